@@ -1,0 +1,107 @@
+# libglofnd, shared and static, from one set of objects; and glofnd_train, the private library of everything around it.
+#
+# New files are picked up by themselves (CONFIGURE_DEPENDS); a new folder is one line here.
+
+function(glofnd_sources out)
+    set(patterns ${ARGN})
+    list(TRANSFORM patterns PREPEND ${PROJECT_SOURCE_DIR}/)
+    file(GLOB found CONFIGURE_DEPENDS ${patterns})
+    set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+# ----- The tiles of the CPU backend: the same sources once per instruction set, chosen at run time -----
+
+include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
+set(GLOFND_TILE_FLAGS -ffp-contract=fast -fno-math-errno)
+set(GLOFND_ISA_FLAGS_base "")
+set(GLOFND_ISA_FLAGS_avx2 -mavx2 -mfma)
+set(GLOFND_ISA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx2 -mfma -mprefer-vector-width=512)
+
+check_c_source_compiles("
+    #ifndef __x86_64__
+    #error other CPU
+    #endif
+    int main(void) { return 0; }" GLOFND_IS_X86_64)
+string(REPLACE ";" " " avx512_flags "${GLOFND_ISA_FLAGS_avx512}")
+if(GLOFND_IS_X86_64)
+    check_c_compiler_flag("${avx512_flags}" GLOFND_HAVE_X86_FLAGS)
+endif()
+
+set(GLOFND_ISAS base)
+if(GLOFND_IS_X86_64 AND GLOFND_HAVE_X86_FLAGS)
+    list(APPEND GLOFND_ISAS avx2 avx512)
+endif()
+
+# ----- Objects -----
+
+# The commit is looked up at every build, and the header changes only when the commit does.
+set(commit_header ${PROJECT_BINARY_DIR}/generated/base/build_commit.h)
+add_custom_target(glofnd_commit BYPRODUCTS ${commit_header}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DHEADER=${commit_header} -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
+    VERBATIM)
+
+function(glofnd_object_library name)
+    add_library(${name} OBJECT ${ARGN})
+    target_link_libraries(${name} PRIVATE glofnd_flags)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+endfunction()
+
+glofnd_sources(core_sources src/base/*.c src/io/*.c src/fnd/*.c src/cpu/*.c)
+glofnd_sources(cpu_sources src/cpu/*.c)
+glofnd_sources(tile_sources src/cpu/tile/*.c)
+
+glofnd_object_library(glofnd_core ${core_sources})
+add_dependencies(glofnd_core glofnd_commit)
+target_include_directories(glofnd_core PRIVATE ${PROJECT_BINARY_DIR}/generated)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/version.c PROPERTIES
+    COMPILE_DEFINITIONS "GF_BACKENDS=\"cpu\";GF_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"")
+if(GLOFND_OPENMP_FLAG)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/parallel.c PROPERTIES COMPILE_OPTIONS "${GLOFND_OPENMP_FLAG}")
+endif()
+if("avx2" IN_LIST GLOFND_ISAS)
+    set_source_files_properties(${cpu_sources} PROPERTIES COMPILE_DEFINITIONS GF_HAVE_X86_TILES)
+endif()
+
+set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
+if(tile_sources)
+    foreach(isa IN LISTS GLOFND_ISAS)
+        glofnd_object_library(glofnd_tile_${isa} ${tile_sources})
+        target_compile_definitions(glofnd_tile_${isa} PRIVATE GF_ISA=${isa})
+        target_compile_options(glofnd_tile_${isa} PRIVATE ${GLOFND_TILE_FLAGS} ${GLOFND_ISA_FLAGS_${isa}})
+        list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_tile_${isa}>)
+    endforeach()
+endif()
+
+# ----- Libraries -----
+
+# Until 1.0 a new minor version may break the binary interface, so it is part of the soname.
+set(GLOFND_SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+
+add_library(glofnd_shared SHARED ${glofnd_objects})
+add_library(glofnd_static STATIC ${glofnd_objects})
+add_library(glofnd::glofnd ALIAS glofnd_shared)
+add_library(glofnd::static ALIAS glofnd_static)
+foreach(library glofnd_shared glofnd_static)
+    target_link_libraries(${library} PRIVATE m -pthread $<BUILD_INTERFACE:${GLOFND_OPENMP_FLAG}>)
+    target_include_directories(${library} INTERFACE
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME glofnd LINKER_LANGUAGE C)
+endforeach()
+target_compile_definitions(glofnd_static INTERFACE GLOFND_STATIC)
+target_link_libraries(glofnd_static INTERFACE $<INSTALL_INTERFACE:${GLOFND_OPENMP_LIBS}>)
+set_target_properties(glofnd_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${GLOFND_SOVERSION} EXPORT_NAME glofnd)
+set_target_properties(glofnd_static PROPERTIES EXPORT_NAME static)
+if(NOT GLOFND_SANITIZED AND NOT APPLE)
+    target_link_options(glofnd_shared PRIVATE -Wl,--no-undefined)
+endif()
+
+# Private: never installed. What links it gets the static libglofnd with it.
+glofnd_sources(train_sources src/optim/*.c src/data/*.c src/nn/*.c src/dist/*.c src/train/*.c src/eval/*.c src/report/*.c)
+if(train_sources)
+    add_library(glofnd_train STATIC ${train_sources})
+    target_link_libraries(glofnd_train PRIVATE glofnd_flags PUBLIC glofnd_static m)
+else()
+    add_library(glofnd_train INTERFACE)
+    target_link_libraries(glofnd_train INTERFACE glofnd_static m)
+endif()

@@ -1,0 +1,36 @@
+# Programs: the command line once cli/ exists, and one program per file of bench/ and examples/.
+# Code that several benchmarks share goes to bench/support/.
+
+glofnd_sources(cli_sources cli/*.c)
+if(cli_sources)
+    add_executable(glofnd_cli ${cli_sources})
+    target_link_libraries(glofnd_cli PRIVATE glofnd_flags glofnd_train)
+    set_target_properties(glofnd_cli PROPERTIES OUTPUT_NAME glofnd RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    install(TARGETS glofnd_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# Benchmarks may look inside the library, so they take the static one and the internal headers.
+if(GLOFND_BENCH)
+    glofnd_sources(bench_sources bench/*.c)
+    glofnd_sources(bench_support bench/support/*.c)
+    foreach(source IN LISTS bench_sources)
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(bench_${name} ${source} ${bench_support})
+        target_link_libraries(bench_${name} PRIVATE glofnd_flags glofnd_train)
+        target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
+        target_compile_definitions(bench_${name} PRIVATE _GNU_SOURCE=)
+        set_target_properties(bench_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)
+    endforeach()
+endif()
+
+# Examples see what a user sees: the public header and the shared library.
+if(GLOFND_EXAMPLES)
+    glofnd_sources(example_sources examples/*.c)
+    foreach(source IN LISTS example_sources)
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(example_${name} ${source})
+        target_compile_options(example_${name} PRIVATE $<TARGET_PROPERTY:glofnd_flags,INTERFACE_COMPILE_OPTIONS>)
+        target_link_libraries(example_${name} PRIVATE glofnd_shared m)
+        set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+    endforeach()
+endif()

@@ -1,0 +1,338 @@
+/* glofnd.h - global false-negative discovery for contrastive learning.
+ *
+ * Contrastive losses treat every other sample of a batch as a negative, also those that mean the same thing. GloFND learns, for
+ * every sample i of a dataset, a threshold lambda_i: the (1-alpha) quantile of its similarities to the whole dataset, from
+ * mini-batches alone and with five numbers of state per sample. What lies above the threshold is a false negative, and can be
+ * dropped from the loss, attracted, or given less weight.
+ *
+ * THREE TIERS
+ *   detect   you have similarities: glofnd_update() learns lambda from them, glofnd_mask() says which pairs to keep
+ *   step     you have embeddings: glofnd_step() returns the loss, the gradient of every embedding, and updates all state
+ *   rows     the state of single anchors, in and out: glofnd_rows_get(), glofnd_rows_put()
+ *
+ * A MINIMAL LOOP (a complete one is examples/min_step.c)
+ *     glofnd_options o;   glofnd_options_init(&o, sizeof o);          // SogCLR + GloFND, alpha 0.01, tau 0.1
+ *     glofnd_ctx    *c;   glofnd_ctx_create(&o, &c);                  // workspace, threads, last error
+ *     glofnd_store  *s;   glofnd_store_create(c, &(glofnd_store_spec){sizeof(glofnd_store_spec), n, 1}, &s);
+ *     for each batch:     glofnd_step(c, s, &batch, grad_a, grad_b, &stats);
+ *
+ * CONTRACT
+ *   Status     Every call that can fail returns a glofnd_status; GLOFND_OK is 0. glofnd_ctx_error() gives the text of the last
+ *              failure: what, where, what to do. The library never prints, exits, or reads environment or network by itself
+ *              (the OpenMP runtime below it does honour OMP_* variables).
+ *   Ownership  Pointers in arguments are borrowed for the call only. What *_create or *_load returns is freed by *_free, which
+ *              accepts NULL. A store is freed before the context it was made with.
+ *   Errors     A failed call leaves the store exactly as it was. Outputs (gradients, stats, links) are then undefined.
+ *   Threads    No global mutable state. One thread at a time per context; a store may be read by many, written by one.
+ *   Memory     After glofnd_ctx_reserve() a step within those sizes allocates nothing. Workspace is O((rows + cols) * dim),
+ *              never O(rows * cols): similarities are made in tiles and dropped.
+ *   Same bits  Same build, CPU kind, options and inputs give the same bits, for any number of threads.
+ *   Numbers    Embeddings are float32, row-major, without padding; state is float32, scalar arithmetic float64.
+ *   Ranks      The library does not communicate. glofnd_step() is for one rank; with several, gather embeddings and ids, call
+ *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): the result does not depend on the number of ranks.
+ *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. Status values and file formats are
+ *              never reused for something else; a newer library reads every older file.
+ *
+ * Everything here is usable from C++.
+ */
+#ifndef GLOFND_H
+#define GLOFND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(GLOFND_STATIC)
+#define GLOFND_API
+#elif defined(__GNUC__)
+#define GLOFND_API __attribute__((visibility("default")))
+#else
+#define GLOFND_API
+#endif
+
+/* ===== 1. Version and status ==================================================================================== */
+
+#define GLOFND_VERSION_MAJOR 0
+#define GLOFND_VERSION_MINOR 1
+#define GLOFND_VERSION_PATCH 0
+#define GLOFND_VERSION_NUMBER (GLOFND_VERSION_MAJOR * 10000 + GLOFND_VERSION_MINOR * 100 + GLOFND_VERSION_PATCH)
+
+/* Of the library that runs, to compare with the macro of the header that was compiled against. */
+GLOFND_API int glofnd_version_number(void);
+/* One line: version, commit, compiler, backends compiled in, the instruction set chosen on this CPU. Static, never NULL. */
+GLOFND_API const char *glofnd_build_info(void);
+
+/* Values are pinned for ever; new ones may be added. */
+#define GLOFND_STATUS_LIST(X)                                     \
+    X(OK, 0, "success")                                           \
+    X(E_ARGUMENT, 10, "invalid argument")                         \
+    X(E_OPTION, 11, "unknown option or value out of range")       \
+    X(E_INDEX, 12, "anchor id out of range or repeated")          \
+    X(E_NUMERIC, 20, "non-finite value")                          \
+    X(E_MEMORY, 30, "out of memory")                              \
+    X(E_DEVICE, 31, "accelerator call failed")                    \
+    X(E_UNSUPPORTED, 32, "combination not supported")             \
+    X(E_IO, 40, "file cannot be read or written")                 \
+    X(E_FORMAT, 41, "damaged or foreign file")
+
+typedef enum glofnd_status {
+#define GLOFND_X(name, value, text) GLOFND_##name = value,
+    GLOFND_STATUS_LIST(GLOFND_X)
+#undef GLOFND_X
+} glofnd_status;
+
+/* Short text of a status. Static, never NULL, also for values this version does not know. */
+GLOFND_API const char *glofnd_status_text(glofnd_status status);
+
+/* ===== 2. Options =============================================================================================== */
+
+/* The loss. `c` is the number of kept negatives of a row, B the global batch, S a cosine similarity.
+ * Two views of one image (unimodal; a store of one modality):
+ *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      global contrastive loss
+ *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, negatives rescaled
+ * Image and text (bimodal; a store of two modalities):
+ *   CLIP      the SIMCLR form on images and on texts, averaged; no detector: plain CLIP
+ *   SOGCLR2   the SOGCLR form on both sides, constant tau                                  bimodal SogCLR, FastCLIP v1
+ *   FASTCLIP  the same with a learnable tau and a penalty rho * tau; grad_tau in the stats FastCLIP v3
+ *   ISOGCLR   a temperature per anchor and side, learned in the store                      iSogCLR, FastCLIP v2 */
+typedef enum glofnd_loss {
+    GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SIMCLR, GLOFND_LOSS_CLIP, GLOFND_LOSS_SOGCLR2, GLOFND_LOSS_FASTCLIP, GLOFND_LOSS_ISOGCLR
+} glofnd_loss;
+
+/* Who decides what a false negative is.
+ *   NONE     nobody
+ *   GLOFND   S > lambda_i, learned per anchor
+ *   SINGLE   S > lambda, one learned value for all anchors
+ *   FNC      the most similar of this batch: see fnc_rule
+ *   ORACLE   same label (an upper bound, for experiments)
+ *   GROUPS   same group: pseudo-labels, or ids of duplicated contents
+ * With NONE, GLOFND, SINGLE and FNC, where batch.group is given, pairs of one group are flagged too. */
+typedef enum glofnd_detector {
+    GLOFND_DETECT_NONE, GLOFND_DETECT_GLOFND, GLOFND_DETECT_SINGLE, GLOFND_DETECT_FNC, GLOFND_DETECT_ORACLE, GLOFND_DETECT_GROUPS
+} glofnd_detector;
+
+/* What happens to a flagged pair.
+ *   DROP     it leaves the denominator
+ *   ATTRACT  it leaves the denominator and joins the positives: S_pos becomes (S_pos + sum_flagged S) / (1 + flagged)
+ *   WEIGHT   it counts omega in [0,1]: mean and count become sum omega exp(S/tau) / sum omega */
+typedef enum glofnd_action { GLOFND_ACTION_DROP, GLOFND_ACTION_ATTRACT, GLOFND_ACTION_WEIGHT } glofnd_action;
+
+/* How lambda moves, with g = alpha - (share of the anchor's negatives above lambda).
+ *   ADAM           bias correction by the visits of the anchor
+ *   SGD            lambda - lr * g, projected to [-1, 1]                                    (the paper's equation)
+ *   ADAM_OFFICIAL  bias correction by epoch + 1                                             (the authors' code)
+ *   RING           exact quantile against a ring of recent embeddings, averaged per anchor; no g */
+typedef enum glofnd_learner {
+    GLOFND_LEARN_ADAM, GLOFND_LEARN_SGD, GLOFND_LEARN_ADAM_OFFICIAL, GLOFND_LEARN_RING
+} glofnd_learner;
+
+/* ONE: every lambda starts at 1, nothing is flagged at first. QUANTILE: at the quantile of the first batch that shows the anchor
+ * (compat OFFICIAL: of every batch in the epoch update_epoch). */
+typedef enum glofnd_lambda_init { GLOFND_INIT_ONE, GLOFND_INIT_QUANTILE } glofnd_lambda_init;
+
+/* QUANTILE: above the row's interpolated (1-alpha) quantile (the authors' code; flags ceil(alpha (n-1))). TOPK: exactly the
+ * ceil(alpha n) best, ties to the smaller column, scored by batch.support_a/b where given. */
+typedef enum glofnd_fnc_rule { GLOFND_FNC_QUANTILE, GLOFND_FNC_TOPK } glofnd_fnc_rule;
+
+/* PAPER: the equations of the paper. OFFICIAL: what the authors' code computes; docs/method.md lists the differences. */
+typedef enum glofnd_compat { GLOFND_COMPAT_PAPER, GLOFND_COMPAT_OFFICIAL } glofnd_compat;
+
+typedef struct glofnd_options {
+    size_t size;                    /* sizeof(glofnd_options) as the caller knows it */
+    glofnd_loss loss;
+    glofnd_detector detector;
+    glofnd_action action;
+    glofnd_learner learner;
+    glofnd_lambda_init lambda_init;
+    glofnd_fnc_rule fnc_rule;
+    glofnd_compat compat;
+    int32_t normalize;              /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
+    int32_t update_epoch;           /* first epoch that moves lambda */
+    int32_t mask_epoch;             /* first epoch whose loss sees the flags; >= update_epoch */
+    int32_t lambda_warmup;          /* epochs from update_epoch on in which all anchors share one lambda */
+    int32_t lambda_normalize;       /* 1: g / alpha, as the authors' option */
+    double alpha;                   /* share of negatives to flag, in (0,1); 0 switches detection off */
+    double omega;                   /* weight of a flagged pair under ACTION_WEIGHT */
+    double lambda_lr, lambda_beta1, lambda_beta2;
+    double lambda_eps;              /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
+    double lambda_clip;             /* g clipped to +- alpha * this; 0: off */
+    double tau, gamma;              /* temperature; weight of the newest batch in u, in (0,1] */
+    double rho;                     /* FASTCLIP, ISOGCLR: penalty of the temperature */
+    double tau_lr, tau_min, tau_max, tau_beta1, tau_beta2;      /* ISOGCLR: Adam of the individual temperatures */
+    int64_t ring_rows;              /* RING: embeddings remembered */
+    double ring_rate;               /* RING: weight of a new quantile is max(1/visits, this) */
+    int32_t threads;                /* 0: as many as OpenMP would use */
+    int32_t tile;                   /* rows of a tile, a multiple of 32; 0: chosen by shape */
+} glofnd_options;
+
+/* Defaults. `size` = sizeof(glofnd_options). */
+GLOFND_API glofnd_status glofnd_options_init(glofnd_options *o, size_t size);
+/* One option by name and text, as in a config file: ("alpha", "0.01"), ("detector", "glofnd"). On failure `why` (may be NULL)
+ * names the key, the allowed range and the nearest known key, and *o is unchanged. */
+GLOFND_API glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char *value, char *why, size_t why_bytes);
+/* Ranges and combinations of the whole struct; `why` as above. */
+GLOFND_API glofnd_status glofnd_options_check(const glofnd_options *o, char *why, size_t why_bytes);
+/* The table of options, for help texts: i = 0, 1, ... until it returns 0. Strings are static; `range` is written to the caller's
+ * buffer. Any output may be NULL. */
+GLOFND_API int glofnd_options_describe(int i, const char **key, const char **help, char *range, size_t range_bytes);
+
+/* ===== 3. Context =============================================================================================== */
+
+typedef struct glofnd_ctx glofnd_ctx;     /* options, threads, workspace, last error */
+
+GLOFND_API glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out);
+GLOFND_API void glofnd_ctx_free(glofnd_ctx *c);
+/* New options between two steps (a schedule; another detector). The workspace is kept. */
+GLOFND_API glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o);
+/* Workspace for steps of up to `rows` own samples against `cols` samples of the global batch. *bytes (may be NULL) gets its
+ * size. Optional: a step that needs more takes it. */
+GLOFND_API glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes);
+/* Several ranks: `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. Called in
+ * glofnd_step_rows() for what all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL). NULL: one rank. */
+GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
+/* Text of the last failure on c, valid until the next call on c; "" if there was none. */
+GLOFND_API const char *glofnd_ctx_error(const glofnd_ctx *c);
+
+/* ===== 4. Anchor store ========================================================================================== */
+
+typedef struct glofnd_store glofnd_store; /* state of n anchors, one or two modalities; the ring; the shared lambda */
+
+typedef struct glofnd_store_spec {
+    size_t size;                /* sizeof(glofnd_store_spec) */
+    int64_t n;                  /* anchors: ids are 0 .. n-1 */
+    int32_t modalities;         /* 1: two views of one image. 2: image and text */
+    int32_t temperatures;       /* 1: with columns for individual temperatures (ISOGCLR) */
+    int64_t ring_rows;          /* RING: rows of the ring, else 0 */
+    int64_t ring_dim;           /* RING: length of an embedding, else 0 */
+    const char *path;           /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never
+                                   seen, and only pages that were touched take space. It is a working file: to keep the state,
+                                   save it. */
+} glofnd_store_spec;
+
+typedef struct glofnd_store_info {
+    glofnd_store_spec spec;     /* as created; path is NULL */
+    int64_t touched_rows;       /* anchors in blocks that were ever written: an upper bound of the anchors seen */
+    size_t row_bytes;           /* state of one anchor, all modalities */
+    size_t bytes;               /* address space of the anchor state */
+} glofnd_store_info;
+
+GLOFND_API glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out);
+GLOFND_API void glofnd_store_free(glofnd_store *s);
+/* To a new file that replaces `path` only when complete: magic, version, sizes, checksums per block. Cost: touched blocks. */
+GLOFND_API glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char *path);
+/* Everything is checked before *out is set. `map_path` as spec.path (its old content is discarded), or NULL for memory. */
+GLOFND_API glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map_path, glofnd_store **out);
+GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info);
+
+/* Rows tier. State of one anchor on one side. An anchor never seen reads {1, 0, 0, -inf, 0, tau 0 ...}. */
+typedef struct glofnd_row {
+    float lambda, m, v;         /* threshold; moments of its gradient */
+    float log_u;                /* log of the moving average u; -inf: none yet */
+    uint32_t clock;             /* visits by the learner; 0: lambda is still the initial one */
+    float tau, tau_m, tau_v;    /* individual temperature and its moments; tau 0: still the initial one */
+    uint32_t tau_clock;
+} glofnd_row;
+
+#define GLOFND_SHARED (-1)      /* as an id: the one lambda of SINGLE and lambda_warmup */
+
+/* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. */
+GLOFND_API glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+GLOFND_API glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+
+/* ===== 5. Detect tier =========================================================================================== */
+
+typedef struct glofnd_sims {
+    int32_t views;              /* 1, or 2 similarity rows per anchor that share its lambda */
+    int64_t rows, cols;
+    const float *sim;           /* [views][rows][cols] similarities in [-1, 1], without temperature */
+    const uint8_t *negative;    /* [rows][cols] 1 = a negative pair; NULL: all but column i of row i */
+    const int64_t *id;          /* [rows] anchor ids, all different */
+    const int32_t *row_group;   /* [rows], [cols]: labels or groups, needed by ORACLE and GROUPS; else NULL */
+    const int32_t *col_group;
+    int32_t side;               /* which modality the rows belong to: 0 or 1 */
+    int32_t epoch;              /* from 0 */
+} glofnd_sims;
+
+/* Learns: one update of lambda for the anchors of q. Does nothing before update_epoch, or with a detector that learns nothing.
+ * The learner RING needs embeddings: E_UNSUPPORTED. */
+GLOFND_API glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q);
+/* keep [views][rows][cols]: 1 = a negative to keep. kept [views][rows] (may be NULL): how many. From mask_epoch on; before, all
+ * negatives are kept. A row whose negatives are all flagged keeps its least similar one (compat OFFICIAL: none). */
+GLOFND_API glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept);
+/* Exact thresholds: out[i] = the ceil(alpha m)-th largest similarity of row i of `q` to the m rows of `k` other than skip[i]
+ * (skip may be NULL; -1: none). Rows are normalised if the option `normalize` is set. Tiled: memory O(cols) per thread. */
+GLOFND_API glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, const float *k, int64_t cols, int64_t dim,
+                                           const int64_t *skip, double alpha, float *out);
+
+/* ===== 6. Step tier ============================================================================================= */
+
+enum {                          /* bits of glofnd_batch.want: what the stats should hold beyond what comes for free */
+    GLOFND_WANT_QUALITY = 1,    /* precision, recall, same, hits; needs labels */
+    GLOFND_WANT_QUANTILE = 2    /* quantile_mean: one more product */
+};
+
+typedef struct glofnd_batch {
+    size_t size;                /* sizeof(glofnd_batch) */
+    int64_t rows;               /* own samples (one rank: all) */
+    int64_t cols;               /* samples of the global batch */
+    int64_t row0;               /* own samples are row0 .. row0+rows-1 of the cols */
+    int64_t dim;
+    const float *a, *b;         /* [cols][dim] the two views; or image and text */
+    const int64_t *id;          /* [cols] anchor ids, all different */
+    const int32_t *label;       /* [cols] or NULL: ORACLE, WANT_QUALITY */
+    const int32_t *group;       /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
+    const float *support_a;     /* [cols][dim] or NULL: FNC TOPK, mean of extra views; the score of a pair is support . other */
+    const float *support_b;     /* image-text: of the text. Two views: unused */
+    int32_t epoch;              /* from 0 */
+    uint32_t want;              /* GLOFND_WANT_* */
+    double tau, gamma;          /* of this step; 0: as in the options */
+} glofnd_batch;
+
+/* What the other rows need to know of one row: [rows][2], the two views or image and text of a sample side by side. Plain
+ * numbers, to be gathered over ranks; their meaning may change between versions. */
+typedef struct glofnd_link {
+    float theta, floor;         /* keep iff (S <= theta and not of one group) or S <= floor */
+    float log_w, inv_tau;       /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient */
+    float pos, attract;         /* weight of the positive pair; what a flagged pair is attracted with */
+    int32_t kept, tie;          /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
+} glofnd_link;
+
+typedef struct glofnd_stats {
+    double loss;                /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
+                                   compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
+    double grad_tau;            /* d loss / d tau (CLIP, FASTCLIP), to be summed over ranks; else 0 */
+    double grad_scale;          /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
+    double kept_share;          /* kept / negatives, as used by the loss: mean over own rows */
+    double detector_share;      /* kept / negatives the detector would produce, also before mask_epoch */
+    double lambda_mean;         /* of the own anchors after the update; mean over sides */
+    double quantile_mean;       /* WANT_QUANTILE, from update_epoch on: mean (1-alpha) quantile of the rows; else NaN */
+    double log_u_mean, tau_mean;
+    double precision, recall;   /* WANT_QUALITY, from mask_epoch on: means of per-anchor values with 0/0 = 1; else NaN */
+    int64_t pairs, flagged;     /* negatives of the own rows; how many were flagged (by the loss) */
+    int64_t same, hits;         /* WANT_QUALITY: negatives of the anchor's label; of these, flagged */
+    int64_t rescued;            /* rows whose negatives were all flagged: their least similar one was kept */
+    int64_t repeats;            /* times the merged first pass had to be done again; speed only */
+} glofnd_stats;
+
+/* One rank: rows = cols. In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.
+ * grad_a, grad_b [rows][dim] are overwritten; `stats` may be NULL. Non-finite embeddings: E_NUMERIC names the first bad row. */
+GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
+                                     glofnd_stats *stats);
+/* Several ranks. First call: thresholds, weights, new state of the own rows; writes links [rows][2]. */
+GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats);
+/* Second call, with everyone's links [cols][2] in the order of the batch: gradient of the own rows in both roles, as anchor and
+ * as the others' negative. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to it. */
+GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
+                                          glofnd_stats *stats);
+/* Looks into a step: which pairs it keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for
+ * image and text: [side]. 1 = kept. `links` as for glofnd_step_grad. */
+GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GLOFND_H */

@@ -1,0 +1,233 @@
+/* detect.c - the detect tier: learn and apply thresholds on similarities the caller brings. Plain loops; the same learner. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/order.h"
+#include "fnd/context.h"
+#include "fnd/learner.h"
+#include "fnd/options.h"
+#include "fnd/store.h"
+
+/* ---- checks ---- */
+
+static int is_negative(const glofnd_sims *q, int64_t r, int64_t c) {
+    return q->negative ? q->negative[r * q->cols + c] != 0 : r != c;
+}
+
+static glofnd_status check_rows(gf_error *err, const glofnd_sims *q) {
+    for (int64_t r = 0; r < q->rows; r++) {
+        int64_t n = 0;
+        for (int64_t c = 0; c < q->cols; c++) {
+            if (!is_negative(q, r, c)) continue;
+            n++;
+            for (int v = 0; v < q->views; v++)
+                FAIL_IF(err, !isfinite(q->sim[(v * q->rows + r) * q->cols + c]), GLOFND_E_NUMERIC,
+                        "sims.sim: view %d, row %lld (anchor %lld), column %lld is not finite", v, (long long)r, (long long)q->id[r], (long long)c);
+        }
+        FAIL_IF(err, n == 0, GLOFND_E_ARGUMENT, "sims.negative: row %lld has no negative", (long long)r);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, int64_t *scratch) {
+    gf_error *err = &c->err;
+    const glofnd_detector d = c->o.detector;
+    FAIL_IF(err, q->side < 0 || q->side >= s->spec.modalities, GLOFND_E_ARGUMENT, "sims.side is %d; the store has %d modalities", q->side,
+            s->spec.modalities);
+    FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "sims.epoch is %d; epochs count from 0", q->epoch);
+    FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!q->row_group || !q->col_group), GLOFND_E_ARGUMENT,
+            "this detector needs sims.row_group and sims.col_group");
+    TRY(gf_store_check_ids(err, s, q->id, q->rows, 1, scratch));
+    return check_rows(err, q);
+}
+
+/* What both calls share: arguments are sound, and there is room for one row of values and for the ids. */
+typedef struct room {
+    float *values;              /* [cols] */
+    int64_t *scratch;           /* [4 rows] */
+} room;
+
+static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, room *x) {
+    gf_error *err = &c->err;
+    *x = (room){NULL, NULL};
+    FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
+    FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
+    FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
+    FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
+            "sims has %lld rows and %lld cols; both must be at least 1", (long long)q->rows, (long long)q->cols);
+    x->values = malloc(sizeof(float) * (size_t)q->cols);
+    x->scratch = malloc(sizeof(int64_t) * 4 * (size_t)q->rows);
+    FAIL_IF(err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
+    return check_sims(c, s, q, x->scratch);
+}
+
+static void leave(room *x) {
+    free(x->values);
+    free(x->scratch);
+}
+
+/* ---- learning ---- */
+
+static int64_t negatives_of(const glofnd_sims *q, int v, int64_t r, float *values) {
+    int64_t n = 0;
+    for (int64_t c = 0; c < q->cols; c++)
+        if (is_negative(q, r, c)) values[n++] = q->sim[(v * q->rows + r) * q->cols + c];
+    return n;
+}
+
+static double row_quantile(const glofnd_options *o, const glofnd_sims *q, int64_t r, float *values) {
+    double sum = 0.0;
+    for (int v = 0; v < q->views; v++) sum += (double)gf_quantile(values, negatives_of(q, v, r, values), o->alpha);
+    return sum / q->views;
+}
+
+/* Negatives of anchor r above lambda, over its views; *n of how many. */
+static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
+    double count = 0.0;
+    for (int v = 0; v < q->views; v++)
+        for (int64_t c = 0; c < q->cols; c++) {
+            if (!is_negative(q, r, c)) continue;
+            *n += 1.0;
+            count += q->sim[(v * q->rows + r) * q->cols + c] > lambda;
+        }
+    return count;
+}
+
+static int starts(const glofnd_options *o, const glofnd_sims *q, const glofnd_row *row) {
+    if (o->lambda_init != GLOFND_INIT_QUANTILE) return 0;
+    return o->compat == GLOFND_COMPAT_OFFICIAL ? q->epoch == o->update_epoch : row->clock == 0;
+}
+
+static void update_shared(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, const gf_learner *l, float *values) {
+    glofnd_row row = gf_store_shared_get(s, q->side);
+    double sum = 0.0, n = 0.0;
+    if (starts(&c->o, q, &row)) {
+        for (int64_t r = 0; r < q->rows; r++) sum += row_quantile(&c->o, q, r, values);
+        gf_learner_start(&row, sum / (double)q->rows);
+    } else {
+        for (int64_t r = 0; r < q->rows; r++) sum += above(q, r, row.lambda, &n);
+        gf_learner_move(l, &row, sum / n);
+    }
+    gf_store_shared_put(s, q->side, &row);
+}
+
+static void update_anchors(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, const gf_learner *l, float *values) {
+    for (int64_t r = 0; r < q->rows; r++) {
+        glofnd_row row;
+        gf_store_gather(s, q->side, &q->id[r], 1, &row);
+        if (starts(&c->o, q, &row)) {
+            gf_learner_start(&row, row_quantile(&c->o, q, r, values));
+        } else {
+            double n = 0.0;
+            const double count = above(q, r, row.lambda, &n);
+            gf_learner_move(l, &row, count / n);
+        }
+        gf_store_scatter(s, q->side, &q->id[r], 1, &row);
+    }
+}
+
+static int shares_lambda(const glofnd_options *o, const glofnd_sims *q) {
+    const int counts = o->compat == GLOFND_COMPAT_OFFICIAL || q->epoch >= o->update_epoch;
+    return o->detector == GLOFND_DETECT_SINGLE || (counts && q->epoch < o->update_epoch + o->lambda_warmup);
+}
+
+static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, room *x) {
+    const glofnd_options *o = &c->o;
+    const int learned = o->alpha > 0.0 && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    TRY(enter(c, s, q, x));
+    if (!learned || q->epoch < o->update_epoch) return GLOFND_OK;
+    FAIL_IF(&c->err, o->learner == GLOFND_LEARN_RING, GLOFND_E_UNSUPPORTED, "the learner ring needs embeddings; use glofnd_step");
+    TRY(gf_store_prepare(&c->err, s, q->id, q->rows));
+    const gf_learner l = gf_learner_of(o, s->spec.modalities == 2, q->epoch);
+    if (shares_lambda(o, q)) update_shared(c, s, q, &l, x->values);
+    else update_anchors(c, s, q, &l, x->values);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q) {
+    room x;
+    if (!c) return GLOFND_E_ARGUMENT;
+    const glofnd_status status = update(c, s, q, &x);
+    leave(&x);
+    return status;
+}
+
+/* ---- masking ---- */
+
+/* Threshold of row r, view v; +inf where only groups decide. */
+static float threshold(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, int v, int64_t r, float *values) {
+    const glofnd_options *o = &c->o;
+    glofnd_row row;
+    if (o->alpha <= 0.0) return INFINITY;
+    if (o->detector == GLOFND_DETECT_FNC) {
+        const int64_t n = negatives_of(q, v, r, values);
+        const int64_t best = (int64_t)ceil(o->alpha * (double)n);
+        return o->fnc_rule == GLOFND_FNC_QUANTILE ? gf_quantile(values, n, o->alpha) : gf_kth_largest(values, n, best < 1 ? 1 : best);
+    }
+    if (o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE) return INFINITY;
+    if (shares_lambda(o, q)) return gf_store_shared_get(s, q->side).lambda;
+    gf_store_gather(s, q->side, &q->id[r], 1, &row);
+    return row.lambda;
+}
+
+static int same_group(const glofnd_sims *q, int64_t r, int64_t c) {
+    return q->row_group && q->col_group && q->row_group[r] >= 0 && q->row_group[r] == q->col_group[c];
+}
+
+/* FNC TOPK: of the entries equal to the threshold, the smaller columns are flagged too. */
+static int64_t ties_to_flag(const glofnd_ctx *c, const glofnd_sims *q, const float *sim, int64_t r, float theta) {
+    if (c->o.detector != GLOFND_DETECT_FNC || c->o.fnc_rule != GLOFND_FNC_TOPK || c->o.alpha <= 0.0) return 0;
+    int64_t n = 0, larger = 0;
+    for (int64_t col = 0; col < q->cols; col++) {
+        if (!is_negative(q, r, col)) continue;
+        n++;
+        larger += sim[col] > theta;
+    }
+    return (int64_t)ceil(c->o.alpha * (double)n) - larger;
+}
+
+static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_t r, float theta, uint8_t *keep) {
+    const float *sim = q->sim + (v * q->rows + r) * q->cols;
+    int64_t ties = ties_to_flag(c, q, sim, r, theta);
+    int32_t kept = 0;
+    float smallest = INFINITY;
+    for (int64_t col = 0; col < q->cols; col++) {
+        const int negative = is_negative(q, r, col);
+        int flagged = sim[col] > theta || same_group(q, r, col);
+        if (negative && sim[col] == theta && ties > 0) flagged = 1, ties--;
+        keep[col] = (uint8_t)(negative && !flagged);
+        kept += keep[col];
+        if (negative) smallest = fminf(smallest, sim[col]);
+    }
+    if (kept > 0 || c->o.compat == GLOFND_COMPAT_OFFICIAL) return kept;
+    for (int64_t col = 0; col < q->cols; col++) {
+        keep[col] = (uint8_t)(is_negative(q, r, col) && sim[col] == smallest);
+        kept += keep[col];
+    }
+    return kept;
+}
+
+static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, room *x) {
+    TRY(enter(c, s, q, x));
+    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it must have room for [views][rows][cols]");
+    const int active = q->epoch >= c->o.mask_epoch;
+    for (int v = 0; v < q->views; v++)
+        for (int64_t r = 0; r < q->rows; r++) {
+            uint8_t *row = keep + (v * q->rows + r) * q->cols;
+            int32_t count = 0;
+            if (active) count = mask_row(c, q, v, r, threshold(c, s, q, v, r, x->values), row);
+            else
+                for (int64_t col = 0; col < q->cols; col++) count += row[col] = (uint8_t)is_negative(q, r, col);
+            if (kept) kept[v * q->rows + r] = count;
+        }
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept) {
+    room x;
+    if (!c) return GLOFND_E_ARGUMENT;
+    const glofnd_status status = mask(c, s, q, keep, kept, &x);
+    leave(&x);
+    return status;
+}

@@ -1,0 +1,15 @@
+/* options.h - what the rest of the method asks of glofnd_options beside its fields. */
+#ifndef GF_FND_OPTIONS_H
+#define GF_FND_OPTIONS_H
+
+#include "base/status.h"
+
+/* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
+ * of modalities the store must have. */
+int gf_loss_sides(glofnd_loss loss);
+
+/* The caller's options as this library knows them: checked, fields the caller's (older) struct lacks at their defaults, and
+ * to->size = sizeof *to. On failure *to is unchanged. */
+glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to);
+
+#endif

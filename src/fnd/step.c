@@ -1,0 +1,61 @@
+/* step.c - the public step: check, begin, detect, finish, gradient. Start reading the method here.
+ *
+ *     step_check      arguments                                     nothing has changed if it fails
+ *     step_begin      unit embeddings, options of this epoch
+ *     step_threshold  passes A and B: lambda moves (learner.c), rows are summed below it
+ *     step_rows       loss_*.c per row: u, weights, links; state goes back to the store
+ *     step_grad       pass C: weights of all pairs, gradient of the own rows
+ */
+#include "fnd/step.h"
+
+static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
+    TRY(gf_step_check(c, q));
+    TRY(gf_step_check_store(c, s, q));
+    TRY(gf_step_begin(t, c, s, q));
+    TRY(gf_store_check_ids(&c->err, s, q->id, q->cols, 1, t->ws->id_scratch));
+    return gf_store_prepare(&c->err, s, q->id + q->row0, q->rows);
+}
+
+glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats) {
+    gf_step t;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !links, GLOFND_E_ARGUMENT, "links is NULL; it must have room for [rows][2]");
+    TRY(begin_with_store(&t, c, s, q));
+    TRY(gf_step_detect(&t));
+    return gf_step_finish(&t, links, stats);
+}
+
+glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
+                               glofnd_stats *stats) {
+    gf_step t;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !links || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "links, grad_a and grad_b must not be NULL");
+    TRY(gf_step_check(c, q));
+    TRY(gf_step_begin(&t, c, NULL, q));
+    gf_step_gradient(&t, links, grad_a, grad_b, stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b, glofnd_stats *stats) {
+    gf_step t;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !q || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "batch, grad_a and grad_b must not be NULL");
+    FAIL_IF(&c->err, q->rows != q->cols, GLOFND_E_ARGUMENT, "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
+            "glofnd_step_rows and glofnd_step_grad", (long long)q->rows, (long long)q->cols);
+    TRY(begin_with_store(&t, c, s, q));
+    t.reuse = 1;
+    TRY(gf_step_detect(&t));
+    TRY(gf_step_finish(&t, t.ws->links, stats));
+    gf_step_gradient(&t, t.ws->links, grad_a, grad_b, stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
+    gf_step t;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !links || !keep, GLOFND_E_ARGUMENT, "links and keep must not be NULL");
+    TRY(gf_step_check(c, q));
+    TRY(gf_step_begin(&t, c, NULL, q));
+    gf_step_show_mask(&t, links, keep);
+    return GLOFND_OK;
+}

@@ -1,0 +1,331 @@
+/* step_threshold.c - passes A and B: where each row's threshold lies now, and what the row sums below it.
+ *
+ * The order of the paper is count above the old lambda, move lambda, mask with the new one. Counting and summing need the same
+ * similarities, so they share one pass: the learner says beforehand how far lambda can go, the pass lists what lies in that
+ * range, and the list is settled afterwards. If a list overflows or a bound was too tight, the pass is done again with the new
+ * lambda known ("repeats").
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/order.h"
+#include "fnd/step.h"
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- selections: exact order statistics of the rows ---- */
+
+static gf_select selection(const gf_step *t, int i, const gf_embed *q, const gf_embed *k) {
+    gf_side *side = &t->ws->side[i];
+    return (gf_select){
+        .q = q, .k = k, .q0 = t->q->row0 * t->shape->per_sample, .shift = t->shape->per_sample - 1,
+        .best = t->shape->best, .value = side->quantile, .scratch = t->ws->select_scratch, .threads = t->shape->threads,
+    };
+}
+
+/* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
+static void batch_quantiles(const gf_step *t, int i) {
+    const gf_embed own = gf_step_own(t, &t->ws->side[i].z);
+    gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
+    gf_quantile_place(t->shape->negatives, t->o->alpha, &p.best, &p.fraction);
+    t->c->backend->select(&p);
+}
+
+/* FNC TOPK: the score of the last one flagged, and up to which column its equals are. */
+static void batch_topk(const gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    const gf_embed own = gf_step_own(t, t->q->support_a ? &side->support : &side->z);
+    gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
+    p.best = larger(1, (int64_t)ceil(t->o->alpha * (double)t->shape->negatives));
+    p.tie = side->own.tie;
+    t->c->backend->select(&p);
+}
+
+/* quantile[] of side i against the ring of remembered embeddings. */
+static void ring_quantiles(const gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    const gf_ring *ring = &t->s->ring[gf_step_other(t, i)];
+    gf_embed *k = &side->ring;
+    k->rows = t->s->ring_count;
+    for (int64_t r = 0; r < k->rows; r++) {
+        memcpy(k->row + r * k->ld, ring->rows + r * k->dim, sizeof(float) * (size_t)k->dim);
+        memset(k->row + r * k->ld + k->dim, 0, sizeof(float) * (size_t)(k->ld - k->dim));
+    }
+    t->c->backend->pack(k, t->shape->threads);
+    for (int64_t r = 0; r < t->shape->own; r++) side->row_id[r] = t->q->id[t->q->row0 + r / t->shape->per_sample];
+    const gf_embed own = gf_step_own(t, &side->z);
+    gf_select p = selection(t, i, &own, k);
+    p.shift = -1;
+    p.row_id = side->row_id;
+    p.col_id = ring->id;
+    p.alpha = t->o->alpha;
+    t->c->backend->select(&p);
+}
+
+/* ---- before the pass: what is known of the thresholds ---- */
+
+static double anchor_quantile(const gf_step *t, const gf_side *side, int64_t anchor) {
+    double sum = 0.0;
+    for (int v = 0; v < t->shape->per_sample; v++) sum += (double)side->quantile[anchor * t->shape->per_sample + v];
+    return sum / t->shape->per_sample;
+}
+
+static void set_window(const gf_step *t, gf_rows *x, int64_t anchor, float lo, float mid, float hi) {
+    for (int v = 0; v < t->shape->per_sample; v++) {
+        const int64_t r = anchor * t->shape->per_sample + v;
+        x->lo[r] = lo;
+        x->mid[r] = mid;
+        x->hi[r] = hi;
+    }
+}
+
+/* This visit sets lambda to the batch quantile instead of moving it. */
+static int starts(const gf_step *t, const glofnd_row *row) {
+    if (t->o->lambda_init != GLOFND_INIT_QUANTILE || t->o->learner == GLOFND_LEARN_RING) return 0;
+    return t->official ? t->q->epoch == t->o->update_epoch : row->clock == 0;
+}
+
+static glofnd_status sum_over_ranks(gf_step *t, double *x, int n) {
+    if (!t->c->reduce) return GLOFND_OK;
+    FAIL_IF(&t->c->err, t->c->reduce(t->c->reduce_user, x, n) != 0, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
+    return GLOFND_OK;
+}
+
+static int ring_ready(const gf_step *t) {
+    return (double)t->s->ring_count >= ceil(1.0 / t->o->alpha);
+}
+
+/* One lambda for all: shared row, its range for every anchor. */
+static glofnd_status open_shared(gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    glofnd_row *row = &t->shared_row[i];
+    float lo = row->lambda, hi = row->lambda;
+    const float mid = row->lambda;
+    if (t->updating && starts(t, row)) {
+        double sum[2] = {0.0, (double)t->q->rows};
+        batch_quantiles(t, i);
+        for (int64_t a = 0; a < t->q->rows; a++) sum[0] += anchor_quantile(t, side, a);
+        TRY(sum_over_ranks(t, sum, 2));
+        gf_learner_start(row, sum[0] / sum[1]);
+        lo = hi = row->lambda;
+        t->moves[i] = 0;
+    } else if (t->updating) {
+        gf_learner_range(&t->learner, row, &lo, &hi);
+    }
+    for (int64_t a = 0; a < t->q->rows; a++) set_window(t, &side->own, a, lo, mid < lo ? lo : mid > hi ? hi : mid, hi);
+    return GLOFND_OK;
+}
+
+static void open_anchor(gf_step *t, int i, int64_t a) {
+    gf_side *side = &t->ws->side[i];
+    glofnd_row *row = &side->fresh_state[a];
+    float lo = row->lambda, hi = lo, mid = lo;
+    side->open[a] = 0;
+    if (t->updating && t->o->learner == GLOFND_LEARN_RING) {
+        if (ring_ready(t) && isfinite(anchor_quantile(t, side, a))) gf_learner_average(t->o, row, anchor_quantile(t, side, a));
+        lo = hi = mid = row->lambda;
+    } else if (t->updating && starts(t, row)) {
+        gf_learner_start(row, anchor_quantile(t, side, a));
+        lo = hi = mid = row->lambda;
+    } else if (t->updating) {
+        gf_learner_range(&t->learner, row, &lo, &hi);
+        side->open[a] = 1;
+    }
+    set_window(t, &side->own, a, lo, mid, hi);
+}
+
+static int any_starts(const gf_step *t, int i) {
+    for (int64_t a = 0; a < t->q->rows; a++)
+        if (starts(t, &t->ws->side[i].state[a])) return 1;
+    return 0;
+}
+
+static glofnd_status open_learned(gf_step *t, int i) {
+    if (t->shared) return open_shared(t, i);
+    if (t->updating && t->o->learner == GLOFND_LEARN_RING && ring_ready(t)) ring_quantiles(t, i);
+    else if (t->updating && any_starts(t, i)) batch_quantiles(t, i);
+    for (int64_t a = 0; a < t->q->rows; a++) open_anchor(t, i, a);
+    return GLOFND_OK;
+}
+
+/* Sets lo, mid, hi of every own row of side i. */
+static glofnd_status open_windows(gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    t->moves[i] = t->learned && t->updating && t->o->learner != GLOFND_LEARN_RING;
+    if (t->learned) return open_learned(t, i);
+    if (t->topk) batch_topk(t, i);
+    else if (t->thresholds) batch_quantiles(t, i);
+    for (int64_t r = 0; r < t->shape->own; r++)
+        side->own.lo[r] = side->own.mid[r] = side->own.hi[r] = t->thresholds ? side->quantile[r] : INFINITY;
+    return GLOFND_OK;
+}
+
+/* ---- the pass ---- */
+
+static void clear_sums(const gf_step *t) {
+    const int64_t n = t->shape->own;
+    for (int i = 0; i < t->shape->sides; i++) {
+        gf_rows *x = &t->ws->side[i].own;
+        memset(x->sum, 0, sizeof *x->sum * (size_t)n), memset(x->moment, 0, sizeof *x->moment * (size_t)n);
+        memset(x->flagged_s, 0, sizeof *x->flagged_s * (size_t)n), memset(x->kept, 0, sizeof *x->kept * (size_t)n);
+        memset(x->window_n, 0, sizeof *x->window_n * (size_t)n), memset(x->window_le, 0, sizeof *x->window_le * (size_t)n);
+        memset(x->above, 0, sizeof *x->above * (size_t)n);
+        for (int64_t r = 0; r < n; r++) x->peak[r] = t->flags & GF_SHIFT ? -INFINITY : 0.0f;
+    }
+}
+
+/* Own rows of side i against all columns. */
+static gf_pass row_pass(const gf_step *t, int i, const gf_embed *own, const gf_embed *score) {
+    gf_pass p = gf_step_pass(t, i);
+    p.q = own;
+    p.q0 = t->q->row0 * t->shape->per_sample;
+    p.row = &t->ws->side[i].own;
+    p.col = &t->ws->side[gf_step_other(t, i)].every;
+    p.score = t->topk && t->q->support_a ? score : NULL;
+    return p;
+}
+
+static void sum_rows(gf_step *t) {
+    gf_side *side = t->ws->side;
+    clear_sums(t);
+    if (t->one_rank && !t->topk) { /* every similarity once, for both of its anchors */
+        const int other = gf_step_other(t, 0);
+        gf_pass p = gf_step_pass(t, 0);
+        p.q = &side[0].z;
+        p.row = &side[0].own;
+        p.col = &side[other].own;
+        p.col_role = 1;
+        p.symmetric = t->shape->sides == 1;
+        if (t->reuse && p.tiles) p.flags |= GF_KEEP_TILES;
+        t->c->backend->stats(&p);
+        return;
+    }
+    for (int i = 0; i < t->shape->sides; i++) {
+        const gf_embed own = gf_step_own(t, &side[i].z), score = gf_step_own(t, &side[i].support);
+        gf_pass p = row_pass(t, i, &own, &score);
+        t->c->backend->stats(&p);
+    }
+}
+
+/* ---- after the pass: lambda moves, lists are settled ---- */
+
+static double above_old(const gf_step *t, const gf_rows *x, int64_t r) {
+    if (t->flags & GF_GROUP) return (double)x->above[r];
+    return (double)(t->shape->negatives - x->kept[r] - x->window_le[r]);
+}
+
+static glofnd_status move_shared(gf_step *t, int i) {
+    double sum[2] = {0.0, (double)(t->shape->own * t->shape->negatives)};
+    for (int64_t r = 0; r < t->shape->own; r++) sum[0] += above_old(t, &t->ws->side[i].own, r);
+    TRY(sum_over_ranks(t, sum, 2));
+    gf_learner_move(&t->learner, &t->shared_row[i], sum[0] / sum[1]);
+    return GLOFND_OK;
+}
+
+static void move_anchors(const gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    const int per_sample = t->shape->per_sample;
+    for (int64_t a = 0; a < t->q->rows; a++) {
+        double above = 0.0;
+        if (!side->open[a]) continue;
+        for (int v = 0; v < per_sample; v++) above += above_old(t, &side->own, a * per_sample + v);
+        gf_learner_move(&t->learner, &side->fresh_state[a], above / (double)(per_sample * t->shape->negatives));
+    }
+}
+
+/* lo = hi = the new lambda; 1 if the lists allow to settle all rows with it. */
+static int close_windows(const gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    gf_rows *x = &side->own;
+    int settled = 1;
+    for (int64_t r = 0; r < t->shape->own; r++) {
+        const float lambda = t->shared ? t->shared_row[i].lambda : side->fresh_state[r / t->shape->per_sample].lambda;
+        settled &= lambda >= x->lo[r] && lambda <= x->hi[r] && x->window_n[r] <= t->shape->window_cap;
+        x->lo[r] = x->hi[r] = x->mid[r] = lambda;
+    }
+    return settled;
+}
+
+static glofnd_status move(gf_step *t) {
+    int settled = 1;
+    for (int i = 0; i < t->shape->sides; i++) {
+        if (t->shared && t->moves[i]) TRY(move_shared(t, i));
+        else if (!t->shared) move_anchors(t, i);
+    }
+    for (int i = 0; i < t->shape->sides; i++) settled &= close_windows(t, i);
+    if (!settled) {
+        t->repeats++;
+        sum_rows(t);
+        return GLOFND_OK;
+    }
+    for (int i = 0; i < t->shape->sides; i++) {
+        const gf_embed own = gf_step_own(t, &t->ws->side[i].z);
+        gf_pass p = row_pass(t, i, &own, NULL);
+        t->c->backend->settle(&p);
+    }
+    return GLOFND_OK;
+}
+
+/* ---- rows without negatives ---- */
+
+/* A row whose negatives are all flagged keeps the least similar of them (and its equals). */
+static void rescue(gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    gf_rows *x = &side->own;
+    int64_t empty = 0;
+    for (int64_t r = 0; r < t->shape->own; r++) {
+        x->floor[r] = -INFINITY;
+        empty += x->kept[r] == 0;
+    }
+    if (empty == 0 || !t->masking || t->official) return;
+    const gf_embed own = gf_step_own(t, &side->z);
+    gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
+    p.smallest = 1;
+    p.tie = x->window_le; /* free now: how many equal the smallest */
+    t->c->backend->select(&p);
+    const double omega = t->flags & GF_WEIGHT ? t->o->omega : 0.0;
+    for (int64_t r = 0; r < t->shape->own; r++) {
+        if (x->kept[r] != 0) continue;
+        const double s = (double)side->quantile[r], count = (double)x->window_le[r], power = s * (double)x->inv_tau[r];
+        if (isinf(x->peak[r])) x->peak[r] = (float)power;
+        const double e = (1.0 - omega) * count * exp(power - (double)x->peak[r]);
+        x->floor[r] = side->quantile[r];
+        x->kept[r] = x->window_le[r];
+        x->sum[r] += e;
+        x->moment[r] += e * s;
+        x->flagged_s[r] -= count * s;
+        t->rescued++;
+    }
+}
+
+/* ---- entry ---- */
+
+static void load_state(gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    const double tau = fmax(t->o->tau_min, fmin(t->o->tau_max, t->tau));
+    const int64_t *id = t->q->id + t->q->row0;
+    if (t->learned && !t->shared) gf_store_gather(t->s, i, id, t->q->rows, side->state);
+    else gf_store_gather_own(t->s, i, id, t->q->rows, side->state); /* no lambda of their own is made from the shared one yet */
+    memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)t->q->rows);
+    t->shared_row[i] = gf_store_shared_get(t->s, i);
+    for (int64_t r = 0; r < t->shape->own; r++) {
+        const glofnd_row *row = &side->state[r / t->shape->per_sample];
+        const double own_tau = row->tau > 0.0f ? (double)row->tau : tau;
+        side->own.inv_tau[r] = (float)(1.0 / (t->o->loss == GLOFND_LOSS_ISOGCLR ? own_tau : t->tau));
+    }
+}
+
+glofnd_status gf_step_detect(gf_step *t) {
+    for (int i = 0; i < t->shape->sides; i++) {
+        load_state(t, i);
+        TRY(open_windows(t, i));
+    }
+    sum_rows(t);
+    if (t->learned && t->updating) TRY(move(t));
+    for (int i = 0; i < t->shape->sides; i++) {
+        memcpy(t->ws->side[i].would, t->ws->side[i].own.kept, sizeof(int32_t) * (size_t)t->shape->own);
+        rescue(t, i);
+        if (t->q->want & GLOFND_WANT_QUANTILE && t->updating && t->o->alpha > 0.0) batch_quantiles(t, i);
+    }
+    return GLOFND_OK;
+}

@@ -1,0 +1,98 @@
+/* store.h - state per anchor, inside view.
+ *
+ * One record per anchor: `modalities` gf_record, then (with temperatures) `modalities` gf_temperature. All-zero bytes mean
+ * "never seen", so a fresh mapping or a hole in a sparse file is a valid state and creating n = 1e9 anchors costs nothing.
+ * The step reads records with gf_store_gather and writes them with gf_store_scatter: O(batch), never O(n).
+ *
+ * Call order of a step on a store: gf_store_check_ids, gf_store_prepare, gf_store_gather, then compute, then gf_store_scatter.
+ * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load).
+ */
+#ifndef GF_FND_STORE_H
+#define GF_FND_STORE_H
+
+#include "base/status.h"
+
+typedef struct gf_record {      /* 20 bytes; zero = never seen */
+    float lambda, m, v;         /* valid when clock > 0 */
+    float log_u;                /* +0.0 = none yet; a log u of exactly zero is stored as -0.0 */
+    uint32_t clock;
+} gf_record;
+
+typedef struct gf_temperature { /* 16 bytes; zero = never seen */
+    float tau, m, v;
+    uint32_t clock;
+} gf_temperature;
+
+typedef struct gf_ring {        /* recent unit embeddings of one modality's columns */
+    float *rows;                /* [capacity][dim] */
+    int64_t *id;                /* [capacity] anchor ids */
+} gf_ring;
+
+#define GF_STORE_BLOCK 4096     /* records per block: unit of the touched map and of checksums in a file */
+#define GF_STORE_PAGE 4096      /* bytes: unit in which a working file takes disk space */
+#define GF_STORE_MAX_N ((int64_t)1 << 40)
+#define GF_STORE_MAX_RECORD 72  /* bytes of the largest record: two modalities with temperatures */
+
+struct glofnd_store {
+    glofnd_store_spec spec;     /* path NULL */
+    size_t record_bytes;        /* of one anchor */
+    unsigned char *records;     /* [n][record_bytes], heap or mapping */
+    size_t mapped_bytes;        /* > 0: `records` lies in a mapping of this size that starts at `mapping` */
+    void *mapping;
+    uint64_t *touched;          /* bit per block that was ever written */
+    gf_record shared[2];        /* per side: the one lambda of SINGLE and lambda_warmup; log_u unused */
+    gf_ring ring[2];            /* per side; rows NULL without ring */
+    int64_t ring_head, ring_count; /* slot of the next push; slots filled: all of 0..head-1 until the ring has wrapped */
+    uint64_t *pages;            /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
+                                   Others are zero and are never looked at: reading a hole of a full tmpfs would be fatal */
+    int fd;                     /* of the working file; -1 in memory */
+};
+
+/* State of one anchor on one side, decoded: `row` as in the public API (lambda 1, log_u -inf when never seen). An anchor with
+ * clock 0 takes lambda, m, v and clock of the shared row if that has been learned (clock > 0). */
+void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+/* The same without the shared row: what the anchors themselves hold. */
+void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+/* Writes rows back and marks blocks as touched. Never fails: ids were checked before. With clock 0, lambda is not stored. */
+void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+/* The shared row; clock 0 = never learned. */
+glofnd_row gf_store_shared_get(const glofnd_store *s, int side);
+void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);
+
+/* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `scratch` [2n] is overwritten (only for distinct). */
+glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct, int64_t *scratch);
+
+/* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
+ * full disk is E_IO here, not a fatal signal there. Changes no state. No-op in memory; negative ids are passed over. */
+glofnd_status gf_store_prepare(gf_error *err, glofnd_store *s, const int64_t *id, int64_t n);
+
+/* Remembers n unit embeddings per side, oldest forgotten first: rows[side] [n] of stride `ld` floats (NULL: side without
+ * ring), ids [n] may repeat. If n exceeds the capacity only the last ones stay. No-op without ring. A side that has a ring but
+ * is given no rows gets zero rows with id -1. */
+void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld, const int64_t *id, int64_t n);
+
+/* ----- between the store's own files ----- */
+
+/* E_ARGUMENT naming the field and its range. `size` and `path` are not looked at. */
+glofnd_status gf_store_check_spec(gf_error *err, const glofnd_store_spec *spec);
+/* Makes a store of a checked spec, in memory or on the working file spec->path. */
+glofnd_status gf_store_new(gf_error *err, const glofnd_store_spec *spec, glofnd_store **out);
+int64_t gf_store_blocks(const glofnd_store *s);
+/* The record_bytes of one anchor, zeros where nothing was ever written. */
+void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out);
+/* Notes that records first .. first+count-1 are about to be written. */
+void gf_store_mark(glofnd_store *s, int64_t first, int64_t count);
+/* As gf_store_prepare, for consecutive records. */
+glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t first, int64_t count);
+
+/* Opens or makes the working file of s (spec, record_bytes and the bit maps are set) and maps it. On failure a file that was
+ * made or filled here is gone or empty again. */
+glofnd_status gf_store_map(gf_error *err, glofnd_store *s, const char *path);
+void gf_store_unmap(glofnd_store *s);
+/* Copies the shared rows to the working file. */
+void gf_store_map_shared(glofnd_store *s);
+
+static inline int gf_bit(const uint64_t *bits, int64_t i) { return (int)(bits[i >> 6] >> (i & 63) & 1); }
+static inline void gf_bit_set(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i & 63); }
+
+#endif

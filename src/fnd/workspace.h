@@ -1,0 +1,61 @@
+/* workspace.h - every array of a step, in one block taken once.
+ *
+ * "Side": two views of one image are one side with two rows per sample (row 2i and 2i+1); image and text are two sides with one
+ * row per sample. So a sample always has two rows, and pairs of one sample always lie next to the diagonal.
+ * "Own" rows are this rank's anchors; "all" rows are those of the global batch, whose thresholds and weights pass C needs.
+ */
+#ifndef GF_FND_WORKSPACE_H
+#define GF_FND_WORKSPACE_H
+
+#include "base/backend.h"
+#include "fnd/context.h"
+
+typedef struct gf_shape {
+    int64_t rows, cols, dim;    /* samples; samples; numbers */
+    int sides, per_sample;      /* 1 and 2, or 2 and 1 */
+    int64_t own, all;           /* rows per side: rows * per_sample, cols * per_sample */
+    int64_t negatives;          /* of a row */
+    int64_t tile, window_cap;
+    int64_t ring, best;         /* rows of the ring; largest rank a selection asks for */
+    int topk, learns;           /* options that need room */
+    int threads;
+} gf_shape;
+
+typedef struct gf_side {
+    gf_embed z;                 /* all rows, unit */
+    gf_embed support;           /* FNC TOPK: what scores instead of z */
+    gf_embed ring;              /* RING: what this side's anchors are compared with */
+    float *norm;                /* [all] lengths before normalisation */
+    gf_rows own, every;         /* per-row numbers of own rows (stats), of all rows (grad) */
+    float *pos;                 /* [all] weight of the positive pair */
+    double *positive;           /* [own] S of the positive pair */
+    double *log_sum, *mean_s, *weight, *align; /* [own] after pass B */
+    float *quantile;            /* [own] a selected order statistic */
+    int32_t *would;             /* [own] kept if the detector had its way */
+    int64_t *row_id;            /* [own] anchor ids, for the ring */
+    glofnd_row *state;          /* [rows] of the own anchors */
+    glofnd_row *fresh_state;    /* [rows] what will be written back */
+    uint8_t *open;              /* [rows] lambda is yet to take its learner step */
+} gf_side;
+
+typedef struct gf_workspace {
+    gf_shape shape;             /* what the block has room for */
+    void *block;
+    size_t bytes;
+    gf_side side[2];
+    glofnd_link *links;         /* [cols][2] for glofnd_step */
+    int64_t *id_scratch;
+    void *tile_scratch, *select_scratch;
+    float *tiles;               /* NULL if they would be too large to keep */
+} gf_workspace;
+
+#define GF_TILES_KEPT (16u << 20)   /* bytes of similarities kept between passes B and C: a batch whose S fits the cache */
+
+/* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
+glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
+gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
+/* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough. */
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape);
+void gf_workspace_free(gf_workspace *ws);
+
+#endif

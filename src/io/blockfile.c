@@ -1,0 +1,342 @@
+/* blockfile.c - see blockfile.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/blockfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/crc32c.h"
+
+#define BUFFER_BYTES ((size_t)1 << 16)
+
+/* ----- little endian ----- */
+
+void gf_le32_put(unsigned char *p, uint32_t x) {
+    for (int i = 0; i < 4; i++) p[i] = (unsigned char)(x >> 8 * i);
+}
+
+void gf_le64_put(unsigned char *p, uint64_t x) {
+    for (int i = 0; i < 8; i++) p[i] = (unsigned char)(x >> 8 * i);
+}
+
+uint32_t gf_le32(const unsigned char *p) {
+    uint32_t x = 0;
+    for (int i = 0; i < 4; i++) x |= (uint32_t)p[i] << 8 * i;
+    return x;
+}
+
+uint64_t gf_le64(const unsigned char *p) {
+    return gf_le32(p) | (uint64_t)gf_le32(p + 4) << 32;
+}
+
+static int host_is_little(void) {
+    const uint16_t one = 1;
+    unsigned char first;
+    memcpy(&first, &one, 1);
+    return first;
+}
+
+/* Between host order and little endian, in place: its own inverse, and nothing to do on most hosts. */
+static void swap_words(unsigned char *p, size_t count, size_t width) {
+    if (host_is_little()) return;
+    for (; count > 0; count--, p += width) {
+        for (size_t i = 0; i < width / 2; i++) {
+            const unsigned char keep = p[i];
+            p[i] = p[width - 1 - i];
+            p[width - 1 - i] = keep;
+        }
+    }
+}
+
+/* ----- writer ----- */
+
+int gf_open_temp(const char *path, int flags, char **name) {
+    const size_t room = strlen(path) + 64;
+    *name = malloc(room);
+    if (!*name) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int fd = -1;
+    for (int k = 0; k < 1000; k++) {
+        snprintf(*name, room, "%s.tmp-%ld-%d", path, (long)getpid(), k);
+        fd = open(*name, flags | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) break;
+    }
+    if (fd < 0) {
+        const int why = errno;
+        free(*name);
+        *name = NULL;
+        errno = why;
+    }
+    return fd;
+}
+
+/* The directory that holds the file, to sync the rename; -1 if that cannot be had. `name` is cut at its slash meanwhile. */
+static int open_directory(char *name) {
+    const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+    char *slash = strrchr(name, '/');
+    if (!slash) return open(".", flags);
+    if (slash == name) return open("/", flags);
+    *slash = 0;
+    const int fd = open(name, flags);
+    *slash = '/';
+    return fd;
+}
+
+glofnd_status gf_writer_open(gf_writer *w, gf_error *err, const char *path) {
+    *w = (gf_writer){.err = err, .fd = -1, .dir_fd = -1, .path = path};
+    struct stat st;
+    const int exists = stat(path, &st) == 0;
+    FAIL_IF(err, exists && !S_ISREG(st.st_mode), GLOFND_E_IO, "'%.300s' is not a regular file; it is not replaced", path);
+    w->buffer = malloc(BUFFER_BYTES);
+    FAIL_IF(err, !w->buffer, GLOFND_E_MEMORY, "no memory to write '%.300s'", path);
+    w->fd = gf_open_temp(path, O_WRONLY, &w->temp);
+    if (w->fd < 0) {
+        const int why = errno;
+        gf_writer_close(w);
+        GF_FAIL(err, why == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(why));
+    }
+    w->dir_fd = open_directory(w->temp);
+    return GLOFND_OK;
+}
+
+static void writer_fail(gf_writer *w, const char *what) {
+    if (w->status == GLOFND_OK) {
+        w->status = gf_fail(w->err, GLOFND_E_IO, "'%.300s' cannot be %s: %s; it is left as it was", w->path, what, strerror(errno));
+    }
+}
+
+static void write_all(gf_writer *w, const unsigned char *p, size_t n) {
+    while (n > 0 && w->status == GLOFND_OK) {
+        const ssize_t done = write(w->fd, p, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) {
+            writer_fail(w, "written");
+            return;
+        }
+        p += done;
+        n -= (size_t)done;
+    }
+}
+
+static void flush(gf_writer *w) {
+    write_all(w, w->buffer, w->used);
+    w->used = 0;
+}
+
+void gf_put(gf_writer *w, const void *data, size_t n) {
+    if (w->status != GLOFND_OK || n == 0) return;
+    w->crc = gf_crc32c(w->crc, data, n);
+    w->bytes += n;
+    if (n > BUFFER_BYTES - w->used) flush(w);
+    if (n >= BUFFER_BYTES) {
+        write_all(w, data, n);
+        return;
+    }
+    memcpy(w->buffer + w->used, data, n);
+    w->used += n;
+}
+
+void gf_put_u16(gf_writer *w, uint16_t x) {
+    const unsigned char p[2] = {(unsigned char)x, (unsigned char)(x >> 8)};
+    gf_put(w, p, sizeof p);
+}
+
+void gf_put_u32(gf_writer *w, uint32_t x) {
+    unsigned char p[4];
+    gf_le32_put(p, x);
+    gf_put(w, p, sizeof p);
+}
+
+void gf_put_u64(gf_writer *w, uint64_t x) {
+    unsigned char p[8];
+    gf_le64_put(p, x);
+    gf_put(w, p, sizeof p);
+}
+
+static void put_words(gf_writer *w, const void *words, size_t count, size_t width) {
+    if (host_is_little()) {
+        gf_put(w, words, count * width);
+        return;
+    }
+    const unsigned char *p = words;
+    for (; count > 0; count--, p += width) {
+        unsigned char word[8];
+        memcpy(word, p, width);
+        swap_words(word, 1, width);
+        gf_put(w, word, width);
+    }
+}
+
+void gf_put_words4(gf_writer *w, const void *words, size_t count) { put_words(w, words, count, 4); }
+void gf_put_words8(gf_writer *w, const void *words, size_t count) { put_words(w, words, count, 8); }
+
+void gf_put_crc(gf_writer *w) {
+    unsigned char p[4];
+    gf_le32_put(p, w->crc);
+    w->chain = gf_crc32c(w->chain, p, sizeof p);
+    gf_put(w, p, sizeof p);
+    w->crc = 0;
+}
+
+glofnd_status gf_writer_commit(gf_writer *w) {
+    flush(w);
+    if (w->status == GLOFND_OK && fsync(w->fd) != 0) writer_fail(w, "synced");
+    if (w->fd >= 0 && close(w->fd) != 0) writer_fail(w, "closed");
+    w->fd = -1;
+    if (w->status == GLOFND_OK && rename(w->temp, w->path) != 0) writer_fail(w, "replaced");
+    if (w->status != GLOFND_OK) return w->status;
+    free(w->temp);
+    w->temp = NULL;
+    if (w->dir_fd >= 0 && fsync(w->dir_fd) != 0 && errno != EINVAL && errno != ENOTSUP) {
+        w->status = gf_fail(w->err, GLOFND_E_IO, "'%.300s' is complete, but its directory cannot be synced: %s", w->path,
+                            strerror(errno));
+    }
+    return w->status;
+}
+
+void gf_writer_close(gf_writer *w) {
+    if (w->fd >= 0) close(w->fd);
+    if (w->dir_fd >= 0) close(w->dir_fd);
+    if (w->temp) unlink(w->temp);
+    free(w->temp);
+    free(w->buffer);
+    w->temp = NULL;
+    w->buffer = NULL;
+    w->fd = w->dir_fd = -1;
+}
+
+/* ----- reader ----- */
+
+glofnd_status gf_reader_open(gf_reader *r, gf_error *err, const char *path) {
+    *r = (gf_reader){.err = err, .fd = -1, .path = path};
+    r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);      /* nonblocking: a pipe without writer must not hang */
+    FAIL_IF(err, r->fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));
+    struct stat st;
+    if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        gf_reader_close(r);
+        GF_FAIL(err, GLOFND_E_IO, "'%.300s' is not a regular file", path);
+    }
+    r->size = (uint64_t)st.st_size;
+    r->buffer = malloc(BUFFER_BYTES);
+    if (!r->buffer) {
+        gf_reader_close(r);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory to read '%.300s'", path);
+    }
+    return GLOFND_OK;
+}
+
+uint64_t gf_reader_left(const gf_reader *r) { return r->size - r->offset; }
+
+/* Up to n bytes from the file; 0 after a failure has been noted. */
+static size_t read_some(gf_reader *r, unsigned char *p, size_t n) {
+    ssize_t got;
+    do {
+        got = read(r->fd, p, n);
+    } while (got < 0 && errno == EINTR);
+    if (got < 0) r->status = gf_fail(r->err, GLOFND_E_IO, "'%.300s' cannot be read: %s", r->path, strerror(errno));
+    if (got == 0) r->status = gf_fail(r->err, GLOFND_E_FORMAT, "'%.300s' was cut while it was read", r->path);
+    return got > 0 ? (size_t)got : 0;
+}
+
+/* Large requests go straight to the caller's memory, small ones through the buffer. */
+static void read_all(gf_reader *r, unsigned char *p, size_t n) {
+    while (n > 0 && r->status == GLOFND_OK) {
+        size_t step;
+        if (r->at == r->fill && n >= BUFFER_BYTES) {
+            step = read_some(r, p, n);
+        } else {
+            if (r->at == r->fill) {
+                r->fill = read_some(r, r->buffer, BUFFER_BYTES);
+                r->at = 0;
+            }
+            step = r->fill - r->at < n ? r->fill - r->at : n;
+            memcpy(p, r->buffer + r->at, step);
+            r->at += step;
+        }
+        p += step;
+        n -= step;
+    }
+}
+
+void gf_get(gf_reader *r, void *data, size_t n) {
+    if (n == 0) return;
+    if (r->status == GLOFND_OK && n > gf_reader_left(r)) {
+        r->status = gf_fail(r->err, GLOFND_E_FORMAT, "'%.300s' is cut: %llu bytes, and more are needed at byte %llu", r->path,
+                            (unsigned long long)r->size, (unsigned long long)r->offset);
+    }
+    if (r->status == GLOFND_OK) read_all(r, data, n);
+    if (r->status != GLOFND_OK) {
+        memset(data, 0, n);
+        return;
+    }
+    r->offset += n;
+    r->crc = gf_crc32c(r->crc, data, n);
+}
+
+uint16_t gf_get_u16(gf_reader *r) {
+    unsigned char p[2];
+    gf_get(r, p, sizeof p);
+    return (uint16_t)(p[0] | p[1] << 8);
+}
+
+uint32_t gf_get_u32(gf_reader *r) {
+    unsigned char p[4];
+    gf_get(r, p, sizeof p);
+    return gf_le32(p);
+}
+
+uint64_t gf_get_u64(gf_reader *r) {
+    unsigned char p[8];
+    gf_get(r, p, sizeof p);
+    return gf_le64(p);
+}
+
+void gf_get_words4(gf_reader *r, void *words, size_t count) {
+    gf_get(r, words, count * 4);
+    swap_words(words, count, 4);
+}
+
+void gf_get_words8(gf_reader *r, void *words, size_t count) {
+    gf_get(r, words, count * 8);
+    swap_words(words, count, 8);
+}
+
+glofnd_status gf_check_crc(gf_reader *r, const char *what, int64_t index) {
+    const uint32_t expected = r->crc;
+    unsigned char p[4];
+    gf_get(r, p, sizeof p);
+    TRY(r->status);
+    if (gf_le32(p) != expected) {
+        char number[32] = "";
+        if (index >= 0) snprintf(number, sizeof number, " %lld", (long long)index);
+        r->status = gf_fail(r->err, GLOFND_E_FORMAT, "'%.300s' is damaged: wrong checksum of the %s%s", r->path, what, number);
+    }
+    r->chain = gf_crc32c(r->chain, p, sizeof p);
+    r->crc = 0;
+    return r->status;
+}
+
+glofnd_status gf_reader_end(gf_reader *r) {
+    TRY(r->status);
+    const uint64_t left = gf_reader_left(r);
+    if (left > 0) {
+        r->status = gf_fail(r->err, GLOFND_E_FORMAT, "'%.300s' has %llu bytes after its end", r->path, (unsigned long long)left);
+    }
+    return r->status;
+}
+
+void gf_reader_close(gf_reader *r) {
+    if (r->fd >= 0) close(r->fd);
+    free(r->buffer);
+    r->buffer = NULL;
+    r->fd = -1;
+}

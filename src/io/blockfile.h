@@ -1,0 +1,80 @@
+/* blockfile.h - checked sequential files: little-endian fields in sections, each closed by its CRC-32C.
+ *
+ * Write:  gf_writer_open, gf_put_* ..., gf_put_crc, ..., gf_writer_commit, gf_writer_close.
+ * Read:   gf_reader_open, gf_get_* ..., gf_check_crc, ..., gf_reader_end, gf_reader_close.
+ *
+ * What is written goes to a temporary name beside the target. Only gf_writer_commit gives it the target's name, after the bytes
+ * have reached the disk: a crash or a full disk leaves the old file. Failures stick to the writer or reader: later puts do
+ * nothing, later gets give zeros, and `status` (or commit, check_crc, end) tells. So fields are handled one per line, and are
+ * looked at only after their CRC has been checked.
+ */
+#ifndef GF_IO_BLOCKFILE_H
+#define GF_IO_BLOCKFILE_H
+
+#include "base/status.h"
+
+typedef struct gf_writer {
+    gf_error *err;
+    glofnd_status status;       /* of the first failure; GLOFND_OK so far */
+    int fd, dir_fd;             /* dir_fd -1: the directory cannot be opened, so it cannot be synced either */
+    const char *path;           /* borrowed until close */
+    char *temp;                 /* name beside `path`; NULL once committed */
+    unsigned char *buffer;
+    size_t used;
+    uint64_t bytes;             /* put so far */
+    uint32_t crc;               /* of the section so far */
+    uint32_t chain;             /* CRC of all section CRCs so far: ties the sections of one file together */
+} gf_writer;
+
+/* After a failed open, close is not needed, but allowed. */
+glofnd_status gf_writer_open(gf_writer *w, gf_error *err, const char *path);
+void gf_put(gf_writer *w, const void *data, size_t n);
+void gf_put_u16(gf_writer *w, uint16_t x);
+void gf_put_u32(gf_writer *w, uint32_t x);
+void gf_put_u64(gf_writer *w, uint64_t x);
+/* `count` 4-byte words (float, uint32_t) or 8-byte words (int64_t) of host order. */
+void gf_put_words4(gf_writer *w, const void *words, size_t count);
+void gf_put_words8(gf_writer *w, const void *words, size_t count);
+/* Closes the section: its CRC goes to the file and into the chain. */
+void gf_put_crc(gf_writer *w);
+glofnd_status gf_writer_commit(gf_writer *w);
+/* Removes what was not committed. */
+void gf_writer_close(gf_writer *w);
+
+typedef struct gf_reader {
+    gf_error *err;
+    glofnd_status status;
+    int fd;
+    const char *path;           /* borrowed until close */
+    uint64_t size, offset;      /* of the file; of the next byte to get */
+    unsigned char *buffer;
+    size_t fill, at;            /* bytes in the buffer; of these already given */
+    uint32_t crc, chain;
+} gf_reader;
+
+/* E_IO if it cannot be opened or is not a regular file. */
+glofnd_status gf_reader_open(gf_reader *r, gf_error *err, const char *path);
+/* E_FORMAT when the file is too short for it. */
+void gf_get(gf_reader *r, void *data, size_t n);
+uint16_t gf_get_u16(gf_reader *r);
+uint32_t gf_get_u32(gf_reader *r);
+uint64_t gf_get_u64(gf_reader *r);
+void gf_get_words4(gf_reader *r, void *words, size_t count);
+void gf_get_words8(gf_reader *r, void *words, size_t count);
+/* Bytes not read yet: what a size found in the file must be checked against before it is believed. */
+uint64_t gf_reader_left(const gf_reader *r);
+/* E_FORMAT naming "what index" (index < 0: only "what") if the section's CRC is not the one in the file. */
+glofnd_status gf_check_crc(gf_reader *r, const char *what, int64_t index);
+/* E_FORMAT if bytes follow. */
+glofnd_status gf_reader_end(gf_reader *r);
+void gf_reader_close(gf_reader *r);
+
+/* A new empty file beside `path`, opened with `flags`; *name is its name, to be freed. -1: errno says why. */
+int gf_open_temp(const char *path, int flags, char **name);
+/* Little-endian bytes, for formats that are not read in sequence. */
+void gf_le32_put(unsigned char *p, uint32_t x);
+void gf_le64_put(unsigned char *p, uint64_t x);
+uint32_t gf_le32(const unsigned char *p);
+uint64_t gf_le64(const unsigned char *p);
+
+#endif

@@ -1,0 +1,54 @@
+/* npy.h - NumPy .npy files: a strict reader for hostile input and an atomic writer.
+ *
+ * Read: format versions 1, 2 and 3, C order, little endian, rank 0 to 8, the element types below. Sizes are checked against the
+ * bytes that are really there before anything is allocated; bytes after the data are an error. Write: version 1.
+ * Messages name the file, what was found and what is expected.
+ */
+#ifndef GF_IO_NPY_H
+#define GF_IO_NPY_H
+
+#include "base/status.h"
+
+#define GF_NPY_MAX_RANK 8
+
+/* X(enumerator, descr in the file, bytes of an element, plain name) */
+#define GF_NPY_TYPE_LIST(X)      \
+    X(F4, "<f4", 4, "float32")   \
+    X(F8, "<f8", 8, "float64")   \
+    X(F2, "<f2", 2, "float16")   \
+    X(I8, "<i8", 8, "int64")     \
+    X(I4, "<i4", 4, "int32")     \
+    X(U1, "|u1", 1, "uint8")
+
+typedef enum gf_npy_type {
+#define GF_NPY_X(name, descr, bytes, plain) GF_NPY_##name,
+    GF_NPY_TYPE_LIST(GF_NPY_X)
+#undef GF_NPY_X
+} gf_npy_type;
+
+typedef struct gf_npy {
+    gf_npy_type type;
+    int rank;
+    int64_t shape[GF_NPY_MAX_RANK];
+    int64_t count;              /* product of shape; 1 for rank 0 */
+    void *data;                 /* [count] elements, row-major; never NULL after a successful read */
+} gf_npy;
+
+/* Reads a regular file. On failure *out is unchanged. */
+glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out);
+/* The same from memory; `name` is what messages call it. */
+glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, size_t size, gf_npy *out);
+/* Frees the data and zeroes *a; NULL and a zeroed array are fine. */
+void gf_npy_free(gf_npy *a);
+
+/* Writes a->data (borrowed) to a temporary file beside `path` that replaces it only when complete. `count` is recomputed from
+ * the shape; F2 cannot be written. */
+glofnd_status gf_npy_write(gf_error *err, const char *path, const gf_npy *a);
+
+size_t gf_npy_type_bytes(gf_npy_type type);
+const char *gf_npy_type_name(gf_npy_type type);     /* "float32", ... */
+/* Element i in row-major order, converted. gf_npy_i64 truncates floats and gives 0 for what int64 cannot hold. */
+double gf_npy_f64(const gf_npy *a, int64_t i);
+int64_t gf_npy_i64(const gf_npy *a, int64_t i);
+
+#endif
