@@ -6,9 +6,8 @@
 #   Tsan                ThreadSanitizer; without OpenMP, whose runtime it cannot see into
 
 if(NOT CMAKE_BUILD_TYPE)
-    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug, San or Tsan" FORCE)
+    set(CMAKE_BUILD_TYPE Release)   # not in the cache: inside another project this one is still optimised, the other as it likes
 endif()
-set_property(CACHE CMAKE_BUILD_TYPE PROPERTY STRINGS Release Debug San Tsan)
 
 set(CMAKE_C_STANDARD 17)
 set(CMAKE_C_STANDARD_REQUIRED ON)

@@ -227,7 +227,8 @@ GLOFND_API glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s,
 GLOFND_API glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map_path, glofnd_store **out);
 GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info);
 
-/* Rows tier. State of one anchor on one side. An anchor never seen reads {1, 0, 0, -inf, 0, tau 0 ...}. */
+/* Rows tier. State of one anchor on one side, as the store holds it: what get returns, put restores. An anchor never seen reads
+ * {1, 0, 0, -inf, 0, tau 0 ...}; while its clock is 0 it follows the shared lambda, if one was learned. */
 typedef struct glofnd_row {
     float lambda, m, v;         /* threshold; moments of its gradient */
     float log_u;                /* log of the moving average u; -inf: none yet */
@@ -282,7 +283,7 @@ typedef struct glofnd_batch {
     int64_t dim;
     const float *a, *b;         /* [cols][dim] the two views; or image and text */
     const int64_t *id;          /* [cols] anchor ids, all different */
-    const int32_t *label;       /* [cols] or NULL: ORACLE, WANT_QUALITY */
+    const int32_t *label;       /* [cols] or NULL: ORACLE, WANT_QUALITY; negative: unknown, like nobody's */
     const int32_t *group;       /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
     const float *support_a;     /* [cols][dim] or NULL: FNC TOPK, mean of extra views; the score of a pair is support . other */
     const float *support_b;     /* image-text: of the text. Two views: unused */
@@ -303,7 +304,7 @@ typedef struct glofnd_link {
 typedef struct glofnd_stats {
     double loss;                /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
                                    compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
-    double grad_tau;            /* d loss / d tau (CLIP, FASTCLIP), to be summed over ranks; else 0 */
+    double grad_tau;            /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 under compat OFFICIAL; else 0 */
     double grad_scale;          /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
     double kept_share;          /* kept / negatives, as used by the loss: mean over own rows */
     double detector_share;      /* kept / negatives the detector would produce, also before mask_epoch */

@@ -93,6 +93,8 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             "learner: ring learns a threshold per anchor, but detector single has one for all; change one of them");
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->lambda_warmup > 0, GLOFND_E_OPTION,
             "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or take another learner");
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0, GLOFND_E_OPTION,
+            "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
     return GLOFND_OK;
 }
 

@@ -140,7 +140,8 @@ static void fill_stats(const gf_step *t, const totals *sum, glofnd_stats *stats)
         loss = k * (loss - 0.5 * sum->rank_part);
         grad_scale = k * (grad_scale - 0.5 * sum->rank_part_scale);
     }
-    const int learns_tau = t->o->loss == GLOFND_LOSS_CLIP || t->o->loss == GLOFND_LOSS_FASTCLIP || t->official;
+    const int learns_tau = t->o->loss == GLOFND_LOSS_CLIP || t->o->loss == GLOFND_LOSS_FASTCLIP ||
+                           (t->official && t->o->loss == GLOFND_LOSS_SOGCLR2); /* the authors compute it, then freeze tau */
     *stats = (glofnd_stats){
         .loss = loss,
         .grad_scale = learns_tau ? grad_scale : 0.0,

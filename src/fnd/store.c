@@ -313,7 +313,7 @@ glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, co
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
     for (int64_t i = 0; i < n; i++) {
         if (id[i] == GLOFND_SHARED) rows[i] = gf_store_shared_get(s, side);
-        else gf_store_gather(s, side, &id[i], 1, &rows[i]);
+        else gf_store_gather_own(s, side, &id[i], 1, &rows[i]);
     }
     return GLOFND_OK;
 }

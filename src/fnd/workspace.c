@@ -48,7 +48,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
-    s.window_cap = s.learns ? larger(64, s.negatives / 8 < 1024 ? s.negatives / 8 : 1024) : 0;
+    s.window_cap = s.learns ? larger(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
     double fraction;
     gf_quantile_place(s.negatives, o->alpha, &s.best, &fraction);
     s.best = larger(s.best, 1 + (int64_t)(o->alpha * (double)larger(s.negatives, s.ring)) + 1);

@@ -1,0 +1,59 @@
+# Thin front to CMake (CMakeLists.txt is the build definition). `make help` lists the targets.
+#
+# Variables: BUILD=folder  JOBS=n  PREFIX=/usr/local  DESTDIR=  GLOFND_WERROR=ON  CMAKE_FLAGS=-D...  CTEST_FLAGS=...  V=1
+
+BUILD         ?= build
+TYPE          ?= Release
+JOBS          ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX        ?= /usr/local
+GLOFND_WERROR ?= OFF
+
+CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
+            -DGLOFND_WERROR=$(GLOFND_WERROR) $(CMAKE_FLAGS)
+# The inner make must not inherit our variables and job server.
+COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
+CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
+
+.PHONY: all deps demo test test-long bench san tsan debug install clean help
+.DEFAULT_GOAL := all
+
+all: deps ## build everything: libraries, tests, benchmarks, examples
+	@mkdir -p $(BUILD)
+	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
+	@sed -n '/^-- glofnd /,/^-- Configuring/{/^-- Configuring/d;s/^-- //;p;}' $(BUILD)/configure.log
+	@$(COMPILE)
+
+deps: ## look for what the build needs; on Debian-like systems install what is missing
+	@sh tools/deps.sh
+
+demo: all ## run the smallest complete example: thresholds converging on synthetic embeddings
+	$(BUILD)/examples/min_step
+
+test: all ## build and run all tests but the long ones
+	$(CTEST) $(BUILD) -LE '^long$$'
+
+test-long: all ## run the long tests
+	$(CTEST) $(BUILD) -L '^long$$' --no-tests=ignore
+
+bench: all ## time the step against a materialising implementation
+	$(BUILD)/bench/loss
+
+san: ## address and undefined-behaviour sanitizers, in BUILD/san: unit, gradient, golden and fault tests
+	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/san TYPE=San
+	$(CTEST) $(BUILD)/san -L '^(unit|grad|golden|fault)$$'
+
+tsan: ## thread sanitizer, in BUILD/tsan: unit tests
+	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/tsan TYPE=Tsan
+	$(CTEST) $(BUILD)/tsan -L '^unit$$'
+
+debug: ## build without optimisation in BUILD/debug
+	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/debug TYPE=Debug
+
+install: all ## install header, libraries, pkg-config and CMake package to PREFIX
+	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+
+clean: ## remove BUILD
+	rm -rf $(BUILD)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

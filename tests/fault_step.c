@@ -1,0 +1,227 @@
+/* fault_step.c - memory: none is taken by a step after glofnd_ctx_reserve, and each allocation of create, reserve and step may fail
+ * once with nothing worse than E_MEMORY.
+ *
+ * Linked with --wrap for the allocator: every allocation of the library and of this file comes through here, is counted, and can be
+ * made to fail.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/compare.h"
+
+/* ---- allocator ---- */
+
+static long seen;               /* allocations since arm() */
+static long fail_at = -1;       /* this one fails, counted from 0 */
+static int fault_happened;
+
+static int must_fail(void) {
+    const int now = seen++ == fail_at;
+    if (now) fault_happened = 1;
+    return now;
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__real_aligned_alloc(size_t align, size_t size);
+int __real_posix_memalign(void **out, size_t align, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size);
+int __wrap_posix_memalign(void **out, size_t align, size_t size);
+
+void *__wrap_malloc(size_t size) { return must_fail() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t n, size_t size) { return must_fail() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t size) { return must_fail() ? NULL : __real_realloc(p, size); }
+void *__wrap_aligned_alloc(size_t align, size_t size) { return must_fail() ? NULL : __real_aligned_alloc(align, size); }
+int __wrap_posix_memalign(void **out, size_t align, size_t size) {
+    return must_fail() ? 12 /* ENOMEM */ : __real_posix_memalign(out, align, size);
+}
+
+static void arm(long at) {
+    seen = 0;
+    fail_at = at;
+    fault_happened = 0;
+}
+
+static void disarm(void) {
+    fail_at = -1;
+}
+
+/* ---- scenes ---- */
+
+static scene variant(int loss, int detector, glofnd_learner learner) {
+    char name[64];
+    snprintf(name, sizeof name, "loss %d, detector %d, learner %d", loss, detector, (int)learner);
+    scene s = scene_make(name, (glofnd_loss)loss);
+    s.o.detector = (glofnd_detector)detector;
+    s.o.fnc_rule = loss % 2 ? GLOFND_FNC_TOPK : GLOFND_FNC_QUANTILE;
+    s.o.learner = learner;
+    s.o.ring_rows = 4 * s.batch;
+    s.o.update_epoch = s.o.mask_epoch = 0;
+    s.o.threads = 2;
+    s.with_groups = detector == GLOFND_DETECT_GROUPS;
+    s.with_support = detector == GLOFND_DETECT_FNC && loss % 2;
+    s.batch = 40;
+    s.anchors = 50;
+    return s;
+}
+
+/* ---- no allocation after reserve ---- */
+
+static void check_no_allocation(const scene *s) {
+    runner w = runner_make(s);
+    outputs out = outputs_make(s);
+    scene_batch b[2];
+    size_t bytes = 0;
+    for (int k = 0; k < 2; k++) scene_draw(s, k, &b[k]);
+    expect_ok(w.ctx, glofnd_ctx_reserve(w.ctx, s->batch, s->batch, s->dim, &bytes));
+    assert_true(bytes > 0);
+    arm(-1);
+    for (int k = 0; k < 2; k++) run_step(&w, &b[k].q, &out);
+    run_two_calls(&w, &b[0].q, &out);
+    if (seen != 0) fail_msg("%s: %ld allocations in steps after reserve", s->name, seen);
+    for (int k = 0; k < 2; k++) scene_batch_free(&b[k]);
+    outputs_free(&out);
+    runner_free(&w);
+}
+
+static void steps_after_reserve_allocate_nothing(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_GROUPS; detector++) {
+            scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
+            check_no_allocation(&s);
+        }
+        scene s = variant(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING);
+        check_no_allocation(&s);
+    }
+}
+
+/* ---- every allocation fails once ---- */
+
+static void create_survives_every_failure(void **state) {
+    (void)state;
+    scene s = variant(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM);
+    int failures = 0;
+    for (long at = 0;; at++) {
+        glofnd_ctx *c = NULL;
+        arm(at);
+        const glofnd_status got = glofnd_ctx_create(&s.o, &c);
+        disarm();
+        if (!fault_happened) {
+            assert_int_equal(got, GLOFND_OK);
+            glofnd_ctx_free(c);
+            break;
+        }
+        failures++;
+        assert_int_equal(got, GLOFND_E_MEMORY);
+        assert_null(c);
+    }
+    assert_true(failures > 0);
+}
+
+static void reserve_survives_every_failure(void **state) {
+    (void)state;
+    scene s = variant(GLOFND_LOSS_ISOGCLR, GLOFND_DETECT_FNC, GLOFND_LEARN_ADAM);
+    runner w = runner_make(&s);
+    int failures = 0;
+    for (long at = 0;; at++) {
+        arm(at);
+        const glofnd_status got = glofnd_ctx_reserve(w.ctx, s.batch, s.batch, s.dim, NULL);
+        disarm();
+        if (!fault_happened) {
+            assert_int_equal(got, GLOFND_OK);
+            break;
+        }
+        failures++;
+        assert_int_equal(got, GLOFND_E_MEMORY);
+        assert_true(glofnd_ctx_error(w.ctx)[0] != 0);
+    }
+    assert_true(failures > 0);
+    runner_free(&w);
+}
+
+static void read_rows(const scene *s, runner *w, glofnd_row *rows) {
+    for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++)
+        for (int64_t i = 0; i < s->anchors; i++)
+            expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, &i, 1, &rows[side * s->anchors + i]));
+}
+
+/* The second step of a run, in a context that has no workspace yet; then the same step undisturbed elsewhere. */
+static void check_step_failures(const scene *s) {
+    runner w = runner_make(s), calm = runner_make(s);
+    outputs out = outputs_make(s), want = outputs_make(s);
+    scene_batch b[2];
+    glofnd_row *before = calloc((size_t)(2 * s->anchors), sizeof *before), *after = calloc((size_t)(2 * s->anchors), sizeof *after);
+    assert_true(before && after);
+    int failures = 0;
+    for (int k = 0; k < 2; k++) scene_draw(s, k, &b[k]);
+    run_step(&w, &b[0].q, &out);
+    run_step(&calm, &b[0].q, &want);
+    run_step(&calm, &b[1].q, &want);
+    read_rows(s, &w, before);
+    for (long at = 0;; at++) {
+        glofnd_ctx *fresh = NULL;
+        expect_ok(fresh, glofnd_ctx_create(&s->o, &fresh));
+        arm(at);
+        const glofnd_status got = glofnd_step(fresh, w.store, &b[1].q, out.grad_a, out.grad_b, &out.stats);
+        disarm();
+        if (fault_happened) {
+            failures++;
+            if (got != GLOFND_E_MEMORY) fail_msg("%s: allocation %ld failed, status %d", s->name, at, (int)got);
+            assert_true(glofnd_ctx_error(fresh)[0] != 0);
+            read_rows(s, &w, after);
+            if (memcmp(before, after, (size_t)(2 * s->anchors) * sizeof *before)) fail_msg("%s: store changed", s->name);
+        }
+        glofnd_ctx_free(fresh);
+        if (!fault_happened) {
+            assert_int_equal(got, GLOFND_OK);
+            break;
+        }
+    }
+    assert_true(failures > 0);
+    assert_memory_equal(out.grad_a, want.grad_a, (size_t)(s->batch * s->dim) * sizeof(float));
+    assert_true(out.stats.loss == want.stats.loss);
+    read_rows(s, &w, after);
+    read_rows(s, &calm, before);
+    assert_memory_equal(after, before, (size_t)(2 * s->anchors) * sizeof *before);
+    for (int k = 0; k < 2; k++) scene_batch_free(&b[k]);
+    free(before);
+    free(after);
+    outputs_free(&out);
+    outputs_free(&want);
+    runner_free(&w);
+    runner_free(&calm);
+}
+
+static void step_survives_every_failure(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_GROUPS; detector++) {
+            scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
+            check_step_failures(&s);
+        }
+    }
+    scene ring = variant(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING);
+    check_step_failures(&ring);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_after_reserve_allocate_nothing),
+        cmocka_unit_test(create_survives_every_failure),
+        cmocka_unit_test(reserve_survives_every_failure),
+        cmocka_unit_test(step_survives_every_failure),
+    };
+    return cmocka_run_group_tests_name("fault_step", tests, NULL, NULL);
+}

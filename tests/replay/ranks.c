@@ -1,0 +1,110 @@
+/* ranks.c - see ranks.h.
+ *
+ * The meeting point: the last rank to arrive adds everyone's numbers in the order of ranks and hands the sums to all, so every
+ * rank has the same bits. A rank that has left its step never comes any more; who waits for it is told so instead of hanging. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "ranks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+typedef struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    int64_t world, arrived, left;
+    uint64_t round;
+    int failed;                 /* ranks came with different counts of numbers */
+    double **x;                 /* [world] what the ranks brought */
+    int *n;                     /* [world] */
+} meeting;
+
+typedef struct seat {           /* one rank's thread */
+    meeting *at;
+    int64_t index;
+    rank *who;
+    pthread_t thread;
+} seat;
+
+static void add_up(meeting *at) {
+    for (int64_t k = 1; k < at->world; k++)
+        if (at->n[k] != at->n[0]) at->failed = 1;
+    for (int j = 0; !at->failed && j < at->n[0]; j++) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < at->world; k++) sum += at->x[k][j];
+        for (int64_t k = 0; k < at->world; k++) at->x[k][j] = sum;
+    }
+    at->arrived = 0;
+    at->round++;
+}
+
+static int meet(void *user, double *x, int n) {
+    const seat *s = user;
+    meeting *at = s->at;
+    pthread_mutex_lock(&at->lock);
+    const uint64_t round = at->round;
+    at->x[s->index] = x;
+    at->n[s->index] = n;
+    if (++at->arrived == at->world) {
+        add_up(at);
+        pthread_cond_broadcast(&at->moved);
+    }
+    while (at->round == round && at->left == 0) pthread_cond_wait(&at->moved, &at->lock);
+    const int bad = at->round == round || at->failed;
+    pthread_mutex_unlock(&at->lock);
+    return bad;
+}
+
+static void *run_rank(void *user) {
+    seat *s = user;
+    rank *w = s->who;
+    w->status = glofnd_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats);
+    pthread_mutex_lock(&s->at->lock);
+    s->at->left++;
+    pthread_cond_broadcast(&s->at->moved);
+    pthread_mutex_unlock(&s->at->lock);
+    return NULL;
+}
+
+static int run_threads(meeting *at, seat *seats, rank *ranks, message *m) {
+    int64_t started = 0;
+    int code = REPLAY_OK;
+    for (int64_t k = 0; k < at->world && code == REPLAY_OK; k++) {
+        seats[k] = (seat){.at = at, .index = k, .who = &ranks[k]};
+        code = library(&ranks[k].r, glofnd_ctx_reduce(ranks[k].r.ctx, meet, &seats[k]), "glofnd_ctx_reduce", m);
+    }
+    for (; started < at->world && code == REPLAY_OK; started++)
+        if (pthread_create(&seats[started].thread, NULL, run_rank, &seats[started]) != 0) {
+            code = say(m, REPLAY_UNREADABLE, "no more threads");
+            break;
+        }
+    if (code != REPLAY_OK) {    /* those that run must not wait for the others */
+        pthread_mutex_lock(&at->lock);
+        at->left++;
+        pthread_cond_broadcast(&at->moved);
+        pthread_mutex_unlock(&at->lock);
+    }
+    for (int64_t k = 0; k < started; k++) pthread_join(seats[k].thread, NULL);
+    return code;
+}
+
+int ranks_step_rows(rank *ranks, int64_t world, message *m) {
+    if (world == 1) {
+        rank *w = ranks;
+        return library(&w->r, glofnd_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats), "glofnd_step_rows", m);
+    }
+    meeting at = {.world = world, .x = grab((size_t)world, sizeof(double *)), .n = grab((size_t)world, sizeof(int))};
+    seat *seats = grab((size_t)world, sizeof *seats);
+    pthread_mutex_init(&at.lock, NULL);
+    pthread_cond_init(&at.moved, NULL);
+    int code = run_threads(&at, seats, ranks, m);
+    for (int64_t k = 0; k < world && code == REPLAY_OK; k++) code = library(&ranks[k].r, ranks[k].status, "glofnd_step_rows", m);
+    for (int64_t k = 0; k < world; k++) glofnd_ctx_reduce(ranks[k].r.ctx, NULL, NULL);
+    pthread_cond_destroy(&at.moved);
+    pthread_mutex_destroy(&at.lock);
+    free(at.n);
+    free(at.x);
+    free(seats);
+    return code;
+}

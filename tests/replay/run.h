@@ -1,0 +1,18 @@
+/* run.h - replays one case: computes every output and offers it for comparison. REPLAY_OK: it ran to its end; whether the
+ * outputs agree is for the comparison to say. */
+#ifndef REPLAY_RUN_H
+#define REPLAY_RUN_H
+
+#include "compare.h"
+
+/* Families unimodal_* and bimodal_*: steps of the library. */
+int run_steps(const golden_case *c, outputs *o, message *m);
+/* Families optimizer_* and schedule_*: src/optim alone. */
+int run_lars(const golden_case *c, outputs *o, message *m);
+int run_adamw(const golden_case *c, outputs *o, message *m);
+int run_lr_unimodal(const golden_case *c, outputs *o, message *m);
+int run_lr_cosine(const golden_case *c, outputs *o, message *m);
+int run_lr_tau(const golden_case *c, outputs *o, message *m);
+int run_gamma(const golden_case *c, outputs *o, message *m);
+
+#endif

@@ -1,0 +1,206 @@
+/* compare.c - library and reference side by side. See compare.h. */
+#include "compare.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+void expect_near(const char *scene_name, int step, const char *what, double got, double want, double tolerance) {
+    if (isnan(got) && isnan(want)) return;
+    if (got == want || fabs(got - want) <= tolerance) return;
+    fail_msg("%s, step %d: %s is %.9g, expected %.9g (off by %.2e, allowed %.2e)", scene_name, step, what, got, want,
+             fabs(got - want), tolerance);
+}
+
+void expect_equal(const char *scene_name, int step, const char *what, int64_t got, int64_t want) {
+    if (got != want) fail_msg("%s, step %d: %s is %lld, expected %lld", scene_name, step, what, (long long)got, (long long)want);
+}
+
+void expect_status_ok(glofnd_status status, const glofnd_ctx *c, const char *call) {
+    if (status != GLOFND_OK) fail_msg("%s: %s: %s", call, glofnd_status_text(status), c ? glofnd_ctx_error(c) : "no context");
+}
+
+/* ---- the library's side ---- */
+
+static void *array(int64_t count, size_t size) {
+    void *p = calloc((size_t)count, size);
+    if (!p) abort();
+    return p;
+}
+
+runner runner_make(const scene *s) {
+    runner w = {0};
+    const glofnd_store_spec spec = scene_spec(s);
+    expect_ok(w.ctx, glofnd_ctx_create(&s->o, &w.ctx));
+    expect_ok(w.ctx, glofnd_store_create(w.ctx, &spec, &w.store));
+    if (s->lambda0 == 0) return w;
+    for (int side = 0; side < spec.modalities; side++) {
+        for (int64_t i = 0; i < s->anchors; i++) {
+            const glofnd_row row = scene_start(s, side, i);
+            expect_ok(w.ctx, glofnd_rows_put(w.ctx, w.store, side, &i, 1, &row));
+        }
+    }
+    return w;
+}
+
+void runner_free(runner *w) {
+    glofnd_store_free(w->store);
+    glofnd_ctx_free(w->ctx);
+}
+
+outputs outputs_make(const scene *s) {
+    const int64_t flat = s->batch * s->dim;
+    return (outputs){.batch = s->batch, .dim = s->dim, .grad_a = array(flat, sizeof(float)), .grad_b = array(flat, sizeof(float)),
+                     .links = array(2 * s->batch, sizeof(glofnd_link)), .keep = array(4 * s->batch * s->batch, 1)};
+}
+
+void outputs_free(outputs *out) {
+    free(out->grad_a);
+    free(out->grad_b);
+    free(out->links);
+    free(out->keep);
+}
+
+void run_step(runner *w, const glofnd_batch *q, outputs *out) {
+    expect_ok(w->ctx, glofnd_step(w->ctx, w->store, q, out->grad_a, out->grad_b, &out->stats));
+}
+
+void run_two_calls(runner *w, const glofnd_batch *q, outputs *out) {
+    expect_ok(w->ctx, glofnd_step_rows(w->ctx, w->store, q, out->links, &out->stats));
+    expect_ok(w->ctx, glofnd_step_mask(w->ctx, q, out->links, out->keep));
+    expect_ok(w->ctx, glofnd_step_grad(w->ctx, q, out->links, out->grad_a, out->grad_b, &out->stats));
+}
+
+/* ---- how close ---- */
+
+static double sharpest(const ref_step *r) {         /* largest 1/tau */
+    double k = 0;
+    for (int64_t row = 0; row < r->rows; row++) k = fmax(k, 1 / r->tau[row]);
+    return k;
+}
+
+double weight_error(const ref_step *r) {
+    return 10 * FLOAT_ERROR + 2 * SIM_ERROR * sharpest(r);
+}
+
+double gradient_scale(const ref_step *r) {
+    double most = 0;
+    for (int64_t row = 0; row < r->rows; row++)
+        for (int64_t j = 0; j < r->dim; j++) most = fmax(most, fabs(r->dz[row * r->dim + j]) / r->norm[row]);
+    return most;
+}
+
+static void expect_quality(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r) {
+    const int detects = s->o.detector != GLOFND_DETECT_NONE || q->group;
+    if (!(q->want & GLOFND_WANT_QUALITY) || q->epoch < s->o.mask_epoch || !detects) return;
+    expect_equal(s->name, step, "stats.same", out->stats.same, r->same);
+    expect_equal(s->name, step, "stats.hits", out->stats.hits, r->hits);
+    expect_near(s->name, step, "stats.precision", out->stats.precision, r->precision, 1e-8);
+    expect_near(s->name, step, "stats.recall", out->stats.recall, r->recall, 1e-8);
+}
+
+static void expect_stats(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r) {
+    const glofnd_stats *t = &out->stats;
+    const int learned = s->o.detector == GLOFND_DETECT_GLOFND || s->o.detector == GLOFND_DETECT_SINGLE;
+    const int has_u = s->o.loss != GLOFND_LOSS_SIMCLR && s->o.loss != GLOFND_LOSS_CLIP;
+    const int quantile = (q->want & GLOFND_WANT_QUANTILE) && q->epoch >= s->o.update_epoch;
+    const double k = sharpest(r);
+    expect_equal(s->name, step, "stats.pairs", t->pairs, r->pairs);
+    expect_equal(s->name, step, "stats.flagged", t->flagged, r->flagged);
+    expect_equal(s->name, step, "stats.rescued", t->rescued, r->rescued);
+    expect_near(s->name, step, "stats.kept_share", t->kept_share, r->kept_share, 1e-12);
+    if (q->epoch >= (s->o.compat == GLOFND_COMPAT_PAPER && learned ? 0 : s->o.update_epoch))
+        expect_near(s->name, step, "stats.detector_share", t->detector_share, r->detector_share, 1e-12);
+    if (learned) expect_near(s->name, step, "stats.lambda_mean", t->lambda_mean, r->lambda_mean, 4 * FLOAT_ERROR);
+    expect_near(s->name, step, "stats.quantile_mean", t->quantile_mean, quantile ? r->quantile_mean : NAN, SIM_ERROR);
+    if (has_u) expect_near(s->name, step, "stats.log_u_mean", t->log_u_mean, r->log_u_mean, k * SIM_ERROR + k * FLOAT_ERROR);
+    if (s->o.loss == GLOFND_LOSS_ISOGCLR)
+        expect_near(s->name, step, "stats.tau_mean", t->tau_mean, r->tau_mean, 1e-3 * s->o.tau_lr + FLOAT_ERROR);
+    expect_quality(s, step, q, out, r);
+}
+
+void expect_outputs(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r) {
+    const double relative = weight_error(r), allowed = relative * gradient_scale(r), k = sharpest(r);
+    expect_near(s->name, step, "loss", out->stats.loss, r->loss, relative * fmax(1, fabs(r->loss)));
+    expect_near(s->name, step, "grad_scale", out->stats.grad_scale, r->grad_scale, relative * fmax(1, fabs(r->grad_scale)));
+    expect_near(s->name, step, "grad_tau", out->stats.grad_tau, r->grad_tau, k * k * relative * fmax(1, fabs(r->grad_scale)));
+    for (int64_t row = 0; row < r->rows; row++) {
+        const float *grad = (row % 2 ? out->grad_b : out->grad_a) + row / 2 * r->dim;
+        for (int64_t j = 0; j < r->dim; j++)
+            expect_near(s->name, step, row % 2 ? "grad_b" : "grad_a", grad[j], r->grad[row * r->dim + j], allowed);
+    }
+    expect_stats(s, step, q, out, r);
+}
+
+void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r) {
+    const int64_t batch = r->batch;
+    for (int64_t row = 0; row < r->rows; row++) {
+        int64_t kept = 0;
+        for (int64_t col = 0; col < r->rows; col++) {
+            const int negative = ref_is_negative(r, row, col), keep = negative && !r->flag[row * r->rows + col];
+            if (!r->two_views && row % 2 == col % 2) continue;              /* not a pair of this loss */
+            const int64_t at = r->two_views ? (2 * row + col % 2) * batch + col / 2 : row * batch + col / 2;
+            kept += keep;
+            if (out->keep[at] != keep)
+                fail_msg("%s, step %d: pair (%lld, %lld) keep is %d, expected %d, similarity %.9g, threshold %.9g", s->name, step,
+                         (long long)row, (long long)col, out->keep[at], keep, r->sim[row * r->rows + col], r->theta[row]);
+        }
+        expect_equal(s->name, step, "link.kept", out->links[row].kept, kept);
+    }
+}
+
+static void expect_row(const scene *s, int step, const glofnd_row *got, const glofnd_row *want, double k) {
+    const double log_u = k * (SIM_ERROR + FLOAT_ERROR);         /* |log u| <= k: one rounding of it, and the similarities */
+    expect_near(s->name, step, "lambda", got->lambda, want->lambda, s->o.learner == GLOFND_LEARN_RING ? SIM_ERROR : 4e-7);
+    expect_near(s->name, step, "m", got->m, want->m, 4 * FLOAT_ERROR * fabs(want->m) + 1e-9);
+    expect_near(s->name, step, "v", got->v, want->v, 4 * FLOAT_ERROR * fabs(want->v) + 1e-9);
+    expect_equal(s->name, step, "clock", got->clock, want->clock);
+    expect_near(s->name, step, "log_u", got->log_u, want->log_u, log_u);
+    expect_near(s->name, step, "tau", got->tau, want->tau, 1e-3 * s->o.tau_lr + FLOAT_ERROR);
+    expect_near(s->name, step, "tau_m", got->tau_m, want->tau_m, 4 * log_u * (1 + k));
+    expect_equal(s->name, step, "tau_clock", got->tau_clock, want->tau_clock);
+}
+
+void expect_store(const scene *s, int step, runner *w, const ref_store *ref, const ref_step *r) {
+    glofnd_row row;
+    for (int side = 0; side < ref->modalities; side++) {
+        for (int64_t i = 0; i < ref->n; i++) {
+            expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, &i, 1, &row));
+            expect_row(s, step, &row, &ref->row[side][i], sharpest(r));
+        }
+        if (ref->shared[side].clock == 0) continue;
+        expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, &(int64_t){GLOFND_SHARED}, 1, &row));
+        expect_row(s, step, &row, &ref->shared[side], sharpest(r));
+    }
+}
+
+void check_scene_against_reference(scene *s) {
+    ref_store ref;
+    scene_settle(s);
+    scene_ref_store(s, &ref);
+    runner one = runner_make(s), two = runner_make(s);
+    outputs out = outputs_make(s);
+    for (int step = 0; step < s->steps; step++) {
+        scene_batch b;
+        ref_step r;
+        scene_draw(s, step, &b);
+        ref_step_run(&s->o, &ref, &b.q, NULL, &r);
+        run_step(&one, &b.q, &out);
+        expect_outputs(s, step, &b.q, &out, &r);
+        expect_store(s, step, &one, &ref, &r);
+        run_two_calls(&two, &b.q, &out);
+        expect_keep(s, step, &out, &r);
+        expect_outputs(s, step, &b.q, &out, &r);
+        expect_store(s, step, &two, &ref, &r);
+        ref_step_free(&r);
+        scene_batch_free(&b);
+    }
+    outputs_free(&out);
+    runner_free(&one);
+    runner_free(&two);
+    ref_store_free(&ref);
+}

@@ -1,0 +1,138 @@
+/* ranks.c - see ranks.h. */
+#define _GNU_SOURCE
+#include "ranks.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- the sum over ranks that glofnd_ctx_reduce asks for ---- */
+
+static int sum_over_ranks(void *user, double *x, int n) {
+    rank_worker *me = user;
+    rank_team *team = me->team;
+    double total[64];
+    if (n > 64) return -1;
+    team->parts[me->index] = x;
+    pthread_barrier_wait(&team->barrier);
+    for (int i = 0; i < n; i++) {
+        total[i] = 0;
+        for (int k = 0; k < team->ranks; k++) total[i] += team->parts[k][i];    /* same order everywhere: same bits */
+    }
+    pthread_barrier_wait(&team->barrier);
+    memcpy(x, total, (size_t)n * sizeof *x);
+    return 0;
+}
+
+/* ---- workers: no assertion in here, they may only be raised on the main thread ---- */
+
+static void *worker_main(void *arg) {
+    rank_worker *me = arg;
+    outputs *out = me->team->out;
+    const int64_t first = me->q.row0, flat = first * me->q.dim, pairs = out->batch * (me->team->sides == 1 ? 4 : 2);
+    me->status = glofnd_step_rows(me->w.ctx, me->w.store, &me->q, out->links + 2 * first, &me->stats);
+    pthread_barrier_wait(&me->team->barrier);
+    if (me->status == GLOFND_OK) me->status = glofnd_step_mask(me->w.ctx, &me->q, out->links, out->keep + first * pairs);
+    if (me->status == GLOFND_OK)
+        me->status = glofnd_step_grad(me->w.ctx, &me->q, out->links, out->grad_a + flat, out->grad_b + flat, &me->stats);
+    return NULL;
+}
+
+rank_team rank_team_make(const scene *s, int ranks) {
+    rank_team t = {.ranks = ranks, .anchors = s->anchors, .sides = scene_two_views(s) ? 1 : 2};
+    assert_true(ranks <= MAX_RANKS);
+    for (int k = 0; k < ranks; k++) t.rank[k] = (rank_worker){.index = k, .w = runner_make(s)};
+    return t;
+}
+
+void rank_team_free(rank_team *t) {
+    for (int k = 0; k < t->ranks; k++) runner_free(&t->rank[k].w);
+}
+
+/* Rows of the batch go from the rank that drew them to all others. */
+static void exchange_rows(rank_team *t) {
+    for (int k = 0; k < t->ranks; k++) {
+        const rank_worker *owner = &t->rank[k];
+        for (int side = 0; side < t->sides; side++) {
+            for (int64_t i = owner->q.row0; i < owner->q.row0 + owner->q.rows; i++) {
+                glofnd_row row;
+                expect_ok(owner->w.ctx, glofnd_rows_get(owner->w.ctx, owner->w.store, side, &owner->q.id[i], 1, &row));
+                for (int other = 0; other < t->ranks; other++) {
+                    const runner *w = &t->rank[other].w;
+                    if (other != k) expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, &owner->q.id[i], 1, &row));
+                }
+            }
+        }
+    }
+}
+
+void rank_team_step(rank_team *t, const glofnd_batch *q, outputs *out) {
+    pthread_t thread[MAX_RANKS];
+    t->out = out;
+    pthread_barrier_init(&t->barrier, NULL, (unsigned)t->ranks);
+    for (int k = 0; k < t->ranks; k++) {
+        rank_worker *me = &t->rank[k];
+        me->team = t;
+        me->q = *q;
+        me->q.row0 = q->cols * k / t->ranks;
+        me->q.rows = q->cols * (k + 1) / t->ranks - me->q.row0;
+        expect_ok(me->w.ctx, glofnd_ctx_reduce(me->w.ctx, t->ranks > 1 ? sum_over_ranks : NULL, me));
+        if (pthread_create(&thread[k], NULL, worker_main, me) != 0) abort();
+    }
+    for (int k = 0; k < t->ranks; k++) pthread_join(thread[k], NULL);
+    pthread_barrier_destroy(&t->barrier);
+    for (int k = 0; k < t->ranks; k++) expect_status_ok(t->rank[k].status, t->rank[k].w.ctx, "a rank's step");
+    exchange_rows(t);
+}
+
+/* ---- comparing ---- */
+
+static void expect_rank_stats(const scene *s, int step, const rank_team *t, const outputs *single, const ref_step *r) {
+    int64_t pairs = 0, flagged = 0, rescued = 0, same = 0, hits = 0;
+    double kept = 0;
+    for (int k = 0; k < t->ranks; k++) {
+        const glofnd_stats *x = &t->rank[k].stats;
+        pairs += x->pairs;
+        flagged += x->flagged;
+        rescued += x->rescued;
+        same += x->same;
+        hits += x->hits;
+        kept += x->kept_share * (double)t->rank[k].q.rows / (double)r->batch;
+    }
+    expect_equal(s->name, step, "pairs over ranks", pairs, single->stats.pairs);
+    expect_equal(s->name, step, "flagged over ranks", flagged, single->stats.flagged);
+    expect_equal(s->name, step, "rescued over ranks", rescued, single->stats.rescued);
+    expect_equal(s->name, step, "same over ranks", same, single->stats.same);
+    expect_equal(s->name, step, "hits over ranks", hits, single->stats.hits);
+    expect_near(s->name, step, "kept_share over ranks", kept, single->stats.kept_share, 1e-12);
+}
+
+/* Per rank: what the rank must report, and the factor of its gradient. Their sum is the batch's loss but for compat OFFICIAL. */
+static void expect_rank(const scene *s, int step, const rank_worker *me, const outputs *many, const outputs *single,
+                        const ref_step *r) {
+    const ref_rank want = ref_rank_of(&s->o, &me->q, r);
+    const double relative = weight_error(r), k = 1 / r->tau[0];
+    expect_near(s->name, step, "loss of a rank", me->stats.loss, want.loss, relative * fmax(1, fabs(want.loss)));
+    expect_near(s->name, step, "grad_scale of a rank", me->stats.grad_scale, want.grad_scale, relative * fmax(1, fabs(want.grad_scale)));
+    expect_near(s->name, step, "grad_tau of a rank", me->stats.grad_tau, want.grad_tau, k * k * relative * fmax(1, fabs(want.grad_scale)));
+    for (int64_t j = me->q.row0 * r->dim; j < (me->q.row0 + me->q.rows) * r->dim; j++) {
+        const double allowed = relative * gradient_scale(r) * want.grad_factor;
+        expect_near(s->name, step, "grad_a of a rank", many->grad_a[j], want.grad_factor * single->grad_a[j], allowed);
+        expect_near(s->name, step, "grad_b of a rank", many->grad_b[j], want.grad_factor * single->grad_b[j], allowed);
+    }
+}
+
+void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single,
+                  const ref_step *r) {
+    const int64_t pairs = s->batch * s->batch * (t->sides == 1 ? 4 : 2);
+
+    for (int k = 0; k < t->ranks; k++) expect_rank(s, step, &t->rank[k], many, single, r);
+    if (memcmp(many->keep, single->keep, (size_t)pairs) != 0) fail_msg("%s, step %d: flags depend on the number of ranks", s->name, step);
+    for (int64_t row = 0; row < 2 * s->batch; row++)
+        expect_equal(s->name, step, "kept with ranks", many->links[row].kept, single->links[row].kept);
+    expect_rank_stats(s, step, t, single, r);
+}

@@ -1,0 +1,44 @@
+/* ranks.h - several ranks in one process: a thread, a context and a store each; links, sums and rows travel through memory.
+ *
+ * One step: every rank calls glofnd_step_rows on its share of the batch, the links are gathered, every rank calls
+ * glofnd_step_grad; then each store gets the rows that other ranks own, as a trainer would move them.
+ */
+#ifndef TESTS_RANKS_H
+#define TESTS_RANKS_H
+
+#include <pthread.h>
+
+#include "compare.h"
+
+#define MAX_RANKS 4
+
+struct rank_team;
+
+typedef struct rank_worker {
+    struct rank_team *team;
+    int index;
+    runner w;
+    glofnd_batch q;                     /* the batch, with this rank's row0 and rows */
+    glofnd_stats stats;
+    glofnd_status status;
+} rank_worker;
+
+typedef struct rank_team {
+    int ranks;
+    rank_worker rank[MAX_RANKS];
+    pthread_barrier_t barrier;
+    double *parts[MAX_RANKS];           /* what each rank brings to a sum */
+    outputs *out;                       /* of the step under way */
+    int64_t anchors;
+    int sides;
+} rank_team;
+
+rank_team rank_team_make(const scene *s, int ranks);
+void rank_team_free(rank_team *t);
+void rank_team_step(rank_team *t, const glofnd_batch *q, outputs *out);
+
+/* The team's result against one rank's (and, where compat OFFICIAL differs by rank, against the reference). */
+void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single,
+                  const ref_step *r);
+
+#endif

@@ -1,0 +1,304 @@
+/* reference.c - similarities, flags, gradient of the embeddings, statistics; the order of one step. See reference.h. */
+#include "reference.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *zeros(int64_t count, size_t size) {
+    void *p = calloc(count > 0 ? (size_t)count : 1, size);
+    if (!p) abort();
+    return p;
+}
+
+/* ---- state ---- */
+
+void ref_store_init(ref_store *s, const glofnd_store_spec *spec) {
+    const glofnd_row fresh = {.lambda = 1, .log_u = -INFINITY};
+    *s = (ref_store){.n = spec->n, .modalities = spec->modalities};
+    for (int side = 0; side < spec->modalities; side++) {
+        s->row[side] = zeros(spec->n, sizeof(glofnd_row));
+        for (int64_t i = 0; i < spec->n; i++) s->row[side][i] = fresh;
+        s->shared[side] = fresh;
+        s->ring[side] = (ref_ring){.capacity = spec->ring_rows, .dim = spec->ring_dim};
+        s->ring[side].z = zeros(spec->ring_rows * spec->ring_dim, sizeof(double));
+        s->ring[side].id = zeros(spec->ring_rows, sizeof(int64_t));
+    }
+}
+
+void ref_store_copy(ref_store *to, const ref_store *from) {
+    *to = *from;
+    for (int side = 0; side < from->modalities; side++) {
+        const ref_ring *g = &from->ring[side];
+        to->row[side] = zeros(from->n, sizeof(glofnd_row));
+        memcpy(to->row[side], from->row[side], (size_t)from->n * sizeof(glofnd_row));
+        to->ring[side].z = zeros(g->capacity * g->dim, sizeof(double));
+        memcpy(to->ring[side].z, g->z, (size_t)(g->capacity * g->dim) * sizeof(double));
+        to->ring[side].id = zeros(g->capacity, sizeof(int64_t));
+        memcpy(to->ring[side].id, g->id, (size_t)g->capacity * sizeof(int64_t));
+    }
+}
+
+void ref_store_free(ref_store *s) {
+    for (int side = 0; side < 2; side++) {
+        free(s->row[side]);
+        free(s->ring[side].z);
+        free(s->ring[side].id);
+    }
+}
+
+static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch *q) {
+    const int64_t rows = 2 * q->cols, square = rows * rows, flat = rows * q->dim;
+    const int two_views = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SIMCLR;
+    *r = (ref_step){.batch = q->cols, .rows = rows, .dim = q->dim, .two_views = two_views,
+                    .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1, .margin = INFINITY};
+    double **const square_arrays[] = {&r->sim, &r->dsim};
+    double **const flat_arrays[] = {&r->h, &r->z, &r->dz, &r->grad};
+    double **const row_arrays[] = {&r->norm, &r->theta, &r->tau, &r->count, &r->align, &r->ghat, &r->u,
+                                   &r->row_loss, &r->row_dtau, &r->row_ratio};
+    for (size_t i = 0; i < sizeof square_arrays / sizeof *square_arrays; i++) *square_arrays[i] = zeros(square, sizeof(double));
+    for (size_t i = 0; i < sizeof flat_arrays / sizeof *flat_arrays; i++) *flat_arrays[i] = zeros(flat, sizeof(double));
+    for (size_t i = 0; i < sizeof row_arrays / sizeof *row_arrays; i++) *row_arrays[i] = zeros(rows, sizeof(double));
+    r->would = zeros(square, 1);
+    r->flag = zeros(square, 1);
+}
+
+void ref_step_free(ref_step *r) {
+    void *const all[] = {r->h, r->norm, r->z, r->sim, r->theta, r->would, r->flag, r->tau, r->count, r->align,
+                         r->ghat, r->u, r->dsim, r->dz, r->grad, r->row_loss, r->row_dtau, r->row_ratio};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
+/* ---- similarities ---- */
+
+static double dot(const double *x, const double *y, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+int ref_is_negative(const ref_step *r, int64_t row, int64_t col) {
+    return row / 2 != col / 2 && (r->two_views || row % 2 != col % 2);
+}
+
+static void similarities(const glofnd_options *o, const glofnd_batch *q, const double *h, ref_step *r) {
+    const int64_t d = r->dim;
+    for (int64_t row = 0; row < r->rows; row++) {
+        const float *source = (row % 2 ? q->b : q->a) + row / 2 * d;
+        for (int64_t j = 0; j < d; j++) r->h[row * d + j] = h ? h[row * d + j] : source[j];
+        r->norm[row] = o->normalize ? fmax(sqrt(dot(r->h + row * d, r->h + row * d, d)), 1e-12) : 1;
+        for (int64_t j = 0; j < d; j++) r->z[row * d + j] = r->h[row * d + j] / r->norm[row];
+    }
+    for (int64_t row = 0; row < r->rows; row++)
+        for (int64_t col = 0; col < r->rows; col++) r->sim[row * r->rows + col] = dot(r->z + row * d, r->z + col * d, d);
+}
+
+static int ascending(const void *x, const void *y) {
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+double ref_kth_largest(double *x, int64_t n, int64_t k) {
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    return x[n - k];
+}
+
+static double *sorted_negatives(const ref_step *r, int64_t row) {
+    double *x = zeros(r->negatives, sizeof(double));
+    int64_t n = 0;
+    for (int64_t col = 0; col < r->rows; col++)
+        if (ref_is_negative(r, row, col)) x[n++] = r->sim[row * r->rows + col];
+    qsort(x, (size_t)n, sizeof *x, ascending);
+    return x;
+}
+
+double ref_quantile(const ref_step *r, int64_t row, double alpha) {
+    double *x = sorted_negatives(r, row);
+    const double position = (1 - alpha) * (double)(r->negatives - 1);
+    const int64_t low = (int64_t)floor(position), high = low + 1 < r->negatives ? low + 1 : low;
+    const double value = x[low] + (position - (double)low) * (x[high] - x[low]);
+    free(x);
+    return value;
+}
+
+double ref_kth_negative(const ref_step *r, int64_t row, int64_t k) {
+    double *x = sorted_negatives(r, row);
+    const double value = x[r->negatives - k];
+    free(x);
+    return value;
+}
+
+/* ---- flags ---- */
+
+static int same_group(const glofnd_batch *q, int64_t row, int64_t col) {
+    return q->group && q->group[row / 2] >= 0 && q->group[row / 2] == q->group[col / 2];
+}
+
+static int same_label(const glofnd_batch *q, int64_t row, int64_t col) { /* a negative label is unknown, like nobody's */
+    return q->label[row / 2] >= 0 && q->label[row / 2] == q->label[col / 2];
+}
+
+static void note_margin(ref_step *r, double value, double threshold) {
+    const double distance = fabs(value - threshold);
+    if (distance > 0 && distance < r->margin) r->margin = distance;
+}
+
+/* FNC TOPK: exactly ceil(alpha n) of the row, the best scores, ties to the smaller column. */
+static void flag_top(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row) {
+    const int64_t top = (int64_t)ceil(o->alpha * (double)r->negatives), d = r->dim;
+    const float *support = r->two_views || row % 2 == 0 ? q->support_a : q->support_b;
+    double *score = zeros(r->rows, sizeof(double));
+    for (int64_t col = 0; col < r->rows; col++) {
+        score[col] = r->sim[row * r->rows + col];
+        if (!support) continue;
+        score[col] = 0;
+        for (int64_t j = 0; j < d; j++) score[col] += (double)support[row / 2 * d + j] * r->z[col * d + j];
+    }
+    double lowest = INFINITY;
+    for (int64_t taken = 0; taken < top; taken++) {
+        int64_t best = -1;
+        for (int64_t col = 0; col < r->rows; col++)
+            if (ref_is_negative(r, row, col) && !r->would[row * r->rows + col] && (best < 0 || score[col] > score[best])) best = col;
+        r->would[row * r->rows + best] = 1;
+        lowest = score[best];
+    }
+    for (int64_t col = 0; col < r->rows; col++)
+        if (ref_is_negative(r, row, col)) note_margin(r, score[col], lowest);
+    free(score);
+}
+
+static void flag_above(ref_step *r, int64_t row, double theta) {
+    for (int64_t col = 0; col < r->rows; col++) {
+        if (!ref_is_negative(r, row, col)) continue;
+        r->would[row * r->rows + col] = r->sim[row * r->rows + col] > theta;
+        note_margin(r, r->sim[row * r->rows + col], theta);
+    }
+}
+
+/* r->theta holds the learned thresholds when it comes here. */
+static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row) {
+    const int off = o->alpha == 0;
+    switch (o->detector) {
+    case GLOFND_DETECT_GLOFND:
+    case GLOFND_DETECT_SINGLE:
+        if (!off) flag_above(r, row, r->theta[row]);
+        break;
+    case GLOFND_DETECT_FNC:
+        if (off) break;
+        if (o->fnc_rule == GLOFND_FNC_TOPK) flag_top(o, q, r, row);
+        else flag_above(r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
+        break;
+    case GLOFND_DETECT_ORACLE:
+        for (int64_t col = 0; col < r->rows; col++)
+            r->would[row * r->rows + col] = ref_is_negative(r, row, col) && same_label(q, row, col);
+        return;                                                 /* labels alone decide */
+    default: break;
+    }
+    for (int64_t col = 0; col < r->rows; col++)
+        if (ref_is_negative(r, row, col) && same_group(q, row, col)) r->would[row * r->rows + col] = 1;
+}
+
+/* Paper: a row whose negatives are all flagged keeps its least similar one (and its equals), so that no denominator is empty. */
+static void rescue(ref_step *r, int64_t row) {
+    const double *s = r->sim + row * r->rows;
+    uint8_t *flag = r->flag + row * r->rows;
+    double least = INFINITY;
+    for (int64_t col = 0; col < r->rows; col++) {
+        if (!ref_is_negative(r, row, col)) continue;
+        if (!flag[col]) return;
+        least = fmin(least, s[col]);
+    }
+    for (int64_t col = 0; col < r->rows; col++)
+        if (s[col] == least) flag[col] = 0;
+    r->rescued++;
+}
+
+static void flags(const glofnd_options *o, const glofnd_batch *q, ref_step *r) {
+    for (int64_t row = 0; row < r->rows; row++) flag_by_detector(o, q, r, row);
+    if (q->epoch < o->mask_epoch) return;
+    memcpy(r->flag, r->would, (size_t)(r->rows * r->rows));
+    for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER; row++) rescue(r, row);
+}
+
+/* ---- gradient of the embeddings: both arguments of every similarity, then the normalisation ---- */
+
+static void feature_gradient(const glofnd_options *o, ref_step *r) {
+    const int64_t d = r->dim, n = r->rows;
+    for (int64_t row = 0; row < n; row++) {
+        double *dz = r->dz + row * d;
+        const double *z = r->z + row * d;
+        for (int64_t col = 0; col < n; col++) {
+            const double both_roles = r->dsim[row * n + col] + r->dsim[col * n + row];
+            for (int64_t j = 0; j < d; j++) dz[j] += both_roles * r->z[col * d + j];
+        }
+        const double radial = o->normalize ? dot(z, dz, d) : 0;
+        for (int64_t j = 0; j < d; j++) r->grad[row * d + j] = (dz[j] - z[j] * radial) / r->norm[row];
+    }
+}
+
+/* ---- statistics ---- */
+
+static void flag_statistics(const glofnd_options *o, ref_step *r) {
+    int64_t would = 0;
+    r->pairs = r->rows * r->negatives;
+    for (int64_t e = 0; e < r->rows * r->rows; e++) {
+        r->flagged += r->flag[e];
+        would += r->would[e];
+    }
+    r->kept_share = 1 - (double)r->flagged / (double)r->pairs;
+    r->detector_share = 1 - (double)would / (double)r->pairs;
+    for (int64_t row = 0; row < r->rows; row++) r->quantile_mean += ref_quantile(r, row, o->alpha) / (double)r->rows;
+}
+
+/* Means over anchors, 0/0 counts as 1. Two views: an anchor owns both rows of its sample. Image and text: each row is one. */
+static void quality_statistics(const glofnd_batch *q, ref_step *r) {
+    const int64_t per_anchor = r->two_views ? 2 : 1, anchors = r->rows / per_anchor;
+    r->precision = r->recall = 0;
+    for (int64_t a = 0; a < anchors; a++) {
+        int64_t removed = 0, same = 0, hits = 0;
+        for (int64_t row = a * per_anchor; row < (a + 1) * per_anchor; row++) {
+            for (int64_t col = 0; col < r->rows; col++) {
+                if (!ref_is_negative(r, row, col)) continue;
+                const int is_same = same_label(q, row, col), is_flagged = r->flag[row * r->rows + col];
+                removed += is_flagged;
+                same += is_same;
+                hits += is_same && is_flagged;
+            }
+        }
+        r->precision += (removed ? (double)hits / (double)removed : 1) / (double)anchors;
+        r->recall += (same ? (double)hits / (double)same : 1) / (double)anchors;
+        r->same += same;
+        r->hits += hits;
+    }
+}
+
+static void state_statistics(const glofnd_options *o, const ref_store *s, const glofnd_batch *q, ref_step *r) {
+    const int shared = o->detector == GLOFND_DETECT_SINGLE ||
+                       (q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup);
+    const double total = (double)(r->batch * s->modalities);
+    for (int side = 0; side < s->modalities; side++) {
+        for (int64_t i = 0; i < r->batch; i++) {
+            const glofnd_row *a = &s->row[side][q->id[i]];
+            r->lambda_mean += (shared ? s->shared[side].lambda : a->lambda) / total;
+            r->log_u_mean += a->log_u / total;
+            r->tau_mean += a->tau / total;
+        }
+    }
+}
+
+/* ---- the step ---- */
+
+void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const double *h, ref_step *r) {
+    step_alloc(r, o, q);
+    similarities(o, q, h, r);
+    ref_learn(o, s, q, r);          /* lambda first: */
+    flags(o, q, r);                 /* flags see the new one */
+    ref_loss(o, s, q, r);           /* loss, u, temperatures, dL/dS */
+    feature_gradient(o, r);
+    ref_ring_push(s, q, r);
+    flag_statistics(o, r);
+    state_statistics(o, s, q, r);
+    r->precision = r->recall = NAN;
+    if (q->label && q->epoch >= o->mask_epoch) quality_statistics(q, r);
+}

@@ -1,0 +1,139 @@
+/* reference_learn.c - how the thresholds move: the paper's equation (update of lambda_i), its Adam forms, and the ring. */
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows of the batch that teach one lambda: both views of the sample, or its row of one modality; or all rows of a side. */
+typedef struct row_set {
+    int64_t first, step, count;
+} row_set;
+
+static row_set rows_of_anchor(const ref_step *r, int64_t i, int side) {
+    return r->two_views ? (row_set){2 * i, 1, 2} : (row_set){2 * i + side, 1, 1};
+}
+
+static row_set rows_of_side(const ref_step *r, int side) {
+    return r->two_views ? (row_set){0, 1, r->rows} : (row_set){side, 2, r->batch};
+}
+
+static double share_above(ref_step *r, row_set rows, double lambda) {
+    int64_t above = 0;
+    for (int64_t k = 0; k < rows.count; k++) {
+        const int64_t row = rows.first + k * rows.step;
+        for (int64_t col = 0; col < r->rows; col++) {
+            if (!ref_is_negative(r, row, col)) continue;
+            const double s = r->sim[row * r->rows + col];
+            above += s > lambda;
+            if (fabs(s - lambda) < r->margin) r->margin = fabs(s - lambda);
+        }
+    }
+    return (double)above / (double)(rows.count * r->negatives);
+}
+
+static double mean_quantile(const ref_step *r, row_set rows, double alpha) {
+    double sum = 0;
+    for (int64_t k = 0; k < rows.count; k++) sum += ref_quantile(r, rows.first + k * rows.step, alpha);
+    return sum / (double)rows.count;
+}
+
+static double clamp(double x, double low, double high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+static double learner_eps(const glofnd_options *o, const ref_step *r) {
+    if (o->lambda_eps > 0) return o->lambda_eps;
+    return o->compat == GLOFND_COMPAT_OFFICIAL && !r->two_views ? 1e-14 : 1e-8;
+}
+
+static void adam(const glofnd_options *o, double eps, double g, double t, glofnd_row *a) {
+    const double m = o->lambda_beta1 * a->m + (1 - o->lambda_beta1) * g;
+    const double v = o->lambda_beta2 * a->v + (1 - o->lambda_beta2) * g * g;
+    const double mh = m / (1 - pow(o->lambda_beta1, t)), vh = v / (1 - pow(o->lambda_beta2, t));
+    a->m = (float)m;
+    a->v = (float)v;
+    a->lambda = (float)clamp(a->lambda - o->lambda_lr * mh / (sqrt(vh) + eps), -1, 1);
+}
+
+/* One visit of one lambda by the rows that belong to it. */
+static void learn_row(const glofnd_options *o, const glofnd_batch *q, ref_step *r, row_set rows, glofnd_row *a) {
+    const int by_epoch = o->learner == GLOFND_LEARN_ADAM_OFFICIAL || o->compat == GLOFND_COMPAT_OFFICIAL;
+    const int quantile_start = o->lambda_init == GLOFND_INIT_QUANTILE;
+    if (quantile_start && (o->compat == GLOFND_COMPAT_OFFICIAL ? q->epoch == o->update_epoch : a->clock == 0)) {
+        a->lambda = (float)mean_quantile(r, rows, o->alpha);
+    } else {
+        double g = o->alpha - share_above(r, rows, a->lambda);
+        if (o->lambda_normalize) g /= o->alpha;
+        if (o->lambda_clip > 0) g = clamp(g, -o->alpha * o->lambda_clip, o->alpha * o->lambda_clip);
+        const double visits = (double)a->clock + (quantile_start ? 0 : 1), t = by_epoch ? q->epoch + 1.0 : visits;
+        if (o->learner == GLOFND_LEARN_SGD) a->lambda = (float)clamp(a->lambda - o->lambda_lr * g, -1, 1);
+        else adam(o, learner_eps(o, r), g, t, a);
+    }
+    a->clock++;
+}
+
+/* ---- ring: exact quantile against recent embeddings ---- */
+
+static double ring_quantile(const glofnd_options *o, const ref_ring *ring, const ref_step *r, int64_t row, int64_t id) {
+    double *x = calloc((size_t)ring->count + 1, sizeof *x);
+    if (!x) abort();
+    int64_t n = 0;
+    for (int64_t e = 0; e < ring->count; e++) {
+        if (ring->id[e] == id) continue;
+        for (int64_t j = 0; j < r->dim; j++) x[n] += r->z[row * r->dim + j] * ring->z[e * r->dim + j];
+        n++;
+    }
+    const int64_t k = (int64_t)fmax(1, round(o->alpha * (double)n));
+    const double value = ref_kth_largest(x, n, k);
+    free(x);
+    return value;
+}
+
+static void learn_from_ring(const glofnd_options *o, const ref_ring *ring, const glofnd_batch *q, ref_step *r, int side, int64_t i,
+                            glofnd_row *a) {
+    if ((double)ring->count < ceil(1 / o->alpha)) return;
+    const row_set rows = rows_of_anchor(r, i, side);
+    double mean = 0;
+    for (int64_t k = 0; k < rows.count; k++) mean += ring_quantile(o, ring, r, rows.first + k, q->id[i]) / (double)rows.count;
+    a->clock++;
+    const double rate = fmax(1 / (double)a->clock, o->ring_rate);
+    a->lambda = (float)((1 - rate) * a->lambda + rate * mean);
+}
+
+void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r) {
+    for (int64_t row = 0; row < r->rows; row++) {
+        ref_ring *ring = &s->ring[r->two_views ? 0 : 1 - row % 2];
+        if (!ring->capacity) return;
+        memcpy(ring->z + ring->next * r->dim, r->z + row * r->dim, (size_t)r->dim * sizeof(double));
+        ring->id[ring->next] = q->id[row / 2];
+        ring->next = (ring->next + 1) % ring->capacity;
+        if (ring->count < ring->capacity) ring->count++;
+    }
+}
+
+/* ---- entry ---- */
+
+void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
+    const int learned = (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE) && o->alpha > 0;
+    const int update = learned && q->epoch >= o->update_epoch;
+    const int warm_up = q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup;
+    const int shared = o->detector == GLOFND_DETECT_SINGLE || warm_up;
+    for (int side = 0; side < s->modalities; side++) {
+        glofnd_row *common = &s->shared[side];
+        if (update && shared) learn_row(o, q, r, rows_of_side(r, side), common);
+        for (int64_t i = 0; i < r->batch; i++) {
+            glofnd_row *a = &s->row[side][q->id[i]];
+            if (update && !shared && a->clock == 0 && common->clock > 0) {
+                a->lambda = common->lambda;
+                a->m = common->m;
+                a->v = common->v;
+                a->clock = common->clock;
+            }
+            if (update && !shared && o->learner == GLOFND_LEARN_RING) learn_from_ring(o, &s->ring[side], q, r, side, i, a);
+            else if (update && !shared) learn_row(o, q, r, rows_of_anchor(r, i, side), a);
+            const row_set rows = rows_of_anchor(r, i, side);
+            for (int64_t k = 0; k < rows.count; k++) r->theta[rows.first + k] = shared ? common->lambda : a->lambda;
+        }
+    }
+}

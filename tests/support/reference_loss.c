@@ -1,0 +1,266 @@
+/* reference_loss.c - the losses: per row the kept negatives, the moving average u, the value, and dL/dS; temperatures; ranks.
+ *
+ * Notation of a row r: k = 1/tau, w = 1 for a kept negative, 0 for a flagged one (WEIGHT: omega), c = sum w,
+ * A = alignment (the positive similarity; ATTRACT: its mean with the flagged ones), E = sum w exp(k S).
+ */
+#include "reference.h"
+
+#include <math.h>
+
+#define LOSS_EPS 1e-14          /* of u + eps, compat OFFICIAL with image and text */
+
+int ref_official_pairs(const glofnd_options *o) {
+    return o->compat == GLOFND_COMPAT_OFFICIAL &&
+           (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR);
+}
+
+static double weight(const glofnd_options *o, const ref_step *r, int64_t row, int64_t col) {
+    if (!ref_is_negative(r, row, col)) return 0;
+    if (!r->flag[row * r->rows + col]) return 1;
+    return o->action == GLOFND_ACTION_WEIGHT ? o->omega : 0;
+}
+
+static int64_t flagged_in(const ref_step *r, int64_t row) {
+    int64_t n = 0;
+    for (int64_t col = 0; col < r->rows; col++) n += r->flag[row * r->rows + col];
+    return n;
+}
+
+/* c_r and A_r. */
+static void count_and_align(const glofnd_options *o, ref_step *r, int64_t row) {
+    const double *s = r->sim + row * r->rows;
+    double attracted = 0;
+    for (int64_t col = 0; col < r->rows; col++) {
+        r->count[row] += weight(o, r, row, col);
+        if (r->flag[row * r->rows + col]) attracted += s[col];
+    }
+    r->align[row] = s[row ^ 1];
+    if (o->action == GLOFND_ACTION_ATTRACT) r->align[row] = (s[row ^ 1] + attracted) / (1 + (double)flagged_in(r, row));
+}
+
+/* Adds coefficient * dA_r/dS. */
+static void add_alignment(const glofnd_options *o, ref_step *r, int64_t row, double coefficient) {
+    double *ds = r->dsim + row * r->rows;
+    if (o->action != GLOFND_ACTION_ATTRACT) {
+        ds[row ^ 1] += coefficient;
+        return;
+    }
+    const double each = coefficient / (1 + (double)flagged_in(r, row));
+    ds[row ^ 1] += each;
+    for (int64_t col = 0; col < r->rows; col++)
+        if (r->flag[row * r->rows + col]) ds[col] += each;
+}
+
+/* ---- moving average ---- */
+
+/* ghat_r = mean over the kept of exp(k S); official with image and text: of exp(k (S - A)). */
+static void row_mean(const glofnd_options *o, ref_step *r, int64_t row) {
+    const double k = 1 / r->tau[row], shift = ref_official_pairs(o) ? r->align[row] : 0;
+    double sum = 0;
+    for (int64_t col = 0; col < r->rows; col++)
+        sum += weight(o, r, row, col) * (weight(o, r, row, col) > 0 ? exp(k * (r->sim[row * r->rows + col] - shift)) : 0);
+    r->ghat[row] = sum / r->count[row];
+}
+
+static int batch_has_u(const ref_store *s, const glofnd_batch *q) {
+    for (int64_t i = 0; i < q->cols; i++)
+        if (s->row[0][q->id[i]].log_u > -INFINITY) return 1;
+    return 0;
+}
+
+static double next_u(const glofnd_options *o, const ref_step *r, double gamma, int any_seen, double log_u, double ghat) {
+    const double old = exp(log_u);
+    int fresh = log_u == -INFINITY;
+    if (o->compat == GLOFND_COMPAT_OFFICIAL) fresh = r->two_views ? !any_seen : gamma < 1 && !(old >= 1e-35 && old < INFINITY);
+    return fresh ? ghat : (1 - gamma) * old + gamma * ghat;
+}
+
+static void moving_average(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
+    const double gamma = q->gamma > 0 ? q->gamma : o->gamma;
+    const int any_seen = batch_has_u(s, q);
+    for (int64_t row = 0; row < r->rows; row++) {
+        const int side = r->two_views ? 0 : (int)(row % 2);
+        row_mean(o, r, row);
+        r->u[row] = next_u(o, r, gamma, any_seen, s->row[side][q->id[row / 2]].log_u, r->ghat[row]);
+    }
+    for (int64_t i = 0; i < r->batch; i++) {
+        const double u0 = r->u[2 * i], u1 = r->u[2 * i + 1];
+        s->row[0][q->id[i]].log_u = (float)log(r->two_views ? (u0 + u1) / 2 : u0);
+        if (!r->two_views) s->row[1][q->id[i]].log_u = (float)log(u1);
+    }
+}
+
+/* ---- SIMCLR and CLIP: log((n/c) E + exp(k S_pos)) - k A ---- */
+
+static void softmax_row(const glofnd_options *o, ref_step *r, int64_t row) {
+    const double k = 1 / r->tau[row], share = (o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1) / (double)r->batch;
+    const double *s = r->sim + row * r->rows;
+    const double rescale = (double)r->negatives / r->count[row], positive = exp(k * s[row ^ 1]);
+    double total = positive, total_s = positive * s[row ^ 1];
+    for (int64_t col = 0; col < r->rows; col++) {
+        const double w = weight(o, r, row, col);
+        if (w == 0) continue;
+        total += rescale * w * exp(k * s[col]);
+        total_s += rescale * w * exp(k * s[col]) * s[col];
+    }
+    for (int64_t col = 0; col < r->rows; col++) {
+        const double w = weight(o, r, row, col);
+        if (w > 0) r->dsim[row * r->rows + col] += share * k * rescale * w * exp(k * s[col]) / total;
+    }
+    r->dsim[row * r->rows + (row ^ 1)] += share * k * positive / total;
+    add_alignment(o, r, row, -share * k);
+    r->row_loss[row] = share * (log(total) - k * r->align[row]);
+    r->row_dtau[row] = -k * k * share * (total_s / total - r->align[row]);
+}
+
+/* ---- global losses, compat PAPER (and SOGCLR in both): -A + tau log u, weights exp(k S)/(B c u) ---- */
+
+static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
+    const double tau = r->tau[row], k = 1 / tau, batch = (double)r->batch, log_u = log(r->u[row]);
+    double surrogate = -r->align[row] / batch, weighted_s = 0;
+    for (int64_t col = 0; col < r->rows; col++) {
+        const double w = weight(o, r, row, col), s = r->sim[row * r->rows + col];
+        if (w == 0) continue;
+        const double pair = w * exp(k * s) / (batch * r->count[row] * r->u[row]);
+        r->dsim[row * r->rows + col] += pair;
+        surrogate += pair * s;
+        weighted_s += pair * s * batch;                         /* = (ghat/u) Sbar */
+    }
+    add_alignment(o, r, row, -1 / batch);
+    const int counted = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2;
+    const double rho = o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR ? o->rho : 0;
+    r->row_loss[row] = (-r->align[row] + tau * (log_u + (counted ? log(r->count[row]) : 0) + rho)) / batch;
+    if (o->compat == GLOFND_COMPAT_OFFICIAL) r->row_loss[row] = surrogate;
+    r->row_dtau[row] = log_u + rho - k * weighted_s;
+    if (o->loss == GLOFND_LOSS_FASTCLIP) r->row_dtau[row] /= batch;
+}
+
+/* ---- compat OFFICIAL with image and text: g/(u+eps) with exp(-k S_ii) inside g; u constant, S_ii not ---- */
+
+static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
+    const double tau = r->tau[row], k = 1 / tau, batch = (double)r->batch, u = r->u[row] + LOSS_EPS;
+    const double scale = o->loss == GLOFND_LOSS_SOGCLR2 ? k : 1;        /* core itself, or core * tau with tau constant */
+    double dk = 0;
+    for (int64_t col = 0; col < r->rows; col++) {
+        const double w = weight(o, r, row, col), gap = r->sim[row * r->rows + col] - r->align[row];
+        if (w == 0) continue;
+        const double pair = w * exp(k * gap) / (r->count[row] * u);
+        r->dsim[row * r->rows + col] += scale * pair / batch;
+        dk += pair * gap;                                       /* d ratio / d k */
+    }
+    const double ratio = r->row_ratio[row] = r->ghat[row] / u;
+    add_alignment(o, r, row, -scale * ratio / batch);
+    if (o->loss == GLOFND_LOSS_SOGCLR2) {
+        r->row_loss[row] = ratio / batch;
+        r->row_dtau[row] = -k * k * dk / batch;
+    } else if (o->loss == GLOFND_LOSS_FASTCLIP) {
+        const double tail = (o->rho + log(u)) / 2;              /* rho once per sample, logs averaged over the sides */
+        r->row_loss[row] = tau * (ratio + tail) / batch;
+        r->row_dtau[row] = (-k * dk + tail) / batch;
+    } else {
+        r->row_loss[row] = tau * (log(u) + o->rho) / batch;
+        r->row_dtau[row] = log(u) + o->rho - k * dk;
+    }
+}
+
+/* ---- individual temperatures ---- */
+
+static void read_temperatures(const glofnd_options *o, const ref_store *s, const glofnd_batch *q, ref_step *r) {
+    const double tau = q->tau > 0 ? q->tau : o->tau;
+    for (int64_t row = 0; row < r->rows; row++) {
+        r->tau[row] = tau;
+        if (o->loss != GLOFND_LOSS_ISOGCLR) continue;
+        const glofnd_row *a = &s->row[row % 2][q->id[row / 2]];
+        if (a->tau > 0) r->tau[row] = a->tau;
+    }
+}
+
+static void learn_temperatures(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const ref_step *r) {
+    for (int64_t row = 0; row < r->rows; row++) {
+        glofnd_row *a = &s->row[row % 2][q->id[row / 2]];
+        const double g = r->row_dtau[row], t = ++a->tau_clock;
+        const double m = o->tau_beta1 * a->tau_m + (1 - o->tau_beta1) * g;
+        const double v = o->tau_beta2 * a->tau_v + (1 - o->tau_beta2) * g * g;
+        const double mh = m / (1 - pow(o->tau_beta1, t)), vh = v / (1 - pow(o->tau_beta2, t));
+        const double tau = r->tau[row] - o->tau_lr * mh / (sqrt(vh) + 1e-8);
+        a->tau = (float)fmin(fmax(tau, o->tau_min), o->tau_max);
+        a->tau_m = (float)m;
+        a->tau_v = (float)v;
+    }
+}
+
+/* ---- entry ---- */
+
+/* Losses with one learnable tau; SOGCLR2 keeps its tau, but the authors' code reports the gradient all the same. */
+static int has_shared_tau_gradient(const glofnd_options *o) {
+    return o->loss == GLOFND_LOSS_CLIP || o->loss == GLOFND_LOSS_FASTCLIP ||
+           (o->loss == GLOFND_LOSS_SOGCLR2 && o->compat == GLOFND_COMPAT_OFFICIAL);
+}
+
+void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
+    const int softmax = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP;
+    read_temperatures(o, s, q, r);
+    for (int64_t row = 0; row < r->rows; row++) count_and_align(o, r, row);
+    if (!softmax) moving_average(o, s, q, r);
+    for (int64_t row = 0; row < r->rows; row++) {
+        if (softmax) softmax_row(o, r, row);
+        else if (ref_official_pairs(o)) official_row(o, r, row);
+        else global_row(o, r, row);
+        r->loss += r->row_loss[row];
+        if (has_shared_tau_gradient(o)) r->grad_tau += r->row_dtau[row];
+    }
+    r->grad_scale = -r->tau[0] * r->tau[0] * r->grad_tau;
+    if (o->loss == GLOFND_LOSS_ISOGCLR) learn_temperatures(o, s, q, r);
+}
+
+/* ---- several ranks ---- */
+
+/* Part (2) of a rank's loss in the authors' code: all anchors, but only the rank's columns as negatives, divisor c b/B. */
+static void local_columns(const glofnd_options *o, const glofnd_batch *q, const ref_step *r, double *ratio, double *dk) {
+    const double share = (double)q->rows / (double)q->cols;
+    *ratio = *dk = 0;
+    for (int64_t row = 0; row < r->rows; row++) {
+        for (int64_t j = q->row0; j < q->row0 + q->rows; j++) {
+            const int64_t col = 2 * j + 1 - row % 2;
+            const double w = weight(o, r, row, col), gap = r->sim[row * r->rows + col] - r->align[row];
+            if (w == 0) continue;
+            const double pair = w * exp(gap / r->tau[row]) / (r->count[row] * share * (r->u[row] + LOSS_EPS));
+            *ratio += pair / (double)r->batch;
+            *dk += pair * gap / (double)r->batch;
+        }
+    }
+}
+
+static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, const ref_step *r) {
+    const double b = (double)q->rows, tau = r->tau[0], k = 1 / tau;
+    double ratio1 = 0, dk1 = 0, ratio2, dk2, tail = 0;
+    local_columns(o, q, r, &ratio2, &dk2);
+    for (int64_t row = 2 * q->row0; row < 2 * (q->row0 + q->rows); row++) {
+        ratio1 += r->row_ratio[row] / b;
+        tail += (o->rho + log(r->u[row] + LOSS_EPS)) / (2 * b);
+        for (int64_t col = 0; col < r->rows; col++) {
+            const double gap = r->sim[row * r->rows + col] - r->align[row];
+            if (weight(o, r, row, col) > 0)
+                dk1 += weight(o, r, row, col) * exp(k * gap) * gap / (r->count[row] * (r->u[row] + LOSS_EPS) * b);
+        }
+    }
+    ref_rank out = {.loss = (ratio1 + ratio2) / 2, .grad_scale = (dk1 + dk2) / 2};
+    if (o->loss == GLOFND_LOSS_FASTCLIP) {
+        out.loss = tau * (out.loss + tail);
+        out.grad_scale = tau * out.grad_scale - tau * tau * tail;
+    }
+    out.grad_tau = -k * k * out.grad_scale;
+    out.grad_factor = 0.5 * (double)q->cols / b;                /* all roles of own features, each with 1/2 and 1/b */
+    return out;
+}
+
+ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const ref_step *r) {
+    if (ref_official_pairs(o) && o->loss != GLOFND_LOSS_ISOGCLR && q->rows < q->cols) return official_rank(o, q, r);
+    ref_rank out = {.grad_factor = 1};
+    for (int64_t row = 2 * q->row0; row < 2 * (q->row0 + q->rows); row++) {
+        out.loss += r->row_loss[row];
+        if (has_shared_tau_gradient(o)) out.grad_tau += r->row_dtau[row];
+    }
+    out.grad_scale = -r->tau[0] * r->tau[0] * out.grad_tau;
+    return out;
+}

@@ -1,0 +1,77 @@
+/* reference_value.c - loss values as functions of embeddings and temperatures, for finite differences. Knows nothing of the
+ * gradients in reference_loss.c: only flags (and the frozen u) come from the step. See reference.h. */
+#include "reference.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct row_value {      /* of one row at the given embeddings */
+    double positive, align, count, sum_exp, sum_gap;    /* sum_exp = sum w exp(k S), sum_gap = sum w exp(k (S - A)) */
+} row_value;
+
+static double similarity(const double *x, const double *y, int64_t d, int normalize) {
+    double xy = 0, xx = 0, yy = 0;
+    for (int64_t j = 0; j < d; j++) {
+        xy += x[j] * y[j];
+        xx += x[j] * x[j];
+        yy += y[j] * y[j];
+    }
+    return normalize ? xy / sqrt(xx * yy) : xy;
+}
+
+static row_value evaluate(const glofnd_options *o, const ref_step *r, const double *h, int64_t row, double tau) {
+    const int64_t d = r->dim;
+    row_value v = {.positive = similarity(h + row * d, h + (row ^ 1) * d, d, o->normalize)};
+    double attracted = 0, flagged = 0;
+    double *s = calloc((size_t)r->rows, sizeof *s);
+    if (!s) abort();
+    for (int64_t col = 0; col < r->rows; col++) {
+        s[col] = similarity(h + row * d, h + col * d, d, o->normalize);
+        if (!r->flag[row * r->rows + col]) continue;
+        attracted += s[col];
+        flagged++;
+    }
+    v.align = o->action == GLOFND_ACTION_ATTRACT ? (v.positive + attracted) / (1 + flagged) : v.positive;
+    for (int64_t col = 0; col < r->rows; col++) {
+        if (!ref_is_negative(r, row, col)) continue;
+        const double flagged_weight = o->action == GLOFND_ACTION_WEIGHT ? o->omega : 0;
+        const double w = r->flag[row * r->rows + col] ? flagged_weight : 1;
+        v.count += w;
+        v.sum_exp += w * exp(s[col] / tau);
+        v.sum_gap += w * exp((s[col] - v.align) / tau);
+    }
+    free(s);
+    return v;
+}
+
+double ref_objective(const glofnd_options *o, const ref_step *r, const double *h, const double *tau) {
+    double sum = 0;
+    for (int64_t row = 0; row < r->rows; row++) {
+        const row_value v = evaluate(o, r, h, row, tau[row]);
+        const double n = (double)r->negatives, k = 1 / tau[row];
+        switch (o->loss) {
+        case GLOFND_LOSS_SIMCLR: sum += log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align; break;
+        case GLOFND_LOSS_CLIP: sum += (log(n / v.count * v.sum_exp + exp(k * v.positive)) - k * v.align) / 2; break;
+        case GLOFND_LOSS_SOGCLR:
+        case GLOFND_LOSS_SOGCLR2: sum += -v.align + tau[row] * log(v.sum_exp); break;
+        default: sum += -v.align + tau[row] * (log(v.sum_exp / v.count) + o->rho); break;
+        }
+    }
+    return sum / (double)r->batch;
+}
+
+double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h, const double *tau) {
+    const int official = ref_official_pairs(o);
+    double sum = 0;
+    for (int64_t row = 0; row < r->rows; row++) {
+        const row_value v = evaluate(o, r, h, row, tau[row]);
+        const double frozen_tau = r->tau[row], u = r->u[row] + (official ? 1e-14 : 0);
+        const double ratio = (official ? v.sum_gap : v.sum_exp) / v.count / u;
+        if (official && o->loss == GLOFND_LOSS_SOGCLR2) sum += ratio;
+        else if (official && o->loss == GLOFND_LOSS_FASTCLIP) sum += frozen_tau * ratio + tau[row] * (o->rho + log(u)) / 2;
+        else if (official) sum += frozen_tau * ratio + tau[row] * (log(u) + o->rho);
+        else if (o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2) sum += -v.align + frozen_tau * ratio;
+        else sum += -v.align + frozen_tau * ratio + tau[row] * (log(u) + o->rho);
+    }
+    return sum / (double)r->batch;
+}

@@ -1,0 +1,43 @@
+/* scene.h - a scene is a small training run: options, shapes, and batches of clustered random embeddings, drawn from its seed.
+ *
+ * Samples belong to classes; the embeddings of a class lie around a common direction. Each step is one epoch, so that a scene of
+ * five steps passes update_epoch and mask_epoch, and draws its batch from `anchors` ids, so that anchors come back.
+ *     scene s = scene_make("sogclr", GLOFND_LOSS_SOGCLR);  s.o.alpha = 0.1;  scene_settle(&s);
+ *     scene_batch b;  scene_draw(&s, step, &b);  ... b.q is a glofnd_batch ...  scene_batch_free(&b);
+ */
+#ifndef TESTS_SCENE_H
+#define TESTS_SCENE_H
+
+#include "reference.h"
+
+typedef struct scene {
+    char name[128];
+    glofnd_options o;
+    int64_t batch, dim, anchors, classes;
+    int steps;
+    int with_labels, with_groups, with_support;
+    double noise;               /* spread of a class around its direction */
+    double lambda0;             /* not 0: anchors start at thresholds around this, visited once */
+    uint64_t seed;
+} scene;
+
+typedef struct scene_batch {
+    glofnd_batch q;
+    float *a, *b, *support_a, *support_b;
+    int64_t *id;
+    int32_t *label, *group;
+} scene_batch;
+
+scene scene_make(const char *name, glofnd_loss loss);
+int scene_two_views(const scene *s);
+glofnd_store_spec scene_spec(const scene *s);
+void scene_draw(const scene *s, int step, scene_batch *out);
+void scene_batch_free(scene_batch *b);
+/* The state every store of the scene starts from: row i of a side. */
+glofnd_row scene_start(const scene *s, int side, int64_t i);
+void scene_ref_store(const scene *s, ref_store *out);
+/* Moves the seed on until no compared similarity of the whole run lies within 1e-6 of its threshold, so that float32 and double
+ * must give the same flags, and until the loss is finite. Returns how many seeds were passed over; fails the test after 500. */
+int scene_settle(scene *s);
+
+#endif

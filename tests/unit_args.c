@@ -1,0 +1,469 @@
+/* unit_args.c - bad input to the step, detect and context calls: a status, a text, an untouched store, and a library that goes on.
+ *
+ * Each case takes a valid call, spoils one thing, and names the status the header promises. After all of them the same store must
+ * still take the same step, bit for bit, as one that never saw an error.
+ */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/compare.h"
+
+#define ANY_ERROR (-1)          /* the header does not say which */
+
+typedef struct bed {            /* a store in use and a valid batch for it */
+    scene s;
+    runner w;
+    scene_batch b;
+    outputs out;
+    glofnd_row *before;         /* [sides][anchors + 1], the shared row last */
+} bed;
+
+static int sides_of(const bed *t) {
+    return scene_two_views(&t->s) ? 1 : 2;
+}
+
+static void read_rows(const bed *t, glofnd_row *rows) {
+    for (int side = 0; side < sides_of(t); side++) {
+        for (int64_t i = 0; i <= t->s.anchors; i++) {
+            const int64_t id = i < t->s.anchors ? i : GLOFND_SHARED;
+            expect_ok(t->w.ctx, glofnd_rows_get(t->w.ctx, t->w.store, side, &id, 1, &rows[side * (t->s.anchors + 1) + i]));
+        }
+    }
+}
+
+static bed bed_make(glofnd_loss loss, glofnd_detector detector) {
+    bed t = {.s = scene_make("args", loss)};
+    t.s.o.detector = detector;
+    t.s.o.update_epoch = t.s.o.mask_epoch = 0;
+    t.w = runner_make(&t.s);
+    t.out = outputs_make(&t.s);
+    t.before = calloc((size_t)(2 * (t.s.anchors + 1)), sizeof *t.before);
+    assert_non_null(t.before);
+    t.s.with_groups = detector == GLOFND_DETECT_GROUPS;
+    for (int step = 0; step < 2; step++) {
+        if (step) scene_batch_free(&t.b);
+        scene_draw(&t.s, step, &t.b);
+        run_step(&t.w, &t.b.q, &t.out);
+    }
+    read_rows(&t, t.before);
+    return t;
+}
+
+static void bed_free(bed *t) {
+    scene_batch_free(&t->b);
+    outputs_free(&t->out);
+    runner_free(&t->w);
+    free(t->before);
+}
+
+static void expect_untouched(const bed *t, const char *what) {
+    const int64_t rows = sides_of(t) * (t->s.anchors + 1);
+    glofnd_row *now = calloc((size_t)rows, sizeof *now);
+    assert_non_null(now);
+    read_rows(t, now);
+    if (memcmp(now, t->before, (size_t)rows * sizeof *now) != 0) fail_msg("%s: the store changed", what);
+    free(now);
+}
+
+static void expect_refused(const bed *t, const char *what, glofnd_status got, int want) {
+    if (got == GLOFND_OK) fail_msg("%s: accepted", what);
+    if (want != ANY_ERROR && (int)got != want)
+        fail_msg("%s: status %d (%s), expected %d; text: %s", what, (int)got, glofnd_status_text(got), want, glofnd_ctx_error(t->w.ctx));
+    if (glofnd_ctx_error(t->w.ctx)[0] == 0) fail_msg("%s: no text", what);
+    expect_untouched(t, what);
+}
+
+/* ---- the batch ---- */
+
+typedef struct batch_case {
+    const char *what;
+    int status;
+    void (*spoil)(bed *t, glofnd_batch *q);
+    int calls;                  /* 2: glofnd_step and step_rows; 4: step_grad and step_mask too */
+    const char *text;           /* must appear in the message, or NULL */
+} batch_case;
+
+#define SPOIL(name, ...) static void name(bed *t, glofnd_batch *q) { (void)t; (void)q; __VA_ARGS__; }
+SPOIL(size_zero, q->size = 0)
+SPOIL(rows_zero, q->rows = 0)
+SPOIL(rows_negative, q->rows = -3)
+SPOIL(cols_zero, q->rows = q->cols = 0)
+SPOIL(rows_above_cols, q->rows = q->cols + 1)
+SPOIL(row0_negative, q->row0 = -1)
+SPOIL(row0_too_large, q->row0 = 1)
+SPOIL(batch_of_one, q->rows = q->cols = 1)
+SPOIL(dim_zero, q->dim = 0)
+SPOIL(dim_negative, q->dim = -5)
+SPOIL(huge_shape, q->rows = q->cols = INT64_MAX / 2; q->dim = INT64_MAX / 2)
+SPOIL(no_a, q->a = NULL)
+SPOIL(no_b, q->b = NULL)
+SPOIL(no_id, q->id = NULL)
+SPOIL(repeated_id, t->b.id[5] = t->b.id[2])
+SPOIL(negative_id, t->b.id[4] = -1)
+SPOIL(id_too_large, t->b.id[4] = t->s.anchors)
+SPOIL(id_far_too_large, t->b.id[4] = INT64_MAX)
+SPOIL(negative_epoch, q->epoch = -1)
+SPOIL(negative_tau, q->tau = -0.1)
+SPOIL(nan_tau, q->tau = NAN)
+SPOIL(gamma_above_one, q->gamma = 1.5)
+SPOIL(nan_gamma, q->gamma = NAN)
+SPOIL(nan_in_a, t->b.a[7 * t->s.dim + 3] = NAN)
+SPOIL(inf_in_b, t->b.b[9 * t->s.dim] = INFINITY)
+SPOIL(minus_inf_in_a, t->b.a[12 * t->s.dim + 16] = -INFINITY)
+SPOIL(overflowing_norm, t->b.a[6 * t->s.dim] = 3e38f; t->b.a[6 * t->s.dim + 1] = INFINITY)
+
+static const batch_case BATCH[] = {
+    {"batch.size 0", GLOFND_E_ARGUMENT, size_zero, 4, NULL},
+    {"rows 0", GLOFND_E_ARGUMENT, rows_zero, 4, NULL},
+    {"rows < 0", GLOFND_E_ARGUMENT, rows_negative, 4, NULL},
+    {"cols 0", GLOFND_E_ARGUMENT, cols_zero, 4, NULL},
+    {"rows > cols", GLOFND_E_ARGUMENT, rows_above_cols, 4, NULL},
+    {"row0 < 0", GLOFND_E_ARGUMENT, row0_negative, 4, NULL},
+    {"row0 + rows > cols", GLOFND_E_ARGUMENT, row0_too_large, 4, NULL},
+    {"a batch of one", GLOFND_E_ARGUMENT, batch_of_one, 4, NULL},
+    {"dim 0", GLOFND_E_ARGUMENT, dim_zero, 4, NULL},
+    {"dim < 0", GLOFND_E_ARGUMENT, dim_negative, 4, NULL},
+    {"a shape whose bytes overflow", ANY_ERROR, huge_shape, 4, NULL},
+    {"a NULL", GLOFND_E_ARGUMENT, no_a, 4, NULL},
+    {"b NULL", GLOFND_E_ARGUMENT, no_b, 4, NULL},
+    {"id NULL", GLOFND_E_ARGUMENT, no_id, 2, NULL},
+    {"repeated id", GLOFND_E_INDEX, repeated_id, 2, NULL},
+    {"negative id", GLOFND_E_INDEX, negative_id, 2, NULL},
+    {"id = n", GLOFND_E_INDEX, id_too_large, 2, NULL},
+    {"id far beyond n", GLOFND_E_INDEX, id_far_too_large, 2, NULL},
+    {"epoch < 0", GLOFND_E_ARGUMENT, negative_epoch, 2, NULL},
+    {"tau < 0", GLOFND_E_OPTION, negative_tau, 2, NULL},
+    {"tau NaN", GLOFND_E_OPTION, nan_tau, 2, NULL},
+    {"gamma > 1", GLOFND_E_OPTION, gamma_above_one, 2, NULL},
+    {"gamma NaN", GLOFND_E_OPTION, nan_gamma, 2, NULL},
+    {"NaN in row 7 of a", GLOFND_E_NUMERIC, nan_in_a, 2, "7"},
+    {"Inf in row 9 of b", GLOFND_E_NUMERIC, inf_in_b, 2, "9"},
+    {"-Inf in row 12 of a", GLOFND_E_NUMERIC, minus_inf_in_a, 2, "12"},
+    {"Inf beside a large value", GLOFND_E_NUMERIC, overflowing_norm, 2, "6"},
+};
+
+static glofnd_status call_with(bed *t, int call, const glofnd_batch *q) {
+    glofnd_ctx *c = t->w.ctx;
+    switch (call) {
+    case 0: return glofnd_step(c, t->w.store, q, t->out.grad_a, t->out.grad_b, &t->out.stats);
+    case 1: return glofnd_step_rows(c, t->w.store, q, t->out.links, &t->out.stats);
+    case 2: return glofnd_step_grad(c, q, t->out.links, t->out.grad_a, t->out.grad_b, NULL);
+    default: return glofnd_step_mask(c, q, t->out.links, t->out.keep);
+    }
+}
+
+static void refuse_batch(bed *t, const batch_case *k) {
+    static const char *const name[] = {"step", "step_rows", "step_grad", "step_mask"};
+    glofnd_batch q = t->b.q;
+    char what[128];
+    k->spoil(t, &q);
+    for (int call = 0; call < k->calls; call++) {
+        snprintf(what, sizeof what, "%s: %s", name[call], k->what);
+        const glofnd_status got = call_with(t, call, &q);
+        if (k->text && !strstr(glofnd_ctx_error(t->w.ctx), k->text))
+            fail_msg("%s: text '%s' lacks '%s'", what, glofnd_ctx_error(t->w.ctx), k->text);
+        expect_refused(t, what, got, k->status);
+    }
+}
+
+/* The step after all the errors, against a store that never saw one. */
+static void expect_still_right(bed *t, glofnd_loss loss, glofnd_detector detector) {
+    bed clean = bed_make(loss, detector);
+    scene_batch b;
+    const size_t flat = (size_t)(t->s.batch * t->s.dim) * sizeof(float);
+    scene_draw(&t->s, 3, &b);
+    run_step(&t->w, &b.q, &t->out);
+    run_step(&clean.w, &b.q, &clean.out);
+    assert_memory_equal(t->out.grad_a, clean.out.grad_a, flat);
+    assert_memory_equal(t->out.grad_b, clean.out.grad_b, flat);
+    assert_true(t->out.stats.loss == clean.out.stats.loss);
+    read_rows(&clean, clean.before);
+    expect_untouched(&clean, "clean");
+    read_rows(t, t->before);
+    assert_memory_equal(t->before, clean.before, (size_t)(sides_of(t) * (t->s.anchors + 1)) * sizeof(glofnd_row));
+    scene_batch_free(&b);
+    bed_free(&clean);
+}
+
+static void bad_batches_are_refused(void **state) {
+    static const glofnd_loss loss[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_ISOGCLR};
+    (void)state;
+    for (int l = 0; l < 2; l++) {
+        bed t = bed_make(loss[l], GLOFND_DETECT_GLOFND);
+        for (size_t k = 0; k < sizeof BATCH / sizeof *BATCH; k++) {
+            scene_batch_free(&t.b);
+            scene_draw(&t.s, 2, &t.b);
+            refuse_batch(&t, &BATCH[k]);
+        }
+        expect_still_right(&t, loss[l], GLOFND_DETECT_GLOFND);
+        bed_free(&t);
+    }
+}
+
+/* ---- NULL for whole arguments ---- */
+
+static void null_arguments_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_ctx *c = t.w.ctx;
+    glofnd_store *s = t.w.store;
+    const glofnd_batch *q = &t.b.q;
+    outputs *o = &t.out;
+    run_two_calls(&t.w, q, o);
+    read_rows(&t, t.before);
+    assert_int_equal(glofnd_step(NULL, s, q, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_rows(NULL, s, q, o->links, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_grad(NULL, q, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_mask(NULL, q, o->links, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "store", glofnd_step(c, NULL, q, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "batch", glofnd_step(c, s, NULL, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad_a", glofnd_step(c, s, q, NULL, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad_b", glofnd_step(c, s, q, o->grad_a, NULL, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: store", glofnd_step_rows(c, NULL, q, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: batch", glofnd_step_rows(c, s, NULL, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: links", glofnd_step_rows(c, s, q, NULL, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: batch", glofnd_step_grad(c, NULL, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: links", glofnd_step_grad(c, q, NULL, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: grad_a", glofnd_step_grad(c, q, o->links, NULL, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: batch", glofnd_step_mask(c, NULL, o->links, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: links", glofnd_step_mask(c, q, NULL, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: keep", glofnd_step_mask(c, q, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_ok(c, glofnd_step(c, s, q, o->grad_a, o->grad_b, NULL));         /* stats may be NULL */
+    bed_free(&t);
+}
+
+/* glofnd_step is for one rank: own rows must be all. */
+static void step_needs_the_whole_batch(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_batch q = t.b.q;
+    q.rows = 5;
+    expect_refused(&t, "step with rows < cols", glofnd_step(t.w.ctx, t.w.store, &q, t.out.grad_a, t.out.grad_b, NULL), GLOFND_E_ARGUMENT);
+    bed_free(&t);
+}
+
+/* ---- what a detector or loss needs ---- */
+
+static void missing_inputs_are_refused(void **state) {
+    static const glofnd_detector needy[] = {GLOFND_DETECT_ORACLE, GLOFND_DETECT_GROUPS};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        bed t = bed_make(GLOFND_LOSS_SOGCLR, needy[k]);
+        glofnd_batch q = t.b.q;
+        q.want = 0;
+        q.label = NULL;
+        q.group = NULL;
+        expect_refused(&t, k ? "GROUPS without groups" : "ORACLE without labels",
+                       glofnd_step(t.w.ctx, t.w.store, &q, t.out.grad_a, t.out.grad_b, NULL), GLOFND_E_ARGUMENT);
+        bed_free(&t);
+    }
+}
+
+static void store_must_fit_the_loss(void **state) {
+    static const struct {
+        glofnd_loss store, loss;
+        glofnd_learner learner;
+        const char *what;
+    } pair[] = {
+        {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_CLIP, GLOFND_LEARN_ADAM, "CLIP on a store of one modality"},
+        {GLOFND_LOSS_CLIP, GLOFND_LOSS_SOGCLR, GLOFND_LEARN_ADAM, "SOGCLR on a store of two modalities"},
+        {GLOFND_LOSS_CLIP, GLOFND_LOSS_ISOGCLR, GLOFND_LEARN_ADAM, "ISOGCLR on a store without temperatures"},
+        {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SOGCLR, GLOFND_LEARN_RING, "RING on a store without ring"},
+    };
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        bed t = bed_make(pair[k].store, GLOFND_DETECT_GLOFND);
+        glofnd_options o = t.s.o;
+        o.loss = pair[k].loss;
+        o.learner = pair[k].learner;
+        expect_ok(t.w.ctx, glofnd_ctx_configure(t.w.ctx, &o));
+        expect_refused(&t, pair[k].what, glofnd_step(t.w.ctx, t.w.store, &t.b.q, t.out.grad_a, t.out.grad_b, NULL), ANY_ERROR);
+        bed_free(&t);
+    }
+}
+
+static void unit_vectors_are_checked(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_options o = t.s.o;
+    o.normalize = 0;
+    expect_ok(t.w.ctx, glofnd_ctx_configure(t.w.ctx, &o));      /* the batch has lengths from 0.5 to 1.5 */
+    expect_refused(&t, "long vectors with normalize 0", glofnd_step(t.w.ctx, t.w.store, &t.b.q, t.out.grad_a, t.out.grad_b, NULL),
+                   ANY_ERROR);
+    bed_free(&t);
+}
+
+/* A zero vector has no direction: similarity 0 to all, and everything stays finite. */
+static void zero_vectors_are_harmless(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    memset(t.b.a + 3 * t.s.dim, 0, (size_t)t.s.dim * sizeof(float));
+    run_step(&t.w, &t.b.q, &t.out);
+    assert_true(isfinite(t.out.stats.loss));
+    for (int64_t j = 0; j < t.s.batch * t.s.dim; j++) assert_true(isfinite(t.out.grad_a[j]) && isfinite(t.out.grad_b[j]));
+    bed_free(&t);
+}
+
+/* ---- options and context ---- */
+
+typedef struct option_case {
+    const char *what;
+    void (*spoil)(glofnd_options *o);
+} option_case;
+
+#define OPTION(name, ...) static void name(glofnd_options *o) { __VA_ARGS__; }
+OPTION(alpha_two, o->alpha = 2)
+OPTION(alpha_one, o->alpha = 1)
+OPTION(alpha_negative, o->alpha = -0.1)
+OPTION(alpha_nan, o->alpha = NAN)
+OPTION(tau_zero, o->tau = 0)
+OPTION(gamma_zero, o->gamma = 0)
+OPTION(gamma_two, o->gamma = 2)
+OPTION(omega_two, o->omega = 2)
+OPTION(loss_unknown, o->loss = (glofnd_loss)77)
+OPTION(detector_unknown, o->detector = (glofnd_detector)(-1))
+OPTION(mask_before_update, o->update_epoch = 5; o->mask_epoch = 4)
+OPTION(threads_negative, o->threads = -1)
+OPTION(tile_odd, o->tile = 33)
+OPTION(lr_nan, o->lambda_lr = NAN)
+
+static const option_case OPTIONS[] = {
+    {"alpha 2", alpha_two}, {"alpha 1", alpha_one}, {"alpha -0.1", alpha_negative}, {"alpha NaN", alpha_nan}, {"tau 0", tau_zero},
+    {"gamma 0", gamma_zero}, {"gamma 2", gamma_two}, {"omega 2", omega_two}, {"loss 77", loss_unknown},
+    {"detector -1", detector_unknown}, {"mask_epoch < update_epoch", mask_before_update}, {"threads -1", threads_negative},
+    {"tile 33", tile_odd}, {"lambda_lr NaN", lr_nan},
+};
+
+static void bad_options_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    for (size_t k = 0; k < sizeof OPTIONS / sizeof *OPTIONS; k++) {
+        glofnd_options o = t.s.o;
+        glofnd_ctx *c = NULL;
+        OPTIONS[k].spoil(&o);
+        if (glofnd_ctx_create(&o, &c) != GLOFND_E_OPTION) fail_msg("create with %s: not E_OPTION", OPTIONS[k].what);
+        assert_null(c);
+        expect_refused(&t, OPTIONS[k].what, glofnd_ctx_configure(t.w.ctx, &o), GLOFND_E_OPTION);
+    }
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed_free(&t);
+}
+
+static void bad_context_calls_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_ctx *c = NULL;
+    glofnd_options o = t.s.o;
+    assert_int_equal(glofnd_ctx_create(NULL, &c), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_ctx_create(&o, NULL), GLOFND_E_ARGUMENT);
+    o.size = 0;
+    assert_int_not_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
+    assert_int_equal(glofnd_ctx_configure(NULL, &t.s.o), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_ctx_reserve(NULL, 4, 4, 4, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_ctx_reduce(NULL, NULL, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "configure NULL", glofnd_ctx_configure(t.w.ctx, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "reserve rows > cols", glofnd_ctx_reserve(t.w.ctx, 5, 4, 4, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "reserve dim 0", glofnd_ctx_reserve(t.w.ctx, 4, 4, 0, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "reserve without end", glofnd_ctx_reserve(t.w.ctx, INT64_MAX, INT64_MAX, INT64_MAX, NULL), ANY_ERROR);
+    glofnd_ctx_free(NULL);
+    glofnd_store_free(NULL);
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed_free(&t);
+}
+
+/* ---- detect tier ---- */
+
+#define REFUSE(what, status, change)                                                                       \
+    do {                                                                                                   \
+        glofnd_sims bad = q;                                                                               \
+        change;                                                                                            \
+        expect_refused(&t, "update: " what, glofnd_update(t.w.ctx, t.w.store, &bad), status);              \
+        expect_refused(&t, "mask: " what, glofnd_mask(t.w.ctx, t.w.store, &bad, t.out.keep, NULL), status); \
+    } while (0)
+
+static void bad_similarities_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    float sim[2 * 3 * 4];
+    for (int j = 0; j < 24; j++) sim[j] = 0.03f * (float)j;
+    const int64_t id[] = {3, 1, 2}, repeated[] = {3, 1, 3}, far[] = {3, 1, 1000};
+    const glofnd_sims q = {.views = 2, .rows = 3, .cols = 4, .sim = sim, .id = id};
+    glofnd_ctx *c = t.w.ctx;
+    assert_int_equal(glofnd_update(NULL, t.w.store, &q), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "store", glofnd_update(c, NULL, &q), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "sims", glofnd_update(c, t.w.store, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "keep", glofnd_mask(c, t.w.store, &q, NULL, NULL), GLOFND_E_ARGUMENT);
+    REFUSE("views 0", GLOFND_E_ARGUMENT, bad.views = 0);
+    REFUSE("views 3", GLOFND_E_ARGUMENT, bad.views = 3);
+    REFUSE("rows 0", GLOFND_E_ARGUMENT, bad.rows = 0);
+    REFUSE("cols 0", GLOFND_E_ARGUMENT, bad.cols = 0);
+    REFUSE("sim NULL", GLOFND_E_ARGUMENT, bad.sim = NULL);
+    REFUSE("id NULL", GLOFND_E_ARGUMENT, bad.id = NULL);
+    REFUSE("repeated id", GLOFND_E_INDEX, bad.id = repeated);
+    REFUSE("far id", GLOFND_E_INDEX, bad.id = far);
+    REFUSE("side 1 of one", GLOFND_E_ARGUMENT, bad.side = 1);
+    REFUSE("side -1", GLOFND_E_ARGUMENT, bad.side = -1);
+    REFUSE("epoch -1", GLOFND_E_ARGUMENT, bad.epoch = -1);
+    sim[7] = NAN;
+    REFUSE("NaN", GLOFND_E_NUMERIC, (void)bad);
+    sim[7] = 0.2f;
+    glofnd_options o = t.s.o;
+    o.detector = GLOFND_DETECT_ORACLE;
+    expect_ok(c, glofnd_ctx_configure(c, &o));
+    expect_refused(&t, "ORACLE without groups", glofnd_mask(c, t.w.store, &q, t.out.keep, NULL), GLOFND_E_ARGUMENT);
+    o.detector = GLOFND_DETECT_GLOFND;
+    o.learner = GLOFND_LEARN_RING;
+    expect_ok(c, glofnd_ctx_configure(c, &o));
+    expect_refused(&t, "RING", glofnd_update(c, t.w.store, &q), GLOFND_E_UNSUPPORTED);
+    bed_free(&t);
+}
+
+static void bad_threshold_calls_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_ctx *c = t.w.ctx;
+    const float *x = t.b.a;
+    float out[13], broken[3 * 17];
+    const int64_t skip[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 99};
+    assert_int_equal(glofnd_thresholds(NULL, x, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "q NULL", glofnd_thresholds(c, NULL, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "k NULL", glofnd_thresholds(c, x, 13, NULL, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "out NULL", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 0.1, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows 0", glofnd_thresholds(c, x, 0, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "cols 0", glofnd_thresholds(c, x, 13, x, 0, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "dim 0", glofnd_thresholds(c, x, 13, x, 13, 0, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "alpha 2", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 2, out), ANY_ERROR);
+    expect_refused(&t, "alpha 0", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 0, out), ANY_ERROR);
+    expect_refused(&t, "skip out of range", glofnd_thresholds(c, x, 13, x, 13, 17, skip, 0.1, out), ANY_ERROR);
+    expect_refused(&t, "nothing left", glofnd_thresholds(c, x, 1, x, 1, 17, skip, 0.1, out), ANY_ERROR);
+    memcpy(broken, x, sizeof broken);
+    broken[17 + 4] = NAN;
+    expect_refused(&t, "NaN in q", glofnd_thresholds(c, broken, 3, x, 13, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
+    expect_refused(&t, "NaN in k", glofnd_thresholds(c, x, 13, broken, 3, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
+    bed_free(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_batches_are_refused),
+        cmocka_unit_test(null_arguments_are_refused),
+        cmocka_unit_test(step_needs_the_whole_batch),
+        cmocka_unit_test(missing_inputs_are_refused),
+        cmocka_unit_test(store_must_fit_the_loss),
+        cmocka_unit_test(unit_vectors_are_checked),
+        cmocka_unit_test(zero_vectors_are_harmless),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(bad_context_calls_are_refused),
+        cmocka_unit_test(bad_similarities_are_refused),
+        cmocka_unit_test(bad_threshold_calls_are_refused),
+    };
+    return cmocka_run_group_tests_name("unit_args", tests, NULL, NULL);
+}

@@ -1,0 +1,89 @@
+#!/bin/sh
+# deps.sh - looks for what the build needs and says what it found. On Debian-like systems it installs what is missing;
+# elsewhere it prints the list and goes on, for the build itself then names what it cannot do without. With everything present
+# it takes a few milliseconds and touches nothing.
+#
+#   tools/deps.sh            look, install what is missing
+#   tools/deps.sh --check    look only; exit 1 if something is missing
+set -u
+
+mode=install
+case "${1-}" in
+"") ;;
+--check) mode=check ;;
+*) echo "usage: $0 [--check]" >&2; exit 2 ;;
+esac
+
+found='' missing=''
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# note PACKAGE NAME FOUND?: one line of the list
+note() {
+    if [ "$3" = 0 ]; then found="$found $2"; else missing="$missing $1"; fi
+}
+
+cc=${CC:-cc}        # may carry flags
+cxx=${CXX:-c++}
+have_compiler() { have "${cc%% *}" && have "${cxx%% *}" && have make; }
+
+# The pkg-config file; without pkg-config, the header where Debian puts it.
+have_cmocka() {
+    if have pkg-config; then pkg-config --exists cmocka; else [ -e /usr/include/cmocka.h ]; fi
+}
+
+look() {
+    found='' missing=''
+    have_compiler; note build-essential compiler $?
+    have cmake; note cmake cmake $?
+    have pkg-config; note pkg-config pkg-config $?
+    have_cmocka; note libcmocka-dev cmocka $?
+    if have git; then found="$found git"; fi    # only for the commit in the build info
+}
+
+report() {
+    echo "deps: found${found:- nothing}${missing:+; missing:$missing}"
+}
+
+# Debian-like: apt-get to install with, dpkg to be sure whose packages these names are.
+debian_like() { have apt-get && have dpkg; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"
+    elif ! have sudo; then echo "deps: neither root nor sudo" >&2; return 1
+    elif [ -t 0 ]; then sudo "$@"
+    else sudo -n "$@"
+    fi
+}
+
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq "$@"
+}
+
+# The package lists of a fresh machine are often empty or old: fetch them when the first try fails.
+install_missing() {
+    echo "deps: installing$missing"
+    # shellcheck disable=SC2086  # a list of packages
+    apt install -y --no-install-recommends $missing >/dev/null 2>&1 && return 0
+    # shellcheck disable=SC2086
+    apt update >/dev/null && apt install -y --no-install-recommends $missing >/dev/null
+}
+
+by_hand() {
+    echo "deps: please install what these Debian packages contain:$missing"
+}
+
+look
+report
+[ -z "$missing" ] && exit 0
+[ "$mode" = check ] && exit 1
+if ! debian_like; then
+    by_hand
+elif install_missing; then
+    look
+    report
+else
+    echo "deps: installation failed" >&2
+    by_hand
+fi
+exit 0
