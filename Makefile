@@ -7,6 +7,7 @@ TYPE          ?= Release
 JOBS          ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX        ?= /usr/local
 GLOFND_WERROR ?= OFF
+FUZZ_SECONDS  ?= 30
 
 CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
             -DGLOFND_WERROR=$(GLOFND_WERROR) $(CMAKE_FLAGS)
@@ -14,7 +15,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo test test-long bench san tsan debug install clean help
+.PHONY: all deps demo test test-long bench san tsan fuzz debug install clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -45,6 +46,14 @@ san: ## address and undefined-behaviour sanitizers, in BUILD/san: unit, gradient
 tsan: ## thread sanitizer, in BUILD/tsan: unit tests
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/tsan TYPE=Tsan
 	$(CTEST) $(BUILD)/tsan -L '^unit$$'
+
+fuzz: ## fuzz every parser for FUZZ_SECONDS each, in BUILD/fuzzing (needs clang)
+	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/fuzzing TYPE=Fuzz CMAKE_FLAGS="-DCMAKE_C_COMPILER=clang -DGLOFND_TESTS=OFF"
+	@mkdir -p $(BUILD)/fuzzing/corpus
+	@cd $(BUILD)/fuzzing/corpus && for program in ../fuzz/*; do \
+	    echo "$$program"; mkdir -p $${program##*/} && \
+	    $$program -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $${program##*/} 2> $${program##*/}.log || \
+	    { tail -n 40 $${program##*/}.log; exit 1; }; grep -h average_exec $${program##*/}.log; done
 
 debug: ## build without optimisation in BUILD/debug
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/debug TYPE=Debug

@@ -4,6 +4,7 @@
 #   Debug               -O0, asserts
 #   San                 AddressSanitizer + UndefinedBehaviorSanitizer; the first finding ends the program
 #   Tsan                ThreadSanitizer; without OpenMP, whose runtime it cannot see into
+#   Fuzz                as San, instrumented for libFuzzer (clang only); builds fuzz/
 
 if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE Release)   # not in the cache: inside another project this one is still optimised, the other as it likes
@@ -16,9 +17,10 @@ set(CMAKE_C_FLAGS_RELEASE "-O3 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
 set(CMAKE_C_FLAGS_SAN "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all")
 set(CMAKE_C_FLAGS_TSAN "-O1 -g -fno-omit-frame-pointer -fsanitize=thread")
+set(CMAKE_C_FLAGS_FUZZ "${CMAKE_C_FLAGS_SAN} -fsanitize=fuzzer-no-link")
 
 set(GLOFND_SANITIZED OFF)
-if(CMAKE_BUILD_TYPE MATCHES "^(San|Tsan)$")
+if(CMAKE_BUILD_TYPE MATCHES "^(San|Tsan|Fuzz)$")
     set(GLOFND_SANITIZED ON)
 endif()
 

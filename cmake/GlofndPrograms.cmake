@@ -1,4 +1,4 @@
-# Programs: the command line once cli/ exists, and one program per file of bench/ and examples/.
+# Programs: the command line once cli/ exists, and one program per file of bench/, examples/ and fuzz/.
 # Code that several benchmarks share goes to bench/support/.
 
 glofnd_sources(cli_sources cli/*.c)
@@ -33,5 +33,18 @@ if(GLOFND_EXAMPLES)
         target_link_libraries(example_${name} PRIVATE glofnd_shared m)
         set_target_properties(example_${name} PROPERTIES OUTPUT_NAME ${name}
             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/examples)
+    endforeach()
+endif()
+
+# Fuzzers of the parsers: build/fuzz/<name> [CORPUS], in the build type Fuzz only.
+if(CMAKE_BUILD_TYPE STREQUAL "Fuzz")
+    glofnd_sources(fuzz_sources fuzz/*.c)
+    foreach(source IN LISTS fuzz_sources)
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(${name} ${source})
+        target_link_libraries(${name} PRIVATE glofnd_flags glofnd_train)
+        target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+        target_compile_definitions(${name} PRIVATE _GNU_SOURCE=)
+        set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/fuzz)
     endforeach()
 endif()

@@ -74,8 +74,8 @@ int main(void) {
         printf("   %2d kept\n", kept[i]);
         error += fabsf(row[i].lambda - all[i][TOP - 1]) / QUERIES;
     }
-    printf("\n%d sets of %d similarities per query: the top %.0f%% of %d begin where lambda says, within %.3f on average\n", STEPS,
-           SHOWN - 1, 100 * o.alpha, GALLERY, error);
+    printf("\n%d sets of %d similarities per query: the top %.0f%% of %d begin where lambda says, within %.3f on average\n",
+           STEPS, SHOWN - 1, 100 * o.alpha, GALLERY, error);
     glofnd_store_free(store);
     glofnd_ctx_free(ctx);
     return 0;

@@ -1,8 +1,8 @@
-/* fault_step.c - memory: none is taken by a step after glofnd_ctx_reserve, and each allocation of create, reserve and step may fail
- * once with nothing worse than E_MEMORY.
+/* fault_step.c - memory: a step after glofnd_ctx_reserve takes none, and each allocation of create, reserve and step may fail once
+ * with nothing worse than E_MEMORY.
  *
- * Linked with --wrap for the allocator: every allocation of the library and of this file comes through here, is counted, and can be
- * made to fail.
+ * Linked with --wrap for the allocator: every allocation of the library and of this file comes through here, is counted, and can
+ * be made to fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -162,7 +162,8 @@ static void check_step_failures(const scene *s) {
     runner w = runner_make(s), calm = runner_make(s);
     outputs out = outputs_make(s), want = outputs_make(s);
     scene_batch b[2];
-    glofnd_row *before = calloc((size_t)(2 * s->anchors), sizeof *before), *after = calloc((size_t)(2 * s->anchors), sizeof *after);
+    glofnd_row *before = calloc((size_t)(2 * s->anchors), sizeof *before);
+    glofnd_row *after = calloc((size_t)(2 * s->anchors), sizeof *after);
     assert_true(before && after);
     int failures = 0;
     for (int k = 0; k < 2; k++) scene_draw(s, k, &b[k]);

@@ -47,7 +47,8 @@ static void check_features(const scene *s, const ref_step *r, value_of value) {
         h[j] = r->h[j] - STEP;
         const double down = value(&s->o, r, h, r->tau);
         h[j] = r->h[j];
-        expect_near(s->name, s->steps - 1, "dL/dh by differences", r->grad[j], (up - down) / (2 * STEP), TOLERANCE * fmax(scale, 1));
+        const double slope = (up - down) / (2 * STEP);
+        expect_near(s->name, s->steps - 1, "dL/dh by differences", r->grad[j], slope, TOLERANCE * fmax(scale, 1));
     }
     free(h);
 }
@@ -64,8 +65,9 @@ static void check_temperatures(const scene *s, const ref_step *r, value_of value
             for (int64_t k = 0; k < r->rows; k++) tau[k] = r->tau[k] + (individual && k != row ? 0 : sign ? step : -step);
             side[sign] = value(&s->o, r, r->h, tau);
         }
-        const double numeric = (side[1] - side[0]) / (2 * step), exact = individual ? r->row_dtau[row] / (double)r->batch : r->grad_tau;
-        expect_near(s->name, s->steps - 1, "dL/dtau by differences", exact, numeric, 1e-6 * fmax(fabs(exact), 1));
+        const double slope = (side[1] - side[0]) / (2 * step);
+        const double exact = individual ? r->row_dtau[row] / (double)r->batch : r->grad_tau;
+        expect_near(s->name, s->steps - 1, "dL/dtau by differences", exact, slope, 1e-6 * fmax(fabs(exact), 1));
     }
     free(tau);
 }
@@ -92,7 +94,8 @@ static void check_scene(scene *s, value_of value) {
         ref_step_run(&s->o, &store, &b.q, NULL, &r);
         if (step == s->steps - 1) {
             assert_true(r.flagged > 0 && r.flagged < r.pairs);
-            if (value == ref_objective || is_plain_surrogate(&s->o)) expect_near(s->name, step, "loss", r.loss, value(&s->o, &r, r.h, r.tau), 1e-12);
+            if (value == ref_objective || is_plain_surrogate(&s->o))
+                expect_near(s->name, step, "loss", r.loss, value(&s->o, &r, r.h, r.tau), 1e-12);
             check_features(s, &r, value);
             if (has_temperature_gradient(&s->o)) check_temperatures(s, &r, value);
         }
@@ -158,7 +161,8 @@ static void library_has_this_gradient(void **state) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
                 for (int k = 0; k < 2; k++) {
-                    scene s = small_scene("library", (glofnd_loss)loss, (glofnd_action)action, k ? 0.6 : 1, (glofnd_compat)compat);
+                    const double gamma = k ? 0.6 : 1;
+                    scene s = small_scene("library", (glofnd_loss)loss, (glofnd_action)action, gamma, (glofnd_compat)compat);
                     check_scene_against_reference(&s);
                 }
             }

@@ -1,4 +1,4 @@
-/* unit_args.c - bad input to the step, detect and context calls: a status, a text, an untouched store, and a library that goes on.
+/* unit_args.c - bad input to step, detect and context calls: a status, a text, an untouched store, and a library that goes on.
  *
  * Each case takes a valid call, spoils one thing, and names the status the header promises. After all of them the same store must
  * still take the same step, bit for bit, as one that never saw an error.
@@ -76,7 +76,8 @@ static void expect_untouched(const bed *t, const char *what) {
 static void expect_refused(const bed *t, const char *what, glofnd_status got, int want) {
     if (got == GLOFND_OK) fail_msg("%s: accepted", what);
     if (want != ANY_ERROR && (int)got != want)
-        fail_msg("%s: status %d (%s), expected %d; text: %s", what, (int)got, glofnd_status_text(got), want, glofnd_ctx_error(t->w.ctx));
+        fail_msg("%s: status %d (%s), expected %d; text: %s", what, (int)got, glofnd_status_text(got), want,
+                 glofnd_ctx_error(t->w.ctx));
     if (glofnd_ctx_error(t->w.ctx)[0] == 0) fail_msg("%s: no text", what);
     expect_untouched(t, what);
 }
@@ -246,7 +247,7 @@ static void step_needs_the_whole_batch(void **state) {
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
     glofnd_batch q = t.b.q;
     q.rows = 5;
-    expect_refused(&t, "step with rows < cols", glofnd_step(t.w.ctx, t.w.store, &q, t.out.grad_a, t.out.grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "step with rows < cols", call_with(&t, 0, &q), GLOFND_E_ARGUMENT);
     bed_free(&t);
 }
 
@@ -379,6 +380,26 @@ static void bad_context_calls_are_refused(void **state) {
     bed_free(&t);
 }
 
+/* The caller's sum over ranks may fail, too. */
+static int broken_sum(void *user, double *x, int n) {
+    (void)user;
+    (void)x;
+    (void)n;
+    return -1;
+}
+
+static void a_failing_sum_leaves_the_store(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    glofnd_batch q = t.b.q;
+    q.rows = 6;
+    expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, broken_sum, NULL));
+    expect_refused(&t, "step_rows with a failing sum", glofnd_step_rows(t.w.ctx, t.w.store, &q, t.out.links, NULL), ANY_ERROR);
+    expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, NULL, NULL));
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    bed_free(&t);
+}
+
 /* ---- detect tier ---- */
 
 #define REFUSE(what, status, change)                                                                       \
@@ -462,6 +483,7 @@ int main(void) {
         cmocka_unit_test(zero_vectors_are_harmless),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(bad_context_calls_are_refused),
+        cmocka_unit_test(a_failing_sum_leaves_the_store),
         cmocka_unit_test(bad_similarities_are_refused),
         cmocka_unit_test(bad_threshold_calls_are_refused),
     };

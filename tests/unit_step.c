@@ -62,6 +62,7 @@ static void check_loss(int loss) {
     for (int d = 0; d < DETECTORS; d++) {
         for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
             for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
+                if (compat && DETECTOR[d].rule == GLOFND_FNC_TOPK) continue;        /* not in the authors' code: refused */
                 scene s = combination(loss, &DETECTOR[d], action, compat);
                 check_scene_against_reference(&s);
             }
@@ -122,6 +123,35 @@ static void large_batch_agrees(void **state) {
     }
 }
 
+/* So large that similarities are not kept between the passes, and that a row has more candidates for its quantile than are held
+ * at once. Clusters are tight here: similarities keep away from the thresholds without a search for a seed. */
+static void very_large_batch_agrees(void **state) {
+    (void)state;
+    for (int learned = 0; learned < 2; learned++) {
+        scene s = shape_scene(GLOFND_LOSS_SOGCLR, 1500, learned ? 40 : 8);
+        s.o.detector = learned ? GLOFND_DETECT_GLOFND : GLOFND_DETECT_ORACLE;
+        s.o.mask_epoch = 0;
+        s.noise = learned ? 0.2 : 0.8;
+        runner w = runner_make(&s);
+        outputs out = outputs_make(&s);
+        ref_store ref;
+        scene_batch b;
+        ref_step r;
+        scene_ref_store(&s, &ref);
+        scene_draw(&s, 0, &b);
+        ref_step_run(&s.o, &ref, &b.q, NULL, &r);
+        assert_true(r.margin > 1e-6 && r.flagged > 0);
+        run_step(&w, &b.q, &out);
+        expect_outputs(&s, 0, &b.q, &out, &r);
+        expect_store(&s, 0, &w, &ref, &r);
+        ref_step_free(&r);
+        scene_batch_free(&b);
+        ref_store_free(&ref);
+        outputs_free(&out);
+        runner_free(&w);
+    }
+}
+
 /* ---- sharp temperatures: exp(1/tau) is far beyond float32 ---- */
 
 static void small_tau_agrees(void **state) {
@@ -134,6 +164,105 @@ static void small_tau_agrees(void **state) {
             s.o.tau_lr = 1e-4;
             check_scene_against_reference(&s);
         }
+    }
+}
+
+/* The ends of the allowed range: beyond what the reference's plain exponentials can follow, so only finite. */
+static void extreme_tau_is_finite(void **state) {
+    static const double tau[] = {0.001, 100};
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int k = 0; k < 4; k++) {
+            scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_DROP, k / 2);
+            s.o.tau = tau[k % 2];
+            s.o.tau_min = 0.001;
+            s.o.tau_max = 100;
+            runner w = runner_make(&s);
+            outputs out = outputs_make(&s);
+            for (int step = 0; step < s.steps; step++) {
+                scene_batch b;
+                scene_draw(&s, step, &b);
+                run_step(&w, &b.q, &out);
+                assert_true(isfinite(out.stats.loss) && isfinite(out.stats.grad_tau));
+                for (int64_t j = 0; j < s.batch * s.dim; j++) assert_true(isfinite(out.grad_a[j]) && isfinite(out.grad_b[j]));
+                scene_batch_free(&b);
+            }
+            outputs_free(&out);
+            runner_free(&w);
+        }
+    }
+}
+
+/* ---- weight 0 is drop, weight 1 is no detector ---- */
+
+static void weights_at_the_ends_agree(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int omega = 0; omega < 2; omega++) {
+            scene s = combination(loss, &DETECTOR[1], GLOFND_ACTION_WEIGHT, GLOFND_COMPAT_PAPER);
+            s.o.omega = omega;
+            check_scene_against_reference(&s);
+        }
+    }
+}
+
+/* ---- length of a raw embedding: no influence but 1/length on its gradient, however large or small ---- */
+
+static void lengths_cancel(void **state) {
+    static const int power[] = {-30, 40, 110};
+    (void)state;
+    for (int k = 0; k < 3; k++) {
+        scene s = combination(GLOFND_LOSS_SOGCLR, &DETECTOR[1], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
+        runner plain = runner_make(&s), scaled = runner_make(&s);
+        outputs x = outputs_make(&s), y = outputs_make(&s);
+        scene_batch b;
+        scene_draw(&s, 0, &b);
+        run_step(&plain, &b.q, &x);
+        const float factor = ldexpf(1, power[k]);
+        for (int64_t j = 3 * s.dim; j < 4 * s.dim; j++) b.a[j] *= factor;
+        run_step(&scaled, &b.q, &y);
+        expect_near(s.name, 0, "loss of a scaled row", y.stats.loss, x.stats.loss, 1e-6);
+        for (int64_t j = 0; j < s.batch * s.dim; j++) {
+            const double grad = j / s.dim == 3 ? ldexp(y.grad_a[j], power[k]) : y.grad_a[j];
+            expect_near(s.name, 0, "gradient beside a scaled row", grad, x.grad_a[j], 1e-6);
+        }
+        scene_batch_free(&b);
+        outputs_free(&x);
+        outputs_free(&y);
+        runner_free(&plain);
+        runner_free(&scaled);
+    }
+}
+
+/* ---- lambda = 1 flags nothing, also no copies, whose similarity may round to more than 1 ---- */
+
+static void draw_copies(const scene *s, int step, scene_batch *b) {
+    scene_draw(s, step, b);
+    for (int64_t i = 0; i < s->batch; i++) {
+        const int64_t from = i - i % 4;                 /* blocks of four equal samples, both views equal */
+        memcpy(b->a + i * s->dim, b->a + from * s->dim, (size_t)s->dim * sizeof(float));
+        memcpy(b->b + i * s->dim, b->a + from * s->dim, (size_t)s->dim * sizeof(float));
+    }
+}
+
+static void copies_are_not_flagged_at_the_start(void **state) {
+    (void)state;
+    for (int64_t dim = 3; dim < 140; dim += 23) {
+        scene s = combination(GLOFND_LOSS_SOGCLR, &DETECTOR[1], GLOFND_ACTION_DROP, GLOFND_COMPAT_PAPER);
+        s.dim = dim;
+        s.batch = s.anchors = 40;
+        s.o.mask_epoch = s.o.update_epoch = 0;
+        s.o.learner = GLOFND_LEARN_SGD;
+        s.o.lambda_lr = 1e-9;                           /* lambda stays 1 */
+        runner w = runner_make(&s);
+        outputs out = outputs_make(&s);
+        scene_batch b;
+        draw_copies(&s, 0, &b);
+        run_step(&w, &b.q, &out);
+        expect_equal(s.name, (int)dim, "pairs flagged at lambda 1", out.stats.flagged, 0);
+        scene_batch_free(&b);
+        outputs_free(&out);
+        runner_free(&w);
     }
 }
 
@@ -215,15 +344,6 @@ static void all_flagged_rows_are_nan_in_official(void **state) {
 }
 
 /* ---- equal scores: copies of a sample have the same similarity, and the smaller column is flagged first ---- */
-
-static void draw_copies(const scene *s, int step, scene_batch *b) {
-    scene_draw(s, step, b);
-    for (int64_t i = 0; i < s->batch; i++) {
-        const int64_t from = i - i % 4;                 /* blocks of four equal samples, both views equal */
-        memcpy(b->a + i * s->dim, b->a + from * s->dim, (size_t)s->dim * sizeof(float));
-        memcpy(b->b + i * s->dim, b->a + from * s->dim, (size_t)s->dim * sizeof(float));
-    }
-}
 
 static void check_ties(scene *s) {
     runner w = runner_make(s);
@@ -337,7 +457,12 @@ int main(void) {
         cmocka_unit_test(shapes_agree),
         cmocka_unit_test(one_dimension_agrees),
         cmocka_unit_test(large_batch_agrees),
+        cmocka_unit_test(very_large_batch_agrees),
         cmocka_unit_test(small_tau_agrees),
+        cmocka_unit_test(extreme_tau_is_finite),
+        cmocka_unit_test(weights_at_the_ends_agree),
+        cmocka_unit_test(lengths_cancel),
+        cmocka_unit_test(copies_are_not_flagged_at_the_start),
         cmocka_unit_test(batch_tau_and_gamma_win),
         cmocka_unit_test(all_flagged_rows_are_rescued),
         cmocka_unit_test(all_flagged_rows_are_nan_in_official),

@@ -95,6 +95,8 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or take another learner");
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0, GLOFND_E_OPTION,
             "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK, GLOFND_E_OPTION,
+            "fnc_rule: the authors' code knows no topk; take quantile, or compat paper");
     return GLOFND_OK;
 }
 

@@ -1,8 +1,9 @@
 /* compare.h - a library run beside a reference run, and how close they must be.
  *
- * Where the tolerances come from: the library holds unit vectors and similarities in float32. With u = 2^-24 a similarity is off by
- * a few u (SIM_ERROR), an exponential exp(S/tau) therefore by SIM_ERROR/tau relative, and so are the weights of the gradient, u and
- * the loss. Everything else (counts, flags, clocks) is exact, because scenes keep similarities 1e-6 away from thresholds.
+ * Where the tolerances come from: the library holds unit vectors and similarities in float32. A similarity is off by a few
+ * roundings of 2^-24 (SIM_ERROR), an exponential exp(S/tau) therefore by SIM_ERROR/tau relative, and so are the weights of the
+ * gradient, u and the loss. Everything else (counts, flags, clocks) is exact, because scenes keep similarities 1e-6 away from
+ * thresholds.
  */
 #ifndef TESTS_COMPARE_H
 #define TESTS_COMPARE_H

@@ -115,10 +115,10 @@ static void expect_rank_stats(const scene *s, int step, const rank_team *t, cons
 static void expect_rank(const scene *s, int step, const rank_worker *me, const outputs *many, const outputs *single,
                         const ref_step *r) {
     const ref_rank want = ref_rank_of(&s->o, &me->q, r);
-    const double relative = weight_error(r), k = 1 / r->tau[0];
+    const double relative = weight_error(r), k = 1 / r->tau[0], scale_error = relative * fmax(1, fabs(want.grad_scale));
     expect_near(s->name, step, "loss of a rank", me->stats.loss, want.loss, relative * fmax(1, fabs(want.loss)));
-    expect_near(s->name, step, "grad_scale of a rank", me->stats.grad_scale, want.grad_scale, relative * fmax(1, fabs(want.grad_scale)));
-    expect_near(s->name, step, "grad_tau of a rank", me->stats.grad_tau, want.grad_tau, k * k * relative * fmax(1, fabs(want.grad_scale)));
+    expect_near(s->name, step, "grad_scale of a rank", me->stats.grad_scale, want.grad_scale, scale_error);
+    expect_near(s->name, step, "grad_tau of a rank", me->stats.grad_tau, want.grad_tau, k * k * scale_error);
     for (int64_t j = me->q.row0 * r->dim; j < (me->q.row0 + me->q.rows) * r->dim; j++) {
         const double allowed = relative * gradient_scale(r) * want.grad_factor;
         expect_near(s->name, step, "grad_a of a rank", many->grad_a[j], want.grad_factor * single->grad_a[j], allowed);
@@ -129,9 +129,9 @@ static void expect_rank(const scene *s, int step, const rank_worker *me, const o
 void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single,
                   const ref_step *r) {
     const int64_t pairs = s->batch * s->batch * (t->sides == 1 ? 4 : 2);
-
     for (int k = 0; k < t->ranks; k++) expect_rank(s, step, &t->rank[k], many, single, r);
-    if (memcmp(many->keep, single->keep, (size_t)pairs) != 0) fail_msg("%s, step %d: flags depend on the number of ranks", s->name, step);
+    if (memcmp(many->keep, single->keep, (size_t)pairs) != 0)
+        fail_msg("%s, step %d: flags depend on the number of ranks", s->name, step);
     for (int64_t row = 0; row < 2 * s->batch; row++)
         expect_equal(s->name, step, "kept with ranks", many->links[row].kept, single->links[row].kept);
     expect_rank_stats(s, step, t, single, r);

@@ -158,8 +158,10 @@ static void flag_top(const glofnd_options *o, const glofnd_batch *q, ref_step *r
     double lowest = INFINITY;
     for (int64_t taken = 0; taken < top; taken++) {
         int64_t best = -1;
-        for (int64_t col = 0; col < r->rows; col++)
-            if (ref_is_negative(r, row, col) && !r->would[row * r->rows + col] && (best < 0 || score[col] > score[best])) best = col;
+        for (int64_t col = 0; col < r->rows; col++) {
+            if (!ref_is_negative(r, row, col) || r->would[row * r->rows + col]) continue;
+            if (best < 0 || score[col] > score[best]) best = col;
+        }
         r->would[row * r->rows + best] = 1;
         lowest = score[best];
     }

@@ -3,8 +3,8 @@
  * Written from the definitions alone and from none of the library's code, so that agreement of the two means something. Slow on
  * purpose: every line should be readable against the paper and docs/method.md.
  *
- * Index: row r = 2*i + w is (sample i, view or modality w); its positive is r^1. Columns are numbered the same way. With two views
- * every row of another sample is a negative, n = 2(B-1); with image and text only those of the other modality, n = B-1.
+ * Index: row r = 2*i + w is (sample i, view or modality w); its positive is r^1. Columns are numbered the same way. With two
+ * views every row of another sample is a negative, n = 2(B-1); with image and text only those of the other modality, n = B-1.
  *
  * State is kept as glofnd_row, in float32, because that is the contract of the store; everything else is double.
  *     ref_store s;  ref_store_init(&s, &spec);
@@ -65,8 +65,8 @@ typedef struct ref_rank {
 ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const ref_step *r);
 
 /* Values to differentiate numerically, at embeddings h and temperatures tau[2B], with the flags found in step r.
- * ref_objective: the paper's objective, u = ghat as with gamma = 1. ref_surrogate: u frozen as it was in r; its derivative is what
- * one step of the algorithm uses for any gamma. */
+ * ref_objective: the paper's objective, u = ghat as with gamma = 1. ref_surrogate: u frozen as it was in r; its derivative is
+ * what one step of the algorithm uses for any gamma. */
 double ref_objective(const glofnd_options *o, const ref_step *r, const double *h, const double *tau);
 double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h, const double *tau);
 

@@ -90,8 +90,8 @@ static double ring_quantile(const glofnd_options *o, const ref_ring *ring, const
     return value;
 }
 
-static void learn_from_ring(const glofnd_options *o, const ref_ring *ring, const glofnd_batch *q, ref_step *r, int side, int64_t i,
-                            glofnd_row *a) {
+static void learn_from_ring(const glofnd_options *o, const ref_ring *ring, const glofnd_batch *q, const ref_step *r, int side,
+                            int64_t i, glofnd_row *a) {
     if ((double)ring->count < ceil(1 / o->alpha)) return;
     const row_set rows = rows_of_anchor(r, i, side);
     double mean = 0;

@@ -94,9 +94,9 @@ static void draw_support(const scene *s, rng *g, scene_batch *out, int64_t i) {
 
 void scene_draw(const scene *s, int step, scene_batch *out) {
     const int64_t flat = s->batch * s->dim;
-    *out = (scene_batch){.a = array(flat, sizeof(float)), .b = array(flat, sizeof(float)), .support_a = array(flat, sizeof(float)),
-                         .support_b = array(flat, sizeof(float)), .id = array(s->batch, sizeof(int64_t)),
-                         .label = array(s->batch, sizeof(int32_t)), .group = array(s->batch, sizeof(int32_t))};
+    *out = (scene_batch){.a = array(flat, sizeof(float)), .b = array(flat, sizeof(float)),
+                         .support_a = array(flat, sizeof(float)), .support_b = array(flat, sizeof(float)),
+                         .id = array(s->batch, sizeof(int64_t)), .label = array(s->batch, sizeof(int32_t)), .group = array(s->batch, sizeof(int32_t))};
     rng g = stream(s, 3, (uint64_t)step), support_stream = stream(s, 4, (uint64_t)step);
     draw_ids(s, step, out->id);
     for (int64_t i = 0; i < s->batch; i++) {

@@ -1,0 +1,16 @@
+/* clock.h - times of one thing, measured several times: the median, and how far its neighbours lie. */
+#ifndef BENCH_CLOCK_H
+#define BENCH_CLOCK_H
+
+#define CLOCK_MOST 512
+
+typedef struct clock_times {
+    double ms[CLOCK_MOST];
+    int count;
+} clock_times;
+
+void clock_add(clock_times *t, double ms);      /* beyond CLOCK_MOST: ignored */
+double clock_median(clock_times *t);            /* NaN if there is none */
+double clock_spread(clock_times *t);            /* (third quartile - first quartile) / median */
+
+#endif

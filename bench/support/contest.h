@@ -1,0 +1,23 @@
+/* contest.h - one batch size: all detectors of the library beside each other, then beside the materialising implementation. */
+#ifndef BENCH_CONTEST_H
+#define BENCH_CONTEST_H
+
+#include "support/report.h"
+
+typedef struct plan {           /* how long to measure */
+    int threads, with_naive;
+    int epochs;                 /* of training before */
+    double library_s, naive_s;  /* per size; per size and detector */
+    int least;                  /* repetitions, however long they take */
+} plan;
+
+enum { DETECTORS = 5 };
+extern const char *const detector_names[DETECTORS];
+
+/* Fills rows[DETECTORS]. Both implementations must agree on loss, kept pairs, gradients and new state before any of them is timed:
+ * dies otherwise. */
+void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows);
+/* The cost of large stores: rows[count] for n[count] anchors. */
+void contest_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n, int count, row *rows);
+
+#endif

@@ -1,0 +1,26 @@
+/* machine.h - the machine a benchmark runs on: what it is, how fast it can multiply, how much memory it has given us. */
+#ifndef BENCH_MACHINE_H
+#define BENCH_MACHINE_H
+
+#include <stddef.h>
+
+double seconds(void);                           /* monotonic */
+
+typedef struct machine {
+    char cpu[96];
+    int cores, threads;
+    const char *isa;            /* of the kernels */
+    double load;                /* average of the last minute, at the start */
+    double peak_gflops;         /* multiply-adds in registers on all threads; 0: not known for this CPU */
+    double kernel_gflops;       /* the product kernel on tiles that stay in cache, all threads */
+    double product_gflops;      /* the whole product of the materialising implementation: Z Z', 4096 x 8192 x 128 */
+} machine;
+
+machine machine_look(int threads);              /* takes about a second */
+
+/* Resident memory of the process: now, and the most since the last reset (which not every system allows: then since the start). */
+size_t resident_now(void);
+size_t resident_peak(void);
+void resident_reset(void);
+
+#endif

@@ -1,0 +1,129 @@
+/* runner.c - see runner.h. The parts are timed by a backend that calls the real one: its table of functions, wrapped. */
+#include "support/runner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fnd/context.h"
+#include "support/die.h"
+#include "support/machine.h"
+
+const char *const part_names[PARTS] = {"embed", "select", "stats", "settle", "grad", "rest"};
+
+static double spent[PARTS];     /* ms; the functions of a backend get no pointer of ours */
+
+static void charge(int part, double start) { spent[part] += 1e3 * (seconds() - start); }
+
+/* ---- the wrapped backend ---- */
+
+static int64_t timed_embed(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
+                           int threads) {
+    const double start = seconds();
+    const int64_t bad = gf_backend_cpu.embed(e, h, rows, first, step, normalize, norm, threads);
+    charge(PART_EMBED, start);
+    return bad;
+}
+
+static void timed_pack(const gf_embed *e, int threads) {
+    const double start = seconds();
+    gf_backend_cpu.pack(e, threads);
+    charge(PART_EMBED, start);
+}
+
+static void timed_select(const gf_select *p) {
+    const double start = seconds();
+    gf_backend_cpu.select(p);
+    charge(PART_SELECT, start);
+}
+
+static void timed_stats(gf_pass *p) {
+    const double start = seconds();
+    gf_backend_cpu.stats(p);
+    charge(PART_STATS, start);
+}
+
+static void timed_settle(gf_pass *p) {
+    const double start = seconds();
+    gf_backend_cpu.settle(p);
+    charge(PART_SETTLE, start);
+}
+
+static void timed_grad(gf_pass *p) {
+    const double start = seconds();
+    gf_backend_cpu.grad(p);
+    charge(PART_GRAD, start);
+}
+
+static const gf_backend *timed_backend(void) {
+    static gf_backend timed;
+    timed = gf_backend_cpu;
+    timed.embed = timed_embed;
+    timed.pack = timed_pack;
+    timed.select = timed_select;
+    timed.stats = timed_stats;
+    timed.settle = timed_settle;
+    timed.grad = timed_grad;
+    return &timed;
+}
+
+/* ---- runner ---- */
+
+static void set(runner *r, const char *key, const char *value) {
+    char why[256];
+    if (glofnd_options_set(&r->o, key, value, why, sizeof why) != GLOFND_OK) die("%s", why);
+}
+
+void runner_init(runner *r, const char *detector, int threads, const glofnd_batch *q, int64_t n) {
+    *r = (runner){.detector = detector};
+    expect_ok(NULL, glofnd_options_init(&r->o, sizeof r->o), "options");
+    set(r, "detector", detector);
+    set(r, "lambda_init", "quantile");
+    r->o.threads = threads;
+    expect_ok(NULL, glofnd_ctx_create(&r->o, &r->ctx), "context");
+    r->ctx->backend = timed_backend();
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = n, .modalities = 1};
+    expect_ok(r->ctx, glofnd_store_create(r->ctx, &spec, &r->store), "store");
+    expect_ok(r->ctx, glofnd_ctx_reserve(r->ctx, q->rows, q->cols, q->dim, &r->workspace), "workspace");
+    r->grad_a = calloc((size_t)(q->rows * q->dim), sizeof(float));
+    r->grad_b = calloc((size_t)(q->rows * q->dim), sizeof(float));
+    if (!r->grad_a || !r->grad_b) die("no memory for gradients");
+}
+
+void runner_free(runner *r) {
+    glofnd_store_free(r->store);
+    glofnd_ctx_free(r->ctx);
+    free(r->grad_a), free(r->grad_b);
+    *r = (runner){0};
+}
+
+double runner_step(runner *r, const glofnd_batch *q) {
+    memset(spent, 0, sizeof spent);
+    const double start = seconds();
+    const glofnd_status status = glofnd_step(r->ctx, r->store, q, r->grad_a, r->grad_b, &r->stats);
+    const double ms = 1e3 * (seconds() - start);
+    expect_ok(r->ctx, status, r->detector);
+    spent[PART_REST] = ms;
+    for (int p = 0; p < PART_REST; p++) spent[PART_REST] -= spent[p];
+    memcpy(r->part_ms, spent, sizeof spent);
+    return ms;
+}
+
+#define TRAIN_BATCH 512
+
+void runner_train(runner *r, const sample *s, int epochs) {
+    const int64_t all = s->q.rows, batch = all < TRAIN_BATCH ? all : TRAIN_BATCH;
+    int64_t *order = malloc(sizeof *order * (size_t)all);
+    uint64_t state = 2;
+    sample part;
+    if (!order) die("no memory");
+    sample_init(&part, batch, s->q.dim);
+    for (int e = 0; e < epochs; e++) {
+        sample_shuffle(order, all, &state);
+        for (int64_t at = 0; at + batch <= all; at += batch) {
+            sample_pick(&part, s, order + at);
+            runner_step(r, &part.q);
+        }
+    }
+    sample_free(&part);
+    free(order);
+}
