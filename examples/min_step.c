@@ -70,6 +70,7 @@ static double threshold_error(double alpha) {
 }
 
 int main(void) {
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = SAMPLES, .modalities = 1};
     glofnd_options o;
     glofnd_stats st;
     check(glofnd_options_init(&o, sizeof o)); /* SogCLR with GloFND; views are normalised inside */
@@ -77,7 +78,7 @@ int main(void) {
     o.update_epoch = 1, o.mask_epoch = 4; /* look on, then learn thresholds, then drop what they flag */
     o.threads = 1;                        /* plenty for this size */
     check(glofnd_ctx_create(&o, &ctx));
-    check(glofnd_store_create(ctx, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = SAMPLES, .modalities = 1}, &store));
+    check(glofnd_store_create(ctx, &spec, &store));
     make_samples();
     printf(" step   epoch    loss    |lambda - exact|   flagged   precision   recall\n");
     for (int step = 1; step <= STEPS; step++) {
@@ -90,7 +91,7 @@ int main(void) {
             printf("%5d   %5d   %6.3f   %16.4f   %6.2f%%   %9.3f   %6.3f\n", step, epoch, st.loss, threshold_error(o.alpha),
                    100 * (1 - st.kept_share), st.precision, st.recall);
     }
-    printf("\nlearned thresholds: off by %.3f on average; flagged: %.1f%% of the negatives (alpha %.1f%%), %.0f%% of them rightly\n",
+    printf("\nthresholds off by %.3f on average; %.1f%% of the negatives flagged (alpha %.1f%%), %.0f%% of these rightly\n",
            threshold_error(o.alpha), 100 * (1 - st.kept_share), 100 * o.alpha, 100 * st.precision);
     glofnd_store_free(store);
     glofnd_ctx_free(ctx);

@@ -1,5 +1,5 @@
-/* fault_step.c - memory: a step after glofnd_ctx_reserve takes none, and each allocation of create, reserve and step may fail once
- * with nothing worse than E_MEMORY.
+/* fault_step.c - memory: a step after glofnd_ctx_reserve takes none, and each allocation of create, reserve and step may fail
+ * once with nothing worse than E_MEMORY.
  *
  * Linked with --wrap for the allocator: every allocation of the library and of this file comes through here, is counted, and can
  * be made to fail.

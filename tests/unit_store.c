@@ -164,14 +164,15 @@ static void test_shared_rows(void **state) {
     assert_rows_equal(&r, &(glofnd_row){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
     r = get_row(f, s, 1, 3);                            /* rows read as they are held ... */
     assert_rows_equal(&r, &fresh);
-    const int64_t ids[2] = {3, 5};
-    glofnd_row followed[2];
-    gf_store_gather(s, 1, ids, 2, followed);            /* ... but the step sees that a fresh anchor follows the shared row */
+    const int64_t ids[3] = {3, 5, 4};
+    glofnd_row followed[3];
+    gf_store_gather(s, 1, ids, 3, followed);            /* ... but the step sees that a fresh anchor follows the shared row */
     assert_rows_equal(&followed[0], &(glofnd_row){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
     assert_rows_equal(&followed[1], &(glofnd_row){0.5f, 0.1f, 0.2f, -2, 7, 0.7f, 0, 0, 1}); /* also one that has u and tau */
-    r = get_row(f, s, 1, 4);                            /* one with a lambda of its own keeps it */
+    assert_rows_equal(&followed[2], &own);              /* one with a lambda of its own keeps it */
+    r = get_row(f, s, 1, 4);
     assert_rows_equal(&r, &own);
-    r = get_row(f, s, 0, 3);                            /* nor does the other side */
+    r = get_row(f, s, 0, 3);                            /* the other side has none */
     assert_rows_equal(&r, &fresh);
     put_row(f, s, 1, GLOFND_SHARED, fresh);
     r = get_row(f, s, 1, 3);

@@ -31,6 +31,11 @@ float gf_kth_largest(float *v, int64_t n, int64_t k) {
     return v[at];
 }
 
+int64_t gf_top_count(int64_t n, double alpha) {
+    const int64_t count = (int64_t)ceil(alpha * (double)n * (1.0 - 1e-14));
+    return count < 1 ? 1 : count;
+}
+
 void gf_quantile_place(int64_t n, double alpha, int64_t *best, double *fraction) {
     const double position = (1.0 - alpha) * (double)(n - 1), below = floor(position);
     *best = n - (int64_t)below;

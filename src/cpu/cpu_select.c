@@ -66,8 +66,7 @@ static int64_t others(const gf_select *p, int64_t r) {
 
 static int64_t best_of(const gf_select *p, int64_t r) {
     if (!p->row_id) return p->best;
-    const double exact = p->alpha * (double)others(p, r);
-    const int64_t best = p->round_up ? (int64_t)ceil(exact) : llround(exact);
+    const int64_t n = others(p, r), best = p->round_up ? gf_top_count(n, p->alpha) : llround(p->alpha * (double)n);
     return best < 1 ? 1 : best;
 }
 

@@ -84,12 +84,13 @@ static double row_quantile(const glofnd_options *o, const glofnd_sims *q, int64_
 
 /* Negatives of anchor r above lambda, over its views; *n of how many. */
 static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
+    const float gate = gf_learner_gate(lambda);
     double count = 0.0;
     for (int v = 0; v < q->views; v++)
         for (int64_t c = 0; c < q->cols; c++) {
             if (!is_negative(q, r, c)) continue;
             *n += 1.0;
-            count += q->sim[(v * q->rows + r) * q->cols + c] > lambda;
+            count += q->sim[(v * q->rows + r) * q->cols + c] > gate;
         }
     return count;
 }
@@ -162,13 +163,13 @@ static float threshold(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *
     if (o->alpha <= 0.0) return INFINITY;
     if (o->detector == GLOFND_DETECT_FNC) {
         const int64_t n = negatives_of(q, v, r, values);
-        const int64_t best = (int64_t)ceil(o->alpha * (double)n);
-        return o->fnc_rule == GLOFND_FNC_QUANTILE ? gf_quantile(values, n, o->alpha) : gf_kth_largest(values, n, best < 1 ? 1 : best);
+        if (o->fnc_rule == GLOFND_FNC_QUANTILE) return gf_quantile(values, n, o->alpha);
+        return gf_kth_largest(values, n, gf_top_count(n, o->alpha));
     }
     if (o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE) return INFINITY;
-    if (shares_lambda(o, q)) return gf_store_shared_get(s, q->side).lambda;
+    if (shares_lambda(o, q)) return gf_learner_gate(gf_store_shared_get(s, q->side).lambda);
     gf_store_gather(s, q->side, &q->id[r], 1, &row);
-    return row.lambda;
+    return gf_learner_gate(row.lambda);
 }
 
 static int same_group(const glofnd_sims *q, int64_t r, int64_t c) {
@@ -184,7 +185,7 @@ static int64_t ties_to_flag(const glofnd_ctx *c, const glofnd_sims *q, const flo
         n++;
         larger += sim[col] > theta;
     }
-    return (int64_t)ceil(c->o.alpha * (double)n) - larger;
+    return gf_top_count(n, c->o.alpha) - larger;
 }
 
 static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_t r, float theta, uint8_t *keep) {

@@ -6,6 +6,8 @@
 #ifndef GF_FND_LEARNER_H
 #define GF_FND_LEARNER_H
 
+#include <math.h>
+
 #include "glofnd.h"
 
 typedef struct gf_learner {
@@ -25,6 +27,8 @@ void gf_learner_move(const gf_learner *l, glofnd_row *row, double share);
 void gf_learner_start(glofnd_row *row, double quantile);
 /* RING: lambda averaged with an exact quantile; counts the visit. */
 void gf_learner_average(const glofnd_options *o, glofnd_row *row, double quantile);
+/* What similarities are compared with: the cosine of two equal rows may round to a little above 1, and lambda = 1 flags nothing. */
+static inline float gf_learner_gate(float lambda) { return lambda >= 1.0f ? INFINITY : lambda; }
 /* Bounds of lambda after gf_learner_move for any share in [0,1], widened to hold the present lambda. */
 void gf_learner_range(const gf_learner *l, const glofnd_row *row, float *lo, float *hi);
 

@@ -25,6 +25,7 @@ typedef struct gf_step {
     int masking;                /* the loss sees the flags */
     int shared;                 /* one lambda for all anchors in this epoch */
     int one_rank;               /* rows == cols */
+    int authors_ranks;          /* several ranks, and loss and gradient as the authors' code has them then */
     int reuse;                  /* pass C may use the tiles of pass B: both in one call */
     unsigned flags;             /* GF_*: both passes */
     gf_learner learner;

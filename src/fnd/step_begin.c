@@ -48,6 +48,7 @@ static void interpret(gf_step *t) {
     t->shared = t->learned && (o->detector == GLOFND_DETECT_SINGLE || ((t->official || t->updating) &&
                                                                        q->epoch < o->update_epoch + o->lambda_warmup));
     t->one_rank = q->rows == q->cols;
+    t->authors_ranks = t->official && !t->one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
     t->learner = gf_learner_of(o, t->shape->sides == 2, q->epoch);
 }
 

@@ -91,7 +91,7 @@ static void own_against_all(gf_step *t) {
         p.row = &row;
         p.col = &col;
         p.col_role = 1;
-        if (t->official && t->shape->sides == 2) p.flags |= GF_COLSUM;
+        if (t->authors_ranks) p.flags |= GF_COLSUM;
         t->c->backend->grad(&p);
     }
 }
@@ -137,7 +137,7 @@ static void topk_quality(gf_step *t) {
 /* dh = (dz - z (z . dz)) / |h|: through the normalisation. */
 static void write_row(const gf_step *t, const float *z, const float *positive, double pull, const float *dz, double norm, float *out) {
     const int64_t dim = t->q->dim;
-    const double scale = t->official && !t->one_rank && t->shape->sides == 2 ? 0.5 * (double)t->q->cols / (double)t->q->rows : 1.0;
+    const double scale = t->authors_ranks ? 0.5 * (double)t->q->cols / (double)t->q->rows : 1.0;
     double along = 0.0;
     if (t->o->normalize)
         for (int64_t j = 0; j < dim; j++) along += (double)z[j] * ((double)dz[j] + pull * (double)positive[j]);
@@ -187,7 +187,6 @@ static void add_quality(const gf_step *t, const glofnd_link *links, glofnd_stats
 static void add_rank_half(const gf_step *t, glofnd_stats *stats) {
     const double k = (double)t->q->cols / (double)t->q->rows;
     double sum = 0.0, moment = 0.0;
-    if (t->o->loss != GLOFND_LOSS_SOGCLR2 && t->o->loss != GLOFND_LOSS_FASTCLIP) return;
     for (int i = 0; i < 2; i++)
         for (int64_t r = 0; r < t->shape->own; r++) {
             sum += t->ws->side[i].own.sum[r];
@@ -203,12 +202,12 @@ void gf_step_gradient(gf_step *t, const glofnd_link *links, float *grad_a, float
     if (quality) t->flags |= GF_QUALITY;
     gf_step_unpack(t, links);
     clear_outputs(t);
-    if (t->official && t->shape->sides == 2 && !t->one_rank) positives_of_all(t);
+    if (t->authors_ranks) positives_of_all(t);
     if (t->topk && t->masking) anchors_only(t);
     else if (t->one_rank) whole_batch(t);
     else own_against_all(t);
     if (quality && t->topk && t->masking) topk_quality(t);
     write_grads(t, grad_a, grad_b);
     if (quality) add_quality(t, links, stats);
-    if (stats && t->official && t->shape->sides == 2 && !t->one_rank) add_rank_half(t, stats);
+    if (stats && t->authors_ranks) add_rank_half(t, stats);
 }

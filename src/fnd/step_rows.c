@@ -134,7 +134,7 @@ static double mean_tau(const gf_step *t) {
 static void fill_stats(const gf_step *t, const totals *sum, glofnd_stats *stats) {
     const double rows = (double)(t->shape->sides * t->shape->own), pairs = rows * (double)t->shape->negatives;
     double loss = sum->loss, grad_scale = sum->grad_scale;
-    if (t->official && !t->one_rank && t->shape->sides == 2) {
+    if (t->authors_ranks) {
         /* The authors' ranks report K times their share, the part of the ratio by half; pass C adds the other half. */
         const double k = (double)t->q->cols / (double)t->q->rows;
         loss = k * (loss - 0.5 * sum->rank_part);

@@ -11,8 +11,6 @@
 #include "base/order.h"
 #include "fnd/step.h"
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* ---- selections: exact order statistics of the rows ---- */
 
 static gf_select selection(const gf_step *t, int i, const gf_embed *q, const gf_embed *k) {
@@ -36,7 +34,7 @@ static void batch_topk(const gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     const gf_embed own = gf_step_own(t, t->q->support_a ? &side->support : &side->z);
     gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
-    p.best = larger(1, (int64_t)ceil(t->o->alpha * (double)t->shape->negatives));
+    p.best = gf_top_count(t->shape->negatives, t->o->alpha);
     p.tie = side->own.tie;
     t->c->backend->select(&p);
 }
@@ -73,9 +71,9 @@ static double anchor_quantile(const gf_step *t, const gf_side *side, int64_t anc
 static void set_window(const gf_step *t, gf_rows *x, int64_t anchor, float lo, float mid, float hi) {
     for (int v = 0; v < t->shape->per_sample; v++) {
         const int64_t r = anchor * t->shape->per_sample + v;
-        x->lo[r] = lo;
-        x->mid[r] = mid;
-        x->hi[r] = hi;
+        x->lo[r] = gf_learner_gate(lo);
+        x->mid[r] = gf_learner_gate(mid);
+        x->hi[r] = gf_learner_gate(hi);
     }
 }
 
@@ -239,7 +237,8 @@ static int close_windows(const gf_step *t, int i) {
     gf_rows *x = &side->own;
     int settled = 1;
     for (int64_t r = 0; r < t->shape->own; r++) {
-        const float lambda = t->shared ? t->shared_row[i].lambda : side->fresh_state[r / t->shape->per_sample].lambda;
+        const glofnd_row *row = t->shared ? &t->shared_row[i] : &side->fresh_state[r / t->shape->per_sample];
+        const float lambda = gf_learner_gate(row->lambda);
         settled &= lambda >= x->lo[r] && lambda <= x->hi[r] && x->window_n[r] <= t->shape->window_cap;
         x->lo[r] = x->hi[r] = x->mid[r] = lambda;
     }

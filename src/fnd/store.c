@@ -245,14 +245,12 @@ void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, c
 
 glofnd_row gf_store_shared_get(const glofnd_store *s, int side) {
     static const gf_record none;
-    glofnd_row row = decode(&s->shared[side], &none);
-    row.log_u = -INFINITY;
-    return row;
+    return decode(&s->shared[side], &none);
 }
 
 void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row) {
     s->shared[side] = encode(row);
-    s->shared[side].log_u = 0.0f;
+    s->shared[side].log_u = 0.0f;       /* none */
     if (s->fd >= 0) gf_store_map_shared(s);
 }
 

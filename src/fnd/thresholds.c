@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "fnd/context.h"
 
 typedef struct tables {
@@ -77,7 +78,7 @@ glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, con
     for (int64_t i = 0; skip && i < rows; i++)
         FAIL_IF(err, skip[i] < -1 || skip[i] >= cols || (cols == 1 && skip[i] == 0), GLOFND_E_INDEX,
                 "skip[%lld] is %lld; it must be -1 or a column below %lld, and leave one", (long long)i, (long long)skip[i], (long long)cols);
-    const int64_t best = (int64_t)ceil(alpha * (double)cols);
+    const int64_t best = gf_top_count(cols, alpha);
     glofnd_status status = allocate(c, rows, cols, dim, best, skip != NULL, &x);
     if (status == GLOFND_OK) status = thresholds(c, q, k, skip, alpha, best, &x, out);
     release(&x);

@@ -96,7 +96,8 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
     const int64_t flat = s->batch * s->dim;
     *out = (scene_batch){.a = array(flat, sizeof(float)), .b = array(flat, sizeof(float)),
                          .support_a = array(flat, sizeof(float)), .support_b = array(flat, sizeof(float)),
-                         .id = array(s->batch, sizeof(int64_t)), .label = array(s->batch, sizeof(int32_t)), .group = array(s->batch, sizeof(int32_t))};
+                         .id = array(s->batch, sizeof(int64_t)), .label = array(s->batch, sizeof(int32_t)),
+                         .group = array(s->batch, sizeof(int32_t))};
     rng g = stream(s, 3, (uint64_t)step), support_stream = stream(s, 4, (uint64_t)step);
     draw_ids(s, step, out->id);
     for (int64_t i = 0; i < s->batch; i++) {
