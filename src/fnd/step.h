@@ -43,8 +43,15 @@ glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const gl
 /* The columns' side of side `i`, and the slice of own rows of its embeddings. */
 int gf_step_other(const gf_step *t, int i);
 gf_embed gf_step_own(const gf_step *t, const gf_embed *e);
-/* Fields of a pass that every pass shares: rows of side i against their columns. */
+/* Fields that every pass shares: rows of side i against their columns. */
 gf_pass gf_step_pass(const gf_step *t, int i);
+/* A pass of the own rows of side i, with the numbers in `row`, against all columns; it lives as long as *x. */
+typedef struct gf_own_pass {
+    gf_pass p;
+    gf_embed own, score;
+    gf_rows row, col;
+} gf_own_pass;
+void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x);
 
 /* step_threshold.c: pass A and the flags' side of pass B. */
 glofnd_status gf_step_detect(gf_step *t);

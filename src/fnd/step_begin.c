@@ -31,6 +31,20 @@ gf_pass gf_step_pass(const gf_step *t, int i) {
     };
 }
 
+void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x) {
+    const gf_side *side = &t->ws->side[i];
+    x->own = gf_step_own(t, &side->z);
+    x->score = gf_step_own(t, &side->support);
+    x->row = row;
+    x->col = t->ws->side[gf_step_other(t, i)].every;
+    x->p = gf_step_pass(t, i);
+    x->p.q = &x->own;
+    x->p.q0 = t->q->row0 * t->shape->per_sample;
+    x->p.score = t->topk && t->q->support_a ? &x->score : NULL;
+    x->p.row = &x->row;
+    x->p.col = &x->col;
+}
+
 /* What the options mean in this epoch. */
 static void interpret(gf_step *t) {
     const glofnd_options *o = t->o;

@@ -83,16 +83,11 @@ static void whole_batch(gf_step *t) {
 /* Several ranks: own rows against all columns; the columns' anchors weigh in, their gradient is their owner's business. */
 static void own_against_all(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
-        const gf_embed own = gf_step_own(t, &t->ws->side[i].z);
-        gf_rows row = gf_step_own_rows(t, i), col = t->ws->side[gf_step_other(t, i)].every;
-        gf_pass p = gf_step_pass(t, i);
-        p.q = &own;
-        p.q0 = t->q->row0 * t->shape->per_sample;
-        p.row = &row;
-        p.col = &col;
-        p.col_role = 1;
-        if (t->authors_ranks) p.flags |= GF_COLSUM;
-        t->c->backend->grad(&p);
+        gf_own_pass x;
+        gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
+        x.p.col_role = 1;
+        if (t->authors_ranks) x.p.flags |= GF_COLSUM;
+        t->c->backend->grad(&x.p);
     }
 }
 
@@ -118,17 +113,10 @@ static void anchors_only(gf_step *t) {
 /* Counts of the own rows for FNC TOPK, in a pass of its own that wants no gradient. */
 static void topk_quality(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
-        const gf_side *side = &t->ws->side[i];
-        const gf_embed own = gf_step_own(t, &side->z), score = gf_step_own(t, &side->support);
-        gf_rows row = gf_step_own_rows(t, i), col = t->ws->side[gf_step_other(t, i)].every;
-        gf_pass p = gf_step_pass(t, i);
-        row.grad = NULL;
-        p.q = &own;
-        p.q0 = t->q->row0 * t->shape->per_sample;
-        p.score = t->q->support_a ? &score : NULL;
-        p.row = &row;
-        p.col = &col;
-        t->c->backend->grad(&p);
+        gf_own_pass x;
+        gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
+        x.row.grad = NULL;
+        t->c->backend->grad(&x.p);
     }
 }
 

@@ -17,16 +17,9 @@ void gf_step_show_mask(gf_step *t, const glofnd_link *links, uint8_t *keep) {
     const int64_t cols = t->q->cols;
     gf_step_unpack(t, links);
     for (int i = 0; i < sides; i++) {
-        const gf_side *side = &t->ws->side[i];
-        const gf_embed own = gf_step_own(t, &side->z), score = gf_step_own(t, &side->support);
-        gf_rows row = gf_step_own_rows(t, i), col = t->ws->side[gf_step_other(t, i)].every;
-        gf_pass p = gf_step_pass(t, i);
-        p.q = &own;
-        p.q0 = t->q->row0 * t->shape->per_sample;
-        p.row = &row;
-        p.col = &col;
-        p.score = t->topk && t->q->support_a ? &score : NULL;
-        t->c->backend->mask(&p, keep + i * cols, 2 * cols);
+        gf_own_pass x;
+        gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
+        t->c->backend->mask(&x.p, keep + i * cols, 2 * cols);
     }
     for (int64_t r = 0; sides == 1 && r < t->shape->own; r++)
         by_view(keep + r * 2 * cols, (uint8_t *)t->ws->id_scratch, cols);

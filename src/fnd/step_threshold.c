@@ -172,17 +172,6 @@ static void clear_sums(const gf_step *t) {
     }
 }
 
-/* Own rows of side i against all columns. */
-static gf_pass row_pass(const gf_step *t, int i, const gf_embed *own, const gf_embed *score) {
-    gf_pass p = gf_step_pass(t, i);
-    p.q = own;
-    p.q0 = t->q->row0 * t->shape->per_sample;
-    p.row = &t->ws->side[i].own;
-    p.col = &t->ws->side[gf_step_other(t, i)].every;
-    p.score = t->topk && t->q->support_a ? score : NULL;
-    return p;
-}
-
 static void sum_rows(gf_step *t) {
     gf_side *side = t->ws->side;
     clear_sums(t);
@@ -199,9 +188,9 @@ static void sum_rows(gf_step *t) {
         return;
     }
     for (int i = 0; i < t->shape->sides; i++) {
-        const gf_embed own = gf_step_own(t, &side[i].z), score = gf_step_own(t, &side[i].support);
-        gf_pass p = row_pass(t, i, &own, &score);
-        t->c->backend->stats(&p);
+        gf_own_pass x;
+        gf_step_own_pass(t, i, side[i].own, &x);
+        t->c->backend->stats(&x.p);
     }
 }
 
@@ -258,9 +247,9 @@ static glofnd_status move(gf_step *t) {
         return GLOFND_OK;
     }
     for (int i = 0; i < t->shape->sides; i++) {
-        const gf_embed own = gf_step_own(t, &t->ws->side[i].z);
-        gf_pass p = row_pass(t, i, &own, NULL);
-        t->c->backend->settle(&p);
+        gf_own_pass x;
+        gf_step_own_pass(t, i, t->ws->side[i].own, &x);
+        t->c->backend->settle(&x.p);
     }
     return GLOFND_OK;
 }
