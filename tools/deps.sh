@@ -32,12 +32,24 @@ have_cmocka() {
     if have pkg-config; then pkg-config --exists cmocka; else [ -e /usr/include/cmocka.h ]; fi
 }
 
+# have_library PKG_CONFIG_MODULE HEADER
+have_library() {
+    if have pkg-config && pkg-config --exists "$1"; then return 0; fi
+    [ -e "/usr/include/$2" ]
+}
+
 look() {
     found='' missing=''
     have_compiler; note build-essential compiler $?
     have cmake; note cmake cmake $?
     have pkg-config; note pkg-config pkg-config $?
     have_cmocka; note libcmocka-dev cmocka $?
+    have_library libjpeg jpeglib.h; note libjpeg62-turbo-dev libjpeg $?
+    have_library libpng png.h; note libpng-dev libpng $?
+    have_library zlib zlib.h; note zlib1g-dev zlib $?
+    have_library jansson jansson.h; note libjansson-dev jansson $?
+    have_library inih ini.h; note libinih-dev inih $?
+    have_library dnnl dnnl.h; note libdnnl-dev oneDNN $?
     if have git; then found="$found git"; fi    # only for the commit in the build info
 }
 

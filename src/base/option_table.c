@@ -43,6 +43,7 @@ static size_t field_bytes(const gf_option *o) {
     case GF_OPTION_INT64: return sizeof(int64_t);
     case GF_OPTION_DOUBLE: return sizeof(double);
     case GF_OPTION_ENUM: return sizeof(int);
+    case GF_OPTION_TEXT: return (size_t)o->max;
     case GF_OPTION_INT:
     case GF_OPTION_BOOL: break;
     }
@@ -60,6 +61,7 @@ static number field_get(const gf_option *o, const void *target) {
     switch (o->type) {
     case GF_OPTION_INT64: memcpy(&x.whole, field, sizeof x.whole); return x;
     case GF_OPTION_DOUBLE: memcpy(&x.real, field, sizeof x.real); return x;
+    case GF_OPTION_TEXT: return x;
     case GF_OPTION_INT:
     case GF_OPTION_ENUM:
     case GF_OPTION_BOOL: break;
@@ -75,6 +77,7 @@ static void field_put(const gf_option *o, void *target, number x) {
     switch (o->type) {
     case GF_OPTION_INT64: memcpy(field, &x.whole, sizeof x.whole); return;
     case GF_OPTION_DOUBLE: memcpy(field, &x.real, sizeof x.real); return;
+    case GF_OPTION_TEXT: return;
     case GF_OPTION_INT:
     case GF_OPTION_ENUM:
     case GF_OPTION_BOOL: break;
@@ -104,6 +107,7 @@ static const char *range_reason(const gf_option *o, number x) {
     switch (o->type) {
     case GF_OPTION_ENUM: return x.whole >= 0 && x.whole < name_count(o) ? NULL : outside;
     case GF_OPTION_BOOL: return x.whole == 0 || x.whole == 1 ? NULL : outside;
+    case GF_OPTION_TEXT: return NULL;
     case GF_OPTION_INT:
     case GF_OPTION_INT64:
     case GF_OPTION_DOUBLE: break;
@@ -156,6 +160,7 @@ static const char *read_text(const gf_option *o, const char *text, number *x) {
     case GF_OPTION_DOUBLE: return read_real(text, &x->real);
     case GF_OPTION_ENUM: return read_name(o, text, &x->whole);
     case GF_OPTION_BOOL: return read_switch(text, &x->whole);
+    case GF_OPTION_TEXT:
     case GF_OPTION_INT:
     case GF_OPTION_INT64: break;
     }
@@ -176,6 +181,7 @@ static int write_real(double x, char *out, size_t bytes) {
 
 int gf_option_format(const gf_option *o, const void *target, char *out, size_t bytes) {
     const number x = field_get(o, target);
+    if (o->type == GF_OPTION_TEXT) return snprintf(out, bytes, "%s", (const char *)target + o->offset);
     if (o->type == GF_OPTION_ENUM && !range_reason(o, x)) return snprintf(out, bytes, "%s", o->names[x.whole]);
     if (o->type != GF_OPTION_DOUBLE) return snprintf(out, bytes, "%lld", (long long)x.whole);
     const locale_pair locale = locale_enter();
@@ -205,6 +211,7 @@ static int write_bounds(const gf_option *o, char *out, size_t bytes) {
 
 int gf_option_range(const gf_option *o, char *out, size_t bytes) {
     if (o->type == GF_OPTION_BOOL) return snprintf(out, bytes, "0 or 1");
+    if (o->type == GF_OPTION_TEXT) return snprintf(out, bytes, "a text of at most %d bytes", (int)o->max - 1);
     if (o->type == GF_OPTION_ENUM) return write_names(o, out, bytes);
     const locale_pair locale = locale_enter();
     const int length = write_bounds(o, out, bytes);
@@ -282,8 +289,17 @@ static glofnd_status fail_value(gf_error *err, const gf_option *o, const char *v
     GF_FAIL(err, GLOFND_E_OPTION, "%s: \"%s\" %s; it takes %s", o->key, printable(value, shown), reason, range);
 }
 
+static glofnd_status set_text(gf_error *err, const gf_option *o, void *target, const char *text) {
+    const size_t length = strlen(text);
+    if (length >= (size_t)o->max) return fail_value(err, o, text, "is too long");
+    if (strpbrk(text, "\r\n")) return fail_value(err, o, text, "holds a line break");
+    memcpy((char *)target + o->offset, text, length + 1);
+    return GLOFND_OK;
+}
+
 static glofnd_status set_one(gf_error *err, const gf_option *o, void *target, const char *text) {
     number x = {0, 0};
+    if (o->type == GF_OPTION_TEXT) return set_text(err, o, target, text);
     const locale_pair locale = locale_enter();
     const char *reason = read_text(o, text, &x);
     locale_leave(locale);

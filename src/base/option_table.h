@@ -24,7 +24,8 @@ typedef enum gf_option_type {
     GF_OPTION_INT64,            /* int64_t */
     GF_OPTION_DOUBLE,           /* double, always finite */
     GF_OPTION_ENUM,             /* an enum with values 0, 1, ... in the order of `names` */
-    GF_OPTION_BOOL              /* int32_t, 0 or 1 */
+    GF_OPTION_BOOL,             /* int32_t, 0 or 1 */
+    GF_OPTION_TEXT              /* char[max]: any text that fits, also none */
 } gf_option_type;
 
 enum {                          /* bits of gf_option.flags */

@@ -112,6 +112,8 @@ static glofnd_status explain(glofnd_status status, const gf_error *err, char *wh
     return status;
 }
 
+const gf_option_table *gf_method_options(void) { return &table; }
+
 int gf_loss_sides(glofnd_loss loss) {
     return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR ? 1 : 2;
 }

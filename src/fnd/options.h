@@ -8,6 +8,9 @@
  * of modalities the store must have. */
 int gf_loss_sides(glofnd_loss loss);
 
+/* The table of glofnd_options, for programs whose configuration contains them. */
+const struct gf_option_table *gf_method_options(void);
+
 /* The caller's options as this library knows them: checked, fields the caller's (older) struct lacks at their defaults, and
  * to->size = sizeof *to. On failure *to is unchanged. */
 glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to);

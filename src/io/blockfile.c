@@ -110,7 +110,8 @@ glofnd_status gf_writer_open(gf_writer *w, gf_error *err, const char *path) {
 
 static void writer_fail(gf_writer *w, const char *what) {
     if (w->status == GLOFND_OK) {
-        w->status = gf_fail(w->err, GLOFND_E_IO, "'%.300s' cannot be %s: %s; it is left as it was", w->path, what, strerror(errno));
+        w->status = gf_fail(w->err, GLOFND_E_IO, "'%.300s' cannot be %s: %s; it is left as it was", w->path, what,
+                            strerror(errno));
     }
 }
 

@@ -1,0 +1,270 @@
+/* jsonl.c - see jsonl.h. Writing needs no library; reading parses with jansson. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/json/jsonl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ----- opening ----- */
+
+/* End of the last whole line, looked for from the end. */
+static glofnd_status last_line_end(gf_jsonl *j, uint64_t *cut) {
+    char part[4096];
+    for (uint64_t end = gf_log_size(&j->log); end > 0;) {
+        const size_t n = end < sizeof part ? (size_t)end : sizeof part;
+        TRY(gf_log_read(&j->log, end - n, part, n));
+        const char *newline = memrchr(part, '\n', n);
+        end -= n;
+        *cut = newline ? end + (uint64_t)(newline - part) + 1 : 0;
+        if (newline) return GLOFND_OK;
+    }
+    *cut = 0;
+    return GLOFND_OK;
+}
+
+static glofnd_status check_line_end(gf_jsonl *j, uint64_t keep) {
+    const uint64_t size = gf_log_size(&j->log);
+    char last = '\n';
+    FAIL_IF(j->log.err, keep > size, GLOFND_E_FORMAT, "'%.300s' has %llu bytes; it should have at least %llu", j->log.path,
+            (unsigned long long)size, (unsigned long long)keep);
+    if (keep > 0) TRY(gf_log_read(&j->log, keep - 1, &last, 1));
+    FAIL_IF(j->log.err, last != '\n', GLOFND_E_FORMAT, "'%.300s' cannot be continued after byte %llu: no line ends there",
+            j->log.path, (unsigned long long)keep);
+    return GLOFND_OK;
+}
+
+static glofnd_status position(gf_jsonl *j, int64_t keep) {
+    uint64_t cut = keep < 0 ? 0 : (uint64_t)keep;
+    TRY(keep < 0 ? last_line_end(j, &cut) : check_line_end(j, cut));
+    return gf_log_cut(&j->log, cut);
+}
+
+glofnd_status gf_jsonl_open(gf_jsonl *j, gf_error *err, const char *path, int64_t keep) {
+    *j = (gf_jsonl){0};
+    FAIL_IF(err, keep < GF_LOG_ALL, GLOFND_E_ARGUMENT, "'%.300s': %lld bytes cannot be kept", path, (long long)keep);
+    TRY(gf_log_open(&j->log, err, path, keep <= 0));
+    const glofnd_status status = position(j, keep);
+    if (status != GLOFND_OK) gf_jsonl_close(j);
+    return status;
+}
+
+/* ----- writing ----- */
+
+static void put(gf_jsonl *j, const char *text) { gf_log_put(&j->log, text, strlen(text)); }
+
+/* Length of the UTF-8 character at p; 0 if there is none. Rejects what is longer than needed, surrogates, and beyond U+10FFFF. */
+static size_t character_bytes(const unsigned char *p) {
+    static const struct { unsigned char mask, lead; unsigned least; } kinds[] = {
+        {0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+    for (size_t k = 0; k < 4; k++) {
+        if ((p[0] & kinds[k].mask) != kinds[k].lead) continue;
+        unsigned code = p[0] & (unsigned char)~kinds[k].mask;
+        for (size_t i = 1; i <= k; i++) {
+            if ((p[i] & 0xc0) != 0x80) return 0;        /* also the 0 at the end, so nothing is read beyond it */
+            code = code << 6 | (p[i] & 0x3f);
+        }
+        return code < kinds[k].least || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? 0 : k + 1;
+    }
+    return 0;
+}
+
+static void put_string(gf_jsonl *j, const char *text) {
+    put(j, "\"");
+    for (const unsigned char *p = (const unsigned char *)text; *p;) {
+        const size_t n = character_bytes(p);
+        char escape[8];
+        if (n == 0) {
+            put(j, "\\ufffd");
+        } else if (*p < 0x20 || *p == 0x7f) {
+            snprintf(escape, sizeof escape, "\\u%04x", *p);
+            put(j, escape);
+        } else if (*p == '"' || *p == '\\') {
+            put(j, *p == '"' ? "\\\"" : "\\\\");
+        } else {
+            gf_log_put(&j->log, p, n);
+        }
+        p += n ? n : 1;
+    }
+    put(j, "\"");
+}
+
+static void put_number(gf_jsonl *j, double x) {
+    char text[40];
+    if (!isfinite(x)) {
+        put(j, "null");
+        return;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    for (char *p = text; *p; p++)
+        if (!strchr("0123456789+-e", *p)) *p = '.';     /* whatever the locale's point is */
+    if (!strpbrk(text, ".e")) strcat(text, ".0");       /* a number stays one, also when it is whole */
+    put(j, text);
+}
+
+static void put_key(gf_jsonl *j, const char *key) {
+    if (j->fields++ > 0) put(j, ", ");
+    put_string(j, key);
+    put(j, ": ");
+}
+
+void gf_jsonl_begin(gf_jsonl *j) {
+    gf_log_drop(&j->log);
+    j->fields = 0;
+    put(j, "{");
+}
+
+void gf_jsonl_number(gf_jsonl *j, const char *key, double x) {
+    put_key(j, key);
+    put_number(j, x);
+}
+
+void gf_jsonl_integer(gf_jsonl *j, const char *key, int64_t x) {
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)x);
+    put_key(j, key);
+    put(j, text);
+}
+
+void gf_jsonl_flag(gf_jsonl *j, const char *key, int yes) {
+    put_key(j, key);
+    put(j, yes ? "true" : "false");
+}
+
+void gf_jsonl_text(gf_jsonl *j, const char *key, const char *text) {
+    put_key(j, key);
+    if (text)
+        put_string(j, text);
+    else
+        put(j, "null");
+}
+
+void gf_jsonl_numbers(gf_jsonl *j, const char *key, const double *x, int64_t n) {
+    put_key(j, key);
+    put(j, "[");
+    for (int64_t i = 0; i < n; i++) {
+        if (i > 0) put(j, ", ");
+        put_number(j, x[i]);
+    }
+    put(j, "]");
+}
+
+glofnd_status gf_jsonl_end(gf_jsonl *j) {
+    put(j, "}\n");
+    return gf_log_end(&j->log);
+}
+
+glofnd_status gf_jsonl_flush(gf_jsonl *j) { return gf_log_flush(&j->log); }
+glofnd_status gf_jsonl_sync(gf_jsonl *j) { return gf_log_sync(&j->log); }
+uint64_t gf_jsonl_offset(const gf_jsonl *j) { return gf_log_offset(&j->log); }
+glofnd_status gf_jsonl_close(gf_jsonl *j) { return j ? gf_log_close(&j->log) : GLOFND_OK; }
+
+/* ----- reading ----- */
+
+glofnd_status gf_jsonl_read_open(gf_jsonl_reader *r, gf_error *err, const char *path) {
+    *r = (gf_jsonl_reader){.err = err, .path = path};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* nonblocking: a pipe must not hang */
+    FAIL_IF(err, fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));
+    struct stat st;
+    const int regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    r->file = regular ? fdopen(fd, "r") : NULL;
+    if (!r->file) close(fd);
+    FAIL_IF(err, !regular, GLOFND_E_IO, "'%.300s' is not a regular file", path);
+    FAIL_IF(err, !r->file, GLOFND_E_MEMORY, "no memory to read '%.300s'", path);
+    return GLOFND_OK;
+}
+
+static int read_fail(gf_jsonl_reader *r, glofnd_status status, const char *what) {
+    r->status = gf_fail(r->err, status, "'%.300s', line %lld: %s", r->path, (long long)r->number, what);
+    return 0;
+}
+
+/* One more byte of the line; 0 after a failure. */
+static int keep_byte(gf_jsonl_reader *r, size_t at, int c) {
+    if (at == GF_JSONL_MAX_LINE) return read_fail(r, GLOFND_E_FORMAT, "longer than any line of such a file");
+    if (at == r->room) {
+        const size_t room = r->room ? 2 * r->room : 4096;
+        char *larger = realloc(r->line, room);
+        if (!larger) return read_fail(r, GLOFND_E_MEMORY, "no memory for it");
+        r->line = larger;
+        r->room = room;
+    }
+    r->line[at] = (char)c;
+    return 1;
+}
+
+/* The next line without its newline. 0: the end, or a failure; a last line without newline is one that is still being written. */
+static int read_line(gf_jsonl_reader *r, size_t *length) {
+    size_t n = 0;
+    int c;
+    while ((c = getc_unlocked(r->file)) != EOF && c != '\n')
+        if (!keep_byte(r, n++, c)) return 0;
+    if (c == EOF && ferror(r->file)) return read_fail(r, GLOFND_E_IO, "cannot be read");
+    *length = n;
+    r->cut = c == EOF && n > 0;
+    return c == '\n';
+}
+
+int gf_jsonl_next(gf_jsonl_reader *r) {
+    size_t length = 0;
+    json_error_t why;
+    json_decref(r->object);
+    r->object = NULL;
+    if (r->status != GLOFND_OK || !r->file) return 0;
+    r->number++;
+    if (!read_line(r, &length)) return 0;
+    if (length > 0 && !memchr(r->line, 0, length))              /* jansson passes over zero bytes */
+        r->object = json_loadb(r->line, length, JSON_REJECT_DUPLICATES, &why);
+    if (!json_is_object(r->object)) return read_fail(r, GLOFND_E_FORMAT, "not a JSON object");
+    return 1;
+}
+
+static int number_of(const json_t *value, double *x) {
+    switch (value ? json_typeof(value) : JSON_OBJECT) {
+    case JSON_REAL:
+    case JSON_INTEGER: *x = json_number_value(value); return 1;
+    case JSON_TRUE: *x = 1.0; return 1;
+    case JSON_FALSE: *x = 0.0; return 1;
+    case JSON_NULL: *x = (double)NAN; return 1;
+    default: return 0;
+    }
+}
+
+int gf_jsonl_get(const gf_jsonl_reader *r, const char *key, double *x) { return number_of(json_object_get(r->object, key), x); }
+
+int gf_jsonl_get_integer(const gf_jsonl_reader *r, const char *key, int64_t *x) {
+    const json_t *value = json_object_get(r->object, key);
+    if (json_is_integer(value)) *x = json_integer_value(value);
+    return json_is_integer(value);
+}
+
+const char *gf_jsonl_get_text(const gf_jsonl_reader *r, const char *key) {
+    return json_string_value(json_object_get(r->object, key));
+}
+
+int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *x, int64_t room) {
+    const json_t *array = json_object_get(r->object, key);
+    if (!json_is_array(array)) return -1;
+    const int64_t n = (int64_t)json_array_size(array);
+    for (int64_t i = 0; i < n && i < room; i++)
+        if (!number_of(json_array_get(array, (size_t)i), &x[i])) x[i] = (double)NAN;
+    return n;
+}
+
+void gf_jsonl_read_close(gf_jsonl_reader *r) {
+    if (!r) return;
+    if (r->file) fclose(r->file);
+    json_decref(r->object);
+    free(r->line);
+    *r = (gf_jsonl_reader){0};
+}

@@ -1,0 +1,407 @@
+/* safetensors.c - see safetensors.h. The header's JSON is parsed and made by jansson; what it means is checked here. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/json/safetensors.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/blockfile.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
+
+#define METADATA "__metadata__"
+#define MAX_DEPTH 3             /* { tensor: { shape: [ */
+
+static const struct { const char *name; size_t bytes; } types[] = {
+#define GF_ST_X(name, bytes) {#name, bytes},
+    GF_ST_TYPE_LIST(GF_ST_X)
+#undef GF_ST_X
+};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+size_t gf_st_type_bytes(gf_st_type type) { return types[type].bytes; }
+
+const char *gf_st_type_name(gf_st_type type) { return types[type].name; }
+
+/* ----- what both directions need ----- */
+
+/* A name of the file as messages may show it: short, and without what could steer a terminal. */
+typedef struct shown {
+    char text[100];
+} shown;
+
+static shown show(const char *name) {
+    shown s;
+    size_t n = 0;
+    if (!name) name = "";
+    for (; name[n] && n + 1 < sizeof s.text; n++) s.text[n] = name[n] >= ' ' && name[n] < 127 ? name[n] : '?';
+    s.text[n] = 0;
+    return s;
+}
+
+/* count from shape; 0 if an extent is negative or the bytes do not fit int64_t. Extents after a zero must fit as well. */
+static int set_count(gf_st_tensor *t) {
+    const int64_t width = (int64_t)gf_st_type_bytes(t->type);
+    int64_t bytes = width;
+    int empty = 0;
+    for (int k = 0; k < t->rank; k++) {
+        const int64_t extent = t->shape[k];
+        if (extent < 0 || (extent > 0 && __builtin_mul_overflow(bytes, extent, &bytes))) return 0;
+        empty |= extent == 0;
+    }
+    t->count = empty ? 0 : bytes / width;
+    return 1;
+}
+
+static uint64_t tensor_bytes(const gf_st_tensor *t) { return (uint64_t)t->count * gf_st_type_bytes(t->type); }
+
+/* ----- the header, read ----- */
+
+/* Nesting is bounded before the parser, which recurses, sees it. */
+static int too_deep(const char *text, size_t n) {
+    int depth = 0, quoted = 0;
+    for (size_t i = 0; i < n && depth <= MAX_DEPTH; i++) {
+        if (quoted && text[i] == '\\')
+            i++;                                        /* what follows is no end of the string */
+        else if (text[i] == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
+    }
+    return depth > MAX_DEPTH;
+}
+
+static glofnd_status parse_type(gf_error *err, const char *path, const json_t *info, gf_st_tensor *t) {
+    const char *name = json_string_value(json_object_get(info, "dtype"));
+    FAIL_IF(err, !name, GLOFND_E_FORMAT, "%.200s: tensor '%s' has no dtype", path, show(t->name).text);
+    for (int k = 0; k < TYPES; k++) {
+        t->type = (gf_st_type)k;
+        if (strcmp(name, types[k].name) == 0) return GLOFND_OK;
+    }
+    GF_FAIL(err, GLOFND_E_FORMAT, "%.200s: tensor '%s' has the dtype '%s'; known are F32 F16 BF16 F64 I64 I32 I8 U8 BOOL", path,
+            show(t->name).text, show(name).text);
+}
+
+static glofnd_status parse_shape(gf_error *err, const char *path, const json_t *info, gf_st_tensor *t) {
+    const json_t *shape = json_object_get(info, "shape");
+    FAIL_IF(err, !json_is_array(shape), GLOFND_E_FORMAT, "%.200s: tensor '%s' has no shape", path, show(t->name).text);
+    const size_t rank = json_array_size(shape);
+    FAIL_IF(err, rank > GF_ST_MAX_RANK, GLOFND_E_FORMAT, "%.200s: tensor '%s' has %zu axes; at most %d are read", path,
+            show(t->name).text, rank, GF_ST_MAX_RANK);
+    t->rank = (int)rank;
+    for (size_t k = 0; k < rank; k++) {
+        const json_t *extent = json_array_get(shape, k);
+        t->shape[k] = json_is_integer(extent) ? json_integer_value(extent) : -1;
+    }
+    FAIL_IF(err, !set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of whole numbers",
+            path, show(t->name).text);
+    return GLOFND_OK;
+}
+
+/* t->at becomes the start within the data; the end must be where type and shape put it, and inside the data. */
+static glofnd_status parse_range(gf_error *err, const char *path, const json_t *info, uint64_t data_bytes, gf_st_tensor *t) {
+    const json_t *range = json_object_get(info, "data_offsets");
+    const json_t *first = json_array_get(range, 0), *last = json_array_get(range, 1);
+    FAIL_IF(err, json_array_size(range) != 2 || !json_is_integer(first) || !json_is_integer(last), GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' has no data_offsets [begin, end]", path, show(t->name).text);
+    const int64_t begin = json_integer_value(first), end = json_integer_value(last);
+    FAIL_IF(err, begin < 0 || end < begin || (uint64_t)end > data_bytes, GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' lies at bytes %lld to %lld of %llu", path, show(t->name).text, (long long)begin, (long long)end,
+            (unsigned long long)data_bytes);
+    FAIL_IF(err, (uint64_t)(end - begin) != tensor_bytes(t), GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' has %lld bytes; its type and shape need %llu", path, show(t->name).text,
+            (long long)(end - begin), (unsigned long long)tensor_bytes(t));
+    t->at = (uint64_t)begin;
+    return GLOFND_OK;
+}
+
+static glofnd_status parse_tensor(gf_error *err, const char *path, const json_t *info, uint64_t data_bytes, gf_st_tensor *t) {
+    FAIL_IF(err, !json_is_object(info) || json_object_size(info) != 3, GLOFND_E_FORMAT,
+            "%.200s: tensor '%s' is not described by dtype, shape and data_offsets", path, show(t->name).text);
+    TRY(parse_type(err, path, info, t));
+    TRY(parse_shape(err, path, info, t));
+    return parse_range(err, path, info, data_bytes, t);
+}
+
+static glofnd_status parse_texts(gf_error *err, json_t *metadata, gf_st_file *f) {
+    const char *key;
+    json_t *text;
+    FAIL_IF(err, !json_is_object(metadata), GLOFND_E_FORMAT, "%.300s: " METADATA " is not an object", f->path);
+    f->texts = calloc(json_object_size(metadata) + 1, sizeof *f->texts);
+    FAIL_IF(err, !f->texts, GLOFND_E_MEMORY, "%.300s: no memory for its " METADATA, f->path);
+    json_object_foreach(metadata, key, text) {
+        FAIL_IF(err, !json_is_string(text), GLOFND_E_FORMAT, "%.200s: '%s' in " METADATA " is not a text", f->path,
+                show(key).text);
+        f->texts[f->text_count++] = (gf_st_text){.key = key, .text = json_string_value(text)};
+    }
+    return GLOFND_OK;
+}
+
+static int by_place(const void *x, const void *y) {
+    const gf_st_tensor *a = x, *b = y;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
+    if ((a->count > 0) != (b->count > 0)) return a->count > 0 ? 1 : -1;         /* empty ones lie before what starts there */
+    return strcmp(a->name, b->name);
+}
+
+/* Side by side from 0 to the end of the data; then places become those in the file. */
+static glofnd_status check_places(gf_error *err, gf_st_file *f, uint64_t data_at, uint64_t data_bytes) {
+    uint64_t end = 0;
+    if (f->count > 1) qsort(f->tensors, (size_t)f->count, sizeof *f->tensors, by_place);
+    for (int64_t i = 0; i < f->count; i++) {
+        gf_st_tensor *t = &f->tensors[i];
+        FAIL_IF(err, t->at != end, GLOFND_E_FORMAT, "%.200s: %s before tensor '%s': byte %llu instead of %llu", f->path,
+                t->at < end ? "an overlap" : "a hole", show(t->name).text, (unsigned long long)t->at, (unsigned long long)end);
+        end += tensor_bytes(t);
+        t->at += data_at;
+    }
+    FAIL_IF(err, end != data_bytes, GLOFND_E_FORMAT, "%.300s: %llu bytes after the last tensor", f->path,
+            (unsigned long long)(data_bytes - end));
+    return GLOFND_OK;
+}
+
+static glofnd_status parse_header(gf_error *err, gf_st_file *f, const char *text, size_t length, uint64_t data_bytes) {
+    const char *name;
+    json_t *info;
+    json_error_t why;
+    FAIL_IF(err, length < 2 || text[0] != '{', GLOFND_E_FORMAT, "%.300s: not a safetensors file: no header in braces", f->path);
+    FAIL_IF(err, memchr(text, 0, length), GLOFND_E_FORMAT, "%.300s: zero bytes in the header", f->path); /* jansson skips them */
+    FAIL_IF(err, too_deep(text, length), GLOFND_E_FORMAT, "%.300s: the header is nested too deeply", f->path);
+    f->header = json_loadb(text, length, JSON_REJECT_DUPLICATES, &why);
+    FAIL_IF(err, !f->header, GLOFND_E_FORMAT, "%.300s: the header is not valid JSON at byte %d: %s", f->path, why.position,
+            show(why.text).text);
+    f->tensors = calloc(json_object_size(f->header) + 1, sizeof *f->tensors);
+    FAIL_IF(err, !f->tensors, GLOFND_E_MEMORY, "%.300s: no memory for its %zu tensors", f->path, json_object_size(f->header));
+    json_object_foreach(f->header, name, info) {
+        if (strcmp(name, METADATA) == 0) {
+            TRY(parse_texts(err, info, f));
+            continue;
+        }
+        f->tensors[f->count].name = name;
+        TRY(parse_tensor(err, f->path, info, data_bytes, &f->tensors[f->count]));
+        f->count++;
+    }
+    return check_places(err, f, 8 + length, data_bytes);
+}
+
+/* ----- the file, read ----- */
+
+static glofnd_status read_at(gf_error *err, const gf_st_file *f, uint64_t at, void *to, size_t n) {
+    unsigned char *p = to;
+    while (n > 0) {
+        const ssize_t got = pread(f->fd, p, n, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        FAIL_IF(err, got < 0, GLOFND_E_IO, "%.300s: cannot be read: %s", f->path, strerror(errno));
+        FAIL_IF(err, got == 0, GLOFND_E_IO, "%.300s: cannot be read: it was cut meanwhile", f->path);
+        p += got;
+        at += (uint64_t)got;
+        n -= (size_t)got;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status open_regular(gf_error *err, gf_st_file *f, uint64_t *size) {
+    struct stat st;
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);           /* nonblocking: a pipe without writer must not hang */
+    FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "%.300s: cannot be opened: %s", f->path, strerror(errno));
+    FAIL_IF(err, fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", f->path);
+    *size = (uint64_t)st.st_size;
+    return GLOFND_OK;
+}
+
+static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
+    unsigned char prefix[8];
+    uint64_t size = 0;
+    TRY(open_regular(err, f, &size));
+    FAIL_IF(err, size < sizeof prefix, GLOFND_E_FORMAT, "%.300s: not a safetensors file: %llu bytes only", f->path,
+            (unsigned long long)size);
+    TRY(read_at(err, f, 0, prefix, sizeof prefix));
+    const uint64_t length = gf_le64(prefix);
+    FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", f->path,
+            (unsigned long long)length);
+    FAIL_IF(err, length > size - sizeof prefix, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", f->path,
+            (unsigned long long)length, (unsigned long long)size);
+    char *text = malloc((size_t)length + 1);
+    FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for its header", f->path);
+    glofnd_status status = read_at(err, f, sizeof prefix, text, (size_t)length);
+    if (status == GLOFND_OK) status = parse_header(err, f, text, (size_t)length, size - sizeof prefix - length);
+    free(text);
+    return status;
+}
+
+glofnd_status gf_st_open(gf_error *err, const char *path, gf_st_file *out) {
+    gf_st_file f = {.fd = -1, .path = strdup(path)};
+    FAIL_IF(err, !f.path, GLOFND_E_MEMORY, "%.300s: no memory", path);
+    const glofnd_status status = open_and_parse(err, &f);
+    if (status == GLOFND_OK)
+        *out = f;
+    else
+        gf_st_close(&f);
+    return status;
+}
+
+void gf_st_close(gf_st_file *f) {
+    if (!f || !f->path) return;
+    if (f->fd >= 0) close(f->fd);
+    free(f->path);
+    free(f->tensors);
+    free(f->texts);
+    json_decref(f->header);
+    *f = (gf_st_file){.fd = -1};
+}
+
+const gf_st_tensor *gf_st_find(const gf_st_file *f, const char *name) {
+    for (int64_t i = 0; i < f->count; i++)
+        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
+    return NULL;
+}
+
+const char *gf_st_find_text(const gf_st_file *f, const char *key) {
+    for (int64_t i = 0; i < f->text_count; i++)
+        if (strcmp(f->texts[i].key, key) == 0) return f->texts[i].text;
+    return NULL;
+}
+
+/* ----- elements, read ----- */
+
+glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out, size_t bytes) {
+    FAIL_IF(err, bytes != tensor_bytes(t), GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %llu bytes, and %zu are asked for",
+            f->path, show(t->name).text, (unsigned long long)tensor_bytes(t), bytes);
+    return read_at(err, f, t->at, out, bytes);
+}
+
+/* IEEE half: 1 sign, 5 exponent (bias 15), 10 fraction bits. Subnormals are exact multiples of 2^-24. */
+static float half_to_float(uint16_t h) {
+    const uint32_t sign = (uint32_t)(h >> 15) << 31, exponent = h >> 10 & 31, fraction = h & 1023;
+    const uint32_t bits = exponent == 31 ? 0x7f800000u | fraction << 13 : (exponent + 112) << 23 | fraction << 13;
+    float x = (float)fraction * 0x1p-24f;
+    if (exponent > 0) memcpy(&x, &bits, sizeof x);
+    return sign ? -x : x;
+}
+
+static float bf16_to_float(uint16_t h) {
+    const uint32_t bits = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
+    const uint8_t *bytes = raw;
+    switch (type) {
+#define EACH(value) for (size_t i = 0; i < n; i++) out[i] = (float)(value); return
+    case GF_ST_F32: memcpy(out, raw, n * sizeof *out); return;
+    case GF_ST_F16: EACH(half_to_float(((const uint16_t *)raw)[i]));
+    case GF_ST_BF16: EACH(bf16_to_float(((const uint16_t *)raw)[i]));
+    case GF_ST_F64: EACH(((const double *)raw)[i]);
+    case GF_ST_I64: EACH(((const int64_t *)raw)[i]);
+    case GF_ST_I32: EACH(((const int32_t *)raw)[i]);
+    case GF_ST_I8: EACH(((const int8_t *)raw)[i]);
+    case GF_ST_U8: EACH(bytes[i]);
+    case GF_ST_BOOL: EACH(bytes[i] != 0);
+#undef EACH
+    }
+}
+
+glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out, int64_t count) {
+    enum { CHUNK = 4096 };
+    double chunk[CHUNK];                                /* aligned for, and as wide as, the widest type */
+    const size_t width = gf_st_type_bytes(t->type);
+    FAIL_IF(err, count != t->count, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %lld elements, and %lld are asked for", f->path,
+            show(t->name).text, (long long)t->count, (long long)count);
+    if (t->type == GF_ST_F32) return read_at(err, f, t->at, out, (size_t)count * width);
+    for (int64_t done = 0; done < count; done += CHUNK) {
+        const size_t n = count - done < CHUNK ? (size_t)(count - done) : CHUNK;
+        TRY(read_at(err, f, t->at + (uint64_t)done * width, chunk, n * width));
+        convert(out + done, chunk, t->type, n);
+    }
+    return GLOFND_OK;
+}
+
+/* ----- write ----- */
+
+static glofnd_status add_texts(gf_error *err, const char *path, json_t *header, const gf_st_text *texts, int64_t count) {
+    if (count == 0) return GLOFND_OK;
+    json_t *metadata = json_object();
+    FAIL_IF(err, json_object_set_new(header, METADATA, metadata) != 0, GLOFND_E_MEMORY, "%.300s: no memory for its header", path);
+    for (int64_t i = 0; i < count; i++) {
+        FAIL_IF(err, json_object_get(metadata, texts[i].key), GLOFND_E_ARGUMENT, "%.200s: two texts '%s'", path,
+                show(texts[i].key).text);
+        FAIL_IF(err, json_object_set_new(metadata, texts[i].key, json_string(texts[i].text)) != 0, GLOFND_E_ARGUMENT,
+                "%.200s: the text '%s' is not UTF-8, or there is no memory", path, show(texts[i].key).text);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status check_tensor(gf_error *err, const char *path, const json_t *header, gf_st_tensor *t) {
+    FAIL_IF(err, !t->name || strcmp(t->name, METADATA) == 0 || json_object_get(header, t->name), GLOFND_E_ARGUMENT,
+            "%.200s: a tensor without name, or two called '%s'", path, show(t->name).text);
+    FAIL_IF(err, (unsigned)t->type >= TYPES || t->rank < 0 || t->rank > GF_ST_MAX_RANK || !set_count(t), GLOFND_E_ARGUMENT,
+            "%.200s: tensor '%s': its type, rank or shape cannot be written", path, show(t->name).text);
+    FAIL_IF(err, !t->data && t->count > 0, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' of %lld elements has no data", path,
+            show(t->name).text, (long long)t->count);
+    return GLOFND_OK;
+}
+
+/* *at: where its data starts, moved to its end. */
+static glofnd_status add_tensor(gf_error *err, const char *path, json_t *header, const gf_st_tensor *tensor, int64_t *at) {
+    gf_st_tensor t = *tensor;
+    TRY(check_tensor(err, path, header, &t));
+    const int64_t begin = *at;
+    FAIL_IF(err, __builtin_add_overflow(begin, (int64_t)tensor_bytes(&t), at), GLOFND_E_ARGUMENT, "%.300s: too large", path);
+    json_t *shape = json_array();
+    for (int k = 0; k < t.rank; k++) json_array_append_new(shape, json_integer(t.shape[k]));
+    json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t.type].name, "shape", shape, "data_offsets",
+                             (json_int_t)begin, (json_int_t)*at);
+    FAIL_IF(err, !info || json_array_size(json_object_get(info, "shape")) != (size_t)t.rank ||
+            json_object_set_new(header, t.name, info) != 0, GLOFND_E_ARGUMENT,
+            "%.200s: the name '%s' is not UTF-8, or there is no memory", path, show(t.name).text);
+    return GLOFND_OK;
+}
+
+static glofnd_status make_header(gf_error *err, const char *path, json_t *header, const gf_st_tensor *tensors, int64_t count,
+                                 const gf_st_text *texts, int64_t text_count, char **out) {
+    int64_t at = 0;
+    TRY(add_texts(err, path, header, texts, text_count));
+    for (int64_t i = 0; i < count; i++) TRY(add_tensor(err, path, header, &tensors[i], &at));
+    *out = json_dumps(header, JSON_COMPACT | JSON_PRESERVE_ORDER);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "%.300s: no memory for its header", path);
+    return GLOFND_OK;
+}
+
+static glofnd_status put_file(gf_error *err, const char *path, const char *header, const gf_st_tensor *tensors, int64_t count) {
+    const size_t length = strlen(header), padding = (8 - length % 8) % 8;
+    gf_writer w;
+    FAIL_IF(err, length + padding > GF_ST_MAX_HEADER, GLOFND_E_ARGUMENT, "%.300s: too many tensors for one file", path);
+    TRY(gf_writer_open(&w, err, path));
+    gf_put_u64(&w, length + padding);
+    gf_put(&w, header, length);
+    gf_put(&w, "        ", padding);
+    for (int64_t i = 0; i < count; i++) {
+        gf_st_tensor t = tensors[i];
+        set_count(&t);
+        gf_put(&w, t.data, (size_t)tensor_bytes(&t));
+    }
+    const glofnd_status status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    return status;
+}
+
+glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *tensors, int64_t count, const gf_st_text *texts,
+                          int64_t text_count) {
+    char *text = NULL;
+    json_t *header = json_object();
+    FAIL_IF(err, !header, GLOFND_E_MEMORY, "%.300s: no memory for its header", path);
+    glofnd_status status = make_header(err, path, header, tensors, count, texts, text_count, &text);
+    json_decref(header);
+    if (status == GLOFND_OK) status = put_file(err, path, text, tensors, count);
+    free(text);
+    return status;
+}
