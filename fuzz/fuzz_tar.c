@@ -1,0 +1,93 @@
+/* fuzz_tar.c - hostile shards: libFuzzer target of the tar reader, the sample scanner and the index loader.
+ *
+ * The first byte chooses: a tar as it is; a tar whose header checksums are made right, so that what lies behind them is reached;
+ * or an index file. Every accepted sample must lie inside the shard, and its index must load back.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "data/tar.h"
+#include "data/wds.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void fix_sums(uint8_t *bytes, size_t n) {
+    for (uint8_t *block = bytes; block + GF_TAR_BLOCK <= bytes + n; block += GF_TAR_BLOCK) {
+        unsigned sum = 0;
+        memset(block + 148, ' ', 8);
+        for (int i = 0; i < GF_TAR_BLOCK; i++) sum += block[i];
+        snprintf((char *)block + 148, 8, "%06o", sum);
+    }
+}
+
+static void fill(int fd, const uint8_t *bytes, size_t n) {
+    if (ftruncate(fd, 0) != 0 || pwrite(fd, bytes, n, 0) != (ssize_t)n) abort();
+}
+
+static void check_samples(const gf_wds_shard *s, uint64_t size) {
+    for (int64_t i = 0; i < s->keys.n; i++) {
+        const gf_wds_entry *e = &s->entries[i];
+        if (e->image_at > size || e->image_size > size - e->image_at) abort();
+        if (e->text_at > size || e->text_size > size - e->text_at) abort();
+        if (e->label < -1 || !gf_names_get(&s->keys, i)) abort();
+    }
+}
+
+static void check_index(const gf_wds_shard *s) {
+    char path[64];
+    gf_wds_shard back;
+    snprintf(path, sizeof path, "/dev/shm/fuzz-tar-%ld", (long)getpid());
+    if (gf_wds_index_save(NULL, path, s) != GLOFND_OK || gf_wds_index_load(NULL, path, s->stamp, &back) != GLOFND_OK) abort();
+    if (back.keys.n != s->keys.n || memcmp(back.entries, s->entries, (size_t)s->keys.n * sizeof *s->entries) != 0) abort();
+    gf_wds_shard_free(&back);
+    unlink(path);
+}
+
+static void try_tar(int fd, size_t n) {
+    gf_error err = {""};
+    gf_wds_shard s;
+    const gf_file_stamp stamp = {n, 1};
+    const glofnd_status status = gf_wds_scan(&err, "fuzz", fd, stamp, &s);
+    if (status != GLOFND_OK) {
+        if (!strstr(err.text, "fuzz")) abort();
+        return;
+    }
+    check_samples(&s, n);
+    if (s.keys.n > 0) check_index(&s);
+    gf_wds_shard_free(&s);
+}
+
+static void try_index(int fd, const uint8_t *bytes, size_t n) {
+    char path[64];
+    gf_wds_shard s;
+    gf_file_stamp stamp = {1 << 20, 0};
+    if (n >= 28) {
+        memcpy(&stamp.size, bytes + 12, 8);
+        memcpy(&stamp.mtime_ns, bytes + 20, 8);
+    }
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (gf_wds_index_load(NULL, path, stamp, &s) != GLOFND_OK) return;
+    check_samples(&s, stamp.size);
+    gf_wds_shard_free(&s);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    static int fd = -1;
+    if (fd < 0) fd = memfd_create("shard", 0);
+    if (size < 1) return 0;
+    uint8_t *bytes = malloc(size);
+    if (!bytes) abort();
+    memcpy(bytes, data + 1, size - 1);
+    if (data[0] % 3 == 1) fix_sums(bytes, size - 1);
+    fill(fd, bytes, size - 1);
+    if (data[0] % 3 == 2) try_index(fd, bytes, size - 1);
+    else try_tar(fd, size - 1);
+    free(bytes);
+    return 0;
+}

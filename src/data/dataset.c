@@ -1,0 +1,162 @@
+/* dataset.c - opens a SPEC by its kind and forwards to it; what kinds share. See dataset.h and kind.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "data/dataset.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/file.h"
+#include "data/kind.h"
+
+static const gf_kind *const kinds[] = {&gf_kind_shapes, &gf_kind_cifar10, &gf_kind_cifar100, &gf_kind_folder,
+                                       &gf_kind_wds,    &gf_kind_list,    &gf_kind_csv};
+
+static glofnd_status find_kind(gf_error *err, const char *name, const gf_kind **out) {
+    char known[200] = "";
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (strcmp(kinds[k]->name, name) == 0) {
+            *out = kinds[k];
+            return GLOFND_OK;
+        }
+        strcat(strcat(known, k ? ", " : ""), kinds[k]->name);
+    }
+    GF_FAIL(err, GLOFND_E_ARGUMENT, "data of unknown kind '%.60s'; known are %s", name, known);
+}
+
+static glofnd_status open_kind(gf_error *err, const char *spec, gf_dataset *d) {
+    TRY(gf_spec_parse(err, spec, &d->spec));
+    TRY(find_kind(err, d->spec.kind, &d->kind));
+    if (d->kind->place_is_options) TRY(gf_spec_open_place(err, &d->spec));
+    TRY(gf_spec_check(err, &d->spec, d->kind->options));
+    FAIL_IF(err, !d->kind->place_is_options && !d->spec.place[0], GLOFND_E_ARGUMENT, "data '%s' needs a place: %s:PATH",
+            d->spec.kind, d->spec.kind);
+    d->info.kind = d->kind->name;
+    return d->kind->open(err, d);
+}
+
+glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out) {
+    *out = NULL;
+    gf_dataset *d = calloc(1, sizeof *d);
+    FAIL_IF(err, !d, GLOFND_E_MEMORY, "no memory to open data");
+    const glofnd_status status = open_kind(err, spec, d);
+    if (status == GLOFND_OK) *out = d;
+    else gf_dataset_free(d);
+    return status;
+}
+
+void gf_dataset_free(gf_dataset *d) {
+    if (!d) return;
+    if (d->kind) d->kind->close(d->self);
+    gf_names_free(&d->classes);
+    gf_spec_free(&d->spec);
+    free(d);
+}
+
+gf_dataset_info gf_dataset_describe(const gf_dataset *d) {
+    return d->info;
+}
+
+int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
+    return d->kind->test_spec ? d->kind->test_spec(d, out, bytes) : 0;
+}
+
+static int within(const gf_dataset *d, int64_t i) {
+    return i >= 0 && i < d->info.n;
+}
+
+int32_t gf_dataset_label(const gf_dataset *d, int64_t i) {
+    return within(d, i) ? d->kind->label(d, i) : -1;
+}
+
+const char *gf_dataset_class(const gf_dataset *d, int32_t label) {
+    return gf_names_get(&d->classes, label);
+}
+
+void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
+    if (within(d, i)) d->kind->name_of(d, i, out, bytes);
+    else snprintf(out, bytes, "#%lld", (long long)i);
+}
+
+uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) {
+    return within(d, i) ? d->kind->key(d, i) : 0;
+}
+
+glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
+    FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
+    out->text = NULL;
+    out->label = d->kind->label(d, i);
+    return d->kind->read(err, d, i, shrink_to, out);
+}
+
+void gf_sample_free(gf_sample *s) {
+    gf_image_free(&s->image);
+    free(s->text_room);
+    free(s->raw);
+    *s = (gf_sample){0};
+}
+
+/* ----- what several kinds use ----- */
+
+/* FNV-1a, then mixed, so that similar keys differ in all bits. */
+uint64_t gf_key_hash(const void *bytes, size_t n) {
+    const uint8_t *p = bytes;
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
+    h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93u;
+    return h ^ (h >> 32);
+}
+
+glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n) {
+    if (n + 1 > s->text_capacity) {
+        char *room = malloc(n + 1);
+        FAIL_IF(err, !room, GLOFND_E_MEMORY, "no memory for a text of %llu bytes", (unsigned long long)n);
+        free(s->text_room);
+        s->text_room = room;
+        s->text_capacity = n + 1;
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] && text[i] != '\r') s->text_room[used++] = text[i];
+    }
+    while (used > 0 && (s->text_room[used - 1] == '\n' || s->text_room[used - 1] == ' ')) used--;
+    s->text_room[used] = 0;
+    s->text = used ? s->text_room : NULL;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, int shrink_to, gf_sample *s) {
+    size_t size;
+    TRY(gf_file_read(err, path, GF_FILE_MOST, &s->raw, &s->raw_capacity, &size));
+    return gf_image_decode(err, path, s->raw, size, shrink_to, &s->image);
+}
+
+static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, gf_names *out) {
+    while (*text) {
+        const char *end = strchrnul(text, '\n'), *next = *end ? end + 1 : end;
+        while (text < end && strchr(" \t\r", *text)) text++;
+        while (end > text && strchr(" \t\r", end[-1])) end--;
+        if (end > text || keep_empty) TRY(gf_names_add(err, out, text, (size_t)(end - text)));
+        text = next;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_names *out) {
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0;
+    glofnd_status status = gf_file_read(err, path, GF_LIST_MOST, &bytes, &capacity, &size);
+    if (status == GLOFND_OK) status = add_lines(err, (const char *)bytes, keep_empty, out);
+    free(bytes);
+    return status;
+}
+
+glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes) {
+    const char *slash = strrchr(list, '/');
+    const int folder = path[0] == '/' || !slash ? 0 : (int)(slash - list) + 1;
+    const int n = snprintf(out, bytes, "%.*s%s", folder, list, path);
+    FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_FORMAT, "'%.200s': the path '%.200s' is too long", list, path);
+    return GLOFND_OK;
+}

@@ -1,0 +1,58 @@
+/* dataset.h - where samples come from: a SPEC opened as a list of samples with stable ids.
+ *
+ * SPEC = kind:place?option=value&option=value, see gf_dataset_open. A dataset is read by position 0..n-1; reading is thread-safe.
+ *     gf_dataset *d;  TRY(gf_dataset_open(err, "cifar10:data/cifar10", &d));
+ *     gf_sample s = {0};  TRY(gf_dataset_read(err, d, i, 0, &s));  ...  gf_sample_free(&s);  gf_dataset_free(d);
+ */
+#ifndef GF_DATA_DATASET_H
+#define GF_DATA_DATASET_H
+
+#include "base/status.h"
+#include "data/image.h"
+
+#define GF_CLASSES_MOST (1 << 20)       /* labels are below it */
+
+typedef struct gf_dataset gf_dataset;
+
+typedef struct gf_sample {      /* what one read gives; memory belongs to the sample and is reused by the next read into it */
+    gf_image image;             /* decoded, 8-bit RGB */
+    char *text;                 /* captions, one per line; NULL: none */
+    int32_t label;              /* -1: none */
+    char *text_room;            /* private: memory behind text, and for the encoded image */
+    size_t text_capacity;
+    uint8_t *raw;
+    size_t raw_capacity;
+} gf_sample;
+
+typedef struct gf_dataset_info {
+    const char *kind;           /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list" */
+    int64_t n;
+    int32_t classes;            /* 0: no labels */
+    int has_text;
+    int width, height;          /* of every image, or 0 if they differ */
+} gf_dataset_info;
+
+/* shapes:n=4096,classes=20,size=32,seed=1        drawn images, labelled, any n; split=test draws another stream
+ * cifar10:DIR  cifar100:DIR  the official binary files; ?split=test, ?coarse=1 (cifar100)
+ * folder:DIR            class folders, or flat; ?classes=FILE takes a subset of classes, ?split=test looks in DIR/test, DIR/val;
+ *                       default DIR/train if there is one; ?split=all: DIR itself
+ * wds:GLOB_OR_BRACES    WebDataset tars (key.jpg|.jpeg|.png, .txt, .cls, .json); an index is kept beside them
+ * list:FILE             path<TAB>label lines
+ * csv:FILE              filepath<TAB>title, with a header; ?image=COLUMN, ?caption=COLUMN, ?label=COLUMN
+ * Errors say what is wrong with the SPEC or the files. */
+glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out);
+void gf_dataset_free(gf_dataset *d);
+gf_dataset_info gf_dataset_describe(const gf_dataset *d);
+/* The SPEC of this dataset's own test split, written to `out`; 0 if it has none (or `bytes` are too few). */
+int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes);
+int32_t gf_dataset_label(const gf_dataset *d, int64_t i);               /* without decoding; -1: none */
+const char *gf_dataset_class(const gf_dataset *d, int32_t label);       /* NULL: unnamed */
+/* File name, tar member or "#i": names a sample in messages; and a 64-bit hash that stays the same when shards are re-cut. */
+void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes);
+uint64_t gf_dataset_key(const gf_dataset *d, int64_t i);
+/* Decodes sample i. `shrink_to` > 0: the caller will not need more than that many pixels on the shorter side (decode = fast).
+ * E_FORMAT / E_IO: a damaged sample; the message names it. */
+glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out);
+void gf_sample_free(gf_sample *s);
+
+#endif

@@ -1,0 +1,157 @@
+/* fill.c - see fill.h. Which samples a batch holds, and with which random numbers, depends on (seed, epoch, step) and the data
+ * alone: replacements are sought only when all of the batch was tried, in the order of the batch.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "data/fill.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int64_t id_at(const gf_prefetch *p, const gf_slot *s, int64_t position) {
+    return p->spec.views == 0 ? position : gf_permute(p->spec.seed, s->epoch, p->n, position);
+}
+
+static size_t image_floats(const gf_prefetch *p) {
+    const size_t side = (size_t)p->spec.augment.size;
+    return side * side * 3;
+}
+
+static glofnd_status make_views(gf_error *err, const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item, int64_t id) {
+    const gf_augment *a = &p->spec.augment;
+    const gf_image *image = &w->sample.image;
+    const size_t at = (size_t)item * image_floats(p);
+    if (p->spec.views == 0) return gf_augment_center(err, a, p->spec.resize, image, w->scratch, s->view[0] + at);
+    for (int v = 0; v < p->spec.views; v++) {
+        gf_rng r = gf_rng_at(p->spec.seed, GF_RNG_AUGMENT, s->epoch, (uint64_t)id, (uint32_t)v);
+        const gf_view view = gf_augment_draw(a, &r, image->width, image->height);
+        TRY(gf_augment_apply(err, a, &view, image, w->scratch, s->view[v] + at, NULL));
+    }
+    return GLOFND_OK;
+}
+
+/* The sample at `position` of the epoch's order, into place `item`. */
+static gf_made make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
+    gf_made m = {.id = id_at(p, s, position)};
+    const double start = now();
+    m.status = gf_dataset_read(&m.why, p->spec.data, m.id, p->shrink_to, &w->sample);
+    const double read = now();
+    m.read_seconds = read - start;
+    m.damaged = m.status == GLOFND_E_FORMAT || m.status == GLOFND_E_IO;
+    if (m.status != GLOFND_OK) return m;
+    s->id[item] = m.id;
+    s->label[item] = w->sample.label;
+    m.status = make_views(&m.why, p, w, s, item, m.id);
+    m.augment_seconds = now() - read;
+    return m;
+}
+
+gf_made gf_fill_item(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item) {
+    return make(p, w, s, s->step * p->spec.batch + item, item);
+}
+
+/* ----- Outcomes ----- */
+
+/* Of several errors in a batch, that of its first sample counts. */
+static void note_error(gf_slot *s, int64_t item, glofnd_status status, const gf_error *why) {
+    if (s->status != GLOFND_OK && s->error_item <= item) return;
+    s->status = status;
+    s->error = *why;
+    s->error_item = item;
+}
+
+static void note_damage(gf_slot *s, int64_t item, const gf_made *m) {
+    if (s->damages == s->damage_room) {
+        const int64_t room = s->damage_room ? 2 * s->damage_room : 8;
+        gf_damage *grown = realloc(s->damage, (size_t)room * sizeof *grown);
+        if (!grown) {
+            gf_error why;
+            note_error(s, item, gf_fail(&why, GLOFND_E_MEMORY, "no memory to note a damaged sample"), &why);
+            return;
+        }
+        s->damage = grown;
+        s->damage_room = room;
+    }
+    s->damage[s->damages++] = (gf_damage){item, m->id, m->why};
+}
+
+void gf_fill_note(const gf_prefetch *p, gf_slot *s, int64_t item, const gf_made *made) {
+    s->read_seconds += made->read_seconds;
+    s->augment_seconds += made->augment_seconds;
+    if (made->damaged && !p->spec.strict)
+        note_damage(s, item, made);
+    else if (made->status != GLOFND_OK)
+        note_error(s, item, made->status, &made->why);
+}
+
+/* ----- Damaged samples ----- */
+
+static int by_item(const void *a, const void *b) {
+    const int64_t x = ((const gf_damage *)a)->item, y = ((const gf_damage *)b)->item;
+    return x < y ? -1 : x > y;
+}
+
+/* Closes the gaps the damaged samples left. */
+static void leave_out(const gf_prefetch *p, gf_slot *s) {
+    const size_t floats = image_floats(p);
+    int64_t kept = 0, next = 0;
+    for (int64_t item = 0; item < s->count; item++) {
+        if (next < s->damages && s->damage[next].item == item) {
+            next++;
+            continue;
+        }
+        if (kept < item) {
+            memcpy(s->view[0] + (size_t)kept * floats, s->view[0] + (size_t)item * floats, floats * sizeof(float));
+            s->id[kept] = s->id[item];
+            s->label[kept] = s->label[item];
+        }
+        kept++;
+    }
+    s->count = kept;
+}
+
+/* `damaged` samples were found when all had been tried. */
+static void too_few(const gf_prefetch *p, gf_slot *s, int64_t item, int64_t damaged) {
+    gf_error why;
+    const gf_error first = s->damage[0].why;    /* texts are cut so that all fits */
+    const long long n = (long long)p->n, good = n - (long long)damaged, batch = (long long)p->spec.batch;
+    if (good == 0)
+        gf_fail(&why, GLOFND_E_FORMAT, "all %lld samples are damaged; the first: %.300s", n, first.text);
+    else
+        gf_fail(&why, GLOFND_E_FORMAT, "only %lld of %lld samples can be read, too few for a batch of %lld; the first: %.250s",
+                good, n, batch, first.text);
+    note_error(s, item, GLOFND_E_FORMAT, &why);
+}
+
+/* Fills the gaps from the positions after the batch, round to its begin: none of them is in the batch. */
+static void replace(gf_prefetch *p, gf_worker *w, gf_slot *s) {
+    const int64_t gaps = s->damages, begin = s->step * p->spec.batch, others = p->n - s->count;
+    int64_t tried = 0;
+    for (int64_t gap = 0; gap < gaps && s->status == GLOFND_OK && !gf_prefetch_cancelled(p);) {
+        const int64_t item = s->damage[gap].item;
+        if (tried == others) {
+            too_few(p, s, item, s->damages);
+            return;
+        }
+        const gf_made made = make(p, w, s, (begin + s->count + tried++) % p->n, item);
+        gf_fill_note(p, s, item, &made);
+        if (made.status == GLOFND_OK) gap++;
+    }
+}
+
+void gf_fill_finish(gf_prefetch *p, gf_worker *w, gf_slot *s) {
+    if (s->status != GLOFND_OK || s->damages == 0) return;
+    qsort(s->damage, (size_t)s->damages, sizeof *s->damage, by_item);
+    if (p->spec.views == 0)
+        leave_out(p, s);
+    else
+        replace(p, w, s);
+}

@@ -1,0 +1,47 @@
+/* kind.h - what a kind of dataset provides to dataset.c; one constant per kind, listed in dataset.c. */
+#ifndef GF_DATA_KIND_H
+#define GF_DATA_KIND_H
+
+#include "data/dataset.h"
+#include "data/names.h"
+#include "data/spec.h"
+
+typedef struct gf_kind {
+    const char *name;
+    const char *const *options;         /* keys its SPEC may have, ended by NULL */
+    int place_is_options;               /* shapes: the place is a list of options too */
+    /* d->spec is parsed and checked. Sets d->self, d->info and perhaps d->classes; after a failure, too, close is called. */
+    glofnd_status (*open)(gf_error *err, gf_dataset *d);
+    void (*close)(void *self);          /* self may be NULL */
+    /* All below: 0 <= i < info.n, any thread. */
+    int32_t (*label)(const gf_dataset *d, int64_t i);
+    void (*name_of)(const gf_dataset *d, int64_t i, char *out, size_t bytes);
+    uint64_t (*key)(const gf_dataset *d, int64_t i);
+    /* Sets out->image and perhaps out->text; label and text are set to their defaults before. */
+    glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out);
+    int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);     /* NULL: has none */
+} gf_kind;
+
+struct gf_dataset {
+    const gf_kind *kind;
+    gf_spec spec;
+    gf_dataset_info info;
+    gf_names classes;                   /* names by label; may be empty */
+    void *self;
+};
+
+extern const gf_kind gf_kind_shapes, gf_kind_cifar10, gf_kind_cifar100, gf_kind_folder, gf_kind_wds, gf_kind_list, gf_kind_csv;
+
+/* ----- what several kinds use ----- */
+
+uint64_t gf_key_hash(const void *bytes, size_t n);
+/* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */
+glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n);
+/* Reads and decodes the image file at `path`. */
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, int shrink_to, gf_sample *s);
+/* The lines of a text file, trimmed of spaces; empty ones are kept only if `keep_empty`. */
+glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_names *out);
+/* Rewrites a path of a list: relative ones are meant from the folder of `list`. E_FORMAT if it does not fit. */
+glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes);
+
+#endif

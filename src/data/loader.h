@@ -1,0 +1,52 @@
+/* loader.h - batches of views, ahead of time, on worker threads; the same batches for any number of workers.
+ *
+ * The cursor is three integers (seed, epoch, step). Batch k of an epoch holds positions k*batch .. of the keyed permutation; the
+ * last incomplete batch is dropped. A damaged sample (E_FORMAT or E_IO from the dataset) is replaced by the next position after
+ * the batch that can be read, so ids in a batch stay different; it is reported through `damaged` and counted. With views 0 it
+ * is left out instead, and the batch is shorter. It is an error (E_FORMAT) only if not enough readable samples are left to fill a
+ * batch, or with views 0 none at all. Workers start with the first gf_loader_seek or gf_loader_next.
+ *
+ * One thread uses a loader; an error of gf_loader_next comes again until the next gf_loader_seek.
+ */
+#ifndef GF_DATA_LOADER_H
+#define GF_DATA_LOADER_H
+
+#include "data/augment.h"
+#include "data/dataset.h"
+
+typedef struct gf_loader gf_loader;
+
+typedef struct gf_loader_spec {
+    const gf_dataset *data;
+    gf_augment augment;
+    int views;                  /* 2: pretraining; 1: linear evaluation; 0: centre crops in order, no shuffle, last batch short */
+    int resize;                 /* views 0: gf_augment_center */
+    int64_t batch;
+    uint64_t seed;
+    int workers, depth;         /* threads; batches prepared ahead */
+    int fast, strict;           /* decode = fast; a damaged sample is an error */
+    void (*damaged)(void *user, int64_t i, const char *message);    /* may be NULL; called in gf_loader_next, in the order of the
+                                                                       batch: the same calls for any number of workers */
+    void *user;
+} gf_loader_spec;
+
+typedef struct gf_batch {       /* valid until the next gf_loader_next */
+    int64_t n;                  /* samples */
+    const float *view[2];       /* [n][size][size][3] NHWC */
+    const int64_t *id;          /* [n] positions in the dataset */
+    const int32_t *label;       /* [n] */
+    uint32_t epoch;
+    int64_t step;               /* in the epoch */
+    double read_seconds, augment_seconds;   /* work behind this batch, summed over workers */
+} gf_batch;
+
+glofnd_status gf_loader_create(gf_error *err, const gf_loader_spec *spec, gf_loader **out);
+void gf_loader_free(gf_loader *l);
+int64_t gf_loader_steps(const gf_loader *l);            /* per epoch */
+/* Next batch to come is `step` of `epoch` (resume); step = gf_loader_steps means the end of that epoch. */
+glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_t step);
+/* views 0: *out->n is 0 after the last batch; else epochs follow each other for ever. */
+glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out);
+int64_t gf_loader_damaged(const gf_loader *l);          /* different samples found damaged in the batches given out */
+
+#endif

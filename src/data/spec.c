@@ -1,0 +1,128 @@
+/* spec.c - see spec.h. */
+#include "data/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is_word(char c) {
+    return (c >= 'a' && c <= 'z') || c == '_';
+}
+
+static int begins_option(const char *s) {
+    const char *p = s;
+    while (is_word(*p)) p++;
+    return p > s && *p == '=';
+}
+
+/* The '?' before the options, or NULL. */
+static char *find_options(char *place) {
+    for (char *p = place + strlen(place); p > place;) {
+        p--;
+        if (*p == '?' && begins_option(p + 1)) return p;
+    }
+    return NULL;
+}
+
+static glofnd_status add_option(gf_error *err, gf_spec *s, char *text) {
+    char *equals = strchr(text, '=');
+    FAIL_IF(err, !begins_option(text) || !equals, GLOFND_E_OPTION, "data '%.60s': '%.200s' is not key=value", s->kind, text);
+    *equals = 0;
+    FAIL_IF(err, gf_spec_value(s, text), GLOFND_E_OPTION, "data '%.60s': option %.60s is given twice", s->kind, text);
+    FAIL_IF(err, s->options == GF_SPEC_OPTIONS, GLOFND_E_OPTION, "data '%.60s': more than %d options", s->kind, GF_SPEC_OPTIONS);
+    s->option[s->options].key = text;
+    s->option[s->options].value = equals + 1;
+    s->options++;
+    return GLOFND_OK;
+}
+
+/* Cuts `list` at every `separator`. */
+static glofnd_status add_options(gf_error *err, gf_spec *s, char *list, char separator) {
+    while (list && *list) {
+        char *next = strchr(list, separator);
+        if (next) *next++ = 0;
+        TRY(add_option(err, s, list));
+        list = next;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
+    char *colon = s->text;
+    while (is_word(*colon) || (*colon >= '0' && *colon <= '9')) colon++;
+    FAIL_IF(err, colon == s->text || (*colon && *colon != ':'), GLOFND_E_ARGUMENT,
+            "data '%.200s' names no kind; write for example folder:%.200s", s->text, s->text);
+    s->kind = s->text;
+    s->place = colon;           /* "" when there is no colon */
+    if (!*colon) return GLOFND_OK;
+    *colon = 0;
+    s->place = colon + 1;
+    char *question = find_options(colon + 1);
+    if (!question) return GLOFND_OK;
+    *question = 0;
+    return add_options(err, s, question + 1, '&');
+}
+
+glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out) {
+    *out = (gf_spec){0};
+    FAIL_IF(err, !text || !*text, GLOFND_E_ARGUMENT, "no data is named; write for example shapes:n=4096");
+    const size_t length = strnlen(text, GF_SPEC_BYTES);
+    FAIL_IF(err, length == GF_SPEC_BYTES, GLOFND_E_ARGUMENT, "the data description is longer than %d bytes", GF_SPEC_BYTES - 1);
+    out->text = strdup(text);
+    FAIL_IF(err, !out->text, GLOFND_E_MEMORY, "no memory for the data description");
+    const glofnd_status status = parse_copy(err, out);
+    if (status != GLOFND_OK) gf_spec_free(out);
+    return status;
+}
+
+glofnd_status gf_spec_open_place(gf_error *err, gf_spec *s) {
+    char *list = s->text + (s->place - s->text);
+    s->place = "";
+    return add_options(err, s, list, ',');
+}
+
+static void list_known(const char *const *known, char *out, size_t room) {
+    size_t used = 0;
+    out[0] = 0;
+    for (; *known && used < room; known++) used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", *known);
+}
+
+glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *known) {
+    for (int i = 0; i < s->options; i++) {
+        int found = 0;
+        for (const char *const *k = known; *k; k++) found |= strcmp(*k, s->option[i].key) == 0;
+        if (found) continue;
+        char names[200];
+        list_known(known, names, sizeof names);
+        GF_FAIL(err, GLOFND_E_OPTION, "data '%.60s' has no option '%.60s'; it has: %s", s->kind, s->option[i].key,
+                names[0] ? names : "none");
+    }
+    return GLOFND_OK;
+}
+
+const char *gf_spec_value(const gf_spec *s, const char *key) {
+    for (int i = 0; i < s->options; i++) {
+        if (strcmp(s->option[i].key, key) == 0) return s->option[i].value;
+    }
+    return NULL;
+}
+
+glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, int64_t lo, int64_t hi, int64_t *value) {
+    const char *text = gf_spec_value(s, key);
+    if (!text) return GLOFND_OK;
+    char *end;
+    errno = 0;
+    const long long x = strtoll(text, &end, 10);
+    const int is_number = end > text && *end == 0 && text[0] != ' ';
+    FAIL_IF(err, !is_number || errno || x < lo || x > hi, GLOFND_E_OPTION,
+            "data '%.60s': %s is '%.60s'; it must be a whole number from %lld to %lld", s->kind, key, text, (long long)lo,
+            (long long)hi);
+    *value = x;
+    return GLOFND_OK;
+}
+
+void gf_spec_free(gf_spec *s) {
+    free(s->text);
+    *s = (gf_spec){0};
+}

@@ -1,0 +1,219 @@
+/* tar.c - see tar.h.
+ *
+ * An archive is a row of members: a header block of 512 bytes, then the data, padded to whole blocks. Members of type L (GNU)
+ * and x (pax) carry the long name or size of the member that follows them. Two zero blocks, or the end of the file, end it.
+ */
+#include "data/tar.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/file.h"
+
+#define BLOCK GF_TAR_BLOCK
+#define MOST_EXTRA 65536        /* bytes of a long name or pax header */
+
+enum { NAME_AT = 0, MODE_AT = 100, SIZE_AT = 124, TIME_AT = 136, SUM_AT = 148, TYPE_AT = 156, MAGIC_AT = 257, PREFIX_AT = 345 };
+
+typedef struct overrides {      /* what extra headers say about the next member */
+    char *name;
+    uint64_t size;
+    int has_size;
+} overrides;
+
+gf_tar gf_tar_begin(const char *path, int fd, uint64_t size) {
+    return (gf_tar){.path = path, .fd = fd, .size = size};
+}
+
+void gf_tar_end(gf_tar *t) {
+    free(t->name);
+    t->name = NULL;
+}
+
+static glofnd_status damaged(gf_error *err, const gf_tar *t, uint64_t at, const char *why) {
+    return gf_fail(err, GLOFND_E_FORMAT, "'%.350s' is not a sound tar: %s at byte %llu", t->path, why, (unsigned long long)at);
+}
+
+/* ----- fields of a header ----- */
+
+/* Octal digits, or big-endian binary if the first bit is set (a negative one is too large). 0: neither, or too large. */
+static int number(const uint8_t *p, int width, uint64_t *out) {
+    uint64_t x = 0;
+    if (p[0] & 0x80) {
+        x = p[0] & 0x7f;
+        for (int i = 1; i < width; i++) {
+            if (x >> 56) return 0;
+            x = x << 8 | p[i];
+        }
+        *out = x;
+        return 1;
+    }
+    int i = 0, digits = 0;
+    while (i < width && p[i] == ' ') i++;
+    for (; i < width && p[i] >= '0' && p[i] <= '7'; i++, digits++) x = x << 3 | (uint64_t)(p[i] - '0');
+    for (; i < width; i++) {
+        if (p[i] != ' ' && p[i] != 0) return 0;
+    }
+    *out = x;
+    return digits > 0;
+}
+
+static unsigned checksum(const uint8_t *block) {
+    unsigned sum = 0;
+    for (int i = 0; i < BLOCK; i++) sum += i >= SUM_AT && i < SUM_AT + 8 ? ' ' : block[i];
+    return sum;
+}
+
+static int is_zero(const uint8_t *block) {
+    for (int i = 0; i < BLOCK; i++) {
+        if (block[i]) return 0;
+    }
+    return 1;
+}
+
+static char *header_name(const uint8_t *block) {
+    const char *name = (const char *)block + NAME_AT, *prefix = (const char *)block + PREFIX_AT;
+    const int name_bytes = (int)strnlen(name, 100);
+    const int is_posix = memcmp(block + MAGIC_AT, "ustar", 6) == 0;     /* GNU has a space for the zero, and no prefix */
+    const int prefix_bytes = is_posix ? (int)strnlen(prefix, 155) : 0;
+    char *out = malloc((size_t)name_bytes + (size_t)prefix_bytes + 2);
+    if (out) sprintf(out, "%.*s%s%.*s", prefix_bytes, prefix, prefix_bytes ? "/" : "", name_bytes, name);
+    return out;
+}
+
+/* ----- extra headers ----- */
+
+static int set_name(overrides *o, const char *text, size_t n) {
+    free(o->name);
+    o->name = strndup(text, n);
+    return o->name != NULL;
+}
+
+static int decimal(const char *text, size_t n, uint64_t *out) {
+    uint64_t x = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] < '0' || text[i] > '9' || x > (UINT64_MAX - 9) / 10) return 0;
+        x = 10 * x + (uint64_t)(text[i] - '0');
+    }
+    *out = x;
+    return n > 0;
+}
+
+/* One record "LENGTH key=value\n" at *text; 0 if it is none. */
+static int pax_record(const char **text, const char *end, overrides *o) {
+    const char *space = memchr(*text, ' ', (size_t)(end - *text));
+    uint64_t length;
+    if (!space || !decimal(*text, (size_t)(space - *text), &length)) return 0;
+    if (length > (uint64_t)(end - *text) || length < (uint64_t)(space - *text) + 3) return 0;
+    const char *last = *text + length - 1, *key = space + 1, *equals = memchr(key, '=', (size_t)(last - key));
+    if (*last != '\n' || !equals) return 0;
+    const size_t key_bytes = (size_t)(equals - key), value_bytes = (size_t)(last - equals - 1);
+    if (key_bytes == 4 && memcmp(key, "path", 4) == 0 && !set_name(o, equals + 1, value_bytes)) return 0;
+    if (key_bytes == 4 && memcmp(key, "size", 4) == 0) {
+        o->has_size = 1;
+        if (!decimal(equals + 1, value_bytes, &o->size)) return 0;
+    }
+    if (key_bytes > 10 && memcmp(key, "GNU.sparse", 10) == 0) return 0;
+    *text = last + 1;
+    return 1;
+}
+
+static glofnd_status read_extra(gf_error *err, const gf_tar *t, char type, uint64_t at, uint64_t size, overrides *o) {
+    if (size > MOST_EXTRA) return damaged(err, t, at, "an extra header of unbelievable size");
+    char *text = malloc((size_t)size + 1);
+    FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory to read '%.350s'", t->path);
+    glofnd_status status = gf_file_read_at(err, t->fd, t->path, at, text, (size_t)size);
+    if (status == GLOFND_OK && type == 'L' && !set_name(o, text, (size_t)size))
+        status = damaged(err, t, at, "a name without memory for it");
+    const char *p = text;
+    while (status == GLOFND_OK && type == 'x' && p < text + size) {
+        if (!pax_record(&p, text + size, o)) status = damaged(err, t, at, "a pax header that is damaged or not supported");
+    }
+    free(text);
+    return status;
+}
+
+/* ----- members ----- */
+
+typedef struct header {
+    char type;
+    uint64_t at, size;
+    int end;
+} header;
+
+static glofnd_status read_header(gf_error *err, const gf_tar *t, const overrides *o, uint8_t block[BLOCK], header *h) {
+    *h = (header){.end = t->next == t->size};
+    if (h->end) return GLOFND_OK;
+    if (t->size - t->next < BLOCK) return damaged(err, t, t->next, "cut short");
+    TRY(gf_file_read_at(err, t->fd, t->path, t->next, block, BLOCK));
+    h->end = is_zero(block);
+    if (h->end) return GLOFND_OK;
+    FAIL_IF(err, block[0] == 0x1f && block[1] == 0x8b && t->next == 0, GLOFND_E_UNSUPPORTED,
+            "'%.350s' is compressed by gzip; unpack it with gunzip: samples are read out of order", t->path);
+    uint64_t sum;
+    if (!number(block + SUM_AT, 8, &sum) || sum != checksum(block)) return damaged(err, t, t->next, "a wrong header checksum");
+    if (!number(block + SIZE_AT, 12, &h->size)) return damaged(err, t, t->next, "a wrong size field");
+    h->type = (char)block[TYPE_AT];
+    if (o->has_size && h->type != 'x' && h->type != 'g' && h->type != 'L' && h->type != 'K') h->size = o->size;
+    h->at = t->next + BLOCK;
+    if (h->size > t->size - h->at) return damaged(err, t, t->next, "a member that goes beyond the end (cut short?)");
+    if (h->type == 'S') return damaged(err, t, t->next, "a sparse member, which is not supported,");
+    return GLOFND_OK;
+}
+
+static uint64_t behind(const gf_tar *t, const header *h) {
+    const uint64_t end = h->at + (h->size + BLOCK - 1) / BLOCK * BLOCK;
+    return end < t->size ? end : t->size;       /* the padding of the last member may be missing */
+}
+
+static int is_regular(char type) {
+    return type == '0' || type == 0 || type == '7';
+}
+
+static glofnd_status next_member(gf_error *err, gf_tar *t, overrides *o, gf_tar_member *m) {
+    uint8_t block[BLOCK];
+    for (;;) {
+        header h;
+        TRY(read_header(err, t, o, block, &h));
+        if (h.end) return GLOFND_OK;
+        t->next = behind(t, &h);
+        if (h.type == 'L' || h.type == 'x') {
+            TRY(read_extra(err, t, h.type, h.at, h.size, o));
+            continue;
+        }
+        if (h.type == 'K' || h.type == 'g') continue;
+        if (is_regular(h.type)) {
+            gf_tar_end(t);
+            t->name = o->name ? o->name : header_name(block);
+            o->name = NULL;
+            FAIL_IF(err, !t->name, GLOFND_E_MEMORY, "no memory to read '%.350s'", t->path);
+            *m = (gf_tar_member){t->name, h.at, h.size};
+            return GLOFND_OK;
+        }
+        free(o->name);
+        *o = (overrides){0};
+    }
+}
+
+glofnd_status gf_tar_next(gf_error *err, gf_tar *t, gf_tar_member *m) {
+    overrides o = {0};
+    *m = (gf_tar_member){0};
+    const glofnd_status status = next_member(err, t, &o, m);
+    free(o.name);
+    return status;
+}
+
+void gf_tar_header(uint8_t block[BLOCK], const char *name, uint64_t size) {
+    memset(block, 0, BLOCK);
+    snprintf((char *)block + NAME_AT, 100, "%s", name);
+    strcpy((char *)block + MODE_AT, "0000644");
+    strcpy((char *)block + MODE_AT + 8, "0000000");
+    strcpy((char *)block + MODE_AT + 16, "0000000");
+    snprintf((char *)block + SIZE_AT, 12, "%011llo", (unsigned long long)size & 077777777777u);
+    strcpy((char *)block + TIME_AT, "00000000000");
+    block[TYPE_AT] = '0';
+    memcpy(block + MAGIC_AT, "ustar\00000", 8);
+    snprintf((char *)block + SUM_AT, 8, "%06o", checksum(block));
+    block[SUM_AT + 7] = ' ';
+}

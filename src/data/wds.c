@@ -1,0 +1,215 @@
+/* wds.c - WebDataset shards as a dataset: positions run through the shards in order. See wds.h for samples and index files. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "data/wds.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/parallel.h"
+#include "data/braces.h"
+#include "data/kind.h"
+
+#define KEEP_OPEN 256           /* shards up to this number stay open; beyond, a read opens its shard */
+#define MOST_THREADS 8
+
+typedef struct opening {        /* the task of opening one shard */
+    gf_wds_shard shard;
+    int fd;
+    glofnd_status status;
+    gf_error err;
+} opening;
+
+typedef struct wds {
+    gf_names paths;             /* of the shards */
+    opening *shards;            /* [paths.n] */
+    int64_t *first;             /* [paths.n + 1] positions where shards begin */
+    int keep_open;
+    int must_write;             /* gf_wds_index_all: scan anew, and fail if an index cannot be written */
+} wds;
+
+/* ----- opening ----- */
+
+static glofnd_status index_path(gf_error *err, const char *shard, char out[PATH_MAX]) {
+    const int n = snprintf(out, PATH_MAX, "%s.gfidx", shard);
+    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_IO, "the path '%.400s' is too long", shard);
+    return GLOFND_OK;
+}
+
+static glofnd_status open_shard(gf_error *err, const wds *w, const char *path, opening *o) {
+    gf_file_stamp stamp;
+    char index[PATH_MAX];
+    TRY(index_path(err, path, index));
+    TRY(gf_file_open(err, path, &o->fd, &stamp));
+    if (!w->must_write && gf_wds_index_load(NULL, index, stamp, &o->shard) == GLOFND_OK) return GLOFND_OK;
+    TRY(gf_wds_scan(err, path, o->fd, stamp, &o->shard));
+    if (w->must_write) return gf_wds_index_save(err, index, &o->shard);
+    (void)gf_wds_index_save(NULL, index, &o->shard);    /* a read-only folder: it stays in memory */
+    return GLOFND_OK;
+}
+
+static void open_task(void *arg, int64_t task, int thread) {
+    (void)thread;
+    wds *w = arg;
+    opening *o = &w->shards[task];
+    o->status = open_shard(&o->err, w, gf_names_get(&w->paths, task), o);
+    if (!w->keep_open && o->fd >= 0) {
+        close(o->fd);
+        o->fd = -1;
+    }
+}
+
+static glofnd_status open_shards(gf_error *err, wds *w) {
+    const int64_t n = w->paths.n;
+    w->shards = calloc((size_t)n, sizeof *w->shards);
+    w->first = calloc((size_t)n + 1, sizeof *w->first);
+    FAIL_IF(err, !w->shards || !w->first, GLOFND_E_MEMORY, "no memory for %lld shards", (long long)n);
+    for (int64_t k = 0; k < n; k++) w->shards[k].fd = -1;
+    w->keep_open = n <= KEEP_OPEN;
+    const int threads = gf_parallel_default();
+    gf_parallel(threads < MOST_THREADS ? threads : MOST_THREADS, n, open_task, w);
+    for (int64_t k = 0; k < n; k++) {
+        if (w->shards[k].status != GLOFND_OK) return gf_fail(err, w->shards[k].status, "%s", w->shards[k].err.text);
+        w->first[k + 1] = w->first[k] + w->shards[k].shard.keys.n;
+    }
+    return GLOFND_OK;
+}
+
+static void close_wds(void *self) {
+    wds *w = self;
+    if (!w) return;
+    for (int64_t k = 0; w->shards && k < w->paths.n; k++) {
+        gf_wds_shard_free(&w->shards[k].shard);
+        if (w->shards[k].fd >= 0) close(w->shards[k].fd);
+    }
+    free(w->shards);
+    free(w->first);
+    gf_names_free(&w->paths);
+    free(w);
+}
+
+/* `classnames.txt` beside the first shard, one name a line, names the labels. */
+static void read_class_names(const wds *w, gf_dataset *d) {
+    char path[PATH_MAX];
+    if (d->info.classes == 0) return;
+    if (gf_path_beside(NULL, gf_names_get(&w->paths, 0), "classnames.txt", path, sizeof path) != GLOFND_OK) return;
+    if (gf_read_lines(NULL, path, 0, &d->classes) != GLOFND_OK || d->classes.n < d->info.classes) gf_names_free(&d->classes);
+    else d->info.classes = (int32_t)(d->classes.n < GF_CLASSES_MOST ? d->classes.n : GF_CLASSES_MOST);
+}
+
+static void summarise(const wds *w, gf_dataset_info *info) {
+    info->n = w->first[w->paths.n];
+    for (int64_t k = 0; k < w->paths.n; k++) {
+        const gf_wds_shard *s = &w->shards[k].shard;
+        for (int64_t i = 0; i < s->keys.n; i++) {
+            if (s->entries[i].label >= info->classes) info->classes = s->entries[i].label + 1;
+            if (s->entries[i].text_size > 0) info->has_text = 1;
+        }
+    }
+}
+
+static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
+    wds *w = calloc(1, sizeof *w);
+    FAIL_IF(err, !w, GLOFND_E_MEMORY, "no memory to open shards");
+    d->self = w;
+    TRY(gf_shards_find(err, d->spec.place, &w->paths));
+    TRY(open_shards(err, w));
+    summarise(w, &d->info);
+    FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.350s' holds no sample with a .jpg, .jpeg or .png", d->spec.place);
+    read_class_names(w, d);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples) {
+    wds *w = calloc(1, sizeof *w);
+    FAIL_IF(err, !w, GLOFND_E_MEMORY, "no memory to open shards");
+    w->must_write = 1;
+    glofnd_status status = gf_shards_find(err, pattern, &w->paths);
+    if (status == GLOFND_OK) status = open_shards(err, w);
+    if (status == GLOFND_OK) {
+        *shards = w->paths.n;
+        *samples = w->first[w->paths.n];
+    }
+    close_wds(w);
+    return status;
+}
+
+/* ----- reading ----- */
+
+typedef struct place {
+    int64_t shard, entry;
+    const gf_wds_entry *e;
+    const char *key, *path;
+} place;
+
+static place find(const gf_dataset *d, int64_t i) {
+    const wds *w = d->self;
+    int64_t lo = 0, hi = w->paths.n - 1;
+    while (lo < hi) {           /* the last shard that begins at or before i */
+        const int64_t mid = lo + (hi - lo + 1) / 2;
+        if (w->first[mid] <= i) lo = mid;
+        else hi = mid - 1;
+    }
+    const gf_wds_shard *s = &w->shards[lo].shard;
+    const int64_t entry = i - w->first[lo];
+    return (place){lo, entry, &s->entries[entry], gf_names_get(&s->keys, entry), gf_names_get(&w->paths, lo)};
+}
+
+static int32_t label_of(const gf_dataset *d, int64_t i) {
+    return find(d, i).e->label;
+}
+
+static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
+    const place p = find(d, i);
+    snprintf(out, bytes, "%s:%s", p.path, p.key);
+}
+
+static uint64_t key_of(const gf_dataset *d, int64_t i) {
+    const char *key = find(d, i).key;
+    return gf_key_hash(key, strlen(key));
+}
+
+static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entry *e, const char *text, gf_sample *out) {
+    if (!(e->flags & GF_WDS_TEXT_IS_JSON)) return gf_sample_set_text(err, out, text, e->text_size);
+    char *caption = NULL;
+    int32_t label;
+    TRY(gf_wds_json(err, name, text, e->text_size, &label, &caption));
+    const glofnd_status status = caption ? gf_sample_set_text(err, out, caption, strlen(caption)) : GLOFND_OK;
+    free(caption);
+    return status;
+}
+
+static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, int shrink_to, gf_sample *out) {
+    if (e->text_size > 0) {
+        TRY(gf_file_reserve(err, name, e->text_size, &out->raw, &out->raw_capacity));
+        TRY(gf_file_read_at(err, fd, name, e->text_at, out->raw, e->text_size));
+        TRY(set_text(err, name, e, (const char *)out->raw, out));
+    }
+    TRY(gf_file_reserve(err, name, e->image_size, &out->raw, &out->raw_capacity));
+    TRY(gf_file_read_at(err, fd, name, e->image_at, out->raw, e->image_size));
+    return gf_image_decode(err, name, out->raw, e->image_size, shrink_to, &out->image);
+}
+
+static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
+    const wds *w = d->self;
+    const place p = find(d, i);
+    char name[PATH_MAX];
+    name_of(d, i, name, sizeof name);
+    int fd = w->shards[p.shard].fd;
+    const int own = fd < 0;
+    if (own) TRY(gf_file_open(err, p.path, &fd, NULL));
+    const glofnd_status status = read_entry(err, fd, name, p.e, shrink_to, out);
+    if (own) close(fd);
+    return status;
+}
+
+static const char *const options[] = {NULL};
+
+const gf_kind gf_kind_wds = {
+    .name = "wds", .options = options, .open = open_wds, .close = close_wds, .label = label_of, .name_of = name_of, .key = key_of,
+    .read = read_wds,
+};

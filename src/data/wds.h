@@ -1,0 +1,44 @@
+/* wds.h - WebDataset shards: what lies where in them, so that samples can be read in any order.
+ *
+ * A sample is a run of members that share a key (the name up to the first dot of its last part): one image, and perhaps .txt,
+ * .cls, .json. Scanning a shard gives a list of its samples; the list is kept in a file beside the shard (SHARD.gfidx) together
+ * with the shard's size and time, and is made anew when these differ. If it cannot be written there, it lives in memory only.
+ */
+#ifndef GF_DATA_WDS_H
+#define GF_DATA_WDS_H
+
+#include "data/file.h"
+#include "data/names.h"
+
+#define GF_WDS_TEXT_MOST (1u << 20)     /* bytes of a .txt or .json */
+
+enum { GF_WDS_TEXT_IS_JSON = 1 };       /* gf_wds_entry.flags */
+
+typedef struct gf_wds_entry {
+    uint64_t image_at, text_at;
+    uint32_t image_size, text_size;     /* text_size 0: none */
+    int32_t label;                      /* -1: none */
+    uint32_t flags;
+} gf_wds_entry;
+
+typedef struct gf_wds_shard {           /* the samples of one shard */
+    gf_wds_entry *entries;              /* [keys.n] */
+    int64_t capacity;
+    gf_names keys;
+    gf_file_stamp stamp;
+} gf_wds_shard;
+
+/* Reads the members of the open shard. E_FORMAT names shard and member. */
+glofnd_status gf_wds_scan(gf_error *err, const char *path, int fd, gf_file_stamp stamp, gf_wds_shard *out);
+void gf_wds_shard_free(gf_wds_shard *s);
+/* The index file. Loading fails (E_FORMAT, E_IO) if it is missing, damaged, or of another size or time than `stamp`. */
+glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s);
+glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp stamp, gf_wds_shard *out);
+/* Label and caption of a .json: the top-level keys "label" (a whole number) and "caption" (a string). Missing: -1, NULL.
+ * *caption is malloc'ed; may be NULL if not wanted. */
+glofnd_status gf_wds_json(gf_error *err, const char *name, const char *text, size_t n, int32_t *label, char **caption);
+
+/* `glofnd data index`: scans every shard anew and writes all index files; a file that cannot be written is an error here. */
+glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples);
+
+#endif

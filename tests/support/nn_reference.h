@@ -1,0 +1,27 @@
+/* nn_reference.h - layers of nets as plain loops in double, and gradients by central differences: what the engine is tested
+ * against. Layouts as in base/nn_backend.h.
+ */
+#ifndef TESTS_NN_REFERENCE_H
+#define TESTS_NN_REFERENCE_H
+
+#include "base/nn_backend.h"
+
+int64_t ref_in_count(const gf_nn_shape *s);             /* numbers of x, y, weight */
+int64_t ref_out_count(const gf_nn_shape *s);
+int64_t ref_weight_count(const gf_nn_shape *s);
+void ref_op(double *y, const double *x, const double *w, const gf_nn_shape *s);
+
+typedef struct ref_norm {       /* rows x c; gamma, beta, residual may be NULL */
+    int64_t rows, c;
+    int relu;
+    double *x, *residual, *gamma, *beta;
+} ref_norm;
+void ref_norm_moments(double *mean, double *var, const ref_norm *n);    /* [c] each; var is biased */
+void ref_norm_forward(double *y, const ref_norm *n);
+
+/* grad[i] = d f / d at[i], by (f(at + h) - f(at - h)) / 2h. */
+void ref_gradient(double *grad, double *at, int64_t count, double h, double (*f)(void *arg), void *arg);
+/* |a - b| / |b| over whole arrays. */
+double ref_distance(const float *a, const double *b, int64_t count);
+
+#endif

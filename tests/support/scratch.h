@@ -1,0 +1,25 @@
+/* scratch.h - a temporary folder for tests of readers: files written into it, all of it removed at the end.
+ *
+ *     static scratch box;  scratch_make(&box) in a setup, scratch_remove(&box) in a teardown
+ */
+#ifndef TESTS_SCRATCH_H
+#define TESTS_SCRATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct scratch {
+    char folder[64];
+} scratch;
+
+int scratch_make(scratch *s);                           /* 0: done */
+int scratch_remove(scratch *s);
+/* FOLDER/name; stays valid for three more calls by anyone. */
+const char *scratch_path(scratch *s, const char *name);
+/* Writes a file, and makes the folders its name goes through. */
+void scratch_write(scratch *s, const char *name, const void *bytes, size_t n);
+void scratch_text(scratch *s, const char *name, const char *text);
+/* A PNG of size x size pixels, all of one gray. */
+void scratch_png(scratch *s, const char *name, int size, uint8_t gray);
+
+#endif

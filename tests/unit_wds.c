@@ -1,0 +1,446 @@
+/* unit_wds.c - WebDataset shards: tar forms, samples and their parts, patterns, and index files. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data/braces.h"
+#include "data/dataset.h"
+#include "data/tar.h"
+#include "data/wds.h"
+#include "support/scratch.h"
+
+static scratch box;
+
+static int make_box(void **state) {
+    (void)state;
+    return scratch_make(&box);
+}
+
+static int remove_box(void **state) {
+    (void)state;
+    return scratch_remove(&box);
+}
+
+/* ----- archives made here ----- */
+
+typedef struct archive {
+    uint8_t bytes[1 << 16];
+    size_t size;
+} archive;
+
+static archive tar;             /* the one under way */
+
+static void fix_sum(uint8_t *block) {
+    unsigned sum = 0;
+    memset(block + 148, ' ', 8);
+    for (int i = 0; i < 512; i++) sum += block[i];
+    snprintf((char *)block + 148, 8, "%06o", sum);
+}
+
+static uint8_t *add(const char *name, char type, const void *bytes, size_t n) {
+    uint8_t *block = tar.bytes + tar.size;
+    assert_true(tar.size + 1024 + n < sizeof tar.bytes);
+    gf_tar_header(block, name, n);
+    block[156] = (uint8_t)type;
+    fix_sum(block);
+    memset(block + 512, 0, (n + 511) / 512 * 512);
+    if (n) memcpy(block + 512, bytes, n);
+    tar.size += 512 + (n + 511) / 512 * 512;
+    return block;
+}
+
+static void add_text(const char *name, const char *text) {
+    add(name, '0', text, strlen(text));
+}
+
+static void add_png(const char *name, uint8_t gray) {
+    gf_image m = {0};
+    uint8_t *bytes;
+    size_t n;
+    assert_int_equal(gf_image_resize(NULL, &m, 8, 8), GLOFND_OK);
+    memset(m.rgb, gray, 192);
+    assert_int_equal(gf_image_encode_png(NULL, &m, &bytes, &n), GLOFND_OK);
+    add(name, '0', bytes, n);
+    free(bytes);
+    gf_image_free(&m);
+}
+
+static void finish(const char *name) {
+    memset(tar.bytes + tar.size, 0, 1024);
+    scratch_write(&box, name, tar.bytes, tar.size + 1024);
+    tar.size = 0;
+}
+
+static const char *wds_spec(const char *pattern) {
+    static char spec[1024];
+    snprintf(spec, sizeof spec, "wds:%s/%s", box.folder, pattern);
+    return spec;
+}
+
+static gf_dataset *open_wds(const char *pattern) {
+    gf_error err = {""};
+    gf_dataset *d = NULL;
+    if (gf_dataset_open(&err, wds_spec(pattern), &d) != GLOFND_OK) fail_msg("%s: %s", pattern, err.text);
+    return d;
+}
+
+static void refused(const char *pattern, glofnd_status expected, const char *word) {
+    gf_error err = {""};
+    gf_dataset *d = NULL;
+    const glofnd_status status = gf_dataset_open(&err, wds_spec(pattern), &d);
+    if (status != expected || !strstr(err.text, word) || d) fail_msg("%s: status %d, %s", pattern, status, err.text);
+}
+
+static void expect_sample(const gf_dataset *d, int64_t i, const char *key, int32_t label, int gray, const char *text) {
+    char name[600];
+    gf_error err = {""};
+    gf_sample s = {0};
+    gf_dataset_name(d, i, name, sizeof name);
+    if (!strchr(name, ':') || strcmp(strrchr(name, ':') + 1, key) != 0) fail_msg("sample %d is %s, not %s", (int)i, name, key);
+    if (gf_dataset_read(&err, d, i, 0, &s) != GLOFND_OK) fail_msg("%s: %s", name, err.text);
+    assert_int_equal(s.label, label);
+    assert_int_equal(gf_dataset_label(d, i), label);
+    assert_int_equal(s.image.rgb[0], gray);
+    if (text) assert_string_equal(s.text ? s.text : "(none)", text);
+    else assert_null(s.text);
+    gf_sample_free(&s);
+}
+
+/* ----- samples ----- */
+
+static void samples_are_grouped_by_key(void **state) {
+    (void)state;
+    add("./", '5', "", 0);
+    add_png("./dir.v1/a.png", 1);               /* the key ends at the first dot of the last part */
+    add_text("./dir.v1/a.txt", "first\r\nsecond\n");
+    add_text("./dir.v1/a.cls", "3\n");
+    add_text("b.txt", "before its image");
+    add_png("b.PNG", 2);
+    add_png("b.seg.png", 99);                   /* not the image, but another part */
+    add_text("c.txt", "without an image");
+    add_text("README", "no key");
+    add_text(".hidden.png", "no key either");
+    add_text("dir/.png", "nor this");
+    add_png("d.png", 4);
+    add_text("d.cls", "0");
+    finish("g.tar");
+    gf_dataset *d = open_wds("g.tar");
+    const gf_dataset_info info = gf_dataset_describe(d);
+    assert_int_equal(info.n, 3);
+    assert_int_equal(info.classes, 4);
+    assert_int_equal(info.has_text, 1);
+    expect_sample(d, 0, "./dir.v1/a", 3, 1, "first\nsecond");
+    expect_sample(d, 1, "b", -1, 2, "before its image");
+    expect_sample(d, 2, "d", 0, 4, NULL);
+    assert_null(gf_dataset_class(d, 0));
+    gf_dataset_free(d);
+    scratch_text(&box, "classnames.txt", "zero\none\ntwo\nthree\nfour\n");
+    d = open_wds("g.tar");
+    assert_string_equal(gf_dataset_class(d, 3), "three");
+    assert_int_equal(gf_dataset_describe(d).classes, 5);
+    gf_dataset_free(d);
+    unlink(scratch_path(&box, "classnames.txt"));
+}
+
+static void json_gives_what_is_missing(void **state) {
+    (void)state;
+#ifdef GF_HAVE_JANSSON
+    add_png("a.png", 1);
+    add_text("a.json", "{\"label\": 2, \"caption\": \"from \\u00e4 json\", \"other\": [1, {}]}");
+    add_png("b.png", 2);
+    add_text("b.json", "{\"label\": 2, \"caption\": \"unused\"}");
+    add_text("b.txt", "from txt");
+    add_text("b.cls", "1");
+    add_png("c.png", 3);
+    add_text("c.json", "{\"label\": \"dog\", \"caption\": null}");
+    finish("j.tar");
+    gf_dataset *d = open_wds("j.tar");
+    expect_sample(d, 0, "a", 2, 1, "from \xc3\xa4 json");
+    expect_sample(d, 1, "b", 1, 2, "from txt");
+    expect_sample(d, 2, "c", -1, 3, NULL);
+    gf_dataset_free(d);
+    add_png("a.png", 1);
+    add_text("a.json", "{\"label\": ");
+    finish("bad-json.tar");
+    refused("bad-json.tar", GLOFND_E_FORMAT, "a.json");
+#else
+    skip();
+#endif
+}
+
+static void wrong_parts_are_named(void **state) {
+    (void)state;
+    static const char *const labels[] = {
+        "", "x", "1 2", "-1", "99999999999999999999", "1048576", "123456789012345678901234567890123"};
+    for (size_t k = 0; k < sizeof labels / sizeof labels[0]; k++) {
+        add_png("a.png", 1);
+        add_text("a.cls", labels[k]);
+        finish("bad-cls.tar");
+        unlink(scratch_path(&box, "bad-cls.tar.gfidx"));
+        refused("bad-cls.tar", GLOFND_E_FORMAT, "a.cls");
+    }
+    add_png("a.png", 1);
+    add_png("a.jpg", 1);
+    finish("twice.tar");
+    refused("twice.tar", GLOFND_E_FORMAT, "second image");
+    add_text("a.txt", "no image");
+    finish("none.tar");
+    refused("none.tar", GLOFND_E_FORMAT, "no sample");
+    refused("absent.tar", GLOFND_E_IO, "absent.tar");
+    refused("absent-*.tar", GLOFND_E_IO, "no file matches");
+}
+
+/* A damaged image is its own affair: the others are read. */
+static void damaged_samples_are_named(void **state) {
+    (void)state;
+    add_png("a.png", 1);
+    add_text("b.jpg", "not a picture");
+    add_png("c.png", 3);
+    finish("hurt.tar");
+    gf_dataset *d = open_wds("hurt.tar");
+    gf_error err = {""};
+    gf_sample s = {0};
+    assert_int_equal(gf_dataset_read(&err, d, 1, 0, &s), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "hurt.tar:b"));
+    gf_sample_free(&s);
+    expect_sample(d, 2, "c", -1, 3, NULL);
+    gf_dataset_free(d);
+}
+
+/* ----- forms of tar ----- */
+
+static void long_names_and_pax_are_understood(void **state) {
+    (void)state;
+    char long_name[300], record[400];
+    memset(long_name, 'k', sizeof long_name);
+    strcpy(long_name + 250, ".png");
+    add("././@LongLink", 'L', long_name, strlen(long_name) + 1);
+    add_png("cut-short", 1);
+    snprintf(record, sizeof record, "21 path=from/pax.png\n12 mtime=17\n");
+    add("pax", 'x', record, strlen(record));
+    add_png("not-this.png", 2);
+    uint8_t *block = tar.bytes + tar.size;      /* POSIX prefix */
+    add_png("p.png", 3);
+    strcpy((char *)block + 345, "a/long/prefix");
+    fix_sum(block);
+    block = tar.bytes + tar.size;               /* a size in binary */
+    add_png("binary.png", 4);
+    unsigned long long size = strtoull((char *)block + 124, NULL, 8);
+    memset(block + 124, 0, 12);
+    block[124] = 0x80;
+    block[134] = (uint8_t)(size >> 8);
+    block[135] = (uint8_t)size;
+    fix_sum(block);
+    block = tar.bytes + tar.size;               /* a size in a pax header, the field being 0 */
+    add("pax", 'x', "11 size=81\n", 11);
+    const size_t at = tar.size;
+    add_png("sized.png", 5);
+    size = strtoull((char *)tar.bytes + at + 124, NULL, 8);
+    snprintf((char *)block + 512, 12, "11 size=%llu\n", size);
+    memset(tar.bytes + at + 124, '0', 11);
+    fix_sum(tar.bytes + at);
+    add("global", 'g', "13 path=nope\n", 13);
+    add("link.png", '2', "", 0);
+    add_png("last.png", 6);
+    assert_true(size > 9 && size < 100);
+    finish("forms.tar");
+    gf_dataset *d = open_wds("forms.tar");
+    assert_int_equal(gf_dataset_describe(d).n, 6);
+    long_name[250] = 0;
+    expect_sample(d, 0, long_name, -1, 1, NULL);
+    expect_sample(d, 1, "from/pax", -1, 2, NULL);
+    expect_sample(d, 2, "a/long/prefix/p", -1, 3, NULL);
+    expect_sample(d, 3, "binary", -1, 4, NULL);
+    expect_sample(d, 4, "sized", -1, 5, NULL);
+    expect_sample(d, 5, "last", -1, 6, NULL);
+    gf_dataset_free(d);
+}
+
+static void write_raw(const char *name, size_t n) {
+    scratch_write(&box, name, tar.bytes, n);
+    unlink(scratch_path(&box, "raw.tar.gfidx"));
+}
+
+static void damaged_archives_are_refused(void **state) {
+    (void)state;
+    tar.size = 0;
+    add_png("a.png", 1);
+    add_png("b.png", 2);
+    const size_t whole = tar.size;
+    write_raw("raw.tar", whole);                /* no end marker: accepted */
+    gf_dataset *d = open_wds("raw.tar");
+    assert_int_equal(gf_dataset_describe(d).n, 2);
+    gf_dataset_free(d);
+    write_raw("raw.tar", whole - 600);          /* inside the second header's data */
+    refused("raw.tar", GLOFND_E_FORMAT, "raw.tar");
+    write_raw("raw.tar", whole / 2 + 100);      /* inside the second header */
+    refused("raw.tar", GLOFND_E_FORMAT, "cut short");
+    tar.bytes[3] ^= 1;
+    write_raw("raw.tar", whole);
+    refused("raw.tar", GLOFND_E_FORMAT, "checksum");
+    tar.bytes[3] ^= 1;
+    memset(tar.bytes + 124, '7', 11);           /* a member of 8 GiB */
+    fix_sum(tar.bytes);
+    write_raw("raw.tar", whole);
+    refused("raw.tar", GLOFND_E_FORMAT, "beyond the end");
+    memset(tar.bytes + 124, 0xff, 12);          /* a negative size */
+    fix_sum(tar.bytes);
+    write_raw("raw.tar", whole);
+    refused("raw.tar", GLOFND_E_FORMAT, "size field");
+    tar.size = 0;
+    add("pax", 'x', "99 path=too long a record\n", 26);
+    write_raw("raw.tar", tar.size);
+    refused("raw.tar", GLOFND_E_FORMAT, "pax");
+    memcpy(tar.bytes, "\x1f\x8b\x08", 3);
+    write_raw("raw.tar", 512);
+    refused("raw.tar", GLOFND_E_UNSUPPORTED, "gunzip");
+    write_raw("raw.tar", 0);
+    refused("raw.tar", GLOFND_E_FORMAT, "no sample");
+    tar.size = 0;
+}
+
+/* ----- patterns ----- */
+
+static void expect_names(const char *pattern, const char *expected) {
+    gf_names s = {0};
+    gf_error err = {""};
+    char all[512] = "";
+    if (gf_braces_expand(&err, pattern, &s) != GLOFND_OK) fail_msg("%s: %s", pattern, err.text);
+    for (int64_t i = 0; i < s.n; i++) strcat(strcat(all, i ? " " : ""), gf_names_get(&s, i));
+    assert_string_equal(all, expected);
+    gf_names_free(&s);
+}
+
+static void braces_expand_as_in_a_shell(void **state) {
+    (void)state;
+    expect_names("a-{08..11}.tar", "a-08.tar a-09.tar a-10.tar a-11.tar");
+    expect_names("{8..11}", "8 9 10 11");
+    expect_names("{3..1}", "3 2 1");
+    expect_names("{a,b}{1..2}x", "a1x a2x b1x b2x");
+    expect_names("{train,}", "train ");
+    expect_names("plain", "plain");
+    static const char *const wrong[] = {"{1..2", "1..2}", "{1}", "{a,{b,c}}", "{0..9999999}", "{0..999}{0..999}{0..9}",
+                                        "{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}"};
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        gf_names s = {0};
+        gf_error err = {""};
+        if (gf_braces_expand(&err, wrong[k], &s) != GLOFND_E_ARGUMENT || !err.text[0]) fail_msg("accepted: %s", wrong[k]);
+        gf_names_free(&s);
+    }
+}
+
+static void patterns_find_shards_in_order(void **state) {
+    (void)state;
+    for (int k = 0; k < 12; k++) {
+        char name[64];
+        add_png("only.png", (uint8_t)(k + 1));
+        snprintf(name, sizeof name, "p/s-%03d.tar", k);
+        finish(name);
+    }
+    gf_dataset *d = open_wds("p/s-{003..011}.tar");
+    assert_int_equal(gf_dataset_describe(d).n, 9);
+    expect_sample(d, 0, "only", -1, 4, NULL);
+    expect_sample(d, 8, "only", -1, 12, NULL);
+    gf_dataset_free(d);
+    d = open_wds("p/s-0?[02468].tar");
+    assert_int_equal(gf_dataset_describe(d).n, 6);
+    expect_sample(d, 5, "only", -1, 11, NULL);
+    gf_dataset_free(d);
+    d = open_wds("p");
+    assert_int_equal(gf_dataset_describe(d).n, 12);
+    expect_sample(d, 11, "only", -1, 12, NULL);
+    gf_dataset_free(d);
+    refused("p/s-{011..012}.tar", GLOFND_E_IO, "s-012.tar");
+}
+
+/* ----- index files ----- */
+
+static void indexes_are_kept_and_renewed(void **state) {
+    (void)state;
+    char index[600], shard[600];
+    add_png("a.png", 1);
+    add_text("a.cls", "5");
+    finish("i.tar");
+    strcpy(shard, scratch_path(&box, "i.tar"));
+    strcpy(index, scratch_path(&box, "i.tar.gfidx"));
+    gf_dataset_free(open_wds("i.tar"));
+    struct stat first, again;
+    assert_int_equal(stat(index, &first), 0);
+    gf_dataset *d = open_wds("i.tar");          /* from the index: the file stays */
+    expect_sample(d, 0, "a", 5, 1, NULL);
+    gf_dataset_free(d);
+    assert_int_equal(stat(index, &again), 0);
+    assert_true(first.st_ino == again.st_ino);
+
+    add_png("b.png", 2);                        /* another shard of that name */
+    add_png("c.png", 3);
+    finish("i.tar");
+    d = open_wds("i.tar");
+    assert_int_equal(gf_dataset_describe(d).n, 2);
+    expect_sample(d, 1, "c", -1, 3, NULL);
+    gf_dataset_free(d);
+
+    /* Any damage to the index: it is made anew. */
+    FILE *f = fopen(index, "rb");
+    assert_non_null(f);
+    uint8_t bytes[1024];
+    const size_t n = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    for (size_t i = 0; i <= n; i++) {
+        uint8_t copy[1024];
+        memcpy(copy, bytes, n);
+        if (i < n) copy[i] ^= 0x10;
+        scratch_write(&box, "i.tar.gfidx", copy, i < n ? n : n - 1);
+        d = open_wds("i.tar");
+        assert_int_equal(gf_dataset_describe(d).n, 2);
+        gf_dataset_free(d);
+    }
+    int64_t shards = 0, samples = 0;
+    assert_int_equal(gf_wds_index_all(NULL, shard, &shards, &samples), GLOFND_OK);
+    assert_int_equal(shards, 1);
+    assert_int_equal(samples, 2);
+}
+
+static void without_a_writable_folder_it_works_too(void **state) {
+    (void)state;
+    add_png("a.png", 1);
+    finish("ro.tar");
+    mkdir(scratch_path(&box, "ro.tar.gfidx"), 0777);    /* a folder in its place: cannot be written, even by root */
+    gf_dataset *d = open_wds("ro.tar");
+    expect_sample(d, 0, "a", -1, 1, NULL);
+    gf_dataset_free(d);
+    int64_t shards, samples;
+    gf_error err = {""};
+    assert_int_equal(gf_wds_index_all(&err, scratch_path(&box, "ro.tar"), &shards, &samples), GLOFND_E_IO);
+    assert_non_null(strstr(err.text, "ro.tar.gfidx"));
+}
+
+int main(void) {
+#if !defined(GF_HAVE_PNG)
+    return 77;                  /* skipped: built without libpng */
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_are_grouped_by_key),
+        cmocka_unit_test(json_gives_what_is_missing),
+        cmocka_unit_test(wrong_parts_are_named),
+        cmocka_unit_test(damaged_samples_are_named),
+        cmocka_unit_test(long_names_and_pax_are_understood),
+        cmocka_unit_test(damaged_archives_are_refused),
+        cmocka_unit_test(braces_expand_as_in_a_shell),
+        cmocka_unit_test(patterns_find_shards_in_order),
+        cmocka_unit_test(indexes_are_kept_and_renewed),
+        cmocka_unit_test(without_a_writable_folder_it_works_too),
+    };
+    return cmocka_run_group_tests(tests, make_box, remove_box);
+}
