@@ -1,0 +1,116 @@
+/* nn_backend.h - what a device must be able to do for the nets of src/nn.
+ *
+ * Activations are NHWC, of one gf_type per net (the head is always float32); parameters, their gradients and all statistics are
+ * float32. A session belongs to one net and one thread at a time; it owns the ops made with it. Ops are made once for a fixed
+ * shape, say how much memory they want, and then run on pointers into memory the net has laid out: no call below but `open`,
+ * `alloc` and `op_create` takes memory.
+ *
+ * Batch norm is cut where ranks would add their sums:
+ *   forward   norm_sums -> (add n->sums over ranks) -> norm_finish -> norm_apply;      eval mode: norm_eval -> norm_apply
+ *   backward  norm_back_sums -> (add n->sums over ranks) -> norm_back_finish -> norm_back_apply
+ */
+#ifndef GF_BASE_NN_BACKEND_H
+#define GF_BASE_NN_BACKEND_H
+
+#include "base/status.h"
+
+#define GF_NN_BACKEND_VERSION 1
+#define GF_NN_ALIGN 64          /* bytes; of every array a net hands to a backend */
+
+typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16 } gf_type;
+
+static inline size_t gf_type_bytes(gf_type t) { return t == GF_TYPE_BF16 ? 2 : 4; }
+
+typedef struct gf_nn_session gf_nn_session;     /* threads, device, ops: the backend's own */
+typedef struct gf_nn_op gf_nn_op;
+
+/* ----- ops of fixed shape ------------------------------------------------------------------------------------------ */
+
+typedef enum gf_nn_kind { GF_NN_CONV, GF_NN_LINEAR, GF_NN_MAXPOOL } gf_nn_kind;
+
+/* CONV     x [n][h][w][in] * weight [out][in][kernel][kernel] -> y [n][oh][ow][out], square window, zero padding, no bias
+ * LINEAR   x [n][in] * weight [out][in]' -> y [n][out], no bias; h = w = kernel = stride = 1, pad = 0
+ * MAXPOOL  x [n][h][w][in] -> y [n][oh][ow][in] */
+typedef struct gf_nn_shape {
+    gf_nn_kind kind;
+    gf_type type;
+    int64_t n, h, w, in, out;
+    int kernel, stride, pad;
+    int training;               /* op_backward will be called */
+    int input_grad;             /* it wants dx, too */
+} gf_nn_shape;
+
+typedef struct gf_nn_sizes {    /* bytes */
+    size_t packed;              /* weights in the device's own format; live as long as the op */
+    size_t saved;               /* written by op_forward, read by op_backward */
+    size_t scratch;             /* during one call; may be shared by all ops */
+} gf_nn_sizes;
+
+typedef struct gf_nn_args {     /* what an op does not need may be NULL */
+    const void *x, *dy;
+    void *y, *dx;
+    const float *weight;
+    float *weight_grad;         /* overwritten */
+    void *packed, *saved, *scratch;
+} gf_nn_args;
+
+static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) { return (size + 2 * pad - kernel) / stride + 1; }
+
+/* ----- batch norm, + residual, + ReLU ------------------------------------------------------------------------------ */
+
+/* y = max(0, gamma (x - mean) / sqrt(var + eps) + beta + residual) over x [rows][c], the maximum only with `relu`. */
+typedef struct gf_nn_norm {
+    gf_type type;               /* of x, residual, y, dy, dy2, dx */
+    int64_t rows, c;
+    int relu;
+    const void *x, *residual;   /* residual: NULL if there is none */
+    void *y;
+    const float *gamma, *beta;  /* [c]; NULL: 1 and 0 */
+    float *running_mean, *running_var;
+    float *mean, *istd, *scale, *shift;         /* [c] each, kept from forward to backward; y = scale x + shift before the rest */
+    double *sums;               /* [2][c]: forward sum x, sum x^2; backward sum g, sum g (x - mean) */
+    float *coef;                /* [2][c] between norm_back_finish and norm_back_apply */
+    void *scratch;              /* norm_scratch(rows, c) bytes */
+    void *dy;                   /* gradient of y; becomes g, the gradient of what ReLU saw, which is the residual's gradient */
+    const void *dy2;            /* a second part of the gradient of y, or NULL */
+    void *dx;                   /* may be dy */
+    float *dgamma, *dbeta;      /* of the own rows; NULL without gamma */
+} gf_nn_norm;
+
+#define GF_NN_EPS 1e-5
+#define GF_NN_MOMENTUM 0.1      /* weight of the newest batch in the running statistics; the variance kept there is unbiased */
+
+/* ----- the table --------------------------------------------------------------------------------------------------- */
+
+typedef struct gf_nn_backend {
+    int version;
+    const char *name;
+    glofnd_status (*open)(gf_error *err, int threads, gf_nn_session **out);     /* threads 0: as many as the runtime would use */
+    void (*close)(gf_nn_session *s);                                            /* NULL is fine */
+    void *(*alloc)(gf_nn_session *s, size_t bytes);                             /* zeroed, GF_NN_ALIGN; NULL: none left */
+    void (*release)(gf_nn_session *s, void *p);
+
+    glofnd_status (*op_create)(gf_error *err, gf_nn_session *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out);
+    glofnd_status (*op_pack)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);         /* weight -> packed */
+    glofnd_status (*op_forward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);      /* x, packed -> y, saved */
+    glofnd_status (*op_backward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);     /* x, dy, weight -> dx, weight_grad */
+
+    size_t (*norm_scratch)(int64_t rows, int64_t c);
+    void (*norm_sums)(gf_nn_session *s, const gf_nn_norm *n);
+    void (*norm_finish)(gf_nn_session *s, const gf_nn_norm *n, double count);   /* count: rows of all ranks */
+    void (*norm_eval)(gf_nn_session *s, const gf_nn_norm *n);                   /* scale, shift from the running statistics */
+    void (*norm_apply)(gf_nn_session *s, const gf_nn_norm *n);
+    void (*norm_back_sums)(gf_nn_session *s, const gf_nn_norm *n);
+    void (*norm_back_finish)(gf_nn_session *s, const gf_nn_norm *n, double count);
+    void (*norm_back_apply)(gf_nn_session *s, const gf_nn_norm *n);
+
+    void (*cast)(gf_nn_session *s, gf_type type, void *dst, const float *src, int64_t count);
+    void (*add)(gf_nn_session *s, gf_type type, void *dst, const void *src, int64_t count);        /* dst += src */
+    /* y [n][c] = mean over the hw positions of x [n][hw][c]; y and dy are float32. */
+    void (*mean)(gf_nn_session *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
+    void (*mean_back)(gf_nn_session *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
+} gf_nn_backend;
+
+extern const gf_nn_backend gf_nn_backend_cpu;
+
+#endif

@@ -1,0 +1,112 @@
+/* dnn_backend.c - the CPU as a backend of nets: oneDNN for convolutions, products and pooling, own kernels for the rest. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/dnn/dnn_ops.h"
+
+/* ----- session and memory ------------------------------------------------------------------------------------------ */
+
+static void session_close(gf_nn_session *s) {
+    if (!s) return;
+    while (s->ops) {
+        gf_nn_op *next = s->ops->next;
+        free(s->ops);
+        s->ops = next;
+    }
+    gf_dnn_close(s->dnn);
+    free(s);
+}
+
+static glofnd_status session_open(gf_error *err, int threads, gf_nn_session **out) {
+    gf_nn_session *s = calloc(1, sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "out of memory");
+    const glofnd_status status = gf_dnn_open(err, threads, &s->dnn);
+    if (status != GLOFND_OK) {
+        session_close(s);
+        return status;
+    }
+    s->threads = gf_dnn_threads(s->dnn);
+    s->norm = gf_norm_ops_get();
+    *out = s;
+    return GLOFND_OK;
+}
+
+static void *session_alloc(gf_nn_session *s, size_t bytes) {
+    (void)s;
+    if (bytes > SIZE_MAX - GF_NN_ALIGN) return NULL;
+    const size_t whole = gf_dnn_round(bytes ? bytes : 1);
+    void *p = aligned_alloc(GF_NN_ALIGN, whole);
+    if (p) memset(p, 0, whole);
+    return p;
+}
+
+static void session_release(gf_nn_session *s, void *p) {
+    (void)s;
+    free(p);
+}
+
+/* ----- ops: one row per kind --------------------------------------------------------------------------------------- */
+
+typedef struct op_kind {
+    glofnd_status (*create)(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+    glofnd_status (*pack)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);            /* NULL: nothing to pack */
+    glofnd_status (*forward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+    glofnd_status (*backward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+} op_kind;
+
+static const op_kind kinds[] = {
+    [GF_NN_CONV] = {gf_dnn_conv_create, gf_dnn_conv_pack, gf_dnn_conv_forward, gf_dnn_conv_backward},
+    [GF_NN_LINEAR] = {gf_dnn_linear_create, NULL, gf_dnn_linear_forward, gf_dnn_linear_backward},
+    [GF_NN_MAXPOOL] = {gf_dnn_maxpool_create, NULL, gf_dnn_maxpool_forward, gf_dnn_maxpool_backward},
+};
+
+static glofnd_status op_create(gf_error *err, gf_nn_session *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
+    gf_nn_op *op = calloc(1, sizeof *op);
+    FAIL_IF(err, !op, GLOFND_E_MEMORY, "out of memory");
+    op->next = s->ops;
+    s->ops = op;
+    op->dnn = s->dnn;
+    op->shape = *shape;
+    *sizes = (gf_nn_sizes){0};
+    TRY(kinds[shape->kind].create(err, op, sizes));
+    *out = op;
+    return GLOFND_OK;
+}
+
+static glofnd_status op_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    const op_kind *kind = &kinds[op->shape.kind];
+    return kind->pack ? kind->pack(err, op, a) : GLOFND_OK;
+}
+
+static glofnd_status op_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    return kinds[op->shape.kind].forward(err, op, a);
+}
+
+static glofnd_status op_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    return kinds[op->shape.kind].backward(err, op, a);
+}
+
+const gf_nn_backend gf_nn_backend_cpu = {
+    .version = GF_NN_BACKEND_VERSION,
+    .name = "cpu",
+    .open = session_open,
+    .close = session_close,
+    .alloc = session_alloc,
+    .release = session_release,
+    .op_create = op_create,
+    .op_pack = op_pack,
+    .op_forward = op_forward,
+    .op_backward = op_backward,
+    .norm_scratch = gf_dnn_norm_scratch,
+    .norm_sums = gf_dnn_norm_sums,
+    .norm_finish = gf_dnn_norm_finish,
+    .norm_eval = gf_dnn_norm_eval,
+    .norm_apply = gf_dnn_norm_apply,
+    .norm_back_sums = gf_dnn_norm_back_sums,
+    .norm_back_finish = gf_dnn_norm_back_finish,
+    .norm_back_apply = gf_dnn_norm_back_apply,
+    .cast = gf_dnn_cast,
+    .add = gf_dnn_add,
+    .mean = gf_dnn_mean,
+    .mean_back = gf_dnn_mean_back,
+};

@@ -1,0 +1,96 @@
+/* graph.h - a net as lists: values (activations), layers in the order of forward, tensors (parameters and buffers), and the
+ * blocks of memory they need with their lifetimes.
+ *
+ * Order of work: a builder (resnet.c) appends layers; gf_graph_ops makes the backend's ops; gf_graph_plan places every block in
+ * one arena; gf_graph_bind turns offsets into pointers. After that a step only runs down the list, or up.
+ */
+#ifndef GF_NN_GRAPH_H
+#define GF_NN_GRAPH_H
+
+#include "base/nn_backend.h"
+#include "nn/net.h"
+
+enum { GF_MAX_LAYERS = 160, GF_MAX_VALUES = 161, GF_MAX_TENSORS = 240, GF_MAX_BLOCKS = 960, GF_NAME_BYTES = 48 };
+
+typedef struct gf_block {       /* memory in the arena, needed from time `first` to `last`, both included */
+    size_t bytes, offset;
+    int first, last;
+} gf_block;
+
+typedef struct gf_value {       /* an activation [n][h][w][c] */
+    int64_t n, h, w, c;
+    gf_type type;
+    int data;                   /* block */
+    int grad[2], grads;         /* blocks of the parts of its gradient, one per layer that reads it */
+} gf_value;
+
+typedef enum gf_layer_kind { GF_LAYER_OP, GF_LAYER_NORM, GF_LAYER_MEAN } gf_layer_kind;
+
+typedef struct gf_layer {
+    gf_layer_kind kind;
+    int in, residual, out;      /* values; residual -1: none */
+    int param;                  /* first parameter; -1: none */
+    int stat;                   /* NORM: running_mean among the buffers, running_var follows */
+    int packed, saved;          /* blocks; -1: none. NORM: saved holds mean, istd, scale, shift */
+    int dx;                     /* block of the part of the gradient of `in` that comes from here; -1: none */
+    /* OP */
+    gf_nn_shape shape;
+    gf_nn_sizes sizes;
+    gf_nn_op *op;
+    gf_nn_args args;
+    /* NORM */
+    gf_nn_norm norm;
+} gf_layer;
+
+typedef struct gf_tensor_list {
+    gf_tensor item[GF_MAX_TENSORS];
+    char name[GF_MAX_TENSORS][GF_NAME_BYTES];
+    int count;
+    int64_t numbers;            /* floats of all, each rounded up to whole cache lines */
+} gf_tensor_list;
+
+typedef struct gf_graph {
+    gf_layer layer[GF_MAX_LAYERS];
+    gf_value value[GF_MAX_VALUES];
+    gf_block block[GF_MAX_BLOCKS];
+    int layers, values, blocks;
+    gf_tensor_list params, buffers;
+    int training;
+    int features, projection;   /* values */
+    int scratch, sums, coef;    /* blocks shared by all layers */
+    size_t arena_bytes;
+    int full;                   /* a list was too short: a bug of the builder, reported by gf_graph_plan */
+} gf_graph;
+
+/* ----- building; values are numbers ----- */
+int gf_graph_value(gf_graph *g, int64_t n, int64_t h, int64_t w, int64_t c, gf_type type);
+int gf_graph_conv(gf_graph *g, const char *name, int in, int64_t out_channels, int kernel, int stride, int pad);
+int gf_graph_linear(gf_graph *g, const char *name, int in, int64_t out_channels);
+int gf_graph_maxpool(gf_graph *g, int in, int kernel, int stride, int pad);
+int gf_graph_mean(gf_graph *g, int in);                                 /* over all positions; float32 */
+/* A batch norm's tensors apart from its place in the list, because torchvision's order of names is not the order of work. */
+typedef struct gf_norm_names {
+    int param, stat;
+} gf_norm_names;
+gf_norm_names gf_graph_norm_names(gf_graph *g, const char *name, int64_t channels, int affine);
+int gf_graph_norm(gf_graph *g, gf_norm_names names, int in, int residual, int relu);
+
+/* Appends a tensor of zero-filled shape; returns its number. */
+int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank, const int64_t shape[4]);
+
+/* ----- from lists to a net ----- */
+glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_session *s);
+glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b);
+/* Pointers: blocks in `arena`, tensors in `values`, `stats` and `grads` (NULL: no training). */
+void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float *grads);
+
+/* The largest sum of blocks needed at one time: no plan can be smaller. */
+size_t gf_graph_live_bytes(const gf_graph *g);
+
+/* ----- builders ----- */
+void gf_resnet_build(gf_graph *g, const gf_net_spec *spec);
+
+/* ----- initial weights ----- */
+void gf_graph_init(gf_graph *g, const gf_net_spec *spec, int threads);
+
+#endif

@@ -1,0 +1,234 @@
+/* net.c - the encoder: made once, then forward runs down the list of layers and backward up. */
+#include "nn/net.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "nn/graph.h"
+
+struct gf_net {
+    gf_net_spec spec;
+    const gf_nn_backend *backend;
+    gf_nn_session *session;
+    gf_graph graph;
+    char *arena;
+    float *values, *stats, *grads;
+    gf_tensor *tensors;         /* parameters, then buffers */
+    int threads;
+    int stale;                  /* packed weights are older than the parameters */
+    int ready;                  /* activations of a training forward are there for backward */
+};
+
+/* ----- making ------------------------------------------------------------------------------------------------------ */
+
+static glofnd_status check_spec(gf_error *err, const gf_net_spec *s) {
+    FAIL_IF(err, s->arch < GF_ARCH_RESNET8 || s->arch > GF_ARCH_RESNET50, GLOFND_E_ARGUMENT, "arch %d is not known", (int)s->arch);
+    FAIL_IF(err, s->precision != GF_FP32 && s->precision != GF_BF16, GLOFND_E_ARGUMENT, "precision %d is not known",
+            (int)s->precision);
+    FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
+    FAIL_IF(err, s->batch < 1 || s->batch > 1 << 20, GLOFND_E_ARGUMENT, "batch %lld: it must be 1 to 1048576 images",
+            (long long)s->batch);
+    FAIL_IF(err, s->training && s->batch < 2, GLOFND_E_ARGUMENT, "batch 1 cannot be trained on: batch norm needs two images");
+    FAIL_IF(err, s->head_hidden < 0 || s->head_hidden > 1 << 16 || s->head_out < 0 || s->head_out > 1 << 16, GLOFND_E_ARGUMENT,
+            "head %d x %d: widths must be 0 to 65536", s->head_hidden, s->head_out);
+    FAIL_IF(err, (s->head_hidden == 0) != (s->head_out == 0), GLOFND_E_ARGUMENT,
+            "head %d x %d: give both widths, or 0 for both (no head)", s->head_hidden, s->head_out);
+    FAIL_IF(err, s->threads < 0 || s->threads > 4096, GLOFND_E_ARGUMENT, "threads %d: it must be 0 to 4096", s->threads);
+    return GLOFND_OK;
+}
+
+static size_t block_bytes(const gf_net *n) {
+    const size_t copies = n->spec.training ? 2 : 1;
+    return sizeof(float) * (copies * (size_t)n->graph.params.numbers + (size_t)n->graph.buffers.numbers);
+}
+
+size_t gf_net_bytes(const gf_net *n) { return n->graph.arena_bytes + block_bytes(n) + sizeof *n; }
+
+/* Everything but the memory. */
+static glofnd_status make_plan(gf_error *err, gf_net *n) {
+    TRY(check_spec(err, &n->spec));
+    n->backend = &gf_nn_backend_cpu;
+    n->threads = n->spec.threads > 0 ? n->spec.threads : gf_parallel_default();
+    TRY(n->backend->open(err, n->threads, &n->session));
+    gf_resnet_build(&n->graph, &n->spec);
+    TRY(gf_graph_ops(err, &n->graph, n->backend, n->session));
+    return gf_graph_plan(err, &n->graph, n->backend);
+}
+
+static void *floats(gf_net *n, int64_t count) { return n->backend->alloc(n->session, sizeof(float) * (size_t)count); }
+
+static glofnd_status make_memory(gf_error *err, gf_net *n) {
+    gf_graph *g = &n->graph;
+    n->values = floats(n, g->params.numbers);
+    n->stats = floats(n, g->buffers.numbers);
+    n->grads = n->spec.training ? floats(n, g->params.numbers) : NULL;
+    n->arena = n->backend->alloc(n->session, g->arena_bytes);
+    FAIL_IF(err, !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads), GLOFND_E_MEMORY,
+            "out of memory for a net of %zu MB: use a smaller batch or image size", gf_net_bytes(n) >> 20);
+    gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
+    const int count = g->params.count + g->buffers.count;
+    n->tensors = malloc(sizeof *n->tensors * (size_t)count);
+    FAIL_IF(err, !n->tensors, GLOFND_E_MEMORY, "out of memory");
+    memcpy(n->tensors, g->params.item, sizeof *n->tensors * (size_t)g->params.count);
+    memcpy(n->tensors + g->params.count, g->buffers.item, sizeof *n->tensors * (size_t)g->buffers.count);
+    return GLOFND_OK;
+}
+
+void gf_net_free(gf_net *n) {
+    if (!n) return;
+    if (n->session) {
+        n->backend->release(n->session, n->arena);
+        n->backend->release(n->session, n->grads);
+        n->backend->release(n->session, n->stats);
+        n->backend->release(n->session, n->values);
+        n->backend->close(n->session);
+    }
+    free(n->tensors);
+    free(n);
+}
+
+static glofnd_status new_net(gf_error *err, const gf_net_spec *spec, gf_net **out) {
+    gf_net *n = calloc(1, sizeof *n);
+    FAIL_IF(err, !n, GLOFND_E_MEMORY, "out of memory");
+    n->spec = *spec;
+    n->stale = 1;
+    *out = n;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_net_create(gf_error *err, const gf_net_spec *spec, gf_net **out) {
+    gf_net *n = NULL;
+    TRY(new_net(err, spec, &n));
+    glofnd_status status = make_plan(err, n);
+    if (status == GLOFND_OK) status = make_memory(err, n);
+    if (status != GLOFND_OK) {
+        gf_net_free(n);
+        return status;
+    }
+    gf_graph_init(&n->graph, spec, n->threads);
+    *out = n;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes) {
+    gf_net *n = NULL;
+    TRY(new_net(err, spec, &n));
+    const glofnd_status status = make_plan(err, n);
+    if (status == GLOFND_OK) *bytes = gf_net_bytes(n);
+    gf_net_free(n);
+    return status;
+}
+
+/* ----- looking ----------------------------------------------------------------------------------------------------- */
+
+int gf_net_tensors(gf_net *n, gf_tensor **out) {
+    *out = n->tensors;
+    return n->graph.params.count + n->graph.buffers.count;
+}
+
+void gf_net_touch(gf_net *n) { n->stale = 1; }
+
+int64_t gf_net_features(const gf_net *n) { return n->graph.value[n->graph.features].c; }
+
+/* ----- forward ----------------------------------------------------------------------------------------------------- */
+
+static glofnd_status pack_weights(gf_error *err, gf_net *n) {
+    if (!n->stale) return GLOFND_OK;
+    for (int i = 0; i < n->graph.layers; i++) {
+        gf_layer *l = &n->graph.layer[i];
+        if (l->packed >= 0) TRY(n->backend->op_pack(err, l->op, &l->args));
+    }
+    n->stale = 0;
+    return GLOFND_OK;
+}
+
+/* Missing images of an incomplete batch are black. */
+static void load_images(gf_net *n, const float *x, int64_t count) {
+    const int64_t image = (int64_t)n->spec.size * n->spec.size * 3;
+    const gf_value *v = &n->graph.value[0];
+    char *dst = n->arena + n->graph.block[v->data].offset;
+    n->backend->cast(n->session, v->type, dst, x, count * image);
+    const size_t bytes = gf_type_bytes(v->type) * (size_t)image;
+    memset(dst + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
+}
+
+static void norm_forward(gf_net *n, const gf_nn_norm *norm, int train) {
+    const gf_nn_backend *b = n->backend;
+    if (train) {
+        b->norm_sums(n->session, norm);
+        b->norm_finish(n->session, norm, (double)norm->rows);
+    } else {
+        b->norm_eval(n->session, norm);
+    }
+    b->norm_apply(n->session, norm);
+}
+
+static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int train) {
+    const gf_value *in = &n->graph.value[l->in];
+    switch (l->kind) {
+        case GF_LAYER_OP: return n->backend->op_forward(err, l->op, &l->args);
+        case GF_LAYER_NORM: norm_forward(n, &l->norm, train); break;
+        case GF_LAYER_MEAN: n->backend->mean(n->session, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
+    }
+    return GLOFND_OK;
+}
+
+static const float *result(const gf_net *n, int value) {
+    return (const float *)(const void *)(n->arena + n->graph.block[n->graph.value[value].data].offset);
+}
+
+glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t count, int train, const float **features,
+                             const float **projection) {
+    FAIL_IF(err, train && !n->spec.training, GLOFND_E_ARGUMENT, "this net was made for eval mode only");
+    FAIL_IF(err, train && count != n->spec.batch, GLOFND_E_ARGUMENT, "training takes whole batches: %lld images, not %lld",
+            (long long)n->spec.batch, (long long)count);
+    FAIL_IF(err, count < 1 || count > n->spec.batch, GLOFND_E_ARGUMENT, "%lld images: this net takes 1 to %lld", (long long)count,
+            (long long)n->spec.batch);
+    n->ready = 0;
+    TRY(pack_weights(err, n));
+    load_images(n, x, count);
+    for (int i = 0; i < n->graph.layers; i++) TRY(layer_forward(err, n, &n->graph.layer[i], train));
+    n->ready = train;
+    if (features) *features = result(n, n->graph.features);
+    if (projection) *projection = n->spec.head_out ? result(n, n->graph.projection) : NULL;
+    return GLOFND_OK;
+}
+
+/* ----- backward ---------------------------------------------------------------------------------------------------- */
+
+static void norm_backward(gf_net *n, const gf_nn_norm *norm) {
+    const gf_nn_backend *b = n->backend;
+    b->norm_back_sums(n->session, norm);
+    b->norm_back_finish(n->session, norm, (double)norm->rows);
+    b->norm_back_apply(n->session, norm);
+}
+
+/* Batch norm takes a gradient in two parts; the others want one. */
+static void join_gradient(gf_net *n, const gf_layer *l) {
+    const gf_value *out = &n->graph.value[l->out];
+    if (out->grads < 2 || l->kind == GF_LAYER_NORM) return;
+    char *first = n->arena + n->graph.block[out->grad[0]].offset;
+    const char *second = n->arena + n->graph.block[out->grad[1]].offset;
+    n->backend->add(n->session, out->type, first, second, out->n * out->h * out->w * out->c);
+}
+
+static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
+    const gf_value *in = &n->graph.value[l->in];
+    join_gradient(n, l);
+    switch (l->kind) {
+        case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
+        case GF_LAYER_NORM: norm_backward(n, &l->norm); break;
+        case GF_LAYER_MEAN: n->backend->mean_back(n->session, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w, in->c); break;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
+    FAIL_IF(err, !n->ready, GLOFND_E_ARGUMENT, "backward follows a forward in training mode, once");
+    n->ready = 0;
+    const gf_value *out = &n->graph.value[n->graph.projection];
+    n->backend->cast(n->session, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
+    for (int i = n->graph.layers - 1; i >= 0; i--) TRY(layer_backward(err, n, &n->graph.layer[i]));
+    return GLOFND_OK;
+}

@@ -1,0 +1,188 @@
+/* plan.c - which bytes live when, and where.
+ *
+ * Time runs through the layers: layer i works at time i forward and at 2 L - 1 - i backward. Every block knows its first and last
+ * use; blocks whose times do not meet may share bytes. Placing the largest first, each at the lowest place free over its whole
+ * life, comes within a few percent of the lower bound for our nets (tests/unit_layers.c).
+ *
+ * What backward reads stays until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU that
+ * followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is at once the
+ * gradient of the residual; without a residual it also writes dx there.
+ */
+#include <stdlib.h>
+
+#include "nn/graph.h"
+
+static int larger(int a, int b) { return a > b ? a : b; }
+static int smaller(int a, int b) { return a < b ? a : b; }
+
+/* ----- blocks ------------------------------------------------------------------------------------------------------ */
+
+static int new_block(gf_graph *g, size_t bytes) {
+    if (g->blocks == GF_MAX_BLOCKS) {
+        g->full = 1;
+        return 0;
+    }
+    const size_t whole = (bytes + GF_NN_ALIGN - 1) / GF_NN_ALIGN * GF_NN_ALIGN;
+    g->block[g->blocks] = (gf_block){.bytes = whole, .first = INT32_MAX, .last = -1};
+    return g->blocks++;
+}
+
+static void use(gf_graph *g, int block, int time) {
+    if (block < 0) return;
+    gf_block *b = &g->block[block];
+    b->first = smaller(b->first, time);
+    b->last = larger(b->last, time);
+}
+
+static int end_of_time(const gf_graph *g) { return 2 * g->layers - 1; }
+
+/* A block for all times. */
+static int keep(gf_graph *g, size_t bytes) {
+    const int b = new_block(g, bytes);
+    use(g, b, 0);
+    use(g, b, end_of_time(g));
+    return b;
+}
+
+static size_t value_bytes(const gf_value *v) { return (size_t)(v->n * v->h * v->w * v->c) * gf_type_bytes(v->type); }
+
+/* ----- lifetimes --------------------------------------------------------------------------------------------------- */
+
+static void plan_shared(gf_graph *g, const gf_nn_backend *b) {
+    size_t scratch = 0;
+    int64_t channels = 0;
+    for (int i = 0; i < g->layers; i++) {
+        const gf_layer *l = &g->layer[i];
+        const size_t want = l->kind == GF_LAYER_NORM ? b->norm_scratch(l->norm.rows, l->norm.c) : l->sizes.scratch;
+        if (want > scratch) scratch = want;
+        if (l->kind == GF_LAYER_NORM && l->norm.c > channels) channels = l->norm.c;
+    }
+    g->scratch = keep(g, scratch);
+    g->sums = keep(g, sizeof(double) * 2 * (size_t)channels);
+    g->coef = keep(g, sizeof(float) * 2 * (size_t)channels);
+}
+
+static void plan_forward(gf_graph *g) {
+    for (int i = 0; i < g->values; i++) g->value[i].data = new_block(g, value_bytes(&g->value[i]));
+    use(g, g->value[0].data, 0);
+    for (int i = 0; i < g->layers; i++) {
+        gf_layer *l = &g->layer[i];
+        use(g, g->value[l->in].data, i);
+        use(g, g->value[l->out].data, i);
+        if (l->residual >= 0) use(g, g->value[l->residual].data, i);
+        if (l->kind == GF_LAYER_NORM) l->saved = keep(g, sizeof(float) * 4 * (size_t)l->norm.c);
+        if (l->kind == GF_LAYER_OP && l->sizes.packed) l->packed = keep(g, l->sizes.packed);
+        if (l->kind == GF_LAYER_OP && l->sizes.saved) {
+            l->saved = new_block(g, l->sizes.saved);
+            use(g, l->saved, i);
+        }
+    }
+    /* Results stay for the caller until the next step. */
+    use(g, g->value[g->features].data, end_of_time(g));
+    use(g, g->value[g->projection].data, end_of_time(g));
+}
+
+/* `block` holds one more part of the gradient of value v. */
+static void contribute(gf_graph *g, int v, int block, int time) {
+    gf_value *x = &g->value[v];
+    use(g, block, time);
+    if (x->grads == 2)
+        g->full = 1;
+    else
+        x->grad[x->grads++] = block;
+}
+
+static void plan_back_layer(gf_graph *g, gf_layer *l, int time) {
+    const gf_value *out = &g->value[l->out];
+    for (int i = 0; i < out->grads; i++) use(g, out->grad[i], time);
+    const int reads_x = l->kind == GF_LAYER_NORM || (l->kind == GF_LAYER_OP && l->shape.kind != GF_NN_MAXPOOL);
+    if (reads_x) use(g, g->value[l->in].data, time);
+    use(g, l->saved, time);
+    if (l->kind == GF_LAYER_NORM && l->residual >= 0) {
+        if (l->norm.relu) use(g, out->data, time);
+        contribute(g, l->residual, out->grad[0], time);
+    }
+    if (l->in == 0) return;
+    const int in_place = l->kind == GF_LAYER_NORM && l->residual < 0;
+    l->dx = in_place ? out->grad[0] : new_block(g, value_bytes(&g->value[l->in]));
+    contribute(g, l->in, l->dx, time);
+}
+
+static void plan_backward(gf_graph *g) {
+    const int last = g->layers - 1;
+    contribute(g, g->projection, new_block(g, value_bytes(&g->value[g->projection])), g->layers);
+    for (int i = last; i >= 0; i--) plan_back_layer(g, &g->layer[i], end_of_time(g) - i);
+}
+
+/* ----- places ------------------------------------------------------------------------------------------------------ */
+
+typedef struct placed {         /* sorted by offset */
+    const gf_block *block[GF_MAX_BLOCKS];
+    int count;
+} placed;
+
+static int meet(const gf_block *a, const gf_block *b) { return a->first <= b->last && b->first <= a->last; }
+
+static void insert(placed *p, const gf_block *b) {
+    int at = p->count++;
+    for (; at > 0 && p->block[at - 1]->offset > b->offset; at--) p->block[at] = p->block[at - 1];
+    p->block[at] = b;
+}
+
+/* Lowest offset where b meets nobody in time and bytes. */
+static size_t lowest_place(const placed *p, const gf_block *b) {
+    size_t at = 0;
+    for (int i = 0; i < p->count; i++) {
+        const gf_block *other = p->block[i];
+        if (!meet(b, other)) continue;
+        if (other->offset >= at + b->bytes) break;
+        if (other->offset + other->bytes > at) at = other->offset + other->bytes;
+    }
+    return at;
+}
+
+static int by_size(const void *a, const void *b) {
+    const gf_block *x = *(gf_block *const *)a, *y = *(gf_block *const *)b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static glofnd_status place(gf_error *err, gf_graph *g) {
+    placed *p = calloc(1, sizeof *p);
+    gf_block **order = calloc(GF_MAX_BLOCKS, sizeof *order);
+    const int enough = p && order;
+    g->arena_bytes = 0;
+    if (enough) {
+        for (int i = 0; i < g->blocks; i++) order[i] = &g->block[i];
+        qsort(order, (size_t)g->blocks, sizeof *order, by_size);
+    }
+    for (int i = 0; enough && i < g->blocks; i++) {
+        gf_block *b = order[i];
+        b->offset = lowest_place(p, b);
+        insert(p, b);
+        if (b->offset + b->bytes > g->arena_bytes) g->arena_bytes = b->offset + b->bytes;
+    }
+    free(order);
+    free(p);
+    FAIL_IF(err, !enough, GLOFND_E_MEMORY, "out of memory for the plan of a net");
+    return GLOFND_OK;
+}
+
+size_t gf_graph_live_bytes(const gf_graph *g) {
+    size_t most = 0;
+    for (int t = 0; t <= end_of_time(g); t++) {
+        size_t live = 0;
+        for (int i = 0; i < g->blocks; i++)
+            if (g->block[i].first <= t && t <= g->block[i].last) live += g->block[i].bytes;
+        if (live > most) most = live;
+    }
+    return most;
+}
+
+glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b) {
+    plan_shared(g, b);
+    plan_forward(g);
+    if (g->training) plan_backward(g);
+    FAIL_IF(err, g->full, GLOFND_E_UNSUPPORTED, "this net does not fit the lists of a graph (%d layers)", g->layers);
+    return place(err, g);
+}
