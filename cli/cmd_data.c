@@ -1,0 +1,173 @@
+/* cmd_data.c - glofnd data: look at, index, draw and export datasets. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "data/dataset.h"
+#include "data/export.h"
+#include "data/wds.h"
+#include "io/blockfile.h"
+
+static const char usage[] = "glofnd data info SPEC | index wds:PATTERN | synth SPEC --out FILE.png | export SPEC --out DIR";
+
+static int open_data(const char *spec, gf_dataset **d) {
+    gf_error err = {{0}};
+    const glofnd_status status = gf_dataset_open(&err, spec, d);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("data", status, &err);
+}
+
+/* ---- info ---- */
+
+static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
+    int64_t *count = calloc((size_t)info->classes, sizeof *count);
+    int64_t none = 0;
+    if (!count) return;
+    for (int64_t i = 0; i < info->n; i++) {
+        const int32_t label = gf_dataset_label(d, i);
+        if (label >= 0 && label < info->classes) count[label]++;
+        else none++;
+    }
+    int64_t least = info->n, most = 0;
+    for (int32_t c = 0; c < info->classes; c++) {
+        least = count[c] < least ? count[c] : least;
+        most = count[c] > most ? count[c] : most;
+    }
+    printf("classes    %d, with %lld to %lld samples", (int)info->classes, (long long)least, (long long)most);
+    if (none) printf("; %lld without label", (long long)none);
+    printf("\n");
+    free(count);
+}
+
+static int info(const char *spec) {
+    gf_dataset *d = NULL;
+    const int code = open_data(spec, &d);
+    if (code != CLI_OK) return code;
+    const gf_dataset_info x = gf_dataset_describe(d);
+    char test[4300], name[512];
+    printf("kind       %s\nsamples    %lld\n", x.kind, (long long)x.n);
+    if (x.width) printf("size       %d x %d\n", x.width, x.height);
+    else printf("size       differs\n");
+    if (x.classes > 0) print_labels(d, &x);
+    else printf("classes    none\n");
+    printf("captions   %s\n", x.has_text ? "yes" : "no");
+    printf("test split %s\n", gf_dataset_test_spec(d, test, sizeof test) ? test : "none of its own");
+    if (x.n > 0) {
+        gf_dataset_name(d, 0, name, sizeof name);
+        printf("first      %s\n", name);
+    }
+    gf_dataset_free(d);
+    return CLI_OK;
+}
+
+/* ---- index ---- */
+
+static int index_shards(const char *spec) {
+    gf_error err = {{0}};
+    int64_t shards = 0, samples = 0;
+    if (strncmp(spec, "wds:", 4) != 0) {
+        fprintf(stderr, "glofnd data: index is for wds: datasets; \"%s\" is something else\n", spec);
+        return CLI_USAGE;
+    }
+    const glofnd_status status = gf_wds_index_all(&err, spec + 4, &shards, &samples);
+    if (status != GLOFND_OK) return cli_failed("data", status, &err);
+    printf("%lld samples in %lld shards indexed\n", (long long)samples, (long long)shards);
+    return CLI_OK;
+}
+
+/* ---- synth: a contact sheet ---- */
+
+static glofnd_status write_sheet(gf_error *err, const gf_dataset *d, int rows, int columns, int cell, const char *path) {
+    gf_image sheet = {0};
+    uint8_t *png = NULL;
+    size_t bytes = 0;
+    gf_writer w;
+    glofnd_status status = gf_dataset_sheet(err, d, 0, rows, columns, cell, &sheet);
+    if (status == GLOFND_OK) status = gf_image_encode_png(err, &sheet, &png, &bytes);
+    if (status == GLOFND_OK) status = gf_writer_open(&w, err, path);
+    if (status == GLOFND_OK) {
+        gf_put(&w, png, bytes);
+        status = gf_writer_commit(&w);
+        gf_writer_close(&w);
+    }
+    free(png);
+    gf_image_free(&sheet);
+    return status;
+}
+
+static int synth(const char *spec, const char *out, int rows, int columns, int cell) {
+    gf_error err = {{0}};
+    gf_dataset *d = NULL;
+    const int code = open_data(spec, &d);
+    if (code != CLI_OK) return code;
+    const glofnd_status status = write_sheet(&err, d, rows, columns, cell, out);
+    gf_dataset_free(d);
+    if (status != GLOFND_OK) return cli_failed("data", status, &err);
+    printf("%d x %d samples drawn to %s\n", rows, columns, out);
+    return CLI_OK;
+}
+
+/* ---- export ---- */
+
+static int show_progress(void *user, int64_t done, int64_t total) {
+    (void)user;
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%lld of %lld samples", (long long)done, (long long)total);
+    return 0;
+}
+
+static int export(const char *spec, const char *out, int folder, int strict, int64_t per_shard) {
+    gf_error err = {{0}};
+    gf_dataset *d = NULL;
+    const int code = open_data(spec, &d);
+    if (code != CLI_OK) return code;
+    const gf_export e = {
+        .form = folder ? GF_EXPORT_FOLDER : GF_EXPORT_WDS, .folder = out, .per_shard = per_shard, .strict = strict, .progress = show_progress,
+    };
+    gf_export_result result = {0};
+    const glofnd_status status = gf_dataset_export(&err, d, &e, &result);
+    gf_dataset_free(d);
+    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
+    if (status != GLOFND_OK) return cli_failed("data", status, &err);
+    printf("%lld samples written, %lld damaged ones left out; open them as %s\n", (long long)result.written, (long long)result.damaged,
+           result.spec);
+    return CLI_OK;
+}
+
+/* ---- entry ---- */
+
+int cmd_data(int argc, char **argv) {
+    const char *out = NULL, *folder = NULL, *strict = NULL, *rows = "8", *columns = "16", *cell = "64", *per_shard = "10000";
+    const cli_flag flags[] = {
+        {"out", "PATH", "synth: PNG file to write; export: folder to write", &out},
+        {"folder", NULL, "export: class folders of PNG files instead of WebDataset shards", &folder},
+        {"per-shard", "N", "export: samples per shard (10000)", &per_shard},
+        {"strict", NULL, "export: a damaged sample is an error", &strict},
+        {"rows", "N", "synth: rows of the contact sheet (8)", &rows},
+        {"columns", "N", "synth: columns of the contact sheet (16)", &columns},
+        {"cell", "N", "synth: pixels per sample (64)", &cell},
+    };
+    int n;
+    int64_t r, c, px, shard;
+    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if (n != 2) {
+        fprintf(stderr, "usage: %s\n", usage);
+        return CLI_USAGE;
+    }
+    const char *what = argv[1], *spec = argv[2];
+    if ((code = cli_whole("rows", rows, 1, 200, &r)) || (code = cli_whole("columns", columns, 1, 200, &c)) ||
+        (code = cli_whole("cell", cell, 8, 1024, &px)) || (code = cli_whole("per-shard", per_shard, 1, INT64_C(1) << 40, &shard)))
+        return code;
+    if (strcmp(what, "info") == 0) return info(spec);
+    if (strcmp(what, "index") == 0) return index_shards(spec);
+    const int draws = strcmp(what, "synth") == 0, exports = strcmp(what, "export") == 0;
+    if ((draws || exports) && !out) {
+        fprintf(stderr, "glofnd data %s: --out is needed\n", what);
+        return CLI_USAGE;
+    }
+    if (draws) return synth(spec, out, (int)r, (int)c, (int)px);
+    if (exports) return export(spec, out, folder != NULL, strict != NULL, shard);
+    fprintf(stderr, "glofnd data: \"%s\" is none of info, index, synth, export\n", what);
+    return CLI_USAGE;
+}

@@ -1,0 +1,88 @@
+/* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "train/pretrain.h"
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) {
+    (void)number;
+    stop = 1;
+}
+
+static void say(const char *line) { fprintf(stderr, "%s\n", line); }
+
+static void help(void) {
+    const char *group = "";
+    int in_method;
+    printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--resume] [--quiet] [--KEY VALUE ...] [--set KEY=VALUE ...]\n\n"
+           "Pretrains an image encoder with a contrastive loss and false-negative detection. RUN gets config.cfg, log.jsonl, a TensorBoard\n"
+           "event file, checkpoints and model.safetensors. --resume goes on after the newest complete checkpoint. Keys:\n");
+    for (int i = 0;; i++) {
+        const gf_option *o = gf_config_option(i, &in_method);
+        char range[256];
+        if (!o) break;
+        if (strcmp(group, o->group) != 0) printf("\n%s\n", group = o->group);
+        gf_option_range(o, range, sizeof range);
+        printf("  --%-18s %s\n%23s%s; default %s\n", o->key, o->help, "", range, *o->preset ? o->preset : "none");
+    }
+}
+
+/* "KEY=VALUE" of --set. */
+static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
+    char key[64];
+    const char *equals = strchr(pair, '=');
+    FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof key, GLOFND_E_OPTION, "--set takes KEY=VALUE, not \"%.60s\"", pair);
+    memcpy(key, pair, (size_t)(equals - pair));
+    key[equals - pair] = 0;
+    return gf_config_set(err, c, key, equals + 1);
+}
+
+/* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
+static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
+    char name[64];
+    const char *word = argv[*i], *equals = strchr(word, '=');
+    FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
+    snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
+    if (strcmp(name, "resume") == 0) return p->resume = 1, GLOFND_OK;
+    if (strcmp(name, "quiet") == 0) return p->quiet = 1, GLOFND_OK;
+    FAIL_IF(err, !equals && *i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", name);
+    const char *value = equals ? equals + 1 : argv[++*i];
+    if (strcmp(name, "out") == 0) return p->run = value, GLOFND_OK;
+    if (strcmp(name, "config") == 0) return gf_config_read(err, &p->config, value);
+    if (strcmp(name, "set") == 0) return set_pair(err, &p->config, value);
+    return gf_config_set(err, &p->config, name, value);
+}
+
+int cmd_pretrain(int argc, char **argv) {
+    gf_error err = {{0}};
+    gf_pretrain p = {.stop = &stop, .say = say};
+    glofnd_status status = gf_config_init(&err, &p.config);
+    for (int i = 1; i < argc && status == GLOFND_OK; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            help();
+            return CLI_OK;
+        }
+        status = take(&err, &p, argc, argv, &i);
+    }
+    if (status == GLOFND_OK && !p.run) status = gf_fail(&err, GLOFND_E_OPTION, "--out is needed: the folder of the run");
+    if (status != GLOFND_OK) {
+        cli_failed("pretrain", status, &err);
+        return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
+    }
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND}; /* a second Ctrl-C ends at once */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    gf_pretrain_end end = GF_PRETRAIN_FINISHED;
+    status = gf_pretrain_run(&err, &p, &end);
+    if (status != GLOFND_OK) {
+        cli_failed("pretrain", status, &err);
+        return status == GLOFND_E_OPTION ? CLI_USAGE : CLI_FAILED;
+    }
+    if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
+    else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p.run);
+    return CLI_OK;
+}

@@ -1,0 +1,21 @@
+/* progress.h - one line about a running job: redrawn on a terminal at most six times a second, silent in a pipe. */
+#ifndef GF_REPORT_PROGRESS_H
+#define GF_REPORT_PROGRESS_H
+
+#include <stdint.h>
+
+typedef struct gf_progress {
+    int terminal;               /* stderr is one, and it is not switched off */
+    double started, drawn;      /* seconds */
+    int64_t first;              /* steps that were done before this process */
+} gf_progress;
+
+gf_progress gf_progress_start(int64_t done, int quiet);
+/* `text` is what comes before "... | eta"; drawn if it is time, or `now` is set. */
+void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *text, int now);
+/* Ends the line. */
+void gf_progress_end(gf_progress *p);
+/* "1h32", "4m10", "12s" */
+void gf_progress_time(double seconds, char *out, int bytes);
+
+#endif

@@ -1,0 +1,28 @@
+/* checkpoint.h - everything a run needs to go on exactly where it was: RUN/checkpoints/step-N/ with a DONE file when complete.
+ *
+ *   model.safetensors    weights and batch-norm statistics, torchvision's names
+ *   optim.safetensors    optimizer state per parameter
+ *   anchors.glofnd       the anchor store (docs/formats.md)
+ *   state.json           position, sums of the present epoch, lengths of the log files
+ * It is written under another name, renamed, marked DONE, and only then is the previous one removed.
+ */
+#ifndef GF_TRAIN_CHECKPOINT_H
+#define GF_TRAIN_CHECKPOINT_H
+
+#include "train/trainer.h"
+
+typedef struct gf_log_marks {   /* how much of the log files belongs to this state */
+    int64_t log_bytes, event_bytes;
+} gf_log_marks;
+
+glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks);
+/* The newest complete one of RUN, as a path; "" if there is none. */
+glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char *path, size_t bytes);
+glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, gf_log_marks *marks);
+/* Weights alone: RUN/model.safetensors. */
+glofnd_status gf_weights_save(gf_error *err, const gf_trainer *t, const char *path);
+/* Tensors of the network from a file; missing ones and ones of another shape are errors that name them, unless `backbone_only`, where
+ * head.* may be missing. Extra ones are ignored. */
+glofnd_status gf_weights_load(gf_error *err, gf_trainer *t, const char *path, int backbone_only);
+
+#endif

@@ -1,0 +1,192 @@
+/* config.c - see config.h. */
+#include "train/config.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fnd/options.h"
+#include "io/blockfile.h"
+#include "optim/schedule.h"
+
+static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50", NULL};
+static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
+static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
+static const char *const precisions[] = {"fp32", "bf16", NULL};
+
+#define FIELD(name) .key = #name, .offset = offsetof(gf_config, name)
+#define TEXT(name, text) {FIELD(name), .type = GF_OPTION_TEXT, .preset = "", .max = sizeof((gf_config *)0)->name, .group = "run", .help = text}
+#define NAME(name, list, def, grp, text) {FIELD(name), .type = GF_OPTION_ENUM, .names = list, .preset = def, .group = grp, .help = text}
+#define SWITCH(name, def, grp, text) {FIELD(name), .type = GF_OPTION_BOOL, .preset = def, .group = grp, .help = text}
+#define WHOLE(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_INT, .preset = def, .min = lo, .max = hi, .group = grp, .help = text}
+#define LONG(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_INT64, .preset = def, .min = lo, .max = hi, .group = grp, .help = text}
+#define REAL(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_DOUBLE, .preset = def, .min = lo, .max = hi, .group = grp, .help = text}
+
+static const gf_option rows[] = {
+    TEXT(data, "where the images come from: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE"),
+    TEXT(init, "safetensors file with weights to start from"),
+    LONG(seed, "1", 0, 9e15, "run", "everything random follows from it"),
+
+    NAME(arch, archs, "resnet18", "network", "encoder"),
+    WHOLE(size, "0", 0, 1024, "network", "pixels of a view; 0: of the data if all images are equal, else 224"),
+    WHOLE(stem, "-1", -1, 1, "network", "first layers: 1 CIFAR's, 0 ImageNet's, -1 by size"),
+    WHOLE(head_hidden, "2048", 1, 65536, "network", "hidden width of the projection head; the paper's text says 128"),
+    WHOLE(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
+    SWITCH(zero_init, "1", "network", "the last scale of every block starts at 0"),
+    NAME(precision, precisions, "fp32", "network", "of activations; weights and statistics are always fp32"),
+
+    LONG(batch, "256", 2, 1048576, "training", "images per step"),
+    WHOLE(epochs, "200", 1, 1e6, "training", "passes over the data"),
+    WHOLE(start_epoch, "-1", -1, 1e6, "training", "first epoch with detector; -1: floor(0.35 epochs), the paper's 70 of 200"),
+    NAME(optimizer, optimizers, "lars", "training", "how weights move"),
+    REAL(lr, "0.075", 0, 1000, "training", "learning rate before scaling"),
+    NAME(lr_scaling, scalings, "sqrt", "training", "lr times sqrt(batch), times batch/256, or as it is"),
+    WHOLE(warmup_epochs, "10", 0, 1e6, "training", "epochs of rising learning rate, then half a cosine"),
+    REAL(momentum, "0.9", 0, 0.9999, "training", "of lars and sgd"),
+    REAL(weight_decay, "1e-6", 0, 10, "training", "of weights, not of scales and shifts"),
+
+    SWITCH(decode_fast, "0", "data", "1: JPEG decoded at reduced size where that suffices; 0: PIL's numbers"),
+    SWITCH(strict, "0", "data", "1: a damaged image ends the run; 0: it is replaced and counted"),
+    WHOLE(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
+    WHOLE(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
+
+    LONG(checkpoint_steps, "0", 0, 1e12, "output", "steps between checkpoints; 0: one per epoch"),
+    LONG(log_steps, "10", 1, 1e9, "output", "steps between lines in log.jsonl"),
+};
+
+static const gf_option_table table = {rows, sizeof rows / sizeof *rows};
+
+glofnd_status gf_config_init(gf_error *err, gf_config *c) {
+    memset(c, 0, sizeof *c);
+    TRY(gf_options_preset(err, &table, c, sizeof *c));
+    return glofnd_options_init(&c->method, sizeof c->method);
+}
+
+const gf_option *gf_config_option(int i, int *in_method) {
+    const gf_option_table *method = gf_method_options();
+    *in_method = i >= table.count;
+    if (i < 0 || i >= table.count + method->count) return NULL;
+    return *in_method ? &method->rows[i - table.count] : &rows[i];
+}
+
+/* '-' and '_' are the same in a key: flags are usually written with the first. */
+static void plain_key(const char *key, char *out, size_t bytes) {
+    size_t n = 0;
+    for (; key[n] && n + 1 < bytes; n++) out[n] = key[n] == '-' ? '_' : key[n];
+    out[n] = 0;
+}
+
+/* Of two tables' nearest keys the message should name the nearer one: ask for it in a table of both. */
+static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) {
+    gf_option both[128];
+    int n = 0, in_method;
+    for (const gf_option *o; n < 128 && (o = gf_config_option(n, &in_method)); n++) {
+        both[n] = *o;
+        both[n].offset = 0; /* only looked at */
+    }
+    const gf_option_table all = {both, n};
+    return gf_option_set(err, &all, c, sizeof *c, key, "");
+}
+
+glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
+    char plain[64];
+    plain_key(key, plain, sizeof plain);
+    if (strcmp(plain, "decode") == 0) { /* the word of config files; one switch inside */
+        const int fast = strcmp(value, "fast") == 0;
+        FAIL_IF(err, !fast && strcmp(value, "exact") != 0, GLOFND_E_OPTION, "decode: \"%.40s\" is not one of exact|fast", value);
+        c->decode_fast = fast;
+        return GLOFND_OK;
+    }
+    if (gf_option_find(&table, sizeof *c, plain)) return gf_option_set(err, &table, c, sizeof *c, plain, value);
+    if (!gf_option_find(gf_method_options(), sizeof c->method, plain)) return fail_unknown(err, c, plain);
+    TRY(gf_option_set(err, gf_method_options(), &c->method, sizeof c->method, plain, value));
+    c->update_set |= strcmp(plain, "update_epoch") == 0;
+    c->mask_set |= strcmp(plain, "mask_epoch") == 0;
+    return GLOFND_OK;
+}
+
+/* ----- files ----- */
+
+static char *trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
+    return text;
+}
+
+static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const char *path, int number) {
+    char *text = trimmed(line);
+    if (!*text || *text == '#' || *text == ';') return GLOFND_OK;
+    char *equals = strchr(text, '=');
+    FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", path, number, text);
+    *equals = 0;
+    gf_error inner = {{0}};
+    const glofnd_status status = gf_config_set(&inner, c, trimmed(text), trimmed(equals + 1));
+    if (status != GLOFND_OK) gf_fail(err, status, "%s:%d: %s", path, number, inner.text);
+    return status;
+}
+
+glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
+    FILE *f = fopen(path, "r");
+    char line[2200];
+    glofnd_status status = GLOFND_OK;
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %m", path);
+    for (int number = 1; status == GLOFND_OK && fgets(line, sizeof line, f); number++) {
+        if (!strchr(line, '\n') && !feof(f)) status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
+        else status = read_line(err, c, line, path, number);
+    }
+    if (status == GLOFND_OK && ferror(f)) status = gf_fail(err, GLOFND_E_IO, "%s cannot be read: %m", path);
+    fclose(f);
+    return status;
+}
+
+glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path) {
+    gf_writer w;
+    const char *group = "";
+    int in_method;
+    TRY(gf_writer_open(&w, err, path));
+    for (int i = 0;; i++) {
+        const gf_option *o = gf_config_option(i, &in_method);
+        char value[1100], line[1400];
+        if (!o) break;
+        gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
+        if (strcmp(group, o->group) != 0) {
+            const int n = snprintf(line, sizeof line, "%s# %s\n", *group ? "\n" : "", o->group);
+            group = o->group;
+            gf_put(&w, line, (size_t)n);
+        }
+        const int n = snprintf(line, sizeof line, "%s = %s\n", o->key, value);
+        gf_put(&w, line, (size_t)n);
+    }
+    const glofnd_status status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    return status;
+}
+
+/* ----- meaning ----- */
+
+static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
+glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
+    char why[sizeof err->text];
+    FAIL_IF(err, !*c->data, GLOFND_E_OPTION, "data: it is empty; say where the images come from, for example --data shapes:n=4096");
+    FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_UNSUPPORTED, "loss: pretraining on images takes sogclr or simclr");
+    FAIL_IF(err, c->lr <= 0.0, GLOFND_E_OPTION, "lr: %g is not above 0", c->lr);
+    FAIL_IF(err, c->warmup_epochs >= c->epochs && c->epochs > 1, GLOFND_E_OPTION,
+            "warmup_epochs: %d leaves nothing of %d epochs; set it below", (int)c->warmup_epochs, (int)c->epochs);
+    if (c->start_epoch < 0) c->start_epoch = (int32_t)(0.35 * c->epochs);
+    if (!c->update_set) c->method.update_epoch = c->start_epoch;
+    if (!c->mask_set) c->method.mask_epoch = larger(c->start_epoch, c->method.update_epoch);
+    const glofnd_status status = glofnd_options_check(&c->method, why, sizeof why);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", why);
+    return GLOFND_OK;
+}
+
+double gf_config_lr(const gf_config *c) {
+    switch (c->lr_scaling) {
+    case GF_LR_SQRT: return gf_lr_scaled_sqrt(c->lr, c->batch);
+    case GF_LR_LINEAR: return gf_lr_scaled_linear(c->lr, c->batch);
+    case GF_LR_NONE: break;
+    }
+    return c->lr;
+}

@@ -1,0 +1,49 @@
+/* config.h - everything a pretraining run is made of, in one struct driven by two tables: the method's options and the run's.
+ *
+ * A configuration is text: `key = value` lines, # comments. It is read from presets and from flags in the order they are given,
+ * resolved (what was left to be chosen gets its value) and written to RUN/config.cfg, which starts the same run again.
+ */
+#ifndef GF_TRAIN_CONFIG_H
+#define GF_TRAIN_CONFIG_H
+
+#include "base/option_table.h"
+#include "nn/net.h"
+
+typedef enum gf_optimizer { GF_OPTIMIZER_LARS, GF_OPTIMIZER_SGD, GF_OPTIMIZER_ADAMW } gf_optimizer;
+typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scaling;
+
+typedef struct gf_config {
+    char data[1024];            /* SPEC */
+    char init[1024];            /* weights to start from */
+    gf_arch arch;
+    int32_t size;               /* pixels; 0: of the data, if all are equal, else 224 */
+    int32_t stem;               /* -1 auto: CIFAR stem up to 64 pixels; 0 ImageNet's, 1 CIFAR's */
+    int32_t head_hidden, head_out, zero_init;
+    int64_t batch;
+    int32_t epochs, start_epoch, warmup_epochs;
+    gf_optimizer optimizer;
+    double lr, momentum, weight_decay;
+    gf_lr_scaling lr_scaling;
+    int64_t seed;
+    gf_precision precision;
+    int32_t decode_fast, strict, workers, prefetch;
+    int64_t checkpoint_steps, log_steps;
+    glofnd_options method;
+    int32_t update_set, mask_set;       /* update_epoch, mask_epoch were given; else start_epoch rules */
+} gf_config;
+
+glofnd_status gf_config_init(gf_error *err, gf_config *c);
+/* One key, of either table; a leading "--" is not part of it, '-' and '_' are the same. */
+glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
+/* A .cfg file; messages name file and line. */
+glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
+/* Fills what was left open (start epochs, threads, scaled learning rate stays as it is) and checks combinations. */
+glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
+/* The resolved configuration as text, replacing `path` when complete. */
+glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);
+/* Both tables in order, for --help: i = 0, 1, ...; NULL at the end. *in_method tells which struct it belongs to. */
+const gf_option *gf_config_option(int i, int *in_method);
+/* The learning rate at its peak, scaled by the batch. */
+double gf_config_lr(const gf_config *c);
+
+#endif

@@ -1,0 +1,154 @@
+/* monitor.c - see monitor.h. Records hold nothing that differs between equal runs but fields named time_* and *_per_s. */
+#include "train/monitor.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet) {
+    char path[PATH_MAX];
+    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet), .started = now()};
+    m->lambda = malloc(sizeof(float) * (size_t)t->info.n);
+    FAIL_IF(err, !m->lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)t->info.n);
+    snprintf(path, sizeof path, "%s/log.jsonl", run);
+    TRY(gf_jsonl_open(&m->log, err, path, marks.log_bytes));
+    snprintf(path, sizeof path, "%s/events.out.tfevents.glofnd", run);
+    return gf_events_open(&m->events, err, path, marks.event_bytes, m->started);
+}
+
+void gf_monitor_close(gf_monitor *m) {
+    gf_progress_end(&m->progress);
+    gf_jsonl_close(&m->log);
+    gf_events_close(&m->events);
+    free(m->lambda);
+}
+
+static double step_seconds(const gf_trainer *t) {
+    const gf_step_times *s = &t->times;
+    return s->load + s->forward + s->loss + s->backward + s->optimizer;
+}
+
+static void draw(gf_monitor *m, const gf_trainer *t, int last) {
+    char text[200];
+    const double step = step_seconds(t);
+    snprintf(text, sizeof text, "epoch %3lld/%d | step %6lld | loss %7.4f | lambda %6.3f | kept %6.2f%% | lr %.1e | %4.0f ms | %5.0f img/s",
+             (long long)((t->step - 1) / t->epoch_steps + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss, t->stats.lambda_mean,
+             100.0 * t->stats.kept_share, t->lr, 1e3 * step, (double)t->config.batch / step);
+    gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, last);
+}
+
+/* The stage that holds the step up; loading counts only what the step had to wait for. */
+static const char *bottleneck(const gf_step_times *s) {
+    const double parts[5] = {s->load, s->forward, s->loss, s->backward, s->optimizer};
+    static const char *const names[5] = {"load", "forward", "loss", "backward", "optimizer"};
+    int most = 0;
+    for (int i = 1; i < 5; i++) most = parts[i] > parts[most] ? i : most;
+    return names[most];
+}
+
+static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
+    const glofnd_stats *s = &t->stats;
+    gf_jsonl *j = &m->log;
+    gf_jsonl_begin(j);
+    gf_jsonl_text(j, "event", "step");
+    gf_jsonl_integer(j, "step", t->step);
+    gf_jsonl_integer(j, "epoch", (t->step - 1) / t->epoch_steps);
+    gf_jsonl_number(j, "loss", s->loss);
+    gf_jsonl_number(j, "lr", t->lr);
+    gf_jsonl_number(j, "grad_norm", t->grad_norm);
+    gf_jsonl_number(j, "lambda", s->lambda_mean);
+    gf_jsonl_number(j, "kept", s->kept_share);
+    gf_jsonl_number(j, "log_u", s->log_u_mean);
+    gf_jsonl_integer(j, "rescued", s->rescued);
+    gf_jsonl_number(j, "time_load", t->times.load);
+    gf_jsonl_number(j, "time_forward", t->times.forward);
+    gf_jsonl_number(j, "time_loss", t->times.loss);
+    gf_jsonl_number(j, "time_backward", t->times.backward);
+    gf_jsonl_number(j, "time_optimizer", t->times.optimizer);
+    gf_jsonl_number(j, "time_read", t->times.read);
+    gf_jsonl_number(j, "time_augment", t->times.augment);
+    gf_jsonl_text(j, "time_bottleneck", bottleneck(&t->times));
+    gf_jsonl_number(j, "images_per_s", (double)t->config.batch / step_seconds(t));
+    TRY(gf_jsonl_end(j));
+    gf_events_begin(&m->events, t->step, now());
+    gf_events_scalar(&m->events, "train/loss", s->loss);
+    gf_events_scalar(&m->events, "train/lr", t->lr);
+    gf_events_scalar(&m->events, "train/grad_norm", t->grad_norm);
+    gf_events_scalar(&m->events, "train/lambda", s->lambda_mean);
+    gf_events_scalar(&m->events, "train/num_negatives_perc", 100.0 * s->kept_share);
+    return gf_events_end(&m->events);
+}
+
+glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
+    draw(m, t, t->step == gf_trainer_steps(t));
+    return t->step % t->config.log_steps == 0 ? log_step(m, t) : GLOFND_OK;
+}
+
+/* Thresholds of all anchors in force; 0 if that failed (then there is no histogram). */
+static int64_t thresholds(gf_monitor *m, const gf_trainer *t) {
+    glofnd_row row, shared;
+    const int64_t shared_id = GLOFND_SHARED;
+    if (glofnd_rows_get(t->ctx, t->store, 0, &shared_id, 1, &shared) != GLOFND_OK) return 0;
+    for (int64_t i = 0; i < t->info.n; i++) {
+        if (glofnd_rows_get(t->ctx, t->store, 0, &i, 1, &row) != GLOFND_OK) return 0;
+        m->lambda[i] = row.clock > 0 || shared.clock == 0 ? row.lambda : shared.lambda;
+    }
+    return t->info.n;
+}
+
+static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
+
+glofnd_status gf_monitor_epoch(gf_error *err, gf_monitor *m, const gf_trainer *t) {
+    const gf_epoch_sums *e = &t->sums;
+    const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
+    gf_jsonl *j = &m->log;
+    (void)err;
+    gf_jsonl_begin(j);
+    gf_jsonl_text(j, "event", "epoch");
+    gf_jsonl_integer(j, "step", t->step);
+    gf_jsonl_integer(j, "epoch", (t->step - 1) / t->epoch_steps);
+    gf_jsonl_number(j, "loss", ratio(e->loss, e->steps));
+    gf_jsonl_number(j, "lambda", ratio(e->lambda, e->steps));
+    gf_jsonl_number(j, "kept", ratio(e->kept, e->steps));
+    gf_jsonl_number(j, "flagged", ratio(e->flagged, e->pairs));
+    gf_jsonl_number(j, "precision", precision);
+    gf_jsonl_number(j, "recall", recall);
+    gf_jsonl_number(j, "f1", ratio(2.0 * precision * recall, precision + recall));
+    gf_jsonl_number(j, "pooled_precision", ratio(e->hits, e->flagged));
+    gf_jsonl_number(j, "pooled_recall", ratio(e->hits, e->same));
+    gf_jsonl_integer(j, "damaged", gf_loader_damaged(t->loader));
+    gf_jsonl_number(j, "time_elapsed", now() - m->started);
+    TRY(gf_jsonl_end(j));
+    gf_events_begin(&m->events, t->step, now());
+    gf_events_scalar(&m->events, "epoch/flagged_perc", 100.0 * ratio(e->flagged, e->pairs));
+    gf_events_scalar(&m->events, "epoch/lda_precision", precision);
+    gf_events_scalar(&m->events, "epoch/lda_recall", recall);
+    gf_events_histogram(&m->events, "lambda", m->lambda, thresholds(m, t), 64);
+    return gf_events_end(&m->events);
+}
+
+void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message) {
+    gf_jsonl_begin(&m->log);
+    gf_jsonl_text(&m->log, "event", "damaged");
+    gf_jsonl_integer(&m->log, "step", t->step);
+    gf_jsonl_integer(&m->log, "sample", i);
+    gf_jsonl_text(&m->log, "message", message);
+    gf_jsonl_end(&m->log);
+}
+
+glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks) {
+    TRY(gf_jsonl_sync(&m->log));
+    TRY(gf_events_sync(&m->events));
+    *marks = (gf_log_marks){(int64_t)gf_jsonl_offset(&m->log), (int64_t)gf_events_offset(&m->events)};
+    return GLOFND_OK;
+}

@@ -1,0 +1,30 @@
+/* monitor.h - what a run writes down: log.jsonl, a TensorBoard event file, and the progress line. */
+#ifndef GF_TRAIN_MONITOR_H
+#define GF_TRAIN_MONITOR_H
+
+#include "io/json/jsonl.h"
+#include "io/tfevents.h"
+#include "report/progress.h"
+#include "train/checkpoint.h"
+
+typedef struct gf_monitor {
+    gf_jsonl log;
+    gf_events events;
+    gf_progress progress;
+    double started;             /* seconds since 1970 */
+    float *lambda;              /* [n] scratch for the histogram of an epoch */
+} gf_monitor;
+
+/* Opens both files, keeping what belongs to `marks` (all zero: new files). */
+glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet);
+void gf_monitor_close(gf_monitor *m);
+/* After every step: the progress line, and every log_steps a record. */
+glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);
+/* After the last step of an epoch. */
+glofnd_status gf_monitor_epoch(gf_error *err, gf_monitor *m, const gf_trainer *t);
+/* A damaged sample; the sort of event that is written at once. */
+void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message);
+/* To disk; *marks says how much there is. */
+glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks);
+
+#endif

@@ -1,0 +1,22 @@
+/* pretrain.h - the loop around the step: run folder, resume, logs, checkpoints, interruption. */
+#ifndef GF_TRAIN_PRETRAIN_H
+#define GF_TRAIN_PRETRAIN_H
+
+#include <signal.h>
+
+#include "train/config.h"
+
+typedef struct gf_pretrain {
+    gf_config config;           /* not yet resolved */
+    const char *run;            /* folder, made if missing */
+    int resume;                 /* go on after the newest complete checkpoint, if there is one */
+    int quiet;
+    const volatile sig_atomic_t *stop;          /* set from outside: checkpoint and leave */
+    void (*say)(const char *line);              /* what a person should know: start, resume, end; may be NULL */
+} gf_pretrain;
+
+typedef enum gf_pretrain_end { GF_PRETRAIN_FINISHED, GF_PRETRAIN_STOPPED, GF_PRETRAIN_ALREADY } gf_pretrain_end;
+
+glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end);
+
+#endif
