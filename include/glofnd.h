@@ -233,7 +233,8 @@ typedef struct glofnd_row {
     float lambda, m, v;         /* threshold; moments of its gradient */
     float log_u;                /* log of the moving average u; -inf: none yet */
     uint32_t clock;             /* visits by the learner; 0: lambda is still the initial one */
-    float tau, tau_m, tau_v;    /* individual temperature and its moments; tau 0: still the initial one */
+    float tau, tau_m, tau_v;    /* individual temperature and its moments; tau 0: still the initial one. A store without
+                                   temperatures does not keep them */
     uint32_t tau_clock;
 } glofnd_row;
 

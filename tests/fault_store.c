@@ -136,7 +136,8 @@ static void test_address_space(void **state) {
     const int64_t sizes[][3] = {{1000000000, 0, 0}, {(int64_t)1 << 40, 0, 0}, {10, 1 << 20, 1 << 12}};
     for (int mapped = 0; mapped < 2; mapped++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            const glofnd_store_spec spec = {sizeof spec, sizes[i][0], 1, 0, sizes[i][1], sizes[i][2], mapped ? in_dir(f, "new") : NULL};
+            const char *path = mapped ? in_dir(f, "new") : NULL;
+            const glofnd_store_spec spec = {sizeof spec, sizes[i][0], 1, 0, sizes[i][1], sizes[i][2], path};
             glofnd_store *s = NULL;
             assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
             const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
@@ -240,6 +241,13 @@ static void test_full_disk(void **state) {
     }
     glofnd_store_free(s);
     glofnd_store_free(t);
+    static const char filler[200 * 1024];                       /* leaves room to begin a working file, but not for its rows */
+    assert_int_equal(unlink(in_dir(f, "disk/work")), 0);
+    write_bytes(in_dir(f, "disk/filler"), filler, sizeof filler);
+    assert_int_equal(glofnd_store_load(f->c, in_dir(f, "saved"), in_dir(f, "disk/loaded"), &t), GLOFND_E_IO);
+    assert_non_null(strstr(glofnd_ctx_error(f->c), "no space"));
+    assert_null(t);
+    assert_int_equal(count_files(disk), 1);
 }
 
 static int close_with_disk(void **state) {

@@ -42,8 +42,10 @@ static void test_same_bits(void **state) {
         glofnd_store_free(t);
         if (map) {                          /* the working file that load made is one that create takes */
             t = new_store(f, n, modalities, temperatures, 0, 0, map);
-            const glofnd_row a = get_row(f, s, 0, step), b = get_row(f, t, 0, step);
-            assert_rows_equal(&a, &b);
+            for (int64_t id = GLOFND_SHARED; id <= step; id++) {
+                const glofnd_row a = get_row(f, s, 0, id), b = get_row(f, t, 0, id);
+                assert_rows_equal(&a, &b);
+            }
             glofnd_store_free(t);
         }
         glofnd_store_free(s);
@@ -160,6 +162,18 @@ static void test_impossible_numbers(void **state) {
         }
     }
     memcpy(q, p, n);
+    q[list0 + 2] = 0;                           /* an empty run, made up for by the next */
+    q[list0 + 6] = 4;
+    fix_store_crcs(q, n);
+    write_bytes(in_dir(f, "bad"), q, n);
+    assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
+    memcpy(q, p, n);
+    q[n - 24 + 8]++;                            /* number of blocks at the end */
+    fix_store_crcs(q, n);
+    write_bytes(in_dir(f, "bad"), q, n);
+    assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
+    assert_non_null(strstr(glofnd_ctx_error(f->c), "belong together"));
+    memcpy(q, p, n);
     memset(q + list0 + 12, 0, 72);              /* a row of zeros, which the writer would have left out */
     fix_store_crcs(q, n);
     write_bytes(in_dir(f, "bad"), q, n);
@@ -170,6 +184,27 @@ static void test_impossible_numbers(void **state) {
     assert_same_bytes(in_dir(f, "bad"), in_dir(f, "small"));
     free(p);
     free(q);
+}
+
+/* Every other row: the most runs a block can have. One more has no place in it. */
+static void test_most_runs(void **state) {
+    fixture *f = *state;
+    glofnd_store *s = new_store(f, GF_STORE_BLOCK, 1, 0, 0, 0, NULL);
+    fill_store(f, s, 2, 1);
+    must_save(f, s, in_dir(f, "saved"));
+    glofnd_store *t = must_load(f, in_dir(f, "saved"), NULL);
+    assert_stores_equal(f, s, t);
+    size_t n;
+    unsigned char *p = read_bytes(in_dir(f, "saved"), &n);
+    assert_int_equal(gf_le32(p + AT_BODY + IN_BLOCK_RUNS), GF_STORE_BLOCK / 2);
+    gf_le32_put(p + AT_BODY + IN_BLOCK_RUNS, GF_STORE_BLOCK / 2 + 1);
+    gf_le32_put(p + AT_BODY + IN_BLOCK_ROWS, GF_STORE_BLOCK / 2 + 1);
+    fix_store_crcs(p, n);
+    write_bytes(in_dir(f, "bad"), p, n);
+    assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
+    free(p);
+    glofnd_store_free(s);
+    glofnd_store_free(t);
 }
 
 /* Ring rows of anchors that do not exist; a damaged block is named; sections of two files do not mix. */
@@ -275,6 +310,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_every_byte_flipped, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_every_cut, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_impossible_numbers, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_most_runs, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_damage_is_named, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_foreign_files, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_load_to_working_file, fixture_open, fixture_close),

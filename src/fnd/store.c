@@ -289,7 +289,8 @@ static glofnd_status check_range(gf_error *err, const glofnd_store *s, int64_t l
     return GLOFND_OK;
 }
 
-glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct, int64_t *scratch) {
+glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct,
+                                 int64_t *scratch) {
     if (n <= 0) return GLOFND_OK;
     TRY(check_range(err, s, 0, id, n));
     return distinct ? check_distinct(err, id, n, scratch) : GLOFND_OK;
@@ -325,8 +326,8 @@ static glofnd_status check_row(gf_error *err, const glofnd_row *r, int64_t i) {
     FAIL_IF(err, bad_u, GLOFND_E_NUMERIC, "rows[%lld].log_u is %g; finite, or -inf for none", (long long)i, (double)r->log_u);
     for (size_t f = 0; f < sizeof field / sizeof *field; f++) {
         FAIL_IF(err, !isfinite(field[f].value), GLOFND_E_NUMERIC, "rows[%lld].%s is not finite", (long long)i, field[f].name);
-        FAIL_IF(err, field[f].value < field[f].least, GLOFND_E_ARGUMENT, "rows[%lld].%s is %g; it must be at least %g", (long long)i,
-                field[f].name, (double)field[f].value, (double)field[f].least);
+        FAIL_IF(err, field[f].value < field[f].least, GLOFND_E_ARGUMENT, "rows[%lld].%s is %g; it must be at least %g",
+                (long long)i, field[f].name, (double)field[f].value, (double)field[f].least);
     }
     FAIL_IF(err, r->lambda > 1, GLOFND_E_ARGUMENT, "rows[%lld].lambda is %g; allowed: -1 .. 1", (long long)i, (double)r->lambda);
     return GLOFND_OK;

@@ -60,7 +60,8 @@ glofnd_row gf_store_shared_get(const glofnd_store *s, int side);
 void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);
 
 /* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `scratch` [2n] is overwritten (only for distinct). */
-glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct, int64_t *scratch);
+glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct,
+                                 int64_t *scratch);
 
 /* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
  * full disk is E_IO here, not a fatal signal there. Changes no state. No-op in memory; negative ids are passed over. */

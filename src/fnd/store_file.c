@@ -57,10 +57,25 @@ static int64_t block_rows(const glofnd_store *s, int64_t block) {
     return left < GF_STORE_BLOCK ? left : GF_STORE_BLOCK;
 }
 
-static int is_zero(const unsigned char *p, size_t n) {
-    unsigned char any = 0;
-    for (size_t i = 0; i < n; i++) any |= p[i];
+static int is_zero(const unsigned char *record, size_t bytes) {
+    uint32_t any = 0;
+    for (size_t i = 0; i < bytes; i += 4) {
+        uint32_t word;
+        memcpy(&word, record + i, sizeof word);
+        any |= word;
+    }
     return any == 0;
+}
+
+/* Looks at the record in place, unless it lies across two pages of which only one may be looked at. */
+static int is_empty(const glofnd_store *s, int64_t id) {
+    const size_t begin = (size_t)id * s->record_bytes, last = begin + s->record_bytes - 1;
+    unsigned char record[GF_STORE_MAX_RECORD];
+    if (begin / GF_STORE_PAGE == last / GF_STORE_PAGE && gf_bit(s->pages, (int64_t)(begin / GF_STORE_PAGE))) {
+        return is_zero(s->records + begin, s->record_bytes);
+    }
+    gf_store_read_record(s, id, record);
+    return is_zero(record, s->record_bytes);
 }
 
 /* First row from `id` on that shares a byte with a page that may hold something. */
@@ -78,11 +93,9 @@ static int64_t next_live(const glofnd_store *s, int64_t id, int64_t stop) {
 /* The rows of a block that are not all zero. */
 static void find_runs(const glofnd_store *s, int64_t block, block_runs *out) {
     const int64_t first = block * GF_STORE_BLOCK, stop = first + block_rows(s, block);
-    unsigned char record[GF_STORE_MAX_RECORD];
     out->runs = out->rows = 0;
     for (int64_t id = next_live(s, first, stop); id < stop; id = next_live(s, id + 1, stop)) {
-        gf_store_read_record(s, id, record);
-        if (is_zero(record, s->record_bytes)) continue;
+        if (is_empty(s, id)) continue;
         const int row = (int)(id - first);
         run *last = out->runs > 0 ? &out->run[out->runs - 1] : NULL;
         if (last && last->first + last->count == row) last->count++;
@@ -252,7 +265,8 @@ static glofnd_status get_start(gf_reader *r) {
     const uint32_t version = gf_get_u32(r);
     TRY(r->status);
     if (version > VERSION) {
-        return BAD(r, "'%.300s' was made by a newer version: format %u, this one reads up to %d", r->path, (unsigned)version, VERSION);
+        return BAD(r, "'%.300s' was made by a newer version: format %u, this one reads up to %d", r->path, (unsigned)version,
+                   VERSION);
     }
     if (version < 1) return BAD(r, "'%.300s' is damaged: format %u does not exist", r->path, (unsigned)version);
     return GLOFND_OK;
@@ -364,8 +378,8 @@ static glofnd_status get_block(gf_reader *r, glofnd_store *s, int64_t *previous)
     const int64_t block = get_size(r);
     TRY(r->status);
     if (block <= *previous || block >= gf_store_blocks(s)) {
-        return BAD(r, "'%.300s' is damaged: block %lld after block %lld, of %lld", r->path, (long long)block, (long long)*previous,
-                   (long long)gf_store_blocks(s));
+        return BAD(r, "'%.300s' is damaged: block %lld after block %lld, of %lld", r->path, (long long)block,
+                   (long long)*previous, (long long)gf_store_blocks(s));
     }
     block_runs found;
     TRY(get_runs(r, block, block_rows(s, block), &found));
@@ -388,7 +402,8 @@ static glofnd_status get_ring(gf_reader *r, glofnd_store *s, int side) {
         TRY(gf_check_crc(r, "ring from row", first));
         for (int64_t i = first; i < first + rows; i++) {
             const int64_t id = s->ring[side].id[i];
-            if (id < -1 || id >= s->spec.n) return BAD(r, "'%.300s' is damaged: ring row %lld has no anchor", r->path, (long long)i);
+            if (id >= -1 && id < s->spec.n) continue;
+            return BAD(r, "'%.300s' is damaged: ring row %lld has no anchor", r->path, (long long)i);
         }
     }
     return GLOFND_OK;

@@ -1,9 +1,9 @@
 /* store_map.c - the working file behind a mapped store: a header page, then the records as they lie in memory.
  *
- * The file is sparse. Disk space is taken page by page (not block by block: random anchors of a billion would otherwise take 80 KB
- * each), and before a page is first written through the mapping: a write to a hole of a full disk is a SIGBUS, which no library
- * can turn into a status, whereas fallocate says "no space". `pages` remembers what is there, so that after the first visit of an
- * anchor this costs two bit tests. The layout is in docs/formats.md.
+ * The file is sparse. Disk space is taken page by page (not block by block: random anchors of a billion would otherwise take
+ * 80 KB each), and before a page is first written through the mapping: a write to a hole of a full disk is a SIGBUS, which no
+ * library can turn into a status, whereas fallocate says "no space". `pages` remembers what is there, so that after the first
+ * visit of an anchor this costs two bit tests. The layout is in docs/formats.md.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -43,8 +43,8 @@ static void make_fields(const glofnd_store *s, unsigned char *p) {
 }
 
 static glofnd_status differs(gf_error *err, const char *path, const char *what, uint64_t have, uint64_t want) {
-    GF_FAIL(err, GLOFND_E_FORMAT, "working file '%.200s' has %s %llu, and this store needs %llu; remove it or give another path", path,
-            what, (unsigned long long)have, (unsigned long long)want);
+    GF_FAIL(err, GLOFND_E_FORMAT, "working file '%.200s' has %s %llu, and this store needs %llu; remove it or give another path",
+            path, what, (unsigned long long)have, (unsigned long long)want);
 }
 
 /* Says what is wrong with the fields `have` of an existing file, if anything. */
@@ -149,8 +149,8 @@ static glofnd_status lock_file(gf_error *err, const glofnd_store *s, const char 
 static glofnd_status map_file(gf_error *err, glofnd_store *s, const char *path) {
     const size_t bytes = (size_t)file_bytes(s);
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-    FAIL_IF(err, p == MAP_FAILED, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "working file '%.300s' cannot be mapped: %s", path,
-            strerror(errno));
+    FAIL_IF(err, p == MAP_FAILED, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "working file '%.300s' cannot be mapped: %s",
+            path, strerror(errno));
     madvise(p, bytes, MADV_RANDOM);             /* anchors come in random order: reading ahead would be wasted */
     s->mapping = p;
     s->mapped_bytes = bytes;
@@ -162,7 +162,8 @@ static glofnd_status map_file(gf_error *err, glofnd_store *s, const char *path) 
 static glofnd_status open_and_map(gf_error *err, glofnd_store *s, const char *path) {
     struct stat st;
     TRY(lock_file(err, s, path));
-    FAIL_IF(err, fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "working file '%.300s' is not a regular file", path);
+    FAIL_IF(err, fstat(s->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "working file '%.300s' is not a regular file",
+            path);
     if (st.st_size > 0) {
         TRY(reopen(err, s, path, (uint64_t)st.st_size));
         return map_file(err, s, path);
