@@ -27,8 +27,8 @@ all: deps ## build everything: libraries, tests, benchmarks, examples
 deps: ## look for what the build needs; on Debian-like systems install what is missing
 	@sh tools/deps.sh
 
-demo: all ## run the smallest complete example: thresholds converging on synthetic embeddings
-	$(BUILD)/examples/min_step
+demo: all ## pretrain on drawn images with SogCLR, FNC and GloFND, compare them: a table and BUILD/demo/report.html (2 minutes)
+	@sh tools/demo.sh $(BUILD)
 
 test: all ## build and run all tests but the long ones
 	$(CTEST) $(BUILD) -LE '^long$$'

@@ -10,7 +10,8 @@ void cli_help(const char *usage, const cli_flag *flags, int count) {
     printf("usage: %s\n", usage);
     for (int i = 0; i < count; i++) {
         char left[48];
-        snprintf(left, sizeof left, "--%s%s%s", flags[i].name, flags[i].value_name ? " " : "", flags[i].value_name ? flags[i].value_name : "");
+        snprintf(left, sizeof left, "--%s%s%s", flags[i].name, flags[i].value_name ? " " : "",
+                flags[i].value_name ? flags[i].value_name : "");
         printf("  %-24s %s\n", left, flags[i].help);
     }
 }
@@ -66,7 +67,8 @@ int cli_whole(const char *flag, const char *text, int64_t min, int64_t max, int6
     errno = 0;
     const long long x = strtoll(text, &end, 10);
     if (errno || end == text || *end || x < min || x > max) {
-        fprintf(stderr, "glofnd: --%s is \"%s\"; it takes a whole number in [%lld, %lld]\n", flag, text, (long long)min, (long long)max);
+        fprintf(stderr, "glofnd: --%s is \"%s\"; it takes a whole number in [%lld, %lld]\n", flag, text, (long long)min,
+                (long long)max);
         return CLI_USAGE;
     }
     *out = x;

@@ -122,14 +122,16 @@ static int export(const char *spec, const char *out, int folder, int strict, int
     const int code = open_data(spec, &d);
     if (code != CLI_OK) return code;
     const gf_export e = {
-        .form = folder ? GF_EXPORT_FOLDER : GF_EXPORT_WDS, .folder = out, .per_shard = per_shard, .strict = strict, .progress = show_progress,
+        .form = folder ? GF_EXPORT_FOLDER : GF_EXPORT_WDS, .folder = out, .per_shard = per_shard, .strict = strict,
+                .progress = show_progress,
     };
     gf_export_result result = {0};
     const glofnd_status status = gf_dataset_export(&err, d, &e, &result);
     gf_dataset_free(d);
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    printf("%lld samples written, %lld damaged ones left out; open them as %s\n", (long long)result.written, (long long)result.damaged,
+    printf("%lld samples written, %lld damaged ones left out; open them as %s\n", (long long)result.written,
+            (long long)result.damaged,
            result.spec);
     return CLI_OK;
 }

@@ -55,7 +55,8 @@ int cmd_embed(int argc, char **argv) {
     if (status == GLOFND_OK) status = write_files(&err, &f, out, labels);
     if (status == GLOFND_OK)
         printf("%lld x %lld %s written to %s\n", (long long)f.n, (long long)f.dim, head ? "projections" : "features", out);
-    if (damaged) fprintf(stderr, "glofnd embed: %lld damaged samples left out; rows follow the readable ones\n", (long long)damaged);
+    if (damaged) fprintf(stderr, "glofnd embed: %lld damaged samples left out; rows follow the readable ones\n",
+            (long long)damaged);
     gf_features_free(&f);
     return status == GLOFND_OK ? CLI_OK : cli_failed("embed", status, &err);
 }

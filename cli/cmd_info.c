@@ -13,7 +13,8 @@ int cmd_info(int argc, char **argv) {
     const int code = cli_parse("glofnd info", NULL, 0, argc, argv, &positionals);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     printf("build      %s\n", glofnd_build_info());
-    printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(), gf_cpu_isa_name());
+    printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
+            gf_cpu_isa_name());
     int jpeg = 0, png = 0, dnnl = 0, jansson = 0;
 #ifdef GF_HAVE_JPEG
     jpeg = 1;

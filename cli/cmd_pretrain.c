@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "train/pretrain.h"
@@ -20,7 +21,7 @@ static void help(void) {
     int in_method;
     printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--resume] [--quiet] [--KEY VALUE ...] [--set KEY=VALUE ...]\n\n"
            "Pretrains an image encoder with a contrastive loss and false-negative detection. RUN gets config.cfg, log.jsonl, a TensorBoard\n"
-           "event file, checkpoints and model.safetensors. --resume goes on after the newest complete checkpoint. Keys:\n");
+           "event file, checkpoints and model.safetensors. --resume goes on after the newest complete checkpoint, with RUN/config.cfg. Keys:\n");
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);
         char range[256];
@@ -41,15 +42,41 @@ static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
     return gf_config_set(err, c, key, equals + 1);
 }
 
+/* A switch may stand alone: --strict is --strict 1. */
+static int is_switch(const char *name) {
+    int in_method;
+    const gf_option *o = gf_config_find(name, &in_method);
+    return o && o->type == GF_OPTION_BOOL;
+}
+
+/* A resumed run has its configuration: flags only change it. So it is read first, wherever --resume stands. */
+static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char **argv) {
+    const char *run = NULL;
+    char path[4200];
+    int resume = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--resume") == 0) resume = 1;
+        if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) run = argv[i + 1];
+        if (strncmp(argv[i], "--out=", 6) == 0) run = argv[i] + 6;
+    }
+    if (!resume || !run) return GLOFND_OK;
+    snprintf(path, sizeof path, "%s/config.cfg", run);
+    return access(path, F_OK) == 0 ? gf_config_read(err, &p->config, path) : GLOFND_OK;
+}
+
 /* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
 static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
     char name[64];
     const char *word = argv[*i], *equals = strchr(word, '=');
     FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
     snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
-    if (strcmp(name, "resume") == 0) return p->resume = 1, GLOFND_OK;
-    if (strcmp(name, "quiet") == 0) return p->quiet = 1, GLOFND_OK;
-    FAIL_IF(err, !equals && *i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", name);
+    int *const on = strcmp(name, "resume") == 0 ? &p->resume : strcmp(name, "quiet") == 0 ? &p->quiet : NULL;
+    FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", name);
+    if (on) return *on = 1, GLOFND_OK;
+    const int last = *i + 1 >= argc;
+    if (!equals && is_switch(name) && (last || strncmp(argv[*i + 1], "--", 2) == 0)) return gf_config_set(err, &p->config, name,
+            "1");
+    FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", name);
     const char *value = equals ? equals + 1 : argv[++*i];
     if (strcmp(name, "out") == 0) return p->run = value, GLOFND_OK;
     if (strcmp(name, "config") == 0) return gf_config_read(err, &p->config, value);
@@ -61,6 +88,7 @@ int cmd_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
     gf_pretrain p = {.stop = &stop, .say = say};
     glofnd_status status = gf_config_init(&err, &p.config);
+    if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
     for (int i = 1; i < argc && status == GLOFND_OK; i++) {
         if (strcmp(argv[i], "--help") == 0) {
             help();
@@ -73,7 +101,7 @@ int cmd_pretrain(int argc, char **argv) {
         cli_failed("pretrain", status, &err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND}; /* a second Ctrl-C ends at once */
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART}; /* a second Ctrl-C ends at once */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;

@@ -8,11 +8,14 @@ static const cli_verb verbs[] = {
     {"data", cmd_data, "look at, index, draw and export datasets"},
     {"pretrain", cmd_pretrain, "train an image encoder, false negatives found on the fly"},
     {"embed", cmd_embed, "features of a dataset by the encoder of a run, as .npy"},
+    {"eval", cmd_eval, "how good the encoder of a run is"},
+    {"report", cmd_report, "tables and curves of runs as one HTML page"},
     {"info", cmd_info, "version, backends, what this machine can do"},
 };
 
 static int help(void) {
-    printf("GloFND %d.%d.%d: global false-negative discovery for contrastive learning\n\nusage: glofnd VERB ...\n", GLOFND_VERSION_MAJOR,
+    printf("GloFND %d.%d.%d: global false-negative discovery for contrastive learning\n\nusage: glofnd VERB ...\n",
+            GLOFND_VERSION_MAJOR,
            GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH);
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) printf("  %-10s %s\n", verbs[i].name, verbs[i].summary);
     printf("\n`glofnd VERB --help` explains one of them.\n");

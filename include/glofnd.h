@@ -24,12 +24,14 @@
  *              accepts NULL. A store is freed before the context it was made with.
  *   Errors     A failed call leaves the store exactly as it was. Outputs (gradients, stats, links) are then undefined.
  *   Threads    No global mutable state. One thread at a time per context; a store may be read by many, written by one.
- *   Memory     After glofnd_ctx_reserve() a step within those sizes allocates nothing. Workspace is O((rows + cols) * dim),
- *              never O(rows * cols): similarities are made in tiles and dropped.
+ *   Memory     After glofnd_ctx_reserve() a step within those sizes allocates nothing. Workspace is O((rows + cols) * dim), with
+ *              a list of at most 4 KB per row where lambda is learned and at most 16 MB of tiles; never O(rows * cols).
  *   Same bits  Same build, CPU kind, options and inputs give the same bits, for any number of threads.
  *   Numbers    Embeddings are float32, row-major, without padding; state is float32, scalar arithmetic float64.
  *   Ranks      The library does not communicate. glofnd_step() is for one rank; with several, gather embeddings and ids, call
- *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): the result does not depend on the number of ranks.
+ *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): up to rounding the result does not depend on the number of
+ *              ranks. A rank writes the state of its own rows only: an anchor that another rank will draw next must be moved there
+ *              with glofnd_rows_get() and glofnd_rows_put(), or always be drawn by the rank that holds it.
  *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. Status values and file formats are
  *              never reused for something else; a newer library reads every older file.
  *
@@ -82,6 +84,7 @@ typedef enum glofnd_status {
 #define GLOFND_X(name, value, text) GLOFND_##name = value,
     GLOFND_STATUS_LIST(GLOFND_X)
 #undef GLOFND_X
+    GLOFND_STATUS_MAX_ = 255    /* no status: keeps the enum wide enough for later ones */
 } glofnd_status;
 
 /* Short text of a status. Static, never NULL, also for values this version does not know. */
@@ -154,7 +157,7 @@ typedef struct glofnd_options {
     int32_t mask_epoch;             /* first epoch whose loss sees the flags; >= update_epoch */
     int32_t lambda_warmup;          /* epochs from update_epoch on in which all anchors share one lambda */
     int32_t lambda_normalize;       /* 1: g / alpha, as the authors' option */
-    double alpha;                   /* share of negatives to flag, in (0,1); 0 switches detection off */
+    double alpha;                   /* share of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
     double omega;                   /* weight of a flagged pair under ACTION_WEIGHT */
     double lambda_lr, lambda_beta1, lambda_beta2;
     double lambda_eps;              /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
@@ -183,6 +186,7 @@ GLOFND_API int glofnd_options_describe(int i, const char **key, const char **hel
 
 typedef struct glofnd_ctx glofnd_ctx;     /* options, threads, workspace, last error */
 
+/* Fails without a text, there being no context yet: glofnd_options_check() tells what is wrong with the options. */
 GLOFND_API glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out);
 GLOFND_API void glofnd_ctx_free(glofnd_ctx *c);
 /* New options between two steps (a schedule; another detector). The workspace is kept. */
@@ -190,8 +194,9 @@ GLOFND_API glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_option
 /* Workspace for steps of up to `rows` own samples against `cols` samples of the global batch. *bytes (may be NULL) gets its
  * size. Optional: a step that needs more takes it. */
 GLOFND_API glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes);
-/* Several ranks: `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. Called in
- * glofnd_step_rows() for what all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL). NULL: one rank. */
+/* Several ranks: `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. Called by the
+ * steps for what all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without it is E_ARGUMENT
+ * when rows < cols. NULL: one rank. */
 GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 /* Text of the last failure on c, valid until the next call on c; "" if there was none. */
 GLOFND_API const char *glofnd_ctx_error(const glofnd_ctx *c);
@@ -208,8 +213,8 @@ typedef struct glofnd_store_spec {
     int64_t ring_rows;          /* RING: rows of the ring, else 0 */
     int64_t ring_dim;           /* RING: length of an embedding, else 0 */
     const char *path;           /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never
-                                   seen, and only pages that were touched take space. It is a working file: to keep the state,
-                                   save it. */
+                                   seen, and only pages that were touched take space. It is a working file, without the ring:
+                                   to keep the state, save it. */
 } glofnd_store_spec;
 
 typedef struct glofnd_store_info {
@@ -228,7 +233,9 @@ GLOFND_API glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, cons
 GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info);
 
 /* Rows tier. State of one anchor on one side, as the store holds it: what get returns, put restores. An anchor never seen reads
- * {1, 0, 0, -inf, 0, tau 0 ...}; while its clock is 0 it follows the shared lambda, if one was learned. */
+ * {1, 0, 0, -inf, 0, tau 0 ...}; while its clock is 0 it follows the shared lambda, if one was learned. put refuses what no step
+ * can go on from: numbers that are not finite, lambda outside [-1, 1] or other than 1 with clock 0, tau other than 0 or in
+ * [0.001, 100]; so a row that compat OFFICIAL left with u NaN cannot be put. */
 typedef struct glofnd_row {
     float lambda, m, v;         /* threshold; moments of its gradient */
     float log_u;                /* log of the moving average u; -inf: none yet */
@@ -241,8 +248,10 @@ typedef struct glofnd_row {
 #define GLOFND_SHARED (-1)      /* as an id: the one lambda of SINGLE and lambda_warmup */
 
 /* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. */
-GLOFND_API glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
-GLOFND_API glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+GLOFND_API glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+        glofnd_row *rows);
+GLOFND_API glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
+        const glofnd_row *rows);
 
 /* ===== 5. Detect tier =========================================================================================== */
 
@@ -265,7 +274,8 @@ GLOFND_API glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glo
  * negatives are kept. A row whose negatives are all flagged keeps its least similar one (compat OFFICIAL: none). */
 GLOFND_API glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept);
 /* Exact thresholds: out[i] = the ceil(alpha m)-th largest similarity of row i of `q` to the m rows of `k` other than skip[i]
- * (skip may be NULL; -1: none). Rows are normalised if the option `normalize` is set. Tiled: memory O(cols) per thread. */
+ * (skip may be NULL; -1: none). Rows are normalised if the option `normalize` is set. Memory: copies of q and k, and lists of some
+ * alpha m values for 32 rows per thread; never rows x cols. */
 GLOFND_API glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, const float *k, int64_t cols, int64_t dim,
                                            const int64_t *skip, double alpha, float *out);
 
@@ -324,10 +334,12 @@ typedef struct glofnd_stats {
 GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
                                      glofnd_stats *stats);
 /* Several ranks. First call: thresholds, weights, new state of the own rows; writes links [rows][2]. */
-GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats);
+GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links,
+        glofnd_stats *stats);
 /* Second call, with everyone's links [cols][2] in the order of the batch: gradient of the own rows in both roles, as anchor and
  * as the others' negative. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to it. */
-GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
+GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a,
+        float *grad_b,
                                           glofnd_stats *stats);
 /* Looks into a step: which pairs it keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for
  * image and text: [side]. 1 = kept. `links` as for glofnd_step_grad. */

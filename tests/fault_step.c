@@ -78,6 +78,16 @@ static scene variant(int loss, int detector, glofnd_learner learner) {
 
 /* ---- no allocation after reserve ---- */
 
+/* Shapes within the reserved one: own rows against all columns, and a smaller batch on one rank. */
+static void run_smaller(runner *w, const glofnd_batch *q, outputs *out) {
+    glofnd_batch part = *q, fewer = *q;
+    part.rows = q->cols / 2;
+    part.row0 = 1;
+    expect_ok(w->ctx, glofnd_step_rows(w->ctx, w->store, &part, out->links, NULL));
+    fewer.rows = fewer.cols = q->cols - 3;
+    run_step(w, &fewer, out);
+}
+
 static void check_no_allocation(const scene *s) {
     runner w = runner_make(s);
     outputs out = outputs_make(s);
@@ -89,6 +99,7 @@ static void check_no_allocation(const scene *s) {
     arm(-1);
     for (int k = 0; k < 2; k++) run_step(&w, &b[k].q, &out);
     run_two_calls(&w, &b[0].q, &out);
+    if (s->o.detector != GLOFND_DETECT_SINGLE) run_smaller(&w, &b[0].q, &out); /* which would need a sum over ranks */
     if (seen != 0) fail_msg("%s: %ld allocations in steps after reserve", s->name, seen);
     for (int k = 0; k < 2; k++) scene_batch_free(&b[k]);
     outputs_free(&out);

@@ -335,12 +335,15 @@ OPTION(mask_before_update, o->update_epoch = 5; o->mask_epoch = 4)
 OPTION(threads_negative, o->threads = -1)
 OPTION(tile_odd, o->tile = 33)
 OPTION(lr_nan, o->lambda_lr = NAN)
+OPTION(ring_too_short, o->learner = GLOFND_LEARN_RING; o->alpha = 0.01; o->ring_rows = 50)
+OPTION(official_topk, o->compat = GLOFND_COMPAT_OFFICIAL; o->detector = GLOFND_DETECT_FNC; o->fnc_rule = GLOFND_FNC_TOPK)
 
 static const option_case OPTIONS[] = {
     {"alpha 2", alpha_two}, {"alpha 1", alpha_one}, {"alpha -0.1", alpha_negative}, {"alpha NaN", alpha_nan}, {"tau 0", tau_zero},
     {"gamma 0", gamma_zero}, {"gamma 2", gamma_two}, {"omega 2", omega_two}, {"loss 77", loss_unknown},
     {"detector -1", detector_unknown}, {"mask_epoch < update_epoch", mask_before_update}, {"threads -1", threads_negative},
-    {"tile 33", tile_odd}, {"lambda_lr NaN", lr_nan},
+    {"tile 33", tile_odd}, {"lambda_lr NaN", lr_nan}, {"ring shorter than 1/alpha", ring_too_short},
+    {"topk under official", official_topk},
 };
 
 static void bad_options_are_refused(void **state) {
@@ -355,6 +358,18 @@ static void bad_options_are_refused(void **state) {
         expect_refused(&t, OPTIONS[k].what, glofnd_ctx_configure(t.w.ctx, &o), GLOFND_E_OPTION);
     }
     expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed_free(&t);
+}
+
+/* What all ranks share needs a sum over them; a lonely rank must not go its own way. */
+static void shared_lambda_needs_a_sum(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    glofnd_batch part = t.b.q;
+    part.rows = part.cols / 2;
+    expect_refused(&t, "single, rows < cols, no reduce", glofnd_step_rows(t.w.ctx, t.w.store, &part, t.out.links, NULL),
+                   GLOFND_E_ARGUMENT);
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
     bed_free(&t);
 }
 
@@ -482,6 +497,7 @@ int main(void) {
         cmocka_unit_test(unit_vectors_are_checked),
         cmocka_unit_test(zero_vectors_are_harmless),
         cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(shared_lambda_needs_a_sum),
         cmocka_unit_test(bad_context_calls_are_refused),
         cmocka_unit_test(a_failing_sum_leaves_the_store),
         cmocka_unit_test(bad_similarities_are_refused),

@@ -278,8 +278,20 @@ static void bf16_rounds_to_nearest_even(void **state) {
     assert_true(isnan(gf_bf16_to_float(gf_bf16_from_float(odd))));
 }
 
+static void the_backend_says_what_it_is(void **state) {
+    (void)state;
+    char text[128] = "", tiny[4];
+    cpu->describe(text, sizeof text);
+    print_message("%s\n", text);
+    assert_non_null(strstr(text, "oneDNN "));
+    assert_null(strstr(text, "0.0.0"));
+    cpu->describe(tiny, sizeof tiny);
+    assert_string_equal(tiny, "one");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_backend_says_what_it_is),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(convolutions_follow_the_loops),
         cmocka_unit_test(image_gradient_is_left_out_on_request),

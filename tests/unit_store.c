@@ -140,7 +140,7 @@ static void test_special_values(void **state) {
     r.log_u = -INFINITY;
     put_row(f, s, 0, 1, r);
     assert_true(get_row(f, s, 0, 1).log_u == -INFINITY);
-    r = (glofnd_row){0.25f, 1, 2, -3.5f, 0, 0, 0, 0, 0};
+    r = (glofnd_row){1, 1, 2, -3.5f, 0, 0, 0, 0, 0};
     put_row(f, s, 0, 2, r);                             /* clock 0: lambda is still the initial one, u is kept */
     const glofnd_row expected = {1, 0, 0, -3.5f, 0, 0, 0, 0, 0}, got = get_row(f, s, 0, 2);
     assert_rows_equal(&got, &expected);
@@ -187,6 +187,9 @@ static void test_put_refuses(void **state) {
     fill_store(f, before, 2, 5);
     const float inf = INFINITY, nan = NAN;
     const struct { glofnd_row row; glofnd_status status; const char *name; } bad[] = {
+        {{0.25f, 0, 0, -1, 0, 0, 0, 0, 0}, GLOFND_E_ARGUMENT, "lambda"},        /* never learned, yet not 1 */
+        {{0.25f, 0, 0, -1, 1, 1e-44f, 0, 0, 0}, GLOFND_E_ARGUMENT, "tau"},
+        {{0.25f, 0, 0, -1, 1, 3e38f, 0, 0, 0}, GLOFND_E_ARGUMENT, "tau"},
         {{nan, 0, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, "lambda"}, {{0, inf, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, ".m"},
         {{0, 0, nan, 0, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, ".v"}, {{0, 0, 0, nan, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, "log_u"},
         {{0, 0, 0, inf, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, "log_u"}, {{0, 0, 0, 0, 1, -inf, 0, 0, 1}, GLOFND_E_NUMERIC, "tau"},

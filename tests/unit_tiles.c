@@ -24,10 +24,12 @@ typedef struct bench {
     gf_tile tile;
     gf_rows row, col;
     struct arrays {
-        float inv_tau[SIZE], lo[SIZE], hi[SIZE], mid[SIZE], theta[SIZE], floor[SIZE], log_w[SIZE], w[SIZE], attract[SIZE], peak[SIZE];
+        float inv_tau[SIZE], lo[SIZE], hi[SIZE], mid[SIZE], theta[SIZE], floor[SIZE], log_w[SIZE], w[SIZE], attract[SIZE],
+                peak[SIZE];
         float window[SIZE * CAP], align[SIZE];
         double sum[SIZE], moment[SIZE], flagged_s[SIZE];
-        int32_t kept[SIZE], window_n[SIZE], window_le[SIZE], above[SIZE], group[SIZE], label[SIZE], same[SIZE], hits[SIZE], tie[SIZE];
+        int32_t kept[SIZE], window_n[SIZE], window_le[SIZE], above[SIZE], group[SIZE], label[SIZE], same[SIZE], hits[SIZE],
+                tie[SIZE];
     } side[2];
 } bench;
 
@@ -44,8 +46,10 @@ static void fill_side(struct arrays *a, gf_rows *x, rng *r, float inv_tau, int s
         a->peak[i] = shift ? -INFINITY : 0.0f;
     }
     *x = (gf_rows){.inv_tau = a->inv_tau, .group = a->group, .label = a->label, .lo = a->lo, .hi = a->hi, .mid = a->mid, .sum = a->sum,
-        .moment = a->moment, .flagged_s = a->flagged_s, .peak = a->peak, .kept = a->kept, .window = a->window, .window_n = a->window_n,
-        .window_le = a->window_le, .above = a->above, .theta = a->theta, .floor = a->floor, .tie = a->tie, .log_w = a->log_w, .w = a->w,
+        .moment = a->moment, .flagged_s = a->flagged_s, .peak = a->peak, .kept = a->kept, .window = a->window,
+                .window_n = a->window_n,
+        .window_le = a->window_le, .above = a->above, .theta = a->theta, .floor = a->floor, .tie = a->tie, .log_w = a->log_w,
+                .w = a->w,
         .attract = a->attract, .align = a->align, .same = a->same, .hits = a->hits};
 }
 
@@ -120,7 +124,8 @@ static expected expect_row(const bench *b, int i, int by_column, unsigned flags,
         const float s = by_column ? b->s[j * SIZE + i] : b->s[i * SIZE + j];
         if (isnan(s)) continue;
         const int same = flags & GF_GROUP && x->group[i] >= 0 && x->group[i] == other->group[j];
-        const int keep = !(flags & GF_COUNT) || (s <= x->lo[i] && !same), open = flags & GF_COUNT && !same && s > x->lo[i] && s <= x->hi[i];
+        const int keep = !(flags & GF_COUNT) || (s <= x->lo[i] && !same), open = flags & GF_COUNT && !same && s > x->lo[i] &&
+                s <= x->hi[i];
         const int flag = !keep && !open;
         const double weight = flags & GF_MASK ? keep + (flags & GF_WEIGHT ? omega * flag : 0.0) : 1.0;
         e.sum += weight * exp((double)x->inv_tau[i] * (double)s);
@@ -131,7 +136,8 @@ static expected expect_row(const bench *b, int i, int by_column, unsigned flags,
     return e;
 }
 
-static void check_stats(const bench *b, const bench *fresh, int rows, int by_column, unsigned flags, double omega, const char *isa) {
+static void check_stats(const bench *b, const bench *fresh, int rows, int by_column, unsigned flags, double omega,
+        const char *isa) {
     const gf_rows *x = by_column ? &b->col : &b->row;
     for (int i = 0; i < rows; i++) {
         const expected e = expect_row(fresh, i, by_column, flags, omega);
@@ -149,8 +155,10 @@ static void check_stats(const bench *b, const bench *fresh, int rows, int by_col
 static void stats_agree_with_plain_loops(void **state) {
     (void)state;
     const unsigned both[] = {0, GF_MASK | GF_COUNT};
-    const unsigned general[] = {0, GF_COUNT, GF_MASK | GF_COUNT, GF_MASK | GF_COUNT | GF_MOMENT, GF_MASK | GF_COUNT | GF_WEIGHT | GF_MOMENT,
-        GF_MASK | GF_COUNT | GF_ATTRACT, GF_MASK | GF_COUNT | GF_GROUP, GF_COUNT | GF_GROUP, GF_MASK | GF_COUNT | GF_SHIFT | GF_MOMENT,
+    const unsigned general[] = {0, GF_COUNT, GF_MASK | GF_COUNT, GF_MASK | GF_COUNT | GF_MOMENT,
+            GF_MASK | GF_COUNT | GF_WEIGHT | GF_MOMENT,
+        GF_MASK | GF_COUNT | GF_ATTRACT, GF_MASK | GF_COUNT | GF_GROUP, GF_COUNT | GF_GROUP,
+                GF_MASK | GF_COUNT | GF_SHIFT | GF_MOMENT,
         GF_MASK | GF_COUNT | GF_SHIFT | GF_WEIGHT | GF_GROUP | GF_ATTRACT};
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
         const gf_tile_ops *ops = gf_tile_ops_find(isas[v]);
@@ -197,7 +205,8 @@ static void check_weights(const bench *b, const bench *fresh, int col_role, unsi
 
 static void weights_agree_with_plain_loops(void **state) {
     (void)state;
-    const unsigned sets[] = {GF_MASK, GF_MASK | GF_ATTRACT, GF_MASK | GF_WEIGHT, GF_MASK | GF_GROUP, GF_MASK | GF_GROUP | GF_WEIGHT | GF_ATTRACT};
+    const unsigned sets[] = {GF_MASK, GF_MASK | GF_ATTRACT, GF_MASK | GF_WEIGHT, GF_MASK | GF_GROUP,
+            GF_MASK | GF_GROUP | GF_WEIGHT | GF_ATTRACT};
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
         const gf_tile_ops *ops = gf_tile_ops_find(isas[v]);
         if (!ops) continue;

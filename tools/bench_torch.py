@@ -110,18 +110,6 @@ def clustered(batch, dim, clusters=100):
     return views[0], views[1], labels
 
 
-def settled(loss, h1, h2, ids, labels, epochs=40, part=512):
-    """Some epochs in small batches, so that thresholds are where a run under way has them."""
-    if loss.detector not in ("glofnd", "single"):
-        epochs = 1
-    loss.threshold.fill_(0.3)
-    with torch.no_grad():
-        for _ in range(epochs):
-            order = torch.randperm(len(ids))
-            for i in order.split(part):
-                loss(h1[i], h2[i], ids[i], labels[i])
-
-
 def step_ms(loss, h1, h2, ids, labels):
     h1.grad = h2.grad = None
     start = time.perf_counter()
@@ -137,7 +125,7 @@ def measure(batch, dim, detector, quick):
     h1, h2, labels = clustered(batch, dim)
     ids = torch.arange(batch)
     loss = SogCLR(batch, detector)
-    settled(loss, h1, h2, ids, labels)
+    loss.threshold.fill_(0.3)  # about where it will be; the time does not depend on it
     if batch < 4096:
         step_ms(loss, h1, h2, ids, labels)
     times, start = [], time.perf_counter()

@@ -56,7 +56,7 @@ def number(x):
 
 
 def row(*fields):
-    print("    {" + ", ".join(str(f) for f in fields) + "},")
+    print("    {" + ", ".join(str(f) for f in fields).replace(", \n", ",\n") + "},")
 
 
 def table(kind, name):
@@ -135,9 +135,9 @@ def views():
     for seed, (w, h, size, box, order, factors, gray, sigma, flip) in enumerate(cases, 20):
         out = view(picture(w, h, seed), size, box, order, factors, gray, sigma, flip)
         places = list(order) + [-1] * (4 - len(order))
-        drawn = "{.left = %d, .top = %d, .width = %d, .height = %d, .jitter = %d, .order = {%s}, .factor = {%s}" % (
-            *box, len(order) > 0, ", ".join(map(str, places)), ", ".join(map(number, factors)))
-        drawn += ", .gray = %d, .flip = %d, .sigma = %s}" % (gray, flip, number(sigma))
+        drawn = "\n       {.left = %d, .top = %d, .width = %d, .height = %d, .jitter = %d" % (*box, len(order) > 0)
+        drawn += ", .order = {%s},\n        .factor = {%s}" % (", ".join(map(str, places)), ", ".join(map(number, factors)))
+        drawn += ",\n        .gray = %d, .flip = %d, .sigma = %s}" % (gray, flip, number(sigma))
         row(w, h, seed, size, drawn, digest(np.asarray(out).tobytes()), digest(finish(out).tobytes()))
     end()
     small = view(picture(20, 14, 77), 6, (2, 1, 13, 12), (0, 2, 3, 1), f, 0, 1.5, 1)

@@ -21,7 +21,7 @@
 /* Unit embeddings, twice: row-major for the left side of a product, packed in panels for the right side. Padding is zero. */
 typedef struct gf_embed {
     int64_t rows;
-    int64_t dim, ld;            /* ld: floats per row, see gf_embed_ld */
+    int64_t dim, ld;            /* ld: floats per row, see gf_backend.embed_ld */
     float *row;                 /* [pad(rows)][ld] */
     float *col;                 /* [pad(rows) / GF_PANEL][dim][GF_PANEL]; NULL where it is only a left side */
 } gf_embed;
@@ -73,8 +73,8 @@ enum {                          /* gf_pass.flags */
 typedef struct gf_pass {
     const gf_embed *q, *k;
     const gf_embed *score;      /* GF_TIE: left side of the score product; NULL: q */
-    int64_t q0, k0;             /* positions of their first rows in the global batch */
-    int shift;                  /* rows r, c are of one sample iff (q0 + r) >> shift == (k0 + c) >> shift: never a pair */
+    int64_t q0;                 /* position of q's first row in the global batch; k holds all of it */
+    int shift;                  /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair */
     int symmetric;              /* q is k and row is col: every unordered pair once */
     gf_rows *row, *col;
     int col_role;               /* stats: also for the columns' anchors. grad: P holds their weights too */
@@ -90,7 +90,7 @@ typedef struct gf_pass {
 
 typedef struct gf_select {      /* order statistics of row r among its columns, by descending value */
     const gf_embed *q, *k;
-    int64_t q0, k0;
+    int64_t q0;
     int shift;                  /* as gf_pass; -1: no pair is left out */
     int64_t best;               /* value[] gets the best-th largest, 1 <= best <= columns of a row ... */
     double fraction;            /* ... moved by this share towards the next larger one */

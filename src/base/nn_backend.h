@@ -85,6 +85,7 @@ typedef struct gf_nn_norm {
 typedef struct gf_nn_backend {
     int version;
     const char *name;
+    void (*describe)(char *text, size_t bytes);         /* one line: libraries, versions, instruction sets */
     glofnd_status (*open)(gf_error *err, int threads, gf_nn_session **out);     /* threads 0: as many as the runtime would use */
     void (*close)(gf_nn_session *s);                                            /* NULL is fine */
     void *(*alloc)(gf_nn_session *s, size_t bytes);                             /* zeroed, GF_NN_ALIGN; NULL: none left */

@@ -20,6 +20,7 @@ const char *glofnd_status_text(glofnd_status status) {
     case GLOFND_##name: return text;
         GLOFND_STATUS_LIST(GLOFND_X)
 #undef GLOFND_X
+    case GLOFND_STATUS_MAX_: break;
     }
     return "unknown status";
 }

@@ -24,7 +24,8 @@ static pthread_once_t info_once = PTHREAD_ONCE_INIT;
 
 static void info_write(void) {
     snprintf(info, sizeof info, "glofnd %d.%d.%d, commit %s, %s %s, backends %s, cpu tiles %s", GLOFND_VERSION_MAJOR,
-             GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH, GF_BUILD_COMMIT, COMPILER, GF_BUILD_TYPE, GF_BACKENDS, gf_cpu_isa_name());
+             GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH, GF_BUILD_COMMIT, COMPILER, GF_BUILD_TYPE, GF_BACKENDS,
+                     gf_cpu_isa_name());
 }
 
 int glofnd_version_number(void) {

@@ -30,7 +30,14 @@ const gf_tile_ops *gf_tile_ops_find(const char *isa) {
     return strcmp(isa, "base") == 0 ? &gf_tile_ops_base : NULL;
 }
 
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
 const gf_tile_ops *gf_tile_ops_get(void) {
+#ifdef GF_ONLY_ISA /* tests: these kernels, whatever the CPU could do better */
+    const gf_tile_ops *only = gf_tile_ops_find(TEXT(GF_ONLY_ISA));
+    if (only) return only;
+#endif
 #ifdef GF_HAVE_X86_TILES
     if (has_avx512()) return &gf_tile_ops_avx512;
     if (has_avx2()) return &gf_tile_ops_avx2;

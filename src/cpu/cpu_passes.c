@@ -84,9 +84,11 @@ static void grad_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
     const size_t ld = (size_t)k->ld;
     const int n = (int)gf_pad(k->dim);
     if (p->row->grad)
-        w->ops->product(p->row->grad + t.r0 * k->ld, ld, t.s, t.ld, 1, k->row + t.c0 * k->ld, ld, GF_PANEL, t.prows, n, t.pcols, 1);
+        w->ops->product(p->row->grad + t.r0 * k->ld, ld, t.s, t.ld, 1, k->row + t.c0 * k->ld, ld, GF_PANEL, t.prows, n, t.pcols,
+                1);
     if (p->col_grad && !(on_diagonal && p->col_role))
-        w->ops->product(p->col_grad + t.c0 * k->ld, ld, t.s, 1, t.ld, q->row + t.r0 * q->ld, ld, GF_PANEL, t.pcols, n, t.prows, 1);
+        w->ops->product(p->col_grad + t.c0 * k->ld, ld, t.s, 1, t.ld, q->row + t.r0 * q->ld, ld, GF_PANEL, t.pcols, n, t.prows,
+                1);
 }
 
 void gf_cpu_grad(gf_pass *p) {

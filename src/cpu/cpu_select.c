@@ -32,7 +32,8 @@ static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
     const gf_embed *q = p->q, *k = p->k;
     const size_t panel = (size_t)k->dim * GF_PANEL;
     const int cols = (int)smaller(CHUNK, k->rows - c0), pcols = (int)smaller(CHUNK, gf_pad(k->rows) - c0);
-    gf_tile_ops_get()->product(s, CHUNK, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(c0 / GF_PANEL) * panel, GF_PANEL,
+    gf_tile_ops_get()->product(s, CHUNK, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(c0 / GF_PANEL) * panel,
+            GF_PANEL,
                                panel, ROWS, pcols, (int)k->dim, 0);
     for (int64_t r = 0; r < smaller(ROWS, q->rows - r0); r++) {
         float *row = s + r * CHUNK;
@@ -43,7 +44,7 @@ static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
         if (p->shift < 0) continue;
         const int64_t sample = (p->q0 + r0 + r) >> p->shift;
         for (int64_t v = 0; v < INT64_C(1) << p->shift; v++) {
-            const int64_t c = (sample << p->shift) + v - p->k0 - c0;
+            const int64_t c = (sample << p->shift) + v - c0;
             if (c >= 0 && c < cols) row[c] = NAN;
         }
     }

@@ -45,7 +45,7 @@ static void blank_non_pairs(const gf_pass *p, gf_tile *t) {
         }
         blank(t, r, t->cols, t->pcols);
         if (p->shift < 0) continue;
-        const int64_t sample = (p->q0 + t->r0 + r) >> p->shift, first = (sample << p->shift) - p->k0 - t->c0;
+        const int64_t sample = (p->q0 + t->r0 + r) >> p->shift, first = (sample << p->shift) - t->c0;
         blank(t, r, first, smaller(first + (INT64_C(1) << p->shift), t->cols));
     }
 }
@@ -64,7 +64,8 @@ static gf_tile tile_at(const gf_sweep *w, int64_t i, int64_t j, float *s) {
 static void multiply(const gf_sweep *w, const gf_tile *t, const gf_embed *q, float *s) {
     const gf_embed *k = w->p->k;
     const size_t panel = (size_t)k->dim * GF_PANEL;
-    w->ops->product(s, t->ld, q->row + t->r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(t->c0 / GF_PANEL) * panel, GF_PANEL, panel,
+    w->ops->product(s, t->ld, q->row + t->r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(t->c0 / GF_PANEL) * panel, GF_PANEL,
+            panel,
                     t->prows, t->pcols, (int)k->dim, 0);
 }
 

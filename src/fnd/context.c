@@ -45,7 +45,7 @@ glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int6
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(gf_shape_check(&c->err, rows, cols, dim));
     const gf_shape shape = gf_shape_of(c, rows, cols, dim);
-    TRY(gf_workspace_reserve(c, &shape));
+    TRY(gf_workspace_reserve(c, &shape, 1));
     if (bytes) *bytes = c->ws->bytes;
     return GLOFND_OK;
 }

@@ -15,15 +15,25 @@ static int is_negative(const glofnd_sims *q, int64_t r, int64_t c) {
     return q->negative ? q->negative[r * q->cols + c] != 0 : r != c;
 }
 
+static glofnd_status check_similarity(gf_error *err, const glofnd_sims *q, int v, int64_t r, int64_t c) {
+    const double s = (double)q->sim[(v * q->rows + r) * q->cols + c];
+    FAIL_IF(err, !isfinite(s), GLOFND_E_NUMERIC, "sims.sim: view %d, row %lld (anchor %lld), column %lld is not finite", v,
+            (long long)r,
+            (long long)q->id[r], (long long)c);
+    FAIL_IF(err, fabs(s) > 1.001, GLOFND_E_ARGUMENT,
+            "sims.sim: view %d, row %lld, column %lld is %g; a cosine lies in [-1, 1] (was it divided by a temperature?)", v,
+                    (long long)r,
+            (long long)c, s);
+    return GLOFND_OK;
+}
+
 static glofnd_status check_rows(gf_error *err, const glofnd_sims *q) {
     for (int64_t r = 0; r < q->rows; r++) {
         int64_t n = 0;
         for (int64_t c = 0; c < q->cols; c++) {
             if (!is_negative(q, r, c)) continue;
             n++;
-            for (int v = 0; v < q->views; v++)
-                FAIL_IF(err, !isfinite(q->sim[(v * q->rows + r) * q->cols + c]), GLOFND_E_NUMERIC,
-                        "sims.sim: view %d, row %lld (anchor %lld), column %lld is not finite", v, (long long)r, (long long)q->id[r], (long long)c);
+            for (int v = 0; v < q->views; v++) TRY(check_similarity(err, q, v, r, c));
         }
         FAIL_IF(err, n == 0, GLOFND_E_ARGUMENT, "sims.negative: row %lld has no negative", (long long)r);
     }
@@ -33,7 +43,8 @@ static glofnd_status check_rows(gf_error *err, const glofnd_sims *q) {
 static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, int64_t *scratch) {
     gf_error *err = &c->err;
     const glofnd_detector d = c->o.detector;
-    FAIL_IF(err, q->side < 0 || q->side >= s->spec.modalities, GLOFND_E_ARGUMENT, "sims.side is %d; the store has %d modalities", q->side,
+    FAIL_IF(err, q->side < 0 || q->side >= s->spec.modalities, GLOFND_E_ARGUMENT, "sims.side is %d; the store has %d modalities",
+            q->side,
             s->spec.modalities);
     FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "sims.epoch is %d; epochs count from 0", q->epoch);
     FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!q->row_group || !q->col_group), GLOFND_E_ARGUMENT,

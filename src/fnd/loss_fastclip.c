@@ -38,14 +38,3 @@ gf_loss_out gf_loss_fastclip(const glofnd_options *o, const gf_loss_in *x) {
     y.grad_scale = y.rank_part_scale - x->tau * x->tau * tail;
     return y;
 }
-
-gf_loss_row gf_loss_of(const glofnd_options *o) {
-    const int official = o->compat == GLOFND_COMPAT_OFFICIAL;
-    if (o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP) return gf_loss_softmax;
-    return official && o->loss != GLOFND_LOSS_SOGCLR ? gf_loss_fastclip : gf_loss_global;
-}
-
-int gf_loss_needs_mean(const glofnd_options *o) {
-    const int plain = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2;
-    return !plain || (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SIMCLR);
-}

@@ -7,12 +7,6 @@
 
 #include "fnd/loss.h"
 
-double gf_log_add(double a, double b) {
-    const double top = a > b ? a : b, low = a > b ? b : a;
-    if (isnan(a) || isnan(b)) return NAN;
-    return isinf(top) && top < 0.0 ? top : top + log1p(exp(low - top));
-}
-
 static double averaged(const gf_loss_in *x, double log_g) {
     if (x->fresh || x->gamma >= 1.0) return log_g;
     return gf_log_add(log1p(-x->gamma) + x->log_u, log(x->gamma) + log_g);

@@ -32,7 +32,7 @@ static const gf_option rows[] = {
     NAME(loss, losses, "sogclr", "method", "two views: sogclr, simclr; image and text: clip, sogclr2, fastclip, isogclr"),
     NAME(detector, detectors, "glofnd", "method", "who decides what a false negative is"),
     NAME(action, actions, "drop", "method", "what happens to a false negative"),
-    REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0 switches detection off"),
+    REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
     REAL(omega, "0.5", 0, 1, CLOSED, "method", "weight of a flagged pair under action weight"),
     NAME(fnc_rule, fnc_rules, "quantile", "method", "detector fnc: interpolated quantile of the row, or exactly the top k"),
     NAME(compat, compats, "paper", "method", "the paper's equations, or what the authors' code computes"),
@@ -93,9 +93,14 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             "learner: ring learns a threshold per anchor, but detector single has one for all; change one of them");
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->lambda_warmup > 0, GLOFND_E_OPTION,
             "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or take another learner");
-    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0, GLOFND_E_OPTION,
+    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0, GLOFND_E_OPTION,
+            "ring_rows: %lld are too few to find the top %g of them; it takes 1/alpha or more", (long long)o->ring_rows,
+                    o->alpha);
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0,
+            GLOFND_E_OPTION,
             "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
-    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK, GLOFND_E_OPTION,
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK,
+            GLOFND_E_OPTION,
             "fnc_rule: the authors' code knows no topk; take quantile, or compat paper");
     return GLOFND_OK;
 }

@@ -36,11 +36,13 @@ glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofn
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b, glofnd_stats *stats) {
+glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
+        glofnd_stats *stats) {
     gf_step t;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !q || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "batch, grad_a and grad_b must not be NULL");
-    FAIL_IF(&c->err, q->rows != q->cols, GLOFND_E_ARGUMENT, "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
+    FAIL_IF(&c->err, q->rows != q->cols, GLOFND_E_ARGUMENT,
+            "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
             "glofnd_step_rows and glofnd_step_grad", (long long)q->rows, (long long)q->cols);
     TRY(begin_with_store(&t, c, s, q));
     t.reuse = 1;

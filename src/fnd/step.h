@@ -53,6 +53,9 @@ typedef struct gf_own_pass {
 } gf_own_pass;
 void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x);
 
+/* Adds n doubles over all ranks; nothing to do on one. */
+glofnd_status gf_step_sum(gf_step *t, double *x, int n);
+
 /* step_threshold.c: pass A and the flags' side of pass B. */
 glofnd_status gf_step_detect(gf_step *t);
 

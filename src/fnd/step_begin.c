@@ -20,14 +20,14 @@ gf_pass gf_step_pass(const gf_step *t, int i) {
     const gf_side *other = &t->ws->side[gf_step_other(t, i)];
     return (gf_pass){
         .k = &other->z,
-        .shift = s->per_sample - 1,
+        .shift = (int)s->per_sample - 1,
         .flags = t->flags,
         .omega = (float)t->o->omega,
         .window_cap = s->window_cap,
         .tile = s->tile,
         .tiles = t->ws->tiles,
         .scratch = t->ws->tile_scratch,
-        .threads = s->threads,
+        .threads = (int)s->threads,
     };
 }
 
@@ -43,6 +43,13 @@ void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x) {
     x->p.score = t->topk && t->q->support_a ? &x->score : NULL;
     x->p.row = &x->row;
     x->p.col = &x->col;
+}
+
+glofnd_status gf_step_sum(gf_step *t, double *x, int n) {
+    if (!t->c->reduce) return GLOFND_OK;
+    FAIL_IF(&t->c->err, t->c->reduce(t->c->reduce_user, x, n) != 0, GLOFND_E_ARGUMENT,
+            "the sum over ranks given to glofnd_ctx_reduce failed");
+    return GLOFND_OK;
 }
 
 /* What the options mean in this epoch. */
@@ -84,16 +91,20 @@ static glofnd_status bad_row(gf_step *t, const char *name, const float *h, int64
     double square = 0.0;
     for (int64_t i = 0; i < t->q->dim; i++) {
         const double x = (double)h[r * t->q->dim + i];
-        FAIL_IF(&t->c->err, !isfinite(x), GLOFND_E_NUMERIC, "batch.%s: row %lld (anchor %lld) holds %g at position %lld", name, (long long)r,
+        FAIL_IF(&t->c->err, !isfinite(x), GLOFND_E_NUMERIC, "batch.%s: row %lld (anchor %lld) holds %g at position %lld", name,
+                (long long)r,
                 (long long)t->q->id[r], x, (long long)i);
         square += x * x;
     }
-    GF_FAIL(&t->c->err, GLOFND_E_ARGUMENT, "batch.%s: row %lld (anchor %lld) has length %g; pass unit rows or set normalize = 1", name,
+    GF_FAIL(&t->c->err, GLOFND_E_ARGUMENT, "batch.%s: row %lld (anchor %lld) has length %g; pass unit rows or set normalize = 1",
+            name,
             (long long)r, (long long)t->q->id[r], sqrt(square));
 }
 
-static glofnd_status put(gf_step *t, const char *name, const float *h, const gf_embed *e, int64_t first, int normalize, float *norm) {
-    const int64_t bad = t->c->backend->embed(e, h, t->q->cols, first, t->shape->per_sample, normalize, norm, t->shape->threads);
+static glofnd_status put(gf_step *t, const char *name, const float *h, const gf_embed *e, int64_t first, int normalize,
+        float *norm) {
+    const int64_t bad = t->c->backend->embed(e, h, t->q->cols, first, t->shape->per_sample, normalize, norm,
+            (int)t->shape->threads);
     return bad < 0 ? GLOFND_OK : bad_row(t, name, h, bad);
 }
 
@@ -103,7 +114,7 @@ static glofnd_status embed(gf_step *t) {
     gf_side *side = t->ws->side;
     TRY(put(t, "a", q->a, &side[0].z, 0, normalize, side[0].norm));
     TRY(put(t, "b", q->b, &side[last].z, 1 - last, normalize, side[last].norm));
-    for (int i = 0; i < sides; i++) t->c->backend->pack(&side[i].z, t->shape->threads);
+    for (int i = 0; i < sides; i++) t->c->backend->pack(&side[i].z, (int)t->shape->threads);
     return GLOFND_OK;
 }
 
@@ -114,8 +125,9 @@ static glofnd_status embed_support(gf_step *t) {
     gf_side *side = t->ws->side;
     if (!t->topk || !q->support_a) return GLOFND_OK;
     TRY(put(t, "support_a", q->support_a, &side[0].support, 0, 1, side[0].pos));
-    TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, &side[last].support, 1 - last, 1, side[last].pos));
-    for (int i = 0; i <= last; i++) t->c->backend->pack(&side[i].support, t->shape->threads);
+    TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, &side[last].support, 1 - last, 1,
+            side[last].pos));
+    for (int i = 0; i <= last; i++) t->c->backend->pack(&side[i].support, (int)t->shape->threads);
     return GLOFND_OK;
 }
 
@@ -154,7 +166,7 @@ static void positives(const gf_step *t) {
 
 glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
-    TRY(gf_workspace_reserve(c, &shape));
+    TRY(gf_workspace_reserve(c, &shape, 0));
     *t = (gf_step){.c = c, .o = &c->o, .q = q, .s = s, .ws = c->ws};
     t->shape = &t->ws->shape;
     interpret(t);

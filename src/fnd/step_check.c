@@ -5,9 +5,11 @@
 #include "fnd/step.h"
 
 static glofnd_status check_shape(gf_error *err, const glofnd_batch *q) {
-    FAIL_IF(err, q->size < sizeof *q, GLOFND_E_ARGUMENT, "batch.size is %zu; set it to sizeof(glofnd_batch) = %zu", q->size, sizeof *q);
+    FAIL_IF(err, q->size < sizeof *q, GLOFND_E_ARGUMENT, "batch.size is %zu; set it to sizeof(glofnd_batch) = %zu", q->size,
+            sizeof *q);
     TRY(gf_shape_check(err, q->rows, q->cols, q->dim));
-    FAIL_IF(err, q->row0 < 0 || q->row0 > q->cols - q->rows, GLOFND_E_ARGUMENT, "batch.row0 is %lld; own rows %lld..%lld do not fit in %lld cols",
+    FAIL_IF(err, q->row0 < 0 || q->row0 > q->cols - q->rows, GLOFND_E_ARGUMENT,
+            "batch.row0 is %lld; own rows %lld..%lld do not fit in %lld cols",
             (long long)q->row0, (long long)q->row0, (long long)(q->row0 + q->rows - 1), (long long)q->cols);
     return GLOFND_OK;
 }
@@ -27,11 +29,18 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
     FAIL_IF(err, !q, GLOFND_E_ARGUMENT, "batch is NULL");
     TRY(check_shape(err, q));
     TRY(check_numbers(err, q));
-    FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed", q->a ? "b" : "a");
+    FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed",
+            q->a ? "b" : "a");
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
-    FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT, "batch.label is NULL; the detector oracle needs labels");
-    FAIL_IF(err, o->detector == GLOFND_DETECT_GROUPS && !q->group, GLOFND_E_ARGUMENT, "batch.group is NULL; the detector groups needs it");
-    FAIL_IF(err, q->want & GLOFND_WANT_QUALITY && !q->label, GLOFND_E_ARGUMENT, "batch.label is NULL; precision and recall need labels");
+    FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
+            "batch.label is NULL; the detector oracle needs labels");
+    FAIL_IF(err, o->detector == GLOFND_DETECT_GROUPS && !q->group, GLOFND_E_ARGUMENT,
+            "batch.group is NULL; the detector groups needs it");
+    FAIL_IF(err, q->want & GLOFND_WANT_QUALITY && !q->label, GLOFND_E_ARGUMENT,
+            "batch.label is NULL; precision and recall need labels");
+    FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE), GLOFND_E_ARGUMENT,
+            "batch.want is %#x; it has bits this version does not know",
+            (unsigned)q->want);
     FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "batch.support_b is given without support_a");
     FAIL_IF(err, q->support_a && !q->support_b && gf_loss_sides(o->loss) == 2, GLOFND_E_ARGUMENT,
             "batch.support_b is NULL; image-text needs the support of both sides");
@@ -43,11 +52,19 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     const glofnd_options *o = &c->o;
     const int sides = gf_loss_sides(o->loss);
     FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "store is NULL");
-    FAIL_IF(err, s->spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d", sides,
+    FAIL_IF(err, s->spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d",
+            sides,
             sides == 1 ? "y" : "ies", s->spec.modalities);
     FAIL_IF(err, o->loss == GLOFND_LOSS_ISOGCLR && !s->spec.temperatures, GLOFND_E_ARGUMENT,
             "isogclr needs a store with temperatures = 1");
-    const int ring = o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    const int shares = o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND &&
+            o->lambda_warmup > 0));
+    const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
+    FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
+            "several ranks share %s: give glofnd_ctx_reduce a sum over ranks",
+                    shares ? "one lambda" : "the test whether u is new");
+    const int ring = o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND ||
+            o->detector == GLOFND_DETECT_SINGLE);
     FAIL_IF(err, ring && (s->spec.ring_rows != o->ring_rows || s->spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
             "the learner ring needs a store with ring_rows = %lld and ring_dim = %lld; this one has %lld and %lld",
             (long long)o->ring_rows, (long long)q->dim, (long long)s->spec.ring_rows, (long long)s->spec.ring_dim);

@@ -123,7 +123,8 @@ static void topk_quality(gf_step *t) {
 /* ---- from dZ to the caller's gradient ---- */
 
 /* dh = (dz - z (z . dz)) / |h|: through the normalisation. */
-static void write_row(const gf_step *t, const float *z, const float *positive, double pull, const float *dz, double norm, float *out) {
+static void write_row(const gf_step *t, const float *z, const float *positive, double pull, const float *dz, double norm,
+        float *out) {
     const int64_t dim = t->q->dim;
     const double scale = t->authors_ranks ? 0.5 * (double)t->q->cols / (double)t->q->rows : 1.0;
     double along = 0.0;

@@ -30,8 +30,7 @@ static void summarize(const gf_step *t, int i) {
 static glofnd_status batch_has_u(gf_step *t, int *has) {
     double seen = 0.0;
     for (int64_t a = 0; a < t->q->rows; a++) seen += t->ws->side[0].state[a].log_u > -INFINITY;
-    if (t->c->reduce && t->c->reduce(t->c->reduce_user, &seen, 1) != 0)
-        GF_FAIL(&t->c->err, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
+    TRY(gf_step_sum(t, &seen, 1));
     *has = seen > 0.0;
     return GLOFND_OK;
 }

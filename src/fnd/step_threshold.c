@@ -16,8 +16,8 @@
 static gf_select selection(const gf_step *t, int i, const gf_embed *q, const gf_embed *k) {
     gf_side *side = &t->ws->side[i];
     return (gf_select){
-        .q = q, .k = k, .q0 = t->q->row0 * t->shape->per_sample, .shift = t->shape->per_sample - 1,
-        .best = t->shape->best, .value = side->quantile, .scratch = t->ws->select_scratch, .threads = t->shape->threads,
+        .q = q, .k = k, .q0 = t->q->row0 * t->shape->per_sample, .shift = (int)t->shape->per_sample - 1,
+        .best = t->shape->best, .value = side->quantile, .scratch = t->ws->select_scratch, .threads = (int)t->shape->threads,
     };
 }
 
@@ -49,7 +49,7 @@ static void ring_quantiles(const gf_step *t, int i) {
         memcpy(k->row + r * k->ld, ring->rows + r * k->dim, sizeof(float) * (size_t)k->dim);
         memset(k->row + r * k->ld + k->dim, 0, sizeof(float) * (size_t)(k->ld - k->dim));
     }
-    t->c->backend->pack(k, t->shape->threads);
+    t->c->backend->pack(k, (int)t->shape->threads);
     for (int64_t r = 0; r < t->shape->own; r++) side->row_id[r] = t->q->id[t->q->row0 + r / t->shape->per_sample];
     const gf_embed own = gf_step_own(t, &side->z);
     gf_select p = selection(t, i, &own, k);
@@ -83,12 +83,6 @@ static int starts(const gf_step *t, const glofnd_row *row) {
     return t->official ? t->q->epoch == t->o->update_epoch : row->clock == 0;
 }
 
-static glofnd_status sum_over_ranks(gf_step *t, double *x, int n) {
-    if (!t->c->reduce) return GLOFND_OK;
-    FAIL_IF(&t->c->err, t->c->reduce(t->c->reduce_user, x, n) != 0, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
-    return GLOFND_OK;
-}
-
 static int ring_ready(const gf_step *t) {
     return (double)t->s->ring_count >= ceil(1.0 / t->o->alpha);
 }
@@ -103,7 +97,7 @@ static glofnd_status open_shared(gf_step *t, int i) {
         double sum[2] = {0.0, (double)t->q->rows};
         batch_quantiles(t, i);
         for (int64_t a = 0; a < t->q->rows; a++) sum[0] += anchor_quantile(t, side, a);
-        TRY(sum_over_ranks(t, sum, 2));
+        TRY(gf_step_sum(t, sum, 2));
         gf_learner_start(row, sum[0] / sum[1]);
         lo = hi = row->lambda;
         t->moves[i] = 0;
@@ -204,7 +198,7 @@ static double above_old(const gf_step *t, const gf_rows *x, int64_t r) {
 static glofnd_status move_shared(gf_step *t, int i) {
     double sum[2] = {0.0, (double)(t->shape->own * t->shape->negatives)};
     for (int64_t r = 0; r < t->shape->own; r++) sum[0] += above_old(t, &t->ws->side[i].own, r);
-    TRY(sum_over_ranks(t, sum, 2));
+    TRY(gf_step_sum(t, sum, 2));
     gf_learner_move(&t->learner, &t->shared_row[i], sum[0] / sum[1]);
     return GLOFND_OK;
 }

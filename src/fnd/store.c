@@ -330,6 +330,11 @@ static glofnd_status check_row(gf_error *err, const glofnd_row *r, int64_t i) {
                 (long long)i, field[f].name, (double)field[f].value, (double)field[f].least);
     }
     FAIL_IF(err, r->lambda > 1, GLOFND_E_ARGUMENT, "rows[%lld].lambda is %g; allowed: -1 .. 1", (long long)i, (double)r->lambda);
+    FAIL_IF(err, r->clock == 0 && r->lambda < 1, GLOFND_E_ARGUMENT,
+            "rows[%lld].lambda is %g with clock 0, which means never learned; set clock to at least 1", (long long)i,
+                    (double)r->lambda);
+    FAIL_IF(err, r->tau != 0 && !(r->tau >= 0.000999f && r->tau <= 100), GLOFND_E_ARGUMENT,
+            "rows[%lld].tau is %g; allowed: 0 for none yet, 0.001 .. 100", (long long)i, (double)r->tau);
     return GLOFND_OK;
 }
 

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -447,6 +448,15 @@ static glofnd_status read_store(gf_reader *r, const char *working_file, glofnd_s
     return status;
 }
 
+/* 1: a store has it mapped; every store locks its working file. */
+static int in_use(const char *path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const int busy = flock(fd, LOCK_SH | LOCK_NB) != 0;
+    close(fd);
+    return busy;
+}
+
 /* The working file is filled under a temporary name, so that what `map_path` held before is lost only to a complete load. */
 static glofnd_status read_mapped(gf_reader *r, const char *map_path, glofnd_store **out) {
     struct stat source, target;
@@ -454,6 +464,7 @@ static glofnd_status read_mapped(gf_reader *r, const char *map_path, glofnd_stor
     FAIL_IF(r->err, exists && !S_ISREG(target.st_mode), GLOFND_E_IO, "working file '%.300s' is not a regular file", map_path);
     FAIL_IF(r->err, exists && fstat(r->fd, &source) == 0 && same_file(&source, &target), GLOFND_E_ARGUMENT,
             "'%.300s' cannot be loaded and be the working file at once", map_path);
+    FAIL_IF(r->err, exists && in_use(map_path), GLOFND_E_IO, "working file '%.300s' is in use by another store", map_path);
     char *temp = NULL;
     const int fd = gf_open_temp(map_path, O_RDWR, &temp);
     FAIL_IF(r->err, fd < 0, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "working file '%.300s' cannot be made: %s", map_path,

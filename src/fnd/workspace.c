@@ -96,6 +96,13 @@ static int keeps_tiles(const gf_shape *s, const gf_backend *b) {
     return s->rows == s->cols && !s->topk && b->tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= GF_TILES_KEPT;
 }
 
+/* What a smaller batch on one rank may keep where this one does not. */
+static size_t tiles_of_smaller(const gf_shape *s, const gf_backend *b) {
+    const size_t most = b->tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
+    if (s->topk || keeps_tiles(s, b)) return 0;
+    return most < GF_TILES_KEPT ? most : GF_TILES_KEPT;
+}
+
 static size_t lay(gf_workspace *ws, const gf_shape *s, const gf_backend *b, char *base) {
     cursor at = {base, 0};
     const int64_t ld = b->embed_ld(s->dim);
@@ -103,27 +110,28 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, const gf_backend *b, char
     for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, ld);
     TAKE(&at, ws->links, 2 * s->cols);
     TAKE(&at, ws->id_scratch, 4 * s->cols);
-    ws->tile_scratch = take(&at, 1, b->scratch_bytes(s->tile, s->threads));
-    ws->select_scratch = take(&at, 1, b->select_bytes(s->best, s->threads));
+    ws->tile_scratch = take(&at, 1, b->scratch_bytes(s->tile, (int)s->threads));
+    ws->select_scratch = take(&at, 1, b->select_bytes(s->best, (int)s->threads));
     ws->tiles = keeps_tiles(s, b) ? take(&at, 1, b->tiles_bytes(s->all, s->all, s->tile, s->sides == 1)) : NULL;
     return at.used;
 }
 
 static void *allocate(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
-glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape) {
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too) {
     gf_workspace *ws = c->ws;
-    if (ws && memcmp(&ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
+    _Static_assert(sizeof(gf_shape) % sizeof(int64_t) == 0, "no padding");
+    if (ws && !smaller_too && memcmp(&ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
     if (!ws) {
         ws = c->ws = calloc(1, sizeof *ws);
         FAIL_IF(&c->err, !ws, GLOFND_E_MEMORY, "no memory for the workspace");
     }
     gf_workspace plan = {0};
-    size_t bytes = lay(&plan, shape, c->backend, NULL);
-    if (!keeps_tiles(shape, c->backend) && !shape->topk) bytes += GF_TILES_KEPT; /* a smaller batch may keep them */
+    const size_t bytes = lay(&plan, shape, c->backend, NULL) + (smaller_too ? tiles_of_smaller(shape, c->backend) : 0);
     if (bytes > ws->bytes) {
         void *block = allocate(bytes);
-        FAIL_IF(&c->err, !block, GLOFND_E_MEMORY, "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)",
+        FAIL_IF(&c->err, !block, GLOFND_E_MEMORY,
+                "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)",
                 bytes, (long long)shape->rows, (long long)shape->cols, (long long)shape->dim);
         free(ws->block);
         ws->block = block;

@@ -12,14 +12,14 @@
 
 typedef struct gf_shape {
     int64_t rows, cols, dim;    /* samples; samples; numbers */
-    int sides, per_sample;      /* 1 and 2, or 2 and 1 */
+    int64_t sides, per_sample;  /* 1 and 2, or 2 and 1 */
     int64_t own, all;           /* rows per side: rows * per_sample, cols * per_sample */
     int64_t negatives;          /* of a row */
     int64_t tile, window_cap;
     int64_t ring, best;         /* rows of the ring; largest rank a selection asks for */
-    int topk, learns;           /* options that need room */
-    int threads;
-} gf_shape;
+    int64_t topk, learns;       /* options that need room */
+    int64_t threads;
+} gf_shape;                     /* no padding: shapes are compared as bytes */
 
 typedef struct gf_side {
     gf_embed z;                 /* all rows, unit */
@@ -54,8 +54,9 @@ typedef struct gf_workspace {
 /* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
-/* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough. */
-glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape);
+/* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough. `smaller_too`: also
+ * for every shape within it, of which one may keep its tiles. */
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
 void gf_workspace_free(gf_workspace *ws);
 
 #endif

@@ -69,7 +69,8 @@ static int append_op(gf_graph *g, gf_nn_shape shape, int in, int param) {
 int gf_graph_conv(gf_graph *g, const char *name, int in, int64_t out_channels, int kernel, int stride, int pad) {
     const int64_t shape[4] = {out_channels, g->value[in].c, kernel, kernel};
     const int param = add_named(g, &g->params, name, "weight", 4, shape);
-    return append_op(g, (gf_nn_shape){.kind = GF_NN_CONV, .out = out_channels, .kernel = kernel, .stride = stride, .pad = pad}, in,
+    return append_op(g, (gf_nn_shape){.kind = GF_NN_CONV, .out = out_channels, .kernel = kernel, .stride = stride, .pad = pad},
+            in,
                      param);
 }
 

@@ -23,7 +23,8 @@ struct gf_net {
 /* ----- making ------------------------------------------------------------------------------------------------------ */
 
 static glofnd_status check_spec(gf_error *err, const gf_net_spec *s) {
-    FAIL_IF(err, s->arch < GF_ARCH_RESNET8 || s->arch > GF_ARCH_RESNET50, GLOFND_E_ARGUMENT, "arch %d is not known", (int)s->arch);
+    FAIL_IF(err, s->arch < GF_ARCH_RESNET8 || s->arch > GF_ARCH_RESNET50, GLOFND_E_ARGUMENT, "arch %d is not known",
+            (int)s->arch);
     FAIL_IF(err, s->precision != GF_FP32 && s->precision != GF_BF16, GLOFND_E_ARGUMENT, "precision %d is not known",
             (int)s->precision);
     FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
@@ -127,6 +128,8 @@ int gf_net_tensors(gf_net *n, gf_tensor **out) {
     return n->graph.params.count + n->graph.buffers.count;
 }
 
+void gf_net_describe(char *text, size_t bytes) { gf_nn_backend_cpu.describe(text, bytes); }
+
 void gf_net_touch(gf_net *n) { n->stale = 1; }
 
 int64_t gf_net_features(const gf_net *n) { return n->graph.value[n->graph.features].c; }
@@ -219,7 +222,8 @@ static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
     switch (l->kind) {
         case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
         case GF_LAYER_NORM: norm_backward(n, &l->norm); break;
-        case GF_LAYER_MEAN: n->backend->mean_back(n->session, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w, in->c); break;
+        case GF_LAYER_MEAN: n->backend->mean_back(n->session, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w,
+                in->c); break;
     }
     return GLOFND_OK;
 }

@@ -1,14 +1,20 @@
 /* no_backend.c - what stands in for the CPU backend in a build without oneDNN: it says so. */
+#include <stdio.h>
+
 #include "base/nn_backend.h"
 
 #ifndef GF_HAVE_DNNL
 
+static void describe_nothing(char *text, size_t bytes) { snprintf(text, bytes, "no nets: built without oneDNN"); }
+
 static glofnd_status open_nothing(gf_error *err, int threads, gf_nn_session **out) {
     (void)threads;
     (void)out;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without oneDNN, so there are no nets: install it (Debian: libdnnl-dev) and build again");
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED,
+            "built without oneDNN, so there are no nets: install it (Debian: libdnnl-dev) and build again");
 }
 
-const gf_nn_backend gf_nn_backend_cpu = {.version = GF_NN_BACKEND_VERSION, .name = "none", .open = open_nothing};
+const gf_nn_backend gf_nn_backend_cpu = {
+    .version = GF_NN_BACKEND_VERSION, .name = "none", .describe = describe_nothing, .open = open_nothing};
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/blockfile.h"
 #include "io/json/jsonl.h"
 #include "io/json/safetensors.h"
 
@@ -56,8 +57,9 @@ static glofnd_status load_tensor(gf_error *err, const gf_st_file *f, const gf_te
     const gf_st_tensor *y = gf_st_find(f, x->name);
     if (!y && backbone_only && strncmp(x->name, "head.", 5) == 0) return GLOFND_OK;
     FAIL_IF(err, !y, GLOFND_E_FORMAT, "%s: there is no tensor %s, which this network has", f->path, x->name);
-    FAIL_IF(err, !same_shape(x, y), GLOFND_E_FORMAT, "%s: %s has another shape than in this network; arch, stem and head must agree", f->path,
-            x->name);
+    FAIL_IF(err, !same_shape(x, y), GLOFND_E_FORMAT,
+            "%s: %s has another shape than in this network; arch, stem and head must agree",
+            f->path, x->name);
     return gf_st_read_f32(err, f, y, x->value, x->count);
 }
 
@@ -113,7 +115,8 @@ static glofnd_status load_anchors(gf_error *err, gf_trainer *t, const char *path
     glofnd_store_describe(s, &info);
     if (info.spec.n != t->info.n) {
         glofnd_store_free(s);
-        GF_FAIL(err, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path, (long long)info.spec.n, (long long)t->info.n);
+        GF_FAIL(err, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path, (long long)info.spec.n,
+                (long long)t->info.n);
     }
     glofnd_store_free(t->store);
     t->store = s;
@@ -123,7 +126,7 @@ static glofnd_status load_anchors(gf_error *err, gf_trainer *t, const char *path
 /* ----- position ----- */
 
 #define SUMS(X) \
-    X(loss) X(lambda) X(kept) X(steps) X(pairs) X(flagged) X(same) X(hits) X(precision) X(recall) X(quality_steps)
+    X(loss) X(lambda) X(kept) X(steps) X(pairs) X(flagged) X(same) X(hits) X(precision) X(recall) X(quality_steps) X(damaged)
 
 static glofnd_status save_position(gf_error *err, const gf_trainer *t, const char *path, gf_log_marks marks) {
     gf_jsonl j = {0};
@@ -131,7 +134,7 @@ static glofnd_status save_position(gf_error *err, const gf_trainer *t, const cha
     gf_jsonl_begin(&j);
     gf_jsonl_integer(&j, "version", 1);
     gf_jsonl_integer(&j, "step", t->step);
-    gf_jsonl_integer(&j, "log_bytes", marks.log_bytes);
+    gf_jsonl_integer(&j, "log_lines", marks.log_lines);
     gf_jsonl_integer(&j, "event_bytes", marks.event_bytes);
 #define X(name) gf_jsonl_number(&j, "epoch_" #name, t->sums.name);
     SUMS(X)
@@ -144,12 +147,14 @@ static glofnd_status save_position(gf_error *err, const gf_trainer *t, const cha
 static glofnd_status read_position(gf_error *err, gf_trainer *t, gf_jsonl_reader *r, const char *path, gf_log_marks *marks) {
     int64_t version = 0, step = -1;
     int complete = gf_jsonl_next(r) && gf_jsonl_get_integer(r, "version", &version) && gf_jsonl_get_integer(r, "step", &step) &&
-                   gf_jsonl_get_integer(r, "log_bytes", &marks->log_bytes) && gf_jsonl_get_integer(r, "event_bytes", &marks->event_bytes);
+                   gf_jsonl_get_integer(r, "log_lines", &marks->log_lines) && gf_jsonl_get_integer(r, "event_bytes",
+                           &marks->event_bytes);
     FAIL_IF(err, complete && version > 1, GLOFND_E_FORMAT, "%s was made by a newer version", path);
 #define X(name) complete = complete && gf_jsonl_get(r, "epoch_" #name, &t->sums.name);
     SUMS(X)
 #undef X
-    FAIL_IF(err, !complete || step < 0 || step > gf_trainer_steps(t), GLOFND_E_FORMAT, "%s is not the position of this run", path);
+    FAIL_IF(err, !complete || marks->log_lines < 0 || marks->event_bytes < 0 || step < 0 || step > gf_trainer_steps(t),
+            GLOFND_E_FORMAT, "%s is not the position of this run", path);
     t->step = step;
     return GLOFND_OK;
 }
@@ -196,7 +201,8 @@ static int64_t step_of(const char *name) {
 
 static int is_complete(const char *folder, const char *name) {
     text step, done;
-    return join(NULL, &step, folder, name) == GLOFND_OK && join(NULL, &done, step.at, "DONE") == GLOFND_OK && access(done.at, F_OK) == 0;
+    return join(NULL, &step, folder, name) == GLOFND_OK && join(NULL, &done, step.at, "DONE") == GLOFND_OK && access(done.at,
+            F_OK) == 0;
 }
 
 static void remove_others(const char *folder, int64_t keep) {
@@ -242,15 +248,57 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
     return save_position(err, t, state.at, marks);
 }
 
+/* ----- DONE: one line "checksum bytes name" per file, written when all of them are there ----- */
+
+static const char *const files[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "state.json"};
+enum { FILES = sizeof files / sizeof *files, LINE = 80 };
+
+static glofnd_status describe_file(gf_error *err, const char *folder, const char *name, char line[LINE]) {
+    unsigned char part[1 << 14];
+    text path;
+    gf_reader r;
+    TRY(join(err, &path, folder, name));
+    TRY(gf_reader_open(&r, err, path.at));
+    while (r.status == GLOFND_OK && gf_reader_left(&r) > 0) {
+        const uint64_t left = gf_reader_left(&r);
+        gf_get(&r, part, left < sizeof part ? (size_t)left : sizeof part);
+    }
+    snprintf(line, LINE, "%08x %llu %s\n", (unsigned)r.crc, (unsigned long long)r.size, name);
+    gf_reader_close(&r);
+    return r.status;
+}
+
 static glofnd_status mark_done(gf_error *err, const char *folder) {
+    char line[LINE];
+    text done;
+    gf_writer w;
+    TRY(join(err, &done, folder, "DONE"));
+    TRY(gf_writer_open(&w, err, done.at));
+    for (int i = 0; i < FILES && w.status == GLOFND_OK; i++) {
+        w.status = describe_file(err, folder, files[i], line);
+        gf_put(&w, line, strlen(line));
+    }
+    const glofnd_status status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    return status;
+}
+
+static glofnd_status check_done(gf_error *err, const char *folder) {
+    char expected[LINE], line[LINE] = "";
+    glofnd_status status = GLOFND_OK;
     text done;
     TRY(join(err, &done, folder, "DONE"));
-    const int fd = open(done.at, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    FAIL_IF(err, fd < 0, GLOFND_E_IO, "%s cannot be made: %s", done.at, strerror(errno));
-    fsync(fd);
-    close(fd);
-    sync_folder(folder);
-    return GLOFND_OK;
+    FILE *f = fopen(done.at, "r");
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", done.at, strerror(errno));
+    for (int i = 0; i < FILES && status == GLOFND_OK; i++) {
+        status = describe_file(err, folder, files[i], expected);
+        if (status != GLOFND_OK) break;
+        if (!fgets(line, sizeof line, f) || strcmp(line, expected) != 0)
+            status = gf_fail(err, GLOFND_E_FORMAT, "%s/%s is damaged: its length or checksum is not the one in DONE", folder,
+                    files[i]);
+    }
+    fclose(f);
+    return status;
 }
 
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks) {
@@ -266,9 +314,12 @@ glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char 
     remove_folder(temp.at);
     remove_folder(final.at); /* without DONE: torn by an earlier kill */
     TRY(make_folder(err, temp.at));
-    TRY(save_files(err, t, temp.at, marks));
+    const glofnd_status status = save_files(err, t, temp.at, marks);
+    if (status != GLOFND_OK) remove_folder(temp.at); /* a full disk needs the space */
+    TRY(status);
     sync_folder(temp.at);
-    FAIL_IF(err, rename(temp.at, final.at) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", temp.at, final.at, strerror(errno));
+    FAIL_IF(err, rename(temp.at, final.at) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", temp.at, final.at,
+            strerror(errno));
     sync_folder(folder.at);
     TRY(mark_done(err, final.at));
     remove_others(folder.at, t->step);
@@ -281,6 +332,7 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     TRY(join(err, &optim, path, "optim.safetensors"));
     TRY(join(err, &anchors, path, "anchors.glofnd"));
     TRY(join(err, &state, path, "state.json"));
+    TRY(check_done(err, path));
     TRY(gf_weights_load(err, t, model.at, 0));
     TRY(load_optimizer(err, t, optim.at));
     TRY(load_anchors(err, t, anchors.at));

@@ -3,8 +3,9 @@
  *   model.safetensors    weights and batch-norm statistics, torchvision's names
  *   optim.safetensors    optimizer state per parameter
  *   anchors.glofnd       the anchor store (docs/formats.md)
- *   state.json           position, sums of the present epoch, lengths of the log files
- * It is written under another name, renamed, marked DONE, and only then is the previous one removed.
+ *   state.json           position, sums of the present epoch, how much of the log files belongs to it
+ *   DONE                 checksum, length and name of each of these
+ * It is written under another name, renamed, marked DONE, and only then is the previous one removed. Equal runs write equal bytes.
  */
 #ifndef GF_TRAIN_CHECKPOINT_H
 #define GF_TRAIN_CHECKPOINT_H
@@ -12,12 +13,14 @@
 #include "train/trainer.h"
 
 typedef struct gf_log_marks {   /* how much of the log files belongs to this state */
-    int64_t log_bytes, event_bytes;
+    int64_t log_lines, event_bytes;     /* lines, since time fields make the bytes of log.jsonl differ between equal runs */
 } gf_log_marks;
 
+/* On failure the checkpoint before is still there and complete. */
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks);
 /* The newest complete one of RUN, as a path; "" if there is none. */
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char *path, size_t bytes);
+/* Checks the sums of DONE first: E_FORMAT names a damaged file. On failure *t is of no more use. */
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, gf_log_marks *marks);
 /* Weights alone: RUN/model.safetensors. */
 glofnd_status gf_weights_save(gf_error *err, const gf_trainer *t, const char *path);

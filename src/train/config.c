@@ -12,6 +12,7 @@
 static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50", NULL};
 static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
 static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
+static const char *const decoders[] = {"exact", "fast", NULL};
 static const char *const precisions[] = {"fp32", "bf16", NULL};
 
 #define FIELD(name) .key = #name, .offset = offsetof(gf_config, name)
@@ -41,11 +42,14 @@ static const gf_option rows[] = {
     NAME(optimizer, optimizers, "lars", "training", "how weights move"),
     REAL(lr, "0.075", 0, 1000, "training", "learning rate before scaling"),
     NAME(lr_scaling, scalings, "sqrt", "training", "lr times sqrt(batch), times batch/256, or as it is"),
-    WHOLE(warmup_epochs, "10", 0, 1e6, "training", "epochs of rising learning rate, then half a cosine"),
+    WHOLE(warmup_epochs, "-1", -1, 1e6, "training",
+          "epochs of rising learning rate, then half a cosine; -1: floor(0.05 epochs), the paper's 10 of 200"),
     REAL(momentum, "0.9", 0, 0.9999, "training", "of lars and sgd"),
     REAL(weight_decay, "1e-6", 0, 10, "training", "of weights, not of scales and shifts"),
 
-    SWITCH(decode_fast, "0", "data", "1: JPEG decoded at reduced size where that suffices; 0: PIL's numbers"),
+    {.key = "decode", .offset = offsetof(gf_config, decode_fast), .type = GF_OPTION_ENUM, .names = decoders, .preset = "exact",
+            .group = "data",
+     .help = "JPEG: PIL's numbers, or at reduced size where that suffices"},
     SWITCH(strict, "0", "data", "1: a damaged image ends the run; 0: it is replaced and counted"),
     WHOLE(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
     WHOLE(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
@@ -76,6 +80,21 @@ static void plain_key(const char *key, char *out, size_t bytes) {
     out[n] = 0;
 }
 
+const gf_option *gf_config_find(const char *key, int *in_method) {
+    char plain[64];
+    const gf_option *o;
+    plain_key(key, plain, sizeof plain);
+    for (int i = 0; (o = gf_config_option(i, in_method)) && strcmp(o->key, plain) != 0;) i++;
+    return o;
+}
+
+void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes) {
+    int in_method;
+    const gf_option *o = gf_config_find(key, &in_method);
+    *out = 0;
+    if (o) gf_option_format(o, in_method ? (const void *)&c->method : c, out, bytes);
+}
+
 /* Of two tables' nearest keys the message should name the nearer one: ask for it in a table of both. */
 static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) {
     gf_option both[128];
@@ -91,13 +110,11 @@ static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) 
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
     char plain[64];
     plain_key(key, plain, sizeof plain);
-    if (strcmp(plain, "decode") == 0) { /* the word of config files; one switch inside */
-        const int fast = strcmp(value, "fast") == 0;
-        FAIL_IF(err, !fast && strcmp(value, "exact") != 0, GLOFND_E_OPTION, "decode: \"%.40s\" is not one of exact|fast", value);
-        c->decode_fast = fast;
+    if (gf_option_find(&table, sizeof *c, plain)) {
+        TRY(gf_option_set(err, &table, c, sizeof *c, plain, value));
+        if (strcmp(plain, "start_epoch") == 0) c->update_set = c->mask_set = 0; /* it sets both; the last one given wins */
         return GLOFND_OK;
     }
-    if (gf_option_find(&table, sizeof *c, plain)) return gf_option_set(err, &table, c, sizeof *c, plain, value);
     if (!gf_option_find(gf_method_options(), sizeof c->method, plain)) return fail_unknown(err, c, plain);
     TRY(gf_option_set(err, gf_method_options(), &c->method, sizeof c->method, plain, value));
     c->update_set |= strcmp(plain, "update_epoch") == 0;
@@ -169,16 +186,31 @@ static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
 
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     char why[sizeof err->text];
-    FAIL_IF(err, !*c->data, GLOFND_E_OPTION, "data: it is empty; say where the images come from, for example --data shapes:n=4096");
-    FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_UNSUPPORTED, "loss: pretraining on images takes sogclr or simclr");
+    FAIL_IF(err, !*c->data, GLOFND_E_OPTION,
+            "data: it is empty; say where the images come from, for example --data shapes:n=4096");
+    FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_OPTION, "loss: pretraining on images takes sogclr or simclr");
     FAIL_IF(err, c->lr <= 0.0, GLOFND_E_OPTION, "lr: %g is not above 0", c->lr);
-    FAIL_IF(err, c->warmup_epochs >= c->epochs && c->epochs > 1, GLOFND_E_OPTION,
+    if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
+    FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION,
             "warmup_epochs: %d leaves nothing of %d epochs; set it below", (int)c->warmup_epochs, (int)c->epochs);
-    if (c->start_epoch < 0) c->start_epoch = (int32_t)(0.35 * c->epochs);
+    if (c->start_epoch < 0) c->start_epoch = (int32_t)((int64_t)c->epochs * 35 / 100);
     if (!c->update_set) c->method.update_epoch = c->start_epoch;
     if (!c->mask_set) c->method.mask_epoch = larger(c->start_epoch, c->method.update_epoch);
     const glofnd_status status = glofnd_options_check(&c->method, why, sizeof why);
     FAIL_IF(err, status != GLOFND_OK, status, "%s", why);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now) {
+    static const char *const fixed[] = {"seed", "arch", "size", "stem", "head_hidden", "head_out", "batch", "optimizer",
+            "learner"};
+    char old[64], new[64];
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        gf_config_text(before, fixed[i], old, sizeof old);
+        gf_config_text(now, fixed[i], new, sizeof new);
+        FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION, "%s: it is %s in the run to resume, and %s was asked for", fixed[i],
+                old, new);
+    }
     return GLOFND_OK;
 }
 

@@ -20,7 +20,7 @@ typedef struct gf_config {
     int32_t stem;               /* -1 auto: CIFAR stem up to 64 pixels; 0 ImageNet's, 1 CIFAR's */
     int32_t head_hidden, head_out, zero_init;
     int64_t batch;
-    int32_t epochs, start_epoch, warmup_epochs;
+    int32_t epochs, start_epoch, warmup_epochs;         /* start, warm-up -1: by the paper's shares */
     gf_optimizer optimizer;
     double lr, momentum, weight_decay;
     gf_lr_scaling lr_scaling;
@@ -29,7 +29,7 @@ typedef struct gf_config {
     int32_t decode_fast, strict, workers, prefetch;
     int64_t checkpoint_steps, log_steps;
     glofnd_options method;
-    int32_t update_set, mask_set;       /* update_epoch, mask_epoch were given; else start_epoch rules */
+    int32_t update_set, mask_set;       /* update_epoch, mask_epoch were given after start_epoch; else that rules */
 } gf_config;
 
 glofnd_status gf_config_init(gf_error *err, gf_config *c);
@@ -37,12 +37,17 @@ glofnd_status gf_config_init(gf_error *err, gf_config *c);
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
 /* A .cfg file; messages name file and line. */
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
-/* Fills what was left open (start epochs, threads, scaled learning rate stays as it is) and checks combinations. */
+/* Fills what was left open (start and warm-up epochs; size and stem follow from the data) and checks combinations. */
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
+/* Both resolved. E_OPTION names the first key without which `now` cannot go on where `before` stopped (seed, batch, network ...). */
+glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now);
 /* The resolved configuration as text, replacing `path` when complete. */
 glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);
 /* Both tables in order, for --help: i = 0, 1, ...; NULL at the end. *in_method tells which struct it belongs to. */
 const gf_option *gf_config_option(int i, int *in_method);
+/* The row of a key ('-' and '_' the same), NULL if unknown; its value as text, "" if unknown. */
+const gf_option *gf_config_find(const char *key, int *in_method);
+void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes);
 /* The learning rate at its peak, scaled by the batch. */
 double gf_config_lr(const gf_config *c);
 

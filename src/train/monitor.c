@@ -1,6 +1,7 @@
 /* monitor.c - see monitor.h. Records hold nothing that differs between equal runs but fields named time_* and *_per_s. */
 #include "train/monitor.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -15,13 +16,30 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Bytes of the first `lines` lines of a file. */
+static glofnd_status line_offset(gf_error *err, const char *path, int64_t lines, int64_t *bytes) {
+    int64_t found = 0;
+    *bytes = 0;
+    if (lines == 0) return GLOFND_OK;
+    FILE *f = fopen(path, "r");
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    for (int c; found < lines && (c = getc_unlocked(f)) != EOF; ++*bytes) found += c == '\n';
+    fclose(f);
+    FAIL_IF(err, found < lines, GLOFND_E_FORMAT, "%s has %lld lines; the checkpoint belongs to one with %lld", path,
+            (long long)found,
+            (long long)lines);
+    return GLOFND_OK;
+}
+
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet) {
     char path[PATH_MAX];
-    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet), .started = now()};
+    int64_t keep;
+    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet), .started = now(), .lines = marks.log_lines};
     m->lambda = malloc(sizeof(float) * (size_t)t->info.n);
     FAIL_IF(err, !m->lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)t->info.n);
     snprintf(path, sizeof path, "%s/log.jsonl", run);
-    TRY(gf_jsonl_open(&m->log, err, path, marks.log_bytes));
+    TRY(line_offset(err, path, marks.log_lines, &keep));
+    TRY(gf_jsonl_open(&m->log, err, path, keep));
     snprintf(path, sizeof path, "%s/events.out.tfevents.glofnd", run);
     return gf_events_open(&m->events, err, path, marks.event_bytes, m->started);
 }
@@ -41,8 +59,10 @@ static double step_seconds(const gf_trainer *t) {
 static void draw(gf_monitor *m, const gf_trainer *t, int last) {
     char text[200];
     const double step = step_seconds(t);
-    snprintf(text, sizeof text, "epoch %3lld/%d | step %6lld | loss %7.4f | lambda %6.3f | kept %6.2f%% | lr %.1e | %4.0f ms | %5.0f img/s",
-             (long long)((t->step - 1) / t->epoch_steps + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss, t->stats.lambda_mean,
+    snprintf(text, sizeof text,
+            "epoch %3lld/%d | step %6lld | loss %7.4f | lambda %6.3f | kept %6.2f%% | lr %.1e | %4.0f ms | %5.0f img/s",
+             (long long)((t->step - 1) / t->epoch_steps + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss,
+                     t->stats.lambda_mean,
              100.0 * t->stats.kept_share, t->lr, 1e3 * step, (double)t->config.batch / step);
     gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, last);
 }
@@ -54,6 +74,18 @@ static const char *bottleneck(const gf_step_times *s) {
     int most = 0;
     for (int i = 1; i < 5; i++) most = parts[i] > parts[most] ? i : most;
     return names[most];
+}
+
+/* Both records are in the files at once, for whoever is watching them; the disk has them at the next checkpoint. */
+static glofnd_status end_line(gf_monitor *m) {
+    m->lines++;
+    TRY(gf_jsonl_end(&m->log));
+    return gf_jsonl_flush(&m->log);
+}
+
+static glofnd_status end_event(gf_monitor *m) {
+    TRY(gf_events_end(&m->events));
+    return gf_events_flush(&m->events);
 }
 
 static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
@@ -79,14 +111,14 @@ static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
     gf_jsonl_number(j, "time_augment", t->times.augment);
     gf_jsonl_text(j, "time_bottleneck", bottleneck(&t->times));
     gf_jsonl_number(j, "images_per_s", (double)t->config.batch / step_seconds(t));
-    TRY(gf_jsonl_end(j));
+    TRY(end_line(m));
     gf_events_begin(&m->events, t->step, now());
     gf_events_scalar(&m->events, "train/loss", s->loss);
     gf_events_scalar(&m->events, "train/lr", t->lr);
     gf_events_scalar(&m->events, "train/grad_norm", t->grad_norm);
     gf_events_scalar(&m->events, "train/lambda", s->lambda_mean);
     gf_events_scalar(&m->events, "train/num_negatives_perc", 100.0 * s->kept_share);
-    return gf_events_end(&m->events);
+    return end_event(m);
 }
 
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
@@ -108,11 +140,10 @@ static int64_t thresholds(gf_monitor *m, const gf_trainer *t) {
 
 static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
 
-glofnd_status gf_monitor_epoch(gf_error *err, gf_monitor *m, const gf_trainer *t) {
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     const gf_epoch_sums *e = &t->sums;
     const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
     gf_jsonl *j = &m->log;
-    (void)err;
     gf_jsonl_begin(j);
     gf_jsonl_text(j, "event", "epoch");
     gf_jsonl_integer(j, "step", t->step);
@@ -126,29 +157,32 @@ glofnd_status gf_monitor_epoch(gf_error *err, gf_monitor *m, const gf_trainer *t
     gf_jsonl_number(j, "f1", ratio(2.0 * precision * recall, precision + recall));
     gf_jsonl_number(j, "pooled_precision", ratio(e->hits, e->flagged));
     gf_jsonl_number(j, "pooled_recall", ratio(e->hits, e->same));
-    gf_jsonl_integer(j, "damaged", gf_loader_damaged(t->loader));
+    gf_jsonl_integer(j, "damaged", (int64_t)e->damaged);
     gf_jsonl_number(j, "time_elapsed", now() - m->started);
-    TRY(gf_jsonl_end(j));
+    TRY(end_line(m));
     gf_events_begin(&m->events, t->step, now());
     gf_events_scalar(&m->events, "epoch/flagged_perc", 100.0 * ratio(e->flagged, e->pairs));
     gf_events_scalar(&m->events, "epoch/lda_precision", precision);
     gf_events_scalar(&m->events, "epoch/lda_recall", recall);
     gf_events_histogram(&m->events, "lambda", m->lambda, thresholds(m, t), 64);
-    return gf_events_end(&m->events);
+    return end_event(m);
 }
 
 void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message) {
+    char name[512];
+    gf_dataset_name(t->data, i, name, sizeof name);
     gf_jsonl_begin(&m->log);
     gf_jsonl_text(&m->log, "event", "damaged");
     gf_jsonl_integer(&m->log, "step", t->step);
     gf_jsonl_integer(&m->log, "sample", i);
+    gf_jsonl_text(&m->log, "name", name);
     gf_jsonl_text(&m->log, "message", message);
-    gf_jsonl_end(&m->log);
+    end_line(m);
 }
 
 glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks) {
     TRY(gf_jsonl_sync(&m->log));
     TRY(gf_events_sync(&m->events));
-    *marks = (gf_log_marks){(int64_t)gf_jsonl_offset(&m->log), (int64_t)gf_events_offset(&m->events)};
+    *marks = (gf_log_marks){m->lines, (int64_t)gf_events_offset(&m->events)};
     return GLOFND_OK;
 }

@@ -12,6 +12,7 @@ typedef struct gf_monitor {
     gf_events events;
     gf_progress progress;
     double started;             /* seconds since 1970 */
+    int64_t lines;              /* in log.jsonl */
     float *lambda;              /* [n] scratch for the histogram of an epoch */
 } gf_monitor;
 
@@ -21,8 +22,8 @@ void gf_monitor_close(gf_monitor *m);
 /* After every step: the progress line, and every log_steps a record. */
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);
 /* After the last step of an epoch. */
-glofnd_status gf_monitor_epoch(gf_error *err, gf_monitor *m, const gf_trainer *t);
-/* A damaged sample; the sort of event that is written at once. */
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t);
+/* A damaged sample, by number and name. */
 void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message);
 /* To disk; *marks says how much there is. */
 glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks);

@@ -1,20 +1,35 @@
 /* pretrain.c - see pretrain.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "train/pretrain.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "train/monitor.h"
 
+typedef struct job {
+    const gf_pretrain *p;
+    gf_trainer *trainer;
+    gf_monitor monitor;
+    int folder;                 /* descriptor of the run folder, locked: one process per run */
+    int made;                   /* the folder did not exist before */
+    int warned;                 /* of damaged samples */
+} job;
+
 static void say(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void say(const gf_pretrain *p, const char *fmt, ...) {
-    char line[600];
+    char line[1600];
     va_list args;
     if (!p->say) return;
     va_start(args, fmt);
@@ -25,22 +40,80 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 
 /* ----- run folder ----- */
 
-static glofnd_status prepare_folder(gf_error *err, const gf_pretrain *p) {
-    char path[PATH_MAX];
-    FAIL_IF(err, mkdir(p->run, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", p->run, strerror(errno));
-    const int n = snprintf(path, sizeof path, "%s/log.jsonl", p->run);
-    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path - 64, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
-    FAIL_IF(err, !p->resume && access(path, F_OK) == 0, GLOFND_E_ARGUMENT,
-            "%s holds a run already; go on with it by --resume, or take another --out", p->run);
+/* What a killed process left of files that are written under another name first. */
+static void remove_leftovers(const job *j) {
+    const int fd = dup(j->folder);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d && fd >= 0) close(fd);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strncmp(e->d_name, "config.cfg.tmp-", 15) == 0 || strncmp(e->d_name, "model.safetensors.tmp-", 22) == 0)
+            unlinkat(j->folder, e->d_name, 0);
+    if (d) closedir(d);
+}
+
+static glofnd_status lock_folder(gf_error *err, job *j) {
+    const char *run = j->p->run;
+    j->folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    FAIL_IF(err, j->folder < 0, GLOFND_E_IO, "%s cannot be used as the folder of a run: %s", run, strerror(errno));
+    FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
+    const int busy = flock(j->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* other failures: a file system without locks */
+    FAIL_IF(err, busy, GLOFND_E_IO, "%s is in use by another process", run);
     return GLOFND_OK;
 }
 
+static glofnd_status prepare_folder(gf_error *err, job *j) {
+    const gf_pretrain *p = j->p;
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/log.jsonl", p->run);
+    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path - 64, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    j->made = mkdir(p->run, 0777) == 0;
+    FAIL_IF(err, !j->made && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", p->run, strerror(errno));
+    TRY(lock_folder(err, j));
+    int used = access(path, F_OK) == 0;
+    TRY(gf_checkpoint_latest(err, p->run, path, sizeof path));
+    used |= *path != 0;
+    FAIL_IF(err, !p->resume && used, GLOFND_E_ARGUMENT,
+            "%s holds a run already; go on with it by --resume, or take another --out", p->run);
+    remove_leftovers(j);
+    return GLOFND_OK;
+}
+
+static glofnd_status write_config(gf_error *err, const job *j) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/config.cfg", j->p->run);
+    return gf_config_write(err, &j->trainer->config, path);
+}
+
+static glofnd_status write_model(gf_error *err, const job *j) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/model.safetensors", j->p->run);
+    return gf_weights_save(err, j->trainer, path);
+}
+
+static int model_is_there(const job *j) { return faccessat(j->folder, "model.safetensors", F_OK, 0) == 0; }
+
+/* ----- beginning ----- */
+
+/* A checkpoint goes on only under the configuration it was made with, but for what may change. */
+static glofnd_status check_config(gf_error *err, const job *j) {
+    char path[PATH_MAX];
+    gf_config before;
+    snprintf(path, sizeof path, "%s/config.cfg", j->p->run);
+    if (access(path, F_OK) != 0) return GLOFND_OK;
+    TRY(gf_config_init(err, &before));
+    TRY(gf_config_read(err, &before, path));
+    return gf_config_same_run(err, &before, &j->trainer->config);
+}
+
 /* Weights to begin with: a checkpoint, a file, or the seed. */
-static glofnd_status start(gf_error *err, const gf_pretrain *p, gf_trainer *t, gf_log_marks *marks) {
+static glofnd_status start(gf_error *err, const job *j, gf_log_marks *marks) {
+    const gf_pretrain *p = j->p;
+    gf_trainer *t = j->trainer;
     char path[PATH_MAX];
     *marks = (gf_log_marks){0, 0};
     TRY(gf_checkpoint_latest(err, p->run, path, sizeof path));
     if (p->resume && *path) {
+        TRY(check_config(err, j));
         TRY(gf_checkpoint_load(err, t, path, marks));
         say(p, "resumed at step %lld from %s", (long long)t->step, path);
         return GLOFND_OK;
@@ -50,27 +123,27 @@ static glofnd_status start(gf_error *err, const gf_pretrain *p, gf_trainer *t, g
     return GLOFND_OK;
 }
 
-static void announce(const gf_pretrain *p, const gf_trainer *t) {
+/* Before memory is taken, so that a run that does not fit has said so. */
+static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
-    int in_method;
+    size_t bytes = 0;
     char arch[32], detector[32];
-    for (int i = 0;; i++) {
-        const gf_option *o = gf_config_option(i, &in_method);
-        if (!o) break;
-        if (strcmp(o->key, "arch") == 0) gf_option_format(o, c, arch, sizeof arch);
-        if (strcmp(o->key, "detector") == 0) gf_option_format(o, &c->method, detector, sizeof detector);
-    }
-    say(p, "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s from epoch %d, about %.0f MB", c->data,
-        (long long)t->info.n, arch, (int)c->size, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps, gf_config_lr(c), detector,
-        (int)c->method.mask_epoch, (double)gf_trainer_bytes(t) / 1e6);
+    gf_config_text(c, "arch", arch, sizeof arch);
+    gf_config_text(c, "detector", detector, sizeof detector);
+    TRY(gf_trainer_estimate(err, t, &bytes));
+    say(p,
+            "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s from epoch %d, about %.0f MB",
+        c->data, (long long)t->info.n, arch, (int)c->size, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
+        gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6);
+    return GLOFND_OK;
 }
 
 /* ----- the loop ----- */
 
-static glofnd_status checkpoint(gf_error *err, const gf_pretrain *p, const gf_trainer *t, gf_monitor *m) {
+static glofnd_status checkpoint(gf_error *err, job *j) {
     gf_log_marks marks;
-    TRY(gf_monitor_sync(m, &marks));
-    return gf_checkpoint_save(err, t, p->run, marks);
+    TRY(gf_monitor_sync(&j->monitor, &marks));
+    return gf_checkpoint_save(err, j->trainer, j->p->run, marks);
 }
 
 static int checkpoint_due(const gf_trainer *t) {
@@ -78,59 +151,69 @@ static int checkpoint_due(const gf_trainer *t) {
     return t->step % every == 0;
 }
 
-static glofnd_status loop(gf_error *err, const gf_pretrain *p, gf_trainer *t, gf_monitor *m, gf_pretrain_end *end) {
-    while (t->step < gf_trainer_steps(t)) {
+/* The weights come before the last checkpoint: a run that counts as finished has them. */
+static glofnd_status finish(gf_error *err, job *j) {
+    TRY(write_model(err, j));
+    return checkpoint(err, j);
+}
+
+static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
+    gf_trainer *t = j->trainer;
+    const int64_t steps = gf_trainer_steps(t);
+    *end = GF_PRETRAIN_FINISHED;
+    while (t->step < steps) {
         TRY(gf_trainer_step(err, t));
-        TRY(gf_monitor_step(m, t));
-        if (t->step % t->epoch_steps == 0) TRY(gf_monitor_epoch(err, m, t));
-        const int stop = p->stop && *p->stop && t->step < gf_trainer_steps(t);
-        if (stop || checkpoint_due(t)) TRY(checkpoint(err, p, t, m));
-        if (stop) {
+        TRY(gf_monitor_step(&j->monitor, t));
+        if (t->step % t->epoch_steps == 0) TRY(gf_monitor_epoch(&j->monitor, t));
+        const int stop = j->p->stop && *j->p->stop;
+        if (t->step < steps && (stop || checkpoint_due(t))) TRY(checkpoint(err, j));
+        if (t->step < steps && stop) {
             *end = GF_PRETRAIN_STOPPED;
             return GLOFND_OK;
         }
     }
-    *end = GF_PRETRAIN_FINISHED;
-    return checkpoint(err, p, t, m);
+    return finish(err, j);
 }
-
-typedef struct job {
-    gf_trainer *trainer;
-    gf_monitor monitor;
-} job;
 
 static void on_damaged(void *user, int64_t i, const char *message) {
     job *j = user;
+    if (!j->warned) say(j->p, "a damaged image is left out, log.jsonl will name all: %s", message);
+    j->warned = 1;
+    j->trainer->sums.damaged += 1.0;
     gf_monitor_damaged(&j->monitor, j->trainer, i, message);
 }
 
-static glofnd_status run(gf_error *err, const gf_pretrain *p, job *j, gf_pretrain_end *end) {
-    char path[PATH_MAX];
+static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     gf_log_marks marks;
     gf_trainer *t = j->trainer;
-    TRY(start(err, p, t, &marks));
+    TRY(start(err, j, &marks));
     if (t->step == gf_trainer_steps(t)) {
         *end = GF_PRETRAIN_ALREADY;
-        return GLOFND_OK;
+        return model_is_there(j) ? GLOFND_OK : write_model(err, j);
     }
-    snprintf(path, sizeof path, "%s/config.cfg", p->run);
-    TRY(gf_config_write(err, &t->config, path));
-    announce(p, t);
-    glofnd_status status = gf_monitor_open(err, &j->monitor, t, p->run, marks, p->quiet);
-    if (status == GLOFND_OK) status = loop(err, p, t, &j->monitor, end);
+    if (t->step == 0) TRY(write_config(err, j)); /* from the first moment on there is something to resume */
+    glofnd_status status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet);
+    if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* the logs fit: flags may have changed it */
+    if (status == GLOFND_OK) status = loop(err, j, end);
     gf_monitor_close(&j->monitor);
-    if (status != GLOFND_OK || *end != GF_PRETRAIN_FINISHED) return status;
-    snprintf(path, sizeof path, "%s/model.safetensors", p->run);
-    return gf_weights_save(err, t, path);
+    return status;
+}
+
+static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
+    TRY(prepare_folder(err, j));
+    TRY(gf_trainer_open(err, config, &j->trainer));
+    TRY(announce(err, j->p, j->trainer));
+    TRY(gf_trainer_build(err, j->trainer, on_damaged, j));
+    return run(err, j, end);
 }
 
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end) {
     gf_config config = p->config;
-    job j = {0};
+    job j = {.p = p, .folder = -1};
     TRY(gf_config_resolve(err, &config));
-    TRY(prepare_folder(err, p));
-    TRY(gf_trainer_create(err, &config, on_damaged, &j, &j.trainer));
-    const glofnd_status status = run(err, p, &j, end);
+    const glofnd_status status = prepare_and_run(err, &j, &config, end);
     gf_trainer_free(j.trainer);
+    if (j.folder >= 0) close(j.folder);
+    if (status != GLOFND_OK && j.made) rmdir(p->run); /* only if nothing was written to it */
     return status;
 }

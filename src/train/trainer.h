@@ -10,6 +10,7 @@ typedef struct gf_epoch_sums {  /* of the steps of the present epoch; part of a 
     double loss, lambda, kept, steps;
     double pairs, flagged, same, hits;          /* counts, exact in double */
     double precision, recall, quality_steps;    /* means of per-anchor values */
+    double damaged;                             /* samples that could not be read */
 } gf_epoch_sums;
 
 typedef struct gf_step_times {  /* seconds of one step */
@@ -40,13 +41,16 @@ typedef struct gf_trainer {
     double lr, grad_norm;
 } gf_trainer;
 
-/* `data_damaged`, `user`: as in gf_loader_spec. config is resolved. */
-glofnd_status gf_trainer_create(gf_error *err, const gf_config *config, void (*damaged)(void *, int64_t, const char *), void *user,
-                                gf_trainer **out);
+/* In two parts, so that what is to come can be said before memory is taken for it. open: the data, and what of the configuration
+ * follows from it (size, stem, steps); config is resolved. build: all the rest; `damaged`, `user` as in gf_loader_spec. */
+glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out);
+glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user);
 void gf_trainer_free(gf_trainer *t);
 int64_t gf_trainer_steps(const gf_trainer *t);          /* of the whole run */
-size_t gf_trainer_bytes(const gf_trainer *t);           /* memory held, roughly */
-/* One step. E_NUMERIC names the step and the first samples if the loss is not finite; nothing was updated then but the store. */
+/* Memory that build takes and training holds, roughly; after open. */
+glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes);
+/* One step. E_NUMERIC names the step and a sample if an embedding, the loss or the gradient is not finite. Weights are then as
+ * before the step; the store and batch-norm statistics may not be, so a failed trainer is not to be saved. */
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
 
 #endif

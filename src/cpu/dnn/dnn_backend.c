@@ -1,8 +1,13 @@
 /* dnn_backend.c - the CPU as a backend of nets: oneDNN for convolutions, products and pooling, own kernels for the rest. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpu/dnn/dnn_ops.h"
+
+static void describe(char *text, size_t bytes) {
+    snprintf(text, bytes, "oneDNN %s (%s), batch norm for %s", gf_dnn_version(), gf_dnn_isa(), gf_norm_ops_get()->isa);
+}
 
 /* ----- session and memory ------------------------------------------------------------------------------------------ */
 
@@ -89,6 +94,7 @@ static glofnd_status op_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *
 const gf_nn_backend gf_nn_backend_cpu = {
     .version = GF_NN_BACKEND_VERSION,
     .name = "cpu",
+    .describe = describe,
     .open = session_open,
     .close = session_close,
     .alloc = session_alloc,

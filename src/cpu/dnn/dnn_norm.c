@@ -27,9 +27,8 @@ size_t gf_dnn_norm_scratch(int64_t rows, int64_t c) {
 /* ----- sweeps ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sweep {
-    const gf_norm_ops *ops;
     const gf_nn_norm *n;
-    void (*apply)(const gf_nn_norm *n, int64_t r0, int64_t r1);
+    void (*apply)(const gf_nn_norm *n, int64_t r0, int64_t r1);         /* one of the two */
     void (*sums)(double *partial, const gf_nn_norm *n, int64_t r0, int64_t r1);
 } sweep;
 

@@ -113,6 +113,20 @@ const char *gf_dnn_version(void) {
     return text;
 }
 
+const char *gf_dnn_isa(void) {
+    switch (dnnl_get_effective_cpu_isa()) {
+        case dnnl_cpu_isa_sse41: return "SSE4.1";
+        case dnnl_cpu_isa_avx: return "AVX";
+        case dnnl_cpu_isa_avx2: return "AVX2";
+        case dnnl_cpu_isa_avx2_vnni: return "AVX2 with VNNI";
+        case dnnl_cpu_isa_avx512_core: return "AVX-512";
+        case dnnl_cpu_isa_avx512_core_vnni: return "AVX-512 with VNNI";
+        case dnnl_cpu_isa_avx512_core_bf16: return "AVX-512 with bf16";
+        case dnnl_cpu_isa_avx512_core_amx: return "AVX-512 and AMX with bf16";
+        default: return "other instructions";   /* newer libraries know more */
+    }
+}
+
 /* ----- threads ----------------------------------------------------------------------------------------------------- */
 
 /* oneDNN asks OpenMP how many threads to use, when a primitive is made and when it runs; the answer is a property of the calling

@@ -37,6 +37,7 @@ glofnd_status gf_dnn_open(gf_error *err, int threads, gf_dnn **out);    /* threa
 void gf_dnn_close(gf_dnn *d);
 int gf_dnn_threads(const gf_dnn *d);
 const char *gf_dnn_version(void);                                       /* "2.6.3" of the library that runs */
+const char *gf_dnn_isa(void);                                           /* the best instructions it uses on this CPU */
 
 /* ----- descriptors ----- */
 glofnd_status gf_dnn_md(gf_error *err, gf_dnn *d, int rank, const int64_t *dims, dnnl_data_type_t type, dnnl_format_tag_t tag,

@@ -34,7 +34,8 @@ typedef struct gf_tile_ops {
                     int m, int n, int k, int accumulate);
     void (*transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
     /* Pass B, both roles, for plain sums or drop masks; flags: GF_COUNT or nothing. */
-    void (*stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap, gf_tile_scratch *x);
+    void (*stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
+            gf_tile_scratch *x);
     /* Pass B, row role, everything. */
     void (*stats_row)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, float omega, int64_t window_cap);
     /* Pass C: s becomes P. Without col_role only the rows' anchors speak. */

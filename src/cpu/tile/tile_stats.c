@@ -125,7 +125,8 @@ GF_INLINE void raise_peak(const gf_tile *t, int r, const gf_rows *row, const gf_
     row->peak[i] = peak;
 }
 
-GF_INLINE void sum_row(const gf_tile *t, int r, const gf_rows *row, const gf_rows *col, unsigned flags, float omega, int64_t cap) {
+GF_INLINE void sum_row(const gf_tile *t, int r, const gf_rows *row, const gf_rows *col, unsigned flags, float omega,
+        int64_t cap) {
     const int64_t i = t->r0 + r;
     const float *s = t->s + r * t->ld;
     const vf k = vf_set(row->inv_tau[i]), peak = vf_set(flags & GF_SHIFT ? row->peak[i] : 0.0f);

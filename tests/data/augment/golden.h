@@ -60,12 +60,30 @@ static const blur_case blur_cases[] = {
 };
 
 static const view_case view_cases[] = {
-    {500, 375, 20, 224, {.left = 120, .top = 30, .width = 251, .height = 301, .jitter = 1, .order = {3, 0, 2, 1}, .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4}, .gray = 0, .flip = 1, .sigma = 0x1.b333333333333p+0}, 0xa23c274b23da289cu, 0xfc50f766625099d7u},
-    {500, 375, 21, 224, {.left = 0, .top = 0, .width = 500, .height = 375, .jitter = 0, .order = {-1, -1, -1, -1}, .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4}, .gray = 0, .flip = 0, .sigma = 0x0.0p+0}, 0x2eb38ecff7c1df1du, 0x2583e509d17b7892u},
-    {500, 375, 22, 224, {.left = 10, .top = 10, .width = 130, .height = 150, .jitter = 1, .order = {0, 1, 2, 3}, .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4}, .gray = 0, .flip = 0, .sigma = 0x1.999999999999ap-2}, 0x33ddd7c3f6e9cf52u, 0x72f7d7cb5b94d83bu},
-    {500, 375, 23, 96, {.left = 10, .top = 10, .width = 130, .height = 150, .jitter = 1, .order = {2, 3, 1, 0}, .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4}, .gray = 1, .flip = 1, .sigma = 0x1.ccccccccccccdp-1}, 0x1d590db9c1c037d1u, 0x05521041a69b56a6u},
-    {32, 32, 24, 32, {.left = 4, .top = 1, .width = 25, .height = 27, .jitter = 1, .order = {1, 3, 0, 2}, .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4}, .gray = 0, .flip = 1, .sigma = 0x0.0p+0}, 0x76934aea9ba43013u, 0xaa4fa4bd18538cadu},
-    {32, 32, 25, 32, {.left = 4, .top = 1, .width = 9, .height = 12, .jitter = 1, .order = {2, 1, 3, 0}, .factor = {0x1.3851eb851eb85p-1, 0x1.6666666666666p+0, 0x1.999999999999ap-1, 0x1.999999999999ap-4}, .gray = 1, .flip = 0, .sigma = 0x0.0p+0}, 0x8e14aadebc611df6u, 0x8eecce23baa7fcf2u},
+    {500, 375, 20, 224,
+       {.left = 120, .top = 30, .width = 251, .height = 301, .jitter = 1, .order = {3, 0, 2, 1},
+        .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4},
+        .gray = 0, .flip = 1, .sigma = 0x1.b333333333333p+0}, 0xa23c274b23da289cu, 0xfc50f766625099d7u},
+    {500, 375, 21, 224,
+       {.left = 0, .top = 0, .width = 500, .height = 375, .jitter = 0, .order = {-1, -1, -1, -1},
+        .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4},
+        .gray = 0, .flip = 0, .sigma = 0x0.0p+0}, 0x2eb38ecff7c1df1du, 0x2583e509d17b7892u},
+    {500, 375, 22, 224,
+       {.left = 10, .top = 10, .width = 130, .height = 150, .jitter = 1, .order = {0, 1, 2, 3},
+        .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4},
+        .gray = 0, .flip = 0, .sigma = 0x1.999999999999ap-2}, 0x33ddd7c3f6e9cf52u, 0x72f7d7cb5b94d83bu},
+    {500, 375, 23, 96,
+       {.left = 10, .top = 10, .width = 130, .height = 150, .jitter = 1, .order = {2, 3, 1, 0},
+        .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4},
+        .gray = 1, .flip = 1, .sigma = 0x1.ccccccccccccdp-1}, 0x1d590db9c1c037d1u, 0x05521041a69b56a6u},
+    {32, 32, 24, 32,
+       {.left = 4, .top = 1, .width = 25, .height = 27, .jitter = 1, .order = {1, 3, 0, 2},
+        .factor = {0x1.4f5c28f5c28f6p+0, 0x1.51eb851eb851fp-1, 0x1.2147ae147ae14p+0, -0x1.53f7ced916873p-4},
+        .gray = 0, .flip = 1, .sigma = 0x0.0p+0}, 0x76934aea9ba43013u, 0xaa4fa4bd18538cadu},
+    {32, 32, 25, 32,
+       {.left = 4, .top = 1, .width = 9, .height = 12, .jitter = 1, .order = {2, 1, 3, 0},
+        .factor = {0x1.3851eb851eb85p-1, 0x1.6666666666666p+0, 0x1.999999999999ap-1, 0x1.999999999999ap-4},
+        .gray = 1, .flip = 0, .sigma = 0x0.0p+0}, 0x8e14aadebc611df6u, 0x8eecce23baa7fcf2u},
 };
 
 /* picture(20, 14, 77), box 13 x 12 at 2, 1, size 6; brightness, saturation, hue, contrast; sigma 1.5; mirrored. */

@@ -1,0 +1,131 @@
+/* encode.c - see encode.h. */
+#include "eval/encode.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/parallel.h"
+#include "data/loader.h"
+#include "train/checkpoint.h"
+
+struct gf_encoder {
+    gf_config config;           /* of the run, resolved */
+    gf_net *net;
+    int64_t batch, dim;
+    int head, threads;
+    char weights[PATH_MAX];
+};
+
+/* ----- opening ----- */
+
+static glofnd_status join(gf_error *err, char *out, const char *folder, const char *name) {
+    const int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path %.100s/... is too long", folder);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
+    char path[PATH_MAX];
+    TRY(join(err, path, run, "config.cfg"));
+    FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO, "%s cannot be read: %.100s is not the folder of a run", path, run);
+    TRY(gf_config_init(err, c));
+    TRY(gf_config_read(err, c, path));
+    FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s does not say size and stem of the network", path);
+    return GLOFND_OK;
+}
+
+static glofnd_status find_weights(gf_error *err, char *out, const char *run) {
+    char checkpoint[PATH_MAX];
+    TRY(join(err, out, run, "model.safetensors"));
+    if (access(out, F_OK) == 0) return GLOFND_OK;
+    TRY(gf_checkpoint_latest(err, run, checkpoint, sizeof checkpoint));
+    FAIL_IF(err, !*checkpoint, GLOFND_E_IO, "%s has neither model.safetensors nor a complete checkpoint", run);
+    return join(err, out, checkpoint, "model.safetensors");
+}
+
+static glofnd_status make_net(gf_error *err, gf_encoder *e) {
+    const gf_config *c = &e->config;
+    const gf_net_spec spec = {
+        .arch = c->arch, .cifar_stem = c->stem, .batch = e->batch, .size = c->size, .head_hidden = e->head ? c->head_hidden : 0,
+        .head_out = e->head ? c->head_out : 0, .zero_init = c->zero_init, .precision = c->precision, .seed = (uint64_t)c->seed,
+        .threads = e->threads,
+    };
+    TRY(gf_net_create(err, &spec, &e->net));
+    e->dim = e->head ? c->head_out : gf_net_features(e->net);
+    return GLOFND_OK;
+}
+
+static glofnd_status load_weights(gf_error *err, gf_encoder *e, const char *path, int backbone_only) {
+    gf_trainer shell = {.net = e->net};         /* what loading looks at */
+    shell.tensor_count = gf_net_tensors(e->net, &shell.tensors);
+    return gf_weights_load(err, &shell, path, backbone_only);
+}
+
+static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
+    TRY(read_config(err, &e->config, spec->run));
+    e->head = spec->head;
+    e->threads = spec->threads > 0 ? spec->threads : e->config.method.threads > 0 ? e->config.method.threads : gf_parallel_default();
+    e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
+    TRY(make_net(err, e));
+    if (spec->untrained) return *e->config.init ? load_weights(err, e, e->config.init, 1) : GLOFND_OK;
+    TRY(find_weights(err, e->weights, spec->run));
+    return load_weights(err, e, e->weights, 0);
+}
+
+glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_encoder **out) {
+    gf_encoder *e = calloc(1, sizeof *e);
+    *out = NULL;
+    FAIL_IF(err, !e, GLOFND_E_MEMORY, "no memory for an encoder");
+    const glofnd_status status = open_encoder(err, e, spec);
+    if (status == GLOFND_OK) *out = e;
+    else gf_encoder_free(e);
+    return status;
+}
+
+void gf_encoder_free(gf_encoder *e) {
+    if (!e) return;
+    gf_net_free(e->net);
+    free(e);
+}
+
+const gf_config *gf_encoder_config(const gf_encoder *e) { return &e->config; }
+const char *gf_encoder_weights(const gf_encoder *e) { return e->weights; }
+int64_t gf_encoder_dim(const gf_encoder *e) { return e->dim; }
+
+/* ----- encoding ----- */
+
+static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader, gf_features *out) {
+    const int64_t room = out->n;
+    gf_batch batch;
+    for (out->n = 0;; out->n += batch.n) {
+        const float *y;
+        TRY(gf_loader_next(err, loader, &batch));
+        if (batch.n == 0) return GLOFND_OK;
+        FAIL_IF(err, batch.n > room - out->n, GLOFND_E_FORMAT, "the dataset gave more than its %lld samples", (long long)room);
+        TRY(gf_net_forward(err, e->net, batch.view[0], batch.n, 0, e->head ? NULL : &y, e->head ? &y : NULL));
+        memcpy(out->x + out->n * e->dim, y, (size_t)(batch.n * e->dim) * sizeof *y);
+        memcpy(out->label + out->n, batch.label, (size_t)batch.n * sizeof *batch.label);
+    }
+}
+
+glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
+        const char *message),
+                        void *user, gf_features *out) {
+    const gf_dataset_info info = gf_dataset_describe(data);
+    const int size = e->config.size, native = info.width == size && info.height == size;
+    const gf_loader_spec spec = {
+        .data = data, .augment = gf_augment_pretrain(size), .views = 0, .resize = native ? 0 : (size * 8 + 3) / 7,
+                .batch = e->batch,
+        .workers = e->threads, .depth = 2, .fast = e->config.decode_fast, .damaged = damaged, .user = user,
+    };
+    gf_loader *loader = NULL;
+    TRY(gf_features_alloc(err, out, info.n, e->dim));
+    glofnd_status status = gf_loader_create(err, &spec, &loader);
+    if (status == GLOFND_OK) status = encode_all(err, e, loader, out);
+    gf_loader_free(loader);
+    if (status != GLOFND_OK) gf_features_free(out);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* encode.h - the encoder of a run, in eval mode, applied to a dataset.
+ *
+ *     gf_encoder *e;  TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = "run1"}, &e));
+ *     gf_features f;  TRY(gf_encode(err, e, data, NULL, NULL, &f));  ...  gf_features_free(&f);  gf_encoder_free(e);
+ */
+#ifndef GF_EVAL_ENCODE_H
+#define GF_EVAL_ENCODE_H
+
+#include "data/dataset.h"
+#include "eval/features.h"
+#include "train/config.h"
+
+typedef struct gf_encoder gf_encoder;
+
+typedef struct gf_encoder_spec {
+    const char *run;            /* folder of a run; its config.cfg says which network */
+    int head;                   /* projections of the head instead of features of the backbone */
+    int untrained;              /* the weights the run began with, or its seed's */
+    int64_t batch;              /* images per forward; 0: chosen */
+    int threads;                /* 0: of the run */
+} gf_encoder_spec;
+
+/* Weights are RUN/model.safetensors or, where the run has not ended, its newest checkpoint's. */
+glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_encoder **out);
+void gf_encoder_free(gf_encoder *e);
+const gf_config *gf_encoder_config(const gf_encoder *e);
+const char *gf_encoder_weights(const gf_encoder *e);    /* file they came from; "" for untrained ones */
+int64_t gf_encoder_dim(const gf_encoder *e);
+/* Centre crops of all samples, in order. Images of the network's size are taken as they are, others are scaled so that the crop is
+ * 7/8 of the shorter side (224 of 256). Damaged samples are left out and told to `damaged` (may be NULL). */
+glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
+        const char *message),
+                        void *user, gf_features *out);
+
+#endif

@@ -1,0 +1,92 @@
+/* fault_net.c - memory of a net: each allocation of gf_net_create may fail once with nothing worse than E_MEMORY and no leak, and
+ * forward and backward take none. Counts what our own code takes; what oneDNN takes inside is its own affair.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "nn/net.h"
+
+static long seen;               /* allocations since arm() */
+static long fail_at = -1;       /* this one fails, counted from 0 */
+
+static int must_fail(void) { return seen++ == fail_at; }
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t size);
+void *__real_aligned_alloc(size_t align, size_t size);
+int __real_posix_memalign(void **out, size_t align, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size);
+int __wrap_posix_memalign(void **out, size_t align, size_t size);
+
+void *__wrap_malloc(size_t size) { return must_fail() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t n, size_t size) { return must_fail() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t size) { return must_fail() ? NULL : __real_realloc(p, size); }
+void *__wrap_aligned_alloc(size_t align, size_t size) { return must_fail() ? NULL : __real_aligned_alloc(align, size); }
+int __wrap_posix_memalign(void **out, size_t align, size_t size) {
+    return must_fail() ? 12 /* ENOMEM */ : __real_posix_memalign(out, align, size);
+}
+
+static void arm(long at) {
+    seen = 0;
+    fail_at = at;
+}
+
+static const gf_net_spec spec = {.arch = GF_ARCH_RESNET8, .batch = 4, .size = 16, .head_hidden = 32, .head_out = 16, .training = 1,
+                                 .threads = 2};
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    gf_net *n = NULL;
+    gf_error err;
+    long at = 0;
+    for (;; at++) {
+        err.text[0] = '\0';
+        arm(at);
+        const glofnd_status status = gf_net_create(&err, &spec, &n);
+        arm(-1);
+        if (status == GLOFND_OK) break;
+        assert_int_equal(status, GLOFND_E_MEMORY);
+        assert_null(n);
+        assert_non_null(strstr(err.text, "memory"));
+    }
+    assert_true(at > 50);
+    gf_net_free(n);
+}
+
+static void a_step_allocates_nothing(void **state) {
+    (void)state;
+    gf_net *n = NULL;
+    gf_error err = {""};
+    static float x[4 * 16 * 16 * 3], d[4 * 16];
+    if (gf_net_create(&err, &spec, &n) != GLOFND_OK) fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(i * 37 % 101) / 50;
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) d[i] = (float)(i * 13 % 17) / 9;
+    arm(-1);
+    assert_int_equal(gf_net_forward(&err, n, x, 4, 1, NULL, NULL), GLOFND_OK);
+    assert_int_equal(gf_net_backward(&err, n, d), GLOFND_OK);
+    gf_net_touch(n);
+    assert_int_equal(gf_net_forward(&err, n, x, 3, 0, NULL, NULL), GLOFND_OK);
+    assert_int_equal(seen, 0);
+    gf_net_free(n);
+}
+
+int main(void) {
+#ifndef GF_HAVE_DNNL
+    return 77;
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_step_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,65 @@
+# glofnd embed, eval and report on a tiny run: files, shapes, repeatability, messages and exit codes.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+data=shapes:n=64,classes=4,size=16,seed=3
+
+fail() { echo "FAILED: $*" >&2; cat err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+
+"$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 2 --warmup-epochs 0 --start-epoch 1 --alpha 0.25 \
+    --head-hidden 32 --head-out 8 --out run > out 2> err
+code=$?
+grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
+[ $code -eq 0 ] || fail "pretrain"
+
+# Shapes, from the headers; rows are the same again, and not those of the untrained network.
+expect 0 "64 x 64 features" "$glofnd" embed run --data $data --out a.npy --labels labels.npy
+expect 0 "64 x 8 projections" "$glofnd" embed run --data $data --head --out head.npy
+expect 0 "64 x 64 features" "$glofnd" embed run --data $data --out b.npy
+expect 0 "64 x 64 features" "$glofnd" embed run --data $data --untrained --out c.npy
+head -c 128 a.npy | grep -aq "'<f4'.*(64, 64)" || fail "header of a.npy"
+head -c 128 head.npy | grep -aq "'<f4'.*(64, 8)" || fail "header of head.npy"
+head -c 128 labels.npy | grep -aq "'<i4'.*(64,)" || fail "header of labels.npy"
+cmp -s a.npy b.npy || fail "two equal calls differ"
+cmp -s a.npy c.npy && fail "the untrained network gives the trained one's features"
+
+# Without model.safetensors the newest checkpoint serves, with the same weights.
+mv run/model.safetensors kept
+expect 0 "64 x 64 features" "$glofnd" embed run --data $data --out d.npy
+cmp -s a.npy d.npy || fail "the checkpoint's features differ"
+mv run/checkpoints hidden
+expect 1 "neither model.safetensors nor a complete checkpoint" "$glofnd" embed run --data $data --out e.npy
+mv hidden run/checkpoints && mv kept run/model.safetensors
+[ ! -e e.npy ] || fail "a failed call left a file"
+
+expect 0 "top-1" "$glofnd" eval knn run --data $data --k 5
+grep -q "split=test" out || fail "the data's own test split is the default"
+expect 0 "UNTRAINED" "$glofnd" eval knn run --data $data --untrained --k 5
+expect 0 "equal votes" "$glofnd" eval knn run --data $data --test $data --k 1 --unweighted
+expect 0 "100.00 %" "$glofnd" eval knn run --data $data --test $data --k 1      # each is its own neighbour
+[ "$(grep -c '"event": "knn"' run/eval.jsonl)" -eq 4 ] || fail "eval.jsonl should have 4 lines"
+
+expect 0 "kNN top-1" "$glofnd" report run run --out report.html
+[ "$(grep -c '<figure>' report.html)" -eq 6 ] || fail "charts"
+grep -qE 'https?:|src=|<script|<link|@import|url\(' report.html && fail "the page asks for something from elsewhere"
+
+expect 2 "usage" "$glofnd" embed run --out x.npy
+expect 2 "usage" "$glofnd" eval guess run --data $data
+expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0
+expect 1 "not the folder of a run" "$glofnd" embed nowhere --data $data --out x.npy
+expect 1 "not the folder of a run" "$glofnd" report nowhere --out x.html
+expect 2 "usage" "$glofnd" report run
+mkdir flat && expect 1 "" "$glofnd" eval knn run --data folder:flat
+exit 0

@@ -1,0 +1,172 @@
+# glofnd pretrain and what can be wrong around it: keys, data, folders, checkpoints, a full disk. Every case must end with the right
+# exit code (2: the command, 1: the world) and a message that says what, and must leave what is there as it is.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+"$glofnd" info | grep -q 'oneDNN yes' || exit 77
+export OMP_WAIT_POLICY=passive
+scratch=$(mktemp -d) || exit 1
+trap 'umount "$scratch/disk" 2>/dev/null; rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+tiny='--arch resnet8 --head-hidden 16 --head-out 8 --batch 8 --epochs 2 --log-steps 2 --size 16'
+data='--data shapes:n=32,classes=4,size=16,seed=1'
+out='' code=0
+run() { out=$("$glofnd" pretrain "$@" 2>&1) && code=0 || code=$?; }
+# wants WHAT CODE TEXT...: the last run ended so, and said all of this
+wants() {
+    what=$1
+    [ $code = "$2" ] || fail "$what: exit $code, not $2: $out"
+    shift 2
+    for text in "$@"; do printf '%s' "$out" | grep -qF -- "$text" || fail "$what: no \"$text\" in: $out"; done
+}
+print_of() { find "$1" -type f -exec cksum {} + | sort; }
+same() { # WHAT BEFORE FOLDER
+    [ "$2" = "$(print_of "$3")" ] || fail "$1: files changed"
+}
+
+# ----- the command -----
+run $data $tiny --out x --bacth 4;              wants 'unknown key' 2 'bacth' 'batch'
+run $data $tiny --out x --alfa 0.1;             wants 'unknown key of the method' 2 'alfa' 'alpha'
+run $data $tiny --out x --set bacth=4;          wants '--set unknown' 2 'bacth' 'batch'
+run $data $tiny --out x --set batch;            wants '--set without value' 2 'KEY=VALUE'
+run $data $tiny --out x --batch two;            wants 'wrong type' 2 'batch' 'two' 'whole number'
+run $data $tiny --out x --epochs 0;             wants 'out of range' 2 'epochs' '[1, 1000000]'
+run $data $tiny --out x --alpha 2;              wants 'out of range' 2 'alpha'
+run $data $tiny --out x --optimizer adam;       wants 'unknown name' 2 'optimizer' 'lars|sgd|adamw'
+run $data $tiny --out x --loss clip;            wants 'a loss for image and text' 2 'loss' 'sogclr'
+run $data $tiny --out x --warmup-epochs 2;      wants 'all warm-up' 2 'warmup_epochs'
+run $data $tiny --out x --update-epoch 2 --mask-epoch 1;    wants 'order of epochs' 2 'mask_epoch'
+run $data $tiny --out x --resume=1;             wants 'a value for a switch' 2 '--resume takes no value'
+run $data $tiny --out x --epochs;               wants 'no value' 2 '--epochs needs a value'
+run $data $tiny --out x stray;                  wants 'a stray word' 2 'stray'
+run $data $tiny;                                wants 'no --out' 2 '--out'
+run $tiny --out x;                              wants 'no data' 2 'data'
+run $data $tiny --out x --batch 33;             wants 'batch above n' 2 'batch' '33' '32'
+printf '# all is well\nepochs = 2\n\nbacth = 8\n' >bad.cfg
+run $data $tiny --out x --config bad.cfg;       wants 'a bad line' 2 'bad.cfg:4' 'bacth' 'batch'
+printf 'epochs 2\n' >bad.cfg
+run $data $tiny --out x --config bad.cfg;       wants 'no equals sign' 2 'bad.cfg:1'
+run $data $tiny --out x --config nowhere.cfg;   wants 'no such config' 1 'nowhere.cfg'
+
+# ----- data and folders -----
+mkdir -p empty one/a
+run --data shapes:n=1,size=16 $tiny --out x;    wants 'one image' 2 'batch' 'the 1 samples'
+run --data folder:nowhere $tiny --out x;        wants 'no such folder' 1 'nowhere'
+run --data cifar10:nowhere $tiny --out x;       wants 'no such CIFAR' 1 'nowhere'
+run --data folder:empty $tiny --out x;          wants 'an empty folder' 1 'empty'
+run --data what:ever $tiny --out x;             [ $code != 0 ] || fail 'unknown kind of data'
+run $data $tiny --out x --init nowhere;         wants 'no such weights' 1 'nowhere'
+[ -e x ] && fail 'a failed command left a run folder'
+: >file
+run $data $tiny --out file;                     wants 'a file as run folder' 1 'file'
+run $data $tiny --out no/such/parent;           wants 'no parent folder' 1 'no/such/parent'
+mkdir sealed
+chmod 555 sealed
+if ! (: >sealed/x) 2>/dev/null; then
+    run $data $tiny --out sealed;               wants 'a read-only run folder' 1 'sealed'
+fi
+
+# ----- a run, its configuration, resuming -----
+run $data $tiny --out first;                    wants 'a run' 0 'finished' '32 images' ' MB'
+[ -s first/model.safetensors ] && [ -s first/log.jsonl ] && [ -s first/config.cfg ] || fail "a run's files: $(ls first)"
+[ "$(grep -c '"event": "epoch"' first/log.jsonl)" = 2 ] || fail 'two epochs in the log'
+grep -q '"event": "step", "step": 2, "epoch": 0, "loss": [-0-9]' first/log.jsonl || fail 'a step in the log'
+before=$(print_of first)
+run $data $tiny --out first;                    wants 'a run twice' 1 '--resume'
+same 'a run twice' "$before" first
+run --out first --resume;                       wants 'finished already' 0 'finished already'
+same 'finished already' "$before" first
+mv first/model.safetensors kept
+run --out first --resume;                       wants 'finished without weights' 0
+cmp kept first/model.safetensors || fail 'weights written again'
+run --out first --resume --seed 2;              wants 'another seed' 2 'seed' '1' '2'
+run --out first --resume --batch 4;             wants 'another batch' 2 'batch'
+same 'other settings' "$before" first
+run --config first/config.cfg --out second;     wants 'a run from config.cfg' 0
+cmp first/model.safetensors second/model.safetensors || fail 'config.cfg starts an equal run: weights'
+cmp first/config.cfg second/config.cfg || fail 'config.cfg starts an equal run: configuration'
+run $data $tiny --out third --resume;           wants 'nothing to resume' 0 'no complete checkpoint' 'from the beginning'
+cmp first/model.safetensors third/model.safetensors || fail 'resumed from nothing'
+run --config first/config.cfg --out other --seed 2;     wants 'another seed' 0
+cmp -s first/model.safetensors other/model.safetensors && fail 'the seed changes nothing'
+run $data $tiny --out tuned --init first/model.safetensors --epochs 1;  wants 'weights to start from' 0
+run $data $tiny --out wide --init first/model.safetensors --stem 0;     wants 'weights of another net' 1 'conv1.weight' 'shape'
+
+# ----- checkpoints: torn, damaged, cut -----
+cp -r first torn
+mv torn/checkpoints/step-8 torn/checkpoints/step-9
+rm torn/checkpoints/step-9/DONE torn/model.safetensors
+mkdir torn/checkpoints/tmp-4
+run --out torn --resume;                        wants 'a torn checkpoint' 0 'no complete checkpoint'
+cmp first/model.safetensors torn/model.safetensors || fail 'a torn checkpoint'
+[ "$(ls torn/checkpoints)" = step-8 ] || fail "a torn checkpoint stays: $(ls torn/checkpoints)"
+
+run $data $tiny --epochs 3 --out broken;        wants 'a third run' 0
+for file in model.safetensors optim.safetensors anchors.glofnd state.json; do
+    for harm in flip cut; do
+        rm -rf harmed
+        cp -r broken harmed
+        target=harmed/checkpoints/step-12/$file
+        bytes=$(wc -c <"$target")
+        if [ $harm = flip ]; then printf '\377\001' | dd of="$target" bs=1 seek=$((bytes * 2 / 3)) conv=notrunc 2>/dev/null
+        else truncate -s $((bytes / 2)) "$target"; fi
+        before=$(print_of harmed)
+        run --out harmed --resume --epochs 4;   wants "$harm of $file" 1 "$file" 'damaged'
+        same "$harm of $file" "$before" harmed
+    done
+done
+rm -rf harmed
+cp -r broken harmed
+: >harmed/log.jsonl
+before=$(print_of harmed)
+run --out harmed --resume --epochs 4;           wants 'a cut log' 1 'log.jsonl'
+same 'a cut log' "$before" harmed
+run --out broken --resume --epochs 4;           wants 'more epochs' 0 'resumed at step 12' 'finished'
+[ "$(ls broken/checkpoints)" = step-16 ] || fail "more epochs: $(ls broken/checkpoints)"
+
+# ----- numbers that blow up -----
+run $data $tiny --out hot --epochs 40 --checkpoint-steps 2 --optimizer sgd --lr 1000 --lr-scaling none --weight-decay 10 --warmup-epochs 0
+wants 'a run that blows up' 1 'step' 'not finite' 'sample'
+ls hot/checkpoints/step-*/DONE >/dev/null 2>&1 || fail 'blown up: no checkpoint is left'
+[ -e hot/model.safetensors ] && fail 'blown up: weights'
+
+# ----- a damaged image -----
+if "$glofnd" info | grep -q 'png yes' && "$glofnd" data export shapes:n=20,classes=2,size=16 --out images --folder >/dev/null 2>&1; then
+    victim=$(find images -name '*.png' | sort | head -n 1)
+    printf 'not an image' >"$victim"
+    run --data folder:images $tiny --out spoiled;       wants 'a damaged image' 0 'damaged' "$(basename "$victim")"
+    grep -q "\"event\": \"damaged\".*$(basename "$victim")" spoiled/log.jsonl || fail "a damaged image: not named in the log"
+    grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail "a damaged image: not counted: $(grep epoch spoiled/log.jsonl)"
+    run --data folder:images $tiny --out strict --strict;       wants 'a damaged image, strict' 1 "$(basename "$victim")"
+    find images -name '*.png' -exec cp "$victim" {} \; 2>/dev/null
+    run --data folder:images $tiny --out nothing;       wants 'only damaged images' 1 'damaged'
+fi
+
+# ----- one process per run -----
+"$glofnd" pretrain $data $tiny --epochs 2000 --out busy 2>/dev/null &
+process=$!
+while ! [ -e busy/config.cfg ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
+run --out busy --resume;                        wants 'a run in use' 1 'in use'
+kill -9 $process
+wait $process 2>/dev/null
+
+# ----- a full disk -----
+mkdir disk
+if mount -t tmpfs -o size=3m none disk 2>/dev/null; then
+    run $data $tiny --epochs 1 --out disk/run;  wants 'a run that fits' 0
+    before=$(print_of disk/run/checkpoints)
+    dd if=/dev/zero of=disk/ballast bs=4k 2>/dev/null
+    run --out disk/run --resume --epochs 3;     wants 'a full disk' 1 'No space left'
+    same 'a full disk' "$before" disk/run/checkpoints
+    rm disk/ballast
+    run --out disk/run --resume --epochs 3;     wants 'space again' 0 'resumed at step 4'
+    umount disk
+else
+    echo 'no tmpfs here: the full disk is not tried'
+fi
+
+[ $failures = 0 ] && echo 'all as it should be'
+exit $((failures > 0))

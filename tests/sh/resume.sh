@@ -1,0 +1,89 @@
+# A run that is killed at random moments and resumed each time ends as the run that was left alone: weights, checkpoint and log
+# equal byte for byte, but for the times in the log. With SIGKILL, and with SIGINT, which leaves a checkpoint and exit code 0.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+"$glofnd" info | grep -q 'oneDNN yes' || exit 77
+export OMP_WAIT_POLICY=passive
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+seed=${SEED:-$$}
+echo "SEED=$seed"
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+now() { date +%s.%N; }
+
+small='--data shapes:n=192,classes=6,size=16,seed=1 --arch resnet8 --head-hidden 64 --head-out 32 --batch 16 --epochs 6 --start-epoch 1'
+small="$small --checkpoint-steps 5 --log-steps 3"
+
+timeless() { sed -e 's/"time_[a-z]*": [^,}]*//g' -e 's/"[a-z_]*_per_s": [^,}]*//g' "$1/log.jsonl"; }
+equal() { # A B WHAT
+    cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$3: weights differ"
+    cmp "$1/config.cfg" "$2/config.cfg" || fail "$3: configurations differ"
+    diff -r "$1/checkpoints" "$2/checkpoints" || fail "$3: checkpoints differ"
+    timeless "$1" >a.log
+    timeless "$2" >b.log
+    [ "$(wc -l <a.log)" -gt 20 ] || fail "$3: a short log"
+    cmp a.log b.log || fail "$3: logs differ"
+    [ "$(wc -c <"$1/events.out.tfevents.glofnd")" = "$(wc -c <"$2/events.out.tfevents.glofnd")" ] || fail "$3: event files differ in length"
+    [ "$(ls "$1")" = "$(ls "$2")" ] || fail "$3: $(ls "$2")"
+}
+
+# killed NAME LONGEST FLAGS...: kills ten times, waiting up to LONGEST seconds, and then lets it finish. 1: it was done before.
+killed() {
+    run=$1 longest=$2
+    shift 2
+    rm -rf "$run"
+    kills=0
+    : >"$run.err"
+    while [ $kills -lt 10 ]; do
+        seed=$((seed + 1))
+        "$glofnd" pretrain "$@" --out "$run" --resume 2>>"$run.err" &
+        process=$!
+        sleep "$(awk -v s=$seed -v t="$longest" 'BEGIN {srand(s); rand(); printf "%.3f", t * rand()}')"
+        kill -9 $process 2>/dev/null || return 1
+        wait $process 2>/dev/null
+        [ $? = 137 ] || return 1
+        kills=$((kills + 1))
+    done
+    "$glofnd" pretrain "$@" --out "$run" --resume 2>>"$run.err" || fail "$run: exit $? after kills"
+}
+
+compare() { # NAME FLAGS...
+    name=$1
+    shift
+    begin=$(now)
+    "$glofnd" pretrain "$@" --out "$name" 2>/dev/null || fail "$name: exit $?"
+    longest=$(awk -v a="$begin" -v b="$(now)" 'BEGIN {print 0.4 * (b - a)}')
+    for attempt in 1 2 3 4 5; do
+        killed "$name-killed" "$longest" "$@" && break
+        [ $attempt = 5 ] && fail "$name: never killed ten times"
+        longest=$(awk -v t="$longest" 'BEGIN {print t / 1.5}')
+    done
+    steps=$(grep -o 'resumed at step [0-9]*' "$name-killed.err" | sort -u | wc -l)
+    echo "$name: ten kills, $steps different steps resumed at"
+    [ "$steps" -ge 3 ] || fail "$name: resumed at $steps different steps only: $(cat "$name-killed.err")"
+    equal "$name" "$name-killed" "$name"
+}
+
+compare glofnd $small
+compare ring $small --learner ring --ring-rows 100 --optimizer adamw --lr 0.001 --lr-scaling none
+
+# SIGINT in the middle: exit 0, a checkpoint of that step, and the end is the same.
+"$glofnd" pretrain $small --out interrupted 2>interrupted.err &
+process=$!
+while ! [ -d interrupted/checkpoints ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
+kill -INT $process
+wait $process
+code=$?
+[ $code = 0 ] || fail "SIGINT: exit $code"
+grep -q '^stopped' interrupted.err || fail "SIGINT: $(cat interrupted.err)"
+[ -e interrupted/model.safetensors ] && fail 'SIGINT: weights of an unfinished run'
+ls interrupted/checkpoints/step-*/DONE >/dev/null || fail 'SIGINT: no checkpoint'
+"$glofnd" pretrain --out interrupted --resume 2>>interrupted.err || fail "SIGINT: exit $? at resume"
+grep -q 'resumed at step' interrupted.err || fail "SIGINT: not resumed: $(cat interrupted.err)"
+equal glofnd interrupted SIGINT
+
+[ $failures = 0 ] && echo "killed and interrupted runs end as the others do"
+exit $((failures > 0))

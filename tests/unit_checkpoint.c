@@ -1,0 +1,248 @@
+/* unit_checkpoint.c - checkpoints: what is loaded goes on as what was saved, torn ones do not count, damaged ones are named,
+ * and a failed save leaves the one before. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "train/checkpoint.h"
+
+static char folder[] = "/tmp/unit_checkpoint-XXXXXX";
+
+static int enter_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return chdir("/") == 0 ? system(command) : -1;
+}
+
+static void fine(glofnd_status status, const gf_error *err) {
+    if (status != GLOFND_OK) fail_msg("status %d: %s", (int)status, err->text);
+}
+
+static gf_trainer *make_trainer(const char *key, const char *value) {
+    static const char *const settings[][2] = {
+        {"data", "shapes:n=24,classes=3,size=16"}, {"arch", "resnet8"}, {"head_hidden", "8"}, {"head_out", "4"}, {"batch", "4"},
+        {"epochs", "3"}, {"start_epoch", "0"}, {"threads", "1"},
+    };
+    gf_error err = {""};
+    gf_config c;
+    gf_trainer *t = NULL;
+    fine(gf_config_init(&err, &c), &err);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) fine(gf_config_set(&err, &c, settings[i][0], settings[i][1]), &err);
+    if (key) fine(gf_config_set(&err, &c, key, value), &err);
+    fine(gf_config_resolve(&err, &c), &err);
+    fine(gf_trainer_open(&err, &c, &t), &err);
+    const glofnd_status status = gf_trainer_build(&err, t, NULL, NULL);
+    if (status == GLOFND_E_UNSUPPORTED) {       /* built without oneDNN */
+        gf_trainer_free(t);
+        skip();
+    }
+    fine(status, &err);
+    return t;
+}
+
+static void steps(gf_trainer *t, int n) {
+    gf_error err = {""};
+    for (int i = 0; i < n; i++) fine(gf_trainer_step(&err, t), &err);
+}
+
+static void same_weights(const gf_trainer *a, const gf_trainer *b) {
+    assert_int_equal(a->tensor_count, b->tensor_count);
+    for (int i = 0; i < a->tensor_count; i++)
+        assert_memory_equal(a->tensors[i].value, b->tensors[i].value, sizeof(float) * (size_t)a->tensors[i].count);
+}
+
+static void save(gf_trainer *t, const char *run) {
+    gf_error err = {""};
+    mkdir(run, 0777);
+    fine(gf_checkpoint_save(&err, t, run, (gf_log_marks){7, 99}), &err);
+}
+
+static void latest_is(const char *run, const char *expected) {
+    gf_error err = {""};
+    char path[500];
+    fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
+    assert_string_equal(path, expected);
+}
+
+static void goes_on(const char *run, const char *key, const char *value) {
+    gf_error err = {""};
+    gf_log_marks marks;
+    char path[500];
+    gf_trainer *a = make_trainer(key, value), *b = make_trainer(key, value);
+    steps(a, 8);                                /* in the middle of the second epoch */
+    save(a, run);
+    fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
+    fine(gf_checkpoint_load(&err, b, path, &marks), &err);
+    assert_true(marks.log_lines == 7 && marks.event_bytes == 99);
+    assert_int_equal(b->step, 8);
+    assert_memory_equal(&a->sums, &b->sums, sizeof a->sums);
+    same_weights(a, b);
+    steps(a, 7);
+    steps(b, 7);
+    assert_memory_equal(&a->sums, &b->sums, sizeof a->sums);
+    assert_memory_equal(&a->stats.loss, &b->stats.loss, sizeof(double));
+    same_weights(a, b);
+    assert_memory_equal(a->state1, b->state1, sizeof(float) * (size_t)a->state_count);
+    gf_trainer_free(a);
+    gf_trainer_free(b);
+}
+
+static void test_lars_goes_on(void **state) {
+    (void)state;
+    goes_on("lars", NULL, NULL);
+}
+
+static void test_adamw_goes_on(void **state) {
+    (void)state;
+    goes_on("adamw", "optimizer", "adamw");
+}
+
+static void test_ring_goes_on(void **state) {
+    (void)state;
+    goes_on("ring", "learner", "ring");
+}
+
+static void test_newest_complete(void **state) {
+    (void)state;
+    gf_trainer *t = make_trainer(NULL, NULL);
+    latest_is("nowhere", "");
+    steps(t, 2);
+    save(t, "run");
+    latest_is("run", "run/checkpoints/step-2");
+    mkdir("run/checkpoints/step-9", 0777);              /* no DONE */
+    mkdir("run/checkpoints/step-x", 0777);
+    mkdir("run/checkpoints/tmp-3", 0777);
+    latest_is("run", "run/checkpoints/step-2");
+    steps(t, 1);
+    save(t, "run");
+    latest_is("run", "run/checkpoints/step-3");
+    assert_int_not_equal(access("run/checkpoints/step-2", F_OK), 0);
+    assert_int_not_equal(access("run/checkpoints/step-9", F_OK), 0);
+    assert_int_not_equal(access("run/checkpoints/tmp-3", F_OK), 0);
+    assert_int_equal(access("run/checkpoints/step-x", F_OK), 0);        /* not ours */
+    gf_trainer_free(t);
+}
+
+static void flip(const char *path, long from_end) {
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, -from_end, SEEK_END), 0);
+    const int c = getc(f);
+    assert_int_equal(fseek(f, -from_end, SEEK_END), 0);
+    putc(c ^ 1, f);
+    fclose(f);
+}
+
+static void test_damage_is_named(void **state) {
+    (void)state;
+    static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "state.json"};
+    gf_trainer *t = make_trainer(NULL, NULL);
+    gf_log_marks marks;
+    char path[500];
+    steps(t, 1);
+    save(t, "harmed");
+    for (int i = 0; i < 4; i++) {
+        gf_error err = {""};
+        snprintf(path, sizeof path, "harmed/checkpoints/step-1/%s", names[i]);
+        flip(path, 5);
+        assert_int_equal(gf_checkpoint_load(&err, t, "harmed/checkpoints/step-1", &marks), GLOFND_E_FORMAT);
+        assert_non_null(strstr(err.text, names[i]));
+        flip(path, 5);
+        fine(gf_checkpoint_load(&err, t, "harmed/checkpoints/step-1", &marks), &err);
+    }
+    gf_error err = {""};
+    assert_int_equal(unlink("harmed/checkpoints/step-1/anchors.glofnd"), 0);
+    assert_int_equal(gf_checkpoint_load(&err, t, "harmed/checkpoints/step-1", &marks), GLOFND_E_IO);
+    assert_non_null(strstr(err.text, "anchors.glofnd"));
+    gf_trainer_free(t);
+}
+
+/* The new one cannot be written: a file stands where its folder should be made. */
+static void test_failed_save(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_log_marks marks;
+    gf_trainer *t = make_trainer(NULL, NULL);
+    steps(t, 1);
+    save(t, "kept");
+    steps(t, 1);
+    close(open("kept/checkpoints/tmp-2", O_CREAT | O_WRONLY, 0666));
+    assert_int_equal(gf_checkpoint_save(&err, t, "kept", (gf_log_marks){0, 0}), GLOFND_E_IO);
+    latest_is("kept", "kept/checkpoints/step-1");
+    fine(gf_checkpoint_load(&err, t, "kept/checkpoints/step-1", &marks), &err);
+    gf_trainer_free(t);
+}
+
+static void test_other_networks(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_log_marks marks;
+    gf_trainer *a = make_trainer(NULL, NULL), *wide = make_trainer("head_hidden", "9"), *adam = make_trainer("optimizer", "adamw");
+    gf_trainer *more = make_trainer("data", "shapes:n=28,classes=3,size=16");
+    save(a, "a");
+    assert_int_equal(gf_checkpoint_load(&err, wide, "a/checkpoints/step-0", &marks), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "head."));
+    assert_int_equal(gf_checkpoint_load(&err, adam, "a/checkpoints/step-0", &marks), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "state2"));
+    assert_int_equal(gf_checkpoint_load(&err, more, "a/checkpoints/step-0", &marks), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "24"));
+    gf_trainer_free(a);
+    gf_trainer_free(wide);
+    gf_trainer_free(adam);
+    gf_trainer_free(more);
+}
+
+static void test_numeric_guard(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_trainer *t = make_trainer(NULL, NULL);
+    t->tensors[0].value[0] = (float)NAN;
+    gf_net_touch(t->net);
+    assert_int_equal(gf_trainer_step(&err, t), GLOFND_E_NUMERIC);
+    assert_non_null(strstr(err.text, "step 0"));
+    assert_non_null(strstr(err.text, "sample"));
+    assert_int_equal(t->step, 0);
+    gf_trainer_free(t);
+}
+
+static void test_estimate(void **state) {
+    (void)state;
+    gf_error err = {""};
+    size_t bytes = 0, ring = 0;
+    gf_trainer *t = make_trainer(NULL, NULL), *r = make_trainer("learner", "ring");
+    fine(gf_trainer_estimate(&err, t, &bytes), &err);
+    fine(gf_trainer_estimate(&err, r, &ring), &err);
+    const size_t held = gf_net_bytes(t->net) + sizeof(float) * (size_t)t->state_count;
+    assert_true(bytes > held && bytes < 2 * held);
+    assert_true(ring >= bytes + 16384 * (4 * sizeof(float) + sizeof(int64_t)));
+    gf_trainer_free(t);
+    gf_trainer_free(r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lars_goes_on), cmocka_unit_test(test_adamw_goes_on), cmocka_unit_test(test_ring_goes_on),
+        cmocka_unit_test(test_newest_complete), cmocka_unit_test(test_damage_is_named), cmocka_unit_test(test_failed_save),
+        cmocka_unit_test(test_other_networks), cmocka_unit_test(test_numeric_guard), cmocka_unit_test(test_estimate),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, remove_folder);
+}

@@ -1,0 +1,152 @@
+/* unit_report.c - the text buffer, ticks, charts, and a page made of a run folder. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "report/page.h"
+#include "report/summary.h"
+#include "report/svg.h"
+
+static void escapes_what_html_would_take(void **state) {
+    (void)state;
+    gf_text t = {0};
+    gf_text_escape(&t, "<a href=\"x\">&'\x01\xff \xc3\xa9\xe2\x82");
+    assert_string_equal(t.at, "&lt;a href=&quot;x&quot;&gt;&amp;&#39;?? \xc3\xa9??");
+    for (int i = 0; i < 1000; i++) gf_text_add(&t, "%d,", i);
+    assert_false(t.failed);
+    assert_int_equal(strlen(t.at), t.used);
+    assert_non_null(strstr(t.at, ",998,999,"));
+    gf_text_free(&t);
+}
+
+static void ticks_are_round(void **state) {
+    (void)state;
+    assert_true(fabs(gf_tick_step(0, 100, 5) - 20) < 1e-9);
+    assert_true(fabs(gf_tick_step(0, 0.9, 5) - 0.2) < 1e-12);
+    assert_true(fabs(gf_tick_step(0, 16, 8) - 2) < 1e-9);
+    assert_true(fabs(gf_tick_step(0, 5.5, 5) - 2) < 1e-9);
+    assert_true(gf_tick_step(3, 3, 5) == 1.0);
+    assert_true(gf_tick_step(0, INFINITY, 5) == 1.0);
+}
+
+static int count_of(const char *text, const char *part) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) n++;
+    return n;
+}
+
+/* The line is where it should be: 3 points from corner to corner, a gap, a lone dot. */
+static void draws_lines_and_gaps(void **state) {
+    (void)state;
+    const double y[] = {0, 5, 10, NAN, 10};
+    const gf_series series = {"a<b", y, 5, 8};
+    gf_text t = {0};
+    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "epoch", .y_name = "share, %", .series = &series, .count = 1, .level = 5, .level_name = "half"});
+    assert_non_null(strstr(t.at, "d=\"M56.0 234.0L169.0 124.0L282.0 14.0M508.0 14.0h.01\""));
+    assert_non_null(strstr(t.at, "line c1 d1"));
+    assert_non_null(strstr(t.at, "a&lt;b"));
+    assert_non_null(strstr(t.at, "class=\"level\" d=\"M56 124.0H508\""));
+    assert_non_null(strstr(t.at, "share, %"));
+    assert_null(strstr(t.at, "nan"));
+    gf_text_free(&t);
+}
+
+static void says_when_there_is_nothing(void **state) {
+    (void)state;
+    const double y[] = {NAN, NAN};
+    const gf_series series = {"a", y, 2, 0};
+    gf_text t = {0};
+    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = 3, .level_name = "l"});
+    assert_non_null(strstr(t.at, "No values"));
+    gf_text_free(&t);
+}
+
+static void write_text(const char *folder, const char *name, const char *text) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void remove_text(const char *folder, const char *name) {
+    char path[200];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+}
+
+static const char log_lines[] =
+    "{\"event\": \"step\", \"step\": 1, \"loss\": 9}\n"
+    "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2.5, \"flagged\": 0.0, \"precision\": null}\n"
+    "{\"event\": \"epoch\", \"epoch\": 1, \"loss\": 1.25, \"flagged\": 0.05, \"precision\": 0.5, \"recall\": 0.25, \"f1\": 0.333}\n"
+    "{\"event\": \"epo";
+static const char eval_lines[] =
+    "{\"event\": \"knn\", \"untrained\": true, \"k\": 20, \"test\": \"t\", \"top1\": 0.1}\n"
+    "{\"event\": \"knn\", \"untrained\": false, \"k\": 20, \"test\": \"t\", \"top1\": 0.3}\n"
+    "{\"event\": \"knn\", \"untrained\": false, \"k\": 20, \"test\": \"<t>\", \"top1\": 0.4}\n";
+
+/* The newest evaluation counts, the torn last line does not. */
+static void reads_a_run_and_makes_a_page(void **state) {
+    (void)state;
+    char folder[] = "/tmp/unit_report-XXXXXX";
+    gf_error err = {{0}};
+    gf_run_log runs[2];
+    gf_text table = {0}, page = {0};
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_E_IO);
+    write_text(folder, "config.cfg", "data = shapes:n=10\nalpha = 0.05\ndetector = glofnd\n");
+    write_text(folder, "log.jsonl", log_lines);
+    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_OK);
+    assert_true(isnan(runs[0].knn));
+    write_text(folder, "eval.jsonl", eval_lines);
+    gf_run_log_free(&runs[0]);
+    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_OK);
+    assert_int_equal(runs[0].epochs, 2);
+    assert_true(gf_run_last(&runs[0], GF_RUN_LOSS) == 1.25);
+    assert_true(isnan(runs[0].field[GF_RUN_PRECISION][0]));
+    assert_true(fabs(gf_run_last(&runs[0], GF_RUN_FLAGGED) - 5.0) < 1e-9);
+    assert_true(fabs(runs[0].knn - 40.0) < 1e-9 && fabs(runs[0].knn_untrained - 10.0) < 1e-9);
+    runs[1] = runs[0];
+    runs[1].knn = 38.0;
+    runs[1].config.method.alpha = 0.25;
+    gf_summary_text(&table, runs, 2);
+    assert_non_null(strstr(table.at, "(untrained)"));
+    assert_non_null(strstr(table.at, "-2.0\n"));
+    assert_non_null(strstr(table.at, "-30.0\n"));
+    gf_page(&page, runs, 2);
+    assert_int_equal(count_of(page.at, "<figure>"), 6);
+    assert_int_equal(count_of(page.at, "<code>alpha</code>"), 1);
+    assert_non_null(strstr(page.at, "<code>alpha</code></th><td><code>0.05</code></td><td><code>0.25</code>"));
+    assert_non_null(strstr(page.at, "&lt;t&gt;"));
+    assert_null(strstr(page.at, "http"));
+    gf_text_free(&table);
+    gf_text_free(&page);
+    gf_run_log_free(&runs[0]);
+    write_text(folder, "log.jsonl", "no json\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_E_FORMAT);
+    remove_text(folder, "config.cfg");
+    remove_text(folder, "log.jsonl");
+    remove_text(folder, "eval.jsonl");
+    assert_int_equal(rmdir(folder), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(escapes_what_html_would_take),
+        cmocka_unit_test(ticks_are_round),
+        cmocka_unit_test(draws_lines_and_gaps),
+        cmocka_unit_test(says_when_there_is_nothing),
+        cmocka_unit_test(reads_a_run_and_makes_a_page),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
