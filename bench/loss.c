@@ -1,5 +1,6 @@
-/* loss.c - times the step of the library: against an implementation that materialises the similarities, against PyTorch where there
- * is one, with and without detectors, and with ever more anchors. `loss --help` says how to call it, docs/benchmarks.md what came out.
+/* loss.c - times the step of the library: against an implementation that materialises the similarities, against PyTorch where
+ * there is one, with and without detectors, and with ever more anchors. `loss --help` says how to call it, docs/benchmarks.md
+ * what came out.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +32,8 @@ static const char usage[] =
     "  --no-naive    not against the implementation that materialises the similarities\n"
     "  --no-torch    not against PyTorch\n"
     "  --help        this text\n"
-    "Before anything is timed, both implementations must agree on loss, gradients and state. Exit status: 0, 1 failed, 2 usage.\n";
+    "Before anything is timed, both implementations must agree on loss, gradients and state.\n"
+    "Exit status: 0, 1 failed, 2 usage.\n";
 
 _Noreturn static void misused(const char *flag, const char *text) {
     fprintf(stderr, "loss: %s: %s; --help says more\n", flag, text);

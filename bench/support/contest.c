@@ -40,8 +40,8 @@ static double worst(const float *x, const float *y, int64_t n, size_t stride) {
 
 static void expect_close(const runner *r, int64_t batch, const char *what, double error) {
     if (!(error <= TOLERANCE))
-        die("B = %lld, detector %s: %s of the library and of the naive version differ by %.2g of the largest value; nothing is timed",
-            (long long)batch, r->detector, what, error);
+        die("B = %lld, detector %s: %s of the library and of the naive version differ by %.2g of the largest value; "
+            "nothing is timed", (long long)batch, r->detector, what, error);
 }
 
 /* One step of each from the same state. */
@@ -54,10 +54,11 @@ static void expect_agreement(runner *r, naive *x, const glofnd_batch *q, float *
     runner_step(r, q);
     expect_ok(r->ctx, glofnd_rows_get(r->ctx, r->store, 0, q->id, b, after), "reading the anchors");
     if (kept != r->stats.pairs - r->stats.flagged)
-        die("B = %lld, detector %s: the library keeps %lld pairs, the naive version %lld; nothing is timed", (long long)b, r->detector,
-            (long long)(r->stats.pairs - r->stats.flagged), (long long)kept);
+        die("B = %lld, detector %s: the library keeps %lld pairs, the naive version %lld; nothing is timed", (long long)b,
+            r->detector, (long long)(r->stats.pairs - r->stats.flagged), (long long)kept);
     expect_close(r, b, "losses", fabs(loss - r->stats.loss) / fmax(1.0, fabs(loss)));
-    expect_close(r, b, "gradients", fmax(worst(r->grad_a, grad_a, b * q->dim, sizeof(float)), worst(r->grad_b, grad_b, b * q->dim, sizeof(float))));
+    expect_close(r, b, "gradients of view 1", worst(r->grad_a, grad_a, b * q->dim, sizeof(float)));
+    expect_close(r, b, "gradients of view 2", worst(r->grad_b, grad_b, b * q->dim, sizeof(float)));
     expect_close(r, b, "thresholds", worst(&after->lambda, &x->state->lambda, b, sizeof *after));
     expect_close(r, b, "averages u", worst(&after->log_u, &x->state->log_u, b, sizeof *after));
     free(after);
@@ -139,7 +140,8 @@ static void time_naive(contest *c, naive *x, float *grad_a, float *grad_b, row *
 /* First to compare (time = 0), then, when all agree, to time. */
 static void with_naive(contest *c, int i, int time, row *out) {
     const glofnd_batch *q = &c->s.q;
-    float *grad_a = malloc(sizeof(float) * (size_t)(q->rows * q->dim)), *grad_b = malloc(sizeof(float) * (size_t)(q->rows * q->dim));
+    const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
+    float *grad_a = malloc(bytes), *grad_b = malloc(bytes);
     naive x;
     if (!grad_a || !grad_b) die("no memory for gradients");
     resident_reset();
@@ -161,7 +163,8 @@ void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows) {
     c.p = p;
     sample_init(&c.s, batch, dim);
     const int naive_too = p->with_naive && naive_fits(batch);
-    if (p->with_naive && !naive_too) fprintf(stderr, "B = %lld: not enough free memory for the naive version\n", (long long)batch);
+    if (p->with_naive && !naive_too)
+        fprintf(stderr, "B = %lld: not enough free memory for the naive version\n", (long long)batch);
     for (int i = 0; i < DETECTORS; i++) {
         rows[i] = row_empty("loss", detector_names[i], batch, dim);
         prepare(&c, i, &rows[i]);
@@ -216,8 +219,9 @@ static void time_set(anchors *x, const sample *s, int set, clock_times *t) {
 
 /* Every anchor of every set gets the state that training left for its sample. */
 static void put_trained(anchors *x, const sample *s, const glofnd_row *state) {
+    glofnd_ctx *c = x->lib.ctx;
     for (int set = 0; set < SETS; set++)
-        expect_ok(x->lib.ctx, glofnd_rows_put(x->lib.ctx, x->lib.store, 0, x->id + set * s->q.rows, s->q.rows, state), "writing anchors");
+        expect_ok(c, glofnd_rows_put(c, x->lib.store, 0, x->id + set * s->q.rows, s->q.rows, state), "writing anchors");
 }
 
 static glofnd_row *trained_state(const plan *p, const sample *s) {

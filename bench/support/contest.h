@@ -14,8 +14,8 @@ typedef struct plan {           /* how long to measure */
 enum { DETECTORS = 5 };
 extern const char *const detector_names[DETECTORS];
 
-/* Fills rows[DETECTORS]. Both implementations must agree on loss, kept pairs, gradients and new state before any of them is timed:
- * dies otherwise. */
+/* Fills rows[DETECTORS]. Both implementations must agree on loss, kept pairs, gradients and new state before any of them is
+ * timed: dies otherwise. */
 void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows);
 /* The cost of large stores: rows[count] for n[count] anchors. */
 void contest_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n, int count, row *rows);

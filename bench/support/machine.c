@@ -77,8 +77,8 @@ static void kernel_task(void *arg, int64_t task, int thread) {
     float *at = (float *)arg + task * 3 * TILE * TILE;
     (void)thread;
     for (int i = 0; i < TILES; i++)
-        gf_tile_ops_get()->product(at, TILE, at + TILE * TILE, TILE, 1, at + 2 * TILE * TILE, GF_PANEL, (size_t)TILE * GF_PANEL, TILE, TILE,
-                                   TILE, 0);
+        gf_tile_ops_get()->product(at, TILE, at + TILE * TILE, TILE, 1, at + 2 * TILE * TILE, GF_PANEL, (size_t)TILE * GF_PANEL,
+                                   TILE, TILE, TILE, 0);
 }
 
 typedef struct whole {
@@ -90,7 +90,8 @@ typedef struct whole {
 enum { WHOLE_M = 4096, WHOLE_N = 8192, WHOLE_K = 128 };
 
 static void whole_product(whole *x) {
-    product(x->memory, x->s, WHOLE_N, (matrix){x->z, WHOLE_K, 0}, (matrix){x->z, WHOLE_K, 1}, WHOLE_M, WHOLE_N, WHOLE_K, x->threads);
+    const matrix rows = {x->z, WHOLE_K, 0}, cols = {x->z, WHOLE_K, 1};
+    product(x->memory, x->s, WHOLE_N, rows, cols, WHOLE_M, WHOLE_N, WHOLE_K, x->threads);
 }
 
 /* ---- rates: best of several, the question is what the machine can do ---- */

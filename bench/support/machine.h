@@ -18,7 +18,7 @@ typedef struct machine {
 
 machine machine_look(int threads);              /* takes about a second */
 
-/* Resident memory of the process: now, and the most since the last reset (which not every system allows: then since the start). */
+/* Resident memory of the process: now, and the most since the last reset (where the system allows none: since the start). */
 size_t resident_now(void);
 size_t resident_peak(void);
 void resident_reset(void);

@@ -223,8 +223,9 @@ static void back(work *w) {
     for (int v = 0; v < 2; v++) w->dz[v] = memset(TAKE(w, float, b *d), 0, sizeof(float) * (size_t)(b * d));
     for (int v = 0; v < 2; v++) {
         float *rows = TAKE(w, float, b * d), *cols = TAKE(w, float, 2 * b * d);
-        product(w->x->memory, rows, d, (matrix){w->ds[v], w->e.cols, 0}, (matrix){w->cols[v], d, 0}, b, d, w->e.cols, w->e.threads);
-        product(w->x->memory, cols, d, (matrix){w->ds[v], w->e.cols, 1}, (matrix){w->z[v], d, 0}, w->e.cols, d, b, w->e.threads);
+        const matrix ds = {w->ds[v], w->e.cols, 0}, ds_transposed = {w->ds[v], w->e.cols, 1};
+        product(w->x->memory, rows, d, ds, (matrix){w->cols[v], d, 0}, b, d, w->e.cols, w->e.threads);
+        product(w->x->memory, cols, d, ds_transposed, (matrix){w->z[v], d, 0}, w->e.cols, d, b, w->e.threads);
         add(w->dz[v], rows, b * d);
         add(w->dz[1 - v], cols, b * d);
         add(w->dz[v], cols + b * d, b * d);

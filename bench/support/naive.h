@@ -5,10 +5,10 @@
  *     masks, exp(S/tau), row sums, u, weights dS                  B x 2B each
  *     dZ1 = dS1 [Z2; Z1] + ..., dZ2 = ...                         four products back
  *
- * It is meant to be the best of its kind: the library's own product kernel and exp, all threads, vectorised passes, buffers reused
- * from step to step and on huge pages, no copy to concatenate blocks, the mask of non-pairs made only once, and dS written by hand
- * where an automatic derivative would need a few passes more. SogCLR with detector none, glofnd, single, fnc (quantile) or oracle,
- * action drop, learner adam.
+ * It is meant to be the best of its kind: the library's own product kernel and exp, all threads, vectorised passes, buffers
+ * reused from step to step and on huge pages, no copy to concatenate blocks, the mask of non-pairs made only once, and dS written
+ * by hand where an automatic derivative would need a few passes more. SogCLR with detector none, glofnd, single, fnc (quantile)
+ * or oracle, action drop, learner adam.
  */
 #ifndef BENCH_NAIVE_H
 #define BENCH_NAIVE_H

@@ -154,7 +154,9 @@ void pass_at_most(extent e, uint8_t *y, const float *x, const float *t) { run((p
 
 void pass_and(extent e, uint8_t *y, const uint8_t *a, const uint8_t *b) { run((pass){e, both, .y = y, .x = a, .z = b}); }
 
-void pass_differ(extent e, uint8_t *y, const int32_t *row, const int32_t *col) { run((pass){e, differ, .y = y, .x = row, .z = col}); }
+void pass_differ(extent e, uint8_t *y, const int32_t *row, const int32_t *col) {
+    run((pass){e, differ, .y = y, .x = row, .z = col});
+}
 
 void pass_count(extent e, int32_t *y, const uint8_t *mask) { run((pass){e, count, .y = y, .z = mask}); }
 

@@ -56,9 +56,11 @@ static void multiply_rows(void *arg, int64_t task, int thread) {
     for (int64_t k0 = 0; k0 < x->k; k0 += DEPTH) {
         const int64_t depth = smaller(DEPTH, x->k - k0);
         pack_a(x, a, i0, rows, k0, depth);
-        for (int64_t j0 = 0; j0 < x->n; j0 += CHUNK)
-            ops->product(x->c + i0 * x->c_ld + j0, (size_t)x->c_ld, a, a_row, a_k, x->b_pack + j0 * x->k + k0 * GF_PANEL, GF_PANEL,
-                         panel, (int)rows, (int)smaller(CHUNK, x->n - j0), (int)depth, k0 > 0);
+        for (int64_t j0 = 0; j0 < x->n; j0 += CHUNK) {
+            const float *b = x->b_pack + j0 * x->k + k0 * GF_PANEL;
+            ops->product(x->c + i0 * x->c_ld + j0, (size_t)x->c_ld, a, a_row, a_k, b, GF_PANEL, panel, (int)rows,
+                         (int)smaller(CHUNK, x->n - j0), (int)depth, k0 > 0);
+        }
     }
 }
 

@@ -83,26 +83,39 @@ void report_machine(const report *r) {
     struct tm utc;
     if (r->json) return;
     strftime(day, sizeof day, "%Y-%m-%d", gmtime_r(&now, &utc));
-    printf("%s\n%s, %d cores, %d threads, kernels %s, load %.2f, %s\n", glofnd_build_info(), m->cpu, m->cores, m->threads, m->isa, m->load, day);
+    printf("%s\n%s, %d cores, %d threads, kernels %s, load %.2f, %s\n", glofnd_build_info(), m->cpu, m->cores, m->threads, m->isa,
+           m->load, day);
     printf("product kernel in cache %.0f GFLOP/s", m->kernel_gflops);
-    if (m->peak_gflops > 0.0) printf(", %.0f %% of the %.0f the FMA units reach", 100.0 * m->kernel_gflops / m->peak_gflops, m->peak_gflops);
+    if (m->peak_gflops > 0.0)
+        printf(", %.0f %% of the %.0f the FMA units reach", 100.0 * m->kernel_gflops / m->peak_gflops, m->peak_gflops);
     printf("; whole product of the naive version %.0f GFLOP/s, %.0f %% of the kernel\n", m->product_gflops,
            100.0 * m->product_gflops / m->kernel_gflops);
     if (m->load > 0.3 * m->cores) printf("The machine was not idle: times and ratios are less certain than their spread says.\n");
     fflush(stdout);
 }
 
+static const char loss_heading[] =
+    "\nOne step, loss and gradients. +-: middle half of the times in %% of the median. GFLOP/s: 16 B^2 d / time, which is one\n"
+    "S = ZZ' and one P Z of 2 (2B)^2 d each. MB: workspace and gradients.\n"
+    "%6s  %-8s %9s %5s %8s %9s %10s %5s %6s %8s %9s %6s %9s %6s\n";
+
+static const char anchors_heading[] =
+    "\nThe same with n anchors in the store, other ids in every step. ms: anchors in the state of a run under way. First visit:\n"
+    "anchors never seen before, memory touched for the first time.\n"
+    "%6s  %-8s %9s %9s %5s %12s %11s\n";
+
+static const char parts_heading[] =
+    "\nWhere the time goes, ms. embed: unit vectors, packing. select: exact quantiles of rows. stats: pass B, a product and the\n"
+    "sums. settle: entries near lambda, after it moved. grad: pass C, the product again (if S was too large to keep), weights,\n"
+    "two products.\n";
+
 void report_heading(const report *r, const char *bench) {
     if (r->json) return;
     if (strcmp(bench, "loss") == 0)
-        printf("\nOne step, loss and gradients. +-: middle half of the times, %% of the median. GFLOP/s: 16 B^2 d / time, that is one S = ZZ'\n"
-               "and one P Z of 2 (2B)^2 d each. MB: workspace and gradients.\n"
-               "%6s  %-8s %9s %5s %8s %9s %10s %5s %6s %8s %9s %6s %9s %6s\n", "B", "detector", "ms", "+-%", "GFLOP/s", "over none",
-               "naive ms", "+-%", "ratio", "MB", "naive MB", "ratio", "torch ms", "ratio");
+        printf(loss_heading, "B", "detector", "ms", "+-%", "GFLOP/s", "over none", "naive ms", "+-%", "ratio", "MB", "naive MB",
+               "ratio", "torch ms", "ratio");
     else
-        printf("\nThe same with n anchors in the store, other ids in every step. ms: anchors in the state of a run under way. First visit: anchors\n"
-               "never seen before, memory touched for the first time.\n"
-               "%6s  %-8s %9s %9s %5s %12s %11s\n", "B", "detector", "n", "ms", "+-%", "first visit", "store MB");
+        printf(anchors_heading, "B", "detector", "n", "ms", "+-%", "first visit", "store MB");
     fflush(stdout);
 }
 
@@ -115,9 +128,7 @@ void report_row(const report *r, const row *x) {
 
 void report_parts(const report *r, const row *rows, int count) {
     if (r->json) return;
-    printf("\nWhere the time goes, ms. embed: unit vectors, packing. select: exact quantiles of rows. stats: pass B, a product and the sums.\n"
-           "settle: entries near lambda, after it moved. grad: pass C, the product again (if S was too large to keep), weights, two products.\n"
-           "%6s  %-8s", "B", "detector");
+    printf("%s%6s  %-8s", parts_heading, "B", "detector");
     for (int p = 0; p < PARTS; p++) printf(" %9s", part_names[p]);
     printf("\n");
     for (int i = 0; i < count; i++) {

@@ -16,8 +16,8 @@ static void charge(int part, double start) { spent[part] += 1e3 * (seconds() - s
 
 /* ---- the wrapped backend ---- */
 
-static int64_t timed_embed(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
-                           int threads) {
+static int64_t timed_embed(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize,
+                           float *norm, int threads) {
     const double start = seconds();
     const int64_t bad = gf_backend_cpu.embed(e, h, rows, first, step, normalize, norm, threads);
     charge(PART_EMBED, start);

@@ -53,9 +53,10 @@ static const char *value_of(const char *line, const char *key) {
 static void read_row(torch_times *t, const char *line) {
     const char *batch = value_of(line, "B"), *detector = value_of(line, "detector"), *ms = value_of(line, "ms");
     if (!batch || !detector || !ms || t->count == TORCH_MOST) return;
-    t->batch[t->count] = strtoll(batch, NULL, 10);
-    t->ms[t->count] = strtod(ms, NULL);
-    if (t->batch[t->count] > 0 && t->ms[t->count] > 0.0 && sscanf(detector, "\"%15[a-z]\"", t->detector[t->count]) == 1) t->count++;
+    const int at = t->count;
+    t->batch[at] = strtoll(batch, NULL, 10);
+    t->ms[at] = strtod(ms, NULL);
+    if (t->batch[at] > 0 && t->ms[at] > 0.0 && sscanf(detector, "\"%15[a-z]\"", t->detector[at]) == 1) t->count++;
 }
 
 static int try_python(torch_times *t, char *python, char *sizes, char *dim, char *threads, int quick) {
