@@ -1,5 +1,5 @@
-/* cmd_eval.c - glofnd eval: how good the encoder of a run is. What is found is printed and added to RUN/eval.jsonl, from where reports
- * take it. */
+/* cmd_eval.c - glofnd eval: how good the encoder of a run is. What is found is printed and added to RUN/eval.jsonl, from where
+ * reports take it. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -29,9 +29,9 @@
  *   Same bits  Same build, CPU kind, options and inputs give the same bits, for any number of threads.
  *   Numbers    Embeddings are float32, row-major, without padding; state is float32, scalar arithmetic float64.
  *   Ranks      The library does not communicate. glofnd_step() is for one rank; with several, gather embeddings and ids, call
- *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): up to rounding the result does not depend on the number of
- *              ranks. A rank writes the state of its own rows only: an anchor that another rank will draw next must be moved there
- *              with glofnd_rows_get() and glofnd_rows_put(), or always be drawn by the rank that holds it.
+ *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): up to rounding the result does not depend on the
+ *              number of ranks. A rank writes the state of its own rows only: an anchor that another rank will draw next must be
+ *              moved there with glofnd_rows_get() and glofnd_rows_put(), or always be drawn by the rank that holds it.
  *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. Status values and file formats are
  *              never reused for something else; a newer library reads every older file.
  *

@@ -32,8 +32,8 @@ static double cosine(const float *a, const float *b, int64_t dim) {
     return ab / sqrt(aa * bb);
 }
 
-/* One test row, by k scans for the next best. *margin: how far the winner is ahead, and the k-th from the next neighbour: rounding
- * may decide otherwise where it is tiny. */
+/* One test row, by k scans for the next best. *margin: how far the winner is ahead, and the k-th from the next neighbour:
+ * rounding may decide otherwise where it is tiny. */
 static int32_t by_hand(const gf_features *train, const float *x, int64_t k, double t, double *margin) {
     double vote[64] = {0}, last = INFINITY, first = 0, second = 0;
     int64_t last_at = -1;
@@ -108,6 +108,23 @@ static void ties_go_to_the_smaller_index(void **state) {
     gf_features_free(&test);
 }
 
+/* Of two equal neighbours the later one makes room for a better one. */
+static void the_later_of_equals_leaves(void **state) {
+    (void)state;
+    gf_features train, test;
+    int32_t predicted;
+    assert_int_equal(gf_features_alloc(NULL, &train, 3, 2), GLOFND_OK);
+    assert_int_equal(gf_features_alloc(NULL, &test, 1, 2), GLOFND_OK);
+    const float rows[] = {1, 1, 1, 1, 1, 0};
+    memcpy(train.x, rows, sizeof rows);
+    for (int i = 0; i < 3; i++) train.label[i] = i + 1;
+    test.x[0] = 1, test.x[1] = 0, test.label[0] = 1;
+    assert_int_equal(gf_knn_classify(NULL, &(gf_knn){2, 0.0, 1}, &train, &test, &predicted), GLOFND_OK);
+    assert_int_equal(predicted, 1);     /* rows 2 and 0 vote, the smaller class wins */
+    gf_features_free(&train);
+    gf_features_free(&test);
+}
+
 static void same_for_any_thread_count(void **state) {
     (void)state;
     gf_features train = make(900, 33, 10, 7), test = make(400, 33, 10, 8);
@@ -174,6 +191,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_plain_loops),
         cmocka_unit_test(ties_go_to_the_smaller_index),
+        cmocka_unit_test(the_later_of_equals_leaves),
         cmocka_unit_test(same_for_any_thread_count),
         cmocka_unit_test(refuses_what_it_cannot_do),
         cmocka_unit_test(holds_out_a_share_of_each_class),

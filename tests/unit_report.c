@@ -50,7 +50,8 @@ static void draws_lines_and_gaps(void **state) {
     const double y[] = {0, 5, 10, NAN, 10};
     const gf_series series = {"a<b", y, 5, 8};
     gf_text t = {0};
-    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "epoch", .y_name = "share, %", .series = &series, .count = 1, .level = 5, .level_name = "half"});
+    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "epoch", .y_name = "share, %", .series = &series, .count = 1, .level = 5,
+                                 .level_name = "half"});
     assert_non_null(strstr(t.at, "d=\"M56.0 234.0L169.0 124.0L282.0 14.0M508.0 14.0h.01\""));
     assert_non_null(strstr(t.at, "line c1 d1"));
     assert_non_null(strstr(t.at, "a&lt;b"));
@@ -65,7 +66,8 @@ static void says_when_there_is_nothing(void **state) {
     const double y[] = {NAN, NAN};
     const gf_series series = {"a", y, 2, 0};
     gf_text t = {0};
-    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = 3, .level_name = "l"});
+    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = 3,
+                                 .level_name = "l"});
     assert_non_null(strstr(t.at, "No values"));
     gf_text_free(&t);
 }
@@ -88,7 +90,8 @@ static void remove_text(const char *folder, const char *name) {
 static const char log_lines[] =
     "{\"event\": \"step\", \"step\": 1, \"loss\": 9}\n"
     "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2.5, \"flagged\": 0.0, \"precision\": null}\n"
-    "{\"event\": \"epoch\", \"epoch\": 1, \"loss\": 1.25, \"flagged\": 0.05, \"precision\": 0.5, \"recall\": 0.25, \"f1\": 0.333}\n"
+    "{\"event\": \"epoch\", \"epoch\": 1, \"loss\": 1.25, \"lambda\": 0.5, \"flagged\": 0.05, \"precision\": 0.5, "
+    "\"recall\": 0.25, \"f1\": 0.333}\n"
     "{\"event\": \"epo";
 static const char eval_lines[] =
     "{\"event\": \"knn\", \"untrained\": true, \"k\": 20, \"test\": \"t\", \"top1\": 0.1}\n"
@@ -119,12 +122,15 @@ static void reads_a_run_and_makes_a_page(void **state) {
     runs[1] = runs[0];
     runs[1].knn = 38.0;
     runs[1].config.method.alpha = 0.25;
+    runs[1].config.method.detector = GLOFND_DETECT_FNC;
     gf_summary_text(&table, runs, 2);
     assert_non_null(strstr(table.at, "(untrained)"));
     assert_non_null(strstr(table.at, "-2.0\n"));
     assert_non_null(strstr(table.at, "-30.0\n"));
     gf_page(&page, runs, 2);
     assert_int_equal(count_of(page.at, "<figure>"), 6);
+    assert_int_equal(count_of(page.at, "line c0 d0"), 13);      /* in the table, in six charts and their legends */
+    assert_int_equal(count_of(page.at, "line c1 d0"), 11);      /* this one learns no lambda */
     assert_int_equal(count_of(page.at, "<code>alpha</code>"), 1);
     assert_non_null(strstr(page.at, "<code>alpha</code></th><td><code>0.05</code></td><td><code>0.25</code>"));
     assert_non_null(strstr(page.at, "&lt;t&gt;"));

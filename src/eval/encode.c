@@ -67,7 +67,8 @@ static glofnd_status load_weights(gf_error *err, gf_encoder *e, const char *path
 static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
     TRY(read_config(err, &e->config, spec->run));
     e->head = spec->head;
-    e->threads = spec->threads > 0 ? spec->threads : e->config.method.threads > 0 ? e->config.method.threads : gf_parallel_default();
+    e->threads = spec->threads > 0 ? spec->threads : e->config.method.threads;
+    if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
     TRY(make_net(err, e));
     if (spec->untrained) return *e->config.init ? load_weights(err, e, e->config.init, 1) : GLOFND_OK;

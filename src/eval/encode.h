@@ -26,8 +26,8 @@ void gf_encoder_free(gf_encoder *e);
 const gf_config *gf_encoder_config(const gf_encoder *e);
 const char *gf_encoder_weights(const gf_encoder *e);    /* file they came from; "" for untrained ones */
 int64_t gf_encoder_dim(const gf_encoder *e);
-/* Centre crops of all samples, in order. Images of the network's size are taken as they are, others are scaled so that the crop is
- * 7/8 of the shorter side (224 of 256). Damaged samples are left out and told to `damaged` (may be NULL). */
+/* Centre crops of all samples, in order. Images of the network's size are taken as they are, others are scaled so that the crop
+ * is 7/8 of the shorter side (224 of 256). Damaged samples are left out and told to `damaged` (may be NULL). */
 glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
         const char *message),
                         void *user, gf_features *out);

@@ -1,7 +1,7 @@
 /* knn.h - k-nearest-neighbour classification by cosine similarity: how good features are without training anything on them.
  *
- * Similarities are made in tiles and dropped: beside a packed copy of the training rows, memory is the same for any n. Predictions
- * are the same for any number of threads.
+ * Similarities are made in tiles and dropped: beside a packed copy of the training rows, memory is the same for any n.
+ * Predictions are the same for any number of threads.
  */
 #ifndef GF_EVAL_KNN_H
 #define GF_EVAL_KNN_H

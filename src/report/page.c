@@ -10,25 +10,37 @@
 static const char style[] =
     ":root{color-scheme:light dark;--ink:#1b1f24;--faint:#66707b;--grid:#e6e9ed;--paper:#fff;--panel:#f7f8fa}\n"
     "@media(prefers-color-scheme:dark){:root{--ink:#e6e9ed;--faint:#98a2ad;--grid:#30363d;--paper:#14171b;--panel:#1b1f24}}\n"
-    "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,sans-serif}\n"
-    "main{max-width:1160px;margin:0 auto;padding:28px 20px 48px}h1{font-size:24px;margin:0 0 4px}h2{font-size:17px;margin:32px 0 10px}\n"
-    "p{margin:6px 0}.faint,footer{color:var(--faint);font-size:13.5px}code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}\n"
+    "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);"
+    "font:15px/1.5 system-ui,sans-serif}\n"
+    "main{max-width:1160px;margin:0 auto;padding:28px 20px 48px}"
+    "h1{font-size:24px;margin:0 0 4px}h2{font-size:17px;margin:32px 0 10px}\n"
+    "p{margin:6px 0}.faint,footer{color:var(--faint);font-size:13.5px}"
+    "code{font:13px ui-monospace,monospace;overflow-wrap:anywhere}\n"
     ".wide{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\n"
     "th,td{padding:6px 14px 6px 0;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}\n"
-    "th[scope=col]{color:var(--faint);font-weight:600;font-size:13px}th:first-child,td.word,th[scope=col]:nth-child(2),.keys th,.keys td{"
-    "text-align:left}\n.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:18px}\n"
+    "th[scope=col]{color:var(--faint);font-weight:600;font-size:13px}"
+    "th:first-child,td.word,th[scope=col]:nth-child(2),.keys th,.keys td{text-align:left}\n"
+    ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:18px}\n"
     "figure{margin:0;padding:14px 14px 8px;background:var(--panel);border:1px solid var(--grid);border-radius:8px}\n"
-    "figcaption{font-weight:600}figure>svg{width:100%;height:auto;display:block}.legend{font-size:13.5px}.legend span{margin-right:14px;"
+    "figcaption{font-weight:600}figure>svg{width:100%;height:auto;display:block}\n"
+    ".legend{font-size:13.5px}.legend span{margin-right:14px;"
     "white-space:nowrap}\n.none{color:var(--faint)}footer{margin-top:36px}\n@media print{figure{break-inside:avoid}}\n";
 
 /* ----- charts ----- */
 
+/* Other detectors leave lambda where it began. */
+static int learns_lambda(const gf_run_log *r) {
+    return r->config.method.detector == GLOFND_DETECT_GLOFND || r->config.method.detector == GLOFND_DETECT_SINGLE;
+}
+
 static void chart(gf_text *out, const gf_run_log *runs, int count, gf_run_field field, const gf_chart *form) {
     gf_series series[GF_PAGE_RUNS];
     gf_chart c = *form;
-    for (int i = 0; i < count; i++) series[i] = (gf_series){runs[i].name, runs[i].field[field], runs[i].epochs, i};
+    for (int i = 0; i < count; i++) {
+        if (field == GF_RUN_LAMBDA && !learns_lambda(&runs[i])) continue;
+        series[c.count++] = (gf_series){runs[i].name, runs[i].field[field], runs[i].epochs, i};
+    }
     c.series = series;
-    c.count = count;
     c.x_name = "epoch";
     gf_svg_chart(out, &c);
 }
@@ -144,7 +156,9 @@ static void protocol(gf_text *out, const gf_run_log *r) {
 
 void gf_page(gf_text *out, const gf_run_log *runs, int count) {
     gf_text_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-                     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>GloFND report</title>\n<style>\n%s", style);
+                     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+                     "<title>GloFND report</title>\n<style>\n%s",
+                style);
     gf_svg_style(out);
     gf_text_add(out, "</style></head>\n<body><main>\n");
     heading(out, runs, count);

@@ -52,14 +52,14 @@ static void draw_y_axis(gf_text *out, const gf_chart *c, const frame *f) {
     const double step = gf_tick_step(f->y0, f->y1, 5);
     const int digits = step < 1.0 ? (int)ceil(-log10(step) - 1e-9) : 0;
     for (int i = 0; i <= 12; i++) {
-        const double y = f->y0 + i * step;
+        const double y = f->y0 + i * step, at = py(f, y);
         if (y > f->y1 + 0.01 * step) break;
-        gf_text_add(out,
-                "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.*f</text>\n", LEFT,
-                    py(f, y), RIGHT, LEFT - 7, py(f, y) + 4.0, digits, fabs(y) < 1e-9 * step ? 0.0 : y);
+        gf_text_add(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, at, RIGHT);
+        gf_text_add(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.*f</text>\n", LEFT - 7, at + 4.0, digits,
+                    fabs(y) < 1e-9 * step ? 0.0 : y);
     }
     gf_text_add(out, "<text class=\"name\" transform=\"translate(14 %d) rotate(-90)\" text-anchor=\"middle\">",
-            (TOP + BOTTOM) / 2);
+                (TOP + BOTTOM) / 2);
     gf_text_escape(out, c->y_name);
     gf_text_add(out, "</text>\n");
 }
@@ -67,10 +67,11 @@ static void draw_y_axis(gf_text *out, const gf_chart *c, const frame *f) {
 static void draw_x_axis(gf_text *out, const gf_chart *c, const frame *f) {
     const double step = fmax(1.0, gf_tick_step(0.0, f->x1, 8));
     gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, BOTTOM, RIGHT);
-    for (double x = step > 1.0 ? step : 1.0; x <= f->x1; x += step)
-        gf_text_add(out,
-                "<path class=\"axis\" d=\"M%.1f %dv4\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", px(f, x),
-                    BOTTOM, px(f, x), BOTTOM + 18, x);
+    for (double x = step; x <= f->x1; x += step) {
+        gf_text_add(out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", px(f, x), BOTTOM);
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.0f</text>\n", px(f, x), BOTTOM + 18,
+                    x);
+    }
     gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2, HEIGHT - 8);
     gf_text_escape(out, c->x_name);
     gf_text_add(out, "</text>\n");
@@ -78,9 +79,9 @@ static void draw_x_axis(gf_text *out, const gf_chart *c, const frame *f) {
 
 static void draw_level(gf_text *out, const gf_chart *c, const frame *f) {
     if (!isfinite(c->level)) return;
-    gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/><text class=\"tick\" x=\"%d\" y=\"%.1f\">", LEFT, py(f, c->level),
-            RIGHT, LEFT + 6,
-                py(f, c->level) - 5.0);
+    const double at = py(f, c->level);
+    gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>", LEFT, at, RIGHT);
+    gf_text_add(out, "<text class=\"tick halo\" x=\"%d\" y=\"%.1f\">", LEFT + 6, at - 5.0);
     gf_text_escape(out, c->level_name);
     gf_text_add(out, "</text>\n");
 }
@@ -142,7 +143,8 @@ void gf_svg_chart(gf_text *out, const gf_chart *c) {
     gf_text_add(out, "</svg></figure>\n");
 }
 
-/* Okabe and Ito's colours, told apart by all kinds of colour vision; yellow is left out (too pale on white), black is the text's. */
+/* Okabe and Ito's colours, told apart by all kinds of colour vision; yellow is left out (too pale on white), black is the
+ * text's. */
 void gf_svg_style(gf_text *out) {
     static const char *const light[GF_COLOURS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "var(--ink)"};
     static const char *const dark[GF_COLOURS] = {"#56b4e9", "#e69f00", "#00b98a", "#cc79a7", "#d55e00", "#4a94d6", "var(--ink)"};
@@ -152,5 +154,6 @@ void gf_svg_style(gf_text *out) {
     gf_text_add(out, "}\n.line{fill:none;stroke-width:2.4;stroke-linejoin:round;stroke-linecap:round}.d1{stroke-dasharray:7 4}"
                      ".d2{stroke-dasharray:2 4}\n.grid{stroke:var(--grid);fill:none}.axis{stroke:var(--faint);fill:none}"
                      ".level{stroke:var(--faint);fill:none;stroke-dasharray:5 4}\n.tick{fill:var(--faint);font-size:12px}"
-                     ".halo{paint-order:stroke;stroke:var(--panel);stroke-width:4px}.name{fill:var(--ink);font-size:12.5px}\n.swatch{width:24px;height:8px;margin-right:5px;vertical-align:middle}\n");
+                     ".halo{paint-order:stroke;stroke:var(--panel);stroke-width:4px}.name{fill:var(--ink);font-size:12.5px}\n"
+                     ".swatch{width:24px;height:8px;margin-right:5px;vertical-align:middle}\n");
 }
