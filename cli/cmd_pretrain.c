@@ -19,9 +19,11 @@ static void say(const char *line) { fprintf(stderr, "%s\n", line); }
 static void help(void) {
     const char *group = "";
     int in_method;
-    printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--resume] [--quiet] [--KEY VALUE ...] [--set KEY=VALUE ...]\n\n"
-           "Pretrains an image encoder with a contrastive loss and false-negative detection. RUN gets config.cfg, log.jsonl, a TensorBoard\n"
-           "event file, checkpoints and model.safetensors. --resume goes on after the newest complete checkpoint, with RUN/config.cfg. Keys:\n");
+    printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...]\n"
+           "                       [--resume] [--quiet]\n\n"
+           "Pretrains an image encoder with a contrastive loss and false-negative detection. RUN gets config.cfg, log.jsonl,\n"
+           "a TensorBoard event file, checkpoints and model.safetensors. --resume goes on after the newest complete checkpoint,\n"
+           "with RUN/config.cfg; flags may change it. Keys:\n");
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);
         char range[256];
@@ -101,7 +103,8 @@ int cmd_pretrain(int argc, char **argv) {
         cli_failed("pretrain", status, &err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART}; /* a second Ctrl-C ends at once */
+    /* a second Ctrl-C ends at once */
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;

@@ -41,8 +41,8 @@ static void arm(long at) {
     fail_at = at;
 }
 
-static const gf_net_spec spec = {.arch = GF_ARCH_RESNET8, .batch = 4, .size = 16, .head_hidden = 32, .head_out = 16, .training = 1,
-                                 .threads = 2};
+static const gf_net_spec spec = {.arch = GF_ARCH_RESNET8, .batch = 4, .size = 16, .head_hidden = 32, .head_out = 16,
+                                 .training = 1, .threads = 2};
 
 static void every_allocation_may_fail(void **state) {
     (void)state;

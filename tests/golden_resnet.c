@@ -77,8 +77,9 @@ static void measure(uint64_t seed, const float *x, int64_t count, double out[LIN
     }
 }
 
-/* Compares x with the next line, which must be of that name and shape. `extra` widens the norm that differences are relative to. */
-static void expect(golden *g, const char *kind, const char *name, const char *shape, const float *x, int64_t count, double extra) {
+/* Compares x with the next line, which must be of that name and shape. `extra` widens the norm differences are relative to. */
+static void expect(golden *g, const char *kind, const char *name, const char *shape, const float *x, int64_t count,
+                   double extra) {
     char want_name[128], want_shape[64], have_name[128];
     double want[LINE_NUMBERS], have[LINE_NUMBERS];
     snprintf(have_name, sizeof have_name, "%s%s", kind, name);

@@ -46,7 +46,8 @@ static gf_trainer *make_trainer(const char *key, const char *value) {
     gf_config c;
     gf_trainer *t = NULL;
     fine(gf_config_init(&err, &c), &err);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) fine(gf_config_set(&err, &c, settings[i][0], settings[i][1]), &err);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        fine(gf_config_set(&err, &c, settings[i][0], settings[i][1]), &err);
     if (key) fine(gf_config_set(&err, &c, key, value), &err);
     fine(gf_config_resolve(&err, &c), &err);
     fine(gf_trainer_open(&err, &c, &t), &err);
@@ -196,7 +197,8 @@ static void test_other_networks(void **state) {
     (void)state;
     gf_error err = {""};
     gf_log_marks marks;
-    gf_trainer *a = make_trainer(NULL, NULL), *wide = make_trainer("head_hidden", "9"), *adam = make_trainer("optimizer", "adamw");
+    gf_trainer *a = make_trainer(NULL, NULL), *wide = make_trainer("head_hidden", "9");
+    gf_trainer *adam = make_trainer("optimizer", "adamw");
     gf_trainer *more = make_trainer("data", "shapes:n=28,classes=3,size=16");
     save(a, "a");
     assert_int_equal(gf_checkpoint_load(&err, wide, "a/checkpoints/step-0", &marks), GLOFND_E_FORMAT);

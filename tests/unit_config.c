@@ -239,7 +239,8 @@ static void test_written_reads_back(void **state) {
     gf_config a = fresh(), b = fresh();
     static const char *const changes[][2] = {
         {"data", "folder:/a b?classes=c"}, {"seed", "9000000000000000"}, {"arch", "resnet50"}, {"lr", "0.1234567890123456"},
-        {"optimizer", "adamw"}, {"decode", "fast"}, {"strict", "1"}, {"update_epoch", "3"}, {"mask_epoch", "4"}, {"learner", "ring"},
+        {"optimizer", "adamw"}, {"decode", "fast"}, {"strict", "1"}, {"update_epoch", "3"}, {"mask_epoch", "4"},
+        {"learner", "ring"},
         {"alpha", "0.3333333333333333"}, {"precision", "bf16"}, {"warmup_epochs", "0"}, {"detector", "fnc"}, {"threads", "2"},
     };
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) set(&a, changes[i][0], changes[i][1]);

@@ -1,5 +1,5 @@
 /* unit_dnn.c - the ops of the CPU backend: forward against plain loops in double, backward against central differences of them,
- * in float32 and bf16; threads; what a session does when asked for the impossible. Batch norm is in unit_layers.c.
+ * in float32 and bf16; threads; what an engine does when asked for the impossible. Batch norm is in unit_layers.c.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static const gf_nn_backend *const cpu = &gf_nn_backend_cpu;
 
 typedef struct bench {
     gf_nn_shape shape;
-    gf_nn_session *session;
+    gf_nn_engine *engine;
     gf_nn_op *op;
     gf_nn_args args;
     int64_t in, out, weights;
@@ -54,7 +54,7 @@ static void fill(rng *g, double *exact, void *device, int64_t count, gf_type typ
 }
 
 static void *take(bench *b, size_t bytes) {
-    void *p = cpu->alloc(b->session, bytes);
+    void *p = cpu->alloc(b->engine, bytes);
     assert_non_null(p);
     return p;
 }
@@ -64,8 +64,8 @@ static void make(bench *b, gf_nn_shape shape, int threads) {
     gf_nn_sizes sizes;
     rng g = {(uint64_t)(shape.n * 7919 + shape.in * 31 + shape.out)};
     *b = (bench){.shape = shape, .in = ref_in_count(&shape), .out = ref_out_count(&shape), .weights = ref_weight_count(&shape)};
-    ok(cpu->open(&err, threads, &b->session), &err);
-    ok(cpu->op_create(&err, b->session, &shape, &sizes, &b->op), &err);
+    ok(cpu->open(&err, threads, &b->engine), &err);
+    ok(cpu->op_create(&err, b->engine, &shape, &sizes, &b->op), &err);
     const size_t bytes = gf_type_bytes(shape.type);
     void *x = take(b, bytes * (size_t)b->in), *dy = take(b, bytes * (size_t)b->out), *w = take(b, 4 * (size_t)b->weights + 1);
     b->args = (gf_nn_args){.x = x, .dy = dy, .weight = w, .y = take(b, bytes * (size_t)b->out),
@@ -81,10 +81,10 @@ static void make(bench *b, gf_nn_shape shape, int threads) {
 }
 
 static void drop(bench *b) {
-    void *const all[] = {(void *)(uintptr_t)b->args.x, (void *)(uintptr_t)b->args.dy, (void *)(uintptr_t)b->args.weight, b->args.y,
-                         b->args.dx, b->args.weight_grad, b->args.packed, b->args.saved, b->args.scratch};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) cpu->release(b->session, all[i]);
-    cpu->close(b->session);
+    void *const all[] = {(void *)(uintptr_t)b->args.x, (void *)(uintptr_t)b->args.dy, (void *)(uintptr_t)b->args.weight,
+                         b->args.y, b->args.dx, b->args.weight_grad, b->args.packed, b->args.saved, b->args.scratch};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) cpu->release(b->engine, all[i]);
+    cpu->close(b->engine);
     free(b->x), free(b->dy), free(b->y), free(b->w);
 }
 
@@ -125,7 +125,7 @@ static void check(gf_nn_shape shape) {
     run(&b);
     ref_op(b.y, b.x, b.w, &shape);
     within(distance(b.args.y, shape.type, b.y, b.out), limit);
-    const double h = shape.kind == GF_NN_MAXPOOL ? 1e-7 : 1e-2;        /* bilinear: any step is exact; a maximum: no other may win */
+    const double h = shape.kind == GF_NN_MAXPOOL ? 1e-7 : 1e-2;        /* bilinear: any step is exact; maximum: none other may win */
     if (shape.training && shape.input_grad) {
         double *grad = calloc((size_t)b.in, sizeof *grad);
         ref_gradient(grad, b.x, b.in, h, objective, &b);
@@ -168,14 +168,14 @@ static void image_gradient_is_left_out_on_request(void **state) {
 }
 
 static int bf16_is_there(void) {
-    gf_nn_session *session;
+    gf_nn_engine *engine;
     gf_nn_sizes sizes;
     gf_nn_op *op;
     gf_error err = {""};
     const gf_nn_shape s = conv(2, 6, 16, 16, 3, 1, GF_TYPE_BF16);
-    ok(cpu->open(&err, 1, &session), &err);
-    const glofnd_status status = cpu->op_create(&err, session, &s, &sizes, &op);
-    cpu->close(session);
+    ok(cpu->open(&err, 1, &engine), &err);
+    const glofnd_status status = cpu->op_create(&err, engine, &s, &sizes, &op);
+    cpu->close(engine);
     if (status == GLOFND_OK) return 1;
     assert_int_equal(status, GLOFND_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "fp32"));          /* the message says what to do */
@@ -205,8 +205,8 @@ static void maxima_follow_the_loops(void **state) {
     check((gf_nn_shape){GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 6, 16, 16, 3, 2, 1, 0, 0});
 }
 
-/* The forward pass splits its outputs among threads; each is summed by one of them. Gradients of weights are sums over images that
- * oneDNN splits among threads, so there only equal thread counts promise equal bits. */
+/* The forward pass splits its outputs among threads; each is summed by one of them. Gradients of weights are sums over images
+ * that oneDNN splits among threads, so there only equal thread counts promise equal bits. */
 static void threads_change_nothing_where_promised(void **state) {
     (void)state;
     bench a, b;
@@ -246,20 +246,20 @@ static void packed_weights_are_a_copy(void **state) {
 
 static void impossible_ops_are_refused(void **state) {
     (void)state;
-    gf_nn_session *session;
+    gf_nn_engine *engine;
     gf_nn_sizes sizes;
     gf_nn_op *op = NULL;
     gf_error err = {""};
     gf_nn_shape s = conv(2, 6, 16, 16, 3, 1, GF_TYPE_F32);
-    ok(cpu->open(&err, 0, &session), &err);
+    ok(cpu->open(&err, 0, &engine), &err);
     s.kernel = 9, s.pad = 0;                            /* larger than the image */
-    assert_int_not_equal(cpu->op_create(&err, session, &s, &sizes, &op), GLOFND_OK);
+    assert_int_not_equal(cpu->op_create(&err, engine, &s, &sizes, &op), GLOFND_OK);
     assert_true(strlen(err.text) > 0);
     assert_null(op);
     s = (gf_nn_shape){GF_NN_LINEAR, GF_TYPE_BF16, 4, 1, 1, 8, 8, 1, 1, 0, 1, 1};
-    assert_int_equal(cpu->op_create(&err, session, &s, &sizes, &op), GLOFND_E_UNSUPPORTED);
-    assert_null(cpu->alloc(session, SIZE_MAX - 8));
-    cpu->close(session);
+    assert_int_equal(cpu->op_create(&err, engine, &s, &sizes, &op), GLOFND_E_UNSUPPORTED);
+    assert_null(cpu->alloc(engine, SIZE_MAX - 8));
+    cpu->close(engine);
     cpu->close(NULL);
 }
 

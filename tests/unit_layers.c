@@ -31,9 +31,9 @@ static const char *const isas[] = {"base", "avx2", "avx512"};
         if (!(value_ <= (limit))) fail_msg("%s is %.3g, over %.3g", #value, value_, (double)(limit)); \
     } while (0)
 
-static gf_nn_session *open_session(int threads) {
+static gf_nn_engine *open_engine(int threads) {
     gf_error err = {""};
-    gf_nn_session *s = NULL;
+    gf_nn_engine *s = NULL;
     if (cpu->open(&err, threads, &s) != GLOFND_OK) fail_msg("%s", err.text);
     return s;
 }
@@ -113,13 +113,13 @@ static void drop(bench *b) {
     free(b->device);
 }
 
-static void forward(gf_nn_session *s, bench *b) {
+static void forward(gf_nn_engine *s, bench *b) {
     cpu->norm_sums(s, &b->n);
     cpu->norm_finish(s, &b->n, (double)b->n.rows);
     cpu->norm_apply(s, &b->n);
 }
 
-static void backward(gf_nn_session *s, bench *b) {
+static void backward(gf_nn_engine *s, bench *b) {
     cpu->norm_back_sums(s, &b->n);
     cpu->norm_back_finish(s, &b->n, (double)b->n.rows);
     cpu->norm_back_apply(s, &b->n);
@@ -148,7 +148,7 @@ static void check_gradient(bench *b, const void *device, gf_type type, double *a
     free(grad);
 }
 
-static void check(gf_nn_session *s, options o) {
+static void check(gf_nn_engine *s, options o) {
     const double limit = o.type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT;
     const int64_t count = o.rows * o.c;
     bench b;
@@ -164,13 +164,13 @@ static void check(gf_nn_session *s, options o) {
     drop(&b);
 }
 
-static void check_all(gf_nn_session *s, int64_t rows, int64_t c, gf_type type) {
+static void check_all(gf_nn_engine *s, int64_t rows, int64_t c, gf_type type) {
     for (int i = 0; i < 16; i++) check(s, (options){rows, c, i & 1, i >> 1 & 1, i >> 2 & 1, i >> 3 & 1, type, 0.3});
 }
 
 static void batch_norm_follows_the_loops(void **state) {
     (void)state;
-    gf_nn_session *s = open_session(2);
+    gf_nn_engine *s = open_engine(2);
     for (size_t i = 0; i < 3; i++) {
         s->norm = gf_norm_ops_find(isas[i]);
         if (!s->norm) continue;
@@ -187,7 +187,7 @@ static void batch_norm_follows_the_loops(void **state) {
 static void large_batch_norms_follow_the_loops(void **state) {
     (void)state;
     static const int64_t shapes[][2] = {{70, 1500}, {9000, 16}, {300, 512}};
-    gf_nn_session *s = open_session(2);
+    gf_nn_engine *s = open_engine(2);
     for (size_t i = 0; i < 3; i++) {
         bench b;
         make(&b, (options){shapes[i][0], shapes[i][1], 1, 1, 1, 0, GF_TYPE_F32, 0});
@@ -201,7 +201,7 @@ static void large_batch_norms_follow_the_loops(void **state) {
 
 static void a_mean_far_from_zero_costs_no_accuracy(void **state) {
     (void)state;
-    gf_nn_session *s = open_session(2);
+    gf_nn_engine *s = open_engine(2);
     bench b;
     make(&b, (options){4000, 16, 0, 0, 1, 0, GF_TYPE_F32, 1000.0});
     forward(s, &b);
@@ -217,7 +217,7 @@ static void a_mean_far_from_zero_costs_no_accuracy(void **state) {
 
 static void running_statistics_move_as_in_torch(void **state) {
     (void)state;
-    gf_nn_session *s = open_session(1);
+    gf_nn_engine *s = open_engine(1);
     bench b;
     make(&b, (options){50, 16, 0, 0, 1, 0, GF_TYPE_F32, 0.7});
     double mean[16], var[16];
@@ -244,7 +244,7 @@ static void threads_do_not_change_a_bit(void **state) {
     const options o = {40000, 16, 1, 1, 1, 1, GF_TYPE_F32, 0};
     bench one, many;
     for (int threads = 2; threads <= 5; threads += 3) {
-        gf_nn_session *s = open_session(1), *t = open_session(threads);
+        gf_nn_engine *s = open_engine(1), *t = open_engine(threads);
         make(&one, o);
         make(&many, o);
         forward(s, &one), forward(t, &many);
@@ -262,7 +262,7 @@ static void threads_do_not_change_a_bit(void **state) {
 static void ranks_may_add_their_sums(void **state) {
     (void)state;
     const int64_t rows = 64, c = 16, half = rows / 2 * c;
-    gf_nn_session *s = open_session(1);
+    gf_nn_engine *s = open_engine(1);
     bench whole, part[2];
     make(&whole, (options){rows, c, 1, 1, 1, 0, GF_TYPE_F32, 0});
     for (int r = 0; r < 2; r++) {
@@ -302,7 +302,7 @@ static void ranks_may_add_their_sums(void **state) {
 
 static void nan_is_not_hidden_by_relu(void **state) {
     (void)state;
-    gf_nn_session *s = open_session(1);
+    gf_nn_engine *s = open_engine(1);
     bench b;
     make(&b, (options){8, 16, 1, 0, 1, 0, GF_TYPE_F32, 0});
     ((float *)(uintptr_t)b.n.x)[3] = NAN;
@@ -318,7 +318,7 @@ static void nan_is_not_hidden_by_relu(void **state) {
 static void small_kernels_follow_the_loops(void **state) {
     (void)state;
     enum { N = 3, HW = 7, C = 21, COUNT = N * HW * C };
-    gf_nn_session *s = open_session(2);
+    gf_nn_engine *s = open_engine(2);
     rng g = {77};
     for (size_t isa = 0; isa < 3; isa++)
         for (int t = 0; t < 2; t++) {
@@ -350,7 +350,7 @@ static void small_kernels_follow_the_loops(void **state) {
 
 /* ----- the plan ----------------------------------------------------------------------------------------------------- */
 
-static gf_graph *plan(gf_nn_session *s, gf_net_spec spec) {
+static gf_graph *plan(gf_nn_engine *s, gf_net_spec spec) {
     gf_error err = {""};
     gf_graph *g = calloc(1, sizeof *g);
     gf_resnet_build(g, &spec);
@@ -382,7 +382,7 @@ static void blocks_in_use_at_one_time_never_overlap(void **state) {
         {.arch = GF_ARCH_RESNET50, .batch = 8, .size = 96},
     };
     for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
-        gf_nn_session *s = open_session(1);
+        gf_nn_engine *s = open_engine(1);
         gf_graph *g = plan(s, specs[i]);
         check_plan(g);
         const double excess = (double)g->arena_bytes / (double)gf_graph_live_bytes(g);

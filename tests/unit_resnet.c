@@ -345,7 +345,7 @@ static void compare_precisions(gf_net_spec spec, double features, double project
     gf_error err = {""};
     size_t bytes;
     spec.precision = GF_BF16;
-    if (gf_net_estimate(&err, &spec, &bytes) == GLOFND_E_UNSUPPORTED) skip();   /* no bf16 on this CPU: a clear error, tested elsewhere */
+    if (gf_net_estimate(&err, &spec, &bytes) == GLOFND_E_UNSUPPORTED) skip();   /* this CPU has no bf16 */
     outcome b = step(&spec);
     spec.precision = GF_FP32;
     outcome a = step(&spec);

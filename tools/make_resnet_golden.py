@@ -9,12 +9,12 @@ so that both sides start from the same numbers. One line per tensor:
 
     name shape norm sum p0 p1 p2 p3
 
-norm is Euclidean, p0..p3 are dot products with vectors of random signs. Lines, in order: the nudges (below), the weights, the features and the
-projection of a forward in training mode, the loss (dot product of the projection with a fixed random array), the gradient of every
-parameter, the running statistics after that forward, then features and projection in eval mode.
+norm is Euclidean, p0..p3 are dot products with vectors of random signs. Lines, in order: the nudges (below), the weights, the
+features and the projection of a forward in training mode, the loss (dot product of the projection with a fixed random array), the
+gradient of every parameter, the running statistics after that forward, then features and projection in eval mode.
 
-A number that arrives at a ReLU within rounding error of 0 may pass in float64 and not in float32; then whole gradients differ by up to
-a percent, and no tolerance is right. So biases of batch norms are nudged until no number comes closer than MARGIN to 0:
+A number that arrives at a ReLU within rounding error of 0 may pass in float64 and not in float32; then whole gradients differ by
+up to a percent, and no tolerance is right. So biases of batch norms are nudged until no number comes closer than MARGIN to 0:
 "nudge NAME INDEX VALUE" lists what the C side must copy.
 """
 import os

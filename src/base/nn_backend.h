@@ -1,7 +1,7 @@
 /* nn_backend.h - what a device must be able to do for the nets of src/nn.
  *
  * Activations are NHWC, of one gf_type per net (the head is always float32); parameters, their gradients and all statistics are
- * float32. A session belongs to one net and one thread at a time; it owns the ops made with it. Ops are made once for a fixed
+ * float32. An engine belongs to one net and one thread at a time; it owns the ops made with it. Ops are made once for a fixed
  * shape, say how much memory they want, and then run on pointers into memory the net has laid out: no call below but `open`,
  * `alloc` and `op_create` takes memory.
  *
@@ -21,7 +21,7 @@ typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16 } gf_type;
 
 static inline size_t gf_type_bytes(gf_type t) { return t == GF_TYPE_BF16 ? 2 : 4; }
 
-typedef struct gf_nn_session gf_nn_session;     /* threads, device, ops: the backend's own */
+typedef struct gf_nn_engine gf_nn_engine;     /* threads, device, ops: the backend's own */
 typedef struct gf_nn_op gf_nn_op;
 
 /* ----- ops of fixed shape ------------------------------------------------------------------------------------------ */
@@ -86,30 +86,30 @@ typedef struct gf_nn_backend {
     int version;
     const char *name;
     void (*describe)(char *text, size_t bytes);         /* one line: libraries, versions, instruction sets */
-    glofnd_status (*open)(gf_error *err, int threads, gf_nn_session **out);     /* threads 0: as many as the runtime would use */
-    void (*close)(gf_nn_session *s);                                            /* NULL is fine */
-    void *(*alloc)(gf_nn_session *s, size_t bytes);                             /* zeroed, GF_NN_ALIGN; NULL: none left */
-    void (*release)(gf_nn_session *s, void *p);
+    glofnd_status (*open)(gf_error *err, int threads, gf_nn_engine **out);     /* threads 0: as many as the runtime would use */
+    void (*close)(gf_nn_engine *s);                                            /* NULL is fine */
+    void *(*alloc)(gf_nn_engine *s, size_t bytes);                             /* zeroed, GF_NN_ALIGN; NULL: none left */
+    void (*release)(gf_nn_engine *s, void *p);
 
-    glofnd_status (*op_create)(gf_error *err, gf_nn_session *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out);
+    glofnd_status (*op_create)(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out);
     glofnd_status (*op_pack)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);         /* weight -> packed */
     glofnd_status (*op_forward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);      /* x, packed -> y, saved */
     glofnd_status (*op_backward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);     /* x, dy, weight -> dx, weight_grad */
 
     size_t (*norm_scratch)(int64_t rows, int64_t c);
-    void (*norm_sums)(gf_nn_session *s, const gf_nn_norm *n);
-    void (*norm_finish)(gf_nn_session *s, const gf_nn_norm *n, double count);   /* count: rows of all ranks */
-    void (*norm_eval)(gf_nn_session *s, const gf_nn_norm *n);                   /* scale, shift from the running statistics */
-    void (*norm_apply)(gf_nn_session *s, const gf_nn_norm *n);
-    void (*norm_back_sums)(gf_nn_session *s, const gf_nn_norm *n);
-    void (*norm_back_finish)(gf_nn_session *s, const gf_nn_norm *n, double count);
-    void (*norm_back_apply)(gf_nn_session *s, const gf_nn_norm *n);
+    void (*norm_sums)(gf_nn_engine *s, const gf_nn_norm *n);
+    void (*norm_finish)(gf_nn_engine *s, const gf_nn_norm *n, double count);   /* count: rows of all ranks */
+    void (*norm_eval)(gf_nn_engine *s, const gf_nn_norm *n);                   /* scale, shift from the running statistics */
+    void (*norm_apply)(gf_nn_engine *s, const gf_nn_norm *n);
+    void (*norm_back_sums)(gf_nn_engine *s, const gf_nn_norm *n);
+    void (*norm_back_finish)(gf_nn_engine *s, const gf_nn_norm *n, double count);
+    void (*norm_back_apply)(gf_nn_engine *s, const gf_nn_norm *n);
 
-    void (*cast)(gf_nn_session *s, gf_type type, void *dst, const float *src, int64_t count);
-    void (*add)(gf_nn_session *s, gf_type type, void *dst, const void *src, int64_t count);        /* dst += src */
+    void (*cast)(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count);
+    void (*add)(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count);        /* dst += src */
     /* y [n][c] = mean over the hw positions of x [n][hw][c]; y and dy are float32. */
-    void (*mean)(gf_nn_session *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
-    void (*mean_back)(gf_nn_session *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
+    void (*mean)(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
+    void (*mean_back)(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
 } gf_nn_backend;
 
 extern const gf_nn_backend gf_nn_backend_cpu;

@@ -116,7 +116,7 @@ int gf_graph_norm(gf_graph *g, gf_norm_names names, int in, int residual, int re
 
 /* ----- ops --------------------------------------------------------------------------------------------------------- */
 
-glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_session *s) {
+glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_engine *s) {
     for (int i = 0; i < g->layers; i++) {
         gf_layer *l = &g->layer[i];
         if (l->kind == GF_LAYER_OP) TRY(b->op_create(err, s, &l->shape, &l->sizes, &l->op));

@@ -79,7 +79,7 @@ int gf_graph_norm(gf_graph *g, gf_norm_names names, int in, int residual, int re
 int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank, const int64_t shape[4]);
 
 /* ----- from lists to a net ----- */
-glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_session *s);
+glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, gf_nn_engine *s);
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b);
 /* Pointers: blocks in `arena`, tensors in `values`, `stats` and `grads` (NULL: no training). */
 void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float *grads);

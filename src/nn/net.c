@@ -10,7 +10,7 @@
 struct gf_net {
     gf_net_spec spec;
     const gf_nn_backend *backend;
-    gf_nn_session *session;
+    gf_nn_engine *engine;
     gf_graph graph;
     char *arena;
     float *values, *stats, *grads;
@@ -51,20 +51,20 @@ static glofnd_status make_plan(gf_error *err, gf_net *n) {
     TRY(check_spec(err, &n->spec));
     n->backend = &gf_nn_backend_cpu;
     n->threads = n->spec.threads > 0 ? n->spec.threads : gf_parallel_default();
-    TRY(n->backend->open(err, n->threads, &n->session));
+    TRY(n->backend->open(err, n->threads, &n->engine));
     gf_resnet_build(&n->graph, &n->spec);
-    TRY(gf_graph_ops(err, &n->graph, n->backend, n->session));
+    TRY(gf_graph_ops(err, &n->graph, n->backend, n->engine));
     return gf_graph_plan(err, &n->graph, n->backend);
 }
 
-static void *floats(gf_net *n, int64_t count) { return n->backend->alloc(n->session, sizeof(float) * (size_t)count); }
+static void *floats(gf_net *n, int64_t count) { return n->backend->alloc(n->engine, sizeof(float) * (size_t)count); }
 
 static glofnd_status make_memory(gf_error *err, gf_net *n) {
     gf_graph *g = &n->graph;
     n->values = floats(n, g->params.numbers);
     n->stats = floats(n, g->buffers.numbers);
     n->grads = n->spec.training ? floats(n, g->params.numbers) : NULL;
-    n->arena = n->backend->alloc(n->session, g->arena_bytes);
+    n->arena = n->backend->alloc(n->engine, g->arena_bytes);
     FAIL_IF(err, !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads), GLOFND_E_MEMORY,
             "out of memory for a net of %zu MB: use a smaller batch or image size", gf_net_bytes(n) >> 20);
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
@@ -78,12 +78,12 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
 
 void gf_net_free(gf_net *n) {
     if (!n) return;
-    if (n->session) {
-        n->backend->release(n->session, n->arena);
-        n->backend->release(n->session, n->grads);
-        n->backend->release(n->session, n->stats);
-        n->backend->release(n->session, n->values);
-        n->backend->close(n->session);
+    if (n->engine) {
+        n->backend->release(n->engine, n->arena);
+        n->backend->release(n->engine, n->grads);
+        n->backend->release(n->engine, n->stats);
+        n->backend->release(n->engine, n->values);
+        n->backend->close(n->engine);
     }
     free(n->tensors);
     free(n);
@@ -151,7 +151,7 @@ static void load_images(gf_net *n, const float *x, int64_t count) {
     const int64_t image = (int64_t)n->spec.size * n->spec.size * 3;
     const gf_value *v = &n->graph.value[0];
     char *dst = n->arena + n->graph.block[v->data].offset;
-    n->backend->cast(n->session, v->type, dst, x, count * image);
+    n->backend->cast(n->engine, v->type, dst, x, count * image);
     const size_t bytes = gf_type_bytes(v->type) * (size_t)image;
     memset(dst + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
 }
@@ -159,12 +159,12 @@ static void load_images(gf_net *n, const float *x, int64_t count) {
 static void norm_forward(gf_net *n, const gf_nn_norm *norm, int train) {
     const gf_nn_backend *b = n->backend;
     if (train) {
-        b->norm_sums(n->session, norm);
-        b->norm_finish(n->session, norm, (double)norm->rows);
+        b->norm_sums(n->engine, norm);
+        b->norm_finish(n->engine, norm, (double)norm->rows);
     } else {
-        b->norm_eval(n->session, norm);
+        b->norm_eval(n->engine, norm);
     }
-    b->norm_apply(n->session, norm);
+    b->norm_apply(n->engine, norm);
 }
 
 static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int train) {
@@ -172,7 +172,7 @@ static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int tr
     switch (l->kind) {
         case GF_LAYER_OP: return n->backend->op_forward(err, l->op, &l->args);
         case GF_LAYER_NORM: norm_forward(n, &l->norm, train); break;
-        case GF_LAYER_MEAN: n->backend->mean(n->session, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
+        case GF_LAYER_MEAN: n->backend->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
     }
     return GLOFND_OK;
 }
@@ -202,9 +202,9 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
 
 static void norm_backward(gf_net *n, const gf_nn_norm *norm) {
     const gf_nn_backend *b = n->backend;
-    b->norm_back_sums(n->session, norm);
-    b->norm_back_finish(n->session, norm, (double)norm->rows);
-    b->norm_back_apply(n->session, norm);
+    b->norm_back_sums(n->engine, norm);
+    b->norm_back_finish(n->engine, norm, (double)norm->rows);
+    b->norm_back_apply(n->engine, norm);
 }
 
 /* Batch norm takes a gradient in two parts; the others want one. */
@@ -213,7 +213,7 @@ static void join_gradient(gf_net *n, const gf_layer *l) {
     if (out->grads < 2 || l->kind == GF_LAYER_NORM) return;
     char *first = n->arena + n->graph.block[out->grad[0]].offset;
     const char *second = n->arena + n->graph.block[out->grad[1]].offset;
-    n->backend->add(n->session, out->type, first, second, out->n * out->h * out->w * out->c);
+    n->backend->add(n->engine, out->type, first, second, out->n * out->h * out->w * out->c);
 }
 
 static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
@@ -222,7 +222,7 @@ static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
     switch (l->kind) {
         case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
         case GF_LAYER_NORM: norm_backward(n, &l->norm); break;
-        case GF_LAYER_MEAN: n->backend->mean_back(n->session, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w,
+        case GF_LAYER_MEAN: n->backend->mean_back(n->engine, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w,
                 in->c); break;
     }
     return GLOFND_OK;
@@ -232,7 +232,7 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
     FAIL_IF(err, !n->ready, GLOFND_E_ARGUMENT, "backward follows a forward in training mode, once");
     n->ready = 0;
     const gf_value *out = &n->graph.value[n->graph.projection];
-    n->backend->cast(n->session, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
+    n->backend->cast(n->engine, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
     for (int i = n->graph.layers - 1; i >= 0; i--) TRY(layer_backward(err, n, &n->graph.layer[i]));
     return GLOFND_OK;
 }

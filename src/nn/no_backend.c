@@ -7,7 +7,7 @@
 
 static void describe_nothing(char *text, size_t bytes) { snprintf(text, bytes, "no nets: built without oneDNN"); }
 
-static glofnd_status open_nothing(gf_error *err, int threads, gf_nn_session **out) {
+static glofnd_status open_nothing(gf_error *err, int threads, gf_nn_engine **out) {
     (void)threads;
     (void)out;
     GF_FAIL(err, GLOFND_E_UNSUPPORTED,

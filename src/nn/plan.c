@@ -5,8 +5,8 @@
  * life, comes within a few percent of the lower bound for our nets (tests/unit_layers.c).
  *
  * What backward reads stays until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU that
- * followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is at once the
- * gradient of the residual; without a residual it also writes dx there.
+ * followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is at
+ * once the gradient of the residual; without a residual it also writes dx there.
  */
 #include <stdlib.h>
 

@@ -5,7 +5,8 @@
  *   anchors.glofnd       the anchor store (docs/formats.md)
  *   state.json           position, sums of the present epoch, how much of the log files belongs to it
  *   DONE                 checksum, length and name of each of these
- * It is written under another name, renamed, marked DONE, and only then is the previous one removed. Equal runs write equal bytes.
+ * It is written under another name, renamed, marked DONE, and only then is the previous one removed. Equal runs write equal
+ * bytes.
  */
 #ifndef GF_TRAIN_CHECKPOINT_H
 #define GF_TRAIN_CHECKPOINT_H
@@ -24,8 +25,8 @@ glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char *path, s
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, gf_log_marks *marks);
 /* Weights alone: RUN/model.safetensors. */
 glofnd_status gf_weights_save(gf_error *err, const gf_trainer *t, const char *path);
-/* Tensors of the network from a file; missing ones and ones of another shape are errors that name them, unless `backbone_only`, where
- * head.* may be missing. Extra ones are ignored. */
+/* Tensors of the network from a file; missing ones and ones of another shape are errors that name them, unless `backbone_only`,
+ * where head.* may be missing. Extra ones are ignored. */
 glofnd_status gf_weights_load(gf_error *err, gf_trainer *t, const char *path, int backbone_only);
 
 #endif

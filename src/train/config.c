@@ -16,12 +16,13 @@ static const char *const decoders[] = {"exact", "fast", NULL};
 static const char *const precisions[] = {"fp32", "bf16", NULL};
 
 #define FIELD(name) .key = #name, .offset = offsetof(gf_config, name)
-#define TEXT(name, text) {FIELD(name), .type = GF_OPTION_TEXT, .preset = "", .max = sizeof((gf_config *)0)->name, .group = "run", .help = text}
-#define NAME(name, list, def, grp, text) {FIELD(name), .type = GF_OPTION_ENUM, .names = list, .preset = def, .group = grp, .help = text}
-#define SWITCH(name, def, grp, text) {FIELD(name), .type = GF_OPTION_BOOL, .preset = def, .group = grp, .help = text}
-#define WHOLE(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_INT, .preset = def, .min = lo, .max = hi, .group = grp, .help = text}
-#define LONG(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_INT64, .preset = def, .min = lo, .max = hi, .group = grp, .help = text}
-#define REAL(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_DOUBLE, .preset = def, .min = lo, .max = hi, .group = grp, .help = text}
+#define NOTE(def, grp, text) .preset = def, .group = grp, .help = text
+#define TEXT(name, text) {FIELD(name), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->name, NOTE("", "run", text)}
+#define NAME(name, list, def, grp, text) {FIELD(name), .type = GF_OPTION_ENUM, .names = list, NOTE(def, grp, text)}
+#define SWITCH(name, def, grp, text) {FIELD(name), .type = GF_OPTION_BOOL, NOTE(def, grp, text)}
+#define WHOLE(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_INT, .min = lo, .max = hi, NOTE(def, grp, text)}
+#define LONG(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_INT64, .min = lo, .max = hi, NOTE(def, grp, text)}
+#define REAL(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_DOUBLE, .min = lo, .max = hi, NOTE(def, grp, text)}
 
 static const gf_option rows[] = {
     TEXT(data, "where the images come from: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE"),

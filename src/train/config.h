@@ -39,7 +39,8 @@ glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const 
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
 /* Fills what was left open (start and warm-up epochs; size and stem follow from the data) and checks combinations. */
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
-/* Both resolved. E_OPTION names the first key without which `now` cannot go on where `before` stopped (seed, batch, network ...). */
+/* Both resolved. E_OPTION names the first key in which they differ and must not, if `now` is to go on where `before` stopped:
+ * seed, batch, network, optimizer, learner. */
 glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now);
 /* The resolved configuration as text, replacing `path` when complete. */
 glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);

@@ -56,7 +56,7 @@ static glofnd_status lock_folder(gf_error *err, job *j) {
     j->folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     FAIL_IF(err, j->folder < 0, GLOFND_E_IO, "%s cannot be used as the folder of a run: %s", run, strerror(errno));
     FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
-    const int busy = flock(j->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* other failures: a file system without locks */
+    const int busy = flock(j->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
     FAIL_IF(err, busy, GLOFND_E_IO, "%s is in use by another process", run);
     return GLOFND_OK;
 }
@@ -132,7 +132,8 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
     gf_config_text(c, "detector", detector, sizeof detector);
     TRY(gf_trainer_estimate(err, t, &bytes));
     say(p,
-            "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s from epoch %d, about %.0f MB",
+            "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s from epoch %d, "
+            "about %.0f MB",
         c->data, (long long)t->info.n, arch, (int)c->size, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
         gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6);
     return GLOFND_OK;

@@ -150,7 +150,8 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
     const gf_config *c = &t->config;
     const gf_net_spec spec = net_spec(c);
     const size_t images = 2 * (size_t)c->batch, pixels = (size_t)c->size * (size_t)c->size * 3, dim = (size_t)c->head_out;
-    const size_t ring = c->method.learner == GLOFND_LEARN_RING ? (size_t)c->method.ring_rows * (sizeof(float) * dim + sizeof(int64_t)) : 0;
+    const int has_ring = c->method.learner == GLOFND_LEARN_RING;
+    const size_t ring = has_ring ? (size_t)c->method.ring_rows * (sizeof(float) * dim + sizeof(int64_t)) : 0;
     size_t net = 0;
     TRY(gf_net_estimate(err, &spec, &net));
     const size_t optimizer = params_of(c) * (c->optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1);

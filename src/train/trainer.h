@@ -6,7 +6,7 @@
 #include "optim/param.h"
 #include "train/config.h"
 
-typedef struct gf_epoch_sums {  /* of the steps of the present epoch; part of a checkpoint, so that its line is the same after a resume */
+typedef struct gf_epoch_sums {  /* of the present epoch; in a checkpoint, so that the epoch's line is the same after a resume */
     double loss, lambda, kept, steps;
     double pairs, flagged, same, hits;          /* counts, exact in double */
     double precision, recall, quality_steps;    /* means of per-anchor values */

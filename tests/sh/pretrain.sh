@@ -1,5 +1,5 @@
-# glofnd pretrain and what can be wrong around it: keys, data, folders, checkpoints, a full disk. Every case must end with the right
-# exit code (2: the command, 1: the world) and a message that says what, and must leave what is there as it is.
+# glofnd pretrain and what can be wrong around it: keys, data, folders, checkpoints, a full disk. Every case must end with the
+# right exit code (2: the command, 1: the world) and a message that says what, and must leave what is there as it is.
 set -u
 glofnd=$1/glofnd
 [ -x "$glofnd" ] || exit 77
@@ -128,18 +128,20 @@ run --out broken --resume --epochs 4;           wants 'more epochs' 0 'resumed a
 [ "$(ls broken/checkpoints)" = step-16 ] || fail "more epochs: $(ls broken/checkpoints)"
 
 # ----- numbers that blow up -----
-run $data $tiny --out hot --epochs 40 --checkpoint-steps 2 --optimizer sgd --lr 1000 --lr-scaling none --weight-decay 10 --warmup-epochs 0
+hot='--optimizer sgd --lr 1000 --lr-scaling none --weight-decay 10 --warmup-epochs 0'
+run $data $tiny --out hot --epochs 40 --checkpoint-steps 2 $hot
 wants 'a run that blows up' 1 'step' 'not finite' 'sample'
 ls hot/checkpoints/step-*/DONE >/dev/null 2>&1 || fail 'blown up: no checkpoint is left'
 [ -e hot/model.safetensors ] && fail 'blown up: weights'
 
 # ----- a damaged image -----
-if "$glofnd" info | grep -q 'png yes' && "$glofnd" data export shapes:n=20,classes=2,size=16 --out images --folder >/dev/null 2>&1; then
+if "$glofnd" info | grep -q 'png yes'; then
+    "$glofnd" data export shapes:n=20,classes=2,size=16 --out images --folder >/dev/null || fail 'data export'
     victim=$(find images -name '*.png' | sort | head -n 1)
     printf 'not an image' >"$victim"
     run --data folder:images $tiny --out spoiled;       wants 'a damaged image' 0 'damaged' "$(basename "$victim")"
     grep -q "\"event\": \"damaged\".*$(basename "$victim")" spoiled/log.jsonl || fail "a damaged image: not named in the log"
-    grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail "a damaged image: not counted: $(grep epoch spoiled/log.jsonl)"
+    grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail 'a damaged image: not counted'
     run --data folder:images $tiny --out strict --strict;       wants 'a damaged image, strict' 1 "$(basename "$victim")"
     find images -name '*.png' -exec cp "$victim" {} \; 2>/dev/null
     run --data folder:images $tiny --out nothing;       wants 'only damaged images' 1 'damaged'

@@ -14,9 +14,10 @@ failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 now() { date +%s.%N; }
 
-small='--data shapes:n=192,classes=6,size=16,seed=1 --arch resnet8 --head-hidden 64 --head-out 32 --batch 16 --epochs 6 --start-epoch 1'
-small="$small --checkpoint-steps 5 --log-steps 3"
+small='--data shapes:n=192,classes=6,size=16,seed=1 --arch resnet8 --head-hidden 64 --head-out 32 --batch 16 --epochs 6'
+small="$small --start-epoch 1 --checkpoint-steps 5 --log-steps 3"
 
+events=events.out.tfevents.glofnd
 timeless() { sed -e 's/"time_[a-z]*": [^,}]*//g' -e 's/"[a-z_]*_per_s": [^,}]*//g' "$1/log.jsonl"; }
 equal() { # A B WHAT
     cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$3: weights differ"
@@ -26,7 +27,7 @@ equal() { # A B WHAT
     timeless "$2" >b.log
     [ "$(wc -l <a.log)" -gt 20 ] || fail "$3: a short log"
     cmp a.log b.log || fail "$3: logs differ"
-    [ "$(wc -c <"$1/events.out.tfevents.glofnd")" = "$(wc -c <"$2/events.out.tfevents.glofnd")" ] || fail "$3: event files differ in length"
+    [ "$(wc -c <"$1/$events")" = "$(wc -c <"$2/$events")" ] || fail "$3: event files differ in length"
     [ "$(ls "$1")" = "$(ls "$2")" ] || fail "$3: $(ls "$2")"
 }
 

@@ -1,5 +1,6 @@
-# RUN/model.safetensors in PyTorch: the names and shapes of torchvision's resnet18 (tests/data/resnet18_keys.tsv), numbers that load,
-# and where torchvision is there, load_state_dict(strict) and a forward. Skipped where no python3 has torch (PYTHON names another).
+# RUN/model.safetensors in PyTorch: the names and shapes of torchvision's resnet18 (tests/data/resnet18_keys.tsv), numbers that
+# load, and where torchvision is there, load_state_dict(strict) and a forward. Skipped where no python3 has torch (PYTHON names
+# another one).
 set -u
 glofnd=$1/glofnd
 keys=$2/tests/data/resnet18_keys.tsv
@@ -34,7 +35,8 @@ def read(path):     # safetensors by hand; by the package too, where it is there
     for name, x in head.items():
         check(name + " is F32", x["dtype"] == "F32")
         begin, end = x["data_offsets"]
-        tensors[name] = torch.frombuffer(bytearray(data[8 + size + begin:8 + size + end]), dtype=torch.float32).reshape(x["shape"])
+        raw = bytearray(data[8 + size + begin:8 + size + end])
+        tensors[name] = torch.frombuffer(raw, dtype=torch.float32).reshape(x["shape"])
     return tensors
 
 weights = read(sys.argv[1])

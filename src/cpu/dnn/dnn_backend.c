@@ -9,9 +9,9 @@ static void describe(char *text, size_t bytes) {
     snprintf(text, bytes, "oneDNN %s (%s), batch norm for %s", gf_dnn_version(), gf_dnn_isa(), gf_norm_ops_get()->isa);
 }
 
-/* ----- session and memory ------------------------------------------------------------------------------------------ */
+/* ----- engine and memory ------------------------------------------------------------------------------------------ */
 
-static void session_close(gf_nn_session *s) {
+static void engine_close(gf_nn_engine *s) {
     if (!s) return;
     while (s->ops) {
         gf_nn_op *next = s->ops->next;
@@ -22,12 +22,12 @@ static void session_close(gf_nn_session *s) {
     free(s);
 }
 
-static glofnd_status session_open(gf_error *err, int threads, gf_nn_session **out) {
-    gf_nn_session *s = calloc(1, sizeof *s);
+static glofnd_status engine_open(gf_error *err, int threads, gf_nn_engine **out) {
+    gf_nn_engine *s = calloc(1, sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "out of memory");
     const glofnd_status status = gf_dnn_open(err, threads, &s->dnn);
     if (status != GLOFND_OK) {
-        session_close(s);
+        engine_close(s);
         return status;
     }
     s->threads = gf_dnn_threads(s->dnn);
@@ -36,7 +36,7 @@ static glofnd_status session_open(gf_error *err, int threads, gf_nn_session **ou
     return GLOFND_OK;
 }
 
-static void *session_alloc(gf_nn_session *s, size_t bytes) {
+static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
     (void)s;
     if (bytes > SIZE_MAX - GF_NN_ALIGN) return NULL;
     const size_t whole = gf_dnn_round(bytes ? bytes : 1);
@@ -45,7 +45,7 @@ static void *session_alloc(gf_nn_session *s, size_t bytes) {
     return p;
 }
 
-static void session_release(gf_nn_session *s, void *p) {
+static void engine_release(gf_nn_engine *s, void *p) {
     (void)s;
     free(p);
 }
@@ -65,7 +65,7 @@ static const op_kind kinds[] = {
     [GF_NN_MAXPOOL] = {gf_dnn_maxpool_create, NULL, gf_dnn_maxpool_forward, gf_dnn_maxpool_backward},
 };
 
-static glofnd_status op_create(gf_error *err, gf_nn_session *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
+static glofnd_status op_create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
     gf_nn_op *op = calloc(1, sizeof *op);
     FAIL_IF(err, !op, GLOFND_E_MEMORY, "out of memory");
     op->next = s->ops;
@@ -95,10 +95,10 @@ const gf_nn_backend gf_nn_backend_cpu = {
     .version = GF_NN_BACKEND_VERSION,
     .name = "cpu",
     .describe = describe,
-    .open = session_open,
-    .close = session_close,
-    .alloc = session_alloc,
-    .release = session_release,
+    .open = engine_open,
+    .close = engine_close,
+    .alloc = engine_alloc,
+    .release = engine_release,
     .op_create = op_create,
     .op_pack = op_pack,
     .op_forward = op_forward,

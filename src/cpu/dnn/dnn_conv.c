@@ -1,7 +1,8 @@
 /* dnn_conv.c - convolution, forward and backward.
  *
- * Weights live in torch's layout (float32). The forward primitive's own format is kept packed until they change; the one of the
- * gradient of x is often another, and is made in scratch when needed: weights change every step, so keeping it would save nothing.
+ * Weights live in torch's layout (float32). The forward primitive's own format is kept packed until they change; the
+ * one of the gradient of x is often another, and is made in scratch when needed: weights change every step, so keeping it would
+ * save nothing.
  */
 #include "cpu/dnn/dnn_ops.h"
 

@@ -54,13 +54,13 @@ static void add_strip(void *arg, int64_t task, int thread) {
     }
 }
 
-static void sum_all(gf_nn_session *s, const gf_nn_norm *n, void (*sums)(double *, const gf_nn_norm *, int64_t, int64_t)) {
+static void sum_all(gf_nn_engine *s, const gf_nn_norm *n, void (*sums)(double *, const gf_nn_norm *, int64_t, int64_t)) {
     sweep w = {.n = n, .sums = sums};
     gf_parallel(s->threads, blocks(n), sweep_block, &w);
     gf_parallel(s->threads, parts(2 * n->c, STRIP), add_strip, &w);
 }
 
-static void apply_all(gf_nn_session *s, const gf_nn_norm *n, void (*apply)(const gf_nn_norm *, int64_t, int64_t)) {
+static void apply_all(gf_nn_engine *s, const gf_nn_norm *n, void (*apply)(const gf_nn_norm *, int64_t, int64_t)) {
     sweep w = {.n = n, .apply = apply};
     gf_parallel(s->threads, blocks(n), sweep_block, &w);
 }
@@ -68,7 +68,7 @@ static void apply_all(gf_nn_session *s, const gf_nn_norm *n, void (*apply)(const
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
 /* The kernel sums distances to the first row, which loses nothing where the mean is far from 0; here they become plain sums. */
-void gf_dnn_norm_sums(gf_nn_session *s, const gf_nn_norm *n) {
+void gf_dnn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n) {
     for (int64_t i = 0; i < n->c; i++)
         n->mean[i] = n->type == GF_TYPE_BF16 ? gf_bf16_to_float(((const uint16_t *)n->x)[i]) : ((const float *)n->x)[i];
     sum_all(s, n, s->norm->sums);
@@ -89,7 +89,7 @@ static void set_line(const gf_nn_norm *n, int64_t i, double mean, double istd) {
 
 static float moved(float old, double now) { return (float)((1 - GF_NN_MOMENTUM) * (double)old + GF_NN_MOMENTUM * now); }
 
-void gf_dnn_norm_finish(gf_nn_session *s, const gf_nn_norm *n, double count) {
+void gf_dnn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) {
     (void)s;
     for (int64_t i = 0; i < n->c; i++) {
         const double mean = n->sums[i] / count, spread = n->sums[n->c + i] / count - mean * mean;
@@ -102,17 +102,17 @@ void gf_dnn_norm_finish(gf_nn_session *s, const gf_nn_norm *n, double count) {
     }
 }
 
-void gf_dnn_norm_eval(gf_nn_session *s, const gf_nn_norm *n) {
+void gf_dnn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n) {
     (void)s;
     for (int64_t i = 0; i < n->c; i++)
         set_line(n, i, (double)n->running_mean[i], 1 / sqrt((double)n->running_var[i] + GF_NN_EPS));
 }
 
-void gf_dnn_norm_apply(gf_nn_session *s, const gf_nn_norm *n) { apply_all(s, n, s->norm->apply); }
+void gf_dnn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n) { apply_all(s, n, s->norm->apply); }
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-void gf_dnn_norm_back_sums(gf_nn_session *s, const gf_nn_norm *n) {
+void gf_dnn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n) {
     sum_all(s, n, s->norm->back_sums);
     if (!n->dgamma) return;
     for (int64_t i = 0; i < n->c; i++) {
@@ -122,7 +122,7 @@ void gf_dnn_norm_back_sums(gf_nn_session *s, const gf_nn_norm *n) {
 }
 
 /* dx = scale (g - mean g - xhat mean(g xhat)), xhat = istd (x - mean) */
-void gf_dnn_norm_back_finish(gf_nn_session *s, const gf_nn_norm *n, double count) {
+void gf_dnn_norm_back_finish(gf_nn_engine *s, const gf_nn_norm *n, double count) {
     (void)s;
     for (int64_t i = 0; i < n->c; i++) {
         const double scale = (double)n->scale[i], istd = (double)n->istd[i];
@@ -131,7 +131,7 @@ void gf_dnn_norm_back_finish(gf_nn_session *s, const gf_nn_norm *n, double count
     }
 }
 
-void gf_dnn_norm_back_apply(gf_nn_session *s, const gf_nn_norm *n) { apply_all(s, n, s->norm->back_apply); }
+void gf_dnn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n) { apply_all(s, n, s->norm->back_apply); }
 
 /* ----- neighbours -------------------------------------------------------------------------------------------------- */
 
@@ -172,22 +172,22 @@ static void mean_back_image(void *arg, int64_t task, int thread) {
     j->ops->mean_back(j->type, (char *)j->dst + at, (const float *)j->src + task * j->c, j->hw, j->c);
 }
 
-void gf_dnn_cast(gf_nn_session *s, gf_type type, void *dst, const float *src, int64_t count) {
+void gf_dnn_cast(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count) {
     chunk_job j = {s->norm, type, dst, src, count, 0, 0};
     gf_parallel(s->threads, parts(count, BLOCK_NUMBERS), cast_chunk, &j);
 }
 
-void gf_dnn_add(gf_nn_session *s, gf_type type, void *dst, const void *src, int64_t count) {
+void gf_dnn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count) {
     chunk_job j = {s->norm, type, dst, src, count, 0, 0};
     gf_parallel(s->threads, parts(count, BLOCK_NUMBERS), add_chunk, &j);
 }
 
-void gf_dnn_mean(gf_nn_session *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c) {
+void gf_dnn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c) {
     chunk_job j = {s->norm, type, y, x, 0, hw, c};
     gf_parallel(s->threads, n, mean_image, &j);
 }
 
-void gf_dnn_mean_back(gf_nn_session *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c) {
+void gf_dnn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c) {
     chunk_job j = {s->norm, type, dx, dy, 0, hw, c};
     gf_parallel(s->threads, n, mean_back_image, &j);
 }

@@ -7,7 +7,7 @@
 #include "cpu/tile/tile_norm.h"
 
 struct gf_nn_op {
-    gf_nn_op *next;             /* list of the session */
+    gf_nn_op *next;             /* list of the engine */
     gf_dnn *dnn;
     gf_nn_shape shape;
     gf_prim forward, back_data, back_weights;
@@ -18,7 +18,7 @@ struct gf_nn_op {
     size_t spare;               /* bytes of the weights in scratch, before the primitives' own scratch */
 };
 
-struct gf_nn_session {
+struct gf_nn_engine {
     gf_dnn *dnn;
     const gf_norm_ops *norm;
     int threads;
@@ -41,17 +41,17 @@ glofnd_status gf_dnn_maxpool_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
 
 /* The part of the table that needs no oneDNN: dnn_norm.c. */
 size_t gf_dnn_norm_scratch(int64_t rows, int64_t c);
-void gf_dnn_norm_sums(gf_nn_session *s, const gf_nn_norm *n);
-void gf_dnn_norm_finish(gf_nn_session *s, const gf_nn_norm *n, double count);
-void gf_dnn_norm_eval(gf_nn_session *s, const gf_nn_norm *n);
-void gf_dnn_norm_apply(gf_nn_session *s, const gf_nn_norm *n);
-void gf_dnn_norm_back_sums(gf_nn_session *s, const gf_nn_norm *n);
-void gf_dnn_norm_back_finish(gf_nn_session *s, const gf_nn_norm *n, double count);
-void gf_dnn_norm_back_apply(gf_nn_session *s, const gf_nn_norm *n);
-void gf_dnn_cast(gf_nn_session *s, gf_type type, void *dst, const float *src, int64_t count);
-void gf_dnn_add(gf_nn_session *s, gf_type type, void *dst, const void *src, int64_t count);
-void gf_dnn_mean(gf_nn_session *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
-void gf_dnn_mean_back(gf_nn_session *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
+void gf_dnn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_dnn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count);
+void gf_dnn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_dnn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_dnn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_dnn_norm_back_finish(gf_nn_engine *s, const gf_nn_norm *n, double count);
+void gf_dnn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_dnn_cast(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count);
+void gf_dnn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count);
+void gf_dnn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
+void gf_dnn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
 
 static inline dnnl_data_type_t gf_dnn_type(gf_type t) { return t == GF_TYPE_BF16 ? dnnl_bf16 : dnnl_f32; }
 static inline size_t gf_dnn_round(size_t bytes) { return (bytes + GF_NN_ALIGN - 1) / GF_NN_ALIGN * GF_NN_ALIGN; }

@@ -130,7 +130,7 @@ const char *gf_dnn_isa(void) {
 /* ----- threads ----------------------------------------------------------------------------------------------------- */
 
 /* oneDNN asks OpenMP how many threads to use, when a primitive is made and when it runs; the answer is a property of the calling
- * thread. Weak: a oneDNN with another runtime below it (TBB) has no such functions, and then takes as many threads as it likes. */
+ * thread. Weak: a oneDNN with another runtime below it (TBB) has no such functions, and takes as many threads as it likes. */
 extern void omp_set_num_threads(int threads) __attribute__((weak));
 extern int omp_get_max_threads(void) __attribute__((weak));
 
