@@ -125,7 +125,7 @@ static void check(gf_nn_shape shape) {
     run(&b);
     ref_op(b.y, b.x, b.w, &shape);
     within(distance(b.args.y, shape.type, b.y, b.out), limit);
-    const double h = shape.kind == GF_NN_MAXPOOL ? 1e-7 : 1e-2;        /* bilinear: any step is exact; maximum: none other may win */
+    const double h = shape.kind == GF_NN_MAXPOOL ? 1e-7 : 1e-2;  /* bilinear: any step is exact; maximum: none other may win */
     if (shape.training && shape.input_grad) {
         double *grad = calloc((size_t)b.in, sizeof *grad);
         ref_gradient(grad, b.x, b.in, h, objective, &b);

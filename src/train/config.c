@@ -48,6 +48,16 @@ static const gf_option rows[] = {
     REAL(momentum, "0.9", 0, 0.9999, "training", "of lars and sgd"),
     REAL(weight_decay, "1e-6", 0, 10, "training", "of weights, not of scales and shifts"),
 
+    REAL(crop_min, "0.08", 0.01, 1, "views", "least share of the image that a view shows"),
+    REAL(jitter_p, "0.8", 0, 1, "views", "chance of colour jitter"),
+    REAL(brightness, "0.4", 0, 1, "views", "strength of the jitter"),
+    REAL(contrast, "0.4", 0, 1, "views", "strength of the jitter"),
+    REAL(saturation, "0.2", 0, 1, "views", "strength of the jitter"),
+    REAL(hue, "0.1", 0, 0.5, "views", "strength of the jitter; 0.5: any hue"),
+    REAL(gray_p, "0.2", 0, 1, "views", "chance of a gray view"),
+    REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; -1: 0.5 above 64 pixels, else 0"),
+    REAL(flip_p, "0.5", 0, 1, "views", "chance of a mirrored view"),
+
     {.key = "decode", .offset = offsetof(gf_config, decode_fast), .type = GF_OPTION_ENUM, .names = decoders, .preset = "exact",
             .group = "data",
      .help = "JPEG: PIL's numbers, or at reduced size where that suffices"},

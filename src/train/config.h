@@ -27,6 +27,8 @@ typedef struct gf_config {
     int64_t seed;
     gf_precision precision;
     int32_t decode_fast, strict, workers, prefetch;
+    double crop_min;            /* least share of the image in a view */
+    double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
     int64_t checkpoint_steps, log_steps;
     glofnd_options method;
     int32_t update_set, mask_set;       /* update_epoch, mask_epoch were given after start_epoch; else that rules */

@@ -35,10 +35,22 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     return GLOFND_OK;
 }
 
+/* SogCLR's recipe with the configuration's strengths. */
+static gf_augment recipe_of(const gf_config *c) {
+    gf_augment a = gf_augment_pretrain(c->size);
+    a.scale_min = c->crop_min;
+    a.jitter_p = c->jitter_p;
+    a.brightness = c->brightness, a.contrast = c->contrast, a.saturation = c->saturation, a.hue = c->hue;
+    a.gray_p = c->gray_p;
+    a.blur_p = c->blur_p < 0.0 ? a.blur_p : c->blur_p;
+    a.flip_p = c->flip_p;
+    return a;
+}
+
 static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
     const gf_config *c = &t->config;
     const gf_loader_spec spec = {
-        .data = t->data, .augment = gf_augment_pretrain(c->size), .views = 2, .batch = c->batch, .seed = (uint64_t)c->seed,
+        .data = t->data, .augment = recipe_of(c), .views = 2, .batch = c->batch, .seed = (uint64_t)c->seed,
         .workers = c->workers > 0 ? c->workers : threads_of(c), .depth = c->prefetch, .fast = c->decode_fast, .strict = c->strict,
         .damaged = damaged, .user = user,
     };
