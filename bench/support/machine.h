@@ -11,7 +11,6 @@ typedef struct machine {
     int cores, threads;
     const char *isa;            /* of the kernels */
     double load;                /* average of the last minute, at the start */
-    double peak_gflops;         /* multiply-adds in registers on all threads; 0: not known for this CPU */
     double kernel_gflops;       /* the product kernel on tiles that stay in cache, all threads */
     double product_gflops;      /* the whole product of the materialising implementation: Z Z', 4096 x 8192 x 128 */
 } machine;

@@ -42,7 +42,7 @@ static void json_row(const machine *m, const row *x) {
         member(key, x->part_ms[p], 4);
     }
     printf(", \"isa\": \"%s\"", m->isa);
-    member("kernel_gflops", m->kernel_gflops, 1), member("peak_gflops", m->peak_gflops > 0.0 ? m->peak_gflops : NAN, 1);
+    member("kernel_gflops", m->kernel_gflops, 1);
     printf("}\n");
 }
 
@@ -86,8 +86,6 @@ void report_machine(const report *r) {
     printf("%s\n%s, %d cores, %d threads, kernels %s, load %.2f, %s\n", glofnd_build_info(), m->cpu, m->cores, m->threads, m->isa,
            m->load, day);
     printf("product kernel in cache %.0f GFLOP/s", m->kernel_gflops);
-    if (m->peak_gflops > 0.0)
-        printf(", %.0f %% of the %.0f the FMA units reach", 100.0 * m->kernel_gflops / m->peak_gflops, m->peak_gflops);
     printf("; whole product of the naive version %.0f GFLOP/s, %.0f %% of the kernel\n", m->product_gflops,
            100.0 * m->product_gflops / m->kernel_gflops);
     if (m->load > 0.3 * m->cores) printf("The machine was not idle: times and ratios are less certain than their spread says.\n");

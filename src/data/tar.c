@@ -84,10 +84,16 @@ static char *header_name(const uint8_t *block) {
 
 /* ----- extra headers ----- */
 
+/* A record's text is not a string: nothing ends it but its length, or a zero byte before that. */
 static int set_name(overrides *o, const char *text, size_t n) {
+    const char *end = memchr(text, 0, n);
+    const size_t length = end ? (size_t)(end - text) : n;
     free(o->name);
-    o->name = strndup(text, n);
-    return o->name != NULL;
+    o->name = malloc(length + 1);
+    if (!o->name) return 0;
+    memcpy(o->name, text, length);
+    o->name[length] = 0;
+    return 1;
 }
 
 static int decimal(const char *text, size_t n, uint64_t *out) {
