@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
     const arguments a = read_arguments(argc, argv);
     static torch_times torch;
     static row rows[MOST_SIZES * DETECTORS];
-    const report r = {a.json, machine_look(a.threads)};
+    const report r = {a.json, machine_look(a.threads), torch.version, torch.blas};
     report_machine(&r);
     if (a.with_torch) torch_run(&torch, a.sizes, a.count, DIM, a.threads, a.quick);
     const int count = run_sizes(&a, &r, &torch, rows);

@@ -110,6 +110,17 @@ def clustered(batch, dim, clusters=100):
     return views[0], views[1], labels
 
 
+def blas():
+    """Which library multiplies: a Debian without libopenblas0 has only the reference one, which is several times slower."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            files = {line.split()[-1] for line in maps}
+    except OSError:
+        return "unknown"
+    names = sorted("/".join(f.split("/")[-2:]) for f in files if "blas" in f or "mkl" in f)
+    return names[0] if names else "built in"
+
+
 def step_ms(loss, h1, h2, ids, labels):
     h1.grad = h2.grad = None
     start = time.perf_counter()
@@ -162,7 +173,8 @@ def main():
                 continue  # by default: its time at large sizes adds minutes and says nothing new
             ms, reps, value = measure(batch, args.dim, detector, args.quick)
             row = {"bench": "torch", "B": batch, "d": args.dim, "detector": detector, "threads": torch.get_num_threads(),
-                   "ms": round(ms, 3), "repetitions": reps, "loss": value, "torch": torch.__version__}
+                   "ms": round(ms, 3), "repetitions": reps, "loss": value, "torch": torch.__version__,
+                   "blas": blas()}
             print(json.dumps(row), flush=True)
 
 

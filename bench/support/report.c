@@ -26,7 +26,8 @@ static void member(const char *key, double value, int digits) {
     else printf(", \"%s\": null", key);
 }
 
-static void json_row(const machine *m, const row *x) {
+static void json_row(const report *r, const row *x) {
+    const machine *m = &r->m;
     printf("{\"bench\": \"%s\", \"B\": %lld, \"d\": %lld, \"detector\": \"%s\", \"threads\": %d", x->bench, (long long)x->batch,
            (long long)x->dim, x->detector, m->threads);
     member("ms", x->ms, 4), member("naive_ms", x->naive_ms, 4), member("ratio", x->ratio, 3);
@@ -41,6 +42,7 @@ static void json_row(const machine *m, const row *x) {
         snprintf(key, sizeof key, "%s_ms", part_names[p]);
         member(key, x->part_ms[p], 4);
     }
+    if (isfinite(x->torch_ms)) printf(", \"torch\": \"%s\", \"torch_blas\": \"%s\"", r->torch, r->blas);
     printf(", \"isa\": \"%s\"", m->isa);
     member("kernel_gflops", m->kernel_gflops, 1);
     printf("}\n");
@@ -109,6 +111,7 @@ static const char parts_heading[] =
 
 void report_heading(const report *r, const char *bench) {
     if (r->json) return;
+    if (strcmp(bench, "loss") == 0 && r->torch[0]) printf("PyTorch %s, products by %s\n", r->torch, r->blas);
     if (strcmp(bench, "loss") == 0)
         printf(loss_heading, "B", "detector", "ms", "+-%", "GFLOP/s", "over none", "naive ms", "+-%", "ratio", "MB", "naive MB",
                "ratio", "torch ms", "ratio");
@@ -118,7 +121,7 @@ void report_heading(const report *r, const char *bench) {
 }
 
 void report_row(const report *r, const row *x) {
-    if (r->json) json_row(&r->m, x);
+    if (r->json) json_row(r, x);
     else if (strcmp(x->bench, "loss") == 0) loss_row(x);
     else anchors_row(x);
     if (ferror(stdout) || fflush(stdout) != 0) die("stdout cannot be written");

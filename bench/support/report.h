@@ -24,6 +24,7 @@ row row_empty(const char *bench, const char *detector, int64_t batch, int64_t di
 typedef struct report {
     int json;
     machine m;
+    const char *torch, *blas;   /* version of PyTorch, what it multiplies with; "": not compared */
 } report;
 
 void report_machine(const report *r);           /* nothing with JSON */

@@ -50,13 +50,23 @@ static const char *value_of(const char *line, const char *key) {
     return at ? at + strlen(quoted) : NULL;
 }
 
+/* Text in quotes behind "key":, as far as there is room; else empty. */
+static void text_of(const char *line, const char *key, char *out, size_t room) {
+    const char *at = value_of(line, key);
+    const size_t length = at && *at == '"' ? strcspn(at + 1, "\"\n") : 0;
+    snprintf(out, room, "%.*s", (int)length, length ? at + 1 : "");
+}
+
 static void read_row(torch_times *t, const char *line) {
-    const char *batch = value_of(line, "B"), *detector = value_of(line, "detector"), *ms = value_of(line, "ms");
-    if (!batch || !detector || !ms || t->count == TORCH_MOST) return;
+    const char *batch = value_of(line, "B"), *ms = value_of(line, "ms");
+    if (!batch || !ms || t->count == TORCH_MOST) return;
     const int at = t->count;
+    text_of(line, "torch", t->version, sizeof t->version);
+    text_of(line, "blas", t->blas, sizeof t->blas);
+    text_of(line, "detector", t->detector[at], sizeof t->detector[at]);
     t->batch[at] = strtoll(batch, NULL, 10);
     t->ms[at] = strtod(ms, NULL);
-    if (t->batch[at] > 0 && t->ms[at] > 0.0 && sscanf(detector, "\"%15[a-z]\"", t->detector[at]) == 1) t->count++;
+    if (t->batch[at] > 0 && t->ms[at] > 0.0) t->count++;
 }
 
 static int try_python(torch_times *t, char *python, char *sizes, char *dim, char *threads, int quick) {

@@ -11,6 +11,7 @@ typedef struct torch_times {
     int64_t batch[TORCH_MOST];
     double ms[TORCH_MOST];
     int count;
+    char version[32], blas[64]; /* of PyTorch; the library it multiplies with */
 } torch_times;
 
 /* Empty, with a note on stderr, where no Python here has torch or the script fails. */

@@ -14,7 +14,7 @@ failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 now() { date +%s.%N; }
 
-small='--data shapes:n=192,classes=6,size=16,seed=1 --arch resnet8 --head-hidden 64 --head-out 32 --batch 16 --epochs 6'
+small='--data shapes:n=192,classes=6,size=16,seed=1 --arch resnet8 --head-hidden 64 --head-out 32 --batch 16 --epochs 8'
 small="$small --start-epoch 1 --checkpoint-steps 5 --log-steps 3"
 
 events=events.out.tfevents.glofnd
@@ -31,7 +31,17 @@ equal() { # A B WHAT
     [ "$(ls "$1")" = "$(ls "$2")" ] || fail "$3: $(ls "$2")"
 }
 
-# killed NAME LONGEST FLAGS...: kills ten times, waiting up to LONGEST seconds, and then lets it finish. 1: it was done before.
+newest() { ls "$1/checkpoints" 2>/dev/null | grep '^step-[0-9]*$' | sort -t- -k2n | tail -n 1; }
+
+# Until RUN has a checkpoint it did not have (every other kill: so the kills fall at different steps whatever the machine's
+# speed), and then up to LONGEST seconds more.
+wait_to_kill() { # RUN PROCESS LONGEST TURN
+    had=$(newest "$1")
+    while [ $(($4 % 2)) = 0 ] && [ "$(newest "$1")" = "$had" ] && kill -0 "$2" 2>/dev/null; do sleep 0.01; done
+    sleep "$(awk -v s=$seed -v t="$3" 'BEGIN {srand(s); rand(); printf "%.3f", t * rand()}')"
+}
+
+# killed NAME LONGEST FLAGS...: kills ten times and then lets it finish. 1: it was done before.
 killed() {
     run=$1 longest=$2
     shift 2
@@ -42,7 +52,7 @@ killed() {
         seed=$((seed + 1))
         "$glofnd" pretrain "$@" --out "$run" --resume 2>>"$run.err" &
         process=$!
-        sleep "$(awk -v s=$seed -v t="$longest" 'BEGIN {srand(s); rand(); printf "%.3f", t * rand()}')"
+        wait_to_kill "$run" $process "$longest" $kills
         kill -9 $process 2>/dev/null || return 1
         wait $process 2>/dev/null
         [ $? = 137 ] || return 1
@@ -56,7 +66,7 @@ compare() { # NAME FLAGS...
     shift
     begin=$(now)
     "$glofnd" pretrain "$@" --out "$name" 2>/dev/null || fail "$name: exit $?"
-    longest=$(awk -v a="$begin" -v b="$(now)" 'BEGIN {print 0.4 * (b - a)}')
+    longest=$(awk -v a="$begin" -v b="$(now)" 'BEGIN {print 0.15 * (b - a)}')
     for attempt in 1 2 3 4 5; do
         killed "$name-killed" "$longest" "$@" && break
         [ $attempt = 5 ] && fail "$name: never killed ten times"
