@@ -25,10 +25,13 @@ if(CMAKE_BUILD_TYPE MATCHES "^(San|Tsan|Fuzz)$")
 endif()
 
 add_library(glofnd_flags INTERFACE)
-target_compile_options(glofnd_flags INTERFACE -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla)
+set(warnings -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla)
+set(cuda_warnings -Xcompiler=-Wall,-Wextra,-Wno-unused-function)
 if(GLOFND_WERROR)
-    target_compile_options(glofnd_flags INTERFACE -Werror)
+    list(APPEND warnings -Werror)
+    list(APPEND cuda_warnings -Werror=all-warnings)
 endif()
+target_compile_options(glofnd_flags INTERFACE "$<$<COMPILE_LANGUAGE:C>:${warnings}>" "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 target_include_directories(glofnd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 # OpenMP is seen by src/base/parallel.c alone. Our own links take the compiler's flag; users of the installed static library get

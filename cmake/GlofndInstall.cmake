@@ -19,5 +19,6 @@ install(FILES ${PROJECT_BINARY_DIR}/generated/glofndConfig.cmake ${PROJECT_BINAR
 file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
 list(JOIN GLOFND_OPENMP_LIBS " " pc_openmp)
+list(JOIN GLOFND_CUDA_LIBS " " pc_cuda)
 configure_file(cmake/glofnd.pc.in generated/glofnd.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/generated/glofnd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

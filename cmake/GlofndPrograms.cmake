@@ -24,6 +24,19 @@ if(GLOFND_BENCH)
     endforeach()
 endif()
 
+# Kernels as they grew, with the lesson each version taught: build/bench/cuda/<name>.
+if(GLOFND_BENCH AND GLOFND_HAVE_CUDA)
+    glofnd_sources(bench_cuda_sources bench/cuda/*.cu)
+    foreach(source IN LISTS bench_cuda_sources)
+        get_filename_component(name ${source} NAME_WE)
+        add_executable(bench_cuda_${name} ${source})
+        target_link_libraries(bench_cuda_${name} PRIVATE glofnd_flags glofnd_train)
+        target_include_directories(bench_cuda_${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
+        set_target_properties(bench_cuda_${name} PROPERTIES OUTPUT_NAME ${name}
+            RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench/cuda)
+    endforeach()
+endif()
+
 # Examples see what a user sees: the public header and the shared library.
 if(GLOFND_EXAMPLES)
     glofnd_sources(example_sources examples/*.c)

@@ -1,0 +1,38 @@
+# The CUDA backend, where a CUDA compiler is found (GLOFND_CUDA=AUTO), must be there (ON), or is not wanted (OFF).
+#
+#   src/cuda/loss/   the method on the device: part of libglofnd
+#   src/cuda/nn/ src/cuda/data/   networks and augmentation: part of glofnd_train
+# The runtime is linked statically; cuDNN and cuBLASLt are opened at run time, so a build with CUDA runs where they are missing.
+
+set(GLOFND_CUDA AUTO CACHE STRING "AUTO, ON or OFF")
+set(GLOFND_CUDA_ARCHITECTURES "80-virtual;90-real" CACHE STRING "as CMAKE_CUDA_ARCHITECTURES")
+set(GLOFND_HAVE_CUDA FALSE)
+set(GLOFND_BACKENDS cpu)
+set(GLOFND_CUDA_LIBS "")        # for users of the installed static library
+set(GLOFND_CUDA_TEXT "")
+
+if(NOT GLOFND_CUDA STREQUAL "OFF" AND NOT GLOFND_SANITIZED)
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+        set(CMAKE_CUDA_ARCHITECTURES ${GLOFND_CUDA_ARCHITECTURES})
+        set(CMAKE_CUDA_STANDARD 17)
+        enable_language(CUDA)
+        find_package(CUDAToolkit REQUIRED)
+        set(GLOFND_HAVE_CUDA TRUE)
+        set(GLOFND_BACKENDS "cpu cuda")
+        set(GLOFND_CUDA_LIBS ${CUDA_cudart_static_LIBRARY} -ldl -lrt)
+        set(GLOFND_CUDA_TEXT "${CMAKE_CUDA_COMPILER_VERSION} for ${GLOFND_CUDA_ARCHITECTURES}")
+    elseif(GLOFND_CUDA STREQUAL "ON")
+        message(FATAL_ERROR "GLOFND_CUDA=ON, but no CUDA compiler was found: put nvcc on PATH or set CMAKE_CUDA_COMPILER")
+    endif()
+endif()
+
+# C++ only as far as nvcc insists: no exceptions, no run-time types, nothing of the C++ library at link time.
+function(glofnd_cuda_library name)
+    add_library(${name} OBJECT ${ARGN})
+    target_link_libraries(${name} PRIVATE glofnd_flags CUDA::toolkit)
+    target_compile_options(${name} PRIVATE
+        $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr -Xcompiler=-fno-exceptions,-fno-rtti,-fvisibility=hidden>)
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
+endfunction()
