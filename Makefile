@@ -15,7 +15,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo test test-long bench san tsan fuzz debug install clean help
+.PHONY: all deps demo test test-long bench san tsan tsan-loader tsan-loader-build fuzz debug install clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -43,9 +43,19 @@ san: ## address and undefined-behaviour sanitizers, in BUILD/san: unit, gradient
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/san TYPE=San
 	$(CTEST) $(BUILD)/san -L '^(unit|grad|golden|fault)$$'
 
-tsan: ## thread sanitizer, in BUILD/tsan: unit tests
+tsan: ## thread sanitizer, in BUILD/tsan: unit tests and a short run
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/tsan TYPE=Tsan
 	$(CTEST) $(BUILD)/tsan -L '^unit$$'
+	$(CTEST) $(BUILD)/tsan -R '^sh_threads$$'
+
+tsan-loader: ## of that only the loader, whose threads are its own, and the short run
+	@mkdir -p $(BUILD)/tsan
+	@$(MAKE) --no-print-directory tsan-loader-build BUILD=$(BUILD)/tsan TYPE=Tsan
+	$(CTEST) $(BUILD)/tsan -R '^(unit_loader|unit_export|sh_threads)$$'
+
+tsan-loader-build:
+	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
+	@$(COMPILE) --target unit_loader unit_export glofnd_cli
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS each, in BUILD/fuzzing (needs clang)
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/fuzzing TYPE=Fuzz CMAKE_FLAGS="-DCMAKE_C_COMPILER=clang -DGLOFND_TESTS=OFF"
@@ -65,4 +75,4 @@ clean: ## remove BUILD
 	rm -rf $(BUILD)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -119,7 +119,7 @@ endif()
 # glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its pkg-config module
 # or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out, the functions that need
 # it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary says so; else GF_HAVE_<NAME>.
-set(GLOFND_WITHOUT "" CACHE STRING "Libraries to build without, as if they were not there: any of jansson;inih;zlib;jpeg;png;dnnl")
+set(GLOFND_WITHOUT "" CACHE STRING "Libraries to build without, as if they were not there: any of jansson;inih;zlib;jpeg;png;dnnl;lbfgs")
 find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
@@ -163,6 +163,7 @@ glofnd_part(zlib zlib zlib.h z zlib1g-dev)
 glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 glofnd_part(png libpng png.h png libpng-dev)
 glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/dnn/*.c)
+glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 
 glofnd_sources(train_sources src/io/json/*.c src/optim/*.c src/data/*.c src/nn/*.c src/dist/*.c src/train/*.c src/eval/*.c
     src/report/*.c)

@@ -10,14 +10,14 @@ if(cli_sources)
     install(TARGETS glofnd_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Benchmarks may look inside the library, so they take the static one and the internal headers.
+# Benchmarks may look inside the libraries, so they take the static ones and the internal headers.
 if(GLOFND_BENCH)
     glofnd_sources(bench_sources bench/*.c)
     glofnd_sources(bench_support bench/support/*.c)
     foreach(source IN LISTS bench_sources)
         get_filename_component(name ${source} NAME_WE)
         add_executable(bench_${name} ${source} ${bench_support})
-        target_link_libraries(bench_${name} PRIVATE glofnd_flags glofnd_static m)
+        target_link_libraries(bench_${name} PRIVATE glofnd_flags glofnd_train m)
         target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/bench)
         target_compile_definitions(bench_${name} PRIVATE _GNU_SOURCE= BENCH_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
         set_target_properties(bench_${name} PROPERTIES OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bench)

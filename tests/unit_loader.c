@@ -32,13 +32,13 @@ static struct flaky {
     atomic_int reads;
 } flaky;
 
-static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
+static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     flaky.reads++;
     if (flaky.nap) usleep((useconds_t)flaky.nap);
     FAIL_IF(err, flaky.state[i] == DAMAGED, GLOFND_E_FORMAT, "sample %lld is damaged", (long long)i);
     FAIL_IF(err, flaky.state[i] == BROKEN_DISK, GLOFND_E_IO, "sample %lld cannot be read", (long long)i);
     FAIL_IF(err, flaky.state[i] == NO_MEMORY, GLOFND_E_MEMORY, "no memory for sample %lld", (long long)i);
-    return flaky.inner->read(err, d, i, shrink_to, out);
+    return flaky.inner->read(err, d, i, wish, out);
 }
 
 static gf_dataset *shapes, data;        /* the second is the first with another kind */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/parallel.h"
-#include "fnd/learner.h"
+#include "base/learner_math.h"
 #include "support/die.h"
 #include "support/passes.h"
 #include "support/product.h"

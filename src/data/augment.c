@@ -5,6 +5,7 @@
  */
 #include "data/augment.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,25 @@ gf_view gf_augment_draw(const gf_augment *a, gf_rng *r, int width, int height) {
     return v;
 }
 
+static int smaller(int a, int b) { return a < b ? a : b; }
+static int larger(int a, int b) { return a > b ? a : b; }
+
+int gf_augment_enough(const gf_augment *a) { return (int)ceil(a->size / sqrt((a->scale_min + a->scale_max) / 2)); }
+
+gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, int *by) {
+    int left = INT_MAX, top = INT_MAX, right = 0, bottom = 0, shortest = INT_MAX;
+    for (int i = 0; i < n; i++) {
+        const gf_view *v = &views[i];
+        left = smaller(left, v->left);
+        top = smaller(top, v->top);
+        right = larger(right, v->left + v->width);
+        bottom = larger(bottom, v->top + v->height);
+        shortest = smaller(shortest, smaller(v->width, v->height));
+    }
+    for (int k = 2; k <= 8 && shortest / k >= a->size; k *= 2) *by = larger(*by, k);
+    return (gf_region){left, top, right - left, bottom - top};
+}
+
 /* ----- Applying ----- */
 
 static void apply_jitter(const gf_view *v, uint8_t *planes, size_t n) {
@@ -215,8 +235,26 @@ static glofnd_status check_view(gf_error *err, const gf_view *v, const gf_image 
     return GLOFND_OK;
 }
 
-glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view *v, const gf_image *in, gf_augment_scratch *x,
+/* The box in pixels of a part. Reduced ones are rounded to whole pixels. */
+static gf_view box_in_part(const gf_view *v, const gf_part *p) {
+    gf_view in = *v;
+    if (p->by == 0) return in;
+    const int by = p->by, right = (v->left + v->width + by / 2) / by, bottom = (v->top + v->height + by / 2) / by;
+    in.left = (v->left + by / 2) / by;
+    in.top = (v->top + by / 2) / by;
+    in.width = right > in.left ? right - in.left : 1;
+    in.height = bottom > in.top ? bottom - in.top : 1;
+    const int across = (p->full_width + by - 1) / by, down = (p->full_height + by - 1) / by;
+    if (in.left + in.width > across) in.left = across - in.width;       /* a last pixel that was rounded away */
+    if (in.top + in.height > down) in.top = down - in.height;
+    in.left -= p->left;
+    in.top -= p->top;
+    return in;
+}
+
+glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view *view, const gf_image *in, gf_augment_scratch *x,
                                float *out, uint8_t *bytes) {
+    const gf_view box = box_in_part(view, &in->part), *v = &box;
     TRY(check_scratch(err, a, x, in));
     TRY(check_view(err, v, in));
     const size_t stride = (size_t)in->width * 3, side = (size_t)a->size, n = side * side;

@@ -21,7 +21,7 @@ typedef struct gf_augment {     /* the recipe */
 } gf_augment;
 
 typedef struct gf_view {        /* one drawn view */
-    int top, left, height, width;       /* crop box */
+    int top, left, height, width;       /* crop box, in pixels of the full image */
     int jitter;                 /* 0: none */
     int order[4];               /* which of brightness 0, contrast 1, saturation 2, hue 3 comes when; -1: none */
     double factor[4];
@@ -39,7 +39,12 @@ void gf_augment_scratch_free(gf_augment_scratch *x);
 
 /* As torchvision draws; an operation of strength 0 is left out. */
 gf_view gf_augment_draw(const gf_augment *a, gf_rng *r, int width, int height);
-/* out [size][size][3] float, normalised, NHWC; bytes (may be NULL) the 8-bit view before normalisation. */
+/* Pixels on an image's shorter side that suffice (decode = fast): a typical box is then as large as its view. */
+int gf_augment_enough(const gf_augment *a);
+/* For gf_wish.choose: the views' boxes together; *by is raised to a reduction that leaves each box as large as its view. */
+gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, int *by);
+/* `in` may be a part of the full image, if the box lies in it.
+ * out [size][size][3] float, normalised, NHWC; bytes (may be NULL) the 8-bit view before normalisation. */
 glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view *v, const gf_image *in, gf_augment_scratch *x,
                                float *out, uint8_t *bytes);
 /* Test-time: shorter side to `resize`, centre crop to `size`; resize 0: only the crop (native size for CIFAR). Where the image is

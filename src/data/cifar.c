@@ -185,8 +185,8 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(text, (size_t)n);
 }
 
-static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
-    (void)shrink_to;
+static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
+    (void)wish;
     const cifar *c = d->self;
     int file = 0;
     while (i >= c->first[file + 1]) file++;

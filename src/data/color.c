@@ -1,5 +1,5 @@
-/* color.c - see color.h. Arithmetic follows PIL to the type of every intermediate result: which values are float and which double
- * decides about single bits, and tests compare all 2^24 colours.
+/* color.c - see color.h. Results are PIL's to the bit: which values are rounded to float, and when, decides about single levels.
+ * Where PIL goes through double and we do not, all values that can occur give the same; tests compare all 2^24 colours.
  */
 #include "data/color.h"
 
@@ -87,16 +87,18 @@ GF_LANES_BODY int larger(int a, int b) { return a > b ? a : b; }
 GF_LANES_BODY int smaller(int a, int b) { return a < b ? a : b; }
 GF_LANES_BODY int pick(int yes, int a, int b) { return b ^ ((a ^ b) & -yes); }
 
-/* PIL's 8-bit hue of a colour whose largest channel is `top` and whose channels span `range`. */
+/* PIL's 8-bit hue of a colour whose largest channel is `top` and whose channels span `range`: a sixth of sixths + ahead/range -
+ * behind/range. One of the two distances is the range itself, so that one quotient is left; and then float gives what PIL's
+ * double does. */
 GF_LANES_BODY int hue_of(int red, int green, int blue, int top, int range) {
     const int is_red = red == top, is_green = (green == top) & !is_red;
     const int ahead = top - pick(is_red, blue, pick(is_green, red, green));
     const int behind = top - pick(is_red, green, pick(is_green, blue, red));
     const int sixths = 4 - 4 * is_red - 2 * is_green, below_zero = is_red & (ahead < behind);
-    const float safe = (float)(range + (range == 0)), a = (float)ahead / safe, b = (float)behind / safe;
-    const float turn = (float)((double)sixths + (double)a - (double)b);
-    const float hue = (float)((double)turn / 6.0 + 1.0 - (double)(1 - below_zero));
-    return (int)((double)hue * 255.0);
+    const int sign = 1 - 2 * (ahead == range), whole = pick(range == 0, sixths, sixths - sign);
+    const int other = smaller(ahead, behind);
+    const float turn = (float)whole + (float)(sign * other) / (float)(range + (range == 0));
+    return (int)((turn / 6.0f + (float)below_zero) * 255.0f);
 }
 
 GF_LANES_BODY void to_hsv(hsv *restrict out, const uint8_t *restrict red, const uint8_t *restrict green,
@@ -105,13 +107,13 @@ GF_LANES_BODY void to_hsv(hsv *restrict out, const uint8_t *restrict red, const 
         const int r = red[i], g = green[i], b = blue[i];
         const int top = larger(r, larger(g, b)), range = top - smaller(r, smaller(g, b));
         out->hue[i] = (uint8_t)(hue_of(r, g, b, top, range) + shift);
-        out->saturation[i] = (uint8_t)(int)((double)((float)range / (float)(top + (top == 0))) * 255.0);
+        out->saturation[i] = (uint8_t)(int)((float)range / (float)(top + (top == 0)) * 255.0f);
         out->value[i] = (uint8_t)top;
     }
 }
 
 /* value * (1 - part), rounded; part lies in 0 .. 1. */
-GF_LANES_BODY int dim(int value, float part) { return (int)((double)value * (1.0 - (double)part) + 0.5); }
+GF_LANES_BODY int dim(int value, float part) { return (int)((float)value * (1.0f - part) + 0.5f); }
 
 GF_LANES_BODY void to_levels(levels *restrict out, const hsv *restrict in, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -120,7 +122,7 @@ GF_LANES_BODY void to_levels(levels *restrict out, const hsv *restrict in, size_
         out->sector[i] = (uint8_t)sector;
         out->low[i] = (uint8_t)dim(value, strength);
         out->falling[i] = (uint8_t)dim(value, strength * part);
-        out->rising[i] = (uint8_t)dim(value, strength * (float)(1.0 - (double)part));
+        out->rising[i] = (uint8_t)dim(value, strength * (1.0f - part));
     }
 }
 

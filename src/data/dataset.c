@@ -84,11 +84,11 @@ uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) {
     return within(d, i) ? d->kind->key(d, i) : 0;
 }
 
-glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
+glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
     out->label = d->kind->label(d, i);
-    return d->kind->read(err, d, i, shrink_to, out);
+    return d->kind->read(err, d, i, wish, out);
 }
 
 void gf_sample_free(gf_sample *s) {
@@ -127,10 +127,10 @@ glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, 
     return GLOFND_OK;
 }
 
-glofnd_status gf_sample_read_file(gf_error *err, const char *path, int shrink_to, gf_sample *s) {
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_wish *wish, gf_sample *s) {
     size_t size;
     TRY(gf_file_read(err, path, GF_FILE_MOST, &s->raw, &s->raw_capacity, &size));
-    return gf_image_decode(err, path, s->raw, size, shrink_to, &s->image);
+    return gf_image_decode(err, path, s->raw, size, wish, &s->image);
 }
 
 static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, gf_names *out) {

@@ -50,9 +50,9 @@ const char *gf_dataset_class(const gf_dataset *d, int32_t label);       /* NULL:
 /* File name, tar member or "#i": names a sample in messages; and a 64-bit hash that stays the same when shards are re-cut. */
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes);
 uint64_t gf_dataset_key(const gf_dataset *d, int64_t i);
-/* Decodes sample i. `shrink_to` > 0: the caller will not need more than that many pixels on the shorter side (decode = fast).
+/* Decodes sample i. `wish` (may be NULL): what of a JPEG is needed.
  * E_FORMAT / E_IO: a damaged sample; the message names it. */
-glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out);
+glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out);
 void gf_sample_free(gf_sample *s);
 
 #endif

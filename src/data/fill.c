@@ -17,12 +17,32 @@ static double now(void) {
 }
 
 static int64_t id_at(const gf_prefetch *p, const gf_slot *s, int64_t position) {
-    return p->spec.views == 0 ? position : gf_permute(p->spec.seed, s->epoch, p->n, position);
+    const int64_t at = gf_prefetch_ends(&p->spec) ? position : gf_permute(p->spec.seed, s->epoch, p->n, position);
+    return p->spec.ids ? p->spec.ids[at] : at;
 }
 
 static size_t image_floats(const gf_prefetch *p) {
     const size_t side = (size_t)p->spec.augment.size;
     return side * side * 3;
+}
+
+static gf_view draw_view(const gf_prefetch *p, uint32_t epoch, int64_t id, int v, int width, int height) {
+    gf_rng r = gf_rng_at(p->spec.seed, GF_RNG_AUGMENT, epoch, (uint64_t)id, (uint32_t)v);
+    return gf_augment_draw(&p->spec.augment, &r, width, height);
+}
+
+typedef struct sight {          /* whose views are to be made */
+    const gf_prefetch *p;
+    uint32_t epoch;
+    int64_t id;
+} sight;
+
+/* gf_wish.choose: what the views will look at, now that the size is known. */
+static gf_region choose(void *user, int width, int height, int *by) {
+    const sight *s = user;
+    gf_view views[2];
+    for (int v = 0; v < s->p->spec.views; v++) views[v] = draw_view(s->p, s->epoch, s->id, v, width, height);
+    return gf_augment_region(&s->p->spec.augment, views, s->p->spec.views, by);
 }
 
 static glofnd_status make_views(gf_error *err, const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item, int64_t id) {
@@ -31,8 +51,7 @@ static glofnd_status make_views(gf_error *err, const gf_prefetch *p, gf_worker *
     const size_t at = (size_t)item * image_floats(p);
     if (p->spec.views == 0) return gf_augment_center(err, a, p->spec.resize, image, w->scratch, s->view[0] + at);
     for (int v = 0; v < p->spec.views; v++) {
-        gf_rng r = gf_rng_at(p->spec.seed, GF_RNG_AUGMENT, s->epoch, (uint64_t)id, (uint32_t)v);
-        const gf_view view = gf_augment_draw(a, &r, image->width, image->height);
+        const gf_view view = draw_view(p, s->epoch, id, v, gf_image_full_width(image), gf_image_full_height(image));
         TRY(gf_augment_apply(err, a, &view, image, w->scratch, s->view[v] + at, NULL));
     }
     return GLOFND_OK;
@@ -42,7 +61,9 @@ static glofnd_status make_views(gf_error *err, const gf_prefetch *p, gf_worker *
 static gf_made make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
     gf_made m = {.id = id_at(p, s, position)};
     const double start = now();
-    m.status = gf_dataset_read(&m.why, p->spec.data, m.id, p->shrink_to, &w->sample);
+    sight seen = {p, s->epoch, m.id};
+    const gf_wish wish = {p->spec.fast, p->shrink_to, p->spec.views > 0 ? choose : NULL, &seen};
+    m.status = gf_dataset_read(&m.why, p->spec.data, m.id, &wish, &w->sample);
     const double read = now();
     m.read_seconds = read - start;
     m.damaged = m.status == GLOFND_E_FORMAT || m.status == GLOFND_E_IO;
@@ -150,7 +171,7 @@ static void replace(gf_prefetch *p, gf_worker *w, gf_slot *s) {
 void gf_fill_finish(gf_prefetch *p, gf_worker *w, gf_slot *s) {
     if (s->status != GLOFND_OK || s->damages == 0) return;
     qsort(s->damage, (size_t)s->damages, sizeof *s->damage, by_item);
-    if (p->spec.views == 0)
+    if (gf_prefetch_ends(&p->spec))
         leave_out(p, s);
     else
         replace(p, w, s);

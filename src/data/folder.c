@@ -277,11 +277,11 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(path, strlen(path));
 }
 
-static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
+static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     const folder *f = d->self;
     char path[PATH_MAX];
     TRY(join(err, path, f->root, f->items[i].path));
-    return gf_sample_read_file(err, path, shrink_to, out);
+    return gf_sample_read_file(err, path, wish, out);
 }
 
 static int test_spec(const gf_dataset *d, char *out, size_t bytes) {

@@ -20,6 +20,7 @@ glofnd_status gf_image_resize(gf_error *err, gf_image *m, int width, int height)
     }
     m->width = width;
     m->height = height;
+    m->part = (gf_part){0};
     return GLOFND_OK;
 }
 
@@ -27,6 +28,9 @@ void gf_image_free(gf_image *m) {
     free(m->rgb);
     *m = (gf_image){0};
 }
+
+int gf_image_full_width(const gf_image *m) { return m->part.by ? m->part.full_width : m->width; }
+int gf_image_full_height(const gf_image *m) { return m->part.by ? m->part.full_height : m->height; }
 
 static int begins(const uint8_t *bytes, size_t size, size_t at, const char *magic, size_t n) {
     return size >= at + n && memcmp(bytes + at, magic, n) == 0;
@@ -44,8 +48,9 @@ static const char *foreign(const uint8_t *bytes, size_t size) {
     return "its first bytes are of neither";
 }
 
-glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, int shrink_to, gf_image *out) {
-    if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, shrink_to, out);
+glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_wish *wish,
+                              gf_image *out) {
+    if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, wish, out);
     if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, out);
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG nor PNG: %s", name, foreign(bytes, size));
 }

@@ -18,7 +18,7 @@ typedef struct gf_kind {
     void (*name_of)(const gf_dataset *d, int64_t i, char *out, size_t bytes);
     uint64_t (*key)(const gf_dataset *d, int64_t i);
     /* Sets out->image and perhaps out->text; label and text are set to their defaults before. */
-    glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out);
+    glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out);
     int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);     /* NULL: has none */
 } gf_kind;
 
@@ -38,7 +38,7 @@ uint64_t gf_key_hash(const void *bytes, size_t n);
 /* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n);
 /* Reads and decodes the image file at `path`. */
-glofnd_status gf_sample_read_file(gf_error *err, const char *path, int shrink_to, gf_sample *s);
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_wish *wish, gf_sample *s);
 /* The lines of a text file, trimmed of spaces; empty ones are kept only if `keep_empty`. */
 glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_names *out);
 /* Rewrites a path of a list: relative ones are meant from the folder of `list`. E_FORMAT if it does not fit. */

@@ -1,4 +1,4 @@
-/* lanes.h - integer loops over pixels, compiled twice on x86-64: plain, and for AVX2 where the CPU has it.
+/* lanes.h - loops over pixels, compiled several times on x86-64: plain, for AVX2 and for AVX-512, chosen by what the CPU has.
  *
  * The body is one always-inlined function in plain C; the compiler vectorises it under each target. Results are the same bits:
  * bodies use integers, or floating point without contraction and without sums that could be reordered.
@@ -10,15 +10,28 @@
 
 #define GF_LANES_BODY static inline __attribute__((always_inline))
 
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF    /* gcc contracts nothing in standard C */
+#endif
+
 #if defined(__x86_64__) && defined(__GNUC__)
-#define GF_LANES(linkage, name, params, args)                                              \
-    __attribute__((target("avx2"))) static void name##_avx2 params { name##_body args; }   \
-    static void name##_plain params { name##_body args; }                                  \
-    linkage void name params {                                                             \
-        if (__builtin_cpu_supports("avx2"))                                                \
-            name##_avx2 args;                                                              \
-        else                                                                               \
-            name##_plain args;                                                             \
+#ifdef __clang__
+#define GF_LANES_WIDE "avx512f,avx512bw,avx512dq,avx512vl"
+#else
+#define GF_LANES_WIDE "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+#define GF_LANES(linkage, name, params, args)                                                      \
+    __attribute__((target(GF_LANES_WIDE))) static void name##_avx512 params { name##_body args; }  \
+    __attribute__((target("avx2"))) static void name##_avx2 params { name##_body args; }           \
+    static void name##_plain params { name##_body args; }                                          \
+    linkage void name params {                                                                     \
+        if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&            \
+            __builtin_cpu_supports("avx512dq"))                                                    \
+            name##_avx512 args;                                                                    \
+        else if (__builtin_cpu_supports("avx2"))                                                   \
+            name##_avx2 args;                                                                      \
+        else                                                                                       \
+            name##_plain args;                                                                     \
     }
 #else
 #define GF_LANES(linkage, name, params, args) \

@@ -199,13 +199,13 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return text ? key ^ (gf_key_hash(text, strlen(text)) << 1 | 1) : key;
 }
 
-static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
+static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     const listing *l = d->self;
     char path[PATH_MAX];
     TRY(gf_path_beside(err, d->spec.place, gf_names_get(&l->paths, i), path, sizeof path));
     const char *text = gf_names_get(&l->texts, i);
     if (text) TRY(gf_sample_set_text(err, out, text, strlen(text)));
-    return gf_sample_read_file(err, path, shrink_to, out);
+    return gf_sample_read_file(err, path, wish, out);
 }
 
 static const char *const no_options[] = {NULL};

@@ -2,9 +2,9 @@
  *
  * The cursor is three integers (seed, epoch, step). Batch k of an epoch holds positions k*batch .. of the keyed permutation; the
  * last incomplete batch is dropped. A damaged sample (E_FORMAT or E_IO from the dataset) is replaced by the next position after
- * the batch that can be read, so ids in a batch stay different; it is reported through `damaged` and counted. With views 0 it
- * is left out instead, and the batch is shorter. It is an error (E_FORMAT) only if not enough readable samples are left to fill a
- * batch, or with views 0 none at all. Workers start with the first gf_loader_seek or gf_loader_next.
+ * the batch that can be read, so ids in a batch stay different; it is reported through `damaged` and counted. With views 0 or
+ * `once` it is left out instead, and the batch is shorter. It is an error (E_FORMAT) only if not enough readable samples are left
+ * to fill a batch, or with views 0 none at all. Workers start with the first gf_loader_seek or gf_loader_next.
  *
  * One thread uses a loader; an error of gf_loader_next comes again until the next gf_loader_seek.
  */
@@ -21,10 +21,13 @@ typedef struct gf_loader_spec {
     gf_augment augment;
     int views;                  /* 2: pretraining; 1: linear evaluation; 0: centre crops in order, no shuffle, last batch short */
     int resize;                 /* views 0: gf_augment_center */
+    int once;                   /* views 1: one epoch (that of gf_loader_seek) in order, last batch short, as with views 0 */
+    const int64_t *ids;         /* [id_count] only these positions of the dataset, borrowed; NULL: all of it */
+    int64_t id_count;
     int64_t batch;
     uint64_t seed;
     int workers, depth;         /* threads; batches prepared ahead */
-    int fast, strict;           /* decode = fast; a damaged sample is an error */
+    int fast, strict;           /* decode = fast (gf_wish; the same crops as exact); a damaged sample is an error */
     void (*damaged)(void *user, int64_t i, const char *message);    /* may be NULL; called in gf_loader_next, in the order of the
                                                                        batch: the same calls for any number of workers */
     void *user;
@@ -45,7 +48,7 @@ void gf_loader_free(gf_loader *l);
 int64_t gf_loader_steps(const gf_loader *l);            /* per epoch */
 /* Next batch to come is `step` of `epoch` (resume); step = gf_loader_steps means the end of that epoch. */
 glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_t step);
-/* views 0: *out->n is 0 after the last batch; else epochs follow each other for ever. */
+/* views 0 or once: *out->n is 0 after the last batch; else epochs follow each other for ever. */
 glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out);
 int64_t gf_loader_damaged(const gf_loader *l);          /* different samples found damaged in the batches given out */
 

@@ -4,7 +4,6 @@
 #endif
 #include "data/prefetch.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -17,13 +16,14 @@ enum { MOST_WORKERS = 1024, MOST_DEPTH = 1024 };
 /* Batch `filling` has a slot: the one that used it before was released. Without shuffling batches end with the data. */
 static int can_fill(const gf_prefetch *p) {
     if (!p->running || p->filling >= p->released + p->ring) return 0;
-    return p->spec.views > 0 || p->step + p->filling < p->steps;
+    return !gf_prefetch_ends(&p->spec) || p->step + p->filling < p->steps;
 }
 
 static void open_slot(const gf_prefetch *p, gf_slot *s) {
     const int64_t at = p->step + p->filling, batch = p->spec.batch;
-    s->epoch = p->epoch + (p->spec.views > 0 ? (uint32_t)(at / p->steps) : 0);
-    s->step = p->spec.views > 0 ? at % p->steps : at;
+    const int ends = gf_prefetch_ends(&p->spec);
+    s->epoch = p->epoch + (ends ? 0 : (uint32_t)(at / p->steps));
+    s->step = ends ? at : at % p->steps;
     s->count = p->n - s->step * batch < batch ? p->n - s->step * batch : batch;
     s->taken = s->finished = s->damages = 0;
     s->status = GLOFND_OK;
@@ -100,18 +100,18 @@ static glofnd_status check_spec(gf_error *err, const gf_loader_spec *s, int64_t 
             s->workers, MOST_WORKERS);
     FAIL_IF(err, s->depth < 1 || s->depth > MOST_DEPTH, GLOFND_E_ARGUMENT, "depth is %d; it must be in [1, %d]", s->depth,
             MOST_DEPTH);
+    FAIL_IF(err, s->once && s->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
     FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "the dataset is empty");
     FAIL_IF(err, s->batch < 1, GLOFND_E_ARGUMENT, "batch is %lld; it must be at least 1", (long long)s->batch);
-    FAIL_IF(err, s->views > 0 && s->batch > n, GLOFND_E_ARGUMENT, "batch is %lld, but the dataset has only %lld samples",
+    FAIL_IF(err, !gf_prefetch_ends(s) && s->batch > n, GLOFND_E_ARGUMENT, "batch is %lld, but the dataset has only %lld samples",
             (long long)s->batch, (long long)n);
     return GLOFND_OK;
 }
 
-/* What decode = fast may shrink to: the size of a typical crop is then still reached without enlarging. */
+/* What decode = fast may shrink to. */
 static int shrink_to(const gf_loader_spec *s) {
     if (!s->fast) return 0;
-    if (s->views == 0) return s->resize;
-    return (int)ceil(s->augment.size / sqrt((s->augment.scale_min + s->augment.scale_max) / 2));
+    return s->views == 0 ? s->resize : gf_augment_enough(&s->augment);
 }
 
 static glofnd_status make_slots(gf_error *err, gf_prefetch *p) {
@@ -140,13 +140,14 @@ static glofnd_status make_workers(gf_error *err, gf_prefetch *p) {
 }
 
 glofnd_status gf_prefetch_init(gf_error *err, gf_prefetch *p, const gf_loader_spec *spec) {
-    *p = (gf_prefetch){.spec = *spec, .n = gf_dataset_describe(spec->data).n, .shrink_to = shrink_to(spec)};
+    *p = (gf_prefetch){.spec = *spec, .shrink_to = shrink_to(spec)};
+    p->n = spec->ids ? spec->id_count : gf_dataset_describe(spec->data).n;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->work, NULL);
     pthread_cond_init(&p->done, NULL);
     p->spec.workers = 0;        /* until they exist, for gf_prefetch_free */
     TRY(check_spec(err, spec, p->n));
-    p->steps = spec->views > 0 ? p->n / spec->batch : (p->n - 1) / spec->batch + 1;
+    p->steps = gf_prefetch_ends(spec) ? (p->n - 1) / spec->batch + 1 : p->n / spec->batch;
     p->spec.workers = spec->workers;
     p->ring = spec->depth + 1;
     TRY(make_workers(err, p));
@@ -203,7 +204,7 @@ void gf_prefetch_restart(gf_prefetch *p, uint32_t epoch, int64_t step) {
 }
 
 gf_slot *gf_prefetch_wait(gf_prefetch *p, int64_t ticket) {
-    if (p->spec.views == 0 && p->step + ticket >= p->steps) return NULL;
+    if (gf_prefetch_ends(&p->spec) && p->step + ticket >= p->steps) return NULL;
     gf_slot *s = &p->slot[ticket % p->ring];
     pthread_mutex_lock(&p->lock);
     while (!s->ready) pthread_cond_wait(&p->done, &p->lock);

@@ -58,12 +58,14 @@ typedef struct gf_prefetch {
     int64_t filling, released;  /* ticket that gives out samples; tickets below are free again */
 } gf_prefetch;
 
+/* Samples come in order and once, instead of shuffled epoch after epoch. */
+static inline int gf_prefetch_ends(const gf_loader_spec *s) { return s->views == 0 || s->once; }
 /* *p is as gf_prefetch_init leaves it: free to be freed, also after a failure. */
 glofnd_status gf_prefetch_init(gf_error *err, gf_prefetch *p, const gf_loader_spec *spec);
 void gf_prefetch_free(gf_prefetch *p);
 /* Waits for samples in work, drops all batches, and starts again at (epoch, step). */
 void gf_prefetch_restart(gf_prefetch *p, uint32_t epoch, int64_t step);
-/* Waits for batch `ticket`; NULL: it lies beyond the end (views 0). */
+/* Waits for batch `ticket`; NULL: it lies beyond the end (gf_prefetch_ends). */
 gf_slot *gf_prefetch_wait(gf_prefetch *p, int64_t ticket);
 /* Batches below `ticket` are no longer needed. */
 void gf_prefetch_release(gf_prefetch *p, int64_t ticket);

@@ -72,8 +72,8 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(text, (size_t)n);
 }
 
-static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
-    (void)shrink_to;
+static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
+    (void)wish;
     const shapes *s = d->self;
     int shape, texture;
     char caption[200];

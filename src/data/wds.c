@@ -183,7 +183,8 @@ static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entr
     return status;
 }
 
-static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, int shrink_to, gf_sample *out) {
+static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, const gf_wish *wish,
+                                gf_sample *out) {
     if (e->text_size > 0) {
         TRY(gf_file_reserve(err, name, e->text_size, &out->raw, &out->raw_capacity));
         TRY(gf_file_read_at(err, fd, name, e->text_at, out->raw, e->text_size));
@@ -191,10 +192,10 @@ static glofnd_status read_entry(gf_error *err, int fd, const char *name, const g
     }
     TRY(gf_file_reserve(err, name, e->image_size, &out->raw, &out->raw_capacity));
     TRY(gf_file_read_at(err, fd, name, e->image_at, out->raw, e->image_size));
-    return gf_image_decode(err, name, out->raw, e->image_size, shrink_to, &out->image);
+    return gf_image_decode(err, name, out->raw, e->image_size, wish, &out->image);
 }
 
-static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, int shrink_to, gf_sample *out) {
+static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     const wds *w = d->self;
     const place p = find(d, i);
     char name[PATH_MAX];
@@ -202,7 +203,7 @@ static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, int
     int fd = w->shards[p.shard].fd;
     const int own = fd < 0;
     if (own) TRY(gf_file_open(err, p.path, &fd, NULL));
-    const glofnd_status status = read_entry(err, fd, name, p.e, shrink_to, out);
+    const glofnd_status status = read_entry(err, fd, name, p.e, wish, out);
     if (own) close(fd);
     return status;
 }

@@ -1,0 +1,25 @@
+/* data_files.h - the JPEG files a data benchmark reads: those of a folder, or photo-like ones drawn into a temporary folder. */
+#ifndef BENCH_DATA_FILES_H
+#define BENCH_DATA_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FILES_MOST 512
+
+typedef struct data_files {
+    char folder[512];
+    int drawn;                  /* the folder is ours, to be removed */
+    int count;
+    uint8_t *bytes[FILES_MOST];
+    size_t size[FILES_MOST];
+    double mean_bytes, mean_width, mean_height;
+} data_files;
+
+/* `count` drawn pictures of 500 x 375, quality 90: `shapes` under noise of all scales, about as many bytes as a photo takes. */
+void data_files_draw(data_files *f, int count);
+/* The first `most` *.jpg and *.jpeg of a folder, by name. */
+void data_files_open(data_files *f, const char *folder, int most);
+void data_files_free(data_files *f);
+
+#endif

@@ -1,0 +1,116 @@
+/* jsonl_read.c - see jsonl.h: reading, by jansson. A build without it has without_jansson.c instead. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/json/jsonl.h"
+
+#ifdef GF_HAVE_JANSSON
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+glofnd_status gf_jsonl_read_open(gf_jsonl_reader *r, gf_error *err, const char *path) {
+    *r = (gf_jsonl_reader){.err = err, .path = path};
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* nonblocking: a pipe must not hang */
+    FAIL_IF(err, fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));
+    struct stat st;
+    const int regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+    r->file = regular ? fdopen(fd, "r") : NULL;
+    if (!r->file) close(fd);
+    FAIL_IF(err, !regular, GLOFND_E_IO, "'%.300s' is not a regular file", path);
+    FAIL_IF(err, !r->file, GLOFND_E_MEMORY, "no memory to read '%.300s'", path);
+    return GLOFND_OK;
+}
+
+static int read_fail(gf_jsonl_reader *r, glofnd_status status, const char *what) {
+    r->status = gf_fail(r->err, status, "'%.300s', line %lld: %s", r->path, (long long)r->number, what);
+    return 0;
+}
+
+/* One more byte of the line; 0 after a failure. */
+static int keep_byte(gf_jsonl_reader *r, size_t at, int c) {
+    if (at == GF_JSONL_MAX_LINE) return read_fail(r, GLOFND_E_FORMAT, "longer than any line of such a file");
+    if (at == r->room) {
+        const size_t room = r->room ? 2 * r->room : 4096;
+        char *larger = realloc(r->line, room);
+        if (!larger) return read_fail(r, GLOFND_E_MEMORY, "no memory for it");
+        r->line = larger;
+        r->room = room;
+    }
+    r->line[at] = (char)c;
+    return 1;
+}
+
+/* The next line without its newline. 0: the end, or a failure; a last line without newline is one that is still being written. */
+static int read_line(gf_jsonl_reader *r, size_t *length) {
+    size_t n = 0;
+    int c;
+    while ((c = getc_unlocked(r->file)) != EOF && c != '\n')
+        if (!keep_byte(r, n++, c)) return 0;
+    if (c == EOF && ferror(r->file)) return read_fail(r, GLOFND_E_IO, "cannot be read");
+    *length = n;
+    r->cut = c == EOF && n > 0;
+    return c == '\n';
+}
+
+int gf_jsonl_next(gf_jsonl_reader *r) {
+    size_t length = 0;
+    json_error_t why;
+    json_decref(r->object);
+    r->object = NULL;
+    if (r->status != GLOFND_OK || !r->file) return 0;
+    r->number++;
+    if (!read_line(r, &length)) return 0;
+    if (length > 0 && !memchr(r->line, 0, length))              /* jansson passes over zero bytes */
+        r->object = json_loadb(r->line, length, JSON_REJECT_DUPLICATES, &why);
+    if (!json_is_object(r->object)) return read_fail(r, GLOFND_E_FORMAT, "not a JSON object");
+    return 1;
+}
+
+static int number_of(const json_t *value, double *x) {
+    switch (value ? json_typeof(value) : JSON_OBJECT) {
+    case JSON_REAL:
+    case JSON_INTEGER: *x = json_number_value(value); return 1;
+    case JSON_TRUE: *x = 1.0; return 1;
+    case JSON_FALSE: *x = 0.0; return 1;
+    case JSON_NULL: *x = (double)NAN; return 1;
+    default: return 0;
+    }
+}
+
+int gf_jsonl_get(const gf_jsonl_reader *r, const char *key, double *x) { return number_of(json_object_get(r->object, key), x); }
+
+int gf_jsonl_get_integer(const gf_jsonl_reader *r, const char *key, int64_t *x) {
+    const json_t *value = json_object_get(r->object, key);
+    if (json_is_integer(value)) *x = json_integer_value(value);
+    return json_is_integer(value);
+}
+
+const char *gf_jsonl_get_text(const gf_jsonl_reader *r, const char *key) {
+    return json_string_value(json_object_get(r->object, key));
+}
+
+int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *x, int64_t room) {
+    const json_t *array = json_object_get(r->object, key);
+    if (!json_is_array(array)) return -1;
+    const int64_t n = (int64_t)json_array_size(array);
+    for (int64_t i = 0; i < n && i < room; i++)
+        if (!number_of(json_array_get(array, (size_t)i), &x[i])) x[i] = (double)NAN;
+    return n;
+}
+
+void gf_jsonl_read_close(gf_jsonl_reader *r) {
+    if (!r) return;
+    if (r->file) fclose(r->file);
+    json_decref(r->object);
+    free(r->line);
+    *r = (gf_jsonl_reader){0};
+}
+
+#endif
