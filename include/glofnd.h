@@ -32,6 +32,11 @@
  *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): up to rounding the result does not depend on the
  *              number of ranks. A rank writes the state of its own rows only: an anchor that another rank will draw next must be
  *              moved there with glofnd_rows_get() and glofnd_rows_put(), or always be drawn by the rank that holds it.
+ *   Device     A context is made for the CPU or for one GPU (option `device`). With CUDA every pointer in glofnd_batch, every
+ *              gradient, every array of links and the arrays of glofnd_thresholds() are device memory; options, the batch struct,
+ *              stats, and the rows tier are host memory. Calls queue their work on the stream of glofnd_ctx_stream(). A step
+ *              whose `stats` is NULL waits for nothing, takes no memory after glofnd_ctx_reserve(), and can be captured into a
+ *              CUDA graph; what it could not see at once (numbers that are not finite, ids) is told by glofnd_ctx_stats().
  *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. Status values and file formats are
  *              never reused for something else; a newer library reads every older file.
  *
@@ -143,6 +148,19 @@ typedef enum glofnd_fnc_rule { GLOFND_FNC_QUANTILE, GLOFND_FNC_TOPK } glofnd_fnc
 /* PAPER: the equations of the paper. OFFICIAL: what the authors' code computes; docs/method.md lists the differences. */
 typedef enum glofnd_compat { GLOFND_COMPAT_PAPER, GLOFND_COMPAT_OFFICIAL } glofnd_compat;
 
+/* Where the steps run. */
+typedef enum glofnd_device { GLOFND_DEVICE_CPU, GLOFND_DEVICE_CUDA } glofnd_device;
+
+/* How CUDA multiplies embeddings; sums and everything per row do not depend on it. The CPU always computes in float32.
+ *   AUTO     BF16 where tau >= 0.05, else SPLIT
+ *   EXACT    float32, no tensor cores; FNC TOPK always
+ *   TF32     at least the 10 bits of that format; done as SPLIT
+ *   BF16     S is wrong by up to 4e-3, typically 2e-4 at dim 128
+ *   SPLIT    three BF16 products: S is wrong by up to 3e-5, typically 1e-6 */
+typedef enum glofnd_math {
+    GLOFND_MATH_AUTO, GLOFND_MATH_EXACT, GLOFND_MATH_TF32, GLOFND_MATH_BF16, GLOFND_MATH_SPLIT
+} glofnd_math;
+
 typedef struct glofnd_options {
     size_t size;                    /* sizeof(glofnd_options) as the caller knows it */
     glofnd_loss loss;
@@ -169,6 +187,8 @@ typedef struct glofnd_options {
     double ring_rate;               /* RING: weight of a new quantile is max(1/visits, this) */
     int32_t threads;                /* 0: as many as OpenMP would use */
     int32_t tile;                   /* rows of a tile, a multiple of 32; 0: chosen by shape */
+    glofnd_device device;           /* fixed when the context is made */
+    glofnd_math math;
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). */
@@ -186,10 +206,14 @@ GLOFND_API int glofnd_options_describe(int i, const char **key, const char **hel
 
 typedef struct glofnd_ctx glofnd_ctx;     /* options, threads, workspace, last error */
 
-/* Fails without a text, there being no context yet: glofnd_options_check() tells what is wrong with the options. */
+/* Whether this library, on this machine, can run on `device`: E_UNSUPPORTED if it was built without, E_DEVICE if there is none or
+ * it does not work; `why` (may be NULL) says so. */
+GLOFND_API glofnd_status glofnd_device_check(glofnd_device device, char *why, size_t why_bytes);
+/* Fails without a text, there being no context yet: glofnd_options_check() tells what is wrong with the options,
+ * glofnd_device_check() what is wrong with the device. CUDA: the device that is current in the calling thread. */
 GLOFND_API glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out);
 GLOFND_API void glofnd_ctx_free(glofnd_ctx *c);
-/* New options between two steps (a schedule; another detector). The workspace is kept. */
+/* New options between two steps (a schedule; another detector), for the same device. The workspace is kept. */
 GLOFND_API glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o);
 /* Workspace for steps of up to `rows` own samples against `cols` samples of the global batch. *bytes (may be NULL) gets its
  * size. Optional: a step that needs more takes it. */
@@ -198,6 +222,9 @@ GLOFND_API glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t
  * steps for what all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without it is E_ARGUMENT
  * when rows < cols. NULL: one rank. */
 GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
+/* CUDA: the cudaStream_t (borrowed, as void *) that the work is queued on; NULL: the default stream, which is also what a new
+ * context has. Work queued before is not waited for. On the CPU: E_UNSUPPORTED. */
+GLOFND_API glofnd_status glofnd_ctx_stream(glofnd_ctx *c, void *cuda_stream);
 /* Text of the last failure on c, valid until the next call on c; "" if there was none. */
 GLOFND_API const char *glofnd_ctx_error(const glofnd_ctx *c);
 
@@ -214,7 +241,8 @@ typedef struct glofnd_store_spec {
     int64_t ring_dim;           /* RING: length of an embedding, else 0 */
     const char *path;           /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never
                                    seen, and only pages that were touched take space. It is a working file, without the ring:
-                                   to keep the state, save it. */
+                                   to keep the state, save it. CUDA: NULL; state lies in device memory or, where that is too
+                                   small, in pinned host memory. Files saved on one device load on every other. */
 } glofnd_store_spec;
 
 typedef struct glofnd_store_info {
@@ -330,7 +358,9 @@ typedef struct glofnd_stats {
 } glofnd_stats;
 
 /* One rank: rows = cols. In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.
- * grad_a, grad_b [rows][dim] are overwritten; `stats` may be NULL. Non-finite embeddings: E_NUMERIC names the first bad row. */
+ * grad_a, grad_b [rows][dim] are overwritten; `stats` may be NULL. Non-finite embeddings: E_NUMERIC names the first bad row.
+ * In a captured CUDA graph, options, epoch, want, tau, gamma and all pointers are those of the capture: capture again when they
+ * change. Labels are read for quality only if WANT_QUALITY is set. */
 GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
                                      glofnd_stats *stats);
 /* Several ranks. First call: thresholds, weights, new state of the own rows; writes links [rows][2]. */
@@ -344,6 +374,10 @@ GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, 
 /* Looks into a step: which pairs it keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for
  * image and text: [side]. 1 = kept. `links` as for glofnd_step_grad. */
 GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep);
+/* The stats of the last step on c that was queued with stats NULL, or replayed in a graph; waits for it. If a step since the last
+ * such call failed (E_NUMERIC, E_INDEX, E_ARGUMENT), this returns its status and text; neither that step nor those queued after it
+ * have then changed the store. On the CPU: the stats of the last step. */
+GLOFND_API glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats);
 
 #ifdef __cplusplus
 }

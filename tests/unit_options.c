@@ -41,18 +41,19 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_true(o.ring_rows == 16384 && o.ring_rate == 0.3);
     assert_int_equal(o.threads, 0);
     assert_int_equal(o.tile, 0);
+    assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
     char why[64] = "before";
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 31 fields after `size`. Whoever adds a field is stopped here. */
+/* The table has a row for each of the 33 fields after `size`. Whoever adds a field is stopped here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 31);
-    const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 2 * sizeof(int32_t);
+    assert_int_equal(n, 33);
+    const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t);
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
@@ -65,13 +66,15 @@ static void every_name_is_read(void **state) {
         {"learner", "adam", "sgd", "adam-official", "ring"},
         {"lambda_init", "one", "quantile"},
         {"fnc_rule", "quantile", "topk"},
-        {"compat", "paper", "official"}};
+        {"compat", "paper", "official"},
+        {"device", "cpu", "cuda"},
+        {"math", "auto", "exact", "tf32", "bf16", "split"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         for (int k = 1; k < 7 && names[i][k]; k++) {
             glofnd_options o = defaults();
             assert_int_equal(glofnd_options_set(&o, names[i][0], names[i][k], NULL, 0), GLOFND_OK);
             const int got[] = {(int)o.loss, (int)o.detector, (int)o.action, (int)o.learner,
-                               (int)o.lambda_init, (int)o.fnc_rule, (int)o.compat};
+                               (int)o.lambda_init, (int)o.fnc_rule, (int)o.compat, (int)o.device, (int)o.math};
             assert_int_equal(got[i], k - 1);
         }
     }
@@ -182,6 +185,28 @@ static void check_refuses_combinations(void **state) {
     expect_refused(&o, "lambda_warmup");
 }
 
+/* Where a device is missing it says so by name, both ways to ask; the CPU is always there, and has no streams. */
+static void devices_are_there_or_say_why(void **state) {
+    (void)state;
+    glofnd_options o = defaults();
+    glofnd_ctx *c = NULL;
+    glofnd_stats stats;
+    char why[256] = "before";
+    assert_int_equal(glofnd_device_check(GLOFND_DEVICE_CPU, why, sizeof why), GLOFND_OK);
+    assert_string_equal(why, "");
+    assert_int_equal(glofnd_device_check((glofnd_device)7, why, sizeof why), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
+    assert_int_equal(glofnd_ctx_stream(c, NULL), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_ctx_stats(c, &stats), GLOFND_OK);
+    o.device = GLOFND_DEVICE_CUDA;
+    assert_int_equal(glofnd_ctx_configure(c, &o), GLOFND_E_ARGUMENT);
+    glofnd_ctx_free(c);
+    const glofnd_status status = glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why);
+    assert_int_equal(glofnd_ctx_create(&o, &c), status);
+    if (status == GLOFND_OK) glofnd_ctx_free(c);
+    else assert_true(strstr(why, "CUDA") && (status == GLOFND_E_UNSUPPORTED || status == GLOFND_E_DEVICE));
+}
+
 static void bad_arguments_are_refused(void **state) {
     (void)state;
     glofnd_options o = defaults();
@@ -263,6 +288,7 @@ int main(void) {
         cmocka_unit_test(check_refuses_every_non_finite_number),
         cmocka_unit_test(check_refuses_combinations),
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(devices_are_there_or_say_why),
         cmocka_unit_test(describe_lists_what_set_takes),
         cmocka_unit_test(adopt_copies_only_what_is_right),
         cmocka_unit_test(image_text_losses_have_two_sides),

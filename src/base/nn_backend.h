@@ -3,7 +3,11 @@
  * Activations are NHWC, of one gf_type per net (the head is always float32); parameters, their gradients and all statistics are
  * float32. An engine belongs to one net and one thread at a time; it owns the ops made with it. Ops are made once for a fixed
  * shape, say how much memory they want, and then run on pointers into memory the net has laid out: no call below but `open`,
- * `alloc` and `op_create` takes memory.
+ * `alloc`, `op_create`, `optim_create` and the first two `replay` of a key takes memory.
+ *
+ * A device with memory of its own (gf_nn_backend.put is set) queues work and returns; pointers in args, norms and params are then
+ * the device's. Weights of convolutions lie there as [out][kernel][kernel][in], so that no layout changes between the gradient,
+ * the optimizer and the convolution; src/nn turns them into torch's layout on the way in and out.
  *
  * Batch norm is cut where ranks would add their sums:
  *   forward   norm_sums -> (add n->sums over ranks) -> norm_finish -> norm_apply;      eval mode: norm_eval -> norm_apply
@@ -12,9 +16,10 @@
 #ifndef GF_BASE_NN_BACKEND_H
 #define GF_BASE_NN_BACKEND_H
 
+#include "base/optim_rule.h"
 #include "base/status.h"
 
-#define GF_NN_BACKEND_VERSION 1
+#define GF_NN_BACKEND_VERSION 2
 #define GF_NN_ALIGN 64          /* bytes; of every array a net hands to a backend */
 
 typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16 } gf_type;
@@ -23,6 +28,14 @@ static inline size_t gf_type_bytes(gf_type t) { return t == GF_TYPE_BF16 ? 2 : 4
 
 typedef struct gf_nn_engine gf_nn_engine;     /* threads, device, ops: the backend's own */
 typedef struct gf_nn_op gf_nn_op;
+typedef struct gf_nn_optim gf_nn_optim;
+
+typedef struct gf_nn_mode {     /* how a device engine works; the CPU has no such choice */
+    int deterministic;          /* only algorithms that give the same bits every time */
+    int exact;                  /* float32 products in float32; else they may round their factors (TF32) */
+    int rough;                  /* for estimates: ops are not made, and say about how much memory they would want */
+    const char *plans;          /* file of chosen algorithms, read and written; NULL: none */
+} gf_nn_mode;
 
 /* ----- ops of fixed shape ------------------------------------------------------------------------------------------ */
 
@@ -71,7 +84,9 @@ typedef struct gf_nn_norm {
     double *sums;               /* [2][c]: forward sum x, sum x^2; backward sum g, sum g (x - mean) */
     float *coef;                /* [2][c] between norm_back_finish and norm_back_apply */
     void *scratch;              /* norm_scratch(rows, c) bytes */
-    void *dy;                   /* gradient of y; becomes g, the gradient of what ReLU saw, which is the residual's gradient */
+    uint8_t *positive;          /* one bit per number of y: above 0; norm_bits() bytes. NULL: y itself is asked in backward */
+    void *dy;                   /* gradient of y; with a residual it becomes g, the gradient of what ReLU saw, which is the
+                                   residual's; without one it may, or stay as it is */
     const void *dy2;            /* a second part of the gradient of y, or NULL */
     void *dx;                   /* may be dy */
     float *dgamma, *dbeta;      /* of the own rows; NULL without gamma */
@@ -110,8 +125,37 @@ typedef struct gf_nn_backend {
     /* y [n][c] = mean over the hw positions of x [n][hw][c]; y and dy are float32. */
     void (*mean)(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
     void (*mean_back)(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
+
+    /* ----- what only a device needs: all NULL or 0 on the CPU ----- */
+    int image_channels;         /* of value 0: 3 and zeros; 0: 3 */
+    glofnd_status (*configure)(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode);         /* before any op is made */
+    glofnd_status (*put)(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes);     /* from the host */
+    glofnd_status (*get)(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes);     /* to the host; waits */
+    glofnd_status (*wait)(gf_error *err, gf_nn_engine *s);      /* for all that was queued; tells of failures since the last */
+    void *(*stream)(gf_nn_engine *s);                           /* cudaStream_t */
+    /* dst [pixels][image_channels] of `type` = src [pixels][3], then zeros. */
+    void (*images)(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels);
+    size_t (*norm_bits)(gf_type type, int64_t rows, int64_t c);    /* bytes of gf_nn_norm.positive; 0: not used */
+    /* One rank: sums and finish in one go. */
+    void (*norm_stats)(gf_nn_engine *s, const gf_nn_norm *n);
+    void (*norm_back_stats)(gf_nn_engine *s, const gf_nn_norm *n);
+    /* All ops with packed weights at once: instead of op_pack one by one; and after the last op_backward, which may have left the
+     * gradients of the weights in `packed`, in a format of its own. */
+    glofnd_status (*pack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+    glofnd_status (*unpack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+    /* Does work(arg), which only queues. The first time with a key as it is, the second time it is recorded, from then on the
+     * record is played: pointers and scalars of later calls must be the same. A new key drops the record. */
+    glofnd_status (*replay)(gf_error *err, gf_nn_engine *s, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg),
+                            void *arg);
+    /* The optimizer over all parameters; list is copied. Lives as long as the engine. step: queues; a gradient that is not finite
+     * leaves everything as it was. set: numbers of the steps to come, also of recorded ones. norm: waits; of the last step. */
+    glofnd_status (*optim_create)(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
+                                  gf_nn_optim **out);
+    glofnd_status (*optim_set)(gf_error *err, gf_nn_optim *o, const gf_optim_now *now);
+    glofnd_status (*optim_step)(gf_error *err, gf_nn_optim *o);
+    glofnd_status (*optim_norm)(gf_error *err, gf_nn_optim *o, double *norm);
 } gf_nn_backend;
 
-extern const gf_nn_backend gf_nn_backend_cpu;
+extern const gf_nn_backend gf_nn_backend_cpu, gf_nn_backend_cuda;
 
 #endif

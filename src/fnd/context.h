@@ -1,8 +1,9 @@
-/* context.h - the inside of glofnd_ctx: options, backend, workspace, last error. */
+/* context.h - the inside of glofnd_ctx: options, backend or device, workspace, last error. */
 #ifndef GF_FND_CONTEXT_H
 #define GF_FND_CONTEXT_H
 
 #include "base/backend.h"
+#include "base/device.h"
 #include "base/status.h"
 
 struct glofnd_ctx {
@@ -13,6 +14,14 @@ struct glofnd_ctx {
     int (*reduce)(void *user, double *x, int n);    /* sums over ranks; NULL on one rank */
     void *reduce_user;
     struct gf_workspace *ws;                        /* see workspace.h; grows in glofnd_ctx_reserve */
+    glofnd_stats stats;                             /* CPU: of the last step */
+    const gf_device *device;                        /* NULL: the CPU */
+    gf_device_ctx *on;                              /* its part of the context */
+    gf_plan plan;                                   /* device: of the last step */
+    int has_rows, has_grad;                         /* device: which halves of it were queued */
 };
+
+/* E_UNSUPPORTED where there is only code for the CPU. */
+glofnd_status gf_ctx_only_cpu(glofnd_ctx *c, const char *call);
 
 #endif

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/learner_math.h"
 #include "base/order.h"
 #include "fnd/context.h"
-#include "fnd/learner.h"
 #include "fnd/options.h"
 #include "fnd/store.h"
 
@@ -63,6 +63,7 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
     gf_error *err = &c->err;
     *x = (room){NULL, NULL};
     FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
+    FAIL_IF(err, s->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for the cpu", s->device->name);
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
     FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
     FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
@@ -160,6 +161,7 @@ static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q
 glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q) {
     room x;
     if (!c) return GLOFND_E_ARGUMENT;
+    TRY(gf_ctx_only_cpu(c, "glofnd_update"));
     const glofnd_status status = update(c, s, q, &x);
     leave(&x);
     return status;
@@ -239,6 +241,7 @@ static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sim
 glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept) {
     room x;
     if (!c) return GLOFND_E_ARGUMENT;
+    TRY(gf_ctx_only_cpu(c, "glofnd_mask"));
     const glofnd_status status = mask(c, s, q, keep, kept, &x);
     leave(&x);
     return status;

@@ -13,6 +13,8 @@ static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", NULL};
 static const char *const fnc_rules[] = {"quantile", "topk", NULL};
+static const char *const devices[] = {"cpu", "cuda", NULL};
+static const char *const maths[] = {"auto", "exact", "tf32", "bf16", "split", NULL};
 static const char *const compats[] = {"paper", "official", NULL};
 
 enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX };
@@ -65,6 +67,8 @@ static const gf_option rows[] = {
     WHOLE(GF_OPTION_INT, threads, "0", 0, 1024, "machine", "threads; 0: as many as OpenMP would use"),
     {FIELD(tile), .type = GF_OPTION_INT, .preset = "0", .min = 32, .max = 512, .flags = GF_OPTION_OR_ZERO, .multiple = 32,
      .group = "machine", .help = "rows of a tile; 0: chosen by shape"},
+    NAME(device, devices, "cpu", "machine", "where the steps run"),
+    NAME(math, maths, "auto", "machine", "cuda: how embeddings are multiplied; auto: bf16 for tau >= 0.05, else split"),
 };
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};

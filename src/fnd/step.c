@@ -2,11 +2,13 @@
  *
  *     step_check      arguments                                     nothing has changed if it fails
  *     step_begin      unit embeddings, options of this epoch
- *     step_threshold  passes A and B: lambda moves (learner.c), rows are summed below it
- *     step_rows       loss_*.c per row: u, weights, links; state goes back to the store
+ *     step_threshold  passes A and B: lambda moves (base/learner_math.h), rows are summed below it
+ *     step_rows       base/loss_math.h per row: u, weights, links; state goes back to the store
  *     step_grad       pass C: weights of all pairs, gradient of the own rows
+ * A context on a device goes another way after the checks: step_device.c. The formulas are the same ones.
  */
 #include "fnd/step.h"
+#include "fnd/step_device.h"
 
 static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
     TRY(gf_step_check(c, q));
@@ -20,9 +22,12 @@ glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batc
     gf_step t;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !links, GLOFND_E_ARGUMENT, "links is NULL; it must have room for [rows][2]");
+    if (c->device) return gf_device_run_rows(c, s, q, links, stats);
     TRY(begin_with_store(&t, c, s, q));
     TRY(gf_step_detect(&t));
-    return gf_step_finish(&t, links, stats);
+    TRY(gf_step_finish(&t, links, &c->stats));
+    if (stats) *stats = c->stats;
+    return GLOFND_OK;
 }
 
 glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
@@ -30,9 +35,12 @@ glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofn
     gf_step t;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !links || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "links, grad_a and grad_b must not be NULL");
+    if (c->device) return gf_device_run_grad(c, q, links, grad_a, grad_b, stats);
     TRY(gf_step_check(c, q));
     TRY(gf_step_begin(&t, c, NULL, q));
-    gf_step_gradient(&t, links, grad_a, grad_b, stats);
+    if (stats) c->stats = *stats;
+    gf_step_gradient(&t, links, grad_a, grad_b, &c->stats);
+    if (stats) *stats = c->stats;
     return GLOFND_OK;
 }
 
@@ -44,11 +52,13 @@ glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q,
     FAIL_IF(&c->err, q->rows != q->cols, GLOFND_E_ARGUMENT,
             "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
             "glofnd_step_rows and glofnd_step_grad", (long long)q->rows, (long long)q->cols);
+    if (c->device) return gf_device_run_step(c, s, q, grad_a, grad_b, stats);
     TRY(begin_with_store(&t, c, s, q));
     t.reuse = 1;
     TRY(gf_step_detect(&t));
-    TRY(gf_step_finish(&t, t.ws->links, stats));
-    gf_step_gradient(&t, t.ws->links, grad_a, grad_b, stats);
+    TRY(gf_step_finish(&t, t.ws->links, &c->stats));
+    gf_step_gradient(&t, t.ws->links, grad_a, grad_b, &c->stats);
+    if (stats) *stats = c->stats;
     return GLOFND_OK;
 }
 
@@ -56,8 +66,17 @@ glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofn
     gf_step t;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !links || !keep, GLOFND_E_ARGUMENT, "links and keep must not be NULL");
+    if (c->device) return gf_device_run_mask(c, q, links, keep);
     TRY(gf_step_check(c, q));
     TRY(gf_step_begin(&t, c, NULL, q));
     gf_step_show_mask(&t, links, keep);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !stats, GLOFND_E_ARGUMENT, "stats is NULL");
+    if (c->device) return gf_device_stats(c, stats);
+    *stats = c->stats;
     return GLOFND_OK;
 }

@@ -2,9 +2,9 @@
 #ifndef GF_FND_STEP_H
 #define GF_FND_STEP_H
 
+#include "base/row_math.h"
+#include "base/totals.h"
 #include "fnd/context.h"
-#include "fnd/learner.h"
-#include "fnd/loss.h"
 #include "fnd/store.h"
 #include "fnd/workspace.h"
 
@@ -15,20 +15,8 @@ typedef struct gf_step {
     glofnd_store *s;            /* NULL in glofnd_step_grad */
     gf_workspace *ws;
     const gf_shape *shape;
-    double tau, gamma;
-    int official;
-    int learned;                /* thresholds come from the learner */
-    int thresholds;             /* the detector compares with a threshold at all (learned, or FNC) */
-    int topk;                   /* FNC TOPK */
-    int groups;                 /* pairs of one group are flagged */
-    int updating;               /* the learner moves in this epoch */
-    int masking;                /* the loss sees the flags */
-    int shared;                 /* one lambda for all anchors in this epoch */
-    int one_rank;               /* rows == cols */
-    int authors_ranks;          /* several ranks, and loss and gradient as the authors' code has them then */
+    gf_plan plan;
     int reuse;                  /* pass C may use the tiles of pass B: both in one call */
-    unsigned flags;             /* GF_*: both passes */
-    gf_learner learner;
     glofnd_row shared_row[2];   /* the one lambda, moved in the course of the step */
     int moves[2];               /* the shared lambda takes a learner step */
     int64_t rescued, repeats;
@@ -39,6 +27,7 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q);
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q);
 
 /* step_begin.c: workspace, meaning of the options, unit embeddings. */
+gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q);
 glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q);
 /* The columns' side of side `i`, and the slice of own rows of its embeddings. */
 int gf_step_other(const gf_step *t, int i);
@@ -60,6 +49,7 @@ glofnd_status gf_step_sum(gf_step *t, double *x, int n);
 glofnd_status gf_step_detect(gf_step *t);
 
 /* step_rows.c: losses, links, state. */
+gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r);
 glofnd_status gf_step_finish(gf_step *t, glofnd_link *links, glofnd_stats *stats);
 
 /* step_grad.c: pass C. */

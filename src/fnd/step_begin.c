@@ -21,7 +21,7 @@ gf_pass gf_step_pass(const gf_step *t, int i) {
     return (gf_pass){
         .k = &other->z,
         .shift = (int)s->per_sample - 1,
-        .flags = t->flags,
+        .flags = t->plan.flags,
         .omega = (float)t->o->omega,
         .window_cap = s->window_cap,
         .tile = s->tile,
@@ -40,7 +40,7 @@ void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x) {
     x->p = gf_step_pass(t, i);
     x->p.q = &x->own;
     x->p.q0 = t->q->row0 * t->shape->per_sample;
-    x->p.score = t->topk && t->q->support_a ? &x->score : NULL;
+    x->p.score = t->plan.topk && t->q->support_a ? &x->score : NULL;
     x->p.row = &x->row;
     x->p.col = &x->col;
 }
@@ -52,39 +52,43 @@ glofnd_status gf_step_sum(gf_step *t, double *x, int n) {
     return GLOFND_OK;
 }
 
-/* What the options mean in this epoch. */
-static void interpret(gf_step *t) {
-    const glofnd_options *o = t->o;
-    const glofnd_batch *q = t->q;
-    const int oracle = o->detector == GLOFND_DETECT_ORACLE, on = o->alpha > 0.0;
-    t->tau = q->tau > 0.0 ? q->tau : o->tau;
-    t->gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
-    t->official = o->compat == GLOFND_COMPAT_OFFICIAL;
-    t->learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
-    t->thresholds = t->learned || (on && o->detector == GLOFND_DETECT_FNC);
-    t->topk = t->thresholds && !t->learned && o->fnc_rule == GLOFND_FNC_TOPK;
-    t->groups = oracle || q->group != NULL;
-    t->updating = q->epoch >= o->update_epoch;
-    t->masking = (t->thresholds || t->groups) && q->epoch >= o->mask_epoch;
-    t->shared = t->learned && (o->detector == GLOFND_DETECT_SINGLE || ((t->official || t->updating) &&
-                                                                       q->epoch < o->update_epoch + o->lambda_warmup));
-    t->one_rank = q->rows == q->cols;
-    t->authors_ranks = t->official && !t->one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
-    t->learner = gf_learner_of(o, t->shape->sides == 2, q->epoch);
+static unsigned pass_flags(const gf_plan *p) {
+    const glofnd_options *o = &p->o;
+    unsigned f = 0;
+    if (p->thresholds || p->groups) f |= GF_COUNT;
+    if (p->masking) f |= GF_MASK;
+    if (p->groups) f |= GF_GROUP;
+    if (p->topk) f |= GF_TIE;
+    if (p->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
+    if (p->masking && o->action == GLOFND_ACTION_WEIGHT && o->omega > 0.0) f |= GF_WEIGHT;
+    if (gf_loss_needs_mean(o)) f |= GF_MOMENT;
+    if (o->loss == GLOFND_LOSS_ISOGCLR || p->tau <= 0.025) f |= GF_SHIFT; /* exp(1/tau) and its inverse must fit a float, squared */
+    return f;
 }
 
-static unsigned pass_flags(const gf_step *t) {
-    const glofnd_options *o = t->o;
-    unsigned f = 0;
-    if (t->thresholds || t->groups) f |= GF_COUNT;
-    if (t->masking) f |= GF_MASK;
-    if (t->groups) f |= GF_GROUP;
-    if (t->topk) f |= GF_TIE;
-    if (t->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
-    if (t->masking && o->action == GLOFND_ACTION_WEIGHT && o->omega > 0.0) f |= GF_WEIGHT;
-    if (gf_loss_needs_mean(o)) f |= GF_MOMENT;
-    if (o->loss == GLOFND_LOSS_ISOGCLR || t->tau <= 0.025) f |= GF_SHIFT; /* exp(1/tau) and its inverse must fit a float, squared */
-    return f;
+gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
+    const int oracle = o->detector == GLOFND_DETECT_ORACLE, on = o->alpha > 0.0;
+    gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .epoch = q->epoch, .want = q->want};
+    p.sides = gf_loss_sides(o->loss);
+    p.per_sample = 2 / p.sides;
+    p.negatives = (q->cols - 1) * p.per_sample;
+    p.tau = q->tau > 0.0 ? q->tau : o->tau;
+    p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
+    p.log_gamma = log(p.gamma), p.log_rest = log1p(-p.gamma), p.log_batch = log((double)q->cols);
+    p.official = o->compat == GLOFND_COMPAT_OFFICIAL;
+    p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);
+    p.topk = p.thresholds && !p.learned && o->fnc_rule == GLOFND_FNC_TOPK;
+    p.groups = oracle || q->group != NULL;
+    p.updating = q->epoch >= o->update_epoch;
+    p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
+    p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE || ((p.official || p.updating) &&
+                                                                     q->epoch < o->update_epoch + o->lambda_warmup));
+    p.one_rank = q->rows == q->cols;
+    p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
+    p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
+    p.flags = pass_flags(&p);
+    return p;
 }
 
 static glofnd_status bad_row(gf_step *t, const char *name, const float *h, int64_t r) {
@@ -123,7 +127,7 @@ static glofnd_status embed_support(gf_step *t) {
     const glofnd_batch *q = t->q;
     const int last = t->shape->sides - 1;
     gf_side *side = t->ws->side;
-    if (!t->topk || !q->support_a) return GLOFND_OK;
+    if (!t->plan.topk || !q->support_a) return GLOFND_OK;
     TRY(put(t, "support_a", q->support_a, &side[0].support, 0, 1, side[0].pos));
     TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, &side[last].support, 1 - last, 1,
             side[last].pos));
@@ -169,8 +173,7 @@ glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const gl
     TRY(gf_workspace_reserve(c, &shape, 0));
     *t = (gf_step){.c = c, .o = &c->o, .q = q, .s = s, .ws = c->ws};
     t->shape = &t->ws->shape;
-    interpret(t);
-    t->flags = pass_flags(t);
+    t->plan = gf_plan_of(&c->o, q);
     TRY(embed(t));
     TRY(embed_support(t));
     spread(t);

@@ -52,6 +52,8 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     const glofnd_options *o = &c->o;
     const int sides = gf_loss_sides(o->loss);
     FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "store is NULL");
+    FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
+            s->device ? s->device->name : "cpu", c->device ? c->device->name : "cpu");
     FAIL_IF(err, s->spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d",
             sides,
             sides == 1 ? "y" : "ies", s->spec.modalities);

@@ -11,7 +11,7 @@ static void unpack_side(const gf_step *t, const glofnd_link *links, int i) {
     gf_rows *x = &side->every;
     for (int64_t r = 0; r < t->shape->all; r++) {
         const glofnd_link *l = &links[t->shape->per_sample == 2 ? r : 2 * r + i];
-        x->theta[r] = l->theta;
+        x->theta[r] = gf_row_theta(&t->plan, l);
         x->floor[r] = l->floor;
         x->log_w[r] = l->log_w;
         x->w[r] = expf(l->log_w);
@@ -20,12 +20,10 @@ static void unpack_side(const gf_step *t, const glofnd_link *links, int i) {
         x->tie[r] = l->tie;
         side->pos[r] = l->pos;
     }
-    if (!(t->flags & GF_GROUP)) /* without groups the floor is just a lower bound of the threshold, if ties do not decide */
-        for (int64_t r = 0; r < t->shape->all && !t->topk; r++) x->theta[r] = fmaxf(x->theta[r], x->floor[r]);
 }
 
 void gf_step_unpack(gf_step *t, const glofnd_link *links) {
-    if (!t->masking) t->flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT);
+    if (!t->plan.masking) t->plan.flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT);
     for (int i = 0; i < t->shape->sides; i++) unpack_side(t, links, i);
 }
 
@@ -86,7 +84,7 @@ static void own_against_all(gf_step *t) {
         gf_own_pass x;
         gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
         x.p.col_role = 1;
-        if (t->authors_ranks) x.p.flags |= GF_COLSUM;
+        if (t->plan.authors_ranks) x.p.flags |= GF_COLSUM;
         t->c->backend->grad(&x.p);
     }
 }
@@ -126,7 +124,7 @@ static void topk_quality(gf_step *t) {
 static void write_row(const gf_step *t, const float *z, const float *positive, double pull, const float *dz, double norm,
         float *out) {
     const int64_t dim = t->q->dim;
-    const double scale = t->authors_ranks ? 0.5 * (double)t->q->cols / (double)t->q->rows : 1.0;
+    const double scale = t->plan.authors_ranks ? 0.5 * (double)t->q->cols / (double)t->q->rows : 1.0;
     double along = 0.0;
     if (t->o->normalize)
         for (int64_t j = 0; j < dim; j++) along += (double)z[j] * ((double)dz[j] + pull * (double)positive[j]);
@@ -150,9 +148,8 @@ static void write_grads(const gf_step *t, float *grad_a, float *grad_b) {
 /* ---- stats of this half ---- */
 
 /* Per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
-static void add_quality(const gf_step *t, const glofnd_link *links, glofnd_stats *stats) {
-    const int per_sample = t->shape->per_sample;
-    double precision = 0.0, recall = 0.0;
+static void add_quality(const gf_step *t, const glofnd_link *links, gf_totals *sum) {
+    const int per_sample = t->plan.per_sample;
     for (int i = 0; i < t->shape->sides; i++) {
         const gf_rows *x = &t->ws->side[i].own;
         for (int64_t a = 0; a < t->q->rows; a++) {
@@ -162,41 +159,34 @@ static void add_quality(const gf_step *t, const glofnd_link *links, glofnd_stats
                 same += x->same[r], hits += x->hits[r];
                 flagged += t->shape->negatives - links[2 * (t->q->row0 + a) + (per_sample == 2 ? v : i)].kept;
             }
-            precision += ((double)hits + 1e-9) / ((double)flagged + 1e-9);
-            recall += ((double)hits + 1e-9) / ((double)same + 1e-9);
-            stats->same += same, stats->hits += hits;
+            sum->precision += ((double)hits + 1e-9) / ((double)flagged + 1e-9);
+            sum->recall += ((double)hits + 1e-9) / ((double)same + 1e-9);
+            sum->same += (double)same, sum->hits += (double)hits;
         }
     }
-    if (!t->masking) return;
-    stats->precision = precision / (double)(t->shape->sides * t->q->rows);
-    stats->recall = recall / (double)(t->shape->sides * t->q->rows);
 }
 
-/* The authors' ranks: the other half of loss and temperature gradient comes from the own columns in everyone's rows. */
-static void add_rank_half(const gf_step *t, glofnd_stats *stats) {
-    const double k = (double)t->q->cols / (double)t->q->rows;
-    double sum = 0.0, moment = 0.0;
+static void add_rank_half(const gf_step *t, gf_totals *sum) {
     for (int i = 0; i < 2; i++)
         for (int64_t r = 0; r < t->shape->own; r++) {
-            sum += t->ws->side[i].own.sum[r];
-            moment += t->ws->side[i].own.moment[r];
+            sum->rank_sum += t->ws->side[i].own.sum[r];
+            sum->rank_moment += t->ws->side[i].own.moment[r];
         }
-    stats->loss += 0.5 * k * t->tau * sum;
-    stats->grad_scale += 0.5 * k * t->tau * moment;
-    stats->grad_tau = -stats->grad_scale / (t->tau * t->tau);
 }
 
 void gf_step_gradient(gf_step *t, const glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
-    const int quality = stats && t->q->want & GLOFND_WANT_QUALITY;
-    if (quality) t->flags |= GF_QUALITY;
+    const int quality = (t->q->want & GLOFND_WANT_QUALITY) != 0;
+    gf_totals sum = {0};
+    if (quality) t->plan.flags |= GF_QUALITY;
     gf_step_unpack(t, links);
     clear_outputs(t);
-    if (t->authors_ranks) positives_of_all(t);
-    if (t->topk && t->masking) anchors_only(t);
-    else if (t->one_rank) whole_batch(t);
+    if (t->plan.authors_ranks) positives_of_all(t);
+    if (t->plan.topk && t->plan.masking) anchors_only(t);
+    else if (t->plan.one_rank) whole_batch(t);
     else own_against_all(t);
-    if (quality && t->topk && t->masking) topk_quality(t);
+    if (quality && t->plan.topk && t->plan.masking) topk_quality(t);
     write_grads(t, grad_a, grad_b);
-    if (quality) add_quality(t, links, stats);
-    if (stats && t->authors_ranks) add_rank_half(t, stats);
+    if (quality) add_quality(t, links, &sum);
+    if (t->plan.authors_ranks) add_rank_half(t, &sum);
+    gf_totals_grad(&t->plan, &sum, quality, stats);
 }

@@ -68,19 +68,11 @@ static double anchor_quantile(const gf_step *t, const gf_side *side, int64_t anc
     return sum / t->shape->per_sample;
 }
 
-static void set_window(const gf_step *t, gf_rows *x, int64_t anchor, float lo, float mid, float hi) {
+static void set_window(const gf_step *t, gf_rows *x, int64_t anchor, gf_window w) {
     for (int v = 0; v < t->shape->per_sample; v++) {
         const int64_t r = anchor * t->shape->per_sample + v;
-        x->lo[r] = gf_learner_gate(lo);
-        x->mid[r] = gf_learner_gate(mid);
-        x->hi[r] = gf_learner_gate(hi);
+        x->lo[r] = w.lo, x->mid[r] = w.mid, x->hi[r] = w.hi;
     }
-}
-
-/* This visit sets lambda to the batch quantile instead of moving it. */
-static int starts(const gf_step *t, const glofnd_row *row) {
-    if (t->o->lambda_init != GLOFND_INIT_QUANTILE || t->o->learner == GLOFND_LEARN_RING) return 0;
-    return t->official ? t->q->epoch == t->o->update_epoch : row->clock == 0;
 }
 
 static int ring_ready(const gf_step *t) {
@@ -91,51 +83,35 @@ static int ring_ready(const gf_step *t) {
 static glofnd_status open_shared(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     glofnd_row *row = &t->shared_row[i];
-    float lo = row->lambda, hi = row->lambda;
-    const float mid = row->lambda;
-    if (t->updating && starts(t, row)) {
-        double sum[2] = {0.0, (double)t->q->rows};
+    double sum[2] = {0.0, (double)t->q->rows};
+    if (t->plan.updating && gf_row_starts(&t->plan, row)) {
         batch_quantiles(t, i);
         for (int64_t a = 0; a < t->q->rows; a++) sum[0] += anchor_quantile(t, side, a);
         TRY(gf_step_sum(t, sum, 2));
-        gf_learner_start(row, sum[0] / sum[1]);
-        lo = hi = row->lambda;
-        t->moves[i] = 0;
-    } else if (t->updating) {
-        gf_learner_range(&t->learner, row, &lo, &hi);
     }
-    for (int64_t a = 0; a < t->q->rows; a++) set_window(t, &side->own, a, lo, mid < lo ? lo : mid > hi ? hi : mid, hi);
+    const gf_window w = gf_window_of_shared(&t->plan, row, sum[0] / sum[1]);
+    t->moves[i] = w.open;
+    for (int64_t a = 0; a < t->q->rows; a++) set_window(t, &side->own, a, w);
     return GLOFND_OK;
 }
 
 static void open_anchor(gf_step *t, int i, int64_t a) {
     gf_side *side = &t->ws->side[i];
-    glofnd_row *row = &side->fresh_state[a];
-    float lo = row->lambda, hi = lo, mid = lo;
-    side->open[a] = 0;
-    if (t->updating && t->o->learner == GLOFND_LEARN_RING) {
-        if (ring_ready(t) && isfinite(anchor_quantile(t, side, a))) gf_learner_average(t->o, row, anchor_quantile(t, side, a));
-        lo = hi = mid = row->lambda;
-    } else if (t->updating && starts(t, row)) {
-        gf_learner_start(row, anchor_quantile(t, side, a));
-        lo = hi = mid = row->lambda;
-    } else if (t->updating) {
-        gf_learner_range(&t->learner, row, &lo, &hi);
-        side->open[a] = 1;
-    }
-    set_window(t, &side->own, a, lo, mid, hi);
+    const gf_window w = gf_window_of_anchor(&t->plan, &side->fresh_state[a], ring_ready(t), anchor_quantile(t, side, a));
+    side->open[a] = (uint8_t)w.open;
+    set_window(t, &side->own, a, w);
 }
 
 static int any_starts(const gf_step *t, int i) {
     for (int64_t a = 0; a < t->q->rows; a++)
-        if (starts(t, &t->ws->side[i].state[a])) return 1;
+        if (gf_row_starts(&t->plan, &t->ws->side[i].state[a])) return 1;
     return 0;
 }
 
 static glofnd_status open_learned(gf_step *t, int i) {
-    if (t->shared) return open_shared(t, i);
-    if (t->updating && t->o->learner == GLOFND_LEARN_RING && ring_ready(t)) ring_quantiles(t, i);
-    else if (t->updating && any_starts(t, i)) batch_quantiles(t, i);
+    if (t->plan.shared) return open_shared(t, i);
+    if (t->plan.updating && t->o->learner == GLOFND_LEARN_RING && ring_ready(t)) ring_quantiles(t, i);
+    else if (t->plan.updating && any_starts(t, i)) batch_quantiles(t, i);
     for (int64_t a = 0; a < t->q->rows; a++) open_anchor(t, i, a);
     return GLOFND_OK;
 }
@@ -143,12 +119,12 @@ static glofnd_status open_learned(gf_step *t, int i) {
 /* Sets lo, mid, hi of every own row of side i. */
 static glofnd_status open_windows(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
-    t->moves[i] = t->learned && t->updating && t->o->learner != GLOFND_LEARN_RING;
-    if (t->learned) return open_learned(t, i);
-    if (t->topk) batch_topk(t, i);
-    else if (t->thresholds) batch_quantiles(t, i);
+    t->moves[i] = 0;
+    if (t->plan.learned) return open_learned(t, i);
+    if (t->plan.topk) batch_topk(t, i);
+    else if (t->plan.thresholds) batch_quantiles(t, i);
     for (int64_t r = 0; r < t->shape->own; r++)
-        side->own.lo[r] = side->own.mid[r] = side->own.hi[r] = t->thresholds ? side->quantile[r] : INFINITY;
+        side->own.lo[r] = side->own.mid[r] = side->own.hi[r] = t->plan.thresholds ? side->quantile[r] : INFINITY;
     return GLOFND_OK;
 }
 
@@ -162,14 +138,14 @@ static void clear_sums(const gf_step *t) {
         memset(x->flagged_s, 0, sizeof *x->flagged_s * (size_t)n), memset(x->kept, 0, sizeof *x->kept * (size_t)n);
         memset(x->window_n, 0, sizeof *x->window_n * (size_t)n), memset(x->window_le, 0, sizeof *x->window_le * (size_t)n);
         memset(x->above, 0, sizeof *x->above * (size_t)n);
-        for (int64_t r = 0; r < n; r++) x->peak[r] = t->flags & GF_SHIFT ? -INFINITY : 0.0f;
+        for (int64_t r = 0; r < n; r++) x->peak[r] = t->plan.flags & GF_SHIFT ? -INFINITY : 0.0f;
     }
 }
 
 static void sum_rows(gf_step *t) {
     gf_side *side = t->ws->side;
     clear_sums(t);
-    if (t->one_rank && !t->topk) { /* every similarity once, for both of its anchors */
+    if (t->plan.one_rank && !t->plan.topk) { /* every similarity once, for both of its anchors */
         const int other = gf_step_other(t, 0);
         gf_pass p = gf_step_pass(t, 0);
         p.q = &side[0].z;
@@ -191,7 +167,7 @@ static void sum_rows(gf_step *t) {
 /* ---- after the pass: lambda moves, lists are settled ---- */
 
 static double above_old(const gf_step *t, const gf_rows *x, int64_t r) {
-    if (t->flags & GF_GROUP) return (double)x->above[r];
+    if (t->plan.flags & GF_GROUP) return (double)x->above[r];
     return (double)(t->shape->negatives - x->kept[r] - x->window_le[r]);
 }
 
@@ -199,7 +175,7 @@ static glofnd_status move_shared(gf_step *t, int i) {
     double sum[2] = {0.0, (double)(t->shape->own * t->shape->negatives)};
     for (int64_t r = 0; r < t->shape->own; r++) sum[0] += above_old(t, &t->ws->side[i].own, r);
     TRY(gf_step_sum(t, sum, 2));
-    gf_learner_move(&t->learner, &t->shared_row[i], sum[0] / sum[1]);
+    gf_learner_move(&t->plan.learner, &t->shared_row[i], sum[0] / sum[1]);
     return GLOFND_OK;
 }
 
@@ -210,7 +186,7 @@ static void move_anchors(const gf_step *t, int i) {
         double above = 0.0;
         if (!side->open[a]) continue;
         for (int v = 0; v < per_sample; v++) above += above_old(t, &side->own, a * per_sample + v);
-        gf_learner_move(&t->learner, &side->fresh_state[a], above / (double)(per_sample * t->shape->negatives));
+        gf_learner_move(&t->plan.learner, &side->fresh_state[a], above / (double)(per_sample * t->shape->negatives));
     }
 }
 
@@ -220,7 +196,7 @@ static int close_windows(const gf_step *t, int i) {
     gf_rows *x = &side->own;
     int settled = 1;
     for (int64_t r = 0; r < t->shape->own; r++) {
-        const glofnd_row *row = t->shared ? &t->shared_row[i] : &side->fresh_state[r / t->shape->per_sample];
+        const glofnd_row *row = t->plan.shared ? &t->shared_row[i] : &side->fresh_state[r / t->shape->per_sample];
         const float lambda = gf_learner_gate(row->lambda);
         settled &= lambda >= x->lo[r] && lambda <= x->hi[r] && x->window_n[r] <= t->shape->window_cap;
         x->lo[r] = x->hi[r] = x->mid[r] = lambda;
@@ -231,8 +207,8 @@ static int close_windows(const gf_step *t, int i) {
 static glofnd_status move(gf_step *t) {
     int settled = 1;
     for (int i = 0; i < t->shape->sides; i++) {
-        if (t->shared && t->moves[i]) TRY(move_shared(t, i));
-        else if (!t->shared) move_anchors(t, i);
+        if (t->plan.shared && t->moves[i]) TRY(move_shared(t, i));
+        else if (!t->plan.shared) move_anchors(t, i);
     }
     for (int i = 0; i < t->shape->sides; i++) settled &= close_windows(t, i);
     if (!settled) {
@@ -259,23 +235,18 @@ static void rescue(gf_step *t, int i) {
         x->floor[r] = -INFINITY;
         empty += x->kept[r] == 0;
     }
-    if (empty == 0 || !t->masking || t->official) return;
+    if (empty == 0 || !t->plan.masking || t->plan.official) return;
     const gf_embed own = gf_step_own(t, &side->z);
     gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
     p.smallest = 1;
     p.tie = x->window_le; /* free now: how many equal the smallest */
     t->c->backend->select(&p);
-    const double omega = t->flags & GF_WEIGHT ? t->o->omega : 0.0;
     for (int64_t r = 0; r < t->shape->own; r++) {
         if (x->kept[r] != 0) continue;
-        const double s = (double)side->quantile[r], count = (double)x->window_le[r], power = s * (double)x->inv_tau[r];
-        if (isinf(x->peak[r])) x->peak[r] = (float)power;
-        const double e = (1.0 - omega) * count * exp(power - (double)x->peak[r]);
-        x->floor[r] = side->quantile[r];
-        x->kept[r] = x->window_le[r];
-        x->sum[r] += e;
-        x->moment[r] += e * s;
-        x->flagged_s[r] -= count * s;
+        gf_summed_row sums = gf_step_summed_row(t, i, r);
+        gf_row_rescue(&t->plan, &sums, side->quantile[r], x->window_le[r]);
+        x->peak[r] = sums.peak, x->floor[r] = sums.floor, x->kept[r] = sums.kept;
+        x->sum[r] = sums.sum, x->moment[r] = sums.moment, x->flagged_s[r] = sums.flagged_s;
         t->rescued++;
     }
 }
@@ -284,17 +255,13 @@ static void rescue(gf_step *t, int i) {
 
 static void load_state(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
-    const double tau = fmax(t->o->tau_min, fmin(t->o->tau_max, t->tau));
     const int64_t *id = t->q->id + t->q->row0;
-    if (t->learned && !t->shared) gf_store_gather(t->s, i, id, t->q->rows, side->state);
+    if (t->plan.learned && !t->plan.shared) gf_store_gather(t->s, i, id, t->q->rows, side->state);
     else gf_store_gather_own(t->s, i, id, t->q->rows, side->state); /* no lambda of their own is made from the shared one yet */
     memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)t->q->rows);
     t->shared_row[i] = gf_store_shared_get(t->s, i);
-    for (int64_t r = 0; r < t->shape->own; r++) {
-        const glofnd_row *row = &side->state[r / t->shape->per_sample];
-        const double own_tau = row->tau > 0.0f ? (double)row->tau : tau;
-        side->own.inv_tau[r] = (float)(1.0 / (t->o->loss == GLOFND_LOSS_ISOGCLR ? own_tau : t->tau));
-    }
+    for (int64_t r = 0; r < t->shape->own; r++)
+        side->own.inv_tau[r] = gf_row_inv_tau(&t->plan, side->state[r / t->shape->per_sample].tau);
 }
 
 glofnd_status gf_step_detect(gf_step *t) {
@@ -303,11 +270,11 @@ glofnd_status gf_step_detect(gf_step *t) {
         TRY(open_windows(t, i));
     }
     sum_rows(t);
-    if (t->learned && t->updating) TRY(move(t));
+    if (t->plan.learned && t->plan.updating) TRY(move(t));
     for (int i = 0; i < t->shape->sides; i++) {
         memcpy(t->ws->side[i].would, t->ws->side[i].own.kept, sizeof(int32_t) * (size_t)t->shape->own);
         rescue(t, i);
-        if (t->q->want & GLOFND_WANT_QUANTILE && t->updating && t->o->alpha > 0.0) batch_quantiles(t, i);
+        if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0) batch_quantiles(t, i);
     }
     return GLOFND_OK;
 }

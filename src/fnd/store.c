@@ -117,11 +117,18 @@ glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, 
     FAIL_IF(&c->err, spec->size < sizeof *spec, GLOFND_E_ARGUMENT, "spec.size is %zu; set it to sizeof(glofnd_store_spec)",
             spec->size);
     TRY(gf_store_check_spec(&c->err, spec));
-    return gf_store_new(&c->err, spec, out);
+    FAIL_IF(&c->err, c->device && spec->path, GLOFND_E_UNSUPPORTED, "spec.path: a store on %s has no working file; set it to NULL",
+            c->device->name);
+    TRY(gf_store_new(&c->err, spec, out));
+    if (!c->device) return GLOFND_OK;
+    const glofnd_status status = gf_store_to_device(&c->err, *out, c->device, c->on);
+    if (status != GLOFND_OK) glofnd_store_free(*out), *out = NULL;
+    return status;
 }
 
 void glofnd_store_free(glofnd_store *s) {
     if (!s) return;
+    if (s->device) s->device->store_close(s->on);
     for (int side = 0; side < 2; side++) {
         lazy_free(s->ring[side].rows, ring_row_bytes(s));
         lazy_free(s->ring[side].id, ring_id_bytes(s));
@@ -135,6 +142,7 @@ void glofnd_store_free(glofnd_store *s) {
 
 glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info) {
     if (!s || !info) return GLOFND_E_ARGUMENT;
+    if (s->device) TRY(gf_store_pull_touched(NULL, s));
     const int64_t blocks = gf_store_blocks(s), words = (blocks + 63) / 64;
     int64_t touched = 0;
     for (int64_t w = 0; w < words; w++) touched += __builtin_popcountll(s->touched[w]);
@@ -165,59 +173,40 @@ void gf_store_mark(glofnd_store *s, int64_t first, int64_t count) {
     for (size_t p = begin / GF_STORE_PAGE; p <= (end - 1) / GF_STORE_PAGE; p++) gf_bit_set(s->pages, (int64_t)p);
 }
 
-/* log u in a record: +0.0, the bits of a hole, means none; zero itself takes the other zero. */
-static float encode_log_u(float log_u) {
-    if (isinf(log_u) && log_u < 0) return 0.0f;
-    return log_u == 0.0f ? -0.0f : log_u;
-}
-
-static float decode_log_u(float stored) {
-    if (stored != 0.0f) return stored;
-    return signbit(stored) ? 0.0f : -INFINITY;
-}
-
-static glofnd_row decode(const gf_record *r, const gf_record *shared) {
-    glofnd_row row = {.lambda = 1.0f, .log_u = decode_log_u(r->log_u)};
-    const gf_record *from = r->clock > 0 ? r : shared;
-    if (from->clock > 0) {
-        row.lambda = from->lambda;
-        row.m = from->m;
-        row.v = from->v;
-        row.clock = from->clock;
-    }
-    return row;
-}
-
-static gf_record encode(const glofnd_row *row) {
-    gf_record r = {.log_u = encode_log_u(row->log_u), .clock = row->clock};
-    if (row->clock > 0) {
-        r.lambda = row->lambda;
-        r.m = row->m;
-        r.v = row->v;
-    }
-    return r;
-}
-
 /* Where the temperature of a side lies in a record: after the gf_record of all sides. */
 static size_t temperature_offset(const glofnd_store *s, int side) {
     return (size_t)s->spec.modalities * sizeof(gf_record) + (size_t)side * sizeof(gf_temperature);
 }
 
+glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise) {
+    gf_record r;
+    memcpy(&r, record + (size_t)side * sizeof r, sizeof r);
+    glofnd_row row = gf_record_decode(&r, otherwise);
+    if (s->spec.temperatures) {
+        gf_temperature t;
+        memcpy(&t, record + temperature_offset(s, side), sizeof t);
+        row.tau = t.tau;
+        row.tau_m = t.m;
+        row.tau_v = t.v;
+        row.tau_clock = t.clock;
+    }
+    return row;
+}
+
+void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, unsigned char *record) {
+    const gf_record r = gf_record_encode(row);
+    memcpy(record + (size_t)side * sizeof r, &r, sizeof r);
+    if (s->spec.temperatures) {
+        const gf_temperature t = {row->tau, row->tau_m, row->tau_v, row->tau_clock};
+        memcpy(record + temperature_offset(s, side), &t, sizeof t);
+    }
+}
+
 static void gather(const glofnd_store *s, int side, const gf_record *otherwise, const int64_t *id, int64_t n, glofnd_row *rows) {
     for (int64_t i = 0; i < n; i++) {
         unsigned char record[GF_STORE_MAX_RECORD];
-        gf_record r;
         gf_store_read_record(s, id[i], record);
-        memcpy(&r, record + (size_t)side * sizeof r, sizeof r);
-        rows[i] = decode(&r, otherwise);
-        if (s->spec.temperatures) {
-            gf_temperature t;
-            memcpy(&t, record + temperature_offset(s, side), sizeof t);
-            rows[i].tau = t.tau;
-            rows[i].tau_m = t.m;
-            rows[i].tau_v = t.v;
-            rows[i].tau_clock = t.clock;
-        }
+        rows[i] = gf_store_decode(s, side, record, otherwise);
     }
 }
 
@@ -232,24 +221,18 @@ void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int
 
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
     for (int64_t i = 0; i < n; i++) {
-        unsigned char *at = record_at(s, id[i]);
-        const gf_record r = encode(&rows[i]);
         gf_store_mark(s, id[i], 1);
-        memcpy(at + (size_t)side * sizeof r, &r, sizeof r);
-        if (s->spec.temperatures) {
-            const gf_temperature t = {rows[i].tau, rows[i].tau_m, rows[i].tau_v, rows[i].tau_clock};
-            memcpy(at + temperature_offset(s, side), &t, sizeof t);
-        }
+        gf_store_encode(s, side, &rows[i], record_at(s, id[i]));
     }
 }
 
 glofnd_row gf_store_shared_get(const glofnd_store *s, int side) {
     static const gf_record none;
-    return decode(&s->shared[side], &none);
+    return gf_record_decode(&s->shared[side], &none);
 }
 
 void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row) {
-    s->shared[side] = encode(row);
+    s->shared[side] = gf_record_encode(row);
     s->shared[side].log_u = 0.0f;       /* none */
     if (s->fd >= 0) gf_store_map_shared(s);
 }
@@ -310,6 +293,7 @@ static glofnd_status check_rows_call(gf_error *err, const glofnd_store *s, int s
 glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
+    if (s->device) return gf_store_device_get(&c->err, s, side, id, n, rows);
     for (int64_t i = 0; i < n; i++) {
         if (id[i] == GLOFND_SHARED) rows[i] = gf_store_shared_get(s, side);
         else gf_store_gather_own(s, side, &id[i], 1, &rows[i]);
@@ -353,6 +337,7 @@ glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const in
     if (n == 0) return GLOFND_OK;
     for (int64_t i = 0; i < n; i++) TRY(check_row(&c->err, &rows[i], i));
     TRY(check_put_ids(&c->err, id, n));
+    if (s->device) return gf_store_device_put(&c->err, s, side, id, n, rows);
     TRY(gf_store_prepare(&c->err, s, id, n));
     for (int64_t i = 0; i < n; i++) {
         if (id[i] == GLOFND_SHARED) gf_store_shared_put(s, side, &rows[i]);

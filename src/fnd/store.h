@@ -5,30 +5,19 @@
  * The step reads records with gf_store_gather and writes them with gf_store_scatter: O(batch), never O(n).
  *
  * Call order of a step on a store: gf_store_check_ids, gf_store_prepare, gf_store_gather, then compute, then gf_store_scatter.
- * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load).
+ * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load), store_device.c.
  */
 #ifndef GF_FND_STORE_H
 #define GF_FND_STORE_H
 
+#include "base/device.h"
 #include "base/status.h"
-
-typedef struct gf_record {      /* 20 bytes; zero = never seen */
-    float lambda, m, v;         /* valid when clock > 0 */
-    float log_u;                /* +0.0 = none yet; a log u of exactly zero is stored as -0.0 */
-    uint32_t clock;
-} gf_record;
-
-typedef struct gf_temperature { /* 16 bytes; zero = never seen */
-    float tau, m, v;
-    uint32_t clock;
-} gf_temperature;
 
 typedef struct gf_ring {        /* recent unit embeddings of one modality's columns */
     float *rows;                /* [capacity][dim] */
     int64_t *id;                /* [capacity] anchor ids */
 } gf_ring;
 
-#define GF_STORE_BLOCK 4096     /* records per block: unit of the touched map and of checksums in a file */
 #define GF_STORE_PAGE 4096      /* bytes: unit in which a working file takes disk space */
 #define GF_STORE_MAX_N ((int64_t)1 << 40)
 #define GF_STORE_MAX_RECORD 72  /* bytes of the largest record: two modalities with temperatures */
@@ -46,6 +35,8 @@ struct glofnd_store {
     uint64_t *pages;            /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
                                    Others are zero and are never looked at: reading a hole of a full tmpfs would be fatal */
     int fd;                     /* of the working file; -1 in memory */
+    const gf_device *device;    /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by pull */
+    gf_device_store *on;
 };
 
 /* State of one anchor on one side, decoded: `row` as in the public API (lambda 1, log_u -inf when never seen). An anchor with
@@ -72,6 +63,10 @@ glofnd_status gf_store_prepare(gf_error *err, glofnd_store *s, const int64_t *id
  * is given no rows gets zero rows with id -1. */
 void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld, const int64_t *id, int64_t n);
 
+/* A store of n anchors in memory with the state of `from`, whose row i goes to row to[i], or nowhere where that is negative; no two
+ * rows to one. Shared rows and ring stay; ids in the ring follow their anchors. */
+glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out);
+
 /* ----- between the store's own files ----- */
 
 /* E_ARGUMENT naming the field and its range. `size` and `path` are not looked at. */
@@ -85,6 +80,16 @@ void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out)
 void gf_store_mark(glofnd_store *s, int64_t first, int64_t count);
 /* As gf_store_prepare, for consecutive records. */
 glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t first, int64_t count);
+
+/* store_device.c: a store on a device. Moves the state of a new or loaded store there; fetches it to be saved; single rows. */
+glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d);
+glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);
+glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s);      /* only which blocks were written */
+glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
+glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+/* One side of a record, both ways. */
+glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise);
+void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, unsigned char *record);
 
 /* Opens or makes the working file of s (spec, record_bytes and the bit maps are set) and maps it. On failure a file that was
  * made or filled here is gone or empty again. */

@@ -5,8 +5,7 @@
  * Only records that are not all zero are written, as runs of consecutive rows within a block: a block costs 20 bytes, a run 4,
  * beyond the rows themselves. Equal stores give equal files. Loading uses no number before it has been checked against the limits
  * of the format and the bytes that are left, and hands out nothing before every CRC was right; memory follows the bytes read, as
- * the tables are lazy.
- */
+ * the tables are lazy. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -248,6 +247,7 @@ glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char
     struct stat own, target;
     const int mapped_here = s->fd >= 0 && stat(path, &target) == 0 && fstat(s->fd, &own) == 0 && same_file(&own, &target);
     FAIL_IF(&c->err, mapped_here, GLOFND_E_ARGUMENT, "'%.300s' is the store's working file; save to another path", path);
+    if (s->device) TRY(gf_store_pull(&c->err, s));
     gf_writer w;
     TRY(gf_writer_open(&w, &c->err, path));
     const glofnd_status status = write_store(&w, s);
@@ -489,9 +489,12 @@ glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map
     if (out) *out = NULL;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !path || !out, GLOFND_E_ARGUMENT, "%s is NULL", path ? "out" : "path");
+    FAIL_IF(&c->err, c->device && map_path, GLOFND_E_UNSUPPORTED, "map_path: a store on a device has no working file; give NULL");
     gf_reader r;
     TRY(gf_reader_open(&r, &c->err, path));
-    const glofnd_status status = map_path ? read_mapped(&r, map_path, out) : read_store(&r, NULL, out);
+    glofnd_status status = map_path ? read_mapped(&r, map_path, out) : read_store(&r, NULL, out);
     gf_reader_close(&r);
+    if (status == GLOFND_OK && c->device) status = gf_store_to_device(&c->err, *out, c->device, c->on);
+    if (status != GLOFND_OK) glofnd_store_free(*out), *out = NULL;
     return status;
 }

@@ -75,6 +75,14 @@ static glofnd_status thresholds(glofnd_ctx *c, const float *q, const float *k, c
     return GLOFND_OK;
 }
 
+static glofnd_status on_device(glofnd_ctx *c, const float *q, int64_t rows, const float *k, int64_t cols, int64_t dim,
+                               const int64_t *skip, double alpha, float *out) {
+    const gf_device_thresholds x = {
+        .q = q, .k = k, .skip = skip, .rows = rows, .cols = cols, .dim = dim, .best = gf_top_count(cols, alpha), .alpha = alpha,
+        .normalize = c->o.normalize, .out = out};
+    return c->device->thresholds(&c->err, c->on, &x);
+}
+
 glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, const float *k, int64_t cols, int64_t dim,
                                 const int64_t *skip, double alpha, float *out) {
     tables x = {0};
@@ -85,6 +93,7 @@ glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, con
             GLOFND_E_ARGUMENT,
             "rows %lld, cols %lld, dim %lld: all must be at least 1", (long long)rows, (long long)cols, (long long)dim);
     FAIL_IF(err, !(alpha > 0.0 && alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)", alpha);
+    if (c->device) return on_device(c, q, rows, k, cols, dim, skip, alpha, out);
     for (int64_t i = 0; skip && i < rows; i++)
         FAIL_IF(err, skip[i] < -1 || skip[i] >= cols || (cols == 1 && skip[i] == 0), GLOFND_E_INDEX,
                 "skip[%lld] is %lld; it must be -1 or a column below %lld, and leave one", (long long)i, (long long)skip[i],

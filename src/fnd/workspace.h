@@ -1,25 +1,11 @@
 /* workspace.h - every array of a step, in one block taken once.
- *
- * "Side": two views of one image are one side with two rows per sample (row 2i and 2i+1); image and text are two sides with one
- * row per sample. So a sample always has two rows, and pairs of one sample always lie next to the diagonal.
- * "Own" rows are this rank's anchors; "all" rows are those of the global batch, whose thresholds and weights pass C needs.
  */
 #ifndef GF_FND_WORKSPACE_H
 #define GF_FND_WORKSPACE_H
 
 #include "base/backend.h"
+#include "base/plan.h"
 #include "fnd/context.h"
-
-typedef struct gf_shape {
-    int64_t rows, cols, dim;    /* samples; samples; numbers */
-    int64_t sides, per_sample;  /* 1 and 2, or 2 and 1 */
-    int64_t own, all;           /* rows per side: rows * per_sample, cols * per_sample */
-    int64_t negatives;          /* of a row */
-    int64_t tile, window_cap;
-    int64_t ring, best;         /* rows of the ring; largest rank a selection asks for */
-    int64_t topk, learns;       /* options that need room */
-    int64_t threads;
-} gf_shape;                     /* no padding: shapes are compared as bytes */
 
 typedef struct gf_side {
     gf_embed z;                 /* all rows, unit */
@@ -29,7 +15,6 @@ typedef struct gf_side {
     gf_rows own, every;         /* per-row numbers of own rows (stats), of all rows (grad) */
     float *pos;                 /* [all] weight of the positive pair */
     double *positive;           /* [own] S of the positive pair */
-    double *log_sum, *mean_s, *weight, *align; /* [own] after pass B */
     float *quantile;            /* [own] a selected order statistic */
     int32_t *would;             /* [own] kept if the detector had its way */
     int64_t *row_id;            /* [own] anchor ids, for the ring */

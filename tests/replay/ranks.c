@@ -10,6 +10,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "support/on_device.h"
+
 typedef struct meeting {
     pthread_mutex_t lock;
     pthread_cond_t moved;
@@ -59,7 +61,7 @@ static int meet(void *user, double *x, int n) {
 static void *run_rank(void *user) {
     seat *s = user;
     rank *w = s->who;
-    w->status = glofnd_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats);
+    w->status = on_device_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats);
     pthread_mutex_lock(&s->at->lock);
     s->at->left++;
     pthread_cond_broadcast(&s->at->moved);
@@ -92,7 +94,7 @@ static int run_threads(meeting *at, seat *seats, rank *ranks, message *m) {
 int ranks_step_rows(rank *ranks, int64_t world, message *m) {
     if (world == 1) {
         rank *w = ranks;
-        return library(&w->r, glofnd_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats), "glofnd_step_rows", m);
+        return library(&w->r, on_device_step_rows(w->r.ctx, w->r.store, &w->batch, w->links, &w->stats), "glofnd_step_rows", m);
     }
     meeting at = {.world = world, .x = grab((size_t)world, sizeof(double *)), .n = grab((size_t)world, sizeof(int))};
     seat *seats = grab((size_t)world, sizeof *seats);

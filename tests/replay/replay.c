@@ -1,6 +1,6 @@
 /* replay.c - replays golden cases (numbers recorded from the authors' code) through libglofnd and compares every output.
  *
- *     replay ROOT [CASE] [--verbose]
+ *     replay ROOT [CASE] [--device cpu|cuda] [--verbose]
  *
  * ROOT holds manifest.tsv, hyper.tsv and the .npy files they name. Exit status: 0 if masks and counts are exact, NaN matches NaN
  * and all else is within 2e-5 of the array's largest value; 1 if not; 2 for wrong usage or a folder that cannot be read. */
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "run.h"
+#include "settings.h"
 
 static const struct { const char *family; int (*run)(const golden_case *, outputs *, message *); } families[] = {
     {"unimodal_sogclr", run_steps},
@@ -94,17 +95,33 @@ static int run_root(const char *root, const char *only, int verbose) {
     return all.count[REPLAY_UNREADABLE] ? REPLAY_UNREADABLE : all.count[REPLAY_MISMATCH] ? REPLAY_MISMATCH : REPLAY_OK;
 }
 
+/* Exact arithmetic: the golden numbers are held against float32. 77, as of a skipped test, where there is no such device. */
+static int choose_device(const char *name) {
+    glofnd_options o;
+    char why[512];
+    if (glofnd_options_init(&o, sizeof o) != GLOFND_OK) return REPLAY_UNREADABLE;
+    if (glofnd_options_set(&o, "device", name, why, sizeof why) != GLOFND_OK)
+        return fprintf(stderr, "replay: --device %s: %s\n", name, why), REPLAY_UNREADABLE;
+    replay_device = o.device;
+    if (glofnd_device_check(o.device, why, sizeof why) == GLOFND_OK) return REPLAY_OK;
+    return printf("skipped: %s\n", why), 77;
+}
+
 int main(int argc, char **argv) {
-    static const char usage[] = "usage: replay ROOT [CASE] [--verbose]\n"
+    static const char usage[] = "usage: replay ROOT [CASE] [--device cpu|cuda] [--verbose]\n"
                                 "ROOT: folder with manifest.tsv and hyper.tsv; CASE: one of its cases, default all\n";
     const char *word[2] = {NULL, NULL};
+    const char *device = "cpu";
     int words = 0, verbose = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--verbose") == 0) verbose = 1;
+        else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) device = argv[++i];
         else if (strcmp(argv[i], "--help") == 0) return printf("%s", usage) < 0;
         else if (argv[i][0] == '-' || words == 2) return fprintf(stderr, "replay: unexpected '%s'\n%s", argv[i], usage), 2;
         else word[words++] = argv[i];
     }
     if (words == 0) return fprintf(stderr, "replay: no folder given\n%s", usage), 2;
+    const int found = choose_device(device);
+    if (found != REPLAY_OK) return found;
     return run_root(word[0], word[1], verbose);
 }

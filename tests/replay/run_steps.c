@@ -1,4 +1,4 @@
-/* run_steps.c - golden cases of the training step, through the public header alone.
+/* run_steps.c - golden cases of the training step, through the public header, on the CPU or another device.
  *
  * Every step: glofnd_step_rows on all ranks, links side by side, glofnd_step_grad and glofnd_step_mask on all ranks, then the
  * touched rows go to the other ranks' stores. One rank: also glofnd_step on a second store, which must give the same bits.
@@ -10,6 +10,7 @@
 
 #include "ranks.h"
 #include "run.h"
+#include "support/on_device.h"
 
 typedef struct run {
     settings s;
@@ -167,9 +168,9 @@ static int run_ranks(run *x, message *m) {
     for (int64_t k = 0; k < x->s.world; k++) {
         rank *w = &x->ranks[k];
         glofnd_ctx *ctx = w->r.ctx;
-        glofnd_status status = glofnd_step_grad(ctx, &w->batch, x->links, w->grad[0], w->grad[1], &w->stats);
+        glofnd_status status = on_device_step_grad(ctx, &w->batch, x->links, w->grad[0], w->grad[1], &w->stats);
         PASS(library(&w->r, status, "glofnd_step_grad", m));
-        status = glofnd_step_mask(ctx, &w->batch, x->links, w->keep);
+        status = on_device_step_mask(ctx, &w->batch, x->links, w->keep);
         PASS(library(&w->r, status, "glofnd_step_mask", m));
     }
     return REPLAY_OK;
@@ -194,7 +195,7 @@ static int run_twin(run *x, int64_t t, message *m) {
     const size_t bytes = (size_t)(x->s.batch * x->s.dim) * sizeof(float);
     const glofnd_stats *a = &w->stats, *b = &x->twin_stats;
     if (x->s.world > 1) return REPLAY_OK;
-    PASS(library(&x->twin, glofnd_step(x->twin.ctx, x->twin.store, &w->batch, x->twin_grad[0], x->twin_grad[1], &x->twin_stats),
+    PASS(library(&x->twin, on_device_step(x->twin.ctx, x->twin.store, &w->batch, x->twin_grad[0], x->twin_grad[1], &x->twin_stats),
                  "glofnd_step", m));
     SAY_IF(m, !same_bits(a->loss, b->loss) || !same_bits(a->grad_scale, b->grad_scale) || !same_bits(a->grad_tau, b->grad_tau),
            REPLAY_MISMATCH, "step %lld: glofnd_step gives loss %.17g, d/dk %.17g; glofnd_step_rows and _grad %.17g, %.17g",

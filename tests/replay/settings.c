@@ -9,6 +9,8 @@
 
 #define WHOLE_MAX (INT64_C(1) << 53)    /* hyper.tsv is read as double */
 
+glofnd_device replay_device = GLOFND_DEVICE_CPU;
+
 static int is_text(const char *a, const char *b) { return strcmp(a, b) == 0; }
 
 static int read_sizes(settings *s, const golden_case *c, message *m) {
@@ -116,6 +118,8 @@ int settings_read(settings *s, const golden_case *c, message *m) {
     *s = (settings){.lambda_start = 1.0};
     SAY_IF(m, glofnd_options_init(&s->o, sizeof s->o) != GLOFND_OK, REPLAY_MISMATCH, "glofnd_options_init failed");
     s->o.compat = GLOFND_COMPAT_OFFICIAL;
+    s->o.device = replay_device;
+    s->o.math = GLOFND_MATH_EXACT;
     s->o.learner = GLOFND_LEARN_ADAM;
     s->o.action = GLOFND_ACTION_DROP;
     PASS(golden_text(c, "family", &family, m));

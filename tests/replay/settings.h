@@ -22,6 +22,8 @@ typedef struct settings {
     double gamma_min, gamma_decay;
 } settings;
 
+extern glofnd_device replay_device;     /* where all cases run, in exact arithmetic */
+
 int settings_read(settings *s, const golden_case *c, message *m);
 
 /* gamma of an epoch, image-text. */

@@ -1,13 +1,45 @@
-/* cuda_device.c - what CUDA finds on this machine. */
+/* cuda_device.c - what CUDA finds on this machine, and its entry in the list of devices. */
 #include "cuda/loss/cuda_device.h"
 
-#include <cuda_runtime_api.h>
 #include <stdio.h>
+
+#include "cuda/loss/cuda_step.h"
 
 int gf_cuda_devices(char *why, size_t bytes) {
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaSuccess && count > 0) return count;
-    if (why) snprintf(why, bytes, "%s", e == cudaSuccess ? "no CUDA device" : cudaGetErrorString(e));
+    if (why) snprintf(why, bytes, "%s", e == cudaSuccess ? "the driver lists none" : cudaGetErrorString(e));
     return 0;
 }
+
+static glofnd_status check(gf_error *err) {
+    char why[256];
+    FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; set device = cpu", why);
+    return GLOFND_OK;
+}
+
+extern const gf_device gf_device_cuda;
+
+const gf_device gf_device_cuda = {
+    .version = GF_DEVICE_VERSION,
+    .name = "cuda",
+    .check = check,
+    .open = gf_cuda_open,
+    .close = gf_cuda_close,
+    .stream = gf_cuda_stream,
+    .reserve = gf_cuda_reserve,
+    .step = gf_cuda_run_step,
+    .rows = gf_cuda_run_rows,
+    .grad = gf_cuda_run_grad,
+    .mask = gf_cuda_run_mask,
+    .totals = gf_cuda_totals,
+    .thresholds = gf_cuda_thresholds,
+    .store_open = gf_cuda_store_open,
+    .store_close = gf_cuda_store_close,
+    .store_touched = gf_cuda_store_touched,
+    .store_range = gf_cuda_store_range,
+    .store_rows = gf_cuda_store_rows,
+    .store_state = gf_cuda_store_state,
+    .store_ring = gf_cuda_store_ring,
+};

@@ -1,12 +1,17 @@
 /* cuda_pass.h - the passes of base/backend.h on device memory, queued on a stream.
  *
- * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads` and
- * `tile` are ignored, and gf_embed.col is unused: the copies the tensor cores read stand beside (gf_cuda_embed). No call waits for
- * the device, takes memory, or reads a device value on the host; so a step can be captured in a graph.
- *
- * Every row block runs over all columns and keeps its sums to itself: no atomics, same bits every time. A pass with col_role set
- * therefore needs no second result for the columns here: the columns' anchors are rows of another call, or of the same one when
- * `symmetric` (then q is k, and grad holds both roles of every pair, as S is symmetric bit for bit).
+ * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads`, `tile`,
+ * `tiles` and gf_embed.col are unused. No call waits for the device, takes memory, or reads a device value on the host; so a step can
+ * be captured in a graph. What differs from the CPU:
+ *   - Outputs are overwritten, not added to: nothing needs clearing before a pass. (gf_cuda_settle adds, by its nature.)
+ *   - Every row block runs over all columns and keeps its sums to itself: no floating atomics, same bits every time. Only `row` gets
+ *     results. Where the columns' anchors have sums or gradients too, they are the rows of another call (two sides), or of the same
+ *     one (q is k). S_rc and S_cr have the same bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore col_role.
+ *   - Grad with col_role: P holds what both anchors give to the pair, so row->grad is the whole gradient of the row. GF_TIE is
+ *     allowed there: the columns' flags come from `col_score` and col->tie.
+ *   - Window lists come in any order; gf_cuda_settle sums them independently of it.
+ *   - Nothing past the last row of an array is read or written, except that embeddings have rows of `ld` numbers, zero past dim.
+ * All passes of one step use one `math`: thresholds made by select and flags made by stats and grad then see the same bits.
  */
 #ifndef GF_CUDA_PASS_H
 #define GF_CUDA_PASS_H
@@ -21,30 +26,51 @@ extern "C" {
 
 typedef enum gf_cuda_math {
     GF_CUDA_EXACT,              /* float32 products and sums, no tensor cores: the reference, and the golden replay */
-    GF_CUDA_TF32,
-    GF_CUDA_BF16,               /* operands rounded to bf16 */
+    GF_CUDA_TF32,               /* at least TF32's precision; done as SPLIT, which costs 1.5 TF32 products and has 6 bits more */
+    GF_CUDA_BF16,               /* operands rounded to bf16, sums in float32 */
     GF_CUDA_SPLIT               /* hi and lo halves in bf16, three products: float32 to about 2^-16; for small temperatures */
 } gf_cuda_math;
 
-typedef struct gf_cuda_embed {  /* unit embeddings; padding is zero */
-    gf_embed f32;               /* row [pad(rows)][ld] */
-    void *hi, *lo;              /* bf16 [pad(rows)][ld]; lo only with SPLIT, both NULL where math needs none */
+typedef struct gf_cuda_embed {  /* unit embeddings; rows of gf_cuda_embed_ld(dim) numbers, zero past dim */
+    gf_embed f32;               /* row [rows][ld] */
+    void *hi, *lo;              /* bf16 [rows][ld]; lo only with SPLIT and TF32, neither with EXACT */
 } gf_cuda_embed;
 
 typedef struct gf_cuda_pass {
-    gf_pass p;                  /* q, k, score point to the f32 parts below */
-    const gf_cuda_embed *q, *k, *score;
+    gf_pass p;                  /* q, k, score in it are unused; the next line stands for them */
+    const gf_cuda_embed *q, *k;
+    const gf_cuda_embed *score, *col_score; /* GF_TIE: what scores instead of the rows, the columns; both NULL: q and k. EXACT only */
     gf_cuda_math math;
     const int32_t *enabled;     /* device flag; NULL or nonzero: do the pass. Lets a captured graph skip a repeat */
 } gf_cuda_pass;
 
+typedef struct gf_cuda_select {
+    gf_select s;                /* q, k in it are unused; scratch: gf_cuda_select_scratch bytes */
+    const gf_cuda_embed *q, *k;
+    gf_cuda_math math;
+    const int32_t *enabled;
+    const int64_t *live;        /* device; columns from *live on are left out. NULL: none */
+} gf_cuda_select;
+
+/* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b` to
+ * row first_b + i step of zb (may be the same embedding); b may be NULL. */
+typedef struct gf_cuda_embed_job {
+    const float *a, *b;         /* [rows][dim] */
+    const gf_cuda_embed *za, *zb;
+    int64_t rows, first_a, first_b, step;
+    int normalize;
+    float *norm_a, *norm_b;     /* lengths at the embeddings' places, or 1 without normalize */
+    double *positive_a, *positive_b;    /* similarity of the two, at the embeddings' places; NULL: not wanted */
+    int64_t *bad;               /* lowered to 2 i + (1 for b) of the first row that is not finite, or not unit; preset it to INT64_MAX */
+} gf_cuda_embed_job;
+
 int64_t gf_cuda_embed_ld(int64_t dim);
-size_t gf_cuda_pass_scratch(int64_t rows, int64_t cols, int64_t dim);           /* bytes for gf_pass.scratch */
-size_t gf_cuda_select_scratch(int64_t rows, int64_t cols, int64_t dim, int64_t best);
+size_t gf_cuda_select_scratch(int64_t rows, int64_t cols);      /* bytes for gf_select.scratch, and for gf_pass.scratch of mask */
+cudaError_t gf_cuda_embed_rows(const gf_cuda_embed_job *job, cudaStream_t stream);
 cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream);
 cudaError_t gf_cuda_settle(const gf_cuda_pass *p, cudaStream_t stream);
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream);
-cudaError_t gf_cuda_select(const gf_select *p, cudaStream_t stream);            /* exact products always: ranks are decided here */
+cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
 cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, cudaStream_t stream);
 
 #ifdef __cplusplus

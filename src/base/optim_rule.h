@@ -1,0 +1,76 @@
+/* optim_rule.h - the formulas of the optimizers for one number, once for every device; src/optim and src/cuda loop over them.
+ *
+ * Storage is float32, arithmetic float64. `decay` is the weight decay of the tensor, 0 where it has none.
+ */
+#ifndef GF_BASE_OPTIM_RULE_H
+#define GF_BASE_OPTIM_RULE_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define GF_RULE static inline __host__ __device__
+#else
+#define GF_RULE static inline
+#endif
+
+typedef struct gf_param {
+    float *p;                   /* [n] weights, updated */
+    const float *g;             /* [n] gradient */
+    float *state1;              /* [n] momentum; AdamW: first moment */
+    float *state2;              /* [n] AdamW: second moment; else NULL */
+    size_t n;
+    int decay;                  /* 1: weight decay applies */
+    int adapt;                  /* 1: LARS trust ratio applies */
+} gf_param;
+
+typedef enum gf_optim_kind { GF_OPTIM_LARS, GF_OPTIM_SGD, GF_OPTIM_ADAMW } gf_optim_kind;
+
+typedef struct gf_optim_rule {
+    gf_optim_kind kind;
+    double momentum, weight_decay;
+    double trust;               /* LARS */
+    int nesterov;               /* SGD: the step looks ahead along the momentum */
+    double beta1, beta2, eps;   /* AdamW; eps is added outside the root, after the bias correction */
+} gf_optim_rule;
+
+typedef struct gf_optim_now {   /* what differs from step to step */
+    double lr;
+    double correct1, correct2;  /* AdamW: 1 - beta^step */
+} gf_optim_now;
+
+/* r = trust |p| / |g + decay p| where both are positive, else 1. It may exceed what float32 holds (a gradient near zero); its
+ * product with that gradient does not. */
+GF_RULE double gf_rule_ratio(const gf_optim_rule *o, double p, double d) { return p > 0.0 && d > 0.0 ? o->trust * p / d : 1.0; }
+
+/* mu = momentum mu + ratio (g + decay p);  p -= lr mu */
+GF_RULE void gf_rule_lars(const gf_optim_rule *o, double lr, double ratio, double decay, float *p, float g, float *mu) {
+    const double m = o->momentum * *mu + ratio * (g + decay * *p);
+    *mu = (float)m;
+    *p = (float)(*p - lr * m);
+}
+
+/* d = g + decay p;  mu = momentum mu + d;  p -= lr mu, or with nesterov p -= lr (d + momentum mu). mu may be NULL without it. */
+GF_RULE void gf_rule_sgd(const gf_optim_rule *o, double lr, double decay, float *p, float g, float *mu) {
+    const double d = g + decay * *p;
+    if (o->momentum == 0.0) {
+        *p = (float)(*p - lr * d);
+        return;
+    }
+    const double m = o->momentum * *mu + d;
+    *mu = (float)m;
+    *p = (float)(*p - lr * (o->nesterov ? d + o->momentum * m : m));
+}
+
+/* p *= 1 - lr decay;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m / correct1) / (sqrt(v / correct2) + eps) */
+GF_RULE void gf_rule_adamw(const gf_optim_rule *o, const gf_optim_now *now, double decay, float *p, float g, float *m, float *v) {
+    const double grad = g, first = o->beta1 * *m + (1.0 - o->beta1) * grad;
+    const double second = o->beta2 * *v + (1.0 - o->beta2) * grad * grad;
+    *m = (float)first;
+    *v = (float)second;
+    const double step = now->lr * (first / now->correct1) / (sqrt(second / now->correct2) + o->eps);
+    *p = (float)(*p * (1.0 - now->lr * decay) - step);
+}
+
+#endif

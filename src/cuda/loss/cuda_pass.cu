@@ -1,0 +1,37 @@
+/* cuda_pass.cu - which kernel does a pass. */
+#include "cuda/loss/cuda_kernels.cuh"
+
+/* Tensor cores serve up to 256 dimensions; a support vector's score needs products of its own, which only the exact kernels make. */
+static int halves_of(gf_cuda_math math, int ld, bool scored) {
+    if (math == GF_CUDA_EXACT || ld > 256 || scored) return 0;
+    return math == GF_CUDA_BF16 ? 1 : 2;
+}
+
+static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
+    return halves_of(p->math, a.ld, a.flags & GF_TIE && (a.score.f32 || a.col_score.f32));
+}
+
+cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream) {
+    const gf_tile_args a = gf_tile_args_of(p);
+    if (a.q.rows == 0) return cudaSuccess;
+    switch (pass_halves(p, a)) {
+        case 1: return gf_stats_bf16(a, stream);
+        case 2: return gf_stats_split(a, stream);
+        default: return gf_stats_exact(a, stream);
+    }
+}
+
+cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream) {
+    const gf_tile_args a = gf_tile_args_of(p);
+    if (a.q.rows == 0) return cudaSuccess;
+    switch (pass_halves(p, a)) {
+        case 1: return gf_grad_bf16(a, stream);
+        case 2: return gf_grad_split(a, stream);
+        default: return gf_grad_exact(a, stream);
+    }
+}
+
+cudaError_t gf_product(const gf_product_args &a, gf_cuda_math math, cudaStream_t stream) {
+    const int halves = halves_of(math, a.ld, false);
+    return halves ? gf_product_mma(a, halves, stream) : gf_product_exact(a, stream);
+}

@@ -1,0 +1,198 @@
+/* tile_wgmma.cuh - what a warpgroup of 4 warps needs for its tile of 64 x 128 similarities: sm_90a only.
+ *
+ * Operands lie in shared memory as the copy engine puts them with its 128-byte swizzle: [2][rows][64] bf16, half of the dimensions after
+ * the other. The same tile of columns is read by rows for S = Q Z' and across for P Z.
+ * The accumulators stand as in tile_mma.cuh, with MT = 1, NT = 16; so what happens to them is the same code.
+ */
+#ifndef GF_TILE_WGMMA_CUH
+#define GF_TILE_WGMMA_CUH
+
+#include <cuda.h>
+
+
+#include "cuda/loss/tile_mma.cuh"
+
+#define GF_WG_COLS 128          /* columns of a tile */
+#define GF_WG_HALF (GF_WG_COLS * 128)   /* bytes of a tile's first 64 dimensions */
+#define GF_WG_TILE (2 * GF_WG_HALF)
+
+/* ---- barriers in shared memory ---- */
+
+__device__ __forceinline__ void gf_barrier_init(uint32_t at, int count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at), "r"(count) : "memory");
+}
+
+__device__ __forceinline__ void gf_barrier_arrive(uint32_t at) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at) : "memory");
+}
+
+__device__ __forceinline__ void gf_barrier_expect(uint32_t at, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void gf_barrier_wait(uint32_t at, int parity) {
+    uint32_t done;
+    do {
+        asm volatile("{\n.reg .pred done;\nmbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\nselp.u32 %0, 1, 0, done;\n}"
+                     : "=r"(done) : "r"(at), "r"(parity) : "memory");
+    } while (!done);
+}
+
+/* 64 dimensions from d0 of the rows from r0 (as many as the map's box has; zeros past the last). */
+__device__ __forceinline__ void gf_copy_box(uint32_t dst, const CUtensorMap *map, int d0, int r0, uint32_t barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(dst), "l"(map), "r"(d0), "r"(r0), "r"(barrier) : "memory");
+}
+
+/* ---- products ---- */
+
+/* How the tensor cores find an operand: 128-byte swizzle, rows in groups of 8 (1024 bytes); `far`: bytes to the other 64 dimensions,
+ * where an operand is read across. */
+__device__ __forceinline__ uint64_t gf_operand_at(uint32_t address, int far) {
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(far >> 4) << 16 | static_cast<uint64_t>(1024 >> 4) << 32 |
+           1ull << 62;
+}
+
+__device__ __forceinline__ void gf_wg_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void gf_wg_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+template <int PENDING>
+__device__ __forceinline__ void gf_wg_wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+/* The compiler must not move uses of d across this: products in flight own it. */
+__device__ __forceinline__ void gf_wg_pin(float (&d)[16][4]) {
+#pragma unroll
+    for (int i = 0; i < 64; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
+}
+
+/* d (+)= a b, both from shared memory, 16 dimensions. */
+__device__ __forceinline__ void gf_wg_product(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
+        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "
+        "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, %64, %65, add, 1, 1, 0, 0;\n}"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
+          "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
+          "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]),
+          "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
+          "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]),
+          "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
+          "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]), "+f"(d[12][0]),
+          "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
+          "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]),
+          "+f"(d[15][3])
+        : "l"(a), "l"(b), "r"(add));
+}
+
+/* d += a b, a from registers, b read across. */
+__device__ __forceinline__ void gf_wg_weighted(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
+        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "
+        "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "}, {%64, %65, %66, %67}, %68, add, 1, 1, 1;\n}"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
+          "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
+          "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]),
+          "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
+          "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]),
+          "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
+          "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]), "+f"(d[12][0]),
+          "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
+          "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]),
+          "+f"(d[15][3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+/* Starts S of the warpgroup's 64 rows at q (their second 64 dimensions are `q_far` bytes on) and the 128 columns at z. */
+__device__ __forceinline__ void gf_wg_scores(float (&s)[16][4], uint32_t q, int q_far, uint32_t z) {
+    gf_wg_pin(s);
+    gf_wg_begin();
+#pragma unroll
+    for (int step = 0; step < 8; step++)
+        gf_wg_product(s, gf_operand_at(q + step / 4 * q_far + step % 4 * 32, 16), gf_operand_at(z + step / 4 * GF_WG_HALF + step % 4 * 32, 16),
+                      step > 0);
+    gf_wg_commit();
+}
+
+/* Starts out += P Z; p: P as gf_round_weights leaves it. */
+__device__ __forceinline__ void gf_wg_sums(float (&out)[16][4], const uint32_t (&p)[8][4], uint32_t z) {
+    gf_wg_pin(out);
+    gf_wg_begin();
+#pragma unroll
+    for (int step = 0; step < 8; step++) gf_wg_weighted(out, p[step], gf_operand_at(z + step * 2048, GF_WG_HALF));
+    gf_wg_commit();
+}
+
+/* ---- the block: 8 warps in two warpgroups have 16 rows each, a ninth warp fetches the columns ---- */
+
+#define GF_WG_ROWS 128
+#define GF_WG_THREADS 288
+#define GF_WG_STAGES 4
+
+struct gf_wg_shared {
+    unsigned char rows[GF_WG_TILE], columns[GF_WG_STAGES][GF_WG_TILE];
+    float w[GF_WG_STAGES][GF_WG_COLS], theta[GF_WG_STAGES][GF_WG_COLS]; /* of the columns; grad only */
+    uint64_t full[GF_WG_STAGES], empty[GF_WG_STAGES], rows_full;
+};
+
+/* Barriers, and the rows on their way. `fillers`: arrivals that make a tile of columns complete. */
+__device__ __forceinline__ void gf_wg_start(gf_wg_shared &sm, const CUtensorMap *rows, int r0, int fillers) {
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < GF_WG_STAGES; i++) {
+            gf_barrier_init(gf_shared_address(&sm.full[i]), fillers);
+            gf_barrier_init(gf_shared_address(&sm.empty[i]), 8);
+        }
+        const uint32_t ready = gf_shared_address(&sm.rows_full), at = gf_shared_address(sm.rows);
+        gf_barrier_init(ready, 1);
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        gf_barrier_expect(ready, GF_WG_TILE);
+        gf_copy_box(at, rows, 0, r0, ready);
+        gf_copy_box(at + GF_WG_HALF, rows, 64, r0, ready);
+    }
+    __syncthreads();
+}
+
+/* Waits until tile j of the columns may be written, then fetches it; one thread. */
+__device__ __forceinline__ void gf_wg_fetch(gf_wg_shared &sm, const CUtensorMap *columns, int j) {
+    const int stage = j % GF_WG_STAGES;
+    const uint32_t ready = gf_shared_address(&sm.full[stage]), at = gf_shared_address(sm.columns[stage]);
+    gf_barrier_expect(ready, GF_WG_TILE);
+    gf_copy_box(at, columns, 0, j * GF_WG_COLS, ready);
+    gf_copy_box(at + GF_WG_HALF, columns, 64, j * GF_WG_COLS, ready);
+}
+
+__device__ __forceinline__ void gf_wg_wait_empty(gf_wg_shared &sm, int j) {
+    if (j >= GF_WG_STAGES) gf_barrier_wait(gf_shared_address(&sm.empty[j % GF_WG_STAGES]), (j / GF_WG_STAGES - 1) & 1);
+}
+
+__device__ __forceinline__ void gf_wg_wait_full(gf_wg_shared &sm, int j) {
+    gf_barrier_wait(gf_shared_address(&sm.full[j % GF_WG_STAGES]), j / GF_WG_STAGES & 1);
+}
+
+/* This warp has done with tile j. */
+__device__ __forceinline__ void gf_wg_release(gf_wg_shared &sm, int j) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&sm.empty[j % GF_WG_STAGES]));
+}
+
+/* Starts S of the thread's warpgroup with tile j. */
+__device__ __forceinline__ void gf_wg_start_scores(float (&s)[16][4], gf_wg_shared &sm, int j) {
+    gf_wg_wait_full(sm, j);
+    gf_wg_scores(s, gf_shared_address(sm.rows) + threadIdx.x / 128 * 64 * 128, GF_WG_HALF,
+                 gf_shared_address(sm.columns[j % GF_WG_STAGES]));
+}
+
+/* ---- on the host ---- */
+
+/* A map of x [rows][128], read in boxes of 128 rows and 64 dimensions. */
+cudaError_t gf_wg_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows);
+
+#endif
