@@ -20,7 +20,7 @@ static void bind_tensors(gf_tensor_list *list, float *values, float *grads) {
         gf_tensor *t = &list->item[i];
         t->value = values + offset;
         t->grad = grads ? grads + offset : NULL;
-        offset += (t->count + line - 1) / line * line;
+        offset += (t->stored + line - 1) / line * line;
     }
 }
 
@@ -54,12 +54,17 @@ static void bind_norm(memory m, gf_layer *l) {
     n->dy = gradient(m, l->out, 0);
     n->dy2 = gradient(m, l->out, 1);
     n->dx = at(m, l->dx);
+    n->positive = at(m, l->bits);
+}
+
+void gf_graph_bind_tensors(gf_graph *g, float *values, float *stats, float *grads) {
+    bind_tensors(&g->params, values, grads);
+    bind_tensors(&g->buffers, stats, NULL);
 }
 
 void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float *grads) {
     const memory m = {g, arena};
-    bind_tensors(&g->params, values, grads);
-    bind_tensors(&g->buffers, stats, NULL);
+    gf_graph_bind_tensors(g, values, stats, grads);
     for (int i = 0; i < g->layers; i++) {
         gf_layer *l = &g->layer[i];
         if (l->kind == GF_LAYER_NORM)

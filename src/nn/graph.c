@@ -6,6 +6,8 @@
 
 #define LINE_FLOATS (GF_NN_ALIGN / (int64_t)sizeof(float))
 
+static int64_t lines(int64_t floats) { return (floats + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS; }
+
 /* ----- tensors ----------------------------------------------------------------------------------------------------- */
 
 int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank, const int64_t shape[4]) {
@@ -21,8 +23,16 @@ int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank,
         t->shape[i] = shape[i];
         t->count *= shape[i];
     }
-    list->numbers += (t->count + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
+    t->stored = t->count;
+    list->numbers += lines(t->stored);
     return at;
+}
+
+/* The tensor added last takes more room than its count: channels it meets are padded. */
+static void widen(gf_tensor_list *list, int64_t stored) {
+    gf_tensor *t = &list->item[list->count - 1];
+    list->numbers += lines(stored) - lines(t->stored);
+    t->stored = stored;
 }
 
 static int add_named(gf_graph *g, gf_tensor_list *list, const char *name, const char *part, int rank, const int64_t shape[4]) {
@@ -47,7 +57,7 @@ static gf_layer *append(gf_graph *g, gf_layer layer) {
         g->full = 1;
         return &g->layer[0];
     }
-    layer.packed = layer.saved = layer.dx = -1;
+    layer.packed = layer.saved = layer.dx = layer.bits = -1;
     g->layer[g->layers] = layer;
     return &g->layer[g->layers++];
 }
@@ -67,8 +77,9 @@ static int append_op(gf_graph *g, gf_nn_shape shape, int in, int param) {
 }
 
 int gf_graph_conv(gf_graph *g, const char *name, int in, int64_t out_channels, int kernel, int stride, int pad) {
-    const int64_t shape[4] = {out_channels, g->value[in].c, kernel, kernel};
+    const int64_t c = g->value[in].c, shape[4] = {out_channels, in == 0 ? 3 : c, kernel, kernel};
     const int param = add_named(g, &g->params, name, "weight", 4, shape);
+    if (in == 0 && c > 3) widen(&g->params, out_channels * kernel * kernel * c);
     return append_op(g, (gf_nn_shape){.kind = GF_NN_CONV, .out = out_channels, .kernel = kernel, .stride = stride, .pad = pad},
             in,
                      param);

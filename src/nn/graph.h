@@ -32,6 +32,7 @@ typedef struct gf_layer {
     int param;                  /* first parameter; -1: none */
     int stat;                   /* NORM: running_mean among the buffers, running_var follows */
     int packed, saved;          /* blocks; -1: none. NORM: saved holds mean, istd, scale, shift */
+    int bits;                   /* NORM: block of gf_nn_norm.positive; -1: none */
     int dx;                     /* block of the part of the gradient of `in` that comes from here; -1: none */
     /* OP */
     gf_nn_shape shape;
@@ -56,6 +57,7 @@ typedef struct gf_graph {
     int layers, values, blocks;
     gf_tensor_list params, buffers;
     int training;
+    int image_channels;         /* of value 0; 0: 3. More than 3: zeros, and weights that meet them */
     int features, projection;   /* values */
     int scratch, sums, coef;    /* blocks shared by all layers */
     size_t arena_bytes;
@@ -83,6 +85,8 @@ glofnd_status gf_graph_ops(gf_error *err, gf_graph *g, const gf_nn_backend *b, g
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b);
 /* Pointers: blocks in `arena`, tensors in `values`, `stats` and `grads` (NULL: no training). */
 void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float *grads);
+/* Tensors alone. */
+void gf_graph_bind_tensors(gf_graph *g, float *values, float *stats, float *grads);
 
 /* The largest sum of blocks needed at one time: no plan can be smaller. */
 size_t gf_graph_live_bytes(const gf_graph *g);

@@ -5,20 +5,7 @@
 #include <string.h>
 
 #include "base/parallel.h"
-#include "nn/graph.h"
-
-struct gf_net {
-    gf_net_spec spec;
-    const gf_nn_backend *backend;
-    gf_nn_engine *engine;
-    gf_graph graph;
-    char *arena;
-    float *values, *stats, *grads;
-    gf_tensor *tensors;         /* parameters, then buffers */
-    int threads;
-    int stale;                  /* packed weights are older than the parameters */
-    int ready;                  /* activations of a training forward are there for backward */
-};
+#include "nn/net_parts.h"
 
 /* ----- making ------------------------------------------------------------------------------------------------------ */
 
@@ -46,12 +33,19 @@ static size_t block_bytes(const gf_net *n) {
 
 size_t gf_net_bytes(const gf_net *n) { return n->graph.arena_bytes + block_bytes(n) + sizeof *n; }
 
+static const gf_nn_backend *backend_of(glofnd_device device) {
+    return device == GLOFND_DEVICE_CUDA ? &gf_nn_backend_cuda : &gf_nn_backend_cpu;
+}
+
 /* Everything but the memory. */
-static glofnd_status make_plan(gf_error *err, gf_net *n) {
+static glofnd_status make_plan(gf_error *err, gf_net *n, int rough) {
     TRY(check_spec(err, &n->spec));
-    n->backend = &gf_nn_backend_cpu;
+    n->backend = backend_of(n->spec.device);
     n->threads = n->spec.threads > 0 ? n->spec.threads : gf_parallel_default();
     TRY(n->backend->open(err, n->threads, &n->engine));
+    const gf_nn_mode mode = {n->spec.deterministic, n->spec.exact, rough, n->spec.plans};
+    if (n->backend->configure) TRY(n->backend->configure(err, n->engine, &mode));
+    n->graph.image_channels = n->backend->image_channels;
     gf_resnet_build(&n->graph, &n->spec);
     TRY(gf_graph_ops(err, &n->graph, n->backend, n->engine));
     return gf_graph_plan(err, &n->graph, n->backend);
@@ -79,6 +73,7 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
 void gf_net_free(gf_net *n) {
     if (!n) return;
     if (n->engine) {
+        n->backend->release(n->engine, n->staging);
         n->backend->release(n->engine, n->arena);
         n->backend->release(n->engine, n->grads);
         n->backend->release(n->engine, n->stats);
@@ -87,6 +82,27 @@ void gf_net_free(gf_net *n) {
     }
     free(n->tensors);
     free(n);
+}
+
+/* Of a device's net they are made on the host and sent there. */
+static glofnd_status init_weights(gf_error *err, gf_net *n) {
+    gf_graph *g = &n->graph;
+    if (!n->backend->put) {
+        gf_graph_init(g, &n->spec, n->threads);
+        return GLOFND_OK;
+    }
+    float *host = malloc(sizeof(float) * (size_t)(g->params.numbers + g->buffers.numbers));
+    FAIL_IF(err, !host, GLOFND_E_MEMORY, "out of memory");
+    gf_graph_bind_tensors(g, host, host + g->params.numbers, NULL);
+    gf_graph_init(g, &n->spec, n->threads);
+    glofnd_status status = GLOFND_OK;
+    for (int i = 0; i < g->params.count + g->buffers.count && status == GLOFND_OK; i++) {
+        const float *made = i < g->params.count ? g->params.item[i].value : g->buffers.item[i - g->params.count].value;
+        status = gf_net_put(err, n, &n->tensors[i], n->tensors[i].value, made);
+    }
+    gf_graph_bind_tensors(g, n->values, n->stats, n->grads);
+    free(host);
+    return status;
 }
 
 static glofnd_status new_net(gf_error *err, const gf_net_spec *spec, gf_net **out) {
@@ -101,21 +117,18 @@ static glofnd_status new_net(gf_error *err, const gf_net_spec *spec, gf_net **ou
 glofnd_status gf_net_create(gf_error *err, const gf_net_spec *spec, gf_net **out) {
     gf_net *n = NULL;
     TRY(new_net(err, spec, &n));
-    glofnd_status status = make_plan(err, n);
+    glofnd_status status = make_plan(err, n, 0);
     if (status == GLOFND_OK) status = make_memory(err, n);
-    if (status != GLOFND_OK) {
-        gf_net_free(n);
-        return status;
-    }
-    gf_graph_init(&n->graph, spec, n->threads);
-    *out = n;
-    return GLOFND_OK;
+    if (status == GLOFND_OK) status = init_weights(err, n);
+    if (status == GLOFND_OK) *out = n;
+    else gf_net_free(n);
+    return status;
 }
 
 glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes) {
     gf_net *n = NULL;
     TRY(new_net(err, spec, &n));
-    const glofnd_status status = make_plan(err, n);
+    const glofnd_status status = make_plan(err, n, 1);
     if (status == GLOFND_OK) *bytes = gf_net_bytes(n);
     gf_net_free(n);
     return status;
@@ -129,6 +142,10 @@ int gf_net_tensors(gf_net *n, gf_tensor **out) {
 }
 
 void gf_net_describe(char *text, size_t bytes) { gf_nn_backend_cpu.describe(text, bytes); }
+void gf_net_describe_device(glofnd_device device, char *text, size_t bytes) { backend_of(device)->describe(text, bytes); }
+const gf_nn_backend *gf_net_backend(const gf_net *n) { return n->backend; }
+gf_nn_engine *gf_net_engine(gf_net *n) { return n->engine; }
+void *gf_net_stream(gf_net *n) { return n->backend->stream ? n->backend->stream(n->engine) : NULL; }
 
 void gf_net_touch(gf_net *n) { n->stale = 1; }
 
@@ -136,29 +153,74 @@ int64_t gf_net_features(const gf_net *n) { return n->graph.value[n->graph.featur
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-static glofnd_status pack_weights(gf_error *err, gf_net *n) {
-    if (!n->stale) return GLOFND_OK;
+typedef glofnd_status (*together)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+
+static glofnd_status all_packed(gf_error *err, gf_net *n, together what) {
+    const gf_nn_args *args[GF_MAX_LAYERS];
+    gf_nn_op *ops[GF_MAX_LAYERS];
+    int count = 0;
+    for (int i = 0; i < n->graph.layers; i++) {
+        const gf_layer *l = &n->graph.layer[i];
+        if (l->packed < 0) continue;
+        args[count] = &l->args;
+        ops[count++] = l->op;
+    }
+    return what(err, n->engine, args, ops, count);
+}
+
+/* A recorded training step has to hold it, so there it is not left out. */
+static glofnd_status pack_weights(gf_error *err, gf_net *n, int train) {
+    if (!n->stale && !(train && n->backend->replay)) return GLOFND_OK;
+    n->stale = 0;
+    if (n->backend->pack_all) return all_packed(err, n, n->backend->pack_all);
     for (int i = 0; i < n->graph.layers; i++) {
         gf_layer *l = &n->graph.layer[i];
         if (l->packed >= 0) TRY(n->backend->op_pack(err, l->op, &l->args));
     }
-    n->stale = 0;
     return GLOFND_OK;
 }
 
-/* Missing images of an incomplete batch are black. */
-static void load_images(gf_net *n, const float *x, int64_t count) {
-    const int64_t image = (int64_t)n->spec.size * n->spec.size * 3;
+void *gf_net_input(gf_net *n, int *channels) {
     const gf_value *v = &n->graph.value[0];
-    char *dst = n->arena + n->graph.block[v->data].offset;
+    if (channels) *channels = (int)v->c;
+    return n->arena + n->graph.block[v->data].offset;
+}
+
+/* As they came, then cast and padded there. */
+static glofnd_status send_images(gf_error *err, gf_net *n, const float *x, void *dst, int64_t first, int64_t count) {
+    const int64_t pixels = (int64_t)n->spec.size * n->spec.size;
+    if (!n->staging) n->staging = n->backend->alloc(n->engine, sizeof(float) * 3 * (size_t)(pixels * n->spec.batch));
+    FAIL_IF(err, !n->staging, GLOFND_E_MEMORY, "out of memory for a batch of images on the device: use a smaller batch");
+    float *at = n->staging + 3 * pixels * first;
+    TRY(n->backend->put(err, n->engine, at, x, sizeof(float) * 3 * (size_t)(pixels * count)));
+    n->backend->images(n->engine, n->graph.value[0].type, dst, at, count * pixels);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t first, int64_t count) {
+    const gf_value *v = &n->graph.value[0];
+    const int64_t image = v->h * v->w * v->c;
+    char *dst = (char *)gf_net_input(n, NULL) + gf_type_bytes(v->type) * (size_t)(image * first);
+    FAIL_IF(err, first < 0 || count < 0 || count > n->spec.batch - first, GLOFND_E_ARGUMENT,
+            "images %lld to %lld: the net was built for %lld", (long long)first, (long long)(first + count),
+            (long long)n->spec.batch);
+    if (n->backend->put) return send_images(err, n, x, dst, first, count);
     n->backend->cast(n->engine, v->type, dst, x, count * image);
-    const size_t bytes = gf_type_bytes(v->type) * (size_t)image;
-    memset(dst + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
+    return GLOFND_OK;
+}
+
+/* Missing images of an incomplete batch are black; on a device they stay as they are. Eval mode looks at each image by itself. */
+static void blank(gf_net *n, int64_t count) {
+    const gf_value *v = &n->graph.value[0];
+    const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
+    if (!n->backend->put) memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
 }
 
 static void norm_forward(gf_net *n, const gf_nn_norm *norm, int train) {
     const gf_nn_backend *b = n->backend;
-    if (train) {
+    if (train && b->norm_stats) {
+        b->norm_stats(n->engine, norm);
+    } else if (train) {
         b->norm_sums(n->engine, norm);
         b->norm_finish(n->engine, norm, (double)norm->rows);
     } else {
@@ -189,8 +251,11 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
     FAIL_IF(err, count < 1 || count > n->spec.batch, GLOFND_E_ARGUMENT, "%lld images: this net takes 1 to %lld", (long long)count,
             (long long)n->spec.batch);
     n->ready = 0;
-    TRY(pack_weights(err, n));
-    load_images(n, x, count);
+    TRY(pack_weights(err, n, train));
+    if (x) {
+        TRY(gf_net_load(err, n, x, 0, count));
+        blank(n, count);
+    }
     for (int i = 0; i < n->graph.layers; i++) TRY(layer_forward(err, n, &n->graph.layer[i], train));
     n->ready = train;
     if (features) *features = result(n, n->graph.features);
@@ -202,8 +267,12 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
 
 static void norm_backward(gf_net *n, const gf_nn_norm *norm) {
     const gf_nn_backend *b = n->backend;
-    b->norm_back_sums(n->engine, norm);
-    b->norm_back_finish(n->engine, norm, (double)norm->rows);
+    if (b->norm_back_stats) {
+        b->norm_back_stats(n->engine, norm);
+    } else {
+        b->norm_back_sums(n->engine, norm);
+        b->norm_back_finish(n->engine, norm, (double)norm->rows);
+    }
     b->norm_back_apply(n->engine, norm);
 }
 
@@ -234,5 +303,5 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
     const gf_value *out = &n->graph.value[n->graph.projection];
     n->backend->cast(n->engine, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
     for (int i = n->graph.layers - 1; i >= 0; i--) TRY(layer_backward(err, n, &n->graph.layer[i]));
-    return GLOFND_OK;
+    return n->backend->unpack_all ? all_packed(err, n, n->backend->unpack_all) : GLOFND_OK;
 }

@@ -1,19 +1,24 @@
 /* net.h - an encoder: a static list of layers built once for (arch, batch, size, precision), one arena, no allocation in a step.
  *
- * Parameters and their gradients are float32 masters in one block each, in torchvision's order, names and layouts; activations
+ * Parameters and their gradients are float32 masters in one block each, in torchvision's order and names; activations
  * are NHWC in float32 or bf16. Forward gives the backbone's features and the head's projections; backward takes
  * d loss / d projection.
  *
+ * On the CPU all pointers are host memory and tensors have torch's layout. On a GPU value, grad, features and projection point to
+ * device memory, work is queued and not waited for, and convolution weights have the device's layout: gf_net_get and
+ * gf_net_put move tensors, gf_net_read results, on both alike.
+ *
  * Same bits: same build, CPU kind, oneDNN version, spec (threads included) and inputs give the same bits. Other thread counts
  * give the same initial weights and, but for rounding, the same results: oneDNN adds gradients of weights over images in as many
- * parts as there are threads. Our own batch norm does not depend on threads at all.
+ * parts as there are threads. Our own batch norm does not depend on threads at all. On a GPU: same device, cuDNN version and
+ * spec, with `deterministic` set and the same `plans` file.
  * bf16: activations and their gradients are stored in bf16; weights, their gradients, statistics, features and the head are
  * float32.
  */
 #ifndef GF_NN_NET_H
 #define GF_NN_NET_H
 
-#include "base/status.h"
+#include "base/nn_backend.h"
 
 typedef enum gf_arch { GF_ARCH_RESNET8, GF_ARCH_RESNET18, GF_ARCH_RESNET34, GF_ARCH_RESNET50 } gf_arch;
 typedef enum gf_precision { GF_FP32, GF_BF16 } gf_precision;
@@ -30,6 +35,11 @@ typedef struct gf_net_spec {
     int training;               /* 0: forward in eval mode only, no backward buffers */
     uint64_t seed;              /* initial weights: kaiming fan-out for convolutions as torchvision; keyed Philox per tensor */
     int threads;                /* 0: as many as OpenMP would use */
+    glofnd_device device;
+    /* GPU only */
+    int deterministic;          /* only algorithms that give the same bits every time */
+    int exact;                  /* no TF32 in float32 products */
+    const char *plans;          /* file that keeps which algorithms were chosen; NULL: none */
 } gf_net_spec;
 
 typedef struct gf_tensor {      /* a parameter or a buffer */
@@ -37,6 +47,7 @@ typedef struct gf_tensor {      /* a parameter or a buffer */
     int rank;
     int64_t shape[4];           /* torch order: [out][in][h][w] */
     int64_t count;
+    int64_t stored;             /* numbers it takes where it lies: count, more where channels are padded */
     float *value;
     float *grad;                /* NULL for buffers */
 } gf_tensor;
@@ -51,15 +62,41 @@ void gf_net_touch(gf_net *n);
 int64_t gf_net_features(const gf_net *n);               /* 64 (resnet8), 512, 2048 */
 size_t gf_net_bytes(const gf_net *n);                   /* memory taken; gf_net_estimate before taking it */
 glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes);
-/* x [batch][size][size][3] float, copied. features, projection: set to internal float32 arrays [batch][..], valid until the next
+/* Tensor t between where it lies and host memory in torch's layout. `at` is t->value, t->grad, or the place of t in another block
+ * of gf_net_state: an optimizer's. */
+glofnd_status gf_net_get(gf_error *err, gf_net *n, const gf_tensor *t, const float *at, float *host);
+glofnd_status gf_net_put(gf_error *err, gf_net *n, const gf_tensor *t, float *at, const float *host);
+/* What forward or backward left on the device, once it is done. Also tells of failures of what was queued before. */
+glofnd_status gf_net_read(gf_error *err, gf_net *n, void *host, const void *from, size_t bytes);
+glofnd_status gf_net_write(gf_error *err, gf_net *n, void *to, const void *host, size_t bytes);
+/* Memory where the net is, zeroed; NULL: none left. gf_net_state: as large as the block of all parameters; the place of tensor t
+ * in it is gf_net_place(n, block, t). */
+void *gf_net_alloc(gf_net *n, size_t bytes);
+void gf_net_release(gf_net *n, void *p);
+float *gf_net_state(gf_net *n);
+float *gf_net_place(const gf_net *n, float *block, const gf_tensor *t);
+
+/* x [batch][size][size][3] float on the host, copied; NULL: the input is there already (gf_net_input). features, projection: set
+ * to internal float32 arrays [batch][..], valid until the next
  * forward; either may be NULL, and projection becomes NULL without a head. train: batch statistics, running averages move.
  * count <= batch: only these images (eval mode only). */
 glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t count, int train, const float **features,
                              const float **projection);
 /* d [batch][head_out], without a head [batch][features]; gradients are overwritten. Follows a forward with train = 1, once. */
 glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d);
+/* The first layer's input, for who fills it: [batch][size][size][channels] of the net's precision; channels beyond 3 are 0. */
+void *gf_net_input(gf_net *n, int *channels);
+/* gf_net_forward's first part: x [count][size][size][3] from the host becomes images first .. of the input. */
+glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t first, int64_t count);
+/* Does work(arg): gf_net_forward without x, a loss, gf_net_backward, an optimizer. A GPU records it the second time it comes with
+ * the same key, and plays the record from then on: pointers and scalars must then be the same. */
+glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
+const gf_nn_backend *gf_net_backend(const gf_net *n);
+gf_nn_engine *gf_net_engine(gf_net *n);
+void *gf_net_stream(gf_net *n);                         /* cudaStream_t; NULL on the CPU */
 
 /* One line for `info`: what nets run on here. */
 void gf_net_describe(char *text, size_t bytes);
+void gf_net_describe_device(glofnd_device device, char *text, size_t bytes);
 
 #endif

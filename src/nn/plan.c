@@ -99,7 +99,7 @@ static void plan_back_layer(gf_graph *g, gf_layer *l, int time) {
     if (reads_x) use(g, g->value[l->in].data, time);
     use(g, l->saved, time);
     if (l->kind == GF_LAYER_NORM && l->residual >= 0) {
-        if (l->norm.relu) use(g, out->data, time);
+        if (l->norm.relu && l->bits < 0) use(g, out->data, time);
         contribute(g, l->residual, out->grad[0], time);
     }
     if (l->in == 0) return;
@@ -108,8 +108,22 @@ static void plan_back_layer(gf_graph *g, gf_layer *l, int time) {
     contribute(g, l->in, l->dx, time);
 }
 
-static void plan_backward(gf_graph *g) {
+/* Where a bit per number says what ReLU let through, y itself need not stay for it. */
+static void plan_bits(gf_graph *g, const gf_nn_backend *b) {
+    for (int i = 0; i < g->layers && b->norm_bits; i++) {
+        gf_layer *l = &g->layer[i];
+        if (l->kind != GF_LAYER_NORM || l->residual < 0 || !l->norm.relu) continue;
+        const size_t bytes = b->norm_bits(l->norm.type, l->norm.rows, l->norm.c);
+        if (!bytes) continue;
+        l->bits = new_block(g, bytes);
+        use(g, l->bits, i);
+        use(g, l->bits, end_of_time(g) - i);
+    }
+}
+
+static void plan_backward(gf_graph *g, const gf_nn_backend *b) {
     const int last = g->layers - 1;
+    plan_bits(g, b);
     contribute(g, g->projection, new_block(g, value_bytes(&g->value[g->projection])), g->layers);
     for (int i = last; i >= 0; i--) plan_back_layer(g, &g->layer[i], end_of_time(g) - i);
 }
@@ -182,7 +196,7 @@ size_t gf_graph_live_bytes(const gf_graph *g) {
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b) {
     plan_shared(g, b);
     plan_forward(g);
-    if (g->training) plan_backward(g);
+    if (g->training) plan_backward(g, b);
     FAIL_IF(err, g->full, GLOFND_E_UNSUPPORTED, "this net does not fit the lists of a graph (%d layers)", g->layers);
     return place(err, g);
 }

@@ -78,7 +78,7 @@ void gf_resnet_build(gf_graph *g, const gf_net_spec *spec) {
     const recipe *r = &recipes[spec->arch];
     const gf_type type = spec->precision == GF_BF16 ? GF_TYPE_BF16 : GF_TYPE_F32;
     g->training = spec->training;
-    int x = gf_graph_value(g, spec->batch, spec->size, spec->size, 3, type);
+    int x = gf_graph_value(g, spec->batch, spec->size, spec->size, g->image_channels ? g->image_channels : 3, type);
     x = norm_relu(g, "", "bn1", conv(g, "", "conv1", x, r->width, spec->cifar_stem ? 3 : 7, spec->cifar_stem ? 1 : 2));
     if (!spec->cifar_stem) x = gf_graph_maxpool(g, x, 3, 2, 1);
     for (int layer = 0; layer < r->layers; layer++)

@@ -3,7 +3,7 @@
 #define GF_TRAIN_TRAINER_H
 
 #include "data/loader.h"
-#include "optim/param.h"
+#include "optim/optim.h"
 #include "train/config.h"
 
 typedef struct gf_epoch_sums {  /* of the present epoch; in a checkpoint, so that the epoch's line is the same after a resume */
@@ -13,7 +13,7 @@ typedef struct gf_epoch_sums {  /* of the present epoch; in a checkpoint, so tha
     double damaged;                             /* samples that could not be read */
 } gf_epoch_sums;
 
-typedef struct gf_step_times {  /* seconds of one step */
+typedef struct gf_step_times {  /* seconds of one step; a GPU does forward to optimizer as one, which is in `forward` */
     double load, forward, loss, backward, optimizer;
     double read, augment;       /* work of the loader's threads behind this batch */
 } gf_step_times;
@@ -26,11 +26,20 @@ typedef struct gf_trainer {
     gf_net *net;
     glofnd_ctx *ctx;
     glofnd_store *store;
+    const char *store_path;     /* working file of the store, borrowed; NULL: in memory. To be set before build */
     gf_tensor *tensors;         /* borrowed from the net */
     int tensor_count, param_count;
     gf_param *params;           /* [param_count] */
-    float *state1, *state2;     /* optimizer state, one block each, in the order of params */
-    float *x, *grad;            /* [2 batch][size][size][3]; [2 batch][head_out] */
+    float *state1, *state2;     /* optimizer state, blocks of gf_net_state */
+    gf_optim *optim;
+    const char *plans_path;     /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */
+    gf_batch batch;             /* of the present step */
+    float *grad;                /* [2 batch][head_out] d loss / d projection, where the net is */
+    const float *projection;    /* of the present step, likewise */
+    int64_t *id;                /* GPU: [batch] of the batch, there; else NULL */
+    int32_t *label;
+    float *host;                /* GPU whose loss the CPU computes: [2][2 batch][head_out] projections and gradients; else NULL */
+    double marks[5];            /* clock at the parts of the step */
     int64_t state_count;
     int64_t epoch_steps;        /* steps per epoch */
     int64_t step;               /* steps done, over all epochs */
@@ -46,11 +55,15 @@ typedef struct gf_trainer {
 glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out);
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user);
 void gf_trainer_free(gf_trainer *t);
+gf_augment gf_trainer_recipe(const gf_config *c);       /* of the views that training sees; size is resolved */
 int64_t gf_trainer_steps(const gf_trainer *t);          /* of the whole run */
 /* Memory that build takes and training holds, roughly; after open. */
 glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes);
 /* One step. E_NUMERIC names the step and a sample if an embedding, the loss or the gradient is not finite. Weights are then as
  * before the step; the store and batch-norm statistics may not be, so a failed trainer is not to be saved. */
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
+/* The optimizer's state1 or state2 as one array [state_count] on the host: all parameters in order, in torch's layout. */
+glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, const float *block, float *flat);
+glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, float *block, const float *flat);
 
 #endif

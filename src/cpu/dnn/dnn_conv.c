@@ -1,10 +1,11 @@
-/* dnn_conv.c - convolution, forward and backward.
+/* dnn_conv.c - convolution, forward and backward: 3 x 3 of stride 1 by own kernels (dnn_wino.h), the others by oneDNN.
  *
  * Weights live in torch's layout (float32). The forward primitive's own format is kept packed until they change; the
  * one of the gradient of x is often another, and is made in scratch when needed: weights change every step, so keeping it would
  * save nothing.
  */
 #include "cpu/dnn/dnn_ops.h"
+#include "cpu/dnn/dnn_times.h"
 
 typedef struct formats {
     gf_md x, y;                 /* NHWC */
@@ -66,6 +67,11 @@ static glofnd_status create_back_weights(gf_error *err, gf_nn_op *op, const form
 
 glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     formats f;
+    op->short_conv = gf_wino_suits(&op->shape);
+    if (op->short_conv) {
+        sizes->scratch = gf_wino_plan(&op->wino, &op->shape, gf_dnn_threads(op->dnn));
+        return GLOFND_OK;
+    }
     TRY(describe(err, op, &f));
     TRY(create_forward(err, op, &f, sizes));
     if (op->shape.training && op->shape.input_grad) TRY(create_back_data(err, op, &f));
@@ -80,14 +86,23 @@ glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes
 static void *own_scratch(const gf_nn_op *op, const gf_nn_args *a) { return (char *)a->scratch + op->spare; }
 
 glofnd_status gf_dnn_conv_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    if (op->short_conv) return GLOFND_OK;
     return gf_dnn_run(err, op->dnn, &op->pack, (void *[]){gf_dnn_mutable(a->weight), a->packed}, own_scratch(op, a));
 }
 
-glofnd_status gf_dnn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+static glofnd_status forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    if (op->short_conv) {
+        gf_wino_forward(&op->wino, &op->shape, a);
+        return GLOFND_OK;
+    }
     return gf_dnn_run(err, op->dnn, &op->forward, (void *[]){gf_dnn_mutable(a->x), a->packed, a->y}, own_scratch(op, a));
 }
 
 static glofnd_status back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    if (op->short_conv) {
+        gf_wino_back_data(&op->wino, &op->shape, a);
+        return GLOFND_OK;
+    }
     void *weights = op->pack_back.primitive ? a->scratch : a->packed, *scratch = own_scratch(op, a);
     if (op->pack_back.primitive)
         TRY(gf_dnn_run(err, op->dnn, &op->pack_back, (void *[]){gf_dnn_mutable(a->weight), weights}, scratch));
@@ -95,13 +110,32 @@ static glofnd_status back_data(gf_error *err, gf_nn_op *op, const gf_nn_args *a)
 }
 
 static glofnd_status back_weights(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    if (op->short_conv) {
+        gf_wino_back_weights(&op->wino, &op->shape, a);
+        return GLOFND_OK;
+    }
     void *grad = op->unpack.primitive ? a->scratch : a->weight_grad, *scratch = own_scratch(op, a);
     TRY(gf_dnn_run(err, op->dnn, &op->back_weights, (void *[]){gf_dnn_mutable(a->x), gf_dnn_mutable(a->dy), grad}, scratch));
     if (!op->unpack.primitive) return GLOFND_OK;
     return gf_dnn_run(err, op->dnn, &op->unpack, (void *[]){grad, a->weight_grad}, scratch);
 }
 
+/* ----- the passes, timed ------------------------------------------------------------------------------------------- */
+
+typedef glofnd_status conv_pass(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+
+static glofnd_status timed(int part, conv_pass *run, gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    const double start = gf_dnn_start();
+    const glofnd_status status = run(err, op, a);
+    gf_dnn_charge(part, start);
+    return status;
+}
+
+glofnd_status gf_dnn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    return timed(GF_TIME_FORWARD, forward, err, op, a);
+}
+
 glofnd_status gf_dnn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    TRY(back_weights(err, op, a));
-    return op->shape.input_grad ? back_data(err, op, a) : GLOFND_OK;
+    TRY(timed(GF_TIME_BACK_WEIGHTS, back_weights, err, op, a));
+    return op->shape.input_grad ? timed(GF_TIME_BACK_DATA, back_data, err, op, a) : GLOFND_OK;
 }

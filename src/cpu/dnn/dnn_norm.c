@@ -8,6 +8,7 @@
 #include "base/bf16.h"
 #include "base/parallel.h"
 #include "cpu/dnn/dnn_ops.h"
+#include "cpu/dnn/dnn_times.h"
 
 #define MAX_BLOCKS 256
 #define BLOCK_NUMBERS 65536     /* fewer are not worth a task */
@@ -56,13 +57,17 @@ static void add_strip(void *arg, int64_t task, int thread) {
 
 static void sum_all(gf_nn_engine *s, const gf_nn_norm *n, void (*sums)(double *, const gf_nn_norm *, int64_t, int64_t)) {
     sweep w = {.n = n, .sums = sums};
+    const double start = gf_dnn_start();
     gf_parallel(s->threads, blocks(n), sweep_block, &w);
     gf_parallel(s->threads, parts(2 * n->c, STRIP), add_strip, &w);
+    gf_dnn_charge(GF_TIME_NORM, start);
 }
 
 static void apply_all(gf_nn_engine *s, const gf_nn_norm *n, void (*apply)(const gf_nn_norm *, int64_t, int64_t)) {
     sweep w = {.n = n, .apply = apply};
+    const double start = gf_dnn_start();
     gf_parallel(s->threads, blocks(n), sweep_block, &w);
+    gf_dnn_charge(GF_TIME_NORM, start);
 }
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 
 #include "base/nn_backend.h"
 #include "cpu/dnn/dnn_shim.h"
+#include "cpu/dnn/dnn_wino.h"
 #include "cpu/tile/tile_norm.h"
 
 struct gf_nn_op {
@@ -16,6 +17,8 @@ struct gf_nn_op {
     gf_prim pack_back;          /* weight -> scratch, of `back_data`; not made where it takes `packed` */
     gf_prim unpack;             /* gradient in scratch -> weight_grad */
     size_t spare;               /* bytes of the weights in scratch, before the primitives' own scratch */
+    int short_conv;             /* CONV by own kernels: no primitive is made */
+    gf_wino wino;
 };
 
 struct gf_nn_engine {

@@ -113,18 +113,23 @@ const char *gf_dnn_version(void) {
     return text;
 }
 
+/* Each set holds the bits of those below it, so that sets of newer libraries are named after the best one known here. */
 const char *gf_dnn_isa(void) {
-    switch (dnnl_get_effective_cpu_isa()) {
-        case dnnl_cpu_isa_sse41: return "SSE4.1";
-        case dnnl_cpu_isa_avx: return "AVX";
-        case dnnl_cpu_isa_avx2: return "AVX2";
-        case dnnl_cpu_isa_avx2_vnni: return "AVX2 with VNNI";
-        case dnnl_cpu_isa_avx512_core: return "AVX-512";
-        case dnnl_cpu_isa_avx512_core_vnni: return "AVX-512 with VNNI";
-        case dnnl_cpu_isa_avx512_core_bf16: return "AVX-512 with bf16";
-        case dnnl_cpu_isa_avx512_core_amx: return "AVX-512 and AMX with bf16";
-        default: return "other instructions";   /* newer libraries know more */
-    }
+    static const struct {
+        unsigned bits;
+        const char *name;
+    } sets[] = {
+        {dnnl_cpu_isa_avx512_core_amx, "AMX and AVX-512 with bf16"},
+        {dnnl_cpu_isa_avx512_core_bf16, "AVX-512 with bf16, no AMX"},
+        {dnnl_cpu_isa_avx512_core, "AVX-512, neither bf16 nor AMX"},
+        {dnnl_cpu_isa_avx2, "AVX2, neither bf16 nor AMX"},
+        {dnnl_cpu_isa_avx, "AVX"},
+        {dnnl_cpu_isa_sse41, "SSE4.1"},
+    };
+    const unsigned here = (unsigned)dnnl_get_effective_cpu_isa();
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+        if (sets[i].bits && (here & sets[i].bits) == sets[i].bits) return sets[i].name;
+    return "other instructions";
 }
 
 /* ----- threads ----------------------------------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/bf16.h"
+
 #define GF_PASTE_(a, b) a##_##b
 #define GF_PASTE(a, b) GF_PASTE_(a, b)
 #define GF_NAME(x) GF_PASTE(x, GF_ISA)
@@ -158,6 +160,33 @@ GF_INLINE vi vi_count(vi c, vm m) { return c - m; }
 GF_INLINE float vf_sum(vf a) { return (a[0] + a[2]) + (a[1] + a[3]); }
 GF_INLINE float vf_top(vf a) { return fmaxf(fmaxf(a[0], a[2]), fmaxf(a[1], a[3])); }
 
+#endif
+
+/* bf16, rounded to nearest even; NaN stays NaN. */
+#if GF_LANES == 16
+GF_INLINE vf vf_load_bf16(const uint16_t *p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+GF_INLINE void vf_store_bf16(uint16_t *p, vf a) {
+    const __m512i bits = _mm512_castps_si512(a), high = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    const __m512i near = _mm512_srli_epi32(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff))), 16);
+    const __m512i quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+    const __m512i r = _mm512_mask_mov_epi32(near, _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), quiet);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(r));
+}
+#else
+GF_INLINE vf vf_load_bf16(const uint16_t *p) {
+    float wide[GF_LANES];
+    for (int i = 0; i < GF_LANES; i++) wide[i] = gf_bf16_to_float(p[i]);
+    return vf_load(wide);
+}
+GF_INLINE void vf_store_bf16(uint16_t *p, vf a) {
+    float wide[GF_LANES];
+    vf_store(wide, a);
+    for (int i = 0; i < GF_LANES; i++) p[i] = gf_bf16_from_float(wide[i]);
+}
 #endif
 
 GF_INLINE vm vm_none(void) { return vm_lt(vf_set(0.0f), vf_set(0.0f)); }

@@ -1,0 +1,136 @@
+/* cunn.h - the CUDA backend of nets from inside: the engine, its ops, and the launchers of the kernels.
+ *
+ * Everything is queued on the engine's stream. Launchers cannot fail by themselves; gf_cunn_note keeps the first error for the
+ * next call that can tell. C files hold logic, .cu files kernels with a launcher each.
+ */
+#ifndef GF_CUDA_NN_CUNN_H
+#define GF_CUDA_NN_CUNN_H
+
+#include "base/nn_backend.h"
+#include "cuda/nn/cunn_libs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gf_cunn_plan gf_cunn_plan;       /* a cuDNN execution plan: cunn_plan.h */
+typedef struct gf_cunn_choice gf_cunn_choice;   /* which algorithm, as text in a file knows it */
+
+typedef struct gf_cunn_gemm {   /* one matrix product of cuBLASLt */
+    cublasLtMatmulDesc_t desc;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algo;
+    int made;
+} gf_cunn_gemm;
+
+enum { GF_CUNN_FORWARD, GF_CUNN_BACK_DATA, GF_CUNN_BACK_WEIGHTS, GF_CUNN_WORKS };
+
+struct gf_nn_op {
+    gf_nn_op *next;             /* list of the engine */
+    gf_nn_engine *engine;
+    gf_nn_shape shape;
+    gf_cunn_plan *plan[GF_CUNN_WORKS];          /* CONV */
+    gf_cunn_gemm gemm[GF_CUNN_WORKS];           /* LINEAR */
+    int narrow;                 /* CONV: the gradient of the weights comes in bf16, behind the packed weights */
+};
+
+#define GF_CUNN_TICKETS 1024
+
+struct gf_nn_engine {
+    gf_cunn_libs libs;
+    cudaStream_t stream;
+    cudnnHandle_t dnn;
+    cublasLtHandle_t blas;
+    gf_nn_mode mode;
+    char *plans_path;           /* mode.plans, copied */
+    char device[64];            /* its name */
+    gf_nn_op *ops;
+    gf_nn_optim *optims;
+    gf_cunn_plan *plans;
+    gf_cunn_choice *choices;
+    int new_choices;            /* not in the file yet */
+    void *trial;                /* memory to time algorithms with, until a net takes its own */
+    size_t trial_bytes;
+    struct gf_cunn_moves *moves;        /* tables of gf_cunn_pack_all and gf_cunn_unpack_all; NULL: not made yet */
+    unsigned *tickets;          /* [GF_CUNN_TICKETS] on the device, 0 between kernels: who comes last does the rest */
+    cudaError_t failed;         /* first failure nobody was told of */
+    const char *failed_at;
+    /* replay */
+    uint64_t key;
+    int times;                  /* the present key came */
+    cudaGraphExec_t record;
+    int no_records;             /* something in the work cannot be recorded */
+};
+
+/* Keeps the first error; `at` is a static text. */
+void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at);
+/* E_MEMORY or E_DEVICE with the runtime's text. */
+glofnd_status gf_cunn_fail(gf_error *err, cudaError_t e, const char *at);
+#define CUDA_TRY(err, call, at)                                             \
+    do {                                                                    \
+        const cudaError_t cuda_try_ = (call);                               \
+        if (cuda_try_ != cudaSuccess) return gf_cunn_fail((err), cuda_try_, (at)); \
+    } while (0)
+
+/* At least `bytes` of memory to try things on, filled with random numbers; NULL: none left. */
+void *gf_cunn_trial(gf_nn_engine *s, size_t bytes);
+
+/* ----- ops: each fills sizes (zeroed) ----- */
+glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_cunn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_cunn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+void gf_cunn_linear_free(gf_nn_op *op);
+glofnd_status gf_cunn_maxpool_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_cunn_maxpool_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_cunn_maxpool_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+
+/* ----- kernels ----- */
+size_t gf_cunn_norm_scratch(int64_t rows, int64_t c);
+size_t gf_cunn_norm_bits(gf_type type, int64_t rows, int64_t c);
+void gf_cunn_norm_sums(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_finish(gf_nn_engine *s, const gf_nn_norm *n, double count);
+void gf_cunn_norm_stats(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_eval(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_apply(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_back_sums(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_back_finish(gf_nn_engine *s, const gf_nn_norm *n, double count);
+void gf_cunn_norm_back_stats(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_norm_back_apply(gf_nn_engine *s, const gf_nn_norm *n);
+void gf_cunn_cast(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count);
+void gf_cunn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count);
+void gf_cunn_images(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels);
+void gf_cunn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
+void gf_cunn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
+void gf_cunn_noise(gf_nn_engine *s, void *dst, size_t bytes);   /* random bf16 numbers, which are random floats too */
+void gf_cunn_maxpool(gf_nn_engine *s, const gf_nn_shape *shape, void *y, uint8_t *winner, const void *x);
+void gf_cunn_maxpool_back(gf_nn_engine *s, const gf_nn_shape *shape, void *dx, const uint8_t *winner, const void *dy);
+
+typedef struct gf_cunn_move {   /* [count] numbers between float and bf16 */
+    float *wide;
+    void *narrow;
+    int64_t count;
+    int first;                  /* block of the launch */
+} gf_cunn_move;
+int gf_cunn_move_blocks(int64_t count);
+/* table on the device. widen: from bf16 to float; else the other way. */
+void gf_cunn_move_run(gf_nn_engine *s, const gf_cunn_move *table, int count, int blocks, int widen);
+glofnd_status gf_cunn_pack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+glofnd_status gf_cunn_unpack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+void gf_cunn_moves_free(gf_nn_engine *s);
+size_t gf_cunn_conv_packed(const gf_nn_shape *s);       /* bytes of the weights in bf16, rounded up; the gradient follows */
+
+glofnd_status gf_cunn_optim_create(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
+                                   gf_nn_optim **out);
+glofnd_status gf_cunn_optim_set(gf_error *err, gf_nn_optim *o, const gf_optim_now *now);
+glofnd_status gf_cunn_optim_step(gf_error *err, gf_nn_optim *o);
+glofnd_status gf_cunn_optim_norm(gf_error *err, gf_nn_optim *o, double *norm);
+void gf_cunn_optim_free(gf_nn_optim *o);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,56 @@
+/* cunn_conv.c - convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in].
+ *
+ * bf16 nets keep a bf16 copy of the float weights (packed) for the products, and behind it the gradient of the weights as cuDNN
+ * leaves it: summed in float, rounded once to bf16. Its kernels that write float are several times slower (34 against 500 TFLOP/s
+ * on an H200). All copies, and all gradients, are cast in one launch (cunn_move.c). float nets use the weights themselves.
+ */
+#include "cuda/nn/cunn_plan.h"
+
+static int64_t weights_of(const gf_nn_shape *s) { return s->out * s->in * s->kernel * s->kernel; }
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+size_t gf_cunn_conv_packed(const gf_nn_shape *s) { return ((size_t)weights_of(s) * 2 + 255) / 256 * 256; }
+
+static glofnd_status find(gf_error *err, gf_nn_op *op, int work) {
+    const gf_cunn_task task = {&op->shape, work, work == GF_CUNN_BACK_WEIGHTS && op->narrow};
+    return gf_cunn_plan_find(err, op->engine, &task, &op->plan[work]);
+}
+
+static glofnd_status find_back_weights(gf_error *err, gf_nn_op *op) {
+    op->narrow = op->shape.type == GF_TYPE_BF16;
+    const glofnd_status status = find(err, op, GF_CUNN_BACK_WEIGHTS);
+    if (status == GLOFND_OK || !op->narrow) return status;
+    op->narrow = 0;
+    return find(err, op, GF_CUNN_BACK_WEIGHTS);
+}
+
+glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
+    const gf_nn_shape *s = &op->shape;
+    if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_conv_packed(s) * (s->training ? 2 : 1);
+    sizes->scratch = (size_t)64 << 20;
+    if (op->engine->mode.rough) return GLOFND_OK;
+    TRY(find(err, op, GF_CUNN_FORWARD));
+    if (s->training && s->input_grad) TRY(find(err, op, GF_CUNN_BACK_DATA));
+    if (s->training) TRY(find_back_weights(err, op));
+    sizes->scratch = 0;
+    for (int i = 0; i < GF_CUNN_WORKS; i++)
+        if (op->plan[i]) sizes->scratch = larger(sizes->scratch, op->plan[i]->workspace);
+    return GLOFND_OK;
+}
+
+/* cuDNN takes what it only reads through pointers without const. */
+static void *loose(const void *p) { return (void *)(uintptr_t)p; }
+
+static void *weights(const gf_nn_op *op, const gf_nn_args *a) { return op->shape.type == GF_TYPE_BF16 ? a->packed : loose(a->weight); }
+
+glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_FORWARD], loose(a->x), weights(op, a), a->y, a->scratch);
+}
+
+glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    void *grad = op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad, *dy = loose(a->dy);
+    TRY(gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_WEIGHTS], loose(a->x), grad, dy, a->scratch));
+    if (!op->shape.input_grad) return GLOFND_OK;
+    return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, weights(op, a), dy, a->scratch);
+}

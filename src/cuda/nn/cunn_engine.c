@@ -1,0 +1,322 @@
+/* cunn_engine.c - a CUDA device as a backend of nets: engine, memory, recorded steps, the table. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/loss/cuda_device.h"
+#include "cuda/nn/cunn_plan.h"
+
+static void describe(char *text, size_t bytes) {
+    char why[160];
+    struct cudaDeviceProp p;
+    gf_cunn_libs l;
+    gf_error err = {""};
+    if (gf_cuda_devices(why, sizeof why) == 0 || cudaGetDeviceProperties(&p, 0) != cudaSuccess) {
+        snprintf(text, bytes, "no CUDA device: %s", why);
+        return;
+    }
+    if (gf_cunn_libs_open(&err, &l) == GLOFND_OK)
+        snprintf(text, bytes, "%s, cuDNN %zu, cuBLASLt %zu", p.name, l.cudnnGetVersion(), l.cublasLtGetVersion());
+    else
+        snprintf(text, bytes, "%s; %s", p.name, err.text);
+    gf_cunn_libs_close(&l);
+}
+
+/* ----- errors ------------------------------------------------------------------------------------------------------ */
+
+void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at) {
+    if (e == cudaSuccess || s->failed != cudaSuccess) return;
+    s->failed = e;
+    s->failed_at = at;
+}
+
+glofnd_status gf_cunn_fail(gf_error *err, cudaError_t e, const char *at) {
+    if (e == cudaErrorMemoryAllocation)
+        GF_FAIL(err, GLOFND_E_MEMORY, "out of memory on the GPU (%s): use a smaller batch or image size, or device = cpu", at);
+    GF_FAIL(err, GLOFND_E_DEVICE, "CUDA, %s: %s", at, cudaGetErrorString(e));
+}
+
+static glofnd_status told(gf_error *err, gf_nn_engine *s) {
+    const cudaError_t e = s->failed;
+    s->failed = cudaSuccess;
+    return e == cudaSuccess ? GLOFND_OK : gf_cunn_fail(err, e, s->failed_at);
+}
+
+/* ----- engine ------------------------------------------------------------------------------------------------------ */
+
+static void engine_close(gf_nn_engine *s) {
+    if (!s) return;
+    if (s->stream) cudaStreamSynchronize(s->stream);
+    if (s->record) cudaGraphExecDestroy(s->record);
+    while (s->ops) {
+        gf_nn_op *next = s->ops->next;
+        gf_cunn_linear_free(s->ops);
+        free(s->ops);
+        s->ops = next;
+    }
+    gf_cunn_optim_free(s->optims);
+    gf_cunn_plans_free(s);
+    gf_cunn_choices_free(s);
+    cudaFree(s->trial);
+    gf_cunn_moves_free(s);
+    cudaFree(s->tickets);
+    if (s->dnn) s->libs.cudnnDestroy(s->dnn);
+    if (s->blas) s->libs.cublasLtDestroy(s->blas);
+    if (s->stream) cudaStreamDestroy(s->stream);
+    free(s->plans_path);
+    free(s);                    /* the libraries stay open: what they have started does not like to be unloaded */
+}
+
+static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
+    char why[160] = "";
+    struct cudaDeviceProp p;
+    FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device can be used: %s; use device = cpu", why);
+    TRY(gf_cunn_libs_open(err, &s->libs));
+    CUDA_TRY(err, cudaGetDeviceProperties(&p, 0), "properties of the device");
+    FAIL_IF(err, p.major < 8, GLOFND_E_UNSUPPORTED, "%s is too old: compute capability %d.%d, and 8.0 is needed; use device = cpu",
+            p.name, p.major, p.minor);
+    snprintf(s->device, sizeof s->device, "%.63s", p.name);
+    CUDA_TRY(err, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "stream");
+    CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
+    CUDA_TRY(err, cudaMemset(s->tickets, 0, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
+    CUDA_TRY(err, cudaDeviceSynchronize(), "engine");
+    cudnnStatus_t status = s->libs.cudnnCreate(&s->dnn);
+    if (status == CUDNN_STATUS_SUCCESS) status = s->libs.cudnnSetStream(s->dnn, s->stream);
+    FAIL_IF(err, status != CUDNN_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuDNN %zu cannot start: %s; use device = cpu",
+            s->libs.cudnnGetVersion(), s->libs.cudnnGetErrorString(status));
+    const cublasStatus_t blas = s->libs.cublasLtCreate(&s->blas);
+    FAIL_IF(err, blas != CUBLAS_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuBLASLt cannot start (status %d); use device = cpu", (int)blas);
+    return GLOFND_OK;
+}
+
+static glofnd_status engine_open(gf_error *err, int threads, gf_nn_engine **out) {
+    (void)threads;
+    gf_nn_engine *s = calloc(1, sizeof *s);
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "out of memory");
+    const glofnd_status status = open_into(err, s);
+    if (status != GLOFND_OK) {
+        engine_close(s);
+        return status;
+    }
+    *out = s;
+    return GLOFND_OK;
+}
+
+static glofnd_status configure(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode) {
+    s->mode = *mode;
+    s->mode.plans = NULL;
+    if (!mode->plans || mode->rough) return GLOFND_OK;
+    s->plans_path = strdup(mode->plans);
+    FAIL_IF(err, !s->plans_path, GLOFND_E_MEMORY, "out of memory");
+    gf_cunn_choices_read(s, s->plans_path);
+    return GLOFND_OK;
+}
+
+/* ----- memory ------------------------------------------------------------------------------------------------------ */
+
+void *gf_cunn_trial(gf_nn_engine *s, size_t bytes) {
+    if (bytes <= s->trial_bytes) return s->trial;
+    cudaStreamSynchronize(s->stream);
+    cudaFree(s->trial);
+    s->trial = NULL;
+    s->trial_bytes = 0;
+    if (cudaMalloc(&s->trial, bytes) != cudaSuccess) {
+        cudaGetLastError();
+        s->trial = NULL;
+        return NULL;
+    }
+    s->trial_bytes = bytes;
+    gf_cunn_noise(s, s->trial, bytes);
+    return s->trial;
+}
+
+/* Ops are made by now: what was chosen is written down, and the memory to try them on goes back. */
+static void end_of_choosing(gf_nn_engine *s) {
+    if (s->trial) cudaStreamSynchronize(s->stream);
+    cudaFree(s->trial);
+    s->trial = NULL;
+    s->trial_bytes = 0;
+    if (s->new_choices && s->plans_path) gf_cunn_choices_write(NULL, s, s->plans_path);   /* not written: chosen again next time */
+    s->new_choices = 0;
+}
+
+static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
+    void *p = NULL;
+    end_of_choosing(s);
+    if (cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) {
+        cudaGetLastError();                     /* an allocation that failed is no lasting error */
+        return NULL;
+    }
+    gf_cunn_note(s, cudaMemsetAsync(p, 0, bytes, s->stream), "memory");
+    return p;
+}
+
+static void engine_release(gf_nn_engine *s, void *p) {
+    if (s->stream) cudaStreamSynchronize(s->stream);
+    cudaFree(p);
+}
+
+static glofnd_status put(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
+    CUDA_TRY(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyHostToDevice, s->stream), "copy to the device");
+    return GLOFND_OK;
+}
+
+static glofnd_status wait(gf_error *err, gf_nn_engine *s) {
+    gf_cunn_note(s, cudaStreamSynchronize(s->stream), "work on the device");
+    return told(err, s);
+}
+
+static glofnd_status get(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
+    CUDA_TRY(err, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToHost, s->stream), "copy from the device");
+    return wait(err, s);
+}
+
+static void *stream(gf_nn_engine *s) { return s->stream; }
+
+/* ----- recorded work ----------------------------------------------------------------------------------------------- */
+
+static void forget(gf_nn_engine *s) {
+    if (s->record) cudaGraphExecDestroy(s->record);
+    s->record = NULL;
+    s->times = 0;
+}
+
+/* Leaves s->record NULL where the work cannot be recorded. */
+static glofnd_status record(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *, void *), void *arg) {
+    cudaGraph_t graph = NULL;
+    CUDA_TRY(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
+    const glofnd_status status = work(err, arg);
+    const cudaError_t e = cudaStreamEndCapture(s->stream, &graph);
+    if (e != cudaSuccess || cudaGraphInstantiate(&s->record, graph, 0) != cudaSuccess) {
+        s->record = NULL;
+        cudaGetLastError();
+        s->failed = cudaSuccess;
+    }
+    if (graph) cudaGraphDestroy(graph);
+    return s->record ? status : GLOFND_OK;
+}
+
+static glofnd_status replay(gf_error *err, gf_nn_engine *s, uint64_t key, glofnd_status (*work)(gf_error *, void *), void *arg) {
+    if (key != s->key) forget(s);
+    s->key = key;
+    s->times++;
+    if (s->times == 2 && !s->no_records) {
+        TRY(record(err, s, work, arg));
+        s->no_records = s->record == NULL;
+    }
+    if (!s->record) {
+        TRY(work(err, arg));
+        return told(err, s);
+    }
+    CUDA_TRY(err, cudaGraphLaunch(s->record, s->stream), "a recorded step");
+    return told(err, s);
+}
+
+/* ----- ops: one row per kind --------------------------------------------------------------------------------------- */
+
+glofnd_status gf_cunn_maxpool_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
+    const gf_nn_shape *s = &op->shape;
+    FAIL_IF(err, s->kernel > 15, GLOFND_E_UNSUPPORTED, "max pooling over windows of %d", s->kernel);
+    const int64_t oh = gf_nn_out(s->h, s->kernel, s->stride, s->pad), ow = gf_nn_out(s->w, s->kernel, s->stride, s->pad);
+    if (s->training) sizes->saved = (size_t)(s->n * oh * ow * s->in);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cunn_maxpool_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    (void)err;
+    gf_cunn_maxpool(op->engine, &op->shape, a->y, op->shape.training ? a->saved : NULL, a->x);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cunn_maxpool_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    (void)err;
+    gf_cunn_maxpool_back(op->engine, &op->shape, a->dx, a->saved, a->dy);
+    return GLOFND_OK;
+}
+
+typedef struct op_kind {
+    glofnd_status (*create)(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+    glofnd_status (*forward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+    glofnd_status (*backward)(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+} op_kind;
+
+static const op_kind kinds[] = {
+    [GF_NN_CONV] = {gf_cunn_conv_create, gf_cunn_conv_forward, gf_cunn_conv_backward},
+    [GF_NN_LINEAR] = {gf_cunn_linear_create, gf_cunn_linear_forward, gf_cunn_linear_backward},
+    [GF_NN_MAXPOOL] = {gf_cunn_maxpool_create, gf_cunn_maxpool_forward, gf_cunn_maxpool_backward},
+};
+
+static glofnd_status op_create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
+    gf_nn_op *op = calloc(1, sizeof *op);
+    FAIL_IF(err, !op, GLOFND_E_MEMORY, "out of memory");
+    op->next = s->ops;
+    s->ops = op;
+    op->engine = s;
+    op->shape = *shape;
+    *sizes = (gf_nn_sizes){0};
+    TRY(kinds[shape->kind].create(err, op, sizes));
+    *out = op;
+    return GLOFND_OK;
+}
+
+static glofnd_status op_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    (void)err;
+    const gf_nn_shape *s = &op->shape;
+    if (s->kind == GF_NN_CONV && s->type == GF_TYPE_BF16)
+        gf_cunn_cast(op->engine, GF_TYPE_BF16, a->packed, a->weight, s->out * s->in * s->kernel * s->kernel);
+    return GLOFND_OK;
+}
+
+static glofnd_status op_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    return kinds[op->shape.kind].forward(err, op, a);
+}
+
+static glofnd_status op_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    return kinds[op->shape.kind].backward(err, op, a);
+}
+
+const gf_nn_backend gf_nn_backend_cuda = {
+    .version = GF_NN_BACKEND_VERSION,
+    .name = "cuda",
+    .describe = describe,
+    .open = engine_open,
+    .close = engine_close,
+    .alloc = engine_alloc,
+    .release = engine_release,
+    .op_create = op_create,
+    .op_pack = op_pack,
+    .op_forward = op_forward,
+    .op_backward = op_backward,
+    .norm_scratch = gf_cunn_norm_scratch,
+    .norm_sums = gf_cunn_norm_sums,
+    .norm_finish = gf_cunn_norm_finish,
+    .norm_eval = gf_cunn_norm_eval,
+    .norm_apply = gf_cunn_norm_apply,
+    .norm_back_sums = gf_cunn_norm_back_sums,
+    .norm_back_finish = gf_cunn_norm_back_finish,
+    .norm_back_apply = gf_cunn_norm_back_apply,
+    .cast = gf_cunn_cast,
+    .add = gf_cunn_add,
+    .mean = gf_cunn_mean,
+    .mean_back = gf_cunn_mean_back,
+    .image_channels = 8,
+    .configure = configure,
+    .put = put,
+    .get = get,
+    .wait = wait,
+    .stream = stream,
+    .images = gf_cunn_images,
+    .norm_bits = gf_cunn_norm_bits,
+    .norm_stats = gf_cunn_norm_stats,
+    .norm_back_stats = gf_cunn_norm_back_stats,
+    .pack_all = gf_cunn_pack_all,
+    .unpack_all = gf_cunn_unpack_all,
+    .replay = replay,
+    .optim_create = gf_cunn_optim_create,
+    .optim_set = gf_cunn_optim_set,
+    .optim_step = gf_cunn_optim_step,
+    .optim_norm = gf_cunn_optim_norm,
+};

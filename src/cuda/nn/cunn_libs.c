@@ -1,0 +1,51 @@
+/* cunn_libs.c - see cunn_libs.h. */
+#include "cuda/nn/cunn_libs.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#define OLDEST_CUDNN 90000      /* the graph interface as used here, and its engines for bf16 */
+
+static void *open_first(const char *const *names) {
+    for (; *names; names++) {
+        void *lib = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        if (lib) return lib;
+    }
+    return NULL;
+}
+
+/* A function's address without a cast that ISO C forbids. */
+static int find(void *lib, const char *name, void *out) {
+    void *at = dlsym(lib, name);
+    memcpy(out, &at, sizeof at);
+    return at != NULL;
+}
+
+glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l) {
+    static const char *const dnn[] = {"libcudnn.so.9", "libcudnn.so", NULL};
+    static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+    memset(l, 0, sizeof *l);
+    l->dnn = open_first(dnn);
+    FAIL_IF(err, !l->dnn, GLOFND_E_UNSUPPORTED,
+            "cuDNN 9 was not found (libcudnn.so.9): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
+    l->blas = open_first(blas);
+    FAIL_IF(err, !l->blas, GLOFND_E_UNSUPPORTED,
+            "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
+#define GF_X(name)                                                                                                     \
+    FAIL_IF(err, !find(l->dnn, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuDNN has no %s: version 9 is needed", #name);
+    GF_CUDNN_FUNCTIONS(GF_X)
+#undef GF_X
+#define GF_X(name)                                                                                                     \
+    FAIL_IF(err, !find(l->blas, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuBLASLt has no %s: it is too old", #name);
+    GF_CUBLASLT_FUNCTIONS(GF_X)
+#undef GF_X
+    FAIL_IF(err, l->cudnnGetVersion() < OLDEST_CUDNN, GLOFND_E_UNSUPPORTED, "cuDNN %zu is too old: version 9 is needed",
+            l->cudnnGetVersion());
+    return GLOFND_OK;
+}
+
+void gf_cunn_libs_close(gf_cunn_libs *l) {
+    if (l->dnn) dlclose(l->dnn);
+    if (l->blas) dlclose(l->blas);
+    memset(l, 0, sizeof *l);
+}

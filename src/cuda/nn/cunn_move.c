@@ -1,0 +1,69 @@
+/* cunn_move.c - weights of all convolutions to bf16, and their gradients from it, in one launch each.
+ *
+ * The two tables are sent once, the first time: a net's weights and copies stay where they are.
+ */
+#include <stdlib.h>
+
+#include "cuda/nn/cunn.h"
+
+enum { MOST = 256 };
+
+struct gf_cunn_moves {
+    gf_cunn_move *table;        /* [2][MOST] on the device: weights, gradients */
+    int count[2], blocks[2];
+};
+
+static void append(struct gf_cunn_moves *m, gf_cunn_move *table, int which, float *wide, void *narrow, int64_t count) {
+    table[which * MOST + m->count[which]++] = (gf_cunn_move){wide, narrow, count, m->blocks[which]};
+    m->blocks[which] += gf_cunn_move_blocks(count);
+}
+
+static void fill(struct gf_cunn_moves *m, gf_cunn_move *table, const gf_nn_args *const *args, gf_nn_op *const *ops, int count) {
+    for (int i = 0; i < count; i++) {
+        const gf_nn_shape *s = &ops[i]->shape;
+        const int64_t n = s->out * s->in * s->kernel * s->kernel;
+        char *packed = args[i]->packed;
+        append(m, table, 0, (float *)(uintptr_t)args[i]->weight, packed, n);
+        if (s->training && ops[i]->narrow) append(m, table, 1, args[i]->weight_grad, packed + gf_cunn_conv_packed(s), n);
+    }
+}
+
+static glofnd_status make(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count) {
+    const size_t bytes = 2 * MOST * sizeof(gf_cunn_move);
+    FAIL_IF(err, count > MOST, GLOFND_E_UNSUPPORTED, "a net of more than %d convolutions", (int)MOST);
+    struct gf_cunn_moves *m = calloc(1, sizeof *m);
+    gf_cunn_move *table = calloc(2 * MOST, sizeof *table);
+    s->moves = m;
+    if (!m || !table) {
+        free(table);
+        GF_FAIL(err, GLOFND_E_MEMORY, "out of memory");
+    }
+    fill(m, table, args, ops, count);
+    cudaError_t e = cudaMalloc((void **)&m->table, bytes);
+    if (e == cudaSuccess) e = cudaMemcpyAsync(m->table, table, bytes, cudaMemcpyHostToDevice, s->stream);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(s->stream);
+    free(table);
+    return e == cudaSuccess ? GLOFND_OK : gf_cunn_fail(err, e, "table of weights");
+}
+
+static glofnd_status move(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count, int which) {
+    if (!s->moves) TRY(make(err, s, args, ops, count));
+    const struct gf_cunn_moves *m = s->moves;
+    if (m->count[which]) gf_cunn_move_run(s, m->table + which * MOST, m->count[which], m->blocks[which], which);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cunn_pack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count) {
+    return move(err, s, args, ops, count, 0);
+}
+
+glofnd_status gf_cunn_unpack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count) {
+    return move(err, s, args, ops, count, 1);
+}
+
+void gf_cunn_moves_free(gf_nn_engine *s) {
+    if (!s->moves) return;
+    cudaFree(s->moves->table);
+    free(s->moves);
+    s->moves = NULL;
+}

@@ -1,0 +1,21 @@
+/* net_parts.h - a net from inside: for net.c and transfer.c. */
+#ifndef GF_NN_NET_PARTS_H
+#define GF_NN_NET_PARTS_H
+
+#include "nn/graph.h"
+
+struct gf_net {
+    gf_net_spec spec;
+    const gf_nn_backend *backend;
+    gf_nn_engine *engine;
+    gf_graph graph;
+    char *arena;
+    float *values, *stats, *grads;
+    float *staging;             /* device: images as they came; NULL: none yet */
+    gf_tensor *tensors;         /* parameters, then buffers */
+    int threads;
+    int stale;                  /* packed weights are older than the parameters */
+    int ready;                  /* activations of a training forward are there for backward */
+};
+
+#endif
