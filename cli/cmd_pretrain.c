@@ -10,27 +10,44 @@
 static volatile sig_atomic_t stop;
 
 static void on_signal(int number) {
+    static const char text[] = "\nstopping after this step; once more to stop at once\n";
     (void)number;
     stop = 1;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return; /* there is nobody to tell */
 }
 
-static void say(const char *line) { fprintf(stderr, "%s\n", line); }
+/* On a terminal the progress line may stand there. */
+static void say(const char *line) { fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", line); }
 
 static void help(void) {
     const char *group = "";
     int in_method;
-    printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...]\n"
-           "                       [--resume] [--quiet]\n\n"
-           "Pretrains an image encoder with a contrastive loss and false-negative detection. RUN gets config.cfg, log.jsonl,\n"
-           "a TensorBoard event file, checkpoints and model.safetensors. --resume goes on after the newest complete checkpoint,\n"
-           "with RUN/config.cfg; flags may change it. Keys:\n");
+    printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
+           "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
+           "Pretrains an image encoder with a contrastive loss; false negatives are found and taken out of it.\n\n"
+           "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
+           "  glofnd pretrain --data cifar100:DIR --out run2 --config configs/cifar100-sogclr-glofnd.cfg\n"
+           "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
+           "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: goes on where it was\n"
+           "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
+           "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, and at the end\n"
+           "model.safetensors, which PyTorch loads. Ctrl-C stops after the present step, with a checkpoint.\n\n"
+           "  --out RUN            folder of the run, made if missing\n"
+           "  --config FILE.cfg    lines \"key = value\"; files and flags are applied in order, the last one wins\n"
+           "  --set KEY=VALUE      the same as --KEY VALUE\n"
+           "  --resume             goes on after the newest complete checkpoint, with RUN/config.cfg; flags may change it\n"
+           "  --remap              with --resume: also if images were added, removed or renumbered; anchors follow their images\n"
+           "  --quiet              no progress\n\n"
+           "Exit codes: 0 done or stopped, 1 failed (files, memory, numbers), 2 wrong key or value.\n"
+           "Keys of files and flags (- and _ are the same); data is the only one without a usable default:\n");
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);
         char range[256];
         if (!o) break;
         if (strcmp(group, o->group) != 0) printf("\n%s\n", group = o->group);
         gf_option_range(o, range, sizeof range);
-        printf("  --%-18s %s\n%23s%s; default %s\n", o->key, o->help, "", range, *o->preset ? o->preset : "none");
+        if (o->type == GF_OPTION_TEXT) printf("  --%-18s %s\n", o->key, o->help);
+        else printf("  --%-18s %s\n%23s%s; default %s\n", o->key, o->help, "", range, o->preset);
     }
 }
 
@@ -66,18 +83,25 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char 
     return access(path, F_OK) == 0 ? gf_config_read(err, &p->config, path) : GLOFND_OK;
 }
 
+/* The flags that are no keys of the configuration and take no value; NULL for any other. */
+static int *switch_of(gf_pretrain *p, const char *name) {
+    if (strcmp(name, "resume") == 0) return &p->resume;
+    if (strcmp(name, "remap") == 0) return &p->remap;
+    return strcmp(name, "quiet") == 0 ? &p->quiet : NULL;
+}
+
 /* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
 static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
     char name[64];
     const char *word = argv[*i], *equals = strchr(word, '=');
     FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
     snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
-    int *const on = strcmp(name, "resume") == 0 ? &p->resume : strcmp(name, "quiet") == 0 ? &p->quiet : NULL;
+    int *const on = switch_of(p, name);
     FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", name);
     if (on) return *on = 1, GLOFND_OK;
     const int last = *i + 1 >= argc;
-    if (!equals && is_switch(name) && (last || strncmp(argv[*i + 1], "--", 2) == 0)) return gf_config_set(err, &p->config, name,
-            "1");
+    if (!equals && is_switch(name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))
+        return gf_config_set(err, &p->config, name, "1");
     FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", name);
     const char *value = equals ? equals + 1 : argv[++*i];
     if (strcmp(name, "out") == 0) return p->run = value, GLOFND_OK;
@@ -98,7 +122,9 @@ int cmd_pretrain(int argc, char **argv) {
         }
         status = take(&err, &p, argc, argv, &i);
     }
-    if (status == GLOFND_OK && !p.run) status = gf_fail(&err, GLOFND_E_OPTION, "--out is needed: the folder of the run");
+    if (status == GLOFND_OK && !p.run)
+        status = gf_fail(&err, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
+    if (status == GLOFND_OK && p.remap && !p.resume) status = gf_fail(&err, GLOFND_E_OPTION, "--remap goes with --resume");
     if (status != GLOFND_OK) {
         cli_failed("pretrain", status, &err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;

@@ -33,8 +33,10 @@ NORMS, IMAGES, COARSE, LOSS, SIGNS = 1, 2, 3, 4, 5      # "epoch" of the streams
 # magnify rounding errors beyond use, so there are more images.
 CASES = {
     "resnet8_cifar": ("resnet8", 1, 48, 32, 8),
+    "resnet8_imagenet": ("resnet8", 0, 48, 32, 16),
     "resnet18_cifar": ("resnet18", 1, 2048, 128, 8),
     "resnet18_imagenet": ("resnet18", 0, 128, 128, 16),
+    "resnet34_cifar": ("resnet34", 1, 128, 64, 8),
     "resnet34_imagenet": ("resnet34", 0, 128, 64, 16),
     "resnet50_cifar": ("resnet50", 1, 128, 128, 8),
     "resnet50_imagenet": ("resnet50", 0, 2048, 128, 16),
@@ -83,11 +85,12 @@ def between(lo, hi, *args):
 # ----- the nets -----
 
 class ResNet8(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, cifar):
         super().__init__()
-        self.conv1 = torch.nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        self.conv1 = torch.nn.Conv2d(3, 16, 3, 1, 1, bias=False) if cifar else torch.nn.Conv2d(3, 16, 7, 2, 3, bias=False)
         self.bn1 = torch.nn.BatchNorm2d(16)
         self.relu = torch.nn.ReLU()
+        self.maxpool = torch.nn.Identity() if cifar else torch.nn.MaxPool2d(3, 2, 1)
         self.layer1 = torch.nn.Sequential(BasicBlock(16, 16))
         self.layer2 = torch.nn.Sequential(BasicBlock(16, 32, 2, self.shortcut(16, 32)))
         self.layer3 = torch.nn.Sequential(BasicBlock(32, 64, 2, self.shortcut(32, 64)))
@@ -97,13 +100,13 @@ class ResNet8(torch.nn.Module):
         return torch.nn.Sequential(torch.nn.Conv2d(wide_in, wide_out, 1, 2, bias=False), torch.nn.BatchNorm2d(wide_out))
 
     def forward(self, x):
-        x = self.relu(self.bn1(self.conv1(x)))
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         return self.layer3(self.layer2(self.layer1(x))).mean((2, 3))
 
 
 def make_net(arch, cifar, hidden, out):
     if arch == "resnet8":
-        net, features = ResNet8(), 64
+        net, features = ResNet8(cifar), 64
     else:
         net = getattr(torchvision.models, arch)()
         features = net.fc.in_features

@@ -25,54 +25,6 @@ static glofnd_status join(gf_error *err, text *out, const char *folder, const ch
     return GLOFND_OK;
 }
 
-/* ----- weights ----- */
-
-static gf_st_tensor *tensor_list(const gf_trainer *t) {
-    gf_st_tensor *list = calloc((size_t)t->tensor_count, sizeof *list);
-    for (int i = 0; list && i < t->tensor_count; i++) {
-        const gf_tensor *x = &t->tensors[i];
-        list[i] = (gf_st_tensor){.name = x->name, .type = GF_ST_F32, .rank = x->rank, .data = x->value};
-        for (int a = 0; a < x->rank; a++) list[i].shape[a] = x->shape[a];
-    }
-    return list;
-}
-
-glofnd_status gf_weights_save(gf_error *err, const gf_trainer *t, const char *path) {
-    gf_st_tensor *list = tensor_list(t);
-    FAIL_IF(err, !list, GLOFND_E_MEMORY, "no memory for a list of %d tensors", t->tensor_count);
-    const gf_st_text format = {"format", "pt"};
-    const glofnd_status status = gf_st_write(err, path, list, t->tensor_count, &format, 1);
-    free(list);
-    return status;
-}
-
-static int same_shape(const gf_tensor *x, const gf_st_tensor *y) {
-    if (x->rank != y->rank) return 0;
-    for (int a = 0; a < x->rank; a++)
-        if (x->shape[a] != y->shape[a]) return 0;
-    return 1;
-}
-
-static glofnd_status load_tensor(gf_error *err, const gf_st_file *f, const gf_tensor *x, int backbone_only) {
-    const gf_st_tensor *y = gf_st_find(f, x->name);
-    if (!y && backbone_only && strncmp(x->name, "head.", 5) == 0) return GLOFND_OK;
-    FAIL_IF(err, !y, GLOFND_E_FORMAT, "%s: there is no tensor %s, which this network has", f->path, x->name);
-    FAIL_IF(err, !same_shape(x, y), GLOFND_E_FORMAT,
-            "%s: %s has another shape than in this network; arch, stem and head must agree",
-            f->path, x->name);
-    return gf_st_read_f32(err, f, y, x->value, x->count);
-}
-
-glofnd_status gf_weights_load(gf_error *err, gf_trainer *t, const char *path, int backbone_only) {
-    gf_st_file f = {0};
-    TRY(gf_st_open(err, path, &f));
-    glofnd_status status = GLOFND_OK;
-    for (int i = 0; i < t->tensor_count && status == GLOFND_OK; i++) status = load_tensor(err, &f, &t->tensors[i], backbone_only);
-    gf_st_close(&f);
-    gf_net_touch(t->net);
-    return status;
-}
-
 /* ----- optimizer ----- */
 
 static gf_st_tensor moments(const char *name, const float *data, int64_t count) {
@@ -80,47 +32,35 @@ static gf_st_tensor moments(const char *name, const float *data, int64_t count) 
 }
 
 static glofnd_status save_optimizer(gf_error *err, const gf_trainer *t, const char *path) {
-    const gf_st_tensor list[2] = {moments("state1", t->state1, t->state_count), moments("state2", t->state2, t->state_count)};
-    return gf_st_write(err, path, list, t->state2 ? 2 : 1, NULL, 0);
+    const int64_t n = t->state_count;
+    float *flat = malloc(2 * (size_t)n * sizeof *flat);
+    FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
+    const gf_st_tensor list[2] = {moments("state1", flat, n), moments("state2", flat + n, n)};
+    glofnd_status status = gf_trainer_get_state(err, t, t->state1, flat);
+    if (status == GLOFND_OK && t->state2) status = gf_trainer_get_state(err, t, t->state2, flat + n);
+    if (status == GLOFND_OK) status = gf_st_write(err, path, list, t->state2 ? 2 : 1, NULL, 0);
+    free(flat);
+    return status;
 }
 
-static glofnd_status load_moments(gf_error *err, const gf_st_file *f, const char *name, float *out, int64_t count) {
+static glofnd_status load_moments(gf_error *err, const gf_st_file *f, const char *name, gf_trainer *t, float *block) {
     const gf_st_tensor *x = gf_st_find(f, name);
     FAIL_IF(err, !x, GLOFND_E_FORMAT, "%s: there is no %s; it belongs to another optimizer", f->path, name);
-    return gf_st_read_f32(err, f, x, out, count);
+    float *flat = malloc((size_t)t->state_count * sizeof *flat);
+    FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
+    glofnd_status status = gf_st_read_f32(err, f, x, flat, t->state_count);
+    if (status == GLOFND_OK) status = gf_trainer_put_state(err, t, block, flat);
+    free(flat);
+    return status;
 }
 
 static glofnd_status load_optimizer(gf_error *err, gf_trainer *t, const char *path) {
     gf_st_file f = {0};
     TRY(gf_st_open(err, path, &f));
-    glofnd_status status = load_moments(err, &f, "state1", t->state1, t->state_count);
-    if (status == GLOFND_OK && t->state2) status = load_moments(err, &f, "state2", t->state2, t->state_count);
+    glofnd_status status = load_moments(err, &f, "state1", t, t->state1);
+    if (status == GLOFND_OK && t->state2) status = load_moments(err, &f, "state2", t, t->state2);
     gf_st_close(&f);
     return status;
-}
-
-/* ----- anchors ----- */
-
-static glofnd_status save_anchors(gf_error *err, const gf_trainer *t, const char *path) {
-    const glofnd_status status = glofnd_store_save(t->ctx, t->store, path);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
-    return GLOFND_OK;
-}
-
-static glofnd_status load_anchors(gf_error *err, gf_trainer *t, const char *path) {
-    glofnd_store *s = NULL;
-    glofnd_store_info info;
-    const glofnd_status status = glofnd_store_load(t->ctx, path, NULL, &s);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
-    glofnd_store_describe(s, &info);
-    if (info.spec.n != t->info.n) {
-        glofnd_store_free(s);
-        GF_FAIL(err, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path, (long long)info.spec.n,
-                (long long)t->info.n);
-    }
-    glofnd_store_free(t->store);
-    t->store = s;
-    return GLOFND_OK;
 }
 
 /* ----- position ----- */
@@ -144,25 +84,37 @@ static glofnd_status save_position(gf_error *err, const gf_trainer *t, const cha
     return gf_jsonl_close(&j);
 }
 
-static glofnd_status read_position(gf_error *err, gf_trainer *t, gf_jsonl_reader *r, const char *path, gf_log_marks *marks) {
-    int64_t version = 0, step = -1;
-    int complete = gf_jsonl_next(r) && gf_jsonl_get_integer(r, "version", &version) && gf_jsonl_get_integer(r, "step", &step) &&
-                   gf_jsonl_get_integer(r, "log_lines", &marks->log_lines) && gf_jsonl_get_integer(r, "event_bytes",
-                           &marks->event_bytes);
-    FAIL_IF(err, complete && version > 1, GLOFND_E_FORMAT, "%s was made by a newer version", path);
+/* Other data has other steps per epoch: the epoch begins again, and with it its sums. */
+static void begin_epoch_again(gf_trainer *t, const gf_remap *found) {
+    const int64_t steps_then = found->rows / t->config.batch;
+    const int64_t epoch = steps_then > 0 ? t->step / steps_then : 0;
+    t->step = (epoch < t->config.epochs ? epoch : t->config.epochs) * t->epoch_steps;
+    t->sums = (gf_epoch_sums){0};
+}
+
+static glofnd_status read_position(gf_error *err, gf_trainer *t, gf_jsonl_reader *r, const gf_remap *found,
+                                   gf_log_marks *marks) {
+    int64_t version = 0;
+    int complete = gf_jsonl_next(r) && gf_jsonl_get_integer(r, "version", &version) &&
+                   gf_jsonl_get_integer(r, "step", &t->step) && gf_jsonl_get_integer(r, "log_lines", &marks->log_lines) &&
+                   gf_jsonl_get_integer(r, "event_bytes", &marks->event_bytes);
+    FAIL_IF(err, complete && version > 1, GLOFND_E_FORMAT, "state.json was made by a newer version");
 #define X(name) complete = complete && gf_jsonl_get(r, "epoch_" #name, &t->sums.name);
     SUMS(X)
 #undef X
-    FAIL_IF(err, !complete || marks->log_lines < 0 || marks->event_bytes < 0 || step < 0 || step > gf_trainer_steps(t),
-            GLOFND_E_FORMAT, "%s is not the position of this run", path);
-    t->step = step;
+    complete = complete && marks->log_lines >= 0 && marks->event_bytes >= 0 && t->step >= 0;
+    FAIL_IF(err, !complete, GLOFND_E_FORMAT, "state.json is not the position of a run");
+    if (found->changed) begin_epoch_again(t, found);
+    FAIL_IF(err, t->step > gf_trainer_steps(t), GLOFND_E_OPTION,
+            "epochs: %d epochs are %lld steps, and the run to resume has done %lld", (int)t->config.epochs,
+            (long long)gf_trainer_steps(t), (long long)t->step);
     return GLOFND_OK;
 }
 
-static glofnd_status load_position(gf_error *err, gf_trainer *t, const char *path, gf_log_marks *marks) {
+static glofnd_status load_position(gf_error *err, gf_trainer *t, const char *path, const gf_remap *found, gf_log_marks *marks) {
     gf_jsonl_reader r = {0};
     TRY(gf_jsonl_read_open(&r, err, path));
-    const glofnd_status status = read_position(err, t, &r, path, marks);
+    const glofnd_status status = read_position(err, t, &r, found, marks);
     gf_jsonl_read_close(&r);
     return status;
 }
@@ -191,67 +143,90 @@ static void remove_folder(const char *path) {
     rmdir(path);
 }
 
-/* N of a folder "step-N"; -1 for any other name. */
-static int64_t step_of(const char *name) {
+#define CURRENT "step-"
+#define RETIRED "before-"       /* of other data: its steps do not compare with those of a "step-N" */
+
+/* N of a folder "PREFIXN"; -1 for any other name. */
+static int64_t number_of(const char *name, const char *prefix) {
+    const size_t skip = strlen(prefix);
     char *end;
-    if (strncmp(name, "step-", 5) != 0 || name[5] < '0' || name[5] > '9') return -1;
-    const long long n = strtoll(name + 5, &end, 10);
+    if (strncmp(name, prefix, skip) != 0 || name[skip] < '0' || name[skip] > '9') return -1;
+    const long long n = strtoll(name + skip, &end, 10);
     return *end ? -1 : n;
 }
 
 static int is_complete(const char *folder, const char *name) {
     text step, done;
-    return join(NULL, &step, folder, name) == GLOFND_OK && join(NULL, &done, step.at, "DONE") == GLOFND_OK && access(done.at,
-            F_OK) == 0;
+    return join(NULL, &step, folder, name) == GLOFND_OK && join(NULL, &done, step.at, "DONE") == GLOFND_OK &&
+           access(done.at, F_OK) == 0;
 }
 
 static void remove_others(const char *folder, int64_t keep) {
     DIR *d = opendir(folder);
     text path;
     for (struct dirent *e; d && (e = readdir(d));) {
-        const int64_t n = step_of(e->d_name);
-        const int stale = (n >= 0 && n != keep) || strncmp(e->d_name, "tmp-", 4) == 0;
+        const int64_t n = number_of(e->d_name, CURRENT);
+        const int stale = (n >= 0 && n != keep) || number_of(e->d_name, RETIRED) >= 0 || strncmp(e->d_name, "tmp-", 4) == 0;
         if (stale && join(NULL, &path, folder, e->d_name) == GLOFND_OK) remove_folder(path.at);
+    }
+    if (d) closedir(d);
+}
+
+static void find_latest(const char *folder, const char *prefix, char *path, size_t bytes) {
+    int64_t best = -1;
+    DIR *d = opendir(folder);
+    *path = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        const int64_t n = number_of(e->d_name, prefix);
+        if (n > best && is_complete(folder, e->d_name)) {
+            best = n;
+            snprintf(path, bytes, "%s/%s", folder, e->d_name);
+        }
     }
     if (d) closedir(d);
 }
 
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char *path, size_t bytes) {
     text folder;
-    int64_t best = -1;
     TRY(join(err, &folder, run, "checkpoints"));
-    *path = 0;
-    DIR *d = opendir(folder.at);
-    if (!d) return GLOFND_OK;
-    for (struct dirent *e; (e = readdir(d));) {
-        const int64_t n = step_of(e->d_name);
-        if (n > best && is_complete(folder.at, e->d_name)) {
-            best = n;
-            snprintf(path, bytes, "%s/%s", folder.at, e->d_name);
-        }
-    }
-    closedir(d);
+    find_latest(folder.at, CURRENT, path, bytes);
+    if (!*path) find_latest(folder.at, RETIRED, path, bytes);
     return GLOFND_OK;
 }
 
-/* ----- all of it ----- */
+glofnd_status gf_checkpoint_retire(gf_error *err, const char *path) {
+    text retired;
+    char up[64];
+    const char *name = strrchr(path, '/');
+    const int64_t n = name ? number_of(name + 1, CURRENT) : -1;
+    if (n < 0) return GLOFND_OK; /* it is already */
+    snprintf(up, sizeof up, "../" RETIRED "%lld", (long long)n);
+    TRY(join(err, &retired, path, up));
+    FAIL_IF(err, rename(path, retired.at) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", path, retired.at, strerror(errno));
+    return GLOFND_OK;
+}
+
+/* ----- files ----- */
+
+enum { MODEL, OPTIM, ANCHORS, KEYS, STATE, FILES, LINE = 80 };
+static const char *const names[FILES] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd",
+                                         "state.json"};
+
+static glofnd_status name_files(gf_error *err, const char *folder, text paths[FILES]) {
+    for (int i = 0; i < FILES; i++) TRY(join(err, &paths[i], folder, names[i]));
+    return GLOFND_OK;
+}
 
 static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *folder, gf_log_marks marks) {
-    text model, optim, anchors, state;
-    TRY(join(err, &model, folder, "model.safetensors"));
-    TRY(join(err, &optim, folder, "optim.safetensors"));
-    TRY(join(err, &anchors, folder, "anchors.glofnd"));
-    TRY(join(err, &state, folder, "state.json"));
-    TRY(gf_weights_save(err, t, model.at));
-    TRY(save_optimizer(err, t, optim.at));
-    TRY(save_anchors(err, t, anchors.at));
-    return save_position(err, t, state.at, marks);
+    text path[FILES];
+    TRY(name_files(err, folder, path));
+    TRY(gf_weights_save(err, t->net, path[MODEL].at));
+    TRY(save_optimizer(err, t, path[OPTIM].at));
+    TRY(gf_anchors_save(err, t, path[ANCHORS].at, path[KEYS].at));
+    return save_position(err, t, path[STATE].at, marks);
 }
 
 /* ----- DONE: one line "checksum bytes name" per file, written when all of them are there ----- */
-
-static const char *const files[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "state.json"};
-enum { FILES = sizeof files / sizeof *files, LINE = 80 };
 
 static glofnd_status describe_file(gf_error *err, const char *folder, const char *name, char line[LINE]) {
     unsigned char part[1 << 14];
@@ -275,7 +250,7 @@ static glofnd_status mark_done(gf_error *err, const char *folder) {
     TRY(join(err, &done, folder, "DONE"));
     TRY(gf_writer_open(&w, err, done.at));
     for (int i = 0; i < FILES && w.status == GLOFND_OK; i++) {
-        w.status = describe_file(err, folder, files[i], line);
+        w.status = describe_file(err, folder, names[i], line);
         gf_put(&w, line, strlen(line));
     }
     const glofnd_status status = gf_writer_commit(&w);
@@ -283,22 +258,26 @@ static glofnd_status mark_done(gf_error *err, const char *folder) {
     return status;
 }
 
+/* Earlier versions wrote no keys, and did not list them. */
+static glofnd_status check_file(gf_error *err, const char *folder, int i, const char *done) {
+    char expected[LINE];
+    if (i == KEYS && !strstr(done, names[i])) return GLOFND_OK;
+    TRY(describe_file(err, folder, names[i], expected));
+    FAIL_IF(err, !strstr(done, expected), GLOFND_E_FORMAT,
+            "%s/%s is damaged: its length or checksum is not the one in DONE", folder, names[i]);
+    return GLOFND_OK;
+}
+
 static glofnd_status check_done(gf_error *err, const char *folder) {
-    char expected[LINE], line[LINE] = "";
-    glofnd_status status = GLOFND_OK;
-    text done;
-    TRY(join(err, &done, folder, "DONE"));
-    FILE *f = fopen(done.at, "r");
-    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", done.at, strerror(errno));
-    for (int i = 0; i < FILES && status == GLOFND_OK; i++) {
-        status = describe_file(err, folder, files[i], expected);
-        if (status != GLOFND_OK) break;
-        if (!fgets(line, sizeof line, f) || strcmp(line, expected) != 0)
-            status = gf_fail(err, GLOFND_E_FORMAT, "%s/%s is damaged: its length or checksum is not the one in DONE", folder,
-                    files[i]);
-    }
+    char done[FILES * LINE + 1];
+    text path;
+    TRY(join(err, &path, folder, "DONE"));
+    FILE *f = fopen(path.at, "r");
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path.at, strerror(errno));
+    done[fread(done, 1, sizeof done - 1, f)] = 0;
     fclose(f);
-    return status;
+    for (int i = 0; i < FILES; i++) TRY(check_file(err, folder, i, done));
+    return GLOFND_OK;
 }
 
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks) {
@@ -308,7 +287,7 @@ glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char 
     TRY(make_folder(err, folder.at));
     snprintf(name, sizeof name, "tmp-%lld", (long long)t->step);
     TRY(join(err, &temp, folder.at, name));
-    snprintf(name, sizeof name, "step-%lld", (long long)t->step);
+    snprintf(name, sizeof name, CURRENT "%lld", (long long)t->step);
     TRY(join(err, &final, folder.at, name));
     if (is_complete(folder.at, name)) return GLOFND_OK; /* resumed here, nothing happened since */
     remove_folder(temp.at);
@@ -326,16 +305,15 @@ glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char 
     return GLOFND_OK;
 }
 
-glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, gf_log_marks *marks) {
-    text model, optim, anchors, state;
-    TRY(join(err, &model, path, "model.safetensors"));
-    TRY(join(err, &optim, path, "optim.safetensors"));
-    TRY(join(err, &anchors, path, "anchors.glofnd"));
-    TRY(join(err, &state, path, "state.json"));
+glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found,
+                                 gf_log_marks *marks) {
+    text at[FILES], scratch;
+    TRY(name_files(err, path, at));
+    TRY(join(err, &scratch, path, "../../" GF_ANCHORS_REMAPPED));
     TRY(check_done(err, path));
-    TRY(gf_weights_load(err, t, model.at, 0));
-    TRY(load_optimizer(err, t, optim.at));
-    TRY(load_anchors(err, t, anchors.at));
-    TRY(load_position(err, t, state.at, marks));
+    TRY(gf_weights_load(err, t->net, at[MODEL].at, 0));
+    TRY(load_optimizer(err, t, at[OPTIM].at));
+    TRY(gf_anchors_load(err, t, at[ANCHORS].at, at[KEYS].at, scratch.at, remap, found));
+    TRY(load_position(err, t, at[STATE].at, found, marks));
     return gf_loader_seek(err, t->loader, (uint32_t)(t->step / t->epoch_steps), t->step % t->epoch_steps);
 }

@@ -3,6 +3,7 @@
  *   model.safetensors    weights and batch-norm statistics, torchvision's names
  *   optim.safetensors    optimizer state per parameter
  *   anchors.glofnd       the anchor store (docs/formats.md)
+ *   keys.glofnd          a key per row of it: whose state it is
  *   state.json           position, sums of the present epoch, how much of the log files belongs to it
  *   DONE                 checksum, length and name of each of these
  * It is written under another name, renamed, marked DONE, and only then is the previous one removed. Equal runs write equal
@@ -11,7 +12,8 @@
 #ifndef GF_TRAIN_CHECKPOINT_H
 #define GF_TRAIN_CHECKPOINT_H
 
-#include "train/trainer.h"
+#include "train/anchors.h"
+#include "train/weights.h"
 
 typedef struct gf_log_marks {   /* how much of the log files belongs to this state */
     int64_t log_lines, event_bytes;     /* lines, since time fields make the bytes of log.jsonl differ between equal runs */
@@ -21,12 +23,13 @@ typedef struct gf_log_marks {   /* how much of the log files belongs to this sta
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks);
 /* The newest complete one of RUN, as a path; "" if there is none. */
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char *path, size_t bytes);
-/* Checks the sums of DONE first: E_FORMAT names a damaged file. On failure *t is of no more use. */
-glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, gf_log_marks *marks);
-/* Weights alone: RUN/model.safetensors. */
-glofnd_status gf_weights_save(gf_error *err, const gf_trainer *t, const char *path);
-/* Tensors of the network from a file; missing ones and ones of another shape are errors that name them, unless `backbone_only`,
- * where head.* may be missing. Extra ones are ignored. */
-glofnd_status gf_weights_load(gf_error *err, gf_trainer *t, const char *path, int backbone_only);
+/* After its anchors were re-mapped: renames step-N to before-N, which counts only until there is another checkpoint. The steps of
+ * other data have other numbers, so the largest would not be the newest. */
+glofnd_status gf_checkpoint_retire(gf_error *err, const char *path);
+/* Checks the sums of DONE first: E_FORMAT names a damaged file. On failure *t is of no more use. If the data has other samples
+ * than the checkpoint, or another order: E_FORMAT says what differs; with `remap` its anchors are found by key, and the epoch
+ * that the checkpoint was in begins again, since its order and length are others now. */
+glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found,
+                                 gf_log_marks *marks);
 
 #endif

@@ -13,6 +13,7 @@ static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50
 static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
 static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
 static const char *const decoders[] = {"exact", "fast", NULL};
+static const char *const stores[] = {"memory", "file", NULL};
 static const char *const precisions[] = {"fp32", "bf16", NULL};
 
 #define FIELD(name) .key = #name, .offset = offsetof(gf_config, name)
@@ -36,6 +37,8 @@ static const gf_option rows[] = {
     WHOLE(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
     SWITCH(zero_init, "1", "network", "the last scale of every block starts at 0"),
     NAME(precision, precisions, "fp32", "network", "of activations; weights and statistics are always fp32"),
+    SWITCH(deterministic, "1", "network", "GPU: only algorithms that give the same bits every time, so that a resumed run does too"),
+    SWITCH(tf32, "1", "network", "GPU: fp32 products may round their factors to 10 bits"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step"),
     WHOLE(epochs, "200", 1, 1e6, "training", "passes over the data"),
@@ -58,13 +61,13 @@ static const gf_option rows[] = {
     REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; -1: 0.5 above 64 pixels, else 0"),
     REAL(flip_p, "0.5", 0, 1, "views", "chance of a mirrored view"),
 
-    {.key = "decode", .offset = offsetof(gf_config, decode_fast), .type = GF_OPTION_ENUM, .names = decoders, .preset = "exact",
-            .group = "data",
-     .help = "JPEG: PIL's numbers, or at reduced size where that suffices"},
+    {.key = "decode", .offset = offsetof(gf_config, decode_fast), .type = GF_OPTION_ENUM, .names = decoders,
+     NOTE("exact", "data", "JPEG: PIL's numbers, or at reduced size where that suffices")},
     SWITCH(strict, "0", "data", "1: a damaged image ends the run; 0: it is replaced and counted"),
     WHOLE(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
     WHOLE(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
 
+    NAME(store, stores, "memory", "output", "state of the anchors: in memory, or a mapped scratch file in the run folder"),
     LONG(checkpoint_steps, "0", 0, 1e12, "output", "steps between checkpoints; 0: one per epoch"),
     LONG(log_steps, "10", 1, 1e9, "output", "steps between lines in log.jsonl"),
 };
@@ -213,8 +216,9 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
 }
 
 glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now) {
-    static const char *const fixed[] = {"seed", "arch", "size", "stem", "head_hidden", "head_out", "batch", "optimizer",
-            "learner"};
+    static const char *const fixed[] = {
+        "seed", "arch", "size", "stem", "head_hidden", "head_out", "batch", "optimizer", "learner",
+    };
     char old[64], new[64];
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         gf_config_text(before, fixed[i], old, sizeof old);

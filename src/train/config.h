@@ -12,6 +12,8 @@
 typedef enum gf_optimizer { GF_OPTIMIZER_LARS, GF_OPTIMIZER_SGD, GF_OPTIMIZER_ADAMW } gf_optimizer;
 typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scaling;
 
+typedef enum gf_store_kind { GF_STORE_MEMORY, GF_STORE_FILE } gf_store_kind;
+
 typedef struct gf_config {
     char data[1024];            /* SPEC */
     char init[1024];            /* weights to start from */
@@ -26,10 +28,12 @@ typedef struct gf_config {
     gf_lr_scaling lr_scaling;
     int64_t seed;
     gf_precision precision;
+    int32_t deterministic, tf32;        /* GPU only */
     int32_t decode_fast, strict, workers, prefetch;
     double crop_min;            /* least share of the image in a view */
     double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
     int64_t checkpoint_steps, log_steps;
+    gf_store_kind store;        /* where the anchors' state lives while training */
     glofnd_options method;
     int32_t update_set, mask_set;       /* update_epoch, mask_epoch were given after start_epoch; else that rules */
 } gf_config;

@@ -16,6 +16,8 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+#define HISTOGRAM_MOST 1000000          /* thresholds looked at per epoch: of larger data, every k-th anchor's */
+
 /* Bytes of the first `lines` lines of a file. */
 static glofnd_status line_offset(gf_error *err, const char *path, int64_t lines, int64_t *bytes) {
     int64_t found = 0;
@@ -26,17 +28,19 @@ static glofnd_status line_offset(gf_error *err, const char *path, int64_t lines,
     for (int c; found < lines && (c = getc_unlocked(f)) != EOF; ++*bytes) found += c == '\n';
     fclose(f);
     FAIL_IF(err, found < lines, GLOFND_E_FORMAT, "%s has %lld lines; the checkpoint belongs to one with %lld", path,
-            (long long)found,
-            (long long)lines);
+            (long long)found, (long long)lines);
     return GLOFND_OK;
 }
+
+static int64_t histogram_stride(const gf_trainer *t) { return (t->info.n + HISTOGRAM_MOST - 1) / HISTOGRAM_MOST; }
 
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet) {
     char path[PATH_MAX];
     int64_t keep;
-    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet), .started = now(), .lines = marks.log_lines};
-    m->lambda = malloc(sizeof(float) * (size_t)t->info.n);
-    FAIL_IF(err, !m->lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)t->info.n);
+    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet), .started = now(), .lines = marks.log_lines,
+                      .quiet = quiet};
+    m->lambda = malloc(sizeof(float) * HISTOGRAM_MOST);
+    FAIL_IF(err, !m->lambda, GLOFND_E_MEMORY, "no memory for %d thresholds", HISTOGRAM_MOST);
     snprintf(path, sizeof path, "%s/log.jsonl", run);
     TRY(line_offset(err, path, marks.log_lines, &keep));
     TRY(gf_jsonl_open(&m->log, err, path, keep));
@@ -60,10 +64,9 @@ static void draw(gf_monitor *m, const gf_trainer *t, int last) {
     char text[200];
     const double step = step_seconds(t);
     snprintf(text, sizeof text,
-            "epoch %3lld/%d | step %6lld | loss %7.4f | lambda %6.3f | kept %6.2f%% | lr %.1e | %4.0f ms | %5.0f img/s",
+             "epoch %3lld/%d | step %6lld | loss %7.4f | lambda %6.3f | kept %6.2f%% | lr %.1e | %4.0f ms | %5.0f img/s",
              (long long)((t->step - 1) / t->epoch_steps + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss,
-                     t->stats.lambda_mean,
-             100.0 * t->stats.kept_share, t->lr, 1e3 * step, (double)t->config.batch / step);
+             t->stats.lambda_mean, 100.0 * t->stats.kept_share, t->lr, 1e3 * step, (double)t->config.batch / step);
     gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, last);
 }
 
@@ -88,7 +91,7 @@ static glofnd_status end_event(gf_monitor *m) {
     return gf_events_flush(&m->events);
 }
 
-static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
+static glofnd_status line_of_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
     gf_jsonl *j = &m->log;
     gf_jsonl_begin(j);
@@ -111,31 +114,53 @@ static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
     gf_jsonl_number(j, "time_augment", t->times.augment);
     gf_jsonl_text(j, "time_bottleneck", bottleneck(&t->times));
     gf_jsonl_number(j, "images_per_s", (double)t->config.batch / step_seconds(t));
-    TRY(end_line(m));
+    return end_line(m);
+}
+
+/* What does not exist yet leaves no point in a curve. */
+static void curve(gf_monitor *m, const char *tag, double value) {
+    if (isfinite(value)) gf_events_scalar(&m->events, tag, value);
+}
+
+static glofnd_status event_of_step(gf_monitor *m, const gf_trainer *t) {
+    const glofnd_stats *s = &t->stats;
     gf_events_begin(&m->events, t->step, now());
-    gf_events_scalar(&m->events, "train/loss", s->loss);
-    gf_events_scalar(&m->events, "train/lr", t->lr);
-    gf_events_scalar(&m->events, "train/grad_norm", t->grad_norm);
-    gf_events_scalar(&m->events, "train/lambda", s->lambda_mean);
-    gf_events_scalar(&m->events, "train/num_negatives_perc", 100.0 * s->kept_share);
+    curve(m, "train/loss", s->loss);
+    curve(m, "train/lr", t->lr);
+    curve(m, "train/grad_norm", t->grad_norm);
+    curve(m, "train/lambda", s->lambda_mean);
+    curve(m, "train/log_u", s->log_u_mean);
+    curve(m, "train/num_negatives_perc", 100.0 * s->kept_share);
+    curve(m, "time/load", t->times.load);
+    curve(m, "time/forward", t->times.forward);
+    curve(m, "time/loss", t->times.loss);
+    curve(m, "time/backward", t->times.backward);
+    curve(m, "time/optimizer", t->times.optimizer);
     return end_event(m);
 }
 
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
     draw(m, t, t->step == gf_trainer_steps(t));
-    return t->step % t->config.log_steps == 0 ? log_step(m, t) : GLOFND_OK;
+    if (t->step % t->config.log_steps != 0) return GLOFND_OK;
+    TRY(line_of_step(m, t));
+    return event_of_step(m, t);
 }
 
-/* Thresholds of all anchors in force; 0 if that failed (then there is no histogram). */
+/* Thresholds in force; 0 if that failed (then there is no histogram). In parts, since every call may go to a device. */
 static int64_t thresholds(gf_monitor *m, const gf_trainer *t) {
-    glofnd_row row, shared;
+    enum { PART = 512 };
+    glofnd_row row[PART], shared;
+    int64_t id[PART], count = 0;
     const int64_t shared_id = GLOFND_SHARED;
     if (glofnd_rows_get(t->ctx, t->store, 0, &shared_id, 1, &shared) != GLOFND_OK) return 0;
-    for (int64_t i = 0; i < t->info.n; i++) {
-        if (glofnd_rows_get(t->ctx, t->store, 0, &i, 1, &row) != GLOFND_OK) return 0;
-        m->lambda[i] = row.clock > 0 || shared.clock == 0 ? row.lambda : shared.lambda;
+    for (int64_t i = 0; i < t->info.n;) {
+        int64_t n = 0;
+        for (; n < PART && i < t->info.n; i += histogram_stride(t)) id[n++] = i;
+        if (glofnd_rows_get(t->ctx, t->store, 0, id, n, row) != GLOFND_OK) return 0;
+        for (int64_t k = 0; k < n; k++)
+            m->lambda[count++] = row[k].clock > 0 || shared.clock == 0 ? row[k].lambda : shared.lambda;
     }
-    return t->info.n;
+    return count;
 }
 
 static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
@@ -143,6 +168,7 @@ static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
 glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     const gf_epoch_sums *e = &t->sums;
     const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
+    const double f1 = ratio(2.0 * precision * recall, precision + recall);
     gf_jsonl *j = &m->log;
     gf_jsonl_begin(j);
     gf_jsonl_text(j, "event", "epoch");
@@ -154,18 +180,48 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     gf_jsonl_number(j, "flagged", ratio(e->flagged, e->pairs));
     gf_jsonl_number(j, "precision", precision);
     gf_jsonl_number(j, "recall", recall);
-    gf_jsonl_number(j, "f1", ratio(2.0 * precision * recall, precision + recall));
+    gf_jsonl_number(j, "f1", f1);
     gf_jsonl_number(j, "pooled_precision", ratio(e->hits, e->flagged));
     gf_jsonl_number(j, "pooled_recall", ratio(e->hits, e->same));
     gf_jsonl_integer(j, "damaged", (int64_t)e->damaged);
     gf_jsonl_number(j, "time_elapsed", now() - m->started);
     TRY(end_line(m));
     gf_events_begin(&m->events, t->step, now());
-    gf_events_scalar(&m->events, "epoch/flagged_perc", 100.0 * ratio(e->flagged, e->pairs));
-    gf_events_scalar(&m->events, "epoch/lda_precision", precision);
-    gf_events_scalar(&m->events, "epoch/lda_recall", recall);
+    curve(m, "epoch/loss", ratio(e->loss, e->steps));
+    curve(m, "epoch/flagged_perc", 100.0 * ratio(e->flagged, e->pairs));
+    curve(m, "epoch/lda_precision", precision);
+    curve(m, "epoch/lda_recall", recall);
+    curve(m, "epoch/lda_f1", f1);
     gf_events_histogram(&m->events, "lambda", m->lambda, thresholds(m, t), 64);
     return end_event(m);
+}
+
+int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes) {
+    const gf_epoch_sums *e = &t->sums;
+    const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
+    const double at = now(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
+    const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
+    char quality[64] = "", took[32], left[32];
+    if (m->quiet || (t->step < steps && at - (m->told > 0.0 ? m->told : m->started) < 10.0)) return 0;
+    m->told = at;
+    gf_progress_time(at - m->started, took, sizeof took);
+    gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
+    if (isfinite(precision)) snprintf(quality, sizeof quality, ", precision %.3f, recall %.3f", precision, recall);
+    snprintf(out, bytes, "epoch %lld/%d: loss %.4f, lambda %.3f, flagged %.2f%%%s; %s so far, %s to go",
+             (long long)(t->step / t->epoch_steps), (int)t->config.epochs, ratio(e->loss, e->steps), ratio(e->lambda, e->steps),
+             100.0 * ratio(e->flagged, e->pairs), quality, took, left);
+    return 1;
+}
+
+glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found) {
+    gf_jsonl *j = &m->log;
+    gf_jsonl_begin(j);
+    gf_jsonl_text(j, "event", "remap");
+    gf_jsonl_integer(j, "step", t->step);
+    gf_jsonl_integer(j, "kept", found->kept);
+    gf_jsonl_integer(j, "new", found->fresh);
+    gf_jsonl_integer(j, "lost", found->lost);
+    return end_line(m);
 }
 
 void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message) {

@@ -11,9 +11,10 @@ typedef struct gf_monitor {
     gf_jsonl log;
     gf_events events;
     gf_progress progress;
-    double started;             /* seconds since 1970 */
+    double started, told;       /* seconds since 1970; the last summary */
+    int quiet;
     int64_t lines;              /* in log.jsonl */
-    float *lambda;              /* [n] scratch for the histogram of an epoch */
+    float *lambda;              /* scratch for the histogram of an epoch */
 } gf_monitor;
 
 /* Opens both files, keeping what belongs to `marks` (all zero: new files). */
@@ -23,6 +24,10 @@ void gf_monitor_close(gf_monitor *m);
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);
 /* After the last step of an epoch. */
 glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t);
+/* An epoch in one line for people, at most every ten seconds and after the last epoch; 0: not now. */
+int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes);
+/* After a resume with other data. */
+glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found);
 /* A damaged sample, by number and name. */
 void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message);
 /* To disk; *marks says how much there is. */

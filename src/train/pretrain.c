@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/json/safetensors.h"
 #include "train/monitor.h"
 
 typedef struct job {
@@ -24,6 +25,9 @@ typedef struct job {
     int folder;                 /* descriptor of the run folder, locked: one process per run */
     int made;                   /* the folder did not exist before */
     int warned;                 /* of damaged samples */
+    gf_remap found;             /* the anchors of the checkpoint that was resumed */
+    char from[PATH_MAX];        /* that checkpoint; "": none */
+    char store[PATH_MAX];       /* working file of the anchors; "": none */
 } job;
 
 static void say(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -40,14 +44,20 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 
 /* ----- run folder ----- */
 
-/* What a killed process left of files that are written under another name first. */
+static int is_leftover(const char *name) {
+    static const char *const begins[] = {"config.cfg.tmp-", "model.safetensors.tmp-", GF_ANCHORS_WORK, GF_ANCHORS_REMAPPED};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
+    return 0;
+}
+
+/* What a killed process left: scratch files, and files that are written under another name first. */
 static void remove_leftovers(const job *j) {
     const int fd = dup(j->folder);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
     if (!d && fd >= 0) close(fd);
     for (struct dirent *e; d && (e = readdir(d));)
-        if (strncmp(e->d_name, "config.cfg.tmp-", 15) == 0 || strncmp(e->d_name, "model.safetensors.tmp-", 22) == 0)
-            unlinkat(j->folder, e->d_name, 0);
+        if (is_leftover(e->d_name)) unlinkat(j->folder, e->d_name, 0);
     if (d) closedir(d);
 }
 
@@ -87,7 +97,7 @@ static glofnd_status write_config(gf_error *err, const job *j) {
 static glofnd_status write_model(gf_error *err, const job *j) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/model.safetensors", j->p->run);
-    return gf_weights_save(err, j->trainer, path);
+    return gf_weights_save(err, j->trainer->net, path);
 }
 
 static int model_is_there(const job *j) { return faccessat(j->folder, "model.safetensors", F_OK, 0) == 0; }
@@ -106,20 +116,23 @@ static glofnd_status check_config(gf_error *err, const job *j) {
 }
 
 /* Weights to begin with: a checkpoint, a file, or the seed. */
-static glofnd_status start(gf_error *err, const job *j, gf_log_marks *marks) {
+static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
     const gf_pretrain *p = j->p;
     gf_trainer *t = j->trainer;
-    char path[PATH_MAX];
     *marks = (gf_log_marks){0, 0};
-    TRY(gf_checkpoint_latest(err, p->run, path, sizeof path));
-    if (p->resume && *path) {
+    TRY(gf_checkpoint_latest(err, p->run, j->from, sizeof j->from));
+    if (p->resume && *j->from) {
         TRY(check_config(err, j));
-        TRY(gf_checkpoint_load(err, t, path, marks));
-        say(p, "resumed at step %lld from %s", (long long)t->step, path);
+        TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
+        say(p, "resumed at step %lld from %s", (long long)t->step, j->from);
+        if (j->found.changed)
+            say(p, "other data than before: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
+                (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
+                (long long)(t->step / t->epoch_steps + 1));
         return GLOFND_OK;
     }
     if (p->resume) say(p, "no complete checkpoint in %s: starting from the beginning", p->run);
-    if (*t->config.init) TRY(gf_weights_load(err, t, t->config.init, 1));
+    if (*t->config.init) TRY(gf_weights_load(err, t->net, t->config.init, 1));
     return GLOFND_OK;
 }
 
@@ -132,8 +145,8 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
     gf_config_text(c, "detector", detector, sizeof detector);
     TRY(gf_trainer_estimate(err, t, &bytes));
     say(p,
-            "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s from epoch %d, "
-            "about %.0f MB",
+        "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s after %d epochs, "
+        "about %.0f MB",
         c->data, (long long)t->info.n, arch, (int)c->size, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
         gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6);
     return GLOFND_OK;
@@ -158,6 +171,13 @@ static glofnd_status finish(gf_error *err, job *j) {
     return checkpoint(err, j);
 }
 
+static glofnd_status end_epoch(job *j) {
+    char line[300];
+    TRY(gf_monitor_epoch(&j->monitor, j->trainer));
+    if (gf_monitor_summary(&j->monitor, j->trainer, line, sizeof line)) say(j->p, "%s", line);
+    return GLOFND_OK;
+}
+
 static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
     gf_trainer *t = j->trainer;
     const int64_t steps = gf_trainer_steps(t);
@@ -165,7 +185,7 @@ static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
     while (t->step < steps) {
         TRY(gf_trainer_step(err, t));
         TRY(gf_monitor_step(&j->monitor, t));
-        if (t->step % t->epoch_steps == 0) TRY(gf_monitor_epoch(&j->monitor, t));
+        if (t->step % t->epoch_steps == 0) TRY(end_epoch(j));
         const int stop = j->p->stop && *j->p->stop;
         if (t->step < steps && (stop || checkpoint_due(t))) TRY(checkpoint(err, j));
         if (t->step < steps && stop) {
@@ -195,6 +215,8 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     if (t->step == 0) TRY(write_config(err, j)); /* from the first moment on there is something to resume */
     glofnd_status status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* the logs fit: flags may have changed it */
+    if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
+    if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
     if (status == GLOFND_OK) status = loop(err, j, end);
     gf_monitor_close(&j->monitor);
     return status;
@@ -203,6 +225,10 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
 static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
     TRY(prepare_folder(err, j));
     TRY(gf_trainer_open(err, config, &j->trainer));
+    if (config->store == GF_STORE_FILE) {
+        snprintf(j->store, sizeof j->store, "%s/" GF_ANCHORS_WORK, j->p->run);
+        j->trainer->store_path = j->store;
+    }
     TRY(announce(err, j->p, j->trainer));
     TRY(gf_trainer_build(err, j->trainer, on_damaged, j));
     return run(err, j, end);
@@ -211,9 +237,11 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end) {
     gf_config config = p->config;
     job j = {.p = p, .folder = -1};
+    TRY(gf_st_ready(err));
     TRY(gf_config_resolve(err, &config));
     const glofnd_status status = prepare_and_run(err, &j, &config, end);
     gf_trainer_free(j.trainer);
+    if (*j.store) unlink(j.store);
     if (j.folder >= 0) close(j.folder);
     if (status != GLOFND_OK && j.made) rmdir(p->run); /* only if nothing was written to it */
     return status;

@@ -10,6 +10,7 @@ typedef struct gf_pretrain {
     gf_config config;           /* not yet resolved */
     const char *run;            /* folder, made if missing */
     int resume;                 /* go on after the newest complete checkpoint, if there is one */
+    int remap;                  /* when resuming, also with other data: anchors follow their samples */
     int quiet;
     const volatile sig_atomic_t *stop;          /* set from outside: checkpoint and leave */
     void (*say)(const char *line);              /* what a person should know: start, resume, end; may be NULL */

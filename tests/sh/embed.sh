@@ -2,6 +2,7 @@
 set -u
 glofnd=$1/glofnd
 [ -x "$glofnd" ] || exit 77
+"$glofnd" info | grep -q 'JSON lines yes' || exit 77
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1

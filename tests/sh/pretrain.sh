@@ -4,9 +4,10 @@ set -u
 glofnd=$1/glofnd
 [ -x "$glofnd" ] || exit 77
 "$glofnd" info | grep -q 'oneDNN yes' || exit 77
+"$glofnd" info | grep -q 'JSON lines yes' || exit 77
 export OMP_WAIT_POLICY=passive
 scratch=$(mktemp -d) || exit 1
-trap 'umount "$scratch/disk" 2>/dev/null; rm -rf "$scratch"' EXIT
+trap 'umount "$scratch/disk" "$scratch/sealed" 2>/dev/null; rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 1
 failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
@@ -52,21 +53,22 @@ run $data $tiny --out x --config bad.cfg;       wants 'no equals sign' 2 'bad.cf
 run $data $tiny --out x --config nowhere.cfg;   wants 'no such config' 1 'nowhere.cfg'
 
 # ----- data and folders -----
-mkdir -p empty one/a
+mkdir -p empty words/a
+echo 'not an image' >words/a/readme.txt
 run --data shapes:n=1,size=16 $tiny --out x;    wants 'one image' 2 'batch' 'the 1 samples'
 run --data folder:nowhere $tiny --out x;        wants 'no such folder' 1 'nowhere'
 run --data cifar10:nowhere $tiny --out x;       wants 'no such CIFAR' 1 'nowhere'
 run --data folder:empty $tiny --out x;          wants 'an empty folder' 1 'empty'
+run --data folder:words $tiny --out x;          wants 'a folder without images' 1 'words'
 run --data what:ever $tiny --out x;             [ $code != 0 ] || fail 'unknown kind of data'
 run $data $tiny --out x --init nowhere;         wants 'no such weights' 1 'nowhere'
 [ -e x ] && fail 'a failed command left a run folder'
 : >file
 run $data $tiny --out file;                     wants 'a file as run folder' 1 'file'
 run $data $tiny --out no/such/parent;           wants 'no parent folder' 1 'no/such/parent'
-mkdir sealed
-chmod 555 sealed
-if ! (: >sealed/x) 2>/dev/null; then
-    run $data $tiny --out sealed;               wants 'a read-only run folder' 1 'sealed'
+if "$glofnd" info | grep -q 'png yes'; then
+    "$glofnd" data export shapes:n=1,classes=1,size=16 --out one --folder >/dev/null || fail 'data export'
+    run --data folder:one $tiny --out x;        wants 'a folder with one image' 2 'batch' 'the 1 samples'
 fi
 
 # ----- a run, its configuration, resuming -----
@@ -105,7 +107,7 @@ cmp first/model.safetensors torn/model.safetensors || fail 'a torn checkpoint'
 [ "$(ls torn/checkpoints)" = step-8 ] || fail "a torn checkpoint stays: $(ls torn/checkpoints)"
 
 run $data $tiny --epochs 3 --out broken;        wants 'a third run' 0
-for file in model.safetensors optim.safetensors anchors.glofnd state.json; do
+for file in model.safetensors optim.safetensors anchors.glofnd keys.glofnd state.json; do
     for harm in flip cut; do
         rm -rf harmed
         cp -r broken harmed
@@ -155,6 +157,46 @@ run --out busy --resume;                        wants 'a run in use' 1 'in use'
 kill -9 $process
 wait $process 2>/dev/null
 
+# ----- a folder that cannot be written to: as another user, or on a disk that is read-only -----
+mkdir sealed
+sealed_by=''
+if [ "$(id -u)" != 0 ]; then
+    cp -r second/. sealed && rm sealed/model.safetensors && chmod 555 sealed sealed/checkpoints && sealed_by='permissions'
+elif mount -t tmpfs none sealed 2>/dev/null; then
+    cp -r second/. sealed && rm sealed/model.safetensors && mount -o remount,ro sealed && sealed_by='mount'
+fi
+if [ -n "$sealed_by" ]; then
+    before=$(print_of sealed)
+    run $data $tiny --out sealed;               wants 'a read-only run folder' 1 'sealed' 'cannot be written to'
+    run --out sealed --resume --epochs 3;       wants 'resuming in a read-only folder' 1 'sealed' 'cannot be written to'
+    run $data $tiny --out sealed/new;           wants 'a run folder in a read-only one' 1 'sealed/new' 'cannot be made'
+    same 'a read-only run folder' "$before" sealed
+    [ $sealed_by = mount ] && umount sealed || chmod 755 sealed sealed/checkpoints
+else
+    echo 'no tmpfs here: the read-only folder is not tried'
+fi
+
+# ----- images that may not be read: counted as damaged. The super-user may read all, so another one tries -----
+as_nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
+[ "$(id -u)" = 0 ] || as_nobody=''
+chmod 755 "$scratch"
+if "$glofnd" info | grep -q 'png yes' && $as_nobody "$glofnd" info >/dev/null 2>&1; then
+    "$glofnd" data export shapes:n=20,classes=2,size=16 --out locked --folder >/dev/null || fail 'data export'
+    victim=$(find locked -name '*.png' | sort | head -n 1)
+    chmod 000 "$victim"
+    mkdir open && chmod 777 open
+    try() { out=$($as_nobody "$glofnd" pretrain "$@" 2>&1) && code=0 || code=$?; }
+    try --data folder:locked $tiny --out open/run
+    wants 'an unreadable image' 0 'damaged' "$(basename "$victim")" 'Permission'
+    try --data folder:locked $tiny --out open/strict --strict;  wants 'an unreadable image, strict' 1 "$(basename "$victim")"
+    chmod 000 locked
+    try --data folder:locked $tiny --out open/none;     wants 'an unreadable folder' 1 'locked' 'Permission'
+    [ -e open/none ] && fail 'an unreadable folder: a run folder is left'
+    chmod 755 locked
+else
+    echo 'nobody else to be here: unreadable images are not tried'
+fi
+
 # ----- a full disk -----
 mkdir disk
 if mount -t tmpfs -o size=3m none disk 2>/dev/null; then
@@ -163,6 +205,9 @@ if mount -t tmpfs -o size=3m none disk 2>/dev/null; then
     dd if=/dev/zero of=disk/ballast bs=4k 2>/dev/null
     run --out disk/run --resume --epochs 3;     wants 'a full disk' 1 'No space left'
     same 'a full disk' "$before" disk/run/checkpoints
+    run --out disk/run --resume --epochs 3 --store file;        wants 'a full disk, mapped' 1 'No space left'
+    same 'a full disk, mapped' "$before" disk/run/checkpoints
+    [ -e disk/run/anchors.work ] && fail 'a full disk, mapped: a working file is left'
     rm disk/ballast
     run --out disk/run --resume --epochs 3;     wants 'space again' 0 'resumed at step 4'
     umount disk

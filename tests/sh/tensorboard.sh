@@ -1,4 +1,5 @@
-# An event file as we write it, read by TensorBoard itself. Skipped where python3 has no tensorboard (PYTHON names another one).
+# An event file as we write it, and that of a run, read by TensorBoard itself. Skipped where python3 has no tensorboard (PYTHON
+# names another one).
 set -u
 writer=$1/tests/unit_tfevents
 python=${PYTHON:-python3}
@@ -47,4 +48,49 @@ check("100 losses, gone on after 50", len(loss) == 100 and
 check("NaN", all(math.isnan(s.value) for s in board.Scalars("train/nan")))
 check("ten histograms", len(board.Histograms("lambda")) == 10)
 print("TensorBoard reads 100 steps of 3 scalars and 10 of 3 histograms")
+EOF
+[ $? = 0 ] || exit 1
+
+# A run: the tags that docs/commands.md lists, a point per step or epoch; before the detector starts there is no precision.
+"$1/glofnd" info | grep -q 'oneDNN yes' || exit 0
+export OMP_WAIT_POLICY=passive
+"$1/glofnd" pretrain --data shapes:n=32,classes=4,size=16 --arch resnet8 --head-hidden 16 --head-out 8 --batch 8 --epochs 4 \
+    --start-epoch 1 --log-steps 2 --out "$scratch/pretrain" 2>"$scratch/err" || { cat "$scratch/err"; exit 1; }
+"$python" - "$scratch/pretrain" "$2/docs/commands.md" <<'EOF'
+import json, math, sys
+from tensorboard.backend.event_processing import event_accumulator
+
+def check(what, ok):
+    if not ok:
+        sys.exit("FAILED: " + what)
+
+board = event_accumulator.EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "histograms": 0}).Reload()
+lines = [json.loads(x) for x in open(sys.argv[1] + "/log.jsonl")]
+steps, epochs = ([x for x in lines if x["event"] == e] for e in ("step", "epoch"))
+names = {"train/": ["loss", "lr", "grad_norm", "lambda", "log_u", "num_negatives_perc"],
+         "time/": ["load", "forward", "loss", "backward", "optimizer"],
+         "epoch/": ["loss", "flagged_perc", "lda_precision", "lda_recall", "lda_f1"]}
+tags = [group + name for group in names for name in names[group]]
+check("tags: " + str(board.Tags()["scalars"]), sorted(board.Tags()["scalars"]) == sorted(tags))
+check("histograms", board.Tags()["histograms"] == ["lambda"])
+page = open(sys.argv[2], encoding="utf-8").read()
+for tag in tags + ["lambda"]:
+    check(tag + " is in docs/commands.md", "`" + tag + "`" in page)
+
+def same(tag, records, value):
+    points = board.Scalars(tag)
+    check(tag + ": steps", [p.step for p in points] == [r["step"] for r in records])
+    check(tag + ": values", all(math.isclose(p.value, value(r), rel_tol=1e-6, abs_tol=1e-9) for p, r in zip(points, records)))
+
+for name in ("loss", "lr", "grad_norm", "lambda", "log_u"):
+    same("train/" + name, steps, lambda r: r[name])
+same("train/num_negatives_perc", steps, lambda r: 100 * r["kept"])
+same("epoch/loss", epochs, lambda r: r["loss"])
+same("epoch/flagged_perc", epochs, lambda r: 100 * r["flagged"])
+for name in ("precision", "recall", "f1"):
+    same("epoch/lda_" + name, [r for r in epochs if r[name] is not None], lambda r: r[name])
+check("no precision in epoch 0", epochs[0]["precision"] is None and epochs[1]["precision"] is not None)
+check("a histogram per epoch", [h.step for h in board.Histograms("lambda")] == [r["step"] for r in epochs])
+check("of all anchors", all(h.histogram_value.num == 32 for h in board.Histograms("lambda")))
+print("TensorBoard reads a run: %d tags" % len(tags))
 EOF

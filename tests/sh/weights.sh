@@ -6,6 +6,7 @@ glofnd=$1/glofnd
 keys=$2/tests/data/resnet18_keys.tsv
 [ -x "$glofnd" ] || exit 77
 "$glofnd" info | grep -q 'oneDNN yes' || exit 77
+"$glofnd" info | grep -q 'JSON lines yes' || exit 77
 python=''
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
     "$candidate" -c 'import torch' 2>/dev/null && python=$candidate && break

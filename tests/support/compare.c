@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "on_device.h"
+
 void expect_near(const char *scene_name, int step, const char *what, double got, double want, double tolerance) {
     if (isnan(got) && isnan(want)) return;
     if (got == want || fabs(got - want) <= tolerance) return;
@@ -66,13 +68,13 @@ void outputs_free(outputs *out) {
 }
 
 void run_step(runner *w, const glofnd_batch *q, outputs *out) {
-    expect_ok(w->ctx, glofnd_step(w->ctx, w->store, q, out->grad_a, out->grad_b, &out->stats));
+    expect_ok(w->ctx, on_device_step(w->ctx, w->store, q, out->grad_a, out->grad_b, &out->stats));
 }
 
 void run_two_calls(runner *w, const glofnd_batch *q, outputs *out) {
-    expect_ok(w->ctx, glofnd_step_rows(w->ctx, w->store, q, out->links, &out->stats));
-    expect_ok(w->ctx, glofnd_step_mask(w->ctx, q, out->links, out->keep));
-    expect_ok(w->ctx, glofnd_step_grad(w->ctx, q, out->links, out->grad_a, out->grad_b, &out->stats));
+    expect_ok(w->ctx, on_device_step_rows(w->ctx, w->store, q, out->links, &out->stats));
+    expect_ok(w->ctx, on_device_step_mask(w->ctx, q, out->links, out->keep));
+    expect_ok(w->ctx, on_device_step_grad(w->ctx, q, out->links, out->grad_a, out->grad_b, &out->stats));
 }
 
 /* ---- how close ---- */

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "on_device.h"
+
 /* ---- the sum over ranks that glofnd_ctx_reduce asks for ---- */
 
 static int sum_over_ranks(void *user, double *x, int n) {
@@ -34,11 +36,11 @@ static void *worker_main(void *arg) {
     rank_worker *me = arg;
     outputs *out = me->team->out;
     const int64_t first = me->q.row0, flat = first * me->q.dim, pairs = out->batch * (me->team->sides == 1 ? 4 : 2);
-    me->status = glofnd_step_rows(me->w.ctx, me->w.store, &me->q, out->links + 2 * first, &me->stats);
+    me->status = on_device_step_rows(me->w.ctx, me->w.store, &me->q, out->links + 2 * first, &me->stats);
     pthread_barrier_wait(&me->team->barrier);
-    if (me->status == GLOFND_OK) me->status = glofnd_step_mask(me->w.ctx, &me->q, out->links, out->keep + first * pairs);
+    if (me->status == GLOFND_OK) me->status = on_device_step_mask(me->w.ctx, &me->q, out->links, out->keep + first * pairs);
     if (me->status == GLOFND_OK)
-        me->status = glofnd_step_grad(me->w.ctx, &me->q, out->links, out->grad_a + flat, out->grad_b + flat, &me->stats);
+        me->status = on_device_step_grad(me->w.ctx, &me->q, out->links, out->grad_a + flat, out->grad_b + flat, &me->stats);
     return NULL;
 }
 

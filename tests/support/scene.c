@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "on_device.h"
 #include "random.h"
 
 #define SAFE_MARGIN 1e-6
@@ -38,6 +39,7 @@ scene scene_make(const char *name, glofnd_loss loss) {
     s.o.tau_max = 1;
     s.o.normalize = 1;
     s.o.threads = 1;
+    on_device_choose(&s.o);
     return s;
 }
 

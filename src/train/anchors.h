@@ -1,0 +1,37 @@
+/* anchors.h - the anchors in a checkpoint: their state, and a key per row that says whose state it is.
+ *
+ * Row i of the store belongs to sample i of the dataset. If samples were added, removed or put in another order since, rows are
+ * re-mapped by key: an anchor follows its sample.
+ */
+#ifndef GF_TRAIN_ANCHORS_H
+#define GF_TRAIN_ANCHORS_H
+
+#include "train/trainer.h"
+
+/* Scratch files in the folder of a run: the store that `store = file` maps, and the re-mapped one on its way. */
+#define GF_ANCHORS_WORK "anchors.work"
+#define GF_ANCHORS_REMAPPED "anchors.remapped"
+
+typedef struct gf_remap {       /* what became of the anchors of a checkpoint */
+    int changed;                /* the list of keys is another one; else kept = rows = all */
+    int64_t rows;               /* of the checkpoint */
+    int64_t kept, fresh, lost;  /* found again; samples without state; state without sample */
+} gf_remap;
+
+/* The keys of a dataset, in order (docs/formats.md). */
+glofnd_status gf_keys_save(gf_error *err, const gf_dataset *d, const char *path);
+/* Whether `path` holds the keys of `d`; no memory of its size is taken. E_FORMAT: damaged. */
+glofnd_status gf_keys_same(gf_error *err, const gf_dataset *d, const char *path, int *same);
+/* to[i]: the position in `d` of the sample that row i of the key file belongs to, -1 if it is gone; [out->rows], to be freed.
+ * Of equal keys the first belongs to the first. */
+glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, int64_t **to, gf_remap *out);
+
+/* The files `anchors` and `keys` of a checkpoint. */
+glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *anchors, const char *keys);
+/* With other keys than the data has: E_FORMAT that says how many are there, unless `remap`. A key file that does not exist (a
+ * checkpoint of an earlier version) counts as equal, if the numbers of samples are. `scratch`: name of a file to be made and
+ * removed while re-mapping. */
+glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors, const char *keys, const char *scratch,
+                              int remap, gf_remap *out);
+
+#endif

@@ -1,0 +1,54 @@
+# glofnd compare on hand-made run folders: groups, formats, messages, exit codes.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    grep -q "built without\|jansson" err && [ $found -ne 0 ] && exit 77
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+
+# make NAME SEED DETECTOR TOP1
+make() {
+    mkdir "$1"
+    printf 'data = shapes:n=10\nseed = %s\ndetector = %s\n' "$2" "$3" > "$1/config.cfg"
+    : > "$1/log.jsonl"
+    echo "{\"event\": \"knn\", \"protocol\": \"knn\", \"k\": 20, \"untrained\": false, \"top1\": $4}" > "$1/eval.jsonl"
+}
+make n1 1 none 0.500; make n2 2 none 0.510; make n3 3 none 0.520
+make g1 1 glofnd 0.510; make g2 2 glofnd 0.530; make g3 3 glofnd 0.550
+
+expect 0 "51.00 (1.00)  53.00 (2.00)       +2.00  0.037" "$glofnd" compare n1 n2 n3 g1 g2 g3
+grep -q "detector=none  *3 runs  *seeds 1 2 3, baseline" out || fail "groups"
+[ ! -s err ] || fail "warnings without a reason"
+expect 0 'knn k 20 top-1 %,higher,2,detector=glofnd,3,53,2,3,2,3.464101615,0.0370' "$glofnd" compare --format csv n? g?
+expect 0 '\textbf{53.00} (2.00)' "$glofnd" compare --format latex n? g?
+expect 0 "6 runs in 2 groups written to file.json" "$glofnd" compare --format json n? g? --out file.json
+grep -q '"p": 0.0370' file.json || fail "JSON"
+if command -v python3 > /dev/null; then python3 -m json.tool file.json > /dev/null || fail "that is no JSON"; fi
+
+# What there is not enough of is said, and is no failure; what was asked for by name is.
+expect 0 "nothing to compare it with" "$glofnd" compare n1
+grep -q "50.00" out || fail "one run has its figures"
+expect 0 "no partner of seed 3" "$glofnd" compare n1 n2 g1 g2 g3
+expect 0 "both count in the mean" "$glofnd" compare n1 n1 g1
+expect 1 'has "linear"' "$glofnd" compare n1 g1 --metric linear
+rm n1/eval.jsonl n2/eval.jsonl
+expect 0 "nothing measured yet" "$glofnd" compare n1 n2
+
+expect 1 "nowhere is not the folder of a run" "$glofnd" compare n1 nowhere
+echo rubbish >> g1/eval.jsonl; echo '{}' >> g1/eval.jsonl
+expect 1 "g1/eval.jsonl" "$glofnd" compare g1
+expect 2 "it takes text, csv, json or latex" "$glofnd" compare n1 --format xml
+expect 2 "usage" "$glofnd" compare
+exit 0

@@ -1,0 +1,76 @@
+# glofnd eval fn and eval threshold on tiny runs: tables, records, files, what is skipped, messages and exit codes.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+data=shapes:n=96,classes=4,size=16,seed=3
+
+fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+# train NAME FLAGS...
+train() {
+    name=$1
+    shift
+    "$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 3 --warmup-epochs 0 --alpha 0.25 --head-hidden 32 \
+        --head-out 8 --lambda-init quantile "$@" --out "$name" > out 2> err
+    code=$?
+    grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
+    [ $code -eq 0 ] || fail "pretrain $name"
+}
+train run --start-epoch 1
+train late --detector none
+
+# Eleven detectors and kinds of pairs, the same in equal calls; epochs of the log from the start of the detector on.
+expect 0 "augmented views, in batches" "$glofnd" eval fn run
+[ "$(grep -c '"event": "fn"' run/eval.jsonl)" -eq 11 ] || fail "records"
+grep -q "^images as they are, all pairs *glofnd " out || fail "glofnd over all pairs"
+grep -q "^images as they are, all pairs *fnc " out && fail "fnc has no batch there"
+[ "$(grep -cE '^[0-9]+ ' out)" -eq 2 ] || fail "epochs 1 and 2 have flags"
+mv run/eval.jsonl first && "$glofnd" eval fn run > again 2> err
+cmp -s run/eval.jsonl first || fail "two equal calls differ"
+expect 0 "alpha 0.1" "$glofnd" eval fn run --alpha 0.1 --samples 40 --detector fnc
+grep -q " exact " out && fail "--detector"
+
+# The exact quantile flags its share of all pairs, one short: 23 of 95 with alpha 0.25.
+grep '"protocol": "dataset exact"' first | grep -q '"flagged": 0.2421' || fail "share of the exact quantile"
+
+expect 0 "glofnd is skipped" "$glofnd" eval fn late
+grep -q "^augmented views, in batches *fnc " out || fail "the others remain"
+expect 1 "no learned thresholds" "$glofnd" eval fn late --detector glofnd
+expect 1 "not the folder of a run" "$glofnd" eval fn nowhere
+expect 2 "it takes glofnd, exact, single or fnc" "$glofnd" eval fn run --detector best
+expect 2 "in (0, 1)" "$glofnd" eval fn run --alpha 1
+expect 2 "usage" "$glofnd" eval fn
+"$glofnd" data export $data --out flat --folder > out 2> err || fail "export"
+mkdir plain && find flat -name '*.png' -exec sh -c 'mv "$1" "plain/$(basename "$(dirname "$1")")-$(basename "$1")"' _ {} \;
+expect 1 "has no labels" "$glofnd" eval fn run --data folder:plain
+expect 1 "thresholds of 96 samples" "$glofnd" eval fn run --data shapes:n=64,classes=4,size=16,seed=3
+
+# Thresholds: against augmented views and against the images themselves; a row per anchor.
+expect 0 "MAE" "$glofnd" eval threshold run --samples 400 --fnc-batch 16
+grep -q "^learned  *96 " out || fail "learned thresholds"
+grep -q "^FNC, 20 batches of 16  *3840 " out || fail "thresholds of FNC"
+[ "$(wc -l < run/thresholds.tsv)" -eq 97 ] || fail "thresholds.tsv"
+head -c 128 run/thresholds.npy | grep -aq "'<f4'.*(96, 4)" || fail "thresholds.npy"
+grep -q "</svg>" run/thresholds.svg || fail "thresholds.svg"
+grep -q '"event": "threshold", "protocol": "views"' run/eval.jsonl || fail "record"
+expect 0 "96 images as they are" "$glofnd" eval threshold run --plain --anchors 50 --out there
+[ "$(wc -l < there/thresholds.tsv)" -eq 51 ] || fail "--anchors"
+expect 0 "learned ones are skipped" "$glofnd" eval threshold late --plain
+awk -F'\t' 'NR > 1 && ($3 != "" || $4 == "") { exit 1 }' late/thresholds.tsv || fail "no thresholds of a run without detector"
+expect 1 "not the folder of a run" "$glofnd" eval threshold nowhere
+expect 2 "whole number" "$glofnd" eval threshold run --fnc-draws 0
+
+expect 0 "fn views glofnd F1 %" "$glofnd" compare run late --all
+expect 0 "threshold views MAE" "$glofnd" compare run late
+exit 0

@@ -1,0 +1,101 @@
+# glofnd eval linear and transfer on a tiny run: tables, records, a backbone that stays as it is, messages and exit codes.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+data=shapes:n=200,classes=4,size=16,seed=3
+
+fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+records() { grep -c "\"event\": \"$1\"" run/eval.jsonl; }
+
+"$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 1 --warmup-epochs 0 --start-epoch 0 --alpha 0.25 \
+    --head-hidden 32 --head-out 8 --out run > out 2> err
+code=$?
+grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
+[ $code -eq 0 ] || fail "pretrain"
+find run -type f ! -name eval.jsonl -exec cksum {} + | sort > before
+
+# ----- linear -----
+
+# Shares that hold no sample of some class are skipped: 1 % and 0.1 % of 50 per class.
+expect 0 "mean" "$glofnd" eval linear run --data $data --epochs 30
+grep -q "skipping 1 % of the labels: they hold no sample of class 0" err || fail "1 % must be skipped"
+grep -q "skipping 0.1 %" err || fail "0.1 % must be skipped"
+[ "$(grep -c 'paper-centre-epochs30$' out)" -eq 3 ] || fail "every number must come with the protocol's name"
+[ "$(records linear)" -eq 2 ] && [ "$(records linear_mean)" -eq 1 ] || fail "records of linear"
+grep '"event": "linear", "protocol": "paper-centre-epochs30"' run/eval.jsonl | grep -q '"fraction": 0.1, .*"train_samples": 20, ' ||
+    fail "10 % are 5 of each class"
+expect 1 "1 % of the labels of $data hold no sample of class 0" "$glofnd" eval linear run --data $data --fractions 100,1
+
+expect 0 "official-cached2-epochs4-validated" "$glofnd" eval linear run --data $data --protocol official --augment 2 --validation 0.2 \
+    --epochs 4 --fractions 50
+expect 0 "paper-epochs2" "$glofnd" eval linear run --data $data --augment epoch --epochs 2 --fractions 10
+expect 0 "UNTRAINED" "$glofnd" eval linear run --data $data --epochs 2 --untrained --fractions 100
+expect 0 "40 samples of shapes:n=40" "$glofnd" eval linear run --data $data --test shapes:n=40,classes=3,size=16,seed=5 --epochs 1 --fractions 100
+
+# The same call gives the same numbers.
+"$glofnd" eval linear run --data $data --fractions 100 --epochs 9 > one 2> err || fail "first call"
+"$glofnd" eval linear run --data $data --fractions 100 --epochs 9 > two 2> err || fail "second call"
+cmp -s one two || fail "two equal calls differ"
+
+# ----- transfer -----
+
+"$glofnd" eval transfer run $data > out 2> err
+code=$?
+if grep -q "no L-BFGS" err; then
+    [ $code -eq 1 ] || fail "without liblbfgs it must fail"
+else
+    expect 0 "Average" "$glofnd" eval transfer run $data pets=shapes:n=80,classes=3,size=16,seed=2 caltech101=$data --protocol official
+    [ "$(grep -c 'official$' out)" -eq 3 ] || fail "every number must come with the protocol's name"
+    grep -q "^Pets  *80 .* mean per class" out || fail "pets is scored by the mean over classes"
+    grep -q "^Caltech101  *160  *40 " out || fail "caltech101 has a fifth held out"
+    [ "$(records transfer)" -eq 4 ] && [ "$(records transfer_mean)" -eq 1 ] || fail "records of transfer"
+    [ "$(tail -n 2 run/eval.jsonl | head -n 1 | tr ',' '\n' | grep -c 'e-05\|e-06')" -ge 1 ] || fail "strengths are recorded"
+
+    # As the texture dataset is published: images in class folders, lists of those of split 1.
+    mkdir -p dtd/labels
+    "$glofnd" data export shapes:n=60,classes=3,size=16,seed=3 --folder --out dtd/images > out 2> err || fail "export"
+    (cd dtd/images && find . -name '*.png' | sort | sed 's:^\./::') > all
+    awk 'NR % 3' all > dtd/labels/train1.txt
+    awk 'NR % 3 == 0' all | sed 's/\.png$//' > dtd/labels/test1.txt
+    expect 0 "DTD                40       20       3" "$glofnd" eval transfer run dtd=folder:dtd
+    echo class/missing.png >> dtd/labels/test1.txt
+    expect 1 'names "class/missing", which is no sample' "$glofnd" eval transfer run dtd=folder:dtd
+    expect 2 "usage" "$glofnd" eval transfer run $data $data --test $data
+    expect 2 "no protocol" "$glofnd" eval transfer run $data --protocol best
+    expect 2 "--metric" "$glofnd" eval transfer run $data --metric f1
+fi
+
+# ----- nothing but eval.jsonl has changed -----
+
+find run -type f ! -name eval.jsonl -exec cksum {} + | sort > after
+cmp -s before after || fail "an evaluation changed the run"
+
+# ----- what cannot be done -----
+
+mkdir flat other && cp "$(find . -name '*.png' | head -n 1)" flat/ 2> /dev/null ||
+    { "$glofnd" data synth $data --out flat/sheet.png > out 2> err || fail "synth"; }
+expect 1 "has no labels" "$glofnd" eval linear run --data folder:flat
+expect 1 "class 3" "$glofnd" eval linear run --data shapes:n=60,classes=3,size=16,seed=3 --test $data
+expect 1 "not the folder of a run" "$glofnd" eval linear other --data $data
+expect 1 "not the folder of a run" "$glofnd" eval transfer other $data
+[ ! -e other/eval.jsonl ] || fail "a failed call left a record"
+expect 2 "no protocol" "$glofnd" eval linear run --data $data --protocol best
+expect 2 "percentages" "$glofnd" eval linear run --data $data --fractions 10,x
+expect 2 "percentages" "$glofnd" eval linear run --data $data --fractions 0
+expect 2 "whole number" "$glofnd" eval linear run --data $data --augment some
+expect 2 "(0, 1)" "$glofnd" eval linear run --data $data --validation 1
+expect 2 "usage" "$glofnd" eval linear run
+expect 2 "cannot evaluate" "$glofnd" eval guess run
+echo "eval linear and transfer: ok"

@@ -1,0 +1,81 @@
+# Resuming with other data: anchors follow their samples by name if --remap asks for it, and without it other data is refused.
+# Equal data under another path or in other shards is equal.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+"$glofnd" info | grep -q 'oneDNN yes' || exit 77
+"$glofnd" info | grep -q 'JSON lines yes' || exit 77
+"$glofnd" info | grep -q 'png yes' || exit 77
+export OMP_WAIT_POLICY=passive
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+tiny='--arch resnet8 --head-hidden 16 --head-out 8 --batch 8 --epochs 2 --start-epoch 0 --log-steps 2 --size 16'
+out='' code=0
+run() { out=$("$glofnd" pretrain "$@" 2>&1) && code=0 || code=$?; }
+wants() { # WHAT CODE TEXT...: the last run ended so, and said all of this
+    what=$1
+    [ $code = "$2" ] || fail "$what: exit $code, not $2: $out"
+    shift 2
+    for text in "$@"; do printf '%s' "$out" | grep -qF -- "$text" || fail "$what: no \"$text\" in: $out"; done
+}
+print_of() { find "$1" -type f -exec cksum {} + | sort; }
+timeless() { sed -e 's/"time_[a-z]*": [^,}]*//g' -e 's/"[a-z_]*_per_s": [^,}]*//g' "$1/log.jsonl"; }
+
+# ----- grown: eight images that sort before the others, so that every row moves -----
+"$glofnd" data export shapes:n=40,classes=2,size=16 --out images --folder >/dev/null || fail 'data export'
+mkdir away
+find images -name '*.png' | sort | head -n 8 >eight
+keep_away() { while read -r f; do mv "$f" "away/$(echo "$f" | tr / +)"; done <eight; }
+bring_back() { while read -r f; do mv "away/$(echo "$f" | tr / +)" "$f"; done <eight; }
+keep_away
+run --data folder:images $tiny --out run;       wants 'a run' 0 '32 images' 'epochs of 4 steps'
+cp -r run plain
+bring_back
+before=$(print_of run)
+run --out run --resume --epochs 4
+wants 'grown' 1 'of its 32 samples 32 are there and 0 are not, and 8 are new' '--remap'
+[ "$before" = "$(print_of run)" ] || fail 'grown: files changed'
+run --out other --remap --data folder:images $tiny;     wants 'without --resume' 2 '--remap goes with --resume'
+run --out run --resume --epochs 4 --remap
+wants 'grown, --remap' 0 '32 anchors kept, 8 new, 0 lost' 'epoch 3 begins' 'finished'
+grep -q '"event": "remap", "step": 10, "kept": 32, "new": 8, "lost": 0' run/log.jsonl || fail "grown: $(grep remap run/log.jsonl)"
+[ "$(ls run/checkpoints)" = step-20 ] || fail "four epochs of five steps: $(ls run/checkpoints)"
+ls run | grep -q anchors && fail "a scratch file is left: $(ls run)"
+
+# ----- what was kept is what was there: with the eight gone again, in a store mapped from a file as in memory -----
+keep_away
+cp -r run mapped
+run --out run --resume --epochs 5 --remap;      wants 'shrunk' 0 '32 anchors kept, 0 new, 8 lost' 'epoch 5 begins'
+[ "$(ls run/checkpoints)" = step-20 ] || fail "five epochs of four steps: $(ls run/checkpoints)"
+[ "$(wc -c <run/checkpoints/step-20/keys.glofnd)" = 288 ] || fail "shrunk: step-20 is the one of before"
+run --out mapped --resume --epochs 5 --remap --store file;      wants 'shrunk, mapped' 0 '32 anchors kept'
+cmp run/model.safetensors mapped/model.safetensors || fail 'store = file: weights'
+diff -r run/checkpoints mapped/checkpoints || fail 'store = file: checkpoints'
+
+# ----- equal data: --remap changes nothing, nor does another path, nor shards cut elsewhere -----
+cp -r plain same
+run --out plain --resume --epochs 3;            wants 'equal' 0 'resumed at step 8'
+mv images moved
+run --out same --resume --epochs 3 --remap --data folder:moved;         wants 'equal, moved' 0 'resumed at step 8'
+printf '%s' "$out" | grep -q 'other data' && fail "equal, moved: $out"
+cmp plain/model.safetensors same/model.safetensors || fail 'equal: weights'
+diff -r plain/checkpoints same/checkpoints || fail 'equal: checkpoints'
+timeless plain >a.log
+timeless same >b.log
+cmp a.log b.log || fail 'equal: logs'
+
+"$glofnd" data export shapes:n=24,classes=2,size=16 --out tens --per-shard 10 >/dev/null || fail 'data export'
+"$glofnd" data export shapes:n=24,classes=2,size=16 --out fives --per-shard 5 >/dev/null || fail 'data export'
+run --data "wds:tens/*.tar" $tiny --out shards; wants 'shards' 0 '24 images'
+run --out shards --resume --epochs 3 --data "wds:fives/*.tar";  wants 'other shards' 0 'resumed at step 6'
+mv "$(ls fives/*.tar | head -n 1)" fives/zzz.tar
+before=$(print_of shards)
+run --out shards --resume --epochs 4;           wants 'another order' 1 'another order' '--remap'
+[ "$before" = "$(print_of shards)" ] || fail 'another order: files changed'
+run --out shards --resume --epochs 4 --remap;   wants 'another order, --remap' 0 '24 anchors kept, 0 new, 0 lost'
+
+[ $failures = 0 ] && echo 'anchors follow their samples'
+exit $((failures > 0))

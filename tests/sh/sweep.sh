@@ -1,0 +1,89 @@
+# glofnd sweep on tiny runs: the grid, going on after an interruption, failures, evaluation, choice of the best.
+set -u
+glofnd=$1/glofnd source=$2
+[ -x "$glofnd" ] || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    grep -qs oneDNN grid/*.log && exit 77        # built without networks
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+printf '%s\n' 'data = shapes:n=64,classes=4,size=16,seed=3' 'arch = resnet8' 'batch = 16' 'epochs = 3' 'warmup_epochs = 0' \
+    'alpha = 0.25' 'head_hidden = 32' 'head_out = 8' > tiny.cfg
+sweep() { "$glofnd" sweep --config tiny.cfg --vary start_epoch=1,2 --seeds 1,2 --out grid "$@"; }
+
+expect 0 "4 runs, 0 finished" sweep --dry-run
+[ ! -e grid ] || fail "--dry-run makes nothing"
+
+# Everything at once: two at a time, evaluated, compared.
+expect 0 "best      start_epoch=" sweep --jobs 2 --eval "knn --k 5"
+grep -q "knn k 5 top-1 %" out || fail "kNN is compared"
+for s in 1 2; do for e in 1 2; do
+    [ -e grid/start_epoch-${e}_seed-$s/model.safetensors ] || fail "start_epoch $e, seed $s"
+    grep -q "^start_epoch = $e$" grid/start_epoch-${e}_seed-$s/config.cfg || fail "configuration of start_epoch $e"
+done; done
+for f in csv json tex; do [ -s grid/compare.$f ] || fail "compare.$f"; done
+
+# Again: nothing is trained or evaluated a second time. An evaluation is added, another choice made.
+lines=$(wc -l < grid/sweep.jsonl)
+expect 0 "best      start_epoch=" sweep --eval "knn --k 5"
+[ "$(wc -l < grid/sweep.jsonl)" -eq "$lines" ] || fail "a finished sweep does nothing"
+[ "$(cat grid/*/eval.jsonl | wc -l)" -eq 4 ] || fail "evaluated twice"
+expect 1 'has "linear" to choose by' sweep --choose linear
+expect 0 "knn k 1 top-1 %" sweep --eval "knn --k 5" --eval "knn --k 1" --choose "k 1"
+grep -q "^best .*knn k 1" out || fail "--choose"
+
+# An unfinished run is gone on with, to the same weights; a removed one is made again.
+cp grid/start_epoch-1_seed-2/model.safetensors kept
+grep -v 'finished.*start_epoch-1_seed-2' grid/sweep.jsonl > lines && mv lines grid/sweep.jsonl
+rm -r grid/start_epoch-1_seed-2/model.safetensors grid/start_epoch-2_seed-1
+expect 0 "start_epoch-1_seed-2 finished" sweep --eval "knn --k 5"
+grep -q "start_epoch-2_seed-1 finished" err || fail "a removed run"
+cmp -s kept grid/start_epoch-1_seed-2/model.safetensors || fail "other weights after going on"
+grep -q "resumed at step 12" grid/start_epoch-1_seed-2.log || fail "it was not resumed"
+
+# Another configuration does not mix with it.
+expect 1 "made under another configuration" sweep --set lr=0.5
+# A run that fails is named, the others go on; a key that cannot work is told before anything starts.
+expect 1 "batch-100_seed-1 failed; broken/batch-100_seed-1.log says why" \
+    "$glofnd" sweep --config tiny.cfg --vary batch=100,16 --set epochs=1 --set start_epoch=0 --out broken
+grep -q "batch-16_seed-1 finished" err || fail "the others"
+grep -q "more than the 64 samples" broken/batch-100_seed-1.log || fail "the log says why"
+grep -q "1 of 2 runs are not complete" err || fail "the end says so"
+expect 2 "lambda_lr" "$glofnd" sweep --config tiny.cfg --vary lamda_lr=1,2 --out typo
+expect 2 "in [" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,2 --out typo
+expect 2 "KEY=a,b,c" "$glofnd" sweep --config tiny.cfg --vary alpha --out typo
+expect 2 "given by seeds" "$glofnd" sweep --config tiny.cfg --vary seed=1,2 --out typo
+expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
+expect 1 "cannot be read" "$glofnd" sweep --file nowhere.sweep --out typo
+[ ! -e typo ] || fail "a plan that cannot work makes nothing"
+
+# Stopped in the middle: the run keeps a checkpoint, and the same command goes on from it.
+"$glofnd" sweep --config tiny.cfg --set epochs=40 --seeds 1 --out long > out 2> err &
+pid=$!
+tries=0
+until grep -qs '"event": "epoch"' long/seed-1/log.jsonl; do
+    tries=$((tries + 1))
+    [ $tries -lt 600 ] || fail "no epoch within a minute"
+    sleep 0.1
+done
+kill -TERM $pid
+wait $pid
+[ $? -eq 1 ] && grep -q "stopped; the same command goes on" err || fail "a stopped sweep"
+[ ! -e long/seed-1/model.safetensors ] || fail "it was over before it could be stopped"
+expect 0 "seed-1 finished" "$glofnd" sweep --config tiny.cfg --set epochs=40 --seeds 1 --out long
+grep -q "resumed at step" long/seed-1.log || fail "it was not resumed"
+
+# The paper's sweep is a file.
+paper=$source/configs/sweep-start-epoch.sweep
+expect 0 "18 runs, 0 finished" "$glofnd" sweep --file "$paper" --data shapes:n=300 --out s --dry-run
+exit 0

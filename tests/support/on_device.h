@@ -1,0 +1,137 @@
+/* on_device.h - the step tier for tests whose arrays are host memory: on a context for a device everything is copied there and
+ * back, on the CPU the call goes straight through. */
+#ifndef TESTS_ON_DEVICE_H
+#define TESTS_ON_DEVICE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fnd/context.h"
+#include "glofnd.h"
+
+#ifdef GF_HAVE_CUDA
+#include <cuda_runtime_api.h>
+
+typedef struct on_device_copies {
+    void *taken[16];
+    int count;
+} on_device_copies;
+
+static inline void *on_device_take(on_device_copies *x, const void *host, size_t bytes) {
+    void *p = NULL;
+    if (cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) abort();
+    if (host && cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess) abort();
+    return x->taken[x->count++] = p;
+}
+
+static inline void on_device_fetch(void *host, const void *device, size_t bytes) {
+    if (cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost) != cudaSuccess) abort();
+}
+
+static inline void on_device_drop(on_device_copies *x) {
+    for (int i = 0; i < x->count; i++) cudaFree(x->taken[i]);
+}
+
+#define ON_DEVICE_COPY(x, q, field, bytes) \
+    if ((q)->field && (bytes) > 0) (q)->field = on_device_take((x), (q)->field, (size_t)(bytes))
+
+static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_batch *q) {
+    glofnd_batch d = *q;
+    const int64_t rows = q->cols * q->dim * (int64_t)sizeof(float);
+    ON_DEVICE_COPY(x, &d, a, rows);
+    ON_DEVICE_COPY(x, &d, b, rows);
+    ON_DEVICE_COPY(x, &d, support_a, rows);
+    ON_DEVICE_COPY(x, &d, support_b, rows);
+    ON_DEVICE_COPY(x, &d, id, q->cols * (int64_t)sizeof *q->id);
+    ON_DEVICE_COPY(x, &d, label, q->cols * (int64_t)sizeof *q->label);
+    ON_DEVICE_COPY(x, &d, group, q->cols * (int64_t)sizeof *q->group);
+    return d;
+}
+#endif
+
+static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
+                                           glofnd_stats *stats) {
+#ifdef GF_HAVE_CUDA
+    if (c->device) {
+        on_device_copies x = {0};
+        const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
+        const glofnd_batch d = on_device_batch(&x, q);
+        float *da = on_device_take(&x, NULL, bytes), *db = on_device_take(&x, NULL, bytes);
+        const glofnd_status status = glofnd_step(c, s, &d, da, db, stats);
+        on_device_fetch(grad_a, da, bytes);
+        on_device_fetch(grad_b, db, bytes);
+        on_device_drop(&x);
+        return status;
+    }
+#endif
+    return glofnd_step(c, s, q, grad_a, grad_b, stats);
+}
+
+static inline glofnd_status on_device_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links,
+                                                glofnd_stats *stats) {
+#ifdef GF_HAVE_CUDA
+    if (c->device) {
+        on_device_copies x = {0};
+        const size_t bytes = 2 * sizeof *links * (size_t)q->rows;
+        const glofnd_batch d = on_device_batch(&x, q);
+        glofnd_link *device_links = on_device_take(&x, NULL, bytes);
+        const glofnd_status status = glofnd_step_rows(c, s, &d, device_links, stats);
+        on_device_fetch(links, device_links, bytes);
+        on_device_drop(&x);
+        return status;
+    }
+#endif
+    return glofnd_step_rows(c, s, q, links, stats);
+}
+
+static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a,
+                                                float *grad_b, glofnd_stats *stats) {
+#ifdef GF_HAVE_CUDA
+    if (c->device) {
+        on_device_copies x = {0};
+        const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
+        const glofnd_batch d = on_device_batch(&x, q);
+        const glofnd_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
+        float *da = on_device_take(&x, NULL, bytes), *db = on_device_take(&x, NULL, bytes);
+        const glofnd_status status = glofnd_step_grad(c, &d, device_links, da, db, stats);
+        on_device_fetch(grad_a, da, bytes);
+        on_device_fetch(grad_b, db, bytes);
+        on_device_drop(&x);
+        return status;
+    }
+#endif
+    return glofnd_step_grad(c, q, links, grad_a, grad_b, stats);
+}
+
+static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
+#ifdef GF_HAVE_CUDA
+    if (c->device) {
+        on_device_copies x = {0};
+        const int two_views = c->o.loss == GLOFND_LOSS_SOGCLR || c->o.loss == GLOFND_LOSS_SIMCLR;
+        const size_t bytes = (size_t)(q->rows * q->cols) * (two_views ? 4 : 2);
+        const glofnd_batch d = on_device_batch(&x, q);
+        const glofnd_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
+        uint8_t *device_keep = on_device_take(&x, NULL, bytes);
+        const glofnd_status status = glofnd_step_mask(c, &d, device_links, device_keep);
+        on_device_fetch(keep, device_keep, bytes);
+        on_device_drop(&x);
+        return status;
+    }
+#endif
+    return glofnd_step_mask(c, q, links, keep);
+}
+
+/* Tests made for the CPU run on another device where GLOFND_TEST_DEVICE says so: in exact arithmetic, to the same tolerances. */
+static inline void on_device_choose(glofnd_options *o) {
+    const char *name = getenv("GLOFND_TEST_DEVICE");
+    char why[256];
+    if (!name || !*name) return;
+    if (glofnd_options_set(o, "device", name, NULL, 0) != GLOFND_OK) abort();
+    o->math = GLOFND_MATH_EXACT;
+    if (glofnd_device_check(o->device, why, sizeof why) == GLOFND_OK) return;
+    printf("skipped: %s\n", why);
+    exit(77);
+}
+
+#endif
