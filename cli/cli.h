@@ -21,6 +21,8 @@ int cmd_pretrain(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_compare(int argc, char **argv);
+int cmd_sweep(int argc, char **argv);
 
 /* Flags of a verb: "--name VALUE", "--name=VALUE", or a switch "--name"; everything else is positional, also all after "--". */
 typedef struct cli_flag {

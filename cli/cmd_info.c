@@ -5,6 +5,7 @@
 #include "base/parallel.h"
 #include "cli.h"
 #include "cpu/cpu_isa.h"
+#include "nn/net.h"
 
 static const char *yes(int have) { return have ? "yes" : "no"; }
 
@@ -29,6 +30,9 @@ int cmd_info(int argc, char **argv) {
     jansson = 1;
 #endif
     printf("formats    jpeg %s, png %s, safetensors and JSON lines %s\n", yes(jpeg), yes(png), yes(jansson));
+    char nets[256];
+    gf_net_describe(nets, sizeof nets);
     printf("networks   oneDNN %s\n", yes(dnnl));
+    printf("nets use   %s\n", nets);
     return CLI_OK;
 }

@@ -9,6 +9,8 @@ static const cli_verb verbs[] = {
     {"pretrain", cmd_pretrain, "train an image encoder, false negatives found on the fly"},
     {"embed", cmd_embed, "features of a dataset by the encoder of a run, as .npy"},
     {"eval", cmd_eval, "how good the encoder of a run is"},
+    {"sweep", cmd_sweep, "pretrain a grid of values and seeds, evaluate and compare"},
+    {"compare", cmd_compare, "runs side by side: mean (std) over seeds, p-values"},
     {"report", cmd_report, "tables and curves of runs as one HTML page"},
     {"info", cmd_info, "version, backends, what this machine can do"},
 };

@@ -87,6 +87,8 @@ static void equals_plain_loops(void **state) {
     compare(513, 65, 7, 1, 0.07, 1);
     compare(30, 10, 5, 600, 0.5, 1);    /* k beyond the training rows */
     compare(1, 3, 1, 20, 0.07, 0);
+    compare(1500, 40, 12, 200, 0.07, 0);        /* the list of neighbours is cut several times */
+    compare(1500, 40, 12, 300, 0.0, 1);
 }
 
 /* All rows alike: the neighbours are the first k, whatever tile they are in. */

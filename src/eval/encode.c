@@ -58,12 +58,6 @@ static glofnd_status make_net(gf_error *err, gf_encoder *e) {
     return GLOFND_OK;
 }
 
-static glofnd_status load_weights(gf_error *err, gf_encoder *e, const char *path, int backbone_only) {
-    gf_trainer shell = {.net = e->net};         /* what loading looks at */
-    shell.tensor_count = gf_net_tensors(e->net, &shell.tensors);
-    return gf_weights_load(err, &shell, path, backbone_only);
-}
-
 static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
     TRY(read_config(err, &e->config, spec->run));
     e->head = spec->head;
@@ -71,9 +65,9 @@ static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder
     if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
     TRY(make_net(err, e));
-    if (spec->untrained) return *e->config.init ? load_weights(err, e, e->config.init, 1) : GLOFND_OK;
+    if (spec->untrained) return *e->config.init ? gf_weights_load(err, e->net, e->config.init, 1) : GLOFND_OK;
     TRY(find_weights(err, e->weights, spec->run));
-    return load_weights(err, e, e->weights, 0);
+    return gf_weights_load(err, e->net, e->weights, 0);
 }
 
 glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_encoder **out) {
@@ -98,35 +92,72 @@ int64_t gf_encoder_dim(const gf_encoder *e) { return e->dim; }
 
 /* ----- encoding ----- */
 
-static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader, gf_features *out) {
-    const int64_t room = out->n;
-    gf_batch batch;
-    for (out->n = 0;; out->n += batch.n) {
+glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, int64_t n, float *out) {
+    const int64_t pixels = (int64_t)e->config.size * e->config.size * 3;
+    for (int64_t i = 0; i < n; i += e->batch) {
+        const int64_t count = n - i < e->batch ? n - i : e->batch;
         const float *y;
-        TRY(gf_loader_next(err, loader, &batch));
-        if (batch.n == 0) return GLOFND_OK;
-        FAIL_IF(err, batch.n > room - out->n, GLOFND_E_FORMAT, "the dataset gave more than its %lld samples", (long long)room);
-        TRY(gf_net_forward(err, e->net, batch.view[0], batch.n, 0, e->head ? NULL : &y, e->head ? &y : NULL));
-        memcpy(out->x + out->n * e->dim, y, (size_t)(batch.n * e->dim) * sizeof *y);
-        memcpy(out->label + out->n, batch.label, (size_t)batch.n * sizeof *batch.label);
+        TRY(gf_net_forward(err, e->net, images + i * pixels, count, 0, e->head ? NULL : &y, e->head ? &y : NULL));
+        memcpy(out + i * e->dim, y, (size_t)(count * e->dim) * sizeof *y);
     }
+    return GLOFND_OK;
 }
 
-glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
-        const char *message),
-                        void *user, gf_features *out) {
+/* Samples of a batch that is to come at row `row` or later: where sample `id` belongs. Rows of damaged samples before it stay empty. */
+static int64_t row_of(const gf_encode_spec *spec, int64_t row, int64_t id) {
+    if (!spec->aligned) return row;
+    if (!spec->ids) return id;
+    while (spec->ids[row] != id) row++;
+    return row;
+}
+
+static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader, const gf_encode_spec *spec, gf_features *out) {
+    gf_batch batch;
+    int64_t row = 0;
+    for (;;) {
+        const float *y;
+        TRY(gf_loader_next(err, loader, &batch));
+        if (batch.n == 0) break;
+        FAIL_IF(err, batch.n > out->n - row, GLOFND_E_FORMAT, "the dataset gave more than its %lld samples", (long long)out->n);
+        TRY(gf_net_forward(err, e->net, batch.view[0], batch.n, 0, e->head ? NULL : &y, e->head ? &y : NULL));
+        for (int64_t i = 0; i < batch.n; i++, row++) {
+            row = row_of(spec, row, batch.id[i]);
+            memcpy(out->x + row * e->dim, y + i * e->dim, (size_t)e->dim * sizeof *y);
+            out->label[row] = batch.label[i];
+        }
+        if (spec->progress) spec->progress(spec->user, row, out->n);
+    }
+    if (!spec->aligned) out->n = row;
+    return GLOFND_OK;
+}
+
+static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec, gf_loader **out) {
     const gf_dataset_info info = gf_dataset_describe(data);
     const int size = e->config.size, native = info.width == size && info.height == size;
-    const gf_loader_spec spec = {
-        .data = data, .augment = gf_augment_pretrain(size), .views = 0, .resize = native ? 0 : (size * 8 + 3) / 7,
-                .batch = e->batch,
-        .workers = e->threads, .depth = 2, .fast = e->config.decode_fast, .damaged = damaged, .user = user,
+    const gf_loader_spec loader = {
+        .data = data, .augment = spec->augmented ? gf_augment_linear(size) : gf_augment_pretrain(size), .views = spec->augmented ? 1 : 0,
+        .once = 1, .ids = spec->ids, .id_count = spec->id_count, .resize = native ? 0 : (size * 8 + 3) / 7, .batch = e->batch,
+        .seed = spec->seed, .workers = e->threads, .depth = 2, .fast = e->config.decode_fast, .damaged = spec->damaged,
+        .user = spec->user,
     };
+    TRY(gf_loader_create(err, &loader, out));
+    return gf_loader_seek(err, *out, spec->epoch, 0);
+}
+
+glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec, gf_features *out) {
+    const int64_t n = spec->ids ? spec->id_count : gf_dataset_describe(data).n;
     gf_loader *loader = NULL;
-    TRY(gf_features_alloc(err, out, info.n, e->dim));
-    glofnd_status status = gf_loader_create(err, &spec, &loader);
-    if (status == GLOFND_OK) status = encode_all(err, e, loader, out);
+    TRY(gf_features_alloc(err, out, n, e->dim));
+    memset(out->x, 0, (size_t)n * (size_t)e->dim * sizeof *out->x);
+    for (int64_t i = 0; i < n; i++) out->label[i] = -1;
+    glofnd_status status = make_loader(err, e, data, spec, &loader);
+    if (status == GLOFND_OK) status = encode_all(err, e, loader, spec, out);
     gf_loader_free(loader);
     if (status != GLOFND_OK) gf_features_free(out);
     return status;
+}
+
+glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i, const char *message),
+                        void *user, gf_features *out) {
+    return gf_encode_samples(err, e, data, &(gf_encode_spec){.damaged = damaged, .user = user}, out);
 }

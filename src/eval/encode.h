@@ -26,10 +26,26 @@ void gf_encoder_free(gf_encoder *e);
 const gf_config *gf_encoder_config(const gf_encoder *e);
 const char *gf_encoder_weights(const gf_encoder *e);    /* file they came from; "" for untrained ones */
 int64_t gf_encoder_dim(const gf_encoder *e);
-/* Centre crops of all samples, in order. Images of the network's size are taken as they are, others are scaled so that the crop
- * is 7/8 of the shorter side (224 of 256). Damaged samples are left out and told to `damaged` (may be NULL). */
-glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
-        const char *message),
+/* Images [n][size][size][3] as a loader gives them, to out [n][dim]. */
+glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, int64_t n, float *out);
+
+typedef struct gf_encode_spec {
+    const int64_t *ids;         /* [id_count] rising positions in the dataset, borrowed; NULL: all of it */
+    int64_t id_count;
+    int augmented;              /* random crop and flip, those of (seed, epoch), instead of the centre crop */
+    uint64_t seed;
+    uint32_t epoch;
+    int aligned;                /* a damaged sample keeps its row: zeros, label -1. Else it is left out */
+    void (*damaged)(void *user, int64_t i, const char *message);        /* may be NULL */
+    void (*progress)(void *user, int64_t done, int64_t total);          /* samples; may be NULL */
+    void *user;
+} gf_encode_spec;
+
+/* Samples in order. Centre crops: images of the network's size are taken as they are, others are scaled so that the crop is 7/8 of
+ * the shorter side (224 of 256). */
+glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec, gf_features *out);
+/* Centre crops of all samples; damaged ones are left out and told to `damaged` (may be NULL). */
+glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i, const char *message),
                         void *user, gf_features *out);
 
 #endif

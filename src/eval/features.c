@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "eval/fractions.h"
 
 glofnd_status gf_features_alloc(gf_error *err, gf_features *f, int64_t n, int64_t dim) {
     *f = (gf_features){.n = n, .dim = dim};
@@ -37,19 +37,6 @@ static void copy_row(gf_features *to, int64_t at, const gf_features *from, int64
     to->label[at] = from->label[i];
 }
 
-/* Marks the samples to hold out; how many. quota [classes] is how many of each class are still to go. */
-static int64_t choose(const gf_features *f, uint64_t seed, int64_t *quota, uint8_t *chosen) {
-    int64_t count = 0;
-    for (int64_t position = 0; position < f->n; position++) {
-        const int64_t i = gf_permute(seed, 0, f->n, position);
-        if (f->label[i] < 0 || quota[f->label[i]] == 0) continue;
-        quota[f->label[i]]--;
-        chosen[i] = 1;
-        count++;
-    }
-    return count;
-}
-
 static void part(gf_features *f, gf_features *held, const uint8_t *chosen) {
     int64_t kept = 0, moved = 0;
     for (int64_t i = 0; i < f->n; i++) {
@@ -60,22 +47,14 @@ static void part(gf_features *f, gf_features *held, const uint8_t *chosen) {
 }
 
 glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, uint64_t seed, gf_features *held) {
-    const int32_t classes = gf_features_classes(f);
-    int64_t *quota = calloc((size_t)classes + 1, sizeof *quota);
-    uint8_t *chosen = calloc((size_t)f->n + 1, 1);
-    glofnd_status status = quota && chosen ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory to split %lld samples",
-            (long long)f->n);
-    if (status == GLOFND_OK) {
-        for (int64_t i = 0; i < f->n; i++)
-            if (f->label[i] >= 0) quota[f->label[i]]++;
-        for (int32_t c = 0; c < classes; c++) quota[c] = (int64_t)(share * (double)quota[c] + 1e-9);
-        const int64_t count = choose(f, seed, quota, chosen);
-        if (count == 0) status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold %.0f %% of it out",
-                100.0 * share);
-        else status = gf_features_alloc(err, held, count, f->dim);
-    }
+    gf_draw d = {.share = share, .seed = seed, .stream = GF_DRAW_TEST};
+    uint8_t *chosen = malloc((size_t)f->n + 1);
+    FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)f->n);
+    glofnd_status status = gf_draw_share(err, &d, f->label, f->n, chosen);
+    if (status == GLOFND_OK && d.count == 0)
+        status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold %.0f %% of it out", 100.0 * share);
+    if (status == GLOFND_OK) status = gf_features_alloc(err, held, d.count, f->dim);
     if (status == GLOFND_OK) part(f, held, chosen);
-    free(quota);
     free(chosen);
     return status;
 }

@@ -16,4 +16,9 @@ int32_t gf_features_classes(const gf_features *f);      /* largest label + 1; 0:
 /* Moves `share` of each class, rounded down, chosen by `seed`, to *held; both keep the order of the dataset. */
 glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, uint64_t seed, gf_features *held);
 
+/* Rows to length 1; rows of zeros stay. */
+void gf_features_unit(gf_features *f);
+/* Columns of `train` to mean 0 and deviation 1 (a constant one to 0), and the same shift and scale for `test` (may be NULL). */
+glofnd_status gf_features_standardise(gf_error *err, gf_features *train, gf_features *test);
+
 #endif

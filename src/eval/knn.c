@@ -5,21 +5,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/order.h"
 #include "base/parallel.h"
 #include "cpu/tile/tile.h"
 
 #define QUERIES 64              /* test rows of a task */
 #define COLUMNS 512             /* training rows of a tile */
+#define RUN 16                  /* similarities looked at together */
+#define SPARE 256               /* places of a shortlist beyond k, at the least */
 
 typedef struct neighbour {
     float s;
     int32_t label;
 } neighbour;
 
+typedef struct shortlist {      /* of one test row: neighbours that may be among the k nearest */
+    neighbour *best;            /* [room] */
+    int64_t count;
+    float limit;                /* what is not above cannot be */
+} shortlist;
+
 typedef struct scratch {        /* of one thread */
     float *query;               /* [QUERIES][dim] unit rows */
     float *s;                   /* [QUERIES][COLUMNS] */
-    neighbour *best;            /* [QUERIES][k] falling similarity */
+    shortlist list[QUERIES];
+    neighbour *best;            /* [QUERIES][room], of the lists */
+    float *value;               /* [room] */
     double *vote;               /* [classes] */
 } scratch;
 
@@ -28,6 +39,7 @@ typedef struct job {
     const gf_features *test;
     const gf_tile_ops *ops;
     int64_t n, dim, k, classes; /* n: training rows with label */
+    int64_t room;               /* of a shortlist; the larger, the less often it is cut */
     float *panels;              /* [pad(n) / GF_PANEL][dim][GF_PANEL] unit rows */
     int32_t *label;             /* [n] */
     scratch *scratch;           /* [threads] */
@@ -94,9 +106,10 @@ static glofnd_status make_scratch(gf_error *err, job *j, int threads) {
         scratch *x = &j->scratch[t];
         x->query = malloc(QUERIES * (size_t)j->dim * sizeof *x->query);
         x->s = malloc(sizeof *x->s * QUERIES * COLUMNS);
-        x->best = malloc(QUERIES * (size_t)j->k * sizeof *x->best);
+        x->best = malloc(QUERIES * (size_t)j->room * sizeof *x->best);
+        x->value = malloc((size_t)j->room * sizeof *x->value);
         x->vote = malloc((size_t)j->classes * sizeof *x->vote);
-        complete = x->query && x->s && x->best && x->vote;
+        complete = x->query && x->s && x->best && x->value && x->vote;
     }
     FAIL_IF(err, !complete, GLOFND_E_MEMORY, "no memory for the tiles of %d threads", threads);
     return GLOFND_OK;
@@ -107,6 +120,7 @@ static void free_job(job *j, int threads) {
         free(j->scratch[t].query);
         free(j->scratch[t].s);
         free(j->scratch[t].best);
+        free(j->scratch[t].value);
         free(j->scratch[t].vote);
     }
     free(j->scratch);
@@ -116,25 +130,45 @@ static void free_job(job *j, int threads) {
 
 /* ----- searching ----- */
 
-/* Columns come in rising order and only a larger value passes an earlier one, so ties go to the smaller index. */
-static int64_t insert(neighbour *best, int64_t count, int64_t k, neighbour x) {
-    int64_t at = count < k ? count : k - 1;
-    for (; at > 0 && best[at - 1].s < x.s; at--) best[at] = best[at - 1];
-    best[at] = x;
-    return count < k ? count + 1 : k;
+/* Cuts the list to its k best. It is in the order of the columns and stays so; of equals the earlier ones are kept. */
+static void cut(const job *j, scratch *x, shortlist *l) {
+    for (int64_t i = 0; i < l->count; i++) x->value[i] = l->best[i].s;
+    l->limit = gf_kth_largest(x->value, l->count, j->k);
+    int64_t equals = j->k, kept = 0;
+    for (int64_t i = 0; i < l->count; i++) equals -= l->best[i].s > l->limit;
+    for (int64_t i = 0; i < l->count; i++) {
+        const neighbour n = l->best[i];
+        if (n.s < l->limit || (n.s == l->limit && equals-- <= 0)) continue;
+        l->best[kept++] = n;
+    }
+    l->count = kept;
 }
 
-/* count: neighbours found in the tiles before. */
-static void take_row(const job *j, const float *s, int64_t c0, int64_t columns, neighbour *best, int64_t count) {
-    for (int64_t c = 0; c < columns; c++)
-        if (count < j->k || s[c] > best[j->k - 1].s) count = insert(best, count, j->k, (neighbour){s[c], j->label[c0 + c]});
+/* Is one of RUN similarities above the limit? Mostly none is, and this is a few vector operations. */
+static int any_above(const float *s, float limit) {
+    int above = 0;
+    for (int i = 0; i < RUN; i++) above |= s[i] > limit;
+    return above;
 }
 
-static int32_t elect(const job *j, const neighbour *best, double *vote) {
+/* Later columns must be above the limit, not equal to it: k earlier ones are at least as near. */
+static void take_row(const job *j, scratch *x, const float *s, int64_t c0, int64_t columns, shortlist *l) {
+    for (int64_t c = 0; c < columns; c += RUN) {
+        const int64_t end = c + RUN < columns ? c + RUN : columns;
+        if (c + RUN <= columns && !any_above(s + c, l->limit)) continue;
+        for (int64_t i = c; i < end; i++)
+            if (s[i] > l->limit) l->best[l->count++] = (neighbour){s[i], j->label[c0 + i]};
+        if (l->count > j->room - RUN) cut(j, x, l);
+    }
+}
+
+static int32_t elect(const job *j, const shortlist *l, double *vote) {
     const double t = j->o->temperature;
+    double nearest = -INFINITY;
     int32_t winner = 0;
     memset(vote, 0, (size_t)j->classes * sizeof *vote);
-    for (int64_t i = 0; i < j->k; i++) vote[best[i].label] += t > 0.0 ? exp(((double)best[i].s - (double)best[0].s) / t) : 1.0;
+    for (int64_t i = 0; i < l->count; i++) nearest = fmax(nearest, (double)l->best[i].s);
+    for (int64_t i = 0; i < l->count; i++) vote[l->best[i].label] += t > 0.0 ? exp(((double)l->best[i].s - nearest) / t) : 1.0;
     for (int32_t c = 1; c < j->classes; c++) winner = vote[c] > vote[winner] ? c : winner;
     return winner;
 }
@@ -144,15 +178,21 @@ static void classify_tile(void *arg, int64_t task, int thread) {
     scratch *x = &j->scratch[thread];
     const int64_t r0 = task * QUERIES, rows = j->test->n - r0 < QUERIES ? j->test->n - r0 : QUERIES;
     memset(x->query, 0, QUERIES * (size_t)j->dim * sizeof *x->query);
-    for (int64_t r = 0; r < rows; r++) unit(x->query + r * j->dim, j->test->x + (r0 + r) * j->dim, j->dim);
+    for (int64_t r = 0; r < rows; r++) {
+        unit(x->query + r * j->dim, j->test->x + (r0 + r) * j->dim, j->dim);
+        x->list[r] = (shortlist){x->best + r * j->room, 0, -INFINITY};
+    }
     for (int64_t c0 = 0; c0 < j->n; c0 += COLUMNS) {
-        const int64_t columns = j->n - c0 < COLUMNS ? j->n - c0 : COLUMNS, before = c0 < j->k ? c0 : j->k;
+        const int64_t columns = j->n - c0 < COLUMNS ? j->n - c0 : COLUMNS;
         j->ops->product(x->s, COLUMNS, x->query, (size_t)j->dim, 1, j->panels + c0 * j->dim, GF_PANEL, GF_PANEL * (size_t)j->dim,
                 QUERIES,
                         (int)gf_pad(columns), (int)j->dim, 0);
-        for (int64_t r = 0; r < rows; r++) take_row(j, x->s + r * COLUMNS, c0, columns, x->best + r * j->k, before);
+        for (int64_t r = 0; r < rows; r++) take_row(j, x, x->s + r * COLUMNS, c0, columns, &x->list[r]);
     }
-    for (int64_t r = 0; r < rows; r++) j->predicted[r0 + r] = elect(j, x->best + r * j->k, x->vote);
+    for (int64_t r = 0; r < rows; r++) {
+        if (x->list[r].count > j->k) cut(j, x, &x->list[r]);
+        j->predicted[r0 + r] = elect(j, &x->list[r], x->vote);
+    }
 }
 
 glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features *train, const gf_features *test,
@@ -163,6 +203,7 @@ glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features 
     TRY(check(err, o, train, test));
     glofnd_status status = pack(err, &j, train);
     j.k = o->k < j.n ? o->k : j.n;
+    j.room = j.k + (j.k > SPARE ? j.k : SPARE) + RUN;
     if (status == GLOFND_OK) status = make_scratch(err, &j, threads);
     if (status == GLOFND_OK) gf_parallel(threads, (test->n + QUERIES - 1) / QUERIES, classify_tile, &j);
     free_job(&j, threads);

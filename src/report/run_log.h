@@ -7,7 +7,8 @@
 /* What is kept of an epoch: X(field, key in log.jsonl, factor). Missing or null: NaN. */
 #define GF_RUN_FIELDS(X)                                                                                              \
     X(LOSS, "loss", 1.0) X(LAMBDA, "lambda", 1.0) X(FLAGGED, "flagged", 100.0) X(PRECISION, "precision", 100.0)        \
-    X(RECALL, "recall", 100.0) X(F1, "f1", 100.0) X(SECONDS, "time_elapsed", 1.0)
+    X(RECALL, "recall", 100.0) X(F1, "f1", 100.0) X(POOLED_PRECISION, "pooled_precision", 100.0)                      \
+    X(POOLED_RECALL, "pooled_recall", 100.0) X(SECONDS, "time_elapsed", 1.0)
 
 typedef enum gf_run_field {
 #define GF_RUN_X(name, key, factor) GF_RUN_##name,

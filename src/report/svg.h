@@ -8,7 +8,7 @@
 
 typedef struct gf_series {
     const char *name;
-    const double *y;            /* [n] at x = 1, 2, ...; NaN: a gap */
+    const double *y;            /* [n] at x = 1, 2, ... (or as the chart says); NaN: a gap */
     int64_t n;
     int colour;                 /* 0, 1, ... */
 } gf_series;
@@ -20,10 +20,13 @@ typedef struct gf_chart {
     double level;               /* a level to compare with, dashed; NaN: none */
     const char *level_name;
     int from_zero;              /* the y axis begins at 0 */
+    double x_first, x_step;     /* where the values lie; step 0: at 1, 2, ... */
 } gf_chart;
 
 /* A chart without a single value says so. */
 void gf_svg_chart(gf_text *out, const gf_chart *c);
+/* The same as a file of its own: colours and legend inside, light background. */
+void gf_svg_file(gf_text *out, const gf_chart *c);
 /* Steps of 1, 2 or 5 times a power of ten that cut [low, high] in about `most` parts. */
 double gf_tick_step(double low, double high, int most);
 /* The style sheet the charts need; colours for light and dark. */

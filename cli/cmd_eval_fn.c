@@ -1,0 +1,248 @@
+/* cmd_eval_fn.c - glofnd eval fn: how many of the flagged pairs are false negatives. Labels say what is one. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval.h"
+#include "eval/fn_quality_detectors.h"
+#include "eval/fn_quality_views.h"
+#include "eval/stats.h"
+#include "frozen.h"
+#include "report/run_log.h"
+#include "report/table.h"
+
+static const char usage[] = "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--every-epoch]";
+
+#define EPOCHS_SHOWN 12
+
+/* Which pairs are looked at. */
+static const struct scope {
+    const char *name, *title;
+} scopes[] = {
+    {"views", "augmented views, in batches"},
+    {"batches", "images as they are, in batches"},
+    {"dataset", "images as they are, all pairs"},
+};
+
+#define SCOPES (sizeof scopes / sizeof *scopes)
+
+typedef struct fn_job {
+    eval_samples samples;
+    double alpha;               /* 0: of the run */
+    int64_t most;
+    const char *detector;       /* asked for by name; NULL: all that can be had */
+    int every_epoch;
+    frozen_progress progress;
+    gf_frozen *frozen;
+    int64_t learned, anchors, batch;
+    gf_fn_quality found[SCOPES][GF_FN_KIND_COUNT];
+} fn_job;
+
+/* ----- epochs of the log ----- */
+
+static void add_heading(gf_table *t, const char *first, const char *second) {
+    gf_table_add(t, "%s", first);
+    if (second) gf_table_add(t, "%s", second);
+    static const char *const names[] = {"flagged %", "precision %", "recall %", "F1 %", "pooled precision %", "recall %", "F1 %"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) gf_table_add(t, "%s", names[i]);
+}
+
+static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
+    const double pooled[2] = {r->field[GF_RUN_POOLED_PRECISION][e], r->field[GF_RUN_POOLED_RECALL][e]};
+    gf_table_add(t, "%lld", (long long)e);
+    gf_table_number(t, r->field[GF_RUN_FLAGGED][e], 2);
+    gf_table_number(t, r->field[GF_RUN_PRECISION][e], 2);
+    gf_table_number(t, r->field[GF_RUN_RECALL][e], 2);
+    gf_table_number(t, r->field[GF_RUN_F1][e], 2);
+    gf_table_number(t, pooled[0], 2);
+    gf_table_number(t, pooled[1], 2);
+    gf_table_number(t, gf_f1(pooled[0], pooled[1]), 2);
+}
+
+/* Which epochs to show: with flags, and not too many unless asked for; the last one always. */
+static void print_log(const fn_job *j, const gf_run_log *r) {
+    int64_t first = 0;
+    while (first < r->epochs && !isfinite(r->field[GF_RUN_PRECISION][first])) first++;
+    if (first == r->epochs) {
+        printf("training  no epoch of the log flagged anything against labels\n\n");
+        return;
+    }
+    const int64_t count = r->epochs - first, step = j->every_epoch ? 1 : (count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN;
+    gf_table t = {.columns = 8};
+    gf_text text = {0};
+    add_heading(&t, "epoch", NULL);
+    for (int64_t e = first; e < r->epochs; e++)
+        if ((r->epochs - 1 - e) % step == 0) add_epoch(&t, r, e);
+    gf_table_text(&text, &t, 1);
+    printf("training  pairs flagged in each epoch, from log.jsonl%s\n", step > 1 ? " (not all epochs: --every-epoch)" : "");
+    if (text.at) printf("%s\n", text.at);
+    gf_text_free(&text);
+    gf_table_free(&t);
+}
+
+/* ----- the frozen network ----- */
+
+/* Learned thresholds of the samples of a set, one per `views` rows; *learned counts them. */
+static glofnd_status lambda_of(gf_error *err, gf_frozen *f, const gf_view_set *s, int views, float **lambda, int64_t *learned) {
+    const int64_t n = s->n / views;
+    int64_t *id = malloc((size_t)n * sizeof *id);
+    *lambda = malloc((size_t)n * sizeof **lambda);
+    for (int64_t i = 0; id && i < n; i++) id[i] = s->id[i * views];
+    const glofnd_status status = id && *lambda ? gf_frozen_lambda(err, f, id, n, *lambda, learned)
+                                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+    free(id);
+    return status;
+}
+
+static glofnd_status look(gf_error *err, fn_job *j, const gf_view_set *s, int views, int64_t batch, gf_fn_quality *out) {
+    float *lambda = NULL;
+    glofnd_status status = lambda_of(err, j->frozen, s, views, &lambda, &j->learned);
+    const gf_fn_scope x = {
+        .s = s, .views = views, .batch = batch, .alpha = j->alpha, .lambda = j->learned ? lambda : NULL,
+        .threads = gf_frozen_threads(j->frozen),
+    };
+    if (status == GLOFND_OK) status = gf_fn_compare(err, &x, out);
+    free(lambda);
+    return status;
+}
+
+static glofnd_status look_at_all(gf_error *err, fn_job *j) {
+    gf_view_set s = {0};
+    frozen_progress_begin(&j->progress, "augmented views");
+    glofnd_status status = gf_frozen_views(err, j->frozen, j->batch, j->most, 1, &s);
+    frozen_progress_end(&j->progress);
+    if (status == GLOFND_OK) status = look(err, j, &s, 2, j->batch, j->found[0]);
+    gf_view_set_free(&s);
+    if (status != GLOFND_OK) return status;
+    frozen_progress_begin(&j->progress, "images");
+    status = gf_frozen_plain(err, j->frozen, j->most, &s);
+    frozen_progress_end(&j->progress);
+    j->anchors = s.n;
+    if (status == GLOFND_OK) status = look(err, j, &s, 1, j->batch < s.n ? j->batch : s.n, j->found[1]);
+    if (status == GLOFND_OK) status = look(err, j, &s, 1, 0, j->found[2]);
+    gf_view_set_free(&s);
+    return status;
+}
+
+static void print_frozen(const fn_job *j) {
+    gf_table t = {.columns = 9};
+    gf_text text = {0};
+    add_heading(&t, "pairs", "detector");
+    for (size_t s = 0; s < SCOPES; s++)
+        for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
+            const gf_fn_quality *q = &j->found[s][k];
+            if (!q->anchors || (j->detector && strcmp(j->detector, gf_fn_kind_names[k]) != 0)) continue;
+            gf_table_add(&t, "%s", scopes[s].title);
+            gf_table_add(&t, "%s", gf_fn_kind_names[k]);
+            const double x[] = {q->flagged, q->precision, q->recall, q->f1, q->pooled_precision, q->pooled_recall, q->pooled_f1};
+            for (int i = 0; i < 7; i++) gf_table_number(&t, 100.0 * x[i], 2);
+        }
+    printf("frozen    %lld samples of %s, batches of %lld, alpha %g\n", (long long)j->anchors, j->samples.data,
+           (long long)j->batch, j->alpha);
+    gf_table_text(&text, &t, 2);
+    if (text.at) printf("%s\n", text.at);
+    for (int k = 0; k < GF_FN_KIND_COUNT; k++) printf("%-8s %s\n", gf_fn_kind_names[k], gf_fn_kind_meanings[k]);
+    printf("precision, recall: means over anchors, 0/0 = 1; pooled: over all pairs; F1: of the two columns before it\n");
+    gf_text_free(&text);
+    gf_table_free(&t);
+}
+
+static glofnd_status record(gf_error *err, const fn_job *j) {
+    gf_jsonl log = {0};
+    char protocol[64];
+    TRY(eval_log_open(err, &log, j->samples.run));
+    for (size_t s = 0; s < SCOPES; s++)
+        for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
+            const gf_fn_quality *q = &j->found[s][k];
+            if (!q->anchors) continue;
+            snprintf(protocol, sizeof protocol, "%s %s", scopes[s].name, gf_fn_kind_names[k]);
+            eval_log_begin(&log, "fn", protocol, &j->samples);
+            gf_jsonl_text(&log, "pairs", scopes[s].name);
+            gf_jsonl_text(&log, "detector", gf_fn_kind_names[k]);
+            gf_jsonl_number(&log, "alpha", j->alpha);
+            gf_jsonl_integer(&log, "batch", s < 2 ? j->batch : 0);
+            gf_jsonl_integer(&log, "anchors", q->anchors);
+            gf_jsonl_number(&log, "flagged", q->flagged);
+            gf_jsonl_number(&log, "precision", q->precision);
+            gf_jsonl_number(&log, "recall", q->recall);
+            gf_jsonl_number(&log, "f1", q->f1);
+            gf_jsonl_number(&log, "pooled_precision", q->pooled_precision);
+            gf_jsonl_number(&log, "pooled_recall", q->pooled_recall);
+            gf_jsonl_number(&log, "pooled_f1", q->pooled_f1);
+            gf_jsonl_end(&log);
+        }
+    return gf_jsonl_close(&log);
+}
+
+/* ----- entry ----- */
+
+static glofnd_status prepare(gf_error *err, fn_job *j) {
+    const gf_frozen_spec spec = {.run = j->samples.run, .data = j->samples.data, .damaged = frozen_warn,
+                                 .progress = frozen_progress_draw, .user = &j->progress};
+    TRY(gf_frozen_open(err, &spec, &j->frozen));
+    const gf_config *c = gf_frozen_config(j->frozen);
+    const gf_dataset_info info = gf_frozen_info(j->frozen);
+    if (!j->samples.data) j->samples.data = c->data;
+    snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
+    FAIL_IF(err, info.classes == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; they say which pairs are false negatives",
+            j->samples.data);
+    if (j->alpha == 0.0) j->alpha = c->method.alpha;
+    FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
+            j->alpha);
+    j->batch = c->batch < info.n ? c->batch : info.n;
+    return GLOFND_OK;
+}
+
+static glofnd_status evaluate(gf_error *err, fn_job *j) {
+    gf_run_log log;
+    TRY(gf_run_log_read(err, j->samples.run, &log));
+    glofnd_status status = prepare(err, j);
+    if (status == GLOFND_OK) print_log(j, &log);
+    gf_run_log_free(&log);
+    fflush(stdout);
+    if (status == GLOFND_OK) status = look_at_all(err, j);
+    if (status != GLOFND_OK) return status;
+    const int asked = j->detector && strcmp(j->detector, gf_fn_kind_names[GF_FN_GLOFND]) == 0;
+    FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, FROZEN_NOT_LEARNED, j->samples.run);
+    print_frozen(j);
+    if (!j->learned) {
+        fprintf(stderr, "glofnd eval fn: glofnd is skipped: ");
+        fprintf(stderr, FROZEN_NOT_LEARNED "\n", j->samples.run);
+    }
+    return record(err, j);
+}
+
+static int known_detector(const char *name) {
+    for (int k = 0; k < GF_FN_KIND_COUNT; k++)
+        if (strcmp(name, gf_fn_kind_names[k]) == 0) return 1;
+    fprintf(stderr, "glofnd eval fn: --detector is \"%s\"; it takes glofnd, exact, single or fnc\n", name);
+    return 0;
+}
+
+int eval_fn(int argc, char **argv) {
+    const char *alpha = NULL, *most = "100000", *every = NULL;
+    fn_job j = {.alpha = 0.0};
+    const cli_flag flags[] = {
+        {"data", "SPEC", "samples of the run, with labels; default: those it was trained on", &j.samples.data},
+        {"alpha", "A", "share of pairs that exact, single and fnc flag; default: of the run", &alpha},
+        {"samples", "N", "look at so many samples at most, drawn at random (100000)", &most},
+        {"detector", "NAME", "only glofnd, exact, single or fnc", &j.detector},
+        {"every-epoch", NULL, "print every epoch of the log", &every},
+    };
+    int n;
+    gf_error err = {{0}};
+    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if (n != 1) {
+        fprintf(stderr, "usage: %s\n", usage);
+        return CLI_USAGE;
+    }
+    if ((code = cli_whole("samples", most, 2, INT64_C(1) << 40, &j.most))) return code;
+    if (alpha && (code = frozen_share("alpha", alpha, &j.alpha))) return code;
+    if (j.detector && !known_detector(j.detector)) return CLI_USAGE;
+    j.samples.run = argv[1], j.every_epoch = every != NULL;
+    const glofnd_status status = evaluate(&err, &j);
+    gf_frozen_free(j.frozen);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("eval fn", status, &err);
+}

@@ -1,0 +1,14 @@
+/* compare.h - comparing runs, for `glofnd compare` and at the end of `glofnd sweep`. */
+#ifndef GF_CLI_COMPARE_H
+#define GF_CLI_COMPARE_H
+
+#include "cli.h"
+#include "report/compare.h"
+
+/* Writes the comparison as "text", "csv", "json" or "latex" to a file, or to stdout if path is NULL. */
+glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *format, const char *path);
+int compare_known(const char *format);
+/* Says on stderr what there is not enough of to compare; `verb` begins the line. */
+void compare_warn(const char *verb, const gf_comparison *c);
+
+#endif

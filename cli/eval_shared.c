@@ -1,0 +1,69 @@
+/* eval_shared.c - see eval.h. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "eval.h"
+#include "frozen.h"
+
+/* ----- samples ----- */
+
+glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf_split *split) {
+    TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = s->run, .untrained = s->untrained}, encoder));
+    const gf_split_spec spec = {
+        .data = s->data, .test = s->test, .share = EVAL_HELD_OUT, .seed = (uint64_t)gf_encoder_config(*encoder)->seed,
+    };
+    TRY(gf_split_open(err, &spec, split));
+    memcpy(s->test_name, split->test_name, sizeof s->test_name);
+    return GLOFND_OK;
+}
+
+static glofnd_status encode(gf_error *err, gf_encoder *e, const gf_samples *s, const char *what, gf_features *out) {
+    frozen_progress line;
+    const gf_encode_spec spec = {
+        .ids = s->id, .id_count = s->n, .damaged = frozen_warn, .progress = frozen_progress_draw, .user = &line,
+    };
+    frozen_progress_begin(&line, what);
+    const glofnd_status status = gf_encode_samples(err, e, s->data, &spec, out);
+    frozen_progress_end(&line);
+    return status;
+}
+
+glofnd_status eval_encode_split(gf_error *err, gf_encoder *e, const gf_split *split, gf_features *train, gf_features *test) {
+    TRY(encode(err, e, &split->train, "training samples", train));
+    return encode(err, e, &split->test, "test samples", test);
+}
+
+glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test) {
+    gf_encoder *e = NULL;
+    gf_split split = {0};
+    glofnd_status status = eval_open(err, s, &e, &split);
+    if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, train, test);
+    gf_split_free(&split);
+    gf_encoder_free(e);
+    return status;
+}
+
+void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) {
+    printf("train     %lld samples of %s\n", (long long)train_n, s->data);
+    if (*s->test_name) printf("test      %lld samples of %s\n", (long long)test_n, s->test_name);
+    else printf("test      %lld samples held out of it, %.0f %% of each class\n", (long long)test_n, 100.0 * EVAL_HELD_OUT);
+}
+
+/* ----- records ----- */
+
+glofnd_status eval_log_open(gf_error *err, gf_jsonl *log, const char *run) {
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/eval.jsonl", run);
+    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    return gf_jsonl_open(log, err, path, GF_LOG_ALL);
+}
+
+void eval_log_begin(gf_jsonl *log, const char *event, const char *protocol, const eval_samples *s) {
+    gf_jsonl_begin(log);
+    gf_jsonl_text(log, "event", event);
+    gf_jsonl_text(log, "protocol", protocol);
+    gf_jsonl_text(log, "data", s->data);
+    gf_jsonl_text(log, "test", *s->test_name ? s->test_name : "held out");
+    gf_jsonl_flag(log, "untrained", s->untrained);
+}

@@ -1,0 +1,22 @@
+/* frozen.h - what `eval fn` and `eval threshold` share: progress over images, warnings, shares. */
+#ifndef GF_CLI_FROZEN_H
+#define GF_CLI_FROZEN_H
+
+#include "cli.h"
+#include "report/progress.h"
+
+#define FROZEN_NOT_LEARNED "%s has no learned thresholds: its detector never started or learns none, or no checkpoint is left"
+
+typedef struct frozen_progress {
+    gf_progress line;
+    const char *what;
+} frozen_progress;
+
+void frozen_progress_begin(frozen_progress *p, const char *what);
+void frozen_progress_draw(void *user, int64_t done, int64_t total);    /* user: a frozen_progress */
+void frozen_progress_end(frozen_progress *p);
+void frozen_warn(void *user, int64_t i, const char *message);          /* of a damaged sample */
+/* A number in (0, 1) from the text of a flag; CLI_USAGE with a message if it is not. */
+int frozen_share(const char *flag, const char *text, double *out);
+
+#endif

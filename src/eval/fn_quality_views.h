@@ -1,0 +1,36 @@
+/* fn_quality_views.h - a frozen run looked at from outside: embeddings of its samples, as they are or as training draws them, and
+ * the thresholds it has learned. Embeddings are projections of the head, which is what the loss compares, in eval mode. */
+#ifndef GF_EVAL_FN_QUALITY_VIEWS_H
+#define GF_EVAL_FN_QUALITY_VIEWS_H
+
+#include "data/dataset.h"
+#include "eval/fn_quality.h"
+#include "train/config.h"
+
+typedef struct gf_frozen gf_frozen;
+
+typedef struct gf_frozen_spec {
+    const char *run, *data;     /* data NULL or "": the SPEC the run was trained on */
+    void (*damaged)(void *user, int64_t i, const char *message);        /* a sample that is left out or replaced; may be NULL */
+    void (*progress)(void *user, int64_t done, int64_t total);          /* images; may be NULL */
+    void *user;
+} gf_frozen_spec;
+
+/* E_IO: not the folder of a run, or nothing trained in it yet. */
+glofnd_status gf_frozen_open(gf_error *err, const gf_frozen_spec *spec, gf_frozen **out);
+void gf_frozen_free(gf_frozen *f);              /* NULL is fine */
+const gf_config *gf_frozen_config(const gf_frozen *f);
+gf_dataset_info gf_frozen_info(const gf_frozen *f);
+int gf_frozen_threads(const gf_frozen *f);
+
+/* Every sample once, centre crop, in the order in which training would draw the next epoch; of more than `most` samples the
+ * first `most` of that order. Damaged ones are left out. */
+glofnd_status gf_frozen_plain(gf_error *err, gf_frozen *f, int64_t most, gf_view_set *out);
+/* Two augmented views of samples, side by side, in batches as training would draw them in the epochs after its last one: as many
+ * whole batches as it takes to have `samples`, but no more than `epochs` (0: any number). */
+glofnd_status gf_frozen_views(gf_error *err, gf_frozen *f, int64_t batch, int64_t samples, int epochs, gf_view_set *out);
+/* Thresholds in force at the end of the run, of the samples id [n]; NaN for those never visited. *learned (0: the detector never
+ * started, or the run has no checkpoint) counts the others. E_ARGUMENT: the run was trained on a different number of samples. */
+glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, const int64_t *id, int64_t n, float *lambda, int64_t *learned);
+
+#endif

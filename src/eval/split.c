@@ -1,0 +1,140 @@
+/* split.c - see split.h. */
+#include "eval/split.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/fractions.h"
+
+/* ----- parts ----- */
+
+static glofnd_status samples_alloc(gf_error *err, gf_samples *p, const gf_dataset *data, int64_t n) {
+    *p = (gf_samples){.data = data};
+    p->id = malloc((size_t)(n + 1) * sizeof *p->id);
+    p->label = malloc((size_t)(n + 1) * sizeof *p->label);
+    if (p->id && p->label) return GLOFND_OK;
+    gf_samples_free(p);
+    GF_FAIL(err, GLOFND_E_MEMORY, "no memory for the labels of %lld samples", (long long)n);
+}
+
+void gf_samples_free(gf_samples *p) {
+    if (!p) return;
+    free(p->id);
+    free(p->label);
+    *p = (gf_samples){0};
+}
+
+/* All samples of the dataset that have a label. */
+static glofnd_status labelled(gf_error *err, const gf_dataset *data, gf_samples *out) {
+    const int64_t n = gf_dataset_describe(data).n;
+    TRY(samples_alloc(err, out, data, n));
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t label = gf_dataset_label(data, i);
+        if (label < 0) continue;
+        out->id[out->n] = i;
+        out->label[out->n++] = label;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uint8_t *chosen, int want, gf_samples *to) {
+    TRY(samples_alloc(err, to, from->data, from->n));
+    for (int64_t i = 0; i < from->n; i++) {
+        if (chosen[i] != want) continue;
+        to->id[to->n] = from->id[i];
+        to->label[to->n++] = from->label[i];
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share, uint64_t seed, uint32_t stream, gf_samples *to) {
+    gf_draw d = {.share = share, .seed = seed, .stream = stream};
+    gf_samples rest = {0};
+    uint8_t *chosen = malloc((size_t)from->n + 1);
+    FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)from->n);
+    glofnd_status status = gf_draw_share(err, &d, from->label, from->n, chosen);
+    if (status == GLOFND_OK && d.count == 0)
+        status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold %g %% of it out", 100.0 * share);
+    if (status == GLOFND_OK) status = gf_samples_choose(err, from, chosen, 1, to);
+    if (status == GLOFND_OK) status = gf_samples_choose(err, from, chosen, 0, &rest);
+    free(chosen);
+    if (status != GLOFND_OK) return status;
+    gf_samples_free(from);
+    *from = rest;
+    return GLOFND_OK;
+}
+
+/* ----- checks ----- */
+
+static glofnd_status check_class(gf_error *err, const gf_split *s, int32_t label, const uint8_t *known) {
+    const char *name = gf_dataset_class(s->test.data, label), *other = gf_dataset_class(s->train.data, label);
+    FAIL_IF(err, label >= s->classes || !known[label], GLOFND_E_ARGUMENT,
+            "class %d%s%.100s%s of the test samples has no training sample", (int)label, name ? " (" : "", name ? name : "", name ? ")" : "");
+    FAIL_IF(err, name && other && strcmp(name, other) != 0, GLOFND_E_ARGUMENT,
+            "class %d is \"%.100s\" in the training samples and \"%.100s\" in the test samples: their classes differ", (int)label,
+            other, name);
+    return GLOFND_OK;
+}
+
+static glofnd_status check(gf_error *err, gf_split *s, const char *data) {
+    glofnd_status status = GLOFND_OK;
+    FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", data);
+    FAIL_IF(err, s->test.n == 0, GLOFND_E_ARGUMENT, "no test sample has a label");
+    for (int64_t i = 0; i < s->train.n; i++) s->classes = s->train.label[i] >= s->classes ? s->train.label[i] + 1 : s->classes;
+    uint8_t *known = calloc((size_t)s->classes, 1);
+    FAIL_IF(err, !known, GLOFND_E_MEMORY, "no memory for %d classes", (int)s->classes);
+    for (int64_t i = 0; i < s->train.n; i++) known[s->train.label[i]] = 1;
+    for (int64_t i = 0; i < s->test.n && status == GLOFND_OK; i++) status = check_class(err, s, s->test.label[i], known);
+    free(known);
+    return status;
+}
+
+/* ----- opening ----- */
+
+static glofnd_status take_lists(gf_error *err, const gf_split_spec *spec, gf_split *s) {
+    gf_samples all = s->train;
+    s->train = (gf_samples){0};
+    glofnd_status status = gf_samples_named(err, &all, spec->train_list, &s->train);
+    if (status == GLOFND_OK) status = gf_samples_named(err, &all, spec->test_list, &s->test);
+    gf_samples_free(&all);
+    snprintf(s->test_name, sizeof s->test_name, "%s", spec->test_list);
+    return status;
+}
+
+static glofnd_status open_test(gf_error *err, const gf_split_spec *spec, gf_split *s) {
+    if (spec->train_list && spec->test_list) return take_lists(err, spec, s);
+    if (spec->test) {
+        const int n = snprintf(s->test_name, sizeof s->test_name, "%s", spec->test);
+        FAIL_IF(err, n < 0 || (size_t)n >= sizeof s->test_name, GLOFND_E_ARGUMENT, "the SPEC of the test samples is too long");
+    } else if (spec->held_out || !gf_dataset_test_spec(s->data, s->test_name, sizeof s->test_name)) {
+        s->test_name[0] = 0;
+    }
+    if (!*s->test_name) return gf_samples_hold_out(err, &s->train, spec->share, spec->seed, GF_DRAW_TEST, &s->test);
+    TRY(gf_dataset_open(err, s->test_name, &s->test_data));
+    return labelled(err, s->test_data, &s->test);
+}
+
+static glofnd_status open_all(gf_error *err, const gf_split_spec *spec, gf_split *s) {
+    TRY(gf_dataset_open(err, spec->data, &s->data));
+    TRY(labelled(err, s->data, &s->train));
+    FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
+    TRY(open_test(err, spec, s));
+    return check(err, s, spec->data);
+}
+
+glofnd_status gf_split_open(gf_error *err, const gf_split_spec *spec, gf_split *out) {
+    *out = (gf_split){0};
+    const glofnd_status status = open_all(err, spec, out);
+    if (status != GLOFND_OK) gf_split_free(out);
+    return status;
+}
+
+void gf_split_free(gf_split *s) {
+    if (!s) return;
+    gf_samples_free(&s->train);
+    gf_samples_free(&s->test);
+    gf_dataset_free(s->data);
+    gf_dataset_free(s->test_data);
+    *s = (gf_split){0};
+}

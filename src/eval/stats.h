@@ -1,0 +1,32 @@
+/* stats.h - means, spreads and the paired t-test over runs with different seeds.
+ *
+ * The test is the paper's: pairs of runs with the same seed, one-sided, "better than the baseline".
+ */
+#ifndef GF_EVAL_STATS_H
+#define GF_EVAL_STATS_H
+
+#include <stdint.h>
+
+double gf_mean(const double *x, int64_t n);             /* NaN for n < 1 */
+/* Sample standard deviation, divided by n - 1; NaN for n < 2. */
+double gf_std(const double *x, int64_t n);
+/* Harmonic mean; of mean precision and mean recall it is the F1 score of the paper's tables. 0 if both are 0. */
+double gf_f1(double precision, double recall);
+
+typedef struct gf_ttest {
+    int64_t pairs;
+    double difference;          /* mean of x - y */
+    double t, df;               /* statistic and degrees of freedom */
+    double p_greater, p_less;   /* one-sided: chance of a t this large (small) if x and y do not differ */
+} gf_ttest;
+
+/* x [n] against the baseline y [n], pair by pair. t and p are NaN for n < 2 or where all differences are 0; equal differences
+ * that are not 0 give an infinite t. */
+gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n);
+
+/* P(T > t) of Student's distribution with df > 0 degrees of freedom. */
+double gf_student_above(double t, double df);
+/* Regularised incomplete beta function I_x(a, b), a, b > 0, x in [0, 1]; relative error below 1e-12 also in the tail near 0. */
+double gf_beta_share(double a, double b, double x);
+
+#endif

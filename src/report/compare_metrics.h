@@ -1,0 +1,10 @@
+/* compare_metrics.h - which figures a run has: the table of kinds, and reading them. Private to compare. */
+#ifndef GF_REPORT_COMPARE_METRICS_H
+#define GF_REPORT_COMPARE_METRICS_H
+
+#include "report/compare.h"
+
+/* Adds what RUN/log.jsonl and RUN/eval.jsonl say to r->value; new metrics go to c->metric. */
+glofnd_status gf_compare_measure(gf_error *err, gf_comparison *c, gf_compared *r);
+
+#endif
