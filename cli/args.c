@@ -77,5 +77,10 @@ int cli_whole(const char *flag, const char *text, int64_t min, int64_t max, int6
 
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err) {
     fprintf(stderr, "glofnd %s: %s\n", verb, err->text[0] ? err->text : glofnd_status_text(status));
-    return CLI_FAILED;
+    return status == GLOFND_E_OPTION ? CLI_USAGE : CLI_FAILED;
+}
+
+int cli_terminal_is_dumb(void) {
+    const char *term = getenv("TERM");
+    return !term || !*term || strcmp(term, "dumb") == 0;
 }

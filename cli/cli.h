@@ -19,6 +19,7 @@ int cmd_info(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_pretrain(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
+int cmd_discover(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
@@ -38,7 +39,10 @@ int cli_parse(const char *usage, const cli_flag *flags, int count, int argc, cha
 void cli_help(const char *usage, const cli_flag *flags, int count);
 /* A whole number in [min, max] from the text of a flag; CLI_USAGE with a message if it is not. */
 int cli_whole(const char *flag, const char *text, int64_t min, int64_t max, int64_t *out);
-/* Prints "glofnd VERB: text" (the library's message if err has one) to stderr and returns CLI_FAILED. */
+/* Prints "glofnd VERB: text" (the library's message if err has one) to stderr. CLI_USAGE for a wrong key or value, else
+ * CLI_FAILED. */
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err);
+/* Is stderr no terminal on which a line can be drawn over (TERM=dumb: an editor's shell, a console log)? */
+int cli_terminal_is_dumb(void);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "compare.h"
+#include "comparing.h"
 #include "io/blockfile.h"
 
 static const char usage[] = "glofnd compare RUN... [--format text|csv|json|latex] [--out FILE] [--metric TEXT] [--all]";

@@ -1,16 +1,19 @@
-/* cmd_data.c - glofnd data: look at, index, draw and export datasets. */
+/* cmd_data.c - glofnd data: look at, index, draw and export datasets; learn from their captions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli.h"
+#include "data/bpe_symbols.h"
 #include "data/dataset.h"
 #include "data/export.h"
 #include "data/wds.h"
+#include "data_verbs.h"
 #include "io/blockfile.h"
 
-static const char usage[] = "glofnd data info SPEC | index wds:PATTERN | synth SPEC --out FILE.png | export SPEC --out DIR";
+static const char usage[] = "glofnd data info SPEC | index wds:PATTERN | synth SPEC --out FILE.png | export SPEC --out DIR\n"
+                            "       glofnd data bpe SPEC --out FILE.gz [--merges N]";
 
 static int open_data(const char *spec, gf_dataset **d) {
     gf_error err = {{0}};
@@ -139,9 +142,11 @@ static int export(const char *spec, const char *out, int folder, int strict, int
 /* ---- entry ---- */
 
 int cmd_data(int argc, char **argv) {
-    const char *out = NULL, *folder = NULL, *strict = NULL, *rows = "8", *columns = "16", *cell = "64", *per_shard = "10000";
+    const char *out = NULL, *folder = NULL, *strict = NULL, *rows = "8", *columns = "16", *cell = "64", *per_shard = "10000",
+               *merges = NULL;
     const cli_flag flags[] = {
-        {"out", "PATH", "synth: PNG file to write; export: folder to write", &out},
+        {"out", "PATH", "synth: PNG file to write; export: folder to write; bpe: merges file to write, gzip if it ends in .gz", &out},
+        {"merges", "N", "bpe: most merges to learn (48894, as CLIP has)", &merges},
         {"folder", NULL, "export: class folders of PNG files instead of WebDataset shards", &folder},
         {"per-shard", "N", "export: samples per shard (10000)", &per_shard},
         {"strict", NULL, "export: a damaged sample is an error", &strict},
@@ -150,7 +155,7 @@ int cmd_data(int argc, char **argv) {
         {"cell", "N", "synth: pixels per sample (64)", &cell},
     };
     int n;
-    int64_t r, c, px, shard;
+    int64_t r, c, px, shard, most = GF_BPE_MERGES_MOST;
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if (n != 2) {
@@ -159,17 +164,19 @@ int cmd_data(int argc, char **argv) {
     }
     const char *what = argv[1], *spec = argv[2];
     if ((code = cli_whole("rows", rows, 1, 200, &r)) || (code = cli_whole("columns", columns, 1, 200, &c)) ||
-        (code = cli_whole("cell", cell, 8, 1024, &px)) || (code = cli_whole("per-shard", per_shard, 1, INT64_C(1) << 40, &shard)))
+        (code = cli_whole("cell", cell, 8, 1024, &px)) || (code = cli_whole("per-shard", per_shard, 1, INT64_C(1) << 40, &shard)) ||
+        (merges && (code = cli_whole("merges", merges, 0, GF_BPE_MERGES_MOST, &most))))
         return code;
     if (strcmp(what, "info") == 0) return info(spec);
     if (strcmp(what, "index") == 0) return index_shards(spec);
-    const int draws = strcmp(what, "synth") == 0, exports = strcmp(what, "export") == 0;
-    if ((draws || exports) && !out) {
+    const int draws = strcmp(what, "synth") == 0, exports = strcmp(what, "export") == 0, learns = strcmp(what, "bpe") == 0;
+    if ((draws || exports || learns) && !out) {
         fprintf(stderr, "glofnd data %s: --out is needed\n", what);
         return CLI_USAGE;
     }
     if (draws) return synth(spec, out, (int)r, (int)c, (int)px);
     if (exports) return export(spec, out, folder != NULL, strict != NULL, shard);
-    fprintf(stderr, "glofnd data: \"%s\" is none of info, index, synth, export\n", what);
+    if (learns) return cli_data_bpe(spec, out, most);
+    fprintf(stderr, "glofnd data: \"%s\" is none of info, index, synth, export, bpe\n", what);
     return CLI_USAGE;
 }

@@ -1,4 +1,5 @@
-/* cmd_eval_linear.c - glofnd eval linear: a linear classifier on the frozen backbone, from all labels and from small shares of them. */
+/* cmd_eval_linear.c - glofnd eval linear: a linear classifier on the frozen backbone, from all labels and from small shares of
+ * them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +10,9 @@
 #include "eval/linear_eval.h"
 #include "frozen.h"
 
-static const char usage[] = "glofnd eval linear RUN --data SPEC [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
-                            "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]";
+static const char usage[] =
+    "glofnd eval linear RUN --data SPEC [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
+    "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]";
 
 #define MOST_FRACTIONS 16
 
@@ -40,7 +42,9 @@ static int read_fractions(linear_job *j, const char *text) {
         char *end;
         const double percent = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(percent > 0.0 && percent <= 100.0) || j->fractions == MOST_FRACTIONS) {
-            fprintf(stderr, "glofnd eval linear: --fractions is \"%s\"; it takes up to %d percentages in (0, 100], as in 100,10,1\n", text,
+            fprintf(stderr,
+                    "glofnd eval linear: --fractions is \"%s\"; it takes up to %d percentages in (0, 100], as in 100,10,1\n",
+                            text,
                     MOST_FRACTIONS);
             return CLI_USAGE;
         }
@@ -71,7 +75,8 @@ static void name_protocol(linear_job *j) {
     if (j->spec.augment == 0) snprintf(views, sizeof views, "-centre");
     else if (j->spec.augment > 0) snprintf(views, sizeof views, "-cached%lld", (long long)j->spec.augment);
     if (j->spec.epochs > 0) snprintf(epochs, sizeof epochs, "-epochs%lld", (long long)j->spec.epochs);
-    snprintf(j->protocol, sizeof j->protocol, "%s%s%s%s", j->spec.protocol->name, views, epochs, j->spec.validation > 0.0 ? "-validated" : "");
+    snprintf(j->protocol, sizeof j->protocol, "%s%s%s%s", j->spec.protocol->name, views, epochs, j->spec.validation > 0.0
+            ? "-validated" : "");
 }
 
 /* ----- running ----- */
@@ -79,7 +84,8 @@ static void name_protocol(linear_job *j) {
 static void show_training(void *user, double share, int64_t epoch, int64_t epochs, double score) {
     linear_job *j = user;
     char text[120];
-    snprintf(text, sizeof text, "%g %% of the labels: epoch %lld of %lld, best %.2f %%", 100.0 * share, (long long)epoch, (long long)epochs,
+    snprintf(text, sizeof text, "%g %% of the labels: epoch %lld of %lld, best %.2f %%", 100.0 * share, (long long)epoch,
+            (long long)epochs,
              100.0 * score);
     gf_progress_draw(&j->line.line, epoch, epochs, text, epoch == epochs);
 }
@@ -97,7 +103,8 @@ static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *
     j->seconds[i] = now() - start;
     TRY(status);
     if (j->result[i].empty < 0) return GLOFND_OK;
-    FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT, "%g %% of the labels of %.200s hold no sample of class %d", 100.0 * j->fraction[i],
+    FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT, "%g %% of the labels of %.200s hold no sample of class %d",
+            100.0 * j->fraction[i],
             j->samples.data, (int)j->result[i].empty);
     fprintf(stderr, "glofnd eval linear: skipping %g %% of the labels: they hold no sample of class %d\n", 100.0 * j->fraction[i],
             (int)j->result[i].empty);
@@ -163,7 +170,8 @@ static void print_results(const linear_job *j) {
                100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
     }
     const int count = means(j, &top1, &top5);
-    if (count > 1) printf("%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "", j->protocol);
+    if (count > 1) printf("%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
+            j->protocol);
     if (count == 0) printf("no share of the labels has samples of every class\n");
 }
 
@@ -212,14 +220,17 @@ static glofnd_status record(gf_error *err, const linear_job *j) {
 }
 
 int eval_linear(int argc, char **argv) {
-    const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL, *epochs = "0",
+    const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL,
+            *epochs = "0",
                *seed = "1", *untrained = NULL;
     const cli_flag flags[] = {
         {"data", "SPEC", "training samples, with labels", &data},
         {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
         {"protocol", "NAME", "paper: AdamW (the paper's text); official: SGD (the authors' script)", &protocol},
-        {"fractions", "LIST", "percentages of the labels (100,10,1,0.1; those that hold no sample of some class are skipped)", &fractions},
-        {"augment", "N|epoch", "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views",
+        {"fractions", "LIST", "percentages of the labels (100,10,1,0.1; those that hold no sample of some class are skipped)",
+                &fractions},
+        {"augment", "N|epoch",
+                "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views",
          &augment},
         {"validation", "SHARE", "stop by this share of the training samples (0.1) instead of by the test samples", &validation},
         {"epochs", "N", "instead of 90, 285, 900, 900", &epochs},

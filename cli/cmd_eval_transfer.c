@@ -1,4 +1,5 @@
-/* cmd_eval_transfer.c - glofnd eval transfer: logistic regression on frozen features of other datasets; the paper's transfer table. */
+/* cmd_eval_transfer.c - glofnd eval transfer: logistic regression on frozen features of other datasets; the paper's transfer
+ * table. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,8 +12,9 @@
 #include "eval/logistic_transfer.h"
 #include "frozen.h"
 
-static const char usage[] = "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
-                            "           [--seed N] [--untrained]";
+static const char usage[] =
+    "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
+    "           [--seed N] [--untrained]";
 
 #define MOST_DATASETS 64
 #define VALIDATION 0.2          /* of the training samples, to choose a strength by */
@@ -96,7 +98,8 @@ static int read_metric(transfer_job *j, const char *text) {
 static void show_fit(void *user, int64_t fit, int64_t fits, int64_t iteration) {
     transfer_job *j = user;
     char text[160];
-    snprintf(text, sizeof text, "%s: fit %lld of %lld, iteration %lld", j->at, (long long)fit + 1, (long long)fits, (long long)iteration);
+    snprintf(text, sizeof text, "%s: fit %lld of %lld, iteration %lld", j->at, (long long)fit + 1, (long long)fits,
+            (long long)iteration);
     gf_progress_draw(&j->line, fit, fits, text, 0);
 }
 
@@ -107,7 +110,7 @@ static glofnd_status fit(gf_error *err, transfer_job *j, transfer_set *s, gf_fea
         .progress = show_fit, .user = j,
     };
     j->at = s->title;
-    j->line = gf_progress_start(0, 0);
+    j->line = gf_progress_start(0, cli_terminal_is_dumb());
     const glofnd_status status = gf_transfer_fit(err, &s->result, train, test);
     gf_progress_end(&j->line);
     return status;
@@ -186,12 +189,15 @@ static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
 
 static void print_set(const transfer_job *j, const transfer_set *s) {
     char chosen[32] = "";
-    if (s->result.chosen >= 0) snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s), s->result.l2[s->result.chosen]);
+    if (s->result.chosen >= 0) snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s),
+            s->result.l2[s->result.chosen]);
     printf("%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", s->title, (long long)s->train_n, (long long)s->test_n,
-           (long long)s->result.classes, s->mean_per_class ? "mean per class" : "top-1", 100.0 * best(s), s->result.l2[s->result.best],
+           (long long)s->result.classes, s->mean_per_class ? "mean per class" : "top-1", 100.0 * best(s),
+                   s->result.l2[s->result.best],
            chosen, j->protocol->name);
     if (s->result.unfinished)
-        fprintf(stderr, "glofnd eval transfer: %s: %lld fits ended by %lld iterations\n", s->title, (long long)s->result.unfinished,
+        fprintf(stderr, "glofnd eval transfer: %s: %lld fits ended by %lld iterations\n", s->title,
+                (long long)s->result.unfinished,
                 (long long)j->protocol->iterations);
 }
 
@@ -213,9 +219,11 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     gf_encoder *e = NULL;
     TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = j->run, .untrained = j->untrained}, &e));
     printf("protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
-    printf("scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples choose\n",
+    printf("scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
+           "choose\n",
            100.0 * VALIDATION);
-    printf("%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric", "best (l2)", "validated (l2)");
+    printf("%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric", "best (l2)",
+            "validated (l2)");
     glofnd_status status = GLOFND_OK;
     for (int i = 0; i < j->sets && status == GLOFND_OK; i++) {
         status = run_set(err, j, e, &j->set[i]);
@@ -235,7 +243,8 @@ int eval_transfer(int argc, char **argv) {
         {"data", "SPEC", "one more dataset, or the only one", &data},
         {"test", "SPEC", "test samples of a single dataset; default: its own test split, else 20 % of each class", &test},
         {"protocol", "NAME", "paper: l2 in 1e-6..1e5; official: C = 1 / l2 in 1e-6..1e5; raw: features not scaled", &protocol},
-        {"metric", "top1|mean", "accuracy, or its mean over classes; default: what the paper takes for that NAME, else top1", &metric},
+        {"metric", "top1|mean", "accuracy, or its mean over classes; default: what the paper takes for that NAME, else top1",
+                &metric},
         {"seed", "N", "of drawn test and validation samples (42)", &seed},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
     };
@@ -249,7 +258,8 @@ int eval_transfer(int argc, char **argv) {
         fprintf(stderr, "usage: %s\n", usage);
         return CLI_USAGE;
     }
-    if ((code = read_protocol(&j, protocol)) || (code = read_metric(&j, metric)) || (code = cli_whole("seed", seed, 0, INT64_MAX, &j.seed)))
+    if ((code = read_protocol(&j, protocol)) || (code = read_metric(&j, metric)) || (code = cli_whole("seed", seed, 0, INT64_MAX,
+            &j.seed)))
         return code;
     j.run = argv[1], j.test = test, j.untrained = untrained != NULL;
     j.set = calloc((size_t)j.sets, sizeof *j.set);

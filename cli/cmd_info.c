@@ -34,5 +34,7 @@ int cmd_info(int argc, char **argv) {
     gf_net_describe(nets, sizeof nets);
     printf("networks   oneDNN %s\n", yes(dnnl));
     printf("nets use   %s\n", nets);
+    gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
+    printf("on a GPU   %s\n", nets);
     return CLI_OK;
 }

@@ -17,7 +17,18 @@ static void on_signal(int number) {
 }
 
 /* On a terminal the progress line may stand there. */
-static void say(const char *line) { fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) ? "\r\033[K" : "", line); }
+static void say(const char *line) {
+    fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) && !cli_terminal_is_dumb() ? "\r\033[K" : "", line);
+}
+
+/* The first stops after the step, a second one ends at once. A terminal that goes away stops the run too, but not under nohup. */
+static void catch_signals(void) {
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
+    struct sigaction before;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(SIGHUP, &action, NULL);
+}
 
 static void help(void) {
     const char *group = "";
@@ -112,7 +123,7 @@ static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, 
 
 int cmd_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
-    gf_pretrain p = {.stop = &stop, .say = say};
+    gf_pretrain p = {.stop = &stop, .say = say, .plain = cli_terminal_is_dumb()};
     glofnd_status status = gf_config_init(&err, &p.config);
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
     for (int i = 1; i < argc && status == GLOFND_OK; i++) {
@@ -122,23 +133,19 @@ int cmd_pretrain(int argc, char **argv) {
         }
         status = take(&err, &p, argc, argv, &i);
     }
-    if (status == GLOFND_OK && !p.run)
+    if (status == GLOFND_OK && (!p.run || !*p.run))
         status = gf_fail(&err, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
     if (status == GLOFND_OK && p.remap && !p.resume) status = gf_fail(&err, GLOFND_E_OPTION, "--remap goes with --resume");
+    if (status == GLOFND_OK && p.resume && !*p.config.data)
+        status = gf_fail(&err, GLOFND_E_IO, "%s holds no run to resume: there is no config.cfg in it", p.run);
     if (status != GLOFND_OK) {
         cli_failed("pretrain", status, &err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
-    /* a second Ctrl-C ends at once */
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    catch_signals();
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;
     status = gf_pretrain_run(&err, &p, &end);
-    if (status != GLOFND_OK) {
-        cli_failed("pretrain", status, &err);
-        return status == GLOFND_E_OPTION ? CLI_USAGE : CLI_FAILED;
-    }
+    if (status != GLOFND_OK) return cli_failed("pretrain", status, &err);
     if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
     else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p.run);
     return CLI_OK;

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "compare.h"
+#include "comparing.h"
 #include "jobs.h"
 #include "report/progress.h"
 #include "sweep.h"
@@ -170,7 +170,7 @@ static int units_of(const sweeping *s, const job *j) { return s->eval < 0 ? run_
 
 static void show(void *user) {
     sweeping *s = user;
-    char text[200], where[120] = "";
+    char text[240], where[120] = "";
     int64_t done = 0, total = 0;
     int finished = 0, running = 0;
     if (!s->progress.terminal) return;
@@ -215,7 +215,7 @@ static glofnd_status run_phase(sweeping *s, int eval) {
         j->state = prepare(s, &s->run[i], &w) ? JOB_WAITING : JOB_DONE;
         todo += j->state == JOB_WAITING, done += j->state == JOB_DONE ? units_of(s, j) : 0;
     }
-    s->progress = gf_progress_start(done, 0);
+    s->progress = gf_progress_start(done, cli_terminal_is_dumb());
     if (s->status == GLOFND_OK && todo) {
         jobs_run(&s->jobs);
         clear_line(s);

@@ -31,7 +31,8 @@ glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf
 /* "test  N samples of SPEC" */
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 
-/* Opens RUN/eval.jsonl behind what it has. A record begins with what all of them say (docs/formats.md) and is ended by gf_jsonl_end. */
+/* Opens RUN/eval.jsonl behind what it has. A record begins with what all of them say (docs/formats.md) and is ended by
+ * gf_jsonl_end. */
 glofnd_status eval_log_open(gf_error *err, gf_jsonl *log, const char *run);
 void eval_log_begin(gf_jsonl *log, const char *event, const char *protocol, const eval_samples *s);
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 void frozen_progress_begin(frozen_progress *p, const char *what) {
-    *p = (frozen_progress){.line = gf_progress_start(0, 0), .what = what};
+    *p = (frozen_progress){.line = gf_progress_start(0, cli_terminal_is_dumb()), .what = what};
 }
 
 void frozen_progress_draw(void *user, int64_t done, int64_t total) {

@@ -1,13 +1,17 @@
 /* main.c - glofnd: finds the verb and runs it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli.h"
+#include "waiting.h"
 
 static const cli_verb verbs[] = {
     {"data", cmd_data, "look at, index, draw and export datasets"},
     {"pretrain", cmd_pretrain, "train an image encoder, false negatives found on the fly"},
     {"embed", cmd_embed, "features of a dataset by the encoder of a run, as .npy"},
+    {"discover", cmd_discover, "false negatives and duplicates in any embeddings"},
     {"eval", cmd_eval, "how good the encoder of a run is"},
     {"sweep", cmd_sweep, "pretrain a grid of values and seeds, evaluate and compare"},
     {"compare", cmd_compare, "runs side by side: mean (std) over seeds, p-values"},
@@ -17,14 +21,27 @@ static const cli_verb verbs[] = {
 
 static int help(void) {
     printf("GloFND %d.%d.%d: global false-negative discovery for contrastive learning\n\nusage: glofnd VERB ...\n",
-            GLOFND_VERSION_MAJOR,
-           GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH);
+           GLOFND_VERSION_MAJOR, GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH);
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) printf("  %-10s %s\n", verbs[i].name, verbs[i].summary);
     printf("\n`glofnd VERB --help` explains one of them.\n");
     return CLI_OK;
 }
 
-int main(int argc, char **argv) {
+/* A caller may have closed the standard streams; the next files opened would get their numbers, and messages would go into a log
+ * or a checkpoint. So the numbers are taken by something that refuses what the stream is for. */
+static void fill_streams(void) {
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) return;
+}
+
+/* What was printed is the result: if it could not be written (a full disk, a closed stream), the command has failed. */
+static int finished(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    fprintf(stderr, "glofnd: the output cannot be written: %s\n", strerror(errno));
+    return code == CLI_OK ? CLI_FAILED : code;
+}
+
+static int run(int argc, char **argv) {
     if (argc < 2) {
         help();
         return CLI_USAGE;
@@ -38,4 +55,10 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], verbs[i].name) == 0) return verbs[i].run(argc - 1, argv + 1);
     fprintf(stderr, "glofnd: unknown verb \"%s\"; glofnd --help lists them\n", argv[1]);
     return CLI_USAGE;
+}
+
+int main(int argc, char **argv) {
+    fill_streams();
+    cli_wait_passively(argv);
+    return finished(run(argc, argv));
 }

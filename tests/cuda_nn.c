@@ -156,7 +156,8 @@ static results run_op(device *d, const gf_nn_shape *s, const float *x, const flo
     ok(d->b->op_backward(&err, op, &a), &err);
     const gf_nn_args *const args[] = {&a};
     if (d->b->unpack_all && sizes.packed) ok(d->b->unpack_all(&err, d->s, args, &op, 1), &err);
-    results r = {floats_of(d, a.y, out, s->type), floats_of(d, a.dx, in, s->type), floats_of(d, a.weight_grad, weights, GF_TYPE_F32)};
+    results r = {floats_of(d, a.y, out, s->type), floats_of(d, a.dx, in, s->type), floats_of(d, a.weight_grad, weights,
+            GF_TYPE_F32)};
     if (turned) {
         turn(s, r.dw, w2, 0);
         memcpy(r.dw, w2, sizeof *w2 * (size_t)weights);
@@ -211,7 +212,8 @@ static void bf16_convolutions_agree(void **state) { (void)state; convolutions(GF
 static void linear_layers_agree(void **state) {
     (void)state;
     static const gf_nn_shape shapes[] = {
-        {GF_NN_LINEAR, GF_TYPE_F32, 64, 1, 1, 512, 2048, 1, 1, 0, 1, 1}, {GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 1, 12, 20, 1, 1, 0, 1, 1},
+        {GF_NN_LINEAR, GF_TYPE_F32, 64, 1, 1, 512, 2048, 1, 1, 0, 1, 1}, {GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 1, 12, 20, 1, 1, 0,
+                1, 1},
         {GF_NN_LINEAR, GF_TYPE_F32, 3, 1, 1, 5, 7, 1, 1, 0, 1, 1}};
     for (size_t i = 0; i < 3; i++) {
         compare_op("linear", shapes[i], GF_TYPE_F32, 1);
@@ -278,7 +280,8 @@ static void compare_norm(const norm_case *k, gf_type type, int split) {
     static const char *const names[NORM_RESULTS] = {"y", "dx", "g", "dgamma", "dbeta", "running mean", "running variance"};
     rng g = {(uint64_t)(k->rows * 31 + k->c)};
     const int64_t count = k->rows * k->c;
-    norm_inputs in = {draw(&g, count), draw(&g, count), draw(&g, k->c), draw(&g, k->c), draw(&g, count), draw(&g, count), NULL, NULL};
+    norm_inputs in = {draw(&g, count), draw(&g, count), draw(&g, k->c), draw(&g, k->c), draw(&g, count), draw(&g, count), NULL,
+            NULL};
     in.ones = calloc((size_t)k->c, 4), in.zeros = calloc((size_t)k->c, 4);
     for (int64_t i = 0; i < k->c; i++) in.ones[i] = 1.0f;
     for (int64_t i = 0; i < count; i++) in.x[i] = gf_bf16_to_float(gf_bf16_from_float(in.x[i] + (float)(i % k->c % 5) * 3.0f));
@@ -303,7 +306,8 @@ static void compare_norm(const norm_case *k, gf_type type, int split) {
 static void norms(gf_type type) {
     static const norm_case cases[] = {
         {4096, 64, 1, 0, 0, 1}, {4096, 64, 1, 0, 1, 1}, {1000, 256, 1, 1, 1, 1}, {1000, 256, 1, 1, 0, 1}, {777, 2048, 0, 0, 0, 1},
-        {64, 128, 0, 0, 0, 0},  {100, 24, 1, 1, 1, 1},  {50, 7, 1, 0, 0, 1},     {33, 5, 1, 1, 1, 1},     {100000, 16, 1, 1, 1, 1},
+        {64, 128, 0, 0, 0, 0},  {100, 24, 1, 1, 1, 1},  {50, 7, 1, 0, 0, 1},     {33, 5, 1, 1, 1, 1},     {100000, 16, 1, 1, 1,
+                1},
         {9, 64, 1, 0, 0, 1},    {300, 320, 1, 0, 0, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) compare_norm(&cases[i], type, (int)(i % 2));
 }
@@ -317,7 +321,8 @@ static void norms_repeat_bit_for_bit(void **state) {
     const norm_case k = {200000, 64, 1, 1, 1, 1};
     rng g = {77};
     const int64_t count = k.rows * k.c;
-    norm_inputs in = {draw(&g, count), draw(&g, count), draw(&g, k.c), draw(&g, k.c), draw(&g, count), draw(&g, count), NULL, NULL};
+    norm_inputs in = {draw(&g, count), draw(&g, count), draw(&g, k.c), draw(&g, k.c), draw(&g, count), draw(&g, count), NULL,
+            NULL};
     in.ones = draw(&g, k.c), in.zeros = draw(&g, k.c);
     float *a[NORM_RESULTS], *b[NORM_RESULTS];
     for (int repeat = 0; repeat < 5; repeat++) {
@@ -372,7 +377,8 @@ static void bf16_neighbours_agree(void **state) { (void)state; neighbours_agree(
 enum { TENSORS = 5, STEPS = 4 };
 static const size_t sizes_of[TENSORS] = {100003, 64, 1, 8192, 20000};
 
-static void run_optim(device *d, const gf_optim_rule *rule, float *p[TENSORS], float *g[TENSORS], float *out[TENSORS], double *norm) {
+static void run_optim(device *d, const gf_optim_rule *rule, float *p[TENSORS], float *g[TENSORS], float *out[TENSORS],
+        double *norm) {
     gf_error err = {""};
     gf_param list[TENSORS];
     gf_optim *o = NULL;

@@ -248,7 +248,6 @@ static cudaGraphExec_t capture(rig *r, cudaStream_t stream) {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     expect_ok(r->w.ctx, glofnd_ctx_stream(r->w.ctx, stream));
-    expect_ok(r->w.ctx, glofnd_ctx_reserve(r->w.ctx, r->s.batch, r->s.batch, r->s.dim, NULL));
     cuda_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     expect_ok(r->w.ctx, rig_step(r, NULL));
     cuda_ok(cudaStreamEndCapture(stream, &graph));
@@ -269,6 +268,7 @@ static void check_graph(int detector, int learner, int init) {
     rig a = rig_make(&s, 3), b = rig_make(&s, 3);
     cudaStream_t stream;
     cuda_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    expect_ok(a.w.ctx, glofnd_ctx_reserve(a.w.ctx, s.batch, s.batch, s.dim, NULL));
     const cudaGraphExec_t exec = capture(&a, stream);
     for (int step = 0; step < 6; step++) {
         cuda_ok(cudaGraphLaunch(exec, stream));
@@ -290,6 +290,81 @@ static void a_captured_step_moves_on(void **state) {
     for (int detector = 0; detector <= GLOFND_DETECT_ORACLE; detector++)
         for (int learner = 0; learner <= GLOFND_LEARN_RING; learner++)
             for (int init = 0; init < 2; init++) check_graph(detector, learner, init);
+}
+
+/* After glofnd_ctx_reserve no smaller step takes memory: taking some would end the capture. */
+static void a_reserved_context_takes_nothing(void **state) {
+    (void)state;
+    static const int64_t BATCH[] = {1500, 1024, 700, 33, 3, 2};
+    scene s = cuda_scene("reserved", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
+    s.batch = BATCH[0], s.anchors = 2000;
+    runner w = runner_make(&s);
+    cudaStream_t stream;
+    cuda_ok(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    expect_ok(w.ctx, glofnd_ctx_reserve(w.ctx, s.batch, s.batch, s.dim, NULL));
+    for (size_t k = 0; k < sizeof BATCH / sizeof *BATCH; k++)
+        for (int detector = 0; detector <= GLOFND_DETECT_FNC; detector++) {
+            s.batch = BATCH[k];
+            s.o.detector = (glofnd_detector)detector;
+            rig r = rig_make(&s, 3);
+            runner own = r.w;
+            r.w = w;
+            expect_ok(w.ctx, glofnd_ctx_configure(w.ctx, &s.o));
+            const cudaGraphExec_t exec = capture(&r, stream);
+            cuda_ok(cudaGraphLaunch(exec, stream));
+            expect_ok(w.ctx, glofnd_ctx_stats(w.ctx, &r.out.stats));
+            cuda_ok(cudaGraphExecDestroy(exec));
+            r.w = own;
+            rig_free(&r);
+        }
+    runner_free(&w);
+    cuda_ok(cudaStreamDestroy(stream));
+}
+
+/* ---- too little memory ---- */
+
+/* Takes what the device has, but for `left` bytes. */
+static void *fill_device(size_t left) {
+    size_t free_bytes = 0, all = 0;
+    void *p = NULL;
+    cuda_ok(cudaMemGetInfo(&free_bytes, &all));
+    if (free_bytes > left) cuda_ok(cudaMalloc(&p, free_bytes - left));
+    return p;
+}
+
+/* State that does not fit the device lies on the host, and works the same. */
+static void a_large_store_lies_on_the_host(void **state) {
+    (void)state;
+    scene s = cuda_scene("large", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
+    rig small = rig_make(&s, 3), large = rig_make(&s, 3);
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = 10000000, .modalities = 1};
+    glofnd_store_free(large.w.store);
+    void *taken = fill_device((size_t)1100 << 20);
+    expect_ok(large.w.ctx, glofnd_store_create(large.w.ctx, &spec, &large.w.store));
+    for (int step = 3; step < 6; step++) {
+        rig_load(&small, step), rig_load(&large, step);
+        expect_ok(small.w.ctx, rig_step(&small, &small.out.stats));
+        expect_ok(large.w.ctx, rig_step(&large, &large.out.stats));
+        assert_memory_equal(&small.out.stats, &large.out.stats, sizeof small.out.stats);
+    }
+    cuda_ok(cudaFree(taken));
+    expect_same_rows("large", &small, &large);
+    rig_free(&small);
+    rig_free(&large);
+}
+
+/* Out of memory is a status with the size in its text, and the context goes on. */
+static void too_little_memory_is_told(void **state) {
+    (void)state;
+    scene s = cuda_scene("memory", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
+    rig r = rig_make(&s, 3);
+    expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
+    void *taken = fill_device((size_t)200 << 20);
+    assert_int_equal(glofnd_ctx_reserve(r.w.ctx, 1 << 20, 1 << 20, 128, NULL), GLOFND_E_MEMORY);
+    assert_non_null(strstr(glofnd_ctx_error(r.w.ctx), "no device memory"));
+    expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
+    cuda_ok(cudaFree(taken));
+    rig_free(&r);
 }
 
 /* ---- stores that move ---- */
@@ -405,6 +480,9 @@ int main(void) {
         cmocka_unit_test(bad_input_changes_nothing),
         cmocka_unit_test(a_queued_step_gives_its_stats_later),
         cmocka_unit_test(a_captured_step_moves_on),
+        cmocka_unit_test(a_reserved_context_takes_nothing),
+        cmocka_unit_test(a_large_store_lies_on_the_host),
+        cmocka_unit_test(too_little_memory_is_told),
         cmocka_unit_test(a_store_moves_between_devices),
         cmocka_unit_test(exact_thresholds_agree_with_the_cpu),
         cmocka_unit_test(wrong_calls_are_refused),

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "report/compare.h"
+#include "report/svg.h"
 #include "report/table.h"
 
 enum { RUNS = 6 };
@@ -54,9 +55,9 @@ static int make_runs(void **state) {
                            "\"top1\": %.4f, \"top5\": 0.9}\n";
         char text[2000];
         size_t n = 0;
-        n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "true", ", \"k\": 20", 0.01);
         n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "false", ", \"k\": 20", 0.02);   /* replaced below */
         n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "false", ", \"k\": 20", top1);
+        n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "true", ", \"k\": 20", 0.01);
         n += (size_t)snprintf(text + n, sizeof text - n, line, "linear", "paper", "false", ", \"fraction\": 0.001", top1 - 0.3);
         n += (size_t)snprintf(text + n, sizeof text - n, line, "linear", "paper", "false", ", \"fraction\": 1", top1);
         n += (size_t)snprintf(text + n, sizeof text - n, line, "linear_mean", "paper", "false", "", top1 - 0.15);
@@ -212,11 +213,28 @@ static void tables(void **state) {
     gf_table_free(&t);
 }
 
+/* A chart whose values do not lie at 1, 2, ...; as a file of its own, with colours that need no page. */
+static void charts_have_an_axis_of_their_own(void **state) {
+    (void)state;
+    const double y[] = {0.0, 2.0, 1.0, NAN, 0.5};
+    const gf_series series = {"<s>", y, 5, 0};
+    gf_text t = {0};
+    gf_svg_file(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = NAN,
+                                .x_first = -0.25, .x_step = 0.125});
+    assert_ptr_equal(strstr(t.at, "<svg xmlns="), t.at);
+    assert_non_null(strstr(t.at, "M56.0 234.0L169.0 14.0L282.0 124.0M508.0 179.0h.01"));
+    assert_non_null(strstr(t.at, ">-0.20</text>") ? t.at : strstr(t.at, ">-0.2</text>"));
+    assert_non_null(strstr(t.at, "&lt;s&gt;"));
+    assert_null(strstr(t.at, "var("));
+    assert_null(strstr(t.at, "nan"));
+    gf_text_free(&t);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_configurations_without_seed), cmocka_unit_test(newest_figures_in_the_order_of_tables),
         cmocka_unit_test(cells_and_tests), cmocka_unit_test(written_in_four_ways), cmocka_unit_test(what_is_no_run_is_named),
-        cmocka_unit_test(tables),
+        cmocka_unit_test(tables), cmocka_unit_test(charts_have_an_axis_of_their_own),
     };
     return cmocka_run_group_tests(tests, make_runs, remove_runs);
 }

@@ -90,11 +90,11 @@ static void specs_are_cut_into_parts(void **state) {
 
 static void wrong_specs_are_refused(void **state) {
     (void)state;
-    refused("", GLOFND_E_ARGUMENT, "no data");
-    refused("/some/where", GLOFND_E_ARGUMENT, "folder:/some/where");
-    refused("imagenet:/x", GLOFND_E_ARGUMENT, "unknown kind 'imagenet'");
-    refused("folder:", GLOFND_E_ARGUMENT, "needs a place");
-    refused("folder", GLOFND_E_ARGUMENT, "needs a place");
+    refused("", GLOFND_E_OPTION, "no data");
+    refused("/some/where", GLOFND_E_OPTION, "folder:/some/where");
+    refused("imagenet:/x", GLOFND_E_OPTION, "unknown kind 'imagenet'");
+    refused("folder:", GLOFND_E_OPTION, "needs a place");
+    refused("folder", GLOFND_E_OPTION, "needs a place");
     refused("folder:%?spilt=test", GLOFND_E_OPTION, "classes, split");
     refused("folder:%?split=test&split=val", GLOFND_E_OPTION, "given twice");
     refused("folder:%?split=test&", GLOFND_E_IO, "neither");
@@ -104,7 +104,7 @@ static void wrong_specs_are_refused(void **state) {
     memset(many, 'a', 19999);
     many[19999] = 0;
     gf_dataset *d;
-    assert_int_equal(gf_dataset_open(NULL, many, &d), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_dataset_open(NULL, many, &d), GLOFND_E_OPTION);
     free(many);
 }
 

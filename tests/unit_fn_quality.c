@@ -234,6 +234,10 @@ static void learned_thresholds_are_used(void **state) {
     for (int i = 0; i < 101; i++) lambda[i] = NAN;
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     assert_true(q[GF_FN_GLOFND].flagged == 0.0 && q[GF_FN_GLOFND].precision == 1.0);
+    for (int i = 0; i < 101; i++) lambda[i] = i < 50 ? 1.0f : -1.0f;
+    x.batch = 50;               /* two batches, the one with nothing flagged, the other with everything */
+    assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
+    assert_true(q[GF_FN_GLOFND].anchors == 100 && q[GF_FN_GLOFND].flagged == 0.5 && q[GF_FN_FNC].anchors == 100);
     x.batch = 102;
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_E_ARGUMENT);
     gf_view_set_free(&s);

@@ -1,4 +1,5 @@
-/* unit_fractions.c - shares of the labels: exact counts, nesting, seeds; and splits of datasets into training and test samples. */
+/* unit_fractions.c - shares of the labels: exact counts, nesting, seeds; and splits of datasets into training and test samples.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,7 +133,8 @@ static void classes_must_fit(void **state) {
     assert_non_null(strstr(err.text, "no training sample"));
     assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = large, .test = small}, &s), GLOFND_OK);
     gf_split_free(&s);
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = "shapes:n=6,classes=3,size=16", .held_out = 1, .share = 0.2}, &s),
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = "shapes:n=6,classes=3,size=16", .held_out = 1, .share = 0.2},
+            &s),
                      GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "20 %"));
 }

@@ -221,6 +221,38 @@ static void test_in_order(void **state) {
     gf_loader_free(l);
 }
 
+/* Chosen samples, one augmented view each, once and in order; damaged ones are left out, and the epoch decides what is drawn. */
+static void test_once(void **state) {
+    (void)state;
+    const int64_t ids[] = {3, 5, 6, 20, 21, 22, 40, 41, 59, 60};
+    float first[2][IMAGE];
+    gf_error err = {""};
+    gf_loader *l;
+    const gf_loader_spec spec = {
+        .data = &data, .augment = gf_augment_linear(SIZE), .views = 1, .once = 1, .ids = ids, .id_count = 10, .batch = 8, .seed = SEED,
+        .workers = 3, .depth = 2,
+    };
+    flaky.state[20] = DAMAGED;
+    assert_int_equal(gf_loader_create(&err, &spec, &l), GLOFND_OK);
+    for (uint32_t epoch = 0; epoch < 2; epoch++) {
+        gf_batch b;
+        int64_t seen = 0;
+        assert_int_equal(gf_loader_seek(&err, l, epoch, 0), GLOFND_OK);
+        for (;;) {
+            assert_int_equal(gf_loader_next(&err, l, &b), GLOFND_OK);
+            if (b.n == 0) break;
+            if (seen == 0) memcpy(first[epoch], b.view[0], sizeof first[epoch]);
+            for (int64_t i = 0; i < b.n; i++, seen++) {
+                assert_int_equal(b.id[i], ids[seen + (seen >= 3)]);
+                assert_int_equal(b.label[i], gf_dataset_label(&data, b.id[i]));
+            }
+        }
+        assert_int_equal(seen, 9);
+    }
+    assert_true(memcmp(first[0], first[1], sizeof first[0]) != 0);
+    gf_loader_free(l);
+}
+
 /* A batch larger than the data is short where order matters. */
 static void test_one_short_batch(void **state) {
     (void)state;
@@ -491,7 +523,7 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SOUND_TEST(test_shuffled), SOUND_TEST(test_in_order), SOUND_TEST(test_one_short_batch),
+        SOUND_TEST(test_shuffled), SOUND_TEST(test_in_order), SOUND_TEST(test_once), SOUND_TEST(test_one_short_batch),
         SOUND_TEST(test_workers), SOUND_TEST(test_seeds), SOUND_TEST(test_seek), SOUND_TEST(test_damaged_replaced),
         SOUND_TEST(test_damaged_left_out), SOUND_TEST(test_strict), SOUND_TEST(test_all_damaged), SOUND_TEST(test_too_few),
         SOUND_TEST(test_error), SOUND_TEST(test_free_any_time), SOUND_TEST(test_free_in_search), SOUND_TEST(test_refused),

@@ -21,7 +21,7 @@
 #include "cpu/dnn/dnn_wino.h"
 #include "cpu/tile/tile_wino.h"
 
-#define FP32_LIMIT 2e-6         /* relative error of whole arrays, as for plain convolutions (unit_dnn.c); 1.1e-6 seen */
+#define FP32_LIMIT 2e-6         /* relative error of whole arrays, as for plain convolutions (unit_dnn.c) */
 #define BF16_LIMIT 3e-3         /* results rounded to bf16 */
 
 static gf_nn_shape shape_of(gf_type type, int64_t n, int64_t h, int64_t w, int64_t in, int64_t out) {

@@ -48,7 +48,6 @@ look() {
     have_library libpng png.h; note libpng-dev libpng $?
     have_library zlib zlib.h; note zlib1g-dev zlib $?
     have_library jansson jansson.h; note libjansson-dev jansson $?
-    have_library inih ini.h; note libinih-dev inih $?
     have_library dnnl dnnl.h; note libdnnl-dev oneDNN $?
     have_library lbfgs lbfgs.h; note liblbfgs-dev liblbfgs $?
     if have git; then found="$found git"; fi    # only for the commit in the build info

@@ -47,4 +47,16 @@ check step_on_device "$tests/cuda_step"
 check step_memcheck sanitized memcheck "$tests/replay" "$source/tests/golden" A_dcl_glofnd_a0.05 --device cuda
 check step_memcheck_image_text sanitized memcheck "$tests/replay" "$source/tests/golden" C_v3_glofnd_a0.05_resume_2rank --device cuda
 check step_racecheck sanitized racecheck "$tests/replay" "$source/tests/golden" A_dcl_uglofnd_a0.05 --device cuda
+# small_run TOOL OPTION...: two training steps of a small network under compute-sanitizer
+small_run() {
+    rm -rf "$logs/run"
+    sanitized "$@" "$build/glofnd" pretrain --out "$logs/run" --data shapes:n=64,classes=4,size=32,seed=1 --arch resnet8 --batch 32 \
+        --epochs 1 --start_epoch 0 --head_hidden 64 --head_out 32 --device cuda --precision bf16
+}
+
+check net_ops "$tests/cuda_nn"
+check whole_nets "$tests/cuda_net"
+check training_runs "$tests/cuda_train"
+check training_memcheck small_run memcheck
+check training_racecheck small_run racecheck --kernel-regex kns=sums_kernel      # own kernels with shared memory; all take minutes
 exit $failed

@@ -38,7 +38,7 @@ CASES = {
     "resnet8_sogclr_sgd": ("resnet8", 32, 64, 32, dict(
         loss="sogclr", optimizer="sgd", lr=0.02, weight_decay=1e-3, learner="sgd", lambda_lr=0.5)),
     "resnet8_simclr_adamw": ("resnet8", 32, 64, 32, dict(
-        loss="simclr", optimizer="adamw", lr=0.001, weight_decay=0.01, learner="adam", lambda_lr=0.05)),
+        loss="simclr", optimizer="adamw", lr=0.0006, weight_decay=0.01, learner="adam", lambda_lr=0.05)),
 }
 
 

@@ -1,10 +1,11 @@
 /* train_step.cu - how long one training step of the encoder takes on this GPU, and what it is spent on.
  *
- *     build/bench/cuda/train_step [ARCH SIZE BATCH [PRECISION [DETERMINISTIC [PLANS]]]]       default: resnet50 224 128 bf16 0
+ *     build/bench/cuda/train_step [ARCH SIZE BATCH [PRECISION [DETERMINISTIC [PLANS]]]]       default: resnet50 224 128 bf16 1
  *
- * BATCH images, so 2 BATCH views, already on the device; a gradient of the embeddings stands for the loss (bench of its own). First
- * the whole step as one recorded graph: median, least and largest of 30. Then every layer by itself, summed by class of work,
- * with what it reaches: TFLOP/s for products, GB/s of the bytes it must move for the rest.
+ * BATCH images, so 2 BATCH views, already on the device: forward, SogCLR (without a detector, then with GloFND), backward, LARS.
+ * First the whole step as one recorded graph: median, least and largest of 30, and the loss alone. Then every layer by itself,
+ * summed by class of work, with what it reaches: TFLOP/s for products, GB/s of the bytes it must move for the rest.
+ * TRAIN_STEP_LAYERS=1 in the environment prints every layer.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -12,6 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+extern "C" {
+#include "base/status.h"
+}
 #include "cuda/nn/cunn.h"
 extern "C" {
 #include "cuda/nn/cunn_plan.h"
@@ -35,13 +39,28 @@ static void must(cudaError_t e) {
 typedef struct step {
     gf_net *net;
     gf_optim *optim;
+    glofnd_ctx *ctx;
+    glofnd_store *store;
     float *d;
+    int64_t *id;
     const float *projection;
 } step;
+
+static glofnd_status loss(gf_error *err, void *arg) {
+    step *s = (step *)arg;
+    const int64_t n = s->net->spec.batch / 2, side = n * s->net->spec.head_out;
+    glofnd_batch q;
+    memset(&q, 0, sizeof q);
+    q.size = sizeof q, q.rows = q.cols = n, q.dim = s->net->spec.head_out, q.id = s->id, q.epoch = 1;
+    q.a = s->projection, q.b = s->projection + side;
+    const glofnd_status status = glofnd_step(s->ctx, s->store, &q, s->d, s->d + side, NULL);
+    return status == GLOFND_OK ? status : gf_fail(err, status, "%s", glofnd_ctx_error(s->ctx));
+}
 
 static glofnd_status work(gf_error *err, void *arg) {
     step *s = (step *)arg;
     glofnd_status status = gf_net_forward(err, s->net, NULL, s->net->spec.batch, 1, NULL, &s->projection);
+    if (status == GLOFND_OK) status = loss(err, s);
     if (status == GLOFND_OK) status = gf_net_backward(err, s->net, s->d);
     return status == GLOFND_OK ? gf_optim_step(err, s->optim) : status;
 }
@@ -51,7 +70,8 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static void time_step(step *s) {
+/* Median milliseconds; spread[2]: least, largest. A new key for each kind of work. */
+static float time_work(step *s, uint64_t key, glofnd_status (*what)(gf_error *, void *), float spread[2]) {
     gf_error err = {""};
     cudaStream_t stream = (cudaStream_t)gf_net_stream(s->net);
     cudaEvent_t from, to;
@@ -59,26 +79,65 @@ static void time_step(step *s) {
     must(cudaEventCreate(&from)), must(cudaEventCreate(&to));
     for (int i = -WARM; i < RUNS; i++) {
         must(cudaEventRecord(from, stream));
-        if (gf_net_replay(&err, s->net, 1, work, s) != GLOFND_OK) die("step", err.text);
+        if (gf_net_replay(&err, s->net, key, what, s) != GLOFND_OK) die("step", err.text);
         must(cudaEventRecord(to, stream));
         must(cudaEventSynchronize(to));
         if (i >= 0) must(cudaEventElapsedTime(&ms[i], from, to));
     }
-    double norm = 0;
-    if (gf_optim_norm(&err, s->optim, &norm) != GLOFND_OK) die("norm", err.text);
     qsort(ms, RUNS, sizeof *ms, by_value);
+    spread[0] = ms[0], spread[1] = ms[RUNS - 1];
+    return ms[RUNS / 2];
+}
+
+static void set_detector(step *s, const char *name) {
+    static glofnd_options o;
+    char why[200] = "";
+    if (!s->ctx) {
+        glofnd_options_init(&o, sizeof o);
+        o.device = GLOFND_DEVICE_CUDA;
+        o.update_epoch = o.mask_epoch = 0;
+    }
+    if (glofnd_options_set(&o, "detector", name, why, sizeof why) != GLOFND_OK) die("detector", why);
+    if (s->ctx && glofnd_ctx_configure(s->ctx, &o) != GLOFND_OK) die("method", glofnd_ctx_error(s->ctx));
+    if (s->ctx) return;
+    glofnd_store_spec spec;
+    memset(&spec, 0, sizeof spec);
+    spec.size = sizeof spec, spec.n = 1 << 17, spec.modalities = 1;
+    if (glofnd_ctx_create(&o, &s->ctx) != GLOFND_OK) die("method", "no context on this device");
+    if (glofnd_ctx_stream(s->ctx, gf_net_stream(s->net)) != GLOFND_OK ||
+        glofnd_store_create(s->ctx, &spec, &s->store) != GLOFND_OK ||
+        glofnd_ctx_reserve(s->ctx, s->net->spec.batch / 2, s->net->spec.batch / 2, s->net->spec.head_out, NULL) != GLOFND_OK)
+        die("method", glofnd_ctx_error(s->ctx));
+}
+
+static void time_step(step *s) {
+    static const char *const detectors[] = {"none", "glofnd"};
     const double views = (double)s->net->spec.batch;
-    printf("step %.3f ms (%.3f to %.3f), %.0f views/s; %s; gradient norm %.4g; %.2f GB\n", ms[RUNS / 2], ms[0], ms[RUNS - 1],
-           views / ms[RUNS / 2] * 1e3, s->net->engine->record ? "recorded" : "not recorded", norm, (double)gf_net_bytes(s->net) / 1e9);
+    float spread[2];
+    for (int i = 0; i < 2; i++) {
+        gf_error err = {""};
+        glofnd_stats stats;
+        double norm = 0;
+        set_detector(s, detectors[i]);
+        const float ms = time_work(s, (uint64_t)(2 * i + 1), work, spread);
+        const int recorded = s->net->engine->record != NULL;
+        if (gf_optim_norm(&err, s->optim, &norm) != GLOFND_OK) die("norm", err.text);
+        if (glofnd_ctx_stats(s->ctx, &stats) != GLOFND_OK) die("loss", glofnd_ctx_error(s->ctx));
+        printf("detector %-7s step %.3f ms (%.3f to %.3f), %.0f views/s; %s; loss %.4f, gradient norm %.4g; %.2f GB; ",
+               detectors[i], ms, spread[0], spread[1], views / ms * 1e3, recorded ? "recorded" : "not recorded", stats.loss, norm,
+               (double)gf_net_bytes(s->net) / 1e9);
+        printf("loss alone %.4f ms\n", time_work(s, (uint64_t)(2 * i + 2), loss, spread));
+    }
 }
 
 /* ----- layer by layer ---------------------------------------------------------------------------------------------- */
 
-typedef enum part { CONV_FWD, CONV_DGRAD, CONV_WGRAD, LINEAR, NORM_STATS, NORM_APPLY, NORM_BACK_STATS, NORM_BACK_APPLY, POOL, JOIN, PACK,
-                    OPTIM, PARTS } part;
-static const char *const part_names[PARTS] = {"conv forward", "conv data grad", "conv weight grad", "linear", "norm stats", "norm apply",
-                                              "norm back stats", "norm back apply", "pool and mean", "sum of gradients",
-                                              "weights and bf16", "optimizer"};
+typedef enum part {
+    CONV_FWD, CONV_DGRAD, CONV_WGRAD, LINEAR, NORM_STATS, NORM_APPLY, NORM_BACK_STATS, NORM_BACK_APPLY, POOL, PACK, OPTIM, PARTS
+} part;
+static const char *const part_names[PARTS] = {
+    "conv forward", "conv data grad", "conv weight grad", "linear", "norm stats", "norm apply", "norm back stats",
+    "norm back apply", "pool and mean", "weights and bf16", "optimizer"};
 typedef struct tally {
     double ms, work;            /* flop or bytes */
     int launches;
@@ -90,6 +149,10 @@ typedef struct job {
     int what;
 } job;
 
+static void *weight_grad(const gf_nn_op *op, const gf_nn_args *a) {
+    return op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad;
+}
+
 static void run_job(const job *j) {
     gf_error err = {""};
     gf_net *n = j->s->net;
@@ -99,11 +162,14 @@ static void run_job(const job *j) {
     const gf_nn_args *a = j->l ? &j->l->args : NULL;
     switch (j->what) {
     case CONV_FWD: status = b->op_forward(&err, op, a); break;
-    case CONV_DGRAD: status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, a->packed ? a->packed : (void *)a->weight,
-                                               (void *)a->dy, a->scratch); break;
-    case CONV_WGRAD: status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_WEIGHTS], (void *)a->x,
-                                               op->narrow ? (char *)a->packed + gf_cunn_conv_packed(&op->shape) : (char *)a->weight_grad,
-                                               (void *)a->dy, a->scratch); break;
+    case CONV_DGRAD:
+        status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_DATA], a->dx, a->packed ? a->packed : (void *)a->weight,
+                                  (void *)a->dy, a->scratch);
+        break;
+    case CONV_WGRAD:
+        status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_WEIGHTS], (void *)a->x, weight_grad(op, a),
+                                  (void *)a->dy, a->scratch);
+        break;
     case LINEAR: status = b->op_forward(&err, op, a); if (!status) status = b->op_backward(&err, op, a); break;
     case NORM_STATS: b->norm_stats(n->engine, &j->l->norm); break;
     case NORM_APPLY: b->norm_apply(n->engine, &j->l->norm); break;
@@ -147,9 +213,11 @@ static void add(tally *t, step *s, gf_layer *l, int what, double work) {
     if (!getenv("TRAIN_STEP_LAYERS")) return;
     if (l && l->kind == GF_LAYER_OP)
         printf("  %-18s %4lldx%-4lld %4lld -> %4lld k%d s%d  %.3f ms  %.0f T/s\n", part_names[what], (long long)l->shape.h,
-               (long long)l->shape.w, (long long)l->shape.in, (long long)l->shape.out, l->shape.kernel, l->shape.stride, ms, work / ms / 1e9);
-    else if (l) printf("  %-18s %9lld x %-5lld%s  %.3f ms  %.0f GB/s\n", part_names[what], (long long)l->norm.rows, (long long)l->norm.c,
-                       l->residual >= 0 ? " res" : "", ms, work / ms / 1e6);
+               (long long)l->shape.w, (long long)l->shape.in, (long long)l->shape.out, l->shape.kernel, l->shape.stride, ms,
+               work / ms / 1e9);
+    else if (l)
+        printf("  %-18s %9lld x %-5lld%s  %.3f ms  %.0f GB/s\n", part_names[what], (long long)l->norm.rows,
+               (long long)l->norm.c, l->residual >= 0 ? " res" : "", ms, work / ms / 1e6);
 }
 
 static void time_layer(tally *t, step *s, gf_layer *l) {
@@ -230,9 +298,10 @@ int main(int argc, char **argv) {
     spec.size = argc > 2 ? atoi(argv[2]) : 224;
     spec.batch = 2 * (argc > 3 ? atoi(argv[3]) : 128);
     spec.precision = argc > 4 && strcmp(argv[4], "fp32") == 0 ? GF_FP32 : GF_BF16;
-    spec.deterministic = argc > 5 ? atoi(argv[5]) : 0;
+    spec.deterministic = argc > 5 ? atoi(argv[5]) : 1;
     spec.plans = argc > 6 ? argv[6] : NULL;
-    spec.cifar_stem = spec.size <= 64, spec.head_hidden = 2048, spec.head_out = 128, spec.zero_init = 1, spec.training = 1, spec.seed = 1;
+    spec.cifar_stem = spec.size <= 64, spec.head_hidden = 2048, spec.head_out = 128, spec.zero_init = 1;
+    spec.training = 1, spec.seed = 1;
     spec.device = GLOFND_DEVICE_CUDA;
     step s;
     memset(&s, 0, sizeof s);
@@ -246,13 +315,21 @@ int main(int argc, char **argv) {
     s.d = (float *)gf_net_alloc(s.net, sizeof(float) * (size_t)out);
     if (gf_net_write(&err, s.net, s.d, x, sizeof(float) * (size_t)out) != GLOFND_OK) die("gradient", err.text);
     if (gf_net_load(&err, s.net, x, 0, spec.batch) != GLOFND_OK) die("images", err.text);
+    s.id = (int64_t *)gf_net_alloc(s.net, sizeof(int64_t) * (size_t)spec.batch);
+    int64_t *id = (int64_t *)malloc(sizeof(int64_t) * (size_t)spec.batch);
+    for (int64_t i = 0; i < spec.batch; i++) id[i] = i * 97 % (1 << 17);
+    if (gf_net_write(&err, s.net, s.id, id, sizeof(int64_t) * (size_t)spec.batch) != GLOFND_OK) die("ids", err.text);
     printf("%s %d px, %lld views, %s%s\n", argc > 1 ? argv[1] : "resnet50", spec.size, (long long)spec.batch,
            spec.precision == GF_BF16 ? "bf16" : "fp32", spec.deterministic ? ", deterministic" : "");
     time_step(&s);
     time_layers(&s);
     gf_optim_free(s.optim);
+    glofnd_store_free(s.store);
+    glofnd_ctx_free(s.ctx);
     gf_net_release(s.net, s.d);
+    gf_net_release(s.net, s.id);
     gf_net_free(s.net);
     free(x);
+    free(id);
     return 0;
 }

@@ -16,6 +16,7 @@ typedef struct gf_learner {
     double alpha, lr, beta1, beta2, eps;
     double clip;                /* g is clipped to +- this; 0: off */
     double ring_rate;           /* RING: weight of a new quantile is at least this */
+    double most_share;          /* gf_learner_range allows for shares up to this */
     int normalize;              /* g / alpha */
     int sgd;
     int64_t epoch_clock;        /* > 0: bias correction by this instead of the anchor's visits */
@@ -30,11 +31,24 @@ static inline gf_learner gf_learner_of(const glofnd_options *o, int image_text, 
     l.eps = o->lambda_eps > 0.0 ? o->lambda_eps : official && image_text ? 1e-14 : 1e-8;
     l.clip = o->alpha * o->lambda_clip;
     l.ring_rate = o->ring_rate;
+    l.most_share = 1.0;
     l.normalize = o->lambda_normalize;
     l.sgd = o->learner == GLOFND_LEARN_SGD;
     l.epoch_clock = epoch_clock ? (int64_t)epoch + 1 : 0;
     l.init_visits = o->lambda_init == GLOFND_INIT_QUANTILE;
     return l;
+}
+
+/* base to the power of a whole number >= 0. A GPU's pow takes as long as all else an anchor needs together. */
+GF_HD double gf_power(double base, double whole) {
+#ifdef __CUDA_ARCH__
+    double product = 1.0;
+    for (uint64_t n = (uint64_t)whole; n > 0; n >>= 1, base *= base)
+        if (n & 1) product *= base;
+    return product;
+#else
+    return pow(base, whole);
+#endif
 }
 
 /* The subgradient of the quantile objective: alpha - share, with the authors' two options. */
@@ -56,8 +70,8 @@ GF_HD gf_learner_bias gf_learner_bias_of(const gf_learner *l, const glofnd_row *
     const double visits = (double)row->clock + 1.0 - l->init_visits;
     const double t = l->epoch_clock ? (double)l->epoch_clock : fmax(1.0, visits);
     gf_learner_bias bias;
-    bias.m = l->sgd ? 1.0 : 1.0 - pow(l->beta1, t);
-    bias.v = l->sgd ? 1.0 : 1.0 - pow(l->beta2, t);
+    bias.m = l->sgd ? 1.0 : 1.0 - gf_power(l->beta1, t);
+    bias.v = l->sgd ? 1.0 : 1.0 - gf_power(l->beta2, t);
     return bias;
 }
 
@@ -100,11 +114,11 @@ GF_HD void gf_learner_average(const gf_learner *l, glofnd_row *row, double quant
 /* What similarities are compared with: the cosine of two equal rows may round to a little above 1, and lambda = 1 flags nothing. */
 GF_HD float gf_learner_gate(float lambda) { return lambda >= 1.0f ? INFINITY : lambda; }
 
-/* Bounds of lambda after gf_learner_move for any share in [0,1], widened to hold the present lambda.
+/* Bounds of lambda after gf_learner_move for any share in [0, most_share], widened to hold the present lambda.
  * Adam's step (a + b g) / sqrt(c + e g^2) has one inner extremum, at g = b c / (a e). Rounding and eps are covered by a margin,
  * and the step checks the result: a bound that fails costs a second pass, never a wrong number. */
 GF_HD void gf_learner_range(const gf_learner *l, const glofnd_row *row, float *lo, float *hi) {
-    const double ends[2] = {gf_learner_gradient(l, 1.0), gf_learner_gradient(l, 0.0)};
+    const double ends[2] = {gf_learner_gradient(l, l->most_share), gf_learner_gradient(l, 0.0)};
     double least = (double)row->lambda, most = (double)row->lambda;
     double g[3] = {ends[0], ends[1], ends[0]};
     const gf_learner_bias bias = gf_learner_bias_of(l, row);

@@ -293,6 +293,8 @@ static glofnd_status set_text(gf_error *err, const gf_option *o, void *target, c
     const size_t length = strlen(text);
     if (length >= (size_t)o->max) return fail_value(err, o, text, "is too long");
     if (strpbrk(text, "\r\n")) return fail_value(err, o, text, "holds a line break");
+    if (length && (strchr(" \t", text[0]) || strchr(" \t", text[length - 1])))   /* a file of keys could not give it back */
+        return fail_value(err, o, text, "begins or ends with a blank");
     memcpy((char *)target + o->offset, text, length + 1);
     return GLOFND_OK;
 }

@@ -131,7 +131,7 @@ GF_HD void gf_row_move_tau(const glofnd_options *o, glofnd_row *row, double tau,
     const double clock = (double)++row->tau_clock;
     const double m = o->tau_beta1 * (double)row->tau_m + (1.0 - o->tau_beta1) * g;
     const double v = o->tau_beta2 * (double)row->tau_v + (1.0 - o->tau_beta2) * g * g;
-    const double step = m / (1.0 - pow(o->tau_beta1, clock)) / (sqrt(v / (1.0 - pow(o->tau_beta2, clock))) + 1e-8);
+    const double step = m / (1.0 - gf_power(o->tau_beta1, clock)) / (sqrt(v / (1.0 - gf_power(o->tau_beta2, clock))) + 1e-8);
     row->tau_m = (float)m;
     row->tau_v = (float)v;
     row->tau = (float)fmax(o->tau_min, fmin(o->tau_max, tau - o->tau_lr * step));

@@ -77,9 +77,9 @@ static glofnd_status check_recipe(gf_error *err, const gf_augment *a) {
 
 /* ----- Scratch ----- */
 
-static void fill_levels(gf_augment_scratch *x, const gf_augment *a) {
+void gf_augment_levels(const gf_augment *a, float level[3][256]) {
     for (int c = 0; c < 3; c++) {
-        for (int i = 0; i < 256; i++) x->level[c][i] = ((float)i / 255.0f - a->mean[c]) / a->std[c];
+        for (int i = 0; i < 256; i++) level[c][i] = ((float)i / 255.0f - a->mean[c]) / a->std[c];
     }
 }
 
@@ -94,7 +94,7 @@ glofnd_status gf_augment_scratch_create(gf_error *err, const gf_augment *a, gf_a
         gf_augment_scratch_free(x);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for augmentation of %d x %d images", a->size, a->size);
     }
-    fill_levels(x, a);
+    gf_augment_levels(a, x->level);
     *out = x;
     return GLOFND_OK;
 }
@@ -193,19 +193,25 @@ static void apply_jitter(const gf_view *v, uint8_t *planes, size_t n) {
     }
 }
 
-/* out [n][3] and bytes [n][3] (may be NULL) from the planes. */
-static void write_view(const gf_augment_scratch *x, float *restrict out, uint8_t *restrict bytes) {
+/* bytes [n][3] from the planes. */
+static void write_bytes(const gf_augment_scratch *x, uint8_t *restrict bytes) {
+    const size_t n = (size_t)x->size * (size_t)x->size;
+    const uint8_t *restrict red = x->planes, *restrict green = red + n, *restrict blue = green + n;
+    for (size_t i = 0; i < n; i++) {
+        bytes[3 * i] = red[i];
+        bytes[3 * i + 1] = green[i];
+        bytes[3 * i + 2] = blue[i];
+    }
+}
+
+/* out [n][3], normalised. */
+static void write_view(const gf_augment_scratch *x, float *restrict out) {
     const size_t n = (size_t)x->size * (size_t)x->size;
     const uint8_t *restrict red = x->planes, *restrict green = red + n, *restrict blue = green + n;
     for (size_t i = 0; i < n; i++) {
         out[3 * i] = x->level[0][red[i]];
         out[3 * i + 1] = x->level[1][green[i]];
         out[3 * i + 2] = x->level[2][blue[i]];
-    }
-    for (size_t i = 0; bytes && i < n; i++) {
-        bytes[3 * i] = red[i];
-        bytes[3 * i + 1] = green[i];
-        bytes[3 * i + 2] = blue[i];
     }
 }
 
@@ -267,7 +273,42 @@ glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view
     if (v->jitter) apply_jitter(v, x->planes, n);
     if (v->gray) gf_color_gray(x->planes, n);
     for (size_t c = 0; v->sigma > 0 && c < 3; c++) gf_blur(x->planes + c * n, a->size, a->size, v->sigma, x->blur);
-    write_view(x, out, bytes);
+    write_view(x, out);
+    if (bytes) write_bytes(x, bytes);
+    return GLOFND_OK;
+}
+
+/* ----- For a device ----- */
+
+glofnd_status gf_augment_job(gf_error *err, const gf_view *view, const gf_image *in, gf_view_job *out) {
+    const gf_view box = box_in_part(view, &in->part), *v = &box;
+    TRY(check_view(err, v, in));
+    *out = (gf_view_job){
+        .at = ((int64_t)v->top * in->width + v->left) * 3, .stride = in->width * 3, .width = v->width, .height = v->height,
+        .factor = {(float)v->factor[0], (float)v->factor[1], (float)v->factor[2]}, .shift = (int)(v->factor[3] * 255) & 255,
+        .order = {-1, -1, -1, -1}, .radius = -1, .gray = (int8_t)v->gray, .flip = (int8_t)v->flip,
+    };
+    for (int i = 0; v->jitter && i < 4; i++) out->order[i] = (int8_t)v->order[i];
+    if (v->sigma > 0) {
+        const gf_box b = gf_blur_box(v->sigma);
+        out->radius = b.radius;
+        out->inner = b.inner;
+        out->outer = b.outer;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_augment_shrink(gf_error *err, const gf_augment *a, const gf_view_job *job, const gf_image *in,
+                                gf_augment_scratch *x, uint8_t *rgb) {
+    const size_t side = (size_t)a->size, n = side * side;
+    const gf_resize resize = {
+        .rgb = in->rgb + job->at, .stride = (size_t)job->stride, .width = job->width, .height = job->height,
+        .full_width = a->size, .full_height = a->size, .out_width = a->size, .out_height = a->size,
+        .plane = {x->planes, x->planes + n, x->planes + 2 * n}, .pitch = side,
+    };
+    TRY(check_scratch(err, a, x, in));
+    TRY(gf_resample(err, &x->resampler, &resize));
+    write_bytes(x, rgb);
     return GLOFND_OK;
 }
 
@@ -304,6 +345,6 @@ glofnd_status gf_augment_center(gf_error *err, const gf_augment *a, int resize, 
     };
     if (across.count < a->size || down.count < a->size) memset(x->planes, 0, 3 * n);
     TRY(gf_resample(err, &x->resampler, &job));
-    write_view(x, out, NULL);
+    write_view(x, out);
     return GLOFND_OK;
 }

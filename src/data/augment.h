@@ -8,6 +8,7 @@
 #define GF_DATA_AUGMENT_H
 
 #include "base/rng.h"
+#include "base/view_job.h"
 #include "data/image.h"
 
 typedef struct gf_augment {     /* the recipe */
@@ -47,6 +48,13 @@ gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, in
  * out [size][size][3] float, normalised, NHWC; bytes (may be NULL) the 8-bit view before normalisation. */
 glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view *v, const gf_image *in, gf_augment_scratch *x,
                                float *out, uint8_t *bytes);
+/* What gf_augment_apply would do, for a device to do it; `at` counts from in->rgb. The box may be larger than GF_VIEW_SCALE
+ * allows. */
+glofnd_status gf_augment_job(gf_error *err, const gf_view *v, const gf_image *in, gf_view_job *out);
+/* The job's box resized, and not mirrored: rgb [size][size][3]. Resizing that once more changes nothing. */
+glofnd_status gf_augment_shrink(gf_error *err, const gf_augment *a, const gf_view_job *job, const gf_image *in,
+                                gf_augment_scratch *x, uint8_t *rgb);
+void gf_augment_levels(const gf_augment *a, float level[3][256]);       /* normalised value of a byte, per channel */
 /* Test-time: shorter side to `resize`, centre crop to `size`; resize 0: only the crop (native size for CIFAR). Where the image is
  * smaller than the crop it is surrounded by black, as torchvision does. */
 glofnd_status gf_augment_center(gf_error *err, const gf_augment *a, int resize, const gf_image *in, gf_augment_scratch *x,

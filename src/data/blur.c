@@ -8,27 +8,22 @@
 
 #include "data/lanes.h"
 
-typedef struct box {
-    int radius;                 /* whole pixels on either side of the middle one */
-    uint32_t inner, outer;      /* weights, in 2^-24 */
-} box;
-
-/* The box whose third power comes closest to a Gaussian (Gwosdek et al. 2011, "extended box filter"). Types as in PIL. */
-static box make_box(double sigma) {
+/* Gwosdek et al. 2011, "extended box filter". Types as in PIL. */
+gf_box gf_blur_box(double sigma) {
     const float s = (float)sigma, variance = s * s / 3;
     const float length = (float)sqrt(12.0 * (double)variance + 1.0);
     const float whole = (float)floor(((double)length - 1.0) / 2.0);
     float fraction = (2 * whole + 1) * (whole * (whole + 1) - 3 * variance);
     fraction /= 6 * (variance - (whole + 1) * (whole + 1));
     const float radius = whole + fraction;
-    box b = {.radius = (int)radius};
+    gf_box b = {.radius = (int)radius};
     b.inner = (uint32_t)((float)(1 << 24) / (radius * 2 + 1));
     b.outer = ((1u << 24) - (uint32_t)(2 * b.radius + 1) * b.inner) / 2;
     return b;
 }
 
 /* out[n] from in[n] and the border around it. */
-GF_LANES_BODY void box_row_body(uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, size_t n, box b) {
+GF_LANES_BODY void box_row_body(uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, size_t n, gf_box b) {
     const int r = b.radius;
     for (size_t i = 0; i < n; i++) sum[i] = in[i];
     for (int d = 1; d <= r; d++) {
@@ -39,14 +34,14 @@ GF_LANES_BODY void box_row_body(uint8_t *restrict out, const uint8_t *restrict i
         out[i] = (uint8_t)((sum[i] * b.inner + ends * b.outer + (1u << 23)) >> 24);
     }
 }
-GF_LANES(static, box_row, (uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, size_t n, box b),
+GF_LANES(static, box_row, (uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, size_t n, gf_box b),
          (out, in, sum, n, b))
 
 static int clamp(int i, int n) { return i < 0 ? 0 : i < n ? i : n - 1; }
 
 /* Row y of out from the rows of in around it. */
 GF_LANES_BODY void box_column_body(uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, int width,
-                                   int height, int y, box b) {
+                                   int height, int y, gf_box b) {
     const size_t n = (size_t)width;
     for (size_t i = 0; i < n; i++) sum[i] = in[(size_t)y * n + i];
     for (int d = 1; d <= b.radius; d++) {
@@ -61,7 +56,7 @@ GF_LANES_BODY void box_column_body(uint8_t *restrict out, const uint8_t *restric
     }
 }
 GF_LANES(static, box_column,
-         (uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, int width, int height, int y, box b),
+         (uint8_t *restrict out, const uint8_t *restrict in, uint16_t *restrict sum, int width, int height, int y, gf_box b),
          (out, in, sum, width, height, y, b))
 
 /* A row with its borders repeated `edge` times on both sides. */
@@ -70,7 +65,7 @@ static void extend(uint8_t *row, int n, int edge) {
     memset(row + n, row[n - 1], (size_t)edge);
 }
 
-static void blur_rows(uint8_t *plane, int width, int height, box b, uint16_t *sum, uint8_t *first, uint8_t *second) {
+static void blur_rows(uint8_t *plane, int width, int height, gf_box b, uint16_t *sum, uint8_t *first, uint8_t *second) {
     const int edge = b.radius + 1;
     const size_t n = (size_t)width;
     for (int y = 0; y < height; y++) {
@@ -85,19 +80,19 @@ static void blur_rows(uint8_t *plane, int width, int height, box b, uint16_t *su
     }
 }
 
-static void blur_columns(uint8_t *out, const uint8_t *in, int width, int height, box b, uint16_t *sum) {
+static void blur_columns(uint8_t *out, const uint8_t *in, int width, int height, gf_box b, uint16_t *sum) {
     for (int y = 0; y < height; y++) box_column(out + (size_t)y * (size_t)width, in, sum, width, height, y, b);
 }
 
 /* Scratch: sums of a row, two rows with borders, two planes. */
-static size_t bordered(int width, box b) { return (size_t)width + 2 * (size_t)(b.radius + 1); }
+static size_t bordered(int width, gf_box b) { return (size_t)width + 2 * (size_t)(b.radius + 1); }
 
 size_t gf_blur_scratch(int width, int height, double sigma) {
-    return (size_t)width * sizeof(uint16_t) + 2 * bordered(width, make_box(sigma)) + 2 * (size_t)width * (size_t)height;
+    return (size_t)width * sizeof(uint16_t) + 2 * bordered(width, gf_blur_box(sigma)) + 2 * (size_t)width * (size_t)height;
 }
 
 void gf_blur(uint8_t *plane, int width, int height, double sigma, void *scratch) {
-    const box b = make_box(sigma);
+    const gf_box b = gf_blur_box(sigma);
     uint16_t *sum = scratch;
     uint8_t *rows = (uint8_t *)(sum + width), *planes = rows + 2 * bordered(width, b);
     const size_t pixels = (size_t)width * (size_t)height;

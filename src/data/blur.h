@@ -10,6 +10,13 @@
 
 #define GF_BLUR_MOST 100.0      /* largest sigma: 16-bit sums hold its box */
 
+typedef struct gf_box {
+    int radius;                 /* whole pixels on either side of the middle one */
+    uint32_t inner, outer;      /* weights of those, and of the two pixels beyond them, in 2^-24 */
+} gf_box;
+
+/* The box whose third power comes closest to a Gaussian. */
+gf_box gf_blur_box(double sigma);
 /* Bytes of scratch gf_blur needs. */
 size_t gf_blur_scratch(int width, int height, double sigma);
 /* plane [height][width], in place; 0 < sigma <= GF_BLUR_MOST. */

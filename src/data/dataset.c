@@ -23,7 +23,7 @@ static glofnd_status find_kind(gf_error *err, const char *name, const gf_kind **
         }
         strcat(strcat(known, k ? ", " : ""), kinds[k]->name);
     }
-    GF_FAIL(err, GLOFND_E_ARGUMENT, "data of unknown kind '%.60s'; known are %s", name, known);
+    GF_FAIL(err, GLOFND_E_OPTION, "data of unknown kind '%.60s'; known are %s", name, known);
 }
 
 static glofnd_status open_kind(gf_error *err, const char *spec, gf_dataset *d) {
@@ -31,7 +31,7 @@ static glofnd_status open_kind(gf_error *err, const char *spec, gf_dataset *d) {
     TRY(find_kind(err, d->spec.kind, &d->kind));
     if (d->kind->place_is_options) TRY(gf_spec_open_place(err, &d->spec));
     TRY(gf_spec_check(err, &d->spec, d->kind->options));
-    FAIL_IF(err, !d->kind->place_is_options && !d->spec.place[0], GLOFND_E_ARGUMENT, "data '%s' needs a place: %s:PATH",
+    FAIL_IF(err, !d->kind->place_is_options && !d->spec.place[0], GLOFND_E_OPTION, "data '%s' needs a place: %s:PATH",
             d->spec.kind, d->spec.kind);
     d->info.kind = d->kind->name;
     return d->kind->open(err, d);
@@ -89,6 +89,13 @@ glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, con
     out->text = NULL;
     out->label = d->kind->label(d, i);
     return d->kind->read(err, d, i, wish, out);
+}
+
+glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
+    FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
+    out->text = NULL;
+    out->label = d->kind->label(d, i);
+    return d->kind->read_text ? d->kind->read_text(err, d, i, out) : GLOFND_OK;
 }
 
 void gf_sample_free(gf_sample *s) {

@@ -53,6 +53,8 @@ uint64_t gf_dataset_key(const gf_dataset *d, int64_t i);
 /* Decodes sample i. `wish` (may be NULL): what of a JPEG is needed.
  * E_FORMAT / E_IO: a damaged sample; the message names it. */
 glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out);
+/* Only the text of sample i, without decoding its image: out->text, NULL if it has none. */
+glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
 void gf_sample_free(gf_sample *s);
 
 #endif

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "data/raw.h"
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -26,7 +28,7 @@ static size_t image_floats(const gf_prefetch *p) {
     return side * side * 3;
 }
 
-static gf_view draw_view(const gf_prefetch *p, uint32_t epoch, int64_t id, int v, int width, int height) {
+gf_view gf_fill_draw(const gf_prefetch *p, uint32_t epoch, int64_t id, int v, int width, int height) {
     gf_rng r = gf_rng_at(p->spec.seed, GF_RNG_AUGMENT, epoch, (uint64_t)id, (uint32_t)v);
     return gf_augment_draw(&p->spec.augment, &r, width, height);
 }
@@ -41,7 +43,7 @@ typedef struct sight {          /* whose views are to be made */
 static gf_region choose(void *user, int width, int height, int *by) {
     const sight *s = user;
     gf_view views[2];
-    for (int v = 0; v < s->p->spec.views; v++) views[v] = draw_view(s->p, s->epoch, s->id, v, width, height);
+    for (int v = 0; v < s->p->spec.views; v++) views[v] = gf_fill_draw(s->p, s->epoch, s->id, v, width, height);
     return gf_augment_region(&s->p->spec.augment, views, s->p->spec.views, by);
 }
 
@@ -49,9 +51,10 @@ static glofnd_status make_views(gf_error *err, const gf_prefetch *p, gf_worker *
     const gf_augment *a = &p->spec.augment;
     const gf_image *image = &w->sample.image;
     const size_t at = (size_t)item * image_floats(p);
+    if (s->raw) return gf_raw_make(err, p, w, s, item, id);
     if (p->spec.views == 0) return gf_augment_center(err, a, p->spec.resize, image, w->scratch, s->view[0] + at);
     for (int v = 0; v < p->spec.views; v++) {
-        const gf_view view = draw_view(p, s->epoch, id, v, gf_image_full_width(image), gf_image_full_height(image));
+        const gf_view view = gf_fill_draw(p, s->epoch, id, v, gf_image_full_width(image), gf_image_full_height(image));
         TRY(gf_augment_apply(err, a, &view, image, w->scratch, s->view[v] + at, NULL));
     }
     return GLOFND_OK;
@@ -63,13 +66,14 @@ static gf_made make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t posi
     const double start = now();
     sight seen = {p, s->epoch, m.id};
     const gf_wish wish = {p->spec.fast, p->shrink_to, p->spec.views > 0 ? choose : NULL, &seen};
-    m.status = gf_dataset_read(&m.why, p->spec.data, m.id, &wish, &w->sample);
+    m.status = p->spec.resident ? gf_resident_look(&m.why, p->spec.resident, m.id)
+                                : gf_dataset_read(&m.why, p->spec.data, m.id, &wish, &w->sample);
     const double read = now();
     m.read_seconds = read - start;
     m.damaged = m.status == GLOFND_E_FORMAT || m.status == GLOFND_E_IO;
     if (m.status != GLOFND_OK) return m;
     s->id[item] = m.id;
-    s->label[item] = w->sample.label;
+    s->label[item] = p->spec.resident ? gf_dataset_label(p->spec.data, m.id) : w->sample.label;
     m.status = make_views(&m.why, p, w, s, item, m.id);
     m.augment_seconds = now() - read;
     return m;

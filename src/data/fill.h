@@ -12,6 +12,8 @@ typedef struct gf_made {        /* how the making of a sample went */
     double read_seconds, augment_seconds;
 } gf_made;
 
+/* View v of sample id. */
+gf_view gf_fill_draw(const gf_prefetch *p, uint32_t epoch, int64_t id, int v, int width, int height);
 /* Sample `item` of s, by worker w. Without the lock. */
 gf_made gf_fill_item(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item);
 /* Adds its outcome to s. With the lock. */

@@ -19,6 +19,8 @@ typedef struct gf_kind {
     uint64_t (*key)(const gf_dataset *d, int64_t i);
     /* Sets out->image and perhaps out->text; label and text are set to their defaults before. */
     glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out);
+    /* Sets out->text only, without decoding an image; NULL: has no texts. */
+    glofnd_status (*read_text)(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
     int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);     /* NULL: has none */
 } gf_kind;
 

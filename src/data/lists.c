@@ -199,12 +199,16 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return text ? key ^ (gf_key_hash(text, strlen(text)) << 1 | 1) : key;
 }
 
+static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
+    const char *text = gf_names_get(&((const listing *)d->self)->texts, i);
+    return text ? gf_sample_set_text(err, out, text, strlen(text)) : GLOFND_OK;
+}
+
 static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     const listing *l = d->self;
     char path[PATH_MAX];
     TRY(gf_path_beside(err, d->spec.place, gf_names_get(&l->paths, i), path, sizeof path));
-    const char *text = gf_names_get(&l->texts, i);
-    if (text) TRY(gf_sample_set_text(err, out, text, strlen(text)));
+    TRY(read_text(err, d, i, out));
     return gf_sample_read_file(err, path, wish, out);
 }
 
@@ -213,9 +217,9 @@ static const char *const csv_options[] = {"image", "caption", "label", NULL};
 
 const gf_kind gf_kind_list = {
     .name = "list", .options = no_options, .open = open_listing, .close = close_listing, .label = label_of, .name_of = name_of,
-    .key = key_of, .read = read_listing,
+    .key = key_of, .read = read_listing, .read_text = read_text,
 };
 const gf_kind gf_kind_csv = {
     .name = "csv", .options = csv_options, .open = open_listing, .close = close_listing, .label = label_of, .name_of = name_of,
-    .key = key_of, .read = read_listing,
+    .key = key_of, .read = read_listing, .read_text = read_text,
 };

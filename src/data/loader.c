@@ -92,12 +92,32 @@ static void show(const gf_slot *s, gf_batch *out) {
         .n = s->count, .view = {s->view[0], s->view[1]}, .id = s->id, .label = s->label, .epoch = s->epoch, .step = s->step,
         .read_seconds = s->read_seconds, .augment_seconds = s->augment_seconds,
     };
+    if (!s->raw) return;
+    out->job = s->raw->job;
+    out->pixels = s->raw->chunk;
+    out->pixel_runs = s->raw->chunks;
 }
 
 static glofnd_status at_end(gf_error *err, const gf_loader *l, gf_batch *out) {
     FAIL_IF(err, l->given == 0 && l->damages == l->prefetch.n, GLOFND_E_FORMAT, "all %lld samples are damaged",
             (long long)l->prefetch.n);
     *out = (gf_batch){.epoch = l->prefetch.epoch, .step = l->prefetch.steps};
+    return GLOFND_OK;
+}
+
+static glofnd_status outcome(gf_error *err, const gf_slot *s) {
+    FAIL_IF(err, s->status != GLOFND_OK, s->status, "%s", s->error.text);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out) {
+    FAIL_IF(err, gf_prefetch_ends(&l->prefetch.spec), GLOFND_E_ARGUMENT, "batches that end cannot be looked at ahead");
+    if (!l->started) TRY(gf_loader_seek(err, l, 0, 0));
+    const gf_slot *s = gf_prefetch_ready(&l->prefetch, l->ticket);
+    *out = (gf_batch){0};
+    if (!s) return GLOFND_OK;
+    TRY(outcome(err, s));
+    show(s, out);
     return GLOFND_OK;
 }
 
@@ -108,7 +128,7 @@ glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
         gf_prefetch_release(p, l->ticket);
         const gf_slot *s = gf_prefetch_wait(p, l->ticket);
         if (!s) return at_end(err, l, out);
-        FAIL_IF(err, s->status != GLOFND_OK, s->status, "%s", s->error.text);
+        TRY(outcome(err, s));
         TRY(report_damaged(err, l, s));
         show(s, out);
         l->ticket++;

@@ -12,7 +12,7 @@
 #define GF_DATA_LOADER_H
 
 #include "data/augment.h"
-#include "data/dataset.h"
+#include "data/resident.h"
 
 typedef struct gf_loader gf_loader;
 
@@ -31,11 +31,20 @@ typedef struct gf_loader_spec {
     void (*damaged)(void *user, int64_t i, const char *message);    /* may be NULL; called in gf_loader_next, in the order of the
                                                                        batch: the same calls for any number of workers */
     void *user;
+    /* For a device that makes the views itself; views are 1 or 2, and not once. Batches are of the same samples, with the same
+     * random numbers, as without. */
+    int raw;                    /* batches have jobs and pixels instead of views */
+    const gf_resident *resident;        /* borrowed: the device has all images, nothing is read. NULL: pixels come along */
+    void *(*alloc)(size_t bytes);       /* memory of the pixels, called on worker threads; NULL: malloc */
+    void (*release)(void *memory);
 } gf_loader_spec;
 
 typedef struct gf_batch {       /* valid until the next gf_loader_next */
     int64_t n;                  /* samples */
-    const float *view[2];       /* [n][size][size][3] NHWC */
+    const float *view[2];       /* [n][size][size][3] NHWC; NULL with raw */
+    const gf_view_job *job;     /* raw: [views][n]; boxes no larger than GF_VIEW_SCALE allows, unless resident */
+    const gf_pixels *pixels;    /* raw: [pixel_runs]; NULL if resident */
+    int pixel_runs;
     const int64_t *id;          /* [n] positions in the dataset */
     const int32_t *label;       /* [n] */
     uint32_t epoch;
@@ -50,6 +59,9 @@ int64_t gf_loader_steps(const gf_loader *l);            /* per epoch */
 glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_t step);
 /* views 0 or once: *out->n is 0 after the last batch; else epochs follow each other for ever. */
 glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out);
+/* The batch that gf_loader_next will give, without taking it, if it is ready; else out->n is 0. Damaged samples are not reported
+ * yet. Valid until the second next gf_loader_next, or a gf_loader_seek. Not for views 0 or once. */
+glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out);
 int64_t gf_loader_damaged(const gf_loader *l);          /* different samples found damaged in the batches given out */
 
 #endif

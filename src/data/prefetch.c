@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "data/fill.h"
+#include "data/raw.h"
 
 enum { MOST_WORKERS = 1024, MOST_DEPTH = 1024 };
 
@@ -29,6 +30,7 @@ static void open_slot(const gf_prefetch *p, gf_slot *s) {
     s->status = GLOFND_OK;
     s->read_seconds = s->augment_seconds = 0;
     s->open = 1;
+    if (s->raw) gf_raw_open(s);
 }
 
 /* The slot whose sample *item is to be made, or NULL. */
@@ -101,6 +103,8 @@ static glofnd_status check_spec(gf_error *err, const gf_loader_spec *s, int64_t 
     FAIL_IF(err, s->depth < 1 || s->depth > MOST_DEPTH, GLOFND_E_ARGUMENT, "depth is %d; it must be in [1, %d]", s->depth,
             MOST_DEPTH);
     FAIL_IF(err, s->once && s->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
+    FAIL_IF(err, s->raw && gf_prefetch_ends(s), GLOFND_E_ARGUMENT, "raw samples come shuffled only");
+    FAIL_IF(err, s->resident && !s->raw, GLOFND_E_ARGUMENT, "only raw samples can be resident");
     FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "the dataset is empty");
     FAIL_IF(err, s->batch < 1, GLOFND_E_ARGUMENT, "batch is %lld; it must be at least 1", (long long)s->batch);
     FAIL_IF(err, !gf_prefetch_ends(s) && s->batch > n, GLOFND_E_ARGUMENT, "batch is %lld, but the dataset has only %lld samples",
@@ -122,11 +126,13 @@ static glofnd_status make_slots(gf_error *err, gf_prefetch *p) {
     FAIL_IF(err, !p->slot, GLOFND_E_MEMORY, "no memory for the loader");
     for (int i = 0; i < p->ring; i++) {
         gf_slot *s = &p->slot[i];
-        s->view[0] = malloc(batch * image);
-        s->view[1] = p->spec.views == 2 ? malloc(batch * image) : NULL;
+        const int first = !p->spec.raw, second = first && p->spec.views == 2;
+        if (p->spec.raw) TRY(gf_raw_init(err, p, s, batch));
+        s->view[0] = first ? malloc(batch * image) : NULL;
+        s->view[1] = second ? malloc(batch * image) : NULL;
         s->id = malloc(batch * sizeof *s->id);
         s->label = malloc(batch * sizeof *s->label);
-        FAIL_IF(err, !s->view[0] || (p->spec.views == 2 && !s->view[1]) || !s->id || !s->label, GLOFND_E_MEMORY,
+        FAIL_IF(err, (first && !s->view[0]) || (second && !s->view[1]) || !s->id || !s->label, GLOFND_E_MEMORY,
                 "no memory for %d batches of %zu images of %zu bytes: lower batch or depth", p->ring, batch, image);
     }
     return GLOFND_OK;
@@ -155,7 +161,8 @@ glofnd_status gf_prefetch_init(gf_error *err, gf_prefetch *p, const gf_loader_sp
     return start_workers(err, p);
 }
 
-static void free_slot(gf_slot *s) {
+static void free_slot(const gf_prefetch *p, gf_slot *s) {
+    gf_raw_free(p, s);
     free(s->view[0]);
     free(s->view[1]);
     free(s->id);
@@ -173,7 +180,7 @@ void gf_prefetch_free(gf_prefetch *p) {
         gf_sample_free(&p->worker[i].sample);
         gf_augment_scratch_free(p->worker[i].scratch);
     }
-    for (int i = 0; p->slot && i < p->ring; i++) free_slot(&p->slot[i]);
+    for (int i = 0; p->slot && i < p->ring; i++) free_slot(p, &p->slot[i]);
     free(p->worker);
     free(p->slot);
     pthread_cond_destroy(&p->done);
@@ -210,6 +217,14 @@ gf_slot *gf_prefetch_wait(gf_prefetch *p, int64_t ticket) {
     while (!s->ready) pthread_cond_wait(&p->done, &p->lock);
     pthread_mutex_unlock(&p->lock);
     return s;
+}
+
+gf_slot *gf_prefetch_ready(gf_prefetch *p, int64_t ticket) {
+    gf_slot *s = &p->slot[ticket % p->ring];
+    pthread_mutex_lock(&p->lock);
+    const int ready = s->ready && p->released + p->ring > ticket;
+    pthread_mutex_unlock(&p->lock);
+    return ready ? s : NULL;
 }
 
 void gf_prefetch_release(gf_prefetch *p, int64_t ticket) {

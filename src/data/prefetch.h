@@ -17,6 +17,13 @@ typedef struct gf_damage {
     gf_error why;
 } gf_damage;
 
+typedef struct gf_raw {         /* of a slot with raw samples */
+    gf_view_job *job;           /* [views][batch] */
+    pthread_mutex_t lock;       /* of what follows, while workers fill */
+    gf_pixels *chunk;           /* [chunks] */
+    int chunks, filling;        /* the one with room is `filling` or later */
+} gf_raw;
+
 typedef struct gf_slot {
     uint32_t epoch;
     int64_t step, count;        /* samples wanted */
@@ -25,7 +32,8 @@ typedef struct gf_slot {
     glofnd_status status;       /* of the batch; text in `error`, from sample `error_item` */
     gf_error error;
     int64_t error_item;
-    float *view[2];             /* [batch][size][size][3] */
+    float *view[2];             /* [batch][size][size][3]; NULL with raw */
+    gf_raw *raw;                /* NULL: views */
     int64_t *id;                /* [batch] */
     int32_t *label;             /* [batch] */
     gf_damage *damage;          /* by item; then failed replacements */
@@ -67,6 +75,7 @@ void gf_prefetch_free(gf_prefetch *p);
 void gf_prefetch_restart(gf_prefetch *p, uint32_t epoch, int64_t step);
 /* Waits for batch `ticket`; NULL: it lies beyond the end (gf_prefetch_ends). */
 gf_slot *gf_prefetch_wait(gf_prefetch *p, int64_t ticket);
+gf_slot *gf_prefetch_ready(gf_prefetch *p, int64_t ticket);     /* without waiting; NULL: not ready */
 /* Batches below `ticket` are no longer needed. */
 void gf_prefetch_release(gf_prefetch *p, int64_t ticket);
 /* For a worker in a long search: nobody waits for this batch any more. Without the lock. */

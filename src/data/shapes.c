@@ -72,17 +72,30 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(text, (size_t)n);
 }
 
+static gf_scene scene_of(const shapes *s, int64_t i, int32_t label) {
+    int shape, texture;
+    gf_shapes_class(label, &shape, &texture);
+    return gf_scene_make((uint64_t)s->seed, s->split, i, shape, texture);
+}
+
+static glofnd_status describe(gf_error *err, const gf_scene *scene, gf_sample *out) {
+    char caption[200];
+    gf_scene_caption(scene, caption, sizeof caption);
+    return gf_sample_set_text(err, out, caption, strlen(caption));
+}
+
 static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     (void)wish;
     const shapes *s = d->self;
-    int shape, texture;
-    char caption[200];
-    gf_shapes_class(out->label, &shape, &texture);
     TRY(gf_image_resize(err, &out->image, (int)s->size, (int)s->size));
-    const gf_scene scene = gf_scene_make((uint64_t)s->seed, s->split, i, shape, texture);
+    const gf_scene scene = scene_of(s, i, out->label);
     gf_scene_draw(&scene, (int)s->size, out->image.rgb);
-    gf_scene_caption(&scene, caption, sizeof caption);
-    return gf_sample_set_text(err, out, caption, strlen(caption));
+    return describe(err, &scene, out);
+}
+
+static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
+    const gf_scene scene = scene_of(d->self, i, out->label);
+    return describe(err, &scene, out);
 }
 
 /* A quarter of the training pictures, but at least ten of each class. */
@@ -103,5 +116,5 @@ static const char *const options[] = {"n", "classes", "size", "seed", "split", N
 
 const gf_kind gf_kind_shapes = {
     .name = "shapes", .options = options, .place_is_options = 1, .open = open_shapes, .close = close_shapes, .label = label_of,
-    .name_of = name_of, .key = key_of, .read = read_shapes, .test_spec = test_spec,
+    .name_of = name_of, .key = key_of, .read = read_shapes, .read_text = read_text, .test_spec = test_spec,
 };

@@ -51,7 +51,7 @@ static glofnd_status add_options(gf_error *err, gf_spec *s, char *list, char sep
 static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
     char *colon = s->text;
     while (is_word(*colon) || (*colon >= '0' && *colon <= '9')) colon++;
-    FAIL_IF(err, colon == s->text || (*colon && *colon != ':'), GLOFND_E_ARGUMENT,
+    FAIL_IF(err, colon == s->text || (*colon && *colon != ':'), GLOFND_E_OPTION,
             "data '%.200s' names no kind; write for example folder:%.200s", s->text, s->text);
     s->kind = s->text;
     s->place = colon;           /* "" when there is no colon */
@@ -66,9 +66,9 @@ static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
 
 glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out) {
     *out = (gf_spec){0};
-    FAIL_IF(err, !text || !*text, GLOFND_E_ARGUMENT, "no data is named; write for example shapes:n=4096");
+    FAIL_IF(err, !text || !*text, GLOFND_E_OPTION, "no data is named; write for example shapes:n=4096");
     const size_t length = strnlen(text, GF_SPEC_BYTES);
-    FAIL_IF(err, length == GF_SPEC_BYTES, GLOFND_E_ARGUMENT, "the data description is longer than %d bytes", GF_SPEC_BYTES - 1);
+    FAIL_IF(err, length == GF_SPEC_BYTES, GLOFND_E_OPTION, "the data description is longer than %d bytes", GF_SPEC_BYTES - 1);
     out->text = strdup(text);
     FAIL_IF(err, !out->text, GLOFND_E_MEMORY, "no memory for the data description");
     const glofnd_status status = parse_copy(err, out);

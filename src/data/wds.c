@@ -183,19 +183,22 @@ static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entr
     return status;
 }
 
+static glofnd_status read_entry_text(gf_error *err, int fd, const char *name, const gf_wds_entry *e, gf_sample *out) {
+    if (e->text_size == 0) return GLOFND_OK;
+    TRY(gf_file_reserve(err, name, e->text_size, &out->raw, &out->raw_capacity));
+    TRY(gf_file_read_at(err, fd, name, e->text_at, out->raw, e->text_size));
+    return set_text(err, name, e, (const char *)out->raw, out);
+}
+
 static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, const gf_wish *wish,
                                 gf_sample *out) {
-    if (e->text_size > 0) {
-        TRY(gf_file_reserve(err, name, e->text_size, &out->raw, &out->raw_capacity));
-        TRY(gf_file_read_at(err, fd, name, e->text_at, out->raw, e->text_size));
-        TRY(set_text(err, name, e, (const char *)out->raw, out));
-    }
+    TRY(read_entry_text(err, fd, name, e, out));
     TRY(gf_file_reserve(err, name, e->image_size, &out->raw, &out->raw_capacity));
     TRY(gf_file_read_at(err, fd, name, e->image_at, out->raw, e->image_size));
     return gf_image_decode(err, name, out->raw, e->image_size, wish, &out->image);
 }
 
-static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
+static glofnd_status read_parts(gf_error *err, const gf_dataset *d, int64_t i, int image, const gf_wish *wish, gf_sample *out) {
     const wds *w = d->self;
     const place p = find(d, i);
     char name[PATH_MAX];
@@ -203,14 +206,22 @@ static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, con
     int fd = w->shards[p.shard].fd;
     const int own = fd < 0;
     if (own) TRY(gf_file_open(err, p.path, &fd, NULL));
-    const glofnd_status status = read_entry(err, fd, name, p.e, wish, out);
+    const glofnd_status status = image ? read_entry(err, fd, name, p.e, wish, out) : read_entry_text(err, fd, name, p.e, out);
     if (own) close(fd);
     return status;
+}
+
+static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
+    return read_parts(err, d, i, 1, wish, out);
+}
+
+static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
+    return read_parts(err, d, i, 0, NULL, out);
 }
 
 static const char *const options[] = {NULL};
 
 const gf_kind gf_kind_wds = {
     .name = "wds", .options = options, .open = open_wds, .close = close_wds, .label = label_of, .name_of = name_of, .key = key_of,
-    .read = read_wds,
+    .read = read_wds, .read_text = read_text,
 };

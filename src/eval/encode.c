@@ -16,6 +16,7 @@ struct gf_encoder {
     gf_net *net;
     int64_t batch, dim;
     int head, threads;
+    float *rows;                /* [batch][dim] of the last forward, on the host */
     char weights[PATH_MAX];
 };
 
@@ -46,15 +47,22 @@ static glofnd_status find_weights(gf_error *err, char *out, const char *run) {
     return join(err, out, checkpoint, "model.safetensors");
 }
 
+/* Where the run was trained, if that is here, too. */
+static glofnd_device usable(glofnd_device wanted) {
+    return glofnd_device_check(wanted, NULL, 0) == GLOFND_OK ? wanted : GLOFND_DEVICE_CPU;
+}
+
 static glofnd_status make_net(gf_error *err, gf_encoder *e) {
     const gf_config *c = &e->config;
     const gf_net_spec spec = {
         .arch = c->arch, .cifar_stem = c->stem, .batch = e->batch, .size = c->size, .head_hidden = e->head ? c->head_hidden : 0,
         .head_out = e->head ? c->head_out : 0, .zero_init = c->zero_init, .precision = c->precision, .seed = (uint64_t)c->seed,
-        .threads = e->threads,
+        .threads = e->threads, .device = usable(c->method.device), .deterministic = 1, .exact = !c->tf32,
     };
     TRY(gf_net_create(err, &spec, &e->net));
     e->dim = e->head ? c->head_out : gf_net_features(e->net);
+    e->rows = malloc((size_t)(e->batch * e->dim) * sizeof *e->rows);
+    FAIL_IF(err, !e->rows, GLOFND_E_MEMORY, "no memory for a batch of features");
     return GLOFND_OK;
 }
 
@@ -83,6 +91,7 @@ glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_enc
 void gf_encoder_free(gf_encoder *e) {
     if (!e) return;
     gf_net_free(e->net);
+    free(e->rows);
     free(e);
 }
 
@@ -92,18 +101,25 @@ int64_t gf_encoder_dim(const gf_encoder *e) { return e->dim; }
 
 /* ----- encoding ----- */
 
+/* e->rows = features or projections of these images. */
+static glofnd_status encode_batch(gf_error *err, gf_encoder *e, const float *images, int64_t count) {
+    const float *y = NULL;
+    TRY(gf_net_forward(err, e->net, images, count, 0, e->head ? NULL : &y, e->head ? &y : NULL));
+    return gf_net_read(err, e->net, e->rows, y, (size_t)(count * e->dim) * sizeof *y);
+}
+
 glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, int64_t n, float *out) {
     const int64_t pixels = (int64_t)e->config.size * e->config.size * 3;
     for (int64_t i = 0; i < n; i += e->batch) {
         const int64_t count = n - i < e->batch ? n - i : e->batch;
-        const float *y;
-        TRY(gf_net_forward(err, e->net, images + i * pixels, count, 0, e->head ? NULL : &y, e->head ? &y : NULL));
-        memcpy(out + i * e->dim, y, (size_t)(count * e->dim) * sizeof *y);
+        TRY(encode_batch(err, e, images + i * pixels, count));
+        memcpy(out + i * e->dim, e->rows, (size_t)(count * e->dim) * sizeof *out);
     }
     return GLOFND_OK;
 }
 
-/* Samples of a batch that is to come at row `row` or later: where sample `id` belongs. Rows of damaged samples before it stay empty. */
+/* Samples of a batch that is to come at row `row` or later: where sample `id` belongs. Rows of damaged samples before it stay
+ * empty. */
 static int64_t row_of(const gf_encode_spec *spec, int64_t row, int64_t id) {
     if (!spec->aligned) return row;
     if (!spec->ids) return id;
@@ -115,14 +131,13 @@ static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader,
     gf_batch batch;
     int64_t row = 0;
     for (;;) {
-        const float *y;
         TRY(gf_loader_next(err, loader, &batch));
         if (batch.n == 0) break;
         FAIL_IF(err, batch.n > out->n - row, GLOFND_E_FORMAT, "the dataset gave more than its %lld samples", (long long)out->n);
-        TRY(gf_net_forward(err, e->net, batch.view[0], batch.n, 0, e->head ? NULL : &y, e->head ? &y : NULL));
+        TRY(encode_batch(err, e, batch.view[0], batch.n));
         for (int64_t i = 0; i < batch.n; i++, row++) {
             row = row_of(spec, row, batch.id[i]);
-            memcpy(out->x + row * e->dim, y + i * e->dim, (size_t)e->dim * sizeof *y);
+            memcpy(out->x + row * e->dim, e->rows + i * e->dim, (size_t)e->dim * sizeof *out->x);
             out->label[row] = batch.label[i];
         }
         if (spec->progress) spec->progress(spec->user, row, out->n);
@@ -131,11 +146,13 @@ static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader,
     return GLOFND_OK;
 }
 
-static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec, gf_loader **out) {
+static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
+        gf_loader **out) {
     const gf_dataset_info info = gf_dataset_describe(data);
     const int size = e->config.size, native = info.width == size && info.height == size;
     const gf_loader_spec loader = {
-        .data = data, .augment = spec->augmented ? gf_augment_linear(size) : gf_augment_pretrain(size), .views = spec->augmented ? 1 : 0,
+        .data = data, .augment = spec->augmented ? gf_augment_linear(size) : gf_augment_pretrain(size), .views = spec->augmented
+                ? 1 : 0,
         .once = 1, .ids = spec->ids, .id_count = spec->id_count, .resize = native ? 0 : (size * 8 + 3) / 7, .batch = e->batch,
         .seed = spec->seed, .workers = e->threads, .depth = 2, .fast = e->config.decode_fast, .damaged = spec->damaged,
         .user = spec->user,
@@ -144,7 +161,8 @@ static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_da
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }
 
-glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec, gf_features *out) {
+glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
+        gf_features *out) {
     const int64_t n = spec->ids ? spec->id_count : gf_dataset_describe(data).n;
     gf_loader *loader = NULL;
     TRY(gf_features_alloc(err, out, n, e->dim));
@@ -157,7 +175,8 @@ glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *
     return status;
 }
 
-glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i, const char *message),
+glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
+        const char *message),
                         void *user, gf_features *out) {
     return gf_encode_samples(err, e, data, &(gf_encode_spec){.damaged = damaged, .user = user}, out);
 }

@@ -41,11 +41,14 @@ typedef struct gf_encode_spec {
     void *user;
 } gf_encode_spec;
 
-/* Samples in order. Centre crops: images of the network's size are taken as they are, others are scaled so that the crop is 7/8 of
+/* Samples in order. Centre crops: images of the network's size are taken as they are, others are scaled so that the crop is 7/8
+ * of
  * the shorter side (224 of 256). */
-glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec, gf_features *out);
+glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
+        gf_features *out);
 /* Centre crops of all samples; damaged ones are left out and told to `damaged` (may be NULL). */
-glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i, const char *message),
+glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
+        const char *message),
                         void *user, gf_features *out);
 
 #endif

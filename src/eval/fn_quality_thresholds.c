@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/order.h"
+#include "cpu/tile/tile.h"
 #include "eval/fn_quality.h"
 #include "eval/fn_quality_pairs.h"
 
@@ -63,16 +64,22 @@ typedef struct selection {
     float *values, *out;
 } selection;
 
+/* Similarities s [cols] of sample `id` to the samples ids [cols]. Nearly always none of them is the anchor's own, and whole
+ * vectors are compared. */
 static void offer(const selection *x, best_of *b, const float *s, const int64_t *ids, int cols, int64_t id) {
-    for (int c = 0; c < cols; c++) {
-        if (ids[c] == id) continue;
-        b->pairs++;
-        if (!(s[c] > b->limit)) continue;
-        b->value[b->count++] = s[c];
-        if (b->count < x->room) continue;
+    int own = 0;
+    for (int c = 0; c < cols; c++) own += ids[c] == id;
+    b->pairs += cols - own;
+    if (b->count + cols > x->room) {
         b->limit = gf_kth_largest(b->value, b->count, x->best);
         b->count = x->best;
     }
+    if (own == 0 && cols % GF_PANEL == 0) {
+        b->count += gf_tile_ops_get()->above(s, cols, b->limit, b->value + b->count);
+        return;
+    }
+    for (int c = 0; c < cols; c++)
+        if (ids[c] != id && s[c] > b->limit) b->value[b->count++] = s[c];
 }
 
 static void select_tile(void *user, const gf_pair_tile *t, int thread) {
@@ -96,7 +103,7 @@ glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, i
     const gf_pairs p = pairs_of(anchors, pool, threads);
     const int64_t lists = (int64_t)threads * (GF_PAIR_ROWS / views);
     x.best = gf_top_count(views * pool->n, alpha);
-    x.room = 2 * x.best + 1024;
+    x.room = 2 * x.best + 2 * GF_TILE_MAX;      /* after a cut there is room for a tile */
     x.list = calloc((size_t)lists, sizeof *x.list);
     x.values = malloc((size_t)lists * (size_t)x.room * sizeof *x.values);
     glofnd_status status = GLOFND_OK;

@@ -125,6 +125,7 @@ glofnd_status gf_frozen_plain(gf_error *err, gf_frozen *f, int64_t most, gf_view
     gf_loader_spec spec = loader_spec(f);
     spec.views = 0, spec.batch = batch, spec.resize = native ? 0 : (c->size * 8 + 3) / 7;
     gf_loader *loader = NULL;
+    *out = (gf_view_set){0};
     float *room = malloc((size_t)batch * (size_t)(pixels + dim) * sizeof *room);
     int64_t *place = places(err, f);
     glofnd_status status = place ? GLOFND_OK : GLOFND_E_MEMORY;

@@ -28,7 +28,8 @@ static void set_quotas(gf_draw *d, const int32_t *label, int64_t n, int64_t *quo
 }
 
 glofnd_status gf_draw_share(gf_error *err, gf_draw *d, const int32_t *label, int64_t n, uint8_t *chosen) {
-    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "a share of %g cannot be drawn; it must be in (0, 1]", d->share);
+    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "a share of %g cannot be drawn; it must be in (0, 1]",
+            d->share);
     const int32_t classes = count_classes(label, n);
     int64_t *quota = calloc((size_t)classes + 1, sizeof *quota);
     FAIL_IF(err, !quota, GLOFND_E_MEMORY, "no memory to draw from %d classes", (int)classes);

@@ -17,7 +17,8 @@ typedef struct gf_draw {
     int32_t empty;              /* a class that has samples and got none; -1: every class got some */
 } gf_draw;
 
-/* chosen [n]: 1 for floor(share n_c) of the n_c samples of each class c, as the authors' code counts, else 0. label [n], -1: none.
+/* chosen [n]: 1 for floor(share n_c) of the n_c samples of each class c, as the authors' code counts, else 0. label [n], -1:
+ * none.
  * Of two shares under one seed the smaller draw lies within the larger one. */
 glofnd_status gf_draw_share(gf_error *err, gf_draw *d, const int32_t *label, int64_t n, uint8_t *chosen);
 

@@ -22,7 +22,8 @@ typedef struct gf_linear_eval_spec {
     int64_t augment;            /* passes of random crops and flips, kept and taken in turn; 0: one of centre crops;
                                    GF_EVERY_EPOCH: new ones in every epoch, as the paper does */
     int64_t epochs;             /* 0: the protocol's, by the share */
-    double validation;          /* share of the training samples that decides when to stop; 0: the test samples do, as in the paper */
+    double validation;          /* share of the training samples that decides when to stop; 0: the test samples do, as in the
+                                   paper */
     uint64_t seed;              /* of drawn labels, views, order and first weights */
     int threads;
     void (*damaged)(void *user, int64_t i, const char *message);

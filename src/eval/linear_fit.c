@@ -63,7 +63,8 @@ static void update(trainer *t, double lr) {
     const gf_probe_protocol *q = t->p->protocol;
     t->step++;
     if (q->adamw)
-        gf_adamw_step(&(gf_adamw){.beta1 = q->momentum, .beta2 = 0.999, .eps = 1e-8, .weight_decay = q->weight_decay}, lr, t->step, t->params, 2);
+        gf_adamw_step(&(gf_adamw){.beta1 = q->momentum, .beta2 = 0.999, .eps = 1e-8, .weight_decay = q->weight_decay}, lr,
+                t->step, t->params, 2);
     else
         gf_sgd_step(&(gf_sgd){.momentum = q->momentum, .weight_decay = q->weight_decay}, lr, t->params, 2);
 }
@@ -83,7 +84,8 @@ static glofnd_status train_epoch(gf_error *err, trainer *t, int64_t epoch) {
             t->batch[i] = rows.rows ? rows.rows[at] : at;
         }
         const double loss = gf_linear_loss(t->m, rows.f, t->batch, n);
-        FAIL_IF(err, !isfinite(loss), GLOFND_E_NUMERIC, "the loss of linear evaluation is not finite in epoch %lld", (long long)epoch + 1);
+        FAIL_IF(err, !isfinite(loss), GLOFND_E_NUMERIC, "the loss of linear evaluation is not finite in epoch %lld",
+                (long long)epoch + 1);
         update(t, lr);
     }
     return GLOFND_OK;

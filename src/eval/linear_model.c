@@ -150,9 +150,11 @@ static void score(const pass *p, scratch *x, int64_t first, int n) {
     gather(p, x, first, n);
     for (int64_t a = 0; a < m->ld; a += GF_PANEL)
         for (int64_t s = 0; s < SAMPLES; s += GF_PANEL)
-            ops->transpose(x->by_sample + (s * m->ld + a * GF_PANEL), x->by_feature + (a * SAMPLES + s * GF_PANEL), GF_PANEL, GF_PANEL,
+            ops->transpose(x->by_sample + (s * m->ld + a * GF_PANEL), x->by_feature + (a * SAMPLES + s * GF_PANEL), GF_PANEL,
+                    GF_PANEL,
                            GF_PANEL);
-    ops->product(x->z, SAMPLES, m->weight, (size_t)m->ld, 1, x->by_sample, GF_PANEL, (size_t)m->ld * GF_PANEL, (int)m->rows, SAMPLES,
+    ops->product(x->z, SAMPLES, m->weight, (size_t)m->ld, 1, x->by_sample, GF_PANEL, (size_t)m->ld * GF_PANEL, (int)m->rows,
+            SAMPLES,
                  (int)m->ld, 0);
     for (int64_t c = 0; c < m->classes; c++)
         for (int s = 0; s < SAMPLES; s++) x->z[c * SAMPLES + s] += m->bias[c];

@@ -1,6 +1,7 @@
 /* logistic.c - see logistic.h. liblbfgs moves the weights in double; loss and gradient come from the classifier's tiles.
  *
- * The vector it sees is [rows][ld] weights and [rows] biases, padding included: padding has no gradient, so it stays zero, and the
+ * The vector it sees is [rows][ld] weights and [rows] biases, padding included: padding has no gradient, so it stays zero, and
+ * the
  * length is a multiple of what vectorised builds of the library want.
  */
 #include "eval/logistic.h"
@@ -52,7 +53,8 @@ static double largest(const double *g, int n) {
 }
 
 /* After every iteration; anything but 0 ends the search. */
-static int look(void *user, const double *x, const double *g, const double f, const double x_norm, const double g_norm, const double step,
+static int look(void *user, const double *x, const double *g, const double f, const double x_norm, const double g_norm,
+        const double step,
                 int n, int k, int trials) {
     const search *s = user;
     (void)x, (void)x_norm, (void)g_norm, (void)step, (void)trials;
@@ -82,7 +84,8 @@ static glofnd_status minimise(gf_error *err, search *s, double *x, int n) {
     const int code = lbfgs(n, x, &f, objective, look, s, &p);
     FAIL_IF(err, s->not_finite, GLOFND_E_NUMERIC, "the loss of the logistic regression is not finite: a feature is not");
     FAIL_IF(err, code == LBFGSERR_OUTOFMEMORY, GLOFND_E_MEMORY, "no memory for L-BFGS over %d weights", n);
-    FAIL_IF(err, code < 0 && code != LBFGSERR_MAXIMUMITERATION && !rounding(code), GLOFND_E_NUMERIC, "L-BFGS failed with code %d", code);
+    FAIL_IF(err, code < 0 && code != LBFGSERR_MAXIMUMITERATION && !rounding(code), GLOFND_E_NUMERIC,
+            "L-BFGS failed with code %d", code);
     take_vector(s, x);
     s->o->converged = code != LBFGSERR_MAXIMUMITERATION;
     if (s->o->done == 0) s->o->objective = f;
@@ -113,7 +116,8 @@ glofnd_status gf_logistic_fit(gf_error *err, gf_logistic *o, const gf_features *
     FAIL_IF(err, f->dim != m->dim || f->n < 1, GLOFND_E_ARGUMENT, "%lld rows of %lld features for a classifier on %lld",
             (long long)f->n, (long long)f->dim, (long long)m->dim);
     for (int64_t i = 0; i < f->n; i++)
-        FAIL_IF(err, f->label[i] < 0 || f->label[i] >= m->classes, GLOFND_E_ARGUMENT, "row %lld has label %d; it must be in [0, %lld)",
+        FAIL_IF(err, f->label[i] < 0 || f->label[i] >= m->classes, GLOFND_E_ARGUMENT,
+                "row %lld has label %d; it must be in [0, %lld)",
                 (long long)i, (int)f->label[i], (long long)m->classes);
     o->done = o->evaluations = 0;
     o->objective = o->gradient = NAN;

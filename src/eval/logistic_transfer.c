@@ -41,7 +41,8 @@ static glofnd_status relabel(gf_error *err, gf_transfer *t, gf_features *train, 
 }
 
 static glofnd_status prepare(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
-    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "%lld features of training rows and %lld of test rows", (long long)train->dim,
+    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "%lld features of training rows and %lld of test rows",
+            (long long)train->dim,
             (long long)test->dim);
     for (int64_t i = 0; i < train->n; i++)
         FAIL_IF(err, train->label[i] < 0, GLOFND_E_ARGUMENT, "training row %lld has no label", (long long)i);
@@ -54,14 +55,16 @@ static glofnd_status prepare(gf_error *err, gf_transfer *t, gf_features *train, 
 
 /* ----- fitting ----- */
 
-static glofnd_status score_of(gf_error *err, const gf_transfer *t, gf_linear *m, const gf_features *f, int32_t *rank, double *out) {
+static glofnd_status score_of(gf_error *err, const gf_transfer *t, gf_linear *m, const gf_features *f, int32_t *rank,
+        double *out) {
     gf_linear_rank(m, f, rank);
     if (t->mean_per_class) return gf_rank_mean_per_class(err, f, rank, out);
     *out = gf_rank_top(rank, f->n, 1);
     return GLOFND_OK;
 }
 
-static glofnd_status sweep(gf_error *err, gf_transfer *t, watch *w, gf_linear *m, const gf_features *train, const gf_features *test,
+static glofnd_status sweep(gf_error *err, gf_transfer *t, watch *w, gf_linear *m, const gf_features *train,
+        const gf_features *test,
                            int32_t *rank, double *score) {
     for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++, w->fit++) {
         gf_logistic o = {
@@ -76,7 +79,8 @@ static glofnd_status sweep(gf_error *err, gf_transfer *t, watch *w, gf_linear *m
 }
 
 /* Fits on `train` at every strength and scores on `test`. */
-static glofnd_status fit_all(gf_error *err, gf_transfer *t, watch *w, const gf_features *train, const gf_features *test, double *score) {
+static glofnd_status fit_all(gf_error *err, gf_transfer *t, watch *w, const gf_features *train, const gf_features *test,
+        double *score) {
     gf_linear *m = NULL;
     int32_t *rank = malloc((size_t)test->n * sizeof *rank);
     FAIL_IF(err, !rank, GLOFND_E_MEMORY, "no memory for %lld ranks", (long long)test->n);
@@ -97,7 +101,8 @@ static int highest(const double *score) {
 static int can_validate(const gf_transfer *t, const gf_features *train) {
     gf_draw d = {.share = t->validation, .seed = t->seed, .stream = GF_DRAW_TEST};
     uint8_t *chosen = malloc((size_t)train->n + 1);
-    const int can = chosen && t->validation > 0.0 && gf_draw_share(NULL, &d, train->label, train->n, chosen) == GLOFND_OK && d.count > 0;
+    const int can = chosen && t->validation > 0.0 && gf_draw_share(NULL, &d, train->label, train->n, chosen) == GLOFND_OK &&
+            d.count > 0;
     free(chosen);
     return can;
 }

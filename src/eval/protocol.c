@@ -16,7 +16,8 @@ static const gf_probe_protocol probes[] = {
 static const gf_transfer_protocol transfers[] = {
     {.name = "paper", .text = "l2 in 1e-6 .. 1e5, features of length 1, standardised", .unit = 1, .standard = 1, .lowest = 1e-6,
      .highest = 1e5, .iterations = 500},
-    {.name = "official", .text = "C = 1 / l2 in 1e-6 .. 1e5, features of length 1, standardised", .unit = 1, .standard = 1, .inverse = 1,
+    {.name = "official", .text = "C = 1 / l2 in 1e-6 .. 1e5, features of length 1, standardised", .unit = 1, .standard = 1,
+            .inverse = 1,
      .lowest = 1e-6, .highest = 1e5, .iterations = 500},
     {.name = "raw", .text = "l2 in 1e-6 .. 1e5, features as they are", .lowest = 1e-6, .highest = 1e5, .iterations = 500},
 };

@@ -1,4 +1,5 @@
-/* protocol.h - named ways to train and score a classifier on frozen features: one table each, so that a number never stands without
+/* protocol.h - named ways to train and score a classifier on frozen features: one table each, so that a number never stands
+ * without
  * the name of how it was made. */
 #ifndef GF_EVAL_PROTOCOL_H
 #define GF_EVAL_PROTOCOL_H

@@ -70,7 +70,8 @@ glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share,
 static glofnd_status check_class(gf_error *err, const gf_split *s, int32_t label, const uint8_t *known) {
     const char *name = gf_dataset_class(s->test.data, label), *other = gf_dataset_class(s->train.data, label);
     FAIL_IF(err, label >= s->classes || !known[label], GLOFND_E_ARGUMENT,
-            "class %d%s%.100s%s of the test samples has no training sample", (int)label, name ? " (" : "", name ? name : "", name ? ")" : "");
+            "class %d%s%.100s%s of the test samples has no training sample", (int)label, name ? " (" : "", name ? name : "", name
+                    ? ")" : "");
     FAIL_IF(err, name && other && strcmp(name, other) != 0, GLOFND_E_ARGUMENT,
             "class %d is \"%.100s\" in the training samples and \"%.100s\" in the test samples: their classes differ", (int)label,
             other, name);

@@ -29,7 +29,8 @@ typedef struct gf_split {
     char test_name[GF_SPLIT_NAME];      /* SPEC of the test samples, or the file that names them; "": held out */
 } gf_split;
 
-/* E_ARGUMENT names what does not fit: no labels, a class of the test samples that has no training sample or another name there. */
+/* E_ARGUMENT names what does not fit: no labels, a class of the test samples that has no training sample or another name there.
+ * */
 glofnd_status gf_split_open(gf_error *err, const gf_split_spec *spec, gf_split *out);
 void gf_split_free(gf_split *s);        /* NULL and a zeroed one are fine */
 

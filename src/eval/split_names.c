@@ -50,14 +50,16 @@ static int64_t line_of(const gf_names *lines, const gf_samples *s, int64_t i) {
     return -1;
 }
 
-static glofnd_status mark(gf_error *err, const char *path, const gf_names *lines, const gf_samples *from, uint8_t *chosen, uint8_t *used) {
+static glofnd_status mark(gf_error *err, const char *path, const gf_names *lines, const gf_samples *from, uint8_t *chosen,
+        uint8_t *used) {
     for (int64_t i = 0; i < from->n; i++) {
         const int64_t line = line_of(lines, from, i);
         chosen[i] = line >= 0;
         if (line >= 0) used[line] = 1;
     }
     for (int64_t line = 0; line < lines->n; line++)
-        FAIL_IF(err, !used[line], GLOFND_E_FORMAT, "%.200s names \"%.200s\", which is no sample here", path, gf_names_get(lines, line));
+        FAIL_IF(err, !used[line], GLOFND_E_FORMAT, "%.200s names \"%.200s\", which is no sample here", path, gf_names_get(lines,
+                line));
     return GLOFND_OK;
 }
 

@@ -64,16 +64,23 @@ int64_t gf_npy_i64(const gf_npy *a, int64_t i) {
 
 /* ----- read ----------------------------------------------------------------------------------------------------- */
 
-/* `have` data bytes must be exactly what type and shape say; only then is memory taken. */
-static glofnd_status allocate_data(gf_error *err, const char *name, uint64_t have, gf_npy *a) {
+/* `have` data bytes must be exactly what type and shape say. */
+static glofnd_status check_size(gf_error *err, const char *name, uint64_t have, const gf_npy *a) {
     const uint64_t need = (uint64_t)a->count * gf_npy_type_bytes(a->type);
     FAIL_IF(err, need > have, GLOFND_E_FORMAT, "%.300s: cut: the header promises %llu bytes of data, the file has %llu", name,
             (unsigned long long)need, (unsigned long long)have);
     FAIL_IF(err, need < have, GLOFND_E_FORMAT, "%.300s: %llu bytes after the data; the header promises %llu", name,
             (unsigned long long)(have - need), (unsigned long long)need);
     FAIL_IF(err, need > SIZE_MAX, GLOFND_E_MEMORY, "%.300s: too large for this machine", name);
-    a->data = malloc(need ? (size_t)need : 1);
-    FAIL_IF(err, !a->data, GLOFND_E_MEMORY, "%.300s: no memory for %llu bytes", name, (unsigned long long)need);
+    return GLOFND_OK;
+}
+
+/* Only after that is memory taken. */
+static glofnd_status allocate_data(gf_error *err, const char *name, uint64_t have, gf_npy *a) {
+    TRY(check_size(err, name, have, a));
+    const size_t need = (size_t)have;
+    a->data = malloc(need ? need : 1);
+    FAIL_IF(err, !a->data, GLOFND_E_MEMORY, "%.300s: no memory for %zu bytes", name, need);
     return GLOFND_OK;
 }
 
@@ -114,17 +121,18 @@ static glofnd_status read_header(gf_error *err, FILE *f, const char *path, uint6
     return status;
 }
 
-static glofnd_status read_stream(gf_error *err, FILE *f, const char *path, gf_npy *a) {
+static glofnd_status read_stream(gf_error *err, FILE *f, const char *path, int look, gf_npy *a) {
     struct stat st;
     uint64_t data_bytes = 0;
     FAIL_IF(err, fstat(fileno(f), &st) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
     FAIL_IF(err, !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", path);
     TRY(read_header(err, f, path, (uint64_t)st.st_size, a, &data_bytes));
+    if (look) return check_size(err, path, data_bytes, a);
     TRY(allocate_data(err, path, data_bytes, a));
     return read_exactly(err, f, path, a->data, (size_t)data_bytes);
 }
 
-glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out) {
+static glofnd_status read_file(gf_error *err, const char *path, int look, gf_npy *out) {
     gf_npy a = {0};
     FAIL_IF(err, !path || !out, GLOFND_E_ARGUMENT, "gf_npy_read: path and output must not be NULL");
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* a FIFO must not hang before the type is known */
@@ -134,12 +142,16 @@ glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out) {
         if (fd >= 0) close(fd);
         GF_FAIL(err, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(why));
     }
-    const glofnd_status status = read_stream(err, f, path, &a);
+    const glofnd_status status = read_stream(err, f, path, look, &a);
     fclose(f);
     if (status == GLOFND_OK) *out = a;
     else gf_npy_free(&a);
     return status;
 }
+
+glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 0, out); }
+
+glofnd_status gf_npy_look(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 1, out); }
 
 /* ----- write ---------------------------------------------------------------------------------------------------- */
 

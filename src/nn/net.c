@@ -213,7 +213,8 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
 static void blank(gf_net *n, int64_t count) {
     const gf_value *v = &n->graph.value[0];
     const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
-    if (!n->backend->put) memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
+    if (!n->backend->put) memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0,
+            bytes * (size_t)(n->spec.batch - count));
 }
 
 static void norm_forward(gf_net *n, const gf_nn_norm *norm, int train) {

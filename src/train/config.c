@@ -37,7 +37,7 @@ static const gf_option rows[] = {
     WHOLE(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
     SWITCH(zero_init, "1", "network", "the last scale of every block starts at 0"),
     NAME(precision, precisions, "fp32", "network", "of activations; weights and statistics are always fp32"),
-    SWITCH(deterministic, "1", "network", "GPU: only algorithms that give the same bits every time, so that a resumed run does too"),
+    SWITCH(deterministic, "1", "network", "GPU: only algorithms with the same bits every time, so that a resumed run has them"),
     SWITCH(tf32, "1", "network", "GPU: fp32 products may round their factors to 10 bits"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step"),
@@ -157,6 +157,9 @@ static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const ch
     return status;
 }
 
+/* Bytes of the mark some editors begin a file of UTF-8 with. */
+static int mark_of(const char *line) { return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
+
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
     FILE *f = fopen(path, "r");
     char line[2200];
@@ -164,7 +167,7 @@ glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %m", path);
     for (int number = 1; status == GLOFND_OK && fgets(line, sizeof line, f); number++) {
         if (!strchr(line, '\n') && !feof(f)) status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
-        else status = read_line(err, c, line, path, number);
+        else status = read_line(err, c, line + (number == 1 ? mark_of(line) : 0), path, number);
     }
     if (status == GLOFND_OK && ferror(f)) status = gf_fail(err, GLOFND_E_IO, "%s cannot be read: %m", path);
     fclose(f);
@@ -203,6 +206,7 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, !*c->data, GLOFND_E_OPTION,
             "data: it is empty; say where the images come from, for example --data shapes:n=4096");
     FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_OPTION, "loss: pretraining on images takes sogclr or simclr");
+    FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; it takes 8 at least, or 0", (int)c->size);
     FAIL_IF(err, c->lr <= 0.0, GLOFND_E_OPTION, "lr: %g is not above 0", c->lr);
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
     FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION,

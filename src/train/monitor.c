@@ -34,10 +34,11 @@ static glofnd_status line_offset(gf_error *err, const char *path, int64_t lines,
 
 static int64_t histogram_stride(const gf_trainer *t) { return (t->info.n + HISTOGRAM_MOST - 1) / HISTOGRAM_MOST; }
 
-glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet) {
+glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
+                              int plain) {
     char path[PATH_MAX];
     int64_t keep;
-    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet), .started = now(), .lines = marks.log_lines,
+    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet || plain), .started = now(), .lines = marks.log_lines,
                       .quiet = quiet};
     m->lambda = malloc(sizeof(float) * HISTOGRAM_MOST);
     FAIL_IF(err, !m->lambda, GLOFND_E_MEMORY, "no memory for %d thresholds", HISTOGRAM_MOST);

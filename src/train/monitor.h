@@ -18,7 +18,8 @@ typedef struct gf_monitor {
 } gf_monitor;
 
 /* Opens both files, keeping what belongs to `marks` (all zero: new files). */
-glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet);
+glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
+                              int plain);
 void gf_monitor_close(gf_monitor *m);
 /* After every step: the progress line, and every log_steps a record. */
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);

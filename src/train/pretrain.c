@@ -28,6 +28,7 @@ typedef struct job {
     gf_remap found;             /* the anchors of the checkpoint that was resumed */
     char from[PATH_MAX];        /* that checkpoint; "": none */
     char store[PATH_MAX];       /* working file of the anchors; "": none */
+    char plans[PATH_MAX];       /* GPU: which algorithms were chosen, so that a resumed run takes the same */
 } job;
 
 static void say(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -149,6 +150,9 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
         "about %.0f MB",
         c->data, (long long)t->info.n, arch, (int)c->size, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
         gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6);
+    const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (c->method.device == GLOFND_DEVICE_CPU && machine > 0.0 && (double)bytes > machine)
+        say(p, "that is more than the %.0f MB of this machine; a smaller batch or size takes less", machine / 1e6);
     return GLOFND_OK;
 }
 
@@ -213,7 +217,7 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
         return model_is_there(j) ? GLOFND_OK : write_model(err, j);
     }
     if (t->step == 0) TRY(write_config(err, j)); /* from the first moment on there is something to resume */
-    glofnd_status status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet);
+    glofnd_status status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet, j->p->plain);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* the logs fit: flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
     if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
@@ -228,6 +232,10 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     if (config->store == GF_STORE_FILE) {
         snprintf(j->store, sizeof j->store, "%s/" GF_ANCHORS_WORK, j->p->run);
         j->trainer->store_path = j->store;
+    }
+    if (config->method.device == GLOFND_DEVICE_CUDA) {
+        snprintf(j->plans, sizeof j->plans, "%s/plans.txt", j->p->run);
+        j->trainer->plans_path = j->plans;
     }
     TRY(announce(err, j->p, j->trainer));
     TRY(gf_trainer_build(err, j->trainer, on_damaged, j));

@@ -12,6 +12,7 @@ typedef struct gf_pretrain {
     int resume;                 /* go on after the newest complete checkpoint, if there is one */
     int remap;                  /* when resuming, also with other data: anchors follow their samples */
     int quiet;
+    int plain;                  /* stderr cannot draw over a line: no progress line, but what stays */
     const volatile sig_atomic_t *stop;          /* set from outside: checkpoint and leave */
     void (*say)(const char *line);              /* what a person should know: start, resume, end; may be NULL */
 } gf_pretrain;

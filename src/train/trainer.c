@@ -52,7 +52,10 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*damaged)(v
         .workers = c->workers > 0 ? c->workers : threads_of(c), .depth = c->prefetch, .fast = c->decode_fast, .strict = c->strict,
         .damaged = damaged, .user = user,
     };
-    return gf_loader_create(err, &spec, &t->loader);
+    const gf_type type = c->precision == GF_BF16 ? GF_TYPE_BF16 : GF_TYPE_F32;
+    const glofnd_status status = gf_feed_open(err, &t->feed, t->net, type, &spec);
+    t->loader = t->feed.loader;
+    return status;
 }
 
 static gf_net_spec net_spec(const gf_config *c) {
@@ -161,7 +164,7 @@ glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer
 
 void gf_trainer_free(gf_trainer *t) {
     if (!t) return;
-    gf_loader_free(t->loader);
+    gf_feed_close(&t->feed);
     glofnd_store_free(t->store);
     glofnd_ctx_free(t->ctx);
     gf_optim_free(t->optim);
@@ -203,8 +206,7 @@ static void mark(gf_trainer *t, int part) { t->marks[part] = seconds(); }
 
 static glofnd_status take_batch(gf_error *err, gf_trainer *t) {
     const int64_t n = t->config.batch;
-    TRY(gf_loader_next(err, t->loader, &t->batch));
-    for (int view = 0; view < 2; view++) TRY(gf_net_load(err, t->net, t->batch.view[view], view * n, n));
+    TRY(gf_feed_next(err, &t->feed, &t->batch));
     if (!on_device(t)) return GLOFND_OK;
     TRY(gf_net_write(err, t->net, t->id, t->batch.id, (size_t)n * sizeof *t->id));
     return gf_net_write(err, t->net, t->label, t->batch.label, (size_t)n * sizeof *t->label);
@@ -313,6 +315,7 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     mark(t, 1);
     TRY(gf_optim_set(err, t->optim, t->lr, t->step + 1));
     TRY(run_step(err, t));
+    gf_feed_ahead(&t->feed);
     TRY(look_back(err, t));                                                     /* is all of it finite? */
     t->times = times_of(t, seconds());
     add_up(t);

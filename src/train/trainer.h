@@ -2,9 +2,9 @@
 #ifndef GF_TRAIN_TRAINER_H
 #define GF_TRAIN_TRAINER_H
 
-#include "data/loader.h"
 #include "optim/optim.h"
 #include "train/config.h"
+#include "train/feed.h"
 
 typedef struct gf_epoch_sums {  /* of the present epoch; in a checkpoint, so that the epoch's line is the same after a resume */
     double loss, lambda, kept, steps;
@@ -22,7 +22,8 @@ typedef struct gf_trainer {
     gf_config config;
     gf_dataset *data;
     gf_dataset_info info;
-    gf_loader *loader;
+    gf_feed feed;
+    gf_loader *loader;          /* the feed's */
     gf_net *net;
     glofnd_ctx *ctx;
     glofnd_store *store;

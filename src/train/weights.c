@@ -1,6 +1,7 @@
 /* weights.c - see weights.h. */
 #include "train/weights.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +23,13 @@ static glofnd_status fetch_tensors(gf_error *err, gf_net *net, const gf_tensor *
 glofnd_status gf_weights_save(gf_error *err, gf_net *net, const char *path) {
     gf_tensor *tensors;
     const int count = gf_net_tensors(net, &tensors);
-    size_t numbers = 0;
+    int64_t numbers = 0;
     FAIL_IF(err, count < 1, GLOFND_E_ARGUMENT, "a net without tensors");
-    for (int i = 0; i < count; i++) numbers += (size_t)tensors[i].count;
+    for (int i = 0; i < count; i++) numbers += tensors[i].count;
+    FAIL_IF(err, numbers < 1 || numbers > PTRDIFF_MAX / (int64_t)sizeof(float), GLOFND_E_ARGUMENT,
+            "a net of %" PRId64 " numbers", numbers);
     gf_st_tensor *list = calloc((size_t)count, sizeof *list);
-    float *block = malloc(numbers * sizeof *block);
+    float *block = malloc((size_t)numbers * sizeof *block);
     const gf_st_text format = {"format", "pt"};
     glofnd_status status = list && block ? fetch_tensors(err, net, tensors, count, block, list)
                                          : gf_fail(err, GLOFND_E_MEMORY, "no memory for a copy of %d tensors", count);

@@ -27,7 +27,8 @@ called() { grep -qF -- "$1" "$world/calls"; }
 all="cc c++ make cmake pkg-config"
 
 machine $all git apt-get dpkg
-out=$(deps) && says 'found compiler cmake pkg-config cmocka libjpeg libpng zlib jansson inih oneDNN git' && ! called apt-get || fail 'all present'
+everything='compiler cmake pkg-config cmocka libjpeg libpng jansson oneDNN liblbfgs git'
+out=$(deps) && says "found $everything" && ! called apt-get || fail 'all present'
 
 machine cc c++ make apt-get dpkg
 out=$(deps) && called 'apt-get' && called 'install -y --no-install-recommends cmake pkg-config' || fail 'Debian, root'

@@ -34,15 +34,18 @@ grep -q "skipping 1 % of the labels: they hold no sample of class 0" err || fail
 grep -q "skipping 0.1 %" err || fail "0.1 % must be skipped"
 [ "$(grep -c 'paper-centre-epochs30$' out)" -eq 3 ] || fail "every number must come with the protocol's name"
 [ "$(records linear)" -eq 2 ] && [ "$(records linear_mean)" -eq 1 ] || fail "records of linear"
-grep '"event": "linear", "protocol": "paper-centre-epochs30"' run/eval.jsonl | grep -q '"fraction": 0.1, .*"train_samples": 20, ' ||
-    fail "10 % are 5 of each class"
+grep '"event": "linear", "protocol": "paper-centre-epochs30"' run/eval.jsonl |
+    grep -q '"fraction": 0.1, .*"train_samples": 20, ' || fail "10 % are 5 of each class"
 expect 1 "1 % of the labels of $data hold no sample of class 0" "$glofnd" eval linear run --data $data --fractions 100,1
 
-expect 0 "official-cached2-epochs4-validated" "$glofnd" eval linear run --data $data --protocol official --augment 2 --validation 0.2 \
-    --epochs 4 --fractions 50
+expect 0 "official-cached2-epochs4-validated" "$glofnd" eval linear run --data $data --protocol official --augment 2 \
+    --validation 0.2 --epochs 4 --fractions 50
 expect 0 "paper-epochs2" "$glofnd" eval linear run --data $data --augment epoch --epochs 2 --fractions 10
 expect 0 "UNTRAINED" "$glofnd" eval linear run --data $data --epochs 2 --untrained --fractions 100
-expect 0 "40 samples of shapes:n=40" "$glofnd" eval linear run --data $data --test shapes:n=40,classes=3,size=16,seed=5 --epochs 1 --fractions 100
+expect 0 "40 samples of shapes:n=40" "$glofnd" eval linear run --data $data --test shapes:n=40,classes=3,size=16,seed=5 \
+    --epochs 1 --fractions 100
+
+expect 0 " 90/90 " "$glofnd" eval linear run --data $data --fractions 100
 
 # The same call gives the same numbers.
 "$glofnd" eval linear run --data $data --fractions 100 --epochs 9 > one 2> err || fail "first call"
@@ -56,7 +59,8 @@ code=$?
 if grep -q "no L-BFGS" err; then
     [ $code -eq 1 ] || fail "without liblbfgs it must fail"
 else
-    expect 0 "Average" "$glofnd" eval transfer run $data pets=shapes:n=80,classes=3,size=16,seed=2 caltech101=$data --protocol official
+    expect 0 "Average" "$glofnd" eval transfer run $data pets=shapes:n=80,classes=3,size=16,seed=2 caltech101=$data \
+    --protocol official
     [ "$(grep -c 'official$' out)" -eq 3 ] || fail "every number must come with the protocol's name"
     grep -q "^Pets  *80 .* mean per class" out || fail "pets is scored by the mean over classes"
     grep -q "^Caltech101  *160  *40 " out || fail "caltech101 has a fifth held out"

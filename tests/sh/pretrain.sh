@@ -44,6 +44,8 @@ run $data $tiny --out x --resume=1;             wants 'a value for a switch' 2 '
 run $data $tiny --out x --epochs;               wants 'no value' 2 '--epochs needs a value'
 run $data $tiny --out x stray;                  wants 'a stray word' 2 'stray'
 run $data $tiny;                                wants 'no --out' 2 '--out'
+run $data $tiny --out '';                       wants 'an empty --out' 2 '--out'
+run $data $tiny --out x --size 7;               wants 'too few pixels' 2 'size' '8'
 run $tiny --out x;                              wants 'no data' 2 'data'
 run $data $tiny --out x --batch 33;             wants 'batch above n' 2 'batch' '33' '32'
 printf '# all is well\nepochs = 2\n\nbacth = 8\n' >bad.cfg
@@ -60,7 +62,10 @@ run --data folder:nowhere $tiny --out x;        wants 'no such folder' 1 'nowher
 run --data cifar10:nowhere $tiny --out x;       wants 'no such CIFAR' 1 'nowhere'
 run --data folder:empty $tiny --out x;          wants 'an empty folder' 1 'empty'
 run --data folder:words $tiny --out x;          wants 'a folder without images' 1 'words'
-run --data what:ever $tiny --out x;             [ $code != 0 ] || fail 'unknown kind of data'
+run --data what:ever $tiny --out x;             wants 'unknown kind of data' 2 'what' 'folder'
+run --data folder: $tiny --out x;               wants 'a kind without place' 2 'folder:PATH'
+run --data 'folder:blank ' $tiny --out x;       wants 'a name that no file of keys can hold' 2 'blank'
+run --out x --resume;                           wants 'no run to resume' 1 'x holds no run'
 run $data $tiny --out x --init nowhere;         wants 'no such weights' 1 'nowhere'
 [ -e x ] && fail 'a failed command left a run folder'
 : >file
@@ -96,6 +101,31 @@ run --config first/config.cfg --out other --seed 2;     wants 'another seed' 0
 cmp -s first/model.safetensors other/model.safetensors && fail 'the seed changes nothing'
 run $data $tiny --out tuned --init first/model.safetensors --epochs 1;  wants 'weights to start from' 0
 run $data $tiny --out wide --init first/model.safetensors --stem 0;     wants 'weights of another net' 1 'conv1.weight' 'shape'
+
+printf '\357\273\277epochs = 1\r\n' >windows.cfg   # with the mark and the line ends of another system
+run $data $tiny --config windows.cfg --out marked;      wants 'a mark at the start of a file' 0 '1 epochs'
+
+# ----- the streams: closed ones must not come to be files of the run, results must arrive -----
+"$glofnd" pretrain $data $tiny --out silent >&- 2>&- || fail 'closed streams'
+grep -v '^{"event": ' silent/log.jsonl && fail 'closed streams: what else is in the log'
+if [ -w /dev/full ]; then
+    "$glofnd" info >/dev/full 2>/dev/null && fail 'a result that could not be written'
+fi
+
+# ----- waiting threads sleep unless the environment says otherwise -----
+if [ -r /proc/self/environ ]; then
+    waits() { # COUNT SETTING: of the variable in the process that trains, started with that setting
+        (unset OMP_WAIT_POLICY; exec env $2 "$glofnd" pretrain $data $tiny --epochs 2000 --out "waits$1" 2>/dev/null) &
+        process=$!
+        while ! [ -e "waits$1/config.cfg" ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
+        [ "$(tr '\0' '\n' <"/proc/$process/environ" | grep -c '^OMP_WAIT_POLICY=passive$')" = "$1" ] || fail "waiting, with '$2'"
+        kill -HUP $process      # as a terminal that goes away: with a checkpoint
+        wait $process || fail "SIGHUP: exit $?"
+        ls "waits$1"/checkpoints/step-*/DONE >/dev/null 2>&1 || fail 'SIGHUP: no checkpoint'
+    }
+    waits 1 ''
+    waits 0 GOMP_SPINCOUNT=10
+fi
 
 # ----- checkpoints: torn, damaged, cut -----
 cp -r first torn

@@ -1,16 +1,18 @@
-/* golden_net.h - whole nets against PyTorch in float64: features, projection, loss, every gradient, running statistics, eval mode.
+/* golden_net.h - whole nets against PyTorch in float64: features, projection, loss, every gradient, running statistics, eval
+ * mode.
  *
- * The numbers come from tools/make_resnet_golden.py, which also says how the lines are made; weights, images and all else are drawn
- * here from the same streams.
+ * The numbers come from tools/make_resnet_golden.py, which also says how the lines are made; weights, images and all else are
+ * drawn here from the same streams.
  */
 #ifndef TESTS_GOLDEN_NET_H
 #define TESTS_GOLDEN_NET_H
 
 #include "nn/net.h"
 
-/* Fails the cmocka test if a difference exceeds `tolerance`, relative to the norm of its tensor. `name` is a file of data/resnet. */
+/* Fails the cmocka test if a difference exceeds `tolerance`, relative to the norm of its tensor. `name`: a file of data/resnet. */
 void golden_net_check(const char *name, glofnd_device device, gf_precision precision, double tolerance);
 
-#define GOLDEN_NETS(X) X(resnet8_cifar) X(resnet18_cifar) X(resnet18_imagenet) X(resnet34_imagenet) X(resnet50_cifar) X(resnet50_imagenet)
+#define GOLDEN_NETS(X) \
+    X(resnet8_cifar) X(resnet18_cifar) X(resnet18_imagenet) X(resnet34_imagenet) X(resnet50_cifar) X(resnet50_imagenet)
 
 #endif

@@ -1,4 +1,4 @@
-/* tile_table.c - the kernels of one instruction set under one name; and the scan that selection needs. */
+/* tile_table.c - the kernels of one instruction set under one name; and the scans that selection needs. */
 #include "cpu/tile/simd.h"
 #include "cpu/tile/tile.h"
 #include "cpu/tile/tile_names.h"
@@ -9,6 +9,17 @@ static int64_t above(const float *v, int64_t n, float floor, float *out) {
     for (int64_t i = 0; i < n; i += GF_LANES)
         for (unsigned bits = vm_bits(vm_lt(limit, vf_load(v + i))); bits; bits &= bits - 1)
             out[found++] = v[i + __builtin_ctz(bits)];
+    return found;
+}
+
+static int reach(int32_t *at, const float *v, int n, float row, const float *col) {
+    const vf limit = vf_set(row);
+    int found = 0;
+    for (int i = 0; i < n; i += GF_LANES) {
+        const vf least = col ? vf_min(limit, vf_load(col + i)) : limit;
+        for (unsigned bits = vm_bits(vm_le(least, vf_load(v + i))); bits; bits &= bits - 1)
+            at[found++] = i + __builtin_ctz(bits);
+    }
     return found;
 }
 
@@ -24,5 +35,6 @@ const gf_tile_ops GF_NAME(gf_tile_ops) = {
     .weights = GF_NAME(gf_tile_weights),
     .keep = GF_NAME(gf_tile_keep),
     .above = above,
+    .reach = reach,
     .exp = GF_NAME(gf_tile_exp),
 };

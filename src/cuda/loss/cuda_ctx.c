@@ -18,6 +18,7 @@ glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *what) {
     while (what[n] && what[n] != '(' && n + 1 < sizeof call) n++;
     memcpy(call, what, n);
     call[n] = 0;
+    (void)cudaGetLastError();   /* else the next launch would be taken for the one that failed */
     const glofnd_status status = e == cudaErrorMemoryAllocation ? GLOFND_E_MEMORY : GLOFND_E_DEVICE;
     return gf_fail(err, status, "CUDA: %s (%s)", cudaGetErrorString(e), call);
 }
@@ -59,8 +60,8 @@ void gf_cuda_close(gf_device_ctx *d) {
 glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d) {
     int now = -1;
     CUDA_TRY(err, cudaGetDevice(&now));
-    FAIL_IF(err, now != d->device, GLOFND_E_ARGUMENT, "the context was made on CUDA device %d, and %d is current: call cudaSetDevice",
-            d->device, now);
+    FAIL_IF(err, now != d->device, GLOFND_E_ARGUMENT,
+            "the context was made on CUDA device %d, and %d is current: call cudaSetDevice", d->device, now);
     return GLOFND_OK;
 }
 
@@ -88,8 +89,12 @@ static void *take(cursor *at, int64_t count, size_t size) {
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Room in a window list: as on the CPU, but no more than about half again what the gradient of the row takes, being its place. */
-static int64_t window_cap(const gf_shape *s, int64_t ld) { return smaller(s->window_cap, larger(64, 3 * ld / 2)); }
+/* Room in a window list: as on the CPU, but no more than about half again what the gradient of the row takes, being its place;
+ * small batches have room for everything. */
+static int64_t window_cap(const gf_shape *s, int64_t ld) {
+    if (s->negatives <= GF_CUDA_SMALL) return s->negatives;
+    return smaller(s->window_cap, larger(64, 3 * ld / 2));
+}
 
 static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, int64_t ld, gf_cuda_math math) {
     *e = (gf_cuda_embed){.f32 = {.rows = rows, .dim = dim, .ld = ld}};
@@ -120,6 +125,13 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
 }
 
+/* Of a selection of this shape, and of every smaller one: at 32 MB they begin to work in pieces, and smaller ones may fill more. */
+static size_t scratch_bytes(int64_t rows, int64_t cols) {
+    const size_t now = gf_cuda_select_scratch(rows, cols), whole = 2 * sizeof(float) * (size_t)rows * (size_t)cols;
+    const size_t most = whole < (size_t)32 << 20 ? whole : (size_t)32 << 20;
+    return now > most ? now : most;
+}
+
 /* The region that gradient, window lists and selections take turns in. */
 static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld) {
     cursor lists = *at, grads = *at;
@@ -128,8 +140,7 @@ static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_
         TAKE(&grads, d->side[i].every.grad, s->own * ld);
     }
     cursor scratch = *at;
-    const int64_t most = larger(s->all, s->ring);
-    d->scratch = take(&scratch, 1, gf_cuda_select_scratch(s->own, most));
+    d->scratch = take(&scratch, 1, scratch_bytes(s->own, larger(s->all, s->ring)));
     const size_t used = lists.used > grads.used ? lists.used : grads.used;
     return used > scratch.used ? used : scratch.used;
 }
@@ -141,6 +152,7 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
     TAKE(&at, d->links, 2 * s->cols);
     d->partial = take(&at, s->sides * ((s->own + PARTIAL_ROWS - 1) / PARTIAL_ROWS), sizeof(gf_totals));
+    TAKE(&at, d->row_totals, s->sides * s->own * GF_ROW_FIELDS);
     return lay_shared(&at, d, s, ld);
 }
 
@@ -166,6 +178,7 @@ static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, gf
     memset(&d->shape, 0, sizeof d->shape);
     void *block = NULL;
     const cudaError_t e = cudaMalloc(&block, bytes);
+    if (e != cudaSuccess) (void)cudaGetLastError();
     FAIL_IF(err, e == cudaErrorMemoryAllocation, GLOFND_E_MEMORY,
             "no device memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)", bytes, (long long)s->rows,
             (long long)s->cols, (long long)s->dim);

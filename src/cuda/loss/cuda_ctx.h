@@ -11,6 +11,8 @@
 extern "C" {
 #endif
 
+#define GF_CUDA_SMALL 512       /* negatives up to which a window list holds a whole row */
+#define GF_ROW_FIELDS 11        /* of gf_totals, from the first on: those that the rows of the first half add up */
 #define GF_CUDA_FINE INT64_MAX  /* nothing bad was seen */
 
 /* In device memory. What a step sets it also clears, at its end; only what went wrong stays, until the host has seen it. */
@@ -57,6 +59,7 @@ struct gf_device_ctx {
     glofnd_link *links;         /* [cols][2] for a step of one rank */
     void *scratch;              /* of selections; shared with grad and window lists, which live at other times */
     double *partial;            /* sums of the blocks of a kernel */
+    double *row_totals;         /* [GF_ROW_FIELDS][rows of all sides] */
 };
 
 /* A CUDA error as a status: E_MEMORY or E_DEVICE, with the runtime's text. */

@@ -9,6 +9,7 @@ int gf_cuda_devices(char *why, size_t bytes) {
     int count = 0;
     const cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaSuccess && count > 0) return count;
+    (void)cudaGetLastError();
     if (why) snprintf(why, bytes, "%s", e == cudaSuccess ? "the driver lists none" : cudaGetErrorString(e));
     return 0;
 }

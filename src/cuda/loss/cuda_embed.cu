@@ -4,7 +4,8 @@
 #define WARPS 4
 
 int64_t gf_cuda_embed_ld(int64_t dim) {
-    if (dim <= 64) return 64;
+    for (int64_t ld = 64; ld <= 1024; ld *= 2) /* the dimensions there are tensor-core kernels for */
+        if (dim <= ld) return ld;
     return (dim + 127) / 128 * 128;
 }
 

@@ -4,6 +4,9 @@
 
 template <int D, unsigned FLAGS>
 static cudaError_t launch_plain(const gf_tile_args &a, cudaStream_t stream) {
+#ifdef GF_HAVE_SM90
+    if (D == 128 && gf_use_wgmma(a.q.rows)) return gf_grad_wgmma(a, stream);
+#endif
     switch (gf_block_rows(a.q.rows)) {
         case 16: return gf_grad_launch<gf_mma_shape<D, 1, 1, 8, 1, 4>, FLAGS>(a, stream);
         case 32: return gf_grad_launch<gf_mma_shape<D, 1, 2, 4, 1, 4>, FLAGS>(a, stream);
@@ -14,8 +17,11 @@ static cudaError_t launch_plain(const gf_tile_args &a, cudaStream_t stream) {
 
 template <int D>
 static cudaError_t launch_any(const gf_tile_args &a, cudaStream_t stream) {
-    if (gf_block_rows(a.q.rows) < 64) return gf_grad_launch<gf_mma_shape<D, 1, 1, 8, 1, 2>, GF_ANY_FLAGS>(a, stream);
-    return gf_grad_launch<gf_mma_shape<D, 1, 8, 1, 1, 4>, GF_ANY_FLAGS>(a, stream);
+    constexpr int OUT = D <= 256 ? D : 128;
+    typedef gf_mma_shape<D, 1, 1, D <= 256 ? 8 : 2048 / D, 1, 2, 1, OUT> few_rows;      /* tiles within 160 KB */
+    typedef gf_mma_shape<D, 1, D <= 512 ? 8 : 4, 1, 1, D <= 256 ? 4 : 2, 1, OUT> many_rows;
+    if (gf_block_rows(a.q.rows) < 64) return gf_grad_launch<few_rows, GF_ANY_FLAGS>(a, stream);
+    return gf_grad_launch<many_rows, GF_ANY_FLAGS>(a, stream);
 }
 
 template <int D>
@@ -30,6 +36,8 @@ cudaError_t gf_grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
         case 64: return launch<64>(a, stream);
         case 128: return launch<128>(a, stream);
         case 256: return launch_any<256>(a, stream);
+        case 512: return launch_any<512>(a, stream);
+        case 1024: return launch_any<1024>(a, stream);
         default: return cudaErrorNotSupported;
     }
 }

@@ -87,7 +87,8 @@ static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_t
         const int r = r0 + 4 * ty + i;
         if (blockIdx.y == 0) write_counts(a, r, t[i]);
         if (r >= a.q.rows || !a.row.grad) continue;
-        for (int j = 0; j < 8 && d0 + 8 * tx + j < a.ld; j++) a.row.grad[static_cast<int64_t>(r) * a.ld + d0 + 8 * tx + j] = out[i][j];
+        float *grad = a.row.grad + static_cast<int64_t>(r) * a.ld + d0 + 8 * tx;
+        for (int j = 0; j < 8 && d0 + 8 * tx + j < a.ld; j++) grad[j] = out[i][j];
     }
 }
 

@@ -63,7 +63,8 @@ struct gf_grad_any {
 };
 
 template <class C>
-__device__ __forceinline__ void gf_any_weights(const gf_tile_args &a, float (&acc)[C::MT][C::NT][4], gf_grad_any<C> &x, int r0, int c0) {
+__device__ __forceinline__ void gf_any_weights(const gf_tile_args &a, float (&acc)[C::MT][C::NT][4], gf_grad_any<C> &x, int r0,
+                                               int c0) {
     const int r = r0 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int n = 0; n < C::NT; n++)
@@ -75,15 +76,17 @@ __device__ __forceinline__ void gf_any_weights(const gf_tile_args &a, float (&ac
             for (int m = 0; m < C::MT; m++)
 #pragma unroll
                 for (int h = 0; h < 2; h++) {
+                    const int i = 2 * m + h;
                     const float v = acc[m][n][2 * h + j];
-                    acc[m][n][2 * h + j] = gf_pair_weight<gf_exp_fast>(a, a.flags, x.view[2 * m + h], y, r + 16 * m + 8 * h, c, v, v, v,
-                                                                       x.counts[2 * m + h]);
+                    acc[m][n][2 * h + j] =
+                        gf_pair_weight<gf_exp_fast>(a, a.flags, x.view[i], y, r + 16 * m + 8 * h, c, v, v, v, x.counts[i]);
                 }
         }
 }
 
 template <class C>
-__device__ __forceinline__ void gf_write_counts(const gf_tile_args &a, gf_grad_any<C> &x, int r0, int row, int wn, gf_colsum *parts) {
+__device__ __forceinline__ void gf_write_counts(const gf_tile_args &a, gf_grad_any<C> &x, int r0, int row, int wn,
+                                                gf_colsum *parts) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < gf_grad_any<C>::COUNT; i++) {
@@ -112,7 +115,8 @@ __device__ __forceinline__ void gf_write_counts(const gf_tile_args &a, gf_grad_a
 
 /* Partial results of the WN warps of a row are added in their order. */
 template <class C>
-__device__ __forceinline__ void gf_write_grad(const gf_tile_args &a, const float (&out)[C::MT][C::OUT / 8][4], int r0, int row, int wn,
+__device__ __forceinline__ void gf_write_grad(const gf_tile_args &a, const float (&out)[C::MT][C::OUT / 8][4], int r0, int row,
+                                              int wn,
                                               float *parts) {
     float *grad = a.row.grad + static_cast<int64_t>(r0) * C::D + blockIdx.y * C::OUT;
     const int lane = threadIdx.x % 32, g = lane / 4, t = 2 * (lane % 4);
@@ -128,7 +132,7 @@ __device__ __forceinline__ void gf_write_grad(const gf_tile_args &a, const float
                 else if (r0 + at < a.q.rows) *reinterpret_cast<float2 *>(grad + at * C::D + 8 * d + t) = v;
             }
     if (C::WN == 1) return;
-    __syncthreads();
+    gf_sync<C>();
     for (int i = threadIdx.x; i < C::BM * C::OUT; i += C::THREADS) {
         float sum = parts[i];
         for (int w = 1; w < C::WN; w++) sum += parts[w * C::BM * C::OUT + i];

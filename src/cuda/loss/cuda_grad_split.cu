@@ -5,9 +5,10 @@
 template <int D>
 static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) {
     constexpr int OUT = D < 128 ? D : 128;
-    if (gf_block_rows(a.q.rows) < 64)
-        return gf_grad_launch<gf_mma_shape<D, 2, 1, D == 256 ? 4 : 8, 1, 2, 1, OUT>, GF_ANY_FLAGS>(a, stream);
-    return gf_grad_launch<gf_mma_shape<D, 2, 8, 1, 1, 2, 1, OUT>, GF_ANY_FLAGS>(a, stream);
+    typedef gf_mma_shape<D, 2, 1, D <= 128 ? 8 : 1024 / D, 1, 2, 1, OUT> few_rows;      /* tiles within 192 KB */
+    typedef gf_mma_shape<D, 2, D <= 256 ? 8 : 4, 1, 1, 2, 1, OUT> many_rows;
+    if (gf_block_rows(a.q.rows) < 64) return gf_grad_launch<few_rows, GF_ANY_FLAGS>(a, stream);
+    return gf_grad_launch<many_rows, GF_ANY_FLAGS>(a, stream);
 }
 
 cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream) {
@@ -15,6 +16,7 @@ cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream) {
         case 64: return launch<64>(a, stream);
         case 128: return launch<128>(a, stream);
         case 256: return launch<256>(a, stream);
+        case 512: return launch<512>(a, stream);
         default: return cudaErrorNotSupported;
     }
 }

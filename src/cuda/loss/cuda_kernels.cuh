@@ -19,15 +19,30 @@ cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream);
 
-/* Rows of a tensor-core block: as many as keep all multiprocessors busy, 16, 32, 64 or 128. */
-static inline int gf_block_rows(int rows) {
-    int device = 0, count = 0;
-    if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
-        count = 132;
-    return rows <= 16 * count ? 16 : rows <= 32 * count ? 32 : rows <= 64 * count ? 64 : 128;
+static inline int gf_device_attribute(cudaDeviceAttr what) {
+    int device = 0, value = 0;
+    if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&value, what, device) != cudaSuccess) return 0;
+    return value;
 }
 
-/* Similarities of rows [r0, r0 + rows) as s [rows][columns], NaN where there is no pair, with the bits the passes of this math see. */
+/* Rows of a tensor-core block: as many as keep all multiprocessors busy, 16, 32, 64, 128 or 256. */
+static inline int gf_block_rows(int rows) {
+    const int count = gf_device_attribute(cudaDevAttrMultiProcessorCount);
+    return rows <= 16 * count ? 16 : rows <= 32 * count ? 32 : rows <= 64 * count ? 64 : rows <= 128 * count ? 128 : 256;
+}
+
+/* Whether the Hopper kernels are there and pay. */
+static inline bool gf_use_wgmma(int rows) {
+#ifdef GF_HAVE_SM90
+    return gf_block_rows(rows) >= 64 && gf_device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+#else
+    (void)rows;
+    return false;
+#endif
+}
+
+/* Similarities of rows [r0, r0 + rows) as s [rows][columns], NaN where there is no pair, with the bits the passes of this math
+ * see. */
 struct gf_product_args {
     gf_operand q, k;            /* q: all rows */
     int ld, r0, rows, q0, shift;

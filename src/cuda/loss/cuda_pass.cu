@@ -1,10 +1,11 @@
 /* cuda_pass.cu - which kernel does a pass. */
 #include "cuda/loss/cuda_kernels.cuh"
 
-/* Tensor cores serve up to 256 dimensions; a support vector's score needs products of its own, which only the exact kernels make. */
+/* Tensor cores serve as many dimensions as fit in shared memory; a support vector's score needs products of its own, which only
+ * the exact kernels make. */
 static int halves_of(gf_cuda_math math, int ld, bool scored) {
-    if (math == GF_CUDA_EXACT || ld > 256 || scored) return 0;
-    return math == GF_CUDA_BF16 ? 1 : 2;
+    const int halves = math == GF_CUDA_BF16 ? 1 : 2;
+    return math == GF_CUDA_EXACT || ld > 1024 / halves || scored ? 0 : halves;
 }
 
 static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {

@@ -1,12 +1,13 @@
 /* cuda_pass.h - the passes of base/backend.h on device memory, queued on a stream.
  *
- * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads`, `tile`,
- * `tiles` and gf_embed.col are unused. No call waits for the device, takes memory, or reads a device value on the host; so a step can
- * be captured in a graph. What differs from the CPU:
+ * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads`,
+ * `tile`, `tiles` and gf_embed.col are unused. No call waits for the device, takes memory, or reads a device value on the host;
+ * so a step can be captured in a graph. What differs from the CPU:
  *   - Outputs are overwritten, not added to: nothing needs clearing before a pass. (gf_cuda_settle adds, by its nature.)
- *   - Every row block runs over all columns and keeps its sums to itself: no floating atomics, same bits every time. Only `row` gets
- *     results. Where the columns' anchors have sums or gradients too, they are the rows of another call (two sides), or of the same
- *     one (q is k). S_rc and S_cr have the same bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore col_role.
+ *   - Every row block runs over all columns and keeps its sums to itself: no floating atomics, same bits every time. Only `row`
+ *     gets results. Where the columns' anchors have sums or gradients too, they are the rows of another call (two sides), or of
+ *     the same one (q is k). S_rc and S_cr have the same bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore
+ *     col_role.
  *   - Grad with col_role: P holds what both anchors give to the pair, so row->grad is the whole gradient of the row. GF_TIE is
  *     allowed there: the columns' flags come from `col_score` and col->tie.
  *   - Window lists come in any order; gf_cuda_settle sums them independently of it.
@@ -39,7 +40,7 @@ typedef struct gf_cuda_embed {  /* unit embeddings; rows of gf_cuda_embed_ld(dim
 typedef struct gf_cuda_pass {
     gf_pass p;                  /* q, k, score in it are unused; the next line stands for them */
     const gf_cuda_embed *q, *k;
-    const gf_cuda_embed *score, *col_score; /* GF_TIE: what scores instead of the rows, the columns; both NULL: q and k. EXACT only */
+    const gf_cuda_embed *score, *col_score; /* GF_TIE: what scores instead of the rows, the columns; NULL: q and k. EXACT only */
     gf_cuda_math math;
     const int32_t *enabled;     /* device flag; NULL or nonzero: do the pass. Lets a captured graph skip a repeat */
 } gf_cuda_pass;
@@ -52,8 +53,8 @@ typedef struct gf_cuda_select {
     const int64_t *live;        /* device; columns from *live on are left out. NULL: none */
 } gf_cuda_select;
 
-/* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b` to
- * row first_b + i step of zb (may be the same embedding); b may be NULL. */
+/* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b`
+ * to row first_b + i step of zb (may be the same embedding); b may be NULL. */
 typedef struct gf_cuda_embed_job {
     const float *a, *b;         /* [rows][dim] */
     const gf_cuda_embed *za, *zb;
@@ -61,7 +62,7 @@ typedef struct gf_cuda_embed_job {
     int normalize;
     float *norm_a, *norm_b;     /* lengths at the embeddings' places, or 1 without normalize */
     double *positive_a, *positive_b;    /* similarity of the two, at the embeddings' places; NULL: not wanted */
-    int64_t *bad;               /* lowered to 2 i + (1 for b) of the first row that is not finite, or not unit; preset it to INT64_MAX */
+    int64_t *bad;               /* lowered to 2 i + (1 for b) of the first row that is not finite, or not unit; preset it high */
 } gf_cuda_embed_job;
 
 int64_t gf_cuda_embed_ld(int64_t dim);

@@ -27,7 +27,7 @@ static __global__ void __launch_bounds__(C::THREADS) product_mma(const __grid_co
 
 template <int D, int HALVES>
 static cudaError_t launch(const gf_product_args &a, cudaStream_t stream) {
-    typedef gf_mma_shape<D, HALVES, 4, 2, 1, 4> C;
+    typedef gf_mma_shape<D, HALVES, D <= 256 ? 4 : 2, 2, 1, D <= 256 ? 4 : 2> C;
     constexpr int SHARED = C::A_BYTES + C::B_BYTES;
     const cudaError_t e = cudaFuncSetAttribute(product_mma<C>, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
     if (e != cudaSuccess) return e;
@@ -40,6 +40,8 @@ cudaError_t gf_product_mma(const gf_product_args &a, int halves, cudaStream_t st
         case 64: return halves == 1 ? launch<64, 1>(a, stream) : launch<64, 2>(a, stream);
         case 128: return halves == 1 ? launch<128, 1>(a, stream) : launch<128, 2>(a, stream);
         case 256: return halves == 1 ? launch<256, 1>(a, stream) : launch<256, 2>(a, stream);
+        case 512: return halves == 1 ? launch<512, 1>(a, stream) : launch<512, 2>(a, stream);
+        case 1024: return halves == 1 ? launch<1024, 1>(a, stream) : cudaErrorNotSupported;
         default: return cudaErrorNotSupported;
     }
 }

@@ -1,7 +1,8 @@
 /* cuda_select.cu - exact order statistics of rows of similarities.
  *
- * The similarities of some rows are written down (cuda_kernels.cuh), then one block per row narrows the wanted one down, eight bits of
- * its order-preserving key at a time. Only integers are counted by atomics, so the result depends on nothing but the values.
+ * The similarities of some rows are written down (cuda_kernels.cuh), then one block per row narrows the wanted one down, eight
+ * bits of its order-preserving key at a time. Only integers are counted by atomics, so the result depends on nothing but the
+ * values.
  */
 #include "cuda/loss/cuda_kernels.cuh"
 

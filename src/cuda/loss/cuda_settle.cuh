@@ -1,7 +1,7 @@
 /* cuda_settle.cuh - one warp settles one row: with lo = hi at last, the entries of its list join its sums.
  *
- * The list comes in any order. So its terms are added as 64-bit integers, relative to the list's largest: at most 2^12 entries of at
- * most 2^48 each, exact sums of terms rounded to 2^-48, the same bits whatever the order.
+ * The list comes in any order. So its terms are added as 64-bit integers, relative to the list's largest: at most 2^12 entries of
+ * at most 2^48 each, exact sums of terms rounded to 2^-48, the same bits whatever the order.
  */
 #ifndef GF_CUDA_SETTLE_CUH
 #define GF_CUDA_SETTLE_CUH

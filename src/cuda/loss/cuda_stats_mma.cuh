@@ -30,7 +30,8 @@ __device__ __forceinline__ void gf_list_open(const gf_tile_args &a, int r, float
 
 /* The warp's part of one tile joins the sums. */
 template <class C, unsigned FLAGS>
-__device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_rows<C> &x, const float (&acc)[C::MT][C::NT][4], int r0,
+__device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_rows<C> &x, const float (&acc)[C::MT][C::NT][4],
+                                              int r0,
                                               int row, int c0, int *lists) {
     constexpr int N = 2 * C::NT;
     const int lane = threadIdx.x % 32;
@@ -45,16 +46,21 @@ __device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_ro
             if (gf_sum_row<gf_exp_fast, N>(a, a.flags, w, x.sums[i], v, v, col))
                 gf_list_open<N>(a, r0 + at, w.mid, &lists[at], &lists[C::BM + at], v, open);
         } else {
-            const auto open = [&](int j) { return v(j) > w.lo && v(j) <= w.hi && v(j) < CUDART_INF_F; };
-            if (gf_sum_row_plain<gf_exp_fast, N, FLAGS != 0>(w, x.sums[i], v))
-                gf_list_open<N>(a, r0 + at, w.mid, &lists[at], &lists[C::BM + at], v, open);
+            const int before = x.sums[i].kept;
+            const float above = gf_sum_row_plain<gf_exp_fast, N, FLAGS != 0>(w, x.sums[i], v);
+            if (FLAGS == 0 || !(above <= w.hi) || above == CUDART_INF_F) continue;
+            int open = before - x.sums[i].kept;
+#pragma unroll
+            for (int j = 0; j < N; j++) open += v(j) <= w.hi ? 1 : 0;
+            gf_push_open<N>(a, r0 + at, w, open, above, &lists[at], &lists[C::BM + at], v);
         }
     }
 }
 
 /* Shares of the row's four threads, then of its WN warps, in their order. */
 template <class C>
-__device__ __forceinline__ void gf_stats_finish(const gf_tile_args &a, unsigned flags, gf_stats_rows<C> &x, int r0, int row, int wn,
+__device__ __forceinline__ void gf_stats_finish(const gf_tile_args &a, unsigned flags, gf_stats_rows<C> &x, int r0, int row,
+                                                int wn,
                                                 const int *lists, gf_row_sums<float> *parts) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -64,7 +70,7 @@ __device__ __forceinline__ void gf_stats_finish(const gf_tile_args &a, unsigned 
         gf_join_lanes<gf_exp_fast>(flags, x.view[i].k, x.sums[i], 2);
         if (C::WN > 1 && lane % 4 == 0) parts[wn * C::BM + at] = x.sums[i];
     }
-    if (C::WN > 1) __syncthreads();
+    if (C::WN > 1) gf_sync<C>();
     if (wn > 0 || lane % 4) return;
 #pragma unroll
     for (int i = 0; i < gf_stats_rows<C>::COUNT; i++) {
@@ -80,7 +86,7 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_stats_mma(con
     int *lists = reinterpret_cast<int *>(shared + C::TILES); /* [2][BM] entries of the rows' window lists; of these, up to mid */
     if (gf_disabled(a)) return;
     const unsigned flags = FLAGS == GF_ANY_FLAGS ? a.flags : FLAGS;
-    const float blank = FLAGS == GF_ANY_FLAGS ? CUDART_NAN_F : FLAGS ? CUDART_INF_F : -CUDART_INF_F;
+    const float blank = FLAGS == 0 ? -CUDART_INF_F : CUDART_NAN_F;
     const uint32_t rows = gf_shared_address(shared), columns = rows + C::A_BYTES;
     const int warp = threadIdx.x / 32, wn = warp % C::WN, row = warp / C::WN * 16 * C::MT, col = wn * 8 * C::NT;
     const int r0 = blockIdx.x * C::BM, lane = threadIdx.x % 32;

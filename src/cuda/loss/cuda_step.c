@@ -9,6 +9,10 @@
 
 #include "base/order.h"
 
+/* A share above lambda of more than this times alpha is so rare that the pass may then be repeated: window lists are a third as long as
+ * for any share, and few enough to stay in their place at large batches. */
+#define USUAL_SHARE 8.0
+
 /* ----- what every call begins with ----- */
 
 /* All passes of a step use one math. FNC TOPK ranks by scores, which want all bits. */
@@ -53,10 +57,11 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
     TRY(gf_cuda_prepare(err, d, x->shape, math));
     *t = (gf_cuda_step){
         .plan = *x->plan, .row0 = x->q->row0, .dim = x->q->dim, .id = x->q->id, .label = x->q->label, .group = x->q->group,
-        .control = d->control, .seen_ids = d->seen_ids, .partial = d->partial, .links = x->links ? x->links : d->links,
+        .control = d->control, .seen_ids = d->seen_ids, .partial = d->partial, .row_totals = d->row_totals, .links = x->links ? x->links : d->links,
         .grad_a = x->grad_a, .grad_b = x->grad_b, .margin = margin_of(math)};
     memcpy(t->side, d->side, sizeof t->side);
     if (x->s) t->store = *x->s;
+    if (x->plan->negatives > GF_CUDA_SMALL && USUAL_SHARE * t->plan.o.alpha < 1.0) t->plan.learner.most_share = USUAL_SHARE * t->plan.o.alpha;
     const gf_cuda_embed_job job = embed_job(d, x);
     TRY(embed_support(err, d, x));
     CUDA_TRY(err, gf_cuda_begin(t, &job, what, d->stream));
@@ -232,6 +237,11 @@ static glofnd_status select_first(gf_error *err, gf_device_ctx *d, const gf_devi
     return GLOFND_OK;
 }
 
+/* Lists hold everything and the range covers every share: nothing to repeat. A selection would need the place of the lists. */
+static int decides_at_once(const gf_plan *p) {
+    return moves_lambda(p) && !p->shared && p->negatives <= GF_CUDA_SMALL && !(p->want & GLOFND_WANT_QUANTILE);
+}
+
 static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     own_pass y[2];
     gf_cuda_pass pass[2];
@@ -242,8 +252,22 @@ static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step 
         CUDA_TRY(err, gf_cuda_count_above(t, i, d->stream));
         TRY(sum_above(err, d, x, i));
     }
+    if (decides_at_once(&t->plan)) {
+        TRY(sum_seen(err, d, x));
+        CUDA_TRY(err, gf_cuda_decide_finish(t, pass, d->stream));
+        return GLOFND_OK;
+    }
     CUDA_TRY(err, gf_cuda_decide(t, pass, d->stream));
     return stats(err, d, x, t, &d->control->repeat);
+}
+
+static glofnd_status finish(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    const gf_plan *p = &t->plan;
+    for (int i = 0; i < p->sides && p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0; i++)
+        TRY(batch_quantiles(err, d, t, i, NULL));
+    TRY(sum_seen(err, d, x));
+    CUDA_TRY(err, gf_cuda_finish(t, d->stream));
+    return GLOFND_OK;
 }
 
 static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
@@ -254,10 +278,7 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
     }
     TRY(stats(err, d, x, t, NULL));
     if (moves_lambda(p)) TRY(move(err, d, x, t));
-    for (int i = 0; i < p->sides && p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0; i++)
-        TRY(batch_quantiles(err, d, t, i, NULL));
-    TRY(sum_seen(err, d, x));
-    CUDA_TRY(err, gf_cuda_finish(t, d->stream));
+    if (!decides_at_once(p)) TRY(finish(err, d, x, t));
     if (x->shape->ring > 0) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
     return GLOFND_OK;
 }
@@ -283,7 +304,7 @@ static unsigned grad_flags(const gf_plan *p) {
     return flags;
 }
 
-static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
+static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
     t->plan.flags = grad_flags(&t->plan);
     for (int i = 0; i < t->plan.sides; i++) {
         own_pass y;
@@ -291,7 +312,7 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
         y.pass.p.col_role = 1;
         CUDA_TRY(err, gf_cuda_grad(&y.pass, d->stream));
     }
-    CUDA_TRY(err, gf_cuda_write(t, d->stream));
+    CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
     if (t->plan.flags & GF_QUALITY || t->plan.authors_ranks) CUDA_TRY(err, gf_cuda_sum_grad(t, d->stream));
     return GLOFND_OK;
 }
@@ -315,13 +336,17 @@ static glofnd_status rows(gf_error *err, gf_device_ctx *d, const gf_device_step 
 
 glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     gf_cuda_step t;
-    return rows(err, d, x, &t);
+    TRY(rows(err, d, x, &t));
+    CUDA_TRY(err, gf_cuda_sum_rows(&t, d->stream));
+    return GLOFND_OK;
 }
 
 glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     gf_cuda_step t;
     TRY(rows(err, d, x, &t));
-    return second_half(err, d, x, &t);
+    const glofnd_status status = second_half(err, d, x, 1, &t);
+    if (status != GLOFND_OK) abandon(d, &t);
+    return status;
 }
 
 static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
@@ -334,7 +359,7 @@ static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_
 glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     gf_cuda_step t;
     TRY(begin_with_links(err, d, x, &t));
-    return second_half(err, d, x, &t);
+    return second_half(err, d, x, 0, &t);
 }
 
 static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, uint8_t *keep) {

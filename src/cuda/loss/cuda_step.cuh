@@ -37,13 +37,44 @@ __device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_
 
 /* Adds up partial [blocks][COUNT] into out, in the last block. All its threads call this. */
 template <int COUNT, int THREADS>
-__device__ __forceinline__ void gf_sum_blocks(const double *partial, double *out) {
-    const unsigned blocks = gridDim.x * gridDim.y;
+__device__ __forceinline__ void gf_sum_blocks(const double *partial, unsigned blocks, double *out) {
     double sum[COUNT] = {};
     for (unsigned b = threadIdx.x; b < blocks; b += THREADS)
         for (int i = 0; i < COUNT; i++) sum[i] += __ldcg(&partial[size_t(b) * COUNT + i]);
     __syncthreads();
     gf_block_sum<COUNT, THREADS>(sum, out);
+}
+
+/* ----- totals of the first half: finish notes them per row, write adds them up on the side ----- */
+
+#define GF_SUM_THREADS 128
+
+__device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_t r, const gf_totals &t) {
+    const int64_t own = x.plan.rows * x.plan.per_sample, rows = own * x.plan.sides;
+    const double fields[GF_ROW_FIELDS] = {t.loss, t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u, t.kept, t.would, t.lambda,
+                                          t.tau, t.quantile, t.rescued};
+    for (int f = 0; f < GF_ROW_FIELDS; f++) x.row_totals[f * rows + i * own + r] = fields[f];
+}
+
+/* Block `block` of `blocks`, of GF_SUM_THREADS rows each; the last one also ends the step. */
+__device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned block, unsigned blocks) {
+    const int64_t rows = x.plan.rows * x.plan.per_sample * x.plan.sides, r = int64_t(block) * GF_SUM_THREADS + threadIdx.x;
+    for (int64_t at = r; at < 2 * x.plan.cols; at += int64_t(blocks) * GF_SUM_THREADS) x.seen_ids[at] = 0;
+    double fields[GF_ROW_FIELDS];
+    for (int f = 0; f < GF_ROW_FIELDS; f++) fields[f] = r < rows ? x.row_totals[f * rows + r] : 0.0;
+    gf_block_sum<GF_ROW_FIELDS, GF_SUM_THREADS>(fields, x.partial + size_t(block) * GF_ROW_FIELDS);
+    gf_cuda_control *c = x.control;
+    if (!gf_is_last_block(c, blocks)) return;
+    gf_sum_blocks<GF_ROW_FIELDS, GF_SUM_THREADS>(x.partial, blocks, reinterpret_cast<double *>(&c->sum));
+    if (threadIdx.x) return;
+    c->sum.repeats = double(c->repeat);
+    c->repeat = c->starts[0] = c->starts[1] = 0;
+    c->seen = 0;
+}
+
+static inline unsigned gf_sum_rows_blocks(const gf_cuda_step *x) {
+    const int64_t rows = x->plan.rows * x->plan.per_sample * x->plan.sides;
+    return static_cast<unsigned>((rows + GF_SUM_THREADS - 1) / GF_SUM_THREADS);
 }
 
 #endif

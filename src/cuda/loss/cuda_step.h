@@ -6,7 +6,8 @@
  *     stats     again, if asked for
  *     finish    rows without negatives are rescued, losses, links, new state to the store     (cuda_step_finish.cu)
  *     grad      pass C
- *     write     through the normalisation to the caller's gradients           (cuda_step_write.cu)
+ *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
+ * Small batches leave out the repeat, and decide and finish are one kernel: their lists hold a whole row.
  * All arithmetic that decides something is that of base/row_math.h, base/learner_math.h and base/loss_math.h.
  */
 #ifndef GF_CUDA_STEP_H
@@ -27,7 +28,7 @@ typedef struct gf_cuda_step {   /* everything a kernel may want, by value; point
     gf_cuda_side side[2];
     gf_cuda_control *control;
     int64_t *seen_ids;          /* [2 cols] */
-    double *partial;
+    double *partial, *row_totals;
     glofnd_link *links;         /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
     float *grad_a, *grad_b;
     struct gf_device_store store;
@@ -50,8 +51,12 @@ cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t st
 /* pass[i]: pass B of side i. */
 cudaError_t gf_cuda_decide(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream);
 cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream);
+/* Both at once, where no list can overflow and every anchor has its own lambda: window_cap >= negatives. */
+cudaError_t gf_cuda_decide_finish(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream);
+/* Totals of the first half; ends the step. `write` does it too. */
+cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_unpack(const gf_cuda_step *x, cudaStream_t stream);
-cudaError_t gf_cuda_write(const gf_cuda_step *x, cudaStream_t stream);
+cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream);
 /* Precision, recall, and the half of the official per-rank loss that pass C brings. */
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream);
 /* Remembers the embeddings of the whole batch. */

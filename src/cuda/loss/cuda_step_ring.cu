@@ -26,7 +26,7 @@ static __global__ void __launch_bounds__(32 * WARPS) push(const gf_cuda_step x) 
         copy_row(x.store.ring[i], slot, x.side[i].z.f32.row + r * x.side[i].z.f32.ld);
         if (threadIdx.x % 32 == 0) x.store.ring_id[i][slot] = x.id[r / x.plan.per_sample];
     }
-    if (!gf_is_last_block(x.control) || threadIdx.x || gf_failed(x.control)) return;
+    if (!gf_is_last_block(x.control, gridDim.x * gridDim.y) || threadIdx.x || gf_failed(x.control)) return;
     gf_cuda_shared *s = x.store.state;
     s->ring_head = (s->ring_head + all) % capacity;
     s->ring_count = s->ring_count + all < capacity ? s->ring_count + all : capacity;

@@ -35,7 +35,12 @@ static __device__ void write_row(const gf_cuda_step &x, const float *z, const fl
         out[d] = float(scale * (double(dz[d]) + pull * double(positive[d]) - along * double(z[d])) / norm);
 }
 
-static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x) {
+/* The blocks from `first_sum` on add up the totals. */
+static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x, const unsigned first_sum) {
+    if (blockIdx.x >= first_sum) {
+        gf_sum_rows(x, blockIdx.x - first_sum, gridDim.x - first_sum);
+        return;
+    }
     const int64_t i = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
     if (i >= x.plan.rows) return;
     const int per_sample = x.plan.per_sample, last = x.plan.sides - 1;
@@ -47,12 +52,20 @@ static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x)
     write_row(x, zb, za, pull, b.every.grad + (rb - skip) * ld, double(b.norm[rb]), x.grad_b + i * x.dim);
 }
 
-cudaError_t gf_cuda_write(const gf_cuda_step *x, cudaStream_t stream) {
-    write<<<static_cast<unsigned>((x->plan.rows + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(*x);
+cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream) {
+    const unsigned blocks = static_cast<unsigned>((x->plan.rows + WARPS - 1) / WARPS);
+    write<<<blocks + (sums_rows ? gf_sum_rows_blocks(x) : 0), 32 * WARPS, 0, stream>>>(*x, blocks);
     return cudaGetLastError();
 }
 
 /* ----- statistics ----- */
+
+static __global__ void __launch_bounds__(GF_SUM_THREADS) sum_rows(const gf_cuda_step x) { gf_sum_rows(x, blockIdx.x, gridDim.x); }
+
+cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream) {
+    sum_rows<<<gf_sum_rows_blocks(x), GF_SUM_THREADS, 0, stream>>>(*x);
+    return cudaGetLastError();
+}
 
 /* Per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
 static __device__ void add_quality(const gf_cuda_step &x, int i, int64_t a, double (&t)[FIELDS]) {
@@ -74,7 +87,8 @@ static __global__ void __launch_bounds__(THREADS) sum_grad(const gf_cuda_step x)
     if (a < x.plan.rows && x.plan.flags & GF_QUALITY) add_quality(x, i, a, t);
     if (a < x.plan.rows && x.plan.authors_ranks) t[4] = x.side[i].own.sum[a], t[5] = x.side[i].own.moment[a]; /* one row each */
     gf_block_sum<FIELDS, THREADS>(t, x.partial + (size_t(blockIdx.y) * gridDim.x + blockIdx.x) * FIELDS);
-    if (gf_is_last_block(x.control)) gf_sum_blocks<FIELDS, THREADS>(x.partial, &x.control->sum.precision);
+    const unsigned blocks = gridDim.x * gridDim.y;
+    if (gf_is_last_block(x.control, blocks)) gf_sum_blocks<FIELDS, THREADS>(x.partial, blocks, &x.control->sum.precision);
 }
 
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream) {

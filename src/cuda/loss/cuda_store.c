@@ -22,6 +22,7 @@ static glofnd_status take_records(gf_error *err, gf_device_store *s) {
     CUDA_TRY(err, cudaMemGetInfo(&left, &all));
     if (bytes + SPARE <= left || (bytes <= SPARE / 16 && bytes < left)) return take(err, &s->records, bytes);
     const cudaError_t e = cudaHostAlloc((void **)&s->records, bytes, cudaHostAllocMapped);
+    if (e != cudaSuccess) (void)cudaGetLastError();     /* told below */
     FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY,
             "no memory for %lld anchors of %zu bytes: %zu bytes are free on the device, and the host cannot pin as much",
             (long long)s->n, s->record_bytes, left);

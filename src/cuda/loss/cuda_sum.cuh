@@ -26,13 +26,13 @@ __device__ __forceinline__ void gf_block_sum(const double (&x)[COUNT], double *p
     }
 }
 
-/* True in all threads of the block that comes last; what the others wrote before is then visible. */
-__device__ __forceinline__ bool gf_is_last_block(gf_cuda_control *c) {
+/* True in all threads of the block that comes last of `blocks`; what the others wrote before is then visible. */
+__device__ __forceinline__ bool gf_is_last_block(gf_cuda_control *c, unsigned blocks) {
     __shared__ bool last;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        last = atomicAdd(&c->done, 1u) == gridDim.x * gridDim.y - 1;
+        last = atomicAdd(&c->done, 1u) == blocks - 1;
         if (last) c->done = 0;
     }
     __syncthreads();

@@ -64,7 +64,8 @@ __device__ __forceinline__ gf_row_view gf_view_row(const gf_tile_args &a, unsign
 }
 
 /* v is NaN where there is no pair, for which every comparison is false; the same holds for all of pass B below. */
-__device__ __forceinline__ gf_verdict gf_judge(const gf_tile_args &a, unsigned flags, const gf_row_view &x, float v, float score, int c) {
+__device__ __forceinline__ gf_verdict gf_judge(const gf_tile_args &a, unsigned flags, const gf_row_view &x, float v, float score,
+                                               int c) {
     const bool pair = v == v;
     gf_verdict d = {pair, false, false};
     if (!(flags & GF_COUNT)) return d;
@@ -101,8 +102,8 @@ __device__ __forceinline__ void gf_raise_peak(const gf_tile_args &a, unsigned fl
     t.top = top;
 }
 
-/* Adds N similarities of one row to the thread's share; true if some of them are undecided. v(i), score(i), col(i): the i-th value,
- * its score, its column. */
+/* Adds N similarities of one row to the thread's share; true if some of them are undecided. v(i), score(i), col(i): the i-th
+ * value, its score, its column. */
 template <class Exp, int N, class T, class V, class Score, class Col>
 __device__ __forceinline__ bool gf_sum_row(const gf_tile_args &a, unsigned flags, const gf_row_view &x, gf_row_sums<T> &t, V v,
                                            Score score, Col col) {
@@ -125,10 +126,11 @@ __device__ __forceinline__ bool gf_sum_row(const gf_tile_args &a, unsigned flags
     return open;
 }
 
-/* The same for the two sets of flags that matter most: none (no pair: -inf), or GF_MASK and GF_COUNT (no pair: +inf). */
+/* The same for the two sets of flags that matter most: none (no pair: -inf), or GF_MASK and GF_COUNT (no pair: NaN). Returns the
+ * smallest value that is not surely kept. */
 template <class Exp, int N, bool MASKED, class T, class V>
-__device__ __forceinline__ bool gf_sum_row_plain(const gf_row_view &x, gf_row_sums<T> &t, V v) {
-    float above = CUDART_INF_F; /* smallest value that is not surely kept */
+__device__ __forceinline__ float gf_sum_row_plain(const gf_row_view &x, gf_row_sums<T> &t, V v) {
+    float above = CUDART_INF_F;
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const float e = Exp::of(x.k * v(i));
@@ -139,7 +141,29 @@ __device__ __forceinline__ bool gf_sum_row_plain(const gf_row_view &x, gf_row_su
             above = fminf(above, v(i));
         }
     }
-    return MASKED && above <= x.hi && above < CUDART_INF_F;
+    return above;
+}
+
+/* Of N values the `open` in (lo, hi] go to the row's list; `first` is the smallest of them. Mostly it is the only one. */
+template <int N, class V>
+__device__ __forceinline__ void gf_push_open(const gf_tile_args &a, int r, const gf_row_view &x, int open, float first, int *n,
+                                             int *le,
+                                             V v) {
+    int at = atomicAdd(n, open), below = first <= x.mid ? 1 : 0;
+    float *list = a.row.window + static_cast<int64_t>(r) * a.cap;
+    if (open == 1) {
+        if (at < a.cap) list[at] = first;
+    } else {
+        below = 0;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            if (v(i) > x.lo && v(i) <= x.hi) {
+                if (at < a.cap) list[at] = v(i);
+                at++;
+                below += v(i) <= x.mid ? 1 : 0;
+            }
+    }
+    if (below) atomicAdd(le, below);
 }
 
 /* A row's undecided entries go to its list; n: the row's counter, in shared memory. */
@@ -150,7 +174,8 @@ __device__ __forceinline__ void gf_push(const gf_tile_args &a, int r, float v, i
 
 /* Writes row r from the shares of all its threads, once they are one; `n`, `le` as in gf_push. */
 template <class T>
-__device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned flags, int r, const gf_row_sums<T> &t, int n, int le) {
+__device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned flags, int r, const gf_row_sums<T> &t, int n,
+                                              int le) {
     const gf_rows &x = a.row;
     x.sum[r] = double(t.sum);
     if (x.peak) x.peak[r] = flags & GF_SHIFT ? t.top * x.inv_tau[r] : 0.0f;
@@ -221,7 +246,8 @@ __device__ __forceinline__ gf_weight_view gf_view_column(const gf_tile_args &a, 
     return y;
 }
 
-/* Whether the anchor with view x keeps the pair; `at`: where the other end of the pair stands, by which ties are broken. NaN: no pair. */
+/* Whether the anchor with view x keeps the pair; `at`: where the other end of the pair stands, by which ties are broken. NaN: no
+ * pair. */
 __device__ __forceinline__ bool gf_keeps(unsigned flags, const gf_weight_view &x, float v, float score, int at, int other_group) {
     bool keep = flags & GF_TIE ? score < x.theta || (score == x.theta && at > x.tie) : v <= x.theta;
     if (flags & GF_GROUP && x.group >= 0 && x.group == other_group) keep = false;

@@ -27,7 +27,8 @@ __device__ __forceinline__ void gf_exact_load(float (*dst)[GF_EXACT_TILE + 4], c
 }
 
 /* acc [i][j] = similarity of row r0 + 4 ty + i and column c0 + 4 tx + j, with ty = thread / 16, tx = thread % 16. */
-__device__ __forceinline__ void gf_exact_product(float (&acc)[4][4], const gf_operand &q, int r0, const gf_operand &k, int c0, int ld,
+__device__ __forceinline__ void gf_exact_product(float (&acc)[4][4], const gf_operand &q, int r0, const gf_operand &k, int c0,
+                                                 int ld,
                                                  gf_exact_shared &sm) {
     const int ty = threadIdx.x / 16, tx = threadIdx.x % 16;
     for (int i = 0; i < 4; i++)

@@ -1,14 +1,15 @@
 /* tile_mma.cuh - tiles of similarities, and of P Z, on tensor cores: bf16 operands, float32 sums (mma m16n8k16, from sm_80 on).
  *
- * A block holds BM rows in shared memory and streams all columns by, BN at a time, in two buffers. Its warps stand WM x WN: each has
- * 16 MT rows and 8 NT columns of the tile in registers. Few rows: WN > 1 splits the columns, so that every row block keeps a
+ * A block holds BM rows in shared memory and streams all columns by, BN at a time, in two buffers. Its warps stand WM x WN: each
+ * has 16 MT rows and 8 NT columns of the tile in registers. Few rows: WN > 1 splits the columns, so that every row block keeps a
  * multiprocessor busy; partial results of the WN warps are added in their order at the end.
  *
  * A similarity is one chain of products over ascending dimensions, 16 at a time, in every kernel and shape of tile: the same
- * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo: first hi_r lo_c and lo_r hi_c in two chains whose sum
- * starts the chain of hi_r hi_c, which keeps the symmetry.
+ * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo: first hi_r lo_c and lo_r hi_c in two chains
+ * whose sum starts the chain of hi_r hi_c, which keeps the symmetry.
  *
- * Where thread `lane` (g = lane / 4, t = lane % 4) has an accumulator: acc[m][n][2 h + j] is row 16 m + g + 8 h, column 8 n + 2 t + j.
+ * Where thread `lane` (g = lane / 4, t = lane % 4) has an accumulator: acc[m][n][2 h + j] is row 16 m + g + 8 h, column
+ * 8 n + 2 t + j.
  */
 #ifndef GF_TILE_MMA_CUH
 #define GF_TILE_MMA_CUH
@@ -31,7 +32,9 @@ struct gf_mma_shape {
 
 /* ---- instructions ---- */
 
-__device__ __forceinline__ uint32_t gf_shared_address(const void *p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
+__device__ __forceinline__ uint32_t gf_shared_address(const void *p) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
 /* 16 bytes, or zeros if !valid. */
 __device__ __forceinline__ void gf_copy16(uint32_t dst, const void *src, bool valid) {
@@ -60,7 +63,8 @@ __device__ __forceinline__ void gf_load4_transposed(uint32_t (&x)[4], uint32_t a
 }
 
 __device__ __forceinline__ void gf_mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
@@ -69,12 +73,23 @@ __device__ __forceinline__ uint32_t gf_pack(float low, float high) {
     return *reinterpret_cast<const uint32_t *>(&x);
 }
 
+/* All threads that calculate; in kernels that have others, too. */
+template <class C>
+__device__ __forceinline__ void gf_sync() {
+    asm volatile("bar.sync 1, %0;" ::"n"(C::THREADS) : "memory");
+}
+
 /* ---- tiles in shared memory: rows of D bf16 whose 16-byte pieces are exchanged by row, against bank conflicts ---- */
 
-/* Piece `piece` of a row; base is a multiple of a row's bytes. For even p, piece p + q is at gf_piece(row, q) ^ p << 4. */
+/* Piece `piece` of a row; base is a multiple of 128. */
 template <int D>
 __device__ __forceinline__ uint32_t gf_piece(uint32_t base, int row, int piece) {
     return base + row * (2 * D) + ((piece ^ (row & 7)) << 4);
+}
+
+/* From piece 0 or 1 of a row at `address` to the piece `bytes` further, a multiple of 32. */
+__device__ __forceinline__ uint32_t gf_further(uint32_t address, int bytes) {
+    return (address ^ (bytes & 0x60)) + (bytes & ~0x7f);
 }
 
 /* Rows [r0, r0 + ROWS) of x; zeros past its last row. ld == D. */
@@ -96,7 +111,7 @@ __device__ __forceinline__ void gf_copy_operand(uint32_t dst, const gf_operand &
 
 /* ---- similarities ---- */
 
-/* Where a thread reads its part of the left operand, rows [row, row + 16): dimensions 16 step on are at address ^ step << 5. */
+/* Where a thread reads its part of the left operand, rows [row, row + 16): dimensions 16 step on are 32 step bytes further. */
 template <int D>
 __device__ __forceinline__ uint32_t gf_left_address(uint32_t base, int row) {
     const int lane = threadIdx.x % 32;
@@ -118,11 +133,11 @@ __device__ __forceinline__ void gf_add_scores(float (&acc)[C::MT][C::NT][4], uin
     for (int step = 0; step < C::D / 16; step++) {
         uint32_t left[C::MT][4];
 #pragma unroll
-        for (int m = 0; m < C::MT; m++) gf_load4(left[m], (from_a ^ step << 5) + 16 * m * C::ROW);
+        for (int m = 0; m < C::MT; m++) gf_load4(left[m], gf_further(from_a, 32 * step) + 16 * m * C::ROW);
 #pragma unroll
         for (int n = 0; n < C::NT; n += 2) {
             uint32_t right[4];
-            gf_load4(right, (from_b ^ step << 5) + 8 * n * C::ROW);
+            gf_load4(right, gf_further(from_b, 32 * step) + 8 * n * C::ROW);
 #pragma unroll
             for (int m = 0; m < C::MT; m++) {
                 gf_mma(acc[m][n], left[m], right[0], right[1]);
@@ -176,17 +191,18 @@ __device__ __forceinline__ void gf_blank(const gf_tile_args &a, float (&acc)[C::
 
 /* ---- P Z ---- */
 
-/* out [MT][OUT / 8][4] += P times the columns' rows of z, from dimension d0 on; p [m][step] holds 16 columns of P as a left operand. */
+/* out [MT][OUT / 8][4] += P times the columns' rows of z, from dimension d0 on; p [m][step] holds 16 columns of P as a left
+ * operand. */
 template <class C>
-__device__ __forceinline__ void gf_add_weighted(float (&out)[C::MT][C::OUT / 8][4], const uint32_t (&p)[C::MT][C::NT / 2][4], uint32_t z,
-                                                int col, int d0) {
-    const uint32_t from = gf_left_address<C::D>(z, col) ^ d0 << 1;
+__device__ __forceinline__ void gf_add_weighted(float (&out)[C::MT][C::OUT / 8][4], const uint32_t (&p)[C::MT][C::NT / 2][4],
+                                                uint32_t z, int col, int d0) {
+    const uint32_t from = gf_left_address<C::D>(z, col) + 2 * d0; /* d0 is 0 or a multiple of 128 */
 #pragma unroll
     for (int step = 0; step < C::NT / 2; step++)
 #pragma unroll
         for (int d = 0; d < C::OUT / 8; d += 2) {
             uint32_t right[4];
-            gf_load4_transposed(right, (from ^ d << 4) + 16 * step * C::ROW);
+            gf_load4_transposed(right, gf_further(from, 16 * d) + 16 * step * C::ROW);
 #pragma unroll
             for (int m = 0; m < C::MT; m++) {
                 gf_mma(out[m][d], p[m][step], right[0], right[1]);
@@ -212,8 +228,8 @@ __device__ __forceinline__ void gf_round_weights(uint32_t (&p)[C::MT][C::NT / 2]
 }
 
 template <class C>
-__device__ __forceinline__ void gf_weighted(float (&out)[C::MT][C::OUT / 8][4], float (&acc)[C::MT][C::NT][4], uint32_t b, int col,
-                                            int d0) {
+__device__ __forceinline__ void gf_weighted(float (&out)[C::MT][C::OUT / 8][4], float (&acc)[C::MT][C::NT][4], uint32_t b,
+                                            int col, int d0) {
     uint32_t p[C::MT][C::NT / 2][4];
     gf_round_weights<C>(p, acc);
     gf_add_weighted<C>(out, p, b, col, d0);

@@ -1,7 +1,7 @@
 /* tile_wgmma.cuh - what a warpgroup of 4 warps needs for its tile of 64 x 128 similarities: sm_90a only.
  *
- * Operands lie in shared memory as the copy engine puts them with its 128-byte swizzle: [2][rows][64] bf16, half of the dimensions after
- * the other. The same tile of columns is read by rows for S = Q Z' and across for P Z.
+ * Operands lie in shared memory as the copy engine puts them with its 128-byte swizzle: [2][rows][64] bf16, half of the
+ * dimensions after the other. The same tile of columns is read by rows for S = Q Z' and across for P Z.
  * The accumulators stand as in tile_mma.cuh, with MT = 1, NT = 16; so what happens to them is the same code.
  */
 #ifndef GF_TILE_WGMMA_CUH
@@ -46,10 +46,10 @@ __device__ __forceinline__ void gf_copy_box(uint32_t dst, const CUtensorMap *map
 
 /* ---- products ---- */
 
-/* How the tensor cores find an operand: 128-byte swizzle, rows in groups of 8 (1024 bytes); `far`: bytes to the other 64 dimensions,
- * where an operand is read across. */
+/* How the tensor cores find an operand: 128-byte swizzle, rows in groups of 8 (1024 bytes); `far`: bytes to the other 64
+ * dimensions, where an operand is read across. */
 __device__ __forceinline__ uint64_t gf_operand_at(uint32_t address, int far) {
-    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(far >> 4) << 16 | static_cast<uint64_t>(1024 >> 4) << 32 |
+    return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(far >> 4) << 16 | uint64_t{1024 >> 4} << 32 |
            1ull << 62;
 }
 
@@ -72,9 +72,9 @@ __device__ __forceinline__ void gf_wg_product(float (&d)[16][4], uint64_t a, uin
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "
-        "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, "
+        "%25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, "
+        "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
         "}, %64, %65, add, 1, 1, 0, 0;\n}"
         : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
           "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
@@ -94,9 +94,9 @@ __device__ __forceinline__ void gf_wg_weighted(float (&d)[16][4], const uint32_t
     asm volatile(
         "{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
-        "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, "
-        "%52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, "
+        "%25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, "
+        "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
         "}, {%64, %65, %66, %67}, %68, add, 1, 1, 1;\n}"
         : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
           "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
@@ -116,9 +116,10 @@ __device__ __forceinline__ void gf_wg_scores(float (&s)[16][4], uint32_t q, int 
     gf_wg_pin(s);
     gf_wg_begin();
 #pragma unroll
-    for (int step = 0; step < 8; step++)
-        gf_wg_product(s, gf_operand_at(q + step / 4 * q_far + step % 4 * 32, 16), gf_operand_at(z + step / 4 * GF_WG_HALF + step % 4 * 32, 16),
-                      step > 0);
+    for (int step = 0; step < 8; step++) {
+        const int half = step / 4, at = step % 4 * 32;
+        gf_wg_product(s, gf_operand_at(q + half * q_far + at, 16), gf_operand_at(z + half * GF_WG_HALF + at, 16), step > 0);
+    }
     gf_wg_commit();
 }
 
@@ -131,37 +132,54 @@ __device__ __forceinline__ void gf_wg_sums(float (&out)[16][4], const uint32_t (
     gf_wg_commit();
 }
 
-/* ---- the block: 8 warps in two warpgroups have 16 rows each, a ninth warp fetches the columns ---- */
+/* ---- the block: GM x GN warpgroups, of which GN share 64 rows and take turns with the columns, and one that fetches ---- */
 
-#define GF_WG_ROWS 128
-#define GF_WG_THREADS 288
 #define GF_WG_STAGES 4
 
+template <int GM_, int GN_>
+struct gf_wg_shape : gf_mma_shape<128, 1, 4 * GM_, GN_, 1, 16> {        /* where sums and accumulators stand */
+    static constexpr int GM = GM_, GN = GN_, WORKERS = 128 * GM * GN, ALL = WORKERS + 128;
+};
+
+template <class C>
 struct gf_wg_shared {
-    unsigned char rows[GF_WG_TILE], columns[GF_WG_STAGES][GF_WG_TILE];
+    unsigned char columns[GF_WG_STAGES][GF_WG_TILE], rows[2 * C::BM * 128];
     float w[GF_WG_STAGES][GF_WG_COLS], theta[GF_WG_STAGES][GF_WG_COLS]; /* of the columns; grad only */
     uint64_t full[GF_WG_STAGES], empty[GF_WG_STAGES], rows_full;
 };
 
+/* The warpgroups that calculate take the registers which the other gives up. */
+template <int COUNT>
+__device__ __forceinline__ void gf_wg_take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+__device__ __forceinline__ void gf_wg_give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
+
+/* The first of the warp's 16 rows in the block, and which of the GN warpgroups of these rows it belongs to. */
+template <class C>
+__device__ __forceinline__ int gf_wg_row() { return threadIdx.x / 128 % C::GM * 64 + threadIdx.x % 128 / 32 * 16; }
+template <class C>
+__device__ __forceinline__ int gf_wg_turn() { return threadIdx.x / 128 / C::GM; }
+
 /* Barriers, and the rows on their way. `fillers`: arrivals that make a tile of columns complete. */
-__device__ __forceinline__ void gf_wg_start(gf_wg_shared &sm, const CUtensorMap *rows, int r0, int fillers) {
+template <class C>
+__device__ __forceinline__ void gf_wg_start(gf_wg_shared<C> &sm, const CUtensorMap *rows, int r0, int fillers) {
     if (threadIdx.x == 0) {
         for (int i = 0; i < GF_WG_STAGES; i++) {
             gf_barrier_init(gf_shared_address(&sm.full[i]), fillers);
-            gf_barrier_init(gf_shared_address(&sm.empty[i]), 8);
+            gf_barrier_init(gf_shared_address(&sm.empty[i]), 4 * C::GM);
         }
         const uint32_t ready = gf_shared_address(&sm.rows_full), at = gf_shared_address(sm.rows);
         gf_barrier_init(ready, 1);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        gf_barrier_expect(ready, GF_WG_TILE);
+        gf_barrier_expect(ready, 2 * C::BM * 128);
         gf_copy_box(at, rows, 0, r0, ready);
-        gf_copy_box(at + GF_WG_HALF, rows, 64, r0, ready);
+        gf_copy_box(at + C::BM * 128, rows, 64, r0, ready);
     }
     __syncthreads();
 }
 
-/* Waits until tile j of the columns may be written, then fetches it; one thread. */
-__device__ __forceinline__ void gf_wg_fetch(gf_wg_shared &sm, const CUtensorMap *columns, int j) {
+/* Fetches tile j of the columns; one thread. */
+template <class C>
+__device__ __forceinline__ void gf_wg_fetch(gf_wg_shared<C> &sm, const CUtensorMap *columns, int j) {
     const int stage = j % GF_WG_STAGES;
     const uint32_t ready = gf_shared_address(&sm.full[stage]), at = gf_shared_address(sm.columns[stage]);
     gf_barrier_expect(ready, GF_WG_TILE);
@@ -169,30 +187,29 @@ __device__ __forceinline__ void gf_wg_fetch(gf_wg_shared &sm, const CUtensorMap 
     gf_copy_box(at + GF_WG_HALF, columns, 64, j * GF_WG_COLS, ready);
 }
 
-__device__ __forceinline__ void gf_wg_wait_empty(gf_wg_shared &sm, int j) {
+template <class C>
+__device__ __forceinline__ void gf_wg_wait_empty(gf_wg_shared<C> &sm, int j) {
     if (j >= GF_WG_STAGES) gf_barrier_wait(gf_shared_address(&sm.empty[j % GF_WG_STAGES]), (j / GF_WG_STAGES - 1) & 1);
 }
 
-__device__ __forceinline__ void gf_wg_wait_full(gf_wg_shared &sm, int j) {
-    gf_barrier_wait(gf_shared_address(&sm.full[j % GF_WG_STAGES]), j / GF_WG_STAGES & 1);
-}
-
 /* This warp has done with tile j. */
-__device__ __forceinline__ void gf_wg_release(gf_wg_shared &sm, int j) {
+template <class C>
+__device__ __forceinline__ void gf_wg_release(gf_wg_shared<C> &sm, int j) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&sm.empty[j % GF_WG_STAGES]));
 }
 
 /* Starts S of the thread's warpgroup with tile j. */
-__device__ __forceinline__ void gf_wg_start_scores(float (&s)[16][4], gf_wg_shared &sm, int j) {
-    gf_wg_wait_full(sm, j);
-    gf_wg_scores(s, gf_shared_address(sm.rows) + threadIdx.x / 128 * 64 * 128, GF_WG_HALF,
+template <class C>
+__device__ __forceinline__ void gf_wg_start_scores(float (&s)[16][4], gf_wg_shared<C> &sm, int j) {
+    gf_barrier_wait(gf_shared_address(&sm.full[j % GF_WG_STAGES]), j / GF_WG_STAGES & 1);
+    gf_wg_scores(s, gf_shared_address(sm.rows) + threadIdx.x / 128 % C::GM * 64 * 128, C::BM * 128,
                  gf_shared_address(sm.columns[j % GF_WG_STAGES]));
 }
 
 /* ---- on the host ---- */
 
-/* A map of x [rows][128], read in boxes of 128 rows and 64 dimensions. */
-cudaError_t gf_wg_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows);
+/* A map of x [rows][128], read in boxes of `box` rows and 64 dimensions. */
+cudaError_t gf_wg_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int box);
 
 #endif

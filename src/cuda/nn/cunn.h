@@ -35,6 +35,7 @@ struct gf_nn_op {
 };
 
 #define GF_CUNN_TICKETS 1024
+enum { GF_CUNN_IMAGE_CHANNELS = 8 };    /* red, green, blue and zeros: 16 bytes of bf16, which tensor cores take */
 
 struct gf_nn_engine {
     gf_cunn_libs libs;

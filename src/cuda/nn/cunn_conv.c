@@ -42,7 +42,8 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
 /* cuDNN takes what it only reads through pointers without const. */
 static void *loose(const void *p) { return (void *)(uintptr_t)p; }
 
-static void *weights(const gf_nn_op *op, const gf_nn_args *a) { return op->shape.type == GF_TYPE_BF16 ? a->packed : loose(a->weight); }
+static void *weights(const gf_nn_op *op, const gf_nn_args *a) { return op->shape.type == GF_TYPE_BF16 ? a->packed
+        : loose(a->weight); }
 
 glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_FORWARD], loose(a->x), weights(op, a), a->y, a->scratch);

@@ -1,5 +1,5 @@
-/* cunn_copy.cu - numbers from here to there: casts, sums of two gradients, images into the net, weights into their working copies.
- * One number after the other over the whole grid; 16 bytes at a time where that pays. */
+/* cunn_copy.cu - numbers from here to there: casts, sums of two gradients, images into the net, weights into their working
+ * copies. One number after the other over the whole grid; 16 bytes at a time where that pays. */
 #include "cuda/nn/cunn.h"
 #include "cuda/nn/cunn_lanes.cuh"
 
@@ -49,20 +49,21 @@ void gf_cunn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int6
 
 /* ----- images ------------------------------------------------------------------------------------------------------ */
 
-template <typename T> static __global__ void images_kernel(T *dst, const float *src, int64_t pixels, int channels) {
-    EACH(i, pixels * channels) {
-        const int64_t pixel = i / channels, c = i % channels;
-        dst[i] = (T)(c < 3 ? src[3 * pixel + c] : 0.0f);
+/* Thread: one pixel, in whole 16-byte stores. */
+template <typename T, int V> static __global__ void images_kernel(T *dst, const float *src, int64_t pixels) {
+    EACH(i, pixels) {
+        float first[V] = {src[3 * i], src[3 * i + 1], src[3 * i + 2]}, rest[V] = {0.0f};
+        lanes<T, V>::store(dst + i * GF_CUNN_IMAGE_CHANNELS, first);
+        for (int at = V; at < GF_CUNN_IMAGE_CHANNELS; at += V) lanes<T, V>::store(dst + i * GF_CUNN_IMAGE_CHANNELS + at, rest);
     }
 }
 
 void gf_cunn_images(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels) {
-    const int channels = gf_nn_backend_cuda.image_channels;
-    const unsigned blocks = blocks_for(pixels * channels);
+    const unsigned blocks = blocks_for(pixels);
     if (type == GF_TYPE_BF16)
-        images_kernel<<<blocks, THREADS, 0, s->stream>>>((bf16 *)dst, src, pixels, channels);
+        images_kernel<bf16, 8><<<blocks, THREADS, 0, s->stream>>>((bf16 *)dst, src, pixels);
     else
-        images_kernel<<<blocks, THREADS, 0, s->stream>>>((float *)dst, src, pixels, channels);
+        images_kernel<float, 4><<<blocks, THREADS, 0, s->stream>>>((float *)dst, src, pixels);
     gf_cunn_note(s, cudaGetLastError(), "images");
 }
 

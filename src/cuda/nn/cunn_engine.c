@@ -76,8 +76,8 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device can be used: %s; use device = cpu", why);
     TRY(gf_cunn_libs_open(err, &s->libs));
     CUDA_TRY(err, cudaGetDeviceProperties(&p, 0), "properties of the device");
-    FAIL_IF(err, p.major < 8, GLOFND_E_UNSUPPORTED, "%s is too old: compute capability %d.%d, and 8.0 is needed; use device = cpu",
-            p.name, p.major, p.minor);
+    FAIL_IF(err, p.major < 8, GLOFND_E_UNSUPPORTED,
+            "%s is too old: compute capability %d.%d, and 8.0 is needed; use device = cpu", p.name, p.major, p.minor);
     snprintf(s->device, sizeof s->device, "%.63s", p.name);
     CUDA_TRY(err, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "stream");
     CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
@@ -88,7 +88,8 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     FAIL_IF(err, status != CUDNN_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuDNN %zu cannot start: %s; use device = cpu",
             s->libs.cudnnGetVersion(), s->libs.cudnnGetErrorString(status));
     const cublasStatus_t blas = s->libs.cublasLtCreate(&s->blas);
-    FAIL_IF(err, blas != CUBLAS_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuBLASLt cannot start (status %d); use device = cpu", (int)blas);
+    FAIL_IF(err, blas != CUBLAS_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuBLASLt cannot start (status %d); use device = cpu",
+            (int)blas);
     return GLOFND_OK;
 }
 
@@ -139,7 +140,8 @@ static void end_of_choosing(gf_nn_engine *s) {
     cudaFree(s->trial);
     s->trial = NULL;
     s->trial_bytes = 0;
-    if (s->new_choices && s->plans_path) gf_cunn_choices_write(NULL, s, s->plans_path);   /* not written: chosen again next time */
+    /* not written: chosen again next time */
+    if (s->new_choices && s->plans_path) gf_cunn_choices_write(NULL, s, s->plans_path);
     s->new_choices = 0;
 }
 
@@ -302,7 +304,7 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .add = gf_cunn_add,
     .mean = gf_cunn_mean,
     .mean_back = gf_cunn_mean_back,
-    .image_channels = 8,
+    .image_channels = GF_CUNN_IMAGE_CHANNELS,
     .configure = configure,
     .put = put,
     .get = get,

@@ -46,7 +46,8 @@ static void set_long(gf_cunn_set *t, cudnnBackendDescriptor_t d, cudnnBackendAtt
     set(t, d, name, CUDNN_TYPE_INT64, 1, &value);
 }
 
-static void set_desc(gf_cunn_set *t, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value) {
+static void set_desc(gf_cunn_set *t, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
+        cudnnBackendDescriptor_t value) {
     set(t, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 

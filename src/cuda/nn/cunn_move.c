@@ -46,7 +46,8 @@ static glofnd_status make(gf_error *err, gf_nn_engine *s, const gf_nn_args *cons
     return e == cudaSuccess ? GLOFND_OK : gf_cunn_fail(err, e, "table of weights");
 }
 
-static glofnd_status move(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count, int which) {
+static glofnd_status move(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
+        int which) {
     if (!s->moves) TRY(make(err, s, args, ops, count));
     const struct gf_cunn_moves *m = s->moves;
     if (m->count[which]) gf_cunn_move_run(s, m->table + which * MOST, m->count[which], m->blocks[which], which);

@@ -1,8 +1,8 @@
 /* cunn_norm.cuh - how the kernels of batch norm walk over x [rows][c]: shared by cunn_norm.cu and cunn_norm_stats.cu.
  *
- * A block covers gx groups of V channels side by side and ry rows at a time; blocks in x are tiles of channels, blocks in y chunks
- * of rows. A thread keeps its channels, so what belongs to a channel stays in registers. Which rows a thread sums follows from the
- * shape alone: same bits every time.
+ * A block covers gx groups of V channels side by side and ry rows at a time; blocks in x are tiles of channels, blocks in y
+ * chunks of rows. A thread keeps its channels, so what belongs to a channel stays in registers. Which rows a thread sums
+ * follows from the shape alone: same bits every time.
  */
 #ifndef GF_CUDA_NN_NORM_CUH
 #define GF_CUDA_NN_NORM_CUH

@@ -1,7 +1,7 @@
 /* cunn_norm_stats.cu - batch norm, the sums over rows: forward of x and x^2, backward of g and g (x - mean).
  *
- * One launch: every block sums its chunk of rows in float, the block that comes last adds the chunks' sums in double and in order,
- * and (for one rank) finishes: mean, deviation, scale, running averages; backward, gradients of gamma and beta and the
+ * One launch: every block sums its chunk of rows in float, the block that comes last adds the chunks' sums in double and in
+ * order, and (for one rank) finishes: mean, deviation, scale, running averages; backward, gradients of gamma and beta and the
  * coefficients of dx. Forward sums distances to the first row, which loses nothing where the mean is far from 0.
  * Bytes per number in bf16: forward 2; backward 4, and 4 to 6 more where a second gradient comes in and g is written.
  */
@@ -17,7 +17,8 @@ __device__ static void set_line(const gf_nn_norm &n, int64_t i, double mean, dou
     n.shift[i] = (float)((n.beta ? (double)n.beta[i] : 0.0) - mean * scale);
 }
 
-__device__ static float moved(float old, double now) { return (float)((1 - GF_NN_MOMENTUM) * (double)old + GF_NN_MOMENTUM * now); }
+__device__ static float moved(float old,
+        double now) { return (float)((1 - GF_NN_MOMENTUM) * (double)old + GF_NN_MOMENTUM * now); }
 
 __device__ static void finish_channel(const gf_nn_norm &n, int64_t i, double sum, double square, double count) {
     const double mean = sum / count, spread = square / count - mean * mean;
@@ -175,65 +176,74 @@ static __global__ void __launch_bounds__(THREADS) sums_kernel(gf_nn_norm n, walk
 /* What ReLU lets through of one number's gradient. */
 enum { ALL, BY_X, BY_BITS, BY_Y };
 
-/* MASK as above; TWO: there is a second part of the gradient. keep: g is written over dy. */
+template <typename T, int V> struct grad_row {   /* what one row's share of the sums is made of, as loaded */
+    lanes<T, V> x, dy, dy2, y;
+    unsigned bits;
+};
+
+template <typename T, int V> struct grad_lines {         /* of a thread's channels */
+    float mean[V], scale[V], shift[V];
+};
+
+template <typename T, int V, int MASK, int TWO> __device__ static grad_row<T, V> load_row(const gf_nn_norm &n, int64_t at) {
+    grad_row<T, V> r;
+    r.x = lanes<T, V>::load((const T *)n.x + at);
+    r.dy = lanes<T, V>::load((const T *)n.dy + at);
+    if (TWO) r.dy2 = lanes<T, V>::load((const T *)n.dy2 + at);
+    if (MASK == BY_Y) r.y = lanes<T, V>::load((const T *)n.y + at);
+    if (MASK == BY_BITS) r.bits = n.positive[at / 8];
+    return r;
+}
+
+/* part += g, g (x - mean); keep: g is written over dy, and what is read back later is what is summed here. */
 template <typename T, int V, int MASK, int TWO>
-static __global__ void __launch_bounds__(THREADS) back_sums_kernel(gf_nn_norm n, walk w, int keep, double count, unsigned *tickets) {
+__device__ static void sum_row(float (&part)[2 * V], const grad_row<T, V> &r, const grad_lines<T, V> &line, T *dy, int keep) {
+    float v[V], g[V], h[V];
+    r.x.floats(v);
+    r.dy.floats(g);
+    if (TWO) {
+        r.dy2.floats(h);
+#pragma unroll
+        for (int i = 0; i < V; i++) g[i] += h[i];
+    }
+    if (MASK == BY_Y) r.y.floats(h);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        if (MASK == BY_X && !(fmaf(line.scale[i], v[i], line.shift[i]) > 0.0f)) g[i] = 0.0f;
+        if (MASK == BY_BITS && !(r.bits >> i & 1u)) g[i] = 0.0f;
+        if (MASK == BY_Y && !(h[i] > 0.0f)) g[i] = 0.0f;
+    }
+    if (keep) lanes<T, V>::store(dy, g);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        if (keep) g[i] = (float)(T)g[i];
+        part[i] += g[i];
+        part[V + i] = fmaf(g[i], v[i] - line.mean[i], part[V + i]);
+    }
+}
+
+/* MASK as above; TWO: there is a second part of the gradient. */
+template <typename T, int V, int MASK, int TWO>
+static __global__ void __launch_bounds__(THREADS) back_sums_kernel(gf_nn_norm n, walk w, int keep, double count,
+                                                                   unsigned *tickets) {
     constexpr int AT_ONCE = TWO || MASK == BY_Y ? 2 : 4;
-    const int64_t c = n.c, group = (int64_t)blockIdx.x * w.gx + threadIdx.x, at = group * V;
-    const int64_t last = min((blockIdx.y + 1) * w.chunk_rows, n.rows);
-    float part[2 * V] = {0.0f}, mean[V], scale[V], shift[V];
-    if (at < c) {
-        const T *x = (const T *)n.x + at, *y = (const T *)n.y + at, *dy2 = (const T *)n.dy2 + at;
-        T *dy = (T *)n.dy + at;
+    const int64_t c = n.c, at = ((int64_t)blockIdx.x * w.gx + threadIdx.x) * V;
+    const int64_t last = at < c ? min((blockIdx.y + 1) * w.chunk_rows, n.rows) : 0;
+    float part[2 * V] = {0.0f};
+    grad_lines<T, V> line;
 #pragma unroll
-        for (int i = 0; i < V; i++) {
-            mean[i] = n.mean[at + i];
-            if (MASK == BY_X) scale[i] = n.scale[at + i], shift[i] = n.shift[at + i];
-        }
-        for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += AT_ONCE * w.ry) {
-            lanes<T, V> in[AT_ONCE], grad[AT_ONCE], more[AT_ONCE], out[AT_ONCE];
-            unsigned bits[AT_ONCE];
+    for (int i = 0; i < V && at < c; i++) {
+        line.mean[i] = n.mean[at + i];
+        if (MASK == BY_X) line.scale[i] = n.scale[at + i], line.shift[i] = n.shift[at + i];
+    }
+    for (int64_t r = blockIdx.y * w.chunk_rows + threadIdx.y; r < last; r += AT_ONCE * w.ry) {
+        grad_row<T, V> row[AT_ONCE];
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const int64_t row = r + k * w.ry;
-                if (row >= last) break;
-                in[k] = lanes<T, V>::load(x + row * c);
-                grad[k] = lanes<T, V>::load(dy + row * c);
-                if (TWO) more[k] = lanes<T, V>::load(dy2 + row * c);
-                if (MASK == BY_Y) out[k] = lanes<T, V>::load(y + row * c);
-                if (MASK == BY_BITS) bits[k] = n.positive[(row * c + at) / 8];
-            }
+        for (int k = 0; k < AT_ONCE; k++)
+            if (r + k * w.ry < last) row[k] = load_row<T, V, MASK, TWO>(n, (r + k * w.ry) * c + at);
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; k++) {
-                const int64_t row = r + k * w.ry;
-                if (row >= last) break;
-                float v[V], g[V], h[V];
-                in[k].floats(v);
-                grad[k].floats(g);
-                if (TWO) {
-                    more[k].floats(h);
-#pragma unroll
-                    for (int i = 0; i < V; i++) g[i] += h[i];
-                }
-                if (MASK == BY_Y) out[k].floats(h);
-#pragma unroll
-                for (int i = 0; i < V; i++) {
-                    if (MASK == BY_X && !(fmaf(scale[i], v[i], shift[i]) > 0.0f)) g[i] = 0.0f;
-                    if (MASK == BY_BITS && !(bits[k] >> i & 1u)) g[i] = 0.0f;
-                    if (MASK == BY_Y && !(h[i] > 0.0f)) g[i] = 0.0f;
-                }
-                if (keep) {             /* what is read back later is what is summed here */
-                    lanes<T, V>::store(dy + row * c, g);
-#pragma unroll
-                    for (int i = 0; i < V; i++) g[i] = (float)(T)g[i];
-                }
-#pragma unroll
-                for (int i = 0; i < V; i++) {
-                    part[i] += g[i];
-                    part[V + i] = fmaf(g[i], v[i] - mean[i], part[V + i]);
-                }
-            }
-        }
+        for (int k = 0; k < AT_ONCE; k++)
+            if (r + k * w.ry < last) sum_row<T, V, MASK, TWO>(part, row[k], line, (T *)n.dy + (r + k * w.ry) * c + at, keep);
     }
     reduce_block<V>(n, w, part);
     if (!comes_last(w, tickets + blockIdx.x)) return;
@@ -274,7 +284,8 @@ template <typename T, int V, int MASK> static void back_sums_by(gf_nn_engine *s,
     const walk w = walk_over(n->rows, n->c, V, THREADS, BLOCKS, WIDE);
     const dim3 grid(w.tiles, w.chunks), block(w.gx, w.ry);
     if (n->dy2) back_sums_kernel<T, V, MASK, 1><<<grid, block, shared_bytes(w, V), s->stream>>>(*n, w, 1, count, s->tickets);
-    else back_sums_kernel<T, V, MASK, 0><<<grid, block, shared_bytes(w, V), s->stream>>>(*n, w, n->residual != NULL, count, s->tickets);
+    else back_sums_kernel<T, V, MASK, 0><<<grid, block, shared_bytes(w, V), s->stream>>>(*n, w, n->residual != NULL, count,
+            s->tickets);
     gf_cunn_note(s, cudaGetLastError(), "statistics of batch norm, backward");
 }
 

@@ -1,4 +1,8 @@
-/* cunn_plan.c - the fastest of the plans cuDNN proposes, found once per shape. See cunn_plan.h. */
+/* cunn_plan.c - the fastest of the plans cuDNN proposes, found once per shape. See cunn_plan.h.
+ *
+ * In deterministic mode nothing is timed: clocks differ from run to run, and other algorithms give other bits. The first of
+ * cuDNN's proposals that works is taken; a choice that was written down goes before it.
+ */
 #include "cuda/nn/cunn_plan.h"
 
 #include <stdio.h>
@@ -98,7 +102,8 @@ static void try_config(search *f, cudnnBackendDescriptor_t config, int timed) {
 static void try_mode(search *f, gf_cunn_set *t, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode) {
     cudnnBackendDescriptor_t config[PROPOSALS];
     const int count = gf_cunn_proposals(t, graph, mode, config, PROPOSALS);
-    for (int i = 0, tried = 0; i < count && tried < TIMED; i++) {
+    const int settled = f->engine->mode.deterministic;
+    for (int i = 0, tried = 0; i < count && tried < TIMED && !(settled && f->best->plan); i++) {
         if (!gf_cunn_allowed(f->engine, config[i], f->task)) continue;
         try_config(f, config[i], 1);
         tried++;
@@ -146,7 +151,8 @@ glofnd_status gf_cunn_plan_find(gf_error *err, gf_nn_engine *s, const gf_cunn_ta
     glofnd_status status = GLOFND_OK;
     if (!p->plan && t->status != CUDNN_STATUS_SUCCESS) status = gf_cunn_set_fail(err, t);
     else if (!p->plan)
-        status = gf_fail(err, GLOFND_E_UNSUPPORTED, "cuDNN has no algorithm for %s, or too little memory is left to try one", key);
+        status = gf_fail(err, GLOFND_E_UNSUPPORTED, "cuDNN has no algorithm for %s, or too little memory is left to try one",
+                key);
     gf_cunn_set_free(t);
     free(t);
     if (status != GLOFND_OK) {
@@ -168,7 +174,8 @@ void gf_cunn_plans_free(gf_nn_engine *s) {
     }
 }
 
-glofnd_status gf_cunn_plan_run(gf_error *err, gf_nn_engine *s, const gf_cunn_plan *p, void *x, void *w, void *y, void *workspace) {
+glofnd_status gf_cunn_plan_run(gf_error *err, gf_nn_engine *s, const gf_cunn_plan *p, void *x, void *w, void *y,
+        void *workspace) {
     const cudnnStatus_t status = gf_cunn_execute(s, p->plan, x, w, y, workspace);
     FAIL_IF(err, status != CUDNN_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuDNN %zu: %s failed: %s", s->libs.cudnnGetVersion(), p->key,
             s->libs.cudnnGetErrorString(status));

@@ -1,6 +1,6 @@
-/* compare.h - comparing runs, for `glofnd compare` and at the end of `glofnd sweep`. */
-#ifndef GF_CLI_COMPARE_H
-#define GF_CLI_COMPARE_H
+/* comparing.h - comparing runs, for `glofnd compare` and at the end of `glofnd sweep`. */
+#ifndef GF_CLI_COMPARING_H
+#define GF_CLI_COMPARING_H
 
 #include "cli.h"
 #include "report/compare.h"

@@ -1,0 +1,277 @@
+/* loss_passes.cu - passes B (stats) and C (grad) on the GPU as they grew. Compare first, time second.
+ *
+ *     build/bench/cuda/loss_passes [B ...]         default: 128 512 1024 2048 4096 8192 16384
+ *
+ * Two views of B samples, d = 128, SogCLR with GloFND: S = Z Z' of 2B x 2B, no pair within a sample. Every version is first
+ * compared with
+ * v1 (float32) at 2B = 1536 rows, then timed: medians of replays of a graph that holds several repetitions. TFLOP/s counts 2
+ * (2B)^2 d per product: one in stats, two in grad.
+ *
+ * Lessons
+ *   v1 exact     64 x 64 tiles, float32. Bound by FMA issue and shared-memory reads; it is the reference, not a contender.
+ *   v2 m16       tensor cores, 8 warps of 16 rows: each right operand read from shared memory feeds one product of 16 rows, so
+ *                shared memory, at 128 bytes a clock, allows half of what the tensor cores can do.
+ *   v3 m32       4 warps of 32 rows, two blocks per multiprocessor: each operand feeds two products, and one block's exponentials
+ *                hide behind the other's products.
+ *   v4 split     few rows: 16 rows per block, 8 warps share out the columns, partial sums meet in shared memory. All
+ *                multiprocessors work from 2B = 2112 down to 2B = 256 without atomics or a second launch.
+ *   v5 wgmma     Hopper: products of a whole warpgroup straight from shared memory, columns fetched by the copy engine. In grad
+ *                one warpgroup's next S and last P Z run while it takes exponentials; in stats four warpgroups take turns.
+ * The library picks by the number of rows (cuda_kernels.cuh).
+ */
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "cuda/loss/cuda_grad_mma.cuh"
+#include "cuda/loss/cuda_kernels.cuh"
+#include "cuda/loss/cuda_stats_mma.cuh"
+
+#define DIM 128
+#define CAP 192
+#define CEILING 788.0           /* TFLOP/s of a large bf16 product on this GPU (docs/benchmarks.md) */
+#define MASKED (GF_MASK | GF_COUNT)
+
+static void check(cudaError_t e, const char *what) {
+    if (e == cudaSuccess) return;
+    fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(e));
+    exit(1);
+}
+#define CHECK(call) check((call), #call)
+
+/* ---- one batch on the device ---- */
+
+struct batch {
+    int rows;
+    gf_tile_args a;             /* flags are set by set_flags */
+    float *theta;
+    std::vector<void *> blocks;
+};
+
+static double uniform(uint64_t *s) {
+    *s = *s * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(*s >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(uint64_t *s) {
+    const double u = uniform(s);
+    return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * uniform(s));
+}
+
+template <class T>
+static T *upload(batch *b, const std::vector<T> &v) {
+    void *p = NULL;
+    CHECK(cudaMalloc(&p, v.size() * sizeof(T)));
+    CHECK(cudaMemcpy(p, v.data(), v.size() * sizeof(T), cudaMemcpyHostToDevice));
+    b->blocks.push_back(p);
+    return static_cast<T *>(p);
+}
+
+template <class T>
+static T *space(batch *b, size_t count) { /* poisoned */
+    void *p = NULL;
+    CHECK(cudaMalloc(&p, count * sizeof(T)));
+    CHECK(cudaMemset(p, 0xff, count * sizeof(T)));
+    b->blocks.push_back(p);
+    return static_cast<T *>(p);
+}
+
+/* Random unit rows; bf16 numbers, so that all versions see the same similarities. Thresholds near the top 1 %. */
+static batch make(int rows, uint64_t seed) {
+    batch b = {};
+    b.rows = rows;
+    std::vector<float> z((size_t)rows * DIM), tau(rows, 10.0f), lo(rows), mid(rows), hi(rows), w(rows), log_w(rows);
+    std::vector<__nv_bfloat16> half(z.size());
+    for (int r = 0; r < rows; r++) {
+        double x[DIM], square = 0.0;
+        for (double &v : x) v = normal(&seed), square += v * v;
+        for (int d = 0; d < DIM; d++) {
+            half[(size_t)r * DIM + d] = __float2bfloat16((float)(x[d] / sqrt(square)));
+            z[(size_t)r * DIM + d] = __bfloat162float(half[(size_t)r * DIM + d]);
+        }
+        mid[r] = (float)(0.2 + 0.02 * uniform(&seed));
+        lo[r] = mid[r] - 0.002f, hi[r] = mid[r] + 0.002f;
+        log_w[r] = (float)(-1.0 - log((double)rows) - 0.2 * uniform(&seed)), w[r] = expf(log_w[r]);
+    }
+    gf_operand q = {};
+    q.f32 = upload(&b, z), q.hi = upload(&b, half), q.rows = rows;
+    gf_tile_args &a = b.a;
+    a.q = a.k = q, a.dim = a.ld = DIM, a.shift = 1, a.col_role = 1, a.cap = CAP;
+    gf_rows &x = a.row;
+    x.inv_tau = upload(&b, tau), x.lo = upload(&b, lo), x.mid = upload(&b, mid), x.hi = upload(&b, hi);
+    x.w = upload(&b, w), x.log_w = upload(&b, log_w);
+    x.sum = space<double>(&b, rows), x.kept = space<int32_t>(&b, rows), x.window_n = space<int32_t>(&b, rows);
+    x.window_le = space<int32_t>(&b, rows), x.window = space<float>(&b, (size_t)rows * CAP), x.grad = space<float>(&b, z.size());
+    b.theta = x.mid;
+    return b;
+}
+
+/* Without a mask there is no threshold. */
+static void set_flags(batch *b, unsigned flags) {
+    b->a.flags = flags;
+    b->a.row.theta = flags & GF_MASK ? b->theta : NULL;
+    b->a.col = b->a.row;
+}
+
+static void drop(batch *b) {
+    for (void *p : b->blocks) CHECK(cudaFree(p));
+    b->blocks.clear();
+}
+
+/* ---- versions ---- */
+
+typedef cudaError_t (*pass)(const gf_tile_args &a, cudaStream_t stream);
+
+template <class C>
+static cudaError_t stats_of(const gf_tile_args &a, cudaStream_t stream) {
+    return a.flags & GF_MASK ? gf_stats_launch<C, MASKED>(a, stream) : gf_stats_launch<C, 0>(a, stream);
+}
+
+template <class C>
+static cudaError_t grad_of(const gf_tile_args &a, cudaStream_t stream) {
+    return a.flags & GF_MASK ? gf_grad_launch<C, GF_MASK>(a, stream) : gf_grad_launch<C, 0>(a, stream);
+}
+
+typedef gf_mma_shape<DIM, 1, 8, 1, 1, 8> m16;
+typedef gf_mma_shape<DIM, 1, 4, 1, 2, 8, 2> m32;
+typedef gf_mma_shape<DIM, 1, 4, 1, 2, 4, 2> m32_narrow;
+typedef gf_mma_shape<DIM, 1, 1, 8, 1, 4> split16;
+typedef gf_mma_shape<DIM, 1, 2, 4, 1, 4> split32;
+typedef gf_mma_shape<DIM, 1, 4, 2, 1, 4> split64;
+
+struct version {
+    const char *name;
+    pass stats, grad;
+    int least, most;            /* rows it is timed for */
+};
+
+static const version versions[] = {
+    {"v1 exact", gf_stats_exact, gf_grad_exact, 0, 8192},
+    {"v2 m16", stats_of<m16>, grad_of<m16>, 0, 1 << 30},
+    {"v3 m32", stats_of<m32>, grad_of<m32>, 0, 1 << 30},
+    {"v3 m32, 32 columns", stats_of<m32_narrow>, grad_of<m32_narrow>, 0, 1 << 30},
+    {"v4 split, 16 rows", stats_of<split16>, grad_of<split16>, 0, 8192},
+    {"v4 split, 32 rows", stats_of<split32>, grad_of<split32>, 0, 16384},
+    {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, 0, 1 << 30},
+    {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, 0, 1 << 30},
+    {"library", gf_stats_bf16, gf_grad_bf16, 0, 1 << 30},
+};
+
+/* ---- comparison ---- */
+
+template <class T>
+static std::vector<T> fetch(const T *p, size_t count) {
+    std::vector<T> v(count);
+    CHECK(cudaMemcpy(v.data(), p, count * sizeof(T), cudaMemcpyDeviceToHost));
+    return v;
+}
+
+template <class T>
+static double distance(const std::vector<T> &x, const std::vector<T> &y) {
+    double error = 0.0, size = 0.0;
+    for (size_t i = 0; i < x.size(); i++) error += pow((double)x[i] - (double)y[i], 2), size += pow((double)y[i], 2);
+    return sqrt(error / size);
+}
+
+static void compare(const version *v, unsigned flags) {
+    batch b = make(1536, 7), ref = make(1536, 7);
+    set_flags(&b, flags), set_flags(&ref, flags);
+    CHECK(gf_stats_exact(ref.a, 0)), CHECK(gf_grad_exact(ref.a, 0));
+    CHECK(v->stats(b.a, 0)), CHECK(v->grad(b.a, 0));
+    CHECK(cudaDeviceSynchronize());
+    const size_t n = b.rows;
+    const double sums = distance(fetch(b.a.row.sum, n), fetch(ref.a.row.sum, n));
+    const double grads = distance(fetch(b.a.row.grad, n * DIM), fetch(ref.a.row.grad, n * DIM));
+    const double kept = flags & GF_COUNT ? distance(fetch(b.a.row.kept, n), fetch(ref.a.row.kept, n)) : 0.0;
+    const double open = flags & GF_COUNT ? distance(fetch(b.a.row.window_n, n), fetch(ref.a.row.window_n, n)) : 0.0;
+    const bool good = sums < 1e-5 && grads < 4e-3 && kept < 1e-4 && open < 2e-2;
+    if (!good || flags)
+        printf("%-20s %s sum %.1e  grad %.1e  kept %.1e  window %.1e\n", v->name, good ? "ok  " : "BAD ", sums, grads, kept,
+               open);
+    drop(&b), drop(&ref);
+    if (!good) exit(1);
+}
+
+/* Every similarity as a version lists it, against the product that selections work on: the bits must be the same. */
+static void compare_bits(const version *v) {
+    const int rows = 640;
+    batch b = make(rows, 9);
+    std::vector<float> low(rows, -2.0f), high(rows, 2.0f), s((size_t)rows * rows);
+    set_flags(&b, MASKED);
+    b.a.row.lo = upload(&b, low), b.a.row.hi = upload(&b, high), b.a.cap = rows;
+    b.a.row.window = space<float>(&b, s.size());
+    gf_product_args p = {};
+    p.q = p.k = b.a.q, p.ld = DIM, p.rows = rows, p.shift = 1, p.s = space<float>(&b, s.size());
+    CHECK(gf_product_mma(p, 1, 0)), CHECK(v->stats(b.a, 0)), CHECK(cudaDeviceSynchronize());
+    s = fetch(p.s, s.size());
+    std::vector<float> listed = fetch(b.a.row.window, s.size());
+    int differ = 0;
+    for (int r = 0; r < rows; r++) {
+        const float *from = &s[(size_t)r * rows], *list = &listed[(size_t)r * rows];
+        std::vector<float> x(from, from + rows), y(list, list + rows - 2);
+        x.erase(std::remove_if(x.begin(), x.end(), [](float f) { return f != f; }), x.end());
+        std::sort(x.begin(), x.end()), std::sort(y.begin(), y.end());
+        for (size_t i = 0; i < y.size(); i++) differ += memcmp(&x[i], &y[i], sizeof(float)) != 0;
+    }
+    printf("%-20s bits of S: %d of %d differ\n", v->name, differ, rows * (rows - 2));
+    drop(&b);
+}
+
+/* ---- timing ---- */
+
+static double time_ms(pass run, const gf_tile_args &a, int repeats) {
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaEvent_t from, to;
+    CHECK(cudaStreamCreate(&stream)), CHECK(cudaEventCreate(&from)), CHECK(cudaEventCreate(&to));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < repeats; i++) CHECK(run(a, stream));
+    CHECK(cudaStreamEndCapture(stream, &graph)), CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    std::vector<float> ms;
+    for (int i = 0; i < 13; i++) {
+        float t;
+        CHECK(cudaEventRecord(from, stream)), CHECK(cudaGraphLaunch(exec, stream)), CHECK(cudaEventRecord(to, stream));
+        CHECK(cudaEventSynchronize(to)), CHECK(cudaEventElapsedTime(&t, from, to));
+        if (i >= 2) ms.push_back(t / (float)repeats);
+    }
+    std::sort(ms.begin(), ms.end());
+    CHECK(cudaGraphExecDestroy(exec)), CHECK(cudaGraphDestroy(graph)), CHECK(cudaStreamDestroy(stream));
+    CHECK(cudaEventDestroy(from)), CHECK(cudaEventDestroy(to));
+    return ms[ms.size() / 2];
+}
+
+static void report(const version *v, batch *b) {
+    const double product = 2.0 * b->rows * (double)b->rows * DIM * 1e-9;  /* GFLOP; over ms: TFLOP/s */
+    const int repeats = b->rows > 8192 ? 2 : 20;
+    double ms[4];
+    for (int i = 0; i < 4; i++) {
+        set_flags(b, i < 2 ? 0 : MASKED);
+        ms[i] = time_ms(i % 2 ? v->grad : v->stats, b->a, repeats);
+    }
+    printf("%6d  %-20s %8.4f %8.4f %8.4f %8.4f  %6.0f %6.0f  %5.1f %5.1f\n", b->rows / 2, v->name, ms[0], ms[1], ms[2], ms[3],
+           product / ms[2], 2.0 * product / ms[3], 100.0 * product / ms[2] / CEILING, 200.0 * product / ms[3] / CEILING);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv) {
+    std::vector<int> sizes = {128, 512, 1024, 2048, 4096, 8192, 16384};
+    if (argc > 1) sizes.clear();
+    for (int i = 1; i < argc; i++) sizes.push_back(atoi(argv[i]));
+    for (const version &v : versions) {
+        compare(&v, 0), compare(&v, MASKED);
+        if (v.stats != gf_stats_exact) compare_bits(&v);
+    }
+    printf("\n                              none              glofnd            TFLOP/s        %% of ceiling\n");
+    printf("     B  version                 stats     grad    stats     grad   stats   grad  stats  grad\n");
+    for (int size : sizes) {
+        batch b = make(2 * size, 1);
+        for (const version &v : versions)
+            if (b.rows >= v.least && b.rows <= v.most) report(&v, &b);
+        drop(&b);
+    }
+    return 0;
+}

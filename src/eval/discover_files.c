@@ -1,0 +1,288 @@
+/* discover_files.c - see discover_files.h: tables of pairs, parts and rows. */
+#include "eval/discover_files.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json/jsonl.h"
+#include "io/npy.h"
+
+/* ----- a table with tabs ----- */
+
+typedef struct sheet {
+    FILE *f;
+    char path[PATH_MAX];
+} sheet;
+
+static glofnd_status sheet_open(gf_error *err, sheet *t, const gf_folder *to, const char *name, const char *heading) {
+    *t = (sheet){0};
+    TRY(gf_folder_file(err, to, name, t->path));
+    t->f = fopen(t->path, "wb");
+    FAIL_IF(err, !t->f, GLOFND_E_IO, "'%.300s' cannot be written: %s", t->path, strerror(errno));
+    fprintf(t->f, "%s\n", heading);
+    return GLOFND_OK;
+}
+
+static glofnd_status sheet_close(gf_error *err, sheet *t) {
+    if (!t->f) return GLOFND_OK;
+    const int failed = ferror(t->f) | fclose(t->f);
+    t->f = NULL;
+    FAIL_IF(err, failed, GLOFND_E_IO, "'%.300s' cannot be written: %s", t->path, strerror(errno));
+    return GLOFND_OK;
+}
+
+/* ----- pairs ----- */
+
+typedef struct pair {
+    int64_t i, j;               /* positions: anchor, other */
+    int64_t anchor, other;      /* rows */
+    double similarity, threshold;
+    int mutual;
+} pair;
+
+/* Numbers that float32 tells apart, and no more digits. */
+static double rounded(float x) { return round((double)x * 1e8) / 1e8; }
+
+static pair pair_at(const gf_discover_report *x, int64_t i, int64_t k) {
+    const gf_discover_found *f = &x->r->f;
+    pair p = {.i = i, .j = f->other[i * f->top + k]};
+    const float v = f->similarity[i * f->top + k], back = x->lambda ? x->lambda[x->d->good[p.j]] : f->lambda[p.j];
+    p.anchor = x->q->good[i], p.other = x->d->good[p.j];
+    p.similarity = rounded(v), p.threshold = rounded(f->lambda[i]);
+    p.mutual = v > f->lambda[i] && v > back;
+    return p;
+}
+
+#define NAMES_HEADING "\tanchor_name\tother_name"
+#define LABELS_HEADING "\tanchor_label\tother_label"
+
+static int has_names(const gf_discover_report *x) { return x->d->name && x->q->name; }
+static int has_labels(const gf_discover_report *x) { return x->d->label && x->q->label; }
+
+static void heading(const gf_discover_report *x, const char *columns, char *out, size_t bytes) {
+    snprintf(out, bytes, "%s%s%s", columns, has_names(x) ? NAMES_HEADING : "", has_labels(x) ? LABELS_HEADING : "");
+}
+
+static void put_row(sheet *t, const gf_discover_report *x, const pair *p) {
+    if (has_names(x)) fprintf(t->f, "\t%s\t%s", x->q->name[p->anchor], x->d->name[p->other]);
+    if (has_labels(x)) fprintf(t->f, "\t%d\t%d", (int)x->q->label[p->anchor], (int)x->d->label[p->other]);
+    fputc('\n', t->f);
+}
+
+static void put_line(gf_jsonl *j, const gf_discover_report *x, const pair *p) {
+    gf_jsonl_begin(j);
+    gf_jsonl_integer(j, "anchor", p->anchor);
+    gf_jsonl_integer(j, "other", p->other);
+    gf_jsonl_number(j, "similarity", p->similarity);
+    gf_jsonl_number(j, "threshold", p->threshold);
+    gf_jsonl_flag(j, "mutual", p->mutual);
+    if (has_names(x)) {
+        gf_jsonl_text(j, "anchor_name", x->q->name[p->anchor]);
+        gf_jsonl_text(j, "other_name", x->d->name[p->other]);
+    }
+    if (has_labels(x)) {
+        gf_jsonl_integer(j, "anchor_label", x->q->label[p->anchor]);
+        gf_jsonl_integer(j, "other_label", x->d->label[p->other]);
+    }
+    gf_jsonl_end(j);
+}
+
+static glofnd_status put_pairs(gf_error *err, const gf_discover_report *x, sheet *all, sheet *mutual, gf_jsonl *lines) {
+    const gf_discover_found *f = &x->r->f;
+    int64_t ties = 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        FAIL_IF(err, gf_watch_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
+            if (!gf_discover_listed(x->r, i, k, &ties)) continue;
+            const pair p = pair_at(x, i, k);
+            fprintf(all->f, "%lld\t%lld\t%.8f\t%.8f\t%d", (long long)p.anchor, (long long)p.other, p.similarity, p.threshold,
+                    p.mutual);
+            put_row(all, x, &p);
+            put_line(lines, x, &p);
+            if (!mutual->f || !p.mutual || !gf_discover_speaks(f, i, k)) continue;
+            fprintf(mutual->f, "%lld\t%lld\t%.8f", (long long)p.anchor, (long long)p.other, p.similarity);
+            put_row(mutual, x, &p);
+        }
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status write_pairs(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    char path[PATH_MAX], title[160];
+    sheet all = {0}, mutual = {0};
+    gf_jsonl lines = {0};
+    TRY(gf_folder_file(err, to, "pairs.jsonl", path));
+    TRY(gf_jsonl_open(&lines, err, path, 0));
+    heading(x, "anchor\tother\tsimilarity\tthreshold\tmutual", title, sizeof title);
+    glofnd_status status = sheet_open(err, &all, to, "pairs.tsv", title);
+    heading(x, "a\tb\tsimilarity", title, sizeof title);
+    if (status == GLOFND_OK && !x->query) status = sheet_open(err, &mutual, to, "mutual.tsv", title);
+    if (status == GLOFND_OK) status = put_pairs(err, x, &all, &mutual, &lines);
+    const glofnd_status ends[] = {sheet_close(err, &all), sheet_close(err, &mutual), gf_jsonl_close(&lines)};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends && status == GLOFND_OK; i++) status = ends[i];
+    return status;
+}
+
+/* ----- duplicates ----- */
+
+static void put_duplicate(sheet *t, const gf_discover_report *x, const pair *p) {
+    const int exact = !x->query && x->d->copy_of[p->i] == x->d->copy_of[p->j];
+    const long long group = x->query ? -1 : x->r->groups.of[p->i];
+    fprintf(t->f, "%lld\t%lld\t%lld\t%.8f\t%d", group, (long long)p->anchor, (long long)p->other, p->similarity, exact);
+    put_row(t, x, p);
+}
+
+static void put_exact(sheet *t, const gf_discover_report *x) {
+    for (int64_t i = 0; i < x->r->f.n; i++) {
+        const int32_t first = x->d->copy_of[i];
+        if (first == i) continue;
+        const pair p = {.i = first, .j = i, .anchor = x->d->good[first], .other = x->d->good[i], .similarity = 1.0};
+        put_duplicate(t, x, &p);
+    }
+}
+
+static void put_near(sheet *t, const gf_discover_report *x) {
+    const gf_discover_found *f = &x->r->f;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= (float)x->s->dup; k++) {
+            if (!x->query && !gf_discover_speaks(f, i, k)) continue;
+            const pair p = pair_at(x, i, k);
+            put_duplicate(t, x, &p);
+        }
+}
+
+static glofnd_status write_duplicates(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    char title[160];
+    sheet t;
+    heading(x, "group\ta\tb\tsimilarity\texact", title, sizeof title);
+    TRY(sheet_open(err, &t, to, "duplicates.tsv", title));
+    if (x->s->dup != GF_DUP_EXACT) put_near(&t, x);
+    else if (!x->query) put_exact(&t, x);
+    return sheet_close(err, &t);
+}
+
+/* ----- parts and bad rows ----- */
+
+static glofnd_status write_parts(gf_error *err, const gf_folder *to, const char *name, const gf_discover_data *d,
+                                 const gf_components *p) {
+    sheet t;
+    TRY(sheet_open(err, &t, to, name, "number\timages\tpairs\tfirst"));
+    for (int64_t i = 0; i < p->count; i++)
+        fprintf(t.f, "%lld\t%lld\t%lld\t%d\n", (long long)i, (long long)p->part[i].nodes, (long long)p->part[i].edges,
+                (int)d->good[p->part[i].root]);
+    return sheet_close(err, &t);
+}
+
+static glofnd_status write_bad(gf_error *err, const gf_folder *to, const gf_discover_data *d) {
+    sheet t;
+    TRY(sheet_open(err, &t, to, "bad_rows.tsv", d->name ? "row\twhy\tname" : "row\twhy"));
+    for (int64_t i = 0; i < d->n; i++) {
+        if (d->kind[i] == GF_ROW_GOOD) continue;
+        fprintf(t.f, "%lld\t%s", (long long)i, d->kind[i] == GF_ROW_ZERO ? "zero" : "not finite");
+        if (d->name) fprintf(t.f, "\t%s", d->name[i]);
+        fputc('\n', t.f);
+    }
+    return sheet_close(err, &t);
+}
+
+/* ----- arrays ----- */
+
+enum { COLUMNS = 8 };           /* as docs/discover.md and "columns" of summary.json have them */
+
+static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
+    const gf_discover_found *f = &x->r->f;
+    const int near = f->top > 0 && f->other[i * f->top] >= 0;
+    const double values[COLUMNS] = {
+        (double)f->lambda[i], near ? (double)f->similarity[i * f->top] : NAN,
+        near ? (double)x->d->good[f->other[i * f->top]] : -1.0, (double)f->above[i], (double)f->mutual[i], (double)f->hits[i],
+        x->query ? -1.0 : (double)x->r->parts.of[i], x->query ? -1.0 : (double)x->r->groups.of[i],
+    };
+    memcpy(row, values, sizeof values);
+}
+
+static glofnd_status write_anchors(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    const int64_t n = x->q->n;
+    char path[PATH_MAX];
+    double *table = malloc((size_t)n * COLUMNS * sizeof *table);
+    glofnd_status status = table ? gf_folder_file(err, to, "anchors.npy", path)
+                                 : gf_fail(err, GLOFND_E_MEMORY, "no memory for the table of anchors");
+    for (int64_t i = 0; table && i < n; i++) {
+        const double bad[COLUMNS] = {NAN, NAN, -1.0, 0.0, 0.0, 0.0, -1.0, -1.0};
+        memcpy(table + i * COLUMNS, bad, sizeof bad);
+    }
+    for (int64_t i = 0; table && i < x->r->f.n; i++) fill_row(x, i, table + (int64_t)x->q->good[i] * COLUMNS);
+    const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {n, COLUMNS}, .data = table};
+    if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
+    free(table);
+    return status;
+}
+
+/* Most similar others of every row, also below the threshold: rows int32 and similarities float32, [n][top]. */
+static glofnd_status write_neighbours(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    const gf_discover_found *f = &x->r->f;
+    const int64_t n = x->q->n, top = f->top;
+    char path[PATH_MAX];
+    if (top == 0) return GLOFND_OK;
+    int32_t *other = malloc((size_t)(n * top) * sizeof *other);
+    float *similarity = malloc((size_t)(n * top) * sizeof *similarity);
+    glofnd_status status = other && similarity ? gf_folder_file(err, to, "neighbours.npy", path)
+                                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for the table of neighbours");
+    for (int64_t c = 0; status == GLOFND_OK && c < n * top; c++) other[c] = -1, similarity[c] = NAN;
+    for (int64_t i = 0; status == GLOFND_OK && i < f->n; i++)
+        for (int64_t k = 0; k < top && f->other[i * top + k] >= 0; k++) {
+            const int64_t cell = (int64_t)x->q->good[i] * top + k;
+            other[cell] = x->d->good[f->other[i * top + k]], similarity[cell] = f->similarity[i * top + k];
+        }
+    gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {n, top}, .data = other};
+    if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
+    if (status == GLOFND_OK) status = gf_folder_file(err, to, "similarities.npy", path);
+    a.type = GF_NPY_F4, a.data = similarity;
+    if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
+    free(other);
+    free(similarity);
+    return status;
+}
+
+/* ----- all ----- */
+
+static glofnd_status write_summary(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    char path[PATH_MAX];
+    gf_text text = {0};
+    TRY(gf_folder_file(err, to, GF_DISCOVER_MARK, path));
+    TRY(gf_discover_write_json(err, path, x));
+    TRY(gf_folder_file(err, to, "summary.txt", path));
+    gf_discover_summary(&text, x);
+    FILE *f = text.failed ? NULL : fopen(path, "wb");
+    const int failed = !f || fputs(text.at ? text.at : "", f) < 0;
+    const int closed = f ? fclose(f) : -1;
+    gf_text_free(&text);
+    FAIL_IF(err, failed || closed != 0, GLOFND_E_IO, "'%.300s' cannot be written", path);
+    return GLOFND_OK;
+}
+
+static glofnd_status write_all(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    TRY(write_pairs(err, to, x));
+    TRY(write_duplicates(err, to, x));
+    if (!x->query) TRY(write_parts(err, to, "components.tsv", x->d, &x->r->parts));
+    if (!x->query) TRY(write_parts(err, to, "duplicate_groups.tsv", x->d, &x->r->groups));
+    TRY(write_bad(err, to, x->q));
+    TRY(write_anchors(err, to, x));
+    TRY(write_neighbours(err, to, x));
+    TRY(write_summary(err, to, x));
+    FAIL_IF(err, gf_watch_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_discover_write(gf_error *err, const char *folder, int force, const gf_discover_report *x) {
+    gf_folder to = {0};
+    glofnd_status status = gf_folder_begin(err, &to, folder, force, GF_DISCOVER_MARK);
+    if (status == GLOFND_OK) status = write_all(err, &to, x);
+    if (status == GLOFND_OK) status = gf_folder_commit(err, &to);
+    gf_folder_close(&to);
+    return status;
+}

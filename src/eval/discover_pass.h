@@ -1,0 +1,69 @@
+/* discover_pass.h - the O(n^2) part of discovery, as a table of functions: what a device must be able to do.
+ *
+ *     const gf_discover_pass *p = &gf_discover_pass_cpu;
+ *     p->open(err, &rows, threads, &state);            copies the embeddings; rows are not needed any more
+ *     p->find(err, state, &task, &found);              thresholds, and what lies above them
+ *     p->query(err, state, &rows, &task, &found);      the same for other embeddings against these
+ *     p->close(state);
+ * "Position" is the place of an embedding among those that were opened. Results are one definite set of numbers: they depend
+ * neither on tiles nor on threads, and on the device only where similarities differ in the last bits.
+ */
+#ifndef GF_EVAL_DISCOVER_PASS_H
+#define GF_EVAL_DISCOVER_PASS_H
+
+#include "eval/discover_strips.h"
+
+typedef struct gf_discover_rows {
+    const float *x;             /* [][dim] any length, finite and not zero where they are used */
+    const int32_t *row;         /* [n] which rows of x; NULL: the first n */
+    int64_t n, dim;
+} gf_discover_rows;
+
+typedef struct gf_discover_task {
+    int64_t rank;               /* the threshold of an anchor is the rank-th largest of its similarities */
+    const float *lambda;        /* [n] or NULL. find: thresholds to take instead. query: those of the opened embeddings */
+    const int32_t *skip;        /* query: [rows] position that is the row itself and left out, -1: none; NULL: none at all */
+    int64_t top;                /* most similar others of each anchor to keep */
+    float dup;                  /* similarity from which on two are duplicates; > 2: nothing is */
+    const int32_t *label;       /* find: [n] or NULL; negative: unknown */
+    size_t memory;              /* bytes that lists may take */
+    int64_t block;              /* tile; 0: chosen */
+    int threads;
+    gf_watch watch;
+} gf_discover_task;
+
+/* What there is to know of each anchor. Arrays are the caller's: gf_discover_found_alloc(). */
+typedef struct gf_discover_found {
+    int64_t n, top;
+    float *lambda;              /* [n] */
+    int64_t *above, *mutual;    /* [n] others above the threshold; of these, those whose threshold is below too */
+    int64_t *hits, *copies;     /* [n] above with the same label; duplicates */
+    int32_t *other;             /* [n][top] most similar others, the best first, also below the threshold; -1: no more */
+    float *similarity;          /* [n][top] NaN: no more */
+    int32_t *mutual_root;       /* [n] smallest position of the part that mutual pairs connect; find only */
+    int32_t *copy_root;         /* [n] the same by duplicates; find only */
+} gf_discover_found;
+
+glofnd_status gf_discover_found_alloc(gf_error *err, gf_discover_found *f, int64_t n, int64_t top);
+void gf_discover_found_free(gf_discover_found *f);      /* a zeroed one is fine */
+
+typedef struct gf_discover_plan {
+    size_t rows, lists, results, scratch;       /* bytes: embeddings, lists of candidates, the result, all else */
+    int passes;                 /* over the pairs: 1, or 2 where the lists of all anchors would not fit */
+} gf_discover_plan;
+
+typedef struct gf_discover_pass {
+    const char *name;
+    /* What find will take for n embeddings; only sizes, threads, memory, top, rank and whether lambda is given are looked at. */
+    gf_discover_plan (*plan)(int64_t n, int64_t dim, const gf_discover_task *t);
+    glofnd_status (*open)(gf_error *err, const gf_discover_rows *rows, int threads, void **state);
+    glofnd_status (*find)(gf_error *err, void *state, const gf_discover_task *t, gf_discover_found *f);
+    /* found: above and mutual (with lambda) against the opened ones. The rows' own pairs are not looked at. */
+    glofnd_status (*query)(gf_error *err, void *state, const gf_discover_rows *rows, const gf_discover_task *t,
+                           gf_discover_found *f);
+    void (*close)(void *state); /* NULL is fine */
+} gf_discover_pass;
+
+extern const gf_discover_pass gf_discover_pass_cpu;
+
+#endif

@@ -1,0 +1,85 @@
+/* discover_sort.c - which rows of embeddings can be compared, and which are copies; see discover_input.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/discover_input.h"
+#include "io/crc32c.h"
+
+static uint8_t kind_of(const float *x, int64_t dim) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < dim; i++) {
+        if (!isfinite(x[i])) return GF_ROW_NOT_FINITE;
+        sum += (double)x[i] * (double)x[i];
+    }
+    return sum > 0.0 ? GF_ROW_GOOD : GF_ROW_ZERO;
+}
+
+typedef struct fingerprint {
+    uint64_t hash;
+    int32_t position;
+} fingerprint;
+
+/* Mixes words of 4 bytes; equal rows have equal hashes, and that is all that is needed of it. */
+static uint64_t hash_of(const float *x, int64_t dim) {
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int64_t i = 0; i < dim; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        h = (h ^ bits) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static int by_hash(const void *x, const void *y) {
+    const fingerprint *a = x, *b = y;
+    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
+    return (a->position > b->position) - (a->position < b->position);
+}
+
+static const float *row_at(const gf_discover_data *d, int32_t position) { return d->x + (int64_t)d->good[position] * d->dim; }
+
+/* Within a run of one hash: each row against the first of every different content met so far; nearly always there is one. */
+static void match_run(gf_discover_data *d, const fingerprint *run, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t p = run[i].position;
+        d->copy_of[p] = p;
+        for (int64_t k = 0; k < i; k++) {
+            const int32_t q = run[k].position;
+            if (d->copy_of[q] != q) continue;
+            if (memcmp(row_at(d, p), row_at(d, q), (size_t)d->dim * sizeof(float)) != 0) continue;
+            d->copy_of[p] = q;
+            break;
+        }
+        d->distinct += d->copy_of[p] == p;
+    }
+}
+
+static glofnd_status find_copies(gf_error *err, gf_discover_data *d) {
+    fingerprint *f = malloc((size_t)d->good_n * sizeof *f);
+    FAIL_IF(err, !f && d->good_n, GLOFND_E_MEMORY, "no memory to look for copies");
+    for (int64_t i = 0; i < d->good_n; i++) f[i] = (fingerprint){hash_of(row_at(d, (int32_t)i), d->dim), (int32_t)i};
+    if (d->good_n) qsort(f, (size_t)d->good_n, sizeof *f, by_hash);
+    d->distinct = 0;
+    for (int64_t i = 0, end; i < d->good_n; i = end) {
+        for (end = i + 1; end < d->good_n && f[end].hash == f[i].hash; end++) continue;
+        match_run(d, f + i, end - i);
+    }
+    free(f);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_discover_sort(gf_error *err, gf_discover_data *d) {
+    d->kind = malloc((size_t)d->n * sizeof *d->kind);
+    d->good = malloc((size_t)d->n * sizeof *d->good);
+    d->copy_of = malloc((size_t)d->n * sizeof *d->copy_of);
+    FAIL_IF(err, !d->kind || !d->good || !d->copy_of, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->n);
+    d->good_n = 0;
+    for (int64_t i = 0; i < d->n; i++) {
+        d->kind[i] = kind_of(d->x + i * d->dim, d->dim);
+        if (d->kind[i] == GF_ROW_GOOD) d->good[d->good_n++] = (int32_t)i;
+    }
+    d->crc = gf_crc32c(0, d->x, (size_t)d->n * (size_t)d->dim * sizeof *d->x);
+    return find_copies(err, d);
+}

@@ -1,0 +1,106 @@
+/* feed.c - see feed.h. */
+#include "train/feed.h"
+
+#ifdef GF_HAVE_CUDA
+
+#include "cuda/data/cuda_feed.h"
+
+#define RESIDENT_MOST ((int64_t)2 << 30)        /* bytes of images that stay on the device */
+
+static int can_stay(const gf_loader_spec *s) {
+    const gf_dataset_info info = gf_dataset_describe(s->data);
+    const int64_t bytes = gf_resident_bytes(s->data), side = (int64_t)GF_VIEW_SCALE * s->augment.size;
+    return bytes > 0 && bytes <= RESIDENT_MOST && info.width <= side && info.height <= side;
+}
+
+/* Where the device has no room they come with the batches. */
+static glofnd_status keep_images(gf_error *err, gf_feed *f, const gf_loader_spec *s) {
+    TRY(gf_resident_load(err, s->data, s->workers, &f->resident));
+    const uint8_t *pixels = gf_resident_pixels(f->resident);
+    const glofnd_status status = gf_cuda_feed_keep(err, f->device, pixels, (size_t)gf_resident_bytes(s->data));
+    gf_resident_drop_pixels(f->resident);
+    if (status != GLOFND_E_MEMORY) return status;
+    gf_resident_free(f->resident);
+    f->resident = NULL;
+    return GLOFND_OK;
+}
+
+static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loader_spec *s) {
+    float level[3][256];
+    gf_cuda_feed_spec spec = {
+        .size = s->augment.size, .views = s->views * s->batch, .type = type, .level = level[0], .stream = gf_net_stream(f->net)};
+    gf_augment_levels(&s->augment, level);
+    gf_net_input(f->net, &spec.channels);
+    const glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
+    if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK;      /* the loader makes the views */
+    TRY(status);
+    if (can_stay(s)) TRY(keep_images(err, f, s));
+    s->raw = 1;
+    s->resident = f->resident;
+    s->alloc = gf_cuda_pinned_alloc;
+    s->release = gf_cuda_pinned_free;
+    return GLOFND_OK;
+}
+
+static void close_device(gf_feed *f) { gf_cuda_feed_free(f->device); }
+
+static glofnd_status put(gf_error *err, gf_feed *f, const gf_batch *b) {
+    f->ahead = 0;
+    TRY(gf_cuda_feed_put(err, f->device, b->job, b->pixels, b->pixel_runs));
+    f->ahead = 1;
+    f->epoch = b->epoch;
+    f->step = b->step;
+    return GLOFND_OK;
+}
+
+static glofnd_status take(gf_error *err, gf_feed *f, const gf_batch *b) {
+    int channels;
+    if (!f->ahead || f->epoch != b->epoch || f->step != b->step) TRY(put(err, f, b));
+    f->ahead = 0;
+    return gf_cuda_feed_take(err, f->device, gf_net_input(f->net, &channels));
+}
+
+void gf_feed_ahead(gf_feed *f) {
+    gf_batch next;
+    if (!f->device || gf_loader_peek(NULL, f->loader, &next) != GLOFND_OK || !next.job) return;
+    put(NULL, f, &next);
+}
+
+#else
+
+static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loader_spec *s) {
+    (void)f, (void)type, (void)s;
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA");
+}
+
+static void close_device(gf_feed *f) { (void)f; }
+
+static glofnd_status take(gf_error *err, gf_feed *f, const gf_batch *b) {
+    (void)f, (void)b;
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA");
+}
+
+void gf_feed_ahead(gf_feed *f) { (void)f; }
+
+#endif
+
+glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_type type, const gf_loader_spec *spec) {
+    gf_loader_spec s = *spec;
+    *f = (gf_feed){.net = net};
+    if (gf_net_stream(net)) TRY(open_device(err, f, type, &s));
+    return gf_loader_create(err, &s, &f->loader);
+}
+
+void gf_feed_close(gf_feed *f) {
+    close_device(f);            /* first: it may be reading the loader's memory */
+    gf_loader_free(f->loader);
+    gf_resident_free(f->resident);
+    *f = (gf_feed){0};
+}
+
+glofnd_status gf_feed_next(gf_error *err, gf_feed *f, gf_batch *out) {
+    TRY(gf_loader_next(err, f->loader, out));
+    if (out->job) return take(err, f, out);
+    for (int view = 0; view < 2; view++) TRY(gf_net_load(err, f->net, out->view[view], view * out->n, out->n));
+    return GLOFND_OK;
+}

@@ -1,0 +1,210 @@
+/* cuda_pass.c - the passes on the GPU against the CPU's, over all flags, shapes and kinds of products. */
+#include "support/cuda_problem.h"
+
+static int by_float(const void *a, const void *b) {
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static void compare_windows(const problem *p, unsigned flags, int64_t r, gf_rows *got) {
+    const int n = p->row.window_n[r];
+    if (n > CAP) return;
+    float *a = got->window + r * CAP, *b = p->row.window + r * CAP;
+    qsort(a, (size_t)n, sizeof *a, by_float), qsort(b, (size_t)n, sizeof *b, by_float);
+    for (int i = 0; i < n; i++)
+        if (!(fabs((double)a[i] - (double)b[i]) <= 3e-5)) near_by(p, flags, "window entry", r, (double)a[i], (double)b[i], 0.0);
+}
+
+static void compare_stats(problem *p, unsigned flags, gf_rows *got) {
+    const double tol = tolerance(p);
+    const gf_rows *x = &p->row;
+    for (int64_t r = 0; r < p->s.rows; r++) {
+        const double scale = exp((double)got->peak[r] - (double)x->peak[r]);
+        near_by(p, flags, "sum", r, got->sum[r] * (flags & GF_SHIFT ? scale : 1.0), x->sum[r], tol);
+        if (flags & GF_SHIFT) near_by(p, flags, "peak", r, (double)got->peak[r], (double)x->peak[r], tol);
+        if (flags & GF_MOMENT)
+            near_by(p, flags, "moment", r, got->moment[r] * (flags & GF_SHIFT ? scale : 1.0), x->moment[r], 20 * tol);
+        if (flags & GF_ATTRACT) near_by(p, flags, "flagged_s", r, got->flagged_s[r], x->flagged_s[r], 1e-4);
+        if (!(flags & GF_COUNT)) continue;
+        same_count(p, flags, "kept", r, got->kept[r], x->kept[r]);
+        if (flags & GF_GROUP) same_count(p, flags, "above", r, got->above[r], x->above[r]);
+        same_count(p, flags, "window_n", r, got->window_n[r], x->window_n[r]);
+        same_count(p, flags, "window_le", r, got->window_le[r], x->window_le[r]);
+        compare_windows(p, flags, r, got);
+    }
+}
+
+/* ---- passes ---- */
+
+static void clear_cpu(problem *p, unsigned flags) {
+    for (int i = 0; i < FIELDS; i++)
+        if (fields[i].role != IN) memset(get(&p->row, &fields[i]), 0, (size_t)p->s.rows * fields[i].size);
+    for (int64_t r = 0; r < p->s.rows; r++) p->row.peak[r] = flags & GF_SHIFT ? -INFINITY : 0.0f;
+    memset(p->row.grad, 0, sizeof(float) * (size_t)(p->s.rows * p->z[0].cpu.ld));
+}
+
+/* Runs it twice; the second time over other poison. The bits must be the same. */
+static gf_rows twice(problem *p, const gf_cuda_pass *x, cudaError_t (*pass)(const gf_cuda_pass *, cudaStream_t)) {
+    CUDA(pass(x, NULL));
+    gf_rows first = fetch(p);
+    CUDA(pass(x, NULL));
+    gf_rows again = fetch(p);
+    for (int i = 0; i < FIELDS; i++)
+        assert_memory_equal(get(&first, &fields[i]), get(&again, &fields[i]), (size_t)p->s.rows * fields[i].size);
+    assert_memory_equal(first.grad, again.grad, sizeof(float) * (size_t)(p->s.rows * p->z[0].ld));
+    free_rows(&first, 0);
+    return again;
+}
+
+/* lo = hi = mid on both sides, then the lists are settled. */
+static void check_settle(problem *p, unsigned flags) {
+    gf_pass c = cpu_pass(p, flags);
+    gf_cuda_pass x = gpu_pass(p, flags);
+    const size_t bytes = sizeof(float) * (size_t)p->s.rows;
+    float *lo = malloc(bytes), *hi = malloc(bytes);
+    memcpy(lo, p->row.lo, bytes), memcpy(hi, p->row.hi, bytes);
+    memcpy(p->row.lo, p->row.mid, bytes), memcpy(p->row.hi, p->row.mid, bytes);
+    CUDA(cudaMemcpy(p->gpu_row.lo, p->row.lo, bytes, cudaMemcpyHostToDevice));
+    gf_backend_cpu.settle(&c);
+    CUDA(gf_cuda_settle(&x, NULL));
+    gf_rows got = fetch(p);
+    for (int64_t r = 0; r < p->s.rows; r++) memcpy(got.window + r * CAP, p->row.window + r * CAP, CAP * sizeof(float));
+    compare_stats(p, flags, &got);
+    free_rows(&got, 0);
+    memcpy(p->row.lo, lo, bytes), memcpy(p->row.hi, hi, bytes);
+    CUDA(cudaMemcpy(p->gpu_row.lo, lo, bytes, cudaMemcpyHostToDevice));
+    free(lo), free(hi);
+}
+
+static void check_stats(problem *p, unsigned flags) {
+    gf_pass c = cpu_pass(p, flags);
+    const gf_cuda_pass x = gpu_pass(p, flags);
+    clear_cpu(p, flags);
+    gf_backend_cpu.stats(&c);
+    gf_rows got = twice(p, &x, gf_cuda_stats);
+    compare_stats(p, flags, &got);
+    free_rows(&got, 0);
+    if (flags & GF_COUNT && !(flags & GF_TIE)) check_settle(p, flags);
+}
+
+static double grad_error(const problem *p, const gf_rows *got) {
+    double error = 0.0, size = 0.0;
+    for (int64_t r = 0; r < p->s.rows; r++)
+        for (int64_t d = 0; d < p->s.dim; d++) {
+            const double want = (double)p->row.grad[r * p->z[0].cpu.ld + d], have = (double)got->grad[r * p->z[0].ld + d];
+            error += (have - want) * (have - want), size += want * want;
+        }
+    return sqrt(error / size);
+}
+
+static void compare_grad(problem *p, unsigned flags, const gf_rows *got) {
+    const double most = p->math == GF_CUDA_BF16 ? 4e-3 : p->math == GF_CUDA_EXACT ? tolerance(p) : 2 * tolerance(p);
+    const double error = grad_error(p, got);
+    if (!(error <= most)) fail_msg("gradient is off by %g, flags 0x%x, math %d, %lld x %lld x %lld", error, flags, (int)p->math,
+                                   (long long)p->s.rows, (long long)p->s.cols, (long long)p->s.dim);
+    for (int64_t r = 0; r < p->s.rows; r++) {
+        const double tol = 4 * tolerance(p) + (flags & GF_ATTRACT ? 1e-3 : 0); /* what attracts cancels */
+        if (flags & GF_COLSUM) near_by(p, flags, "column sum", r, got->sum[r], p->row.sum[r], tol);
+        if (flags & GF_QUALITY) same_count(p, flags, "same", r, got->same[r], p->row.same[r]);
+        if (flags & GF_QUALITY) same_count(p, flags, "hits", r, got->hits[r], p->row.hits[r]);
+    }
+}
+
+/* Without GF_MASK thresholds are infinite, which is what a step passes then. */
+static void set_thetas(problem *p, unsigned flags) {
+    const size_t bytes = sizeof(float) * (size_t)p->s.cols;
+    for (int i = 0; i < 2; i++) {
+        gf_rows *x = &p->cpu[i];
+        for (int64_t r = 0; r < p->s.cols; r++) x->theta[r] = !(flags & GF_MASK) || r % 7 == 3 ? INFINITY : x->mid[r];
+        CUDA(cudaMemcpy(p->gpu[i].theta, x->theta, bytes, cudaMemcpyHostToDevice));
+    }
+}
+
+static void check_grad(problem *p, unsigned flags, int col_role) {
+    gf_pass c = cpu_pass(p, flags);
+    gf_cuda_pass x = gpu_pass(p, flags);
+    clear_cpu(p, flags);
+    set_thetas(p, flags);
+    c.col_role = x.p.col_role = col_role;
+    if (flags & GF_TIE && col_role) { /* the CPU gives to both ends of a pair instead */
+        c.symmetric = 1, c.col_role = 0, c.col_grad = p->row.grad, c.col = c.row;
+    }
+    int32_t *same = p->cpu[1].same;
+    p->cpu[1].same = NULL;      /* columns do not count */
+    gf_backend_cpu.grad(&c);
+    p->cpu[1].same = same;
+    gf_rows got = twice(p, &x, gf_cuda_grad);
+    compare_grad(p, flags, &got);
+    free_rows(&got, 0);
+}
+
+static void check_mask(problem *p, unsigned flags) {
+    const size_t bytes = (size_t)(p->s.rows * p->s.cols);
+    uint8_t *want = malloc(bytes), *got = malloc(bytes), *keep = device_copy(NULL, bytes);
+    const gf_pass c = cpu_pass(p, flags);
+    const gf_cuda_pass x = gpu_pass(p, flags);
+    set_thetas(p, flags);
+    gf_backend_cpu.mask(&c, want, p->s.cols);
+    CUDA(gf_cuda_mask(&x, keep, p->s.cols, NULL));
+    CUDA(cudaMemcpy(got, keep, bytes, cudaMemcpyDeviceToHost));
+    assert_memory_equal(got, want, bytes);
+    free(want), free(got), cudaFree(keep);
+}
+
+/* ---- cases ---- */
+
+static const unsigned stats_flags[] = {
+    0, GF_COUNT, GF_MASK | GF_COUNT, GF_MOMENT, GF_MASK | GF_COUNT | GF_MOMENT, GF_MASK | GF_COUNT | GF_ATTRACT,
+    GF_MASK | GF_COUNT | GF_WEIGHT, GF_MASK | GF_COUNT | GF_GROUP, GF_COUNT | GF_GROUP,
+    GF_MASK | GF_COUNT | GF_GROUP | GF_WEIGHT | GF_MOMENT,
+};
+
+static void all_passes(const shape *s, gf_cuda_math math, unsigned seed) {
+    const unsigned must = s->inv_tau > 40.0f ? GF_SHIFT : 0;
+    problem *p = make(s, math, seed);
+    for (size_t i = 0; i < sizeof stats_flags / sizeof *stats_flags; i++) {
+        check_stats(p, stats_flags[i] | must);
+        check_stats(p, stats_flags[i] | GF_SHIFT);
+        for (int col_role = 0; col_role < 2; col_role++) {
+            const unsigned flags = stats_flags[i] & ~(unsigned)GF_MOMENT;
+            check_grad(p, flags | must, col_role);
+            check_grad(p, flags | must | GF_QUALITY, col_role);
+            check_grad(p, flags | GF_SHIFT, col_role);
+            if (col_role) check_grad(p, flags | must | GF_COLSUM, col_role);
+        }
+        if (stats_flags[i] & GF_MASK) check_mask(p, stats_flags[i] | must);
+    }
+    if (math == GF_CUDA_EXACT) {
+        check_stats(p, GF_MASK | GF_COUNT | GF_TIE | must);
+        check_grad(p, GF_MASK | GF_COUNT | GF_TIE | must, 0);
+        check_mask(p, GF_MASK | GF_COUNT | GF_TIE | must);
+        if (s->shift == 1 && s->rows == s->cols) check_grad(p, GF_MASK | GF_COUNT | GF_TIE | must, 1);
+    }
+    drop(p);
+}
+
+static void run_math(gf_cuda_math math) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) all_passes(&shapes[i], math, 11 + (unsigned)i);
+}
+
+static void exact(void **state) {
+    (void)state;
+    run_math(GF_CUDA_EXACT);
+}
+
+static void rounded_to_bf16(void **state) {
+    (void)state;
+    run_math(GF_CUDA_BF16);
+}
+
+static void split_in_halves(void **state) {
+    (void)state;
+    run_math(GF_CUDA_SPLIT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact), cmocka_unit_test(rounded_to_bf16), cmocka_unit_test(split_in_halves),
+    };
+    return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
+}
