@@ -1,8 +1,8 @@
 /* discover.c - exact thresholds and neighbours of embeddings against FAISS's flat index: the same rows, the same k, one run.
  *
  *     discover [--json] [--n 20000] [--dim 512] [--k 20] [--repeat 3] [--threads T] [--no-faiss]
- * Ours gives the threshold of every row besides its k most similar others, mutual pairs, connected parts and duplicates; theirs the
- * k + 1 most similar, which has the row itself. The neighbours are compared before the times are: rows must agree up to
+ * Ours gives the threshold of every row besides its k most similar others, mutual pairs, connected parts and duplicates; theirs
+ * the k + 1 most similar, which has the row itself. The neighbours are compared before the times are: rows must agree up to
  * similarities that differ by rounding only. FAISS is called by tools/bench_faiss.py.
  */
 #include <math.h>
@@ -43,7 +43,7 @@ static void draw(bench *b) {
     float *centre = malloc((size_t)(centres * b->dim) * sizeof *centre);
     b->x = malloc((size_t)(b->n * b->dim) * sizeof *b->x);
     if (!centre || !b->x) die("discover: no memory for %lld x %lld", (long long)b->n, (long long)b->dim);
-    gf_rng g = gf_rng_make(1, 0, 0);
+    gf_rng g = gf_rng_at(1, GF_RNG_INIT, 0, 0, 0);
     for (int64_t i = 0; i < centres * b->dim; i++) centre[i] = (float)gf_rng_normal(&g);
     for (int64_t i = 0; i < b->n; i++) {
         double sum = 0.0;

@@ -145,7 +145,7 @@ int cmd_data(int argc, char **argv) {
     const char *out = NULL, *folder = NULL, *strict = NULL, *rows = "8", *columns = "16", *cell = "64", *per_shard = "10000",
                *merges = NULL;
     const cli_flag flags[] = {
-        {"out", "PATH", "synth: PNG file to write; export: folder to write; bpe: merges file to write, gzip if it ends in .gz", &out},
+        {"out", "PATH", "to write; synth: a PNG file; export: a folder; bpe: a file of merges, gzip if it ends in .gz", &out},
         {"merges", "N", "bpe: most merges to learn (48894, as CLIP has)", &merges},
         {"folder", NULL, "export: class folders of PNG files instead of WebDataset shards", &folder},
         {"per-shard", "N", "export: samples per shard (10000)", &per_shard},
@@ -164,7 +164,8 @@ int cmd_data(int argc, char **argv) {
     }
     const char *what = argv[1], *spec = argv[2];
     if ((code = cli_whole("rows", rows, 1, 200, &r)) || (code = cli_whole("columns", columns, 1, 200, &c)) ||
-        (code = cli_whole("cell", cell, 8, 1024, &px)) || (code = cli_whole("per-shard", per_shard, 1, INT64_C(1) << 40, &shard)) ||
+        (code = cli_whole("cell", cell, 8, 1024, &px)) ||
+        (code = cli_whole("per-shard", per_shard, 1, INT64_C(1) << 40, &shard)) ||
         (merges && (code = cli_whole("merges", merges, 0, GF_BPE_MERGES_MOST, &most))))
         return code;
     if (strcmp(what, "info") == 0) return info(spec);

@@ -1,6 +1,7 @@
 /* main.c - glofnd: finds the verb and runs it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,6 +60,7 @@ static int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     fill_streams();
+    signal(SIGXFSZ, SIG_IGN);   /* a file above the limit: an error like a full disk, not the end */
     cli_wait_passively(argv);
     return finished(run(argc, argv));
 }

@@ -1,5 +1,6 @@
 /* cuda_augment.c - views made on CUDA against those of the CPU: every byte, for all sizes of pictures and views, every colour,
  * both layouts of memory; the normalised input; and whole batches through loader and feed, with damaged samples among them.
+ * With the argument `quick` only a few views, of every kind, for compute-sanitizer.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -357,7 +358,15 @@ static void test_refusals(void **state) {
     gf_cuda_feed_free(f);
 }
 
-int main(void) {
+static void test_quick(void **state) {
+    (void)state;
+    check_random(32, 24, 32, 32, GF_TYPE_BF16, 8);
+    check_random(33, 12, 1, 90, GF_TYPE_F32, 3);
+    check_random(224, 6, 200, 400, GF_TYPE_BF16, 8);
+    check_random(301, 3, 100, 400, GF_TYPE_BF16, 8);
+}
+
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small),     cmocka_unit_test(test_large),   cmocka_unit_test(test_scratch),
         cmocka_unit_test(test_wide_blur), cmocka_unit_test(test_colours), cmocka_unit_test(test_batches),
@@ -368,5 +377,7 @@ int main(void) {
         printf("skipped: no CUDA device (%s)\n", why);
         return 77;
     }
+    const struct CMUnitTest few[] = {cmocka_unit_test(test_quick)};
+    if (argc > 1 && strcmp(argv[1], "quick") == 0) return cmocka_run_group_tests(few, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -437,8 +437,10 @@ static void optimizers_agree(void **state) {
     for (int i = 0; i < TENSORS; i++) free(p[i]), free(g[i]);
 }
 
-int main(void) {
+/* cuda_nn [PATTERN]: only tests whose name fits it. */
+int main(int argc, char **argv) {
     char why[160];
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (gf_cuda_devices(why, sizeof why) == 0) {
         printf("skipped: no CUDA device (%s)\n", why);
         return 77;

@@ -99,17 +99,20 @@ static void twenty_steps_follow_the_cpu(void **state) {
     (void)state;
     static const setting bf16[] = {{"precision", "bf16"}, {"math", "auto"}, {"tf32", "1"}, {NULL, NULL}};
     gf_trainer *host = make_trainer("cpu", NULL), *gpu = make_trainer("cuda", NULL), *rough = make_trainer("cuda", bf16);
-    double worst = 0, worst_rough = 0;
+    double worst = 0, worst_rough = 0, first = 0;
     for (int i = 0; i < 20; i++) {
         steps(host, 1), steps(gpu, 1), steps(rough, 1);
         worst = fmax(worst, fabs(gpu->stats.loss - host->stats.loss));
         worst_rough = fmax(worst_rough, fabs(rough->stats.loss - host->stats.loss));
         assert_int_equal(gpu->stats.pairs, host->stats.pairs);
+        if (i == 1) assert_true(worst < 2e-5);          /* before steps have amplified rounding */
+        if (i == 0) first = host->stats.loss;
     }
     print_message("20 steps: the loss differs by at most %.1e (float32), %.1e (bf16); weights and momentum by %.1e\n", worst,
                   worst_rough, distance(gpu, host));
-    assert_true(worst < 1e-3);
-    assert_true(worst_rough < 3e-2);
+    assert_true(worst < 1e-2);
+    assert_true(worst_rough < 1e-1);
+    assert_true(fabs(host->stats.loss - first) > 2e-2);         /* it moved by more than that */
     assert_true(fabs(gpu->grad_norm / host->grad_norm - 1) < 2e-2);
     gf_trainer_free(host), gf_trainer_free(gpu), gf_trainer_free(rough);
 }

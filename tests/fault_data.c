@@ -1,7 +1,7 @@
 /* fault_data.c - opening, reading and exporting data when memory runs out: every allocation in turn fails once.
  *
- * Linked with --wrap for the allocation functions. What holds afterwards: E_MEMORY and no dataset, or, where memory was wanted for
- * something dispensable (class names, an index file), success; and under a leak checker nothing lost.
+ * Linked with --wrap for the allocation functions. What holds afterwards: E_MEMORY and no dataset, or, where memory was wanted
+ * for something dispensable (class names, an index file), success; and under a leak checker nothing lost.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -162,7 +162,8 @@ static gf_discover_found run(const float *x, int64_t n, int64_t dim, const gf_di
 /* ----- tests ----- */
 
 static void every_way_equals_plain_loops(void **unused) {
-    static const int64_t sizes[][3] = {{2, 5, 1}, {3, 4, 2}, {33, 19, 4}, {64, 16, 1}, {97, 23, 96}, {300, 33, 30}, {1100, 24, 61}};
+    static const int64_t sizes[][3] = {{2, 5, 1}, {3, 4, 2}, {33, 19, 4}, {64, 16, 1}, {97, 23, 96}, {300, 33, 30},
+                                       {1100, 24, 61}};
     (void)unused;
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         const int64_t n = sizes[k][0], dim = sizes[k][1];
@@ -195,6 +196,26 @@ static void given_thresholds_are_taken(void **unused) {
     gf_discover_found expected = brute(s, n, &t), f = run(x, n, dim, &t);
     same(&f, &expected);
     gf_discover_found_free(&f);
+    gf_discover_found_free(&expected);
+    free(x);
+    free(s);
+}
+
+/* Lists so short that most duplicates never come near them. */
+static void duplicates_do_not_depend_on_lists(void **unused) {
+    const int64_t n = 300, dim = 16;
+    float *x = make_exact(n, dim, 21);
+    double *s = all_similarities(x, n, x, n, dim);
+    gf_discover_task t = {.rank = 2, .top = 2, .dup = 0.25f, .threads = 3};
+    gf_discover_found expected = brute(s, n, &t);
+    (void)unused;
+    assert_true(expected.copies[0] > 20);
+    for (int two = 0; two < 2; two++) {
+        t.memory = two ? 1 : (size_t)1 << 30;
+        gf_discover_found f = run(x, n, dim, &t);
+        same(&f, &expected);
+        gf_discover_found_free(&f);
+    }
     gf_discover_found_free(&expected);
     free(x);
     free(s);
@@ -280,6 +301,8 @@ static void queries_equal_plain_loops(void **unused) {
     gf_discover_task t = {.rank = 40, .lambda = lambda, .top = TOP, .dup = 0.5f, .threads = 3, .memory = (size_t)1 << 30};
     check_query(q, x, &t, ROWS, N, DIM);
     t.skip = self, t.threads = 1, t.memory = 1;
+    check_query(q, x, &t, ROWS, N, DIM);
+    t.rank = 2, t.dup = 0.25f;                  /* duplicates that the list has no place for */
     check_query(q, x, &t, ROWS, N, DIM);
     free(x);
     free(q);
@@ -381,6 +404,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_equals_plain_loops),
         cmocka_unit_test(given_thresholds_are_taken),
+        cmocka_unit_test(duplicates_do_not_depend_on_lists),
         cmocka_unit_test(equal_rows_are_one_group),
         cmocka_unit_test(normal_rows_are_within_rounding),
         cmocka_unit_test(queries_equal_plain_loops),

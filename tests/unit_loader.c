@@ -229,8 +229,8 @@ static void test_once(void **state) {
     gf_error err = {""};
     gf_loader *l;
     const gf_loader_spec spec = {
-        .data = &data, .augment = gf_augment_linear(SIZE), .views = 1, .once = 1, .ids = ids, .id_count = 10, .batch = 8, .seed = SEED,
-        .workers = 3, .depth = 2,
+        .data = &data, .augment = gf_augment_linear(SIZE), .views = 1, .once = 1, .ids = ids, .id_count = 10, .batch = 8,
+        .seed = SEED, .workers = 3, .depth = 2,
     };
     flaky.state[20] = DAMAGED;
     assert_int_equal(gf_loader_create(&err, &spec, &l), GLOFND_OK);

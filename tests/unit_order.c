@@ -37,7 +37,8 @@ static void every_rank_of_many_arrays(void **state) {
 /* Values of numpy.quantile([0.1, 0.4, 0.2, 0.9, 0.5], q) for q = 1 - alpha. */
 static void quantile_interpolates_as_numpy(void **state) {
     (void)state;
-    const struct { double alpha, value; } known[] = {{0.05, 0.82}, {0.1, 0.74}, {0.25, 0.5}, {0.3, 0.48}, {0.5, 0.4}, {0.99, 0.104}};
+    const struct { double alpha, value; } known[] = {{0.05, 0.82}, {0.1, 0.74}, {0.25, 0.5}, {0.3, 0.48},
+                                                     {0.5, 0.4}, {0.99, 0.104}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         float v[5] = {0.1f, 0.4f, 0.2f, 0.9f, 0.5f};
         assert_true(fabs((double)gf_quantile(v, 5, known[i].alpha) - known[i].value) < 1e-6);

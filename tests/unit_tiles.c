@@ -45,11 +45,10 @@ static void fill_side(struct arrays *a, gf_rows *x, rng *r, float inv_tau, int s
         a->group[i] = (int32_t)(7.0 * rng_uniform(r)) - 1, a->label[i] = (int32_t)(5.0 * rng_uniform(r));
         a->peak[i] = shift ? -INFINITY : 0.0f;
     }
-    *x = (gf_rows){.inv_tau = a->inv_tau, .group = a->group, .label = a->label, .lo = a->lo, .hi = a->hi, .mid = a->mid, .sum = a->sum,
-        .moment = a->moment, .flagged_s = a->flagged_s, .peak = a->peak, .kept = a->kept, .window = a->window,
-                .window_n = a->window_n,
-        .window_le = a->window_le, .above = a->above, .theta = a->theta, .floor = a->floor, .tie = a->tie, .log_w = a->log_w,
-                .w = a->w,
+    *x = (gf_rows){.inv_tau = a->inv_tau, .group = a->group, .label = a->label, .lo = a->lo, .hi = a->hi, .mid = a->mid,
+        .sum = a->sum, .moment = a->moment, .flagged_s = a->flagged_s, .peak = a->peak, .kept = a->kept, .window = a->window,
+        .window_n = a->window_n, .window_le = a->window_le, .above = a->above, .theta = a->theta,
+        .floor = a->floor, .tie = a->tie, .log_w = a->log_w, .w = a->w,
         .attract = a->attract, .align = a->align, .same = a->same, .hits = a->hits};
 }
 
@@ -214,7 +213,8 @@ static void weights_agree_with_plain_loops(void **state) {
             for (int col_role = 0; col_role < 2; col_role++) {
                 bench *b = make(13, sets[f]), *fresh = make(13, sets[f]);
                 if (sets[f] == GF_MASK) /* the fast kernel knows no floor: it is folded into theta before */
-                    for (int i = 0; i < SIZE; i++) b->row.floor[i] = b->col.floor[i] = fresh->row.floor[i] = fresh->col.floor[i] = -INFINITY;
+                    for (int i = 0; i < SIZE; i++)
+                        b->row.floor[i] = b->col.floor[i] = fresh->row.floor[i] = fresh->col.floor[i] = -INFINITY;
                 ops->weights(&b->tile, &b->row, &b->col, col_role, sets[f], 0.3f);
                 check_weights(b, fresh, col_role, sets[f], isas[v]);
                 free(b), free(fresh);

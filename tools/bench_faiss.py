@@ -3,8 +3,8 @@
 
 usage: bench_faiss.py X.npy OUT.npy --k K --threads T --repeat N
 
-X is float32 [n][dim], unit vectors. Searches X for the k + 1 most similar of each row, which has the row itself among them. Writes the
-neighbours int32 [n][k + 1] to OUT and prints one JSON object per search: seconds. Exits with 3 where FAISS is missing.
+X is float32 [n][dim], unit vectors. Searches X for the k + 1 most similar of each row, which has the row itself among them.
+Writes the neighbours int32 [n][k + 1] to OUT and prints one JSON object per search: seconds. Exits with 3 where FAISS is missing.
 """
 import argparse
 import json

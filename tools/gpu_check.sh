@@ -54,9 +54,12 @@ small_run() {
         --epochs 1 --start_epoch 0 --head_hidden 64 --head_out 32 --device cuda --precision bf16
 }
 
+check views "$tests/cuda_augment"
+check views_memcheck sanitized memcheck "$tests/cuda_augment" quick
+check views_racecheck sanitized racecheck "$tests/cuda_augment" quick
 check net_ops "$tests/cuda_nn"
 check whole_nets "$tests/cuda_net"
 check training_runs "$tests/cuda_train"
 check training_memcheck small_run memcheck
-check training_racecheck small_run racecheck --kernel-regex kns=sums_kernel      # own kernels with shared memory; all take minutes
+check net_racecheck sanitized racecheck "$tests/cuda_nn" '*norms_agree'     # cuDNN's kernels do not run under racecheck
 exit $failed

@@ -36,7 +36,7 @@ CASES = {
     "resnet18_sogclr_lars": ("resnet18", 16, 128, 64, dict(
         loss="sogclr", optimizer="lars", lr=0.05, weight_decay=1e-4, learner="adam", lambda_lr=0.05)),
     "resnet8_sogclr_sgd": ("resnet8", 32, 64, 32, dict(
-        loss="sogclr", optimizer="sgd", lr=0.02, weight_decay=1e-3, learner="sgd", lambda_lr=0.5)),
+        loss="sogclr", optimizer="sgd", lr=0.005, weight_decay=1e-3, detector="none")),
     "resnet8_simclr_adamw": ("resnet8", 32, 64, 32, dict(
         loss="simclr", optimizer="adamw", lr=0.0006, weight_decay=0.01, learner="adam", lambda_lr=0.05)),
 }
@@ -106,7 +106,8 @@ def contrast(a, z, ids, epoch, keys):
     negative = sample[:, None] != sample[None, :]
     rows = range(2 * BATCH)
     near = np.inf
-    if epoch >= UPDATE:
+    finds = keys.get("detector") != "none"
+    if finds and epoch >= UPDATE:
         for j, i in enumerate(ids):
             pair = [sim[r][negative[r]] for r in (j, j + BATCH)]
             before = a.lam[i]
@@ -114,7 +115,7 @@ def contrast(a, z, ids, epoch, keys):
             move(a, i, pair, keys)
             near = min([near] + [np.abs(p - t).min() for p in pair for t in ([before] if started else []) + [a.lam[i]]])
     keep = negative.copy()
-    if epoch >= MASK:
+    if finds and epoch >= MASK:
         keep &= sim <= a.lam[sample][:, None]
     assert keep.any(axis=1).all()
     c = keep.sum(axis=1)

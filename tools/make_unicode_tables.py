@@ -61,6 +61,7 @@ def plain_forms():
                 or 0x1F1 <= code <= 0x1F3:
             out[code] = unicodedata.normalize("NFKC", chr(code))
     out[0x149] = "'n"
+    out[0xFB05] = "\u017ft"     # its s is long
     out[0x2BC] = "'"
     for code in range(0x2018, 0x201C):
         out[code] = "'"
@@ -111,7 +112,8 @@ def write(folder, name, text):
 def tables_text():
     runs, forms = lower_runs(), plain_forms()
     rows = ["{0x%x, {%s}}" % (code, ", ".join("0x%x" % c for c in to) if to else "0") for code, to in forms]
-    return f"""/* unicode_tables.c - made by tools/make_unicode_tables.py from Unicode {unicodedata.unidata_version}; not edited by hand. See unicode.h. */
+    version = unicodedata.unidata_version
+    return f"""/* unicode_tables.c - Unicode {version}, made by tools/make_unicode_tables.py; do not edit. See unicode.h. */
 #include "data/unicode.h"
 
 /* first code point << 5 | bits: holds up to the next row */
@@ -137,7 +139,7 @@ const int gf_unicode_forms_n = sizeof gf_unicode_forms / sizeof *gf_unicode_form
 def entities_text():
     rows = ['{"%s", 0x%x, %s}' % (name, first, "BARE" if second == BARE else "0x%x" % second if second else "0")
             for name, first, second in entities()]
-    return f"""/* unicode_entities.c - HTML's named characters, made by tools/make_unicode_tables.py; not edited by hand. See unicode.h. */
+    return f"""/* unicode_entities.c - HTML's named characters, made by tools/make_unicode_tables.py; do not edit. */
 #include "data/unicode.h"
 
 #define BARE GF_ENTITY_BARE

@@ -2,8 +2,8 @@
  *
  *     build/bench/cuda/step [DIM [MATH]]       default: 128 auto
  *
- * SogCLR, two views, recorded as a graph and replayed; median, least and largest of the replays, and the workspace. "plain": the same
- * step queued call by call. `none` against `glofnd` is what the thresholds cost.
+ * SogCLR, two views, recorded as a graph and replayed; median, least and largest of the replays, and the workspace. "plain": the
+ * same step queued call by call. `none` against `glofnd` is what the thresholds cost.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -146,9 +146,9 @@ static void row(int64_t batch, int64_t dim, const char *math, const char *detect
     measure(&x, exec, each, graph);
     measure(&x, NULL, each, plain);
     LIBRARY(x.c, glofnd_ctx_stats(x.c, &stats));
-    printf("%7lld %5lld  %-5s %-7s %9.4f %9.4f %9.4f %9.4f %8.1f  %7.4f %5lld\n", (long long)batch, (long long)dim, math, detector,
-           double(graph[RUNS / 2]), double(graph[0]), double(graph[RUNS - 1]), double(plain[RUNS / 2]), double(x.bytes) / 1e6,
-           stats.kept_share, (long long)stats.repeats);
+    printf("%7lld %5lld  %-5s %-7s %9.4f %9.4f %9.4f %9.4f %8.1f  %7.4f %5lld\n", (long long)batch, (long long)dim, math,
+           detector, double(graph[RUNS / 2]), double(graph[0]), double(graph[RUNS - 1]), double(plain[RUNS / 2]),
+           double(x.bytes) / 1e6, stats.kept_share, (long long)stats.repeats);
     fflush(stdout);
     CUDA(cudaGraphExecDestroy(exec));
     drop(&x);

@@ -111,7 +111,8 @@ typedef struct gf_backend {
     /* Floats per row for embeddings of `dim` numbers. */
     int64_t (*embed_ld)(int64_t dim);
     /* Fills row (and col) from h [rows][dim]; `step` rows apart in e starting at `first`: two views interleave. norm [rows] gets
-     * |h| at the same places, or 1 without normalize. Returns the first bad row (not finite; not unit without normalize) or -1. */
+     * |h| at the same places, or 1 without normalize. Returns the first bad row (not finite, not unit without normalize) or
+     * -1. */
     int64_t (*embed)(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads);
     /* After all rows are in: the packed copy. */

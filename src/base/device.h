@@ -57,7 +57,7 @@ typedef struct gf_device {
     glofnd_status (*rows)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
     glofnd_status (*grad)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
     glofnd_status (*mask)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
-    /* Waits. Sums of the last rows and the last grad; or the failure of a call since the last time, which is thereby forgotten. */
+    /* Waits. Sums of the last rows and the last grad; or the failure of a call since the last time, which is then forgotten. */
     glofnd_status (*totals)(gf_error *err, gf_device_ctx *d, gf_totals *sum);
     glofnd_status (*thresholds)(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x);    /* waits */
 

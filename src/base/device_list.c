@@ -10,7 +10,8 @@ const gf_device *gf_device_find(gf_error *err, glofnd_device device) {
     if (device == GLOFND_DEVICE_CUDA) return &gf_device_cuda;
 #endif
     gf_fail(err, GLOFND_E_UNSUPPORTED, device == GLOFND_DEVICE_CUDA
-            ? "device: this library was built without CUDA; build it where nvcc is found (cmake -DGLOFND_CUDA=ON), or set device = cpu"
+            ? "device: this library was built without CUDA; build it where nvcc is found (cmake -DGLOFND_CUDA=ON), "
+              "or set device = cpu"
             : "device: %d is not an accelerator", (int)device);
     return NULL;
 }

@@ -111,7 +111,7 @@ GF_HD void gf_learner_average(const gf_learner *l, glofnd_row *row, double quant
     row->clock++;
 }
 
-/* What similarities are compared with: the cosine of two equal rows may round to a little above 1, and lambda = 1 flags nothing. */
+/* What similarities are compared with: the cosine of two equal rows may round to just above 1, and lambda = 1 flags nothing. */
 GF_HD float gf_learner_gate(float lambda) { return lambda >= 1.0f ? INFINITY : lambda; }
 
 /* Bounds of lambda after gf_learner_move for any share in [0, most_share], widened to hold the present lambda.

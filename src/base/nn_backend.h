@@ -31,7 +31,7 @@ typedef struct gf_nn_op gf_nn_op;
 typedef struct gf_nn_optim gf_nn_optim;
 
 typedef struct gf_nn_mode {     /* how a device engine works; the CPU has no such choice */
-    int deterministic;          /* only algorithms that give the same bits every time */
+    int deterministic;          /* 1: only algorithms that give the same bits every time; 2: and chosen without timing */
     int exact;                  /* float32 products in float32; else they may round their factors (TF32) */
     int rough;                  /* for estimates: ops are not made, and say about how much memory they would want */
     const char *plans;          /* file of chosen algorithms, read and written; NULL: none */

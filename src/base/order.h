@@ -7,7 +7,7 @@
 /* The k-th largest of v[n], 1 <= k <= n; reorders v so that the k largest come first (the k-th at v[k-1]). No NaN. */
 float gf_kth_largest(float *v, int64_t n, int64_t k);
 
-/* ceil(alpha n), at least 1: how many of n values are the top alpha. Products that are integers but for rounding count as such. */
+/* ceil(alpha n), at least 1: how many of n values are the top alpha. Products that are whole but for rounding count as such. */
 int64_t gf_top_count(int64_t n, double alpha);
 
 /* Where the (1-alpha) quantile of n values lies, interpolated as NumPy and PyTorch do: the best-th largest, moved by `fraction`

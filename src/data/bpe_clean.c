@@ -1,7 +1,7 @@
 /* bpe_clean.c - see bpe_clean.h. Each step rewrites the array of code points in place.
  *
- * The reference runs ftfy, which also repairs wrongly decoded text; here are only those of its repairs that look at one character at a
- * time. Then HTML entities twice, white space, lower case with Python's results.
+ * The reference runs ftfy, which also repairs wrongly decoded text; here are only those of its repairs that look at one
+ * character at a time. Then HTML entities twice, white space, lower case with Python's results.
  */
 #include "data/bpe_clean.h"
 
@@ -71,6 +71,16 @@ static int is_name(uint32_t c) {
     return c < 0x80 && ((c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z'));
 }
 
+/* "&EACUTE;": a name known in small letters only. Lower case comes later anyway. */
+static const gf_entity *find_in_capitals(const char *name, size_t n) {
+    char small[NAME_MOST];
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] >= 'a' && name[i] <= 'z') return NULL;
+        small[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+    }
+    return gf_entity_find(small, n);
+}
+
 /* "&name;", or the longest beginning that stands without a semicolon. `strict`: with a semicolon only. */
 static reference read_name(const uint32_t *s, int64_t n, int strict) {
     char name[NAME_MOST];
@@ -78,6 +88,7 @@ static reference read_name(const uint32_t *s, int64_t n, int strict) {
     for (; size < NAME_MOST && 1 + size < n && is_name(s[1 + size]); size++) name[size] = (char)s[1 + size];
     if (size > 0 && 1 + size < n && s[1 + size] == ';') {
         const gf_entity *e = gf_entity_find(name, (size_t)size);
+        if (!e && strict) e = find_in_capitals(name, (size_t)size);
         if (e) return entity_reference(e, size + 2);
     }
     for (; !strict && size >= 2; size--) {
@@ -124,7 +135,8 @@ static int64_t decode(const uint8_t *text, size_t n, uint32_t *code) {
 }
 
 /* Moves n codes to the end of the room, so that the front can be written while they are read. What is written for a code never
- * overtakes what is still to be read: each code came from at least as many bytes as it makes codes, and room counts these bytes. */
+ * overtakes what is still to be read: each code came from at least as many bytes as it makes codes, and room counts these
+ * bytes. */
 static const uint32_t *to_end(uint32_t *code, int64_t n, size_t room) {
     return memmove(code + (int64_t)room - n, code, (size_t)n * sizeof *code);
 }

@@ -1,7 +1,8 @@
 /* bpe_encode.c - words to tokens, and back. See bpe.h.
  *
- * A word begins as one symbol per byte; then the pair of neighbours with the lowest rank is joined, leftmost first, until no pair has a
- * rank. Short words look through all pairs each time. Long ones, where that would take quadratic time, keep the pairs in a heap.
+ * A word begins as one symbol per byte; then the pair of neighbours with the lowest rank is joined, leftmost first, until no
+ * pair has a rank. Short words look through all pairs each time. Long ones, where that would take quadratic time, keep the
+ * pairs in a heap.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -101,7 +102,8 @@ static glofnd_status reserve(gf_error *err, gf_bpe_scratch *s, size_t n) {
     return GLOFND_OK;
 }
 
-static glofnd_status encode_long(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const uint8_t *word, size_t size, output *out) {
+static glofnd_status encode_long(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const uint8_t *word, size_t size,
+                                 output *out) {
     TRY(reserve(err, s, size));
     chain c = {.b = b, .heap = s->block, .n = (uint32_t)size};
     c.symbol = (uint32_t *)(c.heap + 2 * size);
@@ -144,8 +146,8 @@ static glofnd_status encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, c
     return encode_words(err, b, s, out);
 }
 
-glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const char *text, size_t n, int context, int32_t *ids,
-                            int *count) {
+glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const char *text, size_t n, int context,
+                            int32_t *ids, int *count) {
     FAIL_IF(err, context < 2, GLOFND_E_ARGUMENT, "a context of %d tokens; start and end need two", context);
     gf_bpe_scratch own = {0};
     output out = {.ids = ids, .most = context - 1};
@@ -193,7 +195,7 @@ glofnd_status gf_bpe_decode(gf_error *err, const gf_bpe *b, const int32_t *ids, 
         FAIL_IF(err, ids[i] < 0 || ids[i] >= s->n, GLOFND_E_INDEX, "token %d; the vocabulary has %d", (int)ids[i], (int)s->n);
         size += s->at[ids[i] + 1] - s->at[ids[i]];
     }
-    uint8_t *text = malloc(size * 4 + 2);       /* repaired text, at most three bytes for one, and behind it the bytes as they are */
+    uint8_t *text = malloc(size * 4 + 2);       /* repaired text, at most three bytes for one; then the bytes as they are */
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory for %lld tokens", (long long)count);
     uint8_t *raw = text + size * 3 + 1;
     for (int64_t i = 0; i < count; i++) {

@@ -67,8 +67,8 @@ glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, s
 /* No name and no time go into the file: equal text, equal bytes. */
 static glofnd_status write_packed(gf_error *err, gf_writer *w, const char *path, const char *text, size_t n) {
     z_stream z = {0};
-    FAIL_IF(err, n > GF_BPE_FILE_MOST || deflateInit2(&z, 9, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK, GLOFND_E_MEMORY,
-            "no memory to pack '%.400s'", path);
+    FAIL_IF(err, n > GF_BPE_FILE_MOST || deflateInit2(&z, 9, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK,
+            GLOFND_E_MEMORY, "no memory to pack '%.400s'", path);
     const uLong room = deflateBound(&z, (uLong)n);
     Bytef *packed = malloc(room);
     int code = Z_MEM_ERROR;
@@ -95,7 +95,7 @@ glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, s
 
 static glofnd_status write_packed(gf_error *err, gf_writer *w, const char *path, const char *text, size_t n) {
     (void)w, (void)text, (void)n;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "'%.300s' cannot be packed, for this build is without zlib; choose a name without .gz", path);
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "'%.300s' cannot be packed: this build is without zlib; choose a name without .gz", path);
 }
 
 #endif

@@ -1,7 +1,8 @@
 /* bpe_learn.c - see bpe_learn.h.
  *
- * Every pair of symbols knows how often it comes and, at least, in which words. A heap holds pairs by the count they had when they were
- * put there; counts that have fallen since are put right when they come out. Joining a pair touches only the words that have it.
+ * Every pair of symbols knows how often it comes and, at least, in which words. A heap holds pairs by the count they had when
+ * they were put there; counts that have fallen since are put right when they come out. Joining a pair touches only the words
+ * that have it.
  */
 #include "data/bpe_learn.h"
 
@@ -162,7 +163,8 @@ static glofnd_status push_around(learner *l, int64_t word, uint32_t made) {
     return GLOFND_OK;
 }
 
-/* Joins (left, right) wherever the word has it. Pairs that overlap a place where it was are gone; those with the new symbol are new. */
+/* Joins (left, right) wherever the word has it. Pairs that overlap a place where it was are gone; those with the new symbol
+ * are new. */
 static glofnd_status join_in_word(learner *l, int64_t word, uint32_t left, uint32_t right, uint32_t made) {
     uint16_t *s = l->text + l->counts->word[word].at;
     const uint32_t n = l->length[word];
@@ -207,8 +209,8 @@ static glofnd_status apply(learner *l, uint32_t key, uint32_t made) {
     return status;
 }
 
-/* The next pair to join. 0: none comes often enough. A pair that spells a symbol there already is passed over for good: a file in which
- * two lines make the same symbol would number the tokens differently for different readers. */
+/* The next pair to join. 0: none comes often enough. A pair that spells a symbol there already is passed over for good: a file
+ * in which two lines make the same symbol would number the tokens differently for different readers. */
 static glofnd_status choose(learner *l, uint32_t *key, uint8_t *joined, size_t *size) {
     *size = 0;
     while (l->heap_n > 0) {
@@ -254,7 +256,8 @@ static glofnd_status learn(learner *l, int merges) {
 
 static size_t put_symbol(const gf_symbols *s, uint32_t i, char *out) {
     size_t used = 0;
-    for (uint32_t k = s->at[i]; k < s->at[i + 1]; k++) used += (size_t)gf_utf8_put(gf_bpe_letter(s->bytes[k]), (uint8_t *)out + used);
+    for (uint32_t k = s->at[i]; k < s->at[i + 1]; k++)
+        used += (size_t)gf_utf8_put(gf_bpe_letter(s->bytes[k]), (uint8_t *)out + used);
     return used;
 }
 
@@ -293,7 +296,8 @@ static void free_learner(learner *l) {
 
 glofnd_status gf_bpe_learn(gf_error *err, const gf_bpe_counts *c, int merges, const char *path, gf_bpe_learned *out) {
     FAIL_IF(err, c->n == 0, GLOFND_E_ARGUMENT, "no word to learn from");
-    FAIL_IF(err, merges < 0 || merges > GF_BPE_MERGES_MOST, GLOFND_E_ARGUMENT, "%d merges; at most %d", merges, GF_BPE_MERGES_MOST);
+    FAIL_IF(err, merges < 0 || merges > GF_BPE_MERGES_MOST, GLOFND_E_ARGUMENT, "%d merges; at most %d", merges,
+            GF_BPE_MERGES_MOST);
     learner *l = calloc(1, sizeof *l);
     FAIL_IF(err, !l, GLOFND_E_MEMORY, no_memory);
     l->err = err;

@@ -4,9 +4,9 @@
  *     for every caption: TRY(gf_bpe_counts_add(err, c, text, n));
  *     TRY(gf_bpe_learn(err, c, merges, path, &result));  gf_bpe_counts_free(c);
  *
- * Captions are cleaned and split as for encoding; only the different words and how often each came are kept. Then, again and again,
- * the most frequent pair of neighbouring symbols becomes a symbol; of equally frequent ones, the pair with the smaller numbers. Same
- * captions in any order, same vocabulary.
+ * Captions are cleaned and split as for encoding; only the different words and how often each came are kept. Then, again and
+ * again, the most frequent pair of neighbouring symbols becomes a symbol; of equally frequent ones, the pair with the smaller
+ * numbers. Same captions in any order, same vocabulary.
  */
 #ifndef GF_DATA_BPE_LEARN_H
 #define GF_DATA_BPE_LEARN_H

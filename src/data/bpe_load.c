@@ -1,7 +1,7 @@
 /* bpe_load.c - reads a merges file. See bpe.h.
  *
- * Every part must have been made by a line before, and every line must make a symbol that is new. So a merge never makes possible one
- * that should have come earlier, which bpe_encode.c relies on.
+ * Every part must have been made by a line before, and every line must make a symbol that is new. So a merge never makes
+ * possible one that should have come earlier, which bpe_encode.c relies on.
  */
 #include <stdlib.h>
 #include <string.h>

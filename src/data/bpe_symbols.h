@@ -1,7 +1,8 @@
 /* bpe_symbols.h - the symbols of a byte-pair vocabulary by number, and the alphabet of its files.
  *
- * Symbols 0..255 are the bytes in the order of CLIP, 256..511 the same at the end of a word, then one per merge. A symbol is the bytes
- * it stands for; the end of a word is written "</w>" among them, as the files do. Files write each byte as one visible character.
+ * Symbols 0..255 are the bytes in the order of CLIP, 256..511 the same at the end of a word, then one per merge. A symbol is
+ * the bytes it stands for; the end of a word is written "</w>" among them, as the files do. Files write each byte as one
+ * visible character.
  */
 #ifndef GF_DATA_BPE_SYMBOLS_H
 #define GF_DATA_BPE_SYMBOLS_H

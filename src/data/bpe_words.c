@@ -9,6 +9,12 @@
 
 #define LONG_S 0x17fu           /* has no capital of its own, so it counts as an s where case does not matter */
 
+#define IOTA_BELOW 0x345u       /* a mark whose capital is a letter: to the reference, blind to case, it is neither */
+
+static int word_class(uint32_t code) {
+    return code == IOTA_BELOW ? GF_SPACE : gf_unicode_class(code) & (GF_LETTER | GF_NUMBER | GF_SPACE);
+}
+
 static glofnd_status reserve(gf_error *err, gf_words *w, size_t n) {
     FAIL_IF(err, n > GF_WORDS_TEXT_MOST, GLOFND_E_ARGUMENT, "a caption of %llu bytes; %llu are the most", (unsigned long long)n,
             (unsigned long long)GF_WORDS_TEXT_MOST);
@@ -60,7 +66,7 @@ static int64_t contraction(const gf_words *w) {
 /* Length of the run of characters that are of class `want` (0: neither letter, number nor space). */
 static int64_t run(const gf_words *w, int want) {
     int64_t end = w->at;
-    while (end < w->n && (gf_unicode_class(w->code[end]) & (GF_LETTER | GF_NUMBER | GF_SPACE)) == want) end++;
+    while (end < w->n && word_class(w->code[end]) == want) end++;
     return end - w->at;
 }
 
@@ -70,7 +76,7 @@ static int64_t word_length(const gf_words *w) {
     if (n == 0 && w->code[w->at] == '<') n = matches(w, w->at, GF_WORDS_END);
     if (n == 0) n = contraction(w);
     if (n > 0) return n;
-    const int class = gf_unicode_class(w->code[w->at]) & (GF_LETTER | GF_NUMBER | GF_SPACE);
+    const int class = word_class(w->code[w->at]);
     return class == GF_NUMBER ? 1 : run(w, class);
 }
 
@@ -79,7 +85,7 @@ static int is_mark(const uint8_t *bytes, size_t size, const char *mark) {
 }
 
 gf_word_kind gf_words_next(gf_words *w, const uint8_t **bytes, size_t *size) {
-    while (w->at < w->n && w->code[w->at] == ' ') w->at++;
+    while (w->at < w->n && word_class(w->code[w->at]) == GF_SPACE) w->at++;
     if (w->at >= w->n) return GF_WORD_END;
     const int64_t end = w->at + word_length(w);
     size_t used = 0;

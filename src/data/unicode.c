@@ -5,8 +5,8 @@
 
 /* ----- UTF-8 ----- */
 
-/* Bytes of a character by its first byte, 0: no character begins so; and the range of its second byte, which rules out overlong forms,
- * surrogates and what lies beyond the last code point. */
+/* Bytes of a character by its first byte, 0: no character begins so; and the range of its second byte, which rules out
+ * overlong forms, surrogates and what lies beyond the last code point. */
 static int sequence(uint8_t first, uint8_t *low, uint8_t *high) {
     *low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
     *high = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;

@@ -1,6 +1,7 @@
 /* unicode.h - the little of Unicode that captions need: UTF-8, classes of characters, lower case, plain forms, HTML's names.
  *
- * The tables are made by tools/make_unicode_tables.py; ASCII takes short cuts. Nothing here fails: what is not UTF-8 reads as U+FFFD.
+ * The tables are made by tools/make_unicode_tables.py; ASCII takes short cuts. Nothing here fails: what is not UTF-8 reads as
+ * U+FFFD.
  */
 #ifndef GF_DATA_UNICODE_H
 #define GF_DATA_UNICODE_H
@@ -13,8 +14,8 @@
 
 enum { GF_LETTER = 1, GF_NUMBER = 2, GF_SPACE = 4, GF_CASED = 8, GF_CASE_IGNORABLE = 16 };
 
-/* The character at *at (< end), which moves behind it. Ill-formed bytes give U+FFFD, one for each longest beginning of a character
- * that goes wrong, as Python's errors="replace". */
+/* The character at *at (< end), which moves behind it. Ill-formed bytes give U+FFFD, one for each longest beginning of a
+ * character that goes wrong, as Python's errors="replace". */
 uint32_t gf_utf8_next(const uint8_t **at, const uint8_t *end);
 /* Writes 1 to 4 bytes. */
 int gf_utf8_put(uint32_t code, uint8_t out[4]);

@@ -1,4 +1,4 @@
-/* unicode_entities.c - HTML's named characters, made by tools/make_unicode_tables.py; not edited by hand. See unicode.h. */
+/* unicode_entities.c - HTML's named characters, made by tools/make_unicode_tables.py; do not edit. */
 #include "data/unicode.h"
 
 #define BARE GF_ENTITY_BARE

@@ -9,12 +9,13 @@
 int64_t gf_best_room(int64_t keep) { return keep + (keep / 4 > SLACK ? keep / 4 : SLACK); }
 
 size_t gf_best_bytes(int64_t lists, int64_t keep) {
-    return (size_t)lists * ((size_t)gf_best_room(keep) * sizeof(uint64_t) + sizeof(int64_t) + sizeof(float));
+    const size_t each = (size_t)gf_best_room(keep) * sizeof(uint64_t) + sizeof(int64_t) + sizeof(float);
+    return (size_t)lists > SIZE_MAX / each ? SIZE_MAX : (size_t)lists * each;
 }
 
 glofnd_status gf_best_alloc(gf_error *err, gf_best *b, int64_t lists, int64_t keep) {
     *b = (gf_best){.lists = lists, .keep = keep, .room = gf_best_room(keep)};
-    b->key = malloc((size_t)lists * (size_t)b->room * sizeof *b->key);
+    if (gf_best_bytes(lists, keep) < SIZE_MAX) b->key = malloc((size_t)lists * (size_t)b->room * sizeof *b->key);
     b->count = malloc((size_t)lists * sizeof *b->count);
     b->limit = malloc((size_t)lists * sizeof *b->limit);
     if (!b->key || !b->count || !b->limit) {

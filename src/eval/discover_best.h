@@ -38,7 +38,7 @@ static inline float gf_best_value(uint64_t key) {
 static inline int64_t gf_best_other(uint64_t key) { return (int64_t)(UINT32_MAX - (uint32_t)key); }
 
 int64_t gf_best_room(int64_t keep);
-size_t gf_best_bytes(int64_t lists, int64_t keep);
+size_t gf_best_bytes(int64_t lists, int64_t keep);      /* SIZE_MAX: more than can be counted */
 glofnd_status gf_best_alloc(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
 void gf_best_free(gf_best *b);                  /* a zeroed one is fine */
 void gf_best_clear(gf_best *b, int64_t list);

@@ -37,7 +37,7 @@ typedef struct gf_net_spec {
     int threads;                /* 0: as many as OpenMP would use */
     glofnd_device device;
     /* GPU only */
-    int deterministic;          /* only algorithms that give the same bits every time */
+    int deterministic;          /* 1: only algorithms that give the same bits every time; 2: and chosen without timing */
     int exact;                  /* no TF32 in float32 products */
     const char *plans;          /* file that keeps which algorithms were chosen; NULL: none */
 } gf_net_spec;

@@ -37,7 +37,8 @@ static const gf_option rows[] = {
     WHOLE(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
     SWITCH(zero_init, "1", "network", "the last scale of every block starts at 0"),
     NAME(precision, precisions, "fp32", "network", "of activations; weights and statistics are always fp32"),
-    SWITCH(deterministic, "1", "network", "GPU: only algorithms with the same bits every time, so that a resumed run has them"),
+    WHOLE(deterministic, "1", 0, 2, "network",
+          "GPU: 1: only algorithms that repeat their bits, the fastest, kept in the run folder; 2: without timing; 0: any"),
     SWITCH(tf32, "1", "network", "GPU: fp32 products may round their factors to 10 bits"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step"),

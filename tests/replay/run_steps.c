@@ -195,7 +195,8 @@ static int run_twin(run *x, int64_t t, message *m) {
     const size_t bytes = (size_t)(x->s.batch * x->s.dim) * sizeof(float);
     const glofnd_stats *a = &w->stats, *b = &x->twin_stats;
     if (x->s.world > 1) return REPLAY_OK;
-    PASS(library(&x->twin, on_device_step(x->twin.ctx, x->twin.store, &w->batch, x->twin_grad[0], x->twin_grad[1], &x->twin_stats),
+    PASS(library(&x->twin,
+                 on_device_step(x->twin.ctx, x->twin.store, &w->batch, x->twin_grad[0], x->twin_grad[1], &x->twin_stats),
                  "glofnd_step", m));
     SAY_IF(m, !same_bits(a->loss, b->loss) || !same_bits(a->grad_scale, b->grad_scale) || !same_bits(a->grad_tau, b->grad_tau),
            REPLAY_MISMATCH, "step %lld: glofnd_step gives loss %.17g, d/dk %.17g; glofnd_step_rows and _grad %.17g, %.17g",

@@ -27,7 +27,7 @@ called() { grep -qF -- "$1" "$world/calls"; }
 all="cc c++ make cmake pkg-config"
 
 machine $all git apt-get dpkg
-everything='compiler cmake pkg-config cmocka libjpeg libpng jansson oneDNN liblbfgs git'
+everything='compiler cmake pkg-config cmocka libjpeg libpng zlib jansson oneDNN liblbfgs git'
 out=$(deps) && says "found $everything" && ! called apt-get || fail 'all present'
 
 machine cc c++ make apt-get dpkg

@@ -227,6 +227,11 @@ else
     echo 'nobody else to be here: unreadable images are not tried'
 fi
 
+# ----- a limit on the size of files -----
+out=$(ulimit -f 200; "$glofnd" pretrain $data $tiny --out limited 2>&1) && code=0 || code=$?
+wants 'a file above the limit' 1 'File too large' 'model.safetensors'
+run --out limited --resume;                     wants 'without that limit' 0 'finished'
+
 # ----- a full disk -----
 mkdir disk
 if mount -t tmpfs -o size=3m none disk 2>/dev/null; then

@@ -9,7 +9,7 @@
 
 #include "nn/net.h"
 
-/* Fails the cmocka test if a difference exceeds `tolerance`, relative to the norm of its tensor. `name`: a file of data/resnet. */
+/* Fails the cmocka test if a difference exceeds `tolerance`, relative to the norm of its tensor. `name`: in data/resnet. */
 void golden_net_check(const char *name, glofnd_device device, gf_precision precision, double tolerance);
 
 #define GOLDEN_NETS(X) \

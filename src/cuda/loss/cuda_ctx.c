@@ -125,7 +125,7 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
 }
 
-/* Of a selection of this shape, and of every smaller one: at 32 MB they begin to work in pieces, and smaller ones may fill more. */
+/* Of a selection of this shape, and of every smaller one: at 32 MB they work in pieces, and smaller ones may fill more. */
 static size_t scratch_bytes(int64_t rows, int64_t cols) {
     const size_t now = gf_cuda_select_scratch(rows, cols), whole = 2 * sizeof(float) * (size_t)rows * (size_t)cols;
     const size_t most = whole < (size_t)32 << 20 ? whole : (size_t)32 << 20;

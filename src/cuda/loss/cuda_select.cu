@@ -149,7 +149,7 @@ static __device__ void pick_smallest(const select_args &a, const float *s, int r
 }
 
 static __global__ void __launch_bounds__(THREADS) select(const select_args a) {
-    __shared__ int histogram[256], shared[WARPS];
+    __shared__ __align__(16) int histogram[256], shared[WARPS]; /* aligned: wide reads stay inside */
     if (a.enabled && *a.enabled == 0) return;
     const float *s = a.s + int64_t(blockIdx.x) * a.cols;
     const int r = a.r0 + blockIdx.x;

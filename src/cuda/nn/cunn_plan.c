@@ -1,7 +1,7 @@
 /* cunn_plan.c - the fastest of the plans cuDNN proposes, found once per shape. See cunn_plan.h.
  *
- * In deterministic mode nothing is timed: clocks differ from run to run, and other algorithms give other bits. The first of
- * cuDNN's proposals that works is taken; a choice that was written down goes before it.
+ * Clocks differ from run to run, and other algorithms give other bits: so choices are written down, and what was written down
+ * goes before timing. With deterministic = 2 nothing is timed: the first of cuDNN's proposals that works is taken.
  */
 #include "cuda/nn/cunn_plan.h"
 
@@ -102,7 +102,7 @@ static void try_config(search *f, cudnnBackendDescriptor_t config, int timed) {
 static void try_mode(search *f, gf_cunn_set *t, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode) {
     cudnnBackendDescriptor_t config[PROPOSALS];
     const int count = gf_cunn_proposals(t, graph, mode, config, PROPOSALS);
-    const int settled = f->engine->mode.deterministic;
+    const int settled = f->engine->mode.deterministic == 2;
     for (int i = 0, tried = 0; i < count && tried < TIMED && !(settled && f->best->plan); i++) {
         if (!gf_cunn_allowed(f->engine, config[i], f->task)) continue;
         try_config(f, config[i], 1);

@@ -47,7 +47,7 @@ static __global__ void __launch_bounds__(C::ALL, 1) stats_wgmma(const __grid_con
     for (int i = threadIdx.x; i < 2 * C::BM; i += C::ALL) sm.lists[i] = 0;
     gf_wg_start(sm.pipe, &rows, r0, 1);
     if (threadIdx.x < C::WORKERS) {
-        gf_wg_take_registers<120>();
+        gf_wg_take_registers<112>();    /* 512 x 112 + 128 x 24 of the 640 x 96 the block starts with: more would never come */
         sum_rows<C, FLAGS>(a, sm, r0, tiles);
     } else {
         gf_wg_give_registers();

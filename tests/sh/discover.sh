@@ -1,0 +1,164 @@
+# glofnd discover on small embeddings: the files of a result, the same bytes for any number of threads, queries, runs, what is
+# refused and how, and that nothing half-written stays behind.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+command -v python3 > /dev/null || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+
+fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    [ $found -ne 0 ] && grep -q "built without jansson" err && exit 77
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+discover() { "$glofnd" discover "$@" --quiet; }
+has() { grep -q "$2" "$1" || fail "$1 has no $2"; }
+
+# Embeddings without NumPy: 60 rows of 8 numbers in 6 clusters; rows 7 and 9 are copies of 1, row 20 is zero, row 33 not a number.
+cat > make.py <<'PY'
+import json, struct, random
+def npy(path, descr, shape, data):
+    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
+    head += " " * ((-11 - len(head)) % 64) + "\n"
+    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+random.seed(5)
+centre = [[random.gauss(0, 1) for _ in range(8)] for _ in range(6)]
+rows = [[c + 0.3 * random.gauss(0, 1) for c in centre[i % 6]] for i in range(60)]
+rows = [[struct.unpack("<e", struct.pack("<e", v))[0] for v in r] for r in rows]
+rows[7] = rows[9] = rows[1]
+rows[20] = [0.0] * 8
+rows[33][2] = float("nan")
+flat = [v for r in rows for v in r]
+npy("x.npy", "<f4", "(60, 8)", struct.pack("<480f", *flat))
+npy("half.npy", "<f2", "(60, 8)", struct.pack("<480e", *flat))
+npy("one.npy", "<f4", "(1, 8)", struct.pack("<8f", *rows[0]))
+npy("new.npy", "<f4", "(3, 8)", struct.pack("<24f", *(rows[1] + rows[2] + [1.0] * 8)))
+npy("wide.npy", "<f4", "(3, 9)", struct.pack("<27f", *range(27)))
+npy("double.npy", "<f8", "(2, 8)", struct.pack("<16d", *range(16)))
+npy("flat.npy", "<f4", "(480,)", struct.pack("<480f", *flat))
+npy("empty.npy", "<f4", "(0, 8)", b"")
+npy("huge.npy", "<f4", "(4611686018427387904, 4611686018427387904)", b"1234")
+npy("big.npy", "<f4", "(1099511627776, 8)", b"1234")
+npy("y.npy", "<i4", "(60,)", struct.pack("<60i", *[i % 6 for i in range(60)]))
+npy("y59.npy", "<i4", "(59,)", struct.pack("<59i", *range(59)))
+open("cut.npy", "wb").write(open("x.npy", "rb").read()[:-5])
+open("names", "w").write("".join("image %d\n" % i for i in range(60)))
+open("names59", "w").write("".join("image %d\n" % i for i in range(59)))
+header = json.dumps({"emb": {"dtype": "F32", "shape": [60, 8], "data_offsets": [0, 1920]},
+                     "b": {"dtype": "F32", "shape": [4], "data_offsets": [1920, 1936]}}).encode()
+open("x.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + struct.pack("<484f", *flat, 0, 0, 0, 0))
+PY
+python3 make.py || exit 1
+
+# A result, whole: 58 usable rows; ceil(0.1 * 57) = 6, so five others of each lie above, fewer where some are equal.
+expect 0 "bad rows    2 left out" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --out a --threads 1
+for f in pairs.tsv pairs.jsonl mutual.tsv components.tsv duplicates.tsv duplicate_groups.tsv bad_rows.tsv anchors.npy \
+    neighbours.npy similarities.npy summary.json summary.txt; do
+    [ -f a/$f ] || fail "no $f"
+done
+[ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "a temporary folder is left"
+has out "distinct rows of 58: 2 exact copies"
+has out "duplicates  3 pairs of similarity 0.9999"
+has out "labels      precision"
+has a/summary.json '"rank": 6,'
+has a/summary.json '"duplicate_images": 3,'
+[ "$(cat a/bad_rows.tsv)" = "$(printf 'row\twhy\tname\n20\tzero\timage 20\n33\tnot finite\timage 33')" ] || fail "bad rows"
+[ "$(cut -f 1-3,5-7 a/duplicates.tsv | sed -n 2p)" = "$(printf '0\t1\t7\t1\timage 1\timage 7')" ] || fail "duplicates"
+listed=$(sed -n 's/.*"pairs_listed": \([0-9]*\).*/\1/p' a/summary.json)
+[ "$(wc -l < a/pairs.tsv)" -eq $((listed + 1)) ] && [ "$(wc -l < a/pairs.jsonl)" -eq "$listed" ] || fail "pairs listed"
+awk -F'\t' 'NR > 1 && ($3 + 0 < $4 + 0 || NF != 9) { exit 1 }' a/pairs.tsv || fail "a pair below its threshold"
+python3 -c 'import json; [json.loads(l) for l in open("a/pairs.jsonl")]; json.load(open("a/summary.json"))' || fail "JSON"
+
+# The same bytes from other threads, other memory, other types of file.
+expect 0 "written" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --out b --threads 3
+diff -r a b > out || fail "threads change the result"
+expect 0 "written" discover x.npy --alpha 0.1 --labels y.npy --names names --top 1 --out few
+expect 0 "written" discover half.npy --alpha 0.1 --labels y.npy --names names --out h
+cmp -s a/pairs.tsv h/pairs.tsv || fail "float16 of the same numbers"
+expect 0 "written" discover x.safetensors --alpha 0.1 --labels y.npy --names names --out s
+cmp -s a/pairs.tsv s/pairs.tsv || fail "safetensors"
+expect 1 "no tensor 'c'; it has emb, b" discover x.safetensors --tensor c --out t
+expect 0 "the 3 most similar of an anchor lie above it" discover x.npy --k 3 --dup exact --out k
+has k/summary.json '"duplicate_pairs": 3,'
+
+# Caps that say so; alpha that finds nothing.
+expect 0 "cut from" discover x.npy --k 10 --max-pairs 50 --out cap
+[ "$(wc -l < cap/pairs.tsv)" -eq 51 ] || fail "--max-pairs"
+expect 0 "0 pairs (anchor, other) of 0 anchors: the threshold is the most similar one" discover x.npy --alpha 0.001 --out none
+
+# The learner.
+expect 0 "error against exact ones of 58 anchors: MAE 0.0" discover x.npy --alpha 0.2 --learned --epochs 60 --out l
+has l/summary.json '"learned": true'
+
+# New samples: row 0 is a copy of stored rows 1, 7 and 9.
+expect 0 "duplicates  " discover x.npy --query new.npy --stored a --out q
+[ "$(cut -f 2,3 q/duplicates.tsv | grep -c '^0')" -eq 3 ] || fail "duplicates of a new sample"
+has q/summary.json '"rank": 6,'
+expect 1 "other embeddings than these" discover new.npy --query new.npy --stored k --out q2
+expect 1 "9 numbers, the stored ones 8" discover x.npy --query wide.npy --stored a --out q2
+expect 2 "--query and --stored go together" discover x.npy --query new.npy --out q2
+
+# What is refused.
+expect 1 "exists; --force replaces it" discover x.npy --out a
+expect 0 "written" discover x.npy --k 2 --out a --force
+has a/summary.json '"k": 2,'
+mkdir other && touch other/file
+expect 1 "holds something else" discover x.npy --out other --force
+expect 1 "a pair needs two" discover one.npy --out z
+expect 1 "there is nothing in it" discover empty.npy --out z
+expect 1 "two, [samples][numbers]" discover flat.npy --out z
+expect 1 "float32 or float16" discover double.npy --out z
+expect 1 "does not fit 63 bits" discover huge.npy --out z
+expect 1 "cut: the header promises" discover big.npy --out z
+expect 1 "cut: the header promises" discover cut.npy --out z
+expect 1 "59 names for 60 embeddings" discover x.npy --names names59 --out z
+expect 1 "59 labels" discover x.npy --labels y59.npy --out z
+expect 1 "cannot be opened" discover nowhere.npy --out z
+expect 1 "--data names its images" discover . --out z
+expect 1 "can be at most 56" discover x.npy --k 57 --out z
+expect 1 "no folder can be made beside" discover x.npy --out no/where
+expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z
+expect 2 "it takes a number in" discover x.npy --alpha 2 --out z
+expect 2 "--out is needed" discover x.npy
+expect 2 "usage" discover --out z
+[ ! -e z ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "something was left behind"
+
+# A run and its images; rows are positions in the dataset.
+data=shapes:n=48,classes=4,size=16,seed=3
+"$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 1 --warmup-epochs 0 --head-hidden 16 --head-out 8 \
+    --out run > out 2> err
+code=$?
+if ! grep -q oneDNN err || [ $code -eq 0 ]; then
+    [ $code -eq 0 ] || fail "pretrain"
+    expect 0 "embeddings  48 x " discover run --data $data --k 4 --out r
+    has r/pairs.tsv "anchor_name.*anchor_label"
+    has out "labels      precision"
+    expect 0 "embeddings  48 x 8 from run" discover run --data $data --k 4 --head --out r --force
+fi
+
+# Ctrl-C in the middle of the work leaves nothing.
+python3 -c '
+import struct, random
+exec(open("make.py").read().split("random.seed")[0])
+n, dim = 30000, 64
+random.seed(1)
+base = [random.gauss(0, 1) for _ in range(n + dim)]
+npy("long.npy", "<f4", "(%d, %d)" % (n, dim), b"".join(struct.pack("<64f", *base[i:i + dim]) for i in range(n)))'
+expect 1 "--memory allows" discover long.npy --memory 0.01 --out z
+"$glofnd" discover long.npy --alpha 0.3 --memory 0.1 --threads 1 --out stopped > out 2> err &
+child=$!
+until grep -q "GB of memory" err || ! kill -0 $child; do sleep 0.1; done       # now it listens, and has seconds of work ahead
+kill -INT $child
+wait $child
+code=$?
+[ $code -eq 1 ] && grep -q "stopped; nothing is written" err || fail "exit code $code after an interrupt"
+[ ! -e stopped ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "an interrupt left something behind"
+exit 0

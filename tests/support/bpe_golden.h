@@ -1,0 +1,10 @@
+/* bpe_golden.h - tokens against those of open_clip's SimpleTokenizer (tests/data/bpe/, made by tools/make_bpe_golden.py). */
+#ifndef TESTS_BPE_GOLDEN_H
+#define TESTS_BPE_GOLDEN_H
+
+/* The path of a file of tests/data/bpe/; stays valid until the next call. */
+const char *bpe_golden_path(const char *name);
+/* Fails the test at the first caption whose tokens differ; returns how many there were. */
+int bpe_golden_check(const char *merges, const char *golden);
+
+#endif
