@@ -237,6 +237,16 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     return record_mean(err, j);
 }
 
+/* A flag keeps its last value, so a second --data would silently replace the first dataset. */
+static int data_twice(int argc, char **argv) {
+    int count = 0;
+    for (int i = 1; i < argc; i++) count += strcmp(argv[i], "--data") == 0 || strncmp(argv[i], "--data=", 7) == 0;
+    if (count < 2) return 0;
+    fprintf(stderr, "glofnd eval transfer: --data is given %d times; several datasets stand behind the run: RUN SPEC SPEC...\n",
+            count);
+    return 1;
+}
+
 int eval_transfer(int argc, char **argv) {
     const char *data = NULL, *test = NULL, *protocol = "paper", *metric = NULL, *seed = "42", *untrained = NULL;
     const cli_flag flags[] = {
@@ -251,6 +261,7 @@ int eval_transfer(int argc, char **argv) {
     int n, code;
     gf_error err = {{0}};
     transfer_job j = {0};
+    if (data_twice(argc, argv)) return CLI_USAGE;
     code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     j.sets = n - 1 + (data != NULL);

@@ -67,6 +67,8 @@ else
     [ "$(records transfer)" -eq 4 ] && [ "$(records transfer_mean)" -eq 1 ] || fail "records of transfer"
     [ "$(tail -n 2 run/eval.jsonl | head -n 1 | tr ',' '\n' | grep -c 'e-05\|e-06')" -ge 1 ] || fail "strengths are recorded"
 
+    expect 2 "given 2 times" "$glofnd" eval transfer run --data $data --data $data
+
     # As the texture dataset is published: images in class folders, lists of those of split 1.
     mkdir -p dtd/labels
     "$glofnd" data export shapes:n=60,classes=3,size=16,seed=3 --folder --out dtd/images > out 2> err || fail "export"
