@@ -67,7 +67,8 @@ set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
 set(cuda_objects "")            # for glofnd_train
 if(GLOFND_HAVE_CUDA)
     glofnd_sources(cuda_loss_sources src/cuda/loss/*.c src/cuda/loss/*.cu)
-    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/*.cu src/cuda/data/*.c src/cuda/data/*.cu)
+    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/*.cu src/cuda/data/*.c src/cuda/data/*.cu
+        src/cuda/discover/*.c src/cuda/discover/*.cu)
     if(cuda_loss_sources)
         glofnd_cuda_library(glofnd_cuda_loss ${cuda_loss_sources})
         list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_loss>)
@@ -78,6 +79,9 @@ if(GLOFND_HAVE_CUDA)
         glofnd_cuda_library(glofnd_cuda_sm90 ${cuda_sm90_sources})
         set_target_properties(glofnd_cuda_sm90 PROPERTIES CUDA_ARCHITECTURES 90a-real)
         list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_sm90>)
+        if(GLOFND_HOPPER)
+            target_compile_definitions(glofnd_cuda_loss PRIVATE GF_HAVE_SM90)
+        endif()
     endif()
     if(cuda_train_sources)
         glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
@@ -126,10 +130,11 @@ endif()
 # glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its pkg-config module
 # or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out, the functions that need
 # it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary says so; else GF_HAVE_<NAME>.
-set(GLOFND_WITHOUT "" CACHE STRING "Libraries to build without, as if they were not there: any of jansson;jpeg;png;zlib;dnnl;lbfgs")
+set(GLOFND_WITHOUT "" CACHE STRING "Libraries to build without, as if they were not there: any of jansson;jpeg;png;zlib;dnnl;lbfgs;mpi")
 find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
+target_link_options(glofnd_parts INTERFACE -Wl,--as-needed)     # a program takes only the libraries it uses
 function(glofnd_part name module header library package)
     string(TOUPPER ${name} upper)
     set(found "")
@@ -170,6 +175,7 @@ glofnd_part(png libpng png.h png libpng-dev)
 glofnd_part(zlib zlib zlib.h z zlib1g-dev)
 glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/dnn/*.c)
 glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
+glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 glofnd_sources(train_sources src/io/json/*.c src/optim/*.c src/data/*.c src/nn/*.c src/dist/*.c src/train/*.c src/eval/*.c
     src/report/*.c)

@@ -329,6 +329,9 @@ typedef struct glofnd_batch {
     int32_t epoch;              /* from 0 */
     uint32_t want;              /* GLOFND_WANT_* */
     double tau, gamma;          /* of this step; 0: as in the options */
+    const int64_t *slot;        /* [rows] or NULL: which row of the store holds the state of each own sample, all different; ids are
+                                   then free to exceed the store. NULL: the row of its id. For a store that holds the drawn samples
+                                   only, while others own their state: see Ranks */
 } glofnd_batch;
 
 /* What the other rows need to know of one row: [rows][2], the two views or image and text of a sample side by side. Plain

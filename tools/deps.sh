@@ -50,6 +50,7 @@ look() {
     have_library jansson jansson.h; note libjansson-dev jansson $?
     have_library dnnl dnnl.h; note libdnnl-dev oneDNN $?
     have_library lbfgs lbfgs.h; note liblbfgs-dev liblbfgs $?
+    have_library ompi-c mpi.h && have mpirun; note "libopenmpi-dev openmpi-bin" "Open MPI" $?
     if have git; then found="$found git"; fi    # only for the commit in the build info
 }
 

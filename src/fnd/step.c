@@ -14,8 +14,10 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
     TRY(gf_step_check(c, q));
     TRY(gf_step_check_store(c, s, q));
     TRY(gf_step_begin(t, c, s, q));
-    TRY(gf_store_check_ids(&c->err, s, q->id, q->cols, 1, t->ws->id_scratch));
-    return gf_store_prepare(&c->err, s, q->id + q->row0, q->rows);
+    int64_t *scratch = t->ws->id_scratch;
+    TRY(q->slot ? gf_store_check_names(&c->err, q->id, q->cols, scratch) : gf_store_check_ids(&c->err, s, q->id, q->cols, 1, scratch));
+    if (q->slot) TRY(gf_store_check_ids(&c->err, s, q->slot, q->rows, 1, scratch));
+    return gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows);
 }
 
 glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats) {

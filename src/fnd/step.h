@@ -28,7 +28,11 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
 
 /* step_begin.c: workspace, meaning of the options, unit embeddings. */
 gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q);
+/* A number of what a plan takes from the batch beside its size: steps of equal phase are queued alike on a device. */
+uint64_t gf_plan_phase(const gf_plan *p);
 glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q);
+/* Rows of the store that hold the state of the own samples. */
+static inline const int64_t *gf_step_slots(const glofnd_batch *q) { return q->slot ? q->slot : q->id + q->row0; }
 /* The columns' side of side `i`, and the slice of own rows of its embeddings. */
 int gf_step_other(const gf_step *t, int i);
 gf_embed gf_step_own(const gf_step *t, const gf_embed *e);

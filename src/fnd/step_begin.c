@@ -91,6 +91,17 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     return p;
 }
 
+uint64_t gf_plan_phase(const gf_plan *p) {
+    const double numbers[] = {p->tau, p->gamma, (double)p->learner.epoch_clock, p->shared, p->masking, p->updating, p->groups};
+    uint64_t hash = 0xcbf29ce484222325u, bits;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        memcpy(&bits, &numbers[i], sizeof bits);
+        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
 static glofnd_status bad_row(gf_step *t, const char *name, const float *h, int64_t r) {
     double square = 0.0;
     for (int64_t i = 0; i < t->q->dim; i++) {

@@ -78,7 +78,7 @@ static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, glofn
 }
 
 static void save_state(const gf_step *t) {
-    const int64_t *id = t->q->id + t->q->row0;
+    const int64_t *id = gf_step_slots(t->q);
     for (int i = 0; i < t->shape->sides; i++) {
         gf_store_scatter(t->s, i, id, t->q->rows, t->ws->side[i].fresh_state);
         if (t->plan.shared && t->plan.updating) gf_store_shared_put(t->s, i, &t->shared_row[i]);

@@ -255,7 +255,7 @@ static void rescue(gf_step *t, int i) {
 
 static void load_state(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
-    const int64_t *id = t->q->id + t->q->row0;
+    const int64_t *id = gf_step_slots(t->q);
     if (t->plan.learned && !t->plan.shared) gf_store_gather(t->s, i, id, t->q->rows, side->state);
     else gf_store_gather_own(t->s, i, id, t->q->rows, side->state); /* no lambda of their own is made from the shared one yet */
     memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)t->q->rows);

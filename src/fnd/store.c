@@ -279,6 +279,12 @@ glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int
     return distinct ? check_distinct(err, id, n, scratch) : GLOFND_OK;
 }
 
+glofnd_status gf_store_check_names(gf_error *err, const int64_t *id, int64_t n, int64_t *scratch) {
+    for (int64_t i = 0; i < n; i++)
+        FAIL_IF(err, id[i] < 0, GLOFND_E_INDEX, "id[%lld] is %lld; ids must not be negative", (long long)i, (long long)id[i]);
+    return check_distinct(err, id, n, scratch);
+}
+
 /* ----- rows tier ----- */
 
 static glofnd_status check_rows_call(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,

@@ -54,6 +54,9 @@ void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);
 glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct,
                                  int64_t *scratch);
 
+/* The same where ids are not rows of the store: only that they are not negative, and differ. */
+glofnd_status gf_store_check_names(gf_error *err, const int64_t *id, int64_t n, int64_t *scratch);
+
 /* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
  * full disk is E_IO here, not a fatal signal there. Changes no state. No-op in memory; negative ids are passed over. */
 glofnd_status gf_store_prepare(gf_error *err, glofnd_store *s, const int64_t *id, int64_t n);

@@ -1,0 +1,228 @@
+/* mpi.c - ranks over MPI, on host memory. Compiled only where MPI is there.
+ *
+ * Sums are made by hand: everyone's part of my piece of the array comes to me, I add them in the order of ranks, and the pieces are
+ * gathered. This moves as many bytes as a ring would, and all ranks get the same bits, in every run.
+ */
+#ifdef GF_HAVE_MPI
+
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dist/transports.h"
+
+typedef struct mpi_comm {
+    gf_comm head;
+    MPI_Comm comm;
+    int first;                  /* the one that started MPI, and ends it */
+    int *count, *at;            /* [2 ranks] of the calls that take lists */
+    char *scratch;              /* others' parts of a sum; grows */
+    size_t scratch_bytes;
+} mpi_comm;
+
+static glofnd_status check(gf_error *err, const gf_comm *c, int code, const char *what) {
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    if (code == MPI_SUCCESS) return GLOFND_OK;
+    MPI_Error_string(code, text, &length);
+    GF_FAIL(err, GLOFND_E_IO, "rank %d: %s between ranks failed: %.300s", c->rank, what, text);
+}
+
+static glofnd_status need_scratch(gf_error *err, mpi_comm *m, size_t bytes) {
+    if (bytes <= m->scratch_bytes) return GLOFND_OK;
+    char *more = realloc(m->scratch, bytes);
+    FAIL_IF(err, !more, GLOFND_E_MEMORY, "no memory for %zu MB that travel between ranks", bytes >> 20);
+    m->scratch = more;
+    m->scratch_bytes = bytes;
+    return GLOFND_OK;
+}
+
+/* MPI counts in int: bytes that do not fit go as words. */
+static glofnd_status unit_of(gf_error *err, size_t bytes, MPI_Datatype *unit, int *count) {
+    const int words = bytes > INT_MAX && bytes % 8 == 0;
+    *unit = words ? MPI_INT64_T : MPI_BYTE;
+    FAIL_IF(err, bytes / (words ? 8 : 1) > INT_MAX, GLOFND_E_UNSUPPORTED, "%zu MB in one message are too many", bytes >> 20);
+    *count = (int)(bytes / (words ? 8 : 1));
+    return GLOFND_OK;
+}
+
+static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
+    mpi_comm *m = (mpi_comm *)c;
+    MPI_Datatype unit;
+    int count = 0;
+    const int in_place = part == (char *)all + bytes * (size_t)c->rank;
+    TRY(unit_of(err, bytes, &unit, &count));
+    return check(err, c, MPI_Allgather(in_place ? MPI_IN_PLACE : part, count, unit, all, count, unit, m->comm), "a gather");
+}
+
+/* Lengths to (count, place); `which`: 0 what goes out, 1 what comes in. */
+static glofnd_status lay_out(gf_error *err, mpi_comm *m, const size_t *bytes, int which) {
+    const int ranks = m->head.ranks;
+    size_t at = 0;
+    for (int r = 0; r < ranks; r++) {
+        FAIL_IF(err, bytes[r] > INT_MAX || at > INT_MAX, GLOFND_E_UNSUPPORTED, "more than 2 GB go between ranks at once");
+        m->count[which * ranks + r] = (int)bytes[r];
+        m->at[which * ranks + r] = (int)at;
+        at += bytes[r];
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
+                              const size_t *recv_bytes) {
+    mpi_comm *m = (mpi_comm *)c;
+    const int ranks = c->ranks;
+    TRY(lay_out(err, m, send_bytes, 0));
+    TRY(lay_out(err, m, recv_bytes, 1));
+    return check(err, c, MPI_Alltoallv(send, m->count, m->at, MPI_BYTE, recv, m->count + ranks, m->at + ranks, MPI_BYTE, m->comm),
+                 "an exchange");
+}
+
+/* ----- sums ----- */
+
+typedef struct number {         /* what is summed */
+    MPI_Datatype type;
+    size_t bytes;
+    void (*add)(void *to, const void *from, int64_t n);
+} number;
+
+static void add_doubles(void *to, const void *from, int64_t n) {
+    double *x = to;
+    const double *y = from;
+    for (int64_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+static void add_floats(void *to, const void *from, int64_t n) {
+    float *x = to;
+    const float *y = from;
+    for (int64_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+/* My piece [n] of every rank in the scratch, in order: added up in its first. */
+static void add_parts(const mpi_comm *m, const number *k, int64_t n) {
+    for (int r = 1; r < m->head.ranks; r++) k->add(m->scratch, m->scratch + (size_t)r * (size_t)n * k->bytes, n);
+}
+
+static glofnd_status sum_small(gf_error *err, mpi_comm *m, const number *k, void *x, int64_t n) {
+    const size_t bytes = (size_t)n * k->bytes;
+    TRY(need_scratch(err, m, bytes * (size_t)m->head.ranks));
+    TRY(gather(err, &m->head, x, bytes, m->scratch));
+    add_parts(m, k, n);
+    memcpy(x, m->scratch, bytes);
+    return GLOFND_OK;
+}
+
+static int64_t piece_start(int64_t n, int rank, int ranks) { return n / ranks * rank + (rank < n % ranks ? rank : n % ranks); }
+
+static glofnd_status sum_pieces(gf_error *err, mpi_comm *m, const number *k, void *x, int64_t n) {
+    const int ranks = m->head.ranks, rank = m->head.rank;
+    const int64_t first = piece_start(n, rank, ranks), mine = piece_start(n, rank + 1, ranks) - first;
+    int *all = m->count, *all_at = m->at, *own = m->count + ranks, *own_at = m->at + ranks;
+    for (int r = 0; r < ranks; r++) {
+        all_at[r] = (int)piece_start(n, r, ranks);
+        all[r] = (int)piece_start(n, r + 1, ranks) - all_at[r];
+        own[r] = (int)mine;
+        own_at[r] = (int)(mine * r);
+    }
+    TRY(need_scratch(err, m, (size_t)mine * (size_t)ranks * k->bytes + 1));
+    TRY(check(err, &m->head, MPI_Alltoallv(x, all, all_at, k->type, m->scratch, own, own_at, k->type, m->comm), "a sum"));
+    add_parts(m, k, mine);
+    memcpy((char *)x + (size_t)first * k->bytes, m->scratch, (size_t)mine * k->bytes);
+    return check(err, &m->head, MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, all, all_at, k->type, m->comm), "a sum");
+}
+
+/* In portions whose places fit into MPI's int, also times the number of ranks. */
+static glofnd_status sum_any(gf_error *err, mpi_comm *m, const number *k, void *x, int64_t n) {
+    const int64_t most = INT_MAX / 2;
+    if (n <= 64 * (int64_t)m->head.ranks) return sum_small(err, m, k, x, n);
+    for (int64_t i = 0; i < n; i += most)
+        TRY(sum_pieces(err, m, k, (char *)x + (size_t)i * k->bytes, n - i < most ? n - i : most));
+    return GLOFND_OK;
+}
+
+static glofnd_status sum(gf_error *err, gf_comm *c, double *x, int64_t n) {
+    const number k = {MPI_DOUBLE, sizeof *x, add_doubles};
+    return sum_any(err, (mpi_comm *)c, &k, x, n);
+}
+
+static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) {
+    const number k = {MPI_FLOAT, sizeof *x, add_floats};
+    return sum_any(err, (mpi_comm *)c, &k, x, n);
+}
+
+/* ----- life ----- */
+
+static void close_mpi(gf_comm *c) {
+    mpi_comm *m = (mpi_comm *)c;
+    if (!m->first) MPI_Comm_free(&m->comm);
+    free(m->count);
+    free(m->at);
+    free(m->scratch);
+    if (m->first) MPI_Finalize();
+    free(m);
+}
+
+static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
+
+static const gf_comm_kind kind = {"mpi", gather, exchange, sum, sum_floats, twin, close_mpi};
+
+static glofnd_status new_comm(gf_error *err, MPI_Comm comm, mpi_comm **out) {
+    mpi_comm *m = calloc(1, sizeof *m);
+    FAIL_IF(err, !m, GLOFND_E_MEMORY, "no memory for a rank");
+    m->head.kind = &kind;
+    m->comm = comm;
+    MPI_Comm_rank(comm, &m->head.rank);
+    MPI_Comm_size(comm, &m->head.ranks);
+    m->count = calloc(2 * (size_t)m->head.ranks, sizeof *m->count);
+    m->at = calloc(2 * (size_t)m->head.ranks, sizeof *m->at);
+    *out = m;
+    FAIL_IF(err, !m->count || !m->at, GLOFND_E_MEMORY, "no memory for %d ranks", m->head.ranks);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    return GLOFND_OK;
+}
+
+static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+    MPI_Comm comm;
+    mpi_comm *m = NULL;
+    TRY(check(err, c, MPI_Comm_dup(((mpi_comm *)c)->comm, &comm), "a second channel"));
+    const glofnd_status status = new_comm(err, comm, &m);
+    if (m) m->head.local_rank = c->local_rank;
+    if (status == GLOFND_OK) *out = &m->head;
+    else if (m) close_mpi(&m->head);
+    return status;
+}
+
+static void find_local_rank(gf_comm *c) {
+    MPI_Comm here;
+    if (MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &here) != MPI_SUCCESS) return;
+    MPI_Comm_rank(here, &c->local_rank);
+    MPI_Comm_free(&here);
+}
+
+glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
+    int level = 0;
+    mpi_comm *m = NULL;
+    FAIL_IF(err, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS, GLOFND_E_IO, "MPI cannot be started");
+    FAIL_IF(err, level < MPI_THREAD_MULTIPLE, GLOFND_E_UNSUPPORTED,
+            "this MPI does not let several threads talk (MPI_THREAD_MULTIPLE); use one that does, e.g. Open MPI 4");
+    TRY(new_comm(err, MPI_COMM_WORLD, &m));
+    m->first = 1;
+    find_local_rank(&m->head);
+    *out = &m->head;
+    return GLOFND_OK;
+}
+
+void gf_mpi_abort(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
+
+void gf_mpi_describe(char *text, size_t bytes) {
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    snprintf(text, bytes, "%.*s", (int)strcspn(version, ","), version);
+}
+
+#else
+typedef int gf_mpi_is_empty;
+#endif

@@ -1,0 +1,119 @@
+/* reducer.c - gradients are summed over ranks by a thread of its own, bucket by bucket, in the order they were started. */
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "dist/dist.h"
+
+enum { ROOM = 4096 };           /* buckets under way; starting more waits */
+
+typedef struct bucket {
+    float *x;
+    int64_t n;
+} bucket;
+
+struct gf_reducer {
+    gf_comm *comm;              /* a channel of its own */
+    int64_t size;               /* numbers per bucket */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    bucket queue[ROOM];         /* started - done of them, a ring */
+    int64_t started, done;
+    int stop;
+    glofnd_status status;       /* of the first that failed; later ones are not sent */
+    gf_error error;
+    float *block;               /* gf_reducer_begin */
+    int64_t left;               /* numbers of the block that are not started */
+};
+
+static void serve(gf_reducer *r, const bucket *b) {
+    gf_error error;
+    const glofnd_status status = r->comm->kind->sum_floats(&error, r->comm, b->x, b->n);
+    pthread_mutex_lock(&r->lock);
+    if (status != GLOFND_OK && r->status == GLOFND_OK) r->status = status, r->error = error;
+    r->done++;
+    pthread_cond_broadcast(&r->change);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static int take(gf_reducer *r, bucket *b) {
+    pthread_mutex_lock(&r->lock);
+    while (r->done == r->started && !r->stop) pthread_cond_wait(&r->change, &r->lock);
+    const int some = r->done < r->started;
+    if (some) *b = r->queue[r->done % ROOM];
+    pthread_mutex_unlock(&r->lock);
+    return some;
+}
+
+static void *run(void *reducer) {
+    bucket b;
+    while (take(reducer, &b)) serve(reducer, &b);
+    return NULL;
+}
+
+glofnd_status gf_reducer_create(gf_error *err, gf_comm *c, int64_t size, gf_reducer **out) {
+    gf_reducer *r = calloc(1, sizeof *r);
+    *out = NULL;
+    FAIL_IF(err, !r, GLOFND_E_MEMORY, "no memory to sum gradients");
+    r->size = size > 0 ? size : 1;
+    const glofnd_status status = c->kind->twin(err, c, &r->comm);
+    if (status != GLOFND_OK) {
+        free(r);
+        return status;
+    }
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->change, NULL);
+    if (pthread_create(&r->thread, NULL, run, r) != 0) {
+        r->comm->kind->close(r->comm);
+        free(r);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no thread to sum gradients");
+    }
+    *out = r;
+    return GLOFND_OK;
+}
+
+void gf_reducer_free(gf_reducer *r) {
+    if (!r) return;
+    pthread_mutex_lock(&r->lock);
+    r->stop = 1;
+    pthread_cond_broadcast(&r->change);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(r->thread, NULL);
+    pthread_cond_destroy(&r->change);
+    pthread_mutex_destroy(&r->lock);
+    r->comm->kind->close(r->comm);
+    free(r);
+}
+
+void gf_reducer_start(gf_reducer *r, float *x, int64_t n) {
+    if (n <= 0) return;
+    pthread_mutex_lock(&r->lock);
+    while (r->started - r->done == ROOM) pthread_cond_wait(&r->change, &r->lock);
+    r->queue[r->started++ % ROOM] = (bucket){x, n};
+    pthread_cond_broadcast(&r->change);
+    pthread_mutex_unlock(&r->lock);
+}
+
+glofnd_status gf_reducer_wait(gf_error *err, gf_reducer *r) {
+    pthread_mutex_lock(&r->lock);
+    while (r->done < r->started) pthread_cond_wait(&r->change, &r->lock);
+    const glofnd_status status = r->status;
+    if (status != GLOFND_OK && err) *err = r->error;
+    r->status = GLOFND_OK;
+    pthread_mutex_unlock(&r->lock);
+    return status;
+}
+
+void gf_reducer_begin(gf_reducer *r, float *block, int64_t n) {
+    r->block = block;
+    r->left = n;
+}
+
+/* Whole buckets; the rest at the very end. */
+void gf_reducer_ready(gf_reducer *r, int64_t first) {
+    while (r->left - first >= r->size || (first == 0 && r->left > 0)) {
+        const int64_t n = r->left < r->size ? r->left : r->size;
+        r->left -= n;
+        gf_reducer_start(r, r->block + r->left, n);
+    }
+}

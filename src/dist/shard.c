@@ -1,0 +1,148 @@
+/* shard.c - see shard.h. */
+#include "dist/shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct gf_shard {
+    gf_comm *comm;
+    gf_shard_spec spec;
+    glofnd_ctx *ctx;
+    glofnd_store *store;        /* own anchors: row i div R */
+    int64_t *slot;              /* [rows] 0, 1, ... */
+    int64_t *mine;              /* [ranks * rows] rows of `store` that others, or I, draw: in the order of ranks */
+    int64_t *from;              /* [rows] own samples ordered by their owner */
+    size_t *out_bytes, *in_bytes;       /* [ranks] */
+    glofnd_row *out, *in;       /* [modalities][...] rows on their way */
+    glofnd_row *side;           /* [ranks * rows] of one modality */
+};
+
+static glofnd_status told(gf_error *err, const glofnd_ctx *c, glofnd_status status) {
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
+    return GLOFND_OK;
+}
+
+/* ----- life ----- */
+
+static glofnd_status make_store(gf_error *err, gf_shard *s) {
+    const int64_t own = gf_shard_size(s->spec.n, s->comm->rank, s->comm->ranks);
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = own > 0 ? own : 1, .modalities = s->spec.modalities,
+                                    .temperatures = s->spec.temperatures};
+    glofnd_options plain;
+    glofnd_options_init(&plain, sizeof plain);
+    const glofnd_status status = glofnd_ctx_create(&plain, &s->ctx);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
+    return told(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store));
+}
+
+static glofnd_status make_buffers(gf_error *err, gf_shard *s) {
+    const size_t ranks = (size_t)s->comm->ranks, rows = (size_t)s->spec.rows, all = ranks * rows;
+    s->slot = malloc(sizeof *s->slot * rows);
+    s->mine = malloc(sizeof *s->mine * all);
+    s->from = malloc(sizeof *s->from * rows);
+    s->out_bytes = malloc(sizeof *s->out_bytes * ranks);
+    s->in_bytes = malloc(sizeof *s->in_bytes * ranks);
+    s->out = malloc(sizeof *s->out * all * (size_t)s->spec.modalities);
+    s->in = malloc(sizeof *s->in * all * (size_t)s->spec.modalities);
+    s->side = malloc(sizeof *s->side * all);
+    FAIL_IF(err, !s->slot || !s->mine || !s->from || !s->out_bytes || !s->in_bytes || !s->out || !s->in || !s->side, GLOFND_E_MEMORY,
+            "no memory for the state of %zu samples", all);
+    for (int64_t i = 0; i < s->spec.rows; i++) s->slot[i] = i;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_shard_create(gf_error *err, gf_comm *c, const gf_shard_spec *spec, gf_shard **out) {
+    gf_shard *s = calloc(1, sizeof *s);
+    *out = NULL;
+    FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for a shard");
+    s->comm = c;
+    s->spec = *spec;
+    glofnd_status status = make_store(err, s);
+    if (status == GLOFND_OK) status = make_buffers(err, s);
+    if (status == GLOFND_OK) *out = s;
+    else gf_shard_free(s);
+    return status;
+}
+
+void gf_shard_free(gf_shard *s) {
+    if (!s) return;
+    glofnd_store_free(s->store);
+    glofnd_ctx_free(s->ctx);
+    void *const all[] = {s->slot, s->mine, s->from, s->out_bytes, s->in_bytes, s->out, s->in, s->side};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+    free(s);
+}
+
+const int64_t *gf_shard_slots(const gf_shard *s) { return s->slot; }
+glofnd_ctx *gf_shard_ctx(const gf_shard *s) { return s->ctx; }
+glofnd_store *gf_shard_store(const gf_shard *s) { return s->store; }
+
+/* ----- a step ----- */
+
+/* mine: rows of my store that each rank draws; from: own samples by owner. Bytes per rank: drawn[r] of mine, kept[r] of from. */
+static int64_t sort_out(gf_shard *s, const int64_t *id, size_t *drawn, size_t *kept) {
+    const int ranks = s->comm->ranks, me = s->comm->rank;
+    const int64_t rows = s->spec.rows;
+    const size_t row = sizeof(glofnd_row) * (size_t)s->spec.modalities;
+    int64_t count = 0, own = 0;
+    for (int r = 0; r < ranks; r++) {
+        const int64_t before = count, own_before = own;
+        for (int64_t i = r * rows; i < (r + 1) * rows; i++)
+            if (id[i] % ranks == me) s->mine[count++] = id[i] / ranks;
+        for (int64_t i = 0; i < rows; i++)
+            if (id[me * rows + i] % ranks == r) s->from[own++] = i;
+        drawn[r] = row * (size_t)(count - before);
+        kept[r] = row * (size_t)(own - own_before);
+    }
+    return count;
+}
+
+/* Rows `at` [n] of a store, all modalities of a row side by side in `rows`. */
+static glofnd_status read_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, const glofnd_store *store, const int64_t *at, int64_t n,
+                               glofnd_row *rows) {
+    const int sides = s->spec.modalities;
+    for (int side = 0; side < sides; side++) {
+        TRY(told(err, c, glofnd_rows_get(c, store, side, at, n, s->side)));
+        for (int64_t i = 0; i < n; i++) rows[i * sides + side] = s->side[i];
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status write_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofnd_store *store, const int64_t *at, int64_t n,
+                                const glofnd_row *rows) {
+    const int sides = s->spec.modalities;
+    for (int side = 0; side < sides; side++) {
+        for (int64_t i = 0; i < n; i++) s->side[i] = rows[i * sides + side];
+        TRY(told(err, c, glofnd_rows_put(c, store, side, at, n, s->side)));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_shard_fetch(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work) {
+    const int64_t drawn = sort_out(s, id, s->out_bytes, s->in_bytes);
+    TRY(read_rows(err, s, s->ctx, s->store, s->mine, drawn, s->out));
+    TRY(s->comm->kind->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
+    return write_rows(err, s, c, work, s->from, s->spec.rows, s->in);
+}
+
+glofnd_status gf_shard_give(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work) {
+    const int64_t drawn = sort_out(s, id, s->in_bytes, s->out_bytes);
+    TRY(read_rows(err, s, c, work, s->from, s->spec.rows, s->out));
+    TRY(s->comm->kind->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
+    return write_rows(err, s, s->ctx, s->store, s->mine, drawn, s->in);
+}
+
+/* ----- checkpoints ----- */
+
+glofnd_status gf_shard_adopt(gf_error *err, gf_shard *s, glofnd_ctx *c, const glofnd_store *from, int64_t first, int64_t stride) {
+    const int ranks = s->comm->ranks, me = s->comm->rank;
+    glofnd_store_info info;
+    glofnd_store_describe(from, &info);
+    for (int64_t k = 0; k < info.spec.n && first + k * stride < s->spec.n; k++) {
+        const int64_t id = first + k * stride, place = id / ranks;
+        if (id % ranks != me) continue;
+        TRY(read_rows(err, s, c, from, &k, 1, s->out));
+        TRY(write_rows(err, s, s->ctx, s->store, &place, 1, s->out));
+    }
+    return GLOFND_OK;
+}

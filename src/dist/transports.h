@@ -1,0 +1,13 @@
+/* transports.h - what dist.c chooses from. */
+#ifndef GF_DIST_TRANSPORTS_H
+#define GF_DIST_TRANSPORTS_H
+
+#include "base/comm.h"
+
+glofnd_status gf_single_open(gf_error *err, gf_comm **out);
+/* mpi.c, or no_mpi.c in a build without it. */
+glofnd_status gf_mpi_open(gf_error *err, gf_comm **out);
+void gf_mpi_abort(int code);
+void gf_mpi_describe(char *text, size_t bytes);
+
+#endif

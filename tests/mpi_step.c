@@ -1,0 +1,262 @@
+/* mpi_step.c - the method over ranks: R ranks with divided state against one rank with all of it. Run by mpirun; every rank has the
+ * whole batch, so each checks its own rows against a step of its own.
+ *
+ * For every loss, detector and learner that keeps state: ten steps over three passes through the ids, so that anchors are drawn by
+ * other ranks than before. Both sides compute the same sums in another order: gradients agree to 1e-5 of the largest, state to
+ * 1e-5, the loss to 1e-6; kept counts are equal, since random similarities do not come that close to a threshold.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dist/dist.h"
+#include "dist/shard.h"
+#include "support/random.h"
+
+enum { N = 60, B = 20, DIM = 24, STEPS = 10, RING = 64 };
+
+typedef struct world {
+    gf_comm *comm;
+    int64_t rows;               /* own samples */
+    glofnd_ctx *ctx, *whole_ctx;
+    glofnd_store *work, *whole;
+    gf_shard *shard;
+    glofnd_options o;
+} world;
+
+static int failures;
+static gf_error error;
+
+#define CHECK(cond, ...)                                                               \
+    do {                                                                               \
+        if (!(cond)) {                                                                 \
+            failures++;                                                                \
+            fprintf(stderr, "mpi_step.c:%d: ", __LINE__);                              \
+            fprintf(stderr, __VA_ARGS__);                                              \
+            fputc('\n', stderr);                                                       \
+        }                                                                              \
+    } while (0)
+#define MUST(expr)                                                                     \
+    do {                                                                               \
+        if ((expr) != GLOFND_OK) {                                                     \
+            fprintf(stderr, "mpi_step.c:%d: %s\n", __LINE__, error.text);              \
+            gf_dist_abort(w->comm, 1);                                                 \
+            exit(1);                                                                   \
+        }                                                                              \
+    } while (0)
+#define LIB(c, expr)                                                                   \
+    do {                                                                               \
+        if ((expr) != GLOFND_OK) {                                                     \
+            fprintf(stderr, "mpi_step.c:%d: %s\n", __LINE__, glofnd_ctx_error(c));     \
+            gf_dist_abort(w->comm, 1);                                                 \
+            exit(1);                                                                   \
+        }                                                                              \
+    } while (0)
+
+static int sum_over_ranks(void *user, double *x, int n) {
+    gf_comm *c = user;
+    return c->kind->sum(&error, c, x, n) != GLOFND_OK;
+}
+
+static void open_world(world *w) {
+    const int bimodal = w->o.loss != GLOFND_LOSS_SOGCLR && w->o.loss != GLOFND_LOSS_SIMCLR;
+    const int ring = w->o.learner == GLOFND_LEARN_RING;
+    glofnd_store_spec spec = {.size = sizeof spec, .n = N, .modalities = 1 + bimodal, .temperatures = 1,
+                              .ring_rows = ring ? RING : 0, .ring_dim = ring ? DIM : 0};
+    w->rows = B / w->comm->ranks;
+    const gf_shard_spec shard = {.n = N, .modalities = spec.modalities, .temperatures = 1, .rows = w->rows};
+    if (glofnd_ctx_create(&w->o, &w->ctx) != GLOFND_OK || glofnd_ctx_create(&w->o, &w->whole_ctx) != GLOFND_OK) abort();
+    LIB(w->whole_ctx, glofnd_store_create(w->whole_ctx, &spec, &w->whole));
+    spec.n = w->rows;
+    LIB(w->ctx, glofnd_store_create(w->ctx, &spec, &w->work));
+    LIB(w->ctx, glofnd_ctx_reduce(w->ctx, sum_over_ranks, w->comm));
+    MUST(gf_shard_create(&error, w->comm, &shard, &w->shard));
+}
+
+static void close_world(world *w) {
+    gf_shard_free(w->shard);
+    glofnd_store_free(w->work);
+    glofnd_store_free(w->whole);
+    glofnd_ctx_free(w->ctx);
+    glofnd_ctx_free(w->whole_ctx);
+}
+
+static float farthest(const float *a, const float *b, int64_t n, float *largest) {
+    float worst = 0.0f;
+    for (int64_t i = 0; i < n; i++) {
+        worst = fmaxf(worst, fabsf(a[i] - b[i]));
+        *largest = fmaxf(*largest, fabsf(b[i]));
+    }
+    return worst;
+}
+
+/* State of all anchors on their owners. */
+static void compare_state(world *w, const char *name, int step) {
+    const int me = w->comm->rank, ranks = w->comm->ranks;
+    const int sides = w->o.loss == GLOFND_LOSS_SOGCLR || w->o.loss == GLOFND_LOSS_SIMCLR ? 1 : 2;
+    for (int side = 0; side < sides; side++)
+        for (int64_t id = me; id < N; id += ranks) {
+            glofnd_row x, y;
+            const int64_t place = id / ranks;
+            LIB(gf_shard_ctx(w->shard), glofnd_rows_get(gf_shard_ctx(w->shard), gf_shard_store(w->shard), side, &place, 1, &x));
+            LIB(w->whole_ctx, glofnd_rows_get(w->whole_ctx, w->whole, side, &id, 1, &y));
+            const int same_u = x.log_u == y.log_u || fabsf(x.log_u - y.log_u) < 1e-5f;
+            CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-5f && same_u && fabsf(x.tau - y.tau) < 1e-5f,
+                  "%s, step %d: anchor %d: lambda %g, log u %g, tau %g, clock %u; one rank has %g, %g, %g, %u", name, step, (int)id,
+                  x.lambda, x.log_u, x.tau, x.clock, y.lambda, y.log_u, y.tau, y.clock);
+        }
+}
+
+typedef struct drawn {          /* one batch, the same on all ranks */
+    float a[B * DIM], b[B * DIM];
+    int64_t id[B];
+    int32_t label[B];
+} drawn;
+
+static void draw(rng *g, drawn *d, int step) {
+    for (int i = 0; i < B; i++) {
+        d->id[i] = (step % 3 * B + i * 7 % B + step / 3 * 11) % N;
+        d->label[i] = (int32_t)(d->id[i] % 4);
+        for (int k = 0; k < DIM; k++) {
+            d->a[i * DIM + k] = (float)rng_normal(g) + (k == d->label[i]) * 1.5f;
+            d->b[i * DIM + k] = d->a[i * DIM + k] + 0.5f * (float)rng_normal(g);
+        }
+    }
+}
+
+static void step_of_ranks(world *w, const glofnd_batch *whole, glofnd_link *links, float *ga, float *gb, glofnd_stats *stats) {
+    const int64_t rows = w->rows, row0 = w->comm->rank * rows;
+    glofnd_batch q = *whole;
+    q.rows = rows, q.row0 = row0, q.slot = gf_shard_slots(w->shard);
+    MUST(gf_shard_fetch(&error, w->shard, q.id, w->ctx, w->work));
+    LIB(w->ctx, glofnd_step_rows(w->ctx, w->work, &q, links + 2 * row0, stats));
+    MUST(gf_comm_gather(&error, w->comm, links + 2 * row0, sizeof *links * 2 * (size_t)rows, links));
+    LIB(w->ctx, glofnd_step_grad(w->ctx, &q, links, ga, gb, stats));
+    MUST(gf_shard_give(&error, w->shard, q.id, w->ctx, w->work));
+}
+
+static void one_step(world *w, const char *name, rng *g, int step) {
+    static drawn d;
+    static float ga[B * DIM], gb[B * DIM], want_a[B * DIM], want_b[B * DIM];
+    glofnd_link links[2 * B];
+    glofnd_stats own = {0}, all = {0};
+    float largest = 0.0f;
+    draw(g, &d, step);
+    glofnd_batch q = {.size = sizeof q, .rows = B, .cols = B, .dim = DIM, .a = d.a, .b = d.b, .id = d.id, .label = d.label,
+                      .epoch = step / 3, .want = GLOFND_WANT_QUALITY};
+    LIB(w->whole_ctx, glofnd_step(w->whole_ctx, w->whole, &q, want_a, want_b, &all));
+    step_of_ranks(w, &q, links, ga, gb, &own);
+    const int64_t first = w->comm->rank * w->rows * DIM, n = w->rows * DIM;
+    const float worst = fmaxf(farthest(ga, want_a + first, n, &largest), farthest(gb, want_b + first, n, &largest));
+    CHECK(worst <= 1e-5f * largest, "%s, step %d: a gradient is off by %g of %g", name, step, worst, largest);
+    double sums[5] = {own.loss, (double)own.flagged, (double)own.pairs, (double)own.hits, own.grad_tau};
+    MUST(w->comm->kind->sum(&error, w->comm, sums, 5));
+    CHECK(fabs(sums[0] - all.loss) <= 1e-6 * fmax(1.0, fabs(all.loss)), "%s, step %d: loss %g, one rank %g", name, step, sums[0],
+          all.loss);
+    CHECK(sums[1] == (double)all.flagged && sums[2] == (double)all.pairs && sums[3] == (double)all.hits,
+          "%s, step %d: flagged %g of %g, %g right; one rank %lld of %lld, %lld right", name, step, sums[1], sums[2], sums[3],
+          (long long)all.flagged, (long long)all.pairs, (long long)all.hits);
+    CHECK(fabs(sums[4] - all.grad_tau) <= 1e-5 * fmax(1.0, fabs(all.grad_tau)), "%s, step %d: grad_tau %g, one rank %g", name, step,
+          sums[4], all.grad_tau);
+    compare_state(w, name, step);
+}
+
+static void run_case(gf_comm *comm, const char *name, const char *const settings[][2]) {
+    world w = {.comm = comm};
+    rng g = {5};
+    char why[256];
+    glofnd_options_init(&w.o, sizeof w.o);
+    w.o.threads = 1;
+    w.o.lambda_lr = 0.05;
+    w.o.alpha = 0.1;
+    for (int i = 0; settings[i][0]; i++)
+        if (glofnd_options_set(&w.o, settings[i][0], settings[i][1], why, sizeof why) != GLOFND_OK) {
+            fprintf(stderr, "%s: %s\n", name, why);
+            abort();
+        }
+    open_world(&w);
+    for (int step = 0; step < STEPS; step++) one_step(&w, name, &g, step);
+    close_world(&w);
+}
+
+typedef struct scenario {
+    const char *name;
+    const char *const settings[6][2];
+} scenario;
+
+static const scenario scenarios[] = {
+    {"sogclr", {{"loss", "sogclr"}}},
+    {"sogclr, no detector", {{"detector", "none"}}},
+    {"sogclr, fnc, attract", {{"detector", "fnc"}, {"action", "attract"}}},
+    {"sogclr, oracle, weight", {{"detector", "oracle"}, {"action", "weight"}, {"omega", "0.3"}}},
+    {"sogclr, single", {{"detector", "single"}}},
+    {"sogclr, shared warm-up", {{"lambda_warmup", "2"}}},
+    {"sogclr, ring", {{"learner", "ring"}, {"ring_rows", "64"}}},
+    {"sogclr, from the quantile", {{"lambda_init", "quantile"}, {"update_epoch", "1"}, {"mask_epoch", "2"}}},
+    {"simclr", {{"loss", "simclr"}}},
+    {"clip", {{"loss", "clip"}}},
+    {"sogclr2", {{"loss", "sogclr2"}}},
+    {"sogclr2, ring", {{"loss", "sogclr2"}, {"learner", "ring"}, {"ring_rows", "64"}}},
+    {"fastclip", {{"loss", "fastclip"}, {"tau", "0.07"}, {"rho", "8"}}},
+    {"isogclr", {{"loss", "isogclr"}, {"tau", "0.05"}}},
+};
+
+static void check_sums(gf_comm *c) {
+    enum { LARGE = 5000 };
+    static float x[LARGE];
+    double y[3] = {1.0 + c->rank, 2.0, -c->rank};
+    const int R = c->ranks;
+    for (int i = 0; i < LARGE; i++) x[i] = (float)(i % 17) * 0.25f + (float)c->rank;
+    CHECK(c->kind->sum(&error, c, y, 3) == GLOFND_OK && y[0] == R * (R + 1) / 2.0 && y[1] == 2.0 * R && y[2] == -R * (R - 1) / 2.0,
+          "doubles sum to %g %g %g", y[0], y[1], y[2]);
+    CHECK(c->kind->sum_floats(&error, c, x, LARGE) == GLOFND_OK, "%s", error.text);
+    for (int i = 0; i < LARGE; i++)
+        CHECK(x[i] == (float)R * (float)(i % 17) * 0.25f + (float)(R * (R - 1) / 2), "float %d sums to %g", i, x[i]);
+}
+
+static void check_agreement(gf_comm *c) {
+    gf_error e = {"fine"};
+    const int last = c->ranks - 1;
+    CHECK(gf_comm_agree(&e, c, GLOFND_OK) == GLOFND_OK, "agreed on a failure nobody had: %s", e.text);
+    if (c->rank == last) snprintf(e.text, sizeof e.text, "no such file");
+    const glofnd_status status = gf_comm_agree(&e, c, c->rank == last ? GLOFND_E_IO : GLOFND_OK);
+    char want[64] = "no such file";
+    if (c->ranks > 1) snprintf(want, sizeof want, "rank %d: no such file", last);
+    CHECK(status == GLOFND_E_IO && strcmp(e.text, want) == 0, "status %d, text %s", status, e.text);
+    CHECK(gf_comm_same(&e, c, "data", 7) == GLOFND_OK, "%s", e.text);
+    if (c->ranks > 1) CHECK(gf_comm_same(&e, c, "data", (uint64_t)(c->rank == 1)) == GLOFND_E_ARGUMENT && strstr(e.text, "rank 1"),
+                            "a difference was not seen: %s", e.text);
+}
+
+/* A block that becomes final from its end, in odd pieces. */
+static void check_reducer(gf_comm *c) {
+    enum { SIZE = 1000 };
+    static float x[SIZE];
+    gf_reducer *r = NULL;
+    for (int i = 0; i < SIZE; i++) x[i] = (float)i;
+    CHECK(gf_reducer_create(&error, c, 64, &r) == GLOFND_OK, "%s", error.text);
+    gf_reducer_begin(r, x, SIZE);
+    for (int first = SIZE - 37; first > 0; first -= 37) gf_reducer_ready(r, first);
+    gf_reducer_ready(r, 0);
+    CHECK(gf_reducer_wait(&error, r) == GLOFND_OK, "%s", error.text);
+    for (int i = 0; i < SIZE; i++) CHECK(x[i] == (float)(i * c->ranks), "number %d sums to %g", i, x[i]);
+    gf_reducer_free(r);
+}
+
+int main(void) {
+    gf_comm *comm = NULL;
+    if (gf_dist_open(&error, GF_RANKS_MPI, 1, &comm) != GLOFND_OK) {
+        fprintf(stderr, "skipped: %s\n", error.text);
+        return 77;
+    }
+    check_sums(comm);
+    check_agreement(comm);
+    check_reducer(comm);
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) run_case(comm, scenarios[i].name, scenarios[i].settings);
+    double bad = failures;
+    comm->kind->sum(&error, comm, &bad, 1);
+    if (comm->rank == 0) printf("%d ranks: %g failures in %zu cases\n", comm->ranks, bad, sizeof scenarios / sizeof *scenarios);
+    gf_dist_close(comm);
+    return bad > 0.0;
+}
