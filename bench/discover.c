@@ -1,9 +1,11 @@
 /* discover.c - exact thresholds and neighbours of embeddings against FAISS's flat index: the same rows, the same k, one run.
  *
- *     discover [--json] [--n 20000] [--dim 512] [--k 20] [--repeat 3] [--threads T] [--no-faiss]
+ *     discover [--json] [--n 20000] [--dim 512] [--k 20] [--alpha A] [--repeat 3] [--threads T] [--device cuda] [--no-faiss]
+ *     discover --n 1000000 --dim 768 --save x.npy          only writes the embeddings, for `glofnd discover`
  * Ours gives the threshold of every row besides its k most similar others, mutual pairs, connected parts and duplicates; theirs
  * the k + 1 most similar, which has the row itself. The neighbours are compared before the times are: rows must agree up to
- * similarities that differ by rounding only. FAISS is called by tools/bench_faiss.py.
+ * similarities that differ by rounding only. With --alpha the threshold is of that rank, and k only says how many are kept.
+ * FAISS is called by tools/bench_faiss.py.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/order.h"
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "eval/discover_pass.h"
@@ -23,11 +26,16 @@
 static gf_error err;
 
 typedef struct bench {
-    int64_t n, dim, k, repeat, threads;
+    int64_t n, dim, k, repeat, threads, rank;
+    double alpha;               /* 0: rank is k + 1 */
     int json, no_faiss;
+    const char *device, *save;
+    const gf_discover_pass *pass;
     float *x;                   /* [n][dim] unit */
+    float *centre;              /* [centres][dim] */
+    int64_t centres;
     gf_discover_found found;
-    clock_times ours, theirs;
+    clock_times ours, search, theirs;   /* search: with the embeddings where they are needed */
     char version[32], folder[64];
     double agree;               /* share of the neighbours that are the same rows; NaN: not compared */
     double worst;               /* largest difference of similarities where they are not */
@@ -37,38 +45,50 @@ static void must(glofnd_status status) {
     if (status != GLOFND_OK) die("discover: %s", err.text);
 }
 
+static void draw_row(void *arg, int64_t i, int thread) {
+    bench *b = arg;
+    const float *centre = b->centre + i % b->centres * b->dim;
+    float *x = b->x + i * b->dim;
+    gf_rng g = gf_rng_at(1, GF_RNG_INIT, 1, (uint64_t)i, 0);
+    double sum = 0.0;
+    (void)thread;
+    for (int64_t d = 0; d < b->dim; d++) {
+        x[d] = 0.5f * centre[d] + (float)gf_rng_normal(&g);
+        sum += (double)x[d] * (double)x[d];
+    }
+    for (int64_t d = 0; d < b->dim; d++) x[d] = (float)((double)x[d] / sqrt(sum));
+}
+
 /* Clusters, as embeddings have them: a centre per 100 rows, and noise. */
 static void draw(bench *b) {
-    const int64_t centres = b->n / 100 + 1;
-    float *centre = malloc((size_t)(centres * b->dim) * sizeof *centre);
+    b->centres = b->n / 100 + 1;
+    b->centre = malloc((size_t)(b->centres * b->dim) * sizeof *b->centre);
     b->x = malloc((size_t)(b->n * b->dim) * sizeof *b->x);
-    if (!centre || !b->x) die("discover: no memory for %lld x %lld", (long long)b->n, (long long)b->dim);
+    if (!b->centre || !b->x) die("discover: no memory for %lld x %lld", (long long)b->n, (long long)b->dim);
     gf_rng g = gf_rng_at(1, GF_RNG_INIT, 0, 0, 0);
-    for (int64_t i = 0; i < centres * b->dim; i++) centre[i] = (float)gf_rng_normal(&g);
-    for (int64_t i = 0; i < b->n; i++) {
-        double sum = 0.0;
-        float *x = b->x + i * b->dim;
-        for (int64_t d = 0; d < b->dim; d++) {
-            x[d] = 0.5f * centre[i % centres * b->dim + d] + (float)gf_rng_normal(&g);
-            sum += (double)x[d] * (double)x[d];
-        }
-        for (int64_t d = 0; d < b->dim; d++) x[d] = (float)((double)x[d] / sqrt(sum));
-    }
-    free(centre);
+    for (int64_t i = 0; i < b->centres * b->dim; i++) b->centre[i] = (float)gf_rng_normal(&g);
+    gf_parallel((int)b->threads, b->n, draw_row, b);
+    free(b->centre);
+}
+
+static void write_rows(const bench *b, const char *path) {
+    must(gf_npy_write(&err, path, &(gf_npy){.type = GF_NPY_F4, .rank = 2, .shape = {b->n, b->dim}, .data = b->x}));
 }
 
 static void time_ours(bench *b) {
     const gf_discover_rows rows = {.x = b->x, .n = b->n, .dim = b->dim};
-    const gf_discover_task t = {.rank = b->k + 1, .top = b->k, .dup = 0.98f, .memory = (size_t)8 << 30,
+    const gf_discover_task t = {.rank = b->rank, .top = b->k, .dup = 0.98f, .memory = (size_t)16 << 30,
                                 .threads = (int)b->threads};
     for (int64_t i = 0; i < b->repeat; i++) {
         void *state = NULL;
         gf_discover_found_free(&b->found);
         const double start = seconds();
-        must(gf_discover_pass_cpu.open(&err, &rows, t.threads, &state));
+        must(b->pass->open(&err, &rows, t.threads, &state));
         must(gf_discover_found_alloc(&err, &b->found, b->n, b->k));
-        must(gf_discover_pass_cpu.find(&err, state, &t, &b->found));
-        gf_discover_pass_cpu.close(state);
+        const double opened = seconds();
+        must(b->pass->find(&err, state, &t, &b->found));
+        clock_add(&b->search, 1e3 * (seconds() - opened));
+        b->pass->close(state);
         clock_add(&b->ours, 1e3 * (seconds() - start));
     }
 }
@@ -107,7 +127,7 @@ static void time_theirs(bench *b) {
     snprintf(k, sizeof k, "%lld", (long long)b->k);
     snprintf(threads, sizeof threads, "%lld", (long long)b->threads);
     snprintf(repeat, sizeof repeat, "%lld", (long long)b->repeat);
-    must(gf_npy_write(&err, x_path, &(gf_npy){.type = GF_NPY_F4, .rank = 2, .shape = {b->n, b->dim}, .data = b->x}));
+    write_rows(b, x_path);
     char *const args[] = {x_path, out_path, "--k", k, "--threads", threads, "--repeat", repeat, NULL};
     gf_npy out = {0};
     if (python_rows("bench_faiss.py", args, "faiss (pip install faiss-cpu)", take_row, b) && b->theirs.count > 0) {
@@ -129,14 +149,21 @@ static void report(bench *b) {
     const double ours = clock_median(&b->ours), theirs = clock_median(&b->theirs);
     const double gflops = 2.0 * (double)b->n * (double)b->n * (double)b->dim / (ours * 1e6);
     if (!b->json) {
-        printf("%lld x %lld, k %lld, %lld threads: ours %.3f s, FAISS %s %.3f s, ratio %.2f, same neighbours %.4f %%\n",
-               (long long)b->n, (long long)b->dim, (long long)b->k, (long long)b->threads, ours / 1e3, b->version, theirs / 1e3,
-               theirs / ours, 100.0 * b->agree);
+        printf("%lld x %lld, k %lld, rank %lld, %s, %lld threads: ours %.3f s (%.3f s without the copy of the embeddings)",
+               (long long)b->n, (long long)b->dim, (long long)b->k, (long long)b->rank, b->pass->name, (long long)b->threads,
+               ours / 1e3, clock_median(&b->search) / 1e3);
+        if (theirs > 0.0)
+            printf(", FAISS %s %.3f s, ratio %.2f, same neighbours %.4f %%", b->version, theirs / 1e3, theirs / ours,
+                   100.0 * b->agree);
+        printf("\n");
         return;
     }
-    printf("{\"bench\": \"discover\", \"n\": %lld, \"dim\": %lld, \"k\": %lld, \"threads\": %lld, \"seconds\": ", (long long)b->n,
-           (long long)b->dim, (long long)b->k, (long long)b->threads);
+    printf("{\"bench\": \"discover\", \"n\": %lld, \"dim\": %lld, \"k\": %lld, \"rank\": %lld, \"device\": \"%s\", \"threads\": %lld, "
+           "\"seconds\": ", (long long)b->n, (long long)b->dim, (long long)b->k, (long long)b->rank, b->pass->name,
+           (long long)b->threads);
     number(ours / 1e3);
+    printf(", \"search_seconds\": ");
+    number(clock_median(&b->search) / 1e3);
     printf(", \"spread\": ");
     number(clock_spread(&b->ours));
     printf(", \"gflops_of_all_pairs\": ");
@@ -152,28 +179,50 @@ static void report(bench *b) {
     printf("}\n");
 }
 
-static void parse(int argc, char **argv, bench *b) {
+static int take_number(bench *b, const char *name, const char *text) {
     const struct { const char *name; int64_t *value; } numbers[] = {
         {"--n", &b->n}, {"--dim", &b->dim}, {"--k", &b->k}, {"--repeat", &b->repeat}, {"--threads", &b->threads}};
+    char *end;
+    if (strcmp(name, "--alpha") == 0) {
+        b->alpha = strtod(text, &end);
+        return !*end && b->alpha > 0.0 && b->alpha < 1.0;
+    }
+    for (size_t m = 0; m < sizeof numbers / sizeof *numbers; m++) {
+        if (strcmp(name, numbers[m].name) != 0) continue;
+        *numbers[m].value = strtoll(text, &end, 10);
+        return !*end && *numbers[m].value > 0;
+    }
+    return 0;
+}
+
+static void parse(int argc, char **argv, bench *b) {
     for (int i = 1; i < argc; i++) {
-        int known = strcmp(argv[i], "--json") == 0 ? b->json = 1 : strcmp(argv[i], "--no-faiss") == 0 ? b->no_faiss = 1 : 0;
-        for (size_t m = 0; m < sizeof numbers / sizeof *numbers && !known && i + 1 < argc; m++) {
-            char *end;
-            if (strcmp(argv[i], numbers[m].name) != 0) continue;
-            *numbers[m].value = strtoll(argv[++i], &end, 10);
-            known = !*end && *numbers[m].value > 0;
-        }
-        if (!known) die("usage: discover [--json] [--n N] [--dim D] [--k K] [--repeat R] [--threads T] [--no-faiss]");
+        const char *const value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--json") == 0) b->json = 1;
+        else if (strcmp(argv[i], "--no-faiss") == 0) b->no_faiss = 1;
+        else if (value && strcmp(argv[i], "--device") == 0) b->device = argv[++i];
+        else if (value && strcmp(argv[i], "--save") == 0) b->save = argv[++i];
+        else if (value && take_number(b, argv[i], value)) i++;
+        else die("usage: discover [--json] [--n N] [--dim D] [--k K] [--alpha A] [--repeat R] [--threads T] [--device cuda] "
+                 "[--no-faiss] [--save X.npy]");
     }
     if (b->k + 2 > b->n || b->dim > 1 << 16 || b->n > 1 << 24 || b->threads > 1024) die("discover: sizes out of range");
+    b->rank = b->alpha > 0.0 ? gf_top_count(b->n - 1, b->alpha) : b->k + 1;
+    b->pass = gf_discover_pass_find(&err, b->device);
+    if (!b->pass) die("discover: %s", err.text);
 }
 
 int main(int argc, char **argv) {
-    bench b = {.n = 20000, .dim = 512, .k = 20, .repeat = 3, .threads = gf_parallel_default(), .agree = NAN};
+    bench b = {.n = 20000, .dim = 512, .k = 20, .repeat = 3, .threads = gf_parallel_default(), .agree = NAN, .device = "cpu"};
     parse(argc, argv, &b);
+    draw(&b);
+    if (b.save) {
+        write_rows(&b, b.save);
+        free(b.x);
+        return 0;
+    }
     snprintf(b.folder, sizeof b.folder, "glofnd-bench-XXXXXX");
     if (!mkdtemp(b.folder)) die("discover: no folder can be made here");
-    draw(&b);
     time_ours(&b);
     if (!b.no_faiss) time_theirs(&b);
     rmdir(b.folder);

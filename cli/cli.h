@@ -22,6 +22,7 @@ int cmd_embed(int argc, char **argv);
 int cmd_discover(int argc, char **argv);
 int cmd_eval(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_watch(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);
 

@@ -6,6 +6,7 @@
 
 #include "cli.h"
 #include "data/bpe_symbols.h"
+#include "data/captions.h"
 #include "data/dataset.h"
 #include "data/export.h"
 #include "data/wds.h"
@@ -43,6 +44,19 @@ static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
     free(count);
 }
 
+/* How many the first sample has, and the first of them. */
+static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
+    gf_sample s = {0};
+    if (!x->has_text || gf_dataset_text(NULL, d, 0, &s) != GLOFND_OK) {
+        printf("captions   %s\n", x->has_text ? "yes" : "no");
+    } else {
+        const gf_caption c = gf_caption_at(s.text, 0);
+        printf("captions   yes; the first sample has %lld: %.*s\n", (long long)gf_captions_count(s.text),
+               (int)(c.n < 200 ? c.n : 200), c.text);
+    }
+    gf_sample_free(&s);
+}
+
 static int info(const char *spec) {
     gf_dataset *d = NULL;
     const int code = open_data(spec, &d);
@@ -54,7 +68,7 @@ static int info(const char *spec) {
     else printf("size       differs\n");
     if (x.classes > 0) print_labels(d, &x);
     else printf("classes    none\n");
-    printf("captions   %s\n", x.has_text ? "yes" : "no");
+    print_captions(d, &x);
     printf("test split %s\n", gf_dataset_test_spec(d, test, sizeof test) ? test : "none of its own");
     if (x.n > 0) {
         gf_dataset_name(d, 0, name, sizeof name);

@@ -18,6 +18,7 @@ static const char usage[] =
         "glofnd discover EMB --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
         "       glofnd discover RUN --data SPEC --out DIR ...\n"
         "       glofnd discover EMB --query NEW --stored DIR --out DIR2 ...\n"
+        "       glofnd discover EMB --data SPEC --html --out DIR ...     a page to look at: DIR/index.html\n"
         "EMB, NEW: float32 or float16 [samples][numbers] as .npy, or a tensor of a .safetensors file";
 
 enum { PROGRESS_STEPS = 1000000 };
@@ -30,8 +31,11 @@ static void on_signal(int number) {
 }
 
 typedef struct discover_job {
+    const char *device;
     const char *source, *data, *tensor, *labels, *names, *query, *query_names, *query_labels, *stored, *out;
-    int head, force, quiet;
+    int head, force, quiet, html, run;  /* run: source is one, to encode images with */
+    gf_discover_html page;
+    gf_dataset *images;
     gf_discover_spec s;
     gf_progress line;
     const char *doing;
@@ -64,7 +68,10 @@ static glofnd_status tell_memory(gf_error *err, const discover_job *j, int64_t n
     const gf_discover_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
     const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
     const double most = (double)p.rows + (j->s.learned ? raw + work : fmax(raw, work));
-    if (!j->quiet)
+    if (!j->quiet && p.device)
+        fprintf(stderr, "%lld x %lld: at most %.2f GB on the GPU and %.2f GB of memory, %.3g pairs\n", (long long)n, (long long)dim,
+                gigabytes((double)p.device), gigabytes(most), 0.5 * (double)n * (double)(n - 1));
+    else if (!j->quiet)
         fprintf(stderr, "%lld x %lld: at most %.2f GB of memory (%.2f embeddings, %.2f lists), %d pass%s over %.3g pairs\n",
                 (long long)n, (long long)dim, gigabytes(most), gigabytes((double)p.rows), gigabytes((double)p.lists), p.passes,
                 p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
@@ -98,27 +105,38 @@ static glofnd_status take_names(gf_error *err, const gf_dataset *data, gf_discov
     return GLOFND_OK;
 }
 
+static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_discover_data *d) {
+    d->label = malloc((size_t)d->n * sizeof *d->label);
+    FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
+    for (int64_t i = 0; i < d->n; i++) d->label[i] = gf_dataset_label(data, i);
+    return GLOFND_OK;
+}
+
 /* Damaged samples keep their row, of zeros, so that rows are positions in the dataset. */
 static glofnd_status encode(gf_error *err, discover_job *j) {
-    gf_dataset *data = NULL;
     gf_encoder *e = NULL;
     gf_features f = {0};
     const gf_encode_spec spec = {.aligned = 1, .damaged = damaged, .progress = encoded, .user = j};
     start(j, "images");
-    glofnd_status status = gf_dataset_open(err, j->data, &data);
-    if (status == GLOFND_OK) status = gf_encoder_open(err, &(gf_encoder_spec){.run = j->source, .head = j->head}, &e);
-    if (status == GLOFND_OK) status = gf_encode_samples(err, e, data, &spec, &f);
+    glofnd_status status = gf_encoder_open(err, &(gf_encoder_spec){.run = j->source, .head = j->head}, &e);
+    if (status == GLOFND_OK) status = gf_encode_samples(err, e, j->images, &spec, &f);
     gf_progress_end(&j->line);
     if (status == GLOFND_OK) {
         j->d.n = f.n, j->d.dim = f.dim, j->d.x = f.x;
-        if (gf_features_classes(&f) > 0) j->d.label = f.label, f.label = NULL;
         f.x = NULL;
-        status = take_names(err, data, &j->d);
     }
     gf_features_free(&f);
     gf_encoder_free(e);
-    gf_dataset_free(data);
     return status;
+}
+
+/* Labels and names of the dataset, unless files have them. */
+static glofnd_status describe_rows(gf_error *err, discover_job *j) {
+    const gf_dataset_info info = gf_dataset_describe(j->images);
+    FAIL_IF(err, info.n != j->d.n, GLOFND_E_ARGUMENT, "%.200s has %lld images, '%.200s' %lld embeddings; they must be of each other",
+            j->data, (long long)info.n, j->source, (long long)j->d.n);
+    if (!j->labels && info.classes > 0) TRY(take_labels(err, j->images, &j->d));
+    return j->names ? GLOFND_OK : take_names(err, j->images, &j->d);
 }
 
 /* ----- the job ----- */
@@ -128,21 +146,24 @@ static int is_folder(const char *path) {
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static glofnd_status read_rows(gf_error *err, discover_job *j) {
+    int64_t n = 0, dim = 0;
+    TRY(gf_discover_look(err, j->source, j->tensor, &n, &dim));
+    if (!j->query) TRY(tell_memory(err, j, n, dim));
+    return gf_discover_read(err, j->source, j->tensor, &j->d);
+}
+
 static glofnd_status load(gf_error *err, discover_job *j) {
-    FAIL_IF(err, !j->data && is_folder(j->source), GLOFND_E_ARGUMENT, "'%.300s' is a folder; with a run, --data names its images",
-            j->source);
-    if (j->data) {
-        TRY(encode(err, j));
-    } else {
-        int64_t n = 0, dim = 0;
-        TRY(gf_discover_look(err, j->source, j->tensor, &n, &dim));
-        if (!j->query) TRY(tell_memory(err, j, n, dim));
-        TRY(gf_discover_read(err, j->source, j->tensor, &j->d));
-    }
+    j->run = is_folder(j->source);
+    FAIL_IF(err, j->run && !j->data, GLOFND_E_ARGUMENT, "'%.300s' is a folder; with a run, --data names its images", j->source);
+    FAIL_IF(err, j->head && !j->run, GLOFND_E_ARGUMENT, "--head goes with a run; '%.300s' is a file of embeddings", j->source);
+    if (j->data) TRY(gf_dataset_open(err, j->data, &j->images));
+    TRY(j->run ? encode(err, j) : read_rows(err, j));
+    if (j->data) TRY(describe_rows(err, j));
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, &j->d));
     if (j->names) TRY(gf_discover_read_names(err, j->names, &j->d));
     TRY(gf_discover_sort(err, &j->d));
-    if (j->data && !j->query) TRY(tell_memory(err, j, j->d.n, j->d.dim));
+    if (j->run && !j->query) TRY(tell_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }
 
@@ -163,16 +184,20 @@ static glofnd_status search(gf_error *err, discover_job *j) {
 }
 
 static glofnd_status discover(gf_error *err, discover_job *j) {
+    j->s.pass = gf_discover_pass_find(err, j->device ? j->device : "cpu");
+    if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(gf_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
     TRY(load(err, j));
     if (j->query) TRY(load_query(err, j));
     TRY(search(err, j));
     const gf_discover_report report = {.source = j->source, .query = j->query, .s = &j->s, .r = &j->r, .d = &j->d,
-                                       .q = j->query ? &j->q : &j->d, .lambda = j->lambda};
+                                       .q = j->query ? &j->q : &j->d, .lambda = j->lambda,
+                                       .html = j->html ? &j->page : NULL};
+    j->page.images = j->images;
     TRY(gf_discover_write(err, j->out, j->force, &report));
     gf_text text = {0};
     gf_discover_summary(&text, &report);
-    if (text.at) printf("%swritten to  %s\n", text.at, j->out);
+    if (text.at) printf("%swritten to  %s%s\n", text.at, j->out, j->html ? ": open index.html in a browser" : "");
     gf_text_free(&text);
     return GLOFND_OK;
 }
@@ -195,7 +220,7 @@ static int number(const char *flag, const char *text, double min, double max, in
 
 typedef struct texts {
     const char *alpha, *k, *top, *max_pairs, *dup, *batch, *epochs, *sample, *seed, *memory, *threads;
-    const char *learned, *head, *force, *quiet;
+    const char *html_mb, *learned, *head, *html, *force, *quiet;
 } texts;
 
 static double half_of_memory(void) {
@@ -204,7 +229,7 @@ static double half_of_memory(void) {
 }
 
 static int take_numbers(const texts *t, discover_job *j) {
-    double alpha = 0.01, k = 0, top, most, dup = GF_DUP_EXACT, batch, epochs, sample, seed, memory = 0, threads = 0;
+    double html_mb, alpha = 0.01, k = 0, top, most, dup = GF_DUP_EXACT, batch, epochs, sample, seed, memory = 0, threads = 0;
     int code;
     if (t->alpha && t->k) {
         fprintf(stderr, "glofnd discover: --alpha and --k exclude each other\n");
@@ -217,13 +242,15 @@ static int take_numbers(const texts *t, discover_job *j) {
         (code = number("batch", t->batch, 2, 16384, 1, &batch)) || (code = number("epochs", t->epochs, 1, 100000, 1, &epochs)) ||
         (code = number("sample", t->sample, 1, 1e9, 1, &sample)) || (code = number("seed", t->seed, 0, 4294967295.0, 1, &seed)))
         return code;
+    if ((code = number("html-mb", t->html_mb, 0.1, 1000, 0, &html_mb))) return code;
+    j->page.bytes = (size_t)(1e6 * html_mb);
     if (t->memory && (code = number("memory", t->memory, 0.001, 1e6, 0, &memory))) return code;
     if (t->threads && (code = number("threads", t->threads, 1, 1024, 1, &threads))) return code;
     j->s = (gf_discover_spec){
         .alpha = t->k ? 0.0 : alpha, .k = (int64_t)k, .top = (int64_t)top, .max_pairs = (int64_t)most, .dup = dup,
         .learned = t->learned != NULL, .batch = (int64_t)batch, .epochs = (int64_t)epochs, .sample = (int64_t)sample,
         .seed = (uint64_t)seed, .memory = (size_t)(t->memory ? 1e9 * memory : half_of_memory()),
-        .threads = threads > 0 ? (int)threads : gf_parallel_default(), .pass = &gf_discover_pass_cpu,
+        .threads = threads > 0 ? (int)threads : gf_parallel_default(),
     };
     if (j->stored && !t->alpha && !t->k) j->s.alpha = 0.0;      /* as the stored result has it */
     return CLI_OK;
@@ -236,12 +263,14 @@ static int check_flags(const discover_job *j, const texts *t) {
     else if (j->query && j->s.learned) wrong = "--learned does not go with --query";
     else if (!j->query && (j->query_names || j->query_labels)) wrong = "--query-names and --query-labels go with --query";
     else if (t->head && !j->data) wrong = "--head goes with a run and --data";
+    else if (j->query && t->html) wrong = "--html does not go with --query";
     if (wrong) fprintf(stderr, "glofnd discover: %s; --help explains\n", wrong);
     return wrong ? CLI_USAGE : CLI_OK;
 }
 
 static int parse(int argc, char **argv, discover_job *j) {
-    texts t = {.top = "20", .max_pairs = "1e7", .dup = "0.98", .batch = "1024", .epochs = "20", .sample = "1000", .seed = "1"};
+    texts t = {.top = "20", .max_pairs = "1e7", .dup = "0.98", .batch = "1024", .epochs = "20", .sample = "1000", .seed = "1",
+               .html_mb = "32"};
     const cli_flag flags[] = {
         {"out", "DIR", "folder of the result; it is written whole or not at all", &j->out},
         {"alpha", "A", "share of the others that lies above an anchor's threshold (0.01)", &t.alpha},
@@ -252,7 +281,9 @@ static int parse(int argc, char **argv, discover_job *j) {
         {"labels", "Y.npy", "int [samples]: precision and recall of what is found", &j->labels},
         {"names", "FILE", "a name per line, for the tables", &j->names},
         {"tensor", "NAME", "of a .safetensors file; default: the only one with two axes", &j->tensor},
-        {"data", "SPEC", "images of a run, as of `glofnd pretrain`", &j->data},
+        {"data", "SPEC", "the images, as of `glofnd pretrain`: of a run, or those that EMB is of (labels, names, --html)", &j->data},
+        {"html", NULL, "also DIR/index.html: a page to look at duplicates, components and any anchor's neighbours", &t.html},
+        {"html-mb", "N", "its thumbnails, and its numbers, take at most so many megabytes each (32)", &t.html_mb},
         {"head", NULL, "with a run: projections of the head instead of features of the backbone", &t.head},
         {"query", "NEW", "new embeddings, against EMB and its stored result", &j->query},
         {"stored", "DIR", "that result", &j->stored},
@@ -263,6 +294,7 @@ static int parse(int argc, char **argv, discover_job *j) {
         {"epochs", "N", "of the learner (20)", &t.epochs},
         {"sample", "N", "anchors its error is measured on (1000)", &t.sample},
         {"seed", "N", "of the learner's batches and that sample (1)", &t.seed},
+        {"device", "NAME", "cpu (default) or cuda: the same result, sooner", &j->device},
         {"memory", "GB", "for lists of candidates; less takes a second pass (half of the machine)", &t.memory},
         {"threads", "N", "default: as many as OpenMP would use", &t.threads},
         {"force", NULL, "replace an earlier result", &t.force},
@@ -276,7 +308,9 @@ static int parse(int argc, char **argv, discover_job *j) {
         return CLI_USAGE;
     }
     j->source = argv[1], j->head = t.head != NULL, j->force = t.force != NULL, j->quiet = t.quiet != NULL;
+    j->html = t.html != NULL;
     code = take_numbers(&t, j);
+    j->s.edge = j->html ? GF_DISCOVER_EDGE : 0;
     return code == CLI_OK ? check_flags(j, &t) : code;
 }
 
@@ -293,6 +327,7 @@ int cmd_discover(int argc, char **argv) {
     gf_discover_result_free(&j.r);
     gf_discover_data_free(&j.d);
     gf_discover_data_free(&j.q);
+    gf_dataset_free(j.images);
     free(j.lambda);
     if (status == GLOFND_OK) return CLI_OK;
     if (!atomic_load(&stop)) return cli_failed("discover", status, &err);

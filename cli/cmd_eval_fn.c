@@ -100,9 +100,11 @@ static glofnd_status look(gf_error *err, fn_job *j, const gf_view_set *s, int vi
     glofnd_status status = lambda_of(err, j->frozen, s, views, &lambda, &j->learned);
     const gf_fn_scope x = {
         .s = s, .views = views, .batch = batch, .alpha = j->alpha, .lambda = j->learned ? lambda : NULL,
-        .threads = gf_frozen_threads(j->frozen),
+        .how = {.threads = gf_frozen_threads(j->frozen), .progress = frozen_progress_pairs, .user = &j->progress},
     };
+    frozen_progress_begin(&j->progress, "");
     if (status == GLOFND_OK) status = gf_fn_compare(err, &x, out);
+    frozen_progress_end(&j->progress);
     free(lambda);
     return status;
 }
@@ -234,10 +236,7 @@ int eval_fn(int argc, char **argv) {
     gf_error err = {{0}};
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 1) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
+    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code;   /* the run names its data */
     if ((code = cli_whole("samples", most, 2, INT64_C(1) << 40, &j.most))) return code;
     if (alpha && (code = frozen_share("alpha", alpha, &j.alpha))) return code;
     if (j.detector && !known_detector(j.detector)) return CLI_USAGE;

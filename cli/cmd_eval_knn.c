@@ -5,6 +5,7 @@
 
 #include "eval.h"
 #include "eval/knn.h"
+#include "frozen.h"
 
 static const char usage[] = "glofnd eval knn RUN --data SPEC [--test SPEC] [--k 20] [--unweighted] [--untrained]";
 
@@ -21,7 +22,11 @@ typedef struct knn_job {
 static glofnd_status measure(gf_error *err, knn_job *j, const gf_features *train, const gf_features *test) {
     int32_t *predicted = malloc((size_t)test->n * sizeof *predicted);
     FAIL_IF(err, !predicted, GLOFND_E_MEMORY, "no memory for %lld predictions", (long long)test->n);
+    frozen_progress line;
+    j->knn.how = (gf_pair_how){.progress = frozen_progress_pairs, .user = &line};
+    frozen_progress_begin(&line, "");
     const glofnd_status status = gf_knn_classify(err, &j->knn, train, test, predicted);
+    frozen_progress_end(&line);
     if (status == GLOFND_OK) j->top1 = gf_top1(test, predicted);
     free(predicted);
     j->train_n = train->n;
@@ -77,10 +82,7 @@ int eval_knn(int argc, char **argv) {
     knn_job j = {.knn.temperature = TEMPERATURE};
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 1 || !data) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
+    if ((code = eval_check_arguments(argv[0], usage, n, data))) return code;
     if ((code = cli_whole("k", k, 1, 100000, &j.knn.k))) return code;
     j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
     if (unweighted) j.knn.temperature = 0.0;

@@ -42,10 +42,13 @@ static int read_fractions(linear_job *j, const char *text) {
         char *end;
         const double percent = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(percent > 0.0 && percent <= 100.0) || j->fractions == MOST_FRACTIONS) {
-            fprintf(stderr,
-                    "glofnd eval linear: --fractions is \"%s\"; it takes up to %d percentages in (0, 100], as in 100,10,1\n",
-                            text,
-                    MOST_FRACTIONS);
+            fprintf(stderr, "glofnd eval linear: --fractions is \"%s\"; ", text);
+            fprintf(stderr, "it takes up to %d percentages in (0, 100], as in 100,10,1\n", MOST_FRACTIONS);
+            return CLI_USAGE;
+        }
+        for (int i = 0; i < j->fractions; i++) {
+            if (j->fraction[i] != percent / 100.0) continue;
+            fprintf(stderr, "glofnd eval linear: --fractions has %g twice; it would count twice in the mean\n", percent);
             return CLI_USAGE;
         }
         j->fraction[j->fractions++] = percent / 100.0;
@@ -75,8 +78,8 @@ static void name_protocol(linear_job *j) {
     if (j->spec.augment == 0) snprintf(views, sizeof views, "-centre");
     else if (j->spec.augment > 0) snprintf(views, sizeof views, "-cached%lld", (long long)j->spec.augment);
     if (j->spec.epochs > 0) snprintf(epochs, sizeof epochs, "-epochs%lld", (long long)j->spec.epochs);
-    snprintf(j->protocol, sizeof j->protocol, "%s%s%s%s", j->spec.protocol->name, views, epochs, j->spec.validation > 0.0
-            ? "-validated" : "");
+    snprintf(j->protocol, sizeof j->protocol, "%s%s%s%s", j->spec.protocol->name, views, epochs,
+             j->spec.validation > 0.0 ? "-validated" : "");
 }
 
 /* ----- running ----- */
@@ -85,8 +88,7 @@ static void show_training(void *user, double share, int64_t epoch, int64_t epoch
     linear_job *j = user;
     char text[120];
     snprintf(text, sizeof text, "%g %% of the labels: epoch %lld of %lld, best %.2f %%", 100.0 * share, (long long)epoch,
-            (long long)epochs,
-             100.0 * score);
+             (long long)epochs, 100.0 * score);
     gf_progress_draw(&j->line.line, epoch, epochs, text, epoch == epochs);
 }
 
@@ -103,9 +105,9 @@ static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *
     j->seconds[i] = now() - start;
     TRY(status);
     if (j->result[i].empty < 0) return GLOFND_OK;
-    FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT, "%g %% of the labels of %.200s hold no sample of class %d",
-            100.0 * j->fraction[i],
-            j->samples.data, (int)j->result[i].empty);
+    FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT,
+            "%g %% of the labels of %.200s hold no sample of class %d: a class of n gives floor(share n) samples; take more",
+            100.0 * j->fraction[i], j->samples.data, (int)j->result[i].empty);
     fprintf(stderr, "glofnd eval linear: skipping %g %% of the labels: they hold no sample of class %d\n", 100.0 * j->fraction[i],
             (int)j->result[i].empty);
     return GLOFND_OK;
@@ -170,8 +172,8 @@ static void print_results(const linear_job *j) {
                100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
     }
     const int count = means(j, &top1, &top5);
-    if (count > 1) printf("%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
-            j->protocol);
+    if (count > 1)
+        printf("%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "", j->protocol);
     if (count == 0) printf("no share of the labels has samples of every class\n");
 }
 
@@ -220,17 +222,16 @@ static glofnd_status record(gf_error *err, const linear_job *j) {
 }
 
 int eval_linear(int argc, char **argv) {
-    const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL,
-            *epochs = "0",
-               *seed = "1", *untrained = NULL;
+    const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL;
+    const char *epochs = "0", *seed = "1", *untrained = NULL;
     const cli_flag flags[] = {
         {"data", "SPEC", "training samples, with labels", &data},
         {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
         {"protocol", "NAME", "paper: AdamW (the paper's text); official: SGD (the authors' script)", &protocol},
         {"fractions", "LIST", "percentages of the labels (100,10,1,0.1; those that hold no sample of some class are skipped)",
-                &fractions},
+         &fractions},
         {"augment", "N|epoch",
-                "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views",
+         "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views",
          &augment},
         {"validation", "SHARE", "stop by this share of the training samples (0.1) instead of by the test samples", &validation},
         {"epochs", "N", "instead of 90, 285, 900, 900", &epochs},
@@ -243,10 +244,7 @@ int eval_linear(int argc, char **argv) {
     static linear_job j;        /* too large for a stack that others share */
     code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 1 || !data) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
+    if ((code = eval_check_arguments(argv[0], usage, n, data))) return code;
     j.by_name = fractions != NULL;
     if ((code = read_protocol(&j, protocol)) || (code = read_fractions(&j, fractions ? fractions : "100,10,1,0.1")) ||
         (code = read_augment(&j, augment)) || (code = cli_whole("epochs", epochs, 0, 100000, &j.spec.epochs)) ||

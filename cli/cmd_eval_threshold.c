@@ -77,7 +77,7 @@ static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
 }
 
 static glofnd_status measure(gf_error *err, threshold_job *j) {
-    const int threads = gf_frozen_threads(j->frozen);
+    const gf_pair_how how = {.threads = gf_frozen_threads(j->frozen), .progress = frozen_progress_pairs, .user = &j->progress};
     const uint64_t seed = (uint64_t)gf_frozen_config(j->frozen)->seed;
     TRY(draw_samples(err, j));
     gf_view_set anchors = j->set, pool = j->set;
@@ -88,8 +88,12 @@ static glofnd_status measure(gf_error *err, threshold_job *j) {
     j->fnc = malloc((size_t)(j->anchors * j->fnc_draws * j->views) * sizeof *j->fnc);
     FAIL_IF(err, !j->lambda || !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
     TRY(learned_thresholds(err, j));
-    TRY(gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, threads, j->optimum));
-    TRY(gf_fnc_draws(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, threads, j->fnc));
+    frozen_progress_begin(&j->progress, "");
+    glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &how, j->optimum);
+    if (status == GLOFND_OK)
+        status = gf_fnc_draws(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, &how, j->fnc);
+    frozen_progress_end(&j->progress);
+    TRY(status);
     j->error = gf_threshold_compare(j->lambda, j->optimum, j->anchors, 1);
     j->fnc_error = gf_threshold_compare(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
     return GLOFND_OK;
@@ -160,7 +164,7 @@ static glofnd_status draw_densities(gf_error *err, const threshold_job *j) {
     if (high - low < 1e-6) low -= 0.01, high += 0.01;
     for (int s = 0; s < 3; s++) {
         gf_density(sets[s].x, sets[s].n, low, high, BINS, density[s]);
-        if (s != 1 || j->learned) series[count++] = (gf_series){sets[s].name, density[s], BINS, s};
+        if (s != 1 || j->learned) series[count++] = (gf_series){.name = sets[s].name, .y = density[s], .n = BINS, .colour = s};
     }
     const double width = (high - low) / BINS;
     const gf_chart chart = {
@@ -195,7 +199,8 @@ static void print_result(const threshold_job *j) {
     gf_table t = {.columns = 9};
     gf_text text = {0};
     char fnc[64];
-    snprintf(fnc, sizeof fnc, "FNC, %lld batches of %lld", (long long)j->fnc_draws, (long long)j->fnc_batch);
+    snprintf(fnc, sizeof fnc, "FNC, %lld batch%s of %lld", (long long)j->fnc_draws, j->fnc_draws == 1 ? "" : "es",
+             (long long)j->fnc_batch);
     for (int i = 0; i < 9; i++) gf_table_add(&t, "%s", names[i]);
     add_row(&t, "optimum", gf_spread_of(j->optimum, j->anchors), NULL);
     if (j->learned) add_row(&t, "learned", gf_spread_of(j->lambda, j->anchors), &j->error);
@@ -272,10 +277,7 @@ int eval_threshold(int argc, char **argv) {
     gf_error err = {{0}};
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 1) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
+    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code;   /* the run names its data */
     if ((code = cli_whole("samples", samples, 2, INT64_C(1) << 40, &j.most_samples)) ||
         (code = cli_whole("anchors", anchors, 2, INT64_C(1) << 40, &j.most_anchors)) ||
         (code = cli_whole("fnc-batch", batch, 2, 1 << 20, &j.fnc_batch)) ||

@@ -66,6 +66,7 @@ static void find_lists(transfer_set *s, const gf_transfer_dataset *known) {
 
 /* "NAME=SPEC" or "SPEC"; a SPEC alone is named by its kind. The name says how the dataset is scored. */
 static void read_set(const transfer_job *j, transfer_set *s, const char *text) {
+    text += *text == '=';       /* an empty NAME is none */
     const size_t kind = strcspn(text, ":="), named = text[kind] == '=';
     snprintf(s->name, sizeof s->name, "%.*s", (int)(kind < 60 ? kind : 60), text);
     s->spec = named ? text + kind + 1 : text;
@@ -99,7 +100,7 @@ static void show_fit(void *user, int64_t fit, int64_t fits, int64_t iteration) {
     transfer_job *j = user;
     char text[160];
     snprintf(text, sizeof text, "%s: fit %lld of %lld, iteration %lld", j->at, (long long)fit + 1, (long long)fits,
-            (long long)iteration);
+             (long long)iteration);
     gf_progress_draw(&j->line, fit, fits, text, 0);
 }
 
@@ -116,15 +117,32 @@ static glofnd_status fit(gf_error *err, transfer_job *j, transfer_set *s, gf_fea
     return status;
 }
 
-static glofnd_status run_set(gf_error *err, transfer_job *j, gf_encoder *e, transfer_set *s) {
+static glofnd_status open_set(gf_error *err, const transfer_job *j, const transfer_set *s, gf_split *out) {
     const gf_split_spec spec = {
         .data = s->spec, .test = j->test, .share = EVAL_HELD_OUT, .seed = (uint64_t)j->seed, .held_out = s->held_out,
         .train_list = *s->train_list ? s->train_list : NULL, .test_list = *s->test_list ? s->test_list : NULL,
     };
+    gf_error inner = {{0}};
+    const glofnd_status status = gf_split_open(&inner, &spec, out);
+    return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->title, inner.text);
+}
+
+/* What is wrong with the last dataset is told before hours are spent on the first. */
+static glofnd_status check_sets(gf_error *err, const transfer_job *j) {
+    for (int i = 0; i < j->sets && j->sets > 1; i++) {
+        gf_split split = {0};
+        const glofnd_status status = open_set(err, j, &j->set[i], &split);
+        gf_split_free(&split);
+        TRY(status);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status run_set(gf_error *err, transfer_job *j, gf_encoder *e, transfer_set *s) {
     gf_split split = {0};
     gf_features train = {0}, test = {0};
     const double start = now();
-    glofnd_status status = gf_split_open(err, &spec, &split);
+    glofnd_status status = open_set(err, j, s, &split);
     if (status == GLOFND_OK) memcpy(s->samples.test_name, split.test_name, sizeof s->samples.test_name);
     if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
     gf_split_free(&split);
@@ -189,15 +207,14 @@ static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
 
 static void print_set(const transfer_job *j, const transfer_set *s) {
     char chosen[32] = "";
-    if (s->result.chosen >= 0) snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s),
-            s->result.l2[s->result.chosen]);
+    if (s->result.chosen >= 0)
+        snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s), s->result.l2[s->result.chosen]);
     printf("%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", s->title, (long long)s->train_n, (long long)s->test_n,
            (long long)s->result.classes, s->mean_per_class ? "mean per class" : "top-1", 100.0 * best(s),
-                   s->result.l2[s->result.best],
-           chosen, j->protocol->name);
+           s->result.l2[s->result.best], chosen, j->protocol->name);
     if (s->result.unfinished)
-        fprintf(stderr, "glofnd eval transfer: %s: %lld fits ended by %lld iterations\n", s->title,
-                (long long)s->result.unfinished,
+        fprintf(stderr, "glofnd eval transfer: %s: %lld of %d fits were stopped after %lld iterations, not yet converged\n",
+                s->title, (long long)s->result.unfinished, (s->result.chosen < 0 ? 1 : 2) * GF_TRANSFER_STRENGTHS,
                 (long long)j->protocol->iterations);
 }
 
@@ -217,13 +234,13 @@ static void print_table(const transfer_job *j) {
 
 static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     gf_encoder *e = NULL;
+    TRY(check_sets(err, j));
     TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = j->run, .untrained = j->untrained}, &e));
     printf("protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
     printf("scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
-           "choose\n",
-           100.0 * VALIDATION);
+           "choose\n", 100.0 * VALIDATION);
     printf("%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric", "best (l2)",
-            "validated (l2)");
+           "validated (l2)");
     glofnd_status status = GLOFND_OK;
     for (int i = 0; i < j->sets && status == GLOFND_OK; i++) {
         status = run_set(err, j, e, &j->set[i]);
@@ -247,6 +264,16 @@ static int data_twice(int argc, char **argv) {
     return 1;
 }
 
+static int check_counts(int arguments, int sets, int test) {
+    const char *wrong = NULL;
+    if (arguments < 1) wrong = "RUN is missing: the folder of a run";
+    else if (sets < 1) wrong = "no dataset is named: give its SPEC behind RUN";
+    else if (sets > MOST_DATASETS) wrong = "these are more datasets than it takes";
+    else if (test && sets > 1) wrong = "--test is for a single dataset";
+    if (wrong) fprintf(stderr, "glofnd eval transfer: %s\nusage: %s\n", wrong, usage);
+    return wrong ? CLI_USAGE : CLI_OK;
+}
+
 int eval_transfer(int argc, char **argv) {
     const char *data = NULL, *test = NULL, *protocol = "paper", *metric = NULL, *seed = "42", *untrained = NULL;
     const cli_flag flags[] = {
@@ -254,7 +281,7 @@ int eval_transfer(int argc, char **argv) {
         {"test", "SPEC", "test samples of a single dataset; default: its own test split, else 20 % of each class", &test},
         {"protocol", "NAME", "paper: l2 in 1e-6..1e5; official: C = 1 / l2 in 1e-6..1e5; raw: features not scaled", &protocol},
         {"metric", "top1|mean", "accuracy, or its mean over classes; default: what the paper takes for that NAME, else top1",
-                &metric},
+         &metric},
         {"seed", "N", "of drawn test and validation samples (42)", &seed},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
     };
@@ -265,12 +292,8 @@ int eval_transfer(int argc, char **argv) {
     code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     j.sets = n - 1 + (data != NULL);
-    if (n < 1 || j.sets < 1 || j.sets > MOST_DATASETS || (test && j.sets > 1)) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
-    if ((code = read_protocol(&j, protocol)) || (code = read_metric(&j, metric)) || (code = cli_whole("seed", seed, 0, INT64_MAX,
-            &j.seed)))
+    if ((code = check_counts(n, j.sets, test != NULL)) || (code = read_protocol(&j, protocol)) ||
+        (code = read_metric(&j, metric)) || (code = cli_whole("seed", seed, 0, INT64_MAX, &j.seed)))
         return code;
     j.run = argv[1], j.test = test, j.untrained = untrained != NULL;
     j.set = calloc((size_t)j.sets, sizeof *j.set);

@@ -28,6 +28,8 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf
 glofnd_status eval_encode_split(gf_error *err, gf_encoder *encoder, const gf_split *split, gf_features *train, gf_features *test);
 /* Both. */
 glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
+/* CLI_OK if there is one RUN among `n` plain arguments and `data` is given; else what is wrong, the usage, and CLI_USAGE. */
+int eval_check_arguments(const char *title, const char *usage, int n, const char *data);
 /* "test  N samples of SPEC" */
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 

@@ -6,6 +6,17 @@
 #include "eval.h"
 #include "frozen.h"
 
+/* ----- arguments ----- */
+
+int eval_check_arguments(const char *title, const char *usage, int n, const char *data) {
+    if (n == 1 && data) return CLI_OK;
+    if (n < 1) fprintf(stderr, "glofnd %s: RUN is missing: the folder of a run\n", title);
+    else if (n > 1) fprintf(stderr, "glofnd %s: %d runs are given; it takes one\n", title, n);
+    else fprintf(stderr, "glofnd %s: --data is missing: the SPEC of samples with labels\n", title);
+    fprintf(stderr, "usage: %s\n", usage);
+    return CLI_USAGE;
+}
+
 /* ----- samples ----- */
 
 glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf_split *split) {
@@ -45,9 +56,10 @@ glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf
 }
 
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) {
-    printf("train     %lld samples of %s\n", (long long)train_n, s->data);
-    if (*s->test_name) printf("test      %lld samples of %s\n", (long long)test_n, s->test_name);
-    else printf("test      %lld samples held out of it, %.0f %% of each class\n", (long long)test_n, 100.0 * EVAL_HELD_OUT);
+    const char *test_s = test_n == 1 ? "" : "s";
+    printf("train     %lld sample%s of %s\n", (long long)train_n, train_n == 1 ? "" : "s", s->data);
+    if (*s->test_name) printf("test      %lld sample%s of %s\n", (long long)test_n, test_s, s->test_name);
+    else printf("test      %lld sample%s held out of it, %.0f %% of a class\n", (long long)test_n, test_s, 100.0 * EVAL_HELD_OUT);
 }
 
 /* ----- records ----- */

@@ -15,6 +15,14 @@ void frozen_progress_draw(void *user, int64_t done, int64_t total) {
     gf_progress_draw(&p->line, done, total, text, done == total);
 }
 
+void frozen_progress_pairs(void *user, const char *what, int64_t done, int64_t total) {
+    frozen_progress *p = user;
+    char text[120];
+    if (p->what != what) frozen_progress_begin(p, what);        /* another stage, with a time of its own */
+    snprintf(text, sizeof text, "%s: %.0f %%", what, 100.0 * (double)done / (double)total);
+    gf_progress_draw(&p->line, done, total, text, done == total);
+}
+
 void frozen_progress_end(frozen_progress *p) { gf_progress_end(&p->line); }
 
 void frozen_warn(void *user, int64_t i, const char *message) {

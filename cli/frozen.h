@@ -1,4 +1,4 @@
-/* frozen.h - what `eval fn` and `eval threshold` share: progress over images, warnings, shares. */
+/* frozen.h - what the ways of evaluation share: progress over images and pairs, warnings, shares. */
 #ifndef GF_CLI_FROZEN_H
 #define GF_CLI_FROZEN_H
 
@@ -14,6 +14,7 @@ typedef struct frozen_progress {
 
 void frozen_progress_begin(frozen_progress *p, const char *what);
 void frozen_progress_draw(void *user, int64_t done, int64_t total);    /* user: a frozen_progress */
+void frozen_progress_pairs(void *user, const char *what, int64_t done, int64_t total);  /* of a gf_pair_how */
 void frozen_progress_end(frozen_progress *p);
 void frozen_warn(void *user, int64_t i, const char *message);          /* of a damaged sample */
 /* A number in (0, 1) from the text of a flag; CLI_USAGE with a message if it is not. */

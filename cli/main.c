@@ -16,7 +16,8 @@ static const cli_verb verbs[] = {
     {"eval", cmd_eval, "how good the encoder of a run is"},
     {"sweep", cmd_sweep, "pretrain a grid of values and seeds, evaluate and compare"},
     {"compare", cmd_compare, "runs side by side: mean (std) over seeds, p-values"},
-    {"report", cmd_report, "tables and curves of runs as one HTML page"},
+    {"report", cmd_report, "one HTML page about runs: what was found, figures, curves, maps"},
+    {"watch", cmd_watch, "live curves of a run in the terminal"},
     {"info", cmd_info, "version, backends, what this machine can do"},
 };
 

@@ -1,7 +1,7 @@
 # The CUDA backend, where a CUDA compiler is found (GLOFND_CUDA=AUTO), must be there (ON), or is not wanted (OFF).
 #
 #   src/cuda/loss/   the method on the device: part of libglofnd
-#   src/cuda/nn/ src/cuda/data/   networks and augmentation: part of glofnd_train
+#   src/cuda/nn/ src/cuda/data/ src/cuda/discover/ src/cuda/dist/   networks, augmentation, discovery, NCCL: part of glofnd_train
 # The runtime is linked statically; cuDNN and cuBLASLt are opened at run time, so a build with CUDA runs where they are missing.
 
 set(GLOFND_CUDA AUTO CACHE STRING "AUTO, ON or OFF")

@@ -67,7 +67,7 @@ set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
 set(cuda_objects "")            # for glofnd_train
 if(GLOFND_HAVE_CUDA)
     glofnd_sources(cuda_loss_sources src/cuda/loss/*.c src/cuda/loss/*.cu)
-    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/*.cu src/cuda/data/*.c src/cuda/data/*.cu
+    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/*.cu src/cuda/data/*.c src/cuda/data/*.cu src/cuda/dist/*.c
         src/cuda/discover/*.c src/cuda/discover/*.cu)
     if(cuda_loss_sources)
         glofnd_cuda_library(glofnd_cuda_loss ${cuda_loss_sources})
@@ -179,7 +179,13 @@ glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 glofnd_sources(train_sources src/io/json/*.c src/optim/*.c src/data/*.c src/nn/*.c src/dist/*.c src/train/*.c src/eval/*.c
     src/report/*.c)
-add_library(glofnd_train STATIC ${train_sources} ${part_sources} ${cuda_objects})
+# What pages are made of: style sheets and scripts, as strings.
+glofnd_sources(page_files src/report/*.css src/report/*.js)
+set(page_strings ${PROJECT_BINARY_DIR}/generated/page_files.c)
+add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${page_strings} "-DINPUTS=${page_files}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+
+add_library(glofnd_train STATIC ${train_sources} ${part_sources} ${cuda_objects} ${page_strings})
 if(GLOFND_HAVE_CUDA)
     target_compile_definitions(glofnd_train PUBLIC GF_HAVE_CUDA)
     target_link_libraries(glofnd_train PUBLIC CUDA::cudart_static)

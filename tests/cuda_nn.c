@@ -17,8 +17,8 @@
 #include "base/nn_backend.h"
 #include "cuda/loss/cuda_device.h"
 #include "optim/optim.h"
+#include "support/nn_device.h"
 #include "support/nn_reference.h"
-#include "support/random.h"
 
 #ifdef GF_HAVE_DNNL
 
@@ -26,99 +26,6 @@
 #define BF16_LIMIT 3e-3         /* results rounded to bf16: at most 2^-9 each, 1.7e-3 in the mean square */
 
 static const gf_nn_backend *const cpu = &gf_nn_backend_cpu, *const cuda = &gf_nn_backend_cuda;
-
-/* ----- a device, and arrays on it ---------------------------------------------------------------------------------- */
-
-typedef struct device {
-    const gf_nn_backend *b;
-    gf_nn_engine *s;
-    void *taken[64];
-    int count;
-} device;
-
-static void ok(glofnd_status status, const gf_error *err) {
-    if (status != GLOFND_OK) fail_msg("%s", err->text);
-}
-
-static device open_device(const gf_nn_backend *b, int exact) {
-    gf_error err = {""};
-    device d = {.b = b};
-    const gf_nn_mode mode = {.exact = exact, .deterministic = 1};
-    ok(b->open(&err, 2, &d.s), &err);
-    if (b->configure) ok(b->configure(&err, d.s, &mode), &err);
-    return d;
-}
-
-static void close_device(device *d) {
-    while (d->count > 0) d->b->release(d->s, d->taken[--d->count]);
-    d->b->close(d->s);
-}
-
-static void *take(device *d, size_t bytes) {
-    void *p = d->b->alloc(d->s, bytes ? bytes : 1);
-    assert_non_null(p);
-    d->taken[d->count++] = p;
-    return p;
-}
-
-static void send(device *d, void *to, const void *from, size_t bytes) {
-    gf_error err = {""};
-    if (!d->b->put) memcpy(to, from, bytes);
-    else ok(d->b->put(&err, d->s, to, from, bytes), &err);
-}
-
-static void fetch(device *d, void *to, const void *from, size_t bytes) {
-    gf_error err = {""};
-    if (!d->b->get) memcpy(to, from, bytes);
-    else ok(d->b->get(&err, d->s, to, from, bytes), &err);
-}
-
-/* Floats of the host as an array of `type` on the device, and back. */
-static void *numbers(device *d, const float *x, int64_t count, gf_type type) {
-    void *p = take(d, gf_type_bytes(type) * (size_t)count);
-    uint16_t *narrow = malloc(2 * (size_t)count + 2);
-    for (int64_t i = 0; i < count && type == GF_TYPE_BF16; i++) narrow[i] = gf_bf16_from_float(x[i]);
-    send(d, p, type == GF_TYPE_BF16 ? (const void *)narrow : x, gf_type_bytes(type) * (size_t)count);
-    float sink;
-    if (d->b->get && count > 0) fetch(d, &sink, p, 2);          /* waits: `narrow` goes */
-    free(narrow);
-    return p;
-}
-
-static float *floats_of(device *d, const void *p, int64_t count, gf_type type) {
-    float *x = malloc(sizeof *x * (size_t)count + 4);
-    if (type == GF_TYPE_F32) {
-        fetch(d, x, p, sizeof *x * (size_t)count);
-        return x;
-    }
-    uint16_t *narrow = malloc(2 * (size_t)count);
-    fetch(d, narrow, p, 2 * (size_t)count);
-    for (int64_t i = 0; i < count; i++) x[i] = gf_bf16_to_float(narrow[i]);
-    free(narrow);
-    return x;
-}
-
-/* Normal numbers that bf16 holds exactly. */
-static float *draw(rng *g, int64_t count) {
-    float *x = malloc(sizeof *x * (size_t)count + 4);
-    for (int64_t i = 0; i < count; i++) x[i] = gf_bf16_to_float(gf_bf16_from_float((float)rng_normal(g)));
-    return x;
-}
-
-static double distance(const float *a, const float *b, int64_t count) {
-    double error = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(error / (size > 0 ? size : 1));
-}
-
-static void within(const char *what, const float *a, const float *b, int64_t count, double limit) {
-    const double d = distance(a, b, count);
-    if (getenv("CUDA_NN_SHOW")) print_message("  %-52s %.2e of %.0e\n", what, d, limit);
-    if (!(d <= limit)) fail_msg("%s is off by %.3g, over %.3g", what, d, limit);
-}
 
 /* ----- ops --------------------------------------------------------------------------------------------------------- */
 
@@ -137,7 +44,7 @@ static void turn(const gf_nn_shape *s, const float *from, float *to, int to_devi
             }
 }
 
-static results run_op(device *d, const gf_nn_shape *s, const float *x, const float *w, const float *dy) {
+static results run_op(nn_device *d, const gf_nn_shape *s, const float *x, const float *w, const float *dy) {
     gf_error err = {""};
     gf_nn_sizes sizes;
     gf_nn_op *op;
@@ -145,18 +52,19 @@ static results run_op(device *d, const gf_nn_shape *s, const float *x, const flo
     const int turned = d->b->put && s->kind == GF_NN_CONV;
     float *w2 = malloc(sizeof *w2 * (size_t)weights + 4);
     if (turned) turn(s, w, w2, 1);
-    ok(d->b->op_create(&err, d->s, s, &sizes, &op), &err);
-    const gf_nn_args a = {.x = numbers(d, x, in, s->type), .dy = numbers(d, dy, out, s->type),
-                          .weight = numbers(d, turned ? w2 : w, weights, GF_TYPE_F32),
-                          .y = take(d, gf_type_bytes(s->type) * (size_t)out), .dx = take(d, gf_type_bytes(s->type) * (size_t)in),
-                          .weight_grad = take(d, 4 * (size_t)weights), .packed = take(d, sizes.packed),
-                          .saved = take(d, sizes.saved), .scratch = take(d, sizes.scratch)};
-    ok(d->b->op_pack(&err, op, &a), &err);
-    ok(d->b->op_forward(&err, op, &a), &err);
-    ok(d->b->op_backward(&err, op, &a), &err);
+    nn_ok(d->b->op_create(&err, d->s, s, &sizes, &op), &err);
+    const gf_nn_args a = {.x = nn_numbers(d, x, in, s->type), .dy = nn_numbers(d, dy, out, s->type),
+                          .weight = nn_numbers(d, turned ? w2 : w, weights, GF_TYPE_F32),
+                          .y = nn_take(d, gf_type_bytes(s->type) * (size_t)out),
+                          .dx = nn_take(d, gf_type_bytes(s->type) * (size_t)in),
+                          .weight_grad = nn_take(d, 4 * (size_t)weights), .packed = nn_take(d, sizes.packed),
+                          .saved = nn_take(d, sizes.saved), .scratch = nn_take(d, sizes.scratch)};
+    nn_ok(d->b->op_pack(&err, op, &a), &err);
+    nn_ok(d->b->op_forward(&err, op, &a), &err);
+    nn_ok(d->b->op_backward(&err, op, &a), &err);
     const gf_nn_args *const args[] = {&a};
-    if (d->b->unpack_all && sizes.packed) ok(d->b->unpack_all(&err, d->s, args, &op, 1), &err);
-    results r = {floats_of(d, a.y, out, s->type), floats_of(d, a.dx, in, s->type), floats_of(d, a.weight_grad, weights,
+    if (d->b->unpack_all && sizes.packed) nn_ok(d->b->unpack_all(&err, d->s, args, &op, 1), &err);
+    results r = {nn_floats(d, a.y, out, s->type), nn_floats(d, a.dx, in, s->type), nn_floats(d, a.weight_grad, weights,
             GF_TYPE_F32)};
     if (turned) {
         turn(s, r.dw, w2, 0);
@@ -171,8 +79,8 @@ static void drop(results *r) { free(r->y), free(r->dx), free(r->dw); }
 static void compare_op(const char *name, gf_nn_shape s, gf_type type, int exact) {
     rng g = {(uint64_t)(s.n * 7919 + s.in * 31 + s.out)};
     const int64_t in = ref_in_count(&s), out = ref_out_count(&s), weights = ref_weight_count(&s);
-    float *x = draw(&g, in), *w = draw(&g, weights), *dy = draw(&g, out);
-    device host = open_device(cpu, 1), gpu = open_device(cuda, exact);
+    float *x = nn_draw(&g, in), *w = nn_draw(&g, weights), *dy = nn_draw(&g, out);
+    nn_device host = nn_open(cpu, 1), gpu = nn_open(cuda, exact);
     char text[96];
     s.type = GF_TYPE_F32;
     results want = run_op(&host, &s, x, w, dy);
@@ -180,18 +88,18 @@ static void compare_op(const char *name, gf_nn_shape s, gf_type type, int exact)
     results have = run_op(&gpu, &s, x, w, dy);
     const double limit = type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT;        /* bf16 numbers are TF32 numbers: exact, too */
     snprintf(text, sizeof text, "%s %s y", name, type == GF_TYPE_BF16 ? "bf16" : exact ? "f32" : "tf32");
-    within(text, have.y, want.y, out, limit);
+    nn_within(text, have.y, want.y, out, limit);
     text[strlen(text) - 1] = 0, strcat(text, "dx");
-    within(text, have.dx, want.dx, in, limit);
+    nn_within(text, have.dx, want.dx, in, limit);
     text[strlen(text) - 1] = 0, strcat(text, "w");
-    if (weights) within(text, have.dw, want.dw, weights, limit);
+    if (weights) nn_within(text, have.dw, want.dw, weights, limit);
     drop(&want), drop(&have);
-    close_device(&host), close_device(&gpu);
+    nn_close(&host), nn_close(&gpu);
     free(x), free(w), free(dy);
 }
 
 static gf_nn_shape conv(int64_t n, int64_t size, int64_t in, int64_t out, int kernel, int stride) {
-    return (gf_nn_shape){GF_NN_CONV, GF_TYPE_F32, n, size, size, in, out, kernel, stride, kernel / 2, 1, 1};
+    return ref_shape(GF_NN_CONV, GF_TYPE_F32, n, size, in, out, kernel, stride, kernel / 2);
 }
 
 static void convolutions(gf_type type, int exact) {
@@ -211,10 +119,9 @@ static void bf16_convolutions_agree(void **state) { (void)state; convolutions(GF
 
 static void linear_layers_agree(void **state) {
     (void)state;
-    static const gf_nn_shape shapes[] = {
-        {GF_NN_LINEAR, GF_TYPE_F32, 64, 1, 1, 512, 2048, 1, 1, 0, 1, 1}, {GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 1, 12, 20, 1, 1, 0,
-                1, 1},
-        {GF_NN_LINEAR, GF_TYPE_F32, 3, 1, 1, 5, 7, 1, 1, 0, 1, 1}};
+    const gf_nn_shape shapes[] = {
+        ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 64, 1, 512, 2048, 1, 1, 0),
+        ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 12, 20, 1, 1, 0), ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 3, 1, 5, 7, 1, 1, 0)};
     for (size_t i = 0; i < 3; i++) {
         compare_op("linear", shapes[i], GF_TYPE_F32, 1);
         compare_op("linear", shapes[i], GF_TYPE_F32, 0);
@@ -223,9 +130,9 @@ static void linear_layers_agree(void **state) {
 
 static void maxima_agree(void **state) {
     (void)state;
-    static const gf_nn_shape shapes[] = {{GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 6, 16, 16, 3, 2, 1, 1, 1},
-                                         {GF_NN_MAXPOOL, GF_TYPE_F32, 2, 7, 7, 5, 5, 3, 2, 1, 1, 1},
-                                         {GF_NN_MAXPOOL, GF_TYPE_F32, 4, 56, 56, 64, 64, 3, 2, 1, 1, 1}};
+    const gf_nn_shape shapes[] = {ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 16, 16, 3, 2, 1),
+                                  ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 7, 5, 5, 3, 2, 1),
+                                  ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 4, 56, 64, 64, 3, 2, 1)};
     for (size_t i = 0; i < 3; i++) compare_op("max pooling", shapes[i], GF_TYPE_F32, 1);
     /* bf16: equal values in a window may be told apart differently, so numbers with ties are left to the net's tests. */
 }
@@ -243,50 +150,52 @@ typedef struct norm_inputs {
     float *x, *residual, *gamma, *beta, *dy, *dy2, *ones, *zeros;
 } norm_inputs;
 
-static void run_norm(device *d, const norm_case *k, const norm_inputs *in, gf_type type, int split, float *out[NORM_RESULTS]) {
+static void run_norm(nn_device *d, const norm_case *k, const norm_inputs *in, gf_type type, int split, float *out[NORM_RESULTS]) {
     const int64_t count = k->rows * k->c, c = k->c;
-    gf_nn_norm n = {.type = type, .rows = k->rows, .c = c, .relu = k->relu, .x = numbers(d, in->x, count, type),
-                    .residual = k->residual ? numbers(d, in->residual, count, type) : NULL,
-                    .y = take(d, gf_type_bytes(type) * (size_t)count),
-                    .gamma = k->affine ? numbers(d, in->gamma, c, GF_TYPE_F32) : NULL,
-                    .beta = k->affine ? numbers(d, in->beta, c, GF_TYPE_F32) : NULL,
-                    .running_mean = numbers(d, in->zeros, c, GF_TYPE_F32), .running_var = numbers(d, in->ones, c, GF_TYPE_F32),
-                    .sums = take(d, 16 * (size_t)c), .coef = take(d, 8 * (size_t)c),
-                    .scratch = take(d, d->b->norm_scratch(k->rows, c)), .dy = numbers(d, in->dy, count, type),
-                    .dy2 = k->second ? numbers(d, in->dy2, count, type) : NULL,
-                    .dgamma = k->affine ? take(d, 4 * (size_t)c) : NULL, .dbeta = k->affine ? take(d, 4 * (size_t)c) : NULL};
-    float *saved = take(d, 16 * (size_t)c);
+    gf_nn_norm n = {.type = type, .rows = k->rows, .c = c, .relu = k->relu, .x = nn_numbers(d, in->x, count, type),
+                    .residual = k->residual ? nn_numbers(d, in->residual, count, type) : NULL,
+                    .y = nn_take(d, gf_type_bytes(type) * (size_t)count),
+                    .gamma = k->affine ? nn_numbers(d, in->gamma, c, GF_TYPE_F32) : NULL,
+                    .beta = k->affine ? nn_numbers(d, in->beta, c, GF_TYPE_F32) : NULL,
+                    .running_mean = nn_numbers(d, in->zeros, c, GF_TYPE_F32),
+                    .running_var = nn_numbers(d, in->ones, c, GF_TYPE_F32),
+                    .sums = nn_take(d, 16 * (size_t)c), .coef = nn_take(d, 8 * (size_t)c),
+                    .scratch = nn_take(d, d->b->norm_scratch(k->rows, c)), .dy = nn_numbers(d, in->dy, count, type),
+                    .dy2 = k->second ? nn_numbers(d, in->dy2, count, type) : NULL,
+                    .dgamma = k->affine ? nn_take(d, 4 * (size_t)c) : NULL,
+                    .dbeta = k->affine ? nn_take(d, 4 * (size_t)c) : NULL};
+    float *saved = nn_take(d, 16 * (size_t)c);
     n.mean = saved, n.istd = saved + c, n.scale = saved + 2 * c, n.shift = saved + 3 * c;
-    n.dx = k->residual ? take(d, gf_type_bytes(type) * (size_t)count) : n.dy;
+    n.dx = k->residual ? nn_take(d, gf_type_bytes(type) * (size_t)count) : n.dy;
     if (d->b->norm_bits && k->relu && k->residual && d->b->norm_bits(type, k->rows, c))
-        n.positive = take(d, d->b->norm_bits(type, k->rows, c));
+        n.positive = nn_take(d, d->b->norm_bits(type, k->rows, c));
     const int whole = d->b->norm_stats && !split;
     if (whole) d->b->norm_stats(d->s, &n);
     else d->b->norm_sums(d->s, &n), d->b->norm_finish(d->s, &n, (double)k->rows);
     d->b->norm_apply(d->s, &n);
-    out[Y] = floats_of(d, n.y, count, type);
+    out[Y] = nn_floats(d, n.y, count, type);
     if (whole) d->b->norm_back_stats(d->s, &n);
     else d->b->norm_back_sums(d->s, &n), d->b->norm_back_finish(d->s, &n, (double)k->rows);
     d->b->norm_back_apply(d->s, &n);
-    out[DX] = floats_of(d, n.dx, count, type);
-    out[G] = floats_of(d, n.dy, count, type);
-    out[DGAMMA] = k->affine ? floats_of(d, n.dgamma, c, GF_TYPE_F32) : NULL;
-    out[DBETA] = k->affine ? floats_of(d, n.dbeta, c, GF_TYPE_F32) : NULL;
-    out[RUNNING_MEAN] = floats_of(d, n.running_mean, c, GF_TYPE_F32);
-    out[RUNNING_VAR] = floats_of(d, n.running_var, c, GF_TYPE_F32);
+    out[DX] = nn_floats(d, n.dx, count, type);
+    out[G] = nn_floats(d, n.dy, count, type);
+    out[DGAMMA] = k->affine ? nn_floats(d, n.dgamma, c, GF_TYPE_F32) : NULL;
+    out[DBETA] = k->affine ? nn_floats(d, n.dbeta, c, GF_TYPE_F32) : NULL;
+    out[RUNNING_MEAN] = nn_floats(d, n.running_mean, c, GF_TYPE_F32);
+    out[RUNNING_VAR] = nn_floats(d, n.running_var, c, GF_TYPE_F32);
 }
 
 static void compare_norm(const norm_case *k, gf_type type, int split) {
     static const char *const names[NORM_RESULTS] = {"y", "dx", "g", "dgamma", "dbeta", "running mean", "running variance"};
     rng g = {(uint64_t)(k->rows * 31 + k->c)};
     const int64_t count = k->rows * k->c;
-    norm_inputs in = {draw(&g, count), draw(&g, count), draw(&g, k->c), draw(&g, k->c), draw(&g, count), draw(&g, count), NULL,
-            NULL};
+    norm_inputs in = {nn_draw(&g, count), nn_draw(&g, count), nn_draw(&g, k->c), nn_draw(&g, k->c), nn_draw(&g, count),
+                      nn_draw(&g, count), NULL, NULL};
     in.ones = calloc((size_t)k->c, 4), in.zeros = calloc((size_t)k->c, 4);
     for (int64_t i = 0; i < k->c; i++) in.ones[i] = 1.0f;
     for (int64_t i = 0; i < count; i++) in.x[i] = gf_bf16_to_float(gf_bf16_from_float(in.x[i] + (float)(i % k->c % 5) * 3.0f));
     float *want[NORM_RESULTS], *have[NORM_RESULTS];
-    device host = open_device(cpu, 1), gpu = open_device(cuda, 1);
+    nn_device host = nn_open(cpu, 1), gpu = nn_open(cuda, 1);
     run_norm(&host, k, &in, GF_TYPE_F32, 1, want);
     run_norm(&gpu, k, &in, type, split, have);
     for (int i = 0; i < NORM_RESULTS; i++) {
@@ -296,10 +205,10 @@ static void compare_norm(const norm_case *k, gf_type type, int split) {
         const int64_t n = i <= G ? count : k->c;
         const int sum = i == DGAMMA || i == DBETA;      /* of rounded numbers of both signs */
         const double limit = type == GF_TYPE_F32 ? FP32_LIMIT : sum ? 4 * BF16_LIMIT : BF16_LIMIT;
-        if (want[i] && (i != G || k->residual)) within(text, have[i], want[i], n, limit);
+        if (want[i] && (i != G || k->residual)) nn_within(text, have[i], want[i], n, limit);
         free(want[i]), free(have[i]);
     }
-    close_device(&host), close_device(&gpu);
+    nn_close(&host), nn_close(&gpu);
     free(in.x), free(in.residual), free(in.gamma), free(in.beta), free(in.dy), free(in.dy2), free(in.ones), free(in.zeros);
 }
 
@@ -321,14 +230,14 @@ static void norms_repeat_bit_for_bit(void **state) {
     const norm_case k = {200000, 64, 1, 1, 1, 1};
     rng g = {77};
     const int64_t count = k.rows * k.c;
-    norm_inputs in = {draw(&g, count), draw(&g, count), draw(&g, k.c), draw(&g, k.c), draw(&g, count), draw(&g, count), NULL,
-            NULL};
-    in.ones = draw(&g, k.c), in.zeros = draw(&g, k.c);
+    norm_inputs in = {nn_draw(&g, count), nn_draw(&g, count), nn_draw(&g, k.c), nn_draw(&g, k.c), nn_draw(&g, count),
+                      nn_draw(&g, count), NULL, NULL};
+    in.ones = nn_draw(&g, k.c), in.zeros = nn_draw(&g, k.c);
     float *a[NORM_RESULTS], *b[NORM_RESULTS];
     for (int repeat = 0; repeat < 5; repeat++) {
-        device gpu = open_device(cuda, 1);
+        nn_device gpu = nn_open(cuda, 1);
         run_norm(&gpu, &k, &in, GF_TYPE_BF16, 0, repeat ? b : a);
-        close_device(&gpu);
+        nn_close(&gpu);
         for (int i = 0; i < NORM_RESULTS && repeat; i++) {
             assert_memory_equal(a[i], b[i], sizeof(float) * (size_t)(i <= G ? count : k.c));
             free(b[i]);
@@ -343,29 +252,29 @@ static void norms_repeat_bit_for_bit(void **state) {
 static void neighbours_agree(gf_type type) {
     rng g = {5};
     const int64_t n = 6, hw = 49, c = 72, count = n * hw * c;
-    float *x = draw(&g, count), *z = draw(&g, count), *dy = draw(&g, n * c);
-    device d[2] = {open_device(cpu, 1), open_device(cuda, 1)};
+    float *x = nn_draw(&g, count), *z = nn_draw(&g, count), *dy = nn_draw(&g, n * c);
+    nn_device d[2] = {nn_open(cpu, 1), nn_open(cuda, 1)};
     float *mean[2], *back[2], *sum[2], *cast[2];
     for (int i = 0; i < 2; i++) {
         const gf_type t = i ? type : GF_TYPE_F32;
-        void *px = numbers(&d[i], x, count, t), *pz = numbers(&d[i], z, count, t), *to = take(&d[i], 4 * (size_t)count);
-        float *py = take(&d[i], 4 * (size_t)(n * c)), *pdy = numbers(&d[i], dy, n * c, GF_TYPE_F32);
-        float *wide = numbers(&d[i], x, count, GF_TYPE_F32);
+        void *px = nn_numbers(&d[i], x, count, t), *pz = nn_numbers(&d[i], z, count, t), *to = nn_take(&d[i], 4 * (size_t)count);
+        float *py = nn_take(&d[i], 4 * (size_t)(n * c)), *pdy = nn_numbers(&d[i], dy, n * c, GF_TYPE_F32);
+        float *wide = nn_numbers(&d[i], x, count, GF_TYPE_F32);
         d[i].b->mean(d[i].s, t, py, px, n, hw, c);
-        mean[i] = floats_of(&d[i], py, n * c, GF_TYPE_F32);
+        mean[i] = nn_floats(&d[i], py, n * c, GF_TYPE_F32);
         d[i].b->mean_back(d[i].s, t, to, pdy, n, hw, c);
-        back[i] = floats_of(&d[i], to, count, t);
+        back[i] = nn_floats(&d[i], to, count, t);
         d[i].b->cast(d[i].s, t, to, wide, count);
-        cast[i] = floats_of(&d[i], to, count, t);
+        cast[i] = nn_floats(&d[i], to, count, t);
         d[i].b->add(d[i].s, t, px, pz, count);
-        sum[i] = floats_of(&d[i], px, count, t);
+        sum[i] = nn_floats(&d[i], px, count, t);
     }
     const double limit = type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT;
-    within("mean", mean[1], mean[0], n * c, FP32_LIMIT);
-    within("mean, backward", back[1], back[0], count, limit);
-    within("cast", cast[1], cast[0], count, 0);
-    within("sum", sum[1], sum[0], count, limit);
-    for (int i = 0; i < 2; i++) free(mean[i]), free(back[i]), free(sum[i]), free(cast[i]), close_device(&d[i]);
+    nn_within("mean", mean[1], mean[0], n * c, FP32_LIMIT);
+    nn_within("mean, backward", back[1], back[0], count, limit);
+    nn_within("cast", cast[1], cast[0], count, 0);
+    nn_within("sum", sum[1], sum[0], count, limit);
+    for (int i = 0; i < 2; i++) free(mean[i]), free(back[i]), free(sum[i]), free(cast[i]), nn_close(&d[i]);
     free(x), free(z), free(dy);
 }
 
@@ -377,23 +286,23 @@ static void bf16_neighbours_agree(void **state) { (void)state; neighbours_agree(
 enum { TENSORS = 5, STEPS = 4 };
 static const size_t sizes_of[TENSORS] = {100003, 64, 1, 8192, 20000};
 
-static void run_optim(device *d, const gf_optim_rule *rule, float *p[TENSORS], float *g[TENSORS], float *out[TENSORS],
+static void run_optim(nn_device *d, const gf_optim_rule *rule, float *p[TENSORS], float *g[TENSORS], float *out[TENSORS],
         double *norm) {
     gf_error err = {""};
     gf_param list[TENSORS];
     gf_optim *o = NULL;
     for (int i = 0; i < TENSORS; i++) {
         const int64_t n = (int64_t)sizes_of[i];
-        list[i] = (gf_param){numbers(d, p[i], n, GF_TYPE_F32), numbers(d, g[i], n, GF_TYPE_F32), take(d, 4 * (size_t)n),
-                             take(d, 4 * (size_t)n), (size_t)n, i != 1, i != 1};
+        list[i] = (gf_param){nn_numbers(d, p[i], n, GF_TYPE_F32), nn_numbers(d, g[i], n, GF_TYPE_F32), nn_take(d, 4 * (size_t)n),
+                             nn_take(d, 4 * (size_t)n), (size_t)n, i != 1, i != 1};
     }
-    ok(gf_optim_create(&err, d->b, d->s, rule, list, TENSORS, &o), &err);
+    nn_ok(gf_optim_create(&err, d->b, d->s, rule, list, TENSORS, &o), &err);
     for (int step = 1; step <= STEPS; step++) {
-        ok(gf_optim_set(&err, o, 0.1 * step, step), &err);
-        ok(gf_optim_step(&err, o), &err);
+        nn_ok(gf_optim_set(&err, o, 0.1 * step, step), &err);
+        nn_ok(gf_optim_step(&err, o), &err);
     }
-    ok(gf_optim_norm(&err, o, norm), &err);
-    for (int i = 0; i < TENSORS; i++) out[i] = floats_of(d, list[i].p, (int64_t)sizes_of[i], GF_TYPE_F32);
+    nn_ok(gf_optim_norm(&err, o, norm), &err);
+    for (int i = 0; i < TENSORS; i++) out[i] = nn_floats(d, list[i].p, (int64_t)sizes_of[i], GF_TYPE_F32);
     gf_optim_free(o);
 }
 
@@ -407,32 +316,32 @@ static void optimizers_agree(void **state) {
         {.kind = GF_OPTIM_ADAMW, .weight_decay = 1e-2, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8}};
     rng r = {3};
     float *p[TENSORS], *g[TENSORS];
-    for (int i = 0; i < TENSORS; i++) p[i] = draw(&r, (int64_t)sizes_of[i]), g[i] = draw(&r, (int64_t)sizes_of[i]);
+    for (int i = 0; i < TENSORS; i++) p[i] = nn_draw(&r, (int64_t)sizes_of[i]), g[i] = nn_draw(&r, (int64_t)sizes_of[i]);
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
         float *want[TENSORS], *have[TENSORS];
         double norm[2];
-        device host = open_device(cpu, 1), gpu = open_device(cuda, 1);
+        nn_device host = nn_open(cpu, 1), gpu = nn_open(cuda, 1);
         run_optim(&host, &rules[k], p, g, want, &norm[0]);
         run_optim(&gpu, &rules[k], p, g, have, &norm[1]);
         assert_true(fabs(norm[0] / norm[1] - 1) < 1e-12);
         for (int i = 0; i < TENSORS; i++) {
-            within("optimizer", have[i], want[i], (int64_t)sizes_of[i], 2e-7);
+            nn_within("optimizer", have[i], want[i], (int64_t)sizes_of[i], 2e-7);
             free(want[i]), free(have[i]);
         }
-        close_device(&host), close_device(&gpu);
+        nn_close(&host), nn_close(&gpu);
     }
     g[3][17] = (float)NAN;              /* nothing may move */
     for (int k = 0; k < 2; k++) {
         float *after[TENSORS];
         double norm;
-        device d = open_device(k ? cuda : cpu, 1);
+        nn_device d = nn_open(k ? cuda : cpu, 1);
         run_optim(&d, &rules[0], p, g, after, &norm);
         assert_false(isfinite(norm));
         for (int i = 0; i < TENSORS; i++) {
             assert_memory_equal(after[i], p[i], sizeof(float) * sizes_of[i]);
             free(after[i]);
         }
-        close_device(&d);
+        nn_close(&d);
     }
     for (int i = 0; i < TENSORS; i++) free(p[i]), free(g[i]);
 }

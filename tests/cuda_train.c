@@ -1,5 +1,5 @@
-/* cuda_train.c - training runs on CUDA: the curve of 20 steps against the CPU's, checkpoints that go on bit for bit,
- * checkpoints that move between CPU and GPU, and numbers that are not finite. */
+/* cuda_train.c - training runs on CUDA: the curve of 20 steps against the CPU's, checkpoints that go on bit for bit, runs that
+ * choose the same algorithms, checkpoints that move between CPU and GPU, other data, and numbers that are not finite. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -11,74 +11,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cuda/loss/cuda_device.h"
-#include "train/checkpoint.h"
+#include "support/random.h"
+#include "support/trial.h"
 
-static char folder[] = "/tmp/cuda_train-XXXXXX";
+static const trial_setting common[] = {
+    {"data", "shapes:n=192,classes=3,size=16"}, {"arch", "resnet18"}, {"stem", "1"}, {"head_hidden", "32"}, {"head_out", "16"},
+    {"batch", "32"}, {"epochs", "5"}, {"start_epoch", "1"}, {"threads", "2"}, {"tf32", "0"}, {"math", "exact"}, {"alpha", "0.1"},
+    {"lr", "0.002"}, {"lr_scaling", "none"}, {"optimizer", "sgd"}, {"warmup_epochs", "1"}, {"device", "cuda"}, {NULL, NULL},
+};
+static const trial_setting on_cpu[] = {{"device", "cpu"}, {NULL, NULL}};
 
-static int enter_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+enum { ROOM = 24 };
+
+/* One list of two; later settings win. */
+static const trial_setting *both(const trial_setting *a, const trial_setting *b, trial_setting out[ROOM]) {
+    int n = 0;
+    for (; a && a->key; a++) out[n++] = *a;
+    for (; b && b->key; b++) out[n++] = *b;
+    assert_true(n < ROOM);
+    out[n] = (trial_setting){NULL, NULL};
+    return out;
 }
 
-static int remove_folder(void **state) {
-    (void)state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return chdir("/") == 0 ? system(command) : -1;
+static gf_trainer *make(const trial_setting *more) { return trial_make(common, more, (trial_place){.plans = "plans.txt"}); }
+
+static gf_trainer *make_host(const trial_setting *more) {
+    trial_setting list[ROOM];
+    return make(both(more, on_cpu, list));
 }
 
-static void fine(glofnd_status status, const gf_error *err) {
-    if (status != GLOFND_OK) fail_msg("status %d: %s", (int)status, err->text);
-}
-
-typedef struct setting {
-    const char *key, *value;
-} setting;
-
-/* `more` ends with a NULL key. */
-static gf_trainer *make_trainer(const char *device, const setting *more) {
-    static const setting settings[] = {
-        {"data", "shapes:n=192,classes=3,size=16"}, {"arch", "resnet18"}, {"stem", "1"}, {"head_hidden", "32"}, {"head_out",
-                "16"},
-        {"batch", "32"}, {"epochs", "5"}, {"start_epoch", "1"}, {"threads", "2"}, {"tf32", "0"}, {"math", "exact"}, {"alpha",
-                "0.1"},
-        {"lr", "0.002"}, {"lr_scaling", "none"}, {"optimizer", "sgd"}, {"warmup_epochs", "1"},
-    };
-    gf_error err = {""};
-    gf_config c;
-    gf_trainer *t = NULL;
-    fine(gf_config_init(&err, &c), &err);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        fine(gf_config_set(&err, &c, settings[i].key, settings[i].value), &err);
-    for (; more && more->key; more++) fine(gf_config_set(&err, &c, more->key, more->value), &err);
-    fine(gf_config_set(&err, &c, "device", device), &err);
-    fine(gf_config_resolve(&err, &c), &err);
-    fine(gf_trainer_open(&err, &c, &t), &err);
-    t->plans_path = "plans.txt";
-    fine(gf_trainer_build(&err, t, NULL, NULL), &err);
-    return t;
-}
-
-static void steps(gf_trainer *t, int n) {
-    gf_error err = {""};
-    for (int i = 0; i < n; i++) fine(gf_trainer_step(&err, t), &err);
-}
+static gf_tower *tower(gf_trainer *t) { return &t->towers.at[0]; }
 
 /* All tensors and the optimizer's state on the host. */
 static float *snapshot(gf_trainer *t, int64_t *numbers) {
     gf_error err = {""};
+    const gf_tower *w = tower(t);
     *numbers = t->state_count;
-    for (int i = 0; i < t->tensor_count; i++) *numbers += t->tensors[i].count;
+    for (int i = 0; i < w->tensor_count; i++) *numbers += w->tensors[i].count;
     float *all = malloc(sizeof *all * (size_t)*numbers), *at = all;
-    for (int i = 0; i < t->tensor_count; at += t->tensors[i++].count)
-        fine(gf_net_get(&err, t->net, &t->tensors[i], t->tensors[i].value, at), &err);
-    fine(gf_trainer_get_state(&err, t, t->state1, at), &err);
+    for (int i = 0; i < w->tensor_count; at += w->tensors[i++].count)
+        trial_fine(gf_net_get(&err, w->net, &w->tensors[i], w->tensors[i].value, at), &err);
+    trial_fine(gf_trainer_get_state(&err, t, 1, at), &err);
     return all;
 }
 
@@ -95,86 +73,210 @@ static double distance(gf_trainer *a, gf_trainer *b) {
     return sqrt(error / size);
 }
 
+/* ----- the curve ---------------------------------------------------------------------------------------------------- */
+
+/* Every weight moves to a neighbouring number, up or down; zeros stay. */
+static void nudge(gf_trainer *t) {
+    gf_error err = {""};
+    rng g = {3};
+    gf_net *net = tower(t)->net;
+    for (int i = 0; i < tower(t)->param_count; i++) {
+        const gf_tensor *x = &tower(t)->tensors[i];
+        float *w = malloc(sizeof *w * (size_t)x->count);
+        trial_fine(gf_net_get(&err, net, x, x->value, w), &err);
+        for (int64_t k = 0; k < x->count; k++)
+            if (w[k] != 0.0f) w[k] = nextafterf(w[k], rng_normal(&g) > 0 ? INFINITY : -INFINITY);
+        trial_fine(gf_net_put(&err, net, x, x->value, w), &err);
+        free(w);
+    }
+    gf_net_touch(net);
+}
+
+typedef struct curve {          /* the largest difference of a loss to the CPU's, in 20 steps, as a share of it */
+    double nudged, gpu, rough;  /* of the CPU begun one rounding aside, of the GPU in float32 and in bf16 */
+    double weights;             /* after them, float32 */
+    double moved;               /* of the CPU with a learning rate of nothing: how much was learned */
+    int flags;                  /* steps in which the GPU flagged another number of pairs */
+} curve;
+
+static double off(const gf_trainer *a, const gf_trainer *b) { return fabs(a->stats.loss / b->stats.loss - 1); }
+
+static curve follow(const trial_setting *more) {
+    static const trial_setting bf16[] = {{"precision", "bf16"}, {"math", "auto"}, {"tf32", "1"}, {NULL, NULL}};
+    static const trial_setting still[] = {{"lr", "1e-12"}, {NULL, NULL}};
+    trial_setting list[ROOM], list2[ROOM];
+    gf_trainer *host = make_host(more), *gpu = make(more), *aside = make_host(more);
+    gf_trainer *rough = make(both(more, bf16, list)), *frozen = make_host(both(more, still, list2));
+    curve c = {0};
+    nudge(aside);
+    for (int i = 0; i < 20; i++) {
+        trial_steps(host, 1), trial_steps(gpu, 1), trial_steps(aside, 1), trial_steps(rough, 1), trial_steps(frozen, 1);
+        assert_int_equal(gpu->stats.pairs, host->stats.pairs);
+        c.nudged = fmax(c.nudged, off(aside, host));
+        c.gpu = fmax(c.gpu, off(gpu, host));
+        c.rough = fmax(c.rough, off(rough, host));
+        c.moved = fmax(c.moved, off(frozen, host));
+        c.flags += gpu->stats.flagged != host->stats.flagged;
+    }
+    c.weights = distance(gpu, host);
+    assert_true(host->stats.flagged > 0);
+    gf_trainer_free(host), gf_trainer_free(gpu), gf_trainer_free(aside), gf_trainer_free(rough), gf_trainer_free(frozen);
+    return c;
+}
+
+/* Where ReLU and the norms of a few numbers amplify a rounding from step to step, two runs part whatever computes them: with
+ * ResNet-18, lr 0.002 and momentum 0.9 here, one rounding in the weights is 7e-2 in the loss after 20 steps of the CPU alone.
+ * These runs are calm, which the nudged run proves each time; so the limits mean something. */
 static void twenty_steps_follow_the_cpu(void **state) {
     (void)state;
-    static const setting bf16[] = {{"precision", "bf16"}, {"math", "auto"}, {"tf32", "1"}, {NULL, NULL}};
-    gf_trainer *host = make_trainer("cpu", NULL), *gpu = make_trainer("cuda", NULL), *rough = make_trainer("cuda", bf16);
-    double worst = 0, worst_rough = 0, first = 0;
-    for (int i = 0; i < 20; i++) {
-        steps(host, 1), steps(gpu, 1), steps(rough, 1);
-        worst = fmax(worst, fabs(gpu->stats.loss - host->stats.loss));
-        worst_rough = fmax(worst_rough, fabs(rough->stats.loss - host->stats.loss));
-        assert_int_equal(gpu->stats.pairs, host->stats.pairs);
-        if (i == 1) assert_true(worst < 2e-5);          /* before steps have amplified rounding */
-        if (i == 0) first = host->stats.loss;
+    static const trial_setting runs[][6] = {
+        {{"arch", "resnet8"}, {"batch", "64"}, {"lr", "0.02"}, {"momentum", "0"}, {NULL, NULL}},
+        {{"arch", "resnet8"}, {"batch", "64"}, {"lr", "0.0005"}, {"optimizer", "adamw"}, {NULL, NULL}},
+        {{"arch", "resnet8"}, {"batch", "64"}, {"lr", "0.1"}, {"optimizer", "lars"}, {NULL, NULL}},
+        {{"lr", "0.0002"}, {"momentum", "0"}, {NULL, NULL}},
+    };
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const curve c = follow(runs[i]);
+        print_message("run %zu: loss off by %.1e (float32), %.1e (one rounding), %.1e (bf16); weights by %.1e; moved by %.1e; %d "
+                      "steps flag other pairs\n", i, c.gpu, c.nudged, c.rough, c.weights, c.moved, c.flags);
+        assert_true(c.nudged < 2e-5);
+        assert_true(c.gpu < 1e-4);
+        assert_true(c.weights < 1e-4);
+        assert_true(c.rough < 3e-2);
+        assert_true(c.moved > 2e-2);
+        assert_true(c.flags <= 2);
     }
-    print_message("20 steps: the loss differs by at most %.1e (float32), %.1e (bf16); weights and momentum by %.1e\n", worst,
-                  worst_rough, distance(gpu, host));
-    assert_true(worst < 1e-2);
-    assert_true(worst_rough < 1e-1);
-    assert_true(fabs(host->stats.loss - first) > 2e-2);         /* it moved by more than that */
-    assert_true(fabs(gpu->grad_norm / host->grad_norm - 1) < 2e-2);
-    gf_trainer_free(host), gf_trainer_free(gpu), gf_trainer_free(rough);
 }
 
-static void save_and_load(gf_trainer *from, const char *run, gf_trainer *to) {
-    gf_error err = {""};
-    gf_log_marks marks;
-    gf_remap found;
-    char path[500];
-    mkdir(run, 0777);
-    fine(gf_checkpoint_save(&err, from, run, (gf_log_marks){0, 0}), &err);
-    fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
-    fine(gf_checkpoint_load(&err, to, path, 0, &found, &marks), &err);
-}
+/* ----- resuming ----------------------------------------------------------------------------------------------------- */
 
-static void goes_on(const char *run, const setting *more) {
-    gf_trainer *a = make_trainer("cuda", more), *b = make_trainer("cuda", more);
-    steps(a, 8);                                /* in the middle of the second epoch; recorded by now */
-    save_and_load(a, run, b);
-    assert_true(distance(a, b) == 0);
-    steps(a, 7), steps(b, 7);
+static void same_bits(gf_trainer *a, gf_trainer *b) {
     assert_memory_equal(&a->sums, &b->sums, sizeof a->sums);
     assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);
     assert_true(distance(a, b) == 0);
+}
+
+static void save_and_load(gf_trainer *from, const char *run, gf_trainer *to) {
+    trial_save(from, run, (gf_log_marks){0, 0});
+    trial_load(to, run);
+}
+
+static void goes_on(const char *run, const trial_setting *more) {
+    gf_trainer *a = make(more), *b = make(more);
+    trial_steps(a, 8);                          /* in the middle of the second epoch; recorded by now */
+    save_and_load(a, run, b);
+    assert_true(distance(a, b) == 0);
+    trial_steps(a, 7), trial_steps(b, 7);
+    same_bits(a, b);
     gf_trainer_free(a), gf_trainer_free(b);
 }
 
 static void resumed_runs_have_the_same_bits(void **state) {
     (void)state;
-    static const setting lars[] = {{"optimizer", "lars"}, {"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
-    static const setting adamw[] = {{"optimizer", "adamw"}, {"lr", "0.001"}, {NULL, NULL}};
-    static const setting ring[] = {{"learner", "ring"}, {"ring_rows", "64"}, {"precision", "bf16"}, {NULL, NULL}};
+    static const trial_setting lars[] = {{"optimizer", "lars"}, {"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
+    static const trial_setting adamw[] = {{"optimizer", "adamw"}, {"lr", "0.001"}, {NULL, NULL}};
+    static const trial_setting ring[] = {{"learner", "ring"}, {"ring_rows", "64"}, {"precision", "bf16"}, {NULL, NULL}};
     goes_on("sgd", NULL);
     goes_on("lars", lars);
     goes_on("adamw", adamw);
     goes_on("ring", ring);
 }
 
+/* What a recorded step does changes with the epoch: thresholds begin to move, are shared, are seen by the loss; the learner's
+ * clock counts epochs. A run that has recorded long ago does what one does that begins in the epoch. */
+static void recorded_steps_change_with_the_epoch(void **state) {
+    (void)state;
+    static const trial_setting runs[][7] = {
+        {{"update_epoch", "1"}, {"mask_epoch", "3"}, {"lambda_warmup", "1"}, {"arch", "resnet8"}, {NULL, NULL}},
+        {{"update_epoch", "1"}, {"mask_epoch", "2"}, {"learner", "adam-official"}, {"arch", "resnet8"}, {NULL, NULL}},
+    };
+    char run[20];
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        gf_trainer *a = make(runs[i]);
+        trial_steps(a, 2);
+        for (int epoch = 1; epoch < 5; epoch++) {
+            trial_steps(a, 6);                  /* an epoch has six */
+            gf_trainer *b = make(runs[i]);
+            snprintf(run, sizeof run, "phase%zu-%d", i, epoch);
+            save_and_load(a, run, b);
+            trial_steps(a, 3), trial_steps(b, 3);
+            same_bits(a, b);
+            gf_trainer_free(b);
+            trial_load(a, run);                 /* back by those three */
+        }
+        gf_trainer_free(a);
+    }
+}
+
+/* Two runs that know nothing of each other choose alike without timing; with timing, if the second has the first's plans. */
+static void equal_runs_have_equal_bits(void **state) {
+    (void)state;
+    static const trial_setting untimed[] = {{"deterministic", "2"}, {"precision", "bf16"}, {NULL, NULL}};
+    static const trial_setting timed[] = {{"deterministic", "1"}, {"precision", "bf16"}, {NULL, NULL}};
+    gf_trainer *a = trial_make(common, untimed, (trial_place){0}), *b = trial_make(common, untimed, (trial_place){0});
+    gf_trainer *c = trial_make(common, timed, (trial_place){.plans = "equal.txt"});
+    gf_trainer *d = trial_make(common, timed, (trial_place){.plans = "equal.txt"});
+    assert_int_equal(access("equal.txt", R_OK), 0);
+    trial_steps(a, 8), trial_steps(b, 8), trial_steps(c, 8), trial_steps(d, 8);
+    same_bits(a, b);
+    same_bits(c, d);
+    gf_trainer_free(a), gf_trainer_free(b), gf_trainer_free(c), gf_trainer_free(d);
+}
+
+/* ----- moving ------------------------------------------------------------------------------------------------------- */
+
 static void runs_move_between_devices(void **state) {
     (void)state;
-    gf_trainer *host = make_trainer("cpu", NULL), *gpu = make_trainer("cuda", NULL), *back = make_trainer("cpu", NULL);
-    steps(host, 9);
+    gf_trainer *host = make_host(NULL), *gpu = make(NULL), *back = make_host(NULL);
+    trial_steps(host, 9);
     save_and_load(host, "there", gpu);
     assert_true(distance(host, gpu) == 0);
     save_and_load(gpu, "back", back);
     assert_true(distance(host, back) == 0);
-    steps(host, 3), steps(gpu, 3);
+    trial_steps(host, 3), trial_steps(gpu, 3);
     assert_true(fabs(gpu->stats.loss / host->stats.loss - 1) < 1e-3);
     assert_true(distance(gpu, host) < 1e-3);
     gf_trainer_free(host), gf_trainer_free(gpu), gf_trainer_free(back);
 }
 
+/* The anchors of other data follow their samples onto the GPU. */
+static void other_data_is_remapped(void **state) {
+    (void)state;
+    static const trial_setting grown[] = {{"data", "shapes:n=256,classes=3,size=16"}, {NULL, NULL}};
+    gf_error err = {""};
+    gf_log_marks marks;
+    gf_remap found;
+    gf_trainer *a = make(NULL), *b = make(grown);
+    trial_steps(a, 8);
+    trial_save(a, "grown", (gf_log_marks){0, 0});
+    assert_int_equal(gf_checkpoint_load(&err, b, "grown/checkpoints/step-8", 0, &found, &marks), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "--remap"));
+    trial_fine(gf_checkpoint_load(&err, b, "grown/checkpoints/step-8", 1, &found, &marks), &err);
+    assert_true(found.kept == 192 && found.fresh == 64 && found.lost == 0);
+    for (int64_t i = 0; i < 256; i++) {
+        glofnd_row have, want = {.lambda = 1.0f, .log_u = -INFINITY};
+        if (i < 192) assert_int_equal(glofnd_rows_get(a->ctx, a->store, 0, &i, 1, &want), GLOFND_OK);
+        assert_int_equal(glofnd_rows_get(b->ctx, b->store, 0, &i, 1, &have), GLOFND_OK);
+        assert_memory_equal(&have, &want, sizeof have);
+    }
+    trial_steps(b, 3);
+    gf_trainer_free(a), gf_trainer_free(b);
+}
+
+/* ----- failing ------------------------------------------------------------------------------------------------------ */
+
 static void numbers_that_are_not_finite_stop_the_run(void **state) {
     (void)state;
     gf_error err = {""};
-    gf_trainer *t = make_trainer("cuda", NULL);
-    steps(t, 3);
-    float *w = malloc(sizeof *w * (size_t)t->tensors[0].count);
-    fine(gf_net_get(&err, t->net, &t->tensors[0], t->tensors[0].value, w), &err);
+    gf_trainer *t = make(NULL);
+    trial_steps(t, 3);
+    gf_net *net = tower(t)->net;
+    const gf_tensor *x = &tower(t)->tensors[0];
+    float *w = malloc(sizeof *w * (size_t)x->count);
+    trial_fine(gf_net_get(&err, net, x, x->value, w), &err);
     w[0] = (float)NAN;
-    fine(gf_net_put(&err, t->net, &t->tensors[0], t->tensors[0].value, w), &err);
-    gf_net_touch(t->net);
+    trial_fine(gf_net_put(&err, net, x, x->value, w), &err);
+    gf_net_touch(net);
     assert_int_equal(gf_trainer_step(&err, t), GLOFND_E_NUMERIC);
     assert_non_null(strstr(err.text, "step 3"));
     assert_non_null(strstr(err.text, "sample"));
@@ -191,7 +293,9 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(twenty_steps_follow_the_cpu), cmocka_unit_test(resumed_runs_have_the_same_bits),
-        cmocka_unit_test(runs_move_between_devices), cmocka_unit_test(numbers_that_are_not_finite_stop_the_run),
+        cmocka_unit_test(recorded_steps_change_with_the_epoch), cmocka_unit_test(equal_runs_have_equal_bits),
+        cmocka_unit_test(runs_move_between_devices), cmocka_unit_test(other_data_is_remapped),
+        cmocka_unit_test(numbers_that_are_not_finite_stop_the_run),
     };
-    return cmocka_run_group_tests(tests, enter_folder, remove_folder);
+    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

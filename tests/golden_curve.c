@@ -1,8 +1,10 @@
 /* golden_curve.c - twenty training steps of gf_trainer_step against PyTorch in float64: learning rate, loss and share of kept
  * negatives at every step; what every parameter moved by, running statistics and the state of every anchor at the end. Weights
- * start as a run's do. The numbers come from tools/make_golden_curve.py, which also says how the lines are made.
+ * start as a run's do. The numbers come from tools/make_golden_curve.py, which also says how the lines are made; those of image and
+ * text (clip_*) from tools/make_golden_clip_curve.py, where weights are drawn and the learned temperature is compared too.
  *
- * The loader is replaced by the one below, linked in its place: it hands out images drawn from the same streams as the script's.
+ * The loader is replaced by the one below, linked in its place: it hands out images and tokens drawn from the same streams as the
+ * scripts'.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -27,10 +29,11 @@
 #define MOVE_TOLERANCE 3e-2
 #define ADAM_TOLERANCE 0.3      /* AdamW divides by the size of the gradient: where that is rounding error, so is the move */
 #define STATE_TOLERANCE 2e-3
+#define CLIP_TOLERANCE 2e-3     /* no ReLU, and an eps that keeps AdamW from dividing by nothing: PyTorch's float32 is 4e-4 off */
 #define TINY 1e-6
 #define LINE_NUMBERS 6          /* norm, sum, four projections */
 
-enum { N = 64, CLASSES = 8, SIGNS = 5, CLASS, SAMPLE, VIEW = 16 };      /* as in the script */
+enum { N = 64, CLASSES = 8, SIGNS = 5, CLASS, SAMPLE, WEIGHTS, WORDS, CLASS_WORDS, VIEW = 16 };      /* as in the scripts */
 
 /* ----- the loader -------------------------------------------------------------------------------------------------- */
 
@@ -41,6 +44,8 @@ struct gf_loader {
     float *view[2];
     int64_t id[N];
     int32_t label[N];
+    int context, vocab;         /* 0: no text */
+    int32_t *token;
 };
 
 static void coarse(uint64_t seed, uint32_t stream, int64_t sample, double out[4 * 4 * 3]) {
@@ -61,10 +66,23 @@ static void draw_view(const gf_loader *l, uint32_t epoch, int64_t sample, uint32
     }
 }
 
+/* Start, three words of the class, some of the sample, end, zeros. */
+static void draw_caption(const gf_loader *l, int64_t sample, int32_t *out) {
+    const int length = 5 + (int)(sample % 5);
+    gf_rng of_class = gf_rng_at(l->seed, GF_RNG_INIT, CLASS_WORDS, (uint64_t)(sample % CLASSES), 0);
+    gf_rng own = gf_rng_at(l->seed, GF_RNG_INIT, WORDS, (uint64_t)sample, 0);
+    memset(out, 0, sizeof *out * (size_t)l->context);
+    out[0] = l->vocab - 2;
+    for (int i = 0; i < length; i++) out[1 + i] = (int32_t)(gf_rng_u32(i < 3 ? &of_class : &own) % 512);
+    out[1 + length] = l->vocab - 1;
+}
+
 glofnd_status gf_loader_create(gf_error *err, const gf_loader_spec *spec, gf_loader **out) {
     (void)err;
     gf_loader *l = calloc(1, sizeof *l);
-    *l = (gf_loader){.seed = spec->seed, .batch = spec->batch, .size = spec->augment.size};
+    *l = (gf_loader){.seed = spec->seed, .batch = spec->batch, .size = spec->augment.size, .context = spec->context};
+    l->vocab = spec->bpe ? gf_bpe_vocab(spec->bpe) : 0;
+    l->token = malloc(sizeof(int32_t) * (size_t)(l->batch * l->context + 1));
     for (int v = 0; v < 2; v++) l->view[v] = malloc(sizeof(float) * (size_t)(l->batch * l->size * l->size * 3));
     *out = l;
     return GLOFND_OK;
@@ -74,6 +92,7 @@ void gf_loader_free(gf_loader *l) {
     if (!l) return;
     free(l->view[0]);
     free(l->view[1]);
+    free(l->token);
     free(l);
 }
 
@@ -94,9 +113,10 @@ glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
         l->id[j] = (7 * (step * l->batch + j) + 3 * epoch) % N;
         l->label[j] = (int32_t)(l->id[j] % CLASSES);
         for (uint32_t v = 0; v < 2; v++) draw_view(l, (uint32_t)epoch, l->id[j], v, l->view[v] + (size_t)j * pixels);
+        if (l->vocab) draw_caption(l, l->id[j], l->token + j * l->context);
     }
-    *out = (gf_batch){.n = l->batch, .view = {l->view[0], l->view[1]}, .id = l->id, .label = l->label, .epoch = (uint32_t)epoch,
-                      .step = step};
+    *out = (gf_batch){.n = l->batch, .view = {l->view[0], l->view[1]}, .id = l->id, .label = l->label, .token = l->token,
+                      .epoch = (uint32_t)epoch, .step = step};
     return GLOFND_OK;
 }
 
@@ -114,8 +134,10 @@ typedef struct golden {
     const char *name;
     gf_trainer *trainer;
     float *start;               /* parameters before the first step, one after the other */
+    double tau;                 /* before the present step */
     double worst_loss, top_loss, worst_move, worst_state, move_tolerance;
     char worst_move_at[128];
+    int moves;
 } golden;
 
 static void next_line(golden *g) {
@@ -138,6 +160,15 @@ static void open_file(golden *g) {
     next_line(g);
 }
 
+/* Bytes alone: 256, 256 that end a word, start, end. */
+static void write_vocabulary(gf_config *c) {
+    FILE *f = fopen("golden_curve.vocab", "w");
+    assert_non_null(f);
+    fputs("no merges", f);
+    fclose(f);
+    set(c, "vocab", "golden_curve.vocab");
+}
+
 static gf_config read_config(golden *g) {
     static const char *const keys[] = {"arch", "stem", "size", "head_hidden", "head_out", "seed"};
     char word[6][64], key[64], value[64], data[64];
@@ -147,6 +178,7 @@ static gf_config read_config(golden *g) {
     assert_int_equal(sscanf(g->text, "case %63s %63s %63s %63s %63s %63s", word[0], word[1], word[2], word[3], word[4], word[5]),
             6);
     for (int i = 0; i < 6; i++) set(&c, keys[i], word[i]);
+    write_vocabulary(&c);
     snprintf(data, sizeof data, "shapes:n=%d,classes=%d,size=%d", N, CLASSES, (int)c.size);
     set(&c, "data", data);      /* only its numbers of samples and classes are used */
     for (next_line(g); sscanf(g->text, "set %63s %63s", key, value) == 2; next_line(g)) set(&c, key, value);
@@ -204,10 +236,12 @@ static void expect_tensor(golden *g, const char *kind, const gf_tensor *t, const
 
 static void expect_step(golden *g) {
     const gf_trainer *t = g->trainer;
-    double lr, loss, kept;
+    double lr, loss, kept, tau;
     long long step;
     assert_int_equal(sscanf(g->text, "step %lld %lf %lf %lf", &step, &lr, &loss, &kept), 4);
     assert_int_equal(step, t->step - 1);
+    const int learns = sscanf(g->text, "step %*d %*f %*f %*f %lf", &tau) == 1 && gf_config_learns_tau(&t->config);
+    if (learns && !(fabs(g->tau - tau) <= 1e-5 * tau)) fail_msg("step %lld: tau %.12g, not %.12g", step, g->tau, tau);
     if (!(fabs(t->lr - lr) <= 1e-11)) fail_msg("step %lld: lr %.12g, not %.12g", step, t->lr, lr);
     if (!(fabs(t->stats.kept_share - kept) <= 1e-11))
         fail_msg("step %lld: kept %.12g, not %.12g", step, t->stats.kept_share, kept);
@@ -216,21 +250,30 @@ static void expect_step(golden *g) {
     next_line(g);
 }
 
-static void expect_anchors(golden *g) {
+static void expect_anchors(golden *g, const char *format, int side) {
     const gf_trainer *t = g->trainer;
+    const int has_u = t->config.method.loss != GLOFND_LOSS_SIMCLR && t->config.method.loss != GLOFND_LOSS_CLIP;
     double lambda, log_u;
     long long clock;
     glofnd_row row;
     for (int64_t i = 0; i < N; i++, next_line(g)) {
         long long id;
-        assert_int_equal(sscanf(g->text, "anchor %lld %lld %lf %lf", &id, &clock, &lambda, &log_u), 4);
+        assert_int_equal(strncmp(g->text, format, strlen(format)), 0);
+        assert_int_equal(sscanf(g->text + strlen(format), "%lld %lld %lf %lf", &id, &clock, &lambda, &log_u), 4);
         assert_int_equal(id, i);
-        assert_int_equal(glofnd_rows_get(t->ctx, t->store, 0, &i, 1, &row), GLOFND_OK);
+        assert_int_equal(glofnd_rows_get(t->ctx, t->store, side, &i, 1, &row), GLOFND_OK);
         assert_int_equal(row.clock, clock);
         g->worst_state = fmax(g->worst_state, fabs((double)row.lambda - lambda));
-        if (t->config.method.loss == GLOFND_LOSS_SOGCLR) g->worst_state = fmax(g->worst_state, fabs((double)row.log_u - log_u));
+        if (has_u) g->worst_state = fmax(g->worst_state, fabs((double)row.log_u - log_u));
         else assert_true(isinf(row.log_u));
     }
+}
+
+static void expect_scale(golden *g) {
+    double scale;
+    assert_int_equal(sscanf(g->text, "scale %lf", &scale), 1);
+    if (gf_config_learns_tau(&g->trainer->config)) assert_true(fabs((double)g->trainer->scale.log_scale - scale) <= 1e-5);
+    next_line(g);
 }
 
 /* ----- the test ---------------------------------------------------------------------------------------------------- */
@@ -238,8 +281,29 @@ static void expect_anchors(golden *g) {
 static void keep_start(golden *g) {
     const gf_trainer *t = g->trainer;
     float *at = g->start = malloc(sizeof(float) * (size_t)t->state_count);
-    for (int i = 0; i < t->param_count; at += t->tensors[i++].count)
-        memcpy(at, t->tensors[i].value, sizeof(float) * (size_t)t->tensors[i].count);
+    for (int k = 0; k < t->towers.count; k++) {
+        const gf_tower *w = &t->towers.at[k];
+        for (int i = 0; i < w->param_count; at += w->tensors[i++].count)
+            memcpy(at, w->tensors[i].value, sizeof(float) * (size_t)w->tensors[i].count);
+    }
+}
+
+/* Image and text: weights by name, since the order of tensors is not the script's. */
+static void draw_weights(gf_tower *w, uint64_t seed) {
+    for (int i = 0; i < w->param_count; i++) {
+        const gf_tensor *x = &w->tensors[i];
+        uint32_t lane = 2166136261u;
+        for (const char *p = x->name; *p; p++) lane = (lane ^ (uint8_t)*p) * 16777619u;
+        gf_rng r = gf_rng_at(seed, GF_RNG_INIT, WEIGHTS, 0, lane);
+        const size_t length = strlen(x->name);
+        const int scales = length > 7 && strcmp(x->name + length - 7, ".weight") == 0;
+        const int shared = x->rank < 2 || strstr(x->name, "positional");
+        const double spread = shared ? 0.05 : sqrt(3.0 / (double)(x->count / x->shape[0]));
+        for (int64_t k = 0; k < x->count; k++) {
+            const double u = gf_rng_range(&r, -1.0, 1.0);
+            x->value[k] = (float)(spread * u + (shared && scales ? 1.0 : 0.0));
+        }
+    }
 }
 
 static void make_trainer(golden *g) {
@@ -248,7 +312,30 @@ static void make_trainer(golden *g) {
     if (gf_trainer_open(&err, &c, &g->trainer) != GLOFND_OK) fail_msg("%s", err.text);
     if (gf_trainer_build(&err, g->trainer, NULL, NULL) != GLOFND_OK) fail_msg("%s", err.text);
     g->move_tolerance = c.optimizer == GF_OPTIMIZER_ADAMW ? ADAM_TOLERANCE : MOVE_TOLERANCE;
+    if (c.task == GF_TASK_CLIP) g->move_tolerance = CLIP_TOLERANCE;
+    for (int k = 0; c.task == GF_TASK_CLIP && k < 2; k++) draw_weights(&g->trainer->towers.at[k], (uint64_t)c.seed);
+    gf_towers_touch(&g->trainer->towers);
     keep_start(g);
+}
+
+/* Moves of all parameters, whatever order the file has them in. */
+static void expect_moves(golden *g) {
+    const gf_trainer *t = g->trainer;
+    while (strncmp(g->text, "moved:", 6) == 0) {
+        const float *start = g->start;
+        const size_t length = strcspn(g->text + 6, " ");
+        const gf_tensor *found = NULL;
+        for (int k = 0; k < t->towers.count; k++)
+            for (int i = 0; !found && i < t->towers.at[k].param_count; i++) {
+                const gf_tensor *x = &t->towers.at[k].tensors[i];
+                if (strlen(x->name) == length && strncmp(x->name, g->text + 6, length) == 0) found = x;
+                else start += x->count;
+            }
+        if (!found) fail_msg("there is no tensor of %s", g->text);
+        expect_tensor(g, "moved:", found, start);
+        g->moves++;
+    }
+    assert_int_equal(g->moves, t->param_count);
 }
 
 static void check_case(const char *name) {
@@ -259,13 +346,16 @@ static void check_case(const char *name) {
     gf_trainer *t = g.trainer;
     assert_int_equal(gf_trainer_steps(t), 20);
     while (t->step < gf_trainer_steps(t)) {
+        g.tau = gf_scale_tau(&t->scale);
         if (gf_trainer_step(&err, t) != GLOFND_OK) fail_msg("%s", err.text);
         expect_step(&g);
     }
-    const float *start = g.start;
-    for (int i = 0; i < t->param_count; start += t->tensors[i++].count) expect_tensor(&g, "moved:", &t->tensors[i], start);
-    for (int i = t->param_count; i < t->tensor_count; i++) expect_tensor(&g, "buffer:", &t->tensors[i], NULL);
-    expect_anchors(&g);
+    expect_moves(&g);
+    for (int i = t->towers.at[0].param_count; t->towers.count == 1 && i < t->towers.at[0].tensor_count; i++)
+        expect_tensor(&g, "buffer:", &t->towers.at[0].tensors[i], NULL);
+    if (t->towers.count == 2) expect_scale(&g);
+    for (int side = 0; side < t->towers.count; side++)
+        expect_anchors(&g, t->towers.count == 1 ? "anchor" : side == 0 ? "anchor0" : "anchor1", side);
     assert_int_equal(*g.text, 0);
     print_message("%s: losses %.1e of the largest, moves %.1e of the norm (%s), lambda and log u %.1e\n", name,
                   g.worst_loss / g.top_loss, g.worst_move, g.worst_move_at, g.worst_state);
@@ -282,6 +372,9 @@ static void check_case(const char *name) {
 CASE(resnet18_sogclr_lars)
 CASE(resnet8_sogclr_sgd)
 CASE(resnet8_simclr_adamw)
+CASE(clip_plain)
+CASE(clip_sogclr2_glofnd)
+CASE(clip_fastclip_official)
 
 int main(void) {
 #ifndef GF_HAVE_DNNL
@@ -289,6 +382,7 @@ int main(void) {
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resnet18_sogclr_lars), cmocka_unit_test(resnet8_sogclr_sgd), cmocka_unit_test(resnet8_simclr_adamw),
+        cmocka_unit_test(clip_plain), cmocka_unit_test(clip_sogclr2_glofnd), cmocka_unit_test(clip_fastclip_official),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

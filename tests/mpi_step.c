@@ -11,17 +11,16 @@
 #include <string.h>
 
 #include "dist/dist.h"
-#include "dist/shard.h"
+#include "dist/team.h"
 #include "support/random.h"
 
 enum { N = 60, B = 20, DIM = 24, STEPS = 10, RING = 64 };
 
 typedef struct world {
     gf_comm *comm;
-    int64_t rows;               /* own samples */
     glofnd_ctx *ctx, *whole_ctx;
     glofnd_store *work, *whole;
-    gf_shard *shard;
+    gf_team team;
     glofnd_options o;
 } world;
 
@@ -64,18 +63,17 @@ static void open_world(world *w) {
     const int ring = w->o.learner == GLOFND_LEARN_RING;
     glofnd_store_spec spec = {.size = sizeof spec, .n = N, .modalities = 1 + bimodal, .temperatures = 1,
                               .ring_rows = ring ? RING : 0, .ring_dim = ring ? DIM : 0};
-    w->rows = B / w->comm->ranks;
-    const gf_shard_spec shard = {.n = N, .modalities = spec.modalities, .temperatures = 1, .rows = w->rows};
+    const gf_shard_spec shard = {.n = N, .modalities = spec.modalities, .temperatures = 1, .rows = B / w->comm->ranks};
     if (glofnd_ctx_create(&w->o, &w->ctx) != GLOFND_OK || glofnd_ctx_create(&w->o, &w->whole_ctx) != GLOFND_OK) abort();
     LIB(w->whole_ctx, glofnd_store_create(w->whole_ctx, &spec, &w->whole));
-    spec.n = w->rows;
+    spec.n = shard.rows;
     LIB(w->ctx, glofnd_store_create(w->ctx, &spec, &w->work));
     LIB(w->ctx, glofnd_ctx_reduce(w->ctx, sum_over_ranks, w->comm));
-    MUST(gf_shard_create(&error, w->comm, &shard, &w->shard));
+    MUST(gf_team_open(&error, w->comm, w->comm, &shard, &w->team));
 }
 
 static void close_world(world *w) {
-    gf_shard_free(w->shard);
+    gf_team_close(&w->team);
     glofnd_store_free(w->work);
     glofnd_store_free(w->whole);
     glofnd_ctx_free(w->ctx);
@@ -99,7 +97,8 @@ static void compare_state(world *w, const char *name, int step) {
         for (int64_t id = me; id < N; id += ranks) {
             glofnd_row x, y;
             const int64_t place = id / ranks;
-            LIB(gf_shard_ctx(w->shard), glofnd_rows_get(gf_shard_ctx(w->shard), gf_shard_store(w->shard), side, &place, 1, &x));
+            glofnd_ctx *c = gf_shard_ctx(w->team.shard);
+            LIB(c, glofnd_rows_get(c, gf_shard_store(w->team.shard), side, &place, 1, &x));
             LIB(w->whole_ctx, glofnd_rows_get(w->whole_ctx, w->whole, side, &id, 1, &y));
             const int same_u = x.log_u == y.log_u || fabsf(x.log_u - y.log_u) < 1e-5f;
             CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-5f && same_u && fabsf(x.tau - y.tau) < 1e-5f,
@@ -125,17 +124,6 @@ static void draw(rng *g, drawn *d, int step) {
     }
 }
 
-static void step_of_ranks(world *w, const glofnd_batch *whole, glofnd_link *links, float *ga, float *gb, glofnd_stats *stats) {
-    const int64_t rows = w->rows, row0 = w->comm->rank * rows;
-    glofnd_batch q = *whole;
-    q.rows = rows, q.row0 = row0, q.slot = gf_shard_slots(w->shard);
-    MUST(gf_shard_fetch(&error, w->shard, q.id, w->ctx, w->work));
-    LIB(w->ctx, glofnd_step_rows(w->ctx, w->work, &q, links + 2 * row0, stats));
-    MUST(gf_comm_gather(&error, w->comm, links + 2 * row0, sizeof *links * 2 * (size_t)rows, links));
-    LIB(w->ctx, glofnd_step_grad(w->ctx, &q, links, ga, gb, stats));
-    MUST(gf_shard_give(&error, w->shard, q.id, w->ctx, w->work));
-}
-
 static void one_step(world *w, const char *name, rng *g, int step) {
     static drawn d;
     static float ga[B * DIM], gb[B * DIM], want_a[B * DIM], want_b[B * DIM];
@@ -146,19 +134,28 @@ static void one_step(world *w, const char *name, rng *g, int step) {
     glofnd_batch q = {.size = sizeof q, .rows = B, .cols = B, .dim = DIM, .a = d.a, .b = d.b, .id = d.id, .label = d.label,
                       .epoch = step / 3, .want = GLOFND_WANT_QUALITY};
     LIB(w->whole_ctx, glofnd_step(w->whole_ctx, w->whole, &q, want_a, want_b, &all));
-    step_of_ranks(w, &q, links, ga, gb, &own);
-    const int64_t first = w->comm->rank * w->rows * DIM, n = w->rows * DIM;
+    const int64_t own_rows = w->team.rows, row0 = w->team.row0, first = row0 * DIM, n = own_rows * DIM;
+    static float a[B * DIM], b[B * DIM];        /* own rows alone */
+    memcpy(a + first, d.a + first, sizeof *a * (size_t)n);
+    memcpy(b + first, d.b + first, sizeof *b * (size_t)n);
+    q.a = a, q.b = b, q.id = w->team.id, q.label = w->team.label, q.slot = gf_shard_slots(w->team.shard);
+    MUST(gf_team_draw(&error, &w->team, d.id + row0, d.label + row0, NULL, w->ctx, w->work));
+    MUST(gf_team_step(&error, &w->team, w->ctx, w->work, &q, links, ga, gb, &own));
+    MUST(gf_team_settle(&error, &w->team, w->ctx, w->work, &own));
     const float worst = fmaxf(farthest(ga, want_a + first, n, &largest), farthest(gb, want_b + first, n, &largest));
     CHECK(worst <= 1e-5f * largest, "%s, step %d: a gradient is off by %g of %g", name, step, worst, largest);
-    double sums[5] = {own.loss, (double)own.flagged, (double)own.pairs, (double)own.hits, own.grad_tau};
-    MUST(w->comm->kind->sum(&error, w->comm, sums, 5));
-    CHECK(fabs(sums[0] - all.loss) <= 1e-6 * fmax(1.0, fabs(all.loss)), "%s, step %d: loss %g, one rank %g", name, step, sums[0],
+    CHECK(fabs(own.loss - all.loss) <= 1e-6 * fmax(1.0, fabs(all.loss)), "%s, step %d: loss %g, one rank %g", name, step, own.loss,
           all.loss);
-    CHECK(sums[1] == (double)all.flagged && sums[2] == (double)all.pairs && sums[3] == (double)all.hits,
-          "%s, step %d: flagged %g of %g, %g right; one rank %lld of %lld, %lld right", name, step, sums[1], sums[2], sums[3],
-          (long long)all.flagged, (long long)all.pairs, (long long)all.hits);
-    CHECK(fabs(sums[4] - all.grad_tau) <= 1e-5 * fmax(1.0, fabs(all.grad_tau)), "%s, step %d: grad_tau %g, one rank %g", name, step,
-          sums[4], all.grad_tau);
+    CHECK(own.flagged == all.flagged && own.pairs == all.pairs && own.hits == all.hits && own.same == all.same,
+          "%s, step %d: flagged %lld of %lld, %lld right; one rank %lld of %lld, %lld right", name, step, (long long)own.flagged,
+          (long long)own.pairs, (long long)own.hits, (long long)all.flagged, (long long)all.pairs, (long long)all.hits);
+    CHECK(fabs(own.grad_tau - all.grad_tau) <= 1e-5 * fmax(1.0, fabs(all.grad_tau)), "%s, step %d: grad_tau %g, one rank %g", name,
+          step, own.grad_tau, all.grad_tau);
+    CHECK(fabs(own.lambda_mean - all.lambda_mean) < 1e-5 && fabs(own.kept_share - all.kept_share) < 1e-9,
+          "%s, step %d: lambda %g, kept %g; one rank %g, %g", name, step, own.lambda_mean, own.kept_share, all.lambda_mean,
+          all.kept_share);
+    CHECK(isnan(own.precision) == isnan(all.precision) && !(fabs(own.precision - all.precision) > 1e-9),
+          "%s, step %d: precision %g, one rank %g", name, step, own.precision, all.precision);
     compare_state(w, name, step);
 }
 

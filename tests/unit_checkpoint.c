@@ -17,96 +17,51 @@
 
 #include <cmocka.h>
 
-#include "train/checkpoint.h"
+#include "support/trial.h"
 
-static char folder[] = "/tmp/unit_checkpoint-XXXXXX";
-
-static int enter_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return chdir("/") == 0 ? system(command) : -1;
-}
-
-static void fine(glofnd_status status, const gf_error *err) {
-    if (status != GLOFND_OK) fail_msg("status %d: %s", (int)status, err->text);
-}
-
+/* Settings of its own: one. */
 static gf_trainer *make_trainer_on(const char *key, const char *value, const char *store_path) {
-    static const char *const settings[][2] = {
+    static const trial_setting settings[] = {
         {"data", "shapes:n=24,classes=3,size=16"}, {"arch", "resnet8"}, {"head_hidden", "8"}, {"head_out", "4"}, {"batch", "4"},
-        {"epochs", "3"}, {"start_epoch", "0"}, {"threads", "1"},
+        {"epochs", "3"}, {"start_epoch", "0"}, {"threads", "1"}, {NULL, NULL},
     };
-    gf_error err = {""};
-    gf_config c;
-    gf_trainer *t = NULL;
-    fine(gf_config_init(&err, &c), &err);
-    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
-        fine(gf_config_set(&err, &c, settings[i][0], settings[i][1]), &err);
-    if (key) fine(gf_config_set(&err, &c, key, value), &err);
-    fine(gf_config_resolve(&err, &c), &err);
-    fine(gf_trainer_open(&err, &c, &t), &err);
-    t->store_path = store_path;
-    const glofnd_status status = gf_trainer_build(&err, t, NULL, NULL);
-    if (status == GLOFND_E_UNSUPPORTED) {       /* built without oneDNN */
-        gf_trainer_free(t);
-        skip();
-    }
-    fine(status, &err);
-    return t;
+    const trial_setting own[] = {{key, value}, {NULL, NULL}};
+    return trial_make(settings, own, (trial_place){.store = store_path});
 }
 
 static gf_trainer *make_trainer(const char *key, const char *value) { return make_trainer_on(key, value, NULL); }
 
-static void steps(gf_trainer *t, int n) {
-    gf_error err = {""};
-    for (int i = 0; i < n; i++) fine(gf_trainer_step(&err, t), &err);
-}
-
 static void same_weights(const gf_trainer *a, const gf_trainer *b) {
-    assert_int_equal(a->tensor_count, b->tensor_count);
-    for (int i = 0; i < a->tensor_count; i++)
-        assert_memory_equal(a->tensors[i].value, b->tensors[i].value, sizeof(float) * (size_t)a->tensors[i].count);
+    assert_int_equal(a->towers.at[0].tensor_count, b->towers.at[0].tensor_count);
+    for (int i = 0; i < a->towers.at[0].tensor_count; i++)
+        assert_memory_equal(a->towers.at[0].tensors[i].value, b->towers.at[0].tensors[i].value,
+                            sizeof(float) * (size_t)a->towers.at[0].tensors[i].count);
 }
 
-static void save(gf_trainer *t, const char *run) {
-    gf_error err = {""};
-    mkdir(run, 0777);
-    fine(gf_checkpoint_save(&err, t, run, (gf_log_marks){7, 99}), &err);
-}
+static void save(gf_trainer *t, const char *run) { trial_save(t, run, (gf_log_marks){7, 99}); }
 
 static void latest_is(const char *run, const char *expected) {
     gf_error err = {""};
     char path[500];
-    fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
+    trial_fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
     assert_string_equal(path, expected);
 }
 
 static void goes_on(const char *run, const char *key, const char *value) {
-    gf_error err = {""};
-    gf_log_marks marks;
-    gf_remap found;
-    char path[500];
     gf_trainer *a = make_trainer(key, value), *b = make_trainer(key, value);
-    steps(a, 8);                                /* in the middle of the second epoch */
+    trial_steps(a, 8);                                /* in the middle of the second epoch */
     save(a, run);
-    fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
-    fine(gf_checkpoint_load(&err, b, path, 0, &found, &marks), &err);
+    const gf_log_marks marks = trial_load(b, run);
     assert_true(marks.log_lines == 7 && marks.event_bytes == 99);
     assert_int_equal(b->step, 8);
     assert_memory_equal(&a->sums, &b->sums, sizeof a->sums);
     same_weights(a, b);
-    steps(a, 7);
-    steps(b, 7);
+    trial_steps(a, 7);
+    trial_steps(b, 7);
     assert_memory_equal(&a->sums, &b->sums, sizeof a->sums);
     assert_memory_equal(&a->stats.loss, &b->stats.loss, sizeof(double));
     same_weights(a, b);
-    assert_memory_equal(a->state1, b->state1, sizeof(float) * (size_t)a->state_count);
+    assert_memory_equal(a->towers.at[0].state1, b->towers.at[0].state1, sizeof(float) * (size_t)a->state_count);
     gf_trainer_free(a);
     gf_trainer_free(b);
 }
@@ -130,14 +85,14 @@ static void test_newest_complete(void **state) {
     (void)state;
     gf_trainer *t = make_trainer(NULL, NULL);
     latest_is("nowhere", "");
-    steps(t, 2);
+    trial_steps(t, 2);
     save(t, "run");
     latest_is("run", "run/checkpoints/step-2");
     mkdir("run/checkpoints/step-9", 0777);              /* no DONE */
     mkdir("run/checkpoints/step-x", 0777);
     mkdir("run/checkpoints/tmp-3", 0777);
     latest_is("run", "run/checkpoints/step-2");
-    steps(t, 1);
+    trial_steps(t, 1);
     save(t, "run");
     latest_is("run", "run/checkpoints/step-3");
     assert_int_not_equal(access("run/checkpoints/step-2", F_OK), 0);
@@ -164,7 +119,7 @@ static void test_damage_is_named(void **state) {
     gf_log_marks marks;
     gf_remap found;
     char path[500];
-    steps(t, 1);
+    trial_steps(t, 1);
     save(t, "harmed");
     for (int i = 0; i < 5; i++) {
         gf_error err = {""};
@@ -173,7 +128,7 @@ static void test_damage_is_named(void **state) {
         assert_int_equal(gf_checkpoint_load(&err, t, "harmed/checkpoints/step-1", 0, &found, &marks), GLOFND_E_FORMAT);
         assert_non_null(strstr(err.text, names[i]));
         flip(path, 5);
-        fine(gf_checkpoint_load(&err, t, "harmed/checkpoints/step-1", 0, &found, &marks), &err);
+        trial_fine(gf_checkpoint_load(&err, t, "harmed/checkpoints/step-1", 0, &found, &marks), &err);
     }
     gf_error err = {""};
     assert_int_equal(unlink("harmed/checkpoints/step-1/anchors.glofnd"), 0);
@@ -189,13 +144,13 @@ static void test_failed_save(void **state) {
     gf_log_marks marks;
     gf_remap found;
     gf_trainer *t = make_trainer(NULL, NULL);
-    steps(t, 1);
+    trial_steps(t, 1);
     save(t, "kept");
-    steps(t, 1);
+    trial_steps(t, 1);
     close(open("kept/checkpoints/tmp-2", O_CREAT | O_WRONLY, 0666));
     assert_int_equal(gf_checkpoint_save(&err, t, "kept", (gf_log_marks){0, 0}), GLOFND_E_IO);
     latest_is("kept", "kept/checkpoints/step-1");
-    fine(gf_checkpoint_load(&err, t, "kept/checkpoints/step-1", 0, &found, &marks), &err);
+    trial_fine(gf_checkpoint_load(&err, t, "kept/checkpoints/step-1", 0, &found, &marks), &err);
     gf_trainer_free(t);
 }
 
@@ -234,7 +189,7 @@ static void re_maps(const char *data, int64_t n, const char *store_path) {
     gf_remap found;
     const int64_t kept = n < 24 ? n : 24;
     gf_trainer *a = make_trainer(NULL, NULL), *b = make_trainer_on("data", data, store_path);
-    steps(a, 8);                                /* 6 steps an epoch: in the middle of the second */
+    trial_steps(a, 8);                                /* 6 steps an epoch: in the middle of the second */
     save(a, "grown");
     assert_int_equal(gf_checkpoint_load(&err, b, "grown/checkpoints/step-8", 1, &found, &marks), GLOFND_OK);
     assert_true(found.changed && found.rows == 24 && found.kept == kept && found.fresh == n - kept && found.lost == 24 - kept);
@@ -245,7 +200,7 @@ static void re_maps(const char *data, int64_t n, const char *store_path) {
         assert_memory_equal(&have, &want, sizeof have);
     }
     assert_int_not_equal(access("grown/anchors.remapped", F_OK), 0);
-    steps(b, 3);
+    trial_steps(b, 3);
     gf_trainer_free(a);
     gf_trainer_free(b);
 }
@@ -264,12 +219,12 @@ static void test_equal_data(void **state) {
     gf_log_marks marks;
     gf_remap found;
     gf_trainer *a = make_trainer(NULL, NULL), *b = make_trainer(NULL, NULL);
-    steps(a, 8);
+    trial_steps(a, 8);
     save(a, "equal");
-    fine(gf_checkpoint_load(&err, b, "equal/checkpoints/step-8", 1, &found, &marks), &err);
+    trial_fine(gf_checkpoint_load(&err, b, "equal/checkpoints/step-8", 1, &found, &marks), &err);
     assert_true(!found.changed && found.kept == 24 && found.fresh == 0 && found.lost == 0 && b->step == 8);
     assert_int_equal(system("cd equal/checkpoints/step-8 && rm keys.glofnd && sed -i /keys/d DONE"), 0);
-    fine(gf_checkpoint_load(&err, b, "equal/checkpoints/step-8", 0, &found, &marks), &err);
+    trial_fine(gf_checkpoint_load(&err, b, "equal/checkpoints/step-8", 0, &found, &marks), &err);
     assert_int_equal(b->step, 8);
     gf_trainer_free(a);
     gf_trainer_free(b);
@@ -282,15 +237,15 @@ static void test_mapped_store(void **state) {
     gf_log_marks marks;
     gf_remap found;
     gf_trainer *a = make_trainer(NULL, NULL), *b = make_trainer_on(NULL, NULL, "mapped.work");
-    steps(a, 5);
-    steps(b, 5);
+    trial_steps(a, 5);
+    trial_steps(b, 5);
     save(a, "in-memory");
     save(b, "in-file");
     assert_int_equal(system("diff -r in-memory in-file"), 0);
-    steps(b, 1);                                /* beyond the checkpoint: to be forgotten */
-    fine(gf_checkpoint_load(&err, b, "in-file/checkpoints/step-5", 0, &found, &marks), &err);
-    steps(a, 4);
-    steps(b, 4);
+    trial_steps(b, 1);                                /* beyond the checkpoint: to be forgotten */
+    trial_fine(gf_checkpoint_load(&err, b, "in-file/checkpoints/step-5", 0, &found, &marks), &err);
+    trial_steps(a, 4);
+    trial_steps(b, 4);
     save(a, "in-memory");
     save(b, "in-file");
     assert_int_equal(system("diff -r in-memory in-file"), 0);
@@ -302,8 +257,8 @@ static void test_numeric_guard(void **state) {
     (void)state;
     gf_error err = {""};
     gf_trainer *t = make_trainer(NULL, NULL);
-    t->tensors[0].value[0] = (float)NAN;
-    gf_net_touch(t->net);
+    t->towers.at[0].tensors[0].value[0] = (float)NAN;
+    gf_towers_touch(&t->towers);
     assert_int_equal(gf_trainer_step(&err, t), GLOFND_E_NUMERIC);
     assert_non_null(strstr(err.text, "step 0"));
     assert_non_null(strstr(err.text, "sample"));
@@ -316,9 +271,9 @@ static void test_estimate(void **state) {
     gf_error err = {""};
     size_t bytes = 0, ring = 0;
     gf_trainer *t = make_trainer(NULL, NULL), *r = make_trainer("learner", "ring");
-    fine(gf_trainer_estimate(&err, t, &bytes), &err);
-    fine(gf_trainer_estimate(&err, r, &ring), &err);
-    const size_t held = gf_net_bytes(t->net) + sizeof(float) * (size_t)t->state_count;
+    trial_fine(gf_trainer_estimate(&err, t, &bytes), &err);
+    trial_fine(gf_trainer_estimate(&err, r, &ring), &err);
+    const size_t held = gf_net_bytes(t->towers.at[0].net) + sizeof(float) * (size_t)t->state_count;
     assert_true(bytes > held && bytes < 2 * held);
     assert_true(ring >= bytes + 16384 * (4 * sizeof(float) + sizeof(int64_t)));
     gf_trainer_free(t);
@@ -336,5 +291,5 @@ int main(void) {
         cmocka_unit_test(test_other_data), cmocka_unit_test(test_equal_data), cmocka_unit_test(test_mapped_store),
         cmocka_unit_test(test_numeric_guard), cmocka_unit_test(test_estimate),
     };
-    return cmocka_run_group_tests(tests, enter_folder, remove_folder);
+    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

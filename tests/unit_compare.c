@@ -217,7 +217,7 @@ static void tables(void **state) {
 static void charts_have_an_axis_of_their_own(void **state) {
     (void)state;
     const double y[] = {0.0, 2.0, 1.0, NAN, 0.5};
-    const gf_series series = {"<s>", y, 5, 0};
+    const gf_series series = {.name = "<s>", .y = y, .n = 5};
     gf_text t = {0};
     gf_svg_file(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = NAN,
                                 .x_first = -0.25, .x_step = 0.125});

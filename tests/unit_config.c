@@ -160,6 +160,11 @@ static void test_combinations(void **state) {
     set(&d, "lr", "0");
     unresolved(d, "lr");
     d = c;
+    set(&d, "store", "file");
+    resolve(&d);
+    set(&d, "device", "cuda");
+    unresolved(d, "store");
+    d = c;
     set(&d, "warmup_epochs", "200");
     unresolved(d, "warmup_epochs");
     d = c;
@@ -250,8 +255,79 @@ static void test_written_reads_back(void **state) {
     unlink("written.cfg");
     resolve(&b);
     a.update_set = b.update_set, a.mask_set = b.mask_set;
+    memcpy(a.given, b.given, sizeof a.given);           /* a file gives every key */
     assert_memory_equal(&a, &b, sizeof a);
     assert_int_equal(gf_config_write(&err, &a, "no/such/folder"), GLOFND_E_IO);
+}
+
+/* ----- image and text ----- */
+
+static void test_task_clip_has_its_defaults(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "lr", "0.5");
+    set(&c, "task", "clip");            /* the order of keys does not matter */
+    set(&c, "crop_min", "0.3");
+    resolve(&c);
+    assert_int_equal(c.method.loss, GLOFND_LOSS_SOGCLR2);
+    assert_int_equal(c.optimizer, GF_OPTIMIZER_ADAMW);
+    assert_int_equal(c.gamma_schedule, GF_GAMMA_COSINE);
+    assert_int_equal(c.epochs, 37);
+    assert_int_equal(c.gamma_decay, 18);
+    assert_int_equal(c.pixels, GF_PIXELS_CLIP);
+    assert_true(c.lr == 0.5 && c.crop_min == 0.3 && c.jitter_p == 0.0 && c.weight_decay == 0.1 && c.method.tau == 0.07);
+    gf_config plain = fresh();
+    set(&plain, "data", "shapes:n=64");
+    resolve(&plain);
+    assert_int_equal(plain.method.loss, GLOFND_LOSS_SOGCLR);
+    assert_true(plain.crop_min == 0.08 && plain.jitter_p == 0.8 && plain.lr == 0.075);
+}
+
+static void test_temperature_is_learned_by_the_losses_that_do(void **state) {
+    (void)state;
+    static const struct {
+        const char *loss;
+        int learns;
+        double rate;
+    } cases[] = {{"clip", 1, -1.0}, {"sogclr2", 0, -1.0}, {"fastclip", 1, 2e-4}, {"isogclr", 0, -1.0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gf_config c = fresh();
+        set(&c, "data", "shapes:n=64");
+        set(&c, "task", "clip");
+        set(&c, "loss", cases[i].loss);
+        resolve(&c);
+        assert_int_equal(gf_config_learns_tau(&c), cases[i].learns);
+        assert_true(c.scale_lr == cases[i].rate);
+        set(&c, "scale_lr", "0");
+        assert_int_equal(gf_config_learns_tau(&c), 0);
+    }
+}
+
+static void test_what_does_not_go_together(void **state) {
+    (void)state;
+    static const struct {
+        const char *task, *key, *value, *part;
+    } cases[] = {
+        {"views", "loss", "clip", "task = clip"}, {"views", "arch", "vit", "task clip"}, {"views", "micro_batch", "32", "task clip"},
+        {"views", "lock", "text", "task clip"}, {"clip", "loss", "simclr", "fastclip"}, {"clip", "micro_batch", "100", "divide"},
+        {"clip", "text_heads", "7", "text_heads"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gf_config c = fresh();
+        set(&c, "data", "shapes:n=64");
+        set(&c, "task", cases[i].task);
+        set(&c, cases[i].key, cases[i].value);
+        unresolved(c, cases[i].part);
+    }
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "task", "clip");
+    set(&c, "loss", "fastclip");
+    set(&c, "tau", "0.005");
+    unresolved(c, "scale_max");
+    set(&c, "tau", "0.01");             /* 1/0.01 is a little more than 100 in floating point */
+    resolve(&c);
 }
 
 /* ----- presets ----- */
@@ -284,7 +360,8 @@ int main(void) {
         cmocka_unit_test(test_keys_of_both_tables), cmocka_unit_test(test_refused_keys), cmocka_unit_test(test_keys_differ),
         cmocka_unit_test(test_start_epochs), cmocka_unit_test(test_combinations), cmocka_unit_test(test_learning_rate),
         cmocka_unit_test(test_same_run), cmocka_unit_test(test_files), cmocka_unit_test(test_written_reads_back),
-        cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_task_clip_has_its_defaults), cmocka_unit_test(test_temperature_is_learned_by_the_losses_that_do),
+        cmocka_unit_test(test_what_does_not_go_together), cmocka_unit_test(test_presets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

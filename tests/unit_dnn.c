@@ -144,7 +144,7 @@ static void check(gf_nn_shape shape) {
 /* ----- tests ------------------------------------------------------------------------------------------------------- */
 
 static gf_nn_shape conv(int64_t n, int64_t size, int64_t in, int64_t out, int kernel, int stride, gf_type type) {
-    return (gf_nn_shape){GF_NN_CONV, type, n, size, size, in, out, kernel, stride, kernel / 2, 1, 1};
+    return ref_shape(GF_NN_CONV, type, n, size, in, out, kernel, stride, kernel / 2);
 }
 
 static void convolutions_follow_the_loops(void **state) {
@@ -193,16 +193,16 @@ static void bf16_convolutions_follow_the_loops(void **state) {
 
 static void linear_layers_follow_the_loops(void **state) {
     (void)state;
-    check((gf_nn_shape){GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 1, 12, 20, 1, 1, 0, 1, 1});
-    check((gf_nn_shape){GF_NN_LINEAR, GF_TYPE_F32, 3, 1, 1, 5, 7, 1, 1, 0, 1, 1});
-    check((gf_nn_shape){GF_NN_LINEAR, GF_TYPE_F32, 4, 1, 1, 16, 8, 1, 1, 0, 0, 0});
+    check(ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 6, 1, 12, 20, 1, 1, 0));
+    check(ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 3, 1, 5, 7, 1, 1, 0));
+    check(ref_forward_only(ref_shape(GF_NN_LINEAR, GF_TYPE_F32, 4, 1, 16, 8, 1, 1, 0)));
 }
 
 static void maxima_follow_the_loops(void **state) {
     (void)state;
-    check((gf_nn_shape){GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 6, 16, 16, 3, 2, 1, 1, 1});
-    check((gf_nn_shape){GF_NN_MAXPOOL, GF_TYPE_F32, 2, 7, 7, 5, 5, 3, 2, 1, 1, 1});
-    check((gf_nn_shape){GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 6, 16, 16, 3, 2, 1, 0, 0});
+    check(ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 16, 16, 3, 2, 1));
+    check(ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 7, 5, 5, 3, 2, 1));
+    check(ref_forward_only(ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 6, 16, 16, 3, 2, 1)));
 }
 
 /* The forward pass splits its outputs among threads; each is summed by one of them. Gradients of weights are sums over images
@@ -256,7 +256,7 @@ static void impossible_ops_are_refused(void **state) {
     assert_int_not_equal(cpu->op_create(&err, engine, &s, &sizes, &op), GLOFND_OK);
     assert_true(strlen(err.text) > 0);
     assert_null(op);
-    s = (gf_nn_shape){GF_NN_LINEAR, GF_TYPE_BF16, 4, 1, 1, 8, 8, 1, 1, 0, 1, 1};
+    s = ref_shape(GF_NN_LINEAR, GF_TYPE_BF16, 4, 1, 8, 8, 1, 1, 0);
     assert_int_equal(cpu->op_create(&err, engine, &s, &sizes, &op), GLOFND_E_UNSUPPORTED);
     assert_null(cpu->alloc(engine, SIZE_MAX - 8));
     cpu->close(engine);

@@ -15,6 +15,8 @@
 
 enum { N = 611, DIM = 19, CLASSES = 7 };         /* more than a tile of columns, no multiple of anything */
 
+#define ON(n) (&(gf_pair_how){.threads = (n)})
+
 static gf_error err;
 
 /* Embeddings of classes with some spread; two views side by side; a few samples without label. */
@@ -64,8 +66,8 @@ static void counts_are_those_of_plain_loops(void **state) {
     static float theta[2 * N];
     static gf_fn_counts counts[2 * N], again[2 * N];
     for (int i = 0; i < 2 * N; i++) theta[i] = i < N ? 0.1f + 0.0003f * (float)i : 0.25f;
-    assert_int_equal(gf_fn_count(&err, &s, theta, 2, 1, counts), GLOFND_OK);
-    assert_int_equal(gf_fn_count(&err, &s, theta, 2, 3, again), GLOFND_OK);
+    assert_int_equal(gf_fn_count(&err, &s, theta, 2, ON(1), counts), GLOFND_OK);
+    assert_int_equal(gf_fn_count(&err, &s, theta, 2, ON(3), again), GLOFND_OK);
     assert_memory_equal(counts, again, sizeof counts);
     for (int64_t i = 0; i < 2 * N; i++) {
         gf_fn_counts expected = {0};
@@ -107,8 +109,8 @@ static void fnc_takes_the_quantile_of_the_batch(void **state) {
     float theta[130], again[130];
     double row[260];
     const double alpha = 0.03;
-    assert_int_equal(gf_fnc_thresholds(&err, &s, alpha, 2, theta), GLOFND_OK);
-    assert_int_equal(gf_fnc_thresholds(&err, &s, alpha, 1, again), GLOFND_OK);
+    assert_int_equal(gf_fnc_thresholds(&err, &s, alpha, ON(2), theta), GLOFND_OK);
+    assert_int_equal(gf_fnc_thresholds(&err, &s, alpha, ON(1), again), GLOFND_OK);
     assert_memory_equal(theta, again, sizeof theta);
     for (int64_t i = 0; i < s.n; i++) {
         const int64_t n = sorted_row(&s, i, 1, &s, row);
@@ -122,7 +124,7 @@ static void fnc_takes_the_quantile_of_the_batch(void **state) {
 static void check_optimum(const gf_view_set *anchors, int views, const gf_view_set *pool, double alpha, int threads) {
     float *theta = malloc(sizeof *theta * (size_t)(anchors->n / views));
     double *row = malloc(sizeof *row * (size_t)(views * pool->n));
-    assert_int_equal(gf_optimal_thresholds(&err, anchors, views, pool, alpha, threads, theta), GLOFND_OK);
+    assert_int_equal(gf_optimal_thresholds(&err, anchors, views, pool, alpha, ON(threads), theta), GLOFND_OK);
     for (int64_t k = 0; k < anchors->n / views; k++) {
         const int64_t n = sorted_row(anchors, k * views, views, pool, row), best = (int64_t)ceil(alpha * (double)n - 1e-9);
         assert_true(fabs((double)theta[k] - row[best - 1]) < 1e-6);
@@ -140,11 +142,11 @@ static void optimum_is_that_of_sorting(void **state) {
     check_optimum(&s, 2, &pool, 0.6, 1);
     float one[N];
     s.n = N - 2;
-    assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &pool, 0.2, 1, one), GLOFND_E_ARGUMENT);
-    assert_int_equal(gf_optimal_thresholds(&err, &s, 1, &pool, 0.0, 1, one), GLOFND_E_OPTION);
+    assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &pool, 0.2, ON(1), one), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_optimal_thresholds(&err, &s, 1, &pool, 0.0, ON(1), one), GLOFND_E_OPTION);
     s.n = N - 1;
     s.z[5 * DIM + 3] = NAN;
-    assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &pool, 0.2, 1, one), GLOFND_E_NUMERIC);
+    assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &pool, 0.2, ON(1), one), GLOFND_E_NUMERIC);
     assert_non_null(strstr(err.text, "embedding 5 "));
     gf_view_set_free(&s);
     gf_view_set_free(&pool);
@@ -157,10 +159,10 @@ static void one_value_for_all_pairs(void **state) {
     static gf_fn_counts counts[N];
     for (int threads = 1; threads <= 2; threads++) {
         float single = 0.0f;
-        assert_int_equal(gf_single_threshold(&err, &s, 0.05, threads, &single), GLOFND_OK);
+        assert_int_equal(gf_single_threshold(&err, &s, 0.05, ON(threads), &single), GLOFND_OK);
         for (int step = 0; step < 2; step++) {  /* at most alpha above it; a step of the grid lower, more */
             for (int i = 0; i < N; i++) theta[i] = single - (float)step * 0x1p-16f;
-            assert_int_equal(gf_fn_count(&err, &s, theta, 1, threads, counts), GLOFND_OK);
+            assert_int_equal(gf_fn_count(&err, &s, theta, 1, ON(threads), counts), GLOFND_OK);
             const double share = gf_fn_summarize(counts, N, 1).flagged;
             assert_true(step ? share > 0.05 : share <= 0.05);
         }
@@ -204,7 +206,7 @@ static void a_batch_is_what_a_step_sees(void **state) {
     enum { BATCH = 45 };
     gf_view_set s = make_set(2 * BATCH + 2, 11);        /* a sample more than a batch: it is left out */
     gf_fn_quality q[GF_FN_KIND_COUNT];
-    const gf_fn_scope x = {.s = &s, .views = 2, .batch = BATCH, .alpha = 0.07, .threads = 2};
+    const gf_fn_scope x = {.s = &s, .views = 2, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     s.n = 2 * BATCH;
     const glofnd_stats stats = step_of_fnc(&s, 0.07);
@@ -224,8 +226,8 @@ static void learned_thresholds_are_used(void **state) {
     gf_view_set s = make_set(202, 12);
     float lambda[101];
     gf_fn_quality q[GF_FN_KIND_COUNT];
-    gf_fn_scope x = {.s = &s, .views = 2, .alpha = 0.1, .lambda = lambda, .threads = 2};
-    assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &s, 0.1, 1, lambda), GLOFND_OK);
+    gf_fn_scope x = {.s = &s, .views = 2, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
+    assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &s, 0.1, ON(1), lambda), GLOFND_OK);
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);
     assert_int_equal(q[GF_FN_FNC].anchors, 0);

@@ -66,7 +66,7 @@ static void compare(int64_t n, int64_t tests, int64_t dim, int64_t k, double t, 
     int32_t *predicted = malloc((size_t)tests * sizeof *predicted);
     int64_t decided = 0;
     for (int64_t i = 0; unlabelled && i < n; i += 3) train.label[i] = -1;
-    assert_int_equal(gf_knn_classify(&err, &(gf_knn){k, t, 2}, &train, &test, predicted), GLOFND_OK);
+    assert_int_equal(gf_knn_classify(&err, &(gf_knn){k, t, {.threads = 2}}, &train, &test, predicted), GLOFND_OK);
     for (int64_t i = 0; i < tests; i++) {
         double margin;
         const int32_t expected = by_hand(&train, test.x + i * dim, k, t, &margin);
@@ -103,7 +103,7 @@ static void ties_go_to_the_smaller_index(void **state) {
     const int64_t ks[] = {1, 20, 1199, 1200};
     const int32_t expected[] = {7, 7, 7, 2};    /* 1200: as many of both, the smaller class */
     for (int c = 0; c < 4; c++) {
-        assert_int_equal(gf_knn_classify(NULL, &(gf_knn){ks[c], 0.0, 1}, &train, &test, predicted), GLOFND_OK);
+        assert_int_equal(gf_knn_classify(NULL, &(gf_knn){ks[c], 0.0, {.threads = 1}}, &train, &test, predicted), GLOFND_OK);
         for (int i = 0; i < 3; i++) assert_int_equal(predicted[i], expected[c]);
     }
     gf_features_free(&train);
@@ -121,7 +121,7 @@ static void the_later_of_equals_leaves(void **state) {
     memcpy(train.x, rows, sizeof rows);
     for (int i = 0; i < 3; i++) train.label[i] = i + 1;
     test.x[0] = 1, test.x[1] = 0, test.label[0] = 1;
-    assert_int_equal(gf_knn_classify(NULL, &(gf_knn){2, 0.0, 1}, &train, &test, &predicted), GLOFND_OK);
+    assert_int_equal(gf_knn_classify(NULL, &(gf_knn){2, 0.0, {.threads = 1}}, &train, &test, &predicted), GLOFND_OK);
     assert_int_equal(predicted, 1);     /* rows 2 and 0 vote, the smaller class wins */
     gf_features_free(&train);
     gf_features_free(&test);
@@ -131,8 +131,8 @@ static void same_for_any_thread_count(void **state) {
     (void)state;
     gf_features train = make(900, 33, 10, 7), test = make(400, 33, 10, 8);
     int32_t one[400], many[400];
-    assert_int_equal(gf_knn_classify(NULL, &(gf_knn){20, 0.07, 1}, &train, &test, one), GLOFND_OK);
-    assert_int_equal(gf_knn_classify(NULL, &(gf_knn){20, 0.07, 5}, &train, &test, many), GLOFND_OK);
+    assert_int_equal(gf_knn_classify(NULL, &(gf_knn){20, 0.07, {.threads = 1}}, &train, &test, one), GLOFND_OK);
+    assert_int_equal(gf_knn_classify(NULL, &(gf_knn){20, 0.07, {.threads = 5}}, &train, &test, many), GLOFND_OK);
     assert_memory_equal(one, many, sizeof one);
     assert_true(gf_top1(&test, one) > 0.3);
     test.label[0] = -1;
@@ -147,14 +147,14 @@ static void refuses_what_it_cannot_do(void **state) {
     gf_error err = {{0}};
     gf_features train = make(20, 4, 3, 9), test = make(5, 4, 3, 10), wide = make(5, 6, 3, 11);
     int32_t predicted[5];
-    assert_int_equal(gf_knn_classify(&err, &(gf_knn){0, 0.07, 1}, &train, &test, predicted), GLOFND_E_OPTION);
-    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, NAN, 1}, &train, &test, predicted), GLOFND_E_OPTION);
-    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, 0.07, 1}, &train, &wide, predicted), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_knn_classify(&err, &(gf_knn){0, 0.07, {.threads = 1}}, &train, &test, predicted), GLOFND_E_OPTION);
+    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, NAN, {.threads = 1}}, &train, &test, predicted), GLOFND_E_OPTION);
+    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, 0.07, {.threads = 1}}, &train, &wide, predicted), GLOFND_E_ARGUMENT);
     test.x[7] = NAN;
-    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, 0.07, 1}, &train, &test, predicted), GLOFND_E_NUMERIC);
+    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, 0.07, {.threads = 1}}, &train, &test, predicted), GLOFND_E_NUMERIC);
     assert_non_null(strstr(err.text, "row 1"));
     for (int i = 0; i < 20; i++) train.label[i] = -1;
-    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, 0.07, 1}, &train, &wide, predicted), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_knn_classify(&err, &(gf_knn){5, 0.07, {.threads = 1}}, &train, &wide, predicted), GLOFND_E_ARGUMENT);
     gf_features_free(&train);
     gf_features_free(&test);
     gf_features_free(&wide);

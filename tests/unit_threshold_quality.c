@@ -13,6 +13,8 @@
 #include "eval/threshold_quality.h"
 #include "support/random.h"
 
+#define ON(n) (&(gf_pair_how){.threads = (n)})
+
 static gf_error err;
 
 static int near(double a, double b) { return fabs(a - b) < 1e-7; }
@@ -57,8 +59,8 @@ static void fnc_draws_are_batches_of_the_permutation(void **state) {
     gf_view_set s = make_set(2 * SAMPLES, DIM), batch = make_set(2 * BATCH, DIM);
     float out[SAMPLES * DRAWS * 2], again[SAMPLES * DRAWS * 2], theta[2 * BATCH];
     for (int i = 0; i < SAMPLES * DRAWS * 2; i++) out[i] = NAN;
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, 1, out), GLOFND_OK);
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, 3, again), GLOFND_OK);
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(1), out), GLOFND_OK);
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(3), again), GLOFND_OK);
     assert_memory_equal(out, again, sizeof out);
     for (int i = 0; i < SAMPLES * DRAWS * 2; i++) assert_true(out[i] > -1.0f && out[i] < 1.0f);
     for (int draw = 0; draw < DRAWS; draw++) {          /* the second batch of each deal, by hand */
@@ -66,15 +68,15 @@ static void fnc_draws_are_batches_of_the_permutation(void **state) {
             const int64_t sample = gf_permute(SEED, (uint32_t)draw, SAMPLES, BATCH + i);
             memcpy(batch.z + 2 * i * DIM, s.z + 2 * sample * DIM, 2 * DIM * sizeof *s.z);
         }
-        assert_int_equal(gf_fnc_thresholds(&err, &batch, 0.2, 1, theta), GLOFND_OK);
+        assert_int_equal(gf_fnc_thresholds(&err, &batch, 0.2, ON(1), theta), GLOFND_OK);
         for (int i = 0; i < 2 * BATCH; i++) {
             const int64_t sample = gf_permute(SEED, (uint32_t)draw, SAMPLES, BATCH + i / 2);
             assert_true(out[(sample * DRAWS + draw) * 2 + i % 2] == theta[i]);
         }
     }
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, SAMPLES + 1, 1, 0.2, SEED, 1, out), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, SAMPLES + 1, 1, 0.2, SEED, ON(1), out), GLOFND_E_ARGUMENT);
     s.z[4] = INFINITY;
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, 2, out), GLOFND_E_NUMERIC);
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_E_NUMERIC);
     gf_view_set_free(&s);
     gf_view_set_free(&batch);
 }

@@ -1,65 +1,186 @@
 #!/bin/sh
-# gpu_check.sh [BUILD] - everything that needs a GPU, one line per check: ok, FAIL or skipped, with the seconds it took.
+# gpu_check.sh [-b BUILD] [PART...] - everything that needs a GPU, one line per check: ok, FAIL or skipped, with its seconds.
 #
-# BUILD (default: build) is a build folder with CUDA. Output of failing checks stays in BUILD/gpu_check/. Exit status: 0 if nothing failed.
-# A new check is one line at the end.
+# BUILD (or the variable BUILD; default: build) is a build folder with CUDA, or just a folder of its programs (glofnd, replay,
+# unit_*, cuda_*). PART: some of those below, in the order given there; none: all. Output of the checks goes to LOGS (default:
+# BUILD/gpu_check). Exit status: 0 if nothing failed. A program that was not built is a failure: name the parts that are wanted.
+#
+# A new check is one line at the end:    check PART NAME COMMAND...    exit status 0: ok, 77: skipped, else FAIL
+# COMMAND is a program, or a function of this file before it: on_gpu, sanitized TOOL, refuses TEXT.
 set -u
-build=${1:-build}
+build=${BUILD:-build}
+while getopts b: option; do
+    case $option in
+        b) build=$OPTARG ;;
+        *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    esac
+done
+shift $((OPTIND - 1))
+wanted=" $* "
 source=$(cd "$(dirname "$0")/.." && pwd)
-tests=$build/tests
-logs=$build/gpu_check
+[ -d "$build" ] || { echo "gpu_check: $build: no such folder; build first, or name the build folder by -b" >&2; exit 2; }
+build=$(cd "$build" && pwd)
+logs=${LOGS:-$build/gpu_check}
+mkdir -p "$logs" || exit 2
+logs=$(cd "$logs" && pwd)
+known=' '
+count=0
 failed=0
-[ -d "$tests" ] || { echo "gpu_check: $tests: no such folder; build first, or name the build folder" >&2; exit 2; }
-mkdir -p "$logs"
 
-# check NAME COMMAND...: exit status 77 is skipped
+# at PROGRAM: where it is in a build folder, or in a folder of programs
+at() { if [ -x "$build/tests/$1" ]; then echo "$build/tests/$1"; else echo "$build/$1"; fi; }
+
+# check PART NAME COMMAND...
 check() {
-    name=$1
-    shift
+    part=$1 name=$2
+    shift 2
+    case $known in *" $part "*) ;; *) known="$known$part " ;; esac
+    case $wanted in '  ' | *" $part "*) ;; *) return ;; esac
     began=$(date +%s)
-    "$@" >"$logs/$name.log" 2>&1
+    (cd "$logs" && "$@") >"$logs/$name.log" 2>&1
     status=$?
     took=$(($(date +%s) - began))
     case $status in
         0) word=ok ;;
         77) word=skipped ;;
-        *) word=FAIL failed=1 ;;
+        *) word=FAIL failed=$((failed + 1)) ;;
     esac
-    printf '%-8s %-34s %4d s  %s\n' "$word" "$name" "$took" "$(tail -n 1 "$logs/$name.log" | cut -c 1-100)"
+    count=$((count + 1))
+    printf '%-8s %-28s %4d s  %s\n' "$word" "$name" "$took" "$(grep -v '^$' "$logs/$name.log" | tail -n 1 | cut -c 1-90)"
 }
 
 # on_gpu PROGRAM...: a test made for the CPU
 on_gpu() { GLOFND_TEST_DEVICE=cuda "$@"; }
 
-# sanitized TOOL PROGRAM...: a finding is a failure
+# sanitized TOOL PROGRAM...: a finding is a failure. Races are looked for in the kernels of this project only: those of the
+# libraries do not all run under racecheck.
 sanitized() {
     tool=$1
     shift
-    command -v compute-sanitizer >/dev/null || { echo "skipped: compute-sanitizer is not installed"; return 77; }
-    compute-sanitizer --tool "$tool" --error-exitcode 1 "$@"
+    command -v compute-sanitizer >/dev/null || { echo 'skipped: compute-sanitizer is not installed'; return 77; }
+    others=
+    [ "$tool" = racecheck ] && others='--kernel-regex-exclude kns=cudnn|xmma|cutlass|cublas|nchw|nhwc|gemm|implicit|nccl'
+    compute-sanitizer --tool "$tool" $others --error-exitcode 1 "$@"
 }
 
-check golden_replay "$tests/replay" "$source/tests/golden" --device cuda
-check step_values on_gpu "$tests/unit_step"
-check step_learners on_gpu "$tests/unit_learner"
-check step_ranks_and_bits on_gpu "$tests/unit_equal"
-check step_on_device "$tests/cuda_step"
-check step_memcheck sanitized memcheck "$tests/replay" "$source/tests/golden" A_dcl_glofnd_a0.05 --device cuda
-check step_memcheck_image_text sanitized memcheck "$tests/replay" "$source/tests/golden" C_v3_glofnd_a0.05_resume_2rank --device cuda
-check step_racecheck sanitized racecheck "$tests/replay" "$source/tests/golden" A_dcl_uglofnd_a0.05 --device cuda
-# small_run TOOL OPTION...: two training steps of a small network under compute-sanitizer
-small_run() {
-    rm -rf "$logs/run"
-    sanitized "$@" "$build/glofnd" pretrain --out "$logs/run" --data shapes:n=64,classes=4,size=32,seed=1 --arch resnet8 --batch 32 \
-        --epochs 1 --start_epoch 0 --head_hidden 64 --head_out 32 --device cuda --precision bf16
+# ----- runs of the command line -----
+
+small='--data shapes:n=256,classes=4,size=32,seed=1 --arch resnet8 --batch 32 --epochs 4 --start_epoch 1 --head_hidden 64
+    --head_out 32 --checkpoint_steps 4 --threads 4'
+pretrain() { out=$1; shift; "$build/glofnd" pretrain --out "$out" $small "$@"; }
+
+# steps_under TOOL: a few training steps in bf16
+steps_under() {
+    rm -rf run
+    sanitized "$1" "$build/glofnd" pretrain --out run $small --data shapes:n=64,classes=4,size=32,seed=1 --epochs 1 \
+        --start_epoch 0 --device cuda --precision bf16
 }
 
-check views "$tests/cuda_augment"
-check views_memcheck sanitized memcheck "$tests/cuda_augment" quick
-check views_racecheck sanitized racecheck "$tests/cuda_augment" quick
-check net_ops "$tests/cuda_nn"
-check whole_nets "$tests/cuda_net"
-check training_runs "$tests/cuda_train"
-check training_memcheck small_run memcheck
-check net_racecheck sanitized racecheck "$tests/cuda_nn" '*norms_agree'     # cuDNN's kernels do not run under racecheck
-exit $failed
+# killed RUN FLAGS...: a run that is killed after its first checkpoint
+killed() {
+    run=$1
+    pretrain "$@" & process=$!
+    while kill -0 $process 2>/dev/null && ! ls "$run"/checkpoints/step-*/DONE >/dev/null 2>&1; do sleep 0.01; done
+    kill -9 $process 2>/dev/null
+    wait $process 2>/dev/null
+    [ ! -e "$run/model.safetensors" ] || echo 'it had finished before it was killed'
+}
+
+# resumes FLAGS...: killed and resumed, a run ends with the bits of one that was left alone and has chosen the same algorithms
+resumes() {
+    rm -rf whole broken
+    pretrain whole --device cuda "$@" || return 1
+    mkdir broken && cp whole/plans.txt broken/
+    killed broken --device cuda "$@"
+    "$build/glofnd" pretrain --out broken --resume || return 1
+    cmp whole/model.safetensors broken/model.safetensors &&
+        cmp whole/checkpoints/*/anchors.glofnd broken/checkpoints/*/anchors.glofnd
+}
+
+# moves FROM TO: a run that is killed on one device goes on to its end on the other
+moves() {
+    rm -rf moved
+    killed moved --device "$1"
+    "$build/glofnd" pretrain --out moved --resume --device "$2" >moved.txt 2>&1
+    status=$?
+    cat moved.txt
+    [ $status = 0 ] && grep -q 'resumed at step' moved.txt
+}
+
+# repeats: without timing two runs choose the same algorithms
+repeats() {
+    rm -rf once again
+    for run in once again; do pretrain $run --device cuda --precision bf16 --deterministic 2 || return 1; done
+    cmp once/model.safetensors again/model.safetensors
+}
+
+# refuses TEXT COMMAND...: fails, says so, and offers the CPU; no run was begun
+refuses() {
+    text=$1
+    shift
+    rm -rf refused
+    "$@" >said.txt 2>&1
+    status=$?
+    cat said.txt
+    [ $status != 0 ] && [ $status -lt 126 ] && grep -q "$text" said.txt && grep -q 'cpu' said.txt && [ ! -e refused/log.jsonl ]
+}
+
+# with_broken LIBRARY COMMAND...: a file of that name which is no library is found first
+with_broken() {
+    mkdir -p broken_libs && rm -f broken_libs/* && : >"broken_libs/$1" && : >"broken_libs/${1%.so.*}.so"
+    shift
+    LD_LIBRARY_PATH=$PWD/broken_libs:${LD_LIBRARY_PATH:-} "$@"
+}
+
+begin="$build/glofnd pretrain --out refused --device cuda"
+large='--data shapes:n=40000,classes=4,size=32,seed=1 --arch resnet50 --size 224 --batch 20000 --epochs 1'
+
+# ----- the checks -----
+
+check loss golden_replay "$(at replay)" "$source/tests/golden" --device cuda
+check loss step_values on_gpu "$(at unit_step)"
+check loss step_learners on_gpu "$(at unit_learner)"
+check loss step_ranks_and_bits on_gpu "$(at unit_equal)"
+check loss step_on_device "$(at cuda_step)"
+check loss passes "$(at cuda_pass)"
+check loss selection "$(at cuda_select)"
+check loss_sanitizers step_memcheck sanitized memcheck "$(at replay)" "$source/tests/golden" A_dcl_glofnd_a0.05 --device cuda
+check loss_sanitizers step_memcheck_image_text sanitized memcheck "$(at replay)" "$source/tests/golden" \
+    C_v3_glofnd_a0.05_resume_2rank --device cuda
+check loss_sanitizers step_racecheck sanitized racecheck "$(at replay)" "$source/tests/golden" A_dcl_uglofnd_a0.05 --device cuda
+
+check views views "$(at cuda_augment)"
+check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
+check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
+
+check nets ops "$(at cuda_nn)"
+check nets whole_nets "$(at cuda_net)"
+check nets_sanitizers norms_racecheck sanitized racecheck "$(at cuda_nn)" '*norms_agree'
+
+check towers tower_ops "$(at cuda_attention)"
+check towers whole_towers "$(at cuda_clipnet)"
+check towers_sanitizers towers_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'
+check towers_sanitizers towers_racecheck sanitized racecheck "$(at cuda_attention)" 'small_shapes*'
+
+check training curves_and_resuming "$(at cuda_train)"
+check runs killed_and_resumed resumes
+check runs killed_and_resumed_bf16 resumes --precision bf16
+check runs from_gpu_to_cpu moves cuda cpu
+check runs from_cpu_to_gpu moves cpu cuda
+check runs equal_without_timing repeats
+check training_sanitizers steps_memcheck steps_under memcheck
+check training_sanitizers steps_racecheck steps_under racecheck
+
+check errors no_device refuses 'no CUDA device' env CUDA_VISIBLE_DEVICES= $begin $small
+check errors no_cudnn refuses 'cuDNN 9 was not found' with_broken libcudnn.so.9 $begin $small
+check errors no_cublas refuses 'cuBLASLt was not found' with_broken libcublasLt.so.13 $begin $small
+check errors out_of_memory refuses 'memory' $begin $large
+check errors anchors_in_a_file refuses 'store: ' $begin $small --store file
+
+for part in $wanted; do
+    case $known in *" $part "*) continue ;; esac
+    echo "gpu_check: there is no part $part; there are:$known" >&2
+    failed=$((failed + 1))
+done
+echo "$count checks, $failed failed"
+[ $failed = 0 ]

@@ -1,9 +1,10 @@
 /* step.cu - how long a whole step takes through the public API on this GPU: loss, gradients, thresholds, moving averages.
  *
- *     build/bench/cuda/step [DIM [MATH]]       default: 128 auto
+ *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [detector=none,glofnd] [any option=value ...]
  *
- * SogCLR, two views, recorded as a graph and replayed; median, least and largest of the replays, and the workspace. "plain": the
- * same step queued call by call. `none` against `glofnd` is what the thresholds cost.
+ * Two views, or image and text where the loss asks for it. Recorded as a graph and replayed; median, least and largest of the
+ * replays, and the workspace beside the caller's arrays. "plain": the same step queued call by call. `none` against `glofnd` is
+ * what the thresholds cost.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 
 #include "glofnd.h"
 
-enum { ANCHORS = 1 << 20, RUNS = 15 };
+enum { ANCHORS = 1 << 20, RUNS = 11 };
 
 static void must(int ok, const char *what, const char *why) {
     if (ok) return;
@@ -67,18 +68,21 @@ static void fill_batch(bench *x, int64_t batch, int64_t dim) {
     free(id);
 }
 
-static bench make(int64_t batch, int64_t dim, const char *math, const char *detector) {
+static void set(glofnd_options *o, const char *key, const char *value) {
+    char why[256];
+    must(glofnd_options_set(o, key, value, why, sizeof why) == GLOFND_OK, key, why);
+}
+
+static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *detector) {
     bench x = {};
-    glofnd_options o;
-    glofnd_options_init(&o, sizeof o);
-    must(glofnd_options_set(&o, "math", math, NULL, 0) == GLOFND_OK, "math", math);
-    must(glofnd_options_set(&o, "detector", detector, NULL, 0) == GLOFND_OK, "detector", detector);
+    set(&o, "detector", detector);
     o.device = GLOFND_DEVICE_CUDA;
     char why[256];
     must(glofnd_device_check(o.device, why, sizeof why) == GLOFND_OK, "device", why);
     LIBRARY(x.c, glofnd_ctx_create(&o, &x.c));
     glofnd_store_spec spec = {};
-    spec.size = sizeof spec, spec.n = ANCHORS, spec.modalities = 1;
+    spec.size = sizeof spec, spec.n = ANCHORS, spec.modalities = o.loss <= GLOFND_LOSS_SIMCLR ? 1 : 2;
+    spec.temperatures = o.loss == GLOFND_LOSS_ISOGCLR;
     LIBRARY(x.c, glofnd_store_create(x.c, &spec, &x.s));
     fill_batch(&x, batch, dim);
     x.q.size = sizeof x.q, x.q.rows = x.q.cols = batch, x.q.dim = dim, x.q.a = x.a, x.q.b = x.b, x.q.id = x.id;
@@ -113,12 +117,12 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Milliseconds per step, RUNS times, sorted. */
-static void measure(bench *x, cudaGraphExec_t exec, int each, float *ms) {
+/* Milliseconds per step, `runs` times, sorted. */
+static void measure(bench *x, cudaGraphExec_t exec, int runs, int each, float *ms) {
     cudaEvent_t from, to;
     CUDA(cudaEventCreate(&from));
     CUDA(cudaEventCreate(&to));
-    for (int run = -2; run < RUNS; run++) {
+    for (int run = -2; run < runs; run++) {
         CUDA(cudaEventRecord(from, x->stream));
         for (int i = 0; i < each; i++) {
             if (exec) CUDA(cudaGraphLaunch(exec, x->stream));
@@ -130,40 +134,72 @@ static void measure(bench *x, cudaGraphExec_t exec, int each, float *ms) {
         CUDA(cudaEventElapsedTime(&ms[run], from, to));
         ms[run] /= float(each);
     }
-    qsort(ms, RUNS, sizeof *ms, by_size);
+    qsort(ms, size_t(runs), sizeof *ms, by_size);
     cudaEventDestroy(from);
     cudaEventDestroy(to);
 }
 
-static void row(int64_t batch, int64_t dim, const char *math, const char *detector) {
-    bench x = make(batch, dim, math, detector);
-    const int each = batch <= 1024 ? 200 : batch <= 16384 ? 5 : 1;
+static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char *detector) {
+    bench x = make(*o, batch, dim, detector);
+    const int each = batch <= 1024 ? 100 : batch <= 4096 ? 5 : 1, runs = batch <= 16384 ? RUNS : 3;
     float graph[RUNS], plain[RUNS];
     glofnd_stats stats;
-    for (int i = 0; i < 20; i++) step(&x);          /* thresholds settle */
+    for (int i = 0; i < 2 * runs; i++) step(&x);    /* thresholds settle */
     LIBRARY(x.c, glofnd_ctx_stats(x.c, &stats));
     const cudaGraphExec_t exec = record(&x);
-    measure(&x, exec, each, graph);
-    measure(&x, NULL, each, plain);
+    measure(&x, exec, runs, each, graph);
+    measure(&x, NULL, runs, each, plain);
     LIBRARY(x.c, glofnd_ctx_stats(x.c, &stats));
-    printf("%7lld %5lld  %-5s %-7s %9.4f %9.4f %9.4f %9.4f %8.1f  %7.4f %5lld\n", (long long)batch, (long long)dim, math,
-           detector, double(graph[RUNS / 2]), double(graph[0]), double(graph[RUNS - 1]), double(plain[RUNS / 2]),
-           double(x.bytes) / 1e6, stats.kept_share, (long long)stats.repeats);
+    printf("%7lld %5lld  %-8s %9.4f %9.4f %9.4f %9.4f %8.1f  %7.4f %5lld\n", (long long)batch, (long long)dim, detector,
+           double(graph[runs / 2]), double(graph[0]), double(graph[runs - 1]), double(plain[runs / 2]), double(x.bytes) / 1e6,
+           stats.kept_share, (long long)stats.repeats);
     fflush(stdout);
     CUDA(cudaGraphExecDestroy(exec));
     drop(&x);
 }
 
+/* ----- what to run ----- */
+
+enum { MOST = 16 };
+
+struct list {                   /* words with commas between them */
+    char text[256];
+    char *word[MOST];
+    int count;
+};
+
+static void split(list *l, const char *text) {
+    snprintf(l->text, sizeof l->text, "%s", text);
+    l->count = 0;
+    for (char *w = strtok(l->text, ","); w && l->count < MOST; w = strtok(NULL, ",")) l->word[l->count++] = w;
+}
+
+static int take(list *l, const char *argument, const char *key) {
+    const size_t n = strlen(key);
+    if (strncmp(argument, key, n) != 0 || argument[n] != '=') return 0;
+    split(l, argument + n + 1);
+    return 1;
+}
+
+static void take_option(glofnd_options *o, const char *argument) {
+    char key[64];
+    const char *value = strchr(argument, '=');
+    must(value && value - argument < (long)sizeof key, argument, "arguments are key=value; see the head of bench/cuda/step.cu");
+    snprintf(key, sizeof key, "%.*s", int(value - argument), argument);
+    set(o, key, value + 1);
+}
+
 int main(int argc, char **argv) {
-    static const int64_t BATCH[] = {128, 256, 1024, 4096, 16384};
-    const int64_t dim = argc > 1 ? atoll(argv[1]) : 128;
-    const char *math = argc > 2 ? argv[2] : "auto";
-    const int64_t largest = argc > 3 ? atoll(argv[3]) : 16384;
-    printf("  batch   dim  math  detector  graph ms     least   largest     plain   MB work     kept repeats\n");
-    for (size_t i = 0; i < sizeof BATCH / sizeof *BATCH; i++) {
-        if (BATCH[i] > largest) break;
-        row(BATCH[i], dim, math, "none");
-        row(BATCH[i], dim, math, "glofnd");
-    }
+    list batch, dim, detector;
+    glofnd_options o;
+    split(&batch, "128,256,1024,4096,16384"), split(&dim, "128"), split(&detector, "none,glofnd");
+    glofnd_options_init(&o, sizeof o);
+    for (int i = 1; i < argc; i++)
+        if (!take(&batch, argv[i], "batch") && !take(&dim, argv[i], "dim") && !take(&detector, argv[i], "detector"))
+            take_option(&o, argv[i]);
+    printf("  batch   dim  detector  graph ms     least   largest     plain   MB work     kept repeats\n");
+    for (int d = 0; d < dim.count; d++)
+        for (int b = 0; b < batch.count; b++)
+            for (int i = 0; i < detector.count; i++) row(&o, atoll(batch.word[b]), atoll(dim.word[d]), detector.word[i]);
     return 0;
 }

@@ -1,7 +1,8 @@
 /* nn_backend.h - what a device must be able to do for the nets of src/nn.
  *
  * Activations are NHWC, of one gf_type per net (the head is always float32); parameters, their gradients and all statistics are
- * float32. An engine belongs to one net and one thread at a time; it owns the ops made with it. Ops are made once for a fixed
+ * float32. Sequences are [n][h = length][w = 1][c]. An engine belongs to one net, or to nets beside each other
+ * (gf_net_spec.beside), and to one thread at a time; it owns the ops made with it. Ops are made once for a fixed
  * shape, say how much memory they want, and then run on pointers into memory the net has laid out: no call below but `open`,
  * `alloc`, `op_create`, `optim_create` and the first two `replay` of a key takes memory.
  *
@@ -19,10 +20,10 @@
 #include "base/optim_rule.h"
 #include "base/status.h"
 
-#define GF_NN_BACKEND_VERSION 2
+#define GF_NN_BACKEND_VERSION 3
 #define GF_NN_ALIGN 64          /* bytes; of every array a net hands to a backend */
 
-typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16 } gf_type;
+typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16, GF_TYPE_I32 } gf_type;     /* I32: tokens alone */
 
 static inline size_t gf_type_bytes(gf_type t) { return t == GF_TYPE_BF16 ? 2 : 4; }
 
@@ -39,11 +40,39 @@ typedef struct gf_nn_mode {     /* how a device engine works; the CPU has no suc
 
 /* ----- ops of fixed shape ------------------------------------------------------------------------------------------ */
 
-typedef enum gf_nn_kind { GF_NN_CONV, GF_NN_LINEAR, GF_NN_MAXPOOL } gf_nn_kind;
+typedef enum gf_nn_kind {
+    GF_NN_CONV,
+    GF_NN_LINEAR,
+    GF_NN_MAXPOOL,
+    GF_NN_AVGPOOL,
+    GF_NN_LAYERNORM,
+    GF_NN_ATTENTION,
+    GF_NN_EMBED,
+    GF_NN_TOKENS,
+    GF_NN_PICK,
+    GF_NN_KINDS                 /* how many; a backend fails with E_UNSUPPORTED for those it does not know */
+} gf_nn_kind;
 
-/* CONV     x [n][h][w][in] * weight [out][in][kernel][kernel] -> y [n][oh][ow][out], square window, zero padding, no bias
- * LINEAR   x [n][in] * weight [out][in]' -> y [n][out], no bias; h = w = kernel = stride = 1, pad = 0
- * MAXPOOL  x [n][h][w][in] -> y [n][oh][ow][in] */
+typedef enum gf_nn_act { GF_ACT_NONE, GF_ACT_GELU, GF_ACT_QUICK_GELU } gf_nn_act;
+
+/* rows = n h w. x, y, x2 and their gradients are of shape.type where nothing else is said.
+ *
+ * CONV       x [n][h][w][in] * weight [out][in][kernel][kernel] -> y [n][oh][ow][out], square window, zero padding, no bias
+ * LINEAR     y [rows][out] = act(x [rows][in] weight [out][in]' + bias [out]) + x2 [rows][out]; `transposed`: weight is
+ *            [in][out]. Not both act and x2. The gradient of x2 is dy, so nobody writes dx2.
+ *            GELU z Phi(z), QUICK_GELU z / (1 + exp(-1.702 z))
+ * MAXPOOL    x [n][h][w][in] -> y [n][oh][ow][in]
+ * AVGPOOL    the same; kernel = stride, pad = 0; a rest at the right and bottom edge is left out and gets gradient 0
+ * LAYERNORM  y = weight [in] (x - mean) / sqrt(var + GF_NN_EPS) + bias [in] over x [rows][in], biased variance in float32
+ * ATTENTION  heads of d = out / heads: y = softmax(q k' / sqrt(d)) v per image and head; causal: query i sees keys 0 .. i.
+ *            second = 0: x [n][h][3 out] = q, k, v side by side, heads within each -> y [n][h][out]
+ *            second = 1: x [n][h][2 out] = k, v and x2 = q [n][out] float32, one query per image -> y [n][out] float32
+ * EMBED      x = tokens [n][h] int32 in 0 .. in - 1: y [n][h][out] = weight [in][out] [token] + bias [h][out] (positions)
+ * TOKENS     y [n][1 + h w][in]: row 0 is bias [in] (class token), without bias the mean of the rows of x [n][h w][in]; then
+ *            these rows; to all is added weight [1 + h w][in] (positions)
+ * PICK       y [n][in] float32 = a row of each x [n][h][in]: row 0; second = 1: where x2 = tokens [n][h] int32 are largest (the
+ *            first such place)
+ */
 typedef struct gf_nn_shape {
     gf_nn_kind kind;
     gf_type type;
@@ -51,6 +80,11 @@ typedef struct gf_nn_shape {
     int kernel, stride, pad;
     int training;               /* op_backward will be called */
     int input_grad;             /* it wants dx, too */
+    gf_nn_act act;              /* LINEAR */
+    int bias;                   /* LINEAR, TOKENS: args.bias is given; LAYERNORM and EMBED always have it */
+    int second;                 /* args.x2 is given */
+    int transposed;             /* LINEAR: weight [in][out] */
+    int heads, causal;          /* ATTENTION */
 } gf_nn_shape;
 
 typedef struct gf_nn_sizes {    /* bytes */
@@ -59,12 +93,18 @@ typedef struct gf_nn_sizes {    /* bytes */
     size_t scratch;             /* during one call; may be shared by all ops */
 } gf_nn_sizes;
 
-typedef struct gf_nn_args {     /* what an op does not need may be NULL */
+/* What an op does not need may be NULL. op_backward finds x, x2 and saved as op_forward left them, y for ATTENTION alone. */
+typedef struct gf_nn_args {
     const void *x, *dy;
     void *y, *dx;
     const float *weight;
     float *weight_grad;         /* overwritten */
     void *packed, *saved, *scratch;
+    const float *bias;
+    float *bias_grad;           /* overwritten */
+    const void *x2;
+    void *dx2;                  /* ATTENTION with second: gradient of q, float32 */
+    int add_dx;                 /* LAYERNORM, PICK: dx holds another part of the gradient of x already: add to it */
 } gf_nn_args;
 
 static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) { return (size + 2 * pad - kernel) / stride + 1; }
@@ -139,8 +179,8 @@ typedef struct gf_nn_backend {
     /* One rank: sums and finish in one go. */
     void (*norm_stats)(gf_nn_engine *s, const gf_nn_norm *n);
     void (*norm_back_stats)(gf_nn_engine *s, const gf_nn_norm *n);
-    /* All ops with packed weights at once: instead of op_pack one by one; and after the last op_backward, which may have left the
-     * gradients of the weights in `packed`, in a format of its own. */
+    /* All ops of one net with packed weights at once: instead of op_pack one by one; and after the last op_backward, which may
+     * have left the gradients of the weights in `packed`, in a format of its own. */
     glofnd_status (*pack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
     glofnd_status (*unpack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
     /* Does work(arg), which only queues. The first time with a key as it is, the second time it is recorded, from then on the

@@ -17,7 +17,7 @@
 
 typedef struct gf_param {
     float *p;                   /* [n] weights, updated */
-    const float *g;             /* [n] gradient */
+    float *g;                   /* [n] gradient; clipping shortens it */
     float *state1;              /* [n] momentum; AdamW: first moment */
     float *state2;              /* [n] AdamW: second moment; else NULL */
     size_t n;
@@ -33,12 +33,18 @@ typedef struct gf_optim_rule {
     double trust;               /* LARS */
     int nesterov;               /* SGD: the step looks ahead along the momentum */
     double beta1, beta2, eps;   /* AdamW; eps is added outside the root, after the bias correction */
+    double clip;                /* SGD, AdamW: longest gradient, over all tensors; 0: any */
 } gf_optim_rule;
 
 typedef struct gf_optim_now {   /* what differs from step to step */
     double lr;
     double correct1, correct2;  /* AdamW: 1 - beta^step */
 } gf_optim_now;
+
+/* What a gradient of this norm is multiplied with to be no longer than `clip`, as torch's clip_grad_norm_. */
+GF_RULE double gf_rule_shrink(const gf_optim_rule *o, double norm) {
+    return o->clip > 0.0 && norm + 1e-6 > o->clip ? o->clip / (norm + 1e-6) : 1.0;
+}
 
 /* r = trust |p| / |g + decay p| where both are positive, else 1. It may exceed what float32 holds (a gradient near zero); its
  * product with that gradient does not. */

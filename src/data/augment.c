@@ -51,6 +51,15 @@ gf_augment gf_augment_pretrain(int size) {
     return a;
 }
 
+gf_augment gf_augment_clip(int size) {
+    gf_augment a = gf_augment_pretrain(size);
+    const float mean[3] = {0.48145466f, 0.4578275f, 0.40821073f}, std[3] = {0.26862954f, 0.26130258f, 0.27577711f};
+    a.scale_min = 0.9;
+    a.jitter_p = a.gray_p = a.blur_p = a.flip_p = 0;
+    for (int k = 0; k < 3; k++) a.mean[k] = mean[k], a.std[k] = std[k];
+    return a;
+}
+
 static int is_chance(double p) { return p >= 0 && p <= 1; }
 static int is_strength(double x) { return x >= 0 && x <= 100; }
 

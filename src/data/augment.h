@@ -33,6 +33,7 @@ typedef struct gf_view {        /* one drawn view */
 typedef struct gf_augment_scratch gf_augment_scratch;  /* buffers of one worker */
 
 gf_augment gf_augment_pretrain(int size);       /* SogCLR's recipe (ImageNet statistics); CIFAR sizes (up to 64): no blur */
+gf_augment gf_augment_clip(int size);           /* open_clip's: a crop of 0.9 to all of the image, CLIP's statistics; no more */
 gf_augment gf_augment_linear(int size);         /* crop + flip */
 /* E_OPTION: a recipe out of range. Its buffers grow with the largest image and are kept; use it with this recipe only. */
 glofnd_status gf_augment_scratch_create(gf_error *err, const gf_augment *a, gf_augment_scratch **out);

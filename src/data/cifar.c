@@ -41,7 +41,7 @@ typedef struct cifar {
     const layout *layout;
     const char *split;
     char folder[PATH_MAX];
-    int coarse;
+    int coarse, captions;
     int files;
     int fd[MOST_FILES];
     int64_t first[MOST_FILES + 1];      /* positions where the files begin, and the end */
@@ -138,10 +138,12 @@ static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const layout *l) {
     FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory to open CIFAR");
     d->self = c;
     c->layout = l;
-    int64_t coarse = 0;
+    int64_t coarse = 0, captions = 0;
     TRY(choose_split(err, &d->spec, &c->split));
     TRY(gf_spec_integer(err, &d->spec, "coarse", 0, 1, &coarse));
+    TRY(gf_spec_integer(err, &d->spec, "captions", 0, 1, &captions));
     c->coarse = (int)coarse;
+    c->captions = (int)captions;
     const char *const *names = strcmp(c->split, "test") == 0 ? l->test : l->train;
     TRY(find_folder(err, c, d->spec.place, names[0]));
     for (int k = 0; names[k]; k++) TRY(open_file(err, c, names[k]));
@@ -150,6 +152,9 @@ static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const layout *l) {
     d->info.classes = c->coarse ? l->coarse_classes : l->classes;
     d->info.width = d->info.height = SIDE;
     read_class_names(c, d);
+    FAIL_IF(err, c->captions && d->classes.n == 0, GLOFND_E_IO, "'%.300s' has no %s, from which captions would be made", c->folder,
+            c->coarse ? l->coarse_names : l->names);
+    d->info.has_text = c->captions;
     return GLOFND_OK;
 }
 
@@ -185,6 +190,20 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(text, (size_t)n);
 }
 
+/* ?captions=1: the class in a few plain sentences, a line each; names have _ for spaces. */
+static glofnd_status describe(gf_error *err, const gf_dataset *d, gf_sample *out) {
+    static const char *const phrases[] = {"a photo of a", "a blurry photo of a", "a small picture of a", "a close view of a",
+                                          "this is a"};
+    char name[128], text[1024];
+    size_t used = 0;
+    if (!((const cifar *)d->self)->captions) return GLOFND_OK;
+    snprintf(name, sizeof name, "%s", gf_names_get(&d->classes, out->label));
+    for (char *p = name; *p; p++) *p = *p == '_' ? ' ' : *p;
+    for (size_t k = 0; k < sizeof phrases / sizeof *phrases; k++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s.\n", phrases[k], name);
+    return gf_sample_set_text(err, out, text, used);
+}
+
 static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     (void)wish;
     const cifar *c = d->self;
@@ -199,7 +218,12 @@ static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, c
     for (int p = 0; p < PLANE; p++) {
         for (int k = 0; k < 3; k++) out->image.rgb[3 * p + k] = plane[k * PLANE + p];
     }
-    return GLOFND_OK;
+    return describe(err, d, out);
+}
+
+static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
+    (void)i;
+    return describe(err, d, out);
 }
 
 static int test_spec(const gf_dataset *d, char *out, size_t bytes) {
@@ -207,18 +231,19 @@ static int test_spec(const gf_dataset *d, char *out, size_t bytes) {
     char path[PATH_MAX];
     if (strcmp(c->split, "train") != 0 || join(NULL, path, c->folder, c->layout->test[0]) != GLOFND_OK) return 0;
     if (access(path, F_OK) != 0) return 0;
-    const int n = snprintf(out, bytes, "%s:%s?split=test%s", d->kind->name, d->spec.place, c->coarse ? "&coarse=1" : "");
+    const int n = snprintf(out, bytes, "%s:%s?split=test%s%s", d->kind->name, d->spec.place, c->coarse ? "&coarse=1" : "",
+                           c->captions ? "&captions=1" : "");
     return n > 0 && (size_t)n < bytes;
 }
 
-static const char *const options10[] = {"split", NULL};
-static const char *const options100[] = {"split", "coarse", NULL};
+static const char *const options10[] = {"split", "captions", NULL};
+static const char *const options100[] = {"split", "coarse", "captions", NULL};
 
 const gf_kind gf_kind_cifar10 = {
     .name = "cifar10", .options = options10, .open = open_cifar10, .close = close_cifar, .label = label_of, .name_of = name_of,
-    .key = key_of, .read = read_cifar, .test_spec = test_spec,
+    .key = key_of, .read = read_cifar, .read_text = read_text, .test_spec = test_spec,
 };
 const gf_kind gf_kind_cifar100 = {
     .name = "cifar100", .options = options100, .open = open_cifar100, .close = close_cifar, .label = label_of, .name_of = name_of,
-    .key = key_of, .read = read_cifar, .test_spec = test_spec,
+    .key = key_of, .read = read_cifar, .read_text = read_text, .test_spec = test_spec,
 };

@@ -87,6 +87,7 @@ uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) {
 glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
+    out->raw_size = 0;
     out->label = d->kind->label(d, i);
     return d->kind->read(err, d, i, wish, out);
 }
@@ -96,6 +97,11 @@ glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_
     out->text = NULL;
     out->label = d->kind->label(d, i);
     return d->kind->read_text ? d->kind->read_text(err, d, i, out) : GLOFND_OK;
+}
+
+uint64_t gf_sample_image_hash(const gf_sample *s) {
+    const size_t pixels = (size_t)s->image.width * (size_t)s->image.height * 3;
+    return s->raw_size ? gf_key_hash(s->raw, s->raw_size) : gf_key_hash(s->image.rgb, pixels);
 }
 
 void gf_sample_free(gf_sample *s) {
@@ -135,9 +141,8 @@ glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, 
 }
 
 glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_wish *wish, gf_sample *s) {
-    size_t size;
-    TRY(gf_file_read(err, path, GF_FILE_MOST, &s->raw, &s->raw_capacity, &size));
-    return gf_image_decode(err, path, s->raw, size, wish, &s->image);
+    TRY(gf_file_read(err, path, GF_FILE_MOST, &s->raw, &s->raw_capacity, &s->raw_size));
+    return gf_image_decode(err, path, s->raw, s->raw_size, wish, &s->image);
 }
 
 static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, gf_names *out) {

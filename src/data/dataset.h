@@ -21,7 +21,7 @@ typedef struct gf_sample {      /* what one read gives; memory belongs to the sa
     char *text_room;            /* private: memory behind text, and for the encoded image */
     size_t text_capacity;
     uint8_t *raw;
-    size_t raw_capacity;
+    size_t raw_capacity, raw_size;      /* raw_size: of the encoded image; 0: it was made, not read from a file */
 } gf_sample;
 
 typedef struct gf_dataset_info {
@@ -33,7 +33,7 @@ typedef struct gf_dataset_info {
 } gf_dataset_info;
 
 /* shapes:n=4096,classes=20,size=32,seed=1        drawn images, labelled, any n; split=test draws another stream
- * cifar10:DIR  cifar100:DIR  the official binary files; ?split=test, ?coarse=1 (cifar100)
+ * cifar10:DIR  cifar100:DIR  the official binary files; ?split=test, ?coarse=1 (cifar100), ?captions=1 "a photo of a CLASS." ...
  * folder:DIR            class folders, or flat; ?classes=FILE takes a subset of classes, ?split=test looks in DIR/test, DIR/val;
  *                       default DIR/train if there is one; ?split=all: DIR itself
  * wds:GLOB_OR_BRACES    WebDataset tars (key.jpg|.jpeg|.png, .txt, .cls, .json); an index is kept beside them
@@ -55,6 +55,8 @@ uint64_t gf_dataset_key(const gf_dataset *d, int64_t i);
 glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out);
 /* Only the text of sample i, without decoding its image: out->text, NULL if it has none. */
 glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
+/* A number that samples with the same image share: of the file's bytes, or of the pixels where there is no file. */
+uint64_t gf_sample_image_hash(const gf_sample *s);
 void gf_sample_free(gf_sample *s);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "data/captions.h"
 #include "data/tar.h"
 #include "io/blockfile.h"
 
@@ -89,13 +90,19 @@ static glofnd_status write_png(exporter *x, const char *path) {
     return status;
 }
 
-static void put_caption(FILE *f, const char *file, const char *text) {
+static void put_caption(FILE *f, const char *file, gf_caption c) {
     fprintf(f, "%s\t\"", file);
-    for (const char *p = text; *p; p++) {
+    for (const char *p = c.text; p < c.text + c.n; p++) {
         if (*p == '"') fputc('"', f);
         fputc(*p == '\t' ? ' ' : *p, f);
     }
     fputs("\"\n", f);
+}
+
+/* A row per caption: such lists have one each. */
+static void put_captions(FILE *f, const char *file, const char *text) {
+    const int64_t n = gf_captions_count(text);
+    for (int64_t k = 0; k < n; k++) put_caption(f, file, gf_caption_at(text, k));
 }
 
 static glofnd_status write_to_folder(exporter *x, int64_t i) {
@@ -110,7 +117,7 @@ static glofnd_status write_to_folder(exporter *x, int64_t i) {
     }
     TRY(path_in(x, path, name));
     TRY(write_png(x, path));
-    if (x->captions && x->sample.text) put_caption(x->captions, name, x->sample.text);
+    if (x->captions) put_captions(x->captions, name, x->sample.text);
     return GLOFND_OK;
 }
 

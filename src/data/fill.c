@@ -60,20 +60,38 @@ static glofnd_status make_views(gf_error *err, const gf_prefetch *p, gf_worker *
     return GLOFND_OK;
 }
 
+static glofnd_status read_sample(gf_error *err, const gf_prefetch *p, gf_worker *w, const gf_slot *s, int64_t id) {
+    sight seen = {p, s->epoch, id};
+    const gf_wish wish = {p->spec.fast, p->shrink_to, p->spec.views > 0 ? choose : NULL, &seen};
+    if (!p->spec.resident) return gf_dataset_read(err, p->spec.data, id, &wish, &w->sample);
+    TRY(gf_resident_look(err, p->spec.resident, id));
+    w->sample.label = gf_dataset_label(p->spec.data, id);
+    return p->spec.bpe ? gf_dataset_text(err, p->spec.data, id, &w->sample) : GLOFND_OK;
+}
+
+/* The drawn caption of the sample that was read, and what it shows and says as numbers. */
+static glofnd_status make_text(gf_error *err, const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item, int64_t id) {
+    const gf_loader_spec *spec = &p->spec;
+    if (!spec->bpe) return GLOFND_OK;
+    int32_t *token = s->token + item * spec->context;
+    TRY(gf_tokens_draw(err, spec->bpe, &w->words, spec->data, id, w->sample.text, spec->seed, s->epoch, spec->context, token));
+    s->content[item].text = gf_tokens_hash(token, spec->context);
+    s->content[item].image = spec->resident ? gf_resident_hash(spec->resident, id) : gf_sample_image_hash(&w->sample);
+    return GLOFND_OK;
+}
+
 /* The sample at `position` of the epoch's order, into place `item`. */
 static gf_made make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
     gf_made m = {.id = id_at(p, s, position)};
     const double start = now();
-    sight seen = {p, s->epoch, m.id};
-    const gf_wish wish = {p->spec.fast, p->shrink_to, p->spec.views > 0 ? choose : NULL, &seen};
-    m.status = p->spec.resident ? gf_resident_look(&m.why, p->spec.resident, m.id)
-                                : gf_dataset_read(&m.why, p->spec.data, m.id, &wish, &w->sample);
+    m.status = read_sample(&m.why, p, w, s, m.id);
+    if (m.status == GLOFND_OK) m.status = make_text(&m.why, p, w, s, item, m.id);
     const double read = now();
     m.read_seconds = read - start;
     m.damaged = m.status == GLOFND_E_FORMAT || m.status == GLOFND_E_IO;
     if (m.status != GLOFND_OK) return m;
     s->id[item] = m.id;
-    s->label[item] = p->spec.resident ? gf_dataset_label(p->spec.data, m.id) : w->sample.label;
+    s->label[item] = w->sample.label;
     m.status = make_views(&m.why, p, w, s, item, m.id);
     m.augment_seconds = now() - read;
     return m;
@@ -124,20 +142,25 @@ static int by_item(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+static void move_item(const gf_prefetch *p, gf_slot *s, int64_t to, int64_t from) {
+    const size_t floats = image_floats(p), context = (size_t)p->spec.context;
+    memcpy(s->view[0] + (size_t)to * floats, s->view[0] + (size_t)from * floats, floats * sizeof(float));
+    s->id[to] = s->id[from];
+    s->label[to] = s->label[from];
+    if (!s->token) return;
+    memcpy(s->token + (size_t)to * context, s->token + (size_t)from * context, context * sizeof *s->token);
+    s->content[to] = s->content[from];
+}
+
 /* Closes the gaps the damaged samples left. */
 static void leave_out(const gf_prefetch *p, gf_slot *s) {
-    const size_t floats = image_floats(p);
     int64_t kept = 0, next = 0;
     for (int64_t item = 0; item < s->count; item++) {
         if (next < s->damages && s->damage[next].item == item) {
             next++;
             continue;
         }
-        if (kept < item) {
-            memcpy(s->view[0] + (size_t)kept * floats, s->view[0] + (size_t)item * floats, floats * sizeof(float));
-            s->id[kept] = s->id[item];
-            s->label[kept] = s->label[item];
-        }
+        if (kept < item) move_item(p, s, kept, item);
         kept++;
     }
     s->count = kept;

@@ -89,7 +89,8 @@ static glofnd_status report_damaged(gf_error *err, gf_loader *l, const gf_slot *
 
 static void show(const gf_slot *s, gf_batch *out) {
     *out = (gf_batch){
-        .n = s->count, .view = {s->view[0], s->view[1]}, .id = s->id, .label = s->label, .epoch = s->epoch, .step = s->step,
+        .n = s->count, .view = {s->view[0], s->view[1]}, .id = s->id, .label = s->label, .token = s->token,
+        .content = s->content, .epoch = s->epoch, .step = s->step,
         .read_seconds = s->read_seconds, .augment_seconds = s->augment_seconds,
     };
     if (!s->raw) return;

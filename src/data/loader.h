@@ -13,6 +13,9 @@
 
 #include "data/augment.h"
 #include "data/resident.h"
+#include "data/tokens.h"
+
+#define GF_CONTEXT_MOST 4096    /* tokens of a caption */
 
 typedef struct gf_loader gf_loader;
 
@@ -31,6 +34,9 @@ typedef struct gf_loader_spec {
     void (*damaged)(void *user, int64_t i, const char *message);    /* may be NULL; called in gf_loader_next, in the order of the
                                                                        batch: the same calls for any number of workers */
     void *user;
+    const gf_bpe *bpe;          /* borrowed: batches have tokens, of a caption drawn per sample and epoch; a sample without counts
+                                   as damaged. NULL: no text */
+    int context;                /* tokens of a caption */
     /* For a device that makes the views itself; views are 1 or 2, and not once. Batches are of the same samples, with the same
      * random numbers, as without. */
     int raw;                    /* batches have jobs and pixels instead of views */
@@ -47,6 +53,8 @@ typedef struct gf_batch {       /* valid until the next gf_loader_next */
     int pixel_runs;
     const int64_t *id;          /* [n] positions in the dataset */
     const int32_t *label;       /* [n] */
+    const int32_t *token;       /* [n][context]; NULL without text */
+    const gf_content *content;  /* [n] likewise: which samples show or say the same */
     uint32_t epoch;
     int64_t step;               /* in the epoch */
     double read_seconds, augment_seconds;   /* work behind this batch, summed over workers */

@@ -105,6 +105,8 @@ static glofnd_status check_spec(gf_error *err, const gf_loader_spec *s, int64_t 
     FAIL_IF(err, s->once && s->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
     FAIL_IF(err, s->raw && gf_prefetch_ends(s), GLOFND_E_ARGUMENT, "raw samples come shuffled only");
     FAIL_IF(err, s->resident && !s->raw, GLOFND_E_ARGUMENT, "only raw samples can be resident");
+    FAIL_IF(err, s->bpe && (s->context < 2 || s->context > GF_CONTEXT_MOST), GLOFND_E_ARGUMENT,
+            "context is %d; it must be in [2, %d]", s->context, GF_CONTEXT_MOST);
     FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "the dataset is empty");
     FAIL_IF(err, s->batch < 1, GLOFND_E_ARGUMENT, "batch is %lld; it must be at least 1", (long long)s->batch);
     FAIL_IF(err, !gf_prefetch_ends(s) && s->batch > n, GLOFND_E_ARGUMENT, "batch is %lld, but the dataset has only %lld samples",
@@ -118,6 +120,14 @@ static int shrink_to(const gf_loader_spec *s) {
     return s->views == 0 ? s->resize : gf_augment_enough(&s->augment);
 }
 
+static glofnd_status make_texts(gf_error *err, const gf_prefetch *p, gf_slot *s, size_t batch) {
+    if (!p->spec.bpe) return GLOFND_OK;
+    s->token = malloc(batch * (size_t)p->spec.context * sizeof *s->token);
+    s->content = malloc(batch * sizeof *s->content);
+    FAIL_IF(err, !s->token || !s->content, GLOFND_E_MEMORY, "no memory for batches of %zu captions", batch);
+    return GLOFND_OK;
+}
+
 static glofnd_status make_slots(gf_error *err, gf_prefetch *p) {
     const size_t side = (size_t)p->spec.augment.size, image = side * side * 3 * sizeof(float);
     const size_t batch = (size_t)(p->spec.batch < p->n ? p->spec.batch : p->n);
@@ -128,6 +138,7 @@ static glofnd_status make_slots(gf_error *err, gf_prefetch *p) {
         gf_slot *s = &p->slot[i];
         const int first = !p->spec.raw, second = first && p->spec.views == 2;
         if (p->spec.raw) TRY(gf_raw_init(err, p, s, batch));
+        TRY(make_texts(err, p, s, batch));
         s->view[0] = first ? malloc(batch * image) : NULL;
         s->view[1] = second ? malloc(batch * image) : NULL;
         s->id = malloc(batch * sizeof *s->id);
@@ -167,6 +178,8 @@ static void free_slot(const gf_prefetch *p, gf_slot *s) {
     free(s->view[1]);
     free(s->id);
     free(s->label);
+    free(s->token);
+    free(s->content);
     free(s->damage);
 }
 
@@ -179,6 +192,7 @@ void gf_prefetch_free(gf_prefetch *p) {
     for (int i = 0; p->worker && i < p->spec.workers; i++) {
         gf_sample_free(&p->worker[i].sample);
         gf_augment_scratch_free(p->worker[i].scratch);
+        gf_bpe_scratch_free(&p->worker[i].words);
     }
     for (int i = 0; p->slot && i < p->ring; i++) free_slot(p, &p->slot[i]);
     free(p->worker);

@@ -36,6 +36,8 @@ typedef struct gf_slot {
     gf_raw *raw;                /* NULL: views */
     int64_t *id;                /* [batch] */
     int32_t *label;             /* [batch] */
+    int32_t *token;             /* [batch][context]; NULL without text, as is what follows */
+    gf_content *content;        /* [batch] */
     gf_damage *damage;          /* by item; then failed replacements */
     int64_t damages, damage_room;
     double read_seconds, augment_seconds;
@@ -46,6 +48,7 @@ typedef struct gf_worker {
     pthread_t thread;
     gf_sample sample;
     gf_augment_scratch *scratch;
+    gf_bpe_scratch words;
 } gf_worker;
 
 typedef struct gf_prefetch {

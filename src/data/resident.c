@@ -17,6 +17,7 @@ struct gf_resident {
     const gf_dataset *data;
     gf_dataset_info info;
     uint8_t *pixels;
+    uint64_t *hash;             /* [n] */
     trouble **trouble;          /* [n] NULL: readable */
     gf_sample *sample;          /* [threads] while reading */
 };
@@ -35,6 +36,7 @@ static glofnd_status read_one(gf_error *err, const gf_resident *r, gf_sample *sa
             "sample %lld has %d x %d pixels, where all have %d x %d", (long long)i, sample->image.width, sample->image.height,
             width, height);
     memcpy(to, sample->image.rgb, (size_t)width * (size_t)height * 3);
+    r->hash[i] = gf_sample_image_hash(sample);
     return GLOFND_OK;
 }
 
@@ -58,9 +60,11 @@ static void read_chunk(void *arg, int64_t task, int thread) {
 static glofnd_status load(gf_error *err, gf_resident *r, int threads) {
     const size_t n = (size_t)r->info.n, bytes = (size_t)gf_resident_bytes(r->data);
     r->pixels = calloc(bytes, 1);
+    r->hash = calloc(n, sizeof *r->hash);
     r->trouble = calloc(n, sizeof *r->trouble);
     r->sample = calloc((size_t)threads, sizeof *r->sample);
-    FAIL_IF(err, !r->pixels || !r->trouble || !r->sample, GLOFND_E_MEMORY, "no memory for all %zu images (%zu bytes)", n, bytes);
+    FAIL_IF(err, !r->pixels || !r->hash || !r->trouble || !r->sample, GLOFND_E_MEMORY, "no memory for all %zu images (%zu bytes)", n,
+            bytes);
     gf_parallel(threads, (r->info.n + CHUNK - 1) / CHUNK, read_chunk, r);
     for (int i = 0; i < threads; i++) gf_sample_free(&r->sample[i]);
     for (size_t i = 0; i < n; i++) {
@@ -90,6 +94,7 @@ void gf_resident_free(gf_resident *r) {
     free(r->trouble);
     free(r->sample);
     free(r->pixels);
+    free(r->hash);
     free(r);
 }
 
@@ -106,5 +111,6 @@ glofnd_status gf_resident_look(gf_error *err, const gf_resident *r, int64_t i) {
     return GLOFND_OK;
 }
 
+uint64_t gf_resident_hash(const gf_resident *r, int64_t i) { return r->hash[i]; }
 int gf_resident_width(const gf_resident *r) { return r->info.width; }
 int gf_resident_height(const gf_resident *r) { return r->info.height; }

@@ -19,6 +19,7 @@ const uint8_t *gf_resident_pixels(const gf_resident *r);
 void gf_resident_drop_pixels(gf_resident *r);   /* they are elsewhere now */
 /* What reading sample i said. */
 glofnd_status gf_resident_look(gf_error *err, const gf_resident *r, int64_t i);
+uint64_t gf_resident_hash(const gf_resident *r, int64_t i);     /* gf_sample_image_hash of sample i */
 int gf_resident_width(const gf_resident *r);
 int gf_resident_height(const gf_resident *r);
 

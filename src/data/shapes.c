@@ -78,10 +78,16 @@ static gf_scene scene_of(const shapes *s, int64_t i, int32_t label) {
     return gf_scene_make((uint64_t)s->seed, s->split, i, shape, texture);
 }
 
+/* All phrases, a line each. */
 static glofnd_status describe(gf_error *err, const gf_scene *scene, gf_sample *out) {
-    char caption[200];
-    gf_scene_caption(scene, caption, sizeof caption);
-    return gf_sample_set_text(err, out, caption, strlen(caption));
+    char captions[GF_PHRASES * 128];
+    size_t used = 0;
+    for (int k = 0; k < GF_PHRASES; k++) {
+        gf_scene_caption(scene, k, captions + used, sizeof captions - used - 1);
+        used += strlen(captions + used);
+        captions[used++] = '\n';
+    }
+    return gf_sample_set_text(err, out, captions, used);
 }
 
 static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {

@@ -61,8 +61,9 @@ typedef struct gf_scene {
 gf_scene gf_scene_make(uint64_t seed, uint32_t split, int64_t position, int shape, int texture);
 /* rgb [size][size][3], antialiased by coverage. */
 void gf_scene_draw(const gf_scene *s, int size, uint8_t *rgb);
-/* "a large striped red triangle on a blue background" and variations. */
-void gf_scene_caption(const gf_scene *s, char *out, size_t bytes);
+/* "a large striped red triangle on a blue background": what is drawn, in one of GF_PHRASES ways. */
+#define GF_PHRASES 4
+void gf_scene_caption(const gf_scene *s, int phrase, char *out, size_t bytes);
 
 /* hypotf guards against overflow, which cannot happen here, and is slow. */
 static inline float gf_length(float x, float y) {

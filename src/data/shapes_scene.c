@@ -7,7 +7,7 @@
 
 #define PI 3.14159265358979f
 
-enum lane { OBJECT_LANE, GROUND_LANE, NOISE_LANE, CAPTION_LANE };   /* NOISE_LANE is used in shapes_draw.c */
+enum lane { OBJECT_LANE, GROUND_LANE, NOISE_LANE };   /* NOISE_LANE is used in shapes_draw.c */
 
 static const struct {
     const char *name;
@@ -131,11 +131,10 @@ static const char *article(const char *word) {
     return word[0] == 'a' || word[0] == 'e' || word[0] == 'i' || word[0] == 'o' || word[0] == 'u' ? "an" : "a";
 }
 
-void gf_scene_caption(const gf_scene *s, char *out, size_t bytes) {
-    gf_rng r = gf_rng_at(s->seed, GF_RNG_CAPTION, s->split, (uint64_t)s->position, CAPTION_LANE);
+void gf_scene_caption(const gf_scene *s, int phrase, char *out, size_t bytes) {
     const char *shape = gf_shape_name(s->shape), *texture = gf_texture_name(s->texture);
     const char *colour = palette[s->colour_name].name, *ground = palette[s->ground_name].name;
-    switch (gf_rng_below(&r, 4)) {
+    switch (phrase) {
     case 0:
         snprintf(out, bytes, "a %s %s %s %s on %s %s background", size_word(s), texture, colour, shape, article(ground), ground);
         break;

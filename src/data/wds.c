@@ -195,6 +195,7 @@ static glofnd_status read_entry(gf_error *err, int fd, const char *name, const g
     TRY(read_entry_text(err, fd, name, e, out));
     TRY(gf_file_reserve(err, name, e->image_size, &out->raw, &out->raw_capacity));
     TRY(gf_file_read_at(err, fd, name, e->image_at, out->raw, e->image_size));
+    out->raw_size = e->image_size;
     return gf_image_decode(err, name, out->raw, e->image_size, wish, &out->image);
 }
 

@@ -20,7 +20,7 @@ glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t
 static gf_discover_task task_of(const gf_discover_spec *s, int64_t rank, int64_t n) {
     const int64_t top = s->top < n ? s->top : n - 1;
     return (gf_discover_task){
-        .rank = rank, .top = top, .dup = s->dup == GF_DUP_EXACT ? INFINITY : (float)s->dup,
+        .rank = rank, .top = top, .edge = s->edge, .dup = s->dup == GF_DUP_EXACT ? INFINITY : (float)s->dup,
         .memory = s->memory, .threads = s->threads, .watch = s->watch,
     };
 }
@@ -175,17 +175,26 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     if (s->learned) status = gf_discover_learn_error(err, s, d, state, r->rank, lambda, &r->error);
     gf_discover_drop_rows(d);
     if (status == GLOFND_OK) status = gf_discover_found_alloc(err, &r->f, d->good_n, t.top);
+    if (status == GLOFND_OK && t.edge > 0) status = gf_discover_found_edge(err, &r->f, t.edge);
     if (status == GLOFND_OK) status = s->pass->find(err, state, &t, &r->f);
     s->pass->close(state);
     return status == GLOFND_OK ? summarise(err, s, d, label, r) : status;
 }
 
+/* Labels that are all unknown judge nothing. */
+static int some_label(const gf_discover_data *d) {
+    for (int64_t i = 0; d->label && i < d->good_n; i++)
+        if (d->label[d->good[i]] >= 0) return 1;
+    return 0;
+}
+
 glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r) {
     *r = (gf_discover_result){0};
     TRY(gf_discover_rank(err, s, d->good_n, &r->rank));
-    int32_t *label = d->label ? malloc((size_t)d->good_n * sizeof *label) : NULL;
+    const int labels = some_label(d);
+    int32_t *label = labels ? malloc((size_t)d->good_n * sizeof *label) : NULL;
     float *lambda = s->learned ? malloc((size_t)d->good_n * sizeof *lambda) : NULL;
-    glofnd_status status = (d->label && !label) || (s->learned && !lambda)
+    glofnd_status status = (labels && !label) || (s->learned && !lambda)
                                    ? gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->good_n) : GLOFND_OK;
     for (int64_t i = 0; label && i < d->good_n; i++) label[i] = d->label[d->good[i]];
     if (status == GLOFND_OK) status = search(err, s, d, label, lambda, r);
@@ -209,7 +218,7 @@ static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_dis
     const gf_discover_rows old = rows_of(d), new = rows_of(q);
     gf_discover_task t = task_of(s, r->rank, d->good_n + 1);
     void *state = NULL;
-    t.lambda = lambda;
+    t.lambda = lambda, t.edge = 0;
     TRY(s->pass->open(err, &old, s->threads, &state));
     gf_discover_drop_rows(d);
     glofnd_status status = gf_discover_found_alloc(err, &r->f, q->good_n, t.top);

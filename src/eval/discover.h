@@ -21,6 +21,7 @@ typedef struct gf_discover_spec {
     double alpha;               /* share of the others, in (0, 1) */
     int64_t k;                  /* > 0: instead of alpha */
     int64_t top, max_pairs;     /* pairs to list per anchor; in all */
+    int64_t edge;               /* neighbours just below the threshold to keep, for the page; at most GF_DISCOVER_EDGE */
     double dup;                 /* similarity of duplicates, or GF_DUP_EXACT */
     int learned;                /* thresholds by the stochastic learner instead */
     int64_t batch, epochs, sample;      /* of the learner; anchors its error is measured on */

@@ -264,6 +264,12 @@ static glofnd_status write_summary(gf_error *err, const gf_folder *to, const gf_
     return GLOFND_OK;
 }
 
+static glofnd_status write_page(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    char path[PATH_MAX];
+    TRY(gf_folder_file(err, to, "index.html", path));
+    return gf_discover_write_html(err, path, x);
+}
+
 static glofnd_status write_all(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
     TRY(write_pairs(err, to, x));
     TRY(write_duplicates(err, to, x));
@@ -272,6 +278,7 @@ static glofnd_status write_all(gf_error *err, const gf_folder *to, const gf_disc
     TRY(write_bad(err, to, x->q));
     TRY(write_anchors(err, to, x));
     TRY(write_neighbours(err, to, x));
+    if (x->html && !x->query) TRY(write_page(err, to, x));
     TRY(write_summary(err, to, x));
     FAIL_IF(err, gf_watch_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");
     return GLOFND_OK;

@@ -2,11 +2,17 @@
 #ifndef GF_EVAL_DISCOVER_FILES_H
 #define GF_EVAL_DISCOVER_FILES_H
 
+#include "data/dataset.h"
 #include "eval/discover.h"
 #include "eval/discover_folder.h"
 #include "report/text.h"
 
 #define GF_DISCOVER_MARK "summary.json"         /* every folder of results has it */
+
+typedef struct gf_discover_html {       /* the page index.html, see report/explorer.h */
+    const gf_dataset *images;   /* sample i is row i; NULL: names may be image files */
+    size_t bytes;               /* its images take at most so much, and its numbers as much again */
+} gf_discover_html;
 
 typedef struct gf_discover_report {
     const char *source, *query; /* files the embeddings are from; query NULL: a run of its own */
@@ -15,6 +21,7 @@ typedef struct gf_discover_report {
     const gf_discover_data *d;  /* the others of all pairs */
     const gf_discover_data *q;  /* the anchors: d itself, or the new embeddings */
     const float *lambda;        /* query: [d->n] stored thresholds */
+    const gf_discover_html *html;       /* NULL: no page */
 } gf_discover_report;
 
 /* All files, or none: E_ARGUMENT "stopped" when s->watch says so. Equal results give equal bytes. */
@@ -22,6 +29,8 @@ glofnd_status gf_discover_write(gf_error *err, const char *folder, int force, co
 /* summary.txt */
 void gf_discover_summary(gf_text *out, const gf_discover_report *x);
 glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_discover_report *x);
+/* index.html; not of a query. */
+glofnd_status gf_discover_write_html(gf_error *err, const char *path, const gf_discover_report *x);
 
 /* Thresholds [d->n] of a stored result, which must be of the embeddings d; alpha, k and dup of that run are set in *s where they
  * are 0. */

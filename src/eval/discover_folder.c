@@ -27,7 +27,7 @@ static int has_file(const char *folder, const char *name) {
     return n > 0 && (size_t)n < sizeof path && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-glofnd_status gf_folder_check(gf_error *err, const char *target, int force, const char *mark) {
+static glofnd_status check_target(gf_error *err, const char *target, int force, const char *mark) {
     struct stat st;
     FAIL_IF(err, strlen(target) == 0 || strlen(target) > PATH_MAX - 64, GLOFND_E_ARGUMENT,
             "the path of the folder is empty or too long");
@@ -53,9 +53,16 @@ static char *make_beside(const char *target) {
     return NULL;
 }
 
+glofnd_status gf_folder_check(gf_error *err, const char *target, int force, const char *mark) {
+    gf_folder trial = {0};
+    const glofnd_status status = gf_folder_begin(err, &trial, target, force, mark);
+    gf_folder_close(&trial);
+    return status;
+}
+
 glofnd_status gf_folder_begin(gf_error *err, gf_folder *f, const char *target, int force, const char *mark) {
     *f = (gf_folder){.force = force};
-    TRY(gf_folder_check(err, target, force, mark));
+    TRY(check_target(err, target, force, mark));
     f->target = strdup(target);
     FAIL_IF(err, !f->target, GLOFND_E_MEMORY, "no memory for a path");
     for (size_t n = strlen(target); n > 1 && f->target[n - 1] == '/'; n--) f->target[n - 1] = 0;

@@ -1,4 +1,5 @@
 /* discover_found.c - memory of a result; see discover_pass.h. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "eval/discover_pass.h"
@@ -18,6 +19,35 @@ glofnd_status gf_discover_found_alloc(gf_error *err, gf_discover_found *f, int64
     GF_FAIL(err, GLOFND_E_MEMORY, "no memory for the result of %lld anchors", (long long)n);
 }
 
+glofnd_status gf_discover_found_edge(gf_error *err, gf_discover_found *f, int64_t edge) {
+    const size_t cells = (size_t)f->n * (size_t)edge;
+    f->edge_other = malloc(cells * sizeof *f->edge_other);
+    f->edge_similarity = malloc(cells * sizeof *f->edge_similarity);
+    FAIL_IF(err, !f->edge_other || !f->edge_similarity, GLOFND_E_MEMORY, "no memory for the result of %lld anchors",
+            (long long)f->n);
+    f->edge = edge;
+    for (size_t c = 0; c < cells; c++) f->edge_other[c] = -1, f->edge_similarity[c] = NAN;
+    return GLOFND_OK;
+}
+
+size_t gf_discover_found_bytes(int64_t n, int64_t top) {
+    return (size_t)n * (sizeof(float) + 4 * sizeof(int64_t) + 2 * sizeof(int32_t) + (size_t)top * (sizeof(float) + sizeof(int32_t)));
+}
+
+static glofnd_status check(gf_error *err, int64_t rank, int64_t others) {
+    FAIL_IF(err, rank < 1 || rank > others, GLOFND_E_ARGUMENT, "an anchor has %lld others; the %lld-th most similar is asked for",
+            (long long)others, (long long)rank);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_discover_check_rank(gf_error *err, const gf_discover_task *t, int64_t others) {
+    return t->lambda ? GLOFND_OK : check(err, t->rank, others);
+}
+
+glofnd_status gf_discover_check_query(gf_error *err, const gf_discover_task *t, int64_t n) {
+    return check(err, t->rank, n - (t->skip != NULL));
+}
+
 void gf_discover_found_free(gf_discover_found *f) {
     free(f->lambda);
     free(f->above);
@@ -26,6 +56,8 @@ void gf_discover_found_free(gf_discover_found *f) {
     free(f->copies);
     free(f->other);
     free(f->similarity);
+    free(f->edge_other);
+    free(f->edge_similarity);
     free(f->mutual_root);
     free(f->copy_root);
     *f = (gf_discover_found){0};

@@ -6,7 +6,8 @@
  *     p->query(err, state, &rows, &task, &found);      the same for other embeddings against these
  *     p->close(state);
  * "Position" is the place of an embedding among those that were opened. Results are one definite set of numbers: they depend
- * neither on tiles nor on threads, and on the device only where similarities differ in the last bits.
+ * neither on tiles nor on threads, and on the device only where its float32 products differ in the last bits: on CPUs without
+ * fused multiply-adds.
  */
 #ifndef GF_EVAL_DISCOVER_PASS_H
 #define GF_EVAL_DISCOVER_PASS_H
@@ -24,6 +25,7 @@ typedef struct gf_discover_task {
     const float *lambda;        /* [n] or NULL. find: thresholds to take instead. query: those of the opened embeddings */
     const int32_t *skip;        /* query: [rows] position that is the row itself and left out, -1: none; NULL: none at all */
     int64_t top;                /* most similar others of each anchor to keep */
+    int64_t edge;               /* most similar ones that are not above the threshold to keep, as in gf_discover_found */
     float dup;                  /* similarity from which on two are duplicates; > 2: nothing is */
     const int32_t *label;       /* find: [n] or NULL; negative: unknown */
     size_t memory;              /* bytes that lists may take */
@@ -31,6 +33,8 @@ typedef struct gf_discover_task {
     int threads;
     gf_watch watch;
 } gf_discover_task;
+
+#define GF_DISCOVER_EDGE 8       /* `edge` at most */
 
 /* What there is to know of each anchor. Arrays are the caller's: gf_discover_found_alloc(). */
 typedef struct gf_discover_found {
@@ -40,15 +44,22 @@ typedef struct gf_discover_found {
     int64_t *hits, *copies;     /* [n] above with the same label; duplicates */
     int32_t *other;             /* [n][top] most similar others, the best first, also below the threshold; -1: no more */
     float *similarity;          /* [n][top] NaN: no more */
+    int64_t edge;               /* 0, or gf_discover_found_edge() was called */
+    int32_t *edge_other;        /* [n][edge] most similar ones that are not above; -1: no more, or lambda was given */
+    float *edge_similarity;     /* [n][edge] */
     int32_t *mutual_root;       /* [n] smallest position of the part that mutual pairs connect; find only */
     int32_t *copy_root;         /* [n] the same by duplicates; find only */
 } gf_discover_found;
 
 glofnd_status gf_discover_found_alloc(gf_error *err, gf_discover_found *f, int64_t n, int64_t top);
+/* Wants the `edge` most similar ones that are not above the threshold, too. */
+glofnd_status gf_discover_found_edge(gf_error *err, gf_discover_found *f, int64_t edge);
+size_t gf_discover_found_bytes(int64_t n, int64_t top);
 void gf_discover_found_free(gf_discover_found *f);      /* a zeroed one is fine */
 
 typedef struct gf_discover_plan {
     size_t rows, lists, results, scratch;       /* bytes: embeddings, lists of candidates, the result, all else */
+    size_t device;              /* bytes on the GPU */
     int passes;                 /* over the pairs: 1, or 2 where the lists of all anchors would not fit */
 } gf_discover_plan;
 
@@ -65,5 +76,10 @@ typedef struct gf_discover_pass {
 } gf_discover_pass;
 
 extern const gf_discover_pass gf_discover_pass_cpu;
+/* "cpu" or "cuda"; NULL, with a text, where this build has no such device. */
+const gf_discover_pass *gf_discover_pass_find(gf_error *err, const char *device);
+/* E_ARGUMENT unless the `others` of an anchor have a similarity of the task's rank; and, for query, n opened embeddings. */
+glofnd_status gf_discover_check_rank(gf_error *err, const gf_discover_task *t, int64_t others);
+glofnd_status gf_discover_check_query(gf_error *err, const gf_discover_task *t, int64_t n);
 
 #endif

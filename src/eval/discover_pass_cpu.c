@@ -86,11 +86,32 @@ static void visit_pairs(void *user, const gf_strip *t, int thread) {
 
 /* ----- reading the lists of all anchors ----- */
 
+/* The best of a list that are not above, whose number the list was made for. */
+static void put_edge(search *x, int64_t list, int64_t i) {
+    gf_discover_found *f = x->f;
+    const uint64_t *key = x->best.key + list * x->best.room;
+    uint64_t best[GF_DISCOVER_EDGE] = {0};
+    for (int64_t k = 0; k < x->best.count[list]; k++) {
+        uint64_t next = key[k];
+        if (gf_best_value(next) > f->lambda[i]) continue;
+        for (int64_t e = 0; e < f->edge; e++) {
+            const uint64_t place = best[e];
+            if (next > place) best[e] = next, next = place;
+        }
+    }
+    for (int64_t e = 0; e < f->edge && best[e]; e++) {
+        f->edge_other[i * f->edge + e] = (int32_t)gf_best_other(best[e]);
+        f->edge_similarity[i * f->edge + e] = gf_best_value(best[e]);
+    }
+}
+
 static void list_threshold(void *arg, int64_t task, int thread) {
     search *x = arg;
     (void)thread;
-    for (int64_t i = task * CHUNK; i < smaller((task + 1) * CHUNK, x->f->n); i++)
+    for (int64_t i = task * CHUNK; i < smaller((task + 1) * CHUNK, x->f->n); i++) {
         x->f->lambda[i] = gf_best_ranked(&x->best, i, x->t->rank);
+        put_edge(x, i, i);
+    }
 }
 
 /* Entries above the threshold, from anchor i's side; j's own list has the pair if it is mutual. */
@@ -146,6 +167,7 @@ static void row_done(search *x, int64_t list, int64_t i) {
     gf_discover_found *f = x->f;
     const uint64_t *key = x->best.key + list * x->best.room;
     f->lambda[i] = gf_best_ranked(&x->best, list, smaller(x->t->rank, x->best.count[list]));
+    put_edge(x, list, i);
     for (int64_t k = 0; f->above && k < x->best.count[list]; k++) {
         const float v = gf_best_value(key[k]);
         if (!(v > f->lambda[i])) continue;
@@ -175,13 +197,16 @@ static void visit_rows(void *user, const gf_strip *t, int thread) {
     }
 }
 
+/* How far down from the best a list must go for the threshold, and the edge below it. */
+static int64_t reach_of(const gf_discover_task *t) { return t->rank + t->edge - (t->edge > 0); }
+
 static int64_t group_of(const gf_discover_task *t, int64_t keep) {
     return gf_best_bytes((int64_t)t->threads * GROUP, keep) <= t->memory / 4 ? GROUP : GF_PANEL;
 }
 
 static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_panels *k, const gf_discover_task *t,
                                  gf_discover_found *f) {
-    const int64_t keep = larger(t->rank, f->top);
+    const int64_t keep = larger(reach_of(t), f->top);
     search x = {.t = t, .f = f, .ops = gf_tile_ops_get(), .lambda = t->lambda, .group = group_of(t, keep)};
     TRY(gf_best_alloc(err, &x.best, t->threads * x.group, keep));
     const glofnd_status status = gf_strips_rows(err, q, k, x.group, t->threads, &t->watch, visit_rows, &x);
@@ -191,21 +216,21 @@ static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_pan
 
 /* ----- the table ----- */
 
+static int64_t whole_keep(const gf_discover_task *t) { return larger(reach_of(t), t->top); }
+
 static int one_pass(int64_t n, const gf_discover_task *t) {
-    return t->lambda || gf_best_bytes(n, larger(t->rank, t->top)) <= t->memory;
+    return t->lambda || gf_best_bytes(n, whole_keep(t)) <= t->memory;
 }
 
 static int64_t list_keep(int64_t n, const gf_discover_task *t) {
-    const int64_t keep = t->lambda || !one_pass(n, t) ? t->top : larger(t->rank, t->top);
-    return larger(keep, 1);
+    return larger(t->lambda || !one_pass(n, t) ? t->top : whole_keep(t), 1);
 }
 
 static gf_discover_plan plan(int64_t n, int64_t dim, const gf_discover_task *t) {
     gf_discover_plan p = {.rows = gf_panels_bytes(n, dim), .passes = one_pass(n, t) ? 1 : 2};
     p.lists = gf_best_bytes(n, list_keep(n, t));
-    if (p.passes == 2) p.lists += gf_best_bytes((int64_t)t->threads * group_of(t, t->rank), t->rank);
-    p.results = (size_t)n * (sizeof(float) + 4 * sizeof(int64_t) + 2 * sizeof(int32_t)
-                             + (size_t)t->top * (sizeof(float) + sizeof(int32_t)));
+    if (p.passes == 2) p.lists += gf_best_bytes((int64_t)t->threads * group_of(t, whole_keep(t)), whole_keep(t));
+    p.results = gf_discover_found_bytes(n, t->top);
     p.scratch = gf_strips_bytes(t->threads) + (size_t)n * ((size_t)t->threads * 2 * sizeof(int32_t) + sizeof(float));
     return p;
 }
@@ -225,8 +250,9 @@ static void close_rows(void *state) {
 }
 
 /* All thresholds with lists of the rows at hand. */
-static glofnd_status thresholds(gf_error *err, const gf_panels *p, const gf_discover_task *t, float *lambda) {
-    gf_discover_found only = {.n = p->n, .lambda = lambda};
+static glofnd_status thresholds(gf_error *err, const gf_panels *p, const gf_discover_task *t, const gf_discover_found *f) {
+    gf_discover_found only = {.n = p->n, .lambda = f->lambda, .edge = f->edge, .edge_other = f->edge_other,
+                              .edge_similarity = f->edge_similarity};
     gf_discover_task task = *t;
     int32_t *self = malloc((size_t)p->n * sizeof *self);
     FAIL_IF(err, !self, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)p->n);
@@ -275,9 +301,8 @@ static glofnd_status find(gf_error *err, void *state, const gf_discover_task *t,
     const gf_panels *p = state;
     search x = {.t = t, .f = f, .ops = gf_tile_ops_get()};
     const int two = !one_pass(p->n, t);
-    FAIL_IF(err, !t->lambda && (t->rank < 1 || t->rank > p->n - 1), GLOFND_E_ARGUMENT,
-            "an anchor has %lld others; the %lld-th most similar is asked for", (long long)(p->n - 1), (long long)t->rank);
-    if (two) TRY(thresholds(err, p, t, f->lambda));
+    TRY(gf_discover_check_rank(err, t, p->n - 1));
+    if (two) TRY(thresholds(err, p, t, f));
     for (int64_t i = 0; t->lambda && i < p->n; i++) f->lambda[i] = t->lambda[i];
     if (two || t->lambda) x.lambda = f->lambda;
     const gf_watch watch = gf_watch_part(&t->watch, two ? 2.0 / 3.0 : 0.0, 1.0);
@@ -293,8 +318,7 @@ static glofnd_status query(gf_error *err, void *state, const gf_discover_rows *r
                            gf_discover_found *f) {
     const gf_panels *k = state;
     gf_panels q = {0};
-    FAIL_IF(err, t->rank < 1 || t->rank > k->n - (t->skip != NULL), GLOFND_E_ARGUMENT,
-            "there are %lld others; the %lld-th most similar is asked for", (long long)k->n, (long long)t->rank);
+    TRY(gf_discover_check_query(err, t, k->n));
     TRY(gf_panels_pack(err, rows->x, rows->dim, rows->row, rows->n, t->threads, &q));
     const glofnd_status status = search_rows(err, &q, k, t, f);
     gf_panels_free(&q);

@@ -2,6 +2,7 @@
 #include "eval/encode.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,12 @@
 #include "base/parallel.h"
 #include "data/loader.h"
 #include "train/checkpoint.h"
+#include "train/vocabulary.h"
 
 struct gf_encoder {
     gf_config config;           /* of the run, resolved */
     gf_net *net;
+    gf_bpe *bpe;                /* of an encoder of captions */
     int64_t batch, dim;
     int head, threads;
     float *rows;                /* [batch][dim] of the last forward, on the host */
@@ -33,7 +36,7 @@ static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     TRY(join(err, path, run, "config.cfg"));
     FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO, "%s cannot be read: %.100s is not the folder of a run", path, run);
     TRY(gf_config_init(err, c));
-    TRY(gf_config_read(err, c, path));
+    if (gf_config_read(err, c, path) != GLOFND_OK) return GLOFND_E_FORMAT;      /* the file's fault, not the command line's */
     FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s does not say size and stem of the network", path);
     return GLOFND_OK;
 }
@@ -52,23 +55,41 @@ static glofnd_device usable(glofnd_device wanted) {
     return glofnd_device_check(wanted, NULL, 0) == GLOFND_OK ? wanted : GLOFND_DEVICE_CPU;
 }
 
-static glofnd_status make_net(gf_error *err, gf_encoder *e) {
+static gf_net_spec spec_of(const gf_encoder *e) {
     const gf_config *c = &e->config;
-    const gf_net_spec spec = {
-        .arch = c->arch, .cifar_stem = c->stem, .batch = e->batch, .size = c->size, .head_hidden = e->head ? c->head_hidden : 0,
-        .head_out = e->head ? c->head_out : 0, .zero_init = c->zero_init, .precision = c->precision, .seed = (uint64_t)c->seed,
-        .threads = e->threads, .device = usable(c->method.device), .deterministic = 1, .exact = !c->tf32,
-    };
+    gf_net_spec s = gf_tower_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
+    s.batch = e->batch;         /* also where training has two views of each */
+    if (!e->head) s.head_hidden = s.head_out = 0;
+    s.training = 0;
+    s.threads = e->threads;
+    s.device = usable(c->method.device);
+    s.deterministic = 1;
+    return s;
+}
+
+static glofnd_status make_net(gf_error *err, gf_encoder *e) {
+    const gf_net_spec spec = spec_of(e);
     TRY(gf_net_create(err, &spec, &e->net));
-    e->dim = e->head ? c->head_out : gf_net_features(e->net);
+    e->dim = e->head ? gf_config_dim(&e->config) : gf_net_features(e->net);
     e->rows = malloc((size_t)(e->batch * e->dim) * sizeof *e->rows);
     FAIL_IF(err, !e->rows, GLOFND_E_MEMORY, "no memory for a batch of features");
     return GLOFND_OK;
 }
 
+static glofnd_status open_vocabulary(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
+    char path[PATH_MAX];
+    uint32_t crc;
+    if (!spec->text) return GLOFND_OK;
+    FAIL_IF(err, e->config.task != GF_TASK_CLIP, GLOFND_E_ARGUMENT, "%s is a run on images alone: it has no encoder of captions",
+            spec->run);
+    TRY(join(err, path, spec->run, GF_VOCABULARY_FILE));
+    return gf_vocabulary_load(err, path, &e->bpe, &crc);
+}
+
 static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
     TRY(read_config(err, &e->config, spec->run));
-    e->head = spec->head;
+    TRY(open_vocabulary(err, e, spec));
+    e->head = spec->head || e->config.task == GF_TASK_CLIP;
     e->threads = spec->threads > 0 ? spec->threads : e->config.method.threads;
     if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
@@ -91,6 +112,7 @@ glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_enc
 void gf_encoder_free(gf_encoder *e) {
     if (!e) return;
     gf_net_free(e->net);
+    gf_bpe_free(e->bpe);
     free(e->rows);
     free(e);
 }
@@ -98,14 +120,32 @@ void gf_encoder_free(gf_encoder *e) {
 const gf_config *gf_encoder_config(const gf_encoder *e) { return &e->config; }
 const char *gf_encoder_weights(const gf_encoder *e) { return e->weights; }
 int64_t gf_encoder_dim(const gf_encoder *e) { return e->dim; }
+const gf_bpe *gf_encoder_vocabulary(const gf_encoder *e) { return e->bpe; }
 
 /* ----- encoding ----- */
 
-/* e->rows = features or projections of these images. */
+/* e->rows = features or projections of the first `count` inputs, which are there (images NULL) or given. */
 static glofnd_status encode_batch(gf_error *err, gf_encoder *e, const float *images, int64_t count) {
     const float *y = NULL;
     TRY(gf_net_forward(err, e->net, images, count, 0, e->head ? NULL : &y, e->head ? &y : NULL));
-    return gf_net_read(err, e->net, e->rows, y, (size_t)(count * e->dim) * sizeof *y);
+    TRY(gf_net_read(err, e->net, e->rows, y, (size_t)(count * e->dim) * sizeof *y));
+    double sum = 0.0;           /* of squares: finite if all of them are */
+    for (int64_t i = 0; i < count * e->dim; i++) sum += (double)e->rows[i] * (double)e->rows[i];
+    FAIL_IF(err, !isfinite(sum), GLOFND_E_NUMERIC,
+            "%s: the network gives numbers that are not finite: its training has diverged, or the file is damaged; "
+            "take an earlier checkpoint", *e->weights ? e->weights : "untrained weights");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_encoder_tokens(gf_error *err, gf_encoder *e, const int32_t *tokens, int64_t n, float *out) {
+    FAIL_IF(err, !e->bpe, GLOFND_E_ARGUMENT, "an encoder of images cannot read tokens");
+    for (int64_t i = 0; i < n; i += e->batch) {
+        const int64_t count = n - i < e->batch ? n - i : e->batch;
+        TRY(gf_net_load_tokens(err, e->net, tokens + i * e->config.context, 0, count));
+        TRY(encode_batch(err, e, NULL, count));
+        memcpy(out + i * e->dim, e->rows, (size_t)(count * e->dim) * sizeof *out);
+    }
+    return GLOFND_OK;
 }
 
 glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, int64_t n, float *out) {
@@ -146,13 +186,22 @@ static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader,
     return GLOFND_OK;
 }
 
+/* Colours as in training. */
+static gf_augment recipe(const gf_config *c, int augmented) {
+    const gf_augment seen = c->pixels == GF_PIXELS_CLIP ? gf_augment_clip(c->size) : gf_augment_pretrain(c->size);
+    gf_augment a = augmented ? gf_augment_linear(c->size) : seen;
+    memcpy(a.mean, seen.mean, sizeof a.mean);
+    memcpy(a.std, seen.std, sizeof a.std);
+    return a;
+}
+
 static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
-        gf_loader **out) {
+                                 gf_loader **out) {
     const gf_dataset_info info = gf_dataset_describe(data);
     const int size = e->config.size, native = info.width == size && info.height == size;
     const gf_loader_spec loader = {
-        .data = data, .augment = spec->augmented ? gf_augment_linear(size) : gf_augment_pretrain(size), .views = spec->augmented
-                ? 1 : 0,
+        .data = data, .augment = recipe(&e->config, spec->augmented),
+        .views = spec->augmented ? 1 : 0,
         .once = 1, .ids = spec->ids, .id_count = spec->id_count, .resize = native ? 0 : (size * 8 + 3) / 7, .batch = e->batch,
         .seed = spec->seed, .workers = e->threads, .depth = 2, .fast = e->config.decode_fast, .damaged = spec->damaged,
         .user = spec->user,
@@ -162,7 +211,7 @@ static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_da
 }
 
 glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
-        gf_features *out) {
+                                gf_features *out) {
     const int64_t n = spec->ids ? spec->id_count : gf_dataset_describe(data).n;
     gf_loader *loader = NULL;
     TRY(gf_features_alloc(err, out, n, e->dim));
@@ -175,8 +224,7 @@ glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *
     return status;
 }
 
-glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
-        const char *message),
-                        void *user, gf_features *out) {
+glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data,
+                        void (*damaged)(void *user, int64_t i, const char *message), void *user, gf_features *out) {
     return gf_encode_samples(err, e, data, &(gf_encode_spec){.damaged = damaged, .user = user}, out);
 }

@@ -7,6 +7,7 @@
 #define GF_EVAL_ENCODE_H
 
 #include "data/dataset.h"
+#include "data/bpe.h"
 #include "eval/features.h"
 #include "train/config.h"
 
@@ -14,7 +15,9 @@ typedef struct gf_encoder gf_encoder;
 
 typedef struct gf_encoder_spec {
     const char *run;            /* folder of a run; its config.cfg says which network */
-    int head;                   /* projections of the head instead of features of the backbone */
+    int head;                   /* projections of the head instead of features of the backbone; a run of task clip always gives the
+                                   embeddings that its loss saw */
+    int text;                   /* task clip: the encoder of captions instead of that of images */
     int untrained;              /* the weights the run began with, or its seed's */
     int64_t batch;              /* images per forward; 0: chosen */
     int threads;                /* 0: of the run */
@@ -26,6 +29,10 @@ void gf_encoder_free(gf_encoder *e);
 const gf_config *gf_encoder_config(const gf_encoder *e);
 const char *gf_encoder_weights(const gf_encoder *e);    /* file they came from; "" for untrained ones */
 int64_t gf_encoder_dim(const gf_encoder *e);
+/* The tokens of a run of task clip; NULL otherwise, and for an encoder of images. */
+const gf_bpe *gf_encoder_vocabulary(const gf_encoder *e);
+/* Tokens [n][context of the configuration] to out [n][dim]; the encoder of captions. */
+glofnd_status gf_encoder_tokens(gf_error *err, gf_encoder *e, const int32_t *tokens, int64_t n, float *out);
 /* Images [n][size][size][3] as a loader gives them, to out [n][dim]. */
 glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, int64_t n, float *out);
 
@@ -50,5 +57,12 @@ glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *
 glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, void (*damaged)(void *user, int64_t i,
         const char *message),
                         void *user, gf_features *out);
+
+/* Every caption of every sample, in order, by the encoder of captions: a row each, with the label of its sample; *sample (to be
+ * freed) says which that is, [out->n]. Samples without caption, and captions without a word, are left out and told to `damaged`
+ * (may be NULL). */
+glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset *data,
+                                 void (*damaged)(void *user, int64_t i, const char *message), void *user, gf_features *out,
+                                 int64_t **sample);
 
 #endif

@@ -61,9 +61,11 @@ static void count_tile(void *user, const gf_pair_tile *t, int thread) {
     }
 }
 
-glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, int threads, gf_fn_counts *counts) {
+glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_pair_how *how,
+                          gf_fn_counts *counts) {
     counting x = {s, theta, kinds, counts};
-    const gf_pairs p = {.row = s->z, .col = s->z, .rows = s->n, .cols = s->n, .dim = s->dim, .threads = threads};
+    const gf_pairs p = {.row = s->z, .col = s->z, .rows = s->n, .cols = s->n, .dim = s->dim,
+                        .how = gf_pair_about(how, "flagged pairs")};
     return gf_pairs_sweep(err, &p, count_tile, &x);
 }
 

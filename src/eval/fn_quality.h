@@ -8,6 +8,7 @@
 #define GF_EVAL_FN_QUALITY_H
 
 #include "base/status.h"
+#include "eval/fn_quality_pairs.h"
 
 typedef struct gf_view_set {    /* embeddings of views of samples */
     int64_t n, dim;             /* rows */
@@ -25,7 +26,8 @@ typedef struct gf_fn_counts {   /* of one anchor */
 } gf_fn_counts;
 
 /* Counts of every row of `s` against all others, for `kinds` thresholds of each row at once: theta, counts [kinds][s->n]. */
-glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, int threads, gf_fn_counts *counts);
+glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_pair_how *how,
+                          gf_fn_counts *counts);
 
 typedef struct gf_fn_quality {
     int64_t anchors;
@@ -40,12 +42,12 @@ gf_fn_quality gf_fn_summarize(const gf_fn_counts *counts, int64_t n, int rows);
 /* ----- thresholds ----- */
 
 /* FNC: the (1-alpha) quantile of each row's similarities to the others of this set (a batch), interpolated. theta [s->n]. */
-glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, int threads, float *theta);
+glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *theta);
 /* Optimum: anchor k has `views` neighbouring rows of `anchors`; out[k] is the ceil(alpha m)-th largest of their m similarities to
  * all rows of `pool` of other samples. views divides GF_PAIR_ROWS. Memory: lists of some alpha m values per anchor of a block. */
 glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, int views, const gf_view_set *pool, double alpha,
-                                    int threads, float *out);
+                                    const gf_pair_how *how, float *out);
 /* One for all: the smallest value, on a grid of 2^-16, that at most a share alpha of all pairs is above. */
-glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, int threads, float *out);
+glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *out);
 
 #endif

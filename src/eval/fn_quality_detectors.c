@@ -23,8 +23,8 @@ typedef struct tables {
 static glofnd_status fill_thresholds(gf_error *err, const gf_fn_scope *x, tables *t) {
     const gf_view_set *s = x->s;
     float single;
-    TRY(gf_optimal_thresholds(err, s, x->views, s, x->alpha, x->threads, t->exact));
-    TRY(gf_single_threshold(err, s, x->alpha, x->threads, &single));
+    TRY(gf_optimal_thresholds(err, s, x->views, s, x->alpha, &x->how, t->exact));
+    TRY(gf_single_threshold(err, s, x->alpha, &x->how, &single));
     for (int64_t i = 0; i < s->n; i++) {
         const float lambda = x->lambda ? x->lambda[i / x->views] : 1.0f;
         t->theta[GF_FN_GLOFND * s->n + i] = isnan(lambda) ? 1.0f : lambda;
@@ -42,8 +42,9 @@ static glofnd_status count_batch(gf_error *err, const gf_fn_scope *x, tables *t,
                                .label = s->label + first};
     for (int k = 0; k < GF_FN_KIND_COUNT; k++)
         for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * s->n + first + i];
-    TRY(gf_fnc_thresholds(err, &batch, x->alpha, x->threads, t->part + GF_FN_FNC * rows));
-    TRY(gf_fn_count(err, &batch, t->part, GF_FN_KIND_COUNT, x->threads, t->part_counts));
+    const gf_pair_how how = {.threads = x->how.threads};        /* the caller tells about batches */
+    TRY(gf_fnc_thresholds(err, &batch, x->alpha, &how, t->part + GF_FN_FNC * rows));
+    TRY(gf_fn_count(err, &batch, t->part, GF_FN_KIND_COUNT, &how, t->part_counts));
     for (int k = 0; k < GF_FN_KIND_COUNT; k++)
         for (int64_t i = 0; i < rows; i++) t->counts[k * s->n + first + i] = t->part_counts[k * rows + i];
     return GLOFND_OK;
@@ -52,8 +53,11 @@ static glofnd_status count_batch(gf_error *err, const gf_fn_scope *x, tables *t,
 static glofnd_status compare(gf_error *err, const gf_fn_scope *x, tables *t, gf_fn_quality *out) {
     const int64_t rows = x->batch * x->views, used = x->batch ? x->s->n / rows * rows : x->s->n;
     TRY(fill_thresholds(err, x, t));
-    if (!x->batch) TRY(gf_fn_count(err, x->s, t->theta, GF_FN_KIND_COUNT, x->threads, t->counts));
-    for (int64_t first = 0; x->batch && first < used; first += rows) TRY(count_batch(err, x, t, first, rows));
+    if (!x->batch) TRY(gf_fn_count(err, x->s, t->theta, GF_FN_KIND_COUNT, &x->how, t->counts));
+    for (int64_t first = 0; x->batch && first < used; first += rows) {
+        TRY(count_batch(err, x, t, first, rows));
+        if (x->how.progress) x->how.progress(x->how.user, "flagged pairs of batches", first + rows, used);
+    }
     for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
         const int had = k == GF_FN_GLOFND ? x->lambda != NULL : k != GF_FN_FNC || x->batch > 0;
         out[k] = had ? gf_fn_summarize(t->counts + k * x->s->n, used / x->views, x->views) : (gf_fn_quality){0};

@@ -26,7 +26,7 @@ typedef struct gf_fn_scope {    /* which pairs are looked at */
     int64_t batch;              /* samples: pairs within each batch of these, the last incomplete one left out. 0: all pairs */
     double alpha;
     const float *lambda;        /* [s->n / views] learned thresholds, NaN: nothing is flagged for this anchor; NULL: none */
-    int threads;
+    gf_pair_how how;
 } gf_fn_scope;
 
 /* out [GF_FN_KIND_COUNT]; anchors 0: this kind is not to be had (GLOFND without lambda, FNC without batches). */

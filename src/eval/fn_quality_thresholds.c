@@ -8,8 +8,9 @@
 #include "eval/fn_quality.h"
 #include "eval/fn_quality_pairs.h"
 
-static gf_pairs pairs_of(const gf_view_set *rows, const gf_view_set *cols, int threads) {
-    return (gf_pairs){.row = rows->z, .col = cols->z, .rows = rows->n, .cols = cols->n, .dim = cols->dim, .threads = threads};
+static gf_pairs pairs_of(const gf_view_set *rows, const gf_view_set *cols, const gf_pair_how *how, const char *what) {
+    return (gf_pairs){.row = rows->z, .col = cols->z, .rows = rows->n, .cols = cols->n, .dim = cols->dim,
+                      .how = gf_pair_about(how, what)};
 }
 
 /* ----- a batch's quantiles: whole rows of a block fit in memory ----- */
@@ -34,10 +35,10 @@ static void keep_tile(void *user, const gf_pair_tile *t, int thread) {
     }
 }
 
-glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, int threads, float *theta) {
-    const size_t slots = (size_t)threads * GF_PAIR_ROWS;
+glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *theta) {
+    const size_t slots = (size_t)how->threads * GF_PAIR_ROWS;
     batch_rows x = {.s = s, .alpha = alpha, .theta = theta};
-    const gf_pairs p = pairs_of(s, s, threads);
+    const gf_pairs p = pairs_of(s, s, how, "thresholds of batches");
     x.row = malloc(slots * (size_t)s->n * sizeof *x.row);
     x.count = malloc(slots * sizeof *x.count);
     const glofnd_status status = x.row && x.count ? gf_pairs_sweep(err, &p, keep_tile, &x)
@@ -95,13 +96,13 @@ static void select_tile(void *user, const gf_pair_tile *t, int thread) {
 }
 
 glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, int views, const gf_view_set *pool, double alpha,
-                                    int threads, float *out) {
+                                    const gf_pair_how *how, float *out) {
     selection x = {.anchors = anchors, .pool = pool, .views = views, .alpha = alpha, .out = out};
     FAIL_IF(err, anchors->dim != pool->dim || views < 1 || GF_PAIR_ROWS % views || anchors->n % views, GLOFND_E_ARGUMENT,
             "%d views of %lld rows do not make anchors", views, (long long)anchors->n);
     FAIL_IF(err, !(alpha > 0.0 && alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)", alpha);
-    const gf_pairs p = pairs_of(anchors, pool, threads);
-    const int64_t lists = (int64_t)threads * (GF_PAIR_ROWS / views);
+    const gf_pairs p = pairs_of(anchors, pool, how, "optimal thresholds");
+    const int64_t lists = (int64_t)how->threads * (GF_PAIR_ROWS / views);
     x.best = gf_top_count(views * pool->n, alpha);
     x.room = 2 * x.best + 2 * GF_TILE_MAX;      /* after a cut there is room for a tile */
     x.list = calloc((size_t)lists, sizeof *x.list);
@@ -138,13 +139,13 @@ static void sort_tile(void *user, const gf_pair_tile *t, int thread) {
             if (x->s->id[t->c0 + c] != x->s->id[t->r0 + r]) bin[bin_of(t->s[(size_t)r * t->ld + (size_t)c])]++;
 }
 
-glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, int threads, float *out) {
-    histogram x = {.s = s, .bin = calloc((size_t)threads * BINS, sizeof *x.bin)};
-    const gf_pairs p = pairs_of(s, s, threads);
+glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *out) {
+    histogram x = {.s = s, .bin = calloc((size_t)how->threads * BINS, sizeof *x.bin)};
+    const gf_pairs p = pairs_of(s, s, how, "one threshold for all");
     FAIL_IF(err, !x.bin, GLOFND_E_MEMORY, "no memory for a histogram");
     const glofnd_status status = gf_pairs_sweep(err, &p, sort_tile, &x);
     int64_t all = 0, above = 0;
-    for (int64_t i = BINS; status == GLOFND_OK && i < (int64_t)threads * BINS; i++) x.bin[i % BINS] += x.bin[i];
+    for (int64_t i = BINS; status == GLOFND_OK && i < (int64_t)how->threads * BINS; i++) x.bin[i % BINS] += x.bin[i];
     for (int b = 0; b < BINS; b++) all += x.bin[b];
     int b = BINS;
     while (b > 0 && (double)(above + x.bin[b - 1]) <= alpha * (double)all) above += x.bin[--b];

@@ -1,4 +1,4 @@
-/* knn.c - see knn.h. The product is the tiles' one, whose bits do not depend on where in a tile a pair lies. */
+/* knn.c - see knn.h: a sweep over all pairs of test and training rows that keeps a shortlist per test row. */
 #include "eval/knn.h"
 
 #include <math.h>
@@ -9,10 +9,7 @@
 #include "base/parallel.h"
 #include "cpu/tile/tile.h"
 
-#define QUERIES 64              /* test rows of a task */
-#define COLUMNS 512             /* training rows of a tile */
-#define RUN 16                  /* similarities looked at together */
-#define SPARE 256               /* places of a shortlist beyond k, at the least */
+#define SPARE 512               /* places of a shortlist beyond k, at the least */
 
 typedef struct neighbour {
     float s;
@@ -26,77 +23,31 @@ typedef struct shortlist {      /* of one test row: neighbours that may be among
 } shortlist;
 
 typedef struct scratch {        /* of one thread */
-    float *query;               /* [QUERIES][dim] unit rows */
-    float *s;                   /* [QUERIES][COLUMNS] */
-    shortlist list[QUERIES];
-    neighbour *best;            /* [QUERIES][room], of the lists */
+    shortlist list[GF_PAIR_ROWS];
+    neighbour *best;            /* [GF_PAIR_ROWS][room], of the lists */
     float *value;               /* [room] */
     double *vote;               /* [classes] */
+    int32_t at[GF_PAIR_COLUMNS];
 } scratch;
 
 typedef struct job {
     const gf_knn *o;
-    const gf_features *test;
+    const gf_features *train;
     const gf_tile_ops *ops;
-    int64_t n, dim, k, classes; /* n: training rows with label */
-    int64_t room;               /* of a shortlist; the larger, the less often it is cut */
-    float *panels;              /* [pad(n) / GF_PANEL][dim][GF_PANEL] unit rows */
-    int32_t *label;             /* [n] */
+    int64_t k, classes;
+    int64_t room;               /* of a shortlist: k, and a tile's row; the larger, the less often it is cut */
     scratch *scratch;           /* [threads] */
     int32_t *predicted;
 } job;
 
 /* ----- making ----- */
 
-/* Unit row; rows of zeros stay zeros. */
-static void unit(float *out, const float *x, int64_t dim) {
-    double sum = 0.0;
-    for (int64_t i = 0; i < dim; i++) sum += (double)x[i] * (double)x[i];
-    const double scale = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
-    for (int64_t i = 0; i < dim; i++) out[i] = (float)(scale * (double)x[i]);
-}
-
-static glofnd_status check_finite(gf_error *err, const gf_features *f, const char *which) {
-    for (int64_t i = 0; i < f->n; i++)
-        for (int64_t a = 0; a < f->dim; a++)
-            FAIL_IF(err, !isfinite(f->x[i * f->dim + a]), GLOFND_E_NUMERIC, "feature %lld of %s row %lld is not finite",
-                    (long long)a, which,
-                    (long long)i);
-    return GLOFND_OK;
-}
-
 static glofnd_status check(gf_error *err, const gf_knn *o, const gf_features *train, const gf_features *test) {
     FAIL_IF(err, o->k < 1, GLOFND_E_OPTION, "k is %lld; it must be at least 1", (long long)o->k);
     FAIL_IF(err, !(o->temperature >= 0.0 && o->temperature < INFINITY), GLOFND_E_OPTION,
-            "temperature is %g; it must be 0 or more",
-            o->temperature);
+            "temperature is %g; it must be 0 or more", o->temperature);
     FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "%lld features of training rows and %lld of test rows",
-            (long long)train->dim,
-            (long long)test->dim);
-    FAIL_IF(err, train->dim > INT32_MAX, GLOFND_E_ARGUMENT, "%lld features are too many", (long long)train->dim);
-    TRY(check_finite(err, train, "training"));
-    return check_finite(err, test, "test");
-}
-
-/* Training rows with a label, as columns of panels. */
-static glofnd_status pack(gf_error *err, job *j, const gf_features *train) {
-    for (int64_t i = 0; i < train->n; i++) j->n += train->label[i] >= 0;
-    FAIL_IF(err, j->n == 0, GLOFND_E_ARGUMENT, "no training row has a label");
-    float *row = malloc((size_t)j->dim * sizeof *row);
-    j->panels = calloc((size_t)gf_pad(j->n) * (size_t)j->dim, sizeof *j->panels);
-    j->label = malloc((size_t)j->n * sizeof *j->label);
-    if (!row || !j->panels || !j->label) {
-        free(row);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld training rows", (long long)j->n);
-    }
-    for (int64_t i = 0, at = 0; i < train->n; i++) {
-        if (train->label[i] < 0) continue;
-        float *column = j->panels + at / GF_PANEL * GF_PANEL * j->dim + at % GF_PANEL;
-        unit(row, train->x + i * j->dim, j->dim);
-        for (int64_t a = 0; a < j->dim; a++) column[a * GF_PANEL] = row[a];
-        j->label[at++] = train->label[i];
-    }
-    free(row);
+            (long long)train->dim, (long long)test->dim);
     return GLOFND_OK;
 }
 
@@ -104,28 +55,23 @@ static glofnd_status make_scratch(gf_error *err, job *j, int threads) {
     int complete = (j->scratch = calloc((size_t)threads, sizeof *j->scratch)) != NULL;
     for (int t = 0; t < threads && complete; t++) {
         scratch *x = &j->scratch[t];
-        x->query = malloc(QUERIES * (size_t)j->dim * sizeof *x->query);
-        x->s = malloc(sizeof *x->s * QUERIES * COLUMNS);
-        x->best = malloc(QUERIES * (size_t)j->room * sizeof *x->best);
+        x->best = malloc(GF_PAIR_ROWS * (size_t)j->room * sizeof *x->best);
         x->value = malloc((size_t)j->room * sizeof *x->value);
         x->vote = malloc((size_t)j->classes * sizeof *x->vote);
-        complete = x->query && x->s && x->best && x->value && x->vote;
+        complete = x->best && x->value && x->vote;
+        for (int r = 0; r < GF_PAIR_ROWS && complete; r++) x->list[r].best = x->best + r * j->room;
     }
-    FAIL_IF(err, !complete, GLOFND_E_MEMORY, "no memory for the tiles of %d threads", threads);
+    FAIL_IF(err, !complete, GLOFND_E_MEMORY, "no memory for the neighbours of %d threads", threads);
     return GLOFND_OK;
 }
 
-static void free_job(job *j, int threads) {
+static void free_scratch(job *j, int threads) {
     for (int t = 0; j->scratch && t < threads; t++) {
-        free(j->scratch[t].query);
-        free(j->scratch[t].s);
         free(j->scratch[t].best);
         free(j->scratch[t].value);
         free(j->scratch[t].vote);
     }
     free(j->scratch);
-    free(j->panels);
-    free(j->label);
 }
 
 /* ----- searching ----- */
@@ -144,21 +90,14 @@ static void cut(const job *j, scratch *x, shortlist *l) {
     l->count = kept;
 }
 
-/* Is one of RUN similarities above the limit? Mostly none is, and this is a few vector operations. */
-static int any_above(const float *s, float limit) {
-    int above = 0;
-    for (int i = 0; i < RUN; i++) above |= s[i] > limit;
-    return above;
-}
-
 /* Later columns must be above the limit, not equal to it: k earlier ones are at least as near. */
-static void take_row(const job *j, scratch *x, const float *s, int64_t c0, int64_t columns, shortlist *l) {
-    for (int64_t c = 0; c < columns; c += RUN) {
-        const int64_t end = c + RUN < columns ? c + RUN : columns;
-        if (c + RUN <= columns && !any_above(s + c, l->limit)) continue;
-        for (int64_t i = c; i < end; i++)
-            if (s[i] > l->limit) l->best[l->count++] = (neighbour){s[i], j->label[c0 + i]};
-        if (l->count > j->room - RUN) cut(j, x, l);
+static void take_row(const job *j, scratch *x, const float *s, const gf_pair_tile *t, shortlist *l) {
+    const int32_t *label = j->train->label + t->c0;
+    if (l->count + t->cols > j->room) cut(j, x, l);
+    const int found = j->ops->reach(x->at, s, (int)gf_pad(t->cols), l->limit, NULL);
+    for (int i = 0; i < found; i++) {
+        const int32_t c = x->at[i];
+        if (c < t->cols && s[c] > l->limit && label[c] >= 0) l->best[l->count++] = (neighbour){s[c], label[c]};
     }
 }
 
@@ -173,40 +112,34 @@ static int32_t elect(const job *j, const shortlist *l, double *vote) {
     return winner;
 }
 
-static void classify_tile(void *arg, int64_t task, int thread) {
-    const job *j = arg;
+static void visit(void *user, const gf_pair_tile *t, int thread) {
+    const job *j = user;
     scratch *x = &j->scratch[thread];
-    const int64_t r0 = task * QUERIES, rows = j->test->n - r0 < QUERIES ? j->test->n - r0 : QUERIES;
-    memset(x->query, 0, QUERIES * (size_t)j->dim * sizeof *x->query);
-    for (int64_t r = 0; r < rows; r++) {
-        unit(x->query + r * j->dim, j->test->x + (r0 + r) * j->dim, j->dim);
-        x->list[r] = (shortlist){x->best + r * j->room, 0, -INFINITY};
-    }
-    for (int64_t c0 = 0; c0 < j->n; c0 += COLUMNS) {
-        const int64_t columns = j->n - c0 < COLUMNS ? j->n - c0 : COLUMNS;
-        j->ops->product(x->s, COLUMNS, x->query, (size_t)j->dim, 1, j->panels + c0 * j->dim, GF_PANEL, GF_PANEL * (size_t)j->dim,
-                QUERIES,
-                        (int)gf_pad(columns), (int)j->dim, 0);
-        for (int64_t r = 0; r < rows; r++) take_row(j, x, x->s + r * COLUMNS, c0, columns, &x->list[r]);
-    }
-    for (int64_t r = 0; r < rows; r++) {
-        if (x->list[r].count > j->k) cut(j, x, &x->list[r]);
-        j->predicted[r0 + r] = elect(j, &x->list[r], x->vote);
+    for (int r = 0; r < t->rows; r++) {
+        shortlist *l = &x->list[r];
+        if (t->c0 == 0) l->count = 0, l->limit = -INFINITY;
+        take_row(j, x, t->s + (size_t)r * t->ld, t, l);
+        if (!t->last) continue;
+        if (l->count > j->k) cut(j, x, l);
+        j->predicted[t->r0 + r] = elect(j, l, x->vote);
     }
 }
 
 glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features *train, const gf_features *test,
-        int32_t *predicted) {
-    job j = {.o = o, .test = test, .ops = gf_tile_ops_get(), .dim = train->dim, .classes = gf_features_classes(train),
-            .predicted = predicted};
-    const int threads = o->threads > 0 ? o->threads : gf_parallel_default();
+                              int32_t *predicted) {
+    job j = {.o = o, .train = train, .ops = gf_tile_ops_get(), .classes = gf_features_classes(train), .predicted = predicted};
+    int64_t labelled = 0;
     TRY(check(err, o, train, test));
-    glofnd_status status = pack(err, &j, train);
-    j.k = o->k < j.n ? o->k : j.n;
-    j.room = j.k + (j.k > SPARE ? j.k : SPARE) + RUN;
-    if (status == GLOFND_OK) status = make_scratch(err, &j, threads);
-    if (status == GLOFND_OK) gf_parallel(threads, (test->n + QUERIES - 1) / QUERIES, classify_tile, &j);
-    free_job(&j, threads);
+    for (int64_t i = 0; i < train->n; i++) labelled += train->label[i] >= 0;
+    FAIL_IF(err, labelled == 0, GLOFND_E_ARGUMENT, "no training row has a label");
+    gf_pairs pairs = {.row = test->x, .col = train->x, .rows = test->n, .cols = train->n, .dim = train->dim,
+                      .row_name = "test row", .col_name = "training row", .how = gf_pair_about(&o->how, "neighbours")};
+    if (pairs.how.threads < 1) pairs.how.threads = gf_parallel_default();
+    j.k = o->k < labelled ? o->k : labelled;
+    j.room = j.k + (j.k > SPARE ? j.k : SPARE) + GF_PAIR_COLUMNS;
+    glofnd_status status = make_scratch(err, &j, pairs.how.threads);
+    if (status == GLOFND_OK) status = gf_pairs_sweep(err, &pairs, visit, &j);
+    free_scratch(&j, pairs.how.threads);
     return status;
 }
 

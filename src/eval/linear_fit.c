@@ -31,7 +31,7 @@ static void draw_weights(gf_linear *m, uint64_t seed) {
     }
 }
 
-static gf_param param(float *p, const float *g, float *state, int64_t n, int decay) {
+static gf_param param(float *p, float *g, float *state, int64_t n, int decay) {
     return (gf_param){.p = p, .g = g, .state1 = state, .state2 = state + n, .n = (size_t)n, .decay = decay};
 }
 

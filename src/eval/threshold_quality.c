@@ -80,7 +80,7 @@ static void deal_batch(void *arg, int64_t task, int thread) {
     gf_view_set *b = &x->room[thread];
     float *theta = x->theta + (int64_t)thread * x->batch * x->views;
     for (int64_t i = 0; i < x->batch; i++) copy_sample(b, i, x->s, sample_at(x, first + i), x->views);
-    const glofnd_status status = gf_fnc_thresholds(NULL, b, x->alpha, 1, theta);
+    const glofnd_status status = gf_fnc_thresholds(NULL, b, x->alpha, &(gf_pair_how){.threads = 1}, theta);
     if (status != GLOFND_OK) x->status[thread] = status;
     for (int64_t i = new - first; status == GLOFND_OK && i < x->batch; i++) {
         float *to = x->out + (sample_at(x, first + i) * x->draws + x->draw) * x->views;
@@ -88,17 +88,19 @@ static void deal_batch(void *arg, int64_t task, int thread) {
     }
 }
 
-static glofnd_status deal_all(gf_error *err, deal *x, int threads) {
+static glofnd_status deal_all(gf_error *err, deal *x, const gf_pair_how *how) {
     for (x->draw = 0; x->draw < x->draws; x->draw++) {
-        gf_parallel(threads, (x->samples + x->batch - 1) / x->batch, deal_batch, x);
-        for (int t = 0; t < threads; t++)
+        if (how->progress) how->progress(how->user, "batches of FNC", x->draw, x->draws);
+        gf_parallel(how->threads, (x->samples + x->batch - 1) / x->batch, deal_batch, x);
+        for (int t = 0; t < how->threads; t++)
             FAIL_IF(err, x->status[t] != GLOFND_OK, x->status[t], "thresholds of a batch: %s", glofnd_status_text(x->status[t]));
     }
     return GLOFND_OK;
 }
 
 glofnd_status gf_fnc_draws(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha, uint64_t seed,
-                           int threads, float *out) {
+                           const gf_pair_how *how, float *out) {
+    const int threads = how->threads;
     deal x = {.s = s, .views = views, .draws = draws, .batch = batch, .samples = s->n / views, .alpha = alpha, .seed = seed,
               .out = out};
     FAIL_IF(err, batch < 2 || batch > x.samples, GLOFND_E_ARGUMENT, "a batch of %lld cannot be drawn from %lld samples",
@@ -109,7 +111,7 @@ glofnd_status gf_fnc_draws(gf_error *err, const gf_view_set *s, int views, int64
     glofnd_status status = x.room && x.status && x.theta ? GLOFND_OK
                                                          : gf_fail(err, GLOFND_E_MEMORY, "no memory for batches of thresholds");
     for (int t = 0; t < threads && status == GLOFND_OK; t++) status = gf_view_set_alloc(err, &x.room[t], batch * views, s->dim);
-    if (status == GLOFND_OK) status = deal_all(err, &x, threads);
+    if (status == GLOFND_OK) status = deal_all(err, &x, how);
     for (int t = 0; t < threads && x.room; t++) gf_view_set_free(&x.room[t]);
     free(x.room);
     free(x.status);

@@ -25,6 +25,6 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
  * each row gets its (1-alpha) quantile there. out [samples][draws * views]. The last batch of a deal takes samples of the one
  * before to be complete. */
 glofnd_status gf_fnc_draws(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha, uint64_t seed,
-                           int threads, float *out);
+                           const gf_pair_how *how, float *out);
 
 #endif

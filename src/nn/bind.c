@@ -29,6 +29,12 @@ static void bind_op(memory m, gf_layer *l) {
     l->args = (gf_nn_args){.x = data(m, l->in), .y = data(m, l->out), .dy = gradient(m, l->out, 0), .dx = at(m, l->dx)};
     l->args.weight = weight ? weight->value : NULL;
     l->args.weight_grad = weight ? weight->grad : NULL;
+    const gf_tensor *bias = l->bias < 0 ? NULL : &m.g->params.item[l->bias];
+    l->args.bias = bias ? bias->value : NULL;
+    l->args.bias_grad = bias ? bias->grad : NULL;
+    l->args.x2 = data(m, l->residual);
+    l->args.dx2 = at(m, l->dx2);
+    l->args.add_dx = l->add_dx;
     l->args.packed = at(m, l->packed);
     l->args.saved = at(m, l->saved);
     l->args.scratch = at(m, m.g->scratch);

@@ -57,22 +57,48 @@ static gf_layer *append(gf_graph *g, gf_layer layer) {
         g->full = 1;
         return &g->layer[0];
     }
-    layer.packed = layer.saved = layer.dx = layer.bits = -1;
+    layer.packed = layer.saved = layer.dx = layer.dx2 = layer.bits = -1;
     g->layer[g->layers] = layer;
     return &g->layer[g->layers++];
 }
 
-/* An op from value `in` to a new value; shape.h, w, n, in and type follow from it. */
-static int append_op(gf_graph *g, gf_nn_shape shape, int in, int param) {
+/* The value an op makes. */
+static int new_result(gf_graph *g, const gf_nn_shape *s) {
+    switch (s->kind) {
+        case GF_NN_CONV:
+        case GF_NN_MAXPOOL:
+        case GF_NN_AVGPOOL:
+            return gf_graph_value(g, s->n, gf_nn_out(s->h, s->kernel, s->stride, s->pad),
+                                  gf_nn_out(s->w, s->kernel, s->stride, s->pad), s->out, s->type);
+        case GF_NN_TOKENS: return gf_graph_value(g, s->n, 1 + s->h * s->w, 1, s->out, s->type);
+        case GF_NN_PICK: return gf_graph_value(g, s->n, 1, 1, s->out, GF_TYPE_F32);
+        case GF_NN_ATTENTION:
+            if (s->second) return gf_graph_value(g, s->n, 1, 1, s->out, GF_TYPE_F32);
+            break;
+        case GF_NN_LINEAR:
+        case GF_NN_LAYERNORM:
+        case GF_NN_EMBED:
+        case GF_NN_KINDS: break;
+    }
+    return gf_graph_value(g, s->n, s->h, s->w, s->out, s->type);
+}
+
+int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, int bias) {
     const gf_value *x = &g->value[in];
-    shape.type = x->type;
-    shape.n = x->n, shape.h = x->h, shape.w = x->w, shape.in = x->c;
+    if (shape.kind != GF_NN_EMBED) {            /* which turns tokens into another type, and channels into others */
+        shape.type = x->type;
+        shape.in = x->c;
+    }
+    if (!shape.out) shape.out = shape.in;
+    if (shape.kind == GF_NN_LINEAR) shape.kernel = shape.stride = 1;
+    shape.n = x->n, shape.h = x->h, shape.w = x->w;
+    shape.second = second >= 0;
+    shape.bias = bias >= 0;
     shape.training = g->training;
-    shape.input_grad = in != 0;                 /* value 0 is the image: nobody asks for its gradient */
-    const int64_t oh = gf_nn_out(x->h, shape.kernel, shape.stride, shape.pad);
-    const int64_t ow = gf_nn_out(x->w, shape.kernel, shape.stride, shape.pad);
-    const int out = gf_graph_value(g, x->n, oh, ow, shape.out, x->type);
-    append(g, (gf_layer){.kind = GF_LAYER_OP, .in = in, .residual = -1, .out = out, .param = param, .shape = shape});
+    shape.input_grad = in != 0;                 /* value 0 is the input: nobody asks for its gradient */
+    const int out = new_result(g, &shape);
+    append(g, (gf_layer){.kind = GF_LAYER_OP, .in = in, .residual = second, .out = out, .param = param, .bias = bias,
+                         .shape = shape});
     return out;
 }
 
@@ -80,26 +106,24 @@ int gf_graph_conv(gf_graph *g, const char *name, int in, int64_t out_channels, i
     const int64_t c = g->value[in].c, shape[4] = {out_channels, in == 0 ? 3 : c, kernel, kernel};
     const int param = add_named(g, &g->params, name, "weight", 4, shape);
     if (in == 0 && c > 3) widen(&g->params, out_channels * kernel * kernel * c);
-    return append_op(g, (gf_nn_shape){.kind = GF_NN_CONV, .out = out_channels, .kernel = kernel, .stride = stride, .pad = pad},
-            in,
-                     param);
+    return gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_CONV, .out = out_channels, .kernel = kernel, .stride = stride, .pad = pad},
+                       in, -1, param, -1);
 }
 
 int gf_graph_linear(gf_graph *g, const char *name, int in, int64_t out_channels) {
     const int64_t shape[4] = {out_channels, g->value[in].c};
     const int param = add_named(g, &g->params, name, "weight", 2, shape);
-    return append_op(g, (gf_nn_shape){.kind = GF_NN_LINEAR, .out = out_channels, .kernel = 1, .stride = 1}, in, param);
+    return gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_LINEAR, .out = out_channels}, in, -1, param, -1);
 }
 
 int gf_graph_maxpool(gf_graph *g, int in, int kernel, int stride, int pad) {
-    const int64_t c = g->value[in].c;
-    return append_op(g, (gf_nn_shape){.kind = GF_NN_MAXPOOL, .out = c, .kernel = kernel, .stride = stride, .pad = pad}, in, -1);
+    return gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_MAXPOOL, .kernel = kernel, .stride = stride, .pad = pad}, in, -1, -1, -1);
 }
 
 int gf_graph_mean(gf_graph *g, int in) {
     const gf_value *x = &g->value[in];
     const int out = gf_graph_value(g, x->n, 1, 1, x->c, GF_TYPE_F32);
-    append(g, (gf_layer){.kind = GF_LAYER_MEAN, .in = in, .residual = -1, .out = out, .param = -1});
+    append(g, (gf_layer){.kind = GF_LAYER_MEAN, .in = in, .residual = -1, .out = out, .param = -1, .bias = -1});
     return out;
 }
 
@@ -123,6 +147,28 @@ int gf_graph_norm(gf_graph *g, gf_norm_names names, int in, int residual, int re
     l->stat = names.stat;
     l->norm = (gf_nn_norm){.type = x->type, .rows = x->n * x->h * x->w, .c = x->c, .relu = relu};
     return out;
+}
+
+/* ----- under a prefix ---------------------------------------------------------------------------------------------- */
+
+gf_name gf_name_join(const char *prefix, const char *part) {
+    gf_name n;
+    snprintf(n.text, sizeof n.text, "%s%s", prefix, part);
+    return n;
+}
+
+int gf_graph_param(gf_graph *g, const char *prefix, const char *part, int rank, int64_t d0, int64_t d1) {
+    const int64_t shape[4] = {d0, d1};
+    return gf_tensor_add(g, &g->params, gf_name_join(prefix, part).text, rank, shape);
+}
+
+int gf_graph_conv_at(gf_graph *g, const char *prefix, const char *part, int in, int64_t out, int kernel, int stride) {
+    return gf_graph_conv(g, gf_name_join(prefix, part).text, in, out, kernel, stride, kernel / 2);
+}
+
+int gf_graph_norm_relu(gf_graph *g, const char *prefix, const char *part, int in) {
+    const gf_norm_names names = gf_graph_norm_names(g, gf_name_join(prefix, part).text, g->value[in].c, 1);
+    return gf_graph_norm(g, names, in, -1, 1);
 }
 
 /* ----- ops --------------------------------------------------------------------------------------------------------- */

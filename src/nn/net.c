@@ -9,23 +9,6 @@
 
 /* ----- making ------------------------------------------------------------------------------------------------------ */
 
-static glofnd_status check_spec(gf_error *err, const gf_net_spec *s) {
-    FAIL_IF(err, s->arch < GF_ARCH_RESNET8 || s->arch > GF_ARCH_RESNET50, GLOFND_E_ARGUMENT, "arch %d is not known",
-            (int)s->arch);
-    FAIL_IF(err, s->precision != GF_FP32 && s->precision != GF_BF16, GLOFND_E_ARGUMENT, "precision %d is not known",
-            (int)s->precision);
-    FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
-    FAIL_IF(err, s->batch < 1 || s->batch > 1 << 20, GLOFND_E_ARGUMENT, "batch %lld: it must be 1 to 1048576 images",
-            (long long)s->batch);
-    FAIL_IF(err, s->training && s->batch < 2, GLOFND_E_ARGUMENT, "batch 1 cannot be trained on: batch norm needs two images");
-    FAIL_IF(err, s->head_hidden < 0 || s->head_hidden > 1 << 16 || s->head_out < 0 || s->head_out > 1 << 16, GLOFND_E_ARGUMENT,
-            "head %d x %d: widths must be 0 to 65536", s->head_hidden, s->head_out);
-    FAIL_IF(err, (s->head_hidden == 0) != (s->head_out == 0), GLOFND_E_ARGUMENT,
-            "head %d x %d: give both widths, or 0 for both (no head)", s->head_hidden, s->head_out);
-    FAIL_IF(err, s->threads < 0 || s->threads > 4096, GLOFND_E_ARGUMENT, "threads %d: it must be 0 to 4096", s->threads);
-    return GLOFND_OK;
-}
-
 static size_t block_bytes(const gf_net *n) {
     const size_t copies = n->spec.training ? 2 : 1;
     return sizeof(float) * (copies * (size_t)n->graph.params.numbers + (size_t)n->graph.buffers.numbers);
@@ -37,16 +20,38 @@ static const gf_nn_backend *backend_of(glofnd_device device) {
     return device == GLOFND_DEVICE_CUDA ? &gf_nn_backend_cuda : &gf_nn_backend_cpu;
 }
 
-/* Everything but the memory. */
-static glofnd_status make_plan(gf_error *err, gf_net *n, int rough) {
-    TRY(check_spec(err, &n->spec));
+/* The engine of a net beside this one, or one of its own. */
+static glofnd_status make_engine(gf_error *err, gf_net *n, int rough) {
+    const gf_net *beside = n->spec.beside;
+    if (beside) {
+        n->backend = beside->backend;
+        n->threads = beside->threads;
+        n->engine = beside->engine;
+        n->spec.device = beside->spec.device;
+        return GLOFND_OK;
+    }
     n->backend = backend_of(n->spec.device);
     n->threads = n->spec.threads > 0 ? n->spec.threads : gf_parallel_default();
     TRY(n->backend->open(err, n->threads, &n->engine));
     const gf_nn_mode mode = {n->spec.deterministic, n->spec.exact, rough, n->spec.plans};
-    if (n->backend->configure) TRY(n->backend->configure(err, n->engine, &mode));
+    return n->backend->configure ? n->backend->configure(err, n->engine, &mode) : GLOFND_OK;
+}
+
+static void build(gf_graph *g, const gf_net_spec *spec) {
+    switch (spec->arch) {
+        case GF_ARCH_CLIP_RESNET50: gf_clip_resnet_build(g, spec); break;
+        case GF_ARCH_VIT: gf_vit_build(g, spec); break;
+        case GF_ARCH_TEXT: gf_text_build(g, spec); break;
+        default: gf_resnet_build(g, spec); break;
+    }
+}
+
+/* Everything but the memory. */
+static glofnd_status make_plan(gf_error *err, gf_net *n, int rough) {
+    TRY(gf_net_check(err, &n->spec));
+    TRY(make_engine(err, n, rough));
     n->graph.image_channels = n->backend->image_channels;
-    gf_resnet_build(&n->graph, &n->spec);
+    build(&n->graph, &n->spec);
     TRY(gf_graph_ops(err, &n->graph, n->backend, n->engine));
     return gf_graph_plan(err, &n->graph, n->backend);
 }
@@ -60,7 +65,8 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
     n->grads = n->spec.training ? floats(n, g->params.numbers) : NULL;
     n->arena = n->backend->alloc(n->engine, g->arena_bytes);
     FAIL_IF(err, !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads), GLOFND_E_MEMORY,
-            "out of memory for a net of %zu MB: use a smaller batch or image size", gf_net_bytes(n) >> 20);
+            "out of memory for a net of %zu MB: use a smaller batch or image size%s", gf_net_bytes(n) >> 20,
+            n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
     const int count = g->params.count + g->buffers.count;
     n->tensors = malloc(sizeof *n->tensors * (size_t)count);
@@ -78,7 +84,7 @@ void gf_net_free(gf_net *n) {
         n->backend->release(n->engine, n->grads);
         n->backend->release(n->engine, n->stats);
         n->backend->release(n->engine, n->values);
-        n->backend->close(n->engine);
+        if (!n->spec.beside) n->backend->close(n->engine);
     }
     free(n->tensors);
     free(n);
@@ -128,6 +134,8 @@ glofnd_status gf_net_create(gf_error *err, const gf_net_spec *spec, gf_net **out
 glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes) {
     gf_net *n = NULL;
     TRY(new_net(err, spec, &n));
+    if (spec->beside) n->spec.device = spec->beside->spec.device;
+    n->spec.beside = NULL;                      /* ops of an estimate must not stay with its engine */
     const glofnd_status status = make_plan(err, n, 1);
     if (status == GLOFND_OK) *bytes = gf_net_bytes(n);
     gf_net_free(n);
@@ -197,19 +205,39 @@ static glofnd_status send_images(gf_error *err, gf_net *n, const float *x, void 
     return GLOFND_OK;
 }
 
+static glofnd_status check_range(gf_error *err, const gf_net *n, int64_t first, int64_t count, const char *what) {
+    FAIL_IF(err, first < 0 || count < 0 || first > n->spec.batch || count > n->spec.batch - first, GLOFND_E_ARGUMENT,
+            "%s %lld to %lld: the net was built for %lld", what, (long long)first, (long long)(first + count),
+            (long long)n->spec.batch);
+    return GLOFND_OK;
+}
+
 glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t first, int64_t count) {
     const gf_value *v = &n->graph.value[0];
     const int64_t image = v->h * v->w * v->c;
+    FAIL_IF(err, v->type == GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for texts takes tokens, not images");
+    TRY(check_range(err, n, first, count, "images"));
     char *dst = (char *)gf_net_input(n, NULL) + gf_type_bytes(v->type) * (size_t)(image * first);
-    FAIL_IF(err, first < 0 || count < 0 || count > n->spec.batch - first, GLOFND_E_ARGUMENT,
-            "images %lld to %lld: the net was built for %lld", (long long)first, (long long)(first + count),
-            (long long)n->spec.batch);
     if (n->backend->put) return send_images(err, n, x, dst, first, count);
     n->backend->cast(n->engine, v->type, dst, x, count * image);
     return GLOFND_OK;
 }
 
-/* Missing images of an incomplete batch are black; on a device they stay as they are. Eval mode looks at each image by itself. */
+/* Once in the net, a token is an index into a table: here is where they are looked at. */
+glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens, int64_t first, int64_t count) {
+    const int64_t length = n->spec.context;
+    FAIL_IF(err, n->graph.value[0].type != GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for images takes no tokens");
+    TRY(check_range(err, n, first, count, "texts"));
+    for (int64_t i = 0; i < count * length; i++)
+        FAIL_IF(err, tokens[i] < 0 || tokens[i] >= n->spec.vocab, GLOFND_E_ARGUMENT,
+                "token %d of text %lld is %d: the net knows 0 to %d; is the tokenizer the one it was made for?",
+                (int)(i % length), (long long)(first + i / length), (int)tokens[i], n->spec.vocab - 1);
+    return gf_net_write(err, n, (int32_t *)gf_net_input(n, NULL) + first * length, tokens,
+                        sizeof *tokens * (size_t)(count * length));
+}
+
+/* Missing images of an incomplete batch are black, missing texts all token 0; on a device they stay as they are. Eval mode looks
+ * at each by itself. */
 static void blank(gf_net *n, int64_t count) {
     const gf_value *v = &n->graph.value[0];
     const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
@@ -217,8 +245,12 @@ static void blank(gf_net *n, int64_t count) {
             bytes * (size_t)(n->spec.batch - count));
 }
 
-static void norm_forward(gf_net *n, const gf_nn_norm *norm, int train) {
+static void norm_forward(gf_net *n, const gf_nn_norm *layer, int train) {
     const gf_nn_backend *b = n->backend;
+    gf_nn_norm aside = *layer;                  /* a second time the same images come: running averages stay */
+    aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
+    aside.running_var = aside.running_mean + layer->c;
+    const gf_nn_norm *norm = train == 2 ? &aside : layer;
     if (train && b->norm_stats) {
         b->norm_stats(n->engine, norm);
     } else if (train) {
@@ -253,14 +285,12 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
             (long long)n->spec.batch);
     n->ready = 0;
     TRY(pack_weights(err, n, train));
-    if (x) {
-        TRY(gf_net_load(err, n, x, 0, count));
-        blank(n, count);
-    }
+    if (x) TRY(gf_net_load(err, n, x, 0, count));
+    if (count < n->spec.batch) blank(n, count);
     for (int i = 0; i < n->graph.layers; i++) TRY(layer_forward(err, n, &n->graph.layer[i], train));
-    n->ready = train;
+    n->ready = train > 0;
     if (features) *features = result(n, n->graph.features);
-    if (projection) *projection = n->spec.head_out ? result(n, n->graph.projection) : NULL;
+    if (projection) *projection = n->spec.head_out || n->spec.embed_dim ? result(n, n->graph.projection) : NULL;
     return GLOFND_OK;
 }
 

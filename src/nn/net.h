@@ -20,16 +20,35 @@
 
 #include "base/nn_backend.h"
 
-typedef enum gf_arch { GF_ARCH_RESNET8, GF_ARCH_RESNET18, GF_ARCH_RESNET34, GF_ARCH_RESNET50 } gf_arch;
+typedef enum gf_arch {
+    GF_ARCH_RESNET8,
+    GF_ARCH_RESNET18,
+    GF_ARCH_RESNET34,
+    GF_ARCH_RESNET50,
+    GF_ARCH_CLIP_RESNET50,      /* CLIP's: three convolutions in the stem, average pools for strides, attention pooling */
+    GF_ARCH_VIT,
+    GF_ARCH_TEXT                /* the only one that reads tokens */
+} gf_arch;
 typedef enum gf_precision { GF_FP32, GF_BF16 } gf_precision;
 
-typedef struct gf_net_spec {
+typedef struct gf_net_spec {        /* what an arch does not use is 0 */
     gf_arch arch;
     int cifar_stem;             /* 3x3 stride 1, no max pool */
-    int64_t batch;              /* images per forward (both views: 2 x batch of samples) */
-    int size;                   /* pixels */
+    int64_t batch;              /* images or texts per forward (both views: 2 x batch of samples) */
+    int size;                   /* pixels; TEXT: 0 */
     int head_hidden, head_out;  /* 2048, 128 (authors' code: BN after both, the last without affine); 128, 128 (paper);
                                    0, 0: no head */
+    /* Towers of image-text training give an embedding as their projection: float32 [batch][embed_dim], not normalised. Tensors
+     * are named as in open_clip, those of image towers with "visual." in front. */
+    int embed_dim;              /* a resnet with a linear layer "visual.proj" (0: a plain one); the last three archs need it */
+    int width;                  /* VIT, TEXT: numbers per token; CLIP_RESNET50: channels after the stem, 0: 64 */
+    int layers;                 /* VIT, TEXT: blocks */
+    int heads;                  /* VIT, TEXT; CLIP_RESNET50: of the attention pooling, 0: width / 2 */
+    int patch;                  /* VIT: pixels */
+    int context, vocab;         /* TEXT: tokens per text, different tokens */
+    int quick_gelu;             /* VIT, TEXT: x sigmoid(1.702 x), for weights made so (OpenAI's); else GELU */
+    struct gf_net *beside;      /* NULL, or a net whose engine and stream this one shares, so that both can be recorded in one
+                                   gf_net_replay; it must live longer. threads, device and GPU choices are those of that net */
     int zero_init;              /* last gamma of each block starts at 0 */
     gf_precision precision;
     int training;               /* 0: forward in eval mode only, no backward buffers */
@@ -59,7 +78,7 @@ void gf_net_free(gf_net *n);
 int gf_net_tensors(gf_net *n, gf_tensor **out);         /* count; parameters first, then buffers */
 /* After values were changed from outside (optimizer, loading): working copies are refreshed at the next forward. */
 void gf_net_touch(gf_net *n);
-int64_t gf_net_features(const gf_net *n);               /* 64 (resnet8), 512, 2048 */
+int64_t gf_net_features(const gf_net *n);               /* 64 (resnet8), 512, 2048; what a tower projects to its embedding */
 size_t gf_net_bytes(const gf_net *n);                   /* memory taken; gf_net_estimate before taking it */
 glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes);
 /* Tensor t between where it lies and host memory in torch's layout. `at` is t->value, t->grad, or the place of t in another block
@@ -76,18 +95,25 @@ void gf_net_release(gf_net *n, void *p);
 float *gf_net_state(gf_net *n);
 float *gf_net_place(const gf_net *n, float *block, const gf_tensor *t);
 
-/* x [batch][size][size][3] float on the host, copied; NULL: the input is there already (gf_net_input). features, projection: set
- * to internal float32 arrays [batch][..], valid until the next
- * forward; either may be NULL, and projection becomes NULL without a head. train: batch statistics, running averages move.
- * count <= batch: only these images (eval mode only). */
+/* x [batch][size][size][3] float on the host, copied; NULL: the input is there already (gf_net_input, gf_net_load_tokens).
+ * features, projection: set to internal float32 arrays [batch][..], valid until the next forward; either may be NULL, and
+ * projection becomes NULL without a head or embedding. train: 0, eval mode; 1, batch statistics, and running averages move; 2,
+ * batch statistics alone: the second time the same images come (micro-batches). count <= batch: only these images (eval mode
+ * only). */
 glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t count, int train, const float **features,
                              const float **projection);
-/* d [batch][head_out], without a head [batch][features]; gradients are overwritten. Follows a forward with train = 1, once. */
+/* d [batch][head_out], of a tower [batch][embed_dim], without a head [batch][features]; gradients are overwritten. Follows a
+ * forward with train > 0, once. */
 glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d);
-/* The first layer's input, for who fills it: [batch][size][size][channels] of the net's precision; channels beyond 3 are 0. */
+/* block, of gf_net_state, += the gradients of all parameters; first: = . An optimizer finds those of t at gf_net_place. */
+void gf_net_gather(gf_net *n, float *block, int first);
+/* The first layer's input, for who fills it: [batch][size][size][channels] of the net's precision, channels beyond 3 are 0; of a
+ * text net int32 [batch][context], channels 1. */
 void *gf_net_input(gf_net *n, int *channels);
 /* gf_net_forward's first part: x [count][size][size][3] from the host becomes images first .. of the input. */
 glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t first, int64_t count);
+/* The same of a text net: tokens [count][context], each 0 to vocab - 1. */
+glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens, int64_t first, int64_t count);
 /* Does work(arg): gf_net_forward without x, a loss, gf_net_backward, an optimizer. A GPU records it the second time it comes with
  * the same key, and plays the record from then on: pointers and scalars must then be the same. */
 glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg);

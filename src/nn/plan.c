@@ -6,7 +6,8 @@
  *
  * What backward reads stays until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU that
  * followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is at
- * once the gradient of the residual; without a residual it also writes dx there.
+ * once the gradient of the residual; without a residual it also writes dx there. A linear layer that ends in a sum hands its dy
+ * on to what was added, and a layer norm adds its dx to that: the residual stream of a transformer has one gradient all the way.
  */
 #include <stdlib.h>
 
@@ -60,6 +61,7 @@ static void plan_shared(gf_graph *g, const gf_nn_backend *b) {
     g->scratch = keep(g, scratch);
     g->sums = keep(g, sizeof(double) * 2 * (size_t)channels);
     g->coef = keep(g, sizeof(float) * 2 * (size_t)channels);
+    g->aside = keep(g, sizeof(float) * 2 * (size_t)channels);
 }
 
 static void plan_forward(gf_graph *g) {
@@ -92,17 +94,46 @@ static void contribute(gf_graph *g, int v, int block, int time) {
         x->grad[x->grads++] = block;
 }
 
+static int reads_x(const gf_layer *l) {
+    if (l->kind != GF_LAYER_OP) return l->kind == GF_LAYER_NORM;
+    const gf_nn_kind k = l->shape.kind;
+    return k != GF_NN_MAXPOOL && k != GF_NN_AVGPOOL && k != GF_NN_TOKENS && k != GF_NN_PICK;
+}
+
+/* Whose dx may be added to what another reader of the same value has left. */
+static int adds_dx(const gf_layer *l) {
+    return l->kind == GF_LAYER_OP && (l->shape.kind == GF_NN_LAYERNORM || l->shape.kind == GF_NN_PICK);
+}
+
+/* What an op's second input asks for. The gradient of a sum is the one of its parts. */
+static void plan_back_second(gf_graph *g, gf_layer *l, int time) {
+    const gf_value *out = &g->value[l->out];
+    if (l->shape.kind == GF_NN_ATTENTION) use(g, out->data, time);
+    if (l->residual < 0) return;
+    if (l->shape.kind == GF_NN_LINEAR) contribute(g, l->residual, out->grad[0], time);
+    if (l->shape.kind != GF_NN_ATTENTION) return;
+    use(g, g->value[l->residual].data, time);
+    l->dx2 = new_block(g, value_bytes(&g->value[l->residual]));
+    contribute(g, l->residual, l->dx2, time);
+}
+
 static void plan_back_layer(gf_graph *g, gf_layer *l, int time) {
     const gf_value *out = &g->value[l->out];
     for (int i = 0; i < out->grads; i++) use(g, out->grad[i], time);
-    const int reads_x = l->kind == GF_LAYER_NORM || (l->kind == GF_LAYER_OP && l->shape.kind != GF_NN_MAXPOOL);
-    if (reads_x) use(g, g->value[l->in].data, time);
+    if (reads_x(l)) use(g, g->value[l->in].data, time);
     use(g, l->saved, time);
+    if (l->kind == GF_LAYER_OP) plan_back_second(g, l, time);
     if (l->kind == GF_LAYER_NORM && l->residual >= 0) {
         if (l->norm.relu && l->bits < 0) use(g, out->data, time);
         contribute(g, l->residual, out->grad[0], time);
     }
     if (l->in == 0) return;
+    l->add_dx = adds_dx(l) && g->value[l->in].grads > 0;
+    if (l->add_dx) {
+        l->dx = g->value[l->in].grad[0];
+        use(g, l->dx, time);
+        return;
+    }
     const int in_place = l->kind == GF_LAYER_NORM && l->residual < 0;
     l->dx = in_place ? out->grad[0] : new_block(g, value_bytes(&g->value[l->in]));
     contribute(g, l->in, l->dx, time);

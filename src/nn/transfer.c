@@ -65,6 +65,12 @@ void gf_net_release(gf_net *n, void *p) {
 float *gf_net_state(gf_net *n) { return gf_net_alloc(n, sizeof(float) * (size_t)n->graph.params.numbers); }
 float *gf_net_place(const gf_net *n, float *block, const gf_tensor *t) { return block + (t->value - n->values); }
 
+void gf_net_gather(gf_net *n, float *block, int first) {
+    const int64_t count = n->graph.params.numbers;
+    if (first) n->backend->cast(n->engine, GF_TYPE_F32, block, n->grads, count);
+    else n->backend->add(n->engine, GF_TYPE_F32, block, n->grads, count);
+}
+
 glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg) {
     return n->backend->replay ? n->backend->replay(err, n->engine, key, work, arg) : work(err, arg);
 }

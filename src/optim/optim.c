@@ -55,6 +55,12 @@ static void host_step(const gf_optim *o) {
     }
 }
 
+static void shrink(const gf_optim *o) {
+    const double by = gf_rule_shrink(&o->rule, o->norm);
+    for (int k = 0; by != 1.0 && k < o->count; k++)
+        for (size_t i = 0; i < o->params[k].n; i++) o->params[k].g[i] = (float)(by * o->params[k].g[i]);
+}
+
 glofnd_status gf_optim_step(gf_error *err, gf_optim *o) {
     if (o->device) return o->backend->optim_step(err, o->device);
     double square = 0.0;
@@ -63,7 +69,9 @@ glofnd_status gf_optim_step(gf_error *err, gf_optim *o) {
         square += norm * norm;
     }
     o->norm = sqrt(square);
-    if (isfinite(o->norm)) host_step(o);
+    if (!isfinite(o->norm)) return GLOFND_OK;
+    shrink(o);
+    host_step(o);
     return GLOFND_OK;
 }
 

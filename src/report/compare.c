@@ -9,13 +9,14 @@
 #include <unistd.h>
 
 #include "report/compare_metrics.h"
+#include "report/run_log.h"
 
 /* ----- groups ----- */
 
 /* Keys that say how a run is carried out, not what it is. */
 static int is_private(const char *key) {
     static const char *const keys[] = {"seed",    "threads", "workers", "prefetch", "checkpoint_steps", "log_steps",
-                                       "strict",  "tile",    "device"};
+                                       "strict",  "tile",    "device",  "checkpoint_minutes"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0) return 1;
     return 0;
@@ -79,19 +80,11 @@ static void label_groups(gf_comparison *c) {
 
 /* ----- reading ----- */
 
-static void name_of(const char *path, char *out, size_t bytes) {
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/') end--;
-    size_t begin = end;
-    while (begin > 0 && path[begin - 1] != '/') begin--;
-    snprintf(out, bytes, "%.*s", (int)(end - begin < 120 ? end - begin : 120), path + begin);
-}
-
 static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path, gf_compared *r) {
     char file[1100];
     const int n = snprintf(r->path, sizeof r->path, "%s", path);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof r->path, GLOFND_E_ARGUMENT, "the path %.100s... is too long", path);
-    name_of(path, r->name, sizeof r->name);
+    gf_run_name(path, r->name, sizeof r->name);
     snprintf(file, sizeof file, "%s/config.cfg", path);
     FAIL_IF(err, access(file, R_OK) != 0, GLOFND_E_IO, "%.300s cannot be read: %.100s is not the folder of a run", file, path);
     TRY(gf_config_init(err, &r->config));
@@ -127,8 +120,8 @@ static void sort_metrics(gf_comparison *c) {
         for (int k = m; k > 0 && c->metric[k - 1].rank > c->metric[k].rank; k--) swap_metrics(c, k - 1, k);
 }
 
-glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
-    *out = (gf_comparison){0};
+static glofnd_status read_all(gf_error *err, const char *const *runs, int count, int lenient, gf_comparison *out) {
+    *out = (gf_comparison){.lenient = lenient};
     FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
             GF_COMPARE_RUNS);
     out->run = calloc((size_t)count, sizeof *out->run);
@@ -149,6 +142,14 @@ glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count,
         gf_compare_free(out);
     }
     return status;
+}
+
+glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
+    return read_all(err, runs, count, 0, out);
+}
+
+glofnd_status gf_compare_read_lenient(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
+    return read_all(err, runs, count, 1, out);
 }
 
 void gf_compare_free(gf_comparison *c) {

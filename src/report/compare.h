@@ -28,6 +28,7 @@ typedef struct gf_compared {    /* a run */
 
 typedef struct gf_comparison {
     int runs, groups, metrics;
+    int lenient;                /* damaged lines are skipped */
     gf_compared *run;           /* [runs] */
     gf_metric *metric;          /* [GF_COMPARE_METRICS] */
     char (*label)[256];         /* [groups] what sets the group apart: "detector=fnc alpha=0.1" */
@@ -35,6 +36,8 @@ typedef struct gf_comparison {
 
 /* E_IO: not the folder of a run. E_FORMAT names file and line. Missing logs and evaluations are fine. */
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out);
+/* The same, but lines that are no JSON objects are passed over. */
+glofnd_status gf_compare_read_lenient(gf_error *err, const char *const *runs, int count, gf_comparison *out);
 void gf_compare_free(gf_comparison *c);         /* NULL and a zeroed one are fine */
 /* Keeps metrics whose name contains `text` (NULL: all), without details unless `details` or a text is given; how many stay. */
 int gf_compare_select(gf_comparison *c, const char *text, int details);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "io/json/jsonl.h"
+#include "report/run_eval.h"
 
 /* Figures of a line: which event, under which key, how it is called. Shares in 0..1 become percent. */
 static const struct kind {
@@ -102,12 +102,13 @@ static void take_line(gf_comparison *c, gf_compared *r, const gf_jsonl_reader *l
 
 static glofnd_status read_lines(gf_error *err, gf_comparison *c, gf_compared *r, const char *file, int epochs) {
     char path[PATH_MAX];
+    int64_t skipped = 0;
     gf_jsonl_reader line = {0};
     const int n = snprintf(path, sizeof path, "%s/%s", r->path, file);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of %.100s is too long", r->path);
     if (access(path, F_OK) != 0) return GLOFND_OK;
     TRY(gf_jsonl_read_open(&line, err, path));
-    while (gf_jsonl_next(&line)) {
+    while (c->lenient ? gf_run_line(&line, &skipped) : gf_jsonl_next(&line)) {
         const char *event = gf_jsonl_get_text(&line, "event");
         double untrained = 0.0;
         gf_jsonl_get(&line, "untrained", &untrained);

@@ -1,32 +1,24 @@
 /* run_log.c - see run_log.h. */
 #include "report/run_log.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/json/jsonl.h"
-
-static const struct {
+typedef struct column {
     const char *key;
     double factor;
-} fields[] = {
+} column;
+
 #define GF_RUN_X(name, key, factor) {key, factor},
-    GF_RUN_FIELDS(GF_RUN_X)
+static const column of_epoch[] = {GF_RUN_FIELDS(GF_RUN_X)};
+static const column of_step[] = {GF_RUN_STEP_FIELDS(GF_RUN_X)};
 #undef GF_RUN_X
-};
 
-static glofnd_status path_of(gf_error *err, char *out, const char *run, const char *file) {
-    const int n = snprintf(out, PATH_MAX, "%s/%s", run, file);
-    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path %.100s/... is too long", run);
-    return GLOFND_OK;
-}
-
-/* "runs/a/" is "a"; "." and ".." stay. */
-static void name_of(const char *run, char *out, size_t bytes) {
+void gf_run_name(const char *run, char *out, size_t bytes) {
     size_t end = strlen(run);
     while (end > 1 && run[end - 1] == '/') end--;
     size_t begin = end;
@@ -34,79 +26,144 @@ static void name_of(const char *run, char *out, size_t bytes) {
     snprintf(out, bytes, "%.*s", (int)(end - begin < 120 ? end - begin : 120), run + begin);
 }
 
-/* ----- epochs ----- */
+/* ----- lines to columns ----- */
 
-static glofnd_status grow(gf_error *err, gf_run_log *r) {
-    const int64_t room = r->room ? 2 * r->room : 64;
-    for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) {
-        double *grown = realloc(r->field[f], (size_t)room * sizeof *grown);
-        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for %lld epochs", (long long)room);
-        r->field[f] = grown;
+static glofnd_status grow(gf_error *err, double **columns, int count, int64_t *room) {
+    const int64_t wanted = *room ? 2 * *room : 64;
+    for (int c = 0; c < count; c++) {
+        double *grown = realloc(columns[c], (size_t)wanted * sizeof *grown);
+        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for a log of %lld records", (long long)wanted);
+        columns[c] = grown;
     }
-    r->room = room;
+    *room = wanted;
     return GLOFND_OK;
+}
+
+static void take(const gf_jsonl_reader *line, const column *columns, int count, double **to, int64_t at) {
+    for (int c = 0; c < count; c++) {
+        double x = NAN;
+        gf_jsonl_get(line, columns[c].key, &x);
+        to[c][at] = columns[c].factor * x;
+    }
 }
 
 static glofnd_status take_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
-    if (r->epochs == r->room) TRY(grow(err, r));
-    for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) {
-        double x = NAN;
-        gf_jsonl_get(line, fields[f].key, &x);
-        r->field[f][r->epochs] = fields[f].factor * x;
-    }
-    r->epochs++;
+    double damaged = NAN, step = NAN, epoch = NAN;
+    if (r->epochs == r->room) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->room));
+    take(line, of_epoch, GF_RUN_FIELD_COUNT, r->field, r->epochs++);
+    gf_jsonl_get(line, "damaged", &damaged);
+    gf_jsonl_get(line, "step", &step);
+    gf_jsonl_get(line, "epoch", &epoch);
+    if (damaged > 0.0 && damaged < 1e15) r->damaged += (int64_t)damaged;
+    if (step >= 1.0 && step < 1e15 && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
     return GLOFND_OK;
 }
 
-static glofnd_status take_knn(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
-    double untrained = 0.0, top1 = NAN;
-    const char *test = gf_jsonl_get_text(line, "test");
-    (void)err;
-    gf_jsonl_get(line, "untrained", &untrained);
-    gf_jsonl_get(line, "top1", &top1);
-    *(untrained != 0.0 ? &r->knn_untrained : &r->knn) = 100.0 * top1;
-    gf_jsonl_get_integer(line, "k", &r->knn_k);
-    snprintf(r->knn_test, sizeof r->knn_test, "%s", test ? test : "");
+static glofnd_status take_step(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
+    if (r->steps == r->step_room) TRY(grow(err, r->step, GF_RUN_STEP_COUNT, &r->step_room));
+    take(line, of_step, GF_RUN_STEP_COUNT, r->step, r->steps++);
     return GLOFND_OK;
 }
 
-static glofnd_status read_lines(gf_error *err, gf_run_log *r, const char *path, const char *event,
-                                glofnd_status (*take)(gf_error *, gf_run_log *, const gf_jsonl_reader *)) {
-    gf_jsonl_reader line = {0};
-    glofnd_status status = GLOFND_OK;
-    TRY(gf_jsonl_read_open(&line, err, path));
-    while (status == GLOFND_OK && gf_jsonl_next(&line)) {
-        const char *found = gf_jsonl_get_text(&line, "event");
-        if (found && strcmp(found, event) == 0) status = take(err, r, &line);
+/* ----- log.jsonl ----- */
+
+glofnd_status gf_run_tail_more(gf_run_tail *t) {
+    gf_run_log *r = &t->log;
+    struct stat st;
+    int ok;
+    if (stat(t->file, &st) != 0) return GLOFND_OK;              /* not begun yet */
+    if (t->lines.file && st.st_size < t->end) {
+        gf_jsonl_read_close(&t->lines);
+        r->epochs = r->steps = r->damaged = t->end = t->end_skipped = 0;
     }
-    if (status == GLOFND_OK) status = line.status;
-    gf_jsonl_read_close(&line);
+    if (!t->lines.file) TRY(gf_jsonl_read_open(&t->lines, t->err, t->file));
+    clearerr(t->lines.file);
+    r->skipped = t->end_skipped;
+    if (fseeko(t->lines.file, (off_t)t->end, SEEK_SET) != 0) return GLOFND_OK;
+    while ((ok = gf_run_line(&t->lines, &r->skipped)) != 0) {
+        const char *event = gf_jsonl_get_text(&t->lines, "event");
+        t->end = (int64_t)ftello(t->lines.file), t->end_skipped = r->skipped;
+        if (event && strcmp(event, "epoch") == 0) TRY(take_epoch(t->err, r, &t->lines));
+        if (event && strcmp(event, "step") == 0) TRY(take_step(t->err, r, &t->lines));
+    }
+    return t->lines.status;
+}
+
+static glofnd_status open_config(gf_error *err, const char *run, gf_run_tail *t) {
+    char path[1100];
+    gf_run_log *r = &t->log;
+    FAIL_IF(err, strlen(run) >= sizeof r->path, GLOFND_E_ARGUMENT, "the path %.100s... is too long", run);
+    snprintf(r->path, sizeof r->path, "%s", run);
+    snprintf(t->file, sizeof t->file, "%s/log.jsonl", run);
+    snprintf(path, sizeof path, "%s/config.cfg", run);
+    FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO,
+            "%.300s cannot be read: %.100s is not the folder of a run (glofnd pretrain --out makes one)", path, run);
+    gf_run_name(run, r->name, sizeof r->name);
+    TRY(gf_config_init(err, &r->config));
+    return gf_config_read(err, &r->config, path);
+}
+
+glofnd_status gf_run_tail_open(gf_error *err, const char *run, gf_run_tail *t) {
+    *t = (gf_run_tail){.err = err, .log = {.knn = NAN, .knn_untrained = NAN}};
+    glofnd_status status = open_config(err, run, t);
+    if (status == GLOFND_OK) status = gf_run_tail_more(t);
+    if (status != GLOFND_OK) gf_run_tail_close(t);
     return status;
 }
 
-static glofnd_status read_all(gf_error *err, const char *run, gf_run_log *r) {
-    char path[PATH_MAX];
-    TRY(path_of(err, path, run, "config.cfg"));
-    FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO, "%s cannot be read: %.100s is not the folder of a run", path, run);
-    TRY(gf_config_init(err, &r->config));
-    TRY(gf_config_read(err, &r->config, path));
-    TRY(path_of(err, path, run, "log.jsonl"));
-    TRY(read_lines(err, r, path, "epoch", take_epoch));
-    TRY(path_of(err, path, run, "eval.jsonl"));
-    return access(path, F_OK) == 0 ? read_lines(err, r, path, "knn", take_knn) : GLOFND_OK;
+void gf_run_tail_close(gf_run_tail *t) {
+    gf_jsonl_read_close(&t->lines);
+    gf_run_log_free(&t->log);
+}
+
+/* ----- all of it ----- */
+
+/* The nearest-neighbour figures, for the table. */
+static void find_knn(gf_run_log *r) {
+    for (int i = 0; i < r->eval.count; i++) {
+        const gf_eval_line *e = &r->eval.line[i];
+        if (strcmp(e->event, "knn") != 0) continue;
+        *(e->untrained ? &r->knn_untrained : &r->knn) = 100.0 * e->top1;
+        if (e->untrained) continue;
+        r->knn_k = (int64_t)e->k;
+        snprintf(r->knn_test, sizeof r->knn_test, "%s", e->test);
+    }
 }
 
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
-    *out = (gf_run_log){.knn = NAN, .knn_untrained = NAN};
-    name_of(run, out->name, sizeof out->name);
-    const glofnd_status status = read_all(err, run, out);
+    gf_run_tail t;
+    char path[1100];
+    *out = (gf_run_log){0};
+    TRY(gf_run_tail_open(err, run, &t));
+    *out = t.log;
+    t.log = (gf_run_log){0};
+    gf_run_tail_close(&t);
+    snprintf(path, sizeof path, "%s/model.safetensors", run);
+    out->finished = access(path, F_OK) == 0;
+    const glofnd_status status = gf_run_eval_read(err, run, &out->eval);
     if (status != GLOFND_OK) gf_run_log_free(out);
+    else find_knn(out);
+    out->skipped += out->eval.skipped;
     return status;
 }
 
 void gf_run_log_free(gf_run_log *r) {
     for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) free(r->field[f]);
+    for (int f = 0; f < GF_RUN_STEP_COUNT; f++) free(r->step[f]);
+    gf_run_eval_free(&r->eval);
     *r = (gf_run_log){0};
 }
 
 double gf_run_last(const gf_run_log *r, gf_run_field field) { return r->epochs ? r->field[field][r->epochs - 1] : NAN; }
+
+double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most) {
+    double sum = 0.0, n = 0.0;
+    for (int64_t i = r->steps - 1; i >= 0 && n < (double)most; i--)
+        if (isfinite(r->step[field][i])) sum += r->step[field][i], n++;
+    return n > 0.0 ? sum / n : NAN;
+}
+
+double gf_run_place(const gf_run_log *r, int64_t i) {
+    const double step = r->step[GF_STEP_STEP][i];
+    return r->epoch_steps ? step / (double)r->epoch_steps : step;
+}

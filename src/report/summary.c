@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/svg.h"
+#include "report/page_parts.h"
 
 enum { COLUMNS = 9, CELL = 132 };
 
@@ -85,24 +85,24 @@ void gf_summary_text(gf_text *out, const gf_run_log *runs, int count) {
 
 /* ----- HTML ----- */
 
-static void html_row(gf_text *out, int row, char cell[COLUMNS][CELL]) {
+static void html_row(gf_text *out, const gf_report *r, int row, char cell[COLUMNS][CELL]) {
     gf_text_add(out, "<tr>");
     for (int c = 0; c < COLUMNS; c++) {
         gf_text_add(out, c == 0 ? "<th scope=\"row\">" : c == 1 ? "<td class=\"word\">" : "<td>");
-        if (c == 0 && row > 0) gf_svg_swatch(out, row - 1);
+        if (c == 0 && row > 0) gf_svg_swatch(out, gf_group_of(r, row - 1));
         gf_text_escape(out, cell[c]);
         gf_text_add(out, c == 0 ? "</th>" : "</td>");
     }
     gf_text_add(out, "</tr>\n");
 }
 
-void gf_summary_html(gf_text *out, const gf_run_log *runs, int count) {
+void gf_summary_html(gf_text *out, const gf_report *r) {
     char cell[COLUMNS][CELL];
     gf_text_add(out, "<div class=\"wide\"><table>\n<tr>");
     for (int c = 0; c < COLUMNS; c++) gf_text_add(out, "<th scope=\"col\" title=\"%s\">%s</th>", columns[c].meaning,
             columns[c].name);
     gf_text_add(out, "</tr>\n");
-    for (int row = 0; row <= count; row++)
-        if (row_cells(runs, count, row, cell)) html_row(out, row, cell);
+    for (int row = 0; row <= r->count; row++)
+        if (row_cells(r->runs, r->count, row, cell)) html_row(out, r, row, cell);
     gf_text_add(out, "</table></div>\n");
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,20 +37,22 @@ static glofnd_status save_optimizer(gf_error *err, const gf_trainer *t, const ch
     float *flat = malloc(2 * (size_t)n * sizeof *flat);
     FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
     const gf_st_tensor list[2] = {moments("state1", flat, n), moments("state2", flat + n, n)};
-    glofnd_status status = gf_trainer_get_state(err, t, t->state1, flat);
-    if (status == GLOFND_OK && t->state2) status = gf_trainer_get_state(err, t, t->state2, flat + n);
-    if (status == GLOFND_OK) status = gf_st_write(err, path, list, t->state2 ? 2 : 1, NULL, 0);
+    const int states = gf_trainer_states(t);
+    glofnd_status status = gf_trainer_get_state(err, t, 1, flat);
+    if (status == GLOFND_OK && states == 2) status = gf_trainer_get_state(err, t, 2, flat + n);
+    if (status == GLOFND_OK) status = gf_st_write(err, path, list, states, NULL, 0);
     free(flat);
     return status;
 }
 
-static glofnd_status load_moments(gf_error *err, const gf_st_file *f, const char *name, gf_trainer *t, float *block) {
+static glofnd_status load_moments(gf_error *err, const gf_st_file *f, gf_trainer *t, int which) {
+    const char *name = which == 1 ? "state1" : "state2";
     const gf_st_tensor *x = gf_st_find(f, name);
     FAIL_IF(err, !x, GLOFND_E_FORMAT, "%s: there is no %s; it belongs to another optimizer", f->path, name);
     float *flat = malloc((size_t)t->state_count * sizeof *flat);
     FAIL_IF(err, !flat, GLOFND_E_MEMORY, "no memory for a copy of the optimizer's state");
     glofnd_status status = gf_st_read_f32(err, f, x, flat, t->state_count);
-    if (status == GLOFND_OK) status = gf_trainer_put_state(err, t, block, flat);
+    if (status == GLOFND_OK) status = gf_trainer_put_state(err, t, which, flat);
     free(flat);
     return status;
 }
@@ -57,8 +60,8 @@ static glofnd_status load_moments(gf_error *err, const gf_st_file *f, const char
 static glofnd_status load_optimizer(gf_error *err, gf_trainer *t, const char *path) {
     gf_st_file f = {0};
     TRY(gf_st_open(err, path, &f));
-    glofnd_status status = load_moments(err, &f, "state1", t, t->state1);
-    if (status == GLOFND_OK && t->state2) status = load_moments(err, &f, "state2", t, t->state2);
+    glofnd_status status = GLOFND_OK;
+    for (int which = 1; which <= gf_trainer_states(t) && status == GLOFND_OK; which++) status = load_moments(err, &f, t, which);
     gf_st_close(&f);
     return status;
 }
@@ -67,6 +70,29 @@ static glofnd_status load_optimizer(gf_error *err, gf_trainer *t, const char *pa
 
 #define SUMS(X) \
     X(loss) X(lambda) X(kept) X(steps) X(pairs) X(flagged) X(same) X(hits) X(precision) X(recall) X(quality_steps) X(damaged)
+
+static void put_temperature(gf_jsonl *j, const gf_trainer *t) {
+    if (t->config.task != GF_TASK_CLIP) return;
+    gf_jsonl_integer(j, "vocab_crc", (int64_t)t->vocab_crc);
+    gf_jsonl_number(j, "log_scale", (double)t->scale.log_scale);
+    gf_jsonl_number(j, "log_scale_m", (double)t->scale.m);
+    gf_jsonl_number(j, "log_scale_v", (double)t->scale.v);
+}
+
+static glofnd_status get_temperature(gf_error *err, gf_jsonl_reader *r, gf_trainer *t) {
+    double scale = 0, m = 0, v = 0;
+    int64_t crc = 0;
+    if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
+    const int complete = gf_jsonl_get_integer(r, "vocab_crc", &crc) && gf_jsonl_get(r, "log_scale", &scale) &&
+                         gf_jsonl_get(r, "log_scale_m", &m) && gf_jsonl_get(r, "log_scale_v", &v);
+    FAIL_IF(err, !complete, GLOFND_E_FORMAT, "state.json is not that of an image-text run");
+    FAIL_IF(err, crc != (int64_t)t->vocab_crc, GLOFND_E_FORMAT,
+            "the vocabulary is not the one the checkpoint was trained with; put back its " GF_VOCABULARY_FILE);
+    FAIL_IF(err, !(scale >= 0.0 && scale < 10.0) || !isfinite(m) || !isfinite(v), GLOFND_E_FORMAT,
+            "state.json holds a temperature that cannot be");
+    t->scale = (gf_scale){(float)scale, (float)m, (float)v};
+    return GLOFND_OK;
+}
 
 static glofnd_status save_position(gf_error *err, const gf_trainer *t, const char *path, gf_log_marks marks) {
     gf_jsonl j = {0};
@@ -79,6 +105,7 @@ static glofnd_status save_position(gf_error *err, const gf_trainer *t, const cha
 #define X(name) gf_jsonl_number(&j, "epoch_" #name, t->sums.name);
     SUMS(X)
 #undef X
+    put_temperature(&j, t);
     gf_jsonl_end(&j);
     gf_jsonl_sync(&j);
     return gf_jsonl_close(&j);
@@ -104,6 +131,7 @@ static glofnd_status read_position(gf_error *err, gf_trainer *t, gf_jsonl_reader
 #undef X
     complete = complete && marks->log_lines >= 0 && marks->event_bytes >= 0 && t->step >= 0;
     FAIL_IF(err, !complete, GLOFND_E_FORMAT, "state.json is not the position of a run");
+    TRY(get_temperature(err, r, t));
     if (found->changed) begin_epoch_again(t, found);
     FAIL_IF(err, t->step > gf_trainer_steps(t), GLOFND_E_OPTION,
             "epochs: %d epochs are %lld steps, and the run to resume has done %lld", (int)t->config.epochs,
@@ -220,7 +248,7 @@ static glofnd_status name_files(gf_error *err, const char *folder, text paths[FI
 static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *folder, gf_log_marks marks) {
     text path[FILES];
     TRY(name_files(err, folder, path));
-    TRY(gf_weights_save(err, t->net, path[MODEL].at));
+    TRY(gf_model_save(err, t, path[MODEL].at));
     TRY(save_optimizer(err, t, path[OPTIM].at));
     TRY(gf_anchors_save(err, t, path[ANCHORS].at, path[KEYS].at));
     return save_position(err, t, path[STATE].at, marks);
@@ -311,7 +339,7 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     TRY(name_files(err, path, at));
     TRY(join(err, &scratch, path, "../../" GF_ANCHORS_REMAPPED));
     TRY(check_done(err, path));
-    TRY(gf_weights_load(err, t->net, at[MODEL].at, 0));
+    TRY(gf_model_load(err, t, at[MODEL].at));
     TRY(load_optimizer(err, t, at[OPTIM].at));
     TRY(gf_anchors_load(err, t, at[ANCHORS].at, at[KEYS].at, scratch.at, remap, found));
     TRY(load_position(err, t, at[STATE].at, found, marks));

@@ -1,10 +1,11 @@
 /* checkpoint.h - everything a run needs to go on exactly where it was: RUN/checkpoints/step-N/ with a DONE file when complete.
  *
- *   model.safetensors    weights and batch-norm statistics, torchvision's names
+ *   model.safetensors    weights and batch-norm statistics, torchvision's names, or open_clip's of an image-text run
  *   optim.safetensors    optimizer state per parameter
  *   anchors.glofnd       the anchor store (docs/formats.md)
  *   keys.glofnd          a key per row of it: whose state it is
- *   state.json           position, sums of the present epoch, how much of the log files belongs to it
+ *   state.json           position, sums of the present epoch, how much of the log files belongs to it; of an image-text run also
+ *                        the learned temperature, and which vocabulary it has
  *   DONE                 checksum, length and name of each of these
  * It is written under another name, renamed, marked DONE, and only then is the previous one removed. Equal runs write equal
  * bytes.
@@ -13,7 +14,7 @@
 #define GF_TRAIN_CHECKPOINT_H
 
 #include "train/anchors.h"
-#include "train/weights.h"
+#include "train/model.h"
 
 typedef struct gf_log_marks {   /* how much of the log files belongs to this state */
     int64_t log_lines, event_bytes;     /* lines, since time fields make the bytes of log.jsonl differ between equal runs */

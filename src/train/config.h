@@ -12,30 +12,51 @@
 typedef enum gf_optimizer { GF_OPTIMIZER_LARS, GF_OPTIMIZER_SGD, GF_OPTIMIZER_ADAMW } gf_optimizer;
 typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scaling;
 
+typedef enum gf_train_task { GF_TASK_VIEWS, GF_TASK_CLIP } gf_train_task;
+typedef enum gf_pixel_stats { GF_PIXELS_IMAGENET, GF_PIXELS_CLIP } gf_pixel_stats;
+typedef enum gf_gamma_kind { GF_GAMMA_CONSTANT, GF_GAMMA_COSINE } gf_gamma_kind;
+typedef enum gf_lock { GF_LOCK_NONE, GF_LOCK_IMAGE, GF_LOCK_TEXT } gf_lock;
 typedef enum gf_store_kind { GF_STORE_MEMORY, GF_STORE_FILE } gf_store_kind;
 
 typedef struct gf_config {
     char data[1024];            /* SPEC */
     char init[1024];            /* weights to start from */
+    char vocab[1024];           /* clip: merges file; "": learned from the captions */
+    gf_train_task task;
     gf_arch arch;
     int32_t size;               /* pixels; 0: of the data, if all are equal, else 224 */
     int32_t stem;               /* -1 auto: CIFAR stem up to 64 pixels; 0 ImageNet's, 1 CIFAR's */
     int32_t head_hidden, head_out, zero_init;
-    int64_t batch;
+    int32_t embed_dim;          /* clip: width of the embeddings of both towers */
+    int32_t image_width, image_layers, image_heads, patch;              /* vit; 0: those of ViT-B/32 */
+    int32_t text_width, text_layers, text_heads, context;
+    int32_t quick_gelu, vocab_merges;
+    gf_lock lock;
+    int64_t batch, micro_batch; /* micro_batch 0: all at once */
     int32_t epochs, start_epoch, warmup_epochs;         /* start, warm-up -1: by the paper's shares */
     gf_optimizer optimizer;
     double lr, momentum, weight_decay;
+    int64_t warmup_steps;       /* -1: warmup_epochs rules */
+    double lr_min, beta1, beta2, adam_eps, grad_clip;
+    gf_gamma_kind gamma_schedule;
+    double gamma_min;
+    int32_t gamma_decay;        /* epochs; -1: half of all */
+    double scale_lr, scale_lr_ratio, scale_lr_below, scale_max;         /* the learned log(1/tau); scale_lr -1: by the loss */
+    int32_t mask_duplicates;
     gf_lr_scaling lr_scaling;
     int64_t seed;
     gf_precision precision;
     int32_t deterministic, tf32;        /* GPU only */
     int32_t decode_fast, strict, workers, prefetch;
+    gf_pixel_stats pixels;      /* what the colours are normalised with */
     double crop_min;            /* least share of the image in a view */
     double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
     int64_t checkpoint_steps, log_steps;
+    double checkpoint_minutes;
     gf_store_kind store;        /* where the anchors' state lives while training */
     glofnd_options method;
     int32_t update_set, mask_set;       /* update_epoch, mask_epoch were given after start_epoch; else that rules */
+    uint64_t given[3];          /* bit i: option i of gf_config_option was given; else resolving may take the task's default */
 } gf_config;
 
 glofnd_status gf_config_init(gf_error *err, gf_config *c);
@@ -43,7 +64,8 @@ glofnd_status gf_config_init(gf_error *err, gf_config *c);
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
 /* A .cfg file; messages name file and line. */
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
-/* Fills what was left open (start and warm-up epochs; size and stem follow from the data) and checks combinations. */
+/* Fills what was left open (keys that were not given and have another default in this task; start and warm-up epochs; size and
+ * stem follow from the data) and checks combinations. */
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
 /* Both resolved. E_OPTION names the first key in which they differ and must not, if `now` is to go on where `before` stopped:
  * seed, batch, network, optimizer, learner. */
@@ -55,7 +77,11 @@ const gf_option *gf_config_option(int i, int *in_method);
 /* The row of a key ('-' and '_' the same), NULL if unknown; its value as text, "" if unknown. */
 const gf_option *gf_config_find(const char *key, int *in_method);
 void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes);
+/* The default of a key in a task, as text. */
+const char *gf_config_preset(const gf_option *o, gf_train_task task);
 /* The learning rate at its peak, scaled by the batch. */
 double gf_config_lr(const gf_config *c);
+int gf_config_dim(const gf_config *c);                  /* numbers of an embedding the loss sees */
+int gf_config_learns_tau(const gf_config *c);           /* one temperature for all, learned with the weights */
 
 #endif

@@ -84,10 +84,12 @@ void gf_feed_ahead(gf_feed *f) { (void)f; }
 
 #endif
 
-glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_type type, const gf_loader_spec *spec) {
+glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
+                           const gf_loader_spec *spec) {
+    const size_t side = (size_t)spec->augment.size;
     gf_loader_spec s = *spec;
-    *f = (gf_feed){.net = net};
-    if (gf_net_stream(net)) TRY(open_device(err, f, type, &s));
+    *f = (gf_feed){.net = net, .text = text, .views = s.views, .context = s.context, .pixels = side * side * 3, .parts = parts};
+    if (gf_net_stream(net) && !parts) TRY(open_device(err, f, type, &s));
     return gf_loader_create(err, &s, &f->loader);
 }
 
@@ -100,7 +102,14 @@ void gf_feed_close(gf_feed *f) {
 
 glofnd_status gf_feed_next(gf_error *err, gf_feed *f, gf_batch *out) {
     TRY(gf_loader_next(err, f->loader, out));
+    if (f->parts) return GLOFND_OK;
+    if (f->text) TRY(gf_net_load_tokens(err, f->text, out->token, 0, out->n));
     if (out->job) return take(err, f, out);
-    for (int view = 0; view < 2; view++) TRY(gf_net_load(err, f->net, out->view[view], view * out->n, out->n));
+    for (int view = 0; view < f->views; view++) TRY(gf_net_load(err, f->net, out->view[view], view * out->n, out->n));
     return GLOFND_OK;
+}
+
+glofnd_status gf_feed_part(gf_error *err, const gf_feed *f, const gf_batch *b, int64_t first, int64_t count) {
+    if (f->text) TRY(gf_net_load_tokens(err, f->text, b->token + first * f->context, 0, count));
+    return gf_net_load(err, f->net, b->view[0] + (size_t)first * f->pixels, 0, count);
 }

@@ -92,6 +92,12 @@ static glofnd_status end_event(gf_monitor *m) {
     return gf_events_flush(&m->events);
 }
 
+/* The temperature of the next step: one that is learned, the mean of those of the anchors, or as it was set. */
+static double tau_of(const gf_trainer *t) {
+    if (gf_config_learns_tau(&t->config)) return gf_scale_tau(&t->scale);
+    return t->config.method.loss == GLOFND_LOSS_ISOGCLR ? t->stats.tau_mean : t->config.method.tau;
+}
+
 static glofnd_status line_of_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
     gf_jsonl *j = &m->log;
@@ -105,6 +111,7 @@ static glofnd_status line_of_step(gf_monitor *m, const gf_trainer *t) {
     gf_jsonl_number(j, "lambda", s->lambda_mean);
     gf_jsonl_number(j, "kept", s->kept_share);
     gf_jsonl_number(j, "log_u", s->log_u_mean);
+    if (t->config.task == GF_TASK_CLIP) gf_jsonl_number(j, "tau", tau_of(t));
     gf_jsonl_integer(j, "rescued", s->rescued);
     gf_jsonl_number(j, "time_load", t->times.load);
     gf_jsonl_number(j, "time_forward", t->times.forward);
@@ -131,6 +138,7 @@ static glofnd_status event_of_step(gf_monitor *m, const gf_trainer *t) {
     curve(m, "train/grad_norm", t->grad_norm);
     curve(m, "train/lambda", s->lambda_mean);
     curve(m, "train/log_u", s->log_u_mean);
+    if (t->config.task == GF_TASK_CLIP) curve(m, "train/tau", tau_of(t));
     curve(m, "train/num_negatives_perc", 100.0 * s->kept_share);
     curve(m, "time/load", t->times.load);
     curve(m, "time/forward", t->times.forward);
@@ -147,17 +155,17 @@ glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
     return event_of_step(m, t);
 }
 
-/* Thresholds in force; 0 if that failed (then there is no histogram). In parts, since every call may go to a device. */
-static int64_t thresholds(gf_monitor *m, const gf_trainer *t) {
+/* Thresholds in force on a side; 0 if that failed (then there is no histogram). In parts, since every call may go to a device. */
+static int64_t thresholds(gf_monitor *m, const gf_trainer *t, int side) {
     enum { PART = 512 };
     glofnd_row row[PART], shared;
     int64_t id[PART], count = 0;
     const int64_t shared_id = GLOFND_SHARED;
-    if (glofnd_rows_get(t->ctx, t->store, 0, &shared_id, 1, &shared) != GLOFND_OK) return 0;
+    if (glofnd_rows_get(t->ctx, t->store, side, &shared_id, 1, &shared) != GLOFND_OK) return 0;
     for (int64_t i = 0; i < t->info.n;) {
         int64_t n = 0;
         for (; n < PART && i < t->info.n; i += histogram_stride(t)) id[n++] = i;
-        if (glofnd_rows_get(t->ctx, t->store, 0, id, n, row) != GLOFND_OK) return 0;
+        if (glofnd_rows_get(t->ctx, t->store, side, id, n, row) != GLOFND_OK) return 0;
         for (int64_t k = 0; k < n; k++)
             m->lambda[count++] = row[k].clock > 0 || shared.clock == 0 ? row[k].lambda : shared.lambda;
     }
@@ -193,7 +201,8 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     curve(m, "epoch/lda_precision", precision);
     curve(m, "epoch/lda_recall", recall);
     curve(m, "epoch/lda_f1", f1);
-    gf_events_histogram(&m->events, "lambda", m->lambda, thresholds(m, t), 64);
+    gf_events_histogram(&m->events, "lambda", m->lambda, thresholds(m, t, 0), 64);
+    if (t->towers.count == 2) gf_events_histogram(&m->events, "lambda_text", m->lambda, thresholds(m, t, 1), 64);
     return end_event(m);
 }
 

@@ -25,6 +25,7 @@ typedef struct job {
     int folder;                 /* descriptor of the run folder, locked: one process per run */
     int made;                   /* the folder did not exist before */
     int warned;                 /* of damaged samples */
+    double saved;               /* clock at the last checkpoint; 0: none yet */
     gf_remap found;             /* the anchors of the checkpoint that was resumed */
     char from[PATH_MAX];        /* that checkpoint; "": none */
     char store[PATH_MAX];       /* working file of the anchors; "": none */
@@ -46,7 +47,8 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 /* ----- run folder ----- */
 
 static int is_leftover(const char *name) {
-    static const char *const begins[] = {"config.cfg.tmp-", "model.safetensors.tmp-", GF_ANCHORS_WORK, GF_ANCHORS_REMAPPED};
+    static const char *const begins[] = {"config.cfg.tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-", GF_ANCHORS_WORK,
+                                         GF_ANCHORS_REMAPPED};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
     return 0;
@@ -98,7 +100,7 @@ static glofnd_status write_config(gf_error *err, const job *j) {
 static glofnd_status write_model(gf_error *err, const job *j) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/model.safetensors", j->p->run);
-    return gf_weights_save(err, j->trainer->net, path);
+    return gf_model_save(err, j->trainer, path);
 }
 
 static int model_is_there(const job *j) { return faccessat(j->folder, "model.safetensors", F_OK, 0) == 0; }
@@ -120,8 +122,8 @@ static glofnd_status check_config(gf_error *err, const job *j) {
 static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
     const gf_pretrain *p = j->p;
     gf_trainer *t = j->trainer;
+    char line[1500];
     *marks = (gf_log_marks){0, 0};
-    TRY(gf_checkpoint_latest(err, p->run, j->from, sizeof j->from));
     if (p->resume && *j->from) {
         TRY(check_config(err, j));
         TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
@@ -133,7 +135,8 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
         return GLOFND_OK;
     }
     if (p->resume) say(p, "no complete checkpoint in %s: starting from the beginning", p->run);
-    if (*t->config.init) TRY(gf_weights_load(err, t->net, t->config.init, 1));
+    if (*t->config.init) TRY(gf_model_start(err, t, t->config.init, line, sizeof line));
+    if (*t->config.init) say(p, "%s", line);
     return GLOFND_OK;
 }
 
@@ -147,9 +150,10 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
     TRY(gf_trainer_estimate(err, t, &bytes));
     say(p,
         "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s after %d epochs, "
-        "about %.0f MB",
+        "about %.0f MB%s",
         c->data, (long long)t->info.n, arch, (int)c->size, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
-        gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6);
+        gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6,
+        c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (c->method.device == GLOFND_DEVICE_CPU && machine > 0.0 && (double)bytes > machine)
         say(p, "that is more than the %.0f MB of this machine; a smaller batch or size takes less", machine / 1e6);
@@ -161,12 +165,16 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
 static glofnd_status checkpoint(gf_error *err, job *j) {
     gf_log_marks marks;
     TRY(gf_monitor_sync(&j->monitor, &marks));
+    j->saved = j->trainer->marks[0];
     return gf_checkpoint_save(err, j->trainer, j->p->run, marks);
 }
 
-static int checkpoint_due(const gf_trainer *t) {
-    const int64_t every = t->config.checkpoint_steps ? t->config.checkpoint_steps : t->epoch_steps;
-    return t->step % every == 0;
+/* The end of the first epoch always has one: what cannot be written should be known early. */
+static int checkpoint_due(const job *j) {
+    const gf_trainer *t = j->trainer;
+    const gf_config *c = &t->config;
+    if (c->checkpoint_steps) return t->step % c->checkpoint_steps == 0;
+    return t->step % t->epoch_steps == 0 && (j->saved <= 0.0 || t->marks[0] - j->saved >= 60.0 * c->checkpoint_minutes);
 }
 
 /* The weights come before the last checkpoint: a run that counts as finished has them. */
@@ -191,7 +199,7 @@ static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
         TRY(gf_monitor_step(&j->monitor, t));
         if (t->step % t->epoch_steps == 0) TRY(end_epoch(j));
         const int stop = j->p->stop && *j->p->stop;
-        if (t->step < steps && (stop || checkpoint_due(t))) TRY(checkpoint(err, j));
+        if (t->step < steps && (stop || checkpoint_due(j))) TRY(checkpoint(err, j));
         if (t->step < steps && stop) {
             *end = GF_PRETRAIN_STOPPED;
             return GLOFND_OK;
@@ -226,6 +234,19 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     return status;
 }
 
+/* Task clip: the vocabulary of the run, made when it begins. */
+static glofnd_status prepare_vocabulary(gf_error *err, const job *j) {
+    const gf_trainer *t = j->trainer;
+    char path[PATH_MAX], line[600];
+    if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
+    snprintf(path, sizeof path, "%s/" GF_VOCABULARY_FILE, j->p->run);
+    if (!*j->from) {
+        TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
+        say(j->p, "%s", line);
+    }
+    return gf_trainer_vocabulary(err, j->trainer, path);
+}
+
 static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
     TRY(prepare_folder(err, j));
     TRY(gf_trainer_open(err, config, &j->trainer));
@@ -237,6 +258,8 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
         snprintf(j->plans, sizeof j->plans, "%s/plans.txt", j->p->run);
         j->trainer->plans_path = j->plans;
     }
+    TRY(gf_checkpoint_latest(err, j->p->run, j->from, sizeof j->from));
+    TRY(prepare_vocabulary(err, j));
     TRY(announce(err, j->p, j->trainer));
     TRY(gf_trainer_build(err, j->trainer, on_damaged, j));
     return run(err, j, end);

@@ -1,10 +1,11 @@
-/* trainer.h - one pretraining run in memory: data, network, optimizer, method; and one step of it. */
+/* trainer.h - one pretraining run in memory: data, encoders, optimizer, method; and one step of it. */
 #ifndef GF_TRAIN_TRAINER_H
 #define GF_TRAIN_TRAINER_H
 
 #include "optim/optim.h"
-#include "train/config.h"
-#include "train/feed.h"
+#include "train/scale.h"
+#include "train/towers.h"
+#include "train/vocabulary.h"
 
 typedef struct gf_epoch_sums {  /* of the present epoch; in a checkpoint, so that the epoch's line is the same after a resume */
     double loss, lambda, kept, steps;
@@ -24,24 +25,26 @@ typedef struct gf_trainer {
     gf_dataset_info info;
     gf_feed feed;
     gf_loader *loader;          /* the feed's */
-    gf_net *net;
+    gf_towers towers;           /* the encoders */
+    gf_bpe *bpe;                /* task clip: tokens of captions */
+    uint32_t vocab_crc;         /* which vocabulary that is */
     glofnd_ctx *ctx;
     glofnd_store *store;
     const char *store_path;     /* working file of the store, borrowed; NULL: in memory. To be set before build */
-    gf_tensor *tensors;         /* borrowed from the net */
-    int tensor_count, param_count;
-    gf_param *params;           /* [param_count] */
-    float *state1, *state2;     /* optimizer state, blocks of gf_net_state */
+    gf_scale scale;             /* the learned temperature */
+    gf_param *params;           /* [param_count] of all encoders */
+    int param_count;
     gf_optim *optim;
     const char *plans_path;     /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */
     gf_batch batch;             /* of the present step */
-    float *grad;                /* [2 batch][head_out] d loss / d projection, where the net is */
-    const float *projection;    /* of the present step, likewise */
+    int32_t *same;              /* [batch] groups of samples with the same content; NULL: they are not masked */
+    int64_t *order;             /* [batch] scratch for it */
+    int groups_alone;           /* the detector has not begun: only these groups are masked */
     int64_t *id;                /* GPU: [batch] of the batch, there; else NULL */
-    int32_t *label;
-    float *host;                /* GPU whose loss the CPU computes: [2][2 batch][head_out] projections and gradients; else NULL */
+    int32_t *label, *group;
+    float *host;                /* GPU whose loss the CPU computes: [2][2][batch][dim] embeddings and gradients; else NULL */
     double marks[5];            /* clock at the parts of the step */
-    int64_t state_count;
+    int64_t state_count;        /* numbers of one optimizer state, all encoders */
     int64_t epoch_steps;        /* steps per epoch */
     int64_t step;               /* steps done, over all epochs */
     gf_epoch_sums sums;
@@ -52,8 +55,10 @@ typedef struct gf_trainer {
 } gf_trainer;
 
 /* In two parts, so that what is to come can be said before memory is taken for it. open: the data, and what of the configuration
- * follows from it (size, stem, steps); config is resolved. build: all the rest; `damaged`, `user` as in gf_loader_spec. */
+ * follows from it (size, stem, steps); config is resolved. build: all the rest; `damaged`, `user` as in gf_loader_spec. Between
+ * them, with task clip, the vocabulary is loaded; without the call build takes that of the configuration. */
 glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out);
+glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path);
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user);
 void gf_trainer_free(gf_trainer *t);
 gf_augment gf_trainer_recipe(const gf_config *c);       /* of the views that training sees; size is resolved */
@@ -63,8 +68,9 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
 /* One step. E_NUMERIC names the step and a sample if an embedding, the loss or the gradient is not finite. Weights are then as
  * before the step; the store and batch-norm statistics may not be, so a failed trainer is not to be saved. */
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
-/* The optimizer's state1 or state2 as one array [state_count] on the host: all parameters in order, in torch's layout. */
-glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, const float *block, float *flat);
-glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, float *block, const float *flat);
+/* The optimizer's state `which` (1 or 2) as one array [state_count] on the host: all parameters in order, in torch's layout. */
+glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat);
+glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat);
+int gf_trainer_states(const gf_trainer *t);             /* how many there are: 2 for AdamW, else 1 */
 
 #endif

@@ -47,6 +47,15 @@ npy("flat.npy", "<f4", "(480,)", struct.pack("<480f", *flat))
 npy("empty.npy", "<f4", "(0, 8)", b"")
 npy("huge.npy", "<f4", "(4611686018427387904, 4611686018427387904)", b"1234")
 npy("big.npy", "<f4", "(1099511627776, 8)", b"1234")
+def npy_as(path, descr, order):
+    npy(path, "<f4", "(60, 8)", struct.pack("<480f", *flat))
+    data = open(path, "rb").read().replace(b"'<f4'", b"'" + descr + b"'")
+    if order: data = data.replace(b"'fortran_order': False", b"'fortran_order': True ")
+    open(path, "wb").write(data)
+npy_as("fortran.npy", b"<f4", True)
+npy_as("big_endian.npy", b">f4", False)
+npy("nan.npy", "<f4", "(60, 8)", struct.pack("<480f", *[float("nan")] * 480))
+npy("unknown.npy", "<i4", "(60,)", struct.pack("<60i", *[-1] * 60))
 npy("y.npy", "<i4", "(60,)", struct.pack("<60i", *[i % 6 for i in range(60)]))
 npy("y59.npy", "<i4", "(59,)", struct.pack("<59i", *range(59)))
 open("cut.npy", "wb").write(open("x.npy", "rb").read()[:-5])
@@ -54,6 +63,9 @@ open("names", "w").write("".join("image %d\n" % i for i in range(60)))
 open("names59", "w").write("".join("image %d\n" % i for i in range(59)))
 header = json.dumps({"emb": {"dtype": "F32", "shape": [60, 8], "data_offsets": [0, 1920]},
                      "b": {"dtype": "F32", "shape": [4], "data_offsets": [1920, 1936]}}).encode()
+two = json.dumps({"a": {"dtype": "F32", "shape": [60, 4], "data_offsets": [0, 960]},
+                  "b": {"dtype": "F32", "shape": [60, 4], "data_offsets": [960, 1920]}}).encode()
+open("two.safetensors", "wb").write(struct.pack("<Q", len(two)) + two + struct.pack("<480f", *flat))
 open("x.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + struct.pack("<484f", *flat, 0, 0, 0, 0))
 PY
 python3 make.py || exit 1
@@ -125,6 +137,14 @@ expect 1 "cannot be opened" discover nowhere.npy --out z
 expect 1 "--data names its images" discover . --out z
 expect 1 "can be at most 56" discover x.npy --k 57 --out z
 expect 1 "no folder can be made beside" discover x.npy --out no/where
+expect 1 "no folder can be made beside" discover nowhere.npy --out no/where      # before anything is read
+expect 1 "it is cpu or cuda" discover x.npy --device gpu --out z
+expect 1 "C order is expected" discover fortran.npy --out z
+expect 1 "'>f4' is not supported" discover big_endian.npy --out z
+expect 1 "name one by --tensor: a, b" discover two.safetensors --out z
+expect 1 "0 rows can be compared" discover nan.npy --out z
+expect 0 "written" discover x.npy --k 3 --labels unknown.npy --out unknown
+grep -q precision out && fail "labels that are all unknown judge nothing"
 expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z
 expect 2 "it takes a number in" discover x.npy --alpha 2 --out z
 expect 2 "--out is needed" discover x.npy

@@ -16,7 +16,7 @@
 
 #define LINE_NUMBERS 6          /* norm, sum, four projections */
 
-enum { NORMS = 1, IMAGES, COARSE, LOSS, SIGNS };        /* "epoch" of the streams, as in the script */
+enum { NORMS = 1, IMAGES, COARSE, LOSS, SIGNS, TOWER, TOKENS };         /* "epoch" of the streams, as in the scripts */
 
 typedef struct golden {
     FILE *file;
@@ -29,34 +29,40 @@ typedef struct golden {
 /* ----- the file ---------------------------------------------------------------------------------------------------- */
 
 static gf_arch arch_of(const char *text) {
-    static const char *const names[] = {"resnet8", "resnet18", "resnet34", "resnet50"};
-    for (int i = 0; i < 4; i++)
+    static const char *const names[] = {"resnet8", "resnet18", "resnet34", "resnet50", "clip_resnet50", "vit", "text"};
+    for (int i = 0; i < 7; i++)
         if (strcmp(text, names[i]) == 0) return (gf_arch)i;
     fail_msg("unknown arch %s", text);
     return GF_ARCH_RESNET8;
 }
 
 /* Beside this file, or below the present folder: where the program runs need not be where it was compiled. */
-static FILE *open_case(const char *name) {
+static FILE *open_case(const char *folder, const char *name) {
     char path[1024];
     const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../data/resnet/%s.txt", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", name);
+    snprintf(path, sizeof path, "%.*s/../data/%s/%s.txt", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", folder,
+             name);
     FILE *f = fopen(path, "r");
     if (f) return f;
-    snprintf(path, sizeof path, "tests/data/resnet/%s.txt", name);
+    snprintf(path, sizeof path, "tests/data/%s/%s.txt", folder, name);
     f = fopen(path, "r");
     if (!f) fail_msg("cannot open %s", path);
     return f;
 }
 
-static golden open_golden(const char *name) {
+static golden open_golden(const char *name, int tower) {
     golden g = {0};
     char arch[32];
+    gf_net_spec *s = &g.spec;
     snprintf(g.name, sizeof g.name, "%s", name);
-    g.file = open_case(name);
+    g.file = open_case(tower ? "clip" : "resnet", name);
     long long batch, seed;
-    assert_int_equal(fscanf(g.file, "case %31s %d %lld %d %d %d %lld\n", arch, &g.spec.cifar_stem, &batch, &g.spec.size,
-                            &g.spec.head_hidden, &g.spec.head_out, &seed), 7);
+    if (tower)
+        assert_int_equal(fscanf(g.file, "tower %31s %lld %d %d %d %d %d %d %d %d %d %lld\n", arch, &batch, &s->size, &s->embed_dim,
+                                &s->width, &s->layers, &s->heads, &s->patch, &s->context, &s->vocab, &s->quick_gelu, &seed), 12);
+    else
+        assert_int_equal(fscanf(g.file, "case %31s %d %lld %d %d %d %lld\n", arch, &s->cifar_stem, &batch, &s->size,
+                                &s->head_hidden, &s->head_out, &seed), 7);
     g.spec.arch = arch_of(arch);
     g.spec.batch = batch;
     g.spec.seed = (uint64_t)seed;
@@ -112,7 +118,8 @@ static void expect_tensor(golden *g, const char *kind, gf_net *n, const gf_tenso
     if (gf_net_get(&err, n, t, at, x) != GLOFND_OK) fail_msg("%s", err.text);
     for (int i = 0; i < t->rank; i++)
         snprintf(shape + strlen(shape), sizeof shape - strlen(shape), i ? "x%lld" : "%lld", (long long)t->shape[i]);
-    expect(g, kind, t->name, shape, x, t->count, 0);
+    /* Softmax does not see what is added to all keys: the gradient of their bias is 0 but for rounding. */
+    expect(g, kind, t->name, shape, x, t->count, strstr(t->name, "k_proj.bias") ? 0.1 : 0.0);
     free(x);
 }
 
@@ -123,16 +130,20 @@ static float *fetch(gf_net *n, const float *from, int64_t count) {
     return x;
 }
 
-static void expect_results(golden *g, const char *kind, gf_net *n, const float *features, const float *projection) {
+static int64_t outputs_of(const gf_net_spec *s) { return s->embed_dim ? s->embed_dim : s->head_out; }
+
+static void expect_rows(golden *g, const char *kind, const char *name, gf_net *n, const float *at, int64_t c) {
     char shape[64];
-    const int64_t c = gf_net_features(n);
-    float *f = fetch(n, features, g->spec.batch * c), *p = fetch(n, projection, g->spec.batch * g->spec.head_out);
+    float *x = fetch(n, at, g->spec.batch * c);
     snprintf(shape, sizeof shape, "%lldx%lld", (long long)g->spec.batch, (long long)c);
-    expect(g, kind, "features", shape, f, g->spec.batch * c, 0);
-    snprintf(shape, sizeof shape, "%lldx%d", (long long)g->spec.batch, g->spec.head_out);
-    expect(g, kind, "projection", shape, p, g->spec.batch * g->spec.head_out, 0);
-    free(f);
-    free(p);
+    expect(g, kind, name, shape, x, g->spec.batch * c, 0);
+    free(x);
+}
+
+/* Features of towers are between layers that the script does not see. */
+static void expect_results(golden *g, const char *kind, gf_net *n, const float *features, const float *projection) {
+    if (!g->spec.embed_dim) expect_rows(g, kind, "features", n, features, gf_net_features(n));
+    expect_rows(g, kind, "projection", n, projection, outputs_of(&g->spec));
 }
 
 static void put_tensor(gf_net *n, const gf_tensor *t, const float *x) {
@@ -147,6 +158,30 @@ static void move_norms(const gf_net_spec *s, gf_net *n, gf_tensor *t, int count)
         gf_rng r = gf_rng_at(s->seed, GF_RNG_INIT, NORMS, 0, (uint32_t)i);
         const int closes = strncmp(t[i].name, "layer", 5) == 0 && strstr(t[i].name, closing);
         const double lo = strstr(t[i].name, ".bias") ? -0.5 : closes ? 0.1 : 0.5, hi = closes ? 0.3 : lo + 1.0;
+        float *x = malloc(sizeof *x * (size_t)t[i].count);
+        for (int64_t k = 0; k < t[i].count; k++) x[k] = (float)gf_rng_range(&r, lo, hi);
+        put_tensor(n, &t[i], x);
+        free(x);
+    }
+}
+
+static uint32_t hash_of(const char *name) {     /* FNV-1a */
+    uint32_t h = 0x811C9DC5u;
+    for (; *name; name++) h = (h ^ (unsigned char)*name) * 0x01000193u;
+    return h;
+}
+
+/* Towers: every tensor from the stream of its name. */
+static void draw_weights(const gf_net_spec *s, gf_net *n, gf_tensor *t, int count) {
+    for (int i = 0; i < count; i++) {
+        if (!t[i].grad) continue;
+        const size_t length = strlen(t[i].name);
+        const int is_bias = strcmp(t[i].name + length - 4, "bias") == 0;
+        double lo = 0.5, hi = 1.5;
+        if (strstr(t[i].name, "embedding") || (t[i].rank == 1 && is_bias)) lo = -0.5, hi = 0.5;
+        else if (t[i].rank > 1) hi = sqrt(3.0 * (double)t[i].shape[0] / (double)t[i].count), lo = -hi;
+        else if (strstr(t[i].name, ".layer") && strstr(t[i].name, ".bn3.weight")) lo = 0.1, hi = 0.3;
+        gf_rng r = gf_rng_at(s->seed, GF_RNG_INIT, TOWER, 0, hash_of(t[i].name));
         float *x = malloc(sizeof *x * (size_t)t[i].count);
         for (int64_t k = 0; k < t[i].count; k++) x[k] = (float)gf_rng_range(&r, lo, hi);
         put_tensor(n, &t[i], x);
@@ -172,19 +207,31 @@ static void copy_nudges(golden *g, gf_net *n, gf_tensor *t, int count) {
 static float *make_images(const gf_net_spec *s) {
     double coarse[32 * 4 * 4 * 3];
     assert_true(s->batch <= 32);
-    const int64_t count = s->batch * s->size * s->size * 3;
+    const int64_t count = s->batch * s->size * s->size * 3, square = s->size / 4;
     float *x = malloc(sizeof *x * (size_t)count);
     gf_rng fine = gf_rng_at(s->seed, GF_RNG_INIT, IMAGES, 0, 0), rough = gf_rng_at(s->seed, GF_RNG_INIT, COARSE, 0, 0);
     for (int64_t i = 0; i < s->batch * 4 * 4 * 3; i++) coarse[i] = gf_rng_range(&rough, -2.0, 2.0);
     for (int64_t i = 0; i < count; i++) {
         const int64_t c = i % 3, col = i / 3 % s->size, row = i / 3 / s->size % s->size, image = i / 3 / s->size / s->size;
-        x[i] = (float)(gf_rng_range(&fine, -0.5, 0.5) + coarse[((image * 4 + row / 8) * 4 + col / 8) * 3 + c]);
+        x[i] = (float)(gf_rng_range(&fine, -0.5, 0.5) + coarse[((image * 4 + row / square) * 4 + col / square) * 3 + c]);
     }
     return x;
 }
 
+/* Random tokens, the last of the vocabulary as the end, then zeros. */
+static int32_t *make_tokens(const gf_net_spec *s) {
+    int32_t *t = malloc(sizeof *t * (size_t)(s->batch * s->context));
+    gf_rng r = gf_rng_at(s->seed, GF_RNG_INIT, TOKENS, 0, 0);
+    for (int64_t i = 0; i < s->batch * s->context; i++) {
+        const int64_t text = i / s->context, at = i % s->context, end = 2 + 3 * text % (s->context - 2);
+        const int32_t drawn = (int32_t)(gf_rng_uniform(&r) * (s->vocab - 1));
+        t[i] = at < end ? drawn : at == end ? s->vocab - 1 : 0;
+    }
+    return t;
+}
+
 static float *make_loss(const gf_net_spec *s) {
-    const int64_t count = s->batch * s->head_out;
+    const int64_t count = s->batch * outputs_of(s);
     float *w = malloc(sizeof *w * (size_t)count);
     gf_rng r = gf_rng_at(s->seed, GF_RNG_INIT, LOSS, 0, 0);
     for (int64_t i = 0; i < count; i++) w[i] = (float)gf_rng_normal(&r);
@@ -193,12 +240,23 @@ static float *make_loss(const gf_net_spec *s) {
 
 /* ----- the test ---------------------------------------------------------------------------------------------------- */
 
-static void train_part(golden *g, gf_net *n, const float *x, gf_tensor *t, int count) {
+static void forward(golden *g, gf_net *n, int train, const float **features, const float **projection) {
+    gf_error err = {""};
+    const int reads = g->spec.arch == GF_ARCH_TEXT;
+    float *x = reads ? NULL : make_images(&g->spec);
+    int32_t *tokens = reads ? make_tokens(&g->spec) : NULL;
+    if (tokens && gf_net_load_tokens(&err, n, tokens, 0, g->spec.batch) != GLOFND_OK) fail_msg("%s", err.text);
+    if (gf_net_forward(&err, n, x, g->spec.batch, train, features, projection) != GLOFND_OK) fail_msg("%s", err.text);
+    free(tokens);
+    free(x);
+}
+
+static void train_part(golden *g, gf_net *n, gf_tensor *t, int count) {
     gf_error err = {""};
     const float *features, *projection;
-    const int64_t outputs = g->spec.batch * g->spec.head_out;
+    const int64_t outputs = g->spec.batch * outputs_of(&g->spec);
     float *w = make_loss(&g->spec), *d = gf_net_alloc(n, sizeof *d * (size_t)outputs), loss = 0;
-    if (gf_net_forward(&err, n, x, g->spec.batch, 1, &features, &projection) != GLOFND_OK) fail_msg("%s", err.text);
+    forward(g, n, 1, &features, &projection);
     expect_results(g, "", n, features, projection);
     double sum = 0, size = 0;
     float *p = fetch(n, projection, outputs);
@@ -217,33 +275,46 @@ static void train_part(golden *g, gf_net *n, const float *x, gf_tensor *t, int c
     free(p);
 }
 
-void golden_net_check(const char *name, glofnd_device device, gf_precision precision, double tolerance) {
-    golden g = open_golden(name);
+static int by_name(const void *a, const void *b) { return strcmp(((const gf_tensor *)a)->name, ((const gf_tensor *)b)->name); }
+
+static void check(const char *name, int tower, glofnd_device device, gf_precision precision, double tolerance) {
+    golden g = open_golden(name, tower);
     g.tolerance = tolerance;
     g.spec.device = device;
     g.spec.precision = precision;
     g.spec.exact = g.spec.deterministic = 1;
     gf_error err = {""};
     gf_net *n = NULL;
-    gf_tensor *t;
+    gf_tensor *mine;
     const float *features, *projection;
     if (gf_net_create(&err, &g.spec, &n) != GLOFND_OK) fail_msg("%s", err.text);
-    const int count = gf_net_tensors(n, &t);
-    move_norms(&g.spec, n, t, count);
+    const int count = gf_net_tensors(n, &mine);
+    gf_tensor *t = malloc(sizeof *t * (size_t)count);
+    memcpy(t, mine, sizeof *t * (size_t)count);
+    if (tower) qsort(t, (size_t)count, sizeof *t, by_name);
+    if (tower) draw_weights(&g.spec, n, t, count);
+    else move_norms(&g.spec, n, t, count);
     copy_nudges(&g, n, t, count);
     gf_net_touch(n);
     for (int i = 0; i < count; i++)
         if (t[i].grad) expect_tensor(&g, "weight:", n, &t[i], t[i].value);
-    float *x = make_images(&g.spec);
-    train_part(&g, n, x, t, count);
+    train_part(&g, n, t, count);
     for (int i = 0; i < count; i++)
         if (!t[i].grad) expect_tensor(&g, "buffer:", n, &t[i], t[i].value);
-    if (gf_net_forward(&err, n, x, g.spec.batch, 0, &features, &projection) != GLOFND_OK) fail_msg("%s", err.text);
+    forward(&g, n, 0, &features, &projection);
     expect_results(&g, "eval:", n, features, projection);
     assert_int_equal(fgetc(g.file), EOF);
     print_message("%-18s worst %.2e of the norm, at %s\n", name, g.worst, g.worst_at);
     fclose(g.file);
     gf_net_free(n);
-    free(x);
+    free(t);
     assert_true(g.worst <= tolerance);
+}
+
+void golden_net_check(const char *name, glofnd_device device, gf_precision precision, double tolerance) {
+    check(name, 0, device, precision, tolerance);
+}
+
+void golden_tower_check(const char *name, glofnd_device device, gf_precision precision, double tolerance) {
+    check(name, 1, device, precision, tolerance);
 }

@@ -6,6 +6,17 @@
 
 #include "base/nn_backend.h"
 
+/* A window sliding over n square images (size 1: a linear layer), to be trained. */
+static inline gf_nn_shape ref_shape(gf_nn_kind kind, gf_type type, int64_t n, int64_t size, int64_t in, int64_t out, int kernel,
+                                    int stride, int pad) {
+    return (gf_nn_shape){.kind = kind, .type = type, .n = n, .h = size, .w = size, .in = in, .out = out, .kernel = kernel,
+                         .stride = stride, .pad = pad, .training = 1, .input_grad = 1};
+}
+static inline gf_nn_shape ref_forward_only(gf_nn_shape s) {
+    s.training = s.input_grad = 0;
+    return s;
+}
+
 int64_t ref_in_count(const gf_nn_shape *s);             /* numbers of x, y, weight */
 int64_t ref_out_count(const gf_nn_shape *s);
 int64_t ref_weight_count(const gf_nn_shape *s);

@@ -33,6 +33,7 @@ static glofnd_status engine_open(gf_error *err, int threads, gf_nn_engine **out)
     }
     s->threads = gf_dnn_threads(s->dnn);
     s->norm = gf_norm_ops_get();
+    s->row = gf_row_ops_get();
     *out = s;
     return GLOFND_OK;
 }
@@ -62,15 +63,24 @@ typedef struct op_kind {
 
 static const op_kind kinds[] = {
     [GF_NN_CONV] = {gf_dnn_conv_create, gf_dnn_conv_pack, gf_dnn_conv_forward, gf_dnn_conv_backward},
-    [GF_NN_LINEAR] = {gf_dnn_linear_create, NULL, gf_dnn_linear_forward, gf_dnn_linear_backward},
-    [GF_NN_MAXPOOL] = {gf_dnn_maxpool_create, NULL, gf_dnn_maxpool_forward, gf_dnn_maxpool_backward},
+    [GF_NN_LINEAR] = {gf_dnn_linear_create, gf_dnn_linear_pack, gf_dnn_linear_forward, gf_dnn_linear_backward},
+    [GF_NN_MAXPOOL] = {gf_dnn_pool_create, NULL, gf_dnn_pool_forward, gf_dnn_pool_backward},
+    [GF_NN_AVGPOOL] = {gf_dnn_pool_create, NULL, gf_dnn_pool_forward, gf_dnn_pool_backward},
+    [GF_NN_LAYERNORM] = {gf_dnn_layernorm_create, NULL, gf_dnn_layernorm_forward, gf_dnn_layernorm_backward},
+    [GF_NN_ATTENTION] = {gf_dnn_attention_create, NULL, gf_dnn_attention_forward, gf_dnn_attention_backward},
+    [GF_NN_EMBED] = {gf_dnn_embed_create, NULL, gf_dnn_embed_forward, gf_dnn_embed_backward},
+    [GF_NN_TOKENS] = {gf_dnn_tokens_create, NULL, gf_dnn_tokens_forward, gf_dnn_tokens_backward},
+    [GF_NN_PICK] = {gf_dnn_pick_create, NULL, gf_dnn_pick_forward, gf_dnn_pick_backward},
 };
 
 static glofnd_status op_create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
+    FAIL_IF(err, (size_t)shape->kind >= sizeof kinds / sizeof *kinds || !kinds[shape->kind].create, GLOFND_E_UNSUPPORTED,
+            "the CPU has no op of kind %d", (int)shape->kind);
     gf_nn_op *op = calloc(1, sizeof *op);
     FAIL_IF(err, !op, GLOFND_E_MEMORY, "out of memory");
     op->next = s->ops;
     s->ops = op;
+    op->engine = s;
     op->dnn = s->dnn;
     op->shape = *shape;
     *sizes = (gf_nn_sizes){0};

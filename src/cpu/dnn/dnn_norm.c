@@ -7,22 +7,16 @@
 
 #include "base/bf16.h"
 #include "base/parallel.h"
+#include "cpu/dnn/dnn_blocks.h"
 #include "cpu/dnn/dnn_ops.h"
 #include "cpu/dnn/dnn_times.h"
 
-#define MAX_BLOCKS 256
-#define BLOCK_NUMBERS 65536     /* fewer are not worth a task */
 #define STRIP 128               /* channels per task when sums are added */
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
-
-static int64_t block_rows(int64_t rows, int64_t c) { return larger(parts(rows, MAX_BLOCKS), larger(1, BLOCK_NUMBERS / c)); }
-static int64_t blocks(const gf_nn_norm *n) { return parts(n->rows, block_rows(n->rows, n->c)); }
+static int64_t blocks(const gf_nn_norm *n) { return gf_blocks(n->rows, n->c); }
 
 size_t gf_dnn_norm_scratch(int64_t rows, int64_t c) {
-    return sizeof(double) * 2 * (size_t)(parts(rows, block_rows(rows, c)) * c);
+    return sizeof(double) * 2 * (size_t)(gf_blocks(rows, c) * c);
 }
 
 /* ----- sweeps ------------------------------------------------------------------------------------------------------ */
@@ -36,7 +30,7 @@ typedef struct sweep {
 static void sweep_block(void *arg, int64_t task, int thread) {
     (void)thread;
     const sweep *w = arg;
-    const int64_t step = block_rows(w->n->rows, w->n->c), r0 = task * step, r1 = smaller(r0 + step, w->n->rows);
+    const int64_t step = gf_block_rows(w->n->rows, w->n->c), r0 = task * step, r1 = gf_smaller(r0 + step, w->n->rows);
     if (w->apply)
         w->apply(w->n, r0, r1);
     else
@@ -47,7 +41,7 @@ static void add_strip(void *arg, int64_t task, int thread) {
     (void)thread;
     const sweep *w = arg;
     const gf_nn_norm *n = w->n;
-    const int64_t from = task * STRIP, to = smaller(from + STRIP, 2 * n->c), count = blocks(n);
+    const int64_t from = task * STRIP, to = gf_smaller(from + STRIP, 2 * n->c), count = blocks(n);
     for (int64_t i = from; i < to; i++) n->sums[i] = 0;
     for (int64_t b = 0; b < count; b++) {
         const double *partial = (const double *)n->scratch + b * 2 * n->c;
@@ -59,7 +53,7 @@ static void sum_all(gf_nn_engine *s, const gf_nn_norm *n, void (*sums)(double *,
     sweep w = {.n = n, .sums = sums};
     const double start = gf_dnn_start();
     gf_parallel(s->threads, blocks(n), sweep_block, &w);
-    gf_parallel(s->threads, parts(2 * n->c, STRIP), add_strip, &w);
+    gf_parallel(s->threads, gf_parts(2 * n->c, STRIP), add_strip, &w);
     gf_dnn_charge(GF_TIME_NORM, start);
 }
 
@@ -151,14 +145,14 @@ typedef struct chunk_job {
 static void cast_chunk(void *arg, int64_t task, int thread) {
     (void)thread;
     const chunk_job *j = arg;
-    const int64_t from = task * BLOCK_NUMBERS, n = smaller(BLOCK_NUMBERS, j->count - from);
+    const int64_t from = task * GF_BLOCK_NUMBERS, n = gf_smaller(GF_BLOCK_NUMBERS, j->count - from);
     j->ops->cast(j->type, (char *)j->dst + (size_t)from * gf_type_bytes(j->type), (const float *)j->src + from, n);
 }
 
 static void add_chunk(void *arg, int64_t task, int thread) {
     (void)thread;
     const chunk_job *j = arg;
-    const int64_t from = task * BLOCK_NUMBERS, n = smaller(BLOCK_NUMBERS, j->count - from);
+    const int64_t from = task * GF_BLOCK_NUMBERS, n = gf_smaller(GF_BLOCK_NUMBERS, j->count - from);
     const size_t at = (size_t)from * gf_type_bytes(j->type);
     j->ops->add(j->type, (char *)j->dst + at, (const char *)j->src + at, n);
 }
@@ -179,12 +173,12 @@ static void mean_back_image(void *arg, int64_t task, int thread) {
 
 void gf_dnn_cast(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t count) {
     chunk_job j = {s->norm, type, dst, src, count, 0, 0};
-    gf_parallel(s->threads, parts(count, BLOCK_NUMBERS), cast_chunk, &j);
+    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), cast_chunk, &j);
 }
 
 void gf_dnn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int64_t count) {
     chunk_job j = {s->norm, type, dst, src, count, 0, 0};
-    gf_parallel(s->threads, parts(count, BLOCK_NUMBERS), add_chunk, &j);
+    gf_parallel(s->threads, gf_parts(count, GF_BLOCK_NUMBERS), add_chunk, &j);
 }
 
 void gf_dnn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c) {

@@ -6,17 +6,19 @@
 #include "cpu/dnn/dnn_shim.h"
 #include "cpu/dnn/dnn_wino.h"
 #include "cpu/tile/tile_norm.h"
+#include "cpu/tile/tile_rows.h"
 
 struct gf_nn_op {
     gf_nn_op *next;             /* list of the engine */
-    gf_dnn *dnn;
+    gf_nn_engine *engine;
+    gf_dnn *dnn;                /* the engine's */
     gf_nn_shape shape;
     gf_prim forward, back_data, back_weights;
     /* CONV: weights between torch's layout and the formats the primitives chose; not made where these are equal. */
     gf_prim pack;               /* weight -> packed, of `forward` */
     gf_prim pack_back;          /* weight -> scratch, of `back_data`; not made where it takes `packed` */
     gf_prim unpack;             /* gradient in scratch -> weight_grad */
-    size_t spare;               /* bytes of the weights in scratch, before the primitives' own scratch */
+    size_t spare;               /* CONV: bytes of the weights in scratch, before the primitives' own scratch; LINEAR: of theirs */
     int short_conv;             /* CONV by own kernels: no primitive is made */
     gf_wino wino;
 };
@@ -24,23 +26,45 @@ struct gf_nn_op {
 struct gf_nn_engine {
     gf_dnn *dnn;
     const gf_norm_ops *norm;
+    const gf_row_ops *row;
     int threads;
     gf_nn_op *ops;
 };
 
-/* Each fills op (op->dnn and op->shape are set) and sizes (zeroed). */
+/* Each fills op (engine, dnn and shape are set) and sizes (zeroed). */
 glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
 glofnd_status gf_dnn_conv_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 glofnd_status gf_dnn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 glofnd_status gf_dnn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 
 glofnd_status gf_dnn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_dnn_linear_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 
-glofnd_status gf_dnn_maxpool_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_dnn_maxpool_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_maxpool_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_dnn_pool_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_dnn_pool_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_dnn_pool_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+
+glofnd_status gf_dnn_layernorm_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_dnn_layernorm_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_dnn_layernorm_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+
+glofnd_status gf_dnn_attention_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_dnn_attention_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_dnn_attention_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+
+glofnd_status gf_dnn_embed_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_dnn_embed_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_dnn_embed_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+
+glofnd_status gf_dnn_tokens_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_dnn_tokens_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_dnn_tokens_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+
+glofnd_status gf_dnn_pick_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+glofnd_status gf_dnn_pick_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+glofnd_status gf_dnn_pick_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 
 /* The part of the table that needs no oneDNN: dnn_norm.c. */
 size_t gf_dnn_norm_scratch(int64_t rows, int64_t c);

@@ -17,6 +17,7 @@ struct gf_dnn {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_attr_t user_scratchpad;
+    dnnl_primitive_attr_t adding;       /* the same, and a product is added to what is there */
     int threads;
     object *objects;            /* in the order they were made; freed in the opposite one */
     size_t count, room;
@@ -80,15 +81,35 @@ void gf_dnn_close(gf_dnn *d) {
     free(d);
 }
 
+static glofnd_status new_attributes(gf_error *err, gf_dnn *d, dnnl_primitive_attr_t *out) {
+    CHECK(err, dnnl_primitive_attr_create(out), "attributes");
+    TRY(own(err, d, ATTRIBUTES, *out));
+    CHECK(err, dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user), "scratchpad mode");
+    return GLOFND_OK;
+}
+
+static glofnd_status add_to_result(gf_error *err, dnnl_primitive_attr_t attributes) {
+    dnnl_post_ops_t after;
+    CHECK(err, dnnl_post_ops_create(&after), "list of what follows a product");
+#if DNNL_VERSION_MAJOR >= 3
+    dnnl_status_t status = dnnl_post_ops_append_sum(after, 1.0f, 0, dnnl_data_type_undef);
+#else
+    dnnl_status_t status = dnnl_post_ops_append_sum(after, 1.0f);
+#endif
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attributes, after);
+    dnnl_post_ops_destroy(after);
+    CHECK(err, status, "sum after a product");
+    return GLOFND_OK;
+}
+
 static glofnd_status open_into(gf_error *err, gf_dnn *d) {
     CHECK(err, dnnl_engine_create(&d->engine, dnnl_cpu, 0), "CPU engine");
     TRY(own(err, d, ENGINE, d->engine));
     CHECK(err, dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags), "stream");
     TRY(own(err, d, STREAM, d->stream));
-    CHECK(err, dnnl_primitive_attr_create(&d->user_scratchpad), "attributes");
-    TRY(own(err, d, ATTRIBUTES, d->user_scratchpad));
-    CHECK(err, dnnl_primitive_attr_set_scratchpad_mode(d->user_scratchpad, dnnl_scratchpad_mode_user), "scratchpad mode");
-    return GLOFND_OK;
+    TRY(new_attributes(err, d, &d->user_scratchpad));
+    TRY(new_attributes(err, d, &d->adding));
+    return add_to_result(err, d->adding);
 }
 
 glofnd_status gf_dnn_open(gf_error *err, int threads, gf_dnn **out) {
@@ -219,17 +240,17 @@ static dnnl_status_t conv_desc(gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_m
                                                           w->dilation, w->pad, w->pad, d->user_scratchpad);
 }
 
-static dnnl_status_t maxpool_desc(gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const window_dims *w,
-                                  const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out) {
+static dnnl_status_t pool_desc(gf_dnn *d, dnnl_alg_kind_t how, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const window_dims *w,
+                               const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out) {
     if (prop == dnnl_backward_data)
-        return dnnl_pooling_backward_primitive_desc_create(out, d->engine, dnnl_pooling_max, src, dst, w->stride, w->kernel,
-                                                           w->dilation, w->pad, w->pad, hint, d->user_scratchpad);
-    return dnnl_pooling_forward_primitive_desc_create(out, d->engine, prop, dnnl_pooling_max, src, dst, w->stride, w->kernel,
-                                                      w->dilation, w->pad, w->pad, d->user_scratchpad);
+        return dnnl_pooling_backward_primitive_desc_create(out, d->engine, how, src, dst, w->stride, w->kernel, w->dilation,
+                                                           w->pad, w->pad, hint, d->user_scratchpad);
+    return dnnl_pooling_forward_primitive_desc_create(out, d->engine, prop, how, src, dst, w->stride, w->kernel, w->dilation,
+                                                      w->pad, w->pad, d->user_scratchpad);
 }
 
-static dnnl_status_t matmul_desc(gf_dnn *d, gf_md a, gf_md b, gf_md c, dnnl_primitive_desc_t *out) {
-    return dnnl_matmul_primitive_desc_create(out, d->engine, a, b, NULL, c, d->user_scratchpad);
+static dnnl_status_t matmul_desc(gf_dnn *d, gf_md a, gf_md b, gf_md bias, gf_md c, int add, dnnl_primitive_desc_t *out) {
+    return dnnl_matmul_primitive_desc_create(out, d->engine, a, b, bias, c, add ? d->adding : d->user_scratchpad);
 }
 
 #else
@@ -254,22 +275,20 @@ static dnnl_status_t conv_desc(gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_m
     return dnnl_primitive_desc_create(out, &o, d->user_scratchpad, d->engine, hint);
 }
 
-static dnnl_status_t maxpool_desc(gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const window_dims *w,
-                                  const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out) {
+static dnnl_status_t pool_desc(gf_dnn *d, dnnl_alg_kind_t how, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const window_dims *w,
+                               const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out) {
     dnnl_pooling_v2_desc_t o;
     if (prop == dnnl_backward_data)
-        DESCRIBE(dnnl_pooling_v2_backward_desc_init(&o, dnnl_pooling_max, src, dst, w->stride, w->kernel, w->dilation, w->pad,
-                                                    w->pad));
+        DESCRIBE(dnnl_pooling_v2_backward_desc_init(&o, how, src, dst, w->stride, w->kernel, w->dilation, w->pad, w->pad));
     else
-        DESCRIBE(dnnl_pooling_v2_forward_desc_init(&o, prop, dnnl_pooling_max, src, dst, w->stride, w->kernel, w->dilation,
-                                                   w->pad, w->pad));
+        DESCRIBE(dnnl_pooling_v2_forward_desc_init(&o, prop, how, src, dst, w->stride, w->kernel, w->dilation, w->pad, w->pad));
     return dnnl_primitive_desc_create(out, &o, d->user_scratchpad, d->engine, hint);
 }
 
-static dnnl_status_t matmul_desc(gf_dnn *d, gf_md a, gf_md b, gf_md c, dnnl_primitive_desc_t *out) {
+static dnnl_status_t matmul_desc(gf_dnn *d, gf_md a, gf_md b, gf_md bias, gf_md c, int add, dnnl_primitive_desc_t *out) {
     dnnl_matmul_desc_t o;
-    DESCRIBE(dnnl_matmul_desc_init(&o, a, b, NULL, c));
-    return dnnl_primitive_desc_create(out, &o, d->user_scratchpad, d->engine, NULL);
+    DESCRIBE(dnnl_matmul_desc_init(&o, a, b, bias, c));
+    return dnnl_primitive_desc_create(out, &o, add ? d->adding : d->user_scratchpad, d->engine, NULL);
 }
 
 #endif
@@ -291,19 +310,19 @@ glofnd_status gf_dnn_conv(gf_error *err, gf_dnn *d, dnnl_prop_kind_t prop, gf_md
     return made(err, d, status, desc, "convolution", out);
 }
 
-glofnd_status gf_dnn_maxpool(gf_error *err, gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const gf_window *w,
-                             const gf_prim *forward, gf_prim *out) {
+glofnd_status gf_dnn_pool(gf_error *err, gf_dnn *d, dnnl_alg_kind_t how, dnnl_prop_kind_t prop, gf_md src, gf_md dst,
+                          const gf_window *w, const gf_prim *forward, gf_prim *out) {
     const window_dims dims = dims_of(w);
     dnnl_primitive_desc_t desc = NULL;
     dnnl_status_t status;
-    WITH_THREADS(d, status, maxpool_desc(d, prop, src, dst, &dims, forward ? forward->desc : NULL, &desc));
-    return made(err, d, status, desc, "max pooling", out);
+    WITH_THREADS(d, status, pool_desc(d, how, prop, src, dst, &dims, forward ? forward->desc : NULL, &desc));
+    return made(err, d, status, desc, "pooling", out);
 }
 
-glofnd_status gf_dnn_matmul(gf_error *err, gf_dnn *d, gf_md a, gf_md b, gf_md c, gf_prim *out) {
+glofnd_status gf_dnn_matmul(gf_error *err, gf_dnn *d, gf_md a, gf_md b, gf_md bias, gf_md c, int add, gf_prim *out) {
     dnnl_primitive_desc_t desc = NULL;
     dnnl_status_t status;
-    WITH_THREADS(d, status, matmul_desc(d, a, b, c, &desc));
+    WITH_THREADS(d, status, matmul_desc(d, a, b, bias, c, add, &desc));
     return made(err, d, status, desc, "matrix product", out);
 }
 

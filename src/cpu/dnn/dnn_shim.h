@@ -49,9 +49,10 @@ gf_md gf_prim_md(const gf_prim *p, dnnl_query_t what);          /* the format th
 /* ----- primitives; `prop` is dnnl_forward_training, dnnl_forward_inference, dnnl_backward_data or dnnl_backward_weights ----- */
 glofnd_status gf_dnn_conv(gf_error *err, gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_md weights, gf_md dst,
                           const gf_window *w, const gf_prim *forward, gf_prim *out);
-glofnd_status gf_dnn_maxpool(gf_error *err, gf_dnn *d, dnnl_prop_kind_t prop, gf_md src, gf_md dst, const gf_window *w,
-                             const gf_prim *forward, gf_prim *out);
-glofnd_status gf_dnn_matmul(gf_error *err, gf_dnn *d, gf_md a, gf_md b, gf_md c, gf_prim *out);
+glofnd_status gf_dnn_pool(gf_error *err, gf_dnn *d, dnnl_alg_kind_t how, dnnl_prop_kind_t prop, gf_md src, gf_md dst,
+                          const gf_window *w, const gf_prim *forward, gf_prim *out);
+/* c = a b, + bias [1][n] (NULL: none); add: + what c held. */
+glofnd_status gf_dnn_matmul(gf_error *err, gf_dnn *d, gf_md a, gf_md b, gf_md bias, gf_md c, int add, gf_prim *out);
 glofnd_status gf_dnn_reorder(gf_error *err, gf_dnn *d, gf_md from, gf_md to, gf_prim *out);
 /* Adds the next slot: argument `name` (DNNL_ARG_...) of format md. */
 glofnd_status gf_dnn_slot(gf_error *err, gf_dnn *d, gf_prim *p, int name, gf_md md);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cuda/data/cuda_augment.h"
+#include "cuda/nn/cunn.h"
 
 struct gf_cuda_feed {
     gf_cuda_feed_spec spec;
@@ -18,19 +19,6 @@ struct gf_cuda_feed {
     uint8_t *scratch;
     float *level;               /* [3][256] */
 };
-
-static glofnd_status failed(gf_error *err, cudaError_t e, const char *at) {
-    cudaGetLastError();         /* an allocation that failed is no lasting error */
-    if (e == cudaErrorMemoryAllocation)
-        GF_FAIL(err, GLOFND_E_MEMORY, "out of memory on the GPU (%s): use a smaller batch or image size, or device = cpu", at);
-    GF_FAIL(err, GLOFND_E_DEVICE, "CUDA, %s: %s", at, cudaGetErrorString(e));
-}
-
-#define CUDA_TRY(err, call, at)                                             \
-    do {                                                                    \
-        const cudaError_t cuda_try_ = (call);                               \
-        if (cuda_try_ != cudaSuccess) return failed((err), cuda_try_, (at)); \
-    } while (0)
 
 /* ----- life -------------------------------------------------------------------------------------------------------- */
 

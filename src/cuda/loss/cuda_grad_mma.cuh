@@ -5,8 +5,8 @@
 #ifndef GF_CUDA_GRAD_MMA_CUH
 #define GF_CUDA_GRAD_MMA_CUH
 
+#include "cuda/loss/cuda_shapes.cuh"
 #include "cuda/loss/tile_element.cuh"
-#include "cuda/loss/tile_mma.cuh"
 
 template <class C>
 struct gf_grad_columns {        /* numbers of the columns of two tiles, for the kernels with known flags */
@@ -196,5 +196,17 @@ static cudaError_t gf_grad_launch(const gf_tile_args &a, cudaStream_t stream) {
     gf_grad_mma<C, FLAGS><<<grid, C::THREADS, SHARED, stream>>>(a);
     return cudaGetLastError();
 }
+
+struct gf_grad_pass {           /* for cuda_shapes.cuh */
+    static constexpr unsigned MASKED = GF_MASK;
+    static constexpr int OUT = 256, SPLIT_NT = 2;
+    template <class C, unsigned FLAGS>
+    static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) { return gf_grad_launch<C, FLAGS>(a, stream); }
+    static cudaError_t wgmma(const gf_tile_args &a, cudaStream_t stream) { return gf_grad_wgmma(a, stream); }
+    static unsigned plain_flags(const gf_tile_args &a) {
+        const unsigned others = GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM;
+        return a.flags & others || !a.col_role || !a.row.grad || !a.row.w || !a.col.w ? GF_ANY_FLAGS : a.flags & MASKED;
+    }
+};
 
 #endif

@@ -1,22 +1,4 @@
-/* cuda_grad_split.cu - pass C with operands and weights in two halves; 128 dimensions of the gradient per block. */
+/* cuda_grad_split.cu - pass C with operands and weights in two halves. */
 #include "cuda/loss/cuda_grad_mma.cuh"
-#include "cuda/loss/cuda_kernels.cuh"
 
-template <int D>
-static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) {
-    constexpr int OUT = D < 128 ? D : 128;
-    typedef gf_mma_shape<D, 2, 1, D <= 128 ? 8 : 1024 / D, 1, 2, 1, OUT> few_rows;      /* tiles within 192 KB */
-    typedef gf_mma_shape<D, 2, D <= 256 ? 8 : 4, 1, 1, 2, 1, OUT> many_rows;
-    if (gf_block_rows(a.q.rows) < 64) return gf_grad_launch<few_rows, GF_ANY_FLAGS>(a, stream);
-    return gf_grad_launch<many_rows, GF_ANY_FLAGS>(a, stream);
-}
-
-cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream) {
-    switch (a.ld) {
-        case 64: return launch<64>(a, stream);
-        case 128: return launch<128>(a, stream);
-        case 256: return launch<256>(a, stream);
-        case 512: return launch<512>(a, stream);
-        default: return cudaErrorNotSupported;
-    }
-}
+cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream) { return gf_launch_split<gf_grad_pass>(a, stream); }

@@ -5,8 +5,8 @@
 #ifndef GF_CUDA_STATS_MMA_CUH
 #define GF_CUDA_STATS_MMA_CUH
 
+#include "cuda/loss/cuda_shapes.cuh"
 #include "cuda/loss/tile_element.cuh"
-#include "cuda/loss/tile_mma.cuh"
 
 template <class C>
 struct gf_stats_rows {          /* the rows of one thread: 2 MT of them */
@@ -124,5 +124,17 @@ static cudaError_t gf_stats_launch(const gf_tile_args &a, cudaStream_t stream) {
     gf_stats_mma<C, FLAGS><<<(a.q.rows + C::BM - 1) / C::BM, C::THREADS, SHARED, stream>>>(a);
     return cudaGetLastError();
 }
+
+struct gf_stats_pass {          /* for cuda_shapes.cuh */
+    static constexpr unsigned MASKED = GF_MASK | GF_COUNT;
+    static constexpr int OUT = 0, SPLIT_NT = 4;
+    template <class C, unsigned FLAGS>
+    static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) { return gf_stats_launch<C, FLAGS>(a, stream); }
+    static cudaError_t wgmma(const gf_tile_args &a, cudaStream_t stream) { return gf_stats_wgmma(a, stream); }
+    static unsigned plain_flags(const gf_tile_args &a) {
+        const unsigned others = GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE;
+        return a.flags & others ? GF_ANY_FLAGS : a.flags & MASKED;
+    }
+};
 
 #endif

@@ -56,7 +56,7 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
     const gf_cuda_math math = math_of(x->plan);
     TRY(gf_cuda_prepare(err, d, x->shape, math));
     *t = (gf_cuda_step){
-        .plan = *x->plan, .row0 = x->q->row0, .dim = x->q->dim, .id = x->q->id, .label = x->q->label, .group = x->q->group,
+        .plan = *x->plan, .row0 = x->q->row0, .dim = x->q->dim, .id = x->q->id, .slot = x->q->slot, .label = x->q->label, .group = x->q->group,
         .control = d->control, .seen_ids = d->seen_ids, .partial = d->partial, .row_totals = d->row_totals, .links = x->links ? x->links : d->links,
         .grad_a = x->grad_a, .grad_b = x->grad_b, .margin = margin_of(math)};
     memcpy(t->side, d->side, sizeof t->side);

@@ -24,6 +24,7 @@ typedef struct gf_cuda_step {   /* everything a kernel may want, by value; point
     gf_plan plan;
     int64_t row0, dim;
     const int64_t *id;          /* [cols] */
+    const int64_t *slot;        /* [rows] rows of the store; NULL: those of the ids */
     const int32_t *label, *group;
     gf_cuda_side side[2];
     gf_cuda_control *control;
@@ -34,6 +35,9 @@ typedef struct gf_cuda_step {   /* everything a kernel may want, by value; point
     struct gf_device_store store;
     float margin;               /* how far two ways to make one similarity may be apart: 0 with EXACT */
 } gf_cuda_step;
+
+/* Row of the store that holds the state of own sample a. */
+GF_HD int64_t gf_state_place(const gf_cuda_step *x, int64_t a) { return x->slot ? x->slot[a] : x->id[x->row0 + a]; }
 
 enum {                          /* what `open` does: everything at once, unless a selection comes in between */
     GF_CUDA_SPREAD = 1,         /* labels and groups to rows */

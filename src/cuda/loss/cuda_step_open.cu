@@ -23,7 +23,9 @@ static __device__ uint64_t first_slot(int64_t id, uint64_t slots) {
 /* Threads race for slots, but that an id comes twice is found whoever wins. */
 static __device__ void check_id(const gf_cuda_step &x, int64_t j) {
     const int64_t id = x.id[j];
-    if (id < 0 || id >= x.store.n) {
+    const bool own = j >= x.row0 && j < x.row0 + x.plan.rows;
+    const int64_t place = x.slot ? (own ? x.slot[j - x.row0] : 0) : id;
+    if (id < 0 || place < 0 || place >= x.store.n) {
         note_bad_id(x.control, j, 0);
         return;
     }
@@ -69,7 +71,7 @@ static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_row &ow
 
 static __device__ void gather(const gf_cuda_step &x, int i, int64_t a) {
     const gf_cuda_side &side = x.side[i];
-    const glofnd_row row = read_state(x, i, x.id[x.row0 + a]);
+    const glofnd_row row = read_state(x, i, gf_state_place(&x, a));
     side.state[a] = side.fresh[a] = row;
     if (x.plan.learned && x.plan.updating && starts(x, i, row)) x.control->starts[i] = 1;
     if (x.plan.official && x.plan.sides == 1 && row.log_u > -INFINITY)

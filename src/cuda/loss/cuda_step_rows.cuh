@@ -111,7 +111,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
 
 __device__ __forceinline__ void gf_write_state(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
     const struct gf_device_store &s = x.store;
-    const int64_t id = x.id[x.row0 + a];
+    const int64_t id = gf_state_place(&x, a);
     unsigned char *at = s.records + static_cast<size_t>(id) * s.record_bytes;
     reinterpret_cast<gf_record *>(at)[i] = gf_record_encode(&row);
     if (s.temperatures) {

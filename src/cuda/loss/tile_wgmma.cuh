@@ -9,7 +9,6 @@
 
 #include <cuda.h>
 
-
 #include "cuda/loss/tile_mma.cuh"
 
 #define GF_WG_COLS 128          /* columns of a tile */
@@ -67,48 +66,30 @@ __device__ __forceinline__ void gf_wg_pin(float (&d)[16][4]) {
     for (int i = 0; i < 64; i++) asm volatile("" : "+f"(d[i / 4][i % 4])::"memory");
 }
 
+/* The 64 sums of a thread as operands 0 to 63 of an instruction. */
+#define GF_WG_NAMES                                                                                                      \
+    "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "    \
+    "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "     \
+    "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
+#define GF_WG_QUAD(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
+#define GF_WG_SUMS(d)                                                                                                    \
+    GF_WG_QUAD(d, 0), GF_WG_QUAD(d, 1), GF_WG_QUAD(d, 2), GF_WG_QUAD(d, 3), GF_WG_QUAD(d, 4), GF_WG_QUAD(d, 5),          \
+        GF_WG_QUAD(d, 6), GF_WG_QUAD(d, 7), GF_WG_QUAD(d, 8), GF_WG_QUAD(d, 9), GF_WG_QUAD(d, 10), GF_WG_QUAD(d, 11),    \
+        GF_WG_QUAD(d, 12), GF_WG_QUAD(d, 13), GF_WG_QUAD(d, 14), GF_WG_QUAD(d, 15)
+
 /* d (+)= a b, both from shared memory, 16 dimensions. */
 __device__ __forceinline__ void gf_wg_product(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, "
-        "%25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, "
-        "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, add, 1, 1, 0, 0;\n}"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
-          "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
-          "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]),
-          "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
-          "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]),
-          "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
-          "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]), "+f"(d[12][0]),
-          "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
-          "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]),
-          "+f"(d[15][3])
-        : "l"(a), "l"(b), "r"(add));
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 0;\n}"
+                 : GF_WG_SUMS(d) : "l"(a), "l"(b), "r"(add));
 }
 
 /* d += a b, a from registers, b read across. */
 __device__ __forceinline__ void gf_wg_weighted(float (&d)[16][4], const uint32_t (&a)[4], uint64_t b) {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, "
-        "%25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, "
-        "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, {%64, %65, %66, %67}, %68, add, 1, 1, 1;\n}"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]), "+f"(d[1][2]),
-          "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]), "+f"(d[3][0]), "+f"(d[3][1]),
-          "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]), "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]),
-          "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]), "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]),
-          "+f"(d[7][0]), "+f"(d[7][1]), "+f"(d[7][2]), "+f"(d[7][3]), "+f"(d[8][0]), "+f"(d[8][1]), "+f"(d[8][2]),
-          "+f"(d[8][3]), "+f"(d[9][0]), "+f"(d[9][1]), "+f"(d[9][2]), "+f"(d[9][3]), "+f"(d[10][0]), "+f"(d[10][1]),
-          "+f"(d[10][2]), "+f"(d[10][3]), "+f"(d[11][0]), "+f"(d[11][1]), "+f"(d[11][2]), "+f"(d[11][3]), "+f"(d[12][0]),
-          "+f"(d[12][1]), "+f"(d[12][2]), "+f"(d[12][3]), "+f"(d[13][0]), "+f"(d[13][1]), "+f"(d[13][2]), "+f"(d[13][3]),
-          "+f"(d[14][0]), "+f"(d[14][1]), "+f"(d[14][2]), "+f"(d[14][3]), "+f"(d[15][0]), "+f"(d[15][1]), "+f"(d[15][2]),
-          "+f"(d[15][3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+    asm volatile("{\n.reg .pred add;\nsetp.eq.b32 add, 0, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES
+                 ", {%64, %65, %66, %67}, %68, add, 1, 1, 1;\n}"
+                 : GF_WG_SUMS(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
 /* Starts S of the warpgroup's 64 rows at q (their second 64 dimensions are `q_far` bytes on) and the 128 columns at z. */
@@ -211,5 +192,19 @@ __device__ __forceinline__ void gf_wg_start_scores(float (&s)[16][4], gf_wg_shar
 
 /* A map of x [rows][128], read in boxes of `box` rows and 64 dimensions. */
 cudaError_t gf_wg_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int box);
+
+/* A kernel with maps of its rows and columns. */
+template <class C>
+static cudaError_t gf_wg_launch(void (*kernel)(gf_tile_args, CUtensorMap, CUtensorMap), size_t shared, const gf_tile_args &a,
+                                cudaStream_t stream) {
+    CUtensorMap rows, columns;
+    const int bytes = static_cast<int>(shared);
+    cudaError_t e = gf_wg_map(&rows, a.q.hi, a.q.rows, C::BM);
+    if (e == cudaSuccess) e = gf_wg_map(&columns, a.k.hi, a.k.rows, GF_WG_COLS);
+    if (e == cudaSuccess) e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    if (e != cudaSuccess) return e;
+    kernel<<<(a.q.rows + C::BM - 1) / C::BM, C::ALL, shared, stream>>>(a, rows, columns);
+    return cudaGetLastError();
+}
 
 #endif

@@ -6,7 +6,13 @@
 #ifndef GF_CUDA_NN_CUNN_H
 #define GF_CUDA_NN_CUNN_H
 
+#ifdef __cplusplus
+extern "C" {                    /* nn_backend.h, and what it includes, is written for C */
+#endif
 #include "base/nn_backend.h"
+#ifdef __cplusplus
+}
+#endif
 #include "cuda/nn/cunn_libs.h"
 
 #ifdef __cplusplus
@@ -52,7 +58,7 @@ struct gf_nn_engine {
     int new_choices;            /* not in the file yet */
     void *trial;                /* memory to time algorithms with, until a net takes its own */
     size_t trial_bytes;
-    struct gf_cunn_moves *moves;        /* tables of gf_cunn_pack_all and gf_cunn_unpack_all; NULL: not made yet */
+    struct gf_cunn_moves *moves;        /* tables of gf_cunn_pack_all and gf_cunn_unpack_all, a list */
     unsigned *tickets;          /* [GF_CUNN_TICKETS] on the device, 0 between kernels: who comes last does the rest */
     cudaError_t failed;         /* first failure nobody was told of */
     const char *failed_at;
@@ -76,17 +82,18 @@ glofnd_status gf_cunn_fail(gf_error *err, cudaError_t e, const char *at);
 /* At least `bytes` of memory to try things on, filled with random numbers; NULL: none left. */
 void *gf_cunn_trial(gf_nn_engine *s, size_t bytes);
 
-/* ----- ops: each fills sizes (zeroed) ----- */
-glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_cunn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_cunn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_cunn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+/* ----- ops: create fills sizes (zeroed) ----- */
+#define GF_CUNN_OPS(X)                                                                                                 \
+    X(CONV, conv) X(LINEAR, linear) X(MAXPOOL, maxpool) X(AVGPOOL, avgpool) X(LAYERNORM, layernorm) X(ATTENTION, attention) \
+    X(EMBED, embed) X(TOKENS, tokens) X(PICK, pick)
+#define GF_X(kind, name)                                                                          \
+    glofnd_status gf_cunn_##name##_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);       \
+    glofnd_status gf_cunn_##name##_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);     \
+    glofnd_status gf_cunn_##name##_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+GF_CUNN_OPS(GF_X)
+#undef GF_X
+void gf_cunn_linear_pack(gf_nn_op *op, const gf_nn_args *a);
 void gf_cunn_linear_free(gf_nn_op *op);
-glofnd_status gf_cunn_maxpool_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_cunn_maxpool_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_cunn_maxpool_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 
 /* ----- kernels ----- */
 size_t gf_cunn_norm_scratch(int64_t rows, int64_t c);
@@ -122,6 +129,7 @@ glofnd_status gf_cunn_pack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args 
 glofnd_status gf_cunn_unpack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
 void gf_cunn_moves_free(gf_nn_engine *s);
 size_t gf_cunn_conv_packed(const gf_nn_shape *s);       /* bytes of the weights in bf16, rounded up; the gradient follows */
+size_t gf_cunn_linear_packed(const gf_nn_shape *s);     /* the same; the bias follows */
 
 glofnd_status gf_cunn_optim_create(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
                                    gf_nn_optim **out);

@@ -34,9 +34,11 @@ void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at) {
 }
 
 glofnd_status gf_cunn_fail(gf_error *err, cudaError_t e, const char *at) {
+    cudaGetLastError();         /* an allocation that failed is no lasting error */
     if (e == cudaErrorMemoryAllocation)
         GF_FAIL(err, GLOFND_E_MEMORY, "out of memory on the GPU (%s): use a smaller batch or image size, or device = cpu", at);
-    GF_FAIL(err, GLOFND_E_DEVICE, "CUDA, %s: %s", at, cudaGetErrorString(e));
+    GF_FAIL(err, GLOFND_E_DEVICE, "the GPU failed (%s): %s; a run goes on from its last checkpoint with --resume, on the CPU too "
+            "with device = cpu", at, cudaGetErrorString(e));
 }
 
 static glofnd_status told(gf_error *err, gf_nn_engine *s) {
@@ -246,12 +248,14 @@ typedef struct op_kind {
 } op_kind;
 
 static const op_kind kinds[] = {
-    [GF_NN_CONV] = {gf_cunn_conv_create, gf_cunn_conv_forward, gf_cunn_conv_backward},
-    [GF_NN_LINEAR] = {gf_cunn_linear_create, gf_cunn_linear_forward, gf_cunn_linear_backward},
-    [GF_NN_MAXPOOL] = {gf_cunn_maxpool_create, gf_cunn_maxpool_forward, gf_cunn_maxpool_backward},
+#define GF_X(kind, name) [GF_NN_##kind] = {gf_cunn_##name##_create, gf_cunn_##name##_forward, gf_cunn_##name##_backward},
+    GF_CUNN_OPS(GF_X)
+#undef GF_X
 };
 
 static glofnd_status op_create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {
+    FAIL_IF(err, (size_t)shape->kind >= sizeof kinds / sizeof *kinds || !kinds[shape->kind].create, GLOFND_E_UNSUPPORTED,
+            "networks on the GPU have no op of kind %d: use device = cpu", (int)shape->kind);
     gf_nn_op *op = calloc(1, sizeof *op);
     FAIL_IF(err, !op, GLOFND_E_MEMORY, "out of memory");
     op->next = s->ops;
@@ -269,6 +273,7 @@ static glofnd_status op_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     if (s->kind == GF_NN_CONV && s->type == GF_TYPE_BF16)
         gf_cunn_cast(op->engine, GF_TYPE_BF16, a->packed, a->weight, s->out * s->in * s->kernel * s->kernel);
+    if (s->kind == GF_NN_LINEAR) gf_cunn_linear_pack(op, a);
     return GLOFND_OK;
 }
 

@@ -33,6 +33,7 @@ typedef struct gf_cunn_libs {
 } gf_cunn_libs;
 
 /* E_UNSUPPORTED names the library that is missing, or too old, and what to do. */
+glofnd_status gf_cunn_blas_open(gf_error *err, gf_cunn_libs *l);        /* cuBLASLt alone */
 glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l);
 void gf_cunn_libs_close(gf_cunn_libs *l);
 

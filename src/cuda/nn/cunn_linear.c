@@ -1,10 +1,10 @@
-/* cunn_linear.c - linear layers without bias as three products of cuBLASLt, float32 in and out.
- *   y [n][out] = x [n][in] weight [out][in]'     dx = dy weight     weight_grad = dy' x
- * cuBLASLt thinks in columns, so what is row-major here is its transpose there: y' = weight x', and so on.
+/* cunn_linear.c - linear layers as three products of cuBLASLt.
+ *   z [rows][out] = x [rows][in] weight [out][in]' + bias (+ x2)    dx = g weight    weight_grad = g' x    bias_grad = sum of g
+ * cuBLASLt thinks in columns, so what is row-major here is its transpose there: z' = weight x', and so on. It adds the bias and
+ * x2 while it writes z; activations are a kernel of their own, before which z is kept (saved) and behind which g = dy act'(z)
+ * lies in scratch. bf16: a copy of weight and bias in bf16 (packed), sums and gradients of parameters in float32.
  */
-#include <string.h>
-
-#include "cuda/nn/cunn.h"
+#include "cuda/nn/cunn_rows.h"
 
 #define WORKSPACE ((size_t)32 << 20)
 
@@ -22,20 +22,39 @@ static glofnd_status blas_fail(gf_error *err, cublasStatus_t status, const char 
         if (blas_try_ != CUBLAS_STATUS_SUCCESS) return blas_fail((err), blas_try_, (at)); \
     } while (0)
 
-static glofnd_status layout(gf_error *err, const gf_cunn_libs *l, cublasLtMatrixLayout_t *out, int64_t rows, int64_t cols) {
-    BLAS_TRY(err, l->cublasLtMatrixLayoutCreate(out, CUDA_R_32F, (uint64_t)rows, (uint64_t)cols, rows), "matrix layout");
+static int64_t rows_of(const gf_nn_shape *s) { return s->n * s->h * s->w; }
+
+static size_t whole(size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+/* ----- products ---------------------------------------------------------------------------------------------------- */
+
+static glofnd_status layout(gf_error *err, const gf_cunn_libs *l, cublasLtMatrixLayout_t *out, gf_type type, int64_t rows,
+                            int64_t cols) {
+    const cudaDataType_t as = type == GF_TYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+    BLAS_TRY(err, l->cublasLtMatrixLayoutCreate(out, as, (uint64_t)rows, (uint64_t)cols, rows), "matrix layout");
     return GLOFND_OK;
+}
+
+static cublasStatus_t wishes(const gf_cunn_libs *l, cublasLtMatmulPreference_t wish) {
+    const size_t most = WORKSPACE;
+    const uint32_t align = GF_NN_ALIGN;
+    const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    cublasStatus_t status =
+        l->cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
+        status = l->cublasLtMatmulPreferenceSetAttribute(wish, aligned[i], &align, sizeof align);
+    return status;
 }
 
 static glofnd_status choose(gf_error *err, gf_nn_engine *s, gf_cunn_gemm *g) {
     const gf_cunn_libs *l = &s->libs;
-    const size_t most = WORKSPACE;
     cublasLtMatmulPreference_t wish;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&wish), "preference");
-    cublasStatus_t status =
-        l->cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    cublasStatus_t status = wishes(l, wish);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = l->cublasLtMatmulAlgoGetHeuristic(s->blas, g->desc, g->a, g->b, g->c, g->c, wish, 1, &found, &count);
     l->cublasLtMatmulPreferenceDestroy(wish);
@@ -45,32 +64,72 @@ static glofnd_status choose(gf_error *err, gf_nn_engine *s, gf_cunn_gemm *g) {
     return GLOFND_OK;
 }
 
-static glofnd_status product(gf_error *err, gf_nn_op *op, int work, factor a, factor b) {
+static cublasStatus_t set(const gf_cunn_libs *l, const gf_cunn_gemm *g, cublasLtMatmulDescAttributes_t what, const void *value,
+                          size_t bytes) {
+    return l->cublasLtMatmulDescSetAttribute(g->desc, what, value, bytes);
+}
+
+/* type: of the result; the factors are of the shape's. */
+static glofnd_status product(gf_error *err, gf_nn_op *op, int work, factor a, factor b, gf_type type, int bias) {
     gf_nn_engine *s = op->engine;
     const gf_cunn_libs *l = &s->libs;
     gf_cunn_gemm *g = &op->gemm[work];
-    const cublasComputeType_t type = s->mode.exact ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32;
+    const gf_type in = op->shape.type;
+    const int rounded = in == GF_TYPE_F32 && !s->mode.exact;
+    const cublasLtEpilogue_t end = bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     g->made = 1;
-    BLAS_TRY(err, l->cublasLtMatmulDescCreate(&g->desc, type, CUDA_R_32F), "product");
-    BLAS_TRY(err, l->cublasLtMatmulDescSetAttribute(g->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a.op, sizeof a.op), "product");
-    BLAS_TRY(err, l->cublasLtMatmulDescSetAttribute(g->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b.op, sizeof b.op), "product");
-    TRY(layout(err, l, &g->a, a.rows, a.cols));
-    TRY(layout(err, l, &g->b, b.rows, b.cols));
-    TRY(layout(err, l, &g->c, a.op == CUBLAS_OP_N ? a.rows : a.cols, b.op == CUBLAS_OP_N ? b.cols : b.rows));
+    BLAS_TRY(err, l->cublasLtMatmulDescCreate(&g->desc, rounded ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+             "product");
+    BLAS_TRY(err, set(l, g, CUBLASLT_MATMUL_DESC_TRANSA, &a.op, sizeof a.op), "product");
+    BLAS_TRY(err, set(l, g, CUBLASLT_MATMUL_DESC_TRANSB, &b.op, sizeof b.op), "product");
+    BLAS_TRY(err, set(l, g, CUBLASLT_MATMUL_DESC_EPILOGUE, &end, sizeof end), "product");
+    TRY(layout(err, l, &g->a, in, a.rows, a.cols));
+    TRY(layout(err, l, &g->b, in, b.rows, b.cols));
+    TRY(layout(err, l, &g->c, type, a.op == CUBLAS_OP_N ? a.rows : a.cols, b.op == CUBLAS_OP_N ? b.cols : b.rows));
     return choose(err, s, g);
 }
 
+static glofnd_status products(gf_error *err, gf_nn_op *op) {
+    const gf_nn_shape *s = &op->shape;
+    const int64_t rows = rows_of(s);
+    const factor weight = s->transposed ? (factor){s->out, s->in, CUBLAS_OP_T} : (factor){s->in, s->out, CUBLAS_OP_N};
+    const factor turned = {weight.rows, weight.cols, s->transposed ? CUBLAS_OP_N : CUBLAS_OP_T};
+    const factor x = {s->in, rows, CUBLAS_OP_N}, x_t = {s->in, rows, CUBLAS_OP_T};
+    const factor g = {s->out, rows, CUBLAS_OP_N}, g_t = {s->out, rows, CUBLAS_OP_T};
+    TRY(product(err, op, GF_CUNN_FORWARD, turned, x, s->type, s->bias));
+    if (!s->training) return GLOFND_OK;
+    TRY(s->transposed ? product(err, op, GF_CUNN_BACK_WEIGHTS, g, x_t, GF_TYPE_F32, 0)
+                      : product(err, op, GF_CUNN_BACK_WEIGHTS, x, g_t, GF_TYPE_F32, 0));
+    return s->input_grad ? product(err, op, GF_CUNN_BACK_DATA, weight, g, s->type, 0) : GLOFND_OK;
+}
+
+/* c = a b + add; add NULL: nothing. */
+static glofnd_status multiply(gf_error *err, gf_nn_op *op, int work, const void *a, const void *b, const void *add, void *c,
+                              void *workspace) {
+    const float one = 1.0f, beta = add ? 1.0f : 0.0f;
+    gf_nn_engine *s = op->engine;
+    gf_cunn_gemm *g = &op->gemm[work];
+    BLAS_TRY(err, s->libs.cublasLtMatmul(s->blas, g->desc, &one, a, g->a, b, g->b, &beta, add ? add : c, g->c, c, g->c, &g->algo,
+                                         workspace, WORKSPACE, s->stream), "linear layer");
+    return GLOFND_OK;
+}
+
+/* ----- the op ------------------------------------------------------------------------------------------------------ */
+
+static size_t array_bytes(const gf_nn_shape *s) { return whole(gf_type_bytes(s->type) * (size_t)(rows_of(s) * s->out)); }
+
+size_t gf_cunn_linear_packed(const gf_nn_shape *s) { return whole(2 * (size_t)(s->in * s->out)); }
+
 glofnd_status gf_cunn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     const gf_nn_shape *s = &op->shape;
-    FAIL_IF(err, s->type != GF_TYPE_F32, GLOFND_E_UNSUPPORTED, "linear layers work in float32");
+    const int act = s->act != GF_ACT_NONE;
+    FAIL_IF(err, act && s->second, GLOFND_E_UNSUPPORTED, "a linear layer with both an activation and a second input");
+    if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_linear_packed(s) + (s->bias ? whole(2 * (size_t)s->out) : 0);
     sizes->scratch = WORKSPACE;
-    if (op->engine->mode.rough) return GLOFND_OK;
-    const factor weight = {s->in, s->out, CUBLAS_OP_N}, weight_t = {s->in, s->out, CUBLAS_OP_T}, x = {s->in, s->n, CUBLAS_OP_N};
-    const factor dy = {s->out, s->n, CUBLAS_OP_N}, dy_t = {s->out, s->n, CUBLAS_OP_T};
-    TRY(product(err, op, GF_CUNN_FORWARD, weight_t, x));
-    if (!s->training) return GLOFND_OK;
-    TRY(product(err, op, GF_CUNN_BACK_WEIGHTS, x, dy_t));
-    return s->input_grad ? product(err, op, GF_CUNN_BACK_DATA, weight, dy) : GLOFND_OK;
+    if (s->training && act) sizes->saved = array_bytes(s);
+    if (act) sizes->scratch += array_bytes(s);
+    if (s->training && s->bias) sizes->scratch += gf_cunn_sums_bytes(s->type, rows_of(s), s->out);
+    return op->engine->mode.rough ? GLOFND_OK : products(err, op);
 }
 
 void gf_cunn_linear_free(gf_nn_op *op) {
@@ -85,20 +144,42 @@ void gf_cunn_linear_free(gf_nn_op *op) {
     }
 }
 
-static glofnd_status multiply(gf_error *err, gf_nn_op *op, int work, const void *a, const void *b, void *c, void *workspace) {
-    const float one = 1.0f, zero = 0.0f;
-    gf_nn_engine *s = op->engine;
-    gf_cunn_gemm *g = &op->gemm[work];
-    BLAS_TRY(err, s->libs.cublasLtMatmul(s->blas, g->desc, &one, a, g->a, b, g->b, &zero, c, g->c, c, g->c, &g->algo, workspace,
-                                         WORKSPACE, s->stream), "linear layer");
+void gf_cunn_linear_pack(gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape;
+    if (s->type != GF_TYPE_BF16) return;
+    gf_cunn_cast(op->engine, GF_TYPE_BF16, a->packed, a->weight, s->in * s->out);
+    if (s->bias) gf_cunn_cast(op->engine, GF_TYPE_BF16, (char *)a->packed + gf_cunn_linear_packed(s), a->bias, s->out);
+}
+
+static const void *weights(const gf_nn_op *op, const gf_nn_args *a) {
+    return op->shape.type == GF_TYPE_BF16 ? a->packed : (const void *)a->weight;
+}
+
+/* What comes behind the workspace in scratch: z or g, where there is an activation, then sums. */
+static char *behind(const gf_nn_args *a) { return (char *)a->scratch + WORKSPACE; }
+
+glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape;
+    void *z = s->act == GF_ACT_NONE ? a->y : s->training ? a->saved : behind(a);
+    if (s->bias) {
+        const void *bias = s->type == GF_TYPE_BF16 ? (const char *)a->packed + gf_cunn_linear_packed(s) : (const char *)a->bias;
+        BLAS_TRY(err, set(&op->engine->libs, &op->gemm[GF_CUNN_FORWARD], CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+                 "bias");
+    }
+    TRY(multiply(err, op, GF_CUNN_FORWARD, weights(op, a), a->x, s->second ? a->x2 : NULL, z, a->scratch));
+    if (s->act != GF_ACT_NONE) gf_cunn_act(op->engine, s->type, s->act, a->y, z, rows_of(s) * s->out);
     return GLOFND_OK;
 }
 
-glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    return multiply(err, op, GF_CUNN_FORWARD, a->weight, a->x, a->y, a->scratch);
-}
-
 glofnd_status gf_cunn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
-    TRY(multiply(err, op, GF_CUNN_BACK_WEIGHTS, a->x, a->dy, a->weight_grad, a->scratch));
-    return op->shape.input_grad ? multiply(err, op, GF_CUNN_BACK_DATA, a->weight, a->dy, a->dx, a->scratch) : GLOFND_OK;
+    const gf_nn_shape *s = &op->shape;
+    const int act = s->act != GF_ACT_NONE;
+    char *sums = behind(a) + (act ? array_bytes(s) : 0);
+    const void *g = act ? behind(a) : a->dy;
+    if (act || s->bias)
+        gf_cunn_act_back(op->engine, s->type, s->act, behind(a), s->bias ? a->bias_grad : NULL, a->dy, a->saved, rows_of(s),
+                         s->out, sums);
+    TRY(s->transposed ? multiply(err, op, GF_CUNN_BACK_WEIGHTS, g, a->x, NULL, a->weight_grad, a->scratch)
+                      : multiply(err, op, GF_CUNN_BACK_WEIGHTS, a->x, g, NULL, a->weight_grad, a->scratch));
+    return s->input_grad ? multiply(err, op, GF_CUNN_BACK_DATA, weights(op, a), g, NULL, a->dx, a->scratch) : GLOFND_OK;
 }

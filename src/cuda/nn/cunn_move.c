@@ -1,14 +1,17 @@
-/* cunn_move.c - weights of all convolutions to bf16, and their gradients from it, in one launch each.
+/* cunn_move.c - weights of all convolutions and linear layers of a net to bf16, and gradients from it, in one launch each.
  *
- * The two tables are sent once, the first time: a net's weights and copies stay where they are.
+ * The two tables of a net are sent once, the first time: its weights and copies stay where they are. Nets beside each other share
+ * an engine; a net's tables are told by its first op.
  */
 #include <stdlib.h>
 
 #include "cuda/nn/cunn.h"
 
-enum { MOST = 256 };
+enum { MOST = 512 };
 
 struct gf_cunn_moves {
+    struct gf_cunn_moves *next;
+    const gf_nn_op *first;      /* op of the net */
     gf_cunn_move *table;        /* [2][MOST] on the device: weights, gradients */
     int count[2], blocks[2];
 };
@@ -24,20 +27,24 @@ static void fill(struct gf_cunn_moves *m, gf_cunn_move *table, const gf_nn_args 
         const int64_t n = s->out * s->in * s->kernel * s->kernel;
         char *packed = args[i]->packed;
         append(m, table, 0, (float *)(uintptr_t)args[i]->weight, packed, n);
+        if (s->kind == GF_NN_LINEAR && s->bias)
+            append(m, table, 0, (float *)(uintptr_t)args[i]->bias, packed + gf_cunn_linear_packed(s), s->out);
         if (s->training && ops[i]->narrow) append(m, table, 1, args[i]->weight_grad, packed + gf_cunn_conv_packed(s), n);
     }
 }
 
 static glofnd_status make(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count) {
     const size_t bytes = 2 * MOST * sizeof(gf_cunn_move);
-    FAIL_IF(err, count > MOST, GLOFND_E_UNSUPPORTED, "a net of more than %d convolutions", (int)MOST);
+    FAIL_IF(err, 2 * count > MOST, GLOFND_E_UNSUPPORTED, "a net of more than %d layers with weights", (int)MOST / 2);
     struct gf_cunn_moves *m = calloc(1, sizeof *m);
     gf_cunn_move *table = calloc(2 * MOST, sizeof *table);
-    s->moves = m;
     if (!m || !table) {
-        free(table);
+        free(m), free(table);
         GF_FAIL(err, GLOFND_E_MEMORY, "out of memory");
     }
+    m->first = ops[0];
+    m->next = s->moves;
+    s->moves = m;
     fill(m, table, args, ops, count);
     cudaError_t e = cudaMalloc((void **)&m->table, bytes);
     if (e == cudaSuccess) e = cudaMemcpyAsync(m->table, table, bytes, cudaMemcpyHostToDevice, s->stream);
@@ -46,11 +53,17 @@ static glofnd_status make(gf_error *err, gf_nn_engine *s, const gf_nn_args *cons
     return e == cudaSuccess ? GLOFND_OK : gf_cunn_fail(err, e, "table of weights");
 }
 
+/* ops NULL: those of the tables made last. */
 static glofnd_status move(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
         int which) {
-    if (!s->moves) TRY(make(err, s, args, ops, count));
+    if (ops && count == 0) return GLOFND_OK;
     const struct gf_cunn_moves *m = s->moves;
-    if (m->count[which]) gf_cunn_move_run(s, m->table + which * MOST, m->count[which], m->blocks[which], which);
+    while (m && ops && m->first != ops[0]) m = m->next;
+    if (!m && ops) {
+        TRY(make(err, s, args, ops, count));
+        m = s->moves;
+    }
+    if (m && m->count[which]) gf_cunn_move_run(s, m->table + which * MOST, m->count[which], m->blocks[which], which);
     return GLOFND_OK;
 }
 
@@ -63,8 +76,10 @@ glofnd_status gf_cunn_unpack_all(gf_error *err, gf_nn_engine *s, const gf_nn_arg
 }
 
 void gf_cunn_moves_free(gf_nn_engine *s) {
-    if (!s->moves) return;
-    cudaFree(s->moves->table);
-    free(s->moves);
-    s->moves = NULL;
+    while (s->moves) {
+        struct gf_cunn_moves *next = s->moves->next;
+        cudaFree(s->moves->table);
+        free(s->moves);
+        s->moves = next;
+    }
 }

@@ -67,12 +67,14 @@ static __global__ void __launch_bounds__(THREADS) step_kernel(gf_cunn_steps t, g
     const gf_param p = t.params[chunk.tensor];
     const gf_optim_now now = *t.now;
     const double decay = p.decay ? rule.weight_decay : 0.0, ratio = rule.kind == GF_OPTIM_LARS ? t.ratio[chunk.tensor] : 1.0;
+    const double shrink = gf_rule_shrink(&rule, *t.norm);
     const int64_t to = min(chunk.from + GF_CUNN_CHUNK, (int64_t)p.n);
     for (int64_t i = chunk.from + threadIdx.x; i < to; i += THREADS) {
+        const float g = (float)(shrink * p.g[i]);
         switch (rule.kind) {
         case GF_OPTIM_LARS: gf_rule_lars(&rule, now.lr, ratio, decay, &p.p[i], p.g[i], &p.state1[i]); break;
-        case GF_OPTIM_SGD: gf_rule_sgd(&rule, now.lr, decay, &p.p[i], p.g[i], p.state1 ? &p.state1[i] : nullptr); break;
-        case GF_OPTIM_ADAMW: gf_rule_adamw(&rule, &now, decay, &p.p[i], p.g[i], &p.state1[i], &p.state2[i]); break;
+        case GF_OPTIM_SGD: gf_rule_sgd(&rule, now.lr, decay, &p.p[i], g, p.state1 ? &p.state1[i] : nullptr); break;
+        case GF_OPTIM_ADAMW: gf_rule_adamw(&rule, &now, decay, &p.p[i], g, &p.state1[i], &p.state2[i]); break;
         }
     }
 }

@@ -151,8 +151,8 @@ glofnd_status gf_cunn_plan_find(gf_error *err, gf_nn_engine *s, const gf_cunn_ta
     glofnd_status status = GLOFND_OK;
     if (!p->plan && t->status != CUDNN_STATUS_SUCCESS) status = gf_cunn_set_fail(err, t);
     else if (!p->plan)
-        status = gf_fail(err, GLOFND_E_UNSUPPORTED, "cuDNN has no algorithm for %s, or too little memory is left to try one",
-                key);
+        status = gf_fail(err, GLOFND_E_UNSUPPORTED,
+                "cuDNN has no algorithm for %s, or too little memory is left to try one: use a smaller batch, or device = cpu", key);
     gf_cunn_set_free(t);
     free(t);
     if (status != GLOFND_OK) {

@@ -100,14 +100,7 @@ static __global__ void __launch_bounds__(C::ALL, 1) grad_wgmma(const __grid_cons
 
 template <class C, unsigned FLAGS>
 static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) {
-    CUtensorMap rows, columns;
-    const int bytes = sizeof(gf_wg_shared<C>);
-    cudaError_t e = gf_wg_map(&rows, a.q.hi, a.q.rows, C::BM);
-    if (e == cudaSuccess) e = gf_wg_map(&columns, a.k.hi, a.k.rows, GF_WG_COLS);
-    if (e == cudaSuccess) e = cudaFuncSetAttribute(grad_wgmma<C, FLAGS>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess) return e;
-    grad_wgmma<C, FLAGS><<<(a.q.rows + C::BM - 1) / C::BM, C::ALL, bytes, stream>>>(a, rows, columns);
-    return cudaGetLastError();
+    return gf_wg_launch<C>(grad_wgmma<C, FLAGS>, sizeof(gf_wg_shared<C>), a, stream);
 }
 
 template <unsigned FLAGS>

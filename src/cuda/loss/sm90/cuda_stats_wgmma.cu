@@ -60,23 +60,15 @@ static __global__ void __launch_bounds__(C::ALL, 1) stats_wgmma(const __grid_con
 
 template <class C, unsigned FLAGS>
 static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) {
-    CUtensorMap rows, columns;
-    const int bytes = sizeof(stats_shared<C>);
-    cudaError_t e = gf_wg_map(&rows, a.q.hi, a.q.rows, C::BM);
-    if (e == cudaSuccess) e = gf_wg_map(&columns, a.k.hi, a.k.rows, GF_WG_COLS);
-    if (e == cudaSuccess) e = cudaFuncSetAttribute(stats_wgmma<C, FLAGS>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    if (e != cudaSuccess) return e;
-    stats_wgmma<C, FLAGS><<<(a.q.rows + C::BM - 1) / C::BM, C::ALL, bytes, stream>>>(a, rows, columns);
-    return cudaGetLastError();
+    return gf_wg_launch<C>(stats_wgmma<C, FLAGS>, sizeof(stats_shared<C>), a, stream);
 }
 
 template <unsigned FLAGS>
 static cudaError_t launch_any(const gf_tile_args &a, cudaStream_t stream) {
     switch (gf_block_rows(a.q.rows)) {
-        case 16: case 32: return launch<gf_wg_shape<1, 4>, FLAGS>(a, stream);
-        case 64: return launch<gf_wg_shape<1, 4>, FLAGS>(a, stream);
+        case 256: return launch<gf_wg_shape<4, 1>, FLAGS>(a, stream);
         case 128: return launch<gf_wg_shape<2, 2>, FLAGS>(a, stream);
-        default: return launch<gf_wg_shape<4, 1>, FLAGS>(a, stream);
+        default: return launch<gf_wg_shape<1, 4>, FLAGS>(a, stream);
     }
 }
 

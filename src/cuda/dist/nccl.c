@@ -1,0 +1,145 @@
+/* nccl.c - ranks over NCCL, on device memory: every call is queued on one stream, and may be recorded in a CUDA graph.
+ *
+ * The library is opened at run time, so a build with CUDA runs where it is missing, and says so when several GPUs are asked for.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
+#include <nccl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/comm.h"
+#include "base/comm_device.h"
+
+#define GF_NCCL_FUNCTIONS(X)                                                                                                   \
+    X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclAllGather) X(ncclAllReduce) X(ncclGetErrorString)          \
+    X(ncclCommGetAsyncError) X(ncclGetVersion)
+
+typedef struct nccl_library {
+    void *handle;
+#define GF_X(name) __typeof__(name) *name;
+    GF_NCCL_FUNCTIONS(GF_X)
+#undef GF_X
+} nccl_library;
+
+typedef struct nccl_comm {
+    gf_comm head;
+    nccl_library lib;
+    ncclComm_t comm;
+    cudaStream_t stream;        /* borrowed */
+    int borrowed;               /* a twin: comm belongs to another */
+} nccl_comm;
+
+/* ----- the library ----- */
+
+static glofnd_status open_library(gf_error *err, nccl_library *l) {
+    l->handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    FAIL_IF(err, !l->handle, GLOFND_E_UNSUPPORTED,
+            "NCCL was not found (libnccl.so.2), and several GPUs need it: install it or put its folder into LD_LIBRARY_PATH");
+#define GF_X(name)                                                                                                             \
+    do {                                                                                                                       \
+        void *at = dlsym(l->handle, #name);                                                                                    \
+        FAIL_IF(err, !at, GLOFND_E_UNSUPPORTED, "this NCCL has no %s: version 2 is needed", #name);                            \
+        memcpy(&l->name, &at, sizeof at);                                                                                      \
+    } while (0);
+    GF_NCCL_FUNCTIONS(GF_X)
+#undef GF_X
+    return GLOFND_OK;
+}
+
+static glofnd_status check(gf_error *err, const nccl_comm *n, ncclResult_t code, const char *what) {
+    FAIL_IF(err, code != ncclSuccess, GLOFND_E_DEVICE, "rank %d: NCCL, %s: %s", n->head.rank, what, n->lib.ncclGetErrorString(code));
+    return GLOFND_OK;
+}
+
+/* ----- the table ----- */
+
+static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
+    nccl_comm *n = (nccl_comm *)c;
+    return check(err, n, n->lib.ncclAllGather(part, all, bytes, ncclInt8, n->comm, n->stream), "a gather");
+}
+
+static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
+                              const size_t *recv_bytes) {
+    (void)c, (void)send, (void)send_bytes, (void)recv, (void)recv_bytes;
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "exchanges go through host memory");
+}
+
+static glofnd_status sum(gf_error *err, gf_comm *c, double *x, int64_t count) {
+    nccl_comm *n = (nccl_comm *)c;
+    return check(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclDouble, ncclSum, n->comm, n->stream), "a sum");
+}
+
+static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t count) {
+    nccl_comm *n = (nccl_comm *)c;
+    return check(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclFloat, ncclSum, n->comm, n->stream), "a sum of gradients");
+}
+
+static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+    nccl_comm *n = malloc(sizeof *n);
+    FAIL_IF(err, !n, GLOFND_E_MEMORY, "no memory for a rank");
+    memcpy(n, c, sizeof *n);
+    n->borrowed = 1;
+    *out = &n->head;
+    return GLOFND_OK;
+}
+
+static void close_nccl(gf_comm *c) {
+    nccl_comm *n = (nccl_comm *)c;
+    if (!n->borrowed && n->comm) n->lib.ncclCommDestroy(n->comm);
+    free(n);                    /* the library stays open: its threads do not like to be unloaded */
+}
+
+static const gf_comm_kind kind = {"nccl", gather, exchange, sum, sum_floats, twin, close_nccl};
+
+/* ----- opening ----- */
+
+/* Rank 0 makes the id, everybody learns it over the host's transport. */
+static glofnd_status join(gf_error *err, nccl_comm *n, gf_comm *host) {
+    ncclUniqueId id, *all = malloc(sizeof *all * (size_t)host->ranks);
+    FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory for %d ranks", host->ranks);
+    memset(&id, 0, sizeof id);
+    glofnd_status status = host->rank == 0 ? check(err, n, n->lib.ncclGetUniqueId(&id), "start") : GLOFND_OK;
+    const glofnd_status gathered = host->kind->gather(err, host, &id, sizeof id, all);
+    if (status == GLOFND_OK) status = gathered;
+    if (status == GLOFND_OK) status = check(err, n, n->lib.ncclCommInitRank(&n->comm, host->ranks, all[0], host->rank), "start");
+    free(all);
+    return status;
+}
+
+glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf_comm **out) {
+    nccl_comm *n = calloc(1, sizeof *n);
+    *out = NULL;
+    FAIL_IF(err, !n, GLOFND_E_MEMORY, "no memory for a rank");
+    n->head = (gf_comm){&kind, host->rank, host->ranks, host->local_rank};
+    n->stream = (cudaStream_t)stream;
+    glofnd_status status = open_library(err, &n->lib);
+    if (status == GLOFND_OK) status = join(err, n, host);
+    if (status == GLOFND_OK) *out = &n->head;
+    else close_nccl(&n->head);
+    return status;
+}
+
+glofnd_status gf_device_choose(gf_error *err, int local_rank) {
+    int count = 0;
+    cudaError_t e = cudaGetDeviceCount(&count);
+    if (e == cudaSuccess && count > 0) e = cudaSetDevice(local_rank % count);
+    FAIL_IF(err, e != cudaSuccess || count == 0, GLOFND_E_DEVICE, "no GPU for local rank %d: %s; use device = cpu", local_rank,
+            e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    FAIL_IF(err, local_rank >= count, GLOFND_E_DEVICE, "local rank %d, but this machine has %d GPU%s: start as many ranks as GPUs",
+            local_rank, count, count == 1 ? "" : "s");
+    return GLOFND_OK;
+}
+
+void gf_device_comm_describe(char *text, size_t bytes) {
+    gf_error err = {""};
+    nccl_library lib = {0};
+    int version = 0;
+    if (open_library(&err, &lib) == GLOFND_OK && lib.ncclGetVersion(&version) == ncclSuccess)
+        snprintf(text, bytes, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    else
+        snprintf(text, bytes, "%s", err.text);
+}

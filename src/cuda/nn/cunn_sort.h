@@ -1,0 +1,26 @@
+/* cunn_sort.h - positions in the order of their keys, those of equal keys as they were: least digits first, eight bits a pass.
+ *
+ * Part of a step, so nothing is allocated and nothing is waited for.
+ */
+#ifndef GF_CUDA_NN_SORT_H
+#define GF_CUDA_NN_SORT_H
+
+#include "cuda/nn/cunn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gf_cunn_sorted {                 /* within scratch */
+    int32_t *key, *position;    /* [count] */
+} gf_cunn_sorted;
+
+size_t gf_cunn_sort_bytes(int64_t count);
+/* keys [count] on the device, clamped to 0 .. limit - 1; count < 2^31. */
+gf_cunn_sorted gf_cunn_sort(gf_nn_engine *s, const int32_t *keys, int64_t count, int64_t limit, void *scratch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,51 @@
+/* captions_learn.c - see captions_learn.h. */
+#include "data/captions_learn.h"
+
+#include <string.h>
+
+#include "data/captions.h"
+
+#define TELL_EVERY 10000
+
+static glofnd_status add_captions(gf_error *err, const char *text, gf_bpe_counts *counts, gf_captions_read *met) {
+    const int64_t n = gf_captions_count(text);
+    if (n == 0) met->without++;
+    met->captions += n;
+    return text ? gf_bpe_counts_add(err, counts, text, strlen(text)) : GLOFND_OK;
+}
+
+static glofnd_status add_sample(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *sample, gf_bpe_counts *counts,
+                                gf_captions_read *met) {
+    gf_error why = {{0}};
+    const glofnd_status status = gf_dataset_text(&why, d, i, sample);
+    if (status == GLOFND_OK) return add_captions(err, sample->text, counts, met);
+    FAIL_IF(err, status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
+    if (met->damaged++ == 0) met->first = why;
+    return GLOFND_OK;
+}
+
+static glofnd_status read_all(gf_error *err, const gf_dataset *d, void (*progress)(int64_t, int64_t), gf_bpe_counts *counts,
+                              gf_captions_read *met) {
+    const int64_t n = gf_dataset_describe(d).n;
+    gf_sample sample = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        if (progress && i % TELL_EVERY == 0) progress(i, n);
+        status = add_sample(err, d, i, &sample, counts, met);
+    }
+    gf_sample_free(&sample);
+    met->words = gf_bpe_counts_words(counts, &met->different);
+    return status;
+}
+
+glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, const char *path,
+                                void (*progress)(int64_t done, int64_t total), gf_captions_read *met, gf_bpe_learned *out) {
+    gf_bpe_counts *counts;
+    *met = (gf_captions_read){0};
+    FAIL_IF(err, !gf_dataset_describe(d).has_text, GLOFND_E_ARGUMENT, "this data has no captions");
+    TRY(gf_bpe_counts_create(err, &counts));
+    glofnd_status status = read_all(err, d, progress, counts, met);
+    if (status == GLOFND_OK) status = gf_bpe_learn(err, counts, merges, path, out);
+    gf_bpe_counts_free(counts);
+    return status;
+}

@@ -1,0 +1,101 @@
+/* encode_captions.c - all captions of a dataset through the encoder of captions; see encode.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/captions.h"
+#include "eval/encode.h"
+
+enum { PART = 1024 };           /* captions at a time */
+
+typedef struct encoding {
+    gf_error *err;
+    gf_encoder *e;
+    const gf_dataset *data;
+    void (*damaged)(void *user, int64_t i, const char *message);
+    void *user;
+    gf_bpe_scratch scratch;
+    int32_t *token;             /* [PART][context] */
+    int64_t waiting;            /* of them filled */
+    gf_features *out;
+    int64_t *sample;
+    int64_t room;               /* rows that out and sample can hold */
+} encoding;
+
+static void leave_out(const encoding *x, int64_t i, const char *why) {
+    if (x->damaged) x->damaged(x->user, i, why);
+}
+
+/* Rows for the waiting captions, doubled as they run out. */
+static glofnd_status make_room(encoding *x) {
+    const int64_t dim = x->out->dim, need = x->out->n + 1;
+    if (need <= x->room) return GLOFND_OK;
+    const int64_t room = x->room ? 2 * x->room : PART;
+    float *rows = realloc(x->out->x, (size_t)(room * dim) * sizeof *rows);
+    if (rows) x->out->x = rows;
+    int32_t *label = realloc(x->out->label, (size_t)room * sizeof *label);
+    if (label) x->out->label = label;
+    int64_t *sample = realloc(x->sample, (size_t)room * sizeof *sample);
+    if (sample) x->sample = sample;
+    FAIL_IF(x->err, !rows || !label || !sample, GLOFND_E_MEMORY, "no memory for %lld embeddings", (long long)room);
+    x->room = room;
+    return GLOFND_OK;
+}
+
+/* The waiting captions are the last rows. */
+static glofnd_status encode_waiting(encoding *x) {
+    const int64_t first = x->out->n - x->waiting;
+    TRY(gf_encoder_tokens(x->err, x->e, x->token, x->waiting, x->out->x + first * x->out->dim));
+    x->waiting = 0;
+    return GLOFND_OK;
+}
+
+static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t label) {
+    const int context = gf_encoder_config(x->e)->context;
+    int count;
+    if (c.n > GF_WORDS_TEXT_MOST) return leave_out(x, i, "a caption is too long"), GLOFND_OK;
+    TRY(gf_bpe_encode(x->err, gf_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->waiting * context,
+                      &count));
+    if (count <= 2 && context > 2) return leave_out(x, i, "a caption has no word"), GLOFND_OK;
+    TRY(make_room(x));
+    x->sample[x->out->n] = i;
+    x->out->label[x->out->n++] = label;
+    return ++x->waiting == PART ? encode_waiting(x) : GLOFND_OK;
+}
+
+static glofnd_status add_sample(encoding *x, int64_t i, gf_sample *s) {
+    gf_error why = {{0}};
+    const glofnd_status status = gf_dataset_text(&why, x->data, i, s);
+    if (status == GLOFND_E_FORMAT || status == GLOFND_E_IO) return leave_out(x, i, why.text), GLOFND_OK;
+    FAIL_IF(x->err, status != GLOFND_OK, status, "%s", why.text);
+    const int64_t n = gf_captions_count(s->text);
+    if (n == 0) leave_out(x, i, "it has no caption");
+    for (int64_t k = 0; k < n; k++) TRY(add_caption(x, i, gf_caption_at(s->text, k), s->label));
+    return GLOFND_OK;
+}
+
+static glofnd_status encode_all(encoding *x) {
+    const int64_t n = gf_dataset_describe(x->data).n;
+    gf_sample s = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) status = add_sample(x, i, &s);
+    gf_sample_free(&s);
+    TRY(status);
+    FAIL_IF(x->err, x->out->n == 0, GLOFND_E_FORMAT, "this data has no caption");
+    return x->waiting ? encode_waiting(x) : GLOFND_OK;
+}
+
+glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset *data,
+                                 void (*damaged)(void *user, int64_t i, const char *message), void *user, gf_features *out,
+                                 int64_t **sample) {
+    encoding x = {.err = err, .e = e, .data = data, .damaged = damaged, .user = user, .out = out};
+    *out = (gf_features){.dim = gf_encoder_dim(e)};
+    *sample = NULL;
+    FAIL_IF(err, !gf_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an encoder of images cannot read captions");
+    x.token = malloc((size_t)PART * (size_t)gf_encoder_config(e)->context * sizeof *x.token);
+    const glofnd_status status = x.token ? encode_all(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);
+    gf_bpe_scratch_free(&x.scratch);
+    free(x.token);
+    if (status == GLOFND_OK) *sample = x.sample;
+    else gf_features_free(out), free(x.sample);
+    return status;
+}

@@ -1,0 +1,49 @@
+/* look.h - a run's network at work on some of its data: a map of the embeddings, thresholds beside their optimum, and what is
+ * flagged for some anchors. What `glofnd report` shows beyond the logs. */
+#ifndef GF_REPORT_LOOK_H
+#define GF_REPORT_LOOK_H
+
+#include "data/dataset.h"
+#include "report/gallery.h"
+#include "train/config.h"
+
+typedef struct gf_look_spec {
+    const char *run, *data;     /* data NULL: the SPEC the run was trained on */
+    int64_t samples;            /* looked at, at most */
+    void (*progress)(void *user, const char *what, int64_t done, int64_t total);        /* may be NULL */
+    void *user;
+} gf_look_spec;
+
+typedef struct gf_look_values {
+    float *x;
+    int64_t n;
+} gf_look_values;
+
+typedef struct gf_look {
+    int made;                   /* 0: `why` says why not */
+    char why[512];
+    gf_dataset *data;
+    int64_t total;              /* samples of the data */
+    double alpha;
+    /* the map: features of the backbone */
+    int64_t n;
+    int32_t *label;             /* [n] */
+    double *tsne, *pca;         /* [n][2] */
+    double pca_share[2];
+    double neighbours;          /* share of samples whose nearest neighbour has the same label; NaN without labels */
+    /* thresholds: projections of augmented views, frozen network */
+    int64_t learned;            /* anchors with a learned threshold */
+    gf_look_values lambda, optimum, fnc;
+    double lambda_mae, fnc_mae; /* mean absolute error against the optimum */
+    /* galleries: projections of the images as they are */
+    gf_view_set set;
+    gf_anchor anchor[GF_GALLERY_ANCHORS];
+    int anchors;
+    size_t memory;              /* bytes that training takes, estimated; 0: not known */
+} gf_look;
+
+/* Failures are not the report's: they are in out->why. */
+void gf_look_make(const gf_look_spec *spec, gf_look *out);
+void gf_look_free(gf_look *l);                  /* a zeroed one is fine */
+
+#endif

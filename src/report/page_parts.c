@@ -1,0 +1,139 @@
+/* page_parts.c - see page_parts.h. */
+#include "report/page_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void gf_section_begin(gf_text *out, const char *id, const char *title, const char *lead) {
+    gf_text_add(out, "<section id=\"%s\"><h2>%s</h2>\n", id, title);
+    if (lead) gf_text_add(out, "<p class=\"lead\">%s</p>\n", lead);
+}
+
+void gf_section_end(gf_text *out) { gf_text_add(out, "</section>\n"); }
+
+void gf_page_missing(gf_text *out, const char *what, const char *command) {
+    gf_text_add(out, "<p class=\"none\">");
+    gf_text_escape(out, what);
+    gf_text_add(out, " <code>");
+    gf_text_escape(out, command);
+    gf_text_add(out, "</code></p>\n");
+}
+
+/* ----- groups ----- */
+
+int gf_groups(const gf_report *r) { return r->compare ? r->compare->groups : r->count; }
+int gf_group_of(const gf_report *r, int run) { return r->compare ? r->compare->run[run].group : run; }
+
+int gf_group_size(const gf_report *r, int group) {
+    int n = 0;
+    for (int i = 0; i < r->count; i++) n += gf_group_of(r, i) == group;
+    return n;
+}
+
+int gf_group_first(const gf_report *r, int group) {
+    for (int i = 0; i < r->count; i++)
+        if (gf_group_of(r, i) == group) return i;
+    return 0;
+}
+
+void gf_group_name(const gf_report *r, int group, char *out, size_t bytes) {
+    if (gf_group_size(r, group) > 1) snprintf(out, bytes, "%s, %d runs", r->compare->label[group], gf_group_size(r, group));
+    else snprintf(out, bytes, "%s", r->runs[gf_group_first(r, group)].name);
+}
+
+const gf_look *gf_group_look(const gf_report *r, int group) {
+    for (int i = 0; r->looks && i < r->count; i++)
+        if (gf_group_of(r, i) == group && r->looks[i].made) return &r->looks[i];
+    return NULL;
+}
+
+const char *gf_look_name(const gf_report *r, const gf_look *look) { return r->runs[look - r->looks].name; }
+
+gf_mean_std gf_mean_of(const double *x, int n) {
+    gf_mean_std m = {NAN, NAN, 0};
+    double sum = 0.0, square = 0.0;
+    for (int i = 0; i < n; i++)
+        if (isfinite(x[i])) sum += x[i], m.n++;
+    if (m.n) m.mean = sum / m.n;
+    for (int i = 0; i < n; i++)
+        if (isfinite(x[i])) square += (x[i] - m.mean) * (x[i] - m.mean);
+    if (m.n > 1) m.std = sqrt(square / (m.n - 1));
+    return m;
+}
+
+/* Before its detector starts a run flags nothing, and lambda is where it began: no figure yet. */
+static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
+    const glofnd_options *o = &r->config.method;
+    if (field == GF_RUN_FLAGGED) return epoch >= o->mask_epoch;
+    if (field == GF_RUN_LAMBDA || field == GF_RUN_LAMBDA_TEXT) return epoch >= o->update_epoch;
+    return 1;
+}
+
+static gf_mean_std group_at(const gf_report *r, int group, gf_run_field field, int64_t epoch) {
+    double x[GF_PAGE_RUNS];
+    int n = 0;
+    for (int i = 0; i < r->count; i++) {
+        const int64_t at = epoch < 0 ? r->runs[i].epochs - 1 : epoch;
+        if (gf_group_of(r, i) == group && at >= 0 && at < r->runs[i].epochs)
+            x[n++] = started(&r->runs[i], field, at) ? r->runs[i].field[field][at] : NAN;
+    }
+    return gf_mean_of(x, n);
+}
+
+gf_mean_std gf_group_last(const gf_report *r, int group, gf_run_field field) { return group_at(r, group, field, -1); }
+
+/* ----- configuration ----- */
+
+int gf_learns_lambda(const gf_run_log *r) {
+    return r->config.method.detector == GLOFND_DETECT_GLOFND || r->config.method.detector == GLOFND_DETECT_SINGLE;
+}
+
+int gf_has_detector(const gf_run_log *r) { return r->config.method.detector != GLOFND_DETECT_NONE; }
+
+void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes) {
+    int in_method;
+    snprintf(out, bytes, "-");
+    for (int i = 0;; i++) {
+        const gf_option *o = gf_config_option(i, &in_method);
+        if (!o) return;
+        if (strcmp(o->key, key) == 0) gf_option_format(o, in_method ? (const void *)&r->config.method : &r->config, out, bytes);
+    }
+}
+
+/* ----- charts over epochs ----- */
+
+/* Three arrays of a group: mean, and one standard deviation below and above it. */
+static int64_t group_curve(const gf_report *r, int group, gf_run_field field, double **to) {
+    int64_t epochs = 0;
+    for (int i = 0; i < r->count; i++)
+        if (gf_group_of(r, i) == group && r->runs[i].epochs > epochs) epochs = r->runs[i].epochs;
+    *to = malloc((size_t)(3 * epochs + 1) * sizeof **to);
+    for (int64_t e = 0; *to && e < epochs; e++) {
+        const gf_mean_std m = group_at(r, group, field, e);
+        const double std = isfinite(m.std) ? m.std : 0.0;
+        (*to)[e] = m.mean, (*to)[epochs + e] = m.mean - std, (*to)[2 * epochs + e] = m.mean + std;
+    }
+    return *to ? epochs : 0;
+}
+
+void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*shown)(const gf_run_log *), const gf_chart *form) {
+    static gf_series series[GF_PAGE_RUNS];
+    static char name[GF_PAGE_RUNS][320];
+    double *curve[GF_PAGE_RUNS];
+    gf_chart c = *form;
+    for (int g = 0; g < gf_groups(r); g++) {
+        if (shown && !shown(&r->runs[gf_group_first(r, g)])) continue;
+        const int64_t n = group_curve(r, g, field, &curve[c.count]);
+        out->failed |= !curve[c.count];
+        gf_group_name(r, g, name[c.count], sizeof name[0]);
+        series[c.count] = (gf_series){.name = name[c.count], .y = curve[c.count], .n = n, .colour = g};
+        if (gf_group_size(r, g) > 1) series[c.count].low = curve[c.count] + n, series[c.count].high = curve[c.count] + 2 * n;
+        c.count++;
+    }
+    c.series = series;
+    c.x_name = "epoch";
+    gf_svg_chart(out, &c);
+    for (int s = 0; s < c.count; s++) free(curve[s]);
+}

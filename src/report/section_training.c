@@ -1,0 +1,112 @@
+/* section_training.c - loss, learning rate, throughput and temperature; time and memory of a step. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "report/page_parts.h"
+#include "report/svg_bars.h"
+
+enum { POINTS = 160 };
+
+typedef struct curve {
+    double x[POINTS], y[POINTS];
+} curve;
+
+/* Logged steps in at most POINTS means of neighbours. */
+static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
+    const int64_t n = r->steps < POINTS ? r->steps : POINTS;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t first = k * r->steps / n, end = (k + 1) * r->steps / n;
+        double sum = 0.0, count = 0.0;
+        for (int64_t i = first; i < end; i++)
+            if (isfinite(r->step[field][i])) sum += r->step[field][i], count++;
+        to->x[k] = gf_run_place(r, first + (end - first) / 2);
+        to->y[k] = count > 0.0 ? sum / count : NAN;
+    }
+    return n;
+}
+
+/* A line per run; at most a dozen runs, else they hide each other. */
+static void step_chart(gf_text *out, const gf_report *r, gf_run_step field, const gf_chart *form) {
+    enum { MOST = 12 };
+    static gf_series series[MOST];
+    curve *curves = calloc(MOST, sizeof *curves);
+    gf_chart c = *form;
+    out->failed |= !curves;
+    for (int i = 0; curves && i < r->count && c.count < MOST; i++) {
+        const int64_t n = thin(&r->runs[i], field, &curves[c.count]);
+        const int same = gf_groups(r) < r->count;      /* several seeds: one colour for a configuration */
+        series[c.count] = (gf_series){.name = r->runs[i].name, .x = curves[c.count].x, .y = curves[c.count].y, .n = n,
+                                      .colour = same ? gf_group_of(r, i) : i};
+        c.count += n > 0;
+    }
+    c.series = series;
+    c.x_name = r->runs[0].epoch_steps ? "epochs done" : "step";
+    c.level = NAN;
+    if (curves) gf_svg_chart(out, &c);
+    free(curves);
+}
+
+static int any_value(const gf_report *r, gf_run_step field) {
+    for (int i = 0; i < r->count; i++)
+        if (isfinite(gf_run_step_mean(&r->runs[i], field, 1))) return 1;
+    return 0;
+}
+
+void gf_section_training(gf_text *out, const gf_report *r) {
+    static const char none[] = "No logged step yet.";
+    gf_section_begin(out, "training", "How training went", NULL);
+    gf_text_add(out, "<div class=\"charts\">\n");
+    step_chart(out, r, GF_STEP_LOSS, &(gf_chart){.title = "Loss", .y_name = "loss", .missing = none,
+               .note = "With a detector the loss covers fewer pairs: levels of different detectors are not comparable."});
+    step_chart(out, r, GF_STEP_SPEED, &(gf_chart){.title = "Throughput", .y_name = "images per second", .from_zero = 1, .missing = none,
+               .note = "Two views are made of each image."});
+    step_chart(out, r, GF_STEP_LR, &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
+    step_chart(out, r, GF_STEP_GRAD_NORM, &(gf_chart){.title = "Length of the gradient", .y_name = "norm", .from_zero = 1, .missing = none});
+    if (any_value(r, GF_STEP_TAU)) step_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}
+
+/* ----- time and memory ----- */
+
+static void memory_of(gf_text *out, const gf_report *r) {
+    for (int i = 0; r->looks && i < r->count; i++) {
+        const gf_look *l = &r->looks[i];
+        if (!l->made || !l->memory || !gf_learns_lambda(&r->runs[i])) continue;
+        const double state = 20.0 * (double)l->total;
+        gf_text_add(out, "<p>Training takes about <b>%.0f MB</b>; GloFND's state is <b>%.3g kB</b> of that, 20 bytes for each of %lld images "
+                         "(%.2g %%).</p>\n",
+                    (double)l->memory / 1e6, state / 1e3, (long long)l->total, 100.0 * state / (double)l->memory);
+        return;
+    }
+}
+
+void gf_section_cost(gf_text *out, const gf_report *r) {
+    enum { PARTS = 5, MOST = 12 };
+    static const char *const parts[PARTS] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
+    static const gf_run_step fields[PARTS] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS, GF_STEP_TIME_BACKWARD,
+                                              GF_STEP_TIME_OPTIMIZER};
+    static gf_split_bar rows[MOST];
+    char note[300];
+    const int count = r->count < MOST ? r->count : MOST;
+    double share = 0.0;
+    for (int i = 0; i < count; i++) {
+        double total = 0.0;
+        rows[i] = (gf_split_bar){.name = r->runs[i].name};
+        for (int p = 0; p < PARTS; p++) {
+            const double x = gf_run_step_mean(&r->runs[i], fields[p], 50);
+            rows[i].part[p] = x;
+            total += isfinite(x) ? x : 0.0;
+        }
+        if (total > 0.0 && isfinite(rows[i].part[2]) && gf_has_detector(&r->runs[i])) share = fmax(share, 100.0 * rows[i].part[2] / total);
+    }
+    snprintf(note, sizeof note, share > 0.0 ? "Mean of the last logged steps. Loss and detection together are at most %.2g %% of a step."
+                                            : "Mean of the last logged steps. On a GPU all parts but waiting count as forward.", share);
+    gf_section_begin(out, "cost", "Time and memory", NULL);
+    memory_of(out, r);
+    gf_text_add(out, "<div class=\"charts\">\n");
+    gf_svg_split(out, "Where the time of a step goes", note, "ms", parts, PARTS, rows, count);
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}

@@ -1,0 +1,101 @@
+/* svg_bars.c - see svg_bars.h. */
+#include "report/svg_bars.h"
+
+#include <math.h>
+
+enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, BOTTOM = GF_PLOT_BOTTOM };
+
+static void key(gf_text *out, int colour, const char *name) {
+    gf_text_add(out, "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"f%d\" width=\"10\" "
+                     "height=\"10\" rx=\"2\"/></svg>", colour % GF_COLOURS);
+    gf_text_escape(out, name);
+    gf_text_add(out, "</span> ");
+}
+
+static void bar(gf_text *out, const gf_bars *b, const gf_plane *f, int g, int k, double left, double width) {
+    const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(f, x);
+    if (!isfinite(x)) return;
+    gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>", b->colour[k] % GF_COLOURS,
+                left, top, width, BOTTOM - top);
+    gf_text_escape(out, b->name[k]);
+    gf_text_add(out, ", ");
+    gf_text_escape(out, b->group[g]);
+    if (s > 0.0) gf_text_add(out, ": %.2f ± %.2f</title></rect>", x, s);
+    else gf_text_add(out, ": %.2f</title></rect>", x);
+    const double high = s > 0.0 ? gf_plot_y(f, x + s) : top;
+    if (s > 0.0) gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * width, high, gf_plot_y(f, x - s));
+    if (width >= 15.0)
+        gf_text_add(out, "<text class=\"tick value\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f</text>\n", left + 0.5 * width, high - 4.0,
+                    width < 27.0 ? 0 : 1, x);
+}
+
+void gf_svg_bars(gf_text *out, const gf_bars *b) {
+    gf_plane f = {0.0, b->groups, 0.0, -INFINITY};
+    gf_figure_begin(out, b->title, b->note);
+    for (int g = 0; g < b->groups; g++)
+        for (int k = 0; k < b->each; k++)
+            if (isfinite(b->value[g][k])) f.y1 = fmax(f.y1, b->value[g][k] + (b->spread[g][k] > 0.0 ? b->spread[g][k] : 0.0));
+    if (!(f.y1 > -INFINITY)) {
+        gf_figure_none(out, b->missing);
+        return;
+    }
+    gf_plane_round(&f);
+    gf_text_add(out, "<p class=\"legend\">");
+    for (int k = 0; k < b->each; k++) key(out, b->colour[k], b->name[k]);
+    gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", GF_PLOT_WIDTH, GF_PLOT_HEIGHT);
+    gf_text_escape(out, b->title);
+    gf_text_add(out, "\">\n");
+    gf_plot_y_axis(out, &f, b->y_name);
+    const double room = (double)(RIGHT - LEFT) / b->groups, width = fmin(46.0, 0.8 * room / b->each);
+    for (int g = 0; g < b->groups; g++) {
+        const double middle = LEFT + (g + 0.5) * room;
+        for (int k = 0; k < b->each; k++) bar(out, b, &f, g, k, middle + (k - 0.5 * b->each) * width + 1.0, width - 2.0);
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BOTTOM + 18);
+        gf_text_escape(out, b->group[g]);
+        gf_text_add(out, "</text>\n");
+    }
+    gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>", LEFT, BOTTOM, RIGHT);
+    gf_plot_x_name(out, b->x_name);
+    gf_text_add(out, "</svg></figure>\n");
+}
+
+/* ----- parts of a whole ----- */
+
+static double total_of(const gf_split_bar *r, int parts) {
+    double sum = 0.0;
+    for (int p = 0; p < parts; p++) sum += isfinite(r->part[p]) ? r->part[p] : 0.0;
+    return sum;
+}
+
+static void split_row(gf_text *out, const char *unit, const char *const *parts, int part_count, const gf_split_bar *r, double most,
+                      int y) {
+    const double total = total_of(r, part_count), scale = 504.0 / most;
+    double at = 8.0;
+    gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
+    gf_text_escape(out, r->name);
+    gf_text_add(out, "</text><text class=\"tick\" x=\"512\" y=\"%d\" text-anchor=\"end\">%.3g %s</text>", y + 12, total, unit);
+    for (int p = 0; p < part_count; p++) {
+        const double x = isfinite(r->part[p]) ? r->part[p] : 0.0, width = x * scale;
+        if (width <= 0.0) continue;
+        gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\"><title>%s: %.3g %s, %.1f %%</title></rect>",
+                    p % GF_COLOURS, at, y + 20, width, parts[p], x, unit, 100.0 * x / total);
+        at += width;
+    }
+    gf_text_add(out, "\n");
+}
+
+void gf_svg_split(gf_text *out, const char *title, const char *note, const char *unit, const char *const *parts, int part_count,
+                  const gf_split_bar *rows, int count) {
+    double most = 0.0;
+    for (int i = 0; i < count; i++) most = fmax(most, total_of(&rows[i], part_count));
+    gf_figure_begin(out, title, note);
+    if (!(most > 0.0)) {
+        gf_figure_none(out, "No logged step yet.");
+        return;
+    }
+    gf_text_add(out, "<p class=\"legend\">");
+    for (int p = 0; p < part_count; p++) key(out, p, parts[p]);
+    gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", GF_PLOT_WIDTH, 58 * count);
+    for (int i = 0; i < count; i++) split_row(out, unit, parts, part_count, &rows[i], most, 58 * i);
+    gf_text_add(out, "</svg></figure>\n");
+}

@@ -1,0 +1,31 @@
+/* svg_bars.h - figures made of bars: groups of upright bars with spreads, and one bar per row cut into parts. */
+#ifndef GF_REPORT_SVG_BARS_H
+#define GF_REPORT_SVG_BARS_H
+
+#include "report/svg.h"
+
+#define GF_BARS_MOST 16         /* groups, and bars of a group */
+
+typedef struct gf_bars {
+    const char *title, *note, *y_name, *x_name;
+    int groups, each;
+    const char *group[GF_BARS_MOST];    /* below the axis */
+    const char *name[GF_BARS_MOST];     /* of the bars of each group, in the legend */
+    int colour[GF_BARS_MOST];
+    double value[GF_BARS_MOST][GF_BARS_MOST];   /* [group][bar]; NaN: none */
+    double spread[GF_BARS_MOST][GF_BARS_MOST];  /* NaN or 0: none */
+    const char *missing;        /* what to say without a value; it is HTML */
+} gf_bars;
+
+void gf_svg_bars(gf_text *out, const gf_bars *b);
+
+typedef struct gf_split_bar {
+    const char *name;
+    double part[GF_BARS_MOST];          /* NaN counts as 0 */
+} gf_split_bar;
+
+/* rows [count]: parts named `parts`, in `unit`. */
+void gf_svg_split(gf_text *out, const char *title, const char *note, const char *unit, const char *const *parts, int part_count,
+                  const gf_split_bar *rows, int count);
+
+#endif

@@ -1,0 +1,50 @@
+/* model.c - see model.h. */
+#include "train/model.h"
+
+#include <stdio.h>
+
+#include "optim/schedule.h"
+
+typedef struct whole {          /* a gf_model and what it points to */
+    gf_net *nets[2];
+    float scale;
+    gf_model model;
+} whole;
+
+/* The temperature in force is written, also where it is not learned. */
+static void collect(whole *x, const gf_trainer *t) {
+    for (int k = 0; k < t->towers.count; k++) x->nets[k] = t->towers.at[k].net;
+    x->scale = t->scale.log_scale;
+    x->model = (gf_model){x->nets, t->towers.count, &x->scale};
+}
+
+glofnd_status gf_model_save(gf_error *err, const gf_trainer *t, const char *path) {
+    whole x;
+    if (t->towers.count == 1) return gf_weights_save(err, t->towers.at[0].net, path);
+    collect(&x, t);
+    return gf_weights_save_model(err, &x.model, path);
+}
+
+/* The temperature of a checkpoint is in its state.json, with its moments. */
+glofnd_status gf_model_load(gf_error *err, gf_trainer *t, const char *path) {
+    whole x;
+    if (t->towers.count == 1) return gf_weights_load(err, t->towers.at[0].net, path, 0);
+    collect(&x, t);
+    return gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_STRICT, NULL);
+}
+
+static glofnd_status start_towers(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes) {
+    gf_weights_report report;
+    whole x;
+    collect(&x, t);
+    TRY(gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_PARTIAL, &report));
+    if (gf_config_learns_tau(&t->config)) t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
+    snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, *report.text ? report.text : "all that there are");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_model_start(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes) {
+    if (t->towers.count == 2) return start_towers(err, t, path, line, bytes);
+    snprintf(line, bytes, "weights of %s", path);
+    return gf_weights_load(err, t->towers.at[0].net, path, 1);
+}

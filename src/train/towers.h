@@ -1,0 +1,52 @@
+/* towers.h - the encoders of a run: one for two views of an image, or one for images and one for texts; their embeddings, and the
+ * way back.
+ *
+ * A batch goes through all at once, or in parts (micro_batch): then every part is embedded without keeping what backward needs,
+ * the loss sees all embeddings, and each part is computed once more and followed back, gradients added up. Up to rounding that is
+ * the gradient of the whole batch; batch norm, though, has its statistics of a part.
+ */
+#ifndef GF_TRAIN_TOWERS_H
+#define GF_TRAIN_TOWERS_H
+
+#include "train/config.h"
+#include "train/feed.h"
+
+typedef struct gf_tower {       /* one encoder */
+    gf_net *net;
+    gf_tensor *tensors;         /* borrowed from the net */
+    int tensor_count;
+    int param_count;            /* of them, those that training moves; 0: a locked encoder */
+    float *state1, *state2;     /* optimizer state, blocks of gf_net_state; state2 may be NULL */
+    float *sum;                 /* parts: their gradients added up, such a block; else NULL */
+    float *kept;                /* parts: [rows][dim] embeddings of the whole batch, where the net is; else NULL */
+    int64_t rows;               /* embeddings per step: two views of each sample, or one */
+    const float *out;           /* [rows][dim] of the present step, there */
+    float *grad;                /* [rows][dim] d loss / d out, there */
+} gf_tower;
+
+typedef struct gf_towers {      /* all zero: none */
+    gf_tower at[2];             /* images, texts */
+    int count;
+    int64_t batch, part;        /* samples per step and per forward; equal: no parts */
+    int64_t dim;
+} gf_towers;
+
+/* The net of encoder k of a configuration (0 images, 1 texts), for training; `samples` per forward, `vocab` tokens. */
+gf_net_spec gf_tower_spec(const gf_config *c, int k, int64_t samples, int vocab);
+/* In a failure, too, to be freed. plans: as gf_net_spec. */
+glofnd_status gf_towers_make(gf_error *err, gf_towers *s, const gf_config *c, int vocab, const char *plans);
+void gf_towers_free(gf_towers *s);
+/* Memory that they take, and their parameters, roughly. */
+glofnd_status gf_towers_estimate(gf_error *err, const gf_config *c, int vocab, size_t *bytes, size_t *params);
+
+/* out of every tower, from the inputs that gf_feed_next gave them. */
+glofnd_status gf_towers_embed(gf_error *err, gf_towers *s, const gf_feed *feed, const gf_batch *b);
+/* From grad of every tower to gradients of its parameters (gf_tower_gradient). */
+glofnd_status gf_towers_backward(gf_error *err, gf_towers *s, const gf_feed *feed, const gf_batch *b);
+float *gf_tower_gradient(const gf_tower *w, const gf_tensor *t);
+/* [batch][dim] of side i: the views, or image and text. */
+const float *gf_towers_side(const gf_towers *s, int i);
+float *gf_towers_side_grad(const gf_towers *s, int i);
+void gf_towers_touch(gf_towers *s);     /* parameters were changed */
+
+#endif

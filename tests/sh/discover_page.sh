@@ -1,0 +1,88 @@
+# The page of glofnd discover --html in a browser: no error, nothing asked of anywhere, the numbers of the result, and the
+# duplicates first. Without a browser only what the file itself says is looked at.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+command -v python3 > /dev/null || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+fail() { echo "FAILED: $*" >&2; [ -f err ] && head -c 2000 err >&2; exit 1; }
+
+# 90 rows of 16 numbers; 31 and 32 are copies of 30, 41 nearly one of 40. Names that would break a page, or run in it.
+cat > make.py <<'PY'
+import random, struct
+random.seed(7)
+rows = [[random.gauss(0, 1) for _ in range(16)] for _ in range(90)]
+rows[31] = rows[32] = rows[30]
+rows[41] = [v + 0.001 for v in rows[40]]
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (90, 16), }"
+head += " " * ((-11 - len(head)) % 64) + "\n"
+open("x.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() +
+                          b"".join(struct.pack("<16f", *r) for r in rows))
+names = ["img %d" % i for i in range(90)]
+names[30] = "</script><script>console.error('broken out')</script>"
+names[40] = "<img src=x onerror=console.error(1)> & \"quotes\" \u00e4\u2603"
+open("names", "w", encoding="utf-8").write("\n".join(names) + "\n")
+PY
+python3 make.py || exit 1
+"$glofnd" discover x.npy --names names --k 4 --top 8 --dup 0.99 --html --out r --quiet > out 2> err
+code=$?
+[ $code -ne 0 ] && grep -q "built without" err && exit 77
+[ $code -eq 0 ] || fail "exit code $code"
+page=r/index.html
+[ -s $page ] || fail "no page"
+grep -q "open index.html" out || fail "the page is not named"
+
+# Nothing from elsewhere: no address in what the browser loads by itself, and names cannot end the script.
+if grep -oiE '(src|href|action|srcset)="[^"]*"' $page | grep -v 'href="data:,"' | grep -q .; then fail "something is referred to"; fi
+if grep -qE '@import|url\((https?:|//)|fetch\(|XMLHttpRequest|WebSocket|sendBeacon|import\(' $page; then fail "a way out of the page"; fi
+[ "$(grep -c 'broken out' $page)" -eq 0 ] || fail "a name stands in the page as it is"
+
+# Images from a dataset, within a budget.
+data=shapes:n=90,classes=3,size=16,seed=3
+"$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --html-mb 0.1 --out s --quiet > out 2> err || fail "with images"
+[ "$(wc -c < s/index.html)" -lt 250000 ] || fail "the page is larger than its budget"
+"$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --out t --quiet > out 2> err || fail "with images"
+grep -q "Thumbnails of all anchors" t/index.html || fail "images are missing"
+[ "$(head -c 4 t/index.html)" = "<!do" ] || fail "no page"
+"$glofnd" discover x.npy --data shapes:n=91,classes=3,size=16 --html --out u --quiet > out 2> err && fail "91 images of 90 rows"
+grep -q "91 images" err || fail "it does not say that there are 91 images"
+
+browser=
+for b in chromium chromium-browser google-chrome; do command -v $b > /dev/null && browser=$b && break; done
+[ -n "$browser" ] || { echo "no Chromium: the page was not opened"; exit 77; }
+
+# look PAGE: the page as it is after its scripts ran (dom), what the browser says (err), and what it asked the network for
+# (net.json), where every host is a dead end; browsers also ask for things of their own.
+own='//([a-z0-9-]+\.)*(google|googleapis|gstatic|gvt1)\.com[/:]'
+look() {
+    HOME=$scratch timeout 120 $browser --headless=new --no-sandbox --disable-gpu --no-first-run --user-data-dir="$scratch/profile" \
+        --host-resolver-rules="MAP * ~NOTFOUND" --disable-background-networking --virtual-time-budget=5000 \
+        --log-net-log="$scratch/net.json" --enable-logging=stderr --dump-dom "file://$scratch/$1" > dom 2> err
+    [ -s dom ] || { echo "the browser does not start here"; head -3 err; exit 77; }
+    if grep -E 'CONSOLE|Uncaught|ERR_' err | grep -q .; then fail "the browser complains about $1"; fi
+    if grep -oE '"url":"(http|https|ws|wss|ftp):[^"]*' net.json | grep -vE "$own" | grep -q .; then fail "$1 asks the network"; fi
+    grep -q 'data-ready="1"' dom || fail "the script of $1 did not reach its end"
+}
+
+look r/index.html
+grep -q '&lt;/script&gt;&lt;script&gt;console' dom || fail "the name of row 30 is not shown"
+first=$(grep -o 'class="group"><p class="small">group [0-9]*: [0-9]* images[^/]*' dom | head -1)
+case $first in *"3 images"*"exact copies"*) ;; *) fail "exact copies are not first: $first" ;; esac
+python3 - <<'PY' || fail "numbers of the page"
+import html, json, re
+page, summary = open("dom", encoding="utf-8").read(), json.load(open("r/summary.json"))
+facts = {html.unescape(b): a for a, b in re.findall(r'<div class="fact"><b>([^<]*)</b><span>([^<]*)</span>', page)}
+assert facts["mutual pairs"] == "{:,}".format(summary["mutual_pairs"]), facts
+assert facts["exact copies"] == "2" and facts["groups of duplicates"] == str(summary["duplicate_groups"]), facts
+assert facts["mean threshold"] == "%.4f" % summary["threshold_mean"], facts
+pairs = [l.split("\t") for l in open("r/pairs.tsv", encoding="utf-8").read().splitlines()[1:]]
+mine = [p for p in pairs if p[0] == "30"]
+shown = re.findall(r' title="[^"]*similarity ([-0-9.]+), above the threshold', page)
+assert shown == ["%.4f" % float(p[2]) for p in mine], (shown, mine)
+assert "threshold " + "%.4f" % float(mine[0][3]) in page if mine else True
+PY
+look t/index.html
+grep -q 'background-image: url(' dom || fail "no thumbnails are drawn"
+exit 0

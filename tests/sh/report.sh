@@ -1,0 +1,112 @@
+# glofnd report and watch on tiny runs: the page of one and of several, numbers of the log in it, hostile names and captions, damaged
+# and half-written logs, runs that have not begun, messages and exit codes.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+data=shapes:n=96,classes=4,size=16,seed=3
+
+fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+# train NAME FLAGS...
+train() {
+    name=$1
+    shift
+    "$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 3 --warmup-epochs 0 --alpha 0.25 --head-hidden 32 \
+        --head-out 8 --lambda-init quantile --log-steps 1 "$@" --out "$name" > out 2> err
+    code=$?
+    grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
+    [ $code -eq 0 ] || fail "pretrain $name"
+}
+# Nothing from elsewhere, no number that is none.
+selfcontained() {
+    grep -qE '(src|href)="[^"#d]' "$1" && fail "$1 has a link to elsewhere"
+    grep -qE 'url\(|@import|https?:' "$1" && fail "$1 has an address"
+    grep -qwE 'nan|-nan|inf' "$1" && fail "$1 has a number that is none"
+    grep -q '</body></html>' "$1" || fail "$1 has no end"
+}
+train run --start-epoch 1 --detector glofnd
+evil='<b>"x&y'"'"'<b>'
+train "$evil" --start-epoch 1 --detector fnc
+
+# One run, all sections; the figures are those of the log.
+expect 0 "page one.html" "$glofnd" report run --out one.html
+selfcontained one.html
+for id in found results detection thresholds maps labels training cost config; do
+    grep -q "<section id=\"$id\">" one.html || fail "section $id"
+done
+[ "$(grep -o 'src="data:image/[a-z]*;base64' one.html | wc -l)" -gt 10 ] || fail "pictures"
+[ "$(grep -c 'class="map"' one.html)" -eq 2 ] || fail "t-SNE and PCA"
+grep -q "GloFND" one.html && grep -q "FNC, per batch" one.html || fail "thresholds"
+loss=$(sed -n 's/.*"event": "epoch".*"epoch": 2,.*"flagged": \([0-9.]*\),.*/\1/p' run/log.jsonl)
+shown=$(awk "BEGIN { printf \"%.6g\", 100 * $loss }")
+grep -q "data-y=\"[^\"]*,$shown\"" one.html || fail "flagged share $shown of the last epoch"
+step=$(sed -n 's/.*"event": "step", "step": 18,.*"loss": \([0-9.e-]*\),.*/\1/p' run/log.jsonl)
+shown=$(awk "BEGIN { printf \"%.6g\", $step }")
+grep -q "data-name=\"run\" data-x=\"[^\"]*,3\" data-y=\"[^\"]*,$shown\"" one.html || fail "loss $shown of the last step"
+grep -q "glofnd eval knn" one.html && grep -q "glofnd eval linear" one.html && grep -q "glofnd eval fn" one.html || fail "missing figures"
+
+# The same again is the same page.
+"$glofnd" report run --out again.html > out 2> err || fail "again"
+cmp -s one.html again.html || fail "two equal calls differ"
+
+# Evaluated: bars instead of the command.
+"$glofnd" eval linear run --data $data --test $data,split=test --fractions 100,50 --epochs 3 > out 2> err || fail "eval linear"
+"$glofnd" eval fn run > out 2> err || fail "eval fn"
+expect 0 "page" "$glofnd" report run --quick --out quick.html
+grep -q 'whisker\|A linear classifier on few labels' quick.html || fail "bars"
+grep -q "Not evaluated yet: <code>glofnd eval linear" quick.html && fail "linear figures are there"
+grep -q 'src="data:image' quick.html && fail "--quick has no pictures"
+selfcontained quick.html
+
+# Two runs, one with a hostile name and a half-written, damaged log; default place of the page.
+printf '{"event": "epoch", "epoch": 3, "loss": 1e999, "flag\n\0\377{}\n[]\n{"event": "st' >> "$evil/log.jsonl"
+sed -i 's/^arch/# <script>alert(1)<\/script>\narch/' "$evil/config.cfg"
+expect 0 "report.html" "$glofnd" report run "./$evil/" --samples 40
+selfcontained run/report.html
+grep -qF '<b>"x' run/report.html && fail "a name that is not escaped"
+grep -qF 'alert(1)' run/report.html && fail "a comment of a configuration"
+grep -qF '&lt;b&gt;&quot;x&amp;y&#39;&lt;b&gt;' run/report.html || fail "the escaped name"
+grep -q 'No comparison' run/report.html && fail "damaged lines are skipped in the comparison as well"
+grep -q '3 damaged lines' run/report.html || fail "damaged lines are counted"
+grep -q "<code>detector</code></th><td><code>glofnd</code></td><td><code>fnc</code>" run/report.html || fail "the difference"
+
+# Data that is gone: the page without pictures says so.
+expect 0 "no pictures of run" "$glofnd" report run --data folder:gone --out gone.html
+grep -q "Nothing to look at" gone.html || fail "why there are no pictures"
+
+# Not a run; a run that has not begun.
+mkdir empty
+expect 1 "not the folder of a run" "$glofnd" report empty --out x.html
+[ ! -e x.html ] || fail "a page of nothing"
+mkdir begun && cp run/config.cfg begun/
+expect 0 "page" "$glofnd" report begun --out begun.html
+grep -q "has not ended: epoch 0 of 3" begun.html || fail "progress"
+expect 2 "usage" "$glofnd" report
+expect 2 "--samples" "$glofnd" report run --samples 1
+expect 1 "cannot" "$glofnd" report run --quick --out gone/x.html
+
+# watch: one frame in a pipe, whatever the flags.
+expect 0 "loss" "$glofnd" watch run
+expect 0 "epoch 3/3  finished" "$glofnd" watch run --once
+grep -q "precision" out && grep -q "100 %" out || fail "a whole frame"
+expect 0 "no logged step yet" "$glofnd" watch begun --once
+expect 1 "not the folder of a run" "$glofnd" watch empty
+expect 2 "--interval" "$glofnd" watch run --interval 0
+# In a terminal it ends with q and leaves it as it was.
+if script --version > /dev/null 2>&1; then
+    (sleep 1; printf q) | TERM=xterm timeout 20 script -qec "stty cols 60 rows 20; $glofnd watch run; stty -a" /dev/null > out 2> err || fail "watch in a terminal"
+    grep -q '1049h' out && grep -q '1049l' out || fail "screens"
+    grep -qE '[^-]icanon' out && grep -qE '[^-]echo ' out || fail "the terminal is not as it was"
+fi
+echo "report: all there"

@@ -1,0 +1,29 @@
+/* trial.h - small training runs for tests: a trainer from settings, steps of it, its checkpoints, all inside a scratch folder.
+ *
+ * Anything that fails ends the test with the library's own words.
+ */
+#ifndef TESTS_TRIAL_H
+#define TESTS_TRIAL_H
+
+#include "train/checkpoint.h"
+
+typedef struct trial_setting {  /* lists end with a NULL key */
+    const char *key, *value;
+} trial_setting;
+
+typedef struct trial_place {    /* files the trainer works with; NULL: none */
+    const char *store, *plans;
+} trial_place;
+
+/* Group setup and teardown: the tests run in a folder of their own. */
+int trial_enter(void **state);
+int trial_leave(void **state);
+
+void trial_fine(glofnd_status status, const gf_error *err);
+/* `base`, then `more` (may be NULL) over it. The test is skipped where networks are not built in. */
+gf_trainer *trial_make(const trial_setting *base, const trial_setting *more, trial_place place);
+void trial_steps(gf_trainer *t, int n);
+void trial_save(gf_trainer *t, const char *run, gf_log_marks marks);
+gf_log_marks trial_load(gf_trainer *t, const char *run);        /* the newest checkpoint */
+
+#endif

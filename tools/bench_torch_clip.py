@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""The step of build/bench/cuda/clip_step in PyTorch on a GPU: both towers of CLIP, its loss, backward, AdamW.
+
+    bench_torch_clip.py [--image rn50|vit] [--size 224] [--patch 32] [--width W --layers N --heads H] [--text-width 512
+                        --text-layers 12 --text-heads 8] [--context 77] [--batch 256] [--compile] [--steps 20]
+
+What PyTorch's own guides recommend is on: bf16 autocast, channels_last, scaled_dot_product_attention, fused AdamW, TF32,
+cudnn.benchmark. With --compile the towers go through torch.compile. Prints one JSON object: the median step, by CUDA events.
+Needs torch >= 2.0 and a GPU. Exit status: 0, 1 failed, 2 usage, 3 this Python has no torch, or there is no GPU.
+"""
+import argparse
+import json
+import sys
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+except ImportError as missing:
+    print(f"bench_torch_clip.py: {missing} ({sys.executable})", file=sys.stderr)
+    sys.exit(3)
+
+
+class QuickGELU(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(1.702 * x)
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, causal):
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        q, k, v = self.qkv(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(y.transpose(1, 2).reshape(n, length, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, causal):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = Attention(width, heads, causal)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), QuickGELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        return x + self.mlp(self.ln_2(x))
+
+
+class Text(nn.Module):
+    def __init__(self, width, layers, heads, context, vocab, embed):
+        super().__init__()
+        self.token, self.position = nn.Embedding(vocab, width), nn.Parameter(0.01 * torch.randn(context, width))
+        self.blocks = nn.Sequential(*(Block(width, heads, True) for _ in range(layers)))
+        self.ln, self.proj = nn.LayerNorm(width), nn.Linear(width, embed, bias=False)
+
+    def forward(self, tokens):
+        x = self.blocks(self.token(tokens) + self.position)
+        return self.proj(self.ln(x[torch.arange(len(x), device=x.device), tokens.argmax(-1)]))
+
+
+class ViT(nn.Module):
+    def __init__(self, size, patch, width, layers, heads, embed):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, patch, patch, bias=False)
+        self.first, self.position = nn.Parameter(torch.randn(width)), nn.Parameter(torch.randn((size // patch) ** 2 + 1, width))
+        self.ln_pre, self.ln_post = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.blocks = nn.Sequential(*(Block(width, heads, False) for _ in range(layers)))
+        self.proj = nn.Linear(width, embed, bias=False)
+
+    def forward(self, x):
+        x = self.conv(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.first.to(x.dtype).expand(len(x), 1, -1), x], 1) + self.position
+        return self.proj(self.ln_post(self.blocks(self.ln_pre(x))[:, 0]))
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, inner, planes, stride):
+        super().__init__()
+        pool = nn.AvgPool2d(stride) if stride > 1 else nn.Identity()
+        self.conv1, self.bn1 = nn.Conv2d(inner, planes, 1, bias=False), nn.BatchNorm2d(planes)
+        self.conv2, self.bn2 = nn.Conv2d(planes, planes, 3, padding=1, bias=False), nn.BatchNorm2d(planes)
+        self.pool = pool
+        self.conv3, self.bn3 = nn.Conv2d(planes, 4 * planes, 1, bias=False), nn.BatchNorm2d(4 * planes)
+        self.short = nn.Identity()
+        if stride > 1 or inner != 4 * planes:
+            self.short = nn.Sequential(pool, nn.Conv2d(inner, 4 * planes, 1, bias=False), nn.BatchNorm2d(4 * planes))
+
+    def forward(self, x):
+        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        y = self.pool(F.relu(self.bn2(self.conv2(y)), inplace=True))
+        return F.relu(self.bn3(self.conv3(y)) + self.short(x), inplace=True)
+
+
+class ResNet(nn.Module):
+    """CLIP's ResNet-50: three convolutions in the stem, average pools for strides, attention pooling."""
+
+    def __init__(self, size, width, heads, embed):
+        super().__init__()
+        half, layers, inner = width // 2, [], width
+        for a, b, stride in ((3, half, 2), (half, half, 1), (half, width, 1)):
+            layers += [nn.Conv2d(a, b, 3, stride, 1, bias=False), nn.BatchNorm2d(b), nn.ReLU(inplace=True)]
+        layers.append(nn.AvgPool2d(2))
+        for i, blocks in enumerate((3, 4, 6, 3)):
+            for k in range(blocks):
+                layers.append(Bottleneck(inner, width << i, 2 if k == 0 and i > 0 else 1))
+                inner = 4 * (width << i)
+        self.body, self.heads = nn.Sequential(*layers), heads
+        self.position = nn.Parameter(torch.randn((size // 32) ** 2 + 1, inner) / inner ** 0.5)
+        self.q, self.kv, self.c = nn.Linear(inner, inner), nn.Linear(inner, 2 * inner), nn.Linear(inner, embed)
+
+    def forward(self, x):
+        x = self.body(x).flatten(2).transpose(1, 2)
+        x = torch.cat([x.mean(1, keepdim=True), x], 1) + self.position
+        n, length, width = x.shape
+        q = self.q(x[:, :1]).view(n, 1, self.heads, -1).transpose(1, 2)
+        k, v = self.kv(x).view(n, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return self.c(F.scaled_dot_product_attention(q, k, v).reshape(n, width))
+
+
+class Step:
+    def __init__(self, a):
+        embed = 1024 if a.image == "rn50" else 512
+        image = (ResNet(a.size, a.width, a.heads, embed) if a.image == "rn50"
+                 else ViT(a.size, a.patch, a.width, a.layers, a.heads, embed))
+        self.image = image.cuda().to(memory_format=torch.channels_last)
+        self.text = Text(a.text_width, a.text_layers, a.text_heads, a.context, a.vocab, embed).cuda()
+        self.scale = nn.Parameter(torch.tensor(2.659, device="cuda"))
+        parameters = [*self.image.parameters(), *self.text.parameters(), self.scale]
+        self.optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
+        if a.compile:
+            self.image, self.text = torch.compile(self.image), torch.compile(self.text)
+        self.x = torch.randn(a.batch, 3, a.size, a.size, device="cuda").to(memory_format=torch.channels_last)
+        self.tokens = torch.zeros(a.batch, a.context, dtype=torch.long)
+        self.tokens[:, 0] = a.vocab - 2
+        words = min(12, a.context - 2)
+        self.tokens[:, 1:1 + words] = torch.randint(1, a.vocab - 2, (a.batch, words))
+        self.tokens[:, 1 + words] = a.vocab - 1
+        self.tokens = self.tokens.cuda()
+        self.target = torch.arange(a.batch, device="cuda")
+
+    def take(self):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            a, b = self.image(self.x), self.text(self.tokens)
+        logits = self.scale.exp() * F.normalize(a.float(), dim=-1) @ F.normalize(b.float(), dim=-1).T
+        loss = (F.cross_entropy(logits, self.target) + F.cross_entropy(logits.T, self.target)) / 2
+        loss.backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss
+
+
+def timed(step, steps):
+    """Median milliseconds of a step, and the last loss."""
+    for _ in range(5):
+        loss = step.take()
+    times = []
+    for _ in range(steps):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        loss = step.take()
+        end.record()
+        times.append((begin, end))
+    torch.cuda.synchronize()
+    return sorted(b.elapsed_time(e) for b, e in times)[steps // 2], loss.item()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--image", default="rn50", choices=("rn50", "vit"))
+    for name, value in (("size", 224), ("patch", 32), ("width", 0), ("layers", 12), ("heads", 0), ("text-width", 512),
+                        ("text-layers", 12), ("text-heads", 8), ("context", 77), ("vocab", 49408), ("batch", 256), ("steps", 20)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--compile", action="store_true")
+    args = parser.parse_args()
+    args.width = args.width or (64 if args.image == "rn50" else 768)
+    args.heads = args.heads or (args.width // 2 if args.image == "rn50" else args.width // 64)
+    if args.batch < 2 or args.steps < 1 or args.size < 32:
+        parser.error("batch starts at 2, steps at 1, size at 32")
+    if not torch.cuda.is_available():
+        print("bench_torch_clip.py: no GPU", file=sys.stderr)
+        sys.exit(3)
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    ms, loss = timed(Step(args), args.steps)
+    print(json.dumps({"bench": "torch clip", "image": args.image, "batch": args.batch, "compile": args.compile,
+                      "ms": round(ms, 3), "pairs/s": round(args.batch / ms * 1e3), "loss": round(loss, 4),
+                      "torch": torch.__version__}), flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except RuntimeError as problem:
+        print(f"bench_torch_clip.py: {problem}", file=sys.stderr)
+        sys.exit(1)
