@@ -15,7 +15,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo test test-long bench san tsan tsan-loader tsan-loader-build fuzz debug install clean help
+.PHONY: all deps demo demo-clip test test-long bench san tsan tsan-loader tsan-loader-build fuzz debug install clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -29,6 +29,9 @@ deps: ## look for what the build needs; on Debian-like systems install what is m
 
 demo: all ## pretrain on drawn images with SogCLR, FNC and GloFND, compare them: a table and BUILD/demo/report.html (2 minutes)
 	@sh tools/demo.sh $(BUILD)
+
+demo-clip: all ## train on drawn images with captions, with and without a detector: a retrieval table (2 minutes)
+	@sh tools/demo_clip.sh $(BUILD)
 
 test: all ## build and run all tests but the long ones
 	$(CTEST) $(BUILD) -LE '^long$$'

@@ -158,9 +158,9 @@ static void report(bench *b) {
         printf("\n");
         return;
     }
-    printf("{\"bench\": \"discover\", \"n\": %lld, \"dim\": %lld, \"k\": %lld, \"rank\": %lld, \"device\": \"%s\", \"threads\": %lld, "
-           "\"seconds\": ", (long long)b->n, (long long)b->dim, (long long)b->k, (long long)b->rank, b->pass->name,
-           (long long)b->threads);
+    printf("{\"bench\": \"discover\", \"n\": %lld, \"dim\": %lld, \"k\": %lld, \"rank\": %lld, \"device\": \"%s\", "
+           "\"threads\": %lld, \"seconds\": ", (long long)b->n, (long long)b->dim, (long long)b->k, (long long)b->rank,
+           b->pass->name, (long long)b->threads);
     number(ours / 1e3);
     printf(", \"search_seconds\": ");
     number(clock_median(&b->search) / 1e3);

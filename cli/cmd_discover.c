@@ -69,8 +69,8 @@ static glofnd_status tell_memory(gf_error *err, const discover_job *j, int64_t n
     const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
     const double most = (double)p.rows + (j->s.learned ? raw + work : fmax(raw, work));
     if (!j->quiet && p.device)
-        fprintf(stderr, "%lld x %lld: at most %.2f GB on the GPU and %.2f GB of memory, %.3g pairs\n", (long long)n, (long long)dim,
-                gigabytes((double)p.device), gigabytes(most), 0.5 * (double)n * (double)(n - 1));
+        fprintf(stderr, "%lld x %lld: at most %.2f GB on the GPU and %.2f GB of memory, %.3g pairs\n", (long long)n,
+                (long long)dim, gigabytes((double)p.device), gigabytes(most), 0.5 * (double)n * (double)(n - 1));
     else if (!j->quiet)
         fprintf(stderr, "%lld x %lld: at most %.2f GB of memory (%.2f embeddings, %.2f lists), %d pass%s over %.3g pairs\n",
                 (long long)n, (long long)dim, gigabytes(most), gigabytes((double)p.rows), gigabytes((double)p.lists), p.passes,
@@ -133,8 +133,9 @@ static glofnd_status encode(gf_error *err, discover_job *j) {
 /* Labels and names of the dataset, unless files have them. */
 static glofnd_status describe_rows(gf_error *err, discover_job *j) {
     const gf_dataset_info info = gf_dataset_describe(j->images);
-    FAIL_IF(err, info.n != j->d.n, GLOFND_E_ARGUMENT, "%.200s has %lld images, '%.200s' %lld embeddings; they must be of each other",
-            j->data, (long long)info.n, j->source, (long long)j->d.n);
+    FAIL_IF(err, info.n != j->d.n, GLOFND_E_ARGUMENT,
+            "%.200s has %lld images, '%.200s' %lld embeddings; row i must be of image i", j->data,
+            (long long)info.n, j->source, (long long)j->d.n);
     if (!j->labels && info.classes > 0) TRY(take_labels(err, j->images, &j->d));
     return j->names ? GLOFND_OK : take_names(err, j->images, &j->d);
 }
@@ -281,7 +282,7 @@ static int parse(int argc, char **argv, discover_job *j) {
         {"labels", "Y.npy", "int [samples]: precision and recall of what is found", &j->labels},
         {"names", "FILE", "a name per line, for the tables", &j->names},
         {"tensor", "NAME", "of a .safetensors file; default: the only one with two axes", &j->tensor},
-        {"data", "SPEC", "the images, as of `glofnd pretrain`: of a run, or those that EMB is of (labels, names, --html)", &j->data},
+        {"data", "SPEC", "images, as of `glofnd pretrain`: of a run, or those of EMB's rows (labels, names, --html)", &j->data},
         {"html", NULL, "also DIR/index.html: a page to look at duplicates, components and any anchor's neighbours", &t.html},
         {"html-mb", "N", "its thumbnails, and its numbers, take at most so many megabytes each (32)", &t.html_mb},
         {"head", NULL, "with a run: projections of the head instead of features of the backbone", &t.head},

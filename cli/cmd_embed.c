@@ -6,8 +6,8 @@
 #include "eval/encode.h"
 #include "io/npy.h"
 
-static const char usage[] = "glofnd embed RUN --data SPEC --out FILE.npy [--head | --text] [--labels FILE.npy] [--samples FILE.npy]\n"
-                            "             [--untrained]";
+static const char usage[] = "glofnd embed RUN --data SPEC --out FILE.npy [--head | --text] [--labels FILE.npy]\n"
+                            "             [--samples FILE.npy] [--untrained]";
 
 typedef struct result {
     gf_features f;
@@ -24,11 +24,12 @@ static void warn_damaged(void *user, int64_t i, const char *message) {
 static glofnd_status encode(gf_error *err, const gf_encoder_spec *spec, const char *data, result *r) {
     gf_dataset *d = NULL;
     gf_encoder *e = NULL;
+    const gf_encode_spec tell = {.damaged = warn_damaged, .user = &r->damaged};
     glofnd_status status = gf_dataset_open(err, data, &d);
     if (status == GLOFND_OK) status = gf_encoder_open(err, spec, &e);
     if (status == GLOFND_OK)
-        status = spec->text ? gf_encode_captions(err, e, d, warn_damaged, &r->damaged, &r->f, &r->sample)
-                            : gf_encode(err, e, d, warn_damaged, &r->damaged, &r->f);
+        status = spec->text ? gf_encode_captions(err, e, d, &tell, &r->f, &r->sample)
+                            : gf_encode_samples(err, e, d, &tell, &r->f);
     gf_encoder_free(e);
     gf_dataset_free(d);
     return status;
@@ -56,8 +57,7 @@ int cmd_embed(int argc, char **argv) {
     const cli_flag flags[] = {
         {"data", "SPEC", "images to encode, as of `glofnd pretrain`", &data},
         {"out", "FILE.npy", "float32 [samples][features]", &out},
-        {"head", NULL, "projections of the head instead of features of the backbone; a run of task clip always gives its embeddings",
-         &head},
+        {"head", NULL, "projections of the head instead of features of the backbone (task clip: embeddings, always)", &head},
         {"text", NULL, "task clip: every caption of every sample instead of the images, a row each", &text},
         {"labels", "FILE.npy", "also write the labels, int32 [rows], -1 where there is none", &labels},
         {"samples", "FILE.npy", "with --text: also write which sample a row belongs to, int64 [rows]", &samples},

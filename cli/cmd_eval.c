@@ -15,6 +15,8 @@ static const struct eval_verb {
     {"knn", "eval knn", eval_knn, "classify by the nearest training images"},
     {"fn", "eval fn", eval_fn, "how many flagged pairs are false negatives, by labels"},
     {"threshold", "eval threshold", eval_threshold, "how far learned thresholds are from the optimum"},
+    {"retrieval", "eval retrieval", eval_retrieval, "task clip: images found by their captions, captions by their images"},
+    {"zeroshot", "eval zeroshot", eval_zeroshot, "task clip: images classified by sentences about the classes"},
 };
 
 #define VERBS (sizeof verbs / sizeof *verbs)

@@ -1,41 +1,48 @@
-/* cmd_eval_fn.c - glofnd eval fn: how many of the flagged pairs are false negatives. Labels say what is one. */
+/* cmd_eval_fn.c - glofnd eval fn: how many of the flagged pairs are false negatives. Labels or equal captions say what is one. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "eval.h"
+#include "eval/fn_quality_captions.h"
 #include "eval/fn_quality_detectors.h"
-#include "eval/fn_quality_views.h"
 #include "eval/stats.h"
 #include "frozen.h"
 #include "report/run_log.h"
 #include "report/table.h"
 
-static const char usage[] = "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--every-epoch]";
+static const char usage[] =
+    "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions] [--every-epoch]";
 
 #define EPOCHS_SHOWN 12
 
-/* Which pairs are looked at. */
+/* Which pairs are looked at: three kinds of a run on images; two kinds from both sides of an image-text run. */
+enum { VIEWS, BATCHES, DATASET, PAIR_BATCHES, PAIR_DATASET = PAIR_BATCHES + 2, SCOPES = PAIR_DATASET + 2 };
+
 static const struct scope {
     const char *name, *title;
-} scopes[] = {
-    {"views", "augmented views, in batches"},
-    {"batches", "images as they are, in batches"},
-    {"dataset", "images as they are, all pairs"},
+} scopes[SCOPES] = {
+    [VIEWS] = {"views", "augmented views, in batches"},
+    [BATCHES] = {"batches", "images as they are, in batches"},
+    [DATASET] = {"dataset", "images as they are, all pairs"},
+    [PAIR_BATCHES] = {"image-text batches", "image to text, in batches"},
+    [PAIR_BATCHES + 1] = {"text-image batches", "text to image, in batches"},
+    [PAIR_DATASET] = {"image-text dataset", "image to text, all pairs"},
+    [PAIR_DATASET + 1] = {"text-image dataset", "text to image, all pairs"},
 };
-
-#define SCOPES (sizeof scopes / sizeof *scopes)
 
 typedef struct fn_job {
     eval_samples samples;
     double alpha;               /* 0: of the run */
     int64_t most;
     const char *detector;       /* asked for by name; NULL: all that can be had */
+    const char *truth;          /* asked for; NULL: labels if there are any, else captions */
+    int by_captions;            /* false negatives are samples with a caption in common */
     int every_epoch;
     frozen_progress progress;
     gf_frozen *frozen;
-    int64_t learned, anchors, batch;
+    int64_t learned, anchors, batch, alike;
     gf_fn_quality found[SCOPES][GF_FN_KIND_COUNT];
 } fn_job;
 
@@ -83,21 +90,23 @@ static void print_log(const fn_job *j, const gf_run_log *r) {
 
 /* ----- the frozen network ----- */
 
-/* Learned thresholds of the samples of a set, one per `views` rows; *learned counts them. */
-static glofnd_status lambda_of(gf_error *err, gf_frozen *f, const gf_view_set *s, int views, float **lambda, int64_t *learned) {
+/* Learned thresholds of one side of the samples of a set, one per `views` rows; *learned counts them. */
+static glofnd_status lambda_of(gf_error *err, gf_frozen *f, int side, const gf_view_set *s, int views, float **lambda,
+                               int64_t *learned) {
     const int64_t n = s->n / views;
     int64_t *id = malloc((size_t)n * sizeof *id);
     *lambda = malloc((size_t)n * sizeof **lambda);
     for (int64_t i = 0; id && i < n; i++) id[i] = s->id[i * views];
-    const glofnd_status status = id && *lambda ? gf_frozen_lambda(err, f, id, n, *lambda, learned)
+    const glofnd_status status = id && *lambda ? gf_frozen_lambda(err, f, side, id, n, *lambda, learned)
                                                : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
     free(id);
     return status;
 }
 
-static glofnd_status look(gf_error *err, fn_job *j, const gf_view_set *s, int views, int64_t batch, gf_fn_quality *out) {
+static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
+                          gf_fn_quality *out) {
     float *lambda = NULL;
-    glofnd_status status = lambda_of(err, j->frozen, s, views, &lambda, &j->learned);
+    glofnd_status status = lambda_of(err, j->frozen, side, s, views, &lambda, &j->learned);
     const gf_fn_scope x = {
         .s = s, .views = views, .batch = batch, .alpha = j->alpha, .lambda = j->learned ? lambda : NULL,
         .how = {.threads = gf_frozen_threads(j->frozen), .progress = frozen_progress_pairs, .user = &j->progress},
@@ -109,21 +118,49 @@ static glofnd_status look(gf_error *err, fn_job *j, const gf_view_set *s, int vi
     return status;
 }
 
-static glofnd_status look_at_all(gf_error *err, fn_job *j) {
+static glofnd_status look_at_images(gf_error *err, fn_job *j) {
     gf_view_set s = {0};
     frozen_progress_begin(&j->progress, "augmented views");
     glofnd_status status = gf_frozen_views(err, j->frozen, j->batch, j->most, 1, &s);
     frozen_progress_end(&j->progress);
-    if (status == GLOFND_OK) status = look(err, j, &s, 2, j->batch, j->found[0]);
+    if (status == GLOFND_OK) status = look(err, j, 0, &s, 2, j->batch, j->found[VIEWS]);
     gf_view_set_free(&s);
     if (status != GLOFND_OK) return status;
     frozen_progress_begin(&j->progress, "images");
     status = gf_frozen_plain(err, j->frozen, j->most, &s);
     frozen_progress_end(&j->progress);
     j->anchors = s.n;
-    if (status == GLOFND_OK) status = look(err, j, &s, 1, j->batch < s.n ? j->batch : s.n, j->found[1]);
-    if (status == GLOFND_OK) status = look(err, j, &s, 1, 0, j->found[2]);
+    if (status == GLOFND_OK) status = look(err, j, 0, &s, 1, j->batch < s.n ? j->batch : s.n, j->found[BATCHES]);
+    if (status == GLOFND_OK) status = look(err, j, 0, &s, 1, 0, j->found[DATASET]);
     gf_view_set_free(&s);
+    return status;
+}
+
+static glofnd_status encode_pairs(gf_error *err, fn_job *j, gf_view_set *image, gf_view_set *text) {
+    frozen_progress_begin(&j->progress, "images");
+    const glofnd_status status = gf_frozen_pairs(err, j->frozen, j->most, image, text);
+    frozen_progress_end(&j->progress);
+    TRY(status);
+    j->anchors = image->n;
+    if (!j->by_captions) return GLOFND_OK;
+    TRY(gf_frozen_group(err, j->frozen, image, text, &j->alike));
+    FAIL_IF(err, j->alike == 0, GLOFND_E_ARGUMENT,
+            "no two of %lld samples of %.200s have a caption in common: no pair is known to be a false negative",
+            (long long)image->n, j->samples.data);
+    return GLOFND_OK;
+}
+
+/* From images to texts with the thresholds of images, and the other way round. */
+static glofnd_status look_at_pairs(gf_error *err, fn_job *j) {
+    gf_view_set side[2] = {{0}, {0}};
+    glofnd_status status = encode_pairs(err, j, &side[0], &side[1]);
+    const int64_t batch = j->batch < side[0].n ? j->batch : side[0].n;
+    for (int k = 0; k < 2; k++) {
+        if (status == GLOFND_OK) status = look(err, j, k, &side[k], 1, batch, j->found[PAIR_BATCHES + k]);
+        if (status == GLOFND_OK) status = look(err, j, k, &side[k], 1, 0, j->found[PAIR_DATASET + k]);
+    }
+    gf_view_set_free(&side[0]);
+    gf_view_set_free(&side[1]);
     return status;
 }
 
@@ -131,7 +168,7 @@ static void print_frozen(const fn_job *j) {
     gf_table t = {.columns = 9};
     gf_text text = {0};
     add_heading(&t, "pairs", "detector");
-    for (size_t s = 0; s < SCOPES; s++)
+    for (int s = 0; s < SCOPES; s++)
         for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
             const gf_fn_quality *q = &j->found[s][k];
             if (!q->anchors || (j->detector && strcmp(j->detector, gf_fn_kind_names[k]) != 0)) continue;
@@ -142,6 +179,8 @@ static void print_frozen(const fn_job *j) {
         }
     printf("frozen    %lld samples of %s, batches of %lld, alpha %g\n", (long long)j->anchors, j->samples.data,
            (long long)j->batch, j->alpha);
+    if (j->by_captions)
+        printf("truth     captions: %lld samples have one in common with an earlier sample\n", (long long)j->alike);
     gf_table_text(&text, &t, 2);
     if (text.at) printf("%s\n", text.at);
     for (int k = 0; k < GF_FN_KIND_COUNT; k++) printf("%-8s %s\n", gf_fn_kind_names[k], gf_fn_kind_meanings[k]);
@@ -154,16 +193,18 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
     gf_jsonl log = {0};
     char protocol[64];
     TRY(eval_log_open(err, &log, j->samples.run));
-    for (size_t s = 0; s < SCOPES; s++)
+    for (int s = 0; s < SCOPES; s++)
         for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
             const gf_fn_quality *q = &j->found[s][k];
             if (!q->anchors) continue;
-            snprintf(protocol, sizeof protocol, "%s %s", scopes[s].name, gf_fn_kind_names[k]);
+            snprintf(protocol, sizeof protocol, "%s %s%s", scopes[s].name, gf_fn_kind_names[k],
+                     j->by_captions ? " by captions" : "");
             eval_log_begin(&log, "fn", protocol, &j->samples);
             gf_jsonl_text(&log, "pairs", scopes[s].name);
             gf_jsonl_text(&log, "detector", gf_fn_kind_names[k]);
             gf_jsonl_number(&log, "alpha", j->alpha);
-            gf_jsonl_integer(&log, "batch", s < 2 ? j->batch : 0);
+            gf_jsonl_text(&log, "truth", j->by_captions ? "captions" : "labels");
+            gf_jsonl_integer(&log, "batch", s == DATASET || s >= PAIR_DATASET ? 0 : j->batch);
             gf_jsonl_integer(&log, "anchors", q->anchors);
             gf_jsonl_number(&log, "flagged", q->flagged);
             gf_jsonl_number(&log, "precision", q->precision);
@@ -179,6 +220,16 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
 
 /* ----- entry ----- */
 
+static glofnd_status choose_truth(gf_error *err, fn_job *j, int labelled) {
+    const int captions = gf_frozen_captions(j->frozen) != NULL, asked = j->truth && strcmp(j->truth, "captions") == 0;
+    FAIL_IF(err, asked && !captions, GLOFND_E_ARGUMENT, "%s is a run on images alone: --truth captions needs one of task = clip",
+            j->samples.run);
+    j->by_captions = j->truth ? asked : captions && !labelled;
+    FAIL_IF(err, !j->by_captions && !labelled, GLOFND_E_ARGUMENT,
+            "%.200s has no labels; they say which pairs are false negatives", j->samples.data);
+    return GLOFND_OK;
+}
+
 static glofnd_status prepare(gf_error *err, fn_job *j) {
     const gf_frozen_spec spec = {.run = j->samples.run, .data = j->samples.data, .damaged = frozen_warn,
                                  .progress = frozen_progress_draw, .user = &j->progress};
@@ -187,8 +238,7 @@ static glofnd_status prepare(gf_error *err, fn_job *j) {
     const gf_dataset_info info = gf_frozen_info(j->frozen);
     if (!j->samples.data) j->samples.data = c->data;
     snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
-    FAIL_IF(err, info.classes == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; they say which pairs are false negatives",
-            j->samples.data);
+    TRY(choose_truth(err, j, info.classes > 0));
     if (j->alpha == 0.0) j->alpha = c->method.alpha;
     FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
             j->alpha);
@@ -203,7 +253,7 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     if (status == GLOFND_OK) print_log(j, &log);
     gf_run_log_free(&log);
     fflush(stdout);
-    if (status == GLOFND_OK) status = look_at_all(err, j);
+    if (status == GLOFND_OK) status = gf_frozen_captions(j->frozen) ? look_at_pairs(err, j) : look_at_images(err, j);
     if (status != GLOFND_OK) return status;
     const int asked = j->detector && strcmp(j->detector, gf_fn_kind_names[GF_FN_GLOFND]) == 0;
     FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, FROZEN_NOT_LEARNED, j->samples.run);
@@ -230,6 +280,7 @@ int eval_fn(int argc, char **argv) {
         {"alpha", "A", "share of pairs that exact, single and fnc flag; default: of the run", &alpha},
         {"samples", "N", "look at so many samples at most, drawn at random (100000)", &most},
         {"detector", "NAME", "only glofnd, exact, single or fnc", &j.detector},
+        {"truth", "T", "task clip: what a false negative is: labels, or captions that two samples share (labels)", &j.truth},
         {"every-epoch", NULL, "print every epoch of the log", &every},
     };
     int n;
@@ -240,6 +291,10 @@ int eval_fn(int argc, char **argv) {
     if ((code = cli_whole("samples", most, 2, INT64_C(1) << 40, &j.most))) return code;
     if (alpha && (code = frozen_share("alpha", alpha, &j.alpha))) return code;
     if (j.detector && !known_detector(j.detector)) return CLI_USAGE;
+    if (j.truth && strcmp(j.truth, "labels") != 0 && strcmp(j.truth, "captions") != 0) {
+        fprintf(stderr, "glofnd eval fn: --truth is \"%s\"; it takes labels or captions\n", j.truth);
+        return CLI_USAGE;
+    }
     j.samples.run = argv[1], j.every_epoch = every != NULL;
     const glofnd_status status = evaluate(&err, &j);
     gf_frozen_free(j.frozen);

@@ -63,7 +63,8 @@ static void print_result(const knn_job *j) {
     printf("protocol  knn: cosine, k %lld, ", (long long)j->knn.k);
     if (j->knn.temperature > 0.0) printf("votes exp(s / %g)", j->knn.temperature);
     else printf("equal votes");
-    printf(", %lld backbone features%s\n", (long long)j->dim, j->samples.untrained ? ", UNTRAINED weights" : "");
+    printf(", %lld %s%s\n", (long long)j->dim, j->samples.embeddings ? "numbers of the image embedding" : "backbone features",
+           j->samples.untrained ? ", UNTRAINED weights" : "");
     eval_print_samples(&j->samples, j->train_n, j->test_n);
     printf("top-1     %.2f %%\n", 100.0 * j->top1);
 }

@@ -71,7 +71,7 @@ static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
     int64_t *id = malloc((size_t)j->anchors * sizeof *id);
     FAIL_IF(err, !id, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
     for (int64_t i = 0; i < j->anchors; i++) id[i] = j->set.id[i * j->views];
-    const glofnd_status status = gf_frozen_lambda(err, j->frozen, id, j->anchors, j->lambda, &j->learned);
+    const glofnd_status status = gf_frozen_lambda(err, j->frozen, 0, id, j->anchors, j->lambda, &j->learned);
     free(id);
     return status;
 }
@@ -248,6 +248,9 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     const gf_frozen_spec spec = {.run = j->samples.run, .data = j->samples.data, .damaged = frozen_warn,
                                  .progress = frozen_progress_draw, .user = &j->progress};
     TRY(gf_frozen_open(err, &spec, &j->frozen));
+    FAIL_IF(err, gf_frozen_captions(j->frozen) != NULL, GLOFND_E_ARGUMENT,
+            "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` looks at",
+            j->samples.run);
     const gf_config *c = gf_frozen_config(j->frozen);
     if (!j->samples.data) j->samples.data = c->data;
     snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);

@@ -66,10 +66,7 @@ static void find_lists(transfer_set *s, const gf_transfer_dataset *known) {
 
 /* "NAME=SPEC" or "SPEC"; a SPEC alone is named by its kind. The name says how the dataset is scored. */
 static void read_set(const transfer_job *j, transfer_set *s, const char *text) {
-    text += *text == '=';       /* an empty NAME is none */
-    const size_t kind = strcspn(text, ":="), named = text[kind] == '=';
-    snprintf(s->name, sizeof s->name, "%.*s", (int)(kind < 60 ? kind : 60), text);
-    s->spec = named ? text + kind + 1 : text;
+    s->spec = eval_name(text, s->name, sizeof s->name);
     const gf_transfer_dataset *known = gf_transfer_dataset_find(s->name);
     s->title = known ? known->title : s->name;
     s->mean_per_class = j->metric ? j->metric == 2 : known && known->mean_per_class;

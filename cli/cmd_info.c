@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/comm_device.h"
 #include "base/parallel.h"
 #include "cli.h"
 #include "cpu/cpu_isa.h"
+#include "dist/dist.h"
 #include "nn/net.h"
 
 static const char *yes(int have) { return have ? "yes" : "no"; }
@@ -36,5 +38,9 @@ int cmd_info(int argc, char **argv) {
     printf("nets use   %s\n", nets);
     gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
     printf("on a GPU   %s\n", nets);
+    gf_dist_describe(nets, sizeof nets);
+    printf("ranks by   %s\n", nets);
+    gf_device_comm_describe(nets, sizeof nets);
+    printf("and GPUs   %s\n", nets);
     return CLI_OK;
 }

@@ -1,10 +1,13 @@
 /* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/comm_device.h"
 #include "cli.h"
+#include "dist/dist.h"
 #include "train/pretrain.h"
 
 static volatile sig_atomic_t stop;
@@ -30,19 +33,33 @@ static void catch_signals(void) {
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(SIGHUP, &action, NULL);
 }
 
+static void help_option(const gf_option *o) {
+    const char *clip = gf_config_preset(o, GF_TASK_CLIP);
+    char range[256];
+    printf("  --%-18s %s\n", o->key, o->help);
+    if (o->type == GF_OPTION_TEXT) return;
+    gf_option_range(o, range, sizeof range);
+    printf("%23s%s; default %s", "", range, o->preset);
+    if (strcmp(clip, o->preset) != 0) printf(", with task clip %s", clip);
+    printf("\n");
+}
+
 static void help(void) {
     const char *group = "";
+    const gf_option *o;
     int in_method;
     printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
            "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
-           "Pretrains an image encoder with a contrastive loss; false negatives are found and taken out of it.\n\n"
+           "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions;\n"
+           "false negatives are found and taken out of the loss.\n\n"
            "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
            "  glofnd pretrain --data cifar100:DIR --out run2 --config configs/cifar100-sogclr-glofnd.cfg\n"
            "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
+           "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config configs/flickr8k-sogclr-glofnd.cfg\n"
            "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: goes on where it was\n"
            "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
-           "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, and at the end\n"
-           "model.safetensors, which PyTorch loads. Ctrl-C stops after the present step, with a checkpoint.\n\n"
+           "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip vocab.txt,\n"
+           "and at the end model.safetensors, which PyTorch loads. Ctrl-C stops after the present step, with a checkpoint.\n\n"
            "  --out RUN            folder of the run, made if missing\n"
            "  --config FILE.cfg    lines \"key = value\"; files and flags are applied in order, the last one wins\n"
            "  --set KEY=VALUE      the same as --KEY VALUE\n"
@@ -51,14 +68,9 @@ static void help(void) {
            "  --quiet              no progress\n\n"
            "Exit codes: 0 done or stopped, 1 failed (files, memory, numbers), 2 wrong key or value.\n"
            "Keys of files and flags (- and _ are the same); data is the only one without a usable default:\n");
-    for (int i = 0;; i++) {
-        const gf_option *o = gf_config_option(i, &in_method);
-        char range[256];
-        if (!o) break;
+    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
         if (strcmp(group, o->group) != 0) printf("\n%s\n", group = o->group);
-        gf_option_range(o, range, sizeof range);
-        if (o->type == GF_OPTION_TEXT) printf("  --%-18s %s\n", o->key, o->help);
-        else printf("  --%-18s %s\n%23s%s; default %s\n", o->key, o->help, "", range, o->preset);
+        help_option(o);
     }
 }
 
@@ -121,6 +133,42 @@ static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, 
     return gf_config_set(err, &p->config, name, value);
 }
 
+/* After training has begun the other ranks may be waiting for this one, and have to be ended; before, all of them know. */
+static int end_failed(gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
+    const int several = comm && comm->ranks > 1;
+    int code = CLI_FAILED;
+    if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
+    if (several && started) gf_dist_abort(comm, CLI_FAILED);
+    return code;
+}
+
+static int run_rank(gf_pretrain *p, gf_comm *comm) {
+    gf_error err = {{0}};
+    gf_pretrain_end end = GF_PRETRAIN_FINISHED;
+    int started = 0;
+    p->comm = strcmp(comm->kind->name, "single") == 0 ? NULL : comm;
+    glofnd_status status = GLOFND_OK;
+    if (p->comm && p->config.method.device == GLOFND_DEVICE_CUDA) status = gf_device_choose(&err, comm->local_rank);
+    if (p->comm) status = gf_comm_agree(&err, comm, status);
+    if (status == GLOFND_OK) status = gf_pretrain_run(&err, p, &end, &started);
+    if (status != GLOFND_OK) return end_failed(comm, started, status, &err);
+    if (comm->rank > 0) return CLI_OK;
+    if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
+    else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
+    return CLI_OK;
+}
+
+static int run_ranks(gf_pretrain *p) {
+    gf_error err = {{0}};
+    gf_comm *comm = NULL;
+    const glofnd_status status = gf_dist_open(&err, (gf_ranks)p->config.ranks, gf_dist_launched(getenv), &comm);
+    if (status != GLOFND_OK) return cli_failed("pretrain", status, &err);
+    catch_signals();
+    const int code = run_rank(p, comm);
+    gf_dist_close(comm);
+    return code;
+}
+
 int cmd_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
     gf_pretrain p = {.stop = &stop, .say = say, .plain = cli_terminal_is_dumb()};
@@ -142,11 +190,5 @@ int cmd_pretrain(int argc, char **argv) {
         cli_failed("pretrain", status, &err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
-    catch_signals();
-    gf_pretrain_end end = GF_PRETRAIN_FINISHED;
-    status = gf_pretrain_run(&err, &p, &end);
-    if (status != GLOFND_OK) return cli_failed("pretrain", status, &err);
-    if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
-    else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p.run);
-    return CLI_OK;
+    return run_ranks(&p);
 }

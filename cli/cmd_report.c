@@ -9,9 +9,10 @@
 #include "report/progress.h"
 #include "report/summary.h"
 
-static const char usage[] = "glofnd report RUN... [--out report.html] [--data SPEC] [--samples N] [--quick]\n"
-                            "One self-contained page about one run or several side by side: what was found, figures, curves, maps.\n"
-                            "Also while a run goes on. Runs of one configuration and several seeds are shown as mean and spread.";
+static const char usage[] =
+    "glofnd report RUN... [--out report.html] [--data SPEC] [--samples N] [--quick]\n"
+    "One self-contained page about one run or several side by side: what was found, figures, curves, maps.\n"
+    "Also while a run goes on. Runs of one configuration and several seeds are shown as mean and spread.";
 
 enum { LOOKS = 6 };             /* configurations whose network is looked at, at most */
 
@@ -49,7 +50,8 @@ static void look(report_job *j, const gf_report *r) {
     for (int i = 0; i < j->count && made < LOOKS; i++) {
         if (!is_first(j, r, i)) continue;
         j->name = j->runs[i].name;
-        gf_look_make(&(gf_look_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = tell, .user = j}, &j->looks[i]);
+        gf_look_make(&(gf_look_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = tell, .user = j},
+                     &j->looks[i]);
         made += j->looks[i].made;
         if (!j->looks[i].made) fprintf(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->looks[i].why);
     }
@@ -104,7 +106,8 @@ static int run_job(report_job *j) {
     if (!j->out) j->out = out;
     j->runs = calloc((size_t)j->count, sizeof *j->runs);
     j->looks = j->quick ? NULL : calloc((size_t)j->count, sizeof *j->looks);
-    glofnd_status status = j->runs && (j->looks || j->quick) ? make(&err, j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j->count);
+    glofnd_status status =
+        j->runs && (j->looks || j->quick) ? make(&err, j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j->count);
     for (int i = 0; i < j->count; i++) {
         if (j->runs) gf_run_log_free(&j->runs[i]);
         if (j->looks) gf_look_free(&j->looks[i]);

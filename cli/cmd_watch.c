@@ -12,9 +12,10 @@
 #include "cli.h"
 #include "report/watch.h"
 
-static const char usage[] = "glofnd watch RUN [--once] [--interval S]\n"
-                            "Live curves of a run in the terminal: loss, flagged share, precision, time to go. q or Ctrl-C quits; the run goes on.\n"
-                            "Where stdout is no terminal, one frame is printed.";
+static const char usage[] =
+    "glofnd watch RUN [--once] [--interval S]\n"
+    "Live curves of a run in the terminal: loss, flagged share, precision, time to go. q or Ctrl-C quits; the run goes on.\n"
+    "Where stdout is no terminal, one frame is printed.";
 
 static volatile sig_atomic_t ended;
 

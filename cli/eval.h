@@ -13,6 +13,8 @@ int eval_linear(int argc, char **argv);
 int eval_transfer(int argc, char **argv);
 int eval_fn(int argc, char **argv);
 int eval_threshold(int argc, char **argv);
+int eval_retrieval(int argc, char **argv);
+int eval_zeroshot(int argc, char **argv);
 
 #define EVAL_HELD_OUT 0.2       /* of each class, where the data has no test split */
 
@@ -20,6 +22,7 @@ typedef struct eval_samples {
     const char *run, *data, *test;      /* asked for; test NULL: the data's own test split, else EVAL_HELD_OUT of it */
     int untrained;
     char test_name[GF_SPLIT_NAME];      /* found: SPEC of the test samples; "" if they are held out of the data */
+    int embeddings;             /* found: a run of task clip, of which embeddings are taken, not features of the backbone */
 } eval_samples;
 
 /* The encoder of the run, and which samples are for what. */
@@ -30,6 +33,8 @@ glofnd_status eval_encode_split(gf_error *err, gf_encoder *encoder, const gf_spl
 glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
 /* CLI_OK if there is one RUN among `n` plain arguments and `data` is given; else what is wrong, the usage, and CLI_USAGE. */
 int eval_check_arguments(const char *title, const char *usage, int n, const char *data);
+/* The SPEC in "NAME=SPEC" or "SPEC", and a short name to call it by: NAME, or what the SPEC begins with. */
+const char *eval_name(const char *text, char *name, size_t bytes);
 /* "test  N samples of SPEC" */
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 

@@ -17,10 +17,18 @@ int eval_check_arguments(const char *title, const char *usage, int n, const char
     return CLI_USAGE;
 }
 
+const char *eval_name(const char *text, char *name, size_t bytes) {
+    text += *text == '=';       /* an empty NAME is none */
+    const size_t kind = strcspn(text, ":="), most = bytes - 1;
+    snprintf(name, bytes, "%.*s", (int)(kind < most ? kind : most), text);
+    return text[kind] == '=' ? text + kind + 1 : text;
+}
+
 /* ----- samples ----- */
 
 glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf_split *split) {
     TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = s->run, .untrained = s->untrained}, encoder));
+    s->embeddings = gf_encoder_config(*encoder)->task == GF_TASK_CLIP;
     const gf_split_spec spec = {
         .data = s->data, .test = s->test, .share = EVAL_HELD_OUT, .seed = (uint64_t)gf_encoder_config(*encoder)->seed,
     };

@@ -295,7 +295,9 @@ typedef struct glofnd_sims {
     int32_t epoch;              /* from 0 */
 } glofnd_sims;
 
-/* Learns: one update of lambda for the anchors of q. Does nothing before update_epoch, or with a detector that learns nothing.
+/* CUDA: the arrays of q, and the results, lie on the device; they go to the host and back, so both calls wait. Steps do not.
+ *
+ * Learns: one update of lambda for the anchors of q. Does nothing before update_epoch, or with a detector that learns nothing.
  * The learner RING needs embeddings: E_UNSUPPORTED. */
 GLOFND_API glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q);
 /* keep [views][rows][cols]: 1 = a negative to keep. kept [views][rows] (may be NULL): how many. From mask_epoch on; before, all

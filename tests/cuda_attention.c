@@ -24,6 +24,7 @@
 #ifdef GF_HAVE_DNNL
 
 static const gf_nn_backend *backend = &gf_nn_backend_cuda;
+static nn_device devices[2];    /* without and with exact products, for all tests: to open one takes a while */
 
 typedef struct limits {
     double y, grad, params;     /* results, dx, gradients of weight and bias */
@@ -157,33 +158,43 @@ static void drop(results *r) {
     for (int i = 0; i < RESULTS; i++) free(r->at[i]);
 }
 
-static void compare_added(const char *name, gf_nn_shape s, int exact, int add) {
-    inputs in = draw_inputs(&s);
-    nn_device d = nn_open(backend, exact);
-    results want = run_reference(&s, &in, add), have = run_device(&d, &s, &in, add), again = run_device(&d, &s, &in, add);
-    const limits *l = s.type == GF_TYPE_BF16 ? &bf16_limits : exact ? &exact_limits : &tf32_limits;
+typedef struct task {
+    const char *name;
+    inputs in;
+    results want;
+    int add;
+} task;
+
+static void compare_type(const task *k, gf_nn_shape s, gf_type type, int exact) {
+    nn_device *d = &devices[exact];
+    s.type = type;
+    results have = run_device(d, &s, &k->in, k->add), again = run_device(d, &s, &k->in, k->add);
+    const limits *l = type == GF_TYPE_BF16 ? &bf16_limits : exact ? &exact_limits : &tf32_limits;
     for (int i = 0; i < RESULTS; i++) {
         char text[120];
-        if (!want.count[i]) continue;
-        snprintf(text, sizeof text, "%s %s %s", name, s.type == GF_TYPE_BF16 ? "bf16" : exact ? "f32" : "tf32", result_names[i]);
-        nn_within(text, have.at[i], want.at[i], want.count[i], i == Y ? l->y : i <= DX2 ? l->grad : l->params);
-        if (memcmp(have.at[i], again.at[i], sizeof(float) * (size_t)want.count[i]))
+        const int64_t count = k->want.count[i];
+        if (!count) continue;
+        snprintf(text, sizeof text, "%s %s %s", k->name, type == GF_TYPE_BF16 ? "bf16" : exact ? "f32" : "tf32", result_names[i]);
+        nn_within(text, have.at[i], k->want.at[i], count, i == Y ? l->y : i <= DX2 ? l->grad : l->params);
+        if (memcmp(have.at[i], again.at[i], sizeof(float) * (size_t)count))
             fail_msg("%s: other bits the second time", text);
     }
-    drop(&want), drop(&have), drop(&again), drop_inputs(&in);
-    nn_close(&d);
+    drop(&have), drop(&again);
+    nn_drop(d);
 }
 
+/* In all precisions. add: dx holds something before. */
 static void compare(const char *name, gf_nn_shape s, int add) {
     s.training = 1;
     s.input_grad = s.kind != GF_NN_EMBED;
     if (!s.w) s.w = 1;
     if (!s.kernel) s.kernel = s.stride = 1;
-    s.type = GF_TYPE_F32;
-    compare_added(name, s, 1, add);
-    if (s.kind == GF_NN_LINEAR) compare_added(name, s, 0, add);
-    s.type = GF_TYPE_BF16;
-    compare_added(name, s, 1, add);
+    task k = {.name = name, .in = draw_inputs(&s), .add = add};
+    k.want = run_reference(&s, &k.in, add);
+    compare_type(&k, s, GF_TYPE_F32, 1);
+    if (s.kind == GF_NN_LINEAR) compare_type(&k, s, GF_TYPE_F32, 0);
+    compare_type(&k, s, GF_TYPE_BF16, 1);
+    drop(&k.want), drop_inputs(&k.in);
 }
 
 /* ----- tests ------------------------------------------------------------------------------------------------------- */
@@ -228,7 +239,7 @@ static void attention_of_one_query_agrees(void **state) {
 
 static void linear_layers_agree(void **state) {
     (void)state;
-    const gf_nn_shape in_proj = {.kind = GF_NN_LINEAR, .n = 3, .h = 77, .in = 512, .out = 1536, .bias = 1};
+    const gf_nn_shape in_proj = {.kind = GF_NN_LINEAR, .n = 1, .h = 77, .in = 512, .out = 1536, .bias = 1};
     const gf_nn_shape out_proj = {.kind = GF_NN_LINEAR, .n = 3, .h = 77, .in = 256, .out = 512, .bias = 1, .second = 1};
     gf_nn_shape fc = {.kind = GF_NN_LINEAR, .n = 2, .h = 50, .in = 128, .out = 512, .bias = 1, .act = GF_ACT_GELU};
     const gf_nn_shape turned = {.kind = GF_NN_LINEAR, .n = 6, .h = 1, .in = 128, .out = 64, .transposed = 1};
@@ -322,17 +333,28 @@ static void what_cannot_be_done_is_refused(void **state) {
     gf_nn_shape refused[] = {heads(2, 9, 1, 128, 0), heads(2, 9, 3, 10, 0), normed(1, 1, 5000),
                              {.kind = GF_NN_AVGPOOL, .n = 1, .h = 4, .w = 4, .in = 8, .out = 8, .kernel = 3, .stride = 2}};
     refused[1].out = 31;
-    nn_device d = nn_open(backend, 1);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused && d.b->put; i++) {
+    nn_device *d = &devices[1];
+    for (size_t i = 0; i < sizeof refused / sizeof *refused && d->b->put; i++) {
         gf_error err = {""};
         gf_nn_sizes sizes;
         gf_nn_op *op;
         refused[i].training = refused[i].input_grad = 1;
         if (!refused[i].w) refused[i].w = 1;
-        assert_int_equal(d.b->op_create(&err, d.s, &refused[i], &sizes, &op), GLOFND_E_UNSUPPORTED);
+        assert_int_equal(d->b->op_create(&err, d->s, &refused[i], &sizes, &op), GLOFND_E_UNSUPPORTED);
         assert_true(strlen(err.text) > 20);
     }
-    nn_close(&d);
+}
+
+static int open_devices(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) devices[i] = nn_open(backend, i);
+    return 0;
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) nn_close(&devices[i]);
+    return 0;
 }
 
 /* cuda_attention [PATTERN]: only tests whose name fits it. */
@@ -353,7 +375,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(averages_agree), cmocka_unit_test(small_shapes_agree),
         cmocka_unit_test(what_cannot_be_done_is_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
 }
 
 #else

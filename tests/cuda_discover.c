@@ -137,8 +137,8 @@ static void every_way_equals_the_cpu(void **unused) {
             const int64_t n = sizes[k][0], dim = sizes[k][1];
             float *x = make(kind, n, dim, k + 1);
             int32_t *label = make_labels(n);
-            const gf_discover_task t = {.rank = sizes[k][2], .top = sizes[k][3], .edge = (int64_t)k % 5, .dup = 0.9f, .label = label,
-                                        .threads = 2, .memory = (size_t)1 << 30};
+            const gf_discover_task t = {.rank = sizes[k][2], .top = sizes[k][3], .edge = (int64_t)k % 5, .dup = 0.9f,
+                                        .label = label, .threads = 2, .memory = (size_t)1 << 30};
             check_ways(kind, x, n, dim, &t);
             free(x);
             free(label);

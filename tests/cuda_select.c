@@ -65,7 +65,7 @@ static float *written_similarities(problem *p) { /* the product that select work
     return s;
 }
 
-/* Thresholds are similarities themselves: lo = hi = theta = S_rc for some c, so one bit more or less changes a count. */
+/* Thresholds are similarities themselves: lo = theta = S_rc for some c, so one bit more or less changes a count. */
 static void check_bits(problem *p) {
     const int64_t n = p->s.cols;
     float *s = written_similarities(p);
@@ -82,7 +82,6 @@ static void check_bits(problem *p) {
             if (fields[f].role == IN) CUDA(cudaMemcpy(get(rows[i], &fields[f]), get(&p->cpu[0], &fields[f]),
                                                       (size_t)n * fields[f].size, cudaMemcpyHostToDevice));
     CUDA(cudaMemcpy(p->gpu_row.lo, p->row.theta, (size_t)n * 4, cudaMemcpyHostToDevice));
-    CUDA(cudaMemcpy(p->gpu_row.hi, p->row.theta, (size_t)n * 4, cudaMemcpyHostToDevice));
     const unsigned flags = GF_MASK | GF_COUNT;
     gf_cuda_pass stats = gpu_pass(p, flags), grad = gpu_pass(p, flags | GF_QUALITY | GF_COLSUM);
     grad.p.col_role = 1;
@@ -130,21 +129,22 @@ static void check_many(unsigned mask) {
     gf_rows host = host_rows(MANY, z.ld), x = device_rows(&host, MANY, z.ld);
     gf_rows got = host_rows(MANY, z.ld), want = host_rows(MANY, z.ld);
     void *scratch = device_copy(NULL, gf_cuda_select_scratch(MANY, MANY));
-    fill(x.w, MANY, 1.0f), fill(x.floor, MANY, -INFINITY);
+    fill(x.w, MANY, 1.0f), fill(x.floor, MANY, -INFINITY), fill(x.inv_tau, MANY, 1e-30f);
     const gf_cuda_select select = {.s = {.shift = 1, .best = 50, .value = x.theta, .scratch = scratch}, .q = &z.gpu, .k = &z.gpu,
                                    .math = GF_CUDA_BF16};
     CUDA(gf_cuda_select_rows(&select, NULL));
-    gf_cuda_pass p = {.p = {.shift = 1, .row = &x, .col = &x, .col_role = 1, .flags = mask, .window_cap = CAP}, .q = &z.gpu,
+    gf_cuda_pass p = {.p = {.shift = 1, .row = &x, .col = &x, .col_role = 1, .flags = mask}, .q = &z.gpu,
                       .k = &z.gpu, .math = GF_CUDA_BF16};
     CUDA(cudaMemcpy(x.lo, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
-    CUDA(cudaMemcpy(x.hi, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
+    CUDA(cudaMemcpy(x.mid, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
     if (!mask) fill(x.theta, MANY, INFINITY);
-    CUDA(gf_cuda_stats(&p, NULL)), CUDA(gf_cuda_grad(&p, NULL)), CUDA(cudaDeviceSynchronize());
+    CUDA(gf_cuda_count(&p, NULL)), CUDA(gf_cuda_stats(&p, NULL)), CUDA(gf_cuda_grad(&p, NULL)), CUDA(cudaDeviceSynchronize());
     download(&got, &x, MANY, z.ld);
     p.p.flags |= GF_SHIFT;      /* the general kernels */
     CUDA(gf_cuda_stats(&p, NULL)), CUDA(gf_cuda_grad(&p, NULL)), CUDA(cudaDeviceSynchronize());
     download(&want, &x, MANY, z.ld);
     for (int64_t r = 0; r < MANY; r++) {
+        assert_int_equal(got.above[r], 49);
         if (mask) assert_int_equal(got.kept[r], MANY - 2 - 49);
         if (mask) assert_int_equal(want.kept[r], MANY - 2 - 49);
         assert_true(fabs(got.sum[r] - (mask ? MANY - 2 - 49 : MANY - 2)) < 0.01);

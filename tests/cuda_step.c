@@ -1,7 +1,7 @@
-/* cuda_step.c - the step on a GPU: what the tests of the CPU do not see. Its values and gradients are checked by the same programs as
- * the CPU's, run with GLOFND_TEST_DEVICE=cuda (unit_step, unit_learner, unit_equal, grad_losses; see tests/CMakeLists.txt).
+/* cuda_step.c - the step on a GPU: what the tests of the CPU do not see. Its values and gradients are checked by the same
+ * programs as the CPU's, run with GLOFND_TEST_DEVICE=cuda (unit_step, unit_learner, unit_equal, grad_losses; see tests/CMakeLists.txt).
  *
- * Here: failures that only the device sees, queued steps and graphs, stores that move between devices, the rounded products, sizes.
+ * Here: failures that only the device sees, queued steps and graphs, stores that move between devices, rounded products, sizes.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -87,7 +87,8 @@ static void expect_same_rows(const char *what, const rig *a, const rig *b) {
     const int sides = scene_two_views(&a->s) ? 1 : 2;
     for (int side = 0; side < sides; side++) {
         glofnd_row *x = all_rows(a, side), *y = all_rows(b, side);
-        if (memcmp(x, y, sizeof *x * (size_t)a->s.anchors) != 0) fail_msg("%s: %s: states differ, side %d", what, a->s.name, side);
+        if (memcmp(x, y, sizeof *x * (size_t)a->s.anchors) != 0)
+            fail_msg("%s: %s: states differ, side %d", what, a->s.name, side);
         free(x);
         free(y);
     }
@@ -144,7 +145,8 @@ static void check_math(glofnd_loss loss, glofnd_math math, double tau, double si
     print_message("  loss %d, math %d, tau %g: gradient off by %.1e, loss by %.1e\n", (int)loss, (int)math, tau, off,
                   fabs(a.out.stats.loss - b.out.stats.loss));
     if (!(off <= 4 * similarity_error / tau)) fail_msg("math %d: gradient off by %g at tau %g", (int)math, off, tau);
-    expect_near(s.name, 0, "loss", a.out.stats.loss, b.out.stats.loss, 8 * similarity_error / tau * fmax(1, fabs(b.out.stats.loss)));
+    const double scale = fmax(1, fabs(b.out.stats.loss));
+    expect_near(s.name, 0, "loss", a.out.stats.loss, b.out.stats.loss, 8 * similarity_error / tau * scale);
     rig_free(&a);
     rig_free(&b);
 }
@@ -190,8 +192,9 @@ static void apply(const damage *d, rig *r) {
 }
 
 static void expect_failure(const damage *d, rig *r, glofnd_status status) {
-    if (status != d->status) fail_msg("%s: status %d, expected %d (%s)", d->name, (int)status, (int)d->status, glofnd_ctx_error(r->w.ctx));
-    if (!strstr(glofnd_ctx_error(r->w.ctx), d->text)) fail_msg("%s: '%s' lacks '%s'", d->name, glofnd_ctx_error(r->w.ctx), d->text);
+    const char *said = glofnd_ctx_error(r->w.ctx);
+    if (status != d->status) fail_msg("%s: status %d, expected %d (%s)", d->name, (int)status, (int)d->status, said);
+    if (!strstr(said, d->text)) fail_msg("%s: '%s' lacks '%s'", d->name, said, d->text);
 }
 
 /* A bad step, told at once or later, leaves the store as it was; so do good ones queued after it; then all is well again. */
@@ -445,6 +448,81 @@ static void exact_thresholds_agree_with_the_cpu(void **state) {
     runner_free(&cpu);
 }
 
+/* ---- the detect tier ---- */
+
+enum { SIM_ROWS = 20, SIM_COLS = 30, SIM_PAIRS = 2 * SIM_ROWS * SIM_COLS };
+
+typedef struct sims {
+    glofnd_sims q;
+    float sim[SIM_PAIRS];
+    uint8_t negative[SIM_ROWS * SIM_COLS], keep[SIM_PAIRS];
+    int64_t id[SIM_ROWS];
+    int32_t row_group[SIM_ROWS], col_group[SIM_COLS], kept[2 * SIM_ROWS];
+} sims;
+
+static void draw_sims(sims *x, rng *g) {
+    for (int i = 0; i < SIM_PAIRS; i++) x->sim[i] = (float)(2 * rng_uniform(g) - 1);
+    for (int i = 0; i < SIM_ROWS * SIM_COLS; i++) x->negative[i] = rng_below(g, 8) != 0;
+    for (int i = 0; i < SIM_ROWS; i++) x->id[i] = 2 * i + 1, x->row_group[i] = (int32_t)rng_below(g, 5) - 1;
+    for (int i = 0; i < SIM_COLS; i++) x->col_group[i] = (int32_t)rng_below(g, 5) - 1;
+    x->q = (glofnd_sims){.views = 2, .rows = SIM_ROWS, .cols = SIM_COLS, .sim = x->sim, .negative = x->negative, .id = x->id,
+                         .row_group = x->row_group, .col_group = x->col_group, .epoch = 1};
+}
+
+static glofnd_sims sims_there(on_device_copies *t, const sims *x) {
+    glofnd_sims q = x->q;
+    q.sim = on_device_take(t, x->sim, sizeof x->sim);
+    q.negative = on_device_take(t, x->negative, sizeof x->negative);
+    q.id = on_device_take(t, x->id, sizeof x->id);
+    q.row_group = on_device_take(t, x->row_group, sizeof x->row_group);
+    q.col_group = on_device_take(t, x->col_group, sizeof x->col_group);
+    return q;
+}
+
+static void check_detect(int detector, int warmup, int init) {
+    static sims x;
+    rng g = {5};
+    scene s = cuda_scene("detect", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO), cpu;
+    s.o.detector = (glofnd_detector)detector, s.o.lambda_init = (glofnd_lambda_init)init, s.o.lambda_warmup = warmup;
+    s.o.update_epoch = s.o.mask_epoch = 1, s.o.alpha = 0.1;
+    s.anchors = 60;
+    cpu = s;
+    cpu.o.device = GLOFND_DEVICE_CPU;
+    runner there = runner_make(&s), here = runner_make(&cpu);
+    on_device_copies t = {0};
+    uint8_t *keep = on_device_take(&t, NULL, sizeof x.keep), got[SIM_PAIRS];
+    int32_t *kept = on_device_take(&t, NULL, sizeof x.kept), got_kept[2 * SIM_ROWS];
+    for (int step = 0; step < 4; step++) {
+        glofnd_row want[SIM_ROWS], have[SIM_ROWS];
+        draw_sims(&x, &g);
+        on_device_copies given = {0};
+        const glofnd_sims q = sims_there(&given, &x);
+        expect_ok(here.ctx, glofnd_update(here.ctx, here.store, &x.q));
+        expect_ok(there.ctx, glofnd_update(there.ctx, there.store, &q));
+        expect_ok(here.ctx, glofnd_rows_get(here.ctx, here.store, 0, x.id, SIM_ROWS, want));
+        expect_ok(there.ctx, glofnd_rows_get(there.ctx, there.store, 0, x.id, SIM_ROWS, have));
+        assert_memory_equal(want, have, sizeof want);
+        expect_ok(here.ctx, glofnd_mask(here.ctx, here.store, &x.q, x.keep, x.kept));
+        expect_ok(there.ctx, glofnd_mask(there.ctx, there.store, &q, keep, kept));
+        on_device_fetch(got, keep, sizeof got), on_device_fetch(got_kept, kept, sizeof got_kept);
+        assert_memory_equal(got, x.keep, sizeof got);
+        assert_memory_equal(got_kept, x.kept, sizeof got_kept);
+        on_device_drop(&given);
+    }
+    x.id[3] = s.anchors;
+    const glofnd_sims bad = sims_there(&t, &x);
+    assert_int_equal(glofnd_update(there.ctx, there.store, &bad), GLOFND_E_INDEX);
+    on_device_drop(&t);
+    runner_free(&there);
+    runner_free(&here);
+}
+
+static void given_similarities_are_worked_on(void **state) {
+    (void)state;
+    for (int detector = 0; detector <= GLOFND_DETECT_ORACLE; detector++)
+        for (int init = 0; init < 2; init++) check_detect(detector, 0, init), check_detect(detector, 2, init);
+}
+
 /* ---- what is refused ---- */
 
 static void wrong_calls_are_refused(void **state) {
@@ -455,10 +533,11 @@ static void wrong_calls_are_refused(void **state) {
     runner host = runner_make(&cpu);
     glofnd_store_spec spec = scene_spec(&s);
     glofnd_store *store = NULL;
-    glofnd_sims sims = {0};
+    glofnd_sims none = {0};
     spec.path = "somewhere";
     assert_int_equal(glofnd_store_create(r.w.ctx, &spec, &store), GLOFND_E_UNSUPPORTED);
-    assert_int_equal(glofnd_update(r.w.ctx, r.w.store, &sims), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_update(r.w.ctx, r.w.store, &none), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_update(r.w.ctx, host.store, &none), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_ctx_stream(host.ctx, NULL), GLOFND_E_UNSUPPORTED);
     assert_int_equal(glofnd_ctx_configure(r.w.ctx, &cpu.o), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_step(r.w.ctx, host.store, &r.q, r.grad_a, r.grad_b, NULL), GLOFND_E_ARGUMENT);
@@ -485,6 +564,7 @@ int main(void) {
         cmocka_unit_test(too_little_memory_is_told),
         cmocka_unit_test(a_store_moves_between_devices),
         cmocka_unit_test(exact_thresholds_agree_with_the_cpu),
+        cmocka_unit_test(given_similarities_are_worked_on),
         cmocka_unit_test(wrong_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

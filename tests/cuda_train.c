@@ -75,7 +75,7 @@ static double distance(gf_trainer *a, gf_trainer *b) {
 
 /* ----- the curve ---------------------------------------------------------------------------------------------------- */
 
-/* Every weight moves to a neighbouring number, up or down; zeros stay. */
+/* Every weight moves by a millionth of itself, up or down: as much as sums in another order differ. */
 static void nudge(gf_trainer *t) {
     gf_error err = {""};
     rng g = {3};
@@ -84,8 +84,7 @@ static void nudge(gf_trainer *t) {
         const gf_tensor *x = &tower(t)->tensors[i];
         float *w = malloc(sizeof *w * (size_t)x->count);
         trial_fine(gf_net_get(&err, net, x, x->value, w), &err);
-        for (int64_t k = 0; k < x->count; k++)
-            if (w[k] != 0.0f) w[k] = nextafterf(w[k], rng_normal(&g) > 0 ? INFINITY : -INFINITY);
+        for (int64_t k = 0; k < x->count; k++) w[k] *= rng_normal(&g) > 0 ? 1 + 1e-6f : 1 - 1e-6f;
         trial_fine(gf_net_put(&err, net, x, x->value, w), &err);
         free(w);
     }
@@ -93,7 +92,7 @@ static void nudge(gf_trainer *t) {
 }
 
 typedef struct curve {          /* the largest difference of a loss to the CPU's, in 20 steps, as a share of it */
-    double nudged, gpu, rough;  /* of the CPU begun one rounding aside, of the GPU in float32 and in bf16 */
+    double nudged, gpu, rough;  /* of the CPU begun a little aside, of the GPU in float32 and in bf16 */
     double weights;             /* after them, float32 */
     double moved;               /* of the CPU with a learning rate of nothing: how much was learned */
     int flags;                  /* steps in which the GPU flagged another number of pairs */
@@ -124,27 +123,29 @@ static curve follow(const trial_setting *more) {
     return c;
 }
 
-/* Where ReLU and the norms of a few numbers amplify a rounding from step to step, two runs part whatever computes them: with
- * ResNet-18, lr 0.002 and momentum 0.9 here, one rounding in the weights is 7e-2 in the loss after 20 steps of the CPU alone.
- * These runs are calm, which the nudged run proves each time; so the limits mean something. */
+/* A rounding that turns a ReLU, or flags another pair, is amplified from step to step, whatever computes the steps: with
+ * ResNet-18, lr 0.002 and momentum 0.9 here, one rounding of the weights is 7e-2 in the loss after 20 steps of the CPU. These
+ * runs are calm, which the nudged run proves each time; so the limits mean something. */
 static void twenty_steps_follow_the_cpu(void **state) {
     (void)state;
-    static const trial_setting runs[][6] = {
-        {{"arch", "resnet8"}, {"batch", "64"}, {"lr", "0.02"}, {"momentum", "0"}, {NULL, NULL}},
-        {{"arch", "resnet8"}, {"batch", "64"}, {"lr", "0.0005"}, {"optimizer", "adamw"}, {NULL, NULL}},
-        {{"arch", "resnet8"}, {"batch", "64"}, {"lr", "0.1"}, {"optimizer", "lars"}, {NULL, NULL}},
-        {{"lr", "0.0002"}, {"momentum", "0"}, {NULL, NULL}},
+    static const trial_setting calm[] = {
+        {"arch", "resnet8"}, {"batch", "64"}, {"head_hidden", "256"}, {"head_out", "64"}, {"momentum", "0"}, {NULL, NULL}};
+    static const trial_setting runs[][3] = {
+        {{"lr", "0.002"}, {NULL, NULL}},
+        {{"lr", "0.0001"}, {"optimizer", "adamw"}, {NULL, NULL}},
+        {{"lr", "0.02"}, {"optimizer", "lars"}, {NULL, NULL}},
     };
+    trial_setting list[ROOM];
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
-        const curve c = follow(runs[i]);
-        print_message("run %zu: loss off by %.1e (float32), %.1e (one rounding), %.1e (bf16); weights by %.1e; moved by %.1e; %d "
+        const curve c = follow(both(calm, runs[i], list));
+        print_message("run %zu: loss off by %.1e (float32), %.1e (nudged), %.1e (bf16); weights by %.1e; moved by %.1e; %d "
                       "steps flag other pairs\n", i, c.gpu, c.nudged, c.rough, c.weights, c.moved, c.flags);
         assert_true(c.nudged < 2e-5);
         assert_true(c.gpu < 1e-4);
         assert_true(c.weights < 1e-4);
         assert_true(c.rough < 3e-2);
-        assert_true(c.moved > 2e-2);
-        assert_true(c.flags <= 2);
+        assert_true(c.moved > 5e-3);
+        assert_true(c.flags <= 1);
     }
 }
 

@@ -44,15 +44,17 @@ static void arm(long at) {
 static const gf_net_spec spec = {.arch = GF_ARCH_RESNET8, .batch = 4, .size = 16, .head_hidden = 32, .head_out = 16,
                                  .training = 1, .threads = 2};
 
-static void every_allocation_may_fail(void **state) {
-    (void)state;
+static const gf_net_spec text = {.arch = GF_ARCH_TEXT, .batch = 4, .embed_dim = 16, .width = 16, .layers = 1, .heads = 2,
+                                 .context = 6, .vocab = 20, .training = 1, .threads = 2};
+
+static void fail_everywhere(const gf_net_spec *s) {
     gf_net *n = NULL;
     gf_error err;
     long at = 0;
     for (;; at++) {
         err.text[0] = '\0';
         arm(at);
-        const glofnd_status status = gf_net_create(&err, &spec, &n);
+        const glofnd_status status = gf_net_create(&err, s, &n);
         arm(-1);
         if (status == GLOFND_OK) break;
         assert_int_equal(status, GLOFND_E_MEMORY);
@@ -60,6 +62,42 @@ static void every_allocation_may_fail(void **state) {
         assert_non_null(strstr(err.text, "memory"));
     }
     assert_true(at > 50);
+    gf_net_free(n);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    fail_everywhere(&spec);
+    fail_everywhere(&text);
+}
+
+/* The engine is another net's: what fails must leave it whole. */
+static void a_net_beside_another_may_fail(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_net *image = NULL;
+    gf_net_spec beside = text;
+    static float x[4 * 16 * 16 * 3];
+    arm(-1);
+    if (gf_net_create(&err, &spec, &image) != GLOFND_OK) fail_msg("%s", err.text);
+    beside.beside = image;
+    fail_everywhere(&beside);
+    assert_int_equal(gf_net_forward(&err, image, x, 4, 1, NULL, NULL), GLOFND_OK);
+    gf_net_free(image);
+}
+
+static void a_step_of_texts_allocates_nothing(void **state) {
+    (void)state;
+    gf_net *n = NULL;
+    gf_error err = {""};
+    static const int32_t tokens[4 * 6] = {1, 2, 19};
+    static const float d[4 * 16] = {1, 2, 3};
+    if (gf_net_create(&err, &text, &n) != GLOFND_OK) fail_msg("%s", err.text);
+    arm(-1);
+    assert_int_equal(gf_net_load_tokens(&err, n, tokens, 0, 4), GLOFND_OK);
+    assert_int_equal(gf_net_forward(&err, n, NULL, 4, 1, NULL, NULL), GLOFND_OK);
+    assert_int_equal(gf_net_backward(&err, n, d), GLOFND_OK);
+    assert_int_equal(seen, 0);
     gf_net_free(n);
 }
 
@@ -86,7 +124,9 @@ int main(void) {
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_net_beside_another_may_fail),
         cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(a_step_of_texts_allocates_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

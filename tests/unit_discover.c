@@ -114,7 +114,7 @@ static gf_discover_found brute(const double *s, int64_t n, const gf_discover_tas
         dup[i] = nextafter((double)t->dup, -2.0);
         f.lambda[i] = (float)limit[i];
         for (int64_t k = 0, e = 0; k < count && e < t->edge; k++)
-            if (!(row[k].v > limit[i])) f.edge_other[i * t->edge + e] = (int32_t)row[k].j, f.edge_similarity[i * t->edge + e++] = (float)row[k].v;
+            if (!(row[k].v > limit[i])) f.edge_other[i * t->edge + e++] = (int32_t)row[k].j;
         for (int64_t k = 0; k < t->top; k++) {
             f.other[i * t->top + k] = k < count ? (int32_t)row[k].j : -1;
             f.similarity[i * t->top + k] = k < count ? (float)row[k].v : NAN;
@@ -176,7 +176,8 @@ static void every_way_equals_plain_loops(void **unused) {
         float *x = make_exact(n, dim, k + 1);
         int32_t *label = make_labels(n);
         double *s = all_similarities(x, n, x, n, dim);
-        gf_discover_task t = {.rank = sizes[k][2], .top = TOP, .edge = (int64_t)k % 5, .dup = 0.75f, .label = label, .threads = 1};
+        gf_discover_task t = {.rank = sizes[k][2], .top = TOP, .edge = (int64_t)k % 5, .dup = 0.75f, .label = label,
+                              .threads = 1};
         gf_discover_found expected = brute(s, n, &t);
         for (int way = 0; way < 8; way++) {
             t.threads = way & 1 ? 3 : 1, t.block = way & 2 ? 32 : 0, t.memory = way & 4 ? 1 : (size_t)1 << 40;

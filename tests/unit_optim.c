@@ -11,6 +11,7 @@
 
 #include "optim/adamw.h"
 #include "optim/lars.h"
+#include "optim/optim.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 
@@ -53,7 +54,7 @@ static void norm_is_exact_for_any_length(void **state) {
 static void sgd_momentum_two_steps(void **state) {
     (void)state;
     float p = 1.0f, mu = 0.0f;
-    const float g = 0.5f;
+    float g = 0.5f;
     const gf_param t = {&p, &g, &mu, NULL, 1, 1, 0};
     const gf_sgd o = {.momentum = 0.9, .weight_decay = 0.1};
     gf_sgd_step(&o, 0.1, &t, 1);
@@ -67,7 +68,7 @@ static void sgd_momentum_two_steps(void **state) {
 static void sgd_nesterov_looks_ahead(void **state) {
     (void)state;
     float p = 1.0f, mu = 0.0f;
-    const float g = 0.5f;
+    float g = 0.5f;
     const gf_param t = {&p, &g, &mu, NULL, 1, 0, 0};
     const gf_sgd o = {.momentum = 0.9, .weight_decay = 0.1, .nesterov = 1};
     gf_sgd_step(&o, 0.1, &t, 1);
@@ -81,7 +82,7 @@ static void sgd_nesterov_looks_ahead(void **state) {
 static void sgd_without_momentum_needs_no_state(void **state) {
     (void)state;
     float p[2] = {1.0f, -2.0f};
-    const float g[2] = {1.0f, 0.0f};
+    float g[2] = {1.0f, 0.0f};
     const gf_param t = {p, g, NULL, NULL, 2, 1, 0};
     gf_sgd_step(&(gf_sgd){.weight_decay = 0.5}, 0.1, &t, 1);
     near(p[0], 1.0 - 0.1 * 1.5);
@@ -95,7 +96,7 @@ static const gf_lars lars = {.momentum = 0.9, .weight_decay = 0.5, .trust = 0.01
 static void lars_scales_by_norms_of_decayed_gradient(void **state) {
     (void)state;
     float p[2] = {3.0f, 4.0f}, mu[2] = {0.0f, 0.0f};
-    const float g[2] = {-1.5f, 1.0f};           /* decayed: {0, 3}, so |p| = 5, |d| = 3 */
+    float g[2] = {-1.5f, 1.0f};           /* decayed: {0, 3}, so |p| = 5, |d| = 3 */
     const gf_param t = {p, g, mu, NULL, 2, 1, 1};
     gf_lars_step(&lars, 2.0, &t, 1);
     near(mu[0], 0.0);
@@ -107,7 +108,7 @@ static void lars_scales_by_norms_of_decayed_gradient(void **state) {
 static void lars_vectors_take_plain_steps(void **state) {
     (void)state;
     float p[2] = {3.0f, 4.0f}, mu[2] = {1.0f, 0.0f};
-    const float g[2] = {1.0f, 2.0f};
+    float g[2] = {1.0f, 2.0f};
     const gf_param t = {p, g, mu, NULL, 2, gf_param_decays(1, NULL), gf_param_adapts(1)};
     gf_lars_step(&lars, 0.1, &t, 1);
     near(mu[0], 1.9);
@@ -120,7 +121,7 @@ static void lars_vectors_take_plain_steps(void **state) {
 static void lars_zero_norms_give_ratio_one(void **state) {
     (void)state;
     float p[2] = {0.0f, 0.0f}, mu[2] = {0.0f, 0.0f};
-    const float g[2] = {1.0f, -1.0f}, none[2] = {0.0f, 0.0f};
+    float g[2] = {1.0f, -1.0f}, none[2] = {0.0f, 0.0f};
     gf_param t = {p, g, mu, NULL, 2, 1, 1};
     gf_lars_step(&lars, 0.1, &t, 1);
     near(p[0], -0.1);
@@ -132,7 +133,7 @@ static void lars_zero_norms_give_ratio_one(void **state) {
     near(q[0], -0.0225);
     assert_true(q[1] == 0.0f);
     float r[1] = {2.0f}, xi[1] = {0.0f};
-    const float cancel[1] = {-1.0f};
+    float cancel[1] = {-1.0f};
     t = (gf_param){r, cancel, xi, NULL, 1, 1, 1};
     gf_lars_step(&lars, 0.1, &t, 1);
     assert_true(r[0] == 2.0f && xi[0] == 0.0f);
@@ -141,7 +142,7 @@ static void lars_zero_norms_give_ratio_one(void **state) {
 static void lars_stays_finite_for_vanishing_gradients(void **state) {
     (void)state;
     float p[3] = {1.0f, 1e-42f, 2.0f}, mu[3] = {0.0f, 0.0f, 0.0f};
-    const float g[3] = {1e-44f, 0.0f, 0.0f};    /* ratio about 1e42: more than float32 can hold */
+    float g[3] = {1e-44f, 0.0f, 0.0f};    /* ratio about 1e42: more than float32 can hold */
     const gf_lars o = {.momentum = 0.9, .weight_decay = 0.0, .trust = 0.001};
     const gf_param t = {p, g, mu, NULL, 3, 1, 1};
     gf_lars_step(&o, 0.1, &t, 1);
@@ -158,7 +159,7 @@ static const gf_adamw adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_
 static void adamw_first_step_is_signed_lr(void **state) {
     (void)state;
     float p[3] = {1.0f, 1.0f, 1.0f}, m[3] = {0}, v[3] = {0};
-    const float g[3] = {5.0f, -1e-3f, 0.0f};
+    float g[3] = {5.0f, -1e-3f, 0.0f};
     const gf_param t = {p, g, m, v, 3, 0, 0};
     gf_adamw_step(&adam, 0.01, 1, &t, 1);
     near(p[0], 0.99);
@@ -171,7 +172,7 @@ static void adamw_first_step_is_signed_lr(void **state) {
 static void adamw_decays_before_the_step(void **state) {
     (void)state;
     float p = 2.0f, m = 0.0f, v = 0.0f;
-    const float g = 1.0f;
+    float g = 1.0f;
     const gf_param t = {&p, &g, &m, &v, 1, 1, 0};
     gf_adamw_step(&adam, 0.01, 1, &t, 1);
     near(p, 2.0 * (1.0 - 0.001) - 0.01);
@@ -183,7 +184,7 @@ static void adamw_decays_before_the_step(void **state) {
 static void adamw_eps_stands_outside_the_root(void **state) {
     (void)state;
     float p = 0.0f, m = 0.0f, v = 0.0f;
-    const float g = 1e-3f;
+    float g = 1e-3f;
     const gf_adamw o = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3};
     const gf_param t = {&p, &g, &m, &v, 1, 0, 0};
     gf_adamw_step(&o, 1.0, 1, &t, 1);
@@ -193,7 +194,7 @@ static void adamw_eps_stands_outside_the_root(void **state) {
 static void adamw_stays_finite(void **state) {
     (void)state;
     float p[4] = {1.0f, 1.0f, 1.0f, 0.0f}, m[4] = {0}, v[4] = {0};
-    const float g[4] = {1e18f, 1e-44f, -1e18f, 0.0f};
+    float g[4] = {1e18f, 1e-44f, -1e18f, 0.0f};
     const gf_param t = {p, g, m, v, 4, 1, 0};
     for (int64_t k = 1; k <= 50; k++) gf_adamw_step(&adam, 0.01, k, &t, 1);
     all_finite(p, 4);
@@ -225,6 +226,28 @@ static void list_equals_single_calls(void **state) {
     assert_memory_equal(p[0], p[1], sizeof p[0]);
     assert_memory_equal(m[0], m[1], sizeof m[0]);
     assert_memory_equal(v[0], v[1], sizeof v[0]);
+}
+
+/* Two tensors, gradient of norm 5: clipped over both together, and only if it is longer. */
+static void long_gradients_are_shortened(void **state) {
+    (void)state;
+    static const gf_nn_backend host = {.version = GF_NN_BACKEND_VERSION};
+    for (int longer = 0; longer < 2; longer++) {
+        float p[2] = {1.0f, 1.0f}, g[2] = {3.0f, -4.0f}, mu[2] = {0.0f, 0.0f};
+        const gf_param t[2] = {{p, g, mu, NULL, 1, 0, 0}, {p + 1, g + 1, mu + 1, NULL, 1, 0, 0}};
+        const gf_optim_rule rule = {.kind = GF_OPTIM_SGD, .clip = longer ? 2.0 : 5.1};
+        gf_error err = {""};
+        gf_optim *o = NULL;
+        double norm = 0.0;
+        assert_int_equal(gf_optim_create(&err, &host, NULL, &rule, t, 2, &o), GLOFND_OK);
+        assert_int_equal(gf_optim_set(&err, o, 0.1, 1), GLOFND_OK);
+        assert_int_equal(gf_optim_step(&err, o), GLOFND_OK);
+        assert_int_equal(gf_optim_norm(&err, o, &norm), GLOFND_OK);
+        near(norm, 5.0);                                /* as it was */
+        near(p[0], 1.0 - 0.1 * (longer ? 2.0 / (5.0 + 1e-6) : 1.0) * 3.0);
+        near(p[1], 1.0 + 0.1 * (longer ? 2.0 / (5.0 + 1e-6) : 1.0) * 4.0);
+        gf_optim_free(o);
+    }
 }
 
 static void empty_tensors_and_lists_are_fine(void **state) {
@@ -306,7 +329,7 @@ int main(void) {
         cmocka_unit_test(adamw_eps_stands_outside_the_root),
         cmocka_unit_test(adamw_stays_finite),
         cmocka_unit_test(list_equals_single_calls),
-        cmocka_unit_test(empty_tensors_and_lists_are_fine),
+        cmocka_unit_test(long_gradients_are_shortened), cmocka_unit_test(empty_tensors_and_lists_are_fine),
         cmocka_unit_test(cosine_by_epochs),
         cmocka_unit_test(cosine_by_steps),
         cmocka_unit_test(rates_scale_with_batch),

@@ -61,6 +61,19 @@ static void draws_lines_and_gaps(void **state) {
     gf_text_free(&t);
 }
 
+/* Small values have short ticks. */
+static void ticks_have_few_zeros(void **state) {
+    (void)state;
+    const double y[] = {0, 0.0004, 0.0011};
+    const gf_series series = {.name = "a", .y = y, .n = 3};
+    gf_text t = {0};
+    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = NAN});
+    assert_non_null(strstr(t.at, ">0</text>"));
+    assert_non_null(strstr(t.at, ">5e-4</text>"));
+    assert_non_null(strstr(t.at, ">1e-3</text>"));
+    gf_text_free(&t);
+}
+
 static void says_when_there_is_nothing(void **state) {
     (void)state;
     const double y[] = {NAN, NAN};
@@ -107,7 +120,7 @@ static void reads_a_run_and_makes_a_page(void **state) {
     gf_text table = {0}, page = {0};
     assert_non_null(mkdtemp(folder));
     assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_E_IO);
-    write_text(folder, "config.cfg", "data = shapes:n=10\nalpha = 0.05\ndetector = glofnd\n");
+    write_text(folder, "config.cfg", "data = shapes:<i>&n=10\nalpha = 0.05\ndetector = glofnd\n");
     write_text(folder, "log.jsonl", log_lines);
     assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_OK);
     assert_true(isnan(runs[0].knn));
@@ -130,6 +143,8 @@ static void reads_a_run_and_makes_a_page(void **state) {
     gf_page(&page, &(gf_report){.runs = runs, .count = 2, .compare_why = "<why>"});
     assert_non_null(strstr(page.at, "data-y=\"2.5,1.25\"") ? page.at : strstr(page.at, "data-x=\"1,2\" data-y=\"0,5\""));
     assert_non_null(strstr(page.at, "&lt;why&gt;"));
+    assert_int_equal(count_of(page.at, "shapes:&lt;i&gt;&amp;n=10"), 2);       /* in the head and among the keys */
+    assert_null(strstr(page.at, "<i>"));
     assert_int_equal(count_of(page.at, "<code>alpha</code>"), 1);
     assert_non_null(strstr(page.at, "<code>alpha</code></th><td><code>0.05</code></td><td><code>0.25</code>"));
     assert_non_null(strstr(page.at, "&lt;t&gt;"));
@@ -150,6 +165,37 @@ static void reads_a_run_and_makes_a_page(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
+/* Without labels nothing is said about right and wrong; with them, the sentence has the numbers of the last epoch. */
+static void tells_what_happened(void **state) {
+    (void)state;
+    char folder[] = "/tmp/unit_report-XXXXXX";
+    static const char *const lines[2] = {
+        "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"flagged\": 0.25, \"precision\": null, \"pooled_precision\": 0.0, "
+        "\"pooled_recall\": null}\n",
+        "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"flagged\": 0.25, \"precision\": 0.7, \"pooled_precision\": 0.4, "
+        "\"pooled_recall\": 0.5}\n"};
+    assert_non_null(mkdtemp(folder));
+    write_text(folder, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\nstart_epoch = 0\nepochs = 1\n");
+    for (int labelled = 0; labelled < 2; labelled++) {
+        gf_error err = {{0}};
+        gf_run_log run;
+        gf_text page = {0};
+        write_text(folder, "log.jsonl", lines[labelled]);
+        assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+        gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+        assert_non_null(strstr(page.at, "flagged <b>25 %</b> of pairs"));
+        assert_int_equal(strstr(page.at, "truly share") != NULL, labelled);
+        assert_int_equal(strstr(page.at, "<b>40 %</b> of them truly share a class, where pairs at random do so in 20 %") != NULL,
+                         labelled);
+        assert_null(strstr(page.at, "nan"));
+        gf_text_free(&page);
+        gf_run_log_free(&run);
+    }
+    remove_text(folder, "config.cfg");
+    remove_text(folder, "log.jsonl");
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void) {
 #ifndef GF_HAVE_JANSSON
     return 77;                  /* skipped: built without jansson */
@@ -158,8 +204,10 @@ int main(void) {
         cmocka_unit_test(escapes_what_html_would_take),
         cmocka_unit_test(ticks_are_round),
         cmocka_unit_test(draws_lines_and_gaps),
+        cmocka_unit_test(ticks_have_few_zeros),
         cmocka_unit_test(says_when_there_is_nothing),
         cmocka_unit_test(reads_a_run_and_makes_a_page),
+        cmocka_unit_test(tells_what_happened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,10 +49,11 @@ static void dots_are_where_they_belong(void **state) {
     assert_null(gf_braille_new(0, 3).cells);
 }
 
-static const char first_lines[] = "{\"event\": \"step\", \"step\": 2, \"epoch\": 0, \"loss\": 4, \"kept\": 1, \"images_per_s\": 100}\n"
-                                  "{\"event\": \"step\", \"step\": 4, \"epoch\": 0, \"loss\": 3, \"kept\": 0.9, \"images_per_s\": 100}\n"
-                                  "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"loss\": 3.5, \"precision\": 0.25}\n"
-                                  "{\"event\": \"step\", \"step\": 6, \"ep";
+static const char first_lines[] =
+    "{\"event\": \"step\", \"step\": 2, \"epoch\": 0, \"loss\": 4, \"kept\": 1, \"images_per_s\": 100}\n"
+    "{\"event\": \"step\", \"step\": 4, \"epoch\": 0, \"loss\": 3, \"kept\": 0.9, \"images_per_s\": 100}\n"
+    "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"loss\": 3.5, \"precision\": 0.25}\n"
+    "{\"event\": \"step\", \"step\": 6, \"ep";
 
 /* What was half written is taken when it is whole; a shorter file is another one. */
 static void tail_takes_what_is_new(void **state) {

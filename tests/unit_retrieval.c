@@ -1,4 +1,4 @@
-/* unit_retrieval.c - recalls and the nearest columns against plain loops; ties, one caption each, a single pair, hostile input. */
+/* unit_retrieval.c - recalls and the nearest columns against plain loops; ties, a caption each, a single pair, hostile input. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,8 +19,8 @@ typedef struct pairs {
     gf_retrieval_input in;
 } pairs;
 
-/* Captions near their image. levels > 0: numbers of the embeddings are multiples of 1/levels, which gives many ties. */
-static pairs make(int64_t images, int64_t texts, int64_t dim, int levels, uint64_t seed) {
+/* Captions near their image. signs: embeddings of +-1, which gives many ties. */
+static pairs make(int64_t images, int64_t texts, int64_t dim, int signs, uint64_t seed) {
     rng g = {seed};
     pairs p = {
         .image = malloc((size_t)(images * dim) * sizeof *p.image), .text = malloc((size_t)(texts * dim) * sizeof *p.text),
@@ -30,8 +30,8 @@ static pairs make(int64_t images, int64_t texts, int64_t dim, int levels, uint64
     for (int64_t i = 0; i < texts; i++) p.owner[i] = texts == images ? i : rng_below(&g, images);
     for (int64_t i = 0; i < texts * dim; i++)
         p.text[i] = p.image[p.owner[i / dim] * dim + i % dim] + 1.5f * (float)rng_normal(&g);
-    for (int64_t i = 0; levels && i < images * dim; i++) p.image[i] = p.image[i] < 0 ? -1.0f : 1.0f;
-    for (int64_t i = 0; levels && i < texts * dim; i++) p.text[i] = p.text[i] < 0 ? -1.0f : 1.0f;
+    for (int64_t i = 0; signs && i < images * dim; i++) p.image[i] = p.image[i] < 0 ? -1.0f : 1.0f;
+    for (int64_t i = 0; signs && i < texts * dim; i++) p.text[i] = p.text[i] < 0 ? -1.0f : 1.0f;
     p.in = (gf_retrieval_input){.image = p.image, .text = p.text, .images = images, .texts = texts, .dim = dim, .owner = p.owner,
                                 .how = {.threads = 2}};
     return p;
@@ -83,10 +83,10 @@ static void by_hand(const gf_retrieval_input *in, gf_retrieval *out) {
     for (int k = 0; k < GF_RECALLS; k++) out->tr.at[k] /= (double)out->asked;
 }
 
-static void compare(int64_t images, int64_t texts, int64_t dim, int levels) {
+static void compare(int64_t images, int64_t texts, int64_t dim, int signs) {
     gf_error err = {{0}};
     gf_retrieval found, expected;
-    pairs p = make(images, texts, dim, levels, 7 + (uint64_t)images);
+    pairs p = make(images, texts, dim, signs, 7 + (uint64_t)images);
     assert_int_equal(gf_retrieval_measure(&err, &p.in, &found), GLOFND_OK);
     by_hand(&p.in, &expected);
     assert_int_equal(found.asked, expected.asked);

@@ -89,8 +89,8 @@ static gf_loader *open_loader(int workers, int views, reports *met) {
     gf_error err = {""};
     gf_loader *l = NULL;
     const gf_loader_spec spec = {
-        .data = &data, .augment = gf_augment_clip(SIZE), .views = views, .batch = BATCH, .seed = SEED, .workers = workers, .depth = 2,
-        .bpe = bpe, .context = CONTEXT, .damaged = met ? report : NULL, .user = met,
+        .data = &data, .augment = gf_augment_clip(SIZE), .views = views, .batch = BATCH, .seed = SEED, .workers = workers,
+        .depth = 2, .bpe = bpe, .context = CONTEXT, .damaged = met ? report : NULL, .user = met,
     };
     if (gf_loader_create(&err, &spec, &l) != GLOFND_OK) fail_msg("%s", err.text);
     return l;

@@ -4,8 +4,8 @@
     python3 tools/check_open_clip.py make CASE FOLDER      writes model.safetensors and inputs.safetensors
     python3 tools/check_open_clip.py check CASE FOLDER     compares saved.safetensors, written by the test, with model.safetensors
 
-Needs torch, open_clip and safetensors; exits with 77 where one is missing. Cases are small models, and open_clip's RN50 and ViT-B-32
-in full. All weights and statistics are random. inputs.safetensors holds the sizes of both towers ("spec"), images [n][h][w][3],
+Needs torch, open_clip and safetensors; exits with 77 where one is missing. Cases are small models, and open_clip's RN50 and
+ViT-B-32 in full. All weights and statistics are random. inputs.safetensors holds the sizes of both towers ("spec"), images [n][h][w][3],
 tokens [n][context], and the embeddings open_clip gives for them in eval mode, not normalised.
 """
 import os
@@ -22,8 +22,10 @@ except ImportError as missing:
 TEXT = {"context_length": 20, "vocab_size": 300, "width": 64, "heads": 2, "layers": 3}
 # name: (embed_dim, vision, text, quick GELU, stored as)
 SMALL = {
-    "small-resnet": (48, {"image_size": 64, "layers": [3, 4, 6, 3], "width": 16, "patch_size": None}, TEXT, False, torch.float32),
-    "small-vit": (40, {"image_size": 32, "layers": 3, "width": 128, "patch_size": 8, "head_width": 64}, TEXT, True, torch.float16),
+    "small-resnet": (48, {"image_size": 64, "layers": [3, 4, 6, 3], "width": 16, "patch_size": None}, TEXT, False,
+                     torch.float32),
+    "small-vit": (40, {"image_size": 32, "layers": 3, "width": 128, "patch_size": 8, "head_width": 64}, TEXT, True,
+                  torch.float16),
     "small-bf16": (40, {"image_size": 32, "layers": 2, "width": 64, "patch_size": 4, "head_width": 32}, TEXT, False,
                    torch.bfloat16),
 }

@@ -69,17 +69,18 @@ small='--data shapes:n=256,classes=4,size=32,seed=1 --arch resnet8 --batch 32 --
     --head_out 32 --checkpoint_steps 4 --threads 4'
 pretrain() { out=$1; shift; "$build/glofnd" pretrain --out "$out" $small "$@"; }
 
-# steps_under TOOL: a few training steps in bf16
+# steps_under TOOL: two training steps in bf16, without trying algorithms
 steps_under() {
     rm -rf run
     sanitized "$1" "$build/glofnd" pretrain --out run $small --data shapes:n=64,classes=4,size=32,seed=1 --epochs 1 \
-        --start_epoch 0 --device cuda --precision bf16
+        --start_epoch 0 --device cuda --precision bf16 --deterministic 2
 }
 
 # killed RUN FLAGS...: a run that is killed after its first checkpoint
 killed() {
     run=$1
-    pretrain "$@" & process=$!
+    shift
+    "$build/glofnd" pretrain --out "$run" $small "$@" & process=$!
     while kill -0 $process 2>/dev/null && ! ls "$run"/checkpoints/step-*/DONE >/dev/null 2>&1; do sleep 0.01; done
     kill -9 $process 2>/dev/null
     wait $process 2>/dev/null

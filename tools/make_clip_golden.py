@@ -3,9 +3,9 @@
 
     python3 tools/make_clip_golden.py [OUTPUT FOLDER] [CASE ...]
 
-Needs torch, torchvision, numpy and open_clip. Lines and streams are those of make_resnet_golden.py, but every weight is drawn from
-the stream of its name (32 bit FNV-1a), and lines are in the order of names: open_clip's order of tensors is not ours. Image towers
-have "visual." in front of their names, as in a whole model.
+Needs torch, torchvision, numpy and open_clip. Lines and streams are those of make_resnet_golden.py, but every weight is drawn
+from the stream of its name (32 bit FNV-1a), and lines are in the order of names: open_clip's order of tensors is not ours. Image
+towers have "visual." in front of their names, as in a whole model.
 """
 import math
 import os

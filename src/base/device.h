@@ -52,6 +52,8 @@ typedef struct gf_device {
     void (*close)(gf_device_ctx *d);            /* waits; takes NULL */
     glofnd_status (*stream)(gf_error *err, gf_device_ctx *d, void *stream);
     glofnd_status (*reserve)(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+    /* Waits. Between the host and the device, or on either. */
+    glofnd_status (*copy)(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
 
     glofnd_status (*step)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);    /* one rank: rows, then grad */
     glofnd_status (*rows)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);

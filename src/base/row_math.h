@@ -28,22 +28,26 @@ GF_HD gf_window gf_window_at(float lo, float mid, float hi, int open) {
     return w;
 }
 
-/* An anchor with a lambda of its own. `quantile`: mean of its rows' quantiles, of the batch or of the ring; ring_ready: there are
- * enough remembered embeddings to have one. */
-GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
-    float lo = row->lambda, hi = lo;
-    const float mid = lo;
-    if (!p->updating) return gf_window_at(lo, lo, lo, 0);
+/* An anchor with a lambda of its own: sets it, where this visit does not move it; 1: it is yet to take its learner step.
+ * `quantile`: mean of its rows' quantiles, of the batch or of the ring; ring_ready: there are enough remembered embeddings to
+ * have one. */
+GF_HD int gf_row_opens(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
+    if (!p->updating) return 0;
     if (p->o.learner == GLOFND_LEARN_RING) {
         if (ring_ready && isfinite(quantile)) gf_learner_average(&p->learner, row, quantile);
-        return gf_window_at(row->lambda, row->lambda, row->lambda, 0);
+        return 0;
     }
-    if (gf_row_starts(p, row)) {
-        gf_learner_start(row, quantile);
-        return gf_window_at(row->lambda, row->lambda, row->lambda, 0);
-    }
-    gf_learner_range(&p->learner, row, &lo, &hi);
-    return gf_window_at(lo, mid, hi, 1);
+    if (!gf_row_starts(p, row)) return 1;
+    gf_learner_start(row, quantile);
+    return 0;
+}
+
+GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
+    const int open = gf_row_opens(p, row, ring_ready, quantile);
+    float lo = row->lambda, hi = lo;
+    const float mid = lo;
+    if (open) gf_learner_range(&p->learner, row, &lo, &hi);
+    return gf_window_at(lo, mid, hi, open);
 }
 
 /* One lambda for all. `quantile`: mean over all anchors, if gf_row_starts. */

@@ -152,8 +152,8 @@ static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const layout *l) {
     d->info.classes = c->coarse ? l->coarse_classes : l->classes;
     d->info.width = d->info.height = SIDE;
     read_class_names(c, d);
-    FAIL_IF(err, c->captions && d->classes.n == 0, GLOFND_E_IO, "'%.300s' has no %s, from which captions would be made", c->folder,
-            c->coarse ? l->coarse_names : l->names);
+    FAIL_IF(err, c->captions && d->classes.n == 0, GLOFND_E_IO, "'%.300s' has no %s, from which captions would be made",
+            c->folder, c->coarse ? l->coarse_names : l->names);
     d->info.has_text = c->captions;
     return GLOFND_OK;
 }

@@ -98,7 +98,7 @@ static gf_made make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t posi
 }
 
 gf_made gf_fill_item(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item) {
-    return make(p, w, s, s->step * p->spec.batch + item, item);
+    return make(p, w, s, s->step * gf_prefetch_whole(&p->spec) + p->spec.first + item, item);
 }
 
 /* ----- Outcomes ----- */
@@ -195,11 +195,28 @@ static void replace(gf_prefetch *p, gf_worker *w, gf_slot *s) {
     }
 }
 
+/* With several ranks nobody knows the others' gaps: each place of the batch has its own row of substitutes. */
+static void replace_in_place(gf_prefetch *p, gf_worker *w, gf_slot *s) {
+    const int64_t gaps = s->damages, whole = gf_prefetch_whole(&p->spec);
+    for (int64_t gap = 0; gap < gaps && s->status == GLOFND_OK; gap++) {
+        const int64_t item = s->damage[gap].item;
+        int found = 0;
+        for (int64_t later = 1; later < p->steps && !found && s->status == GLOFND_OK && !gf_prefetch_cancelled(p); later++) {
+            const gf_made made = make(p, w, s, (s->step + later) % p->steps * whole + p->spec.first + item, item);
+            gf_fill_note(p, s, item, &made);
+            found = made.status == GLOFND_OK;
+        }
+        if (!found && s->status == GLOFND_OK) too_few(p, s, item, s->damages);
+    }
+}
+
 void gf_fill_finish(gf_prefetch *p, gf_worker *w, gf_slot *s) {
     if (s->status != GLOFND_OK || s->damages == 0) return;
     qsort(s->damage, (size_t)s->damages, sizeof *s->damage, by_item);
     if (gf_prefetch_ends(&p->spec))
         leave_out(p, s);
+    else if (p->spec.whole > 0)
+        replace_in_place(p, w, s);
     else
         replace(p, w, s);
 }

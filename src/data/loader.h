@@ -28,6 +28,8 @@ typedef struct gf_loader_spec {
     const int64_t *ids;         /* [id_count] only these positions of the dataset, borrowed; NULL: all of it */
     int64_t id_count;
     int64_t batch;
+    int64_t whole, first;       /* several ranks: `batch` samples from `first` on of batches of `whole`; 0, 0: all are ours. Damaged
+                                   samples are then replaced by those in the same place of later batches, round to the begin */
     uint64_t seed;
     int workers, depth;         /* threads; batches prepared ahead */
     int fast, strict;           /* decode = fast (gf_wish; the same crops as exact); a damaged sample is an error */

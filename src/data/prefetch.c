@@ -164,7 +164,7 @@ glofnd_status gf_prefetch_init(gf_error *err, gf_prefetch *p, const gf_loader_sp
     pthread_cond_init(&p->done, NULL);
     p->spec.workers = 0;        /* until they exist, for gf_prefetch_free */
     TRY(check_spec(err, spec, p->n));
-    p->steps = gf_prefetch_ends(spec) ? (p->n - 1) / spec->batch + 1 : p->n / spec->batch;
+    p->steps = gf_prefetch_ends(spec) ? (p->n - 1) / spec->batch + 1 : p->n / gf_prefetch_whole(spec);
     p->spec.workers = spec->workers;
     p->ring = spec->depth + 1;
     TRY(make_workers(err, p));

@@ -69,6 +69,8 @@ typedef struct gf_prefetch {
     int64_t filling, released;  /* ticket that gives out samples; tickets below are free again */
 } gf_prefetch;
 
+/* Samples of one step, of all ranks. */
+static inline int64_t gf_prefetch_whole(const gf_loader_spec *s) { return s->whole > 0 ? s->whole : s->batch; }
 /* Samples come in order and once, instead of shuffled epoch after epoch. */
 static inline int gf_prefetch_ends(const gf_loader_spec *s) { return s->views == 0 || s->once; }
 /* *p is as gf_prefetch_init leaves it: free to be freed, also after a failure. */

@@ -63,8 +63,8 @@ static glofnd_status load(gf_error *err, gf_resident *r, int threads) {
     r->hash = calloc(n, sizeof *r->hash);
     r->trouble = calloc(n, sizeof *r->trouble);
     r->sample = calloc((size_t)threads, sizeof *r->sample);
-    FAIL_IF(err, !r->pixels || !r->hash || !r->trouble || !r->sample, GLOFND_E_MEMORY, "no memory for all %zu images (%zu bytes)", n,
-            bytes);
+    FAIL_IF(err, !r->pixels || !r->hash || !r->trouble || !r->sample, GLOFND_E_MEMORY,
+            "no memory for all %zu images (%zu bytes)", n, bytes);
     gf_parallel(threads, (r->info.n + CHUNK - 1) / CHUNK, read_chunk, r);
     for (int i = 0; i < threads; i++) gf_sample_free(&r->sample[i]);
     for (size_t i = 0; i < n; i++) {

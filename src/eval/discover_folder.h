@@ -11,8 +11,8 @@ typedef struct gf_folder {
     int force;
 } gf_folder;
 
-/* Whether gf_folder_begin() would succeed: to know before there is something to write. E_IO where no folder can be made, and where
- * `target` exists: without force, always; with it, unless it is a folder of results (with a file `mark`) or empty. */
+/* Whether gf_folder_begin() would succeed: to know before there is something to write. E_IO where no folder can be made, and
+ * where `target` exists: without force, always; with it, unless it is a folder of results (with a file `mark`) or empty. */
 glofnd_status gf_folder_check(gf_error *err, const char *target, int force, const char *mark);
 glofnd_status gf_folder_begin(gf_error *err, gf_folder *f, const char *target, int force, const char *mark);
 /* Path of a file in the making, in `path` [PATH_MAX]. */

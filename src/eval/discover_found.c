@@ -31,7 +31,8 @@ glofnd_status gf_discover_found_edge(gf_error *err, gf_discover_found *f, int64_
 }
 
 size_t gf_discover_found_bytes(int64_t n, int64_t top) {
-    return (size_t)n * (sizeof(float) + 4 * sizeof(int64_t) + 2 * sizeof(int32_t) + (size_t)top * (sizeof(float) + sizeof(int32_t)));
+    const size_t row = sizeof(float) + 4 * sizeof(int64_t) + 2 * sizeof(int32_t), cell = sizeof(float) + sizeof(int32_t);
+    return (size_t)n * (row + (size_t)top * cell);
 }
 
 static glofnd_status check(gf_error *err, int64_t rank, int64_t others) {

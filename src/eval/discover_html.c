@@ -10,6 +10,7 @@
 #include "report/explorer.h"
 
 enum { SMALL = 32, SIDE = 64, FACTS = 9, FACT_TEXT = 48 };
+#define MOST_TOP 40             /* neighbours of an anchor: more are not looked at */
 
 typedef struct pages {
     const gf_discover_report *x;
@@ -160,7 +161,8 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
     const gf_discover_result *r = x->r;
     const gf_discover_found *f = &r->f;
     int64_t shown = 0;
-    const int64_t all = gf_explorer_top(f->n, f->top + f->edge, x->html->bytes), top = all > f->edge ? all - f->edge : 0;
+    const int64_t wanted = f->edge + (f->top < MOST_TOP ? f->top : MOST_TOP);
+    const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > f->edge ? fits - f->edge : 0;
     FAIL_IF(err, !take_rows(p) || !take_lists(p, top), GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)f->n);
     take_facts(p);
     gf_explorer page = {

@@ -73,7 +73,8 @@ const gf_discover_pass *gf_discover_pass_find(gf_error *err, const char *device)
     if (strcmp(device, "cuda") == 0) return &gf_discover_pass_cuda;
 #endif
     if (strcmp(device, "cuda") == 0)
-        gf_fail(err, GLOFND_E_UNSUPPORTED, "this program was built without CUDA; build it where nvcc is found, or take --device cpu");
+        gf_fail(err, GLOFND_E_UNSUPPORTED, "this program was built without CUDA; build it where nvcc is found, or take "
+                "--device cpu");
     else
         gf_fail(err, GLOFND_E_OPTION, "--device is \"%.40s\"; it is cpu or cuda", device);
     return NULL;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "eval/discover_input.h"
 #include "io/crc32c.h"
 
@@ -56,10 +57,11 @@ static void match_run(gf_discover_data *d, const fingerprint *run, int64_t count
     }
 }
 
-static glofnd_status find_copies(gf_error *err, gf_discover_data *d) {
+/* hash [n] of the rows. */
+static glofnd_status find_copies(gf_error *err, gf_discover_data *d, const uint64_t *hash) {
     fingerprint *f = malloc((size_t)d->good_n * sizeof *f);
     FAIL_IF(err, !f && d->good_n, GLOFND_E_MEMORY, "no memory to look for copies");
-    for (int64_t i = 0; i < d->good_n; i++) f[i] = (fingerprint){hash_of(row_at(d, (int32_t)i), d->dim), (int32_t)i};
+    for (int64_t i = 0; i < d->good_n; i++) f[i] = (fingerprint){hash[d->good[i]], (int32_t)i};
     if (d->good_n) qsort(f, (size_t)d->good_n, sizeof *f, by_hash);
     d->distinct = 0;
     for (int64_t i = 0, end; i < d->good_n; i = end) {
@@ -70,16 +72,38 @@ static glofnd_status find_copies(gf_error *err, gf_discover_data *d) {
     return GLOFND_OK;
 }
 
+typedef struct inspection {
+    gf_discover_data *d;
+    uint64_t *hash;
+} inspection;
+
+enum { ROWS = 256 };            /* of a task */
+
+static void inspect(void *arg, int64_t task, int thread) {
+    const inspection *x = arg;
+    gf_discover_data *d = x->d;
+    (void)thread;
+    for (int64_t i = task * ROWS; i < (task + 1) * ROWS && i < d->n; i++) {
+        d->kind[i] = kind_of(d->x + i * d->dim, d->dim);
+        x->hash[i] = hash_of(d->x + i * d->dim, d->dim);
+    }
+}
+
 glofnd_status gf_discover_sort(gf_error *err, gf_discover_data *d) {
     d->kind = malloc((size_t)d->n * sizeof *d->kind);
     d->good = malloc((size_t)d->n * sizeof *d->good);
     d->copy_of = malloc((size_t)d->n * sizeof *d->copy_of);
-    FAIL_IF(err, !d->kind || !d->good || !d->copy_of, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->n);
-    d->good_n = 0;
-    for (int64_t i = 0; i < d->n; i++) {
-        d->kind[i] = kind_of(d->x + i * d->dim, d->dim);
-        if (d->kind[i] == GF_ROW_GOOD) d->good[d->good_n++] = (int32_t)i;
+    inspection x = {.d = d, .hash = malloc((size_t)d->n * sizeof *x.hash)};
+    if (!d->kind || !d->good || !d->copy_of || !x.hash) {
+        free(x.hash);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->n);
     }
+    gf_parallel(gf_parallel_default(), (d->n + ROWS - 1) / ROWS, inspect, &x);
+    d->good_n = 0;
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->kind[i] == GF_ROW_GOOD) d->good[d->good_n++] = (int32_t)i;
     d->crc = gf_crc32c(0, d->x, (size_t)d->n * (size_t)d->dim * sizeof *d->x);
-    return find_copies(err, d);
+    const glofnd_status status = find_copies(err, d, x.hash);
+    free(x.hash);
+    return status;
 }

@@ -80,8 +80,8 @@ static glofnd_status open_vocabulary(gf_error *err, gf_encoder *e, const gf_enco
     char path[PATH_MAX];
     uint32_t crc;
     if (!spec->text) return GLOFND_OK;
-    FAIL_IF(err, e->config.task != GF_TASK_CLIP, GLOFND_E_ARGUMENT, "%s is a run on images alone: it has no encoder of captions",
-            spec->run);
+    FAIL_IF(err, e->config.task != GF_TASK_CLIP, GLOFND_E_ARGUMENT,
+            "%s is a run on images alone (task = views); this needs an encoder of captions: a run of task = clip", spec->run);
     TRY(join(err, path, spec->run, GF_VOCABULARY_FILE));
     return gf_vocabulary_load(err, path, &e->bpe, &crc);
 }

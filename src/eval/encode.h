@@ -15,8 +15,8 @@ typedef struct gf_encoder gf_encoder;
 
 typedef struct gf_encoder_spec {
     const char *run;            /* folder of a run; its config.cfg says which network */
-    int head;                   /* projections of the head instead of features of the backbone; a run of task clip always gives the
-                                   embeddings that its loss saw */
+    int head;                   /* projections of the head instead of features of the backbone; a run of task clip always gives
+                                   the embeddings that its loss saw */
     int text;                   /* task clip: the encoder of captions instead of that of images */
     int untrained;              /* the weights the run began with, or its seed's */
     int64_t batch;              /* images per forward; 0: chosen */
@@ -59,10 +59,9 @@ glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data, vo
                         void *user, gf_features *out);
 
 /* Every caption of every sample, in order, by the encoder of captions: a row each, with the label of its sample; *sample (to be
- * freed) says which that is, [out->n]. Samples without caption, and captions without a word, are left out and told to `damaged`
- * (may be NULL). */
-glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset *data,
-                                 void (*damaged)(void *user, int64_t i, const char *message), void *user, gf_features *out,
-                                 int64_t **sample);
+ * freed) says which that is, [out->n]. Samples without caption, and captions without a word, are left out and told. `tell`: only
+ * its callbacks are used; progress counts samples. */
+glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *tell,
+                                 gf_features *out, int64_t **sample);
 
 #endif

@@ -11,8 +11,7 @@ typedef struct encoding {
     gf_error *err;
     gf_encoder *e;
     const gf_dataset *data;
-    void (*damaged)(void *user, int64_t i, const char *message);
-    void *user;
+    const gf_encode_spec *tell;
     gf_bpe_scratch scratch;
     int32_t *token;             /* [PART][context] */
     int64_t waiting;            /* of them filled */
@@ -22,7 +21,7 @@ typedef struct encoding {
 } encoding;
 
 static void leave_out(const encoding *x, int64_t i, const char *why) {
-    if (x->damaged) x->damaged(x->user, i, why);
+    if (x->tell->damaged) x->tell->damaged(x->tell->user, i, why);
 }
 
 /* Rows for the waiting captions, doubled as they run out. */
@@ -77,17 +76,22 @@ static glofnd_status encode_all(encoding *x) {
     const int64_t n = gf_dataset_describe(x->data).n;
     gf_sample s = {0};
     glofnd_status status = GLOFND_OK;
-    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) status = add_sample(x, i, &s);
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        const int64_t waiting = x->waiting;
+        status = add_sample(x, i, &s);
+        if (x->tell->progress && x->waiting < waiting) x->tell->progress(x->tell->user, i + 1, n);
+    }
     gf_sample_free(&s);
     TRY(status);
     FAIL_IF(x->err, x->out->n == 0, GLOFND_E_FORMAT, "this data has no caption");
-    return x->waiting ? encode_waiting(x) : GLOFND_OK;
+    if (x->waiting) TRY(encode_waiting(x));
+    if (x->tell->progress) x->tell->progress(x->tell->user, n, n);
+    return GLOFND_OK;
 }
 
-glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset *data,
-                                 void (*damaged)(void *user, int64_t i, const char *message), void *user, gf_features *out,
-                                 int64_t **sample) {
-    encoding x = {.err = err, .e = e, .data = data, .damaged = damaged, .user = user, .out = out};
+glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *tell,
+                                 gf_features *out, int64_t **sample) {
+    encoding x = {.err = err, .e = e, .data = data, .tell = tell, .out = out};
     *out = (gf_features){.dim = gf_encoder_dim(e)};
     *sample = NULL;
     FAIL_IF(err, !gf_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an encoder of images cannot read captions");

@@ -38,8 +38,9 @@ typedef struct counting {
 
 /* One row of a tile: s [cols] against the columns from c0. Without branches, for the compiler to make vectors of it. */
 static void count_row(const gf_view_set *set, int64_t row, int64_t c0, int cols, const float *s, float theta, gf_fn_counts *out) {
-    const int64_t id = set->id[row], *ids = set->id + c0;
-    const int32_t label = set->label[row], *labels = set->label + c0;
+    const gf_view_set *columns = gf_view_columns(set);
+    const int64_t id = set->id[row], *ids = columns->id + c0;
+    const int32_t label = set->label[row], *labels = columns->label + c0;
     int pairs = 0, same = 0, flagged = 0, hits = 0;
     for (int c = 0; c < cols; c++) {
         const int pair = ids[c] != id, like = pair & (labels[c] == label) & (label >= 0), above = pair & (s[c] > theta);
@@ -64,7 +65,8 @@ static void count_tile(void *user, const gf_pair_tile *t, int thread) {
 glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_pair_how *how,
                           gf_fn_counts *counts) {
     counting x = {s, theta, kinds, counts};
-    const gf_pairs p = {.row = s->z, .col = s->z, .rows = s->n, .cols = s->n, .dim = s->dim,
+    const gf_view_set *columns = gf_view_columns(s);
+    const gf_pairs p = {.row = s->z, .col = columns->z, .rows = s->n, .cols = columns->n, .dim = s->dim,
                         .how = gf_pair_about(how, "flagged pairs")};
     return gf_pairs_sweep(err, &p, count_tile, &x);
 }

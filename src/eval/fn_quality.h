@@ -15,7 +15,12 @@ typedef struct gf_view_set {    /* embeddings of views of samples */
     float *z;                   /* [n][dim] any length */
     int64_t *id;                /* [n] position of the sample in its dataset; rows of one sample are no pair */
     int32_t *label;             /* [n]; -1: unknown, like nobody's */
+    const struct gf_view_set *others;   /* borrowed: pairs are rows of this set with rows of that one, which has the same samples
+                                           in the same rows (images with texts); NULL: rows of this set with each other */
 } gf_view_set;
+
+/* What the rows of a set are compared with. */
+static inline const gf_view_set *gf_view_columns(const gf_view_set *s) { return s->others ? s->others : s; }
 
 glofnd_status gf_view_set_alloc(gf_error *err, gf_view_set *s, int64_t n, int64_t dim);
 void gf_view_set_free(gf_view_set *s);          /* NULL and a zeroed one are fine */
@@ -25,7 +30,8 @@ typedef struct gf_fn_counts {   /* of one anchor */
     int64_t flagged, hits;      /* above the threshold; of these, how many have the anchor's label */
 } gf_fn_counts;
 
-/* Counts of every row of `s` against all others, for `kinds` thresholds of each row at once: theta, counts [kinds][s->n]. */
+/* Counts of every row of `s` with all of other samples, for `kinds` thresholds of each row at once: theta, counts
+ * [kinds][s->n]. */
 glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_pair_how *how,
                           gf_fn_counts *counts);
 

@@ -23,7 +23,7 @@ typedef struct tables {
 static glofnd_status fill_thresholds(gf_error *err, const gf_fn_scope *x, tables *t) {
     const gf_view_set *s = x->s;
     float single;
-    TRY(gf_optimal_thresholds(err, s, x->views, s, x->alpha, &x->how, t->exact));
+    TRY(gf_optimal_thresholds(err, s, x->views, gf_view_columns(s), x->alpha, &x->how, t->exact));
     TRY(gf_single_threshold(err, s, x->alpha, &x->how, &single));
     for (int64_t i = 0; i < s->n; i++) {
         const float lambda = x->lambda ? x->lambda[i / x->views] : 1.0f;
@@ -35,11 +35,15 @@ static glofnd_status fill_thresholds(gf_error *err, const gf_fn_scope *x, tables
     return GLOFND_OK;
 }
 
-/* Rows [first, first + rows) as a set of their own. */
+/* Rows [first, first + rows) as a set of their own; borrowed. */
+static gf_view_set part_of(const gf_view_set *s, int64_t first, int64_t rows) {
+    return (gf_view_set){.n = rows, .dim = s->dim, .z = s->z + first * s->dim, .id = s->id + first, .label = s->label + first};
+}
+
 static glofnd_status count_batch(gf_error *err, const gf_fn_scope *x, tables *t, int64_t first, int64_t rows) {
-    const gf_view_set *s = x->s;
-    const gf_view_set batch = {.n = rows, .dim = s->dim, .z = s->z + first * s->dim, .id = s->id + first,
-                               .label = s->label + first};
+    const gf_view_set *s = x->s, others = part_of(gf_view_columns(s), first, rows);
+    gf_view_set batch = part_of(s, first, rows);
+    if (s->others) batch.others = &others;
     for (int k = 0; k < GF_FN_KIND_COUNT; k++)
         for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * s->n + first + i];
     const gf_pair_how how = {.threads = x->how.threads};        /* the caller tells about batches */

@@ -30,7 +30,7 @@ static void keep_tile(void *user, const gf_pair_tile *t, int thread) {
         float *row = x->row + slot * x->s->n;
         if (t->c0 == 0) x->count[slot] = 0;
         for (int c = 0; c < t->cols; c++)
-            if (x->s->id[t->c0 + c] != id) row[x->count[slot]++] = t->s[(size_t)r * t->ld + (size_t)c];
+            if (gf_view_columns(x->s)->id[t->c0 + c] != id) row[x->count[slot]++] = t->s[(size_t)r * t->ld + (size_t)c];
         if (t->last) x->theta[t->r0 + r] = x->count[slot] ? gf_quantile(row, x->count[slot], x->alpha) : 1.0f;
     }
 }
@@ -38,7 +38,7 @@ static void keep_tile(void *user, const gf_pair_tile *t, int thread) {
 glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *theta) {
     const size_t slots = (size_t)how->threads * GF_PAIR_ROWS;
     batch_rows x = {.s = s, .alpha = alpha, .theta = theta};
-    const gf_pairs p = pairs_of(s, s, how, "thresholds of batches");
+    const gf_pairs p = pairs_of(s, gf_view_columns(s), how, "thresholds of batches");
     x.row = malloc(slots * (size_t)s->n * sizeof *x.row);
     x.count = malloc(slots * sizeof *x.count);
     const glofnd_status status = x.row && x.count ? gf_pairs_sweep(err, &p, keep_tile, &x)
@@ -136,12 +136,12 @@ static void sort_tile(void *user, const gf_pair_tile *t, int thread) {
     int64_t *bin = x->bin + (int64_t)thread * BINS;
     for (int r = 0; r < t->rows; r++)
         for (int c = 0; c < t->cols; c++)
-            if (x->s->id[t->c0 + c] != x->s->id[t->r0 + r]) bin[bin_of(t->s[(size_t)r * t->ld + (size_t)c])]++;
+            if (gf_view_columns(x->s)->id[t->c0 + c] != x->s->id[t->r0 + r]) bin[bin_of(t->s[(size_t)r * t->ld + (size_t)c])]++;
 }
 
 glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *out) {
     histogram x = {.s = s, .bin = calloc((size_t)how->threads * BINS, sizeof *x.bin)};
-    const gf_pairs p = pairs_of(s, s, how, "one threshold for all");
+    const gf_pairs p = pairs_of(s, gf_view_columns(s), how, "one threshold for all");
     FAIL_IF(err, !x.bin, GLOFND_E_MEMORY, "no memory for a histogram");
     const glofnd_status status = gf_pairs_sweep(err, &p, sort_tile, &x);
     int64_t all = 0, above = 0;

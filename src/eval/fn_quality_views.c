@@ -15,6 +15,7 @@
 struct gf_frozen {
     gf_frozen_spec spec;
     gf_encoder *encoder;
+    gf_encoder *captions;       /* task clip; else NULL */
     gf_dataset *data;
     gf_dataset_info info;
     int threads;
@@ -24,6 +25,7 @@ static glofnd_status open_frozen(gf_error *err, gf_frozen *f) {
     const gf_encoder_spec spec = {.run = f->spec.run, .head = 1};
     TRY(gf_encoder_open(err, &spec, &f->encoder));
     const gf_config *c = gf_encoder_config(f->encoder);
+    if (c->task == GF_TASK_CLIP) TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = f->spec.run, .text = 1}, &f->captions));
     TRY(gf_dataset_open(err, f->spec.data && *f->spec.data ? f->spec.data : c->data, &f->data));
     f->info = gf_dataset_describe(f->data);
     f->threads = c->method.threads > 0 ? c->method.threads : gf_parallel_default();
@@ -44,6 +46,7 @@ glofnd_status gf_frozen_open(gf_error *err, const gf_frozen_spec *spec, gf_froze
 void gf_frozen_free(gf_frozen *f) {
     if (!f) return;
     gf_encoder_free(f->encoder);
+    gf_encoder_free(f->captions);
     gf_dataset_free(f->data);
     free(f);
 }
@@ -51,6 +54,12 @@ void gf_frozen_free(gf_frozen *f) {
 const gf_config *gf_frozen_config(const gf_frozen *f) { return gf_encoder_config(f->encoder); }
 gf_dataset_info gf_frozen_info(const gf_frozen *f) { return f->info; }
 int gf_frozen_threads(const gf_frozen *f) { return f->threads; }
+const gf_dataset *gf_frozen_data(const gf_frozen *f) { return f->data; }
+gf_encoder *gf_frozen_captions(const gf_frozen *f) { return f->captions; }
+
+void gf_frozen_warn(const gf_frozen *f, int64_t i, const char *message) {
+    if (f->spec.damaged) f->spec.damaged(f->spec.user, i, message);
+}
 
 static void tell(const gf_frozen *f, int64_t done, int64_t total) {
     if (f->spec.progress) f->spec.progress(f->spec.user, done, total);
@@ -185,13 +194,13 @@ glofnd_status gf_frozen_views(gf_error *err, gf_frozen *f, int64_t batch, int64_
 
 /* ----- thresholds ----- */
 
-static glofnd_status read_lambda(gf_error *err, glofnd_ctx *ctx, const glofnd_store *store, const int64_t *id, int64_t n,
-                                 float *lambda, int64_t *learned) {
+static glofnd_status read_lambda(gf_error *err, glofnd_ctx *ctx, const glofnd_store *store, int side, const int64_t *id,
+                                 int64_t n, float *lambda, int64_t *learned) {
     const int64_t shared_id = GLOFND_SHARED;
     glofnd_row row, shared;
-    glofnd_status status = glofnd_rows_get(ctx, store, 0, &shared_id, 1, &shared);
+    glofnd_status status = glofnd_rows_get(ctx, store, side, &shared_id, 1, &shared);
     for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
-        status = glofnd_rows_get(ctx, store, 0, &id[i], 1, &row);
+        status = glofnd_rows_get(ctx, store, side, &id[i], 1, &row);
         if (status != GLOFND_OK) break;
         lambda[i] = row.clock ? row.lambda : shared.clock ? shared.lambda : NAN;
         *learned += row.clock || shared.clock;
@@ -209,7 +218,8 @@ static glofnd_status check_store(gf_error *err, const gf_frozen *f, const glofnd
     return GLOFND_OK;
 }
 
-glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, const int64_t *id, int64_t n, float *lambda, int64_t *learned) {
+glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, int side, const int64_t *id, int64_t n, float *lambda,
+                               int64_t *learned) {
     char folder[PATH_MAX - 32], path[PATH_MAX];
     glofnd_ctx *ctx = NULL;
     glofnd_store *store = NULL;
@@ -223,7 +233,7 @@ glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, const int64_t *id, i
     status = glofnd_store_load(ctx, path, NULL, &store);
     if (status != GLOFND_OK) gf_fail(err, status, "%s", glofnd_ctx_error(ctx));
     if (status == GLOFND_OK) status = check_store(err, f, store);
-    if (status == GLOFND_OK) status = read_lambda(err, ctx, store, id, n, lambda, learned);
+    if (status == GLOFND_OK) status = read_lambda(err, ctx, store, side, id, n, lambda, learned);
     glofnd_store_free(store);
     glofnd_ctx_free(ctx);
     return status;

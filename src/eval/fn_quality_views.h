@@ -3,9 +3,8 @@
 #ifndef GF_EVAL_FN_QUALITY_VIEWS_H
 #define GF_EVAL_FN_QUALITY_VIEWS_H
 
-#include "data/dataset.h"
+#include "eval/encode.h"
 #include "eval/fn_quality.h"
-#include "train/config.h"
 
 typedef struct gf_frozen gf_frozen;
 
@@ -29,8 +28,15 @@ glofnd_status gf_frozen_plain(gf_error *err, gf_frozen *f, int64_t most, gf_view
 /* Two augmented views of samples, side by side, in batches as training would draw them in the epochs after its last one: as many
  * whole batches as it takes to have `samples`, but no more than `epochs` (0: any number). */
 glofnd_status gf_frozen_views(gf_error *err, gf_frozen *f, int64_t batch, int64_t samples, int epochs, gf_view_set *out);
-/* Thresholds in force at the end of the run, of the samples id [n]; NaN for those never visited. *learned (0: the detector never
- * started, or the run has no checkpoint) counts the others. E_ARGUMENT: the run was trained on a different number of samples. */
-glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, const int64_t *id, int64_t n, float *lambda, int64_t *learned);
+/* The frozen run's own: its data, and in a run of task clip the encoder of captions, else NULL. */
+const gf_dataset *gf_frozen_data(const gf_frozen *f);
+gf_encoder *gf_frozen_captions(const gf_frozen *f);
+void gf_frozen_warn(const gf_frozen *f, int64_t i, const char *message);        /* tells `damaged` */
+
+/* Thresholds in force at the end of the run, of the samples id [n]; NaN for those never visited. side: 0, or in a run of task
+ * clip 0 for images and 1 for texts. *learned (0: the detector never started, or the run has no checkpoint) counts
+ * the others. E_ARGUMENT: the run was trained on a different number of samples. */
+glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, int side, const int64_t *id, int64_t n, float *lambda,
+                               int64_t *learned);
 
 #endif

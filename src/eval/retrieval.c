@@ -46,8 +46,8 @@ static glofnd_status find_images(gf_error *err, const gf_retrieval_input *in, in
     return GLOFND_OK;
 }
 
-static glofnd_status find_texts(gf_error *err, const gf_retrieval_input *in, const int64_t *captions, int64_t asked, int64_t *best,
-                                gf_recalls *out) {
+/* Images without caption find none, and are not among those asked. */
+static glofnd_status find_texts(gf_error *err, const gf_retrieval_input *in, int64_t asked, int64_t *best, gf_recalls *out) {
     const gf_pairs p = {.row = in->image, .col = in->text, .rows = in->images, .cols = in->texts, .dim = in->dim,
                         .row_name = "embedding of image", .col_name = "embedding of caption",
                         .how = gf_pair_about(&in->how, "captions of images")};
@@ -55,7 +55,6 @@ static glofnd_status find_texts(gf_error *err, const gf_retrieval_input *in, con
     for (int64_t i = 0; i < in->images; i++) {
         const int64_t *found = best + i * MOST;
         int place = 0;
-        if (captions[i] == 0) continue;
         while (place < MOST && !(found[place] >= 0 && in->owner[found[place]] == i)) place++;
         count(out, place);
     }
@@ -88,7 +87,7 @@ glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, 
                                             : gf_fail(err, GLOFND_E_MEMORY, "no memory to rank %lld queries", (long long)rows);
     for (int64_t i = 0; status == GLOFND_OK && i < in->texts; i++) out->asked += captions[in->owner[i]]++ == 0;
     if (status == GLOFND_OK) status = find_images(err, in, best, &out->ir);
-    if (status == GLOFND_OK) status = find_texts(err, in, captions, out->asked, best, &out->tr);
+    if (status == GLOFND_OK) status = find_texts(err, in, out->asked, best, &out->tr);
     if (status == GLOFND_OK) expect(in, captions, out);
     out->mean = 0.5 * (out->ir.mean + out->tr.mean);
     free(best);

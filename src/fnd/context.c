@@ -35,11 +35,6 @@ static glofnd_status open_device(glofnd_ctx *c) {
     return c->device->open(&c->err, &c->on);
 }
 
-glofnd_status gf_ctx_only_cpu(glofnd_ctx *c, const char *call) {
-    FAIL_IF(&c->err, c->device, GLOFND_E_UNSUPPORTED, "%s runs on the CPU only; this context is for %s", call, c->device->name);
-    return GLOFND_OK;
-}
-
 /* ---- life ---- */
 
 glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out) {

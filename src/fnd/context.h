@@ -21,7 +21,4 @@ struct glofnd_ctx {
     int has_rows, has_grad;                         /* device: which halves of it were queued */
 };
 
-/* E_UNSUPPORTED where there is only code for the CPU. */
-glofnd_status gf_ctx_only_cpu(glofnd_ctx *c, const char *call);
-
 #endif

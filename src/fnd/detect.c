@@ -1,4 +1,8 @@
-/* detect.c - the detect tier: learn and apply thresholds on similarities the caller brings. Plain loops; the same learner. */
+/* detect.c - the detect tier: learn and apply thresholds on similarities the caller brings. Plain loops; the same learner.
+ *
+ * Where the context is for a device, the caller's arrays lie there: they are fetched, the loops run here, and what they change
+ * goes back. The tier is there to look into a batch, or for losses of one's own; steps never leave the device.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,28 +57,64 @@ static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glof
     return check_rows(err, q);
 }
 
-/* What both calls share: arguments are sound, and there is room for one row of values and for the ids. */
-typedef struct room {
-    float *values;              /* [cols] */
-    int64_t *scratch;           /* [4 rows] */
-} room;
-
-static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, room *x) {
+static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q) {
     gf_error *err = &c->err;
-    *x = (room){NULL, NULL};
     FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
-    FAIL_IF(err, s->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for the cpu", s->device->name);
+    FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
+            s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
     FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
     FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
             "sims has %lld rows and %lld cols; both must be at least 1", (long long)q->rows, (long long)q->cols);
+    return GLOFND_OK;
+}
+
+/* ---- what both calls work on ---- */
+
+typedef struct room {
+    glofnd_sims q;              /* on the host: the caller's, or copies */
+    float *values;              /* [cols] */
+    int64_t *scratch;           /* [4 rows] */
+    void *copy[5];              /* of the caller's arrays, where they lie on a device */
+    int copies;
+} room;
+
+/* *array [count] of `size` bytes each becomes a copy on the host; NULL stays. */
+static glofnd_status fetch(glofnd_ctx *c, room *x, const void **array, size_t count, size_t size) {
+    if (!*array) return GLOFND_OK;
+    void *copy = count <= SIZE_MAX / size ? malloc(count * size) : NULL;
+    FAIL_IF(&c->err, !copy, GLOFND_E_MEMORY, "no memory for a copy of %zu numbers of sims", count);
+    x->copy[x->copies++] = copy;
+    TRY(c->device->copy(&c->err, c->on, copy, *array, count * size));
+    *array = copy;
+    return GLOFND_OK;
+}
+
+static glofnd_status fetch_all(glofnd_ctx *c, room *x) {
+    glofnd_sims *q = &x->q;
+    const size_t rows = (size_t)q->rows, cols = (size_t)q->cols, views = (size_t)q->views;
+    TRY(fetch(c, x, (const void **)&q->sim, views * rows * cols, sizeof *q->sim));
+    TRY(fetch(c, x, (const void **)&q->negative, rows * cols, sizeof *q->negative));
+    TRY(fetch(c, x, (const void **)&q->id, rows, sizeof *q->id));
+    TRY(fetch(c, x, (const void **)&q->row_group, rows, sizeof *q->row_group));
+    return fetch(c, x, (const void **)&q->col_group, cols, sizeof *q->col_group);
+}
+
+/* Arguments are sound, and there is room for one row of values and for the ids. */
+static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, room *x) {
+    *x = (room){0};
+    TRY(check_call(c, s, q));
+    x->q = *q;
     x->values = malloc(sizeof(float) * (size_t)q->cols);
     x->scratch = malloc(sizeof(int64_t) * 4 * (size_t)q->rows);
-    FAIL_IF(err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
-    return check_sims(c, s, q, x->scratch);
+    FAIL_IF(&c->err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
+    if (c->device) TRY(fetch_all(c, x));
+    TRY(check_sims(c, s, &x->q, x->scratch));
+    return c->device ? gf_store_device_borrow(&c->err, s, q->side, x->q.id, q->rows) : GLOFND_OK;
 }
 
 static void leave(room *x) {
+    for (int i = 0; i < x->copies; i++) free(x->copy[i]);
     free(x->values);
     free(x->scratch);
 }
@@ -145,23 +185,23 @@ static int shares_lambda(const glofnd_options *o, const glofnd_sims *q) {
     return o->detector == GLOFND_DETECT_SINGLE || (counts && q->epoch < o->update_epoch + o->lambda_warmup);
 }
 
-static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, room *x) {
+static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *given, room *x) {
     const glofnd_options *o = &c->o;
+    const glofnd_sims *q = &x->q;
     const int learned = o->alpha > 0.0 && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
-    TRY(enter(c, s, q, x));
+    TRY(enter(c, s, given, x));
     if (!learned || q->epoch < o->update_epoch) return GLOFND_OK;
     FAIL_IF(&c->err, o->learner == GLOFND_LEARN_RING, GLOFND_E_UNSUPPORTED, "the learner ring needs embeddings; use glofnd_step");
     TRY(gf_store_prepare(&c->err, s, q->id, q->rows));
     const gf_learner l = gf_learner_of(o, s->spec.modalities == 2, q->epoch);
     if (shares_lambda(o, q)) update_shared(c, s, q, &l, x->values);
     else update_anchors(c, s, q, &l, x->values);
-    return GLOFND_OK;
+    return c->device ? gf_store_device_return(&c->err, s, q->side, q->id, q->rows) : GLOFND_OK;
 }
 
 glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q) {
     room x;
     if (!c) return GLOFND_E_ARGUMENT;
-    TRY(gf_ctx_only_cpu(c, "glofnd_update"));
     const glofnd_status status = update(c, s, q, &x);
     leave(&x);
     return status;
@@ -222,9 +262,8 @@ static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_
     return kept;
 }
 
-static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, room *x) {
-    TRY(enter(c, s, q, x));
-    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it must have room for [views][rows][cols]");
+static void mask_all(glofnd_ctx *c, const glofnd_store *s, const room *x, uint8_t *keep, int32_t *kept) {
+    const glofnd_sims *q = &x->q;
     const int active = q->epoch >= c->o.mask_epoch;
     for (int v = 0; v < q->views; v++)
         for (int64_t r = 0; r < q->rows; r++) {
@@ -235,13 +274,36 @@ static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sim
                 for (int64_t col = 0; col < q->cols; col++) count += row[col] = (uint8_t)is_negative(q, r, col);
             if (kept) kept[v * q->rows + r] = count;
         }
+}
+
+/* The results are made here and sent there. */
+static glofnd_status mask_there(glofnd_ctx *c, const glofnd_store *s, const room *x, uint8_t *keep, int32_t *kept) {
+    const size_t rows = (size_t)x->q.views * (size_t)x->q.rows, pairs = rows * (size_t)x->q.cols;
+    uint8_t *here = malloc(pairs);
+    int32_t *count = malloc(rows * sizeof *count);
+    glofnd_status status = GLOFND_OK;
+    if (!here || !count) status = gf_fail(&c->err, GLOFND_E_MEMORY, "no memory for a mask of %zu pairs", pairs);
+    if (status == GLOFND_OK) {
+        mask_all(c, s, x, here, count);
+        status = c->device->copy(&c->err, c->on, keep, here, pairs);
+    }
+    if (status == GLOFND_OK && kept) status = c->device->copy(&c->err, c->on, kept, count, rows * sizeof *count);
+    free(here);
+    free(count);
+    return status;
+}
+
+static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, room *x) {
+    TRY(enter(c, s, q, x));
+    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it must have room for [views][rows][cols]");
+    if (c->device) return mask_there(c, s, x, keep, kept);
+    mask_all(c, s, x, keep, kept);
     return GLOFND_OK;
 }
 
 glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept) {
     room x;
     if (!c) return GLOFND_E_ARGUMENT;
-    TRY(gf_ctx_only_cpu(c, "glofnd_mask"));
     const glofnd_status status = mask(c, s, q, keep, kept, &x);
     leave(&x);
     return status;

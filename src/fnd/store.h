@@ -5,7 +5,8 @@
  * The step reads records with gf_store_gather and writes them with gf_store_scatter: O(batch), never O(n).
  *
  * Call order of a step on a store: gf_store_check_ids, gf_store_prepare, gf_store_gather, then compute, then gf_store_scatter.
- * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load), store_device.c.
+ * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load),
+ * store_device.c.
  */
 #ifndef GF_FND_STORE_H
 #define GF_FND_STORE_H
@@ -35,7 +36,8 @@ struct glofnd_store {
     uint64_t *pages;            /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
                                    Others are zero and are never looked at: reading a hole of a full tmpfs would be fatal */
     int fd;                     /* of the working file; -1 in memory */
-    const gf_device *device;    /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by pull */
+    const gf_device *device;    /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
+                                   pull */
     gf_device_store *on;
 };
 
@@ -66,9 +68,12 @@ glofnd_status gf_store_prepare(gf_error *err, glofnd_store *s, const int64_t *id
  * is given no rows gets zero rows with id -1. */
 void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld, const int64_t *id, int64_t n);
 
-/* A store of n anchors in memory with the state of `from`, whose row i goes to row to[i], or nowhere where that is negative; no two
- * rows to one. Shared rows and ring stay; ids in the ring follow their anchors. */
+/* A store of n anchors in memory with the state of `from`, whose row i goes to row to[i], or nowhere where that is negative; no
+ * two rows to one. Shared rows and ring stay; ids in the ring follow their anchors. */
 glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out);
+
+/* What belongs to no anchor, the shared rows and the ring, from one store to another with a ring of the same size: else E_FORMAT. */
+glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to);
 
 /* ----- between the store's own files ----- */
 
@@ -90,6 +95,9 @@ glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);
 glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s);      /* only which blocks were written */
 glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
 glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+/* Rows of one side, and its shared row, to the host's copy and back from there: what works on the copy works on the store. */
+glofnd_status gf_store_device_borrow(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n);
+glofnd_status gf_store_device_return(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n);
 /* One side of a record, both ways. */
 glofnd_row gf_store_decode(const glofnd_store *s, int side, const unsigned char *record, const gf_record *otherwise);
 void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, unsigned char *record);

@@ -61,14 +61,35 @@ glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s) {
     return move_rings(err, s, 0);
 }
 
-glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d) {
+/* What belongs to no anchor: shared rows and rings. */
+static glofnd_status push_shared(gf_error *err, const glofnd_store *s) {
     gf_device_state state = {.ring_head = s->ring_head, .ring_count = s->ring_count};
     memcpy(state.shared, s->shared, sizeof state.shared);
+    TRY(s->device->store_state(err, s->on, 1, &state));
+    return move_rings(err, s, 1);
+}
+
+glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d) {
     TRY(device->store_open(err, d, &s->spec, s->record_bytes, &s->on));
     s->device = device;
     TRY(move_records(err, s, 1));
-    TRY(device->store_state(err, s->on, 1, &state));
-    return move_rings(err, s, 1);
+    return push_shared(err, s);
+}
+
+glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
+    const glofnd_store_spec *a = &from->spec, *b = &to->spec;
+    FAIL_IF(err, a->modalities != b->modalities || a->ring_rows != b->ring_rows || a->ring_dim != b->ring_dim, GLOFND_E_FORMAT,
+            "the stored anchors have another ring: %lld embeddings of %lld numbers, here %lld of %lld", (long long)a->ring_rows,
+            (long long)a->ring_dim, (long long)b->ring_rows, (long long)b->ring_dim);
+    if (from->device) TRY(gf_store_pull(err, from));
+    memcpy(to->shared, from->shared, sizeof to->shared);
+    to->ring_head = from->ring_head;
+    to->ring_count = from->ring_count;
+    for (int side = 0; side < a->modalities && a->ring_rows > 0; side++) {
+        memcpy(to->ring[side].rows, from->ring[side].rows, sizeof(float) * (size_t)(a->ring_rows * a->ring_dim));
+        memcpy(to->ring[side].id, from->ring[side].id, sizeof(int64_t) * (size_t)a->ring_rows);
+    }
+    return to->device ? push_shared(err, to) : GLOFND_OK;
 }
 
 /* ----- rows ----- */
@@ -112,7 +133,8 @@ static glofnd_status get(gf_error *err, const glofnd_store *s, int side, const i
     return GLOFND_OK;
 }
 
-glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                  glofnd_row *rows) {
     rows_room x;
     const glofnd_status status = get(err, s, side, id, n, rows, &x);
     free_room(&x);
@@ -136,9 +158,47 @@ static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t
     return x->shared_at >= 0 ? put_shared(err, s, side, &rows[x->shared_at]) : GLOFND_OK;
 }
 
-glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows) {
+glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                  const glofnd_row *rows) {
     rows_room x;
     const glofnd_status status = put(err, s, side, id, n, rows, &x);
     free_room(&x);
     return status;
+}
+
+/* ----- rows on loan ----- */
+
+static glofnd_status borrow(gf_error *err, glofnd_store *copy, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+    static const int64_t shared = GLOFND_SHARED;
+    glofnd_row one;
+    TRY(gf_store_device_get(err, copy, side, id, n, rows));
+    TRY(gf_store_device_get(err, copy, side, &shared, 1, &one));
+    gf_store_scatter(copy, side, id, n, rows);
+    gf_store_shared_put(copy, side, &one);
+    return GLOFND_OK;
+}
+
+static glofnd_status give_back(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
+    static const int64_t shared = GLOFND_SHARED;
+    const glofnd_row one = gf_store_shared_get(s, side);
+    gf_store_gather_own(s, side, id, n, rows);
+    TRY(gf_store_device_put(err, s, side, id, n, rows));
+    return gf_store_device_put(err, s, side, &shared, 1, &one);
+}
+
+static glofnd_status with_rows(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                               glofnd_status (*move)(gf_error *, glofnd_store *, int, const int64_t *, int64_t, glofnd_row *)) {
+    glofnd_row *rows = malloc((size_t)n * sizeof *rows);
+    FAIL_IF(err, !rows, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)n);
+    const glofnd_status status = move(err, s, side, id, n, rows);
+    free(rows);
+    return status;
+}
+
+glofnd_status gf_store_device_borrow(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n) {
+    return with_rows(err, copy_of(s), side, id, n, borrow);
+}
+
+glofnd_status gf_store_device_return(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n) {
+    return with_rows(err, s, side, id, n, give_back);
 }

@@ -68,6 +68,7 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
             "out of memory for a net of %zu MB: use a smaller batch or image size%s", gf_net_bytes(n) >> 20,
             n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
+    if (n->spec.ranks && n->grads) gf_net_find_final(n);
     const int count = g->params.count + g->buffers.count;
     n->tensors = malloc(sizeof *n->tensors * (size_t)count);
     FAIL_IF(err, !n->tensors, GLOFND_E_MEMORY, "out of memory");
@@ -245,28 +246,22 @@ static void blank(gf_net *n, int64_t count) {
             bytes * (size_t)(n->spec.batch - count));
 }
 
-static void norm_forward(gf_net *n, const gf_nn_norm *layer, int train) {
-    const gf_nn_backend *b = n->backend;
+static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *layer, int train) {
     gf_nn_norm aside = *layer;                  /* a second time the same images come: running averages stay */
     aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
     aside.running_var = aside.running_mean + layer->c;
     const gf_nn_norm *norm = train == 2 ? &aside : layer;
-    if (train && b->norm_stats) {
-        b->norm_stats(n->engine, norm);
-    } else if (train) {
-        b->norm_sums(n->engine, norm);
-        b->norm_finish(n->engine, norm, (double)norm->rows);
-    } else {
-        b->norm_eval(n->engine, norm);
-    }
-    b->norm_apply(n->engine, norm);
+    if (train) TRY(gf_net_norm_stats(err, n, norm));
+    else n->backend->norm_eval(n->engine, norm);
+    n->backend->norm_apply(n->engine, norm);
+    return GLOFND_OK;
 }
 
 static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int train) {
     const gf_value *in = &n->graph.value[l->in];
     switch (l->kind) {
         case GF_LAYER_OP: return n->backend->op_forward(err, l->op, &l->args);
-        case GF_LAYER_NORM: norm_forward(n, &l->norm, train); break;
+        case GF_LAYER_NORM: return norm_forward(err, n, &l->norm, train);
         case GF_LAYER_MEAN: n->backend->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
     }
     return GLOFND_OK;
@@ -296,15 +291,10 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-static void norm_backward(gf_net *n, const gf_nn_norm *norm) {
-    const gf_nn_backend *b = n->backend;
-    if (b->norm_back_stats) {
-        b->norm_back_stats(n->engine, norm);
-    } else {
-        b->norm_back_sums(n->engine, norm);
-        b->norm_back_finish(n->engine, norm, (double)norm->rows);
-    }
-    b->norm_back_apply(n->engine, norm);
+static glofnd_status norm_backward(gf_error *err, gf_net *n, const gf_nn_norm *norm) {
+    TRY(gf_net_norm_back_stats(err, n, norm));
+    n->backend->norm_back_apply(n->engine, norm);
+    return GLOFND_OK;
 }
 
 /* Batch norm takes a gradient in two parts; the others want one. */
@@ -321,7 +311,7 @@ static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
     join_gradient(n, l);
     switch (l->kind) {
         case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
-        case GF_LAYER_NORM: norm_backward(n, &l->norm); break;
+        case GF_LAYER_NORM: return norm_backward(err, n, &l->norm);
         case GF_LAYER_MEAN: n->backend->mean_back(n->engine, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w,
                 in->c); break;
     }
@@ -333,6 +323,9 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
     n->ready = 0;
     const gf_value *out = &n->graph.value[n->graph.projection];
     n->backend->cast(n->engine, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
-    for (int i = n->graph.layers - 1; i >= 0; i--) TRY(layer_backward(err, n, &n->graph.layer[i]));
+    for (int i = n->graph.layers - 1; i >= 0; i--) {
+        TRY(layer_backward(err, n, &n->graph.layer[i]));
+        gf_net_tell_final(n, i);
+    }
     return n->backend->unpack_all ? all_packed(err, n, n->backend->unpack_all) : GLOFND_OK;
 }

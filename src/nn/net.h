@@ -31,6 +31,20 @@ typedef enum gf_arch {
 } gf_arch;
 typedef enum gf_precision { GF_FP32, GF_BF16 } gf_precision;
 
+typedef struct gf_net gf_net;
+
+/* How nets of equal weights on several ranks train as one: batch norm has the statistics of all images, gradients are added
+ * up. */
+typedef struct gf_net_ranks {
+    int count;
+    void *user;
+    /* x [n], where the net is, added over ranks in place; queued on a GPU. */
+    glofnd_status (*sum)(gf_error *err, void *user, double *x, int64_t n);
+    /* May be NULL. As backward goes: gradients `first` and later of gf_net_gradients are final on this rank; at its end
+     * first = 0. */
+    void (*ready)(void *user, gf_net *net, int64_t first);
+} gf_net_ranks;
+
 typedef struct gf_net_spec {        /* what an arch does not use is 0 */
     gf_arch arch;
     int cifar_stem;             /* 3x3 stride 1, no max pool */
@@ -47,8 +61,9 @@ typedef struct gf_net_spec {        /* what an arch does not use is 0 */
     int patch;                  /* VIT: pixels */
     int context, vocab;         /* TEXT: tokens per text, different tokens */
     int quick_gelu;             /* VIT, TEXT: x sigmoid(1.702 x), for weights made so (OpenAI's); else GELU */
-    struct gf_net *beside;      /* NULL, or a net whose engine and stream this one shares, so that both can be recorded in one
+    gf_net *beside;             /* NULL, or a net whose engine and stream this one shares, so that both can be recorded in one
                                    gf_net_replay; it must live longer. threads, device and GPU choices are those of that net */
+    const gf_net_ranks *ranks;  /* NULL: one rank. Must live as long as the net */
     int zero_init;              /* last gamma of each block starts at 0 */
     gf_precision precision;
     int training;               /* 0: forward in eval mode only, no backward buffers */
@@ -70,8 +85,6 @@ typedef struct gf_tensor {      /* a parameter or a buffer */
     float *value;
     float *grad;                /* NULL for buffers */
 } gf_tensor;
-
-typedef struct gf_net gf_net;
 
 glofnd_status gf_net_create(gf_error *err, const gf_net_spec *spec, gf_net **out);
 void gf_net_free(gf_net *n);
@@ -105,6 +118,8 @@ glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t c
 /* d [batch][head_out], of a tower [batch][embed_dim], without a head [batch][features]; gradients are overwritten. Follows a
  * forward with train > 0, once. */
 glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d);
+/* The block of all gradients, padding included, where the net is. */
+float *gf_net_gradients(gf_net *n, int64_t *numbers);
 /* block, of gf_net_state, += the gradients of all parameters; first: = . An optimizer finds those of t at gf_net_place. */
 void gf_net_gather(gf_net *n, float *block, int first);
 /* The first layer's input, for who fills it: [batch][size][size][channels] of the net's precision, channels beyond 3 are 0; of a

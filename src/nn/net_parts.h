@@ -15,11 +15,17 @@ struct gf_net {
     gf_tensor *tensors;         /* parameters, then buffers */
     int threads;
     int stale;                  /* packed weights are older than the parameters */
+    int64_t final_from[GF_MAX_LAYERS];  /* several ranks: once layer i is followed back, gradients from here on are final */
     int ready;                  /* activations of a training forward are there for backward */
 };
 
 int gf_spec_is_resnet(const gf_net_spec *s);    /* torchvision's, or resnet8 */
 int gf_spec_is_tower(const gf_net_spec *s);     /* gives an embedding */
+/* ranks.c: statistics of a batch norm over the images of all ranks, forward and backward; gradients that are final. */
+glofnd_status gf_net_norm_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm);
+glofnd_status gf_net_norm_back_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm);
+void gf_net_find_final(gf_net *n);
+void gf_net_tell_final(gf_net *n, int layer);
 glofnd_status gf_net_check(gf_error *err, const gf_net_spec *s);
 
 #endif

@@ -15,7 +15,7 @@ void gf_braille_free(gf_braille *b) {
 }
 
 void gf_braille_dot(gf_braille *b, int x, int y) {
-    static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};        /* as Unicode numbers them */
+    static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}; /* as Unicode numbers them */
     if (!b->cells || x < 0 || y < 0 || x >= 2 * b->columns || y >= 4 * b->rows) return;
     b->cells[y / 4 * b->columns + x / 2] |= bit[y % 4][x % 2];
 }

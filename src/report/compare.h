@@ -8,7 +8,7 @@
 #include "train/config.h"
 
 #define GF_COMPARE_RUNS 1024
-#define GF_COMPARE_METRICS 256
+#define GF_COMPARE_METRICS 1024
 
 typedef struct gf_metric {
     char key[1400];             /* all that makes it this figure: kind, protocol, data, ... */

@@ -109,8 +109,8 @@ static void put_numbers(page *p) {
 static void add_json(gf_text *t, const char *raw) {
     gf_text_add(t, "\"");
     for (const unsigned char *c = (const unsigned char *)raw; *c; c++) {
-        if (*c < 0x20 || *c == '"' || *c == '\\' || *c == '<' || *c == '>' || *c == '&' || *c == 0x7f) gf_text_add(t, "\\u%04x", *c);
-        else gf_text_add(t, "%c", *c);
+        const int plain = *c >= 0x20 && *c != 0x7f && !strchr("\"\\<>&", *c);
+        gf_text_add(t, plain ? "%c" : "\\u%04x", *c);
     }
     gf_text_add(t, "\"");
 }
@@ -126,7 +126,8 @@ static void put_meta(page *p, int across) {
     const gf_explorer *x = p->x;
     enum { MOST_CLASSES = 100000 };
     gf_text t = {0};
-    gf_text_add(&t, "<script type=\"text/plain\" id=\"d-meta\">{\"top\":%lld,\"across\":%d,\"names\":%d,\"components\":%lld,\"groups\":%lld",
+    gf_text_add(&t, "<script type=\"text/plain\" id=\"d-meta\">");
+    gf_text_add(&t, "{\"top\":%lld,\"across\":%d,\"names\":%d,\"components\":%lld,\"groups\":%lld",
                 (long long)x->top, across, x->name != NULL, (long long)x->components, (long long)x->groups);
     gf_text_add(&t, ",\"part_pairs\":[");
     for (int64_t k = 0; k < x->components; k++) gf_text_add(&t, "%s%lld", k ? "," : "", (long long)x->component_pairs[k]);
@@ -157,7 +158,8 @@ static void put_head(page *p) {
     gf_text_add(&t, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
                     "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ");
     gf_text_escape(&t, x->source);
-    gf_text_add(&t, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n", gf_explorer_css);
+    gf_text_add(&t, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n",
+                gf_explorer_css);
     gf_text_add(&t, "<p class=\"soft small\">found by <b>glofnd discover</b> in ");
     gf_text_escape(&t, x->source);
     gf_text_add(&t, "</p>\n<div class=\"facts\">");
@@ -176,11 +178,13 @@ static void put_body(page *p, int64_t shown) {
     const gf_explorer *x = p->x;
     gf_text t = {0};
     gf_text_add(&t, "<div class=\"bar\"><div><div class=\"find\"><input type=\"search\" id=\"find\" autocomplete=\"off\" "
-                    "aria-label=\"search an anchor\" placeholder=\"search an anchor: row number%s\"><ul class=\"hits\" id=\"hits\"></ul></div>"
-                    "<button id=\"previous\">previous</button><button id=\"next\">next</button><button id=\"random\">random</button>"
+                    "aria-label=\"search an anchor\" placeholder=\"search an anchor: row number%s\">"
+                    "<ul class=\"hits\" id=\"hits\"></ul></div><button id=\"previous\">previous</button>"
+                    "<button id=\"next\">next</button><button id=\"random\">random</button>"
                     "<span class=\"tabs\" id=\"tabs\" role=\"tablist\"></span></div></div>\n",
                 x->name ? " or part of a name" : x->label ? " or label" : "");
-    gf_text_add(&t, "<main><noscript><p>This page needs scripts; they are part of it, nothing is loaded from elsewhere.</p></noscript>\n"
+    gf_text_add(&t, "<main><noscript><p>This page needs scripts; they are part of it, nothing is loaded from elsewhere.</p>"
+                    "</noscript>\n"
                     "<div class=\"cols\"><section class=\"panel\" id=\"gallery\"></section>"
                     "<section class=\"panel anchor\" id=\"anchor\" aria-live=\"polite\"></section></div></main>\n");
     gf_text_add(&t, "<footer><details><summary>Summary</summary><pre>");

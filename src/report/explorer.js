@@ -1,4 +1,4 @@
-/* explorer.js - the page of `glofnd discover --html`. Data lies in the page as base64 (explorer.c says how), nothing is fetched. */
+/* explorer.js - the page of `glofnd discover --html`. Data lies in it as base64 (explorer.c says how); nothing is fetched. */
 "use strict";
 (() => {
   const meta = JSON.parse(document.getElementById("d-meta").textContent);
@@ -132,18 +132,21 @@
       shape(svg, "line", { class: "axis", x1: left, x2: w, y1: y(v), y2: y(v) });
       words(svg, left - 5, y(v) + 4, "end", v.toFixed(3));
     }
-    shape(svg, "line", { class: "level", x1: left, x2: w, y1: y(lambda[i]), y2: y(lambda[i]) }, "threshold " + lambda[i].toFixed(4));
+    const cut = y(lambda[i]);
+    shape(svg, "line", { class: "level", x1: left, x2: w, y1: cut, y2: cut }, "threshold " + lambda[i].toFixed(4));
     list.forEach((p, k) => {
-      const title = "neighbour " + number(k + 1 + (k >= last ? above[i] - last : 0)) + ": " + describe(p.i) + ", similarity " + p.s.toFixed(4);
+      const rank = number(k + 1 + (k >= last ? above[i] - last : 0));
+      const title = "neighbour " + rank + ": " + describe(p.i) + ", similarity " + p.s.toFixed(4);
       shape(svg, "circle", { class: p.above ? "up" : "down", cx: x(k), cy: y(p.s), r: 4 }, title);
     });
-    if (gap) words(svg, x(last - 1) + (x(last) - x(last - 1)) / 2, y((from + to) / 2) - 4, "middle", "… " + number(above[i] - last) + " …");
+    if (gap) words(svg, (x(last - 1) + x(last)) / 2, y((from + to) / 2) - 4, "middle", "… " + number(above[i] - last) + " …");
     words(svg, w, h - 4, "end", "neighbours, the most similar first; dashed: threshold " + lambda[i].toFixed(4));
     return svg;
   }
 
   function histogram() {
-    const svg = document.createElementNS(SVG, "svg"), w = 700, h = 200, bins = 50, left = 46, bottom = 34, count = new Array(bins).fill(0);
+    const svg = document.createElementNS(SVG, "svg"), w = 700, h = 200, bins = 50, left = 46, bottom = 34;
+    const count = new Array(bins).fill(0);
     let low = Infinity, high = -Infinity;
     for (const v of lambda) low = Math.min(low, v), high = Math.max(high, v);
     const span = high - low || 1e-6;
@@ -184,12 +187,15 @@
     if (names) chips.append(make("span", "chip", "row " + row[i]), " ");
     if (labelOf(i)) chips.append(make("span", "chip", labelOf(i)));
     text.append(chips, fact("threshold", lambda[i].toFixed(4)));
-    text.append(fact("above it", number(above[i]) + (above[i] === 1 ? " other" : " others") + ", " + number(mutual[i]) + " mutual"));
-    if (part[i] >= 0)
-      text.append(fact("component", link("#" + part[i] + ", " + number(parts[part[i]].length) + " images", () => open("components", part[i]))));
+    const others = above[i] === 1 ? " other, " : " others, ";
+    text.append(fact("above it", number(above[i]) + others + number(mutual[i]) + " mutual"));
+    if (part[i] >= 0) {
+      const words = "#" + part[i] + ", " + number(parts[part[i]].length) + " images";
+      text.append(fact("component", link(words, () => open("components", part[i]))));
+    }
     if (group[i] >= 0) {
-      const others = groups[group[i]].length - 1, exact = isCopy(groups[group[i]].filter((j) => copy[j] === copy[i]));
-      const words = others + (others === 1 ? " duplicate" : " duplicates") + (exact ? ", an exact copy among them" : "");
+      const count = groups[group[i]].length - 1, exact = isCopy(groups[group[i]].filter((j) => copy[j] === copy[i]));
+      const words = count + (count === 1 ? " duplicate" : " duplicates") + (exact ? ", an exact copy among them" : "");
       text.append(fact("", link(words, () => open("duplicates", group[i]))));
     }
     return box;
@@ -201,7 +207,7 @@
       const caption = make("div", "", p.s.toFixed(4) + (p.mutual ? " ⇄" : ""));
       const known = label.length && label[i] >= 0 && label[p.i] >= 0, same = known && label[i] === label[p.i];
       if (known) caption.className = same ? "right" : "wrong";
-      const title = describe(p.i) + "\nsimilarity " + p.s.toFixed(4) + (p.above ? ", above the threshold" : ", not above the threshold") +
+      const title = describe(p.i) + "\nsimilarity " + p.s.toFixed(4) + (p.above ? "," : ", not") + " above the threshold" +
         (p.mutual ? ", mutual" : "") + (known ? (same ? "\nsame label" : "\nother label") : "");
       box.append(cell(p.i, 76, caption, title));
     }
@@ -242,7 +248,7 @@
     if (exact && list.some((i) => labelOf(i) !== labelOf(list[0]))) p.append(" ", make("span", "chip wrong", "labels differ"));
     box.append(p, tiles);
     const put = (from, to) => {
-      for (const i of list.slice(from, to)) tiles.append(cell(i, 76, labelOf(i) || (names ? nameOf(i).split("/").pop() : row[i])));
+      for (const i of list.slice(from, to)) tiles.append(cell(i, 76, labelOf(i) || nameOf(i).split("/").pop()));
     };
     put(0, few);
     if (list.length > few) {

@@ -29,8 +29,8 @@ static void paste(drawing *d, const gf_image *m) {
     const int left = (int)(place % across(d)) * side + (side - m->width) / 2;
     const int top = (int)(place / across(d)) * side + (side - m->height) / 2;
     for (int y = 0; y < m->height; y++)
-        memcpy(d->sheet.rgb + 3 * ((size_t)(top + y) * GF_EXPLORER_SHEET + (size_t)left), m->rgb + 3 * (size_t)y * (size_t)m->width,
-               3 * (size_t)m->width);
+        memcpy(d->sheet.rgb + 3 * ((size_t)(top + y) * GF_EXPLORER_SHEET + (size_t)left),
+               m->rgb + 3 * (size_t)y * (size_t)m->width, 3 * (size_t)m->width);
 }
 
 static glofnd_status clear_sheet(gf_error *err, drawing *d) {

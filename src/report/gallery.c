@@ -62,7 +62,8 @@ static int same_label(const gf_view_set *s, int64_t a, int64_t b) { return s->la
 /* Keeps the list by falling similarity. */
 static void insert(gf_flagged *f, int64_t row, float similarity) {
     int at = f->shown++;
-    for (; at > 0 && f->similarity[at - 1] < similarity; at--) f->row[at] = f->row[at - 1], f->similarity[at] = f->similarity[at - 1];
+    for (; at > 0 && f->similarity[at - 1] < similarity; at--)
+        f->row[at] = f->row[at - 1], f->similarity[at] = f->similarity[at - 1];
     f->row[at] = row, f->similarity[at] = similarity;
 }
 

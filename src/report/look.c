@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "eval/encode.h"
+#include "eval/fn_quality_pairs.h"
 #include "eval/fn_quality_views.h"
 #include "eval/threshold_quality.h"
 #include "report/pca.h"
@@ -31,24 +33,90 @@ static int by_number(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
+/* ----- samples ----- */
+
+/* Centre crops of some samples, by the backbone or with the head; damaged ones are rows of zeros. */
+static glofnd_status encode(gf_error *err, job *j, int head, const int64_t *ids, int64_t n, gf_features *f) {
+    gf_encoder *e = NULL;
+    const gf_encode_spec spec = {.ids = ids, .id_count = n, .aligned = 1, .progress = tell, .user = j};
+    TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = j->spec->run, .head = head}, &e));
+    const glofnd_status status = gf_encode_samples(err, e, j->out->data, &spec, f);
+    gf_encoder_free(e);
+    return status;
+}
+
+static int is_zero(const float *x, int64_t n) {
+    int64_t k = 0;
+    while (k < n && x[k] == 0.0f) k++;
+    return k == n;
+}
+
+/* Keeps the samples that could be read. */
+static void take_rows(const gf_features *f, const int64_t *ids, gf_view_set *s) {
+    s->n = 0;
+    for (int64_t i = 0; i < f->n; i++) {
+        if (is_zero(f->x + i * f->dim, f->dim)) continue;
+        memcpy(s->z + s->n * s->dim, f->x + i * f->dim, (size_t)s->dim * sizeof *s->z);
+        s->id[s->n] = ids[i], s->label[s->n++] = f->label[i];
+    }
+}
+
+/* Projections of samples drawn at random, in the order of the data; no others are read. */
+static glofnd_status make_set(gf_error *err, job *j) {
+    gf_look *l = j->out;
+    const int64_t n = j->spec->samples < l->total ? j->spec->samples : l->total;
+    gf_features f = {0};
+    int64_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
+    FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)n);
+    for (int64_t k = 0; k < n; k++) ids[k] = gf_permute(1, 0, l->total, k);
+    qsort(ids, (size_t)n, sizeof *ids, by_number);
+    j->stage = "images";
+    glofnd_status status = encode(err, j, 1, ids, n, &f);
+    if (status == GLOFND_OK) status = gf_view_set_alloc(err, &l->set, n, f.dim);
+    if (status == GLOFND_OK) take_rows(&f, ids, &l->set);
+    gf_features_free(&f);
+    free(ids);
+    return status;
+}
+
 /* ----- the map ----- */
 
-/* Share of rows whose nearest other row, by cosine, has the same label; rows are of length 1. */
-static double neighbours_alike(const gf_features *f) {
+typedef struct neighbours {     /* of each row, the nearest other one so far */
+    float *most;                /* [n] */
+    int64_t *nearest;           /* [n] */
+} neighbours;
+
+static void take_tile(void *user, const gf_pair_tile *t, int thread) {
+    const neighbours *x = user;
+    (void)thread;
+    for (int r = 0; r < t->rows; r++)
+        for (int c = 0; c < t->cols; c++) {
+            const int64_t i = t->r0 + r, j = t->c0 + c;
+            const float s = t->s[(size_t)r * t->ld + (size_t)c];
+            if (i != j && s > x->most[i]) x->most[i] = s, x->nearest[i] = j;
+        }
+}
+
+static double share_alike(const gf_features *f, const int64_t *nearest) {
     int64_t alike = 0, labelled = 0;
     for (int64_t i = 0; i < f->n; i++) {
-        int64_t nearest = -1;
-        float most = -2.0f;
-        if (f->label[i] < 0) continue;
-        for (int64_t j = 0; j < f->n; j++) {
-            float s = 0.0f;
-            for (int64_t k = 0; k < f->dim; k++) s += f->x[i * f->dim + k] * f->x[j * f->dim + k];
-            if (j != i && s > most) most = s, nearest = j;
-        }
-        labelled++;
-        alike += nearest >= 0 && f->label[nearest] == f->label[i];
+        labelled += f->label[i] >= 0;
+        alike += f->label[i] >= 0 && nearest[i] >= 0 && f->label[nearest[i]] == f->label[i];
     }
     return labelled ? (double)alike / (double)labelled : NAN;
+}
+
+/* Share of rows whose nearest other row, by cosine, has the same label. */
+static glofnd_status neighbours_alike(gf_error *err, const gf_features *f, int threads, double *out) {
+    neighbours x = {malloc((size_t)(f->n + 1) * sizeof *x.most), malloc((size_t)(f->n + 1) * sizeof *x.nearest)};
+    const gf_pairs pairs = {.row = f->x, .col = f->x, .rows = f->n, .cols = f->n, .dim = f->dim, .how = {.threads = threads}};
+    glofnd_status status = x.most && x.nearest ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for neighbours");
+    for (int64_t i = 0; status == GLOFND_OK && i < f->n; i++) x.most[i] = -2.0f, x.nearest[i] = -1;
+    if (status == GLOFND_OK) status = gf_pairs_sweep(err, &pairs, take_tile, &x);
+    if (status == GLOFND_OK) *out = share_alike(f, x.nearest);
+    free(x.most);
+    free(x.nearest);
+    return status;
 }
 
 static glofnd_status draw_map(gf_error *err, job *j, gf_features *f) {
@@ -56,35 +124,27 @@ static glofnd_status draw_map(gf_error *err, job *j, gf_features *f) {
     FAIL_IF(err, f->n < 3, GLOFND_E_ARGUMENT, "%lld readable samples make no map", (long long)f->n);
     l->n = f->n;
     l->label = f->label, f->label = NULL;
+    l->id = malloc((size_t)f->n * sizeof *l->id);
     l->tsne = malloc((size_t)(2 * f->n) * sizeof *l->tsne);
     l->pca = malloc((size_t)(2 * f->n) * sizeof *l->pca);
-    FAIL_IF(err, !l->tsne || !l->pca, GLOFND_E_MEMORY, "no memory for a map");
+    FAIL_IF(err, !l->id || !l->tsne || !l->pca, GLOFND_E_MEMORY, "no memory for a map");
+    memcpy(l->id, l->set.id, (size_t)f->n * sizeof *l->id);
     TRY(gf_pca(err, f->x, f->n, f->dim, l->pca, l->pca_share));
     return gf_tsne(err, f->x, f->n, f->dim, &(gf_tsne_spec){.threads = gf_frozen_threads(j->frozen)}, l->tsne, NULL);
 }
 
-/* The same samples as the gallery's, by the backbone. */
+/* The samples of the gallery, by the backbone. */
 static glofnd_status make_map(gf_error *err, job *j) {
     gf_look *l = j->out;
-    const int64_t n = l->set.n;
-    gf_encoder *e = NULL;
     gf_features f = {0};
-    int64_t *ids = malloc((size_t)(n > 0 ? n : 1) * sizeof *ids);
-    FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for a map");
-    memcpy(ids, l->set.id, (size_t)n * sizeof *ids);
-    qsort(ids, (size_t)n, sizeof *ids, by_number);
     j->stage = "features";
-    const gf_encode_spec spec = {.ids = ids, .id_count = n, .progress = tell, .user = j};
-    glofnd_status status = gf_encoder_open(err, &(gf_encoder_spec){.run = j->spec->run}, &e);
-    if (status == GLOFND_OK) status = gf_encode_samples(err, e, l->data, &spec, &f);
+    glofnd_status status = encode(err, j, 0, l->set.id, l->set.n, &f);
     if (status == GLOFND_OK) {
         gf_features_unit(&f);
-        l->neighbours = neighbours_alike(&f);
-        status = draw_map(err, j, &f);
+        status = neighbours_alike(err, &f, gf_frozen_threads(j->frozen), &l->neighbours);
     }
+    if (status == GLOFND_OK) status = draw_map(err, j, &f);
     gf_features_free(&f);
-    gf_encoder_free(e);
-    free(ids);
     return status;
 }
 
@@ -109,7 +169,7 @@ static glofnd_status make_thresholds(gf_error *err, job *j) {
     const int room = id && values(&l->lambda, anchors) && values(&l->optimum, anchors) && values(&l->fnc, anchors * DRAWS * 2);
     glofnd_status status = room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)anchors);
     for (int64_t i = 0; room && i < anchors; i++) id[i] = views.id[2 * i];
-    if (status == GLOFND_OK) status = gf_frozen_lambda(err, j->frozen, id, anchors, l->lambda.x, &l->learned);
+    if (status == GLOFND_OK) status = gf_frozen_lambda(err, j->frozen, 0, id, anchors, l->lambda.x, &l->learned);
     if (status == GLOFND_OK) status = gf_optimal_thresholds(err, &views, 2, &views, l->alpha, &how, l->optimum.x);
     if (status == GLOFND_OK)
         status = gf_fnc_draws(err, &views, 2, batch < anchors ? batch : anchors, DRAWS, l->alpha, (uint64_t)j->config->seed, &how,
@@ -132,8 +192,9 @@ static glofnd_status make_gallery(gf_error *err, job *j) {
     int64_t learned = 0;
     float *lambda = malloc((size_t)(l->set.n > 0 ? l->set.n : 1) * sizeof *lambda);
     FAIL_IF(err, !lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)l->set.n);
-    glofnd_status status = gf_frozen_lambda(err, j->frozen, l->set.id, l->set.n, lambda, &learned);
-    const gf_gallery_spec g = {.s = &l->set, .lambda = learned ? lambda : NULL, .alpha = l->alpha, .batch = j->config->batch, .seed = 1};
+    glofnd_status status = gf_frozen_lambda(err, j->frozen, 0, l->set.id, l->set.n, lambda, &learned);
+    const gf_gallery_spec g = {
+        .s = &l->set, .lambda = learned ? lambda : NULL, .alpha = l->alpha, .batch = j->config->batch, .seed = 1};
     if (status == GLOFND_OK) status = gf_gallery_pick(err, &g, l->anchor, &l->anchors);
     free(lambda);
     return status;
@@ -151,13 +212,16 @@ static glofnd_status make(gf_error *err, job *j) {
     l->alpha = (double)j->config->method.alpha;
     FAIL_IF(err, !(l->alpha > 0.0 && l->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g, which flags nothing", l->alpha);
     TRY(gf_dataset_open(err, j->spec->data && *j->spec->data ? j->spec->data : j->config->data, &l->data));
-    j->stage = "images";
-    TRY(gf_frozen_plain(err, j->frozen, j->spec->samples, &l->set));
-    TRY(make_gallery(err, j));
+    TRY(make_set(err, j));
     TRY(make_map(err, j));
-    TRY(make_thresholds(err, j));
+    l->clip = j->config->task == GF_TASK_CLIP;
+    if (!l->clip) {             /* whose thresholds are for images and texts, not for two images */
+        TRY(make_gallery(err, j));
+        TRY(make_thresholds(err, j));
+    }
     gf_error ignored = {{0}};
-    if (gf_trainer_open(&ignored, j->config, &t) == GLOFND_OK && gf_trainer_estimate(&ignored, t, &l->memory) != GLOFND_OK) l->memory = 0;
+    if (gf_trainer_open(&ignored, j->config, &t) == GLOFND_OK && gf_trainer_estimate(&ignored, t, &l->memory) != GLOFND_OK)
+        l->memory = 0;
     gf_trainer_free(t);
     return GLOFND_OK;
 }
@@ -175,6 +239,7 @@ void gf_look_make(const gf_look_spec *spec, gf_look *out) {
 void gf_look_free(gf_look *l) {
     gf_dataset_free(l->data);
     free(l->label);
+    free(l->id);
     free(l->tsne);
     free(l->pca);
     free(l->lambda.x);

@@ -24,10 +24,12 @@ typedef struct gf_look {
     char why[512];
     gf_dataset *data;
     int64_t total;              /* samples of the data */
+    int clip;                   /* an image-text run: a map only */
     double alpha;
     /* the map: features of the backbone */
     int64_t n;
     int32_t *label;             /* [n] */
+    int64_t *id;                /* [n] positions in the data */
     double *tsne, *pca;         /* [n][2] */
     double pca_share[2];
     double neighbours;          /* share of samples whose nearest neighbour has the same label; NaN without labels */

@@ -27,7 +27,8 @@ static void foot(gf_text *out, const gf_report *r) {
     gf_text_escape(out, glofnd_build_info());
     gf_text_add(out, ". One file, nothing is loaded from elsewhere.");
     if (skipped) gf_text_add(out, " %lld damaged lines of the logs were skipped.", (long long)skipped);
-    if (damaged) gf_text_add(out, " %lld times a sample could not be read in training and another took its place.", (long long)damaged);
+    if (damaged)
+        gf_text_add(out, " %lld times a sample could not be read in training and another took its place.", (long long)damaged);
     gf_text_add(out, "</footer>\n</main>\n");
     gf_page_script(out);
     gf_text_add(out, "</body></html>\n");

@@ -49,6 +49,13 @@ const gf_look *gf_group_look(const gf_report *r, int group) {
     return NULL;
 }
 
+void gf_look_class(const gf_look *look, int32_t label, char *out, size_t bytes) {
+    const char *name = label >= 0 ? gf_dataset_class(look->data, label) : NULL;
+    if (name) snprintf(out, bytes, "%s", name);
+    else if (label >= 0) snprintf(out, bytes, "class %d", (int)label);
+    else snprintf(out, bytes, "no label");
+}
+
 const char *gf_look_name(const gf_report *r, const gf_look *look) { return r->runs[look - r->looks].name; }
 
 gf_mean_std gf_mean_of(const double *x, int n) {
@@ -118,9 +125,10 @@ static int64_t group_curve(const gf_report *r, int group, gf_run_field field, do
     return *to ? epochs : 0;
 }
 
-void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*shown)(const gf_run_log *), const gf_chart *form) {
-    static gf_series series[GF_PAGE_RUNS];
-    static char name[GF_PAGE_RUNS][320];
+void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*shown)(const gf_run_log *),
+                    const gf_chart *form) {
+    gf_series series[GF_PAGE_RUNS];
+    char name[GF_PAGE_RUNS][320];
     double *curve[GF_PAGE_RUNS];
     gf_chart c = *form;
     for (int g = 0; g < gf_groups(r); g++) {

@@ -54,6 +54,7 @@ int gf_has_detector(const gf_run_log *r);
 void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes);
 /* The look at a run of this group; NULL: none was made. */
 const gf_look *gf_group_look(const gf_report *r, int group);
+void gf_look_class(const gf_look *look, int32_t label, char *out, size_t bytes);       /* its name, or "class 3"; "no label" */
 const char *gf_look_name(const gf_report *r, const gf_look *look);     /* of the run that was looked at */
 /* A paragraph that says what a section would show and which command makes it; what it names is escaped. */
 void gf_page_missing(gf_text *out, const char *what, const char *command);

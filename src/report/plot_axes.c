@@ -2,6 +2,7 @@
 #include "report/plot_axes.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, TOP = GF_PLOT_TOP, BOTTOM = GF_PLOT_BOTTOM };
 
@@ -29,16 +30,26 @@ static int digits_of(double step) { return step < 1.0 ? (int)ceil(-log10(step) -
 /* A tick at 0 that rounding moved is 0. */
 static double tick(double x, double step) { return fabs(x) < 1e-9 * step ? 0.0 : x; }
 
+/* "0.25", and "2e-4" for what would have many zeros. */
+static void tick_text(double x, double step, char out[32]) {
+    const int digits = digits_of(step);
+    const double value = tick(x, step), power = value == 0.0 ? 0.0 : floor(log10(fabs(value)) + 1e-9);
+    if (digits < 4 || value == 0.0) snprintf(out, 32, "%.*f", digits < 4 ? digits : 0, value);
+    else snprintf(out, 32, "%.3ge%.0f", value / pow(10.0, power), power);
+}
+
 void gf_plot_y_axis(gf_text *out, const gf_plane *p, const char *name) {
     const double step = gf_tick_step(p->y0, p->y1, 5);
     for (int i = 0; i <= 12; i++) {
         const double y = p->y0 + i * step, at = gf_plot_y(p, y);
+        char text[32];
         if (y > p->y1 + 0.01 * step) break;
         gf_text_add(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, at, RIGHT);
-        gf_text_add(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.*f</text>\n", LEFT - 7, at + 4.0,
-                    digits_of(step), tick(y, step));
+        tick_text(y, step, text);
+        gf_text_add(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 7, at + 4.0, text);
     }
-    gf_text_add(out, "<text class=\"name\" transform=\"translate(13 %d) rotate(-90)\" text-anchor=\"middle\">", (TOP + BOTTOM) / 2);
+    gf_text_add(out, "<text class=\"name\" transform=\"translate(13 %d) rotate(-90)\" text-anchor=\"middle\">",
+                (TOP + BOTTOM) / 2);
     gf_text_escape(out, name);
     gf_text_add(out, "</text>\n");
 }

@@ -5,7 +5,14 @@
 #include "report/text.h"
 
 /* Positions are in the units of the view box. */
-enum { GF_PLOT_WIDTH = 520, GF_PLOT_HEIGHT = 280, GF_PLOT_LEFT = 56, GF_PLOT_RIGHT = 508, GF_PLOT_TOP = 14, GF_PLOT_BOTTOM = 234 };
+enum {
+    GF_PLOT_WIDTH = 520,
+    GF_PLOT_HEIGHT = 280,
+    GF_PLOT_LEFT = 56,
+    GF_PLOT_RIGHT = 508,
+    GF_PLOT_TOP = 14,
+    GF_PLOT_BOTTOM = 234
+};
 
 typedef struct gf_plane {
     double x0, x1, y0, y1;      /* seen; x1 > x0, y1 > y0 */

@@ -26,7 +26,7 @@ static const struct {
 } figures[] = {
     FIGURE(fraction), FIGURE(k), FIGURE(top1), FIGURE(top5), FIGURE(score), FIGURE(precision), FIGURE(recall), FIGURE(f1),
     FIGURE(flagged), FIGURE(alpha), FIGURE(anchors), FIGURE(mae), FIGURE(rmse), FIGURE(fnc_mae), FIGURE(fnc_rmse),
-    FIGURE(optimum_mean), FIGURE(lambda_mean),
+    FIGURE(optimum_mean), FIGURE(lambda_mean), FIGURE(ir1), FIGURE(ir5), FIGURE(ir10), FIGURE(tr1), FIGURE(tr5), FIGURE(tr10),
 };
 
 static const struct {

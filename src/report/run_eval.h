@@ -10,6 +10,7 @@ typedef struct gf_eval_line {   /* figures a line does not have are NaN, texts "
     int untrained;
     double fraction, k;
     double top1, top5, score, precision, recall, f1, flagged, alpha, anchors;
+    double ir1, ir5, ir10, tr1, tr5, tr10;      /* retrieval: images by their captions, captions by their images */
     double mae, rmse, fnc_mae, fnc_rmse, optimum_mean, lambda_mean;
 } gf_eval_line;
 

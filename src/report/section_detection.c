@@ -11,7 +11,8 @@ static double common_alpha(const gf_report *r) {
     double alpha = NAN;
     for (int i = 0; i < r->count; i++) {
         const glofnd_options *o = &r->runs[i].config.method;
-        if (o->detector == GLOFND_DETECT_NONE || o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_GROUPS) continue;
+        if (o->detector == GLOFND_DETECT_NONE || o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_GROUPS)
+            continue;
         if (isfinite(alpha) && alpha != 100.0 * (double)o->alpha) return NAN;
         alpha = 100.0 * (double)o->alpha;
     }
@@ -70,23 +71,44 @@ static int has_texts(const gf_report *r) {
 void gf_section_detection(gf_text *out, const gf_report *r) {
     const double start = common_start(r);
     const char *none = "No values: it takes labels, and a detector that has started (<code>start_epoch</code>).";
-    gf_section_begin(out, "detection", "How good the detection is",
-                     "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both images have "
-                     "the same class.");
+    gf_section_begin(
+        out, "detection", "How good the detection is",
+        "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both images have "
+        "the same class.");
     gf_text_add(out, "<div class=\"charts\">\n");
-    gf_epoch_chart(out, r, GF_RUN_FLAGGED, gf_has_detector, &(gf_chart){.title = "Pairs flagged as false negatives",
-                   .y_name = "flagged pairs, %", .level = common_alpha(r), .level_name = "α, the share asked for", .from_zero = 1,
-                   .note = "A threshold that is right flags a share α.", .event = start, .event_name = "detection starts", .missing = none});
-    gf_epoch_chart(out, r, GF_RUN_PRECISION, gf_has_detector, &(gf_chart){.title = "Precision", .y_name = "precision, %", .level = NAN,
-                   .from_zero = 1, .note = "Of the flagged pairs, how many share the class.", .missing = none});
-    gf_epoch_chart(out, r, GF_RUN_RECALL, gf_has_detector, &(gf_chart){.title = "Recall", .y_name = "recall, %", .level = NAN, .from_zero = 1,
-                   .note = "Of the pairs that share the class, how many are flagged.", .missing = none});
+    gf_epoch_chart(out, r, GF_RUN_FLAGGED, gf_has_detector,
+                   &(gf_chart){.title = "Pairs flagged as false negatives",
+                               .y_name = "flagged pairs, %",
+                               .level = common_alpha(r),
+                               .level_name = "α, the share asked for",
+                               .from_zero = 1,
+                               .note = "A threshold that is right flags a share α.",
+                               .event = start,
+                               .event_name = "detection starts",
+                               .missing = none});
+    gf_epoch_chart(out, r, GF_RUN_PRECISION, gf_has_detector,
+                   &(gf_chart){.title = "Precision",
+                               .y_name = "precision, %",
+                               .level = NAN,
+                               .from_zero = 1,
+                               .note = "Of the flagged pairs, how many share the class.",
+                               .missing = none});
+    gf_epoch_chart(out, r, GF_RUN_RECALL, gf_has_detector,
+                   &(gf_chart){.title = "Recall",
+                               .y_name = "recall, %",
+                               .level = NAN,
+                               .from_zero = 1,
+                               .note = "Of the pairs that share the class, how many are flagged.",
+                               .missing = none});
     gf_epoch_chart(out, r, GF_RUN_F1, gf_has_detector, &(gf_chart){.title = "F1", .y_name = "F1, %", .level = NAN, .from_zero = 1,
                    .note = "Precision and recall in one figure.", .missing = none});
     frozen(out, r, judged(r));
-    gf_epoch_chart(out, r, GF_RUN_LAMBDA, gf_learns_lambda, &(gf_chart){.title = "Mean threshold λ", .y_name = "cosine similarity",
-                   .level = NAN, .note = "How similar two images must be to count as the same, on average.",
-                   .missing = "No run here learns thresholds (<code>detector = glofnd</code>)."});
+    gf_epoch_chart(out, r, GF_RUN_LAMBDA, gf_learns_lambda,
+                   &(gf_chart){.title = "Mean threshold λ",
+                               .y_name = "cosine similarity",
+                               .level = NAN,
+                               .note = "How similar two images must be to count as the same, on average.",
+                               .missing = "No run here learns thresholds (<code>detector = glofnd</code>)."});
     if (has_texts(r))
         gf_epoch_chart(out, r, GF_RUN_LAMBDA_TEXT, gf_learns_lambda, &(gf_chart){.title = "Mean threshold λ of the texts",
                        .y_name = "cosine similarity", .level = NAN, .note = "Image-text runs learn one for each side."});

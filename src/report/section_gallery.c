@@ -28,14 +28,6 @@ static int encode(album *a, int64_t row, uint8_t **bytes, size_t *size, const ch
     return status == GLOFND_E_UNSUPPORTED && gf_image_encode_png(&err, image, bytes, size) == GLOFND_OK;
 }
 
-static void class_name(const gf_look *l, int64_t row, char *out, size_t bytes) {
-    const int32_t label = l->set.label[row];
-    const char *name = label >= 0 ? gf_dataset_class(l->data, label) : NULL;
-    if (name) snprintf(out, bytes, "%s", name);
-    else if (label >= 0) snprintf(out, bytes, "class %d", (int)label);
-    else snprintf(out, bytes, "no label");
-}
-
 /* kind: 0 an anchor, 1 right, -1 wrong, 2 not known. */
 static void picture(album *a, int64_t row, int kind, float similarity) {
     uint8_t *bytes = NULL;
@@ -47,7 +39,7 @@ static void picture(album *a, int64_t row, int kind, float similarity) {
         return;
     }
     *a->bytes += GF_BASE64_BYTES(size);
-    class_name(a->look, row, name, sizeof name);
+    gf_look_class(a->look, a->look->set.label[row], name, sizeof name);
     gf_text_add(a->out, "<div class=\"pic %s\"><img alt=\"", kind == 0 ? "anchor" : kind == 1 ? "yes" : kind < 0 ? "no" : "");
     gf_text_escape(a->out, name);
     gf_text_add(a->out, "\" title=\"");
@@ -68,7 +60,8 @@ static void strip(album *a, const gf_anchor *x, int detector) {
     const gf_flagged *f = &x->by[detector];
     gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
     if (detector == 0 && isnan(x->lambda)) gf_text_add(a->out, ": this run learned no threshold");
-    else if (a->look->set.label[x->row] >= 0) gf_text_add(a->out, ": %lld flagged, %lld right", (long long)f->count, (long long)f->right);
+    else if (a->look->set.label[x->row] >= 0)
+        gf_text_add(a->out, ": %lld flagged, %lld right", (long long)f->count, (long long)f->right);
     else gf_text_add(a->out, ": %lld flagged", (long long)f->count);
     if (detector == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
     gf_text_add(a->out, "</p><div class=\"strip\">");
@@ -81,7 +74,7 @@ static void show(gf_text *out, const gf_look *l, size_t *bytes) {
     gf_text_add(out, "<div class=\"rows\">\n");
     for (int i = 0; i < l->anchors; i++) {
         char name[200];
-        class_name(l, l->anchor[i].row, name, sizeof name);
+        gf_look_class(l, l->set.label[l->anchor[i].row], name, sizeof name);
         gf_text_add(out, "<div class=\"row\"><div><p>anchor: ");
         gf_text_escape(out, name);
         gf_text_add(out, "</p>");
@@ -91,8 +84,9 @@ static void show(gf_text *out, const gf_look *l, size_t *bytes) {
         gf_text_add(out, "</div>\n");
     }
     gf_text_add(out, "</div>\n");
-    if (a.left_out) gf_text_add(out, "<p class=\"faint\">%d pictures left out: unreadable, or above the %zu kB that a page may hold.</p>\n",
-                                a.left_out, GF_PAGE_IMAGES / 1000);
+    if (a.left_out)
+        gf_text_add(out, "<p class=\"faint\">%d pictures left out: unreadable, or above the %zu kB that a page may hold.</p>\n",
+                    a.left_out, GF_PAGE_IMAGES / 1000);
     gf_thumbnails_free(&a.thumbs);
     gf_sample_free(&a.sample);
 }
@@ -113,14 +107,21 @@ static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *bytes, i
 void gf_section_gallery(gf_text *out, const gf_report *r) {
     size_t bytes = 0;
     int best = -1;
-    gf_section_begin(out, "found", "What was found",
-                     "Images drawn at random, and images that a detector takes for the same thing, by the trained network. GloFND compares "
-                     "with the image's own learned threshold λ; FNC must flag the same share of every batch. Labels judge: ✓ the same class, "
-                     "✗ another one. Shown are random ones of those flagged.");
+    gf_section_begin(
+        out, "found", "What was found",
+        "Images drawn at random, and images that a detector takes for the same thing, by the trained network. GloFND compares "
+        "with the image's own learned threshold λ; FNC must flag the same share of every batch. Labels judge: ✓ the same class, "
+        "✗ another one. Shown are random ones of those flagged.");
     for (int g = 0; g < gf_groups(r); g++)
         if (rank(gf_group_look(r, g)) > (best < 0 ? 0 : rank(gf_group_look(r, best)))) best = g;
     if (best < 0 && r->looks && *r->looks[0].why) gf_page_missing(out, "Nothing to look at:", r->looks[0].why);
-    else if (best < 0) gf_page_missing(out, "Pictures need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
+    else if (best < 0 && r->looks && r->looks[0].clip)
+        gf_text_add(out,
+                    "<p class=\"none\">Image-text runs compare images with texts; there are no pairs of images to show.</p>\n");
+    else if (best < 0 && r->looks && r->looks[0].made)
+        gf_text_add(out, "<p class=\"none\">Nothing is flagged among the images looked at.</p>\n");
+    else if (best < 0)
+        gf_page_missing(out, "Pictures need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
     if (best >= 0) gallery_of(out, r, best, &bytes, 0);
     for (int g = 0; g < gf_groups(r); g++)
         if (g != best && rank(gf_group_look(r, g)) == 2) gallery_of(out, r, g, &bytes, 1);

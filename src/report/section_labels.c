@@ -52,8 +52,8 @@ static int fractions_of(const gf_report *r, const char *protocol, double *out) {
 }
 
 static void fraction_bars(gf_text *out, const gf_report *r) {
-    static gf_bars b;
-    static char name[GF_BARS_MOST][320];
+    gf_bars b;
+    char name[GF_BARS_MOST][320];
     char group[8][32], note[200];
     double fraction[8];
     const char *protocol = protocol_of(r, "linear");
@@ -73,6 +73,51 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
         for (int f = 0; f < b.groups; f++) {
             const gf_mean_std m = group_top1(r, k, "linear", protocol, fraction[f]);
             b.value[f][k] = m.mean, b.spread[f][k] = m.std;
+        }
+    }
+    gf_svg_bars(out, &b);
+}
+
+/* ----- retrieval, of image-text runs ----- */
+
+enum { RECALLS = 6 };
+
+static const gf_eval_line *retrieval_of(const gf_run_log *run) {
+    const gf_eval_line *found = NULL;
+    for (int k = 0; k < run->eval.count; k++)
+        if (strcmp(run->eval.line[k].event, "retrieval") == 0 && !run->eval.line[k].untrained) found = &run->eval.line[k];
+    return found;
+}
+
+static gf_mean_std group_recall(const gf_report *r, int g, int recall) {
+    double x[GF_PAGE_RUNS];
+    int n = 0;
+    for (int i = 0; i < r->count; i++) {
+        const gf_eval_line *e = gf_group_of(r, i) == g ? retrieval_of(&r->runs[i]) : NULL;
+        if (!e) continue;
+        const double all[RECALLS] = {e->ir1, e->ir5, e->ir10, e->tr1, e->tr5, e->tr10};
+        x[n++] = 100.0 * all[recall];
+    }
+    return gf_mean_of(x, n);
+}
+
+static void retrieval_bars(gf_text *out, const gf_report *r) {
+    static const char *const names[RECALLS] = {"IR@1", "IR@5", "IR@10", "TR@1", "TR@5", "TR@10"};
+    gf_bars b;
+    char name[GF_BARS_MOST][320];
+    b = (gf_bars){.title = "Retrieval",
+                  .y_name = "found among the first, %",
+                  .x_name = "images by captions (IR), captions by images (TR)",
+                  .note = "How often the partner is among the first 1, 5 or 10.",
+                  .groups = RECALLS,
+                  .missing = "Not evaluated yet: <code>glofnd eval retrieval RUN --data SPEC</code>"};
+    b.each = gf_groups(r) < GF_BARS_MOST ? gf_groups(r) : GF_BARS_MOST;
+    for (int k = 0; k < b.each; k++) {
+        gf_group_name(r, k, name[k], sizeof name[k]);
+        b.name[k] = name[k], b.colour[k] = k;
+        for (int m = 0; m < RECALLS; m++) {
+            const gf_mean_std x = group_recall(r, k, m);
+            b.group[m] = names[m], b.value[m][k] = x.mean, b.spread[m][k] = x.std;
         }
     }
     gf_svg_bars(out, &b);
@@ -103,25 +148,41 @@ static void collect(const gf_report *r, const char *event, const char *protocol,
 
 static void start_epochs(gf_text *out, const gf_report *r) {
     static const char *const events[] = {"linear_mean", "linear", "knn"};
-    static sweep s;
+    sweep s;
     const char *event = "";
     s.n = 0;
     for (int e = 0; e < 3 && s.n < 2; e++) {
         event = events[e];
         collect(r, event, protocol_of(r, event), &s);
     }
-    const gf_series line = {.name = strcmp(event, "knn") == 0 ? "nearest neighbours" : "linear, mean over label shares", .y = s.mean, .n = s.n,
-                            .x = s.x, .low = s.low, .high = s.high};
-    gf_svg_chart(out, &(gf_chart){.title = "When to start detecting", .note = "Too early, and similarities mean nothing yet; too late, and "
-                                  "little training is left.", .x_name = "epochs before detection starts", .y_name = "top-1, %",
-                                  .series = &line, .count = s.n > 1, .level = NAN, .marked = 1,
-                                  .missing = "It takes evaluated runs with different <code>start_epoch</code>: <code>glofnd sweep --file "
-                                             "configs/sweep-start-epoch.sweep --data SPEC --out DIR</code>, then <code>glofnd report DIR/*/</code>"});
+    const gf_series line = {.name = strcmp(event, "knn") == 0 ? "nearest neighbours" : "linear, mean over label shares",
+                            .y = s.mean,
+                            .n = s.n,
+                            .x = s.x,
+                            .low = s.low,
+                            .high = s.high};
+    gf_svg_chart(
+        out,
+        &(gf_chart){.title = "When to start detecting",
+                    .note = "Too early, and similarities mean nothing yet; too late, and "
+                            "little training is left.",
+                    .x_name = "epochs before detection starts",
+                    .y_name = "top-1, %",
+                    .series = &line,
+                    .count = s.n > 1,
+                    .level = NAN,
+                    .marked = 1,
+                    .missing =
+                        "It takes evaluated runs with different <code>start_epoch</code>: <code>glofnd sweep --file "
+                        "configs/sweep-start-epoch.sweep --data SPEC --out DIR</code>, then <code>glofnd report DIR/*/</code>"});
 }
 
 void gf_section_labels(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "labels", "What the features are worth", NULL);
+    char task[32];
+    gf_page_value(&r->runs[0], "task", task, sizeof task);
     gf_text_add(out, "<div class=\"charts\">\n");
+    if (strcmp(task, "clip") == 0) retrieval_bars(out, r);
     fraction_bars(out, r);
     start_epochs(out, r);
     gf_text_add(out, "</div>\n");

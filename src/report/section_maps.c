@@ -2,15 +2,18 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "report/base64.h"
 #include "report/page_parts.h"
+#include "report/sheet.h"
 #include "report/svg_dots.h"
 
 typedef struct looks {          /* which classes have a look of their own: the most frequent ones */
     int32_t label[GF_DOTS_CLASSES];
     char name[GF_DOTS_CLASSES][80];
-    const char *names[GF_DOTS_CLASSES];
     int classes, more;
+    const gf_look *sheet;       /* whose dots have pictures; NULL: nobody's */
 } looks;
 
 static int64_t frequency(const gf_look *l, int32_t label) {
@@ -39,11 +42,30 @@ static void choose(const gf_look *l, looks *k) {
             if (at < GF_DOTS_CLASSES) k->label[at] = k->label[at - 1], count[at] = count[at - 1];
         if (at < GF_DOTS_CLASSES) k->label[at] = label, count[at] = n;
     }
-    for (int c = 0; c < k->classes; c++) {
-        const char *name = gf_dataset_class(l->data, k->label[c]);
-        if (name) snprintf(k->name[c], sizeof k->name[c], "%s", name);
-        else snprintf(k->name[c], sizeof k->name[c], "class %d", (int)k->label[c]);
+    for (int c = 0; c < k->classes; c++) gf_look_class(l, k->label[c], k->name[c], sizeof k->name[c]);
+}
+
+/* Do both maps show the same samples? */
+static int same_samples(const gf_look *a, const gf_look *b) {
+    return a->n == b->n && memcmp(a->id, b->id, (size_t)a->n * sizeof *a->id) == 0;
+}
+
+/* The pictures of all dots as one, where that is not too large. */
+static int add_sheet(gf_text *out, const gf_look *l) {
+    enum { SIDE = 24, QUALITY = 60 };
+    gf_error err = {{0}};
+    uint8_t *jpeg = NULL;
+    size_t bytes = 0;
+    if (gf_sheet_make(&err, l->data, l->id, l->n, SIDE, QUALITY, &jpeg, &bytes) != GLOFND_OK) return 0;
+    const int fits = GF_BASE64_BYTES(bytes) <= GF_PAGE_IMAGES;
+    if (fits) {
+        gf_text_add(out, "<img id=\"sheet\" alt=\"\" hidden data-side=\"%d\" data-columns=\"%d\" src=\"data:image/jpeg;base64,",
+                    SIDE, GF_SHEET_COLUMNS);
+        gf_text_base64(out, jpeg, bytes);
+        gf_text_add(out, "\">\n");
     }
+    free(jpeg);
+    return fits;
 }
 
 static void draw(gf_text *out, const gf_look *l, const looks *k, const double *y, const char *title, const char *note) {
@@ -52,11 +74,12 @@ static void draw(gf_text *out, const gf_look *l, const looks *k, const double *y
     out->failed |= !look;
     for (int c = 0; c < k->classes; c++) names[c] = k->name[c];
     for (int64_t i = 0; look && i < l->n; i++) {
-        look[i] = -1;
+        look[i] = k->classes ? -1 : 0;          /* without labels all look the same */
         for (int c = 0; c < k->classes; c++)
             if (l->label[i] == k->label[c]) look[i] = c;
     }
-    if (look) gf_svg_dots(out, &(gf_dots){.title = title, .note = note, .y = y, .look = look, .n = l->n, .names = names, .classes = k->classes});
+    if (look) gf_svg_dots(out, &(gf_dots){.title = title, .note = note, .y = y, .look = look, .n = l->n, .names = names,
+                                         .classes = k->classes, .numbered = k->sheet && same_samples(k->sheet, l)});
     free(look);
 }
 
@@ -68,7 +91,8 @@ static void row_of_maps(gf_text *out, const gf_report *r, const looks *k, int pc
         if (!l || !l->n) continue;
         if (pca) snprintf(note, sizeof note, "The two axes hold %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
                           100.0 * l->pca_share[1]);
-        else if (isfinite(l->neighbours)) snprintf(note, sizeof note, "%.0f %% of nearest neighbours have the same class.", 100.0 * l->neighbours);
+        else if (isfinite(l->neighbours))
+            snprintf(note, sizeof note, "%.0f %% of nearest neighbours have the same class.", 100.0 * l->neighbours);
         else snprintf(note, sizeof note, "%lld images.", (long long)l->n);
         draw(out, l, k, pca ? l->pca : l->tsne, gf_look_name(r, l), note);
     }
@@ -76,13 +100,14 @@ static void row_of_maps(gf_text *out, const gf_report *r, const looks *k, int pc
 }
 
 void gf_section_maps(gf_text *out, const gf_report *r) {
-    static looks k;
+    looks k;
     const gf_look *first = NULL;
     const char *names[GF_DOTS_CLASSES];
     for (int g = 0; g < gf_groups(r) && !(first && first->n); g++) first = gf_group_look(r, g);
-    gf_section_begin(out, "maps", "Maps of the embeddings",
-                     "Each dot is an image; images that the backbone finds similar lie together (t-SNE). A good encoder makes islands of one "
-                     "class, without ever having seen a label.");
+    gf_section_begin(
+        out, "maps", "Maps of the embeddings",
+        "Each dot is an image; images that the backbone finds similar lie together (t-SNE). A good encoder makes islands of one "
+        "class, without ever having seen a label.");
     if (!first || !first->n) {
         gf_page_missing(out, "Maps need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
         gf_section_end(out);
@@ -90,12 +115,13 @@ void gf_section_maps(gf_text *out, const gf_report *r) {
     }
     choose(first, &k);
     for (int c = 0; c < k.classes; c++) names[c] = k.name[c];
-    gf_svg_dots_legend(out, names, k.classes);
+    if (k.classes) gf_svg_dots_legend(out, names, k.classes);
     if (k.more) gf_text_add(out, "<p class=\"faint\">%d further classes in grey.</p>\n", k.more);
+    if (add_sheet(out, first)) k.sheet = first;
     row_of_maps(out, r, &k, 0);
     gf_text_add(out, "<details open><summary>The same by principal axes (PCA)</summary>\n");
     row_of_maps(out, r, &k, 1);
-    gf_text_add(out, "</details>\n<p class=\"faint\">%lld of %lld images, drawn at random.</p>\n", (long long)first->n,
-                (long long)first->total);
+    gf_text_add(out, "</details>\n<p class=\"faint\">%lld of %lld images, drawn at random.%s</p>\n", (long long)first->n,
+                (long long)first->total, k.sheet ? " Point at a dot to see its image." : "");
     gf_section_end(out);
 }

@@ -55,15 +55,20 @@ static void compared(gf_text *out, const gf_report *r) {
     }
     gf_text_add(out, "</table></div>\n<p class=\"faint\">");
     if (with_p)
-        gf_text_add(out, "Mean ± standard deviation over runs; the best in bold. p: one-sided paired t-test by seed, better than the first "
-                         "column; green below 0.05.</p>\n");
-    else gf_text_add(out, "The best in bold. Single runs differ by chance too: p-values take at least two seeds of each configuration, "
-                          "<code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
+        gf_text_add(
+            out,
+            "Mean ± standard deviation over runs; the best in bold. p: one-sided paired t-test by seed, better than the first "
+            "column; green below 0.05.</p>\n");
+    else
+        gf_text_add(out,
+                    "The best in bold. Single runs differ by chance too: p-values take at least two seeds of each configuration, "
+                    "<code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
 }
 
 static void protocol(gf_text *out, const gf_run_log *r) {
     if (!*r->knn_test) return;
-    gf_text_add(out, "<p class=\"faint\">kNN: cosine similarity of backbone features, k = %lld, tested on <code>", (long long)r->knn_k);
+    gf_text_add(out, "<p class=\"faint\">kNN: cosine similarity of backbone features, k = %lld, tested on <code>",
+                (long long)r->knn_k);
     gf_text_escape(out, r->knn_test);
     gf_text_add(out, "</code>. Precision, recall, F1: means over anchors, last epoch.</p>\n");
 }

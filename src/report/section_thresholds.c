@@ -42,15 +42,17 @@ static void make_densities(const gf_look *l, densities *d) {
 }
 
 static void figure(gf_text *out, const gf_report *r, const gf_look *l) {
-    static densities d;
+    densities d;
     char title[400], note[300];
     d = (densities){.count = 0};
     make_densities(l, &d);
     snprintf(title, sizeof title, "Thresholds with the network of %s", gf_look_name(r, l));
     if (l->learned)
-        snprintf(note, sizeof note, "On average λ is %.3f away from the exact threshold, FNC's %.3f (%lld anchors, α = %g).", l->lambda_mae,
-                 l->fnc_mae, (long long)l->lambda.n, l->alpha);
-    else snprintf(note, sizeof note, "This run learned no thresholds; FNC's are %.3f away from the exact ones (α = %g).", l->fnc_mae, l->alpha);
+        snprintf(note, sizeof note, "On average λ is %.3f away from the exact threshold, FNC's %.3f (%lld anchors, α = %g).",
+                 l->lambda_mae, l->fnc_mae, (long long)l->lambda.n, l->alpha);
+    else
+        snprintf(note, sizeof note, "This run learned no thresholds; FNC's are %.3f away from the exact ones (α = %g).",
+                 l->fnc_mae, l->alpha);
     gf_svg_chart(out, &(gf_chart){.title = title, .note = note, .x_name = "threshold, cosine similarity", .y_name = "density",
                                   .series = d.series, .count = d.count, .level = NAN, .from_zero = 1, .x_first = d.low,
                                   .x_step = (d.high - d.low) / (POINTS - 1)});
@@ -58,9 +60,11 @@ static void figure(gf_text *out, const gf_report *r, const gf_look *l) {
 
 void gf_section_thresholds(gf_text *out, const gf_report *r) {
     int shown = 0;
-    gf_section_begin(out, "thresholds", "Thresholds: learned against exact",
-                     "Frozen network, augmented views. The exact threshold of an image is the similarity that a share α of all others exceeds; "
-                     "GloFND learns it on the fly, FNC guesses it anew from each batch. The closer to the exact curve, the better.");
+    gf_section_begin(
+        out, "thresholds", "Thresholds: learned against exact",
+        "Frozen network, augmented views. The exact threshold of an image is the similarity that a share α of all others "
+        "exceeds; "
+        "GloFND learns it on the fly, FNC guesses it anew from each batch. The closer to the exact curve, the better.");
     gf_text_add(out, "<div class=\"charts\">\n");
     for (int g = 0; g < gf_groups(r); g++) {
         const gf_look *l = gf_group_look(r, g);
@@ -69,7 +73,11 @@ void gf_section_thresholds(gf_text *out, const gf_report *r) {
         shown++;
     }
     gf_text_add(out, "</div>\n");
-    if (!shown) gf_page_missing(out, "Distributions need the network of a run with a detector, and its data; with files of its own:",
-                                "glofnd eval threshold RUN");
+    if (!shown && r->looks && r->looks[0].clip)
+        gf_text_add(out, "<p class=\"none\">Of image-text runs, TensorBoard shows the distributions: <code>lambda</code>, "
+                         "<code>lambda_text</code>.</p>\n");
+    else if (!shown)
+        gf_page_missing(out, "Distributions need the network of a run with a detector, and its data; with files of its own:",
+                        "glofnd eval threshold RUN");
     gf_section_end(out);
 }

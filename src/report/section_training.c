@@ -29,7 +29,7 @@ static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
 /* A line per run; at most a dozen runs, else they hide each other. */
 static void step_chart(gf_text *out, const gf_report *r, gf_run_step field, const gf_chart *form) {
     enum { MOST = 12 };
-    static gf_series series[MOST];
+    gf_series series[MOST];
     curve *curves = calloc(MOST, sizeof *curves);
     gf_chart c = *form;
     out->failed |= !curves;
@@ -59,11 +59,18 @@ void gf_section_training(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<div class=\"charts\">\n");
     step_chart(out, r, GF_STEP_LOSS, &(gf_chart){.title = "Loss", .y_name = "loss", .missing = none,
                .note = "With a detector the loss covers fewer pairs: levels of different detectors are not comparable."});
-    step_chart(out, r, GF_STEP_SPEED, &(gf_chart){.title = "Throughput", .y_name = "images per second", .from_zero = 1, .missing = none,
-               .note = "Two views are made of each image."});
-    step_chart(out, r, GF_STEP_LR, &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
-    step_chart(out, r, GF_STEP_GRAD_NORM, &(gf_chart){.title = "Length of the gradient", .y_name = "norm", .from_zero = 1, .missing = none});
-    if (any_value(r, GF_STEP_TAU)) step_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
+    step_chart(out, r, GF_STEP_SPEED,
+               &(gf_chart){.title = "Throughput",
+                           .y_name = "images per second",
+                           .from_zero = 1,
+                           .missing = none,
+                           .note = "Two views are made of each image."});
+    step_chart(out, r, GF_STEP_LR,
+               &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
+    step_chart(out, r, GF_STEP_GRAD_NORM,
+               &(gf_chart){.title = "Length of the gradient", .y_name = "norm", .from_zero = 1, .missing = none});
+    if (any_value(r, GF_STEP_TAU))
+        step_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
     gf_text_add(out, "</div>\n");
     gf_section_end(out);
 }
@@ -75,9 +82,11 @@ static void memory_of(gf_text *out, const gf_report *r) {
         const gf_look *l = &r->looks[i];
         if (!l->made || !l->memory || !gf_learns_lambda(&r->runs[i])) continue;
         const double state = 20.0 * (double)l->total;
-        gf_text_add(out, "<p>Training takes about <b>%.0f MB</b>; GloFND's state is <b>%.3g kB</b> of that, 20 bytes for each of %lld images "
-                         "(%.2g %%).</p>\n",
-                    (double)l->memory / 1e6, state / 1e3, (long long)l->total, 100.0 * state / (double)l->memory);
+        gf_text_add(
+            out,
+            "<p>Training takes about <b>%.0f MB</b>; GloFND's state is <b>%.3g kB</b> of that, 20 bytes for each of %lld images "
+            "(%.2g %%).</p>\n",
+            (double)l->memory / 1e6, state / 1e3, (long long)l->total, 100.0 * state / (double)l->memory);
         return;
     }
 }
@@ -87,7 +96,7 @@ void gf_section_cost(gf_text *out, const gf_report *r) {
     static const char *const parts[PARTS] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
     static const gf_run_step fields[PARTS] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS, GF_STEP_TIME_BACKWARD,
                                               GF_STEP_TIME_OPTIMIZER};
-    static gf_split_bar rows[MOST];
+    gf_split_bar rows[MOST];
     char note[300];
     const int count = r->count < MOST ? r->count : MOST;
     double share = 0.0;
@@ -99,10 +108,13 @@ void gf_section_cost(gf_text *out, const gf_report *r) {
             rows[i].part[p] = x;
             total += isfinite(x) ? x : 0.0;
         }
-        if (total > 0.0 && isfinite(rows[i].part[2]) && gf_has_detector(&r->runs[i])) share = fmax(share, 100.0 * rows[i].part[2] / total);
+        if (total > 0.0 && isfinite(rows[i].part[2]) && gf_has_detector(&r->runs[i]))
+            share = fmax(share, 100.0 * rows[i].part[2] / total);
     }
-    snprintf(note, sizeof note, share > 0.0 ? "Mean of the last logged steps. Loss and detection together are at most %.2g %% of a step."
-                                            : "Mean of the last logged steps. On a GPU all parts but waiting count as forward.", share);
+    snprintf(note, sizeof note,
+             share > 0.0 ? "Mean of the last logged steps. Loss and detection together are at most %.2g %% of a step."
+                         : "Mean of the last logged steps. On a GPU all parts but waiting count as forward.",
+             share);
     gf_section_begin(out, "cost", "Time and memory", NULL);
     memory_of(out, r);
     gf_text_add(out, "<div class=\"charts\">\n");

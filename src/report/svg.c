@@ -114,8 +114,8 @@ static void draw_series(gf_text *out, const gf_chart *c, const gf_series *s, con
     gf_text_add(out, "</title></path>\n");
     for (int64_t i = 0; c->marked && i < s->n; i++)
         if (isfinite(s->y[i]))
-            gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>", s->colour % GF_COLOURS,
-                        gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, s->y[i]), x_of(c, s, i), s->y[i]);
+            gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>",
+                        s->colour % GF_COLOURS, gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, s->y[i]), x_of(c, s, i), s->y[i]);
 }
 
 static void draw_all(gf_text *out, const gf_chart *c, const gf_plane *f, int values) {
@@ -163,8 +163,9 @@ void gf_svg_chart(gf_text *out, const gf_chart *c) {
         return;
     }
     draw_legend(out, c);
-    gf_text_add(out, "<svg class=\"plot\" viewBox=\"0 0 %d %d\" data-x0=\"%.8g\" data-x1=\"%.8g\" data-y0=\"%.8g\" data-y1=\"%.8g\""
-                     " data-unit=\"",
+    gf_text_add(out,
+                "<svg class=\"plot\" viewBox=\"0 0 %d %d\" data-x0=\"%.8g\" data-x1=\"%.8g\" data-y0=\"%.8g\" data-y1=\"%.8g\""
+                " data-unit=\"",
                 GF_PLOT_WIDTH, GF_PLOT_HEIGHT, f.x0, f.x1, f.y0, f.y1);
     gf_text_escape(out, c->x_name);
     gf_text_add(out, "\" role=\"img\" aria-label=\"");

@@ -15,18 +15,19 @@ static void key(gf_text *out, int colour, const char *name) {
 static void bar(gf_text *out, const gf_bars *b, const gf_plane *f, int g, int k, double left, double width) {
     const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(f, x);
     if (!isfinite(x)) return;
-    gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>", b->colour[k] % GF_COLOURS,
-                left, top, width, BOTTOM - top);
+    gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>",
+                b->colour[k] % GF_COLOURS, left, top, width, BOTTOM - top);
     gf_text_escape(out, b->name[k]);
     gf_text_add(out, ", ");
     gf_text_escape(out, b->group[g]);
     if (s > 0.0) gf_text_add(out, ": %.2f ± %.2f</title></rect>", x, s);
     else gf_text_add(out, ": %.2f</title></rect>", x);
     const double high = s > 0.0 ? gf_plot_y(f, x + s) : top;
-    if (s > 0.0) gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * width, high, gf_plot_y(f, x - s));
+    if (s > 0.0)
+        gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * width, high, gf_plot_y(f, x - s));
     if (width >= 15.0)
-        gf_text_add(out, "<text class=\"tick value\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f</text>\n", left + 0.5 * width, high - 4.0,
-                    width < 27.0 ? 0 : 1, x);
+        gf_text_add(out, "<text class=\"tick value\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f</text>\n",
+                    left + 0.5 * width, high - 4.0, width < 27.0 ? 0 : 1, x);
 }
 
 void gf_svg_bars(gf_text *out, const gf_bars *b) {
@@ -67,8 +68,8 @@ static double total_of(const gf_split_bar *r, int parts) {
     return sum;
 }
 
-static void split_row(gf_text *out, const char *unit, const char *const *parts, int part_count, const gf_split_bar *r, double most,
-                      int y) {
+static void split_row(gf_text *out, const char *unit, const char *const *parts, int part_count, const gf_split_bar *r,
+                      double most, int y) {
     const double total = total_of(r, part_count), scale = 504.0 / most;
     double at = 8.0;
     gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
@@ -77,8 +78,10 @@ static void split_row(gf_text *out, const char *unit, const char *const *parts, 
     for (int p = 0; p < part_count; p++) {
         const double x = isfinite(r->part[p]) ? r->part[p] : 0.0, width = x * scale;
         if (width <= 0.0) continue;
-        gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\"><title>%s: %.3g %s, %.1f %%</title></rect>",
-                    p % GF_COLOURS, at, y + 20, width, parts[p], x, unit, 100.0 * x / total);
+        gf_text_add(
+            out,
+            "<rect class=\"f%d\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\"><title>%s: %.3g %s, %.1f %%</title></rect>",
+            p % GF_COLOURS, at, y + 20, width, parts[p], x, unit, 100.0 * x / total);
         at += width;
     }
     gf_text_add(out, "\n");

@@ -9,7 +9,8 @@ enum { SIDE = 400, MARGIN = 14 };
 static void points_of(gf_text *out, const gf_dots *d, int32_t look, const double low[2], double scale) {
     for (int64_t i = 0; i < d->n; i++)
         if (d->look[i] == look)
-            gf_text_add(out, "M%.1f %.1fh0", MARGIN + (d->y[2 * i] - low[0]) * scale, MARGIN + (d->y[2 * i + 1] - low[1]) * scale);
+            gf_text_add(out, "M%.1f %.1fh0", MARGIN + (d->y[2 * i] - low[0]) * scale,
+                        MARGIN + (d->y[2 * i + 1] - low[1]) * scale);
 }
 
 static int any(const gf_dots *d, int32_t look) {
@@ -18,13 +19,23 @@ static int any(const gf_dots *d, int32_t look) {
     return 0;
 }
 
+static void numbers_of(gf_text *out, const gf_dots *d, int32_t look) {
+    const char *comma = "";
+    gf_text_add(out, " data-i=\"");
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->look[i] == look) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
+    gf_text_add(out, "\"");
+}
+
 static void draw_class(gf_text *out, const gf_dots *d, int32_t look, const double low[2], double scale) {
     if (!any(d, look)) return;
-    if (look < 0) gf_text_add(out, "<path class=\"dot rest\" d=\"");
-    else gf_text_add(out, "<path class=\"dot c%d\" d=\"", look % GF_COLOURS);
+    if (look < 0) gf_text_add(out, "<path class=\"dot rest\"");
+    else gf_text_add(out, "<path class=\"dot c%d\"", look % GF_COLOURS);
+    if (d->numbered) numbers_of(out, d, look);
+    gf_text_add(out, " d=\"");
     points_of(out, d, look, low, scale);
     gf_text_add(out, "\"><title>");
-    gf_text_escape(out, look >= 0 && look < d->classes ? d->names[look] : "other classes");
+    gf_text_escape(out, look >= 0 && look < d->classes ? d->names[look] : d->classes ? "other classes" : "no label");
     gf_text_add(out, "</title></path>\n");
     if (look < GF_COLOURS) return;
     gf_text_add(out, "<path class=\"dot hole\" d=\"");
@@ -48,7 +59,8 @@ void gf_svg_dots(gf_text *out, const gf_dots *d) {
 void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes) {
     gf_text_add(out, "<p class=\"legend\">");
     for (int k = 0; k < classes; k++) {
-        gf_text_add(out, "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><path class=\"dot c%d\" d=\"M5 5h0\"/>",
+        gf_text_add(out,
+                    "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><path class=\"dot c%d\" d=\"M5 5h0\"/>",
                     k % GF_COLOURS);
         if (k >= GF_COLOURS) gf_text_add(out, "<path class=\"dot hole\" d=\"M5 5h0\"/>");
         gf_text_add(out, "</svg>");

@@ -13,6 +13,7 @@ typedef struct gf_dots {
     int64_t n;
     const char *const *names;   /* [classes] of the looks that are used */
     int classes;
+    int numbered;               /* points carry their numbers, for the pictures of a sheet */
 } gf_dots;
 
 void gf_svg_dots(gf_text *out, const gf_dots *d);

@@ -37,7 +37,7 @@ void gf_svg_style(gf_text *out) { add_style(out, &of_page); }
 void gf_svg_file_style(gf_text *out) { add_style(out, &of_file); }
 
 void gf_svg_swatch(gf_text *out, int colour) {
-    gf_text_add(out,
-                "<svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"line c%d d%d\" d=\"M1 4H23\"/></svg>",
-                colour % GF_COLOURS, colour / GF_COLOURS % 3);
+    gf_text_add(
+        out, "<svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"line c%d d%d\" d=\"M1 4H23\"/></svg>",
+        colour % GF_COLOURS, colour / GF_COLOURS % 3);
 }

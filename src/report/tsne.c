@@ -110,7 +110,8 @@ static void descend(gf_tsne_field *f, int iterations, double *y, double *grad, d
 
 glofnd_status gf_tsne(gf_error *err, const float *x, int64_t n, int64_t dim, const gf_tsne_spec *spec, double *y,
                       double *divergence) {
-    const double widest = (double)(n - 1) / 3.0, perplexity = fmin(spec->perplexity > 0.0 ? spec->perplexity : 30.0, fmax(widest, 1.0));
+    const double widest = (double)(n - 1) / 3.0,
+                 perplexity = fmin(spec->perplexity > 0.0 ? spec->perplexity : 30.0, fmax(widest, 1.0));
     const double theta = spec->theta != 0.0 ? spec->theta : n <= GF_TSNE_EXACT ? -1.0 : 0.6;
     const int threads = spec->threads > 0 ? spec->threads : gf_parallel_default();
     gf_affinity a = {0};

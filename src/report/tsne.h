@@ -12,7 +12,7 @@
 typedef struct gf_tsne_spec {   /* all zero: the usual values */
     double perplexity;          /* about so many neighbours count; 0: 30, at most (n - 1) / 3 */
     int iterations;             /* 0: 600 */
-    double theta;               /* cells seen smaller than this are one point, at most 0.7; 0: by the number of points; < 0: exact */
+    double theta; /* cells seen smaller than this are one point, at most 0.7; 0: by the number of points; < 0: exact */
     int threads;                /* 0: as many as the machine has */
 } gf_tsne_spec;
 
@@ -30,8 +30,8 @@ typedef struct gf_affinity {    /* symmetric, all entries add up to 1; without t
 } gf_affinity;
 
 /* Of each point to its `near` nearest (0 or >= n - 1: to all), by Gaussians of the given perplexity, made symmetric. */
-glofnd_status gf_affinity_make(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near, int threads,
-                               gf_affinity *out);
+glofnd_status gf_affinity_make(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
+                               int threads, gf_affinity *out);
 void gf_affinity_free(gf_affinity *a);          /* a zeroed one is fine */
 
 typedef struct gf_tsne_tree gf_tsne_tree;       /* reused from iteration to iteration */

@@ -30,9 +30,14 @@ static int by_position(const void *a, const void *b) {
     return p->to < q->to ? -1 : p->to > q->to;
 }
 
+/* Sixteen sums side by side, added in a fixed order at the end: what a compiler may make vectors of. */
 static float distance(const float *a, const float *b, int64_t dim) {
-    float s = 0.0f;
-    for (int64_t k = 0; k < dim; k++) s += (a[k] - b[k]) * (a[k] - b[k]);
+    float lane[16] = {0}, s = 0.0f;
+    int64_t k = 0;
+    for (; k + 16 <= dim; k += 16)
+        for (int64_t i = 0; i < 16; i++) lane[i] += (a[k + i] - b[k + i]) * (a[k + i] - b[k + i]);
+    for (int i = 0; i < 16; i++) s += lane[i];
+    for (; k < dim; k++) s += (a[k] - b[k]) * (a[k] - b[k]);
     return s;
 }
 
@@ -124,16 +129,16 @@ static glofnd_status symmetrise(gf_error *err, const search *s, gf_affinity *out
     return ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for the neighbours of %lld points", (long long)s->n);
 }
 
-glofnd_status gf_affinity_make(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near, int threads,
-                               gf_affinity *out) {
+glofnd_status gf_affinity_make(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
+                               int threads, gf_affinity *out) {
     const int64_t most = n - 1 < 1024 ? n - 1 : 1024;
     search s = {.x = x, .n = n, .dim = dim, .near = near > 0 && near < most ? near : most, .perplexity = perplexity};
     *out = (gf_affinity){.n = n};
     FAIL_IF(err, n < 2 || n > INT32_MAX, GLOFND_E_ARGUMENT, "%lld points make no map", (long long)n);
     s.links = malloc((size_t)(n * s.near) * sizeof *s.links);
     s.room = malloc((size_t)threads * (size_t)n * sizeof *s.room);
-    glofnd_status status = s.links && s.room ? GLOFND_OK
-                                             : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld neighbours", (long long)(n * near));
+    glofnd_status status =
+        s.links && s.room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld neighbours", (long long)(n * near));
     if (status == GLOFND_OK) {
         gf_parallel(threads, n, search_row, &s);
         status = symmetrise(err, &s, out);

@@ -117,8 +117,9 @@ static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     if (isfinite(left)) gf_progress_time(left, eta, sizeof eta);
     if (r->epochs >= r->config.epochs) snprintf(state, sizeof state, "finished");
     else snprintf(state, sizeof state, "eta %s", eta);
-    size_t n = (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
-                                (long long)(r->epochs + (r->epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
+    size_t n =
+        (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
+                         (long long)(r->epochs + (r->epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
     add_figure(line, sizeof line, &n, "  loss %.4f", gf_run_step_mean(r, GF_STEP_LOSS, 1));
     add_figure(line, sizeof line, &n, "  lr %.2e", gf_run_step_mean(r, GF_STEP_LR, 1));
     add_figure(line, sizeof line, &n, "  %.0f img/s", gf_run_step_mean(r, GF_STEP_SPEED, RECENT));

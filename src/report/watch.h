@@ -10,8 +10,8 @@ typedef struct gf_watch_size {
     int colour;                 /* escape sequences for colours */
 } gf_watch_size;
 
-/* Loss, flagged share and precision, as many as fit and have values, below a line that says where the run is. Every line ends with
- * a newline and is at most `columns` wide. */
+/* Loss, flagged share and precision, as many as fit and have values, below a line that says where the run is. Every line ends
+ * with a newline and is at most `columns` wide. */
 void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size);
 /* Seconds to the end of the run, by the steps logged last; NaN: not known. */
 double gf_watch_remaining(const gf_run_log *r);

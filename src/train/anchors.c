@@ -7,6 +7,7 @@
 
 #include "fnd/store.h"
 #include "io/blockfile.h"
+#include "train/anchors_parts.h"
 
 #define MAGIC "GLOFNDKY"
 #define VERSION 1
@@ -146,7 +147,8 @@ static glofnd_status told(gf_error *err, const glofnd_ctx *c, glofnd_status stat
 }
 
 glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *anchors, const char *keys) {
-    TRY(told(err, t->ctx, glofnd_store_save(t->ctx, t->store, anchors)));
+    if (t->comm) TRY(gf_parts_save_shared(err, t, anchors));
+    else TRY(told(err, t->ctx, glofnd_store_save(t->ctx, t->store, anchors)));
     return gf_keys_save(err, t->data, keys);
 }
 
@@ -208,7 +210,11 @@ glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors,
     int64_t *to = NULL;
     *out = (gf_remap){.rows = t->info.n, .kept = t->info.n};
     if (access(keys, F_OK) == 0) TRY(gf_keys_same(err, t->data, keys, &same));
-    if (same) return load_store(err, t, anchors);
+    if (same && t->comm) return gf_parts_load_shard(err, t, anchors);
+    if (same) TRY(load_store(err, t, anchors));
+    if (same) return gf_parts_load_all(err, t, anchors);
+    FAIL_IF(err, remap && (t->comm || gf_parts_count(anchors) > 0), GLOFND_E_UNSUPPORTED,
+            "--remap works on one rank, from a checkpoint of one rank: resume once with one rank and the data of before");
     TRY(gf_keys_map(err, t->data, keys, &to, out));
     const glofnd_status status = remap ? load_remapped(err, t, anchors, scratch, out, to) : refuse(err, out);
     free(to);

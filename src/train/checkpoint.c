@@ -15,6 +15,7 @@
 #include "io/blockfile.h"
 #include "io/json/jsonl.h"
 #include "io/json/safetensors.h"
+#include "train/anchors_parts.h"
 
 typedef struct text {
     char at[PATH_MAX];
@@ -271,66 +272,143 @@ static glofnd_status describe_file(gf_error *err, const char *folder, const char
     return r.status;
 }
 
-static glofnd_status mark_done(gf_error *err, const char *folder) {
+static glofnd_status list_file(gf_error *err, gf_writer *w, const char *folder, const char *name) {
     char line[LINE];
+    TRY(describe_file(err, folder, name, line));
+    gf_put(w, line, strlen(line));
+    return w->status;
+}
+
+/* parts: files of the anchors of several ranks. */
+static glofnd_status mark_done(gf_error *err, const char *folder, int parts) {
+    char name[LINE];
     text done;
     gf_writer w;
     TRY(join(err, &done, folder, "DONE"));
     TRY(gf_writer_open(&w, err, done.at));
-    for (int i = 0; i < FILES && w.status == GLOFND_OK; i++) {
-        w.status = describe_file(err, folder, names[i], line);
-        gf_put(&w, line, strlen(line));
+    for (int i = 0; i < FILES && w.status == GLOFND_OK; i++) w.status = list_file(err, &w, folder, names[i]);
+    for (int r = 0; r < parts && w.status == GLOFND_OK; r++) {
+        gf_parts_name(names[ANCHORS], r, parts, name, sizeof name);
+        w.status = list_file(err, &w, folder, name);
     }
     const glofnd_status status = gf_writer_commit(&w);
     gf_writer_close(&w);
     return status;
 }
 
-/* Earlier versions wrote no keys, and did not list them. */
-static glofnd_status check_file(gf_error *err, const char *folder, int i, const char *done) {
+/* One line of DONE, ended: the file must be as it says. */
+static glofnd_status check_line(gf_error *err, const char *folder, const char *line) {
     char expected[LINE];
-    if (i == KEYS && !strstr(done, names[i])) return GLOFND_OK;
-    TRY(describe_file(err, folder, names[i], expected));
-    FAIL_IF(err, !strstr(done, expected), GLOFND_E_FORMAT,
-            "%s/%s is damaged: its length or checksum is not the one in DONE", folder, names[i]);
+    const char *name = strrchr(line, ' ');
+    FAIL_IF(err, !name || strlen(line) + 2 > LINE || strchr(name, '/'), GLOFND_E_FORMAT, "%s/DONE is damaged", folder);
+    TRY(describe_file(err, folder, name + 1, expected));
+    FAIL_IF(err, strncmp(expected, line, strlen(line)) != 0 || strlen(expected) != strlen(line) + 1, GLOFND_E_FORMAT,
+            "%s/%s is damaged: its length or checksum is not the one in DONE", folder, name + 1);
+    return GLOFND_OK;
+}
+
+/* Earlier versions wrote no keys, and did not list them. */
+static glofnd_status check_listed(gf_error *err, const char *folder, const char *done) {
+    for (int i = 0; i < FILES; i++)
+        FAIL_IF(err, i != KEYS && !strstr(done, names[i]), GLOFND_E_FORMAT, "%s/DONE does not list %s: it is damaged", folder, names[i]);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_done_text(gf_error *err, const char *folder, char *done) {
+    TRY(check_listed(err, folder, done));
+    for (char *line = done, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        FAIL_IF(err, !end, GLOFND_E_FORMAT, "%s/DONE is damaged", folder);
+        *end = 0;
+        TRY(check_line(err, folder, line));
+    }
     return GLOFND_OK;
 }
 
 static glofnd_status check_done(gf_error *err, const char *folder) {
-    char done[FILES * LINE + 1];
+    enum { MOST = 1 << 20 };    /* bytes: some ten thousand ranks */
     text path;
     TRY(join(err, &path, folder, "DONE"));
     FILE *f = fopen(path.at, "r");
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path.at, strerror(errno));
-    done[fread(done, 1, sizeof done - 1, f)] = 0;
+    char *done = malloc(MOST + 1);
+    if (done) done[fread(done, 1, MOST, f)] = 0;
     fclose(f);
-    for (int i = 0; i < FILES; i++) TRY(check_file(err, folder, i, done));
+    const glofnd_status status = done ? check_done_text(err, folder, done) : gf_fail(err, GLOFND_E_MEMORY, "no memory");
+    free(done);
+    return status;
+}
+
+/* ----- saving ----- */
+
+typedef struct places {         /* of a checkpoint on its way */
+    text folder, temp, final;
+    char name[64];              /* of `final` in `folder` */
+} places;
+
+static glofnd_status find_places(gf_error *err, const gf_trainer *t, const char *run, places *p) {
+    TRY(join(err, &p->folder, run, "checkpoints"));
+    snprintf(p->name, sizeof p->name, "tmp-%lld", (long long)t->step);
+    TRY(join(err, &p->temp, p->folder.at, p->name));
+    snprintf(p->name, sizeof p->name, CURRENT "%lld", (long long)t->step);
+    return join(err, &p->final, p->folder.at, p->name);
+}
+
+static glofnd_status make_places(gf_error *err, const places *p) {
+    TRY(make_folder(err, p->folder.at));
+    remove_folder(p->temp.at);
+    remove_folder(p->final.at); /* without DONE: torn by an earlier kill */
+    return make_folder(err, p->temp.at);
+}
+
+static glofnd_status publish(gf_error *err, const places *p, int64_t step, int parts) {
+    sync_folder(p->temp.at);
+    FAIL_IF(err, rename(p->temp.at, p->final.at) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", p->temp.at, p->final.at,
+            strerror(errno));
+    sync_folder(p->folder.at);
+    TRY(mark_done(err, p->final.at, parts));
+    remove_others(p->folder.at, step);
+    return GLOFND_OK;
+}
+
+static glofnd_status save_alone(gf_error *err, const gf_trainer *t, const places *p, gf_log_marks marks) {
+    TRY(make_places(err, p));
+    const glofnd_status status = save_files(err, t, p->temp.at, marks);
+    if (status != GLOFND_OK) remove_folder(p->temp.at); /* a full disk needs the space */
+    TRY(status);
+    return publish(err, p, t->step, 0);
+}
+
+/* Every rank writes the anchors it owns; the first one all the rest. They go on together, or fail together. */
+static glofnd_status save_together(gf_error *err, const gf_trainer *t, const places *p, gf_log_marks marks) {
+    gf_comm *c = t->comm;
+    const int first = c->rank == 0;
+    text anchors;
+    TRY(join(err, &anchors, p->temp.at, names[ANCHORS]));
+    TRY(gf_comm_agree(err, c, first ? make_places(err, p) : GLOFND_OK));
+    glofnd_status status = gf_parts_save_shard(err, t, anchors.at);
+    if (status == GLOFND_OK && first) status = save_files(err, t, p->temp.at, marks);
+    status = gf_comm_agree(err, c, status);
+    if (status != GLOFND_OK && first) remove_folder(p->temp.at);
+    TRY(status);
+    return gf_comm_agree(err, c, first ? publish(err, p, t->step, c->ranks) : GLOFND_OK);
+}
+
+/* Is it there already: resumed here, and nothing happened since? The first rank's answer counts. */
+static glofnd_status is_there(gf_error *err, const gf_trainer *t, const places *p, int *there) {
+    double x = !t->comm || t->comm->rank == 0 ? is_complete(p->folder.at, p->name) : 0;
+    if (t->comm) TRY(t->comm->kind->sum(err, t->comm, &x, 1));
+    *there = x > 0.0;
     return GLOFND_OK;
 }
 
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks) {
-    text folder, temp, final;
-    char name[64];
-    TRY(join(err, &folder, run, "checkpoints"));
-    TRY(make_folder(err, folder.at));
-    snprintf(name, sizeof name, "tmp-%lld", (long long)t->step);
-    TRY(join(err, &temp, folder.at, name));
-    snprintf(name, sizeof name, CURRENT "%lld", (long long)t->step);
-    TRY(join(err, &final, folder.at, name));
-    if (is_complete(folder.at, name)) return GLOFND_OK; /* resumed here, nothing happened since */
-    remove_folder(temp.at);
-    remove_folder(final.at); /* without DONE: torn by an earlier kill */
-    TRY(make_folder(err, temp.at));
-    const glofnd_status status = save_files(err, t, temp.at, marks);
-    if (status != GLOFND_OK) remove_folder(temp.at); /* a full disk needs the space */
-    TRY(status);
-    sync_folder(temp.at);
-    FAIL_IF(err, rename(temp.at, final.at) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", temp.at, final.at,
-            strerror(errno));
-    sync_folder(folder.at);
-    TRY(mark_done(err, final.at));
-    remove_others(folder.at, t->step);
-    return GLOFND_OK;
+    places p;
+    int there = 0;
+    TRY(find_places(err, t, run, &p));
+    TRY(is_there(err, t, &p, &there));
+    if (there) return GLOFND_OK;
+    return t->comm ? save_together(err, t, &p, marks) : save_alone(err, t, &p, marks);
 }
 
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found,

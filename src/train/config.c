@@ -17,6 +17,7 @@ static const char *const pixel_stats[] = {"imagenet", "clip", NULL};
 static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
 static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
 static const char *const decoders[] = {"exact", "fast", NULL};
+static const char *const ranks[] = {"auto", "single", "mpi", NULL};
 static const char *const stores[] = {"memory", "file", NULL};
 static const char *const precisions[] = {"fp32", "bf16", NULL};
 
@@ -34,6 +35,7 @@ static const gf_option rows[] = {
     TEXT(init, "safetensors file with weights to start from"),
     NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
     LONG(seed, "1", 0, 9e15, "run", "everything random follows from it"),
+    NAME(ranks, ranks, "auto", "run", "several processes train as one: auto if mpirun or srun started them; the result does not depend on it"),
 
     NAME(arch, archs, "resnet18", "network", "image encoder; clip-resnet50 and vit are for task clip"),
     WHOLE(size, "0", 0, 1024, "network", "pixels of a view; 0: of the data if all images are equal, else 224"),
@@ -57,7 +59,7 @@ static const gf_option rows[] = {
     WHOLE(context, "77", 3, 4096, "image and text", "tokens of a caption, start and end among them; longer ones are cut"),
     SWITCH(quick_gelu, "0", "image and text", "1: the GELU that OpenAI's weights were made with"),
     {FIELD(vocab), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->vocab,
-     NOTE("", "image and text", "file of merges (open_clip's form, .gz too); empty: learned from the captions when a run begins")},
+     NOTE("", "image and text", "file of merges (open_clip's form, .gz too); empty: learned from the captions at the start")},
     WHOLE(vocab_merges, "8192", 0, 48894, "image and text", "most merges to learn, where vocab is empty"),
     NAME(lock, locks, "none", "image and text", "an encoder that stays as it is"),
     SWITCH(mask_duplicates, "1", "image and text", "pairs with the same image, or the same tokens, are no negatives"),
@@ -355,8 +357,8 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         gf_config_text(before, fixed[i], old, sizeof old);
         gf_config_text(now, fixed[i], new, sizeof new);
-        FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION, "%s: it is '%.200s' in the run to resume, and '%.200s' was asked for", fixed[i],
-                old, new);
+        FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION,
+                "%s: it is '%.200s' in the run to resume, and '%.200s' was asked for", fixed[i], old, new);
     }
     return GLOFND_OK;
 }

@@ -45,6 +45,7 @@ typedef struct gf_config {
     int32_t mask_duplicates;
     gf_lr_scaling lr_scaling;
     int64_t seed;
+    int32_t ranks;              /* gf_ranks of dist/dist.h */
     gf_precision precision;
     int32_t deterministic, tf32;        /* GPU only */
     int32_t decode_fast, strict, workers, prefetch;

@@ -17,7 +17,7 @@ static gf_net *first_net(const gf_trainer *t) { return t->towers.at[0].net; }
 static glofnd_status make_context(gf_error *err, gf_trainer *t) {
     glofnd_options o = t->config.method;
     glofnd_status status = glofnd_ctx_create(&o, &t->ctx);
-    if (status == GLOFND_E_UNSUPPORTED && o.device == GLOFND_DEVICE_CUDA) {
+    if (status == GLOFND_E_UNSUPPORTED && o.device == GLOFND_DEVICE_CUDA && !t->comm) {
         o.device = GLOFND_DEVICE_CPU;
         status = glofnd_ctx_create(&o, &t->ctx);
         t->host = calloc(4 * (size_t)t->config.batch * (size_t)t->towers.dim, sizeof *t->host);
@@ -33,11 +33,11 @@ static glofnd_status make_store(gf_error *err, gf_trainer *t) {
     const gf_config *c = &t->config;
     const int ring = c->method.learner == GLOFND_LEARN_RING;
     const glofnd_store_spec spec = {
-        .size = sizeof spec, .n = t->info.n, .modalities = t->towers.count, .temperatures = c->method.loss == GLOFND_LOSS_ISOGCLR,
-        .ring_rows = ring ? c->method.ring_rows : 0, .ring_dim = ring ? t->towers.dim : 0, .path = t->store_path,
+        .size = sizeof spec, .n = t->comm ? t->towers.batch : t->info.n, .modalities = t->towers.count, .temperatures = c->method.loss == GLOFND_LOSS_ISOGCLR,
+        .ring_rows = ring ? c->method.ring_rows : 0, .ring_dim = ring ? t->towers.dim : 0, .path = t->comm ? NULL : t->store_path,
     };
     glofnd_status status = glofnd_store_create(t->ctx, &spec, &t->store);
-    if (status == GLOFND_OK) status = glofnd_ctx_reserve(t->ctx, c->batch, c->batch, t->towers.dim, NULL);
+    if (status == GLOFND_OK) status = glofnd_ctx_reserve(t->ctx, t->towers.batch, c->batch, t->towers.dim, NULL);
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
     return GLOFND_OK;
 }
@@ -60,6 +60,7 @@ glofnd_status gf_contrast_make(gf_error *err, gf_trainer *t) {
     t->scale = gf_scale_start(&t->config);
     TRY(make_context(err, t));
     TRY(make_store(err, t));
+    if (t->comm) TRY(gf_crew_make(err, &t->crew, &t->towers, t->ctx, &t->config, t->info.n));
     return make_arrays(err, t);
 }
 
@@ -89,15 +90,20 @@ static glofnd_status choose_options(gf_error *err, gf_trainer *t) {
     return GLOFND_OK;
 }
 
+/* Of the whole batch, on the host. */
+static const int64_t *ids(const gf_trainer *t) { return t->comm ? t->crew.team.id : t->batch.id; }
+static const int32_t *labels(const gf_trainer *t) { return t->comm ? t->crew.team.label : t->batch.label; }
+
 glofnd_status gf_contrast_begin(gf_error *err, gf_trainer *t) {
     const size_t n = (size_t)t->config.batch;
     gf_net *net = first_net(t);
     TRY(choose_options(err, t));
-    if (t->same) gf_content_groups(t->batch.content, t->config.batch, t->order, t->same);
+    if (t->comm) TRY(gf_crew_draw(err, &t->crew, &t->batch, t->store));
+    if (t->same) gf_content_groups(t->comm ? t->crew.content : t->batch.content, t->config.batch, t->order, t->same);
     if (!on_device(t)) return GLOFND_OK;
     if (t->group) TRY(gf_net_write(err, net, t->group, t->same, n * sizeof *t->group));
-    TRY(gf_net_write(err, net, t->id, t->batch.id, n * sizeof *t->id));
-    return gf_net_write(err, net, t->label, t->batch.label, n * sizeof *t->label);
+    TRY(gf_net_write(err, net, t->id, ids(t), n * sizeof *t->id));
+    return gf_net_write(err, net, t->label, labels(t), n * sizeof *t->label);
 }
 
 /* ----- the step ----- */
@@ -120,7 +126,7 @@ static glofnd_batch batch_of(const gf_trainer *t, int there) {
     const int labelled = t->info.classes > 0;
     return (glofnd_batch){
         .size = sizeof(glofnd_batch), .rows = c->batch, .cols = c->batch, .dim = t->towers.dim,
-        .id = there ? t->id : t->batch.id, .label = !labelled ? NULL : there ? t->label : t->batch.label,
+        .id = there ? t->id : ids(t), .label = !labelled ? NULL : there ? t->label : labels(t),
         .group = there ? t->group : t->same, .epoch = (int32_t)t->batch.epoch, .want = labelled ? GLOFND_WANT_QUALITY : 0,
         .tau = gf_config_learns_tau(c) ? gf_scale_tau(&t->scale) : 0.0, .gamma = gamma_now(t),
     };
@@ -130,11 +136,13 @@ uint64_t gf_contrast_key(const gf_trainer *t) {
     if (!on_device(t) || t->host || gf_config_learns_tau(&t->config) || t->towers.part < t->towers.batch) return 0;
     const glofnd_batch q = batch_of(t, 1);
     const gf_plan plan = gf_plan_of(&t->config.method, &q);
+    if (t->comm && plan.shared) return 0;       /* ranks sum the shared lambda over the host */
     return (gf_plan_phase(&plan) ^ (uint64_t)t->groups_alone << 63) | 1;
 }
 
 static glofnd_status method_step(gf_error *err, gf_trainer *t, const float *const side[2], float *const grad[2], int there) {
     glofnd_batch q = batch_of(t, there);
+    if (t->comm) return gf_crew_step(err, &t->crew, &t->towers, t->store, q, there ? NULL : &t->stats);
     q.a = side[0];
     q.b = side[1];
     const glofnd_status status = glofnd_step(t->ctx, t->store, &q, grad[0], grad[1], there ? NULL : &t->stats);
@@ -144,7 +152,7 @@ static glofnd_status method_step(gf_error *err, gf_trainer *t, const float *cons
 
 static glofnd_status host_step(gf_error *err, gf_trainer *t, const float *const side[2], float *const grad[2]) {
     for (int i = 0; i < 2; i++) {
-        const int64_t bad = first_bad(side[i], t->config.batch, t->towers.dim);
+        const int64_t bad = first_bad(side[i], t->towers.batch, t->towers.dim);
         FAIL_IF(err, bad >= 0, GLOFND_E_NUMERIC, "step %lld: the embedding of sample %lld is not finite; a smaller lr may help",
                 (long long)t->step, (long long)t->batch.id[bad]);
     }
@@ -172,6 +180,7 @@ glofnd_status gf_contrast_stats(gf_error *err, gf_trainer *t) {
         FAIL_IF(err, status != GLOFND_OK, status, "step %lld, samples %lld, %lld ...: %s", step, first, second,
                 glofnd_ctx_error(t->ctx));
     }
+    if (t->comm) TRY(gf_crew_settle(err, &t->crew, t->store, &t->stats));
     FAIL_IF(err, !isfinite(t->stats.loss), GLOFND_E_NUMERIC,
             "step %lld: the loss is not finite; samples %lld, %lld ...; a smaller lr may help", step, first, second);
     return GLOFND_OK;

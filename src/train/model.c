@@ -39,7 +39,8 @@ static glofnd_status start_towers(gf_error *err, gf_trainer *t, const char *path
     collect(&x, t);
     TRY(gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_PARTIAL, &report));
     if (gf_config_learns_tau(&t->config)) t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
-    snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, *report.text ? report.text : "all that there are");
+    const char *rest = *report.text ? report.text : "all that there are";
+    snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, rest);
     return GLOFND_OK;
 }
 

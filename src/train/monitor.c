@@ -161,11 +161,13 @@ static int64_t thresholds(gf_monitor *m, const gf_trainer *t, int side) {
     glofnd_row row[PART], shared;
     int64_t id[PART], count = 0;
     const int64_t shared_id = GLOFND_SHARED;
+    const gf_shard *own = t->comm ? t->crew.team.shard : NULL;  /* several ranks: the anchors of this one stand for all */
+    const int64_t all = own ? gf_shard_size(t->info.n, t->comm->rank, t->comm->ranks) : t->info.n;
     if (glofnd_rows_get(t->ctx, t->store, side, &shared_id, 1, &shared) != GLOFND_OK) return 0;
-    for (int64_t i = 0; i < t->info.n;) {
+    for (int64_t i = 0; i < all;) {
         int64_t n = 0;
-        for (; n < PART && i < t->info.n; i += histogram_stride(t)) id[n++] = i;
-        if (glofnd_rows_get(t->ctx, t->store, side, id, n, row) != GLOFND_OK) return 0;
+        for (; n < PART && i < all; i += histogram_stride(t)) id[n++] = i;
+        if (glofnd_rows_get(own ? gf_shard_ctx(own) : t->ctx, own ? gf_shard_store(own) : t->store, side, id, n, row) != GLOFND_OK) return 0;
         for (int64_t k = 0; k < n; k++)
             m->lambda[count++] = row[k].clock > 0 || shared.clock == 0 ? row[k].lambda : shared.lambda;
     }

@@ -23,8 +23,10 @@ typedef struct job {
     gf_trainer *trainer;
     gf_monitor monitor;
     int folder;                 /* descriptor of the run folder, locked: one process per run */
+    int started;                /* training has begun: from here on a rank may fail alone */
     int made;                   /* the folder did not exist before */
     int warned;                 /* of damaged samples */
+    double own_damaged;         /* several ranks: counted since the last step */
     double saved;               /* clock at the last checkpoint; 0: none yet */
     gf_remap found;             /* the anchors of the checkpoint that was resumed */
     char from[PATH_MAX];        /* that checkpoint; "": none */
@@ -32,12 +34,19 @@ typedef struct job {
     char plans[PATH_MAX];       /* GPU: which algorithms were chosen, so that a resumed run takes the same */
 } job;
 
+static int is_first(const gf_pretrain *p) { return !p->comm || p->comm->rank == 0; }
+
+/* Several ranks stop together. */
+static glofnd_status agreed(gf_error *err, const gf_pretrain *p, glofnd_status status) {
+    return p->comm ? gf_comm_agree(err, p->comm, status) : status;
+}
+
 static void say(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 static void say(const gf_pretrain *p, const char *fmt, ...) {
     char line[1600];
     va_list args;
-    if (!p->say) return;
+    if (!p->say || !is_first(p)) return;
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
@@ -144,14 +153,17 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
 static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
     size_t bytes = 0;
-    char arch[32], detector[32];
+    char arch[32], detector[32], text[100] = "";
     gf_config_text(c, "arch", arch, sizeof arch);
+    if (c->task == GF_TASK_CLIP)
+        snprintf(text, sizeof text, ", captions of %d tokens through %d layers of %d", (int)c->context, (int)c->text_layers,
+                 (int)c->text_width);
     gf_config_text(c, "detector", detector, sizeof detector);
     TRY(gf_trainer_estimate(err, t, &bytes));
     say(p,
-        "%s: %lld images, %s at %d px, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s after %d epochs, "
+        "%s: %lld images, %s at %d px%s, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s after %d epochs, "
         "about %.0f MB%s",
-        c->data, (long long)t->info.n, arch, (int)c->size, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
+        c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
         gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6,
         c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
@@ -163,8 +175,8 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
 /* ----- the loop ----- */
 
 static glofnd_status checkpoint(gf_error *err, job *j) {
-    gf_log_marks marks;
-    TRY(gf_monitor_sync(&j->monitor, &marks));
+    gf_log_marks marks = {0, 0};
+    if (is_first(j->p)) TRY(gf_monitor_sync(&j->monitor, &marks));
     j->saved = j->trainer->marks[0];
     return gf_checkpoint_save(err, j->trainer, j->p->run, marks);
 }
@@ -179,7 +191,7 @@ static int checkpoint_due(const job *j) {
 
 /* The weights come before the last checkpoint: a run that counts as finished has them. */
 static glofnd_status finish(gf_error *err, job *j) {
-    TRY(write_model(err, j));
+    if (is_first(j->p)) TRY(write_model(err, j));
     return checkpoint(err, j);
 }
 
@@ -190,16 +202,32 @@ static glofnd_status end_epoch(job *j) {
     return GLOFND_OK;
 }
 
+/* The clocks of ranks differ, so the first one's decides when a checkpoint is due. */
+static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
+    gf_trainer *t = j->trainer;
+    double x[1];
+    t->crew.stop = j->p->stop && *j->p->stop;
+    *stop = t->crew.stop;
+    TRY(gf_trainer_step(err, t));
+    if (t->comm) *stop = t->crew.stop;
+    if (t->comm && is_first(j->p)) t->sums.damaged += t->crew.damaged - j->own_damaged;
+    t->crew.damaged = j->own_damaged = 0.0;
+    if (is_first(j->p)) TRY(gf_monitor_step(&j->monitor, t));
+    if (t->step % t->epoch_steps == 0 && is_first(j->p)) TRY(end_epoch(j));
+    x[0] = is_first(j->p) && checkpoint_due(j);
+    if (t->comm && t->step % t->epoch_steps == 0) TRY(t->comm->kind->sum(err, t->comm, x, 1));
+    *due = x[0] > 0.0 || (t->config.checkpoint_steps && t->step % t->config.checkpoint_steps == 0);
+    return GLOFND_OK;
+}
+
 static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
     gf_trainer *t = j->trainer;
     const int64_t steps = gf_trainer_steps(t);
     *end = GF_PRETRAIN_FINISHED;
     while (t->step < steps) {
-        TRY(gf_trainer_step(err, t));
-        TRY(gf_monitor_step(&j->monitor, t));
-        if (t->step % t->epoch_steps == 0) TRY(end_epoch(j));
-        const int stop = j->p->stop && *j->p->stop;
-        if (t->step < steps && (stop || checkpoint_due(j))) TRY(checkpoint(err, j));
+        int stop = 0, due = 0;
+        TRY(step_and_log(err, j, &stop, &due));
+        if (t->step < steps && (stop || due)) TRY(checkpoint(err, j));
         if (t->step < steps && stop) {
             *end = GF_PRETRAIN_STOPPED;
             return GLOFND_OK;
@@ -213,22 +241,34 @@ static void on_damaged(void *user, int64_t i, const char *message) {
     if (!j->warned) say(j->p, "a damaged image is left out, log.jsonl will name all: %s", message);
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
-    gf_monitor_damaged(&j->monitor, j->trainer, i, message);
+    j->trainer->crew.damaged += 1.0;
+    j->own_damaged += 1.0;
+    if (is_first(j->p)) gf_monitor_damaged(&j->monitor, j->trainer, i, message);
+}
+
+/* What a rank other than the first does while that one opens its logs. */
+static glofnd_status follow(gf_error *err, job *j, gf_pretrain_end *end) {
+    TRY(agreed(err, j->p, GLOFND_OK));
+    j->started = 1;
+    return loop(err, j, end);
 }
 
 static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     gf_log_marks marks;
     gf_trainer *t = j->trainer;
-    TRY(start(err, j, &marks));
+    TRY(agreed(err, j->p, start(err, j, &marks)));
     if (t->step == gf_trainer_steps(t)) {
         *end = GF_PRETRAIN_ALREADY;
-        return model_is_there(j) ? GLOFND_OK : write_model(err, j);
+        return !is_first(j->p) || model_is_there(j) ? GLOFND_OK : write_model(err, j);
     }
+    if (!is_first(j->p)) return follow(err, j, end);
     if (t->step == 0) TRY(write_config(err, j)); /* from the first moment on there is something to resume */
     glofnd_status status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet, j->p->plain);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* the logs fit: flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
     if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
+    status = agreed(err, j->p, status);
+    j->started = status == GLOFND_OK;
     if (status == GLOFND_OK) status = loop(err, j, end);
     gf_monitor_close(&j->monitor);
     return status;
@@ -240,37 +280,85 @@ static glofnd_status prepare_vocabulary(gf_error *err, const job *j) {
     char path[PATH_MAX], line[600];
     if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
     snprintf(path, sizeof path, "%s/" GF_VOCABULARY_FILE, j->p->run);
-    if (!*j->from) {
+    if (!*j->from && is_first(j->p)) {
         TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
         say(j->p, "%s", line);
     }
     return gf_trainer_vocabulary(err, j->trainer, path);
 }
 
-static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
-    TRY(prepare_folder(err, j));
+/* What every rank must have alike; the data is asked for its first and last keys. */
+static uint64_t hash_of(const char *text, uint64_t h) {
+    for (; *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3u;
+    return h;
+}
+
+static uint64_t config_hash(const gf_config *c) {
+    char value[1100];
+    int in_method;
+    uint64_t h = hash_of(glofnd_build_info(), 0xcbf29ce484222325u);
+    const gf_option *o;
+    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
+        gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
+        h = hash_of(value, hash_of(o->key, h));
+    }
+    return h;
+}
+
+static uint64_t data_hash(const gf_dataset *d) {
+    const int64_t n = gf_dataset_describe(d).n;
+    uint64_t h = (uint64_t)n;
+    for (int64_t i = 0; i < 1024 && i < n; i++)
+        h = (h ^ gf_dataset_key(d, i) ^ gf_dataset_key(d, n - 1 - i)) * 0x100000001b3u;
+    return h;
+}
+
+static glofnd_status compare_ranks(gf_error *err, const job *j) {
+    gf_comm *c = j->p->comm;
+    if (!c) return GLOFND_OK;
+    TRY(gf_comm_same(err, c, "version or configuration", config_hash(&j->trainer->config)));
+    TRY(gf_comm_same(err, c, "dataset", data_hash(j->trainer->data)));
+    return gf_comm_same(err, c, "newest checkpoint (the run folder must be one that all machines share)", hash_of(j->from, 7));
+}
+
+static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config) {
+    gf_comm *c = j->p->comm;
     TRY(gf_trainer_open(err, config, &j->trainer));
+    j->trainer->comm = c;
+    if (c) TRY(gf_crew_check(err, &j->trainer->config, c->ranks));
     if (config->store == GF_STORE_FILE) {
         snprintf(j->store, sizeof j->store, "%s/" GF_ANCHORS_WORK, j->p->run);
         j->trainer->store_path = j->store;
     }
-    if (config->method.device == GLOFND_DEVICE_CUDA) {
+    if (config->method.device == GLOFND_DEVICE_CUDA && is_first(j->p)) {
         snprintf(j->plans, sizeof j->plans, "%s/plans.txt", j->p->run);
         j->trainer->plans_path = j->plans;
     }
-    TRY(gf_checkpoint_latest(err, j->p->run, j->from, sizeof j->from));
-    TRY(prepare_vocabulary(err, j));
-    TRY(announce(err, j->p, j->trainer));
-    TRY(gf_trainer_build(err, j->trainer, on_damaged, j));
+    return gf_checkpoint_latest(err, j->p->run, j->from, sizeof j->from);
+}
+
+static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
+    const gf_pretrain *p = j->p;
+    TRY(agreed(err, p, is_first(p) ? prepare_folder(err, j) : GLOFND_OK));
+    TRY(agreed(err, p, open_trainer(err, j, config)));
+    TRY(compare_ranks(err, j));
+    TRY(agreed(err, p, is_first(p) ? prepare_vocabulary(err, j) : GLOFND_OK));
+    TRY(agreed(err, p, is_first(p) ? GLOFND_OK : prepare_vocabulary(err, j)));
+    TRY(agreed(err, p, announce(err, p, j->trainer)));
+    TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_damaged, j)));
     return run(err, j, end);
 }
 
-glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end) {
+glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started) {
     gf_config config = p->config;
     job j = {.p = p, .folder = -1};
-    TRY(gf_st_ready(err));
-    TRY(gf_config_resolve(err, &config));
-    const glofnd_status status = prepare_and_run(err, &j, &config, end);
+    if (started) *started = 0;
+    glofnd_status status = gf_st_ready(err);
+    if (status == GLOFND_OK) status = gf_config_resolve(err, &config);
+    TRY(agreed(err, p, status));
+    status = prepare_and_run(err, &j, &config, end);
+    if (started) *started = j.started;
+    if (status != GLOFND_OK && p->comm && j.started) return status;     /* the others wait for this rank: nothing may be awaited now */
     gf_trainer_free(j.trainer);
     if (*j.store) unlink(j.store);
     if (j.folder >= 0) close(j.folder);

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "base/comm.h"
 #include "train/config.h"
 
 typedef struct gf_pretrain {
@@ -14,11 +15,14 @@ typedef struct gf_pretrain {
     int quiet;
     int plain;                  /* stderr cannot draw over a line: no progress line, but what stays */
     const volatile sig_atomic_t *stop;          /* set from outside: checkpoint and leave */
+    gf_comm *comm;              /* several ranks, each of which calls gf_pretrain_run; NULL: one */
     void (*say)(const char *line);              /* what a person should know: start, resume, end; may be NULL */
 } gf_pretrain;
 
 typedef enum gf_pretrain_end { GF_PRETRAIN_FINISHED, GF_PRETRAIN_STOPPED, GF_PRETRAIN_ALREADY } gf_pretrain_end;
 
-glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end);
+/* Several ranks: what is found before training starts fails on all of them, with the text of the first. Later a rank may fail
+ * alone; it must then end the others (gf_dist_abort). *started (may be NULL) tells which. The first rank alone writes and says. */
+glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started);
 
 #endif

@@ -82,9 +82,11 @@ static glofnd_status make_blocks(gf_error *err, const gf_towers *s, gf_tower *w,
     return GLOFND_OK;
 }
 
-static glofnd_status make_tower(gf_error *err, gf_towers *s, int k, const gf_config *c, int vocab, const char *plans) {
+static glofnd_status make_tower(gf_error *err, gf_towers *s, int k, const gf_config *c, const gf_net_ranks *ranks, int vocab,
+                                const char *plans) {
     gf_net_spec spec = gf_tower_spec(c, k, s->part, vocab);
     gf_tower *w = &s->at[k];
+    spec.ranks = ranks;
     spec.plans = plans;
     spec.beside = k > 0 ? s->at[0].net : NULL;
     TRY(gf_net_create(err, &spec, &w->net));
@@ -95,10 +97,11 @@ static glofnd_status make_tower(gf_error *err, gf_towers *s, int k, const gf_con
     return make_blocks(err, s, w, c->optimizer == GF_OPTIMIZER_ADAMW);
 }
 
-glofnd_status gf_towers_make(gf_error *err, gf_towers *s, const gf_config *c, int vocab, const char *plans) {
-    *s = (gf_towers){.batch = c->batch, .part = part_of(c), .dim = gf_config_dim(c)};
-    TRY(make_tower(err, s, 0, c, vocab, plans));
-    return c->task == GF_TASK_CLIP ? make_tower(err, s, 1, c, vocab, plans) : GLOFND_OK;
+glofnd_status gf_towers_make(gf_error *err, gf_towers *s, const gf_config *c, int64_t rows, const gf_net_ranks *ranks, int vocab,
+                             const char *plans) {
+    *s = (gf_towers){.batch = rows, .part = c->micro_batch > 0 ? c->micro_batch : rows, .dim = gf_config_dim(c)};
+    TRY(make_tower(err, s, 0, c, ranks, vocab, plans));
+    return c->task == GF_TASK_CLIP ? make_tower(err, s, 1, c, ranks, vocab, plans) : GLOFND_OK;
 }
 
 void gf_towers_free(gf_towers *s) {

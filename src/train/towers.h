@@ -27,14 +27,15 @@ typedef struct gf_tower {       /* one encoder */
 typedef struct gf_towers {      /* all zero: none */
     gf_tower at[2];             /* images, texts */
     int count;
-    int64_t batch, part;        /* samples per step and per forward; equal: no parts */
+    int64_t batch, part;        /* own samples per step and per forward; equal: no parts */
     int64_t dim;
 } gf_towers;
 
 /* The net of encoder k of a configuration (0 images, 1 texts), for training; `samples` per forward, `vocab` tokens. */
 gf_net_spec gf_tower_spec(const gf_config *c, int k, int64_t samples, int vocab);
-/* In a failure, too, to be freed. plans: as gf_net_spec. */
-glofnd_status gf_towers_make(gf_error *err, gf_towers *s, const gf_config *c, int vocab, const char *plans);
+/* In a failure, too, to be freed. rows: own samples of a batch; ranks, plans: as gf_net_spec. */
+glofnd_status gf_towers_make(gf_error *err, gf_towers *s, const gf_config *c, int64_t rows, const gf_net_ranks *ranks, int vocab,
+                             const char *plans);
 void gf_towers_free(gf_towers *s);
 /* Memory that they take, and their parameters, roughly. */
 glofnd_status gf_towers_estimate(gf_error *err, const gf_config *c, int vocab, size_t *bytes, size_t *params);

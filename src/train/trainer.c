@@ -62,7 +62,8 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*damaged)(v
     const gf_config *c = &t->config;
     const int clip = c->task == GF_TASK_CLIP;
     const gf_loader_spec spec = {
-        .data = t->data, .augment = gf_trainer_recipe(c), .views = clip ? 1 : 2, .batch = c->batch, .seed = (uint64_t)c->seed,
+        .data = t->data, .augment = gf_trainer_recipe(c), .views = clip ? 1 : 2, .batch = t->towers.batch,
+        .whole = t->comm ? c->batch : 0, .first = t->comm ? t->comm->rank * t->towers.batch : 0, .seed = (uint64_t)c->seed,
         .workers = c->workers > 0 ? c->workers : threads_of(c), .depth = c->prefetch, .fast = c->decode_fast, .strict = c->strict,
         .damaged = damaged, .user = user, .bpe = t->bpe, .context = clip ? c->context : 0,
     };
@@ -120,8 +121,11 @@ static glofnd_status make_optimizer(gf_error *err, gf_trainer *t) {
 }
 
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
+    const int ranks = t->comm ? t->comm->ranks : 1;
     TRY(need_vocabulary(err, t));
-    TRY(gf_towers_make(err, &t->towers, &t->config, vocab_of(t), t->plans_path));
+    if (t->comm) gf_crew_begin(&t->crew, t->comm);
+    TRY(gf_towers_make(err, &t->towers, &t->config, t->config.batch / ranks, t->comm ? &t->crew.hooks : NULL, vocab_of(t),
+                       t->plans_path));
     TRY(make_optimizer(err, t));
     TRY(gf_contrast_make(err, t));
     return make_loader(err, t, damaged, user);
@@ -142,6 +146,7 @@ void gf_trainer_free(gf_trainer *t) {
     if (!t) return;
     gf_feed_close(&t->feed);
     gf_contrast_free(t);
+    gf_crew_free(&t->crew, &t->towers);
     gf_optim_free(t->optim);
     gf_towers_free(&t->towers);
     gf_bpe_free(t->bpe);
@@ -180,6 +185,7 @@ static glofnd_status compute(gf_error *err, void *trainer) {
     TRY(gf_contrast_run(err, t));                                               /* loss, its gradient, lambda and u */
     mark(t, 3);
     TRY(gf_towers_backward(err, &t->towers, &t->feed, &t->batch));
+    if (t->comm) TRY(gf_crew_gradients(err, &t->crew, &t->towers));
     mark(t, 4);
     return gf_optim_step(err, t->optim);
 }

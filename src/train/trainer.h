@@ -3,6 +3,7 @@
 #define GF_TRAIN_TRAINER_H
 
 #include "optim/optim.h"
+#include "train/crew.h"
 #include "train/scale.h"
 #include "train/towers.h"
 #include "train/vocabulary.h"
@@ -23,13 +24,15 @@ typedef struct gf_trainer {
     gf_config config;
     gf_dataset *data;
     gf_dataset_info info;
+    gf_comm *comm;              /* borrowed; NULL: one rank. To be set before build */
+    gf_crew crew;               /* several ranks */
     gf_feed feed;
     gf_loader *loader;          /* the feed's */
     gf_towers towers;           /* the encoders */
     gf_bpe *bpe;                /* task clip: tokens of captions */
     uint32_t vocab_crc;         /* which vocabulary that is */
     glofnd_ctx *ctx;
-    glofnd_store *store;
+    glofnd_store *store;        /* of all anchors; several ranks: of the drawn ones, crew holds the rest */
     const char *store_path;     /* working file of the store, borrowed; NULL: in memory. To be set before build */
     gf_scale scale;             /* the learned temperature */
     gf_param *params;           /* [param_count] of all encoders */

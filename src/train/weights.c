@@ -64,13 +64,14 @@ glofnd_status gf_weights_save(gf_error *err, gf_net *net, const char *path) {
 
 typedef struct file_view {
     const gf_st_file *f;
-    int bare;                   /* no name has "visual." in front: a backbone alone */
+    int bare;                   /* an image tower alone: no name has "visual." in front */
 } file_view;
 
+/* Text towers have names like "positional_embedding", too, but no convolutions. */
 static file_view view_of(const gf_st_file *f) {
     for (int64_t i = 0; i < f->count; i++)
         if (strncmp(f->tensors[i].name, "visual.", 7) == 0) return (file_view){f, 0};
-    return (file_view){f, 1};
+    return (file_view){f, gf_st_find(f, "conv1.weight") != NULL};
 }
 
 static const gf_st_tensor *find(const file_view *v, const char *name) {

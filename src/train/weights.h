@@ -35,8 +35,8 @@ typedef struct gf_weights_report {
 
 glofnd_status gf_weights_save_model(gf_error *err, const gf_model *m, const char *path);
 /* float32, float16 and bfloat16 files alike. Image towers also take a file whose names have no "visual." in front. What torch
- * keeps beside weights (num_batches_tracked, input_resolution, context_length, vocab_size) is nobody's and not counted. report may
- * be NULL; it is filled on failure, too. */
+ * keeps beside weights (num_batches_tracked, input_resolution, context_length, vocab_size) is nobody's and not counted. report
+ * may be NULL; it is filled on failure, too. */
 glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char *path, gf_weights_rule rule,
                                     gf_weights_report *report);
 

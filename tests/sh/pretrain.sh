@@ -127,6 +127,19 @@ if [ -r /proc/self/environ ]; then
     waits 0 GOMP_SPINCOUNT=10
 fi
 
+# ----- checkpoints at the end of epochs: of the first, and then not for a minute unless asked for -----
+newest_of() { # FLAGS...: the newest checkpoint of a run that is killed in its eighth epoch or later
+    rm -rf many
+    "$glofnd" pretrain $data $tiny --epochs 100000 --out many "$@" 2>/dev/null &
+    process=$!
+    while [ "$(grep -s '"event": "epoch"' many/log.jsonl | wc -l)" -lt 7 ] && kill -0 $process; do sleep 0.02; done
+    kill -9 $process
+    wait $process 2>/dev/null
+    ls many/checkpoints | grep '^step-' | sort -t- -k2n | tail -n 1
+}
+[ "$(newest_of)" = step-4 ] || fail "checkpoint_minutes 1: $(ls many/checkpoints)"
+[ "$(newest_of --checkpoint-minutes 0)" != step-4 ] || fail "checkpoint_minutes 0: $(ls many/checkpoints)"
+
 # ----- checkpoints: torn, damaged, cut -----
 cp -r first torn
 mv torn/checkpoints/step-8 torn/checkpoints/step-9

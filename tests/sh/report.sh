@@ -1,5 +1,5 @@
-# glofnd report and watch on tiny runs: the page of one and of several, numbers of the log in it, hostile names and captions, damaged
-# and half-written logs, runs that have not begun, messages and exit codes.
+# glofnd report and watch on tiny runs: the page of one and of several, numbers of the log in it, hostile names, damaged and
+# half-written logs, runs that have not begun, messages and exit codes.
 set -u
 glofnd=$1/glofnd
 [ -x "$glofnd" ] || exit 77
@@ -47,6 +47,9 @@ for id in found results detection thresholds maps labels training cost config; d
 done
 [ "$(grep -o 'src="data:image/[a-z]*;base64' one.html | wc -l)" -gt 10 ] || fail "pictures"
 [ "$(grep -c 'class="map"' one.html)" -eq 2 ] || fail "t-SNE and PCA"
+grep -q '<img id="sheet" alt="" hidden data-side="24"' one.html || fail "the pictures of the dots"
+dots=$(grep -o 'data-i="[0-9,]*"' one.html | tr -cd ',"' | wc -c)
+[ "$dots" -eq $((2 * 96 + 2 * 4)) ] || fail "$dots: 96 dots in 4 classes, twice"
 grep -q "GloFND" one.html && grep -q "FNC, per batch" one.html || fail "thresholds"
 loss=$(sed -n 's/.*"event": "epoch".*"epoch": 2,.*"flagged": \([0-9.]*\),.*/\1/p' run/log.jsonl)
 shown=$(awk "BEGIN { printf \"%.6g\", 100 * $loss }")
@@ -54,7 +57,9 @@ grep -q "data-y=\"[^\"]*,$shown\"" one.html || fail "flagged share $shown of the
 step=$(sed -n 's/.*"event": "step", "step": 18,.*"loss": \([0-9.e-]*\),.*/\1/p' run/log.jsonl)
 shown=$(awk "BEGIN { printf \"%.6g\", $step }")
 grep -q "data-name=\"run\" data-x=\"[^\"]*,3\" data-y=\"[^\"]*,$shown\"" one.html || fail "loss $shown of the last step"
-grep -q "glofnd eval knn" one.html && grep -q "glofnd eval linear" one.html && grep -q "glofnd eval fn" one.html || fail "missing figures"
+for what in knn linear fn; do
+    grep -q "glofnd eval $what" one.html || fail "how to get what is missing: eval $what"
+done
 
 # The same again is the same page.
 "$glofnd" report run --out again.html > out 2> err || fail "again"
@@ -105,7 +110,8 @@ expect 1 "not the folder of a run" "$glofnd" watch empty
 expect 2 "--interval" "$glofnd" watch run --interval 0
 # In a terminal it ends with q and leaves it as it was.
 if script --version > /dev/null 2>&1; then
-    (sleep 1; printf q) | TERM=xterm timeout 20 script -qec "stty cols 60 rows 20; $glofnd watch run; stty -a" /dev/null > out 2> err || fail "watch in a terminal"
+    (sleep 1; printf q) | TERM=xterm timeout 20 script -qec "stty cols 60 rows 20; $glofnd watch run; stty -a" /dev/null > out 2> err ||
+        fail "watch in a terminal"
     grep -q '1049h' out && grep -q '1049l' out || fail "screens"
     grep -qE '[^-]icanon' out && grep -qE '[^-]echo ' out || fail "the terminal is not as it was"
 fi

@@ -1,5 +1,5 @@
-# The page of glofnd report in a browser: it loads, its script runs, nothing is said on the console, no request leaves it, and it is
-# as wide as the window, also a phone's. Skipped without Chromium.
+# The page of glofnd report in a browser: it loads, its script runs, nothing is said on the console, no request leaves it, and
+# it is as wide as the window, also a phone's. Skipped without Chromium.
 set -u
 glofnd=$1/glofnd
 [ -x "$glofnd" ] || exit 77
@@ -13,8 +13,8 @@ cd "$scratch" || exit 1
 export HOME="$scratch"
 
 fail() { echo "FAILED: $*" >&2; grep -v dbus err | head -n 20 >&2; exit 1; }
-"$glofnd" pretrain --quiet --data shapes:n=96,classes=4,size=16,seed=3 --arch resnet8 --batch 16 --epochs 3 --warmup-epochs 0 --alpha 0.25 \
-    --head-hidden 32 --head-out 8 --lambda-init quantile --start-epoch 1 --detector glofnd --out run > out 2> err
+"$glofnd" pretrain --quiet --data shapes:n=96,classes=4,size=16,seed=3 --arch resnet8 --batch 16 --epochs 3 --warmup-epochs 0 \
+    --alpha 0.25 --head-hidden 32 --head-out 8 --lambda-init quantile --start-epoch 1 --detector glofnd --out run > out 2> err
 code=$?
 grep -q oneDNN err && [ $code -ne 0 ] && exit 77            # built without networks
 [ $code -eq 0 ] || fail "pretrain"
@@ -25,9 +25,9 @@ open_page() {
     page=$1
     shift
     rm -f net.json said
-    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-background-networking \
-        --disable-component-update --disable-sync --disable-extensions --user-data-dir="$scratch/profile" --enable-logging=stderr \
-        --log-net-log="$scratch/net.json" --virtual-time-budget=3000 "$@" --dump-dom "file://$scratch/$page" > out 2> err
+    timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-sync \
+        --disable-background-networking --disable-component-update --disable-extensions --user-data-dir="$scratch/profile" \
+        --enable-logging=stderr --log-net-log="$scratch/net.json" --virtual-time-budget=3000 "$@" --dump-dom "file://$scratch/$page" > out 2> err
     code=$?
     [ $code -eq 124 ] && { echo "Chromium did not end: skipped"; exit 77; }
     grep CONSOLE err > said

@@ -24,7 +24,7 @@
 #include "support/random.h"
 
 #define SLACK 64
-#define CAP 64
+#define CAP 64                  /* of the CPU's window lists, which stay empty */
 #define MOST 1600               /* columns of the largest case */
 
 static inline void cuda_ok(cudaError_t e, const char *what) {
@@ -80,7 +80,6 @@ static inline gf_rows device_rows(gf_rows *host, int64_t n, int64_t ld) {
     gf_rows x = {0};
     for (int i = 0; i < FIELDS; i++)
         set(&x, &fields[i], device_copy(fields[i].role == IN ? get(host, &fields[i]) : NULL, (size_t)n * fields[i].size));
-    x.window = device_copy(NULL, (size_t)(n * CAP) * sizeof(float));
     x.grad = device_copy(NULL, (size_t)(n * ld) * sizeof(float));
     return x;
 }
@@ -89,7 +88,6 @@ static inline void download(gf_rows *host, gf_rows *device, int64_t n, int64_t l
     for (int i = 0; i < FIELDS; i++)
         CUDA(cudaMemcpy(get(host, &fields[i]), get(device, &fields[i]), (size_t)n * fields[i].size,
                         cudaMemcpyDeviceToHost));
-    CUDA(cudaMemcpy(host->window, device->window, (size_t)(n * CAP) * sizeof(float), cudaMemcpyDeviceToHost));
     CUDA(cudaMemcpy(host->grad, device->grad, (size_t)(n * ld) * sizeof(float), cudaMemcpyDeviceToHost));
 }
 
@@ -201,7 +199,7 @@ static inline void fill_rows(problem *p, int i, rng *g, double gap) {
         for (int64_t c = 0; c < n; c++) s[c] = similarity(own, r, other, c);
         qsort(s, (size_t)n, sizeof *s, by_value);
         const int64_t from = (int64_t)(0.8 * (double)n);
-        x->lo[r] = in_gap(s, n, from, gap), x->mid[r] = in_gap(s, n, from + 3, gap), x->hi[r] = in_gap(s, n, from + 8, gap);
+        x->lo[r] = x->hi[r] = in_gap(s, n, from, gap), x->mid[r] = in_gap(s, n, from + 3, gap);    /* no window */
         x->floor[r] = r % 5 == 2 ? in_gap(s, n, 2, gap) : -INFINITY; /* below theta: it matters for groups only */
         x->inv_tau[r] = p->s.inv_tau;
         x->log_w[r] = (float)(-3.0 - rng_uniform(g)) - (p->s.inv_tau > 60.0f ? 0.35f * p->s.inv_tau : 0.0f); /* no overflow */
@@ -252,7 +250,7 @@ static inline problem *make(const shape *s, gf_cuda_math math, unsigned seed) {
     p->own = rows_of(&p->z[0], s), p->own_support = rows_of(&p->support[0], s);
     p->row = rows_from(p->cpu[0], s->q0, p->z[0].cpu.ld), p->gpu_row = rows_from(p->gpu[0], s->q0, p->z[0].ld);
     p->scratch = malloc(gf_backend_cpu.scratch_bytes(64, 1) + gf_backend_cpu.select_bytes(s->cols + 1, 1));
-    p->gpu_scratch = device_copy(NULL, gf_cuda_select_scratch(s->rows, s->cols));
+    p->gpu_scratch = device_copy(NULL, 2 * gf_cuda_select_scratch(s->rows, s->cols));
     return p;
 }
 

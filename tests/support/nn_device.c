@@ -26,8 +26,12 @@ nn_device nn_open(const gf_nn_backend *b, int exact) {
     return d;
 }
 
-void nn_close(nn_device *d) {
+void nn_drop(nn_device *d) {
     while (d->count > 0) d->b->release(d->s, d->taken[--d->count]);
+}
+
+void nn_close(nn_device *d) {
+    nn_drop(d);
     d->b->close(d->s);
 }
 

@@ -14,8 +14,9 @@ typedef struct nn_device {
 
 void nn_ok(glofnd_status status, const gf_error *err);  /* fails the test with err's text */
 nn_device nn_open(const gf_nn_backend *b, int exact);
+void nn_drop(nn_device *d);                             /* gives back what nn_take took */
 void nn_close(nn_device *d);
-void *nn_take(nn_device *d, size_t bytes);              /* until nn_close */
+void *nn_take(nn_device *d, size_t bytes);              /* until nn_drop or nn_close */
 void nn_send(nn_device *d, void *to, const void *from, size_t bytes);
 void nn_fetch(nn_device *d, void *to, const void *from, size_t bytes);
 /* Floats of the host as an array of `type` on the device, and back. */

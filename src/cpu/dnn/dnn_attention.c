@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "base/parallel.h"
+#include "cpu/dnn/dnn_blocks.h"
 #include "cpu/dnn/dnn_rows.h"
 #include "cpu/tile/tile.h"
 
@@ -50,14 +51,13 @@ glofnd_status gf_dnn_attention_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *
 
 /* ----- products ---------------------------------------------------------------------------------------------------- */
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* s [rows][cols] = a [rows][wide] t [d][cols] */
 static void scores(const plan *p, const gf_tile_ops *tile, float *s, const float *a, const float *t) {
     const int64_t step = p->causal ? STEP : p->rows;
     for (int64_t r = 0; r < p->rows; r += step)
         tile->product(s + r * p->cols, (size_t)p->cols, a + r * p->wide, (size_t)p->wide, 1, t, (size_t)p->cols, GF_PANEL,
-                      (int)smaller(step, p->rows - r), (int)(p->causal ? smaller(p->cols, r + step) : p->cols), (int)p->d, 0);
+                      (int)gf_smaller(step, p->rows - r), (int)(p->causal ? gf_smaller(p->cols, r + step) : p->cols),
+                      (int)p->d, 0);
 }
 
 /* o [rows][wide] = s [rows][length] b [length][wide] */
@@ -65,8 +65,8 @@ static void mix(const plan *p, const gf_tile_ops *tile, float *o, const float *s
     const int64_t step = p->causal ? STEP : p->rows;
     for (int64_t r = 0; r < p->rows; r += step)
         tile->product(o + r * p->wide, (size_t)p->wide, s + r * p->cols, (size_t)p->cols, 1, b, (size_t)p->wide, GF_PANEL,
-                      (int)smaller(step, p->rows - r), (int)p->wide,
-                      (int)(p->causal ? smaller(p->length, r + step) : p->length), 0);
+                      (int)gf_smaller(step, p->rows - r), (int)p->wide,
+                      (int)(p->causal ? gf_smaller(p->length, r + step) : p->length), 0);
 }
 
 /* o [rows][wide] = s' [rows][length] b [length][wide] */
@@ -75,14 +75,14 @@ static void mix_back(const plan *p, const gf_tile_ops *tile, float *o, const flo
     for (int64_t r = 0; r < p->rows; r += step) {
         const int64_t from = p->causal ? r : 0;
         tile->product(o + r * p->wide, (size_t)p->wide, s + from * p->cols + r, 1, (size_t)p->cols, b + from * p->wide,
-                      (size_t)p->wide, GF_PANEL, (int)smaller(step, p->rows - r), (int)p->wide, (int)(p->length - from), 0);
+                      (size_t)p->wide, GF_PANEL, (int)gf_smaller(step, p->rows - r), (int)p->wide, (int)(p->length - from), 0);
     }
 }
 
 /* t [d][cols] = a' */
 static void transpose(const plan *p, float *t, const float *a) {
     for (int64_t r = 0; r < p->length; r += ROWS) {
-        const int64_t to = smaller(r + ROWS, p->length);
+        const int64_t to = gf_smaller(r + ROWS, p->length);
         for (int64_t i = 0; i < p->d; i++)
             for (int64_t k = r; k < to; k++) t[i * p->cols + k] = a[k * p->wide + i];
     }

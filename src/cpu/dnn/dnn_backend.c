@@ -6,7 +6,7 @@
 #include "cpu/dnn/dnn_ops.h"
 
 static void describe(char *text, size_t bytes) {
-    snprintf(text, bytes, "oneDNN %s on %s; 3 x 3 convolutions and batch norm by own kernels for %s", gf_dnn_version(),
+    snprintf(text, bytes, "oneDNN %s on %s; 3 x 3 convolutions, norms and attention by own kernels for %s", gf_dnn_version(),
              gf_dnn_isa(), gf_norm_ops_get()->isa);
 }
 

@@ -44,16 +44,18 @@ static glofnd_status allocate(gf_error *err, gf_cuda_seek *c, int64_t n, int64_t
     cudaError_t e = cudaMalloc((void **)&s->x, rows * (size_t)s->ld * sizeof *s->x);
     if (e == cudaSuccess && c->fast) e = cudaMalloc(&s->half, rows * (size_t)s->ld * sizeof(uint16_t));
     if (e == cudaSuccess) e = cudaMalloc((void **)&s->lost, rows * sizeof *s->lost);
-    FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY, "%lld x %lld embeddings take %.2f GB on the GPU: %s; fewer, or --device cpu",
+    FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY, "%lld x %lld embeddings take %.2f GB on the GPU: %s; take --device cpu",
             (long long)n, (long long)dim, (double)gf_cuda_seek_embeddings(n, dim) / 1e9, cudaGetErrorString(e));
     const size_t tail = rows - (size_t)n, at = (size_t)n * (size_t)s->ld;
     SEEK_TRY(err, cudaMemsetAsync(s->x + at, 0, tail * (size_t)s->ld * sizeof *s->x, c->stream), "padding");
     if (s->half)
-        SEEK_TRY(err, cudaMemsetAsync((uint16_t *)s->half + at, 0, tail * (size_t)s->ld * sizeof(uint16_t), c->stream), "padding");
+        SEEK_TRY(err, cudaMemsetAsync((uint16_t *)s->half + at, 0, tail * (size_t)s->ld * sizeof(uint16_t), c->stream),
+                 "padding");
     return GLOFND_OK;
 }
 
-glofnd_status gf_cuda_seek_side(gf_error *err, gf_cuda_seek *c, const float *x, const int32_t *row, int64_t n, gf_seek_side *out) {
+glofnd_status gf_cuda_seek_side(gf_error *err, gf_cuda_seek *c, const float *x, const int32_t *row, int64_t n,
+                                gf_seek_side *out) {
     const int64_t dim = out->dim;
     const size_t row_bytes = (size_t)dim * sizeof(float);
     int64_t chunk = (int64_t)(CHUNK_BYTES / row_bytes);

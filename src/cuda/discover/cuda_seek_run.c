@@ -13,7 +13,7 @@
 #define STRIP_ROWS 8192
 #define LIST 32768              /* similarities of a row that roundings may leave open, beside the most similar ones */
 
-enum { MOST_BLOCKS = 24 };
+enum { MOST_BLOCKS = 32 };
 
 typedef struct work {
     gf_cuda_seek *c;
@@ -80,8 +80,10 @@ static cudaError_t take_strip(work *w) {
     TAKE(a->low, rows);
     TAKE(a->high, rows);
     TAKE(a->top_low, rows);
-    TAKE(a->other, rows * (size_t)(a->top + a->edge));
-    TAKE(a->similarity, rows * (size_t)(a->top + a->edge));
+    TAKE(a->other, rows * (size_t)a->top);
+    TAKE(a->similarity, rows * (size_t)a->top);
+    TAKE(a->edge_other, rows * (size_t)a->edge);
+    TAKE(a->edge_similarity, rows * (size_t)a->edge);
     return e;
 }
 
@@ -146,22 +148,20 @@ static glofnd_status similarities(gf_error *err, work *w) {
     return GLOFND_OK;
 }
 
-/* Columns [from, from + width) of the strip's cells [rows][top + edge] of 4 bytes. */
-static cudaError_t fetch_cells(const work *w, void *to, const void *cells, int from, int width) {
-    const gf_seek *a = &w->a;
-    const size_t wide = (size_t)(a->top + a->edge) * 4, out = (size_t)width * 4;
-    if (width == 0 || !to) return cudaSuccess;
-    return cudaMemcpy2DAsync((char *)to + (size_t)a->row0 * out, out, (const char *)cells + (size_t)from * 4, wide, out, (size_t)a->rows,
-                             cudaMemcpyDeviceToHost, w->c->stream);
+/* Cells [rows][width] of 4 bytes of this strip to their place among those of all. */
+static glofnd_status fetch_cells(gf_error *err, const work *w, void *to, const void *cells, int64_t width) {
+    if (width == 0 || !to) return GLOFND_OK;
+    SEEK_TRY(err, cudaMemcpyAsync((char *)to + w->a.row0 * width * 4, cells, (size_t)(w->a.rows * width) * 4, cudaMemcpyDeviceToHost,
+                                  w->c->stream), "neighbours");
+    return GLOFND_OK;
 }
 
-static glofnd_status fetch_top(gf_error *err, work *w) {
+static glofnd_status fetch_neighbours(gf_error *err, const work *w) {
     const gf_seek *a = &w->a;
-    SEEK_TRY(err, fetch_cells(w, w->f->other, a->other, 0, a->top), "the most similar ones");
-    SEEK_TRY(err, fetch_cells(w, w->f->similarity, a->similarity, 0, a->top), "the most similar ones");
-    SEEK_TRY(err, fetch_cells(w, w->f->edge_other, a->other, a->top, a->edge), "those just below");
-    SEEK_TRY(err, fetch_cells(w, w->f->edge_similarity, a->similarity, a->top, a->edge), "those just below");
-    return GLOFND_OK;
+    TRY(fetch_cells(err, w, w->f->other, a->other, a->top));
+    TRY(fetch_cells(err, w, w->f->similarity, a->similarity, a->top));
+    TRY(fetch_cells(err, w, w->f->edge_other, a->edge_other, a->edge));
+    return fetch_cells(err, w, w->f->edge_similarity, a->edge_similarity, a->edge);
 }
 
 /* Thresholds, what is above, duplicates, most similar ones. */
@@ -181,7 +181,7 @@ static glofnd_status look(gf_error *err, work *w) {
         SEEK_TRY(err, gf_seek_settle(a, 1, stream), "dense rows");
     }
     SEEK_TRY(err, gf_seek_settle(a, 0, stream), "rows");
-    return fetch_top(err, w);
+    return fetch_neighbours(err, w);
 }
 
 static glofnd_status told(gf_error *err, work *w, double share) {
@@ -235,7 +235,8 @@ static glofnd_status fetch(gf_error *err, work *w, const int32_t *from, int64_t 
 static glofnd_status fetch_tree(gf_error *err, work *w, int32_t *from, int32_t *to) {
     if (!to || !from) return GLOFND_OK;
     SEEK_TRY(err, gf_seek_flatten(from, w->a.q.n, w->c->stream), "connected parts");
-    SEEK_TRY(err, cudaMemcpyAsync(to, from, (size_t)w->a.q.n * sizeof *to, cudaMemcpyDeviceToHost, w->c->stream), "connected parts");
+    SEEK_TRY(err, cudaMemcpyAsync(to, from, (size_t)w->a.q.n * sizeof *to, cudaMemcpyDeviceToHost, w->c->stream),
+             "connected parts");
     return GLOFND_OK;
 }
 
@@ -272,7 +273,8 @@ static glofnd_status begin(gf_error *err, work *w, const gf_seek_side *q, int tr
     FAIL_IF(err, t->top > c->k.n - (q->x == c->k.x || t->skip), GLOFND_E_ARGUMENT,
             "the %lld most similar ones of %lld embeddings", (long long)t->top, (long long)c->k.n);
     w->from = 0.0, w->to = 1.0, w->fast = c->fast && !t->exact;
-    w->a = (gf_seek){.q = *q, .k = c->k, .rank = t->rank, .top = (int)t->top, .edge = t->lambda ? 0 : (int)t->edge, .dup = t->dup, .lost_most = c->lost_most,
+    w->a = (gf_seek){.q = *q, .k = c->k, .rank = t->rank, .top = (int)t->top, .edge = t->lambda ? 0 : (int)t->edge,
+                     .dup = t->dup, .lost_most = c->lost_most,
                      .pitch = gf_cuda_seek_padded(c->k.n), .cap = (int)(t->list ? t->list : list_room(c->k.n, t->top))};
     if (!w->fast) w->a.q.half = w->a.k.half = NULL;
     w->a.reach = smaller(t->rank + w->a.edge - (w->a.edge > 0), c->k.n - (q->x == c->k.x || t->skip));

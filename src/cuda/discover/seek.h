@@ -57,8 +57,8 @@ typedef struct gf_seek {
     float *lambda;
     int32_t *above, *hits, *copies, *mutual;
     int32_t *mutual_root, *copy_root;   /* forest as in eval/components.h; NULL: not wanted */
-    int32_t *other;             /* [rows][top + edge] of the strip: the most similar ones, then those just not above */
-    float *similarity;
+    int32_t *other, *edge_other;        /* [rows][top], [rows][edge] of the strip: the most similar ones; those just not above */
+    float *similarity, *edge_similarity;
     /* judge */
     const float *col_lambda;    /* [k.n] */
     int half;                   /* q is k: only columns after the row's own; both ends are counted */

@@ -54,23 +54,25 @@ __device__ __forceinline__ void gf_seek_add(int *sum, int x) {
     if (threadIdx.x % 32 == 0 && x) atomicAdd(sum, x);
 }
 
+/* Reads may be of a while ago, from the cache: what they give was above the node once, and still is. */
 __device__ __forceinline__ int32_t gf_seek_root(int32_t *root, int32_t i) {
-    volatile int32_t *r = root;
-    for (int32_t up = r[i]; up != i; up = r[i]) {
-        const int32_t next = r[up];
-        if (next != up) r[i] = next;    /* halves the way; whoever writes last, it leads up */
+    for (int32_t up = __ldca(&root[i]); up != i; up = __ldca(&root[i])) {
+        const int32_t next = __ldca(&root[up]);
+        if (next != up) root[i] = next; /* halves the way */
         i = up;
     }
     return i;
 }
 
-/* The larger root goes below the smaller one, so a tree's root is its smallest node. */
+/* The larger root goes below the smaller one, so a tree's root is its smallest node. One that has gone below another by now says
+ * so, and that one takes its place: nodes only fall, so this ends. */
 __device__ __forceinline__ void gf_seek_join(int32_t *root, int32_t a, int32_t b) {
-    for (;;) {
-        a = gf_seek_root(root, a), b = gf_seek_root(root, b);
-        if (a == b) return;
+    a = gf_seek_root(root, a), b = gf_seek_root(root, b);
+    while (a != b) {
         const int32_t from = a > b ? a : b, to = a > b ? b : a;
-        if (atomicCAS(&root[from], from, to) == from) return;
+        const int32_t up = atomicCAS(&root[from], from, to);
+        if (up == from) return;
+        a = gf_seek_root(root, up), b = to;
     }
 }
 

@@ -1,7 +1,7 @@
 /* seek_preselect.cu - what rounded similarities already tell: brackets of thresholds, counts that are certain, lists of the rest.
  *
- * One block a row. If l is the rank-th largest of a row's rounded similarities, the float32 one is at most `slack` away; and so is
- * each of them. So one that is more than 2 slack above l is above the threshold, whatever the roundings were, and one that is
+ * One block a row. If l is the rank-th largest of a row's rounded similarities, the float32 one is at most `slack` away; and so
+ * is each of them. So one that is more than 2 slack above l is above the threshold, whatever the roundings were, and one that is
  * more than 2 slack below is not.
  */
 #include <math_constants.h>

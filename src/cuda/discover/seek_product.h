@@ -1,4 +1,4 @@
-/* seek_product.h - similarities of a strip by the tensor cores: one product of float16 matrices with float32 sums, by cuBLASLt. */
+/* seek_product.h - similarities of a strip by the tensor cores: a product of float16 matrices with float32 sums, by cuBLASLt. */
 #ifndef GF_CUDA_SEEK_PRODUCT_H
 #define GF_CUDA_SEEK_PRODUCT_H
 

@@ -20,7 +20,8 @@ static __global__ void __launch_bounds__(THREADS) lengths(const float *raw, int6
 }
 
 /* One block a row. */
-static __global__ void __launch_bounds__(THREADS) scale_rows(const float *raw, const double *scale, int64_t first, gf_seek_side to) {
+static __global__ void __launch_bounds__(THREADS) scale_rows(const float *raw, const double *scale, int64_t first,
+                                                             gf_seek_side to) {
     __shared__ float parts[THREADS / 32];
     const int64_t r = blockIdx.x;
     float *x = to.x + (first + r) * to.ld;
@@ -56,8 +57,8 @@ cudaError_t gf_seek_unit(const float *raw, int64_t rows, int64_t first, const gf
 /* Numbers that are not negative compare as their bits do. */
 static __global__ void __launch_bounds__(THREADS) largest(const float *lost, int64_t n, float *most) {
     float x = 0.0f;
-    for (int64_t i = blockIdx.x * static_cast<int64_t>(THREADS) + threadIdx.x; i < n; i += gridDim.x * static_cast<int64_t>(THREADS))
-        x = fmaxf(x, lost[i]);
+    const int64_t step = gridDim.x * static_cast<int64_t>(THREADS);
+    for (int64_t i = blockIdx.x * static_cast<int64_t>(THREADS) + threadIdx.x; i < n; i += step) x = fmaxf(x, lost[i]);
     for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
     if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int *>(most), __float_as_int(x));
 }

@@ -114,10 +114,10 @@ __device__ void sort_best(uint64_t *best, int count) {
     __syncthreads();
 }
 
-__device__ void put_cell(const gf_seek &a, int row, int place, uint64_t key) {
-    const int64_t at = row * static_cast<int64_t>(a.top + a.edge) + place;
-    a.other[at] = key ? static_cast<int32_t>(gf_seek_col(key)) : -1;
-    a.similarity[at] = key ? gf_seek_value(key) : CUDART_NAN_F;
+/* 0: there is none. */
+__device__ void put_cell(int32_t *other, float *similarity, int64_t at, uint64_t key) {
+    other[at] = key ? static_cast<int32_t>(gf_seek_col(key)) : -1;
+    similarity[at] = key ? gf_seek_value(key) : CUDART_NAN_F;
 }
 
 template <class K>
@@ -129,7 +129,8 @@ __device__ void put_top(const gf_seek &a, int row, const K &keys, row_shared &sm
     }
     __syncthreads();
     sort_best(sm.best, a.top);
-    for (int i = threadIdx.x; i < a.top; i += blockDim.x) put_cell(a, row, i, sm.best[i]);
+    for (int i = threadIdx.x; i < a.top; i += blockDim.x)
+        put_cell(a.other, a.similarity, row * static_cast<int64_t>(a.top) + i, sm.best[i]);
 }
 
 /* Those from place `above` on among the keys, as far as reach goes. */
@@ -139,7 +140,7 @@ __device__ void put_edge(const gf_seek &a, int row, const K &keys, int64_t above
         const int64_t place = above + 1 + e;
         const bool there = certain + place <= a.k.n - (gf_seek_skipped(a, row) >= 0);
         const uint64_t key = there ? kth_key(keys, place, 0, sm.c) : 0;
-        if (threadIdx.x == 0) put_cell(a, row, a.top + e, key);
+        if (threadIdx.x == 0) put_cell(a.edge_other, a.edge_similarity, row * static_cast<int64_t>(a.edge) + e, key);
         __syncthreads();
     }
 }

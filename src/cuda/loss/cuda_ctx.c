@@ -1,7 +1,6 @@
 /* cuda_ctx.c - life of the CUDA part of a context, and its workspace: a list of `take` calls, walked to add up and to hand out.
  *
- * Gradient, window lists and the scratch of selections are never needed at the same time, so they share one region: lists are
- * settled before a selection may follow, and pass C comes last.
+ * Gradient and the scratch of selections are never needed at the same time, so they share one region: pass C comes last.
  */
 #include "cuda/loss/cuda_ctx.h"
 
@@ -71,6 +70,13 @@ glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream) {
     return GLOFND_OK;
 }
 
+glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes) {
+    TRY(gf_cuda_check_current(err, d));
+    CUDA_TRY(err, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    return GLOFND_OK;
+}
+
 /* ----- workspace ----- */
 
 typedef struct cursor {
@@ -86,15 +92,7 @@ static void *take(cursor *at, int64_t count, size_t size) {
 
 #define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-/* Room in a window list: as on the CPU, but no more than about half again what the gradient of the row takes, being its place;
- * small batches have room for everything. */
-static int64_t window_cap(const gf_shape *s, int64_t ld) {
-    if (s->negatives <= GF_CUDA_SMALL) return s->negatives;
-    return smaller(s->window_cap, larger(64, 3 * ld / 2));
-}
 
 static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, int64_t ld, gf_cuda_math math) {
     *e = (gf_cuda_embed){.f32 = {.rows = rows, .dim = dim, .ld = ld}};
@@ -104,9 +102,9 @@ static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, i
 }
 
 static void lay_own(cursor *at, gf_rows *x, int64_t n) {
-    TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->hi, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
+    TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
     TAKE(at, x->sum, n), TAKE(at, x->moment, n), TAKE(at, x->flagged_s, n);
-    TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->window_n, n), TAKE(at, x->window_le, n), TAKE(at, x->above, n);
+    TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->above, n);
     TAKE(at, x->same, n), TAKE(at, x->hits, n), TAKE(at, x->floor, n);
 }
 
@@ -122,27 +120,22 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     lay_every(at, &side->every, s->all);
     TAKE(at, side->norm, s->all), TAKE(at, side->positive, s->all), TAKE(at, side->pos, s->all);
     TAKE(at, side->quantile, s->own), TAKE(at, side->row_id, s->own);
-    TAKE(at, side->state, s->rows), TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
+    TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
 }
 
-/* Of a selection of this shape, and of every smaller one: at 32 MB they work in pieces, and smaller ones may fill more. */
+/* Of a selection of this shape, and of every smaller one: at 16 MB they work in pieces, and smaller ones may fill more. */
 static size_t scratch_bytes(int64_t rows, int64_t cols) {
-    const size_t now = gf_cuda_select_scratch(rows, cols), whole = 2 * sizeof(float) * (size_t)rows * (size_t)cols;
-    const size_t most = whole < (size_t)32 << 20 ? whole : (size_t)32 << 20;
+    const size_t now = gf_cuda_select_scratch(rows, cols), whole = sizeof(float) * (size_t)rows * (size_t)cols;
+    const size_t most = whole < (size_t)16 << 20 ? whole : (size_t)16 << 20;
     return now > most ? now : most;
 }
 
-/* The region that gradient, window lists and selections take turns in. */
+/* The region that gradient and selections take turns in. */
 static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld) {
-    cursor lists = *at, grads = *at;
-    for (int i = 0; i < s->sides; i++) {
-        TAKE(&lists, d->side[i].own.window, s->learns ? s->own * window_cap(s, ld) : 0);
-        TAKE(&grads, d->side[i].every.grad, s->own * ld);
-    }
-    cursor scratch = *at;
+    cursor grads = *at, scratch = *at;
+    for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
     d->scratch = take(&scratch, 1, scratch_bytes(s->own, larger(s->all, s->ring)));
-    const size_t used = lists.used > grads.used ? lists.used : grads.used;
-    return used > scratch.used ? used : scratch.used;
+    return grads.used > scratch.used ? grads.used : scratch.used;
 }
 
 static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
@@ -160,7 +153,7 @@ static glofnd_status grow_ids(gf_error *err, gf_device_ctx *d, int64_t cols) {
     if (2 * cols <= d->ids_room) return GLOFND_OK;
     int64_t *table = NULL;
     CUDA_TRY(err, cudaMalloc((void **)&table, sizeof *table * 2 * (size_t)cols));
-    CUDA_TRY(err, cudaMemset(table, 0, sizeof *table * 2 * (size_t)cols));
+    CUDA_TRY(err, cudaMemsetAsync(table, 0, sizeof *table * 2 * (size_t)cols, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     cudaFree(d->seen_ids);
     d->seen_ids = table;
@@ -196,7 +189,6 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
     lay(d, shape, math, d->block);
     d->shape = *shape;
     d->math = (int)math;
-    d->window_cap = shape->learns ? window_cap(shape, gf_cuda_embed_ld(shape->dim)) : 0;
     return GLOFND_OK;
 }
 
@@ -227,7 +219,7 @@ glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
     const glofnd_status status = tell_failure(err, d->host);
     if (status == GLOFND_OK) return GLOFND_OK;
     reset_failure(d->host);
-    CUDA_TRY(err, cudaMemcpyAsync(d->control, d->host, offsetof(gf_cuda_control, repeat), cudaMemcpyHostToDevice, d->stream));
+    CUDA_TRY(err, cudaMemcpyAsync(d->control, d->host, offsetof(gf_cuda_control, starts), cudaMemcpyHostToDevice, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     return status;
 }

@@ -11,7 +11,6 @@
 extern "C" {
 #endif
 
-#define GF_CUDA_SMALL 512       /* negatives up to which a window list holds a whole row */
 #define GF_ROW_FIELDS 11        /* of gf_totals, from the first on: those that the rows of the first half add up */
 #define GF_CUDA_FINE INT64_MAX  /* nothing bad was seen */
 
@@ -19,7 +18,6 @@ extern "C" {
 typedef struct gf_cuda_control {
     int64_t bad_embed, bad_support;     /* 2 sample + (1 for b) of the first bad row */
     int64_t bad_id;             /* 2 position + (1: repeated, 0: out of range) of the first bad id */
-    int32_t repeat;             /* the first pass must be done again */
     int32_t starts[2];          /* per side: some anchor takes the batch quantile as its lambda */
     unsigned done;              /* blocks of the running kernel that are through */
     int64_t seen;               /* official: anchors that have a u */
@@ -39,7 +37,7 @@ typedef struct gf_cuda_side {   /* as gf_side of the CPU; device memory */
     float *pos;                 /* [all] */
     float *quantile;            /* [own] */
     int64_t *row_id;            /* [own] */
-    glofnd_row *state, *fresh;  /* [rows] */
+    glofnd_row *fresh;          /* [rows] of the anchors; lambda moves in it */
     uint8_t *open;              /* [rows] */
 } gf_cuda_side;
 
@@ -48,7 +46,6 @@ struct gf_device_ctx {
     cudaStream_t stream;
     gf_shape shape;             /* the block is laid out for */
     int math;                   /* gf_cuda_math it is laid out for */
-    int64_t window_cap;         /* entries of a row's list */
     char *block;                /* arrays of a step */
     size_t bytes;
     gf_cuda_control *control;   /* [1] */
@@ -57,7 +54,7 @@ struct gf_device_ctx {
     gf_cuda_control *host;      /* pinned copy */
     gf_cuda_side side[2];
     glofnd_link *links;         /* [cols][2] for a step of one rank */
-    void *scratch;              /* of selections; shared with grad and window lists, which live at other times */
+    void *scratch;              /* of selections; shared with grad, which lives at another time */
     double *partial;            /* sums of the blocks of a kernel */
     double *row_totals;         /* [GF_ROW_FIELDS][rows of all sides] */
 };
@@ -76,6 +73,7 @@ glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream);
 glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
 /* Lays the workspace out for a step, growing it if it must. */
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math);
+glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
 glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
 /* E_ARGUMENT if another device is current than the one the context was made on. */
 glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);

@@ -19,7 +19,11 @@ __device__ __forceinline__ double gf_embed_sum(double x) {
 /* Length to divide by; NaN and a note in *bad where the row cannot be used. */
 __device__ __forceinline__ double gf_embed_norm(const gf_embed_args &x, const float *h, int dim, long long place) {
     double square = 0.0;
-    for (int d = threadIdx.x % 32; d < dim; d += 32) square += double(h[d]) * double(h[d]);
+#pragma unroll 4
+    for (int d = threadIdx.x % 32; d < dim; d += 32) {
+        const double v = double(__ldg(h + d));
+        square += v * v;
+    }
     square = gf_embed_sum(square);
     const double length = sqrt(square);
     const bool unit = x.job.normalize || fabs(length - 1.0) <= GF_UNIT_TOLERANCE;
@@ -42,11 +46,12 @@ __device__ __forceinline__ double gf_embed_write(const gf_embed_args &x, int64_t
     const int dim = static_cast<int>(x.za.f32.dim);
     const double scale_a = 1.0 / norm_a, scale_b = 1.0 / norm_b;
     double dot = 0.0;
+#pragma unroll 4
     for (int d = threadIdx.x % 32; d < x.za.f32.ld; d += 32) {
-        const float a = d < dim ? float(double(x.job.a[i * dim + d]) * scale_a) : 0.0f;
+        const float a = d < dim ? float(double(__ldg(x.job.a + i * dim + d)) * scale_a) : 0.0f;
         gf_embed_put(x.za, row_a, d, a);
         if (!x.job.b) continue;
-        const float b = d < dim ? float(double(x.job.b[i * dim + d]) * scale_b) : 0.0f;
+        const float b = d < dim ? float(double(__ldg(x.job.b + i * dim + d)) * scale_b) : 0.0f;
         gf_embed_put(x.zb, row_b, d, b);
         dot += double(a) * double(b);
     }

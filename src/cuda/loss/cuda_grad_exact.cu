@@ -68,7 +68,6 @@ static __device__ __forceinline__ void write_counts(const gf_tile_args &a, int r
 
 static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_tile_args a) {
     __shared__ grad_shared sm;
-    if (gf_disabled(a)) return;
     const int r0 = blockIdx.x * GF_EXACT_TILE, d0 = blockIdx.y * SLICE, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
     gf_weight_view x[4];
     gf_colsum t[4];

@@ -145,7 +145,6 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(cons
     extern __shared__ __align__(1024) unsigned char shared[];
     constexpr bool ANY = FLAGS == GF_ANY_FLAGS;
     gf_grad_columns<C> &numbers = *reinterpret_cast<gf_grad_columns<C> *>(shared + C::TILES);
-    if (gf_disabled(a)) return;
     const uint32_t rows = gf_shared_address(shared), columns = rows + C::A_BYTES;
     const int warp = threadIdx.x / 32, wn = warp % C::WN, row = warp / C::WN * 16 * C::MT, col = wn * 8 * C::NT;
     const int r0 = blockIdx.x * C::BM, lane = threadIdx.x % 32;
@@ -199,6 +198,7 @@ static cudaError_t gf_grad_launch(const gf_tile_args &a, cudaStream_t stream) {
 
 struct gf_grad_pass {           /* for cuda_shapes.cuh */
     static constexpr unsigned MASKED = GF_MASK;
+    static constexpr bool COUNTS = false;
     static constexpr int OUT = 256, SPLIT_NT = 2;
     template <class C, unsigned FLAGS>
     static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) { return gf_grad_launch<C, FLAGS>(a, stream); }

@@ -31,12 +31,11 @@ static inline int gf_block_rows(int rows) {
     return rows <= 16 * count ? 16 : rows <= 32 * count ? 32 : rows <= 64 * count ? 64 : rows <= 128 * count ? 128 : 256;
 }
 
-/* Whether the Hopper kernels are there and pay. */
-static inline bool gf_use_wgmma(int rows) {
+/* The device is a Hopper, and there is code for it. */
+static inline bool gf_is_hopper() {
 #ifdef GF_HAVE_SM90
-    return gf_block_rows(rows) >= 64 && gf_device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+    return gf_device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
 #else
-    (void)rows;
     return false;
 #endif
 }

@@ -14,7 +14,7 @@ struct mask_args {
 
 static __global__ void __launch_bounds__(THREADS) mask(const mask_args m) {
     const int r = m.r0 + blockIdx.y, c = blockIdx.x * THREADS + threadIdx.x;
-    if (c >= m.a.k.rows || gf_disabled(m.a)) return;
+    if (c >= m.a.k.rows) return;
     const int64_t at = static_cast<int64_t>(blockIdx.y) * m.a.k.rows + c;
     const gf_weight_view x = gf_view_weights<gf_exp_exact>(m.a.row, m.a.flags, r, m.a.q.rows);
     const int group = m.a.flags & GF_GROUP ? m.a.col.group[c] : -1;
@@ -23,7 +23,7 @@ static __global__ void __launch_bounds__(THREADS) mask(const mask_args m) {
 
 static gf_product_args product_of(const gf_tile_args &a, const gf_operand &q, int r0, int rows, float *s) {
     gf_product_args x = {};
-    x.q = q, x.k = a.k, x.ld = a.ld, x.r0 = r0, x.rows = rows, x.q0 = a.q0, x.shift = a.shift, x.s = s, x.enabled = a.enabled;
+    x.q = q, x.k = a.k, x.ld = a.ld, x.r0 = r0, x.rows = rows, x.q0 = a.q0, x.shift = a.shift, x.s = s;
     return x;
 }
 

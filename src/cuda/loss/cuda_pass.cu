@@ -12,14 +12,24 @@ static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
     return halves_of(p->math, a.ld, a.flags & GF_TIE && (a.score.f32 || a.col_score.f32));
 }
 
-cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream) {
-    const gf_tile_args a = gf_tile_args_of(p);
+static cudaError_t stats(const gf_tile_args &a, int halves, cudaStream_t stream) {
     if (a.q.rows == 0) return cudaSuccess;
-    switch (pass_halves(p, a)) {
+    switch (halves) {
         case 1: return gf_stats_bf16(a, stream);
         case 2: return gf_stats_split(a, stream);
         default: return gf_stats_exact(a, stream);
     }
+}
+
+cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream) {
+    const gf_tile_args a = gf_tile_args_of(p);
+    return stats(a, pass_halves(p, a), stream);
+}
+
+cudaError_t gf_cuda_count(const gf_cuda_pass *p, cudaStream_t stream) {
+    gf_tile_args a = gf_tile_args_of(p);
+    a.flags = GF_ABOVE;
+    return stats(a, pass_halves(p, a), stream);
 }
 
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream) {

@@ -3,14 +3,15 @@
  * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads`,
  * `tile`, `tiles` and gf_embed.col are unused. No call waits for the device, takes memory, or reads a device value on the host;
  * so a step can be captured in a graph. What differs from the CPU:
- *   - Outputs are overwritten, not added to: nothing needs clearing before a pass. (gf_cuda_settle adds, by its nature.)
+ *   - Outputs are overwritten, not added to: nothing needs clearing before a pass.
+ *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` looks what lies above
+ *     mid: one more product costs less here than lists of what is undecided, which can be 2 % of all pairs.
  *   - Every row block runs over all columns and keeps its sums to itself: no floating atomics, same bits every time. Only `row`
  *     gets results. Where the columns' anchors have sums or gradients too, they are the rows of another call (two sides), or of
  *     the same one (q is k). S_rc and S_cr have the same bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore
  *     col_role.
  *   - Grad with col_role: P holds what both anchors give to the pair, so row->grad is the whole gradient of the row. GF_TIE is
  *     allowed there: the columns' flags come from `col_score` and col->tie.
- *   - Window lists come in any order; gf_cuda_settle sums them independently of it.
  *   - Nothing past the last row of an array is read or written, except that embeddings have rows of `ld` numbers, zero past dim.
  * All passes of one step use one `math`: thresholds made by select and flags made by stats and grad then see the same bits.
  */
@@ -42,14 +43,13 @@ typedef struct gf_cuda_pass {
     const gf_cuda_embed *q, *k;
     const gf_cuda_embed *score, *col_score; /* GF_TIE: what scores instead of the rows, the columns; NULL: q and k. EXACT only */
     gf_cuda_math math;
-    const int32_t *enabled;     /* device flag; NULL or nonzero: do the pass. Lets a captured graph skip a repeat */
 } gf_cuda_pass;
 
 typedef struct gf_cuda_select {
     gf_select s;                /* q, k in it are unused; scratch: gf_cuda_select_scratch bytes */
     const gf_cuda_embed *q, *k;
     gf_cuda_math math;
-    const int32_t *enabled;
+    const int32_t *enabled;     /* device flag; NULL or nonzero: do it. Lets a captured graph leave it out */
     const int64_t *live;        /* device; columns from *live on are left out. NULL: none */
 } gf_cuda_select;
 
@@ -66,10 +66,11 @@ typedef struct gf_cuda_embed_job {
 } gf_cuda_embed_job;
 
 int64_t gf_cuda_embed_ld(int64_t dim);
-size_t gf_cuda_select_scratch(int64_t rows, int64_t cols);      /* bytes for gf_select.scratch, and for gf_pass.scratch of mask */
+size_t gf_cuda_select_scratch(int64_t rows, int64_t cols);      /* bytes for gf_select.scratch; mask needs twice that */
 cudaError_t gf_cuda_embed_rows(const gf_cuda_embed_job *job, cudaStream_t stream);
 cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream);
-cudaError_t gf_cuda_settle(const gf_cuda_pass *p, cudaStream_t stream);
+/* row->above = pairs with S > mid. */
+cudaError_t gf_cuda_count(const gf_cuda_pass *p, cudaStream_t stream);
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream);
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
 cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, cudaStream_t stream);

@@ -157,8 +157,8 @@ static __global__ void __launch_bounds__(THREADS) select(const select_args a) {
     else pick_rank(a, s, r, histogram, shared);
 }
 
-size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) { /* mask writes down scores, too */
-    return 2 * sizeof(float) * static_cast<size_t>(gf_product_rows(rows, cols)) * static_cast<size_t>(cols);
+size_t gf_cuda_select_scratch(int64_t rows, int64_t cols) {
+    return sizeof(float) * static_cast<size_t>(gf_product_rows(rows, cols)) * static_cast<size_t>(cols);
 }
 
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream) {

@@ -4,7 +4,7 @@
  *     launch<C, FLAGS>(a, stream)     the kernel of shape C for known flags, or GF_ANY_FLAGS
  *     wgmma(a, stream)                the kernel for Hopper
  *     plain_flags(a)                  the known flags that serve this pass; GF_ANY_FLAGS: none do
- *     MASKED                          the known flags with a threshold
+ *     MASKED, COUNTS                  the known flags with a threshold; whether GF_ABOVE is known, too
  *     OUT                             dimensions of its result that a block makes at the most; 0: it makes none
  *     SPLIT_NT                        columns of a warp, in eights, with two halves and up to 128 dimensions
  */
@@ -18,7 +18,7 @@
 template <class Pass, int D, unsigned FLAGS>
 static cudaError_t gf_launch_plain(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
-    if (D == 128 && gf_use_wgmma(a.q.rows)) return Pass::wgmma(a, stream);
+    if (D == 128 && gf_block_rows(a.q.rows) >= 64 && gf_is_hopper()) return Pass::wgmma(a, stream);
 #endif
     switch (gf_block_rows(a.q.rows)) {
         case 16: return Pass::template launch<gf_mma_shape<D, 1, 1, 8, 1, 4>, FLAGS>(a, stream);
@@ -43,6 +43,8 @@ template <class Pass, int D>
 static cudaError_t gf_launch_bf16_of(const gf_tile_args &a, cudaStream_t stream) {
     const unsigned flags = Pass::plain_flags(a);
     if (flags == 0) return gf_launch_plain<Pass, D, 0>(a, stream);
+    if constexpr (Pass::COUNTS)
+        if (flags == GF_ABOVE) return gf_launch_plain<Pass, D, GF_ABOVE>(a, stream);
     if (flags == Pass::MASKED) return gf_launch_plain<Pass, D, Pass::MASKED>(a, stream);
     return gf_launch_any<Pass, D, 1>(a, stream);
 }

@@ -9,10 +9,6 @@
 
 #include "base/order.h"
 
-/* A share above lambda of more than this times alpha is so rare that the pass may then be repeated: window lists are a third as long as
- * for any share, and few enough to stay in their place at large batches. */
-#define USUAL_SHARE 8.0
-
 /* ----- what every call begins with ----- */
 
 /* All passes of a step use one math. FNC TOPK ranks by scores, which want all bits. */
@@ -36,7 +32,8 @@ static gf_cuda_embed_job embed_job(gf_device_ctx *d, const gf_device_step *x) {
     const int last = x->plan->sides - 1;
     gf_cuda_side *a = &d->side[0], *b = &d->side[last];
     return (gf_cuda_embed_job){
-        .a = x->q->a, .b = x->q->b, .za = &a->z, .zb = &b->z, .rows = x->q->cols, .first_b = 1 - last, .step = x->plan->per_sample,
+        .a = x->q->a, .b = x->q->b, .za = &a->z, .zb = &b->z, .rows = x->q->cols, .first_b = 1 - last,
+        .step = x->plan->per_sample,
         .normalize = x->plan->o.normalize, .norm_a = a->norm, .norm_b = b->norm, .positive_a = a->positive,
         .positive_b = b->positive, .bad = &d->control->bad_embed};
 }
@@ -45,7 +42,8 @@ static gf_cuda_embed_job embed_job(gf_device_ctx *d, const gf_device_step *x) {
 static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     const int last = x->plan->sides - 1;
     const gf_cuda_embed_job job = {
-        .a = x->q->support_a, .b = last ? x->q->support_b : x->q->support_a, .za = &d->side[0].support, .zb = &d->side[last].support,
+        .a = x->q->support_a, .b = last ? x->q->support_b : x->q->support_a,
+        .za = &d->side[0].support, .zb = &d->side[last].support,
         .rows = x->q->cols, .first_b = 1 - last, .step = x->plan->per_sample, .normalize = 1, .bad = &d->control->bad_support};
     if (x->plan->topk && x->q->support_a) CUDA_TRY(err, gf_cuda_embed_rows(&job, d->stream));
     return GLOFND_OK;
@@ -56,12 +54,12 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
     const gf_cuda_math math = math_of(x->plan);
     TRY(gf_cuda_prepare(err, d, x->shape, math));
     *t = (gf_cuda_step){
-        .plan = *x->plan, .row0 = x->q->row0, .dim = x->q->dim, .id = x->q->id, .slot = x->q->slot, .label = x->q->label, .group = x->q->group,
-        .control = d->control, .seen_ids = d->seen_ids, .partial = d->partial, .row_totals = d->row_totals, .links = x->links ? x->links : d->links,
+        .plan = *x->plan, .row0 = x->q->row0, .dim = x->q->dim, .id = x->q->id, .slot = x->q->slot,
+        .label = x->q->label, .group = x->q->group, .control = d->control, .seen_ids = d->seen_ids,
+        .partial = d->partial, .row_totals = d->row_totals, .links = x->links ? x->links : d->links,
         .grad_a = x->grad_a, .grad_b = x->grad_b, .margin = margin_of(math)};
     memcpy(t->side, d->side, sizeof t->side);
     if (x->s) t->store = *x->s;
-    if (x->plan->negatives > GF_CUDA_SMALL && USUAL_SHARE * t->plan.o.alpha < 1.0) t->plan.learner.most_share = USUAL_SHARE * t->plan.o.alpha;
     const gf_cuda_embed_job job = embed_job(d, x);
     TRY(embed_support(err, d, x));
     CUDA_TRY(err, gf_cuda_begin(t, &job, what, d->stream));
@@ -89,7 +87,7 @@ typedef struct own_pass {       /* of the own rows of one side against all colum
     gf_rows row, col;
 } own_pass;
 
-static void make_pass(const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, int i, gf_rows row, own_pass *y) {
+static void make_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_rows row, gf_cuda_math math, own_pass *y) {
     const gf_cuda_side *side = &t->side[i], *other = &t->side[other_side(t, i)];
     const int scored = t->plan.flags & GF_TIE && x->q->support_a;
     y->q = own_rows(t, &side->z);
@@ -97,11 +95,10 @@ static void make_pass(const gf_device_ctx *d, const gf_device_step *x, const gf_
     y->row = row;
     y->col = other->every;
     y->pass = (gf_cuda_pass){
-        .p = {.q0 = t->row0 * t->plan.per_sample, .shift = t->plan.per_sample - 1, .symmetric = t->plan.one_rank && t->plan.sides == 1,
-              .row = &y->row, .col = &y->col, .flags = t->plan.flags, .omega = (float)t->plan.o.omega, .window_cap = d->window_cap,
-              .scratch = d->scratch},
+        .p = {.q0 = t->row0 * t->plan.per_sample, .shift = t->plan.per_sample - 1,
+              .row = &y->row, .col = &y->col, .flags = t->plan.flags, .omega = (float)t->plan.o.omega},
         .q = &y->q, .k = &other->z, .score = scored ? &y->score : NULL, .col_score = scored ? &other->support : NULL,
-        .math = (gf_cuda_math)d->math};
+        .math = math};
 }
 
 /* Numbers of the own rows in pass B. */
@@ -113,12 +110,13 @@ static gf_rows rows_for_stats(const gf_cuda_step *t, int i) {
     return row;
 }
 
-static glofnd_status stats(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, const int32_t *enabled) {
+/* What `pass` does, for the own rows of every side. */
+static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t,
+                               cudaError_t (*pass)(const gf_cuda_pass *p, cudaStream_t stream)) {
     for (int i = 0; i < t->plan.sides; i++) {
         own_pass y;
-        make_pass(d, x, t, i, rows_for_stats(t, i), &y);
-        y.pass.enabled = enabled;
-        CUDA_TRY(err, gf_cuda_stats(&y.pass, d->stream));
+        make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
+        CUDA_TRY(err, pass(&y.pass, d->stream));
     }
     return GLOFND_OK;
 }
@@ -133,7 +131,8 @@ static gf_cuda_select selection(const gf_device_ctx *d, const gf_cuda_step *t, i
 }
 
 /* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
-static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i, const int32_t *enabled) {
+static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i,
+                                     const int32_t *enabled) {
     const gf_cuda_embed own = own_rows(t, &t->side[i].z);
     gf_cuda_select p = selection(d, t, i, &own);
     p.enabled = enabled;
@@ -169,12 +168,18 @@ static glofnd_status ring_quantiles(gf_error *err, const gf_device_ctx *d, const
 
 /* ----- over ranks ----- */
 
+static glofnd_status reduce(gf_error *err, const gf_device_step *x, double *sum, int n) {
+    const int failed = x->reduce(x->reduce_user, sum, n);
+    FAIL_IF(err, failed, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
+    return GLOFND_OK;
+}
+
 /* n doubles at `where` on the device, summed over ranks. */
 static glofnd_status sum_ranks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, double *where, int n) {
     double sum[2];
     CUDA_TRY(err, cudaMemcpyAsync(sum, where, sizeof *sum * (size_t)n, cudaMemcpyDeviceToHost, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    FAIL_IF(err, x->reduce(x->reduce_user, sum, n) != 0, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
+    TRY(reduce(err, x, sum, n));
     CUDA_TRY(err, cudaMemcpyAsync(where, sum, sizeof *sum * (size_t)n, cudaMemcpyHostToDevice, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     return GLOFND_OK;
@@ -210,7 +215,7 @@ static glofnd_status sum_seen(gf_error *err, gf_device_ctx *d, const gf_device_s
     CUDA_TRY(err, cudaMemcpyAsync(&seen, &d->control->seen, sizeof seen, cudaMemcpyDeviceToHost, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     double sum = (double)seen;
-    FAIL_IF(err, x->reduce(x->reduce_user, &sum, 1) != 0, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
+    TRY(reduce(err, x, &sum, 1));
     seen = (int64_t)sum;
     CUDA_TRY(err, cudaMemcpyAsync(&d->control->seen, &seen, sizeof seen, cudaMemcpyHostToDevice, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
@@ -237,35 +242,30 @@ static glofnd_status select_first(gf_error *err, gf_device_ctx *d, const gf_devi
     return GLOFND_OK;
 }
 
-/* Lists hold everything and the range covers every share: nothing to repeat. A selection would need the place of the lists. */
-static int decides_at_once(const gf_plan *p) {
-    return moves_lambda(p) && !p->shared && p->negatives <= GF_CUDA_SMALL && !(p->want & GLOFND_WANT_QUANTILE);
-}
-
 static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    own_pass y[2];
-    gf_cuda_pass pass[2];
-    for (int i = 0; i < t->plan.sides; i++) {
-        make_pass(d, x, t, i, rows_for_stats(t, i), &y[i]);
-        pass[i] = y[i].pass;
-        if (!t->plan.shared) continue;
+    TRY(each_side(err, d, x, t, gf_cuda_count));
+    for (int i = 0; i < t->plan.sides && t->plan.shared; i++) {
         CUDA_TRY(err, gf_cuda_count_above(t, i, d->stream));
         TRY(sum_above(err, d, x, i));
     }
-    if (decides_at_once(&t->plan)) {
-        TRY(sum_seen(err, d, x));
-        CUDA_TRY(err, gf_cuda_decide_finish(t, pass, d->stream));
-        return GLOFND_OK;
-    }
-    CUDA_TRY(err, gf_cuda_decide(t, pass, d->stream));
-    return stats(err, d, x, t, &d->control->repeat);
+    CUDA_TRY(err, gf_cuda_decide(t, d->stream));
+    return GLOFND_OK;
 }
 
-static glofnd_status finish(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
-    const gf_plan *p = &t->plan;
-    for (int i = 0; i < p->sides && p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0; i++)
-        TRY(batch_quantiles(err, d, t, i, NULL));
-    TRY(sum_seen(err, d, x));
+/* Everything from counting to finishing: in one kernel, if the batch is small. */
+static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    own_pass y[2];
+    gf_cuda_pass pass[2];
+    for (int i = 0; i < t->plan.sides; i++) {
+        make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y[i]);
+        pass[i] = y[i].pass;
+    }
+    if (gf_cuda_is_small(t, pass)) {
+        CUDA_TRY(err, gf_cuda_small(t, pass, d->stream));
+        return GLOFND_OK;
+    }
+    if (moves_lambda(&t->plan)) TRY(move(err, d, x, t));
+    TRY(each_side(err, d, x, t, gf_cuda_stats));
     CUDA_TRY(err, gf_cuda_finish(t, d->stream));
     return GLOFND_OK;
 }
@@ -276,9 +276,10 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
         TRY(select_first(err, d, x, t));
         CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
     }
-    TRY(stats(err, d, x, t, NULL));
-    if (moves_lambda(p)) TRY(move(err, d, x, t));
-    if (!decides_at_once(p)) TRY(finish(err, d, x, t));
+    for (int i = 0; i < p->sides && p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0; i++)
+        TRY(batch_quantiles(err, d, t, i, NULL));
+    TRY(sum_seen(err, d, x));
+    TRY(sum_and_finish(err, d, x, t));
     if (x->shape->ring > 0) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
     return GLOFND_OK;
 }
@@ -308,7 +309,7 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
     t->plan.flags = grad_flags(&t->plan);
     for (int i = 0; i < t->plan.sides; i++) {
         own_pass y;
-        make_pass(d, x, t, i, rows_for_grad(t, i), &y);
+        make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y);
         y.pass.p.col_role = 1;
         CUDA_TRY(err, gf_cuda_grad(&y.pass, d->stream));
     }
@@ -321,7 +322,7 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
 
 /* A step that is given up in the middle must not leave its flags and ids to the next one. */
 static void abandon(gf_device_ctx *d, const gf_cuda_step *t) {
-    const size_t kept = offsetof(gf_cuda_control, repeat), ended = offsetof(gf_cuda_control, above);
+    const size_t kept = offsetof(gf_cuda_control, starts), ended = offsetof(gf_cuda_control, above);
     cudaMemsetAsync((char *)d->control + kept, 0, ended - kept, d->stream);
     cudaMemsetAsync(d->seen_ids, 0, 2 * sizeof *d->seen_ids * (size_t)t->plan.cols, d->stream);
 }
@@ -362,27 +363,34 @@ glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_
     return second_half(err, d, x, 0, &t);
 }
 
-static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, uint8_t *keep) {
-    for (int i = 0; i < t->plan.sides; i++) {
+typedef struct mask_room {
+    void *scratch;
+    uint8_t *by_sample;         /* two views: [rows of all views][2 cols] */
+} mask_room;
+
+static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, mask_room *room) {
+    const int64_t cols = x->plan->cols, own = x->plan->rows * x->plan->per_sample;
+    const int views = x->plan->sides == 1;
+    gf_cuda_step t;
+    TRY(begin_with_links(err, d, x, &t));
+    CUDA_TRY(err, cudaMalloc(&room->scratch, 2 * gf_cuda_select_scratch(own, cols * x->plan->per_sample)));
+    if (views) CUDA_TRY(err, cudaMalloc((void **)&room->by_sample, (size_t)own * 2 * (size_t)cols));
+    for (int i = 0; i < t.plan.sides; i++) {
         own_pass y;
-        make_pass(d, x, t, i, rows_for_grad(t, i), &y);
-        CUDA_TRY(err, gf_cuda_mask(&y.pass, keep + i * t->plan.cols, 2 * t->plan.cols, d->stream));
+        make_pass(x, &t, i, rows_for_grad(&t, i), (gf_cuda_math)d->math, &y);
+        y.pass.p.scratch = room->scratch;
+        CUDA_TRY(err, gf_cuda_mask(&y.pass, views ? room->by_sample : x->keep + i * cols, 2 * cols, d->stream));
     }
+    if (views) CUDA_TRY(err, gf_cuda_by_view(x->keep, room->by_sample, own, cols, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     return GLOFND_OK;
 }
 
 /* Only to look into a step: takes memory, and waits. */
 glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
-    const int64_t rows = 2 * x->plan->rows, cols = x->plan->cols;
-    gf_cuda_step t;
-    uint8_t *by_sample = NULL;
-    TRY(begin_with_links(err, d, x, &t));
-    if (x->plan->sides == 2) return masks(err, d, x, &t, x->keep);
-    CUDA_TRY(err, cudaMalloc((void **)&by_sample, (size_t)rows * 2 * (size_t)cols));
-    glofnd_status status = masks(err, d, x, &t, by_sample);
-    cudaError_t e = status == GLOFND_OK ? gf_cuda_by_view(x->keep, by_sample, rows, cols, d->stream) : cudaSuccess;
-    if (e == cudaSuccess) e = cudaStreamSynchronize(d->stream);
-    cudaFree(by_sample);
-    if (e != cudaSuccess && status == GLOFND_OK) status = gf_cuda_fail(err, e, "mask");
+    mask_room room = {NULL, NULL};
+    const glofnd_status status = masks(err, d, x, &room);
+    cudaFree(room.scratch);
+    cudaFree(room.by_sample);
     return status;
 }

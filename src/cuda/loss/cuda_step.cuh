@@ -51,8 +51,8 @@ __device__ __forceinline__ void gf_sum_blocks(const double *partial, unsigned bl
 
 __device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_t r, const gf_totals &t) {
     const int64_t own = x.plan.rows * x.plan.per_sample, rows = own * x.plan.sides;
-    const double fields[GF_ROW_FIELDS] = {t.loss, t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u, t.kept, t.would, t.lambda,
-                                          t.tau, t.quantile, t.rescued};
+    const double fields[GF_ROW_FIELDS] = {t.loss, t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u, t.kept, t.would,
+                                          t.lambda, t.tau, t.quantile, t.rescued};
     for (int f = 0; f < GF_ROW_FIELDS; f++) x.row_totals[f * rows + i * own + r] = fields[f];
 }
 
@@ -67,8 +67,7 @@ __device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned bloc
     if (!gf_is_last_block(c, blocks)) return;
     gf_sum_blocks<GF_ROW_FIELDS, GF_SUM_THREADS>(x.partial, blocks, reinterpret_cast<double *>(&c->sum));
     if (threadIdx.x) return;
-    c->sum.repeats = double(c->repeat);
-    c->repeat = c->starts[0] = c->starts[1] = 0;
+    c->starts[0] = c->starts[1] = 0;
     c->seen = 0;
 }
 

@@ -1,13 +1,13 @@
 /* cuda_step.h - the kernels of a step that work per anchor and per row, between the passes of cuda_pass.h.
  *
- *     begin     unit rows, positives (cuda_embed.cuh); ids checked, state gathered, where each threshold may go: `open` (cuda_step_open.cu)
+ *     begin     unit rows, positives (cuda_embed.cuh); ids checked, state gathered: `open` (cuda_step_open.cu)
+ *     count     negatives above the old lambda, where it moves
+ *     decide    lambda moves                                                  (cuda_step_decide.cu)
  *     stats     pass B
- *     decide    lambda moves, window lists are settled, or a repeat is asked for      (cuda_step_decide.cu)
- *     stats     again, if asked for
  *     finish    rows without negatives are rescued, losses, links, new state to the store     (cuda_step_finish.cu)
  *     grad      pass C
  *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
- * Small batches leave out the repeat, and decide and finish are one kernel: their lists hold a whole row.
+ * In small batches everything from count to finish is one kernel          (cuda_step_small.cu).
  * All arithmetic that decides something is that of base/row_math.h, base/learner_math.h and base/loss_math.h.
  */
 #ifndef GF_CUDA_STEP_H
@@ -42,7 +42,7 @@ GF_HD int64_t gf_state_place(const gf_cuda_step *x, int64_t a) { return x->slot 
 enum {                          /* what `open` does: everything at once, unless a selection comes in between */
     GF_CUDA_SPREAD = 1,         /* labels and groups to rows */
     GF_CUDA_GATHER = 2,         /* ids checked, state read */
-    GF_CUDA_OPEN = 4            /* thresholds and their ranges */
+    GF_CUDA_OPEN = 4            /* thresholds */
 };
 
 /* Unit rows by `job`, and what `open` is asked to do, in one launch. */
@@ -52,11 +52,11 @@ cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stre
 cudaError_t gf_cuda_sum_quantiles(const gf_cuda_step *x, int side, cudaStream_t stream);
 /* Shared lambda: negatives above it: control->above. */
 cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream);
-/* pass[i]: pass B of side i. */
-cudaError_t gf_cuda_decide(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream);
+cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream);
-/* Both at once, where no list can overflow and every anchor has its own lambda: window_cap >= negatives. */
-cudaError_t gf_cuda_decide_finish(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream);
+/* From count to finish at once; pass[i]: pass B of side i. Where gf_cuda_is_small. */
+int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass);
+cudaError_t gf_cuda_small(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream);
 /* Totals of the first half; ends the step. `write` does it too. */
 cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_unpack(const gf_cuda_step *x, cudaStream_t stream);

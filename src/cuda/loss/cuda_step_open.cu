@@ -1,4 +1,4 @@
-/* cuda_step_open.cu - the beginning of a step: ids are checked, state is gathered, thresholds get the range they may move in.
+/* cuda_step_open.cu - the beginning of a step: ids are checked, state is gathered, thresholds are read or set.
  *
  * One thread per sample of the batch and side. Everybody looks for its id in a table of ids (open addressing at half load), which
  * finish clears again; those of the own samples read their anchor's record.
@@ -21,8 +21,7 @@ static __device__ uint64_t first_slot(int64_t id, uint64_t slots) {
 }
 
 /* Threads race for slots, but that an id comes twice is found whoever wins. */
-static __device__ void check_id(const gf_cuda_step &x, int64_t j) {
-    const int64_t id = x.id[j];
+static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
     const bool own = j >= x.row0 && j < x.row0 + x.plan.rows;
     const int64_t place = x.slot ? (own ? x.slot[j - x.row0] : 0) : id;
     if (id < 0 || place < 0 || place >= x.store.n) {
@@ -69,17 +68,16 @@ static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_row &ow
     return gf_row_starts(&x.plan, &row);
 }
 
-static __device__ void gather(const gf_cuda_step &x, int i, int64_t a) {
+static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_row &row) {
     const gf_cuda_side &side = x.side[i];
-    const glofnd_row row = read_state(x, i, gf_state_place(&x, a));
-    side.state[a] = side.fresh[a] = row;
+    side.fresh[a] = row;
     if (x.plan.learned && x.plan.updating && starts(x, i, row)) x.control->starts[i] = 1;
     if (x.plan.official && x.plan.sides == 1 && row.log_u > -INFINITY)
         atomicAdd(reinterpret_cast<unsigned long long *>(&x.control->seen), 1ull);
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
         side.own.inv_tau[r] = gf_row_inv_tau(&x.plan, row.tau);
-        side.row_id[r] = x.id[x.row0 + a];
+        side.row_id[r] = id;
     }
 }
 
@@ -89,28 +87,31 @@ static __device__ double anchor_quantile(const gf_cuda_step &x, int i, int64_t a
     return sum / x.plan.per_sample;
 }
 
-static __device__ gf_window open_shared(const gf_cuda_step &x, int i, int64_t a) {
+static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
     glofnd_row row = shared_row(x, i);
-    const gf_window w = gf_window_of_shared(&x.plan, &row, x.control->quantile[i][0] / x.control->quantile[i][1]);
-    if (a == 0) x.control->shared[i] = row, x.control->shared_open[i] = w.open;
-    return w;
+    const bool starts = x.plan.updating && gf_row_starts(&x.plan, &row);
+    if (starts) gf_learner_start(&row, x.control->quantile[i][0] / x.control->quantile[i][1]);
+    const bool moves = x.plan.updating && !starts && x.plan.o.learner != GLOFND_LEARN_RING;
+    if (a == 0) x.control->shared[i] = row, x.control->shared_open[i] = moves;
+    return row.lambda;
 }
 
-static __device__ gf_window open_anchor(const gf_cuda_step &x, int i, int64_t a) {
-    const bool ready = x.plan.o.learner == GLOFND_LEARN_RING && double(x.store.state->ring_count) >= ceil(1.0 / x.plan.o.alpha);
-    const gf_window w = gf_window_of_anchor(&x.plan, &x.side[i].fresh[a], ready, anchor_quantile(x, i, a));
-    x.side[i].open[a] = static_cast<uint8_t>(w.open);
-    return w;
+static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_row row) {
+    const bool ring = x.plan.o.learner == GLOFND_LEARN_RING, sets = x.plan.updating && (ring || gf_row_starts(&x.plan, &row));
+    const bool ready = ring && double(x.store.state->ring_count) >= ceil(1.0 / x.plan.o.alpha);
+    x.side[i].open[a] = static_cast<uint8_t>(gf_row_opens(&x.plan, &row, ready, sets ? anchor_quantile(x, i, a) : 0.0));
+    if (sets) x.side[i].fresh[a] = row;
+    return row.lambda;
 }
 
-static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a) {
+/* lo: what decides, unless lambda moves; mid: the old lambda. */
+static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
     const gf_cuda_side &side = x.side[i];
-    gf_window w = {};
-    if (x.plan.learned) w = x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a);
+    float lambda = INFINITY;
+    if (x.plan.learned) lambda = gf_learner_gate(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
-        if (!x.plan.learned) w.lo = w.mid = w.hi = x.plan.thresholds ? side.quantile[r] : INFINITY;
-        side.own.lo[r] = w.lo, side.own.mid[r] = w.mid, side.own.hi[r] = w.hi;
+        side.own.lo[r] = side.own.mid[r] = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;
     }
 }
 
@@ -125,16 +126,18 @@ static __device__ void spread(const gf_cuda_step &x, int i, int64_t j) {
     }
 }
 
+/* The record is asked for before the id is looked up: both take their time. */
 static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64_t j) {
     const int64_t a = j - x.row0;
     if (j >= x.plan.cols) return;
-    const bool own = a >= 0 && a < x.plan.rows;
+    const bool own = a >= 0 && a < x.plan.rows, gathers = what & GF_CUDA_GATHER;
+    const int64_t id = gathers ? x.id[j] : 0;
+    glofnd_row row = {};
+    if (own) row = gathers ? read_state(x, i, gf_state_place(&x, a)) : x.side[i].fresh[a];
     if (what & GF_CUDA_SPREAD) spread(x, i, j);
-    if (what & GF_CUDA_GATHER) {
-        if (i == 0) check_id(x, j);
-        if (own) gather(x, i, a);
-    }
-    if (what & GF_CUDA_OPEN && own) open_rows(x, i, a);
+    if (gathers && i == 0) check_id(x, j, id);
+    if (gathers && own) gather(x, i, a, id, row);
+    if (what & GF_CUDA_OPEN && own) open_rows(x, i, a, row);
 }
 
 static __global__ void __launch_bounds__(THREADS) open(const gf_cuda_step x, const int what) {

@@ -1,4 +1,4 @@
-/* cuda_step_rows.cuh - the end of the first half of a step, for one row and for one anchor. */
+/* cuda_step_rows.cuh - the first half of a step around pass B, for one row and for one anchor. */
 #ifndef GF_CUDA_STEP_ROWS_CUH
 #define GF_CUDA_STEP_ROWS_CUH
 
@@ -43,25 +43,25 @@ __device__ __forceinline__ gf_least gf_find_least(const gf_cuda_step &x, int i, 
     int equals = 0;
     for (int64_t c0 = 0; c0 < k.f32.rows; c0 += THREADS) {
         const int64_t c = c0 + threadIdx.x;
-        const bool equal = c < k.f32.rows && at >> shift != c >> shift && gf_exact_dot(row, k.f32.row + c * ld, x.dim) <= low + x.margin;
-        equals += __syncthreads_count(equal);
+        const bool pair = c < k.f32.rows && at >> shift != c >> shift;
+        equals += __syncthreads_count(pair && gf_exact_dot(row, k.f32.row + c * ld, x.dim) <= low + x.margin);
     }
     const gf_least found = {low, equals};
     return found;
 }
 
-/* All threads of the block call this. The block has `slots` rows from r0 on; a thread's row is in `slot`, and is `empty` or not. True
- * where the row was rescued. */
+/* All threads of the block call this. The block's first `slots` threads have the rows from r0 on, each with `own` and whether
+ * that is `empty`. True where the row was rescued. */
 template <int THREADS>
-__device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t r0, int slot, int slots, bool empty, gf_summed_row &own) {
+__device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t r0, int slots, bool empty, gf_summed_row &own) {
     __shared__ unsigned char todo[THREADS];
     if (!__syncthreads_or(empty)) return false;
-    if (slots == THREADS || threadIdx.x % 32 == 0) todo[slot] = empty;
+    todo[threadIdx.x] = empty;
     __syncthreads();
-    for (int t = 0; t < slots; t++) {
-        if (!todo[t]) continue;
-        const gf_least found = gf_find_least<THREADS>(x, i, r0 + t);
-        if (t != slot) continue;
+    for (int slot = 0; slot < slots; slot++) {
+        if (!todo[slot]) continue;
+        const gf_least found = gf_find_least<THREADS>(x, i, r0 + slot);
+        if (slot != int(threadIdx.x)) continue;
         gf_row_rescue(&x.plan, &own, found.value, found.equals);
         own.floor += x.margin;
     }
@@ -70,32 +70,25 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
 
 /* ----- one row ----- */
 
-__device__ __forceinline__ gf_summed_row gf_summed(const gf_cuda_step &x, int i, int64_t r) {
+/* What is known of a row without its sums. */
+__device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &x, int i, int64_t r) {
     const gf_rows &y = x.side[i].own;
-    gf_summed_row s;
-    s.sum = y.sum[r];
-    s.moment = x.plan.flags & GF_MOMENT ? y.moment[r] : 0.0;
-    s.flagged_s = x.plan.flags & GF_ATTRACT ? y.flagged_s[r] : 0.0;
+    gf_summed_row s = {};
     s.positive = x.side[i].positive[x.row0 * x.plan.per_sample + r];
-    s.peak = y.peak[r], s.inv_tau = y.inv_tau[r], s.lo = y.lo[r], s.floor = -INFINITY;
-    s.kept = x.plan.masking ? y.kept[r] : static_cast<int32_t>(x.plan.negatives);
+    s.inv_tau = y.inv_tau[r], s.lo = y.lo[r], s.floor = -INFINITY;
     s.tie = x.plan.topk ? y.tie[r] : 0;
     return s;
-}
-
-/* Kept if the detector had its way; before a rescue. */
-__device__ __forceinline__ double gf_would_keep(const gf_cuda_step &x, int i, int64_t r) {
-    return x.plan.flags & GF_COUNT ? double(x.side[i].own.kept[r]) : double(x.plan.negatives);
 }
 
 struct gf_row_end {             /* what its anchor needs of a row */
     double log_u, tau, grad_tau;
 };
 
-__device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i, int64_t r, const gf_summed_row &s, gf_totals &t) {
+__device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i, int64_t r, const gf_summed_row &s, float log_u,
+                                                    gf_totals &t) {
     const gf_plan &p = x.plan;
     const int batch_u = !(p.official && p.sides == 1) || x.control->seen > 0;
-    const gf_loss_in in = gf_row_loss_in(&p, &s, x.side[i].state[r / p.per_sample].log_u, batch_u);
+    const gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
     const gf_loss_out y = gf_loss_row(&p.o, &in);
     const glofnd_link link = gf_row_link(&p, &s, &y);
     x.links[gf_link_place(x, i, r)] = link;
@@ -108,6 +101,12 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
 }
 
 /* ----- one anchor ----- */
+
+/* The state of an anchor that is `open`, after this visit with `above` of its rows' negatives above lambda. */
+__device__ __forceinline__ glofnd_row gf_moved_anchor(const gf_cuda_step &x, glofnd_row row, int64_t above) {
+    gf_learner_move(&x.plan.learner, &row, double(above) / double(x.plan.per_sample * x.plan.negatives));
+    return row;
+}
 
 __device__ __forceinline__ void gf_write_state(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
     const struct gf_device_store &s = x.store;
@@ -127,11 +126,10 @@ __device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int i, co
     x.store.state->shared[i] = r;
 }
 
-/* Once the u of its rows are known; one thread does it. `end`: of its first row. */
-__device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end, const double (&log_u)[2],
-                                                 gf_totals &t) {
+/* Once the u of its rows are known; one thread does it. `end`: of its first row; `row`: lambda has moved. */
+__device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
+                                                 const double (&log_u)[2], glofnd_row row, gf_totals &t) {
     const gf_plan &p = x.plan;
-    glofnd_row row = x.side[i].fresh[a];
     if (p.o.loss == GLOFND_LOSS_ISOGCLR) gf_row_move_tau(&p.o, &row, end.tau, end.grad_tau);
     if (gf_row_keeps_u(&p)) {
         row.log_u = gf_row_mean_u(log_u, p.per_sample);
@@ -147,6 +145,29 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
         if (p.updating && a == 0 && !failed) gf_write_shared(x, i, shared);
     }
     if (!failed) gf_write_state(x, i, a, row);
+}
+
+/* ----- a block's rows ----- */
+
+/* The first `slots` threads of a block have the rows from r0 on: losses, links, state. s.kept is what the detector would keep;
+ * `fresh` the state of the row's anchor, lambda moved, all else as before. The two rows of an anchor are neighbours in a warp.
+ * All threads call this. */
+template <int THREADS>
+__device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int64_t r0, int slots, gf_summed_row s,
+                                               const glofnd_row &fresh) {
+    const gf_plan &p = x.plan;
+    const int64_t r = r0 + threadIdx.x;
+    const bool own = int(threadIdx.x) < slots && r < p.rows * p.per_sample;
+    gf_totals t = {};
+    t.would = double(s.kept);
+    if (!p.masking) s.kept = static_cast<int32_t>(p.negatives);
+    if (p.masking && !p.official) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
+    if (!own) return;
+    const gf_row_end end = gf_finish_row(x, i, r, s, fresh.log_u, t);
+    double log_u[2] = {end.log_u, 0.0};
+    if (p.per_sample == 2) log_u[1] = __shfl_down_sync(3u << (threadIdx.x % 32 & ~1), end.log_u, 1);
+    if (r % p.per_sample == 0) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
+    gf_note_row(x, i, r, t);
 }
 
 #endif

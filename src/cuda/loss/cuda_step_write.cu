@@ -1,5 +1,5 @@
-/* cuda_step_write.cu - the end of the second half: from dZ through the normalisation to the caller's gradients, one warp per sample;
- * and what the second half adds to the statistics. */
+/* cuda_step_write.cu - the end of the second half: from dZ through the normalisation to the caller's gradients, one warp per
+ * sample; and what the second half adds to the statistics. */
 #include "cuda/loss/cuda_step.cuh"
 
 #define WARPS 4
@@ -29,8 +29,10 @@ static __device__ void write_row(const gf_cuda_step &x, const float *z, const fl
     const int lane = threadIdx.x % 32, dim = static_cast<int>(x.dim);
     double along = 0.0;
     if (x.plan.o.normalize)
+#pragma unroll 4
         for (int d = lane; d < dim; d += 32) along += double(z[d]) * (double(dz[d]) + pull * double(positive[d]));
     along = gf_warp_sum(along);
+#pragma unroll 4
     for (int d = lane; d < dim; d += 32)
         out[d] = float(scale * (double(dz[d]) + pull * double(positive[d]) - along * double(z[d])) / norm);
 }

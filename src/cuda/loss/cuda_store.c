@@ -1,4 +1,4 @@
-/* cuda_store.c - see cuda_store.h. Everything here waits for the device: it is for starting, saving and looking, not for steps. */
+/* cuda_store.c - see cuda_store.h. Everything here waits for the device: it is for starting, saving, looking, not for steps. */
 #include "cuda/loss/cuda_store.h"
 
 #include <stdlib.h>
@@ -46,6 +46,7 @@ static glofnd_status open_parts(gf_error *err, gf_device_store *s) {
     TRY(take(err, &s->touched, (size_t)blocks_of(s)));
     TRY(take(err, &s->state, sizeof *s->state));
     for (int side = 0; s->ring_rows > 0 && side < s->modalities; side++) TRY(take_ring(err, s, side));
+    CUDA_TRY(err, cudaDeviceSynchronize());     /* steps may be on a stream that does not wait for the zeros */
     return GLOFND_OK;
 }
 
@@ -99,6 +100,7 @@ glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, in
     TRY(copy(err, put, s->records + (size_t)first * s->record_bytes, records, (size_t)count * s->record_bytes));
     const int64_t from = first / GF_STORE_BLOCK, to = (first + count - 1) / GF_STORE_BLOCK;
     if (put) CUDA_TRY(err, cudaMemset(s->touched + from, 1, (size_t)(to - from + 1)));
+    CUDA_TRY(err, cudaDeviceSynchronize());
     return GLOFND_OK;
 }
 
@@ -107,7 +109,8 @@ typedef struct staging {        /* device memory for single records on their way
     unsigned char *records;
 } staging;
 
-static glofnd_status move_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records, staging *x) {
+static glofnd_status move_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records,
+                               staging *x) {
     const size_t bytes = (size_t)n * s->record_bytes;
     CUDA_TRY(err, cudaDeviceSynchronize());
     CUDA_TRY(err, cudaMalloc((void **)&x->id, sizeof *id * (size_t)n));
@@ -134,6 +137,7 @@ glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf
     memcpy(x.shared, state->shared, sizeof x.shared);
     CUDA_TRY(err, cudaDeviceSynchronize());
     TRY(copy(err, put, s->state, &x, sizeof x));
+    CUDA_TRY(err, cudaDeviceSynchronize());
     memcpy(state->shared, x.shared, sizeof x.shared);
     state->ring_head = x.ring_head, state->ring_count = x.ring_count;
     return GLOFND_OK;

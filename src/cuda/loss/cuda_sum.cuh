@@ -1,4 +1,4 @@
-/* cuda_sum.cuh - sums over all threads of a grid in a fixed order: per warp, per block, then the last block adds the blocks up. */
+/* cuda_sum.cuh - sums over all threads of a grid in a fixed order: per warp, per block, then the last block adds those up. */
 #ifndef GF_CUDA_SUM_CUH
 #define GF_CUDA_SUM_CUH
 

@@ -6,6 +6,8 @@
 
 #include "cuda/loss/cuda_pass.h"
 
+#define GF_ABOVE 0x40000000u    /* gf_tile_args.flags: stats only counts what lies above mid */
+
 struct gf_operand {             /* one side of a product */
     const float *f32;           /* [rows][ld] */
     const __nv_bfloat16 *hi, *lo;
@@ -20,8 +22,6 @@ struct gf_tile_args {
     int col_role;
     unsigned flags;
     float omega;
-    int cap;                    /* of a row's window list */
-    const int32_t *enabled;
 };
 
 static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
@@ -45,12 +45,8 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     a.col_role = p->p.col_role;
     a.flags = p->p.flags;
     a.omega = p->p.omega;
-    a.cap = static_cast<int>(p->p.window_cap);
-    a.enabled = p->enabled;
     return a;
 }
-
-__device__ __forceinline__ bool gf_disabled(const gf_tile_args &a) { return a.enabled && *a.enabled == 0; }
 
 /* Rows r and c of different samples, both inside the batch. */
 __device__ __forceinline__ bool gf_is_pair(const gf_tile_args &a, int r, int c) {

@@ -28,62 +28,53 @@ struct gf_exp_fast {            /* one instruction, 2 ulp more */
 /* ---- pass B ---- */
 
 struct gf_row_view {            /* a row's numbers for stats */
-    float k, lo, hi, mid;       /* k: scaled 1/tau */
+    float k, lo;                /* k: scaled 1/tau */
     int group, tie;
-};
-
-struct gf_verdict {
-    bool keep, flag, open;      /* surely kept; surely flagged; undecided */
 };
 
 template <class T>
 struct gf_row_sums {            /* one thread's share of a row */
     T sum, moment, flagged;
     float top;                  /* GF_SHIFT: largest S summed so far; exponents are relative to it */
-    int kept, above;
+    int kept;                   /* GF_ABOVE: above */
 };
 
 template <class T>
 __device__ __forceinline__ gf_row_sums<T> gf_no_sums() {
-    return {T(0), T(0), T(0), -CUDART_INF_F, 0, 0};
+    return {T(0), T(0), T(0), -CUDART_INF_F, 0};
 }
 
-/* Rows past the end keep everything and list nothing. */
+/* Rows past the end keep everything. */
 template <class Exp>
 __device__ __forceinline__ gf_row_view gf_view_row(const gf_tile_args &a, unsigned flags, int r) {
-    gf_row_view x = {0.0f, CUDART_INF_F, CUDART_INF_F, CUDART_INF_F, -1, -1};
+    gf_row_view x = {0.0f, CUDART_INF_F, -1, -1};
     if (r >= a.q.rows) return x;
+    if (flags & GF_ABOVE) {
+        x.lo = a.row.mid[r];
+        return x;
+    }
     x.k = a.row.inv_tau[r] * Exp::scale;
     if (!(flags & GF_COUNT)) return x;
     if (a.row.lo) x.lo = a.row.lo[r];
-    x.hi = a.row.hi ? a.row.hi[r] : x.lo;
-    x.mid = a.row.mid ? a.row.mid[r] : x.lo;
     if (flags & GF_GROUP && a.row.group) x.group = a.row.group[r];
     if (flags & GF_TIE) x.tie = a.row.tie[r];
     return x;
 }
 
-/* v is NaN where there is no pair, for which every comparison is false; the same holds for all of pass B below. */
-__device__ __forceinline__ gf_verdict gf_judge(const gf_tile_args &a, unsigned flags, const gf_row_view &x, float v, float score,
-                                               int c) {
+/* Whether the row's anchor keeps the pair. v is NaN where there is no pair, for which every comparison is false; the same holds
+ * for all of pass B below. */
+__device__ __forceinline__ bool gf_judge(const gf_tile_args &a, unsigned flags, const gf_row_view &x, float v, float score,
+                                         int c) {
     const bool pair = v == v;
-    gf_verdict d = {pair, false, false};
-    if (!(flags & GF_COUNT)) return d;
-    if (flags & GF_TIE) {
-        d.keep = pair && (score < x.lo || (score == x.lo && c > x.tie));
-    } else {
-        d.keep = v <= x.lo;
-        d.open = !d.keep && v <= x.hi;
-    }
-    if (flags & GF_GROUP && x.group >= 0 && pair && a.col.group[c] == x.group) d.keep = d.open = false;
-    d.flag = pair && !d.keep && !d.open;
-    return d;
+    if (!(flags & GF_COUNT)) return pair;
+    const bool keep = flags & GF_TIE ? pair && (score < x.lo || (score == x.lo && c > x.tie)) : v <= x.lo;
+    return keep && !(flags & GF_GROUP && x.group >= 0 && a.col.group[c] == x.group);
 }
 
-/* Whether the pair is in the sum at all, and with what factor. */
-__device__ __forceinline__ float gf_share(unsigned flags, float omega, const gf_verdict &d, bool pair) {
+/* With what factor the pair is in the sum. */
+__device__ __forceinline__ float gf_share(unsigned flags, float omega, bool keep, bool pair) {
     if (!(flags & GF_MASK)) return pair ? 1.0f : 0.0f;
-    return d.keep ? 1.0f : flags & GF_WEIGHT && d.flag ? omega : 0.0f;
+    return keep ? 1.0f : flags & GF_WEIGHT && pair ? omega : 0.0f;
 }
 
 /* Raises the peak to the largest of the N entries that are summed, and rescales what was summed before. */
@@ -93,8 +84,8 @@ __device__ __forceinline__ void gf_raise_peak(const gf_tile_args &a, unsigned fl
     float top = t.top;
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        const gf_verdict d = gf_judge(a, flags, x, v(i), score(i), col(i));
-        if (gf_share(flags, 1.0f, d, v(i) == v(i)) > 0.0f) top = fmaxf(top, v(i));
+        const bool keep = gf_judge(a, flags, x, v(i), score(i), col(i));
+        if (gf_share(flags, 1.0f, keep, v(i) == v(i)) > 0.0f) top = fmaxf(top, v(i));
     }
     if (!(top > t.top)) return;
     const T scale = T(Exp::of(x.k * (t.top - top))); /* 0 at first: the sums are 0, too */
@@ -102,90 +93,57 @@ __device__ __forceinline__ void gf_raise_peak(const gf_tile_args &a, unsigned fl
     t.top = top;
 }
 
-/* Adds N similarities of one row to the thread's share; true if some of them are undecided. v(i), score(i), col(i): the i-th
- * value, its score, its column. */
+/* Adds N similarities of one row to the thread's share. v(i), score(i), col(i): the i-th value, its score, its column. */
 template <class Exp, int N, class T, class V, class Score, class Col>
-__device__ __forceinline__ bool gf_sum_row(const gf_tile_args &a, unsigned flags, const gf_row_view &x, gf_row_sums<T> &t, V v,
+__device__ __forceinline__ void gf_sum_row(const gf_tile_args &a, unsigned flags, const gf_row_view &x, gf_row_sums<T> &t, V v,
                                            Score score, Col col) {
-    bool open = false;
     if (flags & GF_SHIFT) gf_raise_peak<Exp, N>(a, flags, x, t, v, score, col);
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        const bool pair = v(i) == v(i);
-        const gf_verdict d = gf_judge(a, flags, x, v(i), score(i), col(i));
+        const bool pair = v(i) == v(i), keep = gf_judge(a, flags, x, v(i), score(i), col(i));
         const float e = Exp::of(x.k * (flags & GF_SHIFT ? v(i) - t.top : v(i)));
-        const float share = gf_share(flags, a.omega, d, pair);
+        const float share = gf_share(flags, a.omega, keep, pair);
         const float term = share == 0.0f ? 0.0f : share == 1.0f ? e : share * e;
         t.sum += T(term);
         if (flags & GF_MOMENT) t.moment += T(term) * T(pair ? v(i) : 0.0f);
-        if (flags & GF_ATTRACT) t.flagged += T(d.flag ? v(i) : 0.0f);
-        t.kept += d.keep ? 1 : 0;
-        if (flags & GF_GROUP) t.above += v(i) > x.mid ? 1 : 0;
-        open |= d.open;
+        if (flags & GF_ATTRACT) t.flagged += T(pair && !keep ? v(i) : 0.0f);
+        t.kept += keep ? 1 : 0;
     }
-    return open;
 }
 
-/* The same for the two sets of flags that matter most: none (no pair: -inf), or GF_MASK and GF_COUNT (no pair: NaN). Returns the
- * smallest value that is not surely kept. */
+/* The same for the two sets of flags that matter most: none (no pair: -inf), or GF_MASK and GF_COUNT (no pair: NaN). */
 template <class Exp, int N, bool MASKED, class T, class V>
-__device__ __forceinline__ float gf_sum_row_plain(const gf_row_view &x, gf_row_sums<T> &t, V v) {
-    float above = CUDART_INF_F;
+__device__ __forceinline__ void gf_sum_row_plain(const gf_row_view &x, gf_row_sums<T> &t, V v) {
 #pragma unroll
     for (int i = 0; i < N; i++) {
         const float e = Exp::of(x.k * v(i));
         if (!MASKED || v(i) <= x.lo) {
             t.sum += T(e);
             if (MASKED) t.kept++;
-        } else {
-            above = fminf(above, v(i));
         }
     }
-    return above;
 }
 
-/* Of N values the `open` in (lo, hi] go to the row's list; `first` is the smallest of them. Mostly it is the only one. */
-template <int N, class V>
-__device__ __forceinline__ void gf_push_open(const gf_tile_args &a, int r, const gf_row_view &x, int open, float first, int *n,
-                                             int *le,
-                                             V v) {
-    int at = atomicAdd(n, open), below = first <= x.mid ? 1 : 0;
-    float *list = a.row.window + static_cast<int64_t>(r) * a.cap;
-    if (open == 1) {
-        if (at < a.cap) list[at] = first;
-    } else {
-        below = 0;
+/* Only counts what lies above. */
+template <int N, class T, class V>
+__device__ __forceinline__ void gf_count_row(const gf_row_view &x, gf_row_sums<T> &t, V v) {
 #pragma unroll
-        for (int i = 0; i < N; i++)
-            if (v(i) > x.lo && v(i) <= x.hi) {
-                if (at < a.cap) list[at] = v(i);
-                at++;
-                below += v(i) <= x.mid ? 1 : 0;
-            }
-    }
-    if (below) atomicAdd(le, below);
+    for (int i = 0; i < N; i++) t.kept += v(i) > x.lo ? 1 : 0;
 }
 
-/* A row's undecided entries go to its list; n: the row's counter, in shared memory. */
-__device__ __forceinline__ void gf_push(const gf_tile_args &a, int r, float v, int *n) {
-    const int at = atomicAdd(n, 1);
-    if (at < a.cap) a.row.window[static_cast<int64_t>(r) * a.cap + at] = v;
-}
-
-/* Writes row r from the shares of all its threads, once they are one; `n`, `le` as in gf_push. */
+/* Writes row r from the shares of all its threads, once they are one. */
 template <class T>
-__device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned flags, int r, const gf_row_sums<T> &t, int n,
-                                              int le) {
+__device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned flags, int r, const gf_row_sums<T> &t) {
     const gf_rows &x = a.row;
+    if (flags & GF_ABOVE) {
+        x.above[r] = t.kept;
+        return;
+    }
     x.sum[r] = double(t.sum);
     if (x.peak) x.peak[r] = flags & GF_SHIFT ? t.top * x.inv_tau[r] : 0.0f;
     if (flags & GF_MOMENT) x.moment[r] = double(t.moment);
     if (flags & GF_ATTRACT) x.flagged_s[r] = double(t.flagged);
-    if (!(flags & GF_COUNT)) return;
-    x.kept[r] = t.kept;
-    if (flags & GF_GROUP && x.above) x.above[r] = t.above;
-    if (x.window_n) x.window_n[r] = n;
-    if (x.window_le) x.window_le[r] = le;
+    if (flags & GF_COUNT) x.kept[r] = t.kept;
 }
 
 /* t += u: two threads' shares of one row. */
@@ -201,7 +159,7 @@ __device__ __forceinline__ void gf_join_sums(unsigned flags, float k, gf_row_sum
     t.sum = t.sum * here + u.sum * there;
     t.moment = t.moment * here + u.moment * there;
     t.flagged += u.flagged;
-    t.kept += u.kept, t.above += u.above;
+    t.kept += u.kept;
 }
 
 /* The shares of the thread `lanes` apart (xor). Both threads get the same bits: the sums commute. */
@@ -211,7 +169,7 @@ __device__ __forceinline__ void gf_join_lanes(unsigned flags, float k, gf_row_su
     gf_row_sums<T> u;
     u.sum = __shfl_xor_sync(all, t.sum, lanes), u.moment = __shfl_xor_sync(all, t.moment, lanes);
     u.flagged = __shfl_xor_sync(all, t.flagged, lanes), u.top = __shfl_xor_sync(all, t.top, lanes);
-    u.kept = __shfl_xor_sync(all, t.kept, lanes), u.above = __shfl_xor_sync(all, t.above, lanes);
+    u.kept = __shfl_xor_sync(all, t.kept, lanes);
     gf_join_sums<Exp>(flags, k, t, u);
 }
 

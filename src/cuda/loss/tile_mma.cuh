@@ -189,6 +189,29 @@ __device__ __forceinline__ void gf_blank(const gf_tile_args &a, float (&acc)[C::
                 if (!gf_is_pair(a, r + 16 * m + 8 * (i / 2), c + 8 * n + i % 2)) acc[m][n][i] = blank;
 }
 
+/* All columns go by the block's rows from r0 on: body(acc, c) gets a warp's similarities of its rows and the columns from c on.
+ * Shared memory: C::TILES bytes, free again at the end. */
+template <class C, class Body>
+__device__ __forceinline__ void gf_each_tile(const gf_tile_args &a, unsigned char *shared, int r0, float blank, Body body) {
+    const uint32_t rows = gf_shared_address(shared), columns = rows + C::A_BYTES;
+    const int warp = threadIdx.x / 32, row = warp / C::WN * 16 * C::MT, col = warp % C::WN * 8 * C::NT;
+    gf_copy_operand<C, C::BM>(rows, a.q, r0);
+    gf_copy_operand<C, C::BN>(columns, a.k, 0);
+    gf_copy_commit();
+    int buffer = 0;
+    for (int c0 = 0; c0 < a.k.rows; c0 += C::BN, buffer ^= 1) {
+        float acc[C::MT][C::NT][4];
+        gf_copy_wait<0>();
+        __syncthreads();        /* this tile is there, and nobody reads the other buffer any more */
+        if (c0 + C::BN < a.k.rows) gf_copy_operand<C, C::BN>(columns + (buffer ^ 1) * C::B_BYTES, a.k, c0 + C::BN);
+        gf_copy_commit();
+        gf_scores<C>(acc, rows, row, columns + buffer * C::B_BYTES, col);
+        if (gf_is_dirty(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, blank);
+        body(acc, c0 + col);
+    }
+    __syncthreads();
+}
+
 /* ---- P Z ---- */
 
 /* out [MT][OUT / 8][4] += P times the columns' rows of z, from dimension d0 on; p [m][step] holds 16 columns of P as a left

@@ -195,15 +195,15 @@ cudaError_t gf_wg_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int bo
 
 /* A kernel with maps of its rows and columns. */
 template <class C>
-static cudaError_t gf_wg_launch(void (*kernel)(gf_tile_args, CUtensorMap, CUtensorMap), size_t shared, const gf_tile_args &a,
+static cudaError_t gf_wg_launch(void (*kernel)(gf_tile_args, CUtensorMap, CUtensorMap), const gf_tile_args &a,
                                 cudaStream_t stream) {
     CUtensorMap rows, columns;
-    const int bytes = static_cast<int>(shared);
+    const int bytes = sizeof(gf_wg_shared<C>);
     cudaError_t e = gf_wg_map(&rows, a.q.hi, a.q.rows, C::BM);
     if (e == cudaSuccess) e = gf_wg_map(&columns, a.k.hi, a.k.rows, GF_WG_COLS);
     if (e == cudaSuccess) e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (e != cudaSuccess) return e;
-    kernel<<<(a.q.rows + C::BM - 1) / C::BM, C::ALL, shared, stream>>>(a, rows, columns);
+    kernel<<<(a.q.rows + C::BM - 1) / C::BM, C::ALL, bytes, stream>>>(a, rows, columns);
     return cudaGetLastError();
 }
 

@@ -1,7 +1,8 @@
 /* cunn_attention_mma.cu - attention of bf16 on tensor cores (mma.sync 16 x 8 x 16, float32 sums). See cunn_attention.h.
  *
  * Block: one head of one image, up to 8 warps of 16 own rows each; the others' rows come through shared memory, up to 128 at a
- * time. So a context of up to 128 is read once, also backward, where all its rows lie there. Forward's rows are queries, the others keys. Backward has two passes of one shape:
+ * time. So a context of up to 128 is read once; backward, all its rows lie there. Forward's own rows are queries, the others
+ * keys. Backward has two passes of one shape:
  *   queries own   w = exp(q k' - log sum),  dw = w (dy v' - delta)      dq = sum of dw k
  *   keys own      the same two, transposed                              dk = sum of dw' q,  dv = sum of w' dy
  * with delta = sum dy y of a query. Weights and their gradients are rounded to bf16 on their way into the next product.

@@ -9,7 +9,7 @@
 
 #include "cuda/nn/cunn_lanes.cuh"
 
-enum { CHUNK = 32, THREADS = 64, LANES = 4, ROW_THREADS = 128 };
+enum { CHUNK = 32, AHEAD = 8, THREADS = 64, LANES = 4, ROW_THREADS = 128 };
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ struct runs {                   /* positions by token, and parts of runs [chunks
     float *part, *table_grad;
 };
 
-/* Where the sum of the run that ends at i < last goes. */
+/* Where the sum of the run begin .. i, within the chunk that begins at `first`, goes. */
 __device__ static float *place_of(const runs &r, int64_t first, int64_t begin, int64_t i) {
     const bool from_before = begin == first && first > 0 && r.token[first - 1] == r.token[first];
     const bool goes_on = i + 1 < r.count && r.token[i + 1] == r.token[i];
@@ -43,20 +43,36 @@ __device__ static float *place_of(const runs &r, int64_t first, int64_t begin, i
     return from_before ? part : goes_on ? part + r.c : r.table_grad + r.token[i] * r.c;
 }
 
+/* Rows are asked for AHEAD at a time. */
 template <typename T, int V> static __global__ void __launch_bounds__(THREADS) chunk_kernel(const runs r, const T *dy) {
-    const int64_t first = (int64_t)blockIdx.x * CHUNK, last = min(first + CHUNK, r.count);
+    __shared__ int32_t position[CHUNK], ends[CHUNK];    /* ends: a run of this chunk ends here */
+    const int64_t first = (int64_t)blockIdx.x * CHUNK;
+    const int count = (int)min((int64_t)CHUNK, r.count - first);
+    for (int i = threadIdx.x; i < count; i += THREADS) {
+        position[i] = r.position[first + i];
+        ends[i] = i + 1 == count || r.token[first + i + 1] != r.token[first + i];
+    }
+    __syncthreads();
     for (int64_t k = threadIdx.x * V; k < r.c; k += THREADS * V) {
         float sum[V] = {0.0f}, x[V];
         int64_t begin = first;
-        for (int64_t i = first; i < last; i++) {
-            lanes<T, V>::load(dy + r.position[i] * r.c + k).floats(x);
+        for (int base = 0; base < count; base += AHEAD) {
+            lanes<T, V> row[AHEAD];
 #pragma unroll
-            for (int j = 0; j < V; j++) sum[j] += x[j];
-            if (i + 1 < last && r.token[i + 1] == r.token[i]) continue;
-            float *to = place_of(r, first, begin, i) + k;
+            for (int i = 0; i < AHEAD; i++)
+                if (base + i < count) row[i] = lanes<T, V>::load(dy + position[base + i] * r.c + k);
 #pragma unroll
-            for (int j = 0; j < V; j++) to[j] = sum[j], sum[j] = 0.0f;
-            begin = i + 1;
+            for (int i = 0; i < AHEAD; i++) {
+                if (base + i >= count) break;
+                row[i].floats(x);
+#pragma unroll
+                for (int j = 0; j < V; j++) sum[j] += x[j];
+                if (!ends[base + i]) continue;
+                float *to = place_of(r, first, begin, first + base + i) + k;
+#pragma unroll
+                for (int j = 0; j < V; j++) to[j] = sum[j], sum[j] = 0.0f;
+                begin = first + base + i + 1;
+            }
         }
     }
 }

@@ -33,14 +33,24 @@ __device__ static float over_team(float x, const team &t, float (*shared)[WARPS]
     return x;
 }
 
-template <typename T, int V> struct line {      /* a thread's part of a row; 0 beyond its end */
-    float at[EACH];
+template <typename T, int V> struct raw {       /* a thread's part of a row as loaded, so that the next can be on its way */
+    lanes<T, V> at[EACH / V];
     __device__ void load(const T *row, const team &t, int64_t c) {
 #pragma unroll
         for (int g = 0; g < EACH / V; g++) {
             const int64_t column = (int64_t)(t.thread + g * t.threads) * V;
-            float x[V] = {0.0f};
-            if (row && column < c) lanes<T, V>::load(row + column).floats(x);
+            at[g] = row && column < c ? lanes<T, V>::load(row + column) : lanes<T, V>{};
+        }
+    }
+};
+
+template <typename T, int V> struct line {      /* the same as numbers; 0 beyond the end */
+    float at[EACH];
+    __device__ void set(const raw<T, V> &from) {
+#pragma unroll
+        for (int g = 0; g < EACH / V; g++) {
+            float x[V];
+            from.at[g].floats(x);
 #pragma unroll
             for (int i = 0; i < V; i++) at[g * V + i] = x[i];
         }
@@ -69,18 +79,22 @@ template <int V> __device__ static void keep(float (&mine)[EACH], const float *a
 }
 
 template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS) forward_kernel(T *y, float *saved, const T *x, const float *weight,
+static __global__ void __launch_bounds__(THREADS, 3) forward_kernel(T *y, float *saved, const T *x, const float *weight,
                                                                  const float *bias, int64_t rows, int64_t c, int warps) {
     __shared__ float shared[2][WARPS];
     const team t = team_of(warps);
     float w[EACH], b[EACH];
     keep<V>(w, weight, t, c);
     keep<V>(b, bias, t, c);
-    for (int64_t base = (int64_t)blockIdx.x * t.count; base < rows; base += (int64_t)gridDim.x * t.count) {
+    const int64_t first = (int64_t)blockIdx.x * t.count, step = (int64_t)gridDim.x * t.count;
+    raw<T, V> next;
+    next.load(first + t.number < rows ? x + (first + t.number) * c : NULL, t, c);
+    for (int64_t base = first; base < rows; base += step) {
         const int64_t row = base + t.number;
         line<T, V> v;
         float sum = 0.0f, square = 0.0f;
-        v.load(row < rows ? x + row * c : NULL, t, c);
+        v.set(next);
+        next.load(row + step < rows ? x + (row + step) * c : NULL, t, c);
 #pragma unroll
         for (int i = 0; i < EACH; i++) sum += v.at[i];
         const float mean = over_team(sum, t, shared, 0) / (float)c;
@@ -114,21 +128,27 @@ template <int V> __device__ static void add_teams(float *out, const float (&sum)
 
 /* part [blocks][2][c]: gradients of weight and bias. */
 template <typename T, int V>
-static __global__ void __launch_bounds__(THREADS) back_kernel(T *dx, float *part, const T *dy, const T *x, const float *saved,
+static __global__ void __launch_bounds__(THREADS, 2) back_kernel(T *dx, float *part, const T *dy, const T *x, const float *saved,
                                                               const float *weight, int64_t rows, int64_t c, int warps,
                                                               bool add) {
     __shared__ float shared[2][WARPS], all[EACH * THREADS];
     const team t = team_of(warps);
     float w[EACH], dweight[EACH] = {0.0f}, dbias[EACH] = {0.0f};
     keep<V>(w, weight, t, c);
-    for (int64_t base = (int64_t)blockIdx.x * t.count; base < rows; base += (int64_t)gridDim.x * t.count) {
+    const int64_t first = (int64_t)blockIdx.x * t.count, step = (int64_t)gridDim.x * t.count;
+    raw<T, V> next_x, next_dy, before;
+    next_x.load(first + t.number < rows ? x + (first + t.number) * c : NULL, t, c);
+    next_dy.load(first + t.number < rows ? dy + (first + t.number) * c : NULL, t, c);
+    for (int64_t base = first; base < rows; base += step) {
         const int64_t row = base + t.number;
         const bool inside = row < rows;
         const float2 kept = inside ? *reinterpret_cast<const float2 *>(saved + 2 * row) : make_float2(0.0f, 0.0f);
         line<T, V> v, g;
         float sum = 0.0f, along = 0.0f;
-        v.load(inside ? x + row * c : NULL, t, c);
-        g.load(inside ? dy + row * c : NULL, t, c);
+        v.set(next_x), g.set(next_dy);
+        next_x.load(row + step < rows ? x + (row + step) * c : NULL, t, c);
+        next_dy.load(row + step < rows ? dy + (row + step) * c : NULL, t, c);
+        if (add) before.load(inside ? dx + row * c : NULL, t, c);
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             v.at[i] = (v.at[i] - kept.x) * kept.y;      /* beyond the end no number, but g is 0 there */
@@ -144,7 +164,7 @@ static __global__ void __launch_bounds__(THREADS) back_kernel(T *dx, float *part
 #pragma unroll
         for (int i = 0; i < EACH; i++) g.at[i] = kept.y * (g.at[i] - sum - v.at[i] * along);
         if (add) {
-            v.load(dx + row * c, t, c);
+            v.set(before);
 #pragma unroll
             for (int i = 0; i < EACH; i++) g.at[i] += v.at[i];
         }

@@ -57,6 +57,7 @@ static __global__ void __launch_bounds__(SCAN) scan_kernel(int *x, int64_t count
     __shared__ int sums[SCAN];
     const int64_t each = (count + SCAN - 1) / SCAN, from = min(each * threadIdx.x, count), to = min(from + each, count);
     int sum = 0;
+#pragma unroll 8
     for (int64_t i = from; i < to; i++) sum += x[i];
     sums[threadIdx.x] = sum;
     for (unsigned step = 1; step < SCAN; step *= 2) {
@@ -66,6 +67,7 @@ static __global__ void __launch_bounds__(SCAN) scan_kernel(int *x, int64_t count
         sums[threadIdx.x] += before;
     }
     int at = sums[threadIdx.x] - sum;
+#pragma unroll 8
     for (int64_t i = from; i < to; i++) {
         const int here = x[i];
         x[i] = at;

@@ -86,7 +86,6 @@ static __global__ void __launch_bounds__(C::ALL, 1) grad_wgmma(const __grid_cons
                                                                const __grid_constant__ CUtensorMap columns) {
     extern __shared__ __align__(1024) unsigned char shared[];
     gf_wg_shared<C> &sm = *reinterpret_cast<gf_wg_shared<C> *>(shared);
-    if (gf_disabled(a)) return;
     const int r0 = blockIdx.x * C::BM, tiles = (a.k.rows + GF_WG_COLS - 1) / GF_WG_COLS;
     gf_wg_start(sm, &rows, r0, 33);
     if (threadIdx.x < C::WORKERS) {
@@ -100,7 +99,7 @@ static __global__ void __launch_bounds__(C::ALL, 1) grad_wgmma(const __grid_cons
 
 template <class C, unsigned FLAGS>
 static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) {
-    return gf_wg_launch<C>(grad_wgmma<C, FLAGS>, sizeof(gf_wg_shared<C>), a, stream);
+    return gf_wg_launch<C>(grad_wgmma<C, FLAGS>, a, stream);
 }
 
 template <unsigned FLAGS>

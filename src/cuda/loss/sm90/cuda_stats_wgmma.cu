@@ -6,34 +6,24 @@
 #include "cuda/loss/cuda_stats_mma.cuh"
 #include "cuda/loss/tile_wgmma.cuh"
 
-template <class C>
-struct stats_shared {
-    gf_wg_shared<C> pipe;
-    int lists[2 * C::BM];       /* entries of the rows' window lists; of these, up to mid */
-};
-
 template <class C, unsigned FLAGS>
-static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, stats_shared<C> &sm, int r0, int tiles) {
+static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, gf_wg_shared<C> &sm, int r0, int tiles) {
     const int row = gf_wg_row<C>(), turn = gf_wg_turn<C>();
     gf_stats_rows<C> x;
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-        x.view[i] = gf_view_row<gf_exp_fast>(a, FLAGS, r0 + row + 8 * i + threadIdx.x % 32 / 4);
-        x.sums[i] = gf_no_sums<float>();
-    }
-    gf_barrier_wait(gf_shared_address(&sm.pipe.rows_full), 0);
+    gf_stats_begin<C>(a, FLAGS, x, r0 + row);
+    gf_barrier_wait(gf_shared_address(&sm.rows_full), 0);
     for (int j = turn; j < tiles; j += C::GN) {
         float s[1][16][4];
         const int c0 = j * GF_WG_COLS;
-        gf_wg_start_scores(s[0], sm.pipe, j);
+        gf_wg_start_scores(s[0], sm, j);
         gf_wg_wait<0>();
         gf_wg_pin(s[0]);
-        gf_wg_release(sm.pipe, j);
+        gf_wg_release(sm, j);
         if (gf_is_dirty(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, FLAGS ? CUDART_NAN_F : -CUDART_INF_F);
-        gf_stats_tile<C, FLAGS>(a, x, s, r0, row, c0, sm.lists);
+        gf_stats_tile<C, FLAGS>(a, x, s, c0);
     }
     gf_sync<C>();
-    gf_stats_finish<C>(a, FLAGS, x, r0, row, turn, sm.lists, reinterpret_cast<gf_row_sums<float> *>(sm.pipe.columns));
+    gf_stats_finish<C>(a, FLAGS, x, r0, row, turn, reinterpret_cast<gf_row_sums<float> *>(sm.columns));
 }
 
 template <class C, unsigned FLAGS>
@@ -41,26 +31,24 @@ static __global__ void __launch_bounds__(C::ALL, 1) stats_wgmma(const __grid_con
                                                                 const __grid_constant__ CUtensorMap rows,
                                                                 const __grid_constant__ CUtensorMap columns) {
     extern __shared__ __align__(1024) unsigned char shared[];
-    stats_shared<C> &sm = *reinterpret_cast<stats_shared<C> *>(shared);
-    if (gf_disabled(a)) return;
+    gf_wg_shared<C> &sm = *reinterpret_cast<gf_wg_shared<C> *>(shared);
     const int r0 = blockIdx.x * C::BM, tiles = (a.k.rows + GF_WG_COLS - 1) / GF_WG_COLS;
-    for (int i = threadIdx.x; i < 2 * C::BM; i += C::ALL) sm.lists[i] = 0;
-    gf_wg_start(sm.pipe, &rows, r0, 1);
+    gf_wg_start(sm, &rows, r0, 1);
     if (threadIdx.x < C::WORKERS) {
         gf_wg_take_registers<112>();    /* 512 x 112 + 128 x 24 of the 640 x 96 the block starts with: more would never come */
         sum_rows<C, FLAGS>(a, sm, r0, tiles);
     } else {
         gf_wg_give_registers();
         for (int j = 0; threadIdx.x == C::WORKERS && j < tiles; j++) {
-            gf_wg_wait_empty(sm.pipe, j);
-            gf_wg_fetch(sm.pipe, &columns, j);
+            gf_wg_wait_empty(sm, j);
+            gf_wg_fetch(sm, &columns, j);
         }
     }
 }
 
 template <class C, unsigned FLAGS>
 static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) {
-    return gf_wg_launch<C>(stats_wgmma<C, FLAGS>, sizeof(stats_shared<C>), a, stream);
+    return gf_wg_launch<C>(stats_wgmma<C, FLAGS>, a, stream);
 }
 
 template <unsigned FLAGS>
@@ -73,5 +61,6 @@ static cudaError_t launch_any(const gf_tile_args &a, cudaStream_t stream) {
 }
 
 cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream) {
+    if (a.flags & GF_ABOVE) return launch_any<GF_ABOVE>(a, stream);
     return a.flags & GF_MASK ? launch_any<GF_MASK | GF_COUNT>(a, stream) : launch_any<0>(a, stream);
 }

@@ -1,4 +1,4 @@
-/* spec.c - which nets can be made: messages say what is wrong and what is expected. */
+/* net_spec.c - which nets can be made: messages say what is wrong and what is expected. */
 #include "nn/net_parts.h"
 
 int gf_spec_is_resnet(const gf_net_spec *s) { return s->arch <= GF_ARCH_RESNET50; }

@@ -1,0 +1,122 @@
+/* anchors_parts.c - see anchors_parts.h. */
+#include "train/anchors_parts.h"
+
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fnd/store.h"
+
+void gf_parts_name(const char *anchors, int rank, int ranks, char *name, size_t bytes) {
+    snprintf(name, bytes, "%s.%05d-of-%05d", anchors, rank, ranks);
+}
+
+int gf_parts_count(const char *anchors) {
+    char pattern[PATH_MAX];
+    glob_t found;
+    int ranks = 0;
+    snprintf(pattern, sizeof pattern, "%s.00000-of-*", anchors);
+    if (glob(pattern, 0, NULL, &found) != 0) return 0;
+    const char *of = found.gl_pathc == 1 ? strrchr(found.gl_pathv[0], '-') : NULL;
+    if (of) ranks = (int)strtol(of + 1, NULL, 10);
+    globfree(&found);
+    return ranks > 0 ? ranks : 0;
+}
+
+static glofnd_status told(gf_error *err, const glofnd_ctx *c, glofnd_status status) {
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
+    return GLOFND_OK;
+}
+
+/* ----- saving ----- */
+
+glofnd_status gf_parts_save_shard(gf_error *err, const gf_trainer *t, const char *anchors) {
+    const gf_shard *s = t->crew.team.shard;
+    char path[PATH_MAX];
+    gf_parts_name(anchors, t->comm->rank, t->comm->ranks, path, sizeof path);
+    return told(err, gf_shard_ctx(s), glofnd_store_save(gf_shard_ctx(s), gf_shard_store(s), path));
+}
+
+glofnd_status gf_parts_save_shared(gf_error *err, const gf_trainer *t, const char *anchors) {
+    glofnd_ctx *c = gf_shard_ctx(t->crew.team.shard);
+    glofnd_store_info info;
+    glofnd_store *hollow = NULL;
+    glofnd_store_describe(t->store, &info);
+    info.spec.n = t->info.n;                    /* untouched rows take no space */
+    TRY(told(err, c, glofnd_store_create(c, &info.spec, &hollow)));
+    glofnd_status status = gf_store_carry(err, t->store, hollow);
+    if (status == GLOFND_OK) status = told(err, c, glofnd_store_save(c, hollow, anchors));
+    glofnd_store_free(hollow);
+    return status;
+}
+
+/* ----- loading ----- */
+
+typedef glofnd_status (*reader)(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *part, int64_t first, int64_t stride);
+
+static glofnd_status read_file(gf_error *err, gf_trainer *t, glofnd_ctx *c, const char *path, int64_t first, int64_t stride, reader use) {
+    glofnd_store *part = NULL;
+    TRY(told(err, c, glofnd_store_load(c, path, NULL, &part)));
+    const glofnd_status status = use(err, t, c, part, first, stride);
+    glofnd_store_free(part);
+    return status;
+}
+
+static glofnd_status read_parts(gf_error *err, gf_trainer *t, glofnd_ctx *c, const char *anchors, reader use) {
+    const int parts = gf_parts_count(anchors);
+    char path[PATH_MAX];
+    for (int r = 0; r < parts; r++) {
+        gf_parts_name(anchors, r, parts, path, sizeof path);
+        TRY(read_file(err, t, c, path, r, parts, use));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status adopt(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *part, int64_t first, int64_t stride) {
+    return gf_shard_adopt(err, t->crew.team.shard, c, part, first, stride);
+}
+
+static glofnd_status take_whole(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *whole, int64_t first,
+                                int64_t stride) {
+    FAIL_IF(err, whole->spec.n != t->info.n, GLOFND_E_FORMAT, "the checkpoint holds %lld anchors, the data has %lld samples",
+            (long long)whole->spec.n, (long long)t->info.n);
+    TRY(gf_store_carry(err, whole, t->store));
+    return adopt(err, t, c, whole, first, stride);
+}
+
+glofnd_status gf_parts_load_shard(gf_error *err, gf_trainer *t, const char *anchors) {
+    glofnd_ctx *c = gf_shard_ctx(t->crew.team.shard);
+    TRY(read_file(err, t, c, anchors, 0, 1, take_whole));
+    return read_parts(err, t, c, anchors, adopt);
+}
+
+/* In portions: rows of `part` to their ids in the store of the run. */
+static glofnd_status spread(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *part, int64_t first, int64_t stride) {
+    enum { PORTION = 1024 };
+    glofnd_row row[PORTION];
+    int64_t from[PORTION], to[PORTION];
+    for (int64_t k = 0; k < part->spec.n;) {
+        int64_t n = 0;
+        for (; n < PORTION && k < part->spec.n && first + k * stride < t->info.n; n++, k++) from[n] = k, to[n] = first + k * stride;
+        for (int side = 0; side < part->spec.modalities && n > 0; side++) {
+            TRY(told(err, c, glofnd_rows_get(c, part, side, from, n, row)));
+            TRY(told(err, t->ctx, glofnd_rows_put(t->ctx, t->store, side, to, n, row)));
+        }
+        if (n < PORTION) break;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_parts_load_all(gf_error *err, gf_trainer *t, const char *anchors) {
+    glofnd_options plain;
+    glofnd_ctx *c = NULL;
+    if (gf_parts_count(anchors) == 0) return GLOFND_OK;
+    glofnd_options_init(&plain, sizeof plain);
+    glofnd_status status = glofnd_ctx_create(&plain, &c);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
+    status = read_parts(err, t, c, anchors, spread);
+    glofnd_ctx_free(c);
+    return status;
+}

@@ -1,0 +1,135 @@
+/* crew.c - see crew.h. */
+#include "train/crew.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/comm_device.h"
+
+#define BUCKET (1 << 20)        /* gradients per message: 4 MB */
+
+static int on_device(const gf_config *c) { return c->method.device == GLOFND_DEVICE_CUDA; }
+
+glofnd_status gf_crew_check(gf_error *err, const gf_config *c, int ranks) {
+    FAIL_IF(err, c->batch % ranks != 0, GLOFND_E_OPTION, "batch: %lld samples cannot be divided among %d ranks", (long long)c->batch,
+            ranks);
+    FAIL_IF(err, c->batch / ranks < 2, GLOFND_E_OPTION, "batch: %lld samples on %d ranks leave fewer than 2 for each",
+            (long long)c->batch, ranks);
+    FAIL_IF(err, c->micro_batch > 0 && c->batch / ranks % c->micro_batch != 0, GLOFND_E_OPTION,
+            "micro_batch: %lld does not divide the %lld samples of a rank", (long long)c->micro_batch, (long long)c->batch / ranks);
+    FAIL_IF(err, c->store == GF_STORE_FILE, GLOFND_E_OPTION,
+            "store: with several ranks each holds its share in memory; set store = memory");
+    return GLOFND_OK;
+}
+
+/* ----- hooks of the nets ----- */
+
+static glofnd_status sum_norm(gf_error *err, void *user, double *x, int64_t n) {
+    gf_crew *w = user;
+    return w->wire->kind->sum(err, w->wire, x, n);
+}
+
+static void gradients_final(void *user, gf_net *net, int64_t first) {
+    gf_crew *w = user;
+    int64_t n;
+    if (!w->reducer || w->in_parts) return;
+    if (w->reducing != net) {
+        float *block = gf_net_gradients(net, &n);
+        gf_reducer_begin(w->reducer, block, n);
+        w->reducing = net;
+    }
+    gf_reducer_ready(w->reducer, first);
+}
+
+void gf_crew_begin(gf_crew *w, gf_comm *host) {
+    *w = (gf_crew){.host = host, .wire = host};
+    w->hooks = (gf_net_ranks){.count = host->ranks, .user = w, .sum = sum_norm, .ready = gradients_final};
+}
+
+/* ----- making ----- */
+
+static int sum_shared(void *user, double *x, int n) {
+    gf_crew *w = user;
+    return w->host->kind->sum(NULL, w->host, x, n) != GLOFND_OK;
+}
+
+static glofnd_status make_arrays(gf_error *err, gf_crew *w, gf_towers *t, const gf_config *c) {
+    const size_t batch = (size_t)c->batch, bytes = batch * (size_t)t->dim * sizeof(float);
+    gf_net *net = t->at[0].net;
+    for (int i = 0; i < 2; i++) w->all[i] = gf_net_alloc(net, bytes);
+    w->links = gf_net_alloc(net, 2 * batch * sizeof *w->links);
+    w->slots = gf_net_alloc(net, (size_t)t->batch * sizeof *w->slots);
+    w->content = calloc(batch, sizeof *w->content);
+    FAIL_IF(err, !w->all[0] || !w->all[1] || !w->links || !w->slots || !w->content, GLOFND_E_MEMORY,
+            "no memory for the %zu samples of all ranks", batch);
+    return gf_net_write(err, net, w->slots, gf_shard_slots(w->team.shard), (size_t)t->batch * sizeof *w->slots);
+}
+
+glofnd_status gf_crew_make(gf_error *err, gf_crew *w, gf_towers *t, glofnd_ctx *ctx, const gf_config *c, int64_t n) {
+    const gf_shard_spec spec = {.n = n, .modalities = t->count, .temperatures = c->method.loss == GLOFND_LOSS_ISOGCLR,
+                                .rows = t->batch};
+    w->ctx = ctx;
+    w->in_parts = t->part < t->batch;
+    if (on_device(c)) TRY(gf_device_comm_open(err, w->host, gf_net_stream(t->at[0].net), &w->wire));
+    else TRY(gf_reducer_create(err, w->host, BUCKET, &w->reducer));
+    const glofnd_status status = glofnd_ctx_reduce(ctx, sum_shared, w);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(ctx));
+    TRY(gf_team_open(err, w->host, w->wire, &spec, &w->team));
+    return make_arrays(err, w, t, c);
+}
+
+void gf_crew_free(gf_crew *w, gf_towers *t) {
+    void *const there[] = {w->all[0], w->all[1], w->links, w->slots};
+    for (size_t i = 0; t->count > 0 && i < sizeof there / sizeof *there; i++) gf_net_release(t->at[0].net, there[i]);
+    free(w->content);
+    gf_team_close(&w->team);
+    gf_reducer_free(w->reducer);
+    if (w->wire && w->wire != w->host) w->wire->kind->close(w->wire);
+    *w = (gf_crew){0};
+}
+
+/* ----- a step ----- */
+
+glofnd_status gf_crew_draw(gf_error *err, gf_crew *w, const gf_batch *b, glofnd_store *work) {
+    const size_t bytes = (size_t)w->team.rows * sizeof *w->content;
+    if (b->content) TRY(gf_comm_gather(err, w->host, b->content, bytes, w->content));
+    return gf_team_draw(err, &w->team, b->id, b->label, NULL, w->ctx, work);
+}
+
+/* Own embeddings to their places among everyone's. */
+static void place(gf_crew *w, const gf_towers *t) {
+    gf_net *net = t->at[0].net;
+    for (int i = 0; i < 2; i++)
+        gf_net_backend(net)->cast(gf_net_engine(net), GF_TYPE_F32, w->all[i] + w->team.row0 * t->dim, gf_towers_side(t, i),
+                                  w->team.rows * t->dim);
+}
+
+glofnd_status gf_crew_step(gf_error *err, gf_crew *w, gf_towers *t, glofnd_store *work, glofnd_batch q, glofnd_stats *stats) {
+    place(w, t);
+    q.a = w->all[0], q.b = w->all[1], q.slot = w->slots;
+    return gf_team_step(err, &w->team, w->ctx, work, &q, w->links, gf_towers_side_grad(t, 0), gf_towers_side_grad(t, 1), stats);
+}
+
+/* What backward could not hand over on its way. */
+static glofnd_status add_up(gf_error *err, gf_crew *w, gf_tower *tower) {
+    int64_t n;
+    float *block = gf_net_gradients(tower->net, &n);
+    if (tower->param_count == 0) return GLOFND_OK;
+    if (!w->reducer) return w->wire->kind->sum_floats(err, w->wire, tower->sum ? tower->sum : block, n);
+    if (w->in_parts) gf_reducer_start(w->reducer, tower->sum, n);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_crew_gradients(gf_error *err, gf_crew *w, gf_towers *t) {
+    for (int k = 0; k < t->count; k++) TRY(add_up(err, w, &t->at[k]));
+    w->reducing = NULL;
+    return w->reducer ? gf_reducer_wait(err, w->reducer) : GLOFND_OK;
+}
+
+glofnd_status gf_crew_settle(gf_error *err, gf_crew *w, glofnd_store *work, glofnd_stats *stats) {
+    double x[2] = {w->stop, w->damaged};
+    TRY(w->host->kind->sum(err, w->host, x, 2));
+    w->stop = x[0] > 0.0;
+    w->damaged = x[1];
+    return gf_team_settle(err, &w->team, w->ctx, work, stats);
+}

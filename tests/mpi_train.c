@@ -1,0 +1,213 @@
+/* mpi_train.c - training on R ranks against training on one, step by step. Run by mpirun; every rank also trains alone, on the same
+ * batches, and compares.
+ *
+ * Ten steps of small nets with batch norm, all losses with GloFND; both sides add the same numbers in another order, so the loss
+ * agrees to 1e-5 at every step, thresholds and u to 1e-4, weights to 1e-4 of the largest change any of them has made, and as many
+ * pairs are flagged. Steps are small and without the normalisation of Adam, which would turn rounding errors of gradients that
+ * are zero into steps of full size. A similarity that lies within rounding of a threshold may still fall on either side of it,
+ * and move that threshold; some tens of thousands are compared, so a case that fails is repeated with other images, twice at most.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/trainer.h"
+
+enum { STEPS = 10, ATTEMPTS = 3 };
+
+typedef struct twins {
+    const char *name;
+    gf_comm *comm;
+    gf_trainer *alone, *ranked;
+    float *first;               /* weights before the first step */
+} twins;
+
+static int failures;            /* of the present attempt */
+static int loud;                /* the last attempt: tell what is wrong */
+static gf_error error;
+
+#define CHECK(cond, ...)                                                                                                       \
+    do {                                                                                                                       \
+        if (!(cond)) {                                                                                                         \
+            failures++;                                                                                                        \
+            if (loud && failures < 10) {                                                                                       \
+                fprintf(stderr, "mpi_train.c:%d: ", __LINE__);                                                                 \
+                fprintf(stderr, __VA_ARGS__);                                                                                  \
+                fputc('\n', stderr);                                                                                           \
+            }                                                                                                                  \
+        }                                                                                                                      \
+    } while (0)
+
+static void must(gf_comm *comm, glofnd_status status, const char *what) {
+    if (status == GLOFND_OK) return;
+    fprintf(stderr, "%s: %s\n", what, error.text);
+    gf_dist_abort(comm, 1);
+    exit(1);
+}
+
+static gf_config make_config(gf_comm *comm, const char *const settings[][2], int attempt) {
+    static const char *const usual[][2] = {
+        {"arch", "resnet8"}, {"size", "16"}, {"batch", "16"}, {"epochs", "3"},
+        {"start_epoch", "0"}, {"alpha", "0.1"}, {"lambda_lr", "0.005"}, {"optimizer", "sgd"}, {"lr", "0.002"}, {"threads", "1"}, {"workers", "1"}, {NULL, NULL}};
+    gf_config c;
+    char data[64];
+    snprintf(data, sizeof data, "shapes:n=96,classes=4,size=16,seed=%d", 3 + attempt);
+    must(comm, gf_config_init(&error, &c), "gf_config_init");
+    for (int i = 0; usual[i][0]; i++) must(comm, gf_config_set(&error, &c, usual[i][0], usual[i][1]), usual[i][0]);
+    must(comm, gf_config_set(&error, &c, "data", data), data);
+    for (int i = 0; settings[i][0]; i++) must(comm, gf_config_set(&error, &c, settings[i][0], settings[i][1]), settings[i][0]);
+    must(comm, gf_config_resolve(&error, &c), "gf_config_resolve");
+    return c;
+}
+
+static gf_trainer *make_trainer(gf_comm *comm, const gf_config *c, int ranked, const char *vocab) {
+    gf_trainer *t = NULL;
+    must(comm, gf_trainer_open(&error, c, &t), "gf_trainer_open");
+    if (c->task == GF_TASK_CLIP) must(comm, gf_trainer_vocabulary(&error, t, vocab), "gf_trainer_vocabulary");
+    if (ranked) t->comm = comm;
+    must(comm, gf_trainer_build(&error, t, NULL, NULL), "gf_trainer_build");
+    return t;
+}
+
+/* ----- comparing ----- */
+
+static int64_t weight_count(const gf_trainer *t) { return t->state_count; }
+
+static void copy_weights(const gf_trainer *t, float *out) {
+    for (int k = 0; k < t->towers.count; k++)
+        for (int i = 0; i < t->towers.at[k].param_count; i++) {
+            const gf_tensor *x = &t->towers.at[k].tensors[i];
+            memcpy(out, x->value, sizeof *out * (size_t)x->count);
+            out += x->count;
+        }
+}
+
+static void compare_weights(const twins *w) {
+    const size_t n = (size_t)weight_count(w->alone);
+    float *x = malloc(sizeof *x * n), *y = malloc(sizeof *y * n), moved = 0.0f, off = 0.0f;
+    copy_weights(w->alone, x);
+    copy_weights(w->ranked, y);
+    for (size_t i = 0; i < n; i++) moved = fmaxf(moved, fabsf(x[i] - w->first[i])), off = fmaxf(off, fabsf(x[i] - y[i]));
+    CHECK(moved > 0.0f && off <= 1e-4f * moved, "%s: a weight is off by %g, and the largest change is %g", w->name, off, moved);
+    if (w->comm->rank == 0) printf("%-28s weights off by %.1e of %.1e\n", w->name, off, moved);
+    free(x);
+    free(y);
+}
+
+/* Statistics of batch norm too are those of all ranks. */
+static void compare_buffers(const twins *w) {
+    for (int k = 0; k < w->alone->towers.count; k++) {
+        const gf_tower *a = &w->alone->towers.at[k], *b = &w->ranked->towers.at[k];
+        for (int i = a->param_count; i < a->tensor_count; i++)
+            for (int64_t j = 0; j < a->tensors[i].count; j++) {
+                const float x = a->tensors[i].value[j], y = b->tensors[i].value[j];
+                CHECK(fabsf(x - y) <= 1e-4f * fmaxf(1.0f, fabsf(x)), "%s: %s[%lld] is %g, one rank has %g", w->name,
+                      a->tensors[i].name, (long long)j, y, x);
+            }
+    }
+}
+
+static void compare_state(const twins *w) {
+    const int ranks = w->comm->ranks;
+    gf_shard *s = w->ranked->crew.team.shard;
+    for (int side = 0; side < w->alone->towers.count; side++)
+        for (int64_t id = w->comm->rank; id < w->alone->info.n; id += ranks) {
+            const int64_t place = id / ranks;
+            glofnd_row x = {0}, y = {0};
+            CHECK(glofnd_rows_get(gf_shard_ctx(s), gf_shard_store(s), side, &place, 1, &x) == GLOFND_OK &&
+                  glofnd_rows_get(w->alone->ctx, w->alone->store, side, &id, 1, &y) == GLOFND_OK, "rows cannot be read");
+            const int same_u = x.log_u == y.log_u || fabsf(x.log_u - y.log_u) < 1e-4f;
+            CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-4f && same_u, "%s: anchor %d has lambda %g, log u %g; one rank "
+                  "%g, %g", w->name, (int)id, x.lambda, x.log_u, y.lambda, y.log_u);
+        }
+}
+
+static void compare_step(const twins *w, int step) {
+    const glofnd_stats *x = &w->ranked->stats, *y = &w->alone->stats;
+    CHECK(fabs(x->loss - y->loss) <= 1e-5 * fmax(1.0, fabs(y->loss)), "%s, step %d: loss %.8f, one rank %.8f", w->name, step,
+          x->loss, y->loss);
+    CHECK(x->flagged == y->flagged && x->pairs == y->pairs, "%s, step %d: %lld of %lld pairs flagged, one rank %lld of %lld",
+          w->name, step, (long long)x->flagged, (long long)x->pairs, (long long)y->flagged, (long long)y->pairs);
+    CHECK(fabs(gf_scale_tau(&w->ranked->scale) - gf_scale_tau(&w->alone->scale)) < 1e-6, "%s, step %d: tau %g, one rank %g", w->name,
+          step, gf_scale_tau(&w->ranked->scale), gf_scale_tau(&w->alone->scale));
+}
+
+static void run_case(gf_comm *comm, const char *name, const char *const settings[][2], const char *vocab, int attempt) {
+    const gf_config c = make_config(comm, settings, attempt);
+    twins w = {.name = name, .comm = comm};
+    w.alone = make_trainer(comm, &c, 0, vocab);
+    w.ranked = make_trainer(comm, &c, 1, vocab);
+    w.first = malloc(sizeof *w.first * (size_t)weight_count(w.alone));
+    copy_weights(w.alone, w.first);
+    for (int step = 0; step < STEPS; step++) {
+        must(comm, gf_trainer_step(&error, w.alone), name);
+        must(comm, gf_trainer_step(&error, w.ranked), name);
+        compare_step(&w, step);
+    }
+    compare_weights(&w);
+    compare_buffers(&w);
+    compare_state(&w);
+    free(w.first);
+    gf_trainer_free(w.ranked);
+    gf_trainer_free(w.alone);
+}
+
+typedef struct scenario {
+    const char *name;
+    const char *const settings[14][2];
+} scenario;
+
+#define CLIP {"task", "clip"}, {"embed_dim", "16"}, {"text_width", "32"}, {"text_layers", "1"}, {"text_heads", "2"}, {"context", "16"}
+static const scenario scenarios[] = {
+    {"sogclr, glofnd", {{"loss", "sogclr"}}},
+    {"sogclr, glofnd, lars", {{"optimizer", "lars"}, {"lr", "0.01"}}},
+    {"sogclr, single lambda", {{"detector", "single"}}},
+    {"sogclr, ring", {{"learner", "ring"}, {"ring_rows", "64"}}},
+    {"simclr, glofnd", {{"loss", "simclr"}}},
+    {"clip", {CLIP, {"loss", "clip"}, {"detector", "none"}}},
+    {"sogclr2, glofnd", {CLIP, {"loss", "sogclr2"}}},
+    {"fastclip, glofnd", {CLIP, {"loss", "fastclip"}}},
+    {"isogclr, glofnd", {CLIP, {"loss", "isogclr"}}},
+    {"sogclr2, adamw", {CLIP, {"loss", "sogclr2"}, {"optimizer", "adamw"}, {"adam_eps", "1e-2"}}},
+    {"sogclr2, vit, parts", {CLIP, {"loss", "sogclr2"}, {"arch", "vit"}, {"image_width", "32"}, {"image_layers", "1"},
+                             {"image_heads", "2"}, {"patch", "8"}, {"micro_batch", "2"}}},
+};
+
+/* 1 if it fails on any rank, in every attempt. */
+static int try_case(gf_comm *comm, const scenario *s, const char *vocab) {
+    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        failures = 0;
+        loud = attempt == ATTEMPTS - 1;
+        run_case(comm, s->name, s->settings, vocab, attempt);
+        double bad = failures;
+        must(comm, comm->kind->sum(&error, comm, &bad, 1), "sum");
+        if (bad == 0.0) return 0;
+    }
+    return 1;
+}
+
+/* A vocabulary without merges will do: bytes. Every rank writes its own. */
+static void write_vocabulary(gf_comm *comm, char *path, size_t bytes) {
+    snprintf(path, bytes, "mpi_train.%d.%d.vocab", comm->ranks, comm->rank);
+    FILE *f = fopen(path, "w");
+    if (!f) must(comm, gf_fail(&error, GLOFND_E_IO, "%s cannot be written", path), "vocabulary");
+    fputs("#version: 0.2\na n\nt h\n", f);
+    fclose(f);
+}
+
+int main(void) {
+    gf_comm *comm = NULL;
+    char vocab[64];
+    if (gf_dist_open(&error, GF_RANKS_MPI, 1, &comm) != GLOFND_OK) {
+        fprintf(stderr, "skipped: %s\n", error.text);
+        return 77;
+    }
+    write_vocabulary(comm, vocab, sizeof vocab);
+    double bad = 0.0;
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) bad += try_case(comm, &scenarios[i], vocab);
+    remove(vocab);
+    if (comm->rank == 0) printf("%d ranks: %g failures in %zu cases\n", comm->ranks, bad, sizeof scenarios / sizeof *scenarios);
+    gf_dist_close(comm);
+    return bad > 0.0;
+}

@@ -1,0 +1,124 @@
+# glofnd eval retrieval, zeroshot and fn on a tiny image-text run: above chance, records, files of embeddings, bad input.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+data=shapes:n=384,classes=4,size=16,seed=3
+test=shapes:n=128,classes=4,size=16,seed=3,split=test
+
+fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
+# expect CODE TEXT COMMAND...: exit code, and a text in what it said
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" > out 2> err
+    found=$?
+    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
+    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
+}
+# value EVENT KEY: of the newest such record
+value() { grep "\"event\": \"$1\"" run/eval.jsonl | tail -n 1 | sed "s/.*\"$2\": \([^,}]*\).*/\1/"; }
+# above A B: numbers
+above() { awk "BEGIN { exit !($1 > $2) }" || fail "$1 is not above $2"; }
+
+"$glofnd" pretrain --quiet --task clip --data $data --arch resnet8 --embed-dim 32 --text-width 32 --text-layers 1 --text-heads 2 \
+    --context 24 --vocab-merges 200 --batch 32 --epochs 8 --start-epoch 4 --alpha 0.1 --lr 3e-3 --out run > out 2> err
+code=$?
+grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
+[ $code -eq 0 ] || fail "pretrain"
+"$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 1 --warmup-epochs 0 --head-hidden 32 --head-out 8 \
+    --out views > out 2> err || fail "pretrain of views"
+
+# Retrieval: four captions per image; chance is 1 of 128. The same in equal calls.
+expect 0 "128 images, 512 captions" "$glofnd" eval retrieval run --data $test
+grep -q "^IR, text to image " out || fail "table"
+above "$(value retrieval ir1)" 0.0079
+above "$(value retrieval mean)" 0.06
+mv run/eval.jsonl first && "$glofnd" eval retrieval run --data $test > out 2> err
+cmp -s run/eval.jsonl first || fail "two equal calls differ"
+expect 0 "UNTRAINED" "$glofnd" eval retrieval run --data named=$test --untrained
+grep -q '"untrained": true, "dataset": "named"' run/eval.jsonl || fail "record of the baseline"
+
+# Embeddings of files give the same; owners by default are one caption each.
+"$glofnd" embed run --data $test --out i.npy > out 2> err || fail "embed"
+"$glofnd" embed run --data $test --text --out t.npy --samples o.npy > out 2> err || fail "embed --text"
+"$glofnd" eval retrieval run --data $test > out 2> err; grep "^[IT]R" out > of_run
+expect 0 "512 captions of i.npy" "$glofnd" eval retrieval --image-emb i.npy --text-emb t.npy --owner o.npy
+grep "^[IT]R" out > of_files
+cmp -s of_run of_files || fail "files and run differ"
+expect 1 "--owner must say" "$glofnd" eval retrieval --image-emb i.npy --text-emb t.npy
+expect 0 "100.00" "$glofnd" eval retrieval --image-emb i.npy --text-emb i.npy
+expect 1 "int64, int32 or uint8 [128]" "$glofnd" eval retrieval --image-emb i.npy --text-emb i.npy --owner o.npy
+expect 2 "belong together" "$glofnd" eval retrieval --image-emb i.npy
+expect 2 "not both" "$glofnd" eval retrieval run --image-emb i.npy --text-emb i.npy
+
+# Lines that name one image are its captions.
+"$glofnd" data export shapes:n=12,classes=3,size=16 --out exported --folder > out 2> err || fail "export"
+{ echo "filepath,title"; find exported -name '*.png' | sort | while read -r f; do echo "$f,a red circle"; echo "$f,a blue star $f"; done; } > list.csv
+expect 0 "12 images, 24 captions" "$glofnd" eval retrieval run --data csv:list.csv
+grep -q "12 samples name an image of an earlier one" out || fail "repeated images"
+{ cat list.csv; echo "missing.png,a lost star"; echo "missing.png,a lost ring"; echo "$(sed -n 4p list.csv | cut -d, -f1),"; } > holes.csv
+expect 0 "12 images, 24 captions" "$glofnd" eval retrieval run --data csv:holes.csv
+grep -q "2 captions of unreadable images are left out" out || fail "captions of a missing image"
+grep -q "sample 24 is left out" err || fail "name of a missing image"
+grep -q "sample 26 is left out: it has no caption" err || fail "a sample without caption"
+{ head -n 1 list.csv; echo "missing.png,a lost star"; } > lost.csv
+expect 1 "samples are damaged" "$glofnd" eval retrieval run --data csv:lost.csv
+
+# Zero-shot: one dataset and many, class names and templates of files.
+expect 0 "top1" "$glofnd" eval zeroshot run --data $test
+above "$(value zeroshot top5)" 0.99
+echo "a {} picture" > t.txt
+printf 'one\ntwo\nthree\nfour\n' > four.txt
+expect 0 "average" "$glofnd" eval zeroshot run --data a=$test --data b=shapes:n=60,classes=3,size=16 --retrieval $test \
+    --classes a=four.txt --templates t.txt
+[ "$(grep -c '"protocol": "t.txt"' run/eval.jsonl)" -eq 3 ] || fail "protocol of a template file"
+[ "$(value zeroshot_mean datasets)" -eq 3 ] || fail "record of the mean"
+grep -q "^shapes *128 *512 *recall1 " out || fail "retrieval among the datasets"
+{ echo "filepath,label"; sed -n '2,9p' list.csv | cut -d, -f1 | sed 's/$/,2/'; } > numbers.csv
+expect 0 "4  top1" "$glofnd" eval zeroshot run --data csv:numbers.csv --classes four.txt
+grep -q "3 of 4 classes have no image" err || fail "classes without image"
+expect 1 "class 0 of this data has no name" "$glofnd" eval zeroshot run --data csv:numbers.csv
+expect 1 "4 class names, the data has 3" "$glofnd" eval zeroshot run --data shapes:n=60,classes=3,size=16 --classes four.txt
+printf 'one\n\nthree\nfour\n' > four.txt
+expect 1 "line 2 is empty" "$glofnd" eval zeroshot run --data $test --classes four.txt
+echo "a picture" > t.txt
+expect 1 "line 1 has no {}" "$glofnd" eval zeroshot run --data $test --templates t.txt
+expect 2 "needs a value" "$glofnd" eval zeroshot run --data
+expect 2 "RUN is missing" "$glofnd" eval zeroshot --data $test
+expect 2 "--data is missing" "$glofnd" eval zeroshot run
+expect 2 "top1 or mean" "$glofnd" eval zeroshot run --data $test --metric best
+
+# Data without captions or labels; runs without an encoder of captions.
+mkdir flat && find exported -name '*.png' -exec sh -c 'mv "$1" "flat/$(basename "$(dirname "$1")")-$(basename "$1")"' _ {} \;
+expect 1 "has no captions" "$glofnd" eval retrieval run --data folder:flat
+expect 1 "has no captions" "$glofnd" eval zeroshot run --retrieval folder:flat
+expect 1 "has no labels" "$glofnd" eval zeroshot run --data folder:flat
+expect 1 "a run of task = clip" "$glofnd" eval retrieval views --data $test
+expect 1 "a run of task = clip" "$glofnd" eval zeroshot views --data $test
+expect 1 "not the folder of a run" "$glofnd" eval retrieval nowhere --data $test
+
+# What evaluates images alone takes the image encoder.
+expect 0 "numbers of the image embedding" "$glofnd" eval knn run --data $data
+expect 0 "top-1" "$glofnd" eval linear run --data $data --epochs 2 --fractions 100
+
+# False negatives between the sides: by labels, by captions that samples share; thresholds of images and of texts.
+expect 0 "image to text, in batches" "$glofnd" eval fn run
+[ "$(grep -c '"event": "fn"' run/eval.jsonl)" -eq 14 ] || fail "records: two sides, four detectors in batches, three over all"
+for side in "image to text" "text to image"; do
+    grep -q "^$side, all pairs  *glofnd " out || fail "glofnd over all pairs, $side"
+done
+[ "$(grep -cE '^[0-9]+ ' out)" -ge 4 ] || fail "epochs of the log"
+grep '"protocol": "text-image dataset exact"' run/eval.jsonl | grep -q '"flagged": 0.099' || fail "share of the exact quantile"
+expect 0 "have one in common" "$glofnd" eval fn run --truth captions
+grep -q '"protocol": "image-text batches fnc by captions"' run/eval.jsonl || fail "protocol of captions"
+expect 2 "labels or captions" "$glofnd" eval fn run --truth x
+expect 1 "needs one of task = clip" "$glofnd" eval fn views --truth captions
+expect 1 "image-text run" "$glofnd" eval threshold run
+
+expect 0 "retrieval shapes IR@1 %" "$glofnd" compare run
+expect 0 "zeroshot own-templates shapes top-1 %" "$glofnd" compare run
+expect 0 "zeroshot t.txt mean %" "$glofnd" compare run
+exit 0

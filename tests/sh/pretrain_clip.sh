@@ -1,0 +1,101 @@
+# glofnd pretrain --task clip and what can be wrong around it: captions, vocabularies, weights to start from; a run that is
+# stopped and resumed comes to the same bytes; embeddings of images and captions, and retrieval better than chance.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+"$glofnd" info | grep -q 'oneDNN yes' || exit 77
+"$glofnd" info | grep -q 'JSON lines yes' || exit 77
+export OMP_WAIT_POLICY=passive
+scratch=$(mktemp -d) || exit 1
+trap 'rm -rf "$scratch"' EXIT
+cd "$scratch" || exit 1
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+out='' code=0
+run() { out=$("$glofnd" "$@" 2>&1) && code=0 || code=$?; }
+# wants WHAT CODE TEXT...: the last run ended so, and said all of this
+wants() {
+    what=$1
+    [ $code = "$2" ] || fail "$what: exit $code, not $2: $out"
+    shift 2
+    for text in "$@"; do printf '%s' "$out" | grep -qF -- "$text" || fail "$what: no \"$text\" in: $out"; done
+}
+
+small='--task clip --arch resnet8 --embed-dim 16 --text-width 16 --text-layers 1 --text-heads 2 --context 16 --vocab-merges 200'
+small="$small --batch 16 --epochs 3 --start-epoch 1 --threads 1 --workers 2 --log-steps 2"
+data='--data shapes:n=80,classes=5,size=16,seed=1'
+
+# ----- the command -----
+run pretrain $data $small --out x --loss simclr;        wants 'a loss for views' 2 'loss' 'fastclip'
+run pretrain $data $small --out x --micro-batch 5;      wants 'a part that does not fit' 2 'micro_batch'
+run pretrain $data $small --out x --vocab nowhere.gz;   wants 'no vocabulary' 1 'nowhere.gz'
+echo 'no merges at all' > words.txt; echo 'a b c' >> words.txt
+run pretrain $data $small --out x --vocab words.txt;    wants 'a bad vocabulary' 1 'words.txt'
+mkdir flat && "$glofnd" data export shapes:n=4,classes=2,size=16 --out made --folder > /dev/null && mv made/*/*.png flat/
+run pretrain --data folder:flat $small --batch 2 --out x;       wants 'no captions' 2 'caption' '.png'
+[ ! -e x ] || fail 'a run folder was left behind'
+
+# ----- bad captions, missing images: counted, and the run goes on -----
+mkdir csv && "$glofnd" data export shapes:n=24,classes=2,size=16 --out csv/pictures --folder > /dev/null
+{ printf 'filepath\ttitle\n'; sed -n '2,60p' csv/pictures/captions.csv | sed 's/^/pictures\//'
+  printf 'pictures/none.png\tan image that is missing\n'
+  first=$(sed -n 2p csv/pictures/captions.csv | cut -f1); printf 'pictures/%s\t\n' "$first"; printf 'pictures/%s\t  \n' "$first"
+  printf 'pictures/%s\t"bytes \377\376 that are no text"\n' "$first"; } > csv/list.csv
+run pretrain --data csv:csv/list.csv $small --out flawed;       wants 'flawed captions' 0 'left out' 'finished'
+[ "$(grep -c '"event": "damaged"' flawed/log.jsonl)" -ge 3 ] || fail 'damaged samples are not all in the log'
+grep -q 'has no caption' flawed/log.jsonl || fail 'the log does not say what is wrong with a caption'
+run pretrain --data csv:csv/list.csv $small --strict --out strict;      wants 'strict' 1 'csv'
+head -c 11000000 /dev/zero | tr '\0' 'w' > long.txt
+{ printf 'filepath\ttitle\n'; sed -n '2,40p' csv/list.csv; printf 'pictures/%s\t' "$first"; cat long.txt; echo; } > csv/long.csv
+run pretrain --data csv:csv/long.csv $small --out long;         wants 'a caption of 11 MB' 0 'finished'
+
+# ----- stopped and resumed: the same bytes -----
+run pretrain $data $small --loss fastclip --out whole;          wants 'a whole run' 0 'vocabulary: ' 'finished'
+"$glofnd" pretrain $data $small --loss fastclip --out stopped --checkpoint-steps 1 > /dev/null 2>&1 &
+pid=$!
+for _ in $(seq 400); do ls stopped/checkpoints 2> /dev/null | grep -q 'step-[4-9]' && break; sleep 0.05; done
+kill -9 $pid 2> /dev/null
+wait $pid 2> /dev/null
+run pretrain --out stopped --resume --checkpoint-steps 0;       wants 'resumed' 0
+for f in model.safetensors vocab.txt; do cmp -s whole/$f stopped/$f || fail "$f is another one after a resume"; done
+for f in optim.safetensors anchors.glofnd state.json; do
+    cmp -s whole/checkpoints/*/$f stopped/checkpoints/*/$f || [ $f = state.json ] || fail "$f is another one after a resume"
+done
+grep -o '"log_scale[^,}]*' whole/checkpoints/*/state.json > a; grep -o '"log_scale[^,}]*' stopped/checkpoints/*/state.json > b
+cmp -s a b && [ -s a ] || fail 'the temperature is another one after a resume'
+
+# ----- another vocabulary, other encoders -----
+cp -r stopped other && sed '2d' stopped/vocab.txt > other/vocab.txt
+run pretrain --out other --resume --epochs 4;                   wants 'another vocabulary' 1 'vocab'
+run pretrain --out stopped --resume --epochs 4 --text-width 32; wants 'another encoder' 2 'text_width'
+run pretrain --out stopped --resume --task views;               wants 'another task' 2
+
+# ----- weights to start from -----
+run pretrain $data $small --loss fastclip --epochs 1 --start-epoch 0 --init whole/model.safetensors --out again
+wants 'from weights' 0 'weights of whole/model.safetensors' 'all that there are'
+run pretrain $data $small --epochs 1 --start-epoch 0 --text-layers 2 --init whole/model.safetensors --out deeper
+wants 'from other weights' 0 'resblocks.1'
+run pretrain $data $small --init words.txt --out bad;           wants 'no weights' 1 'words.txt'
+
+# ----- parts of a batch, locked encoders -----
+run pretrain $data $small --epochs 1 --start-epoch 0 --micro-batch 4 --lock text --out locked
+wants 'parts and a lock' 0 'finished'
+
+# ----- embeddings -----
+run embed whole $data --out image.npy;                          wants 'embed images' 0 '80 x 16'
+run embed whole $data --text --out text.npy --samples owner.npy;        wants 'embed captions' 0 '320 x 16'
+run embed whole $data --text --head --out text.npy;             wants 'embed both' 2 'usage'
+run pretrain $data --arch resnet8 --head-hidden 8 --head-out 8 --batch 16 --epochs 1 --size 16 --out views; wants 'views' 0
+run embed views $data --text --out text.npy;                    wants 'captions of a run on images' 1 'caption'
+
+# ----- it learns -----
+run pretrain --data shapes:n=512,classes=12,size=16,seed=1 --task clip --arch resnet8 --embed-dim 32 --text-width 32 \
+    --text-layers 1 --text-heads 2 --context 20 --vocab-merges 300 --batch 32 --epochs 8 --start-epoch 5 --lr 4e-3 --threads 2 \
+    --quiet --out learned
+wants 'learning' 0 'finished'
+run eval retrieval learned --data shapes:n=200,classes=12,size=16,seed=1,split=test
+found=$(printf '%s\n' "$out" | awk '/^IR/ {print ($(NF-1) >= 12)}')       # IR@10 in %; 5 by chance
+[ "$found" = 1 ] || fail "retrieval is no better than chance: $out"
+
+[ $failures = 0 ] || exit 1
