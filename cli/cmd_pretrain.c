@@ -11,12 +11,13 @@
 #include "train/pretrain.h"
 
 static volatile sig_atomic_t stop;
+static int is_spokesman = 1;    /* one of several ranks talks */
 
 static void on_signal(int number) {
     static const char text[] = "\nstopping after this step; once more to stop at once\n";
     (void)number;
     stop = 1;
-    if (write(STDERR_FILENO, text, sizeof text - 1) < 0) return; /* there is nobody to tell */
+    if (is_spokesman && write(STDERR_FILENO, text, sizeof text - 1) < 0) return; /* there is nobody to tell */
 }
 
 /* On a terminal the progress line may stand there. */
@@ -142,29 +143,38 @@ static int end_failed(gf_comm *comm, int started, glofnd_status status, const gf
     return code;
 }
 
-static int run_rank(gf_pretrain *p, gf_comm *comm) {
-    gf_error err = {{0}};
+/* What there is to do, found out on every rank. */
+static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
+    FAIL_IF(err, !p->run || !*p->run, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
+    FAIL_IF(err, p->remap && !p->resume, GLOFND_E_OPTION, "--remap goes with --resume");
+    FAIL_IF(err, p->resume && !*p->config.data, GLOFND_E_IO, "%s holds no run to resume: there is no config.cfg in it", p->run);
+    return p->comm && p->config.method.device == GLOFND_DEVICE_CUDA ? gf_device_choose(err, comm->local_rank) : GLOFND_OK;
+}
+
+/* status, err: of reading the arguments. */
+static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_error *err) {
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;
     int started = 0;
     p->comm = strcmp(comm->kind->name, "single") == 0 ? NULL : comm;
-    glofnd_status status = GLOFND_OK;
-    if (p->comm && p->config.method.device == GLOFND_DEVICE_CUDA) status = gf_device_choose(&err, comm->local_rank);
-    if (p->comm) status = gf_comm_agree(&err, comm, status);
-    if (status == GLOFND_OK) status = gf_pretrain_run(&err, p, &end, &started);
-    if (status != GLOFND_OK) return end_failed(comm, started, status, &err);
+    if (status == GLOFND_OK) status = prepare(err, p, comm);
+    if (p->comm) status = gf_comm_agree(err, comm, status);
+    if (status == GLOFND_OK) status = gf_pretrain_run(err, p, &end, &started);
+    if (status != GLOFND_OK) return end_failed(comm, started, status, err);
     if (comm->rank > 0) return CLI_OK;
     if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
     else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
     return CLI_OK;
 }
 
-static int run_ranks(gf_pretrain *p) {
-    gf_error err = {{0}};
+/* Also if the arguments are wrong, so that one of the ranks says it and all of them end. */
+static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
+    gf_error closed = {{0}};
     gf_comm *comm = NULL;
-    const glofnd_status status = gf_dist_open(&err, (gf_ranks)p->config.ranks, gf_dist_launched(getenv), &comm);
-    if (status != GLOFND_OK) return cli_failed("pretrain", status, &err);
+    const glofnd_status opened = gf_dist_open(&closed, (gf_ranks)p->config.ranks, gf_dist_launched(getenv), &comm);
+    if (opened != GLOFND_OK) return status == GLOFND_OK ? cli_failed("pretrain", opened, &closed) : cli_failed("pretrain", status, err);
+    is_spokesman = comm->rank == 0;
     catch_signals();
-    const int code = run_rank(p, comm);
+    const int code = run_rank(p, comm, status, err);
     gf_dist_close(comm);
     return code;
 }
@@ -181,14 +191,6 @@ int cmd_pretrain(int argc, char **argv) {
         }
         status = take(&err, &p, argc, argv, &i);
     }
-    if (status == GLOFND_OK && (!p.run || !*p.run))
-        status = gf_fail(&err, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
-    if (status == GLOFND_OK && p.remap && !p.resume) status = gf_fail(&err, GLOFND_E_OPTION, "--remap goes with --resume");
-    if (status == GLOFND_OK && p.resume && !*p.config.data)
-        status = gf_fail(&err, GLOFND_E_IO, "%s holds no run to resume: there is no config.cfg in it", p.run);
-    if (status != GLOFND_OK) {
-        cli_failed("pretrain", status, &err);
-        return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
-    }
-    return run_ranks(&p);
+    const int code = run_ranks(&p, status, &err);
+    return status == GLOFND_OK || status == GLOFND_E_IO ? code : CLI_USAGE;
 }

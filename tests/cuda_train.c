@@ -141,10 +141,10 @@ static void twenty_steps_follow_the_cpu(void **state) {
         print_message("run %zu: loss off by %.1e (float32), %.1e (nudged), %.1e (bf16); weights by %.1e; moved by %.1e; %d "
                       "steps flag other pairs\n", i, c.gpu, c.nudged, c.rough, c.weights, c.moved, c.flags);
         assert_true(c.nudged < 2e-5);
-        assert_true(c.gpu < 1e-4);
-        assert_true(c.weights < 1e-4);
-        assert_true(c.rough < 3e-2);
-        assert_true(c.moved > 5e-3);
+        assert_true(c.gpu < 1e-5);              /* an H200 was off by 8e-8 */
+        assert_true(c.weights < 1e-5);
+        assert_true(c.rough < 2e-2);
+        assert_true(c.moved > 3e-3);
         assert_true(c.flags <= 1);
     }
 }

@@ -49,6 +49,8 @@ static glofnd_status judge(gf_error *err, const gf_comm *c, const verdict *all, 
     for (int r = 0; r < c->ranks; r++)
         if (all[r].status != GLOFND_OK) {
             if (c->ranks == 1) return mine;     /* its text stands as it is */
+            if (strncmp(all[r].error.text, "rank ", 5) == 0)    /* it says which one already */
+                return gf_fail(err, (glofnd_status)all[r].status, "%s", all[r].error.text);
             return gf_fail(err, (glofnd_status)all[r].status, "rank %d: %.480s", r, all[r].error.text);
         }
     return GLOFND_OK;

@@ -60,7 +60,6 @@ glofnd_status gf_contrast_make(gf_error *err, gf_trainer *t) {
     t->scale = gf_scale_start(&t->config);
     TRY(make_context(err, t));
     TRY(make_store(err, t));
-    if (t->comm) TRY(gf_crew_make(err, &t->crew, &t->towers, t->ctx, &t->config, t->info.n));
     return make_arrays(err, t);
 }
 

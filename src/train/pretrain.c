@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "io/json/safetensors.h"
+#include "train/alike.h"
 #include "train/monitor.h"
 
 typedef struct job {
@@ -57,7 +58,7 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 
 static int is_leftover(const char *name) {
     static const char *const begins[] = {"config.cfg.tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-", GF_ANCHORS_WORK,
-                                         GF_ANCHORS_REMAPPED};
+                                         GF_ANCHORS_REMAPPED, GF_ALIKE_PROBE};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
     return 0;
@@ -262,8 +263,8 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
         return !is_first(j->p) || model_is_there(j) ? GLOFND_OK : write_model(err, j);
     }
     if (!is_first(j->p)) return follow(err, j, end);
-    if (t->step == 0) TRY(write_config(err, j)); /* from the first moment on there is something to resume */
-    glofnd_status status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet, j->p->plain);
+    glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK; /* from the first moment there is something to resume */
+    if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet, j->p->plain);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* the logs fit: flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
     if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
@@ -287,38 +288,11 @@ static glofnd_status prepare_vocabulary(gf_error *err, const job *j) {
     return gf_trainer_vocabulary(err, j->trainer, path);
 }
 
-/* What every rank must have alike; the data is asked for its first and last keys. */
-static uint64_t hash_of(const char *text, uint64_t h) {
-    for (; *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3u;
-    return h;
-}
-
-static uint64_t config_hash(const gf_config *c) {
-    char value[1100];
-    int in_method;
-    uint64_t h = hash_of(glofnd_build_info(), 0xcbf29ce484222325u);
-    const gf_option *o;
-    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
-        gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
-        h = hash_of(value, hash_of(o->key, h));
-    }
-    return h;
-}
-
-static uint64_t data_hash(const gf_dataset *d) {
-    const int64_t n = gf_dataset_describe(d).n;
-    uint64_t h = (uint64_t)n;
-    for (int64_t i = 0; i < 1024 && i < n; i++)
-        h = (h ^ gf_dataset_key(d, i) ^ gf_dataset_key(d, n - 1 - i)) * 0x100000001b3u;
-    return h;
-}
-
 static glofnd_status compare_ranks(gf_error *err, const job *j) {
     gf_comm *c = j->p->comm;
     if (!c) return GLOFND_OK;
-    TRY(gf_comm_same(err, c, "version or configuration", config_hash(&j->trainer->config)));
-    TRY(gf_comm_same(err, c, "dataset", data_hash(j->trainer->data)));
-    return gf_comm_same(err, c, "newest checkpoint (the run folder must be one that all machines share)", hash_of(j->from, 7));
+    TRY(gf_alike_folder(err, c, j->p->run));
+    return gf_alike_check(err, c, j->trainer, j->from);
 }
 
 static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config) {

@@ -120,14 +120,22 @@ static glofnd_status make_optimizer(gf_error *err, gf_trainer *t) {
     return gf_optim_create(err, gf_net_backend(net), gf_net_engine(net), &rule, t->params, t->param_count, &t->optim);
 }
 
-glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
+/* What a rank makes without the others. */
+static glofnd_status build_own(gf_error *err, gf_trainer *t) {
     const int ranks = t->comm ? t->comm->ranks : 1;
     TRY(need_vocabulary(err, t));
     if (t->comm) gf_crew_begin(&t->crew, t->comm);
     TRY(gf_towers_make(err, &t->towers, &t->config, t->config.batch / ranks, t->comm ? &t->crew.hooks : NULL, vocab_of(t),
                        t->plans_path));
     TRY(make_optimizer(err, t));
-    TRY(gf_contrast_make(err, t));
+    return gf_contrast_make(err, t);
+}
+
+glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
+    glofnd_status status = build_own(err, t);
+    if (t->comm) status = gf_comm_agree(err, t->comm, status);  /* nobody waits for a rank that could not */
+    TRY(status);
+    if (t->comm) TRY(gf_crew_make(err, &t->crew, &t->towers, t->ctx, &t->config, t->info.n));
     return make_loader(err, t, damaged, user);
 }
 

@@ -24,10 +24,10 @@ fail() { echo "FAILED: $1: $out; calls: $(cat "$world/calls")"; failures=$((fail
 says() { printf '%s' "$out" | grep -qF "$1"; }
 called() { grep -qF -- "$1" "$world/calls"; }
 
-all="cc c++ make cmake pkg-config"
+all="cc c++ make cmake pkg-config mpirun"
 
 machine $all git apt-get dpkg
-everything='compiler cmake pkg-config cmocka libjpeg libpng zlib jansson oneDNN liblbfgs git'
+everything='compiler cmake pkg-config cmocka libjpeg libpng zlib jansson oneDNN liblbfgs Open MPI git'
 out=$(deps) && says "found $everything" && ! called apt-get || fail 'all present'
 
 machine cc c++ make apt-get dpkg
