@@ -25,12 +25,14 @@ static void say(const char *line) {
     fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) && !cli_terminal_is_dumb() ? "\r\033[K" : "", line);
 }
 
-/* The first stops after the step, a second one ends at once. A terminal that goes away stops the run too, but not under nohup. */
+/* The first stops after the step, a second one ends at once. A terminal that goes away stops the run too, but not under nohup.
+ * SIGUSR1 is what mpirun hands on to the ranks without killing them soon after, and what batch systems send before the time is up. */
 static void catch_signals(void) {
     const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
     struct sigaction before;
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
     if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(SIGHUP, &action, NULL);
 }
 
@@ -60,7 +62,8 @@ static void help(void) {
            "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: goes on where it was\n"
            "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
            "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip vocab.txt,\n"
-           "and at the end model.safetensors, which PyTorch loads. Ctrl-C stops after the present step, with a checkpoint.\n\n"
+           "and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present step, with a checkpoint.\n"
+           "Several machines or GPUs: mpirun or srun starts one process for each (docs/distributed.md).\n\n"
            "  --out RUN            folder of the run, made if missing\n"
            "  --config FILE.cfg    lines \"key = value\"; files and flags are applied in order, the last one wins\n"
            "  --set KEY=VALUE      the same as --KEY VALUE\n"
