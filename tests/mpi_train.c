@@ -49,7 +49,8 @@ static void must(gf_comm *comm, glofnd_status status, const char *what) {
 static gf_config make_config(gf_comm *comm, const char *const settings[][2], int attempt) {
     static const char *const usual[][2] = {
         {"arch", "resnet8"}, {"size", "16"}, {"batch", "16"}, {"epochs", "3"},
-        {"start_epoch", "0"}, {"alpha", "0.1"}, {"lambda_lr", "0.005"}, {"optimizer", "sgd"}, {"lr", "0.002"}, {"threads", "1"}, {"workers", "1"}, {NULL, NULL}};
+        {"start_epoch", "0"}, {"alpha", "0.1"}, {"lambda_lr", "0.005"}, {"optimizer", "sgd"}, {"lr", "0.002"}, {"threads", "1"},
+        {"workers", "1"}, {NULL, NULL}};
     gf_config c;
     char data[64];
     snprintf(data, sizeof data, "shapes:n=96,classes=4,size=16,seed=%d", 3 + attempt);

@@ -33,7 +33,8 @@ static glofnd_status make_store(gf_error *err, gf_trainer *t) {
     const gf_config *c = &t->config;
     const int ring = c->method.learner == GLOFND_LEARN_RING;
     const glofnd_store_spec spec = {
-        .size = sizeof spec, .n = t->comm ? t->towers.batch : t->info.n, .modalities = t->towers.count, .temperatures = c->method.loss == GLOFND_LOSS_ISOGCLR,
+        .size = sizeof spec, .n = t->comm ? t->towers.batch : t->info.n, .modalities = t->towers.count,
+        .temperatures = c->method.loss == GLOFND_LOSS_ISOGCLR,
         .ring_rows = ring ? c->method.ring_rows : 0, .ring_dim = ring ? t->towers.dim : 0, .path = t->comm ? NULL : t->store_path,
     };
     glofnd_status status = glofnd_store_create(t->ctx, &spec, &t->store);

@@ -162,12 +162,14 @@ static int64_t thresholds(gf_monitor *m, const gf_trainer *t, int side) {
     int64_t id[PART], count = 0;
     const int64_t shared_id = GLOFND_SHARED;
     const gf_shard *own = t->comm ? t->crew.team.shard : NULL;  /* several ranks: the anchors of this one stand for all */
+    glofnd_ctx *c = own ? gf_shard_ctx(own) : t->ctx;
+    const glofnd_store *store = own ? gf_shard_store(own) : t->store;
     const int64_t all = own ? gf_shard_size(t->info.n, t->comm->rank, t->comm->ranks) : t->info.n;
     if (glofnd_rows_get(t->ctx, t->store, side, &shared_id, 1, &shared) != GLOFND_OK) return 0;
     for (int64_t i = 0; i < all;) {
         int64_t n = 0;
         for (; n < PART && i < all; i += histogram_stride(t)) id[n++] = i;
-        if (glofnd_rows_get(own ? gf_shard_ctx(own) : t->ctx, own ? gf_shard_store(own) : t->store, side, id, n, row) != GLOFND_OK) return 0;
+        if (glofnd_rows_get(c, store, side, id, n, row) != GLOFND_OK) return 0;
         for (int64_t k = 0; k < n; k++)
             m->lambda[count++] = row[k].clock > 0 || shared.clock == 0 ? row[k].lambda : shared.lambda;
     }
@@ -176,10 +178,18 @@ static int64_t thresholds(gf_monitor *m, const gf_trainer *t, int side) {
 
 static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
 
+static double mean_threshold(gf_monitor *m, const gf_trainer *t, int side) {
+    const int64_t n = thresholds(m, t, side);
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) sum += (double)m->lambda[i];
+    return ratio(sum, (double)n);
+}
+
 glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     const gf_epoch_sums *e = &t->sums;
     const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
     const double f1 = ratio(2.0 * precision * recall, precision + recall);
+    const int judged = e->quality_steps > 0.0;  /* there are labels, and something that flags */
     gf_jsonl *j = &m->log;
     gf_jsonl_begin(j);
     gf_jsonl_text(j, "event", "epoch");
@@ -187,13 +197,14 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     gf_jsonl_integer(j, "epoch", (t->step - 1) / t->epoch_steps);
     gf_jsonl_number(j, "loss", ratio(e->loss, e->steps));
     gf_jsonl_number(j, "lambda", ratio(e->lambda, e->steps));
+    if (t->towers.count == 2) gf_jsonl_number(j, "lambda_text", mean_threshold(m, t, 1));
     gf_jsonl_number(j, "kept", ratio(e->kept, e->steps));
     gf_jsonl_number(j, "flagged", ratio(e->flagged, e->pairs));
     gf_jsonl_number(j, "precision", precision);
     gf_jsonl_number(j, "recall", recall);
     gf_jsonl_number(j, "f1", f1);
-    gf_jsonl_number(j, "pooled_precision", ratio(e->hits, e->flagged));
-    gf_jsonl_number(j, "pooled_recall", ratio(e->hits, e->same));
+    gf_jsonl_number(j, "pooled_precision", judged ? ratio(e->hits, e->flagged) : NAN);
+    gf_jsonl_number(j, "pooled_recall", judged ? ratio(e->hits, e->same) : NAN);
     gf_jsonl_integer(j, "damaged", (int64_t)e->damaged);
     gf_jsonl_number(j, "time_elapsed", now() - m->started);
     TRY(end_line(m));

@@ -1,0 +1,91 @@
+# Two ranks that are really apart: each in a network namespace of its own, with its own host name and folder for temporary files,
+# and nothing but a virtual cable between them. mpirun in one namespace starts the other's rank through a launch agent, as it would by
+# ssh, and all messages go over TCP. The run must end with the bytes of two ranks that share memory; if the far rank is killed the near one
+# ends, and the run is resumed. Needs root, ip and namespaces; skipped where the machine has or allows none.
+set -u
+glofnd=$1/glofnd
+[ -x "$glofnd" ] || exit 77
+"$glofnd" info | grep -q 'oneDNN yes' || exit 77
+"$glofnd" info | grep -q 'JSON lines yes' || exit 77
+"$glofnd" info | grep -q '^ranks by .*MPI v' || { echo 'skipped: built without MPI'; exit 77; }
+for tool in mpirun ip unshare hostname; do command -v $tool >/dev/null || { echo "skipped: there is no $tool"; exit 77; }; done
+[ "$(id -u)" = 0 ] || { echo 'skipped: network namespaces need root'; exit 77; }
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+scratch=$(mktemp -d) || exit 1
+here=gf-a-$$ there=gf-b-$$
+clean_up() {
+    ip netns del $here 2>/dev/null
+    ip netns del $there 2>/dev/null
+    rm -rf "$scratch"
+}
+trap clean_up EXIT
+cd "$scratch" || exit 1
+failures=0
+fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+connect() {
+    ip netns add $here && ip netns add $there &&
+        ip link add cable netns $here type veth peer name cable netns $there &&
+        ip -n $here addr add 10.77.0.1/24 dev cable && ip -n $there addr add 10.77.0.2/24 dev cable &&
+        ip -n $here link set cable up && ip -n $there link set cable up &&
+        ip -n $here link set lo up && ip -n $there link set lo up
+}
+connect 2>connect.err || { echo "skipped: no network namespaces here: $(cat connect.err)"; exit 77; }
+
+# In place of ssh: "agent HOST COMMAND". Another host name, or both daemons would take each other for the same machine.
+mkdir temp-here temp-there
+cat >agent <<END
+#!/bin/sh
+shift
+exec ip netns exec $there unshare --uts sh -c "hostname gf-there; export TMPDIR=$scratch/temp-there; \$*"
+END
+cat >rank.sh <<'END'
+ip -o addr show dev cable | sed 's/.*inet \([0-9.]*\).*/\1/' | head -n 1 >"address.$OMPI_COMM_WORLD_RANK"
+hostname >"host.$OMPI_COMM_WORLD_RANK"
+echo $$ >"pid.$OMPI_COMM_WORLD_RANK"
+exec "$@"
+END
+chmod +x agent
+apart() { # FLAGS...
+    TMPDIR=$scratch/temp-here exec ip netns exec $here mpirun -np 2 --host 10.77.0.1:1,10.77.0.2:1 --map-by node \
+        --mca plm_rsh_agent "$scratch/agent" --mca btl tcp,self --mca btl_tcp_if_include cable --mca oob_tcp_if_include cable \
+        --mca pml ob1 --wdir "$scratch" sh rank.sh "$glofnd" pretrain "$@"
+}
+small='--data shapes:n=128,classes=4,size=16,seed=1 --arch resnet8 --head-hidden 32 --head-out 16 --batch 16 --threads 1 --workers 1'
+small="$small --start-epoch 1 --epochs 20 --checkpoint-steps 4 --log-steps 3"
+timeless() { sed -e 's/"time_[a-z]*": [^,}]*//g' -e 's/"[a-z_]*_per_s": [^,}]*//g' "$1/log.jsonl"; }
+equal() { # A B WHAT
+    cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$3: weights differ"
+    diff -r "$1/checkpoints" "$2/checkpoints" || fail "$3: checkpoints differ"
+    timeless "$1" >a.log
+    timeless "$2" >b.log
+    cmp a.log b.log || fail "$3: logs differ"
+}
+
+mpirun -np 2 "$glofnd" pretrain $small --out near 2>near.err || fail "near: exit $?: $(cat near.err)"
+(apart $small --out far) 2>far.err || fail "far: exit $?: $(cat far.err)"
+[ "$(cat address.0 address.1)" = "$(printf '10.77.0.1\n10.77.0.2')" ] || fail "the ranks were not apart: $(cat address.*)"
+[ "$(cat host.0)" != "$(cat host.1)" ] || fail "the ranks were not apart: $(cat host.*)"
+equal near far 'two namespaces'
+bytes=$(ip -n $here -s link show dev cable | awk '/TX:/ {getline; print $1}')
+echo "$bytes bytes went over the cable from rank 0"
+[ "${bytes:-0}" -gt 100000 ] || fail "only $bytes bytes went over the cable"
+
+# ----- the rank at the other end dies -----
+
+(apart $small --out killed) 2>killed.err &
+process=$!
+while kill -0 $process 2>/dev/null && ! ls killed/checkpoints/step-*/DONE >/dev/null 2>&1; do sleep 0.02; done
+kill -9 "$(cat pid.1)"
+left=400
+while [ $left -gt 0 ] && kill -0 "$(cat pid.0)" 2>/dev/null; do sleep 0.05 && left=$((left - 1)); done
+[ $left -gt 0 ] || fail 'the far rank was killed, and the near one goes on'
+[ $left -gt 0 ] || kill -9 $process
+wait $process 2>/dev/null && fail 'the far rank was killed: exit 0'
+(apart --out killed --resume) 2>>killed.err || fail "killed: exit $? at resume: $(cat killed.err)"
+grep -q 'resumed at step' killed.err || fail "killed: not resumed: $(cat killed.err)"
+equal near killed 'the far rank killed'
+
+[ $failures = 0 ] && echo "ranks in two namespaces end as those in one"
+exit $((failures > 0))
