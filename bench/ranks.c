@@ -19,8 +19,9 @@ typedef struct arguments {
 
 static const char usage[] =
     "Usage: mpirun -np N ranks [--arch NAME] [--size PX] [--batch N] [--threads N] [--steps N] [--rounds N] [--quick] [--json]\n"
-    "Times the collectives of a step at several sizes, and whole training steps (SogCLR with GloFND, drawn images) with the share\n"
-    "of talking in them: what the same rank alone, on as many samples, does not need. bench/scaling.sh repeats it for several N.\n"
+    "Times the collectives of a step at several sizes, and whole training steps (SogCLR with GloFND, drawn images) with the\n"
+    "share of talking in them: what the same rank alone, on as many samples, does not need. bench/scaling.sh repeats it for\n"
+    "several N.\n"
     "  --arch NAME    resnet8, resnet18, ... (resnet18)\n"
     "  --size PX      pixels of an image (32)\n"
     "  --batch N      samples of all ranks together (64)\n"
@@ -138,9 +139,9 @@ static gf_trainer *make_trainer(const arguments *a, gf_comm *c, int ranked, int6
     gf_trainer *t = NULL;
     char samples[24], data[96];
     snprintf(samples, sizeof samples, "%lld", (long long)batch);
-    snprintf(data, sizeof data, "shapes:n=%lld,classes=4,size=%s,seed=1", 4 * (long long)number("--batch", a->batch, 2, 1 << 16), a->size);
-    const char *const settings[][2] = {{"data", data}, {"arch", a->arch}, {"size", a->size}, {"batch", samples}, {"epochs", "1000"},
-                                       {"start_epoch", "0"}, {"threads", a->threads}, {"workers", "1"}};
+    snprintf(data, sizeof data, "shapes:n=%lld,classes=4,size=%s,seed=1", 4 * (long long)batch, a->size);
+    const char *const settings[][2] = {{"data", data}, {"arch", a->arch}, {"size", a->size}, {"batch", samples},
+                                       {"epochs", "1000"}, {"start_epoch", "0"}, {"threads", a->threads}, {"workers", "1"}};
     must(c, gf_config_init(&error, &config), "configuration");
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         must(c, gf_config_set(&error, &config, settings[i][0], settings[i][1]), settings[i][0]);
@@ -176,13 +177,14 @@ static void time_training(const arguments *a, gf_comm *c) {
     if (c->rank > 0) return;
     const double share = together > alone ? 1.0 - alone / together : 0.0;
     if (a->json)
-        printf("{\"bench\": \"ranks\", \"arch\": \"%s\", \"size\": %s, \"batch\": %lld, \"ranks\": %d, \"threads\": %s, \"weights\": %lld, "
-               "\"step_ms\": %.3f, \"own_ms\": %.3f, \"talk_share\": %.4f, \"images_per_s\": %.1f}\n", a->arch, a->size,
-               (long long)batch, c->ranks, a->threads, (long long)weights, together, alone, share, 1e3 * (double)batch / together);
-    else
-        printf("\n%s at %s px, %.1f M weights, batch %lld on %d ranks: step %.1f ms, of a rank by itself %.1f ms, talking %.0f%%, "
-               "%.0f images/s\n", a->arch, a->size, 1e-6 * (double)weights, (long long)batch, c->ranks, together, alone, 100 * share,
+        printf("{\"bench\": \"ranks\", \"arch\": \"%s\", \"size\": %s, \"batch\": %lld, \"ranks\": %d, \"threads\": %s, "
+               "\"weights\": %lld, \"step_ms\": %.3f, \"own_ms\": %.3f, \"talk_share\": %.4f, \"images_per_s\": %.1f}\n", a->arch,
+               a->size, (long long)batch, c->ranks, a->threads, (long long)weights, together, alone, share,
                1e3 * (double)batch / together);
+    else
+        printf("\n%s at %s px, %.1f M weights, batch %lld on %d ranks: step %.1f ms, of a rank by itself %.1f ms, "
+               "talking %.0f%%, %.0f images/s\n", a->arch, a->size, 1e-6 * (double)weights, (long long)batch, c->ranks, together,
+               alone, 100 * share, 1e3 * (double)batch / together);
 }
 
 int main(int argc, char **argv) {

@@ -1,6 +1,7 @@
 /* cmd_compare.c - glofnd compare: runs grouped by configuration, mean (std) over seeds, p-values against the first group. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "comparing.h"
 #include "io/blockfile.h"
@@ -64,6 +65,23 @@ void compare_warn(const char *verb, const gf_comparison *c) {
     else warn_seeds(verb, c);
 }
 
+static int same_folder(const char *a, const char *b) {
+    struct stat x, y;
+    return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* A run counts once, however often and by whatever path it is named. Returns how many are left. */
+static int drop_repeats(char **run, int n) {
+    int kept = 0;
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        while (k < kept && !same_folder(run[k], run[i])) k++;
+        if (k == kept) run[kept++] = run[i];
+        else fprintf(stderr, "glofnd compare: %s is named twice: it counts once\n", run[i]);
+    }
+    return kept;
+}
+
 int cmd_compare(int argc, char **argv) {
     const char *format = "text", *out = NULL, *metric = NULL, *all = NULL;
     const cli_flag flags[] = {
@@ -82,6 +100,7 @@ int cmd_compare(int argc, char **argv) {
         else fprintf(stderr, "usage: %s\n", usage);
         return CLI_USAGE;
     }
+    n = drop_repeats(argv + 1, n);
     glofnd_status status = gf_compare_read(&err, (const char *const *)argv + 1, n, &c);
     if (status == GLOFND_OK && !gf_compare_select(&c, metric, all != NULL) && metric)
         status = gf_fail(&err, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.100s\"", metric);

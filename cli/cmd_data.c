@@ -13,8 +13,12 @@
 #include "data_verbs.h"
 #include "io/blockfile.h"
 
-static const char usage[] = "glofnd data info SPEC | index wds:PATTERN | synth SPEC --out FILE.png | export SPEC --out DIR\n"
-                            "       glofnd data bpe SPEC --out FILE.gz [--merges N]";
+static const char usage[] = "glofnd data info SPEC                     samples, sizes, classes, captions, test split\n"
+                            "       glofnd data index wds:PATTERN             index of WebDataset shards, kept beside them\n"
+                            "       glofnd data synth SPEC --out FILE.png     a sheet of samples to look at\n"
+                            "       glofnd data bpe SPEC --out FILE.gz        a vocabulary learned from its captions\n"
+                            "       glofnd data export SPEC --out DIR         WebDataset shards, or with --folder PNG files\n"
+                            "SPEC: shapes:n=4096,classes=20,size=32  cifar10:DIR  cifar100:DIR  folder:DIR  wds:PATTERN  list:FILE  csv:FILE";
 
 static int open_data(const char *spec, gf_dataset **d) {
     gf_error err = {{0}};

@@ -52,6 +52,11 @@ static int report(const result *r, const char *what, const char *out) {
     return CLI_OK;
 }
 
+static int wrong(const char *why) {
+    fprintf(stderr, "glofnd embed: %s\nusage: %s\n", why, usage);
+    return CLI_USAGE;
+}
+
 int cmd_embed(int argc, char **argv) {
     const char *data = NULL, *out = NULL, *head = NULL, *text = NULL, *labels = NULL, *samples = NULL, *untrained = NULL;
     const cli_flag flags[] = {
@@ -66,10 +71,10 @@ int cmd_embed(int argc, char **argv) {
     int n;
     const int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 1 || !data || !out || (samples && !text) || (head && text)) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
+    if (n != 1) return wrong(n < 1 ? "RUN is missing: the folder of a run" : "several runs are given; it takes one");
+    if (!data || !out) return wrong(data ? "--out is missing: the file to write" : "--data is missing: the SPEC of the samples");
+    if (samples && !text) return wrong("--samples belongs to --text: without it row i is sample i of those that can be read");
+    if (head && text) return wrong("--head and --text exclude each other: embeddings of captions have no head");
     gf_error err = {{0}};
     result r = {.damaged = 0};
     const gf_encoder_spec spec = {.run = argv[1], .head = head != NULL, .text = text != NULL, .untrained = untrained != NULL};

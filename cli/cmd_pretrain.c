@@ -26,7 +26,7 @@ static void say(const char *line) {
 }
 
 /* The first stops after the step, a second one ends at once. A terminal that goes away stops the run too, but not under nohup.
- * SIGUSR1 is what mpirun hands on to the ranks without killing them soon after, and what batch systems send before the time is up. */
+ * SIGUSR1 is what mpirun hands on to the ranks without killing them soon after, and batch systems send before the time is up. */
 static void catch_signals(void) {
     const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
     struct sigaction before;
@@ -62,7 +62,8 @@ static void help(void) {
            "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: goes on where it was\n"
            "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
            "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip vocab.txt,\n"
-           "and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present step, with a checkpoint.\n"
+           "and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present step, with\n"
+           "a checkpoint. "
            "Several machines or GPUs: mpirun or srun starts one process for each (docs/distributed.md).\n\n"
            "  --out RUN            folder of the run, made if missing\n"
            "  --config FILE.cfg    lines \"key = value\"; files and flags are applied in order, the last one wins\n"
@@ -141,6 +142,7 @@ static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, 
 static int end_failed(gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
     const int several = comm && comm->ranks > 1;
     int code = CLI_FAILED;
+    if (several && started) fprintf(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
     if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
     if (several && started) gf_dist_abort(comm, CLI_FAILED);
     return code;
@@ -174,7 +176,8 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
     gf_error closed = {{0}};
     gf_comm *comm = NULL;
     const glofnd_status opened = gf_dist_open(&closed, (gf_ranks)p->config.ranks, gf_dist_launched(getenv), &comm);
-    if (opened != GLOFND_OK) return status == GLOFND_OK ? cli_failed("pretrain", opened, &closed) : cli_failed("pretrain", status, err);
+    if (opened != GLOFND_OK && status == GLOFND_OK) *err = closed, status = opened;
+    if (!comm) return cli_failed("pretrain", status, err);
     is_spokesman = comm->rank == 0;
     catch_signals();
     const int code = run_rank(p, comm, status, err);

@@ -12,7 +12,7 @@ int eval_check_arguments(const char *title, const char *usage, int n, const char
     if (n == 1 && data) return CLI_OK;
     if (n < 1) fprintf(stderr, "glofnd %s: RUN is missing: the folder of a run\n", title);
     else if (n > 1) fprintf(stderr, "glofnd %s: %d runs are given; it takes one\n", title, n);
-    else fprintf(stderr, "glofnd %s: --data is missing: the SPEC of samples with labels\n", title);
+    else fprintf(stderr, "glofnd %s: --data is missing: the SPEC of the samples\n", title);
     fprintf(stderr, "usage: %s\n", usage);
     return CLI_USAGE;
 }

@@ -199,6 +199,10 @@ static void test_same_run(void **state) {
     set(&b, "learner", "ring");
     assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_E_OPTION);
     assert_non_null(strstr(err.text, "learner"));
+    set(&b, "learner", "adam");
+    set(&b, "loss", "simclr");
+    assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_E_OPTION);
+    assert_non_null(strstr(err.text, "loss"));
 }
 
 /* ----- files ----- */

@@ -38,13 +38,28 @@ static glofnd_status read_all(gf_error *err, const gf_dataset *d, void (*progres
     return status;
 }
 
+glofnd_status gf_captions_need(gf_error *err, const gf_dataset *d) {
+    FAIL_IF(err, !gf_dataset_describe(d).has_text, GLOFND_E_ARGUMENT,
+            "this data has no captions; shapes:, wds: with .txt files, csv: with a column title, cifar100:DIR?captions=1 have");
+    return GLOFND_OK;
+}
+
+static glofnd_status need_words(gf_error *err, const gf_dataset *d, const gf_captions_read *met) {
+    char first[256] = "";
+    if (met->words > 0) return GLOFND_OK;
+    gf_dataset_name(d, 0, first, sizeof first);
+    GF_FAIL(err, GLOFND_E_FORMAT, "no word to learn from: %lld samples have no caption and %lld are damaged, beginning with '%s'",
+            (long long)met->without, (long long)met->damaged, first);
+}
+
 glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, const char *path,
                                 void (*progress)(int64_t done, int64_t total), gf_captions_read *met, gf_bpe_learned *out) {
     gf_bpe_counts *counts;
     *met = (gf_captions_read){0};
-    FAIL_IF(err, !gf_dataset_describe(d).has_text, GLOFND_E_ARGUMENT, "this data has no captions");
+    TRY(gf_captions_need(err, d));
     TRY(gf_bpe_counts_create(err, &counts));
     glofnd_status status = read_all(err, d, progress, counts, met);
+    if (status == GLOFND_OK) status = need_words(err, d, met);
     if (status == GLOFND_OK) status = gf_bpe_learn(err, counts, merges, path, out);
     gf_bpe_counts_free(counts);
     return status;

@@ -11,6 +11,9 @@ typedef struct gf_captions_read {       /* what was met on the way */
     gf_error first;                     /* why the first of them was */
 } gf_captions_read;
 
+/* E_ARGUMENT if this kind of data has no captions at all, saying which have. */
+glofnd_status gf_captions_need(gf_error *err, const gf_dataset *d);
+
 /* Counts the words of all captions, learns at most `merges` merges and writes them to `path`. Damaged samples are left out and
  * counted. E_ARGUMENT: the data has no captions. progress (may be NULL) is told now and then. */
 glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, const char *path,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/json/jsonl.h"
+#include "eval/discover_lines.h"
 #include "io/npy.h"
 
 /* ----- a table with tabs ----- */
@@ -67,102 +67,158 @@ static void heading(const gf_discover_report *x, const char *columns, char *out,
     snprintf(out, bytes, "%s%s%s", columns, has_names(x) ? NAMES_HEADING : "", has_labels(x) ? LABELS_HEADING : "");
 }
 
-static void put_row(sheet *t, const gf_discover_report *x, const pair *p) {
-    if (has_names(x)) fprintf(t->f, "\t%s\t%s", x->q->name[p->anchor], x->d->name[p->other]);
-    if (has_labels(x)) fprintf(t->f, "\t%d\t%d", (int)x->q->label[p->anchor], (int)x->d->label[p->other]);
-    fputc('\n', t->f);
-}
-
-static void put_line(gf_jsonl *j, const gf_discover_report *x, const pair *p) {
-    gf_jsonl_begin(j);
-    gf_jsonl_integer(j, "anchor", p->anchor);
-    gf_jsonl_integer(j, "other", p->other);
-    gf_jsonl_number(j, "similarity", p->similarity);
-    gf_jsonl_number(j, "threshold", p->threshold);
-    gf_jsonl_flag(j, "mutual", p->mutual);
+static void put_row(gf_lines *t, const gf_discover_report *x, const pair *p) {
     if (has_names(x)) {
-        gf_jsonl_text(j, "anchor_name", x->q->name[p->anchor]);
-        gf_jsonl_text(j, "other_name", x->d->name[p->other]);
+        GF_LINES_PUT(t, "\t");
+        gf_lines_text(t, x->q->name[p->anchor]);
+        GF_LINES_PUT(t, "\t");
+        gf_lines_text(t, x->d->name[p->other]);
     }
     if (has_labels(x)) {
-        gf_jsonl_integer(j, "anchor_label", x->q->label[p->anchor]);
-        gf_jsonl_integer(j, "other_label", x->d->label[p->other]);
+        GF_LINES_PUT(t, "\t");
+        gf_lines_integer(t, x->q->label[p->anchor]);
+        GF_LINES_PUT(t, "\t");
+        gf_lines_integer(t, x->d->label[p->other]);
     }
-    gf_jsonl_end(j);
+    GF_LINES_PUT(t, "\n");
 }
 
-static glofnd_status put_pairs(gf_error *err, const gf_discover_report *x, sheet *all, sheet *mutual, gf_jsonl *lines) {
-    const gf_discover_found *f = &x->r->f;
-    int64_t ties = 0;
-    for (int64_t i = 0; i < f->n; i++) {
-        FAIL_IF(err, gf_watch_stopped(&x->s->watch), GLOFND_E_ARGUMENT, "stopped");
+static void put_rows_of(gf_lines *t, const pair *p) {
+    gf_lines_integer(t, p->anchor);
+    GF_LINES_PUT(t, "\t");
+    gf_lines_integer(t, p->other);
+    GF_LINES_PUT(t, "\t");
+    gf_lines_fixed(t, p->similarity);
+}
+
+static void put_json(gf_lines *t, const gf_discover_report *x, const pair *p) {
+    GF_LINES_PUT(t, "{\"anchor\": ");
+    gf_lines_integer(t, p->anchor);
+    GF_LINES_PUT(t, ", \"other\": ");
+    gf_lines_integer(t, p->other);
+    GF_LINES_PUT(t, ", \"similarity\": ");
+    gf_lines_number(t, p->similarity);
+    GF_LINES_PUT(t, ", \"threshold\": ");
+    gf_lines_number(t, p->threshold);
+    gf_lines_text(t, p->mutual ? ", \"mutual\": true" : ", \"mutual\": false");
+    if (has_names(x)) {
+        GF_LINES_PUT(t, ", \"anchor_name\": ");
+        gf_lines_quoted(t, x->q->name[p->anchor]);
+        GF_LINES_PUT(t, ", \"other_name\": ");
+        gf_lines_quoted(t, x->d->name[p->other]);
+    }
+    if (has_labels(x)) {
+        GF_LINES_PUT(t, ", \"anchor_label\": ");
+        gf_lines_integer(t, x->q->label[p->anchor]);
+        GF_LINES_PUT(t, ", \"other_label\": ");
+        gf_lines_integer(t, x->d->label[p->other]);
+    }
+    GF_LINES_PUT(t, "}\n");
+}
+
+/* Anchors of a block: some thousand lines. */
+static int64_t block_of(const gf_discover_found *f) { return 1 + 4096 / (f->top + 1); }
+
+typedef struct pair_lines {
+    const gf_discover_report *x;
+    int64_t *ties;              /* [blocks] pairs equal to the cutoff in the blocks before */
+} pair_lines;
+
+enum { ALL, MUTUAL, JSON };     /* files of a table of pairs */
+
+static void fill_pairs(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const pair_lines *l = arg;
+    const gf_discover_found *f = &l->x->r->f;
+    int64_t ties = l->ties[from / block_of(f)];
+    for (int64_t i = from; i < to; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++) {
-            if (!gf_discover_listed(x->r, i, k, &ties)) continue;
-            const pair p = pair_at(x, i, k);
-            fprintf(all->f, "%lld\t%lld\t%.8f\t%.8f\t%d", (long long)p.anchor, (long long)p.other, p.similarity, p.threshold,
-                    p.mutual);
-            put_row(all, x, &p);
-            put_line(lines, x, &p);
-            if (!mutual->f || !p.mutual || !gf_discover_speaks(f, i, k)) continue;
-            fprintf(mutual->f, "%lld\t%lld\t%.8f", (long long)p.anchor, (long long)p.other, p.similarity);
-            put_row(mutual, x, &p);
+            if (!gf_discover_listed(l->x->r, i, k, &ties)) continue;
+            const pair p = pair_at(l->x, i, k);
+            put_rows_of(&out[ALL], &p);
+            GF_LINES_PUT(&out[ALL], "\t");
+            gf_lines_fixed(&out[ALL], p.threshold);
+            gf_lines_text(&out[ALL], p.mutual ? "\t1" : "\t0");
+            put_row(&out[ALL], l->x, &p);
+            put_json(&out[JSON], l->x, &p);
+            if (l->x->query || !p.mutual || !gf_discover_speaks(f, i, k)) continue;
+            put_rows_of(&out[MUTUAL], &p);
+            put_row(&out[MUTUAL], l->x, &p);
         }
+}
+
+/* Which of the pairs equal to the cutoff are listed depends on those before: their number where each block begins. */
+static glofnd_status count_ties(gf_error *err, pair_lines *l) {
+    const gf_discover_found *f = &l->x->r->f;
+    const int64_t block = block_of(f);
+    int64_t ties = 0;
+    l->ties = malloc((size_t)(f->n / block + 1) * sizeof *l->ties);
+    FAIL_IF(err, !l->ties, GLOFND_E_MEMORY, "no memory for pairs");
+    for (int64_t i = 0; i < f->n; i++) {
+        if (i % block == 0) l->ties[i / block] = ties;
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] > f->lambda[i]; k++)
+            gf_discover_listed(l->x->r, i, k, &ties);
     }
     return GLOFND_OK;
 }
 
 static glofnd_status write_pairs(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
-    char path[PATH_MAX], title[160];
-    sheet all = {0}, mutual = {0};
-    gf_jsonl lines = {0};
-    TRY(gf_folder_file(err, to, "pairs.jsonl", path));
-    TRY(gf_jsonl_open(&lines, err, path, 0));
-    heading(x, "anchor\tother\tsimilarity\tthreshold\tmutual", title, sizeof title);
-    glofnd_status status = sheet_open(err, &all, to, "pairs.tsv", title);
-    heading(x, "a\tb\tsimilarity", title, sizeof title);
-    if (status == GLOFND_OK && !x->query) status = sheet_open(err, &mutual, to, "mutual.tsv", title);
-    if (status == GLOFND_OK) status = put_pairs(err, x, &all, &mutual, &lines);
-    const glofnd_status ends[] = {sheet_close(err, &all), sheet_close(err, &mutual), gf_jsonl_close(&lines)};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends && status == GLOFND_OK; i++) status = ends[i];
+    char all[160], mutual[160];
+    pair_lines l = {.x = x};
+    heading(x, "anchor\tother\tsimilarity\tthreshold\tmutual", all, sizeof all);
+    heading(x, "a\tb\tsimilarity", mutual, sizeof mutual);
+    TRY(count_ties(err, &l));
+    const gf_table t = {
+        .name = {[ALL] = "pairs.tsv", [MUTUAL] = x->query ? NULL : "mutual.tsv", [JSON] = "pairs.jsonl"},
+        .heading = {[ALL] = all, [MUTUAL] = mutual},
+        .items = x->r->f.n, .block = block_of(&x->r->f), .fill = fill_pairs, .arg = &l, .threads = x->s->threads,
+        .watch = &x->s->watch,
+    };
+    const glofnd_status status = gf_table_write(err, to, &t);
+    free(l.ties);
     return status;
 }
 
 /* ----- duplicates ----- */
 
-static void put_duplicate(sheet *t, const gf_discover_report *x, const pair *p) {
+static void put_duplicate(gf_lines *t, const gf_discover_report *x, const pair *p) {
     const int exact = !x->query && x->d->copy_of[p->i] == x->d->copy_of[p->j];
-    const long long group = x->query ? -1 : x->r->groups.of[p->i];
-    fprintf(t->f, "%lld\t%lld\t%lld\t%.8f\t%d", group, (long long)p->anchor, (long long)p->other, p->similarity, exact);
+    gf_lines_integer(t, x->query ? -1 : x->r->groups.of[p->i]);
+    GF_LINES_PUT(t, "\t");
+    put_rows_of(t, p);
+    gf_lines_text(t, exact ? "\t1" : "\t0");
     put_row(t, x, p);
 }
 
-static void put_exact(sheet *t, const gf_discover_report *x) {
-    for (int64_t i = 0; i < x->r->f.n; i++) {
+static void fill_exact(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    for (int64_t i = from; i < to; i++) {
         const int32_t first = x->d->copy_of[i];
         if (first == i) continue;
         const pair p = {.i = first, .j = i, .anchor = x->d->good[first], .other = x->d->good[i], .similarity = 1.0};
-        put_duplicate(t, x, &p);
+        put_duplicate(out, x, &p);
     }
 }
 
-static void put_near(sheet *t, const gf_discover_report *x) {
+static void fill_near(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
     const gf_discover_found *f = &x->r->f;
-    for (int64_t i = 0; i < f->n; i++)
+    for (int64_t i = from; i < to; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= (float)x->s->dup; k++) {
             if (!x->query && !gf_discover_speaks(f, i, k)) continue;
             const pair p = pair_at(x, i, k);
-            put_duplicate(t, x, &p);
+            put_duplicate(out, x, &p);
         }
 }
 
 static glofnd_status write_duplicates(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+    const int exact = x->s->dup == GF_DUP_EXACT;
     char title[160];
-    sheet t;
     heading(x, "group\ta\tb\tsimilarity\texact", title, sizeof title);
-    TRY(sheet_open(err, &t, to, "duplicates.tsv", title));
-    if (x->s->dup != GF_DUP_EXACT) put_near(&t, x);
-    else if (!x->query) put_exact(&t, x);
-    return sheet_close(err, &t);
+    const gf_table t = {
+        .name = {"duplicates.tsv"}, .heading = {title}, .items = exact && x->query ? 0 : x->r->f.n, .block = block_of(&x->r->f),
+        .fill = exact ? fill_exact : fill_near, .arg = x, .threads = x->s->threads, .watch = &x->s->watch,
+    };
+    return gf_table_write(err, to, &t);
 }
 
 /* ----- parts and bad rows ----- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "data/captions.h"
+#include "data/captions_learn.h"
 #include "eval/encode.h"
 
 enum { PART = 1024 };           /* captions at a time */
@@ -95,6 +96,7 @@ glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset 
     *out = (gf_features){.dim = gf_encoder_dim(e)};
     *sample = NULL;
     FAIL_IF(err, !gf_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an encoder of images cannot read captions");
+    TRY(gf_captions_need(err, data));
     x.token = malloc((size_t)PART * (size_t)gf_encoder_config(e)->context * sizeof *x.token);
     const glofnd_status status = x.token ? encode_all(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);
     gf_bpe_scratch_free(&x.scratch);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/captions_learn.h"
 #include "data/names.h"
 
 #define NAME 4400
@@ -116,8 +117,7 @@ static void settle_owners(const pairing *p, gf_text_pairs *out) {
 }
 
 static glofnd_status encode_both(gf_error *err, pairing *p, gf_encoder *image, gf_encoder *text, gf_text_pairs *out) {
-    FAIL_IF(err, !gf_dataset_describe(p->data).has_text, GLOFND_E_ARGUMENT,
-            "this data has no captions; shapes:, wds: with .txt files, csv: with a column title, cifar100:DIR?captions=1 have");
+    TRY(gf_captions_need(err, p->data));
     TRY(group_samples(err, p));
     out->repeated = p->n - p->ids;
     TRY(encode_images(err, p, image, &out->image));

@@ -90,9 +90,9 @@ static glofnd_status make_probe(gf_error *err, const char *path) {
 }
 
 static glofnd_status see_probe(gf_error *err, const char *run, const char *path) {
-    FAIL_IF(err, access(run, F_OK) != 0, GLOFND_E_IO, "%s is not there, and rank 0 has it: all machines must share the run folder", run);
-    FAIL_IF(err, access(path, F_OK) != 0, GLOFND_E_IO, "%s is another folder than on rank 0: all machines must share the run folder",
-            run);
+    FAIL_IF(err, access(run, F_OK) != 0, GLOFND_E_IO, "%s is not there: all machines must share the run folder of rank 0", run);
+    FAIL_IF(err, access(path, F_OK) != 0, GLOFND_E_IO,
+            "%s is another folder than on rank 0: all machines must share the run folder", run);
     FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
     return GLOFND_OK;
 }

@@ -31,7 +31,7 @@ static const char *const precisions[] = {"fp32", "bf16", NULL};
 #define REAL(name, def, lo, hi, grp, text) {FIELD(name), .type = GF_OPTION_DOUBLE, .min = lo, .max = hi, NOTE(def, grp, text)}
 
 static const gf_option rows[] = {
-    TEXT(data, "where the images come from: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE"),
+    TEXT(data, "where the images come from: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
     TEXT(init, "safetensors file with weights to start from"),
     NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
     LONG(seed, "1", 0, 9e15, "run", "everything random follows from it"),
@@ -351,7 +351,7 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
     static const char *const fixed[] = {
         "seed", "task", "arch", "size", "stem", "head_hidden", "head_out", "batch", "optimizer", "learner", "image_width",
         "image_layers", "image_heads", "patch", "embed_dim", "text_width", "text_layers", "text_heads", "context", "quick_gelu",
-        "vocab", "lock",
+        "vocab", "vocab_merges", "lock", "loss",
     };
     char old[1024], new[1024];
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {

@@ -32,6 +32,7 @@ typedef struct job {
     gf_remap found;             /* the anchors of the checkpoint that was resumed */
     char from[PATH_MAX];        /* that checkpoint; "": none */
     char store[PATH_MAX];       /* working file of the anchors; "": none */
+    char vocab[PATH_MAX];       /* vocabulary that this process has written; "": none */
     char plans[PATH_MAX];       /* GPU: which algorithms were chosen, so that a resumed run takes the same */
 } job;
 
@@ -263,7 +264,8 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
         return !is_first(j->p) || model_is_there(j) ? GLOFND_OK : write_model(err, j);
     }
     if (!is_first(j->p)) return follow(err, j, end);
-    glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK; /* from the first moment there is something to resume */
+    /* From the first moment on there is something to resume. */
+    glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
     if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet, j->p->plain);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* the logs fit: flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
@@ -276,13 +278,14 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
 }
 
 /* Task clip: the vocabulary of the run, made when it begins. */
-static glofnd_status prepare_vocabulary(gf_error *err, const job *j) {
+static glofnd_status prepare_vocabulary(gf_error *err, job *j) {
     const gf_trainer *t = j->trainer;
     char path[PATH_MAX], line[600];
     if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
     snprintf(path, sizeof path, "%s/" GF_VOCABULARY_FILE, j->p->run);
     if (!*j->from && is_first(j->p)) {
         TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
+        memcpy(j->vocab, path, sizeof j->vocab);
         say(j->p, "%s", line);
     }
     return gf_trainer_vocabulary(err, j->trainer, path);
@@ -335,6 +338,7 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
     if (status != GLOFND_OK && p->comm && j.started) return status;     /* the others wait for this rank: nothing may be awaited now */
     gf_trainer_free(j.trainer);
     if (*j.store) unlink(j.store);
+    if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next beginning makes its own */
     if (j.folder >= 0) close(j.folder);
     if (status != GLOFND_OK && j.made) rmdir(p->run); /* only if nothing was written to it */
     return status;

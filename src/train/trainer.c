@@ -29,6 +29,15 @@ static glofnd_status check_captions(gf_error *err, const gf_trainer *t) {
             "images, csv: with a column of captions, shapes:, or cifar100:DIR?captions=1", first);
 }
 
+/* Before anything is made of it. */
+static glofnd_status check_size(gf_error *err, const gf_config *c) {
+    FAIL_IF(err, c->arch == GF_ARCH_VIT && (c->patch < 1 || c->size % c->patch != 0), GLOFND_E_OPTION,
+            "patch: %d does not divide the image size of %d; change patch or size", (int)c->patch, (int)c->size);
+    FAIL_IF(err, c->arch == GF_ARCH_CLIP_RESNET50 && c->size % 32 != 0, GLOFND_E_OPTION,
+            "size: %d; clip-resnet50 takes a multiple of 32", (int)c->size);
+    return GLOFND_OK;
+}
+
 static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     gf_config *c = &t->config;
     TRY(gf_dataset_open(err, c->data, &t->data));
@@ -38,6 +47,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
             (long long)c->batch, (long long)t->info.n, c->data);
     if (c->size == 0) c->size = t->info.width > 0 && t->info.width == t->info.height ? t->info.width : 224;
     if (c->stem < 0) c->stem = c->size <= 64;
+    TRY(check_size(err, c));
     t->epoch_steps = t->info.n / c->batch;
     if (c->task == GF_TASK_CLIP && c->warmup_steps < 0) c->warmup_steps = c->warmup_epochs * t->epoch_steps;
     FAIL_IF(err, c->warmup_steps > 0 && c->warmup_steps >= gf_trainer_steps(t), GLOFND_E_OPTION,

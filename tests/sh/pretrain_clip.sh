@@ -34,6 +34,8 @@ echo 'no merges at all' > words.txt; echo 'a b c' >> words.txt
 run pretrain $data $small --out x --vocab words.txt;    wants 'a bad vocabulary' 1 'words.txt'
 mkdir flat && "$glofnd" data export shapes:n=4,classes=2,size=16 --out made --folder > /dev/null && mv made/*/*.png flat/
 run pretrain --data folder:flat $small --batch 2 --out x;       wants 'no captions' 2 'caption' '.png'
+run pretrain $data $small --arch vit --patch 7 --out x;        wants 'patches that do not fit' 2 'patch: 7' '16'
+run pretrain $data $small --init nowhere.safetensors --out x;   wants 'no weights' 1 'nowhere.safetensors'
 [ ! -e x ] || fail 'a run folder was left behind'
 
 # ----- bad captions, missing images: counted, and the run goes on -----

@@ -1,6 +1,6 @@
-# Several ranks as users start them: mpirun glofnd pretrain. A run of 2 ranks that is killed, stopped or held up ends as the one that
-# was left alone, byte for byte; a checkpoint of R ranks goes on with R' ranks and the losses of one; the death of one rank ends all;
-# and whatever makes training together impossible is said before it begins, once, with the number of the rank.
+# Several ranks as users start them: mpirun glofnd pretrain. A run of 2 ranks that is killed, stopped or held up ends as the one
+# that was left alone, byte for byte; a checkpoint of R ranks goes on with R' ranks and the losses of one; the death of one rank
+# ends all; and whatever makes training together impossible is said before it begins, once, with the number of the rank.
 # The numbers of a step on R ranks are compared by mpi_step and mpi_train.
 set -u
 glofnd=$1/glofnd
@@ -10,7 +10,8 @@ glofnd=$1/glofnd
 command -v mpirun >/dev/null || { echo 'skipped: there is no mpirun'; exit 77; }
 "$glofnd" info | grep -q '^ranks by .*MPI v' || { echo 'skipped: built without MPI'; exit 77; }
 # As root, and on fewer cores than ranks.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
@@ -32,8 +33,9 @@ ranks() { # COUNT FLAGS...
     mpirun -np "$count" sh rank.sh "$@"
 }
 
-images='--data shapes:n=128,classes=4,size=16,seed=1 --arch resnet8 --head-hidden 32 --head-out 16 --batch 16 --threads 1 --workers 1'
-images="$images --start-epoch 1 --alpha 0.1 --optimizer sgd --lr 0.0003 --lr-scaling none --checkpoint-steps 4 --log-steps 3"
+images='--data shapes:n=128,classes=4,size=16,seed=1 --arch resnet8 --head-hidden 32 --head-out 16 --batch 16'
+images="$images --threads 1 --workers 1 --start-epoch 1 --alpha 0.1 --optimizer sgd --lr 0.0003 --lr-scaling none"
+images="$images --checkpoint-steps 4 --log-steps 3"
 pairs='--data shapes:n=64,classes=4,size=16,seed=2 --task clip --arch resnet8 --embed-dim 16 --text-width 32 --text-layers 1'
 pairs="$pairs --text-heads 2 --context 16 --batch 16 --threads 1 --workers 1 --start-epoch 1 --optimizer sgd"
 pairs="$pairs --lr 0.0003 --lr-scaling none --checkpoint-steps 3 --log-steps 2"
@@ -225,7 +227,7 @@ fi
 cp -r bereft damaged
 echo more >>damaged/checkpoints/step-128/anchors.glofnd.00001-of-00002
 timeout 60 mpirun -np 2 sh rank.sh --out damaged --resume >refused.err 2>&1 && fail 'a damaged part: exit 0'
-[ "$(grep -c '^glofnd pretrain: rank 0: .*00001-of-00002 is damaged' refused.err)" = 1 ] || fail "a damaged part: $(cat refused.err)"
+[ "$(grep -c 'rank 0: .*00001-of-00002 is damaged' refused.err)" = 1 ] || fail "a damaged part: $(cat refused.err)"
 
 # ----- launchers and --ranks -----
 

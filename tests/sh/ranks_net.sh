@@ -1,7 +1,7 @@
 # Two ranks that are really apart: each in a network namespace of its own, with its own host name and folder for temporary files,
-# and nothing but a virtual cable between them. mpirun in one namespace starts the other's rank through a launch agent, as it would by
-# ssh, and all messages go over TCP. The run must end with the bytes of two ranks that share memory; if the far rank is killed the near one
-# ends, and the run is resumed. Needs root, ip and namespaces; skipped where the machine has or allows none.
+# and nothing but a virtual cable between them. mpirun in one namespace starts the other's rank through a launch agent, as it
+# would by ssh, and all messages go over TCP. The run must end with the bytes of two ranks that share memory; if the far rank is
+# killed the near one ends, and the run is resumed. Needs root, ip and namespaces; skipped where the machine allows none.
 set -u
 glofnd=$1/glofnd
 [ -x "$glofnd" ] || exit 77
@@ -10,7 +10,8 @@ glofnd=$1/glofnd
 "$glofnd" info | grep -q '^ranks by .*MPI v' || { echo 'skipped: built without MPI'; exit 77; }
 for tool in mpirun ip unshare hostname; do command -v $tool >/dev/null || { echo "skipped: there is no $tool"; exit 77; }; done
 [ "$(id -u)" = 0 ] || { echo 'skipped: network namespaces need root'; exit 77; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_mpi_yield_when_idle=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 scratch=$(mktemp -d) || exit 1
 here=gf-a-$$ there=gf-b-$$
@@ -52,8 +53,8 @@ apart() { # FLAGS...
         --mca plm_rsh_agent "$scratch/agent" --mca btl tcp,self --mca btl_tcp_if_include cable --mca oob_tcp_if_include cable \
         --mca pml ob1 --wdir "$scratch" sh rank.sh "$glofnd" pretrain "$@"
 }
-small='--data shapes:n=128,classes=4,size=16,seed=1 --arch resnet8 --head-hidden 32 --head-out 16 --batch 16 --threads 1 --workers 1'
-small="$small --start-epoch 1 --epochs 20 --checkpoint-steps 4 --log-steps 3"
+small='--data shapes:n=128,classes=4,size=16,seed=1 --arch resnet8 --head-hidden 32 --head-out 16 --batch 16'
+small="$small --threads 1 --workers 1 --start-epoch 1 --epochs 20 --checkpoint-steps 4 --log-steps 3"
 timeless() { sed -e 's/"time_[a-z]*": [^,}]*//g' -e 's/"[a-z_]*_per_s": [^,}]*//g' "$1/log.jsonl"; }
 equal() { # A B WHAT
     cmp "$1/model.safetensors" "$2/model.safetensors" || fail "$3: weights differ"

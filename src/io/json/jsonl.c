@@ -4,9 +4,10 @@
 #endif
 #include "io/json/jsonl.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "io/number_text.h"
 
 /* ----- opening ----- */
 
@@ -71,40 +72,38 @@ static size_t character_bytes(const unsigned char *p) {
     return 0;
 }
 
+size_t gf_jsonl_character(const char **text, char *out) {
+    static const char hex[] = "0123456789abcdef";
+    const unsigned char *p = (const unsigned char *)*text;
+    const size_t n = character_bytes(p);
+    *text += n ? n : 1;
+    if (n == 0) {
+        memcpy(out, "\\ufffd", 6);
+        return 6;
+    }
+    if (*p < 0x20 || *p == 0x7f) {
+        memcpy(out, "\\u00", 4);
+        out[4] = hex[*p >> 4], out[5] = hex[*p & 15];
+        return 6;
+    }
+    const size_t escape = *p == '"' || *p == '\\';
+    if (escape) *out = '\\';
+    memcpy(out + escape, p, n);
+    return escape + n;
+}
+
 static void put_string(gf_jsonl *j, const char *text) {
     put(j, "\"");
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        const size_t n = character_bytes(p);
-        char escape[8];
-        if (n == 0) {
-            put(j, "\\ufffd");
-        } else if (*p < 0x20 || *p == 0x7f) {
-            snprintf(escape, sizeof escape, "\\u%04x", *p);
-            put(j, escape);
-        } else if (*p == '"' || *p == '\\') {
-            put(j, *p == '"' ? "\\\"" : "\\\\");
-        } else {
-            gf_log_put(&j->log, p, n);
-        }
-        p += n ? n : 1;
+    while (*text) {
+        char character[GF_JSONL_CHARACTER];
+        gf_log_put(&j->log, character, gf_jsonl_character(&text, character));
     }
     put(j, "\"");
 }
 
 static void put_number(gf_jsonl *j, double x) {
-    char text[40];
-    if (!isfinite(x)) {
-        put(j, "null");
-        return;
-    }
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x) break;
-    }
-    for (char *p = text; *p; p++)
-        if (!strchr("0123456789+-e", *p)) *p = '.';     /* whatever the locale's point is */
-    if (!strpbrk(text, ".e")) strcat(text, ".0");       /* a number stays one, also when it is whole */
-    put(j, text);
+    char text[GF_NUMBER_ROOM];
+    gf_log_put(&j->log, text, gf_number_text(text, x));
 }
 
 static void put_key(gf_jsonl *j, const char *key) {

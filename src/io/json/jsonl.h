@@ -33,6 +33,10 @@ void gf_jsonl_text(gf_jsonl *j, const char *key, const char *text);             
 void gf_jsonl_numbers(gf_jsonl *j, const char *key, const double *x, int64_t n);        /* an array */
 glofnd_status gf_jsonl_end(gf_jsonl *j);
 
+enum { GF_JSONL_CHARACTER = 8 };
+/* The character at *text as it stands between quotes, in out [GF_JSONL_CHARACTER], and *text behind it. Returns the bytes put. */
+size_t gf_jsonl_character(const char **text, char *out);
+
 glofnd_status gf_jsonl_flush(gf_jsonl *j);
 glofnd_status gf_jsonl_sync(gf_jsonl *j);
 uint64_t gf_jsonl_offset(const gf_jsonl *j);    /* end of the last line; what to keep when resuming here */
