@@ -65,8 +65,8 @@ static void integers_are_as_printf_has_them(void **unused) {
 static void numbers_are_as_printf_has_them(void **unused) {
     rng g = {8};
     (void)unused;
-    const double special[] = {0.0, -0.0, 1.0, -1.0, 0.5, 1e-8, -1e-8, 9.999e-5, 1e-4, 0.00012345, 1.00000012, 0.1 + 0.2, 4e-9, 5e-9,
-                              1e-300, 999999.99999999, 1e6, 1e15, 123456789012.0, DBL_MAX, -DBL_MAX, DBL_MIN, 5e-324,
+    const double special[] = {0.0, -0.0, 1.0, -1.0, 0.5, 1e-8, -1e-8, 9.999e-5, 1e-4, 0.00012345, 1.00000012, 0.1 + 0.2,
+                              4e-9, 5e-9, 1e-300, 999999.99999999, 1e6, 1e15, 123456789012.0, DBL_MAX, -DBL_MAX, DBL_MIN, 5e-324,
                               (double)NAN, (double)INFINITY, -(double)INFINITY};
     for (size_t i = 0; i < sizeof special / sizeof *special; i++) check_number(special[i]);
     for (int i = 0; i < 200000; i++) {

@@ -21,6 +21,7 @@ clean_up() {
     rm -rf "$scratch"
 }
 trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
 cd "$scratch" || exit 1
 failures=0
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
