@@ -18,7 +18,8 @@ static const char usage[] = "glofnd data info SPEC                     samples, 
                             "       glofnd data synth SPEC --out FILE.png     a sheet of samples to look at\n"
                             "       glofnd data bpe SPEC --out FILE.gz        a vocabulary learned from its captions\n"
                             "       glofnd data export SPEC --out DIR         WebDataset shards, or with --folder PNG files\n"
-                            "SPEC: shapes:n=4096,classes=20,size=32  cifar10:DIR  cifar100:DIR  folder:DIR  wds:PATTERN  list:FILE  csv:FILE";
+                            "SPEC: shapes:n=4096,classes=20,size=32  cifar10:DIR  cifar100:DIR  folder:DIR\n"
+                            "      wds:PATTERN  list:FILE  csv:FILE";
 
 static int open_data(const char *spec, gf_dataset **d) {
     gf_error err = {{0}};
@@ -48,6 +49,11 @@ static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
     free(count);
 }
 
+/* Somebody else's text: what a terminal would obey is shown as '?'. */
+static void print_harmless(const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++) putchar((unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
+}
+
 /* How many the first sample has, and the first of them. */
 static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample s = {0};
@@ -55,8 +61,9 @@ static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
         printf("captions   %s\n", x->has_text ? "yes" : "no");
     } else {
         const gf_caption c = gf_caption_at(s.text, 0);
-        printf("captions   yes; the first sample has %lld: %.*s\n", (long long)gf_captions_count(s.text),
-               (int)(c.n < 200 ? c.n : 200), c.text);
+        printf("captions   yes; the first sample has %lld: ", (long long)gf_captions_count(s.text));
+        print_harmless(c.text, c.n < 200 ? c.n : 200);
+        printf("\n");
     }
     gf_sample_free(&s);
 }

@@ -73,7 +73,7 @@ void gf_section_detection(gf_text *out, const gf_report *r) {
     const char *none = "No values: it takes labels, and a detector that has started (<code>start_epoch</code>).";
     gf_section_begin(
         out, "detection", "How good the detection is",
-        "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both images have "
+        "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both have "
         "the same class.");
     gf_text_add(out, "<div class=\"charts\">\n");
     gf_epoch_chart(out, r, GF_RUN_FLAGGED, gf_has_detector,
@@ -107,7 +107,7 @@ void gf_section_detection(gf_text *out, const gf_report *r) {
                    &(gf_chart){.title = "Mean threshold λ",
                                .y_name = "cosine similarity",
                                .level = NAN,
-                               .note = "How similar two images must be to count as the same, on average.",
+                               .note = "How similar two samples must be to count as the same, on average.",
                                .missing = "No run here learns thresholds (<code>detector = glofnd</code>)."});
     if (has_texts(r))
         gf_epoch_chart(out, r, GF_RUN_LAMBDA_TEXT, gf_learns_lambda, &(gf_chart){.title = "Mean threshold λ of the texts",

@@ -27,6 +27,7 @@ static int range_of(const curve *c, double *low, double *high) {
         if (isfinite(c->y[i])) *low = fmin(*low, c->y[i]), *high = fmax(*high, c->y[i]);
     if (!(*low <= *high)) return 0;
     if (*high - *low < 1e-9 + 1e-6 * fabs(*high)) *low -= 0.5 * fmax(fabs(*low), 1e-3), *high = *low + fmax(fabs(*high), 2e-3);
+    if (strcmp(c->unit, " %") == 0) *high = fmin(*high, 100.0);
     return 1;
 }
 

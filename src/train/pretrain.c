@@ -155,18 +155,20 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
 static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
     size_t bytes = 0;
-    char arch[32], detector[32], text[100] = "";
+    char arch[32], name[32], detector[64] = "no detector", text[100] = "";
     gf_config_text(c, "arch", arch, sizeof arch);
     if (c->task == GF_TASK_CLIP)
         snprintf(text, sizeof text, ", captions of %d tokens through %d layers of %d", (int)c->context, (int)c->text_layers,
                  (int)c->text_width);
-    gf_config_text(c, "detector", detector, sizeof detector);
+    gf_config_text(c, "detector", name, sizeof name);
+    if (c->method.detector != GLOFND_DETECT_NONE)
+        snprintf(detector, sizeof detector, "detector %s after %d epochs", name, (int)c->method.mask_epoch);
     TRY(gf_trainer_estimate(err, t, &bytes));
     say(p,
-        "%s: %lld images, %s at %d px%s, batch %lld, %d epochs of %lld steps, peak lr %.4g, detector %s after %d epochs, "
+        "%s: %lld images, %s at %d px%s, batch %lld, %d epochs of %lld steps, peak lr %.4g, %s, "
         "about %.0f MB%s",
         c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
-        gf_config_lr(c), detector, (int)c->method.mask_epoch, (double)bytes / 1e6,
+        gf_config_lr(c), detector, (double)bytes / 1e6,
         c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (c->method.device == GLOFND_DEVICE_CPU && machine > 0.0 && (double)bytes > machine)

@@ -97,17 +97,30 @@ static const gf_comm_kind kind = {"nccl", gather, exchange, sum, sum_floats, twi
 
 /* ----- opening ----- */
 
-/* Rank 0 makes the id, everybody learns it over the host's transport. */
-static glofnd_status join(gf_error *err, nccl_comm *n, gf_comm *host) {
-    ncclUniqueId id, *all = malloc(sizeof *all * (size_t)host->ranks);
+typedef struct offer {          /* what a rank brings to the meeting */
+    ncclUniqueId id;            /* of rank 0 */
+    int32_t status;             /* whether it can come at all: the others must not wait for one that cannot */
+} offer;
+
+static glofnd_status meet(gf_error *err, nccl_comm *n, gf_comm *host, const offer *own, offer *all) {
+    TRY(host->kind->gather(err, host, own, sizeof *own, all));
+    for (int r = 0; r < host->ranks; r++)
+        FAIL_IF(err, all[r].status != GLOFND_OK && r != host->rank, (glofnd_status)all[r].status, "rank %d cannot use NCCL", r);
+    return check(err, n, n->lib.ncclCommInitRank(&n->comm, host->ranks, all[0].id, host->rank), "start");
+}
+
+/* Rank 0 makes the id, everybody learns it over the host's transport. `status`: of this rank so far. */
+static glofnd_status join(gf_error *err, nccl_comm *n, gf_comm *host, glofnd_status status) {
+    offer own, *all = malloc(sizeof *all * (size_t)host->ranks);
     FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory for %d ranks", host->ranks);
-    memset(&id, 0, sizeof id);
-    glofnd_status status = host->rank == 0 ? check(err, n, n->lib.ncclGetUniqueId(&id), "start") : GLOFND_OK;
-    const glofnd_status gathered = host->kind->gather(err, host, &id, sizeof id, all);
-    if (status == GLOFND_OK) status = gathered;
-    if (status == GLOFND_OK) status = check(err, n, n->lib.ncclCommInitRank(&n->comm, host->ranks, all[0], host->rank), "start");
+    memset(&own, 0, sizeof own);
+    if (status == GLOFND_OK && host->rank == 0) status = check(err, n, n->lib.ncclGetUniqueId(&own.id), "start");
+    own.status = (int32_t)status;
+    gf_error others = {""};
+    const glofnd_status met = status == GLOFND_OK ? meet(err, n, host, &own, all)
+                                                  : host->kind->gather(&others, host, &own, sizeof own, all);
     free(all);
-    return status;
+    return status == GLOFND_OK ? met : status;
 }
 
 glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf_comm **out) {
@@ -116,8 +129,7 @@ glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf
     FAIL_IF(err, !n, GLOFND_E_MEMORY, "no memory for a rank");
     n->head = (gf_comm){&kind, host->rank, host->ranks, host->local_rank};
     n->stream = (cudaStream_t)stream;
-    glofnd_status status = open_library(err, &n->lib);
-    if (status == GLOFND_OK) status = join(err, n, host);
+    const glofnd_status status = join(err, n, host, open_library(err, &n->lib));
     if (status == GLOFND_OK) *out = &n->head;
     else close_nccl(&n->head);
     return status;
