@@ -113,6 +113,17 @@ repeats() {
     cmp once/model.safetensors again/model.safetensors
 }
 
+# one_rank: a run of one rank over MPI and NCCL ends with the bits of a run without ranks
+one_rank() {
+    command -v mpirun >/dev/null || { echo 'skipped: mpirun is not installed'; return 77; }
+    rm -rf alone ranked
+    pretrain alone --device cuda || return 1
+    mkdir ranked && cp alone/plans.txt ranked/
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np 1 "$build/glofnd" pretrain --out ranked $small \
+        --device cuda || return 1
+    cmp alone/model.safetensors ranked/model.safetensors
+}
+
 # refuses TEXT COMMAND...: fails, says so, and offers the CPU; no run was begun
 refuses() {
     text=$1
@@ -172,6 +183,7 @@ check runs killed_and_resumed_bf16 resumes --precision bf16
 check runs from_gpu_to_cpu moves cuda cpu
 check runs from_cpu_to_gpu moves cpu cuda
 check runs equal_without_timing repeats
+check runs one_rank_over_nccl one_rank
 check training_sanitizers steps_memcheck steps_under memcheck
 
 check towers tower_training "$(at cuda_clip_train)"
