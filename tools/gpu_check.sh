@@ -166,7 +166,7 @@ check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" 
 
 check nets ops "$(at cuda_nn)"
 check nets whole_nets "$(at cuda_net)"
-# Whole steps do not end under racecheck, because of cuDNN: what is of this project in them has its races looked for by itself,
+# Whole steps have not ended under racecheck in the time they were given: what is of this project in them has its races looked for by itself,
 # here, and in the parts of the loss and of the views.
 check nets_sanitizers norms_racecheck sanitized racecheck "$(at cuda_nn)" '*norms_agree'
 check nets_sanitizers pooling_racecheck sanitized racecheck "$(at cuda_nn)" maxima_agree
