@@ -19,18 +19,6 @@
 #include "support/bpe_golden.h"
 #include "support/scratch.h"
 
-static scratch box;
-
-static int make_box(void **state) {
-    (void)state;
-    return scratch_make(&box);
-}
-
-static int remove_box(void **state) {
-    (void)state;
-    return scratch_remove(&box);
-}
-
 static gf_bpe *parse(const char *text) {
     gf_error err = {""};
     gf_bpe *b;

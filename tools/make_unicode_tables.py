@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/data/unicode_tables.c and src/data/unicode_entities.c from the tables of the Python that runs it.
+"""Writes src/data/unicode_tables.c, unicode_nfc_tables.c and unicode_entities.c from the tables of the Python that runs it.
 
     python3 tools/make_unicode_tables.py src/data
 
@@ -52,8 +52,8 @@ def lower_runs():
 
 
 def plain_forms():
-    """Characters that cleaning replaces: typographic quotes, ligatures, full- and half-width forms; Latin-1 controls, which are
-    Windows-1252 gone wrong; and what it drops: control characters."""
+    """Characters that cleaning replaces: typographic quotes, ligatures, full- and half-width forms, separators of lines; Latin-1
+    controls, which are Windows-1252 gone wrong; and what it drops: control characters, but for ESC."""
     out = {}
     for code in CODES:
         kind = unicodedata.decomposition(chr(code)).split(" ")[0]
@@ -72,7 +72,9 @@ def plain_forms():
             out[code] = bytes([code]).decode("windows-1252")
         except UnicodeDecodeError:
             pass
-    gone = [*range(0, 9), 0xB, *range(0xE, 0x20), 0x7F, *range(0x206A, 0x2070), 0xFEFF, *range(0xFFF9, 0xFFFD)]
+    out[0x2028] = out[0x2029] = "\n"
+    gone = [*range(0, 9), 0xB, *range(0xE, 0x1B), *range(0x1C, 0x20), 0x7F, *range(0x206A, 0x2070), 0xFEFF,
+            *range(0xFFF9, 0xFFFD)]
     for code in gone:
         out[code] = ""
     for code, text in out.items():      # a replacement may itself be replaced: one look must be enough
@@ -91,6 +93,42 @@ def entities():
         assert len(value) == 1 or (len(value) == 2 and not bare)
         rows.append((name, ord(value[0]), ord(value[1]) if len(value) == 2 else BARE if bare else 0))
     return rows
+
+
+def decompositions():
+    """(code, first, second or 0): one step, canonical ones only. Hangul is computed."""
+    rows = []
+    for code in CODES:
+        parts = unicodedata.decomposition(chr(code))
+        if parts and parts[0] != "<":
+            first, second = [int(x, 16) for x in (parts + " 0").split(" ")[:2]]
+            rows.append((code, first, second))
+    firsts = {row[0] for row in rows}
+    assert not any(second in firsts for _, _, second in rows)
+    return rows
+
+
+def composed(rows):
+    """Numbers of the rows that NFC puts together again, in order of their parts."""
+    again = [k for k, (code, first, second) in enumerate(rows) if second and unicodedata.normalize("NFC", chr(code)) == chr(code)]
+    return sorted(again, key=lambda k: rows[k][1:])
+
+
+def marks(rows, pairs):
+    """first code << 9 | bit 8: NFC may change it, or join it to what is before | combining class"""
+    joins = {rows[k][2] for k in pairs} | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    out, last = [], None
+    for code in range(0x110000):
+        char = chr(code)
+        now = 0
+        if not 0xD800 <= code <= 0xDFFF:
+            now = unicodedata.combining(char)
+            now |= 0x100 * bool(now or code in joins or unicodedata.normalize("NFC", char) != char)
+        if now != last:
+            out.append(code << 9 | now)
+            last = now
+    assert out[0] == 0 and out[1] >> 9 == 0x300         # below it the lookup is left out
+    return out
 
 
 def pack(words, width=126):
@@ -136,6 +174,29 @@ const int gf_unicode_forms_n = sizeof gf_unicode_forms / sizeof *gf_unicode_form
 """
 
 
+def nfc_text():
+    rows = decompositions()
+    pairs, version = composed(rows), unicodedata.unidata_version
+    return f"""/* unicode_nfc_tables.c - Unicode {version}, made by tools/make_unicode_tables.py; do not edit. */
+#include "data/unicode_nfc.h"
+
+const uint32_t gf_nfc_marks[] = {{
+{pack("%d" % row for row in marks(rows, pairs))}
+}};
+const int gf_nfc_marks_n = sizeof gf_nfc_marks / sizeof *gf_nfc_marks;
+
+const gf_decomposition gf_nfc_parts[] = {{
+{pack("{%d, %d, %d}" % row for row in rows)}
+}};
+const int gf_nfc_parts_n = sizeof gf_nfc_parts / sizeof *gf_nfc_parts;
+
+const uint16_t gf_nfc_pairs[] = {{
+{pack("%d" % k for k in pairs)}
+}};
+const int gf_nfc_pairs_n = sizeof gf_nfc_pairs / sizeof *gf_nfc_pairs;
+"""
+
+
 def entities_text():
     rows = ['{"%s", 0x%x, %s}' % (name, first, "BARE" if second == BARE else "0x%x" % second if second else "0")
             for name, first, second in entities()]
@@ -155,4 +216,5 @@ if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     write(sys.argv[1], "unicode_tables.c", tables_text())
+    write(sys.argv[1], "unicode_nfc_tables.c", nfc_text())
     write(sys.argv[1], "unicode_entities.c", entities_text())

@@ -32,7 +32,7 @@ static glofnd_status reserve(gf_error *err, gf_words *w, size_t n) {
 
 glofnd_status gf_words_begin(gf_error *err, gf_words *w, const char *text, size_t n) {
     TRY(reserve(err, w, n));
-    w->n = gf_clean_text((const uint8_t *)text, n, w->code);
+    w->n = gf_clean_text((const uint8_t *)text, n, w->code, w->bytes);
     w->at = 0;
     return GLOFND_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "data/bpe_words.h"
 #include "data/captions.h"
 
 #define TELL_EVERY 10000
@@ -14,10 +15,21 @@ static glofnd_status add_captions(gf_error *err, const char *text, gf_bpe_counts
     return text ? gf_bpe_counts_add(err, counts, text, strlen(text)) : GLOFND_OK;
 }
 
+/* gf_dataset_text; a caption that no tokenizer takes is damage, too. */
+static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *sample) {
+    char name[256];
+    TRY(gf_dataset_text(err, d, i, sample));
+    const size_t n = sample->text ? strlen(sample->text) : 0;
+    if (n <= GF_WORDS_TEXT_MOST) return GLOFND_OK;
+    gf_dataset_name(d, i, name, sizeof name);
+    GF_FAIL(err, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; %llu are the most", name, (unsigned long long)n,
+            (unsigned long long)GF_WORDS_TEXT_MOST);
+}
+
 static glofnd_status add_sample(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *sample, gf_bpe_counts *counts,
                                 gf_captions_read *met) {
     gf_error why = {{0}};
-    const glofnd_status status = gf_dataset_text(&why, d, i, sample);
+    const glofnd_status status = read_text(&why, d, i, sample);
     if (status == GLOFND_OK) return add_captions(err, sample->text, counts, met);
     FAIL_IF(err, status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
     if (met->damaged++ == 0) met->first = why;

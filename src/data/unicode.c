@@ -78,6 +78,14 @@ const gf_unicode_form *gf_unicode_plain(uint32_t code) {
     return gf_unicode_forms[lo].code == code ? &gf_unicode_forms[lo] : NULL;
 }
 
+uint32_t gf_unicode_windows(uint32_t code) {
+    static const uint16_t means[32] = {         /* what it leaves open stands for itself */
+        0x20ac, 0x81,   0x201a, 0x192,  0x201e, 0x2026, 0x2020, 0x2021, 0x2c6, 0x2030, 0x160, 0x2039, 0x152, 0x8d, 0x17d, 0x8f,
+        0x90,   0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x2dc, 0x2122, 0x161, 0x203a, 0x153, 0x9d, 0x17e, 0x178,
+    };
+    return code >= 0x80 && code < 0xa0 ? means[code - 0x80] : code;
+}
+
 /* As strcmp with a name of n bytes. */
 static int compare_name(const char *known, const char *name, size_t n) {
     const int order = strncmp(known, name, n);

@@ -43,6 +43,8 @@ typedef struct gf_entity {
 
 /* What cleaning puts in the place of a character (quotes, ligatures, widths, controls); NULL: itself. */
 const gf_unicode_form *gf_unicode_plain(uint32_t code);
+/* What a Latin-1 control (U+0080 to U+009F) is as a byte of Windows-1252; any other character: itself. */
+uint32_t gf_unicode_windows(uint32_t code);
 /* The entity of this name, [n] bytes; NULL: none. */
 const gf_entity *gf_entity_find(const char *name, size_t n);
 
