@@ -109,7 +109,8 @@ static gf_augment_scratch *scratch_for(const gf_augment *a) {
 /* ----- Resize ----- */
 
 /* The part `left, top, width, height` of the case's resize. */
-static uint8_t *resized(gf_resampler *r, const resize_case *c, int left, int top, int width, int height, int flip) {
+static uint8_t *resized(gf_resampler *r, const resize_case *c, gf_filter filter, int left, int top, int width, int height,
+                        int flip) {
     gf_image m = picture(c->width, c->height, c->seed);
     const size_t n = (size_t)width * (size_t)height, stride = (size_t)c->width * 3;
     uint8_t *planes = malloc(3 * n);
@@ -118,7 +119,7 @@ static uint8_t *resized(gf_resampler *r, const resize_case *c, int left, int top
         .rgb = m.rgb + (size_t)c->top * stride + (size_t)c->left * 3, .stride = stride,
         .width = c->box_width, .height = c->box_height, .full_width = c->out_width, .full_height = c->out_height,
         .left = left, .top = top, .out_width = width, .out_height = height, .flip = flip,
-        .plane = {planes, planes + n, planes + 2 * n}, .pitch = (size_t)width,
+        .filter = filter, .plane = {planes, planes + n, planes + 2 * n}, .pitch = (size_t)width,
     };
     gf_error err = {""};
     ok(gf_resample(&err, r, &job), &err);
@@ -126,17 +127,22 @@ static uint8_t *resized(gf_resampler *r, const resize_case *c, int left, int top
     return planes;
 }
 
-static void test_resize(void **state) {
-    (void)state;
+static void check_resizes(const resize_case *cases, size_t count, gf_filter filter) {
     gf_resampler r = {0};
-    for (size_t i = 0; i < COUNT(resize_cases); i++) {
-        const resize_case *c = &resize_cases[i];
-        uint8_t *planes = resized(&r, c, 0, 0, c->out_width, c->out_height, 0);
+    for (size_t i = 0; i < count; i++) {
+        const resize_case *c = &cases[i];
+        uint8_t *planes = resized(&r, c, filter, 0, 0, c->out_width, c->out_height, 0);
         const size_t n = (size_t)c->out_width * (size_t)c->out_height;
         if (digest_planes(planes, n) != c->bytes) fail_msg("resize case %zu differs", i);
         free(planes);
     }
     gf_resampler_free(&r);
+}
+
+static void test_resize(void **state) {
+    (void)state;
+    check_resizes(resize_cases, COUNT(resize_cases), GF_FILTER_LINEAR);
+    check_resizes(cubic_cases, COUNT(cubic_cases), GF_FILTER_CUBIC);
 }
 
 /* A part, mirrored or not, holds the same pixels as the whole. */
@@ -145,9 +151,9 @@ static void test_resize_part(void **state) {
     const resize_case *c = &resize_cases[1];
     gf_resampler r = {0};
     const int left = 31, top = 57, width = 101, height = 3;
-    uint8_t *whole = resized(&r, c, 0, 0, c->out_width, c->out_height, 0);
+    uint8_t *whole = resized(&r, c, GF_FILTER_LINEAR, 0, 0, c->out_width, c->out_height, 0);
     for (int flip = 0; flip < 2; flip++) {
-        uint8_t *part = resized(&r, c, left, top, width, height, flip);
+        uint8_t *part = resized(&r, c, GF_FILTER_LINEAR, left, top, width, height, flip);
         for (int i = 0; i < 3 * width * height; i++) {
             const int x = i % width, y = i / width % height, plane = i / width / height;
             const int from = (plane * c->out_height + top + y) * c->out_width + left + (flip ? width - 1 - x : x);
@@ -281,11 +287,11 @@ static void test_small_view(void **state) {
     gf_augment_scratch_free(x);
 }
 
-static void test_centre(void **state) {
-    (void)state;
-    for (size_t i = 0; i < COUNT(centre_cases); i++) {
-        const centre_case *c = &centre_cases[i];
-        const gf_augment a = gf_augment_linear(c->size);
+static void check_centres(const centre_case *cases, size_t count, gf_filter filter) {
+    for (size_t i = 0; i < count; i++) {
+        const centre_case *c = &cases[i];
+        gf_augment a = gf_augment_linear(c->size);
+        a.center_filter = filter;
         gf_augment_scratch *x = scratch_for(&a);
         gf_image m = picture(c->width, c->height, c->seed);
         const size_t bytes = (size_t)c->size * (size_t)c->size * 3 * sizeof(float);
@@ -297,6 +303,12 @@ static void test_centre(void **state) {
         free(m.rgb);
         gf_augment_scratch_free(x);
     }
+}
+
+static void test_centre(void **state) {
+    (void)state;
+    check_centres(centre_cases, COUNT(centre_cases), GF_FILTER_LINEAR);
+    check_centres(cubic_centre_cases, COUNT(cubic_centre_cases), GF_FILTER_CUBIC);
 }
 
 static void test_views_refuse(void **state) {

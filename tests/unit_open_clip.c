@@ -19,6 +19,7 @@
 #if defined(GF_HAVE_DNNL) && defined(GF_HAVE_JANSSON)
 
 #include "io/json/safetensors.h"
+#include "support/nn_reference.h"
 #include "train/weights.h"
 
 #define LIMIT 1e-4              /* of the norm of an embedding */
@@ -72,16 +73,6 @@ static void make_towers(const int32_t *s, int64_t n, gf_net *towers[2]) {
     ok(gf_net_create(&err, &text, &towers[1]), &err);
 }
 
-static double distance(const float *a, const float *b, int64_t count) {
-    double error = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    assert_true(size > 0);
-    return sqrt(error / size);
-}
-
 static void compare(const gf_st_file *f, const int32_t *s, gf_net *towers[2]) {
     gf_error err = {""};
     const int64_t n = 3, numbers = n * s[EMBED];
@@ -90,10 +81,10 @@ static void compare(const gf_st_file *f, const int32_t *s, gf_net *towers[2]) {
     int32_t *tokens = input(f, "tokens", n * s[CONTEXT]);
     const float *z;
     ok(gf_net_forward(&err, towers[0], images, n, 0, NULL, &z), &err);
-    const double image = distance(z, want_image, numbers);
+    const double image = ref_distance_floats(z, want_image, numbers);
     ok(gf_net_load_tokens(&err, towers[1], tokens, 0, n), &err);
     ok(gf_net_forward(&err, towers[1], NULL, n, 0, NULL, &z), &err);
-    const double text = distance(z, want_text, numbers);
+    const double text = ref_distance_floats(z, want_text, numbers);
     print_message("image embeddings within %.2e, text embeddings within %.2e\n", image, text);
     assert_true(image < LIMIT && text < LIMIT);
     free(images), free(want_image), free(want_text), free(tokens);

@@ -16,6 +16,7 @@ from torchvision import transforms
 from torchvision.transforms import functional as F
 
 U64 = np.uint64
+MODES = transforms.InterpolationMode
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -72,11 +73,12 @@ def resizes():
              (32, 32, 3, 4, 20, 25, 32, 32), (32, 32, 0, 0, 32, 32, 32, 32), (40, 30, 8, 2, 1, 1, 16, 16),
              (300, 7, 0, 0, 300, 7, 5, 20), (9, 400, 1, 3, 8, 390, 40, 3), (1000, 800, 1, 1, 997, 798, 8, 8),
              (17, 13, 0, 0, 17, 13, 16, 12), (50, 50, 49, 49, 1, 1, 1, 1)]
-    table("resize_case", "resize_cases")
-    for seed, (w, h, left, top, bw, bh, ow, oh) in enumerate(cases, 1):
-        out = F.resized_crop(picture(w, h, seed), top, left, bh, bw, (oh, ow), transforms.InterpolationMode.BILINEAR)
-        row(w, h, seed, left, top, bw, bh, ow, oh, digest(np.asarray(out).tobytes()))
-    end()
+    for name, filter in [("resize_cases", MODES.BILINEAR), ("cubic_cases", MODES.BICUBIC)]:
+        table("resize_case", name)
+        for seed, (w, h, left, top, bw, bh, ow, oh) in enumerate(cases, 1):
+            out = F.resized_crop(picture(w, h, seed), top, left, bh, bw, (oh, ow), filter)
+            row(w, h, seed, left, top, bw, bh, ow, oh, digest(np.asarray(out).tobytes()))
+        end()
 
 
 OPERATIONS = [F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue, lambda m, f: F.rgb_to_grayscale(m, 3)]
@@ -113,7 +115,7 @@ def finish(image):
 
 def view(image, size, box, order, factors, gray, sigma, flip):
     left, top, width, height = box
-    image = F.resized_crop(image, top, left, height, width, (size, size), transforms.InterpolationMode.BILINEAR)
+    image = F.resized_crop(image, top, left, height, width, (size, size), MODES.BILINEAR)
     for op in order:
         image = OPERATIONS[op](image, factors[op])
     if gray:
@@ -150,12 +152,14 @@ def views():
 
 def centres():
     cases = [(500, 375, 256, 224), (375, 500, 256, 224), (301, 257, 256, 224), (224, 224, 0, 224), (33, 32, 0, 32),
-             (97, 60, 64, 57), (20, 50, 0, 32), (31, 17, 0, 32), (10, 11, 12, 16), (400, 3, 5, 8)]
-    table("centre_case", "centre_cases")
-    for seed, (w, h, resize, size) in enumerate(cases, 40):
-        steps = ([transforms.Resize(resize)] if resize else []) + [transforms.CenterCrop(size)]
-        row(w, h, seed, resize, size, digest(finish(transforms.Compose(steps)(picture(w, h, seed))).tobytes()))
-    end()
+             (97, 60, 64, 57), (20, 50, 0, 32), (31, 17, 0, 32), (10, 11, 12, 16), (400, 3, 5, 8), (500, 375, 224, 224),
+             (30, 45, 96, 96)]
+    for name, filter in [("centre_cases", MODES.BILINEAR), ("cubic_centre_cases", MODES.BICUBIC)]:
+        table("centre_case", name)
+        for seed, (w, h, resize, size) in enumerate(cases, 40):
+            steps = ([transforms.Resize(resize, filter)] if resize else []) + [transforms.CenterCrop(size)]
+            row(w, h, seed, resize, size, digest(finish(transforms.Compose(steps)(picture(w, h, seed))).tobytes()))
+        end()
 
 
 def moments(draws):

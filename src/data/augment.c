@@ -349,7 +349,7 @@ glofnd_status gf_augment_center(gf_error *err, const gf_augment *a, int resize, 
     const gf_resize job = {
         .rgb = in->rgb, .stride = (size_t)in->width * 3, .width = in->width, .height = in->height,
         .full_width = width, .full_height = height, .left = across.from, .top = down.from,
-        .out_width = across.count, .out_height = down.count,
+        .out_width = across.count, .out_height = down.count, .filter = a->center_filter,
         .plane = {x->planes + at, x->planes + n + at, x->planes + 2 * n + at}, .pitch = side,
     };
     if (across.count < a->size || down.count < a->size) memset(x->planes, 0, 3 * n);

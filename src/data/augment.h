@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/view_job.h"
 #include "data/image.h"
+#include "data/resample.h"
 
 typedef struct gf_augment {     /* the recipe */
     int size;                   /* output is size x size */
@@ -19,6 +20,7 @@ typedef struct gf_augment {     /* the recipe */
     double gray_p, blur_p, blur_min, blur_max;                  /* 0.2; 0.5, sigma 0.1 .. 2 */
     double flip_p;                                              /* 0.5 */
     float mean[3], std[3];
+    gf_filter center_filter;    /* of gf_augment_center; views are always resized linearly */
 } gf_augment;
 
 typedef struct gf_view {        /* one drawn view */

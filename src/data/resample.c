@@ -3,7 +3,7 @@
  * Rows: 16 source rows at a time are laid side by side, so that one column is a run of 48 neighbouring bytes [16 rows][3]; an
  * output column is then a weighted sum of such runs, the same weights for all bytes. Columns: an output row is a weighted sum of
  * rows.
- * Weights are not negative and sum to 1 within rounding, so that 8-bit sums need no clipping.
+ * Weights of the linear filter are not negative and sum to 1 within rounding, so that 8-bit sums need no clipping.
  */
 #include "data/resample.h"
 
@@ -24,6 +24,7 @@ typedef struct axis {
     int taps;                   /* weights kept per output pixel */
     span *span;                 /* [wanted] */
     int32_t *weight;            /* [wanted][taps] */
+    int clip;                   /* sums may lie outside 0 .. 255 */
     int first, end;             /* source pixels that any of them needs */
 } axis;
 
@@ -45,41 +46,51 @@ void gf_resampler_free(gf_resampler *r) {
 
 /* ----- Weights ----- */
 
-static int taps_of(int in, int full) {
-    const double scale = (double)in / full;
-    return (int)ceil(scale < 1 ? 1 : scale) * 2 + 1;
+static double reach(gf_filter f) { return f == GF_FILTER_CUBIC ? 2 : 1; }
+
+int gf_filter_taps(gf_filter f, int in, int out) {
+    const double scale = (double)in / out;
+    return (int)ceil(reach(f) * (scale < 1 ? 1 : scale)) * 2 + 1;
 }
 
-static double triangle(double x) {
-    const double distance = fabs(x);
-    return distance < 1 ? 1 - distance : 0;
+static double filter_at(gf_filter f, double x) {
+    const double d = fabs(x);
+    if (f == GF_FILTER_LINEAR) return d < 1 ? 1 - d : 0;
+    if (d < 1) return (1.5 * d - 2.5) * d * d + 1;
+    return d < 2 ? ((2.5 - 0.5 * d) * d - 4) * d + 2 : 0;
+}
+
+int gf_filter_weights(gf_filter f, int in, int out, int at, double *weight, int *first) {
+    const double scale = (double)in / out, widened = scale < 1 ? 1 : scale, support = reach(f) * widened, shrink = 1 / widened;
+    const double center = (at + 0.5) * scale;
+    int begin = (int)(center - support + 0.5), end = (int)(center + support + 0.5);
+    if (begin < 0) begin = 0;
+    if (end > in) end = in;
+    double sum = 0;
+    for (int i = 0; i < end - begin; i++) {
+        weight[i] = filter_at(f, (i + begin - center + 0.5) * shrink);
+        sum += weight[i];
+    }
+    for (int i = 0; i < end - begin && sum != 0; i++) weight[i] /= sum;
+    *first = begin;
+    return end - begin;
 }
 
 /* Output pixel `at` of `full`; exact [taps] is room for the weights before rounding. */
-static span weigh(int in, int full, int at, double *exact, int32_t *weight) {
-    const double scale = (double)in / full, support = scale < 1 ? 1 : scale, shrink = 1 / support;
-    const double center = (at + 0.5) * scale;
-    int first = (int)(center - support + 0.5), end = (int)(center + support + 0.5);
-    if (first < 0) first = 0;
-    if (end > in) end = in;
-    double sum = 0;
-    for (int i = 0; i < end - first; i++) {
-        exact[i] = triangle((i + first - center + 0.5) * shrink);
-        sum += exact[i];
-    }
-    for (int i = 0; i < end - first; i++) {
-        const double share = sum != 0 ? exact[i] / sum : exact[i];
-        weight[i] = (int32_t)(0.5 + share * (1 << PRECISION));
-    }
-    return (span){first, end - first};
+static span weigh(gf_filter f, int in, int full, int at, double *exact, int32_t *weight) {
+    span s;
+    s.count = gf_filter_weights(f, in, full, at, exact, &s.first);
+    for (int i = 0; i < s.count; i++) weight[i] = (int32_t)((exact[i] < 0 ? -0.5 : 0.5) + exact[i] * (1 << PRECISION));
+    return s;
 }
 
-static void make_axis(axis *a, int in, int full, int wanted_first, int wanted, double *exact) {
-    a->taps = taps_of(in, full);
+static void make_axis(axis *a, gf_filter f, int in, int full, int wanted_first, int wanted, double *exact) {
+    a->taps = gf_filter_taps(f, in, full);
+    a->clip = f != GF_FILTER_LINEAR;
     a->first = in;
     a->end = 0;
     for (int i = 0; i < wanted; i++) {
-        a->span[i] = weigh(in, full, wanted_first + i, exact, a->weight + (size_t)i * (size_t)a->taps);
+        a->span[i] = weigh(f, in, full, wanted_first + i, exact, a->weight + (size_t)i * (size_t)a->taps);
         const int end = a->span[i].first + a->span[i].count;
         if (a->span[i].first < a->first) a->first = a->span[i].first;
         if (end > a->end) a->end = end;
@@ -87,7 +98,8 @@ static void make_axis(axis *a, int in, int full, int wanted_first, int wanted, d
 }
 
 static glofnd_status make_axes(gf_error *err, gf_resampler *r, const gf_resize *j, axis *x, axis *y) {
-    const size_t x_taps = (size_t)taps_of(j->width, j->full_width), y_taps = (size_t)taps_of(j->height, j->full_height);
+    const size_t x_taps = (size_t)gf_filter_taps(j->filter, j->width, j->full_width);
+    const size_t y_taps = (size_t)gf_filter_taps(j->filter, j->height, j->full_height);
     const size_t columns = (size_t)j->out_width, rows = (size_t)j->out_height;
     TRY(reserve(err, r, BUFFER_EXACT, (x_taps > y_taps ? x_taps : y_taps) * sizeof(double)));
     TRY(reserve(err, r, BUFFER_SPANS, (columns + rows) * sizeof(span)));
@@ -97,8 +109,8 @@ static glofnd_status make_axes(gf_error *err, gf_resampler *r, const gf_resize *
     x->weight = r->buffer[BUFFER_WEIGHTS];
     y->span = x->span + columns;
     y->weight = x->weight + columns * x_taps;
-    make_axis(x, j->width, j->full_width, j->left, j->out_width, exact);
-    make_axis(y, j->height, j->full_height, j->top, j->out_height, exact);
+    make_axis(x, j->filter, j->width, j->full_width, j->left, j->out_width, exact);
+    make_axis(y, j->filter, j->height, j->full_height, j->top, j->out_height, exact);
     return GLOFND_OK;
 }
 
@@ -115,21 +127,30 @@ GF_LANES_BODY void blend_few(uint8_t *restrict out, const uint8_t *restrict row,
     }
 }
 
+GF_LANES_BODY uint8_t level(int32_t sum, int clip) {
+    const int32_t x = sum >> PRECISION;
+    return (uint8_t)(clip && x < 0 ? 0 : clip && x > 255 ? 255 : x);
+}
+
 /* Any count; n is a multiple of SLICE. */
 GF_LANES_BODY void blend_many(uint8_t *restrict out, const uint8_t *restrict row, size_t pitch, size_t n,
-                              const int32_t *restrict weight, int count) {
+                              const int32_t *restrict weight, int count, int clip) {
     for (size_t at = 0; at < n; at += SLICE) {
         int32_t sum[SLICE];
         for (int i = 0; i < SLICE; i++) sum[i] = 1 << (PRECISION - 1);
         for (int k = 0; k < count; k++) {
             for (int i = 0; i < SLICE; i++) sum[i] += row[(size_t)k * pitch + at + (size_t)i] * weight[k];
         }
-        for (int i = 0; i < SLICE; i++) out[at + (size_t)i] = (uint8_t)(sum[i] >> PRECISION);
+        for (int i = 0; i < SLICE; i++) out[at + (size_t)i] = level(sum[i], clip);
     }
 }
 
 GF_LANES_BODY void blend(uint8_t *restrict out, const uint8_t *restrict row, size_t pitch, size_t n,
-                         const int32_t *restrict weight, int count) {
+                         const int32_t *restrict weight, int count, int clip) {
+    if (clip) {
+        blend_many(out, row, pitch, n, weight, count, 1);
+        return;
+    }
     switch (count) {
     case 1: blend_few(out, row, pitch, n, weight, 1); break;
     case 2: blend_few(out, row, pitch, n, weight, 2); break;
@@ -137,7 +158,7 @@ GF_LANES_BODY void blend(uint8_t *restrict out, const uint8_t *restrict row, siz
     case 4: blend_few(out, row, pitch, n, weight, 4); break;
     case 5: blend_few(out, row, pitch, n, weight, 5); break;
     case 6: blend_few(out, row, pitch, n, weight, 6); break;
-    default: blend_many(out, row, pitch, n, weight, count);
+    default: blend_many(out, row, pitch, n, weight, count, 0);
     }
 }
 
@@ -162,7 +183,8 @@ GF_LANES_BODY void blend_columns_body(uint8_t *middle, size_t pitch, int rows, c
         const int at = flip ? columns - 1 - to : to;
         const span s = x->span[at];
         out[RUN] = 0;
-        blend(out, block + (size_t)(s.first - x->first) * RUN, RUN, RUN, x->weight + (size_t)at * (size_t)x->taps, s.count);
+        blend(out, block + (size_t)(s.first - x->first) * RUN, RUN, RUN, x->weight + (size_t)at * (size_t)x->taps, s.count,
+              x->clip);
         for (int i = 0; i < rows; i++) memcpy(middle + (size_t)i * pitch, out + 3 * i, 4);
     }
 }
@@ -172,11 +194,11 @@ GF_LANES(static, blend_columns,
 
 /* ----- Columns ----- */
 
-GF_LANES_BODY void blend_rows_body(uint8_t *line, const uint8_t *row, size_t pitch, const int32_t *weight, int count) {
-    blend(line, row, pitch, pitch, weight, count);
+GF_LANES_BODY void blend_rows_body(uint8_t *line, const uint8_t *row, size_t pitch, const int32_t *weight, int count, int clip) {
+    blend(line, row, pitch, pitch, weight, count, clip);
 }
-GF_LANES(static, blend_rows, (uint8_t *line, const uint8_t *row, size_t pitch, const int32_t *weight, int count),
-         (line, row, pitch, weight, count))
+GF_LANES(static, blend_rows, (uint8_t *line, const uint8_t *row, size_t pitch, const int32_t *weight, int count, int clip),
+         (line, row, pitch, weight, count, clip))
 
 GF_LANES_BODY void split_colours_body(uint8_t *restrict red, uint8_t *restrict green, uint8_t *restrict blue,
                                       const uint8_t *restrict rgb, int n) {
@@ -221,7 +243,8 @@ glofnd_status gf_resample(gf_error *err, gf_resampler *r, const gf_resize *j) {
     for (int at = 0; at < j->out_height; at++) {
         const size_t to = (size_t)at * j->pitch;
         const span s = y.span[at];
-        blend_rows(line, middle + (size_t)(s.first - y.first) * pitch, pitch, y.weight + (size_t)at * (size_t)y.taps, s.count);
+        blend_rows(line, middle + (size_t)(s.first - y.first) * pitch, pitch, y.weight + (size_t)at * (size_t)y.taps, s.count,
+                   y.clip);
         split_colours(j->plane[0] + to, j->plane[1] + to, j->plane[2] + to, line, j->out_width);
     }
     return GLOFND_OK;

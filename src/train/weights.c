@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "io/json/safetensors.h"
+#include "train/positions.h"
 
 static const char scale_name[] = "logit_scale";
 
@@ -95,10 +96,26 @@ static void write_shape(char *text, size_t bytes, int rank, const int64_t *shape
     }
 }
 
+/* Positions made for another image size or text length. */
+static gf_positions_kind resizable(const gf_tensor *x, const gf_st_tensor *y) {
+    const int alike = x->rank == 2 && y->rank == 2 && x->shape[1] == y->shape[1];
+    return alike ? gf_positions_of(x->name, y->shape[0], x->shape[0]) : GF_POSITIONS_NONE;
+}
+
+static glofnd_status read_resized(gf_error *err, const gf_st_file *f, const gf_tensor *x, const gf_st_tensor *y, float *to) {
+    float *from = malloc((size_t)y->count * sizeof *from);
+    FAIL_IF(err, !from, GLOFND_E_MEMORY, "no memory for %s", x->name);
+    glofnd_status status = gf_st_read_f32(err, f, y, from, y->count);
+    if (status == GLOFND_OK)
+        status = gf_positions_resize(err, resizable(x, y), from, y->shape[0], to, x->shape[0], x->shape[1]);
+    free(from);
+    return status;
+}
+
 static glofnd_status put_tensor(gf_error *err, gf_net *net, const gf_st_file *f, const gf_tensor *x, const gf_st_tensor *y) {
     float *host = malloc((size_t)x->count * sizeof *host);
     FAIL_IF(err, !host, GLOFND_E_MEMORY, "no memory for %s", x->name);
-    glofnd_status status = gf_st_read_f32(err, f, y, host, x->count);
+    glofnd_status status = same_shape(x, y) ? gf_st_read_f32(err, f, y, host, x->count) : read_resized(err, f, x, y, host);
     if (status == GLOFND_OK) status = gf_net_put(err, net, x, x->value, host);
     free(host);
     return status;
@@ -140,7 +157,7 @@ glofnd_status gf_weights_load(gf_error *err, gf_net *net, const char *path, int 
 
 /* ----- a model ----------------------------------------------------------------------------------------------------- */
 
-enum { MISSING, MISSHAPED, EXTRA, COMPLAINTS };
+enum { MISSING, MISSHAPED, EXTRA, RESIZED, COMPLAINTS };
 
 typedef struct complaint {
     int count;
@@ -156,8 +173,8 @@ static void complain(complaint *c, const char *name) {
 }
 
 static void write_report(gf_weights_report *r, const complaint c[COMPLAINTS]) {
-    static const char *const words[COMPLAINTS] = {"missing", "of another shape", "not known here"};
-    r->missing = c[MISSING].count, r->misshaped = c[MISSHAPED].count, r->extra = c[EXTRA].count;
+    static const char *const words[COMPLAINTS] = {"missing", "of another shape", "not known here", "resized"};
+    r->missing = c[MISSING].count, r->misshaped = c[MISSHAPED].count, r->extra = c[EXTRA].count, r->resized = c[RESIZED].count;
     r->text[0] = '\0';
     for (int i = 0; i < COMPLAINTS; i++) {
         char more[32] = "";
@@ -180,6 +197,7 @@ static int is_nobodys(const char *name) {
 
 typedef struct match {
     const gf_model *m;
+    gf_weights_rule rule;
     file_view v;
     char *used;                 /* [tensors of the file] */
     int fit;
@@ -198,6 +216,14 @@ static void match_tensor(match *a, const gf_tensor *x) {
         return;
     }
     char want[64], have[64], text[256];
+    const gf_positions_kind kind = a->rule == GF_WEIGHTS_PARTIAL ? resizable(x, y) : GF_POSITIONS_NONE;
+    if (kind != GF_POSITIONS_NONE) {
+        gf_positions_text(kind, y->shape[0], x->shape[0], want, sizeof want);
+        snprintf(text, sizeof text, "%s (%s)", x->name, want);
+        complain(&a->c[RESIZED], text);
+        a->fit++;
+        return;
+    }
     write_shape(want, sizeof want, x->rank, x->shape);
     write_shape(have, sizeof have, y->rank, y->shape);
     snprintf(text, sizeof text, "%s (%s, here %s%s)", x->name, have, want,
@@ -226,17 +252,19 @@ static glofnd_status put_model(gf_error *err, const match *a) {
         gf_net_touch(a->m->nets[i]);
         for (int t = 0; t < count; t++) {
             const gf_st_tensor *y = find(&a->v, tensors[t].name);
-            if (y && same_shape(&tensors[t], y)) TRY(put_tensor(err, a->m->nets[i], a->v.f, &tensors[t], y));
+            const int fits = y && (same_shape(&tensors[t], y) ||
+                                   (a->rule == GF_WEIGHTS_PARTIAL && resizable(&tensors[t], y) != GF_POSITIONS_NONE));
+            if (fits) TRY(put_tensor(err, a->m->nets[i], a->v.f, &tensors[t], y));
         }
     }
     const gf_st_tensor *scale = a->m->logit_scale ? gf_st_find(a->v.f, scale_name) : NULL;
     return scale && scale->count == 1 ? gf_st_read_f32(err, a->v.f, scale, a->m->logit_scale, 1) : GLOFND_OK;
 }
 
-static glofnd_status load_model(gf_error *err, match *a, gf_weights_rule rule, gf_weights_report *r) {
+static glofnd_status load_model(gf_error *err, match *a, gf_weights_report *r) {
     match_model(a);
     write_report(r, a->c);
-    FAIL_IF(err, rule == GF_WEIGHTS_STRICT && r->text[0], GLOFND_E_FORMAT, "%s does not hold these networks: %s", a->v.f->path,
+    FAIL_IF(err, a->rule == GF_WEIGHTS_STRICT && r->text[0], GLOFND_E_FORMAT, "%s does not hold these networks: %s", a->v.f->path,
             r->text);
     FAIL_IF(err, a->fit == 0, GLOFND_E_FORMAT, "%s: none of its tensors fits these networks: %s", a->v.f->path, r->text);
     r->loaded = a->fit;
@@ -254,8 +282,8 @@ glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char
     char *used = calloc((size_t)(f.count ? f.count : 1), 1);
     glofnd_status status = GLOFND_OK;
     if (a && used) {
-        *a = (match){.m = m, .v = view_of(&f), .used = used};
-        status = load_model(err, a, rule, r);
+        *a = (match){.m = m, .rule = rule, .v = view_of(&f), .used = used};
+        status = load_model(err, a, r);
     } else {
         status = gf_fail(err, GLOFND_E_MEMORY, "no memory to look at the %" PRId64 " tensors of %s", f.count, path);
     }

@@ -25,11 +25,12 @@ typedef struct gf_model {
 
 typedef enum gf_weights_rule {
     GF_WEIGHTS_STRICT,          /* a tensor that is missing, has another shape or is not known here is an error; all are listed */
-    GF_WEIGHTS_PARTIAL          /* what fits is loaded, the rest stays; an error only if nothing fits */
+    GF_WEIGHTS_PARTIAL          /* what fits is loaded, also positions after a resize (positions.h); the rest stays; an error only
+                                   if nothing fits */
 } gf_weights_rule;
 
 typedef struct gf_weights_report {
-    int loaded, missing, misshaped, extra;
+    int loaded, missing, misshaped, extra, resized;     /* loaded counts the resized ones, too */
     char text[1024];            /* "2 missing: ln_final.weight, ln_final.bias; 1 not known here: fc.weight"; "": all fits */
 } gf_weights_report;
 
