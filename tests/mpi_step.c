@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dist/dist.h"
 #include "dist/team.h"
 #include "support/random.h"
+#include "support/ranked.h"
 
 enum { N = 60, B = 20, DIM = 24, STEPS = 10, RING = 64 };
 
@@ -24,38 +24,9 @@ typedef struct world {
     glofnd_options o;
 } world;
 
-static int failures;
-static gf_error error;
-
-#define CHECK(cond, ...)                                                               \
-    do {                                                                               \
-        if (!(cond)) {                                                                 \
-            failures++;                                                                \
-            fprintf(stderr, "mpi_step.c:%d: ", __LINE__);                              \
-            fprintf(stderr, __VA_ARGS__);                                              \
-            fputc('\n', stderr);                                                       \
-        }                                                                              \
-    } while (0)
-#define MUST(expr)                                                                     \
-    do {                                                                               \
-        if ((expr) != GLOFND_OK) {                                                     \
-            fprintf(stderr, "mpi_step.c:%d: %s\n", __LINE__, error.text);              \
-            gf_dist_abort(w->comm, 1);                                                 \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
-#define LIB(c, expr)                                                                   \
-    do {                                                                               \
-        if ((expr) != GLOFND_OK) {                                                     \
-            fprintf(stderr, "mpi_step.c:%d: %s\n", __LINE__, glofnd_ctx_error(c));     \
-            gf_dist_abort(w->comm, 1);                                                 \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
-
 static int sum_over_ranks(void *user, double *x, int n) {
     gf_comm *c = user;
-    return c->kind->sum(&error, c, x, n) != GLOFND_OK;
+    return c->kind->sum(&here.error, c, x, n) != GLOFND_OK;
 }
 
 static void open_world(world *w) {
@@ -69,7 +40,7 @@ static void open_world(world *w) {
     spec.n = shard.rows;
     LIB(w->ctx, glofnd_store_create(w->ctx, &spec, &w->work));
     LIB(w->ctx, glofnd_ctx_reduce(w->ctx, sum_over_ranks, w->comm));
-    MUST(gf_team_open(&error, w->comm, w->comm, &shard, &w->team));
+    MUST(gf_team_open(&here.error, w->comm, w->comm, &shard, &w->team));
 }
 
 static void close_world(world *w) {
@@ -139,9 +110,9 @@ static void one_step(world *w, const char *name, rng *g, int step) {
     memcpy(a + first, d.a + first, sizeof *a * (size_t)n);
     memcpy(b + first, d.b + first, sizeof *b * (size_t)n);
     q.a = a, q.b = b, q.id = w->team.id, q.label = w->team.label, q.slot = gf_shard_slots(w->team.shard);
-    MUST(gf_team_draw(&error, &w->team, d.id + row0, d.label + row0, NULL, w->ctx, w->work));
-    MUST(gf_team_step(&error, &w->team, w->ctx, w->work, &q, links, ga, gb, &own));
-    MUST(gf_team_settle(&error, &w->team, w->ctx, w->work, &own));
+    MUST(gf_team_draw(&here.error, &w->team, d.id + row0, d.label + row0, NULL, w->ctx, w->work));
+    MUST(gf_team_step(&here.error, &w->team, w->ctx, w->work, &q, links, ga, gb, &own));
+    MUST(gf_team_settle(&here.error, &w->team, w->ctx, w->work, &own));
     const float worst = fmaxf(farthest(ga, want_a + first, n, &largest), farthest(gb, want_b + first, n, &largest));
     CHECK(worst <= 1e-5f * largest, "%s, step %d: a gradient is off by %g of %g", name, step, worst, largest);
     CHECK(fabs(own.loss - all.loss) <= 1e-6 * fmax(1.0, fabs(all.loss)), "%s, step %d: loss %g, one rank %g", name, step, own.loss,
@@ -205,9 +176,9 @@ static void check_sums(gf_comm *c) {
     double y[3] = {1.0 + c->rank, 2.0, -c->rank};
     const int R = c->ranks;
     for (int i = 0; i < LARGE; i++) x[i] = (float)(i % 17) * 0.25f + (float)c->rank;
-    CHECK(c->kind->sum(&error, c, y, 3) == GLOFND_OK && y[0] == R * (R + 1) / 2.0 && y[1] == 2.0 * R && y[2] == -R * (R - 1) / 2.0,
+    CHECK(c->kind->sum(&here.error, c, y, 3) == GLOFND_OK && y[0] == R * (R + 1) / 2.0 && y[1] == 2.0 * R && y[2] == -R * (R - 1) / 2.0,
           "doubles sum to %g %g %g", y[0], y[1], y[2]);
-    CHECK(c->kind->sum_floats(&error, c, x, LARGE) == GLOFND_OK, "%s", error.text);
+    CHECK(c->kind->sum_floats(&here.error, c, x, LARGE) == GLOFND_OK, "%s", here.error.text);
     for (int i = 0; i < LARGE; i++)
         CHECK(x[i] == (float)R * (float)(i % 17) * 0.25f + (float)(R * (R - 1) / 2), "float %d sums to %g", i, x[i]);
 }
@@ -232,28 +203,22 @@ static void check_reducer(gf_comm *c) {
     static float x[SIZE];
     gf_reducer *r = NULL;
     for (int i = 0; i < SIZE; i++) x[i] = (float)i;
-    CHECK(gf_reducer_create(&error, c, 64, &r) == GLOFND_OK, "%s", error.text);
+    CHECK(gf_reducer_create(&here.error, c, 64, &r) == GLOFND_OK, "%s", here.error.text);
     gf_reducer_begin(r, x, SIZE);
     for (int first = SIZE - 37; first > 0; first -= 37) gf_reducer_ready(r, first);
     gf_reducer_ready(r, 0);
-    CHECK(gf_reducer_wait(&error, r) == GLOFND_OK, "%s", error.text);
+    CHECK(gf_reducer_wait(&here.error, r) == GLOFND_OK, "%s", here.error.text);
     for (int i = 0; i < SIZE; i++) CHECK(x[i] == (float)(i * c->ranks), "number %d sums to %g", i, x[i]);
     gf_reducer_free(r);
 }
 
 int main(void) {
-    gf_comm *comm = NULL;
-    if (gf_dist_open(&error, GF_RANKS_MPI, 1, &comm) != GLOFND_OK) {
-        fprintf(stderr, "skipped: %s\n", error.text);
-        return 77;
-    }
-    check_sums(comm);
-    check_agreement(comm);
-    check_reducer(comm);
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) run_case(comm, scenarios[i].name, scenarios[i].settings);
-    double bad = failures;
-    comm->kind->sum(&error, comm, &bad, 1);
-    if (comm->rank == 0) printf("%d ranks: %g failures in %zu cases\n", comm->ranks, bad, sizeof scenarios / sizeof *scenarios);
-    gf_dist_close(comm);
-    return bad > 0.0;
+    const size_t cases = sizeof scenarios / sizeof *scenarios;
+    const int skipped = ranked_open();
+    if (skipped) return skipped;
+    check_sums(here.comm);
+    check_agreement(here.comm);
+    check_reducer(here.comm);
+    for (size_t i = 0; i < cases; i++) run_case(here.comm, scenarios[i].name, scenarios[i].settings);
+    return ranked_close(here.failures, cases);
 }

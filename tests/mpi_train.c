@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/ranked.h"
 #include "train/trainer.h"
 
 enum { STEPS = 10, ATTEMPTS = 3 };
@@ -23,30 +24,7 @@ typedef struct twins {
     float *first;               /* weights before the first step */
 } twins;
 
-static int failures;            /* of the present attempt */
-static int loud;                /* the last attempt: tell what is wrong */
-static gf_error error;
-
-#define CHECK(cond, ...)                                                                                                       \
-    do {                                                                                                                       \
-        if (!(cond)) {                                                                                                         \
-            failures++;                                                                                                        \
-            if (loud && failures < 10) {                                                                                       \
-                fprintf(stderr, "mpi_train.c:%d: ", __LINE__);                                                                 \
-                fprintf(stderr, __VA_ARGS__);                                                                                  \
-                fputc('\n', stderr);                                                                                           \
-            }                                                                                                                  \
-        }                                                                                                                      \
-    } while (0)
-
-static void must(gf_comm *comm, glofnd_status status, const char *what) {
-    if (status == GLOFND_OK) return;
-    fprintf(stderr, "%s: %s\n", what, error.text);
-    gf_dist_abort(comm, 1);
-    exit(1);
-}
-
-static gf_config make_config(gf_comm *comm, const char *const settings[][2], int attempt) {
+static gf_config make_config(const char *const settings[][2], int attempt) {
     static const char *const usual[][2] = {
         {"arch", "resnet8"}, {"size", "16"}, {"batch", "16"}, {"epochs", "3"},
         {"start_epoch", "0"}, {"alpha", "0.1"}, {"lambda_lr", "0.005"}, {"optimizer", "sgd"}, {"lr", "0.002"}, {"threads", "1"},
@@ -54,20 +32,20 @@ static gf_config make_config(gf_comm *comm, const char *const settings[][2], int
     gf_config c;
     char data[64];
     snprintf(data, sizeof data, "shapes:n=96,classes=4,size=16,seed=%d", 3 + attempt);
-    must(comm, gf_config_init(&error, &c), "gf_config_init");
-    for (int i = 0; usual[i][0]; i++) must(comm, gf_config_set(&error, &c, usual[i][0], usual[i][1]), usual[i][0]);
-    must(comm, gf_config_set(&error, &c, "data", data), data);
-    for (int i = 0; settings[i][0]; i++) must(comm, gf_config_set(&error, &c, settings[i][0], settings[i][1]), settings[i][0]);
-    must(comm, gf_config_resolve(&error, &c), "gf_config_resolve");
+    MUST(gf_config_init(&here.error, &c));
+    for (int i = 0; usual[i][0]; i++) MUST(gf_config_set(&here.error, &c, usual[i][0], usual[i][1]));
+    MUST(gf_config_set(&here.error, &c, "data", data));
+    for (int i = 0; settings[i][0]; i++) MUST(gf_config_set(&here.error, &c, settings[i][0], settings[i][1]));
+    MUST(gf_config_resolve(&here.error, &c));
     return c;
 }
 
 static gf_trainer *make_trainer(gf_comm *comm, const gf_config *c, int ranked, const char *vocab) {
     gf_trainer *t = NULL;
-    must(comm, gf_trainer_open(&error, c, &t), "gf_trainer_open");
-    if (c->task == GF_TASK_CLIP) must(comm, gf_trainer_vocabulary(&error, t, vocab), "gf_trainer_vocabulary");
+    MUST(gf_trainer_open(&here.error, c, &t));
+    if (c->task == GF_TASK_CLIP) MUST(gf_trainer_vocabulary(&here.error, t, vocab));
     if (ranked) t->comm = comm;
-    must(comm, gf_trainer_build(&error, t, NULL, NULL), "gf_trainer_build");
+    MUST(gf_trainer_build(&here.error, t, NULL, NULL));
     return t;
 }
 
@@ -135,15 +113,15 @@ static void compare_step(const twins *w, int step) {
 }
 
 static void run_case(gf_comm *comm, const char *name, const char *const settings[][2], const char *vocab, int attempt) {
-    const gf_config c = make_config(comm, settings, attempt);
+    const gf_config c = make_config(settings, attempt);
     twins w = {.name = name, .comm = comm};
     w.alone = make_trainer(comm, &c, 0, vocab);
     w.ranked = make_trainer(comm, &c, 1, vocab);
     w.first = malloc(sizeof *w.first * (size_t)weight_count(w.alone));
     copy_weights(w.alone, w.first);
     for (int step = 0; step < STEPS; step++) {
-        must(comm, gf_trainer_step(&error, w.alone), name);
-        must(comm, gf_trainer_step(&error, w.ranked), name);
+        MUST(gf_trainer_step(&here.error, w.alone));
+        MUST(gf_trainer_step(&here.error, w.ranked));
         compare_step(&w, step);
     }
     compare_weights(&w);
@@ -175,15 +153,13 @@ static const scenario scenarios[] = {
                              {"image_heads", "2"}, {"patch", "8"}, {"micro_batch", "2"}}},
 };
 
-/* 1 if it fails on any rank, in every attempt. */
+/* 1 if it fails on any rank, in every attempt; the last one tells what is wrong. */
 static int try_case(gf_comm *comm, const scenario *s, const char *vocab) {
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        failures = 0;
-        loud = attempt == ATTEMPTS - 1;
+        here.failures = 0;
+        here.silent = attempt < ATTEMPTS - 1;
         run_case(comm, s->name, s->settings, vocab, attempt);
-        double bad = failures;
-        must(comm, comm->kind->sum(&error, comm, &bad, 1), "sum");
-        if (bad == 0.0) return 0;
+        if (ranked_sum(here.failures) == 0) return 0;
     }
     return 1;
 }
@@ -192,23 +168,19 @@ static int try_case(gf_comm *comm, const scenario *s, const char *vocab) {
 static void write_vocabulary(gf_comm *comm, char *path, size_t bytes) {
     snprintf(path, bytes, "mpi_train.%d.%d.vocab", comm->ranks, comm->rank);
     FILE *f = fopen(path, "w");
-    if (!f) must(comm, gf_fail(&error, GLOFND_E_IO, "%s cannot be written", path), "vocabulary");
+    if (!f) MUST(gf_fail(&here.error, GLOFND_E_IO, "%s cannot be written", path));
     fputs("#version: 0.2\na n\nt h\n", f);
     fclose(f);
 }
 
 int main(void) {
-    gf_comm *comm = NULL;
+    const size_t cases = sizeof scenarios / sizeof *scenarios;
+    const int skipped = ranked_open();
     char vocab[64];
-    if (gf_dist_open(&error, GF_RANKS_MPI, 1, &comm) != GLOFND_OK) {
-        fprintf(stderr, "skipped: %s\n", error.text);
-        return 77;
-    }
-    write_vocabulary(comm, vocab, sizeof vocab);
-    double bad = 0.0;
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) bad += try_case(comm, &scenarios[i], vocab);
+    int bad = 0;
+    if (skipped) return skipped;
+    write_vocabulary(here.comm, vocab, sizeof vocab);
+    for (size_t i = 0; i < cases; i++) bad += try_case(here.comm, &scenarios[i], vocab);
     remove(vocab);
-    if (comm->rank == 0) printf("%d ranks: %g failures in %zu cases\n", comm->ranks, bad, sizeof scenarios / sizeof *scenarios);
-    gf_dist_close(comm);
-    return bad > 0.0;
+    return ranked_close(here.comm->rank == 0 ? bad : 0, cases);  /* all ranks have counted the same */
 }

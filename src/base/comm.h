@@ -22,9 +22,14 @@ typedef struct gf_comm_kind {
                               const size_t *recv_bytes);
     glofnd_status (*sum)(gf_error *err, gf_comm *c, double *x, int64_t n);             /* in place */
     glofnd_status (*sum_floats)(gf_error *err, gf_comm *c, float *x, int64_t n);       /* in place, large */
-    /* A second one of the same ranks, for another thread. */
+    /* A second one of the same ranks, for another thread; on a device for a queue of its own. Collective. */
     glofnd_status (*twin)(gf_error *err, gf_comm *c, gf_comm **out);
     void (*close)(gf_comm *c);
+    /* Of a twin on a device, where calls only queue. fork: what is queued on the origin's stream by now comes before what the twin
+     * is given from now on. join: what the twin has been given comes before what is queued there from now on. NULL: calls return
+     * when they are done. */
+    glofnd_status (*fork)(gf_error *err, gf_comm *c);
+    glofnd_status (*join)(gf_error *err, gf_comm *c);
 } gf_comm_kind;
 
 struct gf_comm {                /* head of every transport's own struct */

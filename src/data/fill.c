@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "data/raw.h"
+#include "data/replace.h"
 
 static double now(void) {
     struct timespec t;
@@ -80,15 +81,19 @@ static glofnd_status make_text(gf_error *err, const gf_prefetch *p, gf_worker *w
     return GLOFND_OK;
 }
 
-/* The sample at `position` of the epoch's order, into place `item`. */
-static gf_made make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
+gf_made gf_fill_look(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
     gf_made m = {.id = id_at(p, s, position)};
     const double start = now();
     m.status = read_sample(&m.why, p, w, s, m.id);
     if (m.status == GLOFND_OK) m.status = make_text(&m.why, p, w, s, item, m.id);
-    const double read = now();
-    m.read_seconds = read - start;
+    m.read_seconds = now() - start;
     m.damaged = m.status == GLOFND_E_FORMAT || m.status == GLOFND_E_IO;
+    return m;
+}
+
+gf_made gf_fill_make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
+    gf_made m = gf_fill_look(p, w, s, position, item);
+    const double read = now();
     if (m.status != GLOFND_OK) return m;
     s->id[item] = m.id;
     s->label[item] = w->sample.label;
@@ -98,13 +103,12 @@ static gf_made make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t posi
 }
 
 gf_made gf_fill_item(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item) {
-    return make(p, w, s, s->step * gf_prefetch_whole(&p->spec) + p->spec.first + item, item);
+    return gf_fill_make(p, w, s, s->step * gf_prefetch_whole(&p->spec) + p->spec.first + item, item);
 }
 
 /* ----- Outcomes ----- */
 
-/* Of several errors in a batch, that of its first sample counts. */
-static void note_error(gf_slot *s, int64_t item, glofnd_status status, const gf_error *why) {
+void gf_fill_error(gf_slot *s, int64_t item, glofnd_status status, const gf_error *why) {
     if (s->status != GLOFND_OK && s->error_item <= item) return;
     s->status = status;
     s->error = *why;
@@ -117,7 +121,7 @@ static void note_damage(gf_slot *s, int64_t item, const gf_made *m) {
         gf_damage *grown = realloc(s->damage, (size_t)room * sizeof *grown);
         if (!grown) {
             gf_error why;
-            note_error(s, item, gf_fail(&why, GLOFND_E_MEMORY, "no memory to note a damaged sample"), &why);
+            gf_fill_error(s, item, gf_fail(&why, GLOFND_E_MEMORY, "no memory to note a damaged sample"), &why);
             return;
         }
         s->damage = grown;
@@ -132,7 +136,7 @@ void gf_fill_note(const gf_prefetch *p, gf_slot *s, int64_t item, const gf_made 
     if (made->damaged && !p->spec.strict)
         note_damage(s, item, made);
     else if (made->status != GLOFND_OK)
-        note_error(s, item, made->status, &made->why);
+        gf_fill_error(s, item, made->status, &made->why);
 }
 
 /* ----- Damaged samples ----- */
@@ -166,57 +170,11 @@ static void leave_out(const gf_prefetch *p, gf_slot *s) {
     s->count = kept;
 }
 
-/* `damaged` samples were found when all had been tried. */
-static void too_few(const gf_prefetch *p, gf_slot *s, int64_t item, int64_t damaged) {
-    gf_error why;
-    const gf_error first = s->damage[0].why;    /* texts are cut so that all fits */
-    const long long n = (long long)p->n, good = n - (long long)damaged, batch = (long long)p->spec.batch;
-    if (good == 0)
-        gf_fail(&why, GLOFND_E_FORMAT, "all %lld samples are damaged; the first: %.300s", n, first.text);
-    else
-        gf_fail(&why, GLOFND_E_FORMAT, "only %lld of %lld samples can be read, too few for a batch of %lld; the first: %.250s",
-                good, n, batch, first.text);
-    note_error(s, item, GLOFND_E_FORMAT, &why);
-}
-
-/* Fills the gaps from the positions after the batch, round to its begin: none of them is in the batch. */
-static void replace(gf_prefetch *p, gf_worker *w, gf_slot *s) {
-    const int64_t gaps = s->damages, begin = s->step * p->spec.batch, others = p->n - s->count;
-    int64_t tried = 0;
-    for (int64_t gap = 0; gap < gaps && s->status == GLOFND_OK && !gf_prefetch_cancelled(p);) {
-        const int64_t item = s->damage[gap].item;
-        if (tried == others) {
-            too_few(p, s, item, s->damages);
-            return;
-        }
-        const gf_made made = make(p, w, s, (begin + s->count + tried++) % p->n, item);
-        gf_fill_note(p, s, item, &made);
-        if (made.status == GLOFND_OK) gap++;
-    }
-}
-
-/* With several ranks nobody knows the others' gaps: each place of the batch has its own row of substitutes. */
-static void replace_in_place(gf_prefetch *p, gf_worker *w, gf_slot *s) {
-    const int64_t gaps = s->damages, whole = gf_prefetch_whole(&p->spec);
-    for (int64_t gap = 0; gap < gaps && s->status == GLOFND_OK; gap++) {
-        const int64_t item = s->damage[gap].item;
-        int found = 0;
-        for (int64_t later = 1; later < p->steps && !found && s->status == GLOFND_OK && !gf_prefetch_cancelled(p); later++) {
-            const gf_made made = make(p, w, s, (s->step + later) % p->steps * whole + p->spec.first + item, item);
-            gf_fill_note(p, s, item, &made);
-            found = made.status == GLOFND_OK;
-        }
-        if (!found && s->status == GLOFND_OK) too_few(p, s, item, s->damages);
-    }
-}
-
 void gf_fill_finish(gf_prefetch *p, gf_worker *w, gf_slot *s) {
     if (s->status != GLOFND_OK || s->damages == 0) return;
     qsort(s->damage, (size_t)s->damages, sizeof *s->damage, by_item);
     if (gf_prefetch_ends(&p->spec))
         leave_out(p, s);
-    else if (p->spec.whole > 0)
-        replace_in_place(p, w, s);
     else
-        replace(p, w, s);
+        gf_replace(p, w, s);
 }

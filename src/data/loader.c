@@ -35,6 +35,20 @@ void gf_loader_free(gf_loader *l) {
 }
 
 int64_t gf_loader_steps(const gf_loader *l) { return l->prefetch.steps; }
+
+size_t gf_loader_bytes(const gf_loader *l) {
+    const gf_prefetch *p = &l->prefetch;
+    const size_t side = (size_t)p->spec.augment.size, image = side * side * 3 * sizeof(float);
+    const size_t batch = (size_t)(p->spec.batch < p->n ? p->spec.batch : p->n);
+    size_t sample = 0;
+    for (int i = 0; i < p->ring; i++) {
+        const gf_slot *s = &p->slot[i];
+        sample += image * (size_t)(!!s->view[0] + !!s->view[1]) + sizeof *s->id + sizeof *s->label;
+        if (s->token) sample += (size_t)p->spec.context * sizeof *s->token + sizeof *s->content;
+    }
+    return batch * sample;
+}
+
 int64_t gf_loader_damaged(const gf_loader *l) { return l->damages; }
 
 glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_t step) {

@@ -1,8 +1,9 @@
 /* loader.h - batches of views, ahead of time, on worker threads; the same batches for any number of workers.
  *
  * The cursor is three integers (seed, epoch, step). Batch k of an epoch holds positions k*batch .. of the keyed permutation; the
- * last incomplete batch is dropped. A damaged sample (E_FORMAT or E_IO from the dataset) is replaced by the next position after
- * the batch that can be read, so ids in a batch stay different; it is reported through `damaged` and counted. With views 0 or
+ * last incomplete batch is dropped. A damaged sample (E_FORMAT or E_IO from the dataset) is replaced by the one in the same place
+ * of the next batch that can be read (replace.h), the same one for any number of ranks; ids in a batch stay different. It is
+ * reported through `damaged` and counted when its own turn comes, not where it could have been a substitute. With views 0 or
  * `once` it is left out instead, and the batch is shorter. It is an error (E_FORMAT) only if not enough readable samples are left
  * to fill a batch, or with views 0 none at all. Workers start with the first gf_loader_seek or gf_loader_next.
  *
@@ -28,8 +29,7 @@ typedef struct gf_loader_spec {
     const int64_t *ids;         /* [id_count] only these positions of the dataset, borrowed; NULL: all of it */
     int64_t id_count;
     int64_t batch;
-    int64_t whole, first;       /* several ranks: `batch` samples from `first` on of batches of `whole`; 0, 0: all are ours. Damaged
-                                   samples are then replaced by those in the same place of later batches, round to the begin */
+    int64_t whole, first;       /* several ranks: `batch` samples from `first` on of batches of `whole`; 0, 0: all are ours */
     uint64_t seed;
     int workers, depth;         /* threads; batches prepared ahead */
     int fast, strict;           /* decode = fast (gf_wish; the same crops as exact); a damaged sample is an error */
@@ -72,6 +72,7 @@ glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out);
 /* The batch that gf_loader_next will give, without taking it, if it is ready; else out->n is 0. Damaged samples are not reported
  * yet. Valid until the second next gf_loader_next, or a gf_loader_seek. Not for views 0 or once. */
 glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out);
+size_t gf_loader_bytes(const gf_loader *l);             /* of its batches' views, tokens and ids; not of raw pixels */
 int64_t gf_loader_damaged(const gf_loader *l);          /* different samples found damaged in the batches given out */
 
 #endif

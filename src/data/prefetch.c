@@ -109,8 +109,11 @@ static glofnd_status check_spec(gf_error *err, const gf_loader_spec *s, int64_t 
             "context is %d; it must be in [2, %d]", s->context, GF_CONTEXT_MOST);
     FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "the dataset is empty");
     FAIL_IF(err, s->batch < 1, GLOFND_E_ARGUMENT, "batch is %lld; it must be at least 1", (long long)s->batch);
-    FAIL_IF(err, !gf_prefetch_ends(s) && s->batch > n, GLOFND_E_ARGUMENT, "batch is %lld, but the dataset has only %lld samples",
-            (long long)s->batch, (long long)n);
+    FAIL_IF(err, !gf_prefetch_ends(s) && gf_prefetch_whole(s) > n, GLOFND_E_ARGUMENT,
+            "batch is %lld, but the dataset has only %lld samples", (long long)gf_prefetch_whole(s), (long long)n);
+    FAIL_IF(err, s->first < 0 || s->first > gf_prefetch_whole(s) - s->batch, GLOFND_E_ARGUMENT,
+            "%lld samples from %lld on are no part of a batch of %lld", (long long)s->batch, (long long)s->first,
+            (long long)gf_prefetch_whole(s));
     return GLOFND_OK;
 }
 

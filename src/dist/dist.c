@@ -10,7 +10,8 @@ int gf_dist_launched(char *(*look)(const char *name)) {
     static const char *const traces[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++)
         if (look(traces[i])) return 1;
-    return 0;
+    const char *tasks = look("SLURM_STEP_NUM_TASKS");  /* srun without --mpi=pmix: MPI will say so; no run should start once for each */
+    return tasks && strcmp(tasks, "1") != 0;
 }
 
 glofnd_status gf_dist_open(gf_error *err, gf_ranks kind, int launched, gf_comm **out) {
@@ -25,6 +26,10 @@ void gf_dist_close(gf_comm *c) {
 
 void gf_dist_abort(gf_comm *c, int code) {
     if (c && c->ranks > 1) gf_mpi_abort(code);
+}
+
+glofnd_status gf_dist_watch(gf_error *err, gf_comm *c, double seconds, void (*lost)(void *user, const char *text), void *user) {
+    return c->ranks > 1 ? gf_mpi_watch(err, c, seconds, lost, user) : GLOFND_OK;
 }
 
 void gf_dist_describe(char *text, size_t bytes) { gf_mpi_describe(text, bytes); }

@@ -17,6 +17,9 @@ void gf_dist_close(gf_comm *c);                         /* NULL is fine */
 int gf_dist_launched(char *(*look)(const char *name));
 /* Ends all ranks at once, this one included: for what the others cannot see. Does not return with several ranks. */
 void gf_dist_abort(gf_comm *c, int code);
+/* Collective: from now on silence of a rank for `seconds` (0: however long) calls lost(user, text) on the next one, which has to
+ * end the run: its other threads may be waiting for that rank for ever. See heartbeat.h. */
+glofnd_status gf_dist_watch(gf_error *err, gf_comm *c, double seconds, void (*lost)(void *user, const char *text), void *user);
 /* Version of the transport's library, for `info`. */
 void gf_dist_describe(char *text, size_t bytes);
 
@@ -27,7 +30,7 @@ glofnd_status gf_comm_same(gf_error *err, gf_comm *c, const char *what, uint64_t
 glofnd_status gf_comm_barrier(gf_error *err, gf_comm *c);
 glofnd_status gf_comm_gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all);
 
-/* ----- sums of gradients on a thread of their own, while the backward pass goes on ----- */
+/* ----- sums of gradients on a thread or, on a device, in a queue of their own, while the backward pass goes on ----- */
 
 typedef struct gf_reducer gf_reducer;
 
@@ -36,7 +39,7 @@ glofnd_status gf_reducer_create(gf_error *err, gf_comm *c, int64_t bucket, gf_re
 void gf_reducer_free(gf_reducer *r);                    /* NULL is fine */
 /* x [n] is final on this rank: to be summed over ranks. Several may be under way. Ranks start the same ones in the same order. */
 void gf_reducer_start(gf_reducer *r, float *x, int64_t n);
-/* All that were started are summed. */
+/* All that were started are summed; on a device, before what is queued on the origin's stream from now on. */
 glofnd_status gf_reducer_wait(gf_error *err, gf_reducer *r);
 /* A block of gradients [n] that becomes final from its end to its start, as backward goes: begin, then `ready` with ever smaller
  * `first` (all from there on is final), the last with 0. */

@@ -11,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dist/heartbeat.h"
 #include "dist/transports.h"
 
 typedef struct mpi_comm {
     gf_comm head;
     MPI_Comm comm;
     int first;                  /* the one that started MPI, and ends it */
+    gf_heartbeat *beat;         /* of the first, once it is watched */
     int *count, *at;            /* [2 ranks] of the calls that take lists */
     char *scratch;              /* others' parts of a sum; grows */
     size_t scratch_bytes;
@@ -156,6 +158,7 @@ static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) 
 
 static void close_mpi(gf_comm *c) {
     mpi_comm *m = (mpi_comm *)c;
+    gf_heartbeat_stop(m->beat);
     if (!m->first) MPI_Comm_free(&m->comm);
     free(m->count);
     free(m->at);
@@ -166,7 +169,7 @@ static void close_mpi(gf_comm *c) {
 
 static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
 
-static const gf_comm_kind kind = {"mpi", gather, exchange, sum, sum_floats, twin, close_mpi};
+static const gf_comm_kind kind = {"mpi", gather, exchange, sum, sum_floats, twin, close_mpi, NULL, NULL};
 
 static glofnd_status new_comm(gf_error *err, MPI_Comm comm, mpi_comm **out) {
     mpi_comm *m = calloc(1, sizeof *m);
@@ -212,6 +215,11 @@ glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
     find_local_rank(&m->head);
     *out = &m->head;
     return GLOFND_OK;
+}
+
+glofnd_status gf_mpi_watch(gf_error *err, gf_comm *c, double seconds, void (*lost)(void *user, const char *text), void *user) {
+    mpi_comm *m = (mpi_comm *)c;
+    return gf_heartbeat_start(err, m->comm, seconds, lost, user, &m->beat);
 }
 
 void gf_mpi_abort(int code) { MPI_Abort(MPI_COMM_WORLD, code); }

@@ -11,6 +11,11 @@ glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
             "several ranks need MPI, and this program was built without: install libopenmpi-dev and build again");
 }
 
+glofnd_status gf_mpi_watch(gf_error *err, gf_comm *c, double seconds, void (*lost)(void *user, const char *text), void *user) {
+    (void)err, (void)c, (void)seconds, (void)lost, (void)user;
+    return GLOFND_OK;
+}
+
 void gf_mpi_abort(int code) { (void)code; }
 
 void gf_mpi_describe(char *text, size_t bytes) { snprintf(text, bytes, "not built in (Debian: libopenmpi-dev)"); }

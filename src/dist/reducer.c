@@ -1,4 +1,5 @@
-/* reducer.c - gradients are summed over ranks by a thread of its own, bucket by bucket, in the order they were started. */
+/* reducer.c - gradients are summed over ranks behind the backward pass, bucket by bucket, in the order they were started: by a
+ * thread of its own, or, on a device, by a queue of its own (gf_comm_kind.fork), which takes no thread and can be recorded. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -13,6 +14,7 @@ typedef struct bucket {
 
 struct gf_reducer {
     gf_comm *comm;              /* a channel of its own */
+    int has_thread;
     int64_t size;               /* numbers per bucket */
     pthread_t thread;
     pthread_mutex_t lock;
@@ -20,7 +22,7 @@ struct gf_reducer {
     bucket queue[ROOM];         /* started - done of them, a ring */
     int64_t started, done;
     int stop;
-    glofnd_status status;       /* of the first that failed; later ones are not sent */
+    glofnd_status status;       /* of the first that failed */
     gf_error error;
     float *block;               /* gf_reducer_begin */
     int64_t left;               /* numbers of the block that are not started */
@@ -51,6 +53,8 @@ static void *run(void *reducer) {
     return NULL;
 }
 
+static int only_queues(const gf_reducer *r) { return r->comm->kind->join != NULL; }
+
 glofnd_status gf_reducer_create(gf_error *err, gf_comm *c, int64_t size, gf_reducer **out) {
     gf_reducer *r = calloc(1, sizeof *r);
     *out = NULL;
@@ -63,30 +67,52 @@ glofnd_status gf_reducer_create(gf_error *err, gf_comm *c, int64_t size, gf_redu
     }
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->change, NULL);
-    if (pthread_create(&r->thread, NULL, run, r) != 0) {
-        r->comm->kind->close(r->comm);
-        free(r);
+    r->has_thread = !only_queues(r) && pthread_create(&r->thread, NULL, run, r) == 0;
+    if (!r->has_thread && !only_queues(r)) {
+        gf_reducer_free(r);
         GF_FAIL(err, GLOFND_E_MEMORY, "no thread to sum gradients");
     }
     *out = r;
     return GLOFND_OK;
 }
 
-void gf_reducer_free(gf_reducer *r) {
-    if (!r) return;
+static void end_thread(gf_reducer *r) {
     pthread_mutex_lock(&r->lock);
     r->stop = 1;
     pthread_cond_broadcast(&r->change);
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->thread, NULL);
+}
+
+void gf_reducer_free(gf_reducer *r) {
+    if (!r) return;
+    if (r->has_thread) end_thread(r);
     pthread_cond_destroy(&r->change);
     pthread_mutex_destroy(&r->lock);
     r->comm->kind->close(r->comm);
     free(r);
 }
 
+/* One thread alone comes here and to join_queue: there is nothing to lock. */
+static void queue_sum(gf_reducer *r, float *x, int64_t n) {
+    const gf_comm_kind *k = r->comm->kind;
+    if (r->status == GLOFND_OK) r->status = k->fork(&r->error, r->comm);
+    if (r->status == GLOFND_OK) r->started++, r->status = k->sum_floats(&r->error, r->comm, x, n);
+}
+
+static void join_queue(gf_reducer *r) {
+    gf_error *const error = r->status == GLOFND_OK ? &r->error : NULL;          /* the first one is told */
+    const glofnd_status status = r->done < r->started ? r->comm->kind->join(error, r->comm) : GLOFND_OK;
+    if (r->status == GLOFND_OK) r->status = status;
+    r->done = r->started;
+}
+
 void gf_reducer_start(gf_reducer *r, float *x, int64_t n) {
     if (n <= 0) return;
+    if (only_queues(r)) {
+        queue_sum(r, x, n);
+        return;
+    }
     pthread_mutex_lock(&r->lock);
     while (r->started - r->done == ROOM) pthread_cond_wait(&r->change, &r->lock);
     r->queue[r->started++ % ROOM] = (bucket){x, n};
@@ -95,6 +121,7 @@ void gf_reducer_start(gf_reducer *r, float *x, int64_t n) {
 }
 
 glofnd_status gf_reducer_wait(gf_error *err, gf_reducer *r) {
+    if (only_queues(r)) join_queue(r);
     pthread_mutex_lock(&r->lock);
     while (r->done < r->started) pthread_cond_wait(&r->change, &r->lock);
     const glofnd_status status = r->status;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/told.h"
+
 struct gf_shard {
     gf_comm *comm;
     gf_shard_spec spec;
@@ -17,11 +19,6 @@ struct gf_shard {
     glofnd_row *side;           /* [ranks * rows] of one modality */
 };
 
-static glofnd_status told(gf_error *err, const glofnd_ctx *c, glofnd_status status) {
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
-    return GLOFND_OK;
-}
-
 /* ----- life ----- */
 
 static glofnd_status make_store(gf_error *err, gf_shard *s) {
@@ -32,7 +29,7 @@ static glofnd_status make_store(gf_error *err, gf_shard *s) {
     glofnd_options_init(&plain, sizeof plain);
     const glofnd_status status = glofnd_ctx_create(&plain, &s->ctx);
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
-    return told(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store));
+    return gf_told(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store));
 }
 
 static glofnd_status make_buffers(gf_error *err, gf_shard *s) {
@@ -102,7 +99,7 @@ static glofnd_status read_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, const 
                                glofnd_row *rows) {
     const int sides = s->spec.modalities;
     for (int side = 0; side < sides; side++) {
-        TRY(told(err, c, glofnd_rows_get(c, store, side, at, n, s->side)));
+        TRY(gf_told(err, c, glofnd_rows_get(c, store, side, at, n, s->side)));
         for (int64_t i = 0; i < n; i++) rows[i * sides + side] = s->side[i];
     }
     return GLOFND_OK;
@@ -113,7 +110,7 @@ static glofnd_status write_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofn
     const int sides = s->spec.modalities;
     for (int side = 0; side < sides; side++) {
         for (int64_t i = 0; i < n; i++) s->side[i] = rows[i * sides + side];
-        TRY(told(err, c, glofnd_rows_put(c, store, side, at, n, s->side)));
+        TRY(gf_told(err, c, glofnd_rows_put(c, store, side, at, n, s->side)));
     }
     return GLOFND_OK;
 }

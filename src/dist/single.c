@@ -34,7 +34,7 @@ static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
 
 static void close_single(gf_comm *c) { free(c); }
 
-static const gf_comm_kind kind = {"single", gather, exchange, sum, sum_floats, twin, close_single};
+static const gf_comm_kind kind = {"single", gather, exchange, sum, sum_floats, twin, close_single, NULL, NULL};
 
 glofnd_status gf_single_open(gf_error *err, gf_comm **out) {
     gf_comm *c = calloc(1, sizeof *c);

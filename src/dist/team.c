@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static glofnd_status told(gf_error *err, const glofnd_ctx *c, glofnd_status status) {
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
-    return GLOFND_OK;
-}
+#include "base/told.h"
 
 glofnd_status gf_team_open(gf_error *err, gf_comm *host, gf_comm *wire, const gf_shard_spec *spec, gf_team *out) {
     const size_t cols = (size_t)spec->rows * (size_t)host->ranks;
@@ -56,9 +53,9 @@ glofnd_status gf_team_step(gf_error *err, gf_team *t, glofnd_ctx *c, glofnd_stor
     mine.rows = t->rows, mine.cols = t->cols, mine.row0 = t->row0;
     TRY(gather_rows(err, t, q->a, q->dim));
     TRY(gather_rows(err, t, q->b, q->dim));
-    TRY(told(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
+    TRY(gf_told(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
     TRY(gather(err, t->wire, own, 2 * sizeof *own * (size_t)t->rows, links));
-    return told(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats));
+    return gf_told(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats));
 }
 
 /* Sums over ranks, and means of numbers that every rank's rows have the same share in. NaN stays NaN. */

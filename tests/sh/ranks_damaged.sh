@@ -1,0 +1,38 @@
+# Images that cannot be read, on one, two and four ranks: the same samples take their places, and each is named in the log and
+# counted once, whichever rank has met it.
+. "$2/tests/sh/ranks.inc"
+needs 'png yes' 'jpeg yes'
+
+"$glofnd" data export shapes:n=72,classes=2,size=16,seed=4 --out images --folder >/dev/null || fail 'data export'
+for number in 3 20 21 50; do
+    victim=$(find images -name '*.png' | sort | sed -n ${number}p)
+    printf '\377\330\377\340broken' >"${victim%.png}.jpg"
+    rm "$victim"
+done
+flags='--data folder:images --arch resnet8 --size 16 --head-hidden 32 --head-out 16 --batch 16 --epochs 6 --start-epoch 1'
+flags="$flags --alpha 0.1 --optimizer sgd --lr 0.0003 --lr-scaling none --threads 1 --log-steps 1 --checkpoint-steps 5"
+damaged() { grep '"event": "damaged"' "$1/log.jsonl"; }
+
+call "$glofnd" pretrain $flags --out one
+wants 'one rank' 0
+[ "$(grep -c 'damaged image' err)" = 1 ] || fail 'one rank: the first damaged image is not said once'
+[ "$(damaged one | wc -l)" -gt 12 ] || fail "one rank: $(damaged one)"
+[ "$(grep '"event": "epoch"' one/log.jsonl | sed 's/.*"damaged": \([0-9]*\).*/\1/' | awk '{n += $1} END {print n}')" = \
+    "$(damaged one | wc -l)" ] || fail 'one rank: the epochs do not count what is named'
+[ "$(damaged one | sed 's/.*"sample": \([0-9]*\).*/\1/' | sort -u | wc -l)" = 4 ] || fail "one rank: $(damaged one)"
+for ranks in 2 4; do
+    call mpirun -np $ranks "$glofnd" pretrain $flags --out "of-$ranks"
+    wants "$ranks ranks" 0
+    [ "$(grep -c 'damaged image' err)" = 1 ] || fail "$ranks ranks: the first damaged image is not said once"
+    damaged one >a.named
+    damaged "of-$ranks" >b.named
+    cmp a.named b.named || fail "$ranks ranks: damaged images are named otherwise than on one"
+    close one "of-$ranks" "$ranks ranks" || fail "$ranks ranks: losses differ"
+    [ "$(grep -o '"damaged": [0-9]*' one/log.jsonl)" = "$(grep -o '"damaged": [0-9]*' "of-$ranks/log.jsonl")" ] ||
+        fail "$ranks ranks: damaged images are counted otherwise than on one"
+done
+
+# strict: the rank that meets one ends all.
+call mpirun -np 2 "$glofnd" pretrain $flags --out strict --strict
+[ $code != 0 ] || fail 'strict: exit code 0'
+[ "$(grep -c '^glofnd pretrain: .*jpg' err)" = 1 ] || fail 'strict: not said once'
