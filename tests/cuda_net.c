@@ -15,6 +15,7 @@
 #include "cuda/loss/cuda_device.h"
 #include "optim/optim.h"
 #include "support/golden_net.h"
+#include "support/nn_reference.h"
 #include "support/random.h"
 
 /* float32 without TF32. */
@@ -111,15 +112,6 @@ static float *after_steps(scene *s, int steps, uint64_t key, int64_t *numbers) {
     return all;
 }
 
-static double distance(const float *a, const float *b, int64_t count) {
-    double error = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(error / (size > 0 ? size : 1));
-}
-
 static float *run(const gf_net_spec *spec, int steps, uint64_t key, int64_t *numbers) {
     scene s = make_scene(spec);
     float *all = after_steps(&s, steps, key, numbers);
@@ -148,13 +140,13 @@ static void steps_follow_the_cpu(void **state) {
     gf_net_spec host = small;
     host.device = GLOFND_DEVICE_CPU;
     float *want = run(&host, 5, 0, &n), *have = run(&small, 5, 1, &n);
-    const double d = distance(have, want, n);
+    const double d = ref_distance_floats(have, want, n);
     print_message("5 steps, float32: weights differ by %.2e of their norm\n", d);
     assert_true(d < 5e-4);              /* steps amplify rounding: 8e-5 was seen on an H200 */
     gf_net_spec bf16 = small;
     bf16.precision = GF_BF16;
     float *rough = run(&bf16, 5, 1, &n);
-    const double e = distance(rough, want, n);
+    const double e = ref_distance_floats(rough, want, n);
     print_message("5 steps, bf16 against float32: %.2e\n", e);
     assert_true(e < 2e-2);
     free(want), free(have), free(rough);

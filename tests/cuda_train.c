@@ -1,5 +1,5 @@
 /* cuda_train.c - training runs on CUDA: the curve of 20 steps against the CPU's, checkpoints that go on bit for bit, runs that
- * choose the same algorithms, checkpoints that move between CPU and GPU, other data, and numbers that are not finite. */
+ * choose the same algorithms, checkpoints that move between CPU and GPU, other data, numbers that are not finite, and memory. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,10 +14,12 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <cuda_runtime_api.h>
 
 #include "cuda/loss/cuda_device.h"
 #include "support/random.h"
 #include "support/trial.h"
+#include "train/memory.h"
 
 static const trial_setting common[] = {
     {"data", "shapes:n=192,classes=3,size=16"}, {"arch", "resnet18"}, {"stem", "1"}, {"head_hidden", "32"}, {"head_out", "16"},
@@ -286,6 +288,54 @@ static void numbers_that_are_not_finite_stop_the_run(void **state) {
     gf_trainer_free(t);
 }
 
+/* ----- memory ------------------------------------------------------------------------------------------------------- */
+
+static double megabytes(double bytes) { return bytes / (1 << 20); }
+
+static double left_on_the_gpu(void) {
+    size_t left = 0, all = 0;
+    assert_int_equal(cudaMemGetInfo(&left, &all), cudaSuccess);
+    return (double)left;
+}
+
+/* What is counted is what is gone from the GPU's memory, and about what was announced before. The first run of a kind is not
+ * looked at: libraries load their kernels then, and keep them. */
+static void memory_adds_up(const trial_setting *more) {
+    gf_error err = {""};
+    gf_memory_split m;
+    size_t announced = 0;
+    gf_trainer *t = make(more);
+    trial_steps(t, 3);
+    gf_trainer_free(t);
+    const double before = left_on_the_gpu();
+    t = make(more);
+    trial_steps(t, 3);
+    const double gone = before - left_on_the_gpu();
+    gf_trainer_memory(t, &m);
+    trial_fine(gf_trainer_estimate(&err, t, &announced), &err);
+    const double counted = (double)(m.weights + m.optimizer + m.activations + m.workspace + m.loss + m.data);
+    print_message("MB: weights %.1f, optimizer %.1f, activations %.1f, workspace %.1f, loss %.1f, data %.1f; together %.1f, gone "
+                  "%.1f, announced %.1f, peak %.1f\n", megabytes((double)m.weights), megabytes((double)m.optimizer),
+                  megabytes((double)m.activations), megabytes((double)m.workspace), megabytes((double)m.loss),
+                  megabytes((double)m.data), megabytes(counted), megabytes(gone), megabytes((double)announced),
+                  megabytes((double)m.peak));
+    assert_true(m.weights > 0 && m.optimizer > 0 && m.activations > 0 && m.workspace > 0 && m.loss > 0 && m.data > 0);
+    assert_true(counted <= gone + (1 << 21));
+    assert_true(gone <= 1.1 * counted + (96 << 20));            /* whole pages, streams, a recorded step */
+    assert_true((double)m.peak >= counted);
+    gf_trainer_free(t);
+}
+
+static void memory_is_counted(void **state) {
+    (void)state;
+    static const trial_setting small[] = {{"precision", "bf16"}, {NULL, NULL}};
+    static const trial_setting large[] = {{"data", "shapes:n=128,classes=3,size=224"}, {"arch", "resnet50"}, {"stem", "0"},
+        {"batch", "64"}, {"precision", "bf16"}, {"head_hidden", "2048"}, {"head_out", "128"}, {NULL, NULL}};
+    memory_adds_up(NULL);
+    memory_adds_up(small);
+    memory_adds_up(large);
+}
+
 int main(void) {
     char why[160];
     if (gf_cuda_devices(why, sizeof why) == 0) {
@@ -296,7 +346,7 @@ int main(void) {
         cmocka_unit_test(twenty_steps_follow_the_cpu), cmocka_unit_test(resumed_runs_have_the_same_bits),
         cmocka_unit_test(recorded_steps_change_with_the_epoch), cmocka_unit_test(equal_runs_have_equal_bits),
         cmocka_unit_test(runs_move_between_devices), cmocka_unit_test(other_data_is_remapped),
-        cmocka_unit_test(numbers_that_are_not_finite_stop_the_run),
+        cmocka_unit_test(numbers_that_are_not_finite_stop_the_run), cmocka_unit_test(memory_is_counted),
     };
     return cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

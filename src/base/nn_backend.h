@@ -183,10 +183,14 @@ typedef struct gf_nn_backend {
      * have left the gradients of the weights in `packed`, in a format of its own. */
     glofnd_status (*pack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
     glofnd_status (*unpack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+    /* The same of ops first to last - 1 of the list alone: gradients that other ranks wait for while backward goes on. */
+    glofnd_status (*unpack_some)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
+                                 int first, int last);
     /* Does work(arg), which only queues. The first time with a key as it is, the second time it is recorded, from then on the
      * record is played: pointers and scalars of later calls must be the same. A new key drops the record. */
     glofnd_status (*replay)(gf_error *err, gf_nn_engine *s, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg),
                             void *arg);
+    void (*forget)(gf_nn_engine *s);    /* waits, and drops the record: before what it uses goes */
     /* The optimizer over all parameters; list is copied. Lives as long as the engine. step: queues; a gradient that is not finite
      * leaves everything as it was. set: numbers of the steps to come, also of recorded ones. norm: waits; of the last step. */
     glofnd_status (*optim_create)(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
@@ -194,6 +198,8 @@ typedef struct gf_nn_backend {
     glofnd_status (*optim_set)(gf_error *err, gf_nn_optim *o, const gf_optim_now *now);
     glofnd_status (*optim_step)(gf_error *err, gf_nn_optim *o);
     glofnd_status (*optim_norm)(gf_error *err, gf_nn_optim *o, double *norm);
+    /* Bytes: what the engine holds beside `alloc`; the most that was seen in use on the device, by everybody. */
+    void (*memory)(gf_nn_engine *s, size_t *held, size_t *peak);
 } gf_nn_backend;
 
 extern const gf_nn_backend gf_nn_backend_cpu, gf_nn_backend_cuda;

@@ -34,6 +34,7 @@ typedef struct gf_optim_rule {
     int nesterov;               /* SGD: the step looks ahead along the momentum */
     double beta1, beta2, eps;   /* AdamW; eps is added outside the root, after the bias correction */
     double clip;                /* SGD, AdamW: longest gradient, over all tensors; 0: any */
+    int threads;                /* on the host; 0: as many as the runtime would use. Results do not depend on it */
 } gf_optim_rule;
 
 typedef struct gf_optim_now {   /* what differs from step to step */

@@ -14,7 +14,24 @@ static size_t block_bytes(const gf_net *n) {
     return sizeof(float) * (copies * (size_t)n->graph.params.numbers + (size_t)n->graph.buffers.numbers);
 }
 
+/* A batch of images as it comes. */
+static size_t staging_bytes(const gf_net *n) {
+    return sizeof(float) * 3 * (size_t)n->spec.size * (size_t)n->spec.size * (size_t)n->spec.batch;
+}
+
 size_t gf_net_bytes(const gf_net *n) { return n->graph.arena_bytes + block_bytes(n) + sizeof *n; }
+
+gf_net_memory gf_net_memory_of(const gf_net *n) {
+    const gf_graph *g = &n->graph;
+    const int shared[] = {g->scratch, g->sums, g->coef, g->aside};
+    gf_net_memory m = {.images = n->staging ? staging_bytes(n) : 0};
+    size_t copies = 0;
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) m.workspace += g->block[shared[i]].bytes;
+    for (int i = 0; i < g->layers; i++) copies += g->layer[i].packed < 0 ? 0 : g->block[g->layer[i].packed].bytes;
+    m.weights = block_bytes(n) + copies;
+    m.activations = g->arena_bytes - m.workspace - copies;
+    return m;
+}
 
 static const gf_nn_backend *backend_of(glofnd_device device) {
     return device == GLOFND_DEVICE_CUDA ? &gf_nn_backend_cuda : &gf_nn_backend_cpu;
@@ -162,19 +179,25 @@ int64_t gf_net_features(const gf_net *n) { return n->graph.value[n->graph.featur
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-typedef glofnd_status (*together)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
-
-static glofnd_status all_packed(gf_error *err, gf_net *n, together what) {
-    const gf_nn_args *args[GF_MAX_LAYERS];
-    gf_nn_op *ops[GF_MAX_LAYERS];
-    int count = 0;
+void gf_net_packed(const gf_net *n, gf_packed *out, int from, int to, int *first, int *last) {
+    out->count = *first = *last = 0;
     for (int i = 0; i < n->graph.layers; i++) {
         const gf_layer *l = &n->graph.layer[i];
         if (l->packed < 0) continue;
-        args[count] = &l->args;
-        ops[count++] = l->op;
+        out->args[out->count] = &l->args;
+        out->op[out->count++] = l->op;
+        *first += i < from;
+        *last += i < to;
     }
-    return what(err, n->engine, args, ops, count);
+}
+
+typedef glofnd_status (*together)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+
+static glofnd_status all_packed(gf_error *err, gf_net *n, together what) {
+    gf_packed list;
+    int first, last;
+    gf_net_packed(n, &list, 0, n->graph.layers, &first, &last);
+    return what(err, n->engine, list.args, list.op, list.count);
 }
 
 /* A recorded training step has to hold it, so there it is not left out. */
@@ -198,7 +221,7 @@ void *gf_net_input(gf_net *n, int *channels) {
 /* As they came, then cast and padded there. */
 static glofnd_status send_images(gf_error *err, gf_net *n, const float *x, void *dst, int64_t first, int64_t count) {
     const int64_t pixels = (int64_t)n->spec.size * n->spec.size;
-    if (!n->staging) n->staging = n->backend->alloc(n->engine, sizeof(float) * 3 * (size_t)(pixels * n->spec.batch));
+    if (!n->staging) n->staging = n->backend->alloc(n->engine, staging_bytes(n));
     FAIL_IF(err, !n->staging, GLOFND_E_MEMORY, "out of memory for a batch of images on the device: use a smaller batch");
     float *at = n->staging + 3 * pixels * first;
     TRY(n->backend->put(err, n->engine, at, x, sizeof(float) * 3 * (size_t)(pixels * count)));
@@ -323,9 +346,10 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
     n->ready = 0;
     const gf_value *out = &n->graph.value[n->graph.projection];
     n->backend->cast(n->engine, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
+    gf_net_tell_begin(n);
     for (int i = n->graph.layers - 1; i >= 0; i--) {
         TRY(layer_backward(err, n, &n->graph.layer[i]));
-        gf_net_tell_final(n, i);
+        TRY(gf_net_tell_final(err, n, i));
     }
-    return n->backend->unpack_all ? all_packed(err, n, n->backend->unpack_all) : GLOFND_OK;
+    return n->backend->unpack_all && !gf_net_tells(n) ? all_packed(err, n, n->backend->unpack_all) : GLOFND_OK;
 }

@@ -40,9 +40,10 @@ typedef struct gf_net_ranks {
     void *user;
     /* x [n], where the net is, added over ranks in place; queued on a GPU. */
     glofnd_status (*sum)(gf_error *err, void *user, double *x, int64_t n);
-    /* May be NULL. As backward goes: gradients `first` and later of gf_net_gradients are final on this rank; at its end
-     * first = 0. */
+    /* May be NULL. As backward goes: gradients `first` and later of gf_net_gradients are final on this rank, on a GPU once what is
+     * queued by now is done. It begins with first = all of them, none is final; it ends with 0. */
     void (*ready)(void *user, gf_net *net, int64_t first);
+    int64_t bucket;             /* ready is called when at least as many more are final; 0: after every layer */
 } gf_net_ranks;
 
 typedef struct gf_net_spec {        /* what an arch does not use is 0 */
@@ -94,6 +95,13 @@ void gf_net_touch(gf_net *n);
 int64_t gf_net_features(const gf_net *n);               /* 64 (resnet8), 512, 2048; what a tower projects to its embedding */
 size_t gf_net_bytes(const gf_net *n);                   /* memory taken; gf_net_estimate before taking it */
 glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes);
+typedef struct gf_net_memory {  /* bytes that it has taken where it is */
+    size_t weights;             /* parameters, gradients, running averages, working copies */
+    size_t activations;         /* and gradients on their way */
+    size_t workspace;           /* scratch that layers share */
+    size_t images;              /* as they came from the host */
+} gf_net_memory;
+gf_net_memory gf_net_memory_of(const gf_net *n);
 /* Tensor t between where it lies and host memory in torch's layout. `at` is t->value, t->grad, or the place of t in another block
  * of gf_net_state: an optimizer's. */
 glofnd_status gf_net_get(gf_error *err, gf_net *n, const gf_tensor *t, const float *at, float *host);
@@ -132,6 +140,7 @@ glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens
 /* Does work(arg): gf_net_forward without x, a loss, gf_net_backward, an optimizer. A GPU records it the second time it comes with
  * the same key, and plays the record from then on: pointers and scalars must then be the same. */
 glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
+void gf_net_forget(gf_net *n);                          /* drops the record, before what it uses is freed */
 const gf_nn_backend *gf_net_backend(const gf_net *n);
 gf_nn_engine *gf_net_engine(gf_net *n);
 void *gf_net_stream(gf_net *n);                         /* cudaStream_t; NULL on the CPU */

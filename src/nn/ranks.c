@@ -51,10 +51,32 @@ void gf_net_find_final(gf_net *n) {
     }
 }
 
-/* Layer i has been followed back. A device that gathers gradients at the end has none before. */
-void gf_net_tell_final(gf_net *n, int i) {
+int gf_net_tells(const gf_net *n) { return n->spec.ranks && n->spec.ranks->ready; }
+
+void gf_net_tell_begin(gf_net *n) {
+    n->told_from = n->graph.params.numbers;
+    n->told_layer = n->graph.layers;
+    if (gf_net_tells(n)) n->spec.ranks->ready(n->spec.ranks->user, n, n->told_from);
+}
+
+/* Where op_backward leaves gradients in a format of the device: of layers i and later that are not in their places yet. */
+static glofnd_status unpack(gf_error *err, gf_net *n, int i) {
+    gf_packed list;
+    int first, last;
+    if (!n->backend->unpack_some) return GLOFND_OK;
+    gf_net_packed(n, &list, i, n->told_layer, &first, &last);
+    return n->backend->unpack_some(err, n->engine, list.args, list.op, list.count, first, last);
+}
+
+glofnd_status gf_net_tell_final(gf_error *err, gf_net *n, int i) {
     const gf_net_ranks *r = n->spec.ranks;
-    if (r && r->ready && !n->backend->unpack_all) r->ready(r->user, n, n->final_from[i]);
+    const int64_t first = gf_net_tells(n) ? n->final_from[i] : 0;
+    if (!gf_net_tells(n) || (i > 0 && n->told_from - first < r->bucket)) return GLOFND_OK;
+    TRY(unpack(err, n, i));
+    n->told_from = first;
+    n->told_layer = i;
+    r->ready(r->user, n, first);
+    return GLOFND_OK;
 }
 
 float *gf_net_gradients(gf_net *n, int64_t *numbers) {

@@ -74,3 +74,7 @@ void gf_net_gather(gf_net *n, float *block, int first) {
 glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg) {
     return n->backend->replay ? n->backend->replay(err, n->engine, key, work, arg) : work(err, arg);
 }
+
+void gf_net_forget(gf_net *n) {
+    if (n->backend->forget) n->backend->forget(n->engine);
+}

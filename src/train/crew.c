@@ -1,12 +1,16 @@
 /* crew.c - see crew.h. */
 #include "train/crew.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/comm_device.h"
 
-#define BUCKET (1 << 20)        /* gradients per message: 4 MB */
+/* Gradients per message. The GPU's are larger: its links need more to be at their speed, and each message takes a few small
+ * launches; the last one, which backward does not hide, is no larger than it. */
+#define BUCKET (1 << 20)        /* 4 MB */
+#define BUCKET_GPU (2 << 20)    /* 8 MB */
 
 static int on_device(const gf_config *c) { return c->method.device == GLOFND_DEVICE_CUDA; }
 
@@ -32,18 +36,14 @@ static glofnd_status sum_norm(gf_error *err, void *user, double *x, int64_t n) {
 static void gradients_final(void *user, gf_net *net, int64_t first) {
     gf_crew *w = user;
     int64_t n;
-    if (!w->reducer || w->in_parts) return;
-    if (w->reducing != net) {
-        float *block = gf_net_gradients(net, &n);
-        gf_reducer_begin(w->reducer, block, n);
-        w->reducing = net;
-    }
-    gf_reducer_ready(w->reducer, first);
+    float *block = gf_net_gradients(net, &n);
+    if (first == n) gf_reducer_begin(w->reducer, block, n);
+    else gf_reducer_ready(w->reducer, first);
 }
 
 void gf_crew_begin(gf_crew *w, gf_comm *host) {
     *w = (gf_crew){.host = host, .wire = host};
-    w->hooks = (gf_net_ranks){.count = host->ranks, .user = w, .sum = sum_norm, .ready = gradients_final};
+    w->hooks = (gf_net_ranks){.count = host->ranks, .user = w, .sum = sum_norm};
 }
 
 /* ----- making ----- */
@@ -71,7 +71,9 @@ glofnd_status gf_crew_make(gf_error *err, gf_crew *w, gf_towers *t, glofnd_ctx *
     w->ctx = ctx;
     w->in_parts = t->part < t->batch;
     if (on_device(c)) TRY(gf_device_comm_open(err, w->host, gf_net_stream(t->at[0].net), &w->wire));
-    else TRY(gf_reducer_create(err, w->host, BUCKET, &w->reducer));
+    TRY(gf_reducer_create(err, w->wire, on_device(c) ? BUCKET_GPU : BUCKET, &w->reducer));
+    w->hooks.bucket = on_device(c) ? BUCKET_GPU : 0;
+    w->hooks.ready = w->in_parts ? NULL : gradients_final;
     const glofnd_status status = glofnd_ctx_reduce(ctx, sum_shared, w);
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(ctx));
     TRY(gf_team_open(err, w->host, w->wire, &spec, &w->team));
@@ -82,7 +84,9 @@ void gf_crew_free(gf_crew *w, gf_towers *t) {
     void *const there[] = {w->all[0], w->all[1], w->links, w->slots};
     for (size_t i = 0; t->count > 0 && i < sizeof there / sizeof *there; i++) gf_net_release(t->at[0].net, there[i]);
     free(w->content);
+    free(w->damage);
     gf_team_close(&w->team);
+    if (t->count > 0) gf_net_forget(t->at[0].net);      /* NCCL closes only when no record of its calls is left */
     gf_reducer_free(w->reducer);
     if (w->wire && w->wire != w->host) w->wire->kind->close(w->wire);
     *w = (gf_crew){0};
@@ -110,26 +114,64 @@ glofnd_status gf_crew_step(gf_error *err, gf_crew *w, gf_towers *t, glofnd_store
     return gf_team_step(err, &w->team, w->ctx, work, &q, w->links, gf_towers_side_grad(t, 0), gf_towers_side_grad(t, 1), stats);
 }
 
-/* What backward could not hand over on its way. */
-static glofnd_status add_up(gf_error *err, gf_crew *w, gf_tower *tower) {
+glofnd_status gf_crew_gradients(gf_error *err, gf_crew *w, gf_towers *t) {
     int64_t n;
-    float *block = gf_net_gradients(tower->net, &n);
-    if (tower->param_count == 0) return GLOFND_OK;
-    if (!w->reducer) return w->wire->kind->sum_floats(err, w->wire, tower->sum ? tower->sum : block, n);
-    if (w->in_parts) gf_reducer_start(w->reducer, tower->sum, n);
+    for (int k = 0; w->in_parts && k < t->count; k++) {         /* else backward has handed them over on its way */
+        gf_net_gradients(t->at[k].net, &n);
+        if (t->at[k].param_count > 0) gf_reducer_start(w->reducer, t->at[k].sum, n);
+    }
+    return gf_reducer_wait(err, w->reducer);
+}
+
+/* ----- damaged samples: the first rank logs them all ----- */
+
+static glofnd_status make_room(gf_error *err, gf_crew *w, int64_t count) {
+    if (count <= w->damage_room) return GLOFND_OK;
+    gf_crew_damage *grown = realloc(w->damage, (size_t)(2 * count) * sizeof *grown);
+    FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory to note %lld damaged samples", (long long)count);
+    w->damage = grown;
+    w->damage_room = 2 * count;
     return GLOFND_OK;
 }
 
-glofnd_status gf_crew_gradients(gf_error *err, gf_crew *w, gf_towers *t) {
-    for (int k = 0; k < t->count; k++) TRY(add_up(err, w, &t->at[k]));
-    w->reducing = NULL;
-    return w->reducer ? gf_reducer_wait(err, w->reducer) : GLOFND_OK;
+glofnd_status gf_crew_damaged(gf_error *err, gf_crew *w, int64_t id, const char *message) {
+    TRY(make_room(err, w, w->damages + 1));
+    gf_crew_damage *d = &w->damage[w->damages++];
+    *d = (gf_crew_damage){.id = id};
+    snprintf(d->why.text, sizeof d->why.text, "%s", message);
+    return GLOFND_OK;
+}
+
+/* Everyone's as `most` places of each rank, those in use first; then without the others. */
+static glofnd_status gather_damage(gf_error *err, gf_crew *w, int64_t *count, int64_t most) {
+    const int ranks = w->host->ranks;
+    TRY(make_room(err, w, most * ranks));
+    gf_crew_damage *own = calloc((size_t)most, sizeof *own);
+    FAIL_IF(err, !own, GLOFND_E_MEMORY, "no memory to tell of %lld damaged samples", (long long)most);
+    memcpy(own, w->damage, (size_t)w->damages * sizeof *own);
+    const glofnd_status status = gf_comm_gather(err, w->host, own, (size_t)most * sizeof *own, w->damage);
+    free(own);
+    w->damages = 0;
+    for (int r = 0; r < ranks; r++)
+        for (int64_t i = 0; i < count[r]; i++) w->damage[w->damages++] = w->damage[r * most + i];
+    return status;
+}
+
+static glofnd_status share_damage(gf_error *err, gf_crew *w) {
+    const int ranks = w->host->ranks;
+    int64_t *count = malloc((size_t)ranks * sizeof *count), most = 0;
+    FAIL_IF(err, !count, GLOFND_E_MEMORY, "no memory for the answers of %d ranks", ranks);
+    glofnd_status status = gf_comm_gather(err, w->host, &w->damages, sizeof w->damages, count);
+    for (int r = 0; r < ranks && status == GLOFND_OK; r++) most = count[r] > most ? count[r] : most;
+    if (status == GLOFND_OK) status = gather_damage(err, w, count, most);
+    free(count);
+    return status;
 }
 
 glofnd_status gf_crew_settle(gf_error *err, gf_crew *w, glofnd_store *work, glofnd_stats *stats) {
-    double x[2] = {w->stop, w->damaged};
+    double x[2] = {w->stop, (double)w->damages};
     TRY(w->host->kind->sum(err, w->host, x, 2));
     w->stop = x[0] > 0.0;
-    w->damaged = x[1];
+    if (x[1] > 0.0) TRY(share_damage(err, w));
     return gf_team_settle(err, &w->team, w->ctx, work, stats);
 }

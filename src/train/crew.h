@@ -1,7 +1,7 @@
 /* crew.h - a run on several ranks: each draws its part of every batch, and all train the same weights.
  *
  * What is different from one rank: embeddings and ids are gathered before the loss, anchors' state lives on its owner (dist/shard.h),
- * batch norm sums over all ranks, and gradients are added up before the optimizer: on the CPU behind the backward pass.
+ * batch norm sums over all ranks, and gradients are added up behind the backward pass, before the optimizer.
  */
 #ifndef GF_TRAIN_CREW_H
 #define GF_TRAIN_CREW_H
@@ -11,13 +11,17 @@
 #include "dist/team.h"
 #include "train/towers.h"
 
+typedef struct gf_crew_damage { /* a sample that could not be read */
+    int64_t id;
+    gf_error why;
+} gf_crew_damage;
+
 typedef struct gf_crew {
     gf_comm *host;              /* borrowed */
     gf_comm *wire;              /* between the memories the nets are in: NCCL's; on the CPU the host's */
     gf_net_ranks hooks;         /* of every net */
     gf_team team;
-    gf_reducer *reducer;        /* on the CPU */
-    const gf_net *reducing;     /* whose gradients are being added up */
+    gf_reducer *reducer;
     int in_parts;               /* they are final only after the last part */
     float *all[2];              /* [batch][dim] everyone's embeddings, where the nets are */
     glofnd_link *links;         /* [batch][2] there */
@@ -25,7 +29,8 @@ typedef struct gf_crew {
     gf_content *content;        /* [batch] on the host: what the samples of the batch show and say */
     glofnd_ctx *ctx;            /* borrowed */
     int stop;                   /* this rank was asked to stop; after a step: somebody was */
-    double damaged;             /* samples this rank could not read since the last step; after it: all ranks */
+    gf_crew_damage *damage;     /* [damages] since the last step, of this rank; after it: of all ranks, in the order of the batch */
+    int64_t damages, damage_room;
 } gf_crew;
 
 /* Whether the configuration can be divided; E_OPTION says why not. */
@@ -40,9 +45,11 @@ void gf_crew_free(gf_crew *w, gf_towers *towers);
 glofnd_status gf_crew_draw(gf_error *err, gf_crew *w, const gf_batch *b, glofnd_store *work);
 /* q: of the whole batch; embeddings and gradients of the own rows are the towers'. */
 glofnd_status gf_crew_step(gf_error *err, gf_crew *w, gf_towers *towers, glofnd_store *work, glofnd_batch q, glofnd_stats *stats);
-/* After backward: gradients of all towers are those of the whole batch. */
+/* After backward: gradients of all towers become those of the whole batch. */
 glofnd_status gf_crew_gradients(gf_error *err, gf_crew *w, gf_towers *towers);
-/* State goes home; stats, stop and damaged become those of all ranks. */
+/* For the next gf_crew_settle. */
+glofnd_status gf_crew_damaged(gf_error *err, gf_crew *w, int64_t id, const char *message);
+/* State goes home; stats, stop and damage become those of all ranks. */
 glofnd_status gf_crew_settle(gf_error *err, gf_crew *w, glofnd_store *work, glofnd_stats *stats);
 
 #endif

@@ -62,15 +62,9 @@ typedef struct op_kind {
 } op_kind;
 
 static const op_kind kinds[] = {
-    [GF_NN_CONV] = {gf_dnn_conv_create, gf_dnn_conv_pack, gf_dnn_conv_forward, gf_dnn_conv_backward},
-    [GF_NN_LINEAR] = {gf_dnn_linear_create, gf_dnn_linear_pack, gf_dnn_linear_forward, gf_dnn_linear_backward},
-    [GF_NN_MAXPOOL] = {gf_dnn_pool_create, NULL, gf_dnn_pool_forward, gf_dnn_pool_backward},
-    [GF_NN_AVGPOOL] = {gf_dnn_pool_create, NULL, gf_dnn_pool_forward, gf_dnn_pool_backward},
-    [GF_NN_LAYERNORM] = {gf_dnn_layernorm_create, NULL, gf_dnn_layernorm_forward, gf_dnn_layernorm_backward},
-    [GF_NN_ATTENTION] = {gf_dnn_attention_create, NULL, gf_dnn_attention_forward, gf_dnn_attention_backward},
-    [GF_NN_EMBED] = {gf_dnn_embed_create, NULL, gf_dnn_embed_forward, gf_dnn_embed_backward},
-    [GF_NN_TOKENS] = {gf_dnn_tokens_create, NULL, gf_dnn_tokens_forward, gf_dnn_tokens_backward},
-    [GF_NN_PICK] = {gf_dnn_pick_create, NULL, gf_dnn_pick_forward, gf_dnn_pick_backward},
+#define GF_X(kind, name, pack) [GF_NN_##kind] = {gf_dnn_##name##_create, pack, gf_dnn_##name##_forward, gf_dnn_##name##_backward},
+    GF_DNN_OPS(GF_X)
+#undef GF_X
 };
 
 static glofnd_status op_create(gf_error *err, gf_nn_engine *s, const gf_nn_shape *shape, gf_nn_sizes *sizes, gf_nn_op **out) {

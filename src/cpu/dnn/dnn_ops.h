@@ -31,40 +31,19 @@ struct gf_nn_engine {
     gf_nn_op *ops;
 };
 
-/* Each fills op (engine, dnn and shape are set) and sizes (zeroed). */
-glofnd_status gf_dnn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
+/* Kind, functions, and what packs its weights. create fills op (engine, dnn and shape are set) and sizes (zeroed). */
+#define GF_DNN_OPS(X)                                                                                                        \
+    X(CONV, conv, gf_dnn_conv_pack) X(LINEAR, linear, gf_dnn_linear_pack) X(MAXPOOL, pool, NULL) X(AVGPOOL, pool, NULL)        \
+    X(LAYERNORM, layernorm, NULL) X(ATTENTION, attention, NULL) X(EMBED, embed, NULL) X(TOKENS, tokens, NULL)                  \
+    X(PICK, pick, NULL)
+#define GF_X(kind, name, pack)                                                                   \
+    glofnd_status gf_dnn_##name##_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);       \
+    glofnd_status gf_dnn_##name##_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);     \
+    glofnd_status gf_dnn_##name##_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
+GF_DNN_OPS(GF_X)
+#undef GF_X
 glofnd_status gf_dnn_conv_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_conv_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-
-glofnd_status gf_dnn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
 glofnd_status gf_dnn_linear_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-
-glofnd_status gf_dnn_pool_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_dnn_pool_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_pool_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-
-glofnd_status gf_dnn_layernorm_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_dnn_layernorm_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_layernorm_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-
-glofnd_status gf_dnn_attention_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_dnn_attention_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_attention_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-
-glofnd_status gf_dnn_embed_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_dnn_embed_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_embed_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-
-glofnd_status gf_dnn_tokens_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_dnn_tokens_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_tokens_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-
-glofnd_status gf_dnn_pick_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);
-glofnd_status gf_dnn_pick_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
-glofnd_status gf_dnn_pick_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 
 /* The part of the table that needs no oneDNN: dnn_norm.c. */
 size_t gf_dnn_norm_scratch(int64_t rows, int64_t c);

@@ -1,6 +1,13 @@
 /* nccl.c - ranks over NCCL, on device memory: every call is queued on one stream, and may be recorded in a CUDA graph.
  *
  * The library is opened at run time, so a build with CUDA runs where it is missing, and says so when several GPUs are asked for.
+ *
+ * Gradients go through a twin: a communicator and a stream of their own. NCCL runs the calls of one communicator one after the
+ * other, whatever their streams, so in the same one every sum of a batch norm, which backward waits for, would queue behind
+ * megabytes of gradients, which it does not. Calls of one communicator must come in the same order on all ranks. Here those of
+ * both do: one thread makes them, as it walks the layers, and the walk follows from the net alone. Kernels of both may be on the
+ * device at once, and each waits for the same one on the other ranks: that ends because they fit there together (TWIN_BLOCKS),
+ * and because the kernels of the net between them end by themselves.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,8 +22,10 @@
 #include "base/comm_device.h"
 
 #define GF_NCCL_FUNCTIONS(X)                                                                                                   \
-    X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclAllGather) X(ncclAllReduce) X(ncclGetErrorString)          \
+    X(ncclGetUniqueId) X(ncclCommInitRankConfig) X(ncclCommDestroy) X(ncclAllGather) X(ncclAllReduce) X(ncclGetErrorString)    \
     X(ncclCommGetAsyncError) X(ncclGetVersion)
+
+enum { TWIN_BLOCKS = 16 };      /* a twin's kernels take so many multiprocessors at most; the rest is the net's */
 
 typedef struct nccl_library {
     void *handle;
@@ -29,8 +38,11 @@ typedef struct nccl_comm {
     gf_comm head;
     nccl_library lib;
     ncclComm_t comm;
-    cudaStream_t stream;        /* borrowed */
-    int borrowed;               /* a twin: comm belongs to another */
+    gf_comm *host;              /* borrowed: where ranks meet */
+    cudaStream_t stream;        /* borrowed; a twin's own */
+    int is_twin;
+    cudaStream_t origin;        /* twin: stream of the one it was made from */
+    cudaEvent_t forked, joined;
 } nccl_comm;
 
 /* ----- the library ----- */
@@ -42,7 +54,7 @@ static glofnd_status open_library(gf_error *err, nccl_library *l) {
 #define GF_X(name)                                                                                                             \
     do {                                                                                                                       \
         void *at = dlsym(l->handle, #name);                                                                                    \
-        FAIL_IF(err, !at, GLOFND_E_UNSUPPORTED, "this NCCL has no %s: version 2 is needed", #name);                            \
+        FAIL_IF(err, !at, GLOFND_E_UNSUPPORTED, "this NCCL has no %s: version 2.17 is needed", #name);                            \
         memcpy(&l->name, &at, sizeof at);                                                                                      \
     } while (0);
     GF_NCCL_FUNCTIONS(GF_X)
@@ -52,6 +64,11 @@ static glofnd_status open_library(gf_error *err, nccl_library *l) {
 
 static glofnd_status check(gf_error *err, const nccl_comm *n, ncclResult_t code, const char *what) {
     FAIL_IF(err, code != ncclSuccess, GLOFND_E_DEVICE, "rank %d: NCCL, %s: %s", n->head.rank, what, n->lib.ncclGetErrorString(code));
+    return GLOFND_OK;
+}
+
+static glofnd_status check_cuda(gf_error *err, const nccl_comm *n, cudaError_t code, const char *what) {
+    FAIL_IF(err, code != cudaSuccess, GLOFND_E_DEVICE, "rank %d: %s: %s", n->head.rank, what, cudaGetErrorString(code));
     return GLOFND_OK;
 }
 
@@ -78,22 +95,34 @@ static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t cou
     return check(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclFloat, ncclSum, n->comm, n->stream), "a sum of gradients");
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
-    nccl_comm *n = malloc(sizeof *n);
-    FAIL_IF(err, !n, GLOFND_E_MEMORY, "no memory for a rank");
-    memcpy(n, c, sizeof *n);
-    n->borrowed = 1;
-    *out = &n->head;
-    return GLOFND_OK;
+/* `behind` goes on once `ahead` has come to where it is now. Also in a recording: the streams of a recorded step meet by it. */
+static glofnd_status follow(gf_error *err, const nccl_comm *n, cudaStream_t ahead, cudaEvent_t event, cudaStream_t behind) {
+    TRY(check_cuda(err, n, cudaEventRecord(event, ahead), "an event"));
+    return check_cuda(err, n, cudaStreamWaitEvent(behind, event, 0), "an event");
+}
+
+static glofnd_status fork_off(gf_error *err, gf_comm *c) {
+    const nccl_comm *n = (nccl_comm *)c;
+    return n->is_twin ? follow(err, n, n->origin, n->forked, n->stream) : GLOFND_OK;
+}
+
+static glofnd_status join_again(gf_error *err, gf_comm *c) {
+    const nccl_comm *n = (nccl_comm *)c;
+    return n->is_twin ? follow(err, n, n->stream, n->joined, n->origin) : GLOFND_OK;
 }
 
 static void close_nccl(gf_comm *c) {
     nccl_comm *n = (nccl_comm *)c;
-    if (!n->borrowed && n->comm) n->lib.ncclCommDestroy(n->comm);
+    if (n->comm) n->lib.ncclCommDestroy(n->comm);
+    if (n->forked) cudaEventDestroy(n->forked);
+    if (n->joined) cudaEventDestroy(n->joined);
+    if (n->is_twin && n->stream) cudaStreamDestroy(n->stream);
     free(n);                    /* the library stays open: its threads do not like to be unloaded */
 }
 
-static const gf_comm_kind kind = {"nccl", gather, exchange, sum, sum_floats, twin, close_nccl};
+static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
+
+static const gf_comm_kind kind = {"nccl", gather, exchange, sum, sum_floats, twin, close_nccl, fork_off, join_again};
 
 /* ----- opening ----- */
 
@@ -103,14 +132,17 @@ typedef struct offer {          /* what a rank brings to the meeting */
 } offer;
 
 static glofnd_status meet(gf_error *err, nccl_comm *n, gf_comm *host, const offer *own, offer *all) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (n->is_twin) config.maxCTAs = TWIN_BLOCKS;
     TRY(host->kind->gather(err, host, own, sizeof *own, all));
     for (int r = 0; r < host->ranks; r++)
         FAIL_IF(err, all[r].status != GLOFND_OK && r != host->rank, (glofnd_status)all[r].status, "rank %d cannot use NCCL", r);
-    return check(err, n, n->lib.ncclCommInitRank(&n->comm, host->ranks, all[0].id, host->rank), "start");
+    return check(err, n, n->lib.ncclCommInitRankConfig(&n->comm, host->ranks, all[0].id, host->rank, &config), "start");
 }
 
 /* Rank 0 makes the id, everybody learns it over the host's transport. `status`: of this rank so far. */
-static glofnd_status join(gf_error *err, nccl_comm *n, gf_comm *host, glofnd_status status) {
+static glofnd_status enter(gf_error *err, nccl_comm *n, glofnd_status status) {
+    gf_comm *host = n->host;
     offer own, *all = malloc(sizeof *all * (size_t)host->ranks);
     FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory for %d ranks", host->ranks);
     memset(&own, 0, sizeof own);
@@ -123,16 +155,48 @@ static glofnd_status join(gf_error *err, nccl_comm *n, gf_comm *host, glofnd_sta
     return status == GLOFND_OK ? met : status;
 }
 
-glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf_comm **out) {
-    nccl_comm *n = calloc(1, sizeof *n);
-    *out = NULL;
-    FAIL_IF(err, !n, GLOFND_E_MEMORY, "no memory for a rank");
-    n->head = (gf_comm){&kind, host->rank, host->ranks, host->local_rank};
-    n->stream = (cudaStream_t)stream;
-    const glofnd_status status = join(err, n, host, open_library(err, &n->lib));
+/* New: of the ranks of `host`. status: what came before. */
+static glofnd_status give(gf_error *err, nccl_comm *n, glofnd_status status, gf_comm **out) {
+    status = enter(err, n, status);
     if (status == GLOFND_OK) *out = &n->head;
     else close_nccl(&n->head);
     return status;
+}
+
+static nccl_comm *new_comm(gf_comm *host) {
+    nccl_comm *n = calloc(1, sizeof *n);
+    if (!n) return NULL;
+    n->head = (gf_comm){&kind, host->rank, host->ranks, host->local_rank};
+    n->host = host;
+    return n;
+}
+
+/* The stream goes first where multiprocessors become free: sums that begin early end early. */
+static glofnd_status open_side(gf_error *err, nccl_comm *n) {
+    int lowest = 0, highest = 0;
+    TRY(check_cuda(err, n, cudaDeviceGetStreamPriorityRange(&lowest, &highest), "a stream"));
+    TRY(check_cuda(err, n, cudaStreamCreateWithPriority(&n->stream, cudaStreamNonBlocking, highest), "a stream"));
+    TRY(check_cuda(err, n, cudaEventCreateWithFlags(&n->forked, cudaEventDisableTiming), "an event"));
+    return check_cuda(err, n, cudaEventCreateWithFlags(&n->joined, cudaEventDisableTiming), "an event");
+}
+
+static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+    const nccl_comm *n = (nccl_comm *)c;
+    nccl_comm *t = new_comm(n->host);
+    *out = NULL;
+    FAIL_IF(err, !t, GLOFND_E_MEMORY, "no memory for a rank");
+    t->lib = n->lib;
+    t->is_twin = 1;
+    t->origin = n->stream;
+    return give(err, t, open_side(err, t), out);
+}
+
+glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf_comm **out) {
+    nccl_comm *n = new_comm(host);
+    *out = NULL;
+    FAIL_IF(err, !n, GLOFND_E_MEMORY, "no memory for a rank");
+    n->stream = (cudaStream_t)stream;
+    return give(err, n, open_library(err, &n->lib), out);
 }
 
 glofnd_status gf_device_choose(gf_error *err, int local_rank) {

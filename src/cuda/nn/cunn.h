@@ -13,6 +13,7 @@ extern "C" {                    /* nn_backend.h, and what it includes, is writte
 #ifdef __cplusplus
 }
 #endif
+#include "cuda/loss/cuda_device.h"
 #include "cuda/nn/cunn_libs.h"
 
 #ifdef __cplusplus
@@ -59,6 +60,8 @@ struct gf_nn_engine {
     void *trial;                /* memory to time algorithms with, until a net takes its own */
     size_t trial_bytes;
     struct gf_cunn_moves *moves;        /* tables of gf_cunn_pack_all and gf_cunn_unpack_all, a list */
+    size_t tables;              /* bytes of what is taken beside alloc: tickets, moves, tables of optimizers */
+    size_t peak;                /* bytes in use on the device, the most that was seen */
     unsigned *tickets;          /* [GF_CUNN_TICKETS] on the device, 0 between kernels: who comes last does the rest */
     cudaError_t failed;         /* first failure nobody was told of */
     const char *failed_at;
@@ -71,12 +74,10 @@ struct gf_nn_engine {
 
 /* Keeps the first error; `at` is a static text. */
 void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at);
-/* E_MEMORY or E_DEVICE with the runtime's text. */
-glofnd_status gf_cunn_fail(gf_error *err, cudaError_t e, const char *at);
 #define CUDA_TRY(err, call, at)                                             \
     do {                                                                    \
         const cudaError_t cuda_try_ = (call);                               \
-        if (cuda_try_ != cudaSuccess) return gf_cunn_fail((err), cuda_try_, (at)); \
+        if (cuda_try_ != cudaSuccess) return gf_cuda_fail((err), cuda_try_, (at)); \
     } while (0)
 
 /* At least `bytes` of memory to try things on, filled with random numbers; NULL: none left. */
@@ -123,10 +124,12 @@ typedef struct gf_cunn_move {   /* [count] numbers between float and bf16 */
     int first;                  /* block of the launch */
 } gf_cunn_move;
 int gf_cunn_move_blocks(int64_t count);
-/* table on the device. widen: from bf16 to float; else the other way. */
-void gf_cunn_move_run(gf_nn_engine *s, const gf_cunn_move *table, int count, int blocks, int widen);
+/* table on the device; blocks from..to - 1 of its launch. widen: from bf16 to float; else the other way. */
+void gf_cunn_move_run(gf_nn_engine *s, const gf_cunn_move *table, int count, int from, int to, int widen);
 glofnd_status gf_cunn_pack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
 glofnd_status gf_cunn_unpack_all(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
+glofnd_status gf_cunn_unpack_some(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
+                                  int first, int last);
 void gf_cunn_moves_free(gf_nn_engine *s);
 size_t gf_cunn_conv_packed(const gf_nn_shape *s);       /* bytes of the weights in bf16, rounded up; the gradient follows */
 size_t gf_cunn_linear_packed(const gf_nn_shape *s);     /* the same; the bias follows */

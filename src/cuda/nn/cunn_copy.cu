@@ -82,9 +82,10 @@ __device__ static int entry_of(const gf_cunn_move *table, int count, int block) 
     return lo;
 }
 
-static __global__ void move_kernel(const gf_cunn_move *table, int count, int widen) {
-    const gf_cunn_move p = table[entry_of(table, count, (int)blockIdx.x)];
-    const int64_t from = (int64_t)(blockIdx.x - p.first) * PER_BLOCK, to = min(from + PER_BLOCK, p.count);
+static __global__ void move_kernel(const gf_cunn_move *table, int count, int first, int widen) {
+    const int block = first + (int)blockIdx.x;
+    const gf_cunn_move p = table[entry_of(table, count, block)];
+    const int64_t from = (int64_t)(block - p.first) * PER_BLOCK, to = min(from + PER_BLOCK, p.count);
     bf16 *narrow = (bf16 *)p.narrow;
     for (int64_t i = from + 4 * threadIdx.x; i < to; i += 4 * blockDim.x) {
         if (i + 4 > to) {
@@ -103,8 +104,8 @@ static __global__ void move_kernel(const gf_cunn_move *table, int count, int wid
     }
 }
 
-void gf_cunn_move_run(gf_nn_engine *s, const gf_cunn_move *table, int count, int blocks, int widen) {
-    move_kernel<<<blocks, THREADS, 0, s->stream>>>(table, count, widen);
+void gf_cunn_move_run(gf_nn_engine *s, const gf_cunn_move *table, int count, int from, int to, int widen) {
+    move_kernel<<<to - from, THREADS, 0, s->stream>>>(table, count, from, widen);
     gf_cunn_note(s, cudaGetLastError(), "working copies of weights");
 }
 

@@ -33,18 +33,10 @@ void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at) {
     s->failed_at = at;
 }
 
-glofnd_status gf_cunn_fail(gf_error *err, cudaError_t e, const char *at) {
-    cudaGetLastError();         /* an allocation that failed is no lasting error */
-    if (e == cudaErrorMemoryAllocation)
-        GF_FAIL(err, GLOFND_E_MEMORY, "out of memory on the GPU (%s): use a smaller batch or image size, or device = cpu", at);
-    GF_FAIL(err, GLOFND_E_DEVICE, "the GPU failed (%s): %s; a run goes on from its last checkpoint with --resume, on the CPU too "
-            "with device = cpu", at, cudaGetErrorString(e));
-}
-
 static glofnd_status told(gf_error *err, gf_nn_engine *s) {
     const cudaError_t e = s->failed;
     s->failed = cudaSuccess;
-    return e == cudaSuccess ? GLOFND_OK : gf_cunn_fail(err, e, s->failed_at);
+    return e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, s->failed_at);
 }
 
 /* ----- engine ------------------------------------------------------------------------------------------------------ */
@@ -83,6 +75,7 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     snprintf(s->device, sizeof s->device, "%.63s", p.name);
     CUDA_TRY(err, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "stream");
     CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
+    s->tables = GF_CUNN_TICKETS * sizeof *s->tickets;
     CUDA_TRY(err, cudaMemset(s->tickets, 0, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
     CUDA_TRY(err, cudaDeviceSynchronize(), "engine");
     cudnnStatus_t status = s->libs.cudnnCreate(&s->dnn);
@@ -120,6 +113,17 @@ static glofnd_status configure(gf_error *err, gf_nn_engine *s, const gf_nn_mode 
 
 /* ----- memory ------------------------------------------------------------------------------------------------------ */
 
+static void look_at_memory(gf_nn_engine *s) {
+    size_t left = 0, all = 0;
+    if (cudaMemGetInfo(&left, &all) == cudaSuccess && all - left > s->peak) s->peak = all - left;
+}
+
+static void memory(gf_nn_engine *s, size_t *held, size_t *peak) {
+    look_at_memory(s);
+    *held = s->tables;
+    *peak = s->peak;
+}
+
 void *gf_cunn_trial(gf_nn_engine *s, size_t bytes) {
     if (bytes <= s->trial_bytes) return s->trial;
     cudaStreamSynchronize(s->stream);
@@ -132,6 +136,7 @@ void *gf_cunn_trial(gf_nn_engine *s, size_t bytes) {
         return NULL;
     }
     s->trial_bytes = bytes;
+    look_at_memory(s);
     gf_cunn_noise(s, s->trial, bytes);
     return s->trial;
 }
@@ -150,10 +155,13 @@ static void end_of_choosing(gf_nn_engine *s) {
 static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
     void *p = NULL;
     end_of_choosing(s);
-    if (cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) {
+    const cudaError_t e = cudaMalloc(&p, bytes ? bytes : 1);
+    if (e != cudaSuccess) {
         cudaGetLastError();                     /* an allocation that failed is no lasting error */
+        if (e != cudaErrorMemoryAllocation) gf_cunn_note(s, e, "memory");
         return NULL;
     }
+    look_at_memory(s);
     gf_cunn_note(s, cudaMemsetAsync(p, 0, bytes, s->stream), "memory");
     return p;
 }
@@ -186,6 +194,11 @@ static void forget(gf_nn_engine *s) {
     if (s->record) cudaGraphExecDestroy(s->record);
     s->record = NULL;
     s->times = 0;
+}
+
+static void forget_waiting(gf_nn_engine *s) {
+    cudaStreamSynchronize(s->stream);
+    forget(s);
 }
 
 /* Leaves s->record NULL where the work cannot be recorded. */
@@ -321,9 +334,12 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .norm_back_stats = gf_cunn_norm_back_stats,
     .pack_all = gf_cunn_pack_all,
     .unpack_all = gf_cunn_unpack_all,
+    .unpack_some = gf_cunn_unpack_some,
     .replay = replay,
+    .forget = forget_waiting,
     .optim_create = gf_cunn_optim_create,
     .optim_set = gf_cunn_optim_set,
     .optim_step = gf_cunn_optim_step,
     .optim_norm = gf_cunn_optim_norm,
+    .memory = memory,
 };

@@ -59,7 +59,8 @@ static glofnd_status make_tables(gf_error *err, gf_nn_optim *o, const gf_param *
     cudaError_t e = cudaMalloc(&o->memory, bytes);
     if (e == cudaSuccess) e = cudaMemcpy(o->memory, block, bytes, cudaMemcpyHostToDevice);
     free(block);
-    if (e != cudaSuccess) return gf_cunn_fail(err, e, "tables of the optimizer");
+    if (e != cudaSuccess) return gf_cuda_fail(err, e, "tables of the optimizer");
+    o->engine->tables += bytes;
     lay_out(&o->steps, o->memory);
     return GLOFND_OK;
 }
