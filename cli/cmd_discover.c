@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/parallel.h"
@@ -57,6 +58,12 @@ static void start(discover_job *j, const char *doing) {
     j->doing = doing;
     j->line = gf_progress_start(0, j->quiet);
     j->s.watch = (gf_watch){.progress = draw, .user = j, .stop = &stop};
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static double gigabytes(double bytes) { return bytes / 1e9; }
@@ -188,14 +195,20 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     j->s.pass = gf_discover_pass_find(err, j->device ? j->device : "cpu");
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(gf_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
+    const double begun = now();
     TRY(load(err, j));
     if (j->query) TRY(load_query(err, j));
+    const double loaded = now();
     TRY(search(err, j));
+    const double found = now();
     const gf_discover_report report = {.source = j->source, .query = j->query, .s = &j->s, .r = &j->r, .d = &j->d,
                                        .q = j->query ? &j->q : &j->d, .lambda = j->lambda,
                                        .html = j->html ? &j->page : NULL};
     j->page.images = j->images;
     TRY(gf_discover_write(err, j->out, j->force, &report));
+    if (!j->quiet)
+        fprintf(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run ? "encoding" : "reading", loaded - begun,
+                found - loaded, now() - found);
     gf_text text = {0};
     gf_discover_summary(&text, &report);
     if (text.at) printf("%swritten to  %s%s\n", text.at, j->out, j->html ? ": open index.html in a browser" : "");

@@ -38,6 +38,19 @@ static void ticks_are_round(void **state) {
     assert_true(gf_tick_step(0, INFINITY, 5) == 1.0);
 }
 
+/* Both ends of a plane are ticks, also where rounding makes it so much larger that its steps are. */
+static void planes_end_at_ticks(void **state) {
+    (void)state;
+    static const double ranges[][2] = {{0.618, 0.703}, {0, 11}, {-3, 7.2}, {1e-7, 3e-7}, {5, 5}, {0, 0}, {-2e6, 9.1e6}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        gf_plane p = {0, 1, ranges[i][0], ranges[i][1]};
+        gf_plane_round(&p);
+        const double step = gf_tick_step(p.y0, p.y1, 5), parts = (p.y1 - p.y0) / step;
+        assert_true(p.y1 > p.y0 && p.y0 <= ranges[i][0] + 1e-9 * step && p.y1 >= ranges[i][1] - 1e-9 * step);
+        assert_true(fabs(parts - round(parts)) < 1e-6 && fabs(p.y0 / step - round(p.y0 / step)) < 1e-6);
+    }
+}
+
 static int count_of(const char *text, const char *part) {
     int n = 0;
     for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) n++;
@@ -71,6 +84,12 @@ static void ticks_have_few_zeros(void **state) {
     assert_non_null(strstr(t.at, ">0</text>"));
     assert_non_null(strstr(t.at, ">5e-4</text>"));
     assert_non_null(strstr(t.at, ">1e-3</text>"));
+    gf_text_free(&t);
+    const double large[] = {0, 12000, 40000};
+    const gf_series many = {.name = "a", .y = large, .n = 3};
+    gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &many, .count = 1, .level = NAN});
+    assert_non_null(strstr(t.at, ">10k</text>"));
+    assert_non_null(strstr(t.at, ">40k</text>"));
     gf_text_free(&t);
 }
 
@@ -165,7 +184,7 @@ static void reads_a_run_and_makes_a_page(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Without labels nothing is said about right and wrong; with them, the sentence has the numbers of the last epoch. */
+/* Without labels nothing is said about right and wrong; with them, the tiles have the numbers of the last epoch. */
 static void tells_what_happened(void **state) {
     (void)state;
     char folder[] = "/tmp/unit_report-XXXXXX";
@@ -183,16 +202,92 @@ static void tells_what_happened(void **state) {
         write_text(folder, "log.jsonl", lines[labelled]);
         assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
         gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-        assert_non_null(strstr(page.at, "flagged <b>25 %</b> of pairs"));
+        assert_non_null(strstr(page.at, "<b>25\u00a0%</b><span>of all pairs flagged in the last epoch; α asks for 20 %"));
         assert_int_equal(strstr(page.at, "truly share") != NULL, labelled);
-        assert_int_equal(strstr(page.at, "<b>40 %</b> of them truly share a class, where pairs at random do so in 20 %") != NULL,
-                         labelled);
+        assert_int_equal(strstr(page.at, "<b>40\u00a0%</b><span>of the flagged pairs truly share a class") != NULL, labelled);
+        assert_int_equal(strstr(page.at, "<b>2.0×</b><span>as often as in a pair taken at random") != NULL, labelled);
+        assert_int_equal(strstr(page.at, "which shares its class in 20 %") != NULL, labelled);
         assert_null(strstr(page.at, "nan"));
         gf_text_free(&page);
         gf_run_log_free(&run);
     }
     remove_text(folder, "config.cfg");
     remove_text(folder, "log.jsonl");
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* What a run holds comes back as it was written; a damaged file is none; the page has the parts and what is left of the most. */
+static void memory_is_kept_and_shown(void **state) {
+    (void)state;
+    char folder[] = "/tmp/unit_report-XXXXXX";
+    gf_error err = {{0}};
+    gf_run_log run;
+    gf_text page = {0};
+    gf_memory_record m = {.known = 1, .step = 7, .ranks = 1, .anchors = 1000,
+                          .bytes = {.weights = 10000000, .optimizer = 5000000, .activations = 60000000, .workspace = 1000000,
+                                    .loss = 2000000, .data = 3000000, .peak = 100000000}};
+    assert_non_null(mkdtemp(folder));
+    write_text(folder, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\n");
+    assert_int_equal(gf_memory_write(&err, folder, &m), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_memory_equal(&run.memory, &m, sizeof m);
+    gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+    assert_non_null(strstr(page.at, "<title>activations: 60 MB, 60.0 %</title>"));
+    assert_non_null(strstr(page.at, "<rect class=\"rest\" x=\"416.2\" y=\"20\" width=\"95.8\""));
+    assert_non_null(strstr(page.at, "<title>rest: 19 MB, 19.0 %</title>"));
+    assert_non_null(strstr(page.at, "20\u00a0kB</b>, 20 bytes for each of 1000, 0.02\u00a0% of the <b>100\u00a0MB</b>"));
+    gf_text_free(&page);
+    gf_run_log_free(&run);
+    m.gpu = 1, m.bytes.peak = 82500000000;
+    assert_int_equal(gf_memory_write(&err, folder, &m), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_true(run.memory.gpu);
+    gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+    assert_non_null(strstr(page.at, ">82.5 GB</text>"));
+    gf_text_free(&page);
+    gf_run_log_free(&run);
+    write_text(folder, GF_MEMORY_FILE, "{\"device\": \"cpu\", \"step\": 7, \"ranks\": 1, \"anchors\": -5}\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_false(run.memory.known || run.memory.step);
+    gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+    assert_non_null(strstr(page.at, "Not recorded"));
+    gf_text_free(&page);
+    gf_run_log_free(&run);
+    remove_text(folder, "config.cfg");
+    remove_text(folder, GF_MEMORY_FILE);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* Image-text runs speak of captions and retrieval, not of nearest neighbours; without a detector there is no precision. */
+static void image_text_runs_speak_of_captions(void **state) {
+    (void)state;
+    char folder[] = "/tmp/unit_report-XXXXXX";
+    gf_error err = {{0}};
+    gf_run_log run;
+    gf_text page = {0}, table = {0};
+    assert_non_null(mkdtemp(folder));
+    write_text(folder, "config.cfg", "data = x\ntask = clip\nloss = sogclr2\ndetector = none\n");
+    write_text(folder, "log.jsonl", "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2, \"flagged\": 0.0001, \"precision\": 1}\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_true(isnan(gf_run_last(&run, GF_RUN_PRECISION)));
+    gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+    assert_non_null(strstr(page.at, "captions that fit it"));
+    assert_non_null(strstr(page.at, "glofnd eval retrieval RUN"));
+    assert_null(strstr(page.at, "glofnd eval knn"));
+    gf_text_free(&page);
+    gf_run_log_free(&run);
+    write_text(folder, "eval.jsonl", "{\"event\": \"retrieval\", \"untrained\": false, \"ir1\": 0.1, \"ir5\": 0.2, "
+                                     "\"ir10\": 0.3, \"tr1\": 0.2, \"tr5\": 0.3, \"tr10\": 0.4}\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_true(fabs(gf_run_retrieval(&run, 0) - 25.0) < 1e-9 && isnan(gf_run_retrieval(&run, 1)));
+    gf_summary_text(&table, &run, 1);
+    assert_non_null(strstr(table.at, "retrieval %"));
+    assert_non_null(strstr(table.at, "25.0"));
+    gf_text_free(&table);
+    gf_run_log_free(&run);
+    remove_text(folder, "config.cfg");
+    remove_text(folder, "log.jsonl");
+    remove_text(folder, "eval.jsonl");
     assert_int_equal(rmdir(folder), 0);
 }
 
@@ -203,11 +298,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(escapes_what_html_would_take),
         cmocka_unit_test(ticks_are_round),
+        cmocka_unit_test(planes_end_at_ticks),
         cmocka_unit_test(draws_lines_and_gaps),
         cmocka_unit_test(ticks_have_few_zeros),
         cmocka_unit_test(says_when_there_is_nothing),
         cmocka_unit_test(reads_a_run_and_makes_a_page),
         cmocka_unit_test(tells_what_happened),
+        cmocka_unit_test(memory_is_kept_and_shown),
+        cmocka_unit_test(image_text_runs_speak_of_captions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

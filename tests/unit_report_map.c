@@ -243,12 +243,72 @@ static void galleries_show_what_detectors_flag(void **state) {
     assert_int_not_equal(label[a[0].row], label[a[1].row]);
 }
 
+/* Everybody else is on the line, at their place. */
+static void lines_hold_all_others(void **state) {
+    (void)state;
+    enum { MANY = 60 };
+    float z[MANY * 2], lambda[MANY];
+    int64_t id[MANY];
+    int32_t label[MANY];
+    gf_error err = {{0}};
+    gf_anchor a[GF_GALLERY_ANCHORS];
+    int count = 0;
+    for (int i = 0; i < MANY; i++) {
+        z[2 * i] = (float)cos(0.05 * i), z[2 * i + 1] = (float)sin(0.05 * i);
+        id[i] = i, label[i] = i % 3, lambda[i] = 0.5f;
+    }
+    const gf_view_set s = {.n = MANY, .dim = 2, .z = z, .id = id, .label = label};
+    const gf_gallery_spec g = {.s = &s, .lambda = lambda, .alpha = 0.1, .batch = 20, .seed = 1};
+    assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
+    for (int k = 0; k < count; k++) {
+        const gf_line *l = &a[k].line;
+        const double row = (double)a[k].row, far = fmax(row, MANY - 1 - row);
+        int64_t all = 0, same = 0;
+        assert_int_equal(l->others, MANY - 1);
+        assert_true(fabs(l->high - cos(0.05)) < 1e-6 && fabs(l->low - cos(0.05 * far)) < 1e-6);
+        for (int b = 0; b < GF_GALLERY_BINS; b++) all += l->all[b], same += l->same[b];
+        assert_true(all == MANY - 1 && same == MANY / 3 - 1);
+        for (int p = 0; p < GF_GALLERY_ALONG; p++) {
+            const double low = l->low + p * (l->high - l->low) / GF_GALLERY_ALONG;
+            if (l->row[p] < 0) continue;
+            assert_true(l->row[p] != a[k].row && fabs(l->similarity[p] - cos(0.05 * (row - (double)l->row[p]))) < 1e-6);
+            assert_true(l->similarity[p] > low - 1e-6 && l->similarity[p] < low + (l->high - l->low) / GF_GALLERY_ALONG + 1e-6);
+        }
+    }
+}
+
+/* With others to compare with, their rows are found, and not that of the anchor's own sample. */
+static void galleries_find_rows_of_the_others(void **state) {
+    (void)state;
+    enum { MANY = 30 };
+    float image[MANY * 2], text[MANY * 2], lambda[MANY];
+    int64_t id[MANY];
+    int32_t label[MANY];
+    gf_error err = {{0}};
+    gf_anchor a[GF_GALLERY_ANCHORS];
+    int count = 0;
+    for (int i = 0; i < MANY; i++) {            /* texts lie where the image of the next but one is */
+        image[2 * i] = (float)cos(0.1 * i), image[2 * i + 1] = (float)sin(0.1 * i);
+        text[2 * i] = (float)cos(0.1 * (i + 2)), text[2 * i + 1] = (float)sin(0.1 * (i + 2));
+        id[i] = i, label[i] = -1, lambda[i] = 0.999f;
+    }
+    const gf_view_set texts = {.n = MANY, .dim = 2, .z = text, .id = id, .label = label};
+    const gf_view_set images = {.n = MANY, .dim = 2, .z = image, .id = id, .label = label, .others = &texts};
+    const gf_gallery_spec g = {.s = &images, .lambda = lambda, .alpha = 0.1, .batch = 10, .seed = 1};
+    assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
+    assert_true(count > 0);
+    for (int k = 0; k < count; k++)
+        for (int f = 0; f < a[k].by[0].shown; f++)
+            assert_true(a[k].by[0].count <= 1 && a[k].by[0].row[f] == a[k].row - 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(affinities_are_symmetric_and_sum_to_one), cmocka_unit_test(gradient_is_that_of_the_divergence),
         cmocka_unit_test(tree_is_near_the_exact_sum), cmocka_unit_test(maps_keep_neighbours_together),
         cmocka_unit_test(few_and_equal_points_make_a_map), cmocka_unit_test(principal_axes),
         cmocka_unit_test(densities_integrate_to_one), cmocka_unit_test(galleries_show_what_detectors_flag),
+        cmocka_unit_test(lines_hold_all_others), cmocka_unit_test(galleries_find_rows_of_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,23 @@ static void a_run_without_steps_has_a_frame(void **state) {
     gf_run_log_free(&r);
 }
 
+/* A run shorter than log_steps has epochs. */
+static void epochs_make_a_curve_where_steps_do_not(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_run_log r;
+    gf_text t = {0};
+    write_file("log.jsonl", "w", "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"loss\": 3.5}\n"
+                                 "{\"event\": \"epoch\", \"step\": 8, \"epoch\": 1, \"loss\": 1.25}\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &r), GLOFND_OK);
+    gf_watch_frame(&t, &r, &(gf_watch_size){80, 24, 0});
+    assert_non_null(strstr(t.at, "loss 1.2500"));
+    assert_non_null(strstr(t.at, "loss  now 1.2500"));
+    assert_non_null(strstr(t.at, "3.5000 ┤"));
+    gf_text_free(&t);
+    gf_run_log_free(&r);
+}
+
 static int make_folder(void **state) {
     (void)state;
     return mkdtemp(folder) ? 0 : -1;
@@ -152,6 +169,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dots_are_where_they_belong), cmocka_unit_test(tail_takes_what_is_new),
         cmocka_unit_test(frames_fit_the_terminal), cmocka_unit_test(a_run_without_steps_has_a_frame),
+        cmocka_unit_test(epochs_make_a_curve_where_steps_do_not),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

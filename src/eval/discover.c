@@ -11,6 +11,7 @@ glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t
     FAIL_IF(err, n < 2, GLOFND_E_ARGUMENT, "%lld row%s can be compared; a pair needs two", (long long)n, n == 1 ? "" : "s");
     FAIL_IF(err, s->k == 0 && !(s->alpha > 0.0 && s->alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)",
             s->alpha);
+    FAIL_IF(err, s->k > 0 && n < 3, GLOFND_E_ARGUMENT, "2 rows can be compared; k = 1, the least, takes three");
     FAIL_IF(err, s->k > n - 2, GLOFND_E_ARGUMENT, "k is %lld; with %lld rows it can be at most %lld", (long long)s->k,
             (long long)n, (long long)(n - 2));
     *rank = s->k > 0 ? s->k + 1 : gf_top_count(n - 1, s->alpha);
@@ -90,6 +91,17 @@ static void add_up(gf_discover_result *r) {
     r->lambda = gf_spread_of(r->f.lambda, r->f.n);
 }
 
+/* As the table of duplicates has them: by equal bytes each copy once, else the pairs in the lists. */
+static int64_t dups_in_lists(const gf_discover_spec *s, const gf_discover_data *d, const gf_discover_result *r, int query) {
+    const gf_discover_found *f = &r->f;
+    int64_t n = 0;
+    if (s->dup == GF_DUP_EXACT) return query ? 0 : d->good_n - d->distinct;
+    for (int64_t i = 0; i < f->n; i++)
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= (float)s->dup; k++)
+            n += query || gf_discover_speaks(f, i, k);
+    return n;
+}
+
 /* Duplicates by equal bytes only: every row of a group of g has g - 1 of them. */
 static glofnd_status take_copies(gf_error *err, const gf_discover_data *d, gf_discover_found *f) {
     int64_t *size = calloc((size_t)f->n, sizeof *size);
@@ -147,6 +159,7 @@ static glofnd_status summarise(gf_error *err, const gf_discover_spec *s, const g
     if (s->dup == GF_DUP_EXACT) TRY(take_copies(err, d, f));
     add_up(r);
     r->mutual_pairs /= 2, r->dup_pairs /= 2;            /* counted at both ends */
+    r->dup_listed = dups_in_lists(s, d, r, 0);
     TRY(count_listed(err, s->max_pairs, r));
     TRY(gf_components_list(err, f->mutual_root, f->mutual, f->n, &r->parts));
     TRY(gf_components_list(err, f->copy_root, f->copies, f->n, &r->groups));
@@ -226,6 +239,7 @@ static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_dis
     s->pass->close(state);
     if (status != GLOFND_OK) return status;
     add_up(r);
+    r->dup_listed = dups_in_lists(s, d, r, 1);
     return count_listed(err, s->max_pairs, r);
 }
 

@@ -38,6 +38,7 @@ typedef struct gf_discover_result {
     gf_spread lambda;           /* of the thresholds */
     int64_t above, with_pairs;  /* directed pairs above the threshold of their anchor; anchors that have some */
     int64_t mutual_pairs, dup_pairs;    /* not directed */
+    int64_t dup_listed;         /* of dup_pairs, in the lists: an anchor's beyond `top` are not */
     int64_t listed, listed_of;  /* pairs in the lists: after max_pairs, before */
     float cutoff;               /* max_pairs cut: pairs below this are not listed, of those equal to it the first cut_ties */
     int64_t cut_ties;

@@ -45,6 +45,7 @@ static void put_answer(gf_jsonl *j, const gf_discover_report *x) {
     gf_jsonl_flag(j, "listed_cut", r->listed < r->listed_of);
     gf_jsonl_integer(j, "mutual_pairs", r->mutual_pairs);
     gf_jsonl_integer(j, "duplicate_pairs", r->dup_pairs);
+    gf_jsonl_integer(j, "duplicates_listed", r->dup_listed);
     if (x->query) return;
     gf_jsonl_integer(j, "components", r->parts.count);
     gf_jsonl_integer(j, "component_images", r->parts.nodes);
@@ -105,11 +106,14 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
     gf_text_add(t, "above       %lld pairs (anchor, other) of %lld anchors", (long long)r->above, (long long)r->with_pairs);
     if (r->above == 0 && r->rank == 1)
         gf_text_add(t, ": the threshold is the most similar one itself; a larger alpha, or --k, finds some");
+    if (r->above == 0 && r->rank > 1)
+        gf_text_add(t, ": the %lld most similar of every anchor are equal, and so none is above the others", (long long)r->rank);
     gf_text_add(t, "\n            %lld listed in pairs.tsv and pairs.jsonl: the %lld most similar of each anchor",
                 (long long)r->listed, (long long)r->f.top);
     if (r->listed < r->listed_of)
         gf_text_add(t, ", cut from %lld by --max-pairs: below similarity %.8f", (long long)r->listed_of, (double)r->cutoff);
     gf_text_add(t, "\nmutual      %lld pairs lie above both thresholds\n", (long long)r->mutual_pairs);
+    if (!x->query && !r->parts.count) gf_text_add(t, "components  none\n");
     if (!x->query && r->parts.count)
         gf_text_add(t, "components  %lld, of %lld images and %lld pairs; the largest has %lld images and %lld pairs\n",
                     (long long)r->parts.count, (long long)r->parts.nodes, (long long)r->parts.edges,
@@ -120,7 +124,12 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
     if (x->s->dup == GF_DUP_EXACT) gf_text_add(t, "duplicates  %lld pairs of equal rows", (long long)r->dup_pairs);
     else gf_text_add(t, "duplicates  %lld pairs of similarity %g or more", (long long)r->dup_pairs, x->s->dup);
-    if (!x->query) gf_text_add(t, ", in %lld groups of %lld images", (long long)r->groups.count, (long long)r->groups.nodes);
+    if (!x->query)
+        gf_text_add(t, ", in %lld group%s of %lld images", (long long)r->groups.count, r->groups.count == 1 ? "" : "s",
+                    (long long)r->groups.nodes);
+    if (r->dup_listed < r->dup_pairs)
+        gf_text_add(t, "\n            %lld of them listed in duplicates.tsv: %s", (long long)r->dup_listed,
+                    x->s->dup == GF_DUP_EXACT ? "each copy once" : "those among the most similar of an anchor (--top)");
     gf_text_add(t, "\n            %lld distinct rows of %lld: %lld exact copies\n", (long long)x->q->distinct,
                 (long long)x->q->good_n, (long long)(x->q->good_n - x->q->distinct));
 }

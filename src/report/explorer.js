@@ -140,7 +140,7 @@
       shape(svg, "circle", { class: p.above ? "up" : "down", cx: x(k), cy: y(p.s), r: 4 }, title);
     });
     if (gap) words(svg, (x(last - 1) + x(last)) / 2, y((from + to) / 2) - 4, "middle", "… " + number(above[i] - last) + " …");
-    words(svg, w, h - 4, "end", "neighbours, the most similar first; dashed: threshold " + lambda[i].toFixed(4));
+    words(svg, w, h - 4, "end", "cosine similarity of the neighbours, the nearest first; dashed: threshold " + lambda[i].toFixed(4));
     return svg;
   }
 
@@ -204,8 +204,8 @@
   function row_of(i, list, className) {
     const box = make("div", "tiles " + className);
     for (const p of list) {
-      const caption = make("div", "", p.s.toFixed(4) + (p.mutual ? " ⇄" : ""));
       const known = label.length && label[i] >= 0 && label[p.i] >= 0, same = known && label[i] === label[p.i];
+      const caption = make("div", "", (known ? (same ? "✓ " : "✗ ") : "") + p.s.toFixed(4) + (p.mutual ? " ⇄" : ""));
       if (known) caption.className = same ? "right" : "wrong";
       const title = describe(p.i) + "\nsimilarity " + p.s.toFixed(4) + (p.above ? "," : ", not") + " above the threshold" +
         (p.mutual ? ", mutual" : "") + (known ? (same ? "\nsame label" : "\nother label") : "");
@@ -227,7 +227,7 @@
     box.append(make("div", "cut", "threshold " + lambda[i].toFixed(4)), make("h2", "", "Below"));
     if (down.length) box.append(row_of(i, down, "below"));
     else box.append(make("p", "soft small", "none is listed"));
-    box.append(make("p", "soft small", "⇄ a mutual pair" + (label.length ? "; green: the same label, brown: another" : "")));
+    box.append(make("p", "soft small", "⇄ a mutual pair" + (label.length ? "; ✓ the same label, ✗ another" : "")));
     box.scrollTop = 0;
     if (scroll) {
       history.replaceState(null, "", "#row=" + row[i]);

@@ -9,7 +9,8 @@
 
 typedef struct bench {          /* of one anchor after the other */
     const gf_gallery_spec *g;
-    float *s;                   /* [n] similarities of the present anchor; NaN: itself */
+    const gf_view_set *others;  /* n rows */
+    float *s;                   /* [n] similarities of the present anchor; NaN: the same sample */
     float *part;                /* [batch] */
     uint8_t *flag;              /* [2][n] */
 } bench;
@@ -21,11 +22,11 @@ static double product(const float *a, const float *b, int64_t dim) {
 }
 
 static void compare_with_all(const bench *b, int64_t anchor) {
-    const gf_view_set *s = b->g->s;
+    const gf_view_set *s = b->g->s, *o = b->others;
     const float *z = s->z + anchor * s->dim;
     const double own = sqrt(product(z, z, s->dim));
-    for (int64_t i = 0; i < s->n; i++) {
-        const float *x = s->z + i * s->dim;
+    for (int64_t i = 0; i < o->n; i++) {
+        const float *x = o->z + i * s->dim;
         b->s[i] = i == anchor ? NAN : (float)(product(z, x, s->dim) / (own * sqrt(product(x, x, s->dim))));
     }
 }
@@ -57,6 +58,7 @@ static void flag_by_batch(const bench *b, int64_t anchor) {
     }
 }
 
+/* Rows of both sets are of the same samples. */
 static int same_label(const gf_view_set *s, int64_t a, int64_t b) { return s->label[a] >= 0 && s->label[a] == s->label[b]; }
 
 /* Keeps the list by falling similarity. */
@@ -76,6 +78,38 @@ static void collect(const bench *b, int64_t anchor, const uint8_t *flag, gf_flag
         if (flag[i]) insert(f, i, b->s[i]);
     }
 }
+
+/* ----- all of them on a line ----- */
+
+static int part_of(const gf_line *l, double x, int parts) {
+    const int at = (int)((x - l->low) / (l->high - l->low) * parts);
+    return at < 0 ? 0 : at < parts ? at : parts - 1;
+}
+
+static double middle_of(const gf_line *l, int part) {
+    return l->low + (part + 0.5) / GF_GALLERY_ALONG * (l->high - l->low);
+}
+
+static void take_on_line(const bench *b, int64_t anchor, int64_t i, gf_line *l) {
+    const double x = (double)b->s[i];
+    const int bin = part_of(l, x, GF_GALLERY_BINS), part = part_of(l, x, GF_GALLERY_ALONG);
+    const int nearer = l->row[part] < 0 || fabs(x - middle_of(l, part)) < fabs((double)l->similarity[part] - middle_of(l, part));
+    l->all[bin]++, l->same[bin] += same_label(b->g->s, anchor, i);
+    if (nearer) l->row[part] = i, l->similarity[part] = b->s[i];
+}
+
+static void put_on_line(const bench *b, int64_t anchor, gf_line *l) {
+    const int64_t n = b->others->n;
+    *l = (gf_line){.low = INFINITY, .high = -INFINITY};
+    for (int k = 0; k < GF_GALLERY_ALONG; k++) l->row[k] = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(b->s[i])) l->low = fmin(l->low, (double)b->s[i]), l->high = fmax(l->high, (double)b->s[i]), l->others++;
+    if (!(l->high > l->low)) l->others = 0;
+    for (int64_t i = 0; l->others && i < n; i++)
+        if (isfinite(b->s[i])) take_on_line(b, anchor, i, l);
+}
+
+/* ----- choosing ----- */
 
 static int seen_label(const gf_view_set *s, const gf_anchor *out, int count, int64_t row) {
     for (int i = 0; i < count; i++)
@@ -103,6 +137,7 @@ static int pick(const bench *b, gf_anchor *out) {
             flag_by_lambda(b, row);
             flag_by_batch(b, row);
             for (int d = 0; d < 2; d++) collect(b, row, b->flag + d * n, &a.by[d]);
+            put_on_line(b, row, &a.line);
             if (a.by[g->lambda ? 0 : 1].count) out[count++] = a;
         }
     return count;
@@ -113,8 +148,8 @@ glofnd_status gf_gallery_pick(gf_error *err, const gf_gallery_spec *g, gf_anchor
     *count = 0;
     if (g->s->n < 3) return GLOFND_OK;
     spec.batch = g->batch < 3 ? 3 : g->batch <= g->s->n ? g->batch : g->s->n;
-    bench b = {.g = &spec, .s = malloc((size_t)g->s->n * sizeof *b.s), .part = malloc((size_t)spec.batch * sizeof *b.part),
-               .flag = malloc(2 * (size_t)g->s->n)};
+    bench b = {.g = &spec, .others = gf_view_columns(g->s), .s = malloc((size_t)g->s->n * sizeof *b.s),
+               .part = malloc((size_t)spec.batch * sizeof *b.part), .flag = malloc(2 * (size_t)g->s->n)};
     const int ok = b.s && b.part && b.flag;
     if (ok) *count = pick(&b, out);
     free(b.s);

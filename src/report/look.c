@@ -8,12 +8,12 @@
 
 #include "base/rng.h"
 #include "eval/encode.h"
+#include "eval/fn_quality_captions.h"
 #include "eval/fn_quality_pairs.h"
 #include "eval/fn_quality_views.h"
 #include "eval/threshold_quality.h"
 #include "report/pca.h"
 #include "report/tsne.h"
-#include "train/trainer.h"
 
 typedef struct job {
     const gf_look_spec *spec;
@@ -150,86 +150,105 @@ static glofnd_status make_map(gf_error *err, job *j) {
 
 /* ----- thresholds ----- */
 
+enum { DRAWS = 4 };             /* batches of FNC that a row is in */
+
 static float *values(gf_look_values *v, int64_t n) {
     v->n = n;
     return v->x = malloc((size_t)n * sizeof *v->x);
 }
 
+/* Of the samples behind `rows`, each `views` neighbouring ones; which side they are is for gf_frozen_lambda(). */
+static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *rows, int views, int which) {
+    gf_look_side *side = &j->out->side[which];
+    const int64_t anchors = rows->n / views, batch = j->config->batch < anchors ? j->config->batch : anchors;
+    const gf_pair_how how = {.threads = gf_frozen_threads(j->frozen)};
+    const double alpha = j->out->alpha;
+    int64_t *id = malloc((size_t)anchors * sizeof *id);
+    const int room =
+        id && values(&side->lambda, anchors) && values(&side->optimum, anchors) && values(&side->fnc, anchors * DRAWS * views);
+    glofnd_status status = room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)anchors);
+    for (int64_t i = 0; room && i < anchors; i++) id[i] = rows->id[views * i];
+    if (status == GLOFND_OK) status = gf_frozen_lambda(err, j->frozen, which, id, anchors, side->lambda.x, &side->learned);
+    if (status == GLOFND_OK)
+        status = gf_optimal_thresholds(err, rows, views, gf_view_columns(rows), alpha, &how, side->optimum.x);
+    if (status == GLOFND_OK)
+        status = gf_fnc_draws(err, rows, views, batch, DRAWS, alpha, (uint64_t)j->config->seed, &how, side->fnc.x);
+    if (status == GLOFND_OK) {
+        side->lambda_mae = gf_threshold_compare(side->lambda.x, side->optimum.x, anchors, 1).mae;
+        side->fnc_mae = gf_threshold_compare(side->fnc.x, side->optimum.x, anchors, views * DRAWS).mae;
+    } else {
+        side->optimum.n = 0;
+    }
+    free(id);
+    return status;
+}
+
 /* As `glofnd eval threshold` has them, on fewer views. */
 static glofnd_status make_thresholds(gf_error *err, job *j) {
-    enum { DRAWS = 4 };
-    gf_look *l = j->out;
-    const int64_t n = l->total, batch = j->config->batch < n ? j->config->batch : n;
-    const gf_pair_how how = {.threads = gf_frozen_threads(j->frozen)};
+    const int64_t n = j->out->total, batch = j->config->batch < n ? j->config->batch : n;
     gf_view_set views = {0};
     j->stage = "views";
     TRY(gf_frozen_views(err, j->frozen, batch, j->spec->samples < n ? j->spec->samples : n, 1, &views));
-    const int64_t anchors = views.n / 2;
-    int64_t *id = malloc((size_t)anchors * sizeof *id);
-    const int room = id && values(&l->lambda, anchors) && values(&l->optimum, anchors) && values(&l->fnc, anchors * DRAWS * 2);
-    glofnd_status status = room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)anchors);
-    for (int64_t i = 0; room && i < anchors; i++) id[i] = views.id[2 * i];
-    if (status == GLOFND_OK) status = gf_frozen_lambda(err, j->frozen, 0, id, anchors, l->lambda.x, &l->learned);
-    if (status == GLOFND_OK) status = gf_optimal_thresholds(err, &views, 2, &views, l->alpha, &how, l->optimum.x);
-    if (status == GLOFND_OK)
-        status = gf_fnc_draws(err, &views, 2, batch < anchors ? batch : anchors, DRAWS, l->alpha, (uint64_t)j->config->seed, &how,
-                              l->fnc.x);
-    if (status == GLOFND_OK) {
-        l->lambda_mae = gf_threshold_compare(l->lambda.x, l->optimum.x, anchors, 1).mae;
-        l->fnc_mae = gf_threshold_compare(l->fnc.x, l->optimum.x, anchors, 2 * DRAWS).mae;
-    } else {
-        l->optimum.n = 0;
-    }
-    free(id);
+    const glofnd_status status = find_thresholds(err, j, &views, 2, 0);
     gf_view_set_free(&views);
     return status;
 }
 
 /* ----- gallery ----- */
 
-static glofnd_status make_gallery(gf_error *err, job *j) {
-    gf_look *l = j->out;
+static glofnd_status make_gallery(gf_error *err, job *j, const gf_view_set *rows, int which) {
+    gf_look_side *side = &j->out->side[which];
     int64_t learned = 0;
-    float *lambda = malloc((size_t)(l->set.n > 0 ? l->set.n : 1) * sizeof *lambda);
-    FAIL_IF(err, !lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)l->set.n);
-    glofnd_status status = gf_frozen_lambda(err, j->frozen, 0, l->set.id, l->set.n, lambda, &learned);
+    float *lambda = malloc((size_t)(rows->n > 0 ? rows->n : 1) * sizeof *lambda);
+    FAIL_IF(err, !lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)rows->n);
+    side->rows = rows;
+    glofnd_status status = gf_frozen_lambda(err, j->frozen, which, rows->id, rows->n, lambda, &learned);
     const gf_gallery_spec g = {
-        .s = &l->set, .lambda = learned ? lambda : NULL, .alpha = l->alpha, .batch = j->config->batch, .seed = 1};
-    if (status == GLOFND_OK) status = gf_gallery_pick(err, &g, l->anchor, &l->anchors);
+        .s = rows, .lambda = learned ? lambda : NULL, .alpha = j->out->alpha, .batch = j->config->batch, .seed = 1};
+    if (status == GLOFND_OK) status = gf_gallery_pick(err, &g, side->anchor, &side->anchors);
     free(lambda);
     return status;
 }
 
 /* ----- all of it ----- */
 
+static glofnd_status make_sides(gf_error *err, job *j) {
+    gf_look *l = j->out;
+    l->sides = l->clip ? 2 : 1;
+    if (!l->clip) {
+        TRY(make_gallery(err, j, &l->set, 0));
+        return make_thresholds(err, j);
+    }
+    j->stage = "pairs";
+    TRY(gf_frozen_pairs(err, j->frozen, j->spec->samples, &l->image, &l->text));
+    for (int s = 0; s < 2; s++) {
+        const gf_view_set *rows = s ? &l->text : &l->image;
+        TRY(make_gallery(err, j, rows, s));
+        TRY(find_thresholds(err, j, rows, 1, s));
+    }
+    return GLOFND_OK;
+}
+
 static glofnd_status make(gf_error *err, job *j) {
     gf_look *l = j->out;
     const gf_frozen_spec spec = {.run = j->spec->run, .data = j->spec->data, .progress = tell, .user = j};
-    gf_trainer *t = NULL;
     TRY(gf_frozen_open(err, &spec, &j->frozen));
     j->config = gf_frozen_config(j->frozen);
     l->total = gf_frozen_info(j->frozen).n;
     l->alpha = (double)j->config->method.alpha;
+    l->clip = j->config->task == GF_TASK_CLIP, l->seed = (uint64_t)j->config->seed, l->epochs = j->config->epochs;
     FAIL_IF(err, !(l->alpha > 0.0 && l->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g, which flags nothing", l->alpha);
     TRY(gf_dataset_open(err, j->spec->data && *j->spec->data ? j->spec->data : j->config->data, &l->data));
     TRY(make_set(err, j));
     TRY(make_map(err, j));
-    l->clip = j->config->task == GF_TASK_CLIP;
-    if (!l->clip) {             /* whose thresholds are for images and texts, not for two images */
-        TRY(make_gallery(err, j));
-        TRY(make_thresholds(err, j));
-    }
-    gf_error ignored = {{0}};
-    if (gf_trainer_open(&ignored, j->config, &t) == GLOFND_OK && gf_trainer_estimate(&ignored, t, &l->memory) != GLOFND_OK)
-        l->memory = 0;
-    gf_trainer_free(t);
-    return GLOFND_OK;
+    return make_sides(err, j);
 }
 
 void gf_look_make(const gf_look_spec *spec, gf_look *out) {
     gf_error err = {{0}};
     job j = {.spec = spec, .out = out, .stage = ""};
-    *out = (gf_look){.neighbours = NAN, .lambda_mae = NAN, .fnc_mae = NAN};
+    *out = (gf_look){.neighbours = NAN};
+    for (int s = 0; s < 2; s++) out->side[s].lambda_mae = out->side[s].fnc_mae = NAN;
     const glofnd_status status = make(&err, &j);
     out->made = status == GLOFND_OK;
     if (!out->made) snprintf(out->why, sizeof out->why, "%s", err.text[0] ? err.text : glofnd_status_text(status));
@@ -242,9 +261,9 @@ void gf_look_free(gf_look *l) {
     free(l->id);
     free(l->tsne);
     free(l->pca);
-    free(l->lambda.x);
-    free(l->optimum.x);
-    free(l->fnc.x);
+    for (int s = 0; s < 2; s++) free(l->side[s].lambda.x), free(l->side[s].optimum.x), free(l->side[s].fnc.x);
     gf_view_set_free(&l->set);
+    gf_view_set_free(&l->image);
+    gf_view_set_free(&l->text);
     *l = (gf_look){0};
 }

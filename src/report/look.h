@@ -19,13 +19,26 @@ typedef struct gf_look_values {
     int64_t n;
 } gf_look_values;
 
+/* Anchors of one kind. The gallery is of projections of the images as they are. Thresholds are for augmented views or, in
+ * image-text runs, for the same projections. */
+typedef struct gf_look_side {
+    const gf_view_set *rows;    /* of the gallery */
+    gf_anchor anchor[GF_GALLERY_ANCHORS];
+    int anchors;
+    int64_t learned;            /* of the thresholds */
+    gf_look_values lambda, optimum, fnc;
+    double lambda_mae, fnc_mae; /* mean absolute error against the optimum */
+} gf_look_side;
+
 typedef struct gf_look {
     int made;                   /* 0: `why` says why not */
     char why[512];
     gf_dataset *data;
     int64_t total;              /* samples of the data */
-    int clip;                   /* an image-text run: a map only */
     double alpha;
+    int clip;                   /* an image-text run: side 0 has images, side 1 captions, and is compared with the other */
+    uint64_t seed;              /* with `epochs`: which caption of a sample was taken */
+    int64_t epochs;
     /* the map: features of the backbone */
     int64_t n;
     int32_t *label;             /* [n] */
@@ -33,15 +46,11 @@ typedef struct gf_look {
     double *tsne, *pca;         /* [n][2] */
     double pca_share[2];
     double neighbours;          /* share of samples whose nearest neighbour has the same label; NaN without labels */
-    /* thresholds: projections of augmented views, frozen network */
-    int64_t learned;            /* anchors with a learned threshold */
-    gf_look_values lambda, optimum, fnc;
-    double lambda_mae, fnc_mae; /* mean absolute error against the optimum */
-    /* galleries: projections of the images as they are */
-    gf_view_set set;
-    gf_anchor anchor[GF_GALLERY_ANCHORS];
-    int anchors;
-    size_t memory;              /* bytes that training takes, estimated; 0: not known */
+    /* what is flagged, and thresholds */
+    gf_view_set set;            /* embeddings of the samples of the map; image-text runs: not in use */
+    gf_view_set image, text;    /* image-text runs */
+    gf_look_side side[2];
+    int sides;                  /* 1, or 2 */
 } gf_look;
 
 /* Failures are not the report's: they are in out->why. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/captions.h"
+
 void gf_section_begin(gf_text *out, const char *id, const char *title, const char *lead) {
     gf_text_add(out, "<section id=\"%s\"><h2>%s</h2>\n", id, title);
     if (lead) gf_text_add(out, "<p class=\"lead\">%s</p>\n", lead);
@@ -56,6 +58,18 @@ void gf_look_class(const gf_look *look, int32_t label, char *out, size_t bytes) 
     else snprintf(out, bytes, "no label");
 }
 
+void gf_look_caption(const gf_look *look, int64_t id, char *out, size_t bytes) {
+    gf_error ignored = {{0}};
+    gf_sample sample = {0};
+    snprintf(out, bytes, "(no caption)");
+    if (gf_dataset_text(&ignored, look->data, id, &sample) == GLOFND_OK && sample.text) {
+        const gf_caption c = gf_caption_draw(sample.text, look->seed, (uint32_t)look->epochs, (uint64_t)id);
+        const int cut = c.n >= bytes;           /* in the middle of a letter at worst, which escaping mends */
+        if (c.n) snprintf(out, bytes, "%.*s%s", (int)(cut ? bytes - 8 : c.n), c.text, cut ? "…" : "");
+    }
+    gf_sample_free(&sample);
+}
+
 const char *gf_look_name(const gf_report *r, const gf_look *look) { return r->runs[look - r->looks].name; }
 
 gf_mean_std gf_mean_of(const double *x, int n) {
@@ -73,7 +87,7 @@ gf_mean_std gf_mean_of(const double *x, int n) {
 /* Before its detector starts a run flags nothing, and lambda is where it began: no figure yet. */
 static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
     const glofnd_options *o = &r->config.method;
-    if (field == GF_RUN_FLAGGED) return epoch >= o->mask_epoch;
+    if (field >= GF_RUN_FLAGGED && field <= GF_RUN_POOLED_RECALL) return epoch >= o->mask_epoch;
     if (field == GF_RUN_LAMBDA || field == GF_RUN_LAMBDA_TEXT) return epoch >= o->update_epoch;
     return 1;
 }
@@ -98,6 +112,8 @@ int gf_learns_lambda(const gf_run_log *r) {
 }
 
 int gf_has_detector(const gf_run_log *r) { return r->config.method.detector != GLOFND_DETECT_NONE; }
+
+int gf_is_clip(const gf_report *r) { return r->runs[0].config.task == GF_TASK_CLIP; }
 
 void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes) {
     int in_method;

@@ -12,6 +12,7 @@ void gf_page_style(gf_text *out);
 void gf_page_script(gf_text *out);
 
 void gf_section_story(gf_text *out, const gf_report *r);        /* what happened, in plain words and the run's own numbers */
+void gf_section_example(gf_text *out, const gf_report *r, int group);   /* of the story: its figure, where there is a look */
 void gf_section_gallery(gf_text *out, const gf_report *r);
 void gf_section_results(gf_text *out, const gf_report *r);
 void gf_section_detection(gf_text *out, const gf_report *r);
@@ -50,11 +51,13 @@ void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*
 
 int gf_learns_lambda(const gf_run_log *r);      /* other detectors leave lambda where it began */
 int gf_has_detector(const gf_run_log *r);
+int gf_is_clip(const gf_report *r);             /* of images and texts, by the first run */
 /* Value of a key as text. */
 void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes);
 /* The look at a run of this group; NULL: none was made. */
 const gf_look *gf_group_look(const gf_report *r, int group);
 void gf_look_class(const gf_look *look, int32_t label, char *out, size_t bytes);       /* its name, or "class 3"; "no label" */
+void gf_look_caption(const gf_look *look, int64_t id, char *out, size_t bytes);         /* the one that was looked at */
 const char *gf_look_name(const gf_report *r, const gf_look *look);     /* of the run that was looked at */
 /* A paragraph that says what a section would show and which command makes it; what it names is escaped. */
 void gf_page_missing(gf_text *out, const char *what, const char *command);

@@ -47,10 +47,19 @@ static void take(const gf_jsonl_reader *line, const column *columns, int count, 
     }
 }
 
+/* Without a detector only samples of equal content are flagged, which is right by definition: no quality to show. */
+static void drop_quality(gf_run_log *r, int64_t epoch) {
+    static const gf_run_field fields[] = {GF_RUN_PRECISION, GF_RUN_RECALL, GF_RUN_F1, GF_RUN_POOLED_PRECISION,
+                                          GF_RUN_POOLED_RECALL};
+    if (r->config.method.detector != GLOFND_DETECT_NONE) return;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) r->field[fields[i]][epoch] = NAN;
+}
+
 static glofnd_status take_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
     double damaged = NAN, step = NAN, epoch = NAN;
     if (r->epochs == r->room) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->room));
     take(line, of_epoch, GF_RUN_FIELD_COUNT, r->field, r->epochs++);
+    drop_quality(r, r->epochs - 1);
     gf_jsonl_get(line, "damaged", &damaged);
     gf_jsonl_get(line, "step", &step);
     gf_jsonl_get(line, "epoch", &epoch);
@@ -140,6 +149,7 @@ glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
     gf_run_tail_close(&t);
     snprintf(path, sizeof path, "%s/model.safetensors", run);
     out->finished = access(path, F_OK) == 0;
+    gf_memory_read(run, &out->memory);
     const glofnd_status status = gf_run_eval_read(err, run, &out->eval);
     if (status != GLOFND_OK) gf_run_log_free(out);
     else find_knn(out);
@@ -161,6 +171,16 @@ double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most) {
     for (int64_t i = r->steps - 1; i >= 0 && n < (double)most; i--)
         if (isfinite(r->step[field][i])) sum += r->step[field][i], n++;
     return n > 0.0 ? sum / n : NAN;
+}
+
+double gf_run_retrieval(const gf_run_log *r, int untrained) {
+    double mean = NAN;
+    for (int i = 0; i < r->eval.count; i++) {
+        const gf_eval_line *e = &r->eval.line[i];
+        if (strcmp(e->event, "retrieval") != 0 || e->untrained != untrained) continue;
+        mean = 100.0 * (e->ir1 + e->ir5 + e->ir10 + e->tr1 + e->tr5 + e->tr10) / 6.0;
+    }
+    return mean;
 }
 
 double gf_run_place(const gf_run_log *r, int64_t i) {

@@ -1,4 +1,5 @@
-/* run_log.h - what a run left behind, read for a report or while it goes on: config.cfg, log.jsonl, eval.jsonl.
+/* run_log.h - what a run left behind, read for a report or while it goes on: config.cfg, log.jsonl, memory.json,
+ * eval.jsonl.
  *
  *     gf_run_log r;  TRY(gf_run_log_read(err, "run1", &r));  ...  gf_run_log_free(&r);
  * or, to see what is new every time:
@@ -12,6 +13,7 @@
 #include "io/json/jsonl.h"
 #include "report/run_eval.h"
 #include "train/config.h"
+#include "train/memory_file.h"
 
 /* What is kept of an epoch: X(field, key in log.jsonl, factor). Missing or null: NaN. */
 #define GF_RUN_FIELDS(X)                                                                                              \
@@ -46,6 +48,7 @@ typedef struct gf_run_log {
     int64_t skipped;            /* damaged lines of both files */
     int64_t damaged;            /* samples that could not be read */
     int finished;               /* the final weights are there */
+    gf_memory_record memory;
     gf_run_eval eval;
     double knn, knn_untrained;  /* top-1 in percent, the newest of each; NaN: not evaluated */
     int64_t knn_k;
@@ -59,6 +62,8 @@ void gf_run_log_free(gf_run_log *r);            /* a zeroed one is fine */
 double gf_run_last(const gf_run_log *r, gf_run_field field);
 /* Mean of the last `most` logged steps that have the figure; NaN if none has. */
 double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most);
+/* Image-text runs: mean of the six recalls of the newest retrieval, in percent; NaN: not evaluated. */
+double gf_run_retrieval(const gf_run_log *r, int untrained);
 /* Where in the run logged step i is, in epochs: 2.5 is the middle of the third. Steps where epochs have no known length. */
 double gf_run_place(const gf_run_log *r, int64_t i);
 /* "runs/a/" is "a"; "." and ".." stay. */

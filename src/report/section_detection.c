@@ -32,23 +32,23 @@ static double common_start(const gf_report *r) {
 }
 
 /* The same network judged with four kinds of thresholds: `glofnd eval fn`. */
-static void frozen(gf_text *out, const gf_report *r, int g) {
+static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
     static const char *const detectors[] = {"glofnd", "exact", "single", "fnc"};
     static const char *const names[] = {"GloFND, learned", "exact quantile", "one for all", "FNC, per batch"};
     static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
     char title[400];
-    gf_bars b = {.title = title, .y_name = "percent", .x_name = "pairs of augmented views, in batches", .groups = 3, .each = 4,
+    gf_bars b = {.title = title, .y_name = "percent", .groups = 3, .each = 4, .x_name = x_name,
                  .group = {"precision", "recall", "F1"},
                  .note = "The same embeddings, four ways to set the threshold of an anchor (means over anchors).",
                  .missing = "Compare detectors on this network: <code>glofnd eval fn RUN</code>"};
-    snprintf(title, sizeof title, "Detectors on the frozen network of %s", run->name);
+    snprintf(title, sizeof title, "Detectors%s on the frozen network of %s", of, run->name);
     for (int d = 0; d < 4; d++) {
         b.name[d] = names[d], b.colour[d] = colours[d];
         for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
         for (int i = 0; i < run->eval.count; i++) {
             const gf_eval_line *e = &run->eval.line[i];
-            if (strcmp(e->event, "fn") != 0 || strcmp(e->pairs, "views") != 0 || strcmp(e->detector, detectors[d]) != 0) continue;
+            if (strcmp(e->event, "fn") != 0 || strcmp(e->pairs, pairs) != 0 || strcmp(e->detector, detectors[d]) != 0) continue;
             b.value[0][d] = 100.0 * e->precision, b.value[1][d] = 100.0 * e->recall, b.value[2][d] = 100.0 * e->f1;
         }
     }
@@ -70,6 +70,7 @@ static int has_texts(const gf_report *r) {
 
 void gf_section_detection(gf_text *out, const gf_report *r) {
     const double start = common_start(r);
+    const int clip = gf_is_clip(r);
     const char *none = "No values: it takes labels, and a detector that has started (<code>start_epoch</code>).";
     gf_section_begin(
         out, "detection", "How good the detection is",
@@ -102,16 +103,23 @@ void gf_section_detection(gf_text *out, const gf_report *r) {
                                .missing = none});
     gf_epoch_chart(out, r, GF_RUN_F1, gf_has_detector, &(gf_chart){.title = "F1", .y_name = "F1, %", .level = NAN, .from_zero = 1,
                    .note = "Precision and recall in one figure.", .missing = none});
-    frozen(out, r, judged(r));
+    if (clip) {
+        frozen(out, r, judged(r), "image-text batches", " of captions that fit an image", "images with captions, in batches");
+        frozen(out, r, judged(r), "text-image batches", " of images that fit a caption", "captions with images, in batches");
+    } else {
+        frozen(out, r, judged(r), "views", "", "pairs of augmented views, in batches");
+    }
     gf_epoch_chart(out, r, GF_RUN_LAMBDA, gf_learns_lambda,
-                   &(gf_chart){.title = "Mean threshold λ",
+                   &(gf_chart){.title = clip ? "Mean threshold λ of the images" : "Mean threshold λ",
                                .y_name = "cosine similarity",
                                .level = NAN,
-                               .note = "How similar two samples must be to count as the same, on average.",
+                               .note = clip ? "How similar a caption must be to fit an image, on average."
+                                            : "How similar two samples must be to count as the same, on average.",
                                .missing = "No run here learns thresholds (<code>detector = glofnd</code>)."});
     if (has_texts(r))
-        gf_epoch_chart(out, r, GF_RUN_LAMBDA_TEXT, gf_learns_lambda, &(gf_chart){.title = "Mean threshold λ of the texts",
-                       .y_name = "cosine similarity", .level = NAN, .note = "Image-text runs learn one for each side."});
+        gf_epoch_chart(out, r, GF_RUN_LAMBDA_TEXT, gf_learns_lambda, &(gf_chart){.title = "Mean threshold λ of the captions",
+                       .y_name = "cosine similarity", .level = NAN,
+                       .note = "How similar an image must be to fit a caption, on average."});
     gf_text_add(out, "</div>\n");
     gf_section_end(out);
 }

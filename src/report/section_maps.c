@@ -92,7 +92,7 @@ static void row_of_maps(gf_text *out, const gf_report *r, const looks *k, int pc
         if (pca) snprintf(note, sizeof note, "The two axes hold %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
                           100.0 * l->pca_share[1]);
         else if (isfinite(l->neighbours))
-            snprintf(note, sizeof note, "%.0f %% of nearest neighbours have the same class.", 100.0 * l->neighbours);
+            snprintf(note, sizeof note, "%.1f\u00a0%% of nearest neighbours have the same class.", 100.0 * l->neighbours);
         else snprintf(note, sizeof note, "%lld images.", (long long)l->n);
         draw(out, l, k, pca ? l->pca : l->tsne, gf_look_name(r, l), note);
     }

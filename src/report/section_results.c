@@ -66,6 +66,9 @@ static void compared(gf_text *out, const gf_report *r) {
 }
 
 static void protocol(gf_text *out, const gf_run_log *r) {
+    if (r->config.task == GF_TASK_CLIP && isfinite(gf_run_retrieval(r, 0)))
+        gf_text_add(out, "<p class=\"faint\">Retrieval: the image of each caption and a caption of each image, by cosine similarity; "
+                         "mean of the recalls at 1, 5 and 10. Precision, recall, F1: means over anchors, last epoch.</p>\n");
     if (!*r->knn_test) return;
     gf_text_add(out, "<p class=\"faint\">kNN: cosine similarity of backbone features, k = %lld, tested on <code>",
                 (long long)r->knn_k);
@@ -77,7 +80,10 @@ void gf_section_results(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "results", "Results", NULL);
     gf_summary_html(out, r);
     protocol(out, &r->runs[0]);
-    if (isnan(r->runs[0].knn)) gf_page_missing(out, "Not evaluated yet:", "glofnd eval knn RUN --data SPEC");
+    if (!r->runs[0].eval.count)
+        gf_page_missing(out, "Not evaluated yet:",
+                        gf_is_clip(r) ? "glofnd eval retrieval RUN --data SPEC, glofnd eval zeroshot RUN --data SPEC"
+                                      : "glofnd eval knn RUN --data SPEC");
     if (!r->compare) gf_page_missing(out, "No comparison:", r->compare_why ? r->compare_why : "glofnd compare RUN...");
     else if (r->compare->metrics && r->compare->groups <= 8) compared(out, r);
     gf_section_end(out);

@@ -43,26 +43,40 @@ static void add_tile(gf_text *out, const char *number, const char *text) {
     gf_text_add(out, "</span></div>\n");
 }
 
-static double knn_of(const gf_report *r, int g) {
+/* What the last tile shows: nearest neighbours, or retrieval of image-text runs; in percent. */
+static double score_of(const gf_report *r, int g) {
     double x[GF_PAGE_RUNS];
     int n = 0;
     for (int i = 0; i < r->count; i++)
-        if (gf_group_of(r, i) == g) x[n++] = r->runs[i].knn;
+        if (gf_group_of(r, i) == g) x[n++] = gf_is_clip(r) ? gf_run_retrieval(&r->runs[i], 0) : r->runs[i].knn;
     return gf_mean_of(x, n).mean;
 }
 
+static void score_tile(gf_text *out, const gf_report *r, int g) {
+    const char *what = gf_is_clip(r) ? "of images and captions are found by the other among the first 1, 5 or 10, on average"
+                                     : "of test images classified right by nearest neighbours";
+    char number[64], text[700], first[320];
+    const double score = score_of(r, g), base = score_of(r, 0);
+    if (!isfinite(score)) return;
+    snprintf(number, sizeof number, "%.1f\u00a0%%", score);
+    gf_group_name(r, 0, first, sizeof first);
+    if (g > 0 && isfinite(base)) snprintf(text, sizeof text, "%s; %.1f\u00a0%% with %s", what, base, first);
+    else snprintf(text, sizeof text, "%s", what);
+    add_tile(out, number, text);
+}
+
 static void tiles(gf_text *out, const gf_report *r, int g) {
-    char number[64], text[500], first[320];
+    char number[64], text[500];
     const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean, right = right_of(r, g);
-    const double chance = chance_of(r, g), knn = knn_of(r, g), base = knn_of(r, 0);
+    const double chance = chance_of(r, g);
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
     gf_text_add(out, "<div class=\"tiles\">\n");
-    snprintf(number, sizeof number, "%.3g %%", flagged);
+    snprintf(number, sizeof number, "%.3g\u00a0%%", flagged);
     snprintf(text, sizeof text, "of all pairs flagged in the last epoch; α asks for %g %%",
              100.0 * (double)run->config.method.alpha);
     add_tile(out, number, text);
     if (isfinite(right)) {
-        snprintf(number, sizeof number, "%.0f %%", right);
+        snprintf(number, sizeof number, "%.0f\u00a0%%", right);
         add_tile(out, number, "of the flagged pairs truly share a class (labels only measure, they never train)");
     }
     if (isfinite(right / chance)) {
@@ -70,14 +84,7 @@ static void tiles(gf_text *out, const gf_report *r, int g) {
         snprintf(text, sizeof text, "as often as in a pair taken at random, which shares its class in %.3g %%", chance);
         add_tile(out, number, text);
     }
-    if (isfinite(knn)) {
-        snprintf(number, sizeof number, "%.1f %%", knn);
-        gf_group_name(r, 0, first, sizeof first);
-        if (g > 0 && isfinite(base))
-            snprintf(text, sizeof text, "of test images classified right by nearest neighbours; %.1f %% with %s", base, first);
-        else snprintf(text, sizeof text, "of test images classified right by nearest neighbours");
-        add_tile(out, number, text);
-    }
+    score_tile(out, r, g);
     gf_text_add(out, "</div>\n");
 }
 
@@ -96,8 +103,10 @@ static void heading(gf_text *out, const gf_report *r) {
     char arch[64];
     gf_page_value(&r->runs[0], "arch", arch, sizeof arch);
     gf_text_add(out, "<header><div><h1>");
-    if (r->count == 1) gf_text_escape(out, r->runs[0].name);
-    else gf_text_add(out, "%d pretraining runs, side by side", r->count);
+    if (r->count == 1)
+        gf_text_escape(out, r->runs[0].name);
+    else
+        gf_text_add(out, "%d pretraining runs, side by side", r->count);
     gf_text_add(out, "</h1>\n<p class=\"faint\">%s on <code>", arch);
     gf_text_escape(out, *c->data ? c->data : "-");
     gf_text_add(out, "</code>, batch %lld, %d epochs</p></div>\n<button id=\"theme\" type=\"button\" hidden></button></header>\n",
@@ -105,37 +114,34 @@ static void heading(gf_text *out, const gf_report *r) {
     progress_badge(out, r);
 }
 
+static const char of_images[] =
+    "Contrastive learning pushes every two different images apart, also two that show the same thing: <b>false negatives</b>. "
+    "GloFND learns for each image how similar another one must be to count as the same, its threshold λ, and leaves what is "
+    "above "
+    "it out of the loss.";
+static const char of_pairs[] =
+    "Image-text training pushes every image away from the captions of all others, also from captions that fit it: <b>false "
+    "negatives</b>. GloFND learns for each image and each caption how similar a partner must be to fit, its threshold λ, and "
+    "leaves "
+    "what is above it out of the loss.";
+
 static void story(gf_text *out, const gf_report *r, int g) {
-    char task[32];
-    gf_page_value(&r->runs[0], "task", task, sizeof task);
-    if (strcmp(task, "clip") == 0)
-        gf_text_add(
-            out,
-            "<p class=\"story\">Image-text training pushes every image away from the texts of all others, also from texts that "
-            "fit it: <b>false negatives</b>. GloFND learns for each image and each text how similar a partner must be to fit, "
-            "its threshold λ, and keeps such pairs out of the loss. ");
-    else
-        gf_text_add(
-            out,
-            "<p class=\"story\">Contrastive learning pushes every two different images apart, also two that show the same "
-            "thing: <b>false negatives</b>. GloFND learns for each image how similar another one must be to count as the same, "
-            "its threshold λ, and keeps such pairs out of the loss. ");
-    if (g < 0) {
-        gf_text_add(out, "No run here has flagged a pair yet%s.</p>\n", gf_has_detector(&r->runs[0]) ? "" : ": they were trained "
-                    "without a detector");
+    gf_text_add(out, "<p class=\"story\">%s", gf_is_clip(r) ? of_pairs : of_images);
+    if (g >= 0) {
+        gf_text_add(out, " What that did in ");
+        name_in(out, r, g);
+        gf_text_add(out, ":</p>\n");
         return;
     }
-    const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean, right = right_of(r, g);
-    gf_text_add(out, "In ");
-    name_in(out, r, g);
-    gf_text_add(out, " the detector flagged <b>%.3g %%</b> of pairs", flagged);
-    if (isfinite(right)) gf_text_add(out, "; <b>%.0f %%</b> of them truly share a class", right);
-    if (isfinite(right / chance_of(r, g))) gf_text_add(out, ", where pairs at random do so in %.3g %%", chance_of(r, g));
+    gf_text_add(out, " No run here has flagged a pair yet%s", gf_has_detector(&r->runs[0]) ? "" : ": there is no detector");
+    if (gf_has_detector(&r->runs[0]) && r->runs[0].epochs <= r->runs[0].config.method.mask_epoch)
+        gf_text_add(out, ": detection begins with epoch %d", (int)r->runs[0].config.method.mask_epoch + 1);
     gf_text_add(out, ".</p>\n");
 }
 
 void gf_section_story(gf_text *out, const gf_report *r) {
-    static const struct { const char *id, *name;
+    static const struct {
+        const char *id, *name;
     } links[] = {
         {"found", "What was found"},
         {"results", "Results"},
@@ -150,6 +156,7 @@ void gf_section_story(gf_text *out, const gf_report *r) {
     const int g = hero_of(r);
     heading(out, r);
     story(out, r, g);
+    gf_section_example(out, r, g);
     if (g >= 0) tiles(out, r, g);
     gf_text_add(out, "<nav>");
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)

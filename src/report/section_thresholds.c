@@ -28,56 +28,89 @@ static void find_range(const gf_look_values *sets[3], densities *d, double h[3])
     if (!(d->high - d->low > 1e-6)) d->low -= 0.01, d->high = d->low + 0.02;
 }
 
-static void make_densities(const gf_look *l, densities *d) {
+/* The three over [low, high]; the largest value. */
+static double estimate(const gf_look_values *sets[3], const double h[3], densities *d) {
+    double most = 0.0;
+    for (int s = 0; s < 3; s++) {
+        gf_kde(sets[s]->x, sets[s]->n, fmax(h[s], (d->high - d->low) / POINTS), d->low, d->high, POINTS, d->y[s]);
+        for (int k = 0; k < POINTS && h[s] > 0.0; k++) most = fmax(most, d->y[s][k]);
+    }
+    return most;
+}
+
+/* Cuts long tails in which nothing can be seen. */
+static void trim(densities *d, double least) {
+    const double low = d->low, step = (d->high - d->low) / (POINTS - 1);
+    int first = POINTS - 1, last = 0;
+    for (int s = 0; s < 3; s++)
+        for (int k = 0; k < POINTS; k++)
+            if (d->y[s][k] > least) first = k < first ? k : first, last = k > last ? k : last;
+    if (first < last) d->low = low + first * step, d->high = low + last * step;
+}
+
+static void make_densities(const gf_look_side *l, densities *d) {
     static const char *const names[3] = {"λ, learned by GloFND", "exact (1-α) quantile", "FNC, per batch"};
     const gf_look_values *sets[3] = {&l->lambda, &l->optimum, &l->fnc};
     static const int colours[3] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_FNC};
     double h[3];
     find_range(sets, d, h);
-    for (int s = 0; s < 3; s++) {
-        if (!(h[s] > 0.0) || (s == 0 && !l->learned)) continue;
-        gf_kde(sets[s]->x, sets[s]->n, fmax(h[s], (d->high - d->low) / POINTS), d->low, d->high, POINTS, d->y[s]);
-        d->series[d->count++] = (gf_series){.name = names[s], .y = d->y[s], .n = POINTS, .colour = colours[s], .filled = 1};
-    }
+    trim(d, 0.004 * estimate(sets, h, d));
+    estimate(sets, h, d);
+    for (int s = 0; s < 3; s++)
+        if (h[s] > 0.0 && (s || l->learned))
+            d->series[d->count++] = (gf_series){.name = names[s], .y = d->y[s], .n = POINTS, .colour = colours[s], .filled = 1};
 }
 
-static void figure(gf_text *out, const gf_report *r, const gf_look *l) {
+static void figure(gf_text *out, const gf_report *r, const gf_look *look, int which) {
+    static const char *const kinds[2] = {" of images", " of captions"};
+    const gf_look_side *l = &look->side[which];
     densities d;
     char title[400], note[300];
     d = (densities){.count = 0};
     make_densities(l, &d);
-    snprintf(title, sizeof title, "Thresholds with the network of %s", gf_look_name(r, l));
+    snprintf(title, sizeof title, "Thresholds%s with the network of %s", look->clip ? kinds[which] : "", gf_look_name(r, look));
     if (l->learned)
         snprintf(note, sizeof note, "On average λ is %.3f away from the exact threshold, FNC's %.3f (%lld anchors, α = %g).",
-                 l->lambda_mae, l->fnc_mae, (long long)l->lambda.n, l->alpha);
+                 l->lambda_mae, l->fnc_mae, (long long)l->lambda.n, look->alpha);
     else
         snprintf(note, sizeof note, "This run learned no thresholds; FNC's are %.3f away from the exact ones (α = %g).",
-                 l->fnc_mae, l->alpha);
-    gf_svg_chart(out, &(gf_chart){.title = title, .note = note, .x_name = "threshold, cosine similarity", .y_name = "density",
-                                  .series = d.series, .count = d.count, .level = NAN, .from_zero = 1, .x_first = d.low,
+                 l->fnc_mae, look->alpha);
+    gf_svg_chart(out, &(gf_chart){.title = title,
+                                  .note = note,
+                                  .x_name = "threshold, cosine similarity",
+                                  .y_name = "density",
+                                  .series = d.series,
+                                  .count = d.count,
+                                  .level = NAN,
+                                  .from_zero = 1,
+                                  .x_first = d.low,
                                   .x_step = (d.high - d.low) / (POINTS - 1)});
 }
 
+static const char of_images[] =
+    "Frozen network, augmented views. The exact threshold of an image is the similarity that a share α of all others exceeds; "
+    "GloFND learns it on the fly, FNC guesses it anew from each batch. The closer to the exact curve, the better.";
+static const char of_pairs[] =
+    "Frozen network, images as they are. An image has a threshold for captions and a caption one for images: exact, the "
+    "similarity that a share α of all others exceeds. GloFND learns both on the fly, from augmented images; FNC guesses them "
+    "anew "
+    "from each batch. The closer to the exact curve, the better.";
+
 void gf_section_thresholds(gf_text *out, const gf_report *r) {
     int shown = 0;
-    gf_section_begin(
-        out, "thresholds", "Thresholds: learned against exact",
-        "Frozen network, augmented views. The exact threshold of an image is the similarity that a share α of all others "
-        "exceeds; "
-        "GloFND learns it on the fly, FNC guesses it anew from each batch. The closer to the exact curve, the better.");
+    gf_section_begin(out, "thresholds", "Thresholds: learned against exact", gf_is_clip(r) ? of_pairs : of_images);
     gf_text_add(out, "<div class=\"charts\">\n");
     for (int g = 0; g < gf_groups(r); g++) {
         const gf_look *l = gf_group_look(r, g);
-        if (!l || !l->optimum.n || !gf_has_detector(&r->runs[gf_group_first(r, g)])) continue;
-        figure(out, r, l);
-        shown++;
+        for (int s = 0; l && s < l->sides; s++) {
+            if (!l->side[s].optimum.n || !gf_has_detector(&r->runs[gf_group_first(r, g)])) continue;
+            figure(out, r, l, s);
+            shown++;
+        }
     }
     gf_text_add(out, "</div>\n");
-    if (!shown && r->looks && r->looks[0].clip)
-        gf_text_add(out, "<p class=\"none\">Of image-text runs, TensorBoard shows the distributions: <code>lambda</code>, "
-                         "<code>lambda_text</code>.</p>\n");
-    else if (!shown)
-        gf_page_missing(out, "Distributions need the network of a run with a detector, and its data; with files of its own:",
-                        "glofnd eval threshold RUN");
+    if (!shown)
+        gf_page_missing(out, "Distributions need the network of a run with a detector, and its data:",
+                        "glofnd report RUN --data SPEC, without --quick");
     gf_section_end(out);
 }

@@ -1,10 +1,8 @@
-/* section_training.c - loss, learning rate, throughput and temperature; time and memory of a step. */
+/* section_training.c - loss, learning rate, throughput and temperature. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "report/page_parts.h"
-#include "report/svg_bars.h"
 
 enum { POINTS = 160 };
 
@@ -26,6 +24,13 @@ static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
     return n;
 }
 
+/* The loss of a run too short for a curve of logged steps, by epochs. */
+static int64_t by_epochs(const gf_run_log *r, curve *to) {
+    const int64_t n = r->epochs < POINTS ? r->epochs : POINTS;
+    for (int64_t e = 0; e < n; e++) to->x[e] = (double)(e + 1), to->y[e] = r->field[GF_RUN_LOSS][e];
+    return n;
+}
+
 /* A line per run; at most a dozen runs, else they hide each other. */
 static void step_chart(gf_text *out, const gf_report *r, gf_run_step field, const gf_chart *form) {
     enum { MOST = 12 };
@@ -34,7 +39,8 @@ static void step_chart(gf_text *out, const gf_report *r, gf_run_step field, cons
     gf_chart c = *form;
     out->failed |= !curves;
     for (int i = 0; curves && i < r->count && c.count < MOST; i++) {
-        const int64_t n = thin(&r->runs[i], field, &curves[c.count]);
+        const int few = field == GF_STEP_LOSS && r->runs[i].steps < 2 && r->runs[i].epochs > 0;
+        const int64_t n = few ? by_epochs(&r->runs[i], &curves[c.count]) : thin(&r->runs[i], field, &curves[c.count]);
         const int same = gf_groups(r) < r->count;      /* several seeds: one colour for a configuration */
         series[c.count] = (gf_series){.name = r->runs[i].name, .x = curves[c.count].x, .y = curves[c.count].y, .n = n,
                                       .colour = same ? gf_group_of(r, i) : i};
@@ -71,54 +77,6 @@ void gf_section_training(gf_text *out, const gf_report *r) {
                &(gf_chart){.title = "Length of the gradient", .y_name = "norm", .from_zero = 1, .missing = none});
     if (any_value(r, GF_STEP_TAU))
         step_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
-    gf_text_add(out, "</div>\n");
-    gf_section_end(out);
-}
-
-/* ----- time and memory ----- */
-
-static void memory_of(gf_text *out, const gf_report *r) {
-    for (int i = 0; r->looks && i < r->count; i++) {
-        const gf_look *l = &r->looks[i];
-        if (!l->made || !l->memory || !gf_learns_lambda(&r->runs[i])) continue;
-        const double state = 20.0 * (double)l->total;
-        gf_text_add(
-            out,
-            "<p>Training takes about <b>%.0f MB</b>; GloFND's state is <b>%.3g kB</b> of that, 20 bytes for each of %lld images "
-            "(%.2g %%).</p>\n",
-            (double)l->memory / 1e6, state / 1e3, (long long)l->total, 100.0 * state / (double)l->memory);
-        return;
-    }
-}
-
-void gf_section_cost(gf_text *out, const gf_report *r) {
-    enum { PARTS = 5, MOST = 12 };
-    static const char *const parts[PARTS] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
-    static const gf_run_step fields[PARTS] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS, GF_STEP_TIME_BACKWARD,
-                                              GF_STEP_TIME_OPTIMIZER};
-    gf_split_bar rows[MOST];
-    char note[300];
-    const int count = r->count < MOST ? r->count : MOST;
-    double share = 0.0;
-    for (int i = 0; i < count; i++) {
-        double total = 0.0;
-        rows[i] = (gf_split_bar){.name = r->runs[i].name};
-        for (int p = 0; p < PARTS; p++) {
-            const double x = gf_run_step_mean(&r->runs[i], fields[p], 50);
-            rows[i].part[p] = x;
-            total += isfinite(x) ? x : 0.0;
-        }
-        if (total > 0.0 && isfinite(rows[i].part[2]) && gf_has_detector(&r->runs[i]))
-            share = fmax(share, 100.0 * rows[i].part[2] / total);
-    }
-    snprintf(note, sizeof note,
-             share > 0.0 ? "Mean of the last logged steps. Loss and detection together are at most %.2g %% of a step."
-                         : "Mean of the last logged steps. On a GPU all parts but waiting count as forward.",
-             share);
-    gf_section_begin(out, "cost", "Time and memory", NULL);
-    memory_of(out, r);
-    gf_text_add(out, "<div class=\"charts\">\n");
-    gf_svg_split(out, "Where the time of a step goes", note, "ms", parts, PARTS, rows, count);
     gf_text_add(out, "</div>\n");
     gf_section_end(out);
 }

@@ -7,11 +7,13 @@
 
 #include "report/page_parts.h"
 
-enum { COLUMNS = 9, CELL = 132 };
+enum { COLUMNS = 9, CELL = 132, SCORE = 7 };
 
-static const struct {
+typedef struct column {
     const char *name, *meaning;
-} columns[COLUMNS] = {
+} column;
+
+static const column columns[COLUMNS] = {
     {"run", "folder of the run"},
     {"detector", "who decides what a false negative is"},
     {"loss", "mean of the last epoch"},
@@ -20,8 +22,19 @@ static const struct {
     {"recall %", "of pairs that share the label, how many are flagged; mean over anchors, last epoch"},
     {"F1 %", "harmonic mean of precision and recall"},
     {"kNN top-1 %", "nearest-neighbour accuracy of the backbone's features on test images"},
-    {"vs first", "difference of kNN top-1 to the first run, in points"},
+    {"vs first", "difference of it to the first run, in points"},
 };
+static const column of_pairs = {"retrieval %", "mean of the recalls of images by captions and captions by images at 1, 5 and 10"};
+
+static int is_clip(const gf_run_log *r) { return r->config.task == GF_TASK_CLIP; }
+
+static const column *column_of(const gf_run_log *runs, int c) { return c == SCORE && is_clip(runs) ? &of_pairs : &columns[c]; }
+
+/* In percent; NaN: not evaluated. */
+static double score_of(const gf_run_log *r, int untrained) {
+    if (is_clip(r)) return gf_run_retrieval(r, untrained);
+    return untrained ? r->knn_untrained : r->knn;
+}
 
 static void figure(char *out, double x, int digits) {
     if (isfinite(x)) snprintf(out, CELL, "%.*f", digits, x);
@@ -40,13 +53,13 @@ static void detector_name(const gf_config *c, char *out) {
 
 /* Row 0 is the untrained network, where it was evaluated; then the runs. 0: no such row. */
 static int row_cells(const gf_run_log *runs, int count, int row, char cell[COLUMNS][CELL]) {
-    const gf_run_log *first = &runs[0];
-    if (row > count || (row == 0 && !isfinite(first->knn_untrained))) return 0;
+    const double first = score_of(&runs[0], 0), untrained = score_of(&runs[0], 1);
+    if (row > count || (row == 0 && !isfinite(untrained))) return 0;
     for (int c = 0; c < COLUMNS; c++) snprintf(cell[c], CELL, "-");
     if (row == 0) {
         snprintf(cell[0], CELL, "(untrained)");
-        figure(cell[7], first->knn_untrained, 1);
-        if (isfinite(first->knn)) snprintf(cell[8], CELL, "%+.1f", first->knn_untrained - first->knn);
+        figure(cell[SCORE], untrained, 1);
+        if (isfinite(first)) snprintf(cell[8], CELL, "%+.1f", untrained - first);
         return 1;
     }
     const gf_run_log *r = &runs[row - 1];
@@ -57,8 +70,8 @@ static int row_cells(const gf_run_log *runs, int count, int row, char cell[COLUM
     figure(cell[4], gf_run_last(r, GF_RUN_PRECISION), 1);
     figure(cell[5], gf_run_last(r, GF_RUN_RECALL), 1);
     figure(cell[6], gf_run_last(r, GF_RUN_F1), 1);
-    figure(cell[7], r->knn, 1);
-    if (row > 1 && isfinite(r->knn - first->knn)) snprintf(cell[8], CELL, "%+.1f", r->knn - first->knn);
+    figure(cell[SCORE], score_of(r, 0), 1);
+    if (row > 1 && isfinite(score_of(r, 0) - first)) snprintf(cell[8], CELL, "%+.1f", score_of(r, 0) - first);
     return 1;
 }
 
@@ -72,12 +85,12 @@ static void text_row(gf_text *out, const int *width, char cell[COLUMNS][CELL]) {
 void gf_summary_text(gf_text *out, const gf_run_log *runs, int count) {
     char cell[COLUMNS][CELL];
     int width[COLUMNS];
-    for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(columns[c].name);
+    for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(column_of(runs, c)->name);
     for (int row = 0; row <= count; row++) {
         if (!row_cells(runs, count, row, cell)) continue;
         for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(cell[c]) > width[c] ? (int)strlen(cell[c]) : width[c];
     }
-    for (int c = 0; c < COLUMNS; c++) snprintf(cell[c], CELL, "%s", columns[c].name);
+    for (int c = 0; c < COLUMNS; c++) snprintf(cell[c], CELL, "%s", column_of(runs, c)->name);
     text_row(out, width, cell);
     for (int row = 0; row <= count; row++)
         if (row_cells(runs, count, row, cell)) text_row(out, width, cell);
@@ -99,8 +112,10 @@ static void html_row(gf_text *out, const gf_report *r, int row, char cell[COLUMN
 void gf_summary_html(gf_text *out, const gf_report *r) {
     char cell[COLUMNS][CELL];
     gf_text_add(out, "<div class=\"wide\"><table>\n<tr>");
-    for (int c = 0; c < COLUMNS; c++) gf_text_add(out, "<th scope=\"col\" title=\"%s\">%s</th>", columns[c].meaning,
-            columns[c].name);
+    for (int c = 0; c < COLUMNS; c++) {
+        const column *k = column_of(r->runs, c);
+        gf_text_add(out, "<th scope=\"col\" title=\"%s\">%s</th>", k->meaning, k->name);
+    }
     gf_text_add(out, "</tr>\n");
     for (int row = 0; row <= r->count; row++)
         if (row_cells(r->runs, r->count, row, cell)) html_row(out, r, row, cell);

@@ -112,8 +112,8 @@ static void draw_series(gf_text *out, const gf_chart *c, const gf_series *s, con
     gf_text_add(out, "\"><title>");
     gf_text_escape(out, s->name);
     gf_text_add(out, "</title></path>\n");
-    for (int64_t i = 0; c->marked && i < s->n; i++)
-        if (isfinite(s->y[i]))
+    for (int64_t i = 0; i < s->n; i++)
+        if (isfinite(s->y[i]) && (c->marked || alone(s, i)))
             gf_text_add(out, "<path class=\"line mark c%d\" d=\"M%.1f %.1fh.01\"><title>%g: %.4g</title></path>",
                         s->colour % GF_COLOURS, gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, s->y[i]), x_of(c, s, i), s->y[i]);
 }

@@ -2,12 +2,13 @@
 #include "report/svg_bars.h"
 
 #include <math.h>
+#include <stdio.h>
 
 enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, BOTTOM = GF_PLOT_BOTTOM };
 
-static void key(gf_text *out, int colour, const char *name) {
-    gf_text_add(out, "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"f%d\" width=\"10\" "
-                     "height=\"10\" rx=\"2\"/></svg>", colour % GF_COLOURS);
+static void key(gf_text *out, const char *class, const char *name) {
+    gf_text_add(out, "<span><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"%s\" width=\"10\" "
+                     "height=\"10\" rx=\"2\"/></svg>", class);
     gf_text_escape(out, name);
     gf_text_add(out, "</span> ");
 }
@@ -42,7 +43,11 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     }
     gf_plane_round(&f);
     gf_text_add(out, "<p class=\"legend\">");
-    for (int k = 0; k < b->each; k++) key(out, b->colour[k], b->name[k]);
+    for (int k = 0; k < b->each; k++) {
+        char class[8];
+        snprintf(class, sizeof class, "f%d", b->colour[k] % GF_COLOURS);
+        key(out, class, b->name[k]);
+    }
     gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", GF_PLOT_WIDTH, GF_PLOT_HEIGHT);
     gf_text_escape(out, b->title);
     gf_text_add(out, "\">\n");
@@ -68,37 +73,52 @@ static double total_of(const gf_split_bar *r, int parts) {
     return sum;
 }
 
-static void split_row(gf_text *out, const char *unit, const char *const *parts, int part_count, const gf_split_bar *r,
-                      double most, int y) {
-    const double total = total_of(r, part_count), scale = 504.0 / most;
+/* Three digits, or all before the point. */
+static void amount(double x, const char *unit, char out[48]) { snprintf(out, 48, x < 999.5 ? "%.3g %s" : "%.0f %s", x, unit); }
+
+/* Class of a part: a colour of the palette, or that of the rest. */
+static void part_class(const gf_split *s, int part, char out[8]) {
+    if (part == s->rest) snprintf(out, 8, "rest");
+    else snprintf(out, 8, "f%d", part % GF_COLOURS);
+}
+
+static void split_row(gf_text *out, const gf_split *s, const gf_split_bar *r, double most, int y) {
+    const double total = total_of(r, s->part_count), scale = 504.0 / most;
+    char class[8], text[48];
     double at = 8.0;
     gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
     gf_text_escape(out, r->name);
-    gf_text_add(out, "</text><text class=\"tick\" x=\"512\" y=\"%d\" text-anchor=\"end\">%.3g %s</text>", y + 12, total, unit);
-    for (int p = 0; p < part_count; p++) {
+    if (total > 0.0) amount(total, s->unit, text);
+    else snprintf(text, sizeof text, "not recorded");
+    gf_text_add(out, "</text><text class=\"tick\" x=\"512\" y=\"%d\" text-anchor=\"end\">%s</text>", y + 12, text);
+    for (int p = 0; p < s->part_count; p++) {
         const double x = isfinite(r->part[p]) ? r->part[p] : 0.0, width = x * scale;
         if (width <= 0.0) continue;
-        gf_text_add(
-            out,
-            "<rect class=\"f%d\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\"><title>%s: %.3g %s, %.1f %%</title></rect>",
-            p % GF_COLOURS, at, y + 20, width, parts[p], x, unit, 100.0 * x / total);
+        part_class(s, p, class);
+        amount(x, s->unit, text);
+        gf_text_add(out, "<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"22\">", class, at, y + 20, width);
+        gf_text_add(out, "<title>%s: %s, %.1f %%</title></rect>", s->parts[p], text, 100.0 * x / total);
         at += width;
     }
     gf_text_add(out, "\n");
 }
 
-void gf_svg_split(gf_text *out, const char *title, const char *note, const char *unit, const char *const *parts, int part_count,
-                  const gf_split_bar *rows, int count) {
+void gf_svg_split(gf_text *out, const gf_split *s) {
     double most = 0.0;
-    for (int i = 0; i < count; i++) most = fmax(most, total_of(&rows[i], part_count));
-    gf_figure_begin(out, title, note);
+    char class[8];
+    for (int i = 0; i < s->count; i++) most = fmax(most, total_of(&s->rows[i], s->part_count));
+    gf_figure_begin(out, s->title, s->note);
     if (!(most > 0.0)) {
-        gf_figure_none(out, "No logged step yet.");
+        gf_figure_none(out, s->missing);
         return;
     }
     gf_text_add(out, "<p class=\"legend\">");
-    for (int p = 0; p < part_count; p++) key(out, p, parts[p]);
-    gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\">\n", GF_PLOT_WIDTH, 58 * count);
-    for (int i = 0; i < count; i++) split_row(out, unit, parts, part_count, &rows[i], most, 58 * i);
+    for (int p = 0; p < s->part_count; p++) {
+        part_class(s, p, class);
+        key(out, class, s->parts[p]);
+    }
+    gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", GF_PLOT_WIDTH, 58 * s->count,
+                s->title);
+    for (int i = 0; i < s->count; i++) split_row(out, s, &s->rows[i], most, 58 * i);
     gf_text_add(out, "</svg></figure>\n");
 }

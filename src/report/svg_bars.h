@@ -24,8 +24,16 @@ typedef struct gf_split_bar {
     double part[GF_BARS_MOST];          /* NaN counts as 0 */
 } gf_split_bar;
 
-/* rows [count]: parts named `parts`, in `unit`. */
-void gf_svg_split(gf_text *out, const char *title, const char *note, const char *unit, const char *const *parts, int part_count,
-                  const gf_split_bar *rows, int count);
+typedef struct gf_split {
+    const char *title, *note, *unit;
+    const char *const *parts;   /* [part_count] names */
+    int part_count;
+    int rest;                   /* the part that is what is left, in grey; -1: none */
+    const gf_split_bar *rows;   /* [count] */
+    int count;
+    const char *missing;        /* what to say if all parts are 0 */
+} gf_split;
+
+void gf_svg_split(gf_text *out, const gf_split *s);
 
 #endif

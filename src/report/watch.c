@@ -121,7 +121,7 @@ static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     size_t n =
         (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
                          (long long)(r->epochs + (r->epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
-    add_figure(line, sizeof line, &n, "  loss %.4f", gf_run_step_mean(r, GF_STEP_LOSS, 1));
+    add_figure(line, sizeof line, &n, "  loss %.4f", r->steps ? gf_run_step_mean(r, GF_STEP_LOSS, 1) : gf_run_last(r, GF_RUN_LOSS));
     add_figure(line, sizeof line, &n, "  lr %.2e", gf_run_step_mean(r, GF_STEP_LR, 1));
     add_figure(line, sizeof line, &n, "  %.0f img/s", gf_run_step_mean(r, GF_STEP_SPEED, RECENT));
     add_clipped(out, line, size->columns);
@@ -149,8 +149,10 @@ static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, 
     double *place = room, *flagged = room + r->steps, *epoch = flagged + r->steps;
     for (int64_t i = 0; i < r->steps; i++) place[i] = gf_run_place(r, i), flagged[i] = 100.0 - r->step[GF_STEP_KEPT][i];
     for (int64_t e = 0; e < r->epochs; e++) epoch[e] = (double)(e + 1) * (r->epoch_steps ? 1.0 : 0.0);
+    const int by_epoch = r->steps < 2 && r->epochs > 0;         /* shorter than log_steps: epochs have losses, too */
     const curve all[] = {
-        {"loss", "", place, r->step[GF_STEP_LOSS], r->steps, 36, 4},
+        {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
+         by_epoch ? r->epochs : r->steps, 36, 4},
         {"flagged pairs", " %", place, flagged, r->steps, 33, 2},
         {"precision", " %", epoch, r->field[GF_RUN_PRECISION], r->epochs, 32, 1},
     };

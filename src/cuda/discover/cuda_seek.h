@@ -4,6 +4,7 @@
 
 #include "cuda/discover/cuda_discover.h"
 #include "cuda/discover/seek_product.h"
+#include "cuda/loss/cuda_device.h"
 
 struct gf_cuda_seek {
     gf_seek_side k;
@@ -16,7 +17,7 @@ struct gf_cuda_seek {
 #define SEEK_TRY(err, call, what)                                                                                     \
     do {                                                                                                              \
         const cudaError_t seek_try_ = (call);                                                                         \
-        FAIL_IF(err, seek_try_ != cudaSuccess, GLOFND_E_DEVICE, "CUDA: %s: %s", what, cudaGetErrorString(seek_try_)); \
+        if (seek_try_ != cudaSuccess) return gf_cuda_fail((err), seek_try_, (what));                                  \
     } while (0)
 
 int64_t gf_cuda_seek_padded(int64_t n);         /* to GF_SEEK_GROUP */

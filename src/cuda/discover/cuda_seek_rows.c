@@ -101,7 +101,7 @@ glofnd_status gf_cuda_seek_open(gf_error *err, const float *x, const int32_t *ro
     c->fast = gf_seek_product_open(err, &c->product) == GLOFND_OK;
     c->k.dim = (int)dim;
     const cudaError_t e = cudaStreamCreate(&c->stream);
-    glofnd_status status = e == cudaSuccess ? GLOFND_OK : gf_fail(err, GLOFND_E_DEVICE, "CUDA: %s", cudaGetErrorString(e));
+    glofnd_status status = e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, "stream");
     if (status == GLOFND_OK) status = gf_cuda_seek_side(err, c, x, row, n, &c->k);
     if (status == GLOFND_OK && c->fast) status = find_most(err, c);
     if (status == GLOFND_OK) *out = c;

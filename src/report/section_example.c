@@ -1,0 +1,183 @@
+/* section_example.c - the first figure of a page: one image, all others on a line by their similarity to it, and the threshold
+ * that was learned for it. */
+#include <math.h>
+#include <stdio.h>
+
+#include "report/page_parts.h"
+#include "report/page_pictures.h"
+
+/* Positions in the view box. */
+enum { WIDTH = 900, HEIGHT = 330, LEFT = 52, RIGHT = 892, SIDE = 54, TOP = 112, BOTTOM = 268 };
+
+typedef struct scene {
+    gf_text *out;
+    const gf_look *look;
+    const gf_view_set *rows;
+    const gf_anchor *anchor;
+    const gf_line *line;
+    double most;          /* of the y axis */
+    int labelled, choice; /* of how many the anchor was chosen */
+    gf_pictures pictures;
+} scene;
+
+static double x_of(const gf_line *l, double similarity) {
+    return LEFT + (similarity - l->low) / (l->high - l->low) * (RIGHT - LEFT);
+}
+
+static double y_of(const scene *s, double count) {
+    return BOTTOM - count / s->most * (BOTTOM - TOP);
+}
+
+/* ----- parts of the drawing ----- */
+
+/* The side of the threshold on which pairs are left out, and what the two sides mean. */
+static void sides(const scene *s) {
+    const double at = fmax(LEFT, x_of(s->line, (double)s->anchor->lambda)), right = fmin(at + 10.0, RIGHT - 124),
+                 left = fmin(at - 10.0, right - 12.0);
+    const gf_flagged *f = &s->anchor->by[0];
+    gf_text_add(s->out, "<rect class=\"beyond\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", at, SIDE + 8, RIGHT - at,
+                BOTTOM - SIDE - 8);
+    gf_text_add(s->out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", at, SIDE + 8, BOTTOM);
+    gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">pushed apart: %lld ←</text>\n",
+                left, SIDE + 26, (long long)(s->line->others - f->count));
+    gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">learned λ = %.2f</text>\n", left,
+                SIDE + 43, (double)s->anchor->lambda);
+    gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\">→ <tspan class=\"strong\">left out: %lld</tspan>",
+                right, SIDE + 26, (long long)f->count);
+    if (s->labelled)
+        gf_text_add(s->out, "<tspan x=\"%.1f\" dy=\"17\">%lld the same class</tspan>", right + 17.0, (long long)f->right);
+    gf_text_add(s->out, "</text>\n");
+}
+
+static void bars(const scene *s) {
+    const gf_line *l = s->line;
+    const double step = (double)(RIGHT - LEFT) / GF_GALLERY_BINS, part = (l->high - l->low) / GF_GALLERY_BINS;
+    for (int b = 0; b < GF_GALLERY_BINS; b++) {
+        const double x = LEFT + b * step + 0.5, same = y_of(s, (double)l->same[b]), all = y_of(s, (double)l->all[b]);
+        if (!l->all[b]) continue;
+        gf_text_add(s->out, "<g><title>similarity %.2f to %.2f: %lld images", l->low + b * part, l->low + (b + 1) * part,
+                    (long long)l->all[b]);
+        if (s->labelled) gf_text_add(s->out, ", %lld of the same class", (long long)l->same[b]);
+        gf_text_add(s->out, "</title><rect class=\"rest\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", x, all,
+                    step - 1.0, same - all);
+        if (l->same[b])
+            gf_text_add(s->out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>", GF_COLOUR_GLOFND, x,
+                        same, step - 1.0, BOTTOM - same);
+        gf_text_add(s->out, "</g>\n");
+    }
+}
+
+static void axes(const scene *s) {
+    const gf_line *l = s->line;
+    const double x_step = gf_tick_step(l->low, l->high, 8), y_step = gf_tick_step(0.0, s->most, 4);
+    for (double y = 0.0; y <= s->most * 1.001; y += y_step) {
+        gf_text_add(s->out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, y_of(s, y), RIGHT);
+        gf_text_add(s->out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n", LEFT - 7,
+                    y_of(s, y) + 4.0, y);
+    }
+    for (double x = ceil(l->low / x_step - 1e-9) * x_step; x <= l->high + 1e-9; x += x_step) {
+        gf_text_add(s->out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", x_of(l, x), BOTTOM);
+        gf_text_add(s->out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.*f</text>\n", x_of(l, x),
+                    BOTTOM + 19, x_step < 0.095 ? 2 : 1, fabs(x) < 1e-9 ? 0.0 : x);
+    }
+    gf_text_add(s->out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, BOTTOM, RIGHT);
+    gf_text_add(s->out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">similarity to the image, cosine</text>\n",
+                (LEFT + RIGHT) / 2, HEIGHT - 16);
+    gf_text_add(s->out, "<text class=\"name\" transform=\"translate(12 %d) rotate(-90)\" text-anchor=\"middle\">images</text>\n",
+                (TOP + BOTTOM) / 2);
+}
+
+/* Some of the others where they are on the line. */
+static void others(scene *s) {
+    for (int k = 0; k < GF_GALLERY_ALONG; k++) {
+        const int64_t row = s->line->row[k];
+        const double middle = LEFT + (k + 0.5) * (RIGHT - LEFT) / GF_GALLERY_ALONG;
+        char name[200];
+        if (row < 0 || !gf_picture_load(&s->pictures, s->rows->id[row])) continue;
+        gf_look_class(s->look, s->rows->label[row], name, sizeof name);
+        gf_text_add(s->out,
+                    "<path class=\"grid\" d=\"M%.1f %dV%d\"/><image x=\"%.1f\" y=\"0\" width=\"%d\" height=\"%d\" "
+                    "preserveAspectRatio=\"xMidYMid slice\" href=\"",
+                    x_of(s->line, (double)s->line->similarity[k]), SIDE, BOTTOM, middle - 0.5 * SIDE, SIDE, SIDE);
+        gf_picture_put(s->out, &s->pictures);
+        gf_text_add(s->out, "\"><title>");
+        gf_text_escape(s->out, name);
+        gf_text_add(s->out, ", similarity %.3f</title></image>\n", (double)s->line->similarity[k]);
+        if (s->labelled && s->rows->label[row] == s->rows->label[s->anchor->row])
+            gf_text_add(s->out, "<rect class=\"frame c%d\" x=\"%.1f\" y=\"1.5\" width=\"%d\" height=\"%d\" rx=\"3\"/>\n",
+                        GF_COLOUR_GLOFND, middle - 0.5 * SIDE, SIDE, SIDE - 3);
+    }
+}
+
+/* ----- the figure ----- */
+
+#define KEY(class)                                                                                                        \
+    "<svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect class=\"" class "\" width=\"10\" height=\"10\" " \
+                                                                                         "rx=\"2\"/></svg>"
+
+static void legend(const scene *s) {
+    char name[200];
+    if (!s->labelled) return;
+    gf_look_class(s->look, s->rows->label[s->anchor->row], name, sizeof name);
+    gf_text_add(s->out, "<p class=\"legend\"><span>" KEY("f%d") "the same class: ", GF_COLOUR_GLOFND);
+    gf_text_escape(s->out, name);
+    gf_text_add(s->out,
+                "</span> <span>" KEY("rest") "other classes</span> <span class=\"faint\">Labels only judge here.</span></p>\n");
+}
+
+static void draw(scene *s) {
+    gf_text_add(s->out, "<figure class=\"example\"><figcaption>One image among %lld others</figcaption>\n<p class=\"note\">",
+                (long long)s->line->others);
+    gf_text_add(s->out,
+                "Each of them lies at its similarity to the image. Right of the image's own threshold λ they count as false "
+                "negatives and are left out of its loss.");
+    if (s->labelled && s->choice > 1)
+        gf_text_add(s->out, " Of the %d images below, the one where that is right most often.", s->choice);
+    gf_text_add(s->out, "</p>\n");
+    legend(s);
+    gf_text_add(s->out, "<div class=\"scene\">");
+    if (gf_picture_load(&s->pictures, s->rows->id[s->anchor->row])) {
+        gf_text_add(s->out, "<div class=\"pic anchor\"><img alt=\"the image\" src=\"");
+        gf_picture_put(s->out, &s->pictures);
+        gf_text_add(s->out, "\"></div>\n");
+    }
+    gf_text_add(s->out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"similarities of all others to one image\">\n",
+                WIDTH, HEIGHT);
+    axes(s);
+    others(s);
+    bars(s);
+    sides(s);
+    gf_text_add(s->out, "</svg></div></figure>\n");
+}
+
+/* The anchor for whom most of what is flagged is right, of those with a few: where labels cannot tell, the first. */
+static const gf_anchor *telling(const gf_look_side *s) {
+    const gf_anchor *best = NULL;
+    double most = -1.0;
+    for (int i = 0; i < s->anchors; i++) {
+        const gf_flagged *f = &s->anchor[i].by[0];
+        const double share = f->count ? (double)f->right / (double)f->count : 0.0;
+        if (isnan(s->anchor[i].lambda) || !s->anchor[i].line.others || f->count < 3 || share <= most) continue;
+        best = &s->anchor[i], most = share;
+    }
+    return best;
+}
+
+void gf_section_example(gf_text *out, const gf_report *r, int group) {
+    const gf_look *l = group < 0 ? NULL : gf_group_look(r, group);
+    const gf_anchor *a = l && !l->clip ? telling(&l->side[0]) : NULL;
+    size_t budget = GF_PAGE_IMAGES;
+    if (!a) return;
+    scene s = {.out = out,
+               .look = l,
+               .rows = l->side[0].rows,
+               .anchor = a,
+               .line = &a->line,
+               .pictures = {.data = l->data, .thumbs = {.side = 64, .quality = 82}, .budget = &budget}};
+    gf_plane plane = {0.0, 1.0, 0.0, 1.0};
+    for (int b = 0; b < GF_GALLERY_BINS; b++) plane.y1 = fmax(plane.y1, (double)a->line.all[b]);
+    gf_plane_round(&plane);
+    s.most = plane.y1, s.labelled = s.rows->label[a->row] >= 0, s.choice = l->side[0].anchors;
+    draw(&s);
+    gf_pictures_free(&s.pictures);
+}
