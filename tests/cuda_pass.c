@@ -159,6 +159,51 @@ static void run_math(gf_cuda_math math) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) all_passes(&shapes[i], math, 11 + (unsigned)i);
 }
 
+static void check_with_room(problem *p, size_t bytes) {
+    static const unsigned FLAGS[] = {0, GF_MASK | GF_COUNT, GF_MASK | GF_COUNT | GF_MOMENT};
+    p->room = device_copy(NULL, bytes), p->room_bytes = bytes;
+    check_count(p);
+    for (size_t f = 0; f < sizeof FLAGS / sizeof *FLAGS; f++) check_stats(p, FLAGS[f]);
+    check_grad(p, 0, 1);
+    check_grad(p, GF_MASK | GF_COUNT, 1);
+    cudaFree(p->room);
+    p->room = NULL, p->room_bytes = 0;
+}
+
+/* Batches so large that one product serves both anchors of a pair, where the GPU has it: with an odd and an even number of blocks
+ * of rows; room for all partial sums at once, and for some at a time. */
+static void large_batches(void **state) {
+    static const shape SHAPES[] = {{2202, 0, 2202, 128, 1, 10.0f}, {2306, 0, 2306, 100, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 31 + (unsigned)i);
+        check_with_room(p, (size_t)(64 * 8 * SHAPES[i].rows));
+        check_with_room(p, (size_t)(4 * 8 * SHAPES[i].rows));
+        drop(p);
+    }
+}
+
+/* More than 128 dimensions, with room for the weights of all rows, of some, and of none. */
+static void wide_embeddings(void **state) {
+    static const shape SHAPES[] = {{500, 60, 300, 300, 0, 10.0f}, {400, 0, 400, 200, 1, 20.0f}, {140, 0, 140, 1024, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 41 + (unsigned)i);
+        check_with_room(p, 1 << 20);
+        check_with_room(p, 140 << 10);
+        check_with_room(p, 20 << 10);
+        for (size_t f = 0; f < sizeof stats_flags / sizeof *stats_flags; f++) {
+            p->room = device_copy(NULL, 1 << 20), p->room_bytes = 1 << 20;
+            check_stats(p, stats_flags[f] | GF_SHIFT);
+            check_grad(p, (stats_flags[f] & ~(unsigned)GF_MOMENT) | GF_SHIFT, 1);
+            check_grad(p, stats_flags[f] & ~(unsigned)GF_MOMENT, 0);
+            cudaFree(p->room);
+            p->room = NULL, p->room_bytes = 0;
+        }
+        drop(p);
+    }
+}
+
 static void exact(void **state) {
     (void)state;
     run_math(GF_CUDA_EXACT);
@@ -177,6 +222,7 @@ static void split_in_halves(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact), cmocka_unit_test(rounded_to_bf16), cmocka_unit_test(split_in_halves),
+        cmocka_unit_test(large_batches), cmocka_unit_test(wide_embeddings),
     };
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,7 @@ static batch make(int rows, uint64_t seed) {
     x.w = upload(&b, w), x.log_w = upload(&b, log_w);
     x.sum = space<double>(&b, rows), x.kept = space<int32_t>(&b, rows), x.above = space<int32_t>(&b, rows);
     x.grad = space<float>(&b, z.size());
+    a.room_bytes = sizeof(float) * z.size(), a.room = space<char>(&b, a.room_bytes);
     b.theta = x.lo;
     return b;
 }
@@ -155,6 +156,7 @@ static const version versions[] = {
     {"v4 split, 32 rows", stats_of<split32>, grad_of<split32>, 0, 16384},
     {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, 0, 1 << 30},
     {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, 0, 1 << 30},
+    {"v6 pairs", gf_stats_pairs, gf_grad_wgmma, 0, 1 << 30},
     {"library", gf_stats_bf16, gf_grad_bf16, 0, 1 << 30},
 };
 

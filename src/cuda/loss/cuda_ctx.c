@@ -1,6 +1,7 @@
 /* cuda_ctx.c - life of the CUDA part of a context, and its workspace: a list of `take` calls, walked to add up and to hand out.
  *
- * Gradient and the scratch of selections are never needed at the same time, so they share one region: pass C comes last.
+ * Gradient, the scratch of selections and partial sums of pass B are never needed at the same time, so they share one region:
+ * pass C comes last.
  */
 #include "cuda/loss/cuda_ctx.h"
 
@@ -10,17 +11,6 @@
 
 #define ALIGN 256
 #define PARTIAL_ROWS 128        /* rows of a block whose sums are added up at the end of a kernel, at the least */
-
-glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *what) {
-    char call[96];
-    size_t n = 0;
-    while (what[n] && what[n] != '(' && n + 1 < sizeof call) n++;
-    memcpy(call, what, n);
-    call[n] = 0;
-    (void)cudaGetLastError();   /* else the next launch would be taken for the one that failed */
-    const glofnd_status status = e == cudaErrorMemoryAllocation ? GLOFND_E_MEMORY : GLOFND_E_DEVICE;
-    return gf_fail(err, status, "CUDA: %s (%s)", cudaGetErrorString(e), call);
-}
 
 /* ----- life ----- */
 
@@ -130,17 +120,37 @@ static size_t scratch_bytes(int64_t rows, int64_t cols) {
     return now > most ? now : most;
 }
 
-/* The region that gradient and selections take turns in. */
+/* The region that gradient, selections and partial sums take turns in. */
 static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld) {
     cursor grads = *at, scratch = *at;
     for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
     d->scratch = take(&scratch, 1, scratch_bytes(s->own, larger(s->all, s->ring)));
-    return grads.used > scratch.used ? grads.used : scratch.used;
+    const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
+    d->scratch_bytes = end - at->used;
+    return end;
+}
+
+/* Room for the weights of some rows of pass C, where there is a kernel that wants it: all of them, up to 32 MB, but never less than
+ * a block of rows. */
+static size_t weights_bytes(const gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
+#ifdef GF_HAVE_SM90
+    const size_t row = 2 * (size_t)((s->all + 127) / 128 * 128), most = ((size_t)32 << 20) / row;
+    const size_t rows = (size_t)(s->own + 127) / 128 * 128;
+    int major = 0;
+    if (math == GF_CUDA_EXACT || ld <= 128) return 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) != cudaSuccess || major != 9) return 0;
+    return row * (rows < most ? rows : most < 128 ? 128 : most / 128 * 128);
+#else
+    (void)d, (void)s, (void)ld, (void)math;
+    return 0;
+#endif
 }
 
 static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
     cursor at = {base, 0};
     const int64_t ld = gf_cuda_embed_ld(s->dim);
+    d->weights_bytes = weights_bytes(d, s, ld, math);
+    d->weights = take(&at, (int64_t)d->weights_bytes, 1);
     memset(d->side, 0, sizeof d->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
     TAKE(&at, d->links, 2 * s->cols);
@@ -173,8 +183,8 @@ static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, gf
     const cudaError_t e = cudaMalloc(&block, bytes);
     if (e != cudaSuccess) (void)cudaGetLastError();
     FAIL_IF(err, e == cudaErrorMemoryAllocation, GLOFND_E_MEMORY,
-            "no device memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)", bytes, (long long)s->rows,
-            (long long)s->cols, (long long)s->dim);
+            "no device memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld): use a smaller batch, or "
+            "device = cpu", bytes, (long long)s->rows, (long long)s->cols, (long long)s->dim);
     CUDA_TRY(err, e);
     d->block = block;
     d->bytes = bytes;

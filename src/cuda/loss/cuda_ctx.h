@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/device.h"
+#include "cuda/loss/cuda_device.h"
 #include "cuda/loss/cuda_pass.h"
 
 #ifdef __cplusplus
@@ -54,13 +55,14 @@ struct gf_device_ctx {
     gf_cuda_control *host;      /* pinned copy */
     gf_cuda_side side[2];
     glofnd_link *links;         /* [cols][2] for a step of one rank */
-    void *scratch;              /* of selections; shared with grad, which lives at another time */
+    void *scratch;              /* of selections, or partial sums; shared with grad, which lives at another time */
+    size_t scratch_bytes;
+    void *weights;              /* room of wide embeddings' pass C; NULL: none */
+    size_t weights_bytes;
     double *partial;            /* sums of the blocks of a kernel */
     double *row_totals;         /* [GF_ROW_FIELDS][rows of all sides] */
 };
 
-/* A CUDA error as a status: E_MEMORY or E_DEVICE, with the runtime's text. */
-glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *what);
 #define CUDA_TRY(err, call)                                        \
     do {                                                           \
         const cudaError_t cuda_status_ = (call);                   \

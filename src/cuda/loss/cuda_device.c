@@ -1,7 +1,8 @@
-/* cuda_device.c - what CUDA finds on this machine, and its entry in the list of devices. */
+/* cuda_device.c - see cuda_device.h; and CUDA's entry in the list of devices. */
 #include "cuda/loss/cuda_device.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "cuda/loss/cuda_step.h"
 
@@ -24,6 +25,16 @@ int gf_cuda_devices(char *why, size_t bytes) {
     if (why && e == cudaErrorInsufficientDriver) describe_driver(why, bytes);
     else if (why) snprintf(why, bytes, "%s", e == cudaSuccess ? "the driver lists none" : cudaGetErrorString(e));
     return 0;
+}
+
+glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at) {
+    const int length = (int)strcspn(at, "(");
+    (void)cudaGetLastError();   /* else the next launch would be taken for the one that failed */
+    if (e == cudaErrorMemoryAllocation)
+        return gf_fail(err, GLOFND_E_MEMORY, "out of memory on the GPU (%.*s): use a smaller batch or image size, or device = cpu",
+                       length, at);
+    return gf_fail(err, GLOFND_E_DEVICE, "the GPU failed (%.*s): %s; start again, or use device = cpu", length, at,
+                   cudaGetErrorString(e));
 }
 
 static glofnd_status check(gf_error *err) {

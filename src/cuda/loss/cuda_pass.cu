@@ -12,10 +12,26 @@ static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
     return halves_of(p->math, a.ld, a.flags & GF_TIE && (a.score.f32 || a.col_score.f32));
 }
 
+/* Few rows leave too few blocks of pairs. */
+static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
+#ifdef GF_HAVE_SM90
+    if (gf_is_hopper() && gf_block_rows(a.q.rows) > 16 && gf_stats_takes_pairs(a)) return gf_stats_pairs(a, stream);
+    if (gf_is_hopper() && gf_stats_takes_wide(a)) return gf_stats_wide(a, stream);
+#endif
+    return gf_stats_bf16(a, stream);
+}
+
+static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
+#ifdef GF_HAVE_SM90
+    if (gf_is_hopper() && gf_grad_takes_wide(a)) return gf_grad_wide(a, stream);
+#endif
+    return gf_grad_bf16(a, stream);
+}
+
 static cudaError_t stats(const gf_tile_args &a, int halves, cudaStream_t stream) {
     if (a.q.rows == 0) return cudaSuccess;
     switch (halves) {
-        case 1: return gf_stats_bf16(a, stream);
+        case 1: return stats_bf16(a, stream);
         case 2: return gf_stats_split(a, stream);
         default: return gf_stats_exact(a, stream);
     }
@@ -36,7 +52,7 @@ cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream) {
     const gf_tile_args a = gf_tile_args_of(p);
     if (a.q.rows == 0) return cudaSuccess;
     switch (pass_halves(p, a)) {
-        case 1: return gf_grad_bf16(a, stream);
+        case 1: return grad_bf16(a, stream);
         case 2: return gf_grad_split(a, stream);
         default: return gf_grad_exact(a, stream);
     }

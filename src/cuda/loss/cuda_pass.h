@@ -43,6 +43,8 @@ typedef struct gf_cuda_pass {
     const gf_cuda_embed *q, *k;
     const gf_cuda_embed *score, *col_score; /* GF_TIE: what scores instead of the rows, the columns; NULL: q and k. EXACT only */
     gf_cuda_math math;
+    void *room;                 /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels without */
+    size_t room_bytes;
 } gf_cuda_pass;
 
 typedef struct gf_cuda_select {

@@ -116,6 +116,7 @@ static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_d
     for (int i = 0; i < t->plan.sides; i++) {
         own_pass y;
         make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
+        y.pass.room = d->scratch, y.pass.room_bytes = d->scratch_bytes;
         CUDA_TRY(err, pass(&y.pass, d->stream));
     }
     return GLOFND_OK;
@@ -311,6 +312,7 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
         own_pass y;
         make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y);
         y.pass.p.col_role = 1;
+        y.pass.room = d->weights, y.pass.room_bytes = d->weights_bytes;
         CUDA_TRY(err, gf_cuda_grad(&y.pass, d->stream));
     }
     CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));

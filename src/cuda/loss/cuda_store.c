@@ -65,6 +65,12 @@ glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const glofnd_s
     return status;
 }
 
+size_t gf_cuda_store_held(const gf_device_store *s) {
+    const size_t records = s->on_host ? 0 : (size_t)s->n * s->record_bytes;
+    const size_t row = 8 * (size_t)s->ring_ld + sizeof(int64_t);        /* float, two halves; id */
+    return records + (size_t)blocks_of(s) + sizeof *s->state + (size_t)(s->modalities * s->ring_rows) * row;
+}
+
 void gf_cuda_store_close(gf_device_store *s) {
     if (!s) return;
     cudaDeviceSynchronize();

@@ -29,6 +29,7 @@ struct gf_device_store {
 
 glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t record_bytes,
                                  gf_device_store **out);
+size_t gf_cuda_store_held(const gf_device_store *s);    /* bytes on the device */
 void gf_cuda_store_close(gf_device_store *s);
 glofnd_status gf_cuda_store_touched(gf_error *err, gf_device_store *s, uint8_t *blocks);
 glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, int64_t first, int64_t count, void *records);

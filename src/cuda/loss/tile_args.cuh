@@ -22,6 +22,8 @@ struct gf_tile_args {
     int col_role;
     unsigned flags;
     float omega;
+    void *room;                 /* of gf_cuda_pass */
+    size_t room_bytes;
 };
 
 static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
@@ -45,6 +47,7 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     a.col_role = p->p.col_role;
     a.flags = p->p.flags;
     a.omega = p->p.omega;
+    a.room = p->room, a.room_bytes = p->room_bytes;
     return a;
 }
 

@@ -71,17 +71,33 @@ __device__ __forceinline__ void gf_wg_pin(float (&d)[16][4]) {
     "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "    \
     "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "     \
     "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}"
-#define GF_WG_QUAD(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
-#define GF_WG_SUMS(d)                                                                                                    \
-    GF_WG_QUAD(d, 0), GF_WG_QUAD(d, 1), GF_WG_QUAD(d, 2), GF_WG_QUAD(d, 3), GF_WG_QUAD(d, 4), GF_WG_QUAD(d, 5),          \
-        GF_WG_QUAD(d, 6), GF_WG_QUAD(d, 7), GF_WG_QUAD(d, 8), GF_WG_QUAD(d, 9), GF_WG_QUAD(d, 10), GF_WG_QUAD(d, 11),    \
-        GF_WG_QUAD(d, 12), GF_WG_QUAD(d, 13), GF_WG_QUAD(d, 14), GF_WG_QUAD(d, 15)
+#define GF_WG_QUAD(how, d, i) how(d[i][0]), how(d[i][1]), how(d[i][2]), how(d[i][3])
+#define GF_WG_EACH(how, d)                                                                                               \
+    GF_WG_QUAD(how, d, 0), GF_WG_QUAD(how, d, 1), GF_WG_QUAD(how, d, 2), GF_WG_QUAD(how, d, 3), GF_WG_QUAD(how, d, 4),   \
+        GF_WG_QUAD(how, d, 5), GF_WG_QUAD(how, d, 6), GF_WG_QUAD(how, d, 7), GF_WG_QUAD(how, d, 8),                      \
+        GF_WG_QUAD(how, d, 9), GF_WG_QUAD(how, d, 10), GF_WG_QUAD(how, d, 11), GF_WG_QUAD(how, d, 12),                   \
+        GF_WG_QUAD(how, d, 13), GF_WG_QUAD(how, d, 14), GF_WG_QUAD(how, d, 15)
+#define GF_WG_SUMS(d) GF_WG_EACH("+f", d)
 
 /* d (+)= a b, both from shared memory, 16 dimensions. */
 __device__ __forceinline__ void gf_wg_product(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 0;\n}"
                  : GF_WG_SUMS(d) : "l"(a), "l"(b), "r"(add));
+}
+
+/* The same with b read across. */
+__device__ __forceinline__ void gf_wg_product_across(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 1;\n}"
+                 : GF_WG_SUMS(d) : "l"(a), "l"(b), "r"(add));
+}
+
+/* d = a b: what was in d is nothing to wait for. */
+__device__ __forceinline__ void gf_wg_first_product(float (&d)[16][4], uint64_t a, uint64_t b) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 0, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 0;\n}"
+                 : GF_WG_EACH("=f", d) : "l"(a), "l"(b));
 }
 
 /* d += a b, a from registers, b read across. */
@@ -92,14 +108,26 @@ __device__ __forceinline__ void gf_wg_weighted(float (&d)[16][4], const uint32_t
                  : GF_WG_SUMS(d) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-/* Starts S of the warpgroup's 64 rows at q (their second 64 dimensions are `q_far` bytes on) and the 128 columns at z. */
-__device__ __forceinline__ void gf_wg_scores(float (&s)[16][4], uint32_t q, int q_far, uint32_t z) {
+/* Starts S of the warpgroup's 64 rows at q and the 128 columns at z; their second 64 dimensions are `far` bytes on. */
+__device__ __forceinline__ void gf_wg_scores(float (&s)[16][4], uint32_t q, int q_far, uint32_t z, int z_far) {
     gf_wg_pin(s);
     gf_wg_begin();
 #pragma unroll
     for (int step = 0; step < 8; step++) {
         const int half = step / 4, at = step % 4 * 32;
-        gf_wg_product(s, gf_operand_at(q + half * q_far + at, 16), gf_operand_at(z + half * GF_WG_HALF + at, 16), step > 0);
+        gf_wg_product(s, gf_operand_at(q + half * q_far + at, 16), gf_operand_at(z + half * z_far + at, 16), step > 0);
+    }
+    gf_wg_commit();
+}
+
+/* The same into sums of which nothing is left, while others are being made. */
+__device__ __forceinline__ void gf_wg_scores_anew(float (&s)[16][4], uint32_t q, int q_far, uint32_t z, int z_far) {
+    gf_wg_begin();
+    gf_wg_first_product(s, gf_operand_at(q, 16), gf_operand_at(z, 16));
+#pragma unroll
+    for (int step = 1; step < 8; step++) {
+        const int half = step / 4, at = step % 4 * 32;
+        gf_wg_product(s, gf_operand_at(q + half * q_far + at, 16), gf_operand_at(z + half * z_far + at, 16), 1);
     }
     gf_wg_commit();
 }
@@ -185,7 +213,7 @@ template <class C>
 __device__ __forceinline__ void gf_wg_start_scores(float (&s)[16][4], gf_wg_shared<C> &sm, int j) {
     gf_barrier_wait(gf_shared_address(&sm.full[j % GF_WG_STAGES]), j / GF_WG_STAGES & 1);
     gf_wg_scores(s, gf_shared_address(sm.rows) + threadIdx.x / 128 % C::GM * 64 * 128, C::BM * 128,
-                 gf_shared_address(sm.columns[j % GF_WG_STAGES]));
+                 gf_shared_address(sm.columns[j % GF_WG_STAGES]), GF_WG_HALF);
 }
 
 /* ---- on the host ---- */

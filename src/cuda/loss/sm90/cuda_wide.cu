@@ -1,0 +1,241 @@
+/* cuda_wide.cu - passes B and C for 256 to 1024 dimensions on Hopper, any flags. See tile_wide.cuh for the tiles.
+ *
+ * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn, which `fold` joins in their order.
+ * Pass C writes the weights P of as many rows as there is room for, rounded to bf16, then makes P Z of these rows: S is made
+ * once however wide the embeddings are.
+ */
+#include "cuda/loss/cuda_grad_mma.cuh"
+#include "cuda/loss/cuda_kernels.cuh"
+#include "cuda/loss/cuda_stats_mma.cuh"
+#include "cuda/loss/tile_wide.cuh"
+
+typedef gf_wide_shape C;
+
+struct job {
+    gf_tile_args a;
+    int turns;                  /* thread blocks per 128 rows */
+    gf_row_sums<float> *parts;  /* pass B: [turns][rows] */
+    __nv_bfloat16 *weights;     /* pass C: [rows from row0 on][cols_padded] */
+    int row0, rows, cols_padded;
+};
+
+/* ---- similarities ---- */
+
+static __device__ __forceinline__ int column_tiles(const job &x) { return (x.a.k.rows + GF_WIDE - 1) / GF_WIDE; }
+
+/* One thread: rows and columns of this block's tiles. */
+static __device__ __forceinline__ void fetch_scores(const job &x, gf_wide_shared &sm, const CUtensorMap *rows,
+                                                    const CUtensorMap *columns) {
+    gf_wide_place at = {0, 0};
+    for (int j = blockIdx.y; j < column_tiles(x); j += x.turns)
+        for (int d = 0; d < x.a.ld; d += GF_WIDE_STEP, at.advance()) {
+            const uint32_t ready = gf_wide_next(sm, at);
+            gf_copy_box(gf_shared_address(sm.left[at.stage]), rows, d, x.row0 + blockIdx.x * GF_WIDE, ready);
+            gf_copy_box(gf_shared_address(sm.right[at.stage]), columns, d, j * GF_WIDE, ready);
+        }
+}
+
+/* body(s, c0): similarities of the warp's rows, NaN where there is no pair. */
+template <class Body>
+static __device__ __forceinline__ void each_tile(const job &x, gf_wide_shared &sm, Body body) {
+    const int r0 = x.row0 + blockIdx.x * GF_WIDE;
+    gf_wide_place at = {0, 0};
+    for (int j = blockIdx.y; j < column_tiles(x); j += x.turns) {
+        float s[1][16][4];
+        gf_wide_sums<false>(s[0], sm, at, x.a.ld / GF_WIDE_STEP);
+        if (gf_is_dirty(x.a, r0, GF_WIDE, j * GF_WIDE, GF_WIDE))
+            gf_blank<C>(x.a, s, r0 + gf_wide_row(), j * GF_WIDE, CUDART_NAN_F);
+        body(s, j * GF_WIDE);
+    }
+}
+
+/* ---- pass B ---- */
+
+static __device__ __forceinline__ void sum_rows(const job &x, gf_wide_shared &sm) {
+    const int r0 = blockIdx.x * GF_WIDE + gf_wide_row(), lane = threadIdx.x % 32;
+    gf_stats_rows<C> y;
+    gf_stats_begin<C>(x.a, x.a.flags, y, r0);
+    each_tile(x, sm, [&](const float (&s)[1][16][4], int c0) { gf_stats_tile<C, GF_ANY_FLAGS>(x.a, y, s, c0); });
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int r = r0 + 8 * i + lane / 4;
+        gf_join_lanes<gf_exp_fast>(x.a.flags, y.view[i].k, y.sums[i], 1);
+        gf_join_lanes<gf_exp_fast>(x.a.flags, y.view[i].k, y.sums[i], 2);
+        if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(blockIdx.y) * x.a.q.rows + r] = y.sums[i];
+    }
+}
+
+static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) stats_wide(const __grid_constant__ job x,
+                                                                              const __grid_constant__ CUtensorMap rows,
+                                                                              const __grid_constant__ CUtensorMap columns) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
+    gf_wide_begin(sm);
+    if (threadIdx.x < GF_WIDE_WORKERS) {
+        gf_wg_take_registers<240>();
+        sum_rows(x, sm);
+    } else {
+        gf_wg_give_registers();
+        if (threadIdx.x == GF_WIDE_WORKERS) fetch_scores(x, sm, &rows, &columns);
+    }
+}
+
+#define THREADS 128
+
+static __global__ void __launch_bounds__(THREADS) fold(const __grid_constant__ job x) {
+    const int r = blockIdx.x * THREADS + threadIdx.x, rows = x.a.q.rows;
+    if (r >= rows) return;
+    gf_row_sums<float> t = x.parts[r];
+    const float k = gf_view_row<gf_exp_fast>(x.a, x.a.flags, r).k;
+    for (int i = 1; i < x.turns; i++) gf_join_sums<gf_exp_fast>(x.a.flags, k, t, x.parts[size_t(i) * rows + r]);
+    gf_write_sums(x.a, x.a.flags, r, t);
+}
+
+/* ---- pass C ---- */
+
+static __device__ __forceinline__ void weigh_rows(const job &x, gf_wide_shared &sm) {
+    const int at = blockIdx.x * GF_WIDE + gf_wide_row(), r0 = x.row0 + at, lane = threadIdx.x % 32;
+    gf_grad_any<C> y;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, x.a.flags, r0 + 8 * i + lane / 4, x.a.q.rows);
+        y.counts[i] = {0.0, 0.0, 0, 0};
+    }
+    each_tile(x, sm, [&](float (&s)[1][16][4], int c0) {
+        gf_any_weights<C>(x.a, s, y, r0, c0);
+#pragma unroll
+        for (int h = 0; h < 2; h++) {
+            const int r = at + 8 * h + lane / 4;
+            if (r >= x.rows) continue;
+            uint32_t *to = reinterpret_cast<uint32_t *>(x.weights + size_t(r) * x.cols_padded + c0) + lane % 4;
+#pragma unroll
+            for (int n = 0; n < 16; n++) to[4 * n] = gf_pack(s[0][n][2 * h], s[0][n][2 * h + 1]);
+        }
+    });
+}
+
+static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) weigh_wide(const __grid_constant__ job x,
+                                                                              const __grid_constant__ CUtensorMap rows,
+                                                                              const __grid_constant__ CUtensorMap columns) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
+    gf_wide_begin(sm);
+    if (threadIdx.x < GF_WIDE_WORKERS) {
+        gf_wg_take_registers<240>();
+        weigh_rows(x, sm);
+    } else {
+        gf_wg_give_registers();
+        if (threadIdx.x == GF_WIDE_WORKERS) fetch_scores(x, sm, &rows, &columns);
+    }
+}
+
+/* 128 rows of the gradient, 128 dimensions: P Z over all columns. */
+static __device__ __forceinline__ void sum_weighted(const job &x, gf_wide_shared &sm) {
+    const int at = blockIdx.x * GF_WIDE + gf_wide_row(), lane = threadIdx.x % 32;
+    gf_wide_place place = {0, 0};
+    float out[16][4];
+    gf_wide_sums<true>(out, sm, place, x.cols_padded / GF_WIDE_STEP);
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const int r = at + 8 * h + lane / 4;
+        if (r >= x.rows) continue;
+        float *to = x.a.row.grad + size_t(x.row0 + r) * x.a.ld + blockIdx.y * GF_WIDE + 2 * (lane % 4);
+#pragma unroll
+        for (int n = 0; n < 16; n++) *reinterpret_cast<float2 *>(to + 8 * n) = make_float2(out[n][2 * h], out[n][2 * h + 1]);
+    }
+}
+
+static __device__ __forceinline__ void fetch_weighted(const job &x, gf_wide_shared &sm, const CUtensorMap *weights,
+                                                      const CUtensorMap *columns) {
+    gf_wide_place at = {0, 0};
+    for (int c = 0; c < x.cols_padded; c += GF_WIDE_STEP, at.advance()) {
+        const uint32_t ready = gf_wide_next(sm, at), right = gf_shared_address(sm.right[at.stage]);
+        gf_copy_box(gf_shared_address(sm.left[at.stage]), weights, c, blockIdx.x * GF_WIDE, ready);
+        gf_copy_box(right, columns, blockIdx.y * GF_WIDE, c, ready);
+        gf_copy_box(right + GF_WIDE_BYTES / 2, columns, blockIdx.y * GF_WIDE + 64, c, ready);
+    }
+}
+
+static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) sum_wide(const __grid_constant__ job x,
+                                                                            const __grid_constant__ CUtensorMap weights,
+                                                                            const __grid_constant__ CUtensorMap columns) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
+    gf_wide_begin(sm);
+    if (threadIdx.x < GF_WIDE_WORKERS) {
+        gf_wg_take_registers<240>();
+        sum_weighted(x, sm);
+    } else {
+        gf_wg_give_registers();
+        if (threadIdx.x == GF_WIDE_WORKERS) fetch_weighted(x, sm, &weights, &columns);
+    }
+}
+
+/* ---- launches ---- */
+
+static int tiles_of(int rows) { return (rows + GF_WIDE - 1) / GF_WIDE; }
+
+/* Blocks per 128 rows: as many as there are multiprocessors for, and columns. */
+static int turns_of(int rows, int cols) {
+    const int processors = gf_device_attribute(cudaDevAttrMultiProcessorCount), turns = processors / tiles_of(rows);
+    return turns < 1 ? 1 : turns < tiles_of(cols) ? turns : tiles_of(cols);
+}
+
+static cudaError_t launch(void (*kernel)(job, CUtensorMap, CUtensorMap), const job &x, dim3 grid, const CUtensorMap &left,
+                          const CUtensorMap &right, cudaStream_t stream) {
+    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(gf_wide_shared));
+    if (e != cudaSuccess) return e;
+    kernel<<<grid, GF_WIDE_WORKERS + 128, sizeof(gf_wide_shared), stream>>>(x, left, right);
+    return cudaGetLastError();
+}
+
+static bool is_wide(const gf_tile_args &a) { return a.ld > 128 && !(a.flags & GF_TIE); }
+
+bool gf_stats_takes_wide(const gf_tile_args &a) {
+    const size_t part = sizeof(gf_row_sums<float>) * static_cast<size_t>(a.q.rows);
+    return is_wide(a) && a.room && static_cast<size_t>(turns_of(a.q.rows, a.k.rows)) * part <= a.room_bytes;
+}
+
+cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream) {
+    job x = {};
+    CUtensorMap rows, columns;
+    x.a = a, x.rows = a.q.rows;
+    x.turns = turns_of(a.q.rows, a.k.rows);
+    x.parts = static_cast<gf_row_sums<float> *>(a.room);
+    cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
+    if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_WIDE);
+    if (e == cudaSuccess) e = launch(stats_wide, x, dim3(tiles_of(a.q.rows), x.turns), rows, columns, stream);
+    if (e != cudaSuccess) return e;
+    fold<<<(a.q.rows + THREADS - 1) / THREADS, THREADS, 0, stream>>>(x);
+    return cudaGetLastError();
+}
+
+/* Rows whose weights fit in the room. */
+static int weighed_rows(const gf_tile_args &a) {
+    const size_t row = sizeof(__nv_bfloat16) * static_cast<size_t>(tiles_of(a.k.rows)) * GF_WIDE, fit = a.room_bytes / row;
+    return fit < static_cast<size_t>(a.q.rows) ? static_cast<int>(fit) / GF_WIDE * GF_WIDE : a.q.rows;
+}
+
+bool gf_grad_takes_wide(const gf_tile_args &a) {
+    return is_wide(a) && !(a.flags & (GF_COLSUM | GF_QUALITY)) && a.row.grad && a.room && weighed_rows(a) > 0;
+}
+
+cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream) {
+    job x = {};
+    CUtensorMap rows, columns, weights, across;
+    x.a = a;
+    x.cols_padded = tiles_of(a.k.rows) * GF_WIDE;
+    x.weights = static_cast<__nv_bfloat16 *>(a.room);
+    const int most = weighed_rows(a);
+    cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
+    if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_WIDE);
+    if (e == cudaSuccess) e = gf_wide_map(&across, a.k.hi, a.k.rows, a.ld, GF_WIDE_STEP);
+    for (x.row0 = 0; e == cudaSuccess && x.row0 < a.q.rows; x.row0 += x.rows) {
+        x.rows = a.q.rows - x.row0 < most ? a.q.rows - x.row0 : most;
+        x.turns = turns_of(x.rows, a.k.rows);
+        e = gf_wide_map(&weights, x.weights, x.rows, x.cols_padded, GF_WIDE);
+        if (e == cudaSuccess) e = launch(weigh_wide, x, dim3(tiles_of(x.rows), x.turns), rows, columns, stream);
+        if (e == cudaSuccess) e = launch(sum_wide, x, dim3(tiles_of(x.rows), a.ld / GF_WIDE), weights, across, stream);
+    }
+    return e;
+}
