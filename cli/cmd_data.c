@@ -155,12 +155,14 @@ static int export(const char *spec, const char *out, int folder, int strict, int
     };
     gf_export_result result = {0};
     const glofnd_status status = gf_dataset_export(&err, d, &e, &result);
+    const int captions = folder && gf_dataset_describe(d).has_text;
     gf_dataset_free(d);
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    printf("%lld samples written, %lld damaged ones left out; open them as %s\n", (long long)result.written,
-            (long long)result.damaged,
-           result.spec);
+    printf("%lld samples written, %lld damaged ones left out; open them as %s", (long long)result.written,
+           (long long)result.damaged, result.spec);
+    if (captions) printf(", with captions as csv:%s/captions.csv", out);
+    printf("\n");
     return CLI_OK;
 }
 

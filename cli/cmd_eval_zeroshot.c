@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "data/captions_learn.h"
 #include "eval/protocol.h"
@@ -182,10 +183,32 @@ static glofnd_status record(gf_error *err, const zeroshot_set *s) {
     return gf_jsonl_close(&log);
 }
 
-static double mean_score(const zeroshot_job *j) {
+/* The columns of the paper's table: all datasets, those of retrieval, ImageNet and its variants. */
+enum { ALL_SETS, RETRIEVAL_SETS, IMAGENET_SETS, GROUPS };
+static const char *const group_keys[GROUPS] = {"score", "retrieval", "imagenet"};
+static const char *const group_titles[GROUPS] = {"average", "of retrieval", "of ImageNets"};
+
+static int in_group(const zeroshot_set *s, int group) {
+    if (group == ALL_SETS) return 1;
+    if (group == RETRIEVAL_SETS || s->retrieval) return group == RETRIEVAL_SETS && s->retrieval;
+    return strncasecmp(s->name, "imagenet", 8) == 0 || strcasecmp(s->name, "objectnet") == 0;
+}
+
+/* Over a group of several that are not all there are; 0: there is no such mean. */
+static int mean_score(const zeroshot_job *j, int group, double *mean) {
     double sum = 0.0;
-    for (int i = 0; i < j->sets; i++) sum += score_of(&j->set[i]);
-    return sum / j->sets;
+    int n = 0;
+    for (int i = 0; i < j->sets; i++)
+        if (in_group(&j->set[i], group)) sum += score_of(&j->set[i]), n++;
+    *mean = sum / n;
+    return n > 1 && (group == ALL_SETS || n < j->sets);
+}
+
+static void print_means(const zeroshot_job *j) {
+    double mean;
+    for (int g = 0; g < GROUPS; g++)
+        if (mean_score(j, g, &mean))
+            printf("%-16s %8s %8s %8s  %-14s %7.2f\n", group_titles[g], "", "", "", "", 100.0 * mean);
 }
 
 /* Of all that are classified, or "several". */
@@ -202,11 +225,13 @@ static const char *common_protocol(const zeroshot_job *j) {
 static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
     gf_jsonl log = {0};
+    double mean;
     if (j->sets < 2) return GLOFND_OK;
     TRY(eval_log_open(err, &log, j->run));
     eval_log_begin(&log, "zeroshot_mean", common_protocol(j), &samples);
     gf_jsonl_integer(&log, "datasets", j->sets);
-    gf_jsonl_number(&log, "score", mean_score(j));
+    for (int g = 0; g < GROUPS; g++)
+        if (mean_score(j, g, &mean)) gf_jsonl_number(&log, group_keys[g], mean);
     gf_jsonl_end(&log);
     return gf_jsonl_close(&log);
 }
@@ -214,12 +239,12 @@ static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
 static void print_set(const zeroshot_set *s) {
     const gf_retrieval *r = &s->retrieved.found;
     if (s->retrieval)
-        printf("%-16s %8lld %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->name, (long long)r->images, (long long)r->texts,
-               metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
+        printf("%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->name, (long long)r->images, "-",
+               (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
     else
-        printf("%-16s %8lld %8lld  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->name, (long long)s->found.n,
-               (long long)s->found.classes, metric_of(s), 100.0 * score_of(s), 100.0 * s->found.top1, 100.0 * s->found.top5,
-               100.0 * s->found.per_class, "-", "-");
+        printf("%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->name, (long long)s->found.n,
+               (long long)s->found.classes, "-", metric_of(s), 100.0 * score_of(s), 100.0 * s->found.top1,
+               100.0 * s->found.top5, 100.0 * s->found.per_class, "-", "-");
     if (!s->retrieval && s->found.seen < s->found.classes)
         fprintf(stderr, "glofnd eval zeroshot: %s: %lld of %lld classes have no image; the mean per class is over the others\n",
                 s->name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
@@ -230,8 +255,8 @@ static void print_heading(const zeroshot_job *j) {
     printf("protocol  zeroshot: the class whose mean sentence is nearest%s\n", j->untrained ? ", UNTRAINED weights" : "");
     for (int i = 0; i < j->sets; i++)
         if (j->set[i].templates && !j->set[i].retrieval) printf("templates %s of %s\n", j->set[i].templates, j->set[i].name);
-    printf("%-16s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "metric", "score %", "top-1",
-           "top-5", "per class", "IR", "TR");
+    printf("%-16s %8s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "captions", "metric",
+           "score %", "top-1", "top-5", "per class", "IR", "TR");
 }
 
 static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
@@ -243,7 +268,7 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
         TRY(record(err, &j->set[i]));
         print_set(&j->set[i]);
     }
-    if (j->sets > 1) printf("%-16s %8s %8s  %-14s %7.2f\n", "average", "", "", "", 100.0 * mean_score(j));
+    print_means(j);
     return record_mean(err, j);
 }
 

@@ -1,4 +1,5 @@
 /* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 #include "base/comm_device.h"
 #include "cli.h"
 #include "dist/dist.h"
+#include "train/checkpoint.h"
 #include "train/pretrain.h"
 
 static volatile sig_atomic_t stop;
@@ -138,14 +140,43 @@ static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, 
     return gf_config_set(err, &p->config, name, value);
 }
 
+/* What there is to go on from. A run is not tied to its device: what the GPU cannot do now, the CPU can. */
+static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
+    char last[PATH_MAX] = "";
+    gf_error unread;
+    const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
+    if (status == GLOFND_E_NUMERIC) return;     /* would happen again */
+    if (gf_checkpoint_latest(&unread, p->run, last, sizeof last) == GLOFND_OK && *last)
+        fprintf(stderr, "nothing is lost up to the last checkpoint, %s; ", last);
+    else
+        fprintf(stderr, "there was no checkpoint yet; ");
+    fprintf(stderr, "go on with: glofnd pretrain --out %s --resume%s\n", p->run,
+            device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
+}
+
 /* After training has begun the other ranks may be waiting for this one, and have to be ended; before, all of them know. */
-static int end_failed(gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
+static int end_failed(const gf_pretrain *p, gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
     const int several = comm && comm->ranks > 1;
     int code = CLI_FAILED;
     if (several && started) fprintf(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
     if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
+    if (started) tell_what_is_kept(p, status);
     if (several && started) gf_dist_abort(comm, CLI_FAILED);
     return code;
+}
+
+typedef struct watched {
+    const gf_pretrain *p;
+    gf_comm *comm;
+} watched;
+
+/* gf_dist_watch. What is done here may wait for the lost machine, too (its disk, MPI itself): the clock ends this rank in any case. */
+static void end_lost(void *user, const char *text) {
+    const watched *w = user;
+    gf_error err;
+    alarm(10);
+    end_failed(w->p, w->comm, 1, gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
+    _exit(CLI_FAILED);
 }
 
 /* What there is to do, found out on every rank. */
@@ -158,13 +189,16 @@ static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm 
 
 /* status, err: of reading the arguments. */
 static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_error *err) {
+    static watched others;      /* for the thread that watches */
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;
     int started = 0;
     p->comm = strcmp(comm->kind->name, "single") == 0 ? NULL : comm;
     if (status == GLOFND_OK) status = prepare(err, p, comm);
     if (p->comm) status = gf_comm_agree(err, comm, status);
+    others = (watched){p, comm};
+    if (status == GLOFND_OK) status = gf_dist_watch(err, comm, p->config.rank_timeout, end_lost, &others);
     if (status == GLOFND_OK) status = gf_pretrain_run(err, p, &end, &started);
-    if (status != GLOFND_OK) return end_failed(comm, started, status, err);
+    if (status != GLOFND_OK) return end_failed(p, comm, started, status, err);
     if (comm->rank > 0) return CLI_OK;
     if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
     else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);

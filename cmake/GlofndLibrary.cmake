@@ -177,6 +177,7 @@ glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 glofnd_sources(train_sources src/io/json/*.c src/optim/*.c src/data/*.c src/nn/*.c src/dist/*.c src/train/*.c src/eval/*.c
     src/report/*.c)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/adamw.c PROPERTIES COMPILE_OPTIONS -fno-math-errno)    # roots in vectors
 # What pages are made of: style sheets and scripts, as strings.
 glofnd_sources(page_files src/report/*.css src/report/*.js)
 set(page_strings ${PROJECT_BINARY_DIR}/generated/page_files.c)

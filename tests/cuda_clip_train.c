@@ -38,8 +38,8 @@ static void every_loss_follows_the_cpu(void **state) {
             worst = fmax(worst, fabs(parts->stats.loss - host->stats.loss) / (1.0 + fabs(host->stats.loss)));
         }
         print_message("%s: losses of 12 steps differ by %.1e\n", losses[l], worst);
-        assert_true(worst <= 1e-3);
-        assert_true(fabs((double)whole->scale.log_scale - (double)host->scale.log_scale) <= 1e-3);
+        assert_true(worst <= 5e-6);
+        assert_true(fabs((double)whole->scale.log_scale - (double)host->scale.log_scale) <= 5e-6);
         gf_trainer_free(host), gf_trainer_free(whole), gf_trainer_free(parts);
     }
 }

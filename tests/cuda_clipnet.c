@@ -89,6 +89,14 @@ static void load_input(gf_net *n, const gf_net_spec *spec) {
     free(x);
 }
 
+/* Biases of batch norms are moved by this, up in one channel and down in the next: what a ReLU sees then lies far from its kink,
+ * and roundings cannot carry it across. */
+static float relu_margin;
+
+static int is_norm_bias(const char *name) {
+    return strstr(name, ".bias") && (strstr(name, "bn") || strstr(name, "downsample"));
+}
+
 /* Every parameter a little off its initial value. */
 static void shake(gf_net *n) {
     gf_error err = {""};
@@ -99,6 +107,7 @@ static void shake(gf_net *n) {
         float *x = malloc(sizeof *x * (size_t)t[i].count);
         nn_ok(gf_net_get(&err, n, &t[i], t[i].value, x), &err);
         for (int64_t k = 0; k < t[i].count; k++) x[k] += (float)rng_normal(&g) * (t[i].rank < 2 ? 0.2f : 0.01f);
+        for (int64_t k = 0; k < t[i].count && is_norm_bias(t[i].name); k++) x[k] += k % 2 ? -relu_margin : relu_margin;
         nn_ok(gf_net_put(&err, n, &t[i], t[i].value, x), &err);
         free(x);
     }
@@ -209,7 +218,7 @@ static void compare(const char *name, const gf_net_spec *spec, errors exact, dou
     drop(&want);
 }
 
-static const errors exact = {5e-6, 2e-5, 2e-5};
+static const errors exact = {4e-6, 6e-6, 6e-6};        /* seen: a quarter of it */
 
 static void text_towers_agree(void **state) {
     (void)state;
@@ -222,10 +231,24 @@ static void image_transformers_agree(void **state) {
     compare("image transformer", &vit_spec, exact, 3e-2);
 }
 
-/* A number at the kink of a ReLU that falls to the other side changes all gradients below it a little, the smallest most. */
+/* A number at the kink of a ReLU that falls to the other side changes all gradients below it a little, the smallest most: on the
+ * CPU, images that differ by 1e-6 change them by 3e-3. Away from the kinks that is 3e-5, most of it in the attention at the end,
+ * which sees much the same everywhere; there both devices have to agree as closely. */
 static void clip_resnets_agree(void **state) {
     (void)state;
     compare("CLIP's ResNet", &resnet_spec, (errors){5e-6, 5e-2, 1e-2}, 0);
+}
+
+static void clip_resnets_away_from_kinks_agree(void **state) {
+    (void)state;
+    relu_margin = 5.0f;
+    gf_net_spec s = resnet_spec;
+    s.device = GLOFND_DEVICE_CPU;
+    passed want = pass(s);
+    const errors e = errors_of("CLIP's ResNet away from kinks", s, GLOFND_DEVICE_CUDA, GF_FP32, &want);
+    relu_margin = 0.0f;
+    drop(&want);
+    within(e, (errors){5e-6, 5e-4, 5e-5});
 }
 
 /* ----- two towers beside each other --------------------------------------------------------------------------------- */
@@ -339,6 +362,7 @@ int main(int argc, char **argv) {
     remove(text_spec.plans);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_towers_agree), cmocka_unit_test(image_transformers_agree), cmocka_unit_test(clip_resnets_agree),
+        cmocka_unit_test(clip_resnets_away_from_kinks_agree),
         cmocka_unit_test(recorded_steps_of_two_towers_are_the_same_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -128,21 +128,33 @@ static void check_ways(int kind, const float *x, int64_t n, int64_t dim, const g
 
 /* ----- tests ----- */
 
+typedef struct size {
+    int64_t n, dim, rank, top, edge;
+} size;
+
+static void check_size(int kind, const size *s) {
+    float *x = make(kind, s->n, s->dim, (uint64_t)s->n);
+    int32_t *label = make_labels(s->n);
+    const gf_discover_task t = {.rank = s->rank, .top = s->top, .edge = s->edge, .dup = 0.9f, .label = label, .threads = 2,
+                                .memory = (size_t)1 << 30};
+    check_ways(kind, x, s->n, s->dim, &t);
+    free(x);
+    free(label);
+}
+
 static void every_way_equals_the_cpu(void **unused) {
-    static const int64_t sizes[][4] = {{2, 5, 1, 1}, {3, 4, 2, 2}, {65, 33, 1, 7}, {300, 64, 299, 20}, {1500, 96, 75, 20},
-                                       {2100, 130, 400, 3}};
+    static const size sizes[] = {{2, 5, 1, 1, 0}, {3, 4, 2, 2, 1}, {65, 33, 1, 7, 2}, {300, 64, 299, 20, 3}, {1500, 96, 75, 20, 4},
+                                 {2100, 130, 400, 3, 0}};
     (void)unused;
     for (int kind = 0; kind < KINDS; kind++)
-        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
-            const int64_t n = sizes[k][0], dim = sizes[k][1];
-            float *x = make(kind, n, dim, k + 1);
-            int32_t *label = make_labels(n);
-            const gf_discover_task t = {.rank = sizes[k][2], .top = sizes[k][3], .edge = (int64_t)k % 5, .dup = 0.9f,
-                                        .label = label, .threads = 2, .memory = (size_t)1 << 30};
-            check_ways(kind, x, n, dim, &t);
-            free(x);
-            free(label);
-        }
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) check_size(kind, &sizes[k]);
+}
+
+/* Every kernel once, small enough for compute-sanitizer. */
+static void a_small_set_equals_the_cpu(void **unused) {
+    (void)unused;
+    check_size(CLUSTERS, &(size){150, 40, 9, 5, 2});
+    check_size(TIES, &(size){70, 24, 60, 3, 0});
 }
 
 static void given_thresholds_are_taken(void **unused) {
@@ -213,15 +225,18 @@ static void wrong_calls_say_so(void **unused) {
     free(x);
 }
 
-int main(void) {
+/* cuda_discover [PATTERN]: only tests whose name fits it. */
+int main(int argc, char **argv) {
     char why[200];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_way_equals_the_cpu),
+        cmocka_unit_test(a_small_set_equals_the_cpu),
         cmocka_unit_test(given_thresholds_are_taken),
         cmocka_unit_test(queries_equal_the_cpu),
         cmocka_unit_test(wrong_calls_say_so),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (gf_cuda_devices(why, sizeof why) > 0) return cmocka_run_group_tests(tests, NULL, NULL);
-    printf("no CUDA device: %s\n", why);
+    printf("skipped: no CUDA device (%s)\n", why);
     return 77;
 }

@@ -1,15 +1,13 @@
 /* fault_data.c - opening, reading and exporting data when memory runs out: every allocation in turn fails once.
  *
- * Linked with --wrap for the allocation functions. What holds afterwards: E_MEMORY and no dataset, or, where memory was wanted
+ * What holds afterwards: E_MEMORY and no dataset, or, where memory was wanted
  * for something dispensable (class names, an index file), success; and under a leak checker nothing lost.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,45 +19,8 @@
 
 #include "data/dataset.h"
 #include "data/export.h"
+#include "support/faults.h"
 #include "support/scratch.h"
-
-static scratch box;
-
-/* ----- allocations that fail; shards are opened by several threads ----- */
-
-static int fail_at = -1;
-static atomic_int allocations;
-
-static int must_fail(void) {
-    return fail_at >= 0 && atomic_fetch_add(&allocations, 1) == fail_at;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_aligned_alloc(size_t align, size_t n);
-int __real_posix_memalign(void **p, size_t align, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t align, size_t n);
-int __wrap_posix_memalign(void **p, size_t align, size_t n);
-
-void *__wrap_malloc(size_t n) {
-    return must_fail() ? NULL : __real_malloc(n);
-}
-void *__wrap_calloc(size_t n, size_t size) {
-    return must_fail() ? NULL : __real_calloc(n, size);
-}
-void *__wrap_realloc(void *p, size_t n) {
-    return must_fail() ? NULL : __real_realloc(p, n);
-}
-void *__wrap_aligned_alloc(size_t align, size_t n) {
-    return must_fail() ? NULL : __real_aligned_alloc(align, n);
-}
-int __wrap_posix_memalign(void **p, size_t align, size_t n) {
-    return must_fail() ? ENOMEM : __real_posix_memalign(p, align, n);
-}
 
 /* ----- what is done ----- */
 
@@ -107,11 +68,9 @@ static void fail_each(glofnd_status (*what)(gf_error *), const char *forget) {
     for (int k = 0;; k++) {
         gf_error err = {""};
         if (forget) unlink(scratch_path(&box, forget));
-        atomic_store(&allocations, 0);
-        fail_at = k;
+        faults_at(k);
         const glofnd_status status = what(&err);
-        fail_at = -1;
-        if (atomic_load(&allocations) <= k) {
+        if (!faults_end()) {
             if (status != GLOFND_OK) fail_msg("%s", err.text);
             assert_true(failures >= 3);
             return;

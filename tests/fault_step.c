@@ -1,8 +1,5 @@
 /* fault_step.c - memory: a step after glofnd_ctx_reserve takes none, and each allocation of create, reserve and step may fail
  * once with nothing worse than E_MEMORY.
- *
- * Linked with --wrap for the allocator: every allocation of the library and of this file comes through here, is counted, and can
- * be made to fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,47 +12,7 @@
 #include <cmocka.h>
 
 #include "support/compare.h"
-
-/* ---- allocator ---- */
-
-static long seen;               /* allocations since arm() */
-static long fail_at = -1;       /* this one fails, counted from 0 */
-static int fault_happened;
-
-static int must_fail(void) {
-    const int now = seen++ == fail_at;
-    if (now) fault_happened = 1;
-    return now;
-}
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t size);
-void *__real_aligned_alloc(size_t align, size_t size);
-int __real_posix_memalign(void **out, size_t align, size_t size);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void *__wrap_aligned_alloc(size_t align, size_t size);
-int __wrap_posix_memalign(void **out, size_t align, size_t size);
-
-void *__wrap_malloc(size_t size) { return must_fail() ? NULL : __real_malloc(size); }
-void *__wrap_calloc(size_t n, size_t size) { return must_fail() ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *p, size_t size) { return must_fail() ? NULL : __real_realloc(p, size); }
-void *__wrap_aligned_alloc(size_t align, size_t size) { return must_fail() ? NULL : __real_aligned_alloc(align, size); }
-int __wrap_posix_memalign(void **out, size_t align, size_t size) {
-    return must_fail() ? 12 /* ENOMEM */ : __real_posix_memalign(out, align, size);
-}
-
-static void arm(long at) {
-    seen = 0;
-    fail_at = at;
-    fault_happened = 0;
-}
-
-static void disarm(void) {
-    fail_at = -1;
-}
+#include "support/faults.h"
 
 /* ---- scenes ---- */
 
@@ -96,10 +53,11 @@ static void check_no_allocation(const scene *s) {
     for (int k = 0; k < 2; k++) scene_draw(s, k, &b[k]);
     expect_ok(w.ctx, glofnd_ctx_reserve(w.ctx, s->batch, s->batch, s->dim, &bytes));
     assert_true(bytes > 0);
-    arm(-1);
+    faults_at(-1);
     for (int k = 0; k < 2; k++) run_step(&w, &b[k].q, &out);
     run_two_calls(&w, &b[0].q, &out);
     if (s->o.detector != GLOFND_DETECT_SINGLE) run_smaller(&w, &b[0].q, &out); /* which would need a sum over ranks */
+    const long seen = faults_count();
     if (seen != 0) fail_msg("%s: %ld allocations in steps after reserve", s->name, seen);
     for (int k = 0; k < 2; k++) scene_batch_free(&b[k]);
     outputs_free(&out);
@@ -126,10 +84,9 @@ static void create_survives_every_failure(void **state) {
     int failures = 0;
     for (long at = 0;; at++) {
         glofnd_ctx *c = NULL;
-        arm(at);
+        faults_at(at);
         const glofnd_status got = glofnd_ctx_create(&s.o, &c);
-        disarm();
-        if (!fault_happened) {
+        if (!faults_end()) {
             assert_int_equal(got, GLOFND_OK);
             glofnd_ctx_free(c);
             break;
@@ -147,10 +104,9 @@ static void reserve_survives_every_failure(void **state) {
     runner w = runner_make(&s);
     int failures = 0;
     for (long at = 0;; at++) {
-        arm(at);
+        faults_at(at);
         const glofnd_status got = glofnd_ctx_reserve(w.ctx, s.batch, s.batch, s.dim, NULL);
-        disarm();
-        if (!fault_happened) {
+        if (!faults_end()) {
             assert_int_equal(got, GLOFND_OK);
             break;
         }
@@ -185,10 +141,10 @@ static void check_step_failures(const scene *s) {
     for (long at = 0;; at++) {
         glofnd_ctx *fresh = NULL;
         expect_ok(fresh, glofnd_ctx_create(&s->o, &fresh));
-        arm(at);
+        faults_at(at);
         const glofnd_status got = glofnd_step(fresh, w.store, &b[1].q, out.grad_a, out.grad_b, &out.stats);
-        disarm();
-        if (fault_happened) {
+        const int failed = faults_end();
+        if (failed) {
             failures++;
             if (got != GLOFND_E_MEMORY) fail_msg("%s: allocation %ld failed, status %d", s->name, at, (int)got);
             assert_true(glofnd_ctx_error(fresh)[0] != 0);
@@ -196,7 +152,7 @@ static void check_step_failures(const scene *s) {
             if (memcmp(before, after, (size_t)(2 * s->anchors) * sizeof *before)) fail_msg("%s: store changed", s->name);
         }
         glofnd_ctx_free(fresh);
-        if (!fault_happened) {
+        if (!failed) {
             assert_int_equal(got, GLOFND_OK);
             break;
         }

@@ -1,9 +1,9 @@
 /* fault_store.c - the anchor store when things fail: every allocation in turn, a full disk, a folder that cannot be written.
  *
- * Linked with --wrap for the allocation functions: the one number `fail_at` fails. What holds afterwards: the right status, no
- * object, no new file, the old file as it was, and (under a leak checker) nothing lost.
+ * What holds afterwards: the right status, no object, no new file, the old file as it was, and (under a leak checker) nothing lost.
  */
 #include "store_fixture.h"
+#include "support/faults.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -12,27 +12,6 @@
 
 /* ----- allocations that fail ----- */
 
-static int fail_at = -1, allocations;
-
-static int must_fail(void) { return fail_at >= 0 && allocations++ == fail_at; }
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *p, size_t n);
-void *__real_aligned_alloc(size_t align, size_t n);
-int __real_posix_memalign(void **p, size_t align, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *p, size_t n);
-void *__wrap_aligned_alloc(size_t align, size_t n);
-int __wrap_posix_memalign(void **p, size_t align, size_t n);
-
-void *__wrap_malloc(size_t n) { return must_fail() ? NULL : __real_malloc(n); }
-void *__wrap_calloc(size_t n, size_t size) { return must_fail() ? NULL : __real_calloc(n, size); }
-void *__wrap_realloc(void *p, size_t n) { return must_fail() ? NULL : __real_realloc(p, n); }
-void *__wrap_aligned_alloc(size_t align, size_t n) { return must_fail() ? NULL : __real_aligned_alloc(align, n); }
-int __wrap_posix_memalign(void **p, size_t align, size_t n) { return must_fail() ? ENOMEM : __real_posix_memalign(p, align, n); }
-
 typedef glofnd_status (*call)(fixture *f, glofnd_store *s, glofnd_store **out);
 
 /* Runs `what` with its k-th allocation failing, for k = 0, 1, ... until it is not reached any more. */
@@ -40,11 +19,9 @@ static void fail_each(fixture *f, glofnd_store *s, call what, int at_least) {
     const int files = count_files(f->dir);
     for (int k = 0;; k++) {
         glofnd_store *out = NULL;
-        allocations = 0;
-        fail_at = k;
+        faults_at(k);
         const glofnd_status status = what(f, s, &out);
-        fail_at = -1;
-        if (allocations <= k) {
+        if (!faults_end()) {
             assert_int_equal(status, GLOFND_OK);
             glofnd_store_free(out);
             assert_true(k >= at_least);

@@ -17,24 +17,7 @@
 
 #include "io/blockfile.h"
 #include "io/json/safetensors.h"
-
-static char folder[] = "/tmp/unit_safetensors-XXXXXX";
-
-static inline const char *path_of(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static inline int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static inline int remove_folder(void **state) {
-    (void)state;
-    return rmdir(folder);       /* fails, and so tells, if a test left a file behind */
-}
+#include "support/scratch.h"
 
 static inline void write_bytes(const void *data, size_t n) {
     FILE *f = fopen(path_of("a"), "wb");

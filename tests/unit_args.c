@@ -1,4 +1,4 @@
-/* unit_args.c - bad input to step, detect and context calls: a status, a text, an untouched store, and a library that goes on.
+/* unit_args.c - bad input to step and context calls: a status, a text, an untouched store, and a library that goes on.
  *
  * Each case takes a valid call, spoils one thing, and names the status the header promises. After all of them the same store must
  * still take the same step, bit for bit, as one that never saw an error.
@@ -14,73 +14,7 @@
 
 #include <cmocka.h>
 
-#include "support/compare.h"
-
-#define ANY_ERROR (-1)          /* the header does not say which */
-
-typedef struct bed {            /* a store in use and a valid batch for it */
-    scene s;
-    runner w;
-    scene_batch b;
-    outputs out;
-    glofnd_row *before;         /* [sides][anchors + 1], the shared row last */
-} bed;
-
-static int sides_of(const bed *t) {
-    return scene_two_views(&t->s) ? 1 : 2;
-}
-
-static void read_rows(const bed *t, glofnd_row *rows) {
-    for (int side = 0; side < sides_of(t); side++) {
-        for (int64_t i = 0; i <= t->s.anchors; i++) {
-            const int64_t id = i < t->s.anchors ? i : GLOFND_SHARED;
-            expect_ok(t->w.ctx, glofnd_rows_get(t->w.ctx, t->w.store, side, &id, 1, &rows[side * (t->s.anchors + 1) + i]));
-        }
-    }
-}
-
-static bed bed_make(glofnd_loss loss, glofnd_detector detector) {
-    bed t = {.s = scene_make("args", loss)};
-    t.s.o.detector = detector;
-    t.s.o.update_epoch = t.s.o.mask_epoch = 0;
-    t.w = runner_make(&t.s);
-    t.out = outputs_make(&t.s);
-    t.before = calloc((size_t)(2 * (t.s.anchors + 1)), sizeof *t.before);
-    assert_non_null(t.before);
-    t.s.with_groups = detector == GLOFND_DETECT_GROUPS;
-    for (int step = 0; step < 2; step++) {
-        if (step) scene_batch_free(&t.b);
-        scene_draw(&t.s, step, &t.b);
-        run_step(&t.w, &t.b.q, &t.out);
-    }
-    read_rows(&t, t.before);
-    return t;
-}
-
-static void bed_free(bed *t) {
-    scene_batch_free(&t->b);
-    outputs_free(&t->out);
-    runner_free(&t->w);
-    free(t->before);
-}
-
-static void expect_untouched(const bed *t, const char *what) {
-    const int64_t rows = sides_of(t) * (t->s.anchors + 1);
-    glofnd_row *now = calloc((size_t)rows, sizeof *now);
-    assert_non_null(now);
-    read_rows(t, now);
-    if (memcmp(now, t->before, (size_t)rows * sizeof *now) != 0) fail_msg("%s: the store changed", what);
-    free(now);
-}
-
-static void expect_refused(const bed *t, const char *what, glofnd_status got, int want) {
-    if (got == GLOFND_OK) fail_msg("%s: accepted", what);
-    if (want != ANY_ERROR && (int)got != want)
-        fail_msg("%s: status %d (%s), expected %d; text: %s", what, (int)got, glofnd_status_text(got), want,
-                 glofnd_ctx_error(t->w.ctx));
-    if (glofnd_ctx_error(t->w.ctx)[0] == 0) fail_msg("%s: no text", what);
-    expect_untouched(t, what);
-}
+#include "support/bed.h"
 
 /* ---- the batch ---- */
 
@@ -186,10 +120,10 @@ static void expect_still_right(bed *t, glofnd_loss loss, glofnd_detector detecto
     assert_memory_equal(t->out.grad_a, clean.out.grad_a, flat);
     assert_memory_equal(t->out.grad_b, clean.out.grad_b, flat);
     assert_true(t->out.stats.loss == clean.out.stats.loss);
-    read_rows(&clean, clean.before);
+    bed_read_rows(&clean, clean.before);
     expect_untouched(&clean, "clean");
-    read_rows(t, t->before);
-    assert_memory_equal(t->before, clean.before, (size_t)(sides_of(t) * (t->s.anchors + 1)) * sizeof(glofnd_row));
+    bed_read_rows(t, t->before);
+    assert_memory_equal(t->before, clean.before, (size_t)(bed_sides(t) * (t->s.anchors + 1)) * sizeof(glofnd_row));
     scene_batch_free(&b);
     bed_free(&clean);
 }
@@ -219,7 +153,7 @@ static void null_arguments_are_refused(void **state) {
     const glofnd_batch *q = &t.b.q;
     outputs *o = &t.out;
     run_two_calls(&t.w, q, o);
-    read_rows(&t, t.before);
+    bed_read_rows(&t, t.before);
     assert_int_equal(glofnd_step(NULL, s, q, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_step_rows(NULL, s, q, o->links, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_step_grad(NULL, q, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
@@ -415,78 +349,6 @@ static void a_failing_sum_leaves_the_store(void **state) {
     bed_free(&t);
 }
 
-/* ---- detect tier ---- */
-
-#define REFUSE(what, status, change)                                                                       \
-    do {                                                                                                   \
-        glofnd_sims bad = q;                                                                               \
-        change;                                                                                            \
-        expect_refused(&t, "update: " what, glofnd_update(t.w.ctx, t.w.store, &bad), status);              \
-        expect_refused(&t, "mask: " what, glofnd_mask(t.w.ctx, t.w.store, &bad, t.out.keep, NULL), status); \
-    } while (0)
-
-static void bad_similarities_are_refused(void **state) {
-    (void)state;
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
-    float sim[2 * 3 * 4];
-    for (int j = 0; j < 24; j++) sim[j] = 0.03f * (float)j;
-    const int64_t id[] = {3, 1, 2}, repeated[] = {3, 1, 3}, far[] = {3, 1, 1000};
-    const glofnd_sims q = {.views = 2, .rows = 3, .cols = 4, .sim = sim, .id = id};
-    glofnd_ctx *c = t.w.ctx;
-    assert_int_equal(glofnd_update(NULL, t.w.store, &q), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "store", glofnd_update(c, NULL, &q), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "sims", glofnd_update(c, t.w.store, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "keep", glofnd_mask(c, t.w.store, &q, NULL, NULL), GLOFND_E_ARGUMENT);
-    REFUSE("views 0", GLOFND_E_ARGUMENT, bad.views = 0);
-    REFUSE("views 3", GLOFND_E_ARGUMENT, bad.views = 3);
-    REFUSE("rows 0", GLOFND_E_ARGUMENT, bad.rows = 0);
-    REFUSE("cols 0", GLOFND_E_ARGUMENT, bad.cols = 0);
-    REFUSE("sim NULL", GLOFND_E_ARGUMENT, bad.sim = NULL);
-    REFUSE("id NULL", GLOFND_E_ARGUMENT, bad.id = NULL);
-    REFUSE("repeated id", GLOFND_E_INDEX, bad.id = repeated);
-    REFUSE("far id", GLOFND_E_INDEX, bad.id = far);
-    REFUSE("side 1 of one", GLOFND_E_ARGUMENT, bad.side = 1);
-    REFUSE("side -1", GLOFND_E_ARGUMENT, bad.side = -1);
-    REFUSE("epoch -1", GLOFND_E_ARGUMENT, bad.epoch = -1);
-    sim[7] = NAN;
-    REFUSE("NaN", GLOFND_E_NUMERIC, (void)bad);
-    sim[7] = 0.2f;
-    glofnd_options o = t.s.o;
-    o.detector = GLOFND_DETECT_ORACLE;
-    expect_ok(c, glofnd_ctx_configure(c, &o));
-    expect_refused(&t, "ORACLE without groups", glofnd_mask(c, t.w.store, &q, t.out.keep, NULL), GLOFND_E_ARGUMENT);
-    o.detector = GLOFND_DETECT_GLOFND;
-    o.learner = GLOFND_LEARN_RING;
-    expect_ok(c, glofnd_ctx_configure(c, &o));
-    expect_refused(&t, "RING", glofnd_update(c, t.w.store, &q), GLOFND_E_UNSUPPORTED);
-    bed_free(&t);
-}
-
-static void bad_threshold_calls_are_refused(void **state) {
-    (void)state;
-    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
-    glofnd_ctx *c = t.w.ctx;
-    const float *x = t.b.a;
-    float out[13], broken[3 * 17];
-    const int64_t skip[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 99};
-    assert_int_equal(glofnd_thresholds(NULL, x, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "q NULL", glofnd_thresholds(c, NULL, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "k NULL", glofnd_thresholds(c, x, 13, NULL, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "out NULL", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 0.1, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "rows 0", glofnd_thresholds(c, x, 0, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "cols 0", glofnd_thresholds(c, x, 13, x, 0, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "dim 0", glofnd_thresholds(c, x, 13, x, 13, 0, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "alpha 2", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 2, out), ANY_ERROR);
-    expect_refused(&t, "alpha 0", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 0, out), ANY_ERROR);
-    expect_refused(&t, "skip out of range", glofnd_thresholds(c, x, 13, x, 13, 17, skip, 0.1, out), ANY_ERROR);
-    expect_refused(&t, "nothing left", glofnd_thresholds(c, x, 1, x, 1, 17, skip, 0.1, out), ANY_ERROR);
-    memcpy(broken, x, sizeof broken);
-    broken[17 + 4] = NAN;
-    expect_refused(&t, "NaN in q", glofnd_thresholds(c, broken, 3, x, 13, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
-    expect_refused(&t, "NaN in k", glofnd_thresholds(c, x, 13, broken, 3, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
-    bed_free(&t);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_batches_are_refused),
@@ -500,8 +362,6 @@ int main(void) {
         cmocka_unit_test(shared_lambda_needs_a_sum),
         cmocka_unit_test(bad_context_calls_are_refused),
         cmocka_unit_test(a_failing_sum_leaves_the_store),
-        cmocka_unit_test(bad_similarities_are_refused),
-        cmocka_unit_test(bad_threshold_calls_are_refused),
     };
     return cmocka_run_group_tests_name("unit_args", tests, NULL, NULL);
 }

@@ -21,8 +21,6 @@
 #include "support/scratch.h"
 #include "train/checkpoint.h"
 
-static scratch box;
-
 static void fine(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);
 }

@@ -49,7 +49,7 @@ static int make_runs(void **state) {
                    "mask_epoch = %d\n%s", seed, b ? "fnc" : "none", start, start, start, i == 4 ? "threads = 3\n" : "");
         write_text(paths[i], "log.jsonl",
                    "{\"event\": \"epoch\", \"loss\": 9, \"precision\": 0.9}\n{\"event\": \"step\", \"loss\": 1}\n"
-                   "{\"event\": \"epoch\", \"loss\": 2, \"precision\": %s, \"flagged\": 0.1}\n", b ? "0.25" : "null");
+                   "{\"event\": \"epoch\", \"loss\": 2, \"precision\": %s, \"flagged\": 0.1}\n", b ? "0.25" : "1");
         const double top1 = 0.5 + 0.01 * seed * (1 + b);
         const char *line = "{\"event\": \"%s\", \"protocol\": \"%s\", \"data\": \"d\", \"test\": \"t\", \"untrained\": %s%s, "
                            "\"top1\": %.4f, \"top5\": 0.9}\n";

@@ -18,18 +18,6 @@
 #include "data/spec.h"
 #include "support/scratch.h"
 
-static scratch box;
-
-static int make_box(void **state) {
-    (void)state;
-    return scratch_make(&box);
-}
-
-static int remove_box(void **state) {
-    (void)state;
-    return scratch_remove(&box);
-}
-
 /* A SPEC with the scratch folder for every %. */
 static const char *spec_of(const char *pattern) {
     static char spec[1024];

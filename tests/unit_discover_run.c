@@ -19,18 +19,6 @@
 #include "support/scratch.h"
 
 static gf_error err;
-static scratch box;
-
-static int make_box(void **unused) {
-    (void)unused;
-    return scratch_make(&box);
-}
-
-static int remove_box(void **unused) {
-    (void)unused;
-    return scratch_remove(&box);
-}
-
 /* Clusters of ten rows, with labels that are the cluster, but for every eighth row: another one, or none. */
 static gf_discover_data make_data(int64_t n, int64_t dim, uint64_t seed) {
     gf_discover_data d = {.n = n, .dim = dim, .x = malloc((size_t)(n * dim) * sizeof *d.x)};

@@ -95,15 +95,6 @@ static void run(bench *b) {
     if (b->shape.training) ok(cpu->op_backward(&err, b->op, &b->args), &err);
 }
 
-static double distance(const void *device, gf_type type, const double *exact, int64_t count) {
-    if (type == GF_TYPE_F32) return ref_distance(device, exact, count);
-    float *wide = malloc(sizeof *wide * (size_t)count);
-    for (int64_t i = 0; i < count; i++) wide[i] = gf_bf16_to_float(((const uint16_t *)device)[i]);
-    const double d = ref_distance(wide, exact, count);
-    free(wide);
-    return d;
-}
-
 static double objective(void *arg) {
     bench *b = arg;
     ref_op(b->y, b->x, b->w, &b->shape);
@@ -124,18 +115,18 @@ static void check(gf_nn_shape shape) {
     make(&b, shape, 2);
     run(&b);
     ref_op(b.y, b.x, b.w, &shape);
-    within(distance(b.args.y, shape.type, b.y, b.out), limit);
+    within(ref_distance_typed(b.args.y, shape.type, b.y, b.out), limit);
     const double h = shape.kind == GF_NN_MAXPOOL ? 1e-7 : 1e-2;  /* bilinear: any step is exact; maximum: none other may win */
     if (shape.training && shape.input_grad) {
         double *grad = calloc((size_t)b.in, sizeof *grad);
         ref_gradient(grad, b.x, b.in, h, objective, &b);
-        within(distance(b.args.dx, shape.type, grad, b.in), limit);
+        within(ref_distance_typed(b.args.dx, shape.type, grad, b.in), limit);
         free(grad);
     }
     if (shape.training && b.weights) {
         double *grad = calloc((size_t)b.weights, sizeof *grad);
         ref_gradient(grad, b.w, b.weights, h, objective, &b);
-        within(distance(b.args.weight_grad, GF_TYPE_F32, grad, b.weights), FP32_LIMIT);
+        within(ref_distance_typed(b.args.weight_grad, GF_TYPE_F32, grad, b.weights), FP32_LIMIT);
         free(grad);
     }
     drop(&b);
@@ -237,7 +228,7 @@ static void packed_weights_are_a_copy(void **state) {
     memset((void *)(uintptr_t)b.args.weight, 0, 4 * (size_t)b.weights);
     ok(cpu->op_forward(&err, b.op, &b.args), &err);
     ref_op(b.y, b.x, b.w, &s);
-    within(distance(b.args.y, s.type, b.y, b.out), FP32_LIMIT);
+    within(ref_distance_typed(b.args.y, s.type, b.y, b.out), FP32_LIMIT);
     ok(cpu->op_pack(&err, b.op, &b.args), &err);
     ok(cpu->op_forward(&err, b.op, &b.args), &err);
     for (int64_t i = 0; i < b.out; i++) assert_true(((const float *)b.args.y)[i] == 0.0f);

@@ -21,18 +21,6 @@
 #include "io/crc32c.h"
 #include "support/scratch.h"
 
-static scratch box;
-
-static int make_box(void **state) {
-    (void)state;
-    return scratch_make(&box);
-}
-
-static int remove_box(void **state) {
-    (void)state;
-    return scratch_remove(&box);
-}
-
 static gf_dataset *open_spec(const char *spec) {
     gf_error err = {""};
     gf_dataset *d = NULL;

@@ -21,24 +21,7 @@
 
 #include "io/json/jsonl.h"
 #include "support/random.h"
-
-static char folder[] = "/tmp/unit_jsonl-XXXXXX";
-
-static const char *path_of(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    return rmdir(folder);       /* fails, and so tells, if a test left a file behind */
-}
+#include "support/scratch.h"
 
 static void file_is(const char *text) {
     char got[1 << 14];
@@ -307,7 +290,7 @@ static void unfinished_last_line_is_left_out(void **state) {
     gf_jsonl_read_close(&r);
     unlink(path_of("a"));
     assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_E_IO);
-    assert_int_equal(gf_jsonl_read_open(&r, &err, folder), GLOFND_E_IO);
+    assert_int_equal(gf_jsonl_read_open(&r, &err, box.folder), GLOFND_E_IO);
     assert_non_null(strstr(err.text, "regular"));
     gf_jsonl_read_close(&r);
 }
@@ -439,5 +422,5 @@ int main(void) {
         cmocka_unit_test(places_that_are_no_line_end_are_refused),
         cmocka_unit_test(full_disk_leaves_whole_lines),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
 }

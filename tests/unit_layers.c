@@ -125,14 +125,6 @@ static void backward(gf_nn_engine *s, bench *b) {
     cpu->norm_back_apply(s, &b->n);
 }
 
-static double distance(const void *device, gf_type type, const double *exact, int64_t count) {
-    float *wide = malloc(sizeof *wide * (size_t)count);
-    for (int64_t i = 0; i < count; i++) wide[i] = device_get(device, i, type);
-    const double d = ref_distance(wide, exact, count);
-    free(wide);
-    return d;
-}
-
 static double objective(void *arg) {
     bench *b = arg;
     ref_norm_forward(b->y, &b->ref);
@@ -144,7 +136,7 @@ static double objective(void *arg) {
 static void check_gradient(bench *b, const void *device, gf_type type, double *at, int64_t count, double limit) {
     double *grad = calloc((size_t)count, sizeof *grad);
     ref_gradient(grad, at, count, 1e-6, objective, b);
-    within(distance(device, type, grad, count), limit);
+    within(ref_distance_typed(device, type, grad, count), limit);
     free(grad);
 }
 
@@ -155,7 +147,7 @@ static void check(gf_nn_engine *s, options o) {
     make(&b, o);
     forward(s, &b);
     ref_norm_forward(b.y, &b.ref);
-    within(distance(b.n.y, o.type, b.y, count), limit);
+    within(ref_distance_typed(b.n.y, o.type, b.y, count), limit);
     backward(s, &b);
     check_gradient(&b, b.n.dx, o.type, b.ref.x, count, 2 * limit);      /* g is rounded on the way */
     if (o.residual) check_gradient(&b, b.n.dy, o.type, b.ref.residual, count, limit);
@@ -193,7 +185,7 @@ static void large_batch_norms_follow_the_loops(void **state) {
         make(&b, (options){shapes[i][0], shapes[i][1], 1, 1, 1, 0, GF_TYPE_F32, 0});
         forward(s, &b);
         ref_norm_forward(b.y, &b.ref);
-        within(distance(b.n.y, GF_TYPE_F32, b.y, b.o.rows * b.o.c), FP32_LIMIT);
+        within(ref_distance_typed(b.n.y, GF_TYPE_F32, b.y, b.o.rows * b.o.c), FP32_LIMIT);
         drop(&b);
     }
     cpu->close(s);

@@ -17,24 +17,7 @@
 #include <cmocka.h>
 
 #include "io/npy.h"
-
-static char folder[] = "/tmp/unit_npy-XXXXXX";
-
-static const char *path_of(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    return rmdir(folder);       /* fails, and so tells, if a test left a file behind */
-}
+#include "support/scratch.h"
 
 /* A file image: prefix of `version`, text header, `data_bytes` bytes 0, 1, 2, ... */
 typedef struct image {
@@ -309,7 +292,7 @@ static void refused_file(const char *path, const char *word) {
 static void refuses_what_is_no_file(void **state) {
     (void)state;
     refused_file(path_of("absent.npy"), "cannot be opened");
-    refused_file(folder, "regular file");
+    refused_file(box.folder, "regular file");
     assert_int_equal(mkfifo(path_of("pipe"), 0600), 0);
     refused_file(path_of("pipe"), "regular file");
     unlink(path_of("pipe"));
@@ -347,5 +330,5 @@ int main(void) {
         cmocka_unit_test(refuses_what_is_no_file),
         cmocka_unit_test(reads_cut_files_as_damaged),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
 }

@@ -17,18 +17,6 @@
 #include "support/scratch.h"
 
 static gf_error err;
-static scratch box;
-
-static int make_box(void **unused) {
-    (void)unused;
-    return scratch_make(&box);
-}
-
-static int remove_box(void **unused) {
-    (void)unused;
-    return scratch_remove(&box);
-}
-
 /* ----- numbers ----- */
 
 static void same_text(const char *expected, const char *text, size_t n) {

@@ -250,6 +250,44 @@ static void long_gradients_are_shortened(void **state) {
     }
 }
 
+enum { LARGE = 150001, SMALL = 7 };
+
+typedef struct pair_of_tensors {        /* more numbers than a thread takes at a time, and few */
+    float p[LARGE + SMALL], g[LARGE + SMALL], m[LARGE + SMALL], v[LARGE + SMALL];
+    gf_param list[2];
+} pair_of_tensors;
+
+static void fill_pair(pair_of_tensors *x) {
+    for (int i = 0; i < LARGE + SMALL; i++)
+        x->p[i] = cosf((float)i), x->g[i] = sinf((float)(3 * i)), x->m[i] = 0.01f * cosf((float)(7 * i)), x->v[i] = 0.02f;
+    x->list[0] = (gf_param){x->p, x->g, x->m, x->v, LARGE, 1, 1};
+    x->list[1] = (gf_param){x->p + LARGE, x->g + LARGE, x->m + LARGE, x->v + LARGE, SMALL, 0, 0};
+}
+
+/* gf_optim with any number of threads moves as the loops over whole tensors do, bit by bit. */
+static void threads_do_not_change_bits(void **state) {
+    (void)state;
+    static pair_of_tensors whole, cut;
+    static const gf_nn_backend host = {.version = GF_NN_BACKEND_VERSION};
+    for (int run = 0; run < 9; run++) {
+        const gf_optim_rule rule = {.kind = (gf_optim_kind)(run / 3), .momentum = 0.9, .weight_decay = 0.1, .trust = 0.001,
+                                    .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-6, .threads = 1 + run % 3};
+        gf_error err = {""};
+        gf_optim *o = NULL;
+        fill_pair(&whole), fill_pair(&cut);
+        if (rule.kind == GF_OPTIM_LARS) gf_lars_step(&(gf_lars){0.9, 0.1, 0.001}, 0.01, whole.list, 2);
+        if (rule.kind == GF_OPTIM_SGD) gf_sgd_step(&(gf_sgd){0.9, 0.1, 0}, 0.01, whole.list, 2);
+        if (rule.kind == GF_OPTIM_ADAMW) gf_adamw_step(&(gf_adamw){0.9, 0.98, 1e-6, 0.1}, 0.01, 3, whole.list, 2);
+        assert_int_equal(gf_optim_create(&err, &host, NULL, &rule, cut.list, 2, &o), GLOFND_OK);
+        assert_int_equal(gf_optim_set(&err, o, 0.01, 3), GLOFND_OK);
+        assert_int_equal(gf_optim_step(&err, o), GLOFND_OK);
+        gf_optim_free(o);
+        assert_memory_equal(whole.p, cut.p, sizeof cut.p);
+        assert_memory_equal(whole.m, cut.m, sizeof cut.m);
+        assert_memory_equal(whole.v, cut.v, sizeof cut.v);
+    }
+}
+
 static void empty_tensors_and_lists_are_fine(void **state) {
     (void)state;
     const gf_param t = {NULL, NULL, NULL, NULL, 0, 1, 1};
@@ -329,7 +367,8 @@ int main(void) {
         cmocka_unit_test(adamw_eps_stands_outside_the_root),
         cmocka_unit_test(adamw_stays_finite),
         cmocka_unit_test(list_equals_single_calls),
-        cmocka_unit_test(long_gradients_are_shortened), cmocka_unit_test(empty_tensors_and_lists_are_fine),
+        cmocka_unit_test(long_gradients_are_shortened), cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(empty_tensors_and_lists_are_fine),
         cmocka_unit_test(cosine_by_epochs),
         cmocka_unit_test(cosine_by_steps),
         cmocka_unit_test(rates_scale_with_batch),

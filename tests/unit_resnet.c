@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "nn/net.h"
+#include "support/nn_reference.h"
 #include "support/random.h"
 
 #ifdef GF_HAVE_DNNL
@@ -62,15 +63,6 @@ static gf_tensor *tensor(gf_net *n, const char *name) {
 }
 
 static float *copy(const float *x, int64_t count) { return memcpy(malloc(4 * (size_t)count), x, 4 * (size_t)count); }
-
-static double distance(const float *a, const float *b, int64_t count) {
-    double error = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(error / (size > 0 ? size : 1));
-}
 
 /* ----- size and initial weights ------------------------------------------------------------------------------------- */
 
@@ -131,7 +123,7 @@ static void seeds_and_nothing_else_decide_the_weights(void **state) {
     gf_net *a = make(&small), *b = make(&other), *c = make(&threads);
     const gf_tensor *w = tensor(a, "conv1.weight");
     assert_memory_equal(w->value, tensor(c, "conv1.weight")->value, 4 * (size_t)w->count);
-    assert_true(distance(tensor(b, "conv1.weight")->value, w->value, w->count) > 1.0);
+    assert_true(ref_distance_floats(tensor(b, "conv1.weight")->value, w->value, w->count) > 1.0);
     assert_true(tensor(a, "layer1.0.conv1.weight")->value[0] != tensor(a, "layer1.0.conv2.weight")->value[0]);
     gf_net_free(a), gf_net_free(b), gf_net_free(c);
 }
@@ -166,7 +158,7 @@ static void eval_mode_takes_images_one_by_one(void **state) {
     forward(n, x, small.batch, 1, &features, &projection);      /* moves the running statistics */
     float *trained = copy(features, small.batch * 64);
     forward(n, x, small.batch, 0, &features, &projection);
-    assert_true(distance(features, trained, small.batch * 64) > 1e-3);
+    assert_true(ref_distance_floats(features, trained, small.batch * 64) > 1e-3);
     gf_tensor *from, *to;
     const int count = gf_net_tensors(n, &from);
     assert_int_equal(gf_net_tensors(e, &to), count);
@@ -174,8 +166,8 @@ static void eval_mode_takes_images_one_by_one(void **state) {
     gf_net_touch(e);
     for (int64_t k = 1; k <= small.batch; k += 3) {
         forward(e, x, k, 0, &few, &few_projection);
-        assert_true(distance(few, features, k * 64) < 1e-6);
-        assert_true(distance(few_projection, projection, k * 24) < 1e-6);
+        assert_true(ref_distance_floats(few, features, k * 64) < 1e-6);
+        assert_true(ref_distance_floats(few_projection, projection, k * 24) < 1e-6);
     }
     forward(n, x, small.batch, 0, &few, NULL);                  /* eval mode moves nothing */
     forward(n, x, small.batch, 0, &features, NULL);
@@ -196,7 +188,7 @@ static void changed_weights_are_seen_after_touch(void **state) {
     for (int64_t i = 0; i < w->count; i++) w->value[i] = -w->value[i];
     gf_net_touch(n);
     forward(n, x, small.batch, 1, &features, NULL);
-    assert_true(distance(features, before, small.batch * 64) > 0.05);
+    assert_true(ref_distance_floats(features, before, small.batch * 64) > 0.05);
     for (int64_t i = 0; i < w->count; i++) w->value[i] = -w->value[i];
     gf_net_touch(n);
     forward(n, x, small.batch, 1, &features, NULL);
@@ -336,8 +328,8 @@ static void steps_repeat(void **state) {
     assert_memory_equal(a.features, b.features, 4 * (size_t)a.feature_count);
     assert_memory_equal(a.projection, b.projection, 4 * (size_t)a.projection_count);
     assert_memory_equal(a.grads, b.grads, 4 * (size_t)a.grad_count);
-    assert_true(distance(a.features, c.features, a.feature_count) < 1e-5);
-    assert_true(distance(a.grads, c.grads, a.grad_count) < 1e-3);
+    assert_true(ref_distance_floats(a.features, c.features, a.feature_count) < 1e-5);
+    assert_true(ref_distance_floats(a.grads, c.grads, a.grad_count) < 1e-3);
     drop(&a), drop(&b), drop(&c);
 }
 
@@ -349,8 +341,9 @@ static void compare_precisions(gf_net_spec spec, double features, double project
     outcome b = step(&spec);
     spec.precision = GF_FP32;
     outcome a = step(&spec);
-    const double have[3] = {distance(b.features, a.features, a.feature_count),
-                            distance(b.projection, a.projection, a.projection_count), distance(b.grads, a.grads, a.grad_count)};
+    const double have[3] = {ref_distance_floats(b.features, a.features, a.feature_count),
+                            ref_distance_floats(b.projection, a.projection, a.projection_count),
+                            ref_distance_floats(b.grads, a.grads, a.grad_count)};
     print_message("bf16 against fp32: features %.4f, projection %.4f, gradients %.4f\n", have[0], have[1], have[2]);
     assert_true(have[0] < features && have[1] < projection && have[2] < grads);
     drop(&a), drop(&b);

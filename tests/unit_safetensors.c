@@ -54,7 +54,7 @@ static void header_is_filled_to_8(void **state) {
 }
 
 static int files_in_folder(void) {
-    DIR *d = opendir(folder);
+    DIR *d = opendir(box.folder);
     assert_non_null(d);
     int n = 0;
     while (readdir(d)) n++;
@@ -329,5 +329,5 @@ int main(int argc, char **argv) {
     };
     if (argc == 3 && strcmp(argv[1], "write") == 0) return write_samples(argv[2]);
     if (argc == 3 && strcmp(argv[1], "check") == 0) return check_samples(argv[2]);
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
 }

@@ -175,5 +175,5 @@ int main(void) {
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(changed_bytes_do_no_harm),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
 }

@@ -19,24 +19,7 @@
 #include <cmocka.h>
 
 #include "io/tfevents.h"
-
-static char folder[] = "/tmp/unit_tfevents-XXXXXX";
-
-static const char *path_of(const char *name) {
-    static char path[256];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    return rmdir(folder);       /* fails, and so tells, if a test left a file behind */
-}
+#include "support/scratch.h"
 
 typedef struct bytes {
     unsigned char data[1 << 15];
@@ -355,5 +338,5 @@ int main(int argc, char **argv) {
         cmocka_unit_test(full_disk_leaves_whole_records),
     };
     if (argc == 3 && strcmp(argv[1], "write") == 0) return write_sample(argv[2]);
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
 }

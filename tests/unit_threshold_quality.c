@@ -81,11 +81,41 @@ static void fnc_draws_are_batches_of_the_permutation(void **state) {
     gf_view_set_free(&batch);
 }
 
+/* Rows that are compared with others meet those of their batch. */
+static void fnc_draws_of_images_and_texts(void **state) {
+    (void)state;
+    enum { SAMPLES = 23, BATCH = 5, DRAWS = 2, DIM = 6, SEED = 9 };
+    gf_view_set s = make_set(SAMPLES, DIM), t = make_set(SAMPLES, DIM);
+    gf_view_set rows = make_set(BATCH, DIM), columns = make_set(BATCH, DIM);
+    float out[SAMPLES * DRAWS], theta[BATCH];
+    rng g = {11};
+    for (int64_t i = 0; i < SAMPLES * DIM; i++) t.z[i] = (float)rng_normal(&g);
+    for (int64_t i = 0; i < SAMPLES; i++) s.id[i] = t.id[i] = i;
+    s.others = &t, rows.others = &columns;
+    assert_int_equal(gf_fnc_draws(&err, &s, 1, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_OK);
+    for (int draw = 0; draw < DRAWS; draw++) {          /* the first batch of each deal, by hand */
+        for (int i = 0; i < BATCH; i++) {
+            const int64_t sample = gf_permute(SEED, (uint32_t)draw, SAMPLES, i);
+            memcpy(rows.z + i * DIM, s.z + sample * DIM, DIM * sizeof *s.z);
+            memcpy(columns.z + i * DIM, t.z + sample * DIM, DIM * sizeof *t.z);
+            rows.id[i] = columns.id[i] = sample;
+        }
+        assert_int_equal(gf_fnc_thresholds(&err, &rows, 0.2, ON(1), theta), GLOFND_OK);
+        for (int i = 0; i < BATCH; i++)
+            assert_true(out[gf_permute(SEED, (uint32_t)draw, SAMPLES, i) * DRAWS + draw] == theta[i]);
+    }
+    gf_view_set_free(&s);
+    gf_view_set_free(&t);
+    gf_view_set_free(&rows);
+    gf_view_set_free(&columns);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_by_hand),
         cmocka_unit_test(spread_and_density),
         cmocka_unit_test(fnc_draws_are_batches_of_the_permutation),
+        cmocka_unit_test(fnc_draws_of_images_and_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 
 #include "io/json/safetensors.h"
 #include "nn/net_parts.h"
+#include "support/nn_reference.h"
 #include "support/random.h"
 #include "train/weights.h"
 
@@ -39,15 +40,6 @@ static gf_net *new_net(gf_net_spec s) {
     gf_net *n = NULL;
     ok(gf_net_create(&err, &s, &n), &err);
     return n;
-}
-
-static double distance(const float *a, const float *b, int64_t count) {
-    double error = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        size += (double)b[i] * (double)b[i];
-    }
-    return sqrt(error / (size > 0 ? size : 1));
 }
 
 /* Inputs number first .. first + batch - 1 of an endless list, into the net. */
@@ -190,7 +182,7 @@ static void halves_add_up(gf_net_spec s) {
         backward(half, i * BATCH / 2);
         gf_net_gather(half, sum, i == 0);
     }
-    assert_true(distance(sum, whole->grads, whole->graph.params.numbers) < 1e-5);
+    assert_true(ref_distance_floats(sum, whole->grads, whole->graph.params.numbers) < 1e-5);
     gf_net_release(half, sum);
     gf_net_free(half);
     gf_net_free(whole);
@@ -226,7 +218,7 @@ static void part_of_a_batch(gf_net_spec s) {
     memcpy(all, forward(n, 0, 0), sizeof all);
     load(n, 0);
     ok(gf_net_forward(&err, n, NULL, 2, 0, NULL, &z), &err);
-    assert_true(distance(z, all, 2 * EMBED) < 1e-6);
+    assert_true(ref_distance_floats(z, all, 2 * EMBED) < 1e-6);
     assert_int_equal(gf_net_forward(&err, n, NULL, 2, 1, NULL, &z), GLOFND_E_ARGUMENT);
     gf_net_free(n);
 }
@@ -308,10 +300,10 @@ static void stay_near(gf_net_spec s) {
     if (status == GLOFND_E_UNSUPPORTED) skip();
     ok(status, &err);
     const float *a = forward(wide, 0, 1), *b = forward(narrow, 0, 1);
-    assert_true(distance(b, a, BATCH * EMBED) < 3e-2);
+    assert_true(ref_distance_floats(b, a, BATCH * EMBED) < 3e-2);
     backward(wide, 0);
     backward(narrow, 0);
-    const double d = distance(narrow->grads, wide->grads, wide->graph.params.numbers);
+    const double d = ref_distance_floats(narrow->grads, wide->grads, wide->graph.params.numbers);
     if (!(d < 6e-2)) fail_msg("gradients are off by %.3g", d);
     gf_net_free(wide);
     gf_net_free(narrow);
@@ -326,7 +318,7 @@ static void bf16_stays_near_fp32(void **state) {
     gf_net *wide = new_net(s);
     s.precision = GF_BF16;
     gf_net *narrow = new_net(s);
-    assert_true(distance(forward(narrow, 0, 0), forward(wide, 0, 0), BATCH * EMBED) < 5e-2);
+    assert_true(ref_distance_floats(forward(narrow, 0, 0), forward(wide, 0, 0), BATCH * EMBED) < 5e-2);
     gf_net_free(wide);
     gf_net_free(narrow);
 }
@@ -338,7 +330,7 @@ static void threads_change_little(void **state) {
     s.threads = 1;
     gf_net *one = new_net(s);
     assert_memory_equal(one->values, two->values, sizeof(float) * (size_t)one->graph.params.numbers);
-    assert_true(distance(forward(one, 0, 1), forward(two, 0, 1), BATCH * EMBED) < 1e-5);
+    assert_true(ref_distance_floats(forward(one, 0, 1), forward(two, 0, 1), BATCH * EMBED) < 1e-5);
     gf_net_free(one);
     gf_net_free(two);
 }
@@ -413,13 +405,39 @@ static void misfits_are_listed(void **state) {
     assert_non_null(strstr(r.text, "more"));
     assert_non_null(strstr(err.text, path));
     ok(gf_weights_load_model(&err, &(gf_model){both, 2, &scale}, path, GF_WEIGHTS_PARTIAL, &r), &err);
-    assert_int_equal(r.loaded, text->graph.params.count - 1);
+    assert_int_equal(r.loaded, text->graph.params.count);
+    assert_int_equal(r.misshaped, 0);
+    assert_non_null(strstr(r.text, "1 resized: positional_embedding (11 to 10)"));
     assert_true(scale == 1.0f);
     assert_memory_equal(tensor(text, "text_projection")->value, tensor(other, "text_projection")->value, 4 * 32 * EMBED);
     gf_net *alone[1] = {image};
     assert_int_equal(gf_weights_load_model(&err, &(gf_model){alone, 1, NULL}, path, GF_WEIGHTS_PARTIAL, NULL), GLOFND_E_FORMAT);
     free(before);
     gf_net_free(image), gf_net_free(text), gf_net_free(other);
+    remove(path);
+}
+
+/* 4 x 4 patches of a larger image instead of 2 x 2: all is loaded, the first position as it is. */
+static void positions_of_another_size_are_resized(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_net_spec small = vit_spec;
+    small.size = 8, small.seed = 9;
+    gf_net *from = new_net(small), *to = new_net(vit_spec), *nets[1] = {to};
+    gf_weights_report r;
+    ok(gf_weights_save(&err, from, path), &err);
+    ok(gf_weights_load_model(&err, &(gf_model){nets, 1, NULL}, path, GF_WEIGHTS_PARTIAL, &r), &err);
+    assert_int_equal(r.loaded, to->graph.params.count);
+    assert_int_equal(r.resized, 1);
+    assert_string_equal(r.text, "1 resized: visual.positional_embedding (2x2 to 4x4)");
+    const float *a = tensor(from, "visual.positional_embedding")->value, *b = tensor(to, "visual.positional_embedding")->value;
+    assert_memory_equal(a, b, sizeof(float) * 32);
+    double before = 0, after = 0;       /* weights sum to 1: resizing keeps the mean of a grid that grows, but for its borders */
+    for (int i = 32; i < 5 * 32; i++) before += (double)a[i] / 4;
+    for (int i = 32; i < 17 * 32; i++) after += (double)b[i] / 16;
+    assert_true(fabs(before - after) < 1e-5);
+    assert_int_equal(gf_weights_load_model(&err, &(gf_model){nets, 1, NULL}, path, GF_WEIGHTS_STRICT, &r), GLOFND_E_FORMAT);
+    gf_net_free(from), gf_net_free(to);
     remove(path);
 }
 
@@ -459,6 +477,7 @@ int main(void) {
         cmocka_unit_test(depth_has_a_limit_and_reaches_it),
         cmocka_unit_test(a_model_is_one_file),
         cmocka_unit_test(misfits_are_listed),
+        cmocka_unit_test(positions_of_another_size_are_resized),
         cmocka_unit_test(a_backbone_fits_a_tower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,18 +20,6 @@
 #include "data/wds.h"
 #include "support/scratch.h"
 
-static scratch box;
-
-static int make_box(void **state) {
-    (void)state;
-    return scratch_make(&box);
-}
-
-static int remove_box(void **state) {
-    (void)state;
-    return scratch_remove(&box);
-}
-
 /* ----- archives made here ----- */
 
 typedef struct archive {

@@ -53,16 +53,6 @@ static void *random_array(rng *g, int64_t count, gf_type t) {
     return p;
 }
 
-static double distance(const void *a, gf_type t, const double *exact, int64_t count) {
-    double off = 0, size = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const double d = get(a, i, t) - exact[i];
-        off += d * d;
-        size += exact[i] * exact[i];
-    }
-    return sqrt(off / size);
-}
-
 /* ----- the three passes as plain loops ----------------------------------------------------------------------------- */
 
 typedef struct truth {
@@ -124,8 +114,9 @@ static void check(gf_nn_shape s) {
     const double limit = s.type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT;
     run(&s, &a, 2);
     truth r = true_passes(&s, &a);
-    const double y = distance(a.y, s.type, r.y, ref_out_count(&s)), dx = distance(a.dx, s.type, r.dx, ref_in_count(&s));
-    const double dw = distance(a.weight_grad, GF_TYPE_F32, r.dw, ref_weight_count(&s));
+    const double y = ref_distance_typed(a.y, s.type, r.y, ref_out_count(&s));
+    const double dx = ref_distance_typed(a.dx, s.type, r.dx, ref_in_count(&s));
+    const double dw = ref_distance_typed(a.weight_grad, GF_TYPE_F32, r.dw, ref_weight_count(&s));
     if (!(y <= limit && dx <= limit && dw <= FP32_LIMIT)) fail_msg("off by: y %.3g, dx %.3g, dw %.3g", y, dx, dw);
     free(r.y), free(r.dx), free(r.dw);
     drop(&a);

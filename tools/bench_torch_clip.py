@@ -1,16 +1,22 @@
 #!/usr/bin/env python3
-"""The step of build/bench/cuda/clip_step in PyTorch on a GPU: both towers of CLIP, its loss, backward, AdamW.
+"""The steps of build/bench/cuda/clip_step and build/bench/towers in PyTorch: both towers of CLIP, its loss, backward, AdamW.
 
-    bench_torch_clip.py [--image rn50|vit] [--size 224] [--patch 32] [--width W --layers N --heads H] [--text-width 512
-                        --text-layers 12 --text-heads 8] [--context 77] [--batch 256] [--compile] [--steps 20]
+    bench_torch_clip.py [--image rn50|vitb32|vit] [--size 224] [--patch 32] [--width W --layers N --heads H] [--text-width 512
+                        --text-layers 12 --text-heads 8] [--context 77] [--batch 256] [--precision bf16] [--device cuda]
+                        [--threads N] [--compile] [--steps 20]
 
-What PyTorch's own guides recommend is on: bf16 autocast, channels_last, scaled_dot_product_attention, fused AdamW, TF32,
-cudnn.benchmark. With --compile the towers go through torch.compile. Prints one JSON object: the median step, by CUDA events.
-Needs torch >= 2.0 and a GPU. Exit status: 0, 1 failed, 2 usage, 3 this Python has no torch, or there is no GPU.
+What PyTorch's own guides recommend is on: autocast for bf16, channels_last, scaled_dot_product_attention, fused AdamW, on a GPU
+TF32 and cudnn.benchmark. With --compile the towers go through torch.compile. On a GPU it prints one JSON object: the median step,
+by CUDA events. On the CPU one for every step, by its parts; with --steps 0 a step for every line of its input, so that somebody
+else can take turns with it.
+Needs torch >= 2.0. Exit status: 0, 1 failed, 2 usage, 3 this Python has no torch, or there is no GPU.
 """
 import argparse
+import contextlib
 import json
+import math
 import sys
+import time
 
 try:
     import torch
@@ -127,31 +133,65 @@ class Step:
         embed = 1024 if a.image == "rn50" else 512
         image = (ResNet(a.size, a.width, a.heads, embed) if a.image == "rn50"
                  else ViT(a.size, a.patch, a.width, a.layers, a.heads, embed))
-        self.image = image.cuda().to(memory_format=torch.channels_last)
-        self.text = Text(a.text_width, a.text_layers, a.text_heads, a.context, a.vocab, embed).cuda()
-        self.scale = nn.Parameter(torch.tensor(2.659, device="cuda"))
+        self.device, self.half = a.device, a.precision == "bf16"
+        self.image = image.to(a.device).to(memory_format=torch.channels_last)
+        self.text = Text(a.text_width, a.text_layers, a.text_heads, a.context, a.vocab, embed).to(a.device)
+        self.scale = nn.Parameter(torch.tensor(2.659, device=a.device))
         parameters = [*self.image.parameters(), *self.text.parameters(), self.scale]
         self.optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
         if a.compile:
             self.image, self.text = torch.compile(self.image), torch.compile(self.text)
-        self.x = torch.randn(a.batch, 3, a.size, a.size, device="cuda").to(memory_format=torch.channels_last)
+        self.x = torch.randn(a.batch, 3, a.size, a.size, device=a.device).to(memory_format=torch.channels_last)
         self.tokens = torch.zeros(a.batch, a.context, dtype=torch.long)
         self.tokens[:, 0] = a.vocab - 2
         words = min(12, a.context - 2)
         self.tokens[:, 1:1 + words] = torch.randint(1, a.vocab - 2, (a.batch, words))
         self.tokens[:, 1 + words] = a.vocab - 1
-        self.tokens = self.tokens.cuda()
-        self.target = torch.arange(a.batch, device="cuda")
+        self.tokens = self.tokens.to(a.device)
+        self.target = torch.arange(a.batch, device=a.device)
 
-    def take(self):
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            a, b = self.image(self.x), self.text(self.tokens)
-        logits = self.scale.exp() * F.normalize(a.float(), dim=-1) @ F.normalize(b.float(), dim=-1).T
-        loss = (F.cross_entropy(logits, self.target) + F.cross_entropy(logits.T, self.target)) / 2
-        loss.backward()
+    def embed(self, tower, x):
+        with torch.autocast(self.device, dtype=torch.bfloat16) if self.half else contextlib.nullcontext():
+            return tower(x).float()
+
+    def loss(self, a, b):
+        logits = self.scale.exp() * F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
+        return (F.cross_entropy(logits, self.target) + F.cross_entropy(logits.T, self.target)) / 2
+
+    def move(self):
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+    def take(self):
+        loss = self.loss(self.embed(self.image, self.x), self.embed(self.text, self.tokens))
+        loss.backward()
+        self.move()
         return loss
+
+    def take_parts(self):
+        """The same, with the way back through each tower by itself; milliseconds of images, texts, loss, optimizer."""
+        marks = [time.perf_counter()]
+
+        def mark():
+            marks.append(time.perf_counter())
+        image = self.embed(self.image, self.x)
+        mark()
+        text = self.embed(self.text, self.tokens)
+        mark()
+        leaves = [z.detach().requires_grad_() for z in (image, text)]
+        value = self.loss(*leaves)
+        value.backward()
+        mark()
+        image.backward(leaves[0].grad)
+        mark()
+        text.backward(leaves[1].grad)
+        mark()
+        self.move()
+        mark()
+        if not math.isfinite(value.item()):
+            raise ArithmeticError("the loss is not finite")
+        took = [1e3 * (b - a) for a, b in zip(marks, marks[1:])]
+        return took[0] + took[3], took[1] + took[4], took[2], took[5]
 
 
 def timed(step, steps):
@@ -169,32 +209,50 @@ def timed(step, steps):
     return sorted(b.elapsed_time(e) for b, e in times)[steps // 2], loss.item()
 
 
+def on_gpu(args):
+    torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    ms, loss = timed(Step(args), args.steps)
+    print(json.dumps({"bench": "torch clip", "image": args.image, "batch": args.batch, "precision": args.precision,
+                      "compile": args.compile, "ms": round(ms, 3), "pairs/s": round(args.batch / ms * 1e3),
+                      "loss": round(loss, 4), "torch": torch.__version__}), flush=True)
+
+
+def on_cpu(args):
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    step = Step(args)
+    for _ in range(args.steps) if args.steps else sys.stdin:
+        parts = step.take_parts()
+        named = {name: round(ms, 3) for name, ms in zip(("image", "text", "loss", "optimizer"), parts)}
+        print(json.dumps({"bench": "torch clip", "tower": args.image, "precision": args.precision, "ms": round(sum(parts), 3),
+                          **named, "torch": torch.__version__}), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--image", default="rn50", choices=("rn50", "vit"))
+    parser.add_argument("--image", default="rn50", choices=("rn50", "vitb32", "vit"))
     for name, value in (("size", 224), ("patch", 32), ("width", 0), ("layers", 12), ("heads", 0), ("text-width", 512),
-                        ("text-layers", 12), ("text-heads", 8), ("context", 77), ("vocab", 49408), ("batch", 256), ("steps", 20)):
+                        ("text-layers", 12), ("text-heads", 8), ("context", 77), ("vocab", 49408), ("batch", 256), ("steps", 20),
+                        ("threads", 0)):
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--precision", default="bf16", choices=("fp32", "bf16"))
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     parser.add_argument("--compile", action="store_true")
     args = parser.parse_args()
     args.width = args.width or (64 if args.image == "rn50" else 768)
     args.heads = args.heads or (args.width // 2 if args.image == "rn50" else args.width // 64)
-    if args.batch < 2 or args.steps < 1 or args.size < 32:
-        parser.error("batch starts at 2, steps at 1, size at 32")
-    if not torch.cuda.is_available():
+    if args.batch < 2 or args.size < 32 or args.threads < 0 or args.steps < (args.device == "cuda"):
+        parser.error("batch starts at 2, size at 32, threads at 0, steps at 1 (on the CPU 0)")
+    if args.device == "cuda" and not torch.cuda.is_available():
         print("bench_torch_clip.py: no GPU", file=sys.stderr)
         sys.exit(3)
     torch.manual_seed(0)
-    torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    ms, loss = timed(Step(args), args.steps)
-    print(json.dumps({"bench": "torch clip", "image": args.image, "batch": args.batch, "compile": args.compile,
-                      "ms": round(ms, 3), "pairs/s": round(args.batch / ms * 1e3), "loss": round(loss, 4),
-                      "torch": torch.__version__}), flush=True)
+    (on_gpu if args.device == "cuda" else on_cpu)(args)
 
 
 if __name__ == "__main__":
     try:
         main()
-    except RuntimeError as problem:
+    except (ArithmeticError, MemoryError, RuntimeError) as problem:
         print(f"bench_torch_clip.py: {problem}", file=sys.stderr)
         sys.exit(1)

@@ -1,23 +1,27 @@
 #!/bin/sh
-# gpu_check.sh [-b BUILD] [PART...] - everything that needs a GPU, one line per check: ok, FAIL or skipped, with its seconds.
+# gpu_check.sh [-j JOBS] [-b BUILD] [PART...] - everything that needs a GPU, one line per check: ok, FAIL or skipped, with its
+# seconds.
 #
-# BUILD (or the variable BUILD; default: build) is a build folder with CUDA, or just a folder of its programs (glofnd, replay,
-# unit_*, cuda_*). PART: some of those below, in the order given there; none: all. Output of the checks goes to LOGS (default:
-# BUILD/gpu_check). SANITIZER_LIMIT: seconds for one run under compute-sanitizer (300). Exit status: 0 if nothing failed. A
-# program that was not built is a failure: name the parts that are wanted.
+# JOBS: checks at a time (1); several share the GPU. BUILD (or the variable BUILD; default: build) is a build folder with CUDA, or
+# just a folder of its programs (glofnd, replay, unit_*, cuda_*, gpu_lost.so, old_driver/). PART: some of those below; none: all.
+# Each check works in a folder of its own under LOGS (default: BUILD/gpu_check), where its output is (log) and how it ended
+# (status). SANITIZER_LIMIT: seconds for one run under compute-sanitizer (300). Exit status: 0 if nothing failed. A program that
+# was not built is a failure: name the parts that are wanted.
 #
 # A new check is one line at the end:    check PART NAME COMMAND...    exit status 0: ok, 77: skipped, else FAIL
 # COMMAND is a program, or a function of this file before it: on_gpu, sanitized TOOL, refuses TEXT.
 set -u
-build=${BUILD:-build}
-while getopts b: option; do
+build=${BUILD:-build} jobs=1
+while getopts b:j: option; do
     case $option in
         b) build=$OPTARG ;;
+        j) jobs=$OPTARG ;;
         *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
 wanted=" $* "
+case $jobs in '' | *[!0-9]* | 0*) echo "gpu_check: -j $jobs: a number of checks at a time is wanted" >&2; exit 2 ;; esac
 source=$(cd "$(dirname "$0")/.." && pwd)
 [ -d "$build" ] || { echo "gpu_check: $build: no such folder; build first, or name the build folder by -b" >&2; exit 2; }
 build=$(cd "$build" && pwd)
@@ -25,11 +29,35 @@ logs=${LOGS:-$build/gpu_check}
 mkdir -p "$logs" || exit 2
 logs=$(cd "$logs" && pwd)
 known=' '
-count=0
-failed=0
+names=
+number=0
 
 # at PROGRAM: where it is in a build folder, or in a folder of programs
-at() { if [ -x "$build/tests/$1" ]; then echo "$build/tests/$1"; else echo "$build/$1"; fi; }
+at() { if [ -e "$build/tests/$1" ]; then echo "$build/tests/$1"; else echo "$build/$1"; fi; }
+
+# A check takes a token out of this pipe before it starts and puts it back at its end, so JOBS of them run at a time.
+tokens=$(mktemp -u "$logs/tokens.XXXXXX")
+mkfifo "$tokens" && exec 3<>"$tokens" && rm "$tokens" || exit 2
+for token in $(seq "$jobs"); do echo "$token" >&3; done
+trap 'trap - INT TERM; kill 0' INT TERM         # what runs in the background does not hear Ctrl-C
+
+# run_check NAME COMMAND...: in its folder; one line when it has ended
+run_check() {
+    name=$1
+    shift
+    began=$(date +%s)
+    (cd "$logs/$name" && "$@") >"$logs/$name/log" 2>&1 3>&-
+    status=$?
+    took=$(($(date +%s) - began))
+    echo $status >"$logs/$name/status"
+    case $status in
+        0) word=ok ;;
+        77) word=skipped ;;
+        *) word=FAIL ;;
+    esac
+    printf '%-8s %-28s %4d s  %s\n' "$word" "$name" "$took" "$(grep -v '^$' "$logs/$name/log" | tail -n 1 | cut -c 1-90)"
+    echo >&3
+}
 
 # check PART NAME COMMAND...
 check() {
@@ -37,17 +65,10 @@ check() {
     shift 2
     case $known in *" $part "*) ;; *) known="$known$part " ;; esac
     case $wanted in '  ' | *" $part "*) ;; *) return ;; esac
-    began=$(date +%s)
-    (cd "$logs" && "$@") >"$logs/$name.log" 2>&1
-    status=$?
-    took=$(($(date +%s) - began))
-    case $status in
-        0) word=ok ;;
-        77) word=skipped ;;
-        *) word=FAIL failed=$((failed + 1)) ;;
-    esac
-    count=$((count + 1))
-    printf '%-8s %-28s %4d s  %s\n' "$word" "$name" "$took" "$(grep -v '^$' "$logs/$name.log" | tail -n 1 | cut -c 1-90)"
+    read -r token <&3
+    names="$names $name" number=$((number + 1))
+    rm -rf "${logs:?}/$name" && mkdir "$logs/$name" || exit 2
+    run_check "$name" "$@" &
 }
 
 # on_gpu PROGRAM...: a test made for the CPU
@@ -58,7 +79,16 @@ sanitized() {
     tool=$1
     shift
     command -v compute-sanitizer >/dev/null || { echo 'skipped: compute-sanitizer is not installed'; return 77; }
-    timeout -k 5 "${SANITIZER_LIMIT:-300}" compute-sanitizer --tool "$tool" --error-exitcode 1 "$@"
+    timeout -k 5 "${SANITIZER_LIMIT:-300}" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+        --port $((49152 + 16 * number)) "$@"                    # several at a time: ports of its own for each
+}
+
+# own TOOL PROGRAM...: the same, looking only at kernels of this project. Those of cuDNN, cuBLAS and the like, which take minutes
+# under racecheck, have names in a namespace or in C; ours begin with the length of their name.
+own() {
+    own_tool=$1
+    shift
+    sanitized "$own_tool" $(for digit in 1 2 3 4 5 6 7 8 9; do echo --kernel-name kns=_Z$digit; done) "$@"
 }
 
 # ----- runs of the command line -----
@@ -67,12 +97,16 @@ small='--data shapes:n=256,classes=4,size=32,seed=1 --arch resnet8 --batch 32 --
     --head_out 32 --checkpoint_steps 4 --threads 4'
 pretrain() { out=$1; shift; "$build/glofnd" pretrain --out "$out" $small "$@"; }
 
-# steps_under TOOL: two training steps in bf16, without trying algorithms
+# steps_under sanitized|own TOOL FLAGS...: two training steps, without trying algorithms
 steps_under() {
-    rm -rf run
-    sanitized "$1" "$build/glofnd" pretrain --out run $small --data shapes:n=64,classes=4,size=32,seed=1 --epochs 1 \
-        --start_epoch 0 --device cuda --precision bf16 --deterministic 2
+    how=$1 tool=$2
+    shift 2
+    $how "$tool" "$build/glofnd" pretrain --out run $small --data shapes:n=64,classes=4,size=32,seed=1 --epochs 1 \
+        --start_epoch 0 --device cuda --deterministic 2 "$@"
 }
+
+tiny_clip='--task clip --arch vit --patch 8 --size 16 --image_width 64 --image_layers 1 --image_heads 2 --text_width 64
+    --text_layers 1 --text_heads 2 --context 24 --vocab_merges 40 --embed_dim 32'
 
 # killed RUN FLAGS...: a run that is killed after its first checkpoint
 killed() {
@@ -87,7 +121,6 @@ killed() {
 
 # resumes FLAGS...: killed and resumed, a run ends with the bits of one that was left alone and has chosen the same algorithms
 resumes() {
-    rm -rf whole broken
     pretrain whole --device cuda "$@" || return 1
     mkdir broken && cp whole/plans.txt broken/
     killed broken --device cuda "$@"
@@ -96,9 +129,26 @@ resumes() {
         cmp whole/checkpoints/*/anchors.glofnd broken/checkpoints/*/anchors.glofnd
 }
 
+# lost FLAGS...: the GPU is lost in the middle of a run. It says so and names its last checkpoint; resumed on the GPU it ends with
+# the bits of a run that was left alone, and a copy of it ends on the CPU
+lost() {
+    pretrain whole --device cuda --epochs 20 "$@" || return 1
+    mkdir broken && cp whole/plans.txt broken/
+    GPU_LOST_AT='broken/checkpoints/step-*/DONE' LD_PRELOAD=$(at gpu_lost.so) "$build/glofnd" pretrain --out broken $small \
+        --device cuda --epochs 20 "$@" >said.txt 2>&1
+    status=$?
+    cat said.txt
+    [ $status = 1 ] && grep -q '^glofnd pretrain: the GPU failed' said.txt &&
+        grep -q 'last checkpoint, broken/checkpoints/step-[0-9]*; go on with: glofnd pretrain --out broken --resume' said.txt &&
+        grep -q 'device cpu' said.txt || return 1
+    cp -r broken moved
+    "$build/glofnd" pretrain --out moved --resume --device cpu || return 1
+    "$build/glofnd" pretrain --out broken --resume || return 1
+    cmp whole/model.safetensors broken/model.safetensors
+}
+
 # moves FROM TO: a run that is killed on one device goes on to its end on the other
 moves() {
-    rm -rf moved
     killed moved --device "$1"
     "$build/glofnd" pretrain --out moved --resume --device "$2" >moved.txt 2>&1
     status=$?
@@ -108,7 +158,6 @@ moves() {
 
 # repeats: without timing two runs choose the same algorithms
 repeats() {
-    rm -rf once again
     for run in once again; do pretrain $run --device cuda --precision bf16 --deterministic 2 || return 1; done
     cmp once/model.safetensors again/model.safetensors
 }
@@ -116,7 +165,6 @@ repeats() {
 # one_rank: a run of one rank over MPI and NCCL ends with the bits of a run without ranks
 one_rank() {
     command -v mpirun >/dev/null || { echo 'skipped: mpirun is not installed'; return 77; }
-    rm -rf alone ranked
     pretrain alone --device cuda || return 1
     mkdir ranked && cp alone/plans.txt ranked/
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np 1 "$build/glofnd" pretrain --out ranked $small \
@@ -128,7 +176,6 @@ one_rank() {
 refuses() {
     text=$1
     shift
-    rm -rf refused
     "$@" >said.txt 2>&1
     status=$?
     cat said.txt
@@ -137,68 +184,93 @@ refuses() {
 
 # with_broken LIBRARY COMMAND...: a file of that name which is no library is found first
 with_broken() {
-    mkdir -p broken_libs && rm -f broken_libs/* && : >"broken_libs/$1" && : >"broken_libs/${1%.so.*}.so"
+    mkdir broken_libs && : >"broken_libs/$1" && : >"broken_libs/${1%.so.*}.so"
     shift
-    LD_LIBRARY_PATH=$PWD/broken_libs:${LD_LIBRARY_PATH:-} "$@"
+    with_libraries "$PWD/broken_libs" "$@"
+}
+
+# with_libraries FOLDER COMMAND...: those in it are found first
+with_libraries() {
+    folder=$1
+    shift
+    LD_LIBRARY_PATH=$folder:${LD_LIBRARY_PATH:-} "$@"
 }
 
 begin="$build/glofnd pretrain --out refused --device cuda"
-large='--data shapes:n=40000,classes=4,size=32,seed=1 --arch resnet50 --size 224 --batch 20000 --epochs 1'
+large='--data shapes:n=4096,classes=4,size=32,seed=1 --arch resnet50 --size 224 --batch 4000 --epochs 1 --deterministic 2'
 
-# ----- the checks -----
+# ----- the checks: those that take longest first -----
 
-check loss golden_replay "$(at replay)" "$source/tests/golden" --device cuda
-check loss step_values on_gpu "$(at unit_step)"
-check loss step_learners on_gpu "$(at unit_learner)"
 check loss step_ranks_and_bits on_gpu "$(at unit_equal)"
+check training curves_and_resuming "$(at cuda_train)"
+check loss step_values on_gpu "$(at unit_step)"
+check towers whole_towers "$(at cuda_clipnet)"
+check nets whole_nets "$(at cuda_net)"
+check nets ops "$(at cuda_nn)"
+check views views "$(at cuda_augment)"
+check towers tower_ops "$(at cuda_attention)"
+check towers tower_training "$(at cuda_clip_train)"
+check discover discovery "$(at cuda_discover)"
 check loss step_on_device "$(at cuda_step)"
+
+check training_sanitizers steps_racecheck steps_under own racecheck
+check training_sanitizers steps_racecheck_bf16 steps_under own racecheck --precision bf16
+check training_sanitizers steps_racecheck_image_text steps_under own racecheck $tiny_clip
+check training_sanitizers steps_memcheck steps_under sanitized memcheck
+check training_sanitizers steps_memcheck_bf16 steps_under sanitized memcheck --precision bf16
+check training_sanitizers steps_memcheck_image_text steps_under sanitized memcheck $tiny_clip
+check training_sanitizers steps_initcheck steps_under own initcheck
+check training_sanitizers steps_synccheck steps_under own synccheck --precision bf16
+
+golden="$(at replay) $source/tests/golden"
+check loss_sanitizers step_memcheck sanitized memcheck $golden A_dcl_glofnd_a0.05 --device cuda
+check loss_sanitizers step_memcheck_image_text sanitized memcheck $golden C_v3_glofnd_a0.05_resume_2rank --device cuda
+check loss_sanitizers step_racecheck sanitized racecheck $golden A_dcl_uglofnd_a0.05 --device cuda
+check loss_sanitizers step_racecheck_image_text sanitized racecheck $golden C_v3_glofnd_a0.05_resume_2rank --device cuda
+check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
+check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
+check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'
+check nets_sanitizers pooling_racecheck own racecheck "$(at cuda_nn)" maxima_agree
+check nets_sanitizers optimizers_racecheck own racecheck "$(at cuda_nn)" optimizers_agree
+check towers_sanitizers towers_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'
+check towers_sanitizers towers_racecheck own racecheck "$(at cuda_attention)" 'small_shapes*'
+check discover_sanitizers discovery_memcheck sanitized memcheck "$(at cuda_discover)" 'a_small*'
+check discover_sanitizers discovery_racecheck own racecheck "$(at cuda_discover)" 'a_small*'
+
+check loss golden_replay $golden --device cuda
+check loss step_learners on_gpu "$(at unit_learner)"
 check loss passes "$(at cuda_pass)"
 check loss selection "$(at cuda_select)"
 check loss given_similarities "$(at cuda_detect)"
-check loss_sanitizers step_memcheck sanitized memcheck "$(at replay)" "$source/tests/golden" A_dcl_glofnd_a0.05 --device cuda
-check loss_sanitizers step_memcheck_image_text sanitized memcheck "$(at replay)" "$source/tests/golden" \
-    C_v3_glofnd_a0.05_resume_2rank --device cuda
-check loss_sanitizers step_racecheck sanitized racecheck "$(at replay)" "$source/tests/golden" A_dcl_uglofnd_a0.05 --device cuda
 
-check views views "$(at cuda_augment)"
-check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
-check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
+check ranks ranks_share_a_gpu "$(at cuda_ranks)"
+check ranks one_rank_over_nccl one_rank
+check ranks nccl "$(at cuda_nccl)"
 
-check nets ops "$(at cuda_nn)"
-check nets whole_nets "$(at cuda_net)"
-# Whole steps have not ended under racecheck in the time they were given: what is of this project in them has its races looked for by itself,
-# here, and in the parts of the loss and of the views.
-check nets_sanitizers norms_racecheck sanitized racecheck "$(at cuda_nn)" '*norms_agree'
-check nets_sanitizers pooling_racecheck sanitized racecheck "$(at cuda_nn)" maxima_agree
-check nets_sanitizers optimizers_racecheck sanitized racecheck "$(at cuda_nn)" optimizers_agree
-
-check towers tower_ops "$(at cuda_attention)"
-check towers whole_towers "$(at cuda_clipnet)"
-check towers_sanitizers towers_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'
-check towers_sanitizers towers_racecheck sanitized racecheck "$(at cuda_attention)" 'small_shapes*'
-
-check training curves_and_resuming "$(at cuda_train)"
 check runs killed_and_resumed resumes
 check runs killed_and_resumed_bf16 resumes --precision bf16
 check runs from_gpu_to_cpu moves cuda cpu
 check runs from_cpu_to_gpu moves cpu cuda
 check runs equal_without_timing repeats
-check runs one_rank_over_nccl one_rank
-check training_sanitizers steps_memcheck steps_under memcheck
 
-check towers tower_training "$(at cuda_clip_train)"
-check discover discovery "$(at cuda_discover)"
-
+check errors failing_calls "$(at cuda_fault)"
+check errors lost_device lost
 check errors no_device refuses 'no CUDA device' env CUDA_VISIBLE_DEVICES= $begin $small
+check errors old_driver refuses 'driver is for CUDA 11.4' with_libraries "$(at old_driver)" $begin $small
 check errors no_cudnn refuses 'cuDNN 9 was not found' with_broken libcudnn.so.9 $begin $small
 check errors no_cublas refuses 'cuBLASLt was not found' with_broken libcublasLt.so.13 $begin $small
-check errors out_of_memory refuses 'memory' $begin $large
+check errors out_of_memory refuses 'pretrain: .*out of memory' $begin $large
 check errors anchors_in_a_file refuses 'store: ' $begin $small --store file
 
+wait
+failed=0
+for name in $names; do
+    case $(cat "$logs/$name/status") in 0 | 77) ;; *) failed=$((failed + 1)) ;; esac
+done
 for part in $wanted; do
     case $known in *" $part "*) continue ;; esac
     echo "gpu_check: there is no part $part; there are:$known" >&2
     failed=$((failed + 1))
 done
-echo "$count checks, $failed failed"
+echo "$number checks, $failed failed"
 [ $failed = 0 ]

@@ -195,17 +195,23 @@ static gf_augment recipe(const gf_config *c, int augmented) {
     return a;
 }
 
+void gf_encode_center(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec) {
+    const gf_dataset_info info = gf_dataset_describe(data);
+    const int native = info.width == c->size && info.height == c->size, all = c->eval_view == GF_EVAL_CLIP;
+    spec->resize = native ? 0 : all ? c->size : (c->size * 8 + 3) / 7;
+    spec->augment.center_filter = all ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
+}
+
 static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                  gf_loader **out) {
-    const gf_dataset_info info = gf_dataset_describe(data);
-    const int size = e->config.size, native = info.width == size && info.height == size;
-    const gf_loader_spec loader = {
+    gf_loader_spec loader = {
         .data = data, .augment = recipe(&e->config, spec->augmented),
         .views = spec->augmented ? 1 : 0,
-        .once = 1, .ids = spec->ids, .id_count = spec->id_count, .resize = native ? 0 : (size * 8 + 3) / 7, .batch = e->batch,
+        .once = 1, .ids = spec->ids, .id_count = spec->id_count, .batch = e->batch,
         .seed = spec->seed, .workers = e->threads, .depth = 2, .fast = e->config.decode_fast, .damaged = spec->damaged,
         .user = spec->user,
     };
+    gf_encode_center(&e->config, data, &loader);
     TRY(gf_loader_create(err, &loader, out));
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }

@@ -6,8 +6,9 @@
 #ifndef GF_EVAL_ENCODE_H
 #define GF_EVAL_ENCODE_H
 
-#include "data/dataset.h"
 #include "data/bpe.h"
+#include "data/dataset.h"
+#include "data/loader.h"
 #include "eval/features.h"
 #include "train/config.h"
 
@@ -48,9 +49,10 @@ typedef struct gf_encode_spec {
     void *user;
 } gf_encode_spec;
 
-/* Samples in order. Centre crops: images of the network's size are taken as they are, others are scaled so that the crop is 7/8
- * of
- * the shorter side (224 of 256). */
+/* How the loader cuts images to size where they are not augmented: those of the network's size are taken as they are; others are
+ * scaled so that the crop is 7/8 of the shorter side (224 of 256), or with eval_view clip all of it, bicubically. */
+void gf_encode_center(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
+/* Samples in order; not augmented: as gf_encode_center says. */
 glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
         gf_features *out);
 /* Centre crops of all samples; damaged ones are left out and told to `damaged` (may be NULL). */

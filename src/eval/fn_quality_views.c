@@ -129,10 +129,10 @@ static void close_gaps(gf_view_set *s) {
 
 glofnd_status gf_frozen_plain(gf_error *err, gf_frozen *f, int64_t most, gf_view_set *out) {
     const gf_config *c = gf_frozen_config(f);
-    const int native = f->info.width == c->size && f->info.height == c->size;
     const int64_t batch = 128, pixels = (int64_t)c->size * c->size * 3, dim = gf_encoder_dim(f->encoder);
     gf_loader_spec spec = loader_spec(f);
-    spec.views = 0, spec.batch = batch, spec.resize = native ? 0 : (c->size * 8 + 3) / 7;
+    spec.views = 0, spec.batch = batch;
+    gf_encode_center(c, f->data, &spec);
     gf_loader *loader = NULL;
     *out = (gf_view_set){0};
     float *room = malloc((size_t)batch * (size_t)(pixels + dim) * sizeof *room);

@@ -54,11 +54,11 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
 
 typedef struct deal {
     const gf_view_set *s;
-    int views, draw, draws;
+    int views, draw, draws, threads;
     int64_t batch, samples;
     double alpha;
     uint64_t seed;
-    gf_view_set *room;          /* [threads] a batch each */
+    gf_view_set *room;          /* [threads] a batch each; then as many for s->others, if there are some */
     float *theta, *out;         /* [threads][batch * views] */
     glofnd_status *status;      /* [threads] */
 } deal;
@@ -77,9 +77,11 @@ static void deal_batch(void *arg, int64_t task, int thread) {
     const deal *x = arg;
     const int64_t end = (task + 1) * x->batch, first = end > x->samples ? x->samples - x->batch : task * x->batch;
     const int64_t new = task * x->batch;        /* positions before were in the batch before */
-    gf_view_set *b = &x->room[thread];
+    gf_view_set *b = &x->room[thread], *others = x->s->others ? &x->room[x->threads + thread] : NULL;
     float *theta = x->theta + (int64_t)thread * x->batch * x->views;
     for (int64_t i = 0; i < x->batch; i++) copy_sample(b, i, x->s, sample_at(x, first + i), x->views);
+    for (int64_t i = 0; others && i < x->batch; i++) copy_sample(others, i, x->s->others, sample_at(x, first + i), x->views);
+    b->others = others;
     const glofnd_status status = gf_fnc_thresholds(NULL, b, x->alpha, &(gf_pair_how){.threads = 1}, theta);
     if (status != GLOFND_OK) x->status[thread] = status;
     for (int64_t i = new - first; status == GLOFND_OK && i < x->batch; i++) {
@@ -100,19 +102,19 @@ static glofnd_status deal_all(gf_error *err, deal *x, const gf_pair_how *how) {
 
 glofnd_status gf_fnc_draws(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha, uint64_t seed,
                            const gf_pair_how *how, float *out) {
-    const int threads = how->threads;
-    deal x = {.s = s, .views = views, .draws = draws, .batch = batch, .samples = s->n / views, .alpha = alpha, .seed = seed,
-              .out = out};
+    const int threads = how->threads, rooms = s->others ? 2 * threads : threads;
+    deal x = {.s = s, .views = views, .draws = draws, .threads = threads, .batch = batch, .samples = s->n / views,
+              .alpha = alpha, .seed = seed, .out = out};
     FAIL_IF(err, batch < 2 || batch > x.samples, GLOFND_E_ARGUMENT, "a batch of %lld cannot be drawn from %lld samples",
             (long long)batch, (long long)x.samples);
-    x.room = calloc((size_t)threads, sizeof *x.room);
+    x.room = calloc((size_t)rooms, sizeof *x.room);
     x.status = calloc((size_t)threads, sizeof *x.status);
     x.theta = malloc((size_t)threads * (size_t)(batch * views) * sizeof *x.theta);
     glofnd_status status = x.room && x.status && x.theta ? GLOFND_OK
                                                          : gf_fail(err, GLOFND_E_MEMORY, "no memory for batches of thresholds");
-    for (int t = 0; t < threads && status == GLOFND_OK; t++) status = gf_view_set_alloc(err, &x.room[t], batch * views, s->dim);
+    for (int t = 0; t < rooms && status == GLOFND_OK; t++) status = gf_view_set_alloc(err, &x.room[t], batch * views, s->dim);
     if (status == GLOFND_OK) status = deal_all(err, &x, how);
-    for (int t = 0; t < threads && x.room; t++) gf_view_set_free(&x.room[t]);
+    for (int t = 0; t < rooms && x.room; t++) gf_view_set_free(&x.room[t]);
     free(x.room);
     free(x.status);
     free(x.theta);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/told.h"
 #include "fnd/store.h"
 #include "io/blockfile.h"
 #include "train/anchors_parts.h"
@@ -140,15 +141,9 @@ glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, 
 
 /* ----- anchors ----- */
 
-/* The context's message as ours. */
-static glofnd_status told(gf_error *err, const glofnd_ctx *c, glofnd_status status) {
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
-    return GLOFND_OK;
-}
-
 glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *anchors, const char *keys) {
     if (t->comm) TRY(gf_parts_save_shared(err, t, anchors));
-    else TRY(told(err, t->ctx, glofnd_store_save(t->ctx, t->store, anchors)));
+    else TRY(gf_told(err, t->ctx, glofnd_store_save(t->ctx, t->store, anchors)));
     return gf_keys_save(err, t->data, keys);
 }
 
@@ -157,7 +152,7 @@ static glofnd_status load_store(gf_error *err, gf_trainer *t, const char *path) 
     glofnd_store_info info;
     glofnd_store_free(t->store);
     t->store = NULL;
-    TRY(told(err, t->ctx, glofnd_store_load(t->ctx, path, t->store_path, &t->store)));
+    TRY(gf_told(err, t->ctx, glofnd_store_load(t->ctx, path, t->store_path, &t->store)));
     glofnd_store_describe(t->store, &info);
     FAIL_IF(err, info.spec.n != t->info.n, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path,
             (long long)info.spec.n, (long long)t->info.n);
@@ -167,13 +162,13 @@ static glofnd_status load_store(gf_error *err, gf_trainer *t, const char *path) 
 static glofnd_status write_remapped(gf_error *err, const gf_trainer *t, glofnd_ctx *c, const char *anchors, const char *scratch,
                                     const gf_remap *counts, const int64_t *to) {
     glofnd_store *old = NULL, *new = NULL;
-    TRY(told(err, c, glofnd_store_load(c, anchors, NULL, &old)));
+    TRY(gf_told(err, c, glofnd_store_load(c, anchors, NULL, &old)));
     glofnd_status status = GLOFND_OK;
     if (old->spec.n != counts->rows)
         status = gf_fail(err, GLOFND_E_FORMAT, "%s holds %lld anchors, and there are %lld keys", anchors, (long long)old->spec.n,
                          (long long)counts->rows);
     if (status == GLOFND_OK) status = gf_store_remap(err, old, t->info.n, to, &new);
-    if (status == GLOFND_OK) status = told(err, c, glofnd_store_save(c, new, scratch));
+    if (status == GLOFND_OK) status = gf_told(err, c, glofnd_store_save(c, new, scratch));
     glofnd_store_free(new);
     glofnd_store_free(old);
     return status;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/told.h"
 #include "fnd/store.h"
 
 void gf_parts_name(const char *anchors, int rank, int ranks, char *name, size_t bytes) {
@@ -25,18 +26,13 @@ int gf_parts_count(const char *anchors) {
     return ranks > 0 ? ranks : 0;
 }
 
-static glofnd_status told(gf_error *err, const glofnd_ctx *c, glofnd_status status) {
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
-    return GLOFND_OK;
-}
-
 /* ----- saving ----- */
 
 glofnd_status gf_parts_save_shard(gf_error *err, const gf_trainer *t, const char *anchors) {
     const gf_shard *s = t->crew.team.shard;
     char path[PATH_MAX];
     gf_parts_name(anchors, t->comm->rank, t->comm->ranks, path, sizeof path);
-    return told(err, gf_shard_ctx(s), glofnd_store_save(gf_shard_ctx(s), gf_shard_store(s), path));
+    return gf_told(err, gf_shard_ctx(s), glofnd_store_save(gf_shard_ctx(s), gf_shard_store(s), path));
 }
 
 glofnd_status gf_parts_save_shared(gf_error *err, const gf_trainer *t, const char *anchors) {
@@ -45,9 +41,9 @@ glofnd_status gf_parts_save_shared(gf_error *err, const gf_trainer *t, const cha
     glofnd_store *hollow = NULL;
     glofnd_store_describe(t->store, &info);
     info.spec.n = t->info.n;                    /* untouched rows take no space */
-    TRY(told(err, c, glofnd_store_create(c, &info.spec, &hollow)));
+    TRY(gf_told(err, c, glofnd_store_create(c, &info.spec, &hollow)));
     glofnd_status status = gf_store_carry(err, t->store, hollow);
-    if (status == GLOFND_OK) status = told(err, c, glofnd_store_save(c, hollow, anchors));
+    if (status == GLOFND_OK) status = gf_told(err, c, glofnd_store_save(c, hollow, anchors));
     glofnd_store_free(hollow);
     return status;
 }
@@ -58,7 +54,7 @@ typedef glofnd_status (*reader)(gf_error *err, gf_trainer *t, glofnd_ctx *c, con
 
 static glofnd_status read_file(gf_error *err, gf_trainer *t, glofnd_ctx *c, const char *path, int64_t first, int64_t stride, reader use) {
     glofnd_store *part = NULL;
-    TRY(told(err, c, glofnd_store_load(c, path, NULL, &part)));
+    TRY(gf_told(err, c, glofnd_store_load(c, path, NULL, &part)));
     const glofnd_status status = use(err, t, c, part, first, stride);
     glofnd_store_free(part);
     return status;
@@ -101,8 +97,8 @@ static glofnd_status spread(gf_error *err, gf_trainer *t, glofnd_ctx *c, const g
         int64_t n = 0;
         for (; n < PORTION && k < part->spec.n && first + k * stride < t->info.n; n++, k++) from[n] = k, to[n] = first + k * stride;
         for (int side = 0; side < part->spec.modalities && n > 0; side++) {
-            TRY(told(err, c, glofnd_rows_get(c, part, side, from, n, row)));
-            TRY(told(err, t->ctx, glofnd_rows_put(t->ctx, t->store, side, to, n, row)));
+            TRY(gf_told(err, c, glofnd_rows_get(c, part, side, from, n, row)));
+            TRY(gf_told(err, t->ctx, glofnd_rows_put(t->ctx, t->store, side, to, n, row)));
         }
         if (n < PORTION) break;
     }

@@ -14,6 +14,7 @@ static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50
 static const char *const locks[] = {"none", "image", "text", NULL};
 static const char *const gammas[] = {"constant", "cosine", NULL};
 static const char *const pixel_stats[] = {"imagenet", "clip", NULL};
+static const char *const eval_views[] = {"auto", "center", "clip", NULL};
 static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
 static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
 static const char *const decoders[] = {"exact", "fast", NULL};
@@ -36,6 +37,7 @@ static const gf_option rows[] = {
     NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
     LONG(seed, "1", 0, 9e15, "run", "everything random follows from it"),
     NAME(ranks, ranks, "auto", "run", "processes that train as one, with the result of one: auto: those mpirun or srun has started"),
+    REAL(rank_timeout, "120", 0, 1e6, "run", "seconds of silence after which a rank counts as lost, which ends the run; 0: never"),
 
     NAME(arch, archs, "resnet18", "network", "image encoder; clip-resnet50 and vit are for task clip"),
     WHOLE(size, "0", 0, 1024, "network", "pixels of a view; 0: of the data if all images are equal, else 224"),
@@ -103,6 +105,9 @@ static const gf_option rows[] = {
     REAL(gray_p, "0.2", 0, 1, "views", "chance of a gray view"),
     REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; -1: 0.5 above 64 pixels, else 0"),
     REAL(flip_p, "0.5", 0, 1, "views", "chance of a mirrored view"),
+    NAME(eval_view, eval_views, "auto", "views",
+         "what embed and eval see: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
+         "for task clip with init"),
 
     {.key = "decode", .offset = offsetof(gf_config, decode_fast), .type = GF_OPTION_ENUM, .names = decoders,
      NOTE("exact", "data", "JPEG: PIL's numbers, or at reduced size where that suffices")},
@@ -335,6 +340,7 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU has the anchors' state in its own memory; use store = memory, or device = cpu");
     FAIL_IF(err, c->lr <= 0.0, GLOFND_E_OPTION, "lr: %g is not above 0", c->lr);
+    if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
     FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION,
             "warmup_epochs: %d leaves nothing of %d epochs; set it below", (int)c->warmup_epochs, (int)c->epochs);

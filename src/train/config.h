@@ -14,6 +14,7 @@ typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scalin
 
 typedef enum gf_train_task { GF_TASK_VIEWS, GF_TASK_CLIP } gf_train_task;
 typedef enum gf_pixel_stats { GF_PIXELS_IMAGENET, GF_PIXELS_CLIP } gf_pixel_stats;
+typedef enum gf_eval_view { GF_EVAL_AUTO, GF_EVAL_CENTER, GF_EVAL_CLIP } gf_eval_view;
 typedef enum gf_gamma_kind { GF_GAMMA_CONSTANT, GF_GAMMA_COSINE } gf_gamma_kind;
 typedef enum gf_lock { GF_LOCK_NONE, GF_LOCK_IMAGE, GF_LOCK_TEXT } gf_lock;
 typedef enum gf_store_kind { GF_STORE_MEMORY, GF_STORE_FILE } gf_store_kind;
@@ -46,10 +47,12 @@ typedef struct gf_config {
     gf_lr_scaling lr_scaling;
     int64_t seed;
     int32_t ranks;              /* gf_ranks of dist/dist.h */
+    double rank_timeout;        /* seconds of silence */
     gf_precision precision;
     int32_t deterministic, tf32;        /* GPU only */
     int32_t decode_fast, strict, workers, prefetch;
     gf_pixel_stats pixels;      /* what the colours are normalised with */
+    gf_eval_view eval_view;     /* how images are cut to size to be evaluated */
     double crop_min;            /* least share of the image in a view */
     double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
     int64_t checkpoint_steps, log_steps;

@@ -38,7 +38,7 @@ static glofnd_status make_store(gf_error *err, gf_trainer *t) {
         .ring_rows = ring ? c->method.ring_rows : 0, .ring_dim = ring ? t->towers.dim : 0, .path = t->comm ? NULL : t->store_path,
     };
     glofnd_status status = glofnd_store_create(t->ctx, &spec, &t->store);
-    if (status == GLOFND_OK) status = glofnd_ctx_reserve(t->ctx, t->towers.batch, c->batch, t->towers.dim, NULL);
+    if (status == GLOFND_OK) status = glofnd_ctx_reserve(t->ctx, t->towers.batch, c->batch, t->towers.dim, &t->method_bytes);
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
     return GLOFND_OK;
 }

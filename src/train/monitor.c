@@ -247,12 +247,12 @@ glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_r
     return end_line(m);
 }
 
-void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message) {
+void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message) {
     char name[512];
     gf_dataset_name(t->data, i, name, sizeof name);
     gf_jsonl_begin(&m->log);
     gf_jsonl_text(&m->log, "event", "damaged");
-    gf_jsonl_integer(&m->log, "step", t->step);
+    gf_jsonl_integer(&m->log, "step", step);
     gf_jsonl_integer(&m->log, "sample", i);
     gf_jsonl_text(&m->log, "name", name);
     gf_jsonl_text(&m->log, "message", message);

@@ -30,7 +30,7 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
 /* After a resume with other data. */
 glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found);
 /* A damaged sample, by number and name. */
-void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t i, const char *message);
+void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message);
 /* To disk; *marks says how much there is. */
 glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks);
 

@@ -17,7 +17,10 @@
 
 #include "io/json/safetensors.h"
 #include "train/alike.h"
+#include "train/memory_file.h"
 #include "train/monitor.h"
+
+enum { EARLY = 10 };            /* steps after which a run holds what it will hold */
 
 typedef struct job {
     const gf_pretrain *p;
@@ -27,7 +30,7 @@ typedef struct job {
     int started;                /* training has begun: from here on a rank may fail alone */
     int made;                   /* the folder did not exist before */
     int warned;                 /* of damaged samples */
-    double own_damaged;         /* several ranks: counted since the last step */
+    glofnd_status noted;        /* several ranks: whether damaged samples could be noted for the first one */
     double saved;               /* clock at the last checkpoint; 0: none yet */
     gf_remap found;             /* the anchors of the checkpoint that was resumed */
     char from[PATH_MAX];        /* that checkpoint; "": none */
@@ -58,8 +61,8 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 /* ----- run folder ----- */
 
 static int is_leftover(const char *name) {
-    static const char *const begins[] = {"config.cfg.tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-", GF_ANCHORS_WORK,
-                                         GF_ANCHORS_REMAPPED, GF_ALIKE_PROBE};
+    static const char *const begins[] = {"config.cfg.tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-",
+                                         GF_MEMORY_FILE ".tmp-", GF_ANCHORS_WORK, GF_ANCHORS_REMAPPED, GF_ALIKE_PROBE};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
     return 0;
@@ -199,10 +202,41 @@ static glofnd_status finish(gf_error *err, job *j) {
     return checkpoint(err, j);
 }
 
-static glofnd_status end_epoch(job *j) {
+/* What is held now: after some steps, for whoever looks during the first epoch, and at the end of every epoch. */
+static glofnd_status record_memory(gf_error *err, const job *j) {
+    gf_memory_record held;
+    gf_memory_of_run(j->trainer, &held);
+    return gf_memory_write(err, j->p->run, &held);
+}
+
+static glofnd_status end_epoch(gf_error *err, job *j) {
     char line[300];
+    TRY(record_memory(err, j));
     TRY(gf_monitor_epoch(&j->monitor, j->trainer));
     if (gf_monitor_summary(&j->monitor, j->trainer, line, sizeof line)) say(j->p, "%s", line);
+    return GLOFND_OK;
+}
+
+/* step: that the sample belongs to. */
+static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
+    if (!j->warned) say(j->p, "a damaged image is left out, log.jsonl will name all: %s", message);
+    j->warned = 1;
+    j->trainer->sums.damaged += 1.0;
+    if (is_first(j->p)) gf_monitor_damaged(&j->monitor, j->trainer, step, i, message);
+}
+
+/* Of one rank told at once, of several after the step: then the first one knows them all. */
+static void on_damaged(void *user, int64_t i, const char *message) {
+    job *j = user;
+    if (!j->trainer->comm) tell_damaged(j, j->trainer->step, i, message);
+    else if (j->noted == GLOFND_OK) j->noted = gf_crew_damaged(NULL, &j->trainer->crew, i, message);
+}
+
+static glofnd_status tell_all_damaged(gf_error *err, job *j) {
+    gf_crew *w = &j->trainer->crew;
+    FAIL_IF(err, j->noted != GLOFND_OK, j->noted, "no memory to note a damaged image");
+    for (int64_t i = 0; i < w->damages; i++) tell_damaged(j, j->trainer->step - 1, w->damage[i].id, w->damage[i].why.text);
+    w->damages = 0;
     return GLOFND_OK;
 }
 
@@ -214,10 +248,10 @@ static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
     *stop = t->crew.stop;
     TRY(gf_trainer_step(err, t));
     if (t->comm) *stop = t->crew.stop;
-    if (t->comm && is_first(j->p)) t->sums.damaged += t->crew.damaged - j->own_damaged;
-    t->crew.damaged = j->own_damaged = 0.0;
+    TRY(tell_all_damaged(err, j));
     if (is_first(j->p)) TRY(gf_monitor_step(&j->monitor, t));
-    if (t->step % t->epoch_steps == 0 && is_first(j->p)) TRY(end_epoch(j));
+    if (is_first(j->p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));
+    if (t->step % t->epoch_steps == 0 && is_first(j->p)) TRY(end_epoch(err, j));
     x[0] = is_first(j->p) && checkpoint_due(j);
     if (t->comm && t->step % t->epoch_steps == 0) TRY(t->comm->kind->sum(err, t->comm, x, 1));
     *due = x[0] > 0.0 || (t->config.checkpoint_steps && t->step % t->config.checkpoint_steps == 0);
@@ -238,16 +272,6 @@ static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
         }
     }
     return finish(err, j);
-}
-
-static void on_damaged(void *user, int64_t i, const char *message) {
-    job *j = user;
-    if (!j->warned) say(j->p, "a damaged image is left out, log.jsonl will name all: %s", message);
-    j->warned = 1;
-    j->trainer->sums.damaged += 1.0;
-    j->trainer->crew.damaged += 1.0;
-    j->own_damaged += 1.0;
-    if (is_first(j->p)) gf_monitor_damaged(&j->monitor, j->trainer, i, message);
 }
 
 /* What a rank other than the first does while that one opens its logs. */

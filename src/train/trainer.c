@@ -104,7 +104,8 @@ static gf_optim_rule rule_of(const gf_config *c) {
     static const gf_optim_kind kinds[] = {
         [GF_OPTIMIZER_LARS] = GF_OPTIM_LARS, [GF_OPTIMIZER_SGD] = GF_OPTIM_SGD, [GF_OPTIMIZER_ADAMW] = GF_OPTIM_ADAMW};
     return (gf_optim_rule){.kind = kinds[c->optimizer], .momentum = c->momentum, .weight_decay = c->weight_decay, .trust = 0.001,
-                           .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adam_eps, .clip = c->grad_clip};
+                           .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adam_eps, .clip = c->grad_clip,
+                           .threads = threads_of(c)};
 }
 
 static gf_param param_of(const gf_tower *w, const gf_tensor *x) {

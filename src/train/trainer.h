@@ -32,6 +32,7 @@ typedef struct gf_trainer {
     gf_bpe *bpe;                /* task clip: tokens of captions */
     uint32_t vocab_crc;         /* which vocabulary that is */
     glofnd_ctx *ctx;
+    size_t method_bytes;        /* of the context's arrays */
     glofnd_store *store;        /* of all anchors; several ranks: of the drawn ones, crew holds the rest */
     const char *store_path;     /* working file of the store, borrowed; NULL: in memory. To be set before build */
     gf_scale scale;             /* the learned temperature */

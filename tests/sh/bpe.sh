@@ -1,21 +1,6 @@
 # glofnd data bpe: a vocabulary from captions, packed or not, repeatable; messages and exit codes.
-set -u
-glofnd=$1/glofnd source=$2
-[ -x "$glofnd" ] || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-
-fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
+. "$2/tests/sh/common.inc"
+needs
 
 # The same file as ever; fewer merges are its beginning.
 expect 0 "683 tokens, 169 merges" "$glofnd" data bpe shapes:n=4096,classes=120 --out a.txt

@@ -1,22 +1,6 @@
 # glofnd compare on hand-made run folders: groups, formats, messages, exit codes.
-set -u
-glofnd=$1/glofnd
-[ -x "$glofnd" ] || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-
-fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    grep -q "built without\|jansson" err && [ $found -ne 0 ] && exit 77
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
+. "$2/tests/sh/common.inc"
+needs 'JSON lines yes'
 
 # make NAME SEED DETECTOR TOP1
 make() {
@@ -52,4 +36,3 @@ echo rubbish >> g1/eval.jsonl; echo '{}' >> g1/eval.jsonl
 expect 1 "g1/eval.jsonl" "$glofnd" compare g1
 expect 2 "it takes text, csv, json or latex" "$glofnd" compare n1 --format xml
 expect 2 "usage" "$glofnd" compare
-exit 0

@@ -1,24 +1,8 @@
 # glofnd discover on small embeddings: the files of a result, the same bytes for any number of threads, queries, runs, what is
 # refused and how, and that nothing half-written stays behind.
-set -u
-glofnd=$1/glofnd
-[ -x "$glofnd" ] || exit 77
-command -v python3 > /dev/null || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-
-fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    [ $found -ne 0 ] && grep -q "built without jansson" err && exit 77
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
+. "$2/tests/sh/common.inc"
+needs 'JSON lines yes'
+needs_tools python3
 discover() { "$glofnd" discover "$@" --quiet; }
 has() { grep -q "$2" "$1" || fail "$1 has no $2"; }
 
@@ -40,6 +24,7 @@ flat = [v for r in rows for v in r]
 npy("x.npy", "<f4", "(60, 8)", struct.pack("<480f", *flat))
 npy("half.npy", "<f2", "(60, 8)", struct.pack("<480e", *flat))
 npy("one.npy", "<f4", "(1, 8)", struct.pack("<8f", *rows[0]))
+npy("two.npy", "<f4", "(2, 8)", struct.pack("<16f", *(rows[0] + rows[2])))
 npy("new.npy", "<f4", "(3, 8)", struct.pack("<24f", *(rows[1] + rows[2] + [1.0] * 8)))
 npy("wide.npy", "<f4", "(3, 9)", struct.pack("<27f", *range(27)))
 npy("double.npy", "<f8", "(2, 8)", struct.pack("<16d", *range(16)))
@@ -68,9 +53,10 @@ two = json.dumps({"a": {"dtype": "F32", "shape": [60, 4], "data_offsets": [0, 96
 open("two.safetensors", "wb").write(struct.pack("<Q", len(two)) + two + struct.pack("<480f", *flat))
 open("x.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + struct.pack("<484f", *flat, 0, 0, 0, 0))
 PY
-python3 make.py || exit 1
+python3 make.py || fail "embeddings"
 
 # A result, whole: 58 usable rows; ceil(0.1 * 57) = 6, so five others of each lie above, fewer where some are equal.
+expect 0 " s, search " "$glofnd" discover x.npy --out times
 expect 0 "bad rows    2 left out" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --out a --threads 1
 for f in pairs.tsv pairs.jsonl mutual.tsv components.tsv duplicates.tsv duplicate_groups.tsv bad_rows.tsv anchors.npy \
     neighbours.npy similarities.npy summary.json summary.txt; do
@@ -106,6 +92,16 @@ expect 0 "cut from" discover x.npy --k 10 --max-pairs 50 --out cap
 [ "$(wc -l < cap/pairs.tsv)" -eq 51 ] || fail "--max-pairs"
 expect 0 "0 pairs (anchor, other) of 0 anchors: the threshold is the most similar one" discover x.npy --alpha 0.001 --out none
 
+expect 0 "of them listed in duplicates.tsv: those among the most similar" discover x.npy --k 3 --dup -1 --out near
+has out "duplicates  1653 pairs"
+listed=$(sed -n 's/.*"duplicates_listed": \([0-9]*\).*/\1/p' near/summary.json)
+[ "$listed" -lt 1653 ] && [ "$(wc -l < near/duplicates.tsv)" -eq $((listed + 1)) ] || fail "$listed duplicates listed"
+python3 -c '
+exec(open("make.py").read().split("random.seed")[0])
+npy("alike.npy", "<f4", "(9, 1)", struct.pack("<9f", *range(1, 10)))'
+expect 0 "0 anchors: the 3 most similar of every anchor are equal" discover alike.npy --k 2 --out alike
+has out "components  none"
+
 # The learner.
 expect 0 "error against exact ones of 58 anchors: MAE 0.0" discover x.npy --alpha 0.2 --learned --epochs 60 --out l
 has l/summary.json '"learned": true'
@@ -125,7 +121,11 @@ has a/summary.json '"k": 2,'
 mkdir other && touch other/file
 expect 1 "holds something else" discover x.npy --out other --force
 expect 1 "a pair needs two" discover one.npy --out z
+expect 1 "2 rows can be compared; k = 1, the least, takes three" discover two.npy --k 1 --out z
 expect 1 "there is nothing in it" discover empty.npy --out z
+: > nothing
+expect 1 "nothing: the file is empty" discover nothing --out z
+expect 1 "nothing: the file is empty; it takes a name a line for each of 60" discover x.npy --names nothing --out z
 expect 1 "two, [samples][numbers]" discover flat.npy --out z
 expect 1 "float32 or float16" discover double.npy --out z
 expect 1 "does not fit 63 bits" discover huge.npy --out z
@@ -153,11 +153,8 @@ expect 2 "usage" discover --out z
 
 # A run and its images; rows are positions in the dataset.
 data=shapes:n=48,classes=4,size=16,seed=3
-"$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 1 --warmup-epochs 0 --head-hidden 16 --head-out 8 \
-    --out run > out 2> err
-code=$?
-if ! grep -q oneDNN err || [ $code -eq 0 ]; then
-    [ $code -eq 0 ] || fail "pretrain"
+if "$glofnd" info | grep -q 'oneDNN yes'; then
+    train run --epochs 1
     expect 0 "embeddings  48 x " discover run --data $data --k 4 --out r
     has r/pairs.tsv "anchor_name.*anchor_label"
     has out "labels      precision"
@@ -181,4 +178,3 @@ wait $child
 code=$?
 [ $code -eq 1 ] && grep -q "stopped; nothing is written" err || fail "exit code $code after an interrupt"
 [ ! -e stopped ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "an interrupt left something behind"
-exit 0

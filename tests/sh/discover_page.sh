@@ -1,13 +1,8 @@
 # The page of glofnd discover --html in a browser: no error, nothing asked of anywhere, the numbers of the result, and the
 # duplicates first. Without a browser only what the file itself says is looked at.
-set -u
-glofnd=$1/glofnd
-[ -x "$glofnd" ] || exit 77
-command -v python3 > /dev/null || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-fail() { echo "FAILED: $*" >&2; [ -f err ] && head -c 2000 err >&2; exit 1; }
+. "$2/tests/sh/common.inc"
+needs 'JSON lines yes'
+needs_tools python3
 
 # 90 rows of 16 numbers; 31 and 32 are copies of 30, 41 nearly one of 40. Names that would break a page, or run in it.
 cat > make.py <<'PY'
@@ -25,14 +20,10 @@ names[30] = "</script><script>console.error('broken out')</script>"
 names[40] = "<img src=x onerror=console.error(1)> & \"quotes\" \u00e4\u2603"
 open("names", "w", encoding="utf-8").write("\n".join(names) + "\n")
 PY
-python3 make.py || exit 1
-"$glofnd" discover x.npy --names names --k 4 --top 8 --dup 0.99 --html --out r --quiet > out 2> err
-code=$?
-[ $code -ne 0 ] && grep -q "built without" err && exit 77
-[ $code -eq 0 ] || fail "exit code $code"
+python3 make.py || fail "embeddings"
+expect 0 "open index.html" "$glofnd" discover x.npy --names names --k 4 --top 8 --dup 0.99 --html --out r --quiet
 page=r/index.html
 [ -s $page ] || fail "no page"
-grep -q "open index.html" out || fail "the page is not named"
 
 # Nothing from elsewhere: no address in what the browser loads by itself, and names cannot end the script.
 grep -oiE '(src|href|action|srcset)="[^"]*"' $page | grep -v 'href="data:,"' | grep -q . && fail "something is referred to"
@@ -41,17 +32,16 @@ grep -qE '@import|url\((https?:|//)|fetch\(|XMLHttpRequest|WebSocket|sendBeacon|
 
 # Images from a dataset, within a budget.
 data=shapes:n=90,classes=3,size=16,seed=3
-"$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --html-mb 0.1 --out s --quiet > out 2> err || fail "with images"
+expect 0 "open index.html" "$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --html-mb 0.1 --out s --quiet
 [ "$(wc -c < s/index.html)" -lt 250000 ] || fail "the page is larger than its budget"
-"$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --out t --quiet > out 2> err || fail "with images"
+expect 0 "open index.html" "$glofnd" discover x.npy --data $data --k 4 --dup 0.99 --html --out t --quiet
 grep -q "Thumbnails of all anchors" t/index.html || fail "images are missing"
 [ "$(head -c 4 t/index.html)" = "<!do" ] || fail "no page"
-"$glofnd" discover x.npy --data shapes:n=91,classes=3,size=16 --html --out u --quiet > out 2> err && fail "91 images of 90 rows"
-grep -q "91 images" err || fail "it does not say that there are 91 images"
+expect 1 "91 images" "$glofnd" discover x.npy --data shapes:n=91,classes=3,size=16 --html --out u --quiet
 
 browser=
 for b in chromium chromium-browser google-chrome; do command -v $b > /dev/null && browser=$b && break; done
-[ -n "$browser" ] || { echo "no Chromium: the page was not opened"; exit 77; }
+[ -n "$browser" ] || skip "no Chromium: the page was not opened"
 
 # look PAGE: the page as it is after its scripts ran (dom), what the browser says (err), and what it asked the network for
 # (net.json), where every host is a dead end; browsers also ask for things of their own.
@@ -61,7 +51,7 @@ look() {
         --user-data-dir="$scratch/profile" --host-resolver-rules="MAP * ~NOTFOUND" \
         --disable-background-networking --virtual-time-budget=5000 \
         --log-net-log="$scratch/net.json" --enable-logging=stderr --dump-dom "file://$scratch/$1" > dom 2> err
-    [ -s dom ] || { echo "the browser does not start here"; head -3 err; exit 77; }
+    [ -s dom ] || skip "the browser does not start here: $(head -n 3 err)"
     if grep -E 'CONSOLE|Uncaught|ERR_' err | grep -q .; then fail "the browser complains about $1"; fi
     grep -oE '"url":"(http|https|ws|wss|ftp):[^"]*' net.json | grep -vE "$own" | grep -q . && fail "$1 asks the network"
     grep -q 'data-ready="1"' dom || fail "the script of $1 did not reach its end"
@@ -105,4 +95,3 @@ look "r/index.html#row=77"
 grep -q '<h2>img 77</h2>' dom || fail "the anchor of the address is not shown"
 look t/index.html
 grep -q 'background-image: url(' dom || fail "no thumbnails are drawn"
-exit 0

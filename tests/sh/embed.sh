@@ -1,29 +1,9 @@
 # glofnd embed, eval and report on a tiny run: files, shapes, repeatability, messages and exit codes.
-set -u
-glofnd=$1/glofnd
-[ -x "$glofnd" ] || exit 77
-"$glofnd" info | grep -q 'JSON lines yes' || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+. "$2/tests/sh/common.inc"
+needs_runs
 data=shapes:n=64,classes=4,size=16,seed=3
 
-fail() { echo "FAILED: $*" >&2; cat err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
-
-"$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 2 --warmup-epochs 0 --start-epoch 1 --alpha 0.25 \
-    --head-hidden 32 --head-out 8 --out run > out 2> err
-code=$?
-grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
-[ $code -eq 0 ] || fail "pretrain"
+train run --epochs 2 --start-epoch 1
 
 # Shapes, from the headers; rows are the same again, and not those of the untrained network.
 expect 0 "64 x 64 features" "$glofnd" embed run --data $data --out a.npy --labels labels.npy
@@ -58,4 +38,3 @@ expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0
 expect 1 "not the folder of a run" "$glofnd" embed nowhere --data $data --out x.npy
 expect 1 "not the folder of a run" "$glofnd" report nowhere --out x.html
 mkdir flat && expect 1 "" "$glofnd" eval knn run --data folder:flat
-exit 0

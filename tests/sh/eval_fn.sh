@@ -1,34 +1,10 @@
 # glofnd eval fn and eval threshold on tiny runs: tables, records, files, what is skipped, messages and exit codes.
-set -u
-glofnd=$1/glofnd
-[ -x "$glofnd" ] || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+. "$2/tests/sh/common.inc"
+needs_runs
 data=shapes:n=96,classes=4,size=16,seed=3
 
-fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
-# train NAME FLAGS...
-train() {
-    name=$1
-    shift
-    "$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 3 --warmup-epochs 0 --alpha 0.25 --head-hidden 32 \
-        --head-out 8 --lambda-init quantile "$@" --out "$name" > out 2> err
-    code=$?
-    grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
-    [ $code -eq 0 ] || fail "pretrain $name"
-}
-train run --start-epoch 1
-train late --detector none
+train run --epochs 3 --lambda-init quantile --start-epoch 1
+train late --epochs 3 --detector none
 
 # Eleven detectors and kinds of pairs, the same in equal calls; epochs of the log from the start of the detector on.
 expect 0 "augmented views, in batches" "$glofnd" eval fn run

@@ -1,29 +1,11 @@
 # glofnd eval linear and transfer on a tiny run: tables, records, a backbone that stays as it is, messages and exit codes.
-set -u
-glofnd=$1/glofnd
-[ -x "$glofnd" ] || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+. "$2/tests/sh/common.inc"
+needs_runs
 data=shapes:n=200,classes=4,size=16,seed=3
 
-fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
 records() { grep -c "\"event\": \"$1\"" run/eval.jsonl; }
 
-"$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 1 --warmup-epochs 0 --start-epoch 0 --alpha 0.25 \
-    --head-hidden 32 --head-out 8 --out run > out 2> err
-code=$?
-grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
-[ $code -eq 0 ] || fail "pretrain"
+train run --epochs 1 --start-epoch 0
 find run -type f ! -name eval.jsonl -exec cksum {} + | sort > before
 
 # ----- linear -----

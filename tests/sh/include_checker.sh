@@ -1,9 +1,7 @@
 # tools/check_includes.sh accepts a good tree and finds each kind of violation in a bad one.
-set -u
-checker=$2/tools/check_includes.sh
-tree=$(mktemp -d) || exit 1
-trap 'rm -rf "$tree"' EXIT
-failures=0
+. "$2/tests/sh/common.inc"
+checker=$source/tools/check_includes.sh
+tree=$scratch/tree
 
 good_tree() {
     rm -rf "$tree/src" "$tree/cli"
@@ -17,16 +15,13 @@ good_tree() {
     printf '#include "args.h"\n#include "train/loop.h"\n#include "fnd/store.h"\n' >"$tree/cli/main.c"
 }
 
-fail() { echo "FAILED: $1"; failures=$((failures + 1)); }
-
 # bad FILE LINE TEXT: with LINE added to FILE the checker must fail, and say TEXT
 bad() {
     good_tree
     mkdir -p "$(dirname "$tree/$1")"
     printf '%s\n' "$2" >>"$tree/$1"
-    if out=$(sh "$checker" "$tree" 2>&1); then fail "accepted in $1: $2"
-    elif ! printf '%s' "$out" | grep -qF "$3"; then fail "in $1: $2 gave: $out"
-    fi
+    call sh "$checker" "$tree"
+    wants "$2 in $1" 1 "$3"
 }
 
 good_tree
@@ -50,5 +45,4 @@ bad cli/status.c '#include "base/status.h"' 'same file name as'
 rm -rf "$tree/src"
 sh "$checker" "$tree" 2>/dev/null && fail "accepted a tree without sources"
 
-[ "$failures" = 0 ] && echo "good tree accepted, every violation found"
-exit "$failures"
+echo "good tree accepted, every violation found"

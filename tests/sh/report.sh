@@ -1,33 +1,9 @@
 # glofnd report and watch on tiny runs: the page of one and of several, numbers of the log in it, hostile names, damaged and
 # half-written logs, runs that have not begun, messages and exit codes.
-set -u
-glofnd=$1/glofnd
-[ -x "$glofnd" ] || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
+. "$2/tests/sh/common.inc"
+needs_runs
 data=shapes:n=96,classes=4,size=16,seed=3
 
-fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
-# train NAME FLAGS...
-train() {
-    name=$1
-    shift
-    "$glofnd" pretrain --quiet --data $data --arch resnet8 --batch 16 --epochs 3 --warmup-epochs 0 --alpha 0.25 --head-hidden 32 \
-        --head-out 8 --lambda-init quantile --log-steps 1 "$@" --out "$name" > out 2> err
-    code=$?
-    grep -q oneDNN err && [ $code -ne 0 ] && exit 77        # built without networks
-    [ $code -eq 0 ] || fail "pretrain $name"
-}
 # Nothing from elsewhere, no number that is none.
 selfcontained() {
     grep -qE '(src|href)="[^"#d]' "$1" && fail "$1 has a link to elsewhere"
@@ -35,9 +11,10 @@ selfcontained() {
     grep -qwE 'nan|-nan|inf' "$1" && fail "$1 has a number that is none"
     grep -q '</body></html>' "$1" || fail "$1 has no end"
 }
-train run --start-epoch 1 --detector glofnd
+three="--epochs 3 --lambda-init quantile --log-steps 1 --start-epoch 1"
+train run $three --detector glofnd
 evil='<b>"x&y'"'"'<b>'
-train "$evil" --start-epoch 1 --detector fnc
+train "$evil" $three --detector fnc
 
 # One run, all sections; the figures are those of the log.
 expect 0 "page one.html" "$glofnd" report run --out one.html
@@ -51,12 +28,42 @@ grep -q '<img id="sheet" alt="" hidden data-side="24"' one.html || fail "the pic
 dots=$(grep -o 'data-i="[0-9,]*"' one.html | tr -cd ',"' | wc -c)
 [ "$dots" -eq $((2 * 96 + 2 * 4)) ] || fail "$dots: 96 dots in 4 classes, twice"
 grep -q "GloFND" one.html && grep -q "FNC, per batch" one.html || fail "thresholds"
-loss=$(sed -n 's/.*"event": "epoch".*"epoch": 2,.*"flagged": \([0-9.]*\),.*/\1/p' run/log.jsonl)
-shown=$(awk "BEGIN { printf \"%.6g\", 100 * $loss }")
-grep -q "data-y=\"[^\"]*,$shown\"" one.html || fail "flagged share $shown of the last epoch"
-step=$(sed -n 's/.*"event": "step", "step": 18,.*"loss": \([0-9.e-]*\),.*/\1/p' run/log.jsonl)
-shown=$(awk "BEGIN { printf \"%.6g\", $step }")
-grep -q "data-name=\"run\" data-x=\"[^\"]*,3\" data-y=\"[^\"]*,$shown\"" one.html || fail "loss $shown of the last step"
+# number LINE KEY FACTOR DIGITS: of the last line of the log that has the text LINE
+number() {
+    x=$(grep -F "$1" run/log.jsonl | tail -1 | sed "s/.*\"$2\": \([-0-9.e]*\).*/\1/")
+    awk -v x="$x" "BEGIN { printf \"%.$4g\", $3 * x }"
+}
+for key in flagged precision recall f1; do
+    shown=$(number '"event": "epoch"' $key 100 6)
+    grep -q "data-x=\"1,2,3\" data-y=\",[^\"]*,$shown\"" one.html || fail "$key $shown of the last epoch"
+done
+shown=$(number '"event": "epoch"' lambda 1 6)
+grep -q "data-y=\",[^\"]*,$shown\"" one.html || fail "lambda $shown of the last epoch"
+for key in loss lr grad_norm images_per_s; do
+    shown=$(number '"event": "step"' $key 1 6)
+    grep -q "data-name=\"run\" data-x=\"[^\"]*,3\" data-y=\"[^\"]*,$shown\"" one.html || fail "$key $shown of the last step"
+done
+# The time of a step is the mean of all 18; the memory is what the run wrote down.
+for part in load:'waiting for data' backward:backward; do
+    mean=$(sed -n "s/.*\"time_${part%%:*}\": \([0-9.e-]*\),.*/\1/p" run/log.jsonl |
+        awk '{ x += $1 } END { printf "%.3g", 1e3 * x / NR }')
+    grep -q "<title>${part#*:}: $mean ms, " one.html || fail "$mean ms of ${part%%:*}"
+done
+held() { sed "s/.*\"$1\": \([0-9]*\).*/\1/" run/memory.json; }
+for part in activations:activations weights:'weights and gradients'; do
+    shown=$(awk -v x="$(held ${part%%:*})" 'BEGIN { printf "%.3g", x / 1e6 }')
+    grep -q "<title>${part#*:}: $shown MB, " one.html || fail "$shown MB of ${part%%:*}"
+done
+[ "$(held anchors)" -eq 96 ] && [ "$(held step)" -eq 18 ] && [ "$(held peak)" -gt "$(held activations)" ] || fail "memory.json"
+peak=$(awk -v x="$(held peak)" 'BEGIN { printf "%.0f", x / 1e6 }')
+grep -q "20 bytes for each of 96, [0-9.]*[^0-9]*% of the <b>$peak[^0-9]*MB" one.html || fail "what the anchors take"
+# The first figure: an image, others along the line, and where its threshold cuts.
+example=$(sed -n '/<figure class="example">/,/<\/figure>/p' one.html)
+[ "$(echo "$example" | grep -o '<image ' | wc -l)" -ge 5 ] || fail "others on the line"
+left=$(echo "$example" | sed -n 's/.*left out: \([0-9]*\)<.*/\1/p')
+apart=$(echo "$example" | sed -n 's/.*pushed apart: \([0-9]*\) .*/\1/p')
+[ $((left + apart)) -eq 95 ] || fail "$left left out, $apart pushed apart"
+echo "$example" | grep -q 'One image among 95 others' || fail "how many others"
 for what in knn linear fn; do
     grep -q "glofnd eval $what" one.html || fail "how to get what is missing: eval $what"
 done
@@ -86,6 +93,18 @@ grep -q 'No comparison' run/report.html && fail "damaged lines are skipped in th
 grep -q '3 damaged lines' run/report.html || fail "damaged lines are counted"
 grep -q "<code>detector</code></th><td><code>glofnd</code></td><td><code>fnc</code>" run/report.html || fail "the difference"
 
+# Of images and captions: both sides, in words that fit.
+clip="--task clip --embed-dim 16 --text-width 16 --text-layers 1 --text-heads 2 --context 16 --vocab-merges 200 --loss sogclr2"
+train clip $clip --epochs 2 --start-epoch 1 --detector glofnd --lambda-init quantile
+expect 0 "retrieval %" "$glofnd" report clip --out clip.html
+selfcontained clip.html
+grep -q '<p class="said ' clip.html || fail "captions that are flagged"
+for text in "Thresholds of images" "Thresholds of captions" "Images, and captions taken to fit them" \
+    "Captions, and images taken" "glofnd eval retrieval RUN" "λ of the captions"; do
+    grep -q "$text" clip.html || fail "\"$text\" in the page of an image-text run"
+done
+grep -q "eval knn" clip.html && fail "nearest neighbours in the page of an image-text run"
+
 # Data that is gone: the page without pictures says so.
 expect 0 "no pictures of run" "$glofnd" report run --data folder:gone --out gone.html
 grep -q "Nothing to look at" gone.html || fail "why there are no pictures"
@@ -106,11 +125,14 @@ expect 0 "loss" "$glofnd" watch run
 expect 0 "epoch 3/3  finished" "$glofnd" watch run --once
 grep -q "precision" out && grep -q "100 %" out || fail "a whole frame"
 expect 0 "no logged step yet" "$glofnd" watch begun --once
+mkdir short && cp run/config.cfg short/ && grep '"event": "epoch"' run/log.jsonl > short/log.jsonl
+expect 0 "loss  now" "$glofnd" watch short              # fewer steps than log_steps: epochs
 expect 1 "not the folder of a run" "$glofnd" watch empty
 expect 2 "--interval" "$glofnd" watch run --interval 0
 # In a terminal it ends with q and leaves it as it was.
 if script --version > /dev/null 2>&1; then
-    (sleep 1; printf q) | TERM=xterm timeout 20 script -qec "stty cols 60 rows 20; $glofnd watch run; stty -a" /dev/null > out 2> err ||
+    (sleep 1; printf q) |
+        TERM=xterm timeout 20 script -qec "stty cols 60 rows 20; $glofnd watch run; stty -a" /dev/null > out 2> err ||
         fail "watch in a terminal"
     grep -q '1049h' out && grep -q '1049l' out || fail "screens"
     grep -qE '[^-]icanon' out && grep -qE '[^-]echo ' out || fail "the terminal is not as it was"

@@ -1,16 +1,14 @@
 # Our safetensors files read by Python's package, and its files read by us; by torch as well where that is there. Skipped where
 # python3 has no safetensors (PYTHON names another one).
-set -u
-program=$1/tests/unit_safetensors
+. "$2/tests/sh/common.inc"
+program=$build/tests/unit_safetensors
 python=${PYTHON:-python3}
-command -v "$python" >/dev/null || exit 77
-"$python" -c 'import safetensors, numpy' 2>/dev/null || exit 77
-[ -x "$program" ] || exit 77    # built without cmocka
+needs_tools "$python"
+"$python" -c 'import safetensors, numpy' 2>/dev/null || skip "$python has no safetensors"
+[ -x "$program" ] || skip "built without cmocka"
 
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-"$program" write "$scratch/ours" || exit 1
-"$python" - "$scratch" <<'EOF' || exit 1
+"$program" write ours || fail "a file could not be written"
+"$python" - . <<'EOF' || fail "our file in Python"
 import struct, sys
 import numpy
 import safetensors
@@ -66,5 +64,5 @@ else:
           weights["BF16"].view(torch.int16).numpy().tobytes() == raw[:12])
     print("with torch " + torch.__version__)
 EOF
-"$program" check "$scratch/theirs" || exit 1
+"$program" check theirs || fail "the file of Python here"
 echo "safetensors agrees both ways"

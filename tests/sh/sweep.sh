@@ -1,22 +1,6 @@
 # glofnd sweep on tiny runs: the grid, going on after an interruption, failures, evaluation, choice of the best.
-set -u
-glofnd=$1/glofnd source=$2
-[ -x "$glofnd" ] || exit 77
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-cd "$scratch" || exit 1
-
-fail() { echo "FAILED: $*" >&2; cat out err >&2; exit 1; }
-# expect CODE TEXT COMMAND...: exit code, and a text in what it said
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" > out 2> err
-    found=$?
-    grep -qs oneDNN grid/*.log && exit 77        # built without networks
-    [ $found -eq "$code" ] || fail "exit code $found instead of $code: $*"
-    cat out err | grep -qF -- "$text" || fail "\"$text\" is not in the output of: $*"
-}
+. "$2/tests/sh/common.inc"
+needs_runs
 printf '%s\n' 'data = shapes:n=64,classes=4,size=16,seed=3' 'arch = resnet8' 'batch = 16' 'epochs = 3' 'warmup_epochs = 0' \
     'alpha = 0.25' 'head_hidden = 32' 'head_out = 8' > tiny.cfg
 sweep() { "$glofnd" sweep --config tiny.cfg --vary start_epoch=1,2 --seeds 1,2 --out grid "$@"; }
@@ -86,4 +70,3 @@ grep -q "resumed at step" long/seed-1.log || fail "it was not resumed"
 # The paper's sweep is a file.
 paper=$source/configs/sweep-start-epoch.sweep
 expect 0 "18 runs, 0 finished" "$glofnd" sweep --file "$paper" --data shapes:n=300 --out s --dry-run
-exit 0

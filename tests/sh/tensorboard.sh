@@ -1,18 +1,15 @@
 # An event file as we write it, and that of a run, read by TensorBoard itself. Skipped where python3 has no tensorboard (PYTHON
 # names another one).
-set -u
-writer=$1/tests/unit_tfevents
+. "$2/tests/sh/common.inc"
+writer=$build/tests/unit_tfevents
 python=${PYTHON:-python3}
-command -v "$python" >/dev/null || exit 77
-"$python" -c 'import tensorboard' 2>/dev/null || exit 77
-[ -x "$writer" ] || exit 77     # built without cmocka
+needs_tools "$python"
+"$python" -c 'import tensorboard' 2>/dev/null || skip "$python has no tensorboard"
+[ -x "$writer" ] || skip "built without cmocka"
 
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-mkdir "$scratch/run"
-"$writer" write "$scratch/run/events.out.tfevents.1.sample" || exit 1
-
-"$python" - "$scratch/run" <<'EOF'
+mkdir run
+"$writer" write run/events.out.tfevents.1.sample || fail "a file could not be written"
+"$python" - run <<'EOF' || fail "a file as we write it"
 import glob, math, sys
 from tensorboard.backend.event_processing import event_accumulator, event_file_loader
 
@@ -49,14 +46,12 @@ check("NaN", all(math.isnan(s.value) for s in board.Scalars("train/nan")))
 check("ten histograms", len(board.Histograms("lambda")) == 10)
 print("TensorBoard reads 100 steps of 3 scalars and 10 of 3 histograms")
 EOF
-[ $? = 0 ] || exit 1
 
 # A run: the tags that docs/commands.md lists, a point per step or epoch; before the detector starts there is no precision.
-"$1/glofnd" info | grep -q 'oneDNN yes' || exit 0
-export OMP_WAIT_POLICY=passive
-"$1/glofnd" pretrain --data shapes:n=32,classes=4,size=16 --arch resnet8 --head-hidden 16 --head-out 8 --batch 8 --epochs 4 \
-    --start-epoch 1 --log-steps 2 --out "$scratch/pretrain" 2>"$scratch/err" || { cat "$scratch/err"; exit 1; }
-"$python" - "$scratch/pretrain" "$2/docs/commands.md" <<'EOF'
+"$glofnd" info | grep -q 'oneDNN yes' || exit 0
+data=shapes:n=32,classes=4,size=16
+train pretrain --batch 8 --epochs 4 --start-epoch 1 --log-steps 2
+"$python" - pretrain "$source/docs/commands.md" <<'EOF' || fail "the file of a run"
 import json, math, sys
 from tensorboard.backend.event_processing import event_accumulator
 

@@ -1,24 +1,18 @@
 # RUN/model.safetensors in PyTorch: the names and shapes of torchvision's resnet18 (tests/data/resnet18_keys.tsv), numbers that
 # load, and where torchvision is there, load_state_dict(strict) and a forward. Skipped where no python3 has torch (PYTHON names
 # another one).
-set -u
-glofnd=$1/glofnd
-keys=$2/tests/data/resnet18_keys.tsv
-[ -x "$glofnd" ] || exit 77
-"$glofnd" info | grep -q 'oneDNN yes' || exit 77
-"$glofnd" info | grep -q 'JSON lines yes' || exit 77
+. "$2/tests/sh/common.inc"
+needs_runs
+keys=$source/tests/data/resnet18_keys.tsv
 python=''
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
     "$candidate" -c 'import torch' 2>/dev/null && python=$candidate && break
 done
-[ -n "$python" ] || exit 77
-export OMP_WAIT_POLICY=passive
-scratch=$(mktemp -d) || exit 1
-trap 'rm -rf "$scratch"' EXIT
-"$glofnd" pretrain --data shapes:n=8,size=32 --arch resnet18 --stem 0 --head-hidden 8 --head-out 4 --batch 4 --epochs 1 \
-    --out "$scratch/run" 2>"$scratch/err" || { cat "$scratch/err"; exit 1; }
+[ -n "$python" ] || skip "no python3 with torch"
+expect 0 finished "$glofnd" pretrain --data shapes:n=8,size=32 --arch resnet18 --stem 0 --head-hidden 8 --head-out 4 --batch 4 \
+    --epochs 1 --out run
 
-"$python" - "$scratch/run/model.safetensors" "$keys" <<'PYTHON_END'
+"$python" - run/model.safetensors "$keys" <<'PYTHON_END' || fail "the weights in PyTorch"
 import json, struct, sys, warnings
 warnings.simplefilter("ignore")
 import torch

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/bf16.h"
+
 static int64_t out_size(const gf_nn_shape *s, int64_t size) { return gf_nn_out(size, s->kernel, s->stride, s->pad); }
 
 int64_t ref_in_count(const gf_nn_shape *s) { return s->n * s->h * s->w * s->in; }
@@ -80,11 +82,25 @@ void ref_gradient(double *grad, double *at, int64_t count, double h, double (*f)
     }
 }
 
-double ref_distance(const float *a, const double *b, int64_t count) {
+static double relative(double error, double size) { return sqrt(error / (size > 0 ? size : 1)); }
+
+double ref_distance_typed(const void *a, gf_type type, const double *b, int64_t count) {
     double error = 0, size = 0;
     for (int64_t i = 0; i < count; i++) {
-        error += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        const float wide = type == GF_TYPE_BF16 ? gf_bf16_to_float(((const uint16_t *)a)[i]) : ((const float *)a)[i];
+        error += ((double)wide - b[i]) * ((double)wide - b[i]);
         size += b[i] * b[i];
     }
-    return sqrt(error / (size > 0 ? size : 1));
+    return relative(error, size);
+}
+
+double ref_distance(const float *a, const double *b, int64_t count) { return ref_distance_typed(a, GF_TYPE_F32, b, count); }
+
+double ref_distance_floats(const float *a, const float *b, int64_t count) {
+    double error = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        error += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+        size += (double)b[i] * (double)b[i];
+    }
+    return relative(error, size);
 }

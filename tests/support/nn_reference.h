@@ -32,7 +32,9 @@ void ref_norm_forward(double *y, const ref_norm *n);
 
 /* grad[i] = d f / d at[i], by (f(at + h) - f(at - h)) / 2h. */
 void ref_gradient(double *grad, double *at, int64_t count, double h, double (*f)(void *arg), void *arg);
-/* |a - b| / |b| over whole arrays. */
+/* |a - b| / |b| over whole arrays; |a| where b is all zero. The second takes a as a device of this type has it. */
 double ref_distance(const float *a, const double *b, int64_t count);
+double ref_distance_typed(const void *a, gf_type type, const double *b, int64_t count);
+double ref_distance_floats(const float *a, const float *b, int64_t count);
 
 #endif

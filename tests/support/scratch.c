@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "data/image.h"
 
@@ -26,6 +27,25 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
 int scratch_remove(scratch *s) {
     return nftw(s->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
+
+scratch box;
+
+int make_box(void **state) {
+    (void)state;
+    return scratch_make(&box);
+}
+
+int remove_box(void **state) {
+    (void)state;
+    return scratch_remove(&box);
+}
+
+int remove_empty_box(void **state) {
+    (void)state;
+    return rmdir(box.folder);
+}
+
+const char *path_of(const char *name) { return scratch_path(&box, name); }
 
 const char *scratch_path(scratch *s, const char *name) {
     static char paths[4][512];

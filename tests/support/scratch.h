@@ -1,6 +1,5 @@
-/* scratch.h - a temporary folder for tests of readers: files written into it, all of it removed at the end.
- *
- *     static scratch box;  scratch_make(&box) in a setup, scratch_remove(&box) in a teardown
+/* scratch.h - a temporary folder for tests: files written into it, all of it removed at the end. `box` is the one that the tests of a
+ * program share: cmocka_run_group_tests(tests, make_box, remove_box).
  */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
@@ -11,6 +10,12 @@
 typedef struct scratch {
     char folder[64];
 } scratch;
+
+extern scratch box;
+int make_box(void **state);
+int remove_box(void **state);
+int remove_empty_box(void **state);                     /* fails, and so tells, if a test left a file behind */
+const char *path_of(const char *name);                  /* scratch_path of the box */
 
 int scratch_make(scratch *s);                           /* 0: done */
 int scratch_remove(scratch *s);

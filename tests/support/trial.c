@@ -12,8 +12,6 @@
 
 #include "scratch.h"
 
-static scratch box;
-
 int trial_enter(void **state) {
     (void)state;
     return scratch_make(&box) == 0 ? chdir(box.folder) : -1;
@@ -39,6 +37,7 @@ gf_trainer *trial_make(const trial_setting *base, const trial_setting *more, tri
     trial_fine(gf_trainer_open(&err, &c, &t), &err);
     t->store_path = place.store;
     t->plans_path = place.plans;
+    t->comm = place.comm;
     const glofnd_status status = gf_trainer_build(&err, t, NULL, NULL);
     if (status == GLOFND_E_UNSUPPORTED) {
         gf_trainer_free(t);

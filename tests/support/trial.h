@@ -11,8 +11,9 @@ typedef struct trial_setting {  /* lists end with a NULL key */
     const char *key, *value;
 } trial_setting;
 
-typedef struct trial_place {    /* files the trainer works with; NULL: none */
+typedef struct trial_place {    /* files the trainer works with, and its ranks; NULL: none */
     const char *store, *plans;
+    gf_comm *comm;
 } trial_place;
 
 /* Group setup and teardown: the tests run in a folder of their own. */

@@ -86,6 +86,13 @@ glofnd_status gf_cuda_feed_keep(gf_error *err, gf_cuda_feed *f, const uint8_t *p
     return GLOFND_OK;
 }
 
+size_t gf_cuda_feed_held(const gf_cuda_feed *f) {
+    const size_t views = (size_t)f->spec.views;
+    size_t scratch = 0;
+    gf_cuda_augment_scratch(f->spec.size, &scratch);
+    return f->kept_bytes + f->room + scratch + views * (sizeof *f->jobs + gf_cuda_view_bytes(f->spec.size));
+}
+
 /* ----- a batch ----------------------------------------------------------------------------------------------------- */
 
 typedef struct summary {        /* of jobs */

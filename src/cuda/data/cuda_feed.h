@@ -38,6 +38,7 @@ glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job
 glofnd_status gf_cuda_feed_settle(gf_error *err, gf_cuda_feed *f);
 /* The views of the last put become the network's input. */
 glofnd_status gf_cuda_feed_take(gf_error *err, gf_cuda_feed *f, void *input);
+size_t gf_cuda_feed_held(const gf_cuda_feed *f);        /* bytes on the device */
 /* For tests: the 8-bit views of the last put [views][size][size][3] to the host; waits. */
 glofnd_status gf_cuda_feed_bytes(gf_error *err, gf_cuda_feed *f, uint8_t *rgb);
 
