@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dist/dist.h"
 #include "support/clock.h"
 #include "support/die.h"
 #include "support/machine.h"
+#include "support/meter.h"
 #include "train/trainer.h"
 
 typedef struct arguments {
@@ -20,8 +22,8 @@ typedef struct arguments {
 static const char usage[] =
     "Usage: mpirun -np N ranks [--arch NAME] [--size PX] [--batch N] [--threads N] [--steps N] [--rounds N] [--quick] [--json]\n"
     "Times the collectives of a step at several sizes, and whole training steps (SogCLR with GloFND, drawn images) with the\n"
-    "share of talking in them: what the same rank alone, on as many samples, does not need. bench/scaling.sh repeats it for\n"
-    "several N.\n"
+    "share of talking in them: what the same rank alone, on as many samples, does not need; and how much of that is waiting\n"
+    "for the slowest rank. bench/scaling.sh repeats it for several N.\n"
     "  --arch NAME    resnet8, resnet18, ... (resnet18)\n"
     "  --size PX      pixels of an image (32)\n"
     "  --batch N      samples of all ranks together (64)\n"
@@ -134,7 +136,8 @@ static void time_calls(const arguments *a, gf_comm *c) {
 
 /* ---- steps ---- */
 
-static gf_trainer *make_trainer(const arguments *a, gf_comm *c, int ranked, int64_t batch) {
+/* comm: that it talks over; NULL: it is alone. */
+static gf_trainer *make_trainer(const arguments *a, gf_comm *c, gf_comm *comm, int64_t batch) {
     gf_config config;
     gf_trainer *t = NULL;
     char samples[24], data[96];
@@ -146,45 +149,73 @@ static gf_trainer *make_trainer(const arguments *a, gf_comm *c, int ranked, int6
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         must(c, gf_config_set(&error, &config, settings[i][0], settings[i][1]), settings[i][0]);
     must(c, gf_config_resolve(&error, &config), "configuration");
-    if (ranked) must(c, gf_crew_check(&error, &config, c->ranks), "batch");
+    if (comm) must(c, gf_crew_check(&error, &config, c->ranks), "batch");
     must(c, gf_trainer_open(&error, &config, &t), "data");
-    if (ranked) t->comm = c;
+    t->comm = comm;
     must(c, gf_trainer_build(&error, t, NULL, NULL), "nets");
     return t;
 }
 
-static double time_steps(const arguments *a, gf_comm *c, gf_trainer *t) {
-    clock_times times = {.count = 0};
-    for (int i = -2; i < a->steps; i++) {
-        must(c, gf_comm_barrier(&error, c), "barrier");
-        const double begin = seconds();
-        must(c, gf_trainer_step(&error, t), "a step");
-        if (i >= 0) clock_add(&times, 1e3 * (seconds() - begin));
-    }
-    return clock_median(&times);
+typedef struct timing {         /* of a step; medians, and the meter's means over ranks and steps */
+    double ms, cpu_ms;          /* CPU: of all threads of this rank */
+    double calls, waiting_ms, talking_ms;
+    int64_t weights;
+} timing;
+
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Together, and everybody for himself with as many samples at the same time: the difference is talking and waiting. */
+/* m: of the trainer's comm, or NULL. */
+static timing time_steps(const arguments *a, gf_comm *c, gf_trainer *t, meter *m) {
+    clock_times times = {.count = 0}, cpu = {.count = 0};
+    for (int i = -2; i < a->steps; i++) {
+        if (i == 0 && m) meter_reset(m);
+        must(c, gf_comm_barrier(&error, c), "barrier");
+        const double begin = seconds(), used = cpu_seconds();
+        must(c, gf_trainer_step(&error, t), "a step");
+        if (i >= 0) clock_add(&times, 1e3 * (seconds() - begin)), clock_add(&cpu, 1e3 * (cpu_seconds() - used));
+    }
+    timing x = {.ms = clock_median(&times), .cpu_ms = clock_median(&cpu), .weights = t->state_count};
+    double sums[] = {m ? m->calls : 0.0, m ? m->waiting_ms : 0.0, m ? m->talking_ms : 0.0};
+    must(c, c->kind->sum(&error, c, sums, 3), "sum");
+    x.calls = sums[0] / c->ranks / a->steps, x.waiting_ms = sums[1] / c->ranks / a->steps, x.talking_ms = sums[2] / c->ranks / a->steps;
+    return x;
+}
+
+/* comm: of the trainer; NULL: it has no others. */
+static timing time_trainer(const arguments *a, gf_comm *c, gf_comm *comm, meter *m, int64_t batch) {
+    gf_trainer *t = make_trainer(a, c, comm, batch);
+    const timing x = time_steps(a, c, t, m);
+    gf_trainer_free(t);
+    return x;
+}
+
+/* Together; the same with waiting and talking told apart; and everybody for himself, with as many samples, at the same time. */
 static void time_training(const arguments *a, gf_comm *c) {
     const int64_t batch = number("--batch", a->batch, 2, 1 << 16);
-    gf_trainer *t = make_trainer(a, c, 1, batch);
-    const double together = time_steps(a, c, t);
-    const int64_t weights = t->state_count;
-    gf_trainer_free(t);
-    t = make_trainer(a, c, 0, batch / c->ranks);
-    const double alone = time_steps(a, c, t);
-    gf_trainer_free(t);
+    meter m;
+    meter_make(&m, c);
+    const timing together = time_trainer(a, c, c, NULL, batch), split = time_trainer(a, c, &m.head, &m, batch);
+    const timing alone = time_trainer(a, c, NULL, NULL, batch / c->ranks);
     if (c->rank > 0) return;
-    const double share = together > alone ? 1.0 - alone / together : 0.0;
+    const double share = together.ms > alone.ms ? 1.0 - alone.ms / together.ms : 0.0;
     if (a->json)
         printf("{\"bench\": \"ranks\", \"arch\": \"%s\", \"size\": %s, \"batch\": %lld, \"ranks\": %d, \"threads\": %s, "
-               "\"weights\": %lld, \"step_ms\": %.3f, \"own_ms\": %.3f, \"talk_share\": %.4f, \"images_per_s\": %.1f}\n", a->arch,
-               a->size, (long long)batch, c->ranks, a->threads, (long long)weights, together, alone, share,
-               1e3 * (double)batch / together);
+               "\"weights\": %lld, \"step_ms\": %.3f, \"own_ms\": %.3f, \"talk_share\": %.4f, \"images_per_s\": %.1f, "
+               "\"metered_ms\": %.3f, \"calls\": %.0f, \"waiting_ms\": %.3f, \"talking_ms\": %.3f, \"cpu_ms\": %.1f, "
+               "\"own_cpu_ms\": %.1f}\n", a->arch,
+               a->size, (long long)batch, c->ranks, a->threads, (long long)together.weights, together.ms, alone.ms, share,
+               1e3 * (double)batch / together.ms, split.ms, split.calls, split.waiting_ms, split.talking_ms, together.cpu_ms,
+               alone.cpu_ms);
     else
         printf("\n%s at %s px, %.1f M weights, batch %lld on %d ranks: step %.1f ms, of a rank by itself %.1f ms, "
-               "talking %.0f%%, %.0f images/s\n", a->arch, a->size, 1e-6 * (double)weights, (long long)batch, c->ranks, together,
-               alone, 100 * share, 1e3 * (double)batch / together);
+               "difference %.0f%%, %.0f images/s\nmetered: step %.1f ms; mean of the ranks in %.0f calls: waiting for the slowest "
+               "%.1f ms, talking %.2f ms; CPU time %.0f ms, by itself %.0f ms\n", a->arch, a->size, 1e-6 * (double)together.weights, (long long)batch, c->ranks,
+               together.ms, alone.ms, 100 * share, 1e3 * (double)batch / together.ms, split.ms, split.calls,
+               split.waiting_ms, split.talking_ms, together.cpu_ms, alone.cpu_ms);
 }
 
 int main(int argc, char **argv) {

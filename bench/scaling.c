@@ -13,7 +13,7 @@ typedef struct setting {
 } setting;
 
 enum { COMPUTE, SAMPLES, DIM, WEIGHTS, NORMS, NODE, NODE_RATE, NODE_DELAY, NET_RATE, NET_DELAY, HOST_RATE, HOST_DELAY, LOSS_RATE,
-       OVERLAP, MOST, SETTINGS };
+       OVERLAP, JITTER, MOST, SETTINGS };
 
 static setting settings[SETTINGS] = {
     [COMPUTE] = {"--compute-ms", "of one rank's step by itself; ResNet-50 at 224 px, 128 samples, on one H200", 31.57, 1e-3, 1e6},
@@ -30,6 +30,7 @@ static setting settings[SETTINGS] = {
     [HOST_DELAY] = {"--host-us", "of a small MPI collective, per doubling", 5, 0, 1e6},
     [LOSS_RATE] = {"--loss-tflop-s", "of the loss on large batches; the bench of the loss at B = 131072", 400, 1e-3, 1e5},
     [OVERLAP] = {"--overlap", "part of the gradients' time hidden behind backward, 0 to 1", 0, 0, 1},
+    [JITTER] = {"--jitter", "deviation of a rank's time from one call to the next, in parts of it; all wait for the slowest", 0, 0, 10},
     [MOST] = {"--most", "ranks of the last row", 1024, 1, 1 << 20},
 };
 
@@ -67,7 +68,7 @@ static int take(const char *flag, const char *text) {
 /* ---- the model; all times in ms ---- */
 
 typedef struct prediction {
-    double loss, gather, norms, state, gradients, step;
+    double loss, gather, norms, state, gradients, waiting, step;
 } prediction;
 
 /* bytes that a rank sends; messages: small collectives in a row. */
@@ -84,6 +85,21 @@ static double on_host(double messages, double bytes, double ranks) {
     return price(messages, bytes, ranks, get(HOST_DELAY), get(HOST_RATE));
 }
 
+static double normal_below(double x) { return 0.5 * erfc(-x / sqrt(2.0)); }
+
+/* About the largest of so many standard normal numbers, in the mean: the quantile of Blom's rank. */
+static double largest_of(double ranks) {
+    double low = 0, high = 10;
+    const double share = (ranks - 0.375) / (ranks + 0.25);
+    if (ranks < 2) return 0.0;
+    for (int i = 0; i < 60; i++) {
+        const double x = 0.5 * (low + high);
+        if (normal_below(x) < share) low = x;
+        else high = x;
+    }
+    return low;
+}
+
 static prediction predict(double ranks) {
     const double own = get(SAMPLES), all = own * ranks, others = ranks - 1.0;
     const double link = 8, id = 12, row = 36;                   /* bytes; per side, of id and label, of an anchor's state */
@@ -94,7 +110,8 @@ static prediction predict(double ranks) {
     /* ids, labels, state there and back, statistics, stop */
     p.state = on_host(6, others * own * id + 2 * row * own * others / ranks, ranks);
     p.gradients = (1 - get(OVERLAP)) * on_device(2, 2 * 4e6 * get(WEIGHTS) * others / ranks, ranks);
-    p.step = get(COMPUTE) + p.loss + p.gather + p.norms + p.state + p.gradients;
+    p.waiting = get(COMPUTE) * get(JITTER) * largest_of(ranks);
+    p.step = get(COMPUTE) + p.loss + p.gather + p.norms + p.state + p.gradients + p.waiting;
     return p;
 }
 
@@ -103,11 +120,12 @@ static void show(int json, double ranks) {
     const double share = get(COMPUTE) / p.step, rate = 1e3 * get(SAMPLES) * ranks / p.step;
     if (json)
         printf("{\"bench\": \"scaling\", \"ranks\": %.0f, \"compute_ms\": %g, \"loss_ms\": %.4f, \"gather_ms\": %.4f, "
-               "\"norms_ms\": %.4f, \"state_ms\": %.4f, \"gradients_ms\": %.4f, \"step_ms\": %.4f, "
-               "\"efficiency\": %.4f}\n", ranks, get(COMPUTE), p.loss, p.gather, p.norms, p.state, p.gradients, p.step, share);
+               "\"norms_ms\": %.4f, \"state_ms\": %.4f, \"gradients_ms\": %.4f, \"waiting_ms\": %.4f, "
+               "\"step_ms\": %.4f, \"efficiency\": %.4f}\n", ranks, get(COMPUTE), p.loss, p.gather, p.norms, p.state, p.gradients,
+               p.waiting, p.step, share);
     else
-        printf("%6.0f %9.0f %9.2f %8.2f %8.2f %8.2f %8.2f %9.2f %9.2f %9.0f %6.2f\n", ranks, ranks * get(SAMPLES), get(COMPUTE),
-               p.loss, p.gather, p.norms, p.state, p.gradients, p.step, rate, share);
+        printf("%6.0f %9.0f %9.2f %8.2f %8.2f %8.2f %8.2f %9.2f %8.2f %9.2f %9.0f %6.2f\n", ranks, ranks * get(SAMPLES),
+               get(COMPUTE), p.loss, p.gather, p.norms, p.state, p.gradients, p.waiting, p.step, rate, share);
 }
 
 int main(int argc, char **argv) {
@@ -119,8 +137,8 @@ int main(int argc, char **argv) {
         else misused(argv[i], "unknown argument");
     }
     if (!json)
-        printf("%6s %9s %9s %8s %8s %8s %8s %9s %9s %9s %6s\n", "ranks", "batch", "compute", "loss", "gather", "norms", "state",
-               "gradients", "step ms", "images/s", "eff.");
+        printf("%6s %9s %9s %8s %8s %8s %8s %9s %8s %9s %9s %6s\n", "ranks", "batch", "compute", "loss", "gather", "norms", "state",
+               "gradients", "waiting", "step ms", "images/s", "eff.");
     for (double ranks = 1; ranks <= get(MOST); ranks *= 2) show(json, ranks);
     return ferror(stdout) || fflush(stdout) != 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Weak and strong scaling of training on the ranks that mpirun can start here: `sh bench/scaling.sh BUILD [RANKS...]`.
-# Strong: BATCH samples in all, for all numbers of ranks. Weak: a quarter of it on each rank. BATCH, ARCH, SIZE and MPIRUN ("mpirun
-# --hostfile hosts", "mpirun --oversubscribe") may be set. Efficiency: images/s of a rank, against those with the first number.
+# Strong: BATCH samples in all, for all numbers of ranks. Weak: a quarter of it on each rank. BATCH, ARCH, SIZE and MPIRUN
+# ("mpirun --hostfile hosts", "mpirun --oversubscribe") may be set. Efficiency: images/s of a rank, against the first number's.
 set -u
 build=${1:?"usage: sh bench/scaling.sh BUILD [RANKS...]"}
 shift

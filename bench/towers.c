@@ -1,6 +1,6 @@
-/* towers.c - times the training step of image and text towers on the CPU: both forward, bimodal SogCLR with GloFND, both backward,
- * AdamW; by its parts, and in turns with PyTorch where there is one. `towers --help` says how to call it, docs/benchmarks.md what
- * came out.
+/* towers.c - times the training step of image and text towers on the CPU: both forward, bimodal SogCLR with GloFND, both
+ * backward, AdamW; by its parts, and in turns with PyTorch where there is one. `towers --help` says how to call it,
+ * docs/benchmarks.md what came out.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ typedef struct arguments {
 static const char usage[] =
     "Usage: towers [--only WORD [--only WORD]] [--batch N] [--threads N] [--steps N] [--quick] [--json] [--no-torch]\n"
     "Times training steps of CLIP's encoders at 224 pixels, ViT-B/32 or its ResNet-50 beside its text transformer (12 layers of\n"
-    "512, context 77), fp32 and bf16: both forward, bimodal SogCLR with GloFND, both backward, AdamW. PyTorch takes the same steps\n"
-    "in turns, so that both see the same machine; it needs a python3 in the path that has torch.\n"
+    "512, context 77), fp32 and bf16: both forward, bimodal SogCLR with GloFND, both backward, AdamW. PyTorch takes the same\n"
+    "steps in turns, so that both see the same machine; it needs a python3 in the path that has torch.\n"
     "  --only WORD   vitb32, rn50, fp32 or bf16; two of them: what is both\n"
     "  --batch N     pairs per step, 2 to 4096 (16)\n"
     "  --threads N   threads of both (as many as OpenMP would use)\n"

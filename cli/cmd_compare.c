@@ -62,7 +62,7 @@ void compare_warn(const char *verb, const gf_comparison *c) {
     if (c->metrics == 0)
         fprintf(stderr, "glofnd %s: nothing measured yet: glofnd eval knn, linear ... RUN measures\n", verb);
     if (c->groups < 2) fprintf(stderr, "glofnd %s: one configuration only: nothing to compare it with\n", verb);
-    else warn_seeds(verb, c);
+    warn_seeds(verb, c);
 }
 
 static int same_folder(const char *a, const char *b) {
@@ -70,10 +70,16 @@ static int same_folder(const char *a, const char *b) {
     return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
-/* A run counts once, however often and by whatever path it is named. Returns how many are left. */
-static int drop_repeats(char **run, int n) {
+/* A run counts once, however often and by whatever path it is named, and a file is none: FOLDER/ * names logs and tables, too.
+ * Returns how many are left. */
+static int choose_runs(char **run, int n) {
     int kept = 0;
     for (int i = 0; i < n; i++) {
+        struct stat st;
+        if (stat(run[i], &st) == 0 && S_ISREG(st.st_mode)) {
+            fprintf(stderr, "glofnd compare: %s is a file: it is passed over\n", run[i]);
+            continue;
+        }
         int k = 0;
         while (k < kept && !same_folder(run[k], run[i])) k++;
         if (k == kept) run[kept++] = run[i];
@@ -100,8 +106,10 @@ int cmd_compare(int argc, char **argv) {
         else fprintf(stderr, "usage: %s\n", usage);
         return CLI_USAGE;
     }
-    n = drop_repeats(argv + 1, n);
-    glofnd_status status = gf_compare_read(&err, (const char *const *)argv + 1, n, &c);
+    n = choose_runs(argv + 1, n);
+    glofnd_status status = GLOFND_OK;
+    if (n == 0) status = gf_fail(&err, GLOFND_E_ARGUMENT, "none of these is the folder of a run");
+    if (status == GLOFND_OK) status = gf_compare_read(&err, (const char *const *)argv + 1, n, &c);
     if (status == GLOFND_OK && !gf_compare_select(&c, metric, all != NULL) && metric)
         status = gf_fail(&err, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.100s\"", metric);
     if (status == GLOFND_OK) compare_warn("compare", &c);

@@ -7,7 +7,7 @@
 #include "eval/knn.h"
 #include "frozen.h"
 
-static const char usage[] = "glofnd eval knn RUN --data SPEC [--test SPEC] [--k 20] [--unweighted] [--untrained]";
+static const char usage[] = "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]";
 
 #define TEMPERATURE 0.07        /* of the votes */
 
@@ -72,7 +72,7 @@ static void print_result(const knn_job *j) {
 int eval_knn(int argc, char **argv) {
     const char *data = NULL, *test = NULL, *k = "20", *unweighted = NULL, *untrained = NULL;
     const cli_flag flags[] = {
-        {"data", "SPEC", "training samples, with labels", &data},
+        {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
         {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
         {"k", "N", "neighbours (20)", &k},
         {"unweighted", NULL, "every neighbour counts 1 instead of exp(similarity / 0.07)", &unweighted},
@@ -83,7 +83,7 @@ int eval_knn(int argc, char **argv) {
     knn_job j = {.knn.temperature = TEMPERATURE};
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = eval_check_arguments(argv[0], usage, n, data))) return code;
+    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code;   /* the run names its data */
     if ((code = cli_whole("k", k, 1, 100000, &j.knn.k))) return code;
     j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
     if (unweighted) j.knn.temperature = 0.0;

@@ -11,7 +11,7 @@
 #include "frozen.h"
 
 static const char usage[] =
-    "glofnd eval linear RUN --data SPEC [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
+    "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
     "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]";
 
 #define MOST_FRACTIONS 16
@@ -225,7 +225,7 @@ int eval_linear(int argc, char **argv) {
     const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL;
     const char *epochs = "0", *seed = "1", *untrained = NULL;
     const cli_flag flags[] = {
-        {"data", "SPEC", "training samples, with labels", &data},
+        {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
         {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
         {"protocol", "NAME", "paper: AdamW (the paper's text); official: SGD (the authors' script)", &protocol},
         {"fractions", "LIST", "percentages of the labels (100,10,1,0.1; those that hold no sample of some class are skipped)",
@@ -244,7 +244,7 @@ int eval_linear(int argc, char **argv) {
     static linear_job j;        /* too large for a stack that others share */
     code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = eval_check_arguments(argv[0], usage, n, data))) return code;
+    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code;   /* the run names its data */
     j.by_name = fractions != NULL;
     if ((code = read_protocol(&j, protocol)) || (code = read_fractions(&j, fractions ? fractions : "100,10,1,0.1")) ||
         (code = read_augment(&j, augment)) || (code = cli_whole("epochs", epochs, 0, 100000, &j.spec.epochs)) ||

@@ -154,12 +154,21 @@ static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
             device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
 }
 
+/* An error that all ranks have agreed on is told by the one it happened on, which then ends the others: they give it time to. */
+static void leave_it_to_others(const gf_comm *comm, const gf_error *err) {
+    int whose = comm->rank, text = 0;
+    if (sscanf(err->text, "rank %d: %n", &whose, &text) != 1 || text == 0 || whose == comm->rank) return;
+    for (unsigned left = 5; left > 0;) left = sleep(left);      /* signals to end come meanwhile */
+}
+
 /* After training has begun the other ranks may be waiting for this one, and have to be ended; before, all of them know. */
 static int end_failed(const gf_pretrain *p, gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
     const int several = comm && comm->ranks > 1;
     int code = CLI_FAILED;
+    if (several && started) leave_it_to_others(comm, err);
     if (several && started) fprintf(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
     if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
+    else if (status == GLOFND_E_OPTION) code = CLI_USAGE;       /* what the first one ends with */
     if (started) tell_what_is_kept(p, status);
     if (several && started) gf_dist_abort(comm, CLI_FAILED);
     return code;
@@ -193,6 +202,8 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_erro
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;
     int started = 0;
     p->comm = strcmp(comm->kind->name, "single") == 0 ? NULL : comm;
+    const glofnd_status alike = p->comm ? gf_comm_greet(err, comm) : GLOFND_OK;
+    if (alike != GLOFND_OK) return end_failed(p, comm, 0, alike, err);
     if (status == GLOFND_OK) status = prepare(err, p, comm);
     if (p->comm) status = gf_comm_agree(err, comm, status);
     others = (watched){p, comm};

@@ -19,8 +19,9 @@ int eval_zeroshot(int argc, char **argv);
 #define EVAL_HELD_OUT 0.2       /* of each class, where the data has no test split */
 
 typedef struct eval_samples {
-    const char *run, *data, *test;      /* asked for; test NULL: the data's own test split, else EVAL_HELD_OUT of it */
+    const char *run, *data, *test;      /* asked for; data NULL: the run's; test NULL: its test split, else EVAL_HELD_OUT of it */
     int untrained;
+    char run_data[sizeof ((gf_config *)0)->data];       /* found: SPEC of the data if none was given */
     char test_name[GF_SPLIT_NAME];      /* found: SPEC of the test samples; "" if they are held out of the data */
     int embeddings;             /* found: a run of task clip, of which embeddings are taken, not features of the backbone */
 } eval_samples;
@@ -31,7 +32,7 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf
 glofnd_status eval_encode_split(gf_error *err, gf_encoder *encoder, const gf_split *split, gf_features *train, gf_features *test);
 /* Both. */
 glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
-/* CLI_OK if there is one RUN among `n` plain arguments and `data` is given; else what is wrong, the usage, and CLI_USAGE. */
+/* CLI_OK if there is one RUN among `n` plain arguments and `data` is not NULL; else what is wrong, the usage, and CLI_USAGE. */
 int eval_check_arguments(const char *title, const char *usage, int n, const char *data);
 /* The SPEC in "NAME=SPEC" or "SPEC", and a short name to call it by: NAME, or what the SPEC begins with. */
 const char *eval_name(const char *text, char *name, size_t bytes);

@@ -29,10 +29,13 @@ const char *eval_name(const char *text, char *name, size_t bytes) {
 glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf_split *split) {
     TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = s->run, .untrained = s->untrained}, encoder));
     s->embeddings = gf_encoder_config(*encoder)->task == GF_TASK_CLIP;
+    const int given = s->data != NULL;
+    if (!given) s->data = memcpy(s->run_data, gf_encoder_config(*encoder)->data, sizeof s->run_data);
     const gf_split_spec spec = {
         .data = s->data, .test = s->test, .share = EVAL_HELD_OUT, .seed = (uint64_t)gf_encoder_config(*encoder)->seed,
     };
-    TRY(gf_split_open(err, &spec, split));
+    const glofnd_status status = gf_split_open(err, &spec, split);
+    TRY(given ? status : gf_encoder_own_data(err, status));
     memcpy(s->test_name, split->test_name, sizeof s->test_name);
     return GLOFND_OK;
 }

@@ -31,7 +31,8 @@ if(GLOFND_WERROR)
     list(APPEND warnings -Werror)
     list(APPEND cuda_warnings -Werror=all-warnings)
 endif()
-target_compile_options(glofnd_flags INTERFACE "$<$<COMPILE_LANGUAGE:C>:${warnings}>" "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
+target_compile_options(glofnd_flags INTERFACE "$<$<COMPILE_LANGUAGE:C>:${warnings}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 target_include_directories(glofnd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 # OpenMP is seen by src/base/parallel.c alone. Our own links take the compiler's flag; users of the installed static library get

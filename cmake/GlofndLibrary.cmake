@@ -125,10 +125,11 @@ endif()
 
 # ----- The training system: private, never installed. What links it gets the static libglofnd with it. -----
 
-# glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its pkg-config module
-# or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out, the functions that need
-# it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary says so; else GF_HAVE_<NAME>.
-set(GLOFND_WITHOUT "" CACHE STRING "Libraries to build without, as if they were not there: any of jansson;jpeg;png;zlib;dnnl;lbfgs;mpi")
+# glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its
+# pkg-config module or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out,
+# the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary says so; else GF_HAVE_<NAME>.
+set(GLOFND_WITHOUT "" CACHE STRING
+    "Libraries to build without, as if they were not there: any of jansson;jpeg;png;zlib;dnnl;lbfgs;mpi")
 find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
@@ -177,12 +178,14 @@ glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 glofnd_sources(train_sources src/io/json/*.c src/optim/*.c src/data/*.c src/nn/*.c src/dist/*.c src/train/*.c src/eval/*.c
     src/report/*.c)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/adamw.c PROPERTIES COMPILE_OPTIONS -fno-math-errno)    # roots in vectors
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/adamw.c PROPERTIES      # roots in vectors
+    COMPILE_OPTIONS -fno-math-errno)
 # What pages are made of: style sheets and scripts, as strings.
 glofnd_sources(page_files src/report/*.css src/report/*.js)
 set(page_strings ${PROJECT_BINARY_DIR}/generated/page_files.c)
 add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${page_strings} "-DINPUTS=${page_files}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${page_strings} "-DINPUTS=${page_files}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    VERBATIM)
 
 add_library(glofnd_train STATIC ${train_sources} ${part_sources} ${cuda_objects} ${page_strings})
 if(GLOFND_HAVE_CUDA)

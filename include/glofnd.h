@@ -37,8 +37,9 @@
  *              stats, and the rows tier are host memory. Calls queue their work on the stream of glofnd_ctx_stream(). A step
  *              whose `stats` is NULL waits for nothing, takes no memory after glofnd_ctx_reserve(), and can be captured into a
  *              CUDA graph; what it could not see at once (numbers that are not finite, ids) is told by glofnd_ctx_stats().
- *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. Status values and file formats are
- *              never reused for something else; a newer library reads every older file.
+ *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. A library takes the shorter struct of an
+ *              older program and refuses the longer one of a newer. Status values and file formats are never reused for
+ *              something else; a newer library reads every older file.
  *
  * Everything here is usable from C++.
  */
@@ -304,8 +305,8 @@ GLOFND_API glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glo
  * negatives are kept. A row whose negatives are all flagged keeps its least similar one (compat OFFICIAL: none). */
 GLOFND_API glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept);
 /* Exact thresholds: out[i] = the ceil(alpha m)-th largest similarity of row i of `q` to the m rows of `k` other than skip[i]
- * (skip may be NULL; -1: none). Rows are normalised if the option `normalize` is set. Memory: copies of q and k, and lists of some
- * alpha m values for 32 rows per thread; never rows x cols. */
+ * (skip may be NULL; -1: none). Rows are normalised if the option `normalize` is set. Memory: copies of q and k, and lists of
+ * some alpha m values for 32 rows per thread; never rows x cols. */
 GLOFND_API glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, const float *k, int64_t cols, int64_t dim,
                                            const int64_t *skip, double alpha, float *out);
 
@@ -331,9 +332,9 @@ typedef struct glofnd_batch {
     int32_t epoch;              /* from 0 */
     uint32_t want;              /* GLOFND_WANT_* */
     double tau, gamma;          /* of this step; 0: as in the options */
-    const int64_t *slot;        /* [rows] or NULL: which row of the store holds the state of each own sample, all different; ids are
-                                   then free to exceed the store. NULL: the row of its id. For a store that holds the drawn samples
-                                   only, while others own their state: see Ranks */
+    const int64_t *slot;        /* [rows] or NULL: which row of the store holds the state of each own sample, all different; ids
+                                   are then free to exceed the store. NULL: the row of its id. For a store that holds the drawn
+                                   samples only, while others own their state: see Ranks */
 } glofnd_batch;
 
 /* What the other rows need to know of one row: [rows][2], the two views or image and text of a sample side by side. Plain
@@ -348,7 +349,7 @@ typedef struct glofnd_link {
 typedef struct glofnd_stats {
     double loss;                /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
                                    compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
-    double grad_tau;            /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 under compat OFFICIAL; else 0 */
+    double grad_tau;            /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 if compat OFFICIAL; else 0 */
     double grad_scale;          /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
     double kept_share;          /* kept / negatives, as used by the loss: mean over own rows */
     double detector_share;      /* kept / negatives the detector would produce, also before mask_epoch */
@@ -374,14 +375,13 @@ GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const 
 /* Second call, with everyone's links [cols][2] in the order of the batch: gradient of the own rows in both roles, as anchor and
  * as the others' negative. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to it. */
 GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a,
-        float *grad_b,
-                                          glofnd_stats *stats);
+        float *grad_b, glofnd_stats *stats);
 /* Looks into a step: which pairs it keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for
  * image and text: [side]. 1 = kept. `links` as for glofnd_step_grad. */
 GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep);
 /* The stats of the last step on c that was queued with stats NULL, or replayed in a graph; waits for it. If a step since the last
- * such call failed (E_NUMERIC, E_INDEX, E_ARGUMENT), this returns its status and text; neither that step nor those queued after it
- * have then changed the store. On the CPU: the stats of the last step. */
+ * such call failed (E_NUMERIC, E_INDEX, E_ARGUMENT), this returns its status and text; neither that step nor those queued after
+ * it have then changed the store. On the CPU: the stats of the last step. */
 GLOFND_API glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats);
 
 #ifdef __cplusplus

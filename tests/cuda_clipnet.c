@@ -248,7 +248,7 @@ static void clip_resnets_away_from_kinks_agree(void **state) {
     const errors e = errors_of("CLIP's ResNet away from kinks", s, GLOFND_DEVICE_CUDA, GF_FP32, &want);
     relu_margin = 0.0f;
     drop(&want);
-    within(e, (errors){5e-6, 5e-4, 5e-5});
+    within(e, (errors){5e-6, 2e-3, 1e-4});
 }
 
 /* ----- two towers beside each other --------------------------------------------------------------------------------- */

@@ -123,8 +123,9 @@ static void both_can_be_recorded(void **state) {
 static void one_rank_trains_as_none(void **state) {
     (void)state;
     static const trial_setting run[] = {
-        {"data", "shapes:n=192,classes=3,size=32"}, {"arch", "resnet18"}, {"stem", "1"}, {"head_hidden", "64"}, {"head_out", "32"},
-        {"batch", "16"}, {"epochs", "2"}, {"start_epoch", "1"}, {"threads", "2"}, {"precision", "bf16"}, {"alpha", "0.1"},
+        {"data", "shapes:n=192,classes=3,size=32"}, {"arch", "resnet18"}, {"stem", "1"}, {"head_hidden", "64"},
+        {"head_out", "32"}, {"batch", "16"}, {"epochs", "2"}, {"start_epoch", "1"}, {"threads", "2"}, {"precision", "bf16"},
+        {"alpha", "0.1"},
         {"warmup_epochs", "1"}, {"device", "cuda"}, {"deterministic", "2"}, {NULL, NULL}};
     gf_error err = {""};
     gf_comm *ranks;

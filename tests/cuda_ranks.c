@@ -1,9 +1,9 @@
 /* cuda_ranks.c - several ranks on CUDA without a second GPU: gradients are handed over while backward goes on, each one once and
- * final; what is done to them meanwhile is there when the optimizer comes, recorded or not; and two ranks that share the GPU train
- * as one does.
+ * final; what is done to them meanwhile is there when the optimizer comes, recorded or not; and two ranks that share the GPU
+ * train as one does.
  *
- * NCCL stands aside: gf_device_comm_open below takes the place of the library's. Its ranks are threads; their streams wait for each
- * other's events, which NCCL's kernels would do by themselves.
+ * NCCL stands aside: gf_device_comm_open below takes the place of the library's. Its ranks are threads; their streams wait for
+ * each other's events, which NCCL's kernels would do by themselves.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -32,7 +32,7 @@
 enum { MOST_PIECES = 64 };
 
 typedef enum habit {
-    DOUBLE,                     /* one rank that counts for two: what is summed is twice what it was */
+    DOUBLE,                     /* one rank that counts for two: what is summed is twice what it was; the net is slow */
     SPOIL,                      /* one rank; what is summed is garbage for some milliseconds, then what it was */
     SHARE                       /* ranks are threads, and sum */
 } habit;
@@ -168,7 +168,7 @@ static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) 
     w->notes->pieces++;
     must(cudaMemcpyAsync(copy, x, bytes, cudaMemcpyDeviceToDevice, w->stream));
     if (w->habit == SPOIL) must(cudaMemsetAsync(x, 0xff, bytes, w->stream));            /* NaN */
-    must(cudaLaunchHostFunc(w->stream, dawdle, NULL));
+    if (w->habit == SPOIL) must(cudaLaunchHostFunc(w->stream, dawdle, NULL));
     if (w->habit == SPOIL) must(cudaMemcpyAsync(x, copy, bytes, cudaMemcpyDeviceToDevice, w->stream));
     else gf_nn_backend_cuda.add(w->engine, GF_TYPE_F32, x, copy, n);
     return GLOFND_OK;
@@ -180,6 +180,7 @@ static glofnd_status fork_off(gf_error *err, gf_comm *c) {
     if (w->notes) w->notes->forks++;
     must(cudaEventRecord(w->event, w->origin));
     must(cudaStreamWaitEvent(w->stream, w->event, 0));
+    if (w->habit == DOUBLE) must(cudaLaunchHostFunc(w->origin, dawdle, NULL));
     return GLOFND_OK;
 }
 
@@ -314,6 +315,7 @@ static void covers_the_block(const notes *k, const float *block, int64_t n) {
     assert_int_equal(k->joins, 1);
 }
 
+/* The sum is done before backward goes on: whatever touched the gradients afterwards would show. */
 static void hand_over(const trial_setting *more) {
     pair p;
     int64_t n;
@@ -378,7 +380,6 @@ enum { RANKS = 2, STEPS = 6 };
 
 typedef struct member {
     gf_comm *host;
-    const trial_setting *more;
     gf_trainer *t;
     double loss[STEPS];
     glofnd_status status;
@@ -397,55 +398,62 @@ static void *train(void *user) {
     return NULL;
 }
 
-/* The largest difference of a weight, and the largest change of one since the run began. */
-static double off(gf_trainer *a, gf_trainer *b) {
+/* Worst over the tensors of |a - b| / |b|, of values or of gradients. */
+static double off(gf_trainer *a, gf_trainer *b, int gradients) {
     gf_error err = {""};
     const gf_tower *x = &a->towers.at[0], *y = &b->towers.at[0];
     double worst = 0;
     for (int i = 0; i < x->param_count; i++) {
-        const int64_t n = x->tensors[i].count;
-        float *p = malloc((size_t)n * sizeof *p), *q = malloc((size_t)n * sizeof *q);
-        trial_fine(gf_net_get(&err, x->net, &x->tensors[i], x->tensors[i].value, p), &err);
-        trial_fine(gf_net_get(&err, y->net, &y->tensors[i], y->tensors[i].value, q), &err);
-        for (int64_t k = 0; k < n; k++) worst = fmax(worst, fabs((double)p[k] - (double)q[k]));
+        const gf_tensor *s = &x->tensors[i], *t = &y->tensors[i];
+        float *p = malloc((size_t)s->count * sizeof *p), *q = malloc((size_t)s->count * sizeof *q);
+        double error = 0, size = 0;
+        trial_fine(gf_net_get(&err, x->net, s, gradients ? s->grad : s->value, p), &err);
+        trial_fine(gf_net_get(&err, y->net, t, gradients ? t->grad : t->value, q), &err);
+        for (int64_t k = 0; k < s->count; k++) {
+            error += ((double)p[k] - (double)q[k]) * ((double)p[k] - (double)q[k]);
+            size += (double)q[k] * (double)q[k];
+        }
+        worst = fmax(worst, sqrt(error / (size + 1e-12)));
         free(p), free(q);
     }
     return worst;
 }
 
-static void train_together(const trial_setting *more) {
+/* limit: of weights and gradients after all steps. In a wide net some ReLU is turned by rounding, which moves the gradient of a
+ * channel by percents; a sum left out would be off by half. */
+static void train_together(const trial_setting *more, double limit) {
     gf_comm *host[RANKS];
     member m[RANKS];
     void *user[RANKS];
     next.habit = SHARE, next.notes = NULL;
     thread_ranks_open(RANKS, host);
     for (int r = 0; r < RANKS; r++) {
-        m[r] = (member){.host = host[r], .more = more, .t = open_run(more)};
+        m[r] = (member){.host = host[r], .t = open_run(more)};
         user[r] = &m[r];
     }
     thread_ranks_run(RANKS, train, user);
     for (int r = 0; r < RANKS; r++) trial_fine(m[r].status, &m[r].err);
-    gf_trainer *alone = build_run(more, NULL), *start = build_run(more, NULL);
+    gf_trainer *alone = build_run(more, NULL);
     double loss = 0;
     for (int i = 0; i < STEPS; i++) {
         trial_steps(alone, 1);
         loss = fmax(loss, fabs(m[0].loss[i] / alone->stats.loss - 1));
     }
-    const double weights = off(alone, m[0].t), moved = off(alone, start);
-    print_message("two ranks: loss off by %.1e, weights by %.1e of %.1e\n", loss, weights, moved);
+    const double weights = off(m[0].t, alone, 0), gradients = off(m[0].t, alone, 1);
+    print_message("two ranks: off by %.1e (loss), %.1e (weights), %.1e (gradients)\n", loss, weights, gradients);
     same_weights(m[0].t, m[1].t);
     assert_true(loss < 1e-5);
-    assert_true(weights < 1e-4 * moved);
+    assert_true(weights < limit && gradients < limit);
     for (int r = 0; r < RANKS; r++) gf_trainer_free(m[r].t), host[r]->kind->close(host[r]);
-    gf_trainer_free(alone), gf_trainer_free(start);
+    gf_trainer_free(alone);
 }
 
 static void two_ranks_train_as_one(void **state) {
     (void)state;
     static const trial_setting small[] = {{"arch", "resnet8"}, {"batch", "32"}, {NULL, NULL}};
     static const trial_setting wide[] = {{"batch", "32"}, {"lr", "0.0002"}, {"momentum", "0"}, {NULL, NULL}};
-    train_together(small);
-    train_together(wide);
+    train_together(small, 1e-4);
+    train_together(wide, 0.1);
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 /* cuda_step.c - the step on a GPU: what the tests of the CPU do not see. Its values and gradients are checked by the same
- * programs as the CPU's, run with GLOFND_TEST_DEVICE=cuda (unit_step, unit_learner, unit_equal, grad_losses; see tests/CMakeLists.txt).
+ * programs as the CPU's, run with GLOFND_TEST_DEVICE=cuda (unit_step, unit_learner, unit_equal, grad_losses; see
+ * tests/CMakeLists.txt).
  *
  * Here: failures that only the device sees, queued steps and graphs, stores that move between devices, rounded products, sizes.
  */
@@ -15,6 +16,7 @@
 #include <cuda_runtime_api.h>
 
 #include "support/compare.h"
+#include "support/little_memory.h"
 #include "support/on_device.h"
 #include "support/random.h"
 
@@ -326,15 +328,6 @@ static void a_reserved_context_takes_nothing(void **state) {
 
 /* ---- too little memory ---- */
 
-/* Takes what the device has, but for `left` bytes. */
-static void *fill_device(size_t left) {
-    size_t free_bytes = 0, all = 0;
-    void *p = NULL;
-    cuda_ok(cudaMemGetInfo(&free_bytes, &all));
-    if (free_bytes > left) cuda_ok(cudaMalloc(&p, free_bytes - left));
-    return p;
-}
-
 /* State that does not fit the device lies on the host, and works the same. */
 static void a_large_store_lies_on_the_host(void **state) {
     (void)state;
@@ -342,7 +335,7 @@ static void a_large_store_lies_on_the_host(void **state) {
     rig small = rig_make(&s, 3), large = rig_make(&s, 3);
     const glofnd_store_spec spec = {.size = sizeof spec, .n = 10000000, .modalities = 1};
     glofnd_store_free(large.w.store);
-    void *taken = fill_device((size_t)1100 << 20);
+    memory_left = (size_t)1100 << 20;
     expect_ok(large.w.ctx, glofnd_store_create(large.w.ctx, &spec, &large.w.store));
     for (int step = 3; step < 6; step++) {
         rig_load(&small, step), rig_load(&large, step);
@@ -350,7 +343,7 @@ static void a_large_store_lies_on_the_host(void **state) {
         expect_ok(large.w.ctx, rig_step(&large, &large.out.stats));
         assert_memory_equal(&small.out.stats, &large.out.stats, sizeof small.out.stats);
     }
-    cuda_ok(cudaFree(taken));
+    memory_left = SIZE_MAX;
     expect_same_rows("large", &small, &large);
     rig_free(&small);
     rig_free(&large);
@@ -362,11 +355,11 @@ static void too_little_memory_is_told(void **state) {
     scene s = cuda_scene("memory", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
     rig r = rig_make(&s, 3);
     expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
-    void *taken = fill_device((size_t)200 << 20);
+    memory_left = (size_t)200 << 20;
     assert_int_equal(glofnd_ctx_reserve(r.w.ctx, 1 << 20, 1 << 20, 128, NULL), GLOFND_E_MEMORY);
     assert_non_null(strstr(glofnd_ctx_error(r.w.ctx), "no device memory"));
     expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
-    cuda_ok(cudaFree(taken));
+    memory_left = SIZE_MAX;
     rig_free(&r);
 }
 

@@ -298,32 +298,50 @@ static double left_on_the_gpu(void) {
     return (double)left;
 }
 
-/* What is counted is what is gone from the GPU's memory, and about what was announced before. The first run of a kind is not
- * looked at: libraries load their kernels then, and keep them. */
-static void memory_adds_up(const trial_setting *more) {
+typedef struct balance {        /* bytes */
+    gf_memory_split split;
+    double counted, gone;       /* all kinds together; what the GPU has less of */
+    size_t announced;
+} balance;
+
+static balance balance_of(const trial_setting *more) {
     gf_error err = {""};
-    gf_memory_split m;
-    size_t announced = 0;
+    balance b;
+    const double before = left_on_the_gpu();
     gf_trainer *t = make(more);
     trial_steps(t, 3);
+    b.gone = before - left_on_the_gpu();
+    gf_trainer_memory(t, &b.split);
+    trial_fine(gf_trainer_estimate(&err, t, &b.announced), &err);
     gf_trainer_free(t);
-    const double before = left_on_the_gpu();
-    t = make(more);
-    trial_steps(t, 3);
-    const double gone = before - left_on_the_gpu();
-    gf_trainer_memory(t, &m);
-    trial_fine(gf_trainer_estimate(&err, t, &announced), &err);
-    const double counted = (double)(m.weights + m.optimizer + m.activations + m.workspace + m.loss + m.data);
+    const gf_memory_split *m = &b.split;
+    b.counted = (double)(m->weights + m->optimizer + m->activations + m->workspace + m->loss + m->data);
     print_message("MB: weights %.1f, optimizer %.1f, activations %.1f, workspace %.1f, loss %.1f, data %.1f; together %.1f, gone "
-                  "%.1f, announced %.1f, peak %.1f\n", megabytes((double)m.weights), megabytes((double)m.optimizer),
-                  megabytes((double)m.activations), megabytes((double)m.workspace), megabytes((double)m.loss),
-                  megabytes((double)m.data), megabytes(counted), megabytes(gone), megabytes((double)announced),
-                  megabytes((double)m.peak));
-    assert_true(m.weights > 0 && m.optimizer > 0 && m.activations > 0 && m.workspace > 0 && m.loss > 0 && m.data > 0);
-    assert_true(counted <= gone + (1 << 21));
-    assert_true(gone <= 1.1 * counted + (96 << 20));            /* whole pages, streams, a recorded step */
-    assert_true((double)m.peak >= counted);
-    gf_trainer_free(t);
+                  "%.1f, announced %.1f, peak %.1f\n", megabytes((double)m->weights), megabytes((double)m->optimizer),
+                  megabytes((double)m->activations), megabytes((double)m->workspace), megabytes((double)m->loss),
+                  megabytes((double)m->data), megabytes(b.counted), megabytes(b.gone), megabytes((double)b.announced),
+                  megabytes((double)m->peak));
+    return b;
+}
+
+/* But for whole pages, streams, and a recorded step. */
+static int adds_up(const balance *b) {
+    return b->counted <= b->gone + (1 << 21) && b->gone <= 1.1 * b->counted + (96 << 20);
+}
+
+/* What is counted is what is gone from the GPU's memory, and about what was announced. The first run is not looked at: libraries
+ * load their kernels then, and keep them. Others may take and give memory meanwhile: one quiet moment in a few is enough. */
+static void memory_adds_up(const trial_setting *more) {
+    balance b = balance_of(more);
+    for (int tries = 0; tries < 4; tries++) {
+        b = balance_of(more);
+        if (adds_up(&b)) break;
+    }
+    const gf_memory_split *m = &b.split;
+    assert_true(adds_up(&b));
+    assert_true(m->weights > 0 && m->optimizer > 0 && m->activations > 0 && m->workspace > 0 && m->loss > 0 && m->data > 0);
+    assert_true((double)m->peak >= b.counted);
+    assert_true((double)b.announced > 0.95 * b.counted && (double)b.announced < 1.05 * b.counted + (64 << 20));
 }
 
 static void memory_is_counted(void **state) {

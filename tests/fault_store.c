@@ -1,6 +1,6 @@
 /* fault_store.c - the anchor store when things fail: every allocation in turn, a full disk, a folder that cannot be written.
  *
- * What holds afterwards: the right status, no object, no new file, the old file as it was, and (under a leak checker) nothing lost.
+ * What holds afterwards: the right status, no object, no new file, the old file as it was, and (by a leak checker) nothing lost.
  */
 #include "store_fixture.h"
 #include "support/faults.h"

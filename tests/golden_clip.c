@@ -19,8 +19,8 @@ static void bf16_stays_near(void **state) {
     (void)state;
     gf_error err = {""};
     gf_net *n = NULL;
-    const gf_net_spec probe = {.arch = GF_ARCH_TEXT, .batch = 1, .embed_dim = 8, .width = 16, .layers = 1, .heads = 1, .context = 4,
-                               .vocab = 8, .precision = GF_BF16};
+    const gf_net_spec probe = {.arch = GF_ARCH_TEXT, .batch = 1, .embed_dim = 8, .width = 16, .layers = 1, .heads = 1,
+                               .context = 4, .vocab = 8, .precision = GF_BF16};
     if (gf_net_create(&err, &probe, &n) == GLOFND_E_UNSUPPORTED) skip();
     gf_net_free(n);
     golden_tower_check("text_gelu", GLOFND_DEVICE_CPU, GF_BF16, 5e-2);

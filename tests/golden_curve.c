@@ -1,7 +1,8 @@
 /* golden_curve.c - twenty training steps of gf_trainer_step against PyTorch in float64: learning rate, loss and share of kept
  * negatives at every step; what every parameter moved by, running statistics and the state of every anchor at the end. Weights
  * start as a run's do. The numbers come from tools/make_golden_curve.py, which also says how the lines are made; those of
- * image and text (clip_*) from tools/make_golden_clip_curve.py, where weights are drawn and the learned temperature is compared too.
+ * image and text (clip_*) from tools/make_golden_clip_curve.py, where weights are drawn and the learned temperature is compared
+ * too.
  *
  * The loader is replaced by the one below, linked in its place: it hands out images and tokens drawn from the same streams as the
  * scripts'.

@@ -28,6 +28,7 @@ typedef struct batch_case {
 
 #define SPOIL(name, ...) static void name(bed *t, glofnd_batch *q) { (void)t; (void)q; __VA_ARGS__; }
 SPOIL(size_zero, q->size = 0)
+SPOIL(size_unknown, q->size = sizeof *q + 8)
 SPOIL(rows_zero, q->rows = 0)
 SPOIL(rows_negative, q->rows = -3)
 SPOIL(cols_zero, q->rows = q->cols = 0)
@@ -57,6 +58,7 @@ SPOIL(overflowing_norm, t->b.a[6 * t->s.dim] = 3e38f; t->b.a[6 * t->s.dim + 1] =
 
 static const batch_case BATCH[] = {
     {"batch.size 0", GLOFND_E_ARGUMENT, size_zero, 4, NULL},
+    {"batch.size of a later version", GLOFND_E_ARGUMENT, size_unknown, 4, "batch.size"},
     {"rows 0", GLOFND_E_ARGUMENT, rows_zero, 4, NULL},
     {"rows < 0", GLOFND_E_ARGUMENT, rows_negative, 4, NULL},
     {"cols 0", GLOFND_E_ARGUMENT, cols_zero, 4, NULL},
@@ -173,6 +175,23 @@ static void null_arguments_are_refused(void **state) {
     expect_refused(&t, "mask: keep", glofnd_step_mask(c, q, o->links, NULL), GLOFND_E_ARGUMENT);
     expect_ok(c, glofnd_step(c, s, q, o->grad_a, o->grad_b, NULL));         /* stats may be NULL */
     bed_free(&t);
+}
+
+/* A program built against 0.1.0 passes a batch that ends before `slot`; what lies behind it is not ours to read. */
+static void batches_of_older_programs_are_taken(void **state) {
+    (void)state;
+    bed old = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND), now = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_batch q = old.b.q;
+    q.size = offsetof(glofnd_batch, slot);
+    q.slot = (const int64_t *)&q;
+    run_step(&old.w, &q, &old.out);
+    run_step(&now.w, &now.b.q, &now.out);
+    assert_memory_equal(old.out.grad_a, now.out.grad_a, (size_t)(now.s.batch * now.s.dim) * sizeof(float));
+    bed_read_rows(&now, now.before);
+    bed_read_rows(&old, old.before);
+    assert_memory_equal(old.before, now.before, (size_t)(bed_sides(&now) * (now.s.anchors + 1)) * sizeof(glofnd_row));
+    bed_free(&old);
+    bed_free(&now);
 }
 
 /* glofnd_step is for one rank: own rows must be all. */
@@ -353,6 +372,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_batches_are_refused),
         cmocka_unit_test(null_arguments_are_refused),
+        cmocka_unit_test(batches_of_older_programs_are_taken),
         cmocka_unit_test(step_needs_the_whole_batch),
         cmocka_unit_test(missing_inputs_are_refused),
         cmocka_unit_test(store_must_fit_the_loss),

@@ -1,4 +1,4 @@
-/* unit_args_detect.c - bad input to the detect tier: a status, a text, an untouched store (unit_args.c is the same for the step). */
+/* unit_args_detect.c - bad input to the detect tier: a status, a text, an untouched store (unit_args.c: the step). */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -34,8 +34,9 @@ static void set(gf_config *c, const char *key, const char *value) {
 static gf_config config_of(const char *const *changes) {
     static const char *const keys[][2] = {
         {"task", "clip"}, {"data", "shapes:n=96,classes=6,size=16,seed=2"}, {"arch", "vit"}, {"patch", "8"},
-        {"image_width", "32"}, {"image_layers", "2"}, {"image_heads", "2"}, {"text_width", "32"}, {"text_layers", "2"}, {"text_heads", "2"},
-        {"context", "24"}, {"embed_dim", "16"}, {"batch", "16"}, {"epochs", "4"}, {"start_epoch", "1"}, {"threads", "1"},
+        {"image_width", "32"}, {"image_layers", "2"}, {"image_heads", "2"}, {"text_width", "32"}, {"text_layers", "2"},
+        {"text_heads", "2"}, {"context", "24"}, {"embed_dim", "16"}, {"batch", "16"}, {"epochs", "4"}, {"start_epoch", "1"},
+        {"threads", "1"},
         {"workers", "2"},
     };
     gf_error err = {""};

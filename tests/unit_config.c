@@ -117,6 +117,26 @@ static void test_keys_differ(void **state) {
 
 /* ----- resolving ----- */
 
+static gf_eval_view eval_view_of(const char *task, const char *init, const char *given) {
+    gf_config c = fresh();
+    set(&c, "data", "shapes:");
+    set(&c, "task", task);
+    set(&c, "init", init);
+    if (given) set(&c, "eval_view", given);
+    resolve(&c);
+    return c.eval_view;
+}
+
+/* Weights that others have trained are evaluated as they were, the rest as before. */
+static void test_eval_view(void **state) {
+    (void)state;
+    assert_int_equal(eval_view_of("clip", "RN50.safetensors", NULL), GF_EVAL_CLIP);
+    assert_int_equal(eval_view_of("clip", "", NULL), GF_EVAL_CENTER);
+    assert_int_equal(eval_view_of("views", "resnet50.safetensors", NULL), GF_EVAL_CENTER);
+    assert_int_equal(eval_view_of("clip", "RN50.safetensors", "center"), GF_EVAL_CENTER);
+    assert_int_equal(eval_view_of("views", "", "clip"), GF_EVAL_CLIP);
+}
+
 static void test_start_epochs(void **state) {
     (void)state;
     gf_config c = fresh();
@@ -146,6 +166,10 @@ static void test_start_epochs(void **state) {
     resolve(&c);
     assert_int_equal(c.method.update_epoch, 6);
     assert_int_equal(c.method.mask_epoch, 6);
+
+    set(&c, "update_epoch", "8");       /* the loss sees nothing before it */
+    resolve(&c);
+    assert_int_equal(c.method.mask_epoch, 8);
 }
 
 static void test_combinations(void **state) {
@@ -164,6 +188,16 @@ static void test_combinations(void **state) {
     resolve(&d);
     set(&d, "device", "cuda");
     unresolved(d, "store");
+    d = c;
+    set(&d, "size", "7");
+    unresolved(d, "size");
+    set(&d, "size", "8");
+    resolve(&d);
+    d = c;
+    set(&d, "grad_clip", "1");
+    unresolved(d, "grad_clip");         /* lars is the default */
+    set(&d, "optimizer", "sgd");
+    resolve(&d);
     d = c;
     set(&d, "warmup_epochs", "200");
     unresolved(d, "warmup_epochs");
@@ -192,17 +226,19 @@ static void test_same_run(void **state) {
     set(&b, "lr", "0.01");
     set(&b, "workers", "3");
     assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_OK);
-    set(&b, "seed", "2");
-    assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_E_OPTION);
-    assert_non_null(strstr(err.text, "seed"));
-    set(&b, "seed", "1");
-    set(&b, "learner", "ring");
-    assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_E_OPTION);
-    assert_non_null(strstr(err.text, "learner"));
-    set(&b, "learner", "adam");
-    set(&b, "loss", "simclr");
-    assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_E_OPTION);
-    assert_non_null(strstr(err.text, "loss"));
+    static const char *const fixed[][2] = {
+        {"seed", "2"}, {"task", "clip"}, {"arch", "resnet50"}, {"size", "33"}, {"stem", "0"}, {"head_hidden", "7"},
+        {"head_out", "7"}, {"batch", "34"}, {"optimizer", "sgd"}, {"learner", "ring"}, {"image_width", "70"},
+        {"image_layers", "3"}, {"image_heads", "7"}, {"patch", "8"}, {"embed_dim", "24"}, {"text_width", "24"},
+        {"text_layers", "3"}, {"text_heads", "3"}, {"context", "24"}, {"quick_gelu", "1"}, {"vocab", "words.gz"},
+        {"vocab_merges", "24"}, {"lock", "text"}, {"loss", "simclr"},
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        gf_config other = b;
+        set(&other, fixed[i][0], fixed[i][1]);
+        assert_int_equal(gf_config_same_run(&err, &a, &other), GLOFND_E_OPTION);
+        if (strncmp(err.text, fixed[i][0], strlen(fixed[i][0])) != 0) fail_msg("%s: %s", fixed[i][0], err.text);
+    }
 }
 
 /* ----- files ----- */
@@ -220,7 +256,7 @@ static void test_files(void **state) {
     (void)state;
     gf_error err = {""};
     gf_config c = fresh();
-    write_file("good.cfg", "# comment\n; comment\n\n  batch=64\t\r\nalpha = 0.5\ndata = list:a b=c.txt\nepochs = 7");
+    write_file("good.cfg", "\xef\xbb\xbf# comment\n; comment\n\n  batch=64\t\r\nalpha = 0.5\ndata = list:a b=c.txt\nepochs = 7");
     if (gf_config_read(&err, &c, "good.cfg") != GLOFND_OK) fail_msg("%s", err.text);
     unlink("good.cfg");
     assert_int_equal(c.batch, 64);
@@ -281,11 +317,38 @@ static void test_task_clip_has_its_defaults(void **state) {
     assert_int_equal(c.gamma_decay, 18);
     assert_int_equal(c.pixels, GF_PIXELS_CLIP);
     assert_true(c.lr == 0.5 && c.crop_min == 0.3 && c.jitter_p == 0.0 && c.weight_decay == 0.1 && c.method.tau == 0.07);
+    assert_int_equal(gf_config_dim(&c), c.embed_dim);
+    int in_method;
+    const gf_option *epochs = gf_config_find("epochs", &in_method);
+    assert_string_equal(gf_config_preset(epochs, GF_TASK_CLIP), "37");         /* what --help shows beside the other one */
+    assert_string_equal(gf_config_preset(epochs, GF_TASK_VIEWS), "200");
     gf_config plain = fresh();
     set(&plain, "data", "shapes:n=64");
     resolve(&plain);
     assert_int_equal(plain.method.loss, GLOFND_LOSS_SOGCLR);
     assert_true(plain.crop_min == 0.08 && plain.jitter_p == 0.8 && plain.lr == 0.075);
+    assert_int_equal(gf_config_dim(&plain), plain.head_out);
+}
+
+static void test_vit_is_vit_b_32_where_nothing_is_said(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "task", "clip");
+    set(&c, "arch", "vit");
+    gf_config d = c;
+    resolve(&d);
+    assert_int_equal(d.image_width, 768);
+    assert_int_equal(d.image_layers, 12);
+    assert_int_equal(d.image_heads, 12);
+    assert_int_equal(d.patch, 32);
+    set(&c, "image_heads", "7");
+    unresolved(c, "image_heads");
+    set(&c, "image_width", "70");
+    set(&c, "image_layers", "3");
+    set(&c, "patch", "8");
+    resolve(&c);
+    assert_true(c.image_width == 70 && c.image_layers == 3 && c.image_heads == 7 && c.patch == 8);
 }
 
 static void test_temperature_is_learned_by_the_losses_that_do(void **state) {
@@ -313,8 +376,9 @@ static void test_what_does_not_go_together(void **state) {
     static const struct {
         const char *task, *key, *value, *part;
     } cases[] = {
-        {"views", "loss", "clip", "task = clip"}, {"views", "arch", "vit", "task clip"}, {"views", "micro_batch", "32", "task clip"},
-        {"views", "lock", "text", "task clip"}, {"clip", "loss", "simclr", "fastclip"}, {"clip", "micro_batch", "100", "divide"},
+        {"views", "loss", "clip", "task = clip"},       {"views", "arch", "vit", "task clip"},
+        {"views", "micro_batch", "32", "task clip"},    {"views", "lock", "text", "task clip"},
+        {"clip", "loss", "simclr", "fastclip"},         {"clip", "micro_batch", "100", "divide"},
         {"clip", "text_heads", "7", "text_heads"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -330,6 +394,8 @@ static void test_what_does_not_go_together(void **state) {
     set(&c, "loss", "fastclip");
     set(&c, "tau", "0.005");
     unresolved(c, "scale_max");
+    set(&c, "tau", "1.5");
+    unresolved(c, "tau");
     set(&c, "tau", "0.01");             /* 1/0.01 is a little more than 100 in floating point */
     resolve(&c);
 }
@@ -362,10 +428,12 @@ static void test_presets(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_of_both_tables), cmocka_unit_test(test_refused_keys), cmocka_unit_test(test_keys_differ),
+        cmocka_unit_test(test_eval_view),
         cmocka_unit_test(test_start_epochs), cmocka_unit_test(test_combinations), cmocka_unit_test(test_learning_rate),
         cmocka_unit_test(test_same_run), cmocka_unit_test(test_files), cmocka_unit_test(test_written_reads_back),
         cmocka_unit_test(test_task_clip_has_its_defaults), cmocka_unit_test(test_temperature_is_learned_by_the_losses_that_do),
-        cmocka_unit_test(test_what_does_not_go_together), cmocka_unit_test(test_presets),
+        cmocka_unit_test(test_vit_is_vit_b_32_where_nothing_is_said), cmocka_unit_test(test_what_does_not_go_together),
+        cmocka_unit_test(test_presets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* unit_damaged.c - loaders over samples of which some cannot be read: what replaces them, the same for any number of ranks; what is
- * reported; and when there are too few.
+/* unit_damaged.c - loaders over samples of which some cannot be read: what replaces them, the same for any number of ranks; what
+ * is reported; and when there are too few.
  */
 #include <setjmp.h>
 #include <stdarg.h>

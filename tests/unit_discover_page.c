@@ -13,6 +13,7 @@
 #include "report/base64.h"
 #include "report/explorer.h"
 #include "report/explorer_images.h"
+#include "report/sheet.h"
 #include "report/thumbnail.h"
 
 static gf_error err;
@@ -78,12 +79,44 @@ static void thumbnails_keep_their_proportions(void **unused) {
     gf_thumbnails_free(&t);
 }
 
-static void text_in_images_is_escaped(void **unused) {
-    gf_text t = {0};
+/* Mean difference of a tile of the sheet and a picture of the same size. */
+static double distance(const gf_image *sheet, int tile, int side, const uint8_t *rgb) {
+    const int top = tile / GF_SHEET_COLUMNS * side, left = tile % GF_SHEET_COLUMNS * side;
+    double sum = 0.0;
+    for (int y = 0; y < side; y++)
+        for (int x = 0; x < 3 * side; x++)
+            sum += abs(sheet->rgb[3 * ((top + y) * sheet->width + left) + x] - rgb[y * 3 * side + x]);
+    return sum / (3.0 * side * side);
+}
+
+/* Every sample is in its tile, also in the second row; one that cannot be read is grey. */
+static void sheets_have_a_tile_for_each(void **unused) {
+    enum { MANY = GF_SHEET_COLUMNS + 3, SIDE = 16 };
+    gf_dataset *data = NULL;
+    gf_sample sample = {0};
+    gf_image back = {0};
+    int64_t id[MANY];
+    uint8_t *jpeg = NULL, grey[3 * SIDE * SIDE];
+    size_t bytes = 0;
     (void)unused;
-    gf_thumbnail_img(&t, "a\"b<", (const uint8_t *)"foo", 3);
-    assert_string_equal(t.at, "<img alt=\"a&quot;b&lt;\" title=\"a&quot;b&lt;\" src=\"data:image/jpeg;base64,Zm9v\">");
-    gf_text_free(&t);
+    if (no_jpeg()) skip();
+    memset(grey, 128, sizeof grey);
+    for (int i = 0; i < MANY; i++) id[i] = i == 2 ? 1000 : MANY - 1 - i;
+    assert_int_equal(gf_dataset_open(&err, "shapes:n=50,classes=4,size=16,seed=2", &data), GLOFND_OK);
+    assert_int_equal(gf_sheet_make(&err, data, id, MANY, SIDE, 100, &jpeg, &bytes), GLOFND_OK);
+    assert_int_equal(gf_image_decode(&err, "sheet", jpeg, bytes, NULL, &back), GLOFND_OK);
+    assert_true(back.width == GF_SHEET_COLUMNS * SIDE && back.height == 2 * SIDE);
+    for (int i = 0; i < MANY; i++) {
+        const int read = gf_dataset_read(&err, data, id[i], NULL, &sample) == GLOFND_OK;
+        const uint8_t *rgb = read ? sample.image.rgb : grey;
+        assert_int_equal(read, i != 2);
+        for (int tile = 0; tile < MANY; tile++)
+            assert_true(tile == i || distance(&back, i, SIDE, rgb) < distance(&back, tile, SIDE, rgb));
+    }
+    free(jpeg);
+    gf_image_free(&back);
+    gf_sample_free(&sample);
+    gf_dataset_free(data);
 }
 
 /* ----- a page of 600 anchors: 7 is a copy of 3, 500 and 501 are near duplicates; 5 has no image ----- */
@@ -164,7 +197,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(base64_is_that_of_rfc_4648),
         cmocka_unit_test(thumbnails_keep_their_proportions),
-        cmocka_unit_test(text_in_images_is_escaped),
+        cmocka_unit_test(sheets_have_a_tile_for_each),
         cmocka_unit_test(duplicates_get_their_images_first),
         cmocka_unit_test(a_page_that_cannot_be_written_says_so),
     };

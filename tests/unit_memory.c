@@ -11,7 +11,8 @@
 
 static const trial_setting small[] = {
     {"data", "shapes:n=64,classes=3,size=16"}, {"arch", "resnet8"}, {"stem", "1"}, {"head_hidden", "32"}, {"head_out", "16"},
-    {"batch", "16"}, {"epochs", "2"}, {"threads", "1"}, {"prefetch", "2"}, {"optimizer", "adamw"}, {"device", "cpu"}, {NULL, NULL}};
+    {"batch", "16"}, {"epochs", "2"}, {"threads", "1"}, {"prefetch", "2"}, {"optimizer", "adamw"}, {"device", "cpu"},
+    {NULL, NULL}};
 
 static gf_memory_split split_of(const trial_setting *more) {
     gf_memory_split m;

@@ -1,5 +1,5 @@
-/* unit_phase.c - the number of a plan that tells whether a recorded step may be used again: equal from epoch to epoch, another one
- * where options begin to mean something else. */
+/* unit_phase.c - the number of a plan that tells whether a recorded step may be used again: equal from epoch to epoch, another
+ * one where options begin to mean something else. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

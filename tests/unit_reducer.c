@@ -1,5 +1,5 @@
-/* unit_reducer.c - gradients that become final from their end: handed over whole, once, in order, by a thread or into a queue of a
- * device; and what happens when a sum fails. */
+/* unit_reducer.c - gradients that become final from their end: handed over whole, once, in order, by a thread or into a queue of
+ * a device; and what happens when a sum fails. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -14,7 +14,7 @@
 
 #include "report/page.h"
 #include "report/summary.h"
-#include "report/svg.h"
+#include "report/svg_dots.h"
 
 static void escapes_what_html_would_take(void **state) {
     (void)state;
@@ -90,6 +90,18 @@ static void ticks_have_few_zeros(void **state) {
     gf_svg_chart(&t, &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &many, .count = 1, .level = NAN});
     assert_non_null(strstr(t.at, ">10k</text>"));
     assert_non_null(strstr(t.at, ">40k</text>"));
+    gf_text_free(&t);
+}
+
+/* What is wider than high lies in the middle. */
+static void maps_are_centred(void **state) {
+    (void)state;
+    const double y[] = {0, 0, 10, 2};
+    const int32_t look[] = {0, 0};
+    const char *const names[] = {"a"};
+    gf_text t = {0};
+    gf_svg_dots(&t, &(gf_dots){.title = "t", .y = y, .look = look, .n = 2, .names = names, .classes = 1, .numbered = 1});
+    assert_non_null(strstr(t.at, " data-i=\"0,1\" d=\"M14.0 162.8h0M386.0 237.2h0\"><title>a</title>"));
     gf_text_free(&t);
 }
 
@@ -246,7 +258,12 @@ static void memory_is_kept_and_shown(void **state) {
     assert_non_null(strstr(page.at, ">82.5 GB</text>"));
     gf_text_free(&page);
     gf_run_log_free(&run);
-    write_text(folder, GF_MEMORY_FILE, "{\"device\": \"cpu\", \"step\": 7, \"ranks\": 1, \"anchors\": -5}\n");
+    m.bytes.data = -1;
+    assert_int_equal(gf_memory_write(&err, folder, &m), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_false(run.memory.known);
+    gf_run_log_free(&run);
+    write_text(folder, GF_MEMORY_FILE, "{\"device\": \"cpu\", \"step\": 7, \"ranks\": 1, \"anchors\": 5}\n");
     assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
     assert_false(run.memory.known || run.memory.step);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
@@ -301,6 +318,7 @@ int main(void) {
         cmocka_unit_test(planes_end_at_ticks),
         cmocka_unit_test(draws_lines_and_gaps),
         cmocka_unit_test(ticks_have_few_zeros),
+        cmocka_unit_test(maps_are_centred),
         cmocka_unit_test(says_when_there_is_nothing),
         cmocka_unit_test(reads_a_run_and_makes_a_page),
         cmocka_unit_test(tells_what_happened),

@@ -48,6 +48,19 @@ static void affinities_are_symmetric_and_sum_to_one(void **state) {
     }
 }
 
+/* Two points have only each other, wherever they are: nothing to gain. */
+static void two_points_are_at_rest(void **state) {
+    (void)state;
+    int64_t start[] = {0, 1, 2};
+    int32_t col[] = {1, 0};
+    double p[] = {0.5, 0.5}, y[] = {0.3, -1.0, 2.0, 0.5}, grad[4], room[6], divergence = -1.0;
+    const gf_affinity a = {.n = 2, .start = start, .col = col, .p = p};
+    const gf_tsne_field f = {.a = &a, .exaggeration = 1.0, .theta = -1.0, .threads = 1, .room = room};
+    gf_tsne_gradient(&f, y, grad, &divergence);
+    for (int i = 0; i < 4; i++) assert_true(fabs(grad[i]) < 1e-12);
+    assert_true(fabs(divergence) < 1e-12);
+}
+
 /* The divergence is what the gradient is the gradient of. */
 static void gradient_is_that_of_the_divergence(void **state) {
     (void)state;
@@ -141,6 +154,12 @@ static void maps_keep_neighbours_together(void **state) {
     }
     assert_memory_equal(y, again, sizeof *y * 2 * MANY);
     assert_true(kept(y, MANY) > 0.9);
+    for (int64_t n = GF_TSNE_EXACT; n <= GF_TSNE_EXACT + 1; n++) {              /* which way is taken by itself */
+        const double theta = n == GF_TSNE_EXACT ? -1.0 : 0.6;
+        assert_int_equal(gf_tsne(&err, x, n, DIM, &(gf_tsne_spec){.iterations = 12}, y, NULL), GLOFND_OK);
+        assert_int_equal(gf_tsne(&err, x, n, DIM, &(gf_tsne_spec){.iterations = 12, .theta = theta}, again, NULL), GLOFND_OK);
+        assert_memory_equal(y, again, sizeof *y * 2 * (size_t)n);
+    }
     free(x);
     free(y);
     free(again);
@@ -210,6 +229,12 @@ static void densities_integrate_to_one(void **state) {
     assert_true(gf_kde_bandwidth(x, 1) == 0.0 && gf_kde_bandwidth(x + MANY, 1) == 0.0);
     gf_kde(x, 0, 0.1, 0.0, 1.0, POINTS, density);
     assert_true(density[0] == 0.0);
+    const float between = 0.337f;               /* two points, at both flanks of one value between points */
+    gf_kde(&between, 1, 0.1, 0.0, 1.0, 101, density);
+    for (int k = 20; k <= 50; k += 30) {
+        const double d = (0.01 * k - 0.337) / 0.1, exact = exp(-0.5 * d * d) / (0.1 * sqrt(2.0 * acos(-1.0)));
+        assert_true(fabs(density[k] / exact - 1.0) < 0.01);
+    }
 }
 
 /* Two bundles: what is flagged is the anchor's own; FNC flags its share of each batch. */
@@ -304,7 +329,8 @@ static void galleries_find_rows_of_the_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(affinities_are_symmetric_and_sum_to_one), cmocka_unit_test(gradient_is_that_of_the_divergence),
+        cmocka_unit_test(affinities_are_symmetric_and_sum_to_one), cmocka_unit_test(two_points_are_at_rest),
+        cmocka_unit_test(gradient_is_that_of_the_divergence),
         cmocka_unit_test(tree_is_near_the_exact_sum), cmocka_unit_test(maps_keep_neighbours_together),
         cmocka_unit_test(few_and_equal_points_make_a_map), cmocka_unit_test(principal_axes),
         cmocka_unit_test(densities_integrate_to_one), cmocka_unit_test(galleries_show_what_detectors_flag),

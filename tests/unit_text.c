@@ -140,15 +140,6 @@ static void examples_are_cleaned(void **state) {
     }
 }
 
-static size_t from_hex(char *hex, size_t n) {
-    for (size_t i = 0; i < n / 2; i++) {
-        const char digits[3] = {hex[2 * i], hex[2 * i + 1], 0};
-        hex[i] = (char)strtol(digits, NULL, 16);
-    }
-    hex[n / 2] = 0;
-    return n / 2;
-}
-
 /* Every line of tests/data/bpe/clean.tsv, or of the file that GLOFND_TEXT_GOLDEN names. */
 static void captions_are_cleaned_as_by_the_reference(void **state) {
     (void)state;
@@ -161,8 +152,8 @@ static void captions_are_cleaned_as_by_the_reference(void **state) {
     while (getline(&line, &room, f) > 0) {
         char *tab = strchr(line, '\t'), *want = tab + 1;
         assert_non_null(tab);
-        from_hex(want, strcspn(want, "\n"));
-        const size_t n = from_hex(line, (size_t)(tab - line));
+        bpe_golden_from_hex(want, strcspn(want, "\n"));
+        const size_t n = bpe_golden_from_hex(line, (size_t)(tab - line));
         char *have = clean(line, n);
         lines++;
         if (strcmp(have, want) != 0 && ++differ <= 5) print_message("line %d: '%s', not '%s'\n", lines, have, want);

@@ -319,7 +319,8 @@ static void threads_change_nothing(void **state) {
 /* NaN must reach the loss, through exponentials that are clamped, too. */
 static void nan_is_not_hidden(void **state) {
     (void)state;
-    gf_nn_shape all[3] = {shape(GF_NN_LINEAR, 1, 2, 4, 4), shape(GF_NN_LAYERNORM, 1, 2, 4, 4), shape(GF_NN_ATTENTION, 1, 2, 12, 4)};
+    gf_nn_shape all[3] = {shape(GF_NN_LINEAR, 1, 2, 4, 4), shape(GF_NN_LAYERNORM, 1, 2, 4, 4),
+                          shape(GF_NN_ATTENTION, 1, 2, 12, 4)};
     all[0].act = GF_ACT_GELU, all[2].heads = 1;
     for (int i = 0; i < 3; i++) {
         bench b;

@@ -1,5 +1,5 @@
-/* unit_towers.c - nets for images and texts: what is refused, two of them beside each other, micro-batches, initial weights, bf16,
- * parts of batches, the plan of the arena; and their weights in one file. Numbers are golden_clip's.
+/* unit_towers.c - nets for images and texts: what is refused, two of them beside each other, micro-batches, initial weights,
+ * bf16, parts of batches, the plan of the arena; and their weights in one file. Numbers are golden_clip's.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -24,8 +24,8 @@ enum { BATCH = 4, EMBED = 16, CONTEXT = 10, VOCAB = 60 };
 
 static const gf_net_spec text_spec = {.arch = GF_ARCH_TEXT, .batch = BATCH, .embed_dim = EMBED, .width = 32, .layers = 2,
                                       .heads = 2, .context = CONTEXT, .vocab = VOCAB, .training = 1, .seed = 5, .threads = 2};
-static const gf_net_spec vit_spec = {.arch = GF_ARCH_VIT, .batch = BATCH, .size = 16, .embed_dim = EMBED, .width = 32, .layers = 2,
-                                     .heads = 2, .patch = 4, .training = 1, .seed = 5, .threads = 2};
+static const gf_net_spec vit_spec = {.arch = GF_ARCH_VIT, .batch = BATCH, .size = 16, .embed_dim = EMBED, .width = 32,
+                                     .layers = 2, .heads = 2, .patch = 4, .training = 1, .seed = 5, .threads = 2};
 static const gf_net_spec clip_spec = {.arch = GF_ARCH_CLIP_RESNET50, .batch = BATCH, .size = 32, .embed_dim = EMBED, .width = 8,
                                       .training = 1, .seed = 5, .threads = 2};
 static const gf_net_spec resnet_spec = {.arch = GF_ARCH_RESNET8, .cifar_stem = 1, .batch = BATCH, .size = 16, .embed_dim = EMBED,

@@ -6,9 +6,9 @@
                         [--threads N] [--compile] [--steps 20]
 
 What PyTorch's own guides recommend is on: autocast for bf16, channels_last, scaled_dot_product_attention, fused AdamW, on a GPU
-TF32 and cudnn.benchmark. With --compile the towers go through torch.compile. On a GPU it prints one JSON object: the median step,
-by CUDA events. On the CPU one for every step, by its parts; with --steps 0 a step for every line of its input, so that somebody
-else can take turns with it.
+TF32 and cudnn.benchmark. With --compile the towers go through torch.compile. On a GPU it prints one JSON object: the median of
+--steps, by CUDA events. On the CPU one for every step, by its parts. With --steps 0 it waits for lines of input and measures once
+(on a GPU the median of 20 steps) for each, so that others can take turns with it.
 Needs torch >= 2.0. Exit status: 0, 1 failed, 2 usage, 3 this Python has no torch, or there is no GPU.
 """
 import argparse
@@ -196,8 +196,6 @@ class Step:
 
 def timed(step, steps):
     """Median milliseconds of a step, and the last loss."""
-    for _ in range(5):
-        loss = step.take()
     times = []
     for _ in range(steps):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -211,10 +209,16 @@ def timed(step, steps):
 
 def on_gpu(args):
     torch.backends.cudnn.benchmark = torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-    ms, loss = timed(Step(args), args.steps)
-    print(json.dumps({"bench": "torch clip", "image": args.image, "batch": args.batch, "precision": args.precision,
-                      "compile": args.compile, "ms": round(ms, 3), "pairs/s": round(args.batch / ms * 1e3),
-                      "loss": round(loss, 4), "torch": torch.__version__}), flush=True)
+    step = Step(args)
+    for _ in range(5):
+        step.take()
+    torch.cuda.synchronize()
+    print("bench_torch_clip.py: ready", file=sys.stderr, flush=True)
+    for _ in range(1) if args.steps else sys.stdin:
+        ms, loss = timed(step, args.steps or 20)
+        print(json.dumps({"bench": "torch clip", "image": args.image, "batch": args.batch, "precision": args.precision,
+                          "compile": args.compile, "ms": round(ms, 3), "pairs/s": round(args.batch / ms * 1e3),
+                          "loss": round(loss, 4), "torch": torch.__version__}), flush=True)
 
 
 def on_cpu(args):
@@ -241,8 +245,8 @@ def main():
     args = parser.parse_args()
     args.width = args.width or (64 if args.image == "rn50" else 768)
     args.heads = args.heads or (args.width // 2 if args.image == "rn50" else args.width // 64)
-    if args.batch < 2 or args.size < 32 or args.threads < 0 or args.steps < (args.device == "cuda"):
-        parser.error("batch starts at 2, size at 32, threads at 0, steps at 1 (on the CPU 0)")
+    if args.batch < 2 or args.size < 32 or args.threads < 0 or args.steps < 0:
+        parser.error("batch starts at 2, size at 32, threads and steps at 0")
     if args.device == "cuda" and not torch.cuda.is_available():
         print("bench_torch_clip.py: no GPU", file=sys.stderr)
         sys.exit(3)

@@ -4,11 +4,16 @@
     python3 tools/check_open_clip.py make CASE FOLDER      writes model.safetensors and inputs.safetensors
     python3 tools/check_open_clip.py check CASE FOLDER     compares saved.safetensors, written by the test, with model.safetensors
 
+and, by itself, with the program: images of several shapes through open_clip's evaluation transform and its resized positions
+
+    python3 tools/check_open_clip.py view build/glofnd FOLDER      how far are the embeddings of `glofnd embed` from open_clip's?
+
 Needs torch, open_clip and safetensors; exits with 77 where one is missing. Cases are small models, and open_clip's RN50 and
-ViT-B-32 in full. All weights and statistics are random. inputs.safetensors holds the sizes of both towers ("spec"), images [n][h][w][3],
-tokens [n][context], and the embeddings open_clip gives for them in eval mode, not normalised.
+ViT-B-32 in full. All weights and statistics are random. inputs.safetensors holds the sizes of both towers ("spec"), images
+[n][h][w][3], tokens [n][context], and the embeddings open_clip gives for them in eval mode, not normalised.
 """
 import os
+import subprocess
 import sys
 
 try:
@@ -102,10 +107,57 @@ def check(case, folder):
             sys.exit(f"{name} came back with other numbers")
 
 
+def draw_images(folder):
+    import numpy
+    from PIL import Image
+    draw, paths = numpy.random.default_rng(3), []
+    for i, (w, h) in enumerate([(100, 75), (64, 130), (48, 48), (300, 200), (55, 49), (47, 90), (200, 201), (31, 40)]):
+        coarse = draw.integers(0, 256, (h // 4 + 1, w // 4 + 1, 3), dtype=numpy.uint8)
+        paths.append(os.path.join(folder, f"{i}.png"))
+        Image.fromarray(coarse).resize((w, h), Image.BICUBIC).save(paths[-1])
+    with open(os.path.join(folder, "list.csv"), "w", encoding="utf-8") as f:
+        f.write("filepath\ttitle\n" + "".join(f"{os.path.abspath(path)}\tthing {i}\n" for i, path in enumerate(paths)))
+    return [Image.open(path) for path in paths]
+
+
+def embed_by(program, folder, size, embed_dim, vision, view):
+    """A run from the weights, at another image size and context; its embeddings before the first step."""
+    import numpy
+    data, run = "csv:" + os.path.join(folder, "list.csv"), os.path.join(folder, "run-" + view)
+    options = dict(task="clip", arch="vit", size=size, patch=vision["patch_size"], image_width=vision["width"],
+                   image_layers=vision["layers"], image_heads=vision["width"] // vision["head_width"], embed_dim=embed_dim,
+                   text_width=TEXT["width"], text_layers=TEXT["layers"], text_heads=TEXT["heads"], context=12, quick_gelu=1,
+                   batch=8, epochs=1, warmup_steps=0, init=os.path.join(folder, "model.safetensors"), eval_view=view, data=data,
+                   out=run)
+    subprocess.run([program, "pretrain"] + [word for k, v in options.items() for word in ("--" + k, str(v))], check=True)
+    out = os.path.join(folder, view + ".npy")
+    subprocess.run([program, "embed", run, "--untrained", "--data", data, "--out", out], check=True)
+    return torch.from_numpy(numpy.load(out))
+
+
+def view(program, folder, size=48):
+    make("small-vit", folder)
+    images = draw_images(folder)
+    embed_dim, vision, text, quick, _ = config("small-vit")
+    larger = open_clip.model.CLIPVisionCfg(**dict(vision, image_size=size))
+    model = open_clip.model.CLIP(embed_dim, larger, open_clip.model.CLIPTextCfg(**text), quick_gelu=quick).eval()
+    state = {k: v.float() if v.dtype.is_floating_point else v
+             for k, v in load_file(os.path.join(folder, "model.safetensors")).items()}
+    open_clip.model.resize_pos_embed(state, model)
+    model.load_state_dict(state)
+    transform = open_clip.transform.image_transform(size, is_train=False)
+    with torch.no_grad():
+        wanted = torch.nn.functional.normalize(model.encode_image(torch.stack([transform(m) for m in images])))
+    for name in ("clip", "center"):
+        made = torch.nn.functional.normalize(embed_by(program, folder, size, embed_dim, vision, name))
+        print(f"eval_view {name}: embeddings of norm 1 within {(made - wanted).norm(dim=1).max():.2g} of open_clip's")
+
+
 def main():
-    if len(sys.argv) != 4 or sys.argv[1] not in ("make", "check"):
+    modes = {"make": make, "check": check, "view": view}
+    if len(sys.argv) != 4 or sys.argv[1] not in modes:
         sys.exit(__doc__)
-    {"make": make, "check": check}[sys.argv[1]](sys.argv[2], sys.argv[3])
+    modes[sys.argv[1]](sys.argv[2], sys.argv[3])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/bin/sh
 # demo_clip.sh BUILD - trains on drawn images and their captions three times (SogCLR, with FNC, with GloFND; same seed), looks for
-# the image of every caption and a caption of every image among 500 new ones, and prints one table. Earlier runs of it are replaced.
+# the image of every caption and a caption of every image among 500 new ones, and prints one table. Earlier runs are replaced.
 set -eu
 build=${1:-build}
 glofnd=$build/glofnd
@@ -19,7 +19,8 @@ rows=$out/rows.txt
 # measure NAME RUN [FLAG]: the numbers of `eval retrieval` as a row
 measure() {
     "$glofnd" eval retrieval "$2" --data "$test" ${3+"$3"} > "$out/retrieval.txt"
-    awk -v name="$1" '/^IR/ {ir = $(NF-3) "|" $(NF-2) "|" $(NF-1)} /^TR/ {tr = $(NF-3) "|" $(NF-2) "|" $(NF-1)} /^average/ {mean = $NF}
+    awk -v name="$1" '/^IR/ {ir = $(NF-3) "|" $(NF-2) "|" $(NF-1)} /^TR/ {tr = $(NF-3) "|" $(NF-2) "|" $(NF-1)}
+        /^average/ {mean = $NF}
         END {print name "|" ir "|" tr "|" mean}' "$out/retrieval.txt" >> "$rows"
 }
 

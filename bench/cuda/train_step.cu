@@ -1,11 +1,13 @@
 /* train_step.cu - how long one training step of the encoder takes on this GPU, and what it is spent on.
  *
- *     build/bench/cuda/train_step [ARCH SIZE BATCH [PRECISION [DETERMINISTIC [PLANS]]]]       default: resnet50 224 128 bf16 1
+ *     build/bench/cuda/train_step [ARCH SIZE BATCH [PRECISION [DETERMINISTIC [PLANS [ranked]]]]]
+ *                                                                                   default: resnet50 224 128 bf16 1, no plans
  *
  * BATCH images, so 2 BATCH views, already on the device: forward, SogCLR (without a detector, then with GloFND), backward, LARS.
  * First the whole step as one recorded graph: median, least and largest of 30, and the loss alone. Then every layer by itself,
  * summed by class of work, with what it reaches: TFLOP/s for products, GB/s of the bytes it must move for the rest.
- * TRAIN_STEP_LAYERS=1 in the environment prints every layer.
+ * TRAIN_STEP_LAYERS=1 in the environment prints every layer. ranked: as a rank over NCCL, alone, would do it: batch norm in
+ * parts, gradients handed over behind backward; the whole step only.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -18,7 +20,10 @@ extern "C" {
 }
 #include "cuda/nn/cunn.h"
 extern "C" {
+#include "base/comm_device.h"
 #include "cuda/nn/cunn_plan.h"
+#include "dist/dist.h"
+#include "dist/transports.h"
 #include "nn/net_parts.h"
 #include "optim/optim.h"
 }
@@ -44,6 +49,9 @@ typedef struct step {
     float *d;
     int64_t *id;
     const float *projection;
+    gf_net_ranks hooks;         /* ranked: of the net */
+    gf_comm *host, *wire;
+    gf_reducer *reducer;        /* else NULL */
 } step;
 
 static glofnd_status loss(gf_error *err, void *arg) {
@@ -62,6 +70,7 @@ static glofnd_status work(gf_error *err, void *arg) {
     glofnd_status status = gf_net_forward(err, s->net, NULL, s->net->spec.batch, 1, NULL, &s->projection);
     if (status == GLOFND_OK) status = loss(err, s);
     if (status == GLOFND_OK) status = gf_net_backward(err, s->net, s->d);
+    if (status == GLOFND_OK && s->reducer) status = gf_reducer_wait(err, s->reducer);
     return status == GLOFND_OK ? gf_optim_step(err, s->optim) : status;
 }
 
@@ -260,6 +269,38 @@ static void time_layers(step *s) {
     printf("%-18s %8.3f ms\n", "sum", sum);
 }
 
+/* ----- a rank ------------------------------------------------------------------------------------------------------ */
+
+static glofnd_status sum_norm(gf_error *err, void *user, double *x, int64_t n) {
+    step *s = (step *)user;
+    return s->wire->kind->sum(err, s->wire, x, n);
+}
+
+static void gradients_final(void *user, gf_net *net, int64_t first) {
+    step *s = (step *)user;
+    int64_t n;
+    float *block = gf_net_gradients(net, &n);
+    if (first == n) gf_reducer_begin(s->reducer, block, n);
+    else gf_reducer_ready(s->reducer, first);
+}
+
+/* As src/train/crew.c, in buckets of 8 MB. */
+static void make_rank(step *s) {
+    gf_error err = {""};
+    if (gf_single_open(&err, &s->host) != GLOFND_OK ||
+        gf_device_comm_open(&err, s->host, gf_net_stream(s->net), &s->wire) != GLOFND_OK ||
+        gf_reducer_create(&err, s->wire, s->hooks.bucket, &s->reducer) != GLOFND_OK)
+        die("NCCL", err.text);
+}
+
+static void drop_rank(step *s) {
+    if (!s->reducer) return;
+    gf_net_forget(s->net);
+    gf_reducer_free(s->reducer);
+    s->wire->kind->close(s->wire);
+    s->host->kind->close(s->host);
+}
+
 /* ----- setting up -------------------------------------------------------------------------------------------------- */
 
 static gf_arch arch_of(const char *name) {
@@ -303,11 +344,15 @@ int main(int argc, char **argv) {
     spec.cifar_stem = spec.size <= 64, spec.head_hidden = 2048, spec.head_out = 128, spec.zero_init = 1;
     spec.training = 1, spec.seed = 1;
     spec.device = GLOFND_DEVICE_CUDA;
+    const int ranked = argc > 7 && strcmp(argv[7], "ranked") == 0;
     step s;
     memset(&s, 0, sizeof s);
+    s.hooks.count = 1, s.hooks.user = &s, s.hooks.sum = sum_norm, s.hooks.ready = gradients_final, s.hooks.bucket = 2 << 20;
+    spec.ranks = ranked ? &s.hooks : NULL;
     cudaEvent_t unused;
     must(cudaEventCreate(&unused));
     if (gf_net_create(&err, &spec, &s.net) != GLOFND_OK) die("network", err.text);
+    if (ranked) make_rank(&s);
     make_optimizer(&s);
     const int64_t pixels = spec.batch * spec.size * spec.size, out = spec.batch * spec.head_out;
     float *x = (float *)malloc(sizeof(float) * (size_t)(3 * pixels));
@@ -319,10 +364,11 @@ int main(int argc, char **argv) {
     int64_t *id = (int64_t *)malloc(sizeof(int64_t) * (size_t)spec.batch);
     for (int64_t i = 0; i < spec.batch; i++) id[i] = i * 97 % (1 << 17);
     if (gf_net_write(&err, s.net, s.id, id, sizeof(int64_t) * (size_t)spec.batch) != GLOFND_OK) die("ids", err.text);
-    printf("%s %d px, %lld views, %s%s\n", argc > 1 ? argv[1] : "resnet50", spec.size, (long long)spec.batch,
-           spec.precision == GF_BF16 ? "bf16" : "fp32", spec.deterministic ? ", deterministic" : "");
+    printf("%s %d px, %lld views, %s%s%s\n", argc > 1 ? argv[1] : "resnet50", spec.size, (long long)spec.batch,
+           spec.precision == GF_BF16 ? "bf16" : "fp32", spec.deterministic ? ", deterministic" : "", ranked ? ", ranked" : "");
     time_step(&s);
-    time_layers(&s);
+    if (!ranked) time_layers(&s);
+    drop_rank(&s);
     gf_optim_free(s.optim);
     glofnd_store_free(s.store);
     glofnd_ctx_free(s.ctx);

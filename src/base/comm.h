@@ -25,9 +25,9 @@ typedef struct gf_comm_kind {
     /* A second one of the same ranks, for another thread; on a device for a queue of its own. Collective. */
     glofnd_status (*twin)(gf_error *err, gf_comm *c, gf_comm **out);
     void (*close)(gf_comm *c);
-    /* Of a twin on a device, where calls only queue. fork: what is queued on the origin's stream by now comes before what the twin
-     * is given from now on. join: what the twin has been given comes before what is queued there from now on. NULL: calls return
-     * when they are done. */
+    /* Of a twin on a device, where calls only queue. fork: what is queued on the origin's stream by now comes before what the
+     * twin is given from now on. join: what the twin has been given comes before what is queued there from now on. NULL: calls
+     * return when they are done. */
     glofnd_status (*fork)(gf_error *err, gf_comm *c);
     glofnd_status (*join)(gf_error *err, gf_comm *c);
 } gf_comm_kind;

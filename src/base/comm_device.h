@@ -4,8 +4,8 @@
 
 #include "base/comm.h"
 
-/* Collective over `host`. Calls are queued on `stream` (cudaStream_t); pointers are device memory; exchange is not there. Close it
- * before the host's, and its twins before it. */
+/* Collective over `host`. Calls are queued on `stream` (cudaStream_t); pointers are device memory; exchange is not there. Close
+ * it before the host's, and its twins before it. */
 glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf_comm **out);
 /* Makes the GPU of this rank the current one; E_DEVICE if the machine has more ranks than GPUs. */
 glofnd_status gf_device_choose(gf_error *err, int local_rank);

@@ -5,8 +5,9 @@
  *     while ((kind = gf_words_next(&w, &bytes, &size)) != GF_WORD_END) ...
  *     gf_words_free(&w);
  *
- * Cleaning: entities of HTML (twice over), typographic forms made plain, white space collapsed, lower case. Words: the marks
- * of start and end, the contractions 's 't 're 've 'm 'll 'd, runs of letters, single digits, runs of anything else.
+ * Cleaning: entities of HTML, text decoded wrongly repaired, typographic forms made plain, characters composed, white space
+ * collapsed, lower case. Words: the marks of start and end, the contractions 's 't 're 've 'm 'll 'd, runs of letters, single
+ * digits, runs of anything else.
  */
 #ifndef GF_DATA_BPE_WORDS_H
 #define GF_DATA_BPE_WORDS_H

@@ -125,6 +125,7 @@ static int rule_fits_at(const uint32_t *s, int64_t n) {
 int gf_mojibake_suspected(const uint32_t *s, int64_t n) {
     if (n >= 2 && (s[0] == 0xc3 || s[0] == 0xc2) && s[1] == ' ') return 1;     /* here only does the beginning count */
     for (int64_t i = 0; i < n; i++) {
+        if (i + 2 < n && (s[i] | s[i + 1] | s[i + 2]) < 0x80) continue;         /* every rule has one beyond ASCII among these */
         if (rule_fits_at(s + i, n - i)) return 1;
     }
     return 0;

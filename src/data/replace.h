@@ -1,7 +1,7 @@
 /* replace.h - samples that stand in for damaged ones.
  *
- * Which one it is depends on (seed, epoch, step), the place in the whole batch and the data alone: each of several ranks finds those
- * of its own places without asking the others, and they are the ones that one rank would find.
+ * Which one it is depends on (seed, epoch, step), the place in the whole batch and the data alone: each of several ranks finds
+ * those of its own places without asking the others, and they are the ones that one rank would find.
  *
  * A place has a row of substitutes: the same place in later batches, round to the begin, and in the rest after the last batch.
  * Rows have nothing in common, so ids in a batch stay different. Where all of a row is damaged (or there is none: the data hardly

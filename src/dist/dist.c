@@ -1,6 +1,7 @@
 /* dist.c - which ranks there are, and how they stop together; see dist.h. */
 #include "dist/dist.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,21 @@ glofnd_status gf_comm_same(gf_error *err, gf_comm *c, const char *what, uint64_t
     for (int r = 1; r < c->ranks && status == GLOFND_OK; r++)
         if (all[r] != all[0])
             status = gf_fail(err, GLOFND_E_ARGUMENT, "rank %d has another %s than rank 0: all ranks must be started alike", r, what);
+    free(all);
+    return status;
+}
+
+glofnd_status gf_comm_greet(gf_error *err, gf_comm *c) {
+    enum { BYTES = 256 };
+    char own[BYTES];
+    snprintf(own, sizeof own, "%s", glofnd_build_info());
+    char *all = calloc((size_t)c->ranks, BYTES);
+    FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory for the answers of %d ranks", c->ranks);
+    glofnd_status status = gf_comm_gather(err, c, own, sizeof own, all);
+    for (int r = 1; r < c->ranks && status == GLOFND_OK; r++)
+        if (strcmp(all, all + (size_t)r * BYTES) != 0)
+            status = gf_fail(err, GLOFND_E_ARGUMENT, "rank %d has another build of glofnd, or another kind of CPU, than rank 0: "
+                             "\"%.160s\", not \"%.160s\"", r, all + (size_t)r * BYTES, all);
     free(all);
     return status;
 }

@@ -23,6 +23,9 @@ glofnd_status gf_dist_watch(gf_error *err, gf_comm *c, double seconds, void (*lo
 /* Version of the transport's library, for `info`. */
 void gf_dist_describe(char *text, size_t bytes);
 
+/* The first thing ranks say to each other, in any version: how they were built. E_ARGUMENT names the first that differs from rank
+ * 0 in version, commit, compiler or kind of CPU: other kernels would let the weights of ranks drift apart. */
+glofnd_status gf_comm_greet(gf_error *err, gf_comm *c);
 /* The first rank with a status other than OK decides: all ranks return its status and its text, with "rank R: " before it. */
 glofnd_status gf_comm_agree(gf_error *err, gf_comm *c, glofnd_status mine);
 /* All ranks must bring the same bytes: E_ARGUMENT names the first rank that differs from rank 0, and `what`. */

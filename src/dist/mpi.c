@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dist/heartbeat.h"
 #include "dist/transports.h"
@@ -18,6 +19,7 @@ typedef struct mpi_comm {
     gf_comm head;
     MPI_Comm comm;
     int first;                  /* the one that started MPI, and ends it */
+    int patient;                /* a twin: its thread sleeps while it waits, since others on this core have work to do */
     gf_heartbeat *beat;         /* of the first, once it is watched */
     int *count, *at;            /* [2 ranks] of the calls that take lists */
     char *scratch;              /* others' parts of a sum; grows */
@@ -82,6 +84,16 @@ static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const
                  "an exchange");
 }
 
+/* MPI's own calls wait by asking again and again, which takes a core. */
+static int await(MPI_Request *request) {
+    int done = 0, code = MPI_SUCCESS;
+    for (long nap = 20000; !done && code == MPI_SUCCESS; nap = nap < 400000 ? 2 * nap : nap) {
+        code = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (!done) nanosleep(&(struct timespec){0, nap}, NULL);
+    }
+    return code;
+}
+
 /* ----- sums ----- */
 
 typedef struct number {         /* what is summed */
@@ -118,6 +130,21 @@ static glofnd_status sum_small(gf_error *err, mpi_comm *m, const number *k, void
 
 static int64_t piece_start(int64_t n, int rank, int ranks) { return n / ranks * rank + (rank < n % ranks ? rank : n % ranks); }
 
+/* Counts and places of `number`s; to: own pieces of everyone. */
+static int scatter_pieces(mpi_comm *m, MPI_Datatype type, const void *x, const int *n, const int *at, const int *to, const int *to_at) {
+    MPI_Request request;
+    if (!m->patient) return MPI_Alltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm);
+    const int code = MPI_Ialltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm, &request);
+    return code == MPI_SUCCESS ? await(&request) : code;
+}
+
+static int gather_pieces(mpi_comm *m, MPI_Datatype type, void *x, const int *n, const int *at) {
+    MPI_Request request;
+    if (!m->patient) return MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, n, at, type, m->comm);
+    const int code = MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, n, at, type, m->comm, &request);
+    return code == MPI_SUCCESS ? await(&request) : code;
+}
+
 static glofnd_status sum_pieces(gf_error *err, mpi_comm *m, const number *k, void *x, int64_t n) {
     const int ranks = m->head.ranks, rank = m->head.rank;
     const int64_t first = piece_start(n, rank, ranks), mine = piece_start(n, rank + 1, ranks) - first;
@@ -129,10 +156,10 @@ static glofnd_status sum_pieces(gf_error *err, mpi_comm *m, const number *k, voi
         own_at[r] = (int)(mine * r);
     }
     TRY(need_scratch(err, m, (size_t)mine * (size_t)ranks * k->bytes + 1));
-    TRY(check(err, &m->head, MPI_Alltoallv(x, all, all_at, k->type, m->scratch, own, own_at, k->type, m->comm), "a sum"));
+    TRY(check(err, &m->head, scatter_pieces(m, k->type, x, all, all_at, own, own_at), "a sum"));
     add_parts(m, k, mine);
     memcpy((char *)x + (size_t)first * k->bytes, m->scratch, (size_t)mine * k->bytes);
-    return check(err, &m->head, MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, all, all_at, k->type, m->comm), "a sum");
+    return check(err, &m->head, gather_pieces(m, k->type, x, all, all_at), "a sum");
 }
 
 /* In portions whose places fit into MPI's int, also times the number of ranks. */
@@ -191,7 +218,7 @@ static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
     mpi_comm *m = NULL;
     TRY(check(err, c, MPI_Comm_dup(((mpi_comm *)c)->comm, &comm), "a second channel"));
     const glofnd_status status = new_comm(err, comm, &m);
-    if (m) m->head.local_rank = c->local_rank;
+    if (m) m->head.local_rank = c->local_rank, m->patient = 1;
     if (status == GLOFND_OK) *out = &m->head;
     else if (m) close_mpi(&m->head);
     return status;

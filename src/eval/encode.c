@@ -86,6 +86,14 @@ static glofnd_status open_vocabulary(gf_error *err, gf_encoder *e, const gf_enco
     return gf_vocabulary_load(err, path, &e->bpe, &crc);
 }
 
+/* The weights the run began with: what its init did not hold is as the seed made it. */
+static glofnd_status load_start(gf_error *err, gf_encoder *e) {
+    const gf_model tower = {&e->net, 1, NULL};
+    if (!*e->config.init) return GLOFND_OK;
+    if (e->config.task != GF_TASK_CLIP) return gf_weights_load(err, e->net, e->config.init, 1);
+    return gf_weights_load_model(err, &tower, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
+}
+
 static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
     TRY(read_config(err, &e->config, spec->run));
     TRY(open_vocabulary(err, e, spec));
@@ -94,7 +102,7 @@ static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder
     if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
     TRY(make_net(err, e));
-    if (spec->untrained) return *e->config.init ? gf_weights_load(err, e->net, e->config.init, 1) : GLOFND_OK;
+    if (spec->untrained) return load_start(err, e);
     TRY(find_weights(err, e->weights, spec->run));
     return gf_weights_load(err, e->net, e->weights, 0);
 }
@@ -118,6 +126,12 @@ void gf_encoder_free(gf_encoder *e) {
 }
 
 const gf_config *gf_encoder_config(const gf_encoder *e) { return &e->config; }
+
+glofnd_status gf_encoder_own_data(gf_error *err, glofnd_status status) {
+    if (status != GLOFND_E_IO) return status;
+    const gf_error why = *err;
+    return gf_fail(err, status, "%.440s (the data of the run; --data says where it is now)", why.text);
+}
 const char *gf_encoder_weights(const gf_encoder *e) { return e->weights; }
 int64_t gf_encoder_dim(const gf_encoder *e) { return e->dim; }
 const gf_bpe *gf_encoder_vocabulary(const gf_encoder *e) { return e->bpe; }

@@ -28,6 +28,8 @@ typedef struct gf_encoder_spec {
 glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_encoder **out);
 void gf_encoder_free(gf_encoder *e);
 const gf_config *gf_encoder_config(const gf_encoder *e);
+/* `status` of opening the data a run names; if that is not there, the message goes on with what to do. */
+glofnd_status gf_encoder_own_data(gf_error *err, glofnd_status status);
 const char *gf_encoder_weights(const gf_encoder *e);    /* file they came from; "" for untrained ones */
 int64_t gf_encoder_dim(const gf_encoder *e);
 /* The tokens of a run of task clip; NULL otherwise, and for an encoder of images. */

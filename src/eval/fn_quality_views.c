@@ -26,7 +26,9 @@ static glofnd_status open_frozen(gf_error *err, gf_frozen *f) {
     TRY(gf_encoder_open(err, &spec, &f->encoder));
     const gf_config *c = gf_encoder_config(f->encoder);
     if (c->task == GF_TASK_CLIP) TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = f->spec.run, .text = 1}, &f->captions));
-    TRY(gf_dataset_open(err, f->spec.data && *f->spec.data ? f->spec.data : c->data, &f->data));
+    const int given = f->spec.data && *f->spec.data;
+    const glofnd_status status = gf_dataset_open(err, given ? f->spec.data : c->data, &f->data);
+    TRY(given ? status : gf_encoder_own_data(err, status));
     f->info = gf_dataset_describe(f->data);
     f->threads = c->method.threads > 0 ? c->method.threads : gf_parallel_default();
     return GLOFND_OK;

@@ -15,17 +15,23 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
     TRY(gf_step_check_store(c, s, q));
     TRY(gf_step_begin(t, c, s, q));
     int64_t *scratch = t->ws->id_scratch;
-    TRY(q->slot ? gf_store_check_names(&c->err, q->id, q->cols, scratch) : gf_store_check_ids(&c->err, s, q->id, q->cols, 1, scratch));
-    if (q->slot) TRY(gf_store_check_ids(&c->err, s, q->slot, q->rows, 1, scratch));
+    if (!q->slot) {
+        TRY(gf_store_check_ids(&c->err, s, q->id, q->cols, 1, scratch));
+    } else {
+        TRY(gf_store_check_names(&c->err, q->id, q->cols, scratch));
+        TRY(gf_store_check_ids(&c->err, s, q->slot, q->rows, 1, scratch));
+    }
     return gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows);
 }
 
 glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats) {
     gf_step t;
+    glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !links, GLOFND_E_ARGUMENT, "links is NULL; it must have room for [rows][2]");
-    if (c->device) return gf_device_run_rows(c, s, q, links, stats);
-    TRY(begin_with_store(&t, c, s, q));
+    TRY(gf_batch_take(&c->err, q, &b));
+    if (c->device) return gf_device_run_rows(c, s, &b, links, stats);
+    TRY(begin_with_store(&t, c, s, &b));
     TRY(gf_step_detect(&t));
     TRY(gf_step_finish(&t, links, &c->stats));
     if (stats) *stats = c->stats;
@@ -35,11 +41,13 @@ glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batc
 glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
                                glofnd_stats *stats) {
     gf_step t;
+    glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !links || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "links, grad_a and grad_b must not be NULL");
-    if (c->device) return gf_device_run_grad(c, q, links, grad_a, grad_b, stats);
-    TRY(gf_step_check(c, q));
-    TRY(gf_step_begin(&t, c, NULL, q));
+    TRY(gf_batch_take(&c->err, q, &b));
+    if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
+    TRY(gf_step_check(c, &b));
+    TRY(gf_step_begin(&t, c, NULL, &b));
     if (stats) c->stats = *stats;
     gf_step_gradient(&t, links, grad_a, grad_b, &c->stats);
     if (stats) *stats = c->stats;
@@ -49,13 +57,15 @@ glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofn
 glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
         glofnd_stats *stats) {
     gf_step t;
+    glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !q || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "batch, grad_a and grad_b must not be NULL");
-    FAIL_IF(&c->err, q->rows != q->cols, GLOFND_E_ARGUMENT,
+    FAIL_IF(&c->err, !grad_a || !grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
+    TRY(gf_batch_take(&c->err, q, &b));
+    FAIL_IF(&c->err, b.rows != b.cols, GLOFND_E_ARGUMENT,
             "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
-            "glofnd_step_rows and glofnd_step_grad", (long long)q->rows, (long long)q->cols);
-    if (c->device) return gf_device_run_step(c, s, q, grad_a, grad_b, stats);
-    TRY(begin_with_store(&t, c, s, q));
+            "glofnd_step_rows and glofnd_step_grad", (long long)b.rows, (long long)b.cols);
+    if (c->device) return gf_device_run_step(c, s, &b, grad_a, grad_b, stats);
+    TRY(begin_with_store(&t, c, s, &b));
     t.reuse = 1;
     TRY(gf_step_detect(&t));
     TRY(gf_step_finish(&t, t.ws->links, &c->stats));
@@ -66,11 +76,13 @@ glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q,
 
 glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
     gf_step t;
+    glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !links || !keep, GLOFND_E_ARGUMENT, "links and keep must not be NULL");
-    if (c->device) return gf_device_run_mask(c, q, links, keep);
-    TRY(gf_step_check(c, q));
-    TRY(gf_step_begin(&t, c, NULL, q));
+    TRY(gf_batch_take(&c->err, q, &b));
+    if (c->device) return gf_device_run_mask(c, &b, links, keep);
+    TRY(gf_step_check(c, &b));
+    TRY(gf_step_begin(&t, c, NULL, &b));
     gf_step_show_mask(&t, links, keep);
     return GLOFND_OK;
 }

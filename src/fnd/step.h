@@ -23,6 +23,8 @@ typedef struct gf_step {
 } gf_step;
 
 /* step_check.c: everything the caller may have got wrong, before anything changes. */
+/* *out = the batch as this version knows it: what the program of an older one does not pass is 0. */
+glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out);
 glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q);
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q);
 

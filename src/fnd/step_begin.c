@@ -62,7 +62,8 @@ static unsigned pass_flags(const gf_plan *p) {
     if (p->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
     if (p->masking && o->action == GLOFND_ACTION_WEIGHT && o->omega > 0.0) f |= GF_WEIGHT;
     if (gf_loss_needs_mean(o)) f |= GF_MOMENT;
-    if (o->loss == GLOFND_LOSS_ISOGCLR || p->tau <= 0.025) f |= GF_SHIFT; /* exp(1/tau) and its inverse must fit a float, squared */
+    /* exp(1/tau) and its inverse must fit a float, squared. */
+    if (o->loss == GLOFND_LOSS_ISOGCLR || p->tau <= 0.025) f |= GF_SHIFT;
     return f;
 }
 

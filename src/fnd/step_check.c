@@ -1,12 +1,23 @@
 /* step_check.c - what a caller may get wrong in a step, found before anything changes. */
 #include <math.h>
+#include <stddef.h>
+#include <string.h>
 
 #include "fnd/options.h"
 #include "fnd/step.h"
 
+#define SIZE_OF_0_1 offsetof(glofnd_batch, slot)        /* what a program built against the header of 0.1.0 passes */
+
+glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out) {
+    FAIL_IF(err, !q, GLOFND_E_ARGUMENT, "batch is NULL");
+    FAIL_IF(err, q->size < SIZE_OF_0_1 || q->size > sizeof *q, GLOFND_E_ARGUMENT,
+            "batch.size is %zu, this library knows %zu to %zu: set it to sizeof(glofnd_batch)", q->size, SIZE_OF_0_1, sizeof *q);
+    *out = (glofnd_batch){0};
+    memcpy(out, q, q->size);
+    return GLOFND_OK;
+}
+
 static glofnd_status check_shape(gf_error *err, const glofnd_batch *q) {
-    FAIL_IF(err, q->size < sizeof *q, GLOFND_E_ARGUMENT, "batch.size is %zu; set it to sizeof(glofnd_batch) = %zu", q->size,
-            sizeof *q);
     TRY(gf_shape_check(err, q->rows, q->cols, q->dim));
     FAIL_IF(err, q->row0 < 0 || q->row0 > q->cols - q->rows, GLOFND_E_ARGUMENT,
             "batch.row0 is %lld; own rows %lld..%lld do not fit in %lld cols",
@@ -26,7 +37,6 @@ static glofnd_status check_numbers(gf_error *err, const glofnd_batch *q) {
 glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
     gf_error *err = &c->err;
     const glofnd_options *o = &c->o;
-    FAIL_IF(err, !q, GLOFND_E_ARGUMENT, "batch is NULL");
     TRY(check_shape(err, q));
     TRY(check_numbers(err, q));
     FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed",

@@ -114,11 +114,11 @@ glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, 
     if (out) *out = NULL;
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !spec || !out, GLOFND_E_ARGUMENT, "%s is NULL", spec ? "out" : "spec");
-    FAIL_IF(&c->err, spec->size < sizeof *spec, GLOFND_E_ARGUMENT, "spec.size is %zu; set it to sizeof(glofnd_store_spec)",
-            spec->size);
+    FAIL_IF(&c->err, spec->size != sizeof *spec, GLOFND_E_ARGUMENT,
+            "spec.size is %zu, this library knows %zu: set it to sizeof(glofnd_store_spec)", spec->size, sizeof *spec);
     TRY(gf_store_check_spec(&c->err, spec));
-    FAIL_IF(&c->err, c->device && spec->path, GLOFND_E_UNSUPPORTED, "spec.path: a store on %s has no working file; set it to NULL",
-            c->device->name);
+    FAIL_IF(&c->err, c->device && spec->path, GLOFND_E_UNSUPPORTED,
+            "spec.path: a store on %s has no working file; set it to NULL", c->device->name);
     TRY(gf_store_new(&c->err, spec, out));
     if (!c->device) return GLOFND_OK;
     const glofnd_status status = gf_store_to_device(&c->err, *out, c->device, c->on);

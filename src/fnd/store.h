@@ -72,7 +72,7 @@ void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld,
  * two rows to one. Shared rows and ring stay; ids in the ring follow their anchors. */
 glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out);
 
-/* What belongs to no anchor, the shared rows and the ring, from one store to another with a ring of the same size: else E_FORMAT. */
+/* What belongs to no anchor, the shared rows and the ring, from one store to another. E_FORMAT: a ring of another size. */
 glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to);
 
 /* ----- between the store's own files ----- */

@@ -39,8 +39,8 @@ typedef struct gf_workspace {
 /* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
-/* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough. `smaller_too`: also
- * for every shape within it, of which one may keep its tiles. */
+/* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough.
+ * `smaller_too`: also for every shape within it, of which one may keep its tiles. */
 glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
 void gf_workspace_free(gf_workspace *ws);
 

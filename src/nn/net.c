@@ -81,7 +81,9 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
     n->stats = floats(n, g->buffers.numbers);
     n->grads = n->spec.training ? floats(n, g->params.numbers) : NULL;
     n->arena = n->backend->alloc(n->engine, g->arena_bytes);
-    FAIL_IF(err, !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads), GLOFND_E_MEMORY,
+    const int missing = !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads);
+    if (missing && n->backend->wait) TRY(n->backend->wait(err, n->engine));     /* a lost device has no memory either */
+    FAIL_IF(err, missing, GLOFND_E_MEMORY,
             "out of memory for a net of %zu MB: use a smaller batch or image size%s", gf_net_bytes(n) >> 20,
             n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);

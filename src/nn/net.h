@@ -40,8 +40,8 @@ typedef struct gf_net_ranks {
     void *user;
     /* x [n], where the net is, added over ranks in place; queued on a GPU. */
     glofnd_status (*sum)(gf_error *err, void *user, double *x, int64_t n);
-    /* May be NULL. As backward goes: gradients `first` and later of gf_net_gradients are final on this rank, on a GPU once what is
-     * queued by now is done. It begins with first = all of them, none is final; it ends with 0. */
+    /* May be NULL. As backward goes: gradients `first` and later of gf_net_gradients are final on this rank, on a GPU once what
+     * is queued by now is done. It begins with first = all of them, none is final; it ends with 0. */
     void (*ready)(void *user, gf_net *net, int64_t first);
     int64_t bucket;             /* ready is called when at least as many more are final; 0: after every layer */
 } gf_net_ranks;

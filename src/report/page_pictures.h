@@ -8,6 +8,7 @@
 #define GF_REPORT_PAGE_PICTURES_H
 
 #include "data/dataset.h"
+#include "report/text.h"
 #include "report/thumbnail.h"
 
 typedef struct gf_pictures {

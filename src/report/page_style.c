@@ -98,6 +98,7 @@ static const char contents[] =
     ".row .said{position:relative;font-size:14px;color:var(--ink);margin:0;padding:3px 10px;border:1px solid var(--grid);"
     "border-radius:8px;background:var(--paper);overflow-wrap:anywhere}\n"
     ".row .said.anchor{border:2px solid var(--ink);font-size:15px}\n"
+    ".row .own{margin:6px 0 3px}\n"
     ".said span{font-weight:700;margin-right:8px}\n"
     ".said.yes span{color:var(--good)}\n"
     ".said.no span{color:var(--bad)}\n"

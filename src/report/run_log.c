@@ -55,6 +55,8 @@ static void drop_quality(gf_run_log *r, int64_t epoch) {
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) r->field[fields[i]][epoch] = NAN;
 }
 
+int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
+
 static glofnd_status take_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
     double damaged = NAN, step = NAN, epoch = NAN;
     if (r->epochs == r->room) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->room));
@@ -63,8 +65,8 @@ static glofnd_status take_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_rea
     gf_jsonl_get(line, "damaged", &damaged);
     gf_jsonl_get(line, "step", &step);
     gf_jsonl_get(line, "epoch", &epoch);
-    if (damaged > 0.0 && damaged < 1e15) r->damaged += (int64_t)damaged;
-    if (step >= 1.0 && step < 1e15 && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
+    r->damaged += gf_run_count(damaged);
+    if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
     return GLOFND_OK;
 }
 
@@ -134,7 +136,7 @@ static void find_knn(gf_run_log *r) {
         if (strcmp(e->event, "knn") != 0) continue;
         *(e->untrained ? &r->knn_untrained : &r->knn) = 100.0 * e->top1;
         if (e->untrained) continue;
-        r->knn_k = (int64_t)e->k;
+        r->knn_k = gf_run_count(e->k);
         snprintf(r->knn_test, sizeof r->knn_test, "%s", e->test);
     }
 }

@@ -59,6 +59,8 @@ typedef struct gf_run_log {
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out);
 void gf_run_log_free(gf_run_log *r);            /* a zeroed one is fine */
 /* Of the last epoch; NaN if there is none. */
+/* A number of a log as a count: 0 where it is none. */
+int64_t gf_run_count(double x);
 double gf_run_last(const gf_run_log *r, gf_run_field field);
 /* Mean of the last `most` logged steps that have the figure; NaN if none has. */
 double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most);

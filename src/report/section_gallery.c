@@ -79,6 +79,10 @@ static void anchor(album *a, const gf_anchor *x) {
     }
     gf_text_add(a->out, "</p>");
     (a->side ? caption : picture)(a, x->row, ANCHOR, NAN);
+    if (a->look->clip) {        /* and its partner */
+        gf_text_add(a->out, "<p class=\"own\">its own %s:</p>", a->side ? "image" : "caption");
+        (a->side ? picture : caption)(a, x->row, UNKNOWN, NAN);
+    }
     gf_text_add(a->out, "</div>");
     for (int d = 0; d < 2; d++) strip(a, x, d);
     gf_text_add(a->out, "</div>\n");

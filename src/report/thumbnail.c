@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "report/base64.h"
-
 /* `side` for the longer one of two, the other in proportion. */
 static int fitted(int length, int longer, int side) {
     const int64_t scaled = ((int64_t)length * side + longer / 2) / longer;
@@ -54,14 +52,4 @@ void gf_thumbnails_free(gf_thumbnails *t) {
     gf_image_free(&t->small);
     free(t->planes);
     *t = (gf_thumbnails){0};
-}
-
-void gf_thumbnail_img(gf_text *out, const char *alt, const uint8_t *jpeg, size_t bytes) {
-    gf_text_add(out, "<img alt=\"");
-    if (alt) gf_text_escape(out, alt);
-    gf_text_add(out, "\" title=\"");
-    if (alt) gf_text_escape(out, alt);
-    gf_text_add(out, "\" src=\"data:image/jpeg;base64,");
-    gf_text_base64(out, jpeg, bytes);
-    gf_text_add(out, "\">");
 }

@@ -31,15 +31,20 @@ static int range_of(const curve *c, double *low, double *high) {
     return 1;
 }
 
+/* The dot at this share of so many; -1: the log has numbers that lie nowhere. */
+static int dot_at(double share, int dots) {
+    const double at = share * (dots - 1) + 0.5;
+    return at >= 0.0 && at < dots ? (int)at : -1;
+}
+
 static void plot_dots(gf_braille *b, const curve *c, double low, double high, double x_end) {
     int last_x = 0, last_y = 0, down = 0;
     for (int64_t i = 0; i < c->n; i++) {
-        if (!isfinite(c->y[i]) || !(x_end > 0.0)) {
+        const int x = dot_at(c->x[i] / x_end, 2 * b->columns), y = dot_at((high - c->y[i]) / (high - low), 4 * b->rows);
+        if (x < 0 || y < 0) {
             down = 0;
             continue;
         }
-        const int x = (int)(c->x[i] / x_end * (2 * b->columns - 1) + 0.5);
-        const int y = (int)((high - c->y[i]) / (high - low) * (4 * b->rows - 1) + 0.5);
         if (down) gf_braille_line(b, last_x, last_y, x, y);
         else gf_braille_dot(b, x, y);
         last_x = x, last_y = y, down = 1;
@@ -112,7 +117,8 @@ static void add_figure(char *line, size_t bytes, size_t *used, const char *fmt, 
 
 static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     char line[600], eta[32] = "?", state[64] = "";
-    const int64_t logged = r->steps ? (int64_t)r->step[GF_STEP_STEP][r->steps - 1] : 0, ended = r->epochs * r->epoch_steps;
+    const int64_t logged = r->steps ? gf_run_count(r->step[GF_STEP_STEP][r->steps - 1]) : 0;
+    const int64_t ended = r->epochs * r->epoch_steps;
     const int64_t step = logged > ended ? logged : ended;
     const double left = gf_watch_remaining(r), total = (double)r->config.epochs * (double)r->epoch_steps;
     if (isfinite(left)) gf_progress_time(left, eta, sizeof eta);

@@ -1,4 +1,4 @@
-/* alike.h - what all ranks must have in common before they train together: version, configuration, data, run folder. */
+/* alike.h - what all ranks must have in common before they train together: configuration, data, run folder. */
 #ifndef GF_TRAIN_ALIKE_H
 #define GF_TRAIN_ALIKE_H
 

@@ -50,9 +50,11 @@ glofnd_status gf_parts_save_shared(gf_error *err, const gf_trainer *t, const cha
 
 /* ----- loading ----- */
 
-typedef glofnd_status (*reader)(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *part, int64_t first, int64_t stride);
+typedef glofnd_status (*reader)(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *part, int64_t first,
+                                int64_t stride);
 
-static glofnd_status read_file(gf_error *err, gf_trainer *t, glofnd_ctx *c, const char *path, int64_t first, int64_t stride, reader use) {
+static glofnd_status read_file(gf_error *err, gf_trainer *t, glofnd_ctx *c, const char *path, int64_t first, int64_t stride,
+                               reader use) {
     glofnd_store *part = NULL;
     TRY(gf_told(err, c, glofnd_store_load(c, path, NULL, &part)));
     const glofnd_status status = use(err, t, c, part, first, stride);
@@ -89,13 +91,15 @@ glofnd_status gf_parts_load_shard(gf_error *err, gf_trainer *t, const char *anch
 }
 
 /* In portions: rows of `part` to their ids in the store of the run. */
-static glofnd_status spread(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *part, int64_t first, int64_t stride) {
+static glofnd_status spread(gf_error *err, gf_trainer *t, glofnd_ctx *c, const glofnd_store *part, int64_t first,
+                            int64_t stride) {
     enum { PORTION = 1024 };
     glofnd_row row[PORTION];
     int64_t from[PORTION], to[PORTION];
     for (int64_t k = 0; k < part->spec.n;) {
         int64_t n = 0;
-        for (; n < PORTION && k < part->spec.n && first + k * stride < t->info.n; n++, k++) from[n] = k, to[n] = first + k * stride;
+        for (; n < PORTION && k < part->spec.n && first + k * stride < t->info.n; n++, k++)
+            from[n] = k, to[n] = first + k * stride;
         for (int side = 0; side < part->spec.modalities && n > 0; side++) {
             TRY(gf_told(err, c, glofnd_rows_get(c, part, side, from, n, row)));
             TRY(gf_told(err, t->ctx, glofnd_rows_put(t->ctx, t->store, side, to, n, row)));

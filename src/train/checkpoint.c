@@ -310,7 +310,8 @@ static glofnd_status check_line(gf_error *err, const char *folder, const char *l
 /* Earlier versions wrote no keys, and did not list them. */
 static glofnd_status check_listed(gf_error *err, const char *folder, const char *done) {
     for (int i = 0; i < FILES; i++)
-        FAIL_IF(err, i != KEYS && !strstr(done, names[i]), GLOFND_E_FORMAT, "%s/DONE does not list %s: it is damaged", folder, names[i]);
+        FAIL_IF(err, i != KEYS && !strstr(done, names[i]), GLOFND_E_FORMAT, "%s/DONE does not list %s: it is damaged", folder,
+                names[i]);
     return GLOFND_OK;
 }
 

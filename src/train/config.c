@@ -36,8 +36,8 @@ static const gf_option rows[] = {
     TEXT(init, "safetensors file with weights to start from"),
     NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
     LONG(seed, "1", 0, 9e15, "run", "everything random follows from it"),
-    NAME(ranks, ranks, "auto", "run", "processes that train as one, with the result of one: auto: those mpirun or srun has started"),
-    REAL(rank_timeout, "120", 0, 1e6, "run", "seconds of silence after which a rank counts as lost, which ends the run; 0: never"),
+    NAME(ranks, ranks, "auto", "run", "processes that train as one, with the result of one; auto: those of mpirun or srun"),
+    REAL(rank_timeout, "120", 0, 1e6, "run", "seconds without a word from a rank after which the run ends; 0: never"),
 
     NAME(arch, archs, "resnet18", "network", "image encoder; clip-resnet50 and vit are for task clip"),
     WHOLE(size, "0", 0, 1024, "network", "pixels of a view; 0: of the data if all images are equal, else 224"),

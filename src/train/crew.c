@@ -15,12 +15,13 @@
 static int on_device(const gf_config *c) { return c->method.device == GLOFND_DEVICE_CUDA; }
 
 glofnd_status gf_crew_check(gf_error *err, const gf_config *c, int ranks) {
-    FAIL_IF(err, c->batch % ranks != 0, GLOFND_E_OPTION, "batch: %lld samples cannot be divided among %d ranks", (long long)c->batch,
-            ranks);
+    FAIL_IF(err, c->batch % ranks != 0, GLOFND_E_OPTION, "batch: %lld samples cannot be divided among %d ranks",
+            (long long)c->batch, ranks);
     FAIL_IF(err, c->batch / ranks < 2, GLOFND_E_OPTION, "batch: %lld samples on %d ranks leave fewer than 2 for each",
             (long long)c->batch, ranks);
     FAIL_IF(err, c->micro_batch > 0 && c->batch / ranks % c->micro_batch != 0, GLOFND_E_OPTION,
-            "micro_batch: %lld does not divide the %lld samples of a rank", (long long)c->micro_batch, (long long)c->batch / ranks);
+            "micro_batch: %lld does not divide the %lld samples of a rank", (long long)c->micro_batch,
+            (long long)c->batch / ranks);
     FAIL_IF(err, c->store == GF_STORE_FILE, GLOFND_E_OPTION,
             "store: with several ranks each holds its share in memory; set store = memory");
     return GLOFND_OK;

@@ -1,7 +1,7 @@
 /* crew.h - a run on several ranks: each draws its part of every batch, and all train the same weights.
  *
- * What is different from one rank: embeddings and ids are gathered before the loss, anchors' state lives on its owner (dist/shard.h),
- * batch norm sums over all ranks, and gradients are added up behind the backward pass, before the optimizer.
+ * What is different from one rank: embeddings and ids are gathered before the loss, anchors' state lives on its owner
+ * (dist/shard.h), batch norm sums over all ranks, and gradients are added up behind the backward pass, before the optimizer.
  */
 #ifndef GF_TRAIN_CREW_H
 #define GF_TRAIN_CREW_H
@@ -29,7 +29,7 @@ typedef struct gf_crew {
     gf_content *content;        /* [batch] on the host: what the samples of the batch show and say */
     glofnd_ctx *ctx;            /* borrowed */
     int stop;                   /* this rank was asked to stop; after a step: somebody was */
-    gf_crew_damage *damage;     /* [damages] since the last step, of this rank; after it: of all ranks, in the order of the batch */
+    gf_crew_damage *damage;     /* [damages] since the last step, of this rank; after it: of all, in the order of the batch */
     int64_t damages, damage_room;
 } gf_crew;
 

@@ -7,10 +7,10 @@
 
 #define RESIDENT_MOST ((int64_t)2 << 30)        /* bytes of images that stay on the device */
 
-static int can_stay(const gf_loader_spec *s) {
-    const gf_dataset_info info = gf_dataset_describe(s->data);
-    const int64_t bytes = gf_resident_bytes(s->data), side = (int64_t)GF_VIEW_SCALE * s->augment.size;
-    return bytes > 0 && bytes <= RESIDENT_MOST && info.width <= side && info.height <= side;
+int64_t gf_feed_stays(const gf_dataset *d, int size) {
+    const gf_dataset_info info = gf_dataset_describe(d);
+    const int64_t bytes = gf_resident_bytes(d), side = (int64_t)GF_VIEW_SCALE * size;
+    return bytes <= RESIDENT_MOST && info.width <= side && info.height <= side ? bytes : 0;
 }
 
 /* Where the device has no room they come with the batches. */
@@ -34,7 +34,7 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loa
     const glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
     if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK;      /* the loader makes the views */
     TRY(status);
-    if (can_stay(s)) TRY(keep_images(err, f, s));
+    if (gf_feed_stays(s->data, s->augment.size) > 0) TRY(keep_images(err, f, s));
     s->raw = 1;
     s->resident = f->resident;
     s->alloc = gf_cuda_pinned_alloc;
@@ -71,6 +71,11 @@ void gf_feed_ahead(gf_feed *f) {
 static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loader_spec *s) {
     (void)f, (void)type, (void)s;
     GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA");
+}
+
+int64_t gf_feed_stays(const gf_dataset *d, int size) {
+    (void)d, (void)size;
+    return 0;
 }
 
 static void close_device(gf_feed *f) { (void)f; }

@@ -25,6 +25,7 @@ typedef struct gf_feed {        /* all zero: closed */
  * network's input. */
 glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
                            const gf_loader_spec *spec);
+int64_t gf_feed_stays(const gf_dataset *d, int size);   /* bytes of images that stay on a GPU, for views of this size; 0: none */
 void gf_feed_close(gf_feed *f);         /* before the net is freed */
 /* The next batch, as gf_loader_next gives it; its views and tokens become the networks' inputs, unless that is done in parts. */
 glofnd_status gf_feed_next(gf_error *err, gf_feed *f, gf_batch *out);

@@ -22,7 +22,7 @@ typedef struct gf_pretrain {
 typedef enum gf_pretrain_end { GF_PRETRAIN_FINISHED, GF_PRETRAIN_STOPPED, GF_PRETRAIN_ALREADY } gf_pretrain_end;
 
 /* Several ranks: what is found before training starts fails on all of them, with the text of the first. Later a rank may fail
- * alone; it must then end the others (gf_dist_abort). *started (may be NULL) tells which. The first rank alone writes and says. */
+ * alone; it must then end the others (gf_dist_abort). *started (may be NULL) tells which. Only the first rank writes and says. */
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started);
 
 #endif

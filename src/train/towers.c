@@ -55,7 +55,7 @@ gf_net_spec gf_tower_spec(const gf_config *c, int k, int64_t samples, int vocab)
     return k == 0 ? image_spec(c, s) : text_spec(c, s, vocab);
 }
 
-static int64_t part_of(const gf_config *c) { return c->micro_batch > 0 ? c->micro_batch : c->batch; }
+static int64_t part_of(const gf_config *c, int64_t rows) { return c->micro_batch > 0 ? c->micro_batch : rows; }
 
 /* ----- making ----- */
 
@@ -99,7 +99,7 @@ static glofnd_status make_tower(gf_error *err, gf_towers *s, int k, const gf_con
 
 glofnd_status gf_towers_make(gf_error *err, gf_towers *s, const gf_config *c, int64_t rows, const gf_net_ranks *ranks, int vocab,
                              const char *plans) {
-    *s = (gf_towers){.batch = rows, .part = c->micro_batch > 0 ? c->micro_batch : rows, .dim = gf_config_dim(c)};
+    *s = (gf_towers){.batch = rows, .part = part_of(c, rows), .dim = gf_config_dim(c)};
     TRY(make_tower(err, s, 0, c, ranks, vocab, plans));
     return c->task == GF_TASK_CLIP ? make_tower(err, s, 1, c, ranks, vocab, plans) : GLOFND_OK;
 }
@@ -125,10 +125,10 @@ static size_t params_of(const gf_config *c, int k, int vocab) {
     return encoder[c->arch] + (features[c->arch] + dim) * (size_t)c->head_hidden;
 }
 
-glofnd_status gf_towers_estimate(gf_error *err, const gf_config *c, int vocab, size_t *bytes, size_t *params) {
+glofnd_status gf_towers_estimate(gf_error *err, const gf_config *c, int64_t rows, int vocab, size_t *bytes, size_t *params) {
     *bytes = *params = 0;
     for (int k = 0; k < (c->task == GF_TASK_CLIP ? 2 : 1); k++) {
-        const gf_net_spec spec = gf_tower_spec(c, k, part_of(c), vocab);
+        const gf_net_spec spec = gf_tower_spec(c, k, part_of(c, rows), vocab);
         size_t net = 0;
         TRY(gf_net_estimate(err, &spec, &net));
         *bytes += net;

@@ -37,8 +37,8 @@ gf_net_spec gf_tower_spec(const gf_config *c, int k, int64_t samples, int vocab)
 glofnd_status gf_towers_make(gf_error *err, gf_towers *s, const gf_config *c, int64_t rows, const gf_net_ranks *ranks, int vocab,
                              const char *plans);
 void gf_towers_free(gf_towers *s);
-/* Memory that they take, and their parameters, roughly. */
-glofnd_status gf_towers_estimate(gf_error *err, const gf_config *c, int vocab, size_t *bytes, size_t *params);
+/* Memory that they take, and their parameters, roughly; rows as in gf_towers_make. */
+glofnd_status gf_towers_estimate(gf_error *err, const gf_config *c, int64_t rows, int vocab, size_t *bytes, size_t *params);
 
 /* out of every tower, from the inputs that gf_feed_next gave them. */
 glofnd_status gf_towers_embed(gf_error *err, gf_towers *s, const gf_feed *feed, const gf_batch *b);

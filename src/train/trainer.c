@@ -176,19 +176,29 @@ void gf_trainer_free(gf_trainer *t) {
 
 int64_t gf_trainer_steps(const gf_trainer *t) { return t->epoch_steps * t->config.epochs; }
 
+/* What ranks share out, one's part. */
+static int64_t share_of(const gf_trainer *t, int64_t n) { return t->comm ? n / t->comm->ranks : n; }
+
+/* Batches of the loader; on a GPU crops and views of 8 bits, or near that, and images that stay there. */
+static size_t estimate_data(const gf_trainer *t) {
+    const gf_config *c = &t->config;
+    const size_t images = (c->task == GF_TASK_CLIP ? 1 : 2) * (size_t)share_of(t, c->batch);
+    const size_t pixels = (size_t)c->size * (size_t)c->size * 3;
+    if (c->method.device != GLOFND_DEVICE_CUDA) return sizeof(float) * images * pixels * (1 + (size_t)c->prefetch);
+    if (c->micro_batch > 0) return sizeof(float) * (size_t)c->micro_batch * pixels;
+    return 2 * images * pixels + (size_t)gf_feed_stays(t->data, c->size);
+}
+
 glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes) {
     const gf_config *c = &t->config;
     const int clip = c->task == GF_TASK_CLIP, has_ring = c->method.learner == GLOFND_LEARN_RING;
-    const size_t images = (clip ? 1 : 2) * (size_t)c->batch, sides = 2 * (size_t)c->batch, dim = (size_t)gf_config_dim(c);
-    const size_t pixels = (size_t)c->size * (size_t)c->size * 3;
+    const size_t sides = 2 * (size_t)c->batch, dim = (size_t)gf_config_dim(c);
     const size_t ring = has_ring ? (size_t)c->method.ring_rows * (sizeof(float) * dim + sizeof(int64_t)) : 0;
     size_t nets = 0, params = 0;
-    TRY(gf_towers_estimate(err, c, vocab_of(t), &nets, &params));
+    TRY(gf_towers_estimate(err, c, share_of(t, c->batch), vocab_of(t), &nets, &params));
     const size_t states = (c->optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1) + (c->micro_batch > 0);
-    size_t batches = sizeof(float) * images * pixels * (2 + (size_t)c->prefetch);  /* the one in use, and those prepared ahead */
-    if (c->method.device == GLOFND_DEVICE_CUDA) batches = 2 * images * pixels;      /* crops and views, 8 bits; or near that */
-    *bytes = nets + batches + sizeof(float) * (params * states + 4 * sides * dim) + ring;
-    if (c->store == GF_STORE_MEMORY) *bytes += (clip ? 40 : 20) * (size_t)t->info.n;
+    *bytes = nets + estimate_data(t) + sizeof(float) * (params * states + 4 * sides * dim) + ring;
+    if (c->store == GF_STORE_MEMORY) *bytes += (clip ? 40 : 20) * (size_t)share_of(t, t->info.n);
     return GLOFND_OK;
 }
 

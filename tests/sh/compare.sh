@@ -27,6 +27,11 @@ grep -q "50.00" out || fail "one run has its figures"
 expect 0 "no partner of seed 3" "$glofnd" compare n1 n2 g1 g2 g3
 expect 0 "it counts once" "$glofnd" compare n1 ./n1 g1
 cp -r n1 n1copy && expect 0 "both count in the mean" "$glofnd" compare n1 n1copy g1
+expect 0 "both count in the mean" "$glofnd" compare n1 n1copy
+echo "what a run said" > n1.log
+expect 0 "n1.log is a file: it is passed over" "$glofnd" compare n1* g1
+grep -q "detector=none  *2 runs" out || fail "a file beside runs"
+expect 1 "none of these is the folder of a run" "$glofnd" compare n1.log
 expect 1 'has "linear"' "$glofnd" compare n1 g1 --metric linear
 rm n1/eval.jsonl n2/eval.jsonl
 expect 0 "nothing measured yet" "$glofnd" compare n1 n2

@@ -49,10 +49,11 @@ done
 
 # ----- verbs and flags -----
 
-verbs=$("$glofnd" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+listed() { "$glofnd" "$@" | sed -n 's/^  \([a-z]*\) .*/\1/p'; }
+verbs=$(listed --help)
 flags_of() { "$glofnd" "$@" --help | grep -oE -- '--[a-zA-Z][a-zA-Z0-9_-]*' | tr _ - | sort -u; }
 for verb in $verbs; do flags_of $verb > "$scratch/flags.$verb"; done
-for what in $("$glofnd" eval --help | sed -n 's/^  \([a-z]*\) .*/\1/p'); do flags_of eval "$what" > "$scratch/flags.eval.$what"; done
+for what in $(listed eval --help); do flags_of eval "$what" > "$scratch/flags.eval.$what"; done
 cat "$scratch"/flags.* | sort -u > "$known"
 [ "$(wc -l < "$known")" -gt 150 ] || fail "the helps name too few flags: $(cat "$known")"
 # Flags of other programs: those of ours that stand in their sources, and of the system's.
@@ -61,13 +62,19 @@ printf '%s\n' --help --key --KEY --logdir >> "$known"
 launchers='mpirun|srun|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
 
 for page in $pages; do
-    for flag in $(grep -vE "$launchers" $page | grep -oE '(^|[^A-Za-z0-9-])--[a-zA-Z][a-zA-Z0-9_-]*' | sed 's/^[^-]*//; s/[-_]*$//' | tr _ - | sort -u); do
+    flags=$(grep -vE "$launchers" $page | grep -oE '(^|[^A-Za-z0-9-])--[a-zA-Z][a-zA-Z0-9_-]*' |
+        sed 's/^[^-]*//; s/[-_]*$//' | tr _ -)
+    for flag in $flags; do
         grep -qx -- "$flag" "$known" || wrong "$page: no program takes $flag"
     done
     # Lines of commands: continued lines joined; from `glofnd VERB` to a comment, a pipe or the next command.
-    sed -e ':a' -e '/\\$/N; s/\\\n//; ta' $page | grep -oE '(^|[ /`])glofnd [a-z]+( [^#|;`]*)?' | sed 's/^[^g]*glofnd //' > "$scratch/commands"
+    sed -e ':a' -e '/\\$/N; s/\\\n//; ta' $page | grep -oE '(^|[ /`])glofnd [a-z]+( [^#|;`]*)?' |
+        sed 's/^[^g]*glofnd //' > "$scratch/commands"
     while read -r verb what rest; do
-        echo "$verbs" | grep -qx -- "$verb" || { grep -q "glofnd $verb [A-Z[-]" $page && wrong "$page: no glofnd $verb"; continue; }
+        if ! echo "$verbs" | grep -qx -- "$verb"; then          # prose, or a command?
+            grep -q "glofnd $verb [A-Z[-]" $page && wrong "$page: no glofnd $verb"
+            continue
+        fi
         flags=$scratch/flags.$verb
         [ "$verb" = eval ] && [ -e "$flags.$what" ] && flags=$flags.$what
         for flag in $(printf '%s' "$what $rest" | grep -oE -- '(^| |\[)--[a-zA-Z][a-zA-Z0-9_-]*' | tr -d ' [' | tr _ -); do

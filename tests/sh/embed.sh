@@ -32,6 +32,14 @@ expect 0 "equal votes" "$glofnd" eval knn run --data $data --test $data --k 1 --
 expect 0 "100.00 %" "$glofnd" eval knn run --data $data --test $data --k 1      # each is its own neighbour
 [ "$(grep -c '"event": "knn"' run/eval.jsonl)" -eq 4 ] || fail "eval.jsonl should have 4 lines"
 
+# The data of the run unless another is named; gone, it says what to do.
+expect 0 "train     64 samples of $data" "$glofnd" eval knn run --k 5
+cp -r run moved && sed -i 's/^data = .*/data = folder:gone/' moved/config.cfg
+for what in knn linear fn threshold; do
+    expect 1 "--data says where it is now" "$glofnd" eval $what moved
+done
+expect 0 "top-1" "$glofnd" eval knn moved --data $data --k 5
+
 expect 2 "usage" "$glofnd" embed run --out x.npy
 expect 2 "usage" "$glofnd" eval guess run --data $data
 expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0

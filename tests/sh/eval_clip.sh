@@ -42,7 +42,8 @@ expect 2 "not both" "$glofnd" eval retrieval run --image-emb i.npy --text-emb i.
 { echo "filepath,title"; find exported -name '*.png' | sort | sed 's/.*/&,a red circle\n&,a blue star &/'; } > list.csv
 expect 0 "12 images, 24 captions" "$glofnd" eval retrieval run --data csv:list.csv
 grep -q "12 samples name an image of an earlier one" out || fail "repeated images"
-{ cat list.csv; printf '%s\n' "missing.png,a lost star" "missing.png,a lost ring" "$(sed -n 4p list.csv | cut -d, -f1),"; } > holes.csv
+first=$(sed -n 4p list.csv | cut -d, -f1)
+{ cat list.csv; printf '%s\n' "missing.png,a lost star" "missing.png,a lost ring" "$first,"; } > holes.csv
 expect 0 "12 images, 24 captions" "$glofnd" eval retrieval run --data csv:holes.csv
 grep -q "2 captions of unreadable images are left out" out || fail "captions of a missing image"
 grep -q "sample 24 is left out" err || fail "name of a missing image"
@@ -60,8 +61,13 @@ expect 0 "average" "$glofnd" eval zeroshot run --data a=$test --data b=shapes:n=
 [ "$(grep -c '"protocol": "t.txt"' run/eval.jsonl)" -eq 3 ] || fail "protocol of a template file"
 [ "$(value zeroshot_mean datasets)" -eq 3 ] || fail "record of the mean"
 grep -q "^shapes *128 *- *512 *recall1 " out || fail "retrieval among the datasets"
+expect 0 "of retrieval" "$glofnd" eval zeroshot run --data imagenet-v2=$test --data ObjectNet=$test --data c=$test \
+    --retrieval r=$test --retrieval s=$test
+grep -q "^of ImageNets " out || fail "mean of ImageNet and its variants"
+[ "$(value zeroshot_mean imagenet)" = "$(value zeroshot top1)" ] || fail "mean of equal datasets"
+above "$(value zeroshot_mean score)" "$(value zeroshot_mean retrieval)"
 { echo "filepath,label"; sed -n '2,9p' list.csv | cut -d, -f1 | sed 's/$/,2/'; } > numbers.csv
-expect 0 "4  top1" "$glofnd" eval zeroshot run --data csv:numbers.csv --classes four.txt
+expect 0 "4        -  top1" "$glofnd" eval zeroshot run --data csv:numbers.csv --classes four.txt
 grep -q "3 of 4 classes have no image" err || fail "classes without image"
 expect 1 "class 0 of this data has no name" "$glofnd" eval zeroshot run --data csv:numbers.csv
 expect 1 "4 class names, the data has 3" "$glofnd" eval zeroshot run --data shapes:n=60,classes=3,size=16 --classes four.txt

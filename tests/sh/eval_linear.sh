@@ -84,6 +84,6 @@ expect 2 "percentages" "$glofnd" eval linear run --data $data --fractions 10,x
 expect 2 "percentages" "$glofnd" eval linear run --data $data --fractions 0
 expect 2 "whole number" "$glofnd" eval linear run --data $data --augment some
 expect 2 "(0, 1)" "$glofnd" eval linear run --data $data --validation 1
-expect 2 "usage" "$glofnd" eval linear run
+expect 2 "RUN is missing" "$glofnd" eval linear
 expect 2 "cannot evaluate" "$glofnd" eval guess run
 echo "eval linear and transfer: ok"

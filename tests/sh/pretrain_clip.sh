@@ -31,9 +31,12 @@ run pretrain --data csv:csv/list.csv $small --out flawed;       wants 'flawed ca
 [ "$(grep -c '"event": "damaged"' flawed/log.jsonl)" -ge 3 ] || fail 'damaged samples are not all in the log'
 grep -q 'has no caption' flawed/log.jsonl || fail 'the log does not say what is wrong with a caption'
 run pretrain --data csv:csv/list.csv $small --strict --out strict;      wants 'strict' 1 'csv'
-head -c 11000000 /dev/zero | tr '\0' 'w' > long.txt
-{ printf 'filepath\ttitle\n'; sed -n '2,40p' csv/list.csv; printf 'pictures/%s\t' "$first"; cat long.txt; echo; } > csv/long.csv
-run pretrain --data csv:csv/long.csv $small --out long;         wants 'a caption of 11 MB' 0 'finished'
+letters() { head -c $1 /dev/zero | tr '\0' 'w'; }
+{ printf 'filepath\ttitle\n'; sed -n '2,40p' csv/list.csv; printf 'pictures/%s\t' "$first"; letters 11000000; echo
+  printf 'pictures/%s\t' "$first"; letters 17000000; echo; } > csv/long.csv
+run pretrain --data csv:csv/long.csv $small --out long;         wants 'captions of 11 and 17 MB' 0 'finished'
+grep '"event": "damaged"' long/log.jsonl | grep -q 'caption of 17000000 bytes' || fail 'a caption of 17 MB is not left out'
+grep '"event": "damaged"' long/log.jsonl | grep -q 'caption of 11000000 bytes' && fail 'a caption of 11 MB is left out'
 
 # ----- stopped and resumed: the same bytes -----
 run pretrain $data $small --loss fastclip --out whole;          wants 'a whole run' 0 'vocabulary: ' 'finished'
@@ -51,10 +54,11 @@ grep -o '"log_scale[^,}]*' whole/checkpoints/*/state.json > a; grep -o '"log_sca
 cmp -s a b && [ -s a ] || fail 'the temperature is another one after a resume'
 
 # ----- another vocabulary, other encoders -----
-cp -r stopped other && sed '2d' stopped/vocab.txt > other/vocab.txt
-run pretrain --out other --resume --epochs 4;                   wants 'another vocabulary' 1 'vocab'
+cp -r stopped other && sed -n '1p; 3p; 2{h;d}; 3{g;p;d}; 4,$p' stopped/vocab.txt > other/vocab.txt        # two merges exchanged
+[ "$(wc -l < other/vocab.txt)" = "$(wc -l < stopped/vocab.txt)" ] && ! cmp -s other/vocab.txt stopped/vocab.txt || fail 'exchange'
+run pretrain --out other --resume --epochs 4;                   wants 'another vocabulary' 1 'vocabulary is not the one'
 run pretrain --out stopped --resume --epochs 4 --text-width 32; wants 'another encoder' 2 'text_width'
-run pretrain --out stopped --resume --task views;               wants 'another task' 2
+run pretrain --out stopped --resume --task views --loss sogclr; wants 'another task' 2 'task: it is'
 
 # ----- weights to start from -----
 run pretrain $data $small --loss fastclip --epochs 1 --start-epoch 0 --init whole/model.safetensors --out again
@@ -66,6 +70,14 @@ run pretrain $data $small --init words.txt --out bad;           wants 'no weight
 # ----- parts of a batch, locked encoders -----
 run pretrain $data $small --epochs 1 --start-epoch 0 --micro-batch 4 --lock text --out locked
 wants 'parts and a lock' 0 'finished'
+for side in text image; do
+    [ $side = text ] && flag=--text || flag=
+    for weights in '' --untrained; do
+        run embed locked $data $flag $weights --out $side$weights.npy; wants "embed $side of a locked run" 0
+    done
+done
+cmp -s text.npy text--untrained.npy || fail 'a locked encoder of texts has moved'
+cmp -s image.npy image--untrained.npy && fail 'the encoder of images beside a locked one has not moved'
 
 # ----- embeddings -----
 run embed whole $data --out image.npy;                          wants 'embed images' 0 '80 x 16'

@@ -1,6 +1,7 @@
-# Several ranks as users start them: mpirun glofnd pretrain. A run of 2 ranks that is killed, stopped, held up and loses a rank, one
-# after the other, ends as the one that was left alone, byte for byte; a checkpoint of R ranks goes on with R' ranks and the losses
-# of one. The numbers of a step on R ranks are compared by mpi_step and mpi_train; what ranks refuse to do by ranks_refused.sh.
+# Several ranks as users start them: mpirun glofnd pretrain. A run of 2 ranks that is killed, stopped, held up and loses a rank,
+# one after the other, ends as the one that was left alone, byte for byte; a checkpoint of R ranks goes on with R' ranks and the
+# losses of one. The numbers of a step on R ranks are compared by mpi_step and mpi_train; what ranks refuse to do by
+# ranks_refused.sh.
 . "$2/tests/sh/ranks.inc"
 
 # ----- one run, interrupted in every way -----

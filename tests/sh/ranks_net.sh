@@ -1,13 +1,14 @@
 # Two ranks that are really apart: each in a network namespace of its own, with its own host name and folder for temporary files,
 # and nothing but a virtual cable between them. mpirun in one namespace starts the other's rank through a launch agent, as it
 # would by ssh, and all messages go over TCP. The run must end with the bytes of two ranks that share memory; if the far rank is
-# killed the near one ends, and the run is resumed. Needs root, ip and namespaces; skipped where the machine allows none.
-. "$2/tests/sh/common.inc"
-needs_ranks
+# killed or the cable is cut all end, and the run is resumed. Needs root, ip and namespaces; skipped where the machine allows
+# none.
+. "$2/tests/sh/ranks.inc"
 needs_tools ip unshare hostname
 [ "$(id -u)" = 0 ] || skip 'network namespaces need root'
 here=gf-a-$$ there=gf-b-$$
 clean_up() {
+    for left in $(ip netns pids $here 2>/dev/null) $(ip netns pids $there 2>/dev/null); do kill -9 "$left"; done
     ip netns del $here 2>/dev/null
     ip netns del $there 2>/dev/null
 }
@@ -35,13 +36,14 @@ echo $$ >"pid.$OMPI_COMM_WORLD_RANK"
 exec "$@"
 END
 chmod +x agent
+quick=''        # flags of mpirun
 apart() { # FLAGS...
-    TMPDIR=$scratch/temp-here exec ip netns exec $here mpirun -np 2 --host 10.77.0.1:1,10.77.0.2:1 --map-by node \
+    TMPDIR=$scratch/temp-here exec ip netns exec $here mpirun $quick -np 2 --host 10.77.0.1:1,10.77.0.2:1 --map-by node \
         --mca plm_rsh_agent "$scratch/agent" --mca btl tcp,self --mca btl_tcp_if_include cable --mca oob_tcp_if_include cable \
         --mca pml ob1 --wdir "$scratch" sh rank.sh "$glofnd" pretrain "$@"
 }
 small='--data shapes:n=128,classes=4,size=16,seed=1 --arch resnet8 --head-hidden 32 --head-out 16 --batch 16'
-small="$small --threads 1 --workers 1 --start-epoch 1 --epochs 20 --checkpoint-steps 4 --log-steps 3"
+small="$small --threads 1 --workers 1 --start-epoch 1 --epochs 40 --checkpoint-steps 4 --log-steps 3"
 
 mpirun -np 2 "$glofnd" pretrain $small --out near 2>near.err || fail "near: exit $?: $(cat near.err)"
 (apart $small --out far) 2>far.err || fail "far: exit $?: $(cat far.err)"
@@ -52,18 +54,43 @@ bytes=$(ip -n $here -s link show dev cable | awk '/TX:/ {getline; print $1}')
 echo "$bytes bytes went over the cable from rank 0"
 [ "${bytes:-0}" -gt 100000 ] || fail "only $bytes bytes went over the cable"
 
-# ----- the rank at the other end dies -----
+# ----- the rank at the other end dies; the cable is cut -----
 
-(apart $small --out killed) 2>killed.err &
-process=$!
-while kill -0 $process 2>/dev/null && ! ls killed/checkpoints/step-*/DONE >/dev/null 2>&1; do sleep 0.02; done
+# begin RUN FLAGS...: in the background, until there is another checkpoint
+begin() {
+    run=$1
+    shift
+    (apart --out "$run" "$@") 2>"$run.err" &
+    process=$!
+    await_checkpoint "$run" $process
+}
+begin lost $small
 kill -9 "$(cat pid.1)"
-left=400
-while [ $left -gt 0 ] && kill -0 "$(cat pid.0)" 2>/dev/null; do sleep 0.05 && left=$((left - 1)); done
-[ $left -gt 0 ] || fail 'the far rank was killed, and the near one goes on'
+ended 20 "$(cat pid.0)" $process || fail 'the far rank was killed, and the near one goes on'
 wait $process 2>/dev/null && fail 'the far rank was killed: exit 0'
-(apart --out killed --resume) 2>>killed.err || fail "killed: exit $? at resume: $(cat killed.err)"
-grep -q 'resumed at step' killed.err || fail "killed: not resumed: $(cat killed.err)"
-equal near killed 'the far rank killed'
+
+# mpirun that looks after its connections ends all by itself, also what is on the other side.
+quick='--mca oob_tcp_keepalive_time 2 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3'
+begin lost --resume
+grep -q 'resumed at step' lost.err || fail "not resumed: $(cat lost.err)"
+ip -n $there link set cable down
+ended 40 "$(cat pid.0)" "$(cat pid.1)" $process || fail "the cable is cut, and they go on: $(cat lost.err)"
+wait $process 2>/dev/null && fail 'the cable is cut: exit 0'
+ip -n $there link set cable up
+
+# Without that each rank ends by itself; mpirun would wait for the network much longer.
+quick=''
+begin lost --resume --rank-timeout 3
+ip -n $there link set cable down
+ended 40 "$(cat pid.0)" "$(cat pid.1)" || fail "the cable is cut, and ranks wait: $(cat lost.err)"
+[ "$(grep -c "^glofnd pretrain: rank 1 on 'gf-there' has not been heard of" lost.err)" = 1 ] ||
+    fail "the cable is cut: not said once: $(cat lost.err)"
+for left in $(ip netns pids $here) $(ip netns pids $there); do kill -9 "$left"; done
+wait $process 2>/dev/null
+ip -n $there link set cable up
+
+(apart --out lost --resume) 2>lost.err || fail "lost: exit $? at resume: $(cat lost.err)"
+grep -q 'resumed at step' lost.err || fail "lost: not resumed: $(cat lost.err)"
+equal near lost 'the far rank killed, the cable cut twice'
 
 echo "ranks in two namespaces end as those in one"

@@ -55,17 +55,18 @@ END
     [ -e run ] && fail "other images on a rank: it left $(ls -d run run/*)"
 fi
 
-# Another build of the program: one byte of its version.
-version=$("$glofnd" --version | sed 's/.* //;q')
-LC_ALL=C sed "s/$version/9.9.9/g" "$glofnd" >other-build && chmod +x other-build
-if [ ${#version} = 5 ] && ./other-build --version 2>/dev/null | grep -q 9.9.9; then
+# Another build of the program: another commit, put into its bytes.
+commit=$("$glofnd" --version | sed -n 's/.*commit \([0-9a-f]\{7,\}\).*/\1/p')
+other=$(echo "$commit" | tr 0-9a-f 1-9a-f0)
+[ -n "$commit" ] && LC_ALL=C sed "s/$commit/$other/g" "$glofnd" >other-build && chmod +x other-build
+if [ -n "$commit" ] && ./other-build --version 2>/dev/null | grep -q "commit $other"; then
     cat >builds.sh <<'END'
 [ "$OMPI_COMM_WORLD_RANK" = 1 ] && glofnd=./other-build
 exec "$glofnd" pretrain "$@"
 END
     call mpirun -np 2 sh builds.sh $images --out builds
     [ $code != 0 ] || fail 'another build: exit 0'
-    wants 'another build' $code 'rank 1 has another version of glofnd than rank 0'
+    wants 'another build' $code 'rank 1 has another build of glofnd' "commit $other" "commit $commit"
     [ -e builds ] && fail "another build: it left $(ls -d builds builds/*)"
 else
     echo 'not tried: another build of the program'
@@ -77,6 +78,19 @@ if [ "$(id -u)" != 0 ]; then
     [ $code != 0 ] || fail 'a read-only folder: exit 0'
     [ "$(grep -c 'rank 0: locked cannot be written to' err)" = 1 ] || fail 'a read-only folder: not said once'
 fi
+
+# ----- one rank that fails while all train: the others need not say it, too -----
+
+cat >full.sh <<'END'
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && { trap '' XFSZ; ulimit -f 1; }       # as a full disk, for rank 1
+exec "$glofnd" pretrain "$@"
+END
+OMPI_MCA_btl=self,tcp call mpirun -np 2 sh full.sh $images --out full
+[ $code != 0 ] || fail 'a full disk: exit 0'
+[ "$(grep -c '^glofnd pretrain: rank 1: .*anchors.* cannot be written' err)" = 1 ] || fail 'a full disk: not said once'
+[ "$(grep -c '^glofnd pretrain: ' err)" = 1 ] || fail 'a full disk: more is said'
+call ranks 2 --out full --resume --epochs 2
+wants 'after a full disk' 0 'finished'
 
 # ----- launchers and --ranks -----
 

@@ -98,7 +98,7 @@ clip="--task clip --embed-dim 16 --text-width 16 --text-layers 1 --text-heads 2 
 train clip $clip --epochs 2 --start-epoch 1 --detector glofnd --lambda-init quantile
 expect 0 "retrieval %" "$glofnd" report clip --out clip.html
 selfcontained clip.html
-grep -q '<p class="said ' clip.html || fail "captions that are flagged"
+grep -q 'class="sayings"><p class="said ' clip.html || fail "captions that are flagged"
 for text in "Thresholds of images" "Thresholds of captions" "Images, and captions taken to fit them" \
     "Captions, and images taken" "glofnd eval retrieval RUN" "λ of the captions"; do
     grep -q "$text" clip.html || fail "\"$text\" in the page of an image-text run"

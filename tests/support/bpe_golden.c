@@ -20,11 +20,12 @@ const char *bpe_golden_path(const char *name) {
     return path;
 }
 
-static size_t from_hex(char *hex, size_t n) {
+size_t bpe_golden_from_hex(char *hex, size_t n) {
     for (size_t i = 0; i < n / 2; i++) {
         const char digits[3] = {hex[2 * i], hex[2 * i + 1], 0};
         hex[i] = (char)strtol(digits, NULL, 16);
     }
+    hex[n / 2] = 0;
     return n / 2;
 }
 
@@ -33,7 +34,7 @@ static void check_line(const gf_bpe *b, gf_bpe_scratch *s, char *line, int numbe
     int count, wanted = 0;
     char *tab = strchr(line, '\t'), *at = tab + 1, *end;
     assert_non_null(tab);
-    const size_t n = from_hex(line, (size_t)(tab - line));
+    const size_t n = bpe_golden_from_hex(line, (size_t)(tab - line));
     assert_int_equal(gf_bpe_encode(NULL, b, s, line, n, GF_BPE_CONTEXT, ids, &count), GLOFND_OK);
     for (long id = strtol(at, &end, 10); end != at; id = strtol(at, &end, 10)) {
         if (wanted >= count || ids[wanted] != id)

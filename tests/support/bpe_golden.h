@@ -2,6 +2,10 @@
 #ifndef TESTS_BPE_GOLDEN_H
 #define TESTS_BPE_GOLDEN_H
 
+#include <stddef.h>
+
+/* n digits at hex become n / 2 bytes in their place, and a zero. Returns n / 2. */
+size_t bpe_golden_from_hex(char *hex, size_t n);
 /* The path of a file of tests/data/bpe/; stays valid until the next call. */
 const char *bpe_golden_path(const char *name);
 /* Fails the test at the first caption whose tokens differ; returns how many there were. */

@@ -58,8 +58,9 @@ static golden open_golden(const char *name, int tower) {
     g.file = open_case(tower ? "clip" : "resnet", name);
     long long batch, seed;
     if (tower)
-        assert_int_equal(fscanf(g.file, "tower %31s %lld %d %d %d %d %d %d %d %d %d %lld\n", arch, &batch, &s->size, &s->embed_dim,
-                                &s->width, &s->layers, &s->heads, &s->patch, &s->context, &s->vocab, &s->quick_gelu, &seed), 12);
+        assert_int_equal(fscanf(g.file, "tower %31s %lld %d %d %d %d %d %d %d %d %d %lld\n", arch, &batch, &s->size,
+                                &s->embed_dim, &s->width, &s->layers, &s->heads, &s->patch, &s->context, &s->vocab,
+                                &s->quick_gelu, &seed), 12);
     else
         assert_int_equal(fscanf(g.file, "case %31s %d %lld %d %d %d %lld\n", arch, &s->cifar_stem, &batch, &s->size,
                                 &s->head_hidden, &s->head_out, &seed), 7);

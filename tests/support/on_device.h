@@ -3,6 +3,7 @@
 #ifndef TESTS_ON_DEVICE_H
 #define TESTS_ON_DEVICE_H
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +19,21 @@ typedef struct on_device_copies {
     int count;
 } on_device_copies;
 
-static inline void *on_device_take(on_device_copies *x, const void *host, size_t bytes) {
+/* Out of a pool that keeps what it has: else memory is taken and released several times a step, and each time all work on the
+ * device has to end. */
+static inline void *on_device_alloc(size_t bytes) {
+    static int pool_is_set;
+    cudaMemPool_t pool = NULL;
+    uint64_t keep = UINT64_MAX;
     void *p = NULL;
-    if (cudaMalloc(&p, bytes ? bytes : 1) != cudaSuccess) abort();
+    if (!pool_is_set && cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess)
+        pool_is_set = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep) == cudaSuccess;
+    if (cudaMallocAsync(&p, bytes ? bytes : 1, 0) != cudaSuccess || cudaStreamSynchronize(0) != cudaSuccess) abort();
+    return p;
+}
+
+static inline void *on_device_take(on_device_copies *x, const void *host, size_t bytes) {
+    void *p = on_device_alloc(bytes);
     if (host && cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess) abort();
     return x->taken[x->count++] = p;
 }
@@ -30,7 +43,8 @@ static inline void on_device_fetch(void *host, const void *device, size_t bytes)
 }
 
 static inline void on_device_drop(on_device_copies *x) {
-    for (int i = 0; i < x->count; i++) cudaFree(x->taken[i]);
+    if (x->count > 0) cudaDeviceSynchronize();  /* another stream may still work on them */
+    for (int i = 0; i < x->count; i++) cudaFreeAsync(x->taken[i], 0);
 }
 
 #define ON_DEVICE_COPY(x, q, field, bytes) \

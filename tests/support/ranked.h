@@ -1,5 +1,5 @@
-/* ranked.h - checks in programs that mpirun starts: what is wrong is said and counted on its rank, and the program fails if it was
- * so on any; a rank that cannot go on ends all.
+/* ranked.h - checks in programs that mpirun starts: what is wrong is said and counted on its rank, and the program fails if it
+ * was so on any; a rank that cannot go on ends all.
  */
 #ifndef TESTS_RANKED_H
 #define TESTS_RANKED_H

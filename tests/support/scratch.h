@@ -1,5 +1,5 @@
-/* scratch.h - a temporary folder for tests: files written into it, all of it removed at the end. `box` is the one that the tests of a
- * program share: cmocka_run_group_tests(tests, make_box, remove_box).
+/* scratch.h - a temporary folder for tests: files written into it, all of it removed at the end. `box` is the one that the tests
+ * of a program share: cmocka_run_group_tests(tests, make_box, remove_box).
  */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H

@@ -4,10 +4,10 @@
  *
  * Gradients go through a twin: a communicator and a stream of their own. NCCL runs the calls of one communicator one after the
  * other, whatever their streams, so in the same one every sum of a batch norm, which backward waits for, would queue behind
- * megabytes of gradients, which it does not. Calls of one communicator must come in the same order on all ranks. Here those of
- * both do: one thread makes them, as it walks the layers, and the walk follows from the net alone. Kernels of both may be on the
- * device at once, and each waits for the same one on the other ranks: that ends because they fit there together (TWIN_BLOCKS),
- * and because the kernels of the net between them end by themselves.
+ * megabytes of gradients, which it does not. Kernels of both are then on the device at once, each waiting for the same one of the
+ * other ranks, and that ends only if all ranks start them in the same order. NCCL sees to it from 2.26 on, if it is asked to
+ * (NCCL_LAUNCH_ORDER_IMPLICIT) and one thread makes the calls of both in an order that all ranks share: here it walks the layers,
+ * and the walk follows from the net alone. With an older NCCL the twin is its origin, and sums of gradients wait their turn.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,7 +25,10 @@
     X(ncclGetUniqueId) X(ncclCommInitRankConfig) X(ncclCommDestroy) X(ncclAllGather) X(ncclAllReduce) X(ncclGetErrorString)    \
     X(ncclCommGetAsyncError) X(ncclGetVersion)
 
-enum { TWIN_BLOCKS = 16 };      /* a twin's kernels take so many multiprocessors at most; the rest is the net's */
+enum {
+    TWIN_BLOCKS = 16,           /* a twin's kernels take so many multiprocessors at most; the rest is the net's */
+    IN_ORDER = 22600            /* version that starts kernels of several communicators in the order of calls */
+};
 
 typedef struct nccl_library {
     void *handle;
@@ -41,20 +44,23 @@ typedef struct nccl_comm {
     gf_comm *host;              /* borrowed: where ranks meet */
     cudaStream_t stream;        /* borrowed; a twin's own */
     int is_twin;
+    int borrowed;               /* comm is another's */
     cudaStream_t origin;        /* twin: stream of the one it was made from */
     cudaEvent_t forked, joined;
 } nccl_comm;
 
 /* ----- the library ----- */
 
+/* NCCL takes the order of starts from the environment alone; who has set it knows why. The loader's threads begin later. */
 static glofnd_status open_library(gf_error *err, nccl_library *l) {
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     l->handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
     FAIL_IF(err, !l->handle, GLOFND_E_UNSUPPORTED,
             "NCCL was not found (libnccl.so.2), and several GPUs need it: install it or put its folder into LD_LIBRARY_PATH");
 #define GF_X(name)                                                                                                             \
     do {                                                                                                                       \
         void *at = dlsym(l->handle, #name);                                                                                    \
-        FAIL_IF(err, !at, GLOFND_E_UNSUPPORTED, "this NCCL has no %s: version 2.17 is needed", #name);                            \
+        FAIL_IF(err, !at, GLOFND_E_UNSUPPORTED, "this NCCL has no %s: version 2.17 is needed", #name);                          \
         memcpy(&l->name, &at, sizeof at);                                                                                      \
     } while (0);
     GF_NCCL_FUNCTIONS(GF_X)
@@ -63,7 +69,8 @@ static glofnd_status open_library(gf_error *err, nccl_library *l) {
 }
 
 static glofnd_status check(gf_error *err, const nccl_comm *n, ncclResult_t code, const char *what) {
-    FAIL_IF(err, code != ncclSuccess, GLOFND_E_DEVICE, "rank %d: NCCL, %s: %s", n->head.rank, what, n->lib.ncclGetErrorString(code));
+    FAIL_IF(err, code != ncclSuccess, GLOFND_E_DEVICE, "rank %d: NCCL, %s: %s", n->head.rank, what,
+            n->lib.ncclGetErrorString(code));
     return GLOFND_OK;
 }
 
@@ -113,7 +120,7 @@ static glofnd_status join_again(gf_error *err, gf_comm *c) {
 
 static void close_nccl(gf_comm *c) {
     nccl_comm *n = (nccl_comm *)c;
-    if (n->comm) n->lib.ncclCommDestroy(n->comm);
+    if (n->comm && !n->borrowed) n->lib.ncclCommDestroy(n->comm);
     if (n->forked) cudaEventDestroy(n->forked);
     if (n->joined) cudaEventDestroy(n->joined);
     if (n->is_twin && n->stream) cudaStreamDestroy(n->stream);
@@ -180,12 +187,22 @@ static glofnd_status open_side(gf_error *err, nccl_comm *n) {
     return check_cuda(err, n, cudaEventCreateWithFlags(&n->joined, cudaEventDisableTiming), "an event");
 }
 
+static int starts_in_order(const nccl_comm *n) {
+    int version = 0;
+    return n->lib.ncclGetVersion(&version) == ncclSuccess && version >= IN_ORDER;
+}
+
 static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
     const nccl_comm *n = (nccl_comm *)c;
     nccl_comm *t = new_comm(n->host);
     *out = NULL;
     FAIL_IF(err, !t, GLOFND_E_MEMORY, "no memory for a rank");
     t->lib = n->lib;
+    if (!starts_in_order(n)) {
+        t->comm = n->comm, t->stream = n->stream, t->borrowed = 1;
+        *out = &t->head;
+        return GLOFND_OK;
+    }
     t->is_twin = 1;
     t->origin = n->stream;
     return give(err, t, open_side(err, t), out);
@@ -205,8 +222,9 @@ glofnd_status gf_device_choose(gf_error *err, int local_rank) {
     if (e == cudaSuccess && count > 0) e = cudaSetDevice(local_rank % count);
     FAIL_IF(err, e != cudaSuccess || count == 0, GLOFND_E_DEVICE, "no GPU for local rank %d: %s; use device = cpu", local_rank,
             e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
-    FAIL_IF(err, local_rank >= count, GLOFND_E_DEVICE, "local rank %d, but this machine has %d GPU%s: start as many ranks as GPUs",
-            local_rank, count, count == 1 ? "" : "s");
+    FAIL_IF(err, local_rank >= count, GLOFND_E_DEVICE,
+            "local rank %d, but this machine has %d GPU%s: start as many ranks as GPUs", local_rank, count,
+            count == 1 ? "" : "s");
     return GLOFND_OK;
 }
 

@@ -12,10 +12,17 @@ static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
     return halves_of(p->math, a.ld, a.flags & GF_TIE && (a.score.f32 || a.col_score.f32));
 }
 
-/* Few rows leave too few blocks of pairs. */
+#ifdef GF_HAVE_SM90
+/* Whether pairs are faster than whole rows: few rows leave too few blocks of them, and with thresholds blocks of 64 rows win. */
+static bool pays_in_pairs(const gf_tile_args &a) {
+    const int rows = gf_block_rows(a.q.rows);
+    return rows > 16 && (rows != 64 || a.flags == 0);
+}
+#endif
+
 static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
-    if (gf_is_hopper() && gf_block_rows(a.q.rows) > 16 && gf_stats_takes_pairs(a)) return gf_stats_pairs(a, stream);
+    if (gf_is_hopper() && pays_in_pairs(a) && gf_stats_takes_pairs(a)) return gf_stats_pairs(a, stream);
     if (gf_is_hopper() && gf_stats_takes_wide(a)) return gf_stats_wide(a, stream);
 #endif
     return gf_stats_bf16(a, stream);

@@ -86,18 +86,18 @@ __device__ __forceinline__ void gf_wg_product(float (&d)[16][4], uint64_t a, uin
                  : GF_WG_SUMS(d) : "l"(a), "l"(b), "r"(add));
 }
 
-/* The same with b read across. */
-__device__ __forceinline__ void gf_wg_product_across(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 1;\n}"
-                 : GF_WG_SUMS(d) : "l"(a), "l"(b), "r"(add));
-}
-
 /* d = a b: what was in d is nothing to wait for. */
 __device__ __forceinline__ void gf_wg_first_product(float (&d)[16][4], uint64_t a, uint64_t b) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 0, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 0;\n}"
                  : GF_WG_EACH("=f", d) : "l"(a), "l"(b));
+}
+
+/* d (+)= a b with b read across. */
+__device__ __forceinline__ void gf_wg_product_across(float (&d)[16][4], uint64_t a, uint64_t b, int add) {
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 1;\n}"
+                 : GF_WG_SUMS(d) : "l"(a), "l"(b), "r"(add));
 }
 
 /* d += a b, a from registers, b read across. */

@@ -1,5 +1,5 @@
-/* tile_wide.cuh - tiles of 128 x 128 sums over many dimensions on Hopper: two warpgroups of 64 rows each, both operands brought by
- * the copy engine 64 dimensions at a time. sm_90a only.
+/* tile_wide.cuh - tiles of 128 x 128 sums over many dimensions on Hopper: two warpgroups of 64 rows each; the copy engine brings
+ * both operands, 64 dimensions at a time. sm_90a only.
  *
  * An operand lies in shared memory as [128][64] bf16 with the 128-byte swizzle where its rows are summed along, or as
  * [2][64][64] where they are summed across (`Z` of P Z: 64 rows, 128 dimensions in two halves).

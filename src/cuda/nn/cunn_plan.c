@@ -149,10 +149,13 @@ glofnd_status gf_cunn_plan_find(gf_error *err, gf_nn_engine *s, const gf_cunn_ta
     search f = {.engine = s, .task = task, .best = p};
     look(&f, t);
     glofnd_status status = GLOFND_OK;
-    if (!p->plan && t->status != CUDNN_STATUS_SUCCESS) status = gf_cunn_set_fail(err, t);
+    const cudaError_t e = p->plan ? cudaSuccess : cudaStreamSynchronize(s->stream);
+    if (e != cudaSuccess) status = gf_cuda_fail(err, e, "choice of an algorithm");     /* on a lost device nothing is found */
+    else if (!p->plan && t->status != CUDNN_STATUS_SUCCESS) status = gf_cunn_set_fail(err, t);
     else if (!p->plan)
         status = gf_fail(err, GLOFND_E_UNSUPPORTED,
-                "cuDNN has no algorithm for %s, or too little memory is left to try one: use a smaller batch, or device = cpu", key);
+                "cuDNN has no algorithm for %s, or too little memory is left to try one: use a smaller batch, or device = cpu",
+                key);
     gf_cunn_set_free(t);
     free(t);
     if (status != GLOFND_OK) {

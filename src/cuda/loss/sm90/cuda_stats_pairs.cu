@@ -1,9 +1,9 @@
 /* cuda_stats_pairs.cu - pass B on Hopper where rows and columns are the same 128-dimensional embeddings: every pair of rows is
  * made once and serves both its anchors. Half the products and exponentials of cuda_stats_wgmma.cu.
  *
- * A block of threads holds 256 columns while tiles of 64 rows go by, two of them on their way through each warpgroup. Sums of
- * the columns stay in registers to the end; those of a row over the 256 columns leave with each tile. Both are written as
- * parts, which `fold` adds up in their order: the same bits every time.
+ * A block of threads holds 256 columns while tiles of 64 rows go by, two at a time in each of its two warpgroups. Sums of the
+ * columns stay in registers to the end; those of a row over the 256 columns leave with each tile. Both are written as parts,
+ * which `fold` adds up in their order: the same bits every time.
  *
  * Rows in blocks of 256 stand in a circle: the columns of block i meet the rows of blocks i, i + 1, ... up to half the circle.
  * At distance 0, and at exactly half, both ends of a pair come by as columns, so rows count only in between.
@@ -12,11 +12,11 @@
 #include "cuda/loss/tile_element.cuh"
 #include "cuda/loss/tile_wgmma.cuh"
 
-#define COLS 256                /* of a block */
+#define GROUPS 2                /* warpgroups that calculate, each with 128 of the columns */
+#define COLS (GF_WG_COLS * GROUPS)      /* of a block */
 #define ROWS 64                 /* of a tile */
 #define PER_BLOCK (COLS / ROWS) /* tiles */
 #define STAGES 8
-#define GROUPS 2                /* warpgroups that calculate, each with half of the columns */
 #define WORKERS (128 * GROUPS)
 #define HIGH 4096.0f            /* a float counts two columns, one in units of this */
 #define MOST_TILES 2000         /* of a block: each may add 2 to a count */
@@ -25,7 +25,7 @@ struct job {
     gf_tile_args a;             /* row: numbers and results; k is q */
     float *sums;                /* [parts][rows] */
     int32_t *counts;
-    int blocks;                 /* of 256 rows */
+    int blocks;                 /* of COLS rows */
     int first, distances;       /* of the circle, that this launch goes through */
     int splits;                 /* thread blocks that share the tiles of one block of columns */
     int row_parts;              /* distances at which rows count; then comes a part of each split */
@@ -33,12 +33,15 @@ struct job {
 };
 
 struct shared_memory {
-    unsigned char columns[2 * COLS * 128], tiles[STAGES][2 * ROWS * 128];
+    unsigned char columns[GROUPS][GF_WG_TILE], tiles[STAGES][2 * ROWS * 128];
     float limit[COLS];
     float row_sum[2][GROUPS][COLS], row_count[2][GROUPS][COLS]; /* of the rows of one block */
-    float col_sum[4][COLS];     /* of the warps of a group */
-    int col_count[4][COLS];
     uint64_t full[STAGES], empty[STAGES], columns_full;
+};
+
+struct warp_sums {              /* of the columns, where the tiles were */
+    float sum[4][COLS];
+    int count[4][COLS];
 };
 
 struct column_sums {            /* of one thread: columns 8 n + 2 (lane % 4) + 0, 1 */
@@ -48,6 +51,8 @@ struct column_sums {            /* of one thread: columns 8 n + 2 (lane % 4) + 0
 struct tile_rows {              /* of one thread: rows lane / 4 and 8 more */
     float limit[2], sum[2], count[2];
 };
+
+static __device__ __forceinline__ void wait_for_workers() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
 
 static __host__ __device__ bool rows_count(const job &x, int distance) {
     return distance > 0 && (x.blocks % 2 || distance < x.blocks / 2);
@@ -115,19 +120,23 @@ static __device__ __forceinline__ void leave_rows(shared_memory &sm, int half, i
 template <unsigned FLAGS>
 static __device__ __forceinline__ void write_rows(const job &x, shared_memory &sm, int half, int from, int to) {
     const int distance = x.first + to / PER_BLOCK, at = threadIdx.x, tile = at / ROWS;
-    asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory");
+    wait_for_workers();
     if (!rows_count(x, distance) || tile < from % PER_BLOCK || tile > to % PER_BLOCK) return;
     const int r = tile_row(x, to - to % PER_BLOCK) + at, part = distance - (x.first > 0 ? x.first : 1);
     if (r >= x.a.q.rows) return;
     const size_t place = size_t(part) * x.a.q.rows + r;
-    if (!(FLAGS & GF_ABOVE)) x.sums[place] = sm.row_sum[half][0][at] + sm.row_sum[half][1][at];
-    if (FLAGS) x.counts[place] = int(sm.row_count[half][0][at] + sm.row_count[half][1][at]);
+    const auto &sum = sm.row_sum[half], &count = sm.row_count[half];
+    if (!(FLAGS & GF_ABOVE)) x.sums[place] = sum[0][at] + sum[1][at];
+    if (FLAGS) x.counts[place] = int(count[0][at] + count[1][at]);
 }
 
 /* Sums of the group's columns over all tiles: the part of this split. */
 template <unsigned FLAGS>
 static __device__ __forceinline__ void write_columns(const job &x, shared_memory &sm, int group, const column_sums &y) {
     const int warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
+    warp_sums &to = *reinterpret_cast<warp_sums *>(sm.tiles);
+    static_assert(sizeof to <= sizeof sm.tiles, "sums fit where the tiles were");
+    wait_for_workers();         /* nobody reads a tile any more */
 #pragma unroll
     for (int n = 0; n < 16; n++)
 #pragma unroll
@@ -138,16 +147,15 @@ static __device__ __forceinline__ void write_columns(const job &x, shared_memory
                 if (!(FLAGS & GF_ABOVE)) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
                 if (FLAGS) count += __shfl_xor_sync(0xffffffffu, count, lanes);
             }
-            const int at = group * 128 + 8 * n + 2 * lane + j;
-            if (lane < 4) sm.col_sum[warp][at] = sum, sm.col_count[warp][at] = count;
+            const int at = group * GF_WG_COLS + 8 * n + 2 * lane + j;
+            if (lane < 4) to.sum[warp][at] = sum, to.count[warp][at] = count;
         }
-    asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory");
+    wait_for_workers();
     const int at = threadIdx.x, c = blockIdx.x * COLS + at;
     if (c >= x.a.q.rows) return;
     const size_t place = size_t(x.row_parts + blockIdx.y) * x.a.q.rows + c;
-    if (!(FLAGS & GF_ABOVE))
-        x.sums[place] = sm.col_sum[0][at] + sm.col_sum[1][at] + sm.col_sum[2][at] + sm.col_sum[3][at];
-    if (FLAGS) x.counts[place] = sm.col_count[0][at] + sm.col_count[1][at] + sm.col_count[2][at] + sm.col_count[3][at];
+    if (!(FLAGS & GF_ABOVE)) x.sums[place] = to.sum[0][at] + to.sum[1][at] + to.sum[2][at] + to.sum[3][at];
+    if (FLAGS) x.counts[place] = to.count[0][at] + to.count[1][at] + to.count[2][at] + to.count[3][at];
 }
 
 /* ---- all tiles ---- */
@@ -157,7 +165,7 @@ static __device__ __forceinline__ float limit_of(const gf_tile_args &a, int r) {
     return r < a.q.rows ? (FLAGS & GF_ABOVE ? a.row.mid : a.row.lo)[r] : CUDART_INF_F;
 }
 
-/* What one warpgroup does with a tile whose similarities are there. */
+/* One thread of a warpgroup that calculates. */
 template <unsigned FLAGS>
 struct worker {
     const job &x;
@@ -177,19 +185,18 @@ struct worker {
     __device__ __forceinline__ void start(float (&s)[16][4], int t) {
         const int stage = (t - from) % STAGES;
         if (t < to) gf_barrier_wait(gf_shared_address(&sm.full[stage]), (t - from) / STAGES & 1);
-        gf_wg_scores_anew(s, gf_shared_address(sm.tiles[stage]), ROWS * 128,
-                          gf_shared_address(sm.columns) + group * 128 * 128, COLS * 128);
+        gf_wg_scores_anew(s, gf_shared_address(sm.tiles[stage]), ROWS * 128, gf_shared_address(sm.columns[group]), GF_WG_HALF);
     }
 
     __device__ __forceinline__ void add(float (&s)[16][4], int t) {
-        const int r0 = tile_row(x, t), c0 = blockIdx.x * COLS + group * 128, half = t / PER_BLOCK % 2;
-        const float *limits = sm.limit + group * 128 + 2 * (threadIdx.x % 4);
+        const int r0 = tile_row(x, t), c0 = blockIdx.x * COLS + group * GF_WG_COLS, half = t / PER_BLOCK % 2;
+        const float *limits = sm.limit + group * GF_WG_COLS + 2 * (threadIdx.x % 4);
         gf_wg_pin(s);
         __syncwarp();
         if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&sm.empty[(t - from) % STAGES]));
         tile_rows z = {{next[0], next[1]}, {0.0f, 0.0f}, {0.0f, 0.0f}};
         if (t + 1 < to) ask_limits(t + 1);
-        if (r0 + ROWS > x.a.q.rows || gf_is_dirty(x.a, r0, ROWS, c0, 128))
+        if (r0 + ROWS > x.a.q.rows || gf_is_dirty(x.a, r0, ROWS, c0, GF_WG_COLS))
             add_tile<FLAGS, true>(x.a, s, r0 + row, c0, limits, k, z, y);
         else add_tile<FLAGS, false>(x.a, s, r0 + row, c0, limits, k, z, y);
         leave_rows<FLAGS>(sm, half, group, t % PER_BLOCK * ROWS + row, z);
@@ -208,7 +215,7 @@ static __device__ __forceinline__ void sum_tiles(const job &x, shared_memory &sm
     w.k = FLAGS & GF_ABOVE ? 0.0f : x.a.row.inv_tau[0] * gf_exp_fast::scale;
     w.y = {};
     w.ask_limits(from);
-    asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory");
+    wait_for_workers();
     gf_barrier_wait(gf_shared_address(&sm.columns_full), 0);
     for (int t = from; t < to; t += 2) {
         w.start(s, t);
@@ -239,12 +246,15 @@ static __device__ __forceinline__ void begin(shared_memory &sm, const CUtensorMa
             gf_barrier_init(gf_shared_address(&sm.full[i]), 1);
             gf_barrier_init(gf_shared_address(&sm.empty[i]), WORKERS / 32);
         }
-        const uint32_t ready = gf_shared_address(&sm.columns_full), at = gf_shared_address(sm.columns);
+        const uint32_t ready = gf_shared_address(&sm.columns_full);
         gf_barrier_init(ready, 1);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-        gf_barrier_expect(ready, 2 * COLS * 128);
-        gf_copy_box(at, columns, 0, blockIdx.x * COLS, ready);
-        gf_copy_box(at + COLS * 128, columns, 64, blockIdx.x * COLS, ready);
+        gf_barrier_expect(ready, GROUPS * GF_WG_TILE);
+        for (int i = 0; i < GROUPS; i++) {
+            const uint32_t at = gf_shared_address(sm.columns[i]);
+            gf_copy_box(at, columns, 0, blockIdx.x * COLS + i * GF_WG_COLS, ready);
+            gf_copy_box(at + GF_WG_HALF, columns, 64, blockIdx.x * COLS + i * GF_WG_COLS, ready);
+        }
     }
     __syncthreads();
 }
@@ -269,20 +279,26 @@ static __global__ void __launch_bounds__(WORKERS + 128, 1) stats_pairs(const __g
 
 /* ---- parts ---- */
 
-#define THREADS 128
+#define WARPS 8
 
+/* 32 rows: each warp adds up every eighth part, the first one then these sums. */
 template <unsigned FLAGS>
-static __global__ void __launch_bounds__(THREADS) fold(const __grid_constant__ job x) {
-    const int r = blockIdx.x * THREADS + threadIdx.x, rows = x.a.q.rows, parts = x.row_parts + x.splits;
-    const gf_rows &y = x.a.row;
-    if (r >= rows) return;
+static __global__ void __launch_bounds__(32 * WARPS) fold(const __grid_constant__ job x) {
+    __shared__ double sums[WARPS][32];
+    __shared__ int counts[WARPS][32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, r = blockIdx.x * 32 + lane, rows = x.a.q.rows;
     double sum = 0.0;
     int count = 0;
 #pragma unroll 8
-    for (int i = 0; i < parts; i++) {
-        if (!(FLAGS & GF_ABOVE)) sum += double(__ldcg(&x.sums[size_t(i) * rows + r]));
-        if (FLAGS) count += __ldcg(&x.counts[size_t(i) * rows + r]);
+    for (int i = warp; i < x.row_parts + x.splits && r < rows; i += WARPS) {
+        if (!(FLAGS & GF_ABOVE)) sum += double(x.sums[size_t(i) * rows + r]);
+        if (FLAGS) count += x.counts[size_t(i) * rows + r];
     }
+    sums[warp][lane] = sum, counts[warp][lane] = count;
+    __syncthreads();
+    if (warp > 0 || r >= rows) return;
+    for (int i = 1; i < WARPS; i++) sum += sums[i][lane], count += counts[i][lane];
+    const gf_rows &y = x.a.row;
     if (FLAGS & GF_ABOVE) {
         y.above[r] = count + (x.adds ? y.above[r] : 0);
         return;
@@ -314,7 +330,7 @@ static cudaError_t launch(const job &x, const CUtensorMap &rows, const CUtensorM
     cudaError_t e = cudaFuncSetAttribute(stats_pairs<FLAGS>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     if (e != cudaSuccess) return e;
     stats_pairs<FLAGS><<<dim3(x.blocks, x.splits), WORKERS + 128, bytes, stream>>>(x, rows, columns);
-    fold<FLAGS><<<(x.a.q.rows + THREADS - 1) / THREADS, THREADS, 0, stream>>>(x);
+    fold<FLAGS><<<(x.a.q.rows + 31) / 32, 32 * WARPS, 0, stream>>>(x);
     return cudaGetLastError();
 }
 
@@ -342,11 +358,14 @@ cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream) {
     const int all = x.blocks / 2 + 1, fit = parts_that_fit(a);
     CUtensorMap rows, columns;
     cudaError_t e = gf_wg_map(&rows, a.q.hi, a.q.rows, ROWS);
-    if (e == cudaSuccess) e = gf_wg_map(&columns, a.k.hi, a.k.rows, COLS);
+    if (e == cudaSuccess) e = gf_wg_map(&columns, a.k.hi, a.k.rows, GF_WG_COLS);
     for (x.first = 0; e == cudaSuccess && x.first < all; x.first += x.distances) {
         x.row_parts = 0;
-        for (x.distances = 0; x.first + x.distances < all && x.row_parts + rows_count(x, x.first + x.distances) < fit; x.distances++)
-            x.row_parts += rows_count(x, x.first + x.distances);
+        for (x.distances = 0; x.first + x.distances < all; x.distances++) {
+            const int more = rows_count(x, x.first + x.distances);
+            if (x.row_parts + more >= fit) break;
+            x.row_parts += more;
+        }
         x.splits = best_splits(x, fit - x.row_parts);
         x.sums = static_cast<float *>(a.room);
         x.counts = reinterpret_cast<int32_t *>(x.sums + static_cast<size_t>(x.row_parts + x.splits) * a.q.rows);

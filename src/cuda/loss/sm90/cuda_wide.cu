@@ -189,7 +189,12 @@ static cudaError_t launch(void (*kernel)(job, CUtensorMap, CUtensorMap), const j
     return cudaGetLastError();
 }
 
-static bool is_wide(const gf_tile_args &a) { return a.ld > 128 && !(a.flags & GF_TIE); }
+/* With fewer tiles than this most multiprocessors would stand idle: the general kernels have smaller ones. */
+#define LEAST_TILES 64
+
+static bool is_wide(const gf_tile_args &a) {
+    return a.ld > 128 && !(a.flags & GF_TIE) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= LEAST_TILES;
+}
 
 bool gf_stats_takes_wide(const gf_tile_args &a) {
     const size_t part = sizeof(gf_row_sums<float>) * static_cast<size_t>(a.q.rows);

@@ -1,0 +1,19 @@
+/* meter.h - a transport between ranks that times itself: before every call it waits for the slowest rank, so that waiting and talking
+ * can be told apart. Other threads' twins are not metered.
+ */
+#ifndef BENCH_METER_H
+#define BENCH_METER_H
+
+#include "base/comm.h"
+
+typedef struct meter {
+    gf_comm head;
+    gf_comm *inner;             /* borrowed */
+    int calls;
+    double waiting_ms, talking_ms;
+} meter;
+
+void meter_make(meter *m, gf_comm *inner);
+void meter_reset(meter *m);
+
+#endif
