@@ -181,7 +181,8 @@ static timing time_steps(const arguments *a, gf_comm *c, gf_trainer *t, meter *m
     timing x = {.ms = clock_median(&times), .cpu_ms = clock_median(&cpu), .weights = t->state_count};
     double sums[] = {m ? m->calls : 0.0, m ? m->waiting_ms : 0.0, m ? m->talking_ms : 0.0};
     must(c, c->kind->sum(&error, c, sums, 3), "sum");
-    x.calls = sums[0] / c->ranks / a->steps, x.waiting_ms = sums[1] / c->ranks / a->steps, x.talking_ms = sums[2] / c->ranks / a->steps;
+    const double steps = (double)c->ranks * a->steps;
+    x.calls = sums[0] / steps, x.waiting_ms = sums[1] / steps, x.talking_ms = sums[2] / steps;
     return x;
 }
 
@@ -212,8 +213,9 @@ static void time_training(const arguments *a, gf_comm *c) {
                alone.cpu_ms);
     else
         printf("\n%s at %s px, %.1f M weights, batch %lld on %d ranks: step %.1f ms, of a rank by itself %.1f ms, "
-               "difference %.0f%%, %.0f images/s\nmetered: step %.1f ms; mean of the ranks in %.0f calls: waiting for the slowest "
-               "%.1f ms, talking %.2f ms; CPU time %.0f ms, by itself %.0f ms\n", a->arch, a->size, 1e-6 * (double)together.weights, (long long)batch, c->ranks,
+               "difference %.0f%%, %.0f images/s\nmetered: step %.1f ms; mean of the ranks in %.0f calls: waiting for the "
+               "slowest %.1f ms, talking %.2f ms; CPU time %.0f ms, by itself %.0f ms\n", a->arch, a->size,
+               1e-6 * (double)together.weights, (long long)batch, c->ranks,
                together.ms, alone.ms, 100 * share, 1e3 * (double)batch / together.ms, split.ms, split.calls,
                split.waiting_ms, split.talking_ms, together.cpu_ms, alone.cpu_ms);
 }

@@ -13,6 +13,7 @@
 #include "support/flags.h"
 #include "support/machine.h"
 #include "support/python.h"
+#include "support/trainee.h"
 
 #define CASES 4
 
@@ -122,11 +123,8 @@ static void run_case(const arguments *a, const couple_case *c, result *r) {
 /* ---- output ---- */
 
 static void heading(const arguments *a, const machine *m) {
-    char nets[256];
-    gf_net_describe(nets, sizeof nets);
     if (a->json) return;
-    printf("%s, %d cores, %d threads, load %.1f; product kernel %.0f GFLOP/s\nnets: %s\n\n", m->cpu, m->cores, a->threads,
-           m->load, m->kernel_gflops, nets);
+    trainee_heading(m, a->threads);
     printf("%-7s %-4s %-7s %5s %9s %5s", "image", "", "", "pairs", "ms", "+-%");
     for (int k = 0; k < COUPLE_PARTS; k++) printf(" %9s", couple_part_names[k]);
     printf("\n");

@@ -2,7 +2,6 @@
  * by its parts, and in turns with PyTorch where there is one. `train --help` says how to call it, docs/benchmarks.md what came
  * out.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "base/parallel.h"
 #include "support/clock.h"
 #include "support/die.h"
+#include "support/flags.h"
 #include "support/machine.h"
 #include "support/python.h"
 #include "support/trainee.h"
@@ -42,22 +42,7 @@ static const char usage[] =
     "  --help        this text\n"
     "Exit status: 0, 1 failed, 2 usage.\n";
 
-_Noreturn static void misused(const char *flag, const char *text) {
-    fprintf(stderr, "train: %s: %s; --help says more\n", flag, text);
-    exit(2);
-}
-
 /* ---- arguments ---- */
-
-static int number(int argc, char **argv, int *i, int low, int high) {
-    char *end;
-    const char *flag = argv[*i];
-    if (*i + 1 >= argc) misused(flag, "needs a value");
-    errno = 0;
-    const long x = strtol(argv[++*i], &end, 10);
-    if (end == argv[*i] || *end != '\0' || errno != 0 || x < low || x > high) misused(flag, "not a number, or out of range");
-    return (int)x;
-}
 
 static arguments read_arguments(int argc, char **argv) {
     arguments a = {.threads = gf_parallel_default(), .steps = 7, .with_torch = 1};
@@ -67,10 +52,10 @@ static arguments read_arguments(int argc, char **argv) {
         else if (strcmp(flag, "--quick") == 0) a.steps = 2;
         else if (strcmp(flag, "--json") == 0) a.json = 1;
         else if (strcmp(flag, "--no-torch") == 0) a.with_torch = 0;
-        else if (strcmp(flag, "--threads") == 0) a.threads = number(argc, argv, &i, 1, 1024);
-        else if (strcmp(flag, "--steps") == 0) a.steps = number(argc, argv, &i, 1, 100);
+        else if (strcmp(flag, "--threads") == 0) a.threads = flag_number("train", argc, argv, &i, 1, 1024);
+        else if (strcmp(flag, "--steps") == 0) a.steps = flag_number("train", argc, argv, &i, 1, 100);
         else if (strcmp(flag, "--only") == 0 && i + 1 < argc) a.only = argv[++i];
-        else misused(flag, "unknown argument");
+        else flag_misused("train", flag, "unknown argument");
     }
     return a;
 }
@@ -122,11 +107,8 @@ static void run_case(const arguments *a, const trainee_case *c, result *r) {
 /* ---- output ---- */
 
 static void heading(const arguments *a, const machine *m) {
-    char nets[256];
-    gf_net_describe(nets, sizeof nets);
     if (a->json) return;
-    printf("%s, %d cores, %d threads, load %.1f; product kernel %.0f GFLOP/s\nnets: %s\n\n", m->cpu, m->cores, a->threads,
-           m->load, m->kernel_gflops, nets);
+    trainee_heading(m, a->threads);
     printf("%-9s %-4s %5s %4s %9s %5s %9s %5s %6s", "net", "", "views", "px", "ms", "+-%", "torch ms", "+-%", "ratio");
     for (int p = 0; p < TRAINEE_PARTS; p++) printf(" %9s", trainee_part_names[p]);
     printf("\n");

@@ -179,7 +179,8 @@ typedef struct watched {
     gf_comm *comm;
 } watched;
 
-/* gf_dist_watch. What is done here may wait for the lost machine, too (its disk, MPI itself): the clock ends this rank in any case. */
+/* gf_dist_watch. What is done here may wait for the lost machine, too (its disk, MPI itself): the clock ends this rank in any
+ * case. */
 static void end_lost(void *user, const char *text) {
     const watched *w = user;
     gf_error err;

@@ -15,7 +15,7 @@ set(CMAKE_C_STANDARD_REQUIRED ON)
 set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_FLAGS_RELEASE "-O3 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_DEBUG "-O0 -g")
-set(CMAKE_C_FLAGS_SAN "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all")
+set(CMAKE_C_FLAGS_SAN "-O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all")
 set(CMAKE_C_FLAGS_TSAN "-O1 -g -fno-omit-frame-pointer -fsanitize=thread")
 set(CMAKE_C_FLAGS_FUZZ "${CMAKE_C_FLAGS_SAN} -fsanitize=fuzzer-no-link")
 

@@ -185,7 +185,9 @@ static void large_batches(void **state) {
 
 /* More than 128 dimensions, with room for the weights of all rows, of some, and of none. */
 static void wide_embeddings(void **state) {
-    static const shape SHAPES[] = {{1150, 60, 1050, 300, 0, 10.0f}, {1100, 0, 1100, 200, 1, 20.0f}, {1026, 0, 1026, 700, 1, 10.0f}};
+    static const shape SHAPES[] = {
+        {1150, 60, 1050, 300, 0, 10.0f}, {1100, 0, 1100, 200, 1, 20.0f}, {1026, 0, 1026, 700, 1, 10.0f},
+    };
     (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 41 + (unsigned)i);
@@ -219,10 +221,25 @@ static void split_in_halves(void **state) {
     run_math(GF_CUDA_SPLIT);
 }
 
-int main(void) {
+/* Kernels of all kinds on few shapes, for compute-sanitizer. */
+static void few_shapes(void **state) {
+    static const shape SHAPES[] = {{1026, 0, 1026, 200, 1, 10.0f}, {2202, 0, 2202, 128, 1, 10.0f}};
+    (void)state;
+    all_passes(&shapes[0], GF_CUDA_BF16, 51);
+    all_passes(&shapes[0], GF_CUDA_SPLIT, 52);
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 53 + (unsigned)i);
+        check_with_room(p, 4 << 20);
+        drop(p);
+    }
+}
+
+/* cuda_pass [PATTERN]: only tests whose name fits it. */
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact), cmocka_unit_test(rounded_to_bf16), cmocka_unit_test(split_in_halves),
-        cmocka_unit_test(large_batches), cmocka_unit_test(wide_embeddings),
+        cmocka_unit_test(large_batches), cmocka_unit_test(wide_embeddings), cmocka_unit_test(few_shapes),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -249,19 +249,6 @@ static const trial_setting common[] = {
     {"deterministic", "2"}, {NULL, NULL},
 };
 
-/* Not built: that is for the thread of the rank. */
-static gf_trainer *open_run(const trial_setting *more) {
-    gf_error err = {""};
-    gf_config c;
-    gf_trainer *t = NULL;
-    trial_fine(gf_config_init(&err, &c), &err);
-    for (const trial_setting *s = common; s->key; s++) trial_fine(gf_config_set(&err, &c, s->key, s->value), &err);
-    for (; more && more->key; more++) trial_fine(gf_config_set(&err, &c, more->key, more->value), &err);
-    trial_fine(gf_config_resolve(&err, &c), &err);
-    trial_fine(gf_trainer_open(&err, &c, &t), &err);
-    return t;
-}
-
 static gf_trainer *build_run(const trial_setting *more, gf_comm *comm) {
     return trial_make(common, more, (trial_place){.comm = comm});
 }
@@ -345,9 +332,8 @@ static void gradients_are_handed_over_once_and_final(void **state) {
 
 /* ----- recorded ------------------------------------------------------------------------------------------------------- */
 
-static void same_weights(gf_trainer *a, gf_trainer *b) {
+static void same_tower(const gf_tower *x, const gf_tower *y) {
     gf_error err = {""};
-    const gf_tower *x = &a->towers.at[0], *y = &b->towers.at[0];
     for (int i = 0; i < x->tensor_count; i++) {
         const int64_t n = x->tensors[i].count;
         float *p = malloc((size_t)n * sizeof *p), *q = malloc((size_t)n * sizeof *q);
@@ -356,6 +342,10 @@ static void same_weights(gf_trainer *a, gf_trainer *b) {
         if (memcmp(p, q, (size_t)n * sizeof *p) != 0) fail_msg("%s differs", x->tensors[i].name);
         free(p), free(q);
     }
+}
+
+static void same_weights(gf_trainer *a, gf_trainer *b) {
+    for (int k = 0; k < a->towers.count; k++) same_tower(&a->towers.at[k], &b->towers.at[k]);
 }
 
 /* Garbage for milliseconds: an optimizer that did not wait for the sums, in a recorded step too, would find it. */
@@ -399,16 +389,15 @@ static void *train(void *user) {
 }
 
 /* Worst over the tensors of |a - b| / |b|, of values or of gradients. */
-static double off(gf_trainer *a, gf_trainer *b, int gradients) {
+static double tower_off(const gf_tower *x, const gf_tower *y, int gradients) {
     gf_error err = {""};
-    const gf_tower *x = &a->towers.at[0], *y = &b->towers.at[0];
     double worst = 0;
     for (int i = 0; i < x->param_count; i++) {
         const gf_tensor *s = &x->tensors[i], *t = &y->tensors[i];
         float *p = malloc((size_t)s->count * sizeof *p), *q = malloc((size_t)s->count * sizeof *q);
         double error = 0, size = 0;
-        trial_fine(gf_net_get(&err, x->net, s, gradients ? s->grad : s->value, p), &err);
-        trial_fine(gf_net_get(&err, y->net, t, gradients ? t->grad : t->value, q), &err);
+        trial_fine(gf_net_get(&err, x->net, s, gradients ? gf_tower_gradient(x, s) : s->value, p), &err);
+        trial_fine(gf_net_get(&err, y->net, t, gradients ? gf_tower_gradient(y, t) : t->value, q), &err);
         for (int64_t k = 0; k < s->count; k++) {
             error += ((double)p[k] - (double)q[k]) * ((double)p[k] - (double)q[k]);
             size += (double)q[k] * (double)q[k];
@@ -416,6 +405,13 @@ static double off(gf_trainer *a, gf_trainer *b, int gradients) {
         worst = fmax(worst, sqrt(error / (size + 1e-12)));
         free(p), free(q);
     }
+    return worst;
+}
+
+static double off(gf_trainer *a, gf_trainer *b, int gradients) {
+    double worst = 0;
+    for (int k = 0; k < a->towers.count; k++)
+        worst = fmax(worst, tower_off(&a->towers.at[k], &b->towers.at[k], gradients));
     return worst;
 }
 
@@ -428,7 +424,7 @@ static void train_together(const trial_setting *more, double limit) {
     next.habit = SHARE, next.notes = NULL;
     thread_ranks_open(RANKS, host);
     for (int r = 0; r < RANKS; r++) {
-        m[r] = (member){.host = host[r], .t = open_run(more)};
+        m[r] = (member){.host = host[r], .t = trial_open(common, more)};
         user[r] = &m[r];
     }
     thread_ranks_run(RANKS, train, user);
@@ -456,6 +452,22 @@ static void two_ranks_train_as_one(void **state) {
     train_together(wide, 0.1);
 }
 
+/* Two nets hand over one after the other; in parts, after the last. */
+static void two_ranks_train_image_and_text(void **state) {
+    (void)state;
+    static const char *const parts[] = {"0", "4"};
+    for (int i = 0; i < 2; i++) {
+        const trial_setting towers[] = {
+            {"task", "clip"}, {"loss", "sogclr2"}, {"data", "shapes:n=96,classes=6,size=16,seed=2"}, {"vocab", "ranks.vocab"},
+            {"arch", "vit"}, {"patch", "8"}, {"image_width", "64"}, {"image_layers", "2"}, {"image_heads", "2"},
+            {"text_width", "64"}, {"text_layers", "2"}, {"text_heads", "2"}, {"context", "24"}, {"embed_dim", "32"},
+            {"lr", "0.01"}, {"epochs", "4"}, {"micro_batch", parts[i]}, {NULL, NULL}};
+        train_together(towers, 1e-3);
+    }
+}
+
+static int enter(void **state) { return trial_enter(state) != 0 || trial_vocabulary("ranks.vocab") != 0; }
+
 int main(void) {
     char why[160];
     if (gf_cuda_devices(why, sizeof why) == 0) {
@@ -464,7 +476,7 @@ int main(void) {
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_handed_over_once_and_final), cmocka_unit_test(recorded_steps_wait_for_the_sums),
-        cmocka_unit_test(two_ranks_train_as_one),
+        cmocka_unit_test(two_ranks_train_as_one), cmocka_unit_test(two_ranks_train_image_and_text),
     };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
+    return cmocka_run_group_tests(tests, enter, trial_leave);
 }

@@ -354,8 +354,11 @@ static void memory_is_counted(void **state) {
     memory_adds_up(large);
 }
 
-int main(void) {
+/* cuda_train [PATTERN | -PATTERN]: only tests whose name fits it, or only the others. */
+int main(int argc, char **argv) {
     char why[160];
+    if (argc > 1 && argv[1][0] == '-') cmocka_set_skip_filter(argv[1] + 1);
+    else if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (gf_cuda_devices(why, sizeof why) == 0) {
         printf("skipped: no CUDA device (%s)\n", why);
         return 77;

@@ -142,6 +142,15 @@ static void same_for_any_thread_count(void **state) {
     gf_features_free(&test);
 }
 
+static void top1_is_of_those_with_a_label(void **state) {
+    (void)state;
+    int32_t label[] = {0, 1, -1, 2, -1}, predicted[] = {0, 2, 5, 2, -1};
+    gf_features test = {.n = 5, .label = label};
+    assert_true(gf_top1(&test, predicted) == 2.0 / 3.0);
+    test.n = 0;
+    assert_true(isnan(gf_top1(&test, predicted)));
+}
+
 static void refuses_what_it_cannot_do(void **state) {
     (void)state;
     gf_error err = {{0}};
@@ -195,6 +204,7 @@ int main(void) {
         cmocka_unit_test(ties_go_to_the_smaller_index),
         cmocka_unit_test(the_later_of_equals_leaves),
         cmocka_unit_test(same_for_any_thread_count),
+        cmocka_unit_test(top1_is_of_those_with_a_label),
         cmocka_unit_test(refuses_what_it_cannot_do),
         cmocka_unit_test(holds_out_a_share_of_each_class),
     };

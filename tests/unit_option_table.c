@@ -158,6 +158,12 @@ static void the_nearest_key_has_the_fewest_typing_errors(void **state) {
     assert_string_equal(gf_option_nearest(&close, sizeof(config), "tua")->key, "tau"); /* swapping neighbours is one error */
     const gf_option_table empty = {rows, 0};
     assert_null(gf_option_nearest(&empty, sizeof(config), "count"));
+    static const gf_option twins[] = {{.key = "ab", .type = GF_OPTION_BOOL}, {.key = "ad", .type = GF_OPTION_BOOL},
+                                      {.key = "abcdef", .type = GF_OPTION_BOOL}, {.key = "badxxf", .type = GF_OPTION_BOOL}};
+    const gf_option_table tie = {twins, 4};
+    assert_string_equal(gf_option_nearest(&tie, sizeof(config), "ac")->key, "ab");      /* of equals the first */
+    assert_string_equal(gf_option_nearest(&tie, sizeof(config), "bacdef")->key, "abcdef");
+    assert_string_equal(gf_option_nearest(&tie, sizeof(config), "badcef")->key, "abcdef");   /* two swaps before two letters */
 }
 
 static void a_smaller_struct_lacks_the_late_options(void **state) {
@@ -264,6 +270,35 @@ static void the_locale_of_the_program_does_not_matter(void **state) {
     setlocale(LC_NUMERIC, "C");
 }
 
+static void texts_fit_their_field_and_a_line(void **state) {
+    (void)state;
+    struct texts {
+        int32_t before;
+        char name[8];
+        int32_t after;
+    } t = {.before = 5, .after = 6};
+    static const gf_option row = {.key = "name", .offset = offsetof(struct texts, name), .type = GF_OPTION_TEXT, .max = 8,
+                                  .preset = ""};
+    static const gf_option_table one = {&row, 1};
+    static const char *const bad[] = {"12345678", "a\nb", "a\r", " a", "a ", "\ta"};
+    char text[16];
+    gf_error err = {""};
+    assert_int_equal(gf_option_set(NULL, &one, &t, sizeof t, "name", "1234567"), GLOFND_OK);
+    assert_string_equal(t.name, "1234567");
+    assert_int_equal(gf_option_set(NULL, &one, &t, sizeof t, "name", "a b"), GLOFND_OK);
+    assert_string_equal(t.name, "a b");
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(gf_option_set(&err, &one, &t, sizeof t, "name", bad[i]), GLOFND_E_OPTION);
+        assert_says(err.text, "at most 7 bytes");
+        assert_string_equal(t.name, "a b");
+    }
+    gf_option_format(&row, &t, text, sizeof text);
+    assert_string_equal(text, "a b");
+    assert_int_equal(gf_option_set(NULL, &one, &t, sizeof t, "name", ""), GLOFND_OK);
+    assert_string_equal(t.name, "");
+    assert_true(t.before == 5 && t.after == 6);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_fill_every_field),
@@ -275,6 +310,7 @@ int main(void) {
         cmocka_unit_test(the_nearest_key_has_the_fewest_typing_errors),
         cmocka_unit_test(a_smaller_struct_lacks_the_late_options),
         cmocka_unit_test(check_finds_bad_fields),
+        cmocka_unit_test(texts_fit_their_field_and_a_line),
         cmocka_unit_test(formatted_values_read_back_to_the_same_bits),
         cmocka_unit_test(ranges_survive_small_buffers),
         cmocka_unit_test(the_locale_of_the_program_does_not_matter),

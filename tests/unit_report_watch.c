@@ -146,6 +146,32 @@ static void epochs_make_a_curve_where_steps_do_not(void **state) {
     gf_run_log_free(&r);
 }
 
+/* A log that something else wrote: nothing is drawn where a number lies nowhere, and no count is made of it. */
+static void wild_numbers_are_left_out(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_run_log r;
+    gf_text t = {0};
+    write_file("log.jsonl", "w", "{\"event\": \"step\", \"step\": 1, \"epoch\": 0, \"loss\": 1}\n"
+                                 "{\"event\": \"step\", \"step\": -7e300, \"epoch\": 0, \"loss\": 1e308}\n"
+                                 "{\"event\": \"step\", \"step\": null, \"loss\": -1e308}\n"
+                                 "{\"event\": \"epoch\", \"step\": 1e300, \"epoch\": 0, \"loss\": 2, \"damaged\": 1e300}\n"
+                                 "{\"event\": \"step\", \"step\": 1e300, \"epoch\": 1, \"loss\": 3}\n");
+    write_file("eval.jsonl", "w", "{\"event\": \"knn\", \"protocol\": \"knn\", \"untrained\": false, \"top1\": 0.5}\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &r), GLOFND_OK);
+    assert_true(r.knn == 50.0);
+    assert_int_equal(r.knn_k, 0);
+    assert_int_equal(r.damaged, 0);
+    assert_int_equal(r.epoch_steps, 0);
+    gf_watch_frame(&t, &r, &(gf_watch_size){80, 24, 0});
+    assert_non_null(strstr(t.at, "step 0"));
+    gf_text_free(&t);
+    gf_run_log_free(&r);
+    char path[256];
+    snprintf(path, sizeof path, "%s/eval.jsonl", folder);
+    unlink(path);
+}
+
 static int make_folder(void **state) {
     (void)state;
     return mkdtemp(folder) ? 0 : -1;
@@ -169,6 +195,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dots_are_where_they_belong), cmocka_unit_test(tail_takes_what_is_new),
         cmocka_unit_test(frames_fit_the_terminal), cmocka_unit_test(a_run_without_steps_has_a_frame),
+        cmocka_unit_test(wild_numbers_are_left_out),
         cmocka_unit_test(epochs_make_a_curve_where_steps_do_not),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

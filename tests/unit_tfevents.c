@@ -142,6 +142,19 @@ static void histogram_leaves_out_what_is_not_finite(void **state) {
     same_bytes(&a, &b);
 }
 
+static void has_doubles(const bytes *b, const double *x, size_t n) {
+    assert_non_null(memmem(b->data, b->size, x, n * sizeof *x));        /* packed, little endian, as here */
+}
+
+/* Limits are upper ones, the last is the largest value, which lies in the last bin. */
+static void histogram_bins_are_even(void **state) {
+    (void)state;
+    const float values[] = {0, 1, 2.5f, 3, 4, 4};
+    const bytes b = one_histogram(values, 6, 4);
+    has_doubles(&b, (const double[]){1, 2, 3, 4}, 4);
+    has_doubles(&b, (const double[]){1, 1, 1, 3}, 4);
+}
+
 /* One value only, none at all, and a silly number of bins: one bin. */
 static void histogram_of_little_has_one_bin(void **state) {
     (void)state;
@@ -328,6 +341,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(steps_of_any_size),
         cmocka_unit_test(new_file_replaces_an_old_one),
         cmocka_unit_test(histogram_leaves_out_what_is_not_finite),
+        cmocka_unit_test(histogram_bins_are_even),
         cmocka_unit_test(histogram_of_little_has_one_bin),
         cmocka_unit_test(event_without_values_is_not_written),
         cmocka_unit_test(resumed_file_equals_the_uninterrupted_one),

@@ -1,6 +1,7 @@
 #!/bin/sh
 # demo_clip.sh BUILD - trains on drawn images and their captions three times (SogCLR, with FNC, with GloFND; same seed), looks for
-# the image of every caption and a caption of every image among 500 new ones, and prints one table. Earlier runs are replaced.
+# the image of every caption and a caption of every image among 500 new ones, prints one
+# table and writes BUILD/demo-clip/report.html, a page that shows what was found. Earlier runs of it are replaced.
 set -eu
 build=${1:-build}
 glofnd=$build/glofnd
@@ -41,3 +42,8 @@ echo
 echo "Recall in %: the image of a caption among 500 (IR), a caption of an image among 2000 (TR)"
 awk -F'|' 'BEGIN {printf "%-16s%8s%8s%8s%8s%8s%8s%10s\n", "run", "IR@1", "IR@5", "IR@10", "TR@1", "TR@5", "TR@10", "average"}
     {printf "%-16s%8s%8s%8s%8s%8s%8s%10s\n", $1, $2, $3, $4, $5, $6, $7, $8}' "$rows"
+
+"$glofnd" eval fn "$out/sogclr+glofnd" > /dev/null
+"$glofnd" report "$out/sogclr" "$out/sogclr+fnc" "$out/sogclr+glofnd" --out "$out/report.html" > /dev/null
+echo
+echo "Captions and images that were found to fit: open $(cd "$out" && pwd)/report.html in a browser"

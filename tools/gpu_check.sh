@@ -3,13 +3,14 @@
 # seconds.
 #
 # JOBS: checks at a time (1); several share the GPU. BUILD (or the variable BUILD; default: build) is a build folder with CUDA, or
-# just a folder of its programs (glofnd, replay, unit_*, cuda_*, gpu_lost.so, old_driver/). PART: some of those below; none: all.
+# just a folder of its programs (glofnd, replay, unit_*, cuda_*, gpu_lost.so, old_driver/). PART: some of those below, or names of
+# single checks; none: all.
 # Each check works in a folder of its own under LOGS (default: BUILD/gpu_check), where its output is (log) and how it ended
 # (status). SANITIZER_LIMIT: seconds for one run under compute-sanitizer (300). Exit status: 0 if nothing failed. A program that
 # was not built is a failure: name the parts that are wanted.
 #
 # A new check is one line at the end:    check PART NAME COMMAND...    exit status 0: ok, 77: skipped, else FAIL
-# COMMAND is a program, or a function of this file before it: on_gpu, sanitized TOOL, refuses TEXT.
+# COMMAND is a program, or a function of this file before it: on_gpu, sanitized TOOL, own TOOL, refuses TEXT.
 set -u
 build=${BUILD:-build} jobs=1
 while getopts b:j: option; do
@@ -25,12 +26,17 @@ case $jobs in '' | *[!0-9]* | 0*) echo "gpu_check: -j $jobs: a number of checks 
 source=$(cd "$(dirname "$0")/.." && pwd)
 [ -d "$build" ] || { echo "gpu_check: $build: no such folder; build first, or name the build folder by -b" >&2; exit 2; }
 build=$(cd "$build" && pwd)
-! "$build/glofnd" info 2>/dev/null | grep 'no CUDA device' || { echo 'skipped: nothing here can be checked without one'; exit 77; }
+if "$build/glofnd" info 2>/dev/null | grep 'no CUDA device'; then
+    echo 'skipped: nothing here can be checked without one'
+    exit 77
+fi
 logs=${LOGS:-$build/gpu_check}
 mkdir -p "$logs" || exit 2
 logs=$(cd "$logs" && pwd)
-known=' '
-names=
+cores=$(getconf _NPROCESSORS_ONLN)
+export OMP_WAIT_POLICY=passive OMP_NUM_THREADS="${OMP_NUM_THREADS:-$(((cores + jobs - 1) / jobs))}"      # cores are shared, too
+known=' ' checks=' '            # parts, and names of checks, that there are
+names=                          # of those that were started
 number=0
 
 # at PROGRAM: where it is in a build folder, or in a folder of programs
@@ -65,7 +71,8 @@ check() {
     part=$1 name=$2
     shift 2
     case $known in *" $part "*) ;; *) known="$known$part " ;; esac
-    case $wanted in '  ' | *" $part "*) ;; *) return ;; esac
+    checks="$checks$name "
+    case $wanted in '  ' | *" $part "* | *" $name "*) ;; *) return ;; esac
     read -r token <&3
     names="$names $name" number=$((number + 1))
     rm -rf "${logs:?}/$name" && mkdir "$logs/$name" || exit 2
@@ -75,29 +82,24 @@ check() {
 # on_gpu PROGRAM...: a test made for the CPU
 on_gpu() { GLOFND_TEST_DEVICE=cuda "$@"; }
 
-# sanitized TOOL PROGRAM...: a finding is a failure, and so is a run that does not end. Where several programs share the GPU,
-# racecheck itself fails now and then, which it calls an internal error: once more then.
+# sanitized TOOL PROGRAM...: a finding is a failure, and so is a run that does not end
 sanitized() {
     tool=$1
     shift
     command -v compute-sanitizer >/dev/null || { echo 'skipped: compute-sanitizer is not installed'; return 77; }
-    for try in 1 2 3; do
-        mkdir try$try
-        (cd try$try && timeout -k 5 "${SANITIZER_LIMIT:-300}" compute-sanitizer --tool "$tool" --error-exitcode 1 \
-            --port $((49152 + 16 * number)) "$@") >said.txt 2>&1        # several at a time: ports of its own for each
-        status=$?
-        cat said.txt
-        grep -q 'Internal Sanitizer Error' said.txt || break
-    done
-    return $status
+    timeout -k 5 "${SANITIZER_LIMIT:-300}" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+        --port $((49152 + 16 * number)) "$@"                    # several at a time: ports of its own for each
 }
 
-# own TOOL PROGRAM...: the same, looking only at kernels of this project. Those of cuDNN, cuBLAS and the like, which take minutes
-# under racecheck, have names in a namespace or in C; ours begin with the length of their name.
+# Names of all kernels of this project.
+kernels=$(cat "$source"/src/cuda/*/*.cu "$source"/src/cuda/*/*.cuh "$source"/src/cuda/*/*/*.cu | tr '\n' ' ' |
+    grep -oE '__global__ +void( +__launch_bounds__\([^()]*\))? +[A-Za-z_0-9]+ *\(' | sed 's/ *($//; s/.* //' | sort -u)
+
+# own TOOL PROGRAM...: the same, looking only at these: under racecheck those of cuDNN and cuBLAS take minutes, or fail
 own() {
     own_tool=$1
     shift
-    sanitized "$own_tool" $(for digit in 1 2 3 4 5 6 7 8 9; do echo --kernel-name kns=_Z$digit; done) "$@"
+    sanitized "$own_tool" $(for kernel in $kernels; do echo --kernel-name "kns=_Z${#kernel}$kernel"; done) "$@"
 }
 
 # ----- runs of the command line -----
@@ -141,10 +143,10 @@ resumes() {
 # lost FLAGS...: the GPU is lost in the middle of a run. It says so and names its last checkpoint; resumed on the GPU it ends with
 # the bits of a run that was left alone, and a copy of it ends on the CPU
 lost() {
-    pretrain whole --device cuda --epochs 20 "$@" || return 1
+    pretrain whole --device cuda --epochs 8 "$@" || return 1
     mkdir broken && cp whole/plans.txt broken/
     GPU_LOST_AT='broken/checkpoints/step-*/DONE' LD_PRELOAD=$(at gpu_lost.so) "$build/glofnd" pretrain --out broken $small \
-        --device cuda --epochs 20 "$@" >said.txt 2>&1
+        --device cuda --epochs 8 "$@" >said.txt 2>&1
     status=$?
     cat said.txt
     [ $status = 1 ] && grep -q '^glofnd pretrain: the GPU failed' said.txt &&
@@ -208,19 +210,28 @@ with_libraries() {
 begin="$build/glofnd pretrain --out refused --device cuda"
 large='--data shapes:n=4096,classes=4,size=32,seed=1 --arch resnet50 --size 224 --batch 4000 --epochs 1 --deterministic 2'
 
+golden="$(at replay) $source/tests/golden"
+
 # ----- the checks: those that take longest first -----
 
+check training curves_and_resuming "$(at cuda_train)" -memory_is_counted
 check loss step_ranks_and_bits on_gpu "$(at unit_equal)"
-check training curves_and_resuming "$(at cuda_train)"
 check loss step_values on_gpu "$(at unit_step)"
-check towers whole_towers "$(at cuda_clipnet)"
+check loss passes "$(at cuda_pass)"
 check nets whole_nets "$(at cuda_net)"
+check loss golden_replay $golden --device cuda
 check nets ops "$(at cuda_nn)"
+check loss step_on_device "$(at cuda_step)"
+check loss large_batches "$(at cuda_large)"
 check views views "$(at cuda_augment)"
+check errors failing_calls "$(at cuda_fault)"
+check loss step_learners on_gpu "$(at unit_learner)"
+check ranks ranks_share_a_gpu "$(at cuda_ranks)"
+check towers whole_towers "$(at cuda_clipnet)"
 check towers tower_ops "$(at cuda_attention)"
 check towers tower_training "$(at cuda_clip_train)"
 check discover discovery "$(at cuda_discover)"
-check loss step_on_device "$(at cuda_step)"
+check errors lost_device lost
 
 check training_sanitizers steps_racecheck steps_under own racecheck
 check training_sanitizers steps_racecheck_bf16 steps_under own racecheck --precision bf16
@@ -231,28 +242,25 @@ check training_sanitizers steps_memcheck_image_text steps_under sanitized memche
 check training_sanitizers steps_initcheck steps_under own initcheck
 check training_sanitizers steps_synccheck steps_under own synccheck --precision bf16
 
-golden="$(at replay) $source/tests/golden"
 check loss_sanitizers step_memcheck sanitized memcheck $golden A_dcl_glofnd_a0.05 --device cuda
 check loss_sanitizers step_memcheck_image_text sanitized memcheck $golden C_v3_glofnd_a0.05_resume_2rank --device cuda
 check loss_sanitizers step_racecheck sanitized racecheck $golden A_dcl_uglofnd_a0.05 --device cuda
-check loss_sanitizers step_racecheck_image_text sanitized racecheck $golden C_v3_glofnd_a0.05_resume_2rank --device cuda
-check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
+check loss_sanitizers step_racecheck_image_text sanitized racecheck $golden C_v1_glofnd_a0.05 --device cuda
+check loss_sanitizers passes_racecheck sanitized racecheck "$(at cuda_pass)" few_shapes
+check loss_sanitizers passes_memcheck sanitized memcheck "$(at cuda_pass)" few_shapes
 check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
+check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
 check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'
 check nets_sanitizers pooling_racecheck own racecheck "$(at cuda_nn)" maxima_agree
 check nets_sanitizers optimizers_racecheck own racecheck "$(at cuda_nn)" optimizers_agree
 check towers_sanitizers towers_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'
 check towers_sanitizers towers_racecheck own racecheck "$(at cuda_attention)" 'small_shapes*'
 check discover_sanitizers discovery_memcheck sanitized memcheck "$(at cuda_discover)" 'a_small*'
-check discover_sanitizers discovery_racecheck own racecheck "$(at cuda_discover)" 'a_small*'
+check discover_sanitizers discovery_racecheck own racecheck "$(at cuda_discover)" 'own_kernels*'
 
-check loss golden_replay $golden --device cuda
-check loss step_learners on_gpu "$(at unit_learner)"
-check loss passes "$(at cuda_pass)"
 check loss selection "$(at cuda_select)"
 check loss given_similarities "$(at cuda_detect)"
 
-check ranks ranks_share_a_gpu "$(at cuda_ranks)"
 check ranks one_rank_over_nccl one_rank
 check ranks nccl "$(at cuda_nccl)"
 
@@ -262,8 +270,6 @@ check runs from_gpu_to_cpu moves cuda cpu
 check runs from_cpu_to_gpu moves cpu cuda
 check runs equal_without_timing repeats
 
-check errors failing_calls "$(at cuda_fault)"
-check errors lost_device lost
 check errors no_device refuses 'no CUDA device' env CUDA_VISIBLE_DEVICES= $begin $small
 check errors old_driver refuses 'driver is for CUDA 11.4' with_libraries "$(at old_driver)" $begin $small
 check errors no_cudnn refuses 'cuDNN 9 was not found' with_broken libcudnn.so.9 $begin $small
@@ -271,14 +277,17 @@ check errors no_cublas refuses 'cuBLASLt was not found' with_broken libcublasLt.
 check errors out_of_memory refuses 'pretrain: .*out of memory' $begin $large
 check errors anchors_in_a_file refuses 'store: ' $begin $small --store file
 
+wait                            # for a time in which nobody else takes memory
+check training memory_is_counted "$(at cuda_train)" memory_is_counted
+
 wait
 failed=0
 for name in $names; do
     case $(cat "$logs/$name/status") in 0 | 77) ;; *) failed=$((failed + 1)) ;; esac
 done
 for part in $wanted; do
-    case $known in *" $part "*) continue ;; esac
-    echo "gpu_check: there is no part $part; there are:$known" >&2
+    case $known$checks in *" $part "*) continue ;; esac
+    echo "gpu_check: there is no part or check $part; there are:$known" >&2
     failed=$((failed + 1))
 done
 echo "$number checks, $failed failed"

@@ -16,7 +16,11 @@
  *                multiprocessors work from 2B = 2112 down to 2B = 256 without atomics or a second launch.
  *   v5 wgmma     Hopper: products of a whole warpgroup straight from shared memory, columns fetched by the copy engine. In grad
  *                one warpgroup's next S and last P Z run while it takes exponentials; in stats four warpgroups take turns.
- * The library picks by the number of rows (cuda_kernels.cuh).
+ *   v6 pairs     stats where rows are columns: each pair is made once, for both its anchors. Half the products and exponentials,
+ *                twice the sums: those of columns stay in registers, those of rows leave with each tile, and a second launch adds
+ *                up the parts. Pays from B = 8192 on, without thresholds always. Three warpgroups instead of two were slower.
+ *   v6 turns     grad: the two warpgroups have the tensor cores in turn, instead of sharing them and then weighing both at once.
+ * The library picks by the number of rows (cuda_pass.cu, cuda_shapes.cuh).
  */
 #include <algorithm>
 #include <cmath>
@@ -156,7 +160,7 @@ static const version versions[] = {
     {"v4 split, 32 rows", stats_of<split32>, grad_of<split32>, 0, 16384},
     {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, 0, 1 << 30},
     {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, 0, 1 << 30},
-    {"v6 pairs", gf_stats_pairs, gf_grad_wgmma, 0, 1 << 30},
+    {"v6 pairs, turns", gf_stats_pairs, gf_grad_wgmma, 0, 1 << 30},
     {"library", gf_stats_bf16, gf_grad_bf16, 0, 1 << 30},
 };
 

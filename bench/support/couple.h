@@ -1,4 +1,4 @@
-/* couple.h - two towers in training on the CPU, one of images and one of texts: everything a step needs, and its time by parts. */
+/* couple.h - two towers in training on the CPU, one of images and one of texts: all that a step needs, and its time by parts. */
 #ifndef BENCH_COUPLE_H
 #define BENCH_COUPLE_H
 

@@ -1,11 +1,11 @@
 /* trainee.c - see trainee.h. */
 #include "support/trainee.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/die.h"
-#include "support/machine.h"
 #include "support/sample.h"
 
 #ifdef GF_HAVE_DNNL
@@ -134,4 +134,11 @@ double trainee_step(trainee *t) {
     gf_dnn_watch(NULL);
     settle(t, spent, mark);
     return 1e3 * (mark[4] - mark[0]);
+}
+
+void trainee_heading(const machine *m, int threads) {
+    char nets[256];
+    gf_net_describe(nets, sizeof nets);
+    printf("%s, %d cores, %d threads, load %.1f; product kernel %.0f GFLOP/s\nnets: %s\n\n", m->cpu, m->cores, threads, m->load,
+           m->kernel_gflops, nets);
 }

@@ -5,6 +5,7 @@
 #include "glofnd.h"
 #include "nn/net.h"
 #include "optim/sgd.h"
+#include "support/machine.h"
 
 typedef struct trainee_case {
     const char *arch_name;
@@ -34,5 +35,6 @@ void trainee_init(trainee *t, const trainee_case *c, int threads);     /* dies w
 double trainee_step(trainee *t);                                        /* ms */
 size_t trainee_bytes(const trainee *t);                                 /* of the net and the optimizer */
 void trainee_free(trainee *t);
+void trainee_heading(const machine *m, int threads);                    /* two lines: the machine, and what nets run on */
 
 #endif

@@ -11,7 +11,8 @@ int gf_dist_launched(char *(*look)(const char *name)) {
     static const char *const traces[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"};
     for (size_t i = 0; i < sizeof traces / sizeof *traces; i++)
         if (look(traces[i])) return 1;
-    const char *tasks = look("SLURM_STEP_NUM_TASKS");  /* srun without --mpi=pmix: MPI will say so; no run should start once for each */
+    /* srun without --mpi=pmix: MPI will say so. No run should start once for each task. */
+    const char *tasks = look("SLURM_STEP_NUM_TASKS");
     return tasks && strcmp(tasks, "1") != 0;
 }
 
@@ -79,7 +80,8 @@ glofnd_status gf_comm_same(gf_error *err, gf_comm *c, const char *what, uint64_t
     glofnd_status status = c->kind->gather(err, c, &hash, sizeof hash, all);
     for (int r = 1; r < c->ranks && status == GLOFND_OK; r++)
         if (all[r] != all[0])
-            status = gf_fail(err, GLOFND_E_ARGUMENT, "rank %d has another %s than rank 0: all ranks must be started alike", r, what);
+            status = gf_fail(err, GLOFND_E_ARGUMENT, "rank %d has another %s than rank 0: all ranks must be started alike", r,
+                             what);
     free(all);
     return status;
 }

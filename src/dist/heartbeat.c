@@ -57,7 +57,7 @@ static int say(gf_heartbeat *h, int word) {
     return MPI_Isend(&h->said, 1, MPI_INT, h->after, 0, h->comm, &h->saying) == MPI_SUCCESS;
 }
 
-static void listen(gf_heartbeat *h, double passed) {
+static void hear(gf_heartbeat *h, double passed) {
     int came = 0;
     h->silent += passed;
     while (!h->gone && MPI_Test(&h->hearing, &came, MPI_STATUS_IGNORE) == MPI_SUCCESS && came) {
@@ -69,8 +69,8 @@ static void listen(gf_heartbeat *h, double passed) {
 
 static void give_up(const gf_heartbeat *h) {
     char text[400];
-    snprintf(text, sizeof text, "rank %d on '%.100s' has not been heard of for %.0f seconds (rank_timeout): its machine or the network "
-             "is gone, or it was stopped", h->before, h->host, h->silent);
+    snprintf(text, sizeof text, "rank %d on '%.100s' has not been heard of for %.0f seconds (rank_timeout): its machine or the "
+             "network is gone, or it was stopped", h->before, h->host, h->silent);
     h->lost(h->user, text);
 }
 
@@ -80,7 +80,7 @@ static void *run(void *heartbeat) {
     for (double last = now(); !parted || !h->gone;) {
         const double at = now(), passed = at - last;
         last = at;
-        listen(h, passed < 4.0 * h->pause ? passed : 4.0 * h->pause);
+        hear(h, passed < 4.0 * h->pause ? passed : 4.0 * h->pause);
         if (!parted) parted = say(h, stop ? BYE : ALIVE) && stop;
         if (h->limit > 0.0 && !h->gone && h->silent > h->limit) return give_up(h), NULL;
         if (!stop) stop = rest(h, h->pause);

@@ -1,7 +1,7 @@
 /* mpi.c - ranks over MPI, on host memory. Compiled only where MPI is there.
  *
- * Sums are made by hand: everyone's part of my piece of the array comes to me, I add them in the order of ranks, and the pieces are
- * gathered. This moves as many bytes as a ring would, and all ranks get the same bits, in every run.
+ * Sums are made by hand: everyone's part of my piece of the array comes to me, I add them in the order of ranks, and the pieces
+ * are gathered. This moves as many bytes as a ring would, and all ranks get the same bits, in every run.
  */
 #ifdef GF_HAVE_MPI
 
@@ -131,7 +131,8 @@ static glofnd_status sum_small(gf_error *err, mpi_comm *m, const number *k, void
 static int64_t piece_start(int64_t n, int rank, int ranks) { return n / ranks * rank + (rank < n % ranks ? rank : n % ranks); }
 
 /* Counts and places of `number`s; to: own pieces of everyone. */
-static int scatter_pieces(mpi_comm *m, MPI_Datatype type, const void *x, const int *n, const int *at, const int *to, const int *to_at) {
+static int scatter_pieces(mpi_comm *m, MPI_Datatype type, const void *x, const int *n, const int *at, const int *to,
+                          const int *to_at) {
     MPI_Request request;
     if (!m->patient) return MPI_Alltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm);
     const int code = MPI_Ialltoallv(x, n, at, type, m->scratch, to, to_at, type, m->comm, &request);

@@ -42,8 +42,8 @@ static glofnd_status make_buffers(gf_error *err, gf_shard *s) {
     s->out = malloc(sizeof *s->out * all * (size_t)s->spec.modalities);
     s->in = malloc(sizeof *s->in * all * (size_t)s->spec.modalities);
     s->side = malloc(sizeof *s->side * all);
-    FAIL_IF(err, !s->slot || !s->mine || !s->from || !s->out_bytes || !s->in_bytes || !s->out || !s->in || !s->side, GLOFND_E_MEMORY,
-            "no memory for the state of %zu samples", all);
+    FAIL_IF(err, !s->slot || !s->mine || !s->from || !s->out_bytes || !s->in_bytes || !s->out || !s->in || !s->side,
+            GLOFND_E_MEMORY, "no memory for the state of %zu samples", all);
     for (int64_t i = 0; i < s->spec.rows; i++) s->slot[i] = i;
     return GLOFND_OK;
 }

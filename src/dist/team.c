@@ -31,8 +31,8 @@ static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t 
     return part ? c->kind->gather(err, c, part, bytes, all) : GLOFND_OK;
 }
 
-glofnd_status gf_team_draw(gf_error *err, gf_team *t, const int64_t *id, const int32_t *label, const int32_t *group, glofnd_ctx *c,
-                           glofnd_store *work) {
+glofnd_status gf_team_draw(gf_error *err, gf_team *t, const int64_t *id, const int32_t *label, const int32_t *group,
+                           glofnd_ctx *c, glofnd_store *work) {
     const size_t rows = (size_t)t->rows;
     TRY(gather(err, t->host, id, rows * sizeof *id, t->id));
     TRY(gather(err, t->host, label, rows * sizeof *label, t->label));
@@ -46,8 +46,8 @@ static glofnd_status gather_rows(gf_error *err, const gf_team *t, const float *x
     return gather(err, t->wire, all + t->row0 * dim, sizeof(float) * (size_t)(t->rows * dim), all);
 }
 
-glofnd_status gf_team_step(gf_error *err, gf_team *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q, glofnd_link *links,
-                           float *grad_a, float *grad_b, glofnd_stats *stats) {
+glofnd_status gf_team_step(gf_error *err, gf_team *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
+                           glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
     glofnd_link *own = links + 2 * t->row0;
     glofnd_batch mine = *q;
     mine.rows = t->rows, mine.cols = t->cols, mine.row0 = t->row0;

@@ -1,4 +1,4 @@
-/* team.h - the method over ranks: a batch is drawn by all of them, and every rank gets the gradient of its own rows in both roles.
+/* team.h - the method over ranks: a batch is drawn by all of them, every rank gets the gradient of its own rows in both roles.
  *
  *     gf_team_draw     ids, labels and groups of the whole batch on every rank; state of the own samples comes from its owners
  *     gf_team_step     embeddings gathered, thresholds and weights of the own rows, links gathered, gradient of the own rows
@@ -24,12 +24,12 @@ typedef struct gf_team {
 glofnd_status gf_team_open(gf_error *err, gf_comm *host, gf_comm *wire, const gf_shard_spec *spec, gf_team *out);
 void gf_team_close(gf_team *t);
 /* id, label, group [rows]: of the own samples; label and group may be NULL. `work`: a store of rows anchors. */
-glofnd_status gf_team_draw(gf_error *err, gf_team *t, const int64_t *id, const int32_t *label, const int32_t *group, glofnd_ctx *c,
-                           glofnd_store *work);
-/* q: of the whole batch, id, label, group and slot where the context is; q->a, q->b [cols][dim] hold the own rows in their places,
- * and get everyone's. links [cols][2]. */
-glofnd_status gf_team_step(gf_error *err, gf_team *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q, glofnd_link *links,
-                           float *grad_a, float *grad_b, glofnd_stats *stats);
+glofnd_status gf_team_draw(gf_error *err, gf_team *t, const int64_t *id, const int32_t *label, const int32_t *group,
+                           glofnd_ctx *c, glofnd_store *work);
+/* q: of the whole batch, id, label, group and slot where the context is; q->a, q->b [cols][dim] hold the own rows in their
+ * places, and get everyone's. links [cols][2]. */
+glofnd_status gf_team_step(gf_error *err, gf_team *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
+                           glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats);
 /* stats: in, of the own rows; out, of the batch. */
 glofnd_status gf_team_settle(gf_error *err, gf_team *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats);
 

@@ -102,7 +102,8 @@ glofnd_status gf_discover_look(gf_error *err, const char *path, const char *tens
     const gf_st_tensor *t = NULL;
     gf_npy a = {0};
     struct stat st;
-    FAIL_IF(err, stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty", path);
+    FAIL_IF(err, stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty",
+            path);
     if (!is_safetensors(path)) {
         TRY(gf_npy_look(err, path, &a));
         TRY(check_npy(err, path, &a));
@@ -175,8 +176,8 @@ static glofnd_status read_text(gf_error *err, const char *path, char **text, siz
 /* Ends every line with a 0; control characters in a name become blanks, so that a name is one cell of a table. */
 static glofnd_status split_names(gf_error *err, const char *path, char *text, size_t bytes, gf_discover_data *d) {
     int64_t lines = 0;
-    FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; it takes a name a line for each of %lld embeddings", path,
-            (long long)d->n);
+    FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; it takes a name a line for each of %lld embeddings",
+            path, (long long)d->n);
     FAIL_IF(err, memchr(text, 0, bytes) != NULL, GLOFND_E_FORMAT, "%.300s: not a text: it has a 0 byte", path);
     if (bytes && text[bytes - 1] == '\n') text[--bytes] = 0;
     d->name = malloc((size_t)d->n * sizeof *d->name);

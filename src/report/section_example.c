@@ -32,7 +32,7 @@ static double y_of(const scene *s, double count) {
 
 /* The side of the threshold on which pairs are left out, and what the two sides mean. */
 static void sides(const scene *s) {
-    const double at = fmax(LEFT, x_of(s->line, (double)s->anchor->lambda)), right = fmin(at + 10.0, RIGHT - 124),
+    const double at = fmax(LEFT, x_of(s->line, (double)s->anchor->lambda)), right = fmin(at + 10.0, RIGHT - 150),
                  left = fmin(at - 10.0, right - 12.0);
     const gf_flagged *f = &s->anchor->by[0];
     gf_text_add(s->out, "<rect class=\"beyond\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", at, SIDE + 8, RIGHT - at,
@@ -41,11 +41,11 @@ static void sides(const scene *s) {
     gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">pushed apart: %lld ←</text>\n",
                 left, SIDE + 26, (long long)(s->line->others - f->count));
     gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">learned λ = %.2f</text>\n", left,
-                SIDE + 43, (double)s->anchor->lambda);
+                SIDE + 48, (double)s->anchor->lambda);
     gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\">→ <tspan class=\"strong\">left out: %lld</tspan>",
                 right, SIDE + 26, (long long)f->count);
     if (s->labelled)
-        gf_text_add(s->out, "<tspan x=\"%.1f\" dy=\"17\">%lld the same class</tspan>", right + 17.0, (long long)f->right);
+        gf_text_add(s->out, "<tspan x=\"%.1f\" dy=\"22\">%lld the same class</tspan>", right + 17.0, (long long)f->right);
     gf_text_add(s->out, "</text>\n");
 }
 

@@ -127,7 +127,8 @@ static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     size_t n =
         (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
                          (long long)(r->epochs + (r->epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
-    add_figure(line, sizeof line, &n, "  loss %.4f", r->steps ? gf_run_step_mean(r, GF_STEP_LOSS, 1) : gf_run_last(r, GF_RUN_LOSS));
+    add_figure(line, sizeof line, &n, "  loss %.4f",
+               r->steps ? gf_run_step_mean(r, GF_STEP_LOSS, 1) : gf_run_last(r, GF_RUN_LOSS));
     add_figure(line, sizeof line, &n, "  lr %.2e", gf_run_step_mean(r, GF_STEP_LR, 1));
     add_figure(line, sizeof line, &n, "  %.0f img/s", gf_run_step_mean(r, GF_STEP_SPEED, RECENT));
     add_clipped(out, line, size->columns);

@@ -9,6 +9,8 @@ bad=$scratch/bad known=$scratch/known
 wrong() { echo "$*" >> "$bad"; }
 # named PATTERN PAGE: what matches there, each once
 named() { grep -oE -- "$1" "$2" | sort -u; }
+# headings PAGE: as the links to them are written
+headings() { sed -n 's/^##* //p' "$1" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9_\n-'; }
 # any FILE-PATTERN: is there such a file? Patterns are the shell's.
 any() { for match in $1; do [ -e "$match" ] && return 0; done; return 1; }
 
@@ -17,8 +19,10 @@ any() { for match in $1; do [ -e "$match" ] && return 0; done; return 1; }
 folders='src|cli|include|tests|tools|configs|docs|bench|examples|fuzz|cmake|\.ci'
 find src cli include tests tools bench examples fuzz cmake -type f > "$scratch/files"
 for page in $pages; do
-    for target in $(named '\]\([^)]*\)' $page | sed 's/^](//; s/)$//; s/#.*//' | grep -v '^https*:'); do
-        [ -e "$(dirname $page)/$target" ] || wrong "$page: no $target to link to"
+    for target in $(named '\]\([^)]*\)' $page | sed 's/^](//; s/)$//' | grep -v '^https*:'); do
+        file=$(dirname $page)/${target%%#*}
+        [ -e "$file" ] || wrong "$page: no $target to link to"
+        case $target in *'#'*) headings "$file" | grep -qx -- "${target#*#}" || wrong "$page: no heading for $target" ;; esac
     done
     set -f
     paths=$(grep -oE "(^|[^A-Za-z0-9_./-])($folders)/[A-Za-z0-9_.*/-]*" $page | sed 's/^[^a-z.]//; s/[.-]*$//' | sort -u |

@@ -6,7 +6,7 @@
 
 # ----- one run, interrupted in every way -----
 
-long='--epochs 40'              # enough steps for all that follows on a fast machine
+long='--epochs 40 --checkpoint-steps 16'     # enough steps for all that follows on a fast machine; checkpoints take the time
 call ranks 2 $images $long --out two
 wants 'two ranks' 0
 [ "$(grep -c '^finished' err)" = 1 ] || fail 'two ranks: the end is not said once'

@@ -36,14 +36,15 @@ echo $$ >"pid.$OMPI_COMM_WORLD_RANK"
 exec "$@"
 END
 chmod +x agent
+printf '10.77.0.1 slots=1\n10.77.0.2 slots=1\n' >hosts
 quick=''        # flags of mpirun
 apart() { # FLAGS...
-    TMPDIR=$scratch/temp-here exec ip netns exec $here mpirun $quick -np 2 --host 10.77.0.1:1,10.77.0.2:1 --map-by node \
+    TMPDIR=$scratch/temp-here exec ip netns exec $here mpirun --hostfile hosts -np 2 --map-by slot --bind-to none $quick \
         --mca plm_rsh_agent "$scratch/agent" --mca btl tcp,self --mca btl_tcp_if_include cable --mca oob_tcp_if_include cable \
         --mca pml ob1 --wdir "$scratch" sh rank.sh "$glofnd" pretrain "$@"
 }
 small='--data shapes:n=128,classes=4,size=16,seed=1 --arch resnet8 --head-hidden 32 --head-out 16 --batch 16'
-small="$small --threads 1 --workers 1 --start-epoch 1 --epochs 40 --checkpoint-steps 4 --log-steps 3"
+small="$small --threads 1 --workers 1 --start-epoch 1 --epochs 40 --checkpoint-steps 16 --log-steps 3"
 
 mpirun -np 2 "$glofnd" pretrain $small --out near 2>near.err || fail "near: exit $?: $(cat near.err)"
 (apart $small --out far) 2>far.err || fail "far: exit $?: $(cat far.err)"

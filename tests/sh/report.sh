@@ -105,6 +105,18 @@ for text in "Thresholds of images" "Thresholds of captions" "Images, and caption
 done
 grep -q "eval knn" clip.html && fail "nearest neighbours in the page of an image-text run"
 
+# Captions that would be part of the page, and no labels to judge by.
+"$glofnd" data export shapes:n=20,classes=4,size=16 --folder --out pictures > out 2> err || fail "export"
+sed -i '2,$s/ on a / <script>alert(2)<\/script> \&amp; on a /' pictures/captions.csv
+labelled=$data data=csv:pictures/captions.csv
+train said $clip --epochs 2 --start-epoch 1 --detector glofnd --lambda-init quantile
+data=$labelled
+expect 0 "page" "$glofnd" report said --out said.html
+selfcontained said.html
+grep -qF '<script>alert(2)' said.html && fail "a caption that is not escaped"
+grep -qF '&lt;script&gt;alert(2)&lt;/script&gt; &amp;amp; on a' said.html || fail "the escaped caption"
+grep -q 'class="said \(yes\|no\)"' said.html && fail "right and wrong without labels"
+
 # Data that is gone: the page without pictures says so.
 expect 0 "no pictures of run" "$glofnd" report run --data folder:gone --out gone.html
 grep -q "Nothing to look at" gone.html || fail "why there are no pictures"

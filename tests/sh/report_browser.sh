@@ -44,9 +44,10 @@ grep -qE '<button id="theme"[^>]*>.{1,8}(dark|light)</button>' out || fail "the 
 [ "$(grep -o '<section id=' out | wc -l)" -eq 9 ] || fail "sections"
 
 # Nothing is wider than the window.
-sed 's|</body>|<script>document.title="wide "+(document.documentElement.scrollWidth-innerWidth)</script></body>|' page.html > wide.html
+script='<script>document.title="wide "+(document.documentElement.scrollWidth-innerWidth)</script>'
+sed "s|</body>|$script</body>|" page.html > wide.html
 for width in 1280 500; do
     open_page wide.html --window-size=$width,900 || fail "at $width pixels"
-    grep -q '<title>wide \(0\|-[0-9]*\)</title>' out || fail "at $width pixels the page is too wide: $(grep -o '<title>[^<]*' out)"
+    grep -q '<title>wide \(0\|-[0-9]*\)</title>' out || fail "too wide at $width pixels: $(grep -o '<title>[^<]*' out)"
 done
 echo "report in a browser: fine"

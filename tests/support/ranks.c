@@ -12,6 +12,8 @@
 
 #include "on_device.h"
 
+enum { MOST_ROWS = 256 };       /* of a batch, on one rank */
+
 /* ---- the sum over ranks that glofnd_ctx_reduce asks for ---- */
 
 static int sum_over_ranks(void *user, double *x, int n) {
@@ -60,13 +62,13 @@ static void exchange_rows(rank_team *t) {
     for (int k = 0; k < t->ranks; k++) {
         const rank_worker *owner = &t->rank[k];
         for (int side = 0; side < t->sides; side++) {
-            for (int64_t i = owner->q.row0; i < owner->q.row0 + owner->q.rows; i++) {
-                glofnd_row row;
-                expect_ok(owner->w.ctx, glofnd_rows_get(owner->w.ctx, owner->w.store, side, &owner->q.id[i], 1, &row));
-                for (int other = 0; other < t->ranks; other++) {
-                    const runner *w = &t->rank[other].w;
-                    if (other != k) expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, &owner->q.id[i], 1, &row));
-                }
+            glofnd_row rows[MOST_ROWS];
+            const int64_t *id = owner->q.id + owner->q.row0, n = owner->q.rows;
+            if (n > MOST_ROWS) abort();
+            expect_ok(owner->w.ctx, glofnd_rows_get(owner->w.ctx, owner->w.store, side, id, n, rows));
+            for (int other = 0; other < t->ranks; other++) {
+                const runner *w = &t->rank[other].w;
+                if (other != k) expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, id, n, rows));
             }
         }
     }

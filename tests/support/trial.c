@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,11 +23,18 @@ int trial_leave(void **state) {
     return chdir("/") == 0 ? scratch_remove(&box) : -1;
 }
 
+int trial_vocabulary(const char *name) {
+    FILE *f = fopen(name, "w");
+    if (!f) return 1;
+    fputs("first line\na t\n", f);
+    return fclose(f);
+}
+
 void trial_fine(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("status %d: %s", (int)status, err->text);
 }
 
-gf_trainer *trial_make(const trial_setting *base, const trial_setting *more, trial_place place) {
+gf_trainer *trial_open(const trial_setting *base, const trial_setting *more) {
     gf_error err = {""};
     gf_config c;
     gf_trainer *t = NULL;
@@ -35,6 +43,12 @@ gf_trainer *trial_make(const trial_setting *base, const trial_setting *more, tri
     for (; more && more->key; more++) trial_fine(gf_config_set(&err, &c, more->key, more->value), &err);
     trial_fine(gf_config_resolve(&err, &c), &err);
     trial_fine(gf_trainer_open(&err, &c, &t), &err);
+    return t;
+}
+
+gf_trainer *trial_make(const trial_setting *base, const trial_setting *more, trial_place place) {
+    gf_error err = {""};
+    gf_trainer *t = trial_open(base, more);
     t->store_path = place.store;
     t->plans_path = place.plans;
     t->comm = place.comm;

@@ -130,8 +130,8 @@ static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_
     return end;
 }
 
-/* Room for the weights of pass C, where there is a kernel that wants it: of all rows up to 32 MB, but never of less than a block of
- * them. */
+/* Room for the weights of pass C, where there is a kernel that wants it: of all rows up to 32 MB, but never of less than a block
+ * of them. */
 static size_t weights_bytes(const gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
 #ifdef GF_HAVE_SM90
     const size_t row = 2 * (size_t)((s->all + 127) / 128 * 128), most = ((size_t)32 << 20) / row;

@@ -6,10 +6,10 @@
  *   - Outputs are overwritten, not added to: nothing needs clearing before a pass.
  *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` looks what lies above
  *     mid: one more product costs less here than lists of what is undecided, which can be 2 % of all pairs.
- *   - Every row block runs over all columns and keeps its sums to itself: no floating atomics, same bits every time. Only `row`
- *     gets results. Where the columns' anchors have sums or gradients too, they are the rows of another call (two sides), or of
- *     the same one (q is k). S_rc and S_cr have the same bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore
- *     col_role.
+ *   - Every row block runs over all columns and keeps its sums to itself, or partial sums go to `room` and are added up in a
+ *     fixed order: no floating atomics, same bits every time. Only `row` gets results. Where the columns' anchors have sums or
+ *     gradients too, they are the rows of another call (two sides), or of the same one (q is k). S_rc and S_cr have the same
+ *     bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore col_role.
  *   - Grad with col_role: P holds what both anchors give to the pair, so row->grad is the whole gradient of the row. GF_TIE is
  *     allowed there: the columns' flags come from `col_score` and col->tie.
  *   - Nothing past the last row of an array is read or written, except that embeddings have rows of `ld` numbers, zero past dim.

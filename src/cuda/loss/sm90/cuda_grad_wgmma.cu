@@ -1,27 +1,28 @@
 /* cuda_grad_wgmma.cu - pass C for many rows of 128 dimensions on Hopper: warpgroup products, columns brought by the copy engine.
  *
- * While a warpgroup turns its next tile of S into weights, the tensor cores make P Z of the last; the other warpgroup fills what
- * is left.
+ * While one warpgroup turns its next tile of S into weights, the tensor cores make S and P Z for the other.
  */
 #include "cuda/loss/cuda_grad_mma.cuh"
 #include "cuda/loss/cuda_kernels.cuh"
 #include "cuda/loss/tile_wgmma.cuh"
 
-/* Left to itself the compiler puts most of this off until P Z of the last tile is done, so that a warpgroup overlaps with the other
- * one only. In two branches that meet after it, it cannot. That pays (0.80 instead of 0.92 ms, B = 16384) where registers suffice:
- * without thresholds, and not where two warpgroups share their rows. */
 template <class C, unsigned FLAGS>
 static __device__ __forceinline__ void weigh(const gf_tile_args &a, const gf_grad_rows<C> &x, float (&s)[1][16][4],
                                              gf_wg_shared<C> &sm, int r0, int j, float k) {
-    constexpr bool EARLY = !FLAGS && C::GN == 1;
     const int row = gf_wg_row<C>(), c0 = j * GF_WG_COLS, stage = j % GF_WG_STAGES;
-    if (gf_is_dirty(a, r0, C::BM, c0, GF_WG_COLS)) {
-        gf_blank<C>(a, s, r0 + row, c0, -CUDART_INF_F);
-        if (EARLY) gf_plain_weights<C, FLAGS>(s, x, sm.w[stage], sm.theta[stage], k);
-    } else if (EARLY) {
-        gf_plain_weights<C, FLAGS>(s, x, sm.w[stage], sm.theta[stage], k);
-    }
-    if (!EARLY) gf_plain_weights<C, FLAGS>(s, x, sm.w[stage], sm.theta[stage], k);
+    if (gf_is_dirty(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, -CUDART_INF_F);
+    gf_plain_weights<C, FLAGS>(s, x, sm.w[stage], sm.theta[stage], k);
+}
+
+/* The two warpgroups have the tensor cores in turn: left to themselves they share them, end at the same time, and let them wait
+ * while both weigh. Barriers 2 and 3. */
+static __device__ __forceinline__ void wait_for_turn(int group) { asm volatile("bar.sync %0, 256;" ::"r"(2 + group) : "memory"); }
+static __device__ __forceinline__ void give_turn(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(2 + group) : "memory"); }
+
+/* Whether the other one has another turn after that of `group` with tile j. */
+template <class C>
+static __device__ __forceinline__ bool is_awaited(int group, int j, int tiles) {
+    return C::GN == 2 ? j + 3 < tiles : group == 0 || j + 2 < tiles;
 }
 
 /* out = P Z over the warpgroup's turns. There is at least one. */
@@ -37,9 +38,13 @@ static __device__ __forceinline__ void weigh_columns(const gf_tile_args &a, cons
     gf_wg_pin(s[0]);
     weigh<C, FLAGS>(a, x, s, sm, r0, j, k);
     gf_round_weights<C>(p, s);
+    const int group = threadIdx.x / 128;
+    if (group == 1 && C::GN < tiles) give_turn(0);
     for (; j + C::GN < tiles; j += C::GN) {
+        wait_for_turn(group);
         gf_wg_start_scores(s[0], sm, j + C::GN);
         gf_wg_sums(out[0], p[0], gf_shared_address(sm.columns[j % GF_WG_STAGES]));
+        if (is_awaited<C>(group, j, tiles)) give_turn(1 - group);
         gf_wg_wait<1>();
         gf_wg_pin(s[0]);
         weigh<C, FLAGS>(a, x, s, sm, r0, j + C::GN, k);

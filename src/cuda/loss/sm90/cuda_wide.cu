@@ -1,4 +1,5 @@
-/* cuda_wide.cu - passes B and C for 256 to 1024 dimensions on Hopper, any flags. See tile_wide.cuh for the tiles.
+/* cuda_wide.cu - passes B and C for 256 to 1024 dimensions on Hopper, any flags. See tile_wide.cuh for the tiles. FLAGS: those a
+ * kernel was made for, or GF_ANY_FLAGS: then it asks at run time.
  *
  * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn, which `fold` joins in their order.
  * Pass C writes the weights P of as many rows as there is room for, rounded to bf16, then makes P Z of these rows: S is made
@@ -35,7 +36,7 @@ static __device__ __forceinline__ void fetch_scores(const job &x, gf_wide_shared
         }
 }
 
-/* body(s, c0): similarities of the warp's rows, NaN where there is no pair. */
+/* body(s, c0, dirty): similarities of the warp's rows; dirty: NaN where there is no pair, else all are. */
 template <class Body>
 static __device__ __forceinline__ void each_tile(const job &x, gf_wide_shared &sm, Body body) {
     const int r0 = x.row0 + blockIdx.x * GF_WIDE;
@@ -43,19 +44,32 @@ static __device__ __forceinline__ void each_tile(const job &x, gf_wide_shared &s
     for (int j = blockIdx.y; j < column_tiles(x); j += x.turns) {
         float s[1][16][4];
         gf_wide_sums<false>(s[0], sm, at, x.a.ld / GF_WIDE_STEP);
-        if (gf_is_dirty(x.a, r0, GF_WIDE, j * GF_WIDE, GF_WIDE))
-            gf_blank<C>(x.a, s, r0 + gf_wide_row(), j * GF_WIDE, CUDART_NAN_F);
-        body(s, j * GF_WIDE);
+        const bool dirty = gf_is_dirty(x.a, r0, GF_WIDE, j * GF_WIDE, GF_WIDE);
+        if (dirty) gf_blank<C>(x.a, s, r0 + gf_wide_row(), j * GF_WIDE, CUDART_NAN_F);
+        body(s, j * GF_WIDE, dirty);
     }
 }
 
 /* ---- pass B ---- */
 
+template <unsigned FLAGS>
+static __device__ __forceinline__ void sum_tile(const gf_tile_args &a, gf_stats_rows<C> &y, const float (&s)[1][16][4], int c0) {
+    const unsigned flags = FLAGS == GF_ANY_FLAGS ? a.flags : FLAGS;
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const auto v = [&](int j) { return s[0][j / 2][2 * i + j % 2]; };
+        const auto col = [&](int j) { return c0 + 8 * (j / 2) + 2 * (threadIdx.x % 4) + j % 2; };
+        if (flags & GF_ABOVE) gf_count_row<32>(y.view[i], y.sums[i], v);
+        else gf_sum_row<gf_exp_fast, 32>(a, flags, y.view[i], y.sums[i], v, v, col);
+    }
+}
+
+template <unsigned FLAGS>
 static __device__ __forceinline__ void sum_rows(const job &x, gf_wide_shared &sm) {
     const int r0 = blockIdx.x * GF_WIDE + gf_wide_row(), lane = threadIdx.x % 32;
     gf_stats_rows<C> y;
     gf_stats_begin<C>(x.a, x.a.flags, y, r0);
-    each_tile(x, sm, [&](const float (&s)[1][16][4], int c0) { gf_stats_tile<C, GF_ANY_FLAGS>(x.a, y, s, c0); });
+    each_tile(x, sm, [&](const float (&s)[1][16][4], int c0, bool) { sum_tile<FLAGS>(x.a, y, s, c0); });
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         const int r = r0 + 8 * i + lane / 4;
@@ -65,6 +79,7 @@ static __device__ __forceinline__ void sum_rows(const job &x, gf_wide_shared &sm
     }
 }
 
+template <unsigned FLAGS>
 static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) stats_wide(const __grid_constant__ job x,
                                                                               const __grid_constant__ CUtensorMap rows,
                                                                               const __grid_constant__ CUtensorMap columns) {
@@ -73,7 +88,7 @@ static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) stats_wide(co
     gf_wide_begin(sm);
     if (threadIdx.x < GF_WIDE_WORKERS) {
         gf_wg_take_registers<240>();
-        sum_rows(x, sm);
+        sum_rows<FLAGS>(x, sm);
     } else {
         gf_wg_give_registers();
         if (threadIdx.x == GF_WIDE_WORKERS) fetch_scores(x, sm, &rows, &columns);
@@ -93,16 +108,25 @@ static __global__ void __launch_bounds__(THREADS) fold(const __grid_constant__ j
 
 /* ---- pass C ---- */
 
+/* FLAGS: as in cuda_grad_mma.cuh. */
+template <unsigned FLAGS>
 static __device__ __forceinline__ void weigh_rows(const job &x, gf_wide_shared &sm) {
     const int at = blockIdx.x * GF_WIDE + gf_wide_row(), r0 = x.row0 + at, lane = threadIdx.x % 32;
+    const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale;
     gf_grad_any<C> y;
+    gf_grad_rows<C> z = {};
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, x.a.flags, r0 + 8 * i + lane / 4, x.a.q.rows);
+        const int r = r0 + 8 * i + lane / 4;
+        y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, x.a.flags, r, x.a.q.rows);
         y.counts[i] = {0.0, 0.0, 0, 0};
+        if (FLAGS == GF_ANY_FLAGS || r >= x.a.q.rows) continue;
+        z.w[i] = x.a.row.w[r];
+        if (FLAGS & GF_MASK) z.theta[i] = x.a.row.theta[r];
     }
-    each_tile(x, sm, [&](float (&s)[1][16][4], int c0) {
-        gf_any_weights<C>(x.a, s, y, r0, c0);
+    each_tile(x, sm, [&](float (&s)[1][16][4], int c0, bool dirty) {
+        if (FLAGS == GF_ANY_FLAGS || dirty) gf_any_weights<C>(x.a, s, y, r0, c0);
+        else gf_plain_weights<C, FLAGS>(s, z, x.a.col.w + c0, x.a.col.theta + c0, k);
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const int r = at + 8 * h + lane / 4;
@@ -114,6 +138,7 @@ static __device__ __forceinline__ void weigh_rows(const job &x, gf_wide_shared &
     });
 }
 
+template <unsigned FLAGS>
 static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) weigh_wide(const __grid_constant__ job x,
                                                                               const __grid_constant__ CUtensorMap rows,
                                                                               const __grid_constant__ CUtensorMap columns) {
@@ -122,7 +147,7 @@ static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) weigh_wide(co
     gf_wide_begin(sm);
     if (threadIdx.x < GF_WIDE_WORKERS) {
         gf_wg_take_registers<240>();
-        weigh_rows(x, sm);
+        weigh_rows<FLAGS>(x, sm);
     } else {
         gf_wg_give_registers();
         if (threadIdx.x == GF_WIDE_WORKERS) fetch_scores(x, sm, &rows, &columns);
@@ -189,6 +214,28 @@ static cudaError_t launch(void (*kernel)(job, CUtensorMap, CUtensorMap), const j
     return cudaGetLastError();
 }
 
+typedef void (*kernel)(job, CUtensorMap, CUtensorMap);
+
+/* The flags that matter most have kernels of their own. */
+static kernel stats_kernel(unsigned flags) {
+    switch (flags) {
+        case 0: return stats_wide<0>;
+        case GF_ABOVE: return stats_wide<GF_ABOVE>;
+        case GF_MASK | GF_COUNT: return stats_wide<GF_MASK | GF_COUNT>;
+        case GF_MOMENT: return stats_wide<GF_MOMENT>;
+        case GF_MASK | GF_COUNT | GF_MOMENT: return stats_wide<GF_MASK | GF_COUNT | GF_MOMENT>;
+        default: return stats_wide<GF_ANY_FLAGS>;
+    }
+}
+
+static kernel grad_kernel(const gf_tile_args &a) {
+    switch (gf_grad_pass::plain_flags(a)) {
+        case 0: return weigh_wide<0>;
+        case GF_MASK: return weigh_wide<GF_MASK>;
+        default: return weigh_wide<GF_ANY_FLAGS>;
+    }
+}
+
 /* With fewer tiles than this most multiprocessors would stand idle: the general kernels have smaller ones. */
 #define LEAST_TILES 64
 
@@ -209,7 +256,7 @@ cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream) {
     x.parts = static_cast<gf_row_sums<float> *>(a.room);
     cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_WIDE);
-    if (e == cudaSuccess) e = launch(stats_wide, x, dim3(tiles_of(a.q.rows), x.turns), rows, columns, stream);
+    if (e == cudaSuccess) e = launch(stats_kernel(a.flags), x, dim3(tiles_of(a.q.rows), x.turns), rows, columns, stream);
     if (e != cudaSuccess) return e;
     fold<<<(a.q.rows + THREADS - 1) / THREADS, THREADS, 0, stream>>>(x);
     return cudaGetLastError();
@@ -239,7 +286,7 @@ cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream) {
         x.rows = a.q.rows - x.row0 < most ? a.q.rows - x.row0 : most;
         x.turns = turns_of(x.rows, a.k.rows);
         e = gf_wide_map(&weights, x.weights, x.rows, x.cols_padded, GF_WIDE);
-        if (e == cudaSuccess) e = launch(weigh_wide, x, dim3(tiles_of(x.rows), x.turns), rows, columns, stream);
+        if (e == cudaSuccess) e = launch(grad_kernel(a), x, dim3(tiles_of(x.rows), x.turns), rows, columns, stream);
         if (e == cudaSuccess) e = launch(sum_wide, x, dim3(tiles_of(x.rows), a.ld / GF_WIDE), weights, across, stream);
     }
     return e;
