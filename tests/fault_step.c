@@ -118,10 +118,8 @@ static void reserve_survives_every_failure(void **state) {
     runner_free(&w);
 }
 
-static void read_rows(const scene *s, runner *w, glofnd_row *rows) {
-    for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++)
-        for (int64_t i = 0; i < s->anchors; i++)
-            expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, &i, 1, &rows[side * s->anchors + i]));
+static void read_sides(const scene *s, const runner *w, glofnd_row *rows) {
+    for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++) read_rows(w, side, s->anchors, rows + side * s->anchors);
 }
 
 /* The second step of a run, in a context that has no workspace yet; then the same step undisturbed elsewhere. */
@@ -137,7 +135,7 @@ static void check_step_failures(const scene *s) {
     run_step(&w, &b[0].q, &out);
     run_step(&calm, &b[0].q, &want);
     run_step(&calm, &b[1].q, &want);
-    read_rows(s, &w, before);
+    read_sides(s, &w, before);
     for (long at = 0;; at++) {
         glofnd_ctx *fresh = NULL;
         expect_ok(fresh, glofnd_ctx_create(&s->o, &fresh));
@@ -148,7 +146,7 @@ static void check_step_failures(const scene *s) {
             failures++;
             if (got != GLOFND_E_MEMORY) fail_msg("%s: allocation %ld failed, status %d", s->name, at, (int)got);
             assert_true(glofnd_ctx_error(fresh)[0] != 0);
-            read_rows(s, &w, after);
+            read_sides(s, &w, after);
             if (memcmp(before, after, (size_t)(2 * s->anchors) * sizeof *before)) fail_msg("%s: store changed", s->name);
         }
         glofnd_ctx_free(fresh);
@@ -160,8 +158,8 @@ static void check_step_failures(const scene *s) {
     assert_true(failures > 0);
     assert_memory_equal(out.grad_a, want.grad_a, (size_t)(s->batch * s->dim) * sizeof(float));
     assert_true(out.stats.loss == want.stats.loss);
-    read_rows(s, &w, after);
-    read_rows(s, &calm, before);
+    read_sides(s, &w, after);
+    read_sides(s, &calm, before);
     assert_memory_equal(after, before, (size_t)(2 * s->anchors) * sizeof *before);
     for (int k = 0; k < 2; k++) scene_batch_free(&b[k]);
     free(before);
