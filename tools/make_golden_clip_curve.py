@@ -5,8 +5,8 @@ tests/golden_curve.c.
     python3 tools/make_golden_clip_curve.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision and numpy. Weights, images and tokens are drawn from keyed Philox streams, as the C side draws them; the
-towers are CLIP's ViT and text transformer, with the names of open_clip. Losses, learner, schedules and AdamW are written down here
-from docs/method.md and, where `compat = official`, from the authors' formulas; gradients are autograd's. Lines:
+towers are CLIP's ViT and text transformer, with the names of open_clip. Losses, learner, schedules and AdamW are written down
+here from docs/method.md and, where `compat = official`, from the authors' formulas; gradients are autograd's. Lines:
 
     case vit 0 SIZE 1 DIM SEED      set KEY VALUE ...      what the C side is to be configured with
     step K LR LOSS KEPT TAU                        objective, share of kept negatives and temperature before the step, at step K
@@ -35,7 +35,8 @@ GAMMA_MIN, GAMMA_DECAY, WARMUP = 0.2, 3, 3
 ADAM_EPS = 1e-3                                 # large: where a gradient is rounding error, so would be the move
 
 CASES = {
-    "clip_plain": dict(loss="clip", detector="none", tau=0.07, lr=0.004, weight_decay=0.1, grad_clip=0.4, gamma_schedule="constant"),
+    "clip_plain": dict(loss="clip", detector="none", tau=0.07, lr=0.004, weight_decay=0.1, grad_clip=0.4,
+                       gamma_schedule="constant"),
     "clip_sogclr2_glofnd": dict(loss="sogclr2", tau=0.05, lr=0.0001, weight_decay=0.1, gamma_schedule="cosine"),
     "clip_fastclip_official": dict(loss="fastclip", compat="official", tau=0.031, lr=0.0001, weight_decay=0.1, scale_lr=0.01,
                                    gamma_schedule="cosine"),
@@ -314,7 +315,8 @@ def run(case):
     settings = dict(keys, task="clip", patch=PATCH, image_width=WIDTH, image_layers=LAYERS,
                     image_heads=HEADS, text_width=WIDTH, text_layers=LAYERS, text_heads=HEADS, context=CONTEXT, embed_dim=DIM,
                     batch=BATCH, epochs=EPOCHS, warmup_steps=WARMUP, update_epoch=UPDATE, mask_epoch=MASK, alpha=ALPHA, rho=RHO,
-                    lambda_init="quantile", lambda_lr=LAMBDA_LR, gamma_min=GAMMA_MIN, gamma_decay=GAMMA_DECAY, adam_eps=ADAM_EPS, mask_duplicates=0)
+                    lambda_init="quantile", lambda_lr=LAMBDA_LR, gamma_min=GAMMA_MIN, gamma_decay=GAMMA_DECAY, adam_eps=ADAM_EPS,
+                    mask_duplicates=0)
     lines = [f"case vit 0 {SIZE} 1 {DIM} {SEED}\n"] + [f"set {key} {value}\n" for key, value in settings.items()]
     lines += [f"# PyTorch's float32: {deviation(exact, train(keys, torch.float32))}\n",
               f"# least distance of a similarity to a threshold: {near:.1e}\n"]

@@ -361,7 +361,7 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
     TRY(agreed(err, p, status));
     status = prepare_and_run(err, &j, &config, end);
     if (started) *started = j.started;
-    if (status != GLOFND_OK && p->comm && j.started) return status;     /* others wait for this rank: nothing may be awaited now */
+    if (status != GLOFND_OK && p->comm && j.started) return status;     /* others wait for this rank: it must not wait now */
     gf_trainer_free(j.trainer);
     if (*j.store) unlink(j.store);
     if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next beginning makes its own */

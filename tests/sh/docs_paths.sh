@@ -20,7 +20,7 @@ folders='src|cli|include|tests|tools|configs|docs|bench|examples|fuzz|cmake|\.ci
 find src cli include tests tools bench examples fuzz cmake -type f > "$scratch/files"
 for page in $pages; do
     for target in $(named '\]\([^)]*\)' $page | sed 's/^](//; s/)$//' | grep -v '^https*:'); do
-        file=$(dirname $page)/${target%%#*}
+        case $target in '#'*) file=$page ;; *) file=$(dirname $page)/${target%%#*} ;; esac
         [ -e "$file" ] || wrong "$page: no $target to link to"
         case $target in *'#'*) headings "$file" | grep -qx -- "${target#*#}" || wrong "$page: no heading for $target" ;; esac
     done

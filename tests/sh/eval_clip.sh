@@ -1,6 +1,7 @@
 # glofnd eval retrieval, zeroshot and fn on a tiny image-text run: above chance, records, files of embeddings, bad input.
 . "$2/tests/sh/common.inc"
 needs_runs
+needs 'png yes'
 data=shapes:n=384,classes=4,size=16,seed=3
 test=shapes:n=128,classes=4,size=16,seed=3,split=test
 

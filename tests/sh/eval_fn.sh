@@ -1,6 +1,7 @@
 # glofnd eval fn and eval threshold on tiny runs: tables, records, files, what is skipped, messages and exit codes.
 . "$2/tests/sh/common.inc"
 needs_runs
+needs 'png yes'
 data=shapes:n=96,classes=4,size=16,seed=3
 
 train run --epochs 3 --lambda-init quantile --start-epoch 1

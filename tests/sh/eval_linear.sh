@@ -1,6 +1,7 @@
 # glofnd eval linear and transfer on a tiny run: tables, records, a backbone that stays as it is, messages and exit codes.
 . "$2/tests/sh/common.inc"
 needs_runs
+needs 'png yes'
 data=shapes:n=200,classes=4,size=16,seed=3
 
 records() { grep -c "\"event\": \"$1\"" run/eval.jsonl; }

@@ -1,6 +1,7 @@
 # A run that fails after it has begun says what is kept of it and how to go on, and goes on once the reason is gone.
 . "$2/tests/sh/common.inc"
 needs_runs
+needs 'png yes'
 "$glofnd" data export shapes:n=48,classes=3,size=16,seed=1 --out images --folder > /dev/null || fail 'no images'
 run='--data folder:images --arch resnet8 --batch 8 --epochs 2 --head-hidden 16 --head-out 8 --threads 1 --workers 1 --strict'
 
@@ -9,7 +10,8 @@ cp "$bad" good.png && head -c 40 good.png > "$bad"
 call "$glofnd" pretrain $run --out early
 wants 'a failure before any checkpoint' 1 "$bad" 'no checkpoint yet' 'go on with: glofnd pretrain --out early --resume'
 call "$glofnd" pretrain $run --checkpoint-steps 1 --out late
-wants 'a failure after checkpoints' 1 "$bad" 'nothing is lost up to the last checkpoint, late/checkpoints/step-' '--out late --resume'
+wants 'a failure after checkpoints' 1 "$bad" 'nothing is lost up to the last checkpoint, late/checkpoints/step-' \
+    '--out late --resume'
 grep -q 'device cpu' err && fail 'the CPU is offered to a run on it'
 cp good.png "$bad"
 call "$glofnd" pretrain --out late --resume --checkpoint-steps 0

@@ -2,6 +2,7 @@
 # stopped and resumed comes to the same bytes; embeddings of images and captions, and retrieval better than chance.
 . "$2/tests/sh/common.inc"
 needs_runs
+needs 'png yes'
 
 run() { call "$glofnd" "$@"; }
 

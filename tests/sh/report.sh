@@ -2,6 +2,7 @@
 # half-written logs, runs that have not begun, messages and exit codes.
 . "$2/tests/sh/common.inc"
 needs_runs
+needs 'png yes'
 data=shapes:n=96,classes=4,size=16,seed=3
 
 # Nothing from elsewhere, no number that is none.
