@@ -247,7 +247,7 @@ static void memory_is_kept_and_shown(void **state) {
     assert_non_null(strstr(page.at, "<title>activations: 60 MB, 60.0 %</title>"));
     assert_non_null(strstr(page.at, "<rect class=\"rest\" x=\"416.2\" y=\"20\" width=\"95.8\""));
     assert_non_null(strstr(page.at, "<title>rest: 19 MB, 19.0 %</title>"));
-    assert_non_null(strstr(page.at, "20\u00a0kB</b>, 20 bytes for each of 1000, 0.02\u00a0% of the <b>100\u00a0MB</b>"));
+    assert_non_null(strstr(page.at, "20\u00a0kB</b>, 20 bytes for each of 1000, 0.025\u00a0% of the <b>81\u00a0MB</b>"));
     gf_text_free(&page);
     gf_run_log_free(&run);
     m.gpu = 1, m.bytes.peak = 82500000000;

@@ -9,7 +9,7 @@
 # (status). SANITIZER_LIMIT: seconds for one run under compute-sanitizer (300). Exit status: 0 if nothing failed. A program that
 # was not built is a failure: name the parts that are wanted.
 #
-# A new check is one line at the end:    check PART NAME COMMAND...    exit status 0: ok, 77: skipped, else FAIL
+# A new check is one line at the end:    check PART NAME COMMAND...    exit status 0: ok, 77: skipped, else FAIL; or `alone` for it
 # COMMAND is a program, or a function of this file before it: on_gpu, sanitized TOOL, own TOOL, refuses TEXT.
 set -u
 build=${BUILD:-build} jobs=1
@@ -79,6 +79,13 @@ check() {
     run_check "$name" "$@" &
 }
 
+# alone PART NAME COMMAND...: a check beside which no other one runs
+alone() {
+    wait
+    check "$@"
+    wait
+}
+
 # on_gpu PROGRAM...: a test made for the CPU
 on_gpu() { GLOFND_TEST_DEVICE=cuda "$@"; }
 
@@ -95,7 +102,8 @@ sanitized() {
 kernels=$(cat "$source"/src/cuda/*/*.cu "$source"/src/cuda/*/*.cuh "$source"/src/cuda/*/*/*.cu | tr '\n' ' ' |
     grep -oE '__global__ +void( +__launch_bounds__\([^()]*\))? +[A-Za-z_0-9]+ *\(' | sed 's/ *($//; s/.* //' | sort -u)
 
-# own TOOL PROGRAM...: the same, looking only at these: under racecheck those of cuDNN and cuBLAS take minutes, or fail
+# own TOOL PROGRAM...: the same, looking only at these: those of cuDNN and cuBLASLt take minutes. Some that use tensor cores fail
+# under racecheck even if it does not look at them (seen with compute-sanitizer 2025.3 on an H200), so what runs there avoids them.
 own() {
     own_tool=$1
     shift
@@ -215,8 +223,6 @@ golden="$(at replay) $source/tests/golden"
 # ----- the checks: those that take longest first -----
 
 check training curves_and_resuming "$(at cuda_train)" -memory_is_counted
-check loss step_ranks_and_bits on_gpu "$(at unit_equal)"
-check loss step_values on_gpu "$(at unit_step)"
 check loss passes "$(at cuda_pass)"
 check nets whole_nets "$(at cuda_net)"
 check loss golden_replay $golden --device cuda
@@ -225,7 +231,6 @@ check loss step_on_device "$(at cuda_step)"
 check loss large_batches "$(at cuda_large)"
 check views views "$(at cuda_augment)"
 check errors failing_calls "$(at cuda_fault)"
-check loss step_learners on_gpu "$(at unit_learner)"
 check ranks ranks_share_a_gpu "$(at cuda_ranks)"
 check towers whole_towers "$(at cuda_clipnet)"
 check towers tower_ops "$(at cuda_attention)"
@@ -233,8 +238,7 @@ check towers tower_training "$(at cuda_clip_train)"
 check discover discovery "$(at cuda_discover)"
 check errors lost_device lost
 
-check training_sanitizers steps_racecheck steps_under own racecheck
-check training_sanitizers steps_racecheck_bf16 steps_under own racecheck --precision bf16
+check training_sanitizers steps_racecheck steps_under own racecheck --tf32 0
 check training_sanitizers steps_racecheck_image_text steps_under own racecheck $tiny_clip
 check training_sanitizers steps_memcheck steps_under sanitized memcheck
 check training_sanitizers steps_memcheck_bf16 steps_under sanitized memcheck --precision bf16
@@ -246,8 +250,8 @@ check loss_sanitizers step_memcheck sanitized memcheck $golden A_dcl_glofnd_a0.0
 check loss_sanitizers step_memcheck_image_text sanitized memcheck $golden C_v3_glofnd_a0.05_resume_2rank --device cuda
 check loss_sanitizers step_racecheck sanitized racecheck $golden A_dcl_uglofnd_a0.05 --device cuda
 check loss_sanitizers step_racecheck_image_text sanitized racecheck $golden C_v1_glofnd_a0.05 --device cuda
-check loss_sanitizers passes_racecheck sanitized racecheck "$(at cuda_pass)" few_shapes
-check loss_sanitizers passes_memcheck sanitized memcheck "$(at cuda_pass)" few_shapes
+check loss_sanitizers passes_racecheck sanitized racecheck "$(at cuda_pass)" few_small_shapes
+check loss_sanitizers passes_memcheck sanitized memcheck "$(at cuda_pass)" 'few_*'
 check views_sanitizers views_racecheck sanitized racecheck "$(at cuda_augment)" quick
 check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" quick
 check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'
@@ -277,10 +281,13 @@ check errors no_cublas refuses 'cuBLASLt was not found' with_broken libcublasLt.
 check errors out_of_memory refuses 'pretrain: .*out of memory' $begin $large
 check errors anchors_in_a_file refuses 'store: ' $begin $small --store file
 
-wait                            # for a time in which nobody else takes memory
-check training memory_is_counted "$(at cuda_train)" memory_is_counted
+# Many short steps, each of which is waited for: beside others they would wait for those, too.
+alone loss step_values on_gpu "$(at unit_step)"
+alone loss step_learners on_gpu "$(at unit_learner)"
+alone loss step_ranks_and_bits on_gpu "$(at unit_equal)"
+# Looks at how much memory is left on the GPU.
+alone training memory_is_counted "$(at cuda_train)" memory_is_counted
 
-wait
 failed=0
 for name in $names; do
     case $(cat "$logs/$name/status") in 0 | 77) ;; *) failed=$((failed + 1)) ;; esac

@@ -161,7 +161,7 @@ static const version versions[] = {
     {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, 0, 1 << 30},
     {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, 0, 1 << 30},
     {"v6 pairs, turns", gf_stats_pairs, gf_grad_wgmma, 0, 1 << 30},
-    {"library", gf_stats_bf16, gf_grad_bf16, 0, 1 << 30},
+    {"v2 to v5 by rows", gf_stats_bf16, gf_grad_bf16, 0, 1 << 30},
 };
 
 /* ---- comparison ---- */

@@ -100,19 +100,24 @@ static int state_bytes(const gf_run_log *run) {
     return sides * (run->config.method.loss == GLOFND_LOSS_ISOGCLR ? 36 : 20);
 }
 
+/* What was counted; the most that was in use has other programs in it on a GPU. */
+static double held_by(const gf_memory_split *m) {
+    return (double)m->weights + (double)m->optimizer + (double)m->activations + (double)m->workspace + (double)m->loss +
+           (double)m->data;
+}
+
 static void state_of_anchors(gf_text *out, const gf_report *r) {
     for (int i = 0; i < r->count; i++) {
         const gf_memory_record *m = &r->runs[i].memory;
-        const double state = (double)state_bytes(&r->runs[i]) * (double)m->anchors;
-        if (!m->known || !m->bytes.peak || !gf_learns_lambda(&r->runs[i])) continue;
+        const double state = (double)state_bytes(&r->runs[i]) * (double)m->anchors, held = held_by(&m->bytes);
+        if (!m->known || !(held > 0.0) || !gf_learns_lambda(&r->runs[i])) continue;
         gf_text_add(out,
                     "<p>The thresholds cost little: the state of all samples is <b>%.3g\u00a0%s</b>, %d bytes for each of %lld, ",
                     state < 1e6 ? state / 1e3 : state / 1e6, state < 1e6 ? "kB" : "MB", state_bytes(&r->runs[i]),
                     (long long)m->anchors);
-        gf_text_add(out, "%.2g\u00a0%% of the <b>%.0f\u00a0MB</b> that <b>", 100.0 * state / (double)m->bytes.peak,
-                    (double)m->bytes.peak / 1e6);
+        gf_text_add(out, "%.2g\u00a0%% of the <b>%.0f\u00a0MB</b> that <b>", 100.0 * state / held, held / 1e6);
         gf_text_escape(out, r->runs[i].name);
-        gf_text_add(out, "</b> takes%s.</p>\n", m->ranks > 1 ? " on its first rank" : "");
+        gf_text_add(out, "</b> holds%s.</p>\n", m->ranks > 1 ? " on its first rank" : "");
         return;
     }
 }
