@@ -76,8 +76,9 @@ static glofnd_status tell_memory(gf_error *err, const discover_job *j, int64_t n
     const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
     const double most = (double)p.rows + (j->s.learned ? raw + work : fmax(raw, work));
     if (!j->quiet && p.device)
-        fprintf(stderr, "%lld x %lld: at most %.2f GB on the GPU and %.2f GB of memory, %.3g pairs\n", (long long)n,
-                (long long)dim, gigabytes((double)p.device), gigabytes(most), 0.5 * (double)n * (double)(n - 1));
+        fprintf(stderr,
+                "%lld x %lld: at most %.2f GB on the GPU (CUDA itself takes some 0.5 more) and %.2f GB of memory, %.3g pairs\n",
+                (long long)n, (long long)dim, gigabytes((double)p.device), gigabytes(most), 0.5 * (double)n * (double)(n - 1));
     else if (!j->quiet)
         fprintf(stderr, "%lld x %lld: at most %.2f GB of memory (%.2f embeddings, %.2f lists), %d pass%s over %.3g pairs\n",
                 (long long)n, (long long)dim, gigabytes(most), gigabytes((double)p.rows), gigabytes((double)p.lists), p.passes,
