@@ -15,8 +15,9 @@
 /* Heads of 32 numbers; no ReLU, and plain steps, so that roundings stay roundings. */
 static const trial_setting common[] = {
     {"task", "clip"}, {"data", "shapes:n=96,classes=6,size=16,seed=2"}, {"vocab", "cuda_clip.vocab"}, {"arch", "vit"},
-    {"patch", "8"}, {"image_width", "64"}, {"image_layers", "2"}, {"image_heads", "2"}, {"text_width", "64"}, {"text_layers", "2"},
-    {"text_heads", "2"}, {"context", "24"}, {"embed_dim", "32"}, {"batch", "16"}, {"epochs", "4"}, {"start_epoch", "1"},
+    {"patch", "8"}, {"image_width", "64"}, {"image_layers", "2"}, {"image_heads", "2"}, {"text_width", "64"},
+    {"text_layers", "2"}, {"text_heads", "2"}, {"context", "24"}, {"embed_dim", "32"}, {"batch", "16"},
+    {"epochs", "4"}, {"start_epoch", "1"},
     {"optimizer", "sgd"}, {"lr", "0.01"}, {"threads", "1"}, {"tf32", "0"}, {"math", "exact"}, {NULL, NULL},
 };
 

@@ -145,8 +145,8 @@ static void check_size(int kind, const size *s, int ways) {
 }
 
 static void every_way_equals_the_cpu(void **unused) {
-    static const size sizes[] = {{2, 5, 1, 1, 0}, {3, 4, 2, 2, 1}, {65, 33, 1, 7, 2}, {300, 64, 299, 20, 3}, {1500, 96, 75, 20, 4},
-                                 {2100, 130, 400, 3, 0}};
+    static const size sizes[] = {{2, 5, 1, 1, 0}, {3, 4, 2, 2, 1}, {65, 33, 1, 7, 2}, {300, 64, 299, 20, 3},
+                                 {1500, 96, 75, 20, 4}, {2100, 130, 400, 3, 0}};
     (void)unused;
     for (int kind = 0; kind < KINDS; kind++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) check_size(kind, &sizes[k], ALL_WAYS);

@@ -415,8 +415,9 @@ static double off(gf_trainer *a, gf_trainer *b, int gradients) {
     return worst;
 }
 
-/* limit: of weights and gradients after all steps. In a wide net some ReLU is turned by rounding, which moves the gradient of a
- * channel by percents; a sum left out would be off by half. */
+/* limit: of weights and gradients after all steps. In a wide net rounding moves the gradient of some channels by percents: on
+ * one CPU a tau that is off by its last bit does as much (docs/distributed.md, What equals what). A sum left out would be off by
+ * half. */
 static void train_together(const trial_setting *more, double limit) {
     gf_comm *host[RANKS];
     member m[RANKS];

@@ -162,8 +162,9 @@ static void put_head(page *p) {
                 gf_explorer_css);
     gf_text_add(&t, "<p class=\"soft small\">found by <b>glofnd discover</b> in ");
     gf_text_escape(&t, x->source);
-    gf_text_add(&t, "</p>\n<p class=\"lead\">Every sample has a threshold of its own: others that are more similar to it probably show "
-                    "the same, and training should not push them apart. Nearly equal ones are duplicates.</p>\n<div class=\"facts\">");
+    gf_text_add(&t, "</p>\n<p class=\"lead\">Every sample has a threshold of its own: others that are more similar to it "
+                    "probably show the same, and training should not push them apart. Nearly equal ones are duplicates.</p>\n"
+                    "<div class=\"facts\">");
     for (int k = 0; k < x->fact_count; k++) {
         gf_text_add(&t, "<div class=\"fact\"><b>");
         gf_text_escape(&t, x->facts[2 * k]);

@@ -75,8 +75,8 @@ void gf_section_detection(gf_text *out, const gf_report *r) {
     gf_section_begin(
         out, "detection", "How good the detection is",
         "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both have "
-        "the same class. Figures are means over anchors, as in the authors' code: the precision of one for whom nothing is flagged "
-        "counts as 100 %.");
+        "the same class. Figures are means over anchors, as in the authors' code: the precision of one for whom nothing is "
+        "flagged counts as 100 %.");
     gf_text_add(out, "<div class=\"charts\">\n");
     gf_epoch_chart(out, r, GF_RUN_FLAGGED, gf_has_detector,
                    &(gf_chart){.title = "Pairs flagged as false negatives",

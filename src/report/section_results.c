@@ -67,8 +67,9 @@ static void compared(gf_text *out, const gf_report *r) {
 
 static void protocol(gf_text *out, const gf_run_log *r) {
     if (r->config.task == GF_TASK_CLIP && isfinite(gf_run_retrieval(r, 0)))
-        gf_text_add(out, "<p class=\"faint\">Retrieval: the image of each caption and a caption of each image, by cosine similarity; "
-                         "mean of the recalls at 1, 5 and 10. Precision, recall, F1: means over anchors, last epoch.</p>\n");
+        gf_text_add(out, "<p class=\"faint\">Retrieval: the image of each caption and a caption of each image, by cosine "
+                         "similarity; mean of the recalls at 1, 5 and 10. Precision, recall, F1: means over anchors, "
+                         "last epoch.</p>\n");
     if (!*r->knn_test) return;
     gf_text_add(out, "<p class=\"faint\">kNN: cosine similarity of backbone features, k = %lld, tested on <code>",
                 (long long)r->knn_k);

@@ -57,7 +57,8 @@ kill -CONT "$(cat pid.1)"
 wait $mpirun || fail "a rank held up: exit $?: $(cat tried.err)"
 equal two tried 'after all interruptions'
 
-# Of SIGTERM mpirun makes SIGTERM for all, and SIGKILL the given seconds later: enough for a checkpoint, unless others want this disk.
+# Of SIGTERM mpirun makes SIGTERM for all, and SIGKILL the given seconds later: enough for a checkpoint, unless others want
+# this disk.
 for seconds in 2 6 20; do
     rm -rf ordered ordered.err
     export OMPI_MCA_odls_base_sigkill_timeout=$seconds

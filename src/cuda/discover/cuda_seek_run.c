@@ -151,8 +151,8 @@ static glofnd_status similarities(gf_error *err, work *w) {
 /* Cells [rows][width] of 4 bytes of this strip to their place among those of all. */
 static glofnd_status fetch_cells(gf_error *err, const work *w, void *to, const void *cells, int64_t width) {
     if (width == 0 || !to) return GLOFND_OK;
-    SEEK_TRY(err, cudaMemcpyAsync((char *)to + w->a.row0 * width * 4, cells, (size_t)(w->a.rows * width) * 4, cudaMemcpyDeviceToHost,
-                                  w->c->stream), "neighbours");
+    SEEK_TRY(err, cudaMemcpyAsync((char *)to + w->a.row0 * width * 4, cells, (size_t)(w->a.rows * width) * 4,
+                                  cudaMemcpyDeviceToHost, w->c->stream), "neighbours");
     return GLOFND_OK;
 }
 
