@@ -5,16 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "report/page.h"
 #include "report/summary.h"
 #include "report/svg_dots.h"
+#include "support/scratch.h"
 
 static void escapes_what_html_would_take(void **state) {
     (void)state;
@@ -116,21 +114,6 @@ static void says_when_there_is_nothing(void **state) {
     gf_text_free(&t);
 }
 
-static void write_text(const char *folder, const char *name, const char *text) {
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void remove_text(const char *folder, const char *name) {
-    char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    unlink(path);
-}
-
 static const char log_lines[] =
     "{\"event\": \"step\", \"step\": 1, \"loss\": 9}\n"
     "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2.5, \"flagged\": 0.0, \"precision\": null}\n"
@@ -145,19 +128,17 @@ static const char eval_lines[] =
 /* The newest evaluation counts, the torn last line does not. */
 static void reads_a_run_and_makes_a_page(void **state) {
     (void)state;
-    char folder[] = "/tmp/unit_report-XXXXXX";
     gf_error err = {{0}};
     gf_run_log runs[2];
     gf_text table = {0}, page = {0};
-    assert_non_null(mkdtemp(folder));
-    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_E_IO);
-    write_text(folder, "config.cfg", "data = shapes:<i>&n=10\nalpha = 0.05\ndetector = glofnd\n");
-    write_text(folder, "log.jsonl", log_lines);
-    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &runs[0]), GLOFND_E_IO);
+    scratch_text(&box, "config.cfg", "data = shapes:<i>&n=10\nalpha = 0.05\ndetector = glofnd\n");
+    scratch_text(&box, "log.jsonl", log_lines);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &runs[0]), GLOFND_OK);
     assert_true(isnan(runs[0].knn));
-    write_text(folder, "eval.jsonl", eval_lines);
+    scratch_text(&box, "eval.jsonl", eval_lines);
     gf_run_log_free(&runs[0]);
-    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &runs[0]), GLOFND_OK);
     assert_int_equal(runs[0].epochs, 2);
     assert_true(gf_run_last(&runs[0], GF_RUN_LOSS) == 1.25);
     assert_true(isnan(runs[0].field[GF_RUN_PRECISION][0]));
@@ -185,34 +166,31 @@ static void reads_a_run_and_makes_a_page(void **state) {
     gf_text_free(&table);
     gf_text_free(&page);
     gf_run_log_free(&runs[0]);
-    write_text(folder, "log.jsonl", "no json\n{\"event\": \"epoch\", \"loss\": 3}\n[1]\n");
-    assert_int_equal(gf_run_log_read(&err, folder, &runs[0]), GLOFND_OK);
+    scratch_text(&box, "log.jsonl", "no json\n{\"event\": \"epoch\", \"loss\": 3}\n[1]\n");
+    assert_int_equal(gf_run_log_read(&err, box.folder, &runs[0]), GLOFND_OK);
     assert_int_equal(runs[0].skipped, 2);
     assert_int_equal(runs[0].epochs, 1);
     gf_run_log_free(&runs[0]);
-    remove_text(folder, "config.cfg");
-    remove_text(folder, "log.jsonl");
-    remove_text(folder, "eval.jsonl");
-    assert_int_equal(rmdir(folder), 0);
+    remove(path_of("config.cfg"));
+    remove(path_of("log.jsonl"));
+    remove(path_of("eval.jsonl"));
 }
 
 /* Without labels nothing is said about right and wrong; with them, the tiles have the numbers of the last epoch. */
 static void tells_what_happened(void **state) {
     (void)state;
-    char folder[] = "/tmp/unit_report-XXXXXX";
     static const char *const lines[2] = {
         "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"flagged\": 0.25, \"precision\": null, \"pooled_precision\": 0.0, "
         "\"pooled_recall\": null}\n",
         "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"flagged\": 0.25, \"precision\": 0.7, \"pooled_precision\": 0.4, "
         "\"pooled_recall\": 0.5}\n"};
-    assert_non_null(mkdtemp(folder));
-    write_text(folder, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\nstart_epoch = 0\nepochs = 1\n");
+    scratch_text(&box, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\nstart_epoch = 0\nepochs = 1\n");
     for (int labelled = 0; labelled < 2; labelled++) {
         gf_error err = {{0}};
         gf_run_log run;
         gf_text page = {0};
-        write_text(folder, "log.jsonl", lines[labelled]);
-        assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+        scratch_text(&box, "log.jsonl", lines[labelled]);
+        assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
         gf_page(&page, &(gf_report){.runs = &run, .count = 1});
         assert_non_null(strstr(page.at, "<b>25\u00a0%</b><span>of all pairs flagged in the last epoch; α asks for 20 %"));
         assert_int_equal(strstr(page.at, "truly share") != NULL, labelled);
@@ -223,25 +201,22 @@ static void tells_what_happened(void **state) {
         gf_text_free(&page);
         gf_run_log_free(&run);
     }
-    remove_text(folder, "config.cfg");
-    remove_text(folder, "log.jsonl");
-    assert_int_equal(rmdir(folder), 0);
+    remove(path_of("config.cfg"));
+    remove(path_of("log.jsonl"));
 }
 
 /* What a run holds comes back as it was written; a damaged file is none; the page has the parts and what is left of the most. */
 static void memory_is_kept_and_shown(void **state) {
     (void)state;
-    char folder[] = "/tmp/unit_report-XXXXXX";
     gf_error err = {{0}};
     gf_run_log run;
     gf_text page = {0};
     gf_memory_record m = {.known = 1, .step = 7, .ranks = 1, .anchors = 1000,
                           .bytes = {.weights = 10000000, .optimizer = 5000000, .activations = 60000000, .workspace = 1000000,
                                     .loss = 2000000, .data = 3000000, .peak = 100000000}};
-    assert_non_null(mkdtemp(folder));
-    write_text(folder, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\n");
-    assert_int_equal(gf_memory_write(&err, folder, &m), GLOFND_OK);
-    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    scratch_text(&box, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\n");
+    assert_int_equal(gf_memory_write(&err, box.folder, &m), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_memory_equal(&run.memory, &m, sizeof m);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
     assert_non_null(strstr(page.at, "<title>activations: 60 MB, 60.0 %</title>"));
@@ -251,41 +226,38 @@ static void memory_is_kept_and_shown(void **state) {
     gf_text_free(&page);
     gf_run_log_free(&run);
     m.gpu = 1, m.bytes.peak = 82500000000;
-    assert_int_equal(gf_memory_write(&err, folder, &m), GLOFND_OK);
-    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_int_equal(gf_memory_write(&err, box.folder, &m), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_true(run.memory.gpu);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
     assert_non_null(strstr(page.at, ">82.5 GB</text>"));
     gf_text_free(&page);
     gf_run_log_free(&run);
     m.bytes.data = -1;
-    assert_int_equal(gf_memory_write(&err, folder, &m), GLOFND_OK);
-    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_int_equal(gf_memory_write(&err, box.folder, &m), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_false(run.memory.known);
     gf_run_log_free(&run);
-    write_text(folder, GF_MEMORY_FILE, "{\"device\": \"cpu\", \"step\": 7, \"ranks\": 1, \"anchors\": 5}\n");
-    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    scratch_text(&box, GF_MEMORY_FILE, "{\"device\": \"cpu\", \"step\": 7, \"ranks\": 1, \"anchors\": 5}\n");
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_false(run.memory.known || run.memory.step);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
     assert_non_null(strstr(page.at, "Not recorded"));
     gf_text_free(&page);
     gf_run_log_free(&run);
-    remove_text(folder, "config.cfg");
-    remove_text(folder, GF_MEMORY_FILE);
-    assert_int_equal(rmdir(folder), 0);
+    remove(path_of("config.cfg"));
+    remove(path_of(GF_MEMORY_FILE));
 }
 
 /* Image-text runs speak of captions and retrieval, not of nearest neighbours; without a detector there is no precision. */
 static void image_text_runs_speak_of_captions(void **state) {
     (void)state;
-    char folder[] = "/tmp/unit_report-XXXXXX";
     gf_error err = {{0}};
     gf_run_log run;
     gf_text page = {0}, table = {0};
-    assert_non_null(mkdtemp(folder));
-    write_text(folder, "config.cfg", "data = x\ntask = clip\nloss = sogclr2\ndetector = none\n");
-    write_text(folder, "log.jsonl", "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2, \"flagged\": 0.0001, \"precision\": 1}\n");
-    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    scratch_text(&box, "config.cfg", "data = x\ntask = clip\nloss = sogclr2\ndetector = none\n");
+    scratch_text(&box, "log.jsonl", "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2, \"flagged\": 0.0001, \"precision\": 1}\n");
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_true(isnan(gf_run_last(&run, GF_RUN_PRECISION)));
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
     assert_non_null(strstr(page.at, "captions that fit it"));
@@ -293,20 +265,21 @@ static void image_text_runs_speak_of_captions(void **state) {
     assert_null(strstr(page.at, "glofnd eval knn"));
     gf_text_free(&page);
     gf_run_log_free(&run);
-    write_text(folder, "eval.jsonl", "{\"event\": \"retrieval\", \"untrained\": false, \"ir1\": 0.1, \"ir5\": 0.2, "
+    scratch_text(&box, "eval.jsonl", "{\"event\": \"retrieval\", \"untrained\": false, \"ir1\": 0.1, \"ir5\": 0.2, "
                                      "\"ir10\": 0.3, \"tr1\": 0.2, \"tr5\": 0.3, \"tr10\": 0.4}\n");
-    assert_int_equal(gf_run_log_read(&err, folder, &run), GLOFND_OK);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_true(fabs(gf_run_retrieval(&run, 0) - 25.0) < 1e-9 && isnan(gf_run_retrieval(&run, 1)));
     gf_summary_text(&table, &run, 1);
     assert_non_null(strstr(table.at, "retrieval %"));
     assert_non_null(strstr(table.at, "25.0"));
     gf_text_free(&table);
     gf_run_log_free(&run);
-    remove_text(folder, "config.cfg");
-    remove_text(folder, "log.jsonl");
-    remove_text(folder, "eval.jsonl");
-    assert_int_equal(rmdir(folder), 0);
+    remove(path_of("config.cfg"));
+    remove(path_of("log.jsonl"));
+    remove(path_of("eval.jsonl"));
 }
+
+#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_box, remove_empty_box)
 
 int main(void) {
 #ifndef GF_HAVE_JANSSON
@@ -320,10 +293,10 @@ int main(void) {
         cmocka_unit_test(ticks_have_few_zeros),
         cmocka_unit_test(maps_are_centred),
         cmocka_unit_test(says_when_there_is_nothing),
-        cmocka_unit_test(reads_a_run_and_makes_a_page),
-        cmocka_unit_test(tells_what_happened),
-        cmocka_unit_test(memory_is_kept_and_shown),
-        cmocka_unit_test(image_text_runs_speak_of_captions),
+        IN_A_FOLDER(reads_a_run_and_makes_a_page),
+        IN_A_FOLDER(tells_what_happened),
+        IN_A_FOLDER(memory_is_kept_and_shown),
+        IN_A_FOLDER(image_text_runs_speak_of_captions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

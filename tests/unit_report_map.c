@@ -237,23 +237,34 @@ static void densities_integrate_to_one(void **state) {
     }
 }
 
+enum { MANY = 60 };
+
+typedef struct crowd {          /* samples in the plane */
+    float z[MANY * 2], lambda[MANY];
+    int32_t label[MANY];
+} crowd;
+
+static int pick_anchors(crowd *c, gf_anchor a[GF_GALLERY_ANCHORS]) {
+    gf_error err = {{0}};
+    int64_t id[MANY];
+    int count = 0;
+    for (int i = 0; i < MANY; i++) id[i] = i;
+    const gf_view_set s = {.n = MANY, .dim = 2, .z = c->z, .id = id, .label = c->label};
+    const gf_gallery_spec g = {.s = &s, .lambda = c->lambda, .alpha = 0.1, .batch = 20, .seed = 1};
+    assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
+    return count;
+}
+
 /* Two bundles: what is flagged is the anchor's own; FNC flags its share of each batch. */
 static void galleries_show_what_detectors_flag(void **state) {
     (void)state;
-    enum { MANY = 60 };
-    float z[MANY * 2], lambda[MANY];
-    int64_t id[MANY];
-    int32_t label[MANY];
-    gf_error err = {{0}};
+    crowd c;
     gf_anchor a[GF_GALLERY_ANCHORS];
-    int count = 0;
     for (int i = 0; i < MANY; i++) {
-        z[2 * i] = i % 2 ? 1.0f : 0.1f * (float)i, z[2 * i + 1] = i % 2 ? 0.01f * (float)i : 20.0f;
-        id[i] = i, label[i] = i % 2, lambda[i] = i == 3 ? NAN : 0.9f;
+        c.z[2 * i] = i % 2 ? 1.0f : 0.1f * (float)i, c.z[2 * i + 1] = i % 2 ? 0.01f * (float)i : 20.0f;
+        c.label[i] = i % 2, c.lambda[i] = i == 3 ? NAN : 0.9f;
     }
-    const gf_view_set s = {.n = MANY, .dim = 2, .z = z, .id = id, .label = label};
-    const gf_gallery_spec g = {.s = &s, .lambda = lambda, .alpha = 0.1, .batch = 20, .seed = 1};
-    assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
+    const int count = pick_anchors(&c, a);
     assert_int_equal(count, GF_GALLERY_ANCHORS);
     for (int i = 0; i < count; i++) {
         const gf_flagged *own = &a[i].by[0], *fnc = &a[i].by[1];
@@ -261,30 +272,23 @@ static void galleries_show_what_detectors_flag(void **state) {
         assert_true(own->count > 0 && own->right == own->count && own->shown > 0);
         assert_true(fnc->count >= 3 && fnc->count <= 9 && fnc->shown <= fnc->count);
         for (int k = 0; k < own->shown; k++) {
-            assert_true(own->row[k] != a[i].row && label[own->row[k]] == label[a[i].row] && own->similarity[k] > 0.9f);
+            assert_true(own->row[k] != a[i].row && c.label[own->row[k]] == c.label[a[i].row] && own->similarity[k] > 0.9f);
             assert_true(k == 0 || own->similarity[k] <= own->similarity[k - 1]);
         }
     }
-    assert_int_not_equal(label[a[0].row], label[a[1].row]);
+    assert_int_not_equal(c.label[a[0].row], c.label[a[1].row]);
 }
 
 /* Everybody else is on the line, at their place. */
 static void lines_hold_all_others(void **state) {
     (void)state;
-    enum { MANY = 60 };
-    float z[MANY * 2], lambda[MANY];
-    int64_t id[MANY];
-    int32_t label[MANY];
-    gf_error err = {{0}};
+    crowd c;
     gf_anchor a[GF_GALLERY_ANCHORS];
-    int count = 0;
     for (int i = 0; i < MANY; i++) {
-        z[2 * i] = (float)cos(0.05 * i), z[2 * i + 1] = (float)sin(0.05 * i);
-        id[i] = i, label[i] = i % 3, lambda[i] = 0.5f;
+        c.z[2 * i] = (float)cos(0.05 * i), c.z[2 * i + 1] = (float)sin(0.05 * i);
+        c.label[i] = i % 3, c.lambda[i] = 0.5f;
     }
-    const gf_view_set s = {.n = MANY, .dim = 2, .z = z, .id = id, .label = label};
-    const gf_gallery_spec g = {.s = &s, .lambda = lambda, .alpha = 0.1, .batch = 20, .seed = 1};
-    assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
+    const int count = pick_anchors(&c, a);
     for (int k = 0; k < count; k++) {
         const gf_line *l = &a[k].line;
         const double row = (double)a[k].row, far = fmax(row, MANY - 1 - row);
@@ -305,20 +309,20 @@ static void lines_hold_all_others(void **state) {
 /* With others to compare with, their rows are found, and not that of the anchor's own sample. */
 static void galleries_find_rows_of_the_others(void **state) {
     (void)state;
-    enum { MANY = 30 };
-    float image[MANY * 2], text[MANY * 2], lambda[MANY];
-    int64_t id[MANY];
-    int32_t label[MANY];
+    enum { FEW = 30 };
+    float image[FEW * 2], text[FEW * 2], lambda[FEW];
+    int64_t id[FEW];
+    int32_t label[FEW];
     gf_error err = {{0}};
     gf_anchor a[GF_GALLERY_ANCHORS];
     int count = 0;
-    for (int i = 0; i < MANY; i++) {            /* texts lie where the image of the next but one is */
+    for (int i = 0; i < FEW; i++) {            /* texts lie where the image of the next but one is */
         image[2 * i] = (float)cos(0.1 * i), image[2 * i + 1] = (float)sin(0.1 * i);
         text[2 * i] = (float)cos(0.1 * (i + 2)), text[2 * i + 1] = (float)sin(0.1 * (i + 2));
         id[i] = i, label[i] = -1, lambda[i] = 0.999f;
     }
-    const gf_view_set texts = {.n = MANY, .dim = 2, .z = text, .id = id, .label = label};
-    const gf_view_set images = {.n = MANY, .dim = 2, .z = image, .id = id, .label = label, .others = &texts};
+    const gf_view_set texts = {.n = FEW, .dim = 2, .z = text, .id = id, .label = label};
+    const gf_view_set images = {.n = FEW, .dim = 2, .z = image, .id = id, .label = label, .others = &texts};
     const gf_gallery_spec g = {.s = &images, .lambda = lambda, .alpha = 0.1, .batch = 10, .seed = 1};
     assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
     assert_true(count > 0);
