@@ -107,8 +107,9 @@ __device__ void sort_best(uint64_t *best, int count) {
             __syncthreads();
             for (int i = threadIdx.x; i < size; i += blockDim.x) {
                 const int j = i ^ step;
-                const uint64_t x = best[i], y = best[j < size ? j : i];
-                if (j > i && (x < y) == ((i & run) == 0)) best[i] = y, best[j] = x;
+                if (j < i) continue;    /* whoever has the smaller place reads and writes both */
+                const uint64_t x = best[i], y = best[j];
+                if ((x < y) == ((i & run) == 0)) best[i] = y, best[j] = x;
             }
         }
     __syncthreads();
