@@ -16,16 +16,11 @@
 #include <cmocka.h>
 
 #include "base/comm_device.h"
-#include "cuda/loss/cuda_device.h"
 #include "dist/transports.h"
+#include "support/gpu_runs.h"
 #include "support/thread_ranks.h"
-#include "support/trial.h"
 
 enum { COUNT = 1 << 16 };
-
-static void ok(glofnd_status status, const gf_error *err) {
-    if (status != GLOFND_OK) fail_msg("%s", err->text);
-}
 
 static void good(cudaError_t e) {
     if (e != cudaSuccess) fail_msg("%s", cudaGetErrorString(e));
@@ -44,14 +39,14 @@ static line open_line(void) {
     good(cudaStreamCreateWithFlags(&l.stream, cudaStreamNonBlocking));
     good(cudaMalloc((void **)&l.x, COUNT * sizeof *l.x));
     good(cudaMallocHost((void **)&l.host, 2 * COUNT * sizeof *l.host));
-    ok(gf_single_open(&err, &l.ranks), &err);
+    trial_fine(gf_single_open(&err, &l.ranks), &err);
     const glofnd_status status = gf_device_comm_open(&err, l.ranks, l.stream, &l.wire);
     if (status == GLOFND_E_UNSUPPORTED) {
         print_message("%s\n", err.text);
         skip();
     }
-    ok(status, &err);
-    ok(l.wire->kind->twin(&err, l.wire, &l.twin), &err);
+    trial_fine(status, &err);
+    trial_fine(l.wire->kind->twin(&err, l.wire, &l.twin), &err);
     return l;
 }
 
@@ -75,9 +70,9 @@ static void there_and_back(line *l) {
     const gf_comm_kind *k = l->twin->kind;
     good(cudaLaunchHostFunc(l->stream, dawdle, NULL));
     good(cudaMemcpyAsync(l->x, l->host, COUNT * sizeof *l->x, cudaMemcpyHostToDevice, l->stream));
-    ok(k->fork(&err, l->twin), &err);
-    ok(k->sum_floats(&err, l->twin, l->x, COUNT), &err);
-    ok(k->join(&err, l->twin), &err);
+    trial_fine(k->fork(&err, l->twin), &err);
+    trial_fine(k->sum_floats(&err, l->twin, l->x, COUNT), &err);
+    trial_fine(k->join(&err, l->twin), &err);
     good(cudaMemcpyAsync(l->host + COUNT, l->x, COUNT * sizeof *l->x, cudaMemcpyDeviceToHost, l->stream));
 }
 
@@ -129,19 +124,11 @@ static void one_rank_trains_as_none(void **state) {
         {"warmup_epochs", "1"}, {"device", "cuda"}, {"deterministic", "2"}, {NULL, NULL}};
     gf_error err = {""};
     gf_comm *ranks;
-    ok(gf_single_open(&err, &ranks), &err);
+    trial_fine(gf_single_open(&err, &ranks), &err);
     gf_trainer *a = trial_make(run, NULL, (trial_place){0}), *b = trial_make(run, NULL, (trial_place){.comm = ranks});
     trial_steps(a, 16), trial_steps(b, 16);     /* an epoch has twelve */
     assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);
-    const gf_tower *x = &a->towers.at[0], *y = &b->towers.at[0];
-    for (int i = 0; i < x->tensor_count; i++) {
-        const size_t n = (size_t)x->tensors[i].count;
-        float *p = malloc(n * sizeof *p), *q = malloc(n * sizeof *q);
-        ok(gf_net_get(&err, x->net, &x->tensors[i], x->tensors[i].value, p), &err);
-        ok(gf_net_get(&err, y->net, &y->tensors[i], y->tensors[i].value, q), &err);
-        assert_memory_equal(p, q, n * sizeof *p);
-        free(p), free(q);
-    }
+    gpu_same_weights(a, b);
     gf_trainer_free(a), gf_trainer_free(b);
     ranks->kind->close(ranks);
 }
@@ -181,14 +168,10 @@ static void two_ranks_cannot_share_a_gpu(void **state) {
 }
 
 int main(void) {
-    char why[160];
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_twin_works_beside_its_origin), cmocka_unit_test(both_can_be_recorded),
         cmocka_unit_test(one_rank_trains_as_none), cmocka_unit_test(two_ranks_cannot_share_a_gpu),
     };
-    return cmocka_run_group_tests(tests, trial_enter, trial_leave);
+    const int missing = gpu_missing();
+    return missing ? missing : cmocka_run_group_tests(tests, trial_enter, trial_leave);
 }

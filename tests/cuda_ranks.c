@@ -22,14 +22,13 @@
 #include <cmocka.h>
 
 #include "base/comm_device.h"
-#include "cuda/loss/cuda_device.h"
 #include "dist/transports.h"
+#include "support/gpu_runs.h"
 #include "support/thread_ranks.h"
-#include "support/trial.h"
 
 /* ----- a transport ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_PIECES = 64 };
+enum { MOST_PIECES = 64, RANKS = 2, STEPS = 6 };
 
 typedef enum habit {
     DOUBLE,                     /* one rank that counts for two: what is summed is twice what it was; the net is slow */
@@ -332,22 +331,6 @@ static void gradients_are_handed_over_once_and_final(void **state) {
 
 /* ----- recorded ------------------------------------------------------------------------------------------------------- */
 
-static void same_tower(const gf_tower *x, const gf_tower *y) {
-    gf_error err = {""};
-    for (int i = 0; i < x->tensor_count; i++) {
-        const int64_t n = x->tensors[i].count;
-        float *p = malloc((size_t)n * sizeof *p), *q = malloc((size_t)n * sizeof *q);
-        trial_fine(gf_net_get(&err, x->net, &x->tensors[i], x->tensors[i].value, p), &err);
-        trial_fine(gf_net_get(&err, y->net, &y->tensors[i], y->tensors[i].value, q), &err);
-        if (memcmp(p, q, (size_t)n * sizeof *p) != 0) fail_msg("%s differs", x->tensors[i].name);
-        free(p), free(q);
-    }
-}
-
-static void same_weights(gf_trainer *a, gf_trainer *b) {
-    for (int k = 0; k < a->towers.count; k++) same_tower(&a->towers.at[k], &b->towers.at[k]);
-}
-
 /* Garbage for milliseconds: an optimizer that did not wait for the sums, in a recorded step too, would find it. */
 static void recorded_steps_wait_for_the_sums(void **state) {
     (void)state;
@@ -360,13 +343,32 @@ static void recorded_steps_wait_for_the_sums(void **state) {
     assert_int_equal(p.notes.pieces, pieces);           /* the others were played from the record */
     assert_int_equal(p.notes.joins, 2);
     assert_true(p.alone->stats.loss == p.ranked->stats.loss);
-    same_weights(p.alone, p.ranked);
+    gpu_same_weights(p.alone, p.ranked);
+    drop_pair(&p);
+}
+
+/* Of one number: how many ranks have no record. */
+static glofnd_status sum_with_another(gf_error *err, gf_comm *c, double *x, int64_t n) {
+    (void)err, (void)c;
+    if (n == 1) x[0] += 1;
+    return GLOFND_OK;
+}
+
+/* Another rank could not make its record: this one drops the one it has made, and works every step. */
+static void no_rank_plays_a_record_alone(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, NULL, SPOIL);
+    gf_comm_kind kind_of_two = *p.host->kind;
+    kind_of_two.sum = sum_with_another;
+    p.host->kind = &kind_of_two;
+    trial_steps(p.alone, STEPS), trial_steps(p.ranked, STEPS);
+    assert_int_equal(p.notes.joins, STEPS + 1);         /* and once for the record */
+    gpu_same_weights(p.alone, p.ranked);
     drop_pair(&p);
 }
 
 /* ----- two ranks ------------------------------------------------------------------------------------------------------ */
-
-enum { RANKS = 2, STEPS = 6 };
 
 typedef struct member {
     gf_comm *host;
@@ -390,15 +392,11 @@ static void *train(void *user) {
 
 /* Worst over the tensors of |a - b| / |b|, of values or of gradients. */
 static double tower_off(const gf_tower *x, const gf_tower *y, int gradients) {
-    gf_error err = {""};
     double worst = 0;
     for (int i = 0; i < x->param_count; i++) {
-        const gf_tensor *s = &x->tensors[i], *t = &y->tensors[i];
-        float *p = malloc((size_t)s->count * sizeof *p), *q = malloc((size_t)s->count * sizeof *q);
+        float *p = gpu_fetch(x, &x->tensors[i], gradients), *q = gpu_fetch(y, &y->tensors[i], gradients);
         double error = 0, size = 0;
-        trial_fine(gf_net_get(&err, x->net, s, gradients ? gf_tower_gradient(x, s) : s->value, p), &err);
-        trial_fine(gf_net_get(&err, y->net, t, gradients ? gf_tower_gradient(y, t) : t->value, q), &err);
-        for (int64_t k = 0; k < s->count; k++) {
+        for (int64_t k = 0; k < x->tensors[i].count; k++) {
             error += ((double)p[k] - (double)q[k]) * ((double)p[k] - (double)q[k]);
             size += (double)q[k] * (double)q[k];
         }
@@ -438,7 +436,7 @@ static void train_together(const trial_setting *more, double limit) {
     }
     const double weights = off(m[0].t, alone, 0), gradients = off(m[0].t, alone, 1);
     print_message("two ranks: off by %.1e (loss), %.1e (weights), %.1e (gradients)\n", loss, weights, gradients);
-    same_weights(m[0].t, m[1].t);
+    gpu_same_weights(m[0].t, m[1].t);
     assert_true(loss < 1e-5);
     assert_true(weights < limit && gradients < limit);
     for (int r = 0; r < RANKS; r++) gf_trainer_free(m[r].t), host[r]->kind->close(host[r]);
@@ -470,14 +468,11 @@ static void two_ranks_train_image_and_text(void **state) {
 static int enter(void **state) { return trial_enter(state) != 0 || trial_vocabulary("ranks.vocab") != 0; }
 
 int main(void) {
-    char why[160];
-    if (gf_cuda_devices(why, sizeof why) == 0) {
-        printf("skipped: no CUDA device (%s)\n", why);
-        return 77;
-    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_handed_over_once_and_final), cmocka_unit_test(recorded_steps_wait_for_the_sums),
-        cmocka_unit_test(two_ranks_train_as_one), cmocka_unit_test(two_ranks_train_image_and_text),
+        cmocka_unit_test(no_rank_plays_a_record_alone), cmocka_unit_test(two_ranks_train_as_one),
+        cmocka_unit_test(two_ranks_train_image_and_text),
     };
-    return cmocka_run_group_tests(tests, enter, trial_leave);
+    const int missing = gpu_missing();
+    return missing ? missing : cmocka_run_group_tests(tests, enter, trial_leave);
 }

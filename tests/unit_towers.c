@@ -360,6 +360,11 @@ static void depth_has_a_limit_and_reaches_it(void **state) {
 
 static const char *const path = "unit_towers.safetensors";
 
+/* One net from the file. */
+static glofnd_status load_net(gf_error *err, gf_net *n, gf_weights_rule rule, gf_weights_report *r) {
+    return gf_weights_load_model(err, &(gf_model){&n, 1, NULL}, path, rule, r);
+}
+
 static void a_model_is_one_file(void **state) {
     (void)state;
     gf_error err = {""};
@@ -410,74 +415,75 @@ static void misfits_are_listed(void **state) {
     assert_non_null(strstr(r.text, "1 resized: positional_embedding (11 to 10)"));
     assert_true(scale == 1.0f);
     assert_memory_equal(tensor(text, "text_projection")->value, tensor(other, "text_projection")->value, 4 * 32 * EMBED);
-    gf_net *alone[1] = {image};
-    assert_int_equal(gf_weights_load_model(&err, &(gf_model){alone, 1, NULL}, path, GF_WEIGHTS_PARTIAL, NULL), GLOFND_E_FORMAT);
+    assert_int_equal(load_net(&err, image, GF_WEIGHTS_PARTIAL, NULL), GLOFND_E_FORMAT);
     free(before);
     gf_net_free(image), gf_net_free(text), gf_net_free(other);
+    remove(path);
+}
+
+typedef struct passage {        /* weights on their way from one net through a file to another */
+    gf_net *from, *to;
+    gf_weights_report r;
+} passage;
+
+/* As much as fits; the first net has weights of its own. */
+static passage pass(gf_net_spec from, gf_net_spec to) {
+    gf_error err = {""};
+    from.seed = to.seed + 4;
+    passage p = {new_net(from), new_net(to), {0}};
+    ok(gf_weights_save(&err, p.from, path), &err);
+    ok(load_net(&err, p.to, GF_WEIGHTS_PARTIAL, &p.r), &err);
+    return p;
+}
+
+static void end_passage(passage *p) {
+    gf_net_free(p->from), gf_net_free(p->to);
     remove(path);
 }
 
 /* 4 x 4 patches of a larger image instead of 2 x 2: all is loaded, the first position as it is. */
 static void positions_of_another_size_are_resized(void **state) {
     (void)state;
+    static const char *const name = "visual.positional_embedding";
     gf_error err = {""};
     gf_net_spec small = vit_spec;
-    small.size = 8, small.seed = 9;
-    gf_net *from = new_net(small), *to = new_net(vit_spec), *nets[1] = {to};
-    gf_weights_report r;
-    ok(gf_weights_save(&err, from, path), &err);
-    ok(gf_weights_load_model(&err, &(gf_model){nets, 1, NULL}, path, GF_WEIGHTS_PARTIAL, &r), &err);
-    assert_int_equal(r.loaded, to->graph.params.count);
-    assert_int_equal(r.resized, 1);
-    assert_string_equal(r.text, "1 resized: visual.positional_embedding (2x2 to 4x4)");
-    const float *a = tensor(from, "visual.positional_embedding")->value, *b = tensor(to, "visual.positional_embedding")->value;
+    small.size = 8;
+    passage p = pass(small, vit_spec);
+    assert_int_equal(p.r.loaded, p.to->graph.params.count);
+    assert_int_equal(p.r.resized, 1);
+    assert_string_equal(p.r.text, "1 resized: visual.positional_embedding (2x2 to 4x4)");
+    const float *a = tensor(p.from, name)->value, *b = tensor(p.to, name)->value;
     assert_memory_equal(a, b, sizeof(float) * 32);
     double before = 0, after = 0;       /* weights sum to 1: resizing keeps the mean of a grid that grows, but for its borders */
     for (int i = 32; i < 5 * 32; i++) before += (double)a[i] / 4;
     for (int i = 32; i < 17 * 32; i++) after += (double)b[i] / 16;
     assert_true(fabs(before - after) < 1e-5);
-    assert_int_equal(gf_weights_load_model(&err, &(gf_model){nets, 1, NULL}, path, GF_WEIGHTS_STRICT, &r), GLOFND_E_FORMAT);
-    gf_net_free(from), gf_net_free(to);
-    remove(path);
+    assert_int_equal(load_net(&err, p.to, GF_WEIGHTS_STRICT, &p.r), GLOFND_E_FORMAT);
+    end_passage(&p);
 }
 
 /* torchvision's names, without "visual." in front. */
 static void a_backbone_fits_a_tower(void **state) {
     (void)state;
-    gf_error err = {""};
     gf_net_spec plain = resnet_spec;
-    plain.embed_dim = 0, plain.seed = 9;
-    gf_net *backbone = new_net(plain), *tower = new_net(resnet_spec);
-    gf_net *nets[1] = {tower};
-    gf_weights_report r;
-    ok(gf_weights_save(&err, backbone, path), &err);
-    ok(gf_weights_load_model(&err, &(gf_model){nets, 1, NULL}, path, GF_WEIGHTS_PARTIAL, &r), &err);
-    assert_int_equal(r.missing, 1);
-    assert_non_null(strstr(r.text, "visual.proj.weight"));
-    const gf_tensor *a = tensor(backbone, "layer2.0.conv1.weight"), *b = tensor(tower, "visual.layer2.0.conv1.weight");
+    plain.embed_dim = 0;
+    passage p = pass(plain, resnet_spec);
+    assert_int_equal(p.r.missing, 1);
+    assert_non_null(strstr(p.r.text, "visual.proj.weight"));
+    const gf_tensor *a = tensor(p.from, "layer2.0.conv1.weight"), *b = tensor(p.to, "visual.layer2.0.conv1.weight");
     assert_memory_equal(a->value, b->value, sizeof(float) * (size_t)a->count);
-    gf_net_free(backbone);
-    gf_net_free(tower);
-    remove(path);
+    end_passage(&p);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(impossible_nets_are_refused),
-        cmocka_unit_test(foreign_inputs_are_refused),
-        cmocka_unit_test(nets_beside_each_other_do_not_meddle),
-        cmocka_unit_test(micro_batches_add_up),
-        cmocka_unit_test(a_second_look_moves_no_averages),
-        cmocka_unit_test(parts_of_batches),
-        cmocka_unit_test(a_resnet_ends_in_a_projection),
-        cmocka_unit_test(beginnings_are_clips),
-        cmocka_unit_test(bf16_stays_near_fp32),
-        cmocka_unit_test(threads_change_little),
-        cmocka_unit_test(the_arena_is_tight),
-        cmocka_unit_test(depth_has_a_limit_and_reaches_it),
-        cmocka_unit_test(a_model_is_one_file),
-        cmocka_unit_test(misfits_are_listed),
-        cmocka_unit_test(positions_of_another_size_are_resized),
+        cmocka_unit_test(impossible_nets_are_refused), cmocka_unit_test(foreign_inputs_are_refused),
+        cmocka_unit_test(nets_beside_each_other_do_not_meddle), cmocka_unit_test(micro_batches_add_up),
+        cmocka_unit_test(a_second_look_moves_no_averages), cmocka_unit_test(parts_of_batches),
+        cmocka_unit_test(a_resnet_ends_in_a_projection), cmocka_unit_test(beginnings_are_clips),
+        cmocka_unit_test(bf16_stays_near_fp32), cmocka_unit_test(threads_change_little), cmocka_unit_test(the_arena_is_tight),
+        cmocka_unit_test(depth_has_a_limit_and_reaches_it), cmocka_unit_test(a_model_is_one_file),
+        cmocka_unit_test(misfits_are_listed), cmocka_unit_test(positions_of_another_size_are_resized),
         cmocka_unit_test(a_backbone_fits_a_tower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

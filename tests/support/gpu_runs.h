@@ -1,0 +1,47 @@
+/* gpu_runs.h - for tests with training runs on a GPU: is there one, and have two runs the same weights? */
+#ifndef TESTS_GPU_RUNS_H
+#define TESTS_GPU_RUNS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/loss/cuda_device.h"
+#include "support/trial.h"
+
+/* 0; or 77, for main to return, once it is said why. */
+static inline int gpu_missing(void) {
+    char why[160];
+    if (gf_cuda_devices(why, sizeof why) > 0) return 0;
+    printf("skipped: no CUDA device (%s)\n", why);
+    return 77;
+}
+
+/* Tensor t of w on the host, to be freed: its value, or its gradient. */
+static inline float *gpu_fetch(const gf_tower *w, const gf_tensor *t, int gradient) {
+    gf_error err = {""};
+    float *x = malloc((size_t)t->count * sizeof *x);
+    assert_non_null(x);
+    trial_fine(gf_net_get(&err, w->net, t, gradient ? gf_tower_gradient(w, t) : t->value, x), &err);
+    return x;
+}
+
+/* To the bit, and buffers too. */
+static inline void gpu_same_weights(const gf_trainer *a, const gf_trainer *b) {
+    for (int k = 0; k < a->towers.count; k++) {
+        const gf_tower *x = &a->towers.at[k], *y = &b->towers.at[k];
+        for (int i = 0; i < x->tensor_count; i++) {
+            float *p = gpu_fetch(x, &x->tensors[i], 0), *q = gpu_fetch(y, &y->tensors[i], 0);
+            if (memcmp(p, q, (size_t)x->tensors[i].count * sizeof *p) != 0) fail_msg("%s differs", x->tensors[i].name);
+            free(p), free(q);
+        }
+    }
+}
+
+#endif
