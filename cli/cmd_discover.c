@@ -10,10 +10,9 @@
 #include <unistd.h>
 
 #include "base/parallel.h"
-#include "cli.h"
 #include "eval/discover_files.h"
-#include "eval/encode.h"
 #include "report/progress.h"
+#include "where.h"
 
 static const char usage[] =
         "glofnd discover EMB --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
@@ -32,7 +31,7 @@ static void on_signal(int number) {
 }
 
 typedef struct discover_job {
-    const char *device;
+    gf_encoder_where where;     /* as given; the device is also that of the search */
     const char *source, *data, *tensor, *labels, *names, *query, *query_names, *query_labels, *stored, *out;
     int head, force, quiet, html, run;  /* run: source is one, to encode images with */
     gf_discover_html page;
@@ -126,7 +125,8 @@ static glofnd_status encode(gf_error *err, discover_job *j) {
     gf_features f = {0};
     const gf_encode_spec spec = {.aligned = 1, .damaged = damaged, .progress = encoded, .user = j};
     start(j, "images");
-    glofnd_status status = gf_encoder_open(err, &(gf_encoder_spec){.run = j->source, .head = j->head}, &e);
+    const gf_encoder_spec run = {.run = j->source, .head = j->head, .where = j->where};
+    glofnd_status status = where_open(err, "discover", &run, &e);
     if (status == GLOFND_OK) status = gf_encode_samples(err, e, j->images, &spec, &f);
     gf_progress_end(&j->line);
     if (status == GLOFND_OK) {
@@ -193,7 +193,7 @@ static glofnd_status search(gf_error *err, discover_job *j) {
 }
 
 static glofnd_status discover(gf_error *err, discover_job *j) {
-    j->s.pass = gf_discover_pass_find(err, j->device ? j->device : "cpu");
+    j->s.pass = gf_discover_pass_find(err, j->where.device ? j->where.device : "cpu");
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(gf_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
     const double begun = now();
@@ -261,6 +261,8 @@ static int take_numbers(const texts *t, discover_job *j) {
     j->page.bytes = (size_t)(1e6 * html_mb);
     if (t->memory && (code = number("memory", t->memory, 0.001, 1e6, 0, &memory))) return code;
     if (t->threads && (code = number("threads", t->threads, 1, 1024, 1, &threads))) return code;
+    if (j->where.device && (code = where_check_device("discover", j->where.device))) return code;
+    j->where.threads = (int)threads;
     j->s = (gf_discover_spec){
         .alpha = t->k ? 0.0 : alpha, .k = (int64_t)k, .top = (int64_t)top, .max_pairs = (int64_t)most, .dup = dup,
         .learned = t->learned != NULL, .batch = (int64_t)batch, .epochs = (int64_t)epochs, .sample = (int64_t)sample,
@@ -309,9 +311,10 @@ static int parse(int argc, char **argv, discover_job *j) {
         {"epochs", "N", "of the learner (20)", &t.epochs},
         {"sample", "N", "anchors its error is measured on (1000)", &t.sample},
         {"seed", "N", "of the learner's batches and that sample (1)", &t.seed},
-        {"device", "NAME", "cpu (default) or cuda: the same result, sooner", &j->device},
+        {"device", "NAME", "cpu (default) or cuda: the same result, sooner; the encoder of a run follows it if given",
+         &j->where.device},
         {"memory", "GB", "for lists of candidates; less takes a second pass (half of the machine)", &t.memory},
-        {"threads", "N", "default: as many as OpenMP would use", &t.threads},
+        {"threads", "N", "default: as many as OpenMP would use, in the encoder of a run as the run", &t.threads},
         {"force", NULL, "replace an earlier result", &t.force},
         {"quiet", NULL, "no progress", &t.quiet},
     };

@@ -2,12 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli.h"
-#include "eval/encode.h"
 #include "io/npy.h"
+#include "where.h"
 
 static const char usage[] = "glofnd embed RUN --data SPEC --out FILE.npy [--head | --text] [--labels FILE.npy]\n"
-                            "             [--samples FILE.npy] [--untrained]";
+                            "             [--samples FILE.npy] [--untrained] " WHERE_USAGE;
 
 typedef struct result {
     gf_features f;
@@ -26,7 +25,7 @@ static glofnd_status encode(gf_error *err, const gf_encoder_spec *spec, const ch
     gf_encoder *e = NULL;
     const gf_encode_spec tell = {.damaged = warn_damaged, .user = &r->damaged};
     glofnd_status status = gf_dataset_open(err, data, &d);
-    if (status == GLOFND_OK) status = gf_encoder_open(err, spec, &e);
+    if (status == GLOFND_OK) status = where_open(err, "embed", spec, &e);
     if (status == GLOFND_OK)
         status = spec->text ? gf_encode_captions(err, e, d, &tell, &r->f, &r->sample)
                             : gf_encode_samples(err, e, d, &tell, &r->f);
@@ -59,6 +58,7 @@ static int wrong(const char *why) {
 
 int cmd_embed(int argc, char **argv) {
     const char *data = NULL, *out = NULL, *head = NULL, *text = NULL, *labels = NULL, *samples = NULL, *untrained = NULL;
+    where_flags where = {0};
     const cli_flag flags[] = {
         {"data", "SPEC", "images to encode, as of `glofnd pretrain`", &data},
         {"out", "FILE.npy", "float32 [samples][features]", &out},
@@ -67,9 +67,10 @@ int cmd_embed(int argc, char **argv) {
         {"labels", "FILE.npy", "also write the labels, int32 [rows], -1 where there is none", &labels},
         {"samples", "FILE.npy", "with --text: also write which sample a row belongs to, int64 [rows]", &samples},
         {"untrained", NULL, "with the weights the run began with", &untrained},
+        WHERE_FLAGS(where),
     };
     int n;
-    const int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if (n != 1) return wrong(n < 1 ? "RUN is missing: the folder of a run" : "several runs are given; it takes one");
     if (!data || !out) return wrong(data ? "--out is missing: the file to write" : "--data is missing: the SPEC of the samples");
@@ -77,7 +78,8 @@ int cmd_embed(int argc, char **argv) {
     if (head && text) return wrong("--head and --text exclude each other: embeddings of captions have no head");
     gf_error err = {{0}};
     result r = {.damaged = 0};
-    const gf_encoder_spec spec = {.run = argv[1], .head = head != NULL, .text = text != NULL, .untrained = untrained != NULL};
+    gf_encoder_spec spec = {.run = argv[1], .head = head != NULL, .text = text != NULL, .untrained = untrained != NULL};
+    if ((code = where_read(argv[0], &where, &spec.where))) return code;
     glofnd_status status = encode(&err, &spec, data, &r);
     if (status == GLOFND_OK) status = write_files(&err, &r, out, labels, samples);
     const int done = status == GLOFND_OK ? report(&r, text ? "embeddings of captions" : head ? "projections" : "features", out)

@@ -13,7 +13,8 @@
 #include "report/table.h"
 
 static const char usage[] =
-    "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions] [--every-epoch]";
+    "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions] [--every-epoch]\n"
+    "           " WHERE_USAGE;
 
 #define EPOCHS_SHOWN 12
 
@@ -231,9 +232,10 @@ static glofnd_status choose_truth(gf_error *err, fn_job *j, int labelled) {
 }
 
 static glofnd_status prepare(gf_error *err, fn_job *j) {
-    const gf_frozen_spec spec = {.run = j->samples.run, .data = j->samples.data, .damaged = frozen_warn,
-                                 .progress = frozen_progress_draw, .user = &j->progress};
+    const gf_frozen_spec spec = {.run = j->samples.run, .data = j->samples.data, .where = j->samples.where,
+                                 .damaged = frozen_warn, .progress = frozen_progress_draw, .user = &j->progress};
     TRY(gf_frozen_open(err, &spec, &j->frozen));
+    where_tell("eval", gf_frozen_encoder(j->frozen));
     const gf_config *c = gf_frozen_config(j->frozen);
     const gf_dataset_info info = gf_frozen_info(j->frozen);
     if (!j->samples.data) j->samples.data = c->data;
@@ -274,6 +276,7 @@ static int known_detector(const char *name) {
 
 int eval_fn(int argc, char **argv) {
     const char *alpha = NULL, *most = "100000", *every = NULL;
+    where_flags where = {0};
     fn_job j = {.alpha = 0.0};
     const cli_flag flags[] = {
         {"data", "SPEC", "samples of the run, with labels; default: those it was trained on", &j.samples.data},
@@ -282,6 +285,7 @@ int eval_fn(int argc, char **argv) {
         {"detector", "NAME", "only glofnd, exact, single or fnc", &j.detector},
         {"truth", "T", "task clip: what a false negative is: labels, or captions that two samples share (labels)", &j.truth},
         {"every-epoch", NULL, "print every epoch of the log", &every},
+        WHERE_FLAGS(where),
     };
     int n;
     gf_error err = {{0}};
@@ -291,6 +295,7 @@ int eval_fn(int argc, char **argv) {
     if ((code = cli_whole("samples", most, 2, INT64_C(1) << 40, &j.most))) return code;
     if (alpha && (code = frozen_share("alpha", alpha, &j.alpha))) return code;
     if (j.detector && !known_detector(j.detector)) return CLI_USAGE;
+    if ((code = where_read(argv[0], &where, &j.samples.where))) return code;
     if (j.truth && strcmp(j.truth, "labels") != 0 && strcmp(j.truth, "captions") != 0) {
         fprintf(stderr, "glofnd eval fn: --truth is \"%s\"; it takes labels or captions\n", j.truth);
         return CLI_USAGE;

@@ -7,7 +7,8 @@
 #include "eval/knn.h"
 #include "frozen.h"
 
-static const char usage[] = "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]";
+static const char usage[] =
+    "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]\n           " WHERE_USAGE;
 
 #define TEMPERATURE 0.07        /* of the votes */
 
@@ -23,7 +24,7 @@ static glofnd_status measure(gf_error *err, knn_job *j, const gf_features *train
     int32_t *predicted = malloc((size_t)test->n * sizeof *predicted);
     FAIL_IF(err, !predicted, GLOFND_E_MEMORY, "no memory for %lld predictions", (long long)test->n);
     frozen_progress line;
-    j->knn.how = (gf_pair_how){.progress = frozen_progress_pairs, .user = &line};
+    j->knn.how = (gf_pair_how){.threads = j->samples.threads, .progress = frozen_progress_pairs, .user = &line};
     frozen_progress_begin(&line, "");
     const glofnd_status status = gf_knn_classify(err, &j->knn, train, test, predicted);
     frozen_progress_end(&line);
@@ -71,12 +72,14 @@ static void print_result(const knn_job *j) {
 
 int eval_knn(int argc, char **argv) {
     const char *data = NULL, *test = NULL, *k = "20", *unweighted = NULL, *untrained = NULL;
+    where_flags where = {0};
     const cli_flag flags[] = {
         {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
         {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
         {"k", "N", "neighbours (20)", &k},
         {"unweighted", NULL, "every neighbour counts 1 instead of exp(similarity / 0.07)", &unweighted},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
+        WHERE_FLAGS(where),
     };
     int n;
     gf_error err = {{0}};
@@ -86,6 +89,7 @@ int eval_knn(int argc, char **argv) {
     if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code;   /* the run names its data */
     if ((code = cli_whole("k", k, 1, 100000, &j.knn.k))) return code;
     j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
+    if ((code = where_read(argv[0], &where, &j.samples.where))) return code;
     if (unweighted) j.knn.temperature = 0.0;
     glofnd_status status = run_knn(&err, &j);
     if (status == GLOFND_OK) print_result(&j);

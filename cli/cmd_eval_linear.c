@@ -12,7 +12,7 @@
 
 static const char usage[] =
     "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
-    "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]";
+    "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]\n           " WHERE_USAGE;
 
 #define MOST_FRACTIONS 16
 
@@ -131,7 +131,7 @@ static glofnd_status run_all(gf_error *err, linear_job *j) {
 static glofnd_status evaluate(gf_error *err, linear_job *j) {
     gf_split split = {0};
     glofnd_status status = eval_open(err, &j->samples, &j->spec.encoder, &split);
-    j->spec.split = &split;
+    j->spec.split = &split, j->spec.threads = j->samples.threads;
     j->train_n = split.train.n, j->test_n = split.test.n;
     if (status == GLOFND_OK) status = run_all(err, j);
     gf_split_free(&split);
@@ -224,6 +224,7 @@ static glofnd_status record(gf_error *err, const linear_job *j) {
 int eval_linear(int argc, char **argv) {
     const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL;
     const char *epochs = "0", *seed = "1", *untrained = NULL;
+    where_flags where = {0};
     const cli_flag flags[] = {
         {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
         {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
@@ -237,6 +238,7 @@ int eval_linear(int argc, char **argv) {
         {"epochs", "N", "instead of 90, 285, 900, 900", &epochs},
         {"seed", "N", "of drawn labels, views, order and first weights (1)", &seed},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
+        WHERE_FLAGS(where),
     };
     int n, code;
     int64_t seed_value;
@@ -253,6 +255,7 @@ int eval_linear(int argc, char **argv) {
         return code;
     j.spec.seed = (uint64_t)seed_value;
     j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
+    if ((code = where_read(argv[0], &where, &j.samples.where))) return code;
     name_protocol(&j);
     glofnd_status status = evaluate(&err, &j);
     if (status == GLOFND_OK) print_results(&j);

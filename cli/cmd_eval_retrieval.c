@@ -8,8 +8,8 @@
 #include "report/table.h"
 
 static const char usage[] =
-    "glofnd eval retrieval RUN --data [NAME=]SPEC [--untrained]\n"
-    "       glofnd eval retrieval --image-emb FILE.npy --text-emb FILE.npy [--owner FILE.npy]";
+    "glofnd eval retrieval RUN --data [NAME=]SPEC [--untrained] " WHERE_USAGE "\n"
+    "       glofnd eval retrieval --image-emb FILE.npy --text-emb FILE.npy [--owner FILE.npy] [--threads N]";
 
 typedef struct retrieval_job {
     eval_samples samples;       /* run NULL: embeddings of files */
@@ -48,7 +48,7 @@ static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_discover_dat
             (long long)image->dim, j->text, (long long)text->dim);
     TRY(read_owners(err, j->owner, image->n, text->n, owner));
     gf_retrieval_input in = {.image = image->x, .text = text->x, .images = image->n, .texts = text->n, .dim = image->dim,
-                             .owner = *owner};
+                             .owner = *owner, .how.threads = j->samples.where.threads};
     j->result.dim = image->dim;
     return eval_rank(err, &in, &j->result.found);
 }
@@ -67,7 +67,8 @@ static glofnd_status measure_files(gf_error *err, retrieval_job *j) {
 
 static glofnd_status measure_run(gf_error *err, retrieval_job *j) {
     eval_towers towers;
-    glofnd_status status = eval_towers_open(err, j->samples.run, j->samples.untrained, &towers);
+    const gf_encoder_spec spec = {.run = j->samples.run, .untrained = j->samples.untrained, .where = j->samples.where};
+    glofnd_status status = eval_towers_open(err, &spec, &towers);
     if (status == GLOFND_OK) status = eval_retrieve(err, &towers, j->samples.data, &j->result);
     eval_towers_free(&towers);
     return status;
@@ -121,12 +122,14 @@ static int check_arguments(const retrieval_job *j, int n) {
     if (!files) return eval_check_arguments("eval retrieval", usage, n, j->samples.data);
     if (n > 0 || j->samples.data) wrong = "a RUN with --data, or embeddings of files: not both";
     else if (!j->image || !j->text) wrong = "--image-emb and --text-emb belong together";
+    else if (j->samples.where.device) wrong = "--device is for the encoder of a RUN; files are ranked on the CPU";
     if (wrong) fprintf(stderr, "glofnd eval retrieval: %s\nusage: %s\n", wrong, usage);
     return wrong ? CLI_USAGE : CLI_OK;
 }
 
 int eval_retrieval(int argc, char **argv) {
     const char *untrained = NULL;
+    where_flags where = {0};
     retrieval_job j = {0};
     const cli_flag flags[] = {
         {"data", "SPEC", "images with captions, all of which are used: wds:, csv:, shapes: ...", &j.samples.data},
@@ -134,12 +137,13 @@ int eval_retrieval(int argc, char **argv) {
         {"text-emb", "FILE", "embeddings of captions [captions][dim]", &j.text},
         {"owner", "FILE", "which image a caption belongs to, int64 [captions]; default: caption i to image i", &j.owner},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
+        WHERE_FLAGS(where),
     };
     int n;
     gf_error err = {{0}};
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = check_arguments(&j, n))) return code;
+    if ((code = where_read(argv[0], &where, &j.samples.where)) || (code = check_arguments(&j, n))) return code;
     if (n > 0) {
         j.samples.run = argv[1], j.samples.untrained = untrained != NULL;
         j.samples.data = eval_name(j.samples.data, j.name, sizeof j.name);

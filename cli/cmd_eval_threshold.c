@@ -17,7 +17,8 @@
 #include "report/table.h"
 
 static const char usage[] = "glofnd eval threshold RUN [--data SPEC] [--plain] [--samples N] [--anchors N] [--alpha A]\n"
-                            "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]";
+                            "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
+                            "                              " WHERE_USAGE;
 
 enum { BINS = 60, COLUMNS = 4 };
 
@@ -245,9 +246,10 @@ static glofnd_status record(gf_error *err, const threshold_job *j) {
 /* ----- entry ----- */
 
 static glofnd_status evaluate(gf_error *err, threshold_job *j) {
-    const gf_frozen_spec spec = {.run = j->samples.run, .data = j->samples.data, .damaged = frozen_warn,
-                                 .progress = frozen_progress_draw, .user = &j->progress};
+    const gf_frozen_spec spec = {.run = j->samples.run, .data = j->samples.data, .where = j->samples.where,
+                                 .damaged = frozen_warn, .progress = frozen_progress_draw, .user = &j->progress};
     TRY(gf_frozen_open(err, &spec, &j->frozen));
+    where_tell("eval", gf_frozen_encoder(j->frozen));
     FAIL_IF(err, gf_frozen_captions(j->frozen) != NULL, GLOFND_E_ARGUMENT,
             "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` looks at",
             j->samples.run);
@@ -265,6 +267,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
 
 int eval_threshold(int argc, char **argv) {
     const char *alpha = NULL, *samples = "100000", *anchors = "100000", *plain = NULL, *batch = "128", *draws = "20";
+    where_flags where = {0};
     threshold_job j = {.alpha = 0.0};
     const cli_flag flags[] = {
         {"data", "SPEC", "samples of the run; default: those it was trained on", &j.samples.data},
@@ -275,6 +278,7 @@ int eval_threshold(int argc, char **argv) {
         {"fnc-batch", "B", "samples in a batch of FNC (128)", &batch},
         {"fnc-draws", "N", "random batches of each anchor (20)", &draws},
         {"out", "DIR", "folder for thresholds.tsv, .npy, .svg; default: RUN", &j.out},
+        WHERE_FLAGS(where),
     };
     int n;
     gf_error err = {{0}};
@@ -285,7 +289,7 @@ int eval_threshold(int argc, char **argv) {
         (code = cli_whole("anchors", anchors, 2, INT64_C(1) << 40, &j.most_anchors)) ||
         (code = cli_whole("fnc-batch", batch, 2, 1 << 20, &j.fnc_batch)) ||
         (code = cli_whole("fnc-draws", draws, 1, 10000, &j.fnc_draws)) ||
-        (alpha && (code = frozen_share("alpha", alpha, &j.alpha))))
+        (alpha && (code = frozen_share("alpha", alpha, &j.alpha))) || (code = where_read(argv[0], &where, &j.samples.where)))
         return code;
     j.samples.run = argv[1], j.plain = plain != NULL;
     const glofnd_status status = evaluate(&err, &j);

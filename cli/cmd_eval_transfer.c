@@ -14,7 +14,7 @@
 
 static const char usage[] =
     "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
-    "           [--seed N] [--untrained]";
+    "           [--seed N] [--untrained] " WHERE_USAGE;
 
 #define MOST_DATASETS 64
 #define VALIDATION 0.2          /* of the training samples, to choose a strength by */
@@ -35,6 +35,8 @@ typedef struct transfer_job {
     const gf_transfer_protocol *protocol;
     int untrained, metric;      /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
     int64_t seed;
+    gf_encoder_where where;
+    int threads;                /* of the encoder, and so of the fits */
     transfer_set *set;          /* [sets] */
     int sets;
     gf_progress line;
@@ -105,7 +107,7 @@ static glofnd_status fit(gf_error *err, transfer_job *j, transfer_set *s, gf_fea
     s->train_n = train->n, s->test_n = test->n;
     s->result = (gf_transfer){
         .protocol = j->protocol, .mean_per_class = s->mean_per_class, .validation = VALIDATION, .seed = (uint64_t)j->seed,
-        .progress = show_fit, .user = j,
+        .threads = j->threads, .progress = show_fit, .user = j,
     };
     j->at = s->title;
     j->line = gf_progress_start(0, cli_terminal_is_dumb());
@@ -232,7 +234,8 @@ static void print_table(const transfer_job *j) {
 static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     gf_encoder *e = NULL;
     TRY(check_sets(err, j));
-    TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = j->run, .untrained = j->untrained}, &e));
+    TRY(where_open(err, "eval", &(gf_encoder_spec){.run = j->run, .untrained = j->untrained, .where = j->where}, &e));
+    j->threads = gf_encoder_threads(e);
     printf("protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
     printf("scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
            "choose\n", 100.0 * VALIDATION);
@@ -273,6 +276,7 @@ static int check_counts(int arguments, int sets, int test) {
 
 int eval_transfer(int argc, char **argv) {
     const char *data = NULL, *test = NULL, *protocol = "paper", *metric = NULL, *seed = "42", *untrained = NULL;
+    where_flags where = {0};
     const cli_flag flags[] = {
         {"data", "SPEC", "one more dataset, or the only one", &data},
         {"test", "SPEC", "test samples of a single dataset; default: its own test split, else 20 % of each class", &test},
@@ -281,6 +285,7 @@ int eval_transfer(int argc, char **argv) {
          &metric},
         {"seed", "N", "of drawn test and validation samples (42)", &seed},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
+        WHERE_FLAGS(where),
     };
     int n, code;
     gf_error err = {{0}};
@@ -290,7 +295,8 @@ int eval_transfer(int argc, char **argv) {
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     j.sets = n - 1 + (data != NULL);
     if ((code = check_counts(n, j.sets, test != NULL)) || (code = read_protocol(&j, protocol)) ||
-        (code = read_metric(&j, metric)) || (code = cli_whole("seed", seed, 0, INT64_MAX, &j.seed)))
+        (code = read_metric(&j, metric)) || (code = cli_whole("seed", seed, 0, INT64_MAX, &j.seed)) ||
+        (code = where_read(argv[0], &where, &j.where)))
         return code;
     j.run = argv[1], j.test = test, j.untrained = untrained != NULL;
     j.set = calloc((size_t)j.sets, sizeof *j.set);

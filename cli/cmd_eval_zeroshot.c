@@ -12,7 +12,7 @@
 
 static const char usage[] =
     "glofnd eval zeroshot RUN --data [NAME=]SPEC [--data ...] [--retrieval [NAME=]SPEC ...] [--classes [NAME=]FILE ...]\n"
-    "           [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained]";
+    "           [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " WHERE_USAGE;
 
 #define MOST_DATASETS 64
 
@@ -33,6 +33,7 @@ typedef struct words {          /* values of a flag */
 
 typedef struct zeroshot_job {
     const char *run;
+    gf_encoder_where where;
     int untrained, metric;      /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
     words data, retrieval, classes, templates;
     zeroshot_set *set;          /* [sets] */
@@ -136,11 +137,12 @@ static glofnd_status encode(gf_error *err, gf_encoder *e, const gf_dataset *data
 
 static glofnd_status classify(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
                               const gf_prompts *prompts) {
+    const gf_pair_how how = {.threads = gf_encoder_threads(j->towers.image)};
     float *classes = NULL;
     gf_features images = {0};
     glofnd_status status = gf_zeroshot_classifier(err, j->towers.text, prompts, &classes);
     if (status == GLOFND_OK) status = encode(err, j->towers.image, data, s->name, &images);
-    if (status == GLOFND_OK) status = gf_zeroshot_score(err, &images, classes, prompts->classes.n, &(gf_pair_how){0}, &s->found);
+    if (status == GLOFND_OK) status = gf_zeroshot_score(err, &images, classes, prompts->classes.n, &how, &s->found);
     gf_features_free(&images);
     free(classes);
     return status;
@@ -261,7 +263,8 @@ static void print_heading(const zeroshot_job *j) {
 
 static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
     for (int i = 0; i < j->sets; i++) TRY(check_set(err, &j->set[i]));
-    TRY(eval_towers_open(err, j->run, j->untrained, &j->towers));
+    const gf_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .where = j->where};
+    TRY(eval_towers_open(err, &spec, &j->towers));
     print_heading(j);
     for (int i = 0; i < j->sets; i++) {
         TRY(run_set(err, j, &j->set[i]));
@@ -298,6 +301,7 @@ static int check_counts(const zeroshot_job *j, int arguments) {
 
 int eval_zeroshot(int argc, char **argv) {
     const char *again = NULL, *metric = NULL, *untrained = NULL;        /* again: taken before, by gather */
+    where_flags where = {0};
     const cli_flag flags[] = {
         {"data", "[NAME=]SPEC", "images with labels, all of which are used; may be repeated", &again},
         {"retrieval", "[NAME=]SPEC", "images with captions, scored by the mean of IR@1 and TR@1; may be repeated", &again},
@@ -305,6 +309,7 @@ int eval_zeroshot(int argc, char **argv) {
         {"templates", "[NAME=]FILE", "sentences with {} for the class name, one per line; default: seven of our own", &again},
         {"metric", "top1|mean", "score: accuracy, or its mean over classes; default: what is usual for NAME, else top1", &metric},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
+        WHERE_FLAGS(where),
     };
     int n, code;
     gf_error err = {{0}};
@@ -312,7 +317,8 @@ int eval_zeroshot(int argc, char **argv) {
     if ((code = gather(&j, &argc, argv))) return code;
     code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = check_counts(&j, n)) || (code = read_metric(&j, metric))) return code;
+    if ((code = check_counts(&j, n)) || (code = read_metric(&j, metric)) || (code = where_read(argv[0], &where, &j.where)))
+        return code;
     j.run = argv[1], j.untrained = untrained != NULL;
     glofnd_status status = read_sets(&err, &j, argv + 2, n - 1);
     if (status == GLOFND_OK) status = evaluate(&err, &j);

@@ -6,6 +6,7 @@
 #include "eval/encode.h"
 #include "eval/split.h"
 #include "io/json/jsonl.h"
+#include "where.h"
 
 /* argv[0] is the title ("eval knn"), argv[1] the run. */
 int eval_knn(int argc, char **argv);
@@ -21,8 +22,10 @@ int eval_zeroshot(int argc, char **argv);
 typedef struct eval_samples {
     const char *run, *data, *test;      /* asked for; data NULL: the run's; test NULL: its test split, else EVAL_HELD_OUT of it */
     int untrained;
+    gf_encoder_where where;
     char run_data[sizeof ((gf_config *)0)->data];       /* found: SPEC of the data if none was given */
     char test_name[GF_SPLIT_NAME];      /* found: SPEC of the test samples; "" if they are held out of the data */
+    int threads;                /* found: those of the encoder, for what comes after it */
     int embeddings;             /* found: a run of task clip, of which embeddings are taken, not features of the backbone */
 } eval_samples;
 

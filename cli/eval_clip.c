@@ -9,10 +9,12 @@
 
 /* ----- encoders ----- */
 
-glofnd_status eval_towers_open(gf_error *err, const char *run, int untrained, eval_towers *out) {
+glofnd_status eval_towers_open(gf_error *err, const gf_encoder_spec *spec, eval_towers *out) {
+    gf_encoder_spec text = *spec;
+    text.text = 1;
     *out = (eval_towers){0};
-    TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = run, .text = 1, .untrained = untrained}, &out->text));
-    return gf_encoder_open(err, &(gf_encoder_spec){.run = run, .untrained = untrained}, &out->image);
+    TRY(gf_encoder_open(err, &text, &out->text));
+    return where_open(err, "eval", spec, &out->image);
 }
 
 void eval_towers_free(eval_towers *t) {
@@ -25,16 +27,16 @@ void eval_towers_free(eval_towers *t) {
 
 glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out) {
     frozen_progress line;
-    in->how = (gf_pair_how){.progress = frozen_progress_pairs, .user = &line};
+    in->how = (gf_pair_how){.threads = in->how.threads, .progress = frozen_progress_pairs, .user = &line};
     frozen_progress_begin(&line, "");
     const glofnd_status status = gf_retrieval_measure(err, in, out);
     frozen_progress_end(&line);
     return status;
 }
 
-static glofnd_status rank_pairs(gf_error *err, const gf_text_pairs *p, eval_retrieved *out) {
+static glofnd_status rank_pairs(gf_error *err, const gf_text_pairs *p, int threads, eval_retrieved *out) {
     gf_retrieval_input in = {.image = p->image.x, .text = p->text.x, .images = p->image.n, .texts = p->text.n,
-                             .dim = p->image.dim, .owner = p->owner};
+                             .dim = p->image.dim, .owner = p->owner, .how.threads = threads};
     out->dim = p->image.dim, out->repeated = p->repeated, out->lost = p->lost;
     return eval_rank(err, &in, &out->found);
 }
@@ -59,7 +61,7 @@ glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spe
     frozen_progress_begin(&line, "images");
     if (status == GLOFND_OK) status = gf_encode_pairs(err, t->image, t->text, data, tell, &pairs);
     frozen_progress_end(&line);
-    if (status == GLOFND_OK) status = rank_pairs(err, &pairs, out);
+    if (status == GLOFND_OK) status = rank_pairs(err, &pairs, gf_encoder_threads(t->image), out);
     gf_text_pairs_free(&pairs);
     gf_dataset_free(data);
     return status;

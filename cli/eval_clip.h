@@ -9,8 +9,8 @@ typedef struct eval_towers {    /* all zero: none */
     gf_encoder *image, *text;
 } eval_towers;
 
-/* In a failure, too, to be freed. E_ARGUMENT: a run without encoder of captions. */
-glofnd_status eval_towers_open(gf_error *err, const char *run, int untrained, eval_towers *out);
+/* `spec`: of the images. In a failure, too, to be freed. E_ARGUMENT: a run without encoder of captions. */
+glofnd_status eval_towers_open(gf_error *err, const gf_encoder_spec *spec, eval_towers *out);
 void eval_towers_free(eval_towers *t);
 
 typedef struct eval_retrieved {
@@ -20,7 +20,7 @@ typedef struct eval_retrieved {
 
 /* Encodes images and captions, with a line about it, and ranks. */
 glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spec, eval_retrieved *out);
-/* Ranks what is there. */
+/* Ranks what is there, on in->how.threads threads (0: all). */
 glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out);
 /* `name`: of the dataset, short. */
 glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r);

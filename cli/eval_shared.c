@@ -27,7 +27,8 @@ const char *eval_name(const char *text, char *name, size_t bytes) {
 /* ----- samples ----- */
 
 glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf_split *split) {
-    TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = s->run, .untrained = s->untrained}, encoder));
+    TRY(where_open(err, "eval", &(gf_encoder_spec){.run = s->run, .untrained = s->untrained, .where = s->where}, encoder));
+    s->threads = gf_encoder_threads(*encoder);
     s->embeddings = gf_encoder_config(*encoder)->task == GF_TASK_CLIP;
     const int given = s->data != NULL;
     if (!given) s->data = memcpy(s->run_data, gf_encoder_config(*encoder)->data, sizeof s->run_data);

@@ -21,6 +21,7 @@ struct gf_encoder {
     int head, threads;
     float *rows;                /* [batch][dim] of the last forward, on the host */
     char weights[PATH_MAX];
+    char moved[sizeof ((gf_error *)0)->text];
 };
 
 /* ----- opening ----- */
@@ -50,30 +51,60 @@ static glofnd_status find_weights(gf_error *err, char *out, const char *run) {
     return join(err, out, checkpoint, "model.safetensors");
 }
 
-/* Where the run was trained, if that is here, too. */
-static glofnd_device usable(glofnd_device wanted) {
-    return glofnd_device_check(wanted, NULL, 0) == GLOFND_OK ? wanted : GLOFND_DEVICE_CPU;
-}
-
-static gf_net_spec spec_of(const gf_encoder *e) {
+static gf_net_spec spec_of(const gf_encoder *e, glofnd_device device) {
     const gf_config *c = &e->config;
     gf_net_spec s = gf_tower_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
     s.batch = e->batch;         /* also where training has two views of each */
     if (!e->head) s.head_hidden = s.head_out = 0;
     s.training = 0;
     s.threads = e->threads;
-    s.device = usable(c->method.device);
+    s.device = device;
     s.deterministic = 1;
     return s;
 }
 
-static glofnd_status make_net(gf_error *err, gf_encoder *e) {
-    const gf_net_spec spec = spec_of(e);
+static glofnd_status make_net_on(gf_error *err, gf_encoder *e, glofnd_device device) {
+    const gf_net_spec spec = spec_of(e, device);
     TRY(gf_net_create(err, &spec, &e->net));
     e->dim = e->head ? gf_config_dim(&e->config) : gf_net_features(e->net);
     e->rows = malloc((size_t)(e->batch * e->dim) * sizeof *e->rows);
     FAIL_IF(err, !e->rows, GLOFND_E_MEMORY, "no memory for a batch of features");
     return GLOFND_OK;
+}
+
+glofnd_status gf_encoder_device(gf_error *err, const char *name, glofnd_device *out) {
+    glofnd_options o;
+    char why[256];
+    TRY(glofnd_options_init(&o, sizeof o));
+    const glofnd_status status = glofnd_options_set(&o, "device", name, why, sizeof why);
+    FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%s", why);
+    *out = o.device;
+    return GLOFND_OK;
+}
+
+/* Without the advice about a configuration that stands behind the last semicolon. */
+static glofnd_status check_device(gf_error *err, glofnd_device device) {
+    static const char key[] = "device: ";
+    char why[256];
+    const glofnd_status status = glofnd_device_check(device, why, sizeof why);
+    char *advice = strrchr(why, ';');
+    if (advice) *advice = 0;
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", why + (strncmp(why, key, strlen(key)) == 0 ? strlen(key) : 0));
+    return GLOFND_OK;
+}
+
+/* On the device asked for; or, with none asked for, on the run's if that can be used, else on the CPU. */
+static glofnd_status make_net(gf_error *err, gf_encoder *e, const char *asked) {
+    glofnd_device device = e->config.method.device;
+    if (asked) TRY(gf_encoder_device(err, asked, &device));
+    glofnd_status status = check_device(err, device);
+    if (status == GLOFND_OK) status = make_net_on(err, e, device);
+    if (status == GLOFND_OK || device == GLOFND_DEVICE_CPU) return status;
+    const gf_error why = *err;
+    const int there = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE;      /* but too small, or the like */
+    FAIL_IF(err, asked || there, status, "cuda cannot be used here: %.420s; --device cpu takes the CPU", why.text);
+    memcpy(e->moved, why.text, sizeof e->moved);
+    return make_net_on(err, e, GLOFND_DEVICE_CPU);
 }
 
 static glofnd_status open_vocabulary(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
@@ -98,10 +129,10 @@ static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder
     TRY(read_config(err, &e->config, spec->run));
     TRY(open_vocabulary(err, e, spec));
     e->head = spec->head || e->config.task == GF_TASK_CLIP;
-    e->threads = spec->threads > 0 ? spec->threads : e->config.method.threads;
+    e->threads = spec->where.threads > 0 ? spec->where.threads : e->config.method.threads;
     if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
-    TRY(make_net(err, e));
+    TRY(make_net(err, e, spec->where.device));
     if (spec->untrained) return load_start(err, e);
     TRY(find_weights(err, e->weights, spec->run));
     return gf_weights_load(err, e->net, e->weights, 0);
@@ -126,6 +157,8 @@ void gf_encoder_free(gf_encoder *e) {
 }
 
 const gf_config *gf_encoder_config(const gf_encoder *e) { return &e->config; }
+int gf_encoder_threads(const gf_encoder *e) { return e->threads; }
+const char *gf_encoder_moved(const gf_encoder *e) { return e->moved; }
 
 glofnd_status gf_encoder_own_data(gf_error *err, glofnd_status status) {
     if (status != GLOFND_E_IO) return status;

@@ -14,6 +14,11 @@
 
 typedef struct gf_encoder gf_encoder;
 
+typedef struct gf_encoder_where {       /* all zero: as the run was trained */
+    const char *device;         /* "cpu" or "cuda", which then must be usable; NULL: the run's, or the CPU where that is not */
+    int threads;                /* 0: of the run */
+} gf_encoder_where;
+
 typedef struct gf_encoder_spec {
     const char *run;            /* folder of a run; its config.cfg says which network */
     int head;                   /* projections of the head instead of features of the backbone; a run of task clip always gives
@@ -21,13 +26,18 @@ typedef struct gf_encoder_spec {
     int text;                   /* task clip: the encoder of captions instead of that of images */
     int untrained;              /* the weights the run began with, or its seed's */
     int64_t batch;              /* images per forward; 0: chosen */
-    int threads;                /* 0: of the run */
+    gf_encoder_where where;
 } gf_encoder_spec;
 
+/* E_OPTION: there is no device of this name. */
+glofnd_status gf_encoder_device(gf_error *err, const char *name, glofnd_device *out);
 /* Weights are RUN/model.safetensors or, where the run has not ended, its newest checkpoint's. */
 glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_encoder **out);
 void gf_encoder_free(gf_encoder *e);
-const gf_config *gf_encoder_config(const gf_encoder *e);
+const gf_config *gf_encoder_config(const gf_encoder *e);        /* of the run, also where the encoder runs elsewhere */
+int gf_encoder_threads(const gf_encoder *e);
+/* Why it runs on the CPU although the run was trained on another device, and none was asked for; "" otherwise. */
+const char *gf_encoder_moved(const gf_encoder *e);
 /* `status` of opening the data a run names; if that is not there, the message goes on with what to do. */
 glofnd_status gf_encoder_own_data(gf_error *err, glofnd_status status);
 const char *gf_encoder_weights(const gf_encoder *e);    /* file they came from; "" for untrained ones */

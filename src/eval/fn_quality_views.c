@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "base/rng.h"
 #include "eval/encode.h"
 #include "train/checkpoint.h"
@@ -18,19 +17,18 @@ struct gf_frozen {
     gf_encoder *captions;       /* task clip; else NULL */
     gf_dataset *data;
     gf_dataset_info info;
-    int threads;
 };
 
 static glofnd_status open_frozen(gf_error *err, gf_frozen *f) {
-    const gf_encoder_spec spec = {.run = f->spec.run, .head = 1};
-    TRY(gf_encoder_open(err, &spec, &f->encoder));
+    const gf_encoder_spec images = {.run = f->spec.run, .head = 1, .where = f->spec.where};
+    const gf_encoder_spec captions = {.run = f->spec.run, .text = 1, .where = f->spec.where};
+    TRY(gf_encoder_open(err, &images, &f->encoder));
     const gf_config *c = gf_encoder_config(f->encoder);
-    if (c->task == GF_TASK_CLIP) TRY(gf_encoder_open(err, &(gf_encoder_spec){.run = f->spec.run, .text = 1}, &f->captions));
+    if (c->task == GF_TASK_CLIP) TRY(gf_encoder_open(err, &captions, &f->captions));
     const int given = f->spec.data && *f->spec.data;
     const glofnd_status status = gf_dataset_open(err, given ? f->spec.data : c->data, &f->data);
     TRY(given ? status : gf_encoder_own_data(err, status));
     f->info = gf_dataset_describe(f->data);
-    f->threads = c->method.threads > 0 ? c->method.threads : gf_parallel_default();
     return GLOFND_OK;
 }
 
@@ -55,8 +53,9 @@ void gf_frozen_free(gf_frozen *f) {
 
 const gf_config *gf_frozen_config(const gf_frozen *f) { return gf_encoder_config(f->encoder); }
 gf_dataset_info gf_frozen_info(const gf_frozen *f) { return f->info; }
-int gf_frozen_threads(const gf_frozen *f) { return f->threads; }
+int gf_frozen_threads(const gf_frozen *f) { return gf_encoder_threads(f->encoder); }
 const gf_dataset *gf_frozen_data(const gf_frozen *f) { return f->data; }
+const gf_encoder *gf_frozen_encoder(const gf_frozen *f) { return f->encoder; }
 gf_encoder *gf_frozen_captions(const gf_frozen *f) { return f->captions; }
 
 void gf_frozen_warn(const gf_frozen *f, int64_t i, const char *message) {
@@ -70,8 +69,8 @@ static void tell(const gf_frozen *f, int64_t done, int64_t total) {
 static gf_loader_spec loader_spec(const gf_frozen *f) {
     const gf_config *c = gf_frozen_config(f);
     return (gf_loader_spec){
-        .data = f->data, .augment = gf_trainer_recipe(c), .seed = (uint64_t)c->seed, .workers = f->threads, .depth = 2,
-        .fast = c->decode_fast, .damaged = f->spec.damaged, .user = f->spec.user,
+        .data = f->data, .augment = gf_trainer_recipe(c), .seed = (uint64_t)c->seed, .workers = gf_frozen_threads(f),
+        .depth = 2, .fast = c->decode_fast, .damaged = f->spec.damaged, .user = f->spec.user,
     };
 }
 
@@ -230,7 +229,9 @@ glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, int side, const int6
     TRY(gf_checkpoint_latest(err, f->spec.run, folder, sizeof folder));
     if (!*folder) return GLOFND_OK;
     snprintf(path, sizeof path, "%s/anchors.glofnd", folder);
-    glofnd_status status = glofnd_ctx_create(&gf_frozen_config(f)->method, &ctx);
+    glofnd_options o = gf_frozen_config(f)->method;
+    o.device = GLOFND_DEVICE_CPU;       /* rows are read one by one; the run's device need not be here */
+    glofnd_status status = glofnd_ctx_create(&o, &ctx);
     if (status != GLOFND_OK) return gf_fail(err, status, "%s", glofnd_status_text(status));
     status = glofnd_store_load(ctx, path, NULL, &store);
     if (status != GLOFND_OK) gf_fail(err, status, "%s", glofnd_ctx_error(ctx));

@@ -10,6 +10,7 @@ typedef struct gf_frozen gf_frozen;
 
 typedef struct gf_frozen_spec {
     const char *run, *data;     /* data NULL or "": the SPEC the run was trained on */
+    gf_encoder_where where;
     void (*damaged)(void *user, int64_t i, const char *message);        /* a sample that is left out or replaced; may be NULL */
     void (*progress)(void *user, int64_t done, int64_t total);          /* images; may be NULL */
     void *user;
@@ -20,7 +21,7 @@ glofnd_status gf_frozen_open(gf_error *err, const gf_frozen_spec *spec, gf_froze
 void gf_frozen_free(gf_frozen *f);              /* NULL is fine */
 const gf_config *gf_frozen_config(const gf_frozen *f);
 gf_dataset_info gf_frozen_info(const gf_frozen *f);
-int gf_frozen_threads(const gf_frozen *f);
+int gf_frozen_threads(const gf_frozen *f);      /* of the encoder */
 
 /* Every sample once, centre crop, in the order in which training would draw the next epoch; of more than `most` samples the
  * first `most` of that order. Damaged ones are left out. */
@@ -28,8 +29,9 @@ glofnd_status gf_frozen_plain(gf_error *err, gf_frozen *f, int64_t most, gf_view
 /* Two augmented views of samples, side by side, in batches as training would draw them in the epochs after its last one: as many
  * whole batches as it takes to have `samples`, but no more than `epochs` (0: any number). */
 glofnd_status gf_frozen_views(gf_error *err, gf_frozen *f, int64_t batch, int64_t samples, int epochs, gf_view_set *out);
-/* The frozen run's own: its data, and in a run of task clip the encoder of captions, else NULL. */
+/* The frozen run's own: its data, its encoder of images, and in a run of task clip the encoder of captions, else NULL. */
 const gf_dataset *gf_frozen_data(const gf_frozen *f);
+const gf_encoder *gf_frozen_encoder(const gf_frozen *f);
 gf_encoder *gf_frozen_captions(const gf_frozen *f);
 void gf_frozen_warn(const gf_frozen *f, int64_t i, const char *message);        /* tells `damaged` */
 

@@ -138,7 +138,7 @@ expect 1 "--data names its images" discover . --out z
 expect 1 "can be at most 56" discover x.npy --k 57 --out z
 expect 1 "no folder can be made beside" discover x.npy --out no/where
 expect 1 "no folder can be made beside" discover nowhere.npy --out no/where      # before anything is read
-expect 1 "it is cpu or cuda" discover x.npy --device gpu --out z
+expect 2 "cpu|cuda" discover x.npy --device gpu --out z
 expect 1 "C order is expected" discover fortran.npy --out z
 expect 1 "'>f4' is not supported" discover big_endian.npy --out z
 expect 1 "name one by --tensor: a, b" discover two.safetensors --out z
@@ -159,6 +159,15 @@ if "$glofnd" info | grep -q 'oneDNN yes'; then
     has r/pairs.tsv "anchor_name.*anchor_label"
     has out "labels      precision"
     expect 0 "embeddings  48 x 8 from run" discover run --data $data --k 4 --head --out r --force
+
+    # The encoder goes where --device says; else where the run was trained, or on the CPU, and says so.
+    sed -i 's/^device = .*/device = cuda/' run/config.cfg
+    without_gpu() { env CUDA_VISIBLE_DEVICES= "$glofnd" discover run --data $data --k 4 --head --quiet "$@"; }
+    expect 0 "glofnd discover: the run was trained on cuda, which cannot be used here (" without_gpu --out moved
+    expect 0 "written" without_gpu --device cpu --threads 1 --out asked
+    grep -q "trained on" err && fail "the CPU was asked for"
+    diff -r r moved > out && diff -r r asked > out || fail "the encoder's device or threads change the result"
+    expect 1 "--device cpu" without_gpu --device cuda --out z
 fi
 
 # Ctrl-C in the middle of the work leaves nothing.

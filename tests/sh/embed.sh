@@ -40,6 +40,44 @@ for what in knn linear fn threshold; do
 done
 expect 0 "top-1" "$glofnd" eval knn moved --data $data --k 5
 
+# Where it runs: the same rows and answers from any number of threads. A device that was asked for must be there and have a name
+# we know; that of the run is replaced by the CPU, and this is said, once.
+printf '%s\n' knn "linear --epochs 2 --fractions 50" fn "threshold --samples 400 --fnc-batch 16" > ways
+without_gpu() { env CUDA_VISIBLE_DEVICES= "$glofnd" "$@"; }
+for threads in 1 2; do
+    expect 0 "64 x 64 features" "$glofnd" embed run --data $data --threads $threads --out t$threads.npy
+    cmp -s a.npy t$threads.npy || fail "rows from $threads threads"
+    rm run/eval.jsonl
+    while read -r way flags; do
+        expect 0 "" "$glofnd" eval $way run $flags --threads $threads
+        cat out >> said$threads
+    done < ways
+    sed 's/"time_s": [^,}]*//' run/eval.jsonl > records$threads
+done
+cmp -s records1 records2 && cmp -s said1 said2 || fail "threads change an evaluation"
+[ "$(wc -l < records1)" -eq 15 ] || fail "records of four evaluations"
+
+cp -r run there && sed -i 's/^device = .*/device = cuda/' there/config.cfg
+while read -r way flags; do
+    expect 2 "cpu|cuda" "$glofnd" eval $way run $flags --device gpu
+    expect 2 "whole number in [1, 1024]" "$glofnd" eval $way run $flags --threads 0
+    expect 1 "cuda cannot be used here: " without_gpu eval $way run $flags --device cuda
+    wants "$way without a GPU" 1 "; --device cpu takes the CPU"
+    expect 0 "glofnd eval: the run was trained on cuda, which cannot be used here (" without_gpu eval $way there $flags
+    [ "$(grep -c "): on the CPU" err)" -eq 1 ] || fail "$way: said once"
+    expect 0 "" without_gpu eval $way there $flags --device cpu
+    grep -q "trained on" err && fail "$way: the CPU was asked for"
+done < ways
+expect 2 "cpu|cuda" "$glofnd" embed run --data $data --device gpu --out x.npy
+expect 2 "whole number in [1, 1024]" "$glofnd" embed run --data $data --threads many --out x.npy
+expect 1 "; --device cpu takes the CPU" without_gpu embed run --data $data --device cuda --out x.npy
+[ ! -e x.npy ] || fail "a refused call left a file"
+expect 0 "glofnd embed: the run was trained on cuda, which cannot be used here (" without_gpu embed there --data $data --out x.npy
+cmp -s a.npy x.npy || fail "rows of a run from elsewhere"
+grep -v '"event": "linear' there/eval.jsonl | sort -u > elsewhere
+grep -v '"event": "linear' run/eval.jsonl | sort -u > here
+cmp -s elsewhere here || fail "answers of a run from elsewhere"
+
 expect 2 "usage" "$glofnd" embed run --out x.npy
 expect 2 "usage" "$glofnd" eval guess run --data $data
 expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0

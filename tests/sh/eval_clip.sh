@@ -81,6 +81,30 @@ expect 2 "RUN is missing" "$glofnd" eval zeroshot --data $test
 expect 2 "--data is missing" "$glofnd" eval zeroshot run
 expect 2 "top1 or mean" "$glofnd" eval zeroshot run --data $test --metric best
 
+# Where it runs: as in embed.sh, with two encoders.
+without_gpu() { env CUDA_VISIBLE_DEVICES= "$glofnd" "$@"; }
+cp -r run here && cp -r run there && sed -i 's/^device = .*/device = cuda/' there/config.cfg
+for way in "retrieval %s --data $test" "zeroshot %s --data $test --retrieval r=$test"; do
+    here=$(printf "$way" here) there=$(printf "$way" there)
+    for threads in 1 2; do
+        rm here/eval.jsonl
+        expect 0 "" "$glofnd" eval $here --threads $threads
+        mv out said$threads && cp here/eval.jsonl records$threads
+    done
+    cmp -s records1 records2 && cmp -s said1 said2 || fail "threads change $here"
+    expect 2 "cpu|cuda" "$glofnd" eval $here --device gpu
+    expect 1 "; --device cpu takes the CPU" without_gpu eval $here --device cuda
+    rm there/eval.jsonl
+    expect 0 "glofnd eval: the run was trained on cuda, which cannot be used here (" without_gpu eval $there
+    [ "$(grep -c "): on the CPU" err)" -eq 1 ] || fail "said once"
+    cmp -s there/eval.jsonl records1 || fail "answers of a run from elsewhere"
+done
+"$glofnd" embed run --data $test --text --threads 1 --out t1.npy > out 2> err && cmp -s t.npy t1.npy ||
+    fail "embed --text --threads 1"
+expect 0 "512 captions of i.npy" "$glofnd" eval retrieval --image-emb i.npy --text-emb t.npy --owner o.npy --threads 1
+grep "^[IT]R" out | cmp -s - of_files || fail "files on one thread"
+expect 2 "files are ranked on the CPU" "$glofnd" eval retrieval --image-emb i.npy --text-emb i.npy --device cpu
+
 # Data without captions or labels; runs without an encoder of captions.
 mkdir flat && find exported -name '*.png' -exec sh -c 'mv "$1" "flat/$(basename "$(dirname "$1")")-$(basename "$1")"' _ {} \;
 expect 1 "has no captions" "$glofnd" eval retrieval run --data folder:flat

@@ -52,6 +52,15 @@ else
 
     expect 2 "given 2 times" "$glofnd" eval transfer run --data $data --data $data
 
+    # Where it runs: as in embed.sh.
+    for threads in 1 2; do
+        expect 0 "paper" "$glofnd" eval transfer run $data --threads $threads
+        mv out said$threads
+    done
+    cmp -s said1 said2 || fail "threads change a transfer"
+    expect 2 "cpu|cuda" "$glofnd" eval transfer run $data --device gpu
+    expect 1 "; --device cpu takes the CPU" env CUDA_VISIBLE_DEVICES= "$glofnd" eval transfer run $data --device cuda
+
     # As the texture dataset is published: images in class folders, lists of those of split 1.
     mkdir -p dtd/labels
     "$glofnd" data export shapes:n=60,classes=3,size=16,seed=3 --folder --out dtd/images > out 2> err || fail "export"
