@@ -18,6 +18,7 @@
 typedef struct large {
     glofnd_loss loss;
     int64_t batch, dim;
+    int labels;                 /* given: then quality is counted */
 } large;
 
 typedef struct ran {            /* one step of it */
@@ -29,7 +30,7 @@ static ran run(const large *x, glofnd_detector detector, glofnd_math math) {
     scene s = scene_make("large", x->loss);
     scene_batch b = {0};
     s.batch = x->batch, s.dim = x->dim, s.anchors = x->batch + 9;
-    s.with_labels = 0;          /* else quality is counted, which other kernels do */
+    s.with_labels = x->labels;
     s.o.device = GLOFND_DEVICE_CUDA, s.o.math = math, s.o.detector = detector;
     s.o.tau = 0.1, s.o.lambda_lr = 0.02, s.o.update_epoch = s.o.mask_epoch = 0;
     ran y = {.w = runner_make(&s), .out = outputs_make(&s)};
@@ -53,6 +54,14 @@ static double distance(const float *x, const float *y, int64_t n) {
     return sqrt(apart / size);
 }
 
+/* Pairs of one label, whatever their similarity. */
+static void compare_quality(const large *x, const glofnd_stats *rounded, const glofnd_stats *exact) {
+    print_message("  of one label: %lld of %lld, flagged: %lld of %lld\n", (long long)rounded->same, (long long)exact->same,
+                  (long long)rounded->hits, (long long)exact->hits);
+    if (rounded->same != exact->same || rounded->hits != exact->hits || exact->same <= x->batch)
+        fail_msg("loss %d, %lld x %lld: quality is off", (int)x->loss, (long long)x->batch, (long long)x->dim);
+}
+
 /* |S' - S| <= 1e-3 gives weights wrong by 1e-2, relative, at tau = 0.1; most of it averages out. */
 static void compare(const large *x, glofnd_detector detector) {
     ran rounded = run(x, detector, GLOFND_MATH_BF16), exact = run(x, detector, GLOFND_MATH_EXACT);
@@ -63,14 +72,15 @@ static void compare(const large *x, glofnd_detector detector) {
                   (long long)x->batch, (long long)x->dim, a, b, loss);
     if (!(a <= 2e-2 && b <= 2e-2 && loss <= 2e-2 * fmax(1, fabs(exact.out.stats.loss))))
         fail_msg("loss %d, detector %d, %lld x %lld is off", (int)x->loss, (int)detector, (long long)x->batch, (long long)x->dim);
+    if (x->labels) compare_quality(x, &rounded.out.stats, &exact.out.stats);
     end(&rounded);
     end(&exact);
 }
 
 static void two_views(void **state) {
     static const large CASES[] = {
-        {GLOFND_LOSS_SOGCLR, 1500, 128}, {GLOFND_LOSS_SOGCLR, 2199, 128}, {GLOFND_LOSS_SIMCLR, 4301, 100},
-        {GLOFND_LOSS_SOGCLR, 600, 600},
+        {GLOFND_LOSS_SOGCLR, 1500, 128, 0}, {GLOFND_LOSS_SOGCLR, 2199, 128, 0}, {GLOFND_LOSS_SIMCLR, 4301, 100, 0},
+        {GLOFND_LOSS_SOGCLR, 600, 600, 0}, {GLOFND_LOSS_SOGCLR, 610, 400, 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
@@ -79,7 +89,8 @@ static void two_views(void **state) {
 
 static void image_and_text(void **state) {
     static const large CASES[] = {
-        {GLOFND_LOSS_CLIP, 1030, 300}, {GLOFND_LOSS_SOGCLR2, 1100, 1000}, {GLOFND_LOSS_SOGCLR2, 4300, 128},
+        {GLOFND_LOSS_CLIP, 1030, 300, 0}, {GLOFND_LOSS_SOGCLR2, 1100, 1000, 0}, {GLOFND_LOSS_SOGCLR2, 4300, 128, 0},
+        {GLOFND_LOSS_CLIP, 1040, 200, 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)

@@ -1,5 +1,6 @@
 /* cuda_pass.c - the passes on the GPU against the CPU's, over all flags, shapes and kinds of products. */
 #include "support/cuda_problem.h"
+#include "support/few_processors.h"
 
 static void compare_stats(problem *p, unsigned flags, gf_rows *got) {
     const double tol = tolerance(p);
@@ -159,15 +160,29 @@ static void run_math(gf_cuda_math math) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) all_passes(&shapes[i], math, 11 + (unsigned)i);
 }
 
-static void check_with_room(problem *p, size_t bytes) {
-    static const unsigned FLAGS[] = {0, GF_MASK | GF_COUNT, GF_MASK | GF_COUNT | GF_MOMENT};
-    p->room = device_copy(NULL, bytes), p->room_bytes = bytes;
-    check_count(p);
-    for (size_t f = 0; f < sizeof FLAGS / sizeof *FLAGS; f++) check_stats(p, FLAGS[f]);
-    check_grad(p, 0, 1);
-    check_grad(p, GF_MASK | GF_COUNT, 1);
+static void give_room(problem *p, size_t bytes) { p->room = device_copy(NULL, bytes), p->room_bytes = bytes; }
+
+static void take_room(problem *p) {
     cudaFree(p->room);
     p->room = NULL, p->room_bytes = 0;
+}
+
+/* Flags for which there are kernels for large batches. */
+static void check_known_flags(problem *p) {
+    check_count(p);
+    check_stats(p, 0);
+    check_stats(p, GF_MASK | GF_COUNT);
+    check_grad(p, 0, 1);
+    check_grad(p, GF_MASK | GF_COUNT, 1);
+}
+
+static void check_with_room(problem *p, size_t bytes) {
+    give_room(p, bytes);
+    check_known_flags(p);
+    check_stats(p, GF_MASK | GF_COUNT | GF_MOMENT);
+    check_grad(p, GF_QUALITY, 1);
+    check_grad(p, GF_MASK | GF_COUNT | GF_QUALITY, 1);
+    take_room(p);
 }
 
 /* Batches so large that one product serves both anchors of a pair, where the GPU has it: with an odd and an even number of blocks
@@ -194,14 +209,16 @@ static void wide_embeddings(void **state) {
         check_with_room(p, 4 << 20);
         check_with_room(p, 700 << 10);
         check_with_room(p, 200 << 10);
-        p->room = device_copy(NULL, 4 << 20), p->room_bytes = 4 << 20;
+        give_room(p, 4 << 20);
         for (size_t f = 0; f < sizeof stats_flags / sizeof *stats_flags; f++) {
             const unsigned grad_flags = stats_flags[f] & ~(unsigned)GF_MOMENT;
             check_stats(p, stats_flags[f] | GF_SHIFT);
-            check_grad(p, grad_flags | GF_SHIFT, 1);
-            check_grad(p, grad_flags, 0);
+            for (unsigned quality = 0; quality <= GF_QUALITY; quality += GF_QUALITY) {
+                check_grad(p, grad_flags | GF_SHIFT | quality, 1);
+                check_grad(p, grad_flags | quality, 0);
+            }
         }
-        cudaFree(p->room);
+        take_room(p);
         drop(p);
     }
 }
@@ -238,12 +255,83 @@ static void few_large_shapes(void **state) {
     }
 }
 
+/* ---- the kernels for large batches on small ones ---- */
+
+static void on_few_processors(problem *p, int count, size_t room) {
+    processors = count;
+    give_room(p, room);
+    check_known_flags(p);
+    take_room(p);
+}
+
+/* One product for both anchors: an odd and an even number of blocks of rows; one and several thread blocks for the columns of
+ * each; room for all partial sums at once, and for some at a time. */
+static void few_processors_in_pairs(void **state) {
+    static const shape SHAPES[] = {{1026, 0, 1026, 128, 1, 10.0f}, {830, 0, 830, 100, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        const size_t part = 8 * (size_t)SHAPES[i].rows;
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 61 + (unsigned)i);
+        on_few_processors(p, 1, 64 * part);
+        on_few_processors(p, 1, 2 * part);
+        on_few_processors(p, 10, 64 * part);
+        drop(p);
+    }
+}
+
+/* So many rows for a thread block that the ring in which it keeps their sums goes round. */
+static void row_sums_go_round(void **state) {
+    static const shape SHAPE = {2306, 0, 2306, 100, 1, 10.0f};
+    (void)state;
+    problem *p = make(&SHAPE, GF_CUDA_BF16, 60);
+    on_few_processors(p, 1, (size_t)(64 * 8 * SHAPE.rows));
+    drop(p);
+}
+
+/* Whole rows: blocks of 256, 128 and 64 of them. */
+static void few_processors_by_rows(void **state) {
+    static const shape SHAPES[] = {{1300, 1000, 300, 128, 0, 10.0f}, {700, 400, 300, 100, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 63 + (unsigned)i);
+        on_few_processors(p, 1, 0);
+        on_few_processors(p, 3, 0);
+        on_few_processors(p, 5, 0);
+        drop(p);
+    }
+}
+
+/* More than 128 dimensions: one and two thread blocks for the columns of a block of rows, room for the weights of all rows and
+ * of 128. */
+static void few_processors_wide(void **state) {
+    static const shape SHAPES[] = {{400, 100, 300, 300, 0, 10.0f}, {260, 0, 260, 200, 1, 10.0f}, {140, 0, 140, 700, 1, 20.0f}};
+    const unsigned any = GF_MASK | GF_COUNT | GF_GROUP | GF_WEIGHT;
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        const size_t row = sizeof(uint16_t) * (size_t)((SHAPES[i].cols + 127) / 128 * 128);
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 65 + (unsigned)i);
+        on_few_processors(p, 1, row * (size_t)SHAPES[i].rows);
+        processors = 7;
+        check_with_room(p, row * 128);
+        give_room(p, row * 128);
+        check_stats(p, any | GF_MOMENT | GF_SHIFT);
+        check_grad(p, any | GF_SHIFT, 1);
+        check_grad(p, any | GF_QUALITY, 0);
+        take_room(p);
+        drop(p);
+    }
+}
+
 /* cuda_pass [PATTERN]: only tests whose name fits it. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact), cmocka_unit_test(rounded_to_bf16), cmocka_unit_test(split_in_halves),
         cmocka_unit_test(large_batches), cmocka_unit_test(wide_embeddings), cmocka_unit_test(few_small_shapes),
         cmocka_unit_test(few_large_shapes),
+        cmocka_unit_test_teardown(row_sums_go_round, all_processors),
+        cmocka_unit_test_teardown(few_processors_in_pairs, all_processors),
+        cmocka_unit_test_teardown(few_processors_by_rows, all_processors),
+        cmocka_unit_test_teardown(few_processors_wide, all_processors),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);

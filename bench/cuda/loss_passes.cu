@@ -20,6 +20,12 @@
  *                twice the sums: those of columns stay in registers, those of rows leave with each tile, and a second launch adds
  *                up the parts. Pays from B = 8192 on, without thresholds always. Three warpgroups instead of two were slower.
  *   v6 turns     grad: the two warpgroups have the tensor cores in turn, instead of sharing them and then weighing both at once.
+ *   v7 between   v6 in which a product is always under way: sums of one tile stand between the products of the next, where the
+ *                compiler puts them if there is no branch. What is no pair is blanked before; rows are written down half a block
+ *                later, so that warps do not wait for each other. Stats and grad: addresses of operands made of values that the
+ *                compiler knows to be the same for the whole warp, else it copies them anew before every product. Without any
+ *                gain: verdicts as saturated products (fma.sat) instead of compares, polynomials for some of the exponentials,
+ *                three warpgroups; in grad, weights between the products P Z, clusters that share out columns.
  * The library picks by the number of rows (cuda_pass.cu, cuda_shapes.cuh).
  */
 #include <algorithm>
@@ -160,7 +166,7 @@ static const version versions[] = {
     {"v4 split, 32 rows", stats_of<split32>, grad_of<split32>, 0, 16384},
     {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, 0, 1 << 30},
     {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, 0, 1 << 30},
-    {"v6 pairs, turns", gf_stats_pairs, gf_grad_wgmma, 0, 1 << 30},
+    {"v7 pairs", gf_stats_pairs, gf_grad_wgmma, 0, 1 << 30},
     {"v2 to v5 by rows", gf_stats_bf16, gf_grad_bf16, 0, 1 << 30},
 };
 

@@ -22,7 +22,7 @@ bool gf_stats_takes_pairs(const gf_tile_args &a);
 cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream);
 
-/* On Hopper, 256 dimensions and more, bf16, all flags but GF_TIE; grad: nor GF_COLSUM, GF_QUALITY. For batches that are not
+/* On Hopper, 256 dimensions and more, bf16, all flags but GF_TIE; grad: nor GF_COLSUM. For batches that are not
  * small, where there is room for partial sums, or for the weights of some rows. */
 bool gf_stats_takes_wide(const gf_tile_args &a);
 bool gf_grad_takes_wide(const gf_tile_args &a);

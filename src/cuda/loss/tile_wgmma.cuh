@@ -52,6 +52,11 @@ __device__ __forceinline__ uint64_t gf_operand_at(uint32_t address, int far) {
            1ull << 62;
 }
 
+/* The operand `bytes` on: its 32 upper bits stay. */
+__device__ __forceinline__ uint64_t gf_operand_on(uint64_t operand, int bytes) {
+    return (operand & 0xffffffff00000000ull) | static_cast<uint32_t>(static_cast<uint32_t>(operand) + (bytes >> 4));
+}
+
 __device__ __forceinline__ void gf_wg_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void gf_wg_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
@@ -110,34 +115,37 @@ __device__ __forceinline__ void gf_wg_weighted(float (&d)[16][4], const uint32_t
 
 /* Starts S of the warpgroup's 64 rows at q and the 128 columns at z; their second 64 dimensions are `far` bytes on. */
 __device__ __forceinline__ void gf_wg_scores(float (&s)[16][4], uint32_t q, int q_far, uint32_t z, int z_far) {
+    const uint64_t left = gf_operand_at(q, 16), right = gf_operand_at(z, 16);
     gf_wg_pin(s);
     gf_wg_begin();
 #pragma unroll
     for (int step = 0; step < 8; step++) {
         const int half = step / 4, at = step % 4 * 32;
-        gf_wg_product(s, gf_operand_at(q + half * q_far + at, 16), gf_operand_at(z + half * z_far + at, 16), step > 0);
+        gf_wg_product(s, gf_operand_on(left, half * q_far + at), gf_operand_on(right, half * z_far + at), step > 0);
     }
     gf_wg_commit();
 }
 
 /* The same into sums of which nothing is left, while others are being made. */
 __device__ __forceinline__ void gf_wg_scores_anew(float (&s)[16][4], uint32_t q, int q_far, uint32_t z, int z_far) {
+    const uint64_t left = gf_operand_at(q, 16), right = gf_operand_at(z, 16);
     gf_wg_begin();
-    gf_wg_first_product(s, gf_operand_at(q, 16), gf_operand_at(z, 16));
+    gf_wg_first_product(s, left, right);
 #pragma unroll
     for (int step = 1; step < 8; step++) {
         const int half = step / 4, at = step % 4 * 32;
-        gf_wg_product(s, gf_operand_at(q + half * q_far + at, 16), gf_operand_at(z + half * z_far + at, 16), 1);
+        gf_wg_product(s, gf_operand_on(left, half * q_far + at), gf_operand_on(right, half * z_far + at), 1);
     }
     gf_wg_commit();
 }
 
 /* Starts out += P Z; p: P as gf_round_weights leaves it. */
 __device__ __forceinline__ void gf_wg_sums(float (&out)[16][4], const uint32_t (&p)[8][4], uint32_t z) {
+    const uint64_t across = gf_operand_at(z, GF_WG_HALF);
     gf_wg_pin(out);
     gf_wg_begin();
 #pragma unroll
-    for (int step = 0; step < 8; step++) gf_wg_weighted(out, p[step], gf_operand_at(z + step * 2048, GF_WG_HALF));
+    for (int step = 0; step < 8; step++) gf_wg_weighted(out, p[step], gf_operand_on(across, step * 2048));
     gf_wg_commit();
 }
 
@@ -162,11 +170,14 @@ template <int COUNT>
 __device__ __forceinline__ void gf_wg_take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 __device__ __forceinline__ void gf_wg_give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 
+/* The thread's warpgroup, in a way the compiler knows to be the same for the whole warp: addresses made of it need no copies. */
+__device__ __forceinline__ int gf_wg_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); }
+
 /* The first of the warp's 16 rows in the block, and which of the GN warpgroups of these rows it belongs to. */
 template <class C>
 __device__ __forceinline__ int gf_wg_row() { return threadIdx.x / 128 % C::GM * 64 + threadIdx.x % 128 / 32 * 16; }
 template <class C>
-__device__ __forceinline__ int gf_wg_turn() { return threadIdx.x / 128 / C::GM; }
+__device__ __forceinline__ int gf_wg_turn() { return gf_wg_index() / C::GM; }
 
 /* Barriers, and the rows on their way. `fillers`: arrivals that make a tile of columns complete. */
 template <class C>
@@ -208,12 +219,12 @@ __device__ __forceinline__ void gf_wg_release(gf_wg_shared<C> &sm, int j) {
     if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&sm.empty[j % GF_WG_STAGES]));
 }
 
-/* Starts S of the thread's warpgroup with tile j. */
+/* Starts S of the `which`-th 64 rows with tile j. */
 template <class C>
-__device__ __forceinline__ void gf_wg_start_scores(float (&s)[16][4], gf_wg_shared<C> &sm, int j) {
-    gf_barrier_wait(gf_shared_address(&sm.full[j % GF_WG_STAGES]), j / GF_WG_STAGES & 1);
-    gf_wg_scores(s, gf_shared_address(sm.rows) + threadIdx.x / 128 % C::GM * 64 * 128, C::BM * 128,
-                 gf_shared_address(sm.columns[j % GF_WG_STAGES]), GF_WG_HALF);
+__device__ __forceinline__ void gf_wg_start_scores(float (&s)[16][4], gf_wg_shared<C> &sm, unsigned j, int which) {
+    const int stage = j % GF_WG_STAGES;
+    gf_barrier_wait(gf_shared_address(&sm.full[stage]), j / GF_WG_STAGES & 1);
+    gf_wg_scores(s, gf_shared_address(sm.rows) + which * 64 * 128, C::BM * 128, gf_shared_address(sm.columns[stage]), GF_WG_HALF);
 }
 
 /* ---- on the host ---- */

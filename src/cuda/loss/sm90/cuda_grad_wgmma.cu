@@ -32,17 +32,17 @@ static __device__ __forceinline__ void weigh_columns(const gf_tile_args &a, cons
     const float k = a.row.inv_tau[0] * gf_exp_fast::scale;
     float s[1][16][4];
     uint32_t p[1][8][4];
-    int j = gf_wg_turn<C>();
-    gf_wg_start_scores(s[0], sm, j);
+    const int group = gf_wg_index();
+    int j = group / C::GM;
+    gf_wg_start_scores(s[0], sm, j, group % C::GM);
     gf_wg_wait<0>();
     gf_wg_pin(s[0]);
     weigh<C, FLAGS>(a, x, s, sm, r0, j, k);
     gf_round_weights<C>(p, s);
-    const int group = threadIdx.x / 128;
     if (group == 1 && C::GN < tiles) give_turn(0);
     for (; j + C::GN < tiles; j += C::GN) {
         wait_for_turn(group);
-        gf_wg_start_scores(s[0], sm, j + C::GN);
+        gf_wg_start_scores(s[0], sm, j + C::GN, group % C::GM);
         gf_wg_sums(out[0], p[0], gf_shared_address(sm.columns[j % GF_WG_STAGES]));
         if (is_awaited<C>(group, j, tiles)) give_turn(1 - group);
         gf_wg_wait<1>();

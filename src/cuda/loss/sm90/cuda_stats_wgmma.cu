@@ -8,14 +8,14 @@
 
 template <class C, unsigned FLAGS>
 static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, gf_wg_shared<C> &sm, int r0, int tiles) {
-    const int row = gf_wg_row<C>(), turn = gf_wg_turn<C>();
+    const int row = gf_wg_row<C>(), group = gf_wg_index(), turn = group / C::GM;
     gf_stats_rows<C> x;
     gf_stats_begin<C>(a, FLAGS, x, r0 + row);
     gf_barrier_wait(gf_shared_address(&sm.rows_full), 0);
     for (int j = turn; j < tiles; j += C::GN) {
         float s[1][16][4];
         const int c0 = j * GF_WG_COLS;
-        gf_wg_start_scores(s[0], sm, j);
+        gf_wg_start_scores(s[0], sm, j, group % C::GM);
         gf_wg_wait<0>();
         gf_wg_pin(s[0]);
         gf_wg_release(sm, j);

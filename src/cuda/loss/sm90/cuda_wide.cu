@@ -4,6 +4,8 @@
  * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn, which `fold` joins in their order.
  * Pass C writes the weights P of as many rows as there is room for, rounded to bf16, then makes P Z of these rows: S is made
  * once however wide the embeddings are.
+ *
+ * All of them are one kernel: workers sum what one more thread has fetched. `Work` says what is fetched, and what becomes of it.
  */
 #include "cuda/loss/cuda_grad_mma.cuh"
 #include "cuda/loss/cuda_kernels.cuh"
@@ -20,21 +22,40 @@ struct job {
     int row0, rows, cols_padded;
 };
 
+typedef void (*kernel)(job, CUtensorMap, CUtensorMap);
+
+template <class Work>
+static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) wide_kernel(const __grid_constant__ job x,
+                                                                               const __grid_constant__ CUtensorMap left,
+                                                                               const __grid_constant__ CUtensorMap right) {
+    extern __shared__ __align__(1024) unsigned char shared[];
+    gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
+    gf_wide_begin(sm);
+    if (threadIdx.x < GF_WIDE_WORKERS) {
+        gf_wg_take_registers<240>();
+        Work::calculate(x, sm);
+    } else {
+        gf_wg_give_registers();
+        if (threadIdx.x == GF_WIDE_WORKERS) Work::fetch(x, sm, &left, &right);
+    }
+}
+
 /* ---- similarities ---- */
 
 static __device__ __forceinline__ int column_tiles(const job &x) { return (x.a.k.rows + GF_WIDE - 1) / GF_WIDE; }
 
-/* One thread: rows and columns of this block's tiles. */
-static __device__ __forceinline__ void fetch_scores(const job &x, gf_wide_shared &sm, const CUtensorMap *rows,
-                                                    const CUtensorMap *columns) {
-    gf_wide_place at = {0, 0};
-    for (int j = blockIdx.y; j < column_tiles(x); j += x.turns)
-        for (int d = 0; d < x.a.ld; d += GF_WIDE_STEP, at.advance()) {
-            const uint32_t ready = gf_wide_next(sm, at);
-            gf_copy_box(gf_shared_address(sm.left[at.stage]), rows, d, x.row0 + blockIdx.x * GF_WIDE, ready);
-            gf_copy_box(gf_shared_address(sm.right[at.stage]), columns, d, j * GF_WIDE, ready);
-        }
-}
+struct scores {                 /* the tiles of this block: rows, columns */
+    static __device__ __forceinline__ void fetch(const job &x, gf_wide_shared &sm, const CUtensorMap *rows,
+                                                 const CUtensorMap *columns) {
+        gf_wide_place at = {0, 0};
+        for (int j = blockIdx.y; j < column_tiles(x); j += x.turns)
+            for (int d = 0; d < x.a.ld; d += GF_WIDE_STEP, at.advance()) {
+                const uint32_t ready = gf_wide_next(sm, at);
+                gf_copy_box(gf_shared_address(sm.left[at.stage]), rows, d, x.row0 + blockIdx.x * GF_WIDE, ready);
+                gf_copy_box(gf_shared_address(sm.right[at.stage]), columns, d, j * GF_WIDE, ready);
+            }
+    }
+};
 
 /* body(s, c0, dirty): similarities of the warp's rows; dirty: NaN where there is no pair, else all are. */
 template <class Body>
@@ -65,35 +86,21 @@ static __device__ __forceinline__ void sum_tile(const gf_tile_args &a, gf_stats_
 }
 
 template <unsigned FLAGS>
-static __device__ __forceinline__ void sum_rows(const job &x, gf_wide_shared &sm) {
-    const int r0 = blockIdx.x * GF_WIDE + gf_wide_row(), lane = threadIdx.x % 32;
-    gf_stats_rows<C> y;
-    gf_stats_begin<C>(x.a, x.a.flags, y, r0);
-    each_tile(x, sm, [&](const float (&s)[1][16][4], int c0, bool) { sum_tile<FLAGS>(x.a, y, s, c0); });
+struct sum_rows : scores {
+    static __device__ __forceinline__ void calculate(const job &x, gf_wide_shared &sm) {
+        const int r0 = blockIdx.x * GF_WIDE + gf_wide_row(), lane = threadIdx.x % 32;
+        gf_stats_rows<C> y;
+        gf_stats_begin<C>(x.a, x.a.flags, y, r0);
+        each_tile(x, sm, [&](const float (&s)[1][16][4], int c0, bool) { sum_tile<FLAGS>(x.a, y, s, c0); });
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const int r = r0 + 8 * i + lane / 4;
-        gf_join_lanes<gf_exp_fast>(x.a.flags, y.view[i].k, y.sums[i], 1);
-        gf_join_lanes<gf_exp_fast>(x.a.flags, y.view[i].k, y.sums[i], 2);
-        if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(blockIdx.y) * x.a.q.rows + r] = y.sums[i];
+        for (int i = 0; i < 2; i++) {
+            const int r = r0 + 8 * i + lane / 4;
+            gf_join_lanes<gf_exp_fast>(x.a.flags, y.view[i].k, y.sums[i], 1);
+            gf_join_lanes<gf_exp_fast>(x.a.flags, y.view[i].k, y.sums[i], 2);
+            if (lane % 4 == 0 && r < x.a.q.rows) x.parts[size_t(blockIdx.y) * x.a.q.rows + r] = y.sums[i];
+        }
     }
-}
-
-template <unsigned FLAGS>
-static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) stats_wide(const __grid_constant__ job x,
-                                                                              const __grid_constant__ CUtensorMap rows,
-                                                                              const __grid_constant__ CUtensorMap columns) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
-    gf_wide_begin(sm);
-    if (threadIdx.x < GF_WIDE_WORKERS) {
-        gf_wg_take_registers<240>();
-        sum_rows<FLAGS>(x, sm);
-    } else {
-        gf_wg_give_registers();
-        if (threadIdx.x == GF_WIDE_WORKERS) fetch_scores(x, sm, &rows, &columns);
-    }
-}
+};
 
 #define THREADS 128
 
@@ -108,25 +115,72 @@ static __global__ void __launch_bounds__(THREADS) fold(const __grid_constant__ j
 
 /* ---- pass C ---- */
 
-/* FLAGS: as in cuda_grad_mma.cuh. */
+struct quality {                /* GF_QUALITY, of a thread's two rows */
+    int label[2], same[2], hits[2];
+};
+
+/* In a tile of pairs only. */
 template <unsigned FLAGS>
-static __device__ __forceinline__ void weigh_rows(const job &x, gf_wide_shared &sm) {
-    const int at = blockIdx.x * GF_WIDE + gf_wide_row(), r0 = x.row0 + at, lane = threadIdx.x % 32;
-    const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale;
-    gf_grad_any<C> y;
-    gf_grad_rows<C> z = {};
+static __device__ __forceinline__ void count_quality(const float (&s)[1][16][4], const float (&theta)[2], const int32_t *labels,
+                                                     quality &q) {
 #pragma unroll
-    for (int i = 0; i < 2; i++) {
-        const int r = r0 + 8 * i + lane / 4;
-        y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, x.a.flags, r, x.a.q.rows);
-        y.counts[i] = {0.0, 0.0, 0, 0};
-        if (FLAGS == GF_ANY_FLAGS || r >= x.a.q.rows) continue;
-        z.w[i] = x.a.row.w[r];
-        if (FLAGS & GF_MASK) z.theta[i] = x.a.row.theta[r];
+    for (int n = 0; n < 16; n++) {
+        const int2 label = *reinterpret_cast<const int2 *>(labels + 8 * n + 2 * (threadIdx.x % 4));
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const bool same = (i % 2 ? label.y : label.x) == q.label[i / 2];
+            if (same) q.same[i / 2]++;
+            if (FLAGS & GF_MASK && same && !(s[0][n][i] <= theta[i / 2])) q.hits[i / 2]++;
+        }
     }
-    each_tile(x, sm, [&](float (&s)[1][16][4], int c0, bool dirty) {
-        if (FLAGS == GF_ANY_FLAGS || dirty) gf_any_weights<C>(x.a, s, y, r0, c0);
-        else gf_plain_weights<C, FLAGS>(s, z, x.a.col.w + c0, x.a.col.theta + c0, k);
+}
+
+/* Turns add to a row in any order: these are integers. An anchor without label is like nobody. */
+static __device__ __forceinline__ void write_quality(const gf_tile_args &a, int r, const quality &q, int i, gf_colsum t) {
+    if (q.label[i] >= 0) t.same += q.same[i], t.hits += q.hits[i];
+#pragma unroll
+    for (int lanes = 1; lanes < 4; lanes *= 2) {
+        t.same += __shfl_xor_sync(0xffffffffu, t.same, lanes);
+        t.hits += __shfl_xor_sync(0xffffffffu, t.hits, lanes);
+    }
+    if (threadIdx.x % 4 || r >= a.q.rows) return;
+    atomicAdd(a.row.same + r, t.same);
+    atomicAdd(a.row.hits + r, t.hits);
+}
+
+/* FLAGS: as in cuda_grad_mma.cuh; QUALITY: whether GF_QUALITY is among them. */
+template <unsigned FLAGS, bool QUALITY>
+struct weigh_rows : scores {
+    static __device__ __forceinline__ void calculate(const job &x, gf_wide_shared &sm) {
+        const int at = blockIdx.x * GF_WIDE + gf_wide_row(), r0 = x.row0 + at, lane = threadIdx.x % 32;
+        const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale;
+        gf_grad_any<C> y;
+        gf_grad_rows<C> z = {};
+        quality q = {};
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int r = r0 + 8 * i + lane / 4;
+            y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, x.a.flags, r, x.a.q.rows);
+            y.counts[i] = {0.0, 0.0, 0, 0};
+            q.label[i] = y.view[i].label;
+            if (FLAGS == GF_ANY_FLAGS || r >= x.a.q.rows) continue;
+            z.w[i] = x.a.row.w[r];
+            if (FLAGS & GF_MASK) z.theta[i] = x.a.row.theta[r];
+        }
+        each_tile(x, sm, [&](float (&s)[1][16][4], int c0, bool dirty) {
+            if (FLAGS == GF_ANY_FLAGS || dirty) gf_any_weights<C>(x.a, s, y, r0, c0);
+            else {
+                if (QUALITY) count_quality<FLAGS>(s, z.theta, x.a.col.label + c0, q);
+                gf_plain_weights<C, FLAGS>(s, z, x.a.col.w + c0, x.a.col.theta + c0, k);
+            }
+            write_weights(x, s, at, c0);
+        });
+#pragma unroll
+        for (int i = 0; QUALITY && i < 2; i++) write_quality(x.a, r0 + 8 * i + lane / 4, q, i, y.counts[i]);
+    }
+
+    static __device__ __forceinline__ void write_weights(const job &x, const float (&s)[1][16][4], int at, int c0) {
+        const int lane = threadIdx.x % 32;
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             const int r = at + 8 * h + lane / 4;
@@ -135,66 +189,37 @@ static __device__ __forceinline__ void weigh_rows(const job &x, gf_wide_shared &
 #pragma unroll
             for (int n = 0; n < 16; n++) to[4 * n] = gf_pack(s[0][n][2 * h], s[0][n][2 * h + 1]);
         }
-    });
-}
-
-template <unsigned FLAGS>
-static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) weigh_wide(const __grid_constant__ job x,
-                                                                              const __grid_constant__ CUtensorMap rows,
-                                                                              const __grid_constant__ CUtensorMap columns) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
-    gf_wide_begin(sm);
-    if (threadIdx.x < GF_WIDE_WORKERS) {
-        gf_wg_take_registers<240>();
-        weigh_rows<FLAGS>(x, sm);
-    } else {
-        gf_wg_give_registers();
-        if (threadIdx.x == GF_WIDE_WORKERS) fetch_scores(x, sm, &rows, &columns);
     }
-}
+};
 
-/* 128 rows of the gradient, 128 dimensions: P Z over all columns. */
-static __device__ __forceinline__ void sum_weighted(const job &x, gf_wide_shared &sm) {
-    const int at = blockIdx.x * GF_WIDE + gf_wide_row(), lane = threadIdx.x % 32;
-    gf_wide_place place = {0, 0};
-    float out[16][4];
-    gf_wide_sums<true>(out, sm, place, x.cols_padded / GF_WIDE_STEP);
+struct sum_weighted {           /* 128 rows of the gradient, 128 dimensions: P Z over all columns */
+    static __device__ __forceinline__ void fetch(const job &x, gf_wide_shared &sm, const CUtensorMap *weights,
+                                                 const CUtensorMap *columns) {
+        gf_wide_place at = {0, 0};
+        for (int c = 0; c < x.cols_padded; c += GF_WIDE_STEP, at.advance()) {
+            const uint32_t ready = gf_wide_next(sm, at), right = gf_shared_address(sm.right[at.stage]);
+            gf_copy_box(gf_shared_address(sm.left[at.stage]), weights, c, blockIdx.x * GF_WIDE, ready);
+            gf_copy_box(right, columns, blockIdx.y * GF_WIDE, c, ready);
+            gf_copy_box(right + GF_WIDE_BYTES / 2, columns, blockIdx.y * GF_WIDE + 64, c, ready);
+        }
+    }
+
+    static __device__ __forceinline__ void calculate(const job &x, gf_wide_shared &sm) {
+        const int at = blockIdx.x * GF_WIDE + gf_wide_row(), lane = threadIdx.x % 32;
+        gf_wide_place place = {0, 0};
+        float out[16][4];
+        gf_wide_sums<true>(out, sm, place, x.cols_padded / GF_WIDE_STEP);
 #pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const int r = at + 8 * h + lane / 4;
-        if (r >= x.rows) continue;
-        float *to = x.a.row.grad + size_t(x.row0 + r) * x.a.ld + blockIdx.y * GF_WIDE + 2 * (lane % 4);
+        for (int h = 0; h < 2; h++) {
+            const int r = at + 8 * h + lane / 4;
+            if (r >= x.rows) continue;
+            float *to = x.a.row.grad + size_t(x.row0 + r) * x.a.ld + blockIdx.y * GF_WIDE + 2 * (lane % 4);
 #pragma unroll
-        for (int n = 0; n < 16; n++) *reinterpret_cast<float2 *>(to + 8 * n) = make_float2(out[n][2 * h], out[n][2 * h + 1]);
+            for (int n = 0; n < 16; n++)
+                *reinterpret_cast<float2 *>(to + 8 * n) = make_float2(out[n][2 * h], out[n][2 * h + 1]);
+        }
     }
-}
-
-static __device__ __forceinline__ void fetch_weighted(const job &x, gf_wide_shared &sm, const CUtensorMap *weights,
-                                                      const CUtensorMap *columns) {
-    gf_wide_place at = {0, 0};
-    for (int c = 0; c < x.cols_padded; c += GF_WIDE_STEP, at.advance()) {
-        const uint32_t ready = gf_wide_next(sm, at), right = gf_shared_address(sm.right[at.stage]);
-        gf_copy_box(gf_shared_address(sm.left[at.stage]), weights, c, blockIdx.x * GF_WIDE, ready);
-        gf_copy_box(right, columns, blockIdx.y * GF_WIDE, c, ready);
-        gf_copy_box(right + GF_WIDE_BYTES / 2, columns, blockIdx.y * GF_WIDE + 64, c, ready);
-    }
-}
-
-static __global__ void __launch_bounds__(GF_WIDE_WORKERS + 128, 1) sum_wide(const __grid_constant__ job x,
-                                                                            const __grid_constant__ CUtensorMap weights,
-                                                                            const __grid_constant__ CUtensorMap columns) {
-    extern __shared__ __align__(1024) unsigned char shared[];
-    gf_wide_shared &sm = *reinterpret_cast<gf_wide_shared *>(shared);
-    gf_wide_begin(sm);
-    if (threadIdx.x < GF_WIDE_WORKERS) {
-        gf_wg_take_registers<240>();
-        sum_weighted(x, sm);
-    } else {
-        gf_wg_give_registers();
-        if (threadIdx.x == GF_WIDE_WORKERS) fetch_weighted(x, sm, &weights, &columns);
-    }
-}
+};
 
 /* ---- launches ---- */
 
@@ -206,41 +231,47 @@ static int turns_of(int rows, int cols) {
     return turns < 1 ? 1 : turns < tiles_of(cols) ? turns : tiles_of(cols);
 }
 
-static cudaError_t launch(void (*kernel)(job, CUtensorMap, CUtensorMap), const job &x, dim3 grid, const CUtensorMap &left,
-                          const CUtensorMap &right, cudaStream_t stream) {
-    const cudaError_t e = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(gf_wide_shared));
+static cudaError_t launch(kernel made, const job &x, dim3 grid, const CUtensorMap &left, const CUtensorMap &right,
+                          cudaStream_t stream) {
+    const cudaError_t e = cudaFuncSetAttribute(made, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(gf_wide_shared));
     if (e != cudaSuccess) return e;
-    kernel<<<grid, GF_WIDE_WORKERS + 128, sizeof(gf_wide_shared), stream>>>(x, left, right);
+    made<<<grid, GF_WIDE_WORKERS + 128, sizeof(gf_wide_shared), stream>>>(x, left, right);
     return cudaGetLastError();
 }
-
-typedef void (*kernel)(job, CUtensorMap, CUtensorMap);
 
 /* The flags that matter most have kernels of their own. */
 static kernel stats_kernel(unsigned flags) {
     switch (flags) {
-        case 0: return stats_wide<0>;
-        case GF_ABOVE: return stats_wide<GF_ABOVE>;
-        case GF_MASK | GF_COUNT: return stats_wide<GF_MASK | GF_COUNT>;
-        case GF_MOMENT: return stats_wide<GF_MOMENT>;
-        case GF_MASK | GF_COUNT | GF_MOMENT: return stats_wide<GF_MASK | GF_COUNT | GF_MOMENT>;
-        default: return stats_wide<GF_ANY_FLAGS>;
+        case 0: return wide_kernel<sum_rows<0>>;
+        case GF_ABOVE: return wide_kernel<sum_rows<GF_ABOVE>>;
+        case GF_MASK | GF_COUNT: return wide_kernel<sum_rows<GF_MASK | GF_COUNT>>;
+        case GF_MOMENT: return wide_kernel<sum_rows<GF_MOMENT>>;
+        case GF_MASK | GF_COUNT | GF_MOMENT: return wide_kernel<sum_rows<GF_MASK | GF_COUNT | GF_MOMENT>>;
+        default: return wide_kernel<sum_rows<GF_ANY_FLAGS>>;
     }
+}
+
+template <unsigned FLAGS>
+static kernel weigh_kernel(const gf_tile_args &a) {
+    return a.flags & GF_QUALITY ? wide_kernel<weigh_rows<FLAGS, true>> : wide_kernel<weigh_rows<FLAGS, false>>;
 }
 
 static kernel grad_kernel(const gf_tile_args &a) {
-    switch (gf_grad_pass::plain_flags(a)) {
-        case 0: return weigh_wide<0>;
-        case GF_MASK: return weigh_wide<GF_MASK>;
-        default: return weigh_wide<GF_ANY_FLAGS>;
+    gf_tile_args other = a;
+    if (a.row.label && a.col.label) other.flags &= ~unsigned(GF_QUALITY);
+    switch (gf_grad_pass::plain_flags(other)) {
+        case 0: return weigh_kernel<0>(a);
+        case GF_MASK: return weigh_kernel<GF_MASK>(a);
+        default: return weigh_kernel<GF_ANY_FLAGS>(a);
     }
 }
 
-/* With fewer tiles than this most multiprocessors would stand idle: the general kernels have smaller ones. */
-#define LEAST_TILES 64
+/* With fewer tiles than for about half of them (64 of 132) most multiprocessors would stand idle: the general kernels have
+ * smaller ones. */
+static int64_t least_tiles() { return int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount)) * 16 / 33; }
 
 static bool is_wide(const gf_tile_args &a) {
-    return a.ld > 128 && !(a.flags & GF_TIE) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= LEAST_TILES;
+    return a.ld > 128 && !(a.flags & GF_TIE) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= least_tiles();
 }
 
 bool gf_stats_takes_wide(const gf_tile_args &a) {
@@ -262,6 +293,12 @@ cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
+static cudaError_t clear_quality(const gf_tile_args &a, cudaStream_t stream) {
+    const size_t bytes = sizeof(int32_t) * static_cast<size_t>(a.q.rows);
+    const cudaError_t e = cudaMemsetAsync(a.row.same, 0, bytes, stream);
+    return e == cudaSuccess ? cudaMemsetAsync(a.row.hits, 0, bytes, stream) : e;
+}
+
 /* Rows whose weights fit in the room. */
 static int weighed_rows(const gf_tile_args &a) {
     const size_t row = sizeof(__nv_bfloat16) * static_cast<size_t>(tiles_of(a.k.rows)) * GF_WIDE, fit = a.room_bytes / row;
@@ -269,7 +306,7 @@ static int weighed_rows(const gf_tile_args &a) {
 }
 
 bool gf_grad_takes_wide(const gf_tile_args &a) {
-    return is_wide(a) && !(a.flags & (GF_COLSUM | GF_QUALITY)) && a.row.grad && a.room && weighed_rows(a) > 0;
+    return is_wide(a) && !(a.flags & GF_COLSUM) && a.row.grad && a.room && weighed_rows(a) > 0;
 }
 
 cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream) {
@@ -278,16 +315,17 @@ cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream) {
     x.a = a;
     x.cols_padded = tiles_of(a.k.rows) * GF_WIDE;
     x.weights = static_cast<__nv_bfloat16 *>(a.room);
-    const int most = weighed_rows(a);
+    const int most = weighed_rows(a), parts = a.ld / GF_WIDE;
     cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&across, a.k.hi, a.k.rows, a.ld, GF_WIDE_STEP);
+    if (e == cudaSuccess && a.flags & GF_QUALITY) e = clear_quality(a, stream);
     for (x.row0 = 0; e == cudaSuccess && x.row0 < a.q.rows; x.row0 += x.rows) {
         x.rows = a.q.rows - x.row0 < most ? a.q.rows - x.row0 : most;
         x.turns = turns_of(x.rows, a.k.rows);
         e = gf_wide_map(&weights, x.weights, x.rows, x.cols_padded, GF_WIDE);
         if (e == cudaSuccess) e = launch(grad_kernel(a), x, dim3(tiles_of(x.rows), x.turns), rows, columns, stream);
-        if (e == cudaSuccess) e = launch(sum_wide, x, dim3(tiles_of(x.rows), a.ld / GF_WIDE), weights, across, stream);
+        if (e == cudaSuccess) e = launch(wide_kernel<sum_weighted>, x, dim3(tiles_of(x.rows), parts), weights, across, stream);
     }
     return e;
 }
