@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guess.h"
 #include "cli.h"
 
 void cli_help(const char *usage, const cli_flag *flags, int count) {
@@ -22,15 +23,24 @@ static const cli_flag *find(const cli_flag *flags, int count, const char *name, 
     return NULL;
 }
 
+static int refuse(const cli_flag *flags, int count, const char *verb, const char *name, size_t length) {
+    char word[64];
+    int best = -1;
+    snprintf(word, sizeof word, "%.*s", (int)length, name);
+    for (int i = 0; i < count; i++)
+        if (best < 0 || gf_edit_distance(word, flags[i].name) < gf_edit_distance(word, flags[best].name)) best = i;
+    const int near = best >= 0 && gf_is_near(word, flags[best].name);
+    fprintf(stderr, "glofnd %s: unknown flag --%.*s; %s%s%s--help lists what it takes\n", verb, (int)length, name,
+            near ? "did you mean --" : "", near ? flags[best].name : "", near ? "? " : "");
+    return CLI_USAGE;
+}
+
 /* One flag at argv[*i]; moves *i past its value. */
 static int take(const cli_flag *flags, int count, int argc, char **argv, int *i) {
     const char *name = argv[*i] + 2, *equals = strchr(name, '=');
     const size_t length = equals ? (size_t)(equals - name) : strlen(name);
     const cli_flag *f = find(flags, count, name, length);
-    if (!f) {
-        fprintf(stderr, "glofnd %s: unknown flag --%.*s; --help lists what it takes\n", argv[0], (int)length, name);
-        return CLI_USAGE;
-    }
+    if (!f) return refuse(flags, count, argv[0], name, length);
     if (!f->value_name && equals) {
         fprintf(stderr, "glofnd %s: --%s takes no value\n", argv[0], f->name);
         return CLI_USAGE;
@@ -43,8 +53,13 @@ static int take(const cli_flag *flags, int count, int argc, char **argv, int *i)
     return CLI_OK;
 }
 
+static const char *called = "";  /* argv[0] of the flags that were parsed last */
+
+const char *cli_called(void) { return called; }
+
 int cli_parse(const char *usage, const cli_flag *flags, int count, int argc, char **argv, int *positionals) {
     int only_positionals = 0;
+    called = argv[0];
     *positionals = 0;
     for (int i = 1; i < argc; i++) {
         if (!only_positionals && strcmp(argv[i], "--") == 0) {
@@ -67,8 +82,8 @@ int cli_whole(const char *flag, const char *text, int64_t min, int64_t max, int6
     errno = 0;
     const long long x = strtoll(text, &end, 10);
     if (errno || end == text || *end || x < min || x > max) {
-        fprintf(stderr, "glofnd: --%s is \"%s\"; it takes a whole number in [%lld, %lld]\n", flag, text, (long long)min,
-                (long long)max);
+        fprintf(stderr, "glofnd %s: --%s is \"%s\"; it takes a whole number in [%lld, %lld]\n", called, flag, text,
+                (long long)min, (long long)max);
         return CLI_USAGE;
     }
     *out = x;

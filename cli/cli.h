@@ -35,9 +35,11 @@ typedef struct cli_flag {
 } cli_flag;
 
 /* Sorts argv[1..] into flags and positionals (written to argv[1..], count in *positionals). CLI_USAGE after a message naming the
- * unknown flag and the nearest known one. `--help` prints the verb's help and gives -1. */
+ * unknown flag and a known one that is near. `--help` prints the verb's help and gives -1. */
 int cli_parse(const char *usage, const cli_flag *flags, int count, int argc, char **argv, int *positionals);
 void cli_help(const char *usage, const cli_flag *flags, int count);
+/* The verb whose flags were parsed last, "eval knn": what messages about their values begin with. */
+const char *cli_called(void);
 /* A whole number in [min, max] from the text of a flag; CLI_USAGE with a message if it is not. */
 int cli_whole(const char *flag, const char *text, int64_t min, int64_t max, int64_t *out);
 /* Prints "glofnd VERB: text" (the library's message if err has one) to stderr. CLI_USAGE for a wrong key or value, else

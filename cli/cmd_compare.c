@@ -59,10 +59,21 @@ static void warn_seeds(const char *verb, const gf_comparison *c) {
 }
 
 void compare_warn(const char *verb, const gf_comparison *c) {
+    if (c->skipped)
+        fprintf(stderr, "glofnd %s: %lld damaged line%s left out, the first in %s\n", verb, (long long)c->skipped,
+                c->skipped == 1 ? " is" : "s are", c->damaged);
     if (c->metrics == 0)
         fprintf(stderr, "glofnd %s: nothing measured yet: glofnd eval knn, linear ... RUN measures\n", verb);
     if (c->groups < 2) fprintf(stderr, "glofnd %s: one configuration only: nothing to compare it with\n", verb);
     warn_seeds(verb, c);
+}
+
+void compare_names(const gf_comparison *c, char *out, size_t bytes) {
+    size_t used = 0;
+    snprintf(out, bytes, "none");
+    for (int m = 0; m < c->metrics && used < bytes; m++)
+        used += (size_t)snprintf(out + used, bytes - used, "%s%s", m ? ", " : "", c->metric[m].name);
+    if (used >= bytes) snprintf(out + bytes - 4, 4, "...");
 }
 
 static int same_folder(const char *a, const char *b) {
@@ -103,15 +114,18 @@ int cmd_compare(int argc, char **argv) {
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if (n < 1 || !compare_known(format)) {
         if (n > 0) fprintf(stderr, "glofnd compare: --format is \"%s\"; it takes text, csv, json or latex\n", format);
-        else fprintf(stderr, "usage: %s\n", usage);
+        else fprintf(stderr, "glofnd compare: RUN is missing: the folders of runs\nusage: %s\n", usage);
         return CLI_USAGE;
     }
+    if (out && (strcmp(out, "-") == 0 || strcmp(out, "/dev/stdout") == 0)) out = NULL;
     n = choose_runs(argv + 1, n);
     glofnd_status status = GLOFND_OK;
     if (n == 0) status = gf_fail(&err, GLOFND_E_ARGUMENT, "none of these is the folder of a run");
     if (status == GLOFND_OK) status = gf_compare_read(&err, (const char *const *)argv + 1, n, &c);
+    char names[360];
+    compare_names(&c, names, sizeof names);
     if (status == GLOFND_OK && !gf_compare_select(&c, metric, all != NULL) && metric)
-        status = gf_fail(&err, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.100s\"", metric);
+        status = gf_fail(&err, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.60s\"; there are: %s", metric, names);
     if (status == GLOFND_OK) compare_warn("compare", &c);
     if (status == GLOFND_OK) status = compare_write(&err, &c, format, out);
     if (status == GLOFND_OK && out) printf("%d runs in %d groups written to %s\n", c.runs, c.groups, out);

@@ -1,4 +1,5 @@
 /* cmd_data.c - glofnd data: look at, index, draw and export datasets; learn from their captions. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,25 @@ static int open_data(const char *spec, gf_dataset **d) {
     return status == GLOFND_OK ? CLI_OK : cli_failed("data", status, &err);
 }
 
+/* What is no result goes to stderr. */
+static void tell_note(const gf_dataset *d) {
+    if (*gf_dataset_note(d)) fprintf(stderr, "glofnd data: %s\n", gf_dataset_note(d));
+}
+
 /* ---- info ---- */
+
+static void print_sizes(const gf_dataset *d, int64_t n) {
+    const gf_sizes s = gf_dataset_sizes(d);
+    if (s.other_width)
+        printf("size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
+    else if (s.read == 0)
+        printf("size       unknown: none of the %lld images looked at can be read\n", (long long)s.looked);
+    else if (s.read == n)
+        printf("size       %d x %d\n", s.width, s.height);
+    else
+        printf("size       %d x %d, by %lld of the images\n", s.width, s.height, (long long)s.read);
+    printf("view       %d pixels, unless --size says otherwise\n", gf_sizes_view(&s));
+}
 
 static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
     int64_t *count = calloc((size_t)info->classes, sizeof *count);
@@ -75,8 +94,7 @@ static int info(const char *spec) {
     const gf_dataset_info x = gf_dataset_describe(d);
     char test[4300], name[512];
     printf("kind       %s\nsamples    %lld\n", x.kind, (long long)x.n);
-    if (x.width) printf("size       %d x %d\n", x.width, x.height);
-    else printf("size       differs\n");
+    print_sizes(d, x.n);
     if (x.classes > 0) print_labels(d, &x);
     else printf("classes    none\n");
     print_captions(d, &x);
@@ -85,6 +103,7 @@ static int info(const char *spec) {
         gf_dataset_name(d, 0, name, sizeof name);
         printf("first      %s\n", name);
     }
+    if (*gf_dataset_note(d)) printf("note       %s\n", gf_dataset_note(d));
     gf_dataset_free(d);
     return CLI_OK;
 }
@@ -101,6 +120,9 @@ static int index_shards(const char *spec) {
     const glofnd_status status = gf_wds_index_all(&err, spec + 4, &shards, &samples);
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
     printf("%lld samples in %lld shards indexed\n", (long long)samples, (long long)shards);
+    gf_dataset *d = NULL;       /* from the indexes */
+    if (gf_dataset_open(NULL, spec, &d) == GLOFND_OK) tell_note(d);
+    gf_dataset_free(d);
     return CLI_OK;
 }
 
@@ -138,10 +160,37 @@ static int synth(const char *spec, const char *out, int rows, int columns, int c
 
 /* ---- export ---- */
 
+static volatile sig_atomic_t stopped;
+
+/* A second signal ends at once. */
+static void on_signal(int number) {
+    (void)number;
+    stopped = 1;
+}
+
+static void listen_for_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
 static int show_progress(void *user, int64_t done, int64_t total) {
     (void)user;
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%lld of %lld samples", (long long)done, (long long)total);
-    return 0;
+    return stopped && done < total;
+}
+
+static int report_export(const gf_export *e, const gf_export_result *r, int64_t n, int captions) {
+    const int whole = r->written + r->damaged == n;
+    if (!whole)
+        fprintf(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before another try\n",
+                (long long)(r->written + r->damaged), (long long)n, e->folder);
+    printf("%lld samples written, %lld damaged ones left out; open them as %s", (long long)r->written, (long long)r->damaged,
+           r->spec);
+    if (captions) printf(", with captions as csv:%s/captions.csv", e->folder);
+    printf("\n");
+    return whole ? CLI_OK : CLI_FAILED;
 }
 
 static int export(const char *spec, const char *out, int folder, int strict, int64_t per_shard) {
@@ -154,19 +203,38 @@ static int export(const char *spec, const char *out, int folder, int strict, int
                 .progress = show_progress,
     };
     gf_export_result result = {0};
+    tell_note(d);
+    listen_for_signals();
     const glofnd_status status = gf_dataset_export(&err, d, &e, &result);
-    const int captions = folder && gf_dataset_describe(d).has_text;
+    const gf_dataset_info x = gf_dataset_describe(d);
     gf_dataset_free(d);
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    printf("%lld samples written, %lld damaged ones left out; open them as %s", (long long)result.written,
-           (long long)result.damaged, result.spec);
-    if (captions) printf(", with captions as csv:%s/captions.csv", out);
-    printf("\n");
-    return CLI_OK;
+    return report_export(&e, &result, x.n, folder && x.has_text);
 }
 
 /* ---- entry ---- */
+
+static const char verbs[] = "info, index, synth, export, bpe";
+
+static int is_verb(const char *word) {
+    static const char *const all[] = {"info", "index", "synth", "export", "bpe"};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        if (strcmp(word, all[k]) == 0) return 1;
+    }
+    return 0;
+}
+
+/* Are the n words after `data` one of its verbs and a SPEC? */
+static int check_words(int n, char **words) {
+    if (n == 2 && is_verb(words[0])) return CLI_OK;
+    if (n == 0) fprintf(stderr, "glofnd data: what to do is missing: one of %s\n", verbs);
+    else if (!is_verb(words[0])) fprintf(stderr, "glofnd data: \"%s\" is none of %s\n", words[0], verbs);
+    else if (n == 1) fprintf(stderr, "glofnd data %s: SPEC is missing: what data\n", words[0]);
+    else fprintf(stderr, "glofnd data %s: it takes one SPEC; \"%s\" is too much\n", words[0], words[2]);
+    fprintf(stderr, "usage: %s\n", usage);
+    return CLI_USAGE;
+}
 
 int cmd_data(int argc, char **argv) {
     const char *out = NULL, *folder = NULL, *strict = NULL, *rows = "8", *columns = "16", *cell = "64", *per_shard = "10000",
@@ -185,10 +253,7 @@ int cmd_data(int argc, char **argv) {
     int64_t r, c, px, shard, most = GF_BPE_MERGES_MOST;
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 2) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
+    if ((code = check_words(n, argv + 1))) return code;
     const char *what = argv[1], *spec = argv[2];
     if ((code = cli_whole("rows", rows, 1, 200, &r)) || (code = cli_whole("columns", columns, 1, 200, &c)) ||
         (code = cli_whole("cell", cell, 8, 1024, &px)) ||
@@ -204,7 +269,5 @@ int cmd_data(int argc, char **argv) {
     }
     if (draws) return synth(spec, out, (int)r, (int)c, (int)px);
     if (exports) return export(spec, out, folder != NULL, strict != NULL, shard);
-    if (learns) return cli_data_bpe(spec, out, most);
-    fprintf(stderr, "glofnd data: \"%s\" is none of info, index, synth, export, bpe\n", what);
-    return CLI_USAGE;
+    return cli_data_bpe(spec, out, most);
 }

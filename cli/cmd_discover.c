@@ -65,7 +65,15 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double gigabytes(double bytes) { return bytes / 1e9; }
+typedef char amount[24];
+
+/* Three digits, and the unit they need. */
+static const char *amount_of(amount out, double bytes) {
+    const char *unit = bytes >= 1e9 ? "GB" : bytes >= 1e6 ? "MB" : "kB";
+    const double x = bytes / (bytes >= 1e9 ? 1e9 : bytes >= 1e6 ? 1e6 : 1e3);
+    snprintf(out, sizeof(amount), "%.*f %s", x < 10.0 ? 2 : x < 100.0 ? 1 : 0, x, unit);
+    return out;
+}
 
 /* What will be taken, before it is. */
 static glofnd_status tell_memory(gf_error *err, const discover_job *j, int64_t n, int64_t dim) {
@@ -74,17 +82,18 @@ static glofnd_status tell_memory(gf_error *err, const discover_job *j, int64_t n
     const gf_discover_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
     const double raw = 4.0 * (double)n * (double)dim, work = (double)(p.lists + p.results + p.scratch);
     const double most = (double)p.rows + (j->s.learned ? raw + work : fmax(raw, work));
+    amount a, b, c;
     if (!j->quiet && p.device)
-        fprintf(stderr,
-                "%lld x %lld: at most %.2f GB on the GPU (CUDA itself takes some 0.5 more) and %.2f GB of memory, %.3g pairs\n",
-                (long long)n, (long long)dim, gigabytes((double)p.device), gigabytes(most), 0.5 * (double)n * (double)(n - 1));
+        fprintf(stderr, "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs\n",
+                (long long)n, (long long)dim, amount_of(a, (double)p.device), amount_of(b, most),
+                0.5 * (double)n * (double)(n - 1));
     else if (!j->quiet)
-        fprintf(stderr, "%lld x %lld: at most %.2f GB of memory (%.2f embeddings, %.2f lists), %d pass%s over %.3g pairs\n",
-                (long long)n, (long long)dim, gigabytes(most), gigabytes((double)p.rows), gigabytes((double)p.lists), p.passes,
-                p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
+        fprintf(stderr, "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs\n",
+                (long long)n, (long long)dim, amount_of(a, most), amount_of(b, (double)p.rows), amount_of(c, (double)p.lists),
+                p.passes, p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
     FAIL_IF(err, p.lists > j->s.memory, GLOFND_E_MEMORY,
-            "the lists of the %lld most similar of %lld anchors take %.2f GB; --memory allows %.2f: raise it, or lower --top",
-            (long long)j->s.top, (long long)n, gigabytes((double)p.lists), gigabytes((double)j->s.memory));
+            "the lists of the %lld most similar of %lld anchors take %s; --memory allows %s: raise it, or lower --top",
+            (long long)j->s.top, (long long)n, amount_of(a, (double)p.lists), amount_of(b, (double)j->s.memory));
     return GLOFND_OK;
 }
 
@@ -177,6 +186,8 @@ static glofnd_status load(gf_error *err, discover_job *j) {
 }
 
 static glofnd_status load_query(gf_error *err, discover_job *j) {
+    FAIL_IF(err, is_folder(j->query), GLOFND_E_ARGUMENT,
+            "--query '%.300s' is a folder; it takes embeddings, as `glofnd embed` makes them of a run and images", j->query);
     TRY(gf_discover_read(err, j->query, j->tensor, &j->q));
     if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, &j->q));
     if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, &j->q));
@@ -192,9 +203,19 @@ static glofnd_status search(gf_error *err, discover_job *j) {
     return status;
 }
 
+/* --force must not replace what the query is compared with. */
+static glofnd_status check_apart(gf_error *err, const discover_job *j) {
+    struct stat out, stored;
+    const int same = j->stored && stat(j->out, &out) == 0 && stat(j->stored, &stored) == 0 && out.st_dev == stored.st_dev &&
+                     out.st_ino == stored.st_ino;
+    FAIL_IF(err, same, GLOFND_E_OPTION, "--out is '%.300s', the stored result itself; it takes a folder of its own", j->out);
+    return GLOFND_OK;
+}
+
 static glofnd_status discover(gf_error *err, discover_job *j) {
     j->s.pass = gf_discover_pass_find(err, j->where.device ? j->where.device : "cpu");
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
+    TRY(check_apart(err, j));
     TRY(gf_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
     const double begun = now();
     TRY(load(err, j));
@@ -243,6 +264,8 @@ static double half_of_memory(void) {
     return bytes > 0.0 ? 0.5 * bytes : 2e9;
 }
 
+static const char *given(const char *text, const char *otherwise) { return text ? text : otherwise; }
+
 static int take_numbers(const texts *t, discover_job *j) {
     double html_mb, alpha = 0.01, k = 0, top, most, dup = GF_DUP_EXACT, batch, epochs, sample, seed, memory = 0, threads = 0;
     int code;
@@ -252,12 +275,15 @@ static int take_numbers(const texts *t, discover_job *j) {
     }
     if (t->alpha && (code = number("alpha", t->alpha, 1e-12, 1.0 - 1e-12, 0, &alpha))) return code;
     if (t->k && (code = number("k", t->k, 1, 2147483645.0, 1, &k))) return code;
-    if (strcmp(t->dup, "exact") != 0 && (code = number("dup", t->dup, -1.0, 1.0, 0, &dup))) return code;
+    if (!t->dup) dup = j->stored ? NAN : 0.98;          /* NaN: as the stored result has it */
+    else if (strcmp(t->dup, "exact") != 0 && (code = number("dup", t->dup, -1.0, 1.0, 0, &dup))) return code;
     if ((code = number("top", t->top, 0, 1e6, 1, &top)) || (code = number("max-pairs", t->max_pairs, 1, 1e15, 1, &most)) ||
-        (code = number("batch", t->batch, 2, 16384, 1, &batch)) || (code = number("epochs", t->epochs, 1, 100000, 1, &epochs)) ||
-        (code = number("sample", t->sample, 1, 1e9, 1, &sample)) || (code = number("seed", t->seed, 0, 4294967295.0, 1, &seed)))
+        (code = number("batch", given(t->batch, "1024"), 2, 16384, 1, &batch)) ||
+        (code = number("epochs", given(t->epochs, "20"), 1, 100000, 1, &epochs)) ||
+        (code = number("sample", given(t->sample, "1000"), 1, 1e9, 1, &sample)) ||
+        (code = number("seed", t->seed, 0, 4294967295.0, 1, &seed)))
         return code;
-    if ((code = number("html-mb", t->html_mb, 0.1, 1000, 0, &html_mb))) return code;
+    if ((code = number("html-mb", given(t->html_mb, "32"), 0.1, 1000, 0, &html_mb))) return code;
     j->page.bytes = (size_t)(1e6 * html_mb);
     if (t->memory && (code = number("memory", t->memory, 0.001, 1e6, 0, &memory))) return code;
     if (t->threads && (code = number("threads", t->threads, 1, 1024, 1, &threads))) return code;
@@ -281,20 +307,21 @@ static int check_flags(const discover_job *j, const texts *t) {
     else if (!j->query && (j->query_names || j->query_labels)) wrong = "--query-names and --query-labels go with --query";
     else if (t->head && !j->data) wrong = "--head goes with a run and --data";
     else if (j->query && t->html) wrong = "--html does not go with --query";
+    else if (t->html_mb && !t->html) wrong = "--html-mb goes with --html";
+    else if ((t->batch || t->epochs || t->sample) && !t->learned) wrong = "--batch, --epochs and --sample go with --learned";
     if (wrong) fprintf(stderr, "glofnd discover: %s; --help explains\n", wrong);
     return wrong ? CLI_USAGE : CLI_OK;
 }
 
 static int parse(int argc, char **argv, discover_job *j) {
-    texts t = {.top = "20", .max_pairs = "1e7", .dup = "0.98", .batch = "1024", .epochs = "20", .sample = "1000", .seed = "1",
-               .html_mb = "32"};
+    texts t = {.top = "20", .max_pairs = "1e7", .seed = "1"};
     const cli_flag flags[] = {
         {"out", "DIR", "folder of the result; it is written whole or not at all", &j->out},
         {"alpha", "A", "share of the others that lies above an anchor's threshold (0.01)", &t.alpha},
         {"k", "K", "instead: how many of them", &t.k},
         {"top", "N", "list so many of them at most, the most similar ones (20)", &t.top},
         {"max-pairs", "N", "list so many in all at most, the most similar ones (1e7)", &t.max_pairs},
-        {"dup", "S", "similarity of near duplicates (0.98), or \"exact\": only equal rows", &t.dup},
+        {"dup", "S", "similarity of near duplicates (0.98; as --stored has it), or \"exact\": only equal rows", &t.dup},
         {"labels", "Y.npy", "int [samples]: precision and recall of what is found", &j->labels},
         {"names", "FILE", "a name per line, for the tables", &j->names},
         {"tensor", "NAME", "of a .safetensors file; default: the only one with two axes", &j->tensor},

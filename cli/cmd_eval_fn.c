@@ -58,7 +58,7 @@ static void add_heading(gf_table *t, const char *first, const char *second) {
 
 static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
     const double pooled[2] = {r->field[GF_RUN_POOLED_PRECISION][e], r->field[GF_RUN_POOLED_RECALL][e]};
-    gf_table_add(t, "%lld", (long long)e);
+    gf_table_add(t, "%lld", (long long)e + 1);          /* counted from 1, as everywhere people look */
     gf_table_number(t, r->field[GF_RUN_FLAGGED][e], 2);
     gf_table_number(t, r->field[GF_RUN_PRECISION][e], 2);
     gf_table_number(t, r->field[GF_RUN_RECALL][e], 2);
@@ -83,7 +83,8 @@ static void print_log(const fn_job *j, const gf_run_log *r) {
     for (int64_t e = first; e < r->epochs; e++)
         if ((r->epochs - 1 - e) % step == 0) add_epoch(&t, r, e);
     gf_table_text(&text, &t, 1);
-    printf("training  pairs flagged in each epoch, from log.jsonl%s\n", step > 1 ? " (not all epochs: --every-epoch)" : "");
+    printf("training  pairs flagged in each epoch, judged by labels, from log.jsonl%s\n",
+           step > 1 ? " (not all epochs: --every-epoch)" : "");
     if (text.at) printf("%s\n", text.at);
     gf_text_free(&text);
     gf_table_free(&t);
@@ -165,6 +166,11 @@ static glofnd_status look_at_pairs(gf_error *err, fn_job *j) {
     return status;
 }
 
+/* Was it measured, and asked for? */
+static int is_wanted(const fn_job *j, int scope, int kind) {
+    return j->found[scope][kind].anchors && (!j->detector || strcmp(j->detector, gf_fn_kind_names[kind]) == 0);
+}
+
 static void print_frozen(const fn_job *j) {
     gf_table t = {.columns = 9};
     gf_text text = {0};
@@ -172,7 +178,7 @@ static void print_frozen(const fn_job *j) {
     for (int s = 0; s < SCOPES; s++)
         for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
             const gf_fn_quality *q = &j->found[s][k];
-            if (!q->anchors || (j->detector && strcmp(j->detector, gf_fn_kind_names[k]) != 0)) continue;
+            if (!is_wanted(j, s, k)) continue;
             gf_table_add(&t, "%s", scopes[s].title);
             gf_table_add(&t, "%s", gf_fn_kind_names[k]);
             const double x[] = {q->flagged, q->precision, q->recall, q->f1, q->pooled_precision, q->pooled_recall, q->pooled_f1};
@@ -197,7 +203,7 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
     for (int s = 0; s < SCOPES; s++)
         for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
             const gf_fn_quality *q = &j->found[s][k];
-            if (!q->anchors) continue;
+            if (!is_wanted(j, s, k)) continue;
             snprintf(protocol, sizeof protocol, "%s %s%s", scopes[s].name, gf_fn_kind_names[k],
                      j->by_captions ? " by captions" : "");
             eval_log_begin(&log, "fn", protocol, &j->samples);

@@ -11,10 +11,12 @@ static const char usage[] =
     "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]\n           " WHERE_USAGE;
 
 #define TEMPERATURE 0.07        /* of the votes */
+#define NEIGHBOURS 20
 
 typedef struct knn_job {
     eval_samples samples;
     gf_knn knn;
+    int k_given;                /* else as many as there are, where they are few */
     /* found */
     int64_t train_n, test_n, dim;
     double top1;
@@ -38,19 +40,36 @@ static glofnd_status measure(gf_error *err, knn_job *j, const gf_features *train
     return GLOFND_OK;
 }
 
+/* What is recorded is what was done: never more neighbours than there are. */
+static glofnd_status check_k(gf_error *err, knn_job *j, int64_t n) {
+    FAIL_IF(err, j->k_given && j->knn.k > n, GLOFND_E_OPTION, "--k is %lld, but there are %lld training samples with a label",
+            (long long)j->knn.k, (long long)n);
+    if (j->knn.k > n) j->knn.k = n;
+    return GLOFND_OK;
+}
+
 static glofnd_status run_knn(gf_error *err, knn_job *j) {
     gf_features train = {0}, test = {0};
-    glofnd_status status = eval_encode(err, &j->samples, &train, &test);
+    gf_encoder *e = NULL;
+    gf_split split = {0};
+    glofnd_status status = eval_open(err, &j->samples, &e, &split);
+    if (status == GLOFND_OK) status = check_k(err, j, split.train.n);
+    if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
+    if (status == GLOFND_OK) status = check_k(err, j, train.n);         /* without what is damaged */
     if (status == GLOFND_OK) status = measure(err, j, &train, &test);
+    gf_split_free(&split);
+    gf_encoder_free(e);
     gf_features_free(&train);
     gf_features_free(&test);
     return status;
 }
 
+static const char *name_of(const knn_job *j) { return j->knn.temperature > 0.0 ? "knn" : "knn-unweighted"; }
+
 static glofnd_status record(gf_error *err, const knn_job *j) {
     gf_jsonl log = {0};
     TRY(eval_log_open(err, &log, j->samples.run));
-    eval_log_begin(&log, "knn", "knn", &j->samples);
+    eval_log_begin(&log, "knn", name_of(j), &j->samples);
     gf_jsonl_integer(&log, "k", j->knn.k);
     gf_jsonl_number(&log, "temperature", j->knn.temperature);
     gf_jsonl_integer(&log, "train_samples", j->train_n);
@@ -61,7 +80,7 @@ static glofnd_status record(gf_error *err, const knn_job *j) {
 }
 
 static void print_result(const knn_job *j) {
-    printf("protocol  knn: cosine, k %lld, ", (long long)j->knn.k);
+    printf("protocol  %s: cosine, k %lld, ", name_of(j), (long long)j->knn.k);
     if (j->knn.temperature > 0.0) printf("votes exp(s / %g)", j->knn.temperature);
     else printf("equal votes");
     printf(", %lld %s%s\n", (long long)j->dim, j->samples.embeddings ? "numbers of the image embedding" : "backbone features",
@@ -71,23 +90,24 @@ static void print_result(const knn_job *j) {
 }
 
 int eval_knn(int argc, char **argv) {
-    const char *data = NULL, *test = NULL, *k = "20", *unweighted = NULL, *untrained = NULL;
+    const char *data = NULL, *test = NULL, *k = NULL, *unweighted = NULL, *untrained = NULL;
     where_flags where = {0};
     const cli_flag flags[] = {
         {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
         {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
-        {"k", "N", "neighbours (20)", &k},
+        {"k", "N", "neighbours (20, or all where there are fewer training samples)", &k},
         {"unweighted", NULL, "every neighbour counts 1 instead of exp(similarity / 0.07)", &unweighted},
         {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
         WHERE_FLAGS(where),
     };
     int n;
     gf_error err = {{0}};
-    knn_job j = {.knn.temperature = TEMPERATURE};
+    knn_job j = {.knn.temperature = TEMPERATURE, .knn.k = NEIGHBOURS};
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code;   /* the run names its data */
-    if ((code = cli_whole("k", k, 1, 100000, &j.knn.k))) return code;
+    if (k && (code = cli_whole("k", k, 1, 100000, &j.knn.k))) return code;
+    j.k_given = k != NULL;
     j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
     if ((code = where_read(argv[0], &where, &j.samples.where))) return code;
     if (unweighted) j.knn.temperature = 0.0;

@@ -20,7 +20,7 @@ static const char usage[] = "glofnd eval threshold RUN [--data SPEC] [--plain] [
                             "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
                             "                              " WHERE_USAGE;
 
-enum { BINS = 60, COLUMNS = 4 };
+enum { BINS = 60, COLUMNS = 6 };        /* columns: sample, label, lambda, optimum, mean and spread of FNC's */
 
 typedef struct threshold_job {
     eval_samples samples;
@@ -102,10 +102,16 @@ static glofnd_status measure(gf_error *err, threshold_job *j) {
 
 /* ----- files ----- */
 
-static void values_of(const threshold_job *j, int64_t i, float out[COLUMNS]) {
+static void values_of(const threshold_job *j, int64_t i, double out[COLUMNS]) {
     const int64_t each = j->fnc_draws * j->views;
     const gf_spread fnc = gf_spread_of(j->fnc + i * each, each);
-    out[0] = j->lambda[i], out[1] = j->optimum[i], out[2] = (float)fnc.mean, out[3] = (float)fnc.std;
+    out[0] = (double)j->set.id[i * j->views], out[1] = j->set.label[i * j->views];
+    out[2] = j->lambda[i], out[3] = j->optimum[i], out[4] = fnc.mean, out[5] = fnc.std;
+}
+
+static int by_sample(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
 }
 
 static glofnd_status path_of(gf_error *err, const threshold_job *j, const char *name, char path[PATH_MAX]) {
@@ -126,20 +132,22 @@ static glofnd_status write_text(gf_error *err, const threshold_job *j, const cha
     return status;
 }
 
+/* Both files have the same rows and columns. Anchors were drawn at random; here they are in the order of the data. */
 static glofnd_status write_values(gf_error *err, const threshold_job *j) {
-    float *values = malloc((size_t)j->anchors * COLUMNS * sizeof *values);
+    double *values = malloc((size_t)j->anchors * COLUMNS * sizeof *values);
     gf_text tsv = {0};
     char path[PATH_MAX];
     FAIL_IF(err, !values, GLOFND_E_MEMORY, "no memory for thresholds");
+    for (int64_t i = 0; i < j->anchors; i++) values_of(j, i, values + i * COLUMNS);
+    qsort(values, (size_t)j->anchors, COLUMNS * sizeof *values, by_sample);
     gf_text_add(&tsv, "sample\tlabel\tlambda\toptimum\tfnc_mean\tfnc_std\n");
     for (int64_t i = 0; i < j->anchors; i++) {
-        float *v = values + i * COLUMNS;
-        values_of(j, i, v);
-        gf_text_add(&tsv, "%lld\t%d", (long long)j->set.id[i * j->views], (int)j->set.label[i * j->views]);
-        for (int k = 0; k < COLUMNS; k++) gf_text_add(&tsv, isnan(v[k]) ? "\t" : "\t%.7g", (double)v[k]);
+        const double *v = values + i * COLUMNS;
+        gf_text_add(&tsv, "%.0f\t%.0f", v[0], v[1]);
+        for (int k = 2; k < COLUMNS; k++) gf_text_add(&tsv, isnan(v[k]) ? "\t" : "\t%.7g", v[k]);
         gf_text_add(&tsv, "\n");
     }
-    const gf_npy npy = {.type = GF_NPY_F4, .rank = 2, .shape = {j->anchors, COLUMNS}, .data = values};
+    const gf_npy npy = {.type = GF_NPY_F8, .rank = 2, .shape = {j->anchors, COLUMNS}, .data = values};
     glofnd_status status = write_text(err, j, "thresholds.tsv", &tsv);
     if (status == GLOFND_OK) status = path_of(err, j, "thresholds.npy", path);
     if (status == GLOFND_OK) status = gf_npy_write(err, path, &npy);
@@ -210,7 +218,6 @@ static void print_result(const threshold_job *j) {
     printf("optimum   (1-alpha) quantile, alpha %g, of each anchor's similarities to %lld %s of %s\n", j->alpha,
            (long long)j->pool, j->plain ? "images as they are" : "augmented views", j->samples.data);
     if (text.at) printf("%s", text.at);
-    printf("files     %s/thresholds.tsv, .npy, .svg\n", j->out ? j->out : j->samples.run);
     gf_text_free(&text);
     gf_table_free(&t);
     if (j->learned) return;
@@ -260,8 +267,10 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
             j->alpha);
     TRY(measure(err, j));
+    print_result(j);            /* first: what was found is not lost if it cannot be written */
+    fflush(stdout);
     TRY(write_files(err, j));
-    print_result(j);
+    printf("files     %s/thresholds.tsv, .npy, .svg\n", j->out ? j->out : j->samples.run);
     return record(err, j);
 }
 

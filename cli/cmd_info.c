@@ -15,6 +15,10 @@ int cmd_info(int argc, char **argv) {
     int positionals;
     const int code = cli_parse("glofnd info", NULL, 0, argc, argv, &positionals);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if (positionals > 0) {
+        fprintf(stderr, "glofnd info: \"%s\" is one word too many; it takes none\n", argv[1]);
+        return CLI_USAGE;
+    }
     printf("build      %s\n", glofnd_build_info());
     printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
             gf_cpu_isa_name());

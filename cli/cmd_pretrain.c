@@ -67,8 +67,9 @@ static void help(void) {
            "vocab.txt, and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present\n"
            "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each\n"
            "(docs/distributed.md).\n\n"
-           "  --out RUN            folder of the run, made if missing\n"
-           "  --config FILE.cfg    lines \"key = value\"; files and flags are applied in order, the last one wins\n"
+           "  --out RUN            folder of the run, made if missing, with those above it\n"
+           "  --config FILE.cfg    lines \"key = value\", and comments behind # on lines of their own; files and flags are\n"
+           "                       applied in order, the last one wins\n"
            "  --set KEY=VALUE      the same as --KEY VALUE\n"
            "  --resume             goes on after the newest complete checkpoint, with RUN/config.cfg; flags may change it\n"
            "  --remap              with --resume: also if images were added, removed or renumbered; anchors follow their images\n"
@@ -147,10 +148,10 @@ static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
     const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
     if (status == GLOFND_E_NUMERIC) return;     /* would happen again */
     if (gf_checkpoint_latest(&unread, p->run, last, sizeof last) == GLOFND_OK && *last)
-        fprintf(stderr, "nothing is lost up to the last checkpoint, %s; ", last);
+        fprintf(stderr, "nothing is lost up to the last checkpoint, %s; go on", last);
     else
-        fprintf(stderr, "there was no checkpoint yet; ");
-    fprintf(stderr, "go on with: glofnd pretrain --out %s --resume%s\n", p->run,
+        fprintf(stderr, "there was no checkpoint yet; correct what is wrong and begin again");
+    fprintf(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,
             device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
 }
 
@@ -189,11 +190,26 @@ static void end_lost(void *user, const char *text) {
     _exit(CLI_FAILED);
 }
 
+/* There is no configuration to go on with. */
+static glofnd_status fail_resume(gf_error *err, const char *run) {
+    char path[PATH_MAX];
+    gf_error unread;
+    snprintf(path, sizeof path, "%s/config.cfg", run);
+    FAIL_IF(err, access(path, F_OK) == 0, GLOFND_E_FORMAT,
+            "%s does not say what the data is: it is empty, or not the one of a run; put the right one back, or give --data and "
+            "the other keys of the run beside --resume", path);
+    const int kept = gf_checkpoint_latest(&unread, run, path, sizeof path) == GLOFND_OK && *path;
+    FAIL_IF(err, kept, GLOFND_E_IO,
+            "%s has a checkpoint, but its config.cfg is lost; put it back, or give --data and the other keys of the run beside "
+            "--resume", run);
+    GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no config.cfg in it", run);
+}
+
 /* What there is to do, found out on every rank. */
 static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
     FAIL_IF(err, !p->run || !*p->run, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
     FAIL_IF(err, p->remap && !p->resume, GLOFND_E_OPTION, "--remap goes with --resume");
-    FAIL_IF(err, p->resume && !*p->config.data, GLOFND_E_IO, "%s holds no run to resume: there is no config.cfg in it", p->run);
+    if (p->resume && !*p->config.data) return fail_resume(err, p->run);
     return p->comm && p->config.method.device == GLOFND_DEVICE_CUDA ? gf_device_choose(err, comm->local_rank) : GLOFND_OK;
 }
 
@@ -237,7 +253,7 @@ int cmd_pretrain(int argc, char **argv) {
     glofnd_status status = gf_config_init(&err, &p.config);
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
     for (int i = 1; i < argc && status == GLOFND_OK; i++) {
-        if (strcmp(argv[i], "--help") == 0) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             help();
             return CLI_OK;
         }

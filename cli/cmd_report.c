@@ -76,7 +76,7 @@ static glofnd_status write_page(gf_error *err, const gf_report *r, const char *p
 
 static void print_table(const gf_report *r) {
     gf_text table = {0};
-    gf_summary_text(&table, r->runs, r->count);
+    gf_summary_text(&table, r);
     if (table.at) fputs(table.at, stdout);
     gf_text_free(&table);
 }
@@ -86,7 +86,7 @@ static glofnd_status make(gf_error *err, report_job *j) {
     gf_error why = {{0}};
     gf_report r = {.runs = j->runs, .count = j->count};
     for (int i = 0; i < j->count; i++) TRY(gf_run_log_read(err, j->paths[i], &j->runs[i]));
-    if (gf_compare_read_lenient(&why, (const char *const *)j->paths, j->count, &j->compare) == GLOFND_OK) {
+    if (gf_compare_read(&why, (const char *const *)j->paths, j->count, &j->compare) == GLOFND_OK) {
         gf_compare_select(&j->compare, NULL, 0);
         r.compare = &j->compare;
     }
@@ -132,7 +132,7 @@ int cmd_report(int argc, char **argv) {
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if (n < 1 || n > GF_PAGE_RUNS) {
         if (n > GF_PAGE_RUNS) fprintf(stderr, "glofnd report: %d runs; a page takes at most %d\n", n, GF_PAGE_RUNS);
-        else fprintf(stderr, "usage: %s\n", usage);
+        else fprintf(stderr, "glofnd report: RUN is missing: the folder of a run, or of several\nusage: %s\n", usage);
         return CLI_USAGE;
     }
     if ((code = cli_whole("samples", samples, 10, 100000, &j.samples))) return code;

@@ -6,14 +6,16 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "comparing.h"
+#include "io/folders.h"
 #include "jobs.h"
 #include "report/progress.h"
 #include "sweep.h"
@@ -107,6 +109,61 @@ static void eval_words(words *w, const sweep_run *r, const char *call) {
     if (!strstr(call, "--data")) add_word(w, "--data=", r->config.data);
 }
 
+/* ----- checking them before the first run ----- */
+
+/* Makes the call for a run that cannot be there, so that it ends with CLI_USAGE exactly if its words are wrong; what it said
+ * goes to `talk`. */
+static int try_call(const sweep_run *first, const char *call, FILE *talk) {
+    static char text[1 << 15];
+    job j = {.state = JOB_WAITING};
+    words w = {.job = &j, .text = text, .room = sizeof text};
+    sweep_run nobody = *first;
+    int status = 0;
+    snprintf(nobody.path, sizeof nobody.path, "/dev/null/run");
+    eval_words(&w, &nobody, call);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int sink = open("/dev/null", O_WRONLY);
+        if (sink < 0 || dup2(sink, 1) < 0 || dup2(fileno(talk), 2) < 0) _exit(CLI_FAILED);
+        const int code = cmd_eval(w.count - 1, (char **)j.argv + 1);
+        fflush(NULL);
+        _exit(code);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+}
+
+/* E_OPTION: a call of `eval` that cannot work, whatever the runs will be. What it says comes first. */
+static glofnd_status check_evals(gf_error *err, const sweep_plan *p, const sweep_run *first) {
+    char line[1024];
+    for (int e = 0; e < p->eval_count; e++) {
+        FILE *talk = tmpfile();
+        FAIL_IF(err, !talk, GLOFND_E_IO, "no temporary file can be made: %s", strerror(errno));
+        const int code = try_call(first, p->eval[e], talk);
+        rewind(talk);
+        while (code == CLI_USAGE && fgets(line, sizeof line, talk)) fputs(line, stderr);
+        fclose(talk);
+        FAIL_IF(err, code == CLI_USAGE, GLOFND_E_OPTION, "--eval \"%.200s\" cannot work; nothing was started", p->eval[e]);
+    }
+    return GLOFND_OK;
+}
+
+/* E_OPTION: no figure can have such a name. Names of data and protocols are in the calls; of numbers nothing is known. */
+static glofnd_status check_choose(gf_error *err, const sweep_plan *p, const sweep_run *first) {
+    char text[256];
+    snprintf(text, sizeof text, "%s", p->choose ? p->choose : "");
+    char *rest = text;
+    for (char *word; (word = strsep(&rest, " "));) {
+        int known = !*word || strpbrk(word, "0123456789") || gf_compare_word(word) || strcasestr(first->config.data, word);
+        for (int e = 0; e < p->eval_count; e++) known |= strcasestr(p->eval[e], word) != NULL;
+        FAIL_IF(err, !known, GLOFND_E_OPTION,
+                "--choose \"%.100s\": no figure has \"%.60s\" in its name; names are such as \"linear paper mean top-1 %%\" or "
+                "\"knn k 20 top-1 %%\"", p->choose, word);
+    }
+    return GLOFND_OK;
+}
+
 /* ----- what the jobs report ----- */
 
 static sweep_run *run_of(const job *j) { return j->user; }
@@ -181,7 +238,8 @@ static void show(void *user) {
         total += units;
         done += j->state == JOB_DONE || j->state == JOB_FAILED ? units : epoch;
         finished += j->state == JOB_DONE, running += j->state == JOB_RUNNING;
-        if (j->state == JOB_RUNNING && !*where) snprintf(where, sizeof where, " | %.80s epoch %d/%d", r->name, epoch, units);
+        if (j->state == JOB_RUNNING && !*where)         /* counted from 1, the log's from 0 */
+            snprintf(where, sizeof where, " | %.80s epoch %d/%d", r->name, epoch < units ? epoch + 1 : units, units);
     }
     snprintf(text, sizeof text, "%.60s: %d of %d done, %d running%s", s->eval < 0 ? "pretraining" : s->plan->eval[s->eval],
              finished, s->jobs.count, running, s->eval < 0 ? where : "");
@@ -235,13 +293,16 @@ static int finished_runs(const sweeping *s) {
 
 static int first_like(const gf_comparison *c, const char *a, const char *b) {
     for (int m = 0; m < c->metrics; m++)
-        if (strstr(c->metric[m].name, a) && strstr(c->metric[m].name, b) && c->metric[m].better) return m;
+        if (gf_metric_has(&c->metric[m], a) && gf_metric_has(&c->metric[m], b) && c->metric[m].better) return m;
     return -1;
 }
 
 static glofnd_status choose(gf_error *err, const sweep_plan *p, const gf_comparison *c) {
     int m = p->choose ? first_like(c, p->choose, "") : first_like(c, "linear", "mean");
-    FAIL_IF(err, p->choose && m < 0, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.100s\" to choose by", p->choose);
+    char names[330];
+    compare_names(c, names, sizeof names);
+    FAIL_IF(err, p->choose && m < 0, GLOFND_E_ARGUMENT,
+            "no run has a figure whose name has \"%.60s\" to choose by; there are: %s", p->choose, names);
     if (m < 0) m = first_like(c, "linear", "");
     if (m < 0) m = first_like(c, "knn", "");
     const int best = m < 0 ? -1 : gf_compare_best(c, m);
@@ -292,7 +353,7 @@ static void list(const sweeping *s) {
         const int begun = access(s->run[i].path, F_OK) == 0;
         printf("%-60s %s\n", s->run[i].path, s->run[i].finished ? "finished" : begun ? "begun" : "to do");
     }
-    printf("%d runs, %d finished\n", s->count, finished_runs(s));
+    printf("%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished_runs(s));
 }
 
 /* 0 only if everything that was asked for is there. */
@@ -331,12 +392,14 @@ static glofnd_status take_flags(gf_error *err, sweep_plan *p, int argc, char **a
 static int run_plan(const sweep_plan *p, int dry) {
     sweeping s = {.plan = p};
     glofnd_status status = sweep_make(&s.err, p, &s.run, &s.count);
+    if (status == GLOFND_OK) status = check_choose(&s.err, p, s.run);
+    if (status == GLOFND_OK) status = check_evals(&s.err, p, s.run);
     if (status != GLOFND_OK) {
+        free(s.run);
         cli_failed("sweep", status, &s.err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
-    if (!dry && mkdir(p->out, 0777) != 0 && errno != EEXIST)
-        status = gf_fail(&s.err, GLOFND_E_IO, "%s cannot be made: %s", p->out, strerror(errno));
+    if (!dry) status = gf_folder_make(&s.err, p->out, NULL);
     if (status == GLOFND_OK) status = sweep_recall(&s.err, p, s.run, s.count);
     if (status == GLOFND_OK && !dry) {
         const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};

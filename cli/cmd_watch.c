@@ -1,10 +1,15 @@
 /* cmd_watch.c - glofnd watch: the curves of a run in the terminal, while it goes on. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -64,8 +69,9 @@ static int number_in(const char *variable, int otherwise) {
 
 static gf_watch_size size_of_screen(void) {
     struct winsize w = {0};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col && w.ws_row) return (gf_watch_size){w.ws_col, w.ws_row, 1};
-    return (gf_watch_size){number_in("COLUMNS", 80), number_in("LINES", 24), 0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col && w.ws_row)
+        return (gf_watch_size){.columns = w.ws_col, .rows = w.ws_row, .colour = 1};
+    return (gf_watch_size){.columns = number_in("COLUMNS", 80), .rows = number_in("LINES", 24)};
 }
 
 /* 1: a key that quits, or the end of the terminal. */
@@ -79,9 +85,18 @@ static int wait_for_key(const screen *s, int milliseconds) {
 
 /* ----- frames ----- */
 
+/* Is the lock that pretrain has on the folder free? 0 also where there are no locks, or not for us. */
+static int is_idle(const char *run) {
+    const int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int free_now = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) close(fd);
+    return free_now;
+}
+
 static glofnd_status draw(gf_error *err, const gf_run_log *r, int live) {
     gf_text text = {0};
     gf_watch_size size = size_of_screen();
+    size.idle = is_idle(r->path);
     if (live) size.rows--, size.colour = !cli_terminal_is_dumb();
     gf_watch_frame(&text, r, &size);
     const glofnd_status status = text.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for a frame") : GLOFND_OK;
@@ -122,7 +137,7 @@ int cmd_watch(int argc, char **argv) {
     int code = cli_parse(usage, flags, 2, argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if (n != 1) {
-        fprintf(stderr, "usage: %s\n", usage);
+        fprintf(stderr, "glofnd watch: it takes the folder of one run, not %d\nusage: %s\n", n, usage);
         return CLI_USAGE;
     }
     if ((code = cli_whole("interval", interval, 1, 3600, &seconds))) return code;

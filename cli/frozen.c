@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void frozen_progress_begin(frozen_progress *p, const char *what) {
     *p = (frozen_progress){.line = gf_progress_start(0, cli_terminal_is_dumb()), .what = what};
@@ -23,18 +24,46 @@ void frozen_progress_pairs(void *user, const char *what, int64_t done, int64_t t
     gf_progress_draw(&p->line, done, total, text, done == total);
 }
 
-void frozen_progress_end(frozen_progress *p) { gf_progress_end(&p->line); }
+/* Samples left out since the last end of a progress: a sample may be met several times, in views or epochs. */
+static struct {
+    uint8_t *seen;              /* bits */
+    int64_t room, count;        /* bytes at seen; different samples */
+} left;
+
+/* 1: not told of before. Without memory to know, it was. */
+static int is_new(int64_t i) {
+    if (i / 8 >= left.room) {
+        const int64_t room = 2 * (i / 8) + 64;
+        uint8_t *seen = realloc(left.seen, (size_t)room);
+        if (!seen) return left.count == 0;
+        memset(seen + left.room, 0, (size_t)(room - left.room));
+        left.seen = seen;
+        left.room = room;
+    }
+    const int known = left.seen[i / 8] >> (i % 8) & 1;
+    left.seen[i / 8] |= (uint8_t)(1 << i % 8);
+    return !known;
+}
+
+void frozen_progress_end(frozen_progress *p) {
+    gf_progress_end(&p->line);
+    if (left.count > FROZEN_NAMED) fprintf(stderr, "glofnd eval: %lld samples in all are left out\n", (long long)left.count);
+    free(left.seen);
+    left.seen = NULL;
+    left.room = left.count = 0;
+}
 
 void frozen_warn(void *user, int64_t i, const char *message) {
     (void)user;
-    fprintf(stderr, "glofnd eval: sample %lld is left out: %s\n", (long long)i, message);
+    if (i < 0 || !is_new(i)) return;
+    if (left.count++ < FROZEN_NAMED) fprintf(stderr, "glofnd eval: sample %lld is left out: %s\n", (long long)i, message);
 }
 
 int frozen_share(const char *flag, const char *text, double *out) {
     char *end;
     const double x = strtod(text, &end);
     if (end == text || *end || !(x > 0.0 && x < 1.0)) {
-        fprintf(stderr, "glofnd: --%s is \"%s\"; it takes a number in (0, 1)\n", flag, text);
+        fprintf(stderr, "glofnd %s: --%s is \"%s\"; it takes a number in (0, 1)\n", cli_called(), flag, text);
         return CLI_USAGE;
     }
     *out = x;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/guess.h"
 #include "cli.h"
 #include "waiting.h"
 
@@ -43,20 +44,45 @@ static int finished(int code) {
     return code == CLI_OK ? CLI_FAILED : code;
 }
 
+static const cli_verb *find(const char *name) {
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+        if (strcmp(name, verbs[i].name) == 0) return &verbs[i];
+    return NULL;
+}
+
+static int refuse(const char *name) {
+    const cli_verb *best = verbs;
+    for (size_t i = 1; i < sizeof verbs / sizeof *verbs; i++)
+        if (gf_edit_distance(name, verbs[i].name) < gf_edit_distance(name, best->name)) best = &verbs[i];
+    const int near = gf_is_near(name, best->name);
+    fprintf(stderr, "glofnd: unknown verb \"%s\"; %s%s%sglofnd --help lists them\n", name, near ? "did you mean " : "",
+            near ? best->name : "", near ? "? " : "");
+    return CLI_USAGE;
+}
+
+/* "help VERB" is "VERB --help". */
+static int help_with(const char *name) {
+    char verb[32], flag[] = "--help";
+    char *words[] = {verb, flag, NULL};
+    const cli_verb *v = find(name);
+    if (!v) return refuse(name);
+    snprintf(verb, sizeof verb, "%s", v->name);
+    return v->run(2, words);
+}
+
 static int run(int argc, char **argv) {
     if (argc < 2) {
         help();
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) return help();
+    const int asks = strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0;
+    if (asks) return argc > 2 ? help_with(argv[2]) : help();
     if (strcmp(argv[1], "--version") == 0) {
         puts(glofnd_build_info());
         return CLI_OK;
     }
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        if (strcmp(argv[1], verbs[i].name) == 0) return verbs[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "glofnd: unknown verb \"%s\"; glofnd --help lists them\n", argv[1]);
-    return CLI_USAGE;
+    const cli_verb *v = find(argv[1]);
+    return v ? v->run(argc - 1, argv + 1) : refuse(argv[1]);
 }
 
 int main(int argc, char **argv) {

@@ -12,9 +12,10 @@ static gf_dataset *named(const fixture *f, const char *letters) {
     char spec[600];
     FILE *list = fopen(in_dir(f, "list"), "w");
     assert_non_null(list);
+    fputs("filepath\n", list);
     for (const char *p = letters; *p; p++) fprintf(list, "%c.png\n", *p);
     fclose(list);
-    snprintf(spec, sizeof spec, "list:%s", in_dir(f, "list"));
+    snprintf(spec, sizeof spec, "csv:%s", in_dir(f, "list"));
     if (gf_dataset_open(&err, spec, &d) != GLOFND_OK) fail_msg("%s", err.text);
     return d;
 }

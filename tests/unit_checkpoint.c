@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "io/crc32c.h"
 #include "support/trial.h"
 
 /* Settings of its own: one. */
@@ -134,6 +135,106 @@ static void test_damage_is_named(void **state) {
     assert_int_equal(unlink("harmed/checkpoints/step-1/anchors.glofnd"), 0);
     assert_int_equal(gf_checkpoint_load(&err, t, "harmed/checkpoints/step-1", 0, &found, &marks), GLOFND_E_IO);
     assert_non_null(strstr(err.text, "anchors.glofnd"));
+    gf_trainer_free(t);
+}
+
+/* Runs of other data: all their files have the same lengths, and none may take the place of another's. */
+static void test_files_of_another_run(void **state) {
+    (void)state;
+    static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd"};
+    gf_trainer *mine = make_trainer(NULL, NULL), *other = make_trainer("data", "shapes:n=24,classes=3,size=16,seed=9");
+    gf_log_marks marks;
+    gf_remap found;
+    char command[500];
+    trial_steps(mine, 3);
+    trial_steps(other, 3);
+    save(mine, "mine");
+    save(other, "other");
+    for (int i = 0; i < 4; i++) {
+        gf_error err = {""};
+        snprintf(command, sizeof command,
+                 "cd mine/checkpoints/step-3 && mv %s aside && cp ../../../other/checkpoints/step-3/%s . && "
+                 "test $(wc -c < %s) = $(wc -c < aside)", names[i], names[i], names[i]);
+        assert_int_equal(system(command), 0);
+        assert_int_equal(gf_checkpoint_load(&err, mine, "mine/checkpoints/step-3", 0, &found, &marks), GLOFND_E_FORMAT);
+        assert_non_null(strstr(err.text, names[i]));
+        assert_non_null(strstr(err.text, "of another checkpoint"));
+        snprintf(command, sizeof command, "cd mine/checkpoints/step-3 && mv aside %s", names[i]);
+        assert_int_equal(system(command), 0);
+        trial_fine(gf_checkpoint_load(&err, mine, "mine/checkpoints/step-3", 0, &found, &marks), &err);
+    }
+    gf_trainer_free(mine);
+    gf_trainer_free(other);
+}
+
+static uint32_t crc_of(const char *path) {
+    unsigned char part[4096];
+    uint32_t crc = 0;
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    for (size_t n; (n = fread(part, 1, sizeof part, f)) > 0;) crc = gf_crc32c(crc, part, n);
+    fclose(f);
+    return crc;
+}
+
+/* Older checkpoints have CRCs in DONE. `wrong`: to be added to the first of them. */
+static void write_old_done(const char *folder, uint32_t wrong) {
+    static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd", "state.json"};
+    char path[500];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/DONE", folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    for (int i = 0; i < 5; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        assert_int_equal(stat(path, &st), 0);
+        fprintf(f, "%08x %lld %s\n", (unsigned)(crc_of(path) + (i == 0 ? wrong : 0)), (long long)st.st_size, names[i]);
+    }
+    fclose(f);
+}
+
+static void test_done_of_earlier_versions(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_log_marks marks;
+    gf_remap found;
+    gf_trainer *t = make_trainer(NULL, NULL);
+    trial_steps(t, 2);
+    save(t, "old");
+    write_old_done("old/checkpoints/step-2", 0);
+    trial_fine(gf_checkpoint_load(&err, t, "old/checkpoints/step-2", 0, &found, &marks), &err);
+    assert_int_equal(t->step, 2);
+    write_old_done("old/checkpoints/step-2", 1);
+    assert_int_equal(gf_checkpoint_load(&err, t, "old/checkpoints/step-2", 0, &found, &marks), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "model.safetensors"));
+    gf_trainer_free(t);
+}
+
+static void done_is(const char *text) {
+    FILE *f = fopen("torn/checkpoints/step-0/DONE", "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void test_hostile_done(void **state) {
+    (void)state;
+#define ALL "model.safetensors optim.safetensors anchors.glofnd state.json"
+    static const char *const texts[] = {
+        "", "\n", "x", ALL, ALL "\n", "0 0 " ALL "\n", ALL " ../../../etc/passwd\n", ALL " \n", "00000000 1 " ALL "\n",
+        "model.safetensors\noptim.safetensors\nanchors.glofnd\nstate.json\n",
+    };
+#undef ALL
+    gf_log_marks marks;
+    gf_remap found;
+    gf_trainer *t = make_trainer(NULL, NULL);
+    save(t, "torn");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        gf_error err = {""};
+        done_is(texts[i]);
+        assert_int_not_equal(gf_checkpoint_load(&err, t, "torn/checkpoints/step-0", 0, &found, &marks), GLOFND_OK);
+        assert_non_null(strstr(err.text, "torn/checkpoints/step-0"));
+    }
     gf_trainer_free(t);
 }
 
@@ -287,6 +388,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lars_goes_on), cmocka_unit_test(test_adamw_goes_on), cmocka_unit_test(test_ring_goes_on),
         cmocka_unit_test(test_newest_complete), cmocka_unit_test(test_damage_is_named), cmocka_unit_test(test_failed_save),
+        cmocka_unit_test(test_files_of_another_run), cmocka_unit_test(test_done_of_earlier_versions),
+        cmocka_unit_test(test_hostile_done),
         cmocka_unit_test(test_other_networks),
         cmocka_unit_test(test_other_data), cmocka_unit_test(test_equal_data), cmocka_unit_test(test_mapped_store),
         cmocka_unit_test(test_numeric_guard), cmocka_unit_test(test_estimate),

@@ -83,6 +83,10 @@ static void test_refused_keys(void **state) {
     refused(&c, "bacth", "64", "batch");
     refused(&c, "alfa", "64", "alpha");
     refused(&c, "lamda_lr", "64", "lambda_lr");
+    refused(&c, "learning-rate", "1", "here it is lr (a number in [0, 1000])");     /* what others call it */
+    refused(&c, "temperature", "1", "here it is tau (");
+    refused(&c, "batch_size", "1", "here it is batch (");
+    refused(&c, "butterfly", "1", "no known one is like it");
     refused(&c, "", "1", "unknown");
     refused(&c, "batch", "many", "batch");
     refused(&c, "batch", "", "batch");
@@ -231,7 +235,7 @@ static void test_same_run(void **state) {
         {"head_out", "7"}, {"batch", "34"}, {"optimizer", "sgd"}, {"learner", "ring"}, {"image_width", "70"},
         {"image_layers", "3"}, {"image_heads", "7"}, {"patch", "8"}, {"embed_dim", "24"}, {"text_width", "24"},
         {"text_layers", "3"}, {"text_heads", "3"}, {"context", "24"}, {"quick_gelu", "1"}, {"vocab", "words.gz"},
-        {"vocab_merges", "24"}, {"lock", "text"}, {"loss", "simclr"},
+        {"vocab_merges", "24"}, {"lock", "text"}, {"loss", "simclr"}, {"init", "weights.safetensors"}, {"zero_init", "0"},
     };
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         gf_config other = b;
@@ -265,6 +269,8 @@ static void test_files(void **state) {
     assert_int_equal(c.epochs, 7);
     bad_file("batch = 64\nbacth = 3\n", "bad.cfg:2");
     bad_file("batch = 64\n\n\nbatch\n", "bad.cfg:4");
+    bad_file("lr = 0.1 # note\n", "comments need a line of their own");
+    bad_file("lr = 0.1 ; note\n", "comments need a line of their own");
     bad_file("= 3\n", "bad.cfg:1");
     bad_file("batch =\n", "bad.cfg:1");
     char *line = malloc(4002);
@@ -379,7 +385,7 @@ static void test_what_does_not_go_together(void **state) {
         {"views", "loss", "clip", "task = clip"},       {"views", "arch", "vit", "task clip"},
         {"views", "micro_batch", "32", "task clip"},    {"views", "lock", "text", "task clip"},
         {"clip", "loss", "simclr", "fastclip"},         {"clip", "micro_batch", "100", "divide"},
-        {"clip", "text_heads", "7", "text_heads"},
+        {"clip", "text_heads", "7", "text_heads"},      {"views", "detector", "groups", "mask_duplicates"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gf_config c = fresh();
@@ -391,6 +397,11 @@ static void test_what_does_not_go_together(void **state) {
     gf_config c = fresh();
     set(&c, "data", "shapes:n=64");
     set(&c, "task", "clip");
+    set(&c, "detector", "groups");
+    resolve(&c);
+    set(&c, "mask_duplicates", "0");
+    unresolved(c, "detector: groups");
+    set(&c, "detector", "glofnd");
     set(&c, "loss", "fastclip");
     set(&c, "tau", "0.005");
     unresolved(c, "scale_max");

@@ -334,6 +334,17 @@ static void lists_are_read(void **state) {
     d = open_spec("list:%/l/c.txt");
     assert_int_equal(gf_dataset_describe(d).classes, 0);
     gf_dataset_free(d);
+    scratch_text(&box, "l/d.txt", "2.png 0\npics/1.png 1\n");
+    refused("list:%/l/d.txt", GLOFND_E_IO, "none of 2 files looked for is there, as '2.png 0'; relative paths are meant from");
+    refused("list:%/l/d.txt", GLOFND_E_IO, "a TAB parts path and label");
+    scratch_text(&box, "l/d.txt", "filepath\ttitle\n2.png\ta cat\n");
+    refused("list:%/l/d.txt", GLOFND_E_FORMAT, "'filepath', looks like a header; csv: is for");
+    scratch_text(&box, "l/d.csv", "filepath\ttitle\nl/2.png\ta cat\n");     /* from where open_clip would be called */
+    d = open_spec("csv:%/l/d.csv");
+    assert_non_null(strstr(gf_dataset_note(d), "none of 1 images looked for is there, as 'l/2.png': relative paths are meant"));
+    gf_dataset_free(d);
+    scratch_text(&box, "l/d.txt", "gone.png\t0\n2.png\t1\n");              /* a damaged sample */
+    gf_dataset_free(open_spec("list:%/l/d.txt"));
     scratch_text(&box, "l/d.txt", "\n\n");
     refused("list:%/l/d.txt", GLOFND_E_FORMAT, "names no image");
     refused("list:%/l", GLOFND_E_IO, "not a regular file");

@@ -193,6 +193,35 @@ static void a_page_that_cannot_be_written_says_so(void **unused) {
     assert_true(gf_explorer_top(10000000, 28, 32000000) == 4);
 }
 
+static const char *strange_class(void *user, int32_t label) {
+    (void)user;
+    return label == 0 ? "caf\xe9 </script>&\"\\\n" : label == 1 ? "\xed\xa0\x80\xc3\xa9" : NULL;
+}
+
+/* Names of any bytes, and the largest label there is. */
+static void texts_are_utf8_and_no_tags(void **unused) {
+    static little d;
+    static int32_t label[N];
+    static char text[1 << 20];
+    int64_t shown;
+    (void)unused;
+    make(&d);
+    d.x.image = NULL, d.x.label = label, d.x.class_name = strange_class;
+    d.x.source = "<x>\xff\xe0\x80\xaf", d.x.summary = "one & all\ntwo\xc3\xa9";
+    for (int i = 0; i < N; i++) label[i] = i % 3 < 2 ? i % 3 : INT32_MAX;
+    assert_int_equal(gf_explorer_write(&err, "unit_discover_page.html", &d.x, &shown), GLOFND_OK);
+    FILE *f = fopen("unit_discover_page.html", "rb");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    unlink("unit_discover_page.html");
+#define STRANGER "\xef\xbf\xbd"
+    assert_non_null(strstr(text, "<title>discover: &lt;x&gt;" STRANGER STRANGER STRANGER STRANGER "</title>"));
+    assert_non_null(strstr(text, "<pre>one &amp; all\ntwo\xc3\xa9</pre>"));
+    assert_non_null(strstr(text, "[\"caf\\ufffd \\u003c/script\\u003e\\u0026\\\"\\\\\\u000a\","
+                                 "\"\\ufffd\\ufffd\\ufffd\xc3\xa9\",\"\""));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(base64_is_that_of_rfc_4648),
@@ -200,6 +229,7 @@ int main(void) {
         cmocka_unit_test(sheets_have_a_tile_for_each),
         cmocka_unit_test(duplicates_get_their_images_first),
         cmocka_unit_test(a_page_that_cannot_be_written_says_so),
+        cmocka_unit_test(texts_are_utf8_and_no_tags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

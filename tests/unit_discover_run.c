@@ -115,7 +115,8 @@ static void rank_follows_alpha_or_k(void **unused) {
     assert_int_equal(gf_discover_rank(&err, &s, 100, &rank), GLOFND_OK);
     assert_int_equal(rank, 6);
     assert_int_equal(gf_discover_rank(&err, &s, 7, &rank), GLOFND_OK);
-    assert_int_equal(gf_discover_rank(&err, &s, 6, &rank), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_discover_rank(&err, &s, 6, &rank), GLOFND_E_OPTION);
+    assert_int_equal(gf_discover_rank(&err, &s, 2, &rank), GLOFND_E_ARGUMENT);
     s.k = 0, s.alpha = 0.1;
     assert_int_equal(gf_discover_rank(&err, &s, 101, &rank), GLOFND_OK);
     assert_int_equal(rank, 10);
@@ -196,6 +197,74 @@ static void exact_duplicates_are_equal_rows_only(void **unused) {
     gf_discover_data_free(&d);
 }
 
+/* The computed similarity of two equal rows may be a little less than 1. */
+static void equal_rows_are_duplicates_whatever_their_roundings(void **unused) {
+    enum { N = 80, DIM = 768 };
+    gf_discover_data d = make_data(N, DIM, 7);
+    gf_discover_spec s = spec_of(2);
+    gf_discover_result r;
+    int below = 0;
+    (void)unused;
+    for (int64_t i = 0; i < N / 2 * DIM; i++) {
+        const int64_t row = i / DIM;
+        if (row >= 2) d.x[i] = fabsf(d.x[i]);   /* roundings add up; most in rows of one number */
+        else d.x[i] = row ? 3.3f : (float)(i % 2) * 0.7f;
+        d.x[N / 2 * DIM + i] = d.x[i];
+    }
+    s.dup = 1.0;
+    assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
+    assert_int_equal(r.dup_pairs, N / 2);
+    assert_int_equal(r.dup_listed, N / 2);
+    for (int64_t i = 0; i < N; i++) below += r.f.similarity[i * r.f.top] < 1.0f;
+    assert_true(below > 0);
+    s.dup = 0.98;
+    assert_true(gf_discover_dup(&s, DIM) == 0.98f);
+    gf_discover_result_free(&r);
+    gf_discover_data_free(&d);
+}
+
+/* New rows 0 to 9, of which 2 and 7 are stored, 2 three times; 4 is stored twice as long. Rows that cannot be compared stand
+ * before them on both sides, so that positions are no rows. */
+static void make_leak(gf_discover_data *d, gf_discover_data *q) {
+    *d = make_data(60, 8, 6), *q = make_data(10, 8, 12);
+    memset(d->x, 0, 8 * sizeof *d->x);
+    q->x[3] = NAN;
+    for (int64_t k = 0; k < 8; k++) {
+        q->x[2 * 8 + k] = d->x[5 * 8 + k] = d->x[17 * 8 + k] = d->x[40 * 8 + k];
+        q->x[7 * 8 + k] = d->x[59 * 8 + k];
+        d->x[20 * 8 + k] = 2.0f * q->x[4 * 8 + k];
+    }
+    assert_int_equal(gf_discover_sort(&err, d), GLOFND_OK);
+    assert_int_equal(gf_discover_sort(&err, q), GLOFND_OK);
+}
+
+static void new_rows_are_found_among_stored_ones_by_their_bytes(void **unused) {
+    static const int32_t expected[9] = {-1, 4, -1, -1, -1, -1, 58, -1, -1};     /* by position: row - 1 on either side */
+    static const double dups[3] = {0.98, GF_DUP_EXACT, 0.98};
+    static const int64_t pairs[3] = {5, 4, 5}, listed[3] = {5, 2, 0}, top[3] = {20, 20, 0};
+    float lambda[60] = {0};
+    (void)unused;
+    for (int way = 0; way < 3; way++) {
+        gf_discover_data d, q;
+        gf_discover_spec s = spec_of(4);
+        gf_discover_result r;
+        make_leak(&d, &q);
+        s.dup = dups[way], s.top = top[way];
+        assert_int_equal(gf_discover_query(&err, &s, &d, lambda, &q, &r), GLOFND_OK);
+        assert_int_equal(r.f.n, 9);
+        assert_memory_equal(r.stored_copy, expected, sizeof expected);
+        assert_int_equal(r.stored_copies, 2);
+        assert_int_equal(r.dup_pairs, pairs[way]);
+        assert_int_equal(r.dup_listed, listed[way]);
+        assert_true(gf_discover_exact(&d, &r, 1, 4) && gf_discover_exact(&d, &r, 1, 39) && gf_discover_exact(&d, &r, 6, 58));
+        assert_false(gf_discover_exact(&d, &r, 3, 19) || gf_discover_exact(&d, &r, 1, 58) || gf_discover_exact(&d, &r, 4, 4));
+        gf_discover_result_free(&r);
+        gf_discover_data_free(&d);
+        gf_discover_data_free(&q);
+    }
+}
+
 static void learned_thresholds_come_near(void **unused) {
     gf_discover_data d = make_data(400, 24, 9);
     gf_discover_spec s = spec_of(0);
@@ -262,6 +331,8 @@ int main(void) {
         cmocka_unit_test(labels_are_judged_as_everywhere),
         cmocka_unit_test(a_cap_keeps_the_most_similar),
         cmocka_unit_test(exact_duplicates_are_equal_rows_only),
+        cmocka_unit_test(equal_rows_are_duplicates_whatever_their_roundings),
+        cmocka_unit_test(new_rows_are_found_among_stored_ones_by_their_bytes),
         cmocka_unit_test(learned_thresholds_come_near),
         cmocka_unit_test(folders_are_whole_or_not_there),
     };

@@ -140,7 +140,7 @@ static void hostile_text_is_cut_and_cleaned(void **state) {
     assert_null(strchr(err.text, '\033'));
     assert_says(err.text, "?aaa");
     assert_says(err.text, "aaa...");
-    assert_says(err.text, "nearest");
+    assert_says(err.text, "no known one is like it");
     assert_int_equal(gf_option_set(&err, &table, &c, sizeof c, "mood", text), GLOFND_E_OPTION);
     assert_says(err.text, "it takes one of calm|brisk");
 }

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "report/comparable.h"
 #include "report/page.h"
 #include "report/summary.h"
 #include "report/svg_dots.h"
@@ -120,12 +121,18 @@ static const char log_lines[] =
     "{\"event\": \"epoch\", \"epoch\": 1, \"loss\": 1.25, \"lambda\": 0.5, \"flagged\": 0.05, \"precision\": 0.5, "
     "\"recall\": 0.25, \"f1\": 0.333}\n"
     "{\"event\": \"epo";
-static const char eval_lines[] =
-    "{\"event\": \"knn\", \"untrained\": true, \"k\": 20, \"test\": \"t\", \"top1\": 0.1}\n"
-    "{\"event\": \"knn\", \"untrained\": false, \"k\": 20, \"test\": \"t\", \"top1\": 0.3}\n"
-    "{\"event\": \"knn\", \"untrained\": false, \"k\": 20, \"test\": \"<t>\", \"top1\": 0.4}\n";
 
-/* The newest evaluation counts, the torn last line does not. */
+/* On the run's own data, four times: untrained, of old, the newest of the kind, and two of other kinds, which are newer. The last
+ * one is as older versions wrote equal votes. */
+#define KNN(k, untrained, top1, rest)                                                                                     \
+    "{\"event\": \"knn\", \"protocol\": \"knn\", \"untrained\": " untrained ", \"k\": " k ", \"top1\": " top1 rest "}\n"
+#define OWN ", \"data\": \"shapes:<i>&n=10\", \"test\": \"<t>\""
+static const char eval_lines[] =
+    KNN("20", "false", "0.2", ", \"data\": \"other\", \"test\": \"u\"") KNN("20", "true", "0.1", OWN)
+    KNN("20", "false", "0.3", OWN) KNN("20", "false", "0.4", OWN) KNN("5", "false", "0.9", OWN)
+    KNN("20", "false", "0.8", OWN ", \"temperature\": 0.0");
+
+/* The newest evaluation of a kind counts, the torn last line does not. */
 static void reads_a_run_and_makes_a_page(void **state) {
     (void)state;
     gf_error err = {{0}};
@@ -135,7 +142,9 @@ static void reads_a_run_and_makes_a_page(void **state) {
     scratch_text(&box, "config.cfg", "data = shapes:<i>&n=10\nalpha = 0.05\ndetector = glofnd\n");
     scratch_text(&box, "log.jsonl", log_lines);
     assert_int_equal(gf_run_log_read(&err, box.folder, &runs[0]), GLOFND_OK);
-    assert_true(isnan(runs[0].knn));
+    gf_score s = gf_score_choose(&(gf_report){.runs = runs, .count = 1});
+    assert_true(!s.like && isnan(gf_score_of(&s, &runs[0], 0)));
+    assert_string_equal(s.name, "kNN top-1 %");
     scratch_text(&box, "eval.jsonl", eval_lines);
     gf_run_log_free(&runs[0]);
     assert_int_equal(gf_run_log_read(&err, box.folder, &runs[0]), GLOFND_OK);
@@ -143,19 +152,24 @@ static void reads_a_run_and_makes_a_page(void **state) {
     assert_true(gf_run_last(&runs[0], GF_RUN_LOSS) == 1.25);
     assert_true(isnan(runs[0].field[GF_RUN_PRECISION][0]));
     assert_true(fabs(gf_run_last(&runs[0], GF_RUN_FLAGGED) - 5.0) < 1e-9);
-    assert_true(fabs(runs[0].knn - 40.0) < 1e-9 && fabs(runs[0].knn_untrained - 10.0) < 1e-9);
-    runs[1] = runs[0];
-    runs[1].knn = 38.0;
+    assert_int_equal(runs[0].eval.count, 5);
+    s = gf_score_choose(&(gf_report){.runs = runs, .count = 1});
+    assert_string_equal(s.name, "knn k 20 top-1 %");
+    assert_true(fabs(gf_score_of(&s, &runs[0], 0) - 40.0) < 1e-9 && fabs(gf_score_of(&s, &runs[0], 1) - 10.0) < 1e-9);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &runs[1]), GLOFND_OK);
+    for (int i = 0; i < runs[1].eval.count; i++) runs[1].eval.line[i].top1 = 0.38;
     runs[1].config.method.alpha = 0.25;
     runs[1].config.method.detector = GLOFND_DETECT_FNC;
-    gf_summary_text(&table, runs, 2);
+    gf_summary_text(&table, &(gf_report){.runs = runs, .count = 2});
+    assert_non_null(strstr(table.at, "F1 %  knn k 20 top-1 %  vs first\n"));
+    assert_non_null(strstr(table.at, "knn k 20 top-1 %: of shapes:<i>&n=10, test <t>\n"));
     assert_non_null(strstr(table.at, "(untrained)"));
     assert_non_null(strstr(table.at, "-2.0\n"));
     assert_non_null(strstr(table.at, "-30.0\n"));
     gf_page(&page, &(gf_report){.runs = runs, .count = 2, .compare_why = "<why>"});
     assert_non_null(strstr(page.at, "data-y=\"2.5,1.25\"") ? page.at : strstr(page.at, "data-x=\"1,2\" data-y=\"0,5\""));
     assert_non_null(strstr(page.at, "&lt;why&gt;"));
-    assert_int_equal(count_of(page.at, "shapes:&lt;i&gt;&amp;n=10"), 2);       /* in the head and among the keys */
+    assert_int_equal(count_of(page.at, "shapes:&lt;i&gt;&amp;n=10"), 3);       /* in the head, among the keys, below the table */
     assert_null(strstr(page.at, "<i>"));
     assert_int_equal(count_of(page.at, "<code>alpha</code>"), 1);
     assert_non_null(strstr(page.at, "<code>alpha</code></th><td><code>0.05</code></td><td><code>0.25</code>"));
@@ -166,6 +180,7 @@ static void reads_a_run_and_makes_a_page(void **state) {
     gf_text_free(&table);
     gf_text_free(&page);
     gf_run_log_free(&runs[0]);
+    gf_run_log_free(&runs[1]);
     scratch_text(&box, "log.jsonl", "no json\n{\"event\": \"epoch\", \"loss\": 3}\n[1]\n");
     assert_int_equal(gf_run_log_read(&err, box.folder, &runs[0]), GLOFND_OK);
     assert_int_equal(runs[0].skipped, 2);
@@ -266,16 +281,97 @@ static void image_text_runs_speak_of_captions(void **state) {
     gf_text_free(&page);
     gf_run_log_free(&run);
     scratch_text(&box, "eval.jsonl", "{\"event\": \"retrieval\", \"untrained\": false, \"ir1\": 0.1, \"ir5\": 0.2, "
-                                     "\"ir10\": 0.3, \"tr1\": 0.2, \"tr5\": 0.3, \"tr10\": 0.4}\n");
+                                     "\"ir10\": 0.3, \"tr1\": 0.2, \"tr5\": 0.3, \"tr10\": 0.4, \"mean\": 0.25}\n");
     assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
-    assert_true(fabs(gf_run_retrieval(&run, 0) - 25.0) < 1e-9 && isnan(gf_run_retrieval(&run, 1)));
-    gf_summary_text(&table, &run, 1);
-    assert_non_null(strstr(table.at, "retrieval %"));
+    const gf_score s = gf_score_choose(&(gf_report){.runs = &run, .count = 1});
+    assert_true(fabs(gf_score_of(&s, &run, 0) - 25.0) < 1e-9 && isnan(gf_score_of(&s, &run, 1)));
+    gf_summary_text(&table, &(gf_report){.runs = &run, .count = 1});
+    assert_non_null(strstr(table.at, "retrieval average %"));
     assert_non_null(strstr(table.at, "25.0"));
     gf_text_free(&table);
     gf_run_log_free(&run);
     remove(path_of("config.cfg"));
     remove(path_of("log.jsonl"));
+    remove(path_of("eval.jsonl"));
+}
+
+static gf_run_log evaluated(const char *config, const char *lines) {
+    gf_error err = {{0}};
+    gf_run_log run;
+    scratch_text(&box, "config.cfg", config);
+    scratch_text(&box, "eval.jsonl", lines);
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
+    return run;
+}
+
+#define ON_D ", \"data\": \"d\", \"test\": \"t\""
+#define RETRIEVAL "{\"event\": \"retrieval\", \"protocol\": \"retrieval\", \"data\": \"d\", \"test\": \"d\", \"mean\": 0.17}\n"
+
+/* A run on images beside one of images and texts: what both have in common is shown; what only one has, of that one. */
+static void only_figures_of_one_kind_stand_together(void **state) {
+    (void)state;
+    static const char views[] = "data = d\ndetector = glofnd\n";
+    static const char clip[] = "data = d\ntask = clip\nloss = sogclr2\ndetector = glofnd\n";
+    static const struct {
+        const char *lines[2];   /* of a run on images, of one of images and texts */
+        const char *title, *score[2];
+    } cases[] = {
+        {{KNN("20", "false", "0.4", ON_D), RETRIEVAL}, "knn k 20 top-1 %", {"40.0         -\n", "   -         -\n"}},
+        {{KNN("20", "false", "0.4", ON_D), RETRIEVAL KNN("20", "false", "0.7", ON_D)}, "knn k 20 top-1 %",
+         {"40.0         -\n", "70.0     +30.0\n"}},
+        {{KNN("20", "false", "0.4", ON_D), KNN("5", "false", "0.7", ON_D)}, "knn k 20 top-1 %",
+         {"40.0         -\n", "-         -\n"}},
+        {{KNN("20", "false", "0.4", ON_D) KNN("5", "false", "0.6", ON_D), KNN("5", "false", "0.7", ON_D)}, "knn k 5 top-1 %",
+         {"60.0         -\n", "70.0     +10.0\n"}},
+        {{KNN("20", "false", "0.4", ON_D), KNN("20", "false", "0.7", ", \"data\": \"d\", \"test\": \"other\"")},
+         "knn k 20 top-1 %", {"40.0         -\n", "-         -\n"}},
+        {{KNN("20", "false", "0.4", ON_D), KNN("20", "false", "0.7", ON_D ", \"temperature\": 0.0")}, "knn k 20 top-1 %",
+         {"40.0         -\n", "-         -\n"}},
+        {{"", RETRIEVAL}, "retrieval average %", {"-         -\n", "17.0         -\n"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gf_run_log runs[2] = {evaluated(views, cases[i].lines[0]), evaluated(clip, cases[i].lines[1])};
+        gf_text table = {0};
+        gf_summary_text(&table, &(gf_report){.runs = runs, .count = 2});
+        assert_non_null(strstr(table.at, cases[i].title));
+        const char *at = strchr(table.at, '\n');
+        for (int k = 0; k < 2; k++) {
+            at = strstr(at, cases[i].score[k]);
+            assert_non_null(at);
+            assert_non_null(at = strchr(at, '\n'));
+        }
+        gf_text_free(&table);
+        for (int k = 0; k < 2; k++) gf_run_log_free(&runs[k]);
+    }
+    remove(path_of("config.cfg"));
+    remove(path_of("eval.jsonl"));
+}
+
+/* Bars beside each other are of one data, one truth and one share, whatever was measured later. */
+static void bars_are_of_one_kind(void **state) {
+    (void)state;
+#define LINEAR(data, fraction, top1)                                                                                      \
+    "{\"event\": \"linear\", \"protocol\": \"paper\", \"data\": \"" data "\", \"test\": \"t\", \"fraction\": " fraction     \
+    ", \"top1\": " top1 "}\n"
+#define FN(detector, truth, alpha, precision)                                                                             \
+    "{\"event\": \"fn\", \"protocol\": \"views " detector truth "\", \"pairs\": \"views\", \"truth\": \"" truth              \
+    "\", \"detector\": \"" detector "\", \"alpha\": " alpha ", \"precision\": " precision "}\n"
+    gf_run_log run = evaluated("data = d\ndetector = glofnd\n",
+                               LINEAR("e", "0.5", "0.9301") LINEAR("d", "1", "0.5101") LINEAR("d", "0.1", "0.4101")
+                               LINEAR("e", "1", "0.9401") FN("glofnd", "labels", "0.1", "0.6101")
+                               FN("exact", "captions", "0.1", "0.9501") FN("exact", "labels", "0.1", "0.6201")
+                               FN("fnc", "labels", "0.2", "0.9601"));
+    gf_text page = {0};
+    gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+    static const char *const there[] = {": 51.01</title>", ": 41.01</title>", ": 61.01</title>", ": 62.01</title>"};
+    static const char *const not_there[] = {": 93.01</title>", ": 94.01</title>", ": 95.01</title>", ": 96.01</title>"};
+    for (int i = 0; i < 4; i++) {
+        assert_non_null(strstr(page.at, there[i]));
+        assert_null(strstr(page.at, not_there[i]));
+    }
+    gf_text_free(&page);
+    gf_run_log_free(&run);
+    remove(path_of("config.cfg"));
     remove(path_of("eval.jsonl"));
 }
 
@@ -297,6 +393,8 @@ int main(void) {
         IN_A_FOLDER(tells_what_happened),
         IN_A_FOLDER(memory_is_kept_and_shown),
         IN_A_FOLDER(image_text_runs_speak_of_captions),
+        IN_A_FOLDER(only_figures_of_one_kind_stand_together),
+        IN_A_FOLDER(bars_are_of_one_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

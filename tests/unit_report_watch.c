@@ -104,7 +104,7 @@ static void frames_fit_the_terminal(void **state) {
         for (int rows = 12; rows <= 60; rows += 12) {
             gf_text t = {0};
             int lines = 0;
-            gf_watch_frame(&t, &r, &(gf_watch_size){columns, rows, 0});
+            gf_watch_frame(&t, &r, &(gf_watch_size){.columns = columns, .rows = rows});
             for (const char *line = t.at; *line; line = strchr(line, '\n') + 1, lines++)
                 assert_true(columns_of(line, strcspn(line, "\n")) <= columns);
             assert_true(lines <= rows);
@@ -123,7 +123,7 @@ static void a_run_without_steps_has_a_frame(void **state) {
     gf_text t = {0};
     write_file("log.jsonl", "w", "");
     assert_int_equal(gf_run_log_read(&err, folder, &r), GLOFND_OK);
-    gf_watch_frame(&t, &r, &(gf_watch_size){80, 24, 1});
+    gf_watch_frame(&t, &r, &(gf_watch_size){.columns = 80, .rows = 24, .colour = 1});
     assert_non_null(strstr(t.at, "no logged step yet"));
     gf_text_free(&t);
     gf_run_log_free(&r);
@@ -138,10 +138,46 @@ static void epochs_make_a_curve_where_steps_do_not(void **state) {
     write_file("log.jsonl", "w", "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"loss\": 3.5}\n"
                                  "{\"event\": \"epoch\", \"step\": 8, \"epoch\": 1, \"loss\": 1.25}\n");
     assert_int_equal(gf_run_log_read(&err, folder, &r), GLOFND_OK);
-    gf_watch_frame(&t, &r, &(gf_watch_size){80, 24, 0});
+    gf_watch_frame(&t, &r, &(gf_watch_size){.columns = 80, .rows = 24});
     assert_non_null(strstr(t.at, "loss 1.2500"));
     assert_non_null(strstr(t.at, "loss  now 1.2500"));
     assert_non_null(strstr(t.at, "3.5000 ┤"));
+    gf_text_free(&t);
+    gf_run_log_free(&r);
+}
+
+/* What nobody trains has no time to go; what is finished is that. */
+static void a_run_that_stopped_says_so(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_run_log r;
+    write_file("log.jsonl", "w", "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"loss\": 3.5}\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &r), GLOFND_OK);
+    for (int idle = 0; idle < 2; idle++)
+        for (int finished = 0; finished < 2; finished++) {
+            gf_text t = {0};
+            r.config.epochs = finished ? 1 : 3;
+            gf_watch_frame(&t, &r, &(gf_watch_size){.columns = 80, .rows = 24, .idle = idle});
+            assert_true(!strstr(t.at, "eta") == (idle || finished));
+            assert_true(!strstr(t.at, "not running") == (!idle || finished));
+            assert_true(!strstr(t.at, "finished") == !finished);
+            gf_text_free(&t);
+        }
+    gf_run_log_free(&r);
+}
+
+/* The first part of the log was lost: steps say where the run is. */
+static void a_log_that_begins_late_is_placed(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_run_log r;
+    gf_text t = {0};
+    write_file("log.jsonl", "w", "{\"event\": \"step\", \"step\": 12, \"epoch\": 2, \"loss\": 3.5}\n"
+                                 "{\"event\": \"epoch\", \"step\": 12, \"epoch\": 2, \"loss\": 3.5}\n");
+    assert_int_equal(gf_run_log_read(&err, folder, &r), GLOFND_OK);
+    r.config.epochs = 5;
+    gf_watch_frame(&t, &r, &(gf_watch_size){.columns = 80, .rows = 24});
+    assert_non_null(strstr(t.at, "epoch 4/5"));
     gf_text_free(&t);
     gf_run_log_free(&r);
 }
@@ -159,11 +195,10 @@ static void wild_numbers_are_left_out(void **state) {
                                  "{\"event\": \"step\", \"step\": 1e300, \"epoch\": 1, \"loss\": 3}\n");
     write_file("eval.jsonl", "w", "{\"event\": \"knn\", \"protocol\": \"knn\", \"untrained\": false, \"top1\": 0.5}\n");
     assert_int_equal(gf_run_log_read(&err, folder, &r), GLOFND_OK);
-    assert_true(r.knn == 50.0);
-    assert_int_equal(r.knn_k, 0);
+    assert_true(r.eval.count == 1 && r.eval.line[0].top1 == 0.5 && isnan(r.eval.line[0].k));
     assert_int_equal(r.damaged, 0);
     assert_int_equal(r.epoch_steps, 0);
-    gf_watch_frame(&t, &r, &(gf_watch_size){80, 24, 0});
+    gf_watch_frame(&t, &r, &(gf_watch_size){.columns = 80, .rows = 24});
     assert_non_null(strstr(t.at, "step 0"));
     gf_text_free(&t);
     gf_run_log_free(&r);
@@ -195,6 +230,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dots_are_where_they_belong), cmocka_unit_test(tail_takes_what_is_new),
         cmocka_unit_test(frames_fit_the_terminal), cmocka_unit_test(a_run_without_steps_has_a_frame),
+        cmocka_unit_test(a_run_that_stopped_says_so), cmocka_unit_test(a_log_that_begins_late_is_placed),
         cmocka_unit_test(wild_numbers_are_left_out),
         cmocka_unit_test(epochs_make_a_curve_where_steps_do_not),
     };

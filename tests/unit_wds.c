@@ -2,6 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "data/braces.h"
 #include "data/dataset.h"
 #include "data/tar.h"
 #include "data/wds.h"
@@ -105,6 +105,14 @@ static void expect_sample(const gf_dataset *d, int64_t i, const char *key, int32
     gf_sample_free(&s);
 }
 
+/* "" "": nothing was noted. */
+static void expect_note(const gf_dataset *d, const char *begin, const char *end) {
+    const char *note = gf_dataset_note(d);
+    const size_t n = strlen(note), m = strlen(end);
+    const int fits = begin[0] ? strncmp(note, begin, strlen(begin)) == 0 : n == 0;
+    if (!fits || n < m || strcmp(note + n - m, end) != 0) fail_msg("note '%s', not '%s...%s'", note, begin, end);
+}
+
 /* ----- samples ----- */
 
 static void samples_are_grouped_by_key(void **state) {
@@ -122,8 +130,12 @@ static void samples_are_grouped_by_key(void **state) {
     add_text("dir/.png", "nor this");
     add_png("d.png", 4);
     add_text("d.cls", "0");
+    add_png("0.v1.png", 5);                     /* WebDataset's key is 0, its ending v1.png: no image of ours */
+    add_text("e.webp", "another format");
+    add_text("e.cls", "0");
     finish("g.tar");
     gf_dataset *d = open_wds("g.tar");
+    expect_note(d, "3 keys without .jpg, .jpeg or .png left out, in 1 shard, the first: ", "g.tar:c.txt");
     const gf_dataset_info info = gf_dataset_describe(d);
     assert_int_equal(info.n, 3);
     assert_int_equal(info.classes, 4);
@@ -135,6 +147,7 @@ static void samples_are_grouped_by_key(void **state) {
     gf_dataset_free(d);
     scratch_text(&box, "classnames.txt", "zero\none\ntwo\nthree\nfour\n");
     d = open_wds("g.tar");
+    expect_note(d, "3 keys without", "g.tar:c.txt");     /* the index knows it too */
     assert_string_equal(gf_dataset_class(d, 3), "three");
     assert_int_equal(gf_dataset_describe(d).classes, 5);
     gf_dataset_free(d);
@@ -185,6 +198,7 @@ static void wrong_parts_are_named(void **state) {
     add_text("a.txt", "no image");
     finish("none.tar");
     refused("none.tar", GLOFND_E_FORMAT, "no sample");
+    refused("none.tar", GLOFND_E_FORMAT, "a.txt");
     refused("absent.tar", GLOFND_E_IO, "absent.tar");
     refused("absent-*.tar", GLOFND_E_IO, "no file matches");
 }
@@ -266,14 +280,6 @@ static void damaged_archives_are_refused(void **state) {
     add_png("a.png", 1);
     add_png("b.png", 2);
     const size_t whole = tar.size;
-    write_raw("raw.tar", whole);                /* no end marker: accepted */
-    gf_dataset *d = open_wds("raw.tar");
-    assert_int_equal(gf_dataset_describe(d).n, 2);
-    gf_dataset_free(d);
-    write_raw("raw.tar", whole - 600);          /* inside the second header's data */
-    refused("raw.tar", GLOFND_E_FORMAT, "raw.tar");
-    write_raw("raw.tar", whole / 2 + 100);      /* inside the second header */
-    refused("raw.tar", GLOFND_E_FORMAT, "cut short");
     tar.bytes[3] ^= 1;
     write_raw("raw.tar", whole);
     refused("raw.tar", GLOFND_E_FORMAT, "checksum");
@@ -281,7 +287,7 @@ static void damaged_archives_are_refused(void **state) {
     memset(tar.bytes + 124, '7', 11);           /* a member of 8 GiB */
     fix_sum(tar.bytes);
     write_raw("raw.tar", whole);
-    refused("raw.tar", GLOFND_E_FORMAT, "beyond the end");
+    refused("raw.tar", GLOFND_E_FORMAT, "cut short: it ends at byte 2048, inside the member that begins at byte 0");
     memset(tar.bytes + 124, 0xff, 12);          /* a negative size */
     fix_sum(tar.bytes);
     write_raw("raw.tar", whole);
@@ -293,40 +299,67 @@ static void damaged_archives_are_refused(void **state) {
     memcpy(tar.bytes, "\x1f\x8b\x08", 3);
     write_raw("raw.tar", 512);
     refused("raw.tar", GLOFND_E_UNSUPPORTED, "gunzip");
-    write_raw("raw.tar", 0);
-    refused("raw.tar", GLOFND_E_FORMAT, "no sample");
+    tar.size = 0;
+}
+
+/* Whatever byte it ends at: only between members, and with a note, or in the end mark, can it be whole. */
+static void shards_that_were_cut_are_refused(void **state) {
+    (void)state;
+    tar.size = 0;
+    size_t begin[6] = {0};
+    static const char *const names[] = {"a.png", "a.cls", "b.png", "b.txt"};
+    for (int k = 0; k < 4; k++, begin[k] = tar.size) {
+        if (k % 2) add_text(names[k], "1");
+        else add_png(names[k], 1);
+    }
+    const size_t whole = tar.size;
+    memset(tar.bytes + whole, 0, 1024);
+    for (size_t n = 0; n <= whole + 1024; n += n % 512 == 511 || n % 512 == 0 ? 1 : n % 512 < 480 ? 30 : 511 - n % 512) {
+        int members = 0;
+        while (members < 4 && n > begin[members]) members++;
+        write_raw("raw.tar", n);
+        if (n == 0) {
+            refused("raw.tar", GLOFND_E_FORMAT, "raw.tar' is empty, 0 bytes; copy or download it again");
+        } else if (n < whole && n != begin[members]) {
+            char text[100];
+            snprintf(text, sizeof text, "raw.tar' is cut short: it ends at byte %zu, inside ", n);
+            refused("raw.tar", GLOFND_E_FORMAT, text);
+        } else {
+            gf_dataset *d = open_wds("raw.tar");
+            assert_int_equal(gf_dataset_describe(d).n, members > 2 ? 2 : 1);
+            if (n > whole) expect_note(d, "", "");
+            else expect_note(d, "1 shard without tar's end mark, perhaps cut short, the first: ", "raw.tar");
+            gf_dataset_free(d);
+        }
+    }
+    tar.size = 0;
+}
+
+/* Space that was kept for the rest of a download, two tars in one file, a long name without its member. */
+static void ends_of_other_kinds_are_refused(void **state) {
+    (void)state;
+    tar.size = 0;
+    add_png("a.png", 1);
+    memset(tar.bytes + tar.size, 0, 1024);
+    const size_t end = tar.size;
+    write_raw("raw.tar", end + 1024);
+    assert_int_equal(truncate(scratch_path(&box, "raw.tar"), (off_t)end + (1 << 20)), 0);
+    gf_dataset_free(open_wds("raw.tar"));
+    assert_int_equal(truncate(scratch_path(&box, "raw.tar"), (off_t)end + (1 << 20) + 1), 0);
+    refused("raw.tar", GLOFND_E_FORMAT, "is not complete: from byte 1024 on it is zeros");
+    tar.size += 1024;
+    add_png("b.png", 2);
+    write_raw("raw.tar", tar.size);
+    refused("raw.tar", GLOFND_E_FORMAT, "goes on after its end mark, at byte 2048");
+    tar.size = 0;
+    add_png("a.png", 1);
+    add("././@LongLink", 'L', "b.png", 6);
+    write_raw("raw.tar", tar.size);
+    refused("raw.tar", GLOFND_E_FORMAT, "where a header announces one more member");
     tar.size = 0;
 }
 
 /* ----- patterns ----- */
-
-static void expect_names(const char *pattern, const char *expected) {
-    gf_names s = {0};
-    gf_error err = {""};
-    char all[512] = "";
-    if (gf_braces_expand(&err, pattern, &s) != GLOFND_OK) fail_msg("%s: %s", pattern, err.text);
-    for (int64_t i = 0; i < s.n; i++) strcat(strcat(all, i ? " " : ""), gf_names_get(&s, i));
-    assert_string_equal(all, expected);
-    gf_names_free(&s);
-}
-
-static void braces_expand_as_in_a_shell(void **state) {
-    (void)state;
-    expect_names("a-{08..11}.tar", "a-08.tar a-09.tar a-10.tar a-11.tar");
-    expect_names("{8..11}", "8 9 10 11");
-    expect_names("{3..1}", "3 2 1");
-    expect_names("{a,b}{1..2}x", "a1x a2x b1x b2x");
-    expect_names("{train,}", "train ");
-    expect_names("plain", "plain");
-    static const char *const wrong[] = {"{1..2", "1..2}", "{1}", "{a,{b,c}}", "{0..9999999}", "{0..999}{0..999}{0..9}",
-                                        "{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}{1,2}"};
-    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
-        gf_names s = {0};
-        gf_error err = {""};
-        if (gf_braces_expand(&err, wrong[k], &s) != GLOFND_E_ARGUMENT || !err.text[0]) fail_msg("accepted: %s", wrong[k]);
-        gf_names_free(&s);
-    }
-}
 
 static void patterns_find_shards_in_order(void **state) {
     (void)state;
@@ -379,6 +412,18 @@ static void indexes_are_kept_and_renewed(void **state) {
     expect_sample(d, 1, "c", -1, 3, NULL);
     gf_dataset_free(d);
 
+    /* A shard cut later: the index, though of the same time, does not hide it. */
+    const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    assert_int_equal(utimensat(AT_FDCWD, shard, times, 0), 0);
+    gf_dataset_free(open_wds("i.tar"));
+    assert_int_equal(truncate(shard, 2000), 0);      /* behind the last image, in its padding */
+    assert_int_equal(utimensat(AT_FDCWD, shard, times, 0), 0);
+    refused("i.tar", GLOFND_E_FORMAT, "i.tar' is cut short: it ends at byte 2000");
+    add_png("b.png", 2);
+    add_png("c.png", 3);
+    finish("i.tar");
+    gf_dataset_free(open_wds("i.tar"));
+
     /* Any damage to the index: it is made anew. */
     FILE *f = fopen(index, "rb");
     assert_non_null(f);
@@ -425,7 +470,8 @@ int main(void) {
         cmocka_unit_test(damaged_samples_are_named),
         cmocka_unit_test(long_names_and_pax_are_understood),
         cmocka_unit_test(damaged_archives_are_refused),
-        cmocka_unit_test(braces_expand_as_in_a_shell),
+        cmocka_unit_test(shards_that_were_cut_are_refused),
+        cmocka_unit_test(ends_of_other_kinds_are_refused),
         cmocka_unit_test(patterns_find_shards_in_order),
         cmocka_unit_test(indexes_are_kept_and_renewed),
         cmocka_unit_test(without_a_writable_folder_it_works_too),

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/guess.h"
+
 typedef struct number {
     int64_t whole;
     double real;
@@ -228,35 +230,13 @@ const gf_option *gf_option_find(const gf_option_table *table, size_t size, const
     return NULL;
 }
 
-#define WORD 40 /* letters of a key that count; keys come from strangers and may be long */
-
-static int least(int a, int b, int c) {
-    const int ab = a < b ? a : b;
-    return ab < c ? ab : c;
-}
-
-/* Letters to insert, delete, replace or swap with their neighbour. d[i & 3] is the row of the first i letters of a. */
-static int edit_distance(const char *a, const char *b) {
-    int d[4][WORD + 1];
-    const int na = (int)strnlen(a, WORD), nb = (int)strnlen(b, WORD);
-    for (int j = 0; j <= nb; j++) d[0][j] = j;
-    for (int i = 1; i <= na; i++) {
-        int *row = d[i & 3], *above = d[(i - 1) & 3];
-        row[0] = i;
-        for (int j = 1; j <= nb; j++) {
-            row[j] = least(above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] != b[j - 1]));
-            const int swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            if (swapped) row[j] = least(row[j], d[(i - 2) & 3][j - 2] + 1, row[j]);
-        }
-    }
-    return d[na & 3][nb];
-}
+#define WORD 40 /* letters of a text that are shown; they come from strangers and may be long */
 
 const gf_option *gf_option_nearest(const gf_option_table *table, size_t size, const char *key) {
     const gf_option *best = NULL;
     int best_distance = 0;
     for (int i = 0; i < table->count; i++) {
-        const int distance = within(&table->rows[i], size) ? edit_distance(key, table->rows[i].key) : -1;
+        const int distance = within(&table->rows[i], size) ? gf_edit_distance(key, table->rows[i].key) : -1;
         if (distance < 0 || (best && distance >= best_distance)) continue;
         best = &table->rows[i];
         best_distance = distance;
@@ -277,7 +257,8 @@ static const char *printable(const char *text, char out[WORD + 4]) {
 static glofnd_status fail_unknown(gf_error *err, const gf_option_table *table, size_t size, const char *key) {
     char shown[WORD + 4], range[256];
     const gf_option *nearest = gf_option_nearest(table, size, key);
-    FAIL_IF(err, !nearest, GLOFND_E_OPTION, "unknown option \"%s\"", printable(key, shown));
+    FAIL_IF(err, !nearest || !gf_is_near(key, nearest->key), GLOFND_E_OPTION, "unknown option \"%s\"; no known one is like it",
+            printable(key, shown));
     gf_option_range(nearest, range, sizeof range);
     GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; the nearest known one is %s (%s)", printable(key, shown), nearest->key,
             range);

@@ -4,6 +4,7 @@
 #endif
 #include "data/dataset.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,10 @@ void gf_dataset_free(gf_dataset *d) {
 
 gf_dataset_info gf_dataset_describe(const gf_dataset *d) {
     return d->info;
+}
+
+const char *gf_dataset_note(const gf_dataset *d) {
+    return d->note;
 }
 
 int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
@@ -120,6 +125,18 @@ uint64_t gf_key_hash(const void *bytes, size_t n) {
     for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
     h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93u;
     return h ^ (h >> 32);
+}
+
+void gf_note(gf_dataset *d, const char *format, ...) {
+    const size_t used = strlen(d->note);
+    va_list args;
+    va_start(args, format);
+    if (used) snprintf(d->note + used, sizeof d->note - used, "; ");
+    vsnprintf(d->note + strlen(d->note), sizeof d->note - strlen(d->note), format, args);
+    va_end(args);
+    for (char *p = d->note + used; *p; p++) {   /* file names may hold what a terminal would obey */
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+    }
 }
 
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n) {

@@ -29,8 +29,19 @@ typedef struct gf_dataset_info {
     int64_t n;
     int32_t classes;            /* 0: no labels */
     int has_text;
-    int width, height;          /* of every image, or 0 if they differ */
+    int width, height;          /* of every image for sure; 0: only looking at them would tell (gf_dataset_sizes) */
 } gf_dataset_info;
+
+#define GF_SIZES_MOST 1000      /* images that gf_dataset_sizes looks at */
+#define GF_SIZES_VIEW 224
+
+typedef struct gf_sizes {       /* what images say in their headers */
+    int64_t looked, read;       /* images looked at, and of these readable; both end at the first one that differs */
+    int width, height;          /* of the first readable one; 0: there is none */
+    int other_width, other_height;      /* of the first that differs; 0: none does */
+} gf_sizes;
+
+#define GF_NOTE_BYTES 1200
 
 /* shapes:n=4096,classes=20,size=32,seed=1        drawn images, labelled, any n; split=test draws another stream
  * cifar10:DIR  cifar100:DIR  the official binary files; ?split=test, ?coarse=1 (cifar100), ?captions=1 "a photo of a CLASS." ...
@@ -43,6 +54,14 @@ typedef struct gf_dataset_info {
 glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out);
 void gf_dataset_free(gf_dataset *d);
 gf_dataset_info gf_dataset_describe(const gf_dataset *d);
+/* What opening it met that a person should know, though it is no error: images of other formats that were left out, shards that
+ * may be cut short. "": nothing. */
+const char *gf_dataset_note(const gf_dataset *d);
+/* Looks at the headers of all images, or of GF_SIZES_MOST spread evenly over the dataset; the same ones every time. */
+gf_sizes gf_dataset_sizes(const gf_dataset *d);
+/* Pixels of a view where nobody says: those of the images, if all that were looked at are squares of one size, not above
+ * GF_SIZES_VIEW; else that. */
+int gf_sizes_view(const gf_sizes *s);
 /* The SPEC of this dataset's own test split, written to `out`; 0 if it has none (or `bytes` are too few). */
 int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes);
 int32_t gf_dataset_label(const gf_dataset *d, int64_t i);               /* without decoding; -1: none */

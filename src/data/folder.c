@@ -30,6 +30,8 @@ typedef struct folder {
     gf_names paths;
     item *items;                /* [paths.n] */
     int64_t capacity;
+    int64_t foreign;            /* images of other formats, left out */
+    char first_foreign[256];    /* the first of them by name, from the root */
 } folder;
 
 /* The folders above the one being read, to notice links that lead back. */
@@ -42,6 +44,16 @@ typedef struct trail {
 static int is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
+}
+
+/* What ImageFolder takes too, and what cameras write. */
+static int is_foreign_image(const char *name) {
+    static const char *const ends[] = {".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".gif", ".avif", ".heic", ".jfif"};
+    const char *dot = strrchr(name, '.');
+    for (size_t k = 0; dot && k < sizeof ends / sizeof ends[0]; k++) {
+        if (strcasecmp(dot, ends[k]) == 0) return 1;
+    }
+    return 0;
 }
 
 static glofnd_status join(gf_error *err, char out[PATH_MAX], const char *a, const char *b) {
@@ -66,8 +78,15 @@ static glofnd_status add_item(gf_error *err, folder *f, const char *where, const
     return gf_names_add(err, &f->paths, path, strlen(path));
 }
 
-/* Files and folders in `where` (from the root), unsorted; names that begin with a dot are left out. */
-static glofnd_status list_folder(gf_error *err, const folder *f, const char *where, gf_names *files, gf_names *folders) {
+static void count_foreign(folder *f, const char *where, const char *name) {
+    char path[sizeof f->first_foreign];
+    const int n = snprintf(path, sizeof path, "%s%s%s", where, where[0] ? "/" : "", name);
+    if (n < 0) return;
+    if (f->foreign++ == 0 || strcmp(path, f->first_foreign) < 0) memcpy(f->first_foreign, path, sizeof path);
+}
+
+/* Images and folders in `where` (from the root), unsorted; names that begin with a dot are left out. */
+static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf_names *files, gf_names *folders) {
     char path[PATH_MAX], entry_path[PATH_MAX];
     TRY(join(err, path, f->root, where));
     DIR *dir = opendir(path);
@@ -83,6 +102,7 @@ static glofnd_status list_folder(gf_error *err, const folder *f, const char *whe
         }
         if (status == GLOFND_OK && is_folder) status = gf_names_add(err, folders, e->d_name, strlen(e->d_name));
         else if (status == GLOFND_OK && is_image_name(e->d_name)) status = gf_names_add(err, files, e->d_name, strlen(e->d_name));
+        else if (status == GLOFND_OK && is_foreign_image(e->d_name)) count_foreign(f, where, e->d_name);
     }
     if (status == GLOFND_OK && errno)
         status = gf_fail(err, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
@@ -197,7 +217,12 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_names
         d->info.classes = 0;
         for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, "", gf_names_get(files, i), -1));
     }
+    FAIL_IF(err, f->paths.n == 0 && f->foreign, GLOFND_E_FORMAT, "'%.250s' holds no .jpg, .jpeg or .png image, but %lld with "
+            "other endings, as '%.100s'; convert them", f->root, (long long)f->foreign, f->first_foreign);
     FAIL_IF(err, f->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' holds no .jpg, .jpeg or .png image", f->root);
+    if (f->foreign)
+        gf_note(d, "%lld image%s with another ending than .jpg, .jpeg or .png left out, the first: %.400s/%s",
+                (long long)f->foreign, f->foreign == 1 ? "" : "s", f->root, f->first_foreign);
     sort_items(f);
     d->info.n = f->paths.n;
     return GLOFND_OK;
@@ -277,10 +302,18 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(path, strlen(path));
 }
 
-static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
+static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
     const folder *f = d->self;
+    const int n = snprintf(path, bytes, "%s/%s", f->root, f->items[i].path);
+    FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_FORMAT, "the path '%.200s/%.200s' is too long", f->root, f->items[i].path);
+    *out = (gf_span){0, UINT64_MAX};
+    return GLOFND_OK;
+}
+
+static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
     char path[PATH_MAX];
-    TRY(join(err, path, f->root, f->items[i].path));
+    gf_span whole;
+    TRY(find(err, d, i, path, sizeof path, &whole));
     return gf_sample_read_file(err, path, wish, out);
 }
 
@@ -296,5 +329,5 @@ static const char *const options[] = {"classes", "split", NULL};
 
 const gf_kind gf_kind_folder = {
     .name = "folder", .options = options, .open = open_folder, .close = close_folder, .label = label_of, .name_of = name_of,
-    .key = key_of, .read = read_folder, .test_spec = test_spec,
+    .key = key_of, .read = read_folder, .test_spec = test_spec, .find = find,
 };

@@ -6,6 +6,10 @@
 #include "data/names.h"
 #include "data/spec.h"
 
+typedef struct gf_span {        /* bytes of a file */
+    uint64_t at, size;          /* size UINT64_MAX: up to its end */
+} gf_span;
+
 typedef struct gf_kind {
     const char *name;
     const char *const *options;         /* keys its SPEC may have, ended by NULL */
@@ -22,6 +26,9 @@ typedef struct gf_kind {
     /* Sets out->text only, without decoding an image; NULL: has no texts. */
     glofnd_status (*read_text)(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
     int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);     /* NULL: has none */
+    /* The file that holds image i, and its bytes there; NULL: not encoded, then info has the size. E_FORMAT: the path is too
+     * long. */
+    glofnd_status (*find)(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out);
 } gf_kind;
 
 struct gf_dataset {
@@ -29,6 +36,7 @@ struct gf_dataset {
     gf_spec spec;
     gf_dataset_info info;
     gf_names classes;                   /* names by label; may be empty */
+    char note[GF_NOTE_BYTES];           /* gf_dataset_note */
     void *self;
 };
 
@@ -37,6 +45,8 @@ extern const gf_kind gf_kind_shapes, gf_kind_cifar10, gf_kind_cifar100, gf_kind_
 /* ----- what several kinds use ----- */
 
 uint64_t gf_key_hash(const void *bytes, size_t n);
+/* Adds a sentence to the dataset's note. */
+void gf_note(gf_dataset *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n);
 /* Reads and decodes the image file at `path`. */

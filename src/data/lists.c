@@ -11,10 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/csv.h"
 #include "data/file.h"
 #include "data/kind.h"
+
+#define LOOK_FOR 16             /* files, all over the list, of which one must be there */
 
 typedef struct listing {
     gf_names paths, texts, label_names; /* [n] each; texts only where has_text; label_names, as written, only while opening */
@@ -152,6 +155,36 @@ static glofnd_status parse_csv(gf_error *err, const gf_dataset *d, listing *l, c
 
 /* ----- both ----- */
 
+static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+    const listing *l = d->self;
+    *out = (gf_span){0, UINT64_MAX};
+    return gf_path_beside(err, d->spec.place, gf_names_get(&l->paths, i), path, bytes);
+}
+
+static int is_there(const gf_dataset *d, int64_t i) {
+    char path[PATH_MAX];
+    gf_span whole;
+    return find(NULL, d, i, path, sizeof path, &whole) == GLOFND_OK && access(path, F_OK) == 0;
+}
+
+#define FROM_ITS_FOLDER "relative paths are meant from the folder of the list"
+
+/* A list that is not what it is taken for names no files: seen here, not image by image later. Captions can be used without. */
+static glofnd_status check_files(gf_error *err, gf_dataset *d, const listing *l) {
+    const char *place = d->spec.place, *first = gf_names_get(&l->paths, 0);
+    const int64_t n = l->paths.n, some = n < LOOK_FOR ? n : LOOK_FOR;
+    int64_t k = 0;
+    while (k < some && !is_there(d, n / some * k)) k++;
+    if (k == some && d->kind == &gf_kind_csv)
+        gf_note(d, "none of %lld images looked for is there, as '%.300s': " FROM_ITS_FOLDER, (long long)some, first);
+    if (k == 0 || d->kind == &gf_kind_csv) return GLOFND_OK;
+    FAIL_IF(err, k == some, GLOFND_E_IO, "'%.150s': none of %lld files looked for is there, as '%.120s'; " FROM_ITS_FOLDER
+            ", a TAB parts path and label, and csv: is for files with a header", place, (long long)some, first);
+    FAIL_IF(err, !strchr(first, '.'), GLOFND_E_FORMAT,
+            "'%.200s': the first line, '%.100s', looks like a header; csv: is for files with one", place, first);
+    return GLOFND_OK;
+}
+
 static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     listing *l = calloc(1, sizeof *l);
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory to open a list");
@@ -166,6 +199,7 @@ static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     free(bytes);
     TRY(status);
     FAIL_IF(err, l->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' names no image", d->spec.place);
+    TRY(check_files(err, d, l));
     TRY(settle_labels(err, d, l));
     d->info.n = l->paths.n;
     d->info.has_text = l->has_text;
@@ -205,9 +239,9 @@ static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf
 }
 
 static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
-    const listing *l = d->self;
     char path[PATH_MAX];
-    TRY(gf_path_beside(err, d->spec.place, gf_names_get(&l->paths, i), path, sizeof path));
+    gf_span whole;
+    TRY(find(err, d, i, path, sizeof path, &whole));
     TRY(read_text(err, d, i, out));
     return gf_sample_read_file(err, path, wish, out);
 }
@@ -217,9 +251,9 @@ static const char *const csv_options[] = {"image", "caption", "label", NULL};
 
 const gf_kind gf_kind_list = {
     .name = "list", .options = no_options, .open = open_listing, .close = close_listing, .label = label_of, .name_of = name_of,
-    .key = key_of, .read = read_listing, .read_text = read_text,
+    .key = key_of, .read = read_listing, .read_text = read_text, .find = find,
 };
 const gf_kind gf_kind_csv = {
     .name = "csv", .options = csv_options, .open = open_listing, .close = close_listing, .label = label_of, .name_of = name_of,
-    .key = key_of, .read = read_listing, .read_text = read_text,
+    .key = key_of, .read = read_listing, .read_text = read_text, .find = find,
 };

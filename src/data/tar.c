@@ -1,7 +1,9 @@
 /* tar.c - see tar.h.
  *
  * An archive is a row of members: a header block of 512 bytes, then the data, padded to whole blocks. Members of type L (GNU)
- * and x (pax) carry the long name or size of the member that follows them. Two zero blocks, or the end of the file, end it.
+ * and x (pax) carry the long name or size of the member that follows them. Two zero blocks are its end mark; after them come only
+ * zeros, up to a whole record of the program that wrote it. A file that ends where a header would begin is taken, as GNU tar does,
+ * with a flag; one that ends anywhere else was cut short.
  */
 #include "data/tar.h"
 
@@ -13,13 +15,14 @@
 
 #define BLOCK GF_TAR_BLOCK
 #define MOST_EXTRA 65536        /* bytes of a long name or pax header */
+#define MOST_END (1 << 20)      /* bytes of zeros at the end; more are a place kept free for data that never came */
 
 enum { NAME_AT = 0, MODE_AT = 100, SIZE_AT = 124, TIME_AT = 136, SUM_AT = 148, TYPE_AT = 156, MAGIC_AT = 257, PREFIX_AT = 345 };
 
 typedef struct overrides {      /* what extra headers say about the next member */
     char *name;
     uint64_t size;
-    int has_size;
+    int has_size, pending;      /* pending: that member has to come */
 } overrides;
 
 gf_tar gf_tar_begin(const char *path, int fd, uint64_t size) {
@@ -140,6 +143,37 @@ static glofnd_status read_extra(gf_error *err, const gf_tar *t, char type, uint6
     return status;
 }
 
+/* ----- the end ----- */
+
+static glofnd_status cut_short(gf_error *err, const gf_tar *t, const char *where) {
+    return gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is cut short: it ends at byte %llu, %s; copy or download it again, or leave it "
+                   "out of the pattern", t->path, (unsigned long long)t->size, where);
+}
+
+/* A zero block is at t->next: so must be all that follows. */
+static glofnd_status check_end(gf_error *err, const gf_tar *t) {
+    uint8_t block[BLOCK];
+    FAIL_IF(err, t->size - t->next > MOST_END, GLOFND_E_FORMAT, "'%.300s' is not complete: from byte %llu on it is zeros, for %llu "
+            "bytes; copy or download it again, or leave it out of the pattern", t->path, (unsigned long long)t->next,
+            (unsigned long long)(t->size - t->next));
+    for (uint64_t at = t->next; at < t->size; at += BLOCK) {
+        const size_t n = t->size - at < BLOCK ? (size_t)(t->size - at) : BLOCK;
+        memset(block, 0, sizeof block);
+        TRY(gf_file_read_at(err, t->fd, t->path, at, block, n));
+        FAIL_IF(err, !is_zero(block), GLOFND_E_FORMAT, "'%.350s' goes on after its end mark, at byte %llu: two tars in one file? "
+                "Give each its own", t->path, (unsigned long long)at);
+    }
+    return GLOFND_OK;
+}
+
+/* The file ends where a header would begin. */
+static glofnd_status end_without_mark(gf_error *err, gf_tar *t) {
+    FAIL_IF(err, t->size == 0, GLOFND_E_FORMAT,
+            "'%.350s' is empty, 0 bytes; copy or download it again, or leave it out of the pattern", t->path);
+    t->no_mark = 1;
+    return GLOFND_OK;
+}
+
 /* ----- members ----- */
 
 typedef struct header {
@@ -148,13 +182,10 @@ typedef struct header {
     int end;
 } header;
 
-static glofnd_status read_header(gf_error *err, const gf_tar *t, const overrides *o, uint8_t block[BLOCK], header *h) {
-    *h = (header){.end = t->next == t->size};
-    if (h->end) return GLOFND_OK;
-    if (t->size - t->next < BLOCK) return damaged(err, t, t->next, "cut short");
-    TRY(gf_file_read_at(err, t->fd, t->path, t->next, block, BLOCK));
-    h->end = is_zero(block);
-    if (h->end) return GLOFND_OK;
+static uint64_t whole_blocks(uint64_t size) { return size / BLOCK * BLOCK + (size % BLOCK ? BLOCK : 0); }
+
+/* Type and size, out of a block that is not zero. */
+static glofnd_status parse_header(gf_error *err, const gf_tar *t, const overrides *o, const uint8_t block[BLOCK], header *h) {
     FAIL_IF(err, block[0] == 0x1f && block[1] == 0x8b && t->next == 0, GLOFND_E_UNSUPPORTED,
             "'%.350s' is compressed by gzip; unpack it with gunzip: samples are read out of order", t->path);
     uint64_t sum;
@@ -163,14 +194,24 @@ static glofnd_status read_header(gf_error *err, const gf_tar *t, const overrides
     h->type = (char)block[TYPE_AT];
     if (o->has_size && h->type != 'x' && h->type != 'g' && h->type != 'L' && h->type != 'K') h->size = o->size;
     h->at = t->next + BLOCK;
-    if (h->size > t->size - h->at) return damaged(err, t, t->next, "a member that goes beyond the end (cut short?)");
     if (h->type == 'S') return damaged(err, t, t->next, "a sparse member, which is not supported,");
     return GLOFND_OK;
 }
 
-static uint64_t behind(const gf_tar *t, const header *h) {
-    const uint64_t end = h->at + (h->size + BLOCK - 1) / BLOCK * BLOCK;
-    return end < t->size ? end : t->size;       /* the padding of the last member may be missing */
+static glofnd_status read_header(gf_error *err, gf_tar *t, const overrides *o, uint8_t block[BLOCK], header *h) {
+    char where[80];
+    *h = (header){.end = t->next == t->size};
+    if (h->end) return end_without_mark(err, t);
+    const int whole = t->size - t->next >= BLOCK;
+    memset(block, 0, BLOCK);
+    TRY(gf_file_read_at(err, t->fd, t->path, t->next, block, whole ? BLOCK : (size_t)(t->size - t->next)));
+    h->end = is_zero(block);
+    if (h->end) return check_end(err, t);
+    if (!whole) return cut_short(err, t, "inside a header");
+    TRY(parse_header(err, t, o, block, h));
+    snprintf(where, sizeof where, "inside the member that begins at byte %llu", (unsigned long long)t->next);
+    if (h->size > t->size - h->at || whole_blocks(h->size) > t->size - h->at) return cut_short(err, t, where);
+    return GLOFND_OK;
 }
 
 static int is_regular(char type) {
@@ -182,10 +223,11 @@ static glofnd_status next_member(gf_error *err, gf_tar *t, overrides *o, gf_tar_
     for (;;) {
         header h;
         TRY(read_header(err, t, o, block, &h));
-        if (h.end) return GLOFND_OK;
-        t->next = behind(t, &h);
+        if (h.end) return o->pending ? cut_short(err, t, "where a header announces one more member") : GLOFND_OK;
+        t->next = h.at + whole_blocks(h.size);
         if (h.type == 'L' || h.type == 'x') {
             TRY(read_extra(err, t, h.type, h.at, h.size, o));
+            o->pending = 1;
             continue;
         }
         if (h.type == 'K' || h.type == 'g') continue;

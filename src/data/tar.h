@@ -14,6 +14,7 @@ typedef struct gf_tar {
     int fd;
     uint64_t size, next;        /* of the archive; where the next header is */
     char *name;                 /* of the member given last */
+    int no_mark;                /* after the last: the file ends there, without the two zero blocks that say so */
 } gf_tar;
 
 typedef struct gf_tar_member {  /* a regular file inside */
@@ -22,7 +23,8 @@ typedef struct gf_tar_member {  /* a regular file inside */
 } gf_tar_member;
 
 gf_tar gf_tar_begin(const char *path, int fd, uint64_t size);
-/* The next regular file; folders, links and devices are passed over. E_FORMAT: damaged, cut short or not a tar. */
+/* The next regular file; folders, links and devices are passed over. E_FORMAT: damaged, cut short, empty or not a tar; then it
+ * says which file, where, and what to do. */
 glofnd_status gf_tar_next(gf_error *err, gf_tar *t, gf_tar_member *m);
 void gf_tar_end(gf_tar *t);
 

@@ -101,6 +101,36 @@ static void read_class_names(const wds *w, gf_dataset *d) {
     else d->info.classes = (int32_t)(d->classes.n < GF_CLASSES_MOST ? d->classes.n : GF_CLASSES_MOST);
 }
 
+/* Shards of which something has to be said: how many, in which first, and how much in all. */
+typedef struct tally {
+    int64_t shards, first, sum;
+} tally;
+
+static void count(tally *t, int64_t shard, int64_t amount) {
+    if (amount > 0 && t->shards++ == 0) t->first = shard;
+    t->sum += amount;
+}
+
+static void write_note(const wds *w, gf_dataset *d) {
+    tally left = {0}, unmarked = {0}, empty = {0};
+    for (int64_t k = 0; k < w->paths.n; k++) {
+        const gf_wds_shard *s = &w->shards[k].shard;
+        count(&left, k, s->left_out);
+        count(&unmarked, k, s->no_mark);
+        count(&empty, k, s->keys.n == 0);
+    }
+    if (left.sum)
+        gf_note(d, "%lld key%s without .jpg, .jpeg or .png left out, in %lld shard%s, the first: %.300s:%.150s", (long long)left.sum,
+                left.sum == 1 ? "" : "s", (long long)left.shards, left.shards == 1 ? "" : "s", gf_names_get(&w->paths, left.first),
+                w->shards[left.first].shard.left_first);
+    if (unmarked.sum)
+        gf_note(d, "%lld shard%s without tar's end mark, perhaps cut short, the first: %.300s", (long long)unmarked.sum,
+                unmarked.sum == 1 ? "" : "s", gf_names_get(&w->paths, unmarked.first));
+    if (empty.sum)
+        gf_note(d, "%lld shard%s without a sample, the first: %.300s", (long long)empty.sum, empty.sum == 1 ? "" : "s",
+                gf_names_get(&w->paths, empty.first));
+}
+
 static void summarise(const wds *w, gf_dataset_info *info) {
     info->n = w->first[w->paths.n];
     for (int64_t k = 0; k < w->paths.n; k++) {
@@ -119,7 +149,9 @@ static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
     TRY(gf_shards_find(err, d->spec.place, &w->paths));
     TRY(open_shards(err, w));
     summarise(w, &d->info);
-    FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.350s' holds no sample with a .jpg, .jpeg or .png", d->spec.place);
+    write_note(w, d);
+    FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.200s' holds no sample with a .jpg, .jpeg or .png%s%.250s", d->spec.place,
+            d->note[0] ? ": " : "", d->note);
     read_class_names(w, d);
     return GLOFND_OK;
 }
@@ -146,7 +178,7 @@ typedef struct place {
     const char *key, *path;
 } place;
 
-static place find(const gf_dataset *d, int64_t i) {
+static place place_of(const gf_dataset *d, int64_t i) {
     const wds *w = d->self;
     int64_t lo = 0, hi = w->paths.n - 1;
     while (lo < hi) {           /* the last shard that begins at or before i */
@@ -160,16 +192,16 @@ static place find(const gf_dataset *d, int64_t i) {
 }
 
 static int32_t label_of(const gf_dataset *d, int64_t i) {
-    return find(d, i).e->label;
+    return place_of(d, i).e->label;
 }
 
 static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
-    const place p = find(d, i);
+    const place p = place_of(d, i);
     snprintf(out, bytes, "%s:%s", p.path, p.key);
 }
 
 static uint64_t key_of(const gf_dataset *d, int64_t i) {
-    const char *key = find(d, i).key;
+    const char *key = place_of(d, i).key;
     return gf_key_hash(key, strlen(key));
 }
 
@@ -201,7 +233,7 @@ static glofnd_status read_entry(gf_error *err, int fd, const char *name, const g
 
 static glofnd_status read_parts(gf_error *err, const gf_dataset *d, int64_t i, int image, const gf_wish *wish, gf_sample *out) {
     const wds *w = d->self;
-    const place p = find(d, i);
+    const place p = place_of(d, i);
     char name[PATH_MAX];
     name_of(d, i, name, sizeof name);
     int fd = w->shards[p.shard].fd;
@@ -220,9 +252,17 @@ static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf
     return read_parts(err, d, i, 0, NULL, out);
 }
 
+static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+    const place p = place_of(d, i);
+    const int n = snprintf(path, bytes, "%s", p.path);
+    FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_FORMAT, "the path '%.400s' is too long", p.path);
+    *out = (gf_span){p.e->image_at, p.e->image_size};
+    return GLOFND_OK;
+}
+
 static const char *const options[] = {NULL};
 
 const gf_kind gf_kind_wds = {
     .name = "wds", .options = options, .open = open_wds, .close = close_wds, .label = label_of, .name_of = name_of, .key = key_of,
-    .read = read_wds, .read_text = read_text,
+    .read = read_wds, .read_text = read_text, .find = find,
 };

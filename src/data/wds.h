@@ -1,8 +1,10 @@
 /* wds.h - WebDataset shards: what lies where in them, so that samples can be read in any order.
  *
  * A sample is a run of members that share a key (the name up to the first dot of its last part): one image, and perhaps .txt,
- * .cls, .json. Scanning a shard gives a list of its samples; the list is kept in a file beside the shard (SHARD.gfidx) together
- * with the shard's size and time, and is made anew when these differ. If it cannot be written there, it lives in memory only.
+ * .cls, .json. Such a run without image, as key.webp or key.v1.png, is left out and counted. A key may come again, in the shard or
+ * in another one: that is another sample. Scanning a shard gives a list of its samples; the list is kept in a file beside the shard
+ * (SHARD.gfidx) together with the shard's size and time, and is made anew when these differ. If it cannot be written there, it
+ * lives in memory only.
  */
 #ifndef GF_DATA_WDS_H
 #define GF_DATA_WDS_H
@@ -26,6 +28,9 @@ typedef struct gf_wds_shard {           /* the samples of one shard */
     int64_t capacity;
     gf_names keys;
     gf_file_stamp stamp;
+    int64_t left_out;                   /* keys without image */
+    char *left_first;                   /* a member of the first of them; NULL: none */
+    int no_mark;                        /* it ends without tar's end mark */
 } gf_wds_shard;
 
 /* Reads the members of the open shard. E_FORMAT names shard and member. */

@@ -1,7 +1,8 @@
 /* wds_index.c - the samples of a shard: by scanning it, or from its index file. See wds.h.
  *
- * Index file, little endian: magic, version, shard size, shard time, count, bytes of keys | CRC | entries | CRC | keys, each
- * closed by a zero byte | CRC.
+ * Index file, little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, flags | CRC | entries |
+ * CRC | keys and the name of what was left out first ("": nothing), each closed by a zero byte | CRC. Version 1 came from scans
+ * that took some shards that were cut short: it is not read, and made anew.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -17,14 +18,15 @@
 #include "io/blockfile.h"
 
 #define MAGIC "GFWDSIX1"
-#define VERSION 1u
+#define VERSION 2u
 #define ENTRY_BYTES 32u
 #define MOST_CLS 32             /* bytes of a .cls */
+#define FLAG_NO_MARK 1u
 
 enum part { IMAGE, TEXT, LABEL, JSON, PARTS, OTHER = PARTS };
 
 typedef struct group {          /* the members seen so far of the sample under way */
-    char *key;
+    char *key, *first;          /* first: the name of its first member */
     struct {
         uint64_t at, size;
         int here;
@@ -33,6 +35,7 @@ typedef struct group {          /* the members seen so far of the sample under w
 
 void gf_wds_shard_free(gf_wds_shard *s) {
     free(s->entries);
+    free(s->left_first);
     gf_names_free(&s->keys);
     *s = (gf_wds_shard){0};
 }
@@ -122,10 +125,22 @@ static glofnd_status add_entry(gf_error *err, gf_wds_shard *s, const char *key, 
     return gf_names_add(err, &s->keys, key, n);
 }
 
-/* Samples without an image are passed over. */
+static void group_free(group *g) {
+    free(g->key);
+    free(g->first);
+    *g = (group){0};
+}
+
 static glofnd_status finish_group(gf_error *err, const gf_tar *t, group *g, gf_wds_shard *s) {
     gf_wds_entry e;
-    if (!g->key || !g->part[IMAGE].here) return GLOFND_OK;
+    if (!g->key) return GLOFND_OK;
+    if (!g->part[IMAGE].here) {
+        if (s->left_out++ == 0) {
+            s->left_first = g->first;
+            g->first = NULL;
+        }
+        return GLOFND_OK;
+    }
     TRY(fill_entry(err, t, g, &e));
     return add_entry(err, s, g->key, strlen(g->key), &e);
 }
@@ -135,9 +150,9 @@ static glofnd_status take_member(gf_error *err, const gf_tar *t, const gf_tar_me
     if (n == 0) return GLOFND_OK;
     if (!g->key || strlen(g->key) != n || memcmp(g->key, m->name, n) != 0) {
         TRY(finish_group(err, t, g, s));
-        free(g->key);
-        *g = (group){.key = strndup(m->name, n)};
-        FAIL_IF(err, !g->key, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
+        group_free(g);
+        *g = (group){.key = strndup(m->name, n), .first = strdup(m->name)};
+        FAIL_IF(err, !g->key || !g->first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
     }
     const enum part p = part_of(m->name + n + 1);
     if (p == OTHER) return GLOFND_OK;
@@ -163,7 +178,8 @@ glofnd_status gf_wds_scan(gf_error *err, const char *path, int fd, gf_file_stamp
     group g = {0};
     *out = (gf_wds_shard){.stamp = stamp};
     const glofnd_status status = scan_members(err, &t, &g, out);
-    free(g.key);
+    group_free(&g);
+    out->no_mark = t.no_mark;
     gf_tar_end(&t);
     if (status != GLOFND_OK) gf_wds_shard_free(out);
     return status;
@@ -171,8 +187,12 @@ glofnd_status gf_wds_scan(gf_error *err, const char *path, int fd, gf_file_stamp
 
 /* ----- the index file ----- */
 
-static void put_keys(gf_writer *w, const gf_names *keys) {
+static const char *left_name(const gf_wds_shard *s) { return s->left_first ? s->left_first : ""; }
+
+static void put_keys(gf_writer *w, const gf_wds_shard *s) {
+    const gf_names *keys = &s->keys;
     for (int64_t i = 0; i < keys->n; i++) gf_put(w, gf_names_get(keys, i), strlen(gf_names_get(keys, i)) + 1);
+    gf_put(w, left_name(s), strlen(left_name(s)) + 1);
 }
 
 static void put_entry(gf_writer *w, const gf_wds_entry *e) {
@@ -192,11 +212,13 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
     gf_put_u64(&w, s->stamp.size);
     gf_put_u64(&w, s->stamp.mtime_ns);
     gf_put_u64(&w, (uint64_t)s->keys.n);
-    gf_put_u64(&w, s->keys.used);
+    gf_put_u64(&w, s->keys.used + strlen(left_name(s)) + 1);
+    gf_put_u64(&w, (uint64_t)s->left_out);
+    gf_put_u32(&w, s->no_mark ? FLAG_NO_MARK : 0);
     gf_put_crc(&w);
     for (int64_t i = 0; i < s->keys.n; i++) put_entry(&w, &s->entries[i]);
     gf_put_crc(&w);
-    put_keys(&w, &s->keys);
+    put_keys(&w, s);
     gf_put_crc(&w);
     const glofnd_status status = gf_writer_commit(&w);
     gf_writer_close(&w);
@@ -204,7 +226,8 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
 }
 
 typedef struct index_head {
-    uint64_t size, mtime_ns, count, key_bytes;
+    uint64_t size, mtime_ns, count, key_bytes, left_out;
+    uint32_t flags;
 } index_head;
 
 static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, index_head *h) {
@@ -215,6 +238,8 @@ static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, 
     h->mtime_ns = gf_get_u64(r);
     h->count = gf_get_u64(r);
     h->key_bytes = gf_get_u64(r);
+    h->left_out = gf_get_u64(r);
+    h->flags = gf_get_u32(r);
     TRY(gf_check_crc(r, "header", -1));
     FAIL_IF(err, memcmp(magic, MAGIC, 8) != 0 || version != VERSION, GLOFND_E_FORMAT, "'%.350s' is no index of this version",
             r->path);
@@ -222,6 +247,7 @@ static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, 
             r->path);
     const uint64_t left = gf_reader_left(r);
     FAIL_IF(err, h->key_bytes > left || h->count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);
+    FAIL_IF(err, h->left_out > INT64_MAX || (h->flags & ~FLAG_NO_MARK), GLOFND_E_FORMAT, "'%.350s' has a wrong header", r->path);
     return GLOFND_OK;
 }
 
@@ -259,14 +285,16 @@ static glofnd_status get_entries(gf_error *err, gf_reader *r, uint64_t count, gf
     return GLOFND_OK;
 }
 
-static glofnd_status split_keys(gf_error *err, const char *path, const char *text, const index_head *h, gf_names *keys) {
+static glofnd_status split_keys(gf_error *err, const char *path, const char *text, const index_head *h, gf_wds_shard *out) {
     const char *p = text, *end = text + h->key_bytes;
-    for (uint64_t i = 0; i < h->count; i++) {
+    for (uint64_t i = 0; i <= h->count; i++) {
         const char *zero = p < end ? memchr(p, 0, (size_t)(end - p)) : NULL;
         FAIL_IF(err, !zero, GLOFND_E_FORMAT, "'%.350s': keys are missing", path);
-        TRY(gf_names_add(err, keys, p, (size_t)(zero - p)));
+        if (i < h->count) TRY(gf_names_add(err, &out->keys, p, (size_t)(zero - p)));
+        else if (h->left_out) out->left_first = strdup(p);
         p = zero + 1;
     }
+    FAIL_IF(err, h->left_out && !out->left_first, GLOFND_E_MEMORY, "no memory for an index");
     FAIL_IF(err, p != end, GLOFND_E_FORMAT, "'%.350s': too many keys", path);
     return GLOFND_OK;
 }
@@ -277,7 +305,7 @@ static glofnd_status get_keys(gf_error *err, gf_reader *r, const index_head *h, 
     gf_get(r, text, (size_t)h->key_bytes);
     glofnd_status status = gf_check_crc(r, "keys", -1);
     if (status == GLOFND_OK) status = gf_reader_end(r);
-    if (status == GLOFND_OK) status = split_keys(err, r->path, text, h, &out->keys);
+    if (status == GLOFND_OK) status = split_keys(err, r->path, text, h, out);
     free(text);
     return status;
 }
@@ -285,6 +313,8 @@ static glofnd_status get_keys(gf_error *err, gf_reader *r, const index_head *h, 
 static glofnd_status load_open(gf_error *err, gf_reader *r, gf_file_stamp stamp, gf_wds_shard *out) {
     index_head h;
     TRY(get_head(err, r, stamp, &h));
+    out->left_out = (int64_t)h.left_out;
+    out->no_mark = (h.flags & FLAG_NO_MARK) != 0;
     TRY(get_entries(err, r, h.count, out));
     return get_keys(err, r, &h, out);
 }

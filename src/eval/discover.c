@@ -8,27 +8,36 @@
 #include "base/order.h"
 
 glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t n, int64_t *rank) {
+    const int64_t others = n - 1, most = s->learned ? others - 2 : others - 1;  /* the learner takes an alpha below 1 */
     FAIL_IF(err, n < 2, GLOFND_E_ARGUMENT, "%lld row%s can be compared; a pair needs two", (long long)n, n == 1 ? "" : "s");
     FAIL_IF(err, s->k == 0 && !(s->alpha > 0.0 && s->alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)",
             s->alpha);
-    FAIL_IF(err, s->k > 0 && n < 3, GLOFND_E_ARGUMENT, "2 rows can be compared; k = 1, the least, takes three");
-    FAIL_IF(err, s->k > n - 2, GLOFND_E_ARGUMENT, "k is %lld; with %lld rows it can be at most %lld", (long long)s->k,
-            (long long)n, (long long)(n - 2));
-    *rank = s->k > 0 ? s->k + 1 : gf_top_count(n - 1, s->alpha);
+    FAIL_IF(err, s->k > 0 && most < 1, GLOFND_E_ARGUMENT, "an anchor has %lld other%s; k = 1, the least, takes %d",
+            (long long)others, others == 1 ? "" : "s", s->learned ? 3 : 2);
+    FAIL_IF(err, s->k > most, GLOFND_E_OPTION, "k is %lld; an anchor has %lld others: it can be at most %lld", (long long)s->k,
+            (long long)others, (long long)most);
+    *rank = s->k > 0 ? s->k + 1 : gf_top_count(others, s->alpha);
     return GLOFND_OK;
 }
 
-static gf_discover_task task_of(const gf_discover_spec *s, int64_t rank, int64_t n) {
+/* Roundings of a chain of products are worst where they all go one way, as in rows of one number: up to 0.14 dim 2^-24 below 1
+ * was measured. Twice that, and a few of the unit vectors' own. */
+float gf_discover_dup(const gf_discover_spec *s, int64_t dim) {
+    const double one = 1.0 - 0x1p-21 - 0x1p-26 * (double)dim;
+    return s->dup == GF_DUP_EXACT ? INFINITY : (float)fmin(s->dup, one);
+}
+
+static gf_discover_task task_of(const gf_discover_spec *s, int64_t rank, int64_t n, int64_t dim) {
     const int64_t top = s->top < n ? s->top : n - 1;
     return (gf_discover_task){
-        .rank = rank, .top = top, .edge = s->edge, .dup = s->dup == GF_DUP_EXACT ? INFINITY : (float)s->dup,
+        .rank = rank, .top = top, .edge = s->edge, .dup = gf_discover_dup(s, dim),
         .memory = s->memory, .threads = s->threads, .watch = s->watch,
     };
 }
 
 gf_discover_plan gf_discover_plan_for(const gf_discover_spec *s, int64_t n, int64_t dim, int64_t rank) {
     static const float given;
-    gf_discover_task t = task_of(s, rank, n);
+    gf_discover_task t = task_of(s, rank, n, dim);
     if (s->learned) t.lambda = &given;
     return s->pass->plan(n, dim, &t);
 }
@@ -94,25 +103,46 @@ static void add_up(gf_discover_result *r) {
 /* As the table of duplicates has them: by equal bytes each copy once, else the pairs in the lists. */
 static int64_t dups_in_lists(const gf_discover_spec *s, const gf_discover_data *d, const gf_discover_result *r, int query) {
     const gf_discover_found *f = &r->f;
+    const float limit = gf_discover_dup(s, d->dim);
     int64_t n = 0;
-    if (s->dup == GF_DUP_EXACT) return query ? 0 : d->good_n - d->distinct;
+    if (s->dup == GF_DUP_EXACT) return query ? r->stored_copies : d->good_n - d->distinct;
     for (int64_t i = 0; i < f->n; i++)
-        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= (float)s->dup; k++)
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
             n += query || gf_discover_speaks(f, i, k);
     return n;
 }
 
+/* Rows of d of each kind: [d->good_n], at the first position of the kind. */
+static glofnd_status count_kinds(gf_error *err, const gf_discover_data *d, int64_t **size) {
+    *size = calloc((size_t)d->good_n, sizeof **size);
+    FAIL_IF(err, !*size, GLOFND_E_MEMORY, "no memory for groups of copies");
+    for (int64_t i = 0; i < d->good_n; i++) (*size)[d->copy_of[i]]++;
+    return GLOFND_OK;
+}
+
 /* Duplicates by equal bytes only: every row of a group of g has g - 1 of them. */
 static glofnd_status take_copies(gf_error *err, const gf_discover_data *d, gf_discover_found *f) {
-    int64_t *size = calloc((size_t)f->n, sizeof *size);
-    FAIL_IF(err, !size, GLOFND_E_MEMORY, "no memory for groups of copies");
-    for (int64_t i = 0; i < f->n; i++) size[d->copy_of[i]]++;
+    int64_t *size = NULL;
+    TRY(count_kinds(err, d, &size));
     for (int64_t i = 0; i < f->n; i++) {
         f->copy_root[i] = d->copy_of[i];
         f->copies[i] = size[d->copy_of[i]] - 1;
     }
     free(size);
     return GLOFND_OK;
+}
+
+/* The same for new rows: all of a group that has their bytes. */
+static glofnd_status take_stored_copies(gf_error *err, const gf_discover_data *d, gf_discover_result *r) {
+    int64_t *size = NULL;
+    TRY(count_kinds(err, d, &size));
+    for (int64_t i = 0; i < r->f.n; i++) r->f.copies[i] = r->stored_copy[i] < 0 ? 0 : size[r->stored_copy[i]];
+    free(size);
+    return GLOFND_OK;
+}
+
+int gf_discover_exact(const gf_discover_data *d, const gf_discover_result *r, int64_t i, int64_t j) {
+    return (r->stored_copy ? r->stored_copy[i] : d->copy_of[i]) == d->copy_of[j];
 }
 
 static int by_value(const void *a, const void *b) {
@@ -174,7 +204,7 @@ static gf_discover_rows rows_of(const gf_discover_data *d) {
 
 static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const int32_t *label, float *lambda,
                             gf_discover_result *r) {
-    gf_discover_task t = task_of(s, r->rank, d->good_n);
+    gf_discover_task t = task_of(s, r->rank, d->good_n, d->dim);
     void *state = NULL;
     const gf_discover_rows rows = rows_of(d);
     const double alpha = s->k > 0 ? (double)r->rank / (double)(d->good_n - 1) : s->alpha;
@@ -221,23 +251,34 @@ void gf_discover_result_free(gf_discover_result *r) {
     gf_discover_found_free(&r->f);
     gf_components_free(&r->parts);
     gf_components_free(&r->groups);
+    free(r->stored_copy);
     *r = (gf_discover_result){0};
 }
 
 /* ----- query ----- */
 
+static glofnd_status find_stored(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, gf_discover_result *r) {
+    r->stored_copy = malloc((size_t)q->good_n * sizeof *r->stored_copy);
+    FAIL_IF(err, !r->stored_copy, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)q->good_n);
+    TRY(gf_discover_match(err, d, q, r->stored_copy));
+    for (int64_t i = 0; i < q->good_n; i++) r->stored_copies += r->stored_copy[i] >= 0;
+    return GLOFND_OK;
+}
+
 static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r) {
     const gf_discover_rows old = rows_of(d), new = rows_of(q);
-    gf_discover_task t = task_of(s, r->rank, d->good_n + 1);
+    gf_discover_task t = task_of(s, r->rank, d->good_n + 1, d->dim);
     void *state = NULL;
     t.lambda = lambda, t.edge = 0;
+    TRY(find_stored(err, d, q, r));
     TRY(s->pass->open(err, &old, s->threads, &state));
     gf_discover_drop_rows(d);
     glofnd_status status = gf_discover_found_alloc(err, &r->f, q->good_n, t.top);
     if (status == GLOFND_OK) status = s->pass->query(err, state, &new, &t, &r->f);
     s->pass->close(state);
-    if (status != GLOFND_OK) return status;
+    TRY(status);
+    if (s->dup == GF_DUP_EXACT) TRY(take_stored_copies(err, d, r));
     add_up(r);
     r->dup_listed = dups_in_lists(s, d, r, 1);
     return count_listed(err, s->max_pairs, r);
@@ -249,6 +290,7 @@ glofnd_status gf_discover_query(gf_error *err, const gf_discover_spec *s, gf_dis
     FAIL_IF(err, q->dim != d->dim, GLOFND_E_ARGUMENT, "the new embeddings have %lld numbers, the stored ones %lld",
             (long long)q->dim, (long long)d->dim);
     FAIL_IF(err, q->good_n < 1, GLOFND_E_ARGUMENT, "no row of the new embeddings can be compared");
+    FAIL_IF(err, d->good_n < 1, GLOFND_E_ARGUMENT, "no row of the stored embeddings can be compared");
     TRY(gf_discover_rank(err, s, d->good_n + 1, &r->rank));     /* a new sample has all n as others */
     float *known = malloc((size_t)d->good_n * sizeof *known);
     FAIL_IF(err, !known, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)d->good_n);

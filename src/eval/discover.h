@@ -43,17 +43,22 @@ typedef struct gf_discover_result {
     float cutoff;               /* max_pairs cut: pairs below this are not listed, of those equal to it the first cut_ties */
     int64_t cut_ties;
     gf_components parts, groups;     /* connected by mutual pairs; by duplicates */
+    int32_t *stored_copy;       /* query: [f.n] first position of d with the same bytes, -1: none; else NULL */
+    int64_t stored_copies;      /* query: anchors that have one */
     gf_fn_quality quality;      /* anchors 0: no labels */
     gf_threshold_error error;   /* of learned thresholds against exact ones, on a sample */
 } gf_discover_result;
 
-/* The rank for n usable rows; E_ARGUMENT where there is none. */
+/* The rank for n usable rows; where there is none E_ARGUMENT, or E_OPTION: not with this alpha or k. */
 glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t n, int64_t *rank);
+/* The similarity from which on rows of dim numbers are duplicates; INFINITY: only equal rows are. A dup so near to 1 that the
+ * roundings of equal rows could fall below it is lowered by these. */
+float gf_discover_dup(const gf_discover_spec *s, int64_t dim);
 /* What the run will take. */
 gf_discover_plan gf_discover_plan_for(const gf_discover_spec *s, int64_t n, int64_t dim, int64_t rank);
 glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r);
 /* The rows of q against those of d, whose thresholds lambda [d->n] (NaN: a bad row) are stored. Frees d->x. r has f, lambda,
- * above, with_pairs, mutual_pairs (directed here), dup_pairs and what is listed. */
+ * above, with_pairs, mutual_pairs (directed here), dup_pairs, what is listed, and stored copies. */
 glofnd_status gf_discover_query(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r);
 void gf_discover_result_free(gf_discover_result *r);    /* a zeroed one is fine */
@@ -64,6 +69,8 @@ glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const 
 glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
                                       int64_t rank, const float *lambda, gf_threshold_error *out);
 
+/* Whether anchor i and position j of d are rows of equal bytes. */
+int gf_discover_exact(const gf_discover_data *d, const gf_discover_result *r, int64_t i, int64_t j);
 /* Whether neighbour k of anchor i is to be listed; `ties` counts, from 0, those equal to the cutoff and is kept by the caller. */
 int gf_discover_listed(const gf_discover_result *r, int64_t i, int64_t k, int64_t *ties);
 /* Of the two lists that have a pair, one speaks for it: that of the smaller position. */

@@ -57,29 +57,29 @@ static pair pair_at(const gf_discover_report *x, int64_t i, int64_t k) {
     return p;
 }
 
-#define NAMES_HEADING "\tanchor_name\tother_name"
-#define LABELS_HEADING "\tanchor_label\tother_label"
-
-static int has_names(const gf_discover_report *x) { return x->d->name && x->q->name; }
-static int has_labels(const gf_discover_report *x) { return x->d->label && x->q->label; }
-
+/* Names and labels of the two sides come and go on their own: a query may have them for one. */
 static void heading(const gf_discover_report *x, const char *columns, char *out, size_t bytes) {
-    snprintf(out, bytes, "%s%s%s", columns, has_names(x) ? NAMES_HEADING : "", has_labels(x) ? LABELS_HEADING : "");
+    snprintf(out, bytes, "%s%s%s%s%s", columns, x->q->name ? "\tanchor_name" : "", x->d->name ? "\tother_name" : "",
+             x->q->label ? "\tanchor_label" : "", x->d->label ? "\tother_label" : "");
+}
+
+static void put_name(gf_lines *t, const gf_discover_data *d, int64_t row) {
+    if (!d->name) return;
+    GF_LINES_PUT(t, "\t");
+    gf_lines_text(t, d->name[row]);
+}
+
+static void put_label(gf_lines *t, const gf_discover_data *d, int64_t row) {
+    if (!d->label) return;
+    GF_LINES_PUT(t, "\t");
+    gf_lines_integer(t, d->label[row]);
 }
 
 static void put_row(gf_lines *t, const gf_discover_report *x, const pair *p) {
-    if (has_names(x)) {
-        GF_LINES_PUT(t, "\t");
-        gf_lines_text(t, x->q->name[p->anchor]);
-        GF_LINES_PUT(t, "\t");
-        gf_lines_text(t, x->d->name[p->other]);
-    }
-    if (has_labels(x)) {
-        GF_LINES_PUT(t, "\t");
-        gf_lines_integer(t, x->q->label[p->anchor]);
-        GF_LINES_PUT(t, "\t");
-        gf_lines_integer(t, x->d->label[p->other]);
-    }
+    put_name(t, x->q, p->anchor);
+    put_name(t, x->d, p->other);
+    put_label(t, x->q, p->anchor);
+    put_label(t, x->d, p->other);
     GF_LINES_PUT(t, "\n");
 }
 
@@ -89,6 +89,18 @@ static void put_rows_of(gf_lines *t, const pair *p) {
     gf_lines_integer(t, p->other);
     GF_LINES_PUT(t, "\t");
     gf_lines_fixed(t, p->similarity);
+}
+
+static void put_json_name(gf_lines *t, const char *key, const gf_discover_data *d, int64_t row) {
+    if (!d->name) return;
+    gf_lines_text(t, key);
+    gf_lines_quoted(t, d->name[row]);
+}
+
+static void put_json_label(gf_lines *t, const char *key, const gf_discover_data *d, int64_t row) {
+    if (!d->label) return;
+    gf_lines_text(t, key);
+    gf_lines_integer(t, d->label[row]);
 }
 
 static void put_json(gf_lines *t, const gf_discover_report *x, const pair *p) {
@@ -101,18 +113,10 @@ static void put_json(gf_lines *t, const gf_discover_report *x, const pair *p) {
     GF_LINES_PUT(t, ", \"threshold\": ");
     gf_lines_number(t, p->threshold);
     gf_lines_text(t, p->mutual ? ", \"mutual\": true" : ", \"mutual\": false");
-    if (has_names(x)) {
-        GF_LINES_PUT(t, ", \"anchor_name\": ");
-        gf_lines_quoted(t, x->q->name[p->anchor]);
-        GF_LINES_PUT(t, ", \"other_name\": ");
-        gf_lines_quoted(t, x->d->name[p->other]);
-    }
-    if (has_labels(x)) {
-        GF_LINES_PUT(t, ", \"anchor_label\": ");
-        gf_lines_integer(t, x->q->label[p->anchor]);
-        GF_LINES_PUT(t, ", \"other_label\": ");
-        gf_lines_integer(t, x->d->label[p->other]);
-    }
+    put_json_name(t, ", \"anchor_name\": ", x->q, p->anchor);
+    put_json_name(t, ", \"other_name\": ", x->d, p->other);
+    put_json_label(t, ", \"anchor_label\": ", x->q, p->anchor);
+    put_json_label(t, ", \"other_label\": ", x->d, p->other);
     GF_LINES_PUT(t, "}\n");
 }
 
@@ -181,7 +185,7 @@ static glofnd_status write_pairs(gf_error *err, const gf_folder *to, const gf_di
 /* ----- duplicates ----- */
 
 static void put_duplicate(gf_lines *t, const gf_discover_report *x, const pair *p) {
-    const int exact = !x->query && x->d->copy_of[p->i] == x->d->copy_of[p->j];
+    const int exact = gf_discover_exact(x->d, x->r, p->i, p->j);
     gf_lines_integer(t, x->query ? -1 : x->r->groups.of[p->i]);
     GF_LINES_PUT(t, "\t");
     put_rows_of(t, p);
@@ -199,11 +203,22 @@ static void fill_exact(const void *arg, int64_t from, int64_t to, gf_lines *out)
     }
 }
 
+static void fill_stored(const void *arg, int64_t from, int64_t to, gf_lines *out) {
+    const gf_discover_report *x = arg;
+    for (int64_t i = from; i < to; i++) {
+        const int32_t j = x->r->stored_copy[i];
+        if (j < 0) continue;
+        const pair p = {.i = i, .j = j, .anchor = x->q->good[i], .other = x->d->good[j], .similarity = 1.0};
+        put_duplicate(out, x, &p);
+    }
+}
+
 static void fill_near(const void *arg, int64_t from, int64_t to, gf_lines *out) {
     const gf_discover_report *x = arg;
     const gf_discover_found *f = &x->r->f;
+    const float limit = gf_discover_dup(x->s, x->d->dim);
     for (int64_t i = from; i < to; i++)
-        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= (float)x->s->dup; k++) {
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++) {
             if (!x->query && !gf_discover_speaks(f, i, k)) continue;
             const pair p = pair_at(x, i, k);
             put_duplicate(out, x, &p);
@@ -215,8 +230,8 @@ static glofnd_status write_duplicates(gf_error *err, const gf_folder *to, const 
     char title[160];
     heading(x, "group\ta\tb\tsimilarity\texact", title, sizeof title);
     const gf_table t = {
-        .name = {"duplicates.tsv"}, .heading = {title}, .items = exact && x->query ? 0 : x->r->f.n, .block = block_of(&x->r->f),
-        .fill = exact ? fill_exact : fill_near, .arg = x, .threads = x->s->threads, .watch = &x->s->watch,
+        .name = {"duplicates.tsv"}, .heading = {title}, .items = x->r->f.n, .block = block_of(&x->r->f), .arg = x,
+        .fill = !exact ? fill_near : x->query ? fill_stored : fill_exact, .threads = x->s->threads, .watch = &x->s->watch,
     };
     return gf_table_write(err, to, &t);
 }
@@ -254,7 +269,8 @@ static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
     const int near = f->top > 0 && f->other[i * f->top] >= 0;
     const double values[COLUMNS] = {
         (double)f->lambda[i], near ? (double)f->similarity[i * f->top] : NAN,
-        near ? (double)x->d->good[f->other[i * f->top]] : -1.0, (double)f->above[i], (double)f->mutual[i], (double)f->hits[i],
+        near ? (double)x->d->good[f->other[i * f->top]] : -1.0, (double)f->above[i], (double)f->mutual[i],
+        x->r->quality.anchors ? (double)f->hits[i] : -1.0,
         x->query ? -1.0 : (double)x->r->parts.of[i], x->query ? -1.0 : (double)x->r->groups.of[i],
     };
     memcpy(row, values, sizeof values);
@@ -266,10 +282,7 @@ static glofnd_status write_anchors(gf_error *err, const gf_folder *to, const gf_
     double *table = malloc((size_t)n * COLUMNS * sizeof *table);
     glofnd_status status = table ? gf_folder_file(err, to, "anchors.npy", path)
                                  : gf_fail(err, GLOFND_E_MEMORY, "no memory for the table of anchors");
-    for (int64_t i = 0; table && i < n; i++) {
-        const double bad[COLUMNS] = {NAN, NAN, -1.0, 0.0, 0.0, 0.0, -1.0, -1.0};
-        memcpy(table + i * COLUMNS, bad, sizeof bad);
-    }
+    for (int64_t c = 0; table && c < n * COLUMNS; c++) table[c] = NAN;         /* bad rows stay so */
     for (int64_t i = 0; table && i < x->r->f.n; i++) fill_row(x, i, table + (int64_t)x->q->good[i] * COLUMNS);
     const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {n, COLUMNS}, .data = table};
     if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);

@@ -32,8 +32,8 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
 /* index.html; not of a query. */
 glofnd_status gf_discover_write_html(gf_error *err, const char *path, const gf_discover_report *x);
 
-/* Thresholds [d->n] of a stored result, which must be of the embeddings d; alpha, k and dup of that run are set in *s where they
- * are 0. */
+/* Thresholds [d->n] of a stored result, which must be of the embeddings d. Sets in *s what that run had: alpha and k where both
+ * are 0, dup where it is NaN. */
 glofnd_status gf_discover_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
                                  float **lambda);
 

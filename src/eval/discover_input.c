@@ -31,7 +31,8 @@ static glofnd_status check_shape(gf_error *err, const char *path, int rank, cons
 
 static glofnd_status check_npy(gf_error *err, const char *path, const gf_npy *a) {
     FAIL_IF(err, a->type != GF_NPY_F4 && a->type != GF_NPY_F2, GLOFND_E_FORMAT,
-            "%.300s: elements are %s; embeddings are float32 or float16", path, gf_npy_type_name(a->type));
+            "%.300s: elements are %s; embeddings are float32 or float16: save x.astype(\"float32\")", path,
+            gf_npy_type_name(a->type));
     return check_shape(err, path, a->rank, a->shape);
 }
 
@@ -121,7 +122,8 @@ glofnd_status gf_discover_look(gf_error *err, const char *path, const char *tens
 
 static glofnd_status convert_labels(gf_error *err, const char *path, const gf_npy *a, gf_discover_data *d) {
     FAIL_IF(err, a->type != GF_NPY_I4 && a->type != GF_NPY_I8 && a->type != GF_NPY_U1, GLOFND_E_FORMAT,
-            "%.300s: elements are %s; labels are int32, int64 or uint8", path, gf_npy_type_name(a->type));
+            "%.300s: elements are %s; labels are int32, int64 or uint8: save y.astype(\"int64\")", path,
+            gf_npy_type_name(a->type));
     FAIL_IF(err, a->rank != 1 || a->shape[0] != d->n, GLOFND_E_ARGUMENT, "%.300s: %lld labels in %d axes for %lld embeddings",
             path, (long long)a->count, a->rank, (long long)d->n);
     d->label = malloc((size_t)d->n * sizeof *d->label);

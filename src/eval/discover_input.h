@@ -32,6 +32,9 @@ glofnd_status gf_discover_read_labels(gf_error *err, const char *path, gf_discov
 /* One name a line. */
 glofnd_status gf_discover_read_names(gf_error *err, const char *path, gf_discover_data *d);
 glofnd_status gf_discover_sort(gf_error *err, gf_discover_data *d);
+/* Rows of q that d has, too: same [q->good_n], the smallest position of d with the same bytes; -1: none. Both are sorted, have
+ * their x, and one dim. */
+glofnd_status gf_discover_match(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same);
 void gf_discover_drop_rows(gf_discover_data *d);
 void gf_discover_data_free(gf_discover_data *d);        /* a zeroed one is fine */
 

@@ -39,22 +39,22 @@ static int by_hash(const void *x, const void *y) {
     return (a->position > b->position) - (a->position < b->position);
 }
 
-static const float *row_at(const gf_discover_data *d, int32_t position) { return d->x + (int64_t)d->good[position] * d->dim; }
+static const float *row_at(const gf_discover_data *d, int64_t position) { return d->x + (int64_t)d->good[position] * d->dim; }
 
-/* Within a run of one hash: each row against the first of every different content met so far; nearly always there is one. */
-static void match_run(gf_discover_data *d, const fingerprint *run, int64_t count) {
+static int same_bytes(const float *a, const float *b, int64_t dim) { return memcmp(a, b, (size_t)dim * sizeof *a) == 0; }
+
+/* Within a run of one hash: each row against the first of every different content met so far, which move to the front; nearly
+ * always there is one. */
+static void match_run(gf_discover_data *d, fingerprint *run, int64_t count) {
+    int64_t kinds = 0;
     for (int64_t i = 0; i < count; i++) {
         const int32_t p = run[i].position;
-        d->copy_of[p] = p;
-        for (int64_t k = 0; k < i; k++) {
-            const int32_t q = run[k].position;
-            if (d->copy_of[q] != q) continue;
-            if (memcmp(row_at(d, p), row_at(d, q), (size_t)d->dim * sizeof(float)) != 0) continue;
-            d->copy_of[p] = q;
-            break;
-        }
-        d->distinct += d->copy_of[p] == p;
+        int64_t k = 0;
+        while (k < kinds && !same_bytes(row_at(d, p), row_at(d, run[k].position), d->dim)) k++;
+        d->copy_of[p] = k < kinds ? run[k].position : p;
+        if (k == kinds) run[kinds++].position = p;
     }
+    d->distinct += kinds;
 }
 
 /* hash [n] of the rows. */
@@ -106,4 +106,64 @@ glofnd_status gf_discover_sort(gf_error *err, gf_discover_data *d) {
     const glofnd_status status = find_copies(err, d, x.hash);
     free(x.hash);
     return status;
+}
+
+/* ----- rows of one set in another ----- */
+
+typedef struct matching {
+    const gf_discover_data *d, *q;
+    fingerprint *known;         /* [d->distinct] of rows of d that differ */
+    int64_t *first;             /* [d->distinct] their positions */
+    int32_t *same;
+} matching;
+
+static void fingerprint_rows(void *arg, int64_t task, int thread) {
+    const matching *x = arg;
+    (void)thread;
+    for (int64_t k = task * ROWS; k < (task + 1) * ROWS && k < x->d->distinct; k++)
+        x->known[k] = (fingerprint){hash_of(row_at(x->d, x->first[k]), x->d->dim), (int32_t)x->first[k]};
+}
+
+/* The first of x->known that has no smaller hash. */
+static int64_t find_hash(const matching *x, uint64_t hash) {
+    int64_t low = 0, high = x->d->distinct;
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (x->known[mid].hash < hash) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+static void match_rows(void *arg, int64_t task, int thread) {
+    const matching *x = arg;
+    const int64_t dim = x->d->dim;
+    (void)thread;
+    for (int64_t i = task * ROWS; i < (task + 1) * ROWS && i < x->q->good_n; i++) {
+        const float *row = row_at(x->q, i);
+        const uint64_t hash = hash_of(row, dim);
+        x->same[i] = -1;
+        for (int64_t k = find_hash(x, hash); k < x->d->distinct && x->known[k].hash == hash && x->same[i] < 0; k++)
+            if (same_bytes(row, row_at(x->d, x->known[k].position), dim)) x->same[i] = x->known[k].position;
+    }
+}
+
+glofnd_status gf_discover_match(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same) {
+    const int64_t n = d->distinct;
+    matching x = {.d = d, .q = q, .same = same};
+    int64_t k = 0;
+    x.known = malloc((size_t)(n + 1) * sizeof *x.known);
+    x.first = malloc((size_t)(n + 1) * sizeof *x.first);
+    for (int64_t i = 0; x.first && i < d->good_n; i++)
+        if (d->copy_of[i] == i) x.first[k++] = i;
+    if (x.known && x.first) {
+        gf_parallel(gf_parallel_default(), (n + ROWS - 1) / ROWS, fingerprint_rows, &x);
+        qsort(x.known, (size_t)n, sizeof *x.known, by_hash);
+        gf_parallel(gf_parallel_default(), (q->good_n + ROWS - 1) / ROWS, match_rows, &x);
+    }
+    const int failed = !x.known || !x.first;
+    free(x.known);
+    free(x.first);
+    FAIL_IF(err, failed, GLOFND_E_MEMORY, "no memory to look for copies");
+    return GLOFND_OK;
 }

@@ -46,7 +46,10 @@ static void put_answer(gf_jsonl *j, const gf_discover_report *x) {
     gf_jsonl_integer(j, "mutual_pairs", r->mutual_pairs);
     gf_jsonl_integer(j, "duplicate_pairs", r->dup_pairs);
     gf_jsonl_integer(j, "duplicates_listed", r->dup_listed);
-    if (x->query) return;
+    if (x->query) {
+        gf_jsonl_integer(j, "stored_copies", r->stored_copies);
+        return;
+    }
     gf_jsonl_integer(j, "components", r->parts.count);
     gf_jsonl_integer(j, "component_images", r->parts.nodes);
     gf_jsonl_integer(j, "component_pairs", r->parts.edges);
@@ -122,6 +125,7 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
 
 static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
+    const int64_t copies = x->q->good_n - x->q->distinct;
     if (x->s->dup == GF_DUP_EXACT) gf_text_add(t, "duplicates  %lld pairs of equal rows", (long long)r->dup_pairs);
     else gf_text_add(t, "duplicates  %lld pairs of similarity %g or more", (long long)r->dup_pairs, x->s->dup);
     if (!x->query)
@@ -130,8 +134,11 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
     if (r->dup_listed < r->dup_pairs)
         gf_text_add(t, "\n            %lld of them listed in duplicates.tsv: %s", (long long)r->dup_listed,
                     x->s->dup == GF_DUP_EXACT ? "each copy once" : "those among the most similar of an anchor (--top)");
-    gf_text_add(t, "\n            %lld distinct rows of %lld: %lld exact copies\n", (long long)x->q->distinct,
-                (long long)x->q->good_n, (long long)(x->q->good_n - x->q->distinct));
+    if (x->query)
+        gf_text_add(t, "\n            %lld of the %lld new rows %s of stored ones", (long long)r->stored_copies,
+                    (long long)x->q->good_n, r->stored_copies == 1 ? "is an exact copy" : "are exact copies");
+    gf_text_add(t, "\n            %lld distinct rows of %lld: %lld exact cop%s%s\n", (long long)x->q->distinct,
+                (long long)x->q->good_n, (long long)copies, copies == 1 ? "y" : "ies", x->query ? " among themselves" : "");
 }
 
 void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
@@ -158,12 +165,14 @@ static glofnd_status check_stored(gf_error *err, const char *folder, const gf_di
     const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "crc32c", &crc) && gf_jsonl_get_integer(&r, "k", &k) &&
                       gf_jsonl_get(&r, "alpha", &alpha) && gf_jsonl_get(&r, "dup", &dup);
     const glofnd_status status = r.status;
+    const int of_query = found && gf_jsonl_get_text(&r, "query") != NULL;
     gf_jsonl_read_close(&r);
     TRY(status);
     FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a result", path);
+    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT, "'%.300s' is itself the result of a --query; --stored takes that of EMB", folder);
     FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than these", folder);
     if (s->alpha == 0.0 && s->k == 0) s->k = k, s->alpha = alpha;
-    if (s->dup == 0.0) s->dup = isnan(dup) ? GF_DUP_EXACT : dup;
+    if (isnan(s->dup)) s->dup = isnan(dup) ? GF_DUP_EXACT : dup;
     return GLOFND_OK;
 }
 

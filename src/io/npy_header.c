@@ -69,8 +69,11 @@ static glofnd_status parse_descr(cursor *c, gf_npy *out) {
             return GLOFND_OK;
         }
     }
-    GF_FAIL(c->err, GLOFND_E_FORMAT, "%.300s: .npy element type '%.*s' is not supported; expected one of <f4 <f8 <f2 <i8 <i4 |u1",
-            c->name, (int)(n < 40 ? n : 40), s);
+    /* what the caller takes is not known here: types that serve everybody */
+    const int numbers = n >= 2 && strchr("<>=|", s[0]) && strchr("fiub", s[1]);
+    GF_FAIL(c->err, GLOFND_E_FORMAT, "%.300s: .npy element type '%.*s' is not supported%s%s", c->name, (int)(n < 40 ? n : 40), s,
+            n >= 2 && s[0] == '>' ? " (big endian)" : "",
+            numbers ? "; save x.astype(\"float32\"), or of labels and indices .astype(\"int64\")" : "");
 }
 
 static glofnd_status parse_order(cursor *c) {

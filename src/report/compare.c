@@ -1,4 +1,7 @@
 /* compare.c - see compare.h: reading, grouping, testing. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "report/compare.h"
 
 #include <limits.h>
@@ -93,15 +96,26 @@ static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path,
     return gf_compare_measure(err, c, r);
 }
 
-/* Two metrics of one name were measured on different data: then the data is part of the name. */
+/* Part i of a key, or what is left from there. */
+static const char *part_of(const char *key, int i) {
+    for (; i > 0 && key; i--) key = strchr(key, '|') ? strchr(key, '|') + 1 : NULL;
+    return key ? key : "";
+}
+
+/* Two metrics of one name were measured on different data: then the samples are part of the name, those of the test if they
+ * differ, else those it was trained with. */
 static void tell_apart(gf_comparison *c) {
     for (int a = 0; a < c->metrics; a++) {
-        int twins = 0;
-        for (int b = 0; b < c->metrics; b++) twins += a != b && strncmp(c->metric[b].key, c->metric[a].key,
-                                                                        strcspn(c->metric[a].key, "|") + 1) == 0;
-        const size_t used = strlen(c->metric[a].name);
-        const char *data = strchr(c->metric[a].key, '|'), *test = data ? strchr(data + 1, '|') : NULL;
-        if (twins && test) snprintf(c->metric[a].name + used, sizeof c->metric[a].name - used, " (%.80s)", test + 1);
+        const char *key = c->metric[a].key, *data = part_of(key, 2), *test = part_of(key, 3);
+        int twins = 0, same_test = 0;
+        for (int b = 0; b < c->metrics; b++) {
+            if (a == b || strncmp(c->metric[b].key, key, (size_t)(data - key)) != 0) continue;
+            twins++, same_test |= strcmp(part_of(c->metric[b].key, 3), test) == 0;
+        }
+        char *name = c->metric[a].name;
+        const size_t used = strlen(name), room = sizeof c->metric[a].name - used;
+        if (twins && same_test) snprintf(name + used, room, " (data %.*s)", (int)strcspn(data, "|"), data);
+        else if (twins) snprintf(name + used, room, " (%.80s)", test);
     }
 }
 
@@ -120,8 +134,8 @@ static void sort_metrics(gf_comparison *c) {
         for (int k = m; k > 0 && c->metric[k - 1].rank > c->metric[k].rank; k--) swap_metrics(c, k - 1, k);
 }
 
-static glofnd_status read_all(gf_error *err, const char *const *runs, int count, int lenient, gf_comparison *out) {
-    *out = (gf_comparison){.lenient = lenient};
+glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
+    *out = (gf_comparison){0};
     FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
             GF_COMPARE_RUNS);
     out->run = calloc((size_t)count, sizeof *out->run);
@@ -144,14 +158,6 @@ static glofnd_status read_all(gf_error *err, const char *const *runs, int count,
     return status;
 }
 
-glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
-    return read_all(err, runs, count, 0, out);
-}
-
-glofnd_status gf_compare_read_lenient(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
-    return read_all(err, runs, count, 1, out);
-}
-
 void gf_compare_free(gf_comparison *c) {
     if (!c) return;
     free(c->run);
@@ -168,10 +174,12 @@ static int measured(const gf_comparison *c, int metric) {
     return 0;
 }
 
+int gf_metric_has(const gf_metric *m, const char *text) { return strcasestr(m->name, text) != NULL; }
+
 int gf_compare_select(gf_comparison *c, const char *text, int details) {
     int kept = 0;
     for (int m = 0; m < c->metrics; m++) {
-        const int wanted = text ? strstr(c->metric[m].name, text) != NULL : details || !c->metric[m].detail;
+        const int wanted = text ? gf_metric_has(&c->metric[m], text) : details || !c->metric[m].detail;
         if (!wanted || !measured(c, m)) continue;
         c->metric[kept] = c->metric[m];
         for (int i = 0; i < c->runs; i++) c->run[i].value[kept] = c->run[i].value[m];
@@ -216,4 +224,18 @@ int gf_compare_best(const gf_comparison *c, int metric) {
         if (x > score) best = g, score = x;
     }
     return best;
+}
+
+int gf_compare_digits(const gf_comparison *c, int metric) { return strchr(c->metric[metric].name, '%') ? 2 : 4; }
+
+int gf_compare_is_best(const gf_comparison *c, int group, int metric) {
+    const int best = gf_compare_best(c, metric);
+    if (best < 0) return 0;
+    const double unit = pow(10.0, gf_compare_digits(c, metric)), top = round(unit * gf_compare_cell(c, best, metric).mean);
+    int worse = 0;
+    for (int g = 0; g < c->groups; g++) {
+        const gf_cell x = gf_compare_cell(c, g, metric);
+        worse += x.n && round(unit * x.mean) != top;
+    }
+    return worse && round(unit * gf_compare_cell(c, group, metric).mean) == top;
 }

@@ -9,9 +9,10 @@
 
 #define GF_COMPARE_RUNS 1024
 #define GF_COMPARE_METRICS 1024
+#define GF_METRIC_KEY 1440
 
 typedef struct gf_metric {
-    char key[1400];             /* all that makes it this figure: kind, protocol, data, ... */
+    char key[GF_METRIC_KEY];    /* "top-1 %|knn k 20|DATA|TEST": the figure, and the key of its line (run_eval.h) */
     char name[160];             /* for people */
     int better;                 /* 1: higher is better, -1: lower, 0: neither, no test */
     int detail;                 /* left out of tables unless asked for */
@@ -28,19 +29,23 @@ typedef struct gf_compared {    /* a run */
 
 typedef struct gf_comparison {
     int runs, groups, metrics;
-    int lenient;                /* damaged lines are skipped */
+    int64_t skipped;            /* lines that are no JSON objects: passed over */
+    char damaged[1100];         /* the file of the first of them */
     gf_compared *run;           /* [runs] */
     gf_metric *metric;          /* [GF_COMPARE_METRICS] */
     char (*label)[256];         /* [groups] what sets the group apart: "detector=fnc alpha=0.1" */
 } gf_comparison;
 
-/* E_IO: not the folder of a run. E_FORMAT names file and line. Missing logs and evaluations are fine. */
+/* E_IO: not the folder of a run. Missing logs and evaluations are fine. */
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out);
-/* The same, but lines that are no JSON objects are passed over. */
-glofnd_status gf_compare_read_lenient(gf_error *err, const char *const *runs, int count, gf_comparison *out);
 void gf_compare_free(gf_comparison *c);         /* NULL and a zeroed one are fine */
-/* Keeps metrics whose name contains `text` (NULL: all), without details unless `details` or a text is given; how many stay. */
+/* Is `text` part of the name, in small letters or large? */
+int gf_metric_has(const gf_metric *m, const char *text);
+/* Keeps metrics whose name has `text` (NULL: all), without details unless `details` or a text is given; how many stay. */
 int gf_compare_select(gf_comparison *c, const char *text, int details);
+
+/* May a figure have this word in its name, whatever the data? In small letters or large. */
+int gf_compare_word(const char *word);
 
 typedef struct gf_cell {        /* a figure of a group */
     int n;                      /* runs that have it */
@@ -52,6 +57,9 @@ typedef struct gf_cell {        /* a figure of a group */
 gf_cell gf_compare_cell(const gf_comparison *c, int group, int metric);
 /* Group with the best mean of a metric; -1: no group has it, or neither is better. */
 int gf_compare_best(const gf_comparison *c, int metric);
+/* Is a group to be marked as the best: it is, as printed, as good as the best one, and some group is worse? */
+int gf_compare_is_best(const gf_comparison *c, int group, int metric);
+int gf_compare_digits(const gf_comparison *c, int metric);      /* after the point */
 
 void gf_compare_text(gf_text *out, const gf_comparison *c);
 void gf_compare_csv(gf_text *out, const gf_comparison *c);      /* a line per metric and group */

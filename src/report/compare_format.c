@@ -8,7 +8,7 @@
 
 /* "77.59 (0.03)"; without spread for a single run. Figures that are not percent have two digits more. */
 static void figure(const gf_comparison *c, int metric, const gf_cell *x, char *out, size_t bytes) {
-    const int digits = strchr(c->metric[metric].name, '%') ? 2 : 4;
+    const int digits = gf_compare_digits(c, metric);
     if (!x->n) snprintf(out, bytes, "-");
     else if (isnan(x->std)) snprintf(out, bytes, "%.*f", digits, x->mean);
     else snprintf(out, bytes, "%.*f (%.*f)", digits, x->mean, digits, x->std);
@@ -64,7 +64,7 @@ void gf_compare_text(gf_text *out, const gf_comparison *c) {
             gf_table_add(&t, "%s", cell);
             if (g == 0) continue;
             p_value(x.p, cell, sizeof cell);
-            if (x.test.pairs) gf_table_add(&t, "%+.*f", strchr(c->metric[m].name, '%') ? 2 : 4, x.test.difference);
+            if (x.test.pairs) gf_table_add(&t, "%+.*f", gf_compare_digits(c, m), x.test.difference);
             else gf_table_add(&t, "-");
             gf_table_add(&t, "%s", cell);
         }
@@ -192,7 +192,7 @@ static void latex_means(gf_text *out, const gf_comparison *c, int g) {
         const gf_cell x = gf_compare_cell(c, g, m);
         figure(c, m, &x, text, sizeof text);
         const char *spread = strchr(text, ' ');
-        if (c->groups > 1 && gf_compare_best(c, m) == g)
+        if (gf_compare_is_best(c, g, m))
             gf_text_add(out, " & \\textbf{%.*s}%s", (int)strcspn(text, " "), text, spread ? spread : "");
         else gf_text_add(out, " & %s", strcmp(text, "-") == 0 ? "---" : text);
     }

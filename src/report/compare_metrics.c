@@ -1,4 +1,7 @@
 /* compare_metrics.c - see compare_metrics.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "report/compare_metrics.h"
 
 #include <limits.h>
@@ -54,28 +57,21 @@ static const struct kind {
 
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-static const char *text_or_empty(const gf_jsonl_reader *line, const char *key) {
-    const char *text = gf_jsonl_get_text(line, key);
-    return text ? text : "";
+const char *gf_compare_figure(const char *event, const char *key) {
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcmp(event, kinds[i].event) == 0 && strcmp(key, kinds[i].key) == 0) return kinds[i].name;
+    return "";
 }
 
-/* "linear paper 10 %", "knn k 20", "last epoch" */
-static void describe(const gf_jsonl_reader *line, const char *event, char *out, size_t bytes) {
-    const char *protocol = text_or_empty(line, "protocol"), *dataset = text_or_empty(line, "dataset");
-    double fraction = NAN;
-    int64_t k = 0;
-    size_t n = strlen(event);
-    const int mean = n > 5 && strcmp(event + n - 5, "_mean") == 0;
-    if (strcmp(event, "epoch") == 0) {
-        snprintf(out, bytes, "last epoch");
-        return;
-    }
-    n = (size_t)snprintf(out, bytes, "%.*s", (int)(mean ? n - 5 : n), event);
-    if (*protocol && strcmp(protocol, event) != 0 && n < bytes) n += (size_t)snprintf(out + n, bytes - n, " %.40s", protocol);
-    if (mean && n < bytes) n += (size_t)snprintf(out + n, bytes - n, " mean");
-    if (*dataset && n < bytes) n += (size_t)snprintf(out + n, bytes - n, " %.40s", dataset);
-    if (gf_jsonl_get_integer(line, "k", &k) && n < bytes) n += (size_t)snprintf(out + n, bytes - n, " k %lld", (long long)k);
-    if (gf_jsonl_get(line, "fraction", &fraction) && n < bytes) snprintf(out + n, bytes - n, " %g %%", 100.0 * fraction);
+int gf_compare_word(const char *word) {
+    /* Protocols and what else the calls of `eval` write into names. */
+    static const char others[] = "last epoch mean k data held out unweighted raw "
+                                 "paper-centre-validated official-centre-validated paper-validated official-validated -cached "
+                                 "own-templates several views plain batches dataset image-text text-image by captions glofnd "
+                                 "exact single fnc";
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcasestr(kinds[i].event, word) || strcasestr(kinds[i].name, word)) return 1;
+    return strcasestr(others, word) != NULL;
 }
 
 /* Index of the metric with this key, made if new; -1: no room. */
@@ -103,17 +99,17 @@ static int says_nothing(const gf_compared *r, const struct kind *k) {
 }
 
 /* Newer lines replace older ones; null is a figure that is not there. */
-static void take_line(gf_comparison *c, gf_compared *r, const gf_jsonl_reader *line, const char *event) {
-    char what[120], name[160], key[1400];
-    double x, fraction = 1.0;
-    gf_jsonl_get(line, "fraction", &fraction);
-    describe(line, event, what, sizeof what);
+static void take_line(gf_comparison *c, gf_compared *r, const gf_jsonl_reader *line, const gf_eval_line *e) {
+    char what[120], name[160], key[GF_METRIC_KEY];
+    double x;
+    const double fraction = isfinite(e->fraction) ? e->fraction : 1.0;
+    gf_eval_name(e, what, sizeof what);
     for (size_t i = 0; i < KINDS; i++) {
         const struct kind *k = &kinds[i];
-        if (strcmp(event, k->event) != 0 || says_nothing(r, k) || !gf_jsonl_get(line, k->key, &x)) continue;
+        if (strcmp(e->event, k->event) != 0 || says_nothing(r, k) || !gf_jsonl_get(line, k->key, &x)) continue;
         snprintf(name, sizeof name, "%s %s", what, k->name);
-        snprintf(key, sizeof key, "%s|%.500s|%.500s", name, text_or_empty(line, "data"), text_or_empty(line, "test"));
-        const int m = find_metric(c, key, name, k, (double)place_of(event) - 0.5 * fraction);
+        snprintf(key, sizeof key, "%s|%s", k->name, e->key);
+        const int m = find_metric(c, key, name, k, (double)place_of(e->event) - 0.5 * fraction);
         if (m >= 0) r->value[m] = k->factor * x;
     }
 }
@@ -126,13 +122,15 @@ static glofnd_status read_lines(gf_error *err, gf_comparison *c, gf_compared *r,
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of %.100s is too long", r->path);
     if (access(path, F_OK) != 0) return GLOFND_OK;
     TRY(gf_jsonl_read_open(&line, err, path));
-    while (c->lenient ? gf_run_line(&line, &skipped) : gf_jsonl_next(&line)) {
+    while (gf_run_line(&line, &skipped)) {
         const char *event = gf_jsonl_get_text(&line, "event");
-        double untrained = 0.0;
-        gf_jsonl_get(&line, "untrained", &untrained);
-        if (event && untrained == 0.0 && (strcmp(event, "epoch") == 0) == epochs) take_line(c, r, &line, event);
+        if (!event || (strcmp(event, "epoch") == 0) != epochs) continue;
+        const gf_eval_line e = gf_eval_line_of(&line);
+        if (!e.untrained) take_line(c, r, &line, &e);
     }
     const glofnd_status status = line.status;
+    if (skipped && !*c->damaged) snprintf(c->damaged, sizeof c->damaged, "%.1000s", path);
+    c->skipped += skipped;
     gf_jsonl_read_close(&line);
     return status;
 }

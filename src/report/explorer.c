@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/json/jsonl.h"
 #include "report/base64.h"
 #include "report/explorer_images.h"
 
@@ -108,23 +109,42 @@ static void put_numbers(page *p) {
 /* In a script element: nothing of it may look like a tag to the browser. */
 static void add_json(gf_text *t, const char *raw) {
     gf_text_add(t, "\"");
-    for (const unsigned char *c = (const unsigned char *)raw; *c; c++) {
-        const int plain = *c >= 0x20 && *c != 0x7f && !strchr("\"\\<>&", *c);
-        gf_text_add(t, plain ? "%c" : "\\u%04x", *c);
+    while (*raw) {
+        char one[GF_JSONL_CHARACTER];
+        const char first = *raw;
+        const int n = (int)gf_jsonl_character(&raw, one);
+        if (strchr("<>&", first)) gf_text_add(t, "\\u%04x", (unsigned)first);
+        else gf_text_add(t, "%.*s", n, one);
     }
     gf_text_add(t, "\"");
 }
 
+/* Between tags. The page is UTF-8 whatever the names of files are: bytes that are not become U+FFFD. Lines stay lines. */
+static void add_html(gf_text *t, const char *raw) {
+    static const char stranger[] = "\\ufffd";
+    while (*raw) {
+        char one[GF_JSONL_CHARACTER] = {0};
+        const char *at = raw;
+        const size_t n = gf_jsonl_character(&raw, one);
+        const int strange = n == sizeof stranger - 1 && memcmp(one, stranger, n) == 0;
+        snprintf(one, sizeof one, "%.*s", (int)(raw - at), at);
+        if (*at == '\n' || strange) gf_text_add(t, strange ? "\xef\xbf\xbd" : "\n");
+        else gf_text_escape(t, one);
+    }
+}
+
+/* Labels whose names are worth a place: all below. */
 static int32_t labels_end(const gf_explorer *x) {
+    enum { MOST_CLASSES = 100000 };
     int32_t end = 0;
-    for (int64_t i = 0; x->label && i < x->n; i++)
-        if (x->label[i] >= end) end = x->label[i] + 1;
+    for (int64_t i = 0; x->label && x->class_name && i < x->n && end < MOST_CLASSES; i++)
+        if (x->label[i] >= end) end = x->label[i] < MOST_CLASSES ? x->label[i] + 1 : MOST_CLASSES;
     return end;
 }
 
 static void put_meta(page *p, int across) {
     const gf_explorer *x = p->x;
-    enum { MOST_CLASSES = 100000 };
+    const int32_t classes = labels_end(x);
     gf_text t = {0};
     gf_text_add(&t, "<script type=\"text/plain\" id=\"d-meta\">");
     gf_text_add(&t, "{\"top\":%lld,\"across\":%d,\"names\":%d,\"components\":%lld,\"groups\":%lld",
@@ -132,7 +152,7 @@ static void put_meta(page *p, int across) {
     gf_text_add(&t, ",\"part_pairs\":[");
     for (int64_t k = 0; k < x->components; k++) gf_text_add(&t, "%s%lld", k ? "," : "", (long long)x->component_pairs[k]);
     gf_text_add(&t, "],\"classes\":[");
-    for (int32_t c = 0; x->class_name && c < labels_end(x) && c < MOST_CLASSES; c++) {
+    for (int32_t c = 0; c < classes; c++) {
         const char *name = x->class_name(x->user, c);
         if (c) gf_text_add(&t, ",");
         add_json(&t, name ? name : "");
@@ -157,19 +177,19 @@ static void put_head(page *p) {
     gf_text t = {0};
     gf_text_add(&t, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
                     "content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>discover: ");
-    gf_text_escape(&t, x->source);
+    add_html(&t, x->source);
     gf_text_add(&t, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header>\n<h1>False negatives and duplicates</h1>\n",
                 gf_explorer_css);
     gf_text_add(&t, "<p class=\"soft small\">found by <b>glofnd discover</b> in ");
-    gf_text_escape(&t, x->source);
+    add_html(&t, x->source);
     gf_text_add(&t, "</p>\n<p class=\"lead\">Every sample has a threshold of its own: others that are more similar to it "
                     "probably show the same, and training should not push them apart. Nearly equal ones are duplicates.</p>\n"
                     "<div class=\"facts\">");
     for (int k = 0; k < x->fact_count; k++) {
         gf_text_add(&t, "<div class=\"fact\"><b>");
-        gf_text_escape(&t, x->facts[2 * k]);
+        add_html(&t, x->facts[2 * k]);
         gf_text_add(&t, "</b><span>");
-        gf_text_escape(&t, x->facts[2 * k + 1]);
+        add_html(&t, x->facts[2 * k + 1]);
         gf_text_add(&t, "</span></div>");
     }
     gf_text_add(&t, "</div>\n</header>\n");
@@ -190,7 +210,7 @@ static void put_body(page *p, int64_t shown) {
                     "<div class=\"cols\"><section class=\"panel\" id=\"gallery\"></section>"
                     "<section class=\"panel anchor\" id=\"anchor\" aria-live=\"polite\"></section></div></main>\n");
     gf_text_add(&t, "<footer><details><summary>Summary</summary><pre>");
-    gf_text_escape(&t, x->summary);
+    add_html(&t, x->summary);
     gf_text_add(&t, "</pre></details>\n<p class=\"soft small\">");
     if (x->top > 0) gf_text_add(&t, "At most %lld neighbours of each anchor. ", (long long)x->top);
     if (x->image && shown < x->n)

@@ -2,6 +2,7 @@
 #include "report/run_eval.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +28,49 @@ static const struct {
     FIGURE(fraction), FIGURE(k), FIGURE(top1), FIGURE(top5), FIGURE(score), FIGURE(precision), FIGURE(recall), FIGURE(f1),
     FIGURE(flagged), FIGURE(alpha), FIGURE(anchors), FIGURE(mae), FIGURE(rmse), FIGURE(fnc_mae), FIGURE(fnc_rmse),
     FIGURE(optimum_mean), FIGURE(lambda_mean), FIGURE(ir1), FIGURE(ir5), FIGURE(ir10), FIGURE(tr1), FIGURE(tr5), FIGURE(tr10),
+    FIGURE(mean), FIGURE(temperature),
 };
 
 static const struct {
     const char *key;
     size_t at, room;
-} texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs), TEXT(data), TEXT(test)};
+} texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs), TEXT(truth), TEXT(data),
+           TEXT(test)};
 
-static gf_eval_line line_of(const gf_jsonl_reader *r) {
+static void add(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void add(char *out, size_t bytes, const char *fmt, ...) {
+    va_list args;
+    const size_t used = strlen(out);
+    va_start(args, fmt);
+    if (used + 1 < bytes) vsnprintf(out + used, bytes - used, fmt, args);
+    va_end(args);
+}
+
+void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
+    const size_t n = strlen(e->event);
+    const int mean = n > 5 && strcmp(e->event + n - 5, "_mean") == 0, event = (int)(mean ? n - 5 : n);
+    const int variant = strncmp(e->protocol, e->event, n) == 0 && e->protocol[n] == '-';      /* "knn-unweighted" says it all */
+    if (strcmp(e->event, "epoch") == 0) {
+        snprintf(out, bytes, "last epoch");
+        return;
+    }
+    if (variant) snprintf(out, bytes, "%s", e->protocol);
+    else snprintf(out, bytes, "%.*s", event, e->event);
+    if (*e->protocol && !variant && strcmp(e->protocol, e->event) != 0) add(out, bytes, " %s", e->protocol);
+    if (mean) add(out, bytes, " mean");
+    if (*e->dataset) add(out, bytes, " %s", e->dataset);
+    if (isfinite(e->k)) add(out, bytes, " k %.10g", e->k);
+    if (isfinite(e->fraction)) add(out, bytes, " %g %%", 100.0 * e->fraction);
+}
+
+void gf_eval_identify(gf_eval_line *e) {
+    char name[240];
+    gf_eval_name(e, name, sizeof name);
+    snprintf(e->key, sizeof e->key, "%s|%s|%s", name, e->data, e->test);
+}
+
+gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r) {
     gf_eval_line e = {0};
     double untrained = 0.0;
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
@@ -48,18 +84,16 @@ static gf_eval_line line_of(const gf_jsonl_reader *r) {
     }
     gf_jsonl_get(r, "untrained", &untrained);
     e.untrained = untrained != 0.0;
+    /* What older versions wrote: equal votes under the name of weighted ones. */
+    if (strcmp(e.event, "knn") == 0 && strcmp(e.protocol, "knn") == 0 && e.temperature == 0.0)
+        snprintf(e.protocol, sizeof e.protocol, "knn-unweighted");
+    gf_eval_identify(&e);
     return e;
-}
-
-static int same_kind(const gf_eval_line *a, const gf_eval_line *b) {
-    return strcmp(a->event, b->event) == 0 && strcmp(a->protocol, b->protocol) == 0 && strcmp(a->dataset, b->dataset) == 0 &&
-           strcmp(a->data, b->data) == 0 && strcmp(a->test, b->test) == 0 && a->untrained == b->untrained &&
-           (a->fraction == b->fraction || (isnan(a->fraction) && isnan(b->fraction)));
 }
 
 static glofnd_status keep(gf_error *err, gf_run_eval *all, const gf_eval_line *e) {
     for (int i = 0; i < all->count; i++)
-        if (same_kind(&all->line[i], e)) {
+        if (all->line[i].untrained == e->untrained && strcmp(all->line[i].key, e->key) == 0) {
             all->line[i] = *e;
             return GLOFND_OK;
         }
@@ -83,7 +117,7 @@ glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out)
     if (access(path, F_OK) != 0) return GLOFND_OK;
     TRY(gf_jsonl_read_open(&r, err, path));
     while (status == GLOFND_OK && gf_run_line(&r, &out->skipped)) {
-        const gf_eval_line e = line_of(&r);
+        const gf_eval_line e = gf_eval_line_of(&r);
         if (*e.event) status = keep(err, out, &e);
     }
     if (status == GLOFND_OK) status = r.status;

@@ -115,7 +115,7 @@ static glofnd_status open_config(gf_error *err, const char *run, gf_run_tail *t)
 }
 
 glofnd_status gf_run_tail_open(gf_error *err, const char *run, gf_run_tail *t) {
-    *t = (gf_run_tail){.err = err, .log = {.knn = NAN, .knn_untrained = NAN}};
+    *t = (gf_run_tail){.err = err};
     glofnd_status status = open_config(err, run, t);
     if (status == GLOFND_OK) status = gf_run_tail_more(t);
     if (status != GLOFND_OK) gf_run_tail_close(t);
@@ -128,18 +128,6 @@ void gf_run_tail_close(gf_run_tail *t) {
 }
 
 /* ----- all of it ----- */
-
-/* The nearest-neighbour figures, for the table. */
-static void find_knn(gf_run_log *r) {
-    for (int i = 0; i < r->eval.count; i++) {
-        const gf_eval_line *e = &r->eval.line[i];
-        if (strcmp(e->event, "knn") != 0) continue;
-        *(e->untrained ? &r->knn_untrained : &r->knn) = 100.0 * e->top1;
-        if (e->untrained) continue;
-        r->knn_k = gf_run_count(e->k);
-        snprintf(r->knn_test, sizeof r->knn_test, "%s", e->test);
-    }
-}
 
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
     gf_run_tail t;
@@ -154,7 +142,6 @@ glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
     gf_memory_read(run, &out->memory);
     const glofnd_status status = gf_run_eval_read(err, run, &out->eval);
     if (status != GLOFND_OK) gf_run_log_free(out);
-    else find_knn(out);
     out->skipped += out->eval.skipped;
     return status;
 }
@@ -173,16 +160,6 @@ double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most) {
     for (int64_t i = r->steps - 1; i >= 0 && n < (double)most; i--)
         if (isfinite(r->step[field][i])) sum += r->step[field][i], n++;
     return n > 0.0 ? sum / n : NAN;
-}
-
-double gf_run_retrieval(const gf_run_log *r, int untrained) {
-    double mean = NAN;
-    for (int i = 0; i < r->eval.count; i++) {
-        const gf_eval_line *e = &r->eval.line[i];
-        if (strcmp(e->event, "retrieval") != 0 || e->untrained != untrained) continue;
-        mean = 100.0 * (e->ir1 + e->ir5 + e->ir10 + e->tr1 + e->tr5 + e->tr10) / 6.0;
-    }
-    return mean;
 }
 
 double gf_run_place(const gf_run_log *r, int64_t i) {

@@ -50,22 +50,17 @@ typedef struct gf_run_log {
     int finished;               /* the final weights are there */
     gf_memory_record memory;
     gf_run_eval eval;
-    double knn, knn_untrained;  /* top-1 in percent, the newest of each; NaN: not evaluated */
-    int64_t knn_k;
-    char knn_test[256];         /* what it was tested on; "" if it was not */
 } gf_run_log;
 
 /* E_IO: not the folder of a run. Missing logs and evaluations are fine. */
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out);
 void gf_run_log_free(gf_run_log *r);            /* a zeroed one is fine */
-/* Of the last epoch; NaN if there is none. */
 /* A number of a log as a count: 0 where it is none. */
 int64_t gf_run_count(double x);
+/* Of the last epoch; NaN if there is none. */
 double gf_run_last(const gf_run_log *r, gf_run_field field);
 /* Mean of the last `most` logged steps that have the figure; NaN if none has. */
 double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most);
-/* Image-text runs: mean of the six recalls of the newest retrieval, in percent; NaN: not evaluated. */
-double gf_run_retrieval(const gf_run_log *r, int untrained);
 /* Where in the run logged step i is, in epochs: 2.5 is the middle of the third. Steps where epochs have no known length. */
 double gf_run_place(const gf_run_log *r, int64_t i);
 /* "runs/a/" is "a"; "." and ".." stay. */

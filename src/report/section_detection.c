@@ -31,6 +31,24 @@ static double common_start(const gf_report *r) {
     return start;
 }
 
+static int is_of(const gf_eval_line *e, const char *pairs) {
+    return strcmp(e->event, "fn") == 0 && strcmp(e->pairs, pairs) == 0 && !e->untrained;
+}
+
+/* Bars beside each other are of one way to judge: that of the first line. */
+static const gf_eval_line *quality_of(const gf_run_log *run, const char *pairs, const char *detector) {
+    const gf_eval_line *first = NULL;
+    for (int i = 0; i < run->eval.count; i++) {
+        const gf_eval_line *e = &run->eval.line[i];
+        if (!is_of(e, pairs)) continue;
+        if (!first) first = e;
+        if (strcmp(e->detector, detector) == 0 && strcmp(e->truth, first->truth) == 0 && strcmp(e->data, first->data) == 0 &&
+            (e->alpha == first->alpha || isnan(e->alpha)))
+            return e;
+    }
+    return NULL;
+}
+
 /* The same network judged with four kinds of thresholds: `glofnd eval fn`. */
 static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
     static const char *const detectors[] = {"glofnd", "exact", "single", "fnc"};
@@ -46,11 +64,8 @@ static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, c
     for (int d = 0; d < 4; d++) {
         b.name[d] = names[d], b.colour[d] = colours[d];
         for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
-        for (int i = 0; i < run->eval.count; i++) {
-            const gf_eval_line *e = &run->eval.line[i];
-            if (strcmp(e->event, "fn") != 0 || strcmp(e->pairs, pairs) != 0 || strcmp(e->detector, detectors[d]) != 0) continue;
-            b.value[0][d] = 100.0 * e->precision, b.value[1][d] = 100.0 * e->recall, b.value[2][d] = 100.0 * e->f1;
-        }
+        const gf_eval_line *e = quality_of(run, pairs, detectors[d]);
+        if (e) b.value[0][d] = 100.0 * e->precision, b.value[1][d] = 100.0 * e->recall, b.value[2][d] = 100.0 * e->f1;
     }
     gf_svg_bars(out, &b);
 }

@@ -3,45 +3,35 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/comparable.h"
 #include "report/page_parts.h"
 #include "report/svg_bars.h"
 
-/* The protocol of the first linear evaluation; "" if there is none. */
-static const char *protocol_of(const gf_report *r, const char *event) {
-    for (int i = 0; i < r->count; i++)
-        for (int k = 0; k < r->runs[i].eval.count; k++) {
-            const gf_eval_line *e = &r->runs[i].eval.line[k];
-            if (strcmp(e->event, event) == 0 && !e->untrained) return e->protocol;
-        }
-    return "";
+/* Top-1 in percent of a run, measured as `like` was but from another share of the labels; NaN: not measured. */
+static double top1_of(const gf_run_log *run, const gf_eval_line *like, double fraction) {
+    gf_eval_line wanted = *like;
+    wanted.fraction = fraction;
+    gf_eval_identify(&wanted);
+    const gf_eval_line *e = gf_comparable_find(run, &wanted, 0);
+    return e ? 100.0 * e->top1 : NAN;
 }
 
-/* Top-1 in percent of a run; NaN: not measured. fraction NaN: of lines without one. */
-static double top1_of(const gf_run_log *run, const char *event, const char *protocol, double fraction) {
-    double x = NAN;
-    for (int k = 0; k < run->eval.count; k++) {
-        const gf_eval_line *e = &run->eval.line[k];
-        const int same = isnan(fraction) || fabs(e->fraction - fraction) < 1e-9;
-        if (strcmp(e->event, event) == 0 && strcmp(e->protocol, protocol) == 0 && same && !e->untrained) x = 100.0 * e->top1;
-    }
-    return x;
-}
-
-static gf_mean_std group_top1(const gf_report *r, int g, const char *event, const char *protocol, double fraction) {
+static gf_mean_std group_top1(const gf_report *r, int g, const gf_eval_line *like, double fraction) {
     double x[GF_PAGE_RUNS];
     int n = 0;
     for (int i = 0; i < r->count; i++)
-        if (gf_group_of(r, i) == g) x[n++] = top1_of(&r->runs[i], event, protocol, fraction);
+        if (gf_group_of(r, i) == g) x[n++] = top1_of(&r->runs[i], like, fraction);
     return gf_mean_of(x, n);
 }
 
-/* Fractions that were evaluated, the largest first. */
-static int fractions_of(const gf_report *r, const char *protocol, double *out) {
+/* Fractions that were evaluated as `like` was, the largest first. */
+static int fractions_of(const gf_report *r, const gf_eval_line *like, double *out) {
     int n = 0;
-    for (int i = 0; i < r->count; i++)
+    for (int i = 0; like && i < r->count; i++)
         for (int k = 0; k < r->runs[i].eval.count; k++) {
             const gf_eval_line *e = &r->runs[i].eval.line[k];
-            int known = strcmp(e->event, "linear") != 0 || strcmp(e->protocol, protocol) != 0 || !isfinite(e->fraction) || n == 8;
+            int known = strcmp(e->event, "linear") != 0 || !isfinite(e->fraction) || n == 8 ||
+                        isnan(top1_of(&r->runs[i], like, e->fraction));
             for (int f = 0; f < n; f++) known |= out[f] == e->fraction;
             if (known) continue;
             int at = n++;
@@ -56,12 +46,12 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
     char name[GF_BARS_MOST][320];
     char group[8][32], note[200];
     double fraction[8];
-    const char *protocol = protocol_of(r, "linear");
+    const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "linear");
     b = (gf_bars){.title = "A linear classifier on few labels", .note = note, .y_name = "top-1 of test images, %",
                   .x_name = "share of the labels it is trained with",
                   .missing = "Not evaluated yet: <code>glofnd eval linear RUN --data SPEC</code>"};
-    snprintf(note, sizeof note, "Frozen backbone, protocol %.80s.", *protocol ? protocol : "-");
-    b.groups = fractions_of(r, protocol, fraction);
+    snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like ? like->protocol : "-");
+    b.groups = fractions_of(r, like, fraction);
     b.each = gf_groups(r) < GF_BARS_MOST ? gf_groups(r) : GF_BARS_MOST;
     for (int f = 0; f < b.groups; f++) {
         snprintf(group[f], sizeof group[f], "%g %%", 100.0 * fraction[f]);
@@ -71,7 +61,7 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
         gf_group_name(r, k, name[k], sizeof name[k]);
         b.name[k] = name[k], b.colour[k] = k;
         for (int f = 0; f < b.groups; f++) {
-            const gf_mean_std m = group_top1(r, k, "linear", protocol, fraction[f]);
+            const gf_mean_std m = group_top1(r, k, like, fraction[f]);
             b.value[f][k] = m.mean, b.spread[f][k] = m.std;
         }
     }
@@ -82,18 +72,12 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
 
 enum { RECALLS = 6 };
 
-static const gf_eval_line *retrieval_of(const gf_run_log *run) {
-    const gf_eval_line *found = NULL;
-    for (int k = 0; k < run->eval.count; k++)
-        if (strcmp(run->eval.line[k].event, "retrieval") == 0 && !run->eval.line[k].untrained) found = &run->eval.line[k];
-    return found;
-}
-
 static gf_mean_std group_recall(const gf_report *r, int g, int recall) {
     double x[GF_PAGE_RUNS];
     int n = 0;
+    const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "retrieval");
     for (int i = 0; i < r->count; i++) {
-        const gf_eval_line *e = gf_group_of(r, i) == g ? retrieval_of(&r->runs[i]) : NULL;
+        const gf_eval_line *e = gf_group_of(r, i) == g ? gf_comparable_find(&r->runs[i], like, 0) : NULL;
         if (!e) continue;
         const double all[RECALLS] = {e->ir1, e->ir5, e->ir10, e->tr1, e->tr5, e->tr10};
         x[n++] = 100.0 * all[recall];
@@ -131,11 +115,11 @@ typedef struct sweep {
 } sweep;
 
 /* Groups with a detector, by rising start epoch; of equal ones the first. */
-static void collect(const gf_report *r, const char *event, const char *protocol, sweep *s) {
+static void collect(const gf_report *r, const gf_eval_line *like, sweep *s) {
     s->n = 0;
-    for (int g = 0; g < gf_groups(r); g++) {
+    for (int g = 0; like && g < gf_groups(r); g++) {
         const gf_run_log *run = &r->runs[gf_group_first(r, g)];
-        const gf_mean_std m = group_top1(r, g, event, protocol, NAN);
+        const gf_mean_std m = group_top1(r, g, like, like->fraction);
         const double x = run->config.method.mask_epoch, std = isfinite(m.std) ? m.std : 0.0;
         int known = !gf_has_detector(run) || isnan(m.mean), at = s->n;
         for (int k = 0; k < s->n; k++) known |= s->x[k] == x;
@@ -149,13 +133,14 @@ static void collect(const gf_report *r, const char *event, const char *protocol,
 static void start_epochs(gf_text *out, const gf_report *r) {
     static const char *const events[] = {"linear_mean", "linear", "knn"};
     sweep s;
-    const char *event = "";
+    char name[120] = "";
     s.n = 0;
     for (int e = 0; e < 3 && s.n < 2; e++) {
-        event = events[e];
-        collect(r, event, protocol_of(r, event), &s);
+        const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, events[e]);
+        collect(r, like, &s);
+        if (like) gf_eval_name(like, name, sizeof name);
     }
-    const gf_series line = {.name = strcmp(event, "knn") == 0 ? "nearest neighbours" : "linear, mean over label shares",
+    const gf_series line = {.name = name,
                             .y = s.mean,
                             .n = s.n,
                             .x = s.x,

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "report/comparable.h"
 #include "report/page_parts.h"
 #include "report/summary.h"
 
@@ -29,7 +30,7 @@ static void heads(gf_text *out, const gf_report *r, int with_p) {
 
 static void cell(gf_text *out, const gf_comparison *c, int group, int metric, int with_p) {
     const gf_cell x = gf_compare_cell(c, group, metric);
-    const int digits = strchr(c->metric[metric].name, '%') ? 2 : 4, best = gf_compare_best(c, metric) == group;
+    const int digits = gf_compare_digits(c, metric), best = gf_compare_is_best(c, group, metric);
     gf_text_add(out, best ? "<td class=\"best\">" : "<td>");
     if (!x.n) gf_text_add(out, "-");
     else gf_text_add(out, "%.*f", digits, x.mean);
@@ -65,22 +66,31 @@ static void compared(gf_text *out, const gf_report *r) {
                     "<code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
 }
 
-static void protocol(gf_text *out, const gf_run_log *r) {
-    if (r->config.task == GF_TASK_CLIP && isfinite(gf_run_retrieval(r, 0)))
-        gf_text_add(out, "<p class=\"faint\">Retrieval: the image of each caption and a caption of each image, by cosine "
-                         "similarity; mean of the recalls at 1, 5 and 10. Precision, recall, F1: means over anchors, "
-                         "last epoch.</p>\n");
-    if (!*r->knn_test) return;
-    gf_text_add(out, "<p class=\"faint\">kNN: cosine similarity of backbone features, k = %lld, tested on <code>",
-                (long long)r->knn_k);
-    gf_text_escape(out, r->knn_test);
-    gf_text_add(out, "</code>. Precision, recall, F1: means over anchors, last epoch.</p>\n");
+/* What the figure of the table above is, and of what; other evaluations are not put beside it. */
+static void protocol(gf_text *out, const gf_report *r) {
+    const gf_score s = gf_score_choose(r);
+    if (!s.like) return;
+    gf_text_add(out, "<p class=\"faint\">");
+    gf_text_escape(out, s.name);
+    if (s.retrieval)
+        gf_text_add(out, ": the image of each caption and a caption of each image, by cosine similarity; mean of the recalls at "
+                         "1, 5 and 10, on <code>");
+    else
+        gf_text_add(out, ": the nearest training images vote, by cosine similarity of the encoder's features%s; of <code>",
+                    strcmp(s.like->protocol, "knn-unweighted") == 0 ? ", all votes equal" : "");
+    gf_text_escape(out, s.like->data);
+    if (!s.retrieval) {
+        gf_text_add(out, "</code>, tested on <code>");
+        gf_text_escape(out, s.like->test);
+    }
+    gf_text_add(out, "</code>. Runs that were not measured in just this way have \"-\". Precision, recall, F1: means over "
+                     "anchors, last epoch.</p>\n");
 }
 
 void gf_section_results(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "results", "Results", NULL);
     gf_summary_html(out, r);
-    protocol(out, &r->runs[0]);
+    protocol(out, r);
     if (!r->runs[0].eval.count)
         gf_page_missing(out, "Not evaluated yet:",
                         gf_is_clip(r) ? "glofnd eval retrieval RUN --data SPEC, glofnd eval zeroshot RUN --data SPEC"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/comparable.h"
 #include "report/page_parts.h"
 
 /* The group to speak about: the first with learned thresholds that flagged something, else with any detector; -1: none. */
@@ -43,21 +44,25 @@ static void add_tile(gf_text *out, const char *number, const char *text) {
     gf_text_add(out, "</span></div>\n");
 }
 
-/* What the last tile shows: nearest neighbours, or retrieval of image-text runs; in percent. */
-static double score_of(const gf_report *r, int g) {
+static double score_of(const gf_report *r, const gf_score *s, int g) {
     double x[GF_PAGE_RUNS];
     int n = 0;
     for (int i = 0; i < r->count; i++)
-        if (gf_group_of(r, i) == g) x[n++] = gf_is_clip(r) ? gf_run_retrieval(&r->runs[i], 0) : r->runs[i].knn;
+        if (gf_group_of(r, i) == g) x[n++] = gf_score_of(s, &r->runs[i], 0);
     return gf_mean_of(x, n).mean;
 }
 
+/* The figure of the table of runs, and that of the first group if it was measured in the same way. */
 static void score_tile(gf_text *out, const gf_report *r, int g) {
-    const char *what = gf_is_clip(r) ? "of images and captions are found by the other among the first 1, 5 or 10, on average"
-                                     : "of test images classified right by nearest neighbours";
-    char number[64], text[700], first[320];
-    const double score = score_of(r, g), base = score_of(r, 0);
+    char number[64], text[700], first[320], what[200];
+    const gf_score s = gf_score_choose(r);
+    const double score = score_of(r, &s, g), base = score_of(r, &s, 0);
     if (!isfinite(score)) return;
+    if (s.retrieval)
+        snprintf(what, sizeof what, "of images and captions are found by the other among the first 1, 5 or 10, on average");
+    else if (isfinite(s.like->k))
+        snprintf(what, sizeof what, "of test images classified right by their %.10g nearest neighbours", s.like->k);
+    else snprintf(what, sizeof what, "of test images classified right by nearest neighbours");
     snprintf(number, sizeof number, "%.1f\u00a0%%", score);
     gf_group_name(r, 0, first, sizeof first);
     if (g > 0 && isfinite(base)) snprintf(text, sizeof text, "%s; %.1f\u00a0%% with %s", what, base, first);
@@ -109,8 +114,9 @@ static void heading(gf_text *out, const gf_report *r) {
         gf_text_add(out, "%d pretraining runs, side by side", r->count);
     gf_text_add(out, "</h1>\n<p class=\"faint\">%s on <code>", arch);
     gf_text_escape(out, *c->data ? c->data : "-");
-    gf_text_add(out, "</code>, batch %lld, %d epochs</p></div>\n<button id=\"theme\" type=\"button\" hidden></button></header>\n",
-                (long long)c->batch, (int)c->epochs);
+    gf_text_add(out, "</code>, batch %lld, %d epoch%s</p></div>\n<button id=\"theme\" type=\"button\" hidden></button>"
+                     "</header>\n",
+                (long long)c->batch, (int)c->epochs, c->epochs == 1 ? "" : "s");
     progress_badge(out, r);
 }
 

@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/comparable.h"
 #include "report/page_parts.h"
 
-enum { COLUMNS = 9, CELL = 132, SCORE = 7 };
+enum { COLUMNS = 9, CELL = 164, SCORE = 7 };
 
 typedef struct column {
     const char *name, *meaning;
@@ -21,19 +22,14 @@ static const column columns[COLUMNS] = {
     {"precision %", "of flagged pairs, how many share the label; mean over anchors, last epoch"},
     {"recall %", "of pairs that share the label, how many are flagged; mean over anchors, last epoch"},
     {"F1 %", "harmonic mean of precision and recall"},
-    {"kNN top-1 %", "nearest-neighbour accuracy of the backbone's features on test images"},
+    {"", ""},                   /* gf_score */
     {"vs first", "difference of it to the first run, in points"},
 };
-static const column of_pairs = {"retrieval %", "mean of the recalls of images by captions and captions by images at 1, 5 and 10"};
 
-static int is_clip(const gf_run_log *r) { return r->config.task == GF_TASK_CLIP; }
-
-static const column *column_of(const gf_run_log *runs, int c) { return c == SCORE && is_clip(runs) ? &of_pairs : &columns[c]; }
-
-/* In percent; NaN: not evaluated. */
-static double score_of(const gf_run_log *r, int untrained) {
-    if (is_clip(r)) return gf_run_retrieval(r, untrained);
-    return untrained ? r->knn_untrained : r->knn;
+static column column_of(const gf_score *s, int c) {
+    if (c != SCORE) return columns[c];
+    return (column){s->name, s->retrieval ? "mean of the recalls of images by captions and captions by images at 1, 5 and 10"
+                                          : "nearest-neighbour accuracy of the encoder's features on test images"};
 }
 
 static void figure(char *out, double x, int digits) {
@@ -52,9 +48,10 @@ static void detector_name(const gf_config *c, char *out) {
 }
 
 /* Row 0 is the untrained network, where it was evaluated; then the runs. 0: no such row. */
-static int row_cells(const gf_run_log *runs, int count, int row, char cell[COLUMNS][CELL]) {
-    const double first = score_of(&runs[0], 0), untrained = score_of(&runs[0], 1);
-    if (row > count || (row == 0 && !isfinite(untrained))) return 0;
+static int row_cells(const gf_report *report, const gf_score *s, int row, char cell[COLUMNS][CELL]) {
+    const gf_run_log *runs = report->runs;
+    const double first = gf_score_of(s, &runs[0], 0), untrained = gf_score_of(s, &runs[0], 1);
+    if (row > report->count || (row == 0 && !isfinite(untrained))) return 0;
     for (int c = 0; c < COLUMNS; c++) snprintf(cell[c], CELL, "-");
     if (row == 0) {
         snprintf(cell[0], CELL, "(untrained)");
@@ -70,8 +67,9 @@ static int row_cells(const gf_run_log *runs, int count, int row, char cell[COLUM
     figure(cell[4], gf_run_last(r, GF_RUN_PRECISION), 1);
     figure(cell[5], gf_run_last(r, GF_RUN_RECALL), 1);
     figure(cell[6], gf_run_last(r, GF_RUN_F1), 1);
-    figure(cell[SCORE], score_of(r, 0), 1);
-    if (row > 1 && isfinite(score_of(r, 0) - first)) snprintf(cell[8], CELL, "%+.1f", score_of(r, 0) - first);
+    const double score = gf_score_of(s, r, 0);
+    figure(cell[SCORE], score, 1);
+    if (row > 1 && isfinite(score - first)) snprintf(cell[8], CELL, "%+.1f", score - first);
     return 1;
 }
 
@@ -82,18 +80,23 @@ static void text_row(gf_text *out, const int *width, char cell[COLUMNS][CELL]) {
             c + 1 < COLUMNS ? "  " : "\n");
 }
 
-void gf_summary_text(gf_text *out, const gf_run_log *runs, int count) {
+void gf_summary_text(gf_text *out, const gf_report *r) {
     char cell[COLUMNS][CELL];
     int width[COLUMNS];
-    for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(column_of(runs, c)->name);
-    for (int row = 0; row <= count; row++) {
-        if (!row_cells(runs, count, row, cell)) continue;
+    const gf_score s = gf_score_choose(r);
+    for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(column_of(&s, c).name);
+    for (int row = 0; row <= r->count; row++) {
+        if (!row_cells(r, &s, row, cell)) continue;
         for (int c = 0; c < COLUMNS; c++) width[c] = (int)strlen(cell[c]) > width[c] ? (int)strlen(cell[c]) : width[c];
     }
-    for (int c = 0; c < COLUMNS; c++) snprintf(cell[c], CELL, "%s", column_of(runs, c)->name);
+    for (int c = 0; c < COLUMNS; c++) snprintf(cell[c], CELL, "%s", column_of(&s, c).name);
     text_row(out, width, cell);
-    for (int row = 0; row <= count; row++)
-        if (row_cells(runs, count, row, cell)) text_row(out, width, cell);
+    for (int row = 0; row <= r->count; row++)
+        if (row_cells(r, &s, row, cell)) text_row(out, width, cell);
+    if (!s.like) return;
+    gf_text_add(out, "%s: of %s", s.name, s.like->data);
+    if (strcmp(s.like->data, s.like->test) != 0) gf_text_add(out, ", test %s", s.like->test);
+    gf_text_add(out, "\n");
 }
 
 /* ----- HTML ----- */
@@ -111,13 +114,16 @@ static void html_row(gf_text *out, const gf_report *r, int row, char cell[COLUMN
 
 void gf_summary_html(gf_text *out, const gf_report *r) {
     char cell[COLUMNS][CELL];
+    const gf_score s = gf_score_choose(r);
     gf_text_add(out, "<div class=\"wide\"><table>\n<tr>");
     for (int c = 0; c < COLUMNS; c++) {
-        const column *k = column_of(r->runs, c);
-        gf_text_add(out, "<th scope=\"col\" title=\"%s\">%s</th>", k->meaning, k->name);
+        const column k = column_of(&s, c);
+        gf_text_add(out, "<th scope=\"col\" title=\"%s\">", k.meaning);
+        gf_text_escape(out, k.name);
+        gf_text_add(out, "</th>");
     }
     gf_text_add(out, "</tr>\n");
     for (int row = 0; row <= r->count; row++)
-        if (row_cells(r->runs, r->count, row, cell)) html_row(out, r, row, cell);
+        if (row_cells(r, &s, row, cell)) html_row(out, r, row, cell);
     gf_text_add(out, "</table></div>\n");
 }

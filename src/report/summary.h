@@ -5,8 +5,9 @@
 #include "report/page.h"
 #include "report/text.h"
 
-/* Aligned text; a run without a figure has "-". */
-void gf_summary_text(gf_text *out, const gf_run_log *runs, int count);
+/* Aligned text; a run without a figure has "-", also one that was evaluated, but in another way or on other samples than the
+ * figure that is shown (comparable.h). */
+void gf_summary_text(gf_text *out, const gf_report *r);
 /* The same as an HTML table, with the colours of the page's charts. */
 void gf_summary_html(gf_text *out, const gf_report *r);
 

@@ -120,13 +120,15 @@ static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     const int64_t logged = r->steps ? gf_run_count(r->step[GF_STEP_STEP][r->steps - 1]) : 0;
     const int64_t ended = r->epochs * r->epoch_steps;
     const int64_t step = logged > ended ? logged : ended;
+    const int64_t by_step = r->epoch_steps ? step / r->epoch_steps : 0, epochs = by_step > r->epochs ? by_step : r->epochs;
     const double left = gf_watch_remaining(r), total = (double)r->config.epochs * (double)r->epoch_steps;
     if (isfinite(left)) gf_progress_time(left, eta, sizeof eta);
-    if (r->epochs >= r->config.epochs) snprintf(state, sizeof state, "finished");
+    if (epochs >= r->config.epochs) snprintf(state, sizeof state, "finished");
+    else if (size->idle) snprintf(state, sizeof state, "not running");
     else snprintf(state, sizeof state, "eta %s", eta);
     size_t n =
         (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
-                         (long long)(r->epochs + (r->epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
+                         (long long)(epochs + (epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
     add_figure(line, sizeof line, &n, "  loss %.4f",
                r->steps ? gf_run_step_mean(r, GF_STEP_LOSS, 1) : gf_run_last(r, GF_RUN_LOSS));
     add_figure(line, sizeof line, &n, "  lr %.2e", gf_run_step_mean(r, GF_STEP_LR, 1));
@@ -180,7 +182,8 @@ static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, 
 
 void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     const gf_watch_size s = {.columns = size->columns < 40 ? 40 : size->columns > 400 ? 400 : size->columns,
-                             .rows = size->rows < 12 ? 12 : size->rows > 200 ? 200 : size->rows, .colour = size->colour};
+                             .rows = size->rows < 12 ? 12 : size->rows > 200 ? 200 : size->rows, .colour = size->colour,
+                             .idle = size->idle};
     double *room = malloc((size_t)(2 * r->steps + r->epochs + 1) * sizeof *room);
     out->failed |= !room;
     head(out, r, &s);

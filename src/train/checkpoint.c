@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/blockfile.h"
 #include "io/json/jsonl.h"
 #include "io/json/safetensors.h"
 #include "train/anchors_parts.h"
+#include "train/done.h"
 
 typedef struct text {
     char at[PATH_MAX];
@@ -135,7 +135,7 @@ static glofnd_status read_position(gf_error *err, gf_trainer *t, gf_jsonl_reader
     TRY(get_temperature(err, r, t));
     if (found->changed) begin_epoch_again(t, found);
     FAIL_IF(err, t->step > gf_trainer_steps(t), GLOFND_E_OPTION,
-            "epochs: %d epochs are %lld steps, and the run to resume has done %lld", (int)t->config.epochs,
+            "epochs: %d make %lld steps in all, and the run to resume has done %lld", (int)t->config.epochs,
             (long long)gf_trainer_steps(t), (long long)t->step);
     return GLOFND_OK;
 }
@@ -186,7 +186,7 @@ static int64_t number_of(const char *name, const char *prefix) {
 
 static int is_complete(const char *folder, const char *name) {
     text step, done;
-    return join(NULL, &step, folder, name) == GLOFND_OK && join(NULL, &done, step.at, "DONE") == GLOFND_OK &&
+    return join(NULL, &step, folder, name) == GLOFND_OK && join(NULL, &done, step.at, GF_DONE_FILE) == GLOFND_OK &&
            access(done.at, F_OK) == 0;
 }
 
@@ -237,9 +237,10 @@ glofnd_status gf_checkpoint_retire(gf_error *err, const char *path) {
 
 /* ----- files ----- */
 
-enum { MODEL, OPTIM, ANCHORS, KEYS, STATE, FILES, LINE = 80 };
-static const char *const names[FILES] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd",
-                                         "state.json"};
+/* Those before KEYS are in every checkpoint; earlier versions wrote no keys, and did not list them. */
+enum { MODEL, OPTIM, ANCHORS, STATE, KEYS, FILES };
+static const char *const names[FILES] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "state.json",
+                                         "keys.glofnd"};
 
 static glofnd_status name_files(gf_error *err, const char *folder, text paths[FILES]) {
     for (int i = 0; i < FILES; i++) TRY(join(err, &paths[i], folder, names[i]));
@@ -255,88 +256,20 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
     return save_position(err, t, path[STATE].at, marks);
 }
 
-/* ----- DONE: one line "checksum bytes name" per file, written when all of them are there ----- */
-
-static glofnd_status describe_file(gf_error *err, const char *folder, const char *name, char line[LINE]) {
-    unsigned char part[1 << 14];
-    text path;
-    gf_reader r;
-    TRY(join(err, &path, folder, name));
-    TRY(gf_reader_open(&r, err, path.at));
-    while (r.status == GLOFND_OK && gf_reader_left(&r) > 0) {
-        const uint64_t left = gf_reader_left(&r);
-        gf_get(&r, part, left < sizeof part ? (size_t)left : sizeof part);
-    }
-    snprintf(line, LINE, "%08x %llu %s\n", (unsigned)r.crc, (unsigned long long)r.size, name);
-    gf_reader_close(&r);
-    return r.status;
-}
-
-static glofnd_status list_file(gf_error *err, gf_writer *w, const char *folder, const char *name) {
-    char line[LINE];
-    TRY(describe_file(err, folder, name, line));
-    gf_put(w, line, strlen(line));
-    return w->status;
-}
-
 /* parts: files of the anchors of several ranks. */
 static glofnd_status mark_done(gf_error *err, const char *folder, int parts) {
-    char name[LINE];
+    char name[80];
     text done;
     gf_writer w;
-    TRY(join(err, &done, folder, "DONE"));
+    TRY(join(err, &done, folder, GF_DONE_FILE));
     TRY(gf_writer_open(&w, err, done.at));
-    for (int i = 0; i < FILES && w.status == GLOFND_OK; i++) w.status = list_file(err, &w, folder, names[i]);
+    for (int i = 0; i < FILES && w.status == GLOFND_OK; i++) w.status = gf_done_add(err, &w, folder, names[i]);
     for (int r = 0; r < parts && w.status == GLOFND_OK; r++) {
         gf_parts_name(names[ANCHORS], r, parts, name, sizeof name);
-        w.status = list_file(err, &w, folder, name);
+        w.status = gf_done_add(err, &w, folder, name);
     }
     const glofnd_status status = gf_writer_commit(&w);
     gf_writer_close(&w);
-    return status;
-}
-
-/* One line of DONE, ended: the file must be as it says. */
-static glofnd_status check_line(gf_error *err, const char *folder, const char *line) {
-    char expected[LINE];
-    const char *name = strrchr(line, ' ');
-    FAIL_IF(err, !name || strlen(line) + 2 > LINE || strchr(name, '/'), GLOFND_E_FORMAT, "%s/DONE is damaged", folder);
-    TRY(describe_file(err, folder, name + 1, expected));
-    FAIL_IF(err, strncmp(expected, line, strlen(line)) != 0 || strlen(expected) != strlen(line) + 1, GLOFND_E_FORMAT,
-            "%s/%s is damaged: its length or checksum is not the one in DONE", folder, name + 1);
-    return GLOFND_OK;
-}
-
-/* Earlier versions wrote no keys, and did not list them. */
-static glofnd_status check_listed(gf_error *err, const char *folder, const char *done) {
-    for (int i = 0; i < FILES; i++)
-        FAIL_IF(err, i != KEYS && !strstr(done, names[i]), GLOFND_E_FORMAT, "%s/DONE does not list %s: it is damaged", folder,
-                names[i]);
-    return GLOFND_OK;
-}
-
-static glofnd_status check_done_text(gf_error *err, const char *folder, char *done) {
-    TRY(check_listed(err, folder, done));
-    for (char *line = done, *end; *line; line = end + 1) {
-        end = strchr(line, '\n');
-        FAIL_IF(err, !end, GLOFND_E_FORMAT, "%s/DONE is damaged", folder);
-        *end = 0;
-        TRY(check_line(err, folder, line));
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status check_done(gf_error *err, const char *folder) {
-    enum { MOST = 1 << 20 };    /* bytes: some ten thousand ranks */
-    text path;
-    TRY(join(err, &path, folder, "DONE"));
-    FILE *f = fopen(path.at, "r");
-    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path.at, strerror(errno));
-    char *done = malloc(MOST + 1);
-    if (done) done[fread(done, 1, MOST, f)] = 0;
-    fclose(f);
-    const glofnd_status status = done ? check_done_text(err, folder, done) : gf_fail(err, GLOFND_E_MEMORY, "no memory");
-    free(done);
     return status;
 }
 
@@ -417,7 +350,7 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     text at[FILES], scratch;
     TRY(name_files(err, path, at));
     TRY(join(err, &scratch, path, "../../" GF_ANCHORS_REMAPPED));
-    TRY(check_done(err, path));
+    TRY(gf_done_check(err, path, names, KEYS));
     TRY(gf_model_load(err, t, at[MODEL].at));
     TRY(load_optimizer(err, t, at[OPTIM].at));
     TRY(gf_anchors_load(err, t, at[ANCHORS].at, at[KEYS].at, scratch.at, remap, found));

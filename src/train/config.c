@@ -40,7 +40,7 @@ static const gf_option rows[] = {
     REAL(rank_timeout, "120", 0, 1e6, "run", "seconds without a word from a rank after which the run ends; 0: never"),
 
     NAME(arch, archs, "resnet18", "network", "image encoder; clip-resnet50 and vit are for task clip"),
-    WHOLE(size, "0", 0, 1024, "network", "pixels of a view; 0: of the data if all images are equal, else 224"),
+    WHOLE(size, "0", 0, 1024, "network", "pixels of a view; 0: of the images if all are squares of one size up to 224, else 224"),
     WHOLE(stem, "-1", -1, 1, "network", "first layers: 1 CIFAR's, 0 ImageNet's, -1 by size"),
     WHOLE(head_hidden, "2048", 1, 65536, "network", "hidden width of the projection head; the paper's text says 128"),
     WHOLE(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
@@ -192,10 +192,31 @@ static void note_given(gf_config *c, const char *key) {
     c->given[i / 64] |= (uint64_t)1 << (i % 64);
 }
 
+/* What keys are called elsewhere; too far from their names here to be taken for typing errors. */
+static const struct {
+    const char *there, *here;
+} other_names[] = {
+    {"learning_rate", "lr"}, {"base_lr", "lr"}, {"temperature", "tau"}, {"temp", "tau"}, {"tau_temp", "tau"},
+    {"batch_size", "batch"}, {"num_epochs", "epochs"}, {"max_epochs", "epochs"}, {"n_epochs", "epochs"},
+    {"wd", "weight_decay"}, {"opt", "optimizer"}, {"warmup", "warmup_epochs"}, {"grad_clip_norm", "grad_clip"},
+    {"num_workers", "workers"}, {"num_threads", "threads"}, {"cpus", "threads"}, {"gpu", "device"}, {"amp", "precision"},
+    {"image_size", "size"}, {"img_size", "size"}, {"crop_size", "size"}, {"resolution", "size"}, {"patch_size", "patch"},
+    {"model", "arch"}, {"backbone", "arch"}, {"encoder", "arch"}, {"feature_dim", "head_out"}, {"out_dim", "head_out"},
+    {"proj_dim", "head_out"}, {"hidden_dim", "head_hidden"}, {"dataset", "data"}, {"data_dir", "data"}, {"data_path", "data"},
+    {"train_data", "data"}, {"pretrained", "init"}, {"weights", "init"}, {"context_length", "context"},
+    {"vocab_size", "vocab_merges"}, {"save_steps", "checkpoint_steps"}, {"log_every", "log_steps"}, {"random_seed", "seed"},
+};
+
 /* Of two tables' nearest keys the message should name the nearer one: ask for it in a table of both. */
 static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) {
     gf_option both[192];
+    char range[256];
     int n = 0, in_method;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strcmp(key, other_names[i].there) == 0) {
+            gf_option_range(gf_config_find(other_names[i].here, &in_method), range, sizeof range);
+            GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here it is %s (%s)", key, other_names[i].here, range);
+        }
     for (const gf_option *o; n < 192 && (o = gf_config_option(n, &in_method)); n++) {
         both[n] = *o;
         both[n].offset = 0; /* only looked at */
@@ -237,8 +258,11 @@ static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const ch
     FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", path, number, text);
     *equals = 0;
     gf_error inner = {{0}};
-    const glofnd_status status = gf_config_set(&inner, c, trimmed(text), trimmed(equals + 1));
-    if (status != GLOFND_OK) gf_fail(err, status, "%s:%d: %s", path, number, inner.text);
+    const char *value = trimmed(equals + 1);
+    const glofnd_status status = gf_config_set(&inner, c, trimmed(text), value);
+    if (status != GLOFND_OK)
+        gf_fail(err, status, "%s:%d: %s%s", path, number, inner.text,
+                strpbrk(value, "#;") ? "; comments need a line of their own" : "");
     return status;
 }
 
@@ -340,10 +364,12 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU has the anchors' state in its own memory; use store = memory, or device = cpu");
     FAIL_IF(err, c->lr <= 0.0, GLOFND_E_OPTION, "lr: %g is not above 0", c->lr);
+    FAIL_IF(err, c->method.detector == GLOFND_DETECT_GROUPS && !(c->task == GF_TASK_CLIP && c->mask_duplicates), GLOFND_E_OPTION,
+            "detector: groups needs a group per sample, which a run has only with task = clip and mask_duplicates = 1");
     if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
     FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION,
-            "warmup_epochs: %d leaves nothing of %d epochs; set it below", (int)c->warmup_epochs, (int)c->epochs);
+            "warmup_epochs: %d is not below epochs, which is %d", (int)c->warmup_epochs, (int)c->epochs);
     TRY(settle_tau(err, c));
     if (c->start_epoch < 0) c->start_epoch = (int32_t)((int64_t)c->epochs * 35 / 100);
     if (!c->update_set) c->method.update_epoch = c->start_epoch;
@@ -357,7 +383,7 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
     static const char *const fixed[] = {
         "seed", "task", "arch", "size", "stem", "head_hidden", "head_out", "batch", "optimizer", "learner", "image_width",
         "image_layers", "image_heads", "patch", "embed_dim", "text_width", "text_layers", "text_heads", "context", "quick_gelu",
-        "vocab", "vocab_merges", "lock", "loss",
+        "vocab", "vocab_merges", "lock", "loss", "init", "zero_init",
     };
     char old[1024], new[1024];
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {

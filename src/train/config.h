@@ -25,7 +25,7 @@ typedef struct gf_config {
     char vocab[1024];           /* clip: merges file; "": learned from the captions */
     gf_train_task task;
     gf_arch arch;
-    int32_t size;               /* pixels; 0: of the data, if all are equal, else 224 */
+    int32_t size;               /* pixels; 0: gf_sizes_view of the data */
     int32_t stem;               /* -1 auto: CIFAR stem up to 64 pixels; 0 ImageNet's, 1 CIFAR's */
     int32_t head_hidden, head_out, zero_init;
     int32_t embed_dim;          /* clip: width of the embeddings of both towers */
@@ -72,7 +72,7 @@ glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
  * stem follow from the data) and checks combinations. */
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
 /* Both resolved. E_OPTION names the first key in which they differ and must not, if `now` is to go on where `before` stopped:
- * seed, batch, network, optimizer, learner. */
+ * seed, batch, network, optimizer, learner, the weights it began with. */
 glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now);
 /* The resolved configuration as text, replacing `path` when complete. */
 glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);

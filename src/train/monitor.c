@@ -18,18 +18,29 @@ static double now(void) {
 
 #define HISTOGRAM_MOST 1000000          /* thresholds looked at per epoch: of larger data, every k-th anchor's */
 
-/* Bytes of the first `lines` lines of a file. */
-static glofnd_status line_offset(gf_error *err, const char *path, int64_t lines, int64_t *bytes) {
-    int64_t found = 0;
+/* Bytes of the first *lines lines of a file. Where there are fewer, or there is no file, *lines becomes what there is: whole
+ * lines. */
+static glofnd_status line_offset(gf_error *err, const char *path, int64_t *lines, int64_t *bytes) {
+    int64_t found = 0, at = 0;
     *bytes = 0;
-    if (lines == 0) return GLOFND_OK;
+    if (*lines == 0) return GLOFND_OK;
     FILE *f = fopen(path, "r");
-    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
-    for (int c; found < lines && (c = getc_unlocked(f)) != EOF; ++*bytes) found += c == '\n';
-    fclose(f);
-    FAIL_IF(err, found < lines, GLOFND_E_FORMAT, "%s has %lld lines; the checkpoint belongs to one with %lld", path,
-            (long long)found, (long long)lines);
+    FAIL_IF(err, !f && errno != ENOENT, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    for (int c; f && found < *lines && (c = getc_unlocked(f)) != EOF;) {
+        at++;
+        if (c == '\n') found++, *bytes = at;
+    }
+    if (f) fclose(f);
+    *lines = found;
     return GLOFND_OK;
+}
+
+/* Up to `keep`; if it does not go on from there, what is whole; and if nothing is, a new file. */
+static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path, int64_t keep) {
+    if (gf_events_open(&m->events, err, path, keep, m->started) == GLOFND_OK) return GLOFND_OK;
+    m->events_cut = 1;
+    if (gf_events_open(&m->events, err, path, GF_LOG_ALL, m->started) == GLOFND_OK) return GLOFND_OK;
+    return gf_events_open(&m->events, err, path, 0, m->started);
 }
 
 static int64_t histogram_stride(const gf_trainer *t) { return (t->info.n + HISTOGRAM_MOST - 1) / HISTOGRAM_MOST; }
@@ -42,11 +53,11 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
                       .quiet = quiet};
     m->lambda = malloc(sizeof(float) * HISTOGRAM_MOST);
     FAIL_IF(err, !m->lambda, GLOFND_E_MEMORY, "no memory for %d thresholds", HISTOGRAM_MOST);
-    snprintf(path, sizeof path, "%s/log.jsonl", run);
-    TRY(line_offset(err, path, marks.log_lines, &keep));
+    snprintf(path, sizeof path, "%s/" GF_MONITOR_LOG, run);
+    TRY(line_offset(err, path, &m->lines, &keep));
     TRY(gf_jsonl_open(&m->log, err, path, keep));
-    snprintf(path, sizeof path, "%s/events.out.tfevents.glofnd", run);
-    return gf_events_open(&m->events, err, path, marks.event_bytes, m->started);
+    snprintf(path, sizeof path, "%s/" GF_MONITOR_EVENTS, run);
+    return open_events(err, m, path, marks.event_bytes);
 }
 
 void gf_monitor_close(gf_monitor *m) {
@@ -227,6 +238,7 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
     char quality[64] = "", took[32], left[32];
     if (m->quiet || (t->step < steps && at - (m->told > 0.0 ? m->told : m->started) < 10.0)) return 0;
     m->told = at;
+    m->progress.stands = 0;     /* this line takes its place */
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
     if (isfinite(precision)) snprintf(quality, sizeof quality, ", precision %.3f, recall %.3f", precision, recall);

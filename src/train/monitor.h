@@ -7,6 +7,9 @@
 #include "report/progress.h"
 #include "train/checkpoint.h"
 
+#define GF_MONITOR_LOG "log.jsonl"
+#define GF_MONITOR_EVENTS "events.out.tfevents.glofnd"
+
 typedef struct gf_monitor {
     gf_jsonl log;
     gf_events events;
@@ -14,10 +17,12 @@ typedef struct gf_monitor {
     double started, told;       /* seconds since 1970; the last summary */
     int quiet;
     int64_t lines;              /* in log.jsonl */
+    int events_cut;             /* the event file was not what belongs to the marks */
     float *lambda;              /* scratch for the histogram of an epoch */
 } gf_monitor;
 
-/* Opens both files, keeping what belongs to `marks` (all zero: new files). */
+/* Opens both files, keeping what belongs to `marks` (all zero: new files). Files that are lost or shorter are no failure: what is
+ * whole is kept, `lines` and `events_cut` tell. */
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
                               int plain);
 void gf_monitor_close(gf_monitor *m);

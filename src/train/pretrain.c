@@ -12,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "io/folders.h"
 #include "io/json/safetensors.h"
 #include "train/alike.h"
 #include "train/memory_file.h"
@@ -28,7 +29,7 @@ typedef struct job {
     gf_monitor monitor;
     int folder;                 /* descriptor of the run folder, locked: one process per run */
     int started;                /* training has begun: from here on a rank may fail alone */
-    int made;                   /* the folder did not exist before */
+    int made;                   /* folders that did not exist before: the run's, and those above it */
     int warned;                 /* of damaged samples */
     glofnd_status noted;        /* several ranks: whether damaged samples could be noted for the first one */
     double saved;               /* clock at the last checkpoint; 0: none yet */
@@ -83,7 +84,11 @@ static glofnd_status lock_folder(gf_error *err, job *j) {
     j->folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     FAIL_IF(err, j->folder < 0, GLOFND_E_IO, "%s cannot be used as the folder of a run: %s", run, strerror(errno));
     FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
-    const int busy = flock(j->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
+    int busy = 1;
+    for (int tries = 0; busy && tries < 10; tries++) { /* whoever only looks whether it is free holds it for a moment */
+        if (tries > 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        busy = flock(j->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
+    }
     FAIL_IF(err, busy, GLOFND_E_IO, "%s is in use by another process", run);
     return GLOFND_OK;
 }
@@ -93,14 +98,15 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
     char path[PATH_MAX];
     const int n = snprintf(path, sizeof path, "%s/log.jsonl", p->run);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof path - 64, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
-    j->made = mkdir(p->run, 0777) == 0;
-    FAIL_IF(err, !j->made && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", p->run, strerror(errno));
+    TRY(gf_folder_make(err, p->run, &j->made));
     TRY(lock_folder(err, j));
-    int used = access(path, F_OK) == 0;
+    const int logged = access(path, F_OK) == 0;
     TRY(gf_checkpoint_latest(err, p->run, path, sizeof path));
-    used |= *path != 0;
-    FAIL_IF(err, !p->resume && used, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, !p->resume && *path, GLOFND_E_ARGUMENT,
             "%s holds a run already; go on with it by --resume, or take another --out", p->run);
+    FAIL_IF(err, !p->resume && logged, GLOFND_E_ARGUMENT,
+            "%s holds a run already, without a checkpoint; begin it again by --resume, with the keys that should change, or take "
+            "another --out", p->run);
     remove_leftovers(j);
     return GLOFND_OK;
 }
@@ -154,6 +160,8 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
     return GLOFND_OK;
 }
 
+static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 /* Before memory is taken, so that a run that does not fit has said so. */
 static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
@@ -165,14 +173,18 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
                  (int)c->text_width);
     gf_config_text(c, "detector", name, sizeof name);
     if (c->method.detector != GLOFND_DETECT_NONE)
-        snprintf(detector, sizeof detector, "detector %s after %d epochs", name, (int)c->method.mask_epoch);
+        snprintf(detector, sizeof detector, "detector %s after %d epoch%s", name, (int)c->method.mask_epoch,
+                 plural(c->method.mask_epoch));
     TRY(gf_trainer_estimate(err, t, &bytes));
     say(p,
-        "%s: %lld images, %s at %d px%s, batch %lld, %d epochs of %lld steps, peak lr %.4g, %s, "
+        "%s: %lld images, %s at %d px%s, batch %lld, %d epoch%s of %lld step%s, peak lr %.4g, %s, "
         "about %.0f MB%s",
-        c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, (long long)t->epoch_steps,
-        gf_config_lr(c), detector, (double)bytes / 1e6,
+        c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
+        (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
         c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
+    if (c->method.detector != GLOFND_DETECT_NONE && c->method.mask_epoch >= c->epochs)
+        say(p, "the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s", (int)c->method.mask_epoch,
+            c->epochs == 1 ? "is" : "are", (int)c->epochs, plural(c->epochs));
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (c->method.device == GLOFND_DEVICE_CPU && machine > 0.0 && (double)bytes > machine)
         say(p, "that is more than the %.0f MB of this machine; a smaller batch or size takes less", machine / 1e6);
@@ -220,6 +232,7 @@ static glofnd_status end_epoch(gf_error *err, job *j) {
 /* step: that the sample belongs to. */
 static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
     if (!j->warned) say(j->p, "a damaged image is left out, log.jsonl will name all: %s", message);
+    if (!j->warned) j->monitor.progress.stands = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
     if (is_first(j->p)) gf_monitor_damaged(&j->monitor, j->trainer, step, i, message);
@@ -274,6 +287,16 @@ static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
     return finish(err, j);
 }
 
+/* The state of a run does not depend on its logs. */
+static void tell_lost(const job *j, gf_log_marks marks) {
+    const gf_monitor *m = &j->monitor;
+    if (m->lines < marks.log_lines)
+        say(j->p, GF_MONITOR_LOG " has %lld of the %lld lines it had at this checkpoint: the run goes on, its curves have a gap",
+            (long long)m->lines, (long long)marks.log_lines);
+    if (m->events_cut)
+        say(j->p, GF_MONITOR_EVENTS " is not what it was at this checkpoint: whole events are kept, and new ones follow");
+}
+
 /* What a rank other than the first does while that one opens its logs. */
 static glofnd_status follow(gf_error *err, job *j, gf_pretrain_end *end) {
     TRY(agreed(err, j->p, GLOFND_OK));
@@ -293,7 +316,8 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     /* From the first moment on there is something to resume. */
     glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
     if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet, j->p->plain);
-    if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* the logs fit: flags may have changed it */
+    if (status == GLOFND_OK) tell_lost(j, marks);
+    if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
     if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
     status = agreed(err, j->p, status);
@@ -352,6 +376,17 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     return run(err, j, end);
 }
 
+/* A run that failed in its first step, and did not begin earlier: it leaves nothing, so that the corrected command can be given
+ * as it is. A folder that was there before may hold what is not the run's, so there only the logs go. */
+static int leaves_nothing(const job *j) {
+    static const char *const logs[] = {GF_MONITOR_LOG, GF_MONITOR_EVENTS};
+    static const char *const others[] = {"config.cfg", "plans.txt", GF_VOCABULARY_FILE, GF_MEMORY_FILE};
+    if (!j->started || *j->from || j->trainer->step > 0 || (j->p->resume && !j->made)) return 0;
+    for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) unlinkat(j->folder, logs[i], 0);
+    for (size_t i = 0; j->made && i < sizeof others / sizeof *others; i++) unlinkat(j->folder, others[i], 0);
+    return 1;
+}
+
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started) {
     gf_config config = p->config;
     job j = {.p = p, .folder = -1};
@@ -362,10 +397,12 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
     status = prepare_and_run(err, &j, &config, end);
     if (started) *started = j.started;
     if (status != GLOFND_OK && p->comm && j.started) return status;     /* others wait for this rank: it must not wait now */
+    if (status != GLOFND_OK && leaves_nothing(&j)) j.started = 0;
+    if (started) *started = j.started;
     gf_trainer_free(j.trainer);
     if (*j.store) unlink(j.store);
     if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next beginning makes its own */
     if (j.folder >= 0) close(j.folder);
-    if (status != GLOFND_OK && j.made) rmdir(p->run); /* only if nothing was written to it */
+    if (status != GLOFND_OK) gf_folder_unmake(p->run, j.made); /* only if nothing was written to it */
     return status;
 }

@@ -45,7 +45,10 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     TRY(check_captions(err, t));
     FAIL_IF(err, c->batch > t->info.n, GLOFND_E_OPTION, "batch: %lld is more than the %lld samples of %.100s",
             (long long)c->batch, (long long)t->info.n, c->data);
-    if (c->size == 0) c->size = t->info.width > 0 && t->info.width == t->info.height ? t->info.width : 224;
+    if (c->size == 0) {
+        const gf_sizes sizes = gf_dataset_sizes(t->data);
+        c->size = gf_sizes_view(&sizes);
+    }
     if (c->stem < 0) c->stem = c->size <= 64;
     TRY(check_size(err, c));
     t->epoch_steps = t->info.n / c->batch;

@@ -22,7 +22,7 @@ grep -q "without    1 samples" out || fail "samples without caption are not coun
 
 expect 2 "--out is needed" "$glofnd" data bpe shapes
 expect 2 "whole number" "$glofnd" data bpe shapes --out d.txt --merges 49000
-printf 'x.png\t1\n' > list.txt
+printf 'x.png\t1\n' > list.txt && touch x.png
 expect 1 "no captions" "$glofnd" data bpe list:list.txt --out d.txt
 printf 'filepath\ttitle\nx.jpg\t\n' > empty.csv
 printf 'filepath\ttitle\nx.png\tred \033[31m text\n' > escape.csv

@@ -32,12 +32,33 @@ echo "what a run said" > n1.log
 expect 0 "n1.log is a file: it is passed over" "$glofnd" compare n1* g1
 grep -q "detector=none  *2 runs" out || fail "a file beside runs"
 expect 1 "none of these is the folder of a run" "$glofnd" compare n1.log
-expect 1 'has "linear"' "$glofnd" compare n1 g1 --metric linear
+expect 1 'has "linear"; there are: knn k 20 top-1 %' "$glofnd" compare n1 g1 --metric linear
+expect 0 "knn k 20 top-1 %" "$glofnd" compare n1 g1 --metric kNN
+for place in - /dev/stdout; do
+    expect 0 'knn k 20 top-1 %,higher,2,' "$glofnd" compare n1 g1 --format csv --out $place
+    grep -q "written to" out && fail "a line that is no CSV"
+done
+
+# Only like is compared with like: k, votes, test samples. Equal votes of an older version count as such.
+cp -r n1 u1; cp -r g1 v1; cp -r g1 k1
+knn='{"event": "knn", "protocol": "knn", "untrained": false, "top1": 0.9'
+echo "$knn, \"k\": 20, \"temperature\": 0.0}" > u1/eval.jsonl
+echo "$knn, \"k\": 20, \"temperature\": 0.07}" > v1/eval.jsonl
+echo "$knn, \"k\": 5, \"temperature\": 0.07}" > k1/eval.jsonl
+expect 0 "knn-unweighted k 20 top-1 %    90.00        -           -  -" "$glofnd" compare u1 v1
+expect 0 "knn k 5 top-1 %         -    90.00           -  -" "$glofnd" compare n1 k1
+# The best in bold: all equals of it, and nothing that stands alone.
+sed 's/detector = glofnd/detector = fnc/' g1/config.cfg > v1/config.cfg; cp g1/eval.jsonl v1/
+expect 0 'detector=none & 50.00' "$glofnd" compare n1 g1 v1 --format latex
+[ "$(grep -c 'textbf{51.00}' out)" -eq 2 ] || fail "two that are equal"
+expect 0 '90.00' "$glofnd" compare u1 v1 --format latex
+grep -q 'textbf' out && fail "the only one of its kind is no best one"
 rm n1/eval.jsonl n2/eval.jsonl
 expect 0 "nothing measured yet" "$glofnd" compare n1 n2
 
 expect 1 "nowhere is not the folder of a run" "$glofnd" compare n1 nowhere
 echo rubbish >> g1/eval.jsonl; echo '{}' >> g1/eval.jsonl
-expect 1 "g1/eval.jsonl" "$glofnd" compare g1
+expect 0 "1 damaged line is left out, the first in g1/eval.jsonl" "$glofnd" compare g1
+grep -q "51.00" out || fail "the other lines count"
 expect 2 "it takes text, csv, json or latex" "$glofnd" compare n1 --format xml
-expect 2 "usage" "$glofnd" compare
+expect 2 "glofnd compare: RUN is missing" "$glofnd" compare

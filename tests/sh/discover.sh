@@ -26,6 +26,7 @@ npy("half.npy", "<f2", "(60, 8)", struct.pack("<480e", *flat))
 npy("one.npy", "<f4", "(1, 8)", struct.pack("<8f", *rows[0]))
 npy("two.npy", "<f4", "(2, 8)", struct.pack("<16f", *(rows[0] + rows[2])))
 npy("new.npy", "<f4", "(3, 8)", struct.pack("<24f", *(rows[1] + rows[2] + [1.0] * 8)))
+npy("alien.npy", "<f4", "(3, 8)", struct.pack("<24f", *([v + 1e-6 for v in rows[1]] + [2.0 * v for v in rows[2]] + [1.0] * 8)))
 npy("wide.npy", "<f4", "(3, 9)", struct.pack("<27f", *range(27)))
 npy("double.npy", "<f8", "(2, 8)", struct.pack("<16d", *range(16)))
 npy("flat.npy", "<f4", "(480,)", struct.pack("<480f", *flat))
@@ -39,12 +40,15 @@ def npy_as(path, descr, order):
     open(path, "wb").write(data)
 npy_as("fortran.npy", b"<f4", True)
 npy_as("big_endian.npy", b">f4", False)
+npy("short.npy", "<i2", "(60,)", struct.pack("<60h", *range(60)))
+npy("float.npy", "<f4", "(60,)", struct.pack("<60f", *range(60)))
 npy("nan.npy", "<f4", "(60, 8)", struct.pack("<480f", *[float("nan")] * 480))
 npy("unknown.npy", "<i4", "(60,)", struct.pack("<60i", *[-1] * 60))
 npy("y.npy", "<i4", "(60,)", struct.pack("<60i", *[i % 6 for i in range(60)]))
 npy("y59.npy", "<i4", "(59,)", struct.pack("<59i", *range(59)))
 open("cut.npy", "wb").write(open("x.npy", "rb").read()[:-5])
 open("names", "w").write("".join("image %d\n" % i for i in range(60)))
+open("new_names", "w").write("new 0\nnew 1\nnew 2\n")
 open("names59", "w").write("".join("image %d\n" % i for i in range(59)))
 header = json.dumps({"emb": {"dtype": "F32", "shape": [60, 8], "data_offsets": [0, 1920]},
                      "b": {"dtype": "F32", "shape": [4], "data_offsets": [1920, 1936]}}).encode()
@@ -57,6 +61,7 @@ python3 make.py || fail "embeddings"
 
 # A result, whole: 58 usable rows; ceil(0.1 * 57) = 6, so five others of each lie above, fewer where some are equal.
 expect 0 " s, search " "$glofnd" discover x.npy --out times
+grep -qE "at most [1-9][0-9.]* [kM]B of memory" err || fail "what it takes: $(head -n 1 err)"
 expect 0 "bad rows    2 left out" discover x.npy --alpha 0.1 --dup 0.9999 --labels y.npy --names names --out a --threads 1
 for f in pairs.tsv pairs.jsonl mutual.tsv components.tsv duplicates.tsv duplicate_groups.tsv bad_rows.tsv anchors.npy \
     neighbours.npy similarities.npy summary.json summary.txt; do
@@ -67,6 +72,12 @@ has out "distinct rows of 58: 2 exact copies"
 has out "duplicates  3 pairs of similarity 0.9999"
 has out "labels      precision"
 has a/summary.json '"rank": 6,'
+python3 -c '
+import struct
+b = open("a/anchors.npy", "rb").read()
+t = struct.unpack("<480d", b[-3840:])
+bad = [any(v != v for v in t[8 * r:8 * r + 8]) + all(v != v for v in t[8 * r:8 * r + 8]) for r in range(60)]
+assert bad == [2 * (r in (20, 33)) for r in range(60)], bad' || fail "NaN in anchors.npy"
 has a/summary.json '"duplicate_images": 3,'
 [ "$(cat a/bad_rows.tsv)" = "$(printf 'row\twhy\tname\n20\tzero\timage 20\n33\tnot finite\timage 33')" ] || fail "bad rows"
 [ "$(cut -f 1-3,5-7 a/duplicates.tsv | sed -n 2p)" = "$(printf '0\t1\t7\t1\timage 1\timage 7')" ] || fail "duplicates"
@@ -106,12 +117,29 @@ has out "components  none"
 expect 0 "error against exact ones of 58 anchors: MAE 0.0" discover x.npy --alpha 0.2 --learned --epochs 60 --out l
 has l/summary.json '"learned": true'
 
-# New samples: row 0 is a copy of stored rows 1, 7 and 9.
-expect 0 "duplicates  " discover x.npy --query new.npy --stored a --out q
-[ "$(cut -f 2,3 q/duplicates.tsv | grep -c '^0')" -eq 3 ] || fail "duplicates of a new sample"
+# New samples: row 0 is a copy of stored rows 1, 7 and 9, row 1 of 2.
+exact() { awk -F'\t' -v OFS='\t' 'NR > 1 { print $2, $3, $5 }' "$1/duplicates.tsv"; }
+expect 0 "2 of the 3 new rows are exact copies of stored ones" discover x.npy --query new.npy --stored a --out q
+[ "$(exact q)" = "$(printf '0\t1\t1\n0\t7\t1\n0\t9\t1\n1\t2\t1')" ] || fail "duplicates of new samples: $(exact q)"
 has q/summary.json '"rank": 6,'
+has q/summary.json '"dup": 0.9999,'
+has q/summary.json '"stored_copies": 2'
+expect 0 "duplicates  4 pairs of equal rows" discover x.npy --query new.npy --stored a --dup exact --out qe
+has out "2 of them listed in duplicates.tsv: each copy once"
+[ "$(exact qe)" = "$(printf '0\t1\t1\n1\t2\t1')" ] || fail "exact copies of new samples: $(exact qe)"
+expect 0 "duplicates  4 pairs of equal rows" discover x.npy --query new.npy --stored k --out qk     # as the stored one has it
+expect 0 "58 of the 58 new rows are exact copies of stored ones" discover x.npy --query half.npy --stored a --out qh
+[ "$(exact qh | awk '$1 == $2 && $3' | wc -l)" -eq 58 ] || fail "every row is a copy of itself"
+expect 0 "0 of the 3 new rows" discover half.npy --query alien.npy --stored a --top 0 --dup 0 --out q0
+has q0/summary.json '"dup": 0'
+expect 0 "written" discover x.npy --query new.npy --query-names new_names --stored a --out qn
+[ "$(head -n 1 qn/pairs.tsv | cut -f 5-)" = "$(printf 'mutual\tanchor_name')" ] || fail "names of new ones"
+has qn/pairs.jsonl '"anchor_name": "new 2"}'
+expect 2 "the stored result itself" discover x.npy --query new.npy --stored a --out ./a/ --force
+expect 1 "is itself the result of a --query" discover x.npy --query new.npy --stored qh --out q2
 expect 1 "other embeddings than these" discover new.npy --query new.npy --stored k --out q2
 expect 1 "9 numbers, the stored ones 8" discover x.npy --query wide.npy --stored a --out q2
+expect 1 'as `glofnd embed` makes them' discover x.npy --query . --stored a --out q2
 expect 2 "--query and --stored go together" discover x.npy --query new.npy --out q2
 
 # What is refused.
@@ -121,13 +149,13 @@ has a/summary.json '"k": 2,'
 mkdir other && touch other/file
 expect 1 "holds something else" discover x.npy --out other --force
 expect 1 "a pair needs two" discover one.npy --out z
-expect 1 "2 rows can be compared; k = 1, the least, takes three" discover two.npy --k 1 --out z
+expect 1 "an anchor has 1 other; k = 1, the least, takes 2" discover two.npy --k 1 --out z
 expect 1 "there is nothing in it" discover empty.npy --out z
 : > nothing
 expect 1 "nothing: the file is empty" discover nothing --out z
 expect 1 "nothing: the file is empty; it takes a name a line for each of 60" discover x.npy --names nothing --out z
 expect 1 "two, [samples][numbers]" discover flat.npy --out z
-expect 1 "float32 or float16" discover double.npy --out z
+expect 1 'float32 or float16: save x.astype("float32")' discover double.npy --out z
 expect 1 "does not fit 63 bits" discover huge.npy --out z
 expect 1 "cut: the header promises" discover big.npy --out z
 expect 1 "cut: the header promises" discover cut.npy --out z
@@ -135,12 +163,17 @@ expect 1 "59 names for 60 embeddings" discover x.npy --names names59 --out z
 expect 1 "59 labels" discover x.npy --labels y59.npy --out z
 expect 1 "cannot be opened" discover nowhere.npy --out z
 expect 1 "--data names its images" discover . --out z
-expect 1 "can be at most 56" discover x.npy --k 57 --out z
+expect 2 "can be at most 56" discover x.npy --k 57 --out z
+expect 2 "can be at most 58" discover x.npy --k 1000 --out z
+expect 2 "an anchor has 57 others: it can be at most 55" discover x.npy --k 56 --learned --out z
+expect 2 "an anchor has 58 others: it can be at most 57" discover x.npy --query new.npy --stored a --k 58 --out z
 expect 1 "no folder can be made beside" discover x.npy --out no/where
 expect 1 "no folder can be made beside" discover nowhere.npy --out no/where      # before anything is read
 expect 2 "cpu|cuda" discover x.npy --device gpu --out z
 expect 1 "C order is expected" discover fortran.npy --out z
-expect 1 "'>f4' is not supported" discover big_endian.npy --out z
+expect 1 "'>f4' is not supported (big endian); save x.astype(" discover big_endian.npy --out z
+expect 1 "'<i2' is not supported; save" discover x.npy --labels short.npy --out z
+expect 1 'are int32, int64 or uint8: save y.astype("int64")' discover x.npy --labels float.npy --out z
 expect 1 "name one by --tensor: a, b" discover two.safetensors --out z
 expect 1 "0 rows can be compared" discover nan.npy --out z
 expect 0 "written" discover x.npy --k 3 --labels unknown.npy --out unknown
@@ -148,6 +181,8 @@ grep -q precision out && fail "labels that are all unknown judge nothing"
 expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z
 expect 2 "it takes a number in" discover x.npy --alpha 2 --out z
 expect 2 "--out is needed" discover x.npy
+expect 2 "--html-mb goes with --html" discover x.npy --html-mb 3 --out z
+expect 2 "--sample go with --learned" discover x.npy --sample 3 --out z
 expect 2 "usage" discover --out z
 [ ! -e z ] && [ "$(ls -A | grep -c tmp-)" -eq 0 ] || fail "something was left behind"
 
@@ -181,7 +216,7 @@ npy("long.npy", "<f4", "(%d, %d)" % (n, dim), b"".join(struct.pack("<64f", *base
 expect 1 "--memory allows" discover long.npy --memory 0.01 --out z
 "$glofnd" discover long.npy --alpha 0.3 --memory 0.1 --threads 1 --out stopped > out 2> err &
 child=$!
-until grep -q "GB of memory" err || ! kill -0 $child; do sleep 0.1; done       # now it listens, and has seconds of work ahead
+until grep -q "MB of memory" err || ! kill -0 $child; do sleep 0.1; done       # now it listens, and has seconds of work ahead
 kill -INT $child
 wait $child
 code=$?

@@ -39,6 +39,20 @@ grep -q "Thumbnails of all anchors" t/index.html || fail "images are missing"
 [ "$(head -c 4 t/index.html)" = "<!do" ] || fail "no page"
 expect 1 "91 images" "$glofnd" discover x.npy --data shapes:n=91,classes=3,size=16 --html --out u --quiet
 
+# UTF-8 whatever files are called (a Latin-1 byte, a slash that is too long, half of a pair), and a summary of several lines.
+bad=$(printf 'caf\351\340\200\257\355\240\200')
+cp x.npy "$bad.npy"
+data=shapes:n=90,classes=2,size=16,seed=3
+if "$glofnd" data export $data --folder --out images > out 2>&1; then
+    mv "images/$(ls images | head -n 1)" "images/$bad" || fail "no class folder"
+    data=folder:images
+fi
+expect 0 "open index.html" "$glofnd" discover "$bad.npy" --data $data --k 4 --html --out v --quiet
+python3 -c '
+text = open("v/index.html", "rb").read().decode("utf-8")
+pre = text.split("<pre>")[1].split("</pre>")[0]
+assert pre.startswith("embeddings  90 x 16 from caf\ufffd") and pre.count("\n") > 6 and "?" not in pre, pre' || fail "not UTF-8"
+
 browser=
 for b in chromium chromium-browser google-chrome; do command -v $b > /dev/null && browser=$b && break; done
 [ -n "$browser" ] || skip "no Chromium: the page was not opened"

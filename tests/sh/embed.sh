@@ -84,3 +84,44 @@ expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0
 expect 1 "not the folder of a run" "$glofnd" embed nowhere --data $data --out x.npy
 expect 1 "not the folder of a run" "$glofnd" report nowhere --out x.html
 mkdir flat && expect 1 "" "$glofnd" eval knn run --data folder:flat
+
+# Damaged images: three are named, all are counted; rows move up, and --samples says whose they are.
+"$glofnd" data export $data --folder --out hurt > /dev/null && rm hurt/captions.csv || fail "export"
+find hurt -name '*.png' | LC_ALL=C sort > names
+for k in 1 2 30 31; do sed -n ${k}p names | while read -r name; do echo broken > "$name"; done; done
+expect 0 "60 x 64 features" "$glofnd" embed run --data folder:hurt --out rows.npy --labels y.npy --samples which.npy
+wants "damaged images" 0 "sample 0 is left out: " "4 of 64 samples are left out" \
+    "has the sample of each row"
+[ "$(grep -c "is left out" err)" -eq 3 ] || fail "embed names other than three"
+head -c 128 which.npy | grep -aq "'<i8'.*(60,)" || fail "header of which.npy"
+tail -c +129 which.npy | od -An -v -t d8 -w8 | tr -d ' ' > which
+seq 0 63 | sed -e '1,2d' -e '30,31d' | cmp - which || fail "which samples the rows are of"
+tail -c +129 y.npy | od -An -v -t d4 -w4 | tr -d ' ' | sort | uniq -c > classes
+[ "$(wc -l < classes)" -eq 4 ] || fail "labels of the rows that are left: $(cat classes)"
+while read -r name; do
+    grep -q '^broken' "$name" || { mkdir -p "sound/${name%/*}" && cp "$name" "sound/$name"; }
+done < names
+expect 0 "60 x 64 features" "$glofnd" embed run --data folder:sound/hurt --out sound.npy --labels sound_y.npy
+cmp -s rows.npy sound.npy && cmp -s y.npy sound_y.npy || fail "rows of the readable images"
+expect 0 "--samples FILE.npy says which remain" "$glofnd" embed run --data folder:hurt --out rows.npy
+expect 0 "top-1" "$glofnd" eval knn run --data folder:hurt --test folder:hurt --k 5
+[ "$(grep -c "is left out" err)" -eq 6 ] || fail "eval names other than three of each set"
+[ "$(grep -c "glofnd eval: 4 samples in all are left out" err)" -eq 2 ] || fail "eval counts"
+while read -r name; do echo broken > "$name"; done < names
+expect 1 "samples" "$glofnd" embed run --data folder:hurt --out none.npy
+[ "$(wc -l < err)" -le 4 ] && [ ! -e none.npy ] || fail "nothing to embed"
+expect 1 "samples" "$glofnd" eval knn run --data folder:hurt --test folder:hurt
+[ "$(wc -l < err)" -le 5 ] || fail "nothing to evaluate"
+
+# Files: each its own, and all writable before the work begins.
+rm -f same.npy
+expect 2 "must be different files" "$glofnd" embed run --data $data --out same.npy --labels same.npy
+touch same.npy && ln same.npy link.npy
+expect 2 "must be different files" "$glofnd" embed run --data $data --out same.npy --samples link.npy
+rm -f early.npy
+expect 1 "'nowhere/y.npy' cannot be written" "$glofnd" embed run --data $data --out early.npy --labels nowhere/y.npy
+[ -z "$(ls | grep early)" ] || fail "a refused call left a file"
+expect 0 "64 x 64 features" "$glofnd" embed run --data $data --out a.npy --samples all.npy
+tail -c +129 all.npy | od -An -v -t d8 -w8 | tr -d ' ' > which
+seq 0 63 | cmp - which || fail "samples of all rows"
+exit 0

@@ -12,11 +12,14 @@ expect 0 "augmented views, in batches" "$glofnd" eval fn run
 [ "$(grep -c '"event": "fn"' run/eval.jsonl)" -eq 11 ] || fail "records"
 grep -q "^images as they are, all pairs *glofnd " out || fail "glofnd over all pairs"
 grep -q "^images as they are, all pairs *fnc " out && fail "fnc has no batch there"
-[ "$(grep -cE '^[0-9]+ ' out)" -eq 2 ] || fail "epochs 1 and 2 have flags"
+[ "$(grep -oE '^[0-9]+ ' out | tr -d '\n')" = "2 3 " ] || fail "epochs 2 and 3 of 3 have flags"
+grep -q "^training .* judged by labels, from log.jsonl" out || fail "what the epochs are judged by"
 mv run/eval.jsonl first && "$glofnd" eval fn run > again 2> err
 cmp -s run/eval.jsonl first || fail "two equal calls differ"
 expect 0 "alpha 0.1" "$glofnd" eval fn run --alpha 0.1 --samples 40 --detector fnc
 grep -q " exact " out && fail "--detector"
+[ "$(tail -n +12 run/eval.jsonl | grep -c '"detector": "fnc"')" -eq 2 ] || fail "fnc is recorded"
+[ "$(wc -l < run/eval.jsonl)" -eq 13 ] || fail "what was not asked for is not recorded"
 
 # The exact quantile flags its share of all pairs, one short: 23 of 95 with alpha 0.25.
 grep '"protocol": "dataset exact"' first | grep -q '"flagged": 0.2421' || fail "share of the exact quantile"
@@ -38,11 +41,18 @@ expect 0 "MAE" "$glofnd" eval threshold run --samples 400 --fnc-batch 16
 grep -q "^learned  *96 " out || fail "learned thresholds"
 grep -q "^FNC, 20 batches of 16  *3840 " out || fail "thresholds of FNC"
 [ "$(wc -l < run/thresholds.tsv)" -eq 97 ] || fail "thresholds.tsv"
-head -c 128 run/thresholds.npy | grep -aq "'<f4'.*(96, 4)" || fail "thresholds.npy"
+head -c 128 run/thresholds.npy | grep -aq "'<f8'.*(96, 6)" || fail "thresholds.npy"
+tail -n +2 run/thresholds.tsv | cut -f1 | sort -nc || fail "thresholds in the order of the data"
+# The fifth column of both, as NumPy would read it.
+tail -c +129 run/thresholds.npy | od -An -v -t f8 -w48 | awk '{ printf "%d %.5f\n", $1, $5 }' > npy
+tail -n +2 run/thresholds.tsv | awk -F'\t' '{ printf "%d %.5f\n", $1, $5 }' | cmp -s - npy || fail "two files of one table"
 grep -q "</svg>" run/thresholds.svg || fail "thresholds.svg"
 grep -q '"event": "threshold", "protocol": "views"' run/eval.jsonl || fail "record"
 expect 0 "96 images as they are" "$glofnd" eval threshold run --plain --anchors 50 --out there
 [ "$(wc -l < there/thresholds.tsv)" -eq 51 ] || fail "--anchors"
+# What was found is said also where it cannot be written.
+expect 1 "run/config.cfg" "$glofnd" eval threshold run --plain --out run/config.cfg
+grep -q "^learned  *96 " out && ! grep -q "^files " out || fail "a result that is lost"
 expect 0 "learned ones are skipped" "$glofnd" eval threshold late --plain
 awk -F'\t' 'NR > 1 && ($3 != "" || $4 == "") { exit 1 }' late/thresholds.tsv || fail "no thresholds of a run without detector"
 expect 1 "not the folder of a run" "$glofnd" eval threshold nowhere

@@ -1,4 +1,4 @@
-# glofnd eval linear and transfer on a tiny run: tables, records, a backbone that stays as it is, messages and exit codes.
+# glofnd eval knn, linear and transfer on a tiny run: tables, records, a backbone that stays as it is, messages and exit codes.
 . "$2/tests/sh/common.inc"
 needs_runs
 needs 'png yes'
@@ -8,6 +8,21 @@ records() { grep -c "\"event\": \"$1\"" run/eval.jsonl; }
 
 train run --epochs 1 --start-epoch 0
 find run -type f ! -name eval.jsonl -exec cksum {} + | sort > before
+
+# ----- nearest neighbours -----
+
+# Equal votes have a name of their own. As many neighbours as are asked for, or what there is if nothing was asked.
+expect 0 "protocol  knn: cosine, k 20, votes exp(s / 0.07)" "$glofnd" eval knn run
+expect 0 "protocol  knn-unweighted: cosine, k 20, equal votes" "$glofnd" eval knn run --unweighted
+expect 0 "knn-unweighted k 20 top-1 %" "$glofnd" compare run
+grep -q "^knn k 20 top-1 %" out || fail "weighted ones beside it"
+expect 2 "glofnd eval knn: --k is 201, but there are 200 training samples" "$glofnd" eval knn run --k 201
+expect 0 "k 200, " "$glofnd" eval knn run --k 200
+expect 0 "k 12, " "$glofnd" eval knn run --data shapes:n=12,classes=3,size=16
+tail -n 1 run/eval.jsonl | grep -q '"k": 12,' || fail "what is recorded is what was done"
+expect 2 "glofnd eval knn: --k is" "$glofnd" eval knn run --k 0
+expect 2 "glofnd eval fn: --alpha is" "$glofnd" eval fn run --alpha 1
+[ "$(records knn)" -eq 4 ] || fail "records of knn"
 
 # ----- linear -----
 

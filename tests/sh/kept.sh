@@ -8,7 +8,8 @@ run='--data folder:images --arch resnet8 --batch 8 --epochs 2 --head-hidden 16 -
 bad=$(ls images/*/*.png | head -n 1)
 cp "$bad" good.png && head -c 40 good.png > "$bad"
 call "$glofnd" pretrain $run --out early
-wants 'a failure before any checkpoint' 1 "$bad" 'no checkpoint yet' 'go on with: glofnd pretrain --out early --resume'
+wants 'a failure before any checkpoint' 1 "$bad" 'no checkpoint yet' \
+    'begin again with: glofnd pretrain --out early --resume'
 call "$glofnd" pretrain $run --checkpoint-steps 1 --out late
 wants 'a failure after checkpoints' 1 "$bad" 'nothing is lost up to the last checkpoint, late/checkpoints/step-' \
     '--out late --resume'

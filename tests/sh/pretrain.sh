@@ -21,6 +21,8 @@ run $data $tiny --out x --epochs 0;             wants 'out of range' 2 'epochs' 
 run $data $tiny --out x --alpha 2;              wants 'out of range' 2 'alpha'
 run $data $tiny --out x --optimizer adam;       wants 'unknown name' 2 'optimizer' 'lars|sgd|adamw'
 run $data $tiny --out x --loss clip;            wants 'a loss for image and text' 2 'loss' 'sogclr'
+run $data $tiny --out x --learning-rate 1;      wants 'a key of others' 2 'learning_rate' 'lr'
+run $data $tiny --out x --detector groups;      wants 'groups that do not exist' 2 'detector' 'groups' 'task = clip'
 run $data $tiny --out x --warmup-epochs 2;      wants 'all warm-up' 2 'warmup_epochs'
 run $data $tiny --out x --update-epoch 2 --mask-epoch 1;    wants 'order of epochs' 2 'mask_epoch'
 run $data $tiny --out x --resume=1;             wants 'a value for a switch' 2 '--resume takes no value'
@@ -36,6 +38,14 @@ run $data $tiny --out x --config bad.cfg;       wants 'a bad line' 2 'bad.cfg:4'
 printf 'epochs 2\n' >bad.cfg
 run $data $tiny --out x --config bad.cfg;       wants 'no equals sign' 2 'bad.cfg:1'
 run $data $tiny --out x --config nowhere.cfg;   wants 'no such config' 1 'nowhere.cfg'
+printf 'lr = 0.1 # note\n' >bad.cfg
+run $data $tiny --out x --config bad.cfg;       wants 'a comment behind a value' 2 'bad.cfg:1' 'comments need a line of their own'
+call "$glofnd" pretrian;                        wants 'a verb with a typing error' 2 'did you mean pretrain?'
+call "$glofnd" hello;                           wants 'no verb' 2 'hello' '--help'
+call "$glofnd" watch --onec x;                  wants 'a flag with a typing error' 2 'did you mean --once?'
+call "$glofnd" info extra;                      wants 'a word too many' 2 'extra'
+call "$glofnd" help pretrain;                   wants 'help VERB' 0 'usage: glofnd pretrain' '--start_epoch'
+call "$glofnd" help hello;                      wants 'help with no verb' 2 'hello'
 
 # ----- data and folders -----
 mkdir -p empty words/a
@@ -53,7 +63,11 @@ run $data $tiny --out x --init nowhere;         wants 'no such weights' 1 'nowhe
 [ -e x ] && fail 'a failed command left a run folder'
 : >file
 run $data $tiny --out file;                     wants 'a file as run folder' 1 'file'
-run $data $tiny --out no/such/parent;           wants 'no parent folder' 1 'no/such/parent'
+run $data $tiny --out file/run;                 wants 'a file as parent folder' 1 'file/run' 'cannot be made'
+run --data folder:nowhere $tiny --out no/such/parent;   wants 'no data for a new folder' 1 'nowhere'
+[ -e no ] && fail 'a failed command left parent folders'
+run $data $tiny --epochs 1 --out no/such/parent;        wants 'parent folders are made' 0 '1 epoch of 4 steps'
+[ -s no/such/parent/model.safetensors ] || fail 'parent folders: no run'
 if "$glofnd" info | grep -q 'png yes'; then
     "$glofnd" data export shapes:n=1,classes=1,size=16 --out one --folder >/dev/null || fail 'data export'
     run --data folder:one $tiny --out x;        wants 'a folder with one image' 2 'batch' 'the 1 samples'
@@ -74,6 +88,8 @@ run --out first --resume;                       wants 'finished without weights'
 cmp kept first/model.safetensors || fail 'weights written again'
 run --out first --resume --seed 2;              wants 'another seed' 2 'seed' '1' '2'
 run --out first --resume --batch 4;             wants 'another batch' 2 'batch'
+run --out first --resume --init kept;           wants 'other weights to begin with' 2 'init' 'kept'
+run --out first --resume --zero-init 0;         wants 'other weights to begin with' 2 'zero_init'
 same 'other settings' "$before" first
 run --config first/config.cfg --out second;     wants 'a run from config.cfg' 0
 cmp first/model.safetensors second/model.safetensors || fail 'config.cfg starts an equal run: weights'
@@ -86,7 +102,10 @@ run $data $tiny --out tuned --init first/model.safetensors --epochs 1;  wants 'w
 run $data $tiny --out wide --init first/model.safetensors --stem 0;     wants 'weights of another net' 1 'conv1.weight' 'shape'
 
 printf '\357\273\277epochs = 1\r\n' >windows.cfg   # with the mark and the line ends of another system
-run $data $tiny --config windows.cfg --out marked;      wants 'a mark at the start of a file' 0 '1 epochs'
+run $data $tiny --config windows.cfg --out marked;      wants 'a mark at the start of a file' 0 '1 epoch of'
+run $data $tiny --start-epoch 9 --out late;     wants 'a detector that never starts' 0 'the detector never starts' '2 epochs'
+run $data $tiny --start-epoch 1 --out soon;     wants 'a detector that starts' 0 'after 1 epoch,'
+grep -q 'never starts' err && fail 'a detector that starts'
 
 # ----- the streams: closed ones must not come to be files of the run, results must arrive -----
 "$glofnd" pretrain $data $tiny --out silent >&- 2>&- || fail 'closed streams'
@@ -146,13 +165,47 @@ for file in model.safetensors optim.safetensors anchors.glofnd keys.glofnd state
         same "$harm of $file" "$before" harmed
     done
 done
-rm -rf harmed
-cp -r broken harmed
-: >harmed/log.jsonl
-before=$(print_of harmed)
-run --out harmed --resume --epochs 4;           wants 'a cut log' 1 'log.jsonl'
-same 'a cut log' "$before" harmed
+
+# ----- files of another run, which have the same lengths -----
+run $data $tiny --epochs 3 --seed 2 --out stranger;     wants 'another seed' 0
+for file in model.safetensors optim.safetensors anchors.glofnd; do
+    rm -rf harmed
+    cp -r broken harmed
+    cp stranger/checkpoints/step-12/$file harmed/checkpoints/step-12
+    [ "$(wc -c <stranger/checkpoints/step-12/$file)" = "$(wc -c <broken/checkpoints/step-12/$file)" ] || fail "lengths of $file"
+    before=$(print_of harmed)
+    run --out harmed --resume --epochs 4;       wants "$file of another run" 1 "$file" 'of another checkpoint'
+    same "$file of another run" "$before" harmed
+done
+
+# ----- logs and configurations that are lost: the checkpoint is what counts -----
+cp -r broken whole
 run --out broken --resume --epochs 4;           wants 'more epochs' 0 'resumed at step 12' 'finished'
+grep -q 'at this checkpoint' err && fail 'more epochs: something is missed'
+events=events.out.tfevents.glofnd
+lines=$(wc -l <whole/log.jsonl)
+for harm in 'rm log.jsonl' ': >log.jsonl' 'truncate -s -9 log.jsonl' \
+    "rm $events" "truncate -s -9 $events" "echo text >$events"; do
+    rm -rf harmed
+    cp -r whole harmed
+    (cd harmed && eval "$harm")
+    run --out harmed --resume --epochs 4
+    wants "$harm" 0 'resumed at step 12' "${harm##*[ >]}" 'at this checkpoint' 'finished'
+    cmp broken/model.safetensors harmed/model.safetensors || fail "$harm: weights"
+    grep -v '^{"event": .*}$' harmed/log.jsonl && fail "$harm: no whole lines"
+    run --out harmed --resume --epochs 5;       wants "after $harm" 0 'resumed at step 16'
+    grep -q 'at this checkpoint' err && fail "after $harm: it is missed again"
+done
+[ "$(wc -l <harmed/log.jsonl)" -gt "$lines" ] || fail 'a lost event file: the log is shorter'
+rm -rf harmed
+cp -r whole harmed
+rm harmed/config.cfg
+run --out harmed --resume --epochs 4;           wants 'a lost configuration' 1 'config.cfg is lost' '--data'
+run $data $tiny --out harmed;                   wants 'a lost configuration' 1 'holds a run already' '--resume'
+run $data $tiny --out harmed --resume --epochs 4;       wants 'its keys beside --resume' 0 'resumed at step 12' 'finished'
+cmp broken/model.safetensors harmed/model.safetensors || fail 'its keys beside --resume: weights'
+: >harmed/config.cfg
+run --out harmed --resume --epochs 4;           wants 'an empty configuration' 1 'config.cfg' 'does not say what the data is'
 [ "$(ls broken/checkpoints)" = step-16 ] || fail "more epochs: $(ls broken/checkpoints)"
 
 # ----- numbers that blow up -----
@@ -173,6 +226,12 @@ if "$glofnd" info | grep -q 'png yes'; then
     run --data folder:images $tiny --out strict --strict;       wants 'a damaged image, strict' 1 "$(basename "$victim")"
     find images -name '*.png' -exec cp "$victim" {} \; 2>/dev/null
     run --data folder:images $tiny --out nothing;       wants 'only damaged images' 1 'damaged'
+    [ -e nothing ] && fail "only damaged images: it left $(ls nothing)"
+    run $data $tiny --out nothing;                      wants 'the corrected command' 0 'finished'
+    mkdir prepared && echo mine >prepared/notes
+    run --data folder:images $tiny --out prepared --strict;     wants 'a damaged image in the first step' 1 'png'
+    [ "$(cat prepared/notes)" = mine ] || fail 'a folder that was there: what was in it'
+    run $data $tiny --out prepared;                     wants 'the corrected command' 0 'finished'
 fi
 
 # ----- one process per run -----
@@ -180,8 +239,11 @@ fi
 process=$!
 while ! [ -e busy/config.cfg ] && kill -0 $process 2>/dev/null; do sleep 0.02; done
 run --out busy --resume;                        wants 'a run in use' 1 'in use'
+call "$glofnd" watch busy --once;               wants 'watching a run in use' 0 'busy' 'eta'
 kill -9 $process
 wait $process 2>/dev/null
+call "$glofnd" watch busy --once;               wants 'watching a run that was killed' 0 'busy' 'not running'
+grep -q eta out && fail 'watching a run that was killed: time to go'
 
 # ----- a folder that cannot be written to: as another user, or on a disk that is read-only -----
 mkdir sealed

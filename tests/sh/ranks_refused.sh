@@ -111,6 +111,13 @@ wants 'two ranks' 0
 call ranks 2 --out two --resume
 wants 'finished already' 0 'finished already'
 [ "$(grep -c '^finished already' err)" = 1 ] || fail 'finished already: not said once'
+cp -r two swapped
+(cd swapped/checkpoints/step-16 && mv anchors.glofnd.00000-of-00002 aside && mv anchors.glofnd.00001-of-00002 \
+    anchors.glofnd.00000-of-00002 && mv aside anchors.glofnd.00001-of-00002 &&
+    [ "$(wc -c <anchors.glofnd.00000-of-00002)" = "$(wc -c <anchors.glofnd.00001-of-00002)" ]) || fail 'parts of other lengths'
+call ranks 2 --out swapped --resume --epochs 3
+[ $code != 0 ] || fail 'parts of each other: exit 0'
+[ "$(grep -c 'rank 0: .*00000-of-00002 is damaged, or of another checkpoint' err)" = 1 ] || fail 'parts of each other: not said'
 echo more >>two/checkpoints/step-16/anchors.glofnd.00001-of-00002
 call ranks 2 --out two --resume
 [ $code != 0 ] || fail 'a damaged part: exit 0'

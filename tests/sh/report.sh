@@ -107,6 +107,23 @@ for text in "Thresholds of images" "Thresholds of captions" "Images, and caption
 done
 grep -q "eval knn" clip.html && fail "nearest neighbours in the page of an image-text run"
 
+# Beside a run on images: only what both were measured by, in the table, its title and the tile.
+"$glofnd" eval knn run > knn 2> err && "$glofnd" eval knn clip >> knn 2> err || fail "eval knn"
+top1=$(sed -n 's/^top-1  *\([0-9.]*\) %$/\1/p' knn | awk '{ printf "%.1f ", $1 }')
+"$glofnd" eval retrieval clip --data $data,split=test > out 2> err || fail "eval retrieval"
+"$glofnd" eval knn run --k 3 --unweighted > out 2> err || fail "eval knn --k 3"
+"$glofnd" eval knn run --data shapes:n=40,classes=2,size=16,seed=8 > out 2> err || fail "other data"
+expect 0 "knn k 20 top-1 %: of $data, test " "$glofnd" report run clip --quick --out both.html
+shown=$(awk '$1 == "run" && $2 == "glofnd" || $1 == "clip" { printf "%s ", $(NF - 1) }' out)
+[ "$shown" = "$top1" ] || fail "\"$shown\" are shown instead of \"$top1\""
+grep -q "${top1%% *}[^0-9]*%</b><span>of test images classified right by their 20 nearest" both.html || fail "the tile"
+grep -q '>knn k 20 top-1 %</th>' both.html || fail "title of the column"
+expect 0 "retrieval shapes average %: of $data,split=test" "$glofnd" report clip --quick --out both.html
+# One without that figure has none, and no difference.
+sed -i '/"event": "knn"/d' clip/eval.jsonl
+expect 0 "knn k 20 top-1 %" "$glofnd" report run clip --quick --out both.html
+[ "$(awk '$1 == "clip" { print $(NF - 1) $NF }' out)" = "--" ] || fail "a figure of another kind"
+
 # Captions that would be part of the page, and no labels to judge by.
 "$glofnd" data export shapes:n=20,classes=4,size=16 --folder --out pictures > out 2> err || fail "export"
 sed -i '2,$s/ on a / <script>alert(2)<\/script> \&amp; on a /' pictures/captions.csv
@@ -130,8 +147,8 @@ expect 1 "not the folder of a run" "$glofnd" report empty --out x.html
 mkdir begun && cp run/config.cfg begun/
 expect 0 "page" "$glofnd" report begun --out begun.html
 grep -q "has not ended: epoch 0 of 3" begun.html || fail "progress"
-expect 2 "usage" "$glofnd" report
-expect 2 "--samples" "$glofnd" report run --samples 1
+expect 2 "glofnd report: RUN is missing" "$glofnd" report
+expect 2 "glofnd report: --samples" "$glofnd" report run --samples 1
 expect 1 "cannot" "$glofnd" report run --quick --out gone/x.html
 
 # watch: one frame in a pipe, whatever the flags.

@@ -22,8 +22,8 @@ lines=$(wc -l < grid/sweep.jsonl)
 expect 0 "best      start_epoch=" sweep --eval "knn --k 5"
 [ "$(wc -l < grid/sweep.jsonl)" -eq "$lines" ] || fail "a finished sweep does nothing"
 [ "$(cat grid/*/eval.jsonl | wc -l)" -eq 4 ] || fail "evaluated twice"
-expect 1 'has "linear" to choose by' sweep --choose linear
-expect 0 "knn k 1 top-1 %" sweep --eval "knn --k 5" --eval "knn --k 1" --choose "k 1"
+expect 1 'has "linear" to choose by; there are: knn k 5 top-1 %' sweep --choose linear
+expect 0 "knn k 1 top-1 %" sweep --eval "knn --k 5" --eval "knn --k 1" --choose "kNN k 1"
 grep -q "^best .*knn k 1" out || fail "--choose"
 
 # An unfinished run is gone on with, to the same weights; a removed one is made again.
@@ -49,6 +49,16 @@ expect 2 "KEY=a,b,c" "$glofnd" sweep --config tiny.cfg --vary alpha --out typo
 expect 2 "given by seeds" "$glofnd" sweep --config tiny.cfg --vary seed=1,2 --out typo
 expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
 expect 1 "cannot be read" "$glofnd" sweep --file nowhere.sweep --out typo
+# So is an evaluation, and a choice by something that no figure is called.
+typo() { "$glofnd" sweep --config tiny.cfg --vary alpha=0.1 --out typo "$@"; }
+expect 2 'cannot evaluate "knnn"' typo --eval knnn
+expect 2 '--eval "knn --kk 3" cannot work' typo --eval knn --eval "knn --kk 3"
+grep -q "unknown flag --kk" err || fail "why it cannot"
+expect 2 "whole number" typo --eval "knn --k 0"
+expect 2 'no figure has "nothing" in its name' typo --eval knn --choose nothing
+for name in "kNN" "top-1 %" "paper-centre 10 %" "linear mean" "zeroshot imagenet-v2" "fn views glofnd F1"; do
+    expect 0 "1 run, 0 finished" typo --eval "zeroshot --data imagenet-v2=shapes:n=9" --choose "$name" --dry-run
+done
 [ ! -e typo ] || fail "a plan that cannot work makes nothing"
 
 # Stopped in the middle: the run keeps a checkpoint, and the same command goes on from it.

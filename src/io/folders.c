@@ -1,0 +1,51 @@
+/* folders.c - see folders.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/folders.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Cuts a path to the folder it lies in; 0 if it names none. */
+static int cut_to_parent(char *path) {
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/') n--;
+    while (n > 0 && path[n - 1] != '/') n--;
+    while (n > 0 && path[n - 1] == '/') n--;
+    path[n] = 0;
+    return n > 0;
+}
+
+/* 0, or -1 with errno. A file of that name is found out by whoever opens it as a folder. */
+static int make(const char *path, int *made) {
+    char parent[PATH_MAX];
+    int done = mkdir(path, 0777);
+    if (done != 0 && errno == ENOENT) {
+        snprintf(parent, sizeof parent, "%s", path);
+        if (!cut_to_parent(parent)) return errno = ENOENT, -1;
+        if (make(parent, made) != 0) return -1;
+        done = mkdir(path, 0777);
+    }
+    *made += done == 0;
+    return done == 0 || errno == EEXIST ? 0 : -1;
+}
+
+glofnd_status gf_folder_make(gf_error *err, const char *path, int *made) {
+    int count = 0;
+    FAIL_IF(err, strlen(path) >= PATH_MAX, GLOFND_E_ARGUMENT, "the path %.100s... is too long", path);
+    const int done = make(path, &count);
+    FAIL_IF(err, done != 0, GLOFND_E_IO, "%s cannot be made: %s", path, strerror(errno));
+    if (made) *made = count;
+    return GLOFND_OK;
+}
+
+void gf_folder_unmake(const char *path, int made) {
+    char at[PATH_MAX];
+    snprintf(at, sizeof at, "%s", path);
+    for (; made > 0 && rmdir(at) == 0 && cut_to_parent(at);) made--;
+}

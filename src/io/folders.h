@@ -1,0 +1,12 @@
+/* folders.h - folders that are made with all that is missing above them, and taken back. */
+#ifndef GF_IO_FOLDERS_H
+#define GF_IO_FOLDERS_H
+
+#include "base/status.h"
+
+/* *made (may be NULL): how many were made, `path` and those above it; 0 if it was there. E_IO says why it cannot be. */
+glofnd_status gf_folder_make(gf_error *err, const char *path, int *made);
+/* Removes the last `made` folders of `path`, as long as they are empty. */
+void gf_folder_unmake(const char *path, int made);
+
+#endif

@@ -1,0 +1,115 @@
+/* done.c - see done.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "train/done.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 96, CRC_DIGITS = 8, MOST = 1 << 20 };     /* MOST: bytes of DONE; some ten thousand ranks */
+
+typedef struct sums {           /* of one file */
+    uint64_t bytes, mixed;
+    uint32_t crc;
+} sums;
+
+static uint64_t word_of(const unsigned char *p, size_t n) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < n; i++) word |= (uint64_t)p[i] << 8 * i;
+    return word;
+}
+
+/* A bijection of h, so what differs once stays different; and not linear, so no field of a file can cancel what came before it,
+ * as a CRC does. */
+static uint64_t stir(uint64_t h, uint64_t word) {
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+}
+
+/* n is a multiple of 8 but for the end of a file, whose last word is filled up with zeros: the length is in the line as well. */
+static uint64_t mix(uint64_t h, const unsigned char *p, size_t n) {
+    for (; n >= 8; n -= 8, p += 8) h = stir(h, word_of(p, 8));
+    return n > 0 ? stir(h, word_of(p, n)) : h;
+}
+
+static glofnd_status add_up(gf_error *err, const char *path, sums *out) {
+    unsigned char part[1 << 14];
+    gf_reader r;
+    TRY(gf_reader_open(&r, err, path));
+    *out = (sums){.bytes = r.size, .mixed = 0xcbf29ce484222325u};
+    while (r.status == GLOFND_OK && gf_reader_left(&r) > 0) {
+        const uint64_t left = gf_reader_left(&r);
+        const size_t n = left < sizeof part ? (size_t)left : sizeof part;
+        gf_get(&r, part, n);
+        out->mixed = mix(out->mixed, part, n);
+    }
+    out->crc = r.crc;
+    gf_reader_close(&r);
+    return r.status;
+}
+
+/* digits: of the checksum, which says what kind it is. */
+static glofnd_status describe(gf_error *err, const char *folder, const char *name, int digits, char line[LINE]) {
+    char path[PATH_MAX];
+    sums s;
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path %.100s/... is too long", folder);
+    TRY(add_up(err, path, &s));
+    if (digits == CRC_DIGITS) snprintf(line, LINE, "%08x %llu %s", (unsigned)s.crc, (unsigned long long)s.bytes, name);
+    else snprintf(line, LINE, "%016llx %llu %s", (unsigned long long)s.mixed, (unsigned long long)s.bytes, name);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_done_add(gf_error *err, gf_writer *w, const char *folder, const char *name) {
+    char line[LINE];
+    TRY(describe(err, folder, name, 2 * CRC_DIGITS, line));
+    gf_put(w, line, strlen(line));
+    gf_put(w, "\n", 1);
+    return w->status;
+}
+
+/* ----- checking ----- */
+
+/* One line without its end: the file must be as it says. */
+static glofnd_status check_line(gf_error *err, const char *folder, const char *line) {
+    char expected[LINE];
+    const char *name = strrchr(line, ' ');
+    FAIL_IF(err, !name || strlen(line) >= LINE || strchr(name, '/'), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+    TRY(describe(err, folder, name + 1, (int)strcspn(line, " "), expected));
+    FAIL_IF(err, strcmp(expected, line) != 0, GLOFND_E_FORMAT,
+            "%s/%s is damaged, or of another checkpoint: its length or checksum is not the one in " GF_DONE_FILE
+            "; put the right one back, or remove the folder of the checkpoint to let --resume start from the beginning",
+            folder, name + 1);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_text(gf_error *err, const char *folder, char *done, const char *const *needed, int count) {
+    for (int i = 0; i < count; i++)
+        FAIL_IF(err, !strstr(done, needed[i]), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list %s: it is damaged", folder,
+                needed[i]);
+    for (char *line = done, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        FAIL_IF(err, !end, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+        *end = 0;
+        TRY(check_line(err, folder, line));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_done_check(gf_error *err, const char *folder, const char *const *needed, int count) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/" GF_DONE_FILE, folder);
+    FILE *f = fopen(path, "r");
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    char *done = malloc(MOST + 1);
+    if (done) done[fread(done, 1, MOST, f)] = 0;
+    fclose(f);
+    const glofnd_status status =
+        done ? check_text(err, folder, done, needed, count) : gf_fail(err, GLOFND_E_MEMORY, "no memory to read %s", path);
+    free(done);
+    return status;
+}

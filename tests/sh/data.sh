@@ -1,0 +1,71 @@
+# glofnd data, and what data says when it is opened: sizes, shards that were cut, files left out, lists that are none, an export
+# that is stopped.
+. "$2/tests/sh/common.inc"
+needs 'png yes'
+shapes=shapes:n=90,classes=3,size=32,seed=1
+
+expect 0 "90 samples written" "$glofnd" data export $shapes --per-shard 30 --out shards
+expect 0 "90 samples written" "$glofnd" data export $shapes --folder --out images
+
+# The size is that of the images, wherever they lie.
+for spec in $shapes wds:shards folder:images csv:images/captions.csv; do
+    expect 0 "size       32 x 32" "$glofnd" data info $spec
+    wants "$spec" 0 "view       32 pixels"
+    grep -q "^note" out && fail "$spec: a note"
+done
+"$glofnd" data export shapes:n=1,classes=1,size=48,seed=1 --folder --out other > /dev/null || fail "export of one"
+cp -r images two && cp other/*/*.png two/0000001*/
+expect 0 "size       differs: 32 x 32, 48 x 48" "$glofnd" data info folder:two
+wants "two sizes" 0 "view       224 pixels"
+
+# A shard that was cut, or came empty, is an error for everybody, also where an index was made before.
+expect 0 "90 samples in 3 shards" "$glofnd" data index 'wds:shards/*.tar'
+for bytes in 50000 0; do
+    rm -rf cut && cp -rp shards cut
+    truncate -s $bytes cut/shard-000001.tar
+    text="cut/shard-000001.tar' is cut short: it ends at byte $bytes"
+    [ $bytes -gt 0 ] || text="cut/shard-000001.tar' is empty"
+    expect 1 "$text" "$glofnd" data info 'wds:cut/*.tar'
+    expect 1 "$text" "$glofnd" data index 'wds:cut/*.tar'
+    expect 1 "$text" "$glofnd" data export 'wds:cut/*.tar' --out never
+    [ ! -e never ] || fail "an export of a cut shard began"
+done
+
+# So in training, which takes the size of the images.
+if "$glofnd" info | grep -q 'oneDNN yes'; then
+    for spec in folder:images wds:shards/shard-000000.tar; do
+        data=$spec train run --epochs 1
+        grep -qx 'size = 32' run/config.cfg || fail "$spec: the size of a run"
+        rm -rf run
+    done
+    data=folder:two train run --epochs 1 --size 16
+    grep -qx 'size = 16' run/config.cfg || fail "a size that was given"
+    expect 1 "cut/shard-000001.tar' is empty" "$glofnd" pretrain --data 'wds:cut/*.tar' --arch resnet8 --batch 16 --out none
+fi
+
+# What is left out is said.
+for class in two/0000001*; do touch "$class/x.webp"; done
+expect 0 "note       1 image with another ending than .jpg, .jpeg or .png left out, the first: $class/x.webp" \
+    "$glofnd" data info folder:two
+expect 0 "glofnd data: 1 image with another ending" "$glofnd" data export folder:two --out again
+
+# Words.
+expect 2 "what to do is missing" "$glofnd" data
+expect 2 "data info: SPEC is missing" "$glofnd" data info
+expect 2 "\"extra\" is too much" "$glofnd" data info $shapes extra
+expect 2 "\"inform\" is none of info, index" "$glofnd" data inform $shapes
+printf '0.png 3\n' > list
+expect 1 "as '0.png 3'; relative paths are meant from the folder of the list, a TAB parts" "$glofnd" data info list:list
+
+# A stopped export leaves whole files only, and says that some are missing.
+for form in "" --folder; do
+    rm -rf part
+    "$glofnd" data export shapes:n=2000000,classes=3,size=64,seed=1 --out part $form > out 2> err &
+    for wait in 1 2 3 4 5 6 7 8 9 10; do [ -e part ] && sleep 0.2 && break || sleep 0.2; done
+    kill -TERM $! && wait $!
+    code=$?
+    wants "export stopped" 1 "stopped after " " of 2000000 samples; delete part before another try"
+    find part -name '*.tmp-*' | grep -q . && fail "export stopped: a temporary file is left"
+    expect 0 "samples    " "$glofnd" data info "$(sed -n 's/.*open them as \([^,]*\).*/\1/p' out)"
+done
+exit 0
