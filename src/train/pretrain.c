@@ -182,6 +182,7 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
         c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
         (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
         c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
+    if (*gf_dataset_note(t->data)) say(p, "data: %s", gf_dataset_note(t->data));
     if (c->method.detector != GLOFND_DETECT_NONE && c->method.mask_epoch >= c->epochs)
         say(p, "the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s", (int)c->method.mask_epoch,
             c->epochs == 1 ? "is" : "are", (int)c->epochs, plural(c->epochs));
