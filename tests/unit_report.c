@@ -20,6 +20,10 @@ static void escapes_what_html_would_take(void **state) {
     gf_text t = {0};
     gf_text_escape(&t, "<a href=\"x\">&'\x01\xff \xc3\xa9\xe2\x82");
     assert_string_equal(t.at, "&lt;a href=&quot;x&quot;&gt;&amp;&#39;?? \xc3\xa9??");
+    gf_text_free(&t);
+    /* longer than needed, a surrogate, too large, an apple */
+    gf_text_escape(&t, "\xe0\x80\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xf0\x9f\x8d\x8e");
+    assert_string_equal(t.at, "??? ??? ???? \xf0\x9f\x8d\x8e");
     for (int i = 0; i < 1000; i++) gf_text_add(&t, "%d,", i);
     assert_false(t.failed);
     assert_int_equal(strlen(t.at), t.used);

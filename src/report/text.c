@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* Room for n more bytes and the end. */
 static int reserve(gf_text *t, size_t n) {
     if (t->failed) return 0;
@@ -42,14 +44,10 @@ void gf_text_add(gf_text *t, const char *fmt, ...) {
     va_end(args);
 }
 
-/* Bytes of the UTF-8 character at s; 0: none. */
+/* Bytes of the character at s that may stand in a page; 0: none. */
 static size_t character(const unsigned char *s) {
-    const size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : (s[0] & 0xF0) == 0xE0 ? 3 : s[0] >= 0xF0 &&
-            s[0] < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    if (n == 1 && (s[0] < 0x20 || s[0] == 0x7F)) return 0;
-    return n;
+    const int control = s[0] < 0x20 || s[0] == 0x7F;
+    return control ? 0 : gf_utf8_bytes(s);
 }
 
 void gf_text_escape(gf_text *t, const char *raw) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "io/number_text.h"
 
 /* ----- opening ----- */
@@ -56,26 +57,10 @@ glofnd_status gf_jsonl_open(gf_jsonl *j, gf_error *err, const char *path, int64_
 
 static void put(gf_jsonl *j, const char *text) { gf_log_put(&j->log, text, strlen(text)); }
 
-/* Length of the UTF-8 character at p; 0 if there is none. Rejects what is longer than needed, surrogates, and beyond U+10FFFF. */
-static size_t character_bytes(const unsigned char *p) {
-    static const struct { unsigned char mask, lead; unsigned least; } kinds[] = {
-        {0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
-    for (size_t k = 0; k < 4; k++) {
-        if ((p[0] & kinds[k].mask) != kinds[k].lead) continue;
-        unsigned code = p[0] & (unsigned char)~kinds[k].mask;
-        for (size_t i = 1; i <= k; i++) {
-            if ((p[i] & 0xc0) != 0x80) return 0;        /* also the 0 at the end, so nothing is read beyond it */
-            code = code << 6 | (p[i] & 0x3f);
-        }
-        return code < kinds[k].least || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff ? 0 : k + 1;
-    }
-    return 0;
-}
-
 size_t gf_jsonl_character(const char **text, char *out) {
     static const char hex[] = "0123456789abcdef";
     const unsigned char *p = (const unsigned char *)*text;
-    const size_t n = character_bytes(p);
+    const size_t n = gf_utf8_bytes(p);
     *text += n ? n : 1;
     if (n == 0) {
         memcpy(out, "\\ufffd", 6);

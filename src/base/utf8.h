@@ -1,0 +1,11 @@
+/* utf8.h - characters of UTF-8. */
+#ifndef GF_BASE_UTF8_H
+#define GF_BASE_UTF8_H
+
+#include <stddef.h>
+
+/* Bytes of the character at p, a text that ends with 0; 0: none. Rejects what is longer than needed, surrogates, and beyond
+ * U+10FFFF. */
+size_t gf_utf8_bytes(const unsigned char *p);
+
+#endif
