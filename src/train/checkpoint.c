@@ -268,6 +268,7 @@ static glofnd_status mark_done(gf_error *err, const char *folder, int parts) {
         gf_parts_name(names[ANCHORS], r, parts, name, sizeof name);
         w.status = gf_done_add(err, &w, folder, name);
     }
+    if (w.status == GLOFND_OK) w.status = gf_done_end(&w, FILES + parts);
     const glofnd_status status = gf_writer_commit(&w);
     gf_writer_close(&w);
     return status;

@@ -12,6 +12,8 @@
 
 enum { LINE = 96, CRC_DIGITS = 8, MOST = 1 << 20 };     /* MOST: bytes of DONE; some ten thousand ranks */
 
+#define END "end "
+
 typedef struct sums {           /* of one file */
     uint64_t bytes, mixed;
     uint32_t crc;
@@ -72,6 +74,12 @@ glofnd_status gf_done_add(gf_error *err, gf_writer *w, const char *folder, const
     return w->status;
 }
 
+glofnd_status gf_done_end(gf_writer *w, int lines) {
+    char line[LINE];
+    gf_put(w, line, (size_t)snprintf(line, sizeof line, END "%d\n", lines));
+    return w->status;
+}
+
 /* ----- checking ----- */
 
 /* One line without its end: the file must be as it says. */
@@ -87,16 +95,31 @@ static glofnd_status check_line(gf_error *err, const char *folder, const char *l
     return GLOFND_OK;
 }
 
+/* "end LINES". */
+static glofnd_status check_end(gf_error *err, const char *folder, const char *line, int lines) {
+    char expected[LINE];
+    snprintf(expected, sizeof expected, END "%d", lines);
+    FAIL_IF(err, strcmp(line, expected) != 0, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+    return GLOFND_OK;
+}
+
 static glofnd_status check_text(gf_error *err, const char *folder, char *done, const char *const *needed, int count) {
     for (int i = 0; i < count; i++)
         FAIL_IF(err, !strstr(done, needed[i]), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list %s: it is damaged", folder,
                 needed[i]);
+    int lines = 0, must_end = 0, ended = 0;
     for (char *line = done, *end; *line; line = end + 1) {
         end = strchr(line, '\n');
-        FAIL_IF(err, !end, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+        FAIL_IF(err, !end || ended, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
         *end = 0;
-        TRY(check_line(err, folder, line));
+        must_end |= strcspn(line, " ") != CRC_DIGITS;
+        ended = strncmp(line, END, strlen(END)) == 0;
+        TRY(ended ? check_end(err, folder, line, lines) : check_line(err, folder, line));
+        lines++;
     }
+    FAIL_IF(err, must_end && !ended, GLOFND_E_FORMAT,
+            "%s/" GF_DONE_FILE " is cut short: remove the folder of the checkpoint to let --resume start from the beginning",
+            folder);
     return GLOFND_OK;
 }
 

@@ -1,8 +1,8 @@
-/* done.h - DONE, the last file of a checkpoint: one line "checksum bytes name" for each of the others.
+/* done.h - DONE, the last file of a checkpoint: one line "checksum bytes name" for each of the others, and "end LINES".
  *
  * The checksum has 16 hexadecimal digits and depends on every byte. Earlier it was the file's CRC-32C, 8 digits; where sections
  * of a file end in their own CRC-32C, that one depends on the length alone, because the CRC of data followed by its CRC is a
- * constant. Such lines of older checkpoints are still accepted, for what they are worth.
+ * constant. Such lines of older checkpoints, which have no end line, are still accepted, for what they are worth.
  */
 #ifndef GF_TRAIN_DONE_H
 #define GF_TRAIN_DONE_H
@@ -13,6 +13,8 @@
 
 /* The line of a file of `folder`, to the writer of DONE. */
 glofnd_status gf_done_add(gf_error *err, gf_writer *w, const char *folder, const char *name);
+/* After the last of `lines`. */
+glofnd_status gf_done_end(gf_writer *w, int lines);
 /* E_FORMAT names a file of which length or checksum is another, or one of the `count` needed ones that is not listed. */
 glofnd_status gf_done_check(gf_error *err, const char *folder, const char *const *needed, int count);
 

@@ -93,6 +93,18 @@ static glofnd_status lock_folder(gf_error *err, job *j) {
     return GLOFND_OK;
 }
 
+static int is_there(const job *j, const char *name) { return faccessat(j->folder, name, F_OK, 0) == 0; }
+
+/* A run does not begin among files that it would write over, or take back if it failed: they are somebody's. */
+static glofnd_status refuse_others(gf_error *err, const job *j) {
+    static const char *const files[] = {"config.cfg", "model.safetensors", "checkpoints", "eval.jsonl", GF_VOCABULARY_FILE,
+                                        GF_MONITOR_EVENTS, GF_MEMORY_FILE};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        FAIL_IF(err, is_there(j, files[i]), GLOFND_E_ARGUMENT,
+                "%s has %s already, though no run to go on with: take another --out, or move it away", j->p->run, files[i]);
+    return GLOFND_OK;
+}
+
 static glofnd_status prepare_folder(gf_error *err, job *j) {
     const gf_pretrain *p = j->p;
     char path[PATH_MAX];
@@ -107,6 +119,10 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
     FAIL_IF(err, !p->resume && logged, GLOFND_E_ARGUMENT,
             "%s holds a run already, without a checkpoint; begin it again by --resume, with the keys that should change, or take "
             "another --out", p->run);
+    if (!p->resume) TRY(refuse_others(err, j));
+    FAIL_IF(err, p->resume && !*path && is_there(j, "model.safetensors"), GLOFND_E_ARGUMENT,
+            "%s has a model, but no checkpoint to go on from; to begin with its weights take another --out and --init "
+            "%s/model.safetensors", p->run, p->run);
     remove_leftovers(j);
     return GLOFND_OK;
 }
@@ -122,8 +138,6 @@ static glofnd_status write_model(gf_error *err, const job *j) {
     snprintf(path, sizeof path, "%s/model.safetensors", j->p->run);
     return gf_model_save(err, j->trainer, path);
 }
-
-static int model_is_there(const job *j) { return faccessat(j->folder, "model.safetensors", F_OK, 0) == 0; }
 
 /* ----- beginning ----- */
 
@@ -311,7 +325,7 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     TRY(agreed(err, j->p, start(err, j, &marks)));
     if (t->step == gf_trainer_steps(t)) {
         *end = GF_PRETRAIN_ALREADY;
-        return !is_first(j->p) || model_is_there(j) ? GLOFND_OK : write_model(err, j);
+        return !is_first(j->p) || is_there(j, "model.safetensors") ? GLOFND_OK : write_model(err, j);
     }
     if (!is_first(j->p)) return follow(err, j, end);
     /* From the first moment on there is something to resume. */
@@ -335,8 +349,9 @@ static glofnd_status prepare_vocabulary(gf_error *err, job *j) {
     if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
     snprintf(path, sizeof path, "%s/" GF_VOCABULARY_FILE, j->p->run);
     if (!*j->from && is_first(j->p)) {
+        const int there = is_there(j, GF_VOCABULARY_FILE);
         TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
-        memcpy(j->vocab, path, sizeof j->vocab);
+        if (!there) memcpy(j->vocab, path, sizeof j->vocab);
         say(j->p, "%s", line);
     }
     return gf_trainer_vocabulary(err, j->trainer, path);
@@ -378,13 +393,12 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
 }
 
 /* A run that failed in its first step, and did not begin earlier: it leaves nothing, so that the corrected command can be given
- * as it is. A folder that was there before may hold what is not the run's, so there only the logs go. */
+ * as it is. None of these files was there before (refuse_others), but plans.txt may have been. */
 static int leaves_nothing(const job *j) {
-    static const char *const logs[] = {GF_MONITOR_LOG, GF_MONITOR_EVENTS};
-    static const char *const others[] = {"config.cfg", "plans.txt", GF_VOCABULARY_FILE, GF_MEMORY_FILE};
+    static const char *const files[] = {GF_MONITOR_LOG, GF_MONITOR_EVENTS, "config.cfg", GF_VOCABULARY_FILE, GF_MEMORY_FILE};
     if (!j->started || *j->from || j->trainer->step > 0 || (j->p->resume && !j->made)) return 0;
-    for (size_t i = 0; i < sizeof logs / sizeof *logs; i++) unlinkat(j->folder, logs[i], 0);
-    for (size_t i = 0; j->made && i < sizeof others / sizeof *others; i++) unlinkat(j->folder, others[i], 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlinkat(j->folder, files[i], 0);
+    if (j->made) unlinkat(j->folder, "plans.txt", 0);
     return 1;
 }
 

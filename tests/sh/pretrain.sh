@@ -208,6 +208,29 @@ cmp broken/model.safetensors harmed/model.safetensors || fail 'its keys beside -
 run --out harmed --resume --epochs 4;           wants 'an empty configuration' 1 'config.cfg' 'does not say what the data is'
 [ "$(ls broken/checkpoints)" = step-16 ] || fail "more epochs: $(ls broken/checkpoints)"
 
+# ----- folders in which something is: nothing of it is written over or removed -----
+for file in config.cfg model.safetensors vocab.txt eval.jsonl memory.json $events checkpoints/step-7/other.bin; do
+    rm -rf others
+    mkdir -p "others/$(dirname "$file")"
+    echo mine >"others/$file"
+    before=$(print_of others)
+    run $data $tiny --out others;               wants "a folder with $file" 1 "others has ${file%%/*} already" '--out'
+    same "a folder with $file" "$before" others
+done
+rm -rf others
+cp -r whole others
+rm -r others/checkpoints
+before=$(print_of others)
+run --out others --resume --epochs 4;           wants 'a model without checkpoint' 1 'no checkpoint' '--init others/model.safetensors'
+same 'a model without checkpoint' "$before" others
+rm -rf others
+mkdir others
+echo mine >others/notes
+before=$(print_of others)
+run --data list:nosuch.tsv $tiny --out others;  wants 'a failure among notes' 1 'nosuch.tsv'
+same 'a failure among notes' "$before" others
+run $data $tiny --out others;                   wants 'among notes' 0 'finished'
+
 # ----- numbers that blow up -----
 hot='--optimizer sgd --lr 1000 --lr-scaling none --weight-decay 10 --warmup-epochs 0'
 run $data $tiny --out hot --epochs 40 --checkpoint-steps 2 $hot
