@@ -116,13 +116,15 @@ static void take_line(gf_comparison *c, gf_compared *r, const gf_jsonl_reader *l
 
 static glofnd_status read_lines(gf_error *err, gf_comparison *c, gf_compared *r, const char *file, int epochs) {
     char path[PATH_MAX];
-    int64_t skipped = 0;
+    int64_t skipped = 0, stale = 0;
     gf_jsonl_reader line = {0};
     const int n = snprintf(path, sizeof path, "%s/%s", r->path, file);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of %.100s is too long", r->path);
     if (access(path, F_OK) != 0) return GLOFND_OK;
+    if (!epochs) TRY(gf_run_eval_stale(err, path, &stale));
     TRY(gf_jsonl_read_open(&line, err, path));
     while (gf_run_line(&line, &skipped)) {
+        if (stale-- > 0) continue;
         const char *event = gf_jsonl_get_text(&line, "event");
         if (!event || (strcmp(event, "epoch") == 0) != epochs) continue;
         const gf_eval_line e = gf_eval_line_of(&line);

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "train/monitor.h"
+
 int gf_run_line(gf_jsonl_reader *r, int64_t *skipped) {
     while (!gf_jsonl_next(r)) {
         if (r->status != GLOFND_E_FORMAT) return 0;
@@ -107,18 +109,35 @@ static glofnd_status keep(gf_error *err, gf_run_eval *all, const gf_eval_line *e
     return GLOFND_OK;
 }
 
+glofnd_status gf_run_eval_stale(gf_error *err, const char *path, int64_t *lines) {
+    gf_jsonl_reader r = {0};
+    int64_t skipped = 0;
+    *lines = 0;
+    TRY(gf_jsonl_read_open(&r, err, path));
+    for (int64_t n = 1; gf_run_line(&r, &skipped); n++) {
+        const char *event = gf_jsonl_get_text(&r, "event");
+        if (event && strcmp(event, GF_EVAL_TRAINED) == 0) *lines = n;
+    }
+    const glofnd_status status = r.status;
+    gf_jsonl_read_close(&r);
+    return status;
+}
+
 glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out) {
     char path[1100];
+    int64_t stale;
     gf_jsonl_reader r = {0};
     glofnd_status status = GLOFND_OK;
     *out = (gf_run_eval){0};
     const int n = snprintf(path, sizeof path, "%s/eval.jsonl", run);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of %.100s is too long", run);
     if (access(path, F_OK) != 0) return GLOFND_OK;
+    TRY(gf_run_eval_stale(err, path, &stale));
     TRY(gf_jsonl_read_open(&r, err, path));
     while (status == GLOFND_OK && gf_run_line(&r, &out->skipped)) {
         const gf_eval_line e = gf_eval_line_of(&r);
-        if (*e.event) status = keep(err, out, &e);
+        if (*e.event && (e.untrained || stale <= 0)) status = keep(err, out, &e);
+        stale--;
     }
     if (status == GLOFND_OK) status = r.status;
     gf_jsonl_read_close(&r);

@@ -24,6 +24,8 @@ typedef struct gf_run_eval {
     int64_t skipped;            /* damaged lines */
 } gf_run_eval;
 
+/* How many lines at the beginning of an eval.jsonl are about weights that are no more: training went on after them. */
+glofnd_status gf_run_eval_stale(gf_error *err, const char *path, int64_t *lines);
 /* A file that is not there is fine. */
 glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out);
 void gf_run_eval_free(gf_run_eval *e);          /* a zeroed one is fine */

@@ -8,6 +8,8 @@
 #include "train/checkpoint.h"
 
 #define GF_MONITOR_LOG "log.jsonl"
+#define GF_EVAL_LOG "eval.jsonl"
+#define GF_EVAL_TRAINED "trained"       /* its event that says: lines before are about other weights */
 #define GF_MONITOR_EVENTS "events.out.tfevents.glofnd"
 
 typedef struct gf_monitor {

@@ -97,7 +97,7 @@ static int is_there(const job *j, const char *name) { return faccessat(j->folder
 
 /* A run does not begin among files that it would write over, or take back if it failed: they are somebody's. */
 static glofnd_status refuse_others(gf_error *err, const job *j) {
-    static const char *const files[] = {"config.cfg", "model.safetensors", "checkpoints", "eval.jsonl", GF_VOCABULARY_FILE,
+    static const char *const files[] = {"config.cfg", "model.safetensors", "checkpoints", GF_EVAL_LOG, GF_VOCABULARY_FILE,
                                         GF_MONITOR_EVENTS, GF_MEMORY_FILE};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         FAIL_IF(err, is_there(j, files[i]), GLOFND_E_ARGUMENT,
@@ -223,9 +223,24 @@ static int checkpoint_due(const job *j) {
     return t->step % t->epoch_steps == 0 && (j->saved <= 0.0 || t->marks[0] - j->saved >= 60.0 * c->checkpoint_minutes);
 }
 
+/* Evaluations made so far are of other weights: a line in their file says so. */
+static glofnd_status outdate_evals(gf_error *err, const job *j) {
+    char path[PATH_MAX];
+    gf_jsonl log = {0};
+    if (!is_there(j, GF_EVAL_LOG)) return GLOFND_OK;
+    snprintf(path, sizeof path, "%s/" GF_EVAL_LOG, j->p->run);
+    TRY(gf_jsonl_open(&log, err, path, GF_LOG_ALL));
+    gf_jsonl_begin(&log);
+    gf_jsonl_text(&log, "event", GF_EVAL_TRAINED);
+    gf_jsonl_integer(&log, "step", j->trainer->step);
+    gf_jsonl_end(&log);
+    return gf_jsonl_close(&log);
+}
+
 /* The weights come before the last checkpoint: a run that counts as finished has them. */
 static glofnd_status finish(gf_error *err, job *j) {
     if (is_first(j->p)) TRY(write_model(err, j));
+    if (is_first(j->p)) TRY(outdate_evals(err, j));
     return checkpoint(err, j);
 }
 

@@ -60,5 +60,14 @@ expect 1 "nowhere is not the folder of a run" "$glofnd" compare n1 nowhere
 echo rubbish >> g1/eval.jsonl; echo '{}' >> g1/eval.jsonl
 expect 0 "1 damaged line is left out, the first in g1/eval.jsonl" "$glofnd" compare g1
 grep -q "51.00" out || fail "the other lines count"
+
+# Training went on after an evaluation: it is of other weights; a newer one counts.
+make m1 1 none 0.610; make m2 1 glofnd 0.620; make m3 1 glofnd 0.630
+echo '{"event": "trained", "step": 8}' >> m2/eval.jsonl
+expect 0 "61.00" "$glofnd" compare m1 m2
+grep -q "62.00" out && fail "a figure of weights that are no more"
+cat m3/eval.jsonl >> m2/eval.jsonl
+expect 0 "63.00" "$glofnd" compare m1 m2
+
 expect 2 "it takes text, csv, json or latex" "$glofnd" compare n1 --format xml
 expect 2 "glofnd compare: RUN is missing" "$glofnd" compare

@@ -208,6 +208,15 @@ cmp broken/model.safetensors harmed/model.safetensors || fail 'its keys beside -
 run --out harmed --resume --epochs 4;           wants 'an empty configuration' 1 'config.cfg' 'does not say what the data is'
 [ "$(ls broken/checkpoints)" = step-16 ] || fail "more epochs: $(ls broken/checkpoints)"
 
+# ----- evaluations of weights that are no more -----
+rm -rf more
+cp -r whole more
+run --out more --resume;                        wants 'nothing left to do' 0
+[ ! -e more/eval.jsonl ] || fail 'nothing left to do: eval.jsonl'
+echo '{"event": "knn", "protocol": "knn", "untrained": false, "top1": 0.5}' >more/eval.jsonl
+run --out more --resume --epochs 4;             wants 'more epochs after an evaluation' 0 'finished'
+[ "$(tail -n 1 more/eval.jsonl)" = '{"event": "trained", "step": 16}' ] || fail 'more epochs: eval.jsonl'
+
 # ----- folders in which something is: nothing of it is written over or removed -----
 for file in config.cfg model.safetensors vocab.txt eval.jsonl memory.json $events checkpoints/step-7/other.bin; do
     rm -rf others
@@ -221,7 +230,8 @@ rm -rf others
 cp -r whole others
 rm -r others/checkpoints
 before=$(print_of others)
-run --out others --resume --epochs 4;           wants 'a model without checkpoint' 1 'no checkpoint' '--init others/model.safetensors'
+run --out others --resume --epochs 4
+wants 'a model without checkpoint' 1 'no checkpoint' '--init others/model.safetensors'
 same 'a model without checkpoint' "$before" others
 rm -rf others
 mkdir others
