@@ -58,7 +58,8 @@ static void add_heading(gf_table *t, const char *first, const char *second) {
 
 static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
     const double pooled[2] = {r->field[GF_RUN_POOLED_PRECISION][e], r->field[GF_RUN_POOLED_RECALL][e]};
-    gf_table_add(t, "%lld", (long long)e + 1);          /* counted from 1, as everywhere people look */
+    const double said = r->field[GF_RUN_EPOCH][e];      /* lines before may be lost */
+    gf_table_add(t, "%.0f", (isfinite(said) ? said : (double)e) + 1.0);         /* counted from 1, as everywhere people look */
     gf_table_number(t, r->field[GF_RUN_FLAGGED][e], 2);
     gf_table_number(t, r->field[GF_RUN_PRECISION][e], 2);
     gf_table_number(t, r->field[GF_RUN_RECALL][e], 2);
