@@ -14,34 +14,8 @@
 
 #include <cmocka.h>
 
-#include "data/dataset.h"
 #include "data/spec.h"
-#include "support/scratch.h"
-
-/* A SPEC with the scratch folder for every %. */
-static const char *spec_of(const char *pattern) {
-    static char spec[1024];
-    size_t used = 0;
-    for (const char *p = pattern; *p; p++) {
-        used += (size_t)snprintf(spec + used, sizeof spec - used, *p == '%' ? "%s" : "%.1s", *p == '%' ? box.folder : p);
-    }
-    spec[used] = 0;
-    return spec;
-}
-
-static gf_dataset *open_spec(const char *pattern) {
-    gf_error err = {""};
-    gf_dataset *d = NULL;
-    if (gf_dataset_open(&err, spec_of(pattern), &d) != GLOFND_OK) fail_msg("%s: %s", pattern, err.text);
-    return d;
-}
-
-static void refused(const char *pattern, glofnd_status expected, const char *word) {
-    gf_error err = {""};
-    gf_dataset *d = NULL;
-    const glofnd_status status = gf_dataset_open(&err, spec_of(pattern), &d);
-    if (status != expected || !strstr(err.text, word) || d) fail_msg("%s: status %d, %s", pattern, status, err.text);
-}
+#include "support/specs.h"
 
 /* Sample i: its name ends with `end`, it has this label, and its first pixel this gray. */
 static void expect_sample(const gf_dataset *d, int64_t i, const char *end, int32_t label, int gray) {
