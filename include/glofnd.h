@@ -37,6 +37,8 @@
  *              stats, and the rows tier are host memory. Calls queue their work on the stream of glofnd_ctx_stream(). A step
  *              whose `stats` is NULL waits for nothing, takes no memory after glofnd_ctx_reserve(), and can be captured into a
  *              CUDA graph; what it could not see at once (numbers that are not finite, ids) is told by glofnd_ctx_stats().
+ *              Calls that look into a store or write it wait for the stream of its last step, never for the whole device: that
+ *              stream must still exist, and a graph that was launched on another one is the caller's to wait for.
  *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. A library takes the shorter struct of an
  *              older program and refuses the longer one of a newer. Status values and file formats are never reused for
  *              something else; a newer library reads every older file.

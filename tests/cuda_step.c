@@ -191,6 +191,7 @@ static void apply(const damage *d, rig *r) {
     if (d->b >= 0) cuda_ok(cudaMemcpy(b + d->b * r->s.dim, &nan, sizeof nan, cudaMemcpyHostToDevice));
     if (d->repeat) cuda_ok(cudaMemcpy(id + 9, &first, sizeof first, cudaMemcpyHostToDevice));
     if (d->outside) cuda_ok(cudaMemcpy(id + 3, &far, sizeof far, cudaMemcpyHostToDevice));
+    cuda_ok(cudaDeviceSynchronize());
 }
 
 static void expect_failure(const damage *d, rig *r, glofnd_status status) {

@@ -6,8 +6,8 @@
 # just a folder of its programs (glofnd, replay, unit_*, cuda_*, gpu_lost.so, old_driver/). PART: some of those below, or names of
 # single checks; none: all.
 # Each check works in a folder of its own under LOGS (default: BUILD/gpu_check), where its output is (log) and how it ended
-# (status). SANITIZER_LIMIT: seconds for one run under compute-sanitizer (300). Exit status: 0 if nothing failed. A program that
-# was not built is a failure: name the parts that are wanted.
+# (status). LIMIT and SANITIZER_LIMIT: seconds for one program (300), and for one under compute-sanitizer (300): one that does not
+# end is a failure. Exit status: 0 if nothing failed. A program that was not built is a failure: name the parts that are wanted.
 #
 # A new check is one line at the end:    check PART NAME COMMAND...    exit status 0: ok, 77: skipped, else FAIL
 # COMMAND is a program, or a function of this file before it: on_gpu, sanitized TOOL, own TOOL, refuses TEXT.
@@ -48,10 +48,19 @@ mkfifo "$tokens" && exec 3<>"$tokens" && rm "$tokens" || exit 2
 for token in $(seq "$jobs"); do echo "$token" >&3; done
 trap 'trap - INT TERM; kill 0' INT TERM         # what runs in the background does not hear Ctrl-C
 
+# limited PROGRAM...: it is given LIMIT seconds
+limited() {
+    timeout -k 5 "${LIMIT:-300}" "$@"
+    limited_status=$?
+    [ $limited_status != 124 ] || echo "it did not end in ${LIMIT:-300} seconds"
+    return $limited_status
+}
+
 # run_check NAME COMMAND...: in its folder; one line when it has ended
 run_check() {
     name=$1
     shift
+    case $1 in */*) set -- limited "$@" ;; esac
     began=$(date +%s)
     (cd "$logs/$name" && "$@") >"$logs/$name/log" 2>&1 3>&-
     status=$?
@@ -87,7 +96,7 @@ alone() {
 }
 
 # on_gpu PROGRAM...: a test made for the CPU
-on_gpu() { GLOFND_TEST_DEVICE=cuda "$@"; }
+on_gpu() { GLOFND_TEST_DEVICE=cuda limited "$@"; }
 
 # sanitized TOOL PROGRAM...: a finding is a failure, and so is a run that does not end
 sanitized() {

@@ -49,6 +49,7 @@ static void *upload(const void *host, size_t bytes) {
     void *p = NULL;
     CUDA(cudaMalloc(&p, bytes));
     CUDA(cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice));
+    CUDA(cudaDeviceSynchronize());
     return p;
 }
 

@@ -32,9 +32,11 @@ static inline void *on_device_alloc(size_t bytes) {
     return p;
 }
 
+/* cudaMemcpy may return before the bytes are there, and steps on streams of their own would not wait for them. */
 static inline void *on_device_take(on_device_copies *x, const void *host, size_t bytes) {
     void *p = on_device_alloc(bytes);
     if (host && cudaMemcpy(p, host, bytes, cudaMemcpyHostToDevice) != cudaSuccess) abort();
+    if (cudaStreamSynchronize(0) != cudaSuccess) abort();
     return x->taken[x->count++] = p;
 }
 

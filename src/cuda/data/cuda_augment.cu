@@ -5,6 +5,7 @@
 #include "cuda/data/augment_blur.cuh"
 #include "cuda/data/augment_resize.cuh"
 #include "cuda/data/cuda_augment.h"
+#include "cuda/loss/cuda_device.h"
 
 enum { SMALL = 64, SMALL_THREADS = 256, THREADS = 1024, MOST_ROWS = 96, ALIGN = 16 };
 
@@ -195,8 +196,7 @@ int gf_cuda_augment_scratch(int size, size_t *bytes) {
 }
 
 template <bool in_shared> static cudaError_t launch(const gf_cuda_augment *a, const plan *p, cudaStream_t stream) {
-    const cudaError_t e =
-        cudaFuncSetAttribute(augment_kernel<in_shared>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)p->shared);
+    const cudaError_t e = gf_cuda_allow_shared((const void *)augment_kernel<in_shared>);
     if (e != cudaSuccess) return e;
     augment_kernel<in_shared><<<p->blocks, p->threads, p->shared, stream>>>(*a, *p);
     return cudaGetLastError();

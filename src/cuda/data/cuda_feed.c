@@ -32,6 +32,12 @@ static glofnd_status open_streams(gf_error *err, gf_cuda_feed *f) {
     return GLOFND_OK;
 }
 
+/* To the device, and there when this returns: a plain cudaMemcpy may still be on its way, and the streams here do not wait for it. */
+static cudaError_t send(const gf_cuda_feed *f, void *to, const void *from, size_t bytes) {
+    const cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, f->stream);
+    return e == cudaSuccess ? cudaStreamSynchronize(f->stream) : e;
+}
+
 static glofnd_status take_memory(gf_error *err, gf_cuda_feed *f) {
     const size_t views = (size_t)f->spec.views, levels = 3 * 256 * sizeof *f->level;
     size_t scratch = 0;
@@ -42,7 +48,7 @@ static glofnd_status take_memory(gf_error *err, gf_cuda_feed *f) {
     CUDA_TRY(err, cudaMalloc((void **)&f->views, views * gf_cuda_view_bytes(f->spec.size)), "views of a batch");
     CUDA_TRY(err, cudaMalloc((void **)&f->level, levels), "augmentation");
     if (scratch) CUDA_TRY(err, cudaMalloc((void **)&f->scratch, scratch), "augmentation");
-    CUDA_TRY(err, cudaMemcpy(f->level, f->spec.level, levels, cudaMemcpyHostToDevice), "augmentation");
+    CUDA_TRY(err, send(f, f->level, f->spec.level, levels), "augmentation");
     f->spec.level = NULL;       /* the caller's */
     return GLOFND_OK;
 }
@@ -76,10 +82,9 @@ void gf_cuda_feed_free(gf_cuda_feed *f) {
 glofnd_status gf_cuda_feed_keep(gf_error *err, gf_cuda_feed *f, const uint8_t *pixels, size_t bytes) {
     uint8_t *kept = NULL;
     CUDA_TRY(err, cudaMalloc((void **)&kept, bytes), "all images of the dataset");
-    const cudaError_t e = cudaMemcpy(kept, pixels, bytes, cudaMemcpyHostToDevice);
+    const cudaError_t e = send(f, kept, pixels, bytes);
     if (e != cudaSuccess) cudaFree(kept);
     CUDA_TRY(err, e, "copying the dataset");
-    cudaStreamSynchronize(f->stream);
     cudaFree(f->kept);
     f->kept = kept;
     f->kept_bytes = bytes;

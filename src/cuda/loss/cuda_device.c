@@ -37,6 +37,16 @@ glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at) {
                    cudaGetErrorString(e));
 }
 
+cudaError_t gf_cuda_allow_shared(const void *kernel) {
+    struct cudaFuncAttributes own;
+    int device = 0, most = 0;
+    cudaError_t e = cudaGetDevice(&device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e == cudaSuccess) e = cudaFuncGetAttributes(&own, kernel);
+    if (e != cudaSuccess) return e;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most - (int)own.sharedSizeBytes);
+}
+
 static glofnd_status check(gf_error *err) {
     char why[256];
     FAIL_IF(err, gf_cuda_devices(why, sizeof why) == 0, GLOFND_E_DEVICE, "no CUDA device: %s; set device = cpu", why);

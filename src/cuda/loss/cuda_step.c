@@ -59,7 +59,7 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
         .partial = d->partial, .row_totals = d->row_totals, .links = x->links ? x->links : d->links,
         .grad_a = x->grad_a, .grad_b = x->grad_b, .margin = margin_of(math)};
     memcpy(t->side, d->side, sizeof t->side);
-    if (x->s) t->store = *x->s;
+    if (x->s) x->s->stream = d->stream, t->store = *x->s;
     const gf_cuda_embed_job job = embed_job(d, x);
     TRY(embed_support(err, d, x));
     CUDA_TRY(err, gf_cuda_begin(t, &job, what, d->stream));

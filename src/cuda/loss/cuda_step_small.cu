@@ -169,7 +169,7 @@ static size_t shared_bytes(size_t work, int cols) { return work + ROWS * sizeof(
 template <class How, unsigned FLAGS = GF_ANY_FLAGS>
 static cudaError_t launch(const small_args &d, cudaStream_t stream) {
     const size_t bytes = shared_bytes(How::bytes(d.pass[0].ld), d.pass[0].k.rows);
-    const cudaError_t e = cudaFuncSetAttribute(small<How, FLAGS>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes));
+    const cudaError_t e = gf_cuda_allow_shared(reinterpret_cast<const void *>(small<How, FLAGS>));
     if (e != cudaSuccess) return e;
     const dim3 grid((d.pass[0].q.rows + ROWS - 1) / ROWS, d.step.plan.sides);
     small<How, FLAGS><<<grid, THREADS, bytes, stream>>>(d);

@@ -15,6 +15,7 @@ typedef struct gf_cuda_shared { /* in device memory */
 } gf_cuda_shared;
 
 struct gf_device_store {
+    cudaStream_t stream;        /* of the context that made it, then of the last step */
     int64_t n;
     int modalities, temperatures;
     size_t record_bytes;
@@ -25,6 +26,7 @@ struct gf_device_store {
     int64_t ring_rows, ring_dim, ring_ld;
     gf_cuda_embed ring[2];      /* rows [capacity][ld] with the halves that tensor cores read */
     int64_t *ring_id[2];        /* [capacity] */
+    struct gf_cuda_staging *staging;
 };
 
 glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t record_bytes,
@@ -39,8 +41,8 @@ glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int
 
 /* cuda_store_rows.cu: n records between the store and `packed` (device). */
 cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed);
-/* The halves of ring rows whose f32 were written. */
-cudaError_t gf_cuda_ring_halves(const gf_cuda_embed *ring, int64_t count);
+/* The halves of the first `count` ring rows, whose f32 were written. */
+cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t count);
 
 #ifdef __cplusplus
 }

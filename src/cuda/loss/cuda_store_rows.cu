@@ -21,8 +21,8 @@ static __global__ void __launch_bounds__(THREADS) move(uint32_t *records, uint8_
 cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed) {
     const int words = static_cast<int>(s->record_bytes / 4);
     const int64_t blocks = (n * words + THREADS - 1) / THREADS;
-    move<<<static_cast<unsigned>(blocks), THREADS>>>(reinterpret_cast<uint32_t *>(s->records), s->touched, words, put, id, n,
-                                                      reinterpret_cast<uint32_t *>(packed));
+    move<<<static_cast<unsigned>(blocks), THREADS, 0, s->stream>>>(
+        reinterpret_cast<uint32_t *>(s->records), s->touched, words, put, id, n, reinterpret_cast<uint32_t *>(packed));
     return cudaGetLastError();
 }
 
@@ -33,9 +33,10 @@ static __global__ void __launch_bounds__(THREADS) halves(const float *f32, __nv_
     lo[at] = __float2bfloat16_rn(f32[at] - __bfloat162float(hi[at]));
 }
 
-cudaError_t gf_cuda_ring_halves(const gf_cuda_embed *ring, int64_t count) {
+cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t count) {
+    const gf_cuda_embed *ring = &s->ring[side];
     const int64_t numbers = count * ring->f32.ld;
-    halves<<<static_cast<unsigned>((numbers + THREADS - 1) / THREADS), THREADS>>>(
+    halves<<<static_cast<unsigned>((numbers + THREADS - 1) / THREADS), THREADS, 0, s->stream>>>(
         ring->f32.row, static_cast<__nv_bfloat16 *>(ring->hi), static_cast<__nv_bfloat16 *>(ring->lo), numbers);
     return cudaGetLastError();
 }

@@ -410,8 +410,7 @@ void gf_cunn_attention_mma(gf_nn_engine *s, const gf_cunn_attention *t) {
 }
 
 template <int D, bool WHOLE> static void backward(gf_nn_engine *s, const gf_cunn_attention *t, const layout &l) {
-    gf_cunn_note(s, cudaFuncSetAttribute(back_kernel<D, WHOLE>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)l.backward),
-                 "attention, backward");
+    gf_cunn_note(s, gf_cuda_allow_shared((const void *)back_kernel<D, WHOLE>), "attention, backward");
     back_kernel<D, WHOLE><<<l.grid, l.threads, l.backward, s->stream>>>(*t, l.others);
     gf_cunn_note(s, cudaGetLastError(), "attention, backward");
 }

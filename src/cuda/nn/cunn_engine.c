@@ -76,8 +76,7 @@ static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
     CUDA_TRY(err, cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking), "stream");
     CUDA_TRY(err, cudaMalloc((void **)&s->tickets, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
     s->tables = GF_CUNN_TICKETS * sizeof *s->tickets;
-    CUDA_TRY(err, cudaMemset(s->tickets, 0, GF_CUNN_TICKETS * sizeof *s->tickets), "engine");
-    CUDA_TRY(err, cudaDeviceSynchronize(), "engine");
+    CUDA_TRY(err, cudaMemsetAsync(s->tickets, 0, GF_CUNN_TICKETS * sizeof *s->tickets, s->stream), "engine");
     cudnnStatus_t status = s->libs.cudnnCreate(&s->dnn);
     if (status == CUDNN_STATUS_SUCCESS) status = s->libs.cudnnSetStream(s->dnn, s->stream);
     FAIL_IF(err, status != CUDNN_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuDNN %zu cannot start: %s; use device = cpu",

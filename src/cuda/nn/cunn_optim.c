@@ -57,7 +57,8 @@ static glofnd_status make_tables(gf_error *err, gf_nn_optim *o, const gf_param *
     lay_out(&host, block);
     fill(&host, list);
     cudaError_t e = cudaMalloc(&o->memory, bytes);
-    if (e == cudaSuccess) e = cudaMemcpy(o->memory, block, bytes, cudaMemcpyHostToDevice);
+    if (e == cudaSuccess) e = cudaMemcpyAsync(o->memory, block, bytes, cudaMemcpyHostToDevice, o->engine->stream);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(o->engine->stream);
     free(block);
     if (e != cudaSuccess) return gf_cuda_fail(err, e, "tables of the optimizer");
     o->engine->tables += bytes;
