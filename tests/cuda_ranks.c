@@ -347,6 +347,27 @@ static void recorded_steps_wait_for_the_sums(void **state) {
     drop_pair(&p);
 }
 
+/* Of one number: how many ranks have no record. */
+static glofnd_status sum_with_another(gf_error *err, gf_comm *c, double *x, int64_t n) {
+    (void)err, (void)c;
+    if (n == 1) x[0] += 1;
+    return GLOFND_OK;
+}
+
+/* Another rank could not make its record: this one drops the one it has made, and works every step. */
+static void no_rank_plays_a_record_alone(void **state) {
+    (void)state;
+    pair p;
+    make_pair(&p, NULL, SPOIL);
+    gf_comm_kind kind_of_two = *p.host->kind;
+    kind_of_two.sum = sum_with_another;
+    p.host->kind = &kind_of_two;
+    trial_steps(p.alone, STEPS), trial_steps(p.ranked, STEPS);
+    assert_int_equal(p.notes.joins, STEPS + 1);         /* and once for the record */
+    gpu_same_weights(p.alone, p.ranked);
+    drop_pair(&p);
+}
+
 /* ----- two ranks ------------------------------------------------------------------------------------------------------ */
 
 typedef struct member {
@@ -451,7 +472,8 @@ static int enter(void **state) { return trial_enter(state) != 0 || trial_vocabul
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients_are_handed_over_once_and_final), cmocka_unit_test(recorded_steps_wait_for_the_sums),
-        cmocka_unit_test(two_ranks_train_as_one), cmocka_unit_test(two_ranks_train_image_and_text),
+        cmocka_unit_test(no_rank_plays_a_record_alone), cmocka_unit_test(two_ranks_train_as_one),
+        cmocka_unit_test(two_ranks_train_image_and_text),
     };
     const int missing = gpu_missing();
     return missing ? missing : cmocka_run_group_tests(tests, enter, trial_leave);

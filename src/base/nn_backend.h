@@ -4,7 +4,7 @@
  * float32. Sequences are [n][h = length][w = 1][c]. An engine belongs to one net, or to nets beside each other
  * (gf_net_spec.beside), and to one thread at a time; it owns the ops made with it. Ops are made once for a fixed
  * shape, say how much memory they want, and then run on pointers into memory the net has laid out: no call below but `open`,
- * `alloc`, `op_create`, `optim_create` and the first two `replay` of a key takes memory.
+ * `alloc`, `op_create`, `optim_create`, `record` and the first `run` without a record takes memory.
  *
  * A device with memory of its own (gf_nn_backend.put is set) queues work and returns; pointers in args, norms and params are then
  * the device's. Weights of convolutions lie there as [out][kernel][kernel][in], so that no layout changes between the gradient,
@@ -20,7 +20,7 @@
 #include "base/optim_rule.h"
 #include "base/status.h"
 
-#define GF_NN_BACKEND_VERSION 3
+#define GF_NN_BACKEND_VERSION 4
 #define GF_NN_ALIGN 64          /* bytes; of every array a net hands to a backend */
 
 typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16, GF_TYPE_I32 } gf_type;     /* I32: tokens alone */
@@ -186,11 +186,13 @@ typedef struct gf_nn_backend {
     /* The same of ops first to last - 1 of the list alone: gradients that other ranks wait for while backward goes on. */
     glofnd_status (*unpack_some)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
                                  int first, int last);
-    /* Does work(arg), which only queues. The first time with a key as it is, the second time it is recorded, from then on the
-     * record is played: pointers and scalars of later calls must be the same. A new key drops the record. */
-    glofnd_status (*replay)(gf_error *err, gf_nn_engine *s, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg),
-                            void *arg);
-    void (*forget)(gf_nn_engine *s);    /* waits, and drops the record: before what it uses goes */
+    /* What work(arg) queues becomes the record, and is not done. *made = 0: it cannot be recorded, or there is no memory to. A
+     * failure is one of the work itself: it would fail without a recording, too. */
+    glofnd_status (*record)(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *err, void *arg), void *arg,
+                            int *made);
+    /* Plays the record: pointers and scalars must be those it was made with. Without one does work(arg). */
+    glofnd_status (*run)(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
+    void (*forget)(gf_nn_engine *s);    /* waits, and drops the record, if there is one */
     /* The optimizer over all parameters; list is copied. Lives as long as the engine. step: queues; a gradient that is not finite
      * leaves everything as it was. set: numbers of the steps to come, also of recorded ones. norm: waits; of the last step. */
     glofnd_status (*optim_create)(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,

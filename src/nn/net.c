@@ -204,7 +204,7 @@ static glofnd_status all_packed(gf_error *err, gf_net *n, together what) {
 
 /* A recorded training step has to hold it, so there it is not left out. */
 static glofnd_status pack_weights(gf_error *err, gf_net *n, int train) {
-    if (!n->stale && !(train && n->backend->replay)) return GLOFND_OK;
+    if (!n->stale && !(train && n->backend->record)) return GLOFND_OK;
     n->stale = 0;
     if (n->backend->pack_all) return all_packed(err, n, n->backend->pack_all);
     for (int i = 0; i < n->graph.layers; i++) {

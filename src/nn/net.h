@@ -44,6 +44,8 @@ typedef struct gf_net_ranks {
      * is queued by now is done. It begins with first = all of them, none is final; it ends with 0. */
     void (*ready)(void *user, gf_net *net, int64_t first);
     int64_t bucket;             /* ready is called when at least as many more are final; 0: after every layer */
+    /* May be NULL. *yes becomes whether it is 1 on all ranks. */
+    glofnd_status (*agree)(gf_error *err, void *user, int *yes);
 } gf_net_ranks;
 
 typedef struct gf_net_spec {        /* what an arch does not use is 0 */
@@ -138,9 +140,11 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
 /* The same of a text net: tokens [count][context], each 0 to vocab - 1. */
 glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens, int64_t first, int64_t count);
 /* Does work(arg): gf_net_forward without x, a loss, gf_net_backward, an optimizer. A GPU records it the second time it comes with
- * the same key, and plays the record from then on: pointers and scalars must then be the same. */
+ * the same key, and plays the record from then on: pointers and scalars must then be the same. Ranks come with the same keys, and
+ * all of them play their records or none does. */
 glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
-void gf_net_forget(gf_net *n);                          /* drops the record, before what it uses is freed */
+/* Waits for what is queued, and drops the record: before a transport whose calls are in it is closed. */
+void gf_net_forget(gf_net *n);
 const gf_nn_backend *gf_net_backend(const gf_net *n);
 gf_nn_engine *gf_net_engine(gf_net *n);
 void *gf_net_stream(gf_net *n);                         /* cudaStream_t; NULL on the CPU */

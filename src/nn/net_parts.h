@@ -19,6 +19,11 @@ struct gf_net {
     int64_t told_from;          /* of them, those the ranks know of */
     int told_layer;             /* and the layer they were told after */
     int ready;                  /* activations of a training forward are there for backward */
+    struct {                    /* of its engine; nets beside this one use it */
+        uint64_t key;
+        int times;              /* the present key came */
+        int none;               /* there is never a record: it was tried */
+    } replay;
 };
 
 int gf_spec_is_resnet(const gf_net_spec *s);    /* torchvision's, or resnet8 */

@@ -70,11 +70,3 @@ void gf_net_gather(gf_net *n, float *block, int first) {
     if (first) n->backend->cast(n->engine, GF_TYPE_F32, block, n->grads, count);
     else n->backend->add(n->engine, GF_TYPE_F32, block, n->grads, count);
 }
-
-glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_status (*work)(gf_error *err, void *arg), void *arg) {
-    return n->backend->replay ? n->backend->replay(err, n->engine, key, work, arg) : work(err, arg);
-}
-
-void gf_net_forget(gf_net *n) {
-    if (n->backend->forget) n->backend->forget(n->engine);
-}

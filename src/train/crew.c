@@ -42,9 +42,17 @@ static void gradients_final(void *user, gf_net *net, int64_t first) {
     else gf_reducer_ready(w->reducer, first);
 }
 
+static glofnd_status on_all(gf_error *err, void *user, int *yes) {
+    gf_crew *w = user;
+    double without = !*yes;
+    TRY(w->host->kind->sum(err, w->host, &without, 1));
+    *yes = without == 0.0;
+    return GLOFND_OK;
+}
+
 void gf_crew_begin(gf_crew *w, gf_comm *host) {
     *w = (gf_crew){.host = host, .wire = host};
-    w->hooks = (gf_net_ranks){.count = host->ranks, .user = w, .sum = sum_norm};
+    w->hooks = (gf_net_ranks){.count = host->ranks, .user = w, .sum = sum_norm, .agree = on_all};
 }
 
 /* ----- making ----- */
@@ -83,11 +91,12 @@ glofnd_status gf_crew_make(gf_error *err, gf_crew *w, gf_towers *t, glofnd_ctx *
 
 void gf_crew_free(gf_crew *w, gf_towers *t) {
     void *const there[] = {w->all[0], w->all[1], w->links, w->slots};
+    /* ncclCommDestroy polls until no graph is left that holds calls of its communicator: commDestroySync in NCCL's sources. */
+    if (t->count > 0) gf_net_forget(t->at[0].net);
     for (size_t i = 0; t->count > 0 && i < sizeof there / sizeof *there; i++) gf_net_release(t->at[0].net, there[i]);
     free(w->content);
     free(w->damage);
     gf_team_close(&w->team);
-    if (t->count > 0) gf_net_forget(t->at[0].net);      /* NCCL closes only when no record of its calls is left */
     gf_reducer_free(w->reducer);
     if (w->wire && w->wire != w->host) w->wire->kind->close(w->wire);
     *w = (gf_crew){0};

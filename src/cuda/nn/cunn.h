@@ -65,11 +65,7 @@ struct gf_nn_engine {
     unsigned *tickets;          /* [GF_CUNN_TICKETS] on the device, 0 between kernels: who comes last does the rest */
     cudaError_t failed;         /* first failure nobody was told of */
     const char *failed_at;
-    /* replay */
-    uint64_t key;
-    int times;                  /* the present key came */
-    cudaGraphExec_t record;
-    int no_records;             /* something in the work cannot be recorded */
+    cudaGraphExec_t record;     /* of a step; NULL: none */
 };
 
 /* Keeps the first error; `at` is a static text. */

@@ -189,45 +189,40 @@ static void *stream(gf_nn_engine *s) { return s->stream; }
 
 /* ----- recorded work ----------------------------------------------------------------------------------------------- */
 
-static void forget(gf_nn_engine *s) {
+static void drop(gf_nn_engine *s) {
     if (s->record) cudaGraphExecDestroy(s->record);
     s->record = NULL;
-    s->times = 0;
 }
 
-static void forget_waiting(gf_nn_engine *s) {
+static void forget(gf_nn_engine *s) {
     cudaStreamSynchronize(s->stream);
-    forget(s);
+    drop(s);
 }
 
-/* Leaves s->record NULL where the work cannot be recorded. */
-static glofnd_status record(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *, void *), void *arg) {
+/* Onto the device, too: the first launch would take that memory, and then it is too late to do without. */
+static void make_record(gf_nn_engine *s, cudaGraph_t graph) {
+    if (cudaGraphInstantiate(&s->record, graph, 0) != cudaSuccess) s->record = NULL;
+    else if (cudaGraphUpload(s->record, s->stream) != cudaSuccess) drop(s);
+}
+
+static glofnd_status record(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *, void *), void *arg, int *made) {
     cudaGraph_t graph = NULL;
+    enum cudaStreamCaptureStatus now = cudaStreamCaptureStatusNone;
+    drop(s);
     CUDA_TRY(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
     const glofnd_status status = work(err, arg);
-    const cudaError_t e = cudaStreamEndCapture(s->stream, &graph);
-    if (e != cudaSuccess || cudaGraphInstantiate(&s->record, graph, 0) != cudaSuccess) {
-        s->record = NULL;
-        cudaGetLastError();
-        s->failed = cudaSuccess;
-    }
+    cudaStreamIsCapturing(s->stream, &now);     /* what cannot be recorded has ended it by now */
+    if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) make_record(s, graph);
     if (graph) cudaGraphDestroy(graph);
-    return s->record ? status : GLOFND_OK;
+    *made = s->record != NULL;
+    if (!*made) cudaGetLastError();
+    if (!*made) s->failed = cudaSuccess;
+    return now == cudaStreamCaptureStatusActive ? status : GLOFND_OK;
 }
 
-static glofnd_status replay(gf_error *err, gf_nn_engine *s, uint64_t key, glofnd_status (*work)(gf_error *, void *), void *arg) {
-    if (key != s->key) forget(s);
-    s->key = key;
-    s->times++;
-    if (s->times == 2 && !s->no_records) {
-        TRY(record(err, s, work, arg));
-        s->no_records = s->record == NULL;
-    }
-    if (!s->record) {
-        TRY(work(err, arg));
-        return told(err, s);
-    }
-    CUDA_TRY(err, cudaGraphLaunch(s->record, s->stream), "a recorded step");
+static glofnd_status run(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *, void *), void *arg) {
+    if (s->record) CUDA_TRY(err, cudaGraphLaunch(s->record, s->stream), "a recorded step");
+    else TRY(work(err, arg));
     return told(err, s);
 }
 
@@ -334,8 +329,9 @@ const gf_nn_backend gf_nn_backend_cuda = {
     .pack_all = gf_cunn_pack_all,
     .unpack_all = gf_cunn_unpack_all,
     .unpack_some = gf_cunn_unpack_some,
-    .replay = replay,
-    .forget = forget_waiting,
+    .record = record,
+    .run = run,
+    .forget = forget,
     .optim_create = gf_cunn_optim_create,
     .optim_set = gf_cunn_optim_set,
     .optim_step = gf_cunn_optim_step,
