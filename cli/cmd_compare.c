@@ -5,6 +5,7 @@
 
 #include "comparing.h"
 #include "io/blockfile.h"
+#include "io/folders.h"
 
 static const char usage[] = "glofnd compare RUN... [--format text|csv|json|latex] [--out FILE] [--metric TEXT] [--all]";
 
@@ -76,11 +77,6 @@ void compare_names(const gf_comparison *c, char *out, size_t bytes) {
     if (used >= bytes) snprintf(out + bytes - 4, 4, "...");
 }
 
-static int same_folder(const char *a, const char *b) {
-    struct stat x, y;
-    return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
-}
-
 /* A run counts once, however often and by whatever path it is named, and a file is none: FOLDER/ * names logs and tables, too.
  * Returns how many are left. */
 static int choose_runs(char **run, int n) {
@@ -92,7 +88,7 @@ static int choose_runs(char **run, int n) {
             continue;
         }
         int k = 0;
-        while (k < kept && !same_folder(run[k], run[i])) k++;
+        while (k < kept && !gf_path_same(run[k], run[i])) k++;
         if (k == kept) run[kept++] = run[i];
         else fprintf(stderr, "glofnd compare: %s is named twice: it counts once\n", run[i]);
     }

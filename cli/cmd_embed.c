@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "frozen.h"
 #include "io/blockfile.h"
+#include "io/folders.h"
 #include "io/npy.h"
 #include "where.h"
 
@@ -119,12 +119,7 @@ static int wrong(const char *why) {
     return CLI_USAGE;
 }
 
-static int is_same_file(const char *a, const char *b) {
-    struct stat x, y;
-    if (!a || !b) return 0;
-    if (strcmp(a, b) == 0) return 1;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
+static int is_same_file(const char *a, const char *b) { return a && b && gf_path_same(a, b); }
 
 static int targets_differ(const targets *t) {
     return !is_same_file(t->out, t->labels) && !is_same_file(t->out, t->samples) && !is_same_file(t->labels, t->samples);

@@ -158,13 +158,15 @@ static glofnd_status run_set(gf_error *err, transfer_job *j, gf_encoder *e, tran
 static double validated(const transfer_set *s) { return s->result.chosen < 0 ? NAN : s->result.score[s->result.chosen]; }
 static double best(const transfer_set *s) { return s->result.score[s->result.best]; }
 
+static const char *metric_of(const transfer_set *s) { return s->mean_per_class ? "mean_per_class" : "top1"; }
+
 static glofnd_status record(gf_error *err, const transfer_job *j, const transfer_set *s) {
     const gf_transfer *r = &s->result;
     gf_jsonl log = {0};
     TRY(eval_log_open(err, &log, j->run));
     eval_log_begin(&log, "transfer", j->protocol->name, &s->samples);
     gf_jsonl_text(&log, "dataset", s->name);
-    gf_jsonl_text(&log, "metric", s->mean_per_class ? "mean_per_class" : "top1");
+    gf_jsonl_text(&log, "metric", metric_of(s));
     gf_jsonl_integer(&log, "seed", j->seed);
     gf_jsonl_integer(&log, "train_samples", s->train_n);
     gf_jsonl_integer(&log, "test_samples", s->test_n);
@@ -189,6 +191,13 @@ static void means(const transfer_job *j, double *score, double *by_validation) {
     }
 }
 
+/* Of all of them, or "several". */
+static const char *common_metric(const transfer_job *j) {
+    for (int i = 1; i < j->sets; i++)
+        if (j->set[i].mean_per_class != j->set[0].mean_per_class) return "several";
+    return metric_of(&j->set[0]);
+}
+
 static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
     double score, by_validation;
@@ -197,6 +206,7 @@ static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
     means(j, &score, &by_validation);
     TRY(eval_log_open(err, &log, j->run));
     eval_log_begin(&log, "transfer_mean", j->protocol->name, &samples);
+    gf_jsonl_text(&log, "metric", common_metric(j));
     gf_jsonl_integer(&log, "datasets", j->sets);
     gf_jsonl_number(&log, "score", score);
     gf_jsonl_number(&log, "validation_score", by_validation);

@@ -11,6 +11,7 @@
 #include "dist/dist.h"
 #include "train/checkpoint.h"
 #include "train/pretrain.h"
+#include "train/resume.h"
 
 static volatile sig_atomic_t stop;
 static int is_spokesman = 1;    /* one of several ranks talks */
@@ -102,16 +103,13 @@ static int is_switch(const char *name) {
 /* A resumed run has its configuration: flags only change it. So it is read first, wherever --resume stands. */
 static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char **argv) {
     const char *run = NULL;
-    char path[4200];
     int resume = 0;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--resume") == 0) resume = 1;
         if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) run = argv[i + 1];
         if (strncmp(argv[i], "--out=", 6) == 0) run = argv[i] + 6;
     }
-    if (!resume || !run) return GLOFND_OK;
-    snprintf(path, sizeof path, "%s/config.cfg", run);
-    return access(path, F_OK) == 0 ? gf_config_read(err, &p->config, path) : GLOFND_OK;
+    return resume && run ? gf_resume_read(err, run, &p->config, &p->config_was) : GLOFND_OK;
 }
 
 /* The flags that are no keys of the configuration and take no value; NULL for any other. */
@@ -141,16 +139,23 @@ static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, 
     return gf_config_set(err, &p->config, name, value);
 }
 
-/* What there is to go on from. A run is not tied to its device: what the GPU cannot do now, the CPU can. */
+static int has_config(const char *run, char path[PATH_MAX]) {
+    snprintf(path, PATH_MAX, "%s/" GF_CONFIG_FILE, run);
+    return access(path, F_OK) == 0;
+}
+
+/* What there is to go on from, if anything is left. A run is not tied to its device: what the GPU cannot do now, the CPU can. */
 static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
-    char last[PATH_MAX] = "";
+    char last[PATH_MAX] = "", path[PATH_MAX];
     gf_error unread;
     const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
     if (status == GLOFND_E_NUMERIC) return;     /* would happen again */
     if (gf_checkpoint_latest(&unread, p->run, last, sizeof last) == GLOFND_OK && *last)
         fprintf(stderr, "nothing is lost up to the last checkpoint, %s; go on", last);
-    else
+    else if (has_config(p->run, path))
         fprintf(stderr, "there was no checkpoint yet; correct what is wrong and begin again");
+    else
+        return;
     fprintf(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,
             device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
 }
@@ -194,8 +199,7 @@ static void end_lost(void *user, const char *text) {
 static glofnd_status fail_resume(gf_error *err, const char *run) {
     char path[PATH_MAX];
     gf_error unread;
-    snprintf(path, sizeof path, "%s/config.cfg", run);
-    FAIL_IF(err, access(path, F_OK) == 0, GLOFND_E_FORMAT,
+    FAIL_IF(err, has_config(run, path), GLOFND_E_FORMAT,
             "%s does not say what the data is: it is empty, or not the one of a run; put the right one back, or give --data and "
             "the other keys of the run beside --resume", path);
     const int kept = gf_checkpoint_latest(&unread, run, path, sizeof path) == GLOFND_OK && *path;
@@ -252,6 +256,7 @@ int cmd_pretrain(int argc, char **argv) {
     gf_pretrain p = {.stop = &stop, .say = say, .plain = cli_terminal_is_dumb()};
     glofnd_status status = gf_config_init(&err, &p.config);
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
+    const int typed = status == GLOFND_OK;      /* what is wrong from here on is in the arguments */
     for (int i = 1; i < argc && status == GLOFND_OK; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             help();
@@ -260,5 +265,5 @@ int cmd_pretrain(int argc, char **argv) {
         status = take(&err, &p, argc, argv, &i);
     }
     const int code = run_ranks(&p, status, &err);
-    return status == GLOFND_OK || status == GLOFND_E_IO ? code : CLI_USAGE;
+    return status == GLOFND_OK || status == GLOFND_E_IO || !typed ? code : CLI_USAGE;
 }

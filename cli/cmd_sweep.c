@@ -5,20 +5,16 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "comparing.h"
 #include "io/folders.h"
-#include "jobs.h"
 #include "report/progress.h"
-#include "sweep.h"
+#include "sweep_calls.h"
 
 static const char help_text[] =
     "usage: glofnd sweep --config FILE.cfg --vary KEY=a,b,c [--vary ...] --seeds 1,2,3 --out DIR [--jobs N] ...\n"
@@ -55,99 +51,7 @@ typedef struct sweeping {
     glofnd_status status;
 } sweeping;
 
-/* ----- calls ----- */
-
-typedef struct words {          /* argv of a job, and the memory behind it */
-    job *job;
-    int count;
-    char *text;
-    size_t used, room;
-} words;
-
-static void add_word(words *w, const char *a, const char *b) {
-    if (w->count + 1 >= JOB_WORDS || w->room - w->used < strlen(a) + strlen(b) + 1) return;
-    char *to = w->text + w->used;
-    w->used += (size_t)sprintf(to, "%s%s", a, b) + 1;
-    w->job->argv[w->count++] = to;
-    w->job->argv[w->count] = NULL;
-}
-
-/* Processors are shared among the runs unless the configuration says how many threads to take. */
-static void add_threads(words *w, const sweep_plan *p, const sweep_run *r) {
-    char text[32];
-    const long cores = sysconf(_SC_NPROCESSORS_ONLN), each = cores / p->jobs;
-    if (p->jobs < 2 || r->config.method.threads > 0) return;
-    snprintf(text, sizeof text, "%ld", each < 1 ? 1 : each);
-    add_word(w, "--threads=", text);
-}
-
-static void pretrain_words(words *w, const sweep_plan *p, const sweep_run *r) {
-    char pair[1200];
-    add_word(w, "glofnd", ""), add_word(w, "pretrain", ""), add_word(w, "--quiet", ""), add_word(w, "--resume", "");
-    if (p->config) add_word(w, "--config=", p->config);
-    for (int i = 0; i < p->set_count; i++) add_word(w, "--set=", p->set[i]);
-    for (int a = 0; a < p->vary_count; a++) {
-        snprintf(pair, sizeof pair, "--set=%s=%s", p->vary[a].key, r->value[a]);
-        add_word(w, pair, "");
-    }
-    add_word(w, "--seed=", r->seed), add_word(w, "--out=", r->path);
-    add_threads(w, p, r);
-}
-
-static void eval_words(words *w, const sweep_run *r, const char *call) {
-    char text[1200];
-    const char *run = r->path;
-    add_word(w, "glofnd", ""), add_word(w, "eval", "");
-    snprintf(text, sizeof text, "%s", call);
-    char *rest = text;
-    for (char *word; (word = strsep(&rest, " \t"));) {
-        if (!*word) continue;
-        add_word(w, word, "");
-        if (run) add_word(w, run, "");
-        run = NULL;
-    }
-    if (!strstr(call, "--data")) add_word(w, "--data=", r->config.data);
-}
-
-/* ----- checking them before the first run ----- */
-
-/* Makes the call for a run that cannot be there, so that it ends with CLI_USAGE exactly if its words are wrong; what it said
- * goes to `talk`. */
-static int try_call(const sweep_run *first, const char *call, FILE *talk) {
-    static char text[1 << 15];
-    job j = {.state = JOB_WAITING};
-    words w = {.job = &j, .text = text, .room = sizeof text};
-    sweep_run nobody = *first;
-    int status = 0;
-    snprintf(nobody.path, sizeof nobody.path, "/dev/null/run");
-    eval_words(&w, &nobody, call);
-    fflush(NULL);
-    const pid_t child = fork();
-    if (child == 0) {
-        const int sink = open("/dev/null", O_WRONLY);
-        if (sink < 0 || dup2(sink, 1) < 0 || dup2(fileno(talk), 2) < 0) _exit(CLI_FAILED);
-        const int code = cmd_eval(w.count - 1, (char **)j.argv + 1);
-        fflush(NULL);
-        _exit(code);
-    }
-    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
-}
-
-/* E_OPTION: a call of `eval` that cannot work, whatever the runs will be. What it says comes first. */
-static glofnd_status check_evals(gf_error *err, const sweep_plan *p, const sweep_run *first) {
-    char line[1024];
-    for (int e = 0; e < p->eval_count; e++) {
-        FILE *talk = tmpfile();
-        FAIL_IF(err, !talk, GLOFND_E_IO, "no temporary file can be made: %s", strerror(errno));
-        const int code = try_call(first, p->eval[e], talk);
-        rewind(talk);
-        while (code == CLI_USAGE && fgets(line, sizeof line, talk)) fputs(line, stderr);
-        fclose(talk);
-        FAIL_IF(err, code == CLI_USAGE, GLOFND_E_OPTION, "--eval \"%.200s\" cannot work; nothing was started", p->eval[e]);
-    }
-    return GLOFND_OK;
-}
+/* ----- checking before the first run ----- */
 
 /* E_OPTION: no figure can have such a name. Names of data and protocols are in the calls; of numbers nothing is known. */
 static glofnd_status check_choose(gf_error *err, const sweep_plan *p, const sweep_run *first) {
@@ -248,26 +152,25 @@ static void show(void *user) {
 
 /* ----- phases ----- */
 
-static int prepare(const sweeping *s, const sweep_run *r, words *w) {
-    if (s->eval < 0) pretrain_words(w, s->plan, r);
-    else eval_words(w, r, s->plan->eval[s->eval]);
+static int prepare(const sweeping *s, const sweep_run *r, sweep_words *w) {
+    if (s->eval < 0) sweep_pretrain_words(w, s->plan, r);
+    else sweep_eval_words(w, r, s->plan->eval[s->eval]);
     return s->eval < 0 ? !r->finished : r->finished && !(r->evaluated & 1u << s->eval);
 }
 
 /* A job per run that still needs it. One evaluation after the other: two must not write to one eval.jsonl at a time. */
 static glofnd_status run_phase(sweeping *s, int eval) {
-    const size_t bytes = 1 << 15;       /* of the words of a job */
     int64_t todo = 0, done = 0;
     s->eval = eval;
     s->jobs = (jobs){
         .job = calloc((size_t)s->count, sizeof *s->jobs.job), .count = s->count, .parallel = (int)s->plan->jobs, .stop = &stop,
         .started = eval < 0 ? pretrain_started : NULL, .ended = eval < 0 ? pretrain_ended : eval_ended, .tick = show, .user = s,
     };
-    char *text = malloc((size_t)s->count * bytes);
+    char *text = malloc((size_t)s->count * SWEEP_WORDS_ROOM);
     if (!s->jobs.job || !text) s->status = gf_fail(&s->err, GLOFND_E_MEMORY, "no memory for %d jobs", s->count);
     for (int i = 0; i < s->count && s->status == GLOFND_OK; i++) {
         job *j = &s->jobs.job[i];
-        words w = {.job = j, .text = text + (size_t)i * bytes, .room = bytes};
+        sweep_words w = {.job = j, .text = text + (size_t)i * SWEEP_WORDS_ROOM};
         j->user = &s->run[i];
         snprintf(j->log, sizeof j->log, "%s.log", s->run[i].path);
         j->state = prepare(s, &s->run[i], &w) ? JOB_WAITING : JOB_DONE;
@@ -389,27 +292,35 @@ static glofnd_status take_flags(gf_error *err, sweep_plan *p, int argc, char **a
     return p->seeds.count ? GLOFND_OK : sweep_take(err, p, "seeds", "1", NULL);
 }
 
-static int run_plan(const sweep_plan *p, int dry) {
-    sweeping s = {.plan = p};
-    glofnd_status status = sweep_make(&s.err, p, &s.run, &s.count);
-    if (status == GLOFND_OK) status = check_choose(&s.err, p, s.run);
-    if (status == GLOFND_OK) status = check_evals(&s.err, p, s.run);
+/* All that can be known before the first run: the runs, what of them is done, and whether the rest can work. */
+static int make_plan(sweeping *s) {
+    const sweep_plan *p = s->plan;
+    glofnd_status status = sweep_make(&s->err, p, &s->run, &s->count);
+    if (status == GLOFND_OK) status = check_choose(&s->err, p, s->run);
+    if (status == GLOFND_OK) status = sweep_check_words(&s->err, p, s->run);
     if (status != GLOFND_OK) {
-        free(s.run);
-        cli_failed("sweep", status, &s.err);
+        cli_failed("sweep", status, &s->err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
-    if (!dry) status = gf_folder_make(&s.err, p->out, NULL);
-    if (status == GLOFND_OK) status = sweep_recall(&s.err, p, s.run, s.count);
-    if (status == GLOFND_OK && !dry) {
-        const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        status = sweep(&s);
-    }
-    int code = CLI_OK;
-    if (dry && status == GLOFND_OK) list(&s);
-    else code = conclude(&s, status);
+    status = sweep_recall(&s->err, p, s->run, s->count);
+    if (status == GLOFND_OK) status = sweep_check_data(&s->err, p, s->run, s->count);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("sweep", status, &s->err);
+}
+
+static int carry_out(sweeping *s) {
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
+    glofnd_status status = gf_folder_make(&s->err, s->plan->out, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    if (status == GLOFND_OK) status = sweep(s);
+    return conclude(s, status);
+}
+
+static int run_plan(const sweep_plan *p, int dry) {
+    sweeping s = {.plan = p};
+    int code = make_plan(&s);
+    if (code == CLI_OK && dry) list(&s);
+    else if (code == CLI_OK) code = carry_out(&s);
     free(s.run);
     return code;
 }

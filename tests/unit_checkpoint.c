@@ -115,14 +115,15 @@ static void flip(const char *path, long from_end) {
 
 static void test_damage_is_named(void **state) {
     (void)state;
-    static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd", "state.json"};
+    static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd", "state.json",
+                                        "config.cfg"};
     gf_trainer *t = make_trainer(NULL, NULL);
     gf_log_marks marks;
     gf_remap found;
     char path[500];
     trial_steps(t, 1);
     save(t, "harmed");
-    for (int i = 0; i < 5; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         gf_error err = {""};
         snprintf(path, sizeof path, "harmed/checkpoints/step-1/%s", names[i]);
         flip(path, 5);
@@ -177,7 +178,7 @@ static uint32_t crc_of(const char *path) {
     return crc;
 }
 
-/* Older checkpoints have CRCs in DONE. `wrong`: to be added to the first of them. */
+/* Older checkpoints have CRCs in DONE, and no configuration. `wrong`: to be added to the first of them. */
 static void write_old_done(const char *folder, uint32_t wrong) {
     static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd", "state.json"};
     char path[500];
@@ -191,6 +192,28 @@ static void write_old_done(const char *folder, uint32_t wrong) {
         fprintf(f, "%08x %lld %s\n", (unsigned)(crc_of(path) + (i == 0 ? wrong : 0)), (long long)st.st_size, names[i]);
     }
     fclose(f);
+}
+
+/* The configuration comes back as it was; what is damaged is told; a checkpoint of an earlier version has none. */
+static void test_configuration(void **state) {
+    (void)state;
+    static const char path[] = "settings/checkpoints/step-0";
+    gf_error err = {""};
+    gf_config back;
+    int has = 0;
+    gf_trainer *t = make_trainer("lr", "0.25");
+    save(t, "settings");
+    trial_fine(gf_checkpoint_config(&err, path, &back, &has), &err);
+    assert_true(has && back.lr == 0.25 && back.batch == 4 && back.stem == t->config.stem && gf_config_covers(&back, &t->config));
+    flip("settings/checkpoints/step-0/config.cfg", 9);
+    assert_int_equal(gf_checkpoint_config(&err, path, &back, &has), GLOFND_E_FORMAT);
+    assert_non_null(strstr(err.text, "config.cfg is damaged"));
+    unlink("settings/checkpoints/step-0/config.cfg");
+    assert_int_equal(gf_checkpoint_config(&err, path, &back, &has), GLOFND_E_IO);
+    write_old_done(path, 0);
+    trial_fine(gf_checkpoint_config(&err, path, &back, &has), &err);
+    assert_false(has);
+    gf_trainer_free(t);
 }
 
 static void test_done_of_earlier_versions(void **state) {
@@ -345,7 +368,7 @@ static void test_equal_data(void **state) {
     save(a, "equal");
     trial_fine(gf_checkpoint_load(&err, b, "equal/checkpoints/step-8", 1, &found, &marks), &err);
     assert_true(!found.changed && found.kept == 24 && found.fresh == 0 && found.lost == 0 && b->step == 8);
-    assert_int_equal(system("cd equal/checkpoints/step-8 && rm keys.glofnd && sed -i '/keys/d; s/^end 5/end 4/' DONE"), 0);
+    assert_int_equal(system("cd equal/checkpoints/step-8 && rm keys.glofnd && sed -i '/keys/d; s/^end 6/end 5/' DONE"), 0);
     trial_fine(gf_checkpoint_load(&err, b, "equal/checkpoints/step-8", 0, &found, &marks), &err);
     assert_int_equal(b->step, 8);
     gf_trainer_free(a);
@@ -409,6 +432,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lars_goes_on), cmocka_unit_test(test_adamw_goes_on), cmocka_unit_test(test_ring_goes_on),
         cmocka_unit_test(test_newest_complete), cmocka_unit_test(test_damage_is_named), cmocka_unit_test(test_failed_save),
+        cmocka_unit_test(test_configuration),
         cmocka_unit_test(test_files_of_another_run), cmocka_unit_test(test_done_of_earlier_versions),
         cmocka_unit_test(test_done_is_cut), cmocka_unit_test(test_hostile_done),
         cmocka_unit_test(test_other_networks),

@@ -195,6 +195,38 @@ static void reads_a_run_and_makes_a_page(void **state) {
     remove(path_of("eval.jsonl"));
 }
 
+/* Of a log that was shortened at its beginning, or in the middle, epochs keep their numbers; one without a number that can be
+ * follows the one before. */
+static void epochs_keep_their_numbers(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_run_log run;
+    gf_text page = {0};
+    scratch_text(&box, "config.cfg", "data = x\ndetector = glofnd\nstart_epoch = 1\nepochs = 9\n");
+    scratch_text(&box, "log.jsonl",
+                 "{\"event\": \"epoch\", \"step\": 12, \"epoch\": 2, \"loss\": 2.5, \"flagged\": 0.25}\n"
+                 "{\"event\": \"epoch\", \"step\": 16, \"epoch\": 3, \"loss\": 2.25, \"flagged\": 0.5}\n"
+                 "{\"event\": \"epoch\", \"step\": 24, \"epoch\": 5, \"loss\": 2.0, \"flagged\": 0.75}\n");
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
+    assert_int_equal(run.epochs, 6);
+    assert_true(isnan(run.field[GF_RUN_LOSS][0]) && isnan(run.field[GF_RUN_LOSS][1]) && isnan(run.field[GF_RUN_LOSS][4]));
+    assert_true(run.field[GF_RUN_LOSS][2] == 2.5 && run.field[GF_RUN_LOSS][3] == 2.25 && run.field[GF_RUN_LOSS][5] == 2.0);
+    gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+    assert_non_null(strstr(page.at, "epoch 6 of 9 so far"));
+    assert_non_null(strstr(page.at, "data-x=\"1,2,3,4,5,6\" data-y=\",,25,50,,75\""));
+    assert_null(strstr(page.at, "nan"));
+    gf_text_free(&page);
+    gf_run_log_free(&run);
+    scratch_text(&box, "log.jsonl",
+                 "{\"event\": \"epoch\", \"epoch\": 1e9, \"loss\": 1}\n{\"event\": \"epoch\", \"epoch\": -1, \"loss\": 2}\n"
+                 "{\"event\": \"epoch\", \"epoch\": \"x\", \"loss\": 3}\n{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 4}\n");
+    assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
+    assert_true(run.epochs == 3 && run.field[GF_RUN_LOSS][0] == 4.0 && run.field[GF_RUN_LOSS][2] == 3.0);
+    gf_run_log_free(&run);
+    remove(path_of("config.cfg"));
+    remove(path_of("log.jsonl"));
+}
+
 /* Without labels nothing is said about right and wrong; with them, the tiles have the numbers of the last epoch. */
 static void tells_what_happened(void **state) {
     (void)state;
@@ -394,6 +426,7 @@ int main(void) {
         cmocka_unit_test(maps_are_centred),
         cmocka_unit_test(says_when_there_is_nothing),
         IN_A_FOLDER(reads_a_run_and_makes_a_page),
+        IN_A_FOLDER(epochs_keep_their_numbers),
         IN_A_FOLDER(tells_what_happened),
         IN_A_FOLDER(memory_is_kept_and_shown),
         IN_A_FOLDER(image_text_runs_speak_of_captions),

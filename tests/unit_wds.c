@@ -329,6 +329,9 @@ static void shards_that_were_cut_are_refused(void **state) {
             assert_int_equal(gf_dataset_describe(d).n, members > 2 ? 2 : 1);
             if (n > whole) expect_note(d, "", "");
             else expect_note(d, "1 shard without tar's end mark, perhaps cut short, the first: ", "raw.tar");
+            gf_error err = {""};
+            assert_int_equal(gf_dataset_check_whole(&err, d), n > whole ? GLOFND_OK : GLOFND_E_FORMAT);
+            assert_true(n > whole || strstr(err.text, "raw.tar' ends without tar's end mark"));
             gf_dataset_free(d);
         }
     }

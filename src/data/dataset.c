@@ -64,6 +64,10 @@ const char *gf_dataset_note(const gf_dataset *d) {
     return d->note;
 }
 
+glofnd_status gf_dataset_check_whole(gf_error *err, const gf_dataset *d) {
+    return d->kind->check_whole ? d->kind->check_whole(err, d) : GLOFND_OK;
+}
+
 int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
     return d->kind->test_spec ? d->kind->test_spec(d, out, bytes) : 0;
 }

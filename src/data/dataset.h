@@ -57,6 +57,8 @@ gf_dataset_info gf_dataset_describe(const gf_dataset *d);
 /* What opening it met that a person should know, though it is no error: images of other formats that were left out, shards that
  * may be cut short. "": nothing. */
 const char *gf_dataset_note(const gf_dataset *d);
+/* For who wants all of the data or none: E_FORMAT names a part that was opened though it may be cut short, as the note says. */
+glofnd_status gf_dataset_check_whole(gf_error *err, const gf_dataset *d);
 /* Looks at the headers of all images, or of GF_SIZES_MOST spread evenly over the dataset; the same ones every time. */
 gf_sizes gf_dataset_sizes(const gf_dataset *d);
 /* Pixels of a view where nobody says: those of the images, if all that were looked at are squares of one size, not above

@@ -253,6 +253,7 @@ glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_exp
     *out = (gf_export_result){0};
     FAIL_IF(err, e->first < 0 || e->first >= info.n || e->count < 0 || e->count > info.n - e->first, GLOFND_E_ARGUMENT,
             "samples %lld..%lld of %lld", (long long)e->first, (long long)(e->first + e->count - 1), (long long)info.n);
+    if (e->strict) TRY(gf_dataset_check_whole(err, d));
     exporter x = {.err = err, .d = d, .e = e, .out = out, .info = info};
     const glofnd_status status = write_all(&x, e->count > 0 ? e->count : info.n - e->first);
     if (x.shard_path[0]) gf_writer_close(&x.shard);

@@ -11,7 +11,7 @@ typedef struct gf_export {
     const char *folder;         /* made if missing; must be empty */
     int64_t first, count;       /* which samples; count 0: all from `first` on */
     int64_t per_shard;          /* WDS: samples per shard; 0: 10000 */
-    int strict;                 /* a damaged sample is an error; else it is left out and counted */
+    int strict;                 /* a damaged sample, or data that may be cut short, is an error; else left out and counted */
     /* Called now and then with the samples done so far; may be NULL. Not 0: stop, with what is written so far left there. */
     int (*progress)(void *user, int64_t done, int64_t total);
     void *user;

@@ -25,6 +25,7 @@ typedef struct gf_kind {
     glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out);
     /* Sets out->text only, without decoding an image; NULL: has no texts. */
     glofnd_status (*read_text)(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
+    glofnd_status (*check_whole)(gf_error *err, const gf_dataset *d);   /* gf_dataset_check_whole; NULL: opening tells all */
     int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);     /* NULL: has none */
     /* The file that holds image i, and its bytes there; NULL: not encoded, then info has the size. E_FORMAT: the path is too
      * long. */

@@ -131,6 +131,15 @@ static void write_note(const wds *w, gf_dataset *d) {
                 gf_names_get(&w->paths, empty.first));
 }
 
+static glofnd_status check_whole(gf_error *err, const gf_dataset *d) {
+    const wds *w = d->self;
+    for (int64_t k = 0; k < w->paths.n; k++)
+        FAIL_IF(err, w->shards[k].shard.no_mark, GLOFND_E_FORMAT,
+                "'%.300s' ends without tar's end mark, perhaps cut short; copy or download it again, or if it is meant to end so, "
+                "add the mark with truncate -s +1024", gf_names_get(&w->paths, k));
+    return GLOFND_OK;
+}
+
 static void summarise(const wds *w, gf_dataset_info *info) {
     info->n = w->first[w->paths.n];
     for (int64_t k = 0; k < w->paths.n; k++) {
@@ -264,5 +273,5 @@ static const char *const options[] = {NULL};
 
 const gf_kind gf_kind_wds = {
     .name = "wds", .options = options, .open = open_wds, .close = close_wds, .label = label_of, .name_of = name_of, .key = key_of,
-    .read = read_wds, .read_text = read_text, .find = find,
+    .read = read_wds, .read_text = read_text, .check_whole = check_whole, .find = find,
 };

@@ -49,3 +49,23 @@ void gf_folder_unmake(const char *path, int made) {
     snprintf(at, sizeof at, "%s", path);
     for (; made > 0 && rmdir(at) == 0 && cut_to_parent(at);) made--;
 }
+
+/* ----- where paths lead ----- */
+
+static int is_one(const char *a, const char *b) {
+    struct stat x, y;
+    return strcmp(a, b) == 0 || (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* The name a path ends in; what is before it to `folder`. */
+static const char *split(const char *path, char folder[PATH_MAX]) {
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash + 1 - path) : 1, slash ? path : ".");
+    return slash ? slash + 1 : path;
+}
+
+int gf_path_same(const char *a, const char *b) {
+    char in[PATH_MAX], other[PATH_MAX];
+    if (is_one(a, b)) return 1;
+    return strcmp(split(a, in), split(b, other)) == 0 && is_one(in, other);
+}

@@ -1,4 +1,4 @@
-/* folders.h - folders that are made with all that is missing above them, and taken back. */
+/* folders.h - folders that are made with all that is missing above them, and taken back; where paths lead. */
 #ifndef GF_IO_FOLDERS_H
 #define GF_IO_FOLDERS_H
 
@@ -8,5 +8,7 @@
 glofnd_status gf_folder_make(gf_error *err, const char *path, int *made);
 /* Removes the last `made` folders of `path`, as long as they are empty. */
 void gf_folder_unmake(const char *path, int made);
+/* Do they lead to the same file or folder? Also if it is not there yet: the same name in the same folder. */
+int gf_path_same(const char *a, const char *b);
 
 #endif

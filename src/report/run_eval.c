@@ -36,8 +36,8 @@ static const struct {
 static const struct {
     const char *key;
     size_t at, room;
-} texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs), TEXT(truth), TEXT(data),
-           TEXT(test)};
+} texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs), TEXT(truth), TEXT(metric),
+           TEXT(data), TEXT(test)};
 
 static void add(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
@@ -47,6 +47,14 @@ static void add(char *out, size_t bytes, const char *fmt, ...) {
     va_start(args, fmt);
     if (used + 1 < bytes) vsnprintf(out + used, bytes - used, fmt, args);
     va_end(args);
+}
+
+/* What a score of `eval transfer` is, where it is not what is usual: top-1 of a dataset, and over several what each of them has.
+ * Other evaluations have a figure for each metric. */
+static const char *metric_of(const gf_eval_line *e) {
+    if (strncmp(e->event, "transfer", 8) != 0) return "";
+    if (strcmp(e->metric, "mean_per_class") == 0) return " mean per class";
+    return strcmp(e->event, "transfer_mean") == 0 && strcmp(e->metric, "top1") == 0 ? " top-1" : "";
 }
 
 void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
@@ -62,6 +70,7 @@ void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
     if (*e->protocol && !variant && strcmp(e->protocol, e->event) != 0) add(out, bytes, " %s", e->protocol);
     if (mean) add(out, bytes, " mean");
     if (*e->dataset) add(out, bytes, " %s", e->dataset);
+    add(out, bytes, "%s", metric_of(e));
     if (isfinite(e->k)) add(out, bytes, " k %.10g", e->k);
     if (isfinite(e->fraction)) add(out, bytes, " %g %%", 100.0 * e->fraction);
 }

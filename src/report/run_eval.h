@@ -8,7 +8,7 @@
 #include "io/json/jsonl.h"
 
 typedef struct gf_eval_line {   /* figures a line does not have are NaN, texts "" */
-    char event[24], protocol[80], dataset[64], detector[24], pairs[24], truth[24];
+    char event[24], protocol[80], dataset[64], detector[24], pairs[24], truth[24], metric[24];
     char data[512], test[512];
     char key[1400];             /* "knn k 20|DATA|TEST": what was measured, and on what; not whether untrained */
     int untrained;

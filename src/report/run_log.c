@@ -57,14 +57,24 @@ static void drop_quality(gf_run_log *r, int64_t epoch) {
 
 int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
 
+static glofnd_status add_empty_epoch(gf_error *err, gf_run_log *r) {
+    if (r->epochs == r->room) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->room));
+    for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) r->field[f][r->epochs] = NAN;
+    r->epochs++;
+    return GLOFND_OK;
+}
+
+/* It is put where its number says, if that can be one: lines before it may be lost. */
 static glofnd_status take_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
     double damaged = NAN, step = NAN, epoch = NAN;
-    if (r->epochs == r->room) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->room));
-    take(line, of_epoch, GF_RUN_FIELD_COUNT, r->field, r->epochs++);
-    drop_quality(r, r->epochs - 1);
     gf_jsonl_get(line, "damaged", &damaged);
     gf_jsonl_get(line, "step", &step);
     gf_jsonl_get(line, "epoch", &epoch);
+    const int64_t end = r->epochs > r->config.epochs ? r->epochs : r->config.epochs;
+    const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
+    while (r->epochs <= at) TRY(add_empty_epoch(err, r));
+    take(line, of_epoch, GF_RUN_FIELD_COUNT, r->field, at);
+    drop_quality(r, at);
     r->damaged += gf_run_count(damaged);
     if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
     return GLOFND_OK;

@@ -41,7 +41,7 @@ typedef struct gf_run_log {
     char path[1024];
     gf_config config;
     int64_t epochs, room;
-    double *field[GF_RUN_FIELD_COUNT];          /* [epochs] each */
+    double *field[GF_RUN_FIELD_COUNT];          /* [epochs] each, by the epoch's number; NaN where the log has lost its line */
     int64_t steps, step_room;
     double *step[GF_RUN_STEP_COUNT];            /* [steps] each */
     int64_t epoch_steps;        /* steps of an epoch; 0: not known before the first has ended */

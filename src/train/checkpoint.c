@@ -237,10 +237,10 @@ glofnd_status gf_checkpoint_retire(gf_error *err, const char *path) {
 
 /* ----- files ----- */
 
-/* Those before KEYS are in every checkpoint; earlier versions wrote no keys, and did not list them. */
-enum { MODEL, OPTIM, ANCHORS, STATE, KEYS, FILES };
+/* Those before KEYS are in every checkpoint; earlier versions wrote no keys, or no configuration, and did not list them. */
+enum { MODEL, OPTIM, ANCHORS, STATE, KEYS, CONFIG, FILES };
 static const char *const names[FILES] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "state.json",
-                                         "keys.glofnd"};
+                                         "keys.glofnd", GF_CONFIG_FILE};
 
 static glofnd_status name_files(gf_error *err, const char *folder, text paths[FILES]) {
     for (int i = 0; i < FILES; i++) TRY(join(err, &paths[i], folder, names[i]));
@@ -253,6 +253,7 @@ static glofnd_status save_files(gf_error *err, const gf_trainer *t, const char *
     TRY(gf_model_save(err, t, path[MODEL].at));
     TRY(save_optimizer(err, t, path[OPTIM].at));
     TRY(gf_anchors_save(err, t, path[ANCHORS].at, path[KEYS].at));
+    TRY(gf_config_write(err, &t->config, path[CONFIG].at));
     return save_position(err, t, path[STATE].at, marks);
 }
 
@@ -344,6 +345,17 @@ glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char 
     TRY(is_there(err, t, &p, &there));
     if (there) return GLOFND_OK;
     return t->comm ? save_together(err, t, &p, marks) : save_alone(err, t, &p, marks);
+}
+
+/* ----- loading ----- */
+
+glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *config, int *has) {
+    text copy;
+    TRY(join(err, &copy, path, names[CONFIG]));
+    TRY(gf_done_check_one(err, path, names[CONFIG], has));
+    if (!*has) return GLOFND_OK;
+    TRY(gf_config_init(err, config));
+    return gf_config_read(err, config, copy.at);
 }
 
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found,

@@ -6,6 +6,7 @@
  *   keys.glofnd          a key per row of it: whose state it is
  *   state.json           position, sums of the present epoch, how much of the log files belongs to it; of an image-text run also
  *                        the learned temperature, and which vocabulary it has
+ *   config.cfg           the configuration it was made under, as text
  *   DONE                 checksum, length and name of each of these
  * It is written under another name, renamed, marked DONE, and only then is the previous one removed. Equal runs write equal
  * bytes.
@@ -24,6 +25,9 @@ typedef struct gf_log_marks {   /* how much of the log files belongs to this sta
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks);
 /* The newest complete one of RUN, as a path; "" if there is none. */
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char *path, size_t bytes);
+/* The configuration that a checkpoint was made under. *has: it has one; those of earlier versions have none. E_FORMAT: it is
+ * damaged. */
+glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *config, int *has);
 /* After its anchors were re-mapped: renames step-N to before-N, which counts only until there is another checkpoint. The steps of
  * other data have other numbers, so the largest would not be the newest. */
 glofnd_status gf_checkpoint_retire(gf_error *err, const char *path);

@@ -111,7 +111,7 @@ static const gf_option rows[] = {
 
     {.key = "decode", .offset = offsetof(gf_config, decode_fast), .type = GF_OPTION_ENUM, .names = decoders,
      NOTE("exact", "data", "JPEG: PIL's numbers, or at reduced size where that suffices")},
-    SWITCH(strict, "0", "data", "1: a damaged image ends the run; 0: it is replaced and counted"),
+    SWITCH(strict, "0", "data", "1: a damaged image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
     WHOLE(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
     WHOLE(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
 
@@ -190,6 +190,12 @@ static int is_given(const gf_config *c, const char *key) {
 static void note_given(gf_config *c, const char *key) {
     const int i = index_of(key);
     c->given[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+int gf_config_covers(const gf_config *c, const gf_config *other) {
+    for (size_t i = 0; i < sizeof c->given / sizeof *c->given; i++)
+        if (other->given[i] & ~c->given[i]) return 0;
+    return 1;
 }
 
 /* What keys are called elsewhere; too far from their names here to be taken for typing errors. */

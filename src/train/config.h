@@ -9,6 +9,8 @@
 #include "base/option_table.h"
 #include "nn/net.h"
 
+#define GF_CONFIG_FILE "config.cfg"     /* in the folder of a run, and in each of its checkpoints */
+
 typedef enum gf_optimizer { GF_OPTIMIZER_LARS, GF_OPTIMIZER_SGD, GF_OPTIMIZER_ADAMW } gf_optimizer;
 typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scaling;
 
@@ -68,6 +70,8 @@ glofnd_status gf_config_init(gf_error *err, gf_config *c);
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
 /* A .cfg file; messages name file and line. */
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
+/* Was every key given to `c` that was given to `other`? */
+int gf_config_covers(const gf_config *c, const gf_config *other);
 /* Fills what was left open (keys that were not given and have another default in this task; start and warm-up epochs; size and
  * stem follow from the data) and checks combinations. */
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c);

@@ -123,16 +123,37 @@ static glofnd_status check_text(gf_error *err, const char *folder, char *done, c
     return GLOFND_OK;
 }
 
-glofnd_status gf_done_check(gf_error *err, const char *folder, const char *const *needed, int count) {
+/* All of DONE, to be freed. */
+static glofnd_status read_done(gf_error *err, const char *folder, char **done) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/" GF_DONE_FILE, folder);
     FILE *f = fopen(path, "r");
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
-    char *done = malloc(MOST + 1);
-    if (done) done[fread(done, 1, MOST, f)] = 0;
+    *done = malloc(MOST + 1);
+    if (*done) (*done)[fread(*done, 1, MOST, f)] = 0;
     fclose(f);
-    const glofnd_status status =
-        done ? check_text(err, folder, done, needed, count) : gf_fail(err, GLOFND_E_MEMORY, "no memory to read %s", path);
+    FAIL_IF(err, !*done, GLOFND_E_MEMORY, "no memory to read %s", path);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_done_check(gf_error *err, const char *folder, const char *const *needed, int count) {
+    char *done;
+    TRY(read_done(err, folder, &done));
+    const glofnd_status status = check_text(err, folder, done, needed, count);
+    free(done);
+    return status;
+}
+
+glofnd_status gf_done_check_one(gf_error *err, const char *folder, const char *name, int *listed) {
+    char *done, *rest;
+    glofnd_status status = GLOFND_OK;
+    TRY(read_done(err, folder, &done));
+    *listed = 0;
+    for (char *line = strtok_r(done, "\n", &rest); line && !*listed; line = strtok_r(NULL, "\n", &rest)) {
+        const char *space = strrchr(line, ' ');
+        *listed = space && strcmp(space + 1, name) == 0;
+        if (*listed) status = check_line(err, folder, line);
+    }
     free(done);
     return status;
 }

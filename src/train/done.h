@@ -17,5 +17,7 @@ glofnd_status gf_done_add(gf_error *err, gf_writer *w, const char *folder, const
 glofnd_status gf_done_end(gf_writer *w, int lines);
 /* E_FORMAT names a file of which length or checksum is another, or one of the `count` needed ones that is not listed. */
 glofnd_status gf_done_check(gf_error *err, const char *folder, const char *const *needed, int count);
+/* The same of one file, if it is listed. */
+glofnd_status gf_done_check_one(gf_error *err, const char *folder, const char *name, int *listed);
 
 #endif

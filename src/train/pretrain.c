@@ -20,6 +20,7 @@
 #include "train/alike.h"
 #include "train/memory_file.h"
 #include "train/monitor.h"
+#include "train/resume.h"
 
 enum { EARLY = 10 };            /* steps after which a run holds what it will hold */
 
@@ -27,7 +28,7 @@ typedef struct job {
     const gf_pretrain *p;
     gf_trainer *trainer;
     gf_monitor monitor;
-    int folder;                 /* descriptor of the run folder, locked: one process per run */
+    int folder;                 /* descriptor of the run folder; of the first rank's locked: one run at a time */
     int started;                /* training has begun: from here on a rank may fail alone */
     int made;                   /* folders that did not exist before: the run's, and those above it */
     int warned;                 /* of damaged samples */
@@ -62,7 +63,7 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 /* ----- run folder ----- */
 
 static int is_leftover(const char *name) {
-    static const char *const begins[] = {"config.cfg.tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-",
+    static const char *const begins[] = {GF_CONFIG_FILE ".tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-",
                                          GF_MEMORY_FILE ".tmp-", GF_ANCHORS_WORK, GF_ANCHORS_REMAPPED, GF_ALIKE_PROBE};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
@@ -97,7 +98,7 @@ static int is_there(const job *j, const char *name) { return faccessat(j->folder
 
 /* A run does not begin among files that it would write over, or take back if it failed: they are somebody's. */
 static glofnd_status refuse_others(gf_error *err, const job *j) {
-    static const char *const files[] = {"config.cfg", "model.safetensors", "checkpoints", GF_EVAL_LOG, GF_VOCABULARY_FILE,
+    static const char *const files[] = {GF_CONFIG_FILE, "model.safetensors", "checkpoints", GF_EVAL_LOG, GF_VOCABULARY_FILE,
                                         GF_MONITOR_EVENTS, GF_MEMORY_FILE};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         FAIL_IF(err, is_there(j, files[i]), GLOFND_E_ARGUMENT,
@@ -129,7 +130,7 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
 
 static glofnd_status write_config(gf_error *err, const job *j) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/config.cfg", j->p->run);
+    snprintf(path, sizeof path, "%s/" GF_CONFIG_FILE, j->p->run);
     return gf_config_write(err, &j->trainer->config, path);
 }
 
@@ -141,15 +142,12 @@ static glofnd_status write_model(gf_error *err, const job *j) {
 
 /* ----- beginning ----- */
 
-/* A checkpoint goes on only under the configuration it was made with, but for what may change. */
-static glofnd_status check_config(gf_error *err, const job *j) {
-    char path[PATH_MAX];
-    gf_config before;
-    snprintf(path, sizeof path, "%s/config.cfg", j->p->run);
-    if (access(path, F_OK) != 0) return GLOFND_OK;
-    TRY(gf_config_init(err, &before));
-    TRY(gf_config_read(err, &before, path));
-    return gf_config_same_run(err, &before, &j->trainer->config);
+/* As it was at the checkpoint; what flags change is written when training goes on. */
+static glofnd_status restore_config(gf_error *err, const job *j) {
+    const gf_pretrain *p = j->p;
+    if (!p->config_was || !is_first(p)) return GLOFND_OK;
+    say(p, "%s/" GF_CONFIG_FILE " is %s: it is made again from the one in %s", p->run, p->config_was, j->from);
+    return gf_resume_restore(err, p->run, j->from);
 }
 
 /* Weights to begin with: a checkpoint, a file, or the seed. */
@@ -159,8 +157,9 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
     char line[1500];
     *marks = (gf_log_marks){0, 0};
     if (p->resume && *j->from) {
-        TRY(check_config(err, j));
+        TRY(gf_resume_check(err, p->run, j->from, &t->config));
         TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
+        TRY(restore_config(err, j));
         say(p, "resumed at step %lld from %s", (long long)t->step, j->from);
         if (j->found.changed)
             say(p, "other data than before: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
@@ -327,10 +326,27 @@ static void tell_lost(const job *j, gf_log_marks marks) {
         say(j->p, GF_MONITOR_EVENTS " is not what it was at this checkpoint: whole events are kept, and new ones follow");
 }
 
-/* What a rank other than the first does while that one opens its logs. */
-static glofnd_status follow(gf_error *err, job *j, gf_pretrain_end *end) {
-    TRY(agreed(err, j->p, GLOFND_OK));
+/* From here on a rank may fail alone: each has to know which folders the first one made, to take them back. */
+static glofnd_status share_folder(gf_error *err, job *j) {
+    gf_comm *c = j->p->comm;
+    double made = j->made;
+    if (!c) return GLOFND_OK;
+    TRY(c->kind->sum(err, c, &made, 1));
+    j->made = (int)made;
+    if (!is_first(j->p)) j->folder = open(j->p->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return GLOFND_OK;
+}
+
+/* status: of what the first rank has written; the others wait for it. */
+static glofnd_status begin(gf_error *err, job *j, glofnd_status status) {
+    TRY(agreed(err, j->p, status));
+    TRY(share_folder(err, j));
     j->started = 1;
+    return GLOFND_OK;
+}
+
+static glofnd_status follow(gf_error *err, job *j, gf_pretrain_end *end) {
+    TRY(begin(err, j, GLOFND_OK));
     return loop(err, j, end);
 }
 
@@ -350,8 +366,7 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
     if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
-    status = agreed(err, j->p, status);
-    j->started = status == GLOFND_OK;
+    status = begin(err, j, status);
     if (status == GLOFND_OK) status = loop(err, j, end);
     gf_monitor_close(&j->monitor);
     return status;
@@ -383,6 +398,7 @@ static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config
     gf_comm *c = j->p->comm;
     TRY(gf_trainer_open(err, config, &j->trainer));
     j->trainer->comm = c;
+    if (config->strict) TRY(gf_dataset_check_whole(err, j->trainer->data));
     if (c) TRY(gf_crew_check(err, &j->trainer->config, c->ranks));
     if (config->store == GF_STORE_FILE) {
         snprintf(j->store, sizeof j->store, "%s/" GF_ANCHORS_WORK, j->p->run);
@@ -408,9 +424,10 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
 }
 
 /* A run that failed in its first step, and did not begin earlier: it leaves nothing, so that the corrected command can be given
- * as it is. None of these files was there before (refuse_others), but plans.txt may have been. */
+ * as it is. None of these files was there before (refuse_others), but plans.txt may have been. Of several ranks the one that
+ * fails removes them: the others wait for it, and will not come back. */
 static int leaves_nothing(const job *j) {
-    static const char *const files[] = {GF_MONITOR_LOG, GF_MONITOR_EVENTS, "config.cfg", GF_VOCABULARY_FILE, GF_MEMORY_FILE};
+    static const char *const files[] = {GF_MONITOR_LOG, GF_MONITOR_EVENTS, GF_CONFIG_FILE, GF_VOCABULARY_FILE, GF_MEMORY_FILE};
     if (!j->started || *j->from || j->trainer->step > 0 || (j->p->resume && !j->made)) return 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlinkat(j->folder, files[i], 0);
     if (j->made) unlinkat(j->folder, "plans.txt", 0);
@@ -425,10 +442,12 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
     if (status == GLOFND_OK) status = gf_config_resolve(err, &config);
     TRY(agreed(err, p, status));
     status = prepare_and_run(err, &j, &config, end);
+    if (status != GLOFND_OK && leaves_nothing(&j) && !p->comm) j.started = 0;
     if (started) *started = j.started;
-    if (status != GLOFND_OK && p->comm && j.started) return status;     /* others wait for this rank: it must not wait now */
-    if (status != GLOFND_OK && leaves_nothing(&j)) j.started = 0;
-    if (started) *started = j.started;
+    if (status != GLOFND_OK && p->comm && j.started) {  /* others wait for this rank: it must not wait now */
+        gf_folder_unmake(p->run, j.made);
+        return status;
+    }
     gf_trainer_free(j.trainer);
     if (*j.store) unlink(j.store);
     if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next beginning makes its own */

@@ -11,6 +11,7 @@ typedef struct gf_pretrain {
     gf_config config;           /* not yet resolved */
     const char *run;            /* folder, made if missing */
     int resume;                 /* go on after the newest complete checkpoint, if there is one */
+    const char *config_was;     /* resume: "lost" or "cut", of RUN/config.cfg (gf_resume_read); NULL: it is as it should be */
     int remap;                  /* when resuming, also with other data: anchors follow their samples */
     int quiet;
     int plain;                  /* stderr cannot draw over a line: no progress line, but what stays */

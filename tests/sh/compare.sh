@@ -47,6 +47,21 @@ echo "$knn, \"k\": 20, \"temperature\": 0.07}" > v1/eval.jsonl
 echo "$knn, \"k\": 5, \"temperature\": 0.07}" > k1/eval.jsonl
 expect 0 "knn-unweighted k 20 top-1 %    90.00        -           -  -" "$glofnd" compare u1 v1
 expect 0 "knn k 5 top-1 %         -    90.00           -  -" "$glofnd" compare n1 k1
+# So of `eval transfer` the metric; over several datasets that is "several" where each has its own, which older versions did not
+# write.
+moved() { # RUN METRIC OF_THE_MEAN
+    echo '{"event": "transfer", "protocol": "paper", "dataset": "pets", "metric": "'$2'", "score": 0.7}' > $1/eval.jsonl
+    echo '{"event": "transfer_mean", "protocol": "paper", '"$3"' "datasets": 2, "score": 0.8}' >> $1/eval.jsonl
+}
+cp -r n1 a1; cp -r g1 b1; cp -r g1 c1
+moved a1 top1 '"metric": "top1",'; moved b1 mean_per_class '"metric": "several",'; moved c1 mean_per_class ''
+side_by_side() { "$glofnd" compare "$@" | tr -s ' '; }
+expect 0 "transfer paper pets % 70.00 - - -" side_by_side a1 b1
+wants "other metrics" 0 "transfer paper pets mean per class % - 70.00 - -" "transfer paper mean top-1 % 80.00 - - -" \
+    "transfer paper mean % - 80.00 - -"
+sed -i 's/detector = glofnd/detector = fnc/' c1/config.cfg
+expect 0 "transfer paper pets mean per class % 70.00 70.00" side_by_side b1 c1
+wants "the same metric" 0 "transfer paper mean % 80.00 80.00"
 # The best in bold: all equals of it, and nothing that stands alone.
 sed 's/detector = glofnd/detector = fnc/' g1/config.cfg > v1/config.cfg; cp g1/eval.jsonl v1/
 expect 0 'detector=none & 50.00' "$glofnd" compare n1 g1 v1 --format latex

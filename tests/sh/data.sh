@@ -1,5 +1,5 @@
-# glofnd data, and what data says when it is opened: sizes, shards that were cut, files left out, lists that are none, an export
-# that is stopped.
+# glofnd data, and what data says when it is opened: sizes, shards that were or may be cut, files left out, lists that are none,
+# an export that is stopped.
 . "$2/tests/sh/common.inc"
 needs 'png yes'
 shapes=shapes:n=90,classes=3,size=32,seed=1
@@ -42,6 +42,23 @@ if "$glofnd" info | grep -q 'oneDNN yes'; then
     grep -qx 'size = 16' run/config.cfg || fail "a size that was given"
     expect 1 "cut/shard-000001.tar' is empty" "$glofnd" pretrain --data 'wds:cut/*.tar' --arch resnet8 --batch 16 --out none
 fi
+
+# One that ends between two members is taken with a note, but not by who is strict: it may be cut there.
+rm -rf cut again && cp -rp shards cut
+truncate -s -1024 cut/shard-000001.tar
+cut="1 shard without tar's end mark, perhaps cut short, the first: cut/shard-000001.tar"
+strict="glofnd data: 'cut/shard-000001.tar' ends without tar's end mark"
+expect 0 "note       $cut" "$glofnd" data info 'wds:cut/*.tar'
+expect 0 "glofnd data: $cut" "$glofnd" data export 'wds:cut/*.tar' --out again
+expect 1 "$strict" "$glofnd" data export 'wds:cut/*.tar' --out never --strict
+[ ! -e never ] || fail "a strict export of a shard that may be cut began"
+if "$glofnd" info | grep -q 'oneDNN yes'; then
+    data='wds:cut/*.tar' train uncertain --epochs 1
+    wants "a shard that may be cut" 0 "data: $cut"
+    expect 1 "${strict#*: }" "$glofnd" pretrain --data 'wds:cut/*.tar' --arch resnet8 --batch 16 --out none --strict
+    [ ! -e none ] || fail "a strict run with a shard that may be cut began"
+fi
+rm -rf again
 
 # What is left out is said.
 for class in two/0000001*; do touch "$class/x.webp"; done

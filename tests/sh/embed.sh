@@ -116,6 +116,14 @@ expect 1 "samples" "$glofnd" eval knn run --data folder:hurt --test folder:hurt
 # Files: each its own, and all writable before the work begins.
 rm -f same.npy
 expect 2 "must be different files" "$glofnd" embed run --data $data --out same.npy --labels same.npy
+mkdir -p sub && ln -s .. sub/up
+for name in ./same.npy "$PWD/same.npy" sub/../same.npy sub/up//same.npy; do
+    expect 2 "must be different files" "$glofnd" embed run --data $data --out same.npy --labels "$name"
+    expect 2 "must be different files" "$glofnd" embed run --data $data --out a.npy --labels "$name" --samples same.npy
+done
+[ ! -e same.npy ] || fail "a refused call left a file"
+expect 0 "64 x 64 features" "$glofnd" embed run --data $data --out same.npy --labels sub/same.npy
+rm same.npy
 touch same.npy && ln same.npy link.npy
 expect 2 "must be different files" "$glofnd" embed run --data $data --out same.npy --samples link.npy
 rm -f early.npy

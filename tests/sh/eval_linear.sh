@@ -63,6 +63,7 @@ else
     grep -q "^Pets  *80 .* mean per class" out || fail "pets is scored by the mean over classes"
     grep -q "^Caltech101  *160  *40 " out || fail "caltech101 has a fifth held out"
     [ "$(records transfer)" -eq 4 ] && [ "$(records transfer_mean)" -eq 1 ] || fail "records of transfer"
+    grep -q '"event": "transfer_mean".*"metric": "several"' run/eval.jsonl || fail "the metric of the mean"
     [ "$(tail -n 2 run/eval.jsonl | head -n 1 | tr ',' '\n' | grep -c 'e-05\|e-06')" -ge 1 ] || fail "strengths are recorded"
 
     expect 2 "given 2 times" "$glofnd" eval transfer run --data $data --data $data

@@ -152,7 +152,7 @@ cmp first/model.safetensors torn/model.safetensors || fail 'a torn checkpoint'
 [ "$(ls torn/checkpoints)" = step-8 ] || fail "a torn checkpoint stays: $(ls torn/checkpoints)"
 
 run $data $tiny --epochs 3 --out broken;        wants 'a third run' 0
-for file in model.safetensors optim.safetensors anchors.glofnd keys.glofnd state.json; do
+for file in model.safetensors optim.safetensors anchors.glofnd keys.glofnd state.json config.cfg; do
     for harm in flip cut; do
         rm -rf harmed
         cp -r broken harmed
@@ -197,16 +197,50 @@ for harm in 'rm log.jsonl' ': >log.jsonl' 'truncate -s -9 log.jsonl' \
     grep -q 'at this checkpoint' err && fail "after $harm: it is missed again"
 done
 [ "$(wc -l <harmed/log.jsonl)" -gt "$lines" ] || fail 'a lost event file: the log is shorter'
+[ "$(ls broken/checkpoints)" = step-16 ] || fail "more epochs: $(ls broken/checkpoints)"
+
+# Cut in a value that still reads as one, in a key, between lines, and in the last line.
+in_value=$(($(grep -b '^lr = ' whole/config.cfg | cut -d: -f1) + 7))
+for harm in 'rm' ': >' "truncate -s $in_value" "truncate -s $((in_value - 6))" "truncate -s $((in_value - 7))" \
+    'truncate -s -3'; do
+    rm -rf harmed
+    cp -r whole harmed
+    (cd harmed && eval "$harm config.cfg")
+    [ "$harm" = rm ] && was=lost || was=cut
+    run --out harmed --resume --seed 2;         wants "$harm config.cfg" 2 'seed' "'1'" "'2'"
+    run --out harmed --resume --epochs 4
+    wants "$harm config.cfg" 0 "harmed/config.cfg is $was" 'made again from the one in harmed/checkpoints/step-12' 'finished'
+    cmp broken/model.safetensors harmed/model.safetensors || fail "$harm config.cfg: weights"
+    cmp broken/config.cfg harmed/config.cfg || fail "$harm config.cfg: the one that was made again"
+    run --out harmed --resume;                  wants "after $harm config.cfg" 0 'finished already'
+    grep -q 'made again' err && fail "after $harm config.cfg: it is missed again"
+done
+rm harmed/config.cfg
+run --out harmed --resume --lr 9
+wants 'a lost configuration of a finished run' 0 'config.cfg is lost' 'finished already'
+cmp broken/config.cfg harmed/config.cfg || fail 'a lost configuration of a finished run'
+run $data $tiny --out harmed;                   wants 'a new run there' 1 'holds a run already' '--resume'
+sed -i 's/^seed = 1$/seed = 2/' harmed/config.cfg
+run --out harmed --resume --epochs 5;           wants 'a seed written to config.cfg' 2 'seed' "'1'" "'2'"
+sed 's/^epochs = /epoch = /' broken/config.cfg >harmed/config.cfg
+run --out harmed --resume;                      wants 'a mistake in config.cfg' 2 'harmed/config.cfg:' '"epoch"' 'epochs'
+truncate -s -1 broken/config.cfg
+run --out broken --resume;                      wants 'no end of the last line' 0 'finished already'
+grep -q 'made again' err && fail 'no end of the last line: nothing is missing'
+
+# Checkpoints of earlier versions do not hold it.
+forget() { (cd "$1"/checkpoints/step-* && rm config.cfg && sed -i '/config.cfg/d; s/^end 6/end 5/' DONE); }
 rm -rf harmed
 cp -r whole harmed
+forget harmed
+run --out harmed --resume --seed 2;             wants 'an earlier version, another seed' 2 'seed'
 rm harmed/config.cfg
 run --out harmed --resume --epochs 4;           wants 'a lost configuration' 1 'config.cfg is lost' '--data'
-run $data $tiny --out harmed;                   wants 'a lost configuration' 1 'holds a run already' '--resume'
 run $data $tiny --out harmed --resume --epochs 4;       wants 'its keys beside --resume' 0 'resumed at step 12' 'finished'
 cmp broken/model.safetensors harmed/model.safetensors || fail 'its keys beside --resume: weights'
+forget harmed
 : >harmed/config.cfg
 run --out harmed --resume --epochs 4;           wants 'an empty configuration' 1 'config.cfg' 'does not say what the data is'
-[ "$(ls broken/checkpoints)" = step-16 ] || fail "more epochs: $(ls broken/checkpoints)"
 
 # ----- evaluations of weights that are no more -----
 rm -rf more

@@ -36,3 +36,26 @@ done
 call mpirun -np 2 "$glofnd" pretrain $flags --out strict --strict
 [ $code != 0 ] || fail 'strict: exit code 0'
 [ "$(grep -c '^glofnd pretrain: .*jpg' err)" = 1 ] || fail 'strict: not said once'
+
+# In the first step: it leaves nothing, and the corrected command can be given as it is. On all ranks, and on the second alone,
+# which finds other bytes under the same names, while the first waits for it.
+cat >apart.sh <<'END'
+[ "$OMPI_COMM_WORLD_RANK" -ge "$SOUND" ] && cd spoiled
+exec "$glofnd" pretrain "$@"
+END
+"$glofnd" data export shapes:n=72,classes=2,size=16,seed=4 --out sound --folder >/dev/null || fail 'data export'
+mkdir spoiled prepared && cp -r sound spoiled && echo mine >prepared/notes
+find spoiled -name '*.png' -exec truncate -s 40 {} +
+for SOUND in 0 1; do
+    export SOUND
+    for run in deep/run prepared; do
+        set -- $flags --data folder:sound --epochs 1 --strict --out "$scratch/$run"
+        call mpirun -np 2 sh apart.sh "$@"
+        [ $code != 0 ] || fail "the first step: exit code 0"
+        wants "the first step, from rank $SOUND on" $code 'of 2, which ends all of them' 'sound/'
+        grep -q -- '--resume' err && fail "the first step, from rank $SOUND on: there is nothing to resume"
+        [ ! -e deep ] && [ "$(ls prepared)" = notes ] || fail "the first step: it left $(ls -d deep/* prepared/*)"
+    done
+done
+SOUND=2 call mpirun -np 2 sh apart.sh "$@"
+wants 'the corrected command' 0 'finished'

@@ -25,6 +25,13 @@ expect 0 "best      start_epoch=" sweep --eval "knn --k 5"
 expect 1 'has "linear" to choose by; there are: knn k 5 top-1 %' sweep --choose linear
 expect 0 "knn k 1 top-1 %" sweep --eval "knn --k 5" --eval "knn --k 1" --choose "kNN k 1"
 grep -q "^best .*knn k 1" out || fail "--choose"
+# What is evaluated needs its data no more.
+expect 0 "40 samples written" "$glofnd" data export shapes:n=40,classes=4,size=16 --folder --out images
+expect 0 "best      start_epoch=" sweep --eval "knn --data folder:images"
+mv images away
+expect 0 "best      start_epoch=" sweep --eval "knn --data folder:images"
+expect 2 "images" sweep --seeds 1,2,3 --eval "knn --data folder:images"
+mv away images
 
 # An unfinished run is gone on with, to the same weights; a removed one is made again.
 cp grid/start_epoch-1_seed-2/model.safetensors kept
@@ -57,8 +64,29 @@ grep -q "unknown flag --kk" err || fail "why it cannot"
 expect 2 "whole number" typo --eval "knn --k 0"
 expect 2 'no figure has "nothing" in its name' typo --eval knn --choose nothing
 for name in "kNN" "top-1 %" "paper-centre 10 %" "linear mean" "zeroshot imagenet-v2" "fn views glofnd F1"; do
-    expect 0 "1 run, 0 finished" typo --eval "zeroshot --data imagenet-v2=shapes:n=9" --choose "$name" --dry-run
+    expect 0 "1 run, 0 finished" typo --set task=clip --eval "zeroshot --data imagenet-v2=shapes:n=9" --choose "$name" --dry-run
 done
+# Neither is data that cannot be opened or has not what the evaluation needs, nor a task it is not for.
+mkdir flat && cp images/*/*.png flat
+for pair in "knn --data folder:nowhere|nowhere" "linear --test=folder:nowhere|nowhere" \
+    "threshold --data cifar10:nowhere|nowhere" "transfer folder:nowhere --seed 3|nowhere" \
+    "transfer --untrained a=shapes:n=9 b=folder:nowhere|nowhere" \
+    "fn --data folder:flat|folder:flat has no labels" "knn --data folder:flat|folder:flat has no labels" \
+    "knn --data x=shapes:n=9|names no kind" "fn --truth captions|--truth captions is for runs of task = clip" \
+    "retrieval|it is for runs of task = clip, and these are of task = views" \
+    "zeroshot shapes:n=9|it is for runs of task = clip, and these are of task = views"; do
+    expect 2 "${pair#*|}" typo --eval knn --eval "${pair%|*}"
+    wants "$pair" 2 "--eval \"${pair%|*}\" cannot work: " "; nothing was started"
+done
+for pair in "threshold|it is for runs of task = views" "retrieval --data a=folder:flat|no captions" \
+    "zeroshot shapes:n=9 folder:nowhere|nowhere" "zeroshot --data=shapes:n=9 --retrieval folder:flat|no captions" \
+    "fn --truth labels --data folder:flat|has no labels"; do
+    expect 2 "${pair#*|}" typo --set task=clip --eval "${pair%|*}"
+done
+for words in "fn --data folder:flat" "transfer dtd=folder:flat --metric mean" "zeroshot --metric top1 --retrieval shapes:n=9"; do
+    expect 0 "1 run, 0 finished" typo --set task=clip --eval "$words" --dry-run
+done
+expect 2 "nowhere" "$glofnd" sweep --config tiny.cfg --vary data=shapes:n=9,folder:nowhere --eval knn --out typo
 [ ! -e typo ] || fail "a plan that cannot work makes nothing"
 
 # Stopped in the middle: the run keeps a checkpoint, and the same command goes on from it.
