@@ -80,7 +80,8 @@ static void compare(const large *x, glofnd_detector detector) {
 static void two_views(void **state) {
     static const large CASES[] = {
         {GLOFND_LOSS_SOGCLR, 1500, 128, 0}, {GLOFND_LOSS_SOGCLR, 2199, 128, 0}, {GLOFND_LOSS_SIMCLR, 4301, 100, 0},
-        {GLOFND_LOSS_SOGCLR, 600, 600, 0}, {GLOFND_LOSS_SOGCLR, 610, 400, 1},
+        {GLOFND_LOSS_SOGCLR, 600, 600, 0}, {GLOFND_LOSS_SOGCLR, 610, 400, 1}, {GLOFND_LOSS_SOGCLR, 300, 128, 1},
+        {GLOFND_LOSS_SOGCLR, 1501, 128, 1}, {GLOFND_LOSS_SIMCLR, 4250, 100, 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
@@ -90,7 +91,7 @@ static void two_views(void **state) {
 static void image_and_text(void **state) {
     static const large CASES[] = {
         {GLOFND_LOSS_CLIP, 1030, 300, 0}, {GLOFND_LOSS_SOGCLR2, 1100, 1000, 0}, {GLOFND_LOSS_SOGCLR2, 4300, 128, 0},
-        {GLOFND_LOSS_CLIP, 1040, 200, 1},
+        {GLOFND_LOSS_CLIP, 1040, 200, 1}, {GLOFND_LOSS_SOGCLR2, 2200, 128, 0}, {GLOFND_LOSS_SOGCLR2, 4290, 100, 1},
     };
     (void)state;
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)

@@ -1,10 +1,13 @@
 /* loss_passes.cu - passes B (stats) and C (grad) on the GPU as they grew. Compare first, time second.
  *
- *     build/bench/cuda/loss_passes [B ...]         default: 128 512 1024 2048 4096 8192 16384
+ *     build/bench/cuda/loss_passes [NAME ...] [B ...]      versions whose name has one of the NAMEs in it; default: all of them,
+ *                                                          B = 128 512 1024 2048 4096 8192 16384
+ *     build/bench/cuda/loss_passes rows wgmma pairs library 1024 1056 1088 1536 2048 3072     # from where on which one pays
  *
  * Two views of B samples, d = 128, SogCLR with GloFND: S = Z Z' of 2B x 2B, no pair within a sample. Every version is first
  * compared with v1 (float32) at 2B = 1536 rows, then timed: medians of replays of a graph that holds several repetitions. TFLOP/s
- * counts 2 (2B)^2 d per product: one in count and in stats, two in grad.
+ * counts 2 (2B)^2 d per product: one in count and in stats, two in grad. The last column is grad with labels: it counts pairs of
+ * one label, too, and those flagged (GF_QUALITY), where the version can.
  *
  * Lessons
  *   v1 exact     64 x 64 tiles, float32. Bound by FMA issue and shared-memory reads; it is the reference, not a contender.
@@ -15,7 +18,8 @@
  *   v4 split     few rows: 16 rows per block, 8 warps share out the columns, partial sums meet in shared memory. All
  *                multiprocessors work from 2B = 2112 down to 2B = 256 without atomics or a second launch.
  *   v5 wgmma     Hopper: products of a whole warpgroup straight from shared memory, columns fetched by the copy engine. In grad
- *                one warpgroup's next S and last P Z run while it takes exponentials; in stats four warpgroups take turns.
+ *                one warpgroup's next S and last P Z run while it takes exponentials; in stats four warpgroups take turns. Pays
+ *                from B = 1057 on, where blocks of 16 rows no longer have a multiprocessor each.
  *   v6 pairs     stats where rows are columns: each pair is made once, for both its anchors. Half the products and exponentials,
  *                twice the sums: those of columns stay in registers, those of rows leave with each tile, and a second launch adds
  *                up the parts. Pays from B = 8192 on, without thresholds always. Three warpgroups instead of two were slower.
@@ -26,7 +30,13 @@
  *                compiler knows to be the same for the whole warp, else it copies them anew before every product. Without any
  *                gain: verdicts as saturated products (fma.sat) instead of compares, polynomials for some of the exponentials,
  *                three warpgroups; in grad, weights between the products P Z, clusters that share out columns.
- * The library picks by the number of rows (cuda_pass.cu, cuda_shapes.cuh).
+ *   v8 labels    grad that counts quality: the kernel of v5 instead of the general one, for few rows, too. A pair costs four
+ *                instructions, written as such: two compares, and additions under their verdicts. No pair is asked whether it is
+ *                one: what is none is blanked and so never flagged, and columns of the row's own sample are taken off the sum at
+ *                the end. Counted in a loop of its own before the weights, quality made the pass take 15 % longer at B = 512 and
+ *                50 % at B = 16384 than among the weights, behind their exponentials. Without any gain: pairs of one label
+ *                counted by idle warps of the warpgroup that fetches.
+ * The library picks by the number of rows (cuda_pass.cu, cuda_shapes.cuh): the last version.
  */
 #include <algorithm>
 #include <cmath>
@@ -92,6 +102,7 @@ static batch make(int rows, uint64_t seed) {
     batch b = {};
     b.rows = rows;
     std::vector<float> z((size_t)rows * DIM), tau(rows, 10.0f), lo(rows), w(rows), log_w(rows);
+    std::vector<int32_t> label(rows);
     std::vector<__nv_bfloat16> half(z.size());
     for (int r = 0; r < rows; r++) {
         double x[DIM], square = 0.0;
@@ -102,6 +113,7 @@ static batch make(int rows, uint64_t seed) {
         }
         lo[r] = (float)(0.2 + 0.02 * uniform(&seed));
         log_w[r] = (float)(-1.0 - log((double)rows) - 0.2 * uniform(&seed)), w[r] = expf(log_w[r]);
+        label[r] = r % 2 ? label[r - 1] : (int32_t)(11.0 * uniform(&seed)) - 1; /* -1: none */
     }
     gf_operand q = {};
     q.f32 = upload(&b, z), q.hi = upload(&b, half), q.rows = rows;
@@ -111,6 +123,7 @@ static batch make(int rows, uint64_t seed) {
     x.inv_tau = upload(&b, tau), x.lo = x.mid = upload(&b, lo);
     x.w = upload(&b, w), x.log_w = upload(&b, log_w);
     x.sum = space<double>(&b, rows), x.kept = space<int32_t>(&b, rows), x.above = space<int32_t>(&b, rows);
+    x.label = upload(&b, label), x.same = space<int32_t>(&b, rows), x.hits = space<int32_t>(&b, rows);
     x.grad = space<float>(&b, z.size());
     a.room_bytes = sizeof(float) * z.size(), a.room = space<char>(&b, a.room_bytes);
     b.theta = x.lo;
@@ -151,23 +164,41 @@ typedef gf_mma_shape<DIM, 1, 1, 8, 1, 4> split16;
 typedef gf_mma_shape<DIM, 1, 2, 4, 1, 4> split32;
 typedef gf_mma_shape<DIM, 1, 4, 2, 1, 4> split64;
 
+static cudaError_t library_pass(gf_tile_args a, cudaError_t (*run)(const gf_cuda_pass *, cudaStream_t), cudaStream_t stream) {
+    gf_cuda_embed z = {};
+    gf_cuda_pass p = {};
+    z.f32.row = const_cast<float *>(a.q.f32), z.f32.rows = a.q.rows, z.f32.dim = z.f32.ld = DIM;
+    z.hi = const_cast<__nv_bfloat16 *>(a.q.hi);
+    p.p.row = &a.row, p.p.col = &a.col, p.p.shift = a.shift, p.p.col_role = a.col_role, p.p.flags = a.flags;
+    p.q = p.k = &z, p.math = GF_CUDA_BF16, p.room = a.room, p.room_bytes = a.room_bytes;
+    return run(&p, stream);
+}
+
+static cudaError_t library_stats(const gf_tile_args &a, cudaStream_t stream) {
+    return library_pass(a, a.flags & GF_ABOVE ? gf_cuda_count : gf_cuda_stats, stream);
+}
+
+static cudaError_t library_grad(const gf_tile_args &a, cudaStream_t stream) { return library_pass(a, gf_cuda_grad, stream); }
+
 struct version {
     const char *name;
     pass stats, grad;
-    int least, most;            /* rows it is timed for */
+    bool labelled;              /* whether grad counts quality */
+    int most;                   /* rows it is timed for */
 };
 
 static const version versions[] = {
-    {"v1 exact", gf_stats_exact, gf_grad_exact, 0, 8192},
-    {"v2 m16", stats_of<m16>, grad_of<m16>, 0, 1 << 30},
-    {"v3 m32", stats_of<m32>, grad_of<m32>, 0, 1 << 30},
-    {"v3 m32, 32 columns", stats_of<m32_narrow>, grad_of<m32_narrow>, 0, 1 << 30},
-    {"v4 split, 16 rows", stats_of<split16>, grad_of<split16>, 0, 8192},
-    {"v4 split, 32 rows", stats_of<split32>, grad_of<split32>, 0, 16384},
-    {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, 0, 1 << 30},
-    {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, 0, 1 << 30},
-    {"v7 pairs", gf_stats_pairs, gf_grad_wgmma, 0, 1 << 30},
-    {"v2 to v5 by rows", gf_stats_bf16, gf_grad_bf16, 0, 1 << 30},
+    {"v1 exact", gf_stats_exact, gf_grad_exact, true, 8192},
+    {"v2 m16", stats_of<m16>, grad_of<m16>, false, 1 << 30},
+    {"v3 m32", stats_of<m32>, grad_of<m32>, false, 1 << 30},
+    {"v3 m32, 32 columns", stats_of<m32_narrow>, grad_of<m32_narrow>, false, 1 << 30},
+    {"v4 split, 16 rows", stats_of<split16>, grad_of<split16>, false, 8192},
+    {"v4 split, 32 rows", stats_of<split32>, grad_of<split32>, false, 16384},
+    {"v4 split, 64 rows", stats_of<split64>, grad_of<split64>, false, 1 << 30},
+    {"v2 to v4 by rows", gf_stats_bf16, gf_grad_bf16, true, 1 << 30},
+    {"v5 wgmma", gf_stats_wgmma, gf_grad_wgmma, true, 1 << 30},
+    {"v7 pairs", gf_stats_pairs, gf_grad_wgmma, true, 1 << 30},
+    {"library", library_stats, library_grad, true, 1 << 30},
 };
 
 /* ---- comparison ---- */
@@ -183,7 +214,7 @@ template <class T>
 static double distance(const std::vector<T> &x, const std::vector<T> &y) {
     double error = 0.0, size = 0.0;
     for (size_t i = 0; i < x.size(); i++) error += pow((double)x[i] - (double)y[i], 2), size += pow((double)y[i], 2);
-    return sqrt(error / size);
+    return error == 0.0 ? 0.0 : sqrt(error / size);
 }
 
 static cudaError_t count(const version *v, gf_tile_args a) {
@@ -202,8 +233,11 @@ static void compare(const version *v, unsigned flags) {
     const double grads = distance(fetch(b.a.row.grad, n * DIM), fetch(ref.a.row.grad, n * DIM));
     const double kept = flags & GF_COUNT ? distance(fetch(b.a.row.kept, n), fetch(ref.a.row.kept, n)) : 0.0;
     const double above = distance(fetch(b.a.row.above, n), fetch(ref.a.row.above, n));
-    const bool good = sums < 1e-5 && grads < 4e-3 && kept < 1e-4 && above < 1e-2;
-    if (!good || flags)
+    const double same = flags & GF_QUALITY ? distance(fetch(b.a.row.same, n), fetch(ref.a.row.same, n)) : 0.0;
+    const double hits = flags & GF_QUALITY ? distance(fetch(b.a.row.hits, n), fetch(ref.a.row.hits, n)) : 0.0;
+    const bool good = sums < 1e-5 && grads < 4e-3 && kept < 1e-4 && above < 1e-2 && same == 0.0 && hits < 1e-2;
+    if (flags & GF_QUALITY) printf("%-20s %s same %.1e  hits %.1e\n", v->name, good ? "ok  " : "BAD ", same, hits);
+    else if (!good || flags)
         printf("%-20s %s sum %.1e  grad %.1e  kept %.1e  above %.1e\n", v->name, good ? "ok  " : "BAD ", sums, grads, kept,
                above);
     drop(&b), drop(&ref);
@@ -264,36 +298,47 @@ static double time_ms(pass run, const gf_tile_args &a, int repeats) {
 static void report(const version *v, batch *b) {
     const double product = 2.0 * b->rows * (double)b->rows * DIM * 1e-9;  /* GFLOP; over ms: TFLOP/s */
     const int repeats = b->rows > 8192 ? 2 : 20;
-    static const unsigned FLAGS[5] = {0, 0, GF_ABOVE, MASKED, MASKED};
-    double ms[5];
-    for (int i = 0; i < 5; i++) {
+    static const unsigned FLAGS[6] = {0, 0, GF_ABOVE, MASKED, MASKED, MASKED | GF_QUALITY};
+    double ms[6];
+    for (int i = 0; i < (v->labelled ? 6 : 5); i++) {
         set_flags(b, FLAGS[i]);
-        ms[i] = time_ms(i % 3 == 1 ? v->grad : v->stats, b->a, repeats);
+        ms[i] = time_ms(i == 1 || i > 3 ? v->grad : v->stats, b->a, repeats);
     }
     printf("%6d  %-20s", b->rows / 2, v->name);
-    for (double t : ms) printf(" %8.4f", t);
+    for (int i = 0; i < 5; i++) printf(" %8.4f", ms[i]);
     const double rate[3] = {product / ms[2], product / ms[3], 2.0 * product / ms[4]};
     for (double r : rate) printf(" %6.0f", r);
     for (double r : rate) printf(" %5.1f", 100.0 * r / CEILING);
+    if (v->labelled) printf(" %8.4f", ms[5]);
     printf("\n");
     fflush(stdout);
 }
 
+static bool is_chosen(const version &v, const std::vector<const char *> &names) {
+    const auto has = [&](const char *name) { return strstr(v.name, name) != NULL; };
+    return names.empty() || std::any_of(names.begin(), names.end(), has);
+}
+
 int main(int argc, char **argv) {
-    std::vector<int> sizes = {128, 512, 1024, 2048, 4096, 8192, 16384};
-    if (argc > 1) sizes.clear();
-    for (int i = 1; i < argc; i++) sizes.push_back(atoi(argv[i]));
-    for (const version &v : versions) {
+    std::vector<int> sizes;
+    std::vector<const char *> names;
+    std::vector<version> chosen;
+    for (int i = 1; i < argc; i++) atoi(argv[i]) > 0 ? sizes.push_back(atoi(argv[i])) : names.push_back(argv[i]);
+    if (sizes.empty()) sizes = {128, 512, 1024, 2048, 4096, 8192, 16384};
+    for (const version &v : versions)
+        if (is_chosen(v, names)) chosen.push_back(v);
+    for (const version &v : chosen) {
         compare(&v, 0), compare(&v, MASKED);
+        if (v.labelled) compare(&v, GF_QUALITY), compare(&v, MASKED | GF_QUALITY);
         if (v.stats != gf_stats_exact) compare_bits(&v);
     }
-    printf("\n%28s %17s %26s %20s %17s\n", "", "none", "glofnd", "TFLOP/s, glofnd", "% of ceiling");
-    printf("%6s  %-20s %8s %8s %8s %8s %8s %6s %6s %6s %5s %5s %5s\n", "B", "version", "stats", "grad", "count", "stats", "grad",
-           "count", "stats", "grad", "count", "stats", "grad");
+    printf("\n%28s %17s %26s %20s %17s %8s\n", "", "none", "glofnd", "TFLOP/s, glofnd", "% of ceiling", "labelled");
+    printf("%6s  %-20s %8s %8s %8s %8s %8s %6s %6s %6s %5s %5s %5s %8s\n", "B", "version", "stats", "grad", "count", "stats",
+           "grad", "count", "stats", "grad", "count", "stats", "grad", "grad");
     for (int size : sizes) {
         batch b = make(2 * size, 1);
-        for (const version &v : versions)
-            if (b.rows >= v.least && b.rows <= v.most) report(&v, &b);
+        for (const version &v : chosen)
+            if (b.rows <= v.most) report(&v, &b);
         drop(&b);
     }
     return 0;

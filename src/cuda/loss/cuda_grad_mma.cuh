@@ -1,6 +1,7 @@
 /* cuda_grad_mma.cuh - pass C on tensor cores: S of a tile, its weights P in the same registers, P Z, all in one sweep.
  *
  * FLAGS: none or GF_MASK (both roles, one temperature for all, weights w given), or GF_ANY_FLAGS: asked at run time.
+ * GF_QUALITY is known only to the kernels in sm90, which weigh their tiles in the same way.
  */
 #ifndef GF_CUDA_GRAD_MMA_CUH
 #define GF_CUDA_GRAD_MMA_CUH
@@ -19,6 +20,7 @@ template <class C>
 struct gf_grad_rows {           /* the rows of one thread */
     static constexpr int COUNT = 2 * C::MT;
     float w[COUNT], theta[COUNT];
+    int label[COUNT], same[COUNT], hits[COUNT]; /* GF_QUALITY: pairs so far of the row's label, those flagged */
 };
 
 template <class C, unsigned FLAGS>
@@ -30,16 +32,33 @@ __device__ __forceinline__ void gf_copy_columns(const gf_tile_args &a, gf_grad_c
     }
 }
 
-/* S becomes P; -inf becomes 0. */
+/* Counts a pair of similarity v in row r with a column of this label. As instructions: the compiler would add to a copy, then
+ * move it. */
 template <class C, unsigned FLAGS>
-__device__ __forceinline__ void gf_plain_weights(float (&acc)[C::MT][C::NT][4], const gf_grad_rows<C> &x, const float *w,
-                                                 const float *theta, float k) {
+__device__ __forceinline__ void gf_count_quality(gf_grad_rows<C> &x, int r, int label, float v) {
+    if (FLAGS & GF_MASK)
+        asm("{\n.reg .pred same, hit;\nsetp.eq.s32 same, %2, %3;\nsetp.gtu.and.f32 hit, %4, %5, same;\n"
+            "@same add.s32 %0, %0, 1;\n@hit add.s32 %1, %1, 1;\n}"
+            : "+r"(x.same[r]), "+r"(x.hits[r]) : "r"(label), "r"(x.label[r]), "f"(v), "f"(x.theta[r]));
+    else
+        asm("{\n.reg .pred same;\nsetp.eq.s32 same, %1, %2;\n@same add.s32 %0, %0, 1;\n}"
+            : "+r"(x.same[r]) : "r"(label), "r"(x.label[r]));
+}
+
+/* S becomes P. What is no pair, -inf, becomes 0 and is no hit, but `same` counts it where labels are equal. w, theta, label: of
+ * the columns. Quality is counted among the weights, where it hides behind their exponentials; in a loop of its own it would
+ * not. */
+template <class C, unsigned FLAGS>
+__device__ __forceinline__ void gf_plain_weights(float (&acc)[C::MT][C::NT][4], gf_grad_rows<C> &x, const float *w,
+                                                 const float *theta, const int32_t *label, float k) {
     const int t = 2 * (threadIdx.x % 4);
 #pragma unroll
     for (int n = 0; n < C::NT; n++) {
         const float2 wc = *reinterpret_cast<const float2 *>(w + 8 * n + t);
         float2 limit = {};
+        int2 labels = {};
         if (FLAGS & GF_MASK) limit = *reinterpret_cast<const float2 *>(theta + 8 * n + t);
+        if (FLAGS & GF_QUALITY) labels = *reinterpret_cast<const int2 *>(label + 8 * n + t);
 #pragma unroll
         for (int m = 0; m < C::MT; m++)
 #pragma unroll
@@ -47,6 +66,7 @@ __device__ __forceinline__ void gf_plain_weights(float (&acc)[C::MT][C::NT][4], 
                 const float v = acc[m][n][i], e = gf_exp_fast::of(v * k);
                 const int r = 2 * m + i / 2;
                 float both = FLAGS & GF_MASK && !(v <= x.theta[r]) ? 0.0f : x.w[r];
+                if (FLAGS & GF_QUALITY) gf_count_quality<C, FLAGS>(x, r, i % 2 ? labels.y : labels.x, v);
                 if (!(FLAGS & GF_MASK) || v <= (i % 2 ? limit.y : limit.x)) both += i % 2 ? wc.y : wc.x;
                 acc[m][n][i] = e * both;
             }
@@ -177,7 +197,7 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(cons
         gf_scores<C>(acc, rows, row, here, col);
         if (gf_is_dirty(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, ANY ? CUDART_NAN_F : -CUDART_INF_F);
         if (ANY) gf_any_weights<C>(a, acc, y, r0 + row, c0 + col);
-        else gf_plain_weights<C, FLAGS>(acc, x, numbers.w[buffer] + col, numbers.theta[buffer] + col, k);
+        else gf_plain_weights<C, FLAGS>(acc, x, numbers.w[buffer] + col, numbers.theta[buffer] + col, nullptr, k);
         gf_weighted<C>(out, acc, here, col, blockIdx.y * C::OUT);
     }
     __syncthreads();
@@ -202,10 +222,14 @@ struct gf_grad_pass {           /* for cuda_shapes.cuh */
     static constexpr int OUT = 256, SPLIT_NT = 2;
     template <class C, unsigned FLAGS>
     static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) { return gf_grad_launch<C, FLAGS>(a, stream); }
-    static cudaError_t wgmma(const gf_tile_args &a, cudaStream_t stream) { return gf_grad_wgmma(a, stream); }
     static unsigned plain_flags(const gf_tile_args &a) {
         const unsigned others = GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM;
         return a.flags & others || !a.col_role || !a.row.grad || !a.row.w || !a.col.w ? GF_ANY_FLAGS : a.flags & MASKED;
+    }
+    /* The same for kernels that can count quality; whether they do is not among these flags. */
+    static unsigned labelled_flags(gf_tile_args a) {
+        if (a.row.label && a.col.label) a.flags &= ~unsigned(GF_QUALITY);
+        return plain_flags(a);
     }
 };
 

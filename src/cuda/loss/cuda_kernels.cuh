@@ -16,10 +16,13 @@ cudaError_t gf_grad_bf16(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream);
 
 /* On Hopper, 128 dimensions, bf16, flags none or GF_MASK and GF_COUNT. Rows of q and k start on 16 bytes. */
+bool gf_stats_takes_wgmma(const gf_tile_args &a);
 cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream);
 /* The same where rows and columns are the same and there is room for partial sums: each product serves both anchors. */
 bool gf_stats_takes_pairs(const gf_tile_args &a);
 cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream);
+/* The same flags, with or without GF_QUALITY; whole rows. */
+bool gf_grad_takes_wgmma(const gf_tile_args &a);
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream);
 
 /* On Hopper, 256 dimensions and more, bf16, all flags but GF_TIE; grad: nor GF_COLSUM. For batches that are not

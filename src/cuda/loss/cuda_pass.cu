@@ -13,16 +13,22 @@ static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
 }
 
 #ifdef GF_HAVE_SM90
-/* Whether pairs are faster than whole rows: few rows leave too few blocks of them, and with thresholds blocks of 64 rows win. */
-static bool pays_in_pairs(const gf_tile_args &a) {
-    const int rows = gf_block_rows(a.q.rows);
-    return rows > 16 && (rows != 64 || a.flags == 0);
-}
+/* Whether warpgroups are faster: of few rows they have too few blocks of 64 for all multiprocessors. */
+static bool pays_by_warpgroups(const gf_tile_args &a) { return gf_block_rows(a.q.rows) > 16; }
+
+/* Whether pairs are, too: with thresholds whole rows win where they come in blocks of 64. */
+static bool pays_in_pairs(const gf_tile_args &a) { return a.flags == 0 || gf_block_rows(a.q.rows) != 64; }
+
+/* Whether a gradient is faster by warpgroups. Of the kernels for few rows only the general one counts quality. */
+static bool grad_pays_by_warpgroups(const gf_tile_args &a) { return a.flags & GF_QUALITY || pays_by_warpgroups(a); }
 #endif
 
 static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
-    if (gf_is_hopper() && pays_in_pairs(a) && gf_stats_takes_pairs(a)) return gf_stats_pairs(a, stream);
+    if (gf_is_hopper() && pays_by_warpgroups(a)) {
+        if (pays_in_pairs(a) && gf_stats_takes_pairs(a)) return gf_stats_pairs(a, stream);
+        if (gf_stats_takes_wgmma(a)) return gf_stats_wgmma(a, stream);
+    }
     if (gf_is_hopper() && gf_stats_takes_wide(a)) return gf_stats_wide(a, stream);
 #endif
     return gf_stats_bf16(a, stream);
@@ -30,6 +36,7 @@ static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
 
 static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
+    if (gf_is_hopper() && grad_pays_by_warpgroups(a) && gf_grad_takes_wgmma(a)) return gf_grad_wgmma(a, stream);
     if (gf_is_hopper() && gf_grad_takes_wide(a)) return gf_grad_wide(a, stream);
 #endif
     return gf_grad_bf16(a, stream);

@@ -2,7 +2,6 @@
  *
  * `Pass` is stats or grad:
  *     launch<C, FLAGS>(a, stream)     the kernel of shape C for known flags, or GF_ANY_FLAGS
- *     wgmma(a, stream)                the kernel for Hopper
  *     plain_flags(a)                  the known flags that serve this pass; GF_ANY_FLAGS: none do
  *     MASKED, COUNTS                  the known flags with a threshold; whether GF_ABOVE is known, too
  *     OUT                             dimensions of its result that a block makes at the most; 0: it makes none
@@ -17,9 +16,6 @@
 /* Known flags: many rows in registers, few instructions per entry. */
 template <class Pass, int D, unsigned FLAGS>
 static cudaError_t gf_launch_plain(const gf_tile_args &a, cudaStream_t stream) {
-#ifdef GF_HAVE_SM90
-    if (D == 128 && gf_block_rows(a.q.rows) >= 64 && gf_is_hopper()) return Pass::wgmma(a, stream);
-#endif
     switch (gf_block_rows(a.q.rows)) {
         case 16: return Pass::template launch<gf_mma_shape<D, 1, 1, 8, 1, 4>, FLAGS>(a, stream);
         case 32: return Pass::template launch<gf_mma_shape<D, 1, 2, 4, 1, 4>, FLAGS>(a, stream);

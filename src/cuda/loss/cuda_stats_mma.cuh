@@ -90,7 +90,6 @@ struct gf_stats_pass {          /* for cuda_shapes.cuh */
     static constexpr int OUT = 0, SPLIT_NT = 4;
     template <class C, unsigned FLAGS>
     static cudaError_t launch(const gf_tile_args &a, cudaStream_t stream) { return gf_stats_launch<C, FLAGS>(a, stream); }
-    static cudaError_t wgmma(const gf_tile_args &a, cudaStream_t stream) { return gf_stats_wgmma(a, stream); }
     static unsigned plain_flags(const gf_tile_args &a) {
         const unsigned others = GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE;
         return a.flags & GF_ABOVE ? GF_ABOVE : a.flags & others ? GF_ANY_FLAGS : a.flags & MASKED;

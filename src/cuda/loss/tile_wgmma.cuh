@@ -163,6 +163,7 @@ struct gf_wg_shared {
     unsigned char columns[GF_WG_STAGES][GF_WG_TILE], rows[2 * C::BM * 128];
     float w[GF_WG_STAGES][GF_WG_COLS], theta[GF_WG_STAGES][GF_WG_COLS]; /* of the columns; grad only */
     uint64_t full[GF_WG_STAGES], empty[GF_WG_STAGES], rows_full;
+    int32_t label[GF_WG_STAGES][GF_WG_COLS];    /* of the columns; grad with GF_QUALITY only */
 };
 
 /* The warpgroups that calculate take the registers which the other gives up. */

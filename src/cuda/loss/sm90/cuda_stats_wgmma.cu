@@ -60,6 +60,11 @@ static cudaError_t launch_any(const gf_tile_args &a, cudaStream_t stream) {
     }
 }
 
+bool gf_stats_takes_wgmma(const gf_tile_args &a) {
+    const unsigned flags = gf_stats_pass::plain_flags(a);
+    return a.ld == 128 && (flags == 0 || flags == GF_ABOVE || flags == (GF_MASK | GF_COUNT));
+}
+
 cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream) {
     if (a.flags & GF_ABOVE) return launch_any<GF_ABOVE>(a, stream);
     return a.flags & GF_MASK ? launch_any<GF_MASK | GF_COUNT>(a, stream) : launch_any<0>(a, stream);

@@ -115,29 +115,10 @@ static __global__ void __launch_bounds__(THREADS) fold(const __grid_constant__ j
 
 /* ---- pass C ---- */
 
-struct quality {                /* GF_QUALITY, of a thread's two rows */
-    int label[2], same[2], hits[2];
-};
-
-/* In a tile of pairs only. */
-template <unsigned FLAGS>
-static __device__ __forceinline__ void count_quality(const float (&s)[1][16][4], const float (&theta)[2], const int32_t *labels,
-                                                     quality &q) {
-#pragma unroll
-    for (int n = 0; n < 16; n++) {
-        const int2 label = *reinterpret_cast<const int2 *>(labels + 8 * n + 2 * (threadIdx.x % 4));
-#pragma unroll
-        for (int i = 0; i < 4; i++) {
-            const bool same = (i % 2 ? label.y : label.x) == q.label[i / 2];
-            if (same) q.same[i / 2]++;
-            if (FLAGS & GF_MASK && same && !(s[0][n][i] <= theta[i / 2])) q.hits[i / 2]++;
-        }
-    }
-}
-
-/* Turns add to a row in any order: these are integers. An anchor without label is like nobody. */
-static __device__ __forceinline__ void write_quality(const gf_tile_args &a, int r, const quality &q, int i, gf_colsum t) {
-    if (q.label[i] >= 0) t.same += q.same[i], t.hits += q.hits[i];
+/* z: of tiles of pairs only; t: of the others. Turns add to a row in any order: these are integers. An anchor without label is
+ * like nobody. */
+static __device__ __forceinline__ void write_quality(const gf_tile_args &a, int r, const gf_grad_rows<C> &z, int i, gf_colsum t) {
+    if (z.label[i] >= 0) t.same += z.same[i], t.hits += z.hits[i];
 #pragma unroll
     for (int lanes = 1; lanes < 4; lanes *= 2) {
         t.same += __shfl_xor_sync(0xffffffffu, t.same, lanes);
@@ -151,32 +132,30 @@ static __device__ __forceinline__ void write_quality(const gf_tile_args &a, int 
 /* FLAGS: as in cuda_grad_mma.cuh; QUALITY: whether GF_QUALITY is among them. */
 template <unsigned FLAGS, bool QUALITY>
 struct weigh_rows : scores {
+    static constexpr unsigned KNOWN = QUALITY ? FLAGS | GF_QUALITY : FLAGS;
+
     static __device__ __forceinline__ void calculate(const job &x, gf_wide_shared &sm) {
         const int at = blockIdx.x * GF_WIDE + gf_wide_row(), r0 = x.row0 + at, lane = threadIdx.x % 32;
         const float k = x.a.row.inv_tau[0] * gf_exp_fast::scale;
         gf_grad_any<C> y;
         gf_grad_rows<C> z = {};
-        quality q = {};
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             const int r = r0 + 8 * i + lane / 4;
             y.view[i] = gf_view_weights<gf_exp_fast>(x.a.row, x.a.flags, r, x.a.q.rows);
             y.counts[i] = {0.0, 0.0, 0, 0};
-            q.label[i] = y.view[i].label;
+            z.label[i] = y.view[i].label;
             if (FLAGS == GF_ANY_FLAGS || r >= x.a.q.rows) continue;
             z.w[i] = x.a.row.w[r];
             if (FLAGS & GF_MASK) z.theta[i] = x.a.row.theta[r];
         }
         each_tile(x, sm, [&](float (&s)[1][16][4], int c0, bool dirty) {
             if (FLAGS == GF_ANY_FLAGS || dirty) gf_any_weights<C>(x.a, s, y, r0, c0);
-            else {
-                if (QUALITY) count_quality<FLAGS>(s, z.theta, x.a.col.label + c0, q);
-                gf_plain_weights<C, FLAGS>(s, z, x.a.col.w + c0, x.a.col.theta + c0, k);
-            }
+            else gf_plain_weights<C, KNOWN>(s, z, x.a.col.w + c0, x.a.col.theta + c0, x.a.col.label + c0, k);
             write_weights(x, s, at, c0);
         });
 #pragma unroll
-        for (int i = 0; QUALITY && i < 2; i++) write_quality(x.a, r0 + 8 * i + lane / 4, q, i, y.counts[i]);
+        for (int i = 0; QUALITY && i < 2; i++) write_quality(x.a, r0 + 8 * i + lane / 4, z, i, y.counts[i]);
     }
 
     static __device__ __forceinline__ void write_weights(const job &x, const float (&s)[1][16][4], int at, int c0) {
@@ -257,9 +236,7 @@ static kernel weigh_kernel(const gf_tile_args &a) {
 }
 
 static kernel grad_kernel(const gf_tile_args &a) {
-    gf_tile_args other = a;
-    if (a.row.label && a.col.label) other.flags &= ~unsigned(GF_QUALITY);
-    switch (gf_grad_pass::plain_flags(other)) {
+    switch (gf_grad_pass::labelled_flags(a)) {
         case 0: return weigh_kernel<0>(a);
         case GF_MASK: return weigh_kernel<GF_MASK>(a);
         default: return weigh_kernel<GF_ANY_FLAGS>(a);
