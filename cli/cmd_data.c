@@ -78,6 +78,8 @@ static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample s = {0};
     if (!x->has_text || gf_dataset_text(NULL, d, 0, &s) != GLOFND_OK) {
         printf("captions   %s\n", x->has_text ? "yes" : "no");
+    } else if (!gf_captions_count(s.text)) {
+        printf("captions   yes; the first sample has none\n");
     } else {
         const gf_caption c = gf_caption_at(s.text, 0);
         printf("captions   yes; the first sample has %lld: ", (long long)gf_captions_count(s.text));
@@ -244,7 +246,7 @@ int cmd_data(int argc, char **argv) {
         {"merges", "N", "bpe: most merges to learn (48894, as CLIP has)", &merges},
         {"folder", NULL, "export: class folders of PNG files instead of WebDataset shards", &folder},
         {"per-shard", "N", "export: samples per shard (10000)", &per_shard},
-        {"strict", NULL, "export: a damaged sample is an error", &strict},
+        {"strict", NULL, "export: a damaged sample is an error, and a shard, label or caption in doubt", &strict},
         {"rows", "N", "synth: rows of the contact sheet (8)", &rows},
         {"columns", "N", "synth: columns of the contact sheet (16)", &columns},
         {"cell", "N", "synth: pixels per sample (64)", &cell},

@@ -306,7 +306,7 @@ static int check_flags(const discover_job *j, const texts *t) {
     else if (j->query && j->s.learned) wrong = "--learned does not go with --query";
     else if (!j->query && (j->query_names || j->query_labels)) wrong = "--query-names and --query-labels go with --query";
     else if (t->head && !j->data) wrong = "--head goes with a run and --data";
-    else if (j->query && t->html) wrong = "--html does not go with --query";
+    else if (j->query && t->html) wrong = "--html does not go with --query: the page is of EMB alone";
     else if (t->html_mb && !t->html) wrong = "--html-mb goes with --html";
     else if ((t->batch || t->epochs || t->sample) && !t->learned) wrong = "--batch, --epochs and --sample go with --learned";
     if (wrong) fprintf(stderr, "glofnd discover: %s; --help explains\n", wrong);
@@ -326,14 +326,16 @@ static int parse(int argc, char **argv, discover_job *j) {
         {"names", "FILE", "a name per line, for the tables", &j->names},
         {"tensor", "NAME", "of a .safetensors file; default: the only one with two axes", &j->tensor},
         {"data", "SPEC", "images, as of `glofnd pretrain`: of a run, or those of EMB's rows (labels, names, --html)", &j->data},
-        {"html", NULL, "also DIR/index.html: a page to look at duplicates, components and any anchor's neighbours", &t.html},
+        {"html", NULL,
+         "also DIR/index.html: a page to look at duplicates, components and any anchor's neighbours; not with --query", &t.html},
         {"html-mb", "N", "its thumbnails, and its numbers, take at most so many megabytes each (32)", &t.html_mb},
         {"head", NULL, "with a run: projections of the head instead of features of the backbone", &t.head},
         {"query", "NEW", "new embeddings, against EMB and its stored result", &j->query},
         {"stored", "DIR", "that result", &j->stored},
         {"query-names", "FILE", "names of the new ones", &j->query_names},
         {"query-labels", "Y.npy", "labels of the new ones", &j->query_labels},
-        {"learned", NULL, "thresholds by the stochastic learner, and how far they are from exact ones", &t.learned},
+        {"learned", NULL, "thresholds by the stochastic learner, and how far they are from exact ones; not with --query",
+         &t.learned},
         {"batch", "N", "of the learner (1024)", &t.batch},
         {"epochs", "N", "of the learner (20)", &t.epochs},
         {"sample", "N", "anchors its error is measured on (1000)", &t.sample},

@@ -94,16 +94,16 @@ static void print_log(const fn_job *j, const gf_run_log *r) {
 /* ----- the frozen network ----- */
 
 /* Learned thresholds of one side of the samples of a set, one per `views` rows; *learned counts them. */
-static glofnd_status lambda_of(gf_error *err, gf_frozen *f, int side, const gf_view_set *s, int views, float **lambda,
+static glofnd_status lambda_of(gf_error *err, const gf_frozen *f, int side, const gf_view_set *s, int views, float **lambda,
                                int64_t *learned) {
     const int64_t n = s->n / views;
     int64_t *id = malloc((size_t)n * sizeof *id);
     *lambda = malloc((size_t)n * sizeof **lambda);
-    for (int64_t i = 0; id && i < n; i++) id[i] = s->id[i * views];
-    const glofnd_status status = id && *lambda ? gf_frozen_lambda(err, f, side, id, n, *lambda, learned)
-                                               : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+    const int room = id && *lambda;
+    for (int64_t i = 0; room && i < n; i++) id[i] = s->id[i * views];
+    if (room) *learned = gf_frozen_lambda(f, side, id, n, *lambda);
     free(id);
-    return status;
+    return room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
 }
 
 static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
@@ -200,6 +200,7 @@ static void print_frozen(const fn_job *j) {
 static glofnd_status record(gf_error *err, const fn_job *j) {
     gf_jsonl log = {0};
     char protocol[64];
+    const int64_t n = gf_frozen_info(j->frozen).n;
     TRY(eval_log_open(err, &log, j->samples.run));
     for (int s = 0; s < SCOPES; s++)
         for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
@@ -213,6 +214,7 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
             gf_jsonl_number(&log, "alpha", j->alpha);
             gf_jsonl_text(&log, "truth", j->by_captions ? "captions" : "labels");
             gf_jsonl_integer(&log, "batch", s == DATASET || s >= PAIR_DATASET ? 0 : j->batch);
+            gf_jsonl_integer(&log, "samples", j->most < n ? j->most : n);       /* asked for, those that are damaged included */
             gf_jsonl_integer(&log, "anchors", q->anchors);
             gf_jsonl_number(&log, "flagged", q->flagged);
             gf_jsonl_number(&log, "precision", q->precision);

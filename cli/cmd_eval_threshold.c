@@ -21,6 +21,7 @@ static const char usage[] = "glofnd eval threshold RUN [--data SPEC] [--plain] [
                             "                              " WHERE_USAGE;
 
 enum { BINS = 60, COLUMNS = 6 };        /* columns: sample, label, lambda, optimum, mean and spread of FNC's */
+enum { SAMPLES = 100000, VIEWS_EACH = 50 };     /* where nobody says: so many; of few images so many views of each */
 
 typedef struct threshold_job {
     eval_samples samples;
@@ -41,6 +42,9 @@ typedef struct threshold_job {
 
 /* ----- measuring ----- */
 
+/* Of a small dataset more views of each image take their time and tell little. */
+static int64_t usual_samples(int64_t n, int plain) { return plain || n > SAMPLES / VIEWS_EACH ? SAMPLES : n * VIEWS_EACH; }
+
 /* Of the batch sizes from 32 to 256 the one that leaves fewest of n samples out. */
 static int64_t even_batch(int64_t n) {
     int64_t best = n < 256 ? n : 256;
@@ -52,12 +56,16 @@ static int64_t even_batch(int64_t n) {
 static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
     const int64_t n = gf_frozen_info(j->frozen).n, batch = even_batch(n), whole = n / batch * batch;
     const int64_t anchors = j->most_anchors < whole ? j->most_anchors : whole, half = (j->most_samples + 1) / 2;
+    const int64_t drawn = anchors > half ? anchors : half;
     glofnd_status status;
+    if (!j->plain)      /* it may take a while, and without a terminal there is no line of progress */
+        fprintf(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
+                2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
     frozen_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
     if (j->plain) {
         status = gf_frozen_plain(err, j->frozen, j->most_anchors > j->most_samples ? j->most_anchors : j->most_samples, &j->set);
     } else {
-        status = gf_frozen_views(err, j->frozen, batch, anchors > half ? anchors : half, 0, &j->set);
+        status = gf_frozen_views(err, j->frozen, batch, drawn, 0, &j->set);
     }
     frozen_progress_end(&j->progress);
     if (status != GLOFND_OK) return status;
@@ -72,9 +80,9 @@ static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
     int64_t *id = malloc((size_t)j->anchors * sizeof *id);
     FAIL_IF(err, !id, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
     for (int64_t i = 0; i < j->anchors; i++) id[i] = j->set.id[i * j->views];
-    const glofnd_status status = gf_frozen_lambda(err, j->frozen, 0, id, j->anchors, j->lambda, &j->learned);
+    j->learned = gf_frozen_lambda(j->frozen, 0, id, j->anchors, j->lambda);
     free(id);
-    return status;
+    return GLOFND_OK;
 }
 
 static glofnd_status measure(gf_error *err, threshold_job *j) {
@@ -263,6 +271,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     const gf_config *c = gf_frozen_config(j->frozen);
     if (!j->samples.data) j->samples.data = c->data;
     snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
+    if (j->most_samples == 0) j->most_samples = usual_samples(gf_frozen_info(j->frozen).n, j->plain);
     if (j->alpha == 0.0) j->alpha = c->method.alpha;
     FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
             j->alpha);
@@ -275,13 +284,14 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
 }
 
 int eval_threshold(int argc, char **argv) {
-    const char *alpha = NULL, *samples = "100000", *anchors = "100000", *plain = NULL, *batch = "128", *draws = "20";
+    const char *alpha = NULL, *samples = NULL, *anchors = "100000", *plain = NULL, *batch = "128", *draws = "20";
     where_flags where = {0};
     threshold_job j = {.alpha = 0.0};
     const cli_flag flags[] = {
         {"data", "SPEC", "samples of the run; default: those it was trained on", &j.samples.data},
         {"plain", NULL, "images as they are instead of augmented views: the quantile over the dataset", &plain},
-        {"samples", "N", "views or images to compare each anchor with (100000, as the paper)", &samples},
+        {"samples", "N", "views or images to compare each anchor with (100000, as the paper; no more than 50 views of an image)",
+         &samples},
         {"anchors", "N", "anchors at most, drawn at random (100000)", &anchors},
         {"alpha", "A", "share above the optimum; default: of the run", &alpha},
         {"fnc-batch", "B", "samples in a batch of FNC (128)", &batch},
@@ -294,7 +304,7 @@ int eval_threshold(int argc, char **argv) {
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code;   /* the run names its data */
-    if ((code = cli_whole("samples", samples, 2, INT64_C(1) << 40, &j.most_samples)) ||
+    if ((samples && (code = cli_whole("samples", samples, 2, INT64_C(1) << 40, &j.most_samples))) ||
         (code = cli_whole("anchors", anchors, 2, INT64_C(1) << 40, &j.most_anchors)) ||
         (code = cli_whole("fnc-batch", batch, 2, 1 << 20, &j.fnc_batch)) ||
         (code = cli_whole("fnc-draws", draws, 1, 10000, &j.fnc_draws)) ||

@@ -143,6 +143,8 @@ static glofnd_status run_set(gf_error *err, transfer_job *j, gf_encoder *e, tran
     const double start = now();
     glofnd_status status = open_set(err, j, s, &split);
     if (status == GLOFND_OK) memcpy(s->samples.test_name, split.test_name, sizeof s->samples.test_name);
+    frozen_note(split.data);
+    frozen_note(split.test_data);
     if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
     gf_split_free(&split);
     if (status == GLOFND_OK) status = fit(err, j, s, &train, &test);
@@ -198,6 +200,19 @@ static const char *common_metric(const transfer_job *j) {
     return metric_of(&j->set[0]);
 }
 
+/* Which datasets the mean is over, and how each is scored; their test samples follow from the names. */
+static void put_sets(gf_jsonl *log, const transfer_job *j) {
+    static char what[MOST_DATASETS][PATH_MAX + 100];
+    const char *name[MOST_DATASETS], *set[MOST_DATASETS];
+    for (int i = 0; i < j->sets; i++) {
+        const transfer_set *s = &j->set[i];
+        snprintf(what[i], sizeof what[i], "%s=%s %s", s->name, s->spec, metric_of(s));
+        name[i] = s->name, set[i] = what[i];
+    }
+    gf_jsonl_texts(log, "names", name, j->sets);
+    gf_jsonl_texts(log, "sets", set, j->sets);
+}
+
 static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
     double score, by_validation;
@@ -207,7 +222,9 @@ static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
     TRY(eval_log_open(err, &log, j->run));
     eval_log_begin(&log, "transfer_mean", j->protocol->name, &samples);
     gf_jsonl_text(&log, "metric", common_metric(j));
+    gf_jsonl_integer(&log, "seed", j->seed);
     gf_jsonl_integer(&log, "datasets", j->sets);
+    put_sets(&log, j);
     gf_jsonl_number(&log, "score", score);
     gf_jsonl_number(&log, "validation_score", by_validation);
     gf_jsonl_end(&log);
@@ -264,14 +281,16 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     return record_mean(err, j);
 }
 
-/* A flag keeps its last value, so a second --data would silently replace the first dataset. */
-static int data_twice(int argc, char **argv) {
-    int count = 0;
-    for (int i = 1; i < argc; i++) count += strcmp(argv[i], "--data") == 0 || strncmp(argv[i], "--data=", 7) == 0;
-    if (count < 2) return 0;
-    fprintf(stderr, "glofnd eval transfer: --data is given %d times; several datasets stand behind the run: RUN SPEC SPEC...\n",
-            count);
-    return 1;
+/* What would count twice in the mean. */
+static int check_sets_differ(const transfer_job *j) {
+    for (int i = 0; i < j->sets; i++)
+        for (int k = 0; k < i; k++) {
+            if (strcmp(j->set[k].name, j->set[i].name) != 0 || strcmp(j->set[k].spec, j->set[i].spec) != 0) continue;
+            fprintf(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", j->set[i].name,
+                    j->set[i].spec);
+            return CLI_USAGE;
+        }
+    return CLI_OK;
 }
 
 static int check_counts(int arguments, int sets, int test) {
@@ -300,7 +319,6 @@ int eval_transfer(int argc, char **argv) {
     int n, code;
     gf_error err = {{0}};
     transfer_job j = {0};
-    if (data_twice(argc, argv)) return CLI_USAGE;
     code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     j.sets = n - 1 + (data != NULL);
@@ -312,7 +330,8 @@ int eval_transfer(int argc, char **argv) {
     j.set = calloc((size_t)j.sets, sizeof *j.set);
     glofnd_status status = j.set ? GLOFND_OK : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d datasets", j.sets);
     for (int i = 0; i < j.sets && j.set; i++) read_set(&j, &j.set[i], data && i == 0 ? data : argv[2 + i - (data != NULL)]);
-    if (status == GLOFND_OK) status = evaluate(&err, &j);
+    code = j.set ? check_sets_differ(&j) : CLI_OK;
+    if (status == GLOFND_OK && code == CLI_OK) status = evaluate(&err, &j);
     free(j.set);
-    return status == GLOFND_OK ? CLI_OK : cli_failed(argv[0], status, &err);
+    return status == GLOFND_OK ? code : cli_failed(argv[0], status, &err);
 }

@@ -1,17 +1,20 @@
 /* cmd_eval_zeroshot.c - glofnd eval zeroshot: images classified by sentences about the classes, on one dataset or many. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "data/captions_learn.h"
 #include "eval/protocol.h"
 #include "eval/zeroshot.h"
 #include "eval_clip.h"
 #include "frozen.h"
+#include "io/crc32c.h"
 
 static const char usage[] =
-    "glofnd eval zeroshot RUN --data [NAME=]SPEC [--data ...] [--retrieval [NAME=]SPEC ...] [--classes [NAME=]FILE ...]\n"
+    "glofnd eval zeroshot RUN [--data [NAME=]SPEC ...] [--retrieval [NAME=]SPEC ...] [--classes [NAME=]FILE ...]\n"
     "           [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " WHERE_USAGE;
 
 #define MOST_DATASETS 64
@@ -22,6 +25,7 @@ typedef struct zeroshot_set {   /* a row of the table */
     int mean_per_class;         /* what the score is; else top-1 */
     const char *classes, *templates;    /* files; NULL: the data's names, our own sentences */
     eval_samples samples;
+    uint32_t classes_sum, templates_sum;        /* found: checksums of the names and sentences */
     gf_zeroshot found;
     eval_retrieved retrieved;
 } zeroshot_set;
@@ -92,6 +96,29 @@ static int read_metric(zeroshot_job *j, const char *text) {
     return CLI_USAGE;
 }
 
+/* E_OPTION: a dataset that is named twice, which would count twice in the mean. */
+static glofnd_status check_differ(gf_error *err, const zeroshot_job *j) {
+    for (int i = 0; i < j->sets; i++)
+        for (int k = 0; k < i; k++) {
+            const zeroshot_set *a = &j->set[k], *b = &j->set[i];
+            FAIL_IF(err, a->retrieval == b->retrieval && strcmp(a->name, b->name) == 0 &&
+                    strcmp(a->samples.data, b->samples.data) == 0, GLOFND_E_OPTION,
+                    "%s=%.200s is given twice; it would count twice in the average", b->name, b->samples.data);
+        }
+    return GLOFND_OK;
+}
+
+/* E_OPTION: "NAME=FILE" for a dataset that is not there. A file may have a = in its name. */
+static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const words *w, const char *flag) {
+    for (int i = 0; i < w->n; i++) {
+        const size_t n = strcspn(w->at[i], "=/");
+        FAIL_IF(err, w->at[i][n] == '=' && !names_a_set(j, w->at[i]) && access(w->at[i], F_OK) != 0, GLOFND_E_OPTION,
+                "--%s %.200s: no dataset is called \"%.*s\"; --data %.*s=SPEC calls one so", flag, w->at[i], (int)n, w->at[i],
+                (int)n, w->at[i]);
+    }
+    return GLOFND_OK;
+}
+
 /* Datasets stand behind --data, --retrieval, or behind RUN. */
 static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, int count) {
     j->set = calloc((size_t)(j->data.n + count + j->retrieval.n), sizeof *j->set);
@@ -103,7 +130,9 @@ static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, in
         j->set[i].classes = choose_file(j, &j->classes, j->set[i].name);
         j->set[i].templates = choose_file(j, &j->templates, j->set[i].name);
     }
-    return GLOFND_OK;
+    TRY(check_differ(err, j));
+    TRY(check_names(err, j, &j->classes, "classes"));
+    return check_names(err, j, &j->templates, "templates");
 }
 
 /* ----- running ----- */
@@ -124,6 +153,13 @@ static glofnd_status check_set(gf_error *err, const zeroshot_set *s) {
     gf_prompts_free(&prompts);
     gf_dataset_free(data);
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->name, why.text);
+}
+
+/* Checksum of strings in their order. */
+static uint32_t sum_of(const gf_names *s) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < s->n; i++) sum = gf_crc32c(sum, gf_names_get(s, i), strlen(gf_names_get(s, i)) + 1);
+    return sum;
 }
 
 static glofnd_status encode(gf_error *err, gf_encoder *e, const gf_dataset *data, const char *name, gf_features *out) {
@@ -153,7 +189,9 @@ static glofnd_status run_set(gf_error *err, const zeroshot_job *j, zeroshot_set 
     gf_prompts prompts = {0};
     if (s->retrieval) return eval_retrieve(err, &j->towers, s->samples.data, &s->retrieved);
     glofnd_status status = gf_dataset_open(err, s->samples.data, &data);
+    frozen_note(data);
     if (status == GLOFND_OK) status = read_prompts(err, s, data, &prompts);
+    s->classes_sum = sum_of(&prompts.classes), s->templates_sum = sum_of(&prompts.templates);
     if (status == GLOFND_OK) status = classify(err, j, s, data, &prompts);
     gf_prompts_free(&prompts);
     gf_dataset_free(data);
@@ -168,6 +206,12 @@ static const char *protocol_of(const zeroshot_set *s) {
     return !s->templates ? "own-templates" : slash ? slash + 1 : s->templates;
 }
 
+static void put_sum(gf_jsonl *log, const char *key, uint32_t sum) {
+    char text[16];
+    snprintf(text, sizeof text, "%08x", (unsigned)sum);
+    gf_jsonl_text(log, key, text);
+}
+
 static glofnd_status record(gf_error *err, const zeroshot_set *s) {
     gf_jsonl log = {0};
     if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->name, &s->retrieved.found);
@@ -177,6 +221,8 @@ static glofnd_status record(gf_error *err, const zeroshot_set *s) {
     gf_jsonl_text(&log, "metric", metric_of(s));
     gf_jsonl_integer(&log, "samples", s->found.n);
     gf_jsonl_integer(&log, "classes", s->found.classes);
+    put_sum(&log, "classes_sum", s->classes_sum);
+    put_sum(&log, "templates_sum", s->templates_sum);
     gf_jsonl_number(&log, "score", score_of(s));
     gf_jsonl_number(&log, "top1", s->found.top1);
     gf_jsonl_number(&log, "top5", s->found.top5);
@@ -224,6 +270,22 @@ static const char *common_protocol(const zeroshot_job *j) {
     return found ? found : "retrieval";
 }
 
+/* Which datasets the mean is over, how each is scored, and by which words. */
+static void put_sets(gf_jsonl *log, const zeroshot_job *j) {
+    static char what[MOST_DATASETS][PATH_MAX + 160];
+    const char *name[MOST_DATASETS], *set[MOST_DATASETS];
+    for (int i = 0; i < j->sets; i++) {
+        const zeroshot_set *s = &j->set[i];
+        char sums[64] = "";
+        if (!s->retrieval)
+            snprintf(sums, sizeof sums, " classes %08x templates %08x", (unsigned)s->classes_sum, (unsigned)s->templates_sum);
+        snprintf(what[i], sizeof what[i], "%s=%s %s%s", s->name, s->samples.data, metric_of(s), sums);
+        name[i] = s->name, set[i] = what[i];
+    }
+    gf_jsonl_texts(log, "names", name, j->sets);
+    gf_jsonl_texts(log, "sets", set, j->sets);
+}
+
 static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
     gf_jsonl log = {0};
@@ -232,6 +294,7 @@ static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
     TRY(eval_log_open(err, &log, j->run));
     eval_log_begin(&log, "zeroshot_mean", common_protocol(j), &samples);
     gf_jsonl_integer(&log, "datasets", j->sets);
+    put_sets(&log, j);
     for (int g = 0; g < GROUPS; g++)
         if (mean_score(j, g, &mean)) gf_jsonl_number(&log, group_keys[g], mean);
     gf_jsonl_end(&log);
@@ -293,7 +356,7 @@ static int check_counts(const zeroshot_job *j, int arguments) {
     const int sets = arguments - 1 + j->data.n + j->retrieval.n;
     const char *wrong = NULL;
     if (arguments < 1) wrong = "RUN is missing: the folder of a run of task clip";
-    else if (sets < 1) wrong = "--data is missing: the SPEC of images with labels";
+    else if (sets < 1) wrong = "--data is missing: the SPEC of images with labels (or --retrieval: with captions)";
     else if (sets > MOST_DATASETS) wrong = "these are more datasets than it takes";
     if (wrong) fprintf(stderr, "glofnd eval zeroshot: %s\nusage: %s\n", wrong, usage);
     return wrong ? CLI_USAGE : CLI_OK;

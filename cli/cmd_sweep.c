@@ -21,12 +21,13 @@ static const char help_text[] =
     "       glofnd sweep --file FILE.sweep --data SPEC --out DIR\n"
     "Pretrains the grid of values and seeds, evaluates and compares. The same command goes on where it was interrupted.\n"
     "  --config FILE.cfg        what all runs share, as of `glofnd pretrain`\n"
-    "  --vary KEY=a,b,c         a key of the configuration and its values; may be repeated\n"
+    "  --vary KEY=a,b,c         a key of the configuration and its values, \\, for a comma in one; repeated for other keys\n"
     "  --seeds 1,2,3            a run of each (1)\n"
     "  --set KEY=VALUE          a key of the configuration for all runs; may be repeated\n"
     "  --data SPEC              the same as --set data=SPEC\n"
     "  --eval \"WHAT FLAGS\"      a call of `glofnd eval` for every run: knn, \"linear --fractions 100,10\"; may be repeated\n"
-    "  --choose TEXT            the best value is that with the best mean of the first figure whose name has this text;\n"
+    "  --choose TEXT            the best value is that with the best mean of the figure whose name has this text, of several\n"
+    "                           of that which most values have, then the first;\n"
     "                           default: the mean of the label fractions, else kNN\n"
     "  --file FILE.sweep        lines `key = value` with the flags above; configs/sweep-start-epoch.sweep is the paper's\n"
     "  --out DIR                folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex\n"
@@ -194,10 +195,20 @@ static int finished_runs(const sweeping *s) {
 
 /* ----- comparing ----- */
 
+static int groups_with(const gf_comparison *c, int metric) {
+    int n = 0;
+    for (int g = 0; g < c->groups; g++) n += gf_compare_cell(c, g, metric).n > 0;
+    return n;
+}
+
+/* Of the figures with these texts in their names that which most configurations have, the first of equals; -1: none. */
 static int first_like(const gf_comparison *c, const char *a, const char *b) {
-    for (int m = 0; m < c->metrics; m++)
-        if (gf_metric_has(&c->metric[m], a) && gf_metric_has(&c->metric[m], b) && c->metric[m].better) return m;
-    return -1;
+    int best = -1;
+    for (int m = 0; m < c->metrics; m++) {
+        if (!gf_metric_has(&c->metric[m], a) || !gf_metric_has(&c->metric[m], b) || !c->metric[m].better) continue;
+        if (best < 0 || groups_with(c, m) > groups_with(c, best)) best = m;
+    }
+    return best;
 }
 
 static glofnd_status choose(gf_error *err, const sweep_plan *p, const gf_comparison *c) {
@@ -211,6 +222,9 @@ static glofnd_status choose(gf_error *err, const sweep_plan *p, const gf_compari
     const int best = m < 0 ? -1 : gf_compare_best(c, m);
     if (best >= 0) printf("\nbest      %s: %s %.2f\n", c->label[best], c->metric[m].name, gf_compare_cell(c, best, m).mean);
     else fprintf(stderr, "glofnd sweep: no evaluation to choose the best by: --eval linear or --eval knn gives one\n");
+    if (best >= 0 && groups_with(c, m) < c->groups)
+        fprintf(stderr, "glofnd sweep: %d of %d configurations were not measured in just this way: the best is of the others\n",
+                c->groups - groups_with(c, m), c->groups);
     return GLOFND_OK;
 }
 

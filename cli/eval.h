@@ -37,6 +37,8 @@ glofnd_status eval_encode_split(gf_error *err, gf_encoder *encoder, const gf_spl
 glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
 /* CLI_OK if there is one RUN among `n` plain arguments and `data` is not NULL; else what is wrong, the usage, and CLI_USAGE. */
 int eval_check_arguments(const char *title, const char *usage, int n, const char *data);
+/* 1, with a message that ends in `instead`, if --FLAG is given more than once: its last value would replace the others. */
+int eval_repeated(int argc, char **argv, const char *flag, const char *instead);
 /* The SPEC in "NAME=SPEC" or "SPEC", and a short name to call it by: NAME, or what the SPEC begins with. */
 const char *eval_name(const char *text, char *name, size_t bytes);
 /* "test  N samples of SPEC" */

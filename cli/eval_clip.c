@@ -55,9 +55,10 @@ glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spe
     frozen_progress line;
     const gf_encode_spec tell[2] = {
         {.damaged = frozen_warn, .progress = frozen_progress_draw, .user = &line},
-        {.damaged = frozen_warn, .progress = draw_captions, .user = &line},
+        {.damaged = frozen_warn_caption, .progress = draw_captions, .user = &line},
     };
     glofnd_status status = gf_dataset_open(err, spec, &data);
+    frozen_note(data);
     frozen_progress_begin(&line, "images");
     if (status == GLOFND_OK) status = gf_encode_pairs(err, t->image, t->text, data, tell, &pairs);
     frozen_progress_end(&line);

@@ -17,6 +17,18 @@ int eval_check_arguments(const char *title, const char *usage, int n, const char
     return CLI_USAGE;
 }
 
+int eval_repeated(int argc, char **argv, const char *flag, const char *instead) {
+    const size_t n = strlen(flag);
+    int count = 0;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *word = argv[i];
+        count += strncmp(word, "--", 2) == 0 && strncmp(word + 2, flag, n) == 0 && (!word[n + 2] || word[n + 2] == '=');
+    }
+    if (count < 2) return 0;
+    fprintf(stderr, "glofnd %s: --%s is given %d times; %s\n", argv[0], flag, count, instead);
+    return 1;
+}
+
 const char *eval_name(const char *text, char *name, size_t bytes) {
     text += *text == '=';       /* an empty NAME is none */
     const size_t kind = strcspn(text, ":="), most = bytes - 1;
@@ -37,6 +49,8 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf
     };
     const glofnd_status status = gf_split_open(err, &spec, split);
     TRY(given ? status : gf_encoder_own_data(err, status));
+    frozen_note(split->data);
+    frozen_note(split->test_data);
     memcpy(s->test_name, split->test_name, sizeof s->test_name);
     return GLOFND_OK;
 }
@@ -44,7 +58,8 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_encoder **encoder, gf
 static glofnd_status encode(gf_error *err, gf_encoder *e, const gf_samples *s, const char *what, gf_features *out) {
     frozen_progress line;
     const gf_encode_spec spec = {
-        .ids = s->id, .id_count = s->n, .damaged = frozen_warn, .progress = frozen_progress_draw, .user = &line,
+        .ids = s->id, .id_count = s->n, .labels = s->label, .damaged = frozen_warn, .progress = frozen_progress_draw,
+        .user = &line,
     };
     frozen_progress_begin(&line, what);
     const glofnd_status status = gf_encode_samples(err, e, s->data, &spec, out);

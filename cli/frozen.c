@@ -28,6 +28,7 @@ void frozen_progress_pairs(void *user, const char *what, int64_t done, int64_t t
 static struct {
     uint8_t *seen;              /* bits */
     int64_t room, count;        /* bytes at seen; different samples */
+    int captions;               /* of some only a caption */
 } left;
 
 /* 1: not told of before. Without memory to know, it was. */
@@ -47,16 +48,32 @@ static int is_new(int64_t i) {
 
 void frozen_progress_end(frozen_progress *p) {
     gf_progress_end(&p->line);
-    if (left.count > FROZEN_NAMED) fprintf(stderr, "glofnd eval: %lld samples in all are left out\n", (long long)left.count);
+    if (left.count > FROZEN_NAMED)
+        fprintf(stderr, "glofnd eval: %lld samples in all are left out%s\n", (long long)left.count,
+                left.captions ? " or lack a caption" : "");
     free(left.seen);
     left.seen = NULL;
-    left.room = left.count = 0;
+    left.room = left.count = left.captions = 0;
+}
+
+static void warn(int64_t i, const char *what, const char *message) {
+    if (i < 0 || !is_new(i)) return;
+    if (left.count++ < FROZEN_NAMED) fprintf(stderr, "glofnd eval: sample %lld %s: %s\n", (long long)i, what, message);
 }
 
 void frozen_warn(void *user, int64_t i, const char *message) {
     (void)user;
-    if (i < 0 || !is_new(i)) return;
-    if (left.count++ < FROZEN_NAMED) fprintf(stderr, "glofnd eval: sample %lld is left out: %s\n", (long long)i, message);
+    warn(i, "is left out", message);
+}
+
+void frozen_warn_caption(void *user, int64_t i, const char *message) {
+    (void)user;
+    left.captions = 1;
+    warn(i, "lacks a caption", message);
+}
+
+void frozen_note(const gf_dataset *d) {
+    if (d && *gf_dataset_note(d)) fprintf(stderr, "glofnd eval: %s\n", gf_dataset_note(d));
 }
 
 int frozen_share(const char *flag, const char *text, double *out) {

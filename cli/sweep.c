@@ -15,7 +15,7 @@
 
 #define TEXT_ROOM (1 << 16)     /* of all settings together; a fixed place, since others point into it */
 
-static const char *keep(sweep_plan *p, const char *text, size_t length) {
+static char *keep(sweep_plan *p, const char *text, size_t length) {
     if (!p->text) {
         p->text = malloc(TEXT_ROOM);
         p->text_room = p->text ? TEXT_ROOM : 0;
@@ -35,14 +35,29 @@ void sweep_free(sweep_plan *p) {
 
 static glofnd_status too_long(gf_error *err) { return gf_fail(err, GLOFND_E_ARGUMENT, "the settings of the sweep are too long"); }
 
+/* Bytes of the value a list begins with; a comma behind a backslash does not end it. */
+static size_t value_bytes(const char *list) {
+    size_t n = strcspn(list, ",");
+    while (n > 0 && list[n] == ',' && list[n - 1] == '\\') n += 1 + strcspn(list + n + 1, ",");
+    return n;
+}
+
+static void drop_backslashes(char *value) {
+    char *to = value;
+    for (; *value; value++)
+        if (value[0] != '\\' || value[1] != ',') *to++ = *value;
+    *to = 0;
+}
+
 /* "a,b,c" to the values of an axis. */
 static glofnd_status take_values(gf_error *err, sweep_plan *p, sweep_axis *axis, const char *list) {
     for (axis->count = 0;;) {
-        const size_t n = strcspn(list, ",");
+        const size_t n = value_bytes(list);
         FAIL_IF(err, n == 0, GLOFND_E_OPTION, "%s: a value is missing; write a,b,c", axis->key);
         FAIL_IF(err, axis->count == SWEEP_VALUES, GLOFND_E_OPTION, "%s: more than %d values", axis->key, SWEEP_VALUES);
-        const char *value = keep(p, list, n);
+        char *value = keep(p, list, n);
         if (!value) return too_long(err);
+        drop_backslashes(value);
         axis->value[axis->count++] = value;
         if (!list[n]) return GLOFND_OK;
         list += n + 1;
@@ -57,8 +72,11 @@ static glofnd_status take_vary(gf_error *err, sweep_plan *p, const char *text) {
     axis->key = keep(p, text, (size_t)(equals - text));
     if (!axis->key) return too_long(err);
     int in_method;
-    FAIL_IF(err, gf_config_find(axis->key, &in_method) && strcmp(gf_config_find(axis->key, &in_method)->key, "seed") == 0,
-            GLOFND_E_OPTION, "seed is not varied but given by seeds");
+    const gf_option *o = gf_config_find(axis->key, &in_method);
+    FAIL_IF(err, o && strcmp(o->key, "seed") == 0, GLOFND_E_OPTION, "seed is not varied but given by seeds");
+    for (int a = 0; a < p->vary_count; a++)
+        FAIL_IF(err, o && gf_config_find(p->vary[a].key, &in_method) == o, GLOFND_E_OPTION,
+                "%s is varied twice; all its values go into one list: vary %s=a,b,c", o->key, o->key);
     p->vary_count++;
     return take_values(err, p, axis, equals + 1);
 }
@@ -221,7 +239,9 @@ glofnd_status sweep_make(gf_error *err, const sweep_plan *p, sweep_run **runs, i
         status = make_run(err, p, i, &r[i]);
         for (int k = 0; k < i && status == GLOFND_OK; k++)
             if (strcmp(r[i].name, r[k].name) == 0)
-                status = gf_fail(err, GLOFND_E_OPTION, "two runs of the grid would be called %s", r[i].name);
+                status = gf_fail(err, GLOFND_E_OPTION,
+                                 "two runs of the grid would be called %s: a value is there twice, or is like another in its "
+                                 "first 48 characters; a comma that is part of a value is written \\,", r[i].name);
     }
     if (status != GLOFND_OK) free(r);
     else *runs = r, *count = (int)n;

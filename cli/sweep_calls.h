@@ -20,8 +20,8 @@ void sweep_eval_words(sweep_words *w, const sweep_run *r, const char *call);
 
 /* E_OPTION: words of an evaluation that cannot be. What `glofnd eval` says of them goes to stderr. */
 glofnd_status sweep_check_words(gf_error *err, const sweep_plan *p, const sweep_run *first);
-/* After sweep_recall. E_OPTION: an evaluation that is still to be made is none for runs of this task, or its data cannot be
- * opened or has not what it needs. */
+/* After sweep_recall. E_OPTION: the data of a run that is still to be trained cannot be opened, or an evaluation that is still to
+ * be made is none for runs of this task, or its data cannot be opened or has not what it needs. */
 glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count);
 
 #endif

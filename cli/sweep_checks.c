@@ -159,7 +159,30 @@ static int is_known(const sweep_run *runs, int i, int e) {
     return 0;
 }
 
+/* Can the run be trained on its data? */
+static glofnd_status check_training(gf_error *err, const sweep_run *r) {
+    gf_error why = {{0}};
+    gf_dataset *data = NULL;
+    glofnd_status status = gf_dataset_open(&why, r->config.data, &data);
+    if (status == GLOFND_OK && r->config.task == GF_TASK_CLIP) status = gf_captions_need(&why, data);
+    gf_dataset_free(data);
+    FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%.200s cannot be trained: %.400s; nothing was started", r->name,
+            why.text);
+    return GLOFND_OK;
+}
+
+/* Has an earlier run that is still to be trained the same task and data? */
+static int is_trained_on(const sweep_run *runs, int i) {
+    for (int k = 0; k < i; k++)
+        if (!runs[k].finished && runs[k].config.task == runs[i].config.task &&
+            strcmp(runs[k].config.data, runs[i].config.data) == 0)
+            return 1;
+    return 0;
+}
+
 glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count) {
+    for (int i = 0; i < count; i++)
+        if (!runs[i].finished && !is_trained_on(runs, i)) TRY(check_training(err, &runs[i]));
     for (int e = 0; e < p->eval_count; e++)
         for (int i = 0; i < count; i++)
             if (!(runs[i].evaluated >> e & 1u) && !is_known(runs, i, e)) TRY(check_run(err, &runs[i], p->eval[e]));

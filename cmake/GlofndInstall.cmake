@@ -1,4 +1,4 @@
-# make install: the header, both libraries, glofnd.pc, and the CMake package behind
+# make install: the program, the header, both libraries, glofnd.pc, and the CMake package behind
 #     find_package(glofnd 0.1 REQUIRED)
 #     target_link_libraries(app PRIVATE glofnd::glofnd)       # or glofnd::static
 # Both find the rest relative to themselves, so an installed tree may be moved.
@@ -9,6 +9,9 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/glofnd)
 install(FILES include/glofnd.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS glofnd_shared glofnd_static EXPORT glofndTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET glofnd_cli)
+    install(TARGETS glofnd_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(EXPORT glofndTargets NAMESPACE glofnd:: DESTINATION ${package_dir})
 
 configure_package_config_file(cmake/glofndConfig.cmake.in generated/glofndConfig.cmake INSTALL_DESTINATION ${package_dir})

@@ -7,7 +7,6 @@ if(cli_sources)
     target_link_libraries(glofnd_cli PRIVATE glofnd_flags glofnd_train)
     target_compile_definitions(glofnd_cli PRIVATE _GNU_SOURCE=)
     set_target_properties(glofnd_cli PROPERTIES OUTPUT_NAME glofnd RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
-    install(TARGETS glofnd_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
 # Benchmarks may look inside the libraries, so they take the static ones and the internal headers.

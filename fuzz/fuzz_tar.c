@@ -1,7 +1,8 @@
-/* fuzz_tar.c - hostile shards: libFuzzer target of the tar reader, the sample scanner and the index loader.
+/* fuzz_tar.c - hostile shards: libFuzzer target of the tar reader, the sample scanner, labels and captions, the index loader.
  *
  * The first byte chooses: a tar as it is; a tar whose header checksums are made right, so that what lies behind them is reached;
- * or an index file. Every accepted sample must lie inside the shard, and its index must load back.
+ * an index file; or a .json or .cls, put into a shard with an image, which must be opened whatever that says. Every accepted
+ * sample must lie inside the shard, and its index must load back.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -37,6 +38,7 @@ static void check_samples(const gf_wds_shard *s, uint64_t size) {
         if (e->text_at > size || e->text_size > size - e->text_at) abort();
         if (e->label < -1 || !gf_names_get(&s->keys, i)) abort();
     }
+    if (s->unused < 0 || !s->unused != !s->unused_first) abort();
 }
 
 static void check_index(const gf_wds_shard *s) {
@@ -44,6 +46,8 @@ static void check_index(const gf_wds_shard *s) {
     gf_wds_shard back;
     snprintf(path, sizeof path, "/dev/shm/fuzz-tar-%ld", (long)getpid());
     if (gf_wds_index_save(NULL, path, s) != GLOFND_OK || gf_wds_index_load(NULL, path, s->stamp, &back) != GLOFND_OK) abort();
+    if (back.unused != s->unused || !back.unused_first != !s->unused_first) abort();
+    if (s->unused && strcmp(back.unused_first, s->unused_first) != 0) abort();
     if (back.keys.n != s->keys.n || memcmp(back.entries, s->entries, (size_t)s->keys.n * sizeof *s->entries) != 0) abort();
     gf_wds_shard_free(&back);
     unlink(path);
@@ -77,6 +81,36 @@ static void try_index(int fd, const uint8_t *bytes, size_t n) {
     gf_wds_shard_free(&s);
 }
 
+static size_t add_member(uint8_t *to, const char *name, const uint8_t *bytes, size_t n) {
+    const size_t whole = (n + GF_TAR_BLOCK - 1) / GF_TAR_BLOCK * GF_TAR_BLOCK;
+    gf_tar_header(to, name, n);
+    memset(to + GF_TAR_BLOCK, 0, whole);
+    if (n) memcpy(to + GF_TAR_BLOCK, bytes, n);
+    return GF_TAR_BLOCK + whole;
+}
+
+/* A sample with this part, and one of which the fuzzer knows nothing. */
+static void try_part(int fd, const char *name, const uint8_t *bytes, size_t n) {
+    gf_error err = {""};
+    gf_wds_shard s;
+    uint8_t *tar = calloc(1, n + 12 * GF_TAR_BLOCK);
+    if (!tar) abort();
+    size_t size = add_member(tar, "a.png", (const uint8_t *)"x", 1);
+    size += add_member(tar + size, name, bytes, n);
+    size += add_member(tar + size, "b.png", (const uint8_t *)"x", 1);
+    size += add_member(tar + size, "b.cls", (const uint8_t *)"3", 1);
+    size += 2 * GF_TAR_BLOCK;
+    fill(fd, tar, size);
+    free(tar);
+    const glofnd_status status = gf_wds_scan(&err, "fuzz", fd, (gf_file_stamp){size, 1}, &s);
+    if (status == GLOFND_E_UNSUPPORTED) return;         /* a .json, without jansson */
+    if (status != GLOFND_OK) abort();
+    if (s.keys.n != 2 || s.entries[1].label != 3 || s.unused > 1) abort();
+    check_samples(&s, size);
+    check_index(&s);
+    gf_wds_shard_free(&s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static int fd = -1;
     if (fd < 0) fd = memfd_create("shard", 0);
@@ -84,9 +118,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     uint8_t *bytes = malloc(size);
     if (!bytes) abort();
     memcpy(bytes, data + 1, size - 1);
-    if (data[0] % 3 == 1) fix_sums(bytes, size - 1);
+    if (data[0] % 4 == 1) fix_sums(bytes, size - 1);
     fill(fd, bytes, size - 1);
-    if (data[0] % 3 == 2) try_index(fd, bytes, size - 1);
+    if (data[0] % 4 == 2) try_index(fd, bytes, size - 1);
+    else if (data[0] % 4 == 3) try_part(fd, data[0] & 4 ? "a.json" : "a.cls", bytes, size - 1);
     else try_tar(fd, size - 1);
     free(bytes);
     return 0;

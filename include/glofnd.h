@@ -27,7 +27,10 @@
  *   Memory     After glofnd_ctx_reserve() a step within those sizes allocates nothing. Workspace is O((rows + cols) * dim), with
  *              a list of at most 4 KB per row where lambda is learned and at most 16 MB of tiles; never O(rows * cols).
  *   Same bits  Same build, CPU kind, options and inputs give the same bits, for any number of threads.
- *   Numbers    Embeddings are float32, row-major, without padding; state is float32, scalar arithmetic float64.
+ *   Numbers    Embeddings are float32, row-major, without padding; state is float32, scalar arithmetic float64. With the option
+ *              `normalize` a row is divided by its length, or by 1e-12 if it is shorter, as by PyTorch's F.normalize: a row of
+ *              zeros (all its units dead) has similarity 0 to all others, a finite loss, and a gradient 1e12 times as large as
+ *              a row of length 1 would have: clip it, or leave the sample out.
  *   Ranks      The library does not communicate. glofnd_step() is for one rank; with several, gather embeddings and ids, call
  *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): up to rounding the result does not depend on the
  *              number of ranks. A rank writes the state of its own rows only: an anchor that another rank will draw next must be
@@ -278,7 +281,8 @@ typedef struct glofnd_row {
 
 #define GLOFND_SHARED (-1)      /* as an id: the one lambda of SINGLE and lambda_warmup */
 
-/* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. */
+/* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. With n = 0 there is nothing to
+ * do, and id and rows may be NULL. */
 GLOFND_API glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
         glofnd_row *rows);
 GLOFND_API glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
@@ -383,7 +387,7 @@ GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, 
 GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep);
 /* The stats of the last step on c that was queued with stats NULL, or replayed in a graph; waits for it. If a step since the last
  * such call failed (E_NUMERIC, E_INDEX, E_ARGUMENT), this returns its status and text; neither that step nor those queued after
- * it have then changed the store. On the CPU: the stats of the last step. */
+ * it have then changed the store. On the CPU: the stats of the last step. E_ARGUMENT if there was no step on c yet. */
 GLOFND_API glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats);
 
 #ifdef __cplusplus

@@ -170,7 +170,7 @@ static void rounded_products_are_as_close_as_they_say(void **state) {
 typedef struct damage {
     const char *name, *text;
     int a, b;                   /* row that gets a NaN; -1: none */
-    int repeat, outside;        /* id */
+    int repeat, outside;        /* id; repeat 2: slots are given, and one is there twice */
     glofnd_status status;
 } damage;
 
@@ -179,7 +179,8 @@ static const damage DAMAGE[] = {
     {"NaN in b", "batch.b: row 7", -1, 7, 0, 0, GLOFND_E_NUMERIC},
     {"NaN in both", "batch.a: row 2", 2, 4, 0, 0, GLOFND_E_NUMERIC},
     {"id twice", "occurs twice", -1, -1, 1, 0, GLOFND_E_INDEX},
-    {"id outside", "id[3] is outside", -1, -1, 0, 1, GLOFND_E_INDEX},
+    {"slot twice", "slot given for it, occurs twice", -1, -1, 2, 0, GLOFND_E_INDEX},
+    {"id outside", "id[3], or the slot given for it, is outside", -1, -1, 0, 1, GLOFND_E_INDEX},
 };
 
 static void apply(const damage *d, rig *r) {
@@ -189,6 +190,10 @@ static void apply(const damage *d, rig *r) {
     int64_t *id = (int64_t *)(uintptr_t)r->q.id;
     if (d->a >= 0) cuda_ok(cudaMemcpy(a + d->a * r->s.dim + 3, &nan, sizeof nan, cudaMemcpyHostToDevice));
     if (d->b >= 0) cuda_ok(cudaMemcpy(b + d->b * r->s.dim, &nan, sizeof nan, cudaMemcpyHostToDevice));
+    if (d->repeat == 2) {
+        id = on_device_take(&r->copies, r->b.id, sizeof *id * (size_t)r->s.batch);
+        r->q.slot = id;
+    }
     if (d->repeat) cuda_ok(cudaMemcpy(id + 9, &first, sizeof first, cudaMemcpyHostToDevice));
     if (d->outside) cuda_ok(cudaMemcpy(id + 3, &far, sizeof far, cudaMemcpyHostToDevice));
     cuda_ok(cudaDeviceSynchronize());
@@ -462,6 +467,9 @@ static void wrong_calls_are_refused(void **state) {
     assert_int_equal(glofnd_step(r.w.ctx, host.store, &r.q, r.grad_a, r.grad_b, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_step(host.ctx, r.w.store, &r.b.q, r.out.grad_a, r.out.grad_b, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_ctx_stats(r.w.ctx, &r.out.stats), GLOFND_E_ARGUMENT);   /* no step yet */
+    assert_int_equal(glofnd_rows_get(r.w.ctx, r.w.store, 0, NULL, 1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_get(r.w.ctx, r.w.store, 0, NULL, 0, NULL), GLOFND_OK);         /* no rows: nothing to do */
+    assert_int_equal(glofnd_rows_put(r.w.ctx, r.w.store, 0, NULL, 0, NULL), GLOFND_OK);
     runner_free(&host);
     rig_free(&r);
 }

@@ -20,7 +20,7 @@
 #include "data/dataset.h"
 #include "data/export.h"
 #include "support/faults.h"
-#include "support/scratch.h"
+#include "support/shards.h"
 
 /* ----- what is done ----- */
 
@@ -101,6 +101,8 @@ static void folders_and_lists(void **state) {
     strcat(spec, "?classes=");
     strcat(spec, scratch_path(&box, "classes.txt"));
     fail_each(open_and_read_all, NULL);
+    scratch_text(&box, "f/classnames.txt", "one\ntwo\n");
+    fail_each(open_and_read_all, NULL);
     use("list", "list.txt");
     fail_each(open_and_read_all, NULL);
     use("csv", "list.csv");
@@ -113,6 +115,9 @@ static void shards_scanned_and_from_the_index(void **state) {
     (void)state;
     use("wds", "w/shard-{000000..000000}.tar");
     fail_each(open_and_read_all, "w/shard-000000.tar.gfidx");
+    fail_each(open_and_read_all, NULL);
+    use("wds", "parts.tar");
+    fail_each(open_and_read_all, "parts.tar.gfidx");
     fail_each(open_and_read_all, NULL);
 }
 
@@ -133,6 +138,13 @@ static int make_data(void **state) {
     static uint8_t record[2 * 3074];
     scratch_write(&box, "c/train.bin", record, sizeof record);
     scratch_text(&box, "c/fine_label_names.txt", "few\n");
+    add_png("a.png", 1);
+    add_text("a.cls", "no number");
+    add_text("a.json", "{\"caption\": \"a disc\", \"label\": 1}");
+    add_png("b.png", 2);
+    add_text("b.json", "no JSON");
+    add_text("c.txt", "no image");
+    finish("parts.tar");
     gf_dataset *d;
     gf_export_result r;
     if (gf_dataset_open(NULL, "shapes:n=3,size=8", &d) != GLOFND_OK) return -1;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "support/ranked.h"
-#include "train/trainer.h"
+#include "train/lambdas.h"
 
 enum { STEPS = 10, ATTEMPTS = 3 };
 
@@ -103,6 +103,23 @@ static void compare_state(const twins *w) {
         }
 }
 
+/* What the log tells of thresholds: of all anchors, or (where there are more than `most`) the same ones. */
+static void compare_lambdas(const twins *w, int64_t most) {
+    gf_lambdas x = {0}, y = {0};
+    MUST(gf_lambdas_take(&here.error, w->ranked, most, &x));
+    MUST(gf_lambdas_take(&here.error, w->alone, most, &y));
+    CHECK(x.count == y.count && x.count > most / 2 && x.count <= most, "%s: %lld thresholds", w->name, (long long)x.count);
+    for (int side = 0; side < w->alone->towers.count; side++) {
+        for (int64_t i = 0; i < x.count; i++)
+            CHECK(fabsf(x.side[side][i] - y.side[side][i]) < 1e-4f, "%s: threshold %d of side %d is %g, one rank has %g", w->name,
+                  (int)i, side, x.side[side][i], y.side[side][i]);
+        CHECK(fabs(gf_lambdas_mean(&x, side) - gf_lambdas_mean(&y, side)) < 1e-4, "%s: mean %g, one rank has %g", w->name,
+              gf_lambdas_mean(&x, side), gf_lambdas_mean(&y, side));
+    }
+    gf_lambdas_free(&x);
+    gf_lambdas_free(&y);
+}
+
 static void compare_step(const twins *w, int step) {
     const glofnd_stats *x = &w->ranked->stats, *y = &w->alone->stats;
     CHECK(fabs(x->loss - y->loss) <= 1e-5 * fmax(1.0, fabs(y->loss)), "%s, step %d: loss %.8f, one rank %.8f", w->name, step,
@@ -128,6 +145,8 @@ static void run_case(gf_comm *comm, const char *name, const char *const settings
     compare_weights(&w);
     compare_buffers(&w);
     compare_state(&w);
+    compare_lambdas(&w, 96);
+    compare_lambdas(&w, 35);    /* every third: 32 of them */
     free(w.first);
     gf_trainer_free(w.ranked);
     gf_trainer_free(w.alone);

@@ -26,6 +26,13 @@ typedef struct batch_case {
     const char *text;           /* must appear in the message, or NULL */
 } batch_case;
 
+/* Slots of its own for every sample: row i of the store holds the state of sample i. */
+static int64_t slots[64];
+static void give_slots(glofnd_batch *q) {
+    for (int64_t i = 0; i < q->rows; i++) slots[i] = i;
+    q->slot = slots;
+}
+
 #define SPOIL(name, ...) static void name(bed *t, glofnd_batch *q) { (void)t; (void)q; __VA_ARGS__; }
 SPOIL(size_zero, q->size = 0)
 SPOIL(size_unknown, q->size = sizeof *q + 8)
@@ -46,6 +53,11 @@ SPOIL(repeated_id, t->b.id[5] = t->b.id[2])
 SPOIL(negative_id, t->b.id[4] = -1)
 SPOIL(id_too_large, t->b.id[4] = t->s.anchors)
 SPOIL(id_far_too_large, t->b.id[4] = INT64_MAX)
+SPOIL(negative_name, give_slots(q); t->b.id[4] = -1)
+SPOIL(repeated_name, give_slots(q); t->b.id[5] = t->b.id[2])
+SPOIL(repeated_slot, give_slots(q); slots[5] = slots[2])
+SPOIL(slot_negative, give_slots(q); slots[4] = -1)
+SPOIL(slot_too_large, give_slots(q); slots[4] = t->s.anchors)
 SPOIL(negative_epoch, q->epoch = -1)
 SPOIL(negative_tau, q->tau = -0.1)
 SPOIL(nan_tau, q->tau = NAN)
@@ -72,10 +84,15 @@ static const batch_case BATCH[] = {
     {"a NULL", GLOFND_E_ARGUMENT, no_a, 4, NULL},
     {"b NULL", GLOFND_E_ARGUMENT, no_b, 4, NULL},
     {"id NULL", GLOFND_E_ARGUMENT, no_id, 2, NULL},
-    {"repeated id", GLOFND_E_INDEX, repeated_id, 2, NULL},
-    {"negative id", GLOFND_E_INDEX, negative_id, 2, NULL},
-    {"id = n", GLOFND_E_INDEX, id_too_large, 2, NULL},
+    {"repeated id", GLOFND_E_INDEX, repeated_id, 2, "batch.id[2] and batch.id[5] are both"},
+    {"negative id", GLOFND_E_INDEX, negative_id, 2, "batch.id[4] is -1; the store has ids 0 .. "},
+    {"id = n", GLOFND_E_INDEX, id_too_large, 2, "batch.id[4]"},
     {"id far beyond n", GLOFND_E_INDEX, id_far_too_large, 2, NULL},
+    {"negative id beside slots", GLOFND_E_INDEX, negative_name, 2, "batch.id[4] is -1; ids must not be negative"},
+    {"repeated id beside slots", GLOFND_E_INDEX, repeated_name, 2, "batch.id[2] and batch.id[5] are both"},
+    {"repeated slot", GLOFND_E_INDEX, repeated_slot, 2, "batch.slot[2] and batch.slot[5] are both 2; slots must differ"},
+    {"slot < 0", GLOFND_E_INDEX, slot_negative, 2, "batch.slot[4] is -1; the store has slots 0 .. "},
+    {"slot = n", GLOFND_E_INDEX, slot_too_large, 2, "batch.slot[4]"},
     {"epoch < 0", GLOFND_E_ARGUMENT, negative_epoch, 2, NULL},
     {"tau < 0", GLOFND_E_OPTION, negative_tau, 2, NULL},
     {"tau NaN", GLOFND_E_OPTION, nan_tau, 2, NULL},
@@ -255,15 +272,50 @@ static void unit_vectors_are_checked(void **state) {
     bed_free(&t);
 }
 
-/* A zero vector has no direction: similarity 0 to all, and everything stays finite. */
-static void zero_vectors_are_harmless(void **state) {
+/* A zero vector has no direction: similarity 0 to all, and everything stays finite; its own gradient is divided by 1e-12. */
+static void zero_vectors_stay_finite(void **state) {
     (void)state;
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    double largest[2] = {0, 0};                         /* of the other rows; of the zero row */
     memset(t.b.a + 3 * t.s.dim, 0, (size_t)t.s.dim * sizeof(float));
     run_step(&t.w, &t.b.q, &t.out);
     assert_true(isfinite(t.out.stats.loss));
-    for (int64_t j = 0; j < t.s.batch * t.s.dim; j++) assert_true(isfinite(t.out.grad_a[j]) && isfinite(t.out.grad_b[j]));
+    for (int64_t j = 0; j < t.s.batch * t.s.dim; j++) {
+        double *most = &largest[j / t.s.dim == 3];
+        assert_true(isfinite(t.out.grad_a[j]) && isfinite(t.out.grad_b[j]));
+        *most = fmax(*most, fabs((double)t.out.grad_a[j]));
+    }
+    assert_true(largest[0] < 10 && largest[1] > 1e8 && largest[1] < 1e13);
     bed_free(&t);
+}
+
+/* Nothing was computed: nothing can be told, and nothing is written. A step that fails changes nothing of that. */
+static void stats_need_a_step(void **state) {
+    (void)state;
+    scene s = scene_make("stats", GLOFND_LOSS_SOGCLR);
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    glofnd_stats stats = {.loss = 7};
+    scene_batch b;
+    scene_draw(&s, 0, &b);
+    glofnd_batch bad = b.q;
+    bad.epoch = -1;
+    assert_int_equal(glofnd_ctx_stats(NULL, &stats), GLOFND_E_ARGUMENT);
+    for (int after_failure = 0; after_failure < 2; after_failure++) {
+        assert_int_equal(glofnd_ctx_stats(w.ctx, &stats), GLOFND_E_ARGUMENT);
+        assert_non_null(strstr(glofnd_ctx_error(w.ctx), "no step"));
+        assert_true(stats.loss == 7);
+        assert_int_equal(glofnd_step(w.ctx, w.store, &bad, out.grad_a, out.grad_b, NULL), GLOFND_E_ARGUMENT);
+    }
+    for (int two_calls = 0; two_calls < 2; two_calls++) {
+        if (two_calls) run_two_calls(&w, &b.q, &out);
+        else run_step(&w, &b.q, &out);
+        expect_ok(w.ctx, glofnd_ctx_stats(w.ctx, &stats));
+        assert_true(stats.loss == out.stats.loss && stats.pairs == out.stats.pairs);
+    }
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
 }
 
 /* ---- options and context ---- */
@@ -377,7 +429,8 @@ int main(void) {
         cmocka_unit_test(missing_inputs_are_refused),
         cmocka_unit_test(store_must_fit_the_loss),
         cmocka_unit_test(unit_vectors_are_checked),
-        cmocka_unit_test(zero_vectors_are_harmless),
+        cmocka_unit_test(zero_vectors_stay_finite),
+        cmocka_unit_test(stats_need_a_step),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(shared_lambda_needs_a_sum),
         cmocka_unit_test(bad_context_calls_are_refused),

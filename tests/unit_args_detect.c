@@ -34,9 +34,12 @@ static void bad_similarities_are_refused(void **state) {
     REFUSE("views 3", GLOFND_E_ARGUMENT, bad.views = 3);
     REFUSE("rows 0", GLOFND_E_ARGUMENT, bad.rows = 0);
     REFUSE("cols 0", GLOFND_E_ARGUMENT, bad.cols = 0);
+    REFUSE("cols 2^40", GLOFND_E_ARGUMENT, bad.cols = INT64_C(1) << 40);
+    assert_non_null(strstr(glofnd_ctx_error(c), "both must be in 1..2147483647"));
     REFUSE("sim NULL", GLOFND_E_ARGUMENT, bad.sim = NULL);
     REFUSE("id NULL", GLOFND_E_ARGUMENT, bad.id = NULL);
     REFUSE("repeated id", GLOFND_E_INDEX, bad.id = repeated);
+    assert_non_null(strstr(glofnd_ctx_error(c), "sims.id[0] and sims.id[2] are both 3; ids must differ"));
     REFUSE("far id", GLOFND_E_INDEX, bad.id = far);
     REFUSE("side 1 of one", GLOFND_E_ARGUMENT, bad.side = 1);
     REFUSE("side -1", GLOFND_E_ARGUMENT, bad.side = -1);
@@ -69,6 +72,10 @@ static void bad_threshold_calls_are_refused(void **state) {
     expect_refused(&t, "rows 0", glofnd_thresholds(c, x, 0, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
     expect_refused(&t, "cols 0", glofnd_thresholds(c, x, 13, x, 0, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
     expect_refused(&t, "dim 0", glofnd_thresholds(c, x, 13, x, 13, 0, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "dim 2^60", glofnd_thresholds(c, x, 13, x, 13, INT64_C(1) << 60, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(glofnd_ctx_error(c), "dim is 1152921504606846976; it must be in 1..536870911"));
+    expect_refused(&t, "rows 2^31", glofnd_thresholds(c, x, INT64_C(1) << 31, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(glofnd_ctx_error(c), "both must be in 1..2147483647"));
     expect_refused(&t, "alpha 2", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 2, out), ANY_ERROR);
     expect_refused(&t, "alpha 0", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 0, out), ANY_ERROR);
     expect_refused(&t, "skip out of range", glofnd_thresholds(c, x, 13, x, 13, 17, skip, 0.1, out), ANY_ERROR);

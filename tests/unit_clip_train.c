@@ -330,16 +330,20 @@ static void wrong(const char *const *changes, const char *part) {
 
 static void mistakes_are_told(void **state) {
     (void)state;
-    char flat[600];
+    char flat[600], pairs[600];
     scratch_png(&box, "plain/1.png", 16, 1);
     scratch_png(&box, "plain/2.png", 16, 2);
     snprintf(flat, sizeof flat, "folder:%s", scratch_path(&box, "plain"));
+    scratch_text(&box, "pairs.csv", "filepath\ttitle\nplain/1.png\tone\nplain/2.png\ttwo\n");
+    snprintf(pairs, sizeof pairs, "csv:%s", scratch_path(&box, "pairs.csv"));
     const char *const no_captions[] = {"data", flat, "batch", "2", NULL};
     wrong(no_captions, "1.png");
     const char *const no_vocabulary[] = {"vocab", "", NULL};
     wrong(no_vocabulary, "vocab");
     const char *const no_file[] = {"vocab", "/no/such/file", NULL};
     wrong(no_file, "/no/such/file");
+    const char *const oracle[] = {"data", pairs, "batch", "2", "size", "16", "detector", "oracle", NULL};
+    wrong(oracle, "detector: oracle");
     const char *const long_warmup[] = {"warmup_steps", "24", NULL};
     wrong(long_warmup, "warmup_steps");
     const char *const odd_patch[] = {"patch", "7", NULL};

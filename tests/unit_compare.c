@@ -222,6 +222,35 @@ static void only_like_is_compared_with_like(void **state) {
     gf_compare_free(&c);
 }
 
+/* Every field that was not measured counts, also one that nobody knows; a hostile line with more of them than fit is still one of
+ * its own. */
+static void fields_that_are_new_count(void **state) {
+    (void)state;
+    gf_comparison c;
+    const char *list[] = {paths[0], paths[3]};
+    char many[2][12000];
+    for (int i = 0; i < 2; i++) {
+        size_t n = 0;
+        for (int k = 0; k < 400; k++)
+            n += (size_t)snprintf(many[i] + n, sizeof many[i] - n, ", \"f%03d\": %d", k, k == 399 ? i : k);
+    }
+    write_text(paths[0], "eval.jsonl", "%s{\"event\": \"knn\", \"protocol\": \"many\", \"top1\": 0.5%s}\n",
+               KNN("knn", ON("d", "t") ", \"new\": [2, 1]", "0.5")
+               KNN("knn-unweighted", ON("d", "t") ", \"a=\\n\": {\"b\": 1}", "0.5"), many[0]);
+    write_text(paths[3], "eval.jsonl", "%s{\"event\": \"knn\", \"protocol\": \"many\", \"top1\": 0.5%s}\n",
+               KNN("knn", ON("d", "t") ", \"new\": [1, 3]", "0.6")
+               KNN("knn-unweighted", ON("d", "t") ", \"a=\\n\": {\"b\": 1}", "0.6"), many[1]);
+    assert_int_equal(gf_compare_read(&err, list, 2, &c), GLOFND_OK);
+    const int a = find(&c, "knn k 20 top-1 % (new 1, 2)"), b = find(&c, "knn k 20 top-1 % (new 1, 3)"),
+              u = find(&c, "knn-unweighted k 20 top-1 %");
+    assert_true(near(c.run[0].value[a], 50.0) && isnan(c.run[1].value[a]));
+    assert_true(isnan(c.run[0].value[b]) && near(c.run[1].value[b], 60.0));
+    assert_true(near(c.run[0].value[u], 50.0) && near(c.run[1].value[u], 60.0));
+    assert_int_equal(gf_compare_select(&c, "many", 1), 2);
+    assert_string_not_equal(c.metric[0].name, c.metric[1].name);
+    gf_compare_free(&c);
+}
+
 /* Of three groups the two that are equal are both the best. */
 static void equals_are_best_together(void **state) {
     (void)state;
@@ -277,7 +306,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_configurations_without_seed), cmocka_unit_test(newest_figures_in_the_order_of_tables),
         cmocka_unit_test(cells_and_tests), cmocka_unit_test(written_in_four_ways), cmocka_unit_test(what_is_no_run_is_named),
-        cmocka_unit_test(only_like_is_compared_with_like), cmocka_unit_test(equals_are_best_together),
+        cmocka_unit_test(only_like_is_compared_with_like), cmocka_unit_test(fields_that_are_new_count),
+        cmocka_unit_test(equals_are_best_together),
         cmocka_unit_test(tables), cmocka_unit_test(charts_have_an_axis_of_their_own),
     };
     return cmocka_run_group_tests(tests, make_runs, remove_runs);

@@ -214,6 +214,51 @@ static void flat_folders_have_no_labels(void **state) {
     gf_dataset_free(d);
 }
 
+static void expect_class(const gf_dataset *d, int32_t label, const char *name) {
+    const char *is = gf_dataset_class(d, label);
+    if (!name != !is || (name && strcmp(name, is) != 0)) fail_msg("class %d is not %s", label, name ? name : "unnamed");
+}
+
+/* A line per folder: these are their names. Only then is a further folder `unlabelled` no class. */
+static void a_file_names_class_folders(void **state) {
+    (void)state;
+    scratch_png(&box, "n/n01/1.png", 4, 1);
+    scratch_png(&box, "n/n02/2.png", 4, 2);
+    scratch_png(&box, "n/unlabelled/3.png", 4, 3);
+    scratch_png(&box, "n/zz/4.png", 4, 4);
+    gf_dataset *d = open_spec("folder:%/n");
+    expect_sample(d, 2, "unlabelled/3.png", 2, 3);
+    expect_class(d, 0, "n01");
+    gf_dataset_free(d);
+    scratch_text(&box, "n/classnames.txt", "tench\r\n great shark \nzebra\n\n\n");
+    d = open_spec("folder:%/n");
+    assert_int_equal(gf_dataset_describe(d).classes, 3);
+    assert_string_equal(gf_dataset_note(d), "");
+    expect_sample(d, 0, "unlabelled/3.png", -1, 3);
+    expect_sample(d, 3, "zz/4.png", 2, 4);
+    expect_class(d, 1, "great shark");
+    expect_class(d, 2, "zebra");
+    gf_dataset_free(d);
+    scratch_text(&box, "few", "zz\nn02\n");
+    d = open_spec("folder:%/n?classes=%/few");
+    assert_int_equal(gf_dataset_describe(d).n, 2);
+    expect_class(d, 0, "great shark");
+    expect_class(d, 1, "zebra");
+    gf_dataset_free(d);
+    scratch_text(&box, "n/classnames.txt", "tench\n\nthird\nzebra\n");
+    d = open_spec("folder:%/n");
+    expect_class(d, 1, NULL);
+    expect_class(d, 2, "third");
+    expect_sample(d, 2, "unlabelled/3.png", 2, 3);
+    gf_dataset_free(d);
+    scratch_text(&box, "n/classnames.txt", "tench\nshark\n");
+    d = open_spec("folder:%/n");
+    assert_non_null(strstr(gf_dataset_note(d), "n/classnames.txt has 2 lines for 3 classes: it is not used"));
+    assert_int_equal(gf_dataset_describe(d).classes, 4);
+    expect_class(d, 1, "n02");
+    gf_dataset_free(d);
+}
+
 static void splits_are_found(void **state) {
     (void)state;
     scratch_png(&box, "set/train/x/1.png", 8, 1);
@@ -374,6 +419,7 @@ int main(void) {
         cmocka_unit_test(wrong_cifar_files_are_refused),
         cmocka_unit_test(folders_are_classes_in_torchvisions_order),
         cmocka_unit_test(flat_folders_have_no_labels),
+        cmocka_unit_test(a_file_names_class_folders),
         cmocka_unit_test(splits_are_found),
         cmocka_unit_test(odd_folders_do_no_harm),
         cmocka_unit_test(lists_are_read),

@@ -96,6 +96,7 @@ static void folders_come_back(void **state) {
     int64_t at = 0;
     for (int32_t c = 0; c < 12; c++) {
         for (int64_t i = c; i < 20; i += 12) expect_same(d, i, back, at++, 0);
+        assert_string_equal(gf_dataset_class(back, c), gf_dataset_class(d, c));
     }
     gf_dataset_free(back);
     char spec[600];
@@ -115,6 +116,60 @@ static void folders_come_back(void **state) {
     gf_sample_free(&y);
     gf_dataset_free(back);
     gf_dataset_free(d);
+}
+
+/* Sample of `d` by the gray it is painted with. */
+static int64_t painted(const gf_dataset *d, int gray) {
+    gf_sample s = {0};
+    int64_t i = 0;
+    for (; i < gf_dataset_describe(d).n; i++) {
+        assert_int_equal(gf_dataset_read(NULL, d, i, 0, &s), GLOFND_OK);
+        if (s.image.rgb[0] == gray) break;
+    }
+    gf_sample_free(&s);
+    return i;
+}
+
+/* A list of pictures with these labels, "" for none, exported in a form: classes, their names and labels come back. */
+static void expect_classes_back(const char *const *label, int n, gf_export_form form, const char *folder) {
+    char list[1000] = "", spec[600], name[40];
+    for (int i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "cls/%d.png", i);
+        scratch_png(&box, name, 9, (uint8_t)(10 + i));
+        sprintf(list + strlen(list), "%d.png\t%s\n", i, label[i]);
+    }
+    scratch_text(&box, "cls/list", list);
+    snprintf(spec, sizeof spec, "list:%s", scratch_path(&box, "cls/list"));
+    gf_dataset *d = open_spec(spec);
+    const gf_export_result r = export_to(d, (gf_export){.form = form, .folder = scratch_path(&box, folder)});
+    gf_dataset *back = open_spec(r.spec);
+    const int32_t classes = gf_dataset_describe(d).classes;
+    assert_string_equal(gf_dataset_note(back), "");
+    assert_int_equal(gf_dataset_describe(back).n, n);
+    assert_int_equal(gf_dataset_describe(back).classes, classes);
+    for (int32_t c = 0; c < classes; c++) {
+        const char *was = gf_dataset_class(d, c), *is = gf_dataset_class(back, c);
+        if (!was != !is || (was && strcmp(was, is) != 0)) fail_msg("%s: class %d", folder, c);
+    }
+    for (int i = 0; i < n; i++)
+        assert_int_equal(gf_dataset_label(back, painted(back, 10 + i)), gf_dataset_label(d, painted(d, 10 + i)));
+    gf_dataset_free(back);
+    gf_dataset_free(d);
+}
+
+static void classes_come_back(void **state) {
+    (void)state;
+    scratch_text(&box, "back/here", "");        /* makes the folder */
+    static const char *const odd[] = {"z", "", "a/b", "unlabelled", "test", "z", "train"}, *const plain[] = {"zebra", "", "ant"};
+    static const char *const numbers[] = {"2", "", "0"}, *const splits[] = {"train", "test", "val"}, *const one[] = {"train"};
+    for (int form = 0; form < 2; form++) {
+        const gf_export_form f = form ? GF_EXPORT_FOLDER : GF_EXPORT_WDS;
+        expect_classes_back(odd, 7, f, form ? "back/f-odd" : "back/w-odd");
+        expect_classes_back(plain, 3, f, form ? "back/f-plain" : "back/w-plain");
+        expect_classes_back(numbers, 3, f, form ? "back/f-numbers" : "back/w-numbers");
+        expect_classes_back(splits, 3, f, form ? "back/f-splits" : "back/w-splits");
+        expect_classes_back(one, 1, f, form ? "back/f-one" : "back/w-one");
+    }
 }
 
 /* Unlabelled pictures, one damaged; several lines of text with quotes. */
@@ -227,6 +282,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_come_back),
         cmocka_unit_test(folders_come_back),
+        cmocka_unit_test(classes_come_back),
         cmocka_unit_test(damaged_ones_are_left_out),
         cmocka_unit_test(refusals_and_stopping),
         cmocka_unit_test(many_threads_read_one_shard),

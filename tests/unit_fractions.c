@@ -4,12 +4,15 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "data/export.h"
 #include "eval/fractions.h"
 #include "eval/split.h"
+#include "support/scratch.h"
 
 #define N 2000
 
@@ -139,6 +142,93 @@ static void classes_must_fit(void **state) {
     assert_non_null(strstr(err.text, "20 %"));
 }
 
+/* A folder for each letter of `classes`, with an image; opening does not decode it. */
+static void make_folders(const char *name, const char *classes) {
+    for (const char *c = classes; *c; c++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/%c/image.png", name, *c);
+        scratch_text(&box, path, "");
+    }
+}
+
+static glofnd_status open_both(gf_error *err, const char *train, const char *test, gf_split *s) {
+    char data[200], other[200];
+    snprintf(data, sizeof data, "folder:%s/%s", box.folder, train);
+    snprintf(other, sizeof other, "folder:%s/%s", box.folder, test);
+    return gf_split_open(err, &(gf_split_spec){.data = data, .test = other}, s);
+}
+
+/* Numbers of the test set count its own folders; those that evaluations compare are the training set's, by name. */
+static void test_classes_are_numbered_by_names_of_training(void **state) {
+    (void)state;
+    static const struct {
+        const char *folders;
+        int32_t label[4];
+    } cases[] = {{"abd", {0, 1, 3}}, {"d", {3}}, {"bcd", {1, 2, 3}}, {"abc", {0, 1, 2}}, {"abcd", {0, 1, 2, 3}}};
+    make_folders("train", "abcd");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        gf_error err = {{0}};
+        gf_split s;
+        const size_t n = strlen(cases[k].folders);
+        make_folders(cases[k].folders, cases[k].folders);
+        if (open_both(&err, "train", cases[k].folders, &s) != GLOFND_OK) fail_msg("%s: %s", cases[k].folders, err.text);
+        assert_int_equal(s.test.n, n);
+        assert_int_equal(s.classes, 4);
+        assert_memory_equal(s.test.label, cases[k].label, n * sizeof *s.test.label);
+        gf_split_free(&s);
+    }
+}
+
+static void a_name_that_training_lacks_is_refused(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_split s;
+    make_folders("few", "abd");
+    make_folders("odd", "acd");
+    assert_int_equal(open_both(&err, "few", "odd", &s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "class 1 (c) of the test samples has no training sample: none of the 3 classes there"));
+    assert_non_null(strstr(err.text, "the first being \"a\""));
+    make_folders("gap", "bcd");
+    scratch_text(&box, "gap/a/note.txt", "a class folder without image");
+    make_folders("ab", "ab");
+    assert_int_equal(open_both(&err, "gap", "ab", &s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "class 0 (a) of the test samples has no training sample"));
+}
+
+static void names_that_two_classes_share_are_no_guide(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_split s;
+    gf_dataset *d = NULL;
+    gf_export_result out;
+    char data[200], test[200];
+#ifndef GF_HAVE_PNG
+    skip();
+#endif
+    assert_int_equal(gf_dataset_open(&err, "shapes:n=6,classes=3,size=16,seed=1", &d), GLOFND_OK);
+    assert_int_equal(gf_dataset_export(&err, d, &(gf_export){.folder = scratch_path(&box, "w")}, &out), GLOFND_OK);
+    gf_dataset_free(d);
+    snprintf(data, sizeof data, "%.190s", out.spec);
+    snprintf(test, sizeof test, "folder:%s/cranes", box.folder);
+    scratch_text(&box, "w/classnames.txt", "crane\ndog\ncrane\n");
+    scratch_text(&box, "cranes/crane/image.png", "");
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);     /* the same number */
+    gf_split_free(&s);
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = data}, &s), GLOFND_OK);
+    gf_split_free(&s);
+    scratch_text(&box, "w/classnames.txt", "\ndog\ncrane\n");          /* the first one has no name */
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
+    assert_int_equal(s.test.label[0], 2);
+    gf_split_free(&s);
+    scratch_text(&box, "w/classnames.txt", "\n\n\n");                 /* none has: by number */
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
+    assert_int_equal(s.test.label[0], 0);
+    gf_split_free(&s);
+    scratch_text(&box, "w/classnames.txt", "dog\ncrane\ncrane\n");
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "is called \"crane\", which is the name of two training classes"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_the_floor_of_each_class),
@@ -147,6 +237,9 @@ int main(void) {
         cmocka_unit_test(a_dataset_has_its_own_test_split),
         cmocka_unit_test(a_held_out_share_is_disjoint),
         cmocka_unit_test(classes_must_fit),
+        cmocka_unit_test(test_classes_are_numbered_by_names_of_training),
+        cmocka_unit_test(a_name_that_training_lacks_is_refused),
+        cmocka_unit_test(names_that_two_classes_share_are_no_guide),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_box, remove_box);
 }

@@ -260,6 +260,48 @@ static void refused_line(const char *bad, size_t n, const char *word) {
     unlink(path_of("a"));
 }
 
+static void note_field(void *user, const char *key, const char *value) {
+    char *to = user;
+    const size_t used = strlen(to);
+    snprintf(to + used, 1000 - used, "%s=%s;", key, value);
+}
+
+/* Every field as text, by rising key; lists without an order. */
+static void fields_can_be_walked_through(void **state) {
+    (void)state;
+    static const char *const names[] = {"b \"q\"", "a\n"};
+    const double list[] = {1.0, 0.25, (double)NAN};
+    gf_jsonl j;
+    gf_jsonl_reader r;
+    gf_error err = {""};
+    char seen[1000] = "";
+    open_log(&j, 0);
+    gf_jsonl_begin(&j);
+    gf_jsonl_texts(&j, "texts", names, 2);
+    gf_jsonl_texts(&j, "empty", names, 0);
+    gf_jsonl_numbers(&j, "numbers", list, 3);
+    gf_jsonl_integer(&j, "large", INT64_MAX);
+    gf_jsonl_number(&j, "x", 0.1 + 0.2);
+    gf_jsonl_text(&j, "word", "w");
+    gf_jsonl_text(&j, "no", NULL);
+    gf_jsonl_flag(&j, "yes", 1);
+    assert_int_equal(gf_jsonl_end(&j), GLOFND_OK);
+    assert_int_equal(gf_jsonl_close(&j), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_true(gf_jsonl_next(&r));
+    assert_true(gf_jsonl_each(&r, note_field, seen));
+    gf_jsonl_read_close(&r);
+    assert_string_equal(seen, "empty=;large=9223372036854775807;no=null;numbers=0.25, 1, null;texts=a\\n, b \\\"q\\\";word=w;"
+                              "x=0.3;yes=true;");
+    write_bytes("{\"deep\": [[2, 1], {\"b\": [2, 1], \"a\": 1}]}\n", 42);
+    seen[0] = 0;
+    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_true(gf_jsonl_next(&r));
+    assert_true(gf_jsonl_each(&r, note_field, seen));
+    gf_jsonl_read_close(&r);
+    assert_string_equal(seen, "deep=1, 2, {\"a\":1,\"b\":[2,1]};");
+}
+
 static void hostile_lines_are_refused(void **state) {
     (void)state;
     static const char *const bad[] = {"", " ", "{", "{\"a\": }", "[1]", "1", "null", "{\"a\": 1} x", "{\"a\": 1}{\"a\": 2}",
@@ -415,6 +457,7 @@ int main(void) {
         cmocka_unit_test(numbers_come_back_as_they_were),
         cmocka_unit_test(locale_does_not_matter),
         cmocka_unit_test(reader_tells_what_is_there),
+        cmocka_unit_test(fields_can_be_walked_through),
         cmocka_unit_test(hostile_lines_are_refused),
         cmocka_unit_test(unfinished_last_line_is_left_out),
         cmocka_unit_test(goes_on_where_told),

@@ -42,6 +42,12 @@ static void phases_follow_the_epochs(void **state) {
     phases_are(&o, "aaaaaaaa");
     o.learner = GLOFND_LEARN_ADAM_OFFICIAL;             /* its clock counts epochs */
     phases_are(&o, "abcdefgh");
+    o = fresh();                                        /* in this one epoch every visit sets lambda to the batch quantile */
+    o.update_epoch = 2, o.mask_epoch = 4;
+    o.compat = GLOFND_COMPAT_OFFICIAL, o.learner = GLOFND_LEARN_SGD, o.lambda_init = GLOFND_INIT_QUANTILE;
+    phases_are(&o, "aabcdddd");
+    o.lambda_init = GLOFND_INIT_ONE;
+    phases_are(&o, "aabbcccc");
 }
 
 static void phases_follow_the_batch(void **state) {
@@ -51,6 +57,9 @@ static void phases_follow_the_batch(void **state) {
     assert_true(plain == phase_of(&o, 3, o.tau, o.gamma));
     assert_true(plain != phase_of(&o, 3, 0.5 * o.tau, 0));
     assert_true(plain != phase_of(&o, 3, 0, 0.5 * o.gamma));
+    const glofnd_batch q = {.size = sizeof q, .rows = 8, .cols = 8, .dim = 4, .epoch = 3, .want = GLOFND_WANT_QUANTILE};
+    const gf_plan wants = gf_plan_of(&o, &q);
+    assert_true(plain != gf_plan_phase(&wants));
 }
 
 int main(void) {

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -383,7 +384,37 @@ static void only_figures_of_one_kind_stand_together(void **state) {
     remove(path_of("eval.jsonl"));
 }
 
-/* Bars beside each other are of one data, one truth and one share, whatever was measured later. */
+/* A run is set against that of its own seed under the first configuration, and those under it against nothing. */
+static void runs_are_set_against_their_partners(void **state) {
+    (void)state;
+    enum { RUNS = 5 };
+    static const char *const score[RUNS] = {"0.500", "0.375", "0.600", "0.400", "0.700"};
+    static const int group[RUNS] = {0, 0, 1, 1, 1};
+    gf_run_log runs[RUNS];
+    gf_compared *compared = calloc(RUNS, sizeof *compared);
+    gf_text table = {0};
+    assert_non_null(compared);
+    for (int i = 0; i < RUNS; i++) {
+        char config[100], line[200];
+        snprintf(config, sizeof config, "data = d\nseed = %d\n", i < 2 ? i + 1 : i - 1);
+        snprintf(line, sizeof line, "{\"event\": \"knn\", \"protocol\": \"knn\", \"data\": \"d\", \"top1\": %s}\n", score[i]);
+        runs[i] = evaluated(config, line);
+        snprintf(runs[i].name, sizeof runs[i].name, "r%d", i);
+        compared[i].group = group[i];
+    }
+    const gf_comparison c = {.runs = RUNS, .groups = 2, .run = compared};
+    gf_summary_text(&table, &(gf_report){.runs = runs, .count = RUNS, .compare = &c});
+    static const char *const rows[RUNS] = {"50.0         -\n", "37.5         -\n", "60.0     +10.0\n", "40.0      +2.5\n",
+                                           "70.0         -\n"};
+    for (int i = 0; i < RUNS; i++) assert_non_null(strstr(table.at, rows[i]));
+    gf_text_free(&table);
+    free(compared);
+    for (int i = 0; i < RUNS; i++) gf_run_log_free(&runs[i]);
+    remove(path_of("config.cfg"));
+    remove(path_of("eval.jsonl"));
+}
+
+/* Bars beside each other are of one data, one truth and one share: of that of most detectors, of equals the newest. */
 static void bars_are_of_one_kind(void **state) {
     (void)state;
 #define LINEAR(data, fraction, top1)                                                                                      \
@@ -396,7 +427,7 @@ static void bars_are_of_one_kind(void **state) {
                                LINEAR("e", "0.5", "0.9301") LINEAR("d", "1", "0.5101") LINEAR("d", "0.1", "0.4101")
                                LINEAR("e", "1", "0.9401") FN("glofnd", "labels", "0.1", "0.6101")
                                FN("exact", "captions", "0.1", "0.9501") FN("exact", "labels", "0.1", "0.6201")
-                               FN("fnc", "labels", "0.2", "0.9601"));
+                               FN("single", "labels", "0.1", "0.6301") FN("fnc", "labels", "0.2", "0.9601"));
     gf_text page = {0};
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
     static const char *const there[] = {": 51.01</title>", ": 41.01</title>", ": 61.01</title>", ": 62.01</title>"};
@@ -405,6 +436,13 @@ static void bars_are_of_one_kind(void **state) {
         assert_non_null(strstr(page.at, there[i]));
         assert_null(strstr(page.at, not_there[i]));
     }
+    gf_text_free(&page);
+    gf_run_log_free(&run);
+    run = evaluated("data = d\ndetector = glofnd\n",
+                    FN("exact", "labels", "0.1", "0.9501") FN("exact", "labels", "0.3", "0.6401"));
+    gf_page(&page, &(gf_report){.runs = &run, .count = 1});
+    assert_non_null(strstr(page.at, ": 64.01</title>"));
+    assert_null(strstr(page.at, ": 95.01</title>"));
     gf_text_free(&page);
     gf_run_log_free(&run);
     remove(path_of("config.cfg"));
@@ -431,6 +469,7 @@ int main(void) {
         IN_A_FOLDER(memory_is_kept_and_shown),
         IN_A_FOLDER(image_text_runs_speak_of_captions),
         IN_A_FOLDER(only_figures_of_one_kind_stand_together),
+        IN_A_FOLDER(runs_are_set_against_their_partners),
         IN_A_FOLDER(bars_are_of_one_kind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,6 +108,21 @@ static void unusual_headers_are_taken(void **state) {
     unlink(path_of("a"));
 }
 
+/* What people have instead: their first bytes, and what the message says of them. */
+static void files_of_torch_are_named(void **state) {
+    (void)state;
+    static const struct { const char *bytes, *word; } known[] = {
+        {"PK\3\4\0\0\10\10\0\0\0\0", "zip"}, {"\x80\2\x8a\x0al\xfc\x9c""F\xf9 ", "pickle"},
+        {"\x80\1........", ": a header"}, {"PK\1\2........", ": a header"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        write_bytes(known[i].bytes, 10);
+        refused(GLOFND_E_FORMAT, known[i].word);
+        if (i < 2) refused(GLOFND_E_FORMAT, "save_file");
+    }
+    unlink(path_of("a"));
+}
+
 static void hostile_lengths_are_refused(void **state) {
     (void)state;
     const uint64_t lengths[] = {3, GF_ST_MAX_HEADER + 1, UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63};
@@ -115,7 +130,7 @@ static void hostile_lengths_are_refused(void **state) {
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         gf_le64_put(image, lengths[i]);
         write_bytes(image, sizeof image);
-        refused(GLOFND_E_FORMAT, i == 0 ? "cut" : "not a safetensors file");
+        refused(GLOFND_E_FORMAT, i == 0 ? "cut" : "not a safetensors file: a header");
     }
     for (size_t size = 0; size < GOLDEN; size++) {
         write_bytes(golden, size);
@@ -173,6 +188,7 @@ int main(void) {
         cmocka_unit_test(hostile_headers_are_refused),
         cmocka_unit_test(unusual_headers_are_taken),
         cmocka_unit_test(hostile_lengths_are_refused),
+        cmocka_unit_test(files_of_torch_are_named),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(changed_bytes_do_no_harm),
     };

@@ -1,4 +1,4 @@
-/* unit_wds.c - WebDataset shards: tar forms, samples and their parts, patterns, and index files. */
+/* unit_wds.c - WebDataset shards: tar forms, samples, patterns, and index files. Labels and captions: unit_wds_parts.c. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,103 +15,8 @@
 
 #include <cmocka.h>
 
-#include "data/dataset.h"
-#include "data/tar.h"
 #include "data/wds.h"
-#include "support/scratch.h"
-
-/* ----- archives made here ----- */
-
-typedef struct archive {
-    uint8_t bytes[1 << 16];
-    size_t size;
-} archive;
-
-static archive tar;             /* the one under way */
-
-static void fix_sum(uint8_t *block) {
-    unsigned sum = 0;
-    memset(block + 148, ' ', 8);
-    for (int i = 0; i < 512; i++) sum += block[i];
-    snprintf((char *)block + 148, 8, "%06o", sum);
-}
-
-static uint8_t *add(const char *name, char type, const void *bytes, size_t n) {
-    uint8_t *block = tar.bytes + tar.size;
-    assert_true(tar.size + 1024 + n < sizeof tar.bytes);
-    gf_tar_header(block, name, n);
-    block[156] = (uint8_t)type;
-    fix_sum(block);
-    memset(block + 512, 0, (n + 511) / 512 * 512);
-    if (n) memcpy(block + 512, bytes, n);
-    tar.size += 512 + (n + 511) / 512 * 512;
-    return block;
-}
-
-static void add_text(const char *name, const char *text) {
-    add(name, '0', text, strlen(text));
-}
-
-static void add_png(const char *name, uint8_t gray) {
-    gf_image m = {0};
-    uint8_t *bytes;
-    size_t n;
-    assert_int_equal(gf_image_resize(NULL, &m, 8, 8), GLOFND_OK);
-    memset(m.rgb, gray, 192);
-    assert_int_equal(gf_image_encode_png(NULL, &m, &bytes, &n), GLOFND_OK);
-    add(name, '0', bytes, n);
-    free(bytes);
-    gf_image_free(&m);
-}
-
-static void finish(const char *name) {
-    memset(tar.bytes + tar.size, 0, 1024);
-    scratch_write(&box, name, tar.bytes, tar.size + 1024);
-    tar.size = 0;
-}
-
-static const char *wds_spec(const char *pattern) {
-    static char spec[1024];
-    snprintf(spec, sizeof spec, "wds:%s/%s", box.folder, pattern);
-    return spec;
-}
-
-static gf_dataset *open_wds(const char *pattern) {
-    gf_error err = {""};
-    gf_dataset *d = NULL;
-    if (gf_dataset_open(&err, wds_spec(pattern), &d) != GLOFND_OK) fail_msg("%s: %s", pattern, err.text);
-    return d;
-}
-
-static void refused(const char *pattern, glofnd_status expected, const char *word) {
-    gf_error err = {""};
-    gf_dataset *d = NULL;
-    const glofnd_status status = gf_dataset_open(&err, wds_spec(pattern), &d);
-    if (status != expected || !strstr(err.text, word) || d) fail_msg("%s: status %d, %s", pattern, status, err.text);
-}
-
-static void expect_sample(const gf_dataset *d, int64_t i, const char *key, int32_t label, int gray, const char *text) {
-    char name[600];
-    gf_error err = {""};
-    gf_sample s = {0};
-    gf_dataset_name(d, i, name, sizeof name);
-    if (!strchr(name, ':') || strcmp(strrchr(name, ':') + 1, key) != 0) fail_msg("sample %d is %s, not %s", (int)i, name, key);
-    if (gf_dataset_read(&err, d, i, 0, &s) != GLOFND_OK) fail_msg("%s: %s", name, err.text);
-    assert_int_equal(s.label, label);
-    assert_int_equal(gf_dataset_label(d, i), label);
-    assert_int_equal(s.image.rgb[0], gray);
-    if (text) assert_string_equal(s.text ? s.text : "(none)", text);
-    else assert_null(s.text);
-    gf_sample_free(&s);
-}
-
-/* "" "": nothing was noted. */
-static void expect_note(const gf_dataset *d, const char *begin, const char *end) {
-    const char *note = gf_dataset_note(d);
-    const size_t n = strlen(note), m = strlen(end);
-    const int fits = begin[0] ? strncmp(note, begin, strlen(begin)) == 0 : n == 0;
-    if (!fits || n < m || strcmp(note + n - m, end) != 0) fail_msg("note '%s', not '%s...%s'", note, begin, end);
-}
+#include "support/shards.h"
 
 /* ----- samples ----- */
 
@@ -151,46 +56,16 @@ static void samples_are_grouped_by_key(void **state) {
     assert_string_equal(gf_dataset_class(d, 3), "three");
     assert_int_equal(gf_dataset_describe(d).classes, 5);
     gf_dataset_free(d);
+    scratch_text(&box, "classnames.txt", "zero\n\nthree\n");
+    d = open_wds("g.tar");
+    expect_note(d, "3 keys without", "classnames.txt has 3 lines for 4 classes: it is not used");
+    assert_null(gf_dataset_class(d, 0));
+    gf_dataset_free(d);
     unlink(scratch_path(&box, "classnames.txt"));
 }
 
-static void json_gives_what_is_missing(void **state) {
+static void wrong_samples_are_named(void **state) {
     (void)state;
-#ifdef GF_HAVE_JANSSON
-    add_png("a.png", 1);
-    add_text("a.json", "{\"label\": 2, \"caption\": \"from \\u00e4 json\", \"other\": [1, {}]}");
-    add_png("b.png", 2);
-    add_text("b.json", "{\"label\": 2, \"caption\": \"unused\"}");
-    add_text("b.txt", "from txt");
-    add_text("b.cls", "1");
-    add_png("c.png", 3);
-    add_text("c.json", "{\"label\": \"dog\", \"caption\": null}");
-    finish("j.tar");
-    gf_dataset *d = open_wds("j.tar");
-    expect_sample(d, 0, "a", 2, 1, "from \xc3\xa4 json");
-    expect_sample(d, 1, "b", 1, 2, "from txt");
-    expect_sample(d, 2, "c", -1, 3, NULL);
-    gf_dataset_free(d);
-    add_png("a.png", 1);
-    add_text("a.json", "{\"label\": ");
-    finish("bad-json.tar");
-    refused("bad-json.tar", GLOFND_E_FORMAT, "a.json");
-#else
-    skip();
-#endif
-}
-
-static void wrong_parts_are_named(void **state) {
-    (void)state;
-    static const char *const labels[] = {
-        "", "x", "1 2", "-1", "99999999999999999999", "1048576", "123456789012345678901234567890123"};
-    for (size_t k = 0; k < sizeof labels / sizeof labels[0]; k++) {
-        add_png("a.png", 1);
-        add_text("a.cls", labels[k]);
-        finish("bad-cls.tar");
-        unlink(scratch_path(&box, "bad-cls.tar.gfidx"));
-        refused("bad-cls.tar", GLOFND_E_FORMAT, "a.cls");
-    }
     add_png("a.png", 1);
     add_png("a.jpg", 1);
     finish("twice.tar");
@@ -468,8 +343,7 @@ int main(void) {
 #endif
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_grouped_by_key),
-        cmocka_unit_test(json_gives_what_is_missing),
-        cmocka_unit_test(wrong_parts_are_named),
+        cmocka_unit_test(wrong_samples_are_named),
         cmocka_unit_test(damaged_samples_are_named),
         cmocka_unit_test(long_names_and_pax_are_understood),
         cmocka_unit_test(damaged_archives_are_refused),

@@ -128,7 +128,9 @@ def embed_by(program, folder, size, embed_dim, vision, view):
                    image_layers=vision["layers"], image_heads=vision["width"] // vision["head_width"], embed_dim=embed_dim,
                    text_width=TEXT["width"], text_layers=TEXT["layers"], text_heads=TEXT["heads"], context=12, quick_gelu=1,
                    batch=8, epochs=1, warmup_steps=0, init=os.path.join(folder, "model.safetensors"), eval_view=view, data=data,
-                   out=run)
+                   vocab=os.path.join(folder, "merges.txt"), out=run)
+    with open(options["vocab"], "w", encoding="utf-8") as f:    # any will do: only images are embedded
+        f.write("#version: 0.2\nt h\n")
     subprocess.run([program, "pretrain"] + [word for k, v in options.items() for word in ("--" + k, str(v))], check=True)
     out = os.path.join(folder, view + ".npy")
     subprocess.run([program, "embed", run, "--untrained", "--data", data, "--out", out], check=True)

@@ -52,7 +52,8 @@ static glofnd_status read_all(gf_error *err, const gf_dataset *d, void (*progres
 
 glofnd_status gf_captions_need(gf_error *err, const gf_dataset *d) {
     FAIL_IF(err, !gf_dataset_describe(d).has_text, GLOFND_E_ARGUMENT,
-            "this data has no captions; shapes:, wds: with .txt files, csv: with a column title, cifar100:DIR?captions=1 have");
+            "this data has no captions; shapes:, wds: with .txt files, csv: with texts in its column title (?caption=COLUMN), "
+            "cifar100:DIR?captions=1 have");
     return GLOFND_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/file.h"
 #include "data/kind.h"
@@ -81,7 +82,8 @@ int32_t gf_dataset_label(const gf_dataset *d, int64_t i) {
 }
 
 const char *gf_dataset_class(const gf_dataset *d, int32_t label) {
-    return gf_names_get(&d->classes, label);
+    const char *name = gf_names_get(&d->classes, label);
+    return name && name[0] ? name : NULL;
 }
 
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
@@ -131,6 +133,12 @@ uint64_t gf_key_hash(const void *bytes, size_t n) {
     return h ^ (h >> 32);
 }
 
+void gf_harmless(char *text) {
+    for (char *p = text; *p; p++) {
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+    }
+}
+
 void gf_note(gf_dataset *d, const char *format, ...) {
     const size_t used = strlen(d->note);
     va_list args;
@@ -138,9 +146,7 @@ void gf_note(gf_dataset *d, const char *format, ...) {
     if (used) snprintf(d->note + used, sizeof d->note - used, "; ");
     vsnprintf(d->note + strlen(d->note), sizeof d->note - strlen(d->note), format, args);
     va_end(args);
-    for (char *p = d->note + used; *p; p++) {   /* file names may hold what a terminal would obey */
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
-    }
+    gf_harmless(d->note + used);
 }
 
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n) {
@@ -184,6 +190,17 @@ glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_
     if (status == GLOFND_OK) status = add_lines(err, (const char *)bytes, keep_empty, out);
     free(bytes);
     return status;
+}
+
+glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t least, int64_t most, gf_names *out) {
+    if (access(path, F_OK) != 0) return GLOFND_OK;
+    TRY(gf_read_lines(err, path, 1, out));
+    while (out->n > least && !gf_names_get(out, out->n - 1)[0]) out->n--;
+    if (out->n >= least && out->n <= most) return GLOFND_OK;
+    gf_note(d, "%.300s has %lld line%s for %lld classes: it is not used", path, (long long)out->n, out->n == 1 ? "" : "s",
+            (long long)least);
+    gf_names_free(out);
+    return GLOFND_OK;
 }
 
 glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes) {

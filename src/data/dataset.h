@@ -11,6 +11,7 @@
 #include "data/image.h"
 
 #define GF_CLASSES_MOST (1 << 20)       /* labels are below it */
+#define GF_UNLABELLED "unlabelled"      /* a folder beside those of classes, where classnames.txt does not name it */
 
 typedef struct gf_dataset gf_dataset;
 
@@ -54,10 +55,11 @@ typedef struct gf_sizes {       /* what images say in their headers */
 glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out);
 void gf_dataset_free(gf_dataset *d);
 gf_dataset_info gf_dataset_describe(const gf_dataset *d);
-/* What opening it met that a person should know, though it is no error: images of other formats that were left out, shards that
- * may be cut short. "": nothing. */
+/* What opening it met that a person should know, though it is no error: images of other formats that were left out, labels and
+ * captions that cannot be read, shards that may be cut short. "": nothing. */
 const char *gf_dataset_note(const gf_dataset *d);
-/* For who wants all of the data or none: E_FORMAT names a part that was opened though it may be cut short, as the note says. */
+/* For who wants all of the data or none: E_FORMAT names a shard that was opened though it may be cut short, or a label or caption
+ * that cannot be read, as the note says. */
 glofnd_status gf_dataset_check_whole(gf_error *err, const gf_dataset *d);
 /* Looks at the headers of all images, or of GF_SIZES_MOST spread evenly over the dataset; the same ones every time. */
 gf_sizes gf_dataset_sizes(const gf_dataset *d);

@@ -60,18 +60,28 @@ static glofnd_status make_empty_folder(gf_error *err, const char *path) {
     return GLOFND_OK;
 }
 
+/* Would folder: take a class folder of this name for something else? */
+static int means_something_else(const char *name, int32_t classes) {
+    static const char *const words[] = {GF_UNLABELLED, "test", "val", "train"};
+    for (size_t k = 0; k < 4; k++) {
+        if (strcmp(name, words[k]) == 0 && (k < 3 || classes == 1)) return 1;
+    }
+    return 0;
+}
+
 /* Names can be folders as they are if re-reading gives the same labels: sorted, and not odd. */
 static int names_are_plain(const gf_dataset *d, int32_t classes) {
     for (int32_t c = 0; c < classes; c++) {
         const char *name = gf_dataset_class(d, c), *before = c > 0 ? gf_dataset_class(d, c - 1) : "";
-        if (!name || !name[0] || name[0] == '.' || strchr(name, '/') || strlen(name) > 200 || strcmp(before, name) >= 0) return 0;
+        if (!name || name[0] == '.' || strchr(name, '/') || strlen(name) > 200 || strcmp(before, name) >= 0) return 0;
+        if (means_something_else(name, classes)) return 0;
     }
     return 1;
 }
 
 static void class_folder(const exporter *x, int32_t label, char out[NAME_MAX + 1]) {
     const char *name = gf_dataset_class(x->d, label);
-    if (label < 0) snprintf(out, NAME_MAX + 1, "unlabelled");
+    if (label < 0) snprintf(out, NAME_MAX + 1, GF_UNLABELLED);
     else if (x->plain_names) snprintf(out, NAME_MAX + 1, "%s", name);
     else snprintf(out, NAME_MAX + 1, "%07d%s%.200s", label, name ? " " : "", name ? name : "");
     for (char *p = out; *p; p++) {
@@ -187,15 +197,22 @@ static glofnd_status write_sample(exporter *x, int64_t i) {
 
 /* ----- all ----- */
 
+static int has_names(const exporter *x) {
+    int32_t c = 0;
+    while (c < x->info.classes && !gf_dataset_class(x->d, c)) c++;
+    return c < x->info.classes;
+}
+
+/* A line per class, empty where it has no name. Folders have names in any case: lines say which these are, or that they are none. */
 static glofnd_status write_class_names(exporter *x) {
     char path[PATH_MAX];
-    if (x->info.classes == 0 || !gf_dataset_class(x->d, 0)) return GLOFND_OK;
+    if (x->info.classes == 0 || (x->e->form == GF_EXPORT_WDS && !has_names(x))) return GLOFND_OK;
     TRY(path_in(x, path, "classnames.txt"));
     gf_writer w;
     TRY(gf_writer_open(&w, x->err, path));
     for (int32_t c = 0; c < x->info.classes; c++) {
         const char *name = gf_dataset_class(x->d, c);
-        gf_put(&w, name ? name : "?", name ? strlen(name) : 1);
+        for (; name && *name; name++) gf_put(&w, *name == '\n' ? " " : name, 1);
         gf_put(&w, "\n", 1);
     }
     const glofnd_status status = gf_writer_commit(&w);
@@ -230,7 +247,8 @@ static glofnd_status end_folder(exporter *x) {
 
 static glofnd_status write_all(exporter *x, int64_t count) {
     TRY(make_empty_folder(x->err, x->e->folder));
-    TRY(x->e->form == GF_EXPORT_WDS ? write_class_names(x) : begin_folder(x));
+    TRY(write_class_names(x));
+    if (x->e->form == GF_EXPORT_FOLDER) TRY(begin_folder(x));
     for (int64_t k = 0; k < count; k++) {
         TRY(write_sample(x, x->e->first + k));
         if (x->e->progress && x->e->progress(x->e->user, k + 1, count)) break;

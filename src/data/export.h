@@ -23,8 +23,9 @@ typedef struct gf_export_result {
 } gf_export_result;
 
 /* WDS: FOLDER/shard-000000.tar ... with KEY.png, KEY.cls, KEY.txt, and classnames.txt where classes have names.
- * FOLDER: FOLDER/CLASS/KEY.png, or FOLDER/KEY.png without labels; captions in captions.csv. Class folders are named so that
- * their order is that of the labels. Keys are positions in the dataset. */
+ * FOLDER: FOLDER/CLASS/KEY.png, FOLDER/unlabelled/KEY.png, or FOLDER/KEY.png without labels; captions in captions.csv. Class
+ * folders are named so that their order is that of the labels; classnames.txt says what the classes are called. Keys are positions
+ * in the dataset. */
 glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_export *e, gf_export_result *out);
 
 /* rows x columns pictures from position `first` on, each fitted into cell x cell pixels, 2 pixels apart. Damaged ones stay gray.

@@ -1,7 +1,9 @@
 /* folder.c - images in folders: one folder per class, or one folder of images without labels.
  *
  * Classes are the sub-folders in bytewise order, images within a class in the order of torchvision's ImageFolder: by folder,
- * then by name. A class folder without images stays a class, so that labels of a train and a test folder agree.
+ * then by name. A class folder without images stays a class, so that labels of a train and a test folder agree. A file
+ * `classnames.txt` beside the class folders, a line for each in their order, gives them other names; then a further folder
+ * `unlabelled` is no class: its images have no label.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -33,6 +35,12 @@ typedef struct folder {
     int64_t foreign;            /* images of other formats, left out */
     char first_foreign[256];    /* the first of them by name, from the root */
 } folder;
+
+typedef struct class_folders {
+    gf_names all, names;        /* folders, and names given to them; names may be empty */
+    gf_names kept;              /* those of `all` that are classes here */
+    int unlabelled;             /* beside them there is a folder of that name */
+} class_folders;
 
 /* The folders above the one being read, to notice links that lead back. */
 typedef struct trail {
@@ -199,18 +207,61 @@ static glofnd_status keep_listed(gf_error *err, const folder *f, const char *lis
     return status;
 }
 
-static glofnd_status scan_classes(gf_error *err, folder *f, const char *list, gf_names *classes) {
-    TRY(gf_names_sort(err, classes));
-    if (list) TRY(keep_listed(err, f, list, classes));
-    FAIL_IF(err, classes->n > GF_CLASSES_MOST, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MOST);
-    for (int64_t k = 0; k < classes->n; k++) TRY(scan(err, f, gf_names_get(classes, k), (int32_t)k, NULL));
+static glofnd_status copy_names(gf_error *err, const gf_names *from, const char *without, gf_names *to) {
+    for (int64_t k = 0; k < from->n; k++) {
+        const char *name = gf_names_get(from, k);
+        if (!without || strcmp(name, without) != 0) TRY(gf_names_add(err, to, name, strlen(name)));
+    }
     return GLOFND_OK;
+}
+
+/* The class folders, sorted, and what they are called if a file says so. */
+static glofnd_status find_classes(gf_error *err, gf_dataset *d, const folder *f, class_folders *c) {
+    char path[PATH_MAX];
+    TRY(join(err, path, f->root, "classnames.txt"));
+    TRY(gf_names_sort(err, &d->classes));
+    const int64_t n = d->classes.n, extra = gf_names_find(&d->classes, GF_UNLABELLED) >= 0;
+    TRY(gf_read_class_names(err, d, path, n - extra, n, &c->names));
+    c->unlabelled = c->names.n > 0 && c->names.n < n;
+    TRY(copy_names(err, &d->classes, c->unlabelled ? GF_UNLABELLED : NULL, &c->all));
+    gf_names_free(&d->classes);
+    return copy_names(err, &c->all, NULL, &c->kept);
+}
+
+/* d->classes: the names of the classes that were kept. */
+static glofnd_status name_classes(gf_error *err, gf_dataset *d, const class_folders *c) {
+    for (int64_t k = 0; k < c->kept.n; k++) {
+        const char *path = gf_names_get(&c->kept, k);
+        const char *name = c->names.n > 0 ? gf_names_get(&c->names, gf_names_find(&c->all, path)) : path;
+        TRY(gf_names_add(err, &d->classes, name, strlen(name)));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status scan_classes(gf_error *err, gf_dataset *d, folder *f, const char *list, class_folders *c) {
+    TRY(find_classes(err, d, f, c));
+    if (list) TRY(keep_listed(err, f, list, &c->kept));
+    FAIL_IF(err, c->kept.n > GF_CLASSES_MOST, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MOST);
+    for (int64_t k = 0; k < c->kept.n; k++) TRY(scan(err, f, gf_names_get(&c->kept, k), (int32_t)k, NULL));
+    if (c->unlabelled && !list) TRY(scan(err, f, GF_UNLABELLED, -1, NULL));
+    return name_classes(err, d, c);
+}
+
+static void class_folders_free(class_folders *c) {
+    gf_names_free(&c->all);
+    gf_names_free(&c->names);
+    gf_names_free(&c->kept);
 }
 
 static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_names *files) {
     const char *list = gf_spec_value(&d->spec, "classes");
     TRY(list_folder(err, f, "", files, &d->classes));
-    if (d->classes.n > 0 || list) TRY(scan_classes(err, f, list, &d->classes));
+    if (d->classes.n > 0 || list) {
+        class_folders c = {0};
+        const glofnd_status status = scan_classes(err, d, f, list, &c);
+        class_folders_free(&c);
+        TRY(status);
+    }
     d->info.classes = (int32_t)d->classes.n;
     if (f->paths.n == 0 && !list) {     /* no images below: a flat folder, whatever empty folders it has */
         gf_names_free(&d->classes);

@@ -36,7 +36,7 @@ struct gf_dataset {
     const gf_kind *kind;
     gf_spec spec;
     gf_dataset_info info;
-    gf_names classes;                   /* names by label; may be empty */
+    gf_names classes;                   /* names by label, "": none; may be empty */
     char note[GF_NOTE_BYTES];           /* gf_dataset_note */
     void *self;
 };
@@ -46,6 +46,8 @@ extern const gf_kind gf_kind_shapes, gf_kind_cifar10, gf_kind_cifar100, gf_kind_
 /* ----- what several kinds use ----- */
 
 uint64_t gf_key_hash(const void *bytes, size_t n);
+/* File names and what files hold may have characters that a terminal would obey: these become '?'. */
+void gf_harmless(char *text);
 /* Adds a sentence to the dataset's note. */
 void gf_note(gf_dataset *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */
@@ -54,6 +56,9 @@ glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, 
 glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_wish *wish, gf_sample *s);
 /* The lines of a text file, trimmed of spaces; empty ones are kept only if `keep_empty`. */
 glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_names *out);
+/* `classnames.txt`: line k is the name of class k, an empty one says that it has none. It must have `least` to `most` lines, not
+ * counting empty ones at its end; if not, a note says so. `out`, empty before, stays so then, as without such a file. */
+glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t least, int64_t most, gf_names *out);
 /* Rewrites a path of a list: relative ones are meant from the folder of `list`. E_FORMAT if it does not fit. */
 glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/captions.h"
 #include "data/csv.h"
 #include "data/file.h"
 #include "data/kind.h"
@@ -185,6 +186,13 @@ static glofnd_status check_files(gf_error *err, gf_dataset *d, const listing *l)
     return GLOFND_OK;
 }
 
+/* A column of nothing is none. */
+static int some_caption(const listing *l) {
+    int64_t i = 0;
+    while (i < l->texts.n && gf_captions_count(gf_names_get(&l->texts, i)) == 0) i++;
+    return i < l->texts.n;
+}
+
 static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     listing *l = calloc(1, sizeof *l);
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory to open a list");
@@ -202,7 +210,7 @@ static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     TRY(check_files(err, d, l));
     TRY(settle_labels(err, d, l));
     d->info.n = l->paths.n;
-    d->info.has_text = l->has_text;
+    d->info.has_text = some_caption(l);
     return GLOFND_OK;
 }
 

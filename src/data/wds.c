@@ -92,13 +92,14 @@ static void close_wds(void *self) {
     free(w);
 }
 
-/* `classnames.txt` beside the first shard, one name a line, names the labels. */
-static void read_class_names(const wds *w, gf_dataset *d) {
+/* Beside the first shard. It may name more classes than these shards have samples of. */
+static glofnd_status read_class_names(gf_error *err, const wds *w, gf_dataset *d) {
     char path[PATH_MAX];
-    if (d->info.classes == 0) return;
-    if (gf_path_beside(NULL, gf_names_get(&w->paths, 0), "classnames.txt", path, sizeof path) != GLOFND_OK) return;
-    if (gf_read_lines(NULL, path, 0, &d->classes) != GLOFND_OK || d->classes.n < d->info.classes) gf_names_free(&d->classes);
-    else d->info.classes = (int32_t)(d->classes.n < GF_CLASSES_MOST ? d->classes.n : GF_CLASSES_MOST);
+    if (d->info.classes == 0) return GLOFND_OK;
+    TRY(gf_path_beside(err, gf_names_get(&w->paths, 0), "classnames.txt", path, sizeof path));
+    TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MOST, &d->classes));
+    if (d->classes.n > 0) d->info.classes = (int32_t)d->classes.n;
+    return GLOFND_OK;
 }
 
 /* Shards of which something has to be said: how many, in which first, and how much in all. */
@@ -112,10 +113,11 @@ static void count(tally *t, int64_t shard, int64_t amount) {
 }
 
 static void write_note(const wds *w, gf_dataset *d) {
-    tally left = {0}, unmarked = {0}, empty = {0};
+    tally left = {0}, unused = {0}, unmarked = {0}, empty = {0};
     for (int64_t k = 0; k < w->paths.n; k++) {
         const gf_wds_shard *s = &w->shards[k].shard;
         count(&left, k, s->left_out);
+        count(&unused, k, s->unused);
         count(&unmarked, k, s->no_mark);
         count(&empty, k, s->keys.n == 0);
     }
@@ -123,6 +125,10 @@ static void write_note(const wds *w, gf_dataset *d) {
         gf_note(d, "%lld key%s without .jpg, .jpeg or .png left out, in %lld shard%s, the first: %.300s:%.150s", (long long)left.sum,
                 left.sum == 1 ? "" : "s", (long long)left.shards, left.shards == 1 ? "" : "s", gf_names_get(&w->paths, left.first),
                 w->shards[left.first].shard.left_first);
+    if (unused.sum)
+        gf_note(d, "%lld member%s cannot be used, so that captions or labels are missing, in %lld shard%s, the first: %.300s: %.250s",
+                (long long)unused.sum, unused.sum == 1 ? "" : "s", (long long)unused.shards, unused.shards == 1 ? "" : "s",
+                gf_names_get(&w->paths, unused.first), w->shards[unused.first].shard.unused_first);
     if (unmarked.sum)
         gf_note(d, "%lld shard%s without tar's end mark, perhaps cut short, the first: %.300s", (long long)unmarked.sum,
                 unmarked.sum == 1 ? "" : "s", gf_names_get(&w->paths, unmarked.first));
@@ -133,10 +139,14 @@ static void write_note(const wds *w, gf_dataset *d) {
 
 static glofnd_status check_whole(gf_error *err, const gf_dataset *d) {
     const wds *w = d->self;
-    for (int64_t k = 0; k < w->paths.n; k++)
-        FAIL_IF(err, w->shards[k].shard.no_mark, GLOFND_E_FORMAT,
+    for (int64_t k = 0; k < w->paths.n; k++) {
+        const gf_wds_shard *s = &w->shards[k].shard;
+        FAIL_IF(err, s->no_mark, GLOFND_E_FORMAT,
                 "'%.300s' ends without tar's end mark, perhaps cut short; copy or download it again, or if it is meant to end so, "
                 "add the mark with truncate -s +1024", gf_names_get(&w->paths, k));
+        FAIL_IF(err, s->unused, GLOFND_E_FORMAT, "'%.200s': %.200s (%lld such in this shard); without strict, its sample is taken "
+                "without it", gf_names_get(&w->paths, k), s->unused_first, (long long)s->unused);
+    }
     return GLOFND_OK;
 }
 
@@ -161,8 +171,7 @@ static glofnd_status open_wds(gf_error *err, gf_dataset *d) {
     write_note(w, d);
     FAIL_IF(err, d->info.n == 0, GLOFND_E_FORMAT, "'%.200s' holds no sample with a .jpg, .jpeg or .png%s%.250s", d->spec.place,
             d->note[0] ? ": " : "", d->note);
-    read_class_names(w, d);
-    return GLOFND_OK;
+    return read_class_names(err, w, d);
 }
 
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples) {
@@ -214,7 +223,7 @@ static uint64_t key_of(const gf_dataset *d, int64_t i) {
     return gf_key_hash(key, strlen(key));
 }
 
-static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entry *e, const char *text, gf_sample *out) {
+static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entry *e, char *text, gf_sample *out) {
     if (!(e->flags & GF_WDS_TEXT_IS_JSON)) return gf_sample_set_text(err, out, text, e->text_size);
     char *caption = NULL;
     int32_t label;
@@ -228,7 +237,7 @@ static glofnd_status read_entry_text(gf_error *err, int fd, const char *name, co
     if (e->text_size == 0) return GLOFND_OK;
     TRY(gf_file_reserve(err, name, e->text_size, &out->raw, &out->raw_capacity));
     TRY(gf_file_read_at(err, fd, name, e->text_at, out->raw, e->text_size));
-    return set_text(err, name, e, (const char *)out->raw, out);
+    return set_text(err, name, e, (char *)out->raw, out);
 }
 
 static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, const gf_wish *wish,

@@ -1,8 +1,9 @@
 /* wds.h - WebDataset shards: what lies where in them, so that samples can be read in any order.
  *
  * A sample is a run of members that share a key (the name up to the first dot of its last part): one image, and perhaps .txt,
- * .cls, .json. Such a run without image, as key.webp or key.v1.png, is left out and counted. A key may come again, in the shard or
- * in another one: that is another sample. Scanning a shard gives a list of its samples; the list is kept in a file beside the shard
+ * .cls, .json. Such a run without image, as key.webp or key.v1.png, is left out and counted. A .txt, .cls or .json that cannot be
+ * used is counted, too: its sample is taken without that label or caption. A key may come again, in the shard or in another one:
+ * that is another sample. Scanning a shard gives a list of its samples; the list is kept in a file beside the shard
  * (SHARD.gfidx) together with the shard's size and time, and is made anew when these differ. If it cannot be written there, it
  * lives in memory only.
  */
@@ -30,6 +31,8 @@ typedef struct gf_wds_shard {           /* the samples of one shard */
     gf_file_stamp stamp;
     int64_t left_out;                   /* keys without image */
     char *left_first;                   /* a member of the first of them; NULL: none */
+    int64_t unused;                     /* parts of samples that cannot be used, as a .json that is none */
+    char *unused_first;                 /* what is wrong with the first of them; NULL: none */
     int no_mark;                        /* it ends without tar's end mark */
 } gf_wds_shard;
 
@@ -39,9 +42,10 @@ void gf_wds_shard_free(gf_wds_shard *s);
 /* The index file. Loading fails (E_FORMAT, E_IO) if it is missing, damaged, or of another size or time than `stamp`. */
 glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s);
 glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp stamp, gf_wds_shard *out);
-/* Label and caption of a .json: the top-level keys "label" (a whole number) and "caption" (a string). Missing: -1, NULL.
- * *caption is malloc'ed; may be NULL if not wanted. */
-glofnd_status gf_wds_json(gf_error *err, const char *name, const char *text, size_t n, int32_t *label, char **caption);
+/* Label and caption of a .json: the top-level keys "label" (a whole number, -1: none) and "caption" (a string). Missing, or of
+ * another type: -1, NULL; so an empty caption. NaN and Infinity, which Python writes though JSON has none, are nothing as well: they
+ * are overwritten in `text`. *caption is malloc'ed. E_FORMAT: no JSON, or a label out of range. */
+glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n, int32_t *label, char **caption);
 
 /* `glofnd data index`: scans every shard anew and writes all index files; a file that cannot be written is an error here. */
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples);

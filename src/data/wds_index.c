@@ -1,8 +1,9 @@
-/* wds_index.c - the samples of a shard: by scanning it, or from its index file. See wds.h.
+/* wds_index.c - the samples of a shard, from and to its index file. See wds.h.
  *
- * Index file, little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, flags | CRC | entries |
- * CRC | keys and the name of what was left out first ("": nothing), each closed by a zero byte | CRC. Version 1 came from scans
- * that took some shards that were cut short: it is not read, and made anew.
+ * Little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, parts not used, flags | CRC | entries |
+ * CRC | keys, the name of what was left out first, what is wrong with the first part not used ("": nothing), each closed by a zero
+ * byte | CRC. Version 1 came from scans that took some shards that were cut short, version 2 has no parts that are not used: they
+ * are not read, and made anew.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -10,189 +11,33 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
-#include "data/dataset.h"
-#include "data/tar.h"
+#include "data/kind.h"
 #include "data/wds.h"
 #include "io/blockfile.h"
 
 #define MAGIC "GFWDSIX1"
-#define VERSION 2u
+#define VERSION 3u
 #define ENTRY_BYTES 32u
-#define MOST_CLS 32             /* bytes of a .cls */
 #define FLAG_NO_MARK 1u
-
-enum part { IMAGE, TEXT, LABEL, JSON, PARTS, OTHER = PARTS };
-
-typedef struct group {          /* the members seen so far of the sample under way */
-    char *key, *first;          /* first: the name of its first member */
-    struct {
-        uint64_t at, size;
-        int here;
-    } part[PARTS];
-} group;
 
 void gf_wds_shard_free(gf_wds_shard *s) {
     free(s->entries);
     free(s->left_first);
+    free(s->unused_first);
     gf_names_free(&s->keys);
     *s = (gf_wds_shard){0};
 }
 
-/* ----- scanning ----- */
+/* ----- writing ----- */
 
-/* Length of the key, 0 if the name has none: all up to the first dot of the last part of the path. */
-static size_t key_bytes(const char *name) {
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-    const char *dot = strchr(last, '.');
-    return dot && dot > last ? (size_t)(dot - name) : 0;
-}
-
-static enum part part_of(const char *extension) {
-    if (strcasecmp(extension, "jpg") == 0 || strcasecmp(extension, "jpeg") == 0 || strcasecmp(extension, "png") == 0)
-        return IMAGE;
-    if (strcasecmp(extension, "txt") == 0) return TEXT;
-    if (strcasecmp(extension, "cls") == 0) return LABEL;
-    if (strcasecmp(extension, "json") == 0) return JSON;
-    return OTHER;
-}
-
-static glofnd_status read_cls(gf_error *err, const gf_tar *t, const group *g, int32_t *label) {
-    char text[MOST_CLS + 1] = "", name[300], *end;
-    const uint64_t size = g->part[LABEL].size;
-    snprintf(name, sizeof name, "%.200s:%.80s.cls", t->path, g->key);
-    FAIL_IF(err, size > MOST_CLS, GLOFND_E_FORMAT, "'%s' has %llu bytes; it must hold one whole number", name,
-            (unsigned long long)size);
-    TRY(gf_file_read_at(err, t->fd, t->path, g->part[LABEL].at, text, (size_t)size));
-    const long x = strtol(text, &end, 10);
-    while (*end && strchr(" \r\n\t", *end)) end++;
-    FAIL_IF(err, end == text || *end || x < 0 || x >= GF_CLASSES_MOST, GLOFND_E_FORMAT,
-            "'%s' holds '%.40s'; it must be a whole number 0..%d", name, text, GF_CLASSES_MOST - 1);
-    *label = (int32_t)x;
-    return GLOFND_OK;
-}
-
-static glofnd_status read_json(gf_error *err, const gf_tar *t, const group *g, int32_t *label, int *has_caption) {
-    char name[300], *caption = NULL;
-    snprintf(name, sizeof name, "%.200s:%.80s.json", t->path, g->key);
-    const uint64_t size = g->part[JSON].size;
-    FAIL_IF(err, size > GF_WDS_TEXT_MOST, GLOFND_E_FORMAT, "'%s' has %llu bytes, more than accepted", name,
-            (unsigned long long)size);
-    char *text = malloc((size_t)size + 1);
-    FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory to read '%s'", name);
-    glofnd_status status = gf_file_read_at(err, t->fd, name, g->part[JSON].at, text, (size_t)size);
-    if (status == GLOFND_OK) status = gf_wds_json(err, name, text, (size_t)size, label, &caption);
-    *has_caption = caption != NULL;
-    free(caption);
-    free(text);
-    return status;
-}
-
-/* Label and text of the group: .cls and .txt; what is missing there is looked for in .json. */
-static glofnd_status fill_entry(gf_error *err, const gf_tar *t, const group *g, gf_wds_entry *e) {
-    int32_t json_label = -1;
-    int json_caption = 0;
-    const int has_text = g->part[TEXT].here && g->part[TEXT].size > 0;
-    FAIL_IF(err, g->part[IMAGE].size > GF_FILE_MOST || (has_text && g->part[TEXT].size > GF_WDS_TEXT_MOST), GLOFND_E_FORMAT,
-            "'%.250s': the sample '%.100s' is larger than accepted", t->path, g->key);
-    *e = (gf_wds_entry){.image_at = g->part[IMAGE].at, .image_size = (uint32_t)g->part[IMAGE].size, .label = -1};
-    if (g->part[JSON].here && !(g->part[TEXT].here && g->part[LABEL].here)) {
-        const glofnd_status status = read_json(err, t, g, &json_label, &json_caption);
-        if (status == GLOFND_E_UNSUPPORTED && (g->part[TEXT].here || g->part[LABEL].here)) json_caption = 0;
-        else TRY(status);
-    }
-    if (g->part[LABEL].here) TRY(read_cls(err, t, g, &e->label));
-    else e->label = json_label;
-    if (has_text || json_caption) {
-        const enum part p = has_text ? TEXT : JSON;
-        e->text_at = g->part[p].at;
-        e->text_size = (uint32_t)g->part[p].size;
-        e->flags = has_text ? 0 : GF_WDS_TEXT_IS_JSON;
-    }
-    return GLOFND_OK;
-}
-
-static glofnd_status add_entry(gf_error *err, gf_wds_shard *s, const char *key, size_t n, const gf_wds_entry *e) {
-    if (s->keys.n == s->capacity) {
-        const int64_t capacity = 2 * s->capacity + 64;
-        gf_wds_entry *entries = realloc(s->entries, (size_t)capacity * sizeof *entries);
-        FAIL_IF(err, !entries, GLOFND_E_MEMORY, "no memory for an index of %lld samples", (long long)capacity);
-        s->entries = entries;
-        s->capacity = capacity;
-    }
-    s->entries[s->keys.n] = *e;
-    return gf_names_add(err, &s->keys, key, n);
-}
-
-static void group_free(group *g) {
-    free(g->key);
-    free(g->first);
-    *g = (group){0};
-}
-
-static glofnd_status finish_group(gf_error *err, const gf_tar *t, group *g, gf_wds_shard *s) {
-    gf_wds_entry e;
-    if (!g->key) return GLOFND_OK;
-    if (!g->part[IMAGE].here) {
-        if (s->left_out++ == 0) {
-            s->left_first = g->first;
-            g->first = NULL;
-        }
-        return GLOFND_OK;
-    }
-    TRY(fill_entry(err, t, g, &e));
-    return add_entry(err, s, g->key, strlen(g->key), &e);
-}
-
-static glofnd_status take_member(gf_error *err, const gf_tar *t, const gf_tar_member *m, group *g, gf_wds_shard *s) {
-    const size_t n = key_bytes(m->name);
-    if (n == 0) return GLOFND_OK;
-    if (!g->key || strlen(g->key) != n || memcmp(g->key, m->name, n) != 0) {
-        TRY(finish_group(err, t, g, s));
-        group_free(g);
-        *g = (group){.key = strndup(m->name, n), .first = strdup(m->name)};
-        FAIL_IF(err, !g->key || !g->first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
-    }
-    const enum part p = part_of(m->name + n + 1);
-    if (p == OTHER) return GLOFND_OK;
-    FAIL_IF(err, g->part[p].here, GLOFND_E_FORMAT, "'%.250s': '%.150s' is a second %s of its sample", t->path, m->name,
-            p == IMAGE ? "image" : "file of its kind");
-    g->part[p].at = m->at;
-    g->part[p].size = m->size;
-    g->part[p].here = 1;
-    return GLOFND_OK;
-}
-
-static glofnd_status scan_members(gf_error *err, gf_tar *t, group *g, gf_wds_shard *s) {
-    gf_tar_member m;
-    for (;;) {
-        TRY(gf_tar_next(err, t, &m));
-        if (!m.name) return finish_group(err, t, g, s);
-        TRY(take_member(err, t, &m, g, s));
-    }
-}
-
-glofnd_status gf_wds_scan(gf_error *err, const char *path, int fd, gf_file_stamp stamp, gf_wds_shard *out) {
-    gf_tar t = gf_tar_begin(path, fd, stamp.size);
-    group g = {0};
-    *out = (gf_wds_shard){.stamp = stamp};
-    const glofnd_status status = scan_members(err, &t, &g, out);
-    group_free(&g);
-    out->no_mark = t.no_mark;
-    gf_tar_end(&t);
-    if (status != GLOFND_OK) gf_wds_shard_free(out);
-    return status;
-}
-
-/* ----- the index file ----- */
-
-static const char *left_name(const gf_wds_shard *s) { return s->left_first ? s->left_first : ""; }
+static const char *text_or_none(const char *text) { return text ? text : ""; }
 
 static void put_keys(gf_writer *w, const gf_wds_shard *s) {
     const gf_names *keys = &s->keys;
     for (int64_t i = 0; i < keys->n; i++) gf_put(w, gf_names_get(keys, i), strlen(gf_names_get(keys, i)) + 1);
-    gf_put(w, left_name(s), strlen(left_name(s)) + 1);
+    gf_put(w, text_or_none(s->left_first), strlen(text_or_none(s->left_first)) + 1);
+    gf_put(w, text_or_none(s->unused_first), strlen(text_or_none(s->unused_first)) + 1);
 }
 
 static void put_entry(gf_writer *w, const gf_wds_entry *e) {
@@ -212,8 +57,9 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
     gf_put_u64(&w, s->stamp.size);
     gf_put_u64(&w, s->stamp.mtime_ns);
     gf_put_u64(&w, (uint64_t)s->keys.n);
-    gf_put_u64(&w, s->keys.used + strlen(left_name(s)) + 1);
+    gf_put_u64(&w, s->keys.used + strlen(text_or_none(s->left_first)) + 1 + strlen(text_or_none(s->unused_first)) + 1);
     gf_put_u64(&w, (uint64_t)s->left_out);
+    gf_put_u64(&w, (uint64_t)s->unused);
     gf_put_u32(&w, s->no_mark ? FLAG_NO_MARK : 0);
     gf_put_crc(&w);
     for (int64_t i = 0; i < s->keys.n; i++) put_entry(&w, &s->entries[i]);
@@ -225,8 +71,10 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
     return status;
 }
 
+/* ----- reading ----- */
+
 typedef struct index_head {
-    uint64_t size, mtime_ns, count, key_bytes, left_out;
+    uint64_t size, mtime_ns, count, key_bytes, left_out, unused;
     uint32_t flags;
 } index_head;
 
@@ -239,6 +87,7 @@ static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, 
     h->count = gf_get_u64(r);
     h->key_bytes = gf_get_u64(r);
     h->left_out = gf_get_u64(r);
+    h->unused = gf_get_u64(r);
     h->flags = gf_get_u32(r);
     TRY(gf_check_crc(r, "header", -1));
     FAIL_IF(err, memcmp(magic, MAGIC, 8) != 0 || version != VERSION, GLOFND_E_FORMAT, "'%.350s' is no index of this version",
@@ -247,7 +96,8 @@ static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, 
             r->path);
     const uint64_t left = gf_reader_left(r);
     FAIL_IF(err, h->key_bytes > left || h->count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);
-    FAIL_IF(err, h->left_out > INT64_MAX || (h->flags & ~FLAG_NO_MARK), GLOFND_E_FORMAT, "'%.350s' has a wrong header", r->path);
+    FAIL_IF(err, h->left_out > INT64_MAX || h->unused > INT64_MAX || (h->flags & ~FLAG_NO_MARK), GLOFND_E_FORMAT,
+            "'%.350s' has a wrong header", r->path);
     return GLOFND_OK;
 }
 
@@ -285,16 +135,23 @@ static glofnd_status get_entries(gf_error *err, gf_reader *r, uint64_t count, gf
     return GLOFND_OK;
 }
 
+static glofnd_status copy_text(gf_error *err, const char *text, char **out) {
+    *out = strdup(text);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for an index");
+    gf_harmless(*out);
+    return GLOFND_OK;
+}
+
 static glofnd_status split_keys(gf_error *err, const char *path, const char *text, const index_head *h, gf_wds_shard *out) {
     const char *p = text, *end = text + h->key_bytes;
-    for (uint64_t i = 0; i <= h->count; i++) {
+    for (uint64_t i = 0; i < h->count + 2; i++) {
         const char *zero = p < end ? memchr(p, 0, (size_t)(end - p)) : NULL;
         FAIL_IF(err, !zero, GLOFND_E_FORMAT, "'%.350s': keys are missing", path);
         if (i < h->count) TRY(gf_names_add(err, &out->keys, p, (size_t)(zero - p)));
-        else if (h->left_out) out->left_first = strdup(p);
+        else if (i == h->count && h->left_out) TRY(copy_text(err, p, &out->left_first));
+        else if (i > h->count && h->unused) TRY(copy_text(err, p, &out->unused_first));
         p = zero + 1;
     }
-    FAIL_IF(err, h->left_out && !out->left_first, GLOFND_E_MEMORY, "no memory for an index");
     FAIL_IF(err, p != end, GLOFND_E_FORMAT, "'%.350s': too many keys", path);
     return GLOFND_OK;
 }
@@ -314,6 +171,7 @@ static glofnd_status load_open(gf_error *err, gf_reader *r, gf_file_stamp stamp,
     index_head h;
     TRY(get_head(err, r, stamp, &h));
     out->left_out = (int64_t)h.left_out;
+    out->unused = (int64_t)h.unused;
     out->no_mark = (h.flags & FLAG_NO_MARK) != 0;
     TRY(get_entries(err, r, h.count, out));
     return get_keys(err, r, &h, out);

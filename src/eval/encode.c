@@ -109,12 +109,17 @@ static glofnd_status make_net(gf_error *err, gf_encoder *e, const char *asked) {
 
 static glofnd_status open_vocabulary(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
     char path[PATH_MAX];
-    uint32_t crc;
+    uint32_t crc, trained = 0;
+    int known = 0;
     if (!spec->text) return GLOFND_OK;
     FAIL_IF(err, e->config.task != GF_TASK_CLIP, GLOFND_E_ARGUMENT,
             "%s is a run on images alone (task = views); this needs an encoder of captions: a run of task = clip", spec->run);
     TRY(join(err, path, spec->run, GF_VOCABULARY_FILE));
-    return gf_vocabulary_load(err, path, &e->bpe, &crc);
+    TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
+    TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));
+    FAIL_IF(err, known && crc != trained, GLOFND_E_FORMAT,
+            "%.300s is not the vocabulary the run was trained with; put back the one of the run", path);
+    return GLOFND_OK;
 }
 
 /* The weights the run began with: what its init did not hold is as the seed made it. */
@@ -179,8 +184,8 @@ static glofnd_status encode_batch(gf_error *err, gf_encoder *e, const float *ima
     double sum = 0.0;           /* of squares: finite if all of them are */
     for (int64_t i = 0; i < count * e->dim; i++) sum += (double)e->rows[i] * (double)e->rows[i];
     FAIL_IF(err, !isfinite(sum), GLOFND_E_NUMERIC,
-            "%s: the network gives numbers that are not finite: its training has diverged, or the file is damaged; "
-            "take an earlier checkpoint", *e->weights ? e->weights : "untrained weights");
+            "%.300s: the network gives numbers that are not finite: its training has diverged, and a smaller --lr may help; "
+            "or the file is damaged", *e->weights ? e->weights : "untrained weights");
     return GLOFND_OK;
 }
 
@@ -205,27 +210,26 @@ glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, 
     return GLOFND_OK;
 }
 
-/* Samples of a batch that is to come at row `row` or later: where sample `id` belongs. Rows of damaged samples before it stay
- * empty. */
-static int64_t row_of(const gf_encode_spec *spec, int64_t row, int64_t id) {
-    if (!spec->aligned) return row;
+/* Which of the samples asked for is `id`; it is number `at` or a later one: damaged ones before it are missing. */
+static int64_t number_of(const gf_encode_spec *spec, int64_t at, int64_t id) {
     if (!spec->ids) return id;
-    while (spec->ids[row] != id) row++;
-    return row;
+    while (spec->ids[at] != id) at++;
+    return at;
 }
 
 static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader, const gf_encode_spec *spec, gf_features *out) {
     gf_batch batch;
-    int64_t row = 0;
+    int64_t row = 0, at = 0;
     for (;;) {
         TRY(gf_loader_next(err, loader, &batch));
         if (batch.n == 0) break;
         FAIL_IF(err, batch.n > out->n - row, GLOFND_E_FORMAT, "the dataset gave more than its %lld samples", (long long)out->n);
         TRY(encode_batch(err, e, batch.view[0], batch.n));
         for (int64_t i = 0; i < batch.n; i++, row++) {
-            row = row_of(spec, row, batch.id[i]);
+            at = number_of(spec, at, batch.id[i]);
+            if (spec->aligned) row = at;
             memcpy(out->x + row * e->dim, e->rows + i * e->dim, (size_t)e->dim * sizeof *out->x);
-            out->label[row] = batch.label[i];
+            out->label[row] = spec->labels ? spec->labels[at] : batch.label[i];
         }
         if (spec->progress) spec->progress(spec->user, row, out->n);
     }

@@ -52,6 +52,7 @@ glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, 
 typedef struct gf_encode_spec {
     const int64_t *ids;         /* [id_count] rising positions in the dataset, borrowed; NULL: all of it */
     int64_t id_count;
+    const int32_t *labels;      /* [id_count] of these samples, borrowed; NULL: as the dataset numbers them */
     int augmented;              /* random crop and flip, those of (seed, epoch), instead of the centre crop */
     uint64_t seed;
     uint32_t epoch;

@@ -1,15 +1,13 @@
 /* fn_quality_views.c - see fn_quality_views.h. */
 #include "eval/fn_quality_views.h"
 
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "eval/encode.h"
-#include "train/checkpoint.h"
+#include "train/anchors_learned.h"
 
 struct gf_frozen {
     gf_frozen_spec spec;
@@ -17,6 +15,7 @@ struct gf_frozen {
     gf_encoder *captions;       /* task clip; else NULL */
     gf_dataset *data;
     gf_dataset_info info;
+    gf_learned learned;
 };
 
 static glofnd_status open_frozen(gf_error *err, gf_frozen *f) {
@@ -26,10 +25,11 @@ static glofnd_status open_frozen(gf_error *err, gf_frozen *f) {
     const gf_config *c = gf_encoder_config(f->encoder);
     if (c->task == GF_TASK_CLIP) TRY(gf_encoder_open(err, &captions, &f->captions));
     const int given = f->spec.data && *f->spec.data;
-    const glofnd_status status = gf_dataset_open(err, given ? f->spec.data : c->data, &f->data);
+    const char *data = given ? f->spec.data : c->data;
+    const glofnd_status status = gf_dataset_open(err, data, &f->data);
     TRY(given ? status : gf_encoder_own_data(err, status));
     f->info = gf_dataset_describe(f->data);
-    return GLOFND_OK;
+    return gf_learned_read(err, f->spec.run, c, f->data, data, &f->learned);
 }
 
 glofnd_status gf_frozen_open(gf_error *err, const gf_frozen_spec *spec, gf_frozen **out) {
@@ -48,6 +48,7 @@ void gf_frozen_free(gf_frozen *f) {
     gf_encoder_free(f->encoder);
     gf_encoder_free(f->captions);
     gf_dataset_free(f->data);
+    gf_learned_free(&f->learned);
     free(f);
 }
 
@@ -195,49 +196,11 @@ glofnd_status gf_frozen_views(gf_error *err, gf_frozen *f, int64_t batch, int64_
 
 /* ----- thresholds ----- */
 
-static glofnd_status read_lambda(gf_error *err, glofnd_ctx *ctx, const glofnd_store *store, int side, const int64_t *id,
-                                 int64_t n, float *lambda, int64_t *learned) {
-    const int64_t shared_id = GLOFND_SHARED;
-    glofnd_row row, shared;
-    glofnd_status status = glofnd_rows_get(ctx, store, side, &shared_id, 1, &shared);
-    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
-        status = glofnd_rows_get(ctx, store, side, &id[i], 1, &row);
-        if (status != GLOFND_OK) break;
-        lambda[i] = row.clock ? row.lambda : shared.clock ? shared.lambda : NAN;
-        *learned += row.clock || shared.clock;
+int64_t gf_frozen_lambda(const gf_frozen *f, int side, const int64_t *id, int64_t n, float *lambda) {
+    int64_t learned = 0;
+    for (int64_t i = 0; i < n; i++) {
+        lambda[i] = side < f->learned.sides ? f->learned.at[side][id[i]] : NAN;
+        learned += !isnan(lambda[i]);
     }
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(ctx));
-    return GLOFND_OK;
-}
-
-static glofnd_status check_store(gf_error *err, const gf_frozen *f, const glofnd_store *store) {
-    glofnd_store_info info;
-    TRY(glofnd_store_describe(store, &info));
-    FAIL_IF(err, info.spec.n != f->info.n, GLOFND_E_ARGUMENT,
-            "%.200s has thresholds of %lld samples, the data has %lld: give the data the run was trained on", f->spec.run,
-            (long long)info.spec.n, (long long)f->info.n);
-    return GLOFND_OK;
-}
-
-glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, int side, const int64_t *id, int64_t n, float *lambda,
-                               int64_t *learned) {
-    char folder[PATH_MAX - 32], path[PATH_MAX];
-    glofnd_ctx *ctx = NULL;
-    glofnd_store *store = NULL;
-    *learned = 0;
-    for (int64_t i = 0; i < n; i++) lambda[i] = NAN;
-    TRY(gf_checkpoint_latest(err, f->spec.run, folder, sizeof folder));
-    if (!*folder) return GLOFND_OK;
-    snprintf(path, sizeof path, "%s/anchors.glofnd", folder);
-    glofnd_options o = gf_frozen_config(f)->method;
-    o.device = GLOFND_DEVICE_CPU;       /* rows are read one by one; the run's device need not be here */
-    glofnd_status status = glofnd_ctx_create(&o, &ctx);
-    if (status != GLOFND_OK) return gf_fail(err, status, "%s", glofnd_status_text(status));
-    status = glofnd_store_load(ctx, path, NULL, &store);
-    if (status != GLOFND_OK) gf_fail(err, status, "%s", glofnd_ctx_error(ctx));
-    if (status == GLOFND_OK) status = check_store(err, f, store);
-    if (status == GLOFND_OK) status = read_lambda(err, ctx, store, side, id, n, lambda, learned);
-    glofnd_store_free(store);
-    glofnd_ctx_free(ctx);
-    return status;
+    return learned;
 }

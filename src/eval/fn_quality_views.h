@@ -16,7 +16,8 @@ typedef struct gf_frozen_spec {
     void *user;
 } gf_frozen_spec;
 
-/* E_IO: not the folder of a run, or nothing trained in it yet. */
+/* E_IO: not the folder of a run, or nothing trained in it yet. E_ARGUMENT: it has learned thresholds, and the data is not that
+ * of the run: whose they are is not known (train/anchors_learned.h). */
 glofnd_status gf_frozen_open(gf_error *err, const gf_frozen_spec *spec, gf_frozen **out);
 void gf_frozen_free(gf_frozen *f);              /* NULL is fine */
 const gf_config *gf_frozen_config(const gf_frozen *f);
@@ -36,9 +37,8 @@ gf_encoder *gf_frozen_captions(const gf_frozen *f);
 void gf_frozen_warn(const gf_frozen *f, int64_t i, const char *message);        /* tells `damaged` */
 
 /* Thresholds in force at the end of the run, of the samples id [n]; NaN for those never visited. side: 0, or in a run of task
- * clip 0 for images and 1 for texts. *learned (0: the detector never started, or the run has no checkpoint) counts
- * the others. E_ARGUMENT: the run was trained on a different number of samples. */
-glofnd_status gf_frozen_lambda(gf_error *err, gf_frozen *f, int side, const int64_t *id, int64_t n, float *lambda,
-                               int64_t *learned);
+ * clip 0 for images and 1 for texts. Returns the number of the others; 0 also where the detector never started, or the run has no
+ * checkpoint. */
+int64_t gf_frozen_lambda(const gf_frozen *f, int side, const int64_t *id, int64_t n, float *lambda);
 
 #endif

@@ -39,9 +39,9 @@ static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, 
 static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *s, int augmented, int64_t epoch, int aligned,
         gf_features *out) {
     const gf_encode_spec spec = {
-        .ids = s->id, .id_count = s->n, .augmented = augmented, .seed = l->spec.seed, .epoch = (uint32_t)epoch,
-                .aligned = aligned,
-        .damaged = l->spec.damaged, .progress = l->spec.encoding, .user = l->spec.user,
+        .ids = s->id, .id_count = s->n, .labels = s->label, .augmented = augmented, .seed = l->spec.seed,
+        .epoch = (uint32_t)epoch, .aligned = aligned, .damaged = l->spec.damaged, .progress = l->spec.encoding,
+        .user = l->spec.user,
     };
     return gf_encode_samples(err, l->spec.encoder, s->data, &spec, out);
 }

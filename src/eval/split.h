@@ -19,7 +19,7 @@ typedef struct gf_samples {        /* samples of a dataset, with labels all of t
     const gf_dataset *data;
     int64_t n;
     int64_t *id;                /* [n] rising positions in the dataset */
-    int32_t *label;             /* [n] */
+    int32_t *label;             /* [n]; of test samples: what training calls them, see gf_split_open */
 } gf_samples;
 
 typedef struct gf_split {
@@ -29,8 +29,8 @@ typedef struct gf_split {
     char test_name[GF_SPLIT_NAME];      /* SPEC of the test samples, or the file that names them; "": held out */
 } gf_split;
 
-/* E_ARGUMENT names what does not fit: no labels, a class of the test samples that has no training sample or another name there.
- * */
+/* Where the classes of both have names, test labels are numbered by the training set's: a test set may lack classes, or have them
+ * in another order. E_ARGUMENT names what does not fit: no labels, a class of the test samples that has no training sample. */
 glofnd_status gf_split_open(gf_error *err, const gf_split_spec *spec, gf_split *out);
 void gf_split_free(gf_split *s);        /* NULL and a zeroed one are fine */
 

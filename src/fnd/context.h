@@ -18,7 +18,7 @@ struct glofnd_ctx {
     const gf_device *device;                        /* NULL: the CPU */
     gf_device_ctx *on;                              /* its part of the context */
     gf_plan plan;                                   /* device: of the last step */
-    int has_rows, has_grad;                         /* device: which halves of it were queued */
+    int has_rows, has_grad;                         /* halves of the last step; CPU: has_rows alone, whether there was one */
 };
 
 #endif

@@ -53,7 +53,7 @@ static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glof
     FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "sims.epoch is %d; epochs count from 0", q->epoch);
     FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!q->row_group || !q->col_group), GLOFND_E_ARGUMENT,
             "this detector needs sims.row_group and sims.col_group");
-    TRY(gf_store_check_ids(err, s, q->id, q->rows, 1, scratch));
+    TRY(gf_store_check_ids(err, s, "sims.id", q->id, q->rows, 1, scratch));
     return check_rows(err, q);
 }
 
@@ -65,7 +65,7 @@ static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glof
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
     FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
     FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
-            "sims has %lld rows and %lld cols; both must be at least 1", (long long)q->rows, (long long)q->cols);
+            "sims has %lld rows and %lld cols; both must be in 1..%d", (long long)q->rows, (long long)q->cols, INT32_MAX);
     return GLOFND_OK;
 }
 
@@ -77,6 +77,7 @@ typedef struct room {
     int64_t *scratch;           /* [4 rows] */
     void *copy[5];              /* of the caller's arrays, where they lie on a device */
     int copies;
+    const glofnd_store *locked; /* its copy on the host holds the rows of q */
 } room;
 
 /* *array [count] of `size` bytes each becomes a copy on the host; NULL stays. */
@@ -110,10 +111,14 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
     FAIL_IF(&c->err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
     if (c->device) TRY(fetch_all(c, x));
     TRY(check_sims(c, s, &x->q, x->scratch));
-    return c->device ? gf_store_device_borrow(&c->err, s, q->side, x->q.id, q->rows) : GLOFND_OK;
+    if (!c->device) return GLOFND_OK;
+    gf_store_lock(s);
+    x->locked = s;
+    return gf_store_device_borrow(&c->err, s, q->side, x->q.id, q->rows);
 }
 
 static void leave(room *x) {
+    if (x->locked) gf_store_unlock(x->locked);
     for (int i = 0; i < x->copies; i++) free(x->copy[i]);
     free(x->values);
     free(x->scratch);

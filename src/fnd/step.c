@@ -16,10 +16,10 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
     TRY(gf_step_begin(t, c, s, q));
     int64_t *scratch = t->ws->id_scratch;
     if (!q->slot) {
-        TRY(gf_store_check_ids(&c->err, s, q->id, q->cols, 1, scratch));
+        TRY(gf_store_check_ids(&c->err, s, "batch.id", q->id, q->cols, 1, scratch));
     } else {
-        TRY(gf_store_check_names(&c->err, q->id, q->cols, scratch));
-        TRY(gf_store_check_ids(&c->err, s, q->slot, q->rows, 1, scratch));
+        TRY(gf_store_check_names(&c->err, "batch.id", q->id, q->cols, scratch));
+        TRY(gf_store_check_ids(&c->err, s, "batch.slot", q->slot, q->rows, 1, scratch));
     }
     return gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows);
 }
@@ -34,6 +34,7 @@ glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batc
     TRY(begin_with_store(&t, c, s, &b));
     TRY(gf_step_detect(&t));
     TRY(gf_step_finish(&t, links, &c->stats));
+    c->has_rows = 1;
     if (stats) *stats = c->stats;
     return GLOFND_OK;
 }
@@ -70,6 +71,7 @@ glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q,
     TRY(gf_step_detect(&t));
     TRY(gf_step_finish(&t, t.ws->links, &c->stats));
     gf_step_gradient(&t, t.ws->links, grad_a, grad_b, &c->stats);
+    c->has_rows = 1;
     if (stats) *stats = c->stats;
     return GLOFND_OK;
 }
@@ -90,6 +92,7 @@ glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofn
 glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !stats, GLOFND_E_ARGUMENT, "stats is NULL");
+    FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
     if (c->device) return gf_device_stats(c, stats);
     *stats = c->stats;
     return GLOFND_OK;

@@ -93,7 +93,9 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
 }
 
 uint64_t gf_plan_phase(const gf_plan *p) {
-    const double numbers[] = {p->tau, p->gamma, (double)p->learner.epoch_clock, p->shared, p->masking, p->updating, p->groups};
+    const glofnd_row seen = {.clock = 1};       /* an anchor that starts although it was seen before does so by the epoch */
+    const double numbers[] = {p->tau, p->gamma, (double)p->learner.epoch_clock, p->shared, p->masking, p->updating, p->groups,
+                              gf_row_starts(p, &seen), p->want};
     uint64_t hash = 0xcbf29ce484222325u, bits;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         memcpy(&bits, &numbers[i], sizeof bits);

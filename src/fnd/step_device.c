@@ -11,7 +11,6 @@ static gf_device_step begin(glofnd_ctx *c, const glofnd_batch *q, const gf_shape
 
 glofnd_status gf_device_stats(glofnd_ctx *c, glofnd_stats *stats) {
     gf_totals sum = {0};
-    FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
     TRY(c->device->totals(&c->err, c->on, &sum));
     gf_totals_rows(&c->plan, &sum, stats);
     if (c->has_grad) gf_totals_grad(&c->plan, &sum, (c->plan.want & GLOFND_WANT_QUALITY) != 0, stats);
@@ -62,11 +61,11 @@ glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const glo
     return GLOFND_OK;
 }
 
+/* No step: the stats of the last one stay, and a second half may still follow. */
 glofnd_status gf_device_run_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
     TRY(gf_step_check(c, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
-    gf_device_step x = begin(c, q, &shape);
-    x.links = (glofnd_link *)(uintptr_t)links;
-    x.keep = keep;
+    const gf_plan plan = gf_plan_of(&c->o, q);
+    const gf_device_step x = {.plan = &plan, .shape = &shape, .q = q, .links = (glofnd_link *)(uintptr_t)links, .keep = keep};
     return c->device->mask(&c->err, c->on, &x);
 }

@@ -100,6 +100,7 @@ glofnd_status gf_store_new(gf_error *err, const glofnd_store_spec *spec, glofnd_
     s->spec.path = NULL;
     s->record_bytes = record_bytes(spec);
     s->fd = -1;
+    pthread_mutex_init(&s->lock, NULL);
     glofnd_status status = alloc_tables(err, s);
     if (status == GLOFND_OK) status = alloc_records(err, s, spec->path);
     if (status != GLOFND_OK) {
@@ -137,11 +138,11 @@ void glofnd_store_free(glofnd_store *s) {
     else lazy_free(s->records, state_bytes(s));
     lazy_free(s->pages, pages_bytes(s));
     lazy_free(s->touched, touched_bytes(s));
+    pthread_mutex_destroy(&s->lock);
     free(s);
 }
 
-glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info) {
-    if (!s || !info) return GLOFND_E_ARGUMENT;
+static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
     if (s->device) TRY(gf_store_pull_touched(NULL, s));
     const int64_t blocks = gf_store_blocks(s), words = (blocks + 63) / 64;
     int64_t touched = 0;
@@ -151,6 +152,14 @@ glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *in
     *info = (glofnd_store_info){
         .spec = s->spec, .touched_rows = touched, .row_bytes = s->record_bytes, .bytes = (size_t)state_bytes(s)};
     return GLOFND_OK;
+}
+
+glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info) {
+    if (!s || !info) return GLOFND_E_ARGUMENT;
+    gf_store_lock(s);
+    const glofnd_status status = describe(s, info);
+    gf_store_unlock(s);
+    return status;
 }
 
 /* ----- records ----- */
@@ -248,57 +257,67 @@ static size_t first_slot(int64_t id, size_t slots) {
     return (size_t)((wide)h * slots >> 64);
 }
 
+/* One of "batch.slot" is a "slot". */
+static const char *noun(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot ? dot + 1 : name;
+}
+
 /* Open addressing at half load: slot = position + 1 of the id that holds it, 0 = free. */
-static glofnd_status check_distinct(gf_error *err, const int64_t *id, int64_t n, int64_t *scratch) {
+static glofnd_status check_distinct(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
     const size_t slots = 2 * (size_t)n;
     memset(scratch, 0, slots * sizeof *scratch);
     for (int64_t i = 0; i < n; i++) {
         size_t at = first_slot(id[i], slots);
         for (; scratch[at] != 0; at = at + 1 == slots ? 0 : at + 1) {
             const int64_t j = scratch[at] - 1;
-            FAIL_IF(err, id[j] == id[i], GLOFND_E_INDEX, "id[%lld] and id[%lld] are both %lld; ids must differ", (long long)j,
-                    (long long)i, (long long)id[i]);
+            FAIL_IF(err, id[j] == id[i], GLOFND_E_INDEX, "%s[%lld] and %s[%lld] are both %lld; %ss must differ", name,
+                    (long long)j, name, (long long)i, (long long)id[i], noun(name));
         }
         scratch[at] = i + 1;
     }
     return GLOFND_OK;
 }
 
-static glofnd_status check_range(gf_error *err, const glofnd_store *s, int64_t lowest, const int64_t *id, int64_t n) {
+static glofnd_status check_range(gf_error *err, const glofnd_store *s, int64_t lowest, const char *name, const int64_t *id,
+                                 int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        FAIL_IF(err, id[i] < lowest || id[i] >= s->spec.n, GLOFND_E_INDEX, "id[%lld] is %lld; the store has ids 0 .. %lld",
-                (long long)i, (long long)id[i], (long long)s->spec.n - 1);
+        FAIL_IF(err, id[i] < lowest || id[i] >= s->spec.n, GLOFND_E_INDEX, "%s[%lld] is %lld; the store has %ss 0 .. %lld", name,
+                (long long)i, (long long)id[i], noun(name), (long long)s->spec.n - 1);
     }
     return GLOFND_OK;
 }
 
-glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct,
-                                 int64_t *scratch) {
+glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const char *name, const int64_t *id, int64_t n,
+                                 int distinct, int64_t *scratch) {
     if (n <= 0) return GLOFND_OK;
-    TRY(check_range(err, s, 0, id, n));
-    return distinct ? check_distinct(err, id, n, scratch) : GLOFND_OK;
+    TRY(check_range(err, s, 0, name, id, n));
+    return distinct ? check_distinct(err, name, id, n, scratch) : GLOFND_OK;
 }
 
-glofnd_status gf_store_check_names(gf_error *err, const int64_t *id, int64_t n, int64_t *scratch) {
+glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch) {
     for (int64_t i = 0; i < n; i++)
-        FAIL_IF(err, id[i] < 0, GLOFND_E_INDEX, "id[%lld] is %lld; ids must not be negative", (long long)i, (long long)id[i]);
-    return check_distinct(err, id, n, scratch);
+        FAIL_IF(err, id[i] < 0, GLOFND_E_INDEX, "%s[%lld] is %lld; %ss must not be negative", name, (long long)i,
+                (long long)id[i], noun(name));
+    return check_distinct(err, name, id, n, scratch);
 }
 
 /* ----- rows tier ----- */
 
 static glofnd_status check_rows_call(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
                                      const glofnd_row *rows) {
-    FAIL_IF(err, !s || !id || !rows, GLOFND_E_ARGUMENT, "%s is NULL", !s ? "the store" : !id ? "id" : "rows");
+    FAIL_IF(err, !s, GLOFND_E_ARGUMENT, "the store is NULL");
     FAIL_IF(err, n < 0, GLOFND_E_ARGUMENT, "n is %lld; it must not be negative", (long long)n);
+    FAIL_IF(err, n > 0 && (!id || !rows), GLOFND_E_ARGUMENT, "%s is NULL", id ? "rows" : "id");
     FAIL_IF(err, side < 0 || side >= s->spec.modalities, GLOFND_E_ARGUMENT, "side is %d; the store has sides 0 .. %d", side,
             (int)s->spec.modalities - 1);
-    return check_range(err, s, GLOFND_SHARED, id, n);
+    return check_range(err, s, GLOFND_SHARED, "id", id, n);
 }
 
 glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(check_rows_call(&c->err, s, side, id, n, rows));
+    if (n == 0) return GLOFND_OK;
     if (s->device) return gf_store_device_get(&c->err, s, side, id, n, rows);
     for (int64_t i = 0; i < n; i++) {
         if (id[i] == GLOFND_SHARED) rows[i] = gf_store_shared_get(s, side);
@@ -332,7 +351,7 @@ static glofnd_status check_put_ids(gf_error *err, const int64_t *id, int64_t n) 
     const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
     int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
     FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to look for repeats in %lld ids", (long long)n);
-    const glofnd_status status = check_distinct(err, id, n, scratch);
+    const glofnd_status status = check_distinct(err, "id", id, n, scratch);
     free(scratch);
     return status;
 }

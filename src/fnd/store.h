@@ -11,6 +11,8 @@
 #ifndef GF_FND_STORE_H
 #define GF_FND_STORE_H
 
+#include <pthread.h>
+
 #include "base/device.h"
 #include "base/status.h"
 
@@ -39,6 +41,7 @@ struct glofnd_store {
     const gf_device *device;    /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
                                    pull */
     gf_device_store *on;
+    pthread_mutex_t lock;       /* on a device: of that copy, which readers of the store fill */
 };
 
 /* State of one anchor on one side, decoded: `row` as in the public API (lambda 1, log_u -inf when never seen). An anchor with
@@ -52,12 +55,13 @@ void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, c
 glofnd_row gf_store_shared_get(const glofnd_store *s, int side);
 void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);
 
-/* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `scratch` [2n] is overwritten (only for distinct). */
-glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, int distinct,
-                                 int64_t *scratch);
+/* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `name` is what messages call the array, after a last
+ * dot what they call one of them: "id", "batch.slot". `scratch` [2n] is overwritten (only for distinct). */
+glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const char *name, const int64_t *id, int64_t n,
+                                 int distinct, int64_t *scratch);
 
 /* The same where ids are not rows of the store: only that they are not negative, and differ. */
-glofnd_status gf_store_check_names(gf_error *err, const int64_t *id, int64_t n, int64_t *scratch);
+glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
 
 /* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
  * full disk is E_IO here, not a fatal signal there. Changes no state. No-op in memory; negative ids are passed over. */
@@ -91,6 +95,10 @@ glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t fir
 
 /* store_device.c: a store on a device. Moves the state of a new or loaded store there; fetches it to be saved; single rows. */
 glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d);
+/* Many may read a store at a time, and each fills the host's copy: whoever uses that holds the lock from before the pull or the
+ * loan to the last look. Nothing to do on the CPU, where readers write nothing. */
+void gf_store_lock(const glofnd_store *s);
+void gf_store_unlock(const glofnd_store *s);
 glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);
 glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s);      /* only which blocks were written */
 glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
@@ -106,6 +114,8 @@ void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, uns
  * made or filled here is gone or empty again. */
 glofnd_status gf_store_map(gf_error *err, glofnd_store *s, const char *path);
 void gf_store_unmap(glofnd_store *s);
+/* 1: a store has this working file mapped. 0 where the file system has no locks: it cannot be told. */
+int gf_store_map_in_use(const char *path);
 /* Copies the shared rows to the working file. */
 void gf_store_map_shared(glofnd_store *s);
 

@@ -13,6 +13,14 @@
 /* The copy is no part of the store's state: the store is const to those who only read it. */
 static glofnd_store *copy_of(const glofnd_store *s) { return (glofnd_store *)(uintptr_t)s; }
 
+void gf_store_lock(const glofnd_store *s) {
+    if (s->device) pthread_mutex_lock(&copy_of(s)->lock);
+}
+
+void gf_store_unlock(const glofnd_store *s) {
+    if (s->device) pthread_mutex_unlock(&copy_of(s)->lock);
+}
+
 static int64_t rows_of_block(const glofnd_store *s, int64_t block) {
     const int64_t left = s->spec.n - block * GF_STORE_BLOCK;
     return left < GF_STORE_BLOCK ? left : GF_STORE_BLOCK;
@@ -76,11 +84,8 @@ glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device
     return push_shared(err, s);
 }
 
-glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
-    const glofnd_store_spec *a = &from->spec, *b = &to->spec;
-    FAIL_IF(err, a->modalities != b->modalities || a->ring_rows != b->ring_rows || a->ring_dim != b->ring_dim, GLOFND_E_FORMAT,
-            "the stored anchors have another ring: %lld embeddings of %lld numbers, here %lld of %lld", (long long)a->ring_rows,
-            (long long)a->ring_dim, (long long)b->ring_rows, (long long)b->ring_dim);
+static glofnd_status carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
+    const glofnd_store_spec *a = &from->spec;
     if (from->device) TRY(gf_store_pull(err, from));
     memcpy(to->shared, from->shared, sizeof to->shared);
     to->ring_head = from->ring_head;
@@ -90,6 +95,17 @@ glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_sto
         memcpy(to->ring[side].id, from->ring[side].id, sizeof(int64_t) * (size_t)a->ring_rows);
     }
     return to->device ? push_shared(err, to) : GLOFND_OK;
+}
+
+glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
+    const glofnd_store_spec *a = &from->spec, *b = &to->spec;
+    FAIL_IF(err, a->modalities != b->modalities || a->ring_rows != b->ring_rows || a->ring_dim != b->ring_dim, GLOFND_E_FORMAT,
+            "the stored anchors have another ring: %lld embeddings of %lld numbers, here %lld of %lld", (long long)a->ring_rows,
+            (long long)a->ring_dim, (long long)b->ring_rows, (long long)b->ring_dim);
+    gf_store_lock(from);
+    const glofnd_status status = carry(err, from, to);
+    gf_store_unlock(from);
+    return status;
 }
 
 /* ----- rows ----- */

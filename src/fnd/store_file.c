@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -241,17 +240,24 @@ static glofnd_status write_store(gf_writer *w, const glofnd_store *s) {
 
 static int same_file(const struct stat *a, const struct stat *b) { return a->st_dev == b->st_dev && a->st_ino == b->st_ino; }
 
+static glofnd_status save(gf_error *err, const glofnd_store *s, const char *path) {
+    gf_writer w;
+    if (s->device) TRY(gf_store_pull(err, s));
+    TRY(gf_writer_open(&w, err, path));
+    const glofnd_status status = write_store(&w, s);
+    gf_writer_close(&w);
+    return status;
+}
+
 glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char *path) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !s || !path, GLOFND_E_ARGUMENT, "%s is NULL", s ? "path" : "the store");
     struct stat own, target;
     const int mapped_here = s->fd >= 0 && stat(path, &target) == 0 && fstat(s->fd, &own) == 0 && same_file(&own, &target);
     FAIL_IF(&c->err, mapped_here, GLOFND_E_ARGUMENT, "'%.300s' is the store's working file; save to another path", path);
-    if (s->device) TRY(gf_store_pull(&c->err, s));
-    gf_writer w;
-    TRY(gf_writer_open(&w, &c->err, path));
-    const glofnd_status status = write_store(&w, s);
-    gf_writer_close(&w);
+    gf_store_lock(s);
+    const glofnd_status status = save(&c->err, s, path);
+    gf_store_unlock(s);
     return status;
 }
 
@@ -402,8 +408,7 @@ static glofnd_status get_ring(gf_reader *r, glofnd_store *s, int side) {
         gf_get_words4(r, s->ring[side].rows + first * dim, (size_t)(rows * dim));
         TRY(gf_check_crc(r, "ring from row", first));
         for (int64_t i = first; i < first + rows; i++) {
-            const int64_t id = s->ring[side].id[i];
-            if (id >= -1 && id < s->spec.n) continue;
+            if (s->ring[side].id[i] >= -1) continue;    /* with batch.slot, ids may exceed the store */
             return BAD(r, "'%.300s' is damaged: ring row %lld has no anchor", r->path, (long long)i);
         }
     }
@@ -448,15 +453,6 @@ static glofnd_status read_store(gf_reader *r, const char *working_file, glofnd_s
     return status;
 }
 
-/* 1: a store has it mapped; every store locks its working file. */
-static int in_use(const char *path) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return 0;
-    const int busy = flock(fd, LOCK_SH | LOCK_NB) != 0;
-    close(fd);
-    return busy;
-}
-
 /* The working file is filled under a temporary name, so that what `map_path` held before is lost only to a complete load. */
 static glofnd_status read_mapped(gf_reader *r, const char *map_path, glofnd_store **out) {
     struct stat source, target;
@@ -464,7 +460,8 @@ static glofnd_status read_mapped(gf_reader *r, const char *map_path, glofnd_stor
     FAIL_IF(r->err, exists && !S_ISREG(target.st_mode), GLOFND_E_IO, "working file '%.300s' is not a regular file", map_path);
     FAIL_IF(r->err, exists && fstat(r->fd, &source) == 0 && same_file(&source, &target), GLOFND_E_ARGUMENT,
             "'%.300s' cannot be loaded and be the working file at once", map_path);
-    FAIL_IF(r->err, exists && in_use(map_path), GLOFND_E_IO, "working file '%.300s' is in use by another store", map_path);
+    FAIL_IF(r->err, exists && gf_store_map_in_use(map_path), GLOFND_E_IO, "working file '%.300s' is in use by another store",
+            map_path);
     char *temp = NULL;
     const int fd = gf_open_temp(map_path, O_RDWR, &temp);
     FAIL_IF(r->err, fd < 0, errno == ENOMEM ? GLOFND_E_MEMORY : GLOFND_E_IO, "working file '%.300s' cannot be made: %s", map_path,

@@ -146,6 +146,14 @@ static glofnd_status lock_file(gf_error *err, const glofnd_store *s, const char 
     return GLOFND_OK;
 }
 
+int gf_store_map_in_use(const char *path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const int busy = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    close(fd);
+    return busy;
+}
+
 static glofnd_status map_file(gf_error *err, glofnd_store *s, const char *path) {
     const size_t bytes = (size_t)file_bytes(s);
     void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);

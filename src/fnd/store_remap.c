@@ -18,14 +18,18 @@ static void move_block(const glofnd_store *from, int64_t block, const int64_t *t
     }
 }
 
-/* Embeddings whose anchor is gone stay as everybody's negatives, under nobody's name. */
+/* Embeddings whose anchor is gone, or never had a row here, stay as everybody's negatives, under nobody's name. */
+static int64_t ring_id(const glofnd_store *from, const int64_t *to, int64_t id) {
+    return id < 0 || id >= from->spec.n || to[id] < 0 ? -1 : to[id];
+}
+
 static void move_ring(const glofnd_store *from, const int64_t *to, glofnd_store *out) {
     const size_t slots = (size_t)from->ring_count, dim = (size_t)from->spec.ring_dim;
     for (int side = 0; slots > 0 && side < from->spec.modalities; side++) {
         const gf_ring *a = &from->ring[side];
         gf_ring *b = &out->ring[side];
         memcpy(b->rows, a->rows, sizeof *b->rows * slots * dim);
-        for (size_t k = 0; k < slots; k++) b->id[k] = a->id[k] < 0 ? -1 : to[a->id[k]];
+        for (size_t k = 0; k < slots; k++) b->id[k] = ring_id(from, to, a->id[k]);
     }
     out->ring_head = from->ring_head;
     out->ring_count = from->ring_count;

@@ -6,6 +6,8 @@
 #include "base/order.h"
 #include "fnd/context.h"
 
+enum { MOST_DIM = INT32_MAX / 4 };
+
 typedef struct tables {
     gf_embed q, k;
     float *norm;
@@ -75,11 +77,30 @@ static glofnd_status thresholds(glofnd_ctx *c, const float *q, const float *k, c
     return GLOFND_OK;
 }
 
+static glofnd_status check_skip(gf_error *err, const int64_t *skip, int64_t rows, int64_t cols) {
+    for (int64_t i = 0; i < rows; i++)
+        FAIL_IF(err, skip[i] < -1 || skip[i] >= cols || (cols == 1 && skip[i] == 0), GLOFND_E_INDEX,
+                "skip[%lld] is %lld; it must be -1 or a column below %lld, and leave one", (long long)i, (long long)skip[i],
+                (long long)cols);
+    return GLOFND_OK;
+}
+
+/* It lies on the device. */
+static glofnd_status check_skip_there(glofnd_ctx *c, const int64_t *skip, int64_t rows, int64_t cols) {
+    int64_t *here = malloc(sizeof *here * (size_t)rows);
+    FAIL_IF(&c->err, !here, GLOFND_E_MEMORY, "no memory for a copy of skip, of %lld rows", (long long)rows);
+    glofnd_status status = c->device->copy(&c->err, c->on, here, skip, sizeof *here * (size_t)rows);
+    if (status == GLOFND_OK) status = check_skip(&c->err, here, rows, cols);
+    free(here);
+    return status;
+}
+
 static glofnd_status on_device(glofnd_ctx *c, const float *q, int64_t rows, const float *k, int64_t cols, int64_t dim,
                                const int64_t *skip, double alpha, float *out) {
     const gf_device_thresholds x = {
         .q = q, .k = k, .skip = skip, .rows = rows, .cols = cols, .dim = dim, .best = gf_top_count(cols, alpha), .alpha = alpha,
         .normalize = c->o.normalize, .out = out};
+    if (skip) TRY(check_skip_there(c, skip, rows, cols));
     return c->device->thresholds(&c->err, c->on, &x);
 }
 
@@ -89,15 +110,12 @@ glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, con
     if (!c) return GLOFND_E_ARGUMENT;
     gf_error *err = &c->err;
     FAIL_IF(err, !q || !k || !out, GLOFND_E_ARGUMENT, "q, k and out must not be NULL");
-    FAIL_IF(err, rows < 1 || cols < 1 || dim < 1 || rows > INT32_MAX || cols > INT32_MAX || dim > INT32_MAX / 4,
-            GLOFND_E_ARGUMENT,
-            "rows %lld, cols %lld, dim %lld: all must be at least 1", (long long)rows, (long long)cols, (long long)dim);
+    FAIL_IF(err, rows < 1 || cols < 1 || rows > INT32_MAX || cols > INT32_MAX, GLOFND_E_ARGUMENT,
+            "rows is %lld and cols %lld; both must be in 1..%d", (long long)rows, (long long)cols, INT32_MAX);
+    FAIL_IF(err, dim < 1 || dim > MOST_DIM, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%d", (long long)dim, MOST_DIM);
     FAIL_IF(err, !(alpha > 0.0 && alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)", alpha);
     if (c->device) return on_device(c, q, rows, k, cols, dim, skip, alpha, out);
-    for (int64_t i = 0; skip && i < rows; i++)
-        FAIL_IF(err, skip[i] < -1 || skip[i] >= cols || (cols == 1 && skip[i] == 0), GLOFND_E_INDEX,
-                "skip[%lld] is %lld; it must be -1 or a column below %lld, and leave one", (long long)i, (long long)skip[i],
-                        (long long)cols);
+    if (skip) TRY(check_skip(err, skip, rows, cols));
     const int64_t best = gf_top_count(cols, alpha);
     glofnd_status status = allocate(c, rows, cols, dim, best, skip != NULL, &x);
     if (status == GLOFND_OK) status = thresholds(c, q, k, skip, alpha, best, &x, out);

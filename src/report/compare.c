@@ -96,26 +96,43 @@ static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path,
     return gf_compare_measure(err, c, r);
 }
 
-/* Part i of a key, or what is left from there. */
-static const char *part_of(const char *key, int i) {
-    for (; i > 0 && key; i--) key = strchr(key, '|') ? strchr(key, '|') + 1 : NULL;
-    return key ? key : "";
+static int measured(const gf_comparison *c, int metric) {
+    for (int i = 0; i < c->runs; i++)
+        if (isfinite(c->run[i].value[metric])) return 1;
+    return 0;
 }
 
-/* Two metrics of one name were measured on different data: then the samples are part of the name, those of the test if they
- * differ, else those it was trained with. */
+/* What a key has behind figure and name. */
+static const char *settings_of(const gf_metric *m) {
+    const char *at = strchr(m->key, '\n');
+    at = at ? strchr(at + 1, '\n') : NULL;
+    return at ? at + 1 : "";
+}
+
+/* Another metric of the same name, so that their settings differ. */
+static int are_twins(const gf_metric *a, const gf_metric *b) {
+    const size_t n = (size_t)(settings_of(a) - a->key);
+    return a != b && strncmp(a->key, b->key, n) == 0;
+}
+
+/* Names of metrics that were measured in different ways say in what they differ: as few settings as tell one from all others. */
 static void tell_apart(gf_comparison *c) {
     for (int a = 0; a < c->metrics; a++) {
-        const char *key = c->metric[a].key, *data = part_of(key, 2), *test = part_of(key, 3);
-        int twins = 0, same_test = 0;
-        for (int b = 0; b < c->metrics; b++) {
-            if (a == b || strncmp(c->metric[b].key, key, (size_t)(data - key)) != 0) continue;
-            twins++, same_test |= strcmp(part_of(c->metric[b].key, 3), test) == 0;
+        gf_metric *m = &c->metric[a];
+        const char *own = settings_of(m), *sep = " (", *told[16];
+        char text[200];
+        int count = 0;
+        for (int b = 0; b < c->metrics && count < 16; b++) {
+            const char *other = settings_of(&c->metric[b]);
+            int apart = !are_twins(m, &c->metric[b]) || !measured(c, b);
+            for (int k = 0; k < count; k++) apart |= gf_settings_differ(own, other, told[k]);
+            if (apart || !(told[count] = gf_settings_difference(own, other))) continue;
+            gf_settings_say(own, told[count++], text, sizeof text);
+            const size_t used = strlen(m->name);
+            snprintf(m->name + used, sizeof m->name - used, "%s%s", sep, text);
+            sep = ", ";
         }
-        char *name = c->metric[a].name;
-        const size_t used = strlen(name), room = sizeof c->metric[a].name - used;
-        if (twins && same_test) snprintf(name + used, room, " (data %.*s)", (int)strcspn(data, "|"), data);
-        else if (twins) snprintf(name + used, room, " (%.80s)", test);
+        if (count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
     }
 }
 
@@ -167,12 +184,6 @@ void gf_compare_free(gf_comparison *c) {
 }
 
 /* ----- looking ----- */
-
-static int measured(const gf_comparison *c, int metric) {
-    for (int i = 0; i < c->runs; i++)
-        if (isfinite(c->run[i].value[metric])) return 1;
-    return 0;
-}
 
 int gf_metric_has(const gf_metric *m, const char *text) { return strcasestr(m->name, text) != NULL; }
 

@@ -4,16 +4,17 @@
 #define GF_REPORT_COMPARE_H
 
 #include "eval/stats.h"
+#include "report/run_eval.h"
 #include "report/text.h"
 #include "train/config.h"
 
 #define GF_COMPARE_RUNS 1024
 #define GF_COMPARE_METRICS 1024
-#define GF_METRIC_KEY 1440
+#define GF_METRIC_KEY (GF_EVAL_KEY + 40)
 
 typedef struct gf_metric {
-    char key[GF_METRIC_KEY];    /* "top-1 %|knn k 20|DATA|TEST": the figure, and the key of its line (run_eval.h) */
-    char name[160];             /* for people */
+    char key[GF_METRIC_KEY];    /* the figure, as "top-1 %", a newline, and the key of its line (run_eval.h) */
+    char name[600];             /* for people */
     int better;                 /* 1: higher is better, -1: lower, 0: neither, no test */
     int detail;                 /* left out of tables unless asked for */
     double rank;                /* place in tables: kinds in a fixed order, large label fractions first */

@@ -65,7 +65,9 @@ const char *gf_compare_figure(const char *event, const char *key) {
 
 int gf_compare_word(const char *word) {
     /* Protocols and what else the calls of `eval` write into names. */
-    static const char others[] = "last epoch mean k data held out unweighted raw "
+    static const char others[] = "last epoch mean k data held out unweighted raw not recorded seed batch task clip names sets "
+                                 "classes_sum templates_sum datasets images captions alpha samples anchors fnc_batch fnc_draws "
+                                 "fractions validation augment "
                                  "paper-centre-validated official-centre-validated paper-validated official-validated -cached "
                                  "own-templates several views plain batches dataset image-text text-image by captions glofnd "
                                  "exact single fnc";
@@ -100,7 +102,7 @@ static int says_nothing(const gf_compared *r, const struct kind *k) {
 
 /* Newer lines replace older ones; null is a figure that is not there. */
 static void take_line(gf_comparison *c, gf_compared *r, const gf_jsonl_reader *line, const gf_eval_line *e) {
-    char what[120], name[160], key[GF_METRIC_KEY];
+    char what[GF_EVAL_NAME], name[GF_EVAL_NAME + 40], key[GF_METRIC_KEY];
     double x;
     const double fraction = isfinite(e->fraction) ? e->fraction : 1.0;
     gf_eval_name(e, what, sizeof what);
@@ -108,7 +110,7 @@ static void take_line(gf_comparison *c, gf_compared *r, const gf_jsonl_reader *l
         const struct kind *k = &kinds[i];
         if (strcmp(e->event, k->event) != 0 || says_nothing(r, k) || !gf_jsonl_get(line, k->key, &x)) continue;
         snprintf(name, sizeof name, "%s %s", what, k->name);
-        snprintf(key, sizeof key, "%s|%s", k->name, e->key);
+        snprintf(key, sizeof key, "%s\n%s", k->name, e->key);
         const int m = find_metric(c, key, name, k, (double)place_of(e->event) - 0.5 * fraction);
         if (m >= 0) r->value[m] = k->factor * x;
     }
@@ -127,7 +129,8 @@ static glofnd_status read_lines(gf_error *err, gf_comparison *c, gf_compared *r,
         if (stale-- > 0) continue;
         const char *event = gf_jsonl_get_text(&line, "event");
         if (!event || (strcmp(event, "epoch") == 0) != epochs) continue;
-        const gf_eval_line e = gf_eval_line_of(&line);
+        gf_eval_line e = gf_eval_line_of(&line);
+        if (epochs) gf_settings_of_run(&r->config, e.settings), gf_eval_identify(&e);
         if (!e.untrained) take_line(c, r, &line, &e);
     }
     const glofnd_status status = line.status;

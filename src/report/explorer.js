@@ -117,17 +117,23 @@
     shape(parent, "text", { x, y, "text-anchor": anchor }).textContent = text;
   }
 
+  /* Drawings are as wide as the panel they are made for: letters have the size of all others, on a phone, too. */
+  function drawing(panel, h, label) {
+    const svg = document.createElementNS(SVG, "svg"), w = Math.max(240, $(panel).clientWidth - 34);
+    svg.setAttribute("viewBox", "0 0 " + w + " " + h);
+    svg.setAttribute("role", "img");
+    svg.setAttribute("aria-label", label);
+    return { svg, w };
+  }
+
   /* Similarities by rank, and where the threshold cuts. */
   function plot(i, list) {
-    const svg = document.createElementNS(SVG, "svg"), w = 460, h = 120, left = 40, bottom = 22;
+    const h = 132, left = 44, bottom = 8, { svg, w } = drawing("anchor", h, "similarities of the neighbours and the threshold");
     const values = list.map((x) => x.s).concat(lambda[i]), high = Math.max(...values), low = Math.min(...values);
     const pad = Math.max(0.002, (high - low) * 0.08), from = low - pad, to = high + pad;
     const last = list.filter((p) => p.above).length, gap = above[i] > last ? 2 : 0;  /* for those that are not listed */
     const x = (k) => left + ((k + 0.5 + (k >= last ? gap : 0)) * (w - left)) / Math.max(list.length + gap, 1);
     const y = (v) => 6 + ((h - bottom - 6) * (to - v)) / (to - from);
-    svg.setAttribute("viewBox", "0 0 " + w + " " + h);
-    svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", "similarities of the neighbours and the threshold");
     for (const v of [from + pad, (from + to) / 2, to - pad]) {
       shape(svg, "line", { class: "axis", x1: left, x2: w, y1: y(v), y2: y(v) });
       words(svg, left - 5, y(v) + 4, "end", v.toFixed(3));
@@ -140,19 +146,19 @@
       shape(svg, "circle", { class: p.above ? "up" : "down", cx: x(k), cy: y(p.s), r: 4 }, title);
     });
     if (gap) words(svg, (x(last - 1) + x(last)) / 2, y((from + to) / 2) - 4, "middle", "… " + number(above[i] - last) + " …");
-    words(svg, w, h - 4, "end", "cosine similarity of the neighbours, the nearest first; dashed: threshold " + lambda[i].toFixed(4));
-    return svg;
+    return [svg, make("p", "soft small caption",
+      "cosine similarity of the neighbours, the nearest first; dashed: threshold " + lambda[i].toFixed(4))];
   }
 
   function histogram() {
-    const svg = document.createElementNS(SVG, "svg"), w = 700, h = 200, bins = 50, left = 46, bottom = 34;
+    const h = 200, left = 48, bottom = 24, { svg, w } = drawing("gallery", h, "how many anchors have which threshold");
+    const bins = w < 500 ? 30 : 50;
     const count = new Array(bins).fill(0);
     let low = Infinity, high = -Infinity;
     for (const v of lambda) low = Math.min(low, v), high = Math.max(high, v);
     const span = high - low || 1e-6;
     for (const v of lambda) count[Math.min(bins - 1, Math.floor(((v - low) / span) * bins))]++;
     const most = Math.max(...count, 1), wide = (w - left) / bins;
-    svg.setAttribute("viewBox", "0 0 " + w + " " + h);
     for (const share of [0, 0.5, 1]) {
       const y = 8 + (h - bottom - 8) * (1 - share);
       shape(svg, "line", { class: "axis", x1: left, x2: w, y1: y, y2: y });
@@ -163,10 +169,10 @@
       const title = from.toFixed(4) + " to " + (from + span / bins).toFixed(4) + ": " + number(c) + " anchors";
       shape(svg, "rect", { class: "bin", x: left + b * wide + 0.5, y: h - bottom - tall, width: wide - 1, height: tall }, title);
     });
-    words(svg, left, h - bottom + 15, "start", low.toFixed(4));
-    words(svg, w, h - bottom + 15, "end", high.toFixed(4));
-    words(svg, (left + w) / 2, h - 4, "middle", "threshold (cosine similarity); height: anchors");
-    return svg;
+    words(svg, left, h - bottom + 17, "start", low.toFixed(4));
+    words(svg, (left + w) / 2, h - bottom + 17, "middle", (low + span / 2).toFixed(4));
+    words(svg, w, h - bottom + 17, "end", (low + span).toFixed(4));
+    return [svg, make("p", "soft small caption", "threshold (cosine similarity); height: anchors")];
   }
 
   /* ----- an anchor ----- */
@@ -218,7 +224,7 @@
     const box = $("anchor"), list = neighbours(i), up = list.filter((p) => p.above), down = list.filter((p) => !p.above);
     current = i;
     box.replaceChildren(identity(i));
-    if (list.length) box.append(plot(i, list));
+    if (list.length) box.append(...plot(i, list));
     const more = above[i] - up.length;
     box.append(make("h2", "", "Above the threshold"));
     if (up.length) box.append(row_of(i, up, "above"));
@@ -289,7 +295,12 @@
     return box;
   }
 
-  const thresholds = () => [make("h2", "", "Thresholds of all anchors"), histogram()];
+  function thresholds() {
+    const box = make("div");
+    box.id = "histogram";
+    box.append(...histogram());
+    return [make("h2", "", "Thresholds of all anchors"), box];
+  }
 
   /* Duplicates first. */
   function overview() {
@@ -353,6 +364,17 @@
     box.onblur = () => list.replaceChildren();
   }
 
+  /* Drawings for another width; that of the window alone, as phones change its height all the time. */
+  function wire_width() {
+    let wide = innerWidth;
+    addEventListener("resize", () => {
+      if (innerWidth === wide) return;
+      wide = innerWidth;
+      if ($("histogram")) $("histogram").replaceChildren(...histogram());
+      show(current, false);
+    });
+  }
+
   function start() {
     for (const [name, tab] of Object.entries(tabs)) {
       tab.button = make("button", "", tab.name + (tab.order ? " (" + number(tab.order.length) + ")" : ""));
@@ -364,6 +386,7 @@
     $("previous").onclick = () => show((current + n - 1) % n, true);
     $("next").onclick = () => show((current + 1) % n, true);
     wire_search();
+    wire_width();
     open("overview");
     const asked = /^#row=(\d+)$/.exec(location.hash), at = asked ? row.indexOf(Number(asked[1])) : -1;
     show(at >= 0 ? at : groups.length ? groups[groupOrder[0]][0] : parts.length ? parts[0][0] : 0, false);

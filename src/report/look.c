@@ -168,7 +168,7 @@ static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *r
         id && values(&side->lambda, anchors) && values(&side->optimum, anchors) && values(&side->fnc, anchors * DRAWS * views);
     glofnd_status status = room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)anchors);
     for (int64_t i = 0; room && i < anchors; i++) id[i] = rows->id[views * i];
-    if (status == GLOFND_OK) status = gf_frozen_lambda(err, j->frozen, which, id, anchors, side->lambda.x, &side->learned);
+    if (room) side->learned = gf_frozen_lambda(j->frozen, which, id, anchors, side->lambda.x);
     if (status == GLOFND_OK)
         status = gf_optimal_thresholds(err, rows, views, gf_view_columns(rows), alpha, &how, side->optimum.x);
     if (status == GLOFND_OK)
@@ -198,14 +198,13 @@ static glofnd_status make_thresholds(gf_error *err, job *j) {
 
 static glofnd_status make_gallery(gf_error *err, job *j, const gf_view_set *rows, int which) {
     gf_look_side *side = &j->out->side[which];
-    int64_t learned = 0;
     float *lambda = malloc((size_t)(rows->n > 0 ? rows->n : 1) * sizeof *lambda);
     FAIL_IF(err, !lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)rows->n);
     side->rows = rows;
-    glofnd_status status = gf_frozen_lambda(err, j->frozen, which, rows->id, rows->n, lambda, &learned);
+    const int64_t learned = gf_frozen_lambda(j->frozen, which, rows->id, rows->n, lambda);
     const gf_gallery_spec g = {
         .s = rows, .lambda = learned ? lambda : NULL, .alpha = j->out->alpha, .batch = j->config->batch, .seed = 1};
-    if (status == GLOFND_OK) status = gf_gallery_pick(err, &g, side->anchor, &side->anchors);
+    const glofnd_status status = gf_gallery_pick(err, &g, side->anchor, &side->anchors);
     free(lambda);
     return status;
 }

@@ -23,6 +23,18 @@ void gf_page_missing(gf_text *out, const char *what, const char *command) {
     gf_text_add(out, "</code></p>\n");
 }
 
+void gf_page_name(gf_text *out, const char *name) {
+    while (*name) {
+        char part[600];
+        const size_t end = strcspn(name, ",/_"), whole = end + (name[end] != 0);
+        const size_t n = whole < sizeof part ? whole : sizeof part - 1;
+        snprintf(part, sizeof part, "%.*s", (int)n, name);
+        gf_text_escape(out, part);
+        name += n;
+        if (n == whole && *name) gf_text_add(out, "<wbr>");
+    }
+}
+
 /* ----- groups ----- */
 
 int gf_groups(const gf_report *r) { return r->compare ? r->compare->groups : r->count; }
@@ -88,8 +100,20 @@ gf_mean_std gf_mean_of(const double *x, int n) {
 static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
     const glofnd_options *o = &r->config.method;
     if (field >= GF_RUN_FLAGGED && field <= GF_RUN_POOLED_RECALL) return epoch >= o->mask_epoch;
-    if (field == GF_RUN_LAMBDA || field == GF_RUN_LAMBDA_TEXT) return epoch >= o->update_epoch;
+    if (field == GF_RUN_LAMBDA || field == GF_RUN_LAMBDA_TEXT || field == GF_RUN_LAMBDA_IMAGE) return epoch >= o->update_epoch;
     return 1;
+}
+
+/* Of images alone: runs on images have no other thresholds, and logs of earlier versions the mean of both sides. */
+static double image_lambda(const gf_run_log *r, int64_t epoch) {
+    const double image = r->field[GF_RUN_LAMBDA_IMAGE][epoch], all = r->field[GF_RUN_LAMBDA][epoch];
+    if (isfinite(image)) return image;
+    return r->config.task == GF_TASK_CLIP ? 2.0 * all - r->field[GF_RUN_LAMBDA_TEXT][epoch] : all;
+}
+
+static double value_at(const gf_run_log *r, gf_run_field field, int64_t epoch) {
+    if (!started(r, field, epoch)) return NAN;
+    return field == GF_RUN_LAMBDA_IMAGE ? image_lambda(r, epoch) : r->field[field][epoch];
 }
 
 static gf_mean_std group_at(const gf_report *r, int group, gf_run_field field, int64_t epoch) {
@@ -98,7 +122,7 @@ static gf_mean_std group_at(const gf_report *r, int group, gf_run_field field, i
     for (int i = 0; i < r->count; i++) {
         const int64_t at = epoch < 0 ? r->runs[i].epochs - 1 : epoch;
         if (gf_group_of(r, i) == group && at >= 0 && at < r->runs[i].epochs)
-            x[n++] = started(&r->runs[i], field, at) ? r->runs[i].field[field][at] : NAN;
+            x[n++] = value_at(&r->runs[i], field, at);
     }
     return gf_mean_of(x, n);
 }

@@ -59,6 +59,8 @@ const gf_look *gf_group_look(const gf_report *r, int group);
 void gf_look_class(const gf_look *look, int32_t label, char *out, size_t bytes);       /* its name, or "class 3"; "no label" */
 void gf_look_caption(const gf_look *look, int64_t id, char *out, size_t bytes);         /* the one that was looked at */
 const char *gf_look_name(const gf_report *r, const gf_look *look);     /* of the run that was looked at */
+/* A name in a table, escaped; in narrow windows its lines may end after a comma, slash or underscore: it may have SPECs in it. */
+void gf_page_name(gf_text *out, const char *name);
 /* A paragraph that says what a section would show and which command makes it; what it names is escaped. */
 void gf_page_missing(gf_text *out, const char *what, const char *command);
 

@@ -23,7 +23,7 @@ static const char theme[] =
     "  tip.style.left = (right ? left + 12 : Math.max(0, left - 12 - tip.offsetWidth)) + 'px';\n"
     "}\n";
 
-/* The box of a chart is 520 x 280, its plane 56..508 x 14..234: plot_axes.h. */
+/* The box of a chart is 520 wide, its plane is 56..508 x 14..234: plot_axes.h. */
 static const char charts[] =
     "function numbers(path, key) {\n"
     "  return path.getAttribute(key).split(',').map(function (v) { return v === '' ? NaN : +v; });\n"

@@ -2,9 +2,11 @@
 #include "report/page_parts.h"
 
 #define LIGHT \
-    "--ink:#1a2027;--faint:#5f6b78;--grid:#e4e8ed;--paper:#fff;--panel:#f8f9fb;--good:#007a55;--bad:#b34700;--accent:#0072b2"
+    "--ink:#1a2027;--faint:#5f6b78;--grid:#e4e8ed;--paper:#fff;--panel:#f8f9fb;--good:#007a55;--bad:#b34700;" \
+    "--accent:#0072b2;--shade:#0003"
 #define DARK \
-    "--ink:#e8ebef;--faint:#9aa5b1;--grid:#2c343d;--paper:#12161b;--panel:#191f26;--good:#2fd1a0;--bad:#ff9a5c;--accent:#6cbcf0"
+    "--ink:#e8ebef;--faint:#9aa5b1;--grid:#2c343d;--paper:#12161b;--panel:#191f26;--good:#2fd1a0;--bad:#ff9a5c;" \
+    "--accent:#6cbcf0;--shade:#000c"
 
 /* The page and its head. */
 static const char layout[] =
@@ -37,17 +39,23 @@ static const char layout[] =
     ".example{margin:16px 0 0}\n"
     ".scene{display:flex;gap:22px;align-items:center}\n"
     ".scene svg{flex:1;min-width:0;height:auto;overflow:visible}\n"
+    ".scene .slim,.brief{display:none}\n"
+    "figure>.store{position:absolute;width:0;height:0}\n"
     ".scene .anchor img{width:116px;height:116px}\n"
     ".badge{display:inline-block;padding:2px 12px;border-radius:999px;border:1px solid var(--c4);font-size:14px}\n";
 
 /* Tables, figures, maps, galleries; then narrow windows and paper. */
 static const char contents[] =
-    ".wide{overflow-x:auto}\n"
-    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:15px}\n"
+    ".wide{overflow-x:auto;"    /* a shadow where there is more to see; what moves with the table covers it at its end */
+    "background:linear-gradient(to left,var(--paper) 50%,#0000) right/32px 100% no-repeat local,"
+    "linear-gradient(to left,var(--shade),#0000) right/16px 100% no-repeat scroll}\n"
+    "table{border-collapse:separate;border-spacing:0;font-variant-numeric:tabular-nums;font-size:15px}\n"
     "th,td{padding:7px 16px 7px 0;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}\n"
     "th[scope=col]{color:var(--faint);font-weight:600;font-size:13px;vertical-align:bottom;line-height:1.3;white-space:normal}\n"
     "th[scope=row]{font-weight:550}\n"
+    "th:first-child{position:sticky;left:0;background:var(--paper);z-index:1}\n"
     "th:first-child,td.word,.keys th,.keys td{text-align:left}\n"
+    ".keys td{white-space:normal;min-width:5em}\n"
     "td.best{font-weight:700}\n"
     "td small{color:var(--faint)}\n"
     "td.sure{color:var(--good)}\n"
@@ -110,13 +118,28 @@ static const char contents[] =
     "  main{padding:22px 14px 40px}\n"
     "  h1{font-size:25px}\n"
     "  .story{font-size:16.5px}\n"
-    "  .tick{font-size:15px}\n"
-    "  .name{font-size:15.5px}\n"
-    "  .value{font-size:11px}\n"
     "  .row{grid-template-columns:1fr}\n"
     "  .tile b{font-size:27px}\n"
     "  .scene{display:block}\n"
-    "  .scene .name,.scene .tick{font-size:18px}\n"
+    "  .scene svg{width:100%}\n"
+    "  .scene .name,.scene .tick{font-size:17px}\n"
+    "  table{font-size:14px}\n"
+    "  th,td{padding:7px 10px 7px 0}\n"
+    "  th[scope=col]{font-size:12px}\n"
+    "  th:first-child{white-space:normal;overflow-wrap:anywhere;line-height:1.3;min-width:86px;max-width:44vw}\n"
+    "  .figures th:first-child{min-width:118px}\n"
+    "}\n"
+    "@media(max-width:540px){\n"                 /* drawings are made smaller, their letters are not */
+    "  .tick{font-size:16.5px}\n"
+    "  .name{font-size:17px}\n"
+    "  .brief{display:inline}\n"
+    "  .scene .slim{display:block;margin-top:14px}\n"
+    "  .long,.scene .broad{display:none}\n"
+    "  .scene .name,.scene .tick{font-size:14px}\n"
+    "}\n"
+    "@media(max-width:385px){\n"
+    "  .tick{font-size:18.5px}\n"
+    "  .name{font-size:18.5px}\n"
     "}\n"
     "@media print{\n"
     "  :root:not([data-theme=x]){" LIGHT "}\n"
@@ -133,7 +156,7 @@ static const char contents[] =
     "  .tile b{font-size:22px}\n"
     "  .note,.legend,.faint,.tile span,figure .none{font-size:11px}\n"
     "  .lead,tr{break-inside:avoid}\n"
-    "  .wide{overflow:visible}\n"
+    "  .wide{overflow:visible;background:none}\n"
     "  table{font-size:11px}\n"
     "  th,td{padding:4px 10px 4px 0}\n"
     "  .row{grid-template-columns:110px 1fr 1fr;padding:8px}\n"

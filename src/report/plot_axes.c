@@ -18,8 +18,17 @@ double gf_tick_step(double low, double high, int most) {
     return 10.0 * power;
 }
 
+/* A plane without height gets one, with the value in its middle; one that is very flat is made higher: what changes by less than
+ * that looks level, and ticks need few digits. */
+static void heighten(gf_plane *p) {
+    const double most = fmax(fabs(p->y0), fabs(p->y1)), height = p->y1 - p->y0, least = 4e-3 * most;
+    if (height < 1e-12 && most == 0.0) p->y1 = 1.0;
+    else if (height < 1e-12 + 1e-9 * most) p->y0 -= 0.5 * most, p->y1 += 0.5 * most;
+    else if (height < least) p->y0 -= 0.5 * (least - height), p->y1 += 0.5 * (least - height);
+}
+
 void gf_plane_round(gf_plane *p) {
-    if (p->y1 - p->y0 < 1e-12 + 1e-9 * fabs(p->y1)) p->y1 = p->y0 + (p->y0 == 0.0 ? 1.0 : fabs(p->y0));
+    heighten(p);
     for (double step = 0.0, next = gf_tick_step(p->y0, p->y1, TICKS); step != next; next = gf_tick_step(p->y0, p->y1, TICKS)) {
         step = next;            /* a larger plane may have larger steps, and must end at these */
         p->y0 = floor(p->y0 / step + 1e-9) * step;
@@ -27,51 +36,66 @@ void gf_plane_round(gf_plane *p) {
     }
 }
 
-static int digits_of(double step) { return step < 1.0 ? (int)ceil(-log10(step) - 1e-9) : 0; }
+/* ----- ticks ----- */
+
+enum { TICK_TEXT = 48 };
+
+static int power_of(double x) { return (int)floor(log10(x) + 1e-9); }
+static int digits_of(double step) { return step < 1.0 ? -power_of(step) : 0; }
 
 /* A tick at 0 that rounding moved is 0. */
 static double tick(double x, double step) { return fabs(x) < 1e-9 * step ? 0.0 : x; }
 
-/* "0.25", "20k" for 20000, and "2e-4" for what would have many zeros. */
-static void tick_text(double x, double step, char out[32]) {
-    const int digits = digits_of(step);
-    const double value = tick(x, step), power = value == 0.0 ? 0.0 : floor(log10(fabs(value)) + 1e-9);
-    if (fabs(value) >= 1e4 && fabs(value) < 1e7) snprintf(out, 32, "%.4gk", value / 1e3);
-    else if (digits < 4 || value == 0.0) snprintf(out, 32, "%.*f", digits < 4 ? digits : 0, value);
-    else snprintf(out, 32, "%.3ge%.0f", value / pow(10.0, power), power);
+/* With as many digits as the step needs, all of an axis, whose largest value is `most`, in one way: "0.4915"; "20k" for 20000;
+ * "2e-4" where it would be zeros before all else. */
+static void tick_text(double x, double step, double most, char out[TICK_TEXT]) {
+    static const struct {
+        double is;
+        char name[2];
+    } units[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1.0, ""}};
+    const double value = tick(x, step);
+    const int small = most < 0.01 && digits_of(step) > 3, large = most >= 1e13;
+    int u = 0;
+    while (u < 3 && most < 10.0 * units[u].is) u++;
+    if (value == 0.0) snprintf(out, TICK_TEXT, "0");
+    else if (small || large) {
+        const int power = power_of(fabs(value)), more = power - power_of(step);
+        snprintf(out, TICK_TEXT, "%.*ge%d", more > 0 ? more + 1 : 1, value / pow(10.0, power), power);
+    } else snprintf(out, TICK_TEXT, "%.*f%s", digits_of(step / units[u].is), value / units[u].is, units[u].name);
 }
 
 void gf_plot_y_axis(gf_text *out, const gf_plane *p, const char *name) {
     const double step = gf_tick_step(p->y0, p->y1, TICKS);
     for (int i = 0; i <= 12; i++) {
         const double y = p->y0 + i * step, at = gf_plot_y(p, y);
-        char text[32];
+        char text[TICK_TEXT];
         if (y > p->y1 + 0.01 * step) break;
         gf_text_add(out, "<path class=\"grid\" d=\"M%d %.1fH%d\"/>", LEFT, at, RIGHT);
-        tick_text(y, step, text);
+        tick_text(y, step, fmax(fabs(p->y0), fabs(p->y1)), text);
         gf_text_add(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 7, at + 4.0, text);
     }
-    gf_text_add(out, "<text class=\"name\" transform=\"translate(10 %d) rotate(-90)\" text-anchor=\"middle\">",
-                (TOP + BOTTOM) / 2);
+    gf_text_add(out, "<text class=\"name\" x=\"0\" y=\"-7\">");
     gf_text_escape(out, name);
     gf_text_add(out, "</text>\n");
 }
 
 void gf_plot_x_name(gf_text *out, const char *name) {
-    gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2, GF_PLOT_HEIGHT - 8);
+    gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">", (LEFT + RIGHT) / 2, GF_PLOT_BELOW - 8);
     gf_text_escape(out, name);
     gf_text_add(out, "</text>\n");
 }
 
 void gf_plot_x_axis(gf_text *out, const gf_plane *p, const char *name, int counts) {
-    const double step = counts ? fmax(1.0, gf_tick_step(0.0, p->x1, 8)) : gf_tick_step(p->x0, p->x1, 8);
+    const int most = digits_of(gf_tick_step(p->x0, p->x1, 8)) < 3 ? 8 : 5;      /* long texts need room */
+    const double step = counts ? fmax(1.0, gf_tick_step(0.0, p->x1, most)) : gf_tick_step(p->x0, p->x1, most);
     const double first = counts ? step : ceil(p->x0 / step - 1e-9) * step;
     gf_text_add(out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, BOTTOM, RIGHT);
     for (int i = 0; i < 100 && first + i * step <= p->x1 + 1e-9 * step; i++) {
         const double x = first + i * step, at = gf_plot_x(p, x);
+        char text[TICK_TEXT];
+        tick_text(x, step, fmax(fabs(p->x0), fabs(p->x1)), text);
         gf_text_add(out, "<path class=\"axis\" d=\"M%.1f %dv4\"/>", at, BOTTOM);
-        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.*f</text>\n", at, BOTTOM + 18,
-                    digits_of(step), tick(x, step));
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", at, BOTTOM + 20, text);
     }
     gf_plot_x_name(out, name);
 }

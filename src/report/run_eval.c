@@ -76,9 +76,9 @@ void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
 }
 
 void gf_eval_identify(gf_eval_line *e) {
-    char name[240];
+    char name[GF_EVAL_NAME];
     gf_eval_name(e, name, sizeof name);
-    snprintf(e->key, sizeof e->key, "%s|%s|%s", name, e->data, e->test);
+    snprintf(e->key, sizeof e->key, "%s\n%s", name, e->settings);
 }
 
 gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r) {
@@ -98,6 +98,8 @@ gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r) {
     /* What older versions wrote: equal votes under the name of weighted ones. */
     if (strcmp(e.event, "knn") == 0 && strcmp(e.protocol, "knn") == 0 && e.temperature == 0.0)
         snprintf(e.protocol, sizeof e.protocol, "knn-unweighted");
+    e.number = r->number;
+    if (strcmp(e.event, "epoch") != 0) gf_settings_of_line(r, e.event, e.settings);
     gf_eval_identify(&e);
     return e;
 }

@@ -6,11 +6,17 @@
 #define GF_REPORT_RUN_EVAL_H
 
 #include "io/json/jsonl.h"
+#include "report/eval_settings.h"
+
+#define GF_EVAL_NAME 240
+#define GF_EVAL_KEY (GF_EVAL_NAME + GF_SETTINGS)
 
 typedef struct gf_eval_line {   /* figures a line does not have are NaN, texts "" */
     char event[24], protocol[80], dataset[64], detector[24], pairs[24], truth[24], metric[24];
     char data[512], test[512];
-    char key[1400];             /* "knn k 20|DATA|TEST": what was measured, and on what; not whether untrained */
+    char settings[GF_SETTINGS]; /* all its figures depend on, but for what its name says */
+    char key[GF_EVAL_KEY];      /* its name, a newline, the settings: what was measured; not whether untrained */
+    int64_t number;             /* of the line, from 1: larger ones are newer */
     int untrained;
     double fraction, k, temperature;
     double top1, top5, score, precision, recall, f1, flagged, alpha, anchors;
@@ -31,7 +37,7 @@ glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out)
 void gf_run_eval_free(gf_run_eval *e);          /* a zeroed one is fine */
 
 gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r);
-/* Fills the key from the other fields. */
+/* Fills the key from the name, which other fields make, and the settings. */
 void gf_eval_identify(gf_eval_line *e);
 /* "linear paper 10 %", "knn k 20", "last epoch" */
 void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes);

@@ -20,7 +20,7 @@
     X(LOSS, "loss", 1.0) X(LAMBDA, "lambda", 1.0) X(FLAGGED, "flagged", 100.0) X(PRECISION, "precision", 100.0)        \
     X(RECALL, "recall", 100.0) X(F1, "f1", 100.0) X(POOLED_PRECISION, "pooled_precision", 100.0)                      \
     X(POOLED_RECALL, "pooled_recall", 100.0) X(SECONDS, "time_elapsed", 1.0) X(LAMBDA_TEXT, "lambda_text", 1.0)        \
-    X(TAU, "tau", 1.0) X(EPOCH, "epoch", 1.0)
+    X(TAU, "tau", 1.0) X(EPOCH, "epoch", 1.0) X(LAMBDA_IMAGE, "lambda_image", 1.0)
 
 /* The same of a logged step. */
 #define GF_RUN_STEP_FIELDS(X)                                                                                         \

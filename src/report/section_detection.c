@@ -35,36 +35,60 @@ static int is_of(const gf_eval_line *e, const char *pairs) {
     return strcmp(e->event, "fn") == 0 && strcmp(e->pairs, pairs) == 0 && !e->untrained;
 }
 
-/* Bars beside each other are of one way to judge: that of the first line. */
-static const gf_eval_line *quality_of(const gf_run_log *run, const char *pairs, const char *detector) {
-    const gf_eval_line *first = NULL;
+enum { DETECTORS = 4 };
+static const char *const detectors[DETECTORS] = {"glofnd", "exact", "single", "fnc"};
+
+static int by_lambda(const gf_eval_line *e) { return strcmp(e->detector, "glofnd") == 0; }
+
+/* Were they judged in the same way? Learned thresholds know no alpha. */
+static int are_alike(const gf_eval_line *a, const gf_eval_line *b) {
+    static const char *const fields[] = {"data", "samples", "batch"};
+    int same = strcmp(a->truth, b->truth) == 0 && (a->alpha == b->alpha || by_lambda(a) || by_lambda(b));
+    for (int i = 0; i < 3; i++) same &= !gf_settings_differ(a->settings, b->settings, fields[i]);
+    return same;
+}
+
+/* Of a detector, judged as `way` was: the newest. */
+static const gf_eval_line *judged_like(const gf_run_log *run, const gf_eval_line *way, const char *detector) {
+    const gf_eval_line *found = NULL;
     for (int i = 0; i < run->eval.count; i++) {
         const gf_eval_line *e = &run->eval.line[i];
-        if (!is_of(e, pairs)) continue;
-        if (!first) first = e;
-        if (strcmp(e->detector, detector) == 0 && strcmp(e->truth, first->truth) == 0 && strcmp(e->data, first->data) == 0 &&
-            (e->alpha == first->alpha || isnan(e->alpha)))
-            return e;
+        if (!is_of(e, way->pairs) || strcmp(e->detector, detector) != 0 || !are_alike(e, way)) continue;
+        if (!found || e->number > found->number) found = e;
     }
-    return NULL;
+    return found;
+}
+
+/* Bars beside each other are of one way to judge: that of most detectors, of several the newest. */
+static const gf_eval_line *way_of(const gf_run_log *run, const char *pairs) {
+    const gf_eval_line *way = NULL;
+    int most = -1;
+    for (int i = 0; i < run->eval.count; i++) {
+        const gf_eval_line *e = &run->eval.line[i];
+        int n = 0;
+        if (!is_of(e, pairs)) continue;
+        for (int d = 0; d < DETECTORS && !by_lambda(e); d++) n += judged_like(run, e, detectors[d]) != NULL;
+        if (n > most || (n == most && e->number > way->number)) way = e, most = n;
+    }
+    return way;
 }
 
 /* The same network judged with four kinds of thresholds: `glofnd eval fn`. */
 static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
-    static const char *const detectors[] = {"glofnd", "exact", "single", "fnc"};
     static const char *const names[] = {"GloFND, learned", "exact quantile", "one for all", "FNC, per batch"};
     static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
+    const gf_eval_line *way = way_of(run, pairs);
     char title[400];
     gf_bars b = {.title = title, .y_name = "percent", .groups = 3, .each = 4, .x_name = x_name,
                  .group = {"precision", "recall", "F1"},
                  .note = "The same embeddings, four ways to set the threshold of an anchor (means over anchors).",
                  .missing = "Compare detectors on this network: <code>glofnd eval fn RUN</code>"};
     snprintf(title, sizeof title, "Detectors%s on the frozen network of %s", of, run->name);
-    for (int d = 0; d < 4; d++) {
+    for (int d = 0; d < DETECTORS; d++) {
         b.name[d] = names[d], b.colour[d] = colours[d];
         for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
-        const gf_eval_line *e = quality_of(run, pairs, detectors[d]);
+        const gf_eval_line *e = way ? judged_like(run, way, detectors[d]) : NULL;
         if (e) b.value[0][d] = 100.0 * e->precision, b.value[1][d] = 100.0 * e->recall, b.value[2][d] = 100.0 * e->f1;
     }
     gf_svg_bars(out, &b);
@@ -125,7 +149,7 @@ void gf_section_detection(gf_text *out, const gf_report *r) {
     } else {
         frozen(out, r, judged(r), "views", "", "pairs of augmented views, in batches");
     }
-    gf_epoch_chart(out, r, GF_RUN_LAMBDA, gf_learns_lambda,
+    gf_epoch_chart(out, r, GF_RUN_LAMBDA_IMAGE, gf_learns_lambda,
                    &(gf_chart){.title = clip ? "Mean threshold λ of the images" : "Mean threshold λ",
                                .y_name = "cosine similarity",
                                .level = NAN,

@@ -47,10 +47,10 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
     char group[8][32], note[200];
     double fraction[8];
     const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "linear");
-    b = (gf_bars){.title = "A linear classifier on few labels", .note = note, .y_name = "top-1 of test images, %",
+    b = (gf_bars){.title = "A linear classifier on few labels", .note = like ? note : NULL, .y_name = "top-1 of test images, %",
                   .x_name = "share of the labels it is trained with",
                   .missing = "Not evaluated yet: <code>glofnd eval linear RUN --data SPEC</code>"};
-    snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like ? like->protocol : "-");
+    if (like) snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like->protocol);
     b.groups = fractions_of(r, like, fraction);
     b.each = gf_groups(r) < GF_BARS_MOST ? gf_groups(r) : GF_BARS_MOST;
     for (int f = 0; f < b.groups; f++) {

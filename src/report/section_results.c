@@ -45,11 +45,11 @@ static void cell(gf_text *out, const gf_comparison *c, int group, int metric, in
 static void compared(gf_text *out, const gf_report *r) {
     const gf_comparison *c = r->compare;
     const int with_p = any_p(c);
-    gf_text_add(out, "<h3>All that was measured</h3>\n<div class=\"wide\"><table>\n");
+    gf_text_add(out, "<h3>All that was measured</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
     heads(out, r, with_p);
     for (int m = 0; m < c->metrics; m++) {
         gf_text_add(out, "<tr><th scope=\"row\">");
-        gf_text_escape(out, c->metric[m].name);
+        gf_page_name(out, c->metric[m].name);
         gf_text_add(out, "</th>");
         for (int g = 0; g < c->groups; g++) cell(out, c, g, m, with_p);
         gf_text_add(out, "</tr>\n");

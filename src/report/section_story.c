@@ -103,20 +103,65 @@ static void progress_badge(gf_text *out, const gf_report *r) {
     }
 }
 
+/* Different values of a key, of which there are few enough runs to compare all. */
+static int values_of(const gf_report *r, const char *key) {
+    char mine[1100], other[1100];
+    int count = 0;
+    for (int i = 0; i < r->count; i++) {
+        int known = 0;
+        gf_page_value(&r->runs[i], key, mine, sizeof mine);
+        for (int k = 0; k < i && !known; k++) {
+            gf_page_value(&r->runs[k], key, other, sizeof other);
+            known = strcmp(mine, other) == 0;
+        }
+        count += !known;
+    }
+    return count;
+}
+
+/* The value, in <code> if it is free text, or how many there are. */
+static void value_or_count(gf_text *out, const gf_report *r, const char *key, const char *several, int code) {
+    char value[1100];
+    const int count = values_of(r, key);
+    if (count > 1) {
+        gf_text_add(out, "%d %s", count, several);
+        return;
+    }
+    gf_page_value(&r->runs[0], key, value, sizeof value);
+    gf_text_add(out, code ? "<code>" : "");
+    gf_text_escape(out, *value ? value : "-");
+    gf_text_add(out, code ? "</code>" : "");
+}
+
+/* "batch 32, 3 epochs", or from the least to the most of the runs. */
+static void sizes(gf_text *out, const gf_report *r) {
+    int64_t batch[2] = {INT64_MAX, 0}, epochs[2] = {INT64_MAX, 0};
+    for (int i = 0; i < r->count; i++) {
+        const gf_config *c = &r->runs[i].config;
+        if (c->batch < batch[0]) batch[0] = c->batch;
+        if (c->batch > batch[1]) batch[1] = c->batch;
+        if (c->epochs < epochs[0]) epochs[0] = c->epochs;
+        if (c->epochs > epochs[1]) epochs[1] = c->epochs;
+    }
+    gf_text_add(out, ", batch %lld", (long long)batch[0]);
+    if (batch[1] > batch[0]) gf_text_add(out, " to %lld", (long long)batch[1]);
+    gf_text_add(out, ", %lld", (long long)epochs[0]);
+    if (epochs[1] > epochs[0]) gf_text_add(out, " to %lld", (long long)epochs[1]);
+    gf_text_add(out, " epoch%s", epochs[1] == 1 ? "" : "s");
+}
+
 static void heading(gf_text *out, const gf_report *r) {
-    const gf_config *c = &r->runs[0].config;
-    char arch[64];
-    gf_page_value(&r->runs[0], "arch", arch, sizeof arch);
     gf_text_add(out, "<header><div><h1>");
     if (r->count == 1)
         gf_text_escape(out, r->runs[0].name);
     else
         gf_text_add(out, "%d pretraining runs, side by side", r->count);
-    gf_text_add(out, "</h1>\n<p class=\"faint\">%s on <code>", arch);
-    gf_text_escape(out, *c->data ? c->data : "-");
-    gf_text_add(out, "</code>, batch %lld, %d epoch%s</p></div>\n<button id=\"theme\" type=\"button\" hidden></button>"
-                     "</header>\n",
-                (long long)c->batch, (int)c->epochs, c->epochs == 1 ? "" : "s");
+    gf_text_add(out, "</h1>\n<p class=\"faint\">");
+    value_or_count(out, r, "arch", "architectures", 0);
+    sizes(out, r);
+    gf_text_add(out, " on ");
+    value_or_count(out, r, "data", "datasets", 1);
+    gf_text_add(out, "</p></div>\n<button id=\"theme\" type=\"button\" hidden></button></header>\n");
     progress_badge(out, r);
 }
 

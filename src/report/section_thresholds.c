@@ -11,29 +11,38 @@ enum { POINTS = 160 };
 
 typedef struct densities {
     double y[3][POINTS];
+    gf_spread spread[3];
+    double h[3];                /* bandwidths */
+    char name[3][80];
     gf_series series[3];
     int count;
     double low, high;
 } densities;
 
-/* The range of all three and what the kernels add to it; bandwidths to h. */
-static void find_range(const gf_look_values *sets[3], densities *d, double h[3]) {
+/* The range of all three and what the kernels add to it, which does not leave the range of similarities. */
+static void find_range(const gf_look_values *sets[3], densities *d) {
     d->low = INFINITY, d->high = -INFINITY;
     for (int s = 0; s < 3; s++) {
-        const gf_spread x = gf_spread_of(sets[s]->x, sets[s]->n);
-        h[s] = gf_kde_bandwidth(sets[s]->x, sets[s]->n);
+        const gf_spread x = d->spread[s] = gf_spread_of(sets[s]->x, sets[s]->n);
+        const double around = 3.0 * (d->h[s] = gf_kde_bandwidth(sets[s]->x, sets[s]->n));
         if (!x.count) continue;
-        d->low = fmin(d->low, x.min - 3.0 * h[s]), d->high = fmax(d->high, x.max + 3.0 * h[s]);
+        d->low = fmin(d->low, fmax(x.min - around, fmin(x.min, -1.0)));
+        d->high = fmax(d->high, fmin(x.max + around, fmax(x.max, 1.0)));
     }
     if (!(d->high - d->low > 1e-6)) d->low -= 0.01, d->high = d->low + 0.02;
 }
 
+/* Values that are all the same, as far as the drawing can tell, have no density to draw. */
+static int is_point(const densities *d, int s) {
+    return d->spread[s].count && d->spread[s].max - d->spread[s].min < (d->high - d->low) / (POINTS - 1);
+}
+
 /* The three over [low, high]; the largest value. */
-static double estimate(const gf_look_values *sets[3], const double h[3], densities *d) {
+static double estimate(const gf_look_values *sets[3], densities *d) {
     double most = 0.0;
     for (int s = 0; s < 3; s++) {
-        gf_kde(sets[s]->x, sets[s]->n, fmax(h[s], (d->high - d->low) / POINTS), d->low, d->high, POINTS, d->y[s]);
-        for (int k = 0; k < POINTS && h[s] > 0.0; k++) most = fmax(most, d->y[s][k]);
+        gf_kde(sets[s]->x, sets[s]->n, fmax(d->h[s], (d->high - d->low) / POINTS), d->low, d->high, POINTS, d->y[s]);
+        for (int k = 0; k < POINTS && !is_point(d, s); k++) most = fmax(most, d->y[s][k]);
     }
     return most;
 }
@@ -48,17 +57,36 @@ static void trim(densities *d, double least) {
     if (first < last) d->low = low + first * step, d->high = low + last * step;
 }
 
+/* A line at the edge would be taken for the edge. */
+static void leave_room(densities *d) {
+    const double room = 0.03 * (d->high - d->low);
+    for (int s = 0; s < 3; s++) {
+        const double at = d->spread[s].mean;
+        if (!is_point(d, s)) continue;
+        d->low = fmin(d->low, fmax(at - room, fmin(at, -1.0)));
+        d->high = fmax(d->high, fmin(at + room, fmax(at, 1.0)));
+    }
+}
+
+static gf_series series_of(densities *d, int s, const char *name, int colour) {
+    gf_series line = {.name = d->name[s], .n = POINTS, .colour = colour};
+    snprintf(d->name[s], sizeof d->name[s], is_point(d, s) ? "%s: all %.3f" : "%s", name, d->spread[s].mean);
+    if (is_point(d, s)) line.upright = 1, line.at = d->spread[s].mean;
+    else line.y = d->y[s], line.filled = 1;
+    return line;
+}
+
 static void make_densities(const gf_look_side *l, densities *d) {
     static const char *const names[3] = {"λ, learned by GloFND", "exact (1-α) quantile", "FNC, per batch"};
-    const gf_look_values *sets[3] = {&l->lambda, &l->optimum, &l->fnc};
+    static const gf_look_values none;
+    const gf_look_values *sets[3] = {l->learned ? &l->lambda : &none, &l->optimum, &l->fnc};
     static const int colours[3] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_FNC};
-    double h[3];
-    find_range(sets, d, h);
-    trim(d, 0.004 * estimate(sets, h, d));
-    estimate(sets, h, d);
+    find_range(sets, d);
+    trim(d, 0.004 * estimate(sets, d));
+    leave_room(d);
+    estimate(sets, d);
     for (int s = 0; s < 3; s++)
-        if (h[s] > 0.0 && (s || l->learned))
-            d->series[d->count++] = (gf_series){.name = names[s], .y = d->y[s], .n = POINTS, .colour = colours[s], .filled = 1};
+        if (d->spread[s].count) d->series[d->count++] = series_of(d, s, names[s], colours[s]);
 }
 
 static void figure(gf_text *out, const gf_report *r, const gf_look *look, int which) {

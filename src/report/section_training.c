@@ -59,6 +59,14 @@ static int any_value(const gf_report *r, gf_run_step field) {
     return 0;
 }
 
+/* What "images per second" counts. */
+static const char *views_made(const gf_report *r) {
+    int clip = 0;
+    for (int i = 0; i < r->count; i++) clip += r->runs[i].config.task == GF_TASK_CLIP;
+    if (clip == r->count) return "An image is seen once in an epoch, with one of its captions.";
+    return clip ? "Two views are made of each image; in image-text runs it is one." : "Two views are made of each image.";
+}
+
 void gf_section_training(gf_text *out, const gf_report *r) {
     static const char none[] = "No logged step yet.";
     gf_section_begin(out, "training", "How training went", NULL);
@@ -70,7 +78,7 @@ void gf_section_training(gf_text *out, const gf_report *r) {
                            .y_name = "images per second",
                            .from_zero = 1,
                            .missing = none,
-                           .note = "Two views are made of each image."});
+                           .note = views_made(r)});
     step_chart(out, r, GF_STEP_LR,
                &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
     step_chart(out, r, GF_STEP_GRAD_NORM,

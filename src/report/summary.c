@@ -23,7 +23,7 @@ static const column columns[COLUMNS] = {
     {"recall %", "of pairs that share the label, how many are flagged; mean over anchors, last epoch"},
     {"F1 %", "harmonic mean of precision and recall"},
     {"", ""},                   /* gf_score */
-    {"vs first", "difference of it to the first run, in points"},
+    {"vs first", "difference of it, in points, to the run of the same seed under the configuration of the first run"},
 };
 
 static column column_of(const gf_score *s, int c) {
@@ -47,6 +47,18 @@ static void detector_name(const gf_config *c, char *out) {
     }
 }
 
+/* What a run is set against: of the runs under the first one's configuration that with its seed. A run under that configuration
+ * has none: seeds differ by chance. */
+static double partner_score(const gf_report *r, const gf_score *s, int run) {
+    const int first = gf_group_of(r, 0);
+    for (int i = 0; i < r->count && gf_group_of(r, run) != first; i++)
+        if (gf_group_of(r, i) == first && r->runs[i].config.seed == r->runs[run].config.seed) {
+            const double score = gf_score_of(s, &r->runs[i], 0);
+            if (isfinite(score)) return score;
+        }
+    return NAN;
+}
+
 /* Row 0 is the untrained network, where it was evaluated; then the runs. 0: no such row. */
 static int row_cells(const gf_report *report, const gf_score *s, int row, char cell[COLUMNS][CELL]) {
     const gf_run_log *runs = report->runs;
@@ -67,9 +79,9 @@ static int row_cells(const gf_report *report, const gf_score *s, int row, char c
     figure(cell[4], gf_run_last(r, GF_RUN_PRECISION), 1);
     figure(cell[5], gf_run_last(r, GF_RUN_RECALL), 1);
     figure(cell[6], gf_run_last(r, GF_RUN_F1), 1);
-    const double score = gf_score_of(s, r, 0);
+    const double score = gf_score_of(s, r, 0), gain = score - partner_score(report, s, row - 1);
     figure(cell[SCORE], score, 1);
-    if (row > 1 && isfinite(score - first)) snprintf(cell[8], CELL, "%+.1f", score - first);
+    if (isfinite(gain)) snprintf(cell[8], CELL, "%+.1f", gain);
     return 1;
 }
 
@@ -106,7 +118,8 @@ static void html_row(gf_text *out, const gf_report *r, int row, char cell[COLUMN
     for (int c = 0; c < COLUMNS; c++) {
         gf_text_add(out, c == 0 ? "<th scope=\"row\">" : c == 1 ? "<td class=\"word\">" : "<td>");
         if (c == 0 && row > 0) gf_svg_swatch(out, gf_group_of(r, row - 1));
-        gf_text_escape(out, cell[c]);
+        if (c == 0) gf_page_name(out, cell[c]);
+        else gf_text_escape(out, cell[c]);
         gf_text_add(out, c == 0 ? "</th>" : "</td>");
     }
     gf_text_add(out, "</tr>\n");

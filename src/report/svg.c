@@ -20,12 +20,19 @@ static void widen(gf_plane *f, double y) {
 }
 
 static void include(const gf_chart *c, const gf_series *s, gf_plane *f) {
-    for (int64_t i = 0; i < s->n; i++) {
+    for (int64_t i = 0; i < s->n && !s->upright; i++) {
         widen(f, s->y[i]);
         if (s->low) widen(f, s->low[i]), widen(f, s->high[i]);
         if (s->x) f->x0 = fmin(f->x0, s->x[i]), f->x1 = fmax(f->x1, s->x[i]);
     }
+    if (s->upright) f->x0 = fmin(f->x0, s->at), f->x1 = fmax(f->x1, s->at);
     if (!s->x) f->x1 = fmax(f->x1, x_of(c, NULL, s->n - 1));
+}
+
+static int any_upright(const gf_chart *c) {
+    int any = 0;
+    for (int s = 0; s < c->count; s++) any |= c->series[s].upright;
+    return any;
 }
 
 /* 0: nothing to show. */
@@ -33,6 +40,7 @@ static int find_plane(const gf_chart *c, gf_plane *f) {
     const int own = c->count && c->series[0].x;
     *f = (gf_plane){own ? INFINITY : x_of(c, NULL, 0), own ? -INFINITY : x_of(c, NULL, 1), INFINITY, -INFINITY};
     for (int s = 0; s < c->count; s++) include(c, &c->series[s], f);
+    if (f->y0 > f->y1 && any_upright(c)) widen(f, 0.0);
     if (f->y0 > f->y1) return 0;
     if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 = f->x0 + 1.0;
     widen(f, c->level);
@@ -43,24 +51,26 @@ static int find_plane(const gf_chart *c, gf_plane *f) {
 
 /* ----- drawing ----- */
 
+/* What levels and events are is said in the legend: in the plane it would lie on lines as soon as all goes well. */
 static void draw_level(gf_text *out, const gf_chart *c, const gf_plane *f) {
-    if (!isfinite(c->level)) return;
-    const double at = gf_plot_y(f, c->level);
-    gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>", LEFT, at, RIGHT);
-    gf_text_add(out, "<text class=\"tick halo\" x=\"%d\" y=\"%.1f\">", LEFT + 6, at - 5.0);
-    gf_text_escape(out, c->level_name);
-    gf_text_add(out, "</text>\n");
+    if (isfinite(c->level))
+        gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, gf_plot_y(f, c->level), RIGHT);
+}
+
+static int event_is_seen(const gf_chart *c, const gf_plane *f) {
+    return c->event != 0.0 && c->event >= f->x0 && c->event <= f->x1;
 }
 
 static void draw_event(gf_text *out, const gf_chart *c, const gf_plane *f) {
-    const double at = gf_plot_x(f, c->event);
-    if (c->event == 0.0 || c->event < f->x0 || c->event > f->x1) return;
-    const int right = at > 0.6 * RIGHT;
-    gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>", at, TOP, BOTTOM);
-    gf_text_add(out, "<text class=\"tick halo\" x=\"%.1f\" y=\"%d\"%s>", at + (right ? -5.0 : 5.0), TOP + 8,
-                right ? " text-anchor=\"end\"" : "");
-    gf_text_escape(out, c->event_name);
-    gf_text_add(out, "</text>\n");
+    if (event_is_seen(c, f))
+        gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(f, c->event), TOP, BOTTOM);
+}
+
+static void draw_upright(gf_text *out, const gf_series *s, const gf_plane *f) {
+    gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", s->colour % GF_COLOURS, gf_plot_x(f, s->at), BOTTOM,
+                TOP);
+    gf_text_escape(out, s->name);
+    gf_text_add(out, "</title></path>\n");
 }
 
 static int alone(const gf_series *s, int64_t i) {
@@ -122,9 +132,13 @@ static void draw_all(gf_text *out, const gf_chart *c, const gf_plane *f, int val
     gf_plot_y_axis(out, f, c->y_name);
     gf_plot_x_axis(out, f, c->x_name, !(c->x_step > 0.0) && !(c->count && c->series[0].x));
     draw_event(out, c, f);
-    for (int s = 0; s < c->count; s++) draw_band(out, c, &c->series[s], f);
-    for (int s = 0; s < c->count; s++) draw_series(out, c, &c->series[s], f, values);
-    draw_level(out, c, f);      /* its name stays readable over the lines */
+    draw_level(out, c, f);
+    for (int s = 0; s < c->count; s++)
+        if (!c->series[s].upright) draw_band(out, c, &c->series[s], f);
+    for (int s = 0; s < c->count; s++) {
+        if (c->series[s].upright) draw_upright(out, &c->series[s], f);
+        else draw_series(out, c, &c->series[s], f, values);
+    }
 }
 
 /* ----- a figure of a page ----- */
@@ -143,7 +157,15 @@ void gf_figure_none(gf_text *out, const char *why) {
     gf_text_add(out, "<p class=\"none\">%s</p></figure>\n", why);
 }
 
-static void draw_legend(gf_text *out, const gf_chart *c) {
+/* A piece of a dashed line and what it says. */
+static void dashed_key(gf_text *out, const char *piece, const char *name) {
+    gf_text_add(out, "<span><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"level\" d=\"%s\"/>"
+                     "</svg>", piece);
+    gf_text_escape(out, name);
+    gf_text_add(out, "</span> ");
+}
+
+static void draw_legend(gf_text *out, const gf_chart *c, const gf_plane *f) {
     gf_text_add(out, "<p class=\"legend\">");
     for (int s = 0; s < c->count; s++) {
         gf_text_add(out, "<span>");
@@ -152,6 +174,8 @@ static void draw_legend(gf_text *out, const gf_chart *c) {
         gf_text_escape(out, c->series[s].name);
         gf_text_add(out, "</span> ");
     }
+    if (isfinite(c->level)) dashed_key(out, "M1 4H23", c->level_name);
+    if (event_is_seen(c, f)) dashed_key(out, "M12 -4V12", c->event_name);
     gf_text_add(out, "</p>\n");
 }
 
@@ -162,11 +186,11 @@ void gf_svg_chart(gf_text *out, const gf_chart *c) {
         gf_figure_none(out, c->missing ? c->missing : "No values: no run measured this.");
         return;
     }
-    draw_legend(out, c);
+    draw_legend(out, c, &f);
     gf_text_add(out,
-                "<svg class=\"plot\" viewBox=\"0 0 %d %d\" data-x0=\"%.8g\" data-x1=\"%.8g\" data-y0=\"%.8g\" data-y1=\"%.8g\""
+                "<svg class=\"plot\" viewBox=\"0 %d %d %d\" data-x0=\"%.8g\" data-x1=\"%.8g\" data-y0=\"%.8g\" data-y1=\"%.8g\""
                 " data-unit=\"",
-                GF_PLOT_WIDTH, GF_PLOT_HEIGHT, f.x0, f.x1, f.y0, f.y1);
+                GF_PLOT_ABOVE, GF_PLOT_WIDTH, GF_PLOT_HEIGHT, f.x0, f.x1, f.y0, f.y1);
     gf_text_escape(out, c->x_name);
     gf_text_add(out, "\" role=\"img\" aria-label=\"");
     gf_text_escape(out, c->title);
@@ -179,13 +203,13 @@ void gf_svg_chart(gf_text *out, const gf_chart *c) {
 
 void gf_svg_file(gf_text *out, const gf_chart *c) {
     gf_plane f;
-    gf_text_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\">\n<style>",
-                GF_PLOT_WIDTH, GF_PLOT_HEIGHT + 22 * (c->count + 1));
+    gf_text_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-6 %d %d %d\" font-family=\"sans-serif\">\n<style>",
+                GF_PLOT_ABOVE, GF_PLOT_WIDTH + 6, GF_PLOT_HEIGHT + 22 * (c->count + 1));
     gf_svg_file_style(out);
-    gf_text_add(out, "</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n");
+    gf_text_add(out, "</style>\n<rect x=\"-6\" y=\"%d\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", GF_PLOT_ABOVE);
     if (find_plane(c, &f)) draw_all(out, c, &f, 0);
     for (int s = 0; s < c->count; s++) {
-        const int y = GF_PLOT_HEIGHT + 22 * (s + 1);
+        const int y = GF_PLOT_BELOW + 22 * (s + 1);
         gf_text_add(out, "<path class=\"line c%d d%d\" d=\"M%d %dh24\"/>", c->series[s].colour % GF_COLOURS,
                     c->series[s].colour / GF_COLOURS % 3, LEFT, y);
         gf_text_add(out, "<text class=\"name\" x=\"%d\" y=\"%d\">", LEFT + 32, y + 4);

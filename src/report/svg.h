@@ -16,6 +16,8 @@ typedef struct gf_series {
     const double *low, *high;   /* [n] a band around it; NULL: none */
     int filled;                 /* the area below it is tinted */
     int dash;                   /* 1, 2: drawn in dashes */
+    int upright;                /* y is not in use: a line over all of the height, at `at` */
+    double at;
 } gf_series;
 
 typedef struct gf_chart {
@@ -35,7 +37,7 @@ typedef struct gf_chart {
 
 /* A chart without a single value says so. */
 void gf_svg_chart(gf_text *out, const gf_chart *c);
-/* The same as a file of its own: colours and legend inside, light background. */
+/* The same as a file of its own: colours and legend, but for levels and events, inside; light background. */
 void gf_svg_file(gf_text *out, const gf_chart *c);
 /* The style sheet the charts need; the page sets the variables --ink, --faint, --grid, --panel and --c0 .. --c6. */
 void gf_svg_style(gf_text *out);

@@ -13,6 +13,13 @@ static void key(gf_text *out, const char *class, const char *name) {
     gf_text_add(out, "</span> ");
 }
 
+/* The figure over a bar. Where there is room for a digit after the point there are two, of which a window shows one: where its
+ * letters are large the "brief" one. */
+static void bar_value(gf_text *out, const char *class, double middle, double top, double x, int digits) {
+    gf_text_add(out, "<text class=\"tick%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f</text>\n", class, middle,
+                top - 4.0, digits, x);
+}
+
 static void bar(gf_text *out, const gf_bars *b, const gf_plane *f, int g, int k, double left, double width) {
     const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(f, x);
     if (!isfinite(x)) return;
@@ -26,9 +33,8 @@ static void bar(gf_text *out, const gf_bars *b, const gf_plane *f, int g, int k,
     const double high = s > 0.0 ? gf_plot_y(f, x + s) : top;
     if (s > 0.0)
         gf_text_add(out, "<path class=\"whisker\" d=\"M%.1f %.1fV%.1f\"/>", left + 0.5 * width, high, gf_plot_y(f, x - s));
-    if (width >= 15.0)
-        gf_text_add(out, "<text class=\"tick value\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f</text>\n",
-                    left + 0.5 * width, high - 4.0, width < 27.0 ? 0 : 1, x);
+    if (width >= 27.0) bar_value(out, " long", left + 0.5 * width, high, x, 1);
+    if (width >= 15.0) bar_value(out, width < 27.0 ? "" : " brief", left + 0.5 * width, high, x, 0);
 }
 
 void gf_svg_bars(gf_text *out, const gf_bars *b) {
@@ -48,7 +54,8 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
         snprintf(class, sizeof class, "f%d", b->colour[k] % GF_COLOURS);
         key(out, class, b->name[k]);
     }
-    gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", GF_PLOT_WIDTH, GF_PLOT_HEIGHT);
+    gf_text_add(out, "</p>\n<svg viewBox=\"0 %d %d %d\" role=\"img\" aria-label=\"", GF_PLOT_ABOVE, GF_PLOT_WIDTH,
+                GF_PLOT_HEIGHT);
     gf_text_escape(out, b->title);
     gf_text_add(out, "\">\n");
     gf_plot_y_axis(out, &f, b->y_name);
@@ -56,7 +63,7 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     for (int g = 0; g < b->groups; g++) {
         const double middle = LEFT + (g + 0.5) * room;
         for (int k = 0; k < b->each; k++) bar(out, b, &f, g, k, middle + (k - 0.5 * b->each) * width + 1.0, width - 2.0);
-        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BOTTOM + 18);
+        gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BOTTOM + 20);
         gf_text_escape(out, b->group[g]);
         gf_text_add(out, "</text>\n");
     }

@@ -29,7 +29,8 @@ static void add_style(gf_text *out, const colours *k) {
                      ".level{stroke:%s;fill:none;stroke-dasharray:5 4}\n.tick{fill:%s;font-size:12px}",
                 k->grid, k->faint, k->faint, k->faint);
     gf_text_add(out, ".halo{paint-order:stroke;stroke:%s;stroke-width:4px}.name{fill:%s;font-size:12.5px}\n"
-                     ".swatch{width:24px;height:8px;margin-right:5px;vertical-align:middle}\n", k->panel, k->ink);
+                     ".swatch{width:24px;height:8px;margin-right:5px;vertical-align:middle;overflow:visible}\n",
+                k->panel, k->ink);
 }
 
 void gf_svg_style(gf_text *out) { add_style(out, &of_page); }

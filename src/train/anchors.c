@@ -46,6 +46,14 @@ static glofnd_status read_head(gf_reader *r, int64_t *n) {
     return GLOFND_OK;
 }
 
+glofnd_status gf_keys_count(gf_error *err, const char *path, int64_t *n) {
+    gf_reader r;
+    TRY(gf_reader_open(&r, err, path));
+    const glofnd_status status = read_head(&r, n);
+    gf_reader_close(&r);
+    return status;
+}
+
 static glofnd_status read_tail(gf_reader *r) {
     TRY(gf_check_crc(r, "keys", -1));
     return gf_reader_end(r);
@@ -121,6 +129,7 @@ static void join_places(place *old, int64_t rows, place *new, int64_t n, int64_t
     }
     out->lost = rows - out->kept;
     out->fresh = n - out->kept;
+    for (int64_t k = 1; k < n; k++) out->twins += new[k].key == new[k - 1].key;
 }
 
 glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, int64_t **to, gf_remap *out) {
@@ -137,6 +146,33 @@ glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, 
     free(old);
     free(new);
     return status;
+}
+
+/* ----- pictures behind numbers ----- */
+
+static int is_numbered(const char *kind) {
+    return strcmp(kind, "shapes") == 0 || strcmp(kind, "cifar10") == 0 || strcmp(kind, "cifar100") == 0;
+}
+
+/* What a drawn image shows follows from its class; the classes of CIFAR may be the coarse ones, of the same pictures. */
+static int same_pictures(const gf_dataset *a, const gf_dataset *b) {
+    const gf_dataset_info x = gf_dataset_describe(a), y = gf_dataset_describe(b);
+    if (x.width != y.width || x.height != y.height) return 0;
+    if (x.classes != y.classes) return strcmp(x.kind, "shapes") != 0;
+    for (int64_t i = 0; i < x.n && i < y.n; i++)
+        if (gf_dataset_label(a, i) != gf_dataset_label(b, i)) return 0;
+    return 1;
+}
+
+glofnd_status gf_keys_enough(gf_error *err, const gf_dataset *d, const char *spec, const char *before) {
+    gf_dataset *old = NULL;
+    if (!is_numbered(gf_dataset_describe(d).kind) || strcmp(spec, before) == 0) return GLOFND_OK;
+    if (gf_dataset_open(NULL, before, &old) != GLOFND_OK) return GLOFND_OK;
+    const int same = same_pictures(d, old);
+    gf_dataset_free(old);
+    FAIL_IF(err, !same, GLOFND_E_ARGUMENT,
+            "%.200s has other pictures than %.200s, which the run was trained on; --data takes that one", spec, before);
+    return GLOFND_OK;
 }
 
 /* ----- anchors ----- */
@@ -201,14 +237,15 @@ static glofnd_status refuse(gf_error *err, const gf_remap *x) {
 
 glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors, const char *keys, const char *scratch,
                               int remap, gf_remap *out) {
-    int same = 1;
+    int same = 1, parts;
     int64_t *to = NULL;
     *out = (gf_remap){.rows = t->info.n, .kept = t->info.n};
     if (access(keys, F_OK) == 0) TRY(gf_keys_same(err, t->data, keys, &same));
     if (same && t->comm) return gf_parts_load_shard(err, t, anchors);
     if (same) TRY(load_store(err, t, anchors));
     if (same) return gf_parts_load_all(err, t, anchors);
-    FAIL_IF(err, remap && (t->comm || gf_parts_count(anchors) > 0), GLOFND_E_UNSUPPORTED,
+    TRY(gf_parts_count(err, anchors, &parts));
+    FAIL_IF(err, remap && (t->comm || parts > 0), GLOFND_E_UNSUPPORTED,
             "--remap works on one rank, from a checkpoint of one rank: resume once with one rank and the data of before");
     TRY(gf_keys_map(err, t->data, keys, &to, out));
     const glofnd_status status = remap ? load_remapped(err, t, anchors, scratch, out, to) : refuse(err, out);

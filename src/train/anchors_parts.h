@@ -9,7 +9,15 @@
 #include "train/trainer.h"
 
 void gf_parts_name(const char *anchors, int rank, int ranks, char *name, size_t bytes);
-int gf_parts_count(const char *anchors);        /* ranks that wrote parts beside `anchors`; 0: none */
+/* *ranks: how many wrote parts beside `anchors`; 0: none. E_FORMAT: parts of different numbers of ranks lie there. */
+glofnd_status gf_parts_count(gf_error *err, const char *anchors, int *ranks);
+
+/* Row k of `part` is anchor first + k * stride. */
+typedef glofnd_status (*gf_parts_use)(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *part, int64_t first,
+                                      int64_t stride);
+/* Every file once, in memory: first the one that belongs to no rank to `whole` (with 0 and 1), then the parts to `part`. */
+glofnd_status gf_parts_read(gf_error *err, glofnd_ctx *c, const char *anchors, gf_parts_use whole, gf_parts_use part, void *user);
+
 /* Several ranks: the own anchors; ring and shared lambda. */
 glofnd_status gf_parts_save_shard(gf_error *err, const gf_trainer *t, const char *anchors);
 glofnd_status gf_parts_save_shared(gf_error *err, const gf_trainer *t, const char *anchors);

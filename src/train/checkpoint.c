@@ -239,8 +239,8 @@ glofnd_status gf_checkpoint_retire(gf_error *err, const char *path) {
 
 /* Those before KEYS are in every checkpoint; earlier versions wrote no keys, or no configuration, and did not list them. */
 enum { MODEL, OPTIM, ANCHORS, STATE, KEYS, CONFIG, FILES };
-static const char *const names[FILES] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "state.json",
-                                         "keys.glofnd", GF_CONFIG_FILE};
+static const char *const names[FILES] = {"model.safetensors", "optim.safetensors", GF_ANCHORS_FILE, "state.json",
+                                         GF_KEYS_FILE, GF_CONFIG_FILE};
 
 static glofnd_status name_files(gf_error *err, const char *folder, text paths[FILES]) {
     for (int i = 0; i < FILES; i++) TRY(join(err, &paths[i], folder, names[i]));
@@ -358,6 +358,37 @@ glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *c
     return gf_config_read(err, config, copy.at);
 }
 
+static glofnd_status read_vocabulary(gf_error *err, const char *state, int64_t *crc) {
+    gf_jsonl_reader r = {0};
+    TRY(gf_jsonl_read_open(&r, err, state));
+    const int there = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "vocab_crc", crc);
+    glofnd_status status = r.status;
+    gf_jsonl_read_close(&r);
+    if (status == GLOFND_OK && !there) status = gf_fail(err, GLOFND_E_FORMAT, "%.300s is not that of an image-text run", state);
+    return status;
+}
+
+glofnd_status gf_checkpoint_vocabulary(gf_error *err, const char *run, uint32_t *crc, int *has) {
+    text folder, state;
+    int64_t found = 0;
+    TRY(gf_checkpoint_latest(err, run, folder.at, sizeof folder.at));
+    *has = *folder.at != 0;
+    if (!*has) return GLOFND_OK;
+    TRY(join(err, &state, folder.at, names[STATE]));
+    TRY(read_vocabulary(err, state.at, &found));
+    *crc = (uint32_t)found;
+    return GLOFND_OK;
+}
+
+/* Keys that are numbers may be equal where pictures are not. */
+static glofnd_status compare_pictures(gf_error *err, const gf_trainer *t, const char *path, const gf_remap *found) {
+    gf_config then;
+    int has = 0;
+    if (found->kept == 0) return GLOFND_OK;
+    TRY(gf_checkpoint_config(err, path, &then, &has));
+    return has ? gf_keys_enough(err, t->data, t->config.data, then.data) : GLOFND_OK;
+}
+
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found,
                                  gf_log_marks *marks) {
     text at[FILES], scratch;
@@ -367,6 +398,7 @@ glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path,
     TRY(gf_model_load(err, t, at[MODEL].at));
     TRY(load_optimizer(err, t, at[OPTIM].at));
     TRY(gf_anchors_load(err, t, at[ANCHORS].at, at[KEYS].at, scratch.at, remap, found));
+    TRY(compare_pictures(err, t, path, found));
     TRY(load_position(err, t, at[STATE].at, found, marks));
     return gf_loader_seek(err, t->loader, (uint32_t)(t->step / t->epoch_steps), t->step % t->epoch_steps);
 }

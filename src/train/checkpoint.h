@@ -28,6 +28,9 @@ glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char *path, s
 /* The configuration that a checkpoint was made under. *has: it has one; those of earlier versions have none. E_FORMAT: it is
  * damaged. */
 glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *config, int *has);
+/* Which vocabulary the image-text run RUN was trained with, as gf_vocabulary_load tells them apart: says its newest checkpoint.
+ * *has: there is one. */
+glofnd_status gf_checkpoint_vocabulary(gf_error *err, const char *run, uint32_t *crc, int *has);
 /* After its anchors were re-mapped: renames step-N to before-N, which counts only until there is another checkpoint. The steps of
  * other data have other numbers, so the largest would not be the newest. */
 glofnd_status gf_checkpoint_retire(gf_error *err, const char *path);

@@ -61,9 +61,9 @@ static const gf_option rows[] = {
     WHOLE(context, "77", 3, 4096, "image and text", "tokens of a caption, start and end among them; longer ones are cut"),
     SWITCH(quick_gelu, "0", "image and text", "1: the GELU that OpenAI's weights were made with"),
     {FIELD(vocab), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->vocab,
-     NOTE("", "image and text", "file of merges (open_clip's form, .gz too); empty: learned from the captions at the start")},
-    WHOLE(vocab_merges, "8192", 0, 48894, "image and text", "most merges to learn, where vocab is empty"),
-    NAME(lock, locks, "none", "image and text", "an encoder that stays as it is"),
+     NOTE("", "image and text", "file of merges (open_clip's form, .gz too); empty: that of init, or learned from the captions")},
+    WHOLE(vocab_merges, "8192", 0, 48894, "image and text", "most merges to learn, where they are learned"),
+    NAME(lock, locks, "none", "image and text", "an encoder that stays as init has it"),
     SWITCH(mask_duplicates, "1", "image and text", "pairs with the same image, or the same tokens, are no negatives"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step"),

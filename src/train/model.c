@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "io/json/safetensors.h"
 #include "optim/schedule.h"
 
 typedef struct whole {          /* a gf_model and what it points to */
@@ -33,11 +34,31 @@ glofnd_status gf_model_load(gf_error *err, gf_trainer *t, const char *path) {
     return gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_STRICT, NULL);
 }
 
+glofnd_status gf_model_check(gf_error *err, const gf_config *c) {
+    gf_st_file f = {0};
+    char path[PATH_MAX];
+    FAIL_IF(err, c->lock != GF_LOCK_NONE && !*c->init, GLOFND_E_OPTION,
+            "lock: the encoder would stay as random numbers made it; give its weights by init, or leave lock none");
+    if (!*c->init) return GLOFND_OK;
+    TRY(gf_st_open(err, c->init, &f));
+    gf_st_close(&f);
+    return c->task == GF_TASK_CLIP ? gf_vocabulary_find(err, c, path) : GLOFND_OK;
+}
+
+static glofnd_status check_lock(gf_error *err, const gf_config *c, const gf_weights_report *r) {
+    static const char *const names[] = {"none", "image", "text"};
+    FAIL_IF(err, c->lock != GF_LOCK_NONE && r->of_net[c->lock == GF_LOCK_TEXT] == 0, GLOFND_E_OPTION,
+            "lock: %s; %.200s has no weights for that encoder, which would stay as random numbers made it", names[c->lock],
+            c->init);
+    return GLOFND_OK;
+}
+
 static glofnd_status start_towers(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes) {
     gf_weights_report report;
     whole x;
     collect(&x, t);
     TRY(gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_PARTIAL, &report));
+    TRY(check_lock(err, &t->config, &report));
     if (gf_config_learns_tau(&t->config)) t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
     const char *rest = *report.text ? report.text : "all that there are";
     snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, rest);

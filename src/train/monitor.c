@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -15,8 +14,6 @@ static double now(void) {
     clock_gettime(CLOCK_REALTIME, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
-
-#define HISTOGRAM_MOST 1000000          /* thresholds looked at per epoch: of larger data, every k-th anchor's */
 
 /* Bytes of the first *lines lines of a file. Where there are fewer, or there is no file, *lines becomes what there is: whole
  * lines. */
@@ -43,16 +40,12 @@ static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path,
     return gf_events_open(&m->events, err, path, 0, m->started);
 }
 
-static int64_t histogram_stride(const gf_trainer *t) { return (t->info.n + HISTOGRAM_MOST - 1) / HISTOGRAM_MOST; }
-
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
                               int plain) {
     char path[PATH_MAX];
     int64_t keep;
     *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet || plain), .started = now(), .lines = marks.log_lines,
                       .quiet = quiet};
-    m->lambda = malloc(sizeof(float) * HISTOGRAM_MOST);
-    FAIL_IF(err, !m->lambda, GLOFND_E_MEMORY, "no memory for %d thresholds", HISTOGRAM_MOST);
     snprintf(path, sizeof path, "%s/" GF_MONITOR_LOG, run);
     TRY(line_offset(err, path, &m->lines, &keep));
     TRY(gf_jsonl_open(&m->log, err, path, keep));
@@ -64,7 +57,6 @@ void gf_monitor_close(gf_monitor *m) {
     gf_progress_end(&m->progress);
     gf_jsonl_close(&m->log);
     gf_events_close(&m->events);
-    free(m->lambda);
 }
 
 static double step_seconds(const gf_trainer *t) {
@@ -166,37 +158,9 @@ glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
     return event_of_step(m, t);
 }
 
-/* Thresholds in force on a side; 0 if that failed (then there is no histogram). In parts, since every call may go to a device. */
-static int64_t thresholds(gf_monitor *m, const gf_trainer *t, int side) {
-    enum { PART = 512 };
-    glofnd_row row[PART], shared;
-    int64_t id[PART], count = 0;
-    const int64_t shared_id = GLOFND_SHARED;
-    const gf_shard *own = t->comm ? t->crew.team.shard : NULL;  /* several ranks: the anchors of this one stand for all */
-    glofnd_ctx *c = own ? gf_shard_ctx(own) : t->ctx;
-    const glofnd_store *store = own ? gf_shard_store(own) : t->store;
-    const int64_t all = own ? gf_shard_size(t->info.n, t->comm->rank, t->comm->ranks) : t->info.n;
-    if (glofnd_rows_get(t->ctx, t->store, side, &shared_id, 1, &shared) != GLOFND_OK) return 0;
-    for (int64_t i = 0; i < all;) {
-        int64_t n = 0;
-        for (; n < PART && i < all; i += histogram_stride(t)) id[n++] = i;
-        if (glofnd_rows_get(c, store, side, id, n, row) != GLOFND_OK) return 0;
-        for (int64_t k = 0; k < n; k++)
-            m->lambda[count++] = row[k].clock > 0 || shared.clock == 0 ? row[k].lambda : shared.lambda;
-    }
-    return count;
-}
-
 static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
 
-static double mean_threshold(gf_monitor *m, const gf_trainer *t, int side) {
-    const int64_t n = thresholds(m, t, side);
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++) sum += (double)m->lambda[i];
-    return ratio(sum, (double)n);
-}
-
-glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas) {
     const gf_epoch_sums *e = &t->sums;
     const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
     const double f1 = ratio(2.0 * precision * recall, precision + recall);
@@ -208,7 +172,8 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     gf_jsonl_integer(j, "epoch", (t->step - 1) / t->epoch_steps);
     gf_jsonl_number(j, "loss", ratio(e->loss, e->steps));
     gf_jsonl_number(j, "lambda", ratio(e->lambda, e->steps));
-    if (t->towers.count == 2) gf_jsonl_number(j, "lambda_text", mean_threshold(m, t, 1));
+    if (t->towers.count == 2) gf_jsonl_number(j, "lambda_image", gf_lambdas_mean(lambdas, 0));
+    if (t->towers.count == 2) gf_jsonl_number(j, "lambda_text", gf_lambdas_mean(lambdas, 1));
     gf_jsonl_number(j, "kept", ratio(e->kept, e->steps));
     gf_jsonl_number(j, "flagged", ratio(e->flagged, e->pairs));
     gf_jsonl_number(j, "precision", precision);
@@ -225,8 +190,8 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t) {
     curve(m, "epoch/lda_precision", precision);
     curve(m, "epoch/lda_recall", recall);
     curve(m, "epoch/lda_f1", f1);
-    gf_events_histogram(&m->events, "lambda", m->lambda, thresholds(m, t, 0), 64);
-    if (t->towers.count == 2) gf_events_histogram(&m->events, "lambda_text", m->lambda, thresholds(m, t, 1), 64);
+    gf_events_histogram(&m->events, "lambda", lambdas->side[0], lambdas->count, 64);
+    if (t->towers.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);
     return end_event(m);
 }
 

@@ -6,6 +6,7 @@
 #include "io/tfevents.h"
 #include "report/progress.h"
 #include "train/checkpoint.h"
+#include "train/lambdas.h"
 
 #define GF_MONITOR_LOG "log.jsonl"
 #define GF_EVAL_LOG "eval.jsonl"
@@ -20,7 +21,6 @@ typedef struct gf_monitor {
     int quiet;
     int64_t lines;              /* in log.jsonl */
     int events_cut;             /* the event file was not what belongs to the marks */
-    float *lambda;              /* scratch for the histogram of an epoch */
 } gf_monitor;
 
 /* Opens both files, keeping what belongs to `marks` (all zero: new files). Files that are lost or shorter are no failure: what is
@@ -30,8 +30,8 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
 void gf_monitor_close(gf_monitor *m);
 /* After every step: the progress line, and every log_steps a record. */
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);
-/* After the last step of an epoch. */
-glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t);
+/* After the last step of an epoch, with the thresholds as they are then. */
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas);
 /* An epoch in one line for people, at most every ten seconds and after the last epoch; 0: not now. */
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes);
 /* After a resume with other data. */

@@ -34,6 +34,7 @@ typedef struct job {
     int warned;                 /* of damaged samples */
     glofnd_status noted;        /* several ranks: whether damaged samples could be noted for the first one */
     double saved;               /* clock at the last checkpoint; 0: none yet */
+    gf_lambdas lambdas;         /* at the end of the last epoch */
     gf_remap found;             /* the anchors of the checkpoint that was resumed */
     char from[PATH_MAX];        /* that checkpoint; "": none */
     char store[PATH_MAX];       /* working file of the anchors; "": none */
@@ -253,14 +254,14 @@ static glofnd_status record_memory(gf_error *err, const job *j) {
 static glofnd_status end_epoch(gf_error *err, job *j) {
     char line[300];
     TRY(record_memory(err, j));
-    TRY(gf_monitor_epoch(&j->monitor, j->trainer));
+    TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas));
     if (gf_monitor_summary(&j->monitor, j->trainer, line, sizeof line)) say(j->p, "%s", line);
     return GLOFND_OK;
 }
 
 /* step: that the sample belongs to. */
 static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
-    if (!j->warned) say(j->p, "a damaged image is left out, log.jsonl will name all: %s", message);
+    if (!j->warned) say(j->p, "a damaged sample is left out, log.jsonl will name all: %s", message);
     if (!j->warned) j->monitor.progress.stands = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
@@ -293,6 +294,7 @@ static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
     TRY(tell_all_damaged(err, j));
     if (is_first(j->p)) TRY(gf_monitor_step(&j->monitor, t));
     if (is_first(j->p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));
+    if (t->step % t->epoch_steps == 0) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MOST, &j->lambdas));
     if (t->step % t->epoch_steps == 0 && is_first(j->p)) TRY(end_epoch(err, j));
     x[0] = is_first(j->p) && checkpoint_due(j);
     if (t->comm && t->step % t->epoch_steps == 0) TRY(t->comm->kind->sum(err, t->comm, x, 1));
@@ -396,6 +398,8 @@ static glofnd_status compare_ranks(gf_error *err, const job *j) {
 
 static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config) {
     gf_comm *c = j->p->comm;
+    TRY(gf_checkpoint_latest(err, j->p->run, j->from, sizeof j->from));
+    if (!*j->from) TRY(gf_model_check(err, config));    /* data may take long to open, and a vocabulary to be learned */
     TRY(gf_trainer_open(err, config, &j->trainer));
     j->trainer->comm = c;
     if (config->strict) TRY(gf_dataset_check_whole(err, j->trainer->data));
@@ -408,7 +412,7 @@ static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config
         snprintf(j->plans, sizeof j->plans, "%s/plans.txt", j->p->run);
         j->trainer->plans_path = j->plans;
     }
-    return gf_checkpoint_latest(err, j->p->run, j->from, sizeof j->from);
+    return GLOFND_OK;
 }
 
 static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *config, gf_pretrain_end *end) {
@@ -449,6 +453,7 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
         return status;
     }
     gf_trainer_free(j.trainer);
+    gf_lambdas_free(&j.lambdas);
     if (*j.store) unlink(j.store);
     if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next beginning makes its own */
     if (j.folder >= 0) close(j.folder);

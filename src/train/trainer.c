@@ -29,6 +29,14 @@ static glofnd_status check_captions(gf_error *err, const gf_trainer *t) {
             "images, csv: with a column of captions, shapes:, or cifar100:DIR?captions=1", first);
 }
 
+/* The one detector of a run that looks at labels; groups are made of contents. */
+static glofnd_status check_labels(gf_error *err, const gf_trainer *t) {
+    FAIL_IF(err, t->config.method.detector == GLOFND_DETECT_ORACLE && t->info.classes < 1, GLOFND_E_OPTION,
+            "detector: oracle flags samples of one label, and %.100s has no labels; take another detector, or data with labels",
+            t->config.data);
+    return GLOFND_OK;
+}
+
 /* Before anything is made of it. */
 static glofnd_status check_size(gf_error *err, const gf_config *c) {
     FAIL_IF(err, c->arch == GF_ARCH_VIT && (c->patch < 1 || c->size % c->patch != 0), GLOFND_E_OPTION,
@@ -43,6 +51,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     TRY(gf_dataset_open(err, c->data, &t->data));
     t->info = gf_dataset_describe(t->data);
     TRY(check_captions(err, t));
+    TRY(check_labels(err, t));
     FAIL_IF(err, c->batch > t->info.n, GLOFND_E_OPTION, "batch: %lld is more than the %lld samples of %.100s",
             (long long)c->batch, (long long)t->info.n, c->data);
     if (c->size == 0) {

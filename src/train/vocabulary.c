@@ -1,32 +1,123 @@
 /* vocabulary.c - see vocabulary.h. */
 #include "train/vocabulary.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "data/bpe_file.h"
 #include "data/captions_learn.h"
 #include "io/crc32c.h"
+#include "io/json/safetensors.h"
 
-static glofnd_status read_text(gf_error *err, const char *path, char **text, size_t *n, gf_bpe **out) {
-    TRY(gf_bpe_file_read(err, path, text, n));
-    const glofnd_status status = gf_bpe_parse(err, path, *text, *n, out);
-    if (status == GLOFND_OK) return status;
-    free(*text);
-    *text = NULL;
+typedef struct merges {         /* a merges file: its text, unpacked, and what it means */
+    char *text;
+    size_t bytes;
+    gf_bpe *bpe;
+} merges;
+
+static void merges_free(merges *m) {
+    gf_bpe_free(m->bpe);
+    free(m->text);
+    *m = (merges){0};
+}
+
+static glofnd_status merges_read(gf_error *err, const char *path, merges *m) {
+    *m = (merges){0};
+    TRY(gf_bpe_file_read(err, path, &m->text, &m->bytes));
+    const glofnd_status status = gf_bpe_parse(err, path, m->text, m->bytes, &m->bpe);
+    if (status != GLOFND_OK) merges_free(m);
     return status;
 }
 
+/* The first line means nothing. */
+static int same_merges(const merges *a, const merges *b) {
+    const char *x = memchr(a->text, '\n', a->bytes), *y = memchr(b->text, '\n', b->bytes);
+    if (!x || !y) return !x && !y;
+    const size_t n = a->bytes - (size_t)(x - a->text);
+    return n == b->bytes - (size_t)(y - b->text) && memcmp(x, y, n) == 0;
+}
+
+/* ----- the vocabulary that belongs to weights ----- */
+
+/* How many tokens the weights to start from have embeddings of; 0: none that a text encoder of this width could take. */
+static glofnd_status tokens_of_weights(gf_error *err, const gf_config *c, int64_t *tokens) {
+    gf_st_file f = {0};
+    *tokens = 0;
+    if (!*c->init) return GLOFND_OK;
+    TRY(gf_st_open(err, c->init, &f));
+    const gf_st_tensor *t = gf_st_find(&f, "token_embedding.weight");
+    if (t && t->rank == 2 && t->shape[1] == c->text_width) *tokens = t->shape[0];
+    gf_st_close(&f);
+    return GLOFND_OK;
+}
+
+static int is_file(char path[PATH_MAX], const char *folder, int length, const char *name) {
+    const int n = snprintf(path, PATH_MAX, "%.*s%s", length, folder, name);
+    return n >= 0 && n < PATH_MAX && access(path, F_OK) == 0;
+}
+
+/* Beside the file, or where the run is whose checkpoint it lies in: RUN/checkpoints/step-N/. "": there is none. */
+static void find_beside(const char *weights, char path[PATH_MAX]) {
+    const char *end = strrchr(weights, '/');
+    const int length = end ? (int)(end - weights) + 1 : 0;
+    if (is_file(path, weights, length, GF_VOCABULARY_FILE)) return;
+    if (is_file(path, weights, length, "../../" GF_VOCABULARY_FILE) && strstr(weights, "checkpoints/step-")) return;
+    *path = 0;
+}
+
+/* Of as many tokens, but other ones: each embedding would go to another token, and nobody would know. */
+static glofnd_status compare(gf_error *err, const gf_config *c, const char *theirs, int64_t tokens) {
+    merges given = {0}, own = {0};
+    glofnd_status status = merges_read(err, c->vocab, &given);
+    if (status == GLOFND_OK) status = merges_read(err, theirs, &own);
+    const int mixed = status == GLOFND_OK && gf_bpe_vocab(given.bpe) == tokens && !same_merges(&given, &own);
+    merges_free(&given);
+    merges_free(&own);
+    TRY(status);
+    FAIL_IF(err, mixed, GLOFND_E_OPTION,
+            "vocab: %.200s has other tokens than %.200s, which belongs to the weights of init; leave vocab out to take that",
+            c->vocab, theirs);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_size(gf_error *err, const gf_config *c, const char *theirs, int64_t tokens) {
+    merges own;
+    TRY(merges_read(err, theirs, &own));
+    const int here = gf_bpe_vocab(own.bpe);
+    merges_free(&own);
+    FAIL_IF(err, here != tokens, GLOFND_E_OPTION,
+            "vocab: %.200s has %d tokens, but %.200s embeddings of %lld; name the merges file that belongs to these weights",
+            theirs, here, c->init, (long long)tokens);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_vocabulary_find(gf_error *err, const gf_config *c, char path[PATH_MAX]) {
+    char theirs[PATH_MAX];
+    int64_t tokens;
+    snprintf(path, PATH_MAX, "%s", c->vocab);
+    TRY(tokens_of_weights(err, c, &tokens));
+    if (tokens == 0) return GLOFND_OK;
+    find_beside(c->init, theirs);
+    if (*c->vocab) return *theirs ? compare(err, c, theirs, tokens) : GLOFND_OK;
+    FAIL_IF(err, !*theirs, GLOFND_E_OPTION,
+            "vocab: it is empty, and %.200s has embeddings of %lld tokens; name the merges file they were made with (OpenAI's: "
+            "bpe_simple_vocab_16e6.txt.gz), or lay it beside the weights as " GF_VOCABULARY_FILE, c->init, (long long)tokens);
+    memcpy(path, theirs, sizeof theirs);
+    return check_size(err, c, theirs, tokens);
+}
+
+/* ----- that of a run ----- */
+
 /* The given file, unpacked; parsed first, so that a bad one is not copied. */
-static glofnd_status copy(gf_error *err, const char *from, const char *path, char *line, size_t bytes) {
-    gf_bpe *bpe = NULL;
-    char *text = NULL;
-    size_t n = 0;
-    TRY(read_text(err, from, &text, &n, &bpe));
-    const glofnd_status status = gf_bpe_file_write(err, path, text, n);
-    snprintf(line, bytes, "vocabulary: %d tokens of %s", (int)gf_bpe_vocab(bpe), from);
-    gf_bpe_free(bpe);
-    free(text);
+static glofnd_status copy(gf_error *err, const char *from, const char *whose, const char *path, char *line, size_t bytes) {
+    merges m;
+    TRY(merges_read(err, from, &m));
+    const glofnd_status status = gf_bpe_file_write(err, path, m.text, m.bytes);
+    snprintf(line, bytes, "vocabulary: %d tokens of %s%s", (int)gf_bpe_vocab(m.bpe), from, whose);
+    merges_free(&m);
     return status;
 }
 
@@ -34,7 +125,9 @@ glofnd_status gf_vocabulary_write(gf_error *err, const gf_config *c, const gf_da
                                   size_t bytes) {
     gf_captions_read met;
     gf_bpe_learned learned;
-    if (*c->vocab) return copy(err, c->vocab, path, line, bytes);
+    char from[PATH_MAX];
+    TRY(gf_vocabulary_find(err, c, from));
+    if (*from) return copy(err, from, *c->vocab ? "" : ", which belongs to the weights to start from", path, line, bytes);
     TRY(gf_captions_learn(err, d, c->vocab_merges, path, NULL, &met, &learned));
     snprintf(line, bytes, "vocabulary: %d tokens, learned from %lld captions with %lld different words", (int)learned.vocab,
              (long long)met.captions, (long long)met.different);
@@ -42,10 +135,10 @@ glofnd_status gf_vocabulary_write(gf_error *err, const gf_config *c, const gf_da
 }
 
 glofnd_status gf_vocabulary_load(gf_error *err, const char *path, gf_bpe **out, uint32_t *crc) {
-    char *text = NULL;
-    size_t n = 0;
-    TRY(read_text(err, path, &text, &n, out));
-    *crc = gf_crc32c(0, text, n);
-    free(text);
+    merges m;
+    TRY(merges_read(err, path, &m));
+    *crc = gf_crc32c(0, m.text, m.bytes);
+    *out = m.bpe;
+    free(m.text);
     return GLOFND_OK;
 }

@@ -1,8 +1,10 @@
-/* vocabulary.h - the tokens of an image-text run: RUN/vocab.txt, which is a copy of the merges file that was given, or learned
- * from the captions when the run begins.
+/* vocabulary.h - the tokens of an image-text run: RUN/vocab.txt, which is a copy of the merges file that was given or belongs to
+ * the weights to start from, or learned from the captions when the run begins.
  */
 #ifndef GF_TRAIN_VOCABULARY_H
 #define GF_TRAIN_VOCABULARY_H
+
+#include <limits.h>
 
 #include "data/bpe.h"
 #include "data/dataset.h"
@@ -10,6 +12,11 @@
 
 #define GF_VOCABULARY_FILE "vocab.txt"
 
+/* The merges file that a new run of this configuration has to take; "": none, it learns its own. Weights to start from that have
+ * embeddings of tokens are of use with the vocabulary they were made with only: with `vocab` empty that is vocab.txt beside them,
+ * or of the run whose checkpoint they are. E_OPTION: there is none, or one of another size; or `vocab` is given, of as many
+ * tokens as the weights have, but is another one than theirs. Of another size it is taken: token embeddings then begin anew. */
+glofnd_status gf_vocabulary_find(gf_error *err, const gf_config *c, char path[PATH_MAX]);
 /* Writes `path`; `line` says in words where it came from. */
 glofnd_status gf_vocabulary_write(gf_error *err, const gf_config *c, const gf_dataset *d, const char *path, char *line,
                                   size_t bytes);

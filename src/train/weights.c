@@ -200,7 +200,7 @@ typedef struct match {
     gf_weights_rule rule;
     file_view v;
     char *used;                 /* [tensors of the file] */
-    int fit;
+    int fit, net_fit[2];
     complaint c[COMPLAINTS];
 } match;
 
@@ -224,10 +224,13 @@ static void match_tensor(match *a, const gf_tensor *x) {
         a->fit++;
         return;
     }
+    const int words = strcmp(x->name, "token_embedding.weight") == 0 && y->rank == 2;
     write_shape(want, sizeof want, x->rank, x->shape);
     write_shape(have, sizeof have, y->rank, y->shape);
     snprintf(text, sizeof text, "%s (%s, here %s%s)", x->name, have, want,
-             strstr(x->name, "positional_embedding") ? ": made for another image size or text length" : "");
+             strstr(x->name, "positional_embedding") ? ": made for another image size or text length"
+             : words && y->shape[0] != x->shape[0]   ? ": of another vocabulary"
+                                                     : "");
     complain(&a->c[MISSHAPED], text);
 }
 
@@ -235,7 +238,9 @@ static void match_model(match *a) {
     for (int i = 0; i < a->m->count; i++) {
         gf_tensor *tensors;
         const int count = gf_net_tensors(a->m->nets[i], &tensors);
+        const int before = a->fit;
         for (int t = 0; t < count; t++) match_tensor(a, &tensors[t]);
+        if (i < 2) a->net_fit[i] = a->fit - before;
     }
     const gf_st_tensor *scale = a->m->logit_scale ? gf_st_find(a->v.f, scale_name) : NULL;
     if (a->m->logit_scale && !scale) complain(&a->c[MISSING], scale_name);
@@ -268,6 +273,7 @@ static glofnd_status load_model(gf_error *err, match *a, gf_weights_report *r) {
             r->text);
     FAIL_IF(err, a->fit == 0, GLOFND_E_FORMAT, "%s: none of its tensors fits these networks: %s", a->v.f->path, r->text);
     r->loaded = a->fit;
+    for (int i = 0; i < 2; i++) r->of_net[i] = a->net_fit[i];
     return put_model(err, a);
 }
 

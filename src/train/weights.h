@@ -31,6 +31,7 @@ typedef enum gf_weights_rule {
 
 typedef struct gf_weights_report {
     int loaded, missing, misshaped, extra, resized;     /* loaded counts the resized ones, too */
+    int of_net[2];              /* loaded, of each of the first two nets */
     char text[1024];            /* "2 missing: ln_final.weight, ln_final.bias; 1 not known here: fc.weight"; "": all fits */
 } gf_weights_report;
 

@@ -1,7 +1,7 @@
-# Installs into a temporary folder, moves it, and builds against it as a user would: a C program by pkg-config (shared and
-# static), a C++17 program by find_package. Usage: run.sh BUILD SOURCE
+# Installs into a temporary folder, moves it, and builds against it as docs/library.md tells users: a C program by pkg-config
+# (shared and static), a C++17 program by find_package; then a project that has this one inside. Usage: run.sh BUILD SOURCE
 set -eu
-build=$1 here=$2/tests/install
+build=$1 source=$2 here=$2/tests/install
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -23,8 +23,8 @@ if command -v pkg-config >/dev/null; then
     $cc $flags "$here/consumer.c" -o "$work/shared" $(pkg-config --cflags --libs glofnd)
     LD_LIBRARY_PATH=$libdir "$work/shared"
     # shellcheck disable=SC2046,SC2086
-    $cc $flags -DGLOFND_STATIC "$here/consumer.c" -o "$work/static" $(pkg-config --cflags glofnd) "$libdir/libglofnd.a" \
-        $(pkg-config --static --libs glofnd | sed 's/-lglofnd//')
+    $cc $flags -DGLOFND_STATIC "$here/consumer.c" -o "$work/static" \
+        $(pkg-config --static --cflags --libs glofnd | sed 's/-lglofnd/-l:libglofnd.a/')
     "$work/static"
     say "C consumers by pkg-config: shared and static"
 else
@@ -41,3 +41,14 @@ if command -v "${CXX:-c++}" >/dev/null; then
 else
     say "no C++ compiler: C++ consumers left out"
 fi
+
+# Inside another project: that one installs its own program and nothing of ours, and needs nothing of ours that it did not build.
+configure_host() { cmake -S "$here/host" -DGLOFND_SOURCE="$source" -DGLOFND_CUDA=OFF -DCMAKE_BUILD_TYPE=Debug "$@"; }
+{ configure_host -B "$work/host" && cmake --build "$work/host" --target host --parallel 2 &&
+    cmake --install "$work/host" --prefix "$work/its"; } >"$work/host.log" 2>&1 || { cat "$work/host.log"; exit 1; }
+"$work/its/bin/host"
+installed=$(cd "$work/its" && find . -type f)
+[ "$installed" = ./bin/host ] || { say "the host's install step installed: $installed"; exit 1; }
+configure_host -B "$work/both" -DGLOFND_INSTALL=ON >"$work/host.log" 2>&1 || { cat "$work/host.log"; exit 1; }
+grep -q 'glofnd\.h' "$work/both/glofnd/cmake_install.cmake" || { say "GLOFND_INSTALL=ON installs no header"; exit 1; }
+say "inside another project: installed by that one's wish only"

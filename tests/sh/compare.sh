@@ -62,6 +62,84 @@ wants "other metrics" 0 "transfer paper pets mean per class % - 70.00 - -" "tran
 sed -i 's/detector = glofnd/detector = fnc/' c1/config.cfg
 expect 0 "transfer paper pets mean per class % 70.00 70.00" side_by_side b1 c1
 wants "the same metric" 0 "transfer paper mean % 80.00 80.00"
+# So of all else that a figure depends on: every field that is not measured counts, and names say in which they differ. Order in
+# a list does not matter, nor do times and what is found.
+cp -r n1 d1; cp -r g1 e1
+of() { # RUN FIELDS...: a line of eval.jsonl
+    run=$1
+    shift
+    echo "{$*}" > $run/eval.jsonl
+}
+apart() { # FIELDS OF_ONE OF_OTHER NAME_OF_ONE NAME_OF_OTHER
+    of d1 "$1, $2"
+    of e1 "$1, $3"
+    expect 0 "$4 70.00 - - -" side_by_side d1 e1 --all
+    wants "$4" 0 "$5 - 70.00 - -"
+    of e1 "\"time_s\": 3, \"epochs_run\": 7, \"learned\": 5, $2, $1"
+    expect 0 " 70.00 70.00 +0.00" side_by_side d1 e1 --all
+}
+mean='"event": "linear_mean", "protocol": "paper", "data": "d", "test": "t", "seed": 1, "top1": 0.7'
+apart "$mean" '"fractions": [1, 0.1]' '"fractions": [0.5]' "linear paper mean top-1 % (fractions 0.1, 1)" \
+    "linear paper mean top-1 % (fractions 0.5)"
+of d1 "$mean, \"fractions\": [1.0, 0.1]"; of e1 "$mean, \"fractions\": [0.1, 1]"
+expect 0 "linear paper mean top-1 % 70.00 70.00" side_by_side d1 e1
+apart '"event": "linear", "protocol": "paper", "fraction": 0.1, "top1": 0.7' '"seed": 1' '"seed": 2' \
+    "linear paper 10 % top-1 % (seed 1)" "linear paper 10 % top-1 % (seed 2)"
+apart '"event": "linear", "protocol": "p-validated", "fraction": 1, "top1": 0.7' '"validation": 0.1' '"validation": 0.2' \
+    "linear p-validated 100 % top-1 % (validation 0.1)" "linear p-validated 100 % top-1 % (validation 0.2)"
+apart '"event": "transfer_mean", "protocol": "raw", "metric": "top1", "data": "several", "test": "several", "score": 0.7' \
+    '"datasets": 2, "names": ["a", "b"], "sets": ["a=B top1", "b=C top1"]' \
+    '"datasets": 2, "names": ["a", "d"], "sets": ["a=C top1", "d=D top1"]' \
+    "transfer raw mean top-1 % (names a, b)" "transfer raw mean top-1 % (names a, d)"
+apart '"event": "transfer_mean", "protocol": "raw", "data": "several", "test": "several", "score": 0.7' \
+    '"datasets": 2, "names": ["a"], "sets": ["a=B"]' '"datasets": 2, "names": ["a"], "sets": ["a=C"]' \
+    "transfer raw mean % (sets a=B)" "transfer raw mean % (sets a=C)"
+apart '"event": "zeroshot", "protocol": "t.txt", "dataset": "k", "classes": 4, "top1": 0.7' \
+    '"classes_sum": "1", "templates_sum": "3"' '"classes_sum": "2", "templates_sum": "3"' \
+    "zeroshot t.txt k top-1 % (classes_sum 1)" "zeroshot t.txt k top-1 % (classes_sum 2)"
+apart '"event": "zeroshot_mean", "protocol": "t.txt", "score": 0.7' '"datasets": 2' '"datasets": 3' \
+    "zeroshot t.txt mean % (datasets 2)" "zeroshot t.txt mean % (datasets 3)"
+fn='"event": "fn", "protocol": "views exact", "pairs": "views", "detector": "exact", "recall": 0.7'
+apart "$fn" '"alpha": 0.3, "samples": 96, "anchors": 96' '"alpha": 0.05, "samples": 96, "anchors": 96' \
+    "fn views exact recall % (alpha 0.3)" "fn views exact recall % (alpha 0.05)"
+apart "$fn" '"alpha": 0.3, "samples": 96, "anchors": 95' '"alpha": 0.3, "samples": 50, "anchors": 50' \
+    "fn views exact recall % (samples 96)" "fn views exact recall % (samples 50)"
+apart "$fn" '"alpha": 0.3, "anchors": 96' '"alpha": 0.3, "anchors": 50' \
+    "fn views exact recall % (anchors 96)" "fn views exact recall % (anchors 50)"
+for pair in alpha,0.3,0.05 fnc_batch,128,16 anchors,96,50; do
+    key=${pair%%,*} one=${pair#*,}
+    of d1 '"event": "threshold", "protocol": "views", "mae": 0.1, "'$key'": '${one%,*}
+    of e1 '"event": "threshold", "protocol": "views", "mae": 0.1, "'$key'": '${one#*,}
+    expect 0 "threshold views MAE ($key ${one%,*}) 0.1000 - - -" side_by_side d1 e1
+done
+# Learned thresholds know no alpha; of samples asked for, damaged ones may be missing.
+fn='"event": "fn", "protocol": "views glofnd", "pairs": "views", "detector": "glofnd", "recall": 0.7, "samples": 96'
+of d1 "$fn, \"alpha\": 0.3, \"anchors\": 96"; of e1 "$fn, \"alpha\": 0.1, \"anchors\": 95"
+expect 0 "fn views glofnd recall % 70.00 70.00" side_by_side d1 e1 --all
+# Lines of an older version compare with each other, and not with newer ones, which know more.
+old='"event": "transfer_mean", "protocol": "raw", "data": "several", "test": "several", "datasets": 2'
+of d1 "$old, \"score\": 0.7"; of e1 "$old, \"score\": 0.8"
+expect 0 "transfer raw mean % 70.00 80.00 +10.00" side_by_side d1 e1
+of e1 "$old, \"names\": [\"a\", \"b\"], \"score\": 0.8"
+expect 0 "transfer raw mean % (names not recorded) 70.00 - - -" side_by_side d1 e1
+wants "a newer line" 0 "transfer raw mean % (names a, b) - 80.00 - -"
+# Long values are cut in names, which still differ.
+long=$(printf 'x%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30)
+long=$long$long$long$long$long$long$long$long$long$long$long$long$long$long$long
+knn='"event": "knn", "protocol": "knn", "top1": 0.7, "test": "t"'
+of d1 "$knn, \"data\": \"${long}1$long\""; of e1 "$knn, \"data\": \"${long}2$long\""
+expect 0 "knn top-1 % (data xxxxxxxx" side_by_side d1 e1 --format csv
+[ "$(grep -o '#[0-9a-f]\{8\}' out | sort -u | wc -l)" -eq 2 ] || fail "long values"
+# The last epoch of a log is judged by the run's own samples, in its own batches.
+rm d1/eval.jsonl e1/eval.jsonl
+cp -r e1 f1
+for run in d1 e1 f1; do echo '{"event": "epoch", "precision": 0.7, "recall": 0.7, "f1": 0.7}' > $run/log.jsonl; done
+sed -i 's/none/fnc/' d1/config.cfg
+expect 0 "last epoch F1 % 70.00 70.00" side_by_side d1 e1
+sed -i 's/^data = .*/data = shapes:n=20/' e1/config.cfg; echo 'batch = 32' >> f1/config.cfg
+expect 0 "last epoch F1 % (data shapes:n=10) 70.00 - - -" side_by_side d1 e1
+wants "other data" 0 "last epoch F1 % (data shapes:n=20) - 70.00 - -"
+expect 0 "last epoch F1 % (batch 32) - 70.00 - -" side_by_side d1 f1
 # The best in bold: all equals of it, and nothing that stands alone.
 sed 's/detector = glofnd/detector = fnc/' g1/config.cfg > v1/config.cfg; cp g1/eval.jsonl v1/
 expect 0 'detector=none & 50.00' "$glofnd" compare n1 g1 v1 --format latex

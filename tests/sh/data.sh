@@ -60,6 +60,44 @@ if "$glofnd" info | grep -q 'oneDNN yes'; then
 fi
 rm -rf again
 
+# A label or caption that cannot be read is that sample's affair: said once, and an error only for who is strict.
+rm -rf parts && mkdir parts
+for k in 0 1 2 3 4 5 6 7; do
+    cp images/0000001*/"$(printf %010d.png $((k * 3 + 1)))" parts/$k.png
+    echo "picture $k" > parts/$k.txt
+    echo '{"similarity": NaN, "label": 1}' > parts/$k.json
+done
+printf '{"label": ' > parts/3.json
+echo disc > parts/5.cls
+if command -v tar > /dev/null && "$glofnd" info | grep -q 'JSON lines yes'; then
+    (cd parts && tar cf ../parts.tar $(ls | sort))
+    unused="2 members cannot be used, so that captions or labels are missing, in 1 shard, the first: parts.tar: '3.json' is not"
+    strict="'parts.tar': '3.json' is not JSON:"
+    for call in first again; do     # the second one from the index
+        expect 0 "note       $unused" "$glofnd" data info wds:parts.tar
+        wants "labels, $call" 0 "classes    2, with 0 to 7 samples; 1 without label"
+    done
+    expect 0 "glofnd data: $unused" "$glofnd" data index wds:parts.tar
+    expect 0 "8 samples written" "$glofnd" data export wds:parts.tar --out again
+    wants "export" 0 "glofnd data: $unused"
+    expect 1 "$strict" "$glofnd" data export wds:parts.tar --out never --strict
+    [ ! -e never ] || fail "a strict export without some labels began"
+    if "$glofnd" info | grep -q 'oneDNN yes'; then
+        data=wds:parts.tar train parted --epochs 1 --batch 8
+        wants "labels that cannot be read" 0 "data: $unused"
+        expect 0 "glofnd eval: $unused" "$glofnd" eval knn parted
+        expect 1 "$strict" "$glofnd" pretrain --data wds:parts.tar --arch resnet8 --batch 8 --out none --strict
+        [ ! -e none ] || fail "a strict run without some labels began"
+    fi
+    rm -rf again
+fi
+
+# A column of empty captions is none.
+printf 'filepath,title\nparts/0.png,\nparts/1.png," "\n' > silent.csv
+expect 0 "captions   no" "$glofnd" data info csv:silent.csv
+printf 'filepath,title\nparts/0.png,\nparts/1.png,a disc\n' > late.csv
+expect 0 "captions   yes; the first sample has none" "$glofnd" data info csv:late.csv
+
 # What is left out is said.
 for class in two/0000001*; do touch "$class/x.webp"; done
 expect 0 "note       1 image with another ending than .jpg, .jpeg or .png left out, the first: $class/x.webp" \

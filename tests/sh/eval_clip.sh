@@ -48,7 +48,7 @@ first=$(sed -n 4p list.csv | cut -d, -f1)
 expect 0 "12 images, 24 captions" "$glofnd" eval retrieval run --data csv:holes.csv
 grep -q "2 captions of unreadable images are left out" out || fail "captions of a missing image"
 grep -q "sample 24 is left out" err || fail "name of a missing image"
-grep -q "sample 26 is left out: it has no caption" err || fail "a sample without caption"
+grep -q "sample 26 lacks a caption: it has no caption" err || fail "a sample without caption"
 { head -n 1 list.csv; echo "missing.png,a lost star"; } > lost.csv
 expect 1 "samples are damaged" "$glofnd" eval retrieval run --data csv:lost.csv
 
@@ -67,6 +67,30 @@ expect 0 "of retrieval" "$glofnd" eval zeroshot run --data imagenet-v2=$test --d
 grep -q "^of ImageNets " out || fail "mean of ImageNet and its variants"
 [ "$(value zeroshot_mean imagenet)" = "$(value zeroshot top1)" ] || fail "mean of equal datasets"
 above "$(value zeroshot_mean score)" "$(value zeroshot_mean retrieval)"
+# Other words, other datasets: other figures, and names that say so; the same words from another file are the same.
+classes_of() { value zeroshot classes_sum; }
+first=$(classes_of)
+[ "$(echo "$first" | grep -c '^"[0-9a-f]\{8\}"$')" -eq 1 ] || fail "checksum of the class names"
+cp four.txt same.txt && printf 'one\ntwo\nthree\nother\n' > other.txt
+mkdir more && echo "some {}" > more/t.txt
+for words in "four.txt t.txt" "same.txt t.txt" "other.txt t.txt" "four.txt more/t.txt"; do
+    expect 0 "top1" "$glofnd" eval zeroshot run --data w=$test --classes ${words% *} --templates ${words#* }
+    echo "$(classes_of) $(value zeroshot templates_sum)"
+done > sums
+[ "$(sort -u sums | wc -l)" -eq 3 ] && [ "$(sed -n 1p sums)" = "$(sed -n 2p sums)" ] || fail "checksums of words: $(cat sums)"
+expect 0 "zeroshot t.txt w top-1 % (classes_sum " "$glofnd" compare run
+expect 0 "average" "$glofnd" eval zeroshot run --data a=$test --data b=$test
+expect 0 "average" "$glofnd" eval zeroshot run --data a=$test --data c=$test
+expect 0 "zeroshot own-templates mean % (names a, b)" "$glofnd" compare run
+wants "means over other datasets" 0 "zeroshot own-templates mean % (names a, c)"
+grep '"names": \["a", "c"\], "sets": \["a='$test' top1 classes [0-9a-f]* templates [0-9a-f]*", "c=' run/eval.jsonl > /dev/null ||
+    fail "what a mean is over"
+expect 2 "a=$test is given twice; it would count twice in the average" "$glofnd" eval zeroshot run --data a=$test --data a=$test
+expect 2 'no dataset is called "y"' "$glofnd" eval zeroshot run --data x=$test --classes y=four.txt
+expect 2 'no dataset is called "y"' "$glofnd" eval zeroshot run --data x=$test --templates y=t.txt
+cp four.txt y=four.txt && expect 0 "top1" "$glofnd" eval zeroshot run --data x=$test --classes y=four.txt
+expect 0 "recall1" "$glofnd" eval zeroshot run --retrieval r=$test
+expect 2 "--data is given 2 times; it takes one" "$glofnd" eval retrieval run --data $test --data=$data
 { echo "filepath,label"; sed -n '2,9p' list.csv | cut -d, -f1 | sed 's/$/,2/'; } > numbers.csv
 expect 0 "4        -  top1" "$glofnd" eval zeroshot run --data csv:numbers.csv --classes four.txt
 grep -q "3 of 4 classes have no image" err || fail "classes without image"
@@ -113,6 +137,21 @@ expect 1 "has no labels" "$glofnd" eval zeroshot run --data folder:flat
 expect 1 "a run of task = clip" "$glofnd" eval retrieval views --data $test
 expect 1 "a run of task = clip" "$glofnd" eval zeroshot views --data $test
 expect 1 "not the folder of a run" "$glofnd" eval retrieval nowhere --data $test
+
+# Another vocabulary of as many tokens means other words: the checkpoint tells. Images alone need none.
+cp -r run swapped
+awk '{ line[NR] = $0 }
+    END { for (i = 1; i <= NR; i++) printf "%s%s", (i > 1 ? "\n" : ""), line[i < NR - 1 ? i : 2 * NR - 1 - i] }' \
+    run/vocab.txt > swapped/vocab.txt
+cmp -s run/vocab.txt swapped/vocab.txt && fail "the vocabulary is the same"
+for verb in "eval retrieval swapped" "eval zeroshot swapped" "embed swapped --text --out e.npy"; do
+    expect 1 "swapped/vocab.txt is not the vocabulary the run was trained with" "$glofnd" $verb --data $test
+done
+expect 1 "is not the vocabulary" "$glofnd" eval fn swapped
+expect 0 "no pictures of swapped: swapped/vocab.txt is not" "$glofnd" report swapped --out page.html
+expect 0 "features" "$glofnd" embed swapped --data $test --out e.npy
+rm -r swapped/checkpoints
+expect 0 "IR" "$glofnd" eval retrieval swapped --data $test
 
 # What evaluates images alone takes the image encoder.
 expect 0 "numbers of the image embedding" "$glofnd" eval knn run --data $data

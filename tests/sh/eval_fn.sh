@@ -23,6 +23,10 @@ expect 0 "alpha 0.1" "$glofnd" eval fn run --alpha 0.1 --samples 40 --detector f
 grep -q " exact " out && fail "--detector"
 [ "$(tail -n +12 run/eval.jsonl | grep -c '"detector": "fnc"')" -eq 2 ] || fail "fnc is recorded"
 [ "$(wc -l < run/eval.jsonl)" -eq 13 ] || fail "what was not asked for is not recorded"
+# Another share and fewer samples are other figures; learned thresholds know no share.
+grep -q '"detector": "fnc", "alpha": 0.1, .*"samples": 40, ' run/eval.jsonl || fail "the number that was asked for"
+expect 0 "fn views fnc F1 % (alpha 0.1)" "$glofnd" compare run --all
+wants "all of them" 0 "fn views fnc F1 % (alpha 0.25)" "fn views glofnd F1 % "
 
 # The exact quantile flags its share of all pairs, one short: 23 of 95 with alpha 0.25.
 grep '"protocol": "dataset exact"' first | grep -q '"flagged": 0.2421' || fail "share of the exact quantile"
@@ -36,8 +40,7 @@ expect 2 "in (0, 1)" "$glofnd" eval fn run --alpha 1
 expect 2 "usage" "$glofnd" eval fn
 "$glofnd" data export $data --out flat --folder > out 2> err || fail "export"
 mkdir plain && find flat -name '*.png' -exec sh -c 'mv "$1" "plain/$(basename "$(dirname "$1")")-$(basename "$1")"' _ {} \;
-expect 1 "has no labels" "$glofnd" eval fn run --data folder:plain
-expect 1 "thresholds of 96 samples" "$glofnd" eval fn run --data shapes:n=64,classes=4,size=16,seed=3
+expect 1 "has no labels" "$glofnd" eval fn late --data folder:plain
 
 # Thresholds: against augmented views and against the images themselves; a row per anchor.
 expect 0 "MAE" "$glofnd" eval threshold run --samples 400 --fnc-batch 16
@@ -60,6 +63,54 @@ expect 0 "learned ones are skipped" "$glofnd" eval threshold late --plain
 awk -F'\t' 'NR > 1 && ($3 != "" || $4 == "") { exit 1 }' late/thresholds.tsv || fail "no thresholds of a run without detector"
 expect 1 "not the folder of a run" "$glofnd" eval threshold nowhere
 expect 2 "whole number" "$glofnd" eval threshold run --fnc-draws 0
+
+# Without --samples: 100000 views, or 50 of each image. How many there will be is said before.
+expect 0 "4800 augmented views of 96 images to encode" "$glofnd" eval threshold run
+grep -q "similarities to 4800 augmented views" out || fail "views of a small dataset"
+
+# ----- thresholds and whose they are -----
+# Other data is refused, before anything is encoded, said or recorded; a run that learned no thresholds takes any.
+before=$(print_of run)
+for spec in shapes:n=64,classes=4,size=16,seed=3 shapes:n=96,classes=4,size=16,seed=4; do
+    expect 1 "thresholds of 96 samples" "$glofnd" eval fn run --data $spec
+    expect 1 "takes the data it was trained on" "$glofnd" eval threshold run --data $spec
+    expect 0 "no pictures of run" "$glofnd" report run --data $spec --out page.html
+done
+# Drawn images are called by seed and number: what else the SPEC says counts, too.
+expect 1 "has other pictures than $data" "$glofnd" eval fn run --data shapes:n=96,classes=8,size=16,seed=3
+expect 1 "has other pictures than $data" "$glofnd" eval threshold run --data shapes:n=96,classes=4,size=32,seed=3
+expect 1 "has other pictures than $data" "$glofnd" pretrain --out run --resume --epochs 4 \
+    --data shapes:n=96,classes=8,size=16,seed=3
+[ "$before" = "$(print_of run)" ] || fail "refused, and yet something was written"
+expect 0 "learned  " "$glofnd" eval threshold run --plain --data shapes:seed=3,n=96,size=16,classes=4
+expect 0 "64 samples" "$glofnd" eval fn late --data shapes:n=64,classes=4,size=16,seed=3
+
+# In another order every threshold goes with its image, by name.
+"$glofnd" data export $data --out fo --folder > out 2> err || fail "export"
+(cd fo && ls -d */*.png | awk '{ print $0 "\t" substr($0, 1, 7) + 0 }') > fo/same.tsv
+awk '{ print NR * 37 % 97 "\t" $0 }' fo/same.tsv | sort -n | cut -f 2- > fo/mixed.tsv
+cmp -s fo/same.tsv fo/mixed.tsv && fail "the order is the same"
+data=list:fo/same.tsv
+train files --epochs 2 --lambda-init quantile --start-epoch 1
+numbers() { grep -E "^(images as they are, all pairs +glofnd|learned|optimum) " "$1" | grep -v alpha; }
+for verb in "fn files" "threshold files --plain"; do
+    call "$glofnd" eval $verb && mv out same
+    expect 0 "mixed.tsv" "$glofnd" eval $verb --data list:fo/mixed.tsv
+    numbers same > a
+    numbers out > b
+    [ -s a ] && cmp a b || fail "eval $verb in another order: $(cat a b)"
+done
+# One that is gone, though the number is right; names that occur more than once.
+sed '$d' fo/same.tsv > fo/odd.tsv && cp "fo/$(tail -n 1 fo/same.tsv | cut -f 1)" fo/new.png && printf 'new.png\t0\n' >> fo/odd.tsv
+expect 1 "95 of them are in this data and 1 are not, and 1 here have none" "$glofnd" eval threshold files --data list:fo/odd.tsv
+mv fo/same.tsv fo/away.tsv && mv fo/odd.tsv fo/same.tsv
+expect 1 "95 of them are in this data" "$glofnd" eval fn files
+
+# Weights that are not numbers: what it may be, and what helps.
+cp -r run broken
+bytes=$(wc -c < broken/model.safetensors)
+printf '\000\000\300\177' | dd of=broken/model.safetensors bs=1 seek=$((bytes - 4)) conv=notrunc 2> /dev/null
+expect 1 "a smaller --lr may help; or the file is damaged" "$glofnd" eval threshold broken --plain
 
 expect 0 "fn views glofnd F1 %" "$glofnd" compare run late --all
 expect 0 "threshold views MAE" "$glofnd" compare run late

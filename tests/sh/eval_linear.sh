@@ -45,10 +45,19 @@ expect 0 "40 samples of shapes:n=40" "$glofnd" eval linear run --data $data --te
 
 expect 0 " 90/90 " "$glofnd" eval linear run --data $data --fractions 100
 
+# Means over other shares, and other draws of labels, are other figures.
+expect 0 "mean" "$glofnd" eval linear run --data $data --epochs 30 --fractions 100,50
+expect 0 "linear paper-centre-epochs30 mean top-1 % (fractions 0.1, 1)" "$glofnd" compare run
+wants "another mean" 0 "linear paper-centre-epochs30 mean top-1 % (fractions 0.5, 1)"
+expect 0 "mean" "$glofnd" eval linear run --data $data --epochs 30 --fractions 50,100 --seed 2
+expect 0 "linear paper-centre-epochs30 50 % top-1 % (seed 2)" "$glofnd" compare run
+
 # The same call gives the same numbers.
 "$glofnd" eval linear run --data $data --fractions 100 --epochs 9 > one 2> err || fail "first call"
 "$glofnd" eval linear run --data $data --fractions 100 --epochs 9 > two 2> err || fail "second call"
 cmp -s one two || fail "two equal calls differ"
+
+expect 2 "--data is given 2 times; it takes one" "$glofnd" eval knn run --data $data --data $data
 
 # ----- transfer -----
 
@@ -66,7 +75,14 @@ else
     grep -q '"event": "transfer_mean".*"metric": "several"' run/eval.jsonl || fail "the metric of the mean"
     [ "$(tail -n 2 run/eval.jsonl | head -n 1 | tr ',' '\n' | grep -c 'e-05\|e-06')" -ge 1 ] || fail "strengths are recorded"
 
+    grep -q '"event": "transfer_mean".*"names": \["shapes", "pets", "caltech101"\], "sets": \["shapes='$data' top1", ' \
+        run/eval.jsonl || fail "what the mean is over"
+    expect 0 "Average" "$glofnd" eval transfer run pets=shapes:n=80,classes=3,size=16,seed=2 a=$data --protocol official
+    expect 0 "transfer official mean % (names caltech101, pets, shapes)" "$glofnd" compare run
+    wants "means over other datasets" 0 "transfer official mean % (names a, pets)"
+
     expect 2 "given 2 times" "$glofnd" eval transfer run --data $data --data $data
+    expect 2 "it would count twice in the mean" "$glofnd" eval transfer run $data a=$data $data
 
     # Where it runs: as in embed.sh.
     for threads in 1 2; do

@@ -20,6 +20,13 @@ mkdir flat && "$glofnd" data export shapes:n=4,classes=2,size=16 --out made --fo
 run pretrain --data folder:flat $small --batch 2 --out x;       wants 'no captions' 2 'caption' '.png'
 run pretrain $data $small --arch vit --patch 7 --out x;        wants 'patches that do not fit' 2 'patch: 7' '16'
 run pretrain $data $small --init nowhere.safetensors --out x;   wants 'no weights' 1 'nowhere.safetensors'
+grep -q vocabulary err && fail 'a vocabulary was learned before the weights were looked for'
+run pretrain --data csv:nowhere.csv $small --init nowhere.safetensors --out x;  wants 'neither' 1 'nowhere.safetensors'
+printf 'PK\003\004\000\000\010\010\000\000' > torch.pt
+run pretrain $data $small --init torch.pt --out x;              wants 'weights of torch.save' 1 'torch.pt' 'zip' 'save_file'
+for side in image text; do
+    run pretrain $data $small --lock $side --out x;             wants 'a lock without weights' 2 'lock: ' 'init'
+done
 [ ! -e x ] || fail 'a run folder was left behind'
 
 # ----- bad captions, missing images: counted, and the run goes on -----
@@ -32,6 +39,8 @@ run pretrain --data csv:csv/list.csv $small --out flawed;       wants 'flawed ca
 [ "$(grep -c '"event": "damaged"' flawed/log.jsonl)" -ge 3 ] || fail 'damaged samples are not all in the log'
 grep -q 'has no caption' flawed/log.jsonl || fail 'the log does not say what is wrong with a caption'
 run pretrain --data csv:csv/list.csv $small --strict --out strict;      wants 'strict' 1 'csv'
+run pretrain --data csv:csv/list.csv $small --detector oracle --out oracle;     wants 'no labels' 2 'detector: oracle' 'csv:csv'
+grep -q vocabulary err || [ -e oracle ] && fail 'an oracle without labels was told late'
 letters() { head -c $1 /dev/zero | tr '\0' 'w'; }
 { printf 'filepath\ttitle\n'; sed -n '2,40p' csv/list.csv; printf 'pictures/%s\t' "$first"; letters 11000000; echo
   printf 'pictures/%s\t' "$first"; letters 17000000; echo; } > csv/long.csv
@@ -68,8 +77,34 @@ run pretrain $data $small --epochs 1 --start-epoch 0 --text-layers 2 --init whol
 wants 'from other weights' 0 'resblocks.1'
 run pretrain $data $small --init words.txt --out bad;           wants 'no weights' 1 'words.txt'
 
+# ----- and the vocabulary they were made with -----
+sed '1!s/\t.*/\twoolly mammoths quarrel beside twenty frozen puddles/' csv/list.csv > csv/other.csv
+other="--data csv:csv/other.csv $small --epochs 1 --start-epoch 0"
+tail -n +2 stopped/vocab.txt | head -n 40 > few && { echo few; cat few; } > fewer.txt
+cp whole/model.safetensors alone.safetensors
+for weights in whole/model.safetensors whole/checkpoints/step-*/model.safetensors; do
+    rm -rf others && run pretrain $other --init $weights --out others
+    wants "weights of $weights, other captions" 0 'which belongs to the weights' 'all that there are'
+    cmp -s whole/vocab.txt others/vocab.txt || fail 'weights with a vocabulary that is not theirs'
+done
+run pretrain $other --init alone.safetensors --out x;           wants 'a vocabulary is forgotten' 2 'vocab: it is empty' 'alone'
+grep -q learned err && fail 'a vocabulary was learned for weights that had one'
+run pretrain $other --init alone.safetensors --vocab whole/vocab.txt --out x1;  wants 'it is named' 0 'all that there are'
+run pretrain $other --init alone.safetensors --vocab fewer.txt --out x2
+wants 'another size' 0 'token_embedding.weight' 'another vocabulary'
+run pretrain $other --init alone.safetensors --text-width 32 --out x3;          wants 'another text encoder' 0 'learned from'
+run pretrain $other --init whole/model.safetensors --vocab other/vocab.txt --out x
+wants 'one of equal size' 2 'vocab: other/vocab.txt has other tokens than whole/vocab.txt'
+{ echo another first line; tail -n +2 whole/vocab.txt; } > copied.txt
+run pretrain $other --init whole/model.safetensors --vocab copied.txt --out x4; wants 'a copy of it' 0 'all that there are'
+rm alone.safetensors
+run pretrain --out x1 --resume --epochs 2;                      wants 'not needed any more' 0 'resumed at step' 'finished'
+mkdir mixed && cp whole/model.safetensors mixed && cp fewer.txt mixed/vocab.txt
+run pretrain $other --init mixed/model.safetensors --out x;     wants 'beside a foreign one' 2 'mixed/vocab.txt has' 'tokens'
+[ ! -e x ] || fail 'a run folder was left behind'
+
 # ----- parts of a batch, locked encoders -----
-run pretrain $data $small --epochs 1 --start-epoch 0 --micro-batch 4 --lock text --out locked
+run pretrain $data $small --epochs 1 --start-epoch 0 --micro-batch 4 --lock text --init whole/model.safetensors --out locked
 wants 'parts and a lock' 0 'finished'
 for side in text image; do
     [ $side = text ] && flag=--text || flag=
@@ -85,6 +120,7 @@ run embed whole $data --out image.npy;                          wants 'embed ima
 run embed whole $data --text --out text.npy --samples owner.npy;        wants 'embed captions' 0 '320 x 16'
 run embed whole $data --text --head --out text.npy;             wants 'embed both' 2 'usage'
 run pretrain $data --arch resnet8 --head-hidden 8 --head-out 8 --batch 16 --epochs 1 --size 16 --out views; wants 'views' 0
+run pretrain $data $small --lock text --init views/model.safetensors --out x;  wants 'the other one' 2 'lock: text' 'views/'
 run embed views $data --text --out text.npy;                    wants 'captions of a run on images' 1 'caption'
 
 # ----- it learns -----

@@ -114,5 +114,18 @@ equal pairs pairs-killed 'images and captions, killed'
 call "$glofnd" pretrain $pairs --epochs 8 --out pairs-one
 wants 'images and captions on one rank' 0
 close pairs-one pairs 'images and captions, 2 ranks' || fail 'images and captions: losses differ'
+# Thresholds in the log are those of all ranks' anchors.
+seen="$pairs --epochs 4 --start-epoch 0 --lambda-init quantile"
+call "$glofnd" pretrain $seen --out seen-one
+wants 'thresholds on one rank' 0
+call ranks 2 $seen --out seen
+wants 'thresholds on two ranks' 0
+lambdas() { sed -n 's/.*"lambda_image": \([-0-9.e]*\), "lambda_text": \([-0-9.e]*\),.*/\1 \2/p' "$1/log.jsonl"; }
+lambdas seen-one >a.lambdas
+lambdas seen >b.lambdas
+paste -d ' ' a.lambdas b.lambdas | awk '
+    function far(x, y) { return x - y > 1e-4 || y - x > 1e-4 }
+    { if (far($1, $3) || far($2, $4)) bad++; if ($1 != $2) differ++ }
+    END { exit bad > 0 || NR != 4 || !differ }' || fail "thresholds of 2 ranks: $(paste a.lambdas b.lambdas)"
 
 echo "killed, stopped, held up and resumed ranks end as the others do"

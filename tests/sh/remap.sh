@@ -59,4 +59,15 @@ run --out shards --resume --epochs 4;           wants 'another order' 1 'another
 [ "$before" = "$(print_of shards)" ] || fail 'another order: files changed'
 run --out shards --resume --epochs 4 --remap;   wants 'another order, --remap' 0 '24 anchors kept, 0 new, 0 lost'
 
+# ----- drawn images are called by seed and number: under the same numbers other classes are other pictures -----
+run --data shapes:n=32,classes=2,size=16,seed=1 $tiny --out drawn;      wants 'drawn' 0 '32 images'
+for flag in '' --remap; do
+    run --out drawn --resume --epochs 3 --data shapes:n=32,classes=4,size=16,seed=1 $flag
+    wants "other classes $flag" 1 'has other pictures than shapes:n=32,classes=2,size=16,seed=1'
+done
+run --out drawn --resume --epochs 3 --data shapes:n=40,classes=2,size=16,seed=1 --remap
+wants 'more of them' 0 '32 anchors kept, 8 new, 0 lost'
+run --out drawn --resume --epochs 4 --data shapes:n=32,classes=4,size=16,seed=2 --remap
+wants 'all others' 0 '0 anchors kept, 32 new, 40 lost'
+
 echo 'anchors follow their samples'

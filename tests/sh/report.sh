@@ -62,10 +62,21 @@ grep -q "20 bytes for each of 96, [0-9.]*[^0-9]*% of the <b>$all[^0-9]*MB" one.h
 # The first figure: an image, others along the line, and where its threshold cuts.
 example=$(sed -n '/<figure class="example">/,/<\/figure>/p' one.html)
 [ "$(echo "$example" | grep -o '<image ' | wc -l)" -ge 5 ] || fail "others on the line"
+# It is there for wide windows and for narrow ones, with the same numbers and pictures.
+for shape in broad slim; do
+    echo "$example" | sed -n "/<svg class=\"$shape\"/,/<\/svg>/p" > $shape
+    for id in $(grep -o 'href="#along-[0-9]*' $shape | cut -d'#' -f2); do
+        echo "$example" | grep -q "<symbol id=\"$id\"" || fail "$shape: no picture $id"
+    done
+    grep -o 'left out: [0-9]*\|pushed apart: [0-9]*\|λ = [0-9.]*' $shape > $shape.said
+done
+[ "$(grep -c . slim.said)" -eq 3 ] && cmp -s broad.said slim.said || fail "the shapes of the first figure differ"
+[ "$(grep -o 'href="#along-' slim | wc -l)" -ge 3 ] || fail "pictures of the narrow shape"
+example=$(cat broad)
 left=$(echo "$example" | sed -n 's/.*left out: \([0-9]*\)<.*/\1/p')
 apart=$(echo "$example" | sed -n 's/.*pushed apart: \([0-9]*\) .*/\1/p')
 [ $((left + apart)) -eq 95 ] || fail "$left left out, $apart pushed apart"
-echo "$example" | grep -q 'One image among 95 others' || fail "how many others"
+grep -q 'One image among 95 others' one.html || fail "how many others"
 for what in knn linear fn; do
     grep -q "glofnd eval $what" one.html || fail "how to get what is missing: eval $what"
 done
@@ -104,6 +115,12 @@ grep -q 'class="sayings"><p class="said ' clip.html || fail "captions that are f
 for text in "Thresholds of images" "Thresholds of captions" "Images, and captions taken to fit them" \
     "Captions, and images taken" "glofnd eval retrieval RUN" "λ of the captions"; do
     grep -q "$text" clip.html || fail "\"$text\" in the page of an image-text run"
+done
+grep -q "Two views\|protocol -" clip.html && fail "words that do not fit an image-text run"
+for side in image:images text:captions; do              # thresholds of each side, and not of both
+    shown=$(grep '"event": "epoch"' clip/log.jsonl | tail -1 | sed "s/.*\"lambda_${side%%:*}\": \([-0-9.e]*\).*/\1/")
+    sed -n "/Mean threshold λ of the ${side#*:}</,/<\/figure>/p" clip.html > chart
+    grep -q "data-y=\",$(awk -v x="$shown" 'BEGIN { printf "%.6g", x }')\"" chart || fail "lambda $shown of the ${side#*:}"
 done
 grep -q "eval knn" clip.html && fail "nearest neighbours in the page of an image-text run"
 

@@ -1,5 +1,6 @@
-# The page of glofnd report in a browser: it loads, its script runs, nothing is said on the console, no request leaves it, and
-# it is as wide as the window, also a phone's. Skipped without Chromium.
+# The pages of glofnd report and discover in a browser: the report loads, its script runs, nothing is said on the console, no
+# request leaves it; both are as wide as the window, also a phone's, where figures are in sight and letters can be read. Skipped
+# without Chromium.
 . "$2/tests/sh/common.inc"
 needs_runs
 for name in chromium chromium-browser google-chrome; do
@@ -10,6 +11,8 @@ export HOME="$scratch"
 
 data=shapes:n=96,classes=4,size=16,seed=3
 train run --epochs 3 --lambda-init quantile --start-epoch 1 --detector glofnd
+"$glofnd" eval knn run > out 2> err || fail "eval knn"
+"$glofnd" eval fn run > out 2> err || fail "eval fn"
 expect 0 "page page.html" "$glofnd" report run --out page.html
 
 # open_page FILE FLAGS...: the page after its script ran in `out`, what the console said in `said`, requests in net.json
@@ -43,11 +46,44 @@ no_requests || fail "a request left the page"
 grep -qE '<button id="theme"[^>]*>.{1,8}(dark|light)</button>' out || fail "the script did not run"
 [ "$(grep -o '<section id=' out | wc -l)" -eq 9 ] || fail "sections"
 
-# Nothing is wider than the window.
-script='<script>document.title="wide "+(document.documentElement.scrollWidth-innerWidth)</script>'
-sed "s|</body>|$script</body>|" page.html > wide.html
-for width in 1280 500; do
-    open_page wide.html --window-size=$width,900 || fail "at $width pixels"
-    grep -q '<title>wide \(0\|-[0-9]*\)</title>' out || fail "too wide at $width pixels: $(grep -o '<title>[^<]*' out)"
-done
-echo "report in a browser: fine"
+# In a frame of some width: what leaves it, letters that are too small, texts of a drawing that lie on each other, tables whose
+# first figure is not in sight or whose first column goes away. The frame itself is asked: windows cannot be as narrow as a phone.
+cat > look.js <<'JS'
+const said = [], frame = document.querySelector("iframe"), page = frame.contentDocument, view = frame.contentWindow;
+const seen = (e) => e.getClientRects().length > 0, box = (e) => e.getBoundingClientRect();
+const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+if (page.documentElement.scrollWidth > view.innerWidth) said.push("wider than the window");
+for (const e of page.querySelectorAll("details")) e.open = true;
+for (const svg of [...page.querySelectorAll("svg[role=img]")].filter(seen)) {
+  const texts = [...svg.querySelectorAll("text")].filter(seen);
+  for (const t of texts) {
+    const size = parseFloat(view.getComputedStyle(t).fontSize) * t.getScreenCTM().a;
+    if (size < 9.9) said.push("small: " + t.textContent + " " + size.toFixed(1));
+    if (box(t).left < 0 || box(t).right > view.innerWidth) said.push("cut off: " + t.textContent);
+    for (const u of texts) if (u !== t && over(box(t), box(u))) said.push("overlap: " + t.textContent + " | " + u.textContent);
+  }
+}
+for (const wide of page.querySelectorAll(".wide")) {
+  for (const row of wide.querySelectorAll("tr"))
+    if (box(row.cells[1]).right > view.innerWidth || box(row.cells[0]).right > box(row.cells[1]).left + 1)
+      said.push("out of sight: " + row.textContent);
+  wide.scrollLeft = 10000;
+  if (box(wide.querySelector("th")).left < 0) said.push("the first column goes away");
+}
+const drawn = [...page.querySelectorAll("svg[role=img]")].filter(seen).length;
+document.title = said.length ? said.slice(0, 5).join("; ") : "fine, " + drawn + " drawings";
+JS
+# fits PAGE: at the widths of a desktop and of a phone
+fits() {
+    for width in 1200 680 540 400 360; do
+        { printf '<title>x</title><iframe width=%d height=800 src="%s"></iframe><script>onload = () => {' $width "$1"
+          cat look.js
+          echo '}</script>'; } > frame.html
+        open_page frame.html --allow-file-access-from-files --window-size=1280,900 || fail "$1 at $width pixels"
+        grep -q '<title>fine, [1-9]' out || fail "$1 at $width pixels: $(grep -o '<title>[^<]*' out)"
+    done
+}
+fits page.html
+expect 0 "open index.html" "$glofnd" discover run --data $data --k 4 --html --out found --quiet
+fits found/index.html
+echo "pages in a browser: fine"

@@ -33,6 +33,14 @@ expect 0 "best      start_epoch=" sweep --eval "knn --data folder:images"
 expect 2 "images" sweep --seeds 1,2,3 --eval "knn --data folder:images"
 mv away images
 
+# What chooses is what most configurations have, measured in one way; who has it not is counted.
+sed -i 's/"k": 5/"k": 5, "new": 1/' grid/start_epoch-1_seed-?/eval.jsonl
+expect 0 "1 of 2 configurations were not measured in just this way" sweep --eval "knn --k 5" --choose "knn k 5"
+expect 0 "knn k 1 top-1 %" sweep --eval "knn --k 5" --eval "knn --k 1" --choose knn
+wants "what most have" 0 "best      start_epoch="
+grep -q "^best .*knn k 1 top-1" out || fail "of several figures that which most have"
+sed -i 's/, "new": 1//' grid/*/eval.jsonl
+
 # An unfinished run is gone on with, to the same weights; a removed one is made again.
 cp grid/start_epoch-1_seed-2/model.safetensors kept
 grep -v 'finished.*start_epoch-1_seed-2' grid/sweep.jsonl > lines && mv lines grid/sweep.jsonl
@@ -53,6 +61,14 @@ grep -q "1 of 2 runs are not complete" err || fail "the end says so"
 expect 2 "lambda_lr" "$glofnd" sweep --config tiny.cfg --vary lamda_lr=1,2 --out typo
 expect 2 "in [" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,2 --out typo
 expect 2 "KEY=a,b,c" "$glofnd" sweep --config tiny.cfg --vary alpha --out typo
+expect 2 "alpha is varied twice" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1 --vary alpha=0.2 --out typo
+expect 2 "a value is there twice" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,0.1 --out typo
+# Data that cannot be opened is told at once, also without an evaluation. A comma in a SPEC is not one between two.
+expect 2 "data-folder_nowhere_seed-1 cannot be trained: " "$glofnd" sweep --config tiny.cfg \
+    --vary 'data=shapes:n=90\,classes=4,folder:nowhere' --out typo --dry-run
+expect 0 "2 runs, 0 finished" "$glofnd" sweep --config tiny.cfg --vary 'data=shapes:n=90\,classes=4,shapes:n=80' --out typo \
+    --dry-run
+grep -q "^typo/data-shapes_n_90_classes_4_seed-1 " out || fail "a SPEC with a comma"
 expect 2 "given by seeds" "$glofnd" sweep --config tiny.cfg --vary seed=1,2 --out typo
 expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
 expect 1 "cannot be read" "$glofnd" sweep --file nowhere.sweep --out typo

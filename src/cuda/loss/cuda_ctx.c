@@ -159,15 +159,17 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
     return lay_shared(&at, d, s, ld);
 }
 
+/* Two tables of 2 cols entries, the second for slots: all free between steps, whatever their size. */
 static glofnd_status grow_ids(gf_error *err, gf_device_ctx *d, int64_t cols) {
-    if (2 * cols <= d->ids_room) return GLOFND_OK;
+    const int64_t room = 4 * cols;
+    if (room <= d->ids_room) return GLOFND_OK;
     int64_t *table = NULL;
-    CUDA_TRY(err, cudaMalloc((void **)&table, sizeof *table * 2 * (size_t)cols));
-    CUDA_TRY(err, cudaMemsetAsync(table, 0, sizeof *table * 2 * (size_t)cols, d->stream));
+    CUDA_TRY(err, cudaMalloc((void **)&table, sizeof *table * (size_t)room));
+    CUDA_TRY(err, cudaMemsetAsync(table, 0, sizeof *table * (size_t)room, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     cudaFree(d->seen_ids);
     d->seen_ids = table;
-    d->ids_room = 2 * cols;
+    d->ids_room = room;
     return GLOFND_OK;
 }
 
@@ -217,8 +219,8 @@ static glofnd_status tell_failure(gf_error *err, const gf_cuda_control *c) {
             "without normalize", e & 1 ? "b" : "a", (long long)(e >> 1));
     FAIL_IF(err, s != GF_CUDA_FINE, GLOFND_E_NUMERIC, "batch.support_%s: row %lld holds numbers that are not finite",
             s & 1 ? "b" : "a", (long long)(s >> 1));
-    FAIL_IF(err, i != GF_CUDA_FINE && i & 1, GLOFND_E_INDEX, "id[%lld] occurs twice; ids must differ", (long long)(i >> 1));
-    FAIL_IF(err, i != GF_CUDA_FINE, GLOFND_E_INDEX, "id[%lld] is outside the store", (long long)(i >> 1));
+    FAIL_IF(err, i != GF_CUDA_FINE, GLOFND_E_INDEX, "batch.id[%lld], or the slot given for it, %s", (long long)(i >> 1),
+            i & 1 ? "occurs twice; all must differ" : "is outside the store");
     return GLOFND_OK;
 }
 

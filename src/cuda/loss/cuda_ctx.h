@@ -18,7 +18,7 @@ extern "C" {
 /* In device memory. What a step sets it also clears, at its end; only what went wrong stays, until the host has seen it. */
 typedef struct gf_cuda_control {
     int64_t bad_embed, bad_support;     /* 2 sample + (1 for b) of the first bad row */
-    int64_t bad_id;             /* 2 position + (1: repeated, 0: out of range) of the first bad id */
+    int64_t bad_id;             /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
     int32_t starts[2];          /* per side: some anchor takes the batch quantile as its lambda */
     unsigned done;              /* blocks of the running kernel that are through */
     int64_t seen;               /* official: anchors that have a u */
@@ -50,7 +50,7 @@ struct gf_device_ctx {
     char *block;                /* arrays of a step */
     size_t bytes;
     gf_cuda_control *control;   /* [1] */
-    int64_t *seen_ids;          /* [2 cols] table of ids: 0 free, else id + 1; all free between steps */
+    int64_t *seen_ids;          /* [2][2 cols] tables of ids, of slots: 0 free, else id + 1; all free between steps */
     int64_t ids_room;           /* entries */
     gf_cuda_control *host;      /* pinned copy */
     gf_cuda_side side[2];

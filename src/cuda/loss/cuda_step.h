@@ -28,7 +28,7 @@ typedef struct gf_cuda_step {   /* everything a kernel may want, by value; point
     const int32_t *label, *group;
     gf_cuda_side side[2];
     gf_cuda_control *control;
-    int64_t *seen_ids;          /* [2 cols] */
+    int64_t *seen_ids;          /* [2][2 cols] */
     double *partial, *row_totals;
     glofnd_link *links;         /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
     float *grad_a, *grad_b;

@@ -1,7 +1,8 @@
 /* cuda_step_open.cu - the beginning of a step: ids are checked, state is gathered, thresholds are read or set.
  *
  * One thread per sample of the batch and side. Everybody looks for its id in a table of ids (open addressing at half load), which
- * finish clears again; those of the own samples read their anchor's record.
+ * finish clears again; those of the own samples read their anchor's record. Where slots are given they go through a second table,
+ * behind the first.
  */
 #include "cuda/loss/cuda_embed.cuh"
 #include "cuda/loss/cuda_step.h"
@@ -14,13 +15,22 @@ static __device__ void note_bad_id(gf_cuda_control *c, int64_t position, int rep
 }
 
 /* Start of the search, as on the CPU (fnd/store.c): two multiplications spread ids of any stride. */
-static __device__ uint64_t first_slot(int64_t id, uint64_t slots) {
+static __device__ uint64_t first_place(int64_t id, uint64_t places) {
     uint64_t h = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u;
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
-    return __umul64hi(h, slots);
+    return __umul64hi(h, places);
 }
 
-/* Threads race for slots, but that an id comes twice is found whoever wins. */
+/* Puts the key into a table of so many places. Threads race for them, but that a key comes twice is found whoever wins. */
+static __device__ bool comes_again(int64_t *table, uint64_t places, int64_t key) {
+    const unsigned long long mine = static_cast<unsigned long long>(key) + 1;
+    for (uint64_t at = first_place(key, places);; at = at + 1 == places ? 0 : at + 1) {
+        const unsigned long long old = atomicCAS(reinterpret_cast<unsigned long long *>(&table[at]), 0ull, mine);
+        if (old == 0 || old == mine) return old == mine;
+    }
+}
+
+/* As on the CPU: ids differ, and are rows of the store; or, where slots are given, those are and do. */
 static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
     const bool own = j >= x.row0 && j < x.row0 + x.plan.rows;
     const int64_t place = x.slot ? (own ? x.slot[j - x.row0] : 0) : id;
@@ -28,18 +38,10 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
         note_bad_id(x.control, j, 0);
         return;
     }
-    const uint64_t slots = 2 * static_cast<uint64_t>(x.plan.cols);
-    uint64_t at = first_slot(id, slots);
-    for (;;) {
-        const unsigned long long mine = static_cast<unsigned long long>(id) + 1;
-        const unsigned long long old = atomicCAS(reinterpret_cast<unsigned long long *>(&x.seen_ids[at]), 0ull, mine);
-        if (old == 0) return;
-        if (old == mine) {
-            note_bad_id(x.control, j, 1);
-            return;
-        }
-        at = at + 1 == slots ? 0 : at + 1;
-    }
+    const uint64_t places = 2 * static_cast<uint64_t>(x.plan.cols);
+    bool again = comes_again(x.seen_ids, places, id);
+    if (x.slot && own) again |= comes_again(x.seen_ids + places, places, place);
+    if (again) note_bad_id(x.control, j, 1);
 }
 
 static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t id) {
@@ -166,7 +168,10 @@ static __global__ void __launch_bounds__(THREADS) begin(const gf_cuda_step x, co
 cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, int what, cudaStream_t stream) {
     const unsigned blocks = open_blocks(x), samples = static_cast<unsigned>((job->rows + THREADS / 32 - 1) / (THREADS / 32));
     begin<<<blocks * x->plan.sides + samples, THREADS, 0, stream>>>(*x, gf_embed_args_of(job), what, blocks);
-    return cudaGetLastError();
+    const cudaError_t e = cudaGetLastError();
+    if (e != cudaSuccess || !x->slot || !(what & GF_CUDA_GATHER)) return e;
+    const size_t places = 2 * static_cast<size_t>(x->plan.cols);
+    return cudaMemsetAsync(x->seen_ids + places, 0, sizeof *x->seen_ids * places, stream);  /* slots: looked up, and done with */
 }
 
 /* ----- what all anchors share ----- */

@@ -138,6 +138,16 @@ void gf_jsonl_numbers(gf_jsonl *j, const char *key, const double *x, int64_t n) 
     put(j, "]");
 }
 
+void gf_jsonl_texts(gf_jsonl *j, const char *key, const char *const *text, int64_t n) {
+    put_key(j, key);
+    put(j, "[");
+    for (int64_t i = 0; i < n; i++) {
+        if (i > 0) put(j, ", ");
+        put_string(j, text[i]);
+    }
+    put(j, "]");
+}
+
 glofnd_status gf_jsonl_end(gf_jsonl *j) {
     put(j, "}\n");
     return gf_log_end(&j->log);

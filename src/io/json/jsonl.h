@@ -31,6 +31,7 @@ void gf_jsonl_integer(gf_jsonl *j, const char *key, int64_t x);
 void gf_jsonl_flag(gf_jsonl *j, const char *key, int yes);      /* true, false */
 void gf_jsonl_text(gf_jsonl *j, const char *key, const char *text);             /* NULL: null */
 void gf_jsonl_numbers(gf_jsonl *j, const char *key, const double *x, int64_t n);        /* an array */
+void gf_jsonl_texts(gf_jsonl *j, const char *key, const char *const *text, int64_t n);
 glofnd_status gf_jsonl_end(gf_jsonl *j);
 
 enum { GF_JSONL_CHARACTER = 8 };
@@ -66,6 +67,9 @@ int gf_jsonl_get_integer(const gf_jsonl_reader *r, const char *key, int64_t *x);
 const char *gf_jsonl_get_text(const gf_jsonl_reader *r, const char *key);      /* valid until the next line; NULL: no such text */
 /* Length of the array under `key`, its first `room` numbers (what is none: NaN) in x; -1: no array there. */
 int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *x, int64_t room);
+/* Calls `take` for every field of the line, by rising key, with its value as text: integers whole, other numbers in 10 digits,
+ * strings as between the quotes, an array as "a, b" with its elements in rising order of their texts. 0: no memory. */
+int gf_jsonl_each(const gf_jsonl_reader *r, void (*take)(void *user, const char *key, const char *value), void *user);
 void gf_jsonl_read_close(gf_jsonl_reader *r);   /* NULL, a zeroed and a closed one are fine */
 
 #endif

@@ -105,6 +105,73 @@ int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *
     return n;
 }
 
+/* ----- every field as text ----- */
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static void free_all(char **text, size_t n) {
+    for (size_t i = 0; text && i < n; i++) free(text[i]);
+    free(text);
+}
+
+static char *text_of(const json_t *value);
+
+/* "a, b", sorted: which elements there are, not where. */
+static char *text_of_array(const json_t *array) {
+    const size_t n = json_array_size(array);
+    size_t bytes = 1;
+    char **part = calloc(n + 1, sizeof *part), *out = NULL;
+    int whole = part != NULL;
+    for (size_t i = 0; i < n && whole; i++) {
+        part[i] = text_of(json_array_get(array, i));
+        whole = part[i] != NULL;
+        bytes += whole ? strlen(part[i]) + 2 : 0;
+    }
+    if (whole) out = malloc(bytes);
+    if (out) qsort(part, n, sizeof *part, by_text);
+    char *end = out;
+    for (size_t i = 0; i < n && out; i++) end = stpcpy(stpcpy(end, i ? ", " : ""), part[i]);
+    if (out) *end = 0;
+    free_all(part, n);
+    return out;
+}
+
+/* To be freed; NULL: no memory. */
+static char *text_of(const json_t *value) {
+    char number[40];
+    if (json_is_array(value)) return text_of_array(value);
+    if (json_is_number(value)) {
+        if (json_is_integer(value)) snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+        else snprintf(number, sizeof number, "%.10g", json_real_value(value));
+        return strdup(number);
+    }
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
+    if (!text || !json_is_string(value)) return text;
+    const size_t n = strlen(text);
+    memmove(text, text + 1, n - 2);     /* without the quotes */
+    text[n - 2] = 0;
+    return text;
+}
+
+int gf_jsonl_each(const gf_jsonl_reader *r, void (*take)(void *user, const char *key, const char *value), void *user) {
+    const size_t n = json_object_size(r->object);
+    const char **key = calloc(n + 1, sizeof *key);
+    size_t i = 0;
+    int whole = key != NULL;
+    if (!whole) return 0;
+    for (void *at = json_object_iter(r->object); at && i < n; at = json_object_iter_next(r->object, at))
+        key[i++] = json_object_iter_key(at);
+    qsort(key, i, sizeof *key, by_text);
+    for (size_t k = 0; k < i && whole; k++) {
+        char *value = text_of(json_object_get(r->object, key[k]));
+        whole = value != NULL;
+        if (whole) take(user, key[k], value);
+        free(value);
+    }
+    free(key);
+    return whole;
+}
+
 void gf_jsonl_read_close(gf_jsonl_reader *r) {
     if (!r) return;
     if (r->file) fclose(r->file);

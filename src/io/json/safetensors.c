@@ -223,6 +223,26 @@ static glofnd_status open_regular(gf_error *err, gf_st_file *f, uint64_t *size) 
     return GLOFND_OK;
 }
 
+/* What people have instead: torch.save writes zip archives, and did write pickles. */
+static const char *known_as(const unsigned char prefix[8]) {
+    if (memcmp(prefix, "PK\3\4", 4) == 0) return "a zip archive, as torch.save writes it";
+    if (prefix[0] == 0x80 && prefix[1] >= 2 && prefix[1] <= 5) return "a pickle, as torch.save wrote it";
+    return NULL;
+}
+
+static glofnd_status check_prefix(gf_error *err, const char *path, const unsigned char prefix[8], uint64_t size) {
+    const uint64_t length = gf_le64(prefix);
+    const int impossible = length > GF_ST_MAX_HEADER || length > size - 8;
+    const char *is = impossible ? known_as(prefix) : NULL;
+    FAIL_IF(err, is, GLOFND_E_FORMAT, "%.200s: not a safetensors file but %s: load its state_dict in PyTorch and save it by "
+            "safetensors.torch.save_file(state_dict, \"x.safetensors\")", path, is);
+    FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", path,
+            (unsigned long long)length);
+    FAIL_IF(err, impossible, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", path,
+            (unsigned long long)length, (unsigned long long)size);
+    return GLOFND_OK;
+}
+
 static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
     unsigned char prefix[8];
     uint64_t size = 0;
@@ -230,11 +250,8 @@ static glofnd_status open_and_parse(gf_error *err, gf_st_file *f) {
     FAIL_IF(err, size < sizeof prefix, GLOFND_E_FORMAT, "%.300s: not a safetensors file: %llu bytes only", f->path,
             (unsigned long long)size);
     TRY(read_at(err, f, 0, prefix, sizeof prefix));
+    TRY(check_prefix(err, f->path, prefix, size));
     const uint64_t length = gf_le64(prefix);
-    FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", f->path,
-            (unsigned long long)length);
-    FAIL_IF(err, length > size - sizeof prefix, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", f->path,
-            (unsigned long long)length, (unsigned long long)size);
     char *text = malloc((size_t)length + 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "%.300s: no memory for its header", f->path);
     glofnd_status status = read_at(err, f, sizeof prefix, text, (size_t)length);

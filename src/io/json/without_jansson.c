@@ -93,6 +93,11 @@ int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *
     return -1;
 }
 
+int gf_jsonl_each(const gf_jsonl_reader *r, void (*take)(void *user, const char *key, const char *value), void *user) {
+    (void)r, (void)take, (void)user;
+    return 1;
+}
+
 void gf_jsonl_read_close(gf_jsonl_reader *r) { (void)r; }
 
 #endif

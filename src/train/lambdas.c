@@ -1,0 +1,67 @@
+/* lambdas.c - see lambdas.h. Each rank writes the thresholds of its own anchors where they belong, and zeros elsewhere: their sum
+ * over ranks is everyone's, without rounding. */
+#include "train/lambdas.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static glofnd_status make_room(gf_error *err, const gf_trainer *t, int64_t stride, gf_lambdas *x) {
+    x->count = (t->info.n + stride - 1) / stride;
+    for (int k = 0; k < t->towers.count && !x->side[k]; k++) {
+        x->side[k] = malloc(sizeof(float) * (size_t)x->count);
+        FAIL_IF(err, !x->side[k], GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)x->count);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status get(gf_error *err, glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                         glofnd_row *row) {
+    const glofnd_status status = glofnd_rows_get(c, s, side, id, n, row);
+    FAIL_IF(err, status != GLOFND_OK, status, "thresholds cannot be read: %s", glofnd_ctx_error(c));
+    return GLOFND_OK;
+}
+
+/* Of this rank's anchors among every stride-th. In parts, since every call may go to a device. */
+static glofnd_status take_own(gf_error *err, const gf_trainer *t, int side, int64_t stride, int64_t count, float *out) {
+    enum { PART = 512 };
+    const int rank = t->comm ? t->comm->rank : 0, ranks = t->comm ? t->comm->ranks : 1;
+    const gf_shard *own = t->comm ? t->crew.team.shard : NULL;
+    glofnd_ctx *c = own ? gf_shard_ctx(own) : t->ctx;
+    const glofnd_store *store = own ? gf_shard_store(own) : t->store;
+    const int64_t shared_id = GLOFND_SHARED;
+    glofnd_row row[PART], shared;
+    int64_t id[PART], place[PART];
+    TRY(get(err, t->ctx, t->store, side, &shared_id, 1, &shared));
+    for (int64_t k = 0; k < count;) {
+        int64_t n = 0;
+        for (; n < PART && k < count; k++)
+            if (k * stride % ranks == rank) id[n] = k * stride / ranks, place[n++] = k;
+        if (n > 0) TRY(get(err, c, store, side, id, n, row));
+        for (int64_t i = 0; i < n; i++)
+            out[place[i]] = row[i].clock > 0 || shared.clock == 0 ? row[i].lambda : shared.lambda;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_lambdas_take(gf_error *err, const gf_trainer *t, int64_t most, gf_lambdas *x) {
+    const int64_t stride = (t->info.n + most - 1) / most;
+    TRY(make_room(err, t, stride, x));
+    for (int k = 0; k < t->towers.count; k++) {
+        memset(x->side[k], 0, sizeof(float) * (size_t)x->count);
+        TRY(take_own(err, t, k, stride, x->count, x->side[k]));
+        if (t->comm) TRY(t->comm->kind->sum_floats(err, t->comm, x->side[k], x->count));
+    }
+    return GLOFND_OK;
+}
+
+void gf_lambdas_free(gf_lambdas *x) {
+    for (int k = 0; k < 2; k++) free(x->side[k]);
+    *x = (gf_lambdas){0};
+}
+
+double gf_lambdas_mean(const gf_lambdas *x, int side) {
+    double sum = 0.0;
+    for (int64_t i = 0; x->side[side] && i < x->count; i++) sum += (double)x->side[side][i];
+    return x->side[side] && x->count > 0 ? sum / (double)x->count : NAN;
+}
