@@ -1,10 +1,10 @@
 /* step.cu - how long a whole step takes through the public API on this GPU: loss, gradients, thresholds, moving averages.
  *
- *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [detector=none,glofnd] [any option=value ...]
+ *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [detector=none,glofnd] [labels] [any option=value ...]
  *
  * Two views, or image and text where the loss asks for it. Recorded as a graph and replayed; median, least and largest of the
  * replays, and the workspace beside the caller's arrays. "plain": the same step queued call by call. `none` against `glofnd` is
- * what the thresholds cost.
+ * what the thresholds cost; labels: what is flagged is judged by them, too.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -14,7 +14,7 @@
 
 #include "glofnd.h"
 
-enum { ANCHORS = 1 << 20, RUNS = 11 };
+enum { ANCHORS = 1 << 20, RUNS = 11, CLASSES = 200 };
 
 static void must(int ok, const char *what, const char *why) {
     if (ok) return;
@@ -31,15 +31,16 @@ struct bench {
     glofnd_batch q;
     float *a, *b, *grad_a, *grad_b;
     int64_t *id;
+    int32_t *label;             /* NULL: none */
     cudaStream_t stream;
     size_t bytes;
 };
 
-/* 200 classes with common directions, so that there is something to find. */
+/* Classes with common directions, so that there is something to find. */
 static void fill(float *x, int64_t rows, int64_t dim, unsigned seed) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t d = 0; d < dim; d++) {
-            const unsigned k = unsigned(i % 200) * 7919u + unsigned(d) * 104729u;
+            const unsigned k = unsigned(i % CLASSES) * 7919u + unsigned(d) * 104729u;
             seed = seed * 1664525u + 1013904223u;
             x[i * dim + d] = sinf(float(k)) + float(seed >> 8) / 8388608.0f - 1.0f;
         }
@@ -69,12 +70,20 @@ static void fill_batch(bench *x, int64_t batch, int64_t dim) {
     free(id);
 }
 
+static void add_labels(bench *x, int64_t batch) {
+    int32_t *label = static_cast<int32_t *>(malloc(sizeof *label * size_t(batch)));
+    for (int64_t i = 0; i < batch; i++) label[i] = int32_t(i % CLASSES);
+    x->label = static_cast<int32_t *>(upload(label, sizeof *label * size_t(batch)));
+    x->q.label = x->label, x->q.want = GLOFND_WANT_QUALITY;
+    free(label);
+}
+
 static void set(glofnd_options *o, const char *key, const char *value) {
     char why[256];
     must(glofnd_options_set(o, key, value, why, sizeof why) == GLOFND_OK, key, why);
 }
 
-static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *detector) {
+static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *detector, bool labels) {
     bench x = {};
     set(&o, "detector", detector);
     o.device = GLOFND_DEVICE_CUDA;
@@ -87,6 +96,7 @@ static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *dete
     LIBRARY(x.c, glofnd_store_create(x.c, &spec, &x.s));
     fill_batch(&x, batch, dim);
     x.q.size = sizeof x.q, x.q.rows = x.q.cols = batch, x.q.dim = dim, x.q.a = x.a, x.q.b = x.b, x.q.id = x.id;
+    if (labels) add_labels(&x, batch);
     CUDA(cudaStreamCreateWithFlags(&x.stream, cudaStreamNonBlocking));
     LIBRARY(x.c, glofnd_ctx_stream(x.c, x.stream));
     LIBRARY(x.c, glofnd_ctx_reserve(x.c, batch, batch, dim, &x.bytes));
@@ -96,7 +106,7 @@ static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *dete
 static void drop(bench *x) {
     glofnd_store_free(x->s);
     glofnd_ctx_free(x->c);
-    cudaFree(x->a), cudaFree(x->b), cudaFree(x->id), cudaFree(x->grad_a), cudaFree(x->grad_b);
+    cudaFree(x->a), cudaFree(x->b), cudaFree(x->id), cudaFree(x->label), cudaFree(x->grad_a), cudaFree(x->grad_b);
     cudaStreamDestroy(x->stream);
 }
 
@@ -140,8 +150,8 @@ static void measure(bench *x, cudaGraphExec_t exec, int runs, int each, float *m
     cudaEventDestroy(to);
 }
 
-static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char *detector) {
-    bench x = make(*o, batch, dim, detector);
+static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char *detector, bool labels) {
+    bench x = make(*o, batch, dim, detector, labels);
     const int each = batch <= 1024 ? 100 : batch <= 4096 ? 5 : 1, runs = batch <= 16384 ? RUNS : 3;
     float graph[RUNS], plain[RUNS];
     glofnd_stats stats;
@@ -192,15 +202,18 @@ static void take_option(glofnd_options *o, const char *argument) {
 
 int main(int argc, char **argv) {
     list batch, dim, detector;
+    bool labels = false;
     glofnd_options o;
     split(&batch, "128,256,1024,4096,16384"), split(&dim, "128"), split(&detector, "none,glofnd");
     glofnd_options_init(&o, sizeof o);
-    for (int i = 1; i < argc; i++)
-        if (!take(&batch, argv[i], "batch") && !take(&dim, argv[i], "dim") && !take(&detector, argv[i], "detector"))
-            take_option(&o, argv[i]);
+    for (int i = 1; i < argc; i++) {
+        if (take(&batch, argv[i], "batch") || take(&dim, argv[i], "dim") || take(&detector, argv[i], "detector")) continue;
+        if (strcmp(argv[i], "labels") == 0) labels = true;
+        else take_option(&o, argv[i]);
+    }
     printf("  batch   dim  detector  graph ms     least   largest     plain   MB work     kept repeats\n");
     for (int d = 0; d < dim.count; d++)
         for (int b = 0; b < batch.count; b++)
-            for (int i = 0; i < detector.count; i++) row(&o, atoll(batch.word[b]), atoll(dim.word[d]), detector.word[i]);
+            for (int i = 0; i < detector.count; i++) row(&o, atoll(batch.word[b]), atoll(dim.word[d]), detector.word[i], labels);
     return 0;
 }
