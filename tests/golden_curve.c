@@ -183,6 +183,7 @@ static gf_config read_config(golden *g) {
     snprintf(data, sizeof data, "shapes:n=%d,classes=%d,size=%d", N, CLASSES, (int)c.size);
     set(&c, "data", data);      /* only its numbers of samples and classes are used */
     for (next_line(g); sscanf(g->text, "set %63s %63s", key, value) == 2; next_line(g)) set(&c, key, value);
+    set(&c, "threads", "2");    /* convolutions round otherwise with another number of them */
     if (gf_config_resolve(&err, &c) != GLOFND_OK) fail_msg("%s", err.text);
     return c;
 }

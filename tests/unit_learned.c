@@ -246,6 +246,7 @@ static void test_names_of_parts(void **state) {
     touch(in_dir(f, "x.00001-of-00002"));
     assert_int_equal(gf_parts_count(&err, in_dir(f, "x"), &ranks), GLOFND_OK);
     assert_int_equal(ranks, 2);
+    assert_int_equal(gf_parts_count(&err, in_dir(f, "none/x"), &ranks), GLOFND_E_IO);   /* not: no parts */
 }
 
 /* ----- keys that are numbers ----- */

@@ -2,6 +2,7 @@
 #include "train/anchors_parts.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,14 +28,15 @@ glofnd_status gf_parts_count(gf_error *err, const char *anchors, int *ranks) {
     char folder[PATH_MAX];
     int different = 0;
     *ranks = 0;
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - anchors) : 1, slash ? anchors : ".");
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - anchors) : 1, slash ? anchors : ".");
     DIR *d = opendir(folder);
-    for (struct dirent *e; d && (e = readdir(d));) {
+    FAIL_IF(err, !d, GLOFND_E_IO, "%.300s cannot be searched for the anchors of ranks: %s", folder, strerror(errno));
+    for (struct dirent *e; (e = readdir(d));) {
         const int found = ranks_of(e->d_name, slash ? slash + 1 : anchors);
         different |= found > 0 && *ranks > 0 && found != *ranks;
         if (found > 0) *ranks = found;
     }
-    if (d) closedir(d);
+    closedir(d);
     FAIL_IF(err, different, GLOFND_E_FORMAT, "%.300s: there are parts of different numbers of ranks", anchors);
     return GLOFND_OK;
 }

@@ -9,7 +9,8 @@
 #include "train/trainer.h"
 
 void gf_parts_name(const char *anchors, int rank, int ranks, char *name, size_t bytes);
-/* *ranks: how many wrote parts beside `anchors`; 0: none. E_FORMAT: parts of different numbers of ranks lie there. */
+/* *ranks: how many wrote parts beside `anchors`; 0: none. E_FORMAT: parts of different numbers of ranks lie there; E_IO:
+ * the folder cannot be read, so that there might be some. */
 glofnd_status gf_parts_count(gf_error *err, const char *anchors, int *ranks);
 
 /* Row k of `part` is anchor first + k * stride. */
