@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "report/compare_metrics.h"
 #include "report/run_log.h"
 
@@ -75,6 +76,7 @@ static void label_groups(gf_comparison *c) {
                                 (strcmp(key, "mask_epoch") == 0 && f->method.mask_epoch == f->start_epoch);
             value_of(f, i, y, sizeof y);
             if (!follows) snprintf(label + used, sizeof c->label[g] - used, "%s%s=%.80s", used ? " " : "", key, y);
+            gf_utf8_trim(label);
         }
     }
     for (int g = 0; g < c->groups; g++)
@@ -133,6 +135,7 @@ static void tell_apart(gf_comparison *c) {
             sep = ", ";
         }
         if (count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
+        gf_utf8_trim(m->name);
     }
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "io/crc32c.h"
 
 enum { FIELD = 48, VALUE = 400, SHOWN = 80, REST = 16 };       /* bytes: of a name, a value, a value as shown, what did not fit */
@@ -49,6 +50,7 @@ static size_t cut(const char *text, size_t n) {
 /* The name of a field as it stands before the '='. */
 static void clean(const char *key, char out[FIELD]) {
     snprintf(out, FIELD, "%s", key);
+    gf_utf8_trim(out);
     for (char *p = out; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '=') *p = '?';
 }

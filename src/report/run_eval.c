@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "train/monitor.h"
 
 int gf_run_line(gf_jsonl_reader *r, int64_t *skipped) {
@@ -91,7 +92,9 @@ gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r) {
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *text = gf_jsonl_get_text(r, texts[i].key);
-        snprintf((char *)&e + texts[i].at, texts[i].room, "%s", text ? text : "");
+        char *to = (char *)&e + texts[i].at;
+        snprintf(to, texts[i].room, "%s", text ? text : "");
+        gf_utf8_trim(to);
     }
     gf_jsonl_get(r, "untrained", &untrained);
     e.untrained = untrained != 0.0;

@@ -21,6 +21,21 @@ expect 0 "6 runs in 2 groups written to file.json" "$glofnd" compare --format js
 grep -q '"p": 0.0370' file.json || fail "JSON"
 if command -v python3 > /dev/null; then python3 -m json.tool file.json > /dev/null || fail "that is no JSON"; fi
 
+# Names that are too long are cut between characters, whatever they begin with: of fields, datasets, values of the configuration.
+make u1 1 none 0.5; make u2 1 none 0.5
+long=$(printf 'é%.0s' $(seq 60))
+for lead in "" a; do
+    echo "{\"event\": \"knn\", \"protocol\": \"knn\", \"k\": 20, \"dataset\": \"$lead$long\", \"$lead$long\": 1, \"top1\": 0.5}"
+    echo "{\"event\": \"knn\", \"protocol\": \"knn\", \"k\": 20, \"dataset\": \"$lead$long\", \"top1\": 0.5}"
+done > u1/eval.jsonl
+for lead in "" a; do
+    echo "data = folder:$lead$long" >> u2/config.cfg
+    for format in text csv json; do
+        expect 0 "éééé" "$glofnd" compare --format $format --all u1 u2
+        if command -v iconv > /dev/null; then iconv -f utf-8 -t utf-8 out > /dev/null || fail "$format: half a character"; fi
+    done
+done
+
 # What there is not enough of is said, and is no failure; what was asked for by name is.
 expect 0 "nothing to compare it with" "$glofnd" compare n1
 grep -q "50.00" out || fail "one run has its figures"

@@ -129,6 +129,12 @@ if [ -r /proc/self/environ ]; then
     waits 0 GOMP_SPINCOUNT=10
 fi
 
+# ----- fewer threads than asked for: oneDNN would wait for the others for ever -----
+for few in OMP_DYNAMIC=true OMP_THREAD_LIMIT=1; do
+    expect 0 'finished' timeout -s KILL 100 env $few "$glofnd" pretrain $data $tiny --threads 2 --out few-threads
+    rm -r few-threads
+done
+
 # ----- checkpoints at the end of epochs: of the first, and then not for a minute unless asked for -----
 newest_of() { # FLAGS...: the newest checkpoint of a run that is killed in its eighth epoch or later
     rm -rf many

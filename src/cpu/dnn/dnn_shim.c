@@ -37,6 +37,30 @@ static glofnd_status dnn_fail(gf_error *err, dnnl_status_t status, const char *w
     GF_FAIL(err, GLOFND_E_DEVICE, "oneDNN %s: %s failed with status %d", gf_dnn_version(), what, (int)status);
 }
 
+/* ----- threads ----------------------------------------------------------------------------------------------------- */
+
+/* oneDNN asks OpenMP how many threads to use, when a primitive is made and when it runs; the answer is a property of the calling
+ * thread. Weak: a oneDNN with another runtime below it (TBB) has no such functions, and takes as many threads as it likes. */
+extern void omp_set_num_threads(int threads) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));
+extern void omp_set_dynamic(int yes) __attribute__((weak));
+extern int omp_get_thread_limit(void) __attribute__((weak));
+
+/* Its kernels wait for as many threads as were asked for, and for ever if OpenMP gives fewer: so it may not (OMP_DYNAMIC). */
+static int set_threads(int threads) {
+    if (!omp_set_num_threads || !omp_get_max_threads) return 0;
+    if (omp_set_dynamic) omp_set_dynamic(0);
+    const int before = omp_get_max_threads();
+    if (threads > 0 && threads != before) omp_set_num_threads(threads);
+    return before;
+}
+
+/* OMP_THREAD_LIMIT: more than that there never are. */
+static int most_threads(int threads) {
+    const int limit = omp_get_thread_limit ? omp_get_thread_limit() : threads;
+    return limit > 0 && limit < threads ? limit : threads;
+}
+
 /* ----- the list of objects ----------------------------------------------------------------------------------------- */
 
 static void destroy(const object *o) {
@@ -115,7 +139,7 @@ static glofnd_status open_into(gf_error *err, gf_dnn *d) {
 glofnd_status gf_dnn_open(gf_error *err, int threads, gf_dnn **out) {
     gf_dnn *d = calloc(1, sizeof *d);
     FAIL_IF(err, !d, GLOFND_E_MEMORY, "out of memory");
-    d->threads = threads > 0 ? threads : gf_parallel_default();
+    d->threads = most_threads(threads > 0 ? threads : gf_parallel_default());
     const glofnd_status status = open_into(err, d);
     if (status != GLOFND_OK) {
         gf_dnn_close(d);
@@ -151,20 +175,6 @@ const char *gf_dnn_isa(void) {
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (sets[i].bits && (here & sets[i].bits) == sets[i].bits) return sets[i].name;
     return "other instructions";
-}
-
-/* ----- threads ----------------------------------------------------------------------------------------------------- */
-
-/* oneDNN asks OpenMP how many threads to use, when a primitive is made and when it runs; the answer is a property of the calling
- * thread. Weak: a oneDNN with another runtime below it (TBB) has no such functions, and takes as many threads as it likes. */
-extern void omp_set_num_threads(int threads) __attribute__((weak));
-extern int omp_get_max_threads(void) __attribute__((weak));
-
-static int set_threads(int threads) {
-    if (!omp_set_num_threads || !omp_get_max_threads) return 0;
-    const int before = omp_get_max_threads();
-    if (threads > 0 && threads != before) omp_set_num_threads(threads);
-    return before;
 }
 
 /* ----- descriptors ------------------------------------------------------------------------------------------------- */
