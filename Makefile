@@ -54,11 +54,11 @@ tsan: ## thread sanitizer, in BUILD/tsan: unit tests and a short run
 tsan-loader: ## of that only the loader, whose threads are its own, and the short run
 	@mkdir -p $(BUILD)/tsan
 	@$(MAKE) --no-print-directory tsan-loader-build BUILD=$(BUILD)/tsan TYPE=Tsan
-	$(CTEST) $(BUILD)/tsan -R '^(unit_loader|unit_damaged|unit_export|sh_threads)$$'
+	$(CTEST) $(BUILD)/tsan -R '^(unit_loader|unit_substitute|unit_export|sh_threads)$$'
 
 tsan-loader-build:
 	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
-	@$(COMPILE) --target unit_loader unit_damaged unit_export glofnd_cli
+	@$(COMPILE) --target unit_loader unit_substitute unit_export glofnd_cli
 
 fuzz: ## fuzz every parser for FUZZ_SECONDS each, in BUILD/fuzzing (needs clang)
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/fuzzing TYPE=Fuzz CMAKE_FLAGS="-DCMAKE_C_COMPILER=clang -DGLOFND_TESTS=OFF"

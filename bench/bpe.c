@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "data/bpe.h"
+#include "text/bpe/bpe.h"
 
 #define ROUNDS 5
 

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "support/data_stages.h"
 #include "support/python.h"
+#include "util/parallel.h"
 
 #define SCRIPT "bench_torchvision.py"
 
 typedef struct arguments {
     int threads, quick, json, with_torch, count;
-    const char *images;         /* NULL: drawn ones */
+    const char *images; /* NULL: drawn ones */
 } arguments;
 
 static const char usage[] =
@@ -68,7 +68,7 @@ static arguments read_arguments(int argc, char **argv) {
 
 /* ---- torchvision ---- */
 
-typedef struct torchvision {    /* ms per image; NaN: not measured */
+typedef struct torchvision { /* ms per image; NaN: not measured */
     double files, decode, small;
     char version[64];
 } torchvision;

@@ -13,32 +13,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/order.h"
-#include "base/parallel.h"
-#include "base/rng.h"
-#include "eval/discover_pass.h"
 #include "io/npy.h"
+#include "pairs/pairs_search.h"
 #include "support/clock.h"
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/python.h"
+#include "util/order.h"
+#include "util/parallel.h"
+#include "util/rng.h"
 
 static gf_error err;
 
 typedef struct bench {
     int64_t n, dim, k, repeat, threads, rank;
-    double alpha;               /* 0: rank is k + 1 */
+    double alpha; /* 0: rank is k + 1 */
     int json, no_faiss;
     const char *device, *save;
-    const gf_discover_pass *pass;
-    float *x;                   /* [n][dim] unit */
-    float *centre;              /* [centres][dim] */
+    const gf_pairs_search *pass;
+    float *x;      /* [n][dim] unit */
+    float *centre; /* [centres][dim] */
     int64_t centres;
-    gf_discover_found found;
-    clock_times ours, search, theirs;   /* search: with the embeddings where they are needed */
+    gf_pairs_found found;
+    clock_times ours, search, theirs; /* search: with the embeddings where they are needed */
     char version[32], folder[64];
-    double agree;               /* share of the neighbours that are the same rows; NaN: not compared */
-    double worst;               /* largest difference of similarities where they are not */
+    double agree; /* share of the neighbours that are the same rows; NaN: not compared */
+    double worst; /* largest difference of similarities where they are not */
 } bench;
 
 static void must(glofnd_status status) {
@@ -76,15 +76,14 @@ static void write_rows(const bench *b, const char *path) {
 }
 
 static void time_ours(bench *b) {
-    const gf_discover_rows rows = {.x = b->x, .n = b->n, .dim = b->dim};
-    const gf_discover_task t = {.rank = b->rank, .top = b->k, .dup = 0.98f, .memory = (size_t)16 << 30,
-                                .threads = (int)b->threads};
+    const gf_pairs_rows rows = {.x = b->x, .n = b->n, .dim = b->dim};
+    const gf_pairs_task t = {.rank = b->rank, .top = b->k, .dup = 0.98f, .memory = (size_t)16 << 30, .threads = (int)b->threads};
     for (int64_t i = 0; i < b->repeat; i++) {
         void *state = NULL;
-        gf_discover_found_free(&b->found);
+        gf_pairs_found_free(&b->found);
         const double start = seconds();
         must(b->pass->open(&err, &rows, t.threads, &state));
-        must(gf_discover_found_alloc(&err, &b->found, b->n, b->k));
+        must(gf_pairs_found_alloc(&err, &b->found, b->n, b->k));
         const double opened = seconds();
         must(b->pass->find(&err, state, &t, &b->found));
         clock_add(&b->search, 1e3 * (seconds() - opened));
@@ -159,8 +158,8 @@ static void report(bench *b) {
         return;
     }
     printf("{\"bench\": \"discover\", \"n\": %lld, \"dim\": %lld, \"k\": %lld, \"rank\": %lld, \"device\": \"%s\", "
-           "\"threads\": %lld, \"seconds\": ", (long long)b->n, (long long)b->dim, (long long)b->k, (long long)b->rank,
-           b->pass->name, (long long)b->threads);
+           "\"threads\": %lld, \"seconds\": ",
+           (long long)b->n, (long long)b->dim, (long long)b->k, (long long)b->rank, b->pass->name, (long long)b->threads);
     number(ours / 1e3);
     printf(", \"search_seconds\": ");
     number(clock_median(&b->search) / 1e3);
@@ -180,8 +179,10 @@ static void report(bench *b) {
 }
 
 static int take_number(bench *b, const char *name, const char *text) {
-    const struct { const char *name; int64_t *value; } numbers[] = {
-        {"--n", &b->n}, {"--dim", &b->dim}, {"--k", &b->k}, {"--repeat", &b->repeat}, {"--threads", &b->threads}};
+    const struct {
+        const char *name;
+        int64_t *value;
+    } numbers[] = {{"--n", &b->n}, {"--dim", &b->dim}, {"--k", &b->k}, {"--repeat", &b->repeat}, {"--threads", &b->threads}};
     char *end;
     if (strcmp(name, "--alpha") == 0) {
         b->alpha = strtod(text, &end);
@@ -203,12 +204,13 @@ static void parse(int argc, char **argv, bench *b) {
         else if (value && strcmp(argv[i], "--device") == 0) b->device = argv[++i];
         else if (value && strcmp(argv[i], "--save") == 0) b->save = argv[++i];
         else if (value && take_number(b, argv[i], value)) i++;
-        else die("usage: discover [--json] [--n N] [--dim D] [--k K] [--alpha A] [--repeat R] [--threads T] [--device cuda] "
-                 "[--no-faiss] [--save X.npy]");
+        else
+            die("usage: discover [--json] [--n N] [--dim D] [--k K] [--alpha A] [--repeat R] [--threads T] [--device cuda] "
+                "[--no-faiss] [--save X.npy]");
     }
     if (b->k + 2 > b->n || b->dim > 1 << 16 || b->n > 1 << 24 || b->threads > 1024) die("discover: sizes out of range");
     b->rank = b->alpha > 0.0 ? gf_top_count(b->n - 1, b->alpha) : b->k + 1;
-    b->pass = gf_discover_pass_find(&err, b->device);
+    b->pass = gf_pairs_search_find(&err, b->device);
     if (!b->pass) die("discover: %s", err.text);
 }
 
@@ -227,7 +229,7 @@ int main(int argc, char **argv) {
     if (!b.no_faiss) time_theirs(&b);
     rmdir(b.folder);
     report(&b);
-    gf_discover_found_free(&b.found);
+    gf_pairs_found_free(&b.found);
     free(b.x);
     return 0;
 }

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/parallel.h"
 #include "eval/knn.h"
-#include "eval/logistic.h"
+#include "eval/linear/logistic.h"
 #include "io/npy.h"
 #include "support/die.h"
+#include "util/parallel.h"
 
 static gf_error err;
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "support/contest.h"
 #include "support/die.h"
 #include "support/torch.h"
+#include "util/parallel.h"
 
 #define DIM 128
 #define MOST_SIZES 16
@@ -98,9 +98,15 @@ static arguments read_arguments(int argc, char **argv) {
 static plan plan_for(const arguments *a, int64_t batch) {
     const int large = batch >= 4096;
     return (plan){
-        .threads = a->threads, .with_naive = a->with_naive, .epochs = 40,
-        .library_s = a->quick ? 0.5 : large ? 8.0 : 5.0,
-        .naive_s = a->quick ? 0.3 : large ? 4.0 : 1.5,
+        .threads = a->threads,
+        .with_naive = a->with_naive,
+        .epochs = 40,
+        .library_s = a->quick ? 0.5
+                     : large  ? 8.0
+                              : 5.0,
+        .naive_s = a->quick ? 0.3
+                   : large  ? 4.0
+                            : 1.5,
         .least = a->quick ? 2 : 3,
     };
 }

@@ -1,4 +1,5 @@
-/* ranks.c - times what ranks say to each other, and the share of it in a training step. Run by mpirun; `ranks --help` says how to
+/* sync_norm.c - times what ranks say to each other, and the share of it in a training step. Run by mpirun; `ranks --help` says
+ * how to
  * call it, docs/scaling.md what came out.
  */
 #include <errno.h>
@@ -82,8 +83,8 @@ enum { GATHER, EXCHANGE, SUM, SUM_FLOATS, CALLS };
 static const char *const call_names[CALLS] = {"gather", "exchange", "sum", "sum_floats"};
 
 typedef struct buffers {
-    void *mine, *all;           /* bytes of a rank; of all */
-    size_t *counts;             /* [ranks] of an exchange: equal parts */
+    void *mine, *all; /* bytes of a rank; of all */
+    size_t *counts;   /* [ranks] of an exchange: equal parts */
 } buffers;
 
 /* bytes: that each rank brings. */
@@ -116,7 +117,8 @@ static void time_call(const arguments *a, gf_comm *c, int which, const buffers *
     if (c->rank > 0) return;
     if (a->json)
         printf("{\"bench\": \"ranks\", \"call\": \"%s\", \"ranks\": %d, \"bytes\": %zu, \"us\": %.2f, \"spread\": %.3f, "
-               "\"sent_gb_s\": %.4f}\n", call_names[which], c->ranks, bytes, 1e3 * ms, clock_spread(&t), rate);
+               "\"sent_gb_s\": %.4f}\n",
+               call_names[which], c->ranks, bytes, 1e3 * ms, clock_spread(&t), rate);
     else printf("%-11s %12zu %12.1f %6.0f %12.3f\n", call_names[which], bytes, 1e3 * ms, 100 * clock_spread(&t), rate);
 }
 
@@ -125,8 +127,7 @@ static void time_calls(const arguments *a, gf_comm *c) {
     const size_t most = 1 << 23;
     buffers b = {calloc(1, most), calloc((size_t)c->ranks, most), calloc((size_t)c->ranks, sizeof *b.counts)};
     if (!b.mine || !b.all || !b.counts) die("no memory for %d times %zu MB", c->ranks + 1, most >> 20);
-    if (c->rank == 0 && !a->json)
-        printf("%-11s %12s %12s %6s %12s\n", "call", "bytes a rank", "us", "+-%", "sent, GB/s");
+    if (c->rank == 0 && !a->json) printf("%-11s %12s %12s %6s %12s\n", "call", "bytes a rank", "us", "+-%", "sent, GB/s");
     for (int which = 0; which < CALLS; which++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) time_call(a, c, which, &b, sizes[i]);
     free(b.mine);
@@ -143,21 +144,21 @@ static gf_trainer *make_trainer(const arguments *a, gf_comm *c, gf_comm *comm, i
     char samples[24], data[96];
     snprintf(samples, sizeof samples, "%lld", (long long)batch);
     snprintf(data, sizeof data, "shapes:n=%lld,classes=4,size=%s,seed=1", 4 * (long long)batch, a->size);
-    const char *const settings[][2] = {{"data", data}, {"arch", a->arch}, {"size", a->size}, {"batch", samples},
+    const char *const settings[][2] = {{"data", data},     {"arch", a->arch},    {"size", a->size},       {"batch", samples},
                                        {"epochs", "1000"}, {"start_epoch", "0"}, {"threads", a->threads}, {"workers", "1"}};
     must(c, gf_config_init(&error, &config), "configuration");
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         must(c, gf_config_set(&error, &config, settings[i][0], settings[i][1]), settings[i][0]);
     must(c, gf_config_resolve(&error, &config), "configuration");
-    if (comm) must(c, gf_crew_check(&error, &config, c->ranks), "batch");
+    if (comm) must(c, gf_distributed_check(&error, &config, c->ranks), "batch");
     must(c, gf_trainer_open(&error, &config, &t), "data");
     t->comm = comm;
     must(c, gf_trainer_build(&error, t, NULL, NULL), "nets");
     return t;
 }
 
-typedef struct timing {         /* of a step; medians, and the meter's means over ranks and steps */
-    double ms, cpu_ms;          /* CPU: of all threads of this rank */
+typedef struct timing { /* of a step; medians, and the meter's means over ranks and steps */
+    double ms, cpu_ms;  /* CPU: of all threads of this rank */
     double calls, waiting_ms, talking_ms;
     int64_t weights;
 } timing;
@@ -207,17 +208,17 @@ static void time_training(const arguments *a, gf_comm *c) {
         printf("{\"bench\": \"ranks\", \"arch\": \"%s\", \"size\": %s, \"batch\": %lld, \"ranks\": %d, \"threads\": %s, "
                "\"weights\": %lld, \"step_ms\": %.3f, \"own_ms\": %.3f, \"talk_share\": %.4f, \"images_per_s\": %.1f, "
                "\"metered_ms\": %.3f, \"calls\": %.0f, \"waiting_ms\": %.3f, \"talking_ms\": %.3f, \"cpu_ms\": %.1f, "
-               "\"own_cpu_ms\": %.1f}\n", a->arch,
-               a->size, (long long)batch, c->ranks, a->threads, (long long)together.weights, together.ms, alone.ms, share,
-               1e3 * (double)batch / together.ms, split.ms, split.calls, split.waiting_ms, split.talking_ms, together.cpu_ms,
-               alone.cpu_ms);
+               "\"own_cpu_ms\": %.1f}\n",
+               a->arch, a->size, (long long)batch, c->ranks, a->threads, (long long)together.weights, together.ms, alone.ms,
+               share, 1e3 * (double)batch / together.ms, split.ms, split.calls, split.waiting_ms, split.talking_ms,
+               together.cpu_ms, alone.cpu_ms);
     else
         printf("\n%s at %s px, %.1f M weights, batch %lld on %d ranks: step %.1f ms, of a rank by itself %.1f ms, "
                "difference %.0f%%, %.0f images/s\nmetered: step %.1f ms; mean of the ranks in %.0f calls: waiting for the "
-               "slowest %.1f ms, talking %.2f ms; CPU time %.0f ms, by itself %.0f ms\n", a->arch, a->size,
-               1e-6 * (double)together.weights, (long long)batch, c->ranks,
-               together.ms, alone.ms, 100 * share, 1e3 * (double)batch / together.ms, split.ms, split.calls,
-               split.waiting_ms, split.talking_ms, together.cpu_ms, alone.cpu_ms);
+               "slowest %.1f ms, talking %.2f ms; CPU time %.0f ms, by itself %.0f ms\n",
+               a->arch, a->size, 1e-6 * (double)together.weights, (long long)batch, c->ranks, together.ms, alone.ms, 100 * share,
+               1e3 * (double)batch / together.ms, split.ms, split.calls, split.waiting_ms, split.talking_ms, together.cpu_ms,
+               alone.cpu_ms);
 }
 
 int main(int argc, char **argv) {

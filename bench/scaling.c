@@ -12,8 +12,25 @@ typedef struct setting {
     double value, low, high;
 } setting;
 
-enum { COMPUTE, SAMPLES, DIM, WEIGHTS, NORMS, NODE, NODE_RATE, NODE_DELAY, NET_RATE, NET_DELAY, HOST_RATE, HOST_DELAY, LOSS_RATE,
-       OVERLAP, JITTER, MOST, SETTINGS };
+enum {
+    COMPUTE,
+    SAMPLES,
+    DIM,
+    WEIGHTS,
+    NORMS,
+    NODE,
+    NODE_RATE,
+    NODE_DELAY,
+    NET_RATE,
+    NET_DELAY,
+    HOST_RATE,
+    HOST_DELAY,
+    LOSS_RATE,
+    OVERLAP,
+    JITTER,
+    MOST,
+    SETTINGS
+};
 
 static setting settings[SETTINGS] = {
     [COMPUTE] = {"--compute-ms", "of one rank's step by itself; ResNet-50 at 224 px, 128 samples, on one H200", 31.57, 1e-3, 1e6},
@@ -102,11 +119,11 @@ static double largest_of(double ranks) {
 
 static prediction predict(double ranks) {
     const double own = get(SAMPLES), all = own * ranks, others = ranks - 1.0;
-    const double link = 8, id = 12, row = 36;                   /* bytes; per side, of id and label, of an anchor's state */
+    const double link = 8, id = 12, row = 36; /* bytes; per side, of id and label, of an anchor's state */
     const double flops = 3 * 2.0 * (2 * own) * (2 * (all - own)) * get(DIM); /* similarities once, gradients in both roles */
     prediction p = {.loss = flops / (1e9 * get(LOSS_RATE))};
     p.gather = on_device(3, others * own * (2 * 4 * get(DIM) + 2 * link), ranks);
-    p.norms = on_device(2 * get(NORMS), 0, ranks);              /* forward and backward; few bytes */
+    p.norms = on_device(2 * get(NORMS), 0, ranks); /* forward and backward; few bytes */
     /* ids, labels, state there and back, statistics, stop */
     p.state = on_host(6, others * own * id + 2 * row * own * others / ranks, ranks);
     p.gradients = (1 - get(OVERLAP)) * on_device(2, 2 * 4e6 * get(WEIGHTS) * others / ranks, ranks);
@@ -121,8 +138,8 @@ static void show(int json, double ranks) {
     if (json)
         printf("{\"bench\": \"scaling\", \"ranks\": %.0f, \"compute_ms\": %g, \"loss_ms\": %.4f, \"gather_ms\": %.4f, "
                "\"norms_ms\": %.4f, \"state_ms\": %.4f, \"gradients_ms\": %.4f, \"waiting_ms\": %.4f, "
-               "\"step_ms\": %.4f, \"efficiency\": %.4f}\n", ranks, get(COMPUTE), p.loss, p.gather, p.norms, p.state, p.gradients,
-               p.waiting, p.step, share);
+               "\"step_ms\": %.4f, \"efficiency\": %.4f}\n",
+               ranks, get(COMPUTE), p.loss, p.gather, p.norms, p.state, p.gradients, p.waiting, p.step, share);
     else
         printf("%6.0f %9.0f %9.2f %8.2f %8.2f %8.2f %8.2f %9.2f %8.2f %9.2f %9.0f %6.2f\n", ranks, ranks * get(SAMPLES),
                get(COMPUTE), p.loss, p.gather, p.norms, p.state, p.gradients, p.waiting, p.step, rate, share);

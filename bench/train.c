@@ -42,11 +42,19 @@ static void json(const training_case *c, turns_result *r, const machine *m, int 
 }
 
 int main(int argc, char **argv) {
-    const turns_program train = {
-        .name = "train", .about = about, .kind = &training_of_views, .steps = 7,
-        .cases = {{"resnet18", 32, 128, GF_FP32}, {"resnet18", 32, 128, GF_BF16},
-                  {"resnet50", 224, 16, GF_FP32}, {"resnet50", 224, 16, GF_BF16}},
-        .script = "bench_torch_train.py", .needs = "torch and torchvision (pip install torch torchvision)",
-        .net_flag = "--arch", .heading = heading, .rows = row, .json = json};
+    const turns_program train = {.name = "train",
+                                 .about = about,
+                                 .kind = &training_of_views,
+                                 .steps = 7,
+                                 .cases = {{"resnet18", 32, 128, GF_FP32},
+                                           {"resnet18", 32, 128, GF_BF16},
+                                           {"resnet50", 224, 16, GF_FP32},
+                                           {"resnet50", 224, 16, GF_BF16}},
+                                 .script = "bench_torch_train.py",
+                                 .needs = "torch and torchvision (pip install torch torchvision)",
+                                 .net_flag = "--arch",
+                                 .heading = heading,
+                                 .rows = row,
+                                 .json = json};
     return turns_main(&train, argc, argv);
 }

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/guess.h"
-#include "cli.h"
+#include "cli/cli.h"
+#include "util/suggest.h"
 
 void cli_help(const char *usage, const cli_flag *flags, int count) {
     printf("usage: %s\n", usage);
     for (int i = 0; i < count; i++) {
         char left[48];
         snprintf(left, sizeof left, "--%s%s%s", flags[i].name, flags[i].value_name ? " " : "",
-                flags[i].value_name ? flags[i].value_name : "");
+                 flags[i].value_name ? flags[i].value_name : "");
         printf("  %-24s %s\n", left, flags[i].help);
     }
 }
@@ -53,7 +53,7 @@ static int take(const cli_flag *flags, int count, int argc, char **argv, int *i)
     return CLI_OK;
 }
 
-static const char *called = "";  /* argv[0] of the flags that were parsed last */
+static const char *called = ""; /* argv[0] of the flags that were parsed last */
 
 const char *cli_called(void) { return called; }
 
@@ -77,7 +77,7 @@ int cli_parse(const char *usage, const cli_flag *flags, int count, int argc, cha
     return CLI_OK;
 }
 
-int cli_whole(const char *flag, const char *text, int64_t min, int64_t max, int64_t *out) {
+int cli_integer(const char *flag, const char *text, int64_t min, int64_t max, int64_t *out) {
     char *end;
     errno = 0;
     const long long x = strtoll(text, &end, 10);

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/guess.h"
-#include "cli.h"
-#include "waiting.h"
+#include "cli/cli.h"
+#include "cli/omp_wait.h"
+#include "util/suggest.h"
 
 static const cli_verb verbs[] = {
     {"data", cmd_data, "look at, index, draw and export datasets"},
@@ -87,7 +87,7 @@ static int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     fill_streams();
-    signal(SIGXFSZ, SIG_IGN);   /* a file above the limit: an error like a full disk, not the end */
+    signal(SIGXFSZ, SIG_IGN); /* a file above the limit: an error like a full disk, not the end */
     cli_wait_passively(argv);
     return finished(run(argc, argv));
 }

@@ -35,7 +35,7 @@ target_compile_options(glofnd_flags INTERFACE "$<$<COMPILE_LANGUAGE:C>:${warning
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 target_include_directories(glofnd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
-# OpenMP is seen by src/base/parallel.c alone. Our own links take the compiler's flag; users of the installed static library get
+# OpenMP is seen by src/util/parallel.c alone. Our own links take the compiler's flag; users of the installed static library get
 # the runtime library itself, which works for any of their compilers and asks nothing of their CMake: gcc's by name, others,
 # which may lie where only their own compiler looks, by path.
 set(GLOFND_OPENMP_FLAG "")

@@ -36,7 +36,7 @@ endif()
 # ----- Objects -----
 
 # The commit is looked up at every build, and the header changes only when the commit does.
-set(commit_header ${PROJECT_BINARY_DIR}/generated/base/build_commit.h)
+set(commit_header ${PROJECT_BINARY_DIR}/generated/method/build_commit.h)
 add_custom_target(glofnd_commit BYPRODUCTS ${commit_header}
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DHEADER=${commit_header} -P ${PROJECT_SOURCE_DIR}/cmake/commit.cmake
     VERBATIM)
@@ -47,17 +47,20 @@ function(glofnd_object_library name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 endfunction()
 
-glofnd_sources(core_sources src/base/*.c src/io/*.c src/fnd/*.c src/cpu/*.c)
-glofnd_sources(cpu_sources src/cpu/*.c)
-glofnd_sources(tile_sources src/cpu/tile/*.c)
+glofnd_sources(core_sources src/util/*.c src/io/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c)
+glofnd_sources(cpu_sources src/cpu/passes/*.c)
+glofnd_sources(tile_sources src/cpu/kernels/*.c)
+if(NOT GLOFND_HAVE_CUDA)
+    list(APPEND core_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_step.c)
+endif()
 
 glofnd_object_library(glofnd_core ${core_sources})
 add_dependencies(glofnd_core glofnd_commit)
 target_include_directories(glofnd_core PRIVATE ${PROJECT_BINARY_DIR}/generated)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/version.c PROPERTIES
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/method/version.c PROPERTIES
     COMPILE_DEFINITIONS "GF_BACKENDS=\"${GLOFND_BACKENDS}\";GF_BUILD_TYPE=\"${CMAKE_BUILD_TYPE}\"")
 if(GLOFND_OPENMP_FLAG)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/parallel.c PROPERTIES COMPILE_OPTIONS "${GLOFND_OPENMP_FLAG}")
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/util/parallel.c PROPERTIES COMPILE_OPTIONS "${GLOFND_OPENMP_FLAG}")
 endif()
 if("avx2" IN_LIST GLOFND_ISAS)
     set_source_files_properties(${cpu_sources} PROPERTIES COMPILE_DEFINITIONS GF_HAVE_X86_TILES)
@@ -66,26 +69,21 @@ endif()
 set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
 set(cuda_objects "")            # for glofnd_train
 if(GLOFND_HAVE_CUDA)
-    glofnd_sources(cuda_loss_sources src/cuda/loss/*.c src/cuda/loss/*.cu)
-    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/*.cu src/cuda/data/*.c src/cuda/data/*.cu src/cuda/dist/*.c
-        src/cuda/discover/*.c src/cuda/discover/*.cu)
-    if(cuda_loss_sources)
-        glofnd_cuda_library(glofnd_cuda_loss ${cuda_loss_sources})
-        list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_loss>)
-    endif()
-    # Kernels with instructions that only the very architecture has; the others do without.
-    glofnd_sources(cuda_sm90_sources src/cuda/loss/sm90/*.cu)
-    if(cuda_sm90_sources AND GLOFND_CUDA_ARCHITECTURES MATCHES "90")
+    glofnd_sources(cuda_step_sources src/cuda/step/*.c src/cuda/step/*.cu src/cuda/passes/*.cu)
+    glofnd_cuda_library(glofnd_cuda_step ${cuda_step_sources})
+    list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_step>)
+    # Kernels with instructions that only this architecture has; other GPUs use the portable ones.
+    if(GLOFND_CUDA_ARCHITECTURES MATCHES "90")
+        glofnd_sources(cuda_sm90_sources src/cuda/passes/sm90/*.cu)
         glofnd_cuda_library(glofnd_cuda_sm90 ${cuda_sm90_sources})
         set_target_properties(glofnd_cuda_sm90 PROPERTIES CUDA_ARCHITECTURES 90a-real)
         list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_sm90>)
-        target_compile_definitions(glofnd_cuda_loss PRIVATE GF_HAVE_SM90)
+        target_compile_definitions(glofnd_cuda_step PRIVATE GF_HAVE_SM90)
     endif()
-    if(cuda_train_sources)
-        glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
-        list(APPEND cuda_objects $<TARGET_OBJECTS:glofnd_cuda_train>)
-    endif()
-    target_compile_definitions(glofnd_core PRIVATE GF_HAVE_CUDA)
+    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/kernels/*.cu src/cuda/augment/*.c src/cuda/augment/*.cu
+        src/cuda/pairs/*.c src/cuda/pairs/*.cu src/cuda/nccl/*.c)
+    glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
+    list(APPEND cuda_objects $<TARGET_OBJECTS:glofnd_cuda_train>)
 endif()
 if(tile_sources)
     foreach(isa IN LISTS GLOFND_ISAS)
@@ -172,16 +170,22 @@ glofnd_part(jansson jansson jansson.h jansson libjansson-dev)
 glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 glofnd_part(png libpng png.h png libpng-dev)
 glofnd_part(zlib zlib zlib.h z zlib1g-dev)
-glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/dnn/*.c)
+glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/nn/*.c)
 glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
-glofnd_sources(train_sources src/io/json/*.c src/optim/*.c src/data/*.c src/nn/*.c src/dist/*.c src/train/*.c src/eval/*.c
-    src/report/*.c)
+set(train_sources "")
+foreach(room io/json image text pairs data loader nn optim dist run train eval discover plot report)
+    glofnd_sources(sources src/${room}/*.c src/${room}/*/*.c)
+    list(APPEND train_sources ${sources})
+endforeach()
+if(NOT GLOFND_HAVE_CUDA)
+    list(APPEND train_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_train.c)
+endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/adamw.c PROPERTIES      # roots in vectors
     COMPILE_OPTIONS -fno-math-errno)
 # What pages are made of: style sheets and scripts, as strings.
-glofnd_sources(page_files src/report/*.css src/report/*.js)
+glofnd_sources(page_files src/report/*.css src/report/*.js src/report/*/*.css src/report/*/*.js)
 set(page_strings ${PROJECT_BINARY_DIR}/generated/page_files.c)
 add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
     COMMAND ${CMAKE_COMMAND} -DOUTPUT=${page_strings} "-DINPUTS=${page_files}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
@@ -189,7 +193,6 @@ add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE
 
 add_library(glofnd_train STATIC ${train_sources} ${part_sources} ${cuda_objects} ${page_strings})
 if(GLOFND_HAVE_CUDA)
-    target_compile_definitions(glofnd_train PUBLIC GF_HAVE_CUDA)
     target_link_libraries(glofnd_train PUBLIC CUDA::cudart_static)
     set_target_properties(glofnd_train PROPERTIES LINKER_LANGUAGE C)
 endif()

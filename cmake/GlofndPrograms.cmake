@@ -1,11 +1,12 @@
 # Programs: the command line once cli/ exists, and one program per file of bench/, examples/ and fuzz/.
 # Code that several benchmarks share goes to bench/support/.
 
-glofnd_sources(cli_sources cli/*.c)
+glofnd_sources(cli_sources cli/*.c cli/*/*.c)
 if(cli_sources)
     add_executable(glofnd_cli ${cli_sources})
     target_link_libraries(glofnd_cli PRIVATE glofnd_flags glofnd_train)
     target_compile_definitions(glofnd_cli PRIVATE _GNU_SOURCE=)
+    target_include_directories(glofnd_cli PRIVATE ${PROJECT_SOURCE_DIR})        # "cli/cli.h"
     set_target_properties(glofnd_cli PROPERTIES OUTPUT_NAME glofnd RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
 endif()
 

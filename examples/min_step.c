@@ -49,8 +49,16 @@ static void shuffle(void) {
 
 /* One training step: two views of each sample, loss and gradients, descent. */
 static void train(const int64_t *id, int epoch, glofnd_stats *stats) {
-    const glofnd_batch batch = {.size = sizeof batch, .rows = BATCH, .cols = BATCH, .dim = DIM, .a = view[0], .b = view[1],
-                                .id = id, .label = label, .epoch = epoch, .want = GLOFND_WANT_QUALITY};
+    const glofnd_batch batch = {.size = sizeof batch,
+                                .rows = BATCH,
+                                .cols = BATCH,
+                                .dim = DIM,
+                                .a = view[0],
+                                .b = view[1],
+                                .id = id,
+                                .label = label,
+                                .epoch = epoch,
+                                .want = GLOFND_WANT_QUALITY};
     for (int i = 0; i < BATCH * DIM; i++)
         for (int v = 0; v < 2; v++) view[v][i] = table[id[i / DIM]][i % DIM] + 0.1f * noise();
     for (int i = 0; i < BATCH; i++) label[i] = (int32_t)(id[i] % CLASSES);

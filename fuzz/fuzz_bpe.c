@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/bpe.h"
-#include "data/bpe_file.h"
+#include "text/bpe/bpe.h"
+#include "text/bpe/bpe_file.h"
 
 static void use(const gf_bpe *b, const char *text, size_t n) {
     int32_t ids[GF_BPE_CONTEXT];
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static const char merges[] = "v\na b\nab a\ne r\ne r</w>\na a\naa aa\n' s</w>\n& a";
     if (!known && gf_bpe_parse(NULL, "known", merges, strlen(merges), &known) != GLOFND_OK) abort();
     if (size < 1) return 0;
-    char *bytes = malloc(size);         /* of exactly this size: reads beyond are seen */
+    char *bytes = malloc(size); /* of exactly this size: reads beyond are seen */
     if (!bytes) abort();
     memcpy(bytes, data + 1, size - 1);
     if (data[0] % 4 == 0) try_packed(bytes, size - 1);

@@ -7,14 +7,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-extern volatile double sink;    /* keeps the reads of the elements alive */
+extern volatile double sink; /* keeps the reads of the elements alive */
 volatile double sink;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gf_error err = {""};
     gf_npy a = {0};
     if (gf_npy_decode(&err, "fuzz", data, size, &a) != GLOFND_OK) {
-        if (!strstr(err.text, "fuzz")) abort();                 /* every refusal names the file */
+        if (!strstr(err.text, "fuzz")) abort(); /* every refusal names the file */
         return 0;
     }
     int64_t count = 1;

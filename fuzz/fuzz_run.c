@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/compare.h"
+#include "report/compare/compare.h"
 #include "report/watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -23,7 +23,7 @@ static const struct {
 };
 enum { FILES = sizeof files / sizeof *files };
 
-extern volatile double sink;    /* keeps the reads of the numbers alive */
+extern volatile double sink; /* keeps the reads of the numbers alive */
 volatile double sink;
 
 static char folder[64];

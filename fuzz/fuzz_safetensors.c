@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", make_input(data, size));
     snprintf(again, sizeof again, "/dev/shm/fuzz-safetensors-%ld", (long)getpid());
     if (gf_st_open(&err, path, &f) != GLOFND_OK) {
-        if (!strstr(err.text, path)) abort();           /* every refusal names the file */
+        if (!strstr(err.text, path)) abort(); /* every refusal names the file */
         return 0;
     }
     copy_file(&f, again);

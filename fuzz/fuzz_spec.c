@@ -28,23 +28,23 @@ static void try_spec(const char *text) {
 
 static void try_braces(const char *text) {
     gf_error err = {""};
-    gf_names s = {0};
+    gf_string_list s = {0};
     const glofnd_status status = gf_braces_expand(&err, text, &s);
     if (status == GLOFND_OK ? s.n < 1 || s.n > GF_BRACES_MOST : !err.text[0]) abort();
-    gf_names_free(&s);
+    gf_string_list_free(&s);
 }
 
 static void try_csv(char *text, size_t n) {
     gf_csv c = gf_csv_begin("fuzz", text, text + n);
-    gf_names row = {0};
+    gf_string_list row = {0};
     size_t rows = 0;
     while (gf_csv_next(NULL, &c, &row) == GLOFND_OK && row.n > 0) {
-        if (++rows > n + 1) abort();            /* every row takes a byte at least */
+        if (++rows > n + 1) abort(); /* every row takes a byte at least */
         for (int64_t i = 0; i < row.n; i++) {
-            if (strlen(gf_names_get(&row, i)) > n) abort();
+            if (strlen(gf_string_list_get(&row, i)) > n) abort();
         }
     }
-    gf_names_free(&row);
+    gf_string_list_free(&row);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

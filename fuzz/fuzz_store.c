@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../tests/store_crcs.h"
+#include "../tests/support/store_crcs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

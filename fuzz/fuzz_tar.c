@@ -13,8 +13,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "data/formats/wds.h"
 #include "data/tar.h"
-#include "data/wds.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -36,7 +36,7 @@ static void check_samples(const gf_wds_shard *s, uint64_t size) {
         const gf_wds_entry *e = &s->entries[i];
         if (e->image_at > size || e->image_size > size - e->image_at) abort();
         if (e->text_at > size || e->text_size > size - e->text_at) abort();
-        if (e->label < -1 || !gf_names_get(&s->keys, i)) abort();
+        if (e->label < -1 || !gf_string_list_get(&s->keys, i)) abort();
     }
     if (s->unused < 0 || !s->unused != !s->unused_first) abort();
 }
@@ -103,7 +103,7 @@ static void try_part(int fd, const char *name, const uint8_t *bytes, size_t n) {
     fill(fd, tar, size);
     free(tar);
     const glofnd_status status = gf_wds_scan(&err, "fuzz", fd, (gf_file_stamp){size, 1}, &s);
-    if (status == GLOFND_E_UNSUPPORTED) return;         /* a .json, without jansson */
+    if (status == GLOFND_E_UNSUPPORTED) return; /* a .json, without jansson */
     if (status != GLOFND_OK) abort();
     if (s.keys.n != 2 || s.entries[1].label != 3 || s.unused > 1) abort();
     check_samples(&s, size);

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/bpe_clean.h"
-#include "data/unicode.h"
+#include "text/bpe/bpe_clean.h"
+#include "text/unicode/unicode.h"
 
 static void check(const uint8_t *text, size_t n) {
     uint32_t *code = malloc(n * sizeof *code + 1);

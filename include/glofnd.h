@@ -79,23 +79,23 @@ GLOFND_API int glofnd_version_number(void);
 GLOFND_API const char *glofnd_build_info(void);
 
 /* Values are pinned for ever; new ones may be added. */
-#define GLOFND_STATUS_LIST(X)                                     \
-    X(OK, 0, "success")                                           \
-    X(E_ARGUMENT, 10, "invalid argument")                         \
-    X(E_OPTION, 11, "unknown option or value out of range")       \
-    X(E_INDEX, 12, "anchor id out of range or repeated")          \
-    X(E_NUMERIC, 20, "non-finite value")                          \
-    X(E_MEMORY, 30, "out of memory")                              \
-    X(E_DEVICE, 31, "accelerator call failed")                    \
-    X(E_UNSUPPORTED, 32, "combination not supported")             \
-    X(E_IO, 40, "file cannot be read or written")                 \
+#define GLOFND_STATUS_LIST(X)                               \
+    X(OK, 0, "success")                                     \
+    X(E_ARGUMENT, 10, "invalid argument")                   \
+    X(E_OPTION, 11, "unknown option or value out of range") \
+    X(E_INDEX, 12, "anchor id out of range or repeated")    \
+    X(E_NUMERIC, 20, "non-finite value")                    \
+    X(E_MEMORY, 30, "out of memory")                        \
+    X(E_DEVICE, 31, "accelerator call failed")              \
+    X(E_UNSUPPORTED, 32, "combination not supported")       \
+    X(E_IO, 40, "file cannot be read or written")           \
     X(E_FORMAT, 41, "damaged or foreign file")
 
 typedef enum glofnd_status {
 #define GLOFND_X(name, value, text) GLOFND_##name = value,
     GLOFND_STATUS_LIST(GLOFND_X)
 #undef GLOFND_X
-    GLOFND_STATUS_MAX_ = 255    /* no status: keeps the enum wide enough for later ones */
+        GLOFND_STATUS_MAX_ = 255 /* no status: keeps the enum wide enough for later ones */
 } glofnd_status;
 
 /* Short text of a status. Static, never NULL, also for values this version does not know. */
@@ -113,7 +113,12 @@ GLOFND_API const char *glofnd_status_text(glofnd_status status);
  *   FASTCLIP  the same with a learnable tau and a penalty rho * tau; grad_tau in the stats FastCLIP v3
  *   ISOGCLR   a temperature per anchor and side, learned in the store                      iSogCLR, FastCLIP v2 */
 typedef enum glofnd_loss {
-    GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SIMCLR, GLOFND_LOSS_CLIP, GLOFND_LOSS_SOGCLR2, GLOFND_LOSS_FASTCLIP, GLOFND_LOSS_ISOGCLR
+    GLOFND_LOSS_SOGCLR,
+    GLOFND_LOSS_SIMCLR,
+    GLOFND_LOSS_CLIP,
+    GLOFND_LOSS_SOGCLR2,
+    GLOFND_LOSS_FASTCLIP,
+    GLOFND_LOSS_ISOGCLR
 } glofnd_loss;
 
 /* Who decides what a false negative is.
@@ -125,7 +130,12 @@ typedef enum glofnd_loss {
  *   GROUPS   same group: pseudo-labels, or ids of duplicated contents
  * With NONE, GLOFND, SINGLE and FNC, where batch.group is given, pairs of one group are flagged too. */
 typedef enum glofnd_detector {
-    GLOFND_DETECT_NONE, GLOFND_DETECT_GLOFND, GLOFND_DETECT_SINGLE, GLOFND_DETECT_FNC, GLOFND_DETECT_ORACLE, GLOFND_DETECT_GROUPS
+    GLOFND_DETECT_NONE,
+    GLOFND_DETECT_GLOFND,
+    GLOFND_DETECT_SINGLE,
+    GLOFND_DETECT_FNC,
+    GLOFND_DETECT_ORACLE,
+    GLOFND_DETECT_GROUPS
 } glofnd_detector;
 
 /* What happens to a flagged pair.
@@ -139,9 +149,7 @@ typedef enum glofnd_action { GLOFND_ACTION_DROP, GLOFND_ACTION_ATTRACT, GLOFND_A
  *   SGD            lambda - lr * g, projected to [-1, 1]                                    (the paper's equation)
  *   ADAM_OFFICIAL  bias correction by epoch + 1                                             (the authors' code)
  *   RING           exact quantile against a ring of recent embeddings, averaged per anchor; no g */
-typedef enum glofnd_learner {
-    GLOFND_LEARN_ADAM, GLOFND_LEARN_SGD, GLOFND_LEARN_ADAM_OFFICIAL, GLOFND_LEARN_RING
-} glofnd_learner;
+typedef enum glofnd_learner { GLOFND_LEARN_ADAM, GLOFND_LEARN_SGD, GLOFND_LEARN_ADAM_OFFICIAL, GLOFND_LEARN_RING } glofnd_learner;
 
 /* ONE: every lambda starts at 1, nothing is flagged at first. QUANTILE: at the quantile of the first batch that shows the anchor
  * (compat OFFICIAL: of every batch in the epoch update_epoch). */
@@ -164,11 +172,15 @@ typedef enum glofnd_device { GLOFND_DEVICE_CPU, GLOFND_DEVICE_CUDA } glofnd_devi
  *   BF16     S is wrong by up to 4e-3, typically 2e-4 at dim 128
  *   SPLIT    three BF16 products: S is wrong by up to 3e-5, typically 1e-6 */
 typedef enum glofnd_math {
-    GLOFND_MATH_AUTO, GLOFND_MATH_EXACT, GLOFND_MATH_TF32, GLOFND_MATH_BF16, GLOFND_MATH_SPLIT
+    GLOFND_MATH_AUTO,
+    GLOFND_MATH_EXACT,
+    GLOFND_MATH_TF32,
+    GLOFND_MATH_BF16,
+    GLOFND_MATH_SPLIT
 } glofnd_math;
 
 typedef struct glofnd_options {
-    size_t size;                    /* sizeof(glofnd_options) as the caller knows it */
+    size_t size; /* sizeof(glofnd_options) as the caller knows it */
     glofnd_loss loss;
     glofnd_detector detector;
     glofnd_action action;
@@ -176,24 +188,24 @@ typedef struct glofnd_options {
     glofnd_lambda_init lambda_init;
     glofnd_fnc_rule fnc_rule;
     glofnd_compat compat;
-    int32_t normalize;              /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
-    int32_t update_epoch;           /* first epoch that moves lambda */
-    int32_t mask_epoch;             /* first epoch whose loss sees the flags; >= update_epoch */
-    int32_t lambda_warmup;          /* epochs from update_epoch on in which all anchors share one lambda */
-    int32_t lambda_normalize;       /* 1: g / alpha, as the authors' option */
-    double alpha;                   /* share of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
-    double omega;                   /* weight of a flagged pair under ACTION_WEIGHT */
+    int32_t normalize;        /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
+    int32_t update_epoch;     /* first epoch that moves lambda */
+    int32_t mask_epoch;       /* first epoch whose loss sees the flags; >= update_epoch */
+    int32_t lambda_warmup;    /* epochs from update_epoch on in which all anchors share one lambda */
+    int32_t lambda_normalize; /* 1: g / alpha, as the authors' option */
+    double alpha;             /* share of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
+    double omega;             /* weight of a flagged pair under ACTION_WEIGHT */
     double lambda_lr, lambda_beta1, lambda_beta2;
-    double lambda_eps;              /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
-    double lambda_clip;             /* g clipped to +- alpha * this; 0: off */
-    double tau, gamma;              /* temperature; weight of the newest batch in u, in (0,1] */
-    double rho;                     /* FASTCLIP, ISOGCLR: penalty of the temperature */
-    double tau_lr, tau_min, tau_max, tau_beta1, tau_beta2;      /* ISOGCLR: Adam of the individual temperatures */
-    int64_t ring_rows;              /* RING: embeddings remembered */
-    double ring_rate;               /* RING: weight of a new quantile is max(1/visits, this) */
-    int32_t threads;                /* 0: as many as OpenMP would use */
-    int32_t tile;                   /* rows of a tile, a multiple of 32; 0: chosen by shape */
-    glofnd_device device;           /* fixed when the context is made */
+    double lambda_eps;  /* of that Adam; 0: 1e-8, and 1e-14 for image-text under compat OFFICIAL */
+    double lambda_clip; /* g clipped to +- alpha * this; 0: off */
+    double tau, gamma;  /* temperature; weight of the newest batch in u, in (0,1] */
+    double rho;         /* FASTCLIP, ISOGCLR: penalty of the temperature */
+    double tau_lr, tau_min, tau_max, tau_beta1, tau_beta2; /* ISOGCLR: Adam of the individual temperatures */
+    int64_t ring_rows;                                     /* RING: embeddings remembered */
+    double ring_rate;                                      /* RING: weight of a new quantile is max(1/visits, this) */
+    int32_t threads;                                       /* 0: as many as OpenMP would use */
+    int32_t tile;                                          /* rows of a tile, a multiple of 32; 0: chosen by shape */
+    glofnd_device device;                                  /* fixed when the context is made */
     glofnd_math math;
 } glofnd_options;
 
@@ -210,7 +222,7 @@ GLOFND_API int glofnd_options_describe(int i, const char **key, const char **hel
 
 /* ===== 3. Context =============================================================================================== */
 
-typedef struct glofnd_ctx glofnd_ctx;     /* options, threads, workspace, last error */
+typedef struct glofnd_ctx glofnd_ctx; /* options, threads, workspace, last error */
 
 /* Whether this library, on this machine, can run on `device`: E_UNSUPPORTED if it was built without, E_DEVICE if there is none or
  * it does not work; `why` (may be NULL) says so. */
@@ -239,23 +251,23 @@ GLOFND_API const char *glofnd_ctx_error(const glofnd_ctx *c);
 typedef struct glofnd_store glofnd_store; /* state of n anchors, one or two modalities; the ring; the shared lambda */
 
 typedef struct glofnd_store_spec {
-    size_t size;                /* sizeof(glofnd_store_spec) */
-    int64_t n;                  /* anchors: ids are 0 .. n-1 */
-    int32_t modalities;         /* 1: two views of one image. 2: image and text */
-    int32_t temperatures;       /* 1: with columns for individual temperatures (ISOGCLR) */
-    int64_t ring_rows;          /* RING: rows of the ring, else 0 */
-    int64_t ring_dim;           /* RING: length of an embedding, else 0 */
-    const char *path;           /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never
+    size_t size;          /* sizeof(glofnd_store_spec) */
+    int64_t n;            /* anchors: ids are 0 .. n-1 */
+    int32_t modalities;   /* 1: two views of one image. 2: image and text */
+    int32_t temperatures; /* 1: with columns for individual temperatures (ISOGCLR) */
+    int64_t ring_rows;    /* RING: rows of the ring, else 0 */
+    int64_t ring_dim;     /* RING: length of an embedding, else 0 */
+    const char *path;     /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never
                                    seen, and only pages that were touched take space. It is a working file, without the ring:
                                    to keep the state, save it. CUDA: NULL; state lies in device memory or, where that is too
                                    small, in pinned host memory. Files saved on one device load on every other. */
 } glofnd_store_spec;
 
 typedef struct glofnd_store_info {
-    glofnd_store_spec spec;     /* as created; path is NULL */
-    int64_t touched_rows;       /* anchors in blocks that were ever written: an upper bound of the anchors seen */
-    size_t row_bytes;           /* state of one anchor, all modalities */
-    size_t bytes;               /* address space of the anchor state */
+    glofnd_store_spec spec; /* as created; path is NULL */
+    int64_t touched_rows;   /* anchors in blocks that were ever written: an upper bound of the anchors seen */
+    size_t row_bytes;       /* state of one anchor, all modalities */
+    size_t bytes;           /* address space of the anchor state */
 } glofnd_store_info;
 
 GLOFND_API glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out);
@@ -271,35 +283,35 @@ GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_sto
  * can go on from: numbers that are not finite, lambda outside [-1, 1] or other than 1 with clock 0, tau other than 0 or in
  * [0.001, 100]; so a row that compat OFFICIAL left with u NaN cannot be put. */
 typedef struct glofnd_row {
-    float lambda, m, v;         /* threshold; moments of its gradient */
-    float log_u;                /* log of the moving average u; -inf: none yet */
-    uint32_t clock;             /* visits by the learner; 0: lambda is still the initial one */
-    float tau, tau_m, tau_v;    /* individual temperature and its moments; tau 0: still the initial one. A store without
+    float lambda, m, v;      /* threshold; moments of its gradient */
+    float log_u;             /* log of the moving average u; -inf: none yet */
+    uint32_t clock;          /* visits by the learner; 0: lambda is still the initial one */
+    float tau, tau_m, tau_v; /* individual temperature and its moments; tau 0: still the initial one. A store without
                                    temperatures does not keep them */
     uint32_t tau_clock;
 } glofnd_row;
 
-#define GLOFND_SHARED (-1)      /* as an id: the one lambda of SINGLE and lambda_warmup */
+#define GLOFND_SHARED (-1) /* as an id: the one lambda of SINGLE and lambda_warmup */
 
 /* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. With n = 0 there is nothing to
  * do, and id and rows may be NULL. */
 GLOFND_API glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
-        glofnd_row *rows);
+                                         glofnd_row *rows);
 GLOFND_API glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
-        const glofnd_row *rows);
+                                         const glofnd_row *rows);
 
 /* ===== 5. Detect tier =========================================================================================== */
 
 typedef struct glofnd_sims {
-    int32_t views;              /* 1, or 2 similarity rows per anchor that share its lambda */
+    int32_t views; /* 1, or 2 similarity rows per anchor that share its lambda */
     int64_t rows, cols;
-    const float *sim;           /* [views][rows][cols] similarities in [-1, 1], without temperature */
-    const uint8_t *negative;    /* [rows][cols] 1 = a negative pair; NULL: all but column i of row i */
-    const int64_t *id;          /* [rows] anchor ids, all different */
-    const int32_t *row_group;   /* [rows], [cols]: labels or groups, needed by ORACLE and GROUPS; else NULL */
+    const float *sim;         /* [views][rows][cols] similarities in [-1, 1], without temperature */
+    const uint8_t *negative;  /* [rows][cols] 1 = a negative pair; NULL: all but column i of row i */
+    const int64_t *id;        /* [rows] anchor ids, all different */
+    const int32_t *row_group; /* [rows], [cols]: labels or groups, needed by ORACLE and GROUPS; else NULL */
     const int32_t *col_group;
-    int32_t side;               /* which modality the rows belong to: 0 or 1 */
-    int32_t epoch;              /* from 0 */
+    int32_t side;  /* which modality the rows belong to: 0 or 1 */
+    int32_t epoch; /* from 0 */
 } glofnd_sims;
 
 /* CUDA: the arrays of q, and the results, lie on the device; they go to the host and back, so both calls wait. Steps do not.
@@ -319,26 +331,26 @@ GLOFND_API glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_
 /* ===== 6. Step tier ============================================================================================= */
 
 enum {                          /* bits of glofnd_batch.want: what the stats should hold beyond what comes for free */
-    GLOFND_WANT_QUALITY = 1,    /* precision, recall, same, hits; needs labels */
-    GLOFND_WANT_QUANTILE = 2    /* quantile_mean: one more product */
+       GLOFND_WANT_QUALITY = 1, /* precision, recall, same, hits; needs labels */
+       GLOFND_WANT_QUANTILE = 2 /* quantile_mean: one more product */
 };
 
 typedef struct glofnd_batch {
-    size_t size;                /* sizeof(glofnd_batch) */
-    int64_t rows;               /* own samples (one rank: all) */
-    int64_t cols;               /* samples of the global batch */
-    int64_t row0;               /* own samples are row0 .. row0+rows-1 of the cols */
+    size_t size;  /* sizeof(glofnd_batch) */
+    int64_t rows; /* own samples (one rank: all) */
+    int64_t cols; /* samples of the global batch */
+    int64_t row0; /* own samples are row0 .. row0+rows-1 of the cols */
     int64_t dim;
-    const float *a, *b;         /* [cols][dim] the two views; or image and text */
-    const int64_t *id;          /* [cols] anchor ids, all different */
-    const int32_t *label;       /* [cols] or NULL: ORACLE, WANT_QUALITY; negative: unknown, like nobody's */
-    const int32_t *group;       /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
-    const float *support_a;     /* [cols][dim] or NULL: FNC TOPK, mean of extra views; the score of a pair is support . other */
-    const float *support_b;     /* image-text: of the text. Two views: unused */
-    int32_t epoch;              /* from 0 */
-    uint32_t want;              /* GLOFND_WANT_* */
-    double tau, gamma;          /* of this step; 0: as in the options */
-    const int64_t *slot;        /* [rows] or NULL: which row of the store holds the state of each own sample, all different; ids
+    const float *a, *b;     /* [cols][dim] the two views; or image and text */
+    const int64_t *id;      /* [cols] anchor ids, all different */
+    const int32_t *label;   /* [cols] or NULL: ORACLE, WANT_QUALITY; negative: unknown, like nobody's */
+    const int32_t *group;   /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
+    const float *support_a; /* [cols][dim] or NULL: FNC TOPK, mean of extra views; the score of a pair is support . other */
+    const float *support_b; /* image-text: of the text. Two views: unused */
+    int32_t epoch;          /* from 0 */
+    uint32_t want;          /* GLOFND_WANT_* */
+    double tau, gamma;      /* of this step; 0: as in the options */
+    const int64_t *slot;    /* [rows] or NULL: which row of the store holds the state of each own sample, all different; ids
                                    are then free to exceed the store. NULL: the row of its id. For a store that holds the drawn
                                    samples only, while others own their state: see Ranks */
 } glofnd_batch;
@@ -346,27 +358,27 @@ typedef struct glofnd_batch {
 /* What the other rows need to know of one row: [rows][2], the two views or image and text of a sample side by side. Plain
  * numbers, to be gathered over ranks; their meaning may change between versions. */
 typedef struct glofnd_link {
-    float theta, floor;         /* keep iff (S <= theta and not of one group) or S <= floor */
-    float log_w, inv_tau;       /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient */
-    float pos, attract;         /* weight of the positive pair; what a flagged pair is attracted with */
-    int32_t kept, tie;          /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
+    float theta, floor;   /* keep iff (S <= theta and not of one group) or S <= floor */
+    float log_w, inv_tau; /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient */
+    float pos, attract;   /* weight of the positive pair; what a flagged pair is attracted with */
+    int32_t kept, tie;    /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
 } glofnd_link;
 
 typedef struct glofnd_stats {
-    double loss;                /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
+    double loss;           /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
                                    compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
-    double grad_tau;            /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 if compat OFFICIAL; else 0 */
-    double grad_scale;          /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
-    double kept_share;          /* kept / negatives, as used by the loss: mean over own rows */
-    double detector_share;      /* kept / negatives the detector would produce, also before mask_epoch */
-    double lambda_mean;         /* of the own anchors after the update; mean over sides */
-    double quantile_mean;       /* WANT_QUANTILE, from update_epoch on: mean (1-alpha) quantile of the rows; else NaN */
+    double grad_tau;       /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 if compat OFFICIAL; else 0 */
+    double grad_scale;     /* the same per 1/tau, "logit scale": grad_tau = -grad_scale / tau^2 */
+    double kept_share;     /* kept / negatives, as used by the loss: mean over own rows */
+    double detector_share; /* kept / negatives the detector would produce, also before mask_epoch */
+    double lambda_mean;    /* of the own anchors after the update; mean over sides */
+    double quantile_mean;  /* WANT_QUANTILE, from update_epoch on: mean (1-alpha) quantile of the rows; else NaN */
     double log_u_mean, tau_mean;
-    double precision, recall;   /* WANT_QUALITY, from mask_epoch on: means of per-anchor values with 0/0 = 1; else NaN */
-    int64_t pairs, flagged;     /* negatives of the own rows; how many were flagged (by the loss) */
-    int64_t same, hits;         /* WANT_QUALITY: negatives of the anchor's label; of these, flagged */
-    int64_t rescued;            /* rows whose negatives were all flagged: their least similar one was kept */
-    int64_t repeats;            /* times the merged first pass had to be done again; speed only */
+    double precision, recall; /* WANT_QUALITY, from mask_epoch on: means of per-anchor values with 0/0 = 1; else NaN */
+    int64_t pairs, flagged;   /* negatives of the own rows; how many were flagged (by the loss) */
+    int64_t same, hits;       /* WANT_QUALITY: negatives of the anchor's label; of these, flagged */
+    int64_t rescued;          /* rows whose negatives were all flagged: their least similar one was kept */
+    int64_t repeats;          /* times the merged first pass had to be done again; speed only */
 } glofnd_stats;
 
 /* One rank: rows = cols. In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.
@@ -377,11 +389,11 @@ GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofn
                                      glofnd_stats *stats);
 /* Several ranks. First call: thresholds, weights, new state of the own rows; writes links [rows][2]. */
 GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links,
-        glofnd_stats *stats);
+                                          glofnd_stats *stats);
 /* Second call, with everyone's links [cols][2] in the order of the batch: gradient of the own rows in both roles, as anchor and
  * as the others' negative. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to it. */
 GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a,
-        float *grad_b, glofnd_stats *stats);
+                                          float *grad_b, glofnd_stats *stats);
 /* Looks into a step: which pairs it keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for
  * image and text: [side]. 1 = kept. `links` as for glofnd_step_grad. */
 GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The steps of build/bench/cuda/clip_step and build/bench/towers in PyTorch: both towers of CLIP, its loss, backward, AdamW.
+"""The steps of build/bench/cuda/clip_step and build/bench/encoders in PyTorch: both encoders of CLIP, its loss, backward, AdamW.
 
     bench_torch_clip.py [--image rn50|vitb32|vit] [--size 224] [--patch 32] [--width W --layers N --heads H] [--text-width 512
                         --text-layers 12 --text-heads 8] [--context 77] [--batch 256] [--precision bf16] [--device cuda]
                         [--threads N] [--compile] [--steps 20]
 
 What PyTorch's own guides recommend is on: autocast for bf16, channels_last, scaled_dot_product_attention, fused AdamW, on a GPU
-TF32 and cudnn.benchmark. With --compile the towers go through torch.compile. On a GPU it prints one JSON object: the median of
+TF32 and cudnn.benchmark. With --compile the encoders go through torch.compile. On a GPU it prints one JSON object: the median of
 --steps, by CUDA events. On the CPU one for every step, by its parts. With --steps 0 it waits for lines of input and measures once
 (on a GPU the median of 20 steps) for each, so that others can take turns with it.
 Needs torch >= 2.0. Exit status: 0, 1 failed, 2 usage, 3 this Python has no torch, or there is no GPU.
@@ -150,9 +150,9 @@ class Step:
         self.tokens = self.tokens.to(a.device)
         self.target = torch.arange(a.batch, device=a.device)
 
-    def embed(self, tower, x):
+    def embed(self, encoder, x):
         with torch.autocast(self.device, dtype=torch.bfloat16) if self.half else contextlib.nullcontext():
-            return tower(x).float()
+            return encoder(x).float()
 
     def loss(self, a, b):
         logits = self.scale.exp() * F.normalize(a, dim=-1) @ F.normalize(b, dim=-1).T
@@ -169,7 +169,7 @@ class Step:
         return loss
 
     def take_parts(self):
-        """The same, with the way back through each tower by itself; milliseconds of images, texts, loss, optimizer."""
+        """The same, with the way back through each encoder by itself; milliseconds of images, texts, loss, optimizer."""
         marks = [time.perf_counter()]
 
         def mark():
@@ -228,7 +228,7 @@ def on_cpu(args):
     for _ in range(args.steps) if args.steps else sys.stdin:
         parts = step.take_parts()
         named = {name: round(ms, 3) for name, ms in zip(("image", "text", "loss", "optimizer"), parts)}
-        print(json.dumps({"bench": "torch clip", "tower": args.image, "precision": args.precision, "ms": round(sum(parts), 3),
+        print(json.dumps({"bench": "torch clip", "encoder": args.image, "precision": args.precision, "ms": round(sum(parts), 3),
                           **named, "torch": torch.__version__}), flush=True)
 
 

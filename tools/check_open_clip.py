@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether weights and embeddings agree with open_clip; the other half of tests/unit_open_clip.c, which runs
+"""Whether weights and embeddings agree with open_clip; the other half of tests/train/unit_open_clip.c, which runs
 
     python3 tools/check_open_clip.py make CASE FOLDER      writes model.safetensors and inputs.safetensors
     python3 tools/check_open_clip.py check CASE FOLDER     compares saved.safetensors, written by the test, with model.safetensors
@@ -9,7 +9,7 @@ and, by itself, with the program: images of several shapes through open_clip's e
     python3 tools/check_open_clip.py view build/glofnd FOLDER      how far are the embeddings of `glofnd embed` from open_clip's?
 
 Needs torch, open_clip and safetensors; exits with 77 where one is missing. Cases are small models, and open_clip's RN50 and
-ViT-B-32 in full. All weights and statistics are random. inputs.safetensors holds the sizes of both towers ("spec"), images
+ViT-B-32 in full. All weights and statistics are random. inputs.safetensors holds the sizes of both encoders ("spec"), images
 [n][h][w][3], tokens [n][context], and the embeddings open_clip gives for them in eval mode, not normalised.
 """
 import os

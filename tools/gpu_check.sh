@@ -240,9 +240,9 @@ check loss large_batches "$(at cuda_large)"
 check views views "$(at cuda_augment)"
 check errors failing_calls "$(at cuda_fault)"
 check ranks ranks_share_a_gpu "$(at cuda_ranks)"
-check towers whole_towers "$(at cuda_clipnet)"
-check towers tower_ops "$(at cuda_attention)"
-check towers tower_training "$(at cuda_clip_train)"
+check encoders whole_towers "$(at cuda_clipnet)"
+check encoders tower_ops "$(at cuda_attention)"
+check encoders tower_training "$(at cuda_clip_train)"
 check discover discovery "$(at cuda_discover)"
 check errors lost_device lost
 
@@ -275,8 +275,8 @@ check views_sanitizers views_memcheck sanitized memcheck "$(at cuda_augment)" qu
 check nets_sanitizers norms_racecheck own racecheck "$(at cuda_nn)" '*norms_agree'
 check nets_sanitizers pooling_racecheck own racecheck "$(at cuda_nn)" maxima_agree
 check nets_sanitizers optimizers_racecheck own racecheck "$(at cuda_nn)" optimizers_agree
-check towers_sanitizers towers_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'
-check towers_sanitizers towers_racecheck own racecheck "$(at cuda_attention)" 'small_shapes*'
+check encoders_sanitizers encoders_memcheck sanitized memcheck "$(at cuda_attention)" 'small_shapes*'
+check encoders_sanitizers encoders_racecheck own racecheck "$(at cuda_attention)" 'small_shapes*'
 check discover_sanitizers discovery_memcheck sanitized memcheck "$(at cuda_discover)" 'a_small*'
 check discover_sanitizers discovery_racecheck own racecheck "$(at cuda_discover)" 'own_kernels*'
 

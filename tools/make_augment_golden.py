@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""make_augment_golden.py > tests/data/augment/golden.h - what torchvision and PIL make of known images.
+"""make_augment_golden.py > tests/fixtures/augment/golden.h - what torchvision and PIL make of known images.
 
 Needs torch, torchvision and Pillow (up to 12: 13 changed the order of the passes of a resize). The images are made by a
-formula that tests/unit_augment.c repeats, so that only hashes of the results have to be kept, and the bytes of one small view.
+formula that tests/image/unit_augment.c repeats, so that only hashes of the results have to be kept, and the bytes of one small
+view.
 """
 import math
 import sys

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/data/clip/*.txt: small towers for images and texts computed by open_clip in float64, for tests/golden_clip.c.
+"""Writes tests/fixtures/clip/*.txt: small encoders for images and texts computed by open_clip in float64, for
+tests/nn/golden_clip.c.
 
     python3 tools/make_clip_golden.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision, numpy and open_clip. Lines and streams are those of make_resnet_golden.py, but every weight is drawn
 from the stream of its name (32 bit FNV-1a), and lines are in the order of names: open_clip's order of tensors is not ours. Image
-towers have "visual." in front of their names, as in a whole model.
+encoders have "visual." in front of their names, as in a whole model.
 """
 import math
 import os
@@ -122,7 +123,7 @@ def run(case):
     net = make_tower(c)
     prefix = "" if c["arch"] == "text" else "visual."
     header = " ".join(str(c.get(f, 0)) for f in FIELDS)
-    lines = [f"tower {c['arch']} {header} {base.SEED}\n"]
+    lines = [f"encoder {c['arch']} {header} {base.SEED}\n"]
     params = sorted((prefix + name, p) for name, p in net.named_parameters())
     with torch.no_grad():
         for name, p in params:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/data/curve/clip_*.txt: training steps of a small image-text model computed by PyTorch in float64, for
-tests/golden_curve.c.
+"""Writes tests/fixtures/curve/clip_*.txt: training steps of a small image-text model computed by PyTorch in float64, for
+tests/train/golden_curve.c.
 
     python3 tools/make_golden_clip_curve.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision and numpy. Weights, images and tokens are drawn from keyed Philox streams, as the C side draws them; the
-towers are CLIP's ViT and text transformer, with the names of open_clip. Losses, learner, schedules and AdamW are written down
+encoders are CLIP's ViT and text transformer, with the names of open_clip. Losses, learner, schedules and AdamW are written down
 here from docs/method.md and, where `compat = official`, from the authors' formulas; gradients are autograd's. Lines:
 
     case vit 0 SIZE 1 DIM SEED      set KEY VALUE ...      what the C side is to be configured with
@@ -74,7 +74,7 @@ def batch_ids(epoch, step):
     return [(7 * (step * BATCH + j) + 3 * epoch) % N for j in range(BATCH)]
 
 
-# ----- towers -----
+# ----- encoders -----
 
 class Mlp(nn.Module):
     def __init__(self):

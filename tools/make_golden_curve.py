@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/curve/*.txt: twenty training steps computed by PyTorch in float64, for tests/golden_curve.c.
+"""Writes tests/fixtures/curve/*.txt: twenty training steps computed by PyTorch in float64, for tests/train/golden_curve.c.
 
     python3 tools/make_golden_curve.py [OUTPUT FOLDER] [CASE ...]
 

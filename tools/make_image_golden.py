@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_image_golden.py > tests/data/image_golden.h - tiny JPEG and PNG files, and the pixels PIL reads from them.
+"""make_image_golden.py > tests/fixtures/image_golden.h - tiny JPEG and PNG files, and the pixels PIL reads from them.
 
 Needs numpy and Pillow. The pictures are computed. Another version of Pillow may write other files; their pixels stay comparable,
 because both sides of the header come from one run.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/logistic_golden.h: multinomial logistic regression by scikit-learn in float64, for tests/unit_logistic.c.
+"""Writes tests/fixtures/logistic_golden.h: multinomial logistic regression by scikit-learn in float64, for
+tests/eval/unit_logistic.c.
 
     python3 tools/make_logistic_golden.py [OUTPUT FILE]
 
@@ -47,7 +48,7 @@ def numbers(values, form="%.9g"):
 
 
 def main():
-    path = sys.argv[1] if len(sys.argv) > 1 else "tests/data/logistic_golden.h"
+    path = sys.argv[1] if len(sys.argv) > 1 else "tests/fixtures/logistic_golden.h"
     x, y = draw()
     with open(path, "w") as out:
         out.write("/* logistic_golden.h - made by tools/make_logistic_golden.py; not to be edited. */\n")

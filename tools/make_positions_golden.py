@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""make_positions_golden.py > tests/data/clip/positions.h - positions of images and texts as PyTorch resizes them.
+"""make_positions_golden.py > tests/fixtures/clip/positions.h - positions of images and texts as PyTorch resizes them.
 
 As open_clip's resize_pos_embed (bicubic, antialias, align_corners=False; the first position kept) and resize_text_pos_embed
-(linear). The positions come from a formula that tests/unit_positions.c repeats.
+(linear). The positions come from a formula that tests/train/unit_positions.c repeats.
 """
 import torch
 import torch.nn.functional as F

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes tests/data/resnet/*.txt: whole nets computed by PyTorch in float64, for tests/golden_resnet.c.
+"""Writes tests/fixtures/resnet/*.txt: whole nets computed by PyTorch in float64, for tests/nn/golden_resnet.c.
 
     python3 tools/make_resnet_golden.py [OUTPUT FOLDER] [CASE ...]
 
 Needs torch, torchvision and numpy. Nothing random comes from torch: initial weights, the perturbed batch norms, the images, the
-loss and the directions of the projections are all drawn from keyed Philox streams, as src/base/rng.c and src/nn/init.c draw them,
+loss and the directions of the projections are all drawn from keyed Philox streams, as src/util/rng.c and src/nn/init.c draw them,
 so that both sides start from the same numbers. One line per tensor:
 
     name shape norm sum p0 p1 p2 p3
@@ -44,7 +44,7 @@ CASES = {
 MASK = (1 << 64) - 1
 
 
-# ----- src/base/rng.c -----
+# ----- src/util/rng.c -----
 
 def philox(counter, key):
     """counter: four uint32 arrays or scalars, key: 64 bits; gives the array [blocks, 4]."""

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_ttest_golden.py > tests/data/ttest_golden.h - paired t-tests and tails of distributions by SciPy (1.6 or newer)."""
+"""make_ttest_golden.py > tests/fixtures/ttest_golden.h - paired t-tests and tails of distributions by SciPy (1.6 or newer)."""
 import numpy as np
 import scipy
 from scipy import special, stats

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes src/data/unicode_tables.c, unicode_nfc_tables.c and unicode_entities.c from the tables of the Python that runs it.
+"""Writes src/text/unicode/unicode_tables.c, unicode_nfc_tables.c and unicode_entity_tables.c from the tables of the Python
+that runs it.
 
     python3 tools/make_unicode_tables.py src/data
 
@@ -152,7 +153,7 @@ def tables_text():
     rows = ["{0x%x, {%s}}" % (code, ", ".join("0x%x" % c for c in to) if to else "0") for code, to in forms]
     version = unicodedata.unidata_version
     return f"""/* unicode_tables.c - Unicode {version}, made by tools/make_unicode_tables.py; do not edit. See unicode.h. */
-#include "data/unicode.h"
+#include "text/unicode/unicode.h"
 
 /* first code point << 5 | bits: holds up to the next row */
 const uint32_t gf_unicode_classes[] = {{
@@ -178,7 +179,7 @@ def nfc_text():
     rows = decompositions()
     pairs, version = composed(rows), unicodedata.unidata_version
     return f"""/* unicode_nfc_tables.c - Unicode {version}, made by tools/make_unicode_tables.py; do not edit. */
-#include "data/unicode_nfc.h"
+#include "text/unicode/unicode_nfc.h"
 
 const uint32_t gf_nfc_marks[] = {{
 {pack("%d" % row for row in marks(rows, pairs))}
@@ -200,8 +201,8 @@ const int gf_nfc_pairs_n = sizeof gf_nfc_pairs / sizeof *gf_nfc_pairs;
 def entities_text():
     rows = ['{"%s", 0x%x, %s}' % (name, first, "BARE" if second == BARE else "0x%x" % second if second else "0")
             for name, first, second in entities()]
-    return f"""/* unicode_entities.c - HTML's named characters, made by tools/make_unicode_tables.py; do not edit. */
-#include "data/unicode.h"
+    return f"""/* unicode_entity_tables.c - HTML's named characters, made by tools/make_unicode_tables.py; do not edit. */
+#include "text/unicode/unicode.h"
 
 #define BARE GF_ENTITY_BARE
 
@@ -217,4 +218,4 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     write(sys.argv[1], "unicode_tables.c", tables_text())
     write(sys.argv[1], "unicode_nfc_tables.c", nfc_text())
-    write(sys.argv[1], "unicode_entities.c", entities_text())
+    write(sys.argv[1], "unicode_entity_tables.c", entities_text())

@@ -14,10 +14,10 @@
 #include <time.h>
 
 extern "C" {
-#include "data/loader.h"
+#include "loader/loader.h"
 }
-#include "cuda/data/cuda_augment.h"
-#include "cuda/data/cuda_feed.h"
+#include "cuda/augment/cuda_augment.h"
+#include "cuda/augment/cuda_feed.h"
 
 enum { RUNS = 30, EPOCHS = 4 };
 
@@ -43,11 +43,11 @@ typedef struct setting {
 typedef struct bench {
     setting s;
     gf_augment recipe;
-    gf_view_job *jobs;          /* [EPOCHS][views] on the host */
-    gf_pixels pixels;           /* pinned */
-    size_t picture, box_bytes;  /* of one picture; of all boxes of an epoch, in the mean */
+    gf_view_job *jobs;         /* [EPOCHS][views] on the host */
+    gf_pixels pixels;          /* pinned */
+    size_t picture, box_bytes; /* of one picture; of all boxes of an epoch, in the mean */
     uint8_t *device, *out, *scratch;
-    gf_view_job *there;         /* jobs on the device */
+    gf_view_job *there; /* jobs on the device */
     void *input;
     float *level;
 } bench;
@@ -207,13 +207,13 @@ static void parts(bench *b) {
 static double draw_rate(int workers) {
     gf_error err;
     gf_dataset *data = NULL;
-    gf_resident *kept = NULL;
+    gf_preload *kept = NULL;
     gf_loader *loader = NULL;
     gf_loader_spec spec;
     gf_batch b;
     int64_t samples = 0;
     ok(gf_dataset_open(&err, "shapes:n=4096,classes=10,size=32", &data), &err);
-    ok(gf_resident_load(&err, data, 8, &kept), &err);
+    ok(gf_preload_load(&err, data, 8, &kept), &err);
     memset(&spec, 0, sizeof spec);
     spec.data = data, spec.augment = gf_augment_pretrain(32), spec.views = 2, spec.batch = 256;
     spec.workers = workers, spec.depth = 2, spec.raw = 1, spec.resident = kept;
@@ -223,7 +223,7 @@ static double draw_rate(int workers) {
     for (; seconds() - from < 0.5; samples += b.n) ok(gf_loader_next(&err, loader, &b), &err);
     const double rate = (double)samples / (seconds() - from);
     gf_loader_free(loader);
-    gf_resident_free(kept);
+    gf_preload_free(kept);
     gf_dataset_free(data);
     return rate;
 }
@@ -242,9 +242,9 @@ static void run(const setting *s) {
 
 int main(void) {
     static const setting settings[] = {
-        {"32 px of 32 x 32, resident", 32, 512, 32, 32, 1},    {"32 px of 32 x 32, resident", 32, 2048, 32, 32, 1},
-        {"96 px of 96 x 96", 96, 512, 96, 96, 0},              {"224 px of 500 x 375", 224, 256, 500, 375, 0},
-        {"224 px of 1000 x 750", 224, 256, 1000, 750, 0},      {"384 px of 500 x 375", 384, 128, 500, 375, 0},
+        {"32 px of 32 x 32, resident", 32, 512, 32, 32, 1}, {"32 px of 32 x 32, resident", 32, 2048, 32, 32, 1},
+        {"96 px of 96 x 96", 96, 512, 96, 96, 0},           {"224 px of 500 x 375", 224, 256, 500, 375, 0},
+        {"224 px of 1000 x 750", 224, 256, 1000, 750, 0},   {"384 px of 500 x 375", 384, 128, 500, 375, 0},
     };
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) die("no CUDA device");

@@ -1,11 +1,11 @@
-/* clip_step.cu - how long one training step of image and text towers takes on this GPU, and what it is spent on.
+/* clip_step.cu - how long one training step of image and text encoders takes on this GPU, and what it is spent on.
  *
  *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS]]]]         default: rn50 224 256 512x12 bf16
  *
  * IMAGE: rn50 (CLIP's), resnet50 (torchvision's with a projection), vitb32, or vit:WIDTHxLAYERS/PATCH; heads have 64 numbers.
- * TEXT: WIDTHxLAYERS, context 77, 49408 words. BATCH pairs are on the device already: both towers forward, bimodal SogCLR
+ * TEXT: WIDTHxLAYERS, context 77, 49408 words. BATCH pairs are on the device already: both encoders forward, bimodal SogCLR
  * (without a detector, then with GloFND), both backward, AdamW. First the whole step as one recorded graph: median, least and
- * largest of 30; then each tower and the rest by itself; then the layers of both towers summed by kind. The same in PyTorch:
+ * largest of 30; then each encoder and the rest by itself; then the layers of both encoders summed by kind. The same in PyTorch:
  * tools/bench_torch_clip.py.
  */
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 extern "C" {
-#include "base/status.h"
+#include "util/status.h"
 }
 #include "cuda/nn/cunn.h"
 extern "C" {
@@ -40,7 +40,7 @@ static void fine(const char *what, glofnd_status status, const gf_error *err) {
 /* ----- the whole step ---------------------------------------------------------------------------------------------- */
 
 typedef struct step {
-    gf_net *net[2];             /* image, text */
+    gf_net *net[2]; /* image, text */
     gf_optim *optim;
     glofnd_ctx *ctx;
     glofnd_store *store;
@@ -65,13 +65,13 @@ static glofnd_status loss(gf_error *err, void *arg) {
 
 static glofnd_status optimize(gf_error *err, void *arg) { return gf_optim_step(err, ((step *)arg)->optim); }
 
-static glofnd_status tower(gf_error *err, step *s, int k) {
+static glofnd_status encoder(gf_error *err, step *s, int k) {
     const glofnd_status status = forward(err, s, k);
     return status == GLOFND_OK ? gf_net_backward(err, s->net[k], s->d[k]) : status;
 }
 
-static glofnd_status image_tower(gf_error *err, void *arg) { return tower(err, (step *)arg, 0); }
-static glofnd_status text_tower(gf_error *err, void *arg) { return tower(err, (step *)arg, 1); }
+static glofnd_status image_tower(gf_error *err, void *arg) { return encoder(err, (step *)arg, 0); }
+static glofnd_status text_tower(gf_error *err, void *arg) { return encoder(err, (step *)arg, 1); }
 
 static glofnd_status work(gf_error *err, void *arg) {
     step *s = (step *)arg;
@@ -151,8 +151,8 @@ static void time_step(step *s) {
                recorded ? "recorded" : "not recorded", stats.loss, norm,
                (double)(gf_net_bytes(s->net[0]) + gf_net_bytes(s->net[1])) / 1e9);
     }
-    printf("image tower %.3f ms, ", time_work(s, image_tower, spread));
-    printf("text tower %.3f ms, ", time_work(s, text_tower, spread));
+    printf("image encoder %.3f ms, ", time_work(s, image_tower, spread));
+    printf("text encoder %.3f ms, ", time_work(s, text_tower, spread));
     printf("loss %.3f ms, ", time_work(s, loss, spread));
     printf("AdamW %.3f ms\n", time_work(s, optimize, spread));
 }
@@ -198,8 +198,8 @@ static double flop_of(const gf_net *n, const gf_layer *l) {
 }
 
 static void time_layers(gf_net *n, const char *name) {
-    static const char *const kinds[] = {"convolution", "linear", "max pool", "average pool", "layer norm", "attention",
-                                        "embedding", "tokens", "pick", "batch norm"};
+    static const char *const kinds[] = {"convolution", "linear",    "max pool", "average pool", "layer norm",
+                                        "attention",   "embedding", "tokens",   "pick",         "batch norm"};
     tally t[GF_NN_KINDS + 1];
     memset(t, 0, sizeof t);
     for (int i = 0; i < n->graph.layers; i++) {
@@ -244,7 +244,7 @@ static void image_spec(gf_net_spec *spec, const char *name) {
     if (strcmp(name, "rn50") == 0) spec->arch = GF_ARCH_CLIP_RESNET50, spec->width = 64, spec->layers = 0, spec->embed_dim = 1024;
     else if (strcmp(name, "resnet50") == 0) spec->arch = GF_ARCH_RESNET50, spec->width = spec->layers = 0;
     else if (strcmp(name, "vitb32") != 0 && sscanf(name, "vit:%dx%d/%d", &spec->width, &spec->layers, &spec->patch) != 3)
-        die("unknown image tower", name);
+        die("unknown image encoder", name);
     spec->heads = spec->arch == GF_ARCH_VIT ? spec->width / 64 : 0;
 }
 
@@ -301,11 +301,11 @@ int main(int argc, char **argv) {
     image_spec(&spec[0], image);
     spec[1] = spec[0];
     spec[1].arch = GF_ARCH_TEXT, spec[1].size = spec[1].patch = 0, spec[1].context = CONTEXT, spec[1].vocab = VOCAB;
-    if (sscanf(text, "%dx%d", &spec[1].width, &spec[1].layers) != 2) die("unknown text tower", text);
+    if (sscanf(text, "%dx%d", &spec[1].width, &spec[1].layers) != 2) die("unknown text encoder", text);
     spec[1].heads = spec[1].width / 64;
     for (int k = 0; k < 2; k++) {
         spec[k].beside = k ? s.net[0] : NULL;
-        fine(k ? "text tower" : "image tower", gf_net_create(&err, &spec[k], &s.net[k]), &err);
+        fine(k ? "text encoder" : "image encoder", gf_net_create(&err, &spec[k], &s.net[k]), &err);
     }
     make_optimizer(&s);
     load_images(s.net[0]);

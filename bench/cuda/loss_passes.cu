@@ -45,12 +45,12 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/loss/cuda_grad_mma.cuh"
-#include "cuda/loss/cuda_kernels.cuh"
-#include "cuda/loss/cuda_stats_mma.cuh"
+#include "cuda/passes/cuda_grad_mma.cuh"
+#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/cuda_stats_mma.cuh"
 
 #define DIM 128
-#define CEILING 788.0           /* TFLOP/s of a large bf16 product on this GPU (docs/benchmarks.md) */
+#define CEILING 788.0 /* TFLOP/s of a large bf16 product on this GPU (docs/benchmarks.md) */
 #define MASKED (GF_MASK | GF_COUNT)
 
 static void check(cudaError_t e, const char *what) {
@@ -64,7 +64,7 @@ static void check(cudaError_t e, const char *what) {
 
 struct batch {
     int rows;
-    gf_tile_args a;             /* flags are set by set_flags */
+    gf_tile_args a; /* flags are set by set_flags */
     float *theta;
     std::vector<void *> blocks;
 };
@@ -79,8 +79,7 @@ static double normal(uint64_t *s) {
     return sqrt(-2.0 * log(u)) * cos(6.283185307179586 * uniform(s));
 }
 
-template <class T>
-static T *upload(batch *b, const std::vector<T> &v) {
+template <class T> static T *upload(batch *b, const std::vector<T> &v) {
     void *p = NULL;
     CHECK(cudaMalloc(&p, v.size() * sizeof(T)));
     CHECK(cudaMemcpy(p, v.data(), v.size() * sizeof(T), cudaMemcpyHostToDevice));
@@ -88,8 +87,7 @@ static T *upload(batch *b, const std::vector<T> &v) {
     return static_cast<T *>(p);
 }
 
-template <class T>
-static T *space(batch *b, size_t count) { /* poisoned */
+template <class T> static T *space(batch *b, size_t count) { /* poisoned */
     void *p = NULL;
     CHECK(cudaMalloc(&p, count * sizeof(T)));
     CHECK(cudaMemset(p, 0xff, count * sizeof(T)));
@@ -146,14 +144,12 @@ static void drop(batch *b) {
 
 typedef cudaError_t (*pass)(const gf_tile_args &a, cudaStream_t stream);
 
-template <class C>
-static cudaError_t stats_of(const gf_tile_args &a, cudaStream_t stream) {
+template <class C> static cudaError_t stats_of(const gf_tile_args &a, cudaStream_t stream) {
     if (a.flags & GF_ABOVE) return gf_stats_launch<C, GF_ABOVE>(a, stream);
     return a.flags & GF_MASK ? gf_stats_launch<C, MASKED>(a, stream) : gf_stats_launch<C, 0>(a, stream);
 }
 
-template <class C>
-static cudaError_t grad_of(const gf_tile_args &a, cudaStream_t stream) {
+template <class C> static cudaError_t grad_of(const gf_tile_args &a, cudaStream_t stream) {
     return a.flags & GF_MASK ? gf_grad_launch<C, GF_MASK>(a, stream) : gf_grad_launch<C, 0>(a, stream);
 }
 
@@ -183,8 +179,8 @@ static cudaError_t library_grad(const gf_tile_args &a, cudaStream_t stream) { re
 struct version {
     const char *name;
     pass stats, grad;
-    bool labelled;              /* whether grad counts quality */
-    int most;                   /* rows it is timed for */
+    bool labelled; /* whether grad counts quality */
+    int most;      /* rows it is timed for */
 };
 
 static const version versions[] = {
@@ -203,15 +199,13 @@ static const version versions[] = {
 
 /* ---- comparison ---- */
 
-template <class T>
-static std::vector<T> fetch(const T *p, size_t count) {
+template <class T> static std::vector<T> fetch(const T *p, size_t count) {
     std::vector<T> v(count);
     CHECK(cudaMemcpy(v.data(), p, count * sizeof(T), cudaMemcpyDeviceToHost));
     return v;
 }
 
-template <class T>
-static double distance(const std::vector<T> &x, const std::vector<T> &y) {
+template <class T> static double distance(const std::vector<T> &x, const std::vector<T> &y) {
     double error = 0.0, size = 0.0;
     for (size_t i = 0; i < x.size(); i++) error += pow((double)x[i] - (double)y[i], 2), size += pow((double)y[i], 2);
     return error == 0.0 ? 0.0 : sqrt(error / size);
@@ -296,7 +290,7 @@ static double time_ms(pass run, const gf_tile_args &a, int repeats) {
 }
 
 static void report(const version *v, batch *b) {
-    const double product = 2.0 * b->rows * (double)b->rows * DIM * 1e-9;  /* GFLOP; over ms: TFLOP/s */
+    const double product = 2.0 * b->rows * (double)b->rows * DIM * 1e-9; /* GFLOP; over ms: TFLOP/s */
     const int repeats = b->rows > 8192 ? 2 : 20;
     static const unsigned FLAGS[6] = {0, 0, GF_ABOVE, MASKED, MASKED, MASKED | GF_QUALITY};
     double ms[6];

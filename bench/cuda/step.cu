@@ -31,7 +31,7 @@ struct bench {
     glofnd_batch q;
     float *a, *b, *grad_a, *grad_b;
     int64_t *id;
-    int32_t *label;             /* NULL: none */
+    int32_t *label; /* NULL: none */
     cudaStream_t stream;
     size_t bytes;
 };
@@ -155,7 +155,7 @@ static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char 
     const int each = batch <= 1024 ? 100 : batch <= 4096 ? 5 : 1, runs = batch <= 16384 ? RUNS : 3;
     float graph[RUNS], plain[RUNS];
     glofnd_stats stats;
-    for (int i = 0; i < 2 * runs; i++) step(&x);    /* thresholds settle */
+    for (int i = 0; i < 2 * runs; i++) step(&x); /* thresholds settle */
     LIBRARY(x.c, glofnd_ctx_stats(x.c, &stats));
     const cudaGraphExec_t exec = record(&x);
     measure(&x, exec, runs, each, graph);
@@ -173,7 +173,7 @@ static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char 
 
 enum { MOST = 16 };
 
-struct list {                   /* words with commas between them */
+struct list { /* words with commas between them */
     char text[256];
     char *word[MOST];
     int count;

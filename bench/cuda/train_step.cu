@@ -16,14 +16,14 @@
 #include <string.h>
 
 extern "C" {
-#include "base/status.h"
+#include "util/status.h"
 }
 #include "cuda/nn/cunn.h"
 extern "C" {
-#include "base/comm_device.h"
 #include "cuda/nn/cunn_plan.h"
 #include "dist/dist.h"
 #include "dist/transports.h"
+#include "ifc/comm_device.h"
 #include "nn/net_parts.h"
 #include "optim/optim.h"
 }
@@ -49,9 +49,9 @@ typedef struct step {
     float *d;
     int64_t *id;
     const float *projection;
-    gf_net_ranks hooks;         /* ranked: of the net */
+    gf_sync_norm hooks; /* ranked: of the net */
     gf_comm *host, *wire;
-    gf_reducer *reducer;        /* else NULL */
+    gf_reducer *reducer; /* else NULL */
 } step;
 
 static glofnd_status loss(gf_error *err, void *arg) {
@@ -142,13 +142,24 @@ static void time_step(step *s) {
 /* ----- layer by layer ---------------------------------------------------------------------------------------------- */
 
 typedef enum part {
-    CONV_FWD, CONV_DGRAD, CONV_WGRAD, LINEAR, NORM_STATS, NORM_APPLY, NORM_BACK_STATS, NORM_BACK_APPLY, POOL, PACK, OPTIM, PARTS
+    CONV_FWD,
+    CONV_DGRAD,
+    CONV_WGRAD,
+    LINEAR,
+    NORM_STATS,
+    NORM_APPLY,
+    NORM_BACK_STATS,
+    NORM_BACK_APPLY,
+    POOL,
+    PACK,
+    OPTIM,
+    PARTS
 } part;
-static const char *const part_names[PARTS] = {
-    "conv forward", "conv data grad", "conv weight grad", "linear", "norm stats", "norm apply", "norm back stats",
-    "norm back apply", "pool and mean", "weights and bf16", "optimizer"};
+static const char *const part_names[PARTS] = {"conv forward",  "conv data grad",   "conv weight grad", "linear",
+                                              "norm stats",    "norm apply",       "norm back stats",  "norm back apply",
+                                              "pool and mean", "weights and bf16", "optimizer"};
 typedef struct tally {
-    double ms, work;            /* flop or bytes */
+    double ms, work; /* flop or bytes */
     int launches;
 } tally;
 
@@ -179,20 +190,27 @@ static void run_job(const job *j) {
         status = gf_cunn_plan_run(&err, n->engine, op->plan[GF_CUNN_BACK_WEIGHTS], (void *)a->x, weight_grad(op, a),
                                   (void *)a->dy, a->scratch);
         break;
-    case LINEAR: status = b->op_forward(&err, op, a); if (!status) status = b->op_backward(&err, op, a); break;
+    case LINEAR:
+        status = b->op_forward(&err, op, a);
+        if (!status) status = b->op_backward(&err, op, a);
+        break;
     case NORM_STATS: b->norm_stats(n->engine, &j->l->norm); break;
     case NORM_APPLY: b->norm_apply(n->engine, &j->l->norm); break;
     case NORM_BACK_STATS: b->norm_back_stats(n->engine, &j->l->norm); break;
     case NORM_BACK_APPLY: b->norm_back_apply(n->engine, &j->l->norm); break;
     case POOL: {
         const gf_value *in = &n->graph.value[j->l->in];
-        if (op) { status = b->op_forward(&err, op, a); if (!status) status = b->op_backward(&err, op, a); break; }
+        if (op) {
+            status = b->op_forward(&err, op, a);
+            if (!status) status = b->op_backward(&err, op, a);
+            break;
+        }
         b->mean(n->engine, in->type, (float *)a->y, a->x, in->n, in->h * in->w, in->c);
         b->mean_back(n->engine, in->type, a->dx, (const float *)a->dy, in->n, in->h * in->w, in->c);
         break;
     }
     case PACK:
-        status = b->pack_all(&err, n->engine, NULL, NULL, 0);           /* the tables are made by now */
+        status = b->pack_all(&err, n->engine, NULL, NULL, 0); /* the tables are made by now */
         if (!status) status = b->unpack_all(&err, n->engine, NULL, NULL, 0);
         break;
     case OPTIM: status = gf_optim_step(&err, j->s->optim); break;
@@ -225,8 +243,8 @@ static void add(tally *t, step *s, gf_layer *l, int what, double work) {
                (long long)l->shape.w, (long long)l->shape.in, (long long)l->shape.out, l->shape.kernel, l->shape.stride, ms,
                work / ms / 1e9);
     else if (l)
-        printf("  %-18s %9lld x %-5lld%s  %.3f ms  %.0f GB/s\n", part_names[what], (long long)l->norm.rows,
-               (long long)l->norm.c, l->residual >= 0 ? " res" : "", ms, work / ms / 1e6);
+        printf("  %-18s %9lld x %-5lld%s  %.3f ms  %.0f GB/s\n", part_names[what], (long long)l->norm.rows, (long long)l->norm.c,
+               l->residual >= 0 ? " res" : "", ms, work / ms / 1e6);
 }
 
 static void time_layer(tally *t, step *s, gf_layer *l) {
@@ -284,7 +302,7 @@ static void gradients_final(void *user, gf_net *net, int64_t first) {
     else gf_reducer_ready(s->reducer, first);
 }
 
-/* As src/train/crew.c, in buckets of 8 MB. */
+/* As src/train/distributed.c, in buckets of 8 MB. */
 static void make_rank(step *s) {
     gf_error err = {""};
     if (gf_single_open(&err, &s->host) != GLOFND_OK ||

@@ -9,8 +9,8 @@ typedef struct clock_times {
     int count;
 } clock_times;
 
-void clock_add(clock_times *t, double ms);      /* beyond CLOCK_MOST: ignored */
-double clock_median(clock_times *t);            /* NaN if there is none */
-double clock_spread(clock_times *t);            /* (third quartile - first quartile) / median */
+void clock_add(clock_times *t, double ms); /* beyond CLOCK_MOST: ignored */
+double clock_median(clock_times *t);       /* NaN if there is none */
+double clock_spread(clock_times *t);       /* (third quartile - first quartile) / median */
 
 #endif

@@ -24,7 +24,7 @@ static double gradient_bytes(const glofnd_batch *q) { return 2.0 * sizeof(float)
 
 /* ---- agreement ---- */
 
-#define TOLERANCE 2e-5          /* of the largest value: sums of float32 in another order */
+#define TOLERANCE 2e-5 /* of the largest value: sums of float32 in another order */
 
 static double worst(const float *x, const float *y, int64_t n, size_t stride) {
     double error = 0.0, largest = 0.0;
@@ -41,7 +41,8 @@ static double worst(const float *x, const float *y, int64_t n, size_t stride) {
 static void expect_close(const runner *r, int64_t batch, const char *what, double error) {
     if (!(error <= TOLERANCE))
         die("B = %lld, detector %s: %s of the library and of the naive version differ by %.2g of the largest value; "
-            "nothing is timed", (long long)batch, r->detector, what, error);
+            "nothing is timed",
+            (long long)batch, r->detector, what, error);
 }
 
 /* One step of each from the same state. */
@@ -84,7 +85,7 @@ static void time_once(contest *c, int i) {
     c->repeats[i] += c->lib[i].stats.repeats > 0;
 }
 
-#define TURN_MS 20.0            /* a detector's turn: long enough to have its data in cache */
+#define TURN_MS 20.0 /* a detector's turn: long enough to have its data in cache */
 
 /* Detectors take turns, so that a disturbance does not fall on one of them alone: their differences are small. */
 static void time_library(contest *c) {
@@ -158,7 +159,7 @@ static void with_naive(contest *c, int i, int time, row *out) {
 /* ---- one size ---- */
 
 void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows) {
-    static contest c;           /* large, and one at a time */
+    static contest c; /* large, and one at a time */
     memset(&c, 0, sizeof c);
     c.p = p;
     sample_init(&c.s, batch, dim);
@@ -181,12 +182,12 @@ void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows) {
 
 /* ---- many anchors ---- */
 
-#define SETS 24                 /* batches of ids: with large n each touches pages of its own */
+#define SETS 24 /* batches of ids: with large n each touches pages of its own */
 #define STORES 8
 
 typedef struct anchors {
     runner lib;
-    int64_t *id;                /* [SETS][batch] */
+    int64_t *id; /* [SETS][batch] */
     clock_times first, later;
 } anchors;
 

@@ -4,11 +4,11 @@
 
 #include "support/report.h"
 
-typedef struct plan {           /* how long to measure */
+typedef struct plan { /* how long to measure */
     int threads, with_naive;
-    int epochs;                 /* of training before */
-    double library_s, naive_s;  /* per size; per size and detector */
-    int least;                  /* repetitions, however long they take */
+    int epochs;                /* of training before */
+    double library_s, naive_s; /* per size; per size and detector */
+    int least;                 /* repetitions, however long they take */
 } plan;
 
 enum { DETECTORS = 5 };

@@ -1,4 +1,4 @@
-/* couple.c - two towers in training, one of images and one of texts (CLIP's transformer, 12 layers of 512): bimodal SogCLR with
+/* couple.c - two encoders in training, one of images and one of texts (CLIP's transformer, 12 layers of 512): bimodal SogCLR with
  * GloFND, AdamW. See training.h. */
 #include <stdlib.h>
 #include <string.h>
@@ -11,30 +11,51 @@
 #include "support/training.h"
 
 enum { CONTEXT = 77, VOCAB = 49408, WORDS = 12 };
-enum { IMAGE, TEXT, LOSS, OPTIMIZER, PARTS };   /* a tower: forward and backward */
+enum { IMAGE, TEXT, LOSS, OPTIMIZER, PARTS }; /* a encoder: forward and backward */
 
-static const char *const names[PARTS] = {"image", "text", "loss", "optimizer"};     /* tools/bench_torch_clip.py has the same */
+static const char *const names[PARTS] = {"image", "text", "loss", "optimizer"}; /* tools/bench_torch_clip.py has the same */
 
 typedef struct couple {
     training head;
-    gf_net *net[2];             /* image, text */
+    gf_net *net[2]; /* image, text */
     gf_optim *optim;
-    int64_t steps;              /* taken */
+    int64_t steps; /* taken */
 } couple;
 
 /* ----- making ----- */
 
 static void make_nets(couple *t, const training_case *c, int threads) {
     gf_error err = {""};
-    gf_net_spec spec = {.arch = GF_ARCH_VIT, .batch = c->batch, .size = c->size, .embed_dim = 512, .width = 768, .layers = 12,
-                        .heads = 12, .patch = 32, .quick_gelu = 1, .precision = c->precision, .training = 1, .seed = 1,
+    gf_net_spec spec = {.arch = GF_ARCH_VIT,
+                        .batch = c->batch,
+                        .size = c->size,
+                        .embed_dim = 512,
+                        .width = 768,
+                        .layers = 12,
+                        .heads = 12,
+                        .patch = 32,
+                        .quick_gelu = 1,
+                        .precision = c->precision,
+                        .training = 1,
+                        .seed = 1,
                         .threads = threads};
     if (strcmp(c->net, "rn50") == 0)
         spec.arch = GF_ARCH_CLIP_RESNET50, spec.embed_dim = 1024, spec.width = spec.layers = spec.heads = spec.patch = 0;
     training_fine(gf_net_create(&err, &spec, &t->net[0]), &err);
-    const gf_net_spec text = {.arch = GF_ARCH_TEXT, .batch = c->batch, .embed_dim = spec.embed_dim, .width = 512, .layers = 12,
-                              .heads = 8, .context = CONTEXT, .vocab = VOCAB, .quick_gelu = 1, .precision = c->precision,
-                              .training = 1, .seed = 1, .threads = threads, .beside = t->net[0]};
+    const gf_net_spec text = {.arch = GF_ARCH_TEXT,
+                              .batch = c->batch,
+                              .embed_dim = spec.embed_dim,
+                              .width = 512,
+                              .layers = 12,
+                              .heads = 8,
+                              .context = CONTEXT,
+                              .vocab = VOCAB,
+                              .quick_gelu = 1,
+                              .precision = c->precision,
+                              .training = 1,
+                              .seed = 1,
+                              .threads = threads,
+                              .beside = t->net[0]};
     training_fine(gf_net_create(&err, &text, &t->net[1]), &err);
     training_begin(&t->head, c, GLOFND_LOSS_SOGCLR2, spec.embed_dim, threads);
 }
@@ -47,8 +68,12 @@ static int list_params(couple *t, int k, gf_param *list, int n) {
     if (!first || !second) die("no memory for the optimizer");
     for (int i = 0; i < count && tensor[i].grad; i++, n++) {
         const gf_tensor *x = &tensor[i];
-        list[n] = (gf_param){.p = x->value, .g = x->grad, .n = (size_t)x->stored, .decay = gf_param_decays(x->rank, x->name),
-                             .state1 = gf_net_place(t->net[k], first, x), .state2 = gf_net_place(t->net[k], second, x)};
+        list[n] = (gf_param){.p = x->value,
+                             .g = x->grad,
+                             .n = (size_t)x->stored,
+                             .decay = gf_param_decays(x->rank, x->name),
+                             .state1 = gf_net_place(t->net[k], first, x),
+                             .state2 = gf_net_place(t->net[k], second, x)};
     }
     return n;
 }
@@ -56,8 +81,8 @@ static int list_params(couple *t, int k, gf_param *list, int n) {
 static void make_optimizer(couple *t, int threads) {
     gf_error err = {""};
     gf_tensor *ignored;
-    const gf_optim_rule rule = {.kind = GF_OPTIM_ADAMW, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-6,
-                                .threads = threads};
+    const gf_optim_rule rule = {
+        .kind = GF_OPTIM_ADAMW, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-6, .threads = threads};
     const int most = gf_net_tensors(t->net[0], &ignored) + gf_net_tensors(t->net[1], &ignored);
     gf_param *list = training_take((size_t)most, sizeof *list);
     const int count = list_params(t, 1, list, list_params(t, 0, list, 0));

@@ -8,16 +8,16 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "data/file.h"
-#include "data/image.h"
-#include "data/shapes.h"
+#include "data/formats/shapes.h"
+#include "image/image.h"
+#include "io/file.h"
 #include "support/die.h"
 
 enum { WIDTH = 500, HEIGHT = 375, QUALITY = 90 };
 
 /* ---- drawing ---- */
 
-static float lattice(uint32_t x, uint32_t y, uint32_t seed) {   /* -1 .. 1 */
+static float lattice(uint32_t x, uint32_t y, uint32_t seed) { /* -1 .. 1 */
     uint32_t h = (x * 0x9E3779B1u) ^ (y * 0x85EBCA77u) ^ (seed * 0xC2B2AE3Du);
     h = (h ^ (h >> 15)) * 0x2C1B3C6Du;
     h = (h ^ (h >> 12)) * 0x297A2D39u;
@@ -123,7 +123,8 @@ void data_files_open(data_files *f, const char *folder, int most) {
         if (f->count < most && f->count < FILES_MOST) {
             path_of(f, names[i]->d_name, path, sizeof path);
             if (gf_file_read(&err, path, GF_FILE_MOST, &bytes, &capacity, &size) != GLOFND_OK ||
-                gf_image_decode(&err, path, bytes, size, NULL, &m) != GLOFND_OK) die("%s", err.text);
+                gf_image_decode(&err, path, bytes, size, NULL, &m) != GLOFND_OK)
+                die("%s", err.text);
             take(f, bytes, size, m.width, m.height);
         }
         free(names[i]);

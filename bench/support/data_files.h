@@ -9,7 +9,7 @@
 
 typedef struct data_files {
     char folder[512];
-    int drawn;                  /* the folder is ours, to be removed */
+    int drawn; /* the folder is ours, to be removed */
     int count;
     uint8_t *bytes[FILES_MOST];
     size_t size[FILES_MOST];

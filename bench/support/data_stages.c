@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "data/loader.h"
-#include "data/shapes.h"
+#include "data/formats/shapes.h"
+#include "loader/loader.h"
 #include "support/clock.h"
 #include "support/die.h"
 #include "support/machine.h"
@@ -17,8 +17,8 @@ typedef struct bench {
     gf_augment_scratch *scratch;
     gf_image image;
     float *out;
-    int pass, item;             /* keys of the views */
-    double decode, stage[STAGES];       /* seconds in this pass */
+    int pass, item;               /* keys of the views */
+    double decode, stage[STAGES]; /* seconds in this pass */
     clock_times decodes, stages[STAGES], totals;
 } bench;
 
@@ -79,14 +79,19 @@ static void end_pass(bench *b) {
 static data_times times_of(bench *b) {
     const double plain = clock_median(&b->stages[0]), colour = clock_median(&b->stages[1]), all = clock_median(&b->stages[2]);
     return (data_times){
-        .decode = clock_median(&b->decodes), .resize = plain, .colour = colour - plain, .blur = all - colour,
-        .total = clock_median(&b->totals), .spread = clock_spread(&b->totals), .passes = b->pass,
+        .decode = clock_median(&b->decodes),
+        .resize = plain,
+        .colour = colour - plain,
+        .blur = all - colour,
+        .total = clock_median(&b->totals),
+        .spread = clock_spread(&b->totals),
+        .passes = b->pass,
     };
 }
 
 data_times data_time_files(const data_files *f, const gf_augment *a, int fast, double budget_s) {
     bench *b = bench_new(a);
-    const gf_wish wish = {.fast = fast, .shrink_to = gf_augment_enough(a), .choose = choose, .user = b};
+    const gf_decode_hint wish = {.fast = fast, .shrink_to = gf_augment_enough(a), .choose = choose, .user = b};
     const double begin = seconds();
     for (int pass = 0; pass < 3 || seconds() - begin < budget_s; pass++) {
         for (int i = 0; i < f->count; i++) {
@@ -135,8 +140,15 @@ double data_time_loader(const data_files *f, const gf_augment *a, int fast, int 
     int64_t images = 0;
     snprintf(spec, sizeof spec, "folder:%s?split=all", f->folder);
     if (gf_dataset_open(&err, spec, &data) != GLOFND_OK) die("%s", err.text);
-    const gf_loader_spec s = {.data = data, .augment = *a, .views = VIEWS, .batch = f->count < 16 ? f->count : 16, .seed = 1,
-                              .workers = workers, .depth = 2, .fast = fast, .strict = 1};
+    const gf_loader_spec s = {.data = data,
+                              .augment = *a,
+                              .views = VIEWS,
+                              .batch = f->count < 16 ? f->count : 16,
+                              .seed = 1,
+                              .workers = workers,
+                              .depth = 2,
+                              .fast = fast,
+                              .strict = 1};
     if (gf_loader_create(&err, &s, &loader) != GLOFND_OK) die("%s", err.text);
     if (gf_loader_next(&err, loader, &batch) != GLOFND_OK) die("%s", err.text);
     const double begin = seconds();

@@ -2,12 +2,12 @@
 #ifndef BENCH_DATA_STAGES_H
 #define BENCH_DATA_STAGES_H
 
-#include "data/augment.h"
+#include "image/augment.h"
 #include "support/data_files.h"
 
-typedef struct data_times {     /* ms per image: decoded once, two views. Medians over passes */
-    double decode, resize, colour, blur, total;         /* resize: with cutting, mirroring and normalising */
-    double spread;              /* of the total: quartiles */
+typedef struct data_times {                     /* ms per image: decoded once, two views. Medians over passes */
+    double decode, resize, colour, blur, total; /* resize: with cutting, mirroring and normalising */
+    double spread;                              /* of the total: quartiles */
     int passes;
 } data_times;
 

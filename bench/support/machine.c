@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/parallel.h"
-#include "cpu/tile/tile.h"
+#include "cpu/kernels/tile.h"
 #include "support/die.h"
 #include "support/product.h"
+#include "util/parallel.h"
 
 double seconds(void) {
     struct timespec t;
@@ -22,7 +22,7 @@ double seconds(void) {
 /* ---- the kernel, the whole product ---- */
 
 #define TILE 128
-#define TILES 64                /* per task */
+#define TILES 64 /* per task */
 
 static void kernel_task(void *arg, int64_t task, int thread) {
     float *at = (float *)arg + task * 3 * TILE * TILE;
@@ -48,7 +48,7 @@ static void whole_product(void *arg) {
 
 /* ---- rates ---- */
 
-#define LOOK 0.4                /* seconds for each */
+#define LOOK 0.4 /* seconds for each */
 
 /* The best of many: the question is what the machine can do, not what others leave of it. */
 static double least_time(void (*run)(void *arg), void *arg) {
@@ -64,7 +64,7 @@ static double least_time(void (*run)(void *arg), void *arg) {
 }
 
 typedef struct tiles {
-    float *at;                  /* [threads][3][TILE][TILE] */
+    float *at; /* [threads][3][TILE][TILE] */
     int threads;
 } tiles;
 

@@ -4,11 +4,11 @@
 #ifndef BENCH_METER_H
 #define BENCH_METER_H
 
-#include "base/comm.h"
+#include "ifc/comm.h"
 
 typedef struct meter {
     gf_comm head;
-    gf_comm *inner;             /* borrowed */
+    gf_comm *inner; /* borrowed */
     int calls;
     double waiting_ms, talking_ms;
 } meter;

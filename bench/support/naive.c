@@ -5,24 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
-#include "base/learner_math.h"
+#include "method/formulas/learner.h"
 #include "support/die.h"
 #include "support/passes.h"
 #include "support/product.h"
+#include "util/parallel.h"
 
-typedef struct work {           /* of one step; [2]: the two views */
+typedef struct work { /* of one step; [2]: the two views */
     naive *x;
     const glofnd_batch *q;
-    extent e;                   /* B x 2B */
-    float *z[2], *norm[2];      /* [B][d], [B] */
-    float *cols[2];             /* [2B][d] what view v is compared with: the other view, then itself */
-    float *s[2];                /* [B][2B] */
-    uint8_t *keep[2];           /* [B][2B] */
-    int32_t *kept[2];           /* [B] */
-    float *ds[2];               /* [B][2B] */
-    float *dz[2];               /* [B][d] */
-    double *log_u[2];           /* [B] of this step's rows */
+    extent e;              /* B x 2B */
+    float *z[2], *norm[2]; /* [B][d], [B] */
+    float *cols[2];        /* [2B][d] what view v is compared with: the other view, then itself */
+    float *s[2];           /* [B][2B] */
+    uint8_t *keep[2];      /* [B][2B] */
+    int32_t *kept[2];      /* [B] */
+    float *ds[2];          /* [B][2B] */
+    float *dz[2];          /* [B][d] */
+    double *log_u[2];      /* [B] of this step's rows */
     double loss;
 } work;
 
@@ -33,7 +33,7 @@ static int64_t entries(const work *w) { return w->e.rows * w->e.cols; }
 
 /* ---- embeddings ---- */
 
-#define ROWS 32                 /* rows per task of what is done per row; B is a multiple of it */
+#define ROWS 32 /* rows per task of what is done per row; B is a multiple of it */
 
 static void normalize_row(const work *w, int v, int64_t i) {
     const int64_t d = w->q->dim;
@@ -207,8 +207,7 @@ static void weigh(work *w, int v) {
 }
 
 static void save_u(work *w) {
-    for (int64_t i = 0; i < w->e.rows; i++)
-        w->x->state[i].log_u = (float)log(0.5 * (exp(w->log_u[0][i]) + exp(w->log_u[1][i])));
+    for (int64_t i = 0; i < w->e.rows; i++) w->x->state[i].log_u = (float)log(0.5 * (exp(w->log_u[0][i]) + exp(w->log_u[1][i])));
 }
 
 /* ---- gradient ---- */
@@ -222,7 +221,7 @@ static void back(work *w) {
     const int64_t b = w->e.rows, d = w->q->dim;
     for (int v = 0; v < 2; v++) w->dz[v] = memset(TAKE(w, float, b *d), 0, sizeof(float) * (size_t)(b * d));
     for (int v = 0; v < 2; v++) {
-        float *rows = TAKE(w, float, b * d), *cols = TAKE(w, float, 2 * b * d);
+        float *rows = TAKE(w, float, b *d), *cols = TAKE(w, float, 2 * b * d);
         const matrix ds = {w->ds[v], w->e.cols, 0}, ds_transposed = {w->ds[v], w->e.cols, 1};
         product(w->x->memory, rows, d, ds, (matrix){w->cols[v], d, 0}, b, d, w->e.cols, w->e.threads);
         product(w->x->memory, cols, d, ds_transposed, (matrix){w->z[v], d, 0}, w->e.cols, d, b, w->e.threads);

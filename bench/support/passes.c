@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
-#include "base/parallel.h"
-#include "cpu/tile/tile.h"
+#include "cpu/kernels/tile.h"
 #include "support/die.h"
+#include "util/order.h"
+#include "util/parallel.h"
 
 /* The best of several clones is taken when the program is loaded, before a sanitizer would be ready for it. */
 #if defined(__has_feature)
@@ -23,7 +23,7 @@
 #define VECTORS
 #endif
 
-#define LANES 64                /* independent partial sums */
+#define LANES 64 /* independent partial sums */
 
 typedef struct pass pass;
 typedef void (*row_pass)(const pass *p, int64_t i);
@@ -123,7 +123,7 @@ static void quantile(const pass *p, int64_t i) {
 
 /* ---- all rows ---- */
 
-#define TASK_ELEMENTS 16384     /* below this a task is not worth a thread */
+#define TASK_ELEMENTS 16384 /* below this a task is not worth a thread */
 
 static void some_rows(void *arg, int64_t task, int thread) {
     const pass *p = arg;

@@ -12,7 +12,7 @@
 typedef struct entry {
     void *at;
     size_t bytes;
-    int out;                    /* handed out, or waiting for the next one of its size */
+    int out; /* handed out, or waiting for the next one of its size */
 } entry;
 
 struct pool {

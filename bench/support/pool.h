@@ -10,9 +10,9 @@
 typedef struct pool pool;
 
 pool *pool_create(void);
-void pool_free(pool *p);                        /* blocks still out are freed too; NULL is fine */
-void *pool_take(pool *p, size_t bytes);         /* aligned to 64, content undefined; dies without memory. One thread at a time. */
-void pool_give(pool *p, void *block);           /* NULL is fine */
+void pool_free(pool *p);                /* blocks still out are freed too; NULL is fine */
+void *pool_take(pool *p, size_t bytes); /* aligned to 64, content undefined; dies without memory. One thread at a time. */
+void pool_give(pool *p, void *block);   /* NULL is fine */
 size_t pool_peak(const pool *p);
 
 #endif

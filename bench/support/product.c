@@ -8,21 +8,21 @@
 
 #include <string.h>
 
-#include "base/parallel.h"
-#include "cpu/tile/tile.h"
+#include "cpu/kernels/tile.h"
+#include "util/parallel.h"
 
-#define DEPTH 128               /* k at a time: a panel of b is 16 KiB then, half of a first-level cache */
-#define CHUNK 1024              /* columns at a time */
-#define MOST_ROWS 128           /* of a task */
-#define A_LD (DEPTH + 16)       /* either way round: MOST_ROWS is not larger than DEPTH */
+#define DEPTH 128         /* k at a time: a panel of b is 16 KiB then, half of a first-level cache */
+#define CHUNK 1024        /* columns at a time */
+#define MOST_ROWS 128     /* of a task */
+#define A_LD (DEPTH + 16) /* either way round: MOST_ROWS is not larger than DEPTH */
 
 typedef struct job {
     float *c;
     int64_t c_ld;
     matrix a, b;
-    int64_t m, n, k, rows;      /* rows: of a task */
-    float *b_pack;              /* [n / GF_PANEL][k][GF_PANEL] */
-    float *a_pack;              /* [threads][DEPTH][A_LD] */
+    int64_t m, n, k, rows; /* rows: of a task */
+    float *b_pack;         /* [n / GF_PANEL][k][GF_PANEL] */
+    float *a_pack;         /* [threads][DEPTH][A_LD] */
 } job;
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -9,7 +9,7 @@
 
 #include "support/pool.h"
 
-typedef struct matrix {         /* element (i, j) is at[i * ld + j]; transposed: at[j * ld + i] */
+typedef struct matrix { /* element (i, j) is at[i * ld + j]; transposed: at[j * ld + i] */
     const float *at;
     int64_t ld;
     int transposed;

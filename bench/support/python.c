@@ -14,7 +14,7 @@
 #ifndef BENCH_SOURCE_DIR
 #define BENCH_SOURCE_DIR "."
 #endif
-#define LACKS 3                 /* exit status of a script in a Python without its modules */
+#define LACKS 3 /* exit status of a script in a Python without its modules */
 #define NO_PYTHON 127
 
 /* Starts `argv` with its output in a pipe; its input, too, where `in` is not NULL. */
@@ -94,7 +94,7 @@ int python_ask(python_partner *p, char *line, size_t room) {
 int python_meet(python_partner *p, const char *script, char *const *args, const char *needs, char *line, size_t room) {
     char path[512];
     char *argv[PYTHON_ARGUMENTS + 3] = {NULL, path};
-    signal(SIGPIPE, SIG_IGN);           /* a partner that is gone is noticed by its silence */
+    signal(SIGPIPE, SIG_IGN); /* a partner that is gone is noticed by its silence */
     snprintf(path, sizeof path, "%s/tools/%s", BENCH_SOURCE_DIR, script);
     for (int i = 0; i < PYTHON_ARGUMENTS && args[i]; i++) argv[i + 2] = args[i];
     for (int i = 0; i < 2; i++) {

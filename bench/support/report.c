@@ -10,10 +10,27 @@
 
 row row_empty(const char *bench, const char *detector, int64_t batch, int64_t dim) {
     row x = {
-        .bench = bench, .detector = detector, .batch = batch, .dim = dim,
-        .ms = NAN, .spread = NAN, .gflops = NAN, .over_none = NAN, .naive_ms = NAN, .naive_spread = NAN, .ratio = NAN,
-        .peak_bytes = NAN, .naive_peak_bytes = NAN, .resident = NAN, .naive_resident = NAN, .torch_ms = NAN, .torch_ratio = NAN,
-        .n = NAN, .first_visit_ms = NAN, .store_bytes = NAN, .repeats = NAN,
+        .bench = bench,
+        .detector = detector,
+        .batch = batch,
+        .dim = dim,
+        .ms = NAN,
+        .spread = NAN,
+        .gflops = NAN,
+        .over_none = NAN,
+        .naive_ms = NAN,
+        .naive_spread = NAN,
+        .ratio = NAN,
+        .peak_bytes = NAN,
+        .naive_peak_bytes = NAN,
+        .resident = NAN,
+        .naive_resident = NAN,
+        .torch_ms = NAN,
+        .torch_ratio = NAN,
+        .n = NAN,
+        .first_visit_ms = NAN,
+        .store_bytes = NAN,
+        .repeats = NAN,
     };
     for (int p = 0; p < PARTS; p++) x.part_ms[p] = NAN;
     return x;
@@ -115,8 +132,7 @@ void report_heading(const report *r, const char *bench) {
     if (strcmp(bench, "loss") == 0)
         printf(loss_heading, "B", "detector", "ms", "+-%", "GFLOP/s", "over none", "naive ms", "+-%", "ratio", "MB", "naive MB",
                "ratio", "torch ms", "ratio");
-    else
-        printf(anchors_heading, "B", "detector", "n", "ms", "+-%", "first visit", "store MB");
+    else printf(anchors_heading, "B", "detector", "n", "ms", "+-%", "first visit", "store MB");
     fflush(stdout);
 }
 

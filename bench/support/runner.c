@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fnd/context.h"
+#include "method/context.h"
 #include "support/die.h"
 #include "support/machine.h"
 
 const char *const part_names[PARTS] = {"embed", "select", "stats", "settle", "grad", "rest"};
 
-static double spent[PARTS];     /* ms; the functions of a backend get no pointer of ours */
+static double spent[PARTS]; /* ms; the functions of a backend get no pointer of ours */
 
 static void charge(int part, double start) { spent[part] += 1e3 * (seconds() - start); }
 

@@ -1,5 +1,5 @@
 /* runner.h - the library's side of a measurement: a context and a store in the state of a run under way, and the time of a step,
- * also by its parts (the operations of base/backend.h).
+ * also by its parts (the operations of ifc/pair_passes.h).
  */
 #ifndef BENCH_RUNNER_H
 #define BENCH_RUNNER_H
@@ -14,10 +14,10 @@ typedef struct runner {
     glofnd_options o;
     glofnd_ctx *ctx;
     glofnd_store *store;
-    float *grad_a, *grad_b;     /* [batch][dim] */
-    size_t workspace;           /* bytes of glofnd_ctx_reserve */
-    glofnd_stats stats;         /* of the last step */
-    double part_ms[PARTS];      /* of the last step */
+    float *grad_a, *grad_b; /* [batch][dim] */
+    size_t workspace;       /* bytes of glofnd_ctx_reserve */
+    glofnd_stats stats;     /* of the last step */
+    double part_ms[PARTS];  /* of the last step */
 } runner;
 
 /* A store of n anchors; sized for batches as q. */
@@ -26,6 +26,6 @@ void runner_free(runner *r);
 /* Some epochs over the samples of s in batches of at most 512: thresholds and u are then as the learner leaves them, not as they
  * start. */
 void runner_train(runner *r, const sample *s, int epochs);
-double runner_step(runner *r, const glofnd_batch *q);       /* ms */
+double runner_step(runner *r, const glofnd_batch *q); /* ms */
 
 #endif

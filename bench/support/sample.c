@@ -7,7 +7,7 @@
 
 #include "support/die.h"
 
-#define CLUSTERS 100            /* as classes in a usual dataset: about one negative in a hundred is false */
+#define CLUSTERS 100 /* as classes in a usual dataset: about one negative in a hundred is false */
 
 uint64_t sample_random(uint64_t *state) {
     uint64_t x = *state += 0x9E3779B97F4A7C15u;
@@ -30,8 +30,8 @@ static void *array(int64_t count, size_t size) {
 static void reserve(sample *s, int64_t batch, int64_t dim) {
     s->a = array(batch * dim, sizeof *s->a), s->b = array(batch * dim, sizeof *s->b);
     s->id = array(batch, sizeof *s->id), s->label = array(batch, sizeof *s->label);
-    s->q = (glofnd_batch){.size = sizeof s->q, .rows = batch, .cols = batch, .dim = dim, .a = s->a, .b = s->b, .id = s->id,
-                          .label = s->label};
+    s->q = (glofnd_batch){
+        .size = sizeof s->q, .rows = batch, .cols = batch, .dim = dim, .a = s->a, .b = s->b, .id = s->id, .label = s->label};
 }
 
 /* A sample is half a cluster's centre and noise; a view is the sample and half as much noise again. */

@@ -5,13 +5,13 @@
 #include "glofnd.h"
 
 typedef struct sample {
-    glofnd_batch q;             /* ids are 0 .. batch-1; borrows the arrays below */
-    float *a, *b;               /* [batch][dim] not normalised */
+    glofnd_batch q; /* ids are 0 .. batch-1; borrows the arrays below */
+    float *a, *b;   /* [batch][dim] not normalised */
     int64_t *id;
-    int32_t *label;             /* the cluster */
+    int32_t *label; /* the cluster */
 } sample;
 
-uint64_t sample_random(uint64_t *state);        /* splitmix64: the next number of a stream */
+uint64_t sample_random(uint64_t *state); /* splitmix64: the next number of a stream */
 void sample_init(sample *s, int64_t batch, int64_t dim);
 void sample_free(sample *s);
 /* The samples order[0 .. to->q.rows-1] of `from`, with their ids. */

@@ -16,6 +16,6 @@ typedef struct torch_times {
 
 /* Empty, with a note on stderr, where no Python here has torch or the script fails. */
 void torch_run(torch_times *t, const int64_t *sizes, int count, int64_t dim, int threads, int quick);
-double torch_ms(const torch_times *t, int64_t batch, const char *detector);     /* NaN: not measured */
+double torch_ms(const torch_times *t, int64_t batch, const char *detector); /* NaN: not measured */
 
 #endif

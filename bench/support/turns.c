@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "support/die.h"
 #include "support/flags.h"
 #include "support/python.h"
+#include "util/parallel.h"
 
 typedef struct arguments {
-    int threads, steps, batch, json, with_torch;        /* batch 0: the cases' own */
-    const char *net, *precision;                        /* the only ones; NULL: all */
+    int threads, steps, batch, json, with_torch; /* batch 0: the cases' own */
+    const char *net, *precision;                 /* the only ones; NULL: all */
 } arguments;
 
 /* ---- arguments ---- */
@@ -29,7 +29,8 @@ _Noreturn static void help(const turns_program *p) {
            "  --json        one object per case on stdout, nothing else\n"
            "  --no-torch    not against PyTorch\n"
            "  --help        this text\n"
-           "Exit status: 0, 1 failed, 2 usage.\n", p->steps);
+           "Exit status: 0, 1 failed, 2 usage.\n",
+           p->steps);
     exit(0);
 }
 
@@ -73,8 +74,20 @@ static char *loose(const char *text) { return (char *)(uintptr_t)text; }
 static void meet_torch(python_partner *torch, const turns_program *p, const training_case *c, int threads, char *line,
                        size_t room) {
     char size[24], batch[24], count[24];
-    char *const args[] = {loose(p->net_flag), loose(c->net), "--size", size, "--batch", batch, "--precision",
-                          loose(training_precision(c)), "--threads", count, "--steps", "0", loose(p->more[0]), loose(p->more[1]),
+    char *const args[] = {loose(p->net_flag),
+                          loose(c->net),
+                          "--size",
+                          size,
+                          "--batch",
+                          batch,
+                          "--precision",
+                          loose(training_precision(c)),
+                          "--threads",
+                          count,
+                          "--steps",
+                          "0",
+                          loose(p->more[0]),
+                          loose(p->more[1]),
                           NULL};
     snprintf(size, sizeof size, "%d", c->size);
     snprintf(batch, sizeof batch, "%d", c->batch);

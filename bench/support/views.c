@@ -7,7 +7,7 @@
 #include "support/training.h"
 
 #ifdef GF_HAVE_DNNL
-#include "cpu/dnn/dnn_times.h"
+#include "cpu/nn/dnn_times.h"
 #else
 enum { GF_TIME_FORWARD, GF_TIME_BACK_DATA, GF_TIME_BACK_WEIGHTS, GF_TIME_NORM, GF_TIME_OTHER, GF_TIME_PARTS };
 static void gf_dnn_watch(double *into) { (void)into; }
@@ -21,9 +21,9 @@ static const char *const names[PARTS] = {"forward", "data", "weights", "norm", "
 typedef struct encoder {
     training head;
     gf_net *net;
-    float *momentum;            /* as the parameters */
+    float *momentum; /* as the parameters */
     gf_param *params;
-    int count;                  /* of params */
+    int count; /* of params */
 } encoder;
 
 /* ----- making ----- */
@@ -31,8 +31,15 @@ typedef struct encoder {
 static void make_net(encoder *t, const training_case *c, int threads) {
     gf_error err = {""};
     const gf_net_spec spec = {.arch = strcmp(c->net, "resnet18") == 0 ? GF_ARCH_RESNET18 : GF_ARCH_RESNET50,
-                              .cifar_stem = c->size <= 64, .batch = 2 * c->batch, .size = c->size, .head_hidden = 2048,
-                              .head_out = DIM, .zero_init = 1, .precision = c->precision, .training = 1, .seed = 1,
+                              .cifar_stem = c->size <= 64,
+                              .batch = 2 * c->batch,
+                              .size = c->size,
+                              .head_hidden = 2048,
+                              .head_out = DIM,
+                              .zero_init = 1,
+                              .precision = c->precision,
+                              .training = 1,
+                              .seed = 1,
                               .threads = threads};
     training_fine(gf_net_create(&err, &spec, &t->net), &err);
 }
@@ -52,8 +59,8 @@ static void make_optimizer(encoder *t) {
     gf_net_tensors(t->net, &tensor);
     for (int i = 0; i < t->count; i++) {
         const gf_tensor *x = &tensor[i];
-        t->params[i] = (gf_param){.p = x->value, .g = x->grad, .state1 = next, .n = (size_t)x->count,
-                                  .decay = gf_param_decays(x->rank, x->name)};
+        t->params[i] = (gf_param){
+            .p = x->value, .g = x->grad, .state1 = next, .n = (size_t)x->count, .decay = gf_param_decays(x->rank, x->name)};
         next += x->count;
     }
 }

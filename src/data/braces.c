@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/file.h"
+#include "io/file.h"
 
 /* A pattern with one choice of its first brace filled in is a shorter pattern: expansion is recursive over braces. */
 typedef struct expansion {
     gf_error *err;
-    const char *pattern;        /* as given, for messages */
-    gf_names *out;
+    const char *pattern; /* as given, for messages */
+    gf_string_list *out;
     int depth;
 } expansion;
 
@@ -88,7 +88,7 @@ static glofnd_status expand(expansion *x, const char *text) {
     if (!open) {
         FAIL_IF(x->err, x->out->n >= GF_BRACES_MOST, GLOFND_E_ARGUMENT, "'%.400s' stands for more than %d names", x->pattern,
                 GF_BRACES_MOST);
-        return gf_names_add(x->err, x->out, text, strlen(text));
+        return gf_string_list_add(x->err, x->out, text, strlen(text));
     }
     FAIL_IF(x->err, memchr(open + 1, '{', (size_t)(close - open - 1)), GLOFND_E_ARGUMENT, "'%.400s': braces inside braces",
             x->pattern);
@@ -100,45 +100,45 @@ static glofnd_status expand(expansion *x, const char *text) {
     return expand_list(x, text, open, close);
 }
 
-glofnd_status gf_braces_expand(gf_error *err, const char *pattern, gf_names *out) {
+glofnd_status gf_braces_expand(gf_error *err, const char *pattern, gf_string_list *out) {
     expansion x = {err, pattern, out, 0};
     return expand(&x, pattern);
 }
 
 /* ----- files ----- */
 
-static glofnd_status add_matches(gf_error *err, const char *pattern, gf_names *out) {
+static glofnd_status add_matches(gf_error *err, const char *pattern, gf_string_list *out) {
     glob_t found;
     const int rc = glob(pattern, GLOB_NOSORT, NULL, &found);
     if (rc == GLOB_NOSPACE) GF_FAIL(err, GLOFND_E_MEMORY, "no memory to match '%.400s'", pattern);
-    gf_names sorted = {0};
+    gf_string_list sorted = {0};
     glofnd_status status = GLOFND_OK;
     for (size_t i = 0; rc == 0 && i < found.gl_pathc && status == GLOFND_OK; i++) {
-        status = gf_names_add(err, &sorted, found.gl_pathv[i], strlen(found.gl_pathv[i]));
+        status = gf_string_list_add(err, &sorted, found.gl_pathv[i], strlen(found.gl_pathv[i]));
     }
     if (rc == 0) globfree(&found);
-    if (status == GLOFND_OK) status = gf_names_sort(err, &sorted);
+    if (status == GLOFND_OK) status = gf_string_list_sort(err, &sorted);
     for (int64_t i = 0; i < sorted.n && status == GLOFND_OK; i++) {
-        status = gf_names_add(err, out, gf_names_get(&sorted, i), strlen(gf_names_get(&sorted, i)));
+        status = gf_string_list_add(err, out, gf_string_list_get(&sorted, i), strlen(gf_string_list_get(&sorted, i)));
     }
     if (status == GLOFND_OK && sorted.n == 0) status = gf_fail(err, GLOFND_E_IO, "no file matches '%.400s'", pattern);
-    gf_names_free(&sorted);
+    gf_string_list_free(&sorted);
     return status;
 }
 
-static glofnd_status add_shards(gf_error *err, const char *name, gf_names *out) {
+static glofnd_status add_shards(gf_error *err, const char *name, gf_string_list *out) {
     char pattern[PATH_MAX];
     if (strpbrk(name, "*?[")) return add_matches(err, name, out);
-    if (!gf_is_folder(name)) return gf_names_add(err, out, name, strlen(name));
+    if (!gf_is_folder(name)) return gf_string_list_add(err, out, name, strlen(name));
     const int n = snprintf(pattern, sizeof pattern, "%s/*.tar", name);
     FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.400s' is too long", name);
     return add_matches(err, pattern, out);
 }
 
-glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_names *out) {
-    gf_names names = {0};
+glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_string_list *out) {
+    gf_string_list names = {0};
     glofnd_status status = gf_braces_expand(err, pattern, &names);
-    for (int64_t i = 0; i < names.n && status == GLOFND_OK; i++) status = add_shards(err, gf_names_get(&names, i), out);
-    gf_names_free(&names);
+    for (int64_t i = 0; i < names.n && status == GLOFND_OK; i++) status = add_shards(err, gf_string_list_get(&names, i), out);
+    gf_string_list_free(&names);
     return status;
 }

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "data/bpe_words.h"
-#include "data/captions.h"
+#include "text/bpe/bpe_words.h"
+#include "text/captions.h"
 
 #define TELL_EVERY 10000
 

@@ -2,13 +2,13 @@
 #ifndef GF_DATA_CAPTIONS_LEARN_H
 #define GF_DATA_CAPTIONS_LEARN_H
 
-#include "data/bpe_learn.h"
 #include "data/dataset.h"
+#include "text/bpe/bpe_learn.h"
 
-typedef struct gf_captions_read {       /* what was met on the way */
+typedef struct gf_captions_read { /* what was met on the way */
     int64_t captions, words, different;
-    int64_t without, damaged;           /* samples without caption; samples left out */
-    gf_error first;                     /* why the first of them was */
+    int64_t without, damaged; /* samples without caption; samples left out */
+    gf_error first;           /* why the first of them was */
 } gf_captions_read;
 
 /* E_ARGUMENT if this kind of data has no captions at all, saying which have. */

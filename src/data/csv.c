@@ -24,16 +24,16 @@ static glofnd_status unquote(gf_error *err, gf_csv *c, char **to) {
 }
 
 /* One field, up to its separator or the end of the line. */
-static glofnd_status next_field(gf_error *err, gf_csv *c, gf_names *row) {
+static glofnd_status next_field(gf_error *err, gf_csv *c, gf_string_list *row) {
     char *const start = c->at, *to = c->at;
     if (c->at < c->end && *c->at == '"') TRY(unquote(err, c, &to));
     for (; c->at < c->end && *c->at != c->separator && *c->at != '\n'; c->at++) {
         if (*c->at != '\r') *to++ = *c->at;
     }
-    return gf_names_add(err, row, start, (size_t)(to - start));
+    return gf_string_list_add(err, row, start, (size_t)(to - start));
 }
 
-glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_names *row) {
+glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_string_list *row) {
     row->n = 0;
     row->used = 0;
     c->line = c->next_line;

@@ -2,19 +2,19 @@
 #ifndef GF_DATA_CSV_H
 #define GF_DATA_CSV_H
 
-#include "data/names.h"
+#include "util/string_list.h"
 
 typedef struct gf_csv {
-    const char *path;           /* for messages */
-    char *at, *end;             /* what is left; fields are unquoted in place */
+    const char *path; /* for messages */
+    char *at, *end;   /* what is left; fields are unquoted in place */
     char separator;
-    int64_t line;               /* of the row given last, from 1 */
+    int64_t line; /* of the row given last, from 1 */
     int64_t next_line;
 } gf_csv;
 
 gf_csv gf_csv_begin(const char *path, char *text, char *end);
 /* Replaces `row` by the next one; n is 0 after the last. Line breaks inside quotes become spaces. E_FORMAT: a quote is not
  * closed. */
-glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_names *row);
+glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_string_list *row);
 
 #endif

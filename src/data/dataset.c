@@ -1,4 +1,4 @@
-/* dataset.c - opens a SPEC by its kind and forwards to it; what kinds share. See dataset.h and kind.h. */
+/* dataset.c - opens a SPEC by its kind and forwards to it; what kinds share. See dataset.h and dataset_format.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -10,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/file.h"
-#include "data/kind.h"
+#include "data/dataset_format.h"
+#include "io/file.h"
 
-static const gf_kind *const kinds[] = {&gf_kind_shapes, &gf_kind_cifar10, &gf_kind_cifar100, &gf_kind_folder,
-                                       &gf_kind_wds,    &gf_kind_list,    &gf_kind_csv};
+static const gf_dataset_format *const kinds[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
+                                                 &gf_format_wds,    &gf_format_list,    &gf_format_csv};
 
-static glofnd_status find_kind(gf_error *err, const char *name, const gf_kind **out) {
+static glofnd_status find_kind(gf_error *err, const char *name, const gf_dataset_format **out) {
     char known[200] = "";
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         if (strcmp(kinds[k]->name, name) == 0) {
@@ -52,18 +52,14 @@ glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out)
 void gf_dataset_free(gf_dataset *d) {
     if (!d) return;
     if (d->kind) d->kind->close(d->self);
-    gf_names_free(&d->classes);
+    gf_string_list_free(&d->classes);
     gf_spec_free(&d->spec);
     free(d);
 }
 
-gf_dataset_info gf_dataset_describe(const gf_dataset *d) {
-    return d->info;
-}
+gf_dataset_info gf_dataset_describe(const gf_dataset *d) { return d->info; }
 
-const char *gf_dataset_note(const gf_dataset *d) {
-    return d->note;
-}
+const char *gf_dataset_note(const gf_dataset *d) { return d->note; }
 
 glofnd_status gf_dataset_check_whole(gf_error *err, const gf_dataset *d) {
     return d->kind->check_whole ? d->kind->check_whole(err, d) : GLOFND_OK;
@@ -73,16 +69,12 @@ int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
     return d->kind->test_spec ? d->kind->test_spec(d, out, bytes) : 0;
 }
 
-static int within(const gf_dataset *d, int64_t i) {
-    return i >= 0 && i < d->info.n;
-}
+static int within(const gf_dataset *d, int64_t i) { return i >= 0 && i < d->info.n; }
 
-int32_t gf_dataset_label(const gf_dataset *d, int64_t i) {
-    return within(d, i) ? d->kind->label(d, i) : -1;
-}
+int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ? d->kind->label(d, i) : -1; }
 
 const char *gf_dataset_class(const gf_dataset *d, int32_t label) {
-    const char *name = gf_names_get(&d->classes, label);
+    const char *name = gf_string_list_get(&d->classes, label);
     return name && name[0] ? name : NULL;
 }
 
@@ -91,11 +83,9 @@ void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
     else snprintf(out, bytes, "#%lld", (long long)i);
 }
 
-uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) {
-    return within(d, i) ? d->kind->key(d, i) : 0;
-}
+uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) { return within(d, i) ? d->kind->key(d, i) : 0; }
 
-glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
+glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
     FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
     out->raw_size = 0;
@@ -167,23 +157,23 @@ glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, 
     return GLOFND_OK;
 }
 
-glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_wish *wish, gf_sample *s) {
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *wish, gf_sample *s) {
     TRY(gf_file_read(err, path, GF_FILE_MOST, &s->raw, &s->raw_capacity, &s->raw_size));
     return gf_image_decode(err, path, s->raw, s->raw_size, wish, &s->image);
 }
 
-static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, gf_names *out) {
+static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, gf_string_list *out) {
     while (*text) {
         const char *end = strchrnul(text, '\n'), *next = *end ? end + 1 : end;
         while (text < end && strchr(" \t\r", *text)) text++;
         while (end > text && strchr(" \t\r", end[-1])) end--;
-        if (end > text || keep_empty) TRY(gf_names_add(err, out, text, (size_t)(end - text)));
+        if (end > text || keep_empty) TRY(gf_string_list_add(err, out, text, (size_t)(end - text)));
         text = next;
     }
     return GLOFND_OK;
 }
 
-glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_names *out) {
+glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_string_list *out) {
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
     glofnd_status status = gf_file_read(err, path, GF_LIST_MOST, &bytes, &capacity, &size);
@@ -192,14 +182,15 @@ glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_
     return status;
 }
 
-glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t least, int64_t most, gf_names *out) {
+glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t least, int64_t most,
+                                  gf_string_list *out) {
     if (access(path, F_OK) != 0) return GLOFND_OK;
     TRY(gf_read_lines(err, path, 1, out));
-    while (out->n > least && !gf_names_get(out, out->n - 1)[0]) out->n--;
+    while (out->n > least && !gf_string_list_get(out, out->n - 1)[0]) out->n--;
     if (out->n >= least && out->n <= most) return GLOFND_OK;
     gf_note(d, "%.300s has %lld line%s for %lld classes: it is not used", path, (long long)out->n, out->n == 1 ? "" : "s",
             (long long)least);
-    gf_names_free(out);
+    gf_string_list_free(out);
     return GLOFND_OK;
 }
 

@@ -7,39 +7,39 @@
 #ifndef GF_DATA_DATASET_H
 #define GF_DATA_DATASET_H
 
-#include "base/status.h"
-#include "data/image.h"
+#include "image/image.h"
+#include "util/status.h"
 
-#define GF_CLASSES_MOST (1 << 20)       /* labels are below it */
-#define GF_UNLABELLED "unlabelled"      /* a folder beside those of classes, where classnames.txt does not name it */
+#define GF_CLASSES_MOST (1 << 20)  /* labels are below it */
+#define GF_UNLABELLED "unlabelled" /* a folder beside those of classes, where classnames.txt does not name it */
 
 typedef struct gf_dataset gf_dataset;
 
-typedef struct gf_sample {      /* what one read gives; memory belongs to the sample and is reused by the next read into it */
-    gf_image image;             /* decoded, 8-bit RGB */
-    char *text;                 /* captions, one per line; NULL: none */
-    int32_t label;              /* -1: none */
-    char *text_room;            /* private: memory behind text, and for the encoded image */
+typedef struct gf_sample { /* what one read gives; memory belongs to the sample and is reused by the next read into it */
+    gf_image image;        /* decoded, 8-bit RGB */
+    char *text;            /* captions, one per line; NULL: none */
+    int32_t label;         /* -1: none */
+    char *text_room;       /* private: memory behind text, and for the encoded image */
     size_t text_capacity;
     uint8_t *raw;
-    size_t raw_capacity, raw_size;      /* raw_size: of the encoded image; 0: it was made, not read from a file */
+    size_t raw_capacity, raw_size; /* raw_size: of the encoded image; 0: it was made, not read from a file */
 } gf_sample;
 
 typedef struct gf_dataset_info {
-    const char *kind;           /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list" */
+    const char *kind; /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list" */
     int64_t n;
-    int32_t classes;            /* 0: no labels */
+    int32_t classes; /* 0: no labels */
     int has_text;
-    int width, height;          /* of every image for sure; 0: only looking at them would tell (gf_dataset_sizes) */
+    int width, height; /* of every image for sure; 0: only looking at them would tell (gf_dataset_sizes) */
 } gf_dataset_info;
 
-#define GF_SIZES_MOST 1000      /* images that gf_dataset_sizes looks at */
+#define GF_SIZES_MOST 1000 /* images that gf_dataset_sizes looks at */
 #define GF_SIZES_VIEW 224
 
-typedef struct gf_sizes {       /* what images say in their headers */
-    int64_t looked, read;       /* images looked at, and of these readable; both end at the first one that differs */
-    int width, height;          /* of the first readable one; 0: there is none */
-    int other_width, other_height;      /* of the first that differs; 0: none does */
+typedef struct gf_sizes {          /* what images say in their headers */
+    int64_t looked, read;          /* images looked at, and of these readable; both end at the first one that differs */
+    int width, height;             /* of the first readable one; 0: there is none */
+    int other_width, other_height; /* of the first that differs; 0: none does */
 } gf_sizes;
 
 #define GF_NOTE_BYTES 1200
@@ -68,14 +68,14 @@ gf_sizes gf_dataset_sizes(const gf_dataset *d);
 int gf_sizes_view(const gf_sizes *s);
 /* The SPEC of this dataset's own test split, written to `out`; 0 if it has none (or `bytes` are too few). */
 int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes);
-int32_t gf_dataset_label(const gf_dataset *d, int64_t i);               /* without decoding; -1: none */
-const char *gf_dataset_class(const gf_dataset *d, int32_t label);       /* NULL: unnamed */
+int32_t gf_dataset_label(const gf_dataset *d, int64_t i);         /* without decoding; -1: none */
+const char *gf_dataset_class(const gf_dataset *d, int32_t label); /* NULL: unnamed */
 /* File name, tar member or "#i": names a sample in messages; and a 64-bit hash that stays the same when shards are re-cut. */
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes);
 uint64_t gf_dataset_key(const gf_dataset *d, int64_t i);
 /* Decodes sample i. `wish` (may be NULL): what of a JPEG is needed.
  * E_FORMAT / E_IO: a damaged sample; the message names it. */
-glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out);
+glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out);
 /* Only the text of sample i, without decoding its image: out->text, NULL if it has none. */
 glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
 /* A number that samples with the same image share: of the file's bytes, or of the pixels where there is no file. */

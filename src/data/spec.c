@@ -6,9 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_word(char c) {
-    return (c >= 'a' && c <= 'z') || c == '_';
-}
+static int is_word(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
 
 static int begins_option(const char *s) {
     const char *p = s;
@@ -54,7 +52,7 @@ static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
     FAIL_IF(err, colon == s->text || (*colon && *colon != ':'), GLOFND_E_OPTION,
             "data '%.200s' names no kind; write for example folder:%.200s", s->text, s->text);
     s->kind = s->text;
-    s->place = colon;           /* "" when there is no colon */
+    s->place = colon; /* "" when there is no colon */
     if (!*colon) return GLOFND_OK;
     *colon = 0;
     s->place = colon + 1;

@@ -5,14 +5,14 @@
 #ifndef GF_DATA_SPEC_H
 #define GF_DATA_SPEC_H
 
-#include "base/status.h"
+#include "util/status.h"
 
 #define GF_SPEC_OPTIONS 16
 #define GF_SPEC_BYTES 8192
 
 typedef struct gf_spec {
-    char *text;                 /* a copy, cut into the strings below */
-    const char *kind, *place;   /* place may be "" */
+    char *text;               /* a copy, cut into the strings below */
+    const char *kind, *place; /* place may be "" */
     int options;
     struct {
         const char *key, *value;
@@ -24,7 +24,7 @@ glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out);
 glofnd_status gf_spec_open_place(gf_error *err, gf_spec *s);
 /* E_OPTION naming the first option that is not in `known` (ended by NULL), and those that are. */
 glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *known);
-const char *gf_spec_value(const gf_spec *s, const char *key);           /* NULL: not given */
+const char *gf_spec_value(const gf_spec *s, const char *key); /* NULL: not given */
 /* *value stays as it is when the option is not given. */
 glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, int64_t lo, int64_t hi, int64_t *value);
 void gf_spec_free(gf_spec *s);

@@ -11,23 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/file.h"
+#include "io/file.h"
 
 #define BLOCK GF_TAR_BLOCK
-#define MOST_EXTRA 65536        /* bytes of a long name or pax header */
-#define MOST_END (1 << 20)      /* bytes of zeros at the end; more are a place kept free for data that never came */
+#define MOST_EXTRA 65536   /* bytes of a long name or pax header */
+#define MOST_END (1 << 20) /* bytes of zeros at the end; more are a place kept free for data that never came */
 
 enum { NAME_AT = 0, MODE_AT = 100, SIZE_AT = 124, TIME_AT = 136, SUM_AT = 148, TYPE_AT = 156, MAGIC_AT = 257, PREFIX_AT = 345 };
 
-typedef struct overrides {      /* what extra headers say about the next member */
+typedef struct overrides { /* what extra headers say about the next member */
     char *name;
     uint64_t size;
-    int has_size, pending;      /* pending: that member has to come */
+    int has_size, pending; /* pending: that member has to come */
 } overrides;
 
-gf_tar gf_tar_begin(const char *path, int fd, uint64_t size) {
-    return (gf_tar){.path = path, .fd = fd, .size = size};
-}
+gf_tar gf_tar_begin(const char *path, int fd, uint64_t size) { return (gf_tar){.path = path, .fd = fd, .size = size}; }
 
 void gf_tar_end(gf_tar *t) {
     free(t->name);
@@ -78,7 +76,7 @@ static int is_zero(const uint8_t *block) {
 static char *header_name(const uint8_t *block) {
     const char *name = (const char *)block + NAME_AT, *prefix = (const char *)block + PREFIX_AT;
     const int name_bytes = (int)strnlen(name, 100);
-    const int is_posix = memcmp(block + MAGIC_AT, "ustar", 6) == 0;     /* GNU has a space for the zero, and no prefix */
+    const int is_posix = memcmp(block + MAGIC_AT, "ustar", 6) == 0; /* GNU has a space for the zero, and no prefix */
     const int prefix_bytes = is_posix ? (int)strnlen(prefix, 155) : 0;
     char *out = malloc((size_t)name_bytes + (size_t)prefix_bytes + 2);
     if (out) sprintf(out, "%.*s%s%.*s", prefix_bytes, prefix, prefix_bytes ? "/" : "", name_bytes, name);
@@ -146,22 +144,27 @@ static glofnd_status read_extra(gf_error *err, const gf_tar *t, char type, uint6
 /* ----- the end ----- */
 
 static glofnd_status cut_short(gf_error *err, const gf_tar *t, const char *where) {
-    return gf_fail(err, GLOFND_E_FORMAT, "'%.300s' is cut short: it ends at byte %llu, %s; copy or download it again, or leave it "
-                   "out of the pattern", t->path, (unsigned long long)t->size, where);
+    return gf_fail(err, GLOFND_E_FORMAT,
+                   "'%.300s' is cut short: it ends at byte %llu, %s; copy or download it again, or leave it "
+                   "out of the pattern",
+                   t->path, (unsigned long long)t->size, where);
 }
 
 /* A zero block is at t->next: so must be all that follows. */
 static glofnd_status check_end(gf_error *err, const gf_tar *t) {
     uint8_t block[BLOCK];
-    FAIL_IF(err, t->size - t->next > MOST_END, GLOFND_E_FORMAT, "'%.300s' is not complete: from byte %llu on it is zeros, for %llu "
-            "bytes; copy or download it again, or leave it out of the pattern", t->path, (unsigned long long)t->next,
-            (unsigned long long)(t->size - t->next));
+    FAIL_IF(err, t->size - t->next > MOST_END, GLOFND_E_FORMAT,
+            "'%.300s' is not complete: from byte %llu on it is zeros, for %llu "
+            "bytes; copy or download it again, or leave it out of the pattern",
+            t->path, (unsigned long long)t->next, (unsigned long long)(t->size - t->next));
     for (uint64_t at = t->next; at < t->size; at += BLOCK) {
         const size_t n = t->size - at < BLOCK ? (size_t)(t->size - at) : BLOCK;
         memset(block, 0, sizeof block);
         TRY(gf_file_read_at(err, t->fd, t->path, at, block, n));
-        FAIL_IF(err, !is_zero(block), GLOFND_E_FORMAT, "'%.350s' goes on after its end mark, at byte %llu: two tars in one file? "
-                "Give each its own", t->path, (unsigned long long)at);
+        FAIL_IF(err, !is_zero(block), GLOFND_E_FORMAT,
+                "'%.350s' goes on after its end mark, at byte %llu: two tars in one file? "
+                "Give each its own",
+                t->path, (unsigned long long)at);
     }
     return GLOFND_OK;
 }
@@ -214,9 +217,7 @@ static glofnd_status read_header(gf_error *err, gf_tar *t, const overrides *o, u
     return GLOFND_OK;
 }
 
-static int is_regular(char type) {
-    return type == '0' || type == 0 || type == '7';
-}
+static int is_regular(char type) { return type == '0' || type == 0 || type == '7'; }
 
 static glofnd_status next_member(gf_error *err, gf_tar *t, overrides *o, gf_tar_member *m) {
     uint8_t block[BLOCK];

@@ -7,19 +7,19 @@
 #ifndef GF_DATA_TAR_H
 #define GF_DATA_TAR_H
 
-#include "base/status.h"
+#include "util/status.h"
 
 typedef struct gf_tar {
-    const char *path;           /* for messages */
+    const char *path; /* for messages */
     int fd;
-    uint64_t size, next;        /* of the archive; where the next header is */
-    char *name;                 /* of the member given last */
-    int no_mark;                /* after the last: the file ends there, without the two zero blocks that say so */
+    uint64_t size, next; /* of the archive; where the next header is */
+    char *name;          /* of the member given last */
+    int no_mark;         /* after the last: the file ends there, without the two zero blocks that say so */
 } gf_tar;
 
-typedef struct gf_tar_member {  /* a regular file inside */
-    const char *name;           /* valid until the next call; NULL after the last */
-    uint64_t at, size;          /* its bytes, inside the archive for sure */
+typedef struct gf_tar_member { /* a regular file inside */
+    const char *name;          /* valid until the next call; NULL after the last */
+    uint64_t at, size;         /* its bytes, inside the archive for sure */
 } gf_tar_member;
 
 gf_tar gf_tar_begin(const char *path, int fd, uint64_t size);

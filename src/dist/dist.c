@@ -55,8 +55,8 @@ typedef struct verdict {
 static glofnd_status judge(gf_error *err, const gf_comm *c, const verdict *all, glofnd_status mine) {
     for (int r = 0; r < c->ranks; r++)
         if (all[r].status != GLOFND_OK) {
-            if (c->ranks == 1) return mine;     /* its text stands as it is */
-            if (strncmp(all[r].error.text, "rank ", 5) == 0)    /* it says which one already */
+            if (c->ranks == 1) return mine;                  /* its text stands as it is */
+            if (strncmp(all[r].error.text, "rank ", 5) == 0) /* it says which one already */
                 return gf_fail(err, (glofnd_status)all[r].status, "%s", all[r].error.text);
             return gf_fail(err, (glofnd_status)all[r].status, "rank %d: %.480s", r, all[r].error.text);
         }
@@ -80,8 +80,8 @@ glofnd_status gf_comm_same(gf_error *err, gf_comm *c, const char *what, uint64_t
     glofnd_status status = c->kind->gather(err, c, &hash, sizeof hash, all);
     for (int r = 1; r < c->ranks && status == GLOFND_OK; r++)
         if (all[r] != all[0])
-            status = gf_fail(err, GLOFND_E_ARGUMENT, "rank %d has another %s than rank 0: all ranks must be started alike", r,
-                             what);
+            status =
+                gf_fail(err, GLOFND_E_ARGUMENT, "rank %d has another %s than rank 0: all ranks must be started alike", r, what);
     free(all);
     return status;
 }
@@ -95,8 +95,10 @@ glofnd_status gf_comm_greet(gf_error *err, gf_comm *c) {
     glofnd_status status = gf_comm_gather(err, c, own, sizeof own, all);
     for (int r = 1; r < c->ranks && status == GLOFND_OK; r++)
         if (strcmp(all, all + (size_t)r * BYTES) != 0)
-            status = gf_fail(err, GLOFND_E_ARGUMENT, "rank %d has another build of glofnd, or another kind of CPU, than rank 0: "
-                             "\"%.160s\", not \"%.160s\"", r, all + (size_t)r * BYTES, all);
+            status = gf_fail(err, GLOFND_E_ARGUMENT,
+                             "rank %d has another build of glofnd, or another kind of CPU, than rank 0: "
+                             "\"%.160s\", not \"%.160s\"",
+                             r, all + (size_t)r * BYTES, all);
     free(all);
     return status;
 }

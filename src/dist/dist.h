@@ -5,14 +5,14 @@
 #ifndef GF_DIST_DIST_H
 #define GF_DIST_DIST_H
 
-#include "base/comm.h"
+#include "ifc/comm.h"
 
 typedef enum gf_ranks { GF_RANKS_AUTO, GF_RANKS_SINGLE, GF_RANKS_MPI } gf_ranks;
 
 /* AUTO: MPI if `launched` (the environment shows a launcher's traces: gf_dist_launched), else one rank. E_UNSUPPORTED: built
  * without MPI. Once per process. */
 glofnd_status gf_dist_open(gf_error *err, gf_ranks kind, int launched, gf_comm **out);
-void gf_dist_close(gf_comm *c);                         /* NULL is fine */
+void gf_dist_close(gf_comm *c); /* NULL is fine */
 /* One variable of a launcher per call of `look`, which is getenv or a test's. */
 int gf_dist_launched(char *(*look)(const char *name));
 /* Ends all ranks at once, this one included: for what the others cannot see. Does not return with several ranks. */
@@ -39,7 +39,7 @@ typedef struct gf_reducer gf_reducer;
 
 /* `bucket`: numbers per message, about. */
 glofnd_status gf_reducer_create(gf_error *err, gf_comm *c, int64_t bucket, gf_reducer **out);
-void gf_reducer_free(gf_reducer *r);                    /* NULL is fine */
+void gf_reducer_free(gf_reducer *r); /* NULL is fine */
 /* x [n] is final on this rank: to be summed over ranks. Several may be under way. Ranks start the same ones in the same order. */
 void gf_reducer_start(gf_reducer *r, float *x, int64_t n);
 /* All that were started are summed; on a device, before what is queued on the origin's stream from now on. */

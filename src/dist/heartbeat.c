@@ -10,19 +10,19 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ALIVE, BYE };            /* what is said */
+enum { ALIVE, BYE }; /* what is said */
 
 struct gf_heartbeat {
     MPI_Comm comm;
-    int rank, before, after;    /* in the ring */
-    char host[MPI_MAX_PROCESSOR_NAME];  /* of the one before */
-    double limit, pause;        /* seconds: of silence; between two words */
+    int rank, before, after;           /* in the ring */
+    char host[MPI_MAX_PROCESSOR_NAME]; /* of the one before */
+    double limit, pause;               /* seconds: of silence; between two words */
     void (*lost)(void *user, const char *text);
     void *user;
-    int said, heard;            /* words under way */
+    int said, heard; /* words under way */
     MPI_Request saying, hearing;
-    int gone;                   /* the one before has said good-bye */
-    double silent;              /* seconds */
+    int gone;      /* the one before has said good-bye */
+    double silent; /* seconds */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t woken;
@@ -69,8 +69,10 @@ static void hear(gf_heartbeat *h, double passed) {
 
 static void give_up(const gf_heartbeat *h) {
     char text[400];
-    snprintf(text, sizeof text, "rank %d on '%.100s' has not been heard of for %.0f seconds (rank_timeout): its machine or the "
-             "network is gone, or it was stopped", h->before, h->host, h->silent);
+    snprintf(text, sizeof text,
+             "rank %d on '%.100s' has not been heard of for %.0f seconds (rank_timeout): its machine or the "
+             "network is gone, or it was stopped",
+             h->before, h->host, h->silent);
     h->lost(h->user, text);
 }
 
@@ -100,8 +102,9 @@ static glofnd_status join_ring(gf_error *err, gf_heartbeat *h, MPI_Comm comm) {
     h->before = (h->rank + ranks - 1) % ranks;
     h->after = (h->rank + 1) % ranks;
     MPI_Get_processor_name(own, &length);
-    FAIL_IF(err, MPI_Sendrecv(own, sizeof own, MPI_CHAR, h->after, 1, h->host, sizeof h->host, MPI_CHAR, h->before, 1, h->comm,
-                              MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+    FAIL_IF(err,
+            MPI_Sendrecv(own, sizeof own, MPI_CHAR, h->after, 1, h->host, sizeof h->host, MPI_CHAR, h->before, 1, h->comm,
+                         MPI_STATUS_IGNORE) != MPI_SUCCESS ||
                 MPI_Irecv(&h->heard, 1, MPI_INT, h->before, 0, h->comm, &h->hearing) != MPI_SUCCESS,
             GLOFND_E_IO, "rank %d cannot talk to its neighbours", h->rank);
     return GLOFND_OK;
@@ -137,7 +140,7 @@ glofnd_status gf_heartbeat_start(gf_error *err, MPI_Comm comm, double seconds, v
 
 void gf_heartbeat_stop(gf_heartbeat *h) {
     if (!h) return;
-    MPI_Barrier(h->comm);       /* nobody falls silent while others still work: they would miss him */
+    MPI_Barrier(h->comm); /* nobody falls silent while others still work: they would miss him */
     pthread_mutex_lock(&h->lock);
     h->stop = 1;
     pthread_cond_signal(&h->woken);

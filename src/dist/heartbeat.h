@@ -9,7 +9,7 @@
 
 #include <mpi.h>
 
-#include "base/status.h"
+#include "util/status.h"
 
 typedef struct gf_heartbeat gf_heartbeat;
 

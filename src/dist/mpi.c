@@ -18,11 +18,11 @@
 typedef struct mpi_comm {
     gf_comm head;
     MPI_Comm comm;
-    int first;                  /* the one that started MPI, and ends it */
-    int patient;                /* a twin: its thread sleeps while it waits, since others on this core have work to do */
-    gf_heartbeat *beat;         /* of the first, once it is watched */
-    int *count, *at;            /* [2 ranks] of the calls that take lists */
-    char *scratch;              /* others' parts of a sum; grows */
+    int first;          /* the one that started MPI, and ends it */
+    int patient;        /* a twin: its thread sleeps while it waits, since others on this core have work to do */
+    gf_heartbeat *beat; /* of the first, once it is watched */
+    int *count, *at;    /* [2 ranks] of the calls that take lists */
+    char *scratch;      /* others' parts of a sum; grows */
     size_t scratch_bytes;
 } mpi_comm;
 
@@ -96,7 +96,7 @@ static int await(MPI_Request *request) {
 
 /* ----- sums ----- */
 
-typedef struct number {         /* what is summed */
+typedef struct number { /* what is summed */
     MPI_Datatype type;
     size_t bytes;
     void (*add)(void *to, const void *from, int64_t n);

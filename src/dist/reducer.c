@@ -5,7 +5,7 @@
 
 #include "dist/dist.h"
 
-enum { ROOM = 4096 };           /* buckets under way; starting more waits */
+enum { ROOM = 4096 }; /* buckets under way; starting more waits */
 
 typedef struct bucket {
     float *x;
@@ -13,19 +13,19 @@ typedef struct bucket {
 } bucket;
 
 struct gf_reducer {
-    gf_comm *comm;              /* a channel of its own */
+    gf_comm *comm; /* a channel of its own */
     int has_thread;
-    int64_t size;               /* numbers per bucket */
+    int64_t size; /* numbers per bucket */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bucket queue[ROOM];         /* started - done of them, a ring */
+    bucket queue[ROOM]; /* started - done of them, a ring */
     int64_t started, done;
     int stop;
-    glofnd_status status;       /* of the first that failed */
+    glofnd_status status; /* of the first that failed */
     gf_error error;
-    float *block;               /* gf_reducer_begin */
-    int64_t left;               /* numbers of the block that are not started */
+    float *block; /* gf_reducer_begin */
+    int64_t left; /* numbers of the block that are not started */
 };
 
 static void serve(gf_reducer *r, const bucket *b) {
@@ -101,7 +101,7 @@ static void queue_sum(gf_reducer *r, float *x, int64_t n) {
 }
 
 static void join_queue(gf_reducer *r) {
-    gf_error *const error = r->status == GLOFND_OK ? &r->error : NULL;          /* the first one is told */
+    gf_error *const error = r->status == GLOFND_OK ? &r->error : NULL; /* the first one is told */
     const glofnd_status status = r->done < r->started ? r->comm->kind->join(error, r->comm) : GLOFND_OK;
     if (r->status == GLOFND_OK) r->status = status;
     r->done = r->started;

@@ -4,32 +4,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/told.h"
+#include "util/ctx_status.h"
 
 struct gf_shard {
     gf_comm *comm;
     gf_shard_spec spec;
     glofnd_ctx *ctx;
-    glofnd_store *store;        /* own anchors: row i div R */
-    int64_t *slot;              /* [rows] 0, 1, ... */
-    int64_t *mine;              /* [ranks * rows] rows of `store` that others, or I, draw: in the order of ranks */
-    int64_t *from;              /* [rows] own samples ordered by their owner */
-    size_t *out_bytes, *in_bytes;       /* [ranks] */
-    glofnd_row *out, *in;       /* [modalities][...] rows on their way */
-    glofnd_row *side;           /* [ranks * rows] of one modality */
+    glofnd_store *store;          /* own anchors: row i div R */
+    int64_t *slot;                /* [rows] 0, 1, ... */
+    int64_t *mine;                /* [ranks * rows] rows of `store` that others, or I, draw: in the order of ranks */
+    int64_t *from;                /* [rows] own samples ordered by their owner */
+    size_t *out_bytes, *in_bytes; /* [ranks] */
+    glofnd_row *out, *in;         /* [modalities][...] rows on their way */
+    glofnd_row *side;             /* [ranks * rows] of one modality */
 };
 
 /* ----- life ----- */
 
 static glofnd_status make_store(gf_error *err, gf_shard *s) {
     const int64_t own = gf_shard_size(s->spec.n, s->comm->rank, s->comm->ranks);
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = own > 0 ? own : 1, .modalities = s->spec.modalities,
+    const glofnd_store_spec spec = {.size = sizeof spec,
+                                    .n = own > 0 ? own : 1,
+                                    .modalities = s->spec.modalities,
                                     .temperatures = s->spec.temperatures};
     glofnd_options plain;
     glofnd_options_init(&plain, sizeof plain);
     const glofnd_status status = glofnd_ctx_create(&plain, &s->ctx);
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
-    return gf_told(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store));
+    return gf_ctx_status(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store));
 }
 
 static glofnd_status make_buffers(gf_error *err, gf_shard *s) {
@@ -99,7 +101,7 @@ static glofnd_status read_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, const 
                                glofnd_row *rows) {
     const int sides = s->spec.modalities;
     for (int side = 0; side < sides; side++) {
-        TRY(gf_told(err, c, glofnd_rows_get(c, store, side, at, n, s->side)));
+        TRY(gf_ctx_status(err, c, glofnd_rows_get(c, store, side, at, n, s->side)));
         for (int64_t i = 0; i < n; i++) rows[i * sides + side] = s->side[i];
     }
     return GLOFND_OK;
@@ -110,7 +112,7 @@ static glofnd_status write_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofn
     const int sides = s->spec.modalities;
     for (int side = 0; side < sides; side++) {
         for (int64_t i = 0; i < n; i++) s->side[i] = rows[i * sides + side];
-        TRY(gf_told(err, c, glofnd_rows_put(c, store, side, at, n, s->side)));
+        TRY(gf_ctx_status(err, c, glofnd_rows_put(c, store, side, at, n, s->side)));
     }
     return GLOFND_OK;
 }

@@ -7,18 +7,18 @@
 #ifndef GF_DIST_SHARD_H
 #define GF_DIST_SHARD_H
 
-#include "base/comm.h"
+#include "ifc/comm.h"
 
 typedef struct gf_shard gf_shard;
 
 typedef struct gf_shard_spec {
-    int64_t n;                  /* anchors of all ranks */
+    int64_t n; /* anchors of all ranks */
     int modalities, temperatures;
-    int64_t rows;               /* samples that each rank draws per step */
+    int64_t rows; /* samples that each rank draws per step */
 } gf_shard_spec;
 
 glofnd_status gf_shard_create(gf_error *err, gf_comm *c, const gf_shard_spec *spec, gf_shard **out);
-void gf_shard_free(gf_shard *s);                        /* NULL is fine */
+void gf_shard_free(gf_shard *s); /* NULL is fine */
 /* id [ranks * rows]: of the whole batch, in the order of ranks. fetch: state of the own samples to rows 0 .. of `work`, a store
  * of context c, before the step; give: back to its owners, after. */
 glofnd_status gf_shard_fetch(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work);

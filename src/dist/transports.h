@@ -2,7 +2,7 @@
 #ifndef GF_DIST_TRANSPORTS_H
 #define GF_DIST_TRANSPORTS_H
 
-#include "base/comm.h"
+#include "ifc/comm.h"
 
 glofnd_status gf_single_open(gf_error *err, gf_comm **out);
 /* mpi.c, or no_mpi.c in a build without it. */

@@ -8,20 +8,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parallel.h"
-#include "data/loader.h"
-#include "train/checkpoint.h"
+#include "loader/loader.h"
+#include "run/layout.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/vocabulary.h"
+#include "util/parallel.h"
 
-struct gf_encoder {
-    gf_config config;           /* of the run, resolved */
+struct gf_run_encoder {
+    gf_config config; /* of the run, resolved */
     gf_net *net;
-    gf_bpe *bpe;                /* of an encoder of captions */
+    gf_bpe *bpe; /* of an encoder of captions */
     int64_t batch, dim;
     int head, threads;
-    float *rows;                /* [batch][dim] of the last forward, on the host */
+    float *rows; /* [batch][dim] of the last forward, on the host */
     char weights[PATH_MAX];
-    char moved[sizeof ((gf_error *)0)->text];
+    char moved[sizeof((gf_error *)0)->text];
 };
 
 /* ----- opening ----- */
@@ -34,27 +35,27 @@ static glofnd_status join(gf_error *err, char *out, const char *folder, const ch
 
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     char path[PATH_MAX];
-    TRY(join(err, path, run, "config.cfg"));
+    TRY(join(err, path, run, GF_CONFIG_FILE));
     FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO, "%s cannot be read: %.100s is not the folder of a run", path, run);
     TRY(gf_config_init(err, c));
-    if (gf_config_read(err, c, path) != GLOFND_OK) return GLOFND_E_FORMAT;      /* the file's fault, not the command line's */
+    if (gf_config_read(err, c, path) != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
     FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s does not say size and stem of the network", path);
     return GLOFND_OK;
 }
 
 static glofnd_status find_weights(gf_error *err, char *out, const char *run) {
     char checkpoint[PATH_MAX];
-    TRY(join(err, out, run, "model.safetensors"));
+    TRY(join(err, out, run, GF_MODEL_FILE));
     if (access(out, F_OK) == 0) return GLOFND_OK;
     TRY(gf_checkpoint_latest(err, run, checkpoint, sizeof checkpoint));
     FAIL_IF(err, !*checkpoint, GLOFND_E_IO, "%s has neither model.safetensors nor a complete checkpoint", run);
-    return join(err, out, checkpoint, "model.safetensors");
+    return join(err, out, checkpoint, GF_MODEL_FILE);
 }
 
-static gf_net_spec spec_of(const gf_encoder *e, glofnd_device device) {
+static gf_net_spec spec_of(const gf_run_encoder *e, glofnd_device device) {
     const gf_config *c = &e->config;
-    gf_net_spec s = gf_tower_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
-    s.batch = e->batch;         /* also where training has two views of each */
+    gf_net_spec s = gf_encoder_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
+    s.batch = e->batch; /* also where training has two views of each */
     if (!e->head) s.head_hidden = s.head_out = 0;
     s.training = 0;
     s.threads = e->threads;
@@ -63,7 +64,7 @@ static gf_net_spec spec_of(const gf_encoder *e, glofnd_device device) {
     return s;
 }
 
-static glofnd_status make_net_on(gf_error *err, gf_encoder *e, glofnd_device device) {
+static glofnd_status make_net_on(gf_error *err, gf_run_encoder *e, glofnd_device device) {
     const gf_net_spec spec = spec_of(e, device);
     TRY(gf_net_create(err, &spec, &e->net));
     e->dim = e->head ? gf_config_dim(&e->config) : gf_net_features(e->net);
@@ -72,7 +73,7 @@ static glofnd_status make_net_on(gf_error *err, gf_encoder *e, glofnd_device dev
     return GLOFND_OK;
 }
 
-glofnd_status gf_encoder_device(gf_error *err, const char *name, glofnd_device *out) {
+glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_device *out) {
     glofnd_options o;
     char why[256];
     TRY(glofnd_options_init(&o, sizeof o));
@@ -94,20 +95,20 @@ static glofnd_status check_device(gf_error *err, glofnd_device device) {
 }
 
 /* On the device asked for; or, with none asked for, on the run's if that can be used, else on the CPU. */
-static glofnd_status make_net(gf_error *err, gf_encoder *e, const char *asked) {
+static glofnd_status make_net(gf_error *err, gf_run_encoder *e, const char *asked) {
     glofnd_device device = e->config.method.device;
-    if (asked) TRY(gf_encoder_device(err, asked, &device));
+    if (asked) TRY(gf_run_encoder_device(err, asked, &device));
     glofnd_status status = check_device(err, device);
     if (status == GLOFND_OK) status = make_net_on(err, e, device);
     if (status == GLOFND_OK || device == GLOFND_DEVICE_CPU) return status;
     const gf_error why = *err;
-    const int there = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE;      /* but too small, or the like */
+    const int there = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE; /* but too small, or the like */
     FAIL_IF(err, asked || there, status, "cuda cannot be used here: %.420s; --device cpu takes the CPU", why.text);
     memcpy(e->moved, why.text, sizeof e->moved);
     return make_net_on(err, e, GLOFND_DEVICE_CPU);
 }
 
-static glofnd_status open_vocabulary(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
+static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
     char path[PATH_MAX];
     uint32_t crc, trained = 0;
     int known = 0;
@@ -123,14 +124,14 @@ static glofnd_status open_vocabulary(gf_error *err, gf_encoder *e, const gf_enco
 }
 
 /* The weights the run began with: what its init did not hold is as the seed made it. */
-static glofnd_status load_start(gf_error *err, gf_encoder *e) {
-    const gf_model tower = {&e->net, 1, NULL};
+static glofnd_status load_start(gf_error *err, gf_run_encoder *e) {
+    const gf_model encoder = {&e->net, 1, NULL};
     if (!*e->config.init) return GLOFND_OK;
     if (e->config.task != GF_TASK_CLIP) return gf_weights_load(err, e->net, e->config.init, 1);
-    return gf_weights_load_model(err, &tower, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
+    return gf_weights_load_model(err, &encoder, e->config.init, GF_WEIGHTS_PARTIAL, NULL);
 }
 
-static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder_spec *spec) {
+static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run_encoder_spec *spec) {
     TRY(read_config(err, &e->config, spec->run));
     TRY(open_vocabulary(err, e, spec));
     e->head = spec->head || e->config.task == GF_TASK_CLIP;
@@ -143,17 +144,17 @@ static glofnd_status open_encoder(gf_error *err, gf_encoder *e, const gf_encoder
     return gf_weights_load(err, e->net, e->weights, 0);
 }
 
-glofnd_status gf_encoder_open(gf_error *err, const gf_encoder_spec *spec, gf_encoder **out) {
-    gf_encoder *e = calloc(1, sizeof *e);
+glofnd_status gf_run_encoder_open(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out) {
+    gf_run_encoder *e = calloc(1, sizeof *e);
     *out = NULL;
     FAIL_IF(err, !e, GLOFND_E_MEMORY, "no memory for an encoder");
     const glofnd_status status = open_encoder(err, e, spec);
     if (status == GLOFND_OK) *out = e;
-    else gf_encoder_free(e);
+    else gf_run_encoder_free(e);
     return status;
 }
 
-void gf_encoder_free(gf_encoder *e) {
+void gf_run_encoder_free(gf_run_encoder *e) {
     if (!e) return;
     gf_net_free(e->net);
     gf_bpe_free(e->bpe);
@@ -161,35 +162,36 @@ void gf_encoder_free(gf_encoder *e) {
     free(e);
 }
 
-const gf_config *gf_encoder_config(const gf_encoder *e) { return &e->config; }
-int gf_encoder_threads(const gf_encoder *e) { return e->threads; }
-const char *gf_encoder_moved(const gf_encoder *e) { return e->moved; }
+const gf_config *gf_run_encoder_config(const gf_run_encoder *e) { return &e->config; }
+int gf_run_encoder_threads(const gf_run_encoder *e) { return e->threads; }
+const char *gf_run_encoder_moved(const gf_run_encoder *e) { return e->moved; }
 
-glofnd_status gf_encoder_own_data(gf_error *err, glofnd_status status) {
+glofnd_status gf_run_encoder_own_data(gf_error *err, glofnd_status status) {
     if (status != GLOFND_E_IO) return status;
     const gf_error why = *err;
     return gf_fail(err, status, "%.440s (the data of the run; --data says where it is now)", why.text);
 }
-const char *gf_encoder_weights(const gf_encoder *e) { return e->weights; }
-int64_t gf_encoder_dim(const gf_encoder *e) { return e->dim; }
-const gf_bpe *gf_encoder_vocabulary(const gf_encoder *e) { return e->bpe; }
+const char *gf_run_encoder_weights(const gf_run_encoder *e) { return e->weights; }
+int64_t gf_run_encoder_dim(const gf_run_encoder *e) { return e->dim; }
+const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e) { return e->bpe; }
 
 /* ----- encoding ----- */
 
 /* e->rows = features or projections of the first `count` inputs, which are there (images NULL) or given. */
-static glofnd_status encode_batch(gf_error *err, gf_encoder *e, const float *images, int64_t count) {
+static glofnd_status encode_batch(gf_error *err, gf_run_encoder *e, const float *images, int64_t count) {
     const float *y = NULL;
     TRY(gf_net_forward(err, e->net, images, count, 0, e->head ? NULL : &y, e->head ? &y : NULL));
     TRY(gf_net_read(err, e->net, e->rows, y, (size_t)(count * e->dim) * sizeof *y));
-    double sum = 0.0;           /* of squares: finite if all of them are */
+    double sum = 0.0; /* of squares: finite if all of them are */
     for (int64_t i = 0; i < count * e->dim; i++) sum += (double)e->rows[i] * (double)e->rows[i];
     FAIL_IF(err, !isfinite(sum), GLOFND_E_NUMERIC,
             "%.300s: the network gives numbers that are not finite: its training has diverged, and a smaller --lr may help; "
-            "or the file is damaged", *e->weights ? e->weights : "untrained weights");
+            "or the file is damaged",
+            *e->weights ? e->weights : "untrained weights");
     return GLOFND_OK;
 }
 
-glofnd_status gf_encoder_tokens(gf_error *err, gf_encoder *e, const int32_t *tokens, int64_t n, float *out) {
+glofnd_status gf_run_encoder_tokens(gf_error *err, gf_run_encoder *e, const int32_t *tokens, int64_t n, float *out) {
     FAIL_IF(err, !e->bpe, GLOFND_E_ARGUMENT, "an encoder of images cannot read tokens");
     for (int64_t i = 0; i < n; i += e->batch) {
         const int64_t count = n - i < e->batch ? n - i : e->batch;
@@ -200,7 +202,7 @@ glofnd_status gf_encoder_tokens(gf_error *err, gf_encoder *e, const int32_t *tok
     return GLOFND_OK;
 }
 
-glofnd_status gf_encoder_run(gf_error *err, gf_encoder *e, const float *images, int64_t n, float *out) {
+glofnd_status gf_run_encoder_run(gf_error *err, gf_run_encoder *e, const float *images, int64_t n, float *out) {
     const int64_t pixels = (int64_t)e->config.size * e->config.size * 3;
     for (int64_t i = 0; i < n; i += e->batch) {
         const int64_t count = n - i < e->batch ? n - i : e->batch;
@@ -217,7 +219,8 @@ static int64_t number_of(const gf_encode_spec *spec, int64_t at, int64_t id) {
     return at;
 }
 
-static glofnd_status encode_all(gf_error *err, gf_encoder *e, gf_loader *loader, const gf_encode_spec *spec, gf_features *out) {
+static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, gf_loader *loader, const gf_encode_spec *spec,
+                                gf_features *out) {
     gf_batch batch;
     int64_t row = 0, at = 0;
     for (;;) {
@@ -253,13 +256,21 @@ void gf_encode_center(const gf_config *c, const gf_dataset *data, gf_loader_spec
     spec->augment.center_filter = all ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
 }
 
-static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
+static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                  gf_loader **out) {
     gf_loader_spec loader = {
-        .data = data, .augment = recipe(&e->config, spec->augmented),
+        .data = data,
+        .augment = recipe(&e->config, spec->augmented),
         .views = spec->augmented ? 1 : 0,
-        .once = 1, .ids = spec->ids, .id_count = spec->id_count, .batch = e->batch,
-        .seed = spec->seed, .workers = e->threads, .depth = 2, .fast = e->config.decode_fast, .damaged = spec->damaged,
+        .once = 1,
+        .ids = spec->ids,
+        .id_count = spec->id_count,
+        .batch = e->batch,
+        .seed = spec->seed,
+        .workers = e->threads,
+        .depth = 2,
+        .fast = e->config.decode_fast,
+        .damaged = spec->damaged,
         .user = spec->user,
     };
     gf_encode_center(&e->config, data, &loader);
@@ -267,7 +278,7 @@ static glofnd_status make_loader(gf_error *err, const gf_encoder *e, const gf_da
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }
 
-glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
+glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                 gf_features *out) {
     const int64_t n = spec->ids ? spec->id_count : gf_dataset_describe(data).n;
     gf_loader *loader = NULL;
@@ -281,7 +292,7 @@ glofnd_status gf_encode_samples(gf_error *err, gf_encoder *e, const gf_dataset *
     return status;
 }
 
-glofnd_status gf_encode(gf_error *err, gf_encoder *e, const gf_dataset *data,
+glofnd_status gf_encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data,
                         void (*damaged)(void *user, int64_t i, const char *message), void *user, gf_features *out) {
     return gf_encode_samples(err, e, data, &(gf_encode_spec){.damaged = damaged, .user = user}, out);
 }

@@ -2,23 +2,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/captions.h"
 #include "data/captions_learn.h"
 #include "eval/encode.h"
+#include "text/captions.h"
 
-enum { PART = 1024 };           /* captions at a time */
+enum { PART = 1024 }; /* captions at a time */
 
 typedef struct encoding {
     gf_error *err;
-    gf_encoder *e;
+    gf_run_encoder *e;
     const gf_dataset *data;
     const gf_encode_spec *tell;
     gf_bpe_scratch scratch;
-    int32_t *token;             /* [PART][context] */
-    int64_t waiting;            /* of them filled */
+    int32_t *token;  /* [PART][context] */
+    int64_t waiting; /* of them filled */
     gf_features *out;
     int64_t *sample;
-    int64_t room;               /* rows that out and sample can hold */
+    int64_t room; /* rows that out and sample can hold */
 } encoding;
 
 static void leave_out(const encoding *x, int64_t i, const char *why) {
@@ -44,16 +44,16 @@ static glofnd_status make_room(encoding *x) {
 /* The waiting captions are the last rows. */
 static glofnd_status encode_waiting(encoding *x) {
     const int64_t first = x->out->n - x->waiting;
-    TRY(gf_encoder_tokens(x->err, x->e, x->token, x->waiting, x->out->x + first * x->out->dim));
+    TRY(gf_run_encoder_tokens(x->err, x->e, x->token, x->waiting, x->out->x + first * x->out->dim));
     x->waiting = 0;
     return GLOFND_OK;
 }
 
 static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t label) {
-    const int context = gf_encoder_config(x->e)->context;
+    const int context = gf_run_encoder_config(x->e)->context;
     int count;
     if (c.n > GF_WORDS_TEXT_MOST) return leave_out(x, i, "a caption is too long"), GLOFND_OK;
-    TRY(gf_bpe_encode(x->err, gf_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->waiting * context,
+    TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->waiting * context,
                       &count));
     if (count <= 2 && context > 2) return leave_out(x, i, "a caption has no word"), GLOFND_OK;
     TRY(make_room(x));
@@ -90,14 +90,14 @@ static glofnd_status encode_all(encoding *x) {
     return GLOFND_OK;
 }
 
-glofnd_status gf_encode_captions(gf_error *err, gf_encoder *e, const gf_dataset *data, const gf_encode_spec *tell,
+glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *tell,
                                  gf_features *out, int64_t **sample) {
     encoding x = {.err = err, .e = e, .data = data, .tell = tell, .out = out};
-    *out = (gf_features){.dim = gf_encoder_dim(e)};
+    *out = (gf_features){.dim = gf_run_encoder_dim(e)};
     *sample = NULL;
-    FAIL_IF(err, !gf_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an encoder of images cannot read captions");
+    FAIL_IF(err, !gf_run_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an encoder of images cannot read captions");
     TRY(gf_captions_need(err, data));
-    x.token = malloc((size_t)PART * (size_t)gf_encoder_config(e)->context * sizeof *x.token);
+    x.token = malloc((size_t)PART * (size_t)gf_run_encoder_config(e)->context * sizeof *x.token);
     const glofnd_status status = x.token ? encode_all(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);
     gf_bpe_scratch_free(&x.scratch);
     free(x.token);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/fractions.h"
+#include "eval/linear/fractions.h"
 
 glofnd_status gf_features_alloc(gf_error *err, gf_features *f, int64_t n, int64_t dim) {
     *f = (gf_features){.n = n, .dim = dim};

@@ -5,28 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/order.h"
-#include "base/parallel.h"
-#include "cpu/tile/tile.h"
+#include "cpu/kernels/tile.h"
+#include "util/order.h"
+#include "util/parallel.h"
 
-#define SPARE 512               /* places of a shortlist beyond k, at the least */
+#define SPARE 512 /* places of a shortlist beyond k, at the least */
 
 typedef struct neighbour {
     float s;
     int32_t label;
 } neighbour;
 
-typedef struct shortlist {      /* of one test row: neighbours that may be among the k nearest */
-    neighbour *best;            /* [room] */
+typedef struct shortlist { /* of one test row: neighbours that may be among the k nearest */
+    neighbour *best;       /* [room] */
     int64_t count;
-    float limit;                /* what is not above cannot be */
+    float limit; /* what is not above cannot be */
 } shortlist;
 
-typedef struct scratch {        /* of one thread */
+typedef struct scratch { /* of one thread */
     shortlist list[GF_PAIR_ROWS];
-    neighbour *best;            /* [GF_PAIR_ROWS][room], of the lists */
-    float *value;               /* [room] */
-    double *vote;               /* [classes] */
+    neighbour *best; /* [GF_PAIR_ROWS][room], of the lists */
+    float *value;    /* [room] */
+    double *vote;    /* [classes] */
     int32_t at[GF_PAIR_COLUMNS];
 } scratch;
 
@@ -35,8 +35,8 @@ typedef struct job {
     const gf_features *train;
     const gf_tile_ops *ops;
     int64_t k, classes;
-    int64_t room;               /* of a shortlist: k, and a tile's row; the larger, the less often it is cut */
-    scratch *scratch;           /* [threads] */
+    int64_t room;     /* of a shortlist: k, and a tile's row; the larger, the less often it is cut */
+    scratch *scratch; /* [threads] */
     int32_t *predicted;
 } job;
 
@@ -132,8 +132,14 @@ glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features 
     TRY(check(err, o, train, test));
     for (int64_t i = 0; i < train->n; i++) labelled += train->label[i] >= 0;
     FAIL_IF(err, labelled == 0, GLOFND_E_ARGUMENT, "no training row has a label");
-    gf_pairs pairs = {.row = test->x, .col = train->x, .rows = test->n, .cols = train->n, .dim = train->dim,
-                      .row_name = "test row", .col_name = "training row", .how = gf_pair_about(&o->how, "neighbours")};
+    gf_pairs pairs = {.row = test->x,
+                      .col = train->x,
+                      .rows = test->n,
+                      .cols = train->n,
+                      .dim = train->dim,
+                      .row_name = "test row",
+                      .col_name = "training row",
+                      .how = gf_pair_about(&o->how, "neighbours")};
     if (pairs.how.threads < 1) pairs.how.threads = gf_parallel_default();
     j.k = o->k < labelled ? o->k : labelled;
     j.room = j.k + (j.k > SPARE ? j.k : SPARE) + GF_PAIR_COLUMNS;

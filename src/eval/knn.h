@@ -7,12 +7,12 @@
 #define GF_EVAL_KNN_H
 
 #include "eval/features.h"
-#include "eval/fn_quality_pairs.h"
+#include "pairs/tiles.h"
 
 typedef struct gf_knn {
-    int64_t k;                  /* more than there are training rows: all of them */
-    double temperature;         /* a neighbour votes exp(s / temperature); 0: every vote counts 1 */
-    gf_pair_how how;            /* threads 0: all */
+    int64_t k;          /* more than there are training rows: all of them */
+    double temperature; /* a neighbour votes exp(s / temperature); 0: every vote counts 1 */
+    gf_pair_how how;    /* threads 0: all */
 } gf_knn;
 
 /* predicted [test->n]: the class with most votes, of equal ones the smaller. Of equally similar neighbours the earlier one is

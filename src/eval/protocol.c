@@ -9,16 +9,31 @@
 
 static const gf_probe_protocol probes[] = {
     {.name = "paper", .text = "AdamW, lr 0.1, cosine", .adamw = 1, .lr = 0.1, .momentum = 0.9, .batch = 1024, .patience = 100},
-    {.name = "official", .text = "SGD, momentum 0.9, lr 0.1 batch / 256, cosine", .lr = 0.1, .lr_by_batch = 1, .momentum = 0.9,
-     .batch = 1024, .patience = 100},
+    {.name = "official",
+     .text = "SGD, momentum 0.9, lr 0.1 batch / 256, cosine",
+     .lr = 0.1,
+     .lr_by_batch = 1,
+     .momentum = 0.9,
+     .batch = 1024,
+     .patience = 100},
 };
 
 static const gf_transfer_protocol transfers[] = {
-    {.name = "paper", .text = "l2 in 1e-6 .. 1e5, features of length 1, standardised", .unit = 1, .standard = 1, .lowest = 1e-6,
-     .highest = 1e5, .iterations = 500},
-    {.name = "official", .text = "C = 1 / l2 in 1e-6 .. 1e5, features of length 1, standardised", .unit = 1, .standard = 1,
-            .inverse = 1,
-     .lowest = 1e-6, .highest = 1e5, .iterations = 500},
+    {.name = "paper",
+     .text = "l2 in 1e-6 .. 1e5, features of length 1, standardised",
+     .unit = 1,
+     .standard = 1,
+     .lowest = 1e-6,
+     .highest = 1e5,
+     .iterations = 500},
+    {.name = "official",
+     .text = "C = 1 / l2 in 1e-6 .. 1e5, features of length 1, standardised",
+     .unit = 1,
+     .standard = 1,
+     .inverse = 1,
+     .lowest = 1e-6,
+     .highest = 1e5,
+     .iterations = 500},
     {.name = "raw", .text = "l2 in 1e-6 .. 1e5, features as they are", .lowest = 1e-6, .highest = 1e5, .iterations = 500},
 };
 

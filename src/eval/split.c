@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/fractions.h"
+#include "eval/linear/fractions.h"
 
 /* ----- parts ----- */
 
@@ -107,10 +107,13 @@ static glofnd_status find_class(gf_error *err, const gf_split *s, const named_cl
     const named_class *found = bsearch(&wanted, list, n, sizeof *list, by_name);
     FAIL_IF(err, !found, GLOFND_E_ARGUMENT,
             "class %d (%.100s) of the test samples has no training sample: none of the %zu classes there has that name, the "
-            "first being \"%.100s\"; rename it as there, or leave it out", (int)*label, wanted.name, n, list[0].name);
+            "first being \"%.100s\"; rename it as there, or leave it out",
+            (int)*label, wanted.name, n, list[0].name);
     FAIL_IF(err, (found > list && by_name(found - 1, found) == 0) || (found + 1 < list + n && by_name(found + 1, found) == 0),
-            GLOFND_E_ARGUMENT, "class %d of the test samples is called \"%.100s\", which is the name of two training "
-            "classes", (int)*label, wanted.name);
+            GLOFND_E_ARGUMENT,
+            "class %d of the test samples is called \"%.100s\", which is the name of two training "
+            "classes",
+            (int)*label, wanted.name);
     *label = found->label;
     return GLOFND_OK;
 }
@@ -132,8 +135,8 @@ static glofnd_status check_class(gf_error *err, const gf_split *s, int32_t label
     const char *name = gf_dataset_class(s->train.data, label);
     if (!name) name = gf_dataset_class(s->test.data, label);
     FAIL_IF(err, label >= s->classes || !known[label], GLOFND_E_ARGUMENT,
-            "class %d%s%.100s%s of the test samples has no training sample", (int)label, name ? " (" : "", name ? name : "", name
-                    ? ")" : "");
+            "class %d%s%.100s%s of the test samples has no training sample", (int)label, name ? " (" : "", name ? name : "",
+            name ? ")" : "");
     return GLOFND_OK;
 }
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/names.h"
 #include "eval/split.h"
+#include "util/string_list.h"
 
 #define NAME 4400
 
@@ -15,22 +15,22 @@ static size_t stem(const char *name) {
     return dot && dot > (slash ? slash : name) ? (size_t)(dot - name) : strlen(name);
 }
 
-static glofnd_status read_lines(gf_error *err, FILE *file, const char *path, gf_names *out) {
+static glofnd_status read_lines(gf_error *err, FILE *file, const char *path, gf_string_list *out) {
     char line[NAME];
     while (fgets(line, sizeof line, file)) {
         const size_t length = strcspn(line, "\r\n");
         FAIL_IF(err, !line[length] && !feof(file), GLOFND_E_FORMAT, "%.300s has a line of more than %d bytes", path, NAME - 2);
         line[length] = 0;
-        if (length) TRY(gf_names_add(err, out, line, stem(line)));
+        if (length) TRY(gf_string_list_add(err, out, line, stem(line)));
     }
     FAIL_IF(err, ferror(file), GLOFND_E_IO, "%.300s cannot be read", path);
     FAIL_IF(err, out->n == 0, GLOFND_E_FORMAT, "%.300s names no sample", path);
-    TRY(gf_names_sort(err, out));
-    gf_names_unique(out);
+    TRY(gf_string_list_sort(err, out));
+    gf_string_list_unique(out);
     return GLOFND_OK;
 }
 
-static glofnd_status read_list(gf_error *err, const char *path, gf_names *out) {
+static glofnd_status read_list(gf_error *err, const char *path, gf_string_list *out) {
     FILE *file = fopen(path, "r");
     FAIL_IF(err, !file, GLOFND_E_IO, "%.300s cannot be read: %s", path, strerror(errno));
     const glofnd_status status = read_lines(err, file, path, out);
@@ -39,32 +39,32 @@ static glofnd_status read_list(gf_error *err, const char *path, gf_names *out) {
 }
 
 /* Which line names the sample: its whole name, or what follows one of the slashes. -1: none. */
-static int64_t line_of(const gf_names *lines, const gf_samples *s, int64_t i) {
+static int64_t line_of(const gf_string_list *lines, const gf_samples *s, int64_t i) {
     char name[NAME];
     gf_dataset_name(s->data, s->id[i], name, sizeof name);
     name[stem(name)] = 0;
     for (const char *at = name; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL) {
-        const int64_t line = gf_names_find(lines, at);
+        const int64_t line = gf_string_list_find(lines, at);
         if (line >= 0) return line;
     }
     return -1;
 }
 
-static glofnd_status mark(gf_error *err, const char *path, const gf_names *lines, const gf_samples *from, uint8_t *chosen,
-        uint8_t *used) {
+static glofnd_status mark(gf_error *err, const char *path, const gf_string_list *lines, const gf_samples *from, uint8_t *chosen,
+                          uint8_t *used) {
     for (int64_t i = 0; i < from->n; i++) {
         const int64_t line = line_of(lines, from, i);
         chosen[i] = line >= 0;
         if (line >= 0) used[line] = 1;
     }
     for (int64_t line = 0; line < lines->n; line++)
-        FAIL_IF(err, !used[line], GLOFND_E_FORMAT, "%.200s names \"%.200s\", which is no sample here", path, gf_names_get(lines,
-                line));
+        FAIL_IF(err, !used[line], GLOFND_E_FORMAT, "%.200s names \"%.200s\", which is no sample here", path,
+                gf_string_list_get(lines, line));
     return GLOFND_OK;
 }
 
 glofnd_status gf_samples_named(gf_error *err, const gf_samples *from, const char *path, gf_samples *to) {
-    gf_names lines = {0};
+    gf_string_list lines = {0};
     uint8_t *chosen = NULL, *used = NULL;
     glofnd_status status = read_list(err, path, &lines);
     if (status == GLOFND_OK) {
@@ -74,7 +74,7 @@ glofnd_status gf_samples_named(gf_error *err, const gf_samples *from, const char
     }
     if (status == GLOFND_OK) status = mark(err, path, &lines, from, chosen, used);
     if (status == GLOFND_OK) status = gf_samples_choose(err, from, chosen, 1, to);
-    gf_names_free(&lines);
+    gf_string_list_free(&lines);
     free(chosen);
     free(used);
     return status;

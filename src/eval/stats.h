@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-double gf_mean(const double *x, int64_t n);             /* NaN for n < 1 */
+double gf_mean(const double *x, int64_t n); /* NaN for n < 1 */
 /* Sample standard deviation, divided by n - 1; NaN for n < 2. */
 double gf_std(const double *x, int64_t n);
 /* Harmonic mean; of mean precision and mean recall it is the F1 score of the paper's tables. 0 if both are 0. */
@@ -15,9 +15,9 @@ double gf_f1(double precision, double recall);
 
 typedef struct gf_ttest {
     int64_t pairs;
-    double difference;          /* mean of x - y */
-    double t, df;               /* statistic and degrees of freedom */
-    double p_greater, p_less;   /* one-sided: chance of a t this large (small) if x and y do not differ */
+    double difference;        /* mean of x - y */
+    double t, df;             /* statistic and degrees of freedom */
+    double p_greater, p_less; /* one-sided: chance of a t this large (small) if x and y do not differ */
 } gf_ttest;
 
 /* x [n] against the baseline y [n], pair by pair. t and p are NaN for n < 2 or where all differences are 0; equal differences

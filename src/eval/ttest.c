@@ -37,7 +37,7 @@ double gf_student_above(double t, double df) {
     if (isnan(t) || !(df > 0.0)) return NAN;
     if (isinf(t)) return t > 0.0 ? 0.0 : 1.0;
     const double square = t * t, both = square < 1.0 ? 1.0 - gf_beta_share(0.5, 0.5 * df, square / (df + square))
-                                                    : gf_beta_share(0.5 * df, 0.5, df / (df + square));
+                                                     : gf_beta_share(0.5 * df, 0.5, df / (df + square));
     return t > 0.0 ? 0.5 * both : 1.0 - 0.5 * both;
 }
 
@@ -46,7 +46,7 @@ gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) mean += (x[i] - y[i]) / (double)n;
     for (int64_t i = 0; i < n; i++) square += (x[i] - y[i] - mean) * (x[i] - y[i] - mean);
     gf_ttest r = {.pairs = n, .difference = n > 0 ? mean : NAN, .t = NAN, .df = (double)(n - 1)};
-    if (n > 1) r.t = mean / sqrt(square / (double)(n - 1) / (double)n);        /* 0 / 0: no difference anywhere */
+    if (n > 1) r.t = mean / sqrt(square / (double)(n - 1) / (double)n); /* 0 / 0: no difference anywhere */
     r.p_greater = gf_student_above(r.t, r.df);
     r.p_less = gf_student_above(-r.t, r.df);
     return r;

@@ -32,9 +32,7 @@ uint32_t gf_le32(const unsigned char *p) {
     return x;
 }
 
-uint64_t gf_le64(const unsigned char *p) {
-    return gf_le32(p) | (uint64_t)gf_le32(p + 4) << 32;
-}
+uint64_t gf_le64(const unsigned char *p) { return gf_le32(p) | (uint64_t)gf_le32(p + 4) << 32; }
 
 static int host_is_little(void) {
     const uint16_t one = 1;
@@ -110,8 +108,8 @@ glofnd_status gf_writer_open(gf_writer *w, gf_error *err, const char *path) {
 
 static void writer_fail(gf_writer *w, const char *what) {
     if (w->status == GLOFND_OK) {
-        w->status = gf_fail(w->err, GLOFND_E_IO, "'%.300s' cannot be %s: %s; it is left as it was", w->path, what,
-                            strerror(errno));
+        w->status =
+            gf_fail(w->err, GLOFND_E_IO, "'%.300s' cannot be %s: %s; it is left as it was", w->path, what, strerror(errno));
     }
 }
 
@@ -219,7 +217,7 @@ void gf_writer_close(gf_writer *w) {
 
 glofnd_status gf_reader_open(gf_reader *r, gf_error *err, const char *path) {
     *r = (gf_reader){.err = err, .fd = -1, .path = path};
-    r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);      /* nonblocking: a pipe without writer must not hang */
+    r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe without writer must not hang */
     FAIL_IF(err, r->fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));
     struct stat st;
     if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode)) {

@@ -11,19 +11,19 @@
 #ifndef GF_IO_BLOCKFILE_H
 #define GF_IO_BLOCKFILE_H
 
-#include "base/status.h"
+#include "util/status.h"
 
 typedef struct gf_writer {
     gf_error *err;
-    glofnd_status status;       /* of the first failure; GLOFND_OK so far */
-    int fd, dir_fd;             /* dir_fd -1: the directory cannot be opened, so it cannot be synced either */
-    const char *path;           /* borrowed until close */
-    char *temp;                 /* name beside `path`; NULL once committed */
+    glofnd_status status; /* of the first failure; GLOFND_OK so far */
+    int fd, dir_fd;       /* dir_fd -1: the directory cannot be opened, so it cannot be synced either */
+    const char *path;     /* borrowed until close */
+    char *temp;           /* name beside `path`; NULL once committed */
     unsigned char *buffer;
     size_t used;
-    uint64_t bytes;             /* put so far */
-    uint32_t crc;               /* of the section so far */
-    uint32_t chain;             /* CRC of all section CRCs so far: ties the sections of one file together */
+    uint64_t bytes; /* put so far */
+    uint32_t crc;   /* of the section so far */
+    uint32_t chain; /* CRC of all section CRCs so far: ties the sections of one file together */
 } gf_writer;
 
 /* After a failed open, close is not needed, but allowed. */
@@ -45,10 +45,10 @@ typedef struct gf_reader {
     gf_error *err;
     glofnd_status status;
     int fd;
-    const char *path;           /* borrowed until close */
-    uint64_t size, offset;      /* of the file; of the next byte to get */
+    const char *path;      /* borrowed until close */
+    uint64_t size, offset; /* of the file; of the next byte to get */
     unsigned char *buffer;
-    size_t fill, at;            /* bytes in the buffer; of these already given */
+    size_t fill, at; /* bytes in the buffer; of these already given */
     uint32_t crc, chain;
 } gf_reader;
 

@@ -7,17 +7,14 @@
 #include "io/crc32c.h"
 
 #define BIT(b, i, x) ((b) >> (i)&1 ? (x) : 0u)
-#define ENTRY(b, x0, x1, x2, x3, x4, x5, x6, x7)                                      \
-    BIT(b, 0, x0) ^ BIT(b, 1, x1) ^ BIT(b, 2, x2) ^ BIT(b, 3, x3) ^ BIT(b, 4, x4) ^   \
-        BIT(b, 5, x5) ^ BIT(b, 6, x6) ^ BIT(b, 7, x7)
+#define ENTRY(b, x0, x1, x2, x3, x4, x5, x6, x7) \
+    BIT(b, 0, x0) ^ BIT(b, 1, x1) ^ BIT(b, 2, x2) ^ BIT(b, 3, x3) ^ BIT(b, 4, x4) ^ BIT(b, 5, x5) ^ BIT(b, 6, x6) ^ BIT(b, 7, x7)
 #define FOUR(b, ...) ENTRY(b, __VA_ARGS__), ENTRY(b + 1, __VA_ARGS__), ENTRY(b + 2, __VA_ARGS__), ENTRY(b + 3, __VA_ARGS__)
 #define SIXTEEN(b, ...) FOUR(b, __VA_ARGS__), FOUR(b + 4, __VA_ARGS__), FOUR(b + 8, __VA_ARGS__), FOUR(b + 12, __VA_ARGS__)
 #define SIXTYFOUR(b, ...) \
     SIXTEEN(b, __VA_ARGS__), SIXTEEN(b + 16, __VA_ARGS__), SIXTEEN(b + 32, __VA_ARGS__), SIXTEEN(b + 48, __VA_ARGS__)
-#define TABLE(...)                                                                                                         \
-    {                                                                                                                      \
-        SIXTYFOUR(0, __VA_ARGS__), SIXTYFOUR(64, __VA_ARGS__), SIXTYFOUR(128, __VA_ARGS__), SIXTYFOUR(192, __VA_ARGS__)    \
-    }
+#define TABLE(...) \
+    { SIXTYFOUR(0, __VA_ARGS__), SIXTYFOUR(64, __VA_ARGS__), SIXTYFOUR(128, __VA_ARGS__), SIXTYFOUR(192, __VA_ARGS__) }
 
 static const uint32_t table[8][256] = {
     TABLE(0xf26b8303, 0xe13b70f7, 0xc79a971f, 0x8ad958cf, 0x105ec76f, 0x20bd8ede, 0x417b1dbc, 0x82f63b78),
@@ -39,8 +36,8 @@ uint32_t gf_crc32c(uint32_t crc, const void *data, size_t n) {
     crc = ~crc;
     for (; n >= 8; n -= 8, p += 8) {
         const uint32_t lo = crc ^ load_u32(p), hi = load_u32(p + 4);
-        crc = table[7][lo & 255] ^ table[6][lo >> 8 & 255] ^ table[5][lo >> 16 & 255] ^ table[4][lo >> 24] ^
-              table[3][hi & 255] ^ table[2][hi >> 8 & 255] ^ table[1][hi >> 16 & 255] ^ table[0][hi >> 24];
+        crc = table[7][lo & 255] ^ table[6][lo >> 8 & 255] ^ table[5][lo >> 16 & 255] ^ table[4][lo >> 24] ^ table[3][hi & 255] ^
+              table[2][hi >> 8 & 255] ^ table[1][hi >> 16 & 255] ^ table[0][hi >> 24];
     }
     for (; n > 0; n--, p++) crc = crc >> 8 ^ table[0][(crc ^ *p) & 255];
     return ~crc;

@@ -2,7 +2,7 @@
 #ifndef GF_IO_FOLDERS_H
 #define GF_IO_FOLDERS_H
 
-#include "base/status.h"
+#include "util/status.h"
 
 /* *made (may be NULL): how many were made, `path` and those above it; 0 if it was there. E_IO says why it cannot be. */
 glofnd_status gf_folder_make(gf_error *err, const char *path, int *made);

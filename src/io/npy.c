@@ -17,7 +17,11 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
 
-static const struct { const char *descr; size_t bytes; const char *plain; } types[] = {
+static const struct {
+    const char *descr;
+    size_t bytes;
+    const char *plain;
+} types[] = {
 #define GF_NPY_X(name, descr, bytes, plain) {descr, bytes, plain},
     GF_NPY_TYPE_LIST(GF_NPY_X)
 #undef GF_NPY_X
@@ -59,7 +63,7 @@ double gf_npy_f64(const gf_npy *a, int64_t i) {
 int64_t gf_npy_i64(const gf_npy *a, int64_t i) {
     if (a->type == GF_NPY_I8) return ((const int64_t *)a->data)[i];
     const double x = gf_npy_f64(a, i);
-    return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : 0;         /* NaN fails both tests */
+    return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : 0; /* NaN fails both tests */
 }
 
 /* ----- read ----------------------------------------------------------------------------------------------------- */
@@ -135,7 +139,7 @@ static glofnd_status read_stream(gf_error *err, FILE *f, const char *path, int l
 static glofnd_status read_file(gf_error *err, const char *path, int look, gf_npy *out) {
     gf_npy a = {0};
     FAIL_IF(err, !path || !out, GLOFND_E_ARGUMENT, "gf_npy_read: path and output must not be NULL");
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* a FIFO must not hang before the type is known */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang before the type is known */
     FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
     if (!f) {
         const int why = errno;
@@ -162,7 +166,9 @@ static size_t format_header(char text[256], const gf_npy *a) {
     size_t n = 10 + (size_t)snprintf(text + 10, 246, "{'descr': '%s', 'fortran_order': False, 'shape': (", types[a->type].descr);
     for (int k = 0; k < a->rank; k++)
         n += (size_t)snprintf(text + n, 256 - n, "%lld%s", (long long)a->shape[k],
-                              k + 1 < a->rank ? ", " : a->rank == 1 ? "," : "");
+                              k + 1 < a->rank ? ", "
+                              : a->rank == 1  ? ","
+                                              : "");
     n += (size_t)snprintf(text + n, 256 - n, "), }");
     while ((n + 1) % 64) text[n++] = ' ';
     text[n++] = '\n';

@@ -7,17 +7,17 @@
 #ifndef GF_IO_NPY_H
 #define GF_IO_NPY_H
 
-#include "base/status.h"
+#include "util/status.h"
 
 #define GF_NPY_MAX_RANK 8
 
 /* X(enumerator, descr in the file, bytes of an element, plain name) */
-#define GF_NPY_TYPE_LIST(X)      \
-    X(F4, "<f4", 4, "float32")   \
-    X(F8, "<f8", 8, "float64")   \
-    X(F2, "<f2", 2, "float16")   \
-    X(I8, "<i8", 8, "int64")     \
-    X(I4, "<i4", 4, "int32")     \
+#define GF_NPY_TYPE_LIST(X)    \
+    X(F4, "<f4", 4, "float32") \
+    X(F8, "<f8", 8, "float64") \
+    X(F2, "<f2", 2, "float16") \
+    X(I8, "<i8", 8, "int64")   \
+    X(I4, "<i4", 4, "int32")   \
     X(U1, "|u1", 1, "uint8")
 
 typedef enum gf_npy_type {
@@ -30,8 +30,8 @@ typedef struct gf_npy {
     gf_npy_type type;
     int rank;
     int64_t shape[GF_NPY_MAX_RANK];
-    int64_t count;              /* product of shape; 1 for rank 0 */
-    void *data;                 /* [count] elements, row-major; never NULL after a successful read */
+    int64_t count; /* product of shape; 1 for rank 0 */
+    void *data;    /* [count] elements, row-major; never NULL after a successful read */
 } gf_npy;
 
 /* Reads a regular file. On failure *out is unchanged. */
@@ -48,7 +48,7 @@ void gf_npy_free(gf_npy *a);
 glofnd_status gf_npy_write(gf_error *err, const char *path, const gf_npy *a);
 
 size_t gf_npy_type_bytes(gf_npy_type type);
-const char *gf_npy_type_name(gf_npy_type type);     /* "float32", ... */
+const char *gf_npy_type_name(gf_npy_type type); /* "float32", ... */
 /* Element i in row-major order, converted. gf_npy_i64 truncates floats and gives 0 for what int64 cannot hold. */
 double gf_npy_f64(const gf_npy *a, int64_t i);
 int64_t gf_npy_i64(const gf_npy *a, int64_t i);

@@ -8,7 +8,7 @@
 
 typedef struct cursor {
     const char *at, *end;
-    const char *name;           /* of the file, for messages */
+    const char *name; /* of the file, for messages */
     gf_error *err;
 } cursor;
 
@@ -55,7 +55,10 @@ static glofnd_status take_string(cursor *c, const char *what, const char **s, si
 }
 
 static glofnd_status parse_descr(cursor *c, gf_npy *out) {
-    static const struct { const char *descr; gf_npy_type type; } known[] = {
+    static const struct {
+        const char *descr;
+        gf_npy_type type;
+    } known[] = {
 #define GF_NPY_X(name, descr, bytes, plain) {descr, GF_NPY_##name},
         GF_NPY_TYPE_LIST(GF_NPY_X)
 #undef GF_NPY_X
@@ -118,8 +121,10 @@ static glofnd_status parse_shape(cursor *c, gf_npy *out) {
 
 /* One "key: value"; `seen` collects KEY_* bits. */
 static glofnd_status parse_entry(cursor *c, gf_npy *out, int *seen) {
-    static const struct { const char *key; int bit; } keys[] = {
-        {"descr", KEY_DESCR}, {"fortran_order", KEY_ORDER}, {"shape", KEY_SHAPE}};
+    static const struct {
+        const char *key;
+        int bit;
+    } keys[] = {{"descr", KEY_DESCR}, {"fortran_order", KEY_ORDER}, {"shape", KEY_SHAPE}};
     const char *s = NULL;
     size_t n = 0;
     int bit = 0;
@@ -147,7 +152,9 @@ glofnd_status gf_npy_parse_text(gf_error *err, const char *name, const char *tex
     skip_blanks(&c);
     FAIL_IF(err, c.at != c.end, GLOFND_E_FORMAT, "%.300s: .npy header: text after the closing brace", name);
     FAIL_IF(err, seen != KEY_ALL, GLOFND_E_FORMAT, "%.300s: .npy header: key '%s' is missing", name,
-            !(seen & KEY_DESCR) ? "descr" : !(seen & KEY_ORDER) ? "fortran_order" : "shape");
+            !(seen & KEY_DESCR)   ? "descr"
+            : !(seen & KEY_ORDER) ? "fortran_order"
+                                  : "shape");
     return gf_npy_set_count(err, name, out);
 }
 

@@ -4,8 +4,8 @@
 
 #include "io/npy.h"
 
-#define GF_NPY_PREFIX 12                /* longest fixed part: magic 6, version 2, header length 2 (v1) or 4 (v2, v3) */
-#define GF_NPY_MAX_HEADER 65535         /* longest text header taken, in any version */
+#define GF_NPY_PREFIX 12        /* longest fixed part: magic 6, version 2, header length 2 (v1) or 4 (v2, v3) */
+#define GF_NPY_MAX_HEADER 65535 /* longest text header taken, in any version */
 
 /* Fixed part: `bytes` holds the first `size` bytes of the file (up to GF_NPY_PREFIX are looked at). Gives where the text header
  * starts and how long it is. */

@@ -16,9 +16,9 @@
 #include "io/blockfile.h"
 #include "io/crc32c.h"
 
-enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 };       /* kinds */
-enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };                               /* around the data of a record */
-#define MAX_RECORD ((uint64_t)1 << 30)                                  /* longer ones are damage */
+enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 }; /* kinds */
+enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };                         /* around the data of a record */
+#define MAX_RECORD ((uint64_t)1 << 30)                            /* longer ones are damage */
 #define MOST_BINS 4096
 
 /* ----- protobuf into a growing array; a failed allocation is kept in the log's status ----- */
@@ -96,7 +96,7 @@ static size_t open_message(gf_events *t, int field) {
 static void close_message(gf_events *t, size_t start) {
     unsigned char p[10];
     const size_t length = t->used - start, n = varint_bytes(p, length);
-    add_bytes(t, p, n);                                                 /* makes the room */
+    add_bytes(t, p, n); /* makes the room */
     if (t->log.status != GLOFND_OK) return;
     memmove(t->values + start + n, t->values + start, length);
     memcpy(t->values + start, p, n);

@@ -6,19 +6,20 @@
  *     gf_events_histogram(&t, "lambda", lambda, n, 64);
  *     gf_events_end(&t);
  *
- * One event per begin/end, with any number of values. Failures stick and are told by end, flush, sync and close, as in logfile.h.
+ * One event per begin/end, with any number of values. Failures stick and are told by end, flush, sync and close, as in
+ * appendlog.h.
  * Format: records {u64 length, masked CRC-32C of it, data, masked CRC-32C of that}; data is a protobuf message `Event`.
  */
 #ifndef GF_IO_TFEVENTS_H
 #define GF_IO_TFEVENTS_H
 
-#include "io/logfile.h"
+#include "io/appendlog.h"
 
 typedef struct gf_events {
     gf_log log;
-    int64_t step;               /* of the event in the making */
+    int64_t step; /* of the event in the making */
     double time;
-    unsigned char *values;      /* its values so far, in protobuf */
+    unsigned char *values; /* its values so far, in protobuf */
     size_t used, room;
 } gf_events;
 
@@ -37,7 +38,7 @@ glofnd_status gf_events_end(gf_events *t);
 
 glofnd_status gf_events_flush(gf_events *t);
 glofnd_status gf_events_sync(gf_events *t);
-uint64_t gf_events_offset(const gf_events *t);  /* end of the last event; what to keep when resuming here */
-glofnd_status gf_events_close(gf_events *t);    /* flushes; NULL, a zeroed and a closed one are fine */
+uint64_t gf_events_offset(const gf_events *t); /* end of the last event; what to keep when resuming here */
+glofnd_status gf_events_close(gf_events *t);   /* flushes; NULL, a zeroed and a closed one are fine */
 
 #endif

@@ -65,27 +65,27 @@ static gf_layer *append(gf_graph *g, gf_layer layer) {
 /* The value an op makes. */
 static int new_result(gf_graph *g, const gf_nn_shape *s) {
     switch (s->kind) {
-        case GF_NN_CONV:
-        case GF_NN_MAXPOOL:
-        case GF_NN_AVGPOOL:
-            return gf_graph_value(g, s->n, gf_nn_out(s->h, s->kernel, s->stride, s->pad),
-                                  gf_nn_out(s->w, s->kernel, s->stride, s->pad), s->out, s->type);
-        case GF_NN_TOKENS: return gf_graph_value(g, s->n, 1 + s->h * s->w, 1, s->out, s->type);
-        case GF_NN_PICK: return gf_graph_value(g, s->n, 1, 1, s->out, GF_TYPE_F32);
-        case GF_NN_ATTENTION:
-            if (s->second) return gf_graph_value(g, s->n, 1, 1, s->out, GF_TYPE_F32);
-            break;
-        case GF_NN_LINEAR:
-        case GF_NN_LAYERNORM:
-        case GF_NN_EMBED:
-        case GF_NN_KINDS: break;
+    case GF_NN_CONV:
+    case GF_NN_MAXPOOL:
+    case GF_NN_AVGPOOL:
+        return gf_graph_value(g, s->n, gf_nn_out(s->h, s->kernel, s->stride, s->pad),
+                              gf_nn_out(s->w, s->kernel, s->stride, s->pad), s->out, s->type);
+    case GF_NN_TOKENS: return gf_graph_value(g, s->n, 1 + s->h * s->w, 1, s->out, s->type);
+    case GF_NN_PICK: return gf_graph_value(g, s->n, 1, 1, s->out, GF_TYPE_F32);
+    case GF_NN_ATTENTION:
+        if (s->second) return gf_graph_value(g, s->n, 1, 1, s->out, GF_TYPE_F32);
+        break;
+    case GF_NN_LINEAR:
+    case GF_NN_LAYERNORM:
+    case GF_NN_EMBED:
+    case GF_NN_KINDS: break;
     }
     return gf_graph_value(g, s->n, s->h, s->w, s->out, s->type);
 }
 
 int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, int bias) {
     const gf_value *x = &g->value[in];
-    if (shape.kind != GF_NN_EMBED) {            /* which turns tokens into another type, and channels into others */
+    if (shape.kind != GF_NN_EMBED) { /* which turns tokens into another type, and channels into others */
         shape.type = x->type;
         shape.in = x->c;
     }
@@ -95,10 +95,10 @@ int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, i
     shape.second = second >= 0;
     shape.bias = bias >= 0;
     shape.training = g->training;
-    shape.input_grad = in != 0;                 /* value 0 is the input: nobody asks for its gradient */
+    shape.input_grad = in != 0; /* value 0 is the input: nobody asks for its gradient */
     const int out = new_result(g, &shape);
-    append(g, (gf_layer){.kind = GF_LAYER_OP, .in = in, .residual = second, .out = out, .param = param, .bias = bias,
-                         .shape = shape});
+    append(g, (gf_layer){
+                  .kind = GF_LAYER_OP, .in = in, .residual = second, .out = out, .param = param, .bias = bias, .shape = shape});
     return out;
 }
 

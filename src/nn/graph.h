@@ -7,7 +7,7 @@
 #ifndef GF_NN_GRAPH_H
 #define GF_NN_GRAPH_H
 
-#include "base/nn_backend.h"
+#include "ifc/nn_ops.h"
 #include "nn/net.h"
 
 /* A transformer of GF_MAX_DEPTH blocks has 7 layers and 12 tensors in each; a layer has up to 5 blocks of memory. */
@@ -20,31 +20,31 @@ enum {
     GF_NAME_BYTES = 64
 };
 
-typedef struct gf_block {       /* memory in the arena, needed from time `first` to `last`, both included */
+typedef struct gf_block { /* memory in the arena, needed from time `first` to `last`, both included */
     size_t bytes, offset;
     int first, last;
 } gf_block;
 
-typedef struct gf_value {       /* an activation [n][h][w][c] */
+typedef struct gf_value { /* an activation [n][h][w][c] */
     int64_t n, h, w, c;
     gf_type type;
-    int data;                   /* block */
-    int grad[2], grads;         /* blocks of the parts of its gradient, one per layer that reads it */
+    int data;           /* block */
+    int grad[2], grads; /* blocks of the parts of its gradient, one per layer that reads it */
 } gf_value;
 
 typedef enum gf_layer_kind { GF_LAYER_OP, GF_LAYER_NORM, GF_LAYER_MEAN } gf_layer_kind;
 
 typedef struct gf_layer {
     gf_layer_kind kind;
-    int in, residual, out;      /* values; residual -1: none. OP: residual is args.x2, whatever the op does with it */
-    int param;                  /* first parameter; -1: none. NORM: the bias follows */
-    int bias;                   /* OP: parameter; -1: none */
-    int stat;                   /* NORM: running_mean among the buffers, running_var follows */
-    int packed, saved;          /* blocks; -1: none. NORM: saved holds mean, istd, scale, shift */
-    int bits;                   /* NORM: block of gf_nn_norm.positive; -1: none */
-    int dx;                     /* block of the part of the gradient of `in` that comes from here; -1: none */
-    int dx2;                    /* OP: the same of `residual`, where the op writes it */
-    int add_dx;                 /* OP: dx holds another part already */
+    int in, residual, out; /* values; residual -1: none. OP: residual is args.x2, whatever the op does with it */
+    int param;             /* first parameter; -1: none. NORM: the bias follows */
+    int bias;              /* OP: parameter; -1: none */
+    int stat;              /* NORM: running_mean among the buffers, running_var follows */
+    int packed, saved;     /* blocks; -1: none. NORM: saved holds mean, istd, scale, shift */
+    int bits;              /* NORM: block of gf_nn_norm.positive; -1: none */
+    int dx;                /* block of the part of the gradient of `in` that comes from here; -1: none */
+    int dx2;               /* OP: the same of `residual`, where the op writes it */
+    int add_dx;            /* OP: dx holds another part already */
     /* OP */
     gf_nn_shape shape;
     gf_nn_sizes sizes;
@@ -58,7 +58,7 @@ typedef struct gf_tensor_list {
     gf_tensor item[GF_MAX_TENSORS];
     char name[GF_MAX_TENSORS][GF_NAME_BYTES];
     int count;
-    int64_t numbers;            /* floats of all, each rounded up to whole cache lines */
+    int64_t numbers; /* floats of all, each rounded up to whole cache lines */
 } gf_tensor_list;
 
 typedef struct gf_graph {
@@ -68,12 +68,12 @@ typedef struct gf_graph {
     int layers, values, blocks;
     gf_tensor_list params, buffers;
     int training;
-    int image_channels;         /* of value 0; 0: 3. More than 3: zeros, and weights that meet them */
-    int features, projection;   /* values */
-    int scratch, sums, coef;    /* blocks shared by all layers */
-    int aside;                  /* block: running averages of a forward that must not move the real ones, [2][c] */
+    int image_channels;       /* of value 0; 0: 3. More than 3: zeros, and weights that meet them */
+    int features, projection; /* values */
+    int scratch, sums, coef;  /* blocks shared by all layers */
+    int aside;                /* block: running averages of a forward that must not move the real ones, [2][c] */
     size_t arena_bytes;
-    int full;                   /* a list was too short: a bug of the builder, reported by gf_graph_plan */
+    int full; /* a list was too short: a bug of the builder, reported by gf_graph_plan */
 } gf_graph;
 
 /* ----- building; values are numbers ----- */
@@ -84,7 +84,7 @@ int gf_graph_linear(gf_graph *g, const char *name, int in, int64_t out_channels)
  * parameters; -1: none. */
 int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, int bias);
 int gf_graph_maxpool(gf_graph *g, int in, int kernel, int stride, int pad);
-int gf_graph_mean(gf_graph *g, int in);                                 /* over all positions; float32 */
+int gf_graph_mean(gf_graph *g, int in); /* over all positions; float32 */
 /* A batch norm's tensors apart from its place in the list, because torchvision's order of names is not the order of work. */
 typedef struct gf_norm_names {
     int param, stat;
@@ -107,13 +107,13 @@ void gf_graph_bind_tensors(gf_graph *g, float *values, float *stats, float *grad
 size_t gf_graph_live_bytes(const gf_graph *g);
 
 /* ----- builders ----- */
-void gf_resnet_build(gf_graph *g, const gf_net_spec *spec);             /* resnet.c */
-void gf_clip_resnet_build(gf_graph *g, const gf_net_spec *spec);        /* clip_resnet.c */
-void gf_vit_build(gf_graph *g, const gf_net_spec *spec);                /* transformer.c */
+void gf_resnet_build(gf_graph *g, const gf_net_spec *spec);      /* resnet.c */
+void gf_clip_resnet_build(gf_graph *g, const gf_net_spec *spec); /* clip_resnet.c */
+void gf_vit_build(gf_graph *g, const gf_net_spec *spec);         /* transformer.c */
 void gf_text_build(gf_graph *g, const gf_net_spec *spec);
 
 typedef struct gf_name {
-    char text[2 * GF_NAME_BYTES];       /* what is too long is found out where tensors are added */
+    char text[2 * GF_NAME_BYTES]; /* what is too long is found out where tensors are added */
 } gf_name;
 gf_name gf_name_join(const char *prefix, const char *part);
 /* Convolution of padding kernel / 2; batch norm and ReLU. */
@@ -123,10 +123,10 @@ int gf_graph_param(gf_graph *g, const char *prefix, const char *part, int rank, 
 
 typedef struct gf_resnet_recipe {
     int bottleneck;
-    int pooled;                 /* strides are average pools before 1 x 1 convolutions, which then see all of the image */
+    int pooled; /* strides are average pools before 1 x 1 convolutions, which then see all of the image */
     int layers;
     int blocks[4];
-    int64_t width;              /* of the stem and layer1; doubles from layer to layer */
+    int64_t width; /* of the stem and layer1; doubles from layer to layer */
 } gf_resnet_recipe;
 int gf_resnet_layers(gf_graph *g, const gf_resnet_recipe *r, const char *prefix, int in);
 

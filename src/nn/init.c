@@ -15,9 +15,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/parallel.h"
-#include "base/rng.h"
 #include "nn/net_parts.h"
+#include "util/parallel.h"
+#include "util/rng.h"
 
 typedef struct init_job {
     gf_graph *g;
@@ -26,7 +26,7 @@ typedef struct init_job {
 
 typedef struct beginning {
     enum { CONSTANT, NORMAL, UNIFORM } law;
-    double amount;              /* the constant, the deviation, or the bound on both sides of 0 */
+    double amount; /* the constant, the deviation, or the bound on both sides of 0 */
 } beginning;
 
 static beginning constant(double value) { return (beginning){CONSTANT, value}; }
@@ -83,7 +83,7 @@ static beginning begin_clip(const init_job *job, const gf_tensor *t) {
     if (strcmp(t->name, "token_embedding.weight") == 0) return normal(0.02 * 0.02);
     if (strcmp(t->name, "positional_embedding") == 0) return normal(0.01 * 0.01);
     if (t->rank == 2 || strcmp(t->name, "visual.class_embedding") == 0) return normal(1 / w);
-    return constant(ends_with(t->name, ".weight") && !closes_block(job->spec, t->name));        /* norms */
+    return constant(ends_with(t->name, ".weight") && !closes_block(job->spec, t->name)); /* norms */
 }
 
 static void init_param(void *arg, int64_t task, int thread) {
@@ -94,8 +94,8 @@ static void init_param(void *arg, int64_t task, int thread) {
     const beginning b = gf_spec_is_resnet(job->spec) ? begin_resnet(job, t) : begin_clip(job, t);
     for (int64_t i = 0; i < t->count; i++)
         t->value[i] = (float)(b.law == CONSTANT ? b.amount
-                                                : b.law == NORMAL ? b.amount * gf_rng_normal(&r)
-                                                                  : gf_rng_range(&r, -b.amount, b.amount));
+                              : b.law == NORMAL ? b.amount * gf_rng_normal(&r)
+                                                : gf_rng_range(&r, -b.amount, b.amount));
 }
 
 void gf_graph_init(gf_graph *g, const gf_net_spec *spec, int threads) {

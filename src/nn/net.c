@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "nn/net_parts.h"
+#include "util/parallel.h"
 
 /* ----- making ------------------------------------------------------------------------------------------------------ */
 
@@ -56,10 +56,10 @@ static glofnd_status make_engine(gf_error *err, gf_net *n, int rough) {
 
 static void build(gf_graph *g, const gf_net_spec *spec) {
     switch (spec->arch) {
-        case GF_ARCH_CLIP_RESNET50: gf_clip_resnet_build(g, spec); break;
-        case GF_ARCH_VIT: gf_vit_build(g, spec); break;
-        case GF_ARCH_TEXT: gf_text_build(g, spec); break;
-        default: gf_resnet_build(g, spec); break;
+    case GF_ARCH_CLIP_RESNET50: gf_clip_resnet_build(g, spec); break;
+    case GF_ARCH_VIT: gf_vit_build(g, spec); break;
+    case GF_ARCH_TEXT: gf_text_build(g, spec); break;
+    default: gf_resnet_build(g, spec); break;
     }
 }
 
@@ -82,10 +82,9 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
     n->grads = n->spec.training ? floats(n, g->params.numbers) : NULL;
     n->arena = n->backend->alloc(n->engine, g->arena_bytes);
     const int missing = !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads);
-    if (missing && n->backend->wait) TRY(n->backend->wait(err, n->engine));     /* a lost device has no memory either */
-    FAIL_IF(err, missing, GLOFND_E_MEMORY,
-            "out of memory for a net of %zu MB: use a smaller batch or image size%s", gf_net_bytes(n) >> 20,
-            n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
+    if (missing && n->backend->wait) TRY(n->backend->wait(err, n->engine)); /* a lost device has no memory either */
+    FAIL_IF(err, missing, GLOFND_E_MEMORY, "out of memory for a net of %zu MB: use a smaller batch or image size%s",
+            gf_net_bytes(n) >> 20, n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
     if (n->spec.ranks && n->grads) gf_net_find_final(n);
     const int count = g->params.count + g->buffers.count;
@@ -155,7 +154,7 @@ glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *by
     gf_net *n = NULL;
     TRY(new_net(err, spec, &n));
     if (spec->beside) n->spec.device = spec->beside->spec.device;
-    n->spec.beside = NULL;                      /* ops of an estimate must not stay with its engine */
+    n->spec.beside = NULL; /* ops of an estimate must not stay with its engine */
     const glofnd_status status = make_plan(err, n, 1);
     if (status == GLOFND_OK) *bytes = gf_net_bytes(n);
     gf_net_free(n);
@@ -267,12 +266,12 @@ glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens
 static void blank(gf_net *n, int64_t count) {
     const gf_value *v = &n->graph.value[0];
     const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
-    if (!n->backend->put) memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0,
-            bytes * (size_t)(n->spec.batch - count));
+    if (!n->backend->put)
+        memset((char *)gf_net_input(n, NULL) + bytes * (size_t)count, 0, bytes * (size_t)(n->spec.batch - count));
 }
 
 static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *layer, int train) {
-    gf_nn_norm aside = *layer;                  /* a second time the same images come: running averages stay */
+    gf_nn_norm aside = *layer; /* a second time the same images come: running averages stay */
     aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
     aside.running_var = aside.running_mean + layer->c;
     const gf_nn_norm *norm = train == 2 ? &aside : layer;
@@ -285,9 +284,9 @@ static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *la
 static glofnd_status layer_forward(gf_error *err, gf_net *n, gf_layer *l, int train) {
     const gf_value *in = &n->graph.value[l->in];
     switch (l->kind) {
-        case GF_LAYER_OP: return n->backend->op_forward(err, l->op, &l->args);
-        case GF_LAYER_NORM: return norm_forward(err, n, &l->norm, train);
-        case GF_LAYER_MEAN: n->backend->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
+    case GF_LAYER_OP: return n->backend->op_forward(err, l->op, &l->args);
+    case GF_LAYER_NORM: return norm_forward(err, n, &l->norm, train);
+    case GF_LAYER_MEAN: n->backend->mean(n->engine, in->type, l->args.y, l->args.x, in->n, in->h * in->w, in->c); break;
     }
     return GLOFND_OK;
 }
@@ -335,10 +334,9 @@ static glofnd_status layer_backward(gf_error *err, gf_net *n, gf_layer *l) {
     const gf_value *in = &n->graph.value[l->in];
     join_gradient(n, l);
     switch (l->kind) {
-        case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
-        case GF_LAYER_NORM: return norm_backward(err, n, &l->norm);
-        case GF_LAYER_MEAN: n->backend->mean_back(n->engine, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w,
-                in->c); break;
+    case GF_LAYER_OP: return n->backend->op_backward(err, l->op, &l->args);
+    case GF_LAYER_NORM: return norm_backward(err, n, &l->norm);
+    case GF_LAYER_MEAN: n->backend->mean_back(n->engine, in->type, l->args.dx, l->args.dy, in->n, in->h * in->w, in->c); break;
     }
     return GLOFND_OK;
 }

@@ -18,16 +18,16 @@
 #ifndef GF_NN_NET_H
 #define GF_NN_NET_H
 
-#include "base/nn_backend.h"
+#include "ifc/nn_ops.h"
 
 typedef enum gf_arch {
     GF_ARCH_RESNET8,
     GF_ARCH_RESNET18,
     GF_ARCH_RESNET34,
     GF_ARCH_RESNET50,
-    GF_ARCH_CLIP_RESNET50,      /* CLIP's: three convolutions in the stem, average pools for strides, attention pooling */
+    GF_ARCH_CLIP_RESNET50, /* CLIP's: three convolutions in the stem, average pools for strides, attention pooling */
     GF_ARCH_VIT,
-    GF_ARCH_TEXT                /* the only one that reads tokens */
+    GF_ARCH_TEXT /* the only one that reads tokens */
 } gf_arch;
 typedef enum gf_precision { GF_FP32, GF_BF16 } gf_precision;
 
@@ -35,7 +35,7 @@ typedef struct gf_net gf_net;
 
 /* How nets of equal weights on several ranks train as one: batch norm has the statistics of all images, gradients are added
  * up. */
-typedef struct gf_net_ranks {
+typedef struct gf_sync_norm {
     int count;
     void *user;
     /* x [n], where the net is, added over ranks in place; queued on a GPU. */
@@ -43,65 +43,65 @@ typedef struct gf_net_ranks {
     /* May be NULL. As backward goes: gradients `first` and later of gf_net_gradients are final on this rank, on a GPU once what
      * is queued by now is done. It begins with first = all of them, none is final; it ends with 0. */
     void (*ready)(void *user, gf_net *net, int64_t first);
-    int64_t bucket;             /* ready is called when at least as many more are final; 0: after every layer */
+    int64_t bucket; /* ready is called when at least as many more are final; 0: after every layer */
     /* May be NULL. *yes becomes whether it is 1 on all ranks. */
     glofnd_status (*agree)(gf_error *err, void *user, int *yes);
-} gf_net_ranks;
+} gf_sync_norm;
 
-typedef struct gf_net_spec {        /* what an arch does not use is 0 */
+typedef struct gf_net_spec { /* what an arch does not use is 0 */
     gf_arch arch;
-    int cifar_stem;             /* 3x3 stride 1, no max pool */
-    int64_t batch;              /* images or texts per forward (both views: 2 x batch of samples) */
-    int size;                   /* pixels; TEXT: 0 */
-    int head_hidden, head_out;  /* 2048, 128 (authors' code: BN after both, the last without affine); 128, 128 (paper);
+    int cifar_stem;            /* 3x3 stride 1, no max pool */
+    int64_t batch;             /* images or texts per forward (both views: 2 x batch of samples) */
+    int size;                  /* pixels; TEXT: 0 */
+    int head_hidden, head_out; /* 2048, 128 (authors' code: BN after both, the last without affine); 128, 128 (paper);
                                    0, 0: no head */
-    /* Towers of image-text training give an embedding as their projection: float32 [batch][embed_dim], not normalised. Tensors
-     * are named as in open_clip, those of image towers with "visual." in front. */
-    int embed_dim;              /* a resnet with a linear layer "visual.proj" (0: a plain one); the last three archs need it */
-    int width;                  /* VIT, TEXT: numbers per token; CLIP_RESNET50: channels after the stem, 0: 64 */
-    int layers;                 /* VIT, TEXT: blocks */
-    int heads;                  /* VIT, TEXT; CLIP_RESNET50: of the attention pooling, 0: width / 2 */
-    int patch;                  /* VIT: pixels */
-    int context, vocab;         /* TEXT: tokens per text, different tokens */
-    int quick_gelu;             /* VIT, TEXT: x sigmoid(1.702 x), for weights made so (OpenAI's); else GELU */
-    gf_net *beside;             /* NULL, or a net whose engine and stream this one shares, so that both can be recorded in one
+    /* Encoders of image-text training give an embedding as their projection: float32 [batch][embed_dim], not normalised. Tensors
+     * are named as in open_clip, those of image encoders with "visual." in front. */
+    int embed_dim;             /* a resnet with a linear layer "visual.proj" (0: a plain one); the last three archs need it */
+    int width;                 /* VIT, TEXT: numbers per token; CLIP_RESNET50: channels after the stem, 0: 64 */
+    int layers;                /* VIT, TEXT: blocks */
+    int heads;                 /* VIT, TEXT; CLIP_RESNET50: of the attention pooling, 0: width / 2 */
+    int patch;                 /* VIT: pixels */
+    int context, vocab;        /* TEXT: tokens per text, different tokens */
+    int quick_gelu;            /* VIT, TEXT: x sigmoid(1.702 x), for weights made so (OpenAI's); else GELU */
+    gf_net *beside;            /* NULL, or a net whose engine and stream this one shares, so that both can be recorded in one
                                    gf_net_replay; it must live longer. threads, device and GPU choices are those of that net */
-    const gf_net_ranks *ranks;  /* NULL: one rank. Must live as long as the net */
-    int zero_init;              /* last gamma of each block starts at 0 */
+    const gf_sync_norm *ranks; /* NULL: one rank. Must live as long as the net */
+    int zero_init;             /* last gamma of each block starts at 0 */
     gf_precision precision;
-    int training;               /* 0: forward in eval mode only, no backward buffers */
-    uint64_t seed;              /* initial weights: kaiming fan-out for convolutions as torchvision; keyed Philox per tensor */
-    int threads;                /* 0: as many as OpenMP would use */
+    int training;  /* 0: forward in eval mode only, no backward buffers */
+    uint64_t seed; /* initial weights: kaiming fan-out for convolutions as torchvision; keyed Philox per tensor */
+    int threads;   /* 0: as many as OpenMP would use */
     glofnd_device device;
     /* GPU only */
-    int deterministic;          /* 1: only algorithms that give the same bits every time; 2: and chosen without timing */
-    int exact;                  /* no TF32 in float32 products */
-    const char *plans;          /* file that keeps which algorithms were chosen; NULL: none */
+    int deterministic; /* 1: only algorithms that give the same bits every time; 2: and chosen without timing */
+    int exact;         /* no TF32 in float32 products */
+    const char *plans; /* file that keeps which algorithms were chosen; NULL: none */
 } gf_net_spec;
 
-typedef struct gf_tensor {      /* a parameter or a buffer */
-    const char *name;           /* "layer1.0.conv1.weight", "bn1.running_mean", "head.0.weight" */
+typedef struct gf_tensor { /* a parameter or a buffer */
+    const char *name;      /* "layer1.0.conv1.weight", "bn1.running_mean", "head.0.weight" */
     int rank;
-    int64_t shape[4];           /* torch order: [out][in][h][w] */
+    int64_t shape[4]; /* torch order: [out][in][h][w] */
     int64_t count;
-    int64_t stored;             /* numbers it takes where it lies: count, more where channels are padded */
+    int64_t stored; /* numbers it takes where it lies: count, more where channels are padded */
     float *value;
-    float *grad;                /* NULL for buffers */
+    float *grad; /* NULL for buffers */
 } gf_tensor;
 
 glofnd_status gf_net_create(gf_error *err, const gf_net_spec *spec, gf_net **out);
 void gf_net_free(gf_net *n);
-int gf_net_tensors(gf_net *n, gf_tensor **out);         /* count; parameters first, then buffers */
+int gf_net_tensors(gf_net *n, gf_tensor **out); /* count; parameters first, then buffers */
 /* After values were changed from outside (optimizer, loading): working copies are refreshed at the next forward. */
 void gf_net_touch(gf_net *n);
-int64_t gf_net_features(const gf_net *n);               /* 64 (resnet8), 512, 2048; what a tower projects to its embedding */
-size_t gf_net_bytes(const gf_net *n);                   /* memory taken; gf_net_estimate before taking it */
+int64_t gf_net_features(const gf_net *n); /* 64 (resnet8), 512, 2048; what a encoder projects to its embedding */
+size_t gf_net_bytes(const gf_net *n);     /* memory taken; gf_net_estimate before taking it */
 glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes);
-typedef struct gf_net_memory {  /* bytes that it has taken where it is */
-    size_t weights;             /* parameters, gradients, running averages, working copies */
-    size_t activations;         /* and gradients on their way */
-    size_t workspace;           /* scratch that layers share */
-    size_t images;              /* as they came from the host */
+typedef struct gf_net_memory { /* bytes that it has taken where it is */
+    size_t weights;            /* parameters, gradients, running averages, working copies */
+    size_t activations;        /* and gradients on their way */
+    size_t workspace;          /* scratch that layers share */
+    size_t images;             /* as they came from the host */
 } gf_net_memory;
 gf_net_memory gf_net_memory_of(const gf_net *n);
 /* Tensor t between where it lies and host memory in torch's layout. `at` is t->value, t->grad, or the place of t in another block
@@ -125,7 +125,7 @@ float *gf_net_place(const gf_net *n, float *block, const gf_tensor *t);
  * only). */
 glofnd_status gf_net_forward(gf_error *err, gf_net *n, const float *x, int64_t count, int train, const float **features,
                              const float **projection);
-/* d [batch][head_out], of a tower [batch][embed_dim], without a head [batch][features]; gradients are overwritten. Follows a
+/* d [batch][head_out], of a encoder [batch][embed_dim], without a head [batch][features]; gradients are overwritten. Follows a
  * forward with train > 0, once. */
 glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d);
 /* The block of all gradients, padding included, where the net is. */
@@ -147,7 +147,7 @@ glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, glofnd_statu
 void gf_net_forget(gf_net *n);
 const gf_nn_backend *gf_net_backend(const gf_net *n);
 gf_nn_engine *gf_net_engine(gf_net *n);
-void *gf_net_stream(gf_net *n);                         /* cudaStream_t; NULL on the CPU */
+void *gf_net_stream(gf_net *n); /* cudaStream_t; NULL on the CPU */
 
 /* One line for `info`: what nets run on here. */
 void gf_net_describe(char *text, size_t bytes);

@@ -73,9 +73,9 @@ glofnd_status gf_net_check(gf_error *err, const gf_net_spec *s) {
     if (s->arch != GF_ARCH_TEXT) TRY(check_images(err, s));
     TRY(check_head(err, s));
     switch (s->arch) {
-        case GF_ARCH_CLIP_RESNET50: return check_clip_resnet(err, s);
-        case GF_ARCH_VIT: return check_vit(err, s);
-        case GF_ARCH_TEXT: return check_text(err, s);
-        default: return GLOFND_OK;
+    case GF_ARCH_CLIP_RESNET50: return check_clip_resnet(err, s);
+    case GF_ARCH_VIT: return check_vit(err, s);
+    case GF_ARCH_TEXT: return check_text(err, s);
+    default: return GLOFND_OK;
     }
 }

@@ -1,22 +1,7 @@
-/* no_backend.c - what stands in for a backend that was not built, for want of oneDNN or of CUDA: it says so. */
+/* no_backend.c - stub of the CPU's backend for builds without oneDNN: every call fails with a message that names the library. */
 #include <stdio.h>
 
-#include "base/nn_backend.h"
-
-#ifndef GF_HAVE_CUDA
-
-static void describe_no_cuda(char *text, size_t bytes) { snprintf(text, bytes, "built without CUDA"); }
-
-static glofnd_status open_no_cuda(gf_error *err, int threads, gf_nn_engine **out) {
-    (void)threads;
-    (void)out;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA: use device = cpu, or build where nvcc is found");
-}
-
-const gf_nn_backend gf_nn_backend_cuda = {
-    .version = GF_NN_BACKEND_VERSION, .name = "none", .describe = describe_no_cuda, .open = open_no_cuda};
-
-#endif
+#include "ifc/nn_ops.h"
 
 #ifndef GF_HAVE_DNNL
 
@@ -29,7 +14,6 @@ static glofnd_status open_nothing(gf_error *err, int threads, gf_nn_engine **out
             "built without oneDNN, so there are no nets: install it (Debian: libdnnl-dev) and build again");
 }
 
-const gf_nn_backend gf_nn_backend_cpu = {
-    .version = GF_NN_BACKEND_VERSION, .name = "none", .describe = describe_nothing, .open = open_nothing};
+const gf_nn_backend gf_nn_backend_cpu = {.name = "none", .describe = describe_nothing, .open = open_nothing};
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Time runs through the layers: layer i works at time i forward and at 2 L - 1 - i backward. Every block knows its first and last
  * use; blocks whose times do not meet may share bytes. Placing the largest first, each at the lowest place free over its whole
- * life, comes within a few percent of the lower bound for our nets (tests/unit_layers.c).
+ * life, comes within a few percent of the lower bound for our nets (tests/cpu/unit_layers.c).
  *
  * What backward reads stays until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU that
  * followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is at
@@ -88,10 +88,8 @@ static void plan_forward(gf_graph *g) {
 static void contribute(gf_graph *g, int v, int block, int time) {
     gf_value *x = &g->value[v];
     use(g, block, time);
-    if (x->grads == 2)
-        g->full = 1;
-    else
-        x->grad[x->grads++] = block;
+    if (x->grads == 2) g->full = 1;
+    else x->grad[x->grads++] = block;
 }
 
 static int reads_x(const gf_layer *l) {
@@ -161,7 +159,7 @@ static void plan_backward(gf_graph *g, const gf_nn_backend *b) {
 
 /* ----- places ------------------------------------------------------------------------------------------------------ */
 
-typedef struct placed {         /* sorted by offset */
+typedef struct placed { /* sorted by offset */
     const gf_block *block[GF_MAX_BLOCKS];
     int count;
 } placed;

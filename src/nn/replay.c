@@ -10,7 +10,7 @@
 typedef glofnd_status (*step)(gf_error *err, void *arg);
 
 static glofnd_status record(gf_error *err, gf_net *n, step work, void *arg) {
-    const gf_net_ranks *r = n->spec.ranks;
+    const gf_sync_norm *r = n->spec.ranks;
     int made = 0;
     TRY(n->backend->record(err, n->engine, work, arg, &made));
     if (r && r->agree) TRY(r->agree(err, r->user, &made));

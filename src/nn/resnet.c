@@ -4,7 +4,7 @@
  *   layer1-4  BasicBlock (3x3, 3x3) or Bottleneck (1x1, 3x3 with the stride, 1x1 of four times the width); the first block of
  *             layers 2-4 has stride 2; a block that changes shape has downsample.0 (1x1) and downsample.1 (batch norm)
  *   mean      over all positions: the features
- *   proj      of a tower for images and texts: a linear layer to the embedding
+ *   proj      of a encoder for images and texts: a linear layer to the embedding
  *   head      head.0 linear, head.1 batch norm, (2: ReLU), head.3 linear, head.4 batch norm without weight and bias
  *
  * resnet8 is the smallest member of the family for 32 px images: three layers of one BasicBlock each, 16, 32 and 64 wide, as the

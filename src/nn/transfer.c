@@ -51,7 +51,7 @@ glofnd_status gf_net_put(gf_error *err, gf_net *n, const gf_tensor *t, float *at
     FAIL_IF(err, !device, GLOFND_E_MEMORY, "out of memory");
     reorder(t, (float *)(uintptr_t)host, device, 1);
     glofnd_status status = gf_net_write(err, n, at, device, sizeof(float) * (size_t)t->stored);
-    if (status == GLOFND_OK) status = n->backend->wait(err, n->engine);     /* the copy may still read `device` */
+    if (status == GLOFND_OK) status = n->backend->wait(err, n->engine); /* the copy may still read `device` */
     free(device);
     return status;
 }

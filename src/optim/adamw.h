@@ -6,7 +6,7 @@
 
 typedef struct gf_adamw {
     double beta1, beta2;
-    double eps;                 /* added outside the root, after the bias correction */
+    double eps; /* added outside the root, after the bias correction */
     double weight_decay;
 } gf_adamw;
 

@@ -6,7 +6,7 @@
 
 typedef struct gf_lars {
     double momentum, weight_decay;
-    double trust;               /* trust coefficient */
+    double trust; /* trust coefficient */
 } gf_lars;
 
 /* d = g + wd p (where decay is set);  r = trust |p| / |d| (where adapt is set and both norms are positive, else 1);

@@ -5,30 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "optim/adamw.h"
 #include "optim/lars.h"
 #include "optim/sgd.h"
+#include "util/parallel.h"
 
 #define PIECE ((size_t)1 << 16) /* numbers that a thread moves at a time */
 
 struct gf_optim {
     const gf_nn_backend *backend;
-    gf_nn_optim *device;        /* NULL: on the host, by what follows */
+    gf_nn_optim *device; /* NULL: on the host, by what follows */
     gf_optim_rule rule;
     double lr, norm;
     int64_t step;
     int threads;
     int64_t piece_count;
-    gf_param *piece;            /* the tensors, cut up where each number moves by itself */
-    double *norms;              /* [count] of tensors */
+    gf_param *piece; /* the tensors, cut up where each number moves by itself */
+    double *norms;   /* [count] of tensors */
     int count;
     gf_param params[];
 };
 
 /* Pieces of tensor t, written to `out` unless that is NULL; how many there are. */
 static int64_t cut(const gf_optim_rule *rule, const gf_param *t, gf_param *out) {
-    const size_t step = rule->kind == GF_OPTIM_LARS && t->n ? t->n : PIECE;     /* LARS looks at whole tensors */
+    const size_t step = rule->kind == GF_OPTIM_LARS && t->n ? t->n : PIECE; /* LARS looks at whole tensors */
     int64_t count = 0;
     for (size_t from = 0; from < t->n; from += step, count++) {
         if (!out) continue;

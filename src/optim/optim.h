@@ -7,7 +7,7 @@
 #ifndef GF_OPTIM_OPTIM_H
 #define GF_OPTIM_OPTIM_H
 
-#include "base/nn_backend.h"
+#include "ifc/nn_ops.h"
 
 typedef struct gf_optim gf_optim;
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define LANES 8                 /* independent partial sums: lets the compiler use SIMD without changing the order of addition */
+#define LANES 8 /* independent partial sums: lets the compiler use SIMD without changing the order of addition */
 
 int gf_param_decays(int axes, const char *name) {
     static const char *const exempt[] = {"bn", "ln", "bias"};

@@ -1,4 +1,4 @@
-/* param.h - what an optimizer sees of a network: a list of flat tensors (gf_param, base/optim_rule.h).
+/* param.h - what an optimizer sees of a network: a list of flat tensors (gf_param, ifc/optim_rule.h).
  *
  * Every optimizer is a pure function over such a list: no allocation, no I/O, no hidden state. Storage is float32, arithmetic
  * float64; sums run in a fixed order, so equal inputs give equal bits. State starts as zeros and belongs to the caller.
@@ -6,7 +6,7 @@
 #ifndef GF_OPTIM_PARAM_H
 #define GF_OPTIM_PARAM_H
 
-#include "base/optim_rule.h"
+#include "ifc/optim_rule.h"
 
 /* The rule for `decay`: at least two axes, and a name (may be NULL) without bn, ln or bias in it. */
 int gf_param_decays(int axes, const char *name);

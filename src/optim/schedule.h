@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /* Base rates by global batch size. */
-double gf_lr_scaled_sqrt(double rate, int64_t batch);       /* rate sqrt(batch): 0.075 is the recipe for two views of an image */
-double gf_lr_scaled_linear(double rate, int64_t batch);     /* rate batch / 256 */
+double gf_lr_scaled_sqrt(double rate, int64_t batch);   /* rate sqrt(batch): 0.075 is the recipe for two views of an image */
+double gf_lr_scaled_linear(double rate, int64_t batch); /* rate batch / 256 */
 
 /* Two views: linear from exactly 0 in the first `warmup` epochs, then half a cosine down to 0 at `epochs`.
  * `epoch` is fractional: epoch + iteration / iterations, in [0, epochs]. */

@@ -5,9 +5,9 @@
 #include "optim/param.h"
 
 typedef struct gf_sgd {
-    double momentum;            /* 0: none; state1 may then be NULL */
+    double momentum; /* 0: none; state1 may then be NULL */
     double weight_decay;
-    int nesterov;               /* 1: the step looks ahead along the momentum */
+    int nesterov; /* 1: the step looks ahead along the momentum */
 } gf_sgd;
 
 /* d = g + wd p;  mu = momentum mu + d;  p -= lr mu, or with nesterov p -= lr (d + momentum mu). */

@@ -4,15 +4,15 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/order.h"
-#include "base/rng.h"
+#include "util/order.h"
+#include "util/rng.h"
 
-typedef struct bench {          /* of one anchor after the other */
+typedef struct bench { /* of one anchor after the other */
     const gf_gallery_spec *g;
-    const gf_view_set *others;  /* n rows */
-    float *s;                   /* [n] similarities of the present anchor; NaN: the same sample */
-    float *part;                /* [batch] */
-    uint8_t *flag;              /* [2][n] */
+    const gf_view_set *others; /* n rows */
+    float *s;                  /* [n] similarities of the present anchor; NaN: the same sample */
+    float *part;               /* [batch] */
+    uint8_t *flag;             /* [2][n] */
 } bench;
 
 static double product(const float *a, const float *b, int64_t dim) {
@@ -86,9 +86,7 @@ static int part_of(const gf_line *l, double x, int parts) {
     return at < 0 ? 0 : at < parts ? at : parts - 1;
 }
 
-static double middle_of(const gf_line *l, int part) {
-    return l->low + (part + 0.5) / GF_GALLERY_ALONG * (l->high - l->low);
-}
+static double middle_of(const gf_line *l, int part) { return l->low + (part + 0.5) / GF_GALLERY_ALONG * (l->high - l->low); }
 
 static void take_on_line(const bench *b, int64_t anchor, int64_t i, gf_line *l) {
     const double x = (double)b->s[i];
@@ -148,8 +146,11 @@ glofnd_status gf_gallery_pick(gf_error *err, const gf_gallery_spec *g, gf_anchor
     *count = 0;
     if (g->s->n < 3) return GLOFND_OK;
     spec.batch = g->batch < 3 ? 3 : g->batch <= g->s->n ? g->batch : g->s->n;
-    bench b = {.g = &spec, .others = gf_view_columns(g->s), .s = malloc((size_t)g->s->n * sizeof *b.s),
-               .part = malloc((size_t)spec.batch * sizeof *b.part), .flag = malloc(2 * (size_t)g->s->n)};
+    bench b = {.g = &spec,
+               .others = gf_view_columns(g->s),
+               .s = malloc((size_t)g->s->n * sizeof *b.s),
+               .part = malloc((size_t)spec.batch * sizeof *b.part),
+               .flag = malloc(2 * (size_t)g->s->n)};
     const int ok = b.s && b.part && b.flag;
     if (ok) *count = pick(&b, out);
     free(b.s);

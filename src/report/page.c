@@ -12,10 +12,10 @@ static void title_of(gf_text *out, const gf_report *r) {
 static void head(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-                     "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"         /* the browser sees to it, too */
+                     "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n" /* the browser sees to it, too */
                      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
     title_of(out, r);
-    gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n");         /* else a browser asks for one */
+    gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n"); /* else a browser asks for one */
     gf_page_style(out);
     gf_text_add(out, "</head>\n<body><main>\n");
 }

@@ -3,19 +3,19 @@
 #ifndef GF_REPORT_PAGE_H
 #define GF_REPORT_PAGE_H
 
-#include "report/compare.h"
-#include "report/look.h"
-#include "report/run_log.h"
+#include "report/compare/compare.h"
+#include "report/snapshot.h"
+#include "run/run_log.h"
 
-#define GF_PAGE_RUNS 64         /* most runs of a page */
-#define GF_PAGE_IMAGES ((size_t)1 << 20)        /* bytes of pictures in it, at most; further ones are left out and counted */
+#define GF_PAGE_RUNS 64                  /* most runs of a page */
+#define GF_PAGE_IMAGES ((size_t)1 << 20) /* bytes of pictures in it, at most; further ones are left out and counted */
 
 typedef struct gf_report {
-    const gf_run_log *runs;     /* [count], 1 .. GF_PAGE_RUNS */
+    const gf_run_log *runs; /* [count], 1 .. GF_PAGE_RUNS */
     int count;
-    const gf_comparison *compare;       /* of the same runs in the same order; NULL: `compare_why` says why not */
+    const gf_comparison *compare; /* of the same runs in the same order; NULL: `compare_why` says why not */
     const char *compare_why;
-    const gf_look *looks;       /* [count] of those that were looked at; NULL: nobody looked */
+    const gf_snapshot *looks; /* [count] of those that were looked at; NULL: nobody looked */
 } gf_report;
 
 /* Running out of memory shows in out->failed. */

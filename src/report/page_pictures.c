@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "report/base64.h"
+#include "plot/base64.h"
 
 /* A small JPEG of the sample, PNG where the build has no JPEG; 0: there is none. */
 static int encode(gf_pictures *p, int64_t id) {

@@ -8,15 +8,15 @@
 #define GF_REPORT_PAGE_PICTURES_H
 
 #include "data/dataset.h"
-#include "report/text.h"
 #include "report/thumbnail.h"
+#include "util/text_buffer.h"
 
 typedef struct gf_pictures {
     const gf_dataset *data;
     gf_thumbnails thumbs;
-    size_t *budget;             /* bytes that are left for pictures; what does not fit is left out */
+    size_t *budget; /* bytes that are left for pictures; what does not fit is left out */
     int left_out;
-    gf_sample sample;           /* private from here on */
+    gf_sample sample; /* private from here on */
     uint8_t *bytes;
     size_t size;
     const char *type;

@@ -106,6 +106,4 @@ static const char maps[] =
     "});\n"
     "})();\n";
 
-void gf_page_script(gf_text *out) {
-    gf_text_add(out, "<script>\n%s%s%s</script>\n", theme, charts, maps);
-}
+void gf_page_script(gf_text *out) { gf_text_add(out, "<script>\n%s%s%s</script>\n", theme, charts, maps); }

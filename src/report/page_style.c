@@ -1,10 +1,10 @@
 /* page_style.c - the look of a page: variables for light and dark, one rule per line. */
 #include "report/page_parts.h"
 
-#define LIGHT \
+#define LIGHT                                                                                                 \
     "--ink:#1a2027;--faint:#5f6b78;--grid:#e4e8ed;--paper:#fff;--panel:#f8f9fb;--good:#007a55;--bad:#b34700;" \
     "--accent:#0072b2;--shade:#0003"
-#define DARK \
+#define DARK                                                                                                     \
     "--ink:#e8ebef;--faint:#9aa5b1;--grid:#2c343d;--paper:#12161b;--panel:#191f26;--good:#2fd1a0;--bad:#ff9a5c;" \
     "--accent:#6cbcf0;--shade:#000c"
 
@@ -46,7 +46,7 @@ static const char layout[] =
 
 /* Tables, figures, maps, galleries; then narrow windows and paper. */
 static const char contents[] =
-    ".wide{overflow-x:auto;"    /* a shadow where there is more to see; what moves with the table covers it at its end */
+    ".wide{overflow-x:auto;" /* a shadow where there is more to see; what moves with the table covers it at its end */
     "background:linear-gradient(to left,var(--paper) 50%,#0000) right/32px 100% no-repeat local,"
     "linear-gradient(to left,var(--shade),#0000) right/16px 100% no-repeat scroll}\n"
     "table{border-collapse:separate;border-spacing:0;font-variant-numeric:tabular-nums;font-size:15px}\n"
@@ -73,7 +73,7 @@ static const char contents[] =
     ".frame{fill:none;stroke-width:3}\n"
     ".strong{font-weight:700}\n"
     "figure .none{font-size:14px}\n"
-    "figure:has(>.none){align-self:start;order:1}\n"  /* no tall empty box beside a drawing */
+    "figure:has(>.none){align-self:start;order:1}\n" /* no tall empty box beside a drawing */
     "rect.rest{fill:var(--faint);opacity:.4}\n"
     ".dot{stroke-width:5;stroke-linecap:round;fill:none}\n"
     ".dot.rest{stroke:var(--grid)}\n"
@@ -129,7 +129,7 @@ static const char contents[] =
     "  th:first-child{white-space:normal;overflow-wrap:anywhere;line-height:1.3;min-width:86px;max-width:44vw}\n"
     "  .figures th:first-child{min-width:118px}\n"
     "}\n"
-    "@media(max-width:540px){\n"                 /* drawings are made smaller, their letters are not */
+    "@media(max-width:540px){\n" /* drawings are made smaller, their letters are not */
     "  .tick{font-size:16.5px}\n"
     "  .name{font-size:17px}\n"
     "  .brief{display:inline}\n"
@@ -178,5 +178,5 @@ void gf_page_style(gf_text *out) {
     palette(out, 1);
     gf_text_add(out, "}}\n%s", layout);
     gf_svg_style(out);
-    gf_text_add(out, "%s</style>\n", contents);         /* last: it may change what charts look like */
+    gf_text_add(out, "%s</style>\n", contents); /* last: it may change what charts look like */
 }

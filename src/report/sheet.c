@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/resample.h"
+#include "image/resample.h"
 
 typedef struct maker {
     gf_image sheet;
     gf_sample sample;
     gf_resampler resampler;
-    uint8_t *planes;            /* [3][side][side] */
+    uint8_t *planes; /* [3][side][side] */
     int side;
 } maker;
 
@@ -20,9 +20,16 @@ static glofnd_status shrink(gf_error *err, maker *m) {
     const int least = x->width < x->height ? x->width : x->height, left = (x->width - least) / 2, top = (x->height - least) / 2;
     const size_t plane = (size_t)m->side * (size_t)m->side;
     const gf_resize job = {
-        .rgb = x->rgb + 3 * ((size_t)top * (size_t)x->width + (size_t)left), .stride = 3 * (size_t)x->width, .width = least,
-        .height = least, .full_width = m->side, .full_height = m->side, .out_width = m->side, .out_height = m->side,
-        .plane = {m->planes, m->planes + plane, m->planes + 2 * plane}, .pitch = (size_t)m->side,
+        .rgb = x->rgb + 3 * ((size_t)top * (size_t)x->width + (size_t)left),
+        .stride = 3 * (size_t)x->width,
+        .width = least,
+        .height = least,
+        .full_width = m->side,
+        .full_height = m->side,
+        .out_width = m->side,
+        .out_height = m->side,
+        .plane = {m->planes, m->planes + plane, m->planes + 2 * plane},
+        .pitch = (size_t)m->side,
     };
     return gf_resample(err, &m->resampler, &job);
 }

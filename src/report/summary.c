@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/comparable.h"
+#include "report/compare/comparable.h"
 #include "report/page_parts.h"
 
 enum { COLUMNS = 9, CELL = 164, SCORE = 7 };
@@ -22,7 +22,7 @@ static const column columns[COLUMNS] = {
     {"precision %", "of flagged pairs, how many share the label; mean over anchors, last epoch"},
     {"recall %", "of pairs that share the label, how many are flagged; mean over anchors, last epoch"},
     {"F1 %", "harmonic mean of precision and recall"},
-    {"", ""},                   /* gf_score */
+    {"", ""}, /* gf_score */
     {"vs first", "difference of it, in points, to the run of the same seed under the configuration of the first run"},
 };
 
@@ -88,8 +88,8 @@ static int row_cells(const gf_report *report, const gf_score *s, int row, char c
 /* ----- text ----- */
 
 static void text_row(gf_text *out, const int *width, char cell[COLUMNS][CELL]) {
-    for (int c = 0; c < COLUMNS; c++) gf_text_add(out, c < 2 ? "%-*s%s" : "%*s%s", width[c], cell[c],
-            c + 1 < COLUMNS ? "  " : "\n");
+    for (int c = 0; c < COLUMNS; c++)
+        gf_text_add(out, c < 2 ? "%-*s%s" : "%*s%s", width[c], cell[c], c + 1 < COLUMNS ? "  " : "\n");
 }
 
 void gf_summary_text(gf_text *out, const gf_report *r) {

@@ -21,9 +21,16 @@ static glofnd_status shrink(gf_error *err, gf_thumbnails *t, const gf_image *m, 
     FAIL_IF(err, !t->planes, GLOFND_E_MEMORY, "no memory for a thumbnail");
     TRY(gf_image_resize(err, &t->small, width, height));
     const gf_resize job = {
-        .rgb = m->rgb, .stride = 3 * (size_t)m->width, .width = m->width, .height = m->height,
-        .full_width = width, .full_height = height, .out_width = width, .out_height = height,
-        .plane = {t->planes, t->planes + plane, t->planes + 2 * plane}, .pitch = (size_t)width,
+        .rgb = m->rgb,
+        .stride = 3 * (size_t)m->width,
+        .width = m->width,
+        .height = m->height,
+        .full_width = width,
+        .full_height = height,
+        .out_width = width,
+        .out_height = height,
+        .plane = {t->planes, t->planes + plane, t->planes + 2 * plane},
+        .pitch = (size_t)width,
     };
     TRY(gf_resample(err, &t->resampler, &job));
     interleave(t->planes, plane, &t->small);

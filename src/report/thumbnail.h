@@ -7,15 +7,15 @@
 #ifndef GF_REPORT_THUMBNAIL_H
 #define GF_REPORT_THUMBNAIL_H
 
-#include "data/image.h"
-#include "data/resample.h"
+#include "image/image.h"
+#include "image/resample.h"
 
 typedef struct gf_thumbnails {
-    int side;                   /* pixels of the longer side at most; a smaller image stays as it is */
-    int quality;                /* of the JPEG, 1 .. 100 */
-    gf_resampler resampler;     /* private from here on; all zero: empty */
+    int side;               /* pixels of the longer side at most; a smaller image stays as it is */
+    int quality;            /* of the JPEG, 1 .. 100 */
+    gf_resampler resampler; /* private from here on; all zero: empty */
     gf_image small;
-    uint8_t *planes;            /* [3][side][side] */
+    uint8_t *planes; /* [3][side][side] */
 } gf_thumbnails;
 
 /* *small: m itself, or a smaller copy that t keeps until the next one. */

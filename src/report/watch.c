@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/braille.h"
-#include "report/progress.h"
+#include "plot/braille.h"
+#include "run/progress.h"
 
-enum { AXIS = 9, RECENT = 50 };         /* characters of the y axis; logged steps that a pace is taken from */
+enum { AXIS = 9, RECENT = 50 }; /* characters of the y axis; logged steps that a pace is taken from */
 
 typedef struct curve {
     const char *title, *unit;
-    const double *x, *y;        /* [n] x rising */
+    const double *x, *y; /* [n] x rising */
     int64_t n;
-    int colour;                 /* of the terminal */
+    int colour; /* of the terminal */
     int digits;
 } curve;
 
@@ -126,9 +126,8 @@ static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     if (epochs >= r->config.epochs) snprintf(state, sizeof state, "finished");
     else if (size->idle) snprintf(state, sizeof state, "not running");
     else snprintf(state, sizeof state, "eta %s", eta);
-    size_t n =
-        (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
-                         (long long)(epochs + (epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
+    size_t n = (size_t)snprintf(line, sizeof line, "%s  epoch %lld/%d  %s  step %lld", r->name,
+                                (long long)(epochs + (epochs < r->config.epochs)), (int)r->config.epochs, state, (long long)step);
     add_figure(line, sizeof line, &n, "  loss %.4f",
                r->steps ? gf_run_step_mean(r, GF_STEP_LOSS, 1) : gf_run_last(r, GF_RUN_LOSS));
     add_figure(line, sizeof line, &n, "  lr %.2e", gf_run_step_mean(r, GF_STEP_LR, 1));
@@ -158,7 +157,7 @@ static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, 
     double *place = room, *flagged = room + r->steps, *epoch = flagged + r->steps;
     for (int64_t i = 0; i < r->steps; i++) place[i] = gf_run_place(r, i), flagged[i] = 100.0 - r->step[GF_STEP_KEPT][i];
     for (int64_t e = 0; e < r->epochs; e++) epoch[e] = (double)(e + 1) * (r->epoch_steps ? 1.0 : 0.0);
-    const int by_epoch = r->steps < 2 && r->epochs > 0;         /* shorter than log_steps: epochs have losses, too */
+    const int by_epoch = r->steps < 2 && r->epochs > 0; /* shorter than log_steps: epochs have losses, too */
     const curve all[] = {
         {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
          by_epoch ? r->epochs : r->steps, 36, 4},
@@ -181,8 +180,13 @@ static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, 
 }
 
 void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
-    const gf_watch_size s = {.columns = size->columns < 40 ? 40 : size->columns > 400 ? 400 : size->columns,
-                             .rows = size->rows < 12 ? 12 : size->rows > 200 ? 200 : size->rows, .colour = size->colour,
+    const gf_watch_size s = {.columns = size->columns < 40    ? 40
+                                        : size->columns > 400 ? 400
+                                                              : size->columns,
+                             .rows = size->rows < 12    ? 12
+                                     : size->rows > 200 ? 200
+                                                        : size->rows,
+                             .colour = size->colour,
                              .idle = size->idle};
     double *room = malloc((size_t)(2 * r->steps + r->epochs + 1) * sizeof *room);
     out->failed |= !room;

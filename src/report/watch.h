@@ -2,13 +2,13 @@
 #ifndef GF_REPORT_WATCH_H
 #define GF_REPORT_WATCH_H
 
-#include "report/run_log.h"
-#include "report/text.h"
+#include "run/run_log.h"
+#include "util/text_buffer.h"
 
 typedef struct gf_watch_size {
-    int columns, rows;          /* characters; what is too small is taken as 40 x 12 */
-    int colour;                 /* escape sequences for colours */
-    int idle;                   /* no process trains the run: it has no time to go */
+    int columns, rows; /* characters; what is too small is taken as 40 x 12 */
+    int colour;        /* escape sequences for colours */
+    int idle;          /* no process trains the run: it has no time to go */
 } gf_watch_size;
 
 /* Loss, flagged share and precision, as many as fit and have values, below a line that says where the run is. Every line ends

@@ -1,26 +1,24 @@
 /* feed.c - see feed.h. */
 #include "train/feed.h"
 
-#ifdef GF_HAVE_CUDA
+#include "cuda/augment/cuda_feed.h"
 
-#include "cuda/data/cuda_feed.h"
-
-#define RESIDENT_MOST ((int64_t)2 << 30)        /* bytes of images that stay on the device */
+#define RESIDENT_MOST ((int64_t)2 << 30) /* bytes of images that stay on the device */
 
 int64_t gf_feed_stays(const gf_dataset *d, int size) {
     const gf_dataset_info info = gf_dataset_describe(d);
-    const int64_t bytes = gf_resident_bytes(d), side = (int64_t)GF_VIEW_SCALE * size;
+    const int64_t bytes = gf_preload_bytes(d), side = (int64_t)GF_VIEW_SCALE * size;
     return bytes <= RESIDENT_MOST && info.width <= side && info.height <= side ? bytes : 0;
 }
 
 /* Where the device has no room they come with the batches. */
 static glofnd_status keep_images(gf_error *err, gf_feed *f, const gf_loader_spec *s) {
-    TRY(gf_resident_load(err, s->data, s->workers, &f->resident));
-    const uint8_t *pixels = gf_resident_pixels(f->resident);
-    const glofnd_status status = gf_cuda_feed_keep(err, f->device, pixels, (size_t)gf_resident_bytes(s->data));
-    gf_resident_drop_pixels(f->resident);
+    TRY(gf_preload_load(err, s->data, s->workers, &f->resident));
+    const uint8_t *pixels = gf_preload_pixels(f->resident);
+    const glofnd_status status = gf_cuda_feed_keep(err, f->device, pixels, (size_t)gf_preload_bytes(s->data));
+    gf_preload_drop_pixels(f->resident);
     if (status != GLOFND_E_MEMORY) return status;
-    gf_resident_free(f->resident);
+    gf_preload_free(f->resident);
     f->resident = NULL;
     return GLOFND_OK;
 }
@@ -32,7 +30,7 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loa
     gf_augment_levels(&s->augment, level);
     gf_net_input(f->net, &spec.channels);
     const glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
-    if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK;      /* the loader makes the views */
+    if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK; /* the loader makes the views */
     TRY(status);
     if (gf_feed_stays(s->data, s->augment.size) > 0) TRY(keep_images(err, f, s));
     s->raw = 1;
@@ -41,8 +39,6 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loa
     s->release = gf_cuda_pinned_free;
     return GLOFND_OK;
 }
-
-static void close_device(gf_feed *f) { gf_cuda_feed_free(f->device); }
 
 static glofnd_status put(gf_error *err, gf_feed *f, const gf_batch *b) {
     f->ahead = 0;
@@ -66,29 +62,6 @@ void gf_feed_ahead(gf_feed *f) {
     put(NULL, f, &next);
 }
 
-#else
-
-static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loader_spec *s) {
-    (void)f, (void)type, (void)s;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA");
-}
-
-int64_t gf_feed_stays(const gf_dataset *d, int size) {
-    (void)d, (void)size;
-    return 0;
-}
-
-static void close_device(gf_feed *f) { (void)f; }
-
-static glofnd_status take(gf_error *err, gf_feed *f, const gf_batch *b) {
-    (void)f, (void)b;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA");
-}
-
-void gf_feed_ahead(gf_feed *f) { (void)f; }
-
-#endif
-
 glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
                            const gf_loader_spec *spec) {
     const size_t side = (size_t)spec->augment.size;
@@ -99,9 +72,9 @@ glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text,
 }
 
 void gf_feed_close(gf_feed *f) {
-    close_device(f);            /* first: it may be reading the loader's memory */
+    gf_cuda_feed_free(f->device); /* first: it may be reading the loader's memory */
     gf_loader_free(f->loader);
-    gf_resident_free(f->resident);
+    gf_preload_free(f->resident);
     *f = (gf_feed){0};
 }
 

@@ -5,18 +5,18 @@
 #ifndef GF_TRAIN_FEED_H
 #define GF_TRAIN_FEED_H
 
-#include "data/loader.h"
+#include "loader/loader.h"
 #include "nn/net.h"
 
-typedef struct gf_feed {        /* all zero: closed */
-    gf_net *net, *text;         /* of images; of captions, or NULL */
-    int views, context;         /* of an image; tokens of a caption */
-    size_t pixels;              /* numbers of a view */
-    int parts;                  /* gf_feed_part loads the inputs, not gf_feed_next */
+typedef struct gf_feed { /* all zero: closed */
+    gf_net *net, *text;  /* of images; of captions, or NULL */
+    int views, context;  /* of an image; tokens of a caption */
+    size_t pixels;       /* numbers of a view */
+    int parts;           /* gf_feed_part loads the inputs, not gf_feed_next */
     gf_loader *loader;
-    struct gf_cuda_feed *device;        /* NULL: views come from the loader */
-    gf_resident *resident;      /* the device has all images; NULL: pixels come with the batches */
-    int ahead;                  /* the device makes, or has made, the batch `step` of `epoch` */
+    struct gf_cuda_feed *device; /* NULL: views come from the loader */
+    gf_preload *resident;        /* the device has all images; NULL: pixels come with the batches */
+    int ahead;                   /* the device makes, or has made, the batch `step` of `epoch` */
     uint32_t epoch;
     int64_t step;
 } gf_feed;
@@ -25,8 +25,8 @@ typedef struct gf_feed {        /* all zero: closed */
  * network's input. */
 glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
                            const gf_loader_spec *spec);
-int64_t gf_feed_stays(const gf_dataset *d, int size);   /* bytes of images that stay on a GPU, for views of this size; 0: none */
-void gf_feed_close(gf_feed *f);         /* before the net is freed */
+int64_t gf_feed_stays(const gf_dataset *d, int size); /* bytes of images that stay on a GPU, for views of this size; 0: none */
+void gf_feed_close(gf_feed *f);                       /* before the net is freed */
 /* The next batch, as gf_loader_next gives it; its views and tokens become the networks' inputs, unless that is done in parts. */
 glofnd_status gf_feed_next(gf_error *err, gf_feed *f, gf_batch *out);
 /* Samples first .. first + count - 1 of the present batch become the inputs. Images have one view then. */

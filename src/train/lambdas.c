@@ -8,7 +8,7 @@
 
 static glofnd_status make_room(gf_error *err, const gf_trainer *t, int64_t stride, gf_lambdas *x) {
     x->count = (t->info.n + stride - 1) / stride;
-    for (int k = 0; k < t->towers.count && !x->side[k]; k++) {
+    for (int k = 0; k < t->encoders.count && !x->side[k]; k++) {
         x->side[k] = malloc(sizeof(float) * (size_t)x->count);
         FAIL_IF(err, !x->side[k], GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)x->count);
     }
@@ -38,8 +38,7 @@ static glofnd_status take_own(gf_error *err, const gf_trainer *t, int side, int6
         for (; n < PART && k < count; k++)
             if (k * stride % ranks == rank) id[n] = k * stride / ranks, place[n++] = k;
         if (n > 0) TRY(get(err, c, store, side, id, n, row));
-        for (int64_t i = 0; i < n; i++)
-            out[place[i]] = row[i].clock > 0 || shared.clock == 0 ? row[i].lambda : shared.lambda;
+        for (int64_t i = 0; i < n; i++) out[place[i]] = row[i].clock > 0 || shared.clock == 0 ? row[i].lambda : shared.lambda;
     }
     return GLOFND_OK;
 }
@@ -47,7 +46,7 @@ static glofnd_status take_own(gf_error *err, const gf_trainer *t, int side, int6
 glofnd_status gf_lambdas_take(gf_error *err, const gf_trainer *t, int64_t most, gf_lambdas *x) {
     const int64_t stride = (t->info.n + most - 1) / most;
     TRY(make_room(err, t, stride, x));
-    for (int k = 0; k < t->towers.count; k++) {
+    for (int k = 0; k < t->encoders.count; k++) {
         memset(x->side[k], 0, sizeof(float) * (size_t)x->count);
         TRY(take_own(err, t, k, stride, x->count, x->side[k]));
         if (t->comm) TRY(t->comm->kind->sum_floats(err, t->comm, x->side[k], x->count));

@@ -1,5 +1,6 @@
 /* monitor.c - see monitor.h. Records hold nothing that differs between equal runs but fields named time_* and *_per_s. */
 #include "train/monitor.h"
+#include "run/layout.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -44,12 +45,14 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
                               int plain) {
     char path[PATH_MAX];
     int64_t keep;
-    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet || plain), .started = now(), .lines = marks.log_lines,
+    *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet || plain),
+                      .started = now(),
+                      .lines = marks.log_lines,
                       .quiet = quiet};
-    snprintf(path, sizeof path, "%s/" GF_MONITOR_LOG, run);
+    snprintf(path, sizeof path, "%s/" GF_LOG_FILE, run);
     TRY(line_offset(err, path, &m->lines, &keep));
     TRY(gf_jsonl_open(&m->log, err, path, keep));
-    snprintf(path, sizeof path, "%s/" GF_MONITOR_EVENTS, run);
+    snprintf(path, sizeof path, "%s/" GF_EVENTS_FILE, run);
     return open_events(err, m, path, marks.event_bytes);
 }
 
@@ -97,7 +100,7 @@ static glofnd_status end_event(gf_monitor *m) {
 
 /* The temperature of the next step: one that is learned, the mean of those of the anchors, or as it was set. */
 static double tau_of(const gf_trainer *t) {
-    if (gf_config_learns_tau(&t->config)) return gf_scale_tau(&t->scale);
+    if (gf_config_learns_tau(&t->config)) return gf_learned_tau_value(&t->scale);
     return t->config.method.loss == GLOFND_LOSS_ISOGCLR ? t->stats.tau_mean : t->config.method.tau;
 }
 
@@ -164,7 +167,7 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
     const gf_epoch_sums *e = &t->sums;
     const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
     const double f1 = ratio(2.0 * precision * recall, precision + recall);
-    const int judged = e->quality_steps > 0.0;  /* there are labels, and something that flags */
+    const int judged = e->quality_steps > 0.0; /* there are labels, and something that flags */
     gf_jsonl *j = &m->log;
     gf_jsonl_begin(j);
     gf_jsonl_text(j, "event", "epoch");
@@ -172,8 +175,8 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
     gf_jsonl_integer(j, "epoch", (t->step - 1) / t->epoch_steps);
     gf_jsonl_number(j, "loss", ratio(e->loss, e->steps));
     gf_jsonl_number(j, "lambda", ratio(e->lambda, e->steps));
-    if (t->towers.count == 2) gf_jsonl_number(j, "lambda_image", gf_lambdas_mean(lambdas, 0));
-    if (t->towers.count == 2) gf_jsonl_number(j, "lambda_text", gf_lambdas_mean(lambdas, 1));
+    if (t->encoders.count == 2) gf_jsonl_number(j, "lambda_image", gf_lambdas_mean(lambdas, 0));
+    if (t->encoders.count == 2) gf_jsonl_number(j, "lambda_text", gf_lambdas_mean(lambdas, 1));
     gf_jsonl_number(j, "kept", ratio(e->kept, e->steps));
     gf_jsonl_number(j, "flagged", ratio(e->flagged, e->pairs));
     gf_jsonl_number(j, "precision", precision);
@@ -191,7 +194,7 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
     curve(m, "epoch/lda_recall", recall);
     curve(m, "epoch/lda_f1", f1);
     gf_events_histogram(&m->events, "lambda", lambdas->side[0], lambdas->count, 64);
-    if (t->towers.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);
+    if (t->encoders.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);
     return end_event(m);
 }
 
@@ -203,7 +206,7 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
     char quality[64] = "", took[32], left[32];
     if (m->quiet || (t->step < steps && at - (m->told > 0.0 ? m->told : m->started) < 10.0)) return 0;
     m->told = at;
-    m->progress.stands = 0;     /* this line takes its place */
+    m->progress.stands = 0; /* this line takes its place */
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
     if (isfinite(precision)) snprintf(quality, sizeof quality, ", precision %.3f, recall %.3f", precision, recall);

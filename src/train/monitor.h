@@ -4,23 +4,19 @@
 
 #include "io/json/jsonl.h"
 #include "io/tfevents.h"
-#include "report/progress.h"
-#include "train/checkpoint.h"
+#include "run/layout.h"
+#include "run/progress.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/lambdas.h"
-
-#define GF_MONITOR_LOG "log.jsonl"
-#define GF_EVAL_LOG "eval.jsonl"
-#define GF_EVAL_TRAINED "trained"       /* its event that says: lines before are about other weights */
-#define GF_MONITOR_EVENTS "events.out.tfevents.glofnd"
 
 typedef struct gf_monitor {
     gf_jsonl log;
     gf_events events;
     gf_progress progress;
-    double started, told;       /* seconds since 1970; the last summary */
+    double started, told; /* seconds since 1970; the last summary */
     int quiet;
-    int64_t lines;              /* in log.jsonl */
-    int events_cut;             /* the event file was not what belongs to the marks */
+    int64_t lines;  /* in log.jsonl */
+    int events_cut; /* the event file was not what belongs to the marks */
 } gf_monitor;
 
 /* Opens both files, keeping what belongs to `marks` (all zero: new files). Files that are lost or shorter are no failure: what is

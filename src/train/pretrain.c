@@ -17,29 +17,30 @@
 
 #include "io/folders.h"
 #include "io/json/safetensors.h"
-#include "train/alike.h"
-#include "train/memory_file.h"
+#include "run/layout.h"
+#include "train/check_ranks.h"
+#include "train/checkpoint/resume.h"
+#include "train/memory.h"
 #include "train/monitor.h"
-#include "train/resume.h"
 
-enum { EARLY = 10 };            /* steps after which a run holds what it will hold */
+enum { EARLY = 10 }; /* steps after which a run holds what it will hold */
 
 typedef struct job {
     const gf_pretrain *p;
     gf_trainer *trainer;
     gf_monitor monitor;
-    int folder;                 /* descriptor of the run folder; of the first rank's locked: one run at a time */
-    int started;                /* training has begun: from here on a rank may fail alone */
-    int made;                   /* folders that did not exist before: the run's, and those above it */
-    int warned;                 /* of damaged samples */
-    glofnd_status noted;        /* several ranks: whether damaged samples could be noted for the first one */
-    double saved;               /* clock at the last checkpoint; 0: none yet */
-    gf_lambdas lambdas;         /* at the end of the last epoch */
-    gf_remap found;             /* the anchors of the checkpoint that was resumed */
-    char from[PATH_MAX];        /* that checkpoint; "": none */
-    char store[PATH_MAX];       /* working file of the anchors; "": none */
-    char vocab[PATH_MAX];       /* vocabulary that this process has written; "": none */
-    char plans[PATH_MAX];       /* GPU: which algorithms were chosen, so that a resumed run takes the same */
+    int folder;           /* descriptor of the run folder; of the first rank's locked: one run at a time */
+    int started;          /* training has begun: from here on a rank may fail alone */
+    int made;             /* folders that did not exist before: the run's, and those above it */
+    int warned;           /* of damaged samples */
+    glofnd_status noted;  /* several ranks: whether damaged samples could be noted for the first one */
+    double saved;         /* clock at the last checkpoint; 0: none yet */
+    gf_lambdas lambdas;   /* at the end of the last epoch */
+    gf_remap found;       /* the anchors of the checkpoint that was resumed */
+    char from[PATH_MAX];  /* that checkpoint; "": none */
+    char store[PATH_MAX]; /* working file of the anchors; "": none */
+    char vocab[PATH_MAX]; /* vocabulary that this process has written; "": none */
+    char plans[PATH_MAX]; /* GPU: which algorithms were chosen, so that a resumed run takes the same */
 } job;
 
 static int is_first(const gf_pretrain *p) { return !p->comm || p->comm->rank == 0; }
@@ -65,7 +66,8 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 
 static int is_leftover(const char *name) {
     static const char *const begins[] = {GF_CONFIG_FILE ".tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-",
-                                         GF_MEMORY_FILE ".tmp-", GF_ANCHORS_WORK, GF_ANCHORS_REMAPPED, GF_ALIKE_PROBE};
+                                         GF_MEMORY_FILE ".tmp-", GF_ANCHORS_WORK,          GF_ANCHORS_REMAPPED,
+                                         GF_ALIKE_PROBE};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
     return 0;
@@ -99,8 +101,8 @@ static int is_there(const job *j, const char *name) { return faccessat(j->folder
 
 /* A run does not begin among files that it would write over, or take back if it failed: they are somebody's. */
 static glofnd_status refuse_others(gf_error *err, const job *j) {
-    static const char *const files[] = {GF_CONFIG_FILE, "model.safetensors", "checkpoints", GF_EVAL_LOG, GF_VOCABULARY_FILE,
-                                        GF_MONITOR_EVENTS, GF_MEMORY_FILE};
+    static const char *const files[] = {GF_CONFIG_FILE,     GF_MODEL_FILE,  GF_CHECKPOINTS, GF_EVAL_FILE,
+                                        GF_VOCABULARY_FILE, GF_EVENTS_FILE, GF_MEMORY_FILE};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         FAIL_IF(err, is_there(j, files[i]), GLOFND_E_ARGUMENT,
                 "%s has %s already, though no run to go on with: take another --out, or move it away", j->p->run, files[i]);
@@ -110,7 +112,7 @@ static glofnd_status refuse_others(gf_error *err, const job *j) {
 static glofnd_status prepare_folder(gf_error *err, job *j) {
     const gf_pretrain *p = j->p;
     char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/log.jsonl", p->run);
+    const int n = snprintf(path, sizeof path, "%s/" GF_LOG_FILE, p->run);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof path - 64, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
     TRY(gf_folder_make(err, p->run, &j->made));
     TRY(lock_folder(err, j));
@@ -120,11 +122,13 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
             "%s holds a run already; go on with it by --resume, or take another --out", p->run);
     FAIL_IF(err, !p->resume && logged, GLOFND_E_ARGUMENT,
             "%s holds a run already, without a checkpoint; begin it again by --resume, with the keys that should change, or take "
-            "another --out", p->run);
+            "another --out",
+            p->run);
     if (!p->resume) TRY(refuse_others(err, j));
-    FAIL_IF(err, p->resume && !*path && is_there(j, "model.safetensors"), GLOFND_E_ARGUMENT,
+    FAIL_IF(err, p->resume && !*path && is_there(j, GF_MODEL_FILE), GLOFND_E_ARGUMENT,
             "%s has a model, but no checkpoint to go on from; to begin with its weights take another --out and --init "
-            "%s/model.safetensors", p->run, p->run);
+            "%s/" GF_MODEL_FILE,
+            p->run, p->run);
     remove_leftovers(j);
     return GLOFND_OK;
 }
@@ -137,7 +141,7 @@ static glofnd_status write_config(gf_error *err, const job *j) {
 
 static glofnd_status write_model(gf_error *err, const job *j) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/model.safetensors", j->p->run);
+    snprintf(path, sizeof path, "%s/" GF_MODEL_FILE, j->p->run);
     return gf_model_save(err, j->trainer, path);
 }
 
@@ -227,8 +231,8 @@ static int checkpoint_due(const job *j) {
 static glofnd_status outdate_evals(gf_error *err, const job *j) {
     char path[PATH_MAX];
     gf_jsonl log = {0};
-    if (!is_there(j, GF_EVAL_LOG)) return GLOFND_OK;
-    snprintf(path, sizeof path, "%s/" GF_EVAL_LOG, j->p->run);
+    if (!is_there(j, GF_EVAL_FILE)) return GLOFND_OK;
+    snprintf(path, sizeof path, "%s/" GF_EVAL_FILE, j->p->run);
     TRY(gf_jsonl_open(&log, err, path, GF_LOG_ALL));
     gf_jsonl_begin(&log);
     gf_jsonl_text(&log, "event", GF_EVAL_TRAINED);
@@ -272,11 +276,11 @@ static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
 static void on_damaged(void *user, int64_t i, const char *message) {
     job *j = user;
     if (!j->trainer->comm) tell_damaged(j, j->trainer->step, i, message);
-    else if (j->noted == GLOFND_OK) j->noted = gf_crew_damaged(NULL, &j->trainer->crew, i, message);
+    else if (j->noted == GLOFND_OK) j->noted = gf_distributed_damaged(NULL, &j->trainer->crew, i, message);
 }
 
 static glofnd_status tell_all_damaged(gf_error *err, job *j) {
-    gf_crew *w = &j->trainer->crew;
+    gf_distributed *w = &j->trainer->crew;
     FAIL_IF(err, j->noted != GLOFND_OK, j->noted, "no memory to note a damaged image");
     for (int64_t i = 0; i < w->damages; i++) tell_damaged(j, j->trainer->step - 1, w->damage[i].id, w->damage[i].why.text);
     w->damages = 0;
@@ -322,10 +326,10 @@ static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
 static void tell_lost(const job *j, gf_log_marks marks) {
     const gf_monitor *m = &j->monitor;
     if (m->lines < marks.log_lines)
-        say(j->p, GF_MONITOR_LOG " has %lld of the %lld lines it had at this checkpoint: the run goes on, its curves have a gap",
+        say(j->p, GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run goes on, its curves have a gap",
             (long long)m->lines, (long long)marks.log_lines);
     if (m->events_cut)
-        say(j->p, GF_MONITOR_EVENTS " is not what it was at this checkpoint: whole events are kept, and new ones follow");
+        say(j->p, GF_EVENTS_FILE " is not what it was at this checkpoint: whole events are kept, and new ones follow");
 }
 
 /* From here on a rank may fail alone: each has to know which folders the first one made, to take them back. */
@@ -358,7 +362,7 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     TRY(agreed(err, j->p, start(err, j, &marks)));
     if (t->step == gf_trainer_steps(t)) {
         *end = GF_PRETRAIN_ALREADY;
-        return !is_first(j->p) || is_there(j, "model.safetensors") ? GLOFND_OK : write_model(err, j);
+        return !is_first(j->p) || is_there(j, GF_MODEL_FILE) ? GLOFND_OK : write_model(err, j);
     }
     if (!is_first(j->p)) return follow(err, j, end);
     /* From the first moment on there is something to resume. */
@@ -392,18 +396,18 @@ static glofnd_status prepare_vocabulary(gf_error *err, job *j) {
 static glofnd_status compare_ranks(gf_error *err, const job *j) {
     gf_comm *c = j->p->comm;
     if (!c) return GLOFND_OK;
-    TRY(gf_alike_folder(err, c, j->p->run));
-    return gf_alike_check(err, c, j->trainer, j->from);
+    TRY(gf_check_ranks_folder(err, c, j->p->run));
+    return gf_check_ranks_check(err, c, j->trainer, j->from);
 }
 
 static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config) {
     gf_comm *c = j->p->comm;
     TRY(gf_checkpoint_latest(err, j->p->run, j->from, sizeof j->from));
-    if (!*j->from) TRY(gf_model_check(err, config));    /* data may take long to open, and a vocabulary to be learned */
+    if (!*j->from) TRY(gf_model_check(err, config)); /* data may take long to open, and a vocabulary to be learned */
     TRY(gf_trainer_open(err, config, &j->trainer));
     j->trainer->comm = c;
     if (config->strict) TRY(gf_dataset_check_whole(err, j->trainer->data));
-    if (c) TRY(gf_crew_check(err, &j->trainer->config, c->ranks));
+    if (c) TRY(gf_distributed_check(err, &j->trainer->config, c->ranks));
     if (config->store == GF_STORE_FILE) {
         snprintf(j->store, sizeof j->store, "%s/" GF_ANCHORS_WORK, j->p->run);
         j->trainer->store_path = j->store;
@@ -431,7 +435,7 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
  * as it is. None of these files was there before (refuse_others), but plans.txt may have been. Of several ranks the one that
  * fails removes them: the others wait for it, and will not come back. */
 static int leaves_nothing(const job *j) {
-    static const char *const files[] = {GF_MONITOR_LOG, GF_MONITOR_EVENTS, GF_CONFIG_FILE, GF_VOCABULARY_FILE, GF_MEMORY_FILE};
+    static const char *const files[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_CONFIG_FILE, GF_VOCABULARY_FILE, GF_MEMORY_FILE};
     if (!j->started || *j->from || j->trainer->step > 0 || (j->p->resume && !j->made)) return 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlinkat(j->folder, files[i], 0);
     if (j->made) unlinkat(j->folder, "plans.txt", 0);
@@ -448,7 +452,7 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
     status = prepare_and_run(err, &j, &config, end);
     if (status != GLOFND_OK && leaves_nothing(&j) && !p->comm) j.started = 0;
     if (started) *started = j.started;
-    if (status != GLOFND_OK && p->comm && j.started) {  /* others wait for this rank: it must not wait now */
+    if (status != GLOFND_OK && p->comm && j.started) { /* others wait for this rank: it must not wait now */
         gf_folder_unmake(p->run, j.made);
         return status;
     }

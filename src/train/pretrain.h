@@ -4,20 +4,20 @@
 
 #include <signal.h>
 
-#include "base/comm.h"
-#include "train/config.h"
+#include "ifc/comm.h"
+#include "run/config.h"
 
 typedef struct gf_pretrain {
-    gf_config config;           /* not yet resolved */
-    const char *run;            /* folder, made if missing */
-    int resume;                 /* go on after the newest complete checkpoint, if there is one */
-    const char *config_was;     /* resume: "lost" or "cut", of RUN/config.cfg (gf_resume_read); NULL: it is as it should be */
-    int remap;                  /* when resuming, also with other data: anchors follow their samples */
+    gf_config config;       /* not yet resolved */
+    const char *run;        /* folder, made if missing */
+    int resume;             /* go on after the newest complete checkpoint, if there is one */
+    const char *config_was; /* resume: "lost" or "cut", of RUN/config.cfg (gf_resume_read); NULL: it is as it should be */
+    int remap;              /* when resuming, also with other data: anchors follow their samples */
     int quiet;
-    int plain;                  /* stderr cannot draw over a line: no progress line, but what stays */
-    const volatile sig_atomic_t *stop;          /* set from outside: checkpoint and leave */
-    gf_comm *comm;              /* several ranks, each of which calls gf_pretrain_run; NULL: one */
-    void (*say)(const char *line);              /* what a person should know: start, resume, end; may be NULL */
+    int plain;                         /* stderr cannot draw over a line: no progress line, but what stays */
+    const volatile sig_atomic_t *stop; /* set from outside: checkpoint and leave */
+    gf_comm *comm;                     /* several ranks, each of which calls gf_pretrain_run; NULL: one */
+    void (*say)(const char *line);     /* what a person should know: start, resume, end; may be NULL */
 } gf_pretrain;
 
 typedef enum gf_pretrain_end { GF_PRETRAIN_FINISHED, GF_PRETRAIN_STOPPED, GF_PRETRAIN_ALREADY } gf_pretrain_end;

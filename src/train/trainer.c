@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/parallel.h"
 #include "optim/param.h"
 #include "optim/schedule.h"
-#include "train/contrast.h"
+#include "train/loss_stage.h"
+#include "util/parallel.h"
 
 static double seconds(void) {
     struct timespec t;
@@ -25,8 +25,10 @@ static glofnd_status check_captions(gf_error *err, const gf_trainer *t) {
     char first[256];
     if (t->config.task != GF_TASK_CLIP || t->info.has_text) return GLOFND_OK;
     gf_dataset_name(t->data, 0, first, sizeof first);
-    GF_FAIL(err, GLOFND_E_OPTION, "data: no image has a caption, beginning with '%s'; task clip takes wds: with .txt beside the "
-            "images, csv: with a column of captions, shapes:, or cifar100:DIR?captions=1", first);
+    GF_FAIL(err, GLOFND_E_OPTION,
+            "data: no image has a caption, beginning with '%s'; task clip takes wds: with .txt beside the "
+            "images, csv: with a column of captions, shapes:, or cifar100:DIR?captions=1",
+            first);
 }
 
 /* The one detector of a run that looks at labels; groups are made of contents. */
@@ -84,15 +86,26 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*damaged)(v
     const gf_config *c = &t->config;
     const int clip = c->task == GF_TASK_CLIP;
     const gf_loader_spec spec = {
-        .data = t->data, .augment = gf_trainer_recipe(c), .views = clip ? 1 : 2, .batch = t->towers.batch,
-        .whole = t->comm ? c->batch : 0, .first = t->comm ? t->comm->rank * t->towers.batch : 0, .seed = (uint64_t)c->seed,
-        .workers = c->workers > 0 ? c->workers : threads_of(c), .depth = c->prefetch, .fast = c->decode_fast, .strict = c->strict,
-        .damaged = damaged, .user = user, .bpe = t->bpe, .context = clip ? c->context : 0,
+        .data = t->data,
+        .augment = gf_trainer_recipe(c),
+        .views = clip ? 1 : 2,
+        .batch = t->encoders.batch,
+        .whole = t->comm ? c->batch : 0,
+        .first = t->comm ? t->comm->rank * t->encoders.batch : 0,
+        .seed = (uint64_t)c->seed,
+        .workers = c->workers > 0 ? c->workers : threads_of(c),
+        .depth = c->prefetch,
+        .fast = c->decode_fast,
+        .strict = c->strict,
+        .damaged = damaged,
+        .user = user,
+        .bpe = t->bpe,
+        .context = clip ? c->context : 0,
     };
     const gf_type type = c->precision == GF_BF16 ? GF_TYPE_BF16 : GF_TYPE_F32;
-    gf_net *text = clip ? t->towers.at[1].net : NULL;
-    const int parts = t->towers.part < t->towers.batch;
-    const glofnd_status status = gf_feed_open(err, &t->feed, t->towers.at[0].net, text, type, parts, &spec);
+    gf_net *text = clip ? t->encoders.at[1].net : NULL;
+    const int parts = t->encoders.part < t->encoders.batch;
+    const glofnd_status status = gf_feed_open(err, &t->feed, t->encoders.at[0].net, text, type, parts, &spec);
     t->loader = t->feed.loader;
     return status;
 }
@@ -115,22 +128,32 @@ static int vocab_of(const gf_trainer *t) { return t->bpe ? gf_bpe_vocab(t->bpe) 
 static gf_optim_rule rule_of(const gf_config *c) {
     static const gf_optim_kind kinds[] = {
         [GF_OPTIMIZER_LARS] = GF_OPTIM_LARS, [GF_OPTIMIZER_SGD] = GF_OPTIM_SGD, [GF_OPTIMIZER_ADAMW] = GF_OPTIM_ADAMW};
-    return (gf_optim_rule){.kind = kinds[c->optimizer], .momentum = c->momentum, .weight_decay = c->weight_decay, .trust = 0.001,
-                           .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adam_eps, .clip = c->grad_clip,
+    return (gf_optim_rule){.kind = kinds[c->optimizer],
+                           .momentum = c->momentum,
+                           .weight_decay = c->weight_decay,
+                           .trust = 0.001,
+                           .beta1 = c->beta1,
+                           .beta2 = c->beta2,
+                           .eps = c->adam_eps,
+                           .clip = c->grad_clip,
                            .threads = threads_of(c)};
 }
 
-static gf_param param_of(const gf_tower *w, const gf_tensor *x) {
+static gf_param param_of(const gf_encoder *w, const gf_tensor *x) {
     return (gf_param){
-        .p = x->value, .g = gf_tower_gradient(w, x), .state1 = gf_net_place(w->net, w->state1, x),
-        .state2 = w->state2 ? gf_net_place(w->net, w->state2, x) : NULL, .n = (size_t)x->stored,
-        .decay = gf_param_decays(x->rank, x->name), .adapt = gf_param_adapts(x->rank),
+        .p = x->value,
+        .g = gf_encoder_gradient(w, x),
+        .state1 = gf_net_place(w->net, w->state1, x),
+        .state2 = w->state2 ? gf_net_place(w->net, w->state2, x) : NULL,
+        .n = (size_t)x->stored,
+        .decay = gf_param_decays(x->rank, x->name),
+        .adapt = gf_param_adapts(x->rank),
     };
 }
 
 /* One optimizer over all encoders. */
 static glofnd_status make_optimizer(gf_error *err, gf_trainer *t) {
-    const gf_towers *s = &t->towers;
+    const gf_encoders *s = &t->encoders;
     const gf_optim_rule rule = rule_of(&t->config);
     gf_net *net = s->at[0].net;
     t->params = calloc((size_t)(s->at[0].param_count + s->at[1].param_count), sizeof *t->params);
@@ -147,18 +170,18 @@ static glofnd_status make_optimizer(gf_error *err, gf_trainer *t) {
 static glofnd_status build_own(gf_error *err, gf_trainer *t) {
     const int ranks = t->comm ? t->comm->ranks : 1;
     TRY(need_vocabulary(err, t));
-    if (t->comm) gf_crew_begin(&t->crew, t->comm);
-    TRY(gf_towers_make(err, &t->towers, &t->config, t->config.batch / ranks, t->comm ? &t->crew.hooks : NULL, vocab_of(t),
-                       t->plans_path));
+    if (t->comm) gf_distributed_begin(&t->crew, t->comm);
+    TRY(gf_encoders_make(err, &t->encoders, &t->config, t->config.batch / ranks, t->comm ? &t->crew.hooks : NULL, vocab_of(t),
+                         t->plans_path));
     TRY(make_optimizer(err, t));
-    return gf_contrast_make(err, t);
+    return gf_loss_stage_make(err, t);
 }
 
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
     glofnd_status status = build_own(err, t);
-    if (t->comm) status = gf_comm_agree(err, t->comm, status);  /* nobody waits for a rank that could not */
+    if (t->comm) status = gf_comm_agree(err, t->comm, status); /* nobody waits for a rank that could not */
     TRY(status);
-    if (t->comm) TRY(gf_crew_make(err, &t->crew, &t->towers, t->ctx, &t->config, t->info.n));
+    if (t->comm) TRY(gf_distributed_make(err, &t->crew, &t->encoders, t->ctx, &t->config, t->info.n));
     return make_loader(err, t, damaged, user);
 }
 
@@ -176,10 +199,10 @@ glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer
 void gf_trainer_free(gf_trainer *t) {
     if (!t) return;
     gf_feed_close(&t->feed);
-    gf_contrast_free(t);
-    gf_crew_free(&t->crew, &t->towers);
+    gf_loss_stage_free(t);
+    gf_distributed_free(&t->crew, &t->encoders);
     gf_optim_free(t->optim);
-    gf_towers_free(&t->towers);
+    gf_encoders_free(&t->encoders);
     gf_bpe_free(t->bpe);
     gf_dataset_free(t->data);
     free(t->params);
@@ -207,7 +230,7 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
     const size_t sides = 2 * (size_t)c->batch, dim = (size_t)gf_config_dim(c);
     const size_t ring = has_ring ? (size_t)c->method.ring_rows * (sizeof(float) * dim + sizeof(int64_t)) : 0;
     size_t nets = 0, params = 0;
-    TRY(gf_towers_estimate(err, c, share_of(t, c->batch), vocab_of(t), &nets, &params));
+    TRY(gf_encoders_estimate(err, c, share_of(t, c->batch), vocab_of(t), &nets, &params));
     const size_t states = (c->optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1) + (c->micro_batch > 0);
     *bytes = nets + estimate_data(t) + sizeof(float) * (params * states + 4 * sides * dim) + ring;
     if (c->store == GF_STORE_MEMORY) *bytes += (clip ? 40 : 20) * (size_t)share_of(t, t->info.n);
@@ -221,19 +244,19 @@ static void mark(gf_trainer *t, int part) { t->marks[part] = seconds(); }
 /* From inputs to moved weights. On a GPU it is queued, and recorded. */
 static glofnd_status compute(gf_error *err, void *trainer) {
     gf_trainer *t = trainer;
-    TRY(gf_towers_embed(err, &t->towers, &t->feed, &t->batch));
+    TRY(gf_encoders_embed(err, &t->encoders, &t->feed, &t->batch));
     mark(t, 2);
-    TRY(gf_contrast_run(err, t));                                               /* loss, its gradient, lambda and u */
+    TRY(gf_loss_stage_run(err, t)); /* loss, its gradient, lambda and u */
     mark(t, 3);
-    TRY(gf_towers_backward(err, &t->towers, &t->feed, &t->batch));
-    if (t->comm) TRY(gf_crew_gradients(err, &t->crew, &t->towers));
+    TRY(gf_encoders_backward(err, &t->encoders, &t->feed, &t->batch));
+    if (t->comm) TRY(gf_distributed_gradients(err, &t->crew, &t->encoders));
     mark(t, 4);
     return gf_optim_step(err, t->optim);
 }
 
 static glofnd_status run_step(gf_error *err, gf_trainer *t) {
-    const uint64_t key = gf_contrast_key(t);
-    return key ? gf_net_replay(err, t->towers.at[0].net, key, compute, t) : compute(err, t);
+    const uint64_t key = gf_loss_stage_key(t);
+    return key ? gf_net_replay(err, t->encoders.at[0].net, key, compute, t) : compute(err, t);
 }
 
 static double rate(const gf_trainer *t) {
@@ -246,8 +269,8 @@ static double rate(const gf_trainer *t) {
 /* Waits for the step, and says what is wrong with it. */
 static glofnd_status look_back(gf_error *err, gf_trainer *t) {
     TRY(gf_optim_norm(err, t->optim, &t->grad_norm));
-    gf_towers_touch(&t->towers);
-    TRY(gf_contrast_stats(err, t));
+    gf_encoders_touch(&t->encoders);
+    TRY(gf_loss_stage_stats(err, t));
     FAIL_IF(err, !isfinite(t->grad_norm), GLOFND_E_NUMERIC,
             "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
             (long long)t->batch.id[0], (long long)t->batch.id[1]);
@@ -256,7 +279,7 @@ static glofnd_status look_back(gf_error *err, gf_trainer *t) {
 
 static void move_tau(gf_trainer *t) {
     if (!gf_config_learns_tau(&t->config)) return;
-    gf_scale_move(&t->scale, &t->config, t->stats.grad_scale, t->lr, t->step + 1);
+    gf_learned_tau_move(&t->scale, &t->config, t->stats.grad_scale, t->lr, t->step + 1);
 }
 
 static gf_step_times times_of(const gf_trainer *t, double end) {
@@ -264,8 +287,8 @@ static gf_step_times times_of(const gf_trainer *t, double end) {
     const gf_batch *b = &t->batch;
     if (t->config.method.device == GLOFND_DEVICE_CUDA)
         return (gf_step_times){at[1] - at[0], end - at[1], 0, 0, 0, b->read_seconds, b->augment_seconds};
-    return (gf_step_times){at[1] - at[0], at[2] - at[1], at[3] - at[2], at[4] - at[3], end - at[4], b->read_seconds,
-                           b->augment_seconds};
+    return (gf_step_times){at[1] - at[0], at[2] - at[1],   at[3] - at[2],     at[4] - at[3],
+                           end - at[4],   b->read_seconds, b->augment_seconds};
 }
 
 static void add_up(gf_trainer *t) {
@@ -282,13 +305,13 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     if (t->step % t->epoch_steps == 0) t->sums = (gf_epoch_sums){0};
     t->lr = rate(t);
     mark(t, 0);
-    TRY(gf_feed_next(err, &t->feed, &t->batch));                                /* views or tokens, anchor ids */
-    TRY(gf_contrast_begin(err, t));
+    TRY(gf_feed_next(err, &t->feed, &t->batch)); /* views or tokens, anchor ids */
+    TRY(gf_loss_stage_begin(err, t));
     mark(t, 1);
     TRY(gf_optim_set(err, t->optim, t->lr, t->step + 1));
     TRY(run_step(err, t));
     gf_feed_ahead(&t->feed);
-    TRY(look_back(err, t));                                                     /* is all of it finite? */
+    TRY(look_back(err, t)); /* is all of it finite? */
     move_tau(t);
     t->times = times_of(t, seconds());
     add_up(t);
@@ -298,13 +321,13 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
 
 /* ----- the optimizer's state for checkpoints ----- */
 
-static float *block_of(const gf_tower *w, int which) { return which == 1 ? w->state1 : w->state2; }
+static float *block_of(const gf_encoder *w, int which) { return which == 1 ? w->state1 : w->state2; }
 
 int gf_trainer_states(const gf_trainer *t) { return t->config.optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1; }
 
 glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat) {
-    for (int k = 0; k < t->towers.count; k++) {
-        const gf_tower *w = &t->towers.at[k];
+    for (int k = 0; k < t->encoders.count; k++) {
+        const gf_encoder *w = &t->encoders.at[k];
         for (int i = 0; i < w->param_count; flat += w->tensors[i++].count)
             TRY(gf_net_get(err, w->net, &w->tensors[i], gf_net_place(w->net, block_of(w, which), &w->tensors[i]), flat));
     }
@@ -312,8 +335,8 @@ glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which
 }
 
 glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat) {
-    for (int k = 0; k < t->towers.count; k++) {
-        const gf_tower *w = &t->towers.at[k];
+    for (int k = 0; k < t->encoders.count; k++) {
+        const gf_encoder *w = &t->encoders.at[k];
         for (int i = 0; i < w->param_count; flat += w->tensors[i++].count)
             TRY(gf_net_put(err, w->net, &w->tensors[i], gf_net_place(w->net, block_of(w, which), &w->tensors[i]), flat));
     }

@@ -3,54 +3,54 @@
 #define GF_TRAIN_TRAINER_H
 
 #include "optim/optim.h"
-#include "train/crew.h"
-#include "train/scale.h"
-#include "train/towers.h"
+#include "train/distributed.h"
+#include "train/encoders.h"
+#include "train/temperature.h"
 #include "train/vocabulary.h"
 
-typedef struct gf_epoch_sums {  /* of the present epoch; in a checkpoint, so that the epoch's line is the same after a resume */
+typedef struct gf_epoch_sums { /* of the present epoch; in a checkpoint, so that the epoch's line is the same after a resume */
     double loss, lambda, kept, steps;
-    double pairs, flagged, same, hits;          /* counts, exact in double */
-    double precision, recall, quality_steps;    /* means of per-anchor values */
-    double damaged;                             /* samples that could not be read */
+    double pairs, flagged, same, hits;       /* counts, exact in double */
+    double precision, recall, quality_steps; /* means of per-anchor values */
+    double damaged;                          /* samples that could not be read */
 } gf_epoch_sums;
 
-typedef struct gf_step_times {  /* seconds of one step; a GPU does forward to optimizer as one, which is in `forward` */
+typedef struct gf_step_times { /* seconds of one step; a GPU does forward to optimizer as one, which is in `forward` */
     double load, forward, loss, backward, optimizer;
-    double read, augment;       /* work of the loader's threads behind this batch */
+    double read, augment; /* work of the loader's threads behind this batch */
 } gf_step_times;
 
 typedef struct gf_trainer {
     gf_config config;
     gf_dataset *data;
     gf_dataset_info info;
-    gf_comm *comm;              /* borrowed; NULL: one rank. To be set before build */
-    gf_crew crew;               /* several ranks */
+    gf_comm *comm;       /* borrowed; NULL: one rank. To be set before build */
+    gf_distributed crew; /* several ranks */
     gf_feed feed;
-    gf_loader *loader;          /* the feed's */
-    gf_towers towers;           /* the encoders */
-    gf_bpe *bpe;                /* task clip: tokens of captions */
-    uint32_t vocab_crc;         /* which vocabulary that is */
+    gf_loader *loader;    /* the feed's */
+    gf_encoders encoders; /* the encoders */
+    gf_bpe *bpe;          /* task clip: tokens of captions */
+    uint32_t vocab_crc;   /* which vocabulary that is */
     glofnd_ctx *ctx;
-    size_t method_bytes;        /* of the context's arrays */
-    glofnd_store *store;        /* of all anchors; several ranks: of the drawn ones, crew holds the rest */
-    const char *store_path;     /* working file of the store, borrowed; NULL: in memory. To be set before build */
-    gf_scale scale;             /* the learned temperature */
-    gf_param *params;           /* [param_count] of all encoders */
+    size_t method_bytes;    /* of the context's arrays */
+    glofnd_store *store;    /* of all anchors; several ranks: of the drawn ones, crew holds the rest */
+    const char *store_path; /* working file of the store, borrowed; NULL: in memory. To be set before build */
+    gf_learned_tau scale;   /* the learned temperature */
+    gf_param *params;       /* [param_count] of all encoders */
     int param_count;
     gf_optim *optim;
-    const char *plans_path;     /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */
-    gf_batch batch;             /* of the present step */
-    int32_t *same;              /* [batch] groups of samples with the same content; NULL: they are not masked */
-    int64_t *order;             /* [batch] scratch for it */
-    int groups_alone;           /* the detector has not begun: only these groups are masked */
-    int64_t *id;                /* GPU: [batch] of the batch, there; else NULL */
+    const char *plans_path; /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */
+    gf_batch batch;         /* of the present step */
+    int32_t *same;          /* [batch] groups of samples with the same content; NULL: they are not masked */
+    int64_t *order;         /* [batch] scratch for it */
+    int groups_alone;       /* the detector has not begun: only these groups are masked */
+    int64_t *id;            /* GPU: [batch] of the batch, there; else NULL */
     int32_t *label, *group;
-    float *host;                /* GPU whose loss the CPU computes: [2][2][batch][dim] embeddings and gradients; else NULL */
-    double marks[5];            /* clock at the parts of the step */
-    int64_t state_count;        /* numbers of one optimizer state, all encoders */
-    int64_t epoch_steps;        /* steps per epoch */
-    int64_t step;               /* steps done, over all epochs */
+    float *host;         /* GPU whose loss the CPU computes: [2][2][batch][dim] embeddings and gradients; else NULL */
+    double marks[5];     /* clock at the parts of the step */
+    int64_t state_count; /* numbers of one optimizer state, all encoders */
+    int64_t epoch_steps; /* steps per epoch */
+    int64_t step;        /* steps done, over all epochs */
     gf_epoch_sums sums;
     /* of the last step */
     glofnd_stats stats;
@@ -65,8 +65,8 @@ glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer
 glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path);
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user);
 void gf_trainer_free(gf_trainer *t);
-gf_augment gf_trainer_recipe(const gf_config *c);       /* of the views that training sees; size is resolved */
-int64_t gf_trainer_steps(const gf_trainer *t);          /* of the whole run */
+gf_augment gf_trainer_recipe(const gf_config *c); /* of the views that training sees; size is resolved */
+int64_t gf_trainer_steps(const gf_trainer *t);    /* of the whole run */
 /* Memory that build takes and training holds, roughly; after open. */
 glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes);
 /* One step. E_NUMERIC names the step and a sample if an embedding, the loss or the gradient is not finite. Weights are then as
@@ -75,6 +75,6 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
 /* The optimizer's state `which` (1 or 2) as one array [state_count] on the host: all parameters in order, in torch's layout. */
 glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat);
 glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat);
-int gf_trainer_states(const gf_trainer *t);             /* how many there are: 2 for AdamW, else 1 */
+int gf_trainer_states(const gf_trainer *t); /* how many there are: 2 for AdamW, else 1 */
 
 #endif

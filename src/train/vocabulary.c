@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/bpe_file.h"
 #include "data/captions_learn.h"
 #include "io/crc32c.h"
 #include "io/json/safetensors.h"
+#include "text/bpe/bpe_file.h"
 
-typedef struct merges {         /* a merges file: its text, unpacked, and what it means */
+typedef struct merges { /* a merges file: its text, unpacked, and what it means */
     char *text;
     size_t bytes;
     gf_bpe *bpe;
@@ -104,7 +104,8 @@ glofnd_status gf_vocabulary_find(gf_error *err, const gf_config *c, char path[PA
     if (*c->vocab) return *theirs ? compare(err, c, theirs, tokens) : GLOFND_OK;
     FAIL_IF(err, !*theirs, GLOFND_E_OPTION,
             "vocab: it is empty, and %.200s has embeddings of %lld tokens; name the merges file they were made with (OpenAI's: "
-            "bpe_simple_vocab_16e6.txt.gz), or lay it beside the weights as " GF_VOCABULARY_FILE, c->init, (long long)tokens);
+            "bpe_simple_vocab_16e6.txt.gz), or lay it beside the weights as " GF_VOCABULARY_FILE,
+            c->init, (long long)tokens);
     memcpy(path, theirs, sizeof theirs);
     return check_size(err, c, theirs, tokens);
 }

@@ -6,11 +6,10 @@
 
 #include <limits.h>
 
-#include "data/bpe.h"
 #include "data/dataset.h"
-#include "train/config.h"
-
-#define GF_VOCABULARY_FILE "vocab.txt"
+#include "run/config.h"
+#include "run/layout.h"
+#include "text/bpe/bpe.h"
 
 /* The merges file that a new run of this configuration has to take; "": none, it learns its own. Weights to start from that have
  * embeddings of tokens are of use with the vocabulary they were made with only: with `vocab` empty that is vocab.txt beside them,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOTHING 1e-12           /* allowed where the whole array is zero */
+#define NOTHING 1e-12 /* allowed where the whole array is zero */
 
 static int is_whole(const gf_npy *a) { return a->type == GF_NPY_I8 || a->type == GF_NPY_I4 || a->type == GF_NPY_U1; }
 
@@ -85,8 +85,8 @@ void outputs_float(outputs *o, const char *name, int64_t first, const float *got
 void outputs_whole(outputs *o, const char *name, int64_t first, const int64_t *got, int64_t n) {
     output *x = place(o, name, first, n);
     for (int64_t k = 0; x && k < n; k++) {
-        const int same = is_whole(x->want) ? got[k] == gf_npy_i64(x->want, first + k)
-                                           : (double)got[k] == gf_npy_f64(x->want, first + k);
+        const int same =
+            is_whole(x->want) ? got[k] == gf_npy_i64(x->want, first + k) : (double)got[k] == gf_npy_f64(x->want, first + k);
         if (note(x, first + k, same ? 0.0 : INFINITY)) snprintf(x->got, sizeof x->got, "%lld", (long long)got[k]);
     }
 }

@@ -5,17 +5,17 @@
 
 #include "golden.h"
 
-#define REPLAY_TOLERANCE 2e-5   /* of the largest |value| of the array; integers (masks, counts) must be exact */
+#define REPLAY_TOLERANCE 2e-5 /* of the largest |value| of the array; integers (masks, counts) must be exact */
 
 typedef struct output {
     const char *name;
     const gf_npy *want;
-    unsigned char *seen;        /* [want->count] */
-    double largest;             /* finite |value| of `want` */
-    double worst;               /* error / largest; INFINITY for a wrong integer, or where only one side is NaN or infinite */
-    int64_t worst_at;           /* index of it; -1: none yet */
-    char got[32];               /* value there */
-    int overrun;                /* the case produces more values than the array has */
+    unsigned char *seen; /* [want->count] */
+    double largest;      /* finite |value| of `want` */
+    double worst;        /* error / largest; INFINITY for a wrong integer, or where only one side is NaN or infinite */
+    int64_t worst_at;    /* index of it; -1: none yet */
+    char got[32];        /* value there */
+    int overrun;         /* the case produces more values than the array has */
 } output;
 
 typedef struct outputs {

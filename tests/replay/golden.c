@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TABLE_LIMIT ((size_t)64 << 20)          /* bytes of a .tsv file */
+#define TABLE_LIMIT ((size_t)64 << 20) /* bytes of a .tsv file */
 
 enum { MANIFEST_CASE, MANIFEST_ARRAY, MANIFEST_ROLE, MANIFEST_DTYPE, MANIFEST_SHAPE, MANIFEST_FILE, MANIFEST_COLUMNS };
 enum { HYPER_CASE, HYPER_KEY, HYPER_VALUE, HYPER_COLUMNS };
@@ -146,8 +146,8 @@ static int load_item(const golden *g, size_t row, golden_item *item, message *m)
     SAY_IF(m, strcmp(shape, cell(t, row, MANIFEST_SHAPE)) != 0, REPLAY_UNREADABLE,
            "%s: array '%s' has shape %s; manifest.tsv says %s", id, name, shape, cell(t, row, MANIFEST_SHAPE));
     const char *dtype = gf_npy_type_name(item->array.type);
-    SAY_IF(m, strcmp(dtype, cell(t, row, MANIFEST_DTYPE)) != 0, REPLAY_UNREADABLE,
-           "%s: array '%s' is %s; manifest.tsv says %s", id, name, dtype, cell(t, row, MANIFEST_DTYPE));
+    SAY_IF(m, strcmp(dtype, cell(t, row, MANIFEST_DTYPE)) != 0, REPLAY_UNREADABLE, "%s: array '%s' is %s; manifest.tsv says %s",
+           id, name, dtype, cell(t, row, MANIFEST_DTYPE));
     return REPLAY_OK;
 }
 

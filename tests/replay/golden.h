@@ -8,16 +8,16 @@
 #include "io/npy.h"
 #include "message.h"
 
-typedef struct golden_table {   /* a .tsv file; the fields point into text */
+typedef struct golden_table { /* a .tsv file; the fields point into text */
     char *text;
-    const char **field;         /* [rows][columns] */
+    const char **field; /* [rows][columns] */
     size_t rows, columns;
 } golden_table;
 
 typedef struct golden {
-    const char *root;           /* borrowed */
+    const char *root; /* borrowed */
     golden_table manifest, hyper;
-    const char **cases;         /* [case_count] in order of appearance */
+    const char **cases; /* [case_count] in order of appearance */
     size_t case_count;
 } golden;
 
@@ -26,14 +26,14 @@ void golden_close(golden *g);
 
 typedef struct golden_item {
     const char *name;
-    int is_output;              /* 0: input or info */
+    int is_output; /* 0: input or info */
     gf_npy array;
 } golden_item;
 
 typedef struct golden_case {
     const golden *g;
     const char *id;
-    golden_item *items;         /* every array the manifest lists for the case, read and checked against it */
+    golden_item *items; /* every array the manifest lists for the case, read and checked against it */
     size_t count;
 } golden_case;
 

@@ -6,8 +6,8 @@
 
 enum {
     REPLAY_OK = 0,
-    REPLAY_MISMATCH = 1,        /* the library disagrees, or one of its calls failed */
-    REPLAY_UNREADABLE = 2       /* wrong usage, or a folder that is incomplete or not of the format */
+    REPLAY_MISMATCH = 1,  /* the library disagrees, or one of its calls failed */
+    REPLAY_UNREADABLE = 2 /* wrong usage, or a folder that is incomplete or not of the format */
 };
 
 typedef struct message {
@@ -17,14 +17,14 @@ typedef struct message {
 /* Writes the text and returns `code`. */
 int say(message *m, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-#define SAY_IF(m, cond, code, ...)                             \
-    do {                                                       \
-        if (cond) return say((m), (code), __VA_ARGS__);        \
+#define SAY_IF(m, cond, code, ...)                      \
+    do {                                                \
+        if (cond) return say((m), (code), __VA_ARGS__); \
     } while (0)
-#define PASS(expr)                                             \
-    do {                                                       \
-        const int pass_code_ = (expr);                         \
-        if (pass_code_ != REPLAY_OK) return pass_code_;        \
+#define PASS(expr)                                      \
+    do {                                                \
+        const int pass_code_ = (expr);                  \
+        if (pass_code_ != REPLAY_OK) return pass_code_; \
     } while (0)
 
 /* Zeroed memory; a test program may give up when there is none. */

@@ -1,4 +1,4 @@
-/* ranks.c - see ranks.h.
+/* sync_norm.c - see ranks.h.
  *
  * The meeting point: the last rank to arrive adds everyone's numbers in the order of ranks and hands the sums to all, so every
  * rank has the same bits. A rank that has left its step never comes any more; who waits for it is told so instead of hanging. */
@@ -17,12 +17,12 @@ typedef struct meeting {
     pthread_cond_t moved;
     int64_t world, arrived, left;
     uint64_t round;
-    int failed;                 /* ranks came with different counts of numbers */
-    double **x;                 /* [world] what the ranks brought */
-    int *n;                     /* [world] */
+    int failed; /* ranks came with different counts of numbers */
+    double **x; /* [world] what the ranks brought */
+    int *n;     /* [world] */
 } meeting;
 
-typedef struct seat {           /* one rank's thread */
+typedef struct seat { /* one rank's thread */
     meeting *at;
     int64_t index;
     rank *who;
@@ -81,7 +81,7 @@ static int run_threads(meeting *at, seat *seats, rank *ranks, message *m) {
             code = say(m, REPLAY_UNREADABLE, "no more threads");
             break;
         }
-    if (code != REPLAY_OK) {    /* those that run must not wait for the others */
+    if (code != REPLAY_OK) { /* those that run must not wait for the others */
         pthread_mutex_lock(&at->lock);
         at->left++;
         pthread_cond_broadcast(&at->moved);

@@ -6,12 +6,12 @@
 
 typedef struct rank {
     replica r;
-    glofnd_batch batch;         /* own rows of the global batch */
-    glofnd_link *links;         /* [rows][2], part of the array of all ranks */
+    glofnd_batch batch; /* own rows of the global batch */
+    glofnd_link *links; /* [rows][2], part of the array of all ranks */
     glofnd_stats stats;
-    float *grad[2];             /* [rows][dim] */
-    uint8_t *keep;              /* as glofnd_step_mask writes it */
-    glofnd_status status;       /* of glofnd_step_rows */
+    float *grad[2];       /* [rows][dim] */
+    uint8_t *keep;        /* as glofnd_step_mask writes it */
+    glofnd_status status; /* of glofnd_step_rows */
 } rank;
 
 /* glofnd_step_rows on every rank: at once, for they may wait for each other. */

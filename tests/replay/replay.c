@@ -11,7 +11,10 @@
 #include "run.h"
 #include "settings.h"
 
-static const struct { const char *family; int (*run)(const golden_case *, outputs *, message *); } families[] = {
+static const struct {
+    const char *family;
+    int (*run)(const golden_case *, outputs *, message *);
+} families[] = {
     {"unimodal_sogclr", run_steps},
     {"unimodal_simclr", run_steps},
     {"bimodal_fastclip", run_steps},
@@ -26,7 +29,7 @@ static const struct { const char *family; int (*run)(const golden_case *, output
 
 typedef struct tally {
     int verbose;
-    size_t cases, count[3];     /* by exit status */
+    size_t cases, count[3]; /* by exit status */
     double worst;
     char where[256];
 } tally;
@@ -67,7 +70,7 @@ static int run_case(const golden *g, const char *id, tally *all) {
     golden_unload(&c);
     fflush(stdout);
     if (m.text[0] && code == REPLAY_MISMATCH) fprintf(stderr, "replay: %s: %s\n", id, m.text);
-    else if (m.text[0]) fprintf(stderr, "replay: %s\n", m.text);     /* names the case itself */
+    else if (m.text[0]) fprintf(stderr, "replay: %s\n", m.text); /* names the case itself */
     all->cases++;
     all->count[code]++;
     return code;

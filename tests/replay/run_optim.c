@@ -11,11 +11,11 @@
 
 /* ----- optimizers ----------------------------------------------------------------------------------------------- */
 
-typedef struct tensor {         /* p<i> of a case */
+typedef struct tensor { /* p<i> of a case */
     char name[24];
-    const gf_npy *grad;         /* [steps][n] */
+    const gf_npy *grad; /* [steps][n] */
     gf_param param;
-    float *g;                   /* gradient of the current step */
+    float *g; /* gradient of the current step */
 } tensor;
 
 static int open_tensor(tensor *x, const golden_case *c, int index, int64_t steps, message *m) {
@@ -34,8 +34,13 @@ static int open_tensor(tensor *x, const golden_case *c, int index, int64_t steps
     float *p = grab(n, sizeof *p);
     for (size_t i = 0; i < n; i++) p[i] = (float)gf_npy_f64(init, (int64_t)i);
     x->g = grab(n, sizeof *x->g);
-    x->param = (gf_param){.p = p, .g = x->g, .state1 = grab(n, sizeof(float)), .state2 = grab(n, sizeof(float)), .n = n,
-                          .decay = gf_param_decays(init->rank, NULL), .adapt = gf_param_adapts(init->rank)};
+    x->param = (gf_param){.p = p,
+                          .g = x->g,
+                          .state1 = grab(n, sizeof(float)),
+                          .state2 = grab(n, sizeof(float)),
+                          .n = n,
+                          .decay = gf_param_decays(init->rank, NULL),
+                          .adapt = gf_param_adapts(init->rank)};
     return REPLAY_OK;
 }
 
@@ -88,7 +93,7 @@ static int adamw_tensor(const golden_case *c, outputs *o, const gf_adamw *adam, 
                         message *m) {
     tensor x = {.g = NULL};
     int code = open_tensor(&x, c, index, lr->count, m);
-    x.param.decay = 1;          /* the case gives the decay of each tensor by itself */
+    x.param.decay = 1; /* the case gives the decay of each tensor by itself */
     for (int64_t t = 0; t < lr->count && code == REPLAY_OK; t++) {
         const int64_t n = (int64_t)x.param.n;
         load_gradient(&x, t);

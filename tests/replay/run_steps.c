@@ -16,18 +16,18 @@ typedef struct run {
     settings s;
     const golden_case *c;
     outputs *o;
-    const gf_npy *in[2];        /* [steps][B][d] views, or image and text */
-    const gf_npy *id, *label, *epoch, *log_scale;       /* NULL where the case has none */
-    rank *ranks;                /* [world] */
-    replica twin;               /* one rank: driven by glofnd_step */
+    const gf_npy *in[2];                          /* [steps][B][d] views, or image and text */
+    const gf_npy *id, *label, *epoch, *log_scale; /* NULL where the case has none */
+    rank *ranks;                                  /* [world] */
+    replica twin;                                 /* one rank: driven by glofnd_step */
     glofnd_stats twin_stats;
-    glofnd_link *links;         /* [B][2] */
-    float *embedding[2];        /* [B][d] of this step */
-    float *twin_grad[2];        /* [B][d] */
-    int64_t *ids;               /* [B] of this step */
-    int32_t *labels;            /* [B] of this step */
-    double inverse_tau, gamma;  /* image-text: of this step */
-    int following;              /* no anchor has a lambda of its own */
+    glofnd_link *links;        /* [B][2] */
+    float *embedding[2];       /* [B][d] of this step */
+    float *twin_grad[2];       /* [B][d] */
+    int64_t *ids;              /* [B] of this step */
+    int32_t *labels;           /* [B] of this step */
+    double inverse_tau, gamma; /* image-text: of this step */
+    int following;             /* no anchor has a lambda of its own */
 } run;
 
 /* ----- set up --------------------------------------------------------------------------------------------------- */
@@ -36,8 +36,8 @@ typedef struct run {
 static int find_input(const run *x, const char *name, int axes, int64_t d1, int64_t d2, const gf_npy **out, message *m) {
     const int64_t dims[3] = {-1, d1, d2};
     PASS(golden_array(x->c, name, axes, dims, out, m));
-    SAY_IF(m, (*out)->shape[0] < x->s.steps, REPLAY_UNREADABLE, "%s: array '%s' holds %lld steps; hyper.tsv says %lld",
-           x->c->id, name, (long long)(*out)->shape[0], (long long)x->s.steps);
+    SAY_IF(m, (*out)->shape[0] < x->s.steps, REPLAY_UNREADABLE, "%s: array '%s' holds %lld steps; hyper.tsv says %lld", x->c->id,
+           name, (long long)(*out)->shape[0], (long long)x->s.steps);
     return REPLAY_OK;
 }
 
@@ -49,8 +49,8 @@ static int find_inputs(run *x, message *m) {
     if (!clip || golden_find(x->c, "index")) PASS(find_input(x, "index", 2, s->batch, 0, &x->id, m));
     if (!clip || golden_find(x->c, "epoch")) PASS(find_input(x, "epoch", 1, 0, 0, &x->epoch, m));
     if (!two_views) PASS(find_input(x, "log_scale", 1, 0, 0, &x->log_scale, m));
-    const int needs_labels = s->o.detector == GLOFND_DETECT_ORACLE || outputs_wants(x->o, "log_precision") ||
-                             outputs_wants(x->o, "log_recall");
+    const int needs_labels =
+        s->o.detector == GLOFND_DETECT_ORACLE || outputs_wants(x->o, "log_precision") || outputs_wants(x->o, "log_recall");
     if (needs_labels || golden_find(x->c, "labels")) PASS(find_input(x, "labels", 2, s->batch, 0, &x->label, m));
     const int64_t columns = two_views ? 2 * s->batch : s->batch;
     const int has_masks = outputs_wants(x->o, "mask_ab_aa_bits") || outputs_wants(x->o, "mask_ba_bb_bits") ||
@@ -68,8 +68,15 @@ static int open_rank(run *x, int64_t k, message *m) {
     w->links = x->links + 2 * rows * k;
     w->keep = grab(masks, 1);
     for (int v = 0; v < 2; v++) w->grad[v] = grab((size_t)(rows * s->dim), sizeof(float));
-    w->batch = (glofnd_batch){.size = sizeof w->batch, .rows = rows, .cols = s->batch, .row0 = rows * k, .dim = s->dim,
-                              .a = x->embedding[0], .b = x->embedding[1], .id = x->ids, .label = x->label ? x->labels : NULL};
+    w->batch = (glofnd_batch){.size = sizeof w->batch,
+                              .rows = rows,
+                              .cols = s->batch,
+                              .row0 = rows * k,
+                              .dim = s->dim,
+                              .a = x->embedding[0],
+                              .b = x->embedding[1],
+                              .id = x->ids,
+                              .label = x->label ? x->labels : NULL};
     if (outputs_wants(x->o, "log_precision") || outputs_wants(x->o, "log_recall")) w->batch.want |= GLOFND_WANT_QUALITY;
     if (outputs_wants(x->o, "log_lda_quantile")) w->batch.want |= GLOFND_WANT_QUANTILE;
     PASS(replica_create(&w->r, s, m));

@@ -7,7 +7,7 @@
 
 #include "optim/schedule.h"
 
-#define WHOLE_MAX (INT64_C(1) << 53)    /* hyper.tsv is read as double */
+#define WHOLE_MAX (INT64_C(1) << 53) /* hyper.tsv is read as double */
 
 glofnd_device replay_device = GLOFND_DEVICE_CPU;
 
@@ -26,9 +26,11 @@ static int read_sizes(settings *s, const golden_case *c, message *m) {
 }
 
 static int read_detector(settings *s, const golden_case *c, message *m) {
-    static const struct { const char *name; glofnd_detector detector; } known[] = {
-        {"none", GLOFND_DETECT_NONE}, {"-", GLOFND_DETECT_NONE}, {"glofnd", GLOFND_DETECT_GLOFND},
-        {"uglofnd", GLOFND_DETECT_SINGLE}, {"fnd", GLOFND_DETECT_FNC}, {"oracle", GLOFND_DETECT_ORACLE}};
+    static const struct {
+        const char *name;
+        glofnd_detector detector;
+    } known[] = {{"none", GLOFND_DETECT_NONE},      {"-", GLOFND_DETECT_NONE},  {"glofnd", GLOFND_DETECT_GLOFND},
+                 {"uglofnd", GLOFND_DETECT_SINGLE}, {"fnd", GLOFND_DETECT_FNC}, {"oracle", GLOFND_DETECT_ORACLE}};
     const size_t count = sizeof known / sizeof known[0];
     const char *name = NULL;
     size_t i = 0;
@@ -129,10 +131,10 @@ int settings_read(settings *s, const golden_case *c, message *m) {
     s->resume = (int)resume;
     const int two_views = strncmp(family, "unimodal_", 9) == 0;
     PASS(two_views ? read_two_views(s, c, m) : read_image_text(s, c, family, m));
-    if (s->world > 1) s->o.threads = 1;         /* the ranks are threads of this program */
+    if (s->world > 1) s->o.threads = 1; /* the ranks are threads of this program */
     char why[256] = "";
-    SAY_IF(m, glofnd_options_check(&s->o, why, sizeof why) != GLOFND_OK, REPLAY_MISMATCH,
-           "the library refuses the settings: %s", why);
+    SAY_IF(m, glofnd_options_check(&s->o, why, sizeof why) != GLOFND_OK, REPLAY_MISMATCH, "the library refuses the settings: %s",
+           why);
     return REPLAY_OK;
 }
 

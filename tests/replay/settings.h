@@ -12,17 +12,17 @@
 
 typedef struct settings {
     glofnd_options o;
-    int modalities;             /* 1: two views; 2: image and text */
+    int modalities; /* 1: two views; 2: image and text */
     int64_t n, batch, dim, steps, world;
-    int learned;                /* lambda is learned: per anchor, or one for all (single) */
+    int learned; /* lambda is learned: per anchor, or one for all (single) */
     int single;
-    int resume;                 /* start from the tables lda0, m0, v0, u0 */
-    double lambda_start;        /* of every anchor, without resume */
-    int gamma_is_cosine;        /* image-text: gamma by epoch; else always gamma_min */
+    int resume;          /* start from the tables lda0, m0, v0, u0 */
+    double lambda_start; /* of every anchor, without resume */
+    int gamma_is_cosine; /* image-text: gamma by epoch; else always gamma_min */
     double gamma_min, gamma_decay;
 } settings;
 
-extern glofnd_device replay_device;     /* where all cases run, in exact arithmetic */
+extern glofnd_device replay_device; /* where all cases run, in exact arithmetic */
 
 int settings_read(settings *s, const golden_case *c, message *m);
 

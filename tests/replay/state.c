@@ -168,8 +168,7 @@ int state_copy(const replica *from, const replica *to, const settings *s, const 
     int code = REPLAY_OK;
     for (int side = 0; side < s->modalities && code == REPLAY_OK; side++) {
         code = library(from, glofnd_rows_get(from->ctx, from->store, side, id, n, rows), "glofnd_rows_get", m);
-        if (code == REPLAY_OK)
-            code = library(to, glofnd_rows_put(to->ctx, to->store, side, id, n, rows), "glofnd_rows_put", m);
+        if (code == REPLAY_OK) code = library(to, glofnd_rows_put(to->ctx, to->store, side, id, n, rows), "glofnd_rows_put", m);
     }
     free(rows);
     return code;

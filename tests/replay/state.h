@@ -5,7 +5,7 @@
 #include "compare.h"
 #include "settings.h"
 
-typedef struct replica {        /* a context and its store: one rank, or the second copy of a one-rank run */
+typedef struct replica { /* a context and its store: one rank, or the second copy of a one-rank run */
     glofnd_ctx *ctx;
     glofnd_store *store;
 } replica;

@@ -4,7 +4,7 @@ needs
 
 # The same file as ever; fewer merges are its beginning.
 expect 0 "683 tokens, 169 merges" "$glofnd" data bpe shapes:n=4096,classes=120 --out a.txt
-cmp a.txt "$source/tests/data/bpe/learned.bpe.txt" || fail "not the vocabulary that was learned before"
+cmp a.txt "$source/tests/fixtures/bpe/learned.bpe.txt" || fail "not the vocabulary that was learned before"
 expect 0 "564 tokens, 50 merges" "$glofnd" data bpe shapes:n=4096,classes=120 --out b.txt --merges 50
 [ "$(head -n 51 a.txt)" = "$(cat b.txt)" ] || fail "fewer merges are other merges"
 

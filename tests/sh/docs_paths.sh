@@ -29,7 +29,7 @@ for page in $pages; do
         grep -vE '/(unit_|golden_|grad_|fault_|long_)?x(\.|$)')         # tests/unit_x.c is any of them
     set +f
     printf '%s\n' "$paths" | while read -r path; do [ -z "$path" ] || any "$path" || wrong "$page: no $path"; done
-    # A file by the end of its path, as in `fnd/step.c`.
+    # A file by the end of its path, as in `method/step/step.c`.
     set -f
     for name in $(named '`[A-Za-z0-9_./*-]+\.(c|h|cu|cuh)`' $page | tr -d '`' | grep -v '/x\.\|_x\.\|^x\.'); do
         grep -qE "(^|/)$(echo "$name" | sed 's/\./\\./g; s/\*/[^\/]*/g')\$" "$scratch/files" || wrong "$page: no file $name"

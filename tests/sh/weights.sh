@@ -1,9 +1,10 @@
-# RUN/model.safetensors in PyTorch: the names and shapes of torchvision's resnet18 (tests/data/resnet18_keys.tsv), numbers that
+# RUN/model.safetensors in PyTorch: the names and shapes of torchvision's resnet18 (tests/fixtures/resnet18_keys.tsv), numbers
+# that
 # load, and where torchvision is there, load_state_dict(strict) and a forward. Skipped where no python3 has torch (PYTHON names
 # another one).
 . "$2/tests/sh/common.inc"
 needs_runs
-keys=$source/tests/data/resnet18_keys.tsv
+keys=$source/tests/fixtures/resnet18_keys.tsv
 python=''
 for candidate in ${PYTHON:-python3 /usr/bin/python3}; do
     "$candidate" -c 'import torch' 2>/dev/null && python=$candidate && break

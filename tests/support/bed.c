@@ -10,9 +10,7 @@
 
 #include "bed.h"
 
-int bed_sides(const bed *t) {
-    return scene_two_views(&t->s) ? 1 : 2;
-}
+int bed_sides(const bed *t) { return scene_two_views(&t->s) ? 1 : 2; }
 
 void bed_read_rows(const bed *t, glofnd_row *rows) {
     for (int side = 0; side < bed_sides(t); side++) {

@@ -6,14 +6,14 @@
 
 #include "compare.h"
 
-#define ANY_ERROR (-1)          /* the header does not say which */
+#define ANY_ERROR (-1) /* the header does not say which */
 
-typedef struct bed {            /* a store in use and a valid batch for it */
+typedef struct bed { /* a store in use and a valid batch for it */
     scene s;
     runner w;
     scene_batch b;
     outputs out;
-    glofnd_row *before;         /* [sides][anchors + 1], the shared row last */
+    glofnd_row *before; /* [sides][anchors + 1], the shared row last */
 } bed;
 
 bed bed_make(glofnd_loss loss, glofnd_detector detector);

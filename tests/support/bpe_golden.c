@@ -11,12 +11,12 @@
 
 #include <cmocka.h>
 
-#include "data/bpe.h"
+#include "text/bpe/bpe.h"
 
 const char *bpe_golden_path(const char *name) {
     static char path[4096];
     const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../data/bpe/%s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", name);
+    snprintf(path, sizeof path, "%.*s/../fixtures/bpe/%s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", name);
     return path;
 }
 

@@ -56,8 +56,12 @@ void runner_free(runner *w) {
 
 outputs outputs_make(const scene *s) {
     const int64_t flat = s->batch * s->dim;
-    return (outputs){.batch = s->batch, .dim = s->dim, .grad_a = array(flat, sizeof(float)), .grad_b = array(flat, sizeof(float)),
-                     .links = array(2 * s->batch, sizeof(glofnd_link)), .keep = array(4 * s->batch * s->batch, 1)};
+    return (outputs){.batch = s->batch,
+                     .dim = s->dim,
+                     .grad_a = array(flat, sizeof(float)),
+                     .grad_b = array(flat, sizeof(float)),
+                     .links = array(2 * s->batch, sizeof(glofnd_link)),
+                     .keep = array(4 * s->batch * s->batch, 1)};
 }
 
 void outputs_free(outputs *out) {
@@ -79,15 +83,13 @@ void run_two_calls(runner *w, const glofnd_batch *q, outputs *out) {
 
 /* ---- how close ---- */
 
-static double sharpest(const ref_step *r) {         /* largest 1/tau */
+static double sharpest(const ref_step *r) { /* largest 1/tau */
     double k = 0;
     for (int64_t row = 0; row < r->rows; row++) k = fmax(k, 1 / r->tau[row]);
     return k;
 }
 
-double weight_error(const ref_step *r) {
-    return 10 * FLOAT_ERROR + 2 * SIM_ERROR * sharpest(r);
-}
+double weight_error(const ref_step *r) { return 10 * FLOAT_ERROR + 2 * SIM_ERROR * sharpest(r); }
 
 double gradient_scale(const ref_step *r) {
     double most = 0;
@@ -145,7 +147,7 @@ void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r
         int64_t kept = 0;
         for (int64_t col = 0; col < r->rows; col++) {
             const int negative = ref_is_negative(r, row, col), keep = negative && !r->flag[row * r->rows + col];
-            if (!r->two_views && row % 2 == col % 2) continue;              /* not a pair of this loss */
+            if (!r->two_views && row % 2 == col % 2) continue; /* not a pair of this loss */
             const int64_t at = r->two_views ? (2 * row + col % 2) * batch + col / 2 : row * batch + col / 2;
             kept += keep;
             if (out->keep[at] != keep)
@@ -157,7 +159,7 @@ void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r
 }
 
 static void expect_row(const scene *s, int step, const glofnd_row *got, const glofnd_row *want, double k) {
-    const double log_u = k * (SIM_ERROR + FLOAT_ERROR);         /* |log u| <= k: one rounding of it, and the similarities */
+    const double log_u = k * (SIM_ERROR + FLOAT_ERROR); /* |log u| <= k: one rounding of it, and the similarities */
     expect_near(s->name, step, "lambda", got->lambda, want->lambda, s->o.learner == GLOFND_LEARN_RING ? SIM_ERROR : 4e-7);
     expect_near(s->name, step, "m", got->m, want->m, 4 * FLOAT_ERROR * fabs(want->m) + 1e-9);
     expect_near(s->name, step, "v", got->v, want->v, 4 * FLOAT_ERROR * fabs(want->v) + 1e-9);

@@ -11,7 +11,7 @@
 #include "scene.h"
 
 #define SIM_ERROR 3e-7
-#define FLOAT_ERROR 1.2e-7      /* one rounding to float32, relative */
+#define FLOAT_ERROR 1.2e-7 /* one rounding to float32, relative */
 
 /* Fails the test, naming scene, step and quantity, unless both are NaN or |got - want| <= tolerance. */
 void expect_near(const char *scene_name, int step, const char *what, double got, double want, double tolerance);
@@ -25,11 +25,11 @@ typedef struct runner {
     glofnd_store *store;
 } runner;
 
-typedef struct outputs {        /* of one step */
+typedef struct outputs { /* of one step */
     int64_t batch, dim;
-    float *grad_a, *grad_b;     /* [B][d] */
-    glofnd_link *links;         /* [B][2] */
-    uint8_t *keep;              /* as glofnd_step_mask */
+    float *grad_a, *grad_b; /* [B][d] */
+    glofnd_link *links;     /* [B][2] */
+    uint8_t *keep;          /* as glofnd_step_mask */
     glofnd_stats stats;
 } outputs;
 
@@ -38,11 +38,11 @@ void runner_free(runner *w);
 outputs outputs_make(const scene *s);
 void outputs_free(outputs *out);
 
-void run_step(runner *w, const glofnd_batch *q, outputs *out);              /* glofnd_step; links and keep are not touched */
-void run_two_calls(runner *w, const glofnd_batch *q, outputs *out);         /* rows, mask, grad */
+void run_step(runner *w, const glofnd_batch *q, outputs *out);      /* glofnd_step; links and keep are not touched */
+void run_two_calls(runner *w, const glofnd_batch *q, outputs *out); /* rows, mask, grad */
 
-double weight_error(const ref_step *r);                                     /* relative error allowed for a weight, see above */
-double gradient_scale(const ref_step *r);                                   /* largest gradient before the projection */
+double weight_error(const ref_step *r);   /* relative error allowed for a weight, see above */
+double gradient_scale(const ref_step *r); /* largest gradient before the projection */
 void expect_outputs(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r);
 void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r);
 /* Rows 0 .. n - 1 of a side in one call: on a device each call waits for all work on it. */

@@ -6,8 +6,8 @@
 #ifndef TESTS_FAULTS_H
 #define TESTS_FAULTS_H
 
-void faults_at(long k);         /* counts anew, and makes allocation number k fail, the first being 0; -1: none */
-int faults_end(void);           /* no more failures: did the one that was asked for happen? */
-long faults_count(void);        /* allocations since faults_at */
+void faults_at(long k);  /* counts anew, and makes allocation number k fail, the first being 0; -1: none */
+int faults_end(void);    /* no more failures: did the one that was asked for happen? */
+long faults_count(void); /* allocations since faults_at */
 
 #endif

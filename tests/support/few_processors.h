@@ -6,7 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
-static int processors;          /* it says it has; 0: as many as it has */
+static int processors; /* it says it has; 0: as many as it has */
 
 cudaError_t __real_cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device);
 cudaError_t __wrap_cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, int device);
@@ -17,7 +17,7 @@ cudaError_t __wrap_cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr what, 
     return e;
 }
 
-static int all_processors(void **state) {       /* at the end of a test */
+static int all_processors(void **state) { /* at the end of a test */
     (void)state;
     processors = 0;
     return 0;

@@ -13,15 +13,15 @@
 
 #include <cmocka.h>
 
-#include "data/kind.h"
+#include "data/dataset_format.h"
 
 struct flaky flaky;
 gf_dataset *flaky_shapes;
-static const gf_kind *inner;    /* the kind of the shapes */
-static gf_kind kind;
-static gf_dataset data;         /* the shapes with that kind */
+static const gf_dataset_format *inner; /* the kind of the shapes */
+static gf_dataset_format kind;
+static gf_dataset data; /* the shapes with that kind */
 
-static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_wish *wish, gf_sample *out) {
+static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
     flaky.reads++;
     if (flaky.nap) usleep((useconds_t)flaky.nap);
     FAIL_IF(err, flaky.state[i] == DAMAGED, GLOFND_E_FORMAT, "sample %lld is damaged", (long long)i);
@@ -64,8 +64,13 @@ void flaky_report(void *user, int64_t i, const char *message) {
 }
 
 gf_loader_spec flaky_spec(int workers) {
-    return (gf_loader_spec){.data = &data, .augment = gf_augment_pretrain(SIZE), .views = 2, .batch = BATCH, .seed = SEED,
-                            .workers = workers, .depth = 2};
+    return (gf_loader_spec){.data = &data,
+                            .augment = gf_augment_pretrain(SIZE),
+                            .views = 2,
+                            .batch = BATCH,
+                            .seed = SEED,
+                            .workers = workers,
+                            .depth = 2};
 }
 
 gf_loader *flaky_loader(const gf_loader_spec *spec) {
@@ -82,9 +87,7 @@ gf_batch flaky_next(gf_loader *l) {
     return b;
 }
 
-void flaky_seek(gf_loader *l, uint32_t epoch, int64_t step) {
-    assert_int_equal(gf_loader_seek(NULL, l, epoch, step), GLOFND_OK);
-}
+void flaky_seek(gf_loader *l, uint32_t epoch, int64_t step) { assert_int_equal(gf_loader_seek(NULL, l, epoch, step), GLOFND_OK); }
 
 void flaky_says(const gf_error *err, const char *word) {
     if (!strstr(err->text, word)) fail_msg("'%s' does not say '%s'", err->text, word);

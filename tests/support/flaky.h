@@ -4,17 +4,17 @@
 
 #include <stdatomic.h>
 
-#include "data/loader.h"
+#include "loader/loader.h"
 
 enum { N = 61, BATCH = 8, STEPS = N / BATCH, MANY = 2 * STEPS + 3, SIZE = 16, IMAGE = SIZE * SIZE * 3, SEED = 9 };
 enum { SOUND, DAMAGED, BROKEN_DISK, NO_MEMORY };
 
 extern struct flaky {
-    char state[N];              /* of the samples */
-    int nap;                    /* microseconds a read takes longer */
+    char state[N]; /* of the samples */
+    int nap;       /* microseconds a read takes longer */
     atomic_int reads;
 } flaky;
-extern gf_dataset *flaky_shapes;        /* without the damage */
+extern gf_dataset *flaky_shapes; /* without the damage */
 
 /* Group setup and teardown; setup of a test: all sound. */
 int flaky_open(void **state);
@@ -34,7 +34,7 @@ uint64_t flaky_hash(const gf_batch *b);
 void flaky_hashes(const gf_loader_spec *spec, uint64_t *hash, int count);
 void flaky_check_views(const gf_batch *b, int64_t item, int views);
 
-typedef struct flaky_reports {  /* what a loader says about damaged samples: gf_loader_spec.damaged, .user */
+typedef struct flaky_reports { /* what a loader says about damaged samples: gf_loader_spec.damaged, .user */
     int64_t id[1000];
     int n;
 } flaky_reports;

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "base/rng.h"
+#include "util/rng.h"
 
-#define LINE_NUMBERS 6          /* norm, sum, four projections */
+#define LINE_NUMBERS 6 /* norm, sum, four projections */
 
-enum { NORMS = 1, IMAGES, COARSE, LOSS, SIGNS, TOWER, TOKENS };         /* "epoch" of the streams, as in the scripts */
+enum { NORMS = 1, IMAGES, COARSE, LOSS, SIGNS, TOWER, TOKENS }; /* "epoch" of the streams, as in the scripts */
 
 typedef struct golden {
     FILE *file;
@@ -40,30 +40,32 @@ static gf_arch arch_of(const char *text) {
 static FILE *open_case(const char *folder, const char *name) {
     char path[1024];
     const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../data/%s/%s.txt", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", folder,
+    snprintf(path, sizeof path, "%.*s/../fixtures/%s/%s.txt", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", folder,
              name);
     FILE *f = fopen(path, "r");
     if (f) return f;
-    snprintf(path, sizeof path, "tests/data/%s/%s.txt", folder, name);
+    snprintf(path, sizeof path, "tests/fixtures/%s/%s.txt", folder, name);
     f = fopen(path, "r");
     if (!f) fail_msg("cannot open %s", path);
     return f;
 }
 
-static golden open_golden(const char *name, int tower) {
+static golden open_golden(const char *name, int encoder) {
     golden g = {0};
     char arch[32];
     gf_net_spec *s = &g.spec;
     snprintf(g.name, sizeof g.name, "%s", name);
-    g.file = open_case(tower ? "clip" : "resnet", name);
+    g.file = open_case(encoder ? "clip" : "resnet", name);
     long long batch, seed;
-    if (tower)
+    if (encoder)
         assert_int_equal(fscanf(g.file, "tower %31s %lld %d %d %d %d %d %d %d %d %d %lld\n", arch, &batch, &s->size,
                                 &s->embed_dim, &s->width, &s->layers, &s->heads, &s->patch, &s->context, &s->vocab,
-                                &s->quick_gelu, &seed), 12);
+                                &s->quick_gelu, &seed),
+                         12);
     else
         assert_int_equal(fscanf(g.file, "case %31s %d %lld %d %d %d %lld\n", arch, &s->cifar_stem, &batch, &s->size,
-                                &s->head_hidden, &s->head_out, &seed), 7);
+                                &s->head_hidden, &s->head_out, &seed),
+                         7);
     g.spec.arch = arch_of(arch);
     g.spec.batch = batch;
     g.spec.seed = (uint64_t)seed;
@@ -97,7 +99,8 @@ static void expect(golden *g, const char *kind, const char *name, const char *sh
     double want[LINE_NUMBERS], have[LINE_NUMBERS];
     snprintf(have_name, sizeof have_name, "%s%s", kind, name);
     assert_int_equal(fscanf(g->file, "%127s %63s %lf %lf %lf %lf %lf %lf\n", want_name, want_shape, &want[0], &want[1], &want[2],
-                            &want[3], &want[4], &want[5]), 8);
+                            &want[3], &want[4], &want[5]),
+                     8);
     assert_string_equal(have_name, want_name);
     assert_string_equal(shape, want_shape);
     measure(g->spec.seed, x, count, have);
@@ -141,7 +144,7 @@ static void expect_rows(golden *g, const char *kind, const char *name, gf_net *n
     free(x);
 }
 
-/* Features of towers are between layers that the script does not see. */
+/* Features of encoders are between layers that the script does not see. */
 static void expect_results(golden *g, const char *kind, gf_net *n, const float *features, const float *projection) {
     if (!g->spec.embed_dim) expect_rows(g, kind, "features", n, features, gf_net_features(n));
     expect_rows(g, kind, "projection", n, projection, outputs_of(&g->spec));
@@ -166,13 +169,13 @@ static void move_norms(const gf_net_spec *s, gf_net *n, gf_tensor *t, int count)
     }
 }
 
-static uint32_t hash_of(const char *name) {     /* FNV-1a */
+static uint32_t hash_of(const char *name) { /* FNV-1a */
     uint32_t h = 0x811C9DC5u;
     for (; *name; name++) h = (h ^ (unsigned char)*name) * 0x01000193u;
     return h;
 }
 
-/* Towers: every tensor from the stream of its name. */
+/* Encoders: every tensor from the stream of its name. */
 static void draw_weights(const gf_net_spec *s, gf_net *n, gf_tensor *t, int count) {
     for (int i = 0; i < count; i++) {
         if (!t[i].grad) continue;
@@ -266,7 +269,7 @@ static void train_part(golden *g, gf_net *n, gf_tensor *t, int count) {
         size += (double)w[i] * (double)w[i];
     }
     loss = (float)sum;
-    expect(g, "", "loss", "1", &loss, 1, sqrt(size));   /* relative to the norm of its gradient: the sum itself may cancel */
+    expect(g, "", "loss", "1", &loss, 1, sqrt(size)); /* relative to the norm of its gradient: the sum itself may cancel */
     if (gf_net_write(&err, n, d, w, sizeof *d * (size_t)outputs) != GLOFND_OK) fail_msg("%s", err.text);
     if (gf_net_backward(&err, n, d) != GLOFND_OK) fail_msg("%s", err.text);
     for (int i = 0; i < count; i++)
@@ -278,8 +281,8 @@ static void train_part(golden *g, gf_net *n, gf_tensor *t, int count) {
 
 static int by_name(const void *a, const void *b) { return strcmp(((const gf_tensor *)a)->name, ((const gf_tensor *)b)->name); }
 
-static void check(const char *name, int tower, glofnd_device device, gf_precision precision, double tolerance) {
-    golden g = open_golden(name, tower);
+static void check(const char *name, int encoder, glofnd_device device, gf_precision precision, double tolerance) {
+    golden g = open_golden(name, encoder);
     g.tolerance = tolerance;
     g.spec.device = device;
     g.spec.precision = precision;
@@ -292,8 +295,8 @@ static void check(const char *name, int tower, glofnd_device device, gf_precisio
     const int count = gf_net_tensors(n, &mine);
     gf_tensor *t = malloc(sizeof *t * (size_t)count);
     memcpy(t, mine, sizeof *t * (size_t)count);
-    if (tower) qsort(t, (size_t)count, sizeof *t, by_name);
-    if (tower) draw_weights(&g.spec, n, t, count);
+    if (encoder) qsort(t, (size_t)count, sizeof *t, by_name);
+    if (encoder) draw_weights(&g.spec, n, t, count);
     else move_norms(&g.spec, n, t, count);
     copy_nudges(&g, n, t, count);
     gf_net_touch(n);

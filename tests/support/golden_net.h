@@ -12,7 +12,7 @@
 /* Fails the cmocka test if a difference exceeds `tolerance`, relative to the norm of its tensor. `name`: in data/resnet. */
 void golden_net_check(const char *name, glofnd_device device, gf_precision precision, double tolerance);
 
-/* The same of a tower for images or texts, from tools/make_clip_golden.py; `name`: in data/clip. */
+/* The same of a encoder for images or texts, from tools/make_clip_golden.py; `name`: in data/clip. */
 void golden_tower_check(const char *name, glofnd_device device, gf_precision precision, double tolerance);
 
 #define GOLDEN_TOWERS(X) X(text_gelu) X(text_quick) X(vit_gelu) X(vit_quick) X(clip_resnet)

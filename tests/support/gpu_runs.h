@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "cuda/loss/cuda_device.h"
+#include "cuda/step/cuda_device.h"
 #include "support/trial.h"
 
 /* 0; or 77, for main to return, once it is said why. */
@@ -24,18 +24,18 @@ static inline int gpu_missing(void) {
 }
 
 /* Tensor t of w on the host, to be freed: its value, or its gradient. */
-static inline float *gpu_fetch(const gf_tower *w, const gf_tensor *t, int gradient) {
+static inline float *gpu_fetch(const gf_encoder *w, const gf_tensor *t, int gradient) {
     gf_error err = {""};
     float *x = malloc((size_t)t->count * sizeof *x);
     assert_non_null(x);
-    trial_fine(gf_net_get(&err, w->net, t, gradient ? gf_tower_gradient(w, t) : t->value, x), &err);
+    trial_fine(gf_net_get(&err, w->net, t, gradient ? gf_encoder_gradient(w, t) : t->value, x), &err);
     return x;
 }
 
 /* To the bit, and buffers too. */
 static inline void gpu_same_weights(const gf_trainer *a, const gf_trainer *b) {
-    for (int k = 0; k < a->towers.count; k++) {
-        const gf_tower *x = &a->towers.at[k], *y = &b->towers.at[k];
+    for (int k = 0; k < a->encoders.count; k++) {
+        const gf_encoder *x = &a->encoders.at[k], *y = &b->encoders.at[k];
         for (int i = 0; i < x->tensor_count; i++) {
             float *p = gpu_fetch(x, &x->tensors[i], 0), *q = gpu_fetch(y, &y->tensors[i], 0);
             if (memcmp(p, q, (size_t)x->tensors[i].count * sizeof *p) != 0) fail_msg("%s differs", x->tensors[i].name);

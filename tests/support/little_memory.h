@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static size_t memory_left = SIZE_MAX;           /* bytes; to be set by the test */
+static size_t memory_left = SIZE_MAX; /* bytes; to be set by the test */
 
 cudaError_t __real_cudaMalloc(void **p, size_t bytes);
 cudaError_t __wrap_cudaMalloc(void **p, size_t bytes);

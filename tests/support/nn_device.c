@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/bf16.h"
+#include "util/bf16.h"
 
 void nn_ok(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);
@@ -64,7 +64,7 @@ void *nn_numbers(nn_device *d, const float *x, int64_t count, gf_type type) {
         else ((float *)as)[i] = x[i];
     nn_send(d, p, as, bytes);
     float sink;
-    if (d->b->get && count > 0) nn_fetch(d, &sink, p, 2);       /* waits: `as` goes */
+    if (d->b->get && count > 0) nn_fetch(d, &sink, p, 2); /* waits: `as` goes */
     free(as);
     return p;
 }

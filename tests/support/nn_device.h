@@ -2,7 +2,7 @@
 #ifndef TESTS_NN_DEVICE_H
 #define TESTS_NN_DEVICE_H
 
-#include "base/nn_backend.h"
+#include "ifc/nn_ops.h"
 #include "support/random.h"
 
 typedef struct nn_device {
@@ -12,17 +12,17 @@ typedef struct nn_device {
     int count;
 } nn_device;
 
-void nn_ok(glofnd_status status, const gf_error *err);  /* fails the test with err's text */
+void nn_ok(glofnd_status status, const gf_error *err); /* fails the test with err's text */
 nn_device nn_open(const gf_nn_backend *b, int exact);
-void nn_drop(nn_device *d);                             /* gives back what nn_take took */
+void nn_drop(nn_device *d); /* gives back what nn_take took */
 void nn_close(nn_device *d);
-void *nn_take(nn_device *d, size_t bytes);              /* until nn_drop or nn_close */
+void *nn_take(nn_device *d, size_t bytes); /* until nn_drop or nn_close */
 void nn_send(nn_device *d, void *to, const void *from, size_t bytes);
 void nn_fetch(nn_device *d, void *to, const void *from, size_t bytes);
 /* Floats of the host as an array of `type` on the device, and back. */
 void *nn_numbers(nn_device *d, const float *x, int64_t count, gf_type type);
 float *nn_floats(nn_device *d, const void *p, int64_t count, gf_type type);
-float *nn_draw(rng *g, int64_t count);                  /* normal numbers that bf16 holds exactly */
+float *nn_draw(rng *g, int64_t count); /* normal numbers that bf16 holds exactly */
 /* |a - b| / |b| over the whole array; nn_within fails the test above `limit`. CUDA_NN_SHOW in the environment: prints it. */
 double nn_distance(const float *a, const float *b, int64_t count);
 void nn_within(const char *what, const float *a, const float *b, int64_t count, double limit);

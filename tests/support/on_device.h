@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fnd/context.h"
 #include "glofnd.h"
+#include "method/context.h"
 
 #ifdef GF_HAVE_CUDA
 #include <cuda_runtime_api.h>
@@ -45,7 +45,7 @@ static inline void on_device_fetch(void *host, const void *device, size_t bytes)
 }
 
 static inline void on_device_drop(on_device_copies *x) {
-    if (x->count > 0) cudaDeviceSynchronize();  /* another stream may still work on them */
+    if (x->count > 0) cudaDeviceSynchronize(); /* another stream may still work on them */
     for (int i = 0; i < x->count; i++) cudaFreeAsync(x->taken[i], 0);
 }
 

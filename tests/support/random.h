@@ -16,13 +16,11 @@ static inline uint64_t rng_next(rng *g) {
     return x ^ (x >> 31);
 }
 
-static inline double rng_uniform(rng *g) {          /* in (0, 1) */
+static inline double rng_uniform(rng *g) { /* in (0, 1) */
     return ((double)(rng_next(g) >> 11) + 0.5) * 0x1p-53;
 }
 
-static inline int64_t rng_below(rng *g, int64_t n) {
-    return (int64_t)(rng_next(g) % (uint64_t)n);
-}
+static inline int64_t rng_below(rng *g, int64_t n) { return (int64_t)(rng_next(g) % (uint64_t)n); }
 
 static inline double rng_normal(rng *g) {
     const double radius = sqrt(-2 * log(rng_uniform(g))), angle = 6.283185307179586 * rng_uniform(g);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TOLD_MOST = 10 };        /* failures that a rank tells in words */
+enum { TOLD_MOST = 10 }; /* failures that a rank tells in words */
 
 struct ranked_here here;
 

@@ -1,4 +1,4 @@
-/* ranks.c - see ranks.h. */
+/* sync_norm.c - see ranks.h. */
 #define _GNU_SOURCE
 #include "ranks.h"
 
@@ -12,7 +12,7 @@
 
 #include "on_device.h"
 
-enum { MOST_ROWS = 256 };       /* of a batch, on one rank */
+enum { MOST_ROWS = 256 }; /* of a batch, on one rank */
 
 /* ---- the sum over ranks that glofnd_ctx_reduce asks for ---- */
 
@@ -25,7 +25,7 @@ static int sum_over_ranks(void *user, double *x, int n) {
     pthread_barrier_wait(&team->barrier);
     for (int i = 0; i < n; i++) {
         total[i] = 0;
-        for (int k = 0; k < team->ranks; k++) total[i] += team->parts[k][i];    /* same order everywhere: same bits */
+        for (int k = 0; k < team->ranks; k++) total[i] += team->parts[k][i]; /* same order everywhere: same bits */
     }
     pthread_barrier_wait(&team->barrier);
     memcpy(x, total, (size_t)n * sizeof *x);
@@ -130,8 +130,7 @@ static void expect_rank(const scene *s, int step, const rank_worker *me, const o
     }
 }
 
-void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single,
-                  const ref_step *r) {
+void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single, const ref_step *r) {
     const int64_t pairs = s->batch * s->batch * (t->sides == 1 ? 4 : 2);
     for (int k = 0; k < t->ranks; k++) expect_rank(s, step, &t->rank[k], many, single, r);
     if (memcmp(many->keep, single->keep, (size_t)pairs) != 0)

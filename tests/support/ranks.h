@@ -18,7 +18,7 @@ typedef struct rank_worker {
     struct rank_team *team;
     int index;
     runner w;
-    glofnd_batch q;                     /* the batch, with this rank's row0 and rows */
+    glofnd_batch q; /* the batch, with this rank's row0 and rows */
     glofnd_stats stats;
     glofnd_status status;
 } rank_worker;
@@ -27,8 +27,8 @@ typedef struct rank_team {
     int ranks;
     rank_worker rank[MAX_RANKS];
     pthread_barrier_t barrier;
-    double *parts[MAX_RANKS];           /* what each rank brings to a sum */
-    outputs *out;                       /* of the step under way */
+    double *parts[MAX_RANKS]; /* what each rank brings to a sum */
+    outputs *out;             /* of the step under way */
     int64_t anchors;
     int sides;
 } rank_team;
@@ -38,7 +38,6 @@ void rank_team_free(rank_team *t);
 void rank_team_step(rank_team *t, const glofnd_batch *q, outputs *out);
 
 /* The team's result against one rank's (and, where compat OFFICIAL differs by rank, against the reference). */
-void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single,
-                  const ref_step *r);
+void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single, const ref_step *r);
 
 #endif

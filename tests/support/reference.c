@@ -51,12 +51,16 @@ void ref_store_free(ref_store *s) {
 static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch *q) {
     const int64_t rows = 2 * q->cols, square = rows * rows, flat = rows * q->dim;
     const int two_views = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SIMCLR;
-    *r = (ref_step){.batch = q->cols, .rows = rows, .dim = q->dim, .two_views = two_views,
-                    .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1, .margin = INFINITY};
+    *r = (ref_step){.batch = q->cols,
+                    .rows = rows,
+                    .dim = q->dim,
+                    .two_views = two_views,
+                    .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1,
+                    .margin = INFINITY};
     double **const square_arrays[] = {&r->sim, &r->dsim};
     double **const flat_arrays[] = {&r->h, &r->z, &r->dz, &r->grad};
-    double **const row_arrays[] = {&r->norm, &r->theta, &r->tau, &r->count, &r->align, &r->ghat, &r->u,
-                                   &r->row_loss, &r->row_dtau, &r->row_ratio};
+    double **const row_arrays[] = {&r->norm, &r->theta, &r->tau,      &r->count,    &r->align,
+                                   &r->ghat, &r->u,     &r->row_loss, &r->row_dtau, &r->row_ratio};
     for (size_t i = 0; i < sizeof square_arrays / sizeof *square_arrays; i++) *square_arrays[i] = zeros(square, sizeof(double));
     for (size_t i = 0; i < sizeof flat_arrays / sizeof *flat_arrays; i++) *flat_arrays[i] = zeros(flat, sizeof(double));
     for (size_t i = 0; i < sizeof row_arrays / sizeof *row_arrays; i++) *row_arrays[i] = zeros(rows, sizeof(double));
@@ -65,8 +69,8 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
 }
 
 void ref_step_free(ref_step *r) {
-    void *const all[] = {r->h, r->norm, r->z, r->sim, r->theta, r->would, r->flag, r->tau, r->count, r->align,
-                         r->ghat, r->u, r->dsim, r->dz, r->grad, r->row_loss, r->row_dtau, r->row_ratio};
+    void *const all[] = {r->h,     r->norm, r->z, r->sim,  r->theta, r->would, r->flag,     r->tau,      r->count,
+                         r->align, r->ghat, r->u, r->dsim, r->dz,    r->grad,  r->row_loss, r->row_dtau, r->row_ratio};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -194,7 +198,7 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
     case GLOFND_DETECT_ORACLE:
         for (int64_t col = 0; col < r->rows; col++)
             r->would[row * r->rows + col] = ref_is_negative(r, row, col) && same_label(q, row, col);
-        return;                                                 /* labels alone decide */
+        return; /* labels alone decide */
     default: break;
     }
     for (int64_t col = 0; col < r->rows; col++)
@@ -276,8 +280,8 @@ static void quality_statistics(const glofnd_batch *q, ref_step *r) {
 }
 
 static void state_statistics(const glofnd_options *o, const ref_store *s, const glofnd_batch *q, ref_step *r) {
-    const int shared = o->detector == GLOFND_DETECT_SINGLE ||
-                       (q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup);
+    const int shared =
+        o->detector == GLOFND_DETECT_SINGLE || (q->epoch >= o->update_epoch && q->epoch < o->update_epoch + o->lambda_warmup);
     const double total = (double)(r->batch * s->modalities);
     for (int side = 0; side < s->modalities; side++) {
         for (int64_t i = 0; i < r->batch; i++) {
@@ -294,9 +298,9 @@ static void state_statistics(const glofnd_options *o, const ref_store *s, const 
 void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const double *h, ref_step *r) {
     step_alloc(r, o, q);
     similarities(o, q, h, r);
-    ref_learn(o, s, q, r);          /* lambda first: */
-    flags(o, q, r);                 /* flags see the new one */
-    ref_loss(o, s, q, r);           /* loss, u, temperatures, dL/dS */
+    ref_learn(o, s, q, r); /* lambda first: */
+    flags(o, q, r);        /* flags see the new one */
+    ref_loss(o, s, q, r);  /* loss, u, temperatures, dL/dS */
     feature_gradient(o, r);
     ref_ring_push(s, q, r);
     flag_statistics(o, r);

@@ -15,39 +15,39 @@
 
 #include "glofnd.h"
 
-typedef struct ref_ring {       /* the last `capacity` embeddings, oldest overwritten first */
+typedef struct ref_ring { /* the last `capacity` embeddings, oldest overwritten first */
     int64_t capacity, dim, count, next;
-    double *z;                  /* [capacity][dim] */
-    int64_t *id;                /* [capacity] */
+    double *z;   /* [capacity][dim] */
+    int64_t *id; /* [capacity] */
 } ref_ring;
 
 typedef struct ref_store {
     int64_t n;
     int modalities;
-    glofnd_row *row[2];         /* [side][n] */
-    glofnd_row shared[2];       /* the one lambda of SINGLE and of the warm-up, per side */
-    ref_ring ring[2];           /* what the anchors of a side look at: both views; or texts for images, images for texts */
+    glofnd_row *row[2];   /* [side][n] */
+    glofnd_row shared[2]; /* the one lambda of SINGLE and of the warm-up, per side */
+    ref_ring ring[2];     /* what the anchors of a side look at: both views; or texts for images, images for texts */
 } ref_store;
 
 typedef struct ref_step {
-    int64_t batch, rows, dim, negatives;    /* B, 2B, d, n */
+    int64_t batch, rows, dim, negatives; /* B, 2B, d, n */
     int two_views;
-    double *h, *norm, *z;       /* [2B][d], [2B], [2B][d] */
-    double *sim;                /* [2B][2B] */
-    double *theta;              /* [2B] threshold (of the score, for FNC TOPK) */
-    uint8_t *would, *flag;      /* [2B][2B] flagged by the detector; flagged in the loss */
-    double *tau;                /* [2B] temperature of the row in this step */
-    double *count, *align;      /* [2B] c_r, A_r */
-    double *ghat, *u;           /* [2B] */
-    double *dsim;               /* [2B][2B] dL/dS as a function of independent entries */
-    double *dz, *grad;          /* [2B][d] gradient of the unit vectors; of h */
-    double *row_loss;           /* [2B] loss = sum */
-    double *row_dtau;           /* [2B] shared tau: dL/dtau = sum. ISOGCLR: d/dtau_i without 1/B */
-    double *row_ratio;          /* [2B] compat OFFICIAL, image-text: g/(u+eps) */
+    double *h, *norm, *z;  /* [2B][d], [2B], [2B][d] */
+    double *sim;           /* [2B][2B] */
+    double *theta;         /* [2B] threshold (of the score, for FNC TOPK) */
+    uint8_t *would, *flag; /* [2B][2B] flagged by the detector; flagged in the loss */
+    double *tau;           /* [2B] temperature of the row in this step */
+    double *count, *align; /* [2B] c_r, A_r */
+    double *ghat, *u;      /* [2B] */
+    double *dsim;          /* [2B][2B] dL/dS as a function of independent entries */
+    double *dz, *grad;     /* [2B][d] gradient of the unit vectors; of h */
+    double *row_loss;      /* [2B] loss = sum */
+    double *row_dtau;      /* [2B] shared tau: dL/dtau = sum. ISOGCLR: d/dtau_i without 1/B */
+    double *row_ratio;     /* [2B] compat OFFICIAL, image-text: g/(u+eps) */
     double loss, grad_tau, grad_scale;
     double quantile_mean, kept_share, detector_share, lambda_mean, log_u_mean, tau_mean, precision, recall;
     int64_t pairs, flagged, same, hits, rescued;
-    double margin;              /* smallest distance of a compared value to the threshold it was compared with */
+    double margin; /* smallest distance of a compared value to the threshold it was compared with */
 } ref_step;
 
 void ref_store_init(ref_store *s, const glofnd_store_spec *spec);
@@ -72,12 +72,12 @@ double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h
 
 /* Shared by the parts of the reference. */
 int ref_is_negative(const ref_step *r, int64_t row, int64_t col);
-double ref_quantile(const ref_step *r, int64_t row, double alpha);          /* interpolated, position (1-alpha)(n-1) */
-double ref_kth_largest(double *x, int64_t n, int64_t k);                    /* sorts x; k from 1 */
+double ref_quantile(const ref_step *r, int64_t row, double alpha); /* interpolated, position (1-alpha)(n-1) */
+double ref_kth_largest(double *x, int64_t n, int64_t k);           /* sorts x; k from 1 */
 double ref_kth_negative(const ref_step *r, int64_t row, int64_t k);
 void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
-int ref_official_pairs(const glofnd_options *o);    /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */
+int ref_official_pairs(const glofnd_options *o); /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */
 
 #endif

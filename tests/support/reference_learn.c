@@ -38,9 +38,7 @@ static double mean_quantile(const ref_step *r, row_set rows, double alpha) {
     return sum / (double)rows.count;
 }
 
-static double clamp(double x, double low, double high) {
-    return x < low ? low : x > high ? high : x;
-}
+static double clamp(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
 static double learner_eps(const glofnd_options *o, const ref_step *r) {
     if (o->lambda_eps > 0) return o->lambda_eps;

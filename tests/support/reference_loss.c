@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#define LOSS_EPS 1e-14          /* of u + eps, compat OFFICIAL with image and text */
+#define LOSS_EPS 1e-14 /* of u + eps, compat OFFICIAL with image and text */
 
 int ref_official_pairs(const glofnd_options *o) {
     return o->compat == GLOFND_COMPAT_OFFICIAL &&
@@ -124,7 +124,7 @@ static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
         const double pair = w * exp(k * s) / (batch * r->count[row] * r->u[row]);
         r->dsim[row * r->rows + col] += pair;
         surrogate += pair * s;
-        weighted_s += pair * s * batch;                         /* = (ghat/u) Sbar */
+        weighted_s += pair * s * batch; /* = (ghat/u) Sbar */
     }
     add_alignment(o, r, row, -1 / batch);
     const int counted = o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2;
@@ -139,14 +139,14 @@ static void global_row(const glofnd_options *o, ref_step *r, int64_t row) {
 
 static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
     const double tau = r->tau[row], k = 1 / tau, batch = (double)r->batch, u = r->u[row] + LOSS_EPS;
-    const double scale = o->loss == GLOFND_LOSS_SOGCLR2 ? k : 1;        /* core itself, or core * tau with tau constant */
+    const double scale = o->loss == GLOFND_LOSS_SOGCLR2 ? k : 1; /* core itself, or core * tau with tau constant */
     double dk = 0;
     for (int64_t col = 0; col < r->rows; col++) {
         const double w = weight(o, r, row, col), gap = r->sim[row * r->rows + col] - r->align[row];
         if (w == 0) continue;
         const double pair = w * exp(k * gap) / (r->count[row] * u);
         r->dsim[row * r->rows + col] += scale * pair / batch;
-        dk += pair * gap;                                       /* d ratio / d k */
+        dk += pair * gap; /* d ratio / d k */
     }
     const double ratio = r->row_ratio[row] = r->ghat[row] / u;
     add_alignment(o, r, row, -scale * ratio / batch);
@@ -154,7 +154,7 @@ static void official_row(const glofnd_options *o, ref_step *r, int64_t row) {
         r->row_loss[row] = ratio / batch;
         r->row_dtau[row] = -k * k * dk / batch;
     } else if (o->loss == GLOFND_LOSS_FASTCLIP) {
-        const double tail = (o->rho + log(u)) / 2;              /* rho once per sample, logs averaged over the sides */
+        const double tail = (o->rho + log(u)) / 2; /* rho once per sample, logs averaged over the sides */
         r->row_loss[row] = tau * (ratio + tail) / batch;
         r->row_dtau[row] = (-k * dk + tail) / batch;
     } else {
@@ -250,7 +250,7 @@ static ref_rank official_rank(const glofnd_options *o, const glofnd_batch *q, co
         out.grad_scale = tau * out.grad_scale - tau * tau * tail;
     }
     out.grad_tau = -k * k * out.grad_scale;
-    out.grad_factor = 0.5 * (double)q->cols / b;                /* all roles of own features, each with 1/2 and 1/b */
+    out.grad_factor = 0.5 * (double)q->cols / b; /* all roles of own features, each with 1/2 and 1/b */
     return out;
 }
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct row_value {      /* of one row at the given embeddings */
-    double positive, align, count, sum_exp, sum_gap;    /* sum_exp = sum w exp(k S), sum_gap = sum w exp(k (S - A)) */
+typedef struct row_value {                           /* of one row at the given embeddings */
+    double positive, align, count, sum_exp, sum_gap; /* sum_exp = sum w exp(k S), sum_gap = sum w exp(k (S - A)) */
 } row_value;
 
 static double similarity(const double *x, const double *y, int64_t d, int normalize) {

@@ -43,14 +43,15 @@ scene scene_make(const char *name, glofnd_loss loss) {
     return s;
 }
 
-int scene_two_views(const scene *s) {
-    return s->o.loss == GLOFND_LOSS_SOGCLR || s->o.loss == GLOFND_LOSS_SIMCLR;
-}
+int scene_two_views(const scene *s) { return s->o.loss == GLOFND_LOSS_SOGCLR || s->o.loss == GLOFND_LOSS_SIMCLR; }
 
 glofnd_store_spec scene_spec(const scene *s) {
     const int ring = s->o.learner == GLOFND_LEARN_RING;
-    return (glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = s->anchors, .modalities = scene_two_views(s) ? 1 : 2,
-                               .temperatures = s->o.loss == GLOFND_LOSS_ISOGCLR, .ring_rows = ring ? s->o.ring_rows : 0,
+    return (glofnd_store_spec){.size = sizeof(glofnd_store_spec),
+                               .n = s->anchors,
+                               .modalities = scene_two_views(s) ? 1 : 2,
+                               .temperatures = s->o.loss == GLOFND_LOSS_ISOGCLR,
+                               .ring_rows = ring ? s->o.ring_rows : 0,
                                .ring_dim = ring ? s->dim : 0};
 }
 
@@ -96,9 +97,12 @@ static void draw_support(const scene *s, rng *g, scene_batch *out, int64_t i) {
 
 void scene_draw(const scene *s, int step, scene_batch *out) {
     const int64_t flat = s->batch * s->dim;
-    *out = (scene_batch){.a = array(flat, sizeof(float)), .b = array(flat, sizeof(float)),
-                         .support_a = array(flat, sizeof(float)), .support_b = array(flat, sizeof(float)),
-                         .id = array(s->batch, sizeof(int64_t)), .label = array(s->batch, sizeof(int32_t)),
+    *out = (scene_batch){.a = array(flat, sizeof(float)),
+                         .b = array(flat, sizeof(float)),
+                         .support_a = array(flat, sizeof(float)),
+                         .support_b = array(flat, sizeof(float)),
+                         .id = array(s->batch, sizeof(int64_t)),
+                         .label = array(s->batch, sizeof(int32_t)),
                          .group = array(s->batch, sizeof(int32_t))};
     rng g = stream(s, 3, (uint64_t)step), support_stream = stream(s, 4, (uint64_t)step);
     draw_ids(s, step, out->id);
@@ -110,8 +114,14 @@ void scene_draw(const scene *s, int step, scene_batch *out) {
         out->label[i] = s->classes > 1 && id % 11 == 3 ? -1 : (int32_t)(id % s->classes);
         out->group[i] = id % 2 ? -1 : (int32_t)(id % 5);
     }
-    out->q = (glofnd_batch){.size = sizeof(glofnd_batch), .rows = s->batch, .cols = s->batch, .dim = s->dim, .a = out->a,
-                            .b = out->b, .id = out->id, .epoch = step};
+    out->q = (glofnd_batch){.size = sizeof(glofnd_batch),
+                            .rows = s->batch,
+                            .cols = s->batch,
+                            .dim = s->dim,
+                            .a = out->a,
+                            .b = out->b,
+                            .id = out->id,
+                            .epoch = step};
     if (s->with_labels) out->q.label = out->label;
     if (s->with_labels) out->q.want = GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE;
     if (s->with_groups) out->q.group = out->group;

@@ -16,8 +16,8 @@ typedef struct scene {
     int64_t batch, dim, anchors, classes;
     int steps;
     int with_labels, with_groups, with_support;
-    double noise;               /* spread of a class around its direction */
-    double lambda0;             /* not 0: anchors start at thresholds around this, visited once */
+    double noise;   /* spread of a class around its direction */
+    double lambda0; /* not 0: anchors start at thresholds around this, visited once */
     uint64_t seed;
 } scene;
 

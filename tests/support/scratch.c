@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "data/image.h"
+#include "image/image.h"
 
 int scratch_make(scratch *s) {
     strcpy(s->folder, "/tmp/glofnd-test-XXXXXX");
@@ -24,9 +24,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
     return remove(path);
 }
 
-int scratch_remove(scratch *s) {
-    return nftw(s->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
+int scratch_remove(scratch *s) { return nftw(s->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS); }
 
 scratch box;
 
@@ -73,9 +71,7 @@ void scratch_write(scratch *s, const char *name, const void *bytes, size_t n) {
     (void)done, (void)closed;
 }
 
-void scratch_text(scratch *s, const char *name, const char *text) {
-    scratch_write(s, name, text, strlen(text));
-}
+void scratch_text(scratch *s, const char *name, const char *text) { scratch_write(s, name, text, strlen(text)); }
 
 void scratch_png(scratch *s, const char *name, int size, uint8_t gray) {
     gf_image m = {0};

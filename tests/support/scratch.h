@@ -14,10 +14,10 @@ typedef struct scratch {
 extern scratch box;
 int make_box(void **state);
 int remove_box(void **state);
-int remove_empty_box(void **state);                     /* fails, and so tells, if a test left a file behind */
-const char *path_of(const char *name);                  /* scratch_path of the box */
+int remove_empty_box(void **state);    /* fails, and so tells, if a test left a file behind */
+const char *path_of(const char *name); /* scratch_path of the box */
 
-int scratch_make(scratch *s);                           /* 0: done */
+int scratch_make(scratch *s); /* 0: done */
 int scratch_remove(scratch *s);
 /* FOLDER/name; stays valid for three more calls by anyone. */
 const char *scratch_path(scratch *s, const char *name);

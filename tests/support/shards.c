@@ -28,9 +28,7 @@ uint8_t *add(const char *name, char type, const void *bytes, size_t n) {
     return block;
 }
 
-void add_text(const char *name, const char *text) {
-    add(name, '0', text, strlen(text));
-}
+void add_text(const char *name, const char *text) { add(name, '0', text, strlen(text)); }
 
 void add_png(const char *name, uint8_t gray) {
     gf_image m = {0};

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct room {           /* what the threads share */
+typedef struct room { /* what the threads share */
     pthread_barrier_t barrier;
     void *at[THREAD_RANKS_MOST];
-    int open;                   /* ranks that have not closed */
+    int open; /* ranks that have not closed */
     pthread_mutex_t lock;
 } room;
 
@@ -24,7 +24,7 @@ void thread_ranks_meet(gf_comm *c) { pthread_barrier_wait(&((rank *)c)->room->ba
 
 void *const *thread_ranks_show(gf_comm *c, void *mine) {
     room *r = ((rank *)c)->room;
-    thread_ranks_meet(c);       /* nobody looks at the last ones any more */
+    thread_ranks_meet(c); /* nobody looks at the last ones any more */
     r->at[c->rank] = mine;
     thread_ranks_meet(c);
     return r->at;
@@ -66,17 +66,17 @@ static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const
     return GLOFND_OK;
 }
 
-#define SUM(name, type)                                                                             \
-    static glofnd_status name(gf_error *err, gf_comm *c, type *x, int64_t n) {                      \
-        type *total = calloc((size_t)n + 1, sizeof *total);                                         \
-        (void)err;                                                                                  \
-        void *const *at = thread_ranks_show(c, x);                                                  \
-        for (int r = 0; r < c->ranks; r++)                                                          \
-            for (int64_t i = 0; i < n; i++) total[i] += ((const type *)at[r])[i];                   \
-        thread_ranks_meet(c);                                                                       \
-        memcpy(x, total, (size_t)n * sizeof *x);                                                    \
-        free(total);                                                                                \
-        return GLOFND_OK;                                                                           \
+#define SUM(name, type)                                                           \
+    static glofnd_status name(gf_error *err, gf_comm *c, type *x, int64_t n) {    \
+        type *total = calloc((size_t)n + 1, sizeof *total);                       \
+        (void)err;                                                                \
+        void *const *at = thread_ranks_show(c, x);                                \
+        for (int r = 0; r < c->ranks; r++)                                        \
+            for (int64_t i = 0; i < n; i++) total[i] += ((const type *)at[r])[i]; \
+        thread_ranks_meet(c);                                                     \
+        memcpy(x, total, (size_t)n * sizeof *x);                                  \
+        free(total);                                                              \
+        return GLOFND_OK;                                                         \
     }
 SUM(sum, double)
 SUM(sum_floats, float)

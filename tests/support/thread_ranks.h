@@ -1,8 +1,8 @@
-/* thread_ranks.h - ranks that are threads of one process: a transport on host memory for tests (base/comm.h). */
+/* thread_ranks.h - ranks that are threads of one process: a transport on host memory for tests (ifc/comm.h). */
 #ifndef TESTS_THREAD_RANKS_H
 #define TESTS_THREAD_RANKS_H
 
-#include "base/comm.h"
+#include "ifc/comm.h"
 
 #define THREAD_RANKS_MOST 4
 

@@ -7,23 +7,23 @@
 #define GF_CUDA_NN_CUNN_H
 
 #ifdef __cplusplus
-extern "C" {                    /* nn_backend.h, and what it includes, is written for C */
+extern "C" { /* nn_ops.h, and what it includes, is written for C */
 #endif
-#include "base/nn_backend.h"
+#include "ifc/nn_ops.h"
 #ifdef __cplusplus
 }
 #endif
-#include "cuda/loss/cuda_device.h"
 #include "cuda/nn/cunn_libs.h"
+#include "cuda/step/cuda_device.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef struct gf_cunn_plan gf_cunn_plan;       /* a cuDNN execution plan: cunn_plan.h */
-typedef struct gf_cunn_choice gf_cunn_choice;   /* which algorithm, as text in a file knows it */
+typedef struct gf_cunn_plan gf_cunn_plan;     /* a cuDNN execution plan: cunn_plan.h */
+typedef struct gf_cunn_choice gf_cunn_choice; /* which algorithm, as text in a file knows it */
 
-typedef struct gf_cunn_gemm {   /* one matrix product of cuBLASLt */
+typedef struct gf_cunn_gemm { /* one matrix product of cuBLASLt */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
@@ -33,16 +33,16 @@ typedef struct gf_cunn_gemm {   /* one matrix product of cuBLASLt */
 enum { GF_CUNN_FORWARD, GF_CUNN_BACK_DATA, GF_CUNN_BACK_WEIGHTS, GF_CUNN_WORKS };
 
 struct gf_nn_op {
-    gf_nn_op *next;             /* list of the engine */
+    gf_nn_op *next; /* list of the engine */
     gf_nn_engine *engine;
     gf_nn_shape shape;
-    gf_cunn_plan *plan[GF_CUNN_WORKS];          /* CONV */
-    gf_cunn_gemm gemm[GF_CUNN_WORKS];           /* LINEAR */
-    int narrow;                 /* CONV: the gradient of the weights comes in bf16, behind the packed weights */
+    gf_cunn_plan *plan[GF_CUNN_WORKS]; /* CONV */
+    gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
+    int narrow;                        /* CONV: the gradient of the weights comes in bf16, behind the packed weights */
 };
 
 #define GF_CUNN_TICKETS 1024
-enum { GF_CUNN_IMAGE_CHANNELS = 8 };    /* red, green, blue and zeros: 16 bytes of bf16, which tensor cores take */
+enum { GF_CUNN_IMAGE_CHANNELS = 8 }; /* red, green, blue and zeros: 16 bytes of bf16, which tensor cores take */
 
 struct gf_nn_engine {
     gf_cunn_libs libs;
@@ -50,29 +50,29 @@ struct gf_nn_engine {
     cudnnHandle_t dnn;
     cublasLtHandle_t blas;
     gf_nn_mode mode;
-    char *plans_path;           /* mode.plans, copied */
-    char device[64];            /* its name */
+    char *plans_path; /* mode.plans, copied */
+    char device[64];  /* its name */
     gf_nn_op *ops;
     gf_nn_optim *optims;
     gf_cunn_plan *plans;
     gf_cunn_choice *choices;
-    int new_choices;            /* not in the file yet */
-    void *trial;                /* memory to time algorithms with, until a net takes its own */
+    int new_choices; /* not in the file yet */
+    void *trial;     /* memory to time algorithms with, until a net takes its own */
     size_t trial_bytes;
-    struct gf_cunn_moves *moves;        /* tables of gf_cunn_pack_all and gf_cunn_unpack_all, a list */
-    size_t tables;              /* bytes of what is taken beside alloc: tickets, moves, tables of optimizers */
-    size_t peak;                /* bytes in use on the device, the most that was seen */
-    unsigned *tickets;          /* [GF_CUNN_TICKETS] on the device, 0 between kernels: who comes last does the rest */
-    cudaError_t failed;         /* first failure nobody was told of */
+    struct gf_cunn_moves *moves; /* tables of gf_cunn_pack_all and gf_cunn_unpack_all, a list */
+    size_t tables;               /* bytes of what is taken beside alloc: tickets, moves, tables of optimizers */
+    size_t peak;                 /* bytes in use on the device, the most that was seen */
+    unsigned *tickets;           /* [GF_CUNN_TICKETS] on the device, 0 between kernels: who comes last does the rest */
+    cudaError_t failed;          /* first failure nobody was told of */
     const char *failed_at;
-    cudaGraphExec_t record;     /* of a step; NULL: none */
+    cudaGraphExec_t record; /* of a step; NULL: none */
 };
 
 /* Keeps the first error; `at` is a static text. */
 void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at);
-#define CUDA_TRY(err, call, at)                                             \
-    do {                                                                    \
-        const cudaError_t cuda_try_ = (call);                               \
+#define CUDA_TRY(err, call, at)                                                    \
+    do {                                                                           \
+        const cudaError_t cuda_try_ = (call);                                      \
         if (cuda_try_ != cudaSuccess) return gf_cuda_fail((err), cuda_try_, (at)); \
     } while (0)
 
@@ -80,12 +80,14 @@ void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at);
 void *gf_cunn_trial(gf_nn_engine *s, size_t bytes);
 
 /* ----- ops: create fills sizes (zeroed) ----- */
+/* clang-format off */
 #define GF_CUNN_OPS(X)                                                                                                 \
     X(CONV, conv) X(LINEAR, linear) X(MAXPOOL, maxpool) X(AVGPOOL, avgpool) X(LAYERNORM, layernorm) X(ATTENTION, attention) \
     X(EMBED, embed) X(TOKENS, tokens) X(PICK, pick)
-#define GF_X(kind, name)                                                                          \
-    glofnd_status gf_cunn_##name##_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);       \
-    glofnd_status gf_cunn_##name##_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);     \
+/* clang-format on */
+#define GF_X(kind, name)                                                                      \
+    glofnd_status gf_cunn_##name##_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes);   \
+    glofnd_status gf_cunn_##name##_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a); \
     glofnd_status gf_cunn_##name##_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a);
 GF_CUNN_OPS(GF_X)
 #undef GF_X
@@ -109,15 +111,15 @@ void gf_cunn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int6
 void gf_cunn_images(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels);
 void gf_cunn_mean(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
 void gf_cunn_mean_back(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
-void gf_cunn_noise(gf_nn_engine *s, void *dst, size_t bytes);   /* random bf16 numbers, which are random floats too */
+void gf_cunn_noise(gf_nn_engine *s, void *dst, size_t bytes); /* random bf16 numbers, which are random floats too */
 void gf_cunn_maxpool(gf_nn_engine *s, const gf_nn_shape *shape, void *y, uint8_t *winner, const void *x);
 void gf_cunn_maxpool_back(gf_nn_engine *s, const gf_nn_shape *shape, void *dx, const uint8_t *winner, const void *dy);
 
-typedef struct gf_cunn_move {   /* [count] numbers between float and bf16 */
+typedef struct gf_cunn_move { /* [count] numbers between float and bf16 */
     float *wide;
     void *narrow;
     int64_t count;
-    int first;                  /* block of the launch */
+    int first; /* block of the launch */
 } gf_cunn_move;
 int gf_cunn_move_blocks(int64_t count);
 /* table on the device; blocks from..to - 1 of its launch. widen: from bf16 to float; else the other way. */
@@ -127,8 +129,8 @@ glofnd_status gf_cunn_unpack_all(gf_error *err, gf_nn_engine *s, const gf_nn_arg
 glofnd_status gf_cunn_unpack_some(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
                                   int first, int last);
 void gf_cunn_moves_free(gf_nn_engine *s);
-size_t gf_cunn_conv_packed(const gf_nn_shape *s);       /* bytes of the weights in bf16, rounded up; the gradient follows */
-size_t gf_cunn_linear_packed(const gf_nn_shape *s);     /* the same; the bias follows */
+size_t gf_cunn_conv_packed(const gf_nn_shape *s);   /* bytes of the weights in bf16, rounded up; the gradient follows */
+size_t gf_cunn_linear_packed(const gf_nn_shape *s); /* the same; the bias follows */
 
 glofnd_status gf_cunn_optim_create(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
                                    gf_nn_optim **out);

@@ -14,9 +14,16 @@ static gf_cunn_heads part_of(const gf_nn_shape *s, const void *x, int part, int 
 static gf_cunn_attention task_of(const gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     const int parts = s->second ? 2 : 3, dim = (int)(s->out / s->heads);
-    gf_cunn_attention t = {.type = s->type, .n = s->n, .heads = s->heads, .dim = dim, .length = (int)(s->h * s->w),
-                           .causal = s->causal, .scale = 1.0f / sqrtf((float)dim), .y = {a->y, s->out},
-                           .dy = {loose(a->dy), s->out}, .log_sums = s->training ? a->saved : NULL};
+    gf_cunn_attention t = {.type = s->type,
+                           .n = s->n,
+                           .heads = s->heads,
+                           .dim = dim,
+                           .length = (int)(s->h * s->w),
+                           .causal = s->causal,
+                           .scale = 1.0f / sqrtf((float)dim),
+                           .y = {a->y, s->out},
+                           .dy = {loose(a->dy), s->out},
+                           .log_sums = s->training ? a->saved : NULL};
     t.k = part_of(s, a->x, parts - 2, parts), t.dk = part_of(s, a->dx, parts - 2, parts);
     t.v = part_of(s, a->x, parts - 1, parts), t.dv = part_of(s, a->dx, parts - 1, parts);
     if (s->second) t.q = (gf_cunn_heads){loose(a->x2), s->out}, t.dq = (gf_cunn_heads){a->dx2, s->out};
@@ -36,7 +43,7 @@ glofnd_status gf_cunn_attention_create(gf_error *err, gf_nn_op *op, gf_nn_sizes 
             "attention: %lld images of %d heads and %lld positions are too many for one launch: use a smaller batch",
             (long long)s->n, s->heads, (long long)(s->h * s->w));
     if (s->training) sizes->saved = sums;
-    else if (s->second) sizes->scratch = sums;          /* the weights of one query have to be somewhere */
+    else if (s->second) sizes->scratch = sums; /* the weights of one query have to be somewhere */
     return GLOFND_OK;
 }
 

@@ -8,8 +8,8 @@
  * logarithm of the sum; backward makes the weights again from it. dq is summed by who owns the queries, dk and dv by who owns the
  * keys, each in the order of the others: no atomics, same bits every time.
  */
-#ifndef GF_CUDA_NN_ATTENTION_H
-#define GF_CUDA_NN_ATTENTION_H
+#ifndef GF_CUDA_NN_CUNN_ATTENTION_H
+#define GF_CUDA_NN_CUNN_ATTENTION_H
 
 #include "cuda/nn/cunn.h"
 
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-typedef struct gf_cunn_heads {  /* numbers of head a of position r of image i begin at (i * length + r) * step + a * dim */
+typedef struct gf_cunn_heads { /* numbers of head a of position r of image i begin at (i * length + r) * step + a * dim */
     void *at;
     int64_t step;
 } gf_cunn_heads;
@@ -28,14 +28,14 @@ typedef struct gf_cunn_attention {
     int heads, dim, length, causal;
     float scale;
     gf_cunn_heads q, k, v, y;
-    gf_cunn_heads dq, dk, dv, dy;               /* backward */
-    float *log_sums;            /* [n][heads][length]: log2 of the sum of exp(q k' scale); forward writes, backward reads */
+    gf_cunn_heads dq, dk, dv, dy; /* backward */
+    float *log_sums;              /* [n][heads][length]: log2 of the sum of exp(q k' scale); forward writes, backward reads */
 } gf_cunn_attention;
 
 int gf_cunn_attention_mma_fits(const gf_cunn_attention *t);
 void gf_cunn_attention_mma(gf_nn_engine *s, const gf_cunn_attention *t);
 void gf_cunn_attention_mma_back(gf_nn_engine *s, const gf_cunn_attention *t);
-enum { GF_CUNN_ATTENTION_DIM = 96 };           /* largest head of the float kernels */
+enum { GF_CUNN_ATTENTION_DIM = 96 }; /* largest head of the float kernels */
 void gf_cunn_attention_fma(gf_nn_engine *s, const gf_cunn_attention *t);
 void gf_cunn_attention_fma_back(gf_nn_engine *s, const gf_cunn_attention *t);
 

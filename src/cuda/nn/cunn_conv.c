@@ -29,7 +29,7 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
     const gf_nn_shape *s = &op->shape;
     if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_conv_packed(s) * (s->training ? 2 : 1);
     if (op->engine->mode.rough) {
-        sizes->scratch = (size_t)32 << 20;      /* what is chosen takes about that, in nets of 32 to 224 pixels */
+        sizes->scratch = (size_t)32 << 20; /* what is chosen takes about that, in nets of 32 to 224 pixels */
         return GLOFND_OK;
     }
     TRY(find(err, op, GF_CUNN_FORWARD));
@@ -43,8 +43,9 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
 /* cuDNN takes what it only reads through pointers without const. */
 static void *loose(const void *p) { return (void *)(uintptr_t)p; }
 
-static void *weights(const gf_nn_op *op, const gf_nn_args *a) { return op->shape.type == GF_TYPE_BF16 ? a->packed
-        : loose(a->weight); }
+static void *weights(const gf_nn_op *op, const gf_nn_args *a) {
+    return op->shape.type == GF_TYPE_BF16 ? a->packed : loose(a->weight);
+}
 
 glofnd_status gf_cunn_conv_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     return gf_cunn_plan_run(err, op->engine, op->plan[GF_CUNN_FORWARD], loose(a->x), weights(op, a), a->y, a->scratch);

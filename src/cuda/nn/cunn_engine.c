@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/loss/cuda_device.h"
 #include "cuda/nn/cunn_plan.h"
+#include "cuda/step/cuda_device.h"
 
 static void describe(char *text, size_t bytes) {
     char why[160];
@@ -20,8 +20,7 @@ static void describe(char *text, size_t bytes) {
     }
     if (gf_cunn_libs_open(&err, &l) == GLOFND_OK)
         snprintf(text, bytes, "%s, cuDNN %zu, cuBLASLt %zu", p.name, l.cudnnGetVersion(), l.cublasLtGetVersion());
-    else
-        snprintf(text, bytes, "%s; %s", p.name, err.text);
+    else snprintf(text, bytes, "%s; %s", p.name, err.text);
     gf_cunn_libs_close(&l);
 }
 
@@ -61,7 +60,7 @@ static void engine_close(gf_nn_engine *s) {
     if (s->blas) s->libs.cublasLtDestroy(s->blas);
     if (s->stream) cudaStreamDestroy(s->stream);
     free(s->plans_path);
-    free(s);                    /* the libraries stay open: what they have started does not like to be unloaded */
+    free(s); /* the libraries stay open: what they have started does not like to be unloaded */
 }
 
 static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
@@ -156,7 +155,7 @@ static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
     end_of_choosing(s);
     const cudaError_t e = cudaMalloc(&p, bytes ? bytes : 1);
     if (e != cudaSuccess) {
-        cudaGetLastError();                     /* an allocation that failed is no lasting error */
+        cudaGetLastError(); /* an allocation that failed is no lasting error */
         if (e != cudaErrorMemoryAllocation) gf_cunn_note(s, e, "memory");
         return NULL;
     }
@@ -211,7 +210,7 @@ static glofnd_status record(gf_error *err, gf_nn_engine *s, glofnd_status (*work
     drop(s);
     CUDA_TRY(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
     const glofnd_status status = work(err, arg);
-    cudaStreamIsCapturing(s->stream, &now);     /* what cannot be recorded has ended it by now */
+    cudaStreamIsCapturing(s->stream, &now); /* what cannot be recorded has ended it by now */
     if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) make_record(s, graph);
     if (graph) cudaGraphDestroy(graph);
     *made = s->record != NULL;
@@ -293,7 +292,6 @@ static glofnd_status op_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *
 }
 
 const gf_nn_backend gf_nn_backend_cuda = {
-    .version = GF_NN_BACKEND_VERSION,
     .name = "cuda",
     .describe = describe,
     .open = engine_open,

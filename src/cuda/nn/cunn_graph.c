@@ -47,7 +47,7 @@ static void set_long(gf_cunn_set *t, cudnnBackendDescriptor_t d, cudnnBackendAtt
 }
 
 static void set_desc(gf_cunn_set *t, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-        cudnnBackendDescriptor_t value) {
+                     cudnnBackendDescriptor_t value) {
     set(t, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
@@ -57,7 +57,7 @@ static void finalize(gf_cunn_set *t, cudnnBackendDescriptor_t d, const char *at)
 
 /* ----- tensors and operations -------------------------------------------------------------------------------------- */
 
-enum { X = 1, W, Y };           /* unique ids of the tensors of every task */
+enum { X = 1, W, Y }; /* unique ids of the tensors of every task */
 
 /* dims in cuDNN's order n, c, h, w; the channels are the innermost in memory. */
 static cudnnBackendDescriptor_t tensor(gf_cunn_set *t, int64_t id, const int64_t dims[4], cudnnDataType_t type) {
@@ -88,7 +88,7 @@ static cudnnBackendDescriptor_t window(gf_cunn_set *t, const gf_nn_shape *s) {
     return d;
 }
 
-typedef struct names {          /* of the attributes of one kind of operation */
+typedef struct names { /* of the attributes of one kind of operation */
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t x, w, y, window, alpha, beta;
 } names;
@@ -155,8 +155,10 @@ int gf_cunn_proposals(gf_cunn_set *t, cudnnBackendDescriptor_t graph, cudnnBacke
         if (config) out[made++] = config;
     }
     if (t->status != CUDNN_STATUS_SUCCESS) return 0;
-    keep_status(t, t->engine->libs.cudnnBackendGetAttribute(d, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made,
-                                                            &count, out), "proposals");
+    keep_status(t,
+                t->engine->libs.cudnnBackendGetAttribute(d, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, made,
+                                                         &count, out),
+                "proposals");
     return t->status == CUDNN_STATUS_SUCCESS ? (int)(count < made ? count : made) : 0;
 }
 
@@ -187,7 +189,7 @@ int gf_cunn_allowed(gf_nn_engine *s, cudnnBackendDescriptor_t config, const gf_c
         if (note[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS || note[i] == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
             return 0;
         if (exact && note[i] != CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC && note[i] != CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP)
-            return 0;           /* tensor cores, Winograd, FFT: all round more */
+            return 0; /* tensor cores, Winograd, FFT: all round more */
     }
     return 1;
 }
@@ -249,8 +251,10 @@ cudnnBackendDescriptor_t gf_cunn_build(gf_nn_engine *s, cudnnBackendDescriptor_t
     set_desc(&t, d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
     finalize(&t, d, "plan");
     if (t.status == CUDNN_STATUS_SUCCESS)
-        keep_status(&t, s->libs.cudnnBackendGetAttribute(d, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
-                                                         &bytes), "workspace");
+        keep_status(&t,
+                    s->libs.cudnnBackendGetAttribute(d, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
+                                                     &bytes),
+                    "workspace");
     if (t.status == CUDNN_STATUS_SUCCESS) {
         *workspace = bytes > 0 ? (size_t)bytes : 0;
         return d;

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#define OLDEST_CUDNN 90000      /* the graph interface as used here, and its engines for bf16 */
+#define OLDEST_CUDNN 90000 /* the graph interface as used here, and its engines for bf16 */
 
 static void *open_first(const char *const *names) {
     for (; *names; names++) {
@@ -27,7 +27,7 @@ glofnd_status gf_cunn_blas_open(gf_error *err, gf_cunn_libs *l) {
     l->blas = open_first(blas);
     FAIL_IF(err, !l->blas, GLOFND_E_UNSUPPORTED,
             "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
-#define GF_X(name)                                                                                                     \
+#define GF_X(name) \
     FAIL_IF(err, !find(l->blas, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuBLASLt has no %s: it is too old", #name);
     GF_CUBLASLT_FUNCTIONS(GF_X)
 #undef GF_X
@@ -40,7 +40,7 @@ glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l) {
     l->dnn = open_first(dnn);
     FAIL_IF(err, !l->dnn, GLOFND_E_UNSUPPORTED,
             "cuDNN 9 was not found (libcudnn.so.9): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
-#define GF_X(name)                                                                                                     \
+#define GF_X(name) \
     FAIL_IF(err, !find(l->dnn, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuDNN has no %s: version 9 is needed", #name);
     GF_CUDNN_FUNCTIONS(GF_X)
 #undef GF_X

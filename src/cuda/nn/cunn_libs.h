@@ -1,27 +1,31 @@
 /* cunn_libs.h - cuDNN and cuBLASLt, opened at run time: a build with CUDA runs where they are missing, and says so when they are
  * asked for. Functions are called through the struct, by their own names. */
-#ifndef GF_CUDA_NN_LIBS_H
-#define GF_CUDA_NN_LIBS_H
+#ifndef GF_CUDA_NN_CUNN_LIBS_H
+#define GF_CUDA_NN_CUNN_LIBS_H
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#include "base/status.h"
+#include "util/status.h"
 
+/* clang-format off */
 #define GF_CUDNN_FUNCTIONS(X)                                                                                          \
     X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) \
     X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute)                       \
     X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
+/* clang-format on */
 
+/* clang-format off */
 #define GF_CUBLASLT_FUNCTIONS(X)                                                                                       \
     X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtGetVersion) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
     X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy)                     \
     X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)       \
     X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
+/* clang-format on */
 
 typedef struct gf_cunn_libs {
-    void *dnn, *blas;           /* of dlopen */
+    void *dnn, *blas; /* of dlopen */
 #ifdef __cplusplus
 #define GF_X(name) decltype(::name) *name;
 #else
@@ -33,7 +37,7 @@ typedef struct gf_cunn_libs {
 } gf_cunn_libs;
 
 /* E_UNSUPPORTED names the library that is missing, or too old, and what to do. */
-glofnd_status gf_cunn_blas_open(gf_error *err, gf_cunn_libs *l);        /* cuBLASLt alone */
+glofnd_status gf_cunn_blas_open(gf_error *err, gf_cunn_libs *l); /* cuBLASLt alone */
 glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l);
 void gf_cunn_libs_close(gf_cunn_libs *l);
 

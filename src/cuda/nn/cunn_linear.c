@@ -8,7 +8,7 @@
 
 #define WORKSPACE ((size_t)32 << 20)
 
-typedef struct factor {         /* rows x cols as stored, column after column */
+typedef struct factor { /* rows x cols as stored, column after column */
     int64_t rows, cols;
     cublasOperation_t op;
 } factor;
@@ -16,9 +16,9 @@ typedef struct factor {         /* rows x cols as stored, column after column */
 static glofnd_status blas_fail(gf_error *err, cublasStatus_t status, const char *at) {
     GF_FAIL(err, GLOFND_E_DEVICE, "cuBLASLt: %s failed with status %d", at, (int)status);
 }
-#define BLAS_TRY(err, call, at)                                                     \
-    do {                                                                            \
-        const cublasStatus_t blas_try_ = (call);                                    \
+#define BLAS_TRY(err, call, at)                                                           \
+    do {                                                                                  \
+        const cublasStatus_t blas_try_ = (call);                                          \
         if (blas_try_ != CUBLAS_STATUS_SUCCESS) return blas_fail((err), blas_try_, (at)); \
     } while (0)
 
@@ -38,9 +38,10 @@ static glofnd_status layout(gf_error *err, const gf_cunn_libs *l, cublasLtMatrix
 static cublasStatus_t wishes(const gf_cunn_libs *l, cublasLtMatmulPreference_t wish) {
     const size_t most = WORKSPACE;
     const uint32_t align = GF_NN_ALIGN;
-    const cublasLtMatmulPreferenceAttributes_t aligned[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const cublasLtMatmulPreferenceAttributes_t aligned[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                                                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                                                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     cublasStatus_t status =
         l->cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
     for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
@@ -109,8 +110,10 @@ static glofnd_status multiply(gf_error *err, gf_nn_op *op, int work, const void 
     const float one = 1.0f, beta = add ? 1.0f : 0.0f;
     gf_nn_engine *s = op->engine;
     gf_cunn_gemm *g = &op->gemm[work];
-    BLAS_TRY(err, s->libs.cublasLtMatmul(s->blas, g->desc, &one, a, g->a, b, g->b, &beta, add ? add : c, g->c, c, g->c, &g->algo,
-                                         workspace, WORKSPACE, s->stream), "linear layer");
+    BLAS_TRY(err,
+             s->libs.cublasLtMatmul(s->blas, g->desc, &one, a, g->a, b, g->b, &beta, add ? add : c, g->c, c, g->c, &g->algo,
+                                    workspace, WORKSPACE, s->stream),
+             "linear layer");
     return GLOFND_OK;
 }
 

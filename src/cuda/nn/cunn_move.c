@@ -12,10 +12,10 @@ enum { MOST = 512 };
 
 struct gf_cunn_moves {
     struct gf_cunn_moves *next;
-    const gf_nn_op *first;      /* op of the net */
-    gf_cunn_move *table;        /* [2][MOST] on the device: weights, gradients */
+    const gf_nn_op *first; /* op of the net */
+    gf_cunn_move *table;   /* [2][MOST] on the device: weights, gradients */
     int count[2], blocks[2];
-    int *until;                 /* [ops + 1] blocks of the gradients of the ops before */
+    int *until; /* [ops + 1] blocks of the gradients of the ops before */
 };
 
 static void append(struct gf_cunn_moves *m, gf_cunn_move *table, int which, float *wide, void *narrow, int64_t count) {

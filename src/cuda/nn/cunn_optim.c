@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 struct gf_nn_optim {
-    gf_nn_optim *next;          /* list of the engine */
+    gf_nn_optim *next; /* list of the engine */
     gf_nn_engine *engine;
     gf_optim_rule rule;
     gf_cunn_steps steps;
-    void *memory;               /* all tables, one block */
+    void *memory; /* all tables, one block */
 };
 
 static int64_t chunks_of(const gf_param *p) { return (int64_t)((p->n + GF_CUNN_CHUNK - 1) / GF_CUNN_CHUNK); }

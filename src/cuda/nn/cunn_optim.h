@@ -1,6 +1,6 @@
 /* cunn_optim.h - between cunn_optim.c (memory, order) and cunn_optim_kernels.cu. */
-#ifndef GF_CUDA_NN_OPTIM_H
-#define GF_CUDA_NN_OPTIM_H
+#ifndef GF_CUDA_NN_CUNN_OPTIM_H
+#define GF_CUDA_NN_CUNN_OPTIM_H
 
 #include "cuda/nn/cunn.h"
 
@@ -8,21 +8,21 @@
 extern "C" {
 #endif
 
-enum { GF_CUNN_CHUNK = 8192 };  /* numbers a block moves; a tensor has whole chunks, the last one short */
+enum { GF_CUNN_CHUNK = 8192 }; /* numbers a block moves; a tensor has whole chunks, the last one short */
 
 typedef struct gf_cunn_chunk {
     int tensor;
-    int64_t from;               /* first number in it */
+    int64_t from; /* first number in it */
 } gf_cunn_chunk;
 
-typedef struct gf_cunn_steps {  /* all on the device */
-    gf_param *params;           /* [count] */
-    int *first;                 /* [count + 1] chunk the tensor begins with */
-    gf_cunn_chunk *chunks;      /* [chunk_count] */
-    double *sums;               /* [chunk_count][3]: g^2, p^2, (g + decay p)^2 */
-    double *ratio;              /* [count] of LARS */
-    double *norm;               /* [1] of the whole gradient */
-    gf_optim_now *now;          /* [1] */
+typedef struct gf_cunn_steps { /* all on the device */
+    gf_param *params;          /* [count] */
+    int *first;                /* [count + 1] chunk the tensor begins with */
+    gf_cunn_chunk *chunks;     /* [chunk_count] */
+    double *sums;              /* [chunk_count][3]: g^2, p^2, (g + decay p)^2 */
+    double *ratio;             /* [count] of LARS */
+    double *norm;              /* [1] of the whole gradient */
+    gf_optim_now *now;         /* [1] */
     int count, chunk_count;
 } gf_cunn_steps;
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    PROPOSALS = 24,             /* looked at, best first by cuDNN's own estimate */
-    TIMED = 8,                  /* of these timed: those that work in this mode */
+    PROPOSALS = 24, /* looked at, best first by cuDNN's own estimate */
+    TIMED = 8,      /* of these timed: those that work in this mode */
     RUNS = 3
 };
 #define MOST_WORKSPACE ((size_t)512 << 20)
@@ -31,7 +31,7 @@ static void key_of(const gf_nn_engine *s, const gf_cunn_task *t, char key[GF_CUN
 
 /* ----- timing ------------------------------------------------------------------------------------------------------ */
 
-typedef struct stage {          /* memory to run a task on */
+typedef struct stage { /* memory to run a task on */
     void *x, *w, *y, *workspace;
 } stage;
 
@@ -52,7 +52,7 @@ static int set_stage(gf_nn_engine *s, const gf_cunn_task *t, size_t workspace, s
 /* Milliseconds of one run; < 0: it does not work. */
 static float run_time(gf_nn_engine *s, cudnnBackendDescriptor_t plan, const stage *m, cudaEvent_t from, cudaEvent_t to) {
     float ms = -1.0f;
-    for (int i = 0; i <= RUNS; i++) {           /* the first is to warm up */
+    for (int i = 0; i <= RUNS; i++) { /* the first is to warm up */
         if (i == 1 && cudaEventRecord(from, s->stream) != cudaSuccess) return -1.0f;
         if (gf_cunn_execute(s, plan, m->x, m->w, m->y, m->workspace) != CUDNN_STATUS_SUCCESS) return -1.0f;
     }
@@ -77,8 +77,8 @@ static float plan_time(gf_nn_engine *s, const gf_cunn_task *t, cudnnBackendDescr
 typedef struct search {
     gf_nn_engine *engine;
     const gf_cunn_task *task;
-    gf_cunn_plan *best;         /* plan NULL: none yet */
-    gf_cunn_choice choice;      /* of it */
+    gf_cunn_plan *best;    /* plan NULL: none yet */
+    gf_cunn_choice choice; /* of it */
     float ms;
 } search;
 
@@ -114,7 +114,7 @@ static void try_known(search *f, gf_cunn_set *t, cudnnBackendDescriptor_t graph)
     const gf_cunn_choice *known = gf_cunn_choice_find(f->engine, f->best->key);
     cudnnBackendDescriptor_t config = known ? gf_cunn_config(t, graph, known) : NULL;
     if (config) try_config(f, config, 0);
-    t->status = CUDNN_STATUS_SUCCESS;           /* what another version has chosen may not work any more */
+    t->status = CUDNN_STATUS_SUCCESS; /* what another version has chosen may not work any more */
 }
 
 static void look(search *f, gf_cunn_set *t) {
@@ -150,12 +150,12 @@ glofnd_status gf_cunn_plan_find(gf_error *err, gf_nn_engine *s, const gf_cunn_ta
     look(&f, t);
     glofnd_status status = GLOFND_OK;
     const cudaError_t e = p->plan ? cudaSuccess : cudaStreamSynchronize(s->stream);
-    if (e != cudaSuccess) status = gf_cuda_fail(err, e, "choice of an algorithm");     /* on a lost device nothing is found */
+    if (e != cudaSuccess) status = gf_cuda_fail(err, e, "choice of an algorithm"); /* on a lost device nothing is found */
     else if (!p->plan && t->status != CUDNN_STATUS_SUCCESS) status = gf_cunn_set_fail(err, t);
     else if (!p->plan)
-        status = gf_fail(err, GLOFND_E_UNSUPPORTED,
-                "cuDNN has no algorithm for %s, or too little memory is left to try one: use a smaller batch, or device = cpu",
-                key);
+        status = gf_fail(
+            err, GLOFND_E_UNSUPPORTED,
+            "cuDNN has no algorithm for %s, or too little memory is left to try one: use a smaller batch, or device = cpu", key);
     gf_cunn_set_free(t);
     free(t);
     if (status != GLOFND_OK) {
@@ -178,7 +178,7 @@ void gf_cunn_plans_free(gf_nn_engine *s) {
 }
 
 glofnd_status gf_cunn_plan_run(gf_error *err, gf_nn_engine *s, const gf_cunn_plan *p, void *x, void *w, void *y,
-        void *workspace) {
+                               void *workspace) {
     const cudnnStatus_t status = gf_cunn_execute(s, p->plan, x, w, y, workspace);
     FAIL_IF(err, status != CUDNN_STATUS_SUCCESS, GLOFND_E_DEVICE, "cuDNN %zu: %s failed: %s", s->libs.cudnnGetVersion(), p->key,
             s->libs.cudnnGetErrorString(status));

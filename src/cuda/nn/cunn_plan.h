@@ -4,17 +4,17 @@
  *   cunn_plan.c    which engine: candidates from cuDNN's heuristics, timed once per shape
  *   cunn_choice.c  choices as text: a key (shape, mode, device, cuDNN version), an engine and its knobs
  */
-#ifndef GF_CUDA_NN_PLAN_H
-#define GF_CUDA_NN_PLAN_H
+#ifndef GF_CUDA_NN_CUNN_PLAN_H
+#define GF_CUDA_NN_CUNN_PLAN_H
 
 #include "cuda/nn/cunn.h"
 
 enum { GF_CUNN_KEY = 192, GF_CUNN_KNOBS = 64, GF_CUNN_DESCS = 128 };
 
-typedef struct gf_cunn_task {   /* one convolution in one direction */
+typedef struct gf_cunn_task { /* one convolution in one direction */
     const gf_nn_shape *shape;
-    int work;                   /* GF_CUNN_FORWARD ... */
-    int narrow;                 /* BACK_WEIGHTS of bf16: the result is bf16, not float */
+    int work;   /* GF_CUNN_FORWARD ... */
+    int narrow; /* BACK_WEIGHTS of bf16: the result is bf16, not float */
 } gf_cunn_task;
 
 struct gf_cunn_choice {
@@ -22,7 +22,7 @@ struct gf_cunn_choice {
     char key[GF_CUNN_KEY];
     int64_t engine;
     int knobs;
-    int64_t knob[GF_CUNN_KNOBS][2];             /* type, value */
+    int64_t knob[GF_CUNN_KNOBS][2]; /* type, value */
 };
 
 struct gf_cunn_plan {
@@ -36,13 +36,13 @@ struct gf_cunn_plan {
 typedef struct gf_cunn_set {
     gf_nn_engine *engine;
     cudnnStatus_t status;
-    const char *at;             /* what failed first */
+    const char *at; /* what failed first */
     cudnnBackendDescriptor_t desc[GF_CUNN_DESCS];
     int count;
 } gf_cunn_set;
 
 void gf_cunn_set_free(gf_cunn_set *t);
-glofnd_status gf_cunn_set_fail(gf_error *err, const gf_cunn_set *t);    /* E_DEVICE with cuDNN's text */
+glofnd_status gf_cunn_set_fail(gf_error *err, const gf_cunn_set *t); /* E_DEVICE with cuDNN's text */
 /* The operation graph of a task; NULL with t->status set on failure. */
 cudnnBackendDescriptor_t gf_cunn_graph(gf_cunn_set *t, const gf_cunn_task *task);
 /* Engine configurations cuDNN proposes, best first; returns how many. */
@@ -65,10 +65,10 @@ glofnd_status gf_cunn_plan_run(gf_error *err, gf_nn_engine *s, const gf_cunn_pla
 void gf_cunn_plans_free(gf_nn_engine *s);
 
 /* ----- cunn_choice.c ----- */
-void gf_cunn_choices_read(gf_nn_engine *s, const char *path);   /* what cannot be read is chosen anew */
+void gf_cunn_choices_read(gf_nn_engine *s, const char *path); /* what cannot be read is chosen anew */
 glofnd_status gf_cunn_choices_write(gf_error *err, const gf_nn_engine *s, const char *path);
 const gf_cunn_choice *gf_cunn_choice_find(const gf_nn_engine *s, const char *key);
-void gf_cunn_choice_add(gf_nn_engine *s, const gf_cunn_choice *c);      /* without memory it is forgotten */
+void gf_cunn_choice_add(gf_nn_engine *s, const gf_cunn_choice *c); /* without memory it is forgotten */
 void gf_cunn_choices_free(gf_nn_engine *s);
 
 #endif

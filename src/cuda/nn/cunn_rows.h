@@ -3,8 +3,8 @@
  * Sums have two stages: blocks sum chunks of rows in float, a second launch adds the chunks. Which rows a thread adds, and in
  * which order, follows from the shape alone: same bits every time.
  */
-#ifndef GF_CUDA_NN_ROWS_H
-#define GF_CUDA_NN_ROWS_H
+#ifndef GF_CUDA_NN_CUNN_ROWS_H
+#define GF_CUDA_NN_CUNN_ROWS_H
 
 #include "cuda/nn/cunn.h"
 

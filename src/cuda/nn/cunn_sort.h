@@ -2,8 +2,8 @@
  *
  * Part of a step, so nothing is allocated and nothing is waited for.
  */
-#ifndef GF_CUDA_NN_SORT_H
-#define GF_CUDA_NN_SORT_H
+#ifndef GF_CUDA_NN_CUNN_SORT_H
+#define GF_CUDA_NN_CUNN_SORT_H
 
 #include "cuda/nn/cunn.h"
 
@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-typedef struct gf_cunn_sorted {                 /* within scratch */
+typedef struct gf_cunn_sorted { /* within scratch */
     int32_t *key, *position;    /* [count] */
 } gf_cunn_sorted;
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
-#include "io/number_text.h"
+#include "util/number_text.h"
+#include "util/utf8.h"
 
 /* ----- opening ----- */
 
@@ -122,10 +122,8 @@ void gf_jsonl_flag(gf_jsonl *j, const char *key, int yes) {
 
 void gf_jsonl_text(gf_jsonl *j, const char *key, const char *text) {
     put_key(j, key);
-    if (text)
-        put_string(j, text);
-    else
-        put(j, "null");
+    if (text) put_string(j, text);
+    else put(j, "null");
 }
 
 void gf_jsonl_numbers(gf_jsonl *j, const char *key, const double *x, int64_t n) {

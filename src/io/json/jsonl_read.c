@@ -17,7 +17,7 @@
 
 glofnd_status gf_jsonl_read_open(gf_jsonl_reader *r, gf_error *err, const char *path) {
     *r = (gf_jsonl_reader){.err = err, .path = path};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       /* nonblocking: a pipe must not hang */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe must not hang */
     FAIL_IF(err, fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));
     struct stat st;
     const int regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
@@ -67,7 +67,7 @@ int gf_jsonl_next(gf_jsonl_reader *r) {
     if (r->status != GLOFND_OK || !r->file) return 0;
     r->number++;
     if (!read_line(r, &length)) return 0;
-    if (length > 0 && !memchr(r->line, 0, length))              /* jansson passes over zero bytes */
+    if (length > 0 && !memchr(r->line, 0, length)) /* jansson passes over zero bytes */
         r->object = json_loadb(r->line, length, JSON_REJECT_DUPLICATES, &why);
     if (!json_is_object(r->object)) return read_fail(r, GLOFND_E_FORMAT, "not a JSON object");
     return 1;
@@ -148,7 +148,7 @@ static char *text_of(const json_t *value) {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS);
     if (!text || !json_is_string(value)) return text;
     const size_t n = strlen(text);
-    memmove(text, text + 1, n - 2);     /* without the quotes */
+    memmove(text, text + 1, n - 2); /* without the quotes */
     text[n - 2] = 0;
     return text;
 }

@@ -4,7 +4,7 @@
 #endif
 #include "io/json/safetensors.h"
 
-#ifdef GF_HAVE_JANSSON          /* else: without_jansson.c */
+#ifdef GF_HAVE_JANSSON /* else: without_jansson.c */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +19,12 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
 
 #define METADATA "__metadata__"
-#define MAX_DEPTH 3             /* { tensor: { shape: [ */
+#define MAX_DEPTH 3 /* { tensor: { shape: [ */
 
-static const struct { const char *name; size_t bytes; } types[] = {
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[] = {
 #define GF_ST_X(name, bytes) {#name, bytes},
     GF_ST_TYPE_LIST(GF_ST_X)
 #undef GF_ST_X
@@ -75,12 +78,9 @@ static uint64_t tensor_bytes(const gf_st_tensor *t) { return (uint64_t)t->count 
 static int too_deep(const char *text, size_t n) {
     int depth = 0, quoted = 0;
     for (size_t i = 0; i < n && depth <= MAX_DEPTH; i++) {
-        if (quoted && text[i] == '\\')
-            i++;                                        /* what follows is no end of the string */
-        else if (text[i] == '"')
-            quoted = !quoted;
-        else if (!quoted)
-            depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
+        if (quoted && text[i] == '\\') i++; /* what follows is no end of the string */
+        else if (text[i] == '"') quoted = !quoted;
+        else if (!quoted) depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
     }
     return depth > MAX_DEPTH;
 }
@@ -154,7 +154,7 @@ static glofnd_status parse_texts(gf_error *err, json_t *metadata, gf_st_file *f)
 static int by_place(const void *x, const void *y) {
     const gf_st_tensor *a = x, *b = y;
     if (a->at != b->at) return a->at < b->at ? -1 : 1;
-    if ((a->count > 0) != (b->count > 0)) return a->count > 0 ? 1 : -1;         /* empty ones lie before what starts there */
+    if ((a->count > 0) != (b->count > 0)) return a->count > 0 ? 1 : -1; /* empty ones lie before what starts there */
     return strcmp(a->name, b->name);
 }
 
@@ -216,7 +216,7 @@ static glofnd_status read_at(gf_error *err, const gf_st_file *f, uint64_t at, vo
 
 static glofnd_status open_regular(gf_error *err, gf_st_file *f, uint64_t *size) {
     struct stat st;
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);           /* nonblocking: a pipe without writer must not hang */
+    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe without writer must not hang */
     FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "%.300s: cannot be opened: %s", f->path, strerror(errno));
     FAIL_IF(err, fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", f->path);
     *size = (uint64_t)st.st_size;
@@ -234,8 +234,10 @@ static glofnd_status check_prefix(gf_error *err, const char *path, const unsigne
     const uint64_t length = gf_le64(prefix);
     const int impossible = length > GF_ST_MAX_HEADER || length > size - 8;
     const char *is = impossible ? known_as(prefix) : NULL;
-    FAIL_IF(err, is, GLOFND_E_FORMAT, "%.200s: not a safetensors file but %s: load its state_dict in PyTorch and save it by "
-            "safetensors.torch.save_file(state_dict, \"x.safetensors\")", path, is);
+    FAIL_IF(err, is, GLOFND_E_FORMAT,
+            "%.200s: not a safetensors file but %s: load its state_dict in PyTorch and save it by "
+            "safetensors.torch.save_file(state_dict, \"x.safetensors\")",
+            path, is);
     FAIL_IF(err, length > GF_ST_MAX_HEADER, GLOFND_E_FORMAT, "%.300s: not a safetensors file: a header of %llu bytes", path,
             (unsigned long long)length);
     FAIL_IF(err, impossible, GLOFND_E_FORMAT, "%.300s: cut: a header of %llu bytes in a file of %llu", path,
@@ -264,10 +266,8 @@ glofnd_status gf_st_open(gf_error *err, const char *path, gf_st_file *out) {
     gf_st_file f = {.fd = -1, .path = strdup(path)};
     FAIL_IF(err, !f.path, GLOFND_E_MEMORY, "%.300s: no memory", path);
     const glofnd_status status = open_and_parse(err, &f);
-    if (status == GLOFND_OK)
-        *out = f;
-    else
-        gf_st_close(&f);
+    if (status == GLOFND_OK) *out = f;
+    else gf_st_close(&f);
     return status;
 }
 
@@ -320,7 +320,9 @@ static float bf16_to_float(uint16_t h) {
 static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
     const uint8_t *bytes = raw;
     switch (type) {
-#define EACH(value) for (size_t i = 0; i < n; i++) out[i] = (float)(value); return
+#define EACH(value)                                         \
+    for (size_t i = 0; i < n; i++) out[i] = (float)(value); \
+    return
     case GF_ST_F32: memcpy(out, raw, n * sizeof *out); return;
     case GF_ST_F16: EACH(half_to_float(((const uint16_t *)raw)[i]));
     case GF_ST_BF16: EACH(bf16_to_float(((const uint16_t *)raw)[i]));
@@ -336,7 +338,7 @@ static void convert(float *out, const void *raw, gf_st_type type, size_t n) {
 
 glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out, int64_t count) {
     enum { CHUNK = 4096 };
-    double chunk[CHUNK];                                /* aligned for, and as wide as, the widest type */
+    double chunk[CHUNK]; /* aligned for, and as wide as, the widest type */
     const size_t width = gf_st_type_bytes(t->type);
     FAIL_IF(err, count != t->count, GLOFND_E_ARGUMENT, "%.200s: tensor '%s' has %lld elements, and %lld are asked for", f->path,
             show(t->name).text, (long long)t->count, (long long)count);
@@ -384,9 +386,10 @@ static glofnd_status add_tensor(gf_error *err, const char *path, json_t *header,
     for (int k = 0; k < t.rank; k++) json_array_append_new(shape, json_integer(t.shape[k]));
     json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t.type].name, "shape", shape, "data_offsets",
                              (json_int_t)begin, (json_int_t)*at);
-    FAIL_IF(err, !info || json_array_size(json_object_get(info, "shape")) != (size_t)t.rank ||
-            json_object_set_new(header, t.name, info) != 0, GLOFND_E_ARGUMENT,
-            "%.200s: the name '%s' is not UTF-8, or there is no memory", path, show(t.name).text);
+    FAIL_IF(err,
+            !info || json_array_size(json_object_get(info, "shape")) != (size_t)t.rank ||
+                json_object_set_new(header, t.name, info) != 0,
+            GLOFND_E_ARGUMENT, "%.200s: the name '%s' is not UTF-8, or there is no memory", path, show(t.name).text);
     return GLOFND_OK;
 }
 

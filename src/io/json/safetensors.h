@@ -10,13 +10,13 @@
  *
  * Messages name the file and the tensor, what was found and what is expected.
  */
-#ifndef GF_IO_SAFETENSORS_H
-#define GF_IO_SAFETENSORS_H
+#ifndef GF_IO_JSON_SAFETENSORS_H
+#define GF_IO_JSON_SAFETENSORS_H
 
-#include "base/status.h"
+#include "util/status.h"
 
 #define GF_ST_MAX_RANK 8
-#define GF_ST_MAX_HEADER ((uint64_t)1 << 24)    /* bytes; some 100,000 tensors */
+#define GF_ST_MAX_HEADER ((uint64_t)1 << 24) /* bytes; some 100,000 tensors */
 
 /* X(name in the file and enumerator, bytes of an element) */
 #define GF_ST_TYPE_LIST(X) X(F32, 4) X(F16, 2) X(BF16, 2) X(F64, 8) X(I64, 8) X(I32, 4) X(I8, 1) X(U8, 1) X(BOOL, 1)
@@ -30,11 +30,11 @@ typedef enum gf_st_type {
 typedef struct gf_st_tensor {
     const char *name;
     gf_st_type type;
-    int rank;                   /* 0: a scalar */
+    int rank; /* 0: a scalar */
     int64_t shape[GF_ST_MAX_RANK];
-    int64_t count;              /* product of shape; the writer works it out itself */
-    const void *data;           /* to write: [count] elements, borrowed, row-major. After gf_st_open: NULL */
-    uint64_t at;                /* after gf_st_open: where its bytes start in the file */
+    int64_t count;    /* product of shape; the writer works it out itself */
+    const void *data; /* to write: [count] elements, borrowed, row-major. After gf_st_open: NULL */
+    uint64_t at;      /* after gf_st_open: where its bytes start in the file */
 } gf_st_tensor;
 
 typedef struct gf_st_text {
@@ -47,16 +47,16 @@ typedef struct gf_st_file {
     int fd;
     char *path;
     int64_t count, text_count;
-    gf_st_tensor *tensors;      /* [count] in the order of their data */
-    gf_st_text *texts;          /* [text_count] of __metadata__ */
-    struct json_t *header;      /* owns all names and texts */
+    gf_st_tensor *tensors; /* [count] in the order of their data */
+    gf_st_text *texts;     /* [text_count] of __metadata__ */
+    struct json_t *header; /* owns all names and texts */
 } gf_st_file;
 
 /* E_IO: it cannot be read or is not a regular file. E_FORMAT: something in it is not as above. On failure *out is unchanged. */
 glofnd_status gf_st_open(gf_error *err, const char *path, gf_st_file *out);
-void gf_st_close(gf_st_file *f);        /* NULL, a zeroed and a closed one are fine */
-const gf_st_tensor *gf_st_find(const gf_st_file *f, const char *name);  /* NULL: not there */
-const char *gf_st_find_text(const gf_st_file *f, const char *key);      /* NULL: not there */
+void gf_st_close(gf_st_file *f);                                       /* NULL, a zeroed and a closed one are fine */
+const gf_st_tensor *gf_st_find(const gf_st_file *f, const char *name); /* NULL: not there */
+const char *gf_st_find_text(const gf_st_file *f, const char *key);     /* NULL: not there */
 
 /* The tensor's elements as they are; `bytes` must be what they take. */
 glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, void *out, size_t bytes);
@@ -73,6 +73,6 @@ glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *t
 glofnd_status gf_st_ready(gf_error *err);
 
 size_t gf_st_type_bytes(gf_st_type type);
-const char *gf_st_type_name(gf_st_type type);   /* "F32", ... */
+const char *gf_st_type_name(gf_st_type type); /* "F32", ... */
 
 #endif

@@ -1,0 +1,32 @@
+/* device_flags.c - see device_flags.h. */
+#include "cli/device_flags.h"
+
+#include <stdio.h>
+
+enum { MOST_THREADS = 1024 }; /* as the option of a run */
+
+int device_flags_check(const char *title, const char *device) {
+    gf_error err = {{0}};
+    glofnd_device found;
+    const glofnd_status status = gf_run_encoder_device(&err, device, &found);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(title, status, &err);
+}
+
+int device_flags_read(const char *title, const device_flags *w, gf_encoder_device *out) {
+    int64_t threads = 0;
+    int code = w->device ? device_flags_check(title, w->device) : CLI_OK;
+    if (code == CLI_OK && w->threads) code = cli_integer("threads", w->threads, 1, MOST_THREADS, &threads);
+    *out = (gf_encoder_device){.device = w->device, .threads = (int)threads};
+    return code;
+}
+
+void device_flags_report(const char *verb, const gf_run_encoder *e) {
+    const char *why = gf_run_encoder_moved(e);
+    if (*why) fprintf(stderr, "glofnd %s: the run was trained on cuda, which cannot be used here (%s): on the CPU\n", verb, why);
+}
+
+glofnd_status device_flags_open(gf_error *err, const char *verb, const gf_run_encoder_spec *spec, gf_run_encoder **out) {
+    TRY(gf_run_encoder_open(err, spec, out));
+    device_flags_report(verb, *out);
+    return GLOFND_OK;
+}

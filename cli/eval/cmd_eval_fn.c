@@ -1,0 +1,324 @@
+/* cmd_eval_fn.c - glofnd eval fn: how many of the flagged pairs are false negatives. Labels or equal captions say what is one. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/eval/eval.h"
+#include "cli/trained_run.h"
+#include "eval/flags/fn_quality_captions.h"
+#include "eval/flags/fn_quality_detectors.h"
+#include "eval/stats.h"
+#include "plot/table.h"
+#include "run/run_log.h"
+
+static const char usage[] =
+    "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions] [--every-epoch]\n"
+    "           " DEVICE_USAGE;
+
+#define EPOCHS_SHOWN 12
+
+/* Which pairs are looked at: three kinds of a run on images; two kinds from both sides of an image-text run. */
+enum { VIEWS, BATCHES, DATASET, PAIR_BATCHES, PAIR_DATASET = PAIR_BATCHES + 2, SCOPES = PAIR_DATASET + 2 };
+
+static const struct scope {
+    const char *name, *title;
+} scopes[SCOPES] = {
+    [VIEWS] = {"views", "augmented views, in batches"},
+    [BATCHES] = {"batches", "images as they are, in batches"},
+    [DATASET] = {"dataset", "images as they are, all pairs"},
+    [PAIR_BATCHES] = {"image-text batches", "image to text, in batches"},
+    [PAIR_BATCHES + 1] = {"text-image batches", "text to image, in batches"},
+    [PAIR_DATASET] = {"image-text dataset", "image to text, all pairs"},
+    [PAIR_DATASET + 1] = {"text-image dataset", "text to image, all pairs"},
+};
+
+typedef struct fn_job {
+    eval_samples samples;
+    double alpha; /* 0: of the run */
+    int64_t most;
+    const char *detector; /* asked for by name; NULL: all that can be had */
+    const char *truth;    /* asked for; NULL: labels if there are any, else captions */
+    int by_captions;      /* false negatives are samples with a caption in common */
+    int every_epoch;
+    eval_progress progress;
+    gf_trained_run *frozen;
+    int64_t learned, anchors, batch, alike;
+    gf_fn_quality found[SCOPES][GF_FN_KIND_COUNT];
+} fn_job;
+
+/* ----- epochs of the log ----- */
+
+static void add_heading(gf_table *t, const char *first, const char *second) {
+    gf_table_add(t, "%s", first);
+    if (second) gf_table_add(t, "%s", second);
+    static const char *const names[] = {"flagged %", "precision %", "recall %", "F1 %", "pooled precision %", "recall %", "F1 %"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) gf_table_add(t, "%s", names[i]);
+}
+
+static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
+    const double pooled[2] = {r->field[GF_RUN_POOLED_PRECISION][e], r->field[GF_RUN_POOLED_RECALL][e]};
+    const double said = r->field[GF_RUN_EPOCH][e];                      /* lines before may be lost */
+    gf_table_add(t, "%.0f", (isfinite(said) ? said : (double)e) + 1.0); /* counted from 1, as everywhere people look */
+    gf_table_number(t, r->field[GF_RUN_FLAGGED][e], 2);
+    gf_table_number(t, r->field[GF_RUN_PRECISION][e], 2);
+    gf_table_number(t, r->field[GF_RUN_RECALL][e], 2);
+    gf_table_number(t, r->field[GF_RUN_F1][e], 2);
+    gf_table_number(t, pooled[0], 2);
+    gf_table_number(t, pooled[1], 2);
+    gf_table_number(t, gf_f1(pooled[0], pooled[1]), 2);
+}
+
+/* Which epochs to show: with flags, and not too many unless asked for; the last one always. */
+static void print_log(const fn_job *j, const gf_run_log *r) {
+    int64_t first = 0;
+    while (first < r->epochs && !isfinite(r->field[GF_RUN_PRECISION][first])) first++;
+    if (first == r->epochs) {
+        printf("training  no epoch of the log flagged anything against labels\n\n");
+        return;
+    }
+    const int64_t count = r->epochs - first, step = j->every_epoch ? 1 : (count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN;
+    gf_table t = {.columns = 8};
+    gf_text text = {0};
+    add_heading(&t, "epoch", NULL);
+    for (int64_t e = first; e < r->epochs; e++)
+        if ((r->epochs - 1 - e) % step == 0) add_epoch(&t, r, e);
+    gf_table_text(&text, &t, 1);
+    printf("training  pairs flagged in each epoch, judged by labels, from log.jsonl%s\n",
+           step > 1 ? " (not all epochs: --every-epoch)" : "");
+    if (text.at) printf("%s\n", text.at);
+    gf_text_free(&text);
+    gf_table_free(&t);
+}
+
+/* ----- the frozen network ----- */
+
+/* Learned thresholds of one side of the samples of a set, one per `views` rows; *learned counts them. */
+static glofnd_status lambda_of(gf_error *err, const gf_trained_run *f, int side, const gf_view_set *s, int views, float **lambda,
+                               int64_t *learned) {
+    const int64_t n = s->n / views;
+    int64_t *id = malloc((size_t)n * sizeof *id);
+    *lambda = malloc((size_t)n * sizeof **lambda);
+    const int room = id && *lambda;
+    for (int64_t i = 0; room && i < n; i++) id[i] = s->id[i * views];
+    if (room) *learned = gf_trained_run_lambda(f, side, id, n, *lambda);
+    free(id);
+    return room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+}
+
+static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
+                          gf_fn_quality *out) {
+    float *lambda = NULL;
+    glofnd_status status = lambda_of(err, j->frozen, side, s, views, &lambda, &j->learned);
+    const gf_fn_scope x = {
+        .s = s,
+        .views = views,
+        .batch = batch,
+        .alpha = j->alpha,
+        .lambda = j->learned ? lambda : NULL,
+        .how = {.threads = gf_trained_run_threads(j->frozen), .progress = eval_progress_pairs, .user = &j->progress},
+    };
+    eval_progress_begin(&j->progress, "");
+    if (status == GLOFND_OK) status = gf_fn_compare(err, &x, out);
+    eval_progress_end(&j->progress);
+    free(lambda);
+    return status;
+}
+
+static glofnd_status look_at_images(gf_error *err, fn_job *j) {
+    gf_view_set s = {0};
+    eval_progress_begin(&j->progress, "augmented views");
+    glofnd_status status = gf_trained_run_views(err, j->frozen, j->batch, j->most, 1, &s);
+    eval_progress_end(&j->progress);
+    if (status == GLOFND_OK) status = look(err, j, 0, &s, 2, j->batch, j->found[VIEWS]);
+    gf_view_set_free(&s);
+    if (status != GLOFND_OK) return status;
+    eval_progress_begin(&j->progress, "images");
+    status = gf_trained_run_plain(err, j->frozen, j->most, &s);
+    eval_progress_end(&j->progress);
+    j->anchors = s.n;
+    if (status == GLOFND_OK) status = look(err, j, 0, &s, 1, j->batch < s.n ? j->batch : s.n, j->found[BATCHES]);
+    if (status == GLOFND_OK) status = look(err, j, 0, &s, 1, 0, j->found[DATASET]);
+    gf_view_set_free(&s);
+    return status;
+}
+
+static glofnd_status encode_pairs(gf_error *err, fn_job *j, gf_view_set *image, gf_view_set *text) {
+    eval_progress_begin(&j->progress, "images");
+    const glofnd_status status = gf_trained_run_pairs(err, j->frozen, j->most, image, text);
+    eval_progress_end(&j->progress);
+    TRY(status);
+    j->anchors = image->n;
+    if (!j->by_captions) return GLOFND_OK;
+    TRY(gf_trained_run_group(err, j->frozen, image, text, &j->alike));
+    FAIL_IF(err, j->alike == 0, GLOFND_E_ARGUMENT,
+            "no two of %lld samples of %.200s have a caption in common: no pair is known to be a false negative",
+            (long long)image->n, j->samples.data);
+    return GLOFND_OK;
+}
+
+/* From images to texts with the thresholds of images, and the other way round. */
+static glofnd_status look_at_pairs(gf_error *err, fn_job *j) {
+    gf_view_set side[2] = {{0}, {0}};
+    glofnd_status status = encode_pairs(err, j, &side[0], &side[1]);
+    const int64_t batch = j->batch < side[0].n ? j->batch : side[0].n;
+    for (int k = 0; k < 2; k++) {
+        if (status == GLOFND_OK) status = look(err, j, k, &side[k], 1, batch, j->found[PAIR_BATCHES + k]);
+        if (status == GLOFND_OK) status = look(err, j, k, &side[k], 1, 0, j->found[PAIR_DATASET + k]);
+    }
+    gf_view_set_free(&side[0]);
+    gf_view_set_free(&side[1]);
+    return status;
+}
+
+/* Was it measured, and asked for? */
+static int is_wanted(const fn_job *j, int scope, int kind) {
+    return j->found[scope][kind].anchors && (!j->detector || strcmp(j->detector, gf_fn_kind_names[kind]) == 0);
+}
+
+static void print_frozen(const fn_job *j) {
+    gf_table t = {.columns = 9};
+    gf_text text = {0};
+    add_heading(&t, "pairs", "detector");
+    for (int s = 0; s < SCOPES; s++)
+        for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
+            const gf_fn_quality *q = &j->found[s][k];
+            if (!is_wanted(j, s, k)) continue;
+            gf_table_add(&t, "%s", scopes[s].title);
+            gf_table_add(&t, "%s", gf_fn_kind_names[k]);
+            const double x[] = {q->flagged, q->precision, q->recall, q->f1, q->pooled_precision, q->pooled_recall, q->pooled_f1};
+            for (int i = 0; i < 7; i++) gf_table_number(&t, 100.0 * x[i], 2);
+        }
+    printf("frozen    %lld samples of %s, batches of %lld, alpha %g\n", (long long)j->anchors, j->samples.data,
+           (long long)j->batch, j->alpha);
+    if (j->by_captions)
+        printf("truth     captions: %lld samples have one in common with an earlier sample\n", (long long)j->alike);
+    gf_table_text(&text, &t, 2);
+    if (text.at) printf("%s\n", text.at);
+    for (int k = 0; k < GF_FN_KIND_COUNT; k++) printf("%-8s %s\n", gf_fn_kind_names[k], gf_fn_kind_meanings[k]);
+    printf("precision, recall: means over anchors, 0/0 = 1; pooled: over all pairs; F1: of the two columns before it\n");
+    gf_text_free(&text);
+    gf_table_free(&t);
+}
+
+static glofnd_status record(gf_error *err, const fn_job *j) {
+    gf_jsonl log = {0};
+    char protocol[64];
+    const int64_t n = gf_trained_run_info(j->frozen).n;
+    TRY(eval_log_open(err, &log, j->samples.run));
+    for (int s = 0; s < SCOPES; s++)
+        for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
+            const gf_fn_quality *q = &j->found[s][k];
+            if (!is_wanted(j, s, k)) continue;
+            snprintf(protocol, sizeof protocol, "%s %s%s", scopes[s].name, gf_fn_kind_names[k],
+                     j->by_captions ? " by captions" : "");
+            eval_log_begin(&log, "fn", protocol, &j->samples);
+            gf_jsonl_text(&log, "pairs", scopes[s].name);
+            gf_jsonl_text(&log, "detector", gf_fn_kind_names[k]);
+            gf_jsonl_number(&log, "alpha", j->alpha);
+            gf_jsonl_text(&log, "truth", j->by_captions ? "captions" : "labels");
+            gf_jsonl_integer(&log, "batch", s == DATASET || s >= PAIR_DATASET ? 0 : j->batch);
+            gf_jsonl_integer(&log, "samples", j->most < n ? j->most : n); /* asked for, those that are damaged included */
+            gf_jsonl_integer(&log, "anchors", q->anchors);
+            gf_jsonl_number(&log, "flagged", q->flagged);
+            gf_jsonl_number(&log, "precision", q->precision);
+            gf_jsonl_number(&log, "recall", q->recall);
+            gf_jsonl_number(&log, "f1", q->f1);
+            gf_jsonl_number(&log, "pooled_precision", q->pooled_precision);
+            gf_jsonl_number(&log, "pooled_recall", q->pooled_recall);
+            gf_jsonl_number(&log, "pooled_f1", q->pooled_f1);
+            gf_jsonl_end(&log);
+        }
+    return gf_jsonl_close(&log);
+}
+
+/* ----- entry ----- */
+
+static glofnd_status choose_truth(gf_error *err, fn_job *j, int labelled) {
+    const int captions = gf_trained_run_captions(j->frozen) != NULL, asked = j->truth && strcmp(j->truth, "captions") == 0;
+    FAIL_IF(err, asked && !captions, GLOFND_E_ARGUMENT, "%s is a run on images alone: --truth captions needs one of task = clip",
+            j->samples.run);
+    j->by_captions = j->truth ? asked : captions && !labelled;
+    FAIL_IF(err, !j->by_captions && !labelled, GLOFND_E_ARGUMENT,
+            "%.200s has no labels; they say which pairs are false negatives", j->samples.data);
+    return GLOFND_OK;
+}
+
+static glofnd_status prepare(gf_error *err, fn_job *j) {
+    const gf_trained_run_spec spec = {.run = j->samples.run,
+                                      .data = j->samples.data,
+                                      .where = j->samples.where,
+                                      .damaged = eval_warn,
+                                      .progress = eval_progress_draw,
+                                      .user = &j->progress};
+    TRY(gf_trained_run_open(err, &spec, &j->frozen));
+    device_flags_report("eval", gf_trained_run_encoder(j->frozen));
+    const gf_config *c = gf_trained_run_config(j->frozen);
+    const gf_dataset_info info = gf_trained_run_info(j->frozen);
+    if (!j->samples.data) j->samples.data = c->data;
+    snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
+    TRY(choose_truth(err, j, info.classes > 0));
+    if (j->alpha == 0.0) j->alpha = c->method.alpha;
+    FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
+            j->alpha);
+    j->batch = c->batch < info.n ? c->batch : info.n;
+    return GLOFND_OK;
+}
+
+static glofnd_status evaluate(gf_error *err, fn_job *j) {
+    gf_run_log log;
+    TRY(gf_run_log_read(err, j->samples.run, &log));
+    glofnd_status status = prepare(err, j);
+    if (status == GLOFND_OK) print_log(j, &log);
+    gf_run_log_free(&log);
+    fflush(stdout);
+    if (status == GLOFND_OK) status = gf_trained_run_captions(j->frozen) ? look_at_pairs(err, j) : look_at_images(err, j);
+    if (status != GLOFND_OK) return status;
+    const int asked = j->detector && strcmp(j->detector, gf_fn_kind_names[GF_FN_GLOFND]) == 0;
+    FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, EVAL_NOT_LEARNED, j->samples.run);
+    print_frozen(j);
+    if (!j->learned) {
+        fprintf(stderr, "glofnd eval fn: glofnd is skipped: ");
+        fprintf(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
+    }
+    return record(err, j);
+}
+
+static int known_detector(const char *name) {
+    for (int k = 0; k < GF_FN_KIND_COUNT; k++)
+        if (strcmp(name, gf_fn_kind_names[k]) == 0) return 1;
+    fprintf(stderr, "glofnd eval fn: --detector is \"%s\"; it takes glofnd, exact, single or fnc\n", name);
+    return 0;
+}
+
+int eval_fn(int argc, char **argv) {
+    const char *alpha = NULL, *most = "100000", *every = NULL;
+    device_flags where = {0};
+    fn_job j = {.alpha = 0.0};
+    const cli_flag flags[] = {
+        {"data", "SPEC", "samples of the run, with labels; default: those it was trained on", &j.samples.data},
+        {"alpha", "A", "share of pairs that exact, single and fnc flag; default: of the run", &alpha},
+        {"samples", "N", "look at so many samples at most, drawn at random (100000)", &most},
+        {"detector", "NAME", "only glofnd, exact, single or fnc", &j.detector},
+        {"truth", "T", "task clip: what a false negative is: labels, or captions that two samples share (labels)", &j.truth},
+        {"every-epoch", NULL, "print every epoch of the log", &every},
+        DEVICE_FLAGS(where),
+    };
+    int n;
+    gf_error err = {{0}};
+    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code; /* the run names its data */
+    if ((code = cli_integer("samples", most, 2, INT64_C(1) << 40, &j.most))) return code;
+    if (alpha && (code = eval_share("alpha", alpha, &j.alpha))) return code;
+    if (j.detector && !known_detector(j.detector)) return CLI_USAGE;
+    if ((code = device_flags_read(argv[0], &where, &j.samples.where))) return code;
+    if (j.truth && strcmp(j.truth, "labels") != 0 && strcmp(j.truth, "captions") != 0) {
+        fprintf(stderr, "glofnd eval fn: --truth is \"%s\"; it takes labels or captions\n", j.truth);
+        return CLI_USAGE;
+    }
+    j.samples.run = argv[1], j.every_epoch = every != NULL;
+    const glofnd_status status = evaluate(&err, &j);
+    gf_trained_run_free(j.frozen);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("eval fn", status, &err);
+}

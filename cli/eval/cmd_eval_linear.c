@@ -1,0 +1,264 @@
+/* cmd_eval_linear.c - glofnd eval linear: a linear classifier on the frozen backbone, from all labels and from small shares of
+ * them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/eval/eval.h"
+#include "cli/trained_run.h"
+#include "eval/linear/linear_eval.h"
+
+static const char usage[] =
+    "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
+    "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]\n           " DEVICE_USAGE;
+
+#define MOST_FRACTIONS 16
+
+typedef struct linear_job {
+    eval_samples samples;
+    gf_linear_eval_spec spec;
+    double fraction[MOST_FRACTIONS];
+    int fractions, by_name; /* by_name: they were asked for, so that what cannot be done is an error */
+    char protocol[96];      /* name, with what differs from the protocol of that name */
+    eval_progress line;
+    int encoding; /* the line is about encoding */
+    gf_linear_result result[MOST_FRACTIONS];
+    double seconds[MOST_FRACTIONS];
+    int64_t train_n, test_n;
+} linear_job;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ----- flags ----- */
+
+static int read_fractions(linear_job *j, const char *text) {
+    for (const char *at = text;;) {
+        char *end;
+        const double percent = strtod(at, &end);
+        if (end == at || (*end && *end != ',') || !(percent > 0.0 && percent <= 100.0) || j->fractions == MOST_FRACTIONS) {
+            fprintf(stderr, "glofnd eval linear: --fractions is \"%s\"; ", text);
+            fprintf(stderr, "it takes up to %d percentages in (0, 100], as in 100,10,1\n", MOST_FRACTIONS);
+            return CLI_USAGE;
+        }
+        for (int i = 0; i < j->fractions; i++) {
+            if (j->fraction[i] != percent / 100.0) continue;
+            fprintf(stderr, "glofnd eval linear: --fractions has %g twice; it would count twice in the mean\n", percent);
+            return CLI_USAGE;
+        }
+        j->fraction[j->fractions++] = percent / 100.0;
+        if (!*end) return CLI_OK;
+        at = end + 1;
+    }
+}
+
+static int read_augment(linear_job *j, const char *text) {
+    if (strcmp(text, "epoch") != 0) return cli_integer("augment", text, 0, 1000, &j->spec.augment);
+    j->spec.augment = GF_EVERY_EPOCH;
+    return CLI_OK;
+}
+
+static int read_protocol(linear_job *j, const char *text) {
+    j->spec.protocol = gf_probe_protocol_find(text);
+    if (j->spec.protocol) return CLI_OK;
+    fprintf(stderr, "glofnd eval linear: there is no protocol \"%s\"; there are", text);
+    for (int i = 0; gf_probe_protocol_at(i); i++) fprintf(stderr, "%s %s", i ? "," : "", gf_probe_protocol_at(i)->name);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
+
+/* The bare name is the whole protocol; whatever differs from it is in the name. */
+static void name_protocol(linear_job *j) {
+    char views[32] = "", epochs[32] = "";
+    if (j->spec.augment == 0) snprintf(views, sizeof views, "-centre");
+    else if (j->spec.augment > 0) snprintf(views, sizeof views, "-cached%lld", (long long)j->spec.augment);
+    if (j->spec.epochs > 0) snprintf(epochs, sizeof epochs, "-epochs%lld", (long long)j->spec.epochs);
+    snprintf(j->protocol, sizeof j->protocol, "%s%s%s%s", j->spec.protocol->name, views, epochs,
+             j->spec.validation > 0.0 ? "-validated" : "");
+}
+
+/* ----- running ----- */
+
+static void show_training(void *user, double share, int64_t epoch, int64_t epochs, double score) {
+    linear_job *j = user;
+    char text[120];
+    snprintf(text, sizeof text, "%g %% of the labels: epoch %lld of %lld, best %.2f %%", 100.0 * share, (long long)epoch,
+             (long long)epochs, 100.0 * score);
+    gf_progress_draw(&j->line.line, epoch, epochs, text, epoch == epochs);
+}
+
+static void show_encoding(void *user, int64_t done, int64_t total) {
+    linear_job *j = user;
+    if (j->encoding) eval_progress_draw(&j->line, done, total); /* while training, its own line is shown */
+}
+
+static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *l, int i) {
+    const double start = now();
+    eval_progress_begin(&j->line, "");
+    const glofnd_status status = gf_linear_eval_run(err, l, j->fraction[i], &j->result[i]);
+    if (j->result[i].probe.epochs_run) eval_progress_end(&j->line);
+    j->seconds[i] = now() - start;
+    TRY(status);
+    if (j->result[i].empty < 0) return GLOFND_OK;
+    FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT,
+            "%g %% of the labels of %.200s hold no sample of class %d: a class of n gives floor(share n) samples; take more",
+            100.0 * j->fraction[i], j->samples.data, (int)j->result[i].empty);
+    fprintf(stderr, "glofnd eval linear: skipping %g %% of the labels: they hold no sample of class %d\n", 100.0 * j->fraction[i],
+            (int)j->result[i].empty);
+    return GLOFND_OK;
+}
+
+static glofnd_status run_all(gf_error *err, linear_job *j) {
+    gf_linear_eval *l = NULL;
+    double largest = 0.0;
+    for (int i = 0; i < j->fractions; i++) largest = j->fraction[i] > largest ? j->fraction[i] : largest;
+    j->spec.damaged = eval_warn, j->spec.encoding = show_encoding, j->spec.training = show_training, j->spec.user = j;
+    j->encoding = 1;
+    eval_progress_begin(&j->line, "features");
+    glofnd_status status = gf_linear_eval_open(err, &j->spec, largest, &l);
+    eval_progress_end(&j->line);
+    j->encoding = 0;
+    for (int i = 0; i < j->fractions && status == GLOFND_OK; i++) status = run_fraction(err, j, l, i);
+    gf_linear_eval_free(l);
+    return status;
+}
+
+static glofnd_status evaluate(gf_error *err, linear_job *j) {
+    gf_split split = {0};
+    glofnd_status status = eval_open(err, &j->samples, &j->spec.encoder, &split);
+    j->spec.split = &split, j->spec.threads = j->samples.threads;
+    j->train_n = split.train.n, j->test_n = split.test.n;
+    if (status == GLOFND_OK) status = run_all(err, j);
+    gf_split_free(&split);
+    gf_run_encoder_free(j->spec.encoder);
+    return status;
+}
+
+/* ----- telling ----- */
+
+/* Means over the shares that could be trained; how many. */
+static int means(const linear_job *j, double *top1, double *top5) {
+    int count = 0;
+    *top1 = *top5 = 0.0;
+    for (int i = 0; i < j->fractions; i++) {
+        if (j->result[i].empty >= 0) continue;
+        *top1 += j->result[i].probe.top1;
+        *top5 += j->result[i].probe.top5;
+        count++;
+    }
+    *top1 /= count;
+    *top5 /= count;
+    return count;
+}
+
+static void print_results(const linear_job *j) {
+    double top1, top5;
+    printf("protocol  linear %s: %s, batch %lld, %s%s\n", j->protocol, j->spec.protocol->text, (long long)j->spec.protocol->batch,
+           j->spec.augment == 0 ? "centre views" : "random crops and flips", j->samples.untrained ? ", UNTRAINED weights" : "");
+    eval_print_samples(&j->samples, j->train_n, j->test_n);
+    if (j->spec.validation > 0.0) printf("stopping  by %g %% of the training samples\n", 100.0 * j->spec.validation);
+    else printf("stopping  by the test samples, as the paper does; --validation 0.1 takes training samples instead\n");
+    printf("%9s %9s %10s %11s %8s %8s %8s  protocol\n", "labels", "samples", "epochs", "best epoch", "top-1", "top-5", "last");
+    for (int i = 0; i < j->fractions; i++) {
+        const gf_linear_result *r = &j->result[i];
+        if (r->empty >= 0) continue;
+        printf("%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i], (long long)r->samples,
+               (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch, 100.0 * r->probe.top1,
+               100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
+    }
+    const int count = means(j, &top1, &top5);
+    if (count > 1)
+        printf("%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "", j->protocol);
+    if (count == 0) printf("no share of the labels has samples of every class\n");
+}
+
+static void record_fraction(gf_jsonl *log, const linear_job *j, int i) {
+    const gf_linear_result *r = &j->result[i];
+    eval_log_begin(log, "linear", j->protocol, &j->samples);
+    gf_jsonl_number(log, "fraction", j->fraction[i]);
+    gf_jsonl_integer(log, "seed", (int64_t)j->spec.seed);
+    gf_jsonl_integer(log, "augment", j->spec.augment);
+    gf_jsonl_number(log, "validation", j->spec.validation);
+    gf_jsonl_integer(log, "train_samples", r->samples);
+    gf_jsonl_integer(log, "test_samples", j->test_n);
+    gf_jsonl_integer(log, "epochs", r->epochs);
+    gf_jsonl_integer(log, "epochs_run", r->probe.epochs_run);
+    gf_jsonl_integer(log, "best_epoch", r->probe.best_epoch);
+    gf_jsonl_number(log, "top1", r->probe.top1);
+    gf_jsonl_number(log, "top5", r->probe.top5);
+    gf_jsonl_number(log, "last_top1", r->probe.last_top1);
+    gf_jsonl_number(log, "time_s", j->seconds[i]);
+    gf_jsonl_end(log);
+}
+
+static void record_mean(gf_jsonl *log, const linear_job *j) {
+    double top1, top5, used[MOST_FRACTIONS];
+    int count = 0;
+    if (means(j, &top1, &top5) == 0) return;
+    for (int i = 0; i < j->fractions; i++)
+        if (j->result[i].empty < 0) used[count++] = j->fraction[i];
+    eval_log_begin(log, "linear_mean", j->protocol, &j->samples);
+    gf_jsonl_integer(log, "seed", (int64_t)j->spec.seed);
+    gf_jsonl_integer(log, "augment", j->spec.augment);
+    gf_jsonl_number(log, "validation", j->spec.validation);
+    gf_jsonl_numbers(log, "fractions", used, count);
+    gf_jsonl_number(log, "top1", top1);
+    gf_jsonl_number(log, "top5", top5);
+    gf_jsonl_end(log);
+}
+
+static glofnd_status record(gf_error *err, const linear_job *j) {
+    gf_jsonl log = {0};
+    TRY(eval_log_open(err, &log, j->samples.run));
+    for (int i = 0; i < j->fractions; i++)
+        if (j->result[i].empty < 0) record_fraction(&log, j, i);
+    record_mean(&log, j);
+    return gf_jsonl_close(&log);
+}
+
+int eval_linear(int argc, char **argv) {
+    const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL;
+    const char *epochs = "0", *seed = "1", *untrained = NULL;
+    device_flags where = {0};
+    const cli_flag flags[] = {
+        {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
+        {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
+        {"protocol", "NAME", "paper: AdamW (the paper's text); official: SGD (the authors' script)", &protocol},
+        {"fractions", "LIST", "percentages of the labels (100,10,1,0.1; those that hold no sample of some class are skipped)",
+         &fractions},
+        {"augment", "N|epoch",
+         "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views",
+         &augment},
+        {"validation", "SHARE", "stop by this share of the training samples (0.1) instead of by the test samples", &validation},
+        {"epochs", "N", "instead of 90, 285, 900, 900", &epochs},
+        {"seed", "N", "of drawn labels, views, order and first weights (1)", &seed},
+        {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
+        DEVICE_FLAGS(where),
+    };
+    int n, code;
+    int64_t seed_value;
+    gf_error err = {{0}};
+    static linear_job j; /* too large for a stack that others share */
+    code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code; /* the run names its data */
+    j.by_name = fractions != NULL;
+    if ((code = read_protocol(&j, protocol)) || (code = read_fractions(&j, fractions ? fractions : "100,10,1,0.1")) ||
+        (code = read_augment(&j, augment)) || (code = cli_integer("epochs", epochs, 0, 100000, &j.spec.epochs)) ||
+        (code = cli_integer("seed", seed, 0, INT64_MAX, &seed_value)) ||
+        (validation && (code = eval_share("validation", validation, &j.spec.validation))))
+        return code;
+    j.spec.seed = (uint64_t)seed_value;
+    j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
+    if ((code = device_flags_read(argv[0], &where, &j.samples.where))) return code;
+    name_protocol(&j);
+    glofnd_status status = evaluate(&err, &j);
+    if (status == GLOFND_OK) print_results(&j);
+    if (status == GLOFND_OK) status = record(&err, &j);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(argv[0], status, &err);
+}

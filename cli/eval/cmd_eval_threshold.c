@@ -1,0 +1,338 @@
+/* cmd_eval_threshold.c - glofnd eval threshold: how far the learned thresholds are from the optimum, beside FNC's. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/eval/eval.h"
+#include "cli/trained_run.h"
+#include "eval/flags/fn_quality_views.h"
+#include "eval/flags/threshold_quality.h"
+#include "io/blockfile.h"
+#include "io/npy.h"
+#include "plot/svg.h"
+#include "plot/table.h"
+
+static const char usage[] = "glofnd eval threshold RUN [--data SPEC] [--plain] [--samples N] [--anchors N] [--alpha A]\n"
+                            "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
+                            "                              " DEVICE_USAGE;
+
+enum { BINS = 60, COLUMNS = 6 };            /* columns: sample, label, lambda, optimum, mean and spread of FNC's */
+enum { SAMPLES = 100000, VIEWS_EACH = 50 }; /* where nobody says: so many; of few images so many views of each */
+
+typedef struct threshold_job {
+    eval_samples samples;
+    const char *out; /* folder of the files; NULL: the run */
+    int plain;
+    double alpha; /* 0: of the run */
+    int64_t most_anchors, most_samples, fnc_batch, fnc_draws;
+    eval_progress progress;
+    gf_trained_run *frozen;
+    /* found */
+    gf_view_set set; /* rows of the anchors come first */
+    int views;
+    int64_t anchors, pool, learned;
+    float *lambda, *optimum; /* [anchors] */
+    float *fnc;              /* [anchors][fnc_draws * views] */
+    gf_threshold_error error, fnc_error;
+} threshold_job;
+
+/* ----- measuring ----- */
+
+/* Of a small dataset more views of each image take their time and tell little. */
+static int64_t usual_samples(int64_t n, int plain) { return plain || n > SAMPLES / VIEWS_EACH ? SAMPLES : n * VIEWS_EACH; }
+
+/* Of the batch sizes from 32 to 256 the one that leaves fewest of n samples out. */
+static int64_t even_batch(int64_t n) {
+    int64_t best = n < 256 ? n : 256;
+    for (int64_t b = best; b >= 32; b--)
+        if (n % b < n % best) best = b;
+    return best;
+}
+
+static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
+    const int64_t n = gf_trained_run_info(j->frozen).n, batch = even_batch(n), whole = n / batch * batch;
+    const int64_t anchors = j->most_anchors < whole ? j->most_anchors : whole, half = (j->most_samples + 1) / 2;
+    const int64_t drawn = anchors > half ? anchors : half;
+    glofnd_status status;
+    if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
+        fprintf(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
+                2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
+    eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
+    if (j->plain) {
+        status =
+            gf_trained_run_plain(err, j->frozen, j->most_anchors > j->most_samples ? j->most_anchors : j->most_samples, &j->set);
+    } else {
+        status = gf_trained_run_views(err, j->frozen, batch, drawn, 0, &j->set);
+    }
+    eval_progress_end(&j->progress);
+    if (status != GLOFND_OK) return status;
+    j->views = j->plain ? 1 : 2;
+    j->anchors = j->plain ? (j->most_anchors < j->set.n ? j->most_anchors : j->set.n) : anchors;
+    j->pool = j->most_samples < j->set.n ? j->most_samples : j->set.n;
+    FAIL_IF(err, j->anchors < 2, GLOFND_E_ARGUMENT, "%lld samples make no pairs", (long long)j->anchors);
+    return GLOFND_OK;
+}
+
+static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
+    int64_t *id = malloc((size_t)j->anchors * sizeof *id);
+    FAIL_IF(err, !id, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
+    for (int64_t i = 0; i < j->anchors; i++) id[i] = j->set.id[i * j->views];
+    j->learned = gf_trained_run_lambda(j->frozen, 0, id, j->anchors, j->lambda);
+    free(id);
+    return GLOFND_OK;
+}
+
+static glofnd_status measure(gf_error *err, threshold_job *j) {
+    const gf_pair_how how = {.threads = gf_trained_run_threads(j->frozen), .progress = eval_progress_pairs, .user = &j->progress};
+    const uint64_t seed = (uint64_t)gf_trained_run_config(j->frozen)->seed;
+    TRY(draw_samples(err, j));
+    gf_view_set anchors = j->set, pool = j->set;
+    anchors.n = j->anchors * j->views, pool.n = j->pool;
+    if (j->fnc_batch > j->anchors) j->fnc_batch = j->anchors;
+    j->lambda = malloc((size_t)j->anchors * sizeof *j->lambda);
+    j->optimum = malloc((size_t)j->anchors * sizeof *j->optimum);
+    j->fnc = malloc((size_t)(j->anchors * j->fnc_draws * j->views) * sizeof *j->fnc);
+    FAIL_IF(err, !j->lambda || !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
+    TRY(learned_thresholds(err, j));
+    eval_progress_begin(&j->progress, "");
+    glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &how, j->optimum);
+    if (status == GLOFND_OK)
+        status = gf_fnc_draws(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, &how, j->fnc);
+    eval_progress_end(&j->progress);
+    TRY(status);
+    j->error = gf_threshold_compare(j->lambda, j->optimum, j->anchors, 1);
+    j->fnc_error = gf_threshold_compare(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
+    return GLOFND_OK;
+}
+
+/* ----- files ----- */
+
+static void values_of(const threshold_job *j, int64_t i, double out[COLUMNS]) {
+    const int64_t each = j->fnc_draws * j->views;
+    const gf_spread fnc = gf_spread_of(j->fnc + i * each, each);
+    out[0] = (double)j->set.id[i * j->views], out[1] = j->set.label[i * j->views];
+    out[2] = j->lambda[i], out[3] = j->optimum[i], out[4] = fnc.mean, out[5] = fnc.std;
+}
+
+static int by_sample(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static glofnd_status path_of(gf_error *err, const threshold_job *j, const char *name, char path[PATH_MAX]) {
+    const int n = snprintf(path, PATH_MAX, "%s/%s", j->out ? j->out : j->samples.run, name);
+    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path of %s is too long", name);
+    return GLOFND_OK;
+}
+
+static glofnd_status write_text(gf_error *err, const threshold_job *j, const char *name, gf_text *text) {
+    char path[PATH_MAX];
+    gf_writer w;
+    FAIL_IF(err, text->failed, GLOFND_E_MEMORY, "no memory for %s", name);
+    TRY(path_of(err, j, name, path));
+    TRY(gf_writer_open(&w, err, path));
+    gf_put(&w, text->at, text->used);
+    const glofnd_status status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    return status;
+}
+
+/* Both files have the same rows and columns. Anchors were drawn at random; here they are in the order of the data. */
+static glofnd_status write_values(gf_error *err, const threshold_job *j) {
+    double *values = malloc((size_t)j->anchors * COLUMNS * sizeof *values);
+    gf_text tsv = {0};
+    char path[PATH_MAX];
+    FAIL_IF(err, !values, GLOFND_E_MEMORY, "no memory for thresholds");
+    for (int64_t i = 0; i < j->anchors; i++) values_of(j, i, values + i * COLUMNS);
+    qsort(values, (size_t)j->anchors, COLUMNS * sizeof *values, by_sample);
+    gf_text_add(&tsv, "sample\tlabel\tlambda\toptimum\tfnc_mean\tfnc_std\n");
+    for (int64_t i = 0; i < j->anchors; i++) {
+        const double *v = values + i * COLUMNS;
+        gf_text_add(&tsv, "%.0f\t%.0f", v[0], v[1]);
+        for (int k = 2; k < COLUMNS; k++) gf_text_add(&tsv, isnan(v[k]) ? "\t" : "\t%.7g", v[k]);
+        gf_text_add(&tsv, "\n");
+    }
+    const gf_npy npy = {.type = GF_NPY_F8, .rank = 2, .shape = {j->anchors, COLUMNS}, .data = values};
+    glofnd_status status = write_text(err, j, "thresholds.tsv", &tsv);
+    if (status == GLOFND_OK) status = path_of(err, j, "thresholds.npy", path);
+    if (status == GLOFND_OK) status = gf_npy_write(err, path, &npy);
+    gf_text_free(&tsv);
+    free(values);
+    return status;
+}
+
+/* Densities over each other, from the least to the largest threshold of all. */
+static glofnd_status draw_densities(gf_error *err, const threshold_job *j) {
+    const int64_t each = j->fnc_draws * j->views;
+    const struct {
+        const char *name;
+        const float *x;
+        int64_t n;
+    } sets[3] = {
+        {"optimum", j->optimum, j->anchors},
+        {"learned", j->lambda, j->anchors},
+        {"FNC, in random batches", j->fnc, j->anchors * each},
+    };
+    double low = INFINITY, high = -INFINITY, density[3][BINS];
+    gf_series series[3];
+    int count = 0;
+    for (int s = 0; s < 3; s++) {
+        const gf_spread spread = gf_spread_of(sets[s].x, sets[s].n);
+        low = fmin(low, spread.min), high = fmax(high, spread.max);
+    }
+    if (high - low < 1e-6) low -= 0.01, high += 0.01;
+    for (int s = 0; s < 3; s++) {
+        gf_density(sets[s].x, sets[s].n, low, high, BINS, density[s]);
+        if (s != 1 || j->learned) series[count++] = (gf_series){.name = sets[s].name, .y = density[s], .n = BINS, .colour = s};
+    }
+    const double width = (high - low) / BINS;
+    const gf_chart chart = {
+        .title = "Thresholds of anchors",
+        .x_name = "threshold: cosine similarity",
+        .y_name = "density",
+        .series = series,
+        .count = count,
+        .level = NAN,
+        .from_zero = 1,
+        .x_first = low + 0.5 * width,
+        .x_step = width,
+    };
+    gf_text svg = {0};
+    gf_svg_file(&svg, &chart);
+    const glofnd_status status = write_text(err, j, "thresholds.svg", &svg);
+    gf_text_free(&svg);
+    return status;
+}
+
+static glofnd_status write_files(gf_error *err, const threshold_job *j) {
+    FAIL_IF(err, j->out && mkdir(j->out, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "%s cannot be made: %s", j->out,
+            strerror(errno));
+    TRY(write_values(err, j));
+    return draw_densities(err, j);
+}
+
+/* ----- saying ----- */
+
+static void add_row(gf_table *t, const char *name, gf_spread s, const gf_threshold_error *e) {
+    gf_table_add(t, "%s", name);
+    gf_table_add(t, "%lld", (long long)s.count);
+    const double x[] = {s.mean, s.std, s.min, s.max, e ? e->mae : NAN, e ? e->rmse : NAN, e ? e->bias : NAN};
+    for (int i = 0; i < 7; i++) gf_table_number(t, x[i], 4);
+}
+
+static void print_result(const threshold_job *j) {
+    static const char *const names[] = {"thresholds", "number", "mean", "std", "min", "max", "MAE", "RMSE", "bias"};
+    gf_table t = {.columns = 9};
+    gf_text text = {0};
+    char fnc[64];
+    snprintf(fnc, sizeof fnc, "FNC, %lld batch%s of %lld", (long long)j->fnc_draws, j->fnc_draws == 1 ? "" : "es",
+             (long long)j->fnc_batch);
+    for (int i = 0; i < 9; i++) gf_table_add(&t, "%s", names[i]);
+    add_row(&t, "optimum", gf_spread_of(j->optimum, j->anchors), NULL);
+    if (j->learned) add_row(&t, "learned", gf_spread_of(j->lambda, j->anchors), &j->error);
+    add_row(&t, fnc, gf_spread_of(j->fnc, j->anchors * j->fnc_draws * j->views), &j->fnc_error);
+    gf_table_text(&text, &t, 1);
+    printf("optimum   (1-alpha) quantile, alpha %g, of each anchor's similarities to %lld %s of %s\n", j->alpha,
+           (long long)j->pool, j->plain ? "images as they are" : "augmented views", j->samples.data);
+    if (text.at) printf("%s", text.at);
+    gf_text_free(&text);
+    gf_table_free(&t);
+    if (j->learned) return;
+    fprintf(stderr, "glofnd eval threshold: the learned ones are skipped: ");
+    fprintf(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
+}
+
+static glofnd_status record(gf_error *err, const threshold_job *j) {
+    gf_jsonl log = {0};
+    const gf_spread optimum = gf_spread_of(j->optimum, j->anchors), lambda = gf_spread_of(j->lambda, j->anchors);
+    TRY(eval_log_open(err, &log, j->samples.run));
+    eval_log_begin(&log, "threshold", j->plain ? "plain" : "views", &j->samples);
+    gf_jsonl_number(&log, "alpha", j->alpha);
+    gf_jsonl_integer(&log, "anchors", j->anchors);
+    gf_jsonl_integer(&log, "learned", j->learned);
+    gf_jsonl_integer(&log, "samples", j->pool);
+    gf_jsonl_number(&log, "optimum_mean", optimum.mean);
+    gf_jsonl_number(&log, "optimum_std", optimum.std);
+    gf_jsonl_number(&log, "lambda_mean", lambda.mean);
+    gf_jsonl_number(&log, "lambda_std", lambda.std);
+    gf_jsonl_number(&log, "mae", j->error.mae);
+    gf_jsonl_number(&log, "rmse", j->error.rmse);
+    gf_jsonl_number(&log, "bias", j->error.bias);
+    gf_jsonl_integer(&log, "fnc_batch", j->fnc_batch);
+    gf_jsonl_integer(&log, "fnc_draws", j->fnc_draws);
+    gf_jsonl_number(&log, "fnc_mae", j->fnc_error.mae);
+    gf_jsonl_number(&log, "fnc_rmse", j->fnc_error.rmse);
+    gf_jsonl_number(&log, "fnc_bias", j->fnc_error.bias);
+    gf_jsonl_end(&log);
+    return gf_jsonl_close(&log);
+}
+
+/* ----- entry ----- */
+
+static glofnd_status evaluate(gf_error *err, threshold_job *j) {
+    const gf_trained_run_spec spec = {.run = j->samples.run,
+                                      .data = j->samples.data,
+                                      .where = j->samples.where,
+                                      .damaged = eval_warn,
+                                      .progress = eval_progress_draw,
+                                      .user = &j->progress};
+    TRY(gf_trained_run_open(err, &spec, &j->frozen));
+    device_flags_report("eval", gf_trained_run_encoder(j->frozen));
+    FAIL_IF(err, gf_trained_run_captions(j->frozen) != NULL, GLOFND_E_ARGUMENT,
+            "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` looks at",
+            j->samples.run);
+    const gf_config *c = gf_trained_run_config(j->frozen);
+    if (!j->samples.data) j->samples.data = c->data;
+    snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
+    if (j->most_samples == 0) j->most_samples = usual_samples(gf_trained_run_info(j->frozen).n, j->plain);
+    if (j->alpha == 0.0) j->alpha = c->method.alpha;
+    FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
+            j->alpha);
+    TRY(measure(err, j));
+    print_result(j); /* first: what was found is not lost if it cannot be written */
+    fflush(stdout);
+    TRY(write_files(err, j));
+    printf("files     %s/thresholds.tsv, .npy, .svg\n", j->out ? j->out : j->samples.run);
+    return record(err, j);
+}
+
+int eval_threshold(int argc, char **argv) {
+    const char *alpha = NULL, *samples = NULL, *anchors = "100000", *plain = NULL, *batch = "128", *draws = "20";
+    device_flags where = {0};
+    threshold_job j = {.alpha = 0.0};
+    const cli_flag flags[] = {
+        {"data", "SPEC", "samples of the run; default: those it was trained on", &j.samples.data},
+        {"plain", NULL, "images as they are instead of augmented views: the quantile over the dataset", &plain},
+        {"samples", "N", "views or images to compare each anchor with (100000, as the paper; no more than 50 views of an image)",
+         &samples},
+        {"anchors", "N", "anchors at most, drawn at random (100000)", &anchors},
+        {"alpha", "A", "share above the optimum; default: of the run", &alpha},
+        {"fnc-batch", "B", "samples in a batch of FNC (128)", &batch},
+        {"fnc-draws", "N", "random batches of each anchor (20)", &draws},
+        {"out", "DIR", "folder for thresholds.tsv, .npy, .svg; default: RUN", &j.out},
+        DEVICE_FLAGS(where),
+    };
+    int n;
+    gf_error err = {{0}};
+    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code; /* the run names its data */
+    if ((samples && (code = cli_integer("samples", samples, 2, INT64_C(1) << 40, &j.most_samples))) ||
+        (code = cli_integer("anchors", anchors, 2, INT64_C(1) << 40, &j.most_anchors)) ||
+        (code = cli_integer("fnc-batch", batch, 2, 1 << 20, &j.fnc_batch)) ||
+        (code = cli_integer("fnc-draws", draws, 1, 10000, &j.fnc_draws)) ||
+        (alpha && (code = eval_share("alpha", alpha, &j.alpha))) || (code = device_flags_read(argv[0], &where, &j.samples.where)))
+        return code;
+    j.samples.run = argv[1], j.plain = plain != NULL;
+    const glofnd_status status = evaluate(&err, &j);
+    gf_view_set_free(&j.set);
+    free(j.lambda);
+    free(j.optimum);
+    free(j.fnc);
+    gf_trained_run_free(j.frozen);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("eval threshold", status, &err);
+}

@@ -1,0 +1,391 @@
+/* cmd_eval_zeroshot.c - glofnd eval zeroshot: images classified by sentences about the classes, on one dataset or many. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "cli/eval/eval_clip.h"
+#include "cli/trained_run.h"
+#include "data/captions_learn.h"
+#include "eval/clip/zeroshot.h"
+#include "eval/protocol.h"
+#include "io/crc32c.h"
+
+static const char usage[] =
+    "glofnd eval zeroshot RUN [--data [NAME=]SPEC ...] [--retrieval [NAME=]SPEC ...] [--classes [NAME=]FILE ...]\n"
+    "           [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " DEVICE_USAGE;
+
+#define MOST_DATASETS 64
+
+typedef struct zeroshot_set { /* a row of the table */
+    char name[64];
+    int retrieval;                   /* by captions, not by classes */
+    int mean_per_class;              /* what the score is; else top-1 */
+    const char *classes, *templates; /* files; NULL: the data's names, our own sentences */
+    eval_samples samples;
+    uint32_t classes_sum, templates_sum; /* found: checksums of the names and sentences */
+    gf_zeroshot found;
+    eval_retrieved retrieved;
+} zeroshot_set;
+
+typedef struct words { /* values of a flag */
+    const char *at[MOST_DATASETS];
+    int n;
+} words;
+
+typedef struct zeroshot_job {
+    const char *run;
+    gf_encoder_device where;
+    int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
+    words data, retrieval, classes, templates;
+    zeroshot_set *set; /* [sets] */
+    int sets;
+    eval_towers encoders;
+} zeroshot_job;
+
+/* The paper's benchmark counts a retrieval dataset by the mean of its two recalls at 1. */
+static double score_of(const zeroshot_set *s) {
+    if (s->retrieval) return 0.5 * (s->retrieved.found.ir.at[0] + s->retrieved.found.tr.at[0]);
+    return s->mean_per_class ? s->found.per_class : s->found.top1;
+}
+
+static const char *metric_of(const zeroshot_set *s) {
+    return s->retrieval ? "recall1" : s->mean_per_class ? "mean_per_class" : "top1";
+}
+
+/* ----- arguments ----- */
+
+/* FILE if `word` is "NAME=FILE" with this name; NULL: it is not. */
+static const char *file_for(const char *word, const char *name) {
+    const size_t n = strlen(name);
+    return strncmp(word, name, n) == 0 && word[n] == '=' ? word + n + 1 : NULL;
+}
+
+static int names_a_set(const zeroshot_job *j, const char *word) {
+    for (int i = 0; i < j->sets; i++)
+        if (file_for(word, j->set[i].name)) return 1;
+    return 0;
+}
+
+/* The last that names the set, else the last that names none; NULL: no file. */
+static const char *choose_file(const zeroshot_job *j, const words *w, const char *name) {
+    const char *all = NULL, *own = NULL;
+    for (int i = 0; i < w->n; i++) {
+        const char *file = file_for(w->at[i], name);
+        if (file) own = file;
+        else if (!names_a_set(j, w->at[i])) all = w->at[i];
+    }
+    return own ? own : all;
+}
+
+static void read_set(const zeroshot_job *j, zeroshot_set *s, const char *text, int retrieval) {
+    const char *spec = eval_name(text, s->name, sizeof s->name);
+    const gf_transfer_dataset *known = gf_transfer_dataset_find(s->name);
+    s->retrieval = retrieval;
+    s->mean_per_class = j->metric ? j->metric == 2 : known && known->mean_per_class;
+    s->samples = (eval_samples){.run = j->run, .data = spec, .untrained = j->untrained};
+    snprintf(s->samples.test_name, sizeof s->samples.test_name, "%s", spec);
+}
+
+static int read_metric(zeroshot_job *j, const char *text) {
+    j->metric = !text ? 0 : strcmp(text, "top1") == 0 ? 1 : strcmp(text, "mean") == 0 ? 2 : -1;
+    if (j->metric >= 0) return CLI_OK;
+    fprintf(stderr, "glofnd eval zeroshot: --metric is \"%s\"; it takes top1 or mean (per class)\n", text);
+    return CLI_USAGE;
+}
+
+/* E_OPTION: a dataset that is named twice, which would count twice in the mean. */
+static glofnd_status check_differ(gf_error *err, const zeroshot_job *j) {
+    for (int i = 0; i < j->sets; i++)
+        for (int k = 0; k < i; k++) {
+            const zeroshot_set *a = &j->set[k], *b = &j->set[i];
+            FAIL_IF(err,
+                    a->retrieval == b->retrieval && strcmp(a->name, b->name) == 0 &&
+                        strcmp(a->samples.data, b->samples.data) == 0,
+                    GLOFND_E_OPTION, "%s=%.200s is given twice; it would count twice in the average", b->name, b->samples.data);
+        }
+    return GLOFND_OK;
+}
+
+/* E_OPTION: "NAME=FILE" for a dataset that is not there. A file may have a = in its name. */
+static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const words *w, const char *flag) {
+    for (int i = 0; i < w->n; i++) {
+        const size_t n = strcspn(w->at[i], "=/");
+        FAIL_IF(err, w->at[i][n] == '=' && !names_a_set(j, w->at[i]) && access(w->at[i], F_OK) != 0, GLOFND_E_OPTION,
+                "--%s %.200s: no dataset is called \"%.*s\"; --data %.*s=SPEC calls one so", flag, w->at[i], (int)n, w->at[i],
+                (int)n, w->at[i]);
+    }
+    return GLOFND_OK;
+}
+
+/* Datasets stand behind --data, --retrieval, or behind RUN. */
+static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, int count) {
+    j->set = calloc((size_t)(j->data.n + count + j->retrieval.n), sizeof *j->set);
+    FAIL_IF(err, !j->set, GLOFND_E_MEMORY, "no memory for the datasets");
+    for (int i = 0; i < j->data.n; i++) read_set(j, &j->set[j->sets++], j->data.at[i], 0);
+    for (int i = 0; i < count; i++) read_set(j, &j->set[j->sets++], behind[i], 0);
+    for (int i = 0; i < j->retrieval.n; i++) read_set(j, &j->set[j->sets++], j->retrieval.at[i], 1);
+    for (int i = 0; i < j->sets; i++) {
+        j->set[i].classes = choose_file(j, &j->classes, j->set[i].name);
+        j->set[i].templates = choose_file(j, &j->templates, j->set[i].name);
+    }
+    TRY(check_differ(err, j));
+    TRY(check_names(err, j, &j->classes, "classes"));
+    return check_names(err, j, &j->templates, "templates");
+}
+
+/* ----- running ----- */
+
+static glofnd_status read_prompts(gf_error *err, const zeroshot_set *s, const gf_dataset *data, gf_prompts *out) {
+    TRY(gf_prompts_templates(err, s->templates, &out->templates));
+    return gf_prompts_classes(err, data, s->classes, &out->classes);
+}
+
+/* What is wrong with the last dataset is told before hours are spent on the first. */
+static glofnd_status check_set(gf_error *err, const zeroshot_set *s) {
+    gf_error why = {{0}};
+    gf_dataset *data = NULL;
+    gf_prompts prompts = {0};
+    glofnd_status status = gf_dataset_open(&why, s->samples.data, &data);
+    if (status == GLOFND_OK && !s->retrieval) status = read_prompts(&why, s, data, &prompts);
+    if (status == GLOFND_OK && s->retrieval) status = gf_captions_need(&why, data);
+    gf_prompts_free(&prompts);
+    gf_dataset_free(data);
+    return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->name, why.text);
+}
+
+/* Checksum of strings in their order. */
+static uint32_t sum_of(const gf_string_list *s) {
+    uint32_t sum = 0;
+    for (int64_t i = 0; i < s->n; i++) sum = gf_crc32c(sum, gf_string_list_get(s, i), strlen(gf_string_list_get(s, i)) + 1);
+    return sum;
+}
+
+static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const char *name, gf_features *out) {
+    eval_progress line;
+    const gf_encode_spec spec = {.damaged = eval_warn, .progress = eval_progress_draw, .user = &line};
+    eval_progress_begin(&line, name);
+    const glofnd_status status = gf_encode_samples(err, e, data, &spec, out);
+    eval_progress_end(&line);
+    return status;
+}
+
+static glofnd_status classify(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
+                              const gf_prompts *prompts) {
+    const gf_pair_how how = {.threads = gf_run_encoder_threads(j->encoders.image)};
+    float *classes = NULL;
+    gf_features images = {0};
+    glofnd_status status = gf_zeroshot_classifier(err, j->encoders.text, prompts, &classes);
+    if (status == GLOFND_OK) status = encode(err, j->encoders.image, data, s->name, &images);
+    if (status == GLOFND_OK) status = gf_zeroshot_score(err, &images, classes, prompts->classes.n, &how, &s->found);
+    gf_features_free(&images);
+    free(classes);
+    return status;
+}
+
+static glofnd_status run_set(gf_error *err, const zeroshot_job *j, zeroshot_set *s) {
+    gf_dataset *data = NULL;
+    gf_prompts prompts = {0};
+    if (s->retrieval) return eval_retrieve(err, &j->encoders, s->samples.data, &s->retrieved);
+    glofnd_status status = gf_dataset_open(err, s->samples.data, &data);
+    eval_note(data);
+    if (status == GLOFND_OK) status = read_prompts(err, s, data, &prompts);
+    s->classes_sum = sum_of(&prompts.classes), s->templates_sum = sum_of(&prompts.templates);
+    if (status == GLOFND_OK) status = classify(err, j, s, data, &prompts);
+    gf_prompts_free(&prompts);
+    gf_dataset_free(data);
+    return status;
+}
+
+/* ----- telling ----- */
+
+/* Which sentences: the name of the file, without folder. */
+static const char *protocol_of(const zeroshot_set *s) {
+    const char *slash = s->templates ? strrchr(s->templates, '/') : NULL;
+    return !s->templates ? "own-templates" : slash ? slash + 1 : s->templates;
+}
+
+static void put_sum(gf_jsonl *log, const char *key, uint32_t sum) {
+    char text[16];
+    snprintf(text, sizeof text, "%08x", (unsigned)sum);
+    gf_jsonl_text(log, key, text);
+}
+
+static glofnd_status record(gf_error *err, const zeroshot_set *s) {
+    gf_jsonl log = {0};
+    if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->name, &s->retrieved.found);
+    TRY(eval_log_open(err, &log, s->samples.run));
+    eval_log_begin(&log, "zeroshot", protocol_of(s), &s->samples);
+    gf_jsonl_text(&log, "dataset", s->name);
+    gf_jsonl_text(&log, "metric", metric_of(s));
+    gf_jsonl_integer(&log, "samples", s->found.n);
+    gf_jsonl_integer(&log, "classes", s->found.classes);
+    put_sum(&log, "classes_sum", s->classes_sum);
+    put_sum(&log, "templates_sum", s->templates_sum);
+    gf_jsonl_number(&log, "score", score_of(s));
+    gf_jsonl_number(&log, "top1", s->found.top1);
+    gf_jsonl_number(&log, "top5", s->found.top5);
+    gf_jsonl_number(&log, "mean_per_class", s->found.per_class);
+    gf_jsonl_end(&log);
+    return gf_jsonl_close(&log);
+}
+
+/* The columns of the paper's table: all datasets, those of retrieval, ImageNet and its variants. */
+enum { ALL_SETS, RETRIEVAL_SETS, IMAGENET_SETS, GROUPS };
+static const char *const group_keys[GROUPS] = {"score", "retrieval", "imagenet"};
+static const char *const group_titles[GROUPS] = {"average", "of retrieval", "of ImageNets"};
+
+static int in_group(const zeroshot_set *s, int group) {
+    if (group == ALL_SETS) return 1;
+    if (group == RETRIEVAL_SETS || s->retrieval) return group == RETRIEVAL_SETS && s->retrieval;
+    return strncasecmp(s->name, "imagenet", 8) == 0 || strcasecmp(s->name, "objectnet") == 0;
+}
+
+/* Over a group of several that are not all there are; 0: there is no such mean. */
+static int mean_score(const zeroshot_job *j, int group, double *mean) {
+    double sum = 0.0;
+    int n = 0;
+    for (int i = 0; i < j->sets; i++)
+        if (in_group(&j->set[i], group)) sum += score_of(&j->set[i]), n++;
+    *mean = sum / n;
+    return n > 1 && (group == ALL_SETS || n < j->sets);
+}
+
+static void print_means(const zeroshot_job *j) {
+    double mean;
+    for (int g = 0; g < GROUPS; g++)
+        if (mean_score(j, g, &mean)) printf("%-16s %8s %8s %8s  %-14s %7.2f\n", group_titles[g], "", "", "", "", 100.0 * mean);
+}
+
+/* Of all that are classified, or "several". */
+static const char *common_protocol(const zeroshot_job *j) {
+    const char *found = NULL;
+    for (int i = 0; i < j->sets; i++) {
+        const char *own = j->set[i].retrieval ? NULL : protocol_of(&j->set[i]);
+        if (own && found && strcmp(own, found) != 0) return "several";
+        if (own) found = own;
+    }
+    return found ? found : "retrieval";
+}
+
+/* Which datasets the mean is over, how each is scored, and by which words. */
+static void put_sets(gf_jsonl *log, const zeroshot_job *j) {
+    static char what[MOST_DATASETS][PATH_MAX + 160];
+    const char *name[MOST_DATASETS], *set[MOST_DATASETS];
+    for (int i = 0; i < j->sets; i++) {
+        const zeroshot_set *s = &j->set[i];
+        char sums[64] = "";
+        if (!s->retrieval)
+            snprintf(sums, sizeof sums, " classes %08x templates %08x", (unsigned)s->classes_sum, (unsigned)s->templates_sum);
+        snprintf(what[i], sizeof what[i], "%s=%s %s%s", s->name, s->samples.data, metric_of(s), sums);
+        name[i] = s->name, set[i] = what[i];
+    }
+    gf_jsonl_texts(log, "names", name, j->sets);
+    gf_jsonl_texts(log, "sets", set, j->sets);
+}
+
+static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
+    const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
+    gf_jsonl log = {0};
+    double mean;
+    if (j->sets < 2) return GLOFND_OK;
+    TRY(eval_log_open(err, &log, j->run));
+    eval_log_begin(&log, "zeroshot_mean", common_protocol(j), &samples);
+    gf_jsonl_integer(&log, "datasets", j->sets);
+    put_sets(&log, j);
+    for (int g = 0; g < GROUPS; g++)
+        if (mean_score(j, g, &mean)) gf_jsonl_number(&log, group_keys[g], mean);
+    gf_jsonl_end(&log);
+    return gf_jsonl_close(&log);
+}
+
+static void print_set(const zeroshot_set *s) {
+    const gf_retrieval *r = &s->retrieved.found;
+    if (s->retrieval)
+        printf("%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->name, (long long)r->images, "-",
+               (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
+    else
+        printf("%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->name, (long long)s->found.n,
+               (long long)s->found.classes, "-", metric_of(s), 100.0 * score_of(s), 100.0 * s->found.top1, 100.0 * s->found.top5,
+               100.0 * s->found.per_class, "-", "-");
+    if (!s->retrieval && s->found.seen < s->found.classes)
+        fprintf(stderr, "glofnd eval zeroshot: %s: %lld of %lld classes have no image; the mean per class is over the others\n",
+                s->name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
+    fflush(stdout);
+}
+
+static void print_heading(const zeroshot_job *j) {
+    printf("protocol  zeroshot: the class whose mean sentence is nearest%s\n", j->untrained ? ", UNTRAINED weights" : "");
+    for (int i = 0; i < j->sets; i++)
+        if (j->set[i].templates && !j->set[i].retrieval) printf("templates %s of %s\n", j->set[i].templates, j->set[i].name);
+    printf("%-16s %8s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "captions", "metric", "score %",
+           "top-1", "top-5", "per class", "IR", "TR");
+}
+
+static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
+    for (int i = 0; i < j->sets; i++) TRY(check_set(err, &j->set[i]));
+    const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .where = j->where};
+    TRY(eval_encoders_open(err, &spec, &j->encoders));
+    print_heading(j);
+    for (int i = 0; i < j->sets; i++) {
+        TRY(run_set(err, j, &j->set[i]));
+        TRY(record(err, &j->set[i]));
+        print_set(&j->set[i]);
+    }
+    print_means(j);
+    return record_mean(err, j);
+}
+
+/* ----- entry ----- */
+
+static int gather(zeroshot_job *j, int *argc, char **argv) {
+    const struct {
+        const char *name;
+        words *to;
+    } lists[] = {{"data", &j->data}, {"retrieval", &j->retrieval}, {"classes", &j->classes}, {"templates", &j->templates}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        lists[i].to->n = eval_gather(argc, argv, lists[i].name, lists[i].to->at, MOST_DATASETS);
+        if (lists[i].to->n < 0) return CLI_USAGE;
+    }
+    return CLI_OK;
+}
+
+static int check_counts(const zeroshot_job *j, int arguments) {
+    const int sets = arguments - 1 + j->data.n + j->retrieval.n;
+    const char *wrong = NULL;
+    if (arguments < 1) wrong = "RUN is missing: the folder of a run of task clip";
+    else if (sets < 1) wrong = "--data is missing: the SPEC of images with labels (or --retrieval: with captions)";
+    else if (sets > MOST_DATASETS) wrong = "these are more datasets than it takes";
+    if (wrong) fprintf(stderr, "glofnd eval zeroshot: %s\nusage: %s\n", wrong, usage);
+    return wrong ? CLI_USAGE : CLI_OK;
+}
+
+int eval_zeroshot(int argc, char **argv) {
+    const char *again = NULL, *metric = NULL, *untrained = NULL; /* again: taken before, by gather */
+    device_flags where = {0};
+    const cli_flag flags[] = {
+        {"data", "[NAME=]SPEC", "images with labels, all of which are used; may be repeated", &again},
+        {"retrieval", "[NAME=]SPEC", "images with captions, scored by the mean of IR@1 and TR@1; may be repeated", &again},
+        {"classes", "[NAME=]FILE", "class names, one per line in the order of the labels; default: the data's own", &again},
+        {"templates", "[NAME=]FILE", "sentences with {} for the class name, one per line; default: seven of our own", &again},
+        {"metric", "top1|mean", "score: accuracy, or its mean over classes; default: what is usual for NAME, else top1", &metric},
+        {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
+        DEVICE_FLAGS(where),
+    };
+    int n, code;
+    gf_error err = {{0}};
+    zeroshot_job j = {0};
+    if ((code = gather(&j, &argc, argv))) return code;
+    code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if ((code = check_counts(&j, n)) || (code = read_metric(&j, metric)) || (code = device_flags_read(argv[0], &where, &j.where)))
+        return code;
+    j.run = argv[1], j.untrained = untrained != NULL;
+    glofnd_status status = read_sets(&err, &j, argv + 2, n - 1);
+    if (status == GLOFND_OK) status = evaluate(&err, &j);
+    eval_encoders_free(&j.encoders);
+    free(j.set);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("eval zeroshot", status, &err);
+}

@@ -1,0 +1,117 @@
+/* eval_shared.c - see eval.h. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/eval/eval.h"
+#include "cli/trained_run.h"
+#include "run/layout.h"
+
+/* ----- arguments ----- */
+
+int eval_check_arguments(const char *title, const char *usage, int n, const char *data) {
+    if (n == 1 && data) return CLI_OK;
+    if (n < 1) fprintf(stderr, "glofnd %s: RUN is missing: the folder of a run\n", title);
+    else if (n > 1) fprintf(stderr, "glofnd %s: %d runs are given; it takes one\n", title, n);
+    else fprintf(stderr, "glofnd %s: --data is missing: the SPEC of the samples\n", title);
+    fprintf(stderr, "usage: %s\n", usage);
+    return CLI_USAGE;
+}
+
+int eval_repeated(int argc, char **argv, const char *flag, const char *instead) {
+    const size_t n = strlen(flag);
+    int count = 0;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *word = argv[i];
+        count += strncmp(word, "--", 2) == 0 && strncmp(word + 2, flag, n) == 0 && (!word[n + 2] || word[n + 2] == '=');
+    }
+    if (count < 2) return 0;
+    fprintf(stderr, "glofnd %s: --%s is given %d times; %s\n", argv[0], flag, count, instead);
+    return 1;
+}
+
+const char *eval_name(const char *text, char *name, size_t bytes) {
+    text += *text == '='; /* an empty NAME is none */
+    const size_t kind = strcspn(text, ":="), most = bytes - 1;
+    snprintf(name, bytes, "%.*s", (int)(kind < most ? kind : most), text);
+    return text[kind] == '=' ? text + kind + 1 : text;
+}
+
+/* ----- samples ----- */
+
+glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder, gf_split *split) {
+    TRY(device_flags_open(err, "eval", &(gf_run_encoder_spec){.run = s->run, .untrained = s->untrained, .where = s->where},
+                          encoder));
+    s->threads = gf_run_encoder_threads(*encoder);
+    s->embeddings = gf_run_encoder_config(*encoder)->task == GF_TASK_CLIP;
+    const int given = s->data != NULL;
+    if (!given) s->data = memcpy(s->run_data, gf_run_encoder_config(*encoder)->data, sizeof s->run_data);
+    const gf_split_spec spec = {
+        .data = s->data,
+        .test = s->test,
+        .share = EVAL_HELD_OUT,
+        .seed = (uint64_t)gf_run_encoder_config(*encoder)->seed,
+    };
+    const glofnd_status status = gf_split_open(err, &spec, split);
+    TRY(given ? status : gf_run_encoder_own_data(err, status));
+    eval_note(split->data);
+    eval_note(split->test_data);
+    memcpy(s->test_name, split->test_name, sizeof s->test_name);
+    return GLOFND_OK;
+}
+
+static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_samples *s, const char *what, gf_features *out) {
+    eval_progress line;
+    const gf_encode_spec spec = {
+        .ids = s->id,
+        .id_count = s->n,
+        .labels = s->label,
+        .damaged = eval_warn,
+        .progress = eval_progress_draw,
+        .user = &line,
+    };
+    eval_progress_begin(&line, what);
+    const glofnd_status status = gf_encode_samples(err, e, s->data, &spec, out);
+    eval_progress_end(&line);
+    return status;
+}
+
+glofnd_status eval_encode_split(gf_error *err, gf_run_encoder *e, const gf_split *split, gf_features *train, gf_features *test) {
+    TRY(encode(err, e, &split->train, "training samples", train));
+    return encode(err, e, &split->test, "test samples", test);
+}
+
+glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test) {
+    gf_run_encoder *e = NULL;
+    gf_split split = {0};
+    glofnd_status status = eval_open(err, s, &e, &split);
+    if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, train, test);
+    gf_split_free(&split);
+    gf_run_encoder_free(e);
+    return status;
+}
+
+void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) {
+    const char *test_s = test_n == 1 ? "" : "s";
+    printf("train     %lld sample%s of %s\n", (long long)train_n, train_n == 1 ? "" : "s", s->data);
+    if (*s->test_name) printf("test      %lld sample%s of %s\n", (long long)test_n, test_s, s->test_name);
+    else printf("test      %lld sample%s held out of it, %.0f %% of a class\n", (long long)test_n, test_s, 100.0 * EVAL_HELD_OUT);
+}
+
+/* ----- records ----- */
+
+glofnd_status eval_log_open(gf_error *err, gf_jsonl *log, const char *run) {
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/" GF_EVAL_FILE, run);
+    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    return gf_jsonl_open(log, err, path, GF_LOG_ALL);
+}
+
+void eval_log_begin(gf_jsonl *log, const char *event, const char *protocol, const eval_samples *s) {
+    gf_jsonl_begin(log);
+    gf_jsonl_text(log, "event", event);
+    gf_jsonl_text(log, "protocol", protocol);
+    gf_jsonl_text(log, "data", s->data);
+    gf_jsonl_text(log, "test", *s->test_name ? s->test_name : "held out");
+    gf_jsonl_flag(log, "untrained", s->untrained);
+}

@@ -1,0 +1,76 @@
+/* jobs.c - see jobs.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cli/sweep/jobs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* In the child. It ends with this process, however that ends; a checkpoint keeps what it has. */
+static void become(const job *j, int parallel, pid_t parent) {
+    const int in = open("/dev/null", O_RDONLY), out = open(j->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent || in < 0 || out < 0) _exit(126);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(out, STDERR_FILENO);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    if (parallel > 1) setenv("OMP_WAIT_POLICY", "passive", 0); /* waiting threads must not take the others' cores */
+    execv("/proc/self/exe", (char *const *)j->argv);
+    _exit(127);
+}
+
+static int start(const jobs *all, job *j) {
+    const pid_t parent = getpid();
+    fflush(NULL);
+    j->pid = fork();
+    if (j->pid == 0) become(j, all->parallel, parent);
+    j->state = j->pid < 0 ? JOB_FAILED : JOB_RUNNING;
+    if (j->pid > 0 && all->started) all->started(all->user, j);
+    return j->pid > 0;
+}
+
+/* 1: it has ended. */
+static int look(const jobs *all, job *j) {
+    int status;
+    const pid_t found = waitpid(j->pid, &status, WNOHANG);
+    if (found == 0 || (found < 0 && errno == EINTR)) return 0;
+    const int code = found == j->pid && WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    const int good = all->ended ? all->ended(all->user, j, code) : code == 0;
+    j->state = good ? JOB_DONE : JOB_FAILED;
+    return 1;
+}
+
+static void rest(void) { nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); }
+
+int jobs_run(jobs *all) {
+    int running = 0, failed = 0, told = 0;
+    for (;;) {
+        const int stop = all->stop && *all->stop;
+        for (int i = 0; i < all->count && running < all->parallel && !stop; i++)
+            if (all->job[i].state == JOB_WAITING) running += start(all, &all->job[i]);
+        for (int i = 0; i < all->count; i++) {
+            job *j = &all->job[i];
+            if (j->state != JOB_RUNNING) continue;
+            if (stop && !told) kill(j->pid, SIGTERM);
+            running -= look(all, j);
+        }
+        told |= stop;
+        if (all->tick) all->tick(all->user);
+        int waiting = 0;
+        for (int i = 0; i < all->count; i++) waiting += all->job[i].state == JOB_WAITING;
+        if (!running && (stop || !waiting)) break;
+        rest();
+    }
+    for (int i = 0; i < all->count; i++) failed += all->job[i].state == JOB_FAILED;
+    return failed;
+}

@@ -1,0 +1,34 @@
+/* jobs.h - other calls of this program, run as processes, some at a time; each with a log file of its own. */
+#ifndef GF_CLI_SWEEP_JOBS_H
+#define GF_CLI_SWEEP_JOBS_H
+
+#include <limits.h>
+#include <signal.h>
+#include <sys/types.h>
+
+#define JOB_WORDS 192
+
+typedef enum job_state { JOB_WAITING, JOB_RUNNING, JOB_DONE, JOB_FAILED } job_state;
+
+typedef struct job {
+    const char *argv[JOB_WORDS]; /* ends with NULL; argv[0] is the name of the program */
+    char log[PATH_MAX];          /* what it says is appended here */
+    void *user;
+    job_state state; /* DONE: to be left out from the start, or exit code 0 */
+    pid_t pid;
+} job;
+
+typedef struct jobs {
+    job *job;
+    int count, parallel;
+    const volatile sig_atomic_t *stop; /* set: running ones are asked to end (SIGTERM), no more are started */
+    void (*started)(void *user, job *j);
+    int (*ended)(void *user, job *j, int exit_code); /* what it was good for; 0: it counts as failed */
+    void (*tick)(void *user);                        /* several times a second */
+    void *user;
+} jobs;
+
+/* Runs all that wait; returns when none runs any more. How many failed or could not be started. */
+int jobs_run(jobs *all);
+
+#endif

@@ -1,0 +1,307 @@
+/* sweep.c - see sweep.h. */
+#include "cli/sweep/sweep.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/crc32c.h"
+#include "io/json/jsonl.h"
+#include "run/layout.h"
+
+/* ----- texts ----- */
+
+#define TEXT_ROOM (1 << 16) /* of all settings together; a fixed place, since others point into it */
+
+static char *keep(sweep_plan *p, const char *text, size_t length) {
+    if (!p->text) {
+        p->text = malloc(TEXT_ROOM);
+        p->text_room = p->text ? TEXT_ROOM : 0;
+    }
+    if (length >= p->text_room - p->text_used) return NULL;
+    char *to = p->text + p->text_used;
+    memcpy(to, text, length);
+    to[length] = 0;
+    p->text_used += length + 1;
+    return to;
+}
+
+void sweep_free(sweep_plan *p) {
+    free(p->text);
+    *p = (sweep_plan){0};
+}
+
+static glofnd_status too_long(gf_error *err) { return gf_fail(err, GLOFND_E_ARGUMENT, "the settings of the sweep are too long"); }
+
+/* Bytes of the value a list begins with; a comma behind a backslash does not end it. */
+static size_t value_bytes(const char *list) {
+    size_t n = strcspn(list, ",");
+    while (n > 0 && list[n] == ',' && list[n - 1] == '\\') n += 1 + strcspn(list + n + 1, ",");
+    return n;
+}
+
+static void drop_backslashes(char *value) {
+    char *to = value;
+    for (; *value; value++)
+        if (value[0] != '\\' || value[1] != ',') *to++ = *value;
+    *to = 0;
+}
+
+/* "a,b,c" to the values of an axis. */
+static glofnd_status take_values(gf_error *err, sweep_plan *p, sweep_axis *axis, const char *list) {
+    for (axis->count = 0;;) {
+        const size_t n = value_bytes(list);
+        FAIL_IF(err, n == 0, GLOFND_E_OPTION, "%s: a value is missing; write a,b,c", axis->key);
+        FAIL_IF(err, axis->count == SWEEP_VALUES, GLOFND_E_OPTION, "%s: more than %d values", axis->key, SWEEP_VALUES);
+        char *value = keep(p, list, n);
+        if (!value) return too_long(err);
+        drop_backslashes(value);
+        axis->value[axis->count++] = value;
+        if (!list[n]) return GLOFND_OK;
+        list += n + 1;
+    }
+}
+
+static glofnd_status take_vary(gf_error *err, sweep_plan *p, const char *text) {
+    const char *equals = strchr(text, '=');
+    FAIL_IF(err, !equals || equals == text, GLOFND_E_OPTION, "vary takes KEY=a,b,c, not \"%.60s\"", text);
+    FAIL_IF(err, p->vary_count == SWEEP_VARY, GLOFND_E_OPTION, "more than %d keys to vary", SWEEP_VARY);
+    sweep_axis *axis = &p->vary[p->vary_count];
+    axis->key = keep(p, text, (size_t)(equals - text));
+    if (!axis->key) return too_long(err);
+    int in_method;
+    const gf_option *o = gf_config_find(axis->key, &in_method);
+    FAIL_IF(err, o && strcmp(o->key, "seed") == 0, GLOFND_E_OPTION, "seed is not varied but given by seeds");
+    for (int a = 0; a < p->vary_count; a++)
+        FAIL_IF(err, o && gf_config_find(p->vary[a].key, &in_method) == o, GLOFND_E_OPTION,
+                "%s is varied twice; all its values go into one list: vary %s=a,b,c", o->key, o->key);
+    p->vary_count++;
+    return take_values(err, p, axis, equals + 1);
+}
+
+static glofnd_status take_jobs(gf_error *err, sweep_plan *p, const char *text) {
+    char *end;
+    const long n = strtol(text, &end, 10);
+    FAIL_IF(err, end == text || *end || n < 1 || n > 256, GLOFND_E_OPTION,
+            "jobs is \"%.40s\"; it takes a whole number in [1, 256]", text);
+    p->jobs = n;
+    return GLOFND_OK;
+}
+
+/* A configuration named in a sweep file lies beside it. */
+static glofnd_status take_config(gf_error *err, sweep_plan *p, const char *path, const char *folder) {
+    char joined[2048];
+    if (folder && path[0] != '/') {
+        const int n = snprintf(joined, sizeof joined, "%s/%s", folder, path);
+        FAIL_IF(err, n < 0 || (size_t)n >= sizeof joined, GLOFND_E_ARGUMENT, "the path of %.100s is too long", path);
+        path = joined;
+    }
+    p->config = keep(p, path, strlen(path));
+    return p->config ? GLOFND_OK : too_long(err);
+}
+
+static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list, int *count, int most, const char *text) {
+    FAIL_IF(err, *count == most, GLOFND_E_OPTION, "more than %d of one kind of setting", most);
+    list[*count] = keep(p, text, strlen(text));
+    return list[(*count)++] ? GLOFND_OK : too_long(err);
+}
+
+glofnd_status sweep_take(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder) {
+    char pair[2100];
+    if (strcmp(key, "vary") == 0) return take_vary(err, p, value);
+    if (strcmp(key, "seeds") == 0) return p->seeds.key = "seeds", take_values(err, p, &p->seeds, value);
+    if (strcmp(key, "jobs") == 0) return take_jobs(err, p, value);
+    if (strcmp(key, "config") == 0) return take_config(err, p, value, folder);
+    if (strcmp(key, "set") == 0) return take_listed(err, p, p->set, &p->set_count, SWEEP_SET, value);
+    if (strcmp(key, "eval") == 0) return take_listed(err, p, p->eval, &p->eval_count, SWEEP_EVAL, value);
+    if (strcmp(key, "data") == 0) {
+        const int n = snprintf(pair, sizeof pair, "data=%s", value);
+        FAIL_IF(err, n < 0 || (size_t)n >= sizeof pair, GLOFND_E_ARGUMENT, "the SPEC of the data is too long");
+        return take_listed(err, p, p->set, &p->set_count, SWEEP_SET, pair);
+    }
+    const char **to = strcmp(key, "choose") == 0 ? &p->choose : strcmp(key, "out") == 0 ? &p->out : NULL;
+    FAIL_IF(err, !to, GLOFND_E_OPTION,
+            "\"%.60s\" is no setting of a sweep; there are config, vary, seeds, set, data, eval, jobs, choose, out", key);
+    *to = keep(p, value, strlen(value));
+    return *to ? GLOFND_OK : too_long(err);
+}
+
+/* ----- sweep files ----- */
+
+static char *trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
+    return text;
+}
+
+static glofnd_status read_line(gf_error *err, sweep_plan *p, char *line, const char *path, int number) {
+    char folder[1024];
+    char *text = trimmed(line), *equals = strchr(text, '=');
+    const char *slash = strrchr(path, '/');
+    if (!*text || *text == '#') return GLOFND_OK;
+    FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", path, number, text);
+    *equals = 0;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    gf_error inner = {{0}};
+    const glofnd_status status = sweep_take(&inner, p, trimmed(text), trimmed(equals + 1), folder);
+    if (status != GLOFND_OK) gf_fail(err, status, "%s:%d: %s", path, number, inner.text);
+    return status;
+}
+
+glofnd_status sweep_read(gf_error *err, sweep_plan *p, const char *path) {
+    FILE *f = fopen(path, "r");
+    char line[2200];
+    glofnd_status status = GLOFND_OK;
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    for (int number = 1; status == GLOFND_OK && fgets(line, sizeof line, f); number++) {
+        if (!strchr(line, '\n') && !feof(f)) status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
+        else status = read_line(err, p, line, path, number);
+    }
+    fclose(f);
+    return status;
+}
+
+/* ----- runs ----- */
+
+static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
+    char key[64];
+    const char *equals = strchr(pair, '=');
+    FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof key, GLOFND_E_OPTION, "set takes KEY=VALUE, not \"%.60s\"", pair);
+    snprintf(key, sizeof key, "%.*s", (int)(equals - pair), pair);
+    return gf_config_set(err, c, key, equals + 1);
+}
+
+/* In the order in which the flags of the run will come. */
+static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r) {
+    gf_config resolved;
+    TRY(gf_config_init(err, &r->config));
+    if (p->config) TRY(gf_config_read(err, &r->config, p->config));
+    for (int i = 0; i < p->set_count; i++) TRY(set_pair(err, &r->config, p->set[i]));
+    for (int a = 0; a < p->vary_count; a++) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
+    TRY(gf_config_set(err, &r->config, "seed", r->seed));
+    resolved = r->config;
+    return gf_config_resolve(err, &resolved); /* what cannot work is told before the first run starts */
+}
+
+/* Keys that may change from one call to the next leave the print alone. */
+static uint32_t print_of(const gf_config *c) {
+    char line[1200], value[1100];
+    uint32_t crc = 0;
+    int in_method;
+    const gf_option *o;
+    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
+        const int may_change = !strcmp(o->key, "threads") || !strcmp(o->key, "workers") || !strcmp(o->key, "prefetch");
+        gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
+        const int n = snprintf(line, sizeof line, "%s=%s\n", o->key, value);
+        if (!may_change && n > 0) crc = gf_crc32c(crc, line, (size_t)n);
+    }
+    return crc;
+}
+
+static size_t add_part(char *name, size_t used, size_t room, const char *key, const char *value) {
+    if (used >= room) return used;
+    const int n = snprintf(name + used, room - used, "%s%s-%.48s", used ? "_" : "", key, value);
+    for (size_t i = used; i < room && name[i]; i++)
+        if (!isalnum((unsigned char)name[i]) && !strchr("._+-", name[i])) name[i] = '_';
+    return used + (size_t)(n > 0 ? n : 0);
+}
+
+static glofnd_status name_run(gf_error *err, const sweep_plan *p, sweep_run *r) {
+    size_t used = 0;
+    for (int a = 0; a < p->vary_count; a++) used = add_part(r->name, used, sizeof r->name, p->vary[a].key, r->value[a]);
+    used = add_part(r->name, used, sizeof r->name, "seed", r->seed);
+    const int n = snprintf(r->path, sizeof r->path, "%s/%s", p->out, r->name);
+    FAIL_IF(err, used >= sizeof r->name || n < 0 || (size_t)n >= sizeof r->path, GLOFND_E_ARGUMENT,
+            "the folder name of a run is too long: %.100s...", r->name);
+    return GLOFND_OK;
+}
+
+static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, sweep_run *r) {
+    *r = (sweep_run){.seed = p->seeds.value[index % p->seeds.count]};
+    index /= p->seeds.count;
+    for (int a = p->vary_count - 1; a >= 0; index /= p->vary[a--].count) r->value[a] = p->vary[a].value[index % p->vary[a].count];
+    TRY(configure(err, p, r));
+    r->print = print_of(&r->config);
+    return name_run(err, p, r);
+}
+
+glofnd_status sweep_make(gf_error *err, const sweep_plan *p, sweep_run **runs, int *count) {
+    int64_t n = p->seeds.count;
+    for (int a = 0; a < p->vary_count && n <= GF_COMPARE_RUNS; a++) n *= p->vary[a].count;
+    FAIL_IF(err, n < 1 || n > GF_COMPARE_RUNS, GLOFND_E_OPTION, "the grid has more than %d runs", GF_COMPARE_RUNS);
+    sweep_run *r = calloc((size_t)n, sizeof *r);
+    FAIL_IF(err, !r, GLOFND_E_MEMORY, "no memory for %lld runs", (long long)n);
+    glofnd_status status = GLOFND_OK;
+    for (int i = 0; i < n && status == GLOFND_OK; i++) {
+        status = make_run(err, p, i, &r[i]);
+        for (int k = 0; k < i && status == GLOFND_OK; k++)
+            if (strcmp(r[i].name, r[k].name) == 0)
+                status = gf_fail(err, GLOFND_E_OPTION,
+                                 "two runs of the grid would be called %s: a value is there twice, or is like another in its "
+                                 "first 48 characters; a comma that is part of a value is written \\,",
+                                 r[i].name);
+    }
+    if (status != GLOFND_OK) free(r);
+    else *runs = r, *count = (int)n;
+    return status;
+}
+
+/* ----- sweep.jsonl ----- */
+
+static glofnd_status log_path(gf_error *err, const sweep_plan *p, char *path, size_t bytes) {
+    const int n = snprintf(path, bytes, "%s/sweep.jsonl", p->out);
+    FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_ARGUMENT, "the path of the sweep is too long");
+    return GLOFND_OK;
+}
+
+static glofnd_status recall_line(gf_error *err, const sweep_plan *p, sweep_run *r, const gf_jsonl_reader *line) {
+    int64_t print = -1;
+    const char *event = gf_jsonl_get_text(line, "event"), *words = gf_jsonl_get_text(line, "eval");
+    gf_jsonl_get_integer(line, "config", &print);
+    FAIL_IF(err, print != (int64_t)r->print, GLOFND_E_ARGUMENT,
+            "%s was made under another configuration; take another --out, or remove it and its lines in sweep.jsonl", r->path);
+    if (!event) return GLOFND_OK;
+    if (strcmp(event, "finished") == 0) r->finished = 1;
+    for (int e = 0; words && strcmp(event, "evaluated") == 0 && e < p->eval_count; e++)
+        if (strcmp(words, p->eval[e]) == 0) r->evaluated |= 1u << e;
+    return GLOFND_OK;
+}
+
+glofnd_status sweep_recall(gf_error *err, const sweep_plan *p, sweep_run *runs, int count) {
+    char path[1100];
+    gf_jsonl_reader line = {0};
+    glofnd_status status = GLOFND_OK;
+    TRY(log_path(err, p, path, sizeof path));
+    if (access(path, F_OK) != 0) return GLOFND_OK;
+    TRY(gf_jsonl_read_open(&line, err, path));
+    while (status == GLOFND_OK && gf_jsonl_next(&line)) {
+        const char *name = gf_jsonl_get_text(&line, "run");
+        for (int i = 0; name && i < count && status == GLOFND_OK; i++)
+            if (strcmp(runs[i].name, name) == 0) status = recall_line(err, p, &runs[i], &line);
+    }
+    if (status == GLOFND_OK) status = line.status;
+    gf_jsonl_read_close(&line);
+    for (int i = 0; i < count; i++) {
+        const int n = snprintf(path, sizeof path, "%s/" GF_MODEL_FILE, runs[i].path);
+        if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0) runs[i].finished = 0, runs[i].evaluated = 0;
+    }
+    return status;
+}
+
+glofnd_status sweep_note(gf_error *err, const sweep_plan *p, const sweep_run *r, const char *event, const char *words) {
+    char path[1100];
+    gf_jsonl log = {0};
+    TRY(log_path(err, p, path, sizeof path));
+    TRY(gf_jsonl_open(&log, err, path, GF_LOG_ALL));
+    gf_jsonl_begin(&log);
+    gf_jsonl_text(&log, "event", event);
+    gf_jsonl_text(&log, "run", r->name);
+    gf_jsonl_integer(&log, "config", (int64_t)r->print);
+    if (words) gf_jsonl_text(&log, "eval", words);
+    gf_jsonl_end(&log);
+    return gf_jsonl_close(&log);
+}

@@ -1,0 +1,185 @@
+/* sweep_checks.c - see sweep_calls.h: what can be known of evaluations before the first run. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/eval/eval_clip.h"
+#include "cli/sweep/sweep_calls.h"
+#include "data/captions_learn.h"
+#include "eval/protocol.h"
+
+#define CANNOT_WORK "--eval \"%.200s\" cannot work%s; nothing was started"
+
+/* ----- words ----- */
+
+/* Makes the call for a run that cannot be there, so that it ends with CLI_USAGE exactly if its words are wrong; what it said
+ * goes to `talk`. */
+static int try_call(const sweep_run *first, const char *call, FILE *talk) {
+    static char text[SWEEP_WORDS_ROOM];
+    job j = {.state = JOB_WAITING};
+    sweep_words w = {.job = &j, .text = text};
+    sweep_run nobody = *first;
+    int status = 0;
+    snprintf(nobody.path, sizeof nobody.path, "/dev/null/run");
+    sweep_eval_words(&w, &nobody, call);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        const int sink = open("/dev/null", O_WRONLY);
+        if (sink < 0 || dup2(sink, 1) < 0 || dup2(fileno(talk), 2) < 0) _exit(CLI_FAILED);
+        const int code = cmd_eval(w.count - 1, (char **)j.argv + 1);
+        fflush(NULL);
+        _exit(code);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
+}
+
+glofnd_status sweep_check_words(gf_error *err, const sweep_plan *p, const sweep_run *first) {
+    char line[1024];
+    for (int e = 0; e < p->eval_count; e++) {
+        FILE *talk = tmpfile();
+        FAIL_IF(err, !talk, GLOFND_E_IO, "no temporary file can be made: %s", strerror(errno));
+        const int code = try_call(first, p->eval[e], talk);
+        rewind(talk);
+        while (code == CLI_USAGE && fgets(line, sizeof line, talk)) fputs(line, stderr);
+        fclose(talk);
+        FAIL_IF(err, code == CLI_USAGE, GLOFND_E_OPTION, CANNOT_WORK, p->eval[e], "");
+    }
+    return GLOFND_OK;
+}
+
+/* ----- tasks and data ----- */
+
+enum { MOST_SPECS = 64 };
+
+typedef enum need { NOTHING, LABELS, CAPTIONS } need;
+
+static const struct evaluation {
+    const char *verb;
+    int of_views, of_clip; /* which runs it is for */
+    need data;             /* what samples must have */
+    int named;             /* SPECs may have a NAME= before them, and may stand behind the run */
+} evaluations[] = {
+    {"knn", 1, 1, LABELS, 0},        {"linear", 1, 1, LABELS, 0},      {"transfer", 1, 1, LABELS, 1}, {"fn", 1, 1, LABELS, 0},
+    {"threshold", 1, 0, NOTHING, 0}, {"retrieval", 0, 1, CAPTIONS, 1}, {"zeroshot", 0, 1, LABELS, 1},
+};
+
+static const struct evaluation *find_evaluation(const char *verb) {
+    for (size_t i = 0; i < sizeof evaluations / sizeof *evaluations; i++)
+        if (strcmp(evaluations[i].verb, verb) == 0) return &evaluations[i];
+    return NULL;
+}
+
+/* A published archive, which `eval transfer` reads by the lists it holds. */
+static int is_archive(const char *name, const char *spec) {
+    const gf_transfer_dataset *known = gf_transfer_dataset_find(name);
+    return known && known->images && strncmp(spec, "folder:", 7) == 0 && access(spec + 7, R_OK) == 0;
+}
+
+static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const char *text, need n) {
+    char name[64] = "";
+    gf_dataset *data = NULL;
+    const char *spec = x->named ? eval_name(text, name, sizeof name) : text;
+    if (is_archive(name, spec)) return GLOFND_OK;
+    TRY(gf_dataset_open(err, spec, &data));
+    glofnd_status status = n == CAPTIONS ? gf_captions_need(err, data) : GLOFND_OK;
+    if (n == LABELS && gf_dataset_describe(data).classes == 0)
+        status = gf_fail(err, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec);
+    gf_dataset_free(data);
+    return status;
+}
+
+/* All SPECs behind --flag. */
+static glofnd_status check_flag(gf_error *err, const struct evaluation *x, int *argc, char **argv, const char *flag, need n) {
+    const char *spec[MOST_SPECS];
+    const int count = eval_gather(argc, argv, flag, spec, MOST_SPECS);
+    for (int i = 0; i < count; i++) TRY(check_spec(err, x, spec[i], n));
+    return GLOFND_OK;
+}
+
+/* Those behind the run: the words that are left when flags and their values are taken out. */
+static glofnd_status check_behind(gf_error *err, const struct evaluation *x, int argc, char **argv) {
+    static const char *const flags[] = {"classes", "templates", "metric", "protocol", "seed", "device", "threads"};
+    const char *value[MOST_SPECS];
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) eval_gather(&argc, argv, flags[i], value, MOST_SPECS);
+    for (int i = 2; i < argc && x->named; i++)
+        if (strncmp(argv[i], "--", 2) != 0) TRY(check_spec(err, x, argv[i], LABELS));
+    return GLOFND_OK;
+}
+
+/* argv: "knn", the run, flags. Captions serve `eval fn` where there are no labels. */
+static glofnd_status check_call(gf_error *err, const gf_config *c, int argc, char **argv) {
+    const struct evaluation *x = find_evaluation(argv[0]);
+    const int clip = c->task == GF_TASK_CLIP;
+    const char *truth[MOST_SPECS];
+    if (!x) return GLOFND_OK; /* nothing is known of it */
+    need data = x->data;
+    FAIL_IF(err, clip ? !x->of_clip : !x->of_views, GLOFND_E_OPTION, "it is for runs of task = %s, and these are of task = %s",
+            clip ? "views" : "clip", clip ? "clip" : "views");
+    const int truths = eval_gather(&argc, argv, "truth", truth, MOST_SPECS);
+    const int by_captions = truths > 0 && strcmp(truth[truths - 1], "captions") == 0;
+    FAIL_IF(err, by_captions && !clip, GLOFND_E_OPTION, "--truth captions is for runs of task = clip");
+    if (strcmp(x->verb, "fn") == 0 && clip && (by_captions || truths < 1)) data = NOTHING;
+    TRY(check_flag(err, x, &argc, argv, "data", data));
+    TRY(check_flag(err, x, &argc, argv, "test", LABELS));
+    TRY(check_flag(err, x, &argc, argv, "retrieval", CAPTIONS));
+    return check_behind(err, x, argc, argv);
+}
+
+static glofnd_status check_run(gf_error *err, const sweep_run *r, const char *call) {
+    static char text[SWEEP_WORDS_ROOM];
+    char more[sizeof err->text];
+    gf_error why = {{0}};
+    job j = {.state = JOB_WAITING};
+    sweep_words w = {.job = &j, .text = text};
+    sweep_eval_words(&w, r, call);
+    if (check_call(&why, &r->config, w.count - 2, (char **)j.argv + 2) == GLOFND_OK) return GLOFND_OK;
+    snprintf(more, sizeof more, ": %.400s", why.text);
+    GF_FAIL(err, GLOFND_E_OPTION, CANNOT_WORK, call, more);
+}
+
+/* Has an earlier run that needs evaluation e the same task and data? */
+static int is_known(const sweep_run *runs, int i, int e) {
+    for (int k = 0; k < i; k++)
+        if (!(runs[k].evaluated >> e & 1u) && runs[k].config.task == runs[i].config.task &&
+            strcmp(runs[k].config.data, runs[i].config.data) == 0)
+            return 1;
+    return 0;
+}
+
+/* Can the run be trained on its data? */
+static glofnd_status check_training(gf_error *err, const sweep_run *r) {
+    gf_error why = {{0}};
+    gf_dataset *data = NULL;
+    glofnd_status status = gf_dataset_open(&why, r->config.data, &data);
+    if (status == GLOFND_OK && r->config.task == GF_TASK_CLIP) status = gf_captions_need(&why, data);
+    gf_dataset_free(data);
+    FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%.200s cannot be trained: %.400s; nothing was started", r->name,
+            why.text);
+    return GLOFND_OK;
+}
+
+/* Has an earlier run that is still to be trained the same task and data? */
+static int is_trained_on(const sweep_run *runs, int i) {
+    for (int k = 0; k < i; k++)
+        if (!runs[k].finished && runs[k].config.task == runs[i].config.task &&
+            strcmp(runs[k].config.data, runs[i].config.data) == 0)
+            return 1;
+    return 0;
+}
+
+glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count) {
+    for (int i = 0; i < count; i++)
+        if (!runs[i].finished && !is_trained_on(runs, i)) TRY(check_training(err, &runs[i]));
+    for (int e = 0; e < p->eval_count; e++)
+        for (int i = 0; i < count; i++)
+            if (!(runs[i].evaluated >> e & 1u) && !is_known(runs, i, e)) TRY(check_run(err, &runs[i], p->eval[e]));
+    return GLOFND_OK;
+}

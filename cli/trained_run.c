@@ -1,0 +1,88 @@
+/* trained_run.c - see trained_run.h. */
+#include "cli/trained_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void eval_progress_begin(eval_progress *p, const char *what) {
+    *p = (eval_progress){.line = gf_progress_start(0, cli_terminal_is_dumb()), .what = what};
+}
+
+void eval_progress_draw(void *user, int64_t done, int64_t total) {
+    eval_progress *p = user;
+    char text[120];
+    snprintf(text, sizeof text, "%s: %lld of %lld encoded", p->what, (long long)done, (long long)total);
+    gf_progress_draw(&p->line, done, total, text, done == total);
+}
+
+void eval_progress_pairs(void *user, const char *what, int64_t done, int64_t total) {
+    eval_progress *p = user;
+    char text[120];
+    if (p->what != what) eval_progress_begin(p, what); /* another stage, with a time of its own */
+    snprintf(text, sizeof text, "%s: %.0f %%", what, 100.0 * (double)done / (double)total);
+    gf_progress_draw(&p->line, done, total, text, done == total);
+}
+
+/* Samples left out since the last end of a progress: a sample may be met several times, in views or epochs. */
+static struct {
+    uint8_t *seen;       /* bits */
+    int64_t room, count; /* bytes at seen; different samples */
+    int captions;        /* of some only a caption */
+} left;
+
+/* 1: not told of before. Without memory to know, it was. */
+static int is_new(int64_t i) {
+    if (i / 8 >= left.room) {
+        const int64_t room = 2 * (i / 8) + 64;
+        uint8_t *seen = realloc(left.seen, (size_t)room);
+        if (!seen) return left.count == 0;
+        memset(seen + left.room, 0, (size_t)(room - left.room));
+        left.seen = seen;
+        left.room = room;
+    }
+    const int known = left.seen[i / 8] >> (i % 8) & 1;
+    left.seen[i / 8] |= (uint8_t)(1 << i % 8);
+    return !known;
+}
+
+void eval_progress_end(eval_progress *p) {
+    gf_progress_end(&p->line);
+    if (left.count > EVAL_NAMED)
+        fprintf(stderr, "glofnd eval: %lld samples in all are left out%s\n", (long long)left.count,
+                left.captions ? " or lack a caption" : "");
+    free(left.seen);
+    left.seen = NULL;
+    left.room = left.count = left.captions = 0;
+}
+
+static void warn(int64_t i, const char *what, const char *message) {
+    if (i < 0 || !is_new(i)) return;
+    if (left.count++ < EVAL_NAMED) fprintf(stderr, "glofnd eval: sample %lld %s: %s\n", (long long)i, what, message);
+}
+
+void eval_warn(void *user, int64_t i, const char *message) {
+    (void)user;
+    warn(i, "is left out", message);
+}
+
+void eval_warn_caption(void *user, int64_t i, const char *message) {
+    (void)user;
+    left.captions = 1;
+    warn(i, "lacks a caption", message);
+}
+
+void eval_note(const gf_dataset *d) {
+    if (d && *gf_dataset_note(d)) fprintf(stderr, "glofnd eval: %s\n", gf_dataset_note(d));
+}
+
+int eval_share(const char *flag, const char *text, double *out) {
+    char *end;
+    const double x = strtod(text, &end);
+    if (end == text || *end || !(x > 0.0 && x < 1.0)) {
+        fprintf(stderr, "glofnd %s: --%s is \"%s\"; it takes a number in (0, 1)\n", cli_called(), flag, text);
+        return CLI_USAGE;
+    }
+    *out = x;
+    return CLI_OK;
+}

@@ -1,0 +1,28 @@
+/* trained_run.h - what the ways of evaluation share: progress over images and pairs, warnings, shares. */
+#ifndef GF_CLI_TRAINED_RUN_H
+#define GF_CLI_TRAINED_RUN_H
+
+#include "cli/cli.h"
+#include "data/dataset.h"
+#include "run/progress.h"
+
+#define EVAL_NOT_LEARNED "%s has no learned thresholds: its detector never started or learns none, or no checkpoint is left"
+
+#define EVAL_NAMED 3 /* samples that are named when they are left out; the others are counted */
+
+typedef struct eval_progress {
+    gf_progress line;
+    const char *what;
+} eval_progress;
+
+void eval_progress_begin(eval_progress *p, const char *what);
+void eval_progress_draw(void *user, int64_t done, int64_t total);                    /* user: a eval_progress */
+void eval_progress_pairs(void *user, const char *what, int64_t done, int64_t total); /* of a gf_pair_how */
+void eval_progress_end(eval_progress *p);                           /* says how many were left out, if not all were named */
+void eval_warn(void *user, int64_t i, const char *message);         /* of a damaged sample */
+void eval_note(const gf_dataset *d);                                /* gf_dataset_note, if there is one; d may be NULL */
+void eval_warn_caption(void *user, int64_t i, const char *message); /* of one whose image is used all the same */
+/* A number in (0, 1) from the text of a flag; CLI_USAGE with a message if it is not. */
+int eval_share(const char *flag, const char *text, double *out);
+
+#endif

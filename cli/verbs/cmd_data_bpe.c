@@ -1,0 +1,31 @@
+/* cmd_data_bpe.c - glofnd data bpe: learns a byte-pair vocabulary from the captions of a dataset. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/verbs/data_verbs.h"
+#include "data/captions_learn.h"
+
+static void show(int64_t done, int64_t total) { fprintf(stderr, "\r%lld of %lld samples", (long long)done, (long long)total); }
+
+static void print_result(const gf_captions_read *met, const gf_bpe_learned *learned, const char *out) {
+    printf("captions   %lld, %lld words, %lld different\n", (long long)met->captions, (long long)met->words,
+           (long long)met->different);
+    if (met->without) printf("without    %lld samples have no caption\n", (long long)met->without);
+    if (met->damaged) printf("damaged    %lld samples left out, the first: %s\n", (long long)met->damaged, met->first.text);
+    printf("vocabulary %d tokens, %d merges, written to %s\n", (int)learned->vocab, learned->merges, out);
+}
+
+int cli_data_bpe(const char *spec, const char *out, int64_t merges) {
+    const int terminal = isatty(STDERR_FILENO);
+    gf_error err = {{0}};
+    gf_dataset *d = NULL;
+    gf_captions_read met = {0};
+    gf_bpe_learned learned = {0};
+    glofnd_status status = gf_dataset_open(&err, spec, &d);
+    if (status == GLOFND_OK) status = gf_captions_learn(&err, d, (int)merges, out, terminal ? show : NULL, &met, &learned);
+    if (terminal) fprintf(stderr, "\r\033[K");
+    if (status == GLOFND_OK) print_result(&met, &learned, out);
+    gf_dataset_free(d);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("data", status, &err);
+}

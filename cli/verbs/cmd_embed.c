@@ -1,0 +1,166 @@
+/* cmd_embed.c - glofnd embed: the features of a dataset, or the embeddings of its captions, as a .npy file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/device_flags.h"
+#include "cli/trained_run.h"
+#include "io/blockfile.h"
+#include "io/folders.h"
+#include "io/npy.h"
+
+static const char usage[] = "glofnd embed RUN --data SPEC --out FILE.npy [--head | --text] [--labels FILE.npy]\n"
+                            "             [--samples FILE.npy] [--untrained] " DEVICE_USAGE;
+
+typedef struct targets { /* files to write; NULL: not wanted */
+    const char *out, *labels, *samples;
+} targets;
+
+typedef struct result {
+    gf_features f;
+    int64_t *sample;  /* [f.n] whose image or caption a row is */
+    uint8_t *bad;     /* images: [samples] 1: left out */
+    int64_t n;        /* samples of the dataset */
+    int64_t left_out; /* samples, or captions */
+} result;
+
+/* ----- encoding ----- */
+
+static void note_damaged(void *user, int64_t i, const char *message) {
+    result *r = user;
+    if (r->bad && i >= 0 && i < r->n) {
+        if (r->bad[i]) return;
+        r->bad[i] = 1;
+    }
+    if (r->left_out++ < EVAL_NAMED) fprintf(stderr, "glofnd embed: sample %lld is left out: %s\n", (long long)i, message);
+}
+
+/* Closes the gaps of samples that are left out. */
+static void drop_bad_rows(result *r) {
+    gf_features *f = &r->f;
+    int64_t rows = 0;
+    for (int64_t i = 0; i < r->n; i++) {
+        if (r->bad[i]) continue;
+        memmove(f->x + rows * f->dim, f->x + i * f->dim, (size_t)f->dim * sizeof *f->x);
+        f->label[rows] = f->label[i];
+        r->sample[rows++] = i;
+    }
+    f->n = rows;
+}
+
+static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *d, result *r) {
+    const gf_encode_spec spec = {.aligned = 1, .damaged = note_damaged, .user = r};
+    r->bad = calloc((size_t)r->n, 1);
+    r->sample = malloc((size_t)r->n * sizeof *r->sample);
+    FAIL_IF(err, !r->bad || !r->sample, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)r->n);
+    TRY(gf_encode_samples(err, e, d, &spec, &r->f));
+    drop_bad_rows(r);
+    FAIL_IF(err, r->f.n == 0, GLOFND_E_FORMAT, "none of %lld samples can be read", (long long)r->n);
+    return GLOFND_OK;
+}
+
+static glofnd_status encode(gf_error *err, const gf_run_encoder_spec *spec, const char *data, result *r) {
+    gf_dataset *d = NULL;
+    gf_run_encoder *e = NULL;
+    const gf_encode_spec tell = {.damaged = note_damaged, .user = r};
+    glofnd_status status = gf_dataset_open(err, data, &d);
+    if (status == GLOFND_OK) status = device_flags_open(err, "embed", spec, &e);
+    if (status == GLOFND_OK) {
+        if (*gf_dataset_note(d)) fprintf(stderr, "glofnd embed: %s\n", gf_dataset_note(d));
+        r->n = gf_dataset_describe(d).n;
+        status = spec->text ? gf_encode_captions(err, e, d, &tell, &r->f, &r->sample) : encode_images(err, e, d, r);
+    }
+    gf_run_encoder_free(e);
+    gf_dataset_free(d);
+    return status;
+}
+
+/* ----- files ----- */
+
+/* Before the work: whether a file could be written there. */
+static glofnd_status try_target(gf_error *err, const char *path) {
+    gf_writer w;
+    if (!path) return GLOFND_OK;
+    TRY(gf_writer_open(&w, err, path));
+    gf_writer_close(&w);
+    return GLOFND_OK;
+}
+
+static glofnd_status try_targets(gf_error *err, const targets *t) {
+    TRY(try_target(err, t->out));
+    TRY(try_target(err, t->labels));
+    return try_target(err, t->samples);
+}
+
+static glofnd_status write_files(gf_error *err, const result *r, const targets *t) {
+    const gf_features *f = &r->f;
+    const gf_npy x = {.type = GF_NPY_F4, .rank = 2, .shape = {f->n, f->dim}, .data = f->x};
+    const gf_npy y = {.type = GF_NPY_I4, .rank = 1, .shape = {f->n}, .data = f->label};
+    const gf_npy z = {.type = GF_NPY_I8, .rank = 1, .shape = {f->n}, .data = r->sample};
+    TRY(gf_npy_write(err, t->out, &x));
+    if (t->labels) TRY(gf_npy_write(err, t->labels, &y));
+    return t->samples ? gf_npy_write(err, t->samples, &z) : GLOFND_OK;
+}
+
+static int report(const result *r, const char *what, const targets *t, int text) {
+    printf("%lld x %lld %s written to %s\n", (long long)r->f.n, (long long)r->f.dim, what, t->out);
+    if (r->left_out && text) fprintf(stderr, "glofnd embed: %lld samples or captions are left out\n", (long long)r->left_out);
+    else if (r->left_out)
+        fprintf(stderr, "glofnd embed: %lld of %lld samples are left out, and rows move up: %s\n", (long long)r->left_out,
+                (long long)r->n, t->samples ? "--samples has the sample of each row" : "--samples FILE.npy says which remain");
+    return CLI_OK;
+}
+
+/* ----- arguments ----- */
+
+static int wrong(const char *why) {
+    fprintf(stderr, "glofnd embed: %s\nusage: %s\n", why, usage);
+    return CLI_USAGE;
+}
+
+static int is_same_file(const char *a, const char *b) { return a && b && gf_path_same(a, b); }
+
+static int targets_differ(const targets *t) {
+    return !is_same_file(t->out, t->labels) && !is_same_file(t->out, t->samples) && !is_same_file(t->labels, t->samples);
+}
+
+static int embed(const gf_run_encoder_spec *spec, const char *data, const targets *t) {
+    gf_error err = {{0}};
+    result r = {.n = 0};
+    glofnd_status status = try_targets(&err, t);
+    if (status == GLOFND_OK) status = encode(&err, spec, data, &r);
+    if (status == GLOFND_OK) status = write_files(&err, &r, t);
+    const char *what = spec->text ? "embeddings of captions" : spec->head ? "projections" : "features";
+    const int code = status == GLOFND_OK ? report(&r, what, t, spec->text) : cli_failed("embed", status, &err);
+    gf_features_free(&r.f);
+    free(r.sample);
+    free(r.bad);
+    return code;
+}
+
+int cmd_embed(int argc, char **argv) {
+    const char *data = NULL, *head = NULL, *text = NULL, *untrained = NULL;
+    targets t = {0};
+    device_flags where = {0};
+    const cli_flag flags[] = {
+        {"data", "SPEC", "images to encode, as of `glofnd pretrain`", &data},
+        {"out", "FILE.npy", "float32 [rows][features]: a row per sample that can be read, in their order", &t.out},
+        {"head", NULL, "projections of the head instead of features of the backbone (task clip: embeddings, always)", &head},
+        {"text", NULL, "task clip: every caption of every sample instead of the images, a row each", &text},
+        {"labels", "FILE.npy", "also write the labels, int32 [rows], -1 where there is none", &t.labels},
+        {"samples", "FILE.npy", "also write which sample a row belongs to, int64 [rows]", &t.samples},
+        {"untrained", NULL, "with the weights the run began with", &untrained},
+        DEVICE_FLAGS(where),
+    };
+    int n;
+    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if (n != 1) return wrong(n < 1 ? "RUN is missing: the folder of a run" : "several runs are given; it takes one");
+    if (!data) return wrong("--data is missing: the SPEC of the samples");
+    if (!t.out) return wrong("--out is missing: the file to write");
+    if (!targets_differ(&t)) return wrong("--out, --labels and --samples must be different files");
+    if (head && text) return wrong("--head and --text exclude each other: embeddings of captions have no head");
+    gf_run_encoder_spec spec = {.run = argv[1], .head = head != NULL, .text = text != NULL, .untrained = untrained != NULL};
+    if ((code = device_flags_read(argv[0], &where, &spec.where))) return code;
+    return embed(&spec, data, &t);
+}

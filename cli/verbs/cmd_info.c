@@ -1,0 +1,50 @@
+/* cmd_info.c - glofnd info: which build this is and what it can use here. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cpu/passes/cpu_isa.h"
+#include "dist/dist.h"
+#include "ifc/comm_device.h"
+#include "nn/net.h"
+#include "util/parallel.h"
+
+static const char *yes(int have) { return have ? "yes" : "no"; }
+
+int cmd_info(int argc, char **argv) {
+    int positionals;
+    const int code = cli_parse("glofnd info", NULL, 0, argc, argv, &positionals);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if (positionals > 0) {
+        fprintf(stderr, "glofnd info: \"%s\" is one word too many; it takes none\n", argv[1]);
+        return CLI_USAGE;
+    }
+    printf("build      %s\n", glofnd_build_info());
+    printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
+           gf_cpu_isa_name());
+    int jpeg = 0, png = 0, dnnl = 0, jansson = 0;
+#ifdef GF_HAVE_JPEG
+    jpeg = 1;
+#endif
+#ifdef GF_HAVE_PNG
+    png = 1;
+#endif
+#ifdef GF_HAVE_DNNL
+    dnnl = 1;
+#endif
+#ifdef GF_HAVE_JANSSON
+    jansson = 1;
+#endif
+    printf("formats    jpeg %s, png %s, safetensors and JSON lines %s\n", yes(jpeg), yes(png), yes(jansson));
+    char nets[256];
+    gf_net_describe(nets, sizeof nets);
+    printf("networks   oneDNN %s\n", yes(dnnl));
+    printf("nets use   %s\n", nets);
+    gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
+    printf("on a GPU   %s\n", nets);
+    gf_dist_describe(nets, sizeof nets);
+    printf("ranks by   %s\n", nets);
+    gf_device_comm_describe(nets, sizeof nets);
+    printf("and GPUs   %s\n", nets);
+    return CLI_OK;
+}

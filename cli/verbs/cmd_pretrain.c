@@ -1,0 +1,269 @@
+/* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. */
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "dist/dist.h"
+#include "ifc/comm_device.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/resume.h"
+#include "train/pretrain.h"
+
+static volatile sig_atomic_t stop;
+static int is_spokesman = 1; /* one of several ranks talks */
+
+static void on_signal(int number) {
+    static const char text[] = "\nstopping after this step; once more to stop at once\n";
+    (void)number;
+    stop = 1;
+    if (is_spokesman && write(STDERR_FILENO, text, sizeof text - 1) < 0) return; /* there is nobody to tell */
+}
+
+/* On a terminal the progress line may stand there. */
+static void say(const char *line) {
+    fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) && !cli_terminal_is_dumb() ? "\r\033[K" : "", line);
+}
+
+/* The first stops after the step, a second one ends at once. A terminal that goes away stops the run too, but not under nohup.
+ * SIGUSR1 is what mpirun hands on to the ranks without killing them soon after, and batch systems send before the time is up. */
+static void catch_signals(void) {
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
+    struct sigaction before;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGUSR1, &action, NULL);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(SIGHUP, &action, NULL);
+}
+
+static void help_option(const gf_option *o) {
+    const char *clip = gf_config_preset(o, GF_TASK_CLIP);
+    char range[256];
+    printf("  --%-18s %s\n", o->key, o->help);
+    if (o->type == GF_OPTION_TEXT) return;
+    gf_option_range(o, range, sizeof range);
+    printf("%23s%s; default %s", "", range, o->preset);
+    if (strcmp(clip, o->preset) != 0) printf(", with task clip %s", clip);
+    printf("\n");
+}
+
+static void help(void) {
+    const char *group = "";
+    const gf_option *o;
+    int in_method;
+    printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
+           "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
+           "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions;\n"
+           "false negatives are found and taken out of the loss.\n\n"
+           "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
+           "  glofnd pretrain --data cifar100:DIR --out run2 --config configs/cifar100-sogclr-glofnd.cfg\n"
+           "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
+           "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config configs/flickr8k-sogclr-glofnd.cfg\n"
+           "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: goes on where it was\n"
+           "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
+           "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip\n"
+           "vocab.txt, and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present\n"
+           "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each\n"
+           "(docs/distributed.md).\n\n"
+           "  --out RUN            folder of the run, made if missing, with those above it\n"
+           "  --config FILE.cfg    lines \"key = value\", and comments behind # on lines of their own; files and flags are\n"
+           "                       applied in order, the last one wins\n"
+           "  --set KEY=VALUE      the same as --KEY VALUE\n"
+           "  --resume             goes on after the newest complete checkpoint, with RUN/config.cfg; flags may change it\n"
+           "  --remap              with --resume: also if images were added, removed or renumbered; anchors follow their images\n"
+           "  --quiet              no progress\n\n"
+           "Exit codes: 0 done or stopped, 1 failed (files, memory, numbers), 2 wrong key or value.\n"
+           "Keys of files and flags (- and _ are the same); data is the only one without a usable default:\n");
+    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
+        if (strcmp(group, o->group) != 0) printf("\n%s\n", group = o->group);
+        help_option(o);
+    }
+}
+
+/* "KEY=VALUE" of --set. */
+static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
+    char key[64];
+    const char *equals = strchr(pair, '=');
+    FAIL_IF(err, !equals || (size_t)(equals - pair) >= sizeof key, GLOFND_E_OPTION, "--set takes KEY=VALUE, not \"%.60s\"", pair);
+    memcpy(key, pair, (size_t)(equals - pair));
+    key[equals - pair] = 0;
+    return gf_config_set(err, c, key, equals + 1);
+}
+
+/* A switch may stand alone: --strict is --strict 1. */
+static int is_switch(const char *name) {
+    int in_method;
+    const gf_option *o = gf_config_find(name, &in_method);
+    return o && o->type == GF_OPTION_BOOL;
+}
+
+/* A resumed run has its configuration: flags only change it. So it is read first, wherever --resume stands. */
+static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char **argv) {
+    const char *run = NULL;
+    int resume = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--resume") == 0) resume = 1;
+        if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) run = argv[i + 1];
+        if (strncmp(argv[i], "--out=", 6) == 0) run = argv[i] + 6;
+    }
+    return resume && run ? gf_resume_read(err, run, &p->config, &p->config_was) : GLOFND_OK;
+}
+
+/* The flags that are no keys of the configuration and take no value; NULL for any other. */
+static int *switch_of(gf_pretrain *p, const char *name) {
+    if (strcmp(name, "resume") == 0) return &p->resume;
+    if (strcmp(name, "remap") == 0) return &p->remap;
+    return strcmp(name, "quiet") == 0 ? &p->quiet : NULL;
+}
+
+/* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
+static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
+    char name[64];
+    const char *word = argv[*i], *equals = strchr(word, '=');
+    FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
+    snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
+    int *const on = switch_of(p, name);
+    FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", name);
+    if (on) return *on = 1, GLOFND_OK;
+    const int last = *i + 1 >= argc;
+    if (!equals && is_switch(name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))
+        return gf_config_set(err, &p->config, name, "1");
+    FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", name);
+    const char *value = equals ? equals + 1 : argv[++*i];
+    if (strcmp(name, "out") == 0) return p->run = value, GLOFND_OK;
+    if (strcmp(name, "config") == 0) return gf_config_read(err, &p->config, value);
+    if (strcmp(name, "set") == 0) return set_pair(err, &p->config, value);
+    return gf_config_set(err, &p->config, name, value);
+}
+
+static int has_config(const char *run, char path[PATH_MAX]) {
+    snprintf(path, PATH_MAX, "%s/" GF_CONFIG_FILE, run);
+    return access(path, F_OK) == 0;
+}
+
+/* What there is to go on from, if anything is left. A run is not tied to its device: what the GPU cannot do now, the CPU can. */
+static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
+    char last[PATH_MAX] = "", path[PATH_MAX];
+    gf_error unread;
+    const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
+    if (status == GLOFND_E_NUMERIC) return; /* would happen again */
+    if (gf_checkpoint_latest(&unread, p->run, last, sizeof last) == GLOFND_OK && *last)
+        fprintf(stderr, "nothing is lost up to the last checkpoint, %s; go on", last);
+    else if (has_config(p->run, path)) fprintf(stderr, "there was no checkpoint yet; correct what is wrong and begin again");
+    else return;
+    fprintf(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,
+            device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
+}
+
+/* An error that all ranks have agreed on is told by the one it happened on, which then ends the others: they give it time to. */
+static void leave_it_to_others(const gf_comm *comm, const gf_error *err) {
+    int whose = comm->rank, text = 0;
+    if (sscanf(err->text, "rank %d: %n", &whose, &text) != 1 || text == 0 || whose == comm->rank) return;
+    for (unsigned left = 5; left > 0;) left = sleep(left); /* signals to end come meanwhile */
+}
+
+/* After training has begun the other ranks may be waiting for this one, and have to be ended; before, all of them know. */
+static int end_failed(const gf_pretrain *p, gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
+    const int several = comm && comm->ranks > 1;
+    int code = CLI_FAILED;
+    if (several && started) leave_it_to_others(comm, err);
+    if (several && started) fprintf(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
+    if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
+    else if (status == GLOFND_E_OPTION) code = CLI_USAGE; /* what the first one ends with */
+    if (started) tell_what_is_kept(p, status);
+    if (several && started) gf_dist_abort(comm, CLI_FAILED);
+    return code;
+}
+
+typedef struct watched {
+    const gf_pretrain *p;
+    gf_comm *comm;
+} watched;
+
+/* gf_dist_watch. What is done here may wait for the lost machine, too (its disk, MPI itself): the clock ends this rank in any
+ * case. */
+static void end_lost(void *user, const char *text) {
+    const watched *w = user;
+    gf_error err;
+    alarm(10);
+    end_failed(w->p, w->comm, 1, gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
+    _exit(CLI_FAILED);
+}
+
+/* There is no configuration to go on with. */
+static glofnd_status fail_resume(gf_error *err, const char *run) {
+    char path[PATH_MAX];
+    gf_error unread;
+    FAIL_IF(err, has_config(run, path), GLOFND_E_FORMAT,
+            "%s does not say what the data is: it is empty, or not the one of a run; put the right one back, or give --data and "
+            "the other keys of the run beside --resume",
+            path);
+    const int kept = gf_checkpoint_latest(&unread, run, path, sizeof path) == GLOFND_OK && *path;
+    FAIL_IF(err, kept, GLOFND_E_IO,
+            "%s has a checkpoint, but its config.cfg is lost; put it back, or give --data and the other keys of the run beside "
+            "--resume",
+            run);
+    GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no config.cfg in it", run);
+}
+
+/* What there is to do, found out on every rank. */
+static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
+    FAIL_IF(err, !p->run || !*p->run, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
+    FAIL_IF(err, p->remap && !p->resume, GLOFND_E_OPTION, "--remap goes with --resume");
+    if (p->resume && !*p->config.data) return fail_resume(err, p->run);
+    return p->comm && p->config.method.device == GLOFND_DEVICE_CUDA ? gf_device_choose(err, comm->local_rank) : GLOFND_OK;
+}
+
+/* status, err: of reading the arguments. */
+static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_error *err) {
+    static watched others; /* for the thread that watches */
+    gf_pretrain_end end = GF_PRETRAIN_FINISHED;
+    int started = 0;
+    p->comm = strcmp(comm->kind->name, "single") == 0 ? NULL : comm;
+    const glofnd_status alike = p->comm ? gf_comm_greet(err, comm) : GLOFND_OK;
+    if (alike != GLOFND_OK) return end_failed(p, comm, 0, alike, err);
+    if (status == GLOFND_OK) status = prepare(err, p, comm);
+    if (p->comm) status = gf_comm_agree(err, comm, status);
+    others = (watched){p, comm};
+    if (status == GLOFND_OK) status = gf_dist_watch(err, comm, p->config.rank_timeout, end_lost, &others);
+    if (status == GLOFND_OK) status = gf_pretrain_run(err, p, &end, &started);
+    if (status != GLOFND_OK) return end_failed(p, comm, started, status, err);
+    if (comm->rank > 0) return CLI_OK;
+    if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
+    else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
+    return CLI_OK;
+}
+
+/* Also if the arguments are wrong, so that one of the ranks says it and all of them end. */
+static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
+    gf_error closed = {{0}};
+    gf_comm *comm = NULL;
+    const glofnd_status opened = gf_dist_open(&closed, (gf_ranks)p->config.ranks, gf_dist_launched(getenv), &comm);
+    if (opened != GLOFND_OK && status == GLOFND_OK) *err = closed, status = opened;
+    if (!comm) return cli_failed("pretrain", status, err);
+    is_spokesman = comm->rank == 0;
+    catch_signals();
+    const int code = run_rank(p, comm, status, err);
+    gf_dist_close(comm);
+    return code;
+}
+
+int cmd_pretrain(int argc, char **argv) {
+    gf_error err = {{0}};
+    gf_pretrain p = {.stop = &stop, .say = say, .plain = cli_terminal_is_dumb()};
+    glofnd_status status = gf_config_init(&err, &p.config);
+    if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
+    const int typed = status == GLOFND_OK; /* what is wrong from here on is in the arguments */
+    for (int i = 1; i < argc && status == GLOFND_OK; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            help();
+            return CLI_OK;
+        }
+        status = take(&err, &p, argc, argv, &i);
+    }
+    const int code = run_ranks(&p, status, &err);
+    return status == GLOFND_OK || status == GLOFND_E_IO || !typed ? code : CLI_USAGE;
+}

@@ -1,0 +1,142 @@
+/* cmd_report.c - glofnd report: a table on stdout and a self-contained page about one or more runs. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "io/blockfile.h"
+#include "report/page.h"
+#include "report/summary.h"
+#include "run/progress.h"
+
+static const char usage[] =
+    "glofnd report RUN... [--out report.html] [--data SPEC] [--samples N] [--quick]\n"
+    "One self-contained page about one run or several side by side: what was found, figures, curves, maps.\n"
+    "Also while a run goes on. Runs of one configuration and several seeds are shown as mean and spread.";
+
+enum { LOOKS = 6 }; /* configurations whose network is looked at, at most */
+
+typedef struct report_job {
+    const char *out, *data;
+    int quick, count;
+    int64_t samples;
+    char *const *paths; /* [count] */
+    gf_run_log *runs;   /* [count] */
+    gf_snapshot *looks; /* [count]; NULL with quick */
+    gf_comparison compare;
+    gf_progress line;
+    const char *name; /* of the run that is looked at */
+} report_job;
+
+/* ----- looking at the networks ----- */
+
+static void tell(void *user, const char *what, int64_t done, int64_t total) {
+    report_job *j = user;
+    char text[300];
+    snprintf(text, sizeof text, "%.100s: %s %lld/%lld", j->name, what, (long long)done, (long long)total);
+    gf_progress_draw(&j->line, done, total, text, done == total);
+}
+
+/* One run of a configuration is enough. */
+static int is_first(const report_job *j, const gf_report *r, int run) {
+    for (int i = 0; r->compare && i < run; i++)
+        if (r->compare->run[i].group == r->compare->run[run].group && j->looks[i].made) return 0;
+    return 1;
+}
+
+static void look(report_job *j, const gf_report *r) {
+    int made = 0;
+    j->line = gf_progress_start(0, cli_terminal_is_dumb());
+    for (int i = 0; i < j->count && made < LOOKS; i++) {
+        if (!is_first(j, r, i)) continue;
+        j->name = j->runs[i].name;
+        gf_snapshot_make(
+            &(gf_snapshot_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = tell, .user = j},
+            &j->looks[i]);
+        made += j->looks[i].made;
+        if (!j->looks[i].made) fprintf(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->looks[i].why);
+    }
+    gf_progress_end(&j->line);
+}
+
+/* ----- the page ----- */
+
+static glofnd_status write_page(gf_error *err, const gf_report *r, const char *path) {
+    gf_text page = {0};
+    gf_writer w;
+    gf_page(&page, r);
+    glofnd_status status = page.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for the page") : gf_writer_open(&w, err, path);
+    if (status == GLOFND_OK) {
+        gf_put(&w, page.at, page.used);
+        status = gf_writer_commit(&w);
+        gf_writer_close(&w);
+    }
+    gf_text_free(&page);
+    return status;
+}
+
+static void print_table(const gf_report *r) {
+    gf_text table = {0};
+    gf_summary_text(&table, r);
+    if (table.at) fputs(table.at, stdout);
+    gf_text_free(&table);
+}
+
+/* A comparison that is not to be had leaves the page without p-values, and says so. */
+static glofnd_status make(gf_error *err, report_job *j) {
+    gf_error why = {{0}};
+    gf_report r = {.runs = j->runs, .count = j->count};
+    for (int i = 0; i < j->count; i++) TRY(gf_run_log_read(err, j->paths[i], &j->runs[i]));
+    if (gf_compare_read(&why, (const char *const *)j->paths, j->count, &j->compare) == GLOFND_OK) {
+        gf_compare_select(&j->compare, NULL, 0);
+        r.compare = &j->compare;
+    }
+    r.compare_why = why.text;
+    if (!j->quick) look(j, &r);
+    r.looks = j->looks;
+    TRY(write_page(err, &r, j->out));
+    print_table(&r);
+    printf("\npage %s\n", j->out);
+    return GLOFND_OK;
+}
+
+static int run_job(report_job *j) {
+    gf_error err = {{0}};
+    char out[1100];
+    snprintf(out, sizeof out, "%.1000s/report.html", j->paths[0]);
+    if (!j->out) j->out = out;
+    j->runs = calloc((size_t)j->count, sizeof *j->runs);
+    j->looks = j->quick ? NULL : calloc((size_t)j->count, sizeof *j->looks);
+    glofnd_status status =
+        j->runs && (j->looks || j->quick) ? make(&err, j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j->count);
+    for (int i = 0; i < j->count; i++) {
+        if (j->runs) gf_run_log_free(&j->runs[i]);
+        if (j->looks) gf_snapshot_free(&j->looks[i]);
+    }
+    free(j->runs);
+    free(j->looks);
+    gf_compare_free(&j->compare);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("report", status, &err);
+}
+
+int cmd_report(int argc, char **argv) {
+    const char *samples = "1500", *quick = NULL;
+    report_job j = {.out = NULL};
+    const cli_flag flags[] = {
+        {"out", "FILE.html", "page to write; default: report.html in the folder of the first run", &j.out},
+        {"data", "SPEC", "images to look at; default: those each run was trained on", &j.data},
+        {"samples", "N", "so many of them, drawn at random, for pictures, maps and thresholds (1500)", &samples},
+        {"quick", NULL, "only what the logs say: no pictures, maps and thresholds", &quick},
+    };
+    int n;
+    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if (n < 1 || n > GF_PAGE_RUNS) {
+        if (n > GF_PAGE_RUNS) fprintf(stderr, "glofnd report: %d runs; a page takes at most %d\n", n, GF_PAGE_RUNS);
+        else fprintf(stderr, "glofnd report: RUN is missing: the folder of a run, or of several\nusage: %s\n", usage);
+        return CLI_USAGE;
+    }
+    if ((code = cli_integer("samples", samples, 10, 100000, &j.samples))) return code;
+    j.paths = argv + 1, j.count = n, j.quick = quick != NULL;
+    return run_job(&j);
+}

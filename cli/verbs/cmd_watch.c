@@ -1,0 +1,150 @@
+/* cmd_watch.c - glofnd watch: the curves of a run in the terminal, while it goes on. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "report/watch.h"
+
+static const char usage[] =
+    "glofnd watch RUN [--once] [--interval S]\n"
+    "Live curves of a run in the terminal: loss, flagged share, precision, time to go. q or Ctrl-C quits; the run goes on.\n"
+    "Where stdout is no terminal, one frame is printed.";
+
+static volatile sig_atomic_t ended;
+
+static void end(int signal_number) {
+    (void)signal_number;
+    ended = 1;
+}
+
+static void ignore(int signal_number) { (void)signal_number; } /* only to wake up poll */
+
+/* ----- the terminal ----- */
+
+typedef struct screen {
+    int keys; /* stdin is a terminal whose settings were changed */
+    struct termios before;
+} screen;
+
+/* The other screen, so that what was on this one comes back; keys come one by one, unseen. */
+static void screen_open(screen *s) {
+    struct sigaction on_end = {.sa_handler = end}, on_size = {.sa_handler = ignore};
+    sigaction(SIGINT, &on_end, NULL);
+    sigaction(SIGTERM, &on_end, NULL);
+    sigaction(SIGHUP, &on_end, NULL);
+    sigaction(SIGWINCH, &on_size, NULL);
+    s->keys = isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &s->before) == 0;
+    if (s->keys) {
+        struct termios raw = s->before;
+        raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+        raw.c_cc[VMIN] = 0, raw.c_cc[VTIME] = 0;
+        tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    }
+    fputs("\033[?1049h\033[?25l", stdout);
+}
+
+static void screen_close(const screen *s) {
+    fputs("\033[0m\033[?25h\033[?1049l", stdout);
+    fflush(stdout);
+    if (s->keys) tcsetattr(STDIN_FILENO, TCSANOW, &s->before);
+}
+
+static int number_in(const char *variable, int otherwise) {
+    const char *text = getenv(variable);
+    const long x = text ? strtol(text, NULL, 10) : 0;
+    return x > 0 && x < 10000 ? (int)x : otherwise;
+}
+
+static gf_watch_size size_of_screen(void) {
+    struct winsize w = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col && w.ws_row)
+        return (gf_watch_size){.columns = w.ws_col, .rows = w.ws_row, .colour = 1};
+    return (gf_watch_size){.columns = number_in("COLUMNS", 80), .rows = number_in("LINES", 24)};
+}
+
+/* 1: a key that quits, or the end of the terminal. */
+static int wait_for_key(const screen *s, int milliseconds) {
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    char key = 0;
+    if (poll(&p, s->keys ? 1 : 0, milliseconds) <= 0) return 0;
+    const ssize_t n = read(STDIN_FILENO, &key, 1);
+    return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN) || key == 'q' || key == 'Q' || key == 3 || key == 4;
+}
+
+/* ----- frames ----- */
+
+/* Is the lock that pretrain has on the folder free? 0 also where there are no locks, or not for us. */
+static int is_idle(const char *run) {
+    const int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int free_now = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+    if (fd >= 0) close(fd);
+    return free_now;
+}
+
+static glofnd_status draw(gf_error *err, const gf_run_log *r, int live) {
+    gf_text text = {0};
+    gf_watch_size size = size_of_screen();
+    size.idle = is_idle(r->path);
+    if (live) size.rows--, size.colour = !cli_terminal_is_dumb();
+    gf_watch_frame(&text, r, &size);
+    const glofnd_status status = text.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for a frame") : GLOFND_OK;
+    if (live) fputs("\033[H", stdout);
+    for (char *line = text.at, *next; status == GLOFND_OK && line && *line; line = next) {
+        next = strchr(line, '\n') + 1;
+        printf("%.*s%s\n", (int)(next - line - 1), line, live ? "\033[K" : "");
+    }
+    if (live) fputs("\033[Jq quits", stdout);
+    fflush(stdout);
+    gf_text_free(&text);
+    return status;
+}
+
+static glofnd_status follow(gf_error *err, gf_run_tail *t, int interval) {
+    screen s = {0};
+    glofnd_status status = GLOFND_OK;
+    screen_open(&s);
+    while (!ended && status == GLOFND_OK) {
+        status = gf_run_tail_more(t);
+        if (status == GLOFND_OK) status = draw(err, &t->log, 1);
+        if (wait_for_key(&s, 1000 * interval)) break;
+    }
+    screen_close(&s);
+    return status;
+}
+
+int cmd_watch(int argc, char **argv) {
+    const char *once = NULL, *interval = "1";
+    const cli_flag flags[] = {
+        {"once", NULL, "print one frame and end", &once},
+        {"interval", "S", "seconds between frames (1)", &interval},
+    };
+    int n;
+    int64_t seconds = 1;
+    gf_error err = {{0}};
+    gf_run_tail tail;
+    int code = cli_parse(usage, flags, 2, argc, argv, &n);
+    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    if (n != 1) {
+        fprintf(stderr, "glofnd watch: it takes the folder of one run, not %d\nusage: %s\n", n, usage);
+        return CLI_USAGE;
+    }
+    if ((code = cli_integer("interval", interval, 1, 3600, &seconds))) return code;
+    glofnd_status status = gf_run_tail_open(&err, argv[1], &tail);
+    if (status != GLOFND_OK) return cli_failed("watch", status, &err);
+    const int live = !once && isatty(STDOUT_FILENO) && !cli_terminal_is_dumb();
+    status = live ? follow(&err, &tail, (int)seconds) : draw(&err, &tail.log, 0);
+    gf_run_tail_close(&tail);
+    return status == GLOFND_OK ? CLI_OK : cli_failed("watch", status, &err);
+}

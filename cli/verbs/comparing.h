@@ -1,0 +1,16 @@
+/* comparing.h - comparing runs, for `glofnd compare` and at the end of `glofnd sweep`. */
+#ifndef GF_CLI_VERBS_COMPARING_H
+#define GF_CLI_VERBS_COMPARING_H
+
+#include "cli/cli.h"
+#include "report/compare/compare.h"
+
+/* Writes the comparison as "text", "csv", "json" or "latex" to a file, or to stdout if path is NULL. */
+glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *format, const char *path);
+int compare_known(const char *format);
+/* The names of all its figures, "a, b, c", cut with "..." where they are too many. */
+void compare_names(const gf_comparison *c, char *out, size_t bytes);
+/* Says on stderr what there is not enough of to compare, and what was damaged; `verb` begins the line. */
+void compare_warn(const char *verb, const gf_comparison *c);
+
+#endif

@@ -1,0 +1,58 @@
+/* tile.h - one tile of similarities and what can be done with it; the interface between sweeps and the SIMD kernels.
+ *
+ * A tile is prows x pcols floats (multiples of GF_PANEL), of which rows x cols are pairs; padding and pairs of one sample hold
+ * NaN, for which every comparison is false. r0, c0 place it in the row arrays of its two sides.
+ */
+#ifndef GF_CPU_KERNELS_TILE_H
+#define GF_CPU_KERNELS_TILE_H
+
+#include <stddef.h>
+
+#include "ifc/pair_passes.h"
+
+#define GF_TILE_MAX 512
+
+typedef struct gf_tile {
+    float *s;           /* [prows][ld] */
+    const float *score; /* [prows][ld] GF_TIE: what flags; else NULL */
+    size_t ld;
+    int rows, cols, prows, pcols;
+    int64_t r0, c0;
+    int dirty; /* holds NaN */
+} gf_tile;
+
+typedef struct gf_tile_scratch {   /* per thread */
+    float *s, *score, *transposed; /* [tile][tile] */
+    float sum[GF_TILE_MAX];        /* column accumulators of one tile */
+    int32_t count[GF_TILE_MAX];
+} gf_tile_scratch;
+
+typedef struct gf_tile_ops {
+    const char *isa;
+    /* C [m][n] (+)= A [m][k] B [k][n]; m, n multiples of GF_PANEL; a_row or a_k is 1 (tile_product.c). */
+    void (*product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k, size_t b_panel,
+                    int m, int n, int k, int accumulate);
+    void (*transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
+    /* Pass B, both roles, for plain sums or drop masks; flags: GF_COUNT or nothing. */
+    void (*stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
+                       gf_tile_scratch *x);
+    /* Pass B, row role, everything. */
+    void (*stats_row)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, float omega, int64_t window_cap);
+    /* Pass C: s becomes P. Without col_role only the rows' anchors speak. */
+    void (*weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags, float omega);
+    /* Kept pairs of the tile's row role as bytes [rows][keep_ld]. */
+    void (*keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep, size_t keep_ld);
+    /* Appends the values of v[n] above `floor` (n a multiple of GF_PANEL); returns how many. */
+    int64_t (*above)(const float *v, int64_t n, float floor, float *out);
+    /* Which of v[n] reach min(row, col[i]) (col NULL: row), as rising positions (n a multiple of GF_PANEL); returns how many. */
+    int (*reach)(int32_t *at, const float *v, int n, float row, const float *col);
+    /* y[i] = exp(x[i]) */
+    void (*exp)(float *y, const float *x, int64_t n);
+} gf_tile_ops;
+
+/* Best variant for this CPU. */
+const gf_tile_ops *gf_tile_ops_get(void);
+/* By name ("avx512", "avx2", "base"); NULL if not compiled in or not supported by this CPU. */
+const gf_tile_ops *gf_tile_ops_find(const char *isa);
+
+#endif

@@ -1,0 +1,22 @@
+/* tile_names.h - the functions of this folder under the name of the instruction set they are compiled for. */
+#ifndef GF_CPU_KERNELS_TILE_NAMES_H
+#define GF_CPU_KERNELS_TILE_NAMES_H
+
+#include "cpu/kernels/simd.h"
+#include "cpu/kernels/tile.h"
+
+void GF_NAME(gf_tile_product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k,
+                              size_t b_panel, int m, int n, int k, int accumulate);
+void GF_NAME(gf_tile_transpose)(float *dst, const float *src, size_t ld, int rows, int cols);
+void GF_NAME(gf_tile_stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
+                                 gf_tile_scratch *x);
+void GF_NAME(gf_tile_stats_row)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, float omega,
+                                int64_t window_cap);
+void GF_NAME(gf_tile_weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags,
+                              float omega);
+void GF_NAME(gf_tile_keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep,
+                           size_t keep_ld);
+void GF_NAME(gf_tile_exp)(float *y, const float *x, int64_t n);
+extern const gf_tile_ops GF_NAME(gf_tile_ops);
+
+#endif

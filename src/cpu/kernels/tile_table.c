@@ -1,0 +1,39 @@
+/* tile_table.c - the kernels of one instruction set under one name; and the scans that selection needs. */
+#include "cpu/kernels/simd.h"
+#include "cpu/kernels/tile.h"
+#include "cpu/kernels/tile_names.h"
+
+static int64_t above(const float *v, int64_t n, float floor, float *out) {
+    const vf limit = vf_set(floor);
+    int64_t found = 0;
+    for (int64_t i = 0; i < n; i += GF_LANES)
+        for (unsigned bits = vm_bits(vm_lt(limit, vf_load(v + i))); bits; bits &= bits - 1)
+            out[found++] = v[i + __builtin_ctz(bits)];
+    return found;
+}
+
+static int reach(int32_t *at, const float *v, int n, float row, const float *col) {
+    const vf limit = vf_set(row);
+    int found = 0;
+    for (int i = 0; i < n; i += GF_LANES) {
+        const vf least = col ? vf_min(limit, vf_load(col + i)) : limit;
+        for (unsigned bits = vm_bits(vm_le(least, vf_load(v + i))); bits; bits &= bits - 1) at[found++] = i + __builtin_ctz(bits);
+    }
+    return found;
+}
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+const gf_tile_ops GF_NAME(gf_tile_ops) = {
+    .isa = TEXT(GF_ISA),
+    .product = GF_NAME(gf_tile_product),
+    .transpose = GF_NAME(gf_tile_transpose),
+    .stats_both = GF_NAME(gf_tile_stats_both),
+    .stats_row = GF_NAME(gf_tile_stats_row),
+    .weights = GF_NAME(gf_tile_weights),
+    .keep = GF_NAME(gf_tile_keep),
+    .above = above,
+    .reach = reach,
+    .exp = GF_NAME(gf_tile_exp),
+};

@@ -1,0 +1,106 @@
+/* dnn_linear.c - linear layers as three matrix products on torch's own layouts, and what may follow the first.
+ *   z [rows][in -> out] = x weight' + bias     y = act(z), or z + x2
+ *   g = dy act'(z)     weight_grad = g' x     bias_grad = sum of the rows of g     dx = g weight
+ * Nothing is packed but, for bf16 activations, the weights as bf16. saved: z, where there is an activation.
+ * scratch: what the products want, then g, then partial sums of the bias.
+ */
+#include "cpu/nn/dnn_blocks.h"
+#include "cpu/nn/dnn_rows.h"
+
+typedef struct side { /* rows x cols, stored row-major (ab) or as its transpose (ba) */
+    int64_t rows, cols;
+    dnnl_format_tag_t tag;
+} side;
+
+static int64_t rows_of(const gf_nn_shape *s) { return s->n * s->h * s->w; }
+static size_t z_bytes(const gf_nn_shape *s) { return gf_type_bytes(s->type) * (size_t)(rows_of(s) * s->out); }
+static int is_narrow(const gf_nn_shape *s) { return s->type == GF_TYPE_BF16; }
+
+/* c = a b in `type`, with the bias and the sum of the forward product. */
+static glofnd_status product(gf_error *err, gf_nn_op *op, side a, side b, dnnl_data_type_t type, int forward, gf_prim *out) {
+    const gf_nn_shape *s = &op->shape;
+    const int64_t c[2] = {a.rows, b.cols}, wide[2] = {1, b.cols};
+    const int has_bias = forward && s->bias;
+    gf_md ma, mb, mc, bias = NULL;
+    TRY(gf_dnn_md(err, op->dnn, 2, (int64_t[]){a.rows, a.cols}, gf_dnn_type(s->type), a.tag, &ma));
+    TRY(gf_dnn_md(err, op->dnn, 2, (int64_t[]){b.rows, b.cols}, gf_dnn_type(s->type), b.tag, &mb));
+    TRY(gf_dnn_md(err, op->dnn, 2, c, type, dnnl_ab, &mc));
+    if (has_bias) TRY(gf_dnn_md(err, op->dnn, 2, wide, dnnl_f32, dnnl_ab, &bias));
+    TRY(gf_dnn_matmul(err, op->dnn, ma, mb, bias, mc, forward && s->second, out));
+    TRY(gf_dnn_slot(err, op->dnn, out, DNNL_ARG_SRC, ma));
+    TRY(gf_dnn_slot(err, op->dnn, out, DNNL_ARG_WEIGHTS, mb));
+    TRY(gf_dnn_slot(err, op->dnn, out, DNNL_ARG_DST, mc));
+    return has_bias ? gf_dnn_slot(err, op->dnn, out, DNNL_ARG_BIAS, bias) : GLOFND_OK;
+}
+
+static glofnd_status create_backward(gf_error *err, gf_nn_op *op) {
+    const gf_nn_shape *s = &op->shape;
+    const int64_t rows = rows_of(s);
+    const dnnl_data_type_t type = gf_dnn_type(s->type);
+    const side x = {rows, s->in, dnnl_ab}, x_t = {s->in, rows, dnnl_ba};
+    const side g = {rows, s->out, dnnl_ab}, g_t = {s->out, rows, dnnl_ba};
+    TRY(s->transposed ? product(err, op, x_t, g, dnnl_f32, 0, &op->back_weights)
+                      : product(err, op, g_t, x, dnnl_f32, 0, &op->back_weights));
+    if (!s->input_grad) return GLOFND_OK;
+    return product(err, op, g, (side){s->out, s->in, s->transposed ? dnnl_ba : dnnl_ab}, type, 0, &op->back_data);
+}
+
+glofnd_status gf_dnn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
+    const gf_nn_shape *s = &op->shape;
+    const int64_t rows = rows_of(s);
+    FAIL_IF(err, s->act != GF_ACT_NONE && s->second, GLOFND_E_UNSUPPORTED, "a linear layer with both activation and sum");
+    TRY(product(err, op, (side){rows, s->in, dnnl_ab}, (side){s->in, s->out, s->transposed ? dnnl_ab : dnnl_ba},
+                gf_dnn_type(s->type), 1, &op->forward));
+    if (s->training) TRY(create_backward(err, op));
+    const gf_prim *all[] = {&op->forward, &op->back_data, &op->back_weights};
+    for (int i = 0; i < 3; i++)
+        if (all[i]->scratch > op->spare) op->spare = all[i]->scratch;
+    op->spare = gf_dnn_round(op->spare);
+    sizes->scratch = op->spare;
+    if (is_narrow(s)) sizes->packed = gf_type_bytes(s->type) * (size_t)(s->in * s->out);
+    if (!s->training) return GLOFND_OK;
+    if (s->act != GF_ACT_NONE) {
+        sizes->saved = z_bytes(s);
+        sizes->scratch += gf_dnn_round(z_bytes(s));
+    }
+    if (s->bias) sizes->scratch += sizeof(float) * (size_t)(gf_blocks(rows, s->out) * s->out);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_dnn_linear_pack(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    (void)err;
+    if (is_narrow(&op->shape)) gf_dnn_cast(op->engine, GF_TYPE_BF16, a->packed, a->weight, op->shape.in * op->shape.out);
+    return GLOFND_OK;
+}
+
+static void *weight_of(const gf_nn_op *op, const gf_nn_args *a) {
+    return is_narrow(&op->shape) ? a->packed : gf_dnn_mutable(a->weight);
+}
+
+glofnd_status gf_dnn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape;
+    const int acts = s->act != GF_ACT_NONE;
+    void *z = acts && s->training ? a->saved : a->y;
+    if (s->second) gf_dnn_copy(op->engine, a->y, a->x2, z_bytes(s));
+    TRY(gf_dnn_run(err, op->dnn, &op->forward, (void *[]){gf_dnn_mutable(a->x), weight_of(op, a), z, gf_dnn_mutable(a->bias)},
+                   a->scratch));
+    if (acts) gf_dnn_act(op->engine, s->act, s->type, a->y, z, rows_of(s) * s->out);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_dnn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
+    const gf_nn_shape *s = &op->shape;
+    const int64_t rows = rows_of(s);
+    char *after = (char *)a->scratch + op->spare;
+    void *x = gf_dnn_mutable(a->x), *g = gf_dnn_mutable(a->dy);
+    if (s->act != GF_ACT_NONE) {
+        g = after;
+        after += gf_dnn_round(z_bytes(s));
+        gf_dnn_act_back(op->engine, s->act, s->type, g, a->dy, a->saved, rows * s->out);
+    }
+    if (s->bias) gf_dnn_sum_rows(op->engine, a->bias_grad, s->type, g, rows, s->out, (float *)(void *)after);
+    TRY(gf_dnn_run(err, op->dnn, &op->back_weights, (void *[]){s->transposed ? x : g, s->transposed ? g : x, a->weight_grad},
+                   a->scratch));
+    if (!s->input_grad) return GLOFND_OK;
+    return gf_dnn_run(err, op->dnn, &op->back_data, (void *[]){g, weight_of(op, a), a->dx}, a->scratch);
+}

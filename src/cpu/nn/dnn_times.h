@@ -1,0 +1,14 @@
+/* dnn_times.h - where the time of a net goes, for whoever wants to know: benchmarks. Nobody watching costs a test per op. */
+#ifndef GF_CPU_NN_DNN_TIMES_H
+#define GF_CPU_NN_DNN_TIMES_H
+
+enum { GF_TIME_FORWARD, GF_TIME_BACK_DATA, GF_TIME_BACK_WEIGHTS, GF_TIME_NORM, GF_TIME_OTHER, GF_TIME_PARTS };
+
+/* Seconds of the ops this thread runs are added to into[GF_TIME_PARTS]: convolutions in three passes, batch norm, the rest.
+ * NULL: no more. */
+void gf_dnn_watch(double *into);
+
+double gf_dnn_start(void); /* 0 while nobody watches */
+void gf_dnn_charge(int part, double start);
+
+#endif

@@ -1,0 +1,27 @@
+/* dnn_wino.h - 3 x 3 convolutions of stride 1 by Winograd's method with own kernels: a quarter of the multiplications, in float32
+ * whatever the activations are stored in. Transforms are in cpu/kernels/tile_wino.h, the matrix product is the one of the loss.
+ *
+ * Results do not depend on the number of threads.
+ */
+#ifndef GF_CPU_NN_DNN_WINO_H
+#define GF_CPU_NN_DNN_WINO_H
+
+#include "ifc/nn_ops.h"
+
+typedef struct gf_wino {
+    int64_t down, across, tiles; /* tiles of an image; of all */
+    int64_t block;               /* tiles a task of forward or back_data takes through all three stages */
+    int64_t span;                /* tiles whose planes back_weights keeps at once */
+    int threads;
+} gf_wino;
+
+/* Whether the method exists for this shape and pays. */
+int gf_wino_suits(const gf_nn_shape *s);
+/* Fills w; returns the scratch its passes need. */
+size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads);
+
+void gf_wino_forward(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a);
+void gf_wino_back_data(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a);
+void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a);
+
+#endif

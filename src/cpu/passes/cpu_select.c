@@ -1,0 +1,123 @@
+/* cpu_select.c - exact order statistics of rows of similarities, without keeping the rows.
+ *
+ * Columns stream by in chunks. Per row only values above the smallest one that can still matter are kept; when the list is full
+ * it is cut to the `best` largest, which raises that limit. Memory per row is O(best), and after the first chunks few values
+ * pass the limit, so the product is what costs.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "cpu/kernels/tile.h"
+#include "cpu/passes/cpu_passes.h"
+#include "util/order.h"
+#include "util/parallel.h"
+
+#define CHUNK 1024    /* columns at a time */
+#define ROWS GF_PANEL /* rows at a time */
+
+typedef struct candidates {
+    float *value; /* [capacity] */
+    int64_t count;
+    float limit; /* values up to this cannot be among the best */
+} candidates;
+
+static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHUNK) + CHUNK; }
+
+size_t gf_cpu_select_scratch(int64_t best) { return sizeof(float) * (size_t)(ROWS * (CHUNK + capacity(best))); }
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Similarities of rows [r0, r0+ROWS) and columns [c0, c0+CHUNK), NaN where there is no pair; returns the padded columns. */
+static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
+    const gf_embed *q = p->q, *k = p->k;
+    const size_t panel = (size_t)k->dim * GF_PANEL;
+    const int cols = (int)smaller(CHUNK, k->rows - c0), pcols = (int)smaller(CHUNK, gf_pad(k->rows) - c0);
+    gf_tile_ops_get()->product(s, CHUNK, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(c0 / GF_PANEL) * panel,
+                               GF_PANEL, panel, ROWS, pcols, (int)k->dim, 0);
+    for (int64_t r = 0; r < smaller(ROWS, q->rows - r0); r++) {
+        float *row = s + r * CHUNK;
+        for (int c = cols; c < pcols; c++) row[c] = NAN;
+        if (p->row_id)
+            for (int c = 0; c < cols; c++)
+                if (p->col_id[c0 + c] == p->row_id[r0 + r]) row[c] = NAN;
+        if (p->shift < 0) continue;
+        const int64_t sample = (p->q0 + r0 + r) >> p->shift;
+        for (int64_t v = 0; v < INT64_C(1) << p->shift; v++) {
+            const int64_t c = (sample << p->shift) + v - c0;
+            if (c >= 0 && c < cols) row[c] = NAN;
+        }
+    }
+    return pcols;
+}
+
+static void collect(candidates *x, const float *row, int64_t cols, int64_t best) {
+    x->count += gf_tile_ops_get()->above(row, cols, x->limit, x->value + x->count);
+    if (x->count <= capacity(best) - CHUNK) return;
+    x->limit = gf_kth_largest(x->value, x->count, best);
+    x->count = best;
+}
+
+/* Columns in use by row r when ids are left out. */
+static int64_t others(const gf_select *p, int64_t r) {
+    int64_t n = p->k->rows;
+    for (int64_t c = 0; c < p->k->rows; c++) n -= p->col_id[c] == p->row_id[r];
+    return n;
+}
+
+static int64_t best_of(const gf_select *p, int64_t r) {
+    if (!p->row_id) return p->best;
+    const int64_t n = others(p, r), best = p->round_up ? gf_top_count(n, p->alpha) : llround(p->alpha * (double)n);
+    return best < 1 ? 1 : best;
+}
+
+/* Second sight of the row: of the values equal to the best-th, the smaller columns are in. */
+static void find_ties(const gf_select *p, int64_t r0, int64_t rows, float *s, int64_t *missing) {
+    for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
+        const int pcols = chunk(p, r0, c0, s);
+        for (int64_t r = 0; r < rows; r++)
+            for (int c = 0; c < pcols && missing[r] > 0; c++)
+                if (s[r * CHUNK + c] == p->value[r0 + r] && --missing[r] == 0) p->tie[r0 + r] = (int32_t)(c0 + c);
+    }
+}
+
+static void select_rows(void *arg, int64_t task, int thread) {
+    const gf_select *p = arg;
+    const int64_t r0 = task * ROWS, rows = smaller(ROWS, p->q->rows - r0), room = capacity(p->best);
+    float *s = (float *)(void *)((char *)p->scratch + gf_cpu_select_scratch(p->best) * (size_t)thread);
+    candidates x[ROWS];
+    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * room, 0, -INFINITY};
+    for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
+        const int pcols = chunk(p, r0, c0, s);
+        for (int64_t r = 0; r < rows; r++) collect(&x[r], s + r * CHUNK, pcols, p->best);
+    }
+    int64_t missing[ROWS];
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t best = smaller(best_of(p, r0 + r), x[r].count);
+        const float value = best < 1 ? NAN : gf_between(x[r].value, x[r].count, best, p->fraction);
+        p->value[r0 + r] = value;
+        missing[r] = best;
+        for (int64_t i = 0; i < best; i++) missing[r] -= x[r].value[i] > value;
+    }
+    if (p->tie) find_ties(p, r0, rows, s, missing);
+}
+
+static void smallest_rows(void *arg, int64_t task, int thread) {
+    const gf_select *p = arg;
+    const int64_t r0 = task * ROWS, rows = smaller(ROWS, p->q->rows - r0);
+    float *s = (float *)(void *)((char *)p->scratch + gf_cpu_select_scratch(p->best) * (size_t)thread);
+    for (int64_t r = r0; r < r0 + rows; r++) p->value[r] = INFINITY, p->tie[r] = 0;
+    for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
+        const int pcols = chunk(p, r0, c0, s);
+        for (int64_t r = 0; r < rows; r++)
+            for (int c = 0; c < pcols; c++) {
+                const float v = s[r * CHUNK + c];
+                if (v < p->value[r0 + r]) p->value[r0 + r] = v, p->tie[r0 + r] = 0;
+                p->tie[r0 + r] += v == p->value[r0 + r];
+            }
+    }
+}
+
+void gf_cpu_select(const gf_select *p) {
+    const int64_t tasks = (p->q->rows + ROWS - 1) / ROWS;
+    gf_parallel(p->threads, tasks, p->smallest ? smallest_rows : select_rows, (void *)(uintptr_t)p);
+}

@@ -1,0 +1,149 @@
+/* cpu_tiles.c - making tiles, and the order of visiting them.
+ *
+ * A tile adds to its row block and often to its column block too. Instead of locks or private copies, tiles are visited in
+ * rounds in which no block occurs twice: a round-robin tournament for the symmetric case (every pair of M blocks meets once in
+ * M-1 rounds), a Latin square for the rectangular one. Between rounds all threads wait; the order in which a block receives
+ * its sums is the order of rounds, whoever computes them.
+ */
+#include "cpu/passes/cpu_tiles.h"
+
+#include <math.h>
+
+#include "util/parallel.h"
+
+size_t gf_tile_scratch_bytes(int64_t tile) {
+    return (sizeof(gf_tile_scratch) + 63) / 64 * 64 + 3 * sizeof(float) * (size_t)(tile * tile);
+}
+
+gf_tile_scratch *gf_tile_scratch_of(void *scratch, int64_t tile, int thread) {
+    char *base = (char *)scratch + gf_tile_scratch_bytes(tile) * (size_t)thread;
+    gf_tile_scratch *x = (gf_tile_scratch *)(void *)base;
+    x->s = (float *)(void *)(base + (sizeof(gf_tile_scratch) + 63) / 64 * 64);
+    x->score = x->s + tile * tile;
+    x->transposed = x->score + tile * tile;
+    return x;
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* NaN in row r, columns [from, to) of the tile. */
+static void blank(gf_tile *t, int r, int64_t from, int64_t to) {
+    if (from < 0) from = 0;
+    if (to > t->pcols) to = t->pcols;
+    for (int64_t c = from; c < to; c++) {
+        t->s[(size_t)r * t->ld + (size_t)c] = NAN;
+        t->dirty = 1;
+    }
+}
+
+/* Padding, and pairs of one sample: views of sample g are the columns [g << shift, (g+1) << shift) of the batch. */
+static void blank_non_pairs(const gf_pass *p, gf_tile *t) {
+    for (int r = 0; r < t->prows; r++) {
+        if (r >= t->rows) {
+            blank(t, r, 0, t->pcols);
+            continue;
+        }
+        blank(t, r, t->cols, t->pcols);
+        if (p->shift < 0) continue;
+        const int64_t sample = (p->q0 + t->r0 + r) >> p->shift, first = (sample << p->shift) - t->c0;
+        blank(t, r, first, smaller(first + (INT64_C(1) << p->shift), t->cols));
+    }
+}
+
+static gf_tile tile_at(const gf_sweep *w, int64_t i, int64_t j, float *s) {
+    const gf_pass *p = w->p;
+    const int64_t r0 = i * p->tile, c0 = j * p->tile;
+    const gf_tile t = {
+        .s = s,
+        .ld = (size_t)p->tile,
+        .r0 = r0,
+        .c0 = c0,
+        .rows = (int)smaller(p->tile, p->q->rows - r0),
+        .cols = (int)smaller(p->tile, p->k->rows - c0),
+        .prows = (int)smaller(p->tile, gf_pad(p->q->rows) - r0),
+        .pcols = (int)smaller(p->tile, gf_pad(p->k->rows) - c0),
+    };
+    return t;
+}
+
+static void multiply(const gf_sweep *w, const gf_tile *t, const gf_embed *q, float *s) {
+    const gf_embed *k = w->p->k;
+    const size_t panel = (size_t)k->dim * GF_PANEL;
+    w->ops->product(s, t->ld, q->row + t->r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(t->c0 / GF_PANEL) * panel, GF_PANEL,
+                    panel, t->prows, t->pcols, (int)k->dim, 0);
+}
+
+static float *slot(const gf_sweep *w, int64_t i, int64_t j) {
+    const int64_t n = w->p->symmetric ? j * (j + 1) / 2 + i : i * w->k_blocks + j;
+    return w->p->tiles + n * w->p->tile * w->p->tile;
+}
+
+gf_tile gf_tile_make(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+    gf_tile t = tile_at(w, i, j, w->p->flags & GF_KEEP_TILES ? slot(w, i, j) : x->s);
+    multiply(w, &t, w->p->q, t.s);
+    if (w->p->flags & GF_TIE && w->p->score) {
+        multiply(w, &t, w->p->score, x->score);
+        t.score = x->score;
+    }
+    blank_non_pairs(w->p, &t);
+    return t;
+}
+
+gf_tile gf_tile_again(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
+    if (!(w->p->flags & GF_REUSE_TILES)) return gf_tile_make(w, i, j, x);
+    gf_tile t = tile_at(w, i, j, slot(w, i, j));
+    t.dirty = 1; /* not known any more; the masked kernels are right for clean tiles too */
+    return t;
+}
+
+static void visit(gf_sweep *w, int64_t i, int64_t j, int thread) {
+    w->visit(w, i, j, gf_tile_scratch_of(w->p->scratch, w->p->tile, thread));
+}
+
+static void diagonal(void *arg, int64_t task, int thread) { visit(arg, task, task, thread); }
+
+/* Game `task` of round w->round: the last team plays team `round`, the others sit around a table and play across. */
+static void tournament(void *arg, int64_t task, int thread) {
+    gf_sweep *w = arg;
+    const int64_t even = w->q_blocks + (w->q_blocks & 1), table = even - 1;
+    int64_t a = table, b = w->round;
+    if (task > 0) {
+        a = (w->round + task) % table;
+        b = (w->round - task + table) % table;
+    }
+    const int64_t i = smaller(a, b), j = a + b - i;
+    if (j >= w->q_blocks) return; /* odd number of blocks: somebody rests */
+    visit(w, i, j, thread);
+    if (!w->p->col_role) visit(w, j, i, thread);
+}
+
+static void latin(void *arg, int64_t task, int thread) {
+    gf_sweep *w = arg;
+    if (w->q_blocks <= w->k_blocks) visit(w, task, (task + w->round) % w->k_blocks, thread);
+    else visit(w, (task + w->round) % w->q_blocks, task, thread);
+}
+
+static void whole_row(void *arg, int64_t task, int thread) {
+    gf_sweep *w = arg;
+    for (int64_t j = 0; j < w->k_blocks; j++) visit(w, task, j, thread);
+}
+
+static void rounds(gf_sweep *w, int64_t count, int64_t tasks, gf_task run) {
+    for (w->round = 0; w->round < count; w->round++) gf_parallel(w->p->threads, tasks, run, w);
+}
+
+void gf_sweep_run(gf_sweep *w, int columns) {
+    const gf_pass *p = w->p;
+    w->q_blocks = (p->q->rows + p->tile - 1) / p->tile;
+    w->k_blocks = (p->k->rows + p->tile - 1) / p->tile;
+    if (p->symmetric) {
+        const int64_t even = w->q_blocks + (w->q_blocks & 1);
+        rounds(w, 1, w->q_blocks, diagonal);
+        rounds(w, even - 1, even / 2, tournament);
+    } else if (columns) {
+        const int64_t most = w->q_blocks > w->k_blocks ? w->q_blocks : w->k_blocks;
+        rounds(w, most, smaller(w->q_blocks, w->k_blocks), latin);
+    } else {
+        rounds(w, 1, w->q_blocks, whole_row);
+    }
+}

@@ -1,0 +1,4 @@
+/* no_step.c - libglofnd without CUDA: there is no accelerator. */
+#include "ifc/accel_step.h"
+
+const gf_device *const gf_device_cuda = NULL;

@@ -1,0 +1,35 @@
+/* cunn_norm.cuh - how the kernels of batch norm walk over x [rows][c]: shared by cunn_norm.cu and cunn_norm_stats.cu.
+ *
+ * A block covers gx groups of V channels side by side and ry rows at a time; blocks in x are tiles of channels, blocks in y
+ * chunks of rows. A thread keeps its channels, so what belongs to a channel stays in registers. Which rows a thread sums
+ * follows from the shape alone: same bits every time.
+ */
+#ifndef GF_CUDA_NN_KERNELS_CUNN_NORM_CUH
+#define GF_CUDA_NN_KERNELS_CUNN_NORM_CUH
+
+#include "cuda/nn/cunn.h"
+#include "cuda/nn/kernels/cunn_lanes.cuh"
+
+struct walk {
+    int gx, ry;        /* threads: groups, rows */
+    int tiles, chunks; /* blocks */
+    int64_t chunk_rows;
+};
+
+/* `threads` per block of at most `wide` groups, about `blocks` of them. */
+static inline struct walk walk_over(int64_t rows, int64_t c, int v, int threads, int blocks, int wide) {
+    struct walk w;
+    const int64_t groups = c / v;
+    w.gx = groups < wide ? (int)groups : wide;
+    w.ry = threads / w.gx;
+    w.tiles = (int)((groups + w.gx - 1) / w.gx);
+    const int64_t most = (rows + w.ry - 1) / w.ry; /* chunks of one round each */
+    int64_t want = blocks / w.tiles;
+    if (want < 1) want = 1;
+    const int64_t rounds = (most + want - 1) / want; /* each thread's rows, but for the last chunk */
+    w.chunk_rows = rounds * w.ry;
+    w.chunks = (int)((rows + w.chunk_rows - 1) / w.chunk_rows);
+    return w;
+}
+
+#endif

@@ -1,0 +1,100 @@
+/* cuda_grad_exact.cu - pass C in float32: P of a tile goes through shared memory into P Z, 128 dimensions per block.
+ *
+ * More dimensions are more blocks, each of which makes the similarities again.
+ */
+#include "cuda/passes/cuda_kernels.cuh"
+#include "cuda/passes/tile_element.cuh"
+#include "cuda/passes/tile_exact.cuh"
+
+#define SLICE 128 /* dimensions of the gradient per block */
+#define STEP 16   /* columns of Z in shared memory at a time */
+
+struct grad_shared {
+    union {
+        gf_exact_shared product;
+        float z[STEP][SLICE];
+    };
+    float p[GF_EXACT_TILE][GF_EXACT_TILE + 1];
+};
+
+static __device__ __forceinline__ void weigh_tile(const gf_tile_args &a, int r0, int c0, const gf_weight_view (&x)[4],
+                                                  gf_colsum (&t)[4], grad_shared &sm) {
+    const int ty = threadIdx.x / 16, tx = threadIdx.x % 16;
+    float s[4][4], score[4][4], col_score[4][4];
+    gf_exact_product(s, a.q, r0, a.k, c0, a.ld, sm.product);
+    const bool scored = a.flags & GF_TIE && a.score.f32, col_scored = a.flags & GF_TIE && a.col_role && a.col_score.f32;
+    if (scored) gf_exact_product(score, a.score, r0, a.k, c0, a.ld, sm.product);
+    if (col_scored) gf_exact_product(col_score, a.q, r0, a.col_score, c0, a.ld, sm.product);
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        const int c = c0 + 4 * tx + j;
+        const gf_weight_view y = gf_view_column<gf_exp_exact>(a, a.flags, c);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float v = gf_is_pair(a, r0 + 4 * ty + i, c) ? s[i][j] : CUDART_NAN_F;
+            sm.p[4 * ty + i][4 * tx + j] =
+                gf_pair_weight<gf_exp_exact>(a, a.flags, x[i], y, r0 + 4 * ty + i, c, v, scored ? score[i][j] : v,
+                                             col_scored ? col_score[i][j] : v, t[i]);
+        }
+    }
+}
+
+/* out [4][8]: rows 4 ty + i, dimensions d0 + 8 tx + j. */
+static __device__ __forceinline__ void multiply(float (&out)[4][8], const gf_tile_args &a, int c0, int d0, grad_shared &sm) {
+    const int ty = threadIdx.x / 16, tx = threadIdx.x % 16;
+    for (int step = 0; step < GF_EXACT_TILE; step += STEP) {
+        __syncthreads();
+        for (int i = threadIdx.x; i < STEP * SLICE; i += GF_EXACT_THREADS) {
+            const int c = c0 + step + i / SLICE, d = d0 + i % SLICE;
+            sm.z[i / SLICE][i % SLICE] = c < a.k.rows && d < a.ld ? a.k.f32[static_cast<int64_t>(c) * a.ld + d] : 0.0f;
+        }
+        __syncthreads();
+        for (int c = 0; c < STEP; c++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float p = sm.p[4 * ty + i][step + c];
+#pragma unroll
+                for (int j = 0; j < 8; j++) out[i][j] = fmaf(p, sm.z[c][8 * tx + j], out[i][j]);
+            }
+    }
+}
+
+static __device__ __forceinline__ void write_counts(const gf_tile_args &a, int r, const gf_colsum &t) {
+    const double sum = gf_exact_row_sum(t.sum), moment = gf_exact_row_sum(t.moment);
+    const int same = gf_exact_row_sum(t.same), hits = gf_exact_row_sum(t.hits);
+    if (threadIdx.x % 16 || r >= a.q.rows) return;
+    if (a.flags & GF_COLSUM) a.row.sum[r] = sum, a.row.moment[r] = moment;
+    if (a.flags & GF_QUALITY) a.row.same[r] = same, a.row.hits[r] = hits;
+}
+
+static __global__ void __launch_bounds__(GF_EXACT_THREADS) grad_exact(const gf_tile_args a) {
+    __shared__ grad_shared sm;
+    const int r0 = blockIdx.x * GF_EXACT_TILE, d0 = blockIdx.y * SLICE, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
+    gf_weight_view x[4];
+    gf_colsum t[4];
+    float out[4][8];
+    for (int i = 0; i < 4; i++) {
+        x[i] = gf_view_weights<gf_exp_exact>(a.row, a.flags, r0 + 4 * ty + i, a.q.rows);
+        t[i] = {0.0, 0.0, 0, 0};
+        for (int j = 0; j < 8; j++) out[i][j] = 0.0f;
+    }
+    for (int c0 = 0; c0 < a.k.rows; c0 += GF_EXACT_TILE) {
+        weigh_tile(a, r0, c0, x, t, sm);
+        if (a.row.grad) multiply(out, a, c0, d0, sm);
+        __syncthreads();
+    }
+    for (int i = 0; i < 4; i++) {
+        const int r = r0 + 4 * ty + i;
+        if (blockIdx.y == 0) write_counts(a, r, t[i]);
+        if (r >= a.q.rows || !a.row.grad) continue;
+        float *grad = a.row.grad + static_cast<int64_t>(r) * a.ld + d0 + 8 * tx;
+        for (int j = 0; j < 8 && d0 + 8 * tx + j < a.ld; j++) grad[j] = out[i][j];
+    }
+}
+
+cudaError_t gf_grad_exact(const gf_tile_args &a, cudaStream_t stream) {
+    const int slices = a.row.grad ? (a.ld + SLICE - 1) / SLICE : 1;
+    const dim3 grid((a.q.rows + GF_EXACT_TILE - 1) / GF_EXACT_TILE, slices);
+    grad_exact<<<grid, GF_EXACT_THREADS, 0, stream>>>(a);
+    return cudaGetLastError();
+}

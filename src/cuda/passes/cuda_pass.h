@@ -1,0 +1,84 @@
+/* cuda_pass.h - the passes of ifc/pair_passes.h on device memory, queued on a stream.
+ *
+ * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads`,
+ * `tile`, `tiles` and gf_embed.col are unused. No call waits for the device, takes memory, or reads a device value on the host;
+ * so a step can be captured in a graph. What differs from the CPU:
+ *   - Outputs are overwritten, not added to: nothing needs clearing before a pass.
+ *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` looks what lies above
+ *     mid: one more product costs less here than lists of what is undecided, which can be 2 % of all pairs.
+ *   - Every row block runs over all columns and keeps its sums to itself, or partial sums go to `room` and are added up in a
+ *     fixed order: no floating atomics, same bits every time. Only `row` gets results. Where the columns' anchors have sums or
+ *     gradients too, they are the rows of another call (two sides), or of the same one (q is k). S_rc and S_cr have the same
+ *     bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore col_role.
+ *   - Grad with col_role: P holds what both anchors give to the pair, so row->grad is the whole gradient of the row. GF_TIE is
+ *     allowed there: the columns' flags come from `col_score` and col->tie.
+ *   - Nothing past the last row of an array is read or written, except that embeddings have rows of `ld` numbers, zero past dim.
+ * All passes of one step use one `math`: thresholds made by select and flags made by stats and grad then see the same bits.
+ */
+#ifndef GF_CUDA_PASSES_CUDA_PASS_H
+#define GF_CUDA_PASSES_CUDA_PASS_H
+
+#include <cuda_runtime_api.h>
+
+#include "ifc/pair_passes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum gf_cuda_math {
+    GF_CUDA_EXACT, /* float32 products and sums, no tensor cores: the reference, and the golden replay */
+    GF_CUDA_TF32,  /* at least TF32's precision; done as SPLIT, which costs 1.5 TF32 products and has 6 bits more */
+    GF_CUDA_BF16,  /* operands rounded to bf16, sums in float32 */
+    GF_CUDA_SPLIT  /* hi and lo halves in bf16, three products: float32 to about 2^-16; for small temperatures */
+} gf_cuda_math;
+
+typedef struct gf_cuda_embed { /* unit embeddings; rows of gf_cuda_embed_ld(dim) numbers, zero past dim */
+    gf_embed f32;              /* row [rows][ld] */
+    void *hi, *lo;             /* bf16 [rows][ld]; lo only with SPLIT and TF32, neither with EXACT */
+} gf_cuda_embed;
+
+typedef struct gf_cuda_pass {
+    gf_pass p; /* q, k, score in it are unused; the next line stands for them */
+    const gf_cuda_embed *q, *k;
+    const gf_cuda_embed *score, *col_score; /* GF_TIE: what scores instead of the rows, the columns; NULL: q and k. EXACT only */
+    gf_cuda_math math;
+    void *room; /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels without */
+    size_t room_bytes;
+} gf_cuda_pass;
+
+typedef struct gf_cuda_select {
+    gf_select s; /* q, k in it are unused; scratch: gf_cuda_select_scratch bytes */
+    const gf_cuda_embed *q, *k;
+    gf_cuda_math math;
+    const int32_t *enabled; /* device flag; NULL or nonzero: do it. Lets a captured graph leave it out */
+    const int64_t *live;    /* device; columns from *live on are left out. NULL: none */
+} gf_cuda_select;
+
+/* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b`
+ * to row first_b + i step of zb (may be the same embedding); b may be NULL. */
+typedef struct gf_cuda_embed_job {
+    const float *a, *b; /* [rows][dim] */
+    const gf_cuda_embed *za, *zb;
+    int64_t rows, first_a, first_b, step;
+    int normalize;
+    float *norm_a, *norm_b;          /* lengths at the embeddings' places, or 1 without normalize */
+    double *positive_a, *positive_b; /* similarity of the two, at the embeddings' places; NULL: not wanted */
+    int64_t *bad; /* lowered to 2 i + (1 for b) of the first row that is not finite, or not unit; preset it high */
+} gf_cuda_embed_job;
+
+int64_t gf_cuda_embed_ld(int64_t dim);
+size_t gf_cuda_select_scratch(int64_t rows, int64_t cols); /* bytes for gf_select.scratch; mask needs twice that */
+cudaError_t gf_cuda_embed_rows(const gf_cuda_embed_job *job, cudaStream_t stream);
+cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream);
+/* row->above = pairs with S > mid. */
+cudaError_t gf_cuda_count(const gf_cuda_pass *p, cudaStream_t stream);
+cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream);
+cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
+cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,68 @@
+/* tile_args.cuh - a pass as its kernels get it, by value. Positions fit int: a batch has at most 2^24 samples. */
+#ifndef GF_CUDA_PASSES_TILE_ARGS_CUH
+#define GF_CUDA_PASSES_TILE_ARGS_CUH
+
+#include <cuda_bf16.h>
+
+#include "cuda/passes/cuda_pass.h"
+
+#define GF_ABOVE 0x40000000u /* gf_tile_args.flags: stats only counts what lies above mid */
+
+struct gf_operand {   /* one side of a product */
+    const float *f32; /* [rows][ld] */
+    const __nv_bfloat16 *hi, *lo;
+    int rows;
+};
+
+struct gf_tile_args {
+    gf_operand q, k, score, col_score; /* score.f32 NULL: S itself scores */
+    int dim, ld;
+    int q0, shift;
+    gf_rows row, col;
+    int col_role;
+    unsigned flags;
+    float omega;
+    void *room; /* of gf_cuda_pass */
+    size_t room_bytes;
+};
+
+static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
+    gf_operand x = {};
+    if (!e) return x;
+    x.f32 = e->f32.row;
+    x.hi = static_cast<const __nv_bfloat16 *>(e->hi);
+    x.lo = static_cast<const __nv_bfloat16 *>(e->lo);
+    x.rows = static_cast<int>(e->f32.rows);
+    return x;
+}
+
+static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
+    gf_tile_args a = {};
+    a.q = gf_operand_of(p->q), a.k = gf_operand_of(p->k);
+    a.score = gf_operand_of(p->score), a.col_score = gf_operand_of(p->col_score);
+    a.dim = static_cast<int>(p->k->f32.dim), a.ld = static_cast<int>(p->k->f32.ld);
+    a.q0 = static_cast<int>(p->p.q0), a.shift = p->p.shift;
+    a.row = *p->p.row;
+    if (p->p.col) a.col = *p->p.col;
+    a.col_role = p->p.col_role;
+    a.flags = p->p.flags;
+    a.omega = p->p.omega;
+    a.room = p->room, a.room_bytes = p->room_bytes;
+    return a;
+}
+
+/* Rows r and c of different samples, both inside the batch. */
+__device__ __forceinline__ bool gf_is_pair(const gf_tile_args &a, int r, int c) {
+    if (r >= a.q.rows || c >= a.k.rows) return false;
+    return a.shift < 0 || (a.q0 + r) >> a.shift != c >> a.shift;
+}
+
+/* Whether rows [r0, r0 + m) and columns [c0, c0 + n) hold anything that is no pair (rows past the end are nobody's business). */
+__device__ __forceinline__ bool gf_is_dirty(const gf_tile_args &a, int r0, int m, int c0, int n) {
+    if (c0 + n > a.k.rows) return true;
+    if (a.shift < 0) return false;
+    const int first = (a.q0 + r0) >> a.shift << a.shift, last = a.q0 + r0 + m + (1 << a.shift);
+    return c0 < last && c0 + n > first;
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* cuda_ctx.c - life of the CUDA part of a context, and its workspace: a list of `take` calls, walked to add up and to hand out.
+ *
+ * Gradient, the scratch of selections and partial sums of pass B are never needed at the same time, so they share one region:
+ * pass C comes last.
+ */
+#include "cuda/step/cuda_ctx.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGN 256
+#define PARTIAL_ROWS 128 /* rows of a block whose sums are added up at the end of a kernel, at the least */
+
+/* ----- life ----- */
+
+static void reset_failure(gf_cuda_control *c) { c->bad_embed = c->bad_support = c->bad_id = GF_CUDA_FINE; }
+
+static glofnd_status open_parts(gf_error *err, gf_device_ctx *d) {
+    CUDA_TRY(err, cudaGetDevice(&d->device));
+    CUDA_TRY(err, cudaMallocHost((void **)&d->host, sizeof *d->host));
+    CUDA_TRY(err, cudaMalloc((void **)&d->control, sizeof *d->control));
+    memset(d->host, 0, sizeof *d->host);
+    reset_failure(d->host);
+    CUDA_TRY(err, cudaMemcpy(d->control, d->host, sizeof *d->control, cudaMemcpyHostToDevice));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out) {
+    gf_device_ctx *d = calloc(1, sizeof *d);
+    *out = NULL;
+    FAIL_IF(err, !d, GLOFND_E_MEMORY, "no memory for a context");
+    const glofnd_status status = open_parts(err, d);
+    if (status != GLOFND_OK) gf_cuda_close(d);
+    else *out = d;
+    return status;
+}
+
+void gf_cuda_close(gf_device_ctx *d) {
+    if (!d) return;
+    cudaStreamSynchronize(d->stream);
+    cudaFree(d->block);
+    cudaFree(d->control);
+    cudaFree(d->seen_ids);
+    cudaFreeHost(d->host);
+    free(d);
+}
+
+glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d) {
+    int now = -1;
+    CUDA_TRY(err, cudaGetDevice(&now));
+    FAIL_IF(err, now != d->device, GLOFND_E_ARGUMENT,
+            "the context was made on CUDA device %d, and %d is current: call cudaSetDevice", d->device, now);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream) {
+    (void)err;
+    d->stream = (cudaStream_t)stream;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes) {
+    TRY(gf_cuda_check_current(err, d));
+    CUDA_TRY(err, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    return GLOFND_OK;
+}
+
+/* ----- workspace ----- */
+
+typedef struct cursor {
+    char *base; /* NULL: only count */
+    size_t used;
+} cursor;
+
+static void *take(cursor *at, int64_t count, size_t size) {
+    const size_t bytes = ((size_t)count * size + ALIGN - 1) / ALIGN * ALIGN, here = at->used;
+    at->used += bytes;
+    return at->base && count > 0 ? at->base + here : NULL;
+}
+
+#define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, int64_t ld, gf_cuda_math math) {
+    *e = (gf_cuda_embed){.f32 = {.rows = rows, .dim = dim, .ld = ld}};
+    TAKE(at, e->f32.row, rows * ld);
+    e->hi = take(at, math == GF_CUDA_EXACT ? 0 : rows * ld, 2);
+    e->lo = take(at, math == GF_CUDA_EXACT || math == GF_CUDA_BF16 ? 0 : rows * ld, 2);
+}
+
+static void lay_own(cursor *at, gf_rows *x, int64_t n) {
+    TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
+    TAKE(at, x->sum, n), TAKE(at, x->moment, n), TAKE(at, x->flagged_s, n);
+    TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->above, n);
+    TAKE(at, x->same, n), TAKE(at, x->hits, n), TAKE(at, x->floor, n);
+}
+
+static void lay_every(cursor *at, gf_rows *x, int64_t n) {
+    TAKE(at, x->inv_tau, n), TAKE(at, x->theta, n), TAKE(at, x->floor, n), TAKE(at, x->log_w, n), TAKE(at, x->w, n);
+    TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
+}
+
+static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t ld, gf_cuda_math math) {
+    lay_embed(at, &side->z, s->all, s->dim, ld, math);
+    lay_embed(at, &side->support, s->topk ? s->all : 0, s->dim, ld, math);
+    lay_own(at, &side->own, s->own);
+    lay_every(at, &side->every, s->all);
+    TAKE(at, side->norm, s->all), TAKE(at, side->positive, s->all), TAKE(at, side->pos, s->all);
+    TAKE(at, side->quantile, s->own), TAKE(at, side->row_id, s->own);
+    TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
+}
+
+/* Of a selection of this shape, and of every smaller one: at 16 MB they work in pieces, and smaller ones may fill more. */
+static size_t scratch_bytes(int64_t rows, int64_t cols) {
+    const size_t now = gf_cuda_select_scratch(rows, cols), whole = sizeof(float) * (size_t)rows * (size_t)cols;
+    const size_t most = whole < (size_t)16 << 20 ? whole : (size_t)16 << 20;
+    return now > most ? now : most;
+}
+
+/* The region that gradient, selections and partial sums take turns in. */
+static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld) {
+    cursor grads = *at, scratch = *at;
+    for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
+    d->scratch = take(&scratch, 1, scratch_bytes(s->own, larger(s->all, s->ring)));
+    const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
+    d->scratch_bytes = end - at->used;
+    return end;
+}
+
+/* Room for the weights of pass C, where there is a kernel that wants it: of all rows up to 32 MB, but never of less than a block
+ * of them. */
+static size_t weights_bytes(const gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
+#ifdef GF_HAVE_SM90
+    const size_t row = 2 * (size_t)((s->all + 127) / 128 * 128), most = ((size_t)32 << 20) / row;
+    const size_t rows = (size_t)(s->own + 127) / 128 * 128;
+    int major = 0;
+    if (math == GF_CUDA_EXACT || ld <= 128) return 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) != cudaSuccess || major != 9) return 0;
+    return row * (rows < most ? rows : most < 128 ? 128 : most / 128 * 128);
+#else
+    (void)d, (void)s, (void)ld, (void)math;
+    return 0;
+#endif
+}
+
+static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *base) {
+    cursor at = {base, 0};
+    const int64_t ld = gf_cuda_embed_ld(s->dim);
+    d->weights_bytes = weights_bytes(d, s, ld, math);
+    d->weights = take(&at, (int64_t)d->weights_bytes, 1);
+    memset(d->side, 0, sizeof d->side);
+    for (int i = 0; i < s->sides; i++) lay_side(&at, &d->side[i], s, ld, math);
+    TAKE(&at, d->links, 2 * s->cols);
+    d->partial = take(&at, s->sides * ((s->own + PARTIAL_ROWS - 1) / PARTIAL_ROWS), sizeof(gf_totals));
+    TAKE(&at, d->row_totals, s->sides * s->own * GF_ROW_FIELDS);
+    return lay_shared(&at, d, s, ld);
+}
+
+/* Two tables of 2 cols entries, the second for slots: all free between steps, whatever their size. */
+static glofnd_status grow_ids(gf_error *err, gf_device_ctx *d, int64_t cols) {
+    const int64_t room = 4 * cols;
+    if (room <= d->ids_room) return GLOFND_OK;
+    int64_t *table = NULL;
+    CUDA_TRY(err, cudaMalloc((void **)&table, sizeof *table * (size_t)room));
+    CUDA_TRY(err, cudaMemsetAsync(table, 0, sizeof *table * (size_t)room, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    cudaFree(d->seen_ids);
+    d->seen_ids = table;
+    d->ids_room = room;
+    return GLOFND_OK;
+}
+
+static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, gf_cuda_math math) {
+    gf_device_ctx plan = *d;
+    const size_t bytes = lay(&plan, s, math, NULL);
+    if (bytes <= d->bytes) return GLOFND_OK;
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    cudaFree(d->block); /* before the new one is taken: both may not fit */
+    d->block = NULL, d->bytes = 0;
+    memset(&d->shape, 0, sizeof d->shape);
+    void *block = NULL;
+    const cudaError_t e = cudaMalloc(&block, bytes);
+    if (e != cudaSuccess) (void)cudaGetLastError();
+    FAIL_IF(err, e == cudaErrorMemoryAllocation, GLOFND_E_MEMORY,
+            "no device memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld): use a smaller batch, or "
+            "device = cpu",
+            bytes, (long long)s->rows, (long long)s->cols, (long long)s->dim);
+    CUDA_TRY(err, e);
+    d->block = block;
+    d->bytes = bytes;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math) {
+    TRY(gf_cuda_check_current(err, d));
+    if (memcmp(&d->shape, shape, sizeof *shape) == 0 && d->math == (int)math) return GLOFND_OK;
+    TRY(grow_ids(err, d, shape->cols));
+    TRY(grow(err, d, shape, math));
+    lay(d, shape, math, d->block);
+    d->shape = *shape;
+    d->math = (int)math;
+    return GLOFND_OK;
+}
+
+/* SPLIT needs the most room. */
+glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
+    TRY(gf_cuda_prepare(err, d, shape, GF_CUDA_SPLIT));
+    if (bytes) *bytes = d->bytes;
+    return GLOFND_OK;
+}
+
+/* ----- what the device found ----- */
+
+static glofnd_status tell_failure(gf_error *err, const gf_cuda_control *c) {
+    const int64_t e = c->bad_embed, s = c->bad_support, i = c->bad_id;
+    FAIL_IF(err, e != GF_CUDA_FINE, GLOFND_E_NUMERIC,
+            "batch.%s: row %lld holds numbers that are not finite, or is no unit row "
+            "without normalize",
+            e & 1 ? "b" : "a", (long long)(e >> 1));
+    FAIL_IF(err, s != GF_CUDA_FINE, GLOFND_E_NUMERIC, "batch.support_%s: row %lld holds numbers that are not finite",
+            s & 1 ? "b" : "a", (long long)(s >> 1));
+    FAIL_IF(err, i != GF_CUDA_FINE, GLOFND_E_INDEX, "batch.id[%lld], or the slot given for it, %s", (long long)(i >> 1),
+            i & 1 ? "occurs twice; all must differ" : "is outside the store");
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
+    CUDA_TRY(err, cudaMemcpyAsync(d->host, d->control, sizeof *d->host, cudaMemcpyDeviceToHost, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    *sum = d->host->sum;
+    const glofnd_status status = tell_failure(err, d->host);
+    if (status == GLOFND_OK) return GLOFND_OK;
+    reset_failure(d->host);
+    CUDA_TRY(err, cudaMemcpyAsync(d->control, d->host, offsetof(gf_cuda_control, starts), cudaMemcpyHostToDevice, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    return status;
+}

@@ -1,0 +1,87 @@
+/* cuda_ctx.h - the CUDA part of a context: stream, workspace, and the few words by which kernels of a step talk to each other. */
+#ifndef GF_CUDA_STEP_CUDA_CTX_H
+#define GF_CUDA_STEP_CUDA_CTX_H
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/passes/cuda_pass.h"
+#include "cuda/step/cuda_device.h"
+#include "ifc/accel_step.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GF_ROW_FIELDS 11       /* of gf_totals, from the first on: those that the rows of the first half add up */
+#define GF_CUDA_FINE INT64_MAX /* nothing bad was seen */
+
+/* In device memory. What a step sets it also clears, at its end; only what went wrong stays, until the host has seen it. */
+typedef struct gf_cuda_control {
+    int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
+    int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
+    int32_t starts[2];              /* per side: some anchor takes the batch quantile as its lambda */
+    unsigned done;                  /* blocks of the running kernel that are through */
+    int64_t seen;                   /* official: anchors that have a u */
+    double above[2][2];             /* shared lambda, per side: negatives above it, of how many */
+    double quantile[2][2];          /* shared lambda, per side: sum of the anchors' quantiles, of how many */
+    glofnd_row shared[2];           /* the shared row before it moves */
+    int32_t shared_open[2];         /* it takes a learner step */
+    gf_totals sum;
+} gf_cuda_control;
+
+typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
+    gf_cuda_embed z;          /* all rows, unit */
+    gf_cuda_embed support;    /* FNC TOPK */
+    float *norm;              /* [all] */
+    double *positive;         /* [all] S of the positive pair */
+    gf_rows own, every;
+    float *pos;        /* [all] */
+    float *quantile;   /* [own] */
+    int64_t *row_id;   /* [own] */
+    glofnd_row *fresh; /* [rows] of the anchors; lambda moves in it */
+    uint8_t *open;     /* [rows] */
+} gf_cuda_side;
+
+struct gf_device_ctx {
+    int device; /* ordinal */
+    cudaStream_t stream;
+    gf_shape shape; /* the block is laid out for */
+    int math;       /* gf_cuda_math it is laid out for */
+    char *block;    /* arrays of a step */
+    size_t bytes;
+    gf_cuda_control *control; /* [1] */
+    int64_t *seen_ids;        /* [2][2 cols] tables of ids, of slots: 0 free, else id + 1; all free between steps */
+    int64_t ids_room;         /* entries */
+    gf_cuda_control *host;    /* pinned copy */
+    gf_cuda_side side[2];
+    glofnd_link *links; /* [cols][2] for a step of one rank */
+    void *scratch;      /* of selections, or partial sums; shared with grad, which lives at another time */
+    size_t scratch_bytes;
+    void *weights; /* room of wide embeddings' pass C; NULL: none */
+    size_t weights_bytes;
+    double *partial;    /* sums of the blocks of a kernel */
+    double *row_totals; /* [GF_ROW_FIELDS][rows of all sides] */
+};
+
+#define CUDA_TRY(err, call)                                                               \
+    do {                                                                                  \
+        const cudaError_t cuda_status_ = (call);                                          \
+        if (cuda_status_ != cudaSuccess) return gf_cuda_fail((err), cuda_status_, #call); \
+    } while (0)
+
+glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out);
+void gf_cuda_close(gf_device_ctx *d);
+glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream);
+glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+/* Lays the workspace out for a step, growing it if it must. */
+glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math);
+glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
+glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
+/* E_ARGUMENT if another device is current than the one the context was made on. */
+glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,21 @@
+/* cuda_embed.cu - see cuda_embed.cuh. */
+#include "cuda/step/cuda_embed.cuh"
+
+#define WARPS 4
+
+int64_t gf_cuda_embed_ld(int64_t dim) {
+    for (int64_t ld = 64; ld <= 1024; ld *= 2) /* the dimensions there are tensor-core kernels for */
+        if (dim <= ld) return ld;
+    return (dim + 127) / 128 * 128;
+}
+
+static __global__ void __launch_bounds__(32 * WARPS) embed(const gf_embed_args x) {
+    const int64_t i = int64_t(blockIdx.x) * WARPS + threadIdx.x / 32;
+    if (i < x.job.rows) gf_embed_sample(x, i);
+}
+
+cudaError_t gf_cuda_embed_rows(const gf_cuda_embed_job *job, cudaStream_t stream) {
+    if (job->rows == 0) return cudaSuccess;
+    embed<<<static_cast<unsigned>((job->rows + WARPS - 1) / WARPS), 32 * WARPS, 0, stream>>>(gf_embed_args_of(job));
+    return cudaGetLastError();
+}

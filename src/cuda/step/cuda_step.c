@@ -1,0 +1,430 @@
+/* cuda_step.c - the step on the device: the order of its kernels. Nothing here waits, unless ranks must add something up.
+ *
+ * Read cuda_step.h for what the kernels do, method/step/step.c for the same step on the CPU.
+ */
+#include "cuda/step/cuda_step.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "util/order.h"
+
+/* ----- what every call begins with ----- */
+
+/* All passes of a step use one math. FNC TOPK ranks by scores, which want all bits. */
+static gf_cuda_math math_of(const gf_plan *p) {
+    const double tau = p->o.loss == GLOFND_LOSS_ISOGCLR && p->o.tau_min < p->tau ? p->o.tau_min : p->tau;
+    if (p->topk) return GF_CUDA_EXACT;
+    switch (p->o.math) {
+    case GLOFND_MATH_EXACT: return GF_CUDA_EXACT;
+    case GLOFND_MATH_TF32: return GF_CUDA_TF32;
+    case GLOFND_MATH_BF16: return GF_CUDA_BF16;
+    case GLOFND_MATH_SPLIT: return GF_CUDA_SPLIT;
+    case GLOFND_MATH_AUTO: break;
+    }
+    return tau >= 0.05 ? GF_CUDA_BF16 : GF_CUDA_SPLIT;
+}
+
+/* Unit rows x, y rounded: |x' y' - x y| <= this. */
+static float margin_of(gf_cuda_math math) { return math == GF_CUDA_EXACT ? 0.0f : math == GF_CUDA_BF16 ? 4e-3f : 4e-5f; }
+
+static gf_cuda_embed_job embed_job(gf_device_ctx *d, const gf_device_step *x) {
+    const int last = x->plan->sides - 1;
+    gf_cuda_side *a = &d->side[0], *b = &d->side[last];
+    return (gf_cuda_embed_job){.a = x->q->a,
+                               .b = x->q->b,
+                               .za = &a->z,
+                               .zb = &b->z,
+                               .rows = x->q->cols,
+                               .first_b = 1 - last,
+                               .step = x->plan->per_sample,
+                               .normalize = x->plan->o.normalize,
+                               .norm_a = a->norm,
+                               .norm_b = b->norm,
+                               .positive_a = a->positive,
+                               .positive_b = b->positive,
+                               .bad = &d->control->bad_embed};
+}
+
+/* Support vectors only rank pairs, so their length does not matter: always normalised. */
+static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
+    const int last = x->plan->sides - 1;
+    const gf_cuda_embed_job job = {.a = x->q->support_a,
+                                   .b = last ? x->q->support_b : x->q->support_a,
+                                   .za = &d->side[0].support,
+                                   .zb = &d->side[last].support,
+                                   .rows = x->q->cols,
+                                   .first_b = 1 - last,
+                                   .step = x->plan->per_sample,
+                                   .normalize = 1,
+                                   .bad = &d->control->bad_support};
+    if (x->plan->topk && x->q->support_a) CUDA_TRY(err, gf_cuda_embed_rows(&job, d->stream));
+    return GLOFND_OK;
+}
+
+/* `what`: of cuda_step.h. */
+static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int what, gf_cuda_step *t) {
+    const gf_cuda_math math = math_of(x->plan);
+    TRY(gf_cuda_prepare(err, d, x->shape, math));
+    *t = (gf_cuda_step){.plan = *x->plan,
+                        .row0 = x->q->row0,
+                        .dim = x->q->dim,
+                        .id = x->q->id,
+                        .slot = x->q->slot,
+                        .label = x->q->label,
+                        .group = x->q->group,
+                        .control = d->control,
+                        .seen_ids = d->seen_ids,
+                        .partial = d->partial,
+                        .row_totals = d->row_totals,
+                        .links = x->links ? x->links : d->links,
+                        .grad_a = x->grad_a,
+                        .grad_b = x->grad_b,
+                        .margin = margin_of(math)};
+    memcpy(t->side, d->side, sizeof t->side);
+    if (x->s) x->s->stream = d->stream, t->store = *x->s;
+    const gf_cuda_embed_job job = embed_job(d, x);
+    TRY(embed_support(err, d, x));
+    CUDA_TRY(err, gf_cuda_begin(t, &job, what, d->stream));
+    return GLOFND_OK;
+}
+
+/* ----- passes ----- */
+
+static int other_side(const gf_cuda_step *t, int i) { return t->plan.sides == 2 ? 1 - i : 0; }
+
+/* The own rows of an embedding. */
+static gf_cuda_embed own_rows(const gf_cuda_step *t, const gf_cuda_embed *e) {
+    const int64_t first = t->row0 * t->plan.per_sample, at = first * e->f32.ld;
+    gf_cuda_embed own = *e;
+    own.f32.rows = t->plan.rows * t->plan.per_sample;
+    own.f32.row = e->f32.row + at;
+    own.hi = e->hi ? (uint16_t *)e->hi + at : NULL;
+    own.lo = e->lo ? (uint16_t *)e->lo + at : NULL;
+    return own;
+}
+
+typedef struct own_pass { /* of the own rows of one side against all columns; lives as long as what it points to */
+    gf_cuda_pass pass;
+    gf_cuda_embed q, score;
+    gf_rows row, col;
+} own_pass;
+
+static void make_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_rows row, gf_cuda_math math, own_pass *y) {
+    const gf_cuda_side *side = &t->side[i], *other = &t->side[other_side(t, i)];
+    const int scored = t->plan.flags & GF_TIE && x->q->support_a;
+    y->q = own_rows(t, &side->z);
+    if (scored) y->score = own_rows(t, &side->support);
+    y->row = row;
+    y->col = other->every;
+    y->pass = (gf_cuda_pass){.p = {.q0 = t->row0 * t->plan.per_sample,
+                                   .shift = t->plan.per_sample - 1,
+                                   .row = &y->row,
+                                   .col = &y->col,
+                                   .flags = t->plan.flags,
+                                   .omega = (float)t->plan.o.omega},
+                             .q = &y->q,
+                             .k = &other->z,
+                             .score = scored ? &y->score : NULL,
+                             .col_score = scored ? &other->support : NULL,
+                             .math = math};
+}
+
+/* Numbers of the own rows in pass B. */
+static gf_rows rows_for_stats(const gf_cuda_step *t, int i) {
+    const int64_t first = t->row0 * t->plan.per_sample;
+    gf_rows row = t->side[i].own;
+    row.group = t->side[i].every.group + first;
+    row.label = t->side[i].every.label + first;
+    return row;
+}
+
+/* What `pass` does, for the own rows of every side. */
+static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t,
+                               cudaError_t (*pass)(const gf_cuda_pass *p, cudaStream_t stream)) {
+    for (int i = 0; i < t->plan.sides; i++) {
+        own_pass y;
+        make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
+        y.pass.room = d->scratch, y.pass.room_bytes = d->scratch_bytes;
+        CUDA_TRY(err, pass(&y.pass, d->stream));
+    }
+    return GLOFND_OK;
+}
+
+/* ----- selections ----- */
+
+static gf_cuda_select selection(const gf_device_ctx *d, const gf_cuda_step *t, int i, const gf_cuda_embed *own) {
+    return (gf_cuda_select){.s = {.q0 = t->row0 * t->plan.per_sample,
+                                  .shift = t->plan.per_sample - 1,
+                                  .value = t->side[i].quantile,
+                                  .scratch = d->scratch},
+                            .q = own,
+                            .k = &t->side[other_side(t, i)].z,
+                            .math = (gf_cuda_math)d->math};
+}
+
+/* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
+static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i,
+                                     const int32_t *enabled) {
+    const gf_cuda_embed own = own_rows(t, &t->side[i].z);
+    gf_cuda_select p = selection(d, t, i, &own);
+    p.enabled = enabled;
+    gf_quantile_place(t->plan.negatives, t->plan.o.alpha, &p.s.best, &p.s.fraction);
+    CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
+    return GLOFND_OK;
+}
+
+/* FNC TOPK: the score of the last one flagged, and up to which column its equals are. */
+static glofnd_status batch_topk(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, int i) {
+    const gf_cuda_embed own = own_rows(t, x->q->support_a ? &t->side[i].support : &t->side[i].z);
+    gf_cuda_select p = selection(d, t, i, &own);
+    p.s.best = gf_top_count(t->plan.negatives, t->plan.o.alpha);
+    p.s.tie = t->side[i].own.tie;
+    CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
+    return GLOFND_OK;
+}
+
+/* quantile[] of side i against the ring of remembered embeddings. */
+static glofnd_status ring_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i) {
+    const gf_cuda_embed own = own_rows(t, &t->side[i].z);
+    gf_cuda_select p = selection(d, t, i, &own);
+    p.k = &t->store.ring[other_side(t, i)];
+    p.live = &t->store.state->ring_count;
+    p.s.shift = -1;
+    p.s.row_id = t->side[i].row_id;
+    p.s.col_id = t->store.ring_id[other_side(t, i)];
+    p.s.alpha = t->plan.o.alpha;
+    p.s.best = t->store.ring_rows;
+    CUDA_TRY(err, gf_cuda_select_rows(&p, d->stream));
+    return GLOFND_OK;
+}
+
+/* ----- over ranks ----- */
+
+static glofnd_status reduce(gf_error *err, const gf_device_step *x, double *sum, int n) {
+    const int failed = x->reduce(x->reduce_user, sum, n);
+    FAIL_IF(err, failed, GLOFND_E_ARGUMENT, "the sum over ranks given to glofnd_ctx_reduce failed");
+    return GLOFND_OK;
+}
+
+/* n doubles at `where` on the device, summed over ranks. */
+static glofnd_status sum_ranks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, double *where, int n) {
+    double sum[2];
+    CUDA_TRY(err, cudaMemcpyAsync(sum, where, sizeof *sum * (size_t)n, cudaMemcpyDeviceToHost, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    TRY(reduce(err, x, sum, n));
+    CUDA_TRY(err, cudaMemcpyAsync(where, sum, sizeof *sum * (size_t)n, cudaMemcpyHostToDevice, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    return GLOFND_OK;
+}
+
+/* A flag of the device, where the host must follow it. */
+static glofnd_status look(gf_error *err, gf_device_ctx *d, const int32_t *flag, int *value) {
+    int32_t now = 0;
+    CUDA_TRY(err, cudaMemcpyAsync(&now, flag, sizeof now, cudaMemcpyDeviceToHost, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    *value = now;
+    return GLOFND_OK;
+}
+
+static glofnd_status sum_starts(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int i) {
+    int starts = 0;
+    if (!x->reduce) return GLOFND_OK;
+    TRY(look(err, d, &d->control->starts[i], &starts));
+    return starts ? sum_ranks(err, d, x, d->control->quantile[i], 2) : GLOFND_OK;
+}
+
+static glofnd_status sum_above(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int i) {
+    int moves = 0;
+    if (!x->reduce) return GLOFND_OK;
+    TRY(look(err, d, &d->control->shared_open[i], &moves));
+    return moves ? sum_ranks(err, d, x, d->control->above[i], 2) : GLOFND_OK;
+}
+
+/* Official, two views: u starts anew only if no anchor of the whole batch has one. */
+static glofnd_status sum_seen(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
+    int64_t seen = 0;
+    if (!x->reduce || !x->plan->official || x->plan->sides != 1) return GLOFND_OK;
+    CUDA_TRY(err, cudaMemcpyAsync(&seen, &d->control->seen, sizeof seen, cudaMemcpyDeviceToHost, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    double sum = (double)seen;
+    TRY(reduce(err, x, &sum, 1));
+    seen = (int64_t)sum;
+    CUDA_TRY(err, cudaMemcpyAsync(&d->control->seen, &seen, sizeof seen, cudaMemcpyHostToDevice, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    return GLOFND_OK;
+}
+
+/* ----- first half ----- */
+
+static int moves_lambda(const gf_plan *p) { return p->learned && p->updating && p->o.learner != GLOFND_LEARN_RING; }
+static int may_start(const gf_plan *p) { return moves_lambda(p) && p->o.lambda_init == GLOFND_INIT_QUANTILE; }
+static int uses_ring(const gf_plan *p) { return p->learned && p->updating && p->o.learner == GLOFND_LEARN_RING; }
+static int selects_first(const gf_plan *p) { return (p->thresholds && !p->learned) || may_start(p) || uses_ring(p); }
+
+static glofnd_status select_first(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    const gf_plan *p = &t->plan;
+    for (int i = 0; i < p->sides; i++) {
+        if (uses_ring(p)) TRY(ring_quantiles(err, d, t, i));
+        else if (p->topk) TRY(batch_topk(err, d, x, t, i));
+        else TRY(batch_quantiles(err, d, t, i, p->learned ? &d->control->starts[i] : NULL));
+        if (!p->shared) continue;
+        CUDA_TRY(err, gf_cuda_sum_quantiles(t, i, d->stream));
+        TRY(sum_starts(err, d, x, i));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    TRY(each_side(err, d, x, t, gf_cuda_count));
+    for (int i = 0; i < t->plan.sides && t->plan.shared; i++) {
+        CUDA_TRY(err, gf_cuda_count_above(t, i, d->stream));
+        TRY(sum_above(err, d, x, i));
+    }
+    CUDA_TRY(err, gf_cuda_decide(t, d->stream));
+    return GLOFND_OK;
+}
+
+/* Everything from counting to finishing: in one kernel, if the batch is small. */
+static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    own_pass y[2];
+    gf_cuda_pass pass[2];
+    for (int i = 0; i < t->plan.sides; i++) {
+        make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y[i]);
+        pass[i] = y[i].pass;
+    }
+    if (gf_cuda_is_small(t, pass)) {
+        CUDA_TRY(err, gf_cuda_small(t, pass, d->stream));
+        return GLOFND_OK;
+    }
+    if (moves_lambda(&t->plan)) TRY(move(err, d, x, t));
+    TRY(each_side(err, d, x, t, gf_cuda_stats));
+    CUDA_TRY(err, gf_cuda_finish(t, d->stream));
+    return GLOFND_OK;
+}
+
+static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    const gf_plan *p = &t->plan;
+    if (selects_first(p)) {
+        TRY(select_first(err, d, x, t));
+        CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
+    }
+    for (int i = 0; i < p->sides && p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0; i++)
+        TRY(batch_quantiles(err, d, t, i, NULL));
+    TRY(sum_seen(err, d, x));
+    TRY(sum_and_finish(err, d, x, t));
+    if (x->shape->ring > 0) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
+    return GLOFND_OK;
+}
+
+/* ----- second half ----- */
+
+/* Row arrays of the own rows inside those of all rows; counts and gradients are the own rows' already. */
+static gf_rows rows_for_grad(const gf_cuda_step *t, int i) {
+    const gf_cuda_side *side = &t->side[i];
+    const int64_t first = t->row0 * t->plan.per_sample;
+    gf_rows x = side->every;
+    x.theta += first, x.floor += first, x.log_w += first, x.w += first, x.inv_tau += first, x.attract += first, x.tie += first;
+    x.group += first, x.label += first, x.align += first;
+    x.same = side->own.same, x.hits = side->own.hits, x.sum = side->own.sum, x.moment = side->own.moment;
+    return x;
+}
+
+static unsigned grad_flags(const gf_plan *p) {
+    unsigned flags = p->flags;
+    if (!p->masking) flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT);
+    if (p->want & GLOFND_WANT_QUALITY) flags |= GF_QUALITY;
+    if (p->authors_ranks) flags |= GF_COLSUM;
+    return flags;
+}
+
+static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
+    t->plan.flags = grad_flags(&t->plan);
+    for (int i = 0; i < t->plan.sides; i++) {
+        own_pass y;
+        make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y);
+        y.pass.p.col_role = 1;
+        y.pass.room = d->weights, y.pass.room_bytes = d->weights_bytes;
+        CUDA_TRY(err, gf_cuda_grad(&y.pass, d->stream));
+    }
+    CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
+    if (t->plan.flags & GF_QUALITY || t->plan.authors_ranks) CUDA_TRY(err, gf_cuda_sum_grad(t, d->stream));
+    return GLOFND_OK;
+}
+
+/* ----- entries ----- */
+
+/* A step that is given up in the middle must not leave its flags and ids to the next one. */
+static void abandon(gf_device_ctx *d, const gf_cuda_step *t) {
+    const size_t kept = offsetof(gf_cuda_control, starts), ended = offsetof(gf_cuda_control, above);
+    cudaMemsetAsync((char *)d->control + kept, 0, ended - kept, d->stream);
+    cudaMemsetAsync(d->seen_ids, 0, 2 * sizeof *d->seen_ids * (size_t)t->plan.cols, d->stream);
+}
+
+static glofnd_status rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
+    const int open = selects_first(x->plan) ? 0 : GF_CUDA_OPEN;
+    TRY(begin(err, d, x, GF_CUDA_SPREAD | GF_CUDA_GATHER | open, t));
+    const glofnd_status status = first_half(err, d, x, t);
+    if (status != GLOFND_OK) abandon(d, t);
+    return status;
+}
+
+glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
+    gf_cuda_step t;
+    TRY(rows(err, d, x, &t));
+    CUDA_TRY(err, gf_cuda_sum_rows(&t, d->stream));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
+    gf_cuda_step t;
+    TRY(rows(err, d, x, &t));
+    const glofnd_status status = second_half(err, d, x, 1, &t);
+    if (status != GLOFND_OK) abandon(d, &t);
+    return status;
+}
+
+static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_device_step *x, gf_cuda_step *t) {
+    TRY(begin(err, d, x, GF_CUDA_SPREAD, t));
+    t->plan.flags = grad_flags(&t->plan);
+    CUDA_TRY(err, gf_cuda_unpack(t, d->stream));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
+    gf_cuda_step t;
+    TRY(begin_with_links(err, d, x, &t));
+    return second_half(err, d, x, 0, &t);
+}
+
+typedef struct mask_room {
+    void *scratch;
+    uint8_t *by_sample; /* two views: [rows of all views][2 cols] */
+} mask_room;
+
+static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, mask_room *room) {
+    const int64_t cols = x->plan->cols, own = x->plan->rows * x->plan->per_sample;
+    const int views = x->plan->sides == 1;
+    gf_cuda_step t;
+    TRY(begin_with_links(err, d, x, &t));
+    CUDA_TRY(err, cudaMalloc(&room->scratch, 2 * gf_cuda_select_scratch(own, cols * x->plan->per_sample)));
+    if (views) CUDA_TRY(err, cudaMalloc((void **)&room->by_sample, (size_t)own * 2 * (size_t)cols));
+    for (int i = 0; i < t.plan.sides; i++) {
+        own_pass y;
+        make_pass(x, &t, i, rows_for_grad(&t, i), (gf_cuda_math)d->math, &y);
+        y.pass.p.scratch = room->scratch;
+        CUDA_TRY(err, gf_cuda_mask(&y.pass, views ? room->by_sample : x->keep + i * cols, 2 * cols, d->stream));
+    }
+    if (views) CUDA_TRY(err, gf_cuda_by_view(x->keep, room->by_sample, own, cols, d->stream));
+    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
+    return GLOFND_OK;
+}
+
+/* Only to look into a step: takes memory, and waits. */
+glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
+    mask_room room = {NULL, NULL};
+    const glofnd_status status = masks(err, d, x, &room);
+    cudaFree(room.scratch);
+    cudaFree(room.by_sample);
+    return status;
+}

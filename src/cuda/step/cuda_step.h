@@ -1,0 +1,84 @@
+/* cuda_step.h - the kernels of a step that work per anchor and per row, between the passes of cuda_pass.h.
+ *
+ *     begin     unit rows, positives (cuda_embed.cuh); ids checked, state gathered: `open` (cuda_step_open.cu)
+ *     count     negatives above the old lambda, where it moves
+ *     decide    lambda moves                                                  (cuda_step_decide.cu)
+ *     stats     pass B
+ *     finish    rows without negatives are rescued, losses, links, new state to the store     (cuda_step_finish.cu)
+ *     grad      pass C
+ *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
+ * In small batches everything from count to finish is one kernel          (cuda_step_small.cu).
+ * All arithmetic that decides something is that of method/formulas/row.h, method/formulas/learner.h and method/formulas/loss.h.
+ */
+#ifndef GF_CUDA_STEP_CUDA_STEP_H
+#define GF_CUDA_STEP_CUDA_STEP_H
+
+#include "cuda/step/cuda_store.h"
+#include "method/formulas/row.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gf_cuda_step { /* everything a kernel may want, by value; pointers are device memory */
+    gf_plan plan;
+    int64_t row0, dim;
+    const int64_t *id;   /* [cols] */
+    const int64_t *slot; /* [rows] rows of the store; NULL: those of the ids */
+    const int32_t *label, *group;
+    gf_cuda_side side[2];
+    gf_cuda_control *control;
+    int64_t *seen_ids; /* [2][2 cols] */
+    double *partial, *row_totals;
+    glofnd_link *links; /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
+    float *grad_a, *grad_b;
+    struct gf_device_store store;
+    float margin; /* how far two ways to make one similarity may be apart: 0 with EXACT */
+} gf_cuda_step;
+
+/* Row of the store that holds the state of own sample a. */
+GF_HD int64_t gf_state_place(const gf_cuda_step *x, int64_t a) { return x->slot ? x->slot[a] : x->id[x->row0 + a]; }
+
+enum {                     /* what `open` does: everything at once, unless a selection comes in between */
+       GF_CUDA_SPREAD = 1, /* labels and groups to rows */
+       GF_CUDA_GATHER = 2, /* ids checked, state read */
+       GF_CUDA_OPEN = 4    /* thresholds */
+};
+
+/* Unit rows by `job`, and what `open` is asked to do, in one launch. */
+cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, int what, cudaStream_t stream);
+cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stream);
+/* Shared lambda: the quantiles of the own anchors of a side: control->quantile. */
+cudaError_t gf_cuda_sum_quantiles(const gf_cuda_step *x, int side, cudaStream_t stream);
+/* Shared lambda: negatives above it: control->above. */
+cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream);
+cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream);
+cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream);
+/* From count to finish at once; pass[i]: pass B of side i. Where gf_cuda_is_small. */
+int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass);
+cudaError_t gf_cuda_small(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream);
+/* Totals of the first half; ends the step. `write` does it too. */
+cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream);
+cudaError_t gf_cuda_unpack(const gf_cuda_step *x, cudaStream_t stream);
+cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream);
+/* Precision, recall, and the half of the official per-rank loss that pass C brings. */
+cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream);
+/* Remembers the embeddings of the whole batch. */
+cudaError_t gf_cuda_ring_push(const gf_cuda_step *x, cudaStream_t stream);
+/* out [n] = 0, 1, 2 ... */
+cudaError_t gf_cuda_iota(int64_t *out, int64_t n, cudaStream_t stream);
+/* keep [rows][2 cols] from (sample, view) to [view][sample]. */
+cudaError_t gf_cuda_by_view(uint8_t *keep, const uint8_t *mask, int64_t rows, int64_t cols, cudaStream_t stream);
+
+/* cuda_step.c: entries of gf_device. */
+glofnd_status gf_cuda_run_step(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+glofnd_status gf_cuda_run_rows(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

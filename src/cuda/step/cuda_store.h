@@ -1,0 +1,52 @@
+/* cuda_store.h - the state of the anchors on the device. Records as everywhere (method/formulas/record.h): one per anchor, so
+ * that a step
+ * touches one or two sectors per anchor, and all-zero bytes mean never seen. */
+#ifndef GF_CUDA_STEP_CUDA_STORE_H
+#define GF_CUDA_STEP_CUDA_STORE_H
+
+#include "cuda/step/cuda_ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gf_cuda_shared { /* in device memory */
+    gf_record shared[2];
+    int64_t ring_head, ring_count;
+} gf_cuda_shared;
+
+struct gf_device_store {
+    cudaStream_t stream; /* of the context that made it, then of the last step */
+    int64_t n;
+    int modalities, temperatures;
+    size_t record_bytes;
+    unsigned char *records; /* [n][record_bytes]: device memory, or pinned and mapped host memory */
+    int on_host;
+    uint8_t *touched; /* [blocks] */
+    gf_cuda_shared *state;
+    int64_t ring_rows, ring_dim, ring_ld;
+    gf_cuda_embed ring[2]; /* rows [capacity][ld] with the halves that tensor cores read */
+    int64_t *ring_id[2];   /* [capacity] */
+    struct gf_cuda_staging *staging;
+};
+
+glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t record_bytes,
+                                 gf_device_store **out);
+size_t gf_cuda_store_held(const gf_device_store *s); /* bytes on the device */
+void gf_cuda_store_close(gf_device_store *s);
+glofnd_status gf_cuda_store_touched(gf_error *err, gf_device_store *s, uint8_t *blocks);
+glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, int64_t first, int64_t count, void *records);
+glofnd_status gf_cuda_store_rows(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records);
+glofnd_status gf_cuda_store_state(gf_error *err, gf_device_store *s, int put, gf_device_state *state);
+glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
+
+/* cuda_store_rows.cu: n records between the store and `packed` (device). */
+cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed);
+/* The halves of the first `count` ring rows, whose f32 were written. */
+cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

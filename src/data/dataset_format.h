@@ -1,0 +1,67 @@
+/* dataset_format.h - what a kind of dataset provides to dataset.c; one constant per kind, listed in dataset.c. */
+#ifndef GF_DATA_DATASET_FORMAT_H
+#define GF_DATA_DATASET_FORMAT_H
+
+#include "data/dataset.h"
+#include "data/spec.h"
+#include "util/string_list.h"
+
+typedef struct gf_span { /* bytes of a file */
+    uint64_t at, size;   /* size UINT64_MAX: up to its end */
+} gf_span;
+
+typedef struct gf_dataset_format {
+    const char *name;
+    const char *const *options; /* keys its SPEC may have, ended by NULL */
+    int place_is_options;       /* shapes: the place is a list of options too */
+    /* d->spec is parsed and checked. Sets d->self, d->info and perhaps d->classes; after a failure, too, close is called. */
+    glofnd_status (*open)(gf_error *err, gf_dataset *d);
+    void (*close)(void *self); /* self may be NULL */
+    /* All below: 0 <= i < info.n, any thread. */
+    int32_t (*label)(const gf_dataset *d, int64_t i);
+    void (*name_of)(const gf_dataset *d, int64_t i, char *out, size_t bytes);
+    uint64_t (*key)(const gf_dataset *d, int64_t i);
+    /* Sets out->image and perhaps out->text; label and text are set to their defaults before. */
+    glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out);
+    /* Sets out->text only, without decoding an image; NULL: has no texts. */
+    glofnd_status (*read_text)(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
+    glofnd_status (*check_whole)(gf_error *err, const gf_dataset *d); /* gf_dataset_check_whole; NULL: opening tells all */
+    int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);   /* NULL: has none */
+    /* The file that holds image i, and its bytes there; NULL: not encoded, then info has the size. E_FORMAT: the path is too
+     * long. */
+    glofnd_status (*find)(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out);
+} gf_dataset_format;
+
+struct gf_dataset {
+    const gf_dataset_format *kind;
+    gf_spec spec;
+    gf_dataset_info info;
+    gf_string_list classes;   /* names by label, "": none; may be empty */
+    char note[GF_NOTE_BYTES]; /* gf_dataset_note */
+    void *self;
+};
+
+extern const gf_dataset_format gf_format_shapes, gf_format_cifar10, gf_format_cifar100, gf_format_folder, gf_format_wds,
+    gf_format_list, gf_format_csv;
+
+/* ----- what several kinds use ----- */
+
+uint64_t gf_key_hash(const void *bytes, size_t n);
+/* File names and what files hold may have characters that a terminal would obey: these become '?'. */
+void gf_harmless(char *text);
+/* Adds a sentence to the dataset's note. */
+void gf_note(gf_dataset *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */
+glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n);
+/* Reads and decodes the image file at `path`. */
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *wish, gf_sample *s);
+/* The lines of a text file, trimmed of spaces; empty ones are kept only if `keep_empty`. */
+glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_string_list *out);
+/* `classnames.txt`: line k is the name of class k, an empty one says that it has none. It must have `least` to `most` lines, not
+ * counting empty ones at its end; if not, a note says so. `out`, empty before, stays so then, as without such a file. */
+glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t least, int64_t most,
+                                  gf_string_list *out);
+/* Rewrites a path of a list: relative ones are meant from the folder of `list`. E_FORMAT if it does not fit. */
+glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes);
+
+#endif

@@ -1,0 +1,103 @@
+/* dataset_sizes.c - how large the images of a dataset are, from their headers alone; see dataset.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/dataset_format.h"
+#include "io/file.h"
+
+#define MOST_SEGMENTS 4096 /* of a JPEG before its frame */
+
+typedef struct source { /* an encoded image inside an open file */
+    int fd;
+    gf_span span;
+} source;
+
+static int get(const source *s, uint64_t at, uint8_t *out, size_t n) {
+    if (at > s->span.size || n > s->span.size - at || at > INT64_MAX - s->span.at) return 0;
+    return gf_file_read_at(NULL, s->fd, "", s->span.at + at, out, n) == GLOFND_OK;
+}
+
+static int big16(const uint8_t *p) { return p[0] << 8 | p[1]; }
+
+static int png_size(const source *s, int *width, int *height) {
+    uint8_t b[24];
+    if (!get(s, 0, b, sizeof b) || memcmp(b + 12, "IHDR", 4) != 0 || b[16] || b[20]) return 0;
+    *width = b[17] << 16 | big16(b + 18);
+    *height = b[21] << 16 | big16(b + 22);
+    return 1;
+}
+
+/* SOF0 to SOF15: all that begin a frame, which leaves out tables (C4, CC) and C8. */
+static int is_frame(uint8_t marker) {
+    return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
+}
+
+/* From segment to segment up to the frame; what is in them stays unread. */
+static int jpeg_size(const source *s, int *width, int *height) {
+    uint8_t b[9];
+    uint64_t at = 2;
+    for (int k = 0; k < MOST_SEGMENTS && get(s, at, b, 4) && b[0] == 0xff; k++) {
+        if (b[1] == 0xff) { /* a fill byte */
+            at++;
+            continue;
+        }
+        if (b[1] == 0xd9 || b[1] == 0xda || big16(b + 2) < 2) return 0;
+        if (is_frame(b[1])) {
+            if (!get(s, at, b, sizeof b)) return 0;
+            *height = big16(b + 5);
+            *width = big16(b + 7);
+            return 1;
+        }
+        at += 2 + (uint64_t)big16(b + 2);
+    }
+    return 0;
+}
+
+static int size_in(const source *s, int *width, int *height) {
+    uint8_t b[8];
+    if (!get(s, 0, b, sizeof b)) return 0;
+    const int found = memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0 ? png_size(s, width, height)
+                      : memcmp(b, "\xff\xd8\xff", 3) == 0    ? jpeg_size(s, width, height)
+                                                             : 0;
+    return found && *width > 0 && *height > 0 && *width <= GF_IMAGE_MOST && *height <= GF_IMAGE_MOST;
+}
+
+static int size_of(const gf_dataset *d, int64_t i, int *width, int *height) {
+    char path[PATH_MAX];
+    source s = {.fd = -1};
+    if (d->kind->find(NULL, d, i, path, sizeof path, &s.span) != GLOFND_OK) return 0;
+    if (gf_file_open(NULL, path, &s.fd, NULL) != GLOFND_OK) return 0;
+    const int found = size_in(&s, width, height);
+    close(s.fd);
+    return found;
+}
+
+gf_sizes gf_dataset_sizes(const gf_dataset *d) {
+    const gf_dataset_info info = d->info;
+    if (info.width > 0 || !d->kind->find)
+        return (gf_sizes){.looked = info.n, .read = info.n, .width = info.width, .height = info.height};
+    const int64_t count = info.n < GF_SIZES_MOST ? info.n : GF_SIZES_MOST;
+    gf_sizes s = {0};
+    for (int64_t k = 0; k < count && !s.other_width; k++) {
+        int width, height;
+        s.looked++;
+        if (!size_of(d, info.n / count * k + info.n % count * k / count, &width, &height)) continue;
+        if (s.read++ == 0) {
+            s.width = width;
+            s.height = height;
+        } else if (width != s.width || height != s.height) {
+            s.other_width = width;
+            s.other_height = height;
+        }
+    }
+    return s;
+}
+
+int gf_sizes_view(const gf_sizes *s) {
+    const int one_square = s->width > 0 && s->width == s->height && !s->other_width;
+    return one_square && s->width <= GF_SIZES_VIEW ? s->width : GF_SIZES_VIEW;
+}

@@ -1,0 +1,314 @@
+/* export_shards.c - see export_shards.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "data/export_shards.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "data/tar.h"
+#include "io/blockfile.h"
+#include "text/captions.h"
+
+#define DEFAULT_PER_SHARD 10000
+
+typedef struct exporter {
+    gf_error *err;
+    const gf_dataset *d;
+    const gf_export *e;
+    gf_export_result *out;
+    gf_dataset_info info;
+    gf_sample sample;
+    uint8_t *png; /* of the sample under way */
+    size_t png_size;
+    gf_writer shard;           /* WDS: the one being written */
+    char shard_path[PATH_MAX]; /* "" : none */
+    int64_t in_shard;
+    int plain_names; /* FOLDER: class names are in bytewise order and usable as they are */
+    FILE *captions;
+} exporter;
+
+/* ----- folders and names ----- */
+
+static glofnd_status path_in(exporter *x, char out[PATH_MAX], const char *name) {
+    const int n = snprintf(out, PATH_MAX, "%s/%s", x->e->folder, name);
+    FAIL_IF(x->err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.300s/%.100s' is too long", x->e->folder, name);
+    return GLOFND_OK;
+}
+
+static glofnd_status make_folder(gf_error *err, const char *path) {
+    FAIL_IF(err, mkdir(path, 0777) != 0 && errno != EEXIST, GLOFND_E_IO, "the folder '%.400s' cannot be made: %s", path,
+            strerror(errno));
+    return GLOFND_OK;
+}
+
+static glofnd_status make_empty_folder(gf_error *err, const char *path) {
+    TRY(make_folder(err, path));
+    DIR *dir = opendir(path);
+    FAIL_IF(err, !dir, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
+    int entries = 0;
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        entries += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    closedir(dir);
+    FAIL_IF(err, entries > 0, GLOFND_E_ARGUMENT, "the folder '%.400s' is not empty; nothing is written into it", path);
+    return GLOFND_OK;
+}
+
+/* Would folder: take a class folder of this name for something else? */
+static int means_something_else(const char *name, int32_t classes) {
+    static const char *const words[] = {GF_UNLABELLED, "test", "val", "train"};
+    for (size_t k = 0; k < 4; k++) {
+        if (strcmp(name, words[k]) == 0 && (k < 3 || classes == 1)) return 1;
+    }
+    return 0;
+}
+
+/* Names can be folders as they are if re-reading gives the same labels: sorted, and not odd. */
+static int names_are_plain(const gf_dataset *d, int32_t classes) {
+    for (int32_t c = 0; c < classes; c++) {
+        const char *name = gf_dataset_class(d, c), *before = c > 0 ? gf_dataset_class(d, c - 1) : "";
+        if (!name || name[0] == '.' || strchr(name, '/') || strlen(name) > 200 || strcmp(before, name) >= 0) return 0;
+        if (means_something_else(name, classes)) return 0;
+    }
+    return 1;
+}
+
+static void class_folder(const exporter *x, int32_t label, char out[NAME_MAX + 1]) {
+    const char *name = gf_dataset_class(x->d, label);
+    if (label < 0) snprintf(out, NAME_MAX + 1, GF_UNLABELLED);
+    else if (x->plain_names) snprintf(out, NAME_MAX + 1, "%s", name);
+    else snprintf(out, NAME_MAX + 1, "%07d%s%.200s", label, name ? " " : "", name ? name : "");
+    for (char *p = out; *p; p++) {
+        if (*p == '/') *p = '_';
+    }
+}
+
+/* ----- one sample ----- */
+
+static glofnd_status write_png(exporter *x, const char *path) {
+    gf_writer w;
+    TRY(gf_writer_open(&w, x->err, path));
+    gf_put(&w, x->png, x->png_size);
+    const glofnd_status status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    return status;
+}
+
+static void put_caption(FILE *f, const char *file, gf_caption c) {
+    fprintf(f, "%s\t\"", file);
+    for (const char *p = c.text; p < c.text + c.n; p++) {
+        if (*p == '"') fputc('"', f);
+        fputc(*p == '\t' ? ' ' : *p, f);
+    }
+    fputs("\"\n", f);
+}
+
+/* A row per caption: such lists have one each. */
+static void put_captions(FILE *f, const char *file, const char *text) {
+    const int64_t n = gf_captions_count(text);
+    for (int64_t k = 0; k < n; k++) put_caption(f, file, gf_caption_at(text, k));
+}
+
+static glofnd_status write_to_folder(exporter *x, int64_t i) {
+    char name[NAME_MAX + 64], path[PATH_MAX], class_name[NAME_MAX + 1];
+    if (x->info.classes > 0) {
+        class_folder(x, x->sample.label, class_name);
+        TRY(path_in(x, path, class_name));
+        TRY(make_folder(x->err, path));
+        snprintf(name, sizeof name, "%s/%010lld.png", class_name, (long long)i);
+    } else {
+        snprintf(name, sizeof name, "%010lld.png", (long long)i);
+    }
+    TRY(path_in(x, path, name));
+    TRY(write_png(x, path));
+    if (x->captions) put_captions(x->captions, name, x->sample.text);
+    return GLOFND_OK;
+}
+
+static void put_member(gf_writer *w, const char *name, const void *bytes, size_t n) {
+    static const uint8_t zeros[GF_TAR_BLOCK];
+    uint8_t block[GF_TAR_BLOCK];
+    gf_tar_header(block, name, n);
+    gf_put(w, block, sizeof block);
+    gf_put(w, bytes, n);
+    gf_put(w, zeros, (GF_TAR_BLOCK - n % GF_TAR_BLOCK) % GF_TAR_BLOCK);
+}
+
+static glofnd_status end_shard(exporter *x) {
+    static const uint8_t zeros[2 * GF_TAR_BLOCK];
+    if (!x->shard_path[0]) return GLOFND_OK;
+    gf_put(&x->shard, zeros, sizeof zeros);
+    const glofnd_status status = gf_writer_commit(&x->shard);
+    gf_writer_close(&x->shard);
+    x->shard_path[0] = 0;
+    return status;
+}
+
+static glofnd_status begin_shard(exporter *x) {
+    char name[64];
+    snprintf(name, sizeof name, "shard-%06lld.tar", (long long)x->out->shards);
+    TRY(path_in(x, x->shard_path, name));
+    const glofnd_status status = gf_writer_open(&x->shard, x->err, x->shard_path);
+    if (status != GLOFND_OK) x->shard_path[0] = 0;
+    else x->out->shards++;
+    x->in_shard = 0;
+    return status;
+}
+
+static glofnd_status write_to_shard(exporter *x, int64_t i) {
+    char name[64], label[32];
+    const int64_t per_shard = x->e->per_shard > 0 ? x->e->per_shard : DEFAULT_PER_SHARD;
+    if (x->shard_path[0] && x->in_shard == per_shard) TRY(end_shard(x));
+    if (!x->shard_path[0]) TRY(begin_shard(x));
+    snprintf(name, sizeof name, "%010lld.png", (long long)i);
+    put_member(&x->shard, name, x->png, x->png_size);
+    if (x->sample.label >= 0) {
+        snprintf(name, sizeof name, "%010lld.cls", (long long)i);
+        put_member(&x->shard, name, label, (size_t)snprintf(label, sizeof label, "%d", x->sample.label));
+    }
+    if (x->sample.text) {
+        snprintf(name, sizeof name, "%010lld.txt", (long long)i);
+        put_member(&x->shard, name, x->sample.text, strlen(x->sample.text));
+    }
+    x->in_shard++;
+    return x->shard.status;
+}
+
+static glofnd_status write_sample(exporter *x, int64_t i) {
+    const glofnd_status status = gf_dataset_read(x->err, x->d, i, 0, &x->sample);
+    if ((status == GLOFND_E_FORMAT || status == GLOFND_E_IO) && !x->e->strict) {
+        x->out->damaged++;
+        return GLOFND_OK;
+    }
+    TRY(status);
+    TRY(gf_image_encode_png(x->err, &x->sample.image, &x->png, &x->png_size));
+    const glofnd_status written = x->e->form == GF_EXPORT_WDS ? write_to_shard(x, i) : write_to_folder(x, i);
+    free(x->png);
+    x->png = NULL;
+    x->out->written += written == GLOFND_OK;
+    return written;
+}
+
+/* ----- all ----- */
+
+static int has_names(const exporter *x) {
+    int32_t c = 0;
+    while (c < x->info.classes && !gf_dataset_class(x->d, c)) c++;
+    return c < x->info.classes;
+}
+
+/* A line per class, empty where it has no name. Folders have names in any case: lines say which these are, or that they are none. */
+static glofnd_status write_class_names(exporter *x) {
+    char path[PATH_MAX];
+    if (x->info.classes == 0 || (x->e->form == GF_EXPORT_WDS && !has_names(x))) return GLOFND_OK;
+    TRY(path_in(x, path, "classnames.txt"));
+    gf_writer w;
+    TRY(gf_writer_open(&w, x->err, path));
+    for (int32_t c = 0; c < x->info.classes; c++) {
+        const char *name = gf_dataset_class(x->d, c);
+        for (; name && *name; name++) gf_put(&w, *name == '\n' ? " " : name, 1);
+        gf_put(&w, "\n", 1);
+    }
+    const glofnd_status status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    return status;
+}
+
+/* All class folders at once, so that a class without samples keeps its number. */
+static glofnd_status begin_folder(exporter *x) {
+    char path[PATH_MAX], name[NAME_MAX + 1];
+    x->plain_names = names_are_plain(x->d, x->info.classes);
+    for (int32_t c = 0; c < x->info.classes; c++) {
+        class_folder(x, c, name);
+        TRY(path_in(x, path, name));
+        TRY(make_folder(x->err, path));
+    }
+    if (!x->info.has_text) return GLOFND_OK;
+    TRY(path_in(x, path, "captions.csv"));
+    x->captions = fopen(path, "wx");
+    FAIL_IF(x->err, !x->captions, GLOFND_E_IO, "'%.400s' cannot be written: %s", path, strerror(errno));
+    fputs("filepath\ttitle\n", x->captions);
+    return GLOFND_OK;
+}
+
+static glofnd_status end_folder(exporter *x) {
+    if (!x->captions) return GLOFND_OK;
+    const int failed = ferror(x->captions) | (fclose(x->captions) != 0);
+    x->captions = NULL;
+    FAIL_IF(x->err, failed, GLOFND_E_IO, "'%.400s/captions.csv' cannot be written", x->e->folder);
+    return GLOFND_OK;
+}
+
+static glofnd_status write_all(exporter *x, int64_t count) {
+    TRY(make_empty_folder(x->err, x->e->folder));
+    TRY(write_class_names(x));
+    if (x->e->form == GF_EXPORT_FOLDER) TRY(begin_folder(x));
+    for (int64_t k = 0; k < count; k++) {
+        TRY(write_sample(x, x->e->first + k));
+        if (x->e->progress && x->e->progress(x->e->user, k + 1, count)) break;
+    }
+    TRY(end_shard(x));
+    TRY(end_folder(x));
+    FAIL_IF(x->err, x->out->written == 0, GLOFND_E_FORMAT, "none of %lld samples could be read", (long long)count);
+    return GLOFND_OK;
+}
+
+static void write_spec(const exporter *x) {
+    gf_export_result *out = x->out;
+    if (x->e->form == GF_EXPORT_FOLDER) snprintf(out->spec, sizeof out->spec, "folder:%s", x->e->folder);
+    else if (out->shards == 1) snprintf(out->spec, sizeof out->spec, "wds:%s/shard-000000.tar", x->e->folder);
+    else snprintf(out->spec, sizeof out->spec, "wds:%s/shard-{000000..%06lld}.tar", x->e->folder, (long long)out->shards - 1);
+}
+
+glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_export *e, gf_export_result *out) {
+    const gf_dataset_info info = gf_dataset_describe(d);
+    *out = (gf_export_result){0};
+    FAIL_IF(err, e->first < 0 || e->first >= info.n || e->count < 0 || e->count > info.n - e->first, GLOFND_E_ARGUMENT,
+            "samples %lld..%lld of %lld", (long long)e->first, (long long)(e->first + e->count - 1), (long long)info.n);
+    if (e->strict) TRY(gf_dataset_check_whole(err, d));
+    exporter x = {.err = err, .d = d, .e = e, .out = out, .info = info};
+    const glofnd_status status = write_all(&x, e->count > 0 ? e->count : info.n - e->first);
+    if (x.shard_path[0]) gf_writer_close(&x.shard);
+    if (x.captions) fclose(x.captions);
+    free(x.png);
+    gf_sample_free(&x.sample);
+    if (status == GLOFND_OK) write_spec(&x);
+    return status;
+}
+
+/* ----- contact sheet ----- */
+
+/* Nearest pixels, shape kept. */
+static void paste(gf_image *to, int left, int top, int cell, const gf_image *m) {
+    const int longer = m->width > m->height ? m->width : m->height;
+    const int w = (int)((int64_t)m->width * cell / longer), h = (int)((int64_t)m->height * cell / longer);
+    for (int y = 0; y < h; y++) {
+        for (int x = 0; x < w; x++) {
+            const size_t from =
+                ((size_t)y * (size_t)m->height / (size_t)h) * (size_t)m->width + (size_t)x * (size_t)m->width / (size_t)w;
+            memcpy(to->rgb + 3 * ((size_t)(top + y) * (size_t)to->width + (size_t)(left + x)), m->rgb + 3 * from, 3);
+        }
+    }
+}
+
+glofnd_status gf_dataset_sheet(gf_error *err, const gf_dataset *d, int64_t first, int rows, int columns, int cell,
+                               gf_image *out) {
+    FAIL_IF(err, rows < 1 || columns < 1 || cell < 1 || rows > 1000 || columns > 1000 || cell > 4096, GLOFND_E_ARGUMENT,
+            "a sheet of %d x %d pictures of %d pixels", rows, columns, cell);
+    TRY(gf_image_resize(err, out, columns * (cell + 2) + 2, rows * (cell + 2) + 2));
+    memset(out->rgb, 128, (size_t)3 * (size_t)out->width * (size_t)out->height);
+    gf_sample s = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int k = 0; k < rows * columns && first + k < gf_dataset_describe(d).n && status != GLOFND_E_MEMORY; k++) {
+        status = gf_dataset_read(err, d, first + k, 0, &s);
+        if (status == GLOFND_OK) paste(out, 2 + k % columns * (cell + 2), 2 + k / columns * (cell + 2), cell, &s.image);
+    }
+    gf_sample_free(&s);
+    return status == GLOFND_E_MEMORY ? status : GLOFND_OK;
+}

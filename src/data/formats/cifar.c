@@ -1,0 +1,268 @@
+/* cifar.c - CIFAR-10 and CIFAR-100 in the official binary files.
+ *
+ * A record is its labels (CIFAR-10: one byte; CIFAR-100: coarse, fine) and 3072 bytes, planes R G B of 32 x 32. Labels are read
+ * once at open; pixels come by pread when asked for.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "data/dataset_format.h"
+#include "io/file.h"
+
+#define SIDE 32
+#define PLANE (SIDE * SIDE)
+#define MOST_FILES 5
+#define CHUNK 512 /* records read at once for their labels */
+
+typedef struct layout {
+    const char *train[MOST_FILES + 1], *test[MOST_FILES + 1];
+    const char *folder; /* the archive unpacks to it */
+    const char *names, *coarse_names;
+    int label_bytes;
+    int classes, coarse_classes;
+} layout;
+
+static const layout layout10 = {
+    .train = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin"},
+    .test = {"test_batch.bin"},
+    .folder = "cifar-10-batches-bin",
+    .names = "batches.meta.txt",
+    .label_bytes = 1,
+    .classes = 10,
+};
+static const layout layout100 = {
+    .train = {"train.bin"},
+    .test = {"test.bin"},
+    .folder = "cifar-100-binary",
+    .names = "fine_label_names.txt",
+    .coarse_names = "coarse_label_names.txt",
+    .label_bytes = 2,
+    .classes = 100,
+    .coarse_classes = 20,
+};
+
+typedef struct cifar {
+    const layout *layout;
+    const char *split;
+    char folder[PATH_MAX];
+    int coarse, captions;
+    int files;
+    int fd[MOST_FILES];
+    int64_t first[MOST_FILES + 1]; /* positions where the files begin, and the end */
+    uint8_t *label;                /* [n] */
+} cifar;
+
+static size_t record_bytes(const cifar *c) { return (size_t)c->layout->label_bytes + 3 * PLANE; }
+
+static glofnd_status join(gf_error *err, char out[PATH_MAX], const char *folder, const char *name) {
+    const int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
+    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.200s/%.60s' is too long", folder, name);
+    return GLOFND_OK;
+}
+
+static glofnd_status find_folder(gf_error *err, cifar *c, const char *place, const char *first_file) {
+    char path[PATH_MAX];
+    TRY(join(err, c->folder, place, c->layout->folder));
+    TRY(join(err, path, c->folder, first_file));
+    if (access(path, F_OK) == 0) return GLOFND_OK;
+    TRY(join(err, path, place, first_file));
+    strcpy(c->folder, place);
+    FAIL_IF(err, access(path, F_OK) != 0, GLOFND_E_IO, "'%.300s' has no %s; it must hold the official binary files", place,
+            first_file);
+    return GLOFND_OK;
+}
+
+static glofnd_status open_file(gf_error *err, cifar *c, const char *name) {
+    char path[PATH_MAX];
+    gf_file_stamp stamp;
+    TRY(join(err, path, c->folder, name));
+    TRY(gf_file_open(err, path, &c->fd[c->files], &stamp));
+    const int64_t n = (int64_t)(stamp.size / record_bytes(c));
+    c->files++;
+    FAIL_IF(err, n == 0 || stamp.size % record_bytes(c) != 0, GLOFND_E_FORMAT,
+            "'%.300s' has %llu bytes, which is no whole number of records of %llu bytes", path, (unsigned long long)stamp.size,
+            (unsigned long long)record_bytes(c));
+    c->first[c->files] = c->first[c->files - 1] + n;
+    return GLOFND_OK;
+}
+
+static glofnd_status check_label(gf_error *err, const cifar *c, const char *name, int64_t record, int label) {
+    const int classes = c->coarse ? c->layout->coarse_classes : c->layout->classes;
+    FAIL_IF(err, label >= classes, GLOFND_E_FORMAT, "'%.200s/%s': record %lld has label %d of %d classes", c->folder, name,
+            (long long)record, label, classes);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_labels(gf_error *err, cifar *c, int file, const char *name, uint8_t *buffer) {
+    const int64_t n = c->first[file + 1] - c->first[file];
+    const int at = c->layout->label_bytes == 2 && !c->coarse; /* the fine label comes second */
+    for (int64_t start = 0; start < n; start += CHUNK) {
+        const int64_t count = n - start < CHUNK ? n - start : CHUNK;
+        TRY(gf_file_read_at(err, c->fd[file], name, (uint64_t)start * record_bytes(c), buffer, (size_t)count * record_bytes(c)));
+        for (int64_t i = 0; i < count; i++) {
+            const uint8_t label = buffer[(size_t)i * record_bytes(c) + (size_t)at];
+            TRY(check_label(err, c, name, start + i, label));
+            c->label[c->first[file] + start + i] = label;
+        }
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status read_all_labels(gf_error *err, cifar *c, const char *const *names) {
+    uint8_t *buffer = malloc(CHUNK * record_bytes(c));
+    c->label = malloc((size_t)c->first[c->files]);
+    glofnd_status status = GLOFND_OK;
+    if (!buffer || !c->label) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld labels", (long long)c->first[c->files]);
+    for (int k = 0; k < c->files && status == GLOFND_OK; k++) status = read_labels(err, c, k, names[k], buffer);
+    free(buffer);
+    return status;
+}
+
+/* Class names are a help: a missing or odd file leaves the classes unnamed. */
+static void read_class_names(const cifar *c, gf_dataset *d) {
+    char path[PATH_MAX];
+    const char *name = c->coarse ? c->layout->coarse_names : c->layout->names;
+    if (join(NULL, path, c->folder, name) != GLOFND_OK) return;
+    if (gf_read_lines(NULL, path, 0, &d->classes) != GLOFND_OK || d->classes.n < d->info.classes)
+        gf_string_list_free(&d->classes);
+    else d->classes.n = d->info.classes;
+}
+
+static glofnd_status choose_split(gf_error *err, const gf_spec *spec, const char **split) {
+    *split = gf_spec_value(spec, "split");
+    if (!*split) *split = "train";
+    FAIL_IF(err, strcmp(*split, "train") && strcmp(*split, "test"), GLOFND_E_OPTION,
+            "data '%s': split is '%.60s'; it must be train or test", spec->kind, *split);
+    return GLOFND_OK;
+}
+
+static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const layout *l) {
+    cifar *c = calloc(1, sizeof *c);
+    FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory to open CIFAR");
+    d->self = c;
+    c->layout = l;
+    int64_t coarse = 0, captions = 0;
+    TRY(choose_split(err, &d->spec, &c->split));
+    TRY(gf_spec_integer(err, &d->spec, "coarse", 0, 1, &coarse));
+    TRY(gf_spec_integer(err, &d->spec, "captions", 0, 1, &captions));
+    c->coarse = (int)coarse;
+    c->captions = (int)captions;
+    const char *const *names = strcmp(c->split, "test") == 0 ? l->test : l->train;
+    TRY(find_folder(err, c, d->spec.place, names[0]));
+    for (int k = 0; names[k]; k++) TRY(open_file(err, c, names[k]));
+    TRY(read_all_labels(err, c, names));
+    d->info.n = c->first[c->files];
+    d->info.classes = c->coarse ? l->coarse_classes : l->classes;
+    d->info.width = d->info.height = SIDE;
+    read_class_names(c, d);
+    FAIL_IF(err, c->captions && d->classes.n == 0, GLOFND_E_IO, "'%.300s' has no %s, from which captions would be made",
+            c->folder, c->coarse ? l->coarse_names : l->names);
+    d->info.has_text = c->captions;
+    return GLOFND_OK;
+}
+
+static glofnd_status open_cifar10(gf_error *err, gf_dataset *d) { return open_cifar(err, d, &layout10); }
+
+static glofnd_status open_cifar100(gf_error *err, gf_dataset *d) { return open_cifar(err, d, &layout100); }
+
+static void close_cifar(void *self) {
+    cifar *c = self;
+    if (!c) return;
+    for (int k = 0; k < c->files; k++) close(c->fd[k]);
+    free(c->label);
+    free(c);
+}
+
+static int32_t label_of(const gf_dataset *d, int64_t i) { return ((const cifar *)d->self)->label[i]; }
+
+static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
+    const cifar *c = d->self;
+    snprintf(out, bytes, "%s %s #%lld", d->kind->name, c->split, (long long)i);
+}
+
+static uint64_t key_of(const gf_dataset *d, int64_t i) {
+    const cifar *c = d->self;
+    char text[64];
+    const int n = snprintf(text, sizeof text, "%s/%s/%lld", d->kind->name, c->split, (long long)i);
+    return gf_key_hash(text, (size_t)n);
+}
+
+/* ?captions=1: the class in a few plain sentences, a line each; names have _ for spaces. */
+static glofnd_status describe(gf_error *err, const gf_dataset *d, gf_sample *out) {
+    static const char *const phrases[] = {"a photo of a", "a blurry photo of a", "a small picture of a", "a close view of a",
+                                          "this is a"};
+    char name[128], text[1024];
+    size_t used = 0;
+    if (!((const cifar *)d->self)->captions) return GLOFND_OK;
+    snprintf(name, sizeof name, "%s", gf_string_list_get(&d->classes, out->label));
+    for (char *p = name; *p; p++) *p = *p == '_' ? ' ' : *p;
+    for (size_t k = 0; k < sizeof phrases / sizeof *phrases; k++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s %s.\n", phrases[k], name);
+    return gf_sample_set_text(err, out, text, used);
+}
+
+static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+    (void)wish;
+    const cifar *c = d->self;
+    int file = 0;
+    while (i >= c->first[file + 1]) file++;
+    uint8_t record[2 + 3 * PLANE];
+    char name[64];
+    name_of(d, i, name, sizeof name);
+    TRY(gf_file_read_at(err, c->fd[file], name, (uint64_t)(i - c->first[file]) * record_bytes(c), record, record_bytes(c)));
+    TRY(gf_image_resize(err, &out->image, SIDE, SIDE));
+    const uint8_t *plane = record + c->layout->label_bytes;
+    for (int p = 0; p < PLANE; p++) {
+        for (int k = 0; k < 3; k++) out->image.rgb[3 * p + k] = plane[k * PLANE + p];
+    }
+    return describe(err, d, out);
+}
+
+static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
+    (void)i;
+    return describe(err, d, out);
+}
+
+static int test_spec(const gf_dataset *d, char *out, size_t bytes) {
+    const cifar *c = d->self;
+    char path[PATH_MAX];
+    if (strcmp(c->split, "train") != 0 || join(NULL, path, c->folder, c->layout->test[0]) != GLOFND_OK) return 0;
+    if (access(path, F_OK) != 0) return 0;
+    const int n = snprintf(out, bytes, "%s:%s?split=test%s%s", d->kind->name, d->spec.place, c->coarse ? "&coarse=1" : "",
+                           c->captions ? "&captions=1" : "");
+    return n > 0 && (size_t)n < bytes;
+}
+
+static const char *const options10[] = {"split", "captions", NULL};
+static const char *const options100[] = {"split", "coarse", "captions", NULL};
+
+const gf_dataset_format gf_format_cifar10 = {
+    .name = "cifar10",
+    .options = options10,
+    .open = open_cifar10,
+    .close = close_cifar,
+    .label = label_of,
+    .name_of = name_of,
+    .key = key_of,
+    .read = read_cifar,
+    .read_text = read_text,
+    .test_spec = test_spec,
+};
+const gf_dataset_format gf_format_cifar100 = {
+    .name = "cifar100",
+    .options = options100,
+    .open = open_cifar100,
+    .close = close_cifar,
+    .label = label_of,
+    .name_of = name_of,
+    .key = key_of,
+    .read = read_cifar,
+    .read_text = read_text,
+    .test_spec = test_spec,
+};

@@ -1,0 +1,395 @@
+/* folder.c - images in folders: one folder per class, or one folder of images without labels.
+ *
+ * Classes are the sub-folders in bytewise order, images within a class in the order of torchvision's ImageFolder: by folder,
+ * then by name. A class folder without images stays a class, so that labels of a train and a test folder agree. A file
+ * `classnames.txt` beside the class folders, a line for each in their order, gives them other names; then a further folder
+ * `unlabelled` is no class: its images have no label.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "data/dataset_format.h"
+#include "io/file.h"
+
+typedef struct item {
+    const char *path;      /* from the root, in folder.paths; set when that does not move any more */
+    uint32_t folder_bytes; /* of path: up to its last slash, 0 if it has none */
+    int32_t label;
+} item;
+
+typedef struct folder {
+    char root[PATH_MAX];
+    int is_train; /* root is the train folder of a set with a test folder */
+    gf_string_list paths;
+    item *items; /* [paths.n] */
+    int64_t capacity;
+    int64_t foreign;         /* images of other formats, left out */
+    char first_foreign[256]; /* the first of them by name, from the root */
+} folder;
+
+typedef struct class_folders {
+    gf_string_list all, names; /* folders, and names given to them; names may be empty */
+    gf_string_list kept;       /* those of `all` that are classes here */
+    int unlabelled;            /* beside them there is a folder of that name */
+} class_folders;
+
+/* The folders above the one being read, to notice links that lead back. */
+typedef struct trail {
+    dev_t device;
+    ino_t number;
+    const struct trail *up;
+} trail;
+
+static int is_image_name(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
+}
+
+/* What ImageFolder takes too, and what cameras write. */
+static int is_foreign_image(const char *name) {
+    static const char *const ends[] = {".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".gif", ".avif", ".heic", ".jfif"};
+    const char *dot = strrchr(name, '.');
+    for (size_t k = 0; dot && k < sizeof ends / sizeof ends[0]; k++) {
+        if (strcasecmp(dot, ends[k]) == 0) return 1;
+    }
+    return 0;
+}
+
+static glofnd_status join(gf_error *err, char out[PATH_MAX], const char *a, const char *b) {
+    const int n = snprintf(out, PATH_MAX, "%s%s%s", a, a[0] && b[0] ? "/" : "", b);
+    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_IO, "the path '%.200s/%.200s' is too long", a, b);
+    return GLOFND_OK;
+}
+
+/* ----- scanning ----- */
+
+static glofnd_status add_item(gf_error *err, folder *f, const char *where, const char *name, int32_t label) {
+    char path[PATH_MAX];
+    TRY(join(err, path, where, name));
+    if (f->paths.n == f->capacity) {
+        const int64_t capacity = 2 * f->capacity + 64;
+        item *items = realloc(f->items, (size_t)capacity * sizeof *items);
+        FAIL_IF(err, !items, GLOFND_E_MEMORY, "no memory for a list of %lld images", (long long)capacity);
+        f->items = items;
+        f->capacity = capacity;
+    }
+    f->items[f->paths.n] = (item){.folder_bytes = (uint32_t)strlen(where), .label = label};
+    return gf_string_list_add(err, &f->paths, path, strlen(path));
+}
+
+static void count_foreign(folder *f, const char *where, const char *name) {
+    char path[sizeof f->first_foreign];
+    const int n = snprintf(path, sizeof path, "%s%s%s", where, where[0] ? "/" : "", name);
+    if (n < 0) return;
+    if (f->foreign++ == 0 || strcmp(path, f->first_foreign) < 0) memcpy(f->first_foreign, path, sizeof path);
+}
+
+/* Images and folders in `where` (from the root), unsorted; names that begin with a dot are left out. */
+static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf_string_list *files, gf_string_list *folders) {
+    char path[PATH_MAX], entry_path[PATH_MAX];
+    TRY(join(err, path, f->root, where));
+    DIR *dir = opendir(path);
+    FAIL_IF(err, !dir, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
+    glofnd_status status = GLOFND_OK;
+    const struct dirent *e;
+    while (status == GLOFND_OK && (errno = 0, e = readdir(dir)) != NULL) {
+        if (e->d_name[0] == '.') continue;
+        int is_folder = e->d_type == DT_DIR;
+        if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) {
+            status = join(err, entry_path, path, e->d_name);
+            is_folder = status == GLOFND_OK && gf_is_folder(entry_path);
+        }
+        if (status == GLOFND_OK && is_folder) status = gf_string_list_add(err, folders, e->d_name, strlen(e->d_name));
+        else if (status == GLOFND_OK && is_image_name(e->d_name))
+            status = gf_string_list_add(err, files, e->d_name, strlen(e->d_name));
+        else if (status == GLOFND_OK && is_foreign_image(e->d_name)) count_foreign(f, where, e->d_name);
+    }
+    if (status == GLOFND_OK && errno)
+        status = gf_fail(err, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
+    closedir(dir);
+    return status;
+}
+
+static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label, const trail *up);
+
+static glofnd_status scan_entries(gf_error *err, folder *f, const char *where, int32_t label, const trail *here,
+                                  gf_string_list *files, gf_string_list *folders) {
+    TRY(list_folder(err, f, where, files, folders));
+    for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, where, gf_string_list_get(files, i), label));
+    for (int64_t i = 0; i < folders->n; i++) {
+        char below[PATH_MAX];
+        TRY(join(err, below, where, gf_string_list_get(folders, i)));
+        TRY(scan(err, f, below, label, here));
+    }
+    return GLOFND_OK;
+}
+
+/* Everything in and below `where`. A folder that is its own ancestor, by a link, is not entered again. */
+static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label, const trail *up) {
+    char path[PATH_MAX];
+    struct stat st;
+    TRY(join(err, path, f->root, where));
+    FAIL_IF(err, stat(path, &st) != 0, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
+    for (const trail *t = up; t; t = t->up) {
+        if (t->device == st.st_dev && t->number == st.st_ino) return GLOFND_OK;
+    }
+    const trail here = {st.st_dev, st.st_ino, up};
+    gf_string_list files = {0}, folders = {0};
+    const glofnd_status status = scan_entries(err, f, where, label, &here, &files, &folders);
+    gf_string_list_free(&files);
+    gf_string_list_free(&folders);
+    return status;
+}
+
+static int compare_items(const void *a, const void *b) {
+    const item *x = a, *y = b;
+    if (x->label != y->label) return x->label < y->label ? -1 : 1;
+    const size_t n = x->folder_bytes < y->folder_bytes ? x->folder_bytes : y->folder_bytes;
+    const int order = memcmp(x->path, y->path, n);
+    if (order) return order;
+    if (x->folder_bytes != y->folder_bytes) return x->folder_bytes < y->folder_bytes ? -1 : 1;
+    return strcmp(x->path + n, y->path + n);
+}
+
+static void sort_items(folder *f) {
+    for (int64_t i = 0; i < f->paths.n; i++) f->items[i].path = gf_string_list_get(&f->paths, i);
+    if (f->paths.n > 1) qsort(f->items, (size_t)f->paths.n, sizeof *f->items, compare_items);
+}
+
+/* ----- classes ----- */
+
+/* The folder a line of the list means: the line itself, or its first word (lists often add a description). */
+static glofnd_status find_listed(gf_error *err, const folder *f, const gf_string_list *classes, const char *line,
+                                 const char **out) {
+    char word[NAME_MAX + 1];
+    int64_t at = gf_string_list_find(classes, line);
+    if (at < 0) {
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(line, " \t"), line);
+        at = gf_string_list_find(classes, word);
+    }
+    FAIL_IF(err, at < 0, GLOFND_E_FORMAT, "the list of classes has '%.100s', which is no folder in '%.300s'", line, f->root);
+    *out = gf_string_list_get(classes, at);
+    return GLOFND_OK;
+}
+
+static glofnd_status take_listed(gf_error *err, const folder *f, const char *list, const gf_string_list *all,
+                                 gf_string_list *lines, gf_string_list *out) {
+    TRY(gf_read_lines(err, list, 0, lines));
+    FAIL_IF(err, lines->n == 0, GLOFND_E_FORMAT, "the list of classes '%.300s' is empty", list);
+    for (int64_t i = 0; i < lines->n; i++) {
+        const char *name = NULL;
+        TRY(find_listed(err, f, all, gf_string_list_get(lines, i), &name));
+        TRY(gf_string_list_add(err, out, name, strlen(name)));
+    }
+    TRY(gf_string_list_sort(err, out));
+    gf_string_list_unique(out);
+    return GLOFND_OK;
+}
+
+/* Replaces the classes by those a file lists; labels count them in bytewise order, whatever the order of the list. */
+static glofnd_status keep_listed(gf_error *err, const folder *f, const char *list, gf_string_list *classes) {
+    gf_string_list lines = {0}, kept = {0};
+    const glofnd_status status = take_listed(err, f, list, classes, &lines, &kept);
+    gf_string_list_free(&lines);
+    if (status == GLOFND_OK) {
+        const gf_string_list all = *classes;
+        *classes = kept;
+        kept = all;
+    }
+    gf_string_list_free(&kept);
+    return status;
+}
+
+static glofnd_status copy_names(gf_error *err, const gf_string_list *from, const char *without, gf_string_list *to) {
+    for (int64_t k = 0; k < from->n; k++) {
+        const char *name = gf_string_list_get(from, k);
+        if (!without || strcmp(name, without) != 0) TRY(gf_string_list_add(err, to, name, strlen(name)));
+    }
+    return GLOFND_OK;
+}
+
+/* The class folders, sorted, and what they are called if a file says so. */
+static glofnd_status find_classes(gf_error *err, gf_dataset *d, const folder *f, class_folders *c) {
+    char path[PATH_MAX];
+    TRY(join(err, path, f->root, "classnames.txt"));
+    TRY(gf_string_list_sort(err, &d->classes));
+    const int64_t n = d->classes.n, extra = gf_string_list_find(&d->classes, GF_UNLABELLED) >= 0;
+    TRY(gf_read_class_names(err, d, path, n - extra, n, &c->names));
+    c->unlabelled = c->names.n > 0 && c->names.n < n;
+    TRY(copy_names(err, &d->classes, c->unlabelled ? GF_UNLABELLED : NULL, &c->all));
+    gf_string_list_free(&d->classes);
+    return copy_names(err, &c->all, NULL, &c->kept);
+}
+
+/* d->classes: the names of the classes that were kept. */
+static glofnd_status name_classes(gf_error *err, gf_dataset *d, const class_folders *c) {
+    for (int64_t k = 0; k < c->kept.n; k++) {
+        const char *path = gf_string_list_get(&c->kept, k);
+        const char *name = c->names.n > 0 ? gf_string_list_get(&c->names, gf_string_list_find(&c->all, path)) : path;
+        TRY(gf_string_list_add(err, &d->classes, name, strlen(name)));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status scan_classes(gf_error *err, gf_dataset *d, folder *f, const char *list, class_folders *c) {
+    TRY(find_classes(err, d, f, c));
+    if (list) TRY(keep_listed(err, f, list, &c->kept));
+    FAIL_IF(err, c->kept.n > GF_CLASSES_MOST, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MOST);
+    for (int64_t k = 0; k < c->kept.n; k++) TRY(scan(err, f, gf_string_list_get(&c->kept, k), (int32_t)k, NULL));
+    if (c->unlabelled && !list) TRY(scan(err, f, GF_UNLABELLED, -1, NULL));
+    return name_classes(err, d, c);
+}
+
+static void class_folders_free(class_folders *c) {
+    gf_string_list_free(&c->all);
+    gf_string_list_free(&c->names);
+    gf_string_list_free(&c->kept);
+}
+
+static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
+    const char *list = gf_spec_value(&d->spec, "classes");
+    TRY(list_folder(err, f, "", files, &d->classes));
+    if (d->classes.n > 0 || list) {
+        class_folders c = {0};
+        const glofnd_status status = scan_classes(err, d, f, list, &c);
+        class_folders_free(&c);
+        TRY(status);
+    }
+    d->info.classes = (int32_t)d->classes.n;
+    if (f->paths.n == 0 && !list) { /* no images below: a flat folder, whatever empty folders it has */
+        gf_string_list_free(&d->classes);
+        d->info.classes = 0;
+        for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, "", gf_string_list_get(files, i), -1));
+    }
+    FAIL_IF(err, f->paths.n == 0 && f->foreign, GLOFND_E_FORMAT,
+            "'%.250s' holds no .jpg, .jpeg or .png image, but %lld with "
+            "other endings, as '%.100s'; convert them",
+            f->root, (long long)f->foreign, f->first_foreign);
+    FAIL_IF(err, f->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' holds no .jpg, .jpeg or .png image", f->root);
+    if (f->foreign)
+        gf_note(d, "%lld image%s with another ending than .jpg, .jpeg or .png left out, the first: %.400s/%s",
+                (long long)f->foreign, f->foreign == 1 ? "" : "s", f->root, f->first_foreign);
+    sort_items(f);
+    d->info.n = f->paths.n;
+    return GLOFND_OK;
+}
+
+/* ----- which folder ----- */
+
+static int has_folder(const char *place, const char *name) {
+    char path[PATH_MAX];
+    return join(NULL, path, place, name) == GLOFND_OK && gf_is_folder(path);
+}
+
+static const char *test_folder(const char *place) {
+    return has_folder(place, "test") ? "test" : has_folder(place, "val") ? "val" : NULL;
+}
+
+/* A folder `train` is a split if a test folder, or no other folder, lies beside it; else it is a class of trains. */
+static int train_is_split(const char *place) {
+    if (!has_folder(place, "train")) return 0;
+    if (test_folder(place)) return 1;
+    folder f = {0};
+    gf_string_list files = {0}, folders = {0};
+    const int fits = join(NULL, f.root, place, "") == GLOFND_OK;
+    const int alone = fits && list_folder(NULL, &f, "", &files, &folders) == GLOFND_OK && folders.n == 1;
+    gf_string_list_free(&files);
+    gf_string_list_free(&folders);
+    return alone;
+}
+
+static glofnd_status choose_root(gf_error *err, const gf_spec *spec, folder *f) {
+    const char *split = gf_spec_value(spec, "split");
+    FAIL_IF(err, !gf_is_folder(spec->place), GLOFND_E_IO, "'%.400s' is not a folder that can be read", spec->place);
+    if (!split) split = train_is_split(spec->place) ? "train" : "all";
+    const char *name = split;
+    if (strcmp(split, "all") == 0) name = "";
+    else if (strcmp(split, "test") == 0) name = test_folder(spec->place);
+    else
+        FAIL_IF(err, strcmp(split, "train") && strcmp(split, "val"), GLOFND_E_OPTION,
+                "data 'folder': split is '%.60s'; it must be train, val, test or all", split);
+    FAIL_IF(err, !name, GLOFND_E_IO, "'%.400s' has neither a folder test nor val", spec->place);
+    FAIL_IF(err, name[0] && !has_folder(spec->place, name), GLOFND_E_IO, "'%.400s' has no folder %s", spec->place, name);
+    f->is_train = strcmp(split, "train") == 0;
+    return join(err, f->root, spec->place, name);
+}
+
+static glofnd_status open_folder(gf_error *err, gf_dataset *d) {
+    folder *f = calloc(1, sizeof *f);
+    FAIL_IF(err, !f, GLOFND_E_MEMORY, "no memory to open a folder");
+    d->self = f;
+    TRY(choose_root(err, &d->spec, f));
+    gf_string_list files = {0};
+    const glofnd_status status = scan_root(err, d, f, &files);
+    gf_string_list_free(&files);
+    return status;
+}
+
+static void close_folder(void *self) {
+    folder *f = self;
+    if (!f) return;
+    gf_string_list_free(&f->paths);
+    free(f->items);
+    free(f);
+}
+
+/* ----- reading ----- */
+
+static int32_t label_of(const gf_dataset *d, int64_t i) { return ((const folder *)d->self)->items[i].label; }
+
+static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
+    const folder *f = d->self;
+    snprintf(out, bytes, "%s/%s", f->root, f->items[i].path);
+}
+
+static uint64_t key_of(const gf_dataset *d, int64_t i) {
+    const char *path = ((const folder *)d->self)->items[i].path;
+    return gf_key_hash(path, strlen(path));
+}
+
+static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out) {
+    const folder *f = d->self;
+    const int n = snprintf(path, bytes, "%s/%s", f->root, f->items[i].path);
+    FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_FORMAT, "the path '%.200s/%.200s' is too long", f->root, f->items[i].path);
+    *out = (gf_span){0, UINT64_MAX};
+    return GLOFND_OK;
+}
+
+static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+    char path[PATH_MAX];
+    gf_span whole;
+    TRY(find(err, d, i, path, sizeof path, &whole));
+    return gf_sample_read_file(err, path, wish, out);
+}
+
+static int test_spec(const gf_dataset *d, char *out, size_t bytes) {
+    const folder *f = d->self;
+    if (!f->is_train || !test_folder(d->spec.place)) return 0;
+    const char *list = gf_spec_value(&d->spec, "classes");
+    const int n = snprintf(out, bytes, "folder:%s?split=test%s%s", d->spec.place, list ? "&classes=" : "", list ? list : "");
+    return n > 0 && (size_t)n < bytes;
+}
+
+static const char *const options[] = {"classes", "split", NULL};
+
+const gf_dataset_format gf_format_folder = {
+    .name = "folder",
+    .options = options,
+    .open = open_folder,
+    .close = close_folder,
+    .label = label_of,
+    .name_of = name_of,
+    .key = key_of,
+    .read = read_folder,
+    .test_spec = test_spec,
+    .find = find,
+};

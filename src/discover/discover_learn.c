@@ -1,0 +1,133 @@
+/* discover_learn.c - thresholds of frozen embeddings by the stochastic learner, as training would learn them: batches in random
+ * order, one update of each anchor a visit. The step shrinks to nothing over the epochs, so that the last batches do not show.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "discover/discover.h"
+#include "pairs/strips.h"
+#include "util/rng.h"
+
+enum { SHARE_LEARN = 2 }; /* the learner is one part in so many of the progress */
+
+typedef struct lesson {
+    const gf_discover_spec *s;
+    const gf_discover_data *d;
+    glofnd_options o;
+    glofnd_ctx *ctx;
+    glofnd_store *store;
+    int64_t batch;
+    float *sim;   /* [batch][batch] */
+    int64_t *id;  /* [batch] */
+    int32_t *row; /* [batch] rows of d->x */
+} lesson;
+
+static void keep_strip(void *user, const gf_strip *t, int thread) {
+    const lesson *x = user;
+    (void)thread;
+    for (int r = 0; r < t->rows; r++)
+        memcpy(x->sim + (t->r0 + r) * x->batch + t->c0, t->s + (size_t)r * t->ld, (size_t)t->cols * sizeof *x->sim);
+}
+
+/* One batch of `rows` positions of the epoch's order from `first` on. */
+static glofnd_status teach(gf_error *err, lesson *x, uint32_t epoch, int64_t first) {
+    gf_panels p = {0};
+    const gf_job_progress silent = {.stop = x->s->watch.stop};
+    for (int64_t i = 0; i < x->batch; i++) {
+        x->id[i] = gf_permute(x->s->seed, epoch, x->d->good_n, first + i);
+        x->row[i] = x->d->good[x->id[i]];
+    }
+    TRY(gf_panels_pack(err, x->d->x, x->d->dim, x->row, x->batch, x->s->threads, &p));
+    const glofnd_status status = gf_strips_rows(err, &p, &p, GF_PANEL, x->s->threads, &silent, keep_strip, x);
+    gf_panels_free(&p);
+    TRY(status);
+    const glofnd_sims q = {.views = 1, .rows = x->batch, .cols = x->batch, .sim = x->sim, .id = x->id, .epoch = (int32_t)epoch};
+    const glofnd_status learned = glofnd_update(x->ctx, x->store, &q);
+    FAIL_IF(err, learned != GLOFND_OK, learned, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
+    return GLOFND_OK;
+}
+
+/* The last batch of an epoch takes samples of the one before to be complete. */
+static glofnd_status teach_epoch(gf_error *err, lesson *x, uint32_t epoch) {
+    const int64_t n = x->d->good_n;
+    const double pi = 3.14159265358979323846, at = (double)epoch / (double)x->s->epochs;
+    glofnd_options o = x->o;
+    o.lambda_lr = x->o.lambda_lr * 0.5 * (1.0 + cos(pi * at));
+    const glofnd_status set = glofnd_ctx_configure(x->ctx, &o);
+    FAIL_IF(err, set != GLOFND_OK, set, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
+    for (int64_t first = 0; first < n; first += x->batch) {
+        TRY(teach(err, x, epoch, first + x->batch > n ? n - x->batch : first));
+        const double done = ((double)epoch + (double)first / (double)n) / (double)x->s->epochs;
+        if (x->s->watch.progress) x->s->watch.progress(x->s->watch.user, done / SHARE_LEARN);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status open_lesson(gf_error *err, lesson *x, double alpha) {
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = x->d->good_n, .modalities = 1};
+    char why[200] = "no memory";
+    glofnd_options_init(&x->o, sizeof x->o);
+    x->o.alpha = alpha;
+    x->o.lambda_init = GLOFND_INIT_QUANTILE;
+    x->o.threads = x->s->threads;
+    x->sim = malloc((size_t)x->batch * (size_t)x->batch * sizeof *x->sim);
+    x->id = malloc((size_t)x->batch * sizeof *x->id);
+    x->row = malloc((size_t)x->batch * sizeof *x->row);
+    FAIL_IF(err, !x->sim || !x->id || !x->row, GLOFND_E_MEMORY, "no memory for batches of %lld", (long long)x->batch);
+    const glofnd_status checked = glofnd_options_check(&x->o, why, sizeof why);
+    FAIL_IF(err, checked != GLOFND_OK || glofnd_ctx_create(&x->o, &x->ctx) != GLOFND_OK, GLOFND_E_OPTION, "the learner: %s", why);
+    const glofnd_status made = glofnd_store_create(x->ctx, &spec, &x->store);
+    FAIL_IF(err, made != GLOFND_OK, made, "the learner: %s", glofnd_ctx_error(x->ctx));
+    return GLOFND_OK;
+}
+
+static glofnd_status read_lambda(gf_error *err, const lesson *x, float *lambda) {
+    for (int64_t i = 0; i < x->d->good_n; i++) {
+        glofnd_row row;
+        const glofnd_status got = glofnd_rows_get(x->ctx, x->store, 0, &i, 1, &row);
+        FAIL_IF(err, got != GLOFND_OK, got, "the learner: %s", glofnd_ctx_error(x->ctx));
+        lambda[i] = row.lambda;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, double alpha,
+                                float *lambda) {
+    lesson x = {.s = s, .d = d, .batch = s->batch < d->good_n ? s->batch : d->good_n};
+    glofnd_status status = open_lesson(err, &x, alpha);
+    for (int64_t e = 0; e < s->epochs && status == GLOFND_OK; e++) status = teach_epoch(err, &x, (uint32_t)e);
+    if (status == GLOFND_OK) status = read_lambda(err, &x, lambda);
+    glofnd_store_free(x.store);
+    glofnd_ctx_free(x.ctx);
+    free(x.sim);
+    free(x.id);
+    free(x.row);
+    return status;
+}
+
+glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
+                                      int64_t rank, const float *lambda, gf_threshold_error *out) {
+    const int64_t n = s->sample < d->good_n ? s->sample : d->good_n;
+    gf_pairs_task t = {
+        .rank = rank, .dup = INFINITY, .memory = s->memory, .threads = s->threads, .watch = {.stop = s->watch.stop}};
+    gf_pairs_found f = {0};
+    int32_t *at = malloc((size_t)n * sizeof *at), *row = malloc((size_t)n * sizeof *row);
+    float *learned = malloc((size_t)n * sizeof *learned);
+    glofnd_status status = at && row && learned ? gf_pairs_found_alloc(err, &f, n, 0)
+                                                : gf_fail(err, GLOFND_E_MEMORY, "no memory for a sample of thresholds");
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
+        at[i] = (int32_t)gf_permute(s->seed, UINT32_MAX, d->good_n, i);
+        row[i] = d->good[at[i]];
+        learned[i] = lambda[at[i]];
+    }
+    t.skip = at;
+    const gf_pairs_rows rows = {.x = d->x, .row = row, .n = n, .dim = d->dim};
+    if (status == GLOFND_OK) status = s->pass->query(err, state, &rows, &t, &f);
+    if (status == GLOFND_OK) *out = gf_threshold_compare(learned, f.lambda, n, 1);
+    gf_pairs_found_free(&f);
+    free(at);
+    free(row);
+    free(learned);
+    return status;
+}

@@ -1,0 +1,169 @@
+/* discover_sort.c - which rows of embeddings can be compared, and which are copies; see discover_input.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "discover/discover_input.h"
+#include "io/crc32c.h"
+#include "util/parallel.h"
+
+static uint8_t kind_of(const float *x, int64_t dim) {
+    double sum = 0.0;
+    for (int64_t i = 0; i < dim; i++) {
+        if (!isfinite(x[i])) return GF_ROW_NOT_FINITE;
+        sum += (double)x[i] * (double)x[i];
+    }
+    return sum > 0.0 ? GF_ROW_GOOD : GF_ROW_ZERO;
+}
+
+typedef struct fingerprint {
+    uint64_t hash;
+    int32_t position;
+} fingerprint;
+
+/* Mixes words of 4 bytes; equal rows have equal hashes, and that is all that is needed of it. */
+static uint64_t hash_of(const float *x, int64_t dim) {
+    uint64_t h = 0x9e3779b97f4a7c15u;
+    for (int64_t i = 0; i < dim; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        h = (h ^ bits) * 0xff51afd7ed558ccdu;
+        h ^= h >> 32;
+    }
+    return h;
+}
+
+static int by_hash(const void *x, const void *y) {
+    const fingerprint *a = x, *b = y;
+    if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
+    return (a->position > b->position) - (a->position < b->position);
+}
+
+static const float *row_at(const gf_discover_data *d, int64_t position) { return d->x + (int64_t)d->good[position] * d->dim; }
+
+static int same_bytes(const float *a, const float *b, int64_t dim) { return memcmp(a, b, (size_t)dim * sizeof *a) == 0; }
+
+/* Within a run of one hash: each row against the first of every different content met so far, which move to the front; nearly
+ * always there is one. */
+static void match_run(gf_discover_data *d, fingerprint *run, int64_t count) {
+    int64_t kinds = 0;
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t p = run[i].position;
+        int64_t k = 0;
+        while (k < kinds && !same_bytes(row_at(d, p), row_at(d, run[k].position), d->dim)) k++;
+        d->copy_of[p] = k < kinds ? run[k].position : p;
+        if (k == kinds) run[kinds++].position = p;
+    }
+    d->distinct += kinds;
+}
+
+/* hash [n] of the rows. */
+static glofnd_status find_copies(gf_error *err, gf_discover_data *d, const uint64_t *hash) {
+    fingerprint *f = malloc((size_t)d->good_n * sizeof *f);
+    FAIL_IF(err, !f && d->good_n, GLOFND_E_MEMORY, "no memory to look for copies");
+    for (int64_t i = 0; i < d->good_n; i++) f[i] = (fingerprint){hash[d->good[i]], (int32_t)i};
+    if (d->good_n) qsort(f, (size_t)d->good_n, sizeof *f, by_hash);
+    d->distinct = 0;
+    for (int64_t i = 0, end; i < d->good_n; i = end) {
+        for (end = i + 1; end < d->good_n && f[end].hash == f[i].hash; end++) continue;
+        match_run(d, f + i, end - i);
+    }
+    free(f);
+    return GLOFND_OK;
+}
+
+typedef struct inspection {
+    gf_discover_data *d;
+    uint64_t *hash;
+} inspection;
+
+enum { ROWS = 256 }; /* of a task */
+
+static void inspect(void *arg, int64_t task, int thread) {
+    const inspection *x = arg;
+    gf_discover_data *d = x->d;
+    (void)thread;
+    for (int64_t i = task * ROWS; i < (task + 1) * ROWS && i < d->n; i++) {
+        d->kind[i] = kind_of(d->x + i * d->dim, d->dim);
+        x->hash[i] = hash_of(d->x + i * d->dim, d->dim);
+    }
+}
+
+glofnd_status gf_discover_sort(gf_error *err, gf_discover_data *d) {
+    d->kind = malloc((size_t)d->n * sizeof *d->kind);
+    d->good = malloc((size_t)d->n * sizeof *d->good);
+    d->copy_of = malloc((size_t)d->n * sizeof *d->copy_of);
+    inspection x = {.d = d, .hash = malloc((size_t)d->n * sizeof *x.hash)};
+    if (!d->kind || !d->good || !d->copy_of || !x.hash) {
+        free(x.hash);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)d->n);
+    }
+    gf_parallel(gf_parallel_default(), (d->n + ROWS - 1) / ROWS, inspect, &x);
+    d->good_n = 0;
+    for (int64_t i = 0; i < d->n; i++)
+        if (d->kind[i] == GF_ROW_GOOD) d->good[d->good_n++] = (int32_t)i;
+    d->crc = gf_crc32c(0, d->x, (size_t)d->n * (size_t)d->dim * sizeof *d->x);
+    const glofnd_status status = find_copies(err, d, x.hash);
+    free(x.hash);
+    return status;
+}
+
+/* ----- rows of one set in another ----- */
+
+typedef struct matching {
+    const gf_discover_data *d, *q;
+    fingerprint *known; /* [d->distinct] of rows of d that differ */
+    int64_t *first;     /* [d->distinct] their positions */
+    int32_t *same;
+} matching;
+
+static void fingerprint_rows(void *arg, int64_t task, int thread) {
+    const matching *x = arg;
+    (void)thread;
+    for (int64_t k = task * ROWS; k < (task + 1) * ROWS && k < x->d->distinct; k++)
+        x->known[k] = (fingerprint){hash_of(row_at(x->d, x->first[k]), x->d->dim), (int32_t)x->first[k]};
+}
+
+/* The first of x->known that has no smaller hash. */
+static int64_t find_hash(const matching *x, uint64_t hash) {
+    int64_t low = 0, high = x->d->distinct;
+    while (low < high) {
+        const int64_t mid = low + (high - low) / 2;
+        if (x->known[mid].hash < hash) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
+static void match_rows(void *arg, int64_t task, int thread) {
+    const matching *x = arg;
+    const int64_t dim = x->d->dim;
+    (void)thread;
+    for (int64_t i = task * ROWS; i < (task + 1) * ROWS && i < x->q->good_n; i++) {
+        const float *row = row_at(x->q, i);
+        const uint64_t hash = hash_of(row, dim);
+        x->same[i] = -1;
+        for (int64_t k = find_hash(x, hash); k < x->d->distinct && x->known[k].hash == hash && x->same[i] < 0; k++)
+            if (same_bytes(row, row_at(x->d, x->known[k].position), dim)) x->same[i] = x->known[k].position;
+    }
+}
+
+glofnd_status gf_discover_match(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same) {
+    const int64_t n = d->distinct;
+    matching x = {.d = d, .q = q, .same = same};
+    int64_t k = 0;
+    x.known = malloc((size_t)(n + 1) * sizeof *x.known);
+    x.first = malloc((size_t)(n + 1) * sizeof *x.first);
+    for (int64_t i = 0; x.first && i < d->good_n; i++)
+        if (d->copy_of[i] == i) x.first[k++] = i;
+    if (x.known && x.first) {
+        gf_parallel(gf_parallel_default(), (n + ROWS - 1) / ROWS, fingerprint_rows, &x);
+        qsort(x.known, (size_t)n, sizeof *x.known, by_hash);
+        gf_parallel(gf_parallel_default(), (q->good_n + ROWS - 1) / ROWS, match_rows, &x);
+    }
+    const int failed = !x.known || !x.first;
+    free(x.known);
+    free(x.first);
+    FAIL_IF(err, failed, GLOFND_E_MEMORY, "no memory to look for copies");
+    return GLOFND_OK;
+}

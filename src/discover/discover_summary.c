@@ -1,0 +1,199 @@
+/* discover_summary.c - what a run of discovery found, as one JSON object and as a text; and reading a stored one back. */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "discover/discover_files.h"
+#include "io/json/jsonl.h"
+#include "io/npy.h"
+
+#define COLUMN_NAMES "threshold nearest_similarity nearest above mutual same_label component duplicate_group"
+
+/* ----- JSON ----- */
+
+static void put_question(gf_jsonl *j, const gf_discover_report *x) {
+    const gf_discover_spec *s = x->s;
+    gf_jsonl_integer(j, "version", 1);
+    gf_jsonl_text(j, "embeddings", x->source);
+    gf_jsonl_text(j, "query", x->query);
+    gf_jsonl_integer(j, "crc32c", x->d->crc);
+    gf_jsonl_integer(j, "rows", x->q->n);
+    gf_jsonl_integer(j, "dim", x->q->dim);
+    gf_jsonl_integer(j, "usable", x->q->good_n);
+    gf_jsonl_integer(j, "bad_rows", x->q->n - x->q->good_n);
+    gf_jsonl_integer(j, "distinct", x->q->distinct);
+    gf_jsonl_number(j, "alpha", s->k > 0 ? NAN : s->alpha);
+    gf_jsonl_integer(j, "k", s->k);
+    gf_jsonl_integer(j, "rank", x->r->rank);
+    gf_jsonl_integer(j, "top", s->top);
+    gf_jsonl_integer(j, "max_pairs", s->max_pairs);
+    gf_jsonl_number(j, "dup", s->dup == GF_DUP_EXACT ? NAN : s->dup);
+    gf_jsonl_flag(j, "learned", s->learned);
+    gf_jsonl_text(j, "columns", COLUMN_NAMES);
+}
+
+static void put_answer(gf_jsonl *j, const gf_discover_report *x) {
+    const gf_discover_result *r = x->r;
+    gf_jsonl_number(j, "threshold_mean", r->lambda.mean);
+    gf_jsonl_number(j, "threshold_std", r->lambda.std);
+    gf_jsonl_number(j, "threshold_min", r->lambda.min);
+    gf_jsonl_number(j, "threshold_max", r->lambda.max);
+    gf_jsonl_integer(j, "pairs_above", r->above);
+    gf_jsonl_integer(j, "anchors_with_pairs", r->with_pairs);
+    gf_jsonl_integer(j, "pairs_listed", r->listed);
+    gf_jsonl_flag(j, "listed_cut", r->listed < r->listed_of);
+    gf_jsonl_integer(j, "mutual_pairs", r->mutual_pairs);
+    gf_jsonl_integer(j, "duplicate_pairs", r->dup_pairs);
+    gf_jsonl_integer(j, "duplicates_listed", r->dup_listed);
+    if (x->query) {
+        gf_jsonl_integer(j, "stored_copies", r->stored_copies);
+        return;
+    }
+    gf_jsonl_integer(j, "components", r->parts.count);
+    gf_jsonl_integer(j, "component_images", r->parts.nodes);
+    gf_jsonl_integer(j, "component_pairs", r->parts.edges);
+    gf_jsonl_integer(j, "largest_component_images", r->parts.count ? r->parts.part[0].nodes : 0);
+    gf_jsonl_integer(j, "duplicate_groups", r->groups.count);
+    gf_jsonl_integer(j, "duplicate_images", r->groups.nodes);
+}
+
+static void put_quality(gf_jsonl *j, const gf_discover_result *r) {
+    if (r->quality.anchors) {
+        gf_jsonl_number(j, "precision", r->quality.precision);
+        gf_jsonl_number(j, "recall", r->quality.recall);
+        gf_jsonl_number(j, "f1", r->quality.f1);
+        gf_jsonl_number(j, "pooled_precision", r->quality.pooled_precision);
+        gf_jsonl_number(j, "pooled_recall", r->quality.pooled_recall);
+        gf_jsonl_number(j, "pooled_f1", r->quality.pooled_f1);
+    }
+    if (!r->error.count) return;
+    gf_jsonl_integer(j, "learned_sample", r->error.count);
+    gf_jsonl_number(j, "learned_mae", r->error.mae);
+    gf_jsonl_number(j, "learned_rmse", r->error.rmse);
+    gf_jsonl_number(j, "learned_bias", r->error.bias);
+}
+
+glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_discover_report *x) {
+    gf_jsonl j = {0};
+    TRY(gf_jsonl_open(&j, err, path, 0));
+    gf_jsonl_begin(&j);
+    put_question(&j, x);
+    put_answer(&j, x);
+    put_quality(&j, x->r);
+    gf_jsonl_end(&j);
+    return gf_jsonl_close(&j);
+}
+
+/* ----- text ----- */
+
+static void add_rows(gf_text *t, const gf_discover_report *x) {
+    const gf_discover_data *q = x->q;
+    const gf_discover_spec *s = x->s;
+    gf_text_add(t, "embeddings  %lld x %lld from %s\n", (long long)q->n, (long long)q->dim, x->query ? x->query : x->source);
+    if (x->query) gf_text_add(t, "against     %lld of %s\n", (long long)x->d->good_n, x->source);
+    if (q->good_n < q->n)
+        gf_text_add(t, "bad rows    %lld left out (not finite, or all zero): bad_rows.tsv\n", (long long)(q->n - q->good_n));
+    if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar of an anchor lie above it", (long long)s->k);
+    else gf_text_add(t, "threshold   alpha %g: similarity number %lld of an anchor", s->alpha, (long long)x->r->rank);
+    gf_text_add(t, "%s\n", s->learned ? ", as the learner estimates it" : ", exact");
+    gf_text_add(t, "            mean %.4f, std %.4f, from %.4f to %.4f\n", x->r->lambda.mean, x->r->lambda.std, x->r->lambda.min,
+                x->r->lambda.max);
+    if (x->r->error.count)
+        gf_text_add(t, "            error against exact ones of %lld anchors: MAE %.5f, RMSE %.5f, bias %+.5f\n",
+                    (long long)x->r->error.count, x->r->error.mae, x->r->error.rmse, x->r->error.bias);
+}
+
+static void add_pairs(gf_text *t, const gf_discover_report *x) {
+    const gf_discover_result *r = x->r;
+    gf_text_add(t, "above       %lld pairs (anchor, other) of %lld anchors", (long long)r->above, (long long)r->with_pairs);
+    if (r->above == 0 && r->rank == 1)
+        gf_text_add(t, ": the threshold is the most similar one itself; a larger alpha, or --k, finds some");
+    if (r->above == 0 && r->rank > 1)
+        gf_text_add(t, ": the %lld most similar of every anchor are equal, and so none is above the others", (long long)r->rank);
+    gf_text_add(t, "\n            %lld listed in pairs.tsv and pairs.jsonl: the %lld most similar of each anchor",
+                (long long)r->listed, (long long)r->f.top);
+    if (r->listed < r->listed_of)
+        gf_text_add(t, ", cut from %lld by --max-pairs: below similarity %.8f", (long long)r->listed_of, (double)r->cutoff);
+    gf_text_add(t, "\nmutual      %lld pairs lie above both thresholds\n", (long long)r->mutual_pairs);
+    if (!x->query && !r->parts.count) gf_text_add(t, "components  none\n");
+    if (!x->query && r->parts.count)
+        gf_text_add(t, "components  %lld, of %lld images and %lld pairs; the largest has %lld images and %lld pairs\n",
+                    (long long)r->parts.count, (long long)r->parts.nodes, (long long)r->parts.edges,
+                    (long long)r->parts.part[0].nodes, (long long)r->parts.part[0].edges);
+}
+
+static void add_duplicates(gf_text *t, const gf_discover_report *x) {
+    const gf_discover_result *r = x->r;
+    const int64_t copies = x->q->good_n - x->q->distinct;
+    if (x->s->dup == GF_DUP_EXACT) gf_text_add(t, "duplicates  %lld pairs of equal rows", (long long)r->dup_pairs);
+    else gf_text_add(t, "duplicates  %lld pairs of similarity %g or more", (long long)r->dup_pairs, x->s->dup);
+    if (!x->query)
+        gf_text_add(t, ", in %lld group%s of %lld images", (long long)r->groups.count, r->groups.count == 1 ? "" : "s",
+                    (long long)r->groups.nodes);
+    if (r->dup_listed < r->dup_pairs)
+        gf_text_add(t, "\n            %lld of them listed in duplicates.tsv: %s", (long long)r->dup_listed,
+                    x->s->dup == GF_DUP_EXACT ? "each copy once" : "those among the most similar of an anchor (--top)");
+    if (x->query)
+        gf_text_add(t, "\n            %lld of the %lld new rows %s of stored ones", (long long)r->stored_copies,
+                    (long long)x->q->good_n, r->stored_copies == 1 ? "is an exact copy" : "are exact copies");
+    gf_text_add(t, "\n            %lld distinct rows of %lld: %lld exact cop%s%s\n", (long long)x->q->distinct,
+                (long long)x->q->good_n, (long long)copies, copies == 1 ? "y" : "ies", x->query ? " among themselves" : "");
+}
+
+void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
+    const gf_fn_quality *q = &x->r->quality;
+    add_rows(t, x);
+    add_pairs(t, x);
+    add_duplicates(t, x);
+    if (!q->anchors) return;
+    gf_text_add(t, "labels      precision %.2f %%, recall %.2f %%, F1 %.2f %% (means over anchors)\n", 100.0 * q->precision,
+                100.0 * q->recall, 100.0 * q->f1);
+    gf_text_add(t, "            precision %.2f %%, recall %.2f %%, F1 %.2f %% (all pairs)\n", 100.0 * q->pooled_precision,
+                100.0 * q->pooled_recall, 100.0 * q->pooled_f1);
+}
+
+/* ----- a stored result ----- */
+
+static glofnd_status check_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s) {
+    char path[PATH_MAX];
+    gf_jsonl_reader r;
+    int64_t crc = -1, k = 0;
+    double alpha = NAN, dup = NAN;
+    snprintf(path, sizeof path, "%s/" GF_DISCOVER_MARK, folder);
+    TRY(gf_jsonl_read_open(&r, err, path));
+    const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "crc32c", &crc) && gf_jsonl_get_integer(&r, "k", &k) &&
+                      gf_jsonl_get(&r, "alpha", &alpha) && gf_jsonl_get(&r, "dup", &dup);
+    const glofnd_status status = r.status;
+    const int of_query = found && gf_jsonl_get_text(&r, "query") != NULL;
+    gf_jsonl_read_close(&r);
+    TRY(status);
+    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a result", path);
+    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT, "'%.300s' is itself the result of a --query; --stored takes that of EMB", folder);
+    FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than these", folder);
+    if (s->alpha == 0.0 && s->k == 0) s->k = k, s->alpha = alpha;
+    if (isnan(s->dup)) s->dup = isnan(dup) ? GF_DUP_EXACT : dup;
+    return GLOFND_OK;
+}
+
+static glofnd_status take_column(gf_error *err, const char *path, const gf_npy *a, int64_t n, float **lambda) {
+    FAIL_IF(err, a->type != GF_NPY_F8 || a->rank != 2 || a->shape[0] != n || a->shape[1] < 1, GLOFND_E_FORMAT,
+            "'%.300s' is not the table of %lld anchors", path, (long long)n);
+    *lambda = malloc((size_t)n * sizeof **lambda);
+    FAIL_IF(err, !*lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)n);
+    for (int64_t i = 0; i < n; i++) (*lambda)[i] = (float)gf_npy_f64(a, i * a->shape[1]);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_discover_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
+                                 float **lambda) {
+    char path[PATH_MAX];
+    gf_npy a = {0};
+    const int bytes = snprintf(path, sizeof path, "%s/anchors.npy", folder);
+    FAIL_IF(err, bytes < 0 || (size_t)bytes >= sizeof path, GLOFND_E_ARGUMENT, "the path of the stored result is too long");
+    TRY(check_stored(err, folder, d, s));
+    TRY(gf_npy_read(err, path, &a));
+    const glofnd_status status = take_column(err, path, &a, d->n, lambda);
+    gf_npy_free(&a);
+    return status;
+}

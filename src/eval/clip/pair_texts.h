@@ -1,0 +1,21 @@
+/* pair_texts.h - the images and all captions of a dataset through the two encoders of an image-text run. */
+#ifndef GF_EVAL_CLIP_PAIR_TEXTS_H
+#define GF_EVAL_CLIP_PAIR_TEXTS_H
+
+#include "eval/encode.h"
+
+typedef struct gf_text_pairs {
+    gf_features image; /* a row per image, in the order of the dataset */
+    gf_features text;  /* a row per caption */
+    int64_t *owner;    /* [text.n] row of image */
+    int64_t repeated;  /* samples whose image an earlier one has, too (a CSV line per caption): not encoded again */
+    int64_t lost;      /* captions of images that could not be read */
+} gf_text_pairs;
+
+/* Samples of one name are one image. tell: for images, for captions; only their callbacks are used. Damaged images are left out
+ * with their captions; images without caption stay. E_ARGUMENT: the data has no captions. */
+glofnd_status gf_encode_pairs(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const gf_dataset *data,
+                              const gf_encode_spec tell[2], gf_text_pairs *out);
+void gf_text_pairs_free(gf_text_pairs *p); /* a zeroed one is fine */
+
+#endif

@@ -1,0 +1,151 @@
+/* zeroshot.c - see zeroshot.h: embeddings of classes, and scores. */
+#include "eval/clip/zeroshot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pairs/nearest.h"
+
+enum { PART = 512 }; /* sentences encoded at a time, but at least those of one class */
+
+/* ----- classes ----- */
+
+/* sum += x made unit; zeros add nothing. */
+static void add_unit(double *sum, const float *x, int64_t dim) {
+    double square = 0.0;
+    for (int64_t i = 0; i < dim; i++) square += (double)x[i] * (double)x[i];
+    const double scale = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
+    for (int64_t i = 0; i < dim; i++) sum[i] += scale * (double)x[i];
+}
+
+/* The mean's length does not matter: it is made unit. `sum` is scratch [dim]. */
+static void average_class(const float *z, int64_t templates, int64_t dim, double *sum, float *out) {
+    double square = 0.0;
+    for (int64_t i = 0; i < dim; i++) sum[i] = 0.0;
+    for (int64_t t = 0; t < templates; t++) add_unit(sum, z + t * dim, dim);
+    for (int64_t i = 0; i < dim; i++) square += sum[i] * sum[i];
+    for (int64_t i = 0; i < dim; i++) out[i] = square > 0.0 ? (float)(sum[i] / sqrt(square)) : 0.0f;
+}
+
+glofnd_status gf_zeroshot_average(gf_error *err, const float *z, int64_t classes, int64_t templates, int64_t dim, float *out) {
+    double *sum = malloc((size_t)dim * sizeof *sum);
+    FAIL_IF(err, !sum, GLOFND_E_MEMORY, "no memory for an embedding of %lld numbers", (long long)dim);
+    for (int64_t c = 0; c < classes; c++) average_class(z + c * templates * dim, templates, dim, sum, out + c * dim);
+    free(sum);
+    return GLOFND_OK;
+}
+
+typedef struct encoding {
+    gf_error *err;
+    gf_run_encoder *e;
+    const gf_prompts *p;
+    gf_bpe_scratch scratch;
+    int64_t part;   /* classes at a time */
+    int32_t *token; /* [part][templates][context] */
+    float *z;       /* [part][templates][dim] */
+    float *out;     /* [classes][dim] */
+} encoding;
+
+static glofnd_status write_tokens(encoding *x, int64_t c, int64_t t, int32_t *token) {
+    char text[2 * GF_PROMPT_MOST];
+    int count;
+    const char *name = gf_string_list_get(&x->p->classes, c);
+    const size_t n = gf_prompt_fill(gf_string_list_get(&x->p->templates, t), name, text, sizeof text);
+    FAIL_IF(x->err, n >= sizeof text, GLOFND_E_FORMAT, "a sentence about class %lld, '%.60s', has more than %zu bytes",
+            (long long)c, name, sizeof text - 1);
+    return gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, text, n, gf_run_encoder_config(x->e)->context,
+                         token, &count);
+}
+
+static glofnd_status encode_part(encoding *x, int64_t first, int64_t classes) {
+    const int64_t templates = x->p->templates.n, dim = gf_run_encoder_dim(x->e), context = gf_run_encoder_config(x->e)->context;
+    for (int64_t i = 0; i < classes * templates; i++)
+        TRY(write_tokens(x, first + i / templates, i % templates, x->token + i * context));
+    TRY(gf_run_encoder_tokens(x->err, x->e, x->token, classes * templates, x->z));
+    return gf_zeroshot_average(x->err, x->z, classes, templates, dim, x->out + first * dim);
+}
+
+static glofnd_status encode_classes(encoding *x) {
+    const int64_t classes = x->p->classes.n, dim = gf_run_encoder_dim(x->e);
+    const size_t sentences = (size_t)(x->part * x->p->templates.n);
+    x->token = malloc(sentences * (size_t)gf_run_encoder_config(x->e)->context * sizeof *x->token);
+    x->z = malloc(sentences * (size_t)dim * sizeof *x->z);
+    x->out = malloc((size_t)(classes * dim) * sizeof *x->out);
+    FAIL_IF(x->err, !x->token || !x->z || !x->out, GLOFND_E_MEMORY, "no memory for the sentences of %lld classes",
+            (long long)classes);
+    for (int64_t c = 0; c < classes; c += x->part) TRY(encode_part(x, c, classes - c < x->part ? classes - c : x->part));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_zeroshot_classifier(gf_error *err, gf_run_encoder *text, const gf_prompts *p, float **out) {
+    encoding x = {.err = err, .e = text, .p = p};
+    *out = NULL;
+    FAIL_IF(err, p->classes.n < 1 || p->templates.n < 1, GLOFND_E_ARGUMENT, "no class or no template");
+    x.part = p->templates.n < PART ? PART / p->templates.n : 1;
+    if (x.part > p->classes.n) x.part = p->classes.n;
+    const glofnd_status status = encode_classes(&x);
+    gf_bpe_scratch_free(&x.scratch);
+    free(x.token);
+    free(x.z);
+    if (status == GLOFND_OK) *out = x.out;
+    else free(x.out);
+    return status;
+}
+
+/* ----- scores ----- */
+
+static glofnd_status check(gf_error *err, const gf_features *images, int64_t classes) {
+    int64_t labelled = 0;
+    for (int64_t i = 0; i < images->n; i++) {
+        labelled += images->label[i] >= 0;
+        FAIL_IF(err, images->label[i] >= classes, GLOFND_E_ARGUMENT, "an image has label %d; only %lld classes are named",
+                (int)images->label[i], (long long)classes);
+    }
+    FAIL_IF(err, labelled == 0, GLOFND_E_ARGUMENT, "no image has a label");
+    return GLOFND_OK;
+}
+
+/* best [n][k]; right, all: scratch [classes], zeroed. */
+static void score(const gf_features *images, const int64_t *best, int k, int64_t *right, int64_t *all, gf_zeroshot *out) {
+    for (int64_t i = 0; i < images->n; i++) {
+        const int32_t label = images->label[i];
+        int place = 0;
+        if (label < 0) continue;
+        while (place < k && best[i * k + place] != label) place++;
+        all[label]++;
+        right[label] += place == 0;
+        out->n++;
+        out->top1 += place == 0;
+        out->top5 += place < k;
+    }
+    for (int64_t c = 0; c < out->classes; c++) {
+        out->seen += all[c] > 0;
+        if (all[c]) out->per_class += (double)right[c] / (double)all[c];
+    }
+    out->top1 /= (double)out->n;
+    out->top5 /= (double)out->n;
+    out->per_class /= (double)out->seen;
+}
+
+glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
+                                const gf_pair_how *how, gf_zeroshot *out) {
+    enum { K = 5 };
+    const gf_pairs p = {.row = images->x,
+                        .col = classifier,
+                        .rows = images->n,
+                        .cols = classes,
+                        .dim = images->dim,
+                        .row_name = "embedding of image",
+                        .col_name = "embedding of class",
+                        .how = gf_pair_about(how, "classes")};
+    *out = (gf_zeroshot){.classes = classes};
+    TRY(check(err, images, classes));
+    int64_t *best = malloc((size_t)images->n * K * sizeof *best), *counts = calloc(2 * (size_t)classes, sizeof *counts);
+    const glofnd_status status =
+        best && counts ? gf_nearest(err, &p, K, best) : gf_fail(err, GLOFND_E_MEMORY, "no memory to classify images");
+    if (status == GLOFND_OK) score(images, best, K, counts, counts + classes, out);
+    free(best);
+    free(counts);
+    return status;
+}

@@ -1,0 +1,126 @@
+/* zeroshot_prompts.c - the sentences about classes: names and templates, from files that may be anything. See zeroshot.h. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "eval/clip/zeroshot.h"
+#include "io/file.h"
+
+#define FILE_MOST ((uint64_t)64 << 20)
+
+void gf_prompts_free(gf_prompts *p) {
+    gf_string_list_free(&p->classes);
+    gf_string_list_free(&p->templates);
+}
+
+/* ----- lines of a file ----- */
+
+static int is_blank(const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r' && text[i] != '\n') return 0;
+    return 1;
+}
+
+/* text [n], closed by 0: a line each, without a carriage return. Blank ones are allowed at the end. */
+static glofnd_status add_lines(gf_error *err, const char *path, const char *text, size_t n, gf_string_list *out) {
+    const char *end = text + n;
+    FAIL_IF(err, memchr(text, 0, n) != NULL, GLOFND_E_FORMAT, "%.300s is no text: it has a zero byte", path);
+    for (int64_t line = 1; text < end && !is_blank(text, (size_t)(end - text)); line++) {
+        const size_t length = strcspn(text, "\n"), used = length && text[length - 1] == '\r' ? length - 1 : length;
+        FAIL_IF(err, is_blank(text, used), GLOFND_E_FORMAT, "%.300s, line %lld is empty", path, (long long)line);
+        FAIL_IF(err, used >= GF_PROMPT_MOST, GLOFND_E_FORMAT, "%.300s, line %lld has more than %d bytes", path, (long long)line,
+                GF_PROMPT_MOST - 1);
+        TRY(gf_string_list_add(err, out, text, used));
+        text += length + (text + length < end);
+    }
+    FAIL_IF(err, out->n == 0, GLOFND_E_FORMAT, "%.300s is empty; it takes one per line", path);
+    return GLOFND_OK;
+}
+
+static glofnd_status read_lines(gf_error *err, const char *path, gf_string_list *out) {
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0;
+    glofnd_status status = gf_file_read(err, path, FILE_MOST, &bytes, &capacity, &size);
+    const size_t mark = status == GLOFND_OK && size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark */
+    if (status == GLOFND_OK) status = add_lines(err, path, (const char *)bytes + mark, size - mark, out);
+    free(bytes);
+    return status;
+}
+
+/* ----- templates ----- */
+
+static const char *const own_templates[] = {
+    "a photo of a {}.", "a photo of the {}.", "a picture of a {}.",    "an image of a {}.",
+    "a small {}.",      "a large {}.",        "a close view of a {}.",
+};
+
+static glofnd_status read_templates(gf_error *err, const char *path, gf_string_list *out) {
+    if (path) TRY(read_lines(err, path, out));
+    for (size_t i = 0; !path && i < sizeof own_templates / sizeof *own_templates; i++)
+        TRY(gf_string_list_add(err, out, own_templates[i], strlen(own_templates[i])));
+    for (int64_t i = 0; i < out->n; i++)
+        FAIL_IF(err, !strstr(gf_string_list_get(out, i), "{}"), GLOFND_E_FORMAT,
+                "%.300s, line %lld has no {}, where the name of the class goes: \"%.60s\"", path, (long long)i + 1,
+                gf_string_list_get(out, i));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_prompts_templates(gf_error *err, const char *path, gf_string_list *out) {
+    *out = (gf_string_list){0};
+    const glofnd_status status = read_templates(err, path, out);
+    if (status != GLOFND_OK) gf_string_list_free(out);
+    return status;
+}
+
+size_t gf_prompt_fill(const char *template, const char *name, char *out, size_t bytes) {
+    const size_t name_length = strlen(name);
+    size_t n = 0;
+    while (*template) {
+        const int gap = template[0] == '{' && template[1] == '}';
+        const char *from = gap ? name : template;
+        const size_t length = gap ? name_length : 1;
+        for (size_t i = 0; i < length; i++, n++)
+            if (n + 1 < bytes) out[n] = from[i];
+        template += gap ? 2 : 1;
+    }
+    if (bytes) out[n < bytes ? n : bytes - 1] = 0;
+    return n;
+}
+
+/* ----- classes ----- */
+
+static glofnd_status own_names(gf_error *err, const gf_dataset *data, int32_t classes, gf_string_list *out) {
+    char name[GF_PROMPT_MOST];
+    for (int32_t c = 0; c < classes; c++) {
+        const char *given = gf_dataset_class(data, c);
+        FAIL_IF(err, !given, GLOFND_E_ARGUMENT, "class %d of this data has no name; give a file with one per line by --classes",
+                (int)c);
+        const size_t n = (size_t)snprintf(name, sizeof name, "%s", given);
+        FAIL_IF(err, n >= sizeof name, GLOFND_E_FORMAT, "the name of class %d has more than %d bytes", (int)c,
+                GF_PROMPT_MOST - 1);
+        for (char *at = name; *at; at++)
+            if (*at == '_') *at = ' ';
+        TRY(gf_string_list_add(err, out, name, n));
+    }
+    return GLOFND_OK;
+}
+
+/* Labels that are numbers only say how many classes there are at least. */
+static glofnd_status read_classes(gf_error *err, const gf_dataset *data, const char *path, gf_string_list *out) {
+    const int32_t classes = gf_dataset_describe(data).classes;
+    const int named = classes > 0 && gf_dataset_class(data, 0) != NULL;
+    FAIL_IF(err, classes == 0, GLOFND_E_ARGUMENT, "this data has no labels, by which images would be scored");
+    if (!path) return own_names(err, data, classes, out);
+    TRY(read_lines(err, path, out));
+    FAIL_IF(err, out->n < classes || (named && out->n > classes), GLOFND_E_FORMAT,
+            "%.300s has %lld class names, the data has %d classes; it takes one per line, in the order of the labels", path,
+            (long long)out->n, (int)classes);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_prompts_classes(gf_error *err, const gf_dataset *data, const char *path, gf_string_list *out) {
+    *out = (gf_string_list){0};
+    const glofnd_status status = read_classes(err, data, path, out);
+    if (status != GLOFND_OK) gf_string_list_free(out);
+    return status;
+}

@@ -1,0 +1,103 @@
+/* fn_quality.c - see fn_quality.h: counting, and what follows from counts. */
+#include "eval/flags/fn_quality.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "eval/stats.h"
+#include "pairs/tiles.h"
+
+glofnd_status gf_view_set_alloc(gf_error *err, gf_view_set *s, int64_t n, int64_t dim) {
+    *s = (gf_view_set){.n = n, .dim = dim};
+    FAIL_IF(err, n < 1 || dim < 1 || (size_t)n > SIZE_MAX / sizeof(float) / (size_t)dim, GLOFND_E_ARGUMENT,
+            "%lld embeddings of %lld numbers cannot be held", (long long)n, (long long)dim);
+    s->z = malloc((size_t)n * (size_t)dim * sizeof *s->z);
+    s->id = malloc((size_t)n * sizeof *s->id);
+    s->label = malloc((size_t)n * sizeof *s->label);
+    if (s->z && s->id && s->label) return GLOFND_OK;
+    gf_view_set_free(s);
+    GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld embeddings of %lld numbers", (long long)n, (long long)dim);
+}
+
+void gf_view_set_free(gf_view_set *s) {
+    if (!s) return;
+    free(s->z);
+    free(s->id);
+    free(s->label);
+    *s = (gf_view_set){0};
+}
+
+/* ----- counting ----- */
+
+typedef struct counting {
+    const gf_view_set *s;
+    const float *theta;
+    int kinds;
+    gf_fn_counts *counts;
+} counting;
+
+/* One row of a tile: s [cols] against the columns from c0. Without branches, for the compiler to make vectors of it. */
+static void count_row(const gf_view_set *set, int64_t row, int64_t c0, int cols, const float *s, float theta, gf_fn_counts *out) {
+    const gf_view_set *columns = gf_view_columns(set);
+    const int64_t id = set->id[row], *ids = columns->id + c0;
+    const int32_t label = set->label[row], *labels = columns->label + c0;
+    int pairs = 0, same = 0, flagged = 0, hits = 0;
+    for (int c = 0; c < cols; c++) {
+        const int pair = ids[c] != id, like = pair & (labels[c] == label) & (label >= 0), above = pair & (s[c] > theta);
+        pairs += pair, same += like, flagged += above, hits += like & above;
+    }
+    out->pairs += pairs, out->same += same, out->flagged += flagged, out->hits += hits;
+}
+
+static void count_tile(void *user, const gf_pair_tile *t, int thread) {
+    const counting *x = user;
+    (void)thread;
+    for (int r = 0; r < t->rows; r++) {
+        const int64_t row = t->r0 + r;
+        for (int k = 0; k < x->kinds; k++) {
+            const int64_t at = k * x->s->n + row;
+            if (t->c0 == 0) x->counts[at] = (gf_fn_counts){0};
+            count_row(x->s, row, t->c0, t->cols, t->s + (size_t)r * t->ld, x->theta[at], &x->counts[at]);
+        }
+    }
+}
+
+glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_pair_how *how,
+                          gf_fn_counts *counts) {
+    counting x = {s, theta, kinds, counts};
+    const gf_view_set *columns = gf_view_columns(s);
+    const gf_pairs p = {.row = s->z,
+                        .col = columns->z,
+                        .rows = s->n,
+                        .cols = columns->n,
+                        .dim = s->dim,
+                        .how = gf_pair_about(how, "flagged pairs")};
+    return gf_pairs_sweep(err, &p, count_tile, &x);
+}
+
+/* ----- summing up ----- */
+
+static double share(int64_t a, int64_t b) { return b ? (double)a / (double)b : NAN; }
+static double share_or_one(int64_t a, int64_t b) { return b ? (double)a / (double)b : 1.0; }
+
+gf_fn_quality gf_fn_summarize(const gf_fn_counts *counts, int64_t n, int rows) {
+    gf_fn_counts all = {0};
+    gf_fn_quality q = {.anchors = n};
+    for (int64_t i = 0; i < n; i++) {
+        gf_fn_counts one = {0};
+        for (int r = 0; r < rows; r++) {
+            const gf_fn_counts *c = &counts[i * rows + r];
+            one.pairs += c->pairs, one.same += c->same, one.flagged += c->flagged, one.hits += c->hits;
+        }
+        q.precision += share_or_one(one.hits, one.flagged);
+        q.recall += share_or_one(one.hits, one.same);
+        all.pairs += one.pairs, all.same += one.same, all.flagged += one.flagged, all.hits += one.hits;
+    }
+    q.precision /= (double)n, q.recall /= (double)n;
+    q.f1 = gf_f1(q.precision, q.recall);
+    q.flagged = share(all.flagged, all.pairs);
+    q.pooled_precision = share(all.hits, all.flagged);
+    q.pooled_recall = share(all.hits, all.same);
+    q.pooled_f1 = gf_f1(q.pooled_precision, q.pooled_recall);
+    return q;
+}

@@ -1,0 +1,126 @@
+/* threshold_quality.c - see threshold_quality.h. */
+#include "eval/flags/threshold_quality.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/parallel.h"
+#include "util/rng.h"
+
+gf_threshold_error gf_threshold_compare(const float *x, const float *optimum, int64_t n, int64_t each) {
+    gf_threshold_error e = {0};
+    double absolute = 0.0, square = 0.0, sum = 0.0;
+    for (int64_t i = 0; i < n * each; i++) {
+        const double d = (double)x[i] - (double)optimum[i / each];
+        if (isnan(d)) continue;
+        e.count++;
+        absolute += fabs(d), square += d * d, sum += d;
+    }
+    const double count = e.count ? (double)e.count : NAN;
+    e.mae = absolute / count, e.rmse = sqrt(square / count), e.bias = sum / count;
+    return e;
+}
+
+gf_spread gf_spread_of(const float *x, int64_t n) {
+    gf_spread s = {.min = NAN, .max = NAN};
+    double sum = 0.0, square = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(x[i])) continue;
+        s.count++;
+        sum += (double)x[i];
+        s.min = fmin(s.min, (double)x[i]), s.max = fmax(s.max, (double)x[i]);
+    }
+    s.mean = s.count ? sum / (double)s.count : NAN;
+    for (int64_t i = 0; i < n; i++)
+        if (!isnan(x[i])) square += ((double)x[i] - s.mean) * ((double)x[i] - s.mean);
+    s.std = s.count ? sqrt(square / (double)s.count) : NAN;
+    return s;
+}
+
+void gf_density(const float *x, int64_t n, double low, double high, int bins, double *out) {
+    int64_t count = 0;
+    for (int b = 0; b < bins; b++) out[b] = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(x[i])) continue;
+        count++;
+        const double at = ((double)x[i] - low) / (high - low) * bins;
+        if (at >= 0.0 && at <= bins) out[at < bins ? (int)at : bins - 1] += 1.0;
+    }
+    for (int b = 0; b < bins && count; b++) out[b] *= bins / (high - low) / (double)count;
+}
+
+/* ----- FNC's thresholds ----- */
+
+typedef struct deal {
+    const gf_view_set *s;
+    int views, draw, draws, threads;
+    int64_t batch, samples;
+    double alpha;
+    uint64_t seed;
+    gf_view_set *room;     /* [threads] a batch each; then as many for s->others, if there are some */
+    float *theta, *out;    /* [threads][batch * views] */
+    glofnd_status *status; /* [threads] */
+} deal;
+
+static int64_t sample_at(const deal *x, int64_t position) { return gf_permute(x->seed, (uint32_t)x->draw, x->samples, position); }
+
+static void copy_sample(gf_view_set *to, int64_t at, const gf_view_set *from, int64_t sample, int views) {
+    memcpy(to->z + at * views * to->dim, from->z + sample * views * from->dim, (size_t)views * (size_t)from->dim * sizeof *to->z);
+    memcpy(to->id + at * views, from->id + sample * views, (size_t)views * sizeof *to->id);
+}
+
+static void deal_batch(void *arg, int64_t task, int thread) {
+    const deal *x = arg;
+    const int64_t end = (task + 1) * x->batch, first = end > x->samples ? x->samples - x->batch : task * x->batch;
+    const int64_t new = task * x->batch; /* positions before were in the batch before */
+    gf_view_set *b = &x->room[thread], *others = x->s->others ? &x->room[x->threads + thread] : NULL;
+    float *theta = x->theta + (int64_t)thread * x->batch * x->views;
+    for (int64_t i = 0; i < x->batch; i++) copy_sample(b, i, x->s, sample_at(x, first + i), x->views);
+    for (int64_t i = 0; others && i < x->batch; i++) copy_sample(others, i, x->s->others, sample_at(x, first + i), x->views);
+    b->others = others;
+    const glofnd_status status = gf_fnc_thresholds(NULL, b, x->alpha, &(gf_pair_how){.threads = 1}, theta);
+    if (status != GLOFND_OK) x->status[thread] = status;
+    for (int64_t i = new - first; status == GLOFND_OK &&i < x->batch; i++) {
+        float *to = x->out + (sample_at(x, first + i) * x->draws + x->draw) * x->views;
+        for (int v = 0; v < x->views; v++) to[v] = theta[i * x->views + v];
+    }
+}
+
+static glofnd_status deal_all(gf_error *err, deal *x, const gf_pair_how *how) {
+    for (x->draw = 0; x->draw < x->draws; x->draw++) {
+        if (how->progress) how->progress(how->user, "batches of FNC", x->draw, x->draws);
+        gf_parallel(how->threads, (x->samples + x->batch - 1) / x->batch, deal_batch, x);
+        for (int t = 0; t < how->threads; t++)
+            FAIL_IF(err, x->status[t] != GLOFND_OK, x->status[t], "thresholds of a batch: %s", glofnd_status_text(x->status[t]));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_fnc_draws(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha, uint64_t seed,
+                           const gf_pair_how *how, float *out) {
+    const int threads = how->threads, rooms = s->others ? 2 * threads : threads;
+    deal x = {.s = s,
+              .views = views,
+              .draws = draws,
+              .threads = threads,
+              .batch = batch,
+              .samples = s->n / views,
+              .alpha = alpha,
+              .seed = seed,
+              .out = out};
+    FAIL_IF(err, batch < 2 || batch > x.samples, GLOFND_E_ARGUMENT, "a batch of %lld cannot be drawn from %lld samples",
+            (long long)batch, (long long)x.samples);
+    x.room = calloc((size_t)rooms, sizeof *x.room);
+    x.status = calloc((size_t)threads, sizeof *x.status);
+    x.theta = malloc((size_t)threads * (size_t)(batch * views) * sizeof *x.theta);
+    glofnd_status status =
+        x.room && x.status && x.theta ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for batches of thresholds");
+    for (int t = 0; t < rooms && status == GLOFND_OK; t++) status = gf_view_set_alloc(err, &x.room[t], batch * views, s->dim);
+    if (status == GLOFND_OK) status = deal_all(err, &x, how);
+    for (int t = 0; t < rooms && x.room; t++) gf_view_set_free(&x.room[t]);
+    free(x.room);
+    free(x.status);
+    free(x.theta);
+    return status;
+}

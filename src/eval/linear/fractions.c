@@ -1,0 +1,48 @@
+/* fractions.c - see fractions.h: the samples in the order of a keyed permutation, each class up to its quota. */
+#include "eval/linear/fractions.h"
+
+#include <stdlib.h>
+
+#include "util/rng.h"
+
+#define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, whatever 0.1 is in binary */
+
+static int32_t count_classes(const int32_t *label, int64_t n) {
+    int32_t most = -1;
+    for (int64_t i = 0; i < n; i++) most = label[i] > most ? label[i] : most;
+    return most + 1;
+}
+
+/* quota [classes]: how many are still to be drawn of each. */
+static void set_quotas(gf_draw *d, const int32_t *label, int64_t n, int64_t *quota, int32_t classes) {
+    d->classes = 0;
+    d->empty = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (label[i] >= 0) quota[label[i]]++;
+    for (int32_t c = 0; c < classes; c++) {
+        if (quota[c] == 0) continue;
+        d->classes++;
+        quota[c] = (int64_t)(d->share * (double)quota[c] + ROUNDING);
+        if (quota[c] == 0 && d->empty < 0) d->empty = c;
+    }
+}
+
+glofnd_status gf_draw_share(gf_error *err, gf_draw *d, const int32_t *label, int64_t n, uint8_t *chosen) {
+    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "a share of %g cannot be drawn; it must be in (0, 1]",
+            d->share);
+    const int32_t classes = count_classes(label, n);
+    int64_t *quota = calloc((size_t)classes + 1, sizeof *quota);
+    FAIL_IF(err, !quota, GLOFND_E_MEMORY, "no memory to draw from %d classes", (int)classes);
+    set_quotas(d, label, n, quota, classes);
+    for (int64_t i = 0; i < n; i++) chosen[i] = 0;
+    d->count = 0;
+    for (int64_t position = 0; position < n; position++) {
+        const int64_t i = gf_permute(d->seed, d->stream, n, position);
+        if (label[i] < 0 || quota[label[i]] == 0) continue;
+        quota[label[i]]--;
+        chosen[i] = 1;
+        d->count++;
+    }
+    free(quota);
+    return GLOFND_OK;
+}

@@ -1,0 +1,80 @@
+/* accel_step.h - the method on an accelerator: what stands behind the public API of a context whose option `device` is not the
+ * CPU.
+ *
+ * src/fnd checks arguments, makes the plan and turns totals into statistics; the device does everything in between on its own
+ * memory, in the order of its stream. Calls return GLOFND_OK once their work is queued, unless it says that they wait. What only
+ * the device can see (numbers that are not finite, bad ids) comes with `totals`.
+ */
+#ifndef GF_IFC_ACCEL_STEP_H
+#define GF_IFC_ACCEL_STEP_H
+
+#include "method/formulas/epoch_plan.h"
+#include "method/formulas/record.h"
+#include "method/formulas/totals.h"
+#include "util/status.h"
+
+typedef struct gf_device_ctx gf_device_ctx;     /* stream and workspace, defined by the device */
+typedef struct gf_device_store gf_device_store; /* records, shared rows and ring, on the device */
+
+typedef struct gf_device_step { /* one call of the step tier; pointers to arrays are device memory */
+    const gf_plan *plan;
+    const gf_shape *shape;
+    const glofnd_batch *q;
+    gf_device_store *s;                          /* rows */
+    glofnd_link *links;                          /* rows: out [rows][2]; grad, mask: in [cols][2] */
+    float *grad_a, *grad_b;                      /* grad */
+    uint8_t *keep;                               /* mask */
+    int (*reduce)(void *user, double *x, int n); /* sums over ranks, on the host: a call that needs it waits */
+    void *reduce_user;
+} gf_device_step;
+
+typedef struct gf_device_state { /* what a store holds beside the records of its anchors and the rows of its rings */
+    gf_record shared[2];
+    int64_t ring_head, ring_count;
+} gf_device_state;
+
+typedef struct gf_device_thresholds {
+    const float *q, *k;  /* [rows][dim], [cols][dim] */
+    const int64_t *skip; /* [rows] or NULL */
+    int64_t rows, cols, dim;
+    int64_t best; /* largest rank */
+    double alpha;
+    int normalize;
+    float *out; /* [rows] */
+} gf_device_thresholds;
+
+typedef struct gf_device {
+    const char *name;
+    glofnd_status (*check)(gf_error *err); /* there is one, and it works */
+    glofnd_status (*open)(gf_error *err, gf_device_ctx **out);
+    void (*close)(gf_device_ctx *d); /* waits; takes NULL */
+    glofnd_status (*stream)(gf_error *err, gf_device_ctx *d, void *stream);
+    glofnd_status (*reserve)(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+    /* Waits. Between the host and the device, or on either. */
+    glofnd_status (*copy)(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
+
+    glofnd_status (*step)(gf_error *err, gf_device_ctx *d, const gf_device_step *x); /* one rank: rows, then grad */
+    glofnd_status (*rows)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+    glofnd_status (*grad)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+    glofnd_status (*mask)(gf_error *err, gf_device_ctx *d, const gf_device_step *x);
+    /* Waits. Sums of the last rows and the last grad; or the failure of a call since the last time, which is then forgotten. */
+    glofnd_status (*totals)(gf_error *err, gf_device_ctx *d, gf_totals *sum);
+    glofnd_status (*thresholds)(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x); /* waits */
+
+    /* Stores. Every call waits; `records`, ids, rows are host memory; put: 1 writes, 0 reads. */
+    glofnd_status (*store_open)(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t record_bytes,
+                                gf_device_store **out);
+    void (*store_close)(gf_device_store *s);                                            /* takes NULL */
+    size_t (*store_held)(const gf_device_store *s);                                     /* bytes on the device */
+    glofnd_status (*store_touched)(gf_error *err, gf_device_store *s, uint8_t *blocks); /* 1: ever written */
+    glofnd_status (*store_range)(gf_error *err, gf_device_store *s, int put, int64_t first, int64_t count, void *records);
+    glofnd_status (*store_rows)(gf_error *err, gf_device_store *s, int put, const int64_t *id, int64_t n, void *records);
+    glofnd_status (*store_state)(gf_error *err, gf_device_store *s, int put, gf_device_state *state);
+    glofnd_status (*store_ring)(gf_error *err, gf_device_store *s, int put, int side, int64_t count, float *rows, int64_t *id);
+} gf_device;
+
+extern const gf_device *const gf_device_cuda; /* NULL: built without CUDA */
+/* NULL and a text if this library was built without it; for the CPU always. */
+const gf_device *gf_device_find(gf_error *err, glofnd_device device);
+
+#endif

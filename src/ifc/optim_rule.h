@@ -1,0 +1,79 @@
+/* optim_rule.h - the formulas of the optimizers for one number, once for every device; src/optim and src/cuda loop over them.
+ *
+ * Storage is float32, arithmetic float64. `decay` is the weight decay of the tensor, 0 where it has none.
+ */
+#ifndef GF_IFC_OPTIM_RULE_H
+#define GF_IFC_OPTIM_RULE_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/host_device.h"
+
+typedef struct gf_param {
+    float *p;      /* [n] weights, updated */
+    float *g;      /* [n] gradient; clipping shortens it */
+    float *state1; /* [n] momentum; AdamW: first moment */
+    float *state2; /* [n] AdamW: second moment; else NULL */
+    size_t n;
+    int decay; /* 1: weight decay applies */
+    int adapt; /* 1: LARS trust ratio applies */
+} gf_param;
+
+typedef enum gf_optim_kind { GF_OPTIM_LARS, GF_OPTIM_SGD, GF_OPTIM_ADAMW } gf_optim_kind;
+
+typedef struct gf_optim_rule {
+    gf_optim_kind kind;
+    double momentum, weight_decay;
+    double trust;             /* LARS */
+    int nesterov;             /* SGD: the step looks ahead along the momentum */
+    double beta1, beta2, eps; /* AdamW; eps is added outside the root, after the bias correction */
+    double clip;              /* SGD, AdamW: longest gradient, over all tensors; 0: any */
+    int threads;              /* on the host; 0: as many as the runtime would use. Results do not depend on it */
+} gf_optim_rule;
+
+typedef struct gf_optim_now { /* what differs from step to step */
+    double lr;
+    double correct1, correct2; /* AdamW: 1 - beta^step */
+} gf_optim_now;
+
+/* What a gradient of this norm is multiplied with to be no longer than `clip`, as torch's clip_grad_norm_. */
+GF_HD double gf_rule_shrink(const gf_optim_rule *o, double norm) {
+    return o->clip > 0.0 && norm + 1e-6 > o->clip ? o->clip / (norm + 1e-6) : 1.0;
+}
+
+/* r = trust |p| / |g + decay p| where both are positive, else 1. It may exceed what float32 holds (a gradient near zero); its
+ * product with that gradient does not. */
+GF_HD double gf_rule_ratio(const gf_optim_rule *o, double p, double d) { return p > 0.0 && d > 0.0 ? o->trust * p / d : 1.0; }
+
+/* mu = momentum mu + ratio (g + decay p);  p -= lr mu */
+GF_HD void gf_rule_lars(const gf_optim_rule *o, double lr, double ratio, double decay, float *p, float g, float *mu) {
+    const double m = o->momentum * *mu + ratio * (g + decay * *p);
+    *mu = (float)m;
+    *p = (float)(*p - lr * m);
+}
+
+/* d = g + decay p;  mu = momentum mu + d;  p -= lr mu, or with nesterov p -= lr (d + momentum mu). mu may be NULL without it. */
+GF_HD void gf_rule_sgd(const gf_optim_rule *o, double lr, double decay, float *p, float g, float *mu) {
+    const double d = g + decay * *p;
+    if (o->momentum == 0.0) {
+        *p = (float)(*p - lr * d);
+        return;
+    }
+    const double m = o->momentum * *mu + d;
+    *mu = (float)m;
+    *p = (float)(*p - lr * (o->nesterov ? d + o->momentum * m : m));
+}
+
+/* p *= 1 - lr decay;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m / correct1) / (sqrt(v / correct2) + eps) */
+GF_HD void gf_rule_adamw(const gf_optim_rule *o, const gf_optim_now *now, double decay, float *p, float g, float *m, float *v) {
+    const double grad = g, first = o->beta1 * *m + (1.0 - o->beta1) * grad;
+    const double second = o->beta2 * *v + (1.0 - o->beta2) * grad * grad;
+    *m = (float)first;
+    *v = (float)second;
+    const double step = now->lr * (first / now->correct1) / (sqrt(second / now->correct2) + o->eps);
+    *p = (float)(*p * (1.0 - now->lr * decay) - step);
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* pair_passes.h - what a device must be able to do for the method, and the data it works on.
+ *
+ * The method (src/fnd) thinks in rows and decides in O(batch) scalars; a backend makes the O(batch^2) similarities, in tiles that
+ * are dropped at once. Its operations work on `gf_pass`, a product of row embeddings q with column embeddings k:
+ *   stats    pass B: per row, log-sum-exp and counts of what lies at or below lo, and a list of what lies in (lo, hi]
+ *   settle   with lo = hi at last: the lists join the sums
+ *   grad     pass C: weights P of every pair from theta and log_w of its row (and its column), then dQ += P K, dK += P'Q
+ *   select   per row an exact order statistic: FNC, initial thresholds, the ring
+ *   mask     which pairs are kept, for inspection
+ * "Row role": a pair as seen from its row's anchor. "Column role": the same pair as seen from its column's anchor. Where both
+ * are wanted each similarity is computed once.
+ */
+#ifndef GF_IFC_PAIR_PASSES_H
+#define GF_IFC_PAIR_PASSES_H
+
+#include "util/status.h"
+
+#define GF_PANEL 32 /* columns per packed panel; rows of every matrix are padded to a multiple of it */
+
+/* Unit embeddings, twice: row-major for the left side of a product, packed in panels for the right side. Padding is zero. */
+typedef struct gf_embed {
+    int64_t rows;
+    int64_t dim, ld; /* ld: floats per row, see gf_backend.embed_ld */
+    float *row;      /* [pad(rows)][ld] */
+    float *col;      /* [pad(rows) / GF_PANEL][dim][GF_PANEL]; NULL where it is only a left side */
+} gf_embed;
+
+/* Per-row numbers of one side. Arrays are padded as the embeddings; what a pass does not use may be NULL. */
+typedef struct gf_rows {
+    float *inv_tau;
+    int32_t *group; /* pairs of one group >= 0 are flagged; NULL: no groups */
+    int32_t *label; /* quality is measured against it */
+    /* stats: in */
+    float *lo, *hi; /* S <= lo is kept, S > hi is flagged, in between goes to the window list */
+    float *mid;     /* old lambda, lo <= mid <= hi: window_le counts the list up to it */
+    /* stats: out */
+    double *sum;       /* of exp(inv_tau S - peak) over the kept, plus omega times that over the flagged */
+    double *moment;    /* the same, times S */
+    double *flagged_s; /* sum of S over the flagged */
+    float *peak;       /* GF_SHIFT: running maximum of inv_tau S over the summed; else 0 */
+    int32_t *kept;
+    float *window;      /* [rows][window_cap] */
+    int32_t *window_n;  /* may exceed window_cap: then the list is incomplete */
+    int32_t *window_le; /* entries <= mid, counted also beyond the cap */
+    int32_t *above;     /* GF_GROUP: pairs with S > mid, whatever their group */
+    /* grad: in */
+    float *theta, *floor; /* keep iff (S <= theta and not of one group) or S <= floor */
+    int32_t *tie;         /* GF_TIE: keep iff score < theta, or score == theta and column > tie */
+    float *log_w, *w;     /* weight of a kept pair: exp(inv_tau S + log_w); w = exp(log_w) without GF_SHIFT */
+    float *attract;       /* subtracted from the weight of a flagged pair */
+    float *align;         /* GF_COLSUM: similarity to the positive */
+    /* grad: out */
+    float *grad;          /* [pad(rows)][ld] accumulated; NULL: not wanted */
+    int32_t *same, *hits; /* GF_QUALITY: negatives of one label; of these, flagged */
+} gf_rows;
+
+enum {               /* gf_pass.flags */
+       GF_MASK = 1,  /* flags act on the sums (else everything is summed, and only counted) */
+       GF_COUNT = 2, /* compare and count at all */
+       GF_SHIFT = 4, /* 1/tau too large for exp(S/tau) in float, or different per row: work relative to a peak */
+       GF_MOMENT = 8,
+       GF_ATTRACT = 16,
+       GF_WEIGHT = 32, /* omega > 0 */
+       GF_GROUP = 64,
+       GF_QUALITY = 128,
+       GF_TIE = 256,         /* FNC TOPK: flags by score and tie; row role only */
+       GF_COLSUM = 512,      /* grad: row->sum, row->moment get the column role's W and W (S - align), summed over the row */
+       GF_KEEP_TILES = 1024, /* stats: leave the tiles in `tiles` for the grad pass that follows */
+       GF_REUSE_TILES = 2048 /* grad: they are there */
+};
+
+typedef struct gf_pass {
+    const gf_embed *q, *k;
+    const gf_embed *score; /* GF_TIE: left side of the score product; NULL: q */
+    int64_t q0;            /* position of q's first row in the global batch; k holds all of it */
+    int shift;             /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair */
+    int symmetric;         /* q is k and row is col: every unordered pair once */
+    gf_rows *row, *col;
+    int col_role;    /* stats: also for the columns' anchors. grad: P holds their weights too */
+    float *col_grad; /* grad: gradient of the columns, accumulated; NULL: not wanted. row->grad likewise */
+    unsigned flags;
+    float omega;
+    int64_t window_cap;
+    int64_t tile;  /* rows of a tile */
+    float *tiles;  /* GF_KEEP_TILES, GF_REUSE_TILES */
+    void *scratch; /* scratch_bytes(...) bytes */
+    int threads;
+} gf_pass;
+
+typedef struct gf_select { /* order statistics of row r among its columns, by descending value */
+    const gf_embed *q, *k;
+    int64_t q0;
+    int shift;                      /* as gf_pass; -1: no pair is left out */
+    int64_t best;                   /* value[] gets the best-th largest, 1 <= best <= columns of a row ... */
+    double fraction;                /* ... moved by this share towards the next larger one */
+    const int64_t *row_id, *col_id; /* both or neither: columns with the row's id are left out, and best is the largest of 1 and
+                                       alpha times what is left, rounded; `best` then only bounds it */
+    double alpha;
+    int round_up;  /* with ids: rounded up instead */
+    int smallest;  /* instead: value[] gets the smallest, tie[] how many equal it */
+    float *value;  /* out [rows] */
+    int32_t *tie;  /* out, or NULL: the column up to which values equal to value[] are among the best */
+    void *scratch; /* select_bytes(...) */
+    int threads;
+} gf_select;
+
+typedef struct gf_backend {
+    const char *name;
+    /* Floats per row for embeddings of `dim` numbers. */
+    int64_t (*embed_ld)(int64_t dim);
+    /* Fills row (and col) from h [rows][dim]; `step` rows apart in e starting at `first`: two views interleave. norm [rows] gets
+     * |h| at the same places, or 1 without normalize. Returns the first bad row (not finite, not unit without normalize) or
+     * -1. */
+    int64_t (*embed)(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
+                     int threads);
+    /* After all rows are in: the packed copy. */
+    void (*pack)(const gf_embed *e, int threads);
+    size_t (*scratch_bytes)(int64_t tile, int threads);
+    size_t (*select_bytes)(int64_t best, int threads); /* best: largest rank + 1 */
+    size_t (*tiles_bytes)(int64_t rows, int64_t cols, int64_t tile, int symmetric);
+    void (*stats)(gf_pass *p);
+    void (*settle)(gf_pass *p);
+    void (*grad)(gf_pass *p);
+    void (*select)(const gf_select *p);
+    /* keep [q->rows][keep_ld] bytes, one per column, by theta, floor, tie, group of p->row. */
+    void (*mask)(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
+} gf_backend;
+
+extern const gf_backend gf_backend_cpu;
+
+static inline int64_t gf_pad(int64_t rows) { return (rows + GF_PANEL - 1) / GF_PANEL * GF_PANEL; }
+
+#endif

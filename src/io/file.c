@@ -1,0 +1,77 @@
+/* file.c - see file.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "io/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+glofnd_status gf_file_open(gf_error *err, const char *path, int *fd, gf_file_stamp *stamp) {
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    FAIL_IF(err, *fd < 0, GLOFND_E_IO, "'%.400s' cannot be read: %s", path, strerror(errno));
+    struct stat st;
+    if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(*fd);
+        *fd = -1;
+        GF_FAIL(err, GLOFND_E_IO, "'%.400s' is not a regular file", path);
+    }
+    if (stamp) {
+        stamp->size = (uint64_t)st.st_size;
+        stamp->mtime_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_file_read_at(gf_error *err, int fd, const char *name, uint64_t offset, void *out, size_t n) {
+    uint8_t *p = out;
+    while (n > 0) {
+        const ssize_t got = pread(fd, p, n, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        FAIL_IF(err, got < 0, GLOFND_E_IO, "'%.400s' cannot be read: %s", name, strerror(errno));
+        FAIL_IF(err, got == 0, GLOFND_E_FORMAT, "'%.400s' is cut short: no byte at %llu", name, (unsigned long long)offset);
+        p += got;
+        n -= (size_t)got;
+        offset += (uint64_t)got;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_file_reserve(gf_error *err, const char *name, size_t n, uint8_t **bytes, size_t *capacity) {
+    if (n <= *capacity && *bytes) return GLOFND_OK;
+    free(*bytes);
+    *capacity = 0;
+    *bytes = malloc(n > 0 ? n : 1);
+    FAIL_IF(err, !*bytes, GLOFND_E_MEMORY, "no memory for the %llu bytes of '%.400s'", (unsigned long long)n, name);
+    *capacity = n > 0 ? n : 1;
+    return GLOFND_OK;
+}
+
+static glofnd_status read_open_file(gf_error *err, int fd, const char *path, uint64_t most, uint64_t stated, uint8_t **bytes,
+                                    size_t *capacity) {
+    FAIL_IF(err, stated > most, GLOFND_E_FORMAT, "'%.400s' has %llu bytes; at most %llu are accepted", path,
+            (unsigned long long)stated, (unsigned long long)most);
+    TRY(gf_file_reserve(err, path, (size_t)stated + 1, bytes, capacity));
+    TRY(gf_file_read_at(err, fd, path, 0, *bytes, (size_t)stated));
+    (*bytes)[stated] = 0;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size) {
+    int fd;
+    gf_file_stamp stamp = {0};
+    TRY(gf_file_open(err, path, &fd, &stamp));
+    const glofnd_status status = read_open_file(err, fd, path, most, stamp.size, bytes, capacity);
+    close(fd);
+    *size = status == GLOFND_OK ? (size_t)stamp.size : 0;
+    return status;
+}
+
+int gf_is_folder(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}

@@ -1,0 +1,67 @@
+/* token_rows.c - see token_rows.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "loader/token_rows.h"
+
+#include <stdlib.h>
+
+#include "data/dataset_format.h"
+#include "text/captions.h"
+
+glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const gf_dataset *d, int64_t sample,
+                             const char *text, uint64_t seed, uint32_t epoch, int context, int32_t *ids) {
+    const gf_caption c = gf_caption_draw(text, seed, epoch, (uint64_t)sample);
+    char name[256];
+    int count;
+    gf_dataset_name(d, sample, name, sizeof name);
+    FAIL_IF(err, c.n == 0, GLOFND_E_FORMAT, "'%s' has no caption", name);
+    FAIL_IF(err, c.n > GF_WORDS_TEXT_MOST, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; %llu are the most", name,
+            (unsigned long long)c.n, (unsigned long long)GF_WORDS_TEXT_MOST);
+    TRY(gf_bpe_encode(err, b, s, c.text, c.n, context, ids, &count));
+    FAIL_IF(err, count <= 2 && context > 2, GLOFND_E_FORMAT, "'%s' has a caption without a word", name);
+    return GLOFND_OK;
+}
+
+uint64_t gf_tokens_hash(const int32_t *ids, int context) { return gf_key_hash(ids, (size_t)context * sizeof *ids); }
+
+/* ----- groups: a forest over the samples, whose roots are their smallest members ----- */
+
+static int64_t root_of(int32_t *parent, int64_t i) {
+    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    return i;
+}
+
+static void join(int32_t *parent, int64_t a, int64_t b) {
+    const int64_t x = root_of(parent, a), y = root_of(parent, b);
+    parent[x < y ? y : x] = (int32_t)(x < y ? x : y);
+}
+
+static int by_image(const void *a, const void *b, void *content) {
+    const gf_content *c = content;
+    const uint64_t x = c[*(const int64_t *)a].image, y = c[*(const int64_t *)b].image;
+    return (x > y) - (x < y);
+}
+
+static int by_text(const void *a, const void *b, void *content) {
+    const gf_content *c = content;
+    const uint64_t x = c[*(const int64_t *)a].text, y = c[*(const int64_t *)b].text;
+    return (x > y) - (x < y);
+}
+
+static void join_equal(const gf_content *content, int64_t n, int (*order_by)(const void *, const void *, void *), int64_t *order,
+                       int32_t *parent) {
+    qsort_r(order, (size_t)n, sizeof *order, order_by, (void *)(uintptr_t)content);
+    for (int64_t i = 1; i < n; i++)
+        if (order_by(&order[i - 1], &order[i], (void *)(uintptr_t)content) == 0) join(parent, order[i - 1], order[i]);
+}
+
+void gf_content_groups(const gf_content *content, int64_t n, int64_t *order, int32_t *group) {
+    for (int64_t i = 0; i < n; i++) order[i] = group[i] = (int32_t)i;
+    join_equal(content, n, by_image, order, group);
+    join_equal(content, n, by_text, order, group);
+    for (int64_t i = 0; i < n; i++) order[i] = 0;
+    for (int64_t i = 0; i < n; i++) order[group[i] = (int32_t)root_of(group, i)]++;
+    for (int64_t i = 0; i < n; i++)
+        if (order[group[i]] == 1) group[i] = -1;
+}

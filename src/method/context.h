@@ -1,0 +1,24 @@
+/* context.h - the inside of glofnd_ctx: options, backend or device, workspace, last error. */
+#ifndef GF_METHOD_CONTEXT_H
+#define GF_METHOD_CONTEXT_H
+
+#include "ifc/accel_step.h"
+#include "ifc/pair_passes.h"
+#include "util/status.h"
+
+struct glofnd_ctx {
+    glofnd_options o;
+    gf_error err;
+    const gf_backend *backend;
+    int threads;                                 /* resolved: >= 1 */
+    int (*reduce)(void *user, double *x, int n); /* sums over ranks; NULL on one rank */
+    void *reduce_user;
+    struct gf_workspace *ws; /* see workspace.h; grows in glofnd_ctx_reserve */
+    glofnd_stats stats;      /* CPU: of the last step */
+    const gf_device *device; /* NULL: the CPU */
+    gf_device_ctx *on;       /* its part of the context */
+    gf_plan plan;            /* device: of the last step */
+    int has_rows, has_grad;  /* halves of the last step; CPU: has_rows alone, whether there was one */
+};
+
+#endif

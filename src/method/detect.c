@@ -1,0 +1,312 @@
+/* detect.c - the detect tier: learn and apply thresholds on similarities the caller brings. Plain loops; the same learner.
+ *
+ * Where the context is for a device, the caller's arrays lie there: they are fetched, the loops run here, and what they change
+ * goes back. The tier is there to look into a batch, or for losses of one's own; steps never leave the device.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "method/context.h"
+#include "method/formulas/learner.h"
+#include "method/options.h"
+#include "method/store/store.h"
+#include "util/order.h"
+
+/* ---- checks ---- */
+
+static int is_negative(const glofnd_sims *q, int64_t r, int64_t c) {
+    return q->negative ? q->negative[r * q->cols + c] != 0 : r != c;
+}
+
+static glofnd_status check_similarity(gf_error *err, const glofnd_sims *q, int v, int64_t r, int64_t c) {
+    const double s = (double)q->sim[(v * q->rows + r) * q->cols + c];
+    FAIL_IF(err, !isfinite(s), GLOFND_E_NUMERIC, "sims.sim: view %d, row %lld (anchor %lld), column %lld is not finite", v,
+            (long long)r, (long long)q->id[r], (long long)c);
+    FAIL_IF(err, fabs(s) > 1.001, GLOFND_E_ARGUMENT,
+            "sims.sim: view %d, row %lld, column %lld is %g; a cosine lies in [-1, 1] (was it divided by a temperature?)", v,
+            (long long)r, (long long)c, s);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_rows(gf_error *err, const glofnd_sims *q) {
+    for (int64_t r = 0; r < q->rows; r++) {
+        int64_t n = 0;
+        for (int64_t c = 0; c < q->cols; c++) {
+            if (!is_negative(q, r, c)) continue;
+            n++;
+            for (int v = 0; v < q->views; v++) TRY(check_similarity(err, q, v, r, c));
+        }
+        FAIL_IF(err, n == 0, GLOFND_E_ARGUMENT, "sims.negative: row %lld has no negative", (long long)r);
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, int64_t *scratch) {
+    gf_error *err = &c->err;
+    const glofnd_detector d = c->o.detector;
+    FAIL_IF(err, q->side < 0 || q->side >= s->spec.modalities, GLOFND_E_ARGUMENT, "sims.side is %d; the store has %d modalities",
+            q->side, s->spec.modalities);
+    FAIL_IF(err, q->epoch < 0, GLOFND_E_ARGUMENT, "sims.epoch is %d; epochs count from 0", q->epoch);
+    FAIL_IF(err, (d == GLOFND_DETECT_ORACLE || d == GLOFND_DETECT_GROUPS) && (!q->row_group || !q->col_group), GLOFND_E_ARGUMENT,
+            "this detector needs sims.row_group and sims.col_group");
+    TRY(gf_store_check_ids(err, s, "sims.id", q->id, q->rows, 1, scratch));
+    return check_rows(err, q);
+}
+
+static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q) {
+    gf_error *err = &c->err;
+    FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
+    FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
+            s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
+    FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");
+    FAIL_IF(err, q->views < 1 || q->views > 2, GLOFND_E_ARGUMENT, "sims.views is %d; it must be 1 or 2", q->views);
+    FAIL_IF(err, q->rows < 1 || q->cols < 1 || q->rows > INT32_MAX || q->cols > INT32_MAX, GLOFND_E_ARGUMENT,
+            "sims has %lld rows and %lld cols; both must be in 1..%d", (long long)q->rows, (long long)q->cols, INT32_MAX);
+    return GLOFND_OK;
+}
+
+/* ---- what both calls work on ---- */
+
+typedef struct room {
+    glofnd_sims q;    /* on the host: the caller's, or copies */
+    float *values;    /* [cols] */
+    int64_t *scratch; /* [4 rows] */
+    void *copy[5];    /* of the caller's arrays, where they lie on a device */
+    int copies;
+    const glofnd_store *locked; /* its copy on the host holds the rows of q */
+} room;
+
+/* *array [count] of `size` bytes each becomes a copy on the host; NULL stays. */
+static glofnd_status fetch(glofnd_ctx *c, room *x, const void **array, size_t count, size_t size) {
+    if (!*array) return GLOFND_OK;
+    void *copy = count <= SIZE_MAX / size ? malloc(count * size) : NULL;
+    FAIL_IF(&c->err, !copy, GLOFND_E_MEMORY, "no memory for a copy of %zu numbers of sims", count);
+    x->copy[x->copies++] = copy;
+    TRY(c->device->copy(&c->err, c->on, copy, *array, count * size));
+    *array = copy;
+    return GLOFND_OK;
+}
+
+static glofnd_status fetch_all(glofnd_ctx *c, room *x) {
+    glofnd_sims *q = &x->q;
+    const size_t rows = (size_t)q->rows, cols = (size_t)q->cols, views = (size_t)q->views;
+    TRY(fetch(c, x, (const void **)&q->sim, views * rows * cols, sizeof *q->sim));
+    TRY(fetch(c, x, (const void **)&q->negative, rows * cols, sizeof *q->negative));
+    TRY(fetch(c, x, (const void **)&q->id, rows, sizeof *q->id));
+    TRY(fetch(c, x, (const void **)&q->row_group, rows, sizeof *q->row_group));
+    return fetch(c, x, (const void **)&q->col_group, cols, sizeof *q->col_group);
+}
+
+/* Arguments are sound, and there is room for one row of values and for the ids. */
+static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, room *x) {
+    *x = (room){0};
+    TRY(check_call(c, s, q));
+    x->q = *q;
+    x->values = malloc(sizeof(float) * (size_t)q->cols);
+    x->scratch = malloc(sizeof(int64_t) * 4 * (size_t)q->rows);
+    FAIL_IF(&c->err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
+    if (c->device) TRY(fetch_all(c, x));
+    TRY(check_sims(c, s, &x->q, x->scratch));
+    if (!c->device) return GLOFND_OK;
+    gf_store_lock(s);
+    x->locked = s;
+    return gf_store_device_borrow(&c->err, s, q->side, x->q.id, q->rows);
+}
+
+static void leave(room *x) {
+    if (x->locked) gf_store_unlock(x->locked);
+    for (int i = 0; i < x->copies; i++) free(x->copy[i]);
+    free(x->values);
+    free(x->scratch);
+}
+
+/* ---- learning ---- */
+
+static int64_t negatives_of(const glofnd_sims *q, int v, int64_t r, float *values) {
+    int64_t n = 0;
+    for (int64_t c = 0; c < q->cols; c++)
+        if (is_negative(q, r, c)) values[n++] = q->sim[(v * q->rows + r) * q->cols + c];
+    return n;
+}
+
+static double row_quantile(const glofnd_options *o, const glofnd_sims *q, int64_t r, float *values) {
+    double sum = 0.0;
+    for (int v = 0; v < q->views; v++) sum += (double)gf_quantile(values, negatives_of(q, v, r, values), o->alpha);
+    return sum / q->views;
+}
+
+/* Negatives of anchor r above lambda, over its views; *n of how many. */
+static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
+    const float gate = gf_learner_gate(lambda);
+    double count = 0.0;
+    for (int v = 0; v < q->views; v++)
+        for (int64_t c = 0; c < q->cols; c++) {
+            if (!is_negative(q, r, c)) continue;
+            *n += 1.0;
+            count += q->sim[(v * q->rows + r) * q->cols + c] > gate;
+        }
+    return count;
+}
+
+static int starts(const glofnd_options *o, const glofnd_sims *q, const glofnd_row *row) {
+    if (o->lambda_init != GLOFND_INIT_QUANTILE) return 0;
+    return o->compat == GLOFND_COMPAT_OFFICIAL ? q->epoch == o->update_epoch : row->clock == 0;
+}
+
+static void update_shared(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, const gf_learner *l, float *values) {
+    glofnd_row row = gf_store_shared_get(s, q->side);
+    double sum = 0.0, n = 0.0;
+    if (starts(&c->o, q, &row)) {
+        for (int64_t r = 0; r < q->rows; r++) sum += row_quantile(&c->o, q, r, values);
+        gf_learner_start(&row, sum / (double)q->rows);
+    } else {
+        for (int64_t r = 0; r < q->rows; r++) sum += above(q, r, row.lambda, &n);
+        gf_learner_move(l, &row, sum / n);
+    }
+    gf_store_shared_put(s, q->side, &row);
+}
+
+static void update_anchors(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, const gf_learner *l, float *values) {
+    for (int64_t r = 0; r < q->rows; r++) {
+        glofnd_row row;
+        gf_store_gather(s, q->side, &q->id[r], 1, &row);
+        if (starts(&c->o, q, &row)) {
+            gf_learner_start(&row, row_quantile(&c->o, q, r, values));
+        } else {
+            double n = 0.0;
+            const double count = above(q, r, row.lambda, &n);
+            gf_learner_move(l, &row, count / n);
+        }
+        gf_store_scatter(s, q->side, &q->id[r], 1, &row);
+    }
+}
+
+static int shares_lambda(const glofnd_options *o, const glofnd_sims *q) {
+    const int counts = o->compat == GLOFND_COMPAT_OFFICIAL || q->epoch >= o->update_epoch;
+    return o->detector == GLOFND_DETECT_SINGLE || (counts && q->epoch < o->update_epoch + o->lambda_warmup);
+}
+
+static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *given, room *x) {
+    const glofnd_options *o = &c->o;
+    const glofnd_sims *q = &x->q;
+    const int learned = o->alpha > 0.0 && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    TRY(enter(c, s, given, x));
+    if (!learned || q->epoch < o->update_epoch) return GLOFND_OK;
+    FAIL_IF(&c->err, o->learner == GLOFND_LEARN_RING, GLOFND_E_UNSUPPORTED, "the learner ring needs embeddings; use glofnd_step");
+    TRY(gf_store_prepare(&c->err, s, q->id, q->rows));
+    const gf_learner l = gf_learner_of(o, s->spec.modalities == 2, q->epoch);
+    if (shares_lambda(o, q)) update_shared(c, s, q, &l, x->values);
+    else update_anchors(c, s, q, &l, x->values);
+    return c->device ? gf_store_device_return(&c->err, s, q->side, q->id, q->rows) : GLOFND_OK;
+}
+
+glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q) {
+    room x;
+    if (!c) return GLOFND_E_ARGUMENT;
+    const glofnd_status status = update(c, s, q, &x);
+    leave(&x);
+    return status;
+}
+
+/* ---- masking ---- */
+
+/* Threshold of row r, view v; +inf where only groups decide. */
+static float threshold(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, int v, int64_t r, float *values) {
+    const glofnd_options *o = &c->o;
+    glofnd_row row;
+    if (o->alpha <= 0.0) return INFINITY;
+    if (o->detector == GLOFND_DETECT_FNC) {
+        const int64_t n = negatives_of(q, v, r, values);
+        if (o->fnc_rule == GLOFND_FNC_QUANTILE) return gf_quantile(values, n, o->alpha);
+        return gf_kth_largest(values, n, gf_top_count(n, o->alpha));
+    }
+    if (o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE) return INFINITY;
+    if (shares_lambda(o, q)) return gf_learner_gate(gf_store_shared_get(s, q->side).lambda);
+    gf_store_gather(s, q->side, &q->id[r], 1, &row);
+    return gf_learner_gate(row.lambda);
+}
+
+static int same_group(const glofnd_sims *q, int64_t r, int64_t c) {
+    return q->row_group && q->col_group && q->row_group[r] >= 0 && q->row_group[r] == q->col_group[c];
+}
+
+/* FNC TOPK: of the entries equal to the threshold, the smaller columns are flagged too. */
+static int64_t ties_to_flag(const glofnd_ctx *c, const glofnd_sims *q, const float *sim, int64_t r, float theta) {
+    if (c->o.detector != GLOFND_DETECT_FNC || c->o.fnc_rule != GLOFND_FNC_TOPK || c->o.alpha <= 0.0) return 0;
+    int64_t n = 0, larger = 0;
+    for (int64_t col = 0; col < q->cols; col++) {
+        if (!is_negative(q, r, col)) continue;
+        n++;
+        larger += sim[col] > theta;
+    }
+    return gf_top_count(n, c->o.alpha) - larger;
+}
+
+static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_t r, float theta, uint8_t *keep) {
+    const float *sim = q->sim + (v * q->rows + r) * q->cols;
+    int64_t ties = ties_to_flag(c, q, sim, r, theta);
+    int32_t kept = 0;
+    float smallest = INFINITY;
+    for (int64_t col = 0; col < q->cols; col++) {
+        const int negative = is_negative(q, r, col);
+        int flagged = sim[col] > theta || same_group(q, r, col);
+        if (negative && sim[col] == theta && ties > 0) flagged = 1, ties--;
+        keep[col] = (uint8_t)(negative && !flagged);
+        kept += keep[col];
+        if (negative) smallest = fminf(smallest, sim[col]);
+    }
+    if (kept > 0 || c->o.compat == GLOFND_COMPAT_OFFICIAL) return kept;
+    for (int64_t col = 0; col < q->cols; col++) {
+        keep[col] = (uint8_t)(is_negative(q, r, col) && sim[col] == smallest);
+        kept += keep[col];
+    }
+    return kept;
+}
+
+static void mask_all(glofnd_ctx *c, const glofnd_store *s, const room *x, uint8_t *keep, int32_t *kept) {
+    const glofnd_sims *q = &x->q;
+    const int active = q->epoch >= c->o.mask_epoch;
+    for (int v = 0; v < q->views; v++)
+        for (int64_t r = 0; r < q->rows; r++) {
+            uint8_t *row = keep + (v * q->rows + r) * q->cols;
+            int32_t count = 0;
+            if (active) count = mask_row(c, q, v, r, threshold(c, s, q, v, r, x->values), row);
+            else
+                for (int64_t col = 0; col < q->cols; col++) count += row[col] = (uint8_t)is_negative(q, r, col);
+            if (kept) kept[v * q->rows + r] = count;
+        }
+}
+
+/* The results are made here and sent there. */
+static glofnd_status mask_there(glofnd_ctx *c, const glofnd_store *s, const room *x, uint8_t *keep, int32_t *kept) {
+    const size_t rows = (size_t)x->q.views * (size_t)x->q.rows, pairs = rows * (size_t)x->q.cols;
+    uint8_t *here = malloc(pairs);
+    int32_t *count = malloc(rows * sizeof *count);
+    glofnd_status status = GLOFND_OK;
+    if (!here || !count) status = gf_fail(&c->err, GLOFND_E_MEMORY, "no memory for a mask of %zu pairs", pairs);
+    if (status == GLOFND_OK) {
+        mask_all(c, s, x, here, count);
+        status = c->device->copy(&c->err, c->on, keep, here, pairs);
+    }
+    if (status == GLOFND_OK && kept) status = c->device->copy(&c->err, c->on, kept, count, rows * sizeof *count);
+    free(here);
+    free(count);
+    return status;
+}
+
+static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, room *x) {
+    TRY(enter(c, s, q, x));
+    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it must have room for [views][rows][cols]");
+    if (c->device) return mask_there(c, s, x, keep, kept);
+    mask_all(c, s, x, keep, kept);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept) {
+    room x;
+    if (!c) return GLOFND_E_ARGUMENT;
+    const glofnd_status status = mask(c, s, q, keep, kept, &x);
+    leave(&x);
+    return status;
+}

@@ -1,0 +1,48 @@
+/* epoch_plan.h - what a step has to do: the sizes of its arrays, and what the options mean for this batch in this epoch. The
+ * same for
+ * every device.
+ *
+ * "Side": two views of one image are one side with two rows per sample (row 2i and 2i+1); image and text are two sides with one
+ * row per sample. So a sample always has two rows, and pairs of one sample always lie next to the diagonal.
+ * "Own" rows are this rank's anchors; "all" rows are those of the global batch, whose thresholds and weights pass C needs.
+ */
+#ifndef GF_METHOD_FORMULAS_EPOCH_PLAN_H
+#define GF_METHOD_FORMULAS_EPOCH_PLAN_H
+
+#include "glofnd.h"
+#include "method/formulas/learner.h"
+
+typedef struct gf_shape {
+    int64_t rows, cols, dim;   /* samples; samples; numbers */
+    int64_t sides, per_sample; /* 1 and 2, or 2 and 1 */
+    int64_t own, all;          /* rows per side: rows * per_sample, cols * per_sample */
+    int64_t negatives;         /* of a row */
+    int64_t tile, window_cap;
+    int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
+    int64_t topk, learns; /* options that need room */
+    int64_t threads;
+} gf_shape; /* no padding: shapes are compared as bytes */
+
+typedef struct gf_plan {
+    glofnd_options o;
+    int64_t rows, cols, negatives;
+    int sides, per_sample;
+    int32_t epoch;
+    uint32_t want; /* GLOFND_WANT_* */
+    double tau, gamma;
+    double log_gamma, log_rest, log_batch; /* log gamma, log(1 - gamma), log cols: once per step, not per row */
+    int official;
+    int learned;       /* thresholds come from the learner */
+    int thresholds;    /* the detector compares with a threshold at all (learned, or FNC) */
+    int topk;          /* FNC TOPK */
+    int groups;        /* pairs of one group are flagged */
+    int updating;      /* the learner moves in this epoch */
+    int masking;       /* the loss sees the flags */
+    int shared;        /* one lambda for all anchors in this epoch */
+    int one_rank;      /* rows == cols */
+    int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
+    unsigned flags;    /* GF_* of ifc/pair_passes.h: both passes */
+    gf_learner learner;
+} gf_plan;
+
+#endif

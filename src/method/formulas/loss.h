@@ -1,0 +1,135 @@
+/* loss.h - from what pass B summed over one row to its loss, its new u and its weights in the gradient.
+ *
+ * One function per family of losses, each a few lines of scalar arithmetic in double that can be held against docs/method.md.
+ * All sums arrive and all weights leave in the log domain: at tau = 0.005, exp(S/tau) alone would overflow.
+ */
+#ifndef GF_METHOD_FORMULAS_LOSS_H
+#define GF_METHOD_FORMULAS_LOSS_H
+
+#include <math.h>
+
+#include "glofnd.h"
+#include "util/host_device.h"
+
+typedef struct gf_loss_in {
+    double batch, log_batch; /* B: samples of the global batch */
+    double negatives;        /* n: negatives of the row */
+    double weight;           /* c: kept negatives, plus omega times the flagged */
+    double log_sum;          /* log of the summed exp(S/tau), flagged ones times omega */
+    double mean_s;           /* mean of S under those weights; only where a temperature or a surrogate needs it */
+    double positive;         /* S of the positive pair */
+    double align;            /* what is maximised: S of the positive, under ATTRACT the mean with the flagged */
+    double tau;
+    double log_u;               /* old; -inf: none */
+    double gamma;               /* weight of the new value in u */
+    double log_gamma, log_rest; /* log gamma, log(1 - gamma) */
+    int fresh;                  /* u starts here: the new value alone */
+} gf_loss_in;
+
+typedef struct gf_loss_out {
+    double log_u;           /* of this row */
+    double log_w;           /* weight of a pair in the gradient: exp(S/tau + log_w) */
+    double pull;            /* what the alignment is pulled with */
+    double push;            /* what the positive pair is pushed with, being in its own denominator */
+    double loss;            /* share of this row */
+    double grad_scale;      /* d loss / d (1/tau) */
+    double grad_tau;        /* ISOGCLR: d / d tau_i, not divided by the batch */
+    double rank_part;       /* official image-text: the part of `loss` that ranks share in halves */
+    double rank_part_scale; /* the same of grad_scale */
+} gf_loss_out;
+
+/* 1: the sum of exp times S is needed. */
+static inline int gf_loss_needs_mean(const glofnd_options *o) {
+    const int plain = o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_SOGCLR || o->loss == GLOFND_LOSS_SOGCLR2;
+    return !plain || (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SIMCLR);
+}
+
+/* log(exp(a) + exp(b)), also for -inf. */
+GF_HD double gf_log_add(double a, double b) {
+    const double top = a > b ? a : b, low = a > b ? b : a;
+    if (isnan(a) || isnan(b)) return NAN;
+    return isinf(top) && top < 0.0 ? top : top + log1p(exp(low - top));
+}
+
+GF_HD double gf_loss_averaged(const gf_loss_in *x, double log_g) {
+    return gf_log_add(x->log_rest + x->log_u, x->log_gamma + log_g);
+}
+
+/* SOGCLR; SOGCLR2, FASTCLIP, ISOGCLR of the paper: the global contrastive loss, and its image-text forms.
+ *     l_i = -align + tau log(c u),   u <- (1-gamma) u + gamma ghat,   ghat = (1/c) sum exp(S/tau)
+ * u stands for the mean over the whole dataset; it is a constant for the gradient, so a pair weighs tau grad(ghat) / u. */
+GF_HD gf_loss_out gf_loss_global(const glofnd_options *o, const gf_loss_in *x) {
+    const int temperature = o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR;
+    const double log_c = log(x->weight), log_g = x->log_sum - log_c;
+    const double log_u = x->fresh || x->gamma >= 1.0 ? log_g : gf_loss_averaged(x, log_g);
+    gf_loss_out y = GF_ZERO;
+    y.log_u = log_u;
+    y.log_w = -x->log_batch - log_c - log_u;
+    y.pull = 1.0 / x->batch;
+    if (temperature) {
+        y.loss = (-x->align + x->tau * (log_u + o->rho)) / x->batch;
+        y.grad_tau = log_u + o->rho - exp(log_g - log_u) * x->mean_s / x->tau;
+        y.grad_scale = -x->tau * x->tau * y.grad_tau / x->batch;
+    } else if (o->compat == GLOFND_COMPAT_OFFICIAL) { /* the authors log a surrogate whose gradient is the right one */
+        y.loss = -x->align / x->batch + exp(y.log_w + x->log_sum) * x->mean_s;
+    } else {
+        y.loss = (-x->align + x->tau * (log_c + log_u)) / x->batch;
+    }
+    return y;
+}
+
+/* SimCLR (NT-Xent) and CLIP: a softmax over the positive and the kept negatives of the batch.
+ *     l_r = log D - align/tau,   D = (n/c) sum_kept exp(S/tau) + exp(S_pos/tau)
+ * The kept negatives are scaled up to the full count. SimCLR sums its two views, CLIP averages its two sides. */
+GF_HD gf_loss_out gf_loss_softmax(const glofnd_options *o, const gf_loss_in *x) {
+    const double half = o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1.0, share = half / x->batch, k = 1.0 / x->tau;
+    const double log_scale = log(x->negatives / x->weight);
+    const double log_d = gf_log_add(log_scale + x->log_sum, k * x->positive);
+    const double p_positive = exp(k * x->positive - log_d), p_negative = exp(log_scale + x->log_sum - log_d);
+    gf_loss_out y = GF_ZERO;
+    y.log_u = -INFINITY;
+    y.log_w = log_scale - log_d + log(share * k);
+    y.pull = share * k;
+    y.push = share * k * p_positive;
+    y.loss = share * (log_d - k * x->align);
+    y.grad_scale = share * (p_negative * x->mean_s + p_positive * x->positive - x->align);
+    return y;
+}
+
+#define GF_LOG_EPS (-32.236191301916641)  /* log(1e-14), added to u */
+#define GF_LOG_TINY (-80.590478254791605) /* log(1e-35): a u below it counts as never set */
+
+/* SOGCLR2, FASTCLIP, ISOGCLR as the authors' code computes them (compat OFFICIAL).
+ * Here the positive stands inside the exponent, ghat = (1/c) sum exp((S_ij - S_ii)/tau), and so inside u; a small constant is
+ * added to u; SOGCLR2 ("v1") is not multiplied by tau. What differs from the paper is listed in docs/method.md. */
+GF_HD gf_loss_out gf_loss_fastclip(const glofnd_options *o, const gf_loss_in *x) {
+    const double k = 1.0 / x->tau, log_c = log(x->weight), log_g = x->log_sum - log_c - k * x->align;
+    const int fresh = x->gamma >= 1.0 || x->log_u < GF_LOG_TINY || !isfinite(x->log_u);
+    const double log_u = fresh ? log_g : gf_loss_averaged(x, log_g), log_ue = gf_log_add(log_u, GF_LOG_EPS);
+    const double ratio = exp(log_g - log_ue), slope = ratio * (x->mean_s - x->align);
+    const double scale = o->loss == GLOFND_LOSS_SOGCLR2 ? 1.0 : x->tau;
+    gf_loss_out y = GF_ZERO;
+    y.log_u = log_u;
+    y.log_w = -k * x->align - log_c - log_ue + log(k * scale / x->batch);
+    y.pull = k * scale / x->batch * ratio;
+    y.rank_part = scale * ratio / x->batch;
+    y.rank_part_scale = scale * slope / x->batch;
+    y.grad_tau = log_ue + o->rho - k * slope;
+    if (o->loss == GLOFND_LOSS_ISOGCLR) {
+        y.loss = x->tau * (log_ue + o->rho) / x->batch;
+        y.rank_part = y.rank_part_scale = 0.0;
+        return y;
+    }
+    const double tail = o->loss == GLOFND_LOSS_FASTCLIP ? 0.5 * (o->rho + log_ue) / x->batch : 0.0;
+    y.loss = y.rank_part + x->tau * tail;
+    y.grad_scale = y.rank_part_scale - x->tau * x->tau * tail;
+    return y;
+}
+
+GF_HD gf_loss_out gf_loss_row(const glofnd_options *o, const gf_loss_in *x) {
+    if (o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP) return gf_loss_softmax(o, x);
+    if (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SOGCLR) return gf_loss_fastclip(o, x);
+    return gf_loss_global(o, x);
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* record.h - the state of one anchor on one side as it lies in a store, in memory, on a device and in files. */
+#ifndef GF_METHOD_FORMULAS_RECORD_H
+#define GF_METHOD_FORMULAS_RECORD_H
+
+#include <math.h>
+
+#include "glofnd.h"
+#include "util/host_device.h"
+
+typedef struct gf_record { /* 20 bytes; zero = never seen */
+    float lambda, m, v;    /* valid when clock > 0 */
+    float log_u;           /* +0.0 = none yet; a log u of exactly zero is stored as -0.0 */
+    uint32_t clock;
+} gf_record;
+
+typedef struct gf_temperature { /* 16 bytes; zero = never seen */
+    float tau, m, v;
+    uint32_t clock;
+} gf_temperature;
+
+#define GF_STORE_BLOCK 4096 /* records per block: unit of the touched map and of checksums in a file */
+
+/* log u in a record: +0.0, the bits of a hole, means none; zero itself takes the other zero. */
+GF_HD float gf_record_encode_log_u(float log_u) {
+    if (isinf(log_u) && log_u < 0) return 0.0f;
+    return log_u == 0.0f ? -0.0f : log_u;
+}
+
+GF_HD float gf_record_decode_log_u(float stored) {
+    if (stored != 0.0f) return stored;
+    return signbit(stored) ? 0.0f : -INFINITY;
+}
+
+/* `shared`: what an anchor with clock 0 takes lambda, m, v and clock from, if that has been learned. */
+GF_HD glofnd_row gf_record_decode(const gf_record *r, const gf_record *shared) {
+    glofnd_row row = GF_ZERO;
+    const gf_record *from = r->clock > 0 ? r : shared;
+    row.lambda = 1.0f;
+    row.log_u = gf_record_decode_log_u(r->log_u);
+    if (from->clock > 0) {
+        row.lambda = from->lambda;
+        row.m = from->m;
+        row.v = from->v;
+        row.clock = from->clock;
+    }
+    return row;
+}
+
+GF_HD gf_record gf_record_encode(const glofnd_row *row) {
+    gf_record r = GF_ZERO;
+    r.log_u = gf_record_encode_log_u(row->log_u);
+    r.clock = row->clock;
+    if (row->clock > 0) {
+        r.lambda = row->lambda;
+        r.m = row->m;
+        r.v = row->v;
+    }
+    return r;
+}
+
+#endif

@@ -1,0 +1,159 @@
+/* row.h - the scalar half of a step: what happens to one anchor or one row between the passes. */
+#ifndef GF_METHOD_FORMULAS_ROW_H
+#define GF_METHOD_FORMULAS_ROW_H
+
+#include "method/formulas/epoch_plan.h"
+#include "method/formulas/loss.h"
+#include "util/status.h"
+
+/* ----- before pass B: what is known of a threshold ----- */
+
+typedef struct gf_window { /* see gf_rows: lo, mid, hi */
+    float lo, mid, hi;
+    int open; /* lambda is yet to take its learner step */
+} gf_window;
+
+/* This visit sets lambda to the batch quantile instead of moving it. */
+GF_HD int gf_row_starts(const gf_plan *p, const glofnd_row *row) {
+    if (p->o.lambda_init != GLOFND_INIT_QUANTILE || p->o.learner == GLOFND_LEARN_RING) return 0;
+    return p->official ? p->epoch == p->o.update_epoch : row->clock == 0;
+}
+
+GF_HD gf_window gf_window_at(float lo, float mid, float hi, int open) {
+    gf_window w;
+    w.lo = gf_learner_gate(lo);
+    w.mid = gf_learner_gate(mid);
+    w.hi = gf_learner_gate(hi);
+    w.open = open;
+    return w;
+}
+
+/* An anchor with a lambda of its own: sets it, where this visit does not move it; 1: it is yet to take its learner step.
+ * `quantile`: mean of its rows' quantiles, of the batch or of the ring; ring_ready: there are enough remembered embeddings to
+ * have one. */
+GF_HD int gf_row_opens(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
+    if (!p->updating) return 0;
+    if (p->o.learner == GLOFND_LEARN_RING) {
+        if (ring_ready && isfinite(quantile)) gf_learner_average(&p->learner, row, quantile);
+        return 0;
+    }
+    if (!gf_row_starts(p, row)) return 1;
+    gf_learner_start(row, quantile);
+    return 0;
+}
+
+GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
+    const int open = gf_row_opens(p, row, ring_ready, quantile);
+    float lo = row->lambda, hi = lo;
+    const float mid = lo;
+    if (open) gf_learner_range(&p->learner, row, &lo, &hi);
+    return gf_window_at(lo, mid, hi, open);
+}
+
+/* One lambda for all. `quantile`: mean over all anchors, if gf_row_starts. */
+GF_HD gf_window gf_window_of_shared(const gf_plan *p, glofnd_row *row, double quantile) {
+    float lo = row->lambda, hi = lo;
+    const float mid = lo;
+    int open = 0;
+    if (p->updating && gf_row_starts(p, row)) {
+        gf_learner_start(row, quantile);
+        lo = hi = row->lambda;
+    } else if (p->updating) {
+        gf_learner_range(&p->learner, row, &lo, &hi);
+        open = p->learned && p->o.learner != GLOFND_LEARN_RING;
+    }
+    return gf_window_at(lo, mid < lo ? lo : mid > hi ? hi : mid, hi, open);
+}
+
+/* 1/tau of a row whose anchor holds `own_tau` (0: none yet). */
+GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
+    const double first = fmax(p->o.tau_min, fmin(p->o.tau_max, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;
+    return (float)(1.0 / (p->o.loss == GLOFND_LOSS_ISOGCLR ? own : p->tau));
+}
+
+/* ----- after pass B ----- */
+
+typedef struct gf_summed_row { /* of one row; names as in gf_rows */
+    double sum, moment, flagged_s;
+    double positive; /* S of the positive pair */
+    float peak, inv_tau, lo, floor;
+    int32_t kept, tie;
+} gf_summed_row;
+
+/* A row whose negatives are all flagged keeps the least similar of them, s, and its equals. */
+GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t equals) {
+    const double omega = p->flags & GF_WEIGHT ? p->o.omega : 0.0;
+    const double count = (double)equals, power = (double)s * (double)x->inv_tau;
+    if (isinf(x->peak)) x->peak = (float)power;
+    const double e = (1.0 - omega) * count * exp(power - (double)x->peak);
+    x->floor = s;
+    x->kept = equals;
+    x->sum += e;
+    x->moment += e * (double)s;
+    x->flagged_s -= count * (double)s;
+}
+
+/* batch_u: official, two views: some anchor of the batch has a u, so that none starts anew. */
+GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float log_u, int batch_u) {
+    const double n = (double)p->negatives, flagged = n - (double)x->kept;
+    gf_loss_in in;
+    in.batch = (double)p->cols;
+    in.log_batch = p->log_batch;
+    in.negatives = n;
+    in.weight = (double)x->kept + (p->flags & GF_WEIGHT ? p->o.omega * flagged : 0.0);
+    in.log_sum = log(x->sum) + (double)x->peak;
+    in.mean_s = p->flags & GF_MOMENT ? x->moment / x->sum : 0.0;
+    in.positive = x->positive;
+    in.align = p->flags & GF_ATTRACT ? (x->positive + x->flagged_s) / (1.0 + flagged) : x->positive;
+    in.tau = p->o.loss == GLOFND_LOSS_ISOGCLR ? 1.0 / (double)x->inv_tau : p->tau;
+    in.log_u = (double)log_u;
+    in.gamma = p->gamma;
+    in.log_gamma = p->log_gamma, in.log_rest = p->log_rest;
+    in.fresh = p->official ? !batch_u : isinf(in.log_u);
+    return in;
+}
+
+GF_HD glofnd_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_loss_out *y) {
+    const double flagged = (double)(p->negatives - x->kept);
+    const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + flagged) : y->pull;
+    glofnd_link l;
+    l.theta = p->masking ? x->lo : INFINITY;
+    l.floor = p->masking ? x->floor : -INFINITY;
+    l.log_w = (float)y->log_w;
+    l.inv_tau = x->inv_tau;
+    l.pos = (float)(y->push - spread);
+    l.attract = p->flags & GF_ATTRACT ? (float)spread : 0.0f;
+    l.kept = x->kept;
+    l.tie = p->topk && p->masking ? x->tie : 0;
+    return l;
+}
+
+/* ----- state ----- */
+
+/* ISOGCLR: one Adam step of an anchor's own temperature. */
+GF_HD void gf_row_move_tau(const glofnd_options *o, glofnd_row *row, double tau, double g) {
+    const double clock = (double)++row->tau_clock;
+    const double m = o->tau_beta1 * (double)row->tau_m + (1.0 - o->tau_beta1) * g;
+    const double v = o->tau_beta2 * (double)row->tau_v + (1.0 - o->tau_beta2) * g * g;
+    const double step = m / (1.0 - gf_power(o->tau_beta1, clock)) / (sqrt(v / (1.0 - gf_power(o->tau_beta2, clock))) + 1e-8);
+    row->tau_m = (float)m;
+    row->tau_v = (float)v;
+    row->tau = (float)fmax(o->tau_min, fmin(o->tau_max, tau - o->tau_lr * step));
+}
+
+/* log of the mean of the u of an anchor's rows. */
+GF_HD float gf_row_mean_u(const double *log_u, int count) {
+    return (float)(count == 2 ? gf_log_add(log_u[0], log_u[1]) - log(2.0) : log_u[0]);
+}
+
+/* SIMCLR, CLIP: no moving average is kept. */
+GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIMCLR && p->o.loss != GLOFND_LOSS_CLIP; }
+
+/* ----- pass C, and through the normalisation ----- */
+
+/* Without groups the floor is just a lower bound of the threshold, if ties do not decide. */
+GF_HD float gf_row_theta(const gf_plan *p, const glofnd_link *l) {
+    return p->flags & GF_GROUP || p->topk ? l->theta : fmaxf(l->theta, l->floor);
+}
+
+#endif

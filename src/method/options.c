@@ -1,0 +1,173 @@
+/* options.c - THE table of the method's options, and the public calls over it. A new option is one line in glofnd.h, at the end
+ * of the struct, and one line here. */
+#include "method/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "util/option_table.h"
+
+static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", NULL};
+static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", NULL};
+static const char *const actions[] = {"drop", "attract", "weight", NULL};
+static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
+static const char *const lambda_inits[] = {"one", "quantile", NULL};
+static const char *const fnc_rules[] = {"quantile", "topk", NULL};
+static const char *const devices[] = {"cpu", "cuda", NULL};
+static const char *const maths[] = {"auto", "exact", "tf32", "bf16", "split", NULL};
+static const char *const compats[] = {"paper", "official", NULL};
+
+enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX };
+
+#define LAST_EPOCH 1e9 /* the sum of two epochs still is an int32_t */
+#define FIELD(name) .key = #name, .offset = offsetof(glofnd_options, name)
+#define NAME(name, list, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_ENUM, .names = list, .preset = def, .group = grp, .help = text }
+#define SWITCH(name, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_BOOL, .preset = def, .group = grp, .help = text }
+#define WHOLE(kind, name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = kind, .preset = def, .min = lo, .max = hi, .group = grp, .help = text }
+#define EPOCH(name, grp, text) WHOLE(GF_OPTION_INT, name, "0", 0, LAST_EPOCH, grp, text)
+#define REAL(name, def, lo, hi, ends, grp, text) \
+    { FIELD(name), .type = GF_OPTION_DOUBLE, .preset = def, .min = lo, .max = hi, .flags = ends, .group = grp, .help = text }
+
+static const gf_option rows[] = {
+    NAME(loss, losses, "sogclr", "method", "two views: sogclr, simclr; image and text: clip, sogclr2, fastclip, isogclr"),
+    NAME(detector, detectors, "glofnd", "method", "who decides what a false negative is"),
+    NAME(action, actions, "drop", "method", "what happens to a false negative"),
+    REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
+    REAL(omega, "0.5", 0, 1, CLOSED, "method", "weight of a flagged pair under action weight"),
+    NAME(fnc_rule, fnc_rules, "quantile", "method", "detector fnc: interpolated quantile of the row, or exactly the top k"),
+    NAME(compat, compats, "paper", "method", "the paper's equations, or what the authors' code computes"),
+    SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
+
+    NAME(learner, learners, "adam", "threshold", "how lambda moves"),
+    NAME(lambda_init, lambda_inits, "one", "threshold", "lambda starts at 1, or at the quantile of its first batch"),
+    EPOCH(update_epoch, "threshold", "first epoch that moves lambda"),
+    EPOCH(mask_epoch, "threshold", "first epoch whose loss sees the flags; not before update_epoch"),
+    EPOCH(lambda_warmup, "threshold", "epochs from update_epoch on in which all anchors share one lambda"),
+    SWITCH(lambda_normalize, "0", "threshold", "1: gradient of lambda divided by alpha"),
+    REAL(lambda_lr, "0.05", 0, 2, NOT_MIN, "threshold", "step size of lambda"),
+    REAL(lambda_beta1, "0.9", 0, 1, NOT_MAX, "threshold", "decay of the first moment of lambda's gradient"),
+    REAL(lambda_beta2, "0.98", 0, 1, NOT_MAX, "threshold", "decay of the second moment of lambda's gradient"),
+    REAL(lambda_eps, "0", 0, 1, NOT_MAX, "threshold", "eps of lambda's Adam; 0: chosen by compat"),
+    REAL(lambda_clip, "0", 0, 1e6, CLOSED, "threshold", "gradient of lambda clipped to +- alpha times this; 0: off"),
+
+    REAL(tau, "0.1", 0.001, 100, CLOSED, "loss", "temperature"),
+    REAL(gamma, "0.9", 0, 1, NOT_MIN, "loss", "weight of the newest batch in the moving average u"),
+    REAL(rho, "6.5", 0, 1000, CLOSED, "loss", "fastclip, isogclr: penalty of the temperature"),
+    REAL(tau_lr, "0.01", 0, 1, CLOSED, "loss", "isogclr: step size of the individual temperatures"),
+    REAL(tau_min, "0.01", 0.001, 100, CLOSED, "loss", "isogclr: smallest individual temperature"),
+    REAL(tau_max, "1", 0.001, 100, CLOSED, "loss", "isogclr: largest individual temperature"),
+    REAL(tau_beta1, "0.9", 0, 1, NOT_MAX, "loss", "isogclr: decay of the first moment of a temperature's gradient"),
+    REAL(tau_beta2, "0.999", 0, 1, NOT_MAX, "loss", "isogclr: decay of the second moment of a temperature's gradient"),
+
+    WHOLE(GF_OPTION_INT64, ring_rows, "16384", 1, 16777216, "ring", "learner ring: embeddings remembered"),
+    REAL(ring_rate, "0.3", 0, 1, NOT_MIN, "ring", "learner ring: weight of a new quantile is at least this"),
+
+    WHOLE(GF_OPTION_INT, threads, "0", 0, 1024, "machine", "threads; 0: as many as OpenMP would use"),
+    {FIELD(tile), .type = GF_OPTION_INT, .preset = "0", .min = 32, .max = 512, .flags = GF_OPTION_OR_ZERO, .multiple = 32,
+     .group = "machine", .help = "rows of a tile; 0: chosen by shape"},
+    NAME(device, devices, "cpu", "machine", "where the steps run"),
+    NAME(math, maths, "auto", "machine", "cuda: how embeddings are multiplied; auto: bf16 for tau >= 0.05, else split"),
+};
+
+static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
+
+/* Version 0.1 ended with `tile`: the smallest struct a caller may have. */
+#define SIZE_0_1 (offsetof(glofnd_options, tile) + sizeof(int32_t))
+
+static int size_known(size_t size) { return size >= SIZE_0_1 && size <= sizeof(glofnd_options); }
+
+static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
+    FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
+    FAIL_IF(err, !size_known(o->size), GLOFND_E_ARGUMENT,
+            "options.size is %zu, this library knows %zu to %zu: call glofnd_options_init(&o, sizeof o) first", o->size, SIZE_0_1,
+            sizeof *o);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
+    FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
+            "mask_epoch: %d is before update_epoch %d; it takes %d or later", (int)o->mask_epoch, (int)o->update_epoch,
+            (int)o->update_epoch);
+    FAIL_IF(err, o->tau_min > o->tau_max, GLOFND_E_OPTION, "tau_min: %g is above tau_max %g", o->tau_min, o->tau_max);
+    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
+            "learner: ring learns a threshold per anchor, but detector single has one for all; change one of them");
+    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->lambda_warmup > 0, GLOFND_E_OPTION,
+            "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or take another learner");
+    FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0, GLOFND_E_OPTION,
+            "ring_rows: %lld are too few to find the top %g of them; it takes 1/alpha or more", (long long)o->ring_rows,
+            o->alpha);
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0,
+            GLOFND_E_OPTION,
+            "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK,
+            GLOFND_E_OPTION, "fnc_rule: the authors' code knows no topk; take quantile, or compat paper");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_all(gf_error *err, const glofnd_options *o) {
+    TRY(check_size(err, o));
+    TRY(gf_options_check(err, &table, o, o->size));
+    return check_combinations(err, o);
+}
+
+/* Hands the text of a failure (or "" for none) to a caller without context. */
+static glofnd_status explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes) {
+    if (why && why_bytes) snprintf(why, why_bytes, "%s", status == GLOFND_OK ? "" : err->text);
+    return status;
+}
+
+const gf_option_table *gf_method_options(void) { return &table; }
+
+int gf_loss_sides(glofnd_loss loss) { return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR ? 1 : 2; }
+
+glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to) {
+    glofnd_options o;
+    TRY(check_size(err, from));
+    TRY(glofnd_options_init(&o, sizeof o));
+    memcpy(&o, from, from->size);
+    o.size = sizeof o;
+    TRY(check_all(err, &o));
+    *to = o;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_options_init(glofnd_options *o, size_t size) {
+    if (!o || !size_known(size)) return GLOFND_E_ARGUMENT;
+    memset(o, 0, size);
+    o->size = size;
+    return gf_options_preset(NULL, &table, o, size);
+}
+
+static glofnd_status set_checked(gf_error *err, glofnd_options *o, const char *key, const char *value) {
+    TRY(check_size(err, o));
+    FAIL_IF(err, !key, GLOFND_E_ARGUMENT, "the option's key is NULL");
+    FAIL_IF(err, !value, GLOFND_E_ARGUMENT, "the option's value is NULL");
+    return gf_option_set(err, &table, o, o->size, key, value);
+}
+
+glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char *value, char *why, size_t why_bytes) {
+    gf_error err;
+    return explain(set_checked(&err, o, key, value), &err, why, why_bytes);
+}
+
+glofnd_status glofnd_options_check(const glofnd_options *o, char *why, size_t why_bytes) {
+    gf_error err;
+    return explain(check_all(&err, o), &err, why, why_bytes);
+}
+
+static void write_range(const gf_option *o, char *range, size_t bytes) {
+    char takes[256];
+    gf_option_range(o, takes, sizeof takes);
+    snprintf(range, bytes, "%s; default %s", takes, o->preset);
+}
+
+int glofnd_options_describe(int i, const char **key, const char **help, char *range, size_t range_bytes) {
+    if (i < 0 || i >= table.count) return 0;
+    if (key) *key = rows[i].key;
+    if (help) *help = rows[i].help;
+    if (range && range_bytes) write_range(&rows[i], range, range_bytes);
+    return 1;
+}

@@ -1,0 +1,18 @@
+/* options.h - what the rest of the method asks of glofnd_options beside its fields. */
+#ifndef GF_METHOD_OPTIONS_H
+#define GF_METHOD_OPTIONS_H
+
+#include "util/status.h"
+
+/* Sides with a threshold and a moving average of their own: 1 for two views of one image, 2 for image and text. Also the number
+ * of modalities the store must have. */
+int gf_loss_sides(glofnd_loss loss);
+
+/* The table of glofnd_options, for programs whose configuration contains them. */
+const struct gf_option_table *gf_method_options(void);
+
+/* The caller's options as this library knows them: checked, fields the caller's (older) struct lacks at their defaults, and
+ * to->size = sizeof *to. On failure *to is unchanged. */
+glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to);
+
+#endif

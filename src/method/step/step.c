@@ -1,0 +1,100 @@
+/* step.c - the public step: check, begin, detect, finish, gradient. Start reading the method here.
+ *
+ *     step_check      arguments                                     nothing has changed if it fails
+ *     step_begin      unit embeddings, options of this epoch
+ *     step_threshold  passes A and B: lambda moves (method/formulas/learner.h), rows are summed below it
+ *     step_rows       method/formulas/loss.h per row: u, weights, links; state goes back to the store
+ *     step_grad       pass C: weights of all pairs, gradient of the own rows
+ * A context on a device goes another way after the checks: step_device.c. The formulas are the same ones.
+ */
+#include "method/step/step.h"
+#include "method/step/step_device.h"
+
+static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
+    TRY(gf_step_check(c, q));
+    TRY(gf_step_check_store(c, s, q));
+    TRY(gf_step_begin(t, c, s, q));
+    int64_t *scratch = t->ws->id_scratch;
+    if (!q->slot) {
+        TRY(gf_store_check_ids(&c->err, s, "batch.id", q->id, q->cols, 1, scratch));
+    } else {
+        TRY(gf_store_check_names(&c->err, "batch.id", q->id, q->cols, scratch));
+        TRY(gf_store_check_ids(&c->err, s, "batch.slot", q->slot, q->rows, 1, scratch));
+    }
+    return gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows);
+}
+
+glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats) {
+    gf_step t;
+    glofnd_batch b;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !links, GLOFND_E_ARGUMENT, "links is NULL; it must have room for [rows][2]");
+    TRY(gf_batch_take(&c->err, q, &b));
+    if (c->device) return gf_device_run_rows(c, s, &b, links, stats);
+    TRY(begin_with_store(&t, c, s, &b));
+    TRY(gf_step_detect(&t));
+    TRY(gf_step_finish(&t, links, &c->stats));
+    c->has_rows = 1;
+    if (stats) *stats = c->stats;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
+                               glofnd_stats *stats) {
+    gf_step t;
+    glofnd_batch b;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !links || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "links, grad_a and grad_b must not be NULL");
+    TRY(gf_batch_take(&c->err, q, &b));
+    if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
+    TRY(gf_step_check(c, &b));
+    TRY(gf_step_begin(&t, c, NULL, &b));
+    if (stats) c->stats = *stats;
+    gf_step_gradient(&t, links, grad_a, grad_b, &c->stats);
+    if (stats) *stats = c->stats;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
+                          glofnd_stats *stats) {
+    gf_step t;
+    glofnd_batch b;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !grad_a || !grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
+    TRY(gf_batch_take(&c->err, q, &b));
+    FAIL_IF(&c->err, b.rows != b.cols, GLOFND_E_ARGUMENT,
+            "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
+            "glofnd_step_rows and glofnd_step_grad",
+            (long long)b.rows, (long long)b.cols);
+    if (c->device) return gf_device_run_step(c, s, &b, grad_a, grad_b, stats);
+    TRY(begin_with_store(&t, c, s, &b));
+    t.reuse = 1;
+    TRY(gf_step_detect(&t));
+    TRY(gf_step_finish(&t, t.ws->links, &c->stats));
+    gf_step_gradient(&t, t.ws->links, grad_a, grad_b, &c->stats);
+    c->has_rows = 1;
+    if (stats) *stats = c->stats;
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
+    gf_step t;
+    glofnd_batch b;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !links || !keep, GLOFND_E_ARGUMENT, "links and keep must not be NULL");
+    TRY(gf_batch_take(&c->err, q, &b));
+    if (c->device) return gf_device_run_mask(c, &b, links, keep);
+    TRY(gf_step_check(c, &b));
+    TRY(gf_step_begin(&t, c, NULL, &b));
+    gf_step_show_mask(&t, links, keep);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !stats, GLOFND_E_ARGUMENT, "stats is NULL");
+    FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
+    if (c->device) return gf_device_stats(c, stats);
+    *stats = c->stats;
+    return GLOFND_OK;
+}

@@ -1,0 +1,69 @@
+/* step.h - one step, inside: the batch, what the options mean for it, and where its arrays are. */
+#ifndef GF_METHOD_STEP_STEP_H
+#define GF_METHOD_STEP_STEP_H
+
+#include "method/context.h"
+#include "method/formulas/row.h"
+#include "method/formulas/totals.h"
+#include "method/store/store.h"
+#include "method/workspace.h"
+
+typedef struct gf_step {
+    glofnd_ctx *c;
+    const glofnd_options *o;
+    const glofnd_batch *q;
+    glofnd_store *s; /* NULL in glofnd_step_grad */
+    gf_workspace *ws;
+    const gf_shape *shape;
+    gf_plan plan;
+    int reuse;                /* pass C may use the tiles of pass B: both in one call */
+    glofnd_row shared_row[2]; /* the one lambda, moved in the course of the step */
+    int moves[2];             /* the shared lambda takes a learner step */
+    int64_t rescued, repeats;
+} gf_step;
+
+/* step_check.c: everything the caller may have got wrong, before anything changes. */
+/* *out = the batch as this version knows it: what the program of an older one does not pass is 0. */
+glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out);
+glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q);
+glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q);
+
+/* step_begin.c: workspace, meaning of the options, unit embeddings. */
+gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q);
+/* A number of what a plan takes from the batch beside its size: steps of equal phase are queued alike on a device. */
+uint64_t gf_plan_phase(const gf_plan *p);
+glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q);
+/* Rows of the store that hold the state of the own samples. */
+static inline const int64_t *gf_step_slots(const glofnd_batch *q) { return q->slot ? q->slot : q->id + q->row0; }
+/* The columns' side of side `i`, and the slice of own rows of its embeddings. */
+int gf_step_other(const gf_step *t, int i);
+gf_embed gf_step_own(const gf_step *t, const gf_embed *e);
+/* Fields that every pass shares: rows of side i against their columns. */
+gf_pass gf_step_pass(const gf_step *t, int i);
+/* A pass of the own rows of side i, with the numbers in `row`, against all columns; it lives as long as *x. */
+typedef struct gf_own_pass {
+    gf_pass p;
+    gf_embed own, score;
+    gf_rows row, col;
+} gf_own_pass;
+void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x);
+
+/* Adds n doubles over all ranks; nothing to do on one. */
+glofnd_status gf_step_sum(gf_step *t, double *x, int n);
+
+/* step_threshold.c: pass A and the flags' side of pass B. */
+glofnd_status gf_step_detect(gf_step *t);
+
+/* step_rows.c: losses, links, state. */
+gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r);
+glofnd_status gf_step_finish(gf_step *t, glofnd_link *links, glofnd_stats *stats);
+
+/* step_grad.c: pass C. */
+void gf_step_unpack(gf_step *t, const glofnd_link *links); /* links [cols][2] to the row arrays of all rows */
+gf_rows gf_step_own_rows(const gf_step *t, int i);         /* of which these are the own rows */
+void gf_step_gradient(gf_step *t, const glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats);
+
+/* step_mask.c: which pairs the links keep. */
+void gf_step_show_mask(gf_step *t, const glofnd_link *links, uint8_t *keep);
+
+#endif

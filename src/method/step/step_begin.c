@@ -1,0 +1,194 @@
+/* step_begin.c - from a batch to unit embeddings in tiles' order, and from options to what they mean in this epoch. */
+#include <math.h>
+#include <string.h>
+
+#include "method/options.h"
+#include "method/step/step.h"
+
+int gf_step_other(const gf_step *t, int i) { return t->shape->sides == 2 ? 1 - i : 0; }
+
+gf_embed gf_step_own(const gf_step *t, const gf_embed *e) {
+    gf_embed own = *e;
+    own.rows = t->shape->own;
+    own.row = e->row + t->q->row0 * t->shape->per_sample * e->ld;
+    own.col = NULL;
+    return own;
+}
+
+gf_pass gf_step_pass(const gf_step *t, int i) {
+    const gf_shape *s = t->shape;
+    const gf_side *other = &t->ws->side[gf_step_other(t, i)];
+    return (gf_pass){
+        .k = &other->z,
+        .shift = (int)s->per_sample - 1,
+        .flags = t->plan.flags,
+        .omega = (float)t->o->omega,
+        .window_cap = s->window_cap,
+        .tile = s->tile,
+        .tiles = t->ws->tiles,
+        .scratch = t->ws->tile_scratch,
+        .threads = (int)s->threads,
+    };
+}
+
+void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x) {
+    const gf_side *side = &t->ws->side[i];
+    x->own = gf_step_own(t, &side->z);
+    x->score = gf_step_own(t, &side->support);
+    x->row = row;
+    x->col = t->ws->side[gf_step_other(t, i)].every;
+    x->p = gf_step_pass(t, i);
+    x->p.q = &x->own;
+    x->p.q0 = t->q->row0 * t->shape->per_sample;
+    x->p.score = t->plan.topk && t->q->support_a ? &x->score : NULL;
+    x->p.row = &x->row;
+    x->p.col = &x->col;
+}
+
+glofnd_status gf_step_sum(gf_step *t, double *x, int n) {
+    if (!t->c->reduce) return GLOFND_OK;
+    FAIL_IF(&t->c->err, t->c->reduce(t->c->reduce_user, x, n) != 0, GLOFND_E_ARGUMENT,
+            "the sum over ranks given to glofnd_ctx_reduce failed");
+    return GLOFND_OK;
+}
+
+static unsigned pass_flags(const gf_plan *p) {
+    const glofnd_options *o = &p->o;
+    unsigned f = 0;
+    if (p->thresholds || p->groups) f |= GF_COUNT;
+    if (p->masking) f |= GF_MASK;
+    if (p->groups) f |= GF_GROUP;
+    if (p->topk) f |= GF_TIE;
+    if (p->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
+    if (p->masking && o->action == GLOFND_ACTION_WEIGHT && o->omega > 0.0) f |= GF_WEIGHT;
+    if (gf_loss_needs_mean(o)) f |= GF_MOMENT;
+    /* exp(1/tau) and its inverse must fit a float, squared. */
+    if (o->loss == GLOFND_LOSS_ISOGCLR || p->tau <= 0.025) f |= GF_SHIFT;
+    return f;
+}
+
+gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
+    const int oracle = o->detector == GLOFND_DETECT_ORACLE, on = o->alpha > 0.0;
+    gf_plan p = {.o = *o, .rows = q->rows, .cols = q->cols, .epoch = q->epoch, .want = q->want};
+    p.sides = gf_loss_sides(o->loss);
+    p.per_sample = 2 / p.sides;
+    p.negatives = (q->cols - 1) * p.per_sample;
+    p.tau = q->tau > 0.0 ? q->tau : o->tau;
+    p.gamma = q->gamma > 0.0 ? q->gamma : o->gamma;
+    p.log_gamma = log(p.gamma), p.log_rest = log1p(-p.gamma), p.log_batch = log((double)q->cols);
+    p.official = o->compat == GLOFND_COMPAT_OFFICIAL;
+    p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
+    p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);
+    p.topk = p.thresholds && !p.learned && o->fnc_rule == GLOFND_FNC_TOPK;
+    p.groups = oracle || q->group != NULL;
+    p.updating = q->epoch >= o->update_epoch;
+    p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
+    p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
+                             ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
+    p.one_rank = q->rows == q->cols;
+    p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
+    p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
+    p.flags = pass_flags(&p);
+    return p;
+}
+
+uint64_t gf_plan_phase(const gf_plan *p) {
+    const glofnd_row seen = {.clock = 1}; /* an anchor that starts although it was seen before does so by the epoch */
+    const double numbers[] = {p->tau,      p->gamma,  (double)p->learner.epoch_clock, p->shared, p->masking,
+                              p->updating, p->groups, gf_row_starts(p, &seen),        p->want};
+    uint64_t hash = 0xcbf29ce484222325u, bits;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        memcpy(&bits, &numbers[i], sizeof bits);
+        hash = (hash ^ bits) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+static glofnd_status bad_row(gf_step *t, const char *name, const float *h, int64_t r) {
+    double square = 0.0;
+    for (int64_t i = 0; i < t->q->dim; i++) {
+        const double x = (double)h[r * t->q->dim + i];
+        FAIL_IF(&t->c->err, !isfinite(x), GLOFND_E_NUMERIC, "batch.%s: row %lld (anchor %lld) holds %g at position %lld", name,
+                (long long)r, (long long)t->q->id[r], x, (long long)i);
+        square += x * x;
+    }
+    GF_FAIL(&t->c->err, GLOFND_E_ARGUMENT, "batch.%s: row %lld (anchor %lld) has length %g; pass unit rows or set normalize = 1",
+            name, (long long)r, (long long)t->q->id[r], sqrt(square));
+}
+
+static glofnd_status put(gf_step *t, const char *name, const float *h, const gf_embed *e, int64_t first, int normalize,
+                         float *norm) {
+    const int64_t bad =
+        t->c->backend->embed(e, h, t->q->cols, first, t->shape->per_sample, normalize, norm, (int)t->shape->threads);
+    return bad < 0 ? GLOFND_OK : bad_row(t, name, h, bad);
+}
+
+static glofnd_status embed(gf_step *t) {
+    const glofnd_batch *q = t->q;
+    const int sides = t->shape->sides, last = sides - 1, normalize = t->o->normalize;
+    gf_side *side = t->ws->side;
+    TRY(put(t, "a", q->a, &side[0].z, 0, normalize, side[0].norm));
+    TRY(put(t, "b", q->b, &side[last].z, 1 - last, normalize, side[last].norm));
+    for (int i = 0; i < sides; i++) t->c->backend->pack(&side[i].z, (int)t->shape->threads);
+    return GLOFND_OK;
+}
+
+/* Support vectors only rank pairs, so their length does not matter: always normalised. The lengths go to `pos`, unused so far. */
+static glofnd_status embed_support(gf_step *t) {
+    const glofnd_batch *q = t->q;
+    const int last = t->shape->sides - 1;
+    gf_side *side = t->ws->side;
+    if (!t->plan.topk || !q->support_a) return GLOFND_OK;
+    TRY(put(t, "support_a", q->support_a, &side[0].support, 0, 1, side[0].pos));
+    TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, &side[last].support, 1 - last, 1,
+            side[last].pos));
+    for (int i = 0; i <= last; i++) t->c->backend->pack(&side[i].support, (int)t->shape->threads);
+    return GLOFND_OK;
+}
+
+/* Labels and groups per row; -1 for what has none. */
+static void spread(const gf_step *t) {
+    const glofnd_batch *q = t->q;
+    const int32_t *group = t->o->detector == GLOFND_DETECT_ORACLE ? q->label : q->group;
+    const int per_sample = t->shape->per_sample;
+    for (int i = 0; i < t->shape->sides; i++) {
+        gf_side *side = &t->ws->side[i];
+        const int64_t off = q->row0 * per_sample;
+        for (int64_t r = 0; r < t->shape->all; r++) {
+            side->every.group[r] = group ? group[r / per_sample] : -1;
+            side->every.label[r] = q->label ? q->label[r / per_sample] : -1;
+        }
+        side->own.group = side->every.group + off;
+        side->own.label = side->every.label + off;
+    }
+}
+
+/* The diagonal of S: similarity of each own row to its positive, in double. */
+static void positives(const gf_step *t) {
+    const gf_side *side = t->ws->side;
+    const int64_t first = t->q->row0, dim = t->q->dim;
+    const gf_embed *a = &side[0].z, *b = &side[t->shape->sides - 1].z;
+    const int per_sample = t->shape->per_sample;
+    for (int64_t i = 0; i < t->q->rows; i++) {
+        const float *x = a->row + (first + i) * per_sample * a->ld;
+        const float *y = b->row + ((first + i) * per_sample + per_sample - 1) * b->ld;
+        double s = 0.0;
+        for (int64_t j = 0; j < dim; j++) s += (double)x[j] * (double)y[j];
+        side[0].positive[i * per_sample] = s;
+        side[t->shape->sides - 1].positive[i * per_sample + per_sample - 1] = s;
+    }
+}
+
+glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
+    const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
+    TRY(gf_workspace_reserve(c, &shape, 0));
+    *t = (gf_step){.c = c, .o = &c->o, .q = q, .s = s, .ws = c->ws};
+    t->shape = &t->ws->shape;
+    t->plan = gf_plan_of(&c->o, q);
+    TRY(embed(t));
+    TRY(embed_support(t));
+    spread(t);
+    positives(t);
+    return GLOFND_OK;
+}

@@ -1,0 +1,149 @@
+/* workspace.c - see workspace.h. The layout is a list of `take` calls, walked twice: once to add up, once to hand out. */
+#include "method/workspace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "method/options.h"
+#include "util/order.h"
+
+#define SLACK 64 /* rows past the end that tile kernels may read or, with zeros, write */
+
+typedef struct cursor {
+    char *base; /* NULL: only count */
+    size_t used;
+} cursor;
+
+static void *take(cursor *at, int64_t count, size_t size) {
+    const size_t bytes = ((size_t)count * size + 63) / 64 * 64, here = at->used;
+    at->used += bytes;
+    return at->base && count > 0 ? at->base + here : NULL;
+}
+
+#define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+#define MOST (INT64_C(1) << 24) /* samples in a batch: positions fit int32 with room to spare */
+#define MOST_DIM (INT64_C(1) << 20)
+
+glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim) {
+    FAIL_IF(err, cols < 2 || cols > MOST, GLOFND_E_ARGUMENT, "cols is %lld; a batch has 2 to %lld samples", (long long)cols,
+            (long long)MOST);
+    FAIL_IF(err, rows < 1 || rows > cols, GLOFND_E_ARGUMENT, "rows is %lld; it must be in 1..cols = %lld", (long long)rows,
+            (long long)cols);
+    FAIL_IF(err, dim < 1 || dim > MOST_DIM, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%lld", (long long)dim,
+            (long long)MOST_DIM);
+    return GLOFND_OK;
+}
+
+gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim) {
+    const glofnd_options *o = &c->o;
+    const int sides = gf_loss_sides(o->loss), per_sample = 2 / sides;
+    gf_shape s = {.rows = rows, .cols = cols, .dim = dim, .sides = sides, .per_sample = per_sample, .threads = c->threads};
+    s.own = rows * per_sample;
+    s.all = cols * per_sample;
+    s.negatives = (cols - 1) * per_sample;
+    s.tile = o->tile ? o->tile : s.all <= 1024 ? 64 : 128;
+    s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
+    s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
+    s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
+    s.window_cap = s.learns ? larger(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
+    double fraction;
+    gf_quantile_place(s.negatives, o->alpha, &s.best, &fraction);
+    s.best = larger(s.best, 1 + (int64_t)(o->alpha * (double)larger(s.negatives, s.ring)) + 1);
+    return s;
+}
+
+static void lay_embed(cursor *at, gf_embed *e, int64_t rows, int64_t dim, int64_t ld, int packed) {
+    *e = (gf_embed){.rows = rows, .dim = dim, .ld = ld};
+    TAKE(at, e->row, rows ? (gf_pad(rows) + SLACK) * ld : 0);
+    TAKE(at, e->col, packed && rows ? gf_pad(rows) * dim : 0);
+}
+
+static void lay_own(cursor *at, gf_rows *x, const gf_shape *s) {
+    const int64_t n = s->own + SLACK;
+    TAKE(at, x->inv_tau, n), TAKE(at, x->lo, n), TAKE(at, x->hi, n), TAKE(at, x->mid, n), TAKE(at, x->peak, n);
+    TAKE(at, x->sum, n), TAKE(at, x->moment, n), TAKE(at, x->flagged_s, n);
+    TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->window_n, n), TAKE(at, x->window_le, n), TAKE(at, x->above, n);
+    TAKE(at, x->same, n), TAKE(at, x->hits, n), TAKE(at, x->floor, n);
+    TAKE(at, x->window, s->window_cap * n);
+}
+
+static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {
+    const int64_t n = s->all + SLACK;
+    TAKE(at, x->inv_tau, n), TAKE(at, x->theta, n), TAKE(at, x->floor, n), TAKE(at, x->log_w, n), TAKE(at, x->w, n);
+    TAKE(at, x->attract, n), TAKE(at, x->align, n), TAKE(at, x->tie, n), TAKE(at, x->group, n), TAKE(at, x->label, n);
+}
+
+static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
+    lay_embed(at, &side->z, s->all, s->dim, ld, 1);
+    lay_embed(at, &side->support, s->topk ? s->all : 0, s->dim, ld, 0);
+    lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);
+    lay_own(at, &side->own, s);
+    lay_every(at, &side->every, s);
+    TAKE(at, side->every.grad, (gf_pad(s->topk ? s->all : s->own) + SLACK) * ld);
+    TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->pos, s->all + SLACK);
+    TAKE(at, side->positive, s->own);
+    TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->would, s->own);
+    TAKE(at, side->row_id, s->own);
+    TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
+}
+
+/* Whether S is small enough to be kept from pass B to pass C. */
+static int keeps_tiles(const gf_shape *s, const gf_backend *b) {
+    return s->rows == s->cols && !s->topk && b->tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= GF_TILES_KEPT;
+}
+
+/* What a smaller batch on one rank may keep where this one does not. */
+static size_t tiles_of_smaller(const gf_shape *s, const gf_backend *b) {
+    const size_t most = b->tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
+    if (s->topk || keeps_tiles(s, b)) return 0;
+    return most < GF_TILES_KEPT ? most : GF_TILES_KEPT;
+}
+
+static size_t lay(gf_workspace *ws, const gf_shape *s, const gf_backend *b, char *base) {
+    cursor at = {base, 0};
+    const int64_t ld = b->embed_ld(s->dim);
+    memset(ws->side, 0, sizeof ws->side);
+    for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, ld);
+    TAKE(&at, ws->links, 2 * s->cols);
+    TAKE(&at, ws->id_scratch, 4 * s->cols);
+    ws->tile_scratch = take(&at, 1, b->scratch_bytes(s->tile, (int)s->threads));
+    ws->select_scratch = take(&at, 1, b->select_bytes(s->best, (int)s->threads));
+    ws->tiles = keeps_tiles(s, b) ? take(&at, 1, b->tiles_bytes(s->all, s->all, s->tile, s->sides == 1)) : NULL;
+    return at.used;
+}
+
+static void *allocate(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too) {
+    gf_workspace *ws = c->ws;
+    _Static_assert(sizeof(gf_shape) % sizeof(int64_t) == 0, "no padding");
+    if (ws && !smaller_too && memcmp(&ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
+    if (!ws) {
+        ws = c->ws = calloc(1, sizeof *ws);
+        FAIL_IF(&c->err, !ws, GLOFND_E_MEMORY, "no memory for the workspace");
+    }
+    gf_workspace plan = {0};
+    const size_t bytes = lay(&plan, shape, c->backend, NULL) + (smaller_too ? tiles_of_smaller(shape, c->backend) : 0);
+    if (bytes > ws->bytes) {
+        void *block = allocate(bytes);
+        FAIL_IF(&c->err, !block, GLOFND_E_MEMORY,
+                "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)", bytes, (long long)shape->rows,
+                (long long)shape->cols, (long long)shape->dim);
+        free(ws->block);
+        ws->block = block;
+        ws->bytes = bytes;
+    }
+    ws->shape = *shape;
+    memset(ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling leftovers */
+    lay(ws, shape, c->backend, ws->block);
+    return GLOFND_OK;
+}
+
+void gf_workspace_free(gf_workspace *ws) {
+    if (!ws) return;
+    free(ws->block);
+    free(ws);
+}

@@ -1,0 +1,47 @@
+/* workspace.h - every array of a step, in one block taken once.
+ */
+#ifndef GF_METHOD_WORKSPACE_H
+#define GF_METHOD_WORKSPACE_H
+
+#include "ifc/pair_passes.h"
+#include "method/context.h"
+#include "method/formulas/epoch_plan.h"
+
+typedef struct gf_side {
+    gf_embed z;              /* all rows, unit */
+    gf_embed support;        /* FNC TOPK: what scores instead of z */
+    gf_embed ring;           /* RING: what this side's anchors are compared with */
+    float *norm;             /* [all] lengths before normalisation */
+    gf_rows own, every;      /* per-row numbers of own rows (stats), of all rows (grad) */
+    float *pos;              /* [all] weight of the positive pair */
+    double *positive;        /* [own] S of the positive pair */
+    float *quantile;         /* [own] a selected order statistic */
+    int32_t *would;          /* [own] kept if the detector had its way */
+    int64_t *row_id;         /* [own] anchor ids, for the ring */
+    glofnd_row *state;       /* [rows] of the own anchors */
+    glofnd_row *fresh_state; /* [rows] what will be written back */
+    uint8_t *open;           /* [rows] lambda is yet to take its learner step */
+} gf_side;
+
+typedef struct gf_workspace {
+    gf_shape shape; /* what the block has room for */
+    void *block;
+    size_t bytes;
+    gf_side side[2];
+    glofnd_link *links; /* [cols][2] for glofnd_step */
+    int64_t *id_scratch;
+    void *tile_scratch, *select_scratch;
+    float *tiles; /* NULL if they would be too large to keep */
+} gf_workspace;
+
+#define GF_TILES_KEPT (16u << 20) /* bytes of similarities kept between passes B and C: a batch whose S fits the cache */
+
+/* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
+glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
+gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
+/* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough.
+ * `smaller_too`: also for every shape within it, of which one may keep its tiles. */
+glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
+void gf_workspace_free(gf_workspace *ws);
+
+#endif

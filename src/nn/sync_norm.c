@@ -1,0 +1,85 @@
+/* sync_norm.c - a net that trains together with those of other ranks: sums of batch norm, and which gradients are final. */
+#include "nn/net_parts.h"
+
+static glofnd_status add_up(gf_error *err, const gf_net *n, const gf_nn_norm *norm) {
+    const gf_sync_norm *r = n->spec.ranks;
+    return r->sum(err, r->user, norm->sums, 2 * norm->c);
+}
+
+glofnd_status gf_net_norm_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm) {
+    const gf_nn_backend *b = n->backend;
+    if (!n->spec.ranks && b->norm_stats) {
+        b->norm_stats(n->engine, norm);
+        return GLOFND_OK;
+    }
+    b->norm_sums(n->engine, norm);
+    if (n->spec.ranks) TRY(add_up(err, n, norm));
+    b->norm_finish(n->engine, norm, (double)norm->rows * (n->spec.ranks ? n->spec.ranks->count : 1));
+    return GLOFND_OK;
+}
+
+glofnd_status gf_net_norm_back_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm) {
+    const gf_nn_backend *b = n->backend;
+    if (!n->spec.ranks && b->norm_back_stats) {
+        b->norm_back_stats(n->engine, norm);
+        return GLOFND_OK;
+    }
+    b->norm_back_sums(n->engine, norm);
+    if (n->spec.ranks) TRY(add_up(err, n, norm));
+    b->norm_back_finish(n->engine, norm, (double)norm->rows * (n->spec.ranks ? n->spec.ranks->count : 1));
+    return GLOFND_OK;
+}
+
+/* Where the gradient of a layer's parameters ends in the block; 0: it has none. */
+static int64_t end_of(const gf_net *n, const gf_layer *l) {
+    const float *const grads[] = {l->args.weight_grad, l->args.bias_grad, l->norm.dgamma, l->norm.dbeta};
+    int64_t end = 0;
+    for (size_t i = 0; i < sizeof grads / sizeof *grads; i++)
+        for (int t = 0; grads[i] && t < n->graph.params.count; t++) {
+            const gf_tensor *x = &n->graph.params.item[t];
+            if (x->grad == grads[i] && x->grad - n->grads + x->stored > end) end = x->grad - n->grads + x->stored;
+        }
+    return end;
+}
+
+void gf_net_find_final(gf_net *n) {
+    int64_t end = 0;
+    for (int i = 0; i < n->graph.layers; i++) {
+        n->final_from[i] = end; /* parameters of earlier layers end here */
+        const int64_t own = end_of(n, &n->graph.layer[i]);
+        if (own > end) end = own;
+    }
+}
+
+int gf_net_tells(const gf_net *n) { return n->spec.ranks && n->spec.ranks->ready; }
+
+void gf_net_tell_begin(gf_net *n) {
+    n->told_from = n->graph.params.numbers;
+    n->told_layer = n->graph.layers;
+    if (gf_net_tells(n)) n->spec.ranks->ready(n->spec.ranks->user, n, n->told_from);
+}
+
+/* Where op_backward leaves gradients in a format of the device: of layers i and later that are not in their places yet. */
+static glofnd_status unpack(gf_error *err, gf_net *n, int i) {
+    gf_packed list;
+    int first, last;
+    if (!n->backend->unpack_some) return GLOFND_OK;
+    gf_net_packed(n, &list, i, n->told_layer, &first, &last);
+    return n->backend->unpack_some(err, n->engine, list.args, list.op, list.count, first, last);
+}
+
+glofnd_status gf_net_tell_final(gf_error *err, gf_net *n, int i) {
+    const gf_sync_norm *r = n->spec.ranks;
+    const int64_t first = gf_net_tells(n) ? n->final_from[i] : 0;
+    if (!gf_net_tells(n) || (i > 0 && n->told_from - first < r->bucket)) return GLOFND_OK;
+    TRY(unpack(err, n, i));
+    n->told_from = first;
+    n->told_layer = i;
+    r->ready(r->user, n, first);
+    return GLOFND_OK;
+}
+
+float *gf_net_gradients(gf_net *n, int64_t *numbers) {
+    *numbers = n->graph.params.numbers;
+    return n->grads;
+}

@@ -1,0 +1,79 @@
+/* components.c - see components.h. */
+#include "pairs/components.h"
+
+#include <stdlib.h>
+
+void gf_components_init(int32_t *root, int64_t n) {
+    for (int64_t i = 0; i < n; i++) root[i] = (int32_t)i;
+}
+
+static int32_t find(int32_t *root, int32_t i) {
+    while (root[i] != i) i = root[i] = root[root[i]]; /* halves the way for the next one */
+    return i;
+}
+
+void gf_components_join(int32_t *root, int32_t a, int32_t b) {
+    a = find(root, a), b = find(root, b);
+    if (a < b) root[b] = a;
+    else root[a] = b;
+}
+
+void gf_components_merge(int32_t *root, int32_t *other, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (other[i] != i) gf_components_join(root, (int32_t)i, other[i]);
+}
+
+void gf_components_flatten(int32_t *root, int64_t n) {
+    for (int64_t i = 0; i < n; i++) root[i] = find(root, (int32_t)i);
+}
+
+static int larger_first(const void *x, const void *y) {
+    const gf_component *a = x, *b = y;
+    if (a->nodes != b->nodes) return a->nodes < b->nodes ? 1 : -1;
+    return (a->root > b->root) - (a->root < b->root);
+}
+
+/* Numbers the roots of parts in order of their smallest node; of[] of the others is -1 for now. */
+static void number_roots(const int32_t *root, int64_t n, gf_components *p) {
+    for (int64_t i = 0; i < n; i++) p->of[i] = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (root[i] != i && p->of[root[i]] < 0) p->of[root[i]] = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (p->of[i] == 0) p->of[i] = (int32_t)p->count++;
+}
+
+static void measure(const int32_t *root, const int64_t *degree, int64_t n, gf_components *p) {
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t k = p->of[root[i]];
+        if (k < 0) continue;
+        p->part[k].root = root[i];
+        p->part[k].nodes++, p->part[k].edges += degree[i];
+    }
+    for (int64_t k = 0; k < p->count; k++) {
+        p->part[k].edges /= 2; /* an edge was counted at both ends */
+        p->nodes += p->part[k].nodes, p->edges += p->part[k].edges;
+    }
+    qsort(p->part, (size_t)p->count, sizeof *p->part, larger_first);
+}
+
+glofnd_status gf_components_list(gf_error *err, const int32_t *root, const int64_t *degree, int64_t n, gf_components *out) {
+    gf_components p = {.of = malloc((size_t)(n > 0 ? n : 1) * sizeof *p.of)};
+    FAIL_IF(err, !p.of, GLOFND_E_MEMORY, "no memory for the parts of %lld nodes", (long long)n);
+    number_roots(root, n, &p);
+    p.part = calloc((size_t)(p.count > 0 ? p.count : 1), sizeof *p.part);
+    if (!p.part) {
+        gf_components_free(&p);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld parts", (long long)p.count);
+    }
+    measure(root, degree, n, &p);
+    for (int64_t k = 0; k < p.count; k++) p.of[p.part[k].root] = (int32_t)k;
+    for (int64_t i = 0; i < n; i++) p.of[i] = p.of[root[i]];
+    *out = p;
+    return GLOFND_OK;
+}
+
+void gf_components_free(gf_components *p) {
+    free(p->part);
+    free(p->of);
+    *p = (gf_components){0};
+}

@@ -1,0 +1,21 @@
+/* braille.h - lines drawn in a terminal: each character is 2 x 4 dots of Unicode's braille patterns. */
+#ifndef GF_PLOT_BRAILLE_H
+#define GF_PLOT_BRAILLE_H
+
+#include "util/text_buffer.h"
+
+typedef struct gf_braille {
+    int columns, rows; /* characters */
+    uint8_t *cells;    /* [rows][columns] dots of a character */
+} gf_braille;
+
+/* NULL cells: no memory, or a size outside 1 .. 1000. */
+gf_braille gf_braille_new(int columns, int rows);
+void gf_braille_free(gf_braille *b);
+/* A dot; x from the left, 0 .. 2 columns - 1, y from the top, 0 .. 4 rows - 1. What lies outside is left out. */
+void gf_braille_dot(gf_braille *b, int x, int y);
+void gf_braille_line(gf_braille *b, int x0, int y0, int x1, int y1);
+/* Row `row` as UTF-8; characters without a dot are spaces. */
+void gf_braille_row(gf_text *out, const gf_braille *b, int row);
+
+#endif

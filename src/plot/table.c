@@ -1,0 +1,91 @@
+/* table.c - see table.h. */
+#include "plot/table.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ----- filling ----- */
+
+static char *next_cell(gf_table *t) {
+    if (t->cells == t->room) {
+        const int64_t room = t->room ? 2 * t->room : 64;
+        void *grown = realloc(t->cell, (size_t)room * sizeof *t->cell);
+        t->failed |= !grown;
+        if (!grown) return NULL;
+        t->cell = grown, t->room = room;
+    }
+    return t->cell[t->cells++];
+}
+
+void gf_table_add(gf_table *t, const char *fmt, ...) {
+    va_list args;
+    char *cell = t->failed ? NULL : next_cell(t);
+    if (!cell) return;
+    va_start(args, fmt);
+    vsnprintf(cell, GF_TABLE_CELL, fmt, args);
+    va_end(args);
+}
+
+void gf_table_number(gf_table *t, double x, int digits) {
+    if (isfinite(x)) gf_table_add(t, "%.*f", digits, x);
+    else gf_table_add(t, "-");
+}
+
+void gf_table_free(gf_table *t) {
+    if (!t) return;
+    free(t->cell);
+    *t = (gf_table){0};
+}
+
+/* ----- writing ----- */
+
+/* Characters, not bytes: UTF-8 continues with 10xxxxxx. */
+static int width_of(const char *s) {
+    int n = 0;
+    for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;
+    return n;
+}
+
+static int column_width(const gf_table *t, int column) {
+    int width = 0;
+    for (int64_t i = column; i < t->cells; i += t->columns) {
+        const int w = width_of(t->cell[i]);
+        width = w > width ? w : width;
+    }
+    return width;
+}
+
+void gf_table_text(gf_text *out, const gf_table *t, int words) {
+    out->failed |= t->failed;
+    for (int64_t i = 0; i < t->cells; i++) {
+        const int column = (int)(i % t->columns), last = column + 1 == t->columns;
+        const int fill = column_width(t, column) - width_of(t->cell[i]);
+        if (column >= words) gf_text_add(out, "%*s%s", fill, "", t->cell[i]);
+        else gf_text_add(out, "%s%*s", t->cell[i], last ? 0 : fill, "");
+        gf_text_add(out, last ? "\n" : "  ");
+    }
+}
+
+void gf_table_csv(gf_text *out, const gf_table *t) {
+    out->failed |= t->failed;
+    for (int64_t i = 0; i < t->cells; i++) {
+        const char *s = t->cell[i];
+        const int quoted = strpbrk(s, ",\"\r\n") != NULL;
+        if (quoted) gf_text_add(out, "\"");
+        for (; *s; s++) gf_text_add(out, quoted && *s == '"' ? "\"\"" : "%c", *s);
+        gf_text_add(out, quoted ? "\"%s" : "%s", (i + 1) % t->columns ? "," : "\n");
+    }
+}
+
+void gf_text_latex(gf_text *out, const char *raw) {
+    for (; *raw; raw++) {
+        if (strchr("#$%&_{}", *raw)) gf_text_add(out, "\\%c", *raw);
+        else if (*raw == '\\') gf_text_add(out, "\\textbackslash{}");
+        else if (*raw == '~' || *raw == '^') gf_text_add(out, "\\%c{}", *raw);
+        else if (*raw == '<' || *raw == '>') gf_text_add(out, "$%c$", *raw);
+        else gf_text_add(out, "%c", *raw);
+    }
+}

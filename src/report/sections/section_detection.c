@@ -1,0 +1,176 @@
+/* section_detection.c - how many pairs are flagged, and how right that is, epoch by epoch and on the frozen network. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plot/svg_bars.h"
+#include "report/page_parts.h"
+
+/* Alpha, in percent, where all runs with a detector of that kind agree on it; else NaN. */
+static double common_alpha(const gf_report *r) {
+    double alpha = NAN;
+    for (int i = 0; i < r->count; i++) {
+        const glofnd_options *o = &r->runs[i].config.method;
+        if (o->detector == GLOFND_DETECT_NONE || o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_GROUPS)
+            continue;
+        if (isfinite(alpha) && alpha != 100.0 * (double)o->alpha) return NAN;
+        alpha = 100.0 * (double)o->alpha;
+    }
+    return alpha;
+}
+
+/* The epoch with which detection begins, if it is the same for all that have one; 0: none. */
+static double common_start(const gf_report *r) {
+    double start = 0.0;
+    for (int i = 0; i < r->count; i++) {
+        const double at = r->runs[i].config.method.mask_epoch + 1.0;
+        if (!gf_has_detector(&r->runs[i])) continue;
+        if (start != 0.0 && at != start) return 0.0;
+        start = at;
+    }
+    return start;
+}
+
+static int is_of(const gf_eval_line *e, const char *pairs) {
+    return strcmp(e->event, "fn") == 0 && strcmp(e->pairs, pairs) == 0 && !e->untrained;
+}
+
+enum { DETECTORS = 4 };
+static const char *const detectors[DETECTORS] = {"glofnd", "exact", "single", "fnc"};
+
+static int by_lambda(const gf_eval_line *e) { return strcmp(e->detector, "glofnd") == 0; }
+
+/* Were they judged in the same way? Learned thresholds know no alpha. */
+static int are_alike(const gf_eval_line *a, const gf_eval_line *b) {
+    static const char *const fields[] = {"data", "samples", "batch"};
+    int same = strcmp(a->truth, b->truth) == 0 && (a->alpha == b->alpha || by_lambda(a) || by_lambda(b));
+    for (int i = 0; i < 3; i++) same &= !gf_settings_differ(a->settings, b->settings, fields[i]);
+    return same;
+}
+
+/* Of a detector, judged as `way` was: the newest. */
+static const gf_eval_line *judged_like(const gf_run_log *run, const gf_eval_line *way, const char *detector) {
+    const gf_eval_line *found = NULL;
+    for (int i = 0; i < run->eval.count; i++) {
+        const gf_eval_line *e = &run->eval.line[i];
+        if (!is_of(e, way->pairs) || strcmp(e->detector, detector) != 0 || !are_alike(e, way)) continue;
+        if (!found || e->number > found->number) found = e;
+    }
+    return found;
+}
+
+/* Bars beside each other are of one way to judge: that of most detectors, of several the newest. */
+static const gf_eval_line *way_of(const gf_run_log *run, const char *pairs) {
+    const gf_eval_line *way = NULL;
+    int most = -1;
+    for (int i = 0; i < run->eval.count; i++) {
+        const gf_eval_line *e = &run->eval.line[i];
+        int n = 0;
+        if (!is_of(e, pairs)) continue;
+        for (int d = 0; d < DETECTORS && !by_lambda(e); d++) n += judged_like(run, e, detectors[d]) != NULL;
+        if (n > most || (n == most && e->number > way->number)) way = e, most = n;
+    }
+    return way;
+}
+
+/* The same network judged with four kinds of thresholds: `glofnd eval fn`. */
+static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
+    static const char *const names[] = {"GloFND, learned", "exact quantile", "one for all", "FNC, per batch"};
+    static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
+    const gf_run_log *run = &r->runs[gf_group_first(r, g)];
+    const gf_eval_line *way = way_of(run, pairs);
+    char title[400];
+    gf_bars b = {.title = title,
+                 .y_name = "percent",
+                 .groups = 3,
+                 .each = 4,
+                 .x_name = x_name,
+                 .group = {"precision", "recall", "F1"},
+                 .note = "The same embeddings, four ways to set the threshold of an anchor (means over anchors).",
+                 .missing = "Compare detectors on this network: <code>glofnd eval fn RUN</code>"};
+    snprintf(title, sizeof title, "Detectors%s on the frozen network of %s", of, run->name);
+    for (int d = 0; d < DETECTORS; d++) {
+        b.name[d] = names[d], b.colour[d] = colours[d];
+        for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
+        const gf_eval_line *e = way ? judged_like(run, way, detectors[d]) : NULL;
+        if (e) b.value[0][d] = 100.0 * e->precision, b.value[1][d] = 100.0 * e->recall, b.value[2][d] = 100.0 * e->f1;
+    }
+    gf_svg_bars(out, &b);
+}
+
+/* The group whose network is judged: one with learned thresholds if there is one. */
+static int judged(const gf_report *r) {
+    for (int g = 0; g < gf_groups(r); g++)
+        if (gf_learns_lambda(&r->runs[gf_group_first(r, g)])) return g;
+    return 0;
+}
+
+static int has_texts(const gf_report *r) {
+    for (int i = 0; i < r->count; i++)
+        if (isfinite(gf_run_last(&r->runs[i], GF_RUN_LAMBDA_TEXT))) return 1;
+    return 0;
+}
+
+void gf_section_detection(gf_text *out, const gf_report *r) {
+    const double start = common_start(r);
+    const int clip = gf_is_clip(r);
+    const char *none = "No values: it takes labels, and a detector that has started (<code>start_epoch</code>).";
+    gf_section_begin(
+        out, "detection", "How good the detection is",
+        "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both have "
+        "the same class. Figures are means over anchors, as in the authors' code: the precision of one for whom nothing is "
+        "flagged counts as 100 %.");
+    gf_text_add(out, "<div class=\"charts\">\n");
+    gf_epoch_chart(out, r, GF_RUN_FLAGGED, gf_has_detector,
+                   &(gf_chart){.title = "Pairs flagged as false negatives",
+                               .y_name = "flagged pairs, %",
+                               .level = common_alpha(r),
+                               .level_name = "α, the share asked for",
+                               .from_zero = 1,
+                               .note = "A threshold that is right flags a share α.",
+                               .event = start,
+                               .event_name = "detection starts",
+                               .missing = none});
+    gf_epoch_chart(out, r, GF_RUN_PRECISION, gf_has_detector,
+                   &(gf_chart){.title = "Precision",
+                               .y_name = "precision, %",
+                               .level = NAN,
+                               .from_zero = 1,
+                               .note = "Of the flagged pairs, how many share the class.",
+                               .missing = none});
+    gf_epoch_chart(out, r, GF_RUN_RECALL, gf_has_detector,
+                   &(gf_chart){.title = "Recall",
+                               .y_name = "recall, %",
+                               .level = NAN,
+                               .from_zero = 1,
+                               .note = "Of the pairs that share the class, how many are flagged.",
+                               .missing = none});
+    gf_epoch_chart(out, r, GF_RUN_F1, gf_has_detector,
+                   &(gf_chart){.title = "F1",
+                               .y_name = "F1, %",
+                               .level = NAN,
+                               .from_zero = 1,
+                               .note = "Precision and recall in one figure.",
+                               .missing = none});
+    if (clip) {
+        frozen(out, r, judged(r), "image-text batches", " of captions that fit an image", "images with captions, in batches");
+        frozen(out, r, judged(r), "text-image batches", " of images that fit a caption", "captions with images, in batches");
+    } else {
+        frozen(out, r, judged(r), "views", "", "pairs of augmented views, in batches");
+    }
+    gf_epoch_chart(out, r, GF_RUN_LAMBDA_IMAGE, gf_learns_lambda,
+                   &(gf_chart){.title = clip ? "Mean threshold λ of the images" : "Mean threshold λ",
+                               .y_name = "cosine similarity",
+                               .level = NAN,
+                               .note = clip ? "How similar a caption must be to fit an image, on average."
+                                            : "How similar two samples must be to count as the same, on average.",
+                               .missing = "No run here learns thresholds (<code>detector = glofnd</code>)."});
+    if (has_texts(r))
+        gf_epoch_chart(out, r, GF_RUN_LAMBDA_TEXT, gf_learns_lambda,
+                       &(gf_chart){.title = "Mean threshold λ of the captions",
+                                   .y_name = "cosine similarity",
+                                   .level = NAN,
+                                   .note = "How similar an image must be to fit a caption, on average."});
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}

@@ -1,0 +1,146 @@
+/* section_gallery.c - anchors and the false negatives found for them, as pictures or as captions. */
+#include <math.h>
+#include <stdio.h>
+
+#include "report/page_parts.h"
+#include "report/page_pictures.h"
+
+typedef struct album {
+    gf_text *out;
+    const gf_snapshot *look;
+    int side;
+    const gf_view_set *rows; /* of that side */
+    gf_pictures pictures;
+} album;
+
+enum { ANCHOR = 0, RIGHT = 1, WRONG = -1, UNKNOWN = 2 };
+
+static const char *class_of(int kind) { return kind == ANCHOR ? "anchor" : kind == RIGHT ? "yes" : kind == WRONG ? "no" : ""; }
+
+static const char *mark_of(int kind) { return kind == RIGHT ? "<span>✓</span>" : kind == WRONG ? "<span>✗</span>" : ""; }
+
+static void picture(album *a, int64_t row, int kind, float similarity) {
+    char name[200];
+    if (!gf_picture_load(&a->pictures, a->rows->id[row])) return;
+    gf_snapshot_class(a->look, a->rows->label[row], name, sizeof name);
+    gf_text_add(a->out, "<div class=\"pic %s\"><img alt=\"", class_of(kind));
+    gf_text_escape(a->out, name);
+    gf_text_add(a->out, "\" title=\"");
+    gf_text_escape(a->out, name);
+    if (isfinite(similarity)) gf_text_add(a->out, ", similarity %.3f", (double)similarity);
+    gf_text_add(a->out, "\" src=\"");
+    gf_picture_put(a->out, &a->pictures);
+    gf_text_add(a->out, "\">%s</div>", mark_of(kind));
+}
+
+static void caption(album *a, int64_t row, int kind, float similarity) {
+    char text[240];
+    gf_snapshot_caption(a->look, a->rows->id[row], text, sizeof text);
+    gf_text_add(a->out, "<p class=\"said %s\"", class_of(kind));
+    if (isfinite(similarity)) gf_text_add(a->out, " title=\"similarity %.3f\"", (double)similarity);
+    gf_text_add(a->out, ">%s", mark_of(kind));
+    gf_text_escape(a->out, text);
+    gf_text_add(a->out, "</p>");
+}
+
+static int kind_of(const gf_view_set *s, int64_t anchor, int64_t row) {
+    if (s->label[anchor] < 0) return UNKNOWN;
+    return s->label[anchor] == s->label[row] ? RIGHT : WRONG;
+}
+
+static void strip(album *a, const gf_anchor *x, int detector) {
+    const gf_flagged *f = &x->by[detector];
+    const int said = a->look->clip && a->side == 0;
+    gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
+    if (detector == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
+    else if (a->rows->label[x->row] >= 0)
+        gf_text_add(a->out, ": %lld flagged, %lld right", (long long)f->count, (long long)f->right);
+    else gf_text_add(a->out, ": %lld flagged", (long long)f->count);
+    if (detector == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
+    gf_text_add(a->out, "</p><div class=\"%s\">", said ? "sayings" : "strip");
+    for (int k = 0; k < f->shown; k++)
+        (said ? caption : picture)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
+    gf_text_add(a->out, "</div></div>");
+}
+
+static void anchor(album *a, const gf_anchor *x) {
+    char name[200];
+    gf_text_add(a->out, "<div class=\"row\"><div><p>anchor");
+    if (a->rows->label[x->row] >= 0) {
+        gf_snapshot_class(a->look, a->rows->label[x->row], name, sizeof name);
+        gf_text_add(a->out, ": ");
+        gf_text_escape(a->out, name);
+    }
+    gf_text_add(a->out, "</p>");
+    (a->side ? caption : picture)(a, x->row, ANCHOR, NAN);
+    if (a->look->clip) { /* and its partner */
+        gf_text_add(a->out, "<p class=\"own\">its own %s:</p>", a->side ? "image" : "caption");
+        (a->side ? picture : caption)(a, x->row, UNKNOWN, NAN);
+    }
+    gf_text_add(a->out, "</div>");
+    for (int d = 0; d < 2; d++) strip(a, x, d);
+    gf_text_add(a->out, "</div>\n");
+}
+
+static void show(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
+    const gf_snapshot_side *s = &l->side[side];
+    album a = {.out = out,
+               .look = l,
+               .side = side,
+               .rows = s->rows,
+               .pictures = {.data = l->data, .thumbs = {.side = 64, .quality = 82}, .budget = budget}};
+    if (!s->anchors) return;
+    if (l->clip)
+        gf_text_add(out, "<p>%s</p>\n",
+                    side ? "Captions, and images taken to fit them:" : "Images, and captions taken to fit them:");
+    gf_text_add(out, "<div class=\"rows\">\n");
+    for (int i = 0; i < s->anchors; i++) anchor(&a, &s->anchor[i]);
+    gf_text_add(out, "</div>\n");
+    if (a.pictures.left_out)
+        gf_text_add(out, "<p class=\"faint\">%d pictures left out: unreadable, or above the %zu kB that a page may hold.</p>\n",
+                    a.pictures.left_out, GF_PAGE_IMAGES / 1000);
+    gf_pictures_free(&a.pictures);
+}
+
+/* Whose thresholds are shown first: a group that learned some. */
+static int rank(const gf_snapshot *l) { return l && l->side[0].anchors ? (l->side[0].learned ? 2 : 1) : 0; }
+
+static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, int folded) {
+    const gf_snapshot *l = gf_group_look(r, g);
+    gf_text_add(out, folded ? "<details><summary>" : "<h3>");
+    gf_text_add(out, "Network of ");
+    gf_text_escape(out, gf_snapshot_name(r, l));
+    gf_text_add(out, folded ? "</summary>\n" : "</h3>\n");
+    for (int s = 0; s < l->sides; s++) show(out, l, s, budget);
+    if (folded) gf_text_add(out, "</details>\n");
+}
+
+/* What to say if there is nothing to show. */
+static void nothing(gf_text *out, const gf_report *r) {
+    if (r->looks && *r->looks[0].why) gf_page_missing(out, "Nothing to look at:", r->looks[0].why);
+    else if (r->looks && r->looks[0].made)
+        gf_text_add(out, "<p class=\"none\">Nothing is flagged among the samples looked at.</p>\n");
+    else gf_page_missing(out, "Pictures need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
+}
+
+static const char of_images[] =
+    "Images drawn at random, and images that a detector takes for the same thing, by the trained network. GloFND compares with "
+    "the image's own learned threshold λ; FNC must flag the same share of every batch. Labels judge: ✓ the same class, ✗ another "
+    "one. Shown are random ones of those flagged.";
+static const char of_pairs[] =
+    "Samples drawn at random, and captions or images of others that a detector takes to fit, by the trained network. GloFND "
+    "compares with the sample's own learned threshold λ; FNC must flag the same share of every batch. Labels judge where there "
+    "are some: ✓ the same class, ✗ another one. Shown are random ones of those flagged.";
+
+void gf_section_gallery(gf_text *out, const gf_report *r) {
+    size_t budget = GF_PAGE_IMAGES;
+    int best = -1;
+    gf_section_begin(out, "found", "What was found", gf_is_clip(r) ? of_pairs : of_images);
+    for (int g = 0; g < gf_groups(r); g++)
+        if (rank(gf_group_look(r, g)) > (best < 0 ? 0 : rank(gf_group_look(r, best)))) best = g;
+    if (best < 0) nothing(out, r);
+    else gallery_of(out, r, best, &budget, 0);
+    for (int g = 0; g < gf_groups(r); g++)
+        if (g != best && rank(gf_group_look(r, g)) == 2) gallery_of(out, r, g, &budget, 1);
+    gf_section_end(out);
+}

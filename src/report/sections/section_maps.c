@@ -1,0 +1,135 @@
+/* section_maps.c - embeddings as maps: t-SNE and principal axes, coloured by class. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plot/base64.h"
+#include "plot/svg_dots.h"
+#include "report/page_parts.h"
+#include "report/sheet.h"
+
+typedef struct looks { /* which classes have a look of their own: the most frequent ones */
+    int32_t label[GF_DOTS_CLASSES];
+    char name[GF_DOTS_CLASSES][80];
+    int classes, more;
+    const gf_snapshot *sheet; /* whose dots have pictures; NULL: nobody's */
+} looks;
+
+static int64_t frequency(const gf_snapshot *l, int32_t label) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < l->n; i++) n += l->label[i] == label;
+    return n;
+}
+
+static int32_t largest_label(const gf_snapshot *l) {
+    int32_t most = -1;
+    for (int64_t i = 0; i < l->n; i++) most = l->label[i] > most ? l->label[i] : most;
+    return most;
+}
+
+/* The most frequent first, of equally frequent ones the smaller label; then by label. */
+static void choose(const gf_snapshot *l, looks *k) {
+    const int32_t last = largest_label(l) < 4096 ? largest_label(l) : 4096;
+    int64_t count[GF_DOTS_CLASSES];
+    *k = (looks){.classes = 0};
+    for (int32_t label = 0; label <= last; label++) {
+        const int64_t n = frequency(l, label);
+        if (!n) continue;
+        int at = k->classes < GF_DOTS_CLASSES ? k->classes++ : GF_DOTS_CLASSES;
+        k->more += at == GF_DOTS_CLASSES;
+        for (; at > 0 && n > count[at - 1]; at--)
+            if (at < GF_DOTS_CLASSES) k->label[at] = k->label[at - 1], count[at] = count[at - 1];
+        if (at < GF_DOTS_CLASSES) k->label[at] = label, count[at] = n;
+    }
+    for (int c = 0; c < k->classes; c++) gf_snapshot_class(l, k->label[c], k->name[c], sizeof k->name[c]);
+}
+
+/* Do both maps show the same samples? */
+static int same_samples(const gf_snapshot *a, const gf_snapshot *b) {
+    return a->n == b->n && memcmp(a->id, b->id, (size_t)a->n * sizeof *a->id) == 0;
+}
+
+/* The pictures of all dots as one, where that is not too large. */
+static int add_sheet(gf_text *out, const gf_snapshot *l) {
+    enum { SIDE = 24, QUALITY = 60 };
+    gf_error err = {{0}};
+    uint8_t *jpeg = NULL;
+    size_t bytes = 0;
+    if (gf_sheet_make(&err, l->data, l->id, l->n, SIDE, QUALITY, &jpeg, &bytes) != GLOFND_OK) return 0;
+    const int fits = GF_BASE64_BYTES(bytes) <= GF_PAGE_IMAGES;
+    if (fits) {
+        gf_text_add(out, "<img id=\"sheet\" alt=\"\" hidden data-side=\"%d\" data-columns=\"%d\" src=\"data:image/jpeg;base64,",
+                    SIDE, GF_SHEET_COLUMNS);
+        gf_text_base64(out, jpeg, bytes);
+        gf_text_add(out, "\">\n");
+    }
+    free(jpeg);
+    return fits;
+}
+
+static void draw(gf_text *out, const gf_snapshot *l, const looks *k, const double *y, const char *title, const char *note) {
+    int32_t *look = malloc((size_t)l->n * sizeof *look);
+    const char *names[GF_DOTS_CLASSES];
+    out->failed |= !look;
+    for (int c = 0; c < k->classes; c++) names[c] = k->name[c];
+    for (int64_t i = 0; look && i < l->n; i++) {
+        look[i] = k->classes ? -1 : 0; /* without labels all look the same */
+        for (int c = 0; c < k->classes; c++)
+            if (l->label[i] == k->label[c]) look[i] = c;
+    }
+    if (look)
+        gf_svg_dots(out, &(gf_dots){.title = title,
+                                    .note = note,
+                                    .y = y,
+                                    .look = look,
+                                    .n = l->n,
+                                    .names = names,
+                                    .classes = k->classes,
+                                    .numbered = k->sheet && same_samples(k->sheet, l)});
+    free(look);
+}
+
+static void row_of_maps(gf_text *out, const gf_report *r, const looks *k, int pca) {
+    char note[200];
+    gf_text_add(out, "<div class=\"maps\">\n");
+    for (int g = 0; g < gf_groups(r); g++) {
+        const gf_snapshot *l = gf_group_look(r, g);
+        if (!l || !l->n) continue;
+        if (pca)
+            snprintf(note, sizeof note, "The two axes hold %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
+                     100.0 * l->pca_share[1]);
+        else if (isfinite(l->neighbours))
+            snprintf(note, sizeof note, "%.1f\u00a0%% of nearest neighbours have the same class.", 100.0 * l->neighbours);
+        else snprintf(note, sizeof note, "%lld images.", (long long)l->n);
+        draw(out, l, k, pca ? l->pca : l->tsne, gf_snapshot_name(r, l), note);
+    }
+    gf_text_add(out, "</div>\n");
+}
+
+void gf_section_maps(gf_text *out, const gf_report *r) {
+    looks k;
+    const gf_snapshot *first = NULL;
+    const char *names[GF_DOTS_CLASSES];
+    for (int g = 0; g < gf_groups(r) && !(first && first->n); g++) first = gf_group_look(r, g);
+    gf_section_begin(
+        out, "maps", "Maps of the embeddings",
+        "Each dot is an image; images that the backbone finds similar lie together (t-SNE). A good encoder makes islands of one "
+        "class, without ever having seen a label.");
+    if (!first || !first->n) {
+        gf_page_missing(out, "Maps need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
+        gf_section_end(out);
+        return;
+    }
+    choose(first, &k);
+    for (int c = 0; c < k.classes; c++) names[c] = k.name[c];
+    if (k.classes) gf_svg_dots_legend(out, names, k.classes);
+    if (k.more) gf_text_add(out, "<p class=\"faint\">%d further classes in grey.</p>\n", k.more);
+    if (add_sheet(out, first)) k.sheet = first;
+    row_of_maps(out, r, &k, 0);
+    gf_text_add(out, "<details open><summary>The same by principal axes (PCA)</summary>\n");
+    row_of_maps(out, r, &k, 1);
+    gf_text_add(out, "</details>\n<p class=\"faint\">%lld of %lld images, drawn at random.%s</p>\n", (long long)first->n,
+                (long long)first->total, k.sheet ? " Point at a dot to see its image." : "");
+    gf_section_end(out);
+}

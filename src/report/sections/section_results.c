@@ -1,0 +1,101 @@
+/* section_results.c - the tables: a row per run, and figures of groups with p-values. */
+#include <math.h>
+#include <string.h>
+
+#include "report/compare/comparable.h"
+#include "report/page_parts.h"
+#include "report/summary.h"
+
+/* Single seeds have no p: then there are no columns for it. */
+static int any_p(const gf_comparison *c) {
+    for (int m = 0; m < c->metrics; m++)
+        for (int g = 1; g < c->groups; g++)
+            if (isfinite(gf_compare_cell(c, g, m).p)) return 1;
+    return 0;
+}
+
+static void heads(gf_text *out, const gf_report *r, int with_p) {
+    char name[320];
+    gf_text_add(out, "<tr><th scope=\"col\">figure</th>");
+    for (int g = 0; g < gf_groups(r); g++) {
+        gf_group_name(r, g, name, sizeof name);
+        gf_text_add(out, "<th scope=\"col\">");
+        gf_svg_swatch(out, g);
+        gf_text_add(out, "<br>");
+        gf_text_escape(out, name);
+        gf_text_add(out, g && with_p ? "</th><th scope=\"col\">p</th>" : "</th>");
+    }
+    gf_text_add(out, "</tr>\n");
+}
+
+static void cell(gf_text *out, const gf_comparison *c, int group, int metric, int with_p) {
+    const gf_cell x = gf_compare_cell(c, group, metric);
+    const int digits = gf_compare_digits(c, metric), best = gf_compare_is_best(c, group, metric);
+    gf_text_add(out, best ? "<td class=\"best\">" : "<td>");
+    if (!x.n) gf_text_add(out, "-");
+    else gf_text_add(out, "%.*f", digits, x.mean);
+    if (x.n && isfinite(x.std)) gf_text_add(out, " <small>±%.*f</small>", digits, x.std);
+    gf_text_add(out, "</td>");
+    if (group == 0 || !with_p) return;
+    gf_text_add(out, x.p < 0.05 ? "<td class=\"sure\">" : "<td>");
+    if (isnan(x.p)) gf_text_add(out, "-</td>");
+    else gf_text_add(out, x.p < 0.001 ? "&lt;0.001</td>" : "%.3f</td>", x.p);
+}
+
+static void compared(gf_text *out, const gf_report *r) {
+    const gf_comparison *c = r->compare;
+    const int with_p = any_p(c);
+    gf_text_add(out, "<h3>All that was measured</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
+    heads(out, r, with_p);
+    for (int m = 0; m < c->metrics; m++) {
+        gf_text_add(out, "<tr><th scope=\"row\">");
+        gf_page_name(out, c->metric[m].name);
+        gf_text_add(out, "</th>");
+        for (int g = 0; g < c->groups; g++) cell(out, c, g, m, with_p);
+        gf_text_add(out, "</tr>\n");
+    }
+    gf_text_add(out, "</table></div>\n<p class=\"faint\">");
+    if (with_p)
+        gf_text_add(
+            out,
+            "Mean ± standard deviation over runs; the best in bold. p: one-sided paired t-test by seed, better than the first "
+            "column; green below 0.05.</p>\n");
+    else
+        gf_text_add(out,
+                    "The best in bold. Single runs differ by chance too: p-values take at least two seeds of each configuration, "
+                    "<code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
+}
+
+/* What the figure of the table above is, and of what; other evaluations are not put beside it. */
+static void protocol(gf_text *out, const gf_report *r) {
+    const gf_score s = gf_score_choose(r);
+    if (!s.like) return;
+    gf_text_add(out, "<p class=\"faint\">");
+    gf_text_escape(out, s.name);
+    if (s.retrieval)
+        gf_text_add(out, ": the image of each caption and a caption of each image, by cosine similarity; mean of the recalls at "
+                         "1, 5 and 10, on <code>");
+    else
+        gf_text_add(out, ": the nearest training images vote, by cosine similarity of the encoder's features%s; of <code>",
+                    strcmp(s.like->protocol, "knn-unweighted") == 0 ? ", all votes equal" : "");
+    gf_text_escape(out, s.like->data);
+    if (!s.retrieval) {
+        gf_text_add(out, "</code>, tested on <code>");
+        gf_text_escape(out, s.like->test);
+    }
+    gf_text_add(out, "</code>. Runs that were not measured in just this way have \"-\". Precision, recall, F1: means over "
+                     "anchors, last epoch.</p>\n");
+}
+
+void gf_section_results(gf_text *out, const gf_report *r) {
+    gf_section_begin(out, "results", "Results", NULL);
+    gf_summary_html(out, r);
+    protocol(out, r);
+    if (!r->runs[0].eval.count)
+        gf_page_missing(out, "Not evaluated yet:",
+                        gf_is_clip(r) ? "glofnd eval retrieval RUN --data SPEC, glofnd eval zeroshot RUN --data SPEC"
+                                      : "glofnd eval knn RUN --data SPEC");
+    if (!r->compare) gf_page_missing(out, "No comparison:", r->compare_why ? r->compare_why : "glofnd compare RUN...");
+    else if (r->compare->metrics && r->compare->groups <= 8) compared(out, r);
+    gf_section_end(out);
+}

@@ -1,0 +1,94 @@
+/* section_training.c - loss, learning rate, throughput and temperature. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "report/page_parts.h"
+
+enum { POINTS = 160 };
+
+typedef struct curve {
+    double x[POINTS], y[POINTS];
+} curve;
+
+/* Logged steps in at most POINTS means of neighbours. */
+static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
+    const int64_t n = r->steps < POINTS ? r->steps : POINTS;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t first = k * r->steps / n, end = (k + 1) * r->steps / n;
+        double sum = 0.0, count = 0.0;
+        for (int64_t i = first; i < end; i++)
+            if (isfinite(r->step[field][i])) sum += r->step[field][i], count++;
+        to->x[k] = gf_run_place(r, first + (end - first) / 2);
+        to->y[k] = count > 0.0 ? sum / count : NAN;
+    }
+    return n;
+}
+
+/* The loss of a run too short for a curve of logged steps, by epochs. */
+static int64_t by_epochs(const gf_run_log *r, curve *to) {
+    const int64_t n = r->epochs < POINTS ? r->epochs : POINTS;
+    for (int64_t e = 0; e < n; e++) to->x[e] = (double)(e + 1), to->y[e] = r->field[GF_RUN_LOSS][e];
+    return n;
+}
+
+/* A line per run; at most a dozen runs, else they hide each other. */
+static void step_chart(gf_text *out, const gf_report *r, gf_run_step field, const gf_chart *form) {
+    enum { MOST = 12 };
+    gf_series series[MOST];
+    curve *curves = calloc(MOST, sizeof *curves);
+    gf_chart c = *form;
+    out->failed |= !curves;
+    for (int i = 0; curves && i < r->count && c.count < MOST; i++) {
+        const int few = field == GF_STEP_LOSS && r->runs[i].steps < 2 && r->runs[i].epochs > 0;
+        const int64_t n = few ? by_epochs(&r->runs[i], &curves[c.count]) : thin(&r->runs[i], field, &curves[c.count]);
+        const int same = gf_groups(r) < r->count; /* several seeds: one colour for a configuration */
+        series[c.count] = (gf_series){.name = r->runs[i].name,
+                                      .x = curves[c.count].x,
+                                      .y = curves[c.count].y,
+                                      .n = n,
+                                      .colour = same ? gf_group_of(r, i) : i};
+        c.count += n > 0;
+    }
+    c.series = series;
+    c.x_name = r->runs[0].epoch_steps ? "epochs done" : "step";
+    c.level = NAN;
+    if (curves) gf_svg_chart(out, &c);
+    free(curves);
+}
+
+static int any_value(const gf_report *r, gf_run_step field) {
+    for (int i = 0; i < r->count; i++)
+        if (isfinite(gf_run_step_mean(&r->runs[i], field, 1))) return 1;
+    return 0;
+}
+
+/* What "images per second" counts. */
+static const char *views_made(const gf_report *r) {
+    int clip = 0;
+    for (int i = 0; i < r->count; i++) clip += r->runs[i].config.task == GF_TASK_CLIP;
+    if (clip == r->count) return "An image is seen once in an epoch, with one of its captions.";
+    return clip ? "Two views are made of each image; in image-text runs it is one." : "Two views are made of each image.";
+}
+
+void gf_section_training(gf_text *out, const gf_report *r) {
+    static const char none[] = "No logged step yet.";
+    gf_section_begin(out, "training", "How training went", NULL);
+    gf_text_add(out, "<div class=\"charts\">\n");
+    step_chart(out, r, GF_STEP_LOSS,
+               &(gf_chart){.title = "Loss",
+                           .y_name = "loss",
+                           .missing = none,
+                           .note =
+                               "With a detector the loss covers fewer pairs: levels of different detectors are not comparable."});
+    step_chart(out, r, GF_STEP_SPEED,
+               &(gf_chart){
+                   .title = "Throughput", .y_name = "images per second", .from_zero = 1, .missing = none, .note = views_made(r)});
+    step_chart(out, r, GF_STEP_LR,
+               &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
+    step_chart(out, r, GF_STEP_GRAD_NORM,
+               &(gf_chart){.title = "Length of the gradient", .y_name = "norm", .from_zero = 1, .missing = none});
+    if (any_value(r, GF_STEP_TAU))
+        step_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
+    gf_text_add(out, "</div>\n");
+    gf_section_end(out);
+}

@@ -1,0 +1,60 @@
+/* snapshot.h - a run's network at work on some of its data: a map of the embeddings, thresholds beside their optimum, and what is
+ * flagged for some anchors. What `glofnd report` shows beyond the logs. */
+#ifndef GF_REPORT_SNAPSHOT_H
+#define GF_REPORT_SNAPSHOT_H
+
+#include "data/dataset.h"
+#include "report/gallery.h"
+#include "run/config.h"
+
+typedef struct gf_snapshot_spec {
+    const char *run, *data;                                                      /* data NULL: the SPEC the run was trained on */
+    int64_t samples;                                                             /* looked at, at most */
+    void (*progress)(void *user, const char *what, int64_t done, int64_t total); /* may be NULL */
+    void *user;
+} gf_snapshot_spec;
+
+typedef struct gf_snapshot_values {
+    float *x;
+    int64_t n;
+} gf_snapshot_values;
+
+/* Anchors of one kind. The gallery is of projections of the images as they are. Thresholds are for augmented views or, in
+ * image-text runs, for the same projections. */
+typedef struct gf_snapshot_side {
+    const gf_view_set *rows; /* of the gallery */
+    gf_anchor anchor[GF_GALLERY_ANCHORS];
+    int anchors;
+    int64_t learned; /* of the thresholds */
+    gf_snapshot_values lambda, optimum, fnc;
+    double lambda_mae, fnc_mae; /* mean absolute error against the optimum */
+} gf_snapshot_side;
+
+typedef struct gf_snapshot {
+    int made; /* 0: `why` says why not */
+    char why[512];
+    gf_dataset *data;
+    int64_t total; /* samples of the data */
+    double alpha;
+    int clip;      /* an image-text run: side 0 has images, side 1 captions, and is compared with the other */
+    uint64_t seed; /* with `epochs`: which caption of a sample was taken */
+    int64_t epochs;
+    /* the map: features of the backbone */
+    int64_t n;
+    int32_t *label;     /* [n] */
+    int64_t *id;        /* [n] positions in the data */
+    double *tsne, *pca; /* [n][2] */
+    double pca_share[2];
+    double neighbours; /* share of samples whose nearest neighbour has the same label; NaN without labels */
+    /* what is flagged, and thresholds */
+    gf_view_set set;         /* embeddings of the samples of the map; image-text runs: not in use */
+    gf_view_set image, text; /* image-text runs */
+    gf_snapshot_side side[2];
+    int sides; /* 1, or 2 */
+} gf_snapshot;
+
+/* Failures are not the report's: they are in out->why. */
+void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out);
+void gf_snapshot_free(gf_snapshot *l); /* a zeroed one is fine */
+
+#endif

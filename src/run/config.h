@@ -1,0 +1,94 @@
+/* config.h - everything a pretraining run is made of, in one struct driven by two tables: the method's options and the run's.
+ *
+ * A configuration is text: `key = value` lines, # comments. It is read from presets and from flags in the order they are given,
+ * resolved (what was left to be chosen gets its value) and written to RUN/config.cfg, which starts the same run again.
+ */
+#ifndef GF_RUN_CONFIG_H
+#define GF_RUN_CONFIG_H
+
+#include "nn/net.h"
+#include "run/layout.h"
+#include "util/option_table.h"
+
+typedef enum gf_optimizer { GF_OPTIMIZER_LARS, GF_OPTIMIZER_SGD, GF_OPTIMIZER_ADAMW } gf_optimizer;
+typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scaling;
+
+typedef enum gf_train_task { GF_TASK_VIEWS, GF_TASK_CLIP } gf_train_task;
+typedef enum gf_pixel_stats { GF_PIXELS_IMAGENET, GF_PIXELS_CLIP } gf_pixel_stats;
+typedef enum gf_eval_view { GF_EVAL_AUTO, GF_EVAL_CENTER, GF_EVAL_CLIP } gf_eval_view;
+typedef enum gf_gamma_kind { GF_GAMMA_CONSTANT, GF_GAMMA_COSINE } gf_gamma_kind;
+typedef enum gf_lock { GF_LOCK_NONE, GF_LOCK_IMAGE, GF_LOCK_TEXT } gf_lock;
+typedef enum gf_store_kind { GF_STORE_MEMORY, GF_STORE_FILE } gf_store_kind;
+
+typedef struct gf_config {
+    char data[1024];  /* SPEC */
+    char init[1024];  /* weights to start from */
+    char vocab[1024]; /* clip: merges file; "": learned from the captions */
+    gf_train_task task;
+    gf_arch arch;
+    int32_t size; /* pixels; 0: gf_sizes_view of the data */
+    int32_t stem; /* -1 auto: CIFAR stem up to 64 pixels; 0 ImageNet's, 1 CIFAR's */
+    int32_t head_hidden, head_out, zero_init;
+    int32_t embed_dim;                                     /* clip: width of the embeddings of both encoders */
+    int32_t image_width, image_layers, image_heads, patch; /* vit; 0: those of ViT-B/32 */
+    int32_t text_width, text_layers, text_heads, context;
+    int32_t quick_gelu, vocab_merges;
+    gf_lock lock;
+    int64_t batch, micro_batch;                 /* micro_batch 0: all at once */
+    int32_t epochs, start_epoch, warmup_epochs; /* start, warm-up -1: by the paper's shares */
+    gf_optimizer optimizer;
+    double lr, momentum, weight_decay;
+    int64_t warmup_steps; /* -1: warmup_epochs rules */
+    double lr_min, beta1, beta2, adam_eps, grad_clip;
+    gf_gamma_kind gamma_schedule;
+    double gamma_min;
+    int32_t gamma_decay;                                        /* epochs; -1: half of all */
+    double scale_lr, scale_lr_ratio, scale_lr_below, scale_max; /* the learned log(1/tau); scale_lr -1: by the loss */
+    int32_t mask_duplicates;
+    gf_lr_scaling lr_scaling;
+    int64_t seed;
+    int32_t ranks;       /* gf_ranks of dist/dist.h */
+    double rank_timeout; /* seconds of silence */
+    gf_precision precision;
+    int32_t deterministic, tf32; /* GPU only */
+    int32_t decode_fast, strict, workers, prefetch;
+    gf_pixel_stats pixels;  /* what the colours are normalised with */
+    gf_eval_view eval_view; /* how images are cut to size to be evaluated */
+    double crop_min;        /* least share of the image in a view */
+    double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
+    int64_t checkpoint_steps, log_steps;
+    double checkpoint_minutes;
+    gf_store_kind store; /* where the anchors' state lives while training */
+    glofnd_options method;
+    int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else that rules */
+    uint64_t given[3];            /* bit i: option i of gf_config_option was given; else resolving may take the task's default */
+} gf_config;
+
+glofnd_status gf_config_init(gf_error *err, gf_config *c);
+/* One key, of either table; a leading "--" is not part of it, '-' and '_' are the same. */
+glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
+/* A .cfg file; messages name file and line. */
+glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
+/* Was every key given to `c` that was given to `other`? */
+int gf_config_covers(const gf_config *c, const gf_config *other);
+/* Fills what was left open (keys that were not given and have another default in this task; start and warm-up epochs; size and
+ * stem follow from the data) and checks combinations. */
+glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
+/* Both resolved. E_OPTION names the first key in which they differ and must not, if `now` is to go on where `before` stopped:
+ * seed, batch, network, optimizer, learner, the weights it began with. */
+glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now);
+/* The resolved configuration as text, replacing `path` when complete. */
+glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);
+/* Both tables in order, for --help: i = 0, 1, ...; NULL at the end. *in_method tells which struct it belongs to. */
+const gf_option *gf_config_option(int i, int *in_method);
+/* The row of a key ('-' and '_' the same), NULL if unknown; its value as text, "" if unknown. */
+const gf_option *gf_config_find(const char *key, int *in_method);
+void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes);
+/* The default of a key in a task, as text. */
+const char *gf_config_preset(const gf_option *o, gf_train_task task);
+/* The learning rate at its peak, scaled by the batch. */
+double gf_config_lr(const gf_config *c);
+int gf_config_dim(const gf_config *c);        /* numbers of an embedding the loss sees */
+int gf_config_learns_tau(const gf_config *c); /* one temperature for all, learned with the weights */
+
+#endif

@@ -1,0 +1,159 @@
+/* manifest.c - see manifest.h. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "run/manifest.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 96, CRC_DIGITS = 8, MOST = 1 << 20 }; /* MOST: bytes of DONE; some ten thousand ranks */
+
+#define END "end "
+
+typedef struct sums { /* of one file */
+    uint64_t bytes, mixed;
+    uint32_t crc;
+} sums;
+
+static uint64_t word_of(const unsigned char *p, size_t n) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < n; i++) word |= (uint64_t)p[i] << 8 * i;
+    return word;
+}
+
+/* A bijection of h, so what differs once stays different; and not linear, so no field of a file can cancel what came before it,
+ * as a CRC does. */
+static uint64_t stir(uint64_t h, uint64_t word) {
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
+}
+
+/* n is a multiple of 8 but for the end of a file, whose last word is filled up with zeros: the length is in the line as well. */
+static uint64_t mix(uint64_t h, const unsigned char *p, size_t n) {
+    for (; n >= 8; n -= 8, p += 8) h = stir(h, word_of(p, 8));
+    return n > 0 ? stir(h, word_of(p, n)) : h;
+}
+
+static glofnd_status add_up(gf_error *err, const char *path, sums *out) {
+    unsigned char part[1 << 14];
+    gf_reader r;
+    TRY(gf_reader_open(&r, err, path));
+    *out = (sums){.bytes = r.size, .mixed = 0xcbf29ce484222325u};
+    while (r.status == GLOFND_OK && gf_reader_left(&r) > 0) {
+        const uint64_t left = gf_reader_left(&r);
+        const size_t n = left < sizeof part ? (size_t)left : sizeof part;
+        gf_get(&r, part, n);
+        out->mixed = mix(out->mixed, part, n);
+    }
+    out->crc = r.crc;
+    gf_reader_close(&r);
+    return r.status;
+}
+
+/* digits: of the checksum, which says what kind it is. */
+static glofnd_status describe(gf_error *err, const char *folder, const char *name, int digits, char line[LINE]) {
+    char path[PATH_MAX];
+    sums s;
+    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path %.100s/... is too long", folder);
+    TRY(add_up(err, path, &s));
+    if (digits == CRC_DIGITS) snprintf(line, LINE, "%08x %llu %s", (unsigned)s.crc, (unsigned long long)s.bytes, name);
+    else snprintf(line, LINE, "%016llx %llu %s", (unsigned long long)s.mixed, (unsigned long long)s.bytes, name);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_manifest_add(gf_error *err, gf_writer *w, const char *folder, const char *name) {
+    char line[LINE];
+    TRY(describe(err, folder, name, 2 * CRC_DIGITS, line));
+    gf_put(w, line, strlen(line));
+    gf_put(w, "\n", 1);
+    return w->status;
+}
+
+glofnd_status gf_manifest_end(gf_writer *w, int lines) {
+    char line[LINE];
+    gf_put(w, line, (size_t)snprintf(line, sizeof line, END "%d\n", lines));
+    return w->status;
+}
+
+/* ----- checking ----- */
+
+/* One line without its end: the file must be as it says. */
+static glofnd_status check_line(gf_error *err, const char *folder, const char *line) {
+    char expected[LINE];
+    const char *name = strrchr(line, ' ');
+    FAIL_IF(err, !name || strlen(line) >= LINE || strchr(name, '/'), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+    TRY(describe(err, folder, name + 1, (int)strcspn(line, " "), expected));
+    FAIL_IF(err, strcmp(expected, line) != 0, GLOFND_E_FORMAT,
+            "%s/%s is damaged, or of another checkpoint: its length or checksum is not the one in " GF_DONE_FILE
+            "; put the right one back, or remove the folder of the checkpoint to let --resume start from the beginning",
+            folder, name + 1);
+    return GLOFND_OK;
+}
+
+/* "end LINES". */
+static glofnd_status check_end(gf_error *err, const char *folder, const char *line, int lines) {
+    char expected[LINE];
+    snprintf(expected, sizeof expected, END "%d", lines);
+    FAIL_IF(err, strcmp(line, expected) != 0, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+    return GLOFND_OK;
+}
+
+static glofnd_status check_text(gf_error *err, const char *folder, char *done, const char *const *needed, int count) {
+    for (int i = 0; i < count; i++)
+        FAIL_IF(err, !strstr(done, needed[i]), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list %s: it is damaged", folder,
+                needed[i]);
+    int lines = 0, must_end = 0, ended = 0;
+    for (char *line = done, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        FAIL_IF(err, !end || ended, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+        *end = 0;
+        must_end |= strcspn(line, " ") != CRC_DIGITS;
+        ended = strncmp(line, END, strlen(END)) == 0;
+        TRY(ended ? check_end(err, folder, line, lines) : check_line(err, folder, line));
+        lines++;
+    }
+    FAIL_IF(err, must_end && !ended, GLOFND_E_FORMAT,
+            "%s/" GF_DONE_FILE " is cut short: remove the folder of the checkpoint to let --resume start from the beginning",
+            folder);
+    return GLOFND_OK;
+}
+
+/* All of DONE, to be freed. */
+static glofnd_status read_done(gf_error *err, const char *folder, char **done) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/" GF_DONE_FILE, folder);
+    FILE *f = fopen(path, "r");
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    *done = malloc(MOST + 1);
+    if (*done) (*done)[fread(*done, 1, MOST, f)] = 0;
+    fclose(f);
+    FAIL_IF(err, !*done, GLOFND_E_MEMORY, "no memory to read %s", path);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_manifest_check(gf_error *err, const char *folder, const char *const *needed, int count) {
+    char *done;
+    TRY(read_done(err, folder, &done));
+    const glofnd_status status = check_text(err, folder, done, needed, count);
+    free(done);
+    return status;
+}
+
+glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const char *name, int *listed) {
+    char *done, *rest;
+    glofnd_status status = GLOFND_OK;
+    TRY(read_done(err, folder, &done));
+    *listed = 0;
+    for (char *line = strtok_r(done, "\n", &rest); line && !*listed; line = strtok_r(NULL, "\n", &rest)) {
+        const char *space = strrchr(line, ' ');
+        *listed = space && strcmp(space + 1, name) == 0;
+        if (*listed) status = check_line(err, folder, line);
+    }
+    free(done);
+    return status;
+}

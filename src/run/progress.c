@@ -1,0 +1,72 @@
+/* progress.c - see progress.h. */
+#include "run/progress.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+gf_progress gf_progress_start(int64_t done, int quiet) {
+    return (gf_progress){.terminal = !quiet && isatty(STDERR_FILENO), .started = seconds(), .first = done};
+}
+
+void gf_progress_time(double s, char *out, int bytes) {
+    const long long n = s < 0 || !(s < 1e9) ? 0 : (long long)(s + 0.5);
+    if (n >= 3600) snprintf(out, (size_t)bytes, "%lldh%02lld", n / 3600, n / 60 % 60);
+    else if (n >= 60) snprintf(out, (size_t)bytes, "%lldm%02lld", n / 60, n % 60);
+    else snprintf(out, (size_t)bytes, "%llds", n);
+}
+
+/* Of the terminal; 0: not known. */
+static int columns(void) {
+    struct winsize w = {0};
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+}
+
+/* Characters of UTF-8, and the bytes that the first `most` of them take. */
+static int characters(const char *s) {
+    int n = 0;
+    for (; *s; s++) n += (*s & 0xC0) != 0x80;
+    return n;
+}
+
+static int bytes_of(const char *s, int most) {
+    int at = 0;
+    for (; s[at] && ((s[at] & 0xC0) == 0x80 || most-- > 0);) at++;
+    return at;
+}
+
+void gf_progress_line(const char *text, const char *eta, int columns, char *out, size_t bytes) {
+    char kept[300];
+    const int room = columns - 1 - (int)strlen(" | eta ") - characters(eta); /* the last column stays free: some wrap there */
+    snprintf(kept, sizeof kept, "%s", text);
+    for (char *last; columns > 0 && characters(kept) > room && (last = strrchr(kept, '|'));)
+        *(last > kept && last[-1] == ' ' ? last - 1 : last) = 0;
+    if (columns > 0 && characters(kept) > room) kept[bytes_of(kept, room > 0 ? room : 0)] = 0;
+    snprintf(out, bytes, "%s | eta %s", kept, eta);
+    if (columns > 0) out[bytes_of(out, columns - 1)] = 0; /* a window that has not even room for the time to go */
+}
+
+void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *text, int now) {
+    const double t = seconds();
+    char eta[32] = "?", line[400];
+    if (!p->terminal || (!now && t - p->drawn < 1.0 / 6.0)) return;
+    p->drawn = t;
+    p->stands = 1;
+    if (done > p->first) gf_progress_time((t - p->started) / (double)(done - p->first) * (double)(total - done), eta, sizeof eta);
+    gf_progress_line(text, eta, columns(), line, sizeof line);
+    fprintf(stderr, "\r%s\033[K", line);
+    fflush(stderr);
+}
+
+void gf_progress_end(gf_progress *p) {
+    if (p->stands) fputc('\n', stderr);
+    p->stands = 0;
+}

@@ -1,0 +1,26 @@
+/* progress.h - one line about a running job: redrawn on a terminal at most six times a second, silent in a pipe. */
+#ifndef GF_RUN_PROGRESS_H
+#define GF_RUN_PROGRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct gf_progress {
+    int terminal;          /* stderr is one, and it is not switched off */
+    double started, drawn; /* seconds */
+    int64_t first;         /* steps that were done before this process */
+    int stands;            /* a line is drawn and not ended; to be cleared by whoever writes another over it */
+} gf_progress;
+
+gf_progress gf_progress_start(int64_t done, int quiet);
+/* `text` is what comes before "... | eta"; drawn if it is time, or `now` is set. */
+void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *text, int now);
+/* Ends the line, if one stands there. */
+void gf_progress_end(gf_progress *p);
+/* The line as it is drawn, in less than `columns` characters (0: as long as it is): parts of `text`, between bars, are left out
+ * from the end, so that the time to go stays. */
+void gf_progress_line(const char *text, const char *eta, int columns, char *out, size_t bytes);
+/* "1h32", "4m10", "12s" */
+void gf_progress_time(double seconds, char *out, int bytes);
+
+#endif

@@ -1,0 +1,168 @@
+/* run_eval.c - see run_eval.h. */
+#include "run/run_eval.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/layout.h"
+#include "util/utf8.h"
+
+int gf_run_line(gf_jsonl_reader *r, int64_t *skipped) {
+    while (!gf_jsonl_next(r)) {
+        if (r->status != GLOFND_E_FORMAT) return 0;
+        r->status = GLOFND_OK;
+        ++*skipped;
+    }
+    return 1;
+}
+
+#define FIGURE(name) \
+    { #name, offsetof(gf_eval_line, name) }
+#define TEXT(name) \
+    { #name, offsetof(gf_eval_line, name), sizeof((gf_eval_line *)0)->name }
+
+static const struct {
+    const char *key;
+    size_t at;
+} figures[] = {
+    FIGURE(fraction),     FIGURE(k),           FIGURE(top1), FIGURE(top5),    FIGURE(score),
+    FIGURE(precision),    FIGURE(recall),      FIGURE(f1),   FIGURE(flagged), FIGURE(alpha),
+    FIGURE(anchors),      FIGURE(mae),         FIGURE(rmse), FIGURE(fnc_mae), FIGURE(fnc_rmse),
+    FIGURE(optimum_mean), FIGURE(lambda_mean), FIGURE(ir1),  FIGURE(ir5),     FIGURE(ir10),
+    FIGURE(tr1),          FIGURE(tr5),         FIGURE(tr10), FIGURE(mean),    FIGURE(temperature),
+};
+
+static const struct {
+    const char *key;
+    size_t at, room;
+} texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs),
+             TEXT(truth), TEXT(metric),   TEXT(data),    TEXT(test)};
+
+static void add(char *out, size_t bytes, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void add(char *out, size_t bytes, const char *fmt, ...) {
+    va_list args;
+    const size_t used = strlen(out);
+    va_start(args, fmt);
+    if (used + 1 < bytes) vsnprintf(out + used, bytes - used, fmt, args);
+    va_end(args);
+}
+
+/* What a score of `eval transfer` is, where it is not what is usual: top-1 of a dataset, and over several what each of them has.
+ * Other evaluations have a figure for each metric. */
+static const char *metric_of(const gf_eval_line *e) {
+    if (strncmp(e->event, "transfer", 8) != 0) return "";
+    if (strcmp(e->metric, "mean_per_class") == 0) return " mean per class";
+    return strcmp(e->event, "transfer_mean") == 0 && strcmp(e->metric, "top1") == 0 ? " top-1" : "";
+}
+
+void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
+    const size_t n = strlen(e->event);
+    const int mean = n > 5 && strcmp(e->event + n - 5, "_mean") == 0, event = (int)(mean ? n - 5 : n);
+    const int variant = strncmp(e->protocol, e->event, n) == 0 && e->protocol[n] == '-'; /* "knn-unweighted" says it all */
+    if (strcmp(e->event, "epoch") == 0) {
+        snprintf(out, bytes, "last epoch");
+        return;
+    }
+    if (variant) snprintf(out, bytes, "%s", e->protocol);
+    else snprintf(out, bytes, "%.*s", event, e->event);
+    if (*e->protocol && !variant && strcmp(e->protocol, e->event) != 0) add(out, bytes, " %s", e->protocol);
+    if (mean) add(out, bytes, " mean");
+    if (*e->dataset) add(out, bytes, " %s", e->dataset);
+    add(out, bytes, "%s", metric_of(e));
+    if (isfinite(e->k)) add(out, bytes, " k %.10g", e->k);
+    if (isfinite(e->fraction)) add(out, bytes, " %g %%", 100.0 * e->fraction);
+}
+
+void gf_eval_identify(gf_eval_line *e) {
+    char name[GF_EVAL_NAME];
+    gf_eval_name(e, name, sizeof name);
+    snprintf(e->key, sizeof e->key, "%s\n%s", name, e->settings);
+}
+
+gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r) {
+    gf_eval_line e = {0};
+    double untrained = 0.0;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        double *to = (double *)(void *)((char *)&e + figures[i].at);
+        *to = NAN;
+        gf_jsonl_get(r, figures[i].key, to);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *text = gf_jsonl_get_text(r, texts[i].key);
+        char *to = (char *)&e + texts[i].at;
+        snprintf(to, texts[i].room, "%s", text ? text : "");
+        gf_utf8_trim(to);
+    }
+    gf_jsonl_get(r, "untrained", &untrained);
+    e.untrained = untrained != 0.0;
+    /* What older versions wrote: equal votes under the name of weighted ones. */
+    if (strcmp(e.event, "knn") == 0 && strcmp(e.protocol, "knn") == 0 && e.temperature == 0.0)
+        snprintf(e.protocol, sizeof e.protocol, "knn-unweighted");
+    e.number = r->number;
+    if (strcmp(e.event, "epoch") != 0) gf_settings_of_line(r, e.event, e.settings);
+    gf_eval_identify(&e);
+    return e;
+}
+
+static glofnd_status keep(gf_error *err, gf_run_eval *all, const gf_eval_line *e) {
+    for (int i = 0; i < all->count; i++)
+        if (all->line[i].untrained == e->untrained && strcmp(all->line[i].key, e->key) == 0) {
+            all->line[i] = *e;
+            return GLOFND_OK;
+        }
+    if (all->count == all->room) {
+        const int room = all->room ? 2 * all->room : 32;
+        gf_eval_line *grown = realloc(all->line, (size_t)room * sizeof *grown);
+        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for %d evaluations", room);
+        all->line = grown, all->room = room;
+    }
+    all->line[all->count++] = *e;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_run_eval_stale(gf_error *err, const char *path, int64_t *lines) {
+    gf_jsonl_reader r = {0};
+    int64_t skipped = 0;
+    *lines = 0;
+    TRY(gf_jsonl_read_open(&r, err, path));
+    for (int64_t n = 1; gf_run_line(&r, &skipped); n++) {
+        const char *event = gf_jsonl_get_text(&r, "event");
+        if (event && strcmp(event, GF_EVAL_TRAINED) == 0) *lines = n;
+    }
+    const glofnd_status status = r.status;
+    gf_jsonl_read_close(&r);
+    return status;
+}
+
+glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out) {
+    char path[1100];
+    int64_t stale;
+    gf_jsonl_reader r = {0};
+    glofnd_status status = GLOFND_OK;
+    *out = (gf_run_eval){0};
+    const int n = snprintf(path, sizeof path, "%s/" GF_EVAL_FILE, run);
+    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of %.100s is too long", run);
+    if (access(path, F_OK) != 0) return GLOFND_OK;
+    TRY(gf_run_eval_stale(err, path, &stale));
+    TRY(gf_jsonl_read_open(&r, err, path));
+    while (status == GLOFND_OK && gf_run_line(&r, &out->skipped)) {
+        const gf_eval_line e = gf_eval_line_of(&r);
+        if (*e.event && (e.untrained || stale <= 0)) status = keep(err, out, &e);
+        stale--;
+    }
+    if (status == GLOFND_OK) status = r.status;
+    gf_jsonl_read_close(&r);
+    if (status != GLOFND_OK) gf_run_eval_free(out);
+    return status;
+}
+
+void gf_run_eval_free(gf_run_eval *e) {
+    free(e->line);
+    *e = (gf_run_eval){0};
+}

@@ -1,0 +1,179 @@
+/* run_log.c - see run_log.h. */
+#include "run/run_log.h"
+#include "run/layout.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct column {
+    const char *key;
+    double factor;
+} column;
+
+#define GF_RUN_X(name, key, factor) {key, factor},
+static const column of_epoch[] = {GF_RUN_FIELDS(GF_RUN_X)};
+static const column of_step[] = {GF_RUN_STEP_FIELDS(GF_RUN_X)};
+#undef GF_RUN_X
+
+void gf_run_name(const char *run, char *out, size_t bytes) {
+    size_t end = strlen(run);
+    while (end > 1 && run[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && run[begin - 1] != '/') begin--;
+    snprintf(out, bytes, "%.*s", (int)(end - begin < 120 ? end - begin : 120), run + begin);
+}
+
+/* ----- lines to columns ----- */
+
+static glofnd_status grow(gf_error *err, double **columns, int count, int64_t *room) {
+    const int64_t wanted = *room ? 2 * *room : 64;
+    for (int c = 0; c < count; c++) {
+        double *grown = realloc(columns[c], (size_t)wanted * sizeof *grown);
+        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for a log of %lld records", (long long)wanted);
+        columns[c] = grown;
+    }
+    *room = wanted;
+    return GLOFND_OK;
+}
+
+static void take(const gf_jsonl_reader *line, const column *columns, int count, double **to, int64_t at) {
+    for (int c = 0; c < count; c++) {
+        double x = NAN;
+        gf_jsonl_get(line, columns[c].key, &x);
+        to[c][at] = columns[c].factor * x;
+    }
+}
+
+/* Without a detector only samples of equal content are flagged, which is right by definition: no quality to show. */
+static void drop_quality(gf_run_log *r, int64_t epoch) {
+    static const gf_run_field fields[] = {GF_RUN_PRECISION, GF_RUN_RECALL, GF_RUN_F1, GF_RUN_POOLED_PRECISION,
+                                          GF_RUN_POOLED_RECALL};
+    if (r->config.method.detector != GLOFND_DETECT_NONE) return;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) r->field[fields[i]][epoch] = NAN;
+}
+
+int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
+
+static glofnd_status add_empty_epoch(gf_error *err, gf_run_log *r) {
+    if (r->epochs == r->room) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->room));
+    for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) r->field[f][r->epochs] = NAN;
+    r->epochs++;
+    return GLOFND_OK;
+}
+
+/* It is put where its number says, if that can be one: lines before it may be lost. */
+static glofnd_status take_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
+    double damaged = NAN, step = NAN, epoch = NAN;
+    gf_jsonl_get(line, "damaged", &damaged);
+    gf_jsonl_get(line, "step", &step);
+    gf_jsonl_get(line, "epoch", &epoch);
+    const int64_t end = r->epochs > r->config.epochs ? r->epochs : r->config.epochs;
+    const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
+    while (r->epochs <= at) TRY(add_empty_epoch(err, r));
+    take(line, of_epoch, GF_RUN_FIELD_COUNT, r->field, at);
+    drop_quality(r, at);
+    r->damaged += gf_run_count(damaged);
+    if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
+    return GLOFND_OK;
+}
+
+static glofnd_status take_step(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
+    if (r->steps == r->step_room) TRY(grow(err, r->step, GF_RUN_STEP_COUNT, &r->step_room));
+    take(line, of_step, GF_RUN_STEP_COUNT, r->step, r->steps++);
+    return GLOFND_OK;
+}
+
+/* ----- log.jsonl ----- */
+
+glofnd_status gf_run_tail_more(gf_run_tail *t) {
+    gf_run_log *r = &t->log;
+    struct stat st;
+    int ok;
+    if (stat(t->file, &st) != 0) return GLOFND_OK; /* not begun yet */
+    if (t->lines.file && st.st_size < t->end) {
+        gf_jsonl_read_close(&t->lines);
+        r->epochs = r->steps = r->damaged = t->end = t->end_skipped = 0;
+    }
+    if (!t->lines.file) TRY(gf_jsonl_read_open(&t->lines, t->err, t->file));
+    clearerr(t->lines.file);
+    r->skipped = t->end_skipped;
+    if (fseeko(t->lines.file, (off_t)t->end, SEEK_SET) != 0) return GLOFND_OK;
+    while ((ok = gf_run_line(&t->lines, &r->skipped)) != 0) {
+        const char *event = gf_jsonl_get_text(&t->lines, "event");
+        t->end = (int64_t)ftello(t->lines.file), t->end_skipped = r->skipped;
+        if (event && strcmp(event, "epoch") == 0) TRY(take_epoch(t->err, r, &t->lines));
+        if (event && strcmp(event, "step") == 0) TRY(take_step(t->err, r, &t->lines));
+    }
+    return t->lines.status;
+}
+
+static glofnd_status open_config(gf_error *err, const char *run, gf_run_tail *t) {
+    char path[1100];
+    gf_run_log *r = &t->log;
+    FAIL_IF(err, strlen(run) >= sizeof r->path, GLOFND_E_ARGUMENT, "the path %.100s... is too long", run);
+    snprintf(r->path, sizeof r->path, "%s", run);
+    snprintf(t->file, sizeof t->file, "%s/" GF_LOG_FILE, run);
+    snprintf(path, sizeof path, "%s/" GF_CONFIG_FILE, run);
+    FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO,
+            "%.300s cannot be read: %.100s is not the folder of a run (glofnd pretrain --out makes one)", path, run);
+    gf_run_name(run, r->name, sizeof r->name);
+    TRY(gf_config_init(err, &r->config));
+    return gf_config_read(err, &r->config, path);
+}
+
+glofnd_status gf_run_tail_open(gf_error *err, const char *run, gf_run_tail *t) {
+    *t = (gf_run_tail){.err = err};
+    glofnd_status status = open_config(err, run, t);
+    if (status == GLOFND_OK) status = gf_run_tail_more(t);
+    if (status != GLOFND_OK) gf_run_tail_close(t);
+    return status;
+}
+
+void gf_run_tail_close(gf_run_tail *t) {
+    gf_jsonl_read_close(&t->lines);
+    gf_run_log_free(&t->log);
+}
+
+/* ----- all of it ----- */
+
+glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
+    gf_run_tail t;
+    char path[1100];
+    *out = (gf_run_log){0};
+    TRY(gf_run_tail_open(err, run, &t));
+    *out = t.log;
+    t.log = (gf_run_log){0};
+    gf_run_tail_close(&t);
+    snprintf(path, sizeof path, "%s/" GF_MODEL_FILE, run);
+    out->finished = access(path, F_OK) == 0;
+    gf_memory_read(run, &out->memory);
+    const glofnd_status status = gf_run_eval_read(err, run, &out->eval);
+    if (status != GLOFND_OK) gf_run_log_free(out);
+    out->skipped += out->eval.skipped;
+    return status;
+}
+
+void gf_run_log_free(gf_run_log *r) {
+    for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) free(r->field[f]);
+    for (int f = 0; f < GF_RUN_STEP_COUNT; f++) free(r->step[f]);
+    gf_run_eval_free(&r->eval);
+    *r = (gf_run_log){0};
+}
+
+double gf_run_last(const gf_run_log *r, gf_run_field field) { return r->epochs ? r->field[field][r->epochs - 1] : NAN; }
+
+double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most) {
+    double sum = 0.0, n = 0.0;
+    for (int64_t i = r->steps - 1; i >= 0 && n < (double)most; i--)
+        if (isfinite(r->step[field][i])) sum += r->step[field][i], n++;
+    return n > 0.0 ? sum / n : NAN;
+}
+
+double gf_run_place(const gf_run_log *r, int64_t i) {
+    const double step = r->step[GF_STEP_STEP][i];
+    return r->epoch_steps ? step / (double)r->epoch_steps : step;
+}

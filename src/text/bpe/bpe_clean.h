@@ -1,0 +1,15 @@
+/* bpe_clean.h - a caption cleaned as CLIP does. See bpe_words.h. */
+#ifndef GF_TEXT_BPE_BPE_CLEAN_H
+#define GF_TEXT_BPE_BPE_CLEAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Cleans n bytes of text to code points: code has room for n of them, scratch for 3 n / 2 bytes. Words are parted by one space;
+ * none at the ends. Returns how many.
+ *
+ * No step makes more characters than there were bytes: what becomes several characters was written with at least as many
+ * bytes. */
+int64_t gf_clean_text(const uint8_t *text, size_t n, uint32_t *code, uint8_t *scratch);
+
+#endif

@@ -1,0 +1,16 @@
+/* bpe_file.h - text files that may be gzip: merges files, read and written. */
+#ifndef GF_TEXT_BPE_BPE_FILE_H
+#define GF_TEXT_BPE_BPE_FILE_H
+
+#include "util/status.h"
+
+#define GF_BPE_FILE_MOST ((size_t)64 << 20) /* bytes, packed or not */
+
+/* The text of the file, unpacked if it begins as gzip does; to be freed. E_FORMAT: damaged, or more than GF_BPE_FILE_MOST. */
+glofnd_status gf_bpe_file_read(gf_error *err, const char *path, char **text, size_t *n);
+/* The same from memory. `bytes` may be freed afterwards. */
+glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, size_t n, char **text, size_t *size);
+/* Writes the file under its name only when it is complete; a name that ends in .gz is packed. */
+glofnd_status gf_bpe_file_write(gf_error *err, const char *path, const char *text, size_t n);
+
+#endif

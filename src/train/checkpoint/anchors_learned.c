@@ -1,0 +1,172 @@
+/* anchors_learned.c - see anchors_learned.h. */
+#include "train/checkpoint/anchors_learned.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dist/shard.h"
+#include "method/store/store.h"
+#include "train/checkpoint/anchors_parts.h"
+#include "util/ctx_status.h"
+
+typedef struct source { /* what to read, and for whom */
+    const char *run, *spec;
+    const gf_config *config;
+    const gf_dataset *data;
+    char folder[PATH_MAX - 64]; /* of the checkpoint */
+    char keys[PATH_MAX];        /* "": it has none */
+} source;
+
+void gf_learned_free(gf_learned *l) {
+    for (int side = 0; side < 2; side++) free(l->at[side]);
+    *l = (gf_learned){0};
+}
+
+static glofnd_status alloc_values(gf_error *err, int64_t n, float **out) {
+    *out = malloc((size_t)n * sizeof **out);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)n);
+    return GLOFND_OK;
+}
+
+/* ----- files of the checkpoint: thresholds in the order of its rows ----- */
+
+/* Rows of one file to their places; those never visited leave what is there. */
+static glofnd_status take_rows(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *part, int64_t first,
+                               int64_t stride) {
+    enum { PORTION = 1024 };
+    const gf_learned *l = user;
+    glofnd_row row[PORTION];
+    int64_t id[PORTION];
+    const int64_t rows = gf_shard_size(l->n, (int)first, (int)stride);
+    FAIL_IF(err, part->spec.n != rows || part->spec.modalities != l->sides, GLOFND_E_FORMAT,
+            "part %lld of %lld of the anchors holds %lld of %d sides instead of %lld of %d", (long long)first, (long long)stride,
+            (long long)part->spec.n, (int)part->spec.modalities, (long long)rows, l->sides);
+    for (int64_t k = 0, n; k < rows; k += n) {
+        n = rows - k < PORTION ? rows - k : PORTION;
+        for (int64_t i = 0; i < n; i++) id[i] = k + i;
+        for (int side = 0; side < l->sides; side++) {
+            TRY(gf_ctx_status(err, c, glofnd_rows_get(c, part, side, id, n, row)));
+            for (int64_t i = 0; i < n; i++)
+                if (row[i].clock) l->at[side][first + (k + i) * stride] = row[i].lambda;
+        }
+    }
+    return GLOFND_OK;
+}
+
+/* The file that every checkpoint has: all rows, or with parts none of them; and the shared threshold of each side, which is in
+ * force where an anchor has none of its own. */
+static glofnd_status take_whole(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *whole, int64_t first,
+                                int64_t stride) {
+    gf_learned *l = user;
+    FAIL_IF(err, whole->spec.n != l->n, GLOFND_E_FORMAT,
+            "the checkpoint holds %lld anchors, not %lld: --data takes the data the run was trained on", (long long)whole->spec.n,
+            (long long)l->n);
+    l->sides = whole->spec.modalities;
+    for (int side = 0; side < l->sides; side++) {
+        const glofnd_row shared = gf_store_shared_get(whole, side);
+        TRY(alloc_values(err, l->n, &l->at[side]));
+        for (int64_t i = 0; i < l->n; i++) l->at[side][i] = shared.clock ? shared.lambda : NAN;
+    }
+    return take_rows(err, user, c, whole, first, stride);
+}
+
+static glofnd_status read_files(gf_error *err, const char *anchors, gf_learned *l) {
+    glofnd_options plain;
+    glofnd_ctx *c = NULL;
+    TRY(glofnd_options_init(&plain, sizeof plain)); /* of the CPU: the run's device need not be here */
+    glofnd_status status = glofnd_ctx_create(&plain, &c);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
+    status = gf_parts_read(err, c, anchors, take_whole, take_rows, l);
+    glofnd_ctx_free(c);
+    return status;
+}
+
+static int is_any(const gf_learned *l) {
+    for (int side = 0; side < l->sides; side++)
+        for (int64_t i = 0; i < l->n; i++)
+            if (!isnan(l->at[side][i])) return 1;
+    return 0;
+}
+
+/* ----- whose they are ----- */
+
+static glofnd_status refuse(gf_error *err, const char *run, const gf_remap *x) {
+    FAIL_IF(err, x->lost || x->fresh, GLOFND_E_ARGUMENT,
+            "%.200s has thresholds of %lld samples: %lld of them are in this data and %lld are not, and %lld here have none; "
+            "--data takes the data it was trained on",
+            run, (long long)x->rows, (long long)x->kept, (long long)x->lost, (long long)x->fresh);
+    FAIL_IF(err, x->twins, GLOFND_E_ARGUMENT,
+            "the samples are in another order than %.200s was trained in, and %lld of their names occur more than once, so that "
+            "it is open whose a threshold is; --data takes them in the order of before",
+            run, (long long)x->twins);
+    return GLOFND_OK;
+}
+
+/* Row i goes to position to[i]. */
+static glofnd_status put_in_order(gf_error *err, gf_learned *l, const int64_t *to) {
+    for (int side = 0; side < l->sides; side++) {
+        float *moved;
+        TRY(alloc_values(err, l->n, &moved));
+        for (int64_t i = 0; i < l->n; i++) moved[to[i]] = l->at[side][i];
+        free(l->at[side]);
+        l->at[side] = moved;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status follow_keys(gf_error *err, const source *x, gf_learned *l) {
+    gf_remap found;
+    int64_t *to = NULL;
+    int same = 0;
+    TRY(gf_keys_same(err, x->data, x->keys, &same));
+    if (same) return GLOFND_OK;
+    TRY(gf_keys_map(err, x->data, x->keys, &to, &found));
+    glofnd_status status = refuse(err, x->run, &found);
+    if (status == GLOFND_OK) status = put_in_order(err, l, to);
+    free(to);
+    return status;
+}
+
+/* The SPEC the checkpoint was trained on. Those of earlier versions do not say: then it is the run's. */
+static glofnd_status compare_pictures(gf_error *err, const source *x) {
+    gf_config then;
+    int has = 0;
+    TRY(gf_checkpoint_config(err, x->folder, &then, &has));
+    return gf_keys_enough(err, x->data, x->spec, has ? then.data : x->config->data);
+}
+
+/* ----- all of it ----- */
+
+/* How many there must be. Without keys, in a checkpoint of an earlier version, only numbers of samples can be compared. */
+static glofnd_status count_rows(gf_error *err, const source *x, int64_t *n) {
+    if (*x->keys) return gf_keys_count(err, x->keys, n);
+    *n = gf_dataset_describe(x->data).n;
+    return GLOFND_OK;
+}
+
+static glofnd_status read_checkpoint(gf_error *err, source *x, gf_learned *l) {
+    char anchors[PATH_MAX];
+    snprintf(anchors, sizeof anchors, "%s/" GF_ANCHORS_FILE, x->folder);
+    snprintf(x->keys, sizeof x->keys, "%s/" GF_KEYS_FILE, x->folder);
+    if (access(x->keys, F_OK) != 0) *x->keys = 0;
+    TRY(count_rows(err, x, &l->n));
+    TRY(read_files(err, anchors, l));
+    if (!is_any(l)) return gf_learned_free(l), GLOFND_OK;
+    if (*x->keys) TRY(follow_keys(err, x, l));
+    return compare_pictures(err, x);
+}
+
+glofnd_status gf_learned_read(gf_error *err, const char *run, const gf_config *c, const gf_dataset *d, const char *spec,
+                              gf_learned *out) {
+    source x = {.run = run, .spec = spec, .config = c, .data = d};
+    *out = (gf_learned){0};
+    TRY(gf_checkpoint_latest(err, run, x.folder, sizeof x.folder));
+    if (!*x.folder) return GLOFND_OK;
+    const glofnd_status status = read_checkpoint(err, &x, out);
+    if (status != GLOFND_OK) gf_learned_free(out);
+    return status;
+}

@@ -1,0 +1,299 @@
+/* weights.c - see weights.h. */
+#include "train/checkpoint/weights.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/json/safetensors.h"
+#include "train/checkpoint/positions.h"
+
+static const char scale_name[] = "logit_scale";
+
+/* ----- writing ----------------------------------------------------------------------------------------------------- */
+
+/* The net's tensors as host arrays in `block`, and as entries of a file. */
+static glofnd_status fetch_tensors(gf_error *err, gf_net *net, float **block, gf_st_tensor **list) {
+    gf_tensor *tensors;
+    const int count = gf_net_tensors(net, &tensors);
+    for (int i = 0; i < count; i++) {
+        const gf_tensor *x = &tensors[i];
+        gf_st_tensor *to = (*list)++;
+        *to = (gf_st_tensor){.name = x->name, .type = GF_ST_F32, .rank = x->rank, .data = *block};
+        for (int a = 0; a < x->rank; a++) to->shape[a] = x->shape[a];
+        TRY(gf_net_get(err, net, x, x->value, *block));
+        *block += x->count;
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status fetch_model(gf_error *err, const gf_model *m, float *block, gf_st_tensor *list) {
+    for (int i = 0; i < m->count; i++) TRY(fetch_tensors(err, m->nets[i], &block, &list));
+    if (m->logit_scale) *list = (gf_st_tensor){.name = scale_name, .type = GF_ST_F32, .data = m->logit_scale};
+    return GLOFND_OK;
+}
+
+glofnd_status gf_weights_save_model(gf_error *err, const gf_model *m, const char *path) {
+    int64_t numbers = 0;
+    int count = m->logit_scale != NULL;
+    for (int i = 0; i < m->count; i++) {
+        gf_tensor *tensors;
+        const int here = gf_net_tensors(m->nets[i], &tensors);
+        for (int t = 0; t < here; t++) numbers += tensors[t].count;
+        count += here;
+    }
+    FAIL_IF(err, count < 1, GLOFND_E_ARGUMENT, "a net without tensors");
+    FAIL_IF(err, numbers < 1 || numbers > PTRDIFF_MAX / (int64_t)sizeof(float), GLOFND_E_ARGUMENT, "a net of %" PRId64 " numbers",
+            numbers);
+    gf_st_tensor *list = calloc((size_t)count, sizeof *list);
+    float *block = malloc((size_t)numbers * sizeof *block);
+    const gf_st_text format = {"format", "pt"};
+    glofnd_status status = list && block ? fetch_model(err, m, block, list)
+                                         : gf_fail(err, GLOFND_E_MEMORY, "no memory for a copy of %d tensors", count);
+    if (status == GLOFND_OK) status = gf_st_write(err, path, list, count, &format, 1);
+    free(list);
+    free(block);
+    return status;
+}
+
+glofnd_status gf_weights_save(gf_error *err, gf_net *net, const char *path) {
+    return gf_weights_save_model(err, &(gf_model){&net, 1, NULL}, path);
+}
+
+/* ----- what fits --------------------------------------------------------------------------------------------------- */
+
+typedef struct file_view {
+    const gf_st_file *f;
+    int bare; /* an image encoder alone: no name has "visual." in front */
+} file_view;
+
+/* Text encoders have names like "positional_embedding", too, but no convolutions. */
+static file_view view_of(const gf_st_file *f) {
+    for (int64_t i = 0; i < f->count; i++)
+        if (strncmp(f->tensors[i].name, "visual.", 7) == 0) return (file_view){f, 0};
+    return (file_view){f, gf_st_find(f, "conv1.weight") != NULL};
+}
+
+static const gf_st_tensor *find(const file_view *v, const char *name) {
+    const gf_st_tensor *t = gf_st_find(v->f, name);
+    return !t && v->bare && strncmp(name, "visual.", 7) == 0 ? gf_st_find(v->f, name + 7) : t;
+}
+
+static int same_shape(const gf_tensor *x, const gf_st_tensor *y) {
+    if (x->rank != y->rank) return 0;
+    for (int a = 0; a < x->rank; a++)
+        if (x->shape[a] != y->shape[a]) return 0;
+    return 1;
+}
+
+/* "3x64x7x7" */
+static void write_shape(char *text, size_t bytes, int rank, const int64_t *shape) {
+    snprintf(text, bytes, rank ? "" : "one number");
+    for (int i = 0; i < rank; i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, bytes - used, i ? "x%" PRId64 : "%" PRId64, shape[i]);
+    }
+}
+
+/* Positions made for another image size or text length. */
+static gf_positions_kind resizable(const gf_tensor *x, const gf_st_tensor *y) {
+    const int alike = x->rank == 2 && y->rank == 2 && x->shape[1] == y->shape[1];
+    return alike ? gf_positions_of(x->name, y->shape[0], x->shape[0]) : GF_POSITIONS_NONE;
+}
+
+static glofnd_status read_resized(gf_error *err, const gf_st_file *f, const gf_tensor *x, const gf_st_tensor *y, float *to) {
+    float *from = malloc((size_t)y->count * sizeof *from);
+    FAIL_IF(err, !from, GLOFND_E_MEMORY, "no memory for %s", x->name);
+    glofnd_status status = gf_st_read_f32(err, f, y, from, y->count);
+    if (status == GLOFND_OK) status = gf_positions_resize(err, resizable(x, y), from, y->shape[0], to, x->shape[0], x->shape[1]);
+    free(from);
+    return status;
+}
+
+static glofnd_status put_tensor(gf_error *err, gf_net *net, const gf_st_file *f, const gf_tensor *x, const gf_st_tensor *y) {
+    float *host = malloc((size_t)x->count * sizeof *host);
+    FAIL_IF(err, !host, GLOFND_E_MEMORY, "no memory for %s", x->name);
+    glofnd_status status = same_shape(x, y) ? gf_st_read_f32(err, f, y, host, x->count) : read_resized(err, f, x, y, host);
+    if (status == GLOFND_OK) status = gf_net_put(err, net, x, x->value, host);
+    free(host);
+    return status;
+}
+
+/* ----- one net ----------------------------------------------------------------------------------------------------- */
+
+static int may_miss(const gf_tensor *x, int backbone_only) { return backbone_only && strncmp(x->name, "head.", 5) == 0; }
+
+static glofnd_status check_tensor(gf_error *err, const file_view *v, const gf_tensor *x, int backbone_only) {
+    const gf_st_tensor *y = find(v, x->name);
+    if (!y && may_miss(x, backbone_only)) return GLOFND_OK;
+    FAIL_IF(err, !y, GLOFND_E_FORMAT, "%s: there is no tensor %s, which this network has", v->f->path, x->name);
+    FAIL_IF(err, !same_shape(x, y), GLOFND_E_FORMAT,
+            "%s: %s has another shape than in this network; arch, stem and head must agree", v->f->path, x->name);
+    return GLOFND_OK;
+}
+
+static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, int backbone_only) {
+    gf_tensor *tensors;
+    const int count = gf_net_tensors(net, &tensors);
+    for (int i = 0; i < count; i++) TRY(check_tensor(err, v, &tensors[i], backbone_only));
+    gf_net_touch(net);
+    for (int i = 0; i < count; i++) {
+        const gf_st_tensor *y = find(v, tensors[i].name);
+        if (y) TRY(put_tensor(err, net, v->f, &tensors[i], y));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_weights_load(gf_error *err, gf_net *net, const char *path, int backbone_only) {
+    gf_st_file f = {0};
+    TRY(gf_st_open(err, path, &f));
+    const file_view v = view_of(&f);
+    const glofnd_status status = load_net(err, net, &v, backbone_only);
+    gf_st_close(&f);
+    return status;
+}
+
+/* ----- a model ----------------------------------------------------------------------------------------------------- */
+
+enum { MISSING, MISSHAPED, EXTRA, RESIZED, COMPLAINTS };
+
+typedef struct complaint {
+    int count;
+    char names[400]; /* as many as fit */
+    int left_out;
+} complaint;
+
+static void complain(complaint *c, const char *name) {
+    const size_t used = strlen(c->names), more = strlen(name) + 2;
+    c->count++;
+    if (used + more >= sizeof c->names) c->left_out++;
+    else snprintf(c->names + used, sizeof c->names - used, "%s%s", used ? ", " : "", name);
+}
+
+static void write_report(gf_weights_report *r, const complaint c[COMPLAINTS]) {
+    static const char *const words[COMPLAINTS] = {"missing", "of another shape", "not known here", "resized"};
+    r->missing = c[MISSING].count, r->misshaped = c[MISSHAPED].count, r->extra = c[EXTRA].count, r->resized = c[RESIZED].count;
+    r->text[0] = '\0';
+    for (int i = 0; i < COMPLAINTS; i++) {
+        char more[32] = "";
+        const size_t used = strlen(r->text);
+        if (!c[i].count) continue;
+        if (c[i].left_out) snprintf(more, sizeof more, " and %d more", c[i].left_out);
+        snprintf(r->text + used, sizeof r->text - used, "%s%d %s: %s%s", used ? "; " : "", c[i].count, words[i], c[i].names,
+                 more);
+    }
+}
+
+/* What training programs keep beside weights. */
+static int is_nobodys(const char *name) {
+    static const char *const names[] = {"input_resolution", "context_length", "vocab_size", scale_name};
+    const size_t n = strlen(name), end = strlen("num_batches_tracked");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return 1;
+    return n >= end && strcmp(name + n - end, "num_batches_tracked") == 0;
+}
+
+typedef struct match {
+    const gf_model *m;
+    gf_weights_rule rule;
+    file_view v;
+    char *used; /* [tensors of the file] */
+    int fit, net_fit[2];
+    complaint c[COMPLAINTS];
+} match;
+
+static void match_tensor(match *a, const gf_tensor *x) {
+    const gf_st_tensor *y = find(&a->v, x->name);
+    if (!y) {
+        complain(&a->c[MISSING], x->name);
+        return;
+    }
+    a->used[y - a->v.f->tensors] = 1;
+    if (same_shape(x, y)) {
+        a->fit++;
+        return;
+    }
+    char want[64], have[64], text[256];
+    const gf_positions_kind kind = a->rule == GF_WEIGHTS_PARTIAL ? resizable(x, y) : GF_POSITIONS_NONE;
+    if (kind != GF_POSITIONS_NONE) {
+        gf_positions_text(kind, y->shape[0], x->shape[0], want, sizeof want);
+        snprintf(text, sizeof text, "%s (%s)", x->name, want);
+        complain(&a->c[RESIZED], text);
+        a->fit++;
+        return;
+    }
+    const int words = strcmp(x->name, "token_embedding.weight") == 0 && y->rank == 2;
+    write_shape(want, sizeof want, x->rank, x->shape);
+    write_shape(have, sizeof have, y->rank, y->shape);
+    snprintf(text, sizeof text, "%s (%s, here %s%s)", x->name, have, want,
+             strstr(x->name, "positional_embedding") ? ": made for another image size or text length"
+             : words && y->shape[0] != x->shape[0]   ? ": of another vocabulary"
+                                                     : "");
+    complain(&a->c[MISSHAPED], text);
+}
+
+static void match_model(match *a) {
+    for (int i = 0; i < a->m->count; i++) {
+        gf_tensor *tensors;
+        const int count = gf_net_tensors(a->m->nets[i], &tensors);
+        const int before = a->fit;
+        for (int t = 0; t < count; t++) match_tensor(a, &tensors[t]);
+        if (i < 2) a->net_fit[i] = a->fit - before;
+    }
+    const gf_st_tensor *scale = a->m->logit_scale ? gf_st_find(a->v.f, scale_name) : NULL;
+    if (a->m->logit_scale && !scale) complain(&a->c[MISSING], scale_name);
+    if (scale && scale->count != 1) complain(&a->c[MISSHAPED], scale_name);
+    if (scale && scale->count == 1) a->fit++;
+    for (int64_t i = 0; i < a->v.f->count; i++)
+        if (!a->used[i] && !is_nobodys(a->v.f->tensors[i].name)) complain(&a->c[EXTRA], a->v.f->tensors[i].name);
+}
+
+static glofnd_status put_model(gf_error *err, const match *a) {
+    for (int i = 0; i < a->m->count; i++) {
+        gf_tensor *tensors;
+        const int count = gf_net_tensors(a->m->nets[i], &tensors);
+        gf_net_touch(a->m->nets[i]);
+        for (int t = 0; t < count; t++) {
+            const gf_st_tensor *y = find(&a->v, tensors[t].name);
+            const int fits = y && (same_shape(&tensors[t], y) ||
+                                   (a->rule == GF_WEIGHTS_PARTIAL && resizable(&tensors[t], y) != GF_POSITIONS_NONE));
+            if (fits) TRY(put_tensor(err, a->m->nets[i], a->v.f, &tensors[t], y));
+        }
+    }
+    const gf_st_tensor *scale = a->m->logit_scale ? gf_st_find(a->v.f, scale_name) : NULL;
+    return scale && scale->count == 1 ? gf_st_read_f32(err, a->v.f, scale, a->m->logit_scale, 1) : GLOFND_OK;
+}
+
+static glofnd_status load_model(gf_error *err, match *a, gf_weights_report *r) {
+    match_model(a);
+    write_report(r, a->c);
+    FAIL_IF(err, a->rule == GF_WEIGHTS_STRICT && r->text[0], GLOFND_E_FORMAT, "%s does not hold these networks: %s", a->v.f->path,
+            r->text);
+    FAIL_IF(err, a->fit == 0, GLOFND_E_FORMAT, "%s: none of its tensors fits these networks: %s", a->v.f->path, r->text);
+    r->loaded = a->fit;
+    for (int i = 0; i < 2; i++) r->of_net[i] = a->net_fit[i];
+    return put_model(err, a);
+}
+
+glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char *path, gf_weights_rule rule,
+                                    gf_weights_report *report) {
+    gf_st_file f = {0};
+    gf_weights_report own;
+    gf_weights_report *r = report ? report : &own;
+    *r = (gf_weights_report){0};
+    TRY(gf_st_open(err, path, &f));
+    match *a = calloc(1, sizeof *a);
+    char *used = calloc((size_t)(f.count ? f.count : 1), 1);
+    glofnd_status status = GLOFND_OK;
+    if (a && used) {
+        *a = (match){.m = m, .rule = rule, .v = view_of(&f), .used = used};
+        status = load_model(err, a, r);
+    } else {
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory to look at the %" PRId64 " tensors of %s", f.count, path);
+    }
+    free(used);
+    free(a);
+    gf_st_close(&f);
+    return status;
+}

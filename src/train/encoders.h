@@ -1,0 +1,54 @@
+/* encoders.h - the encoders of a run: one for two views of an image, or one for images and one for texts; their embeddings,
+ * and the
+ * way back.
+ *
+ * A batch goes through all at once, or in parts (micro_batch): then every part is embedded without keeping what backward needs,
+ * the loss sees all embeddings, and each part is computed once more and followed back, gradients added up. Up to rounding that is
+ * the gradient of the whole batch; batch norm, though, has its statistics of a part.
+ */
+#ifndef GF_TRAIN_ENCODERS_H
+#define GF_TRAIN_ENCODERS_H
+
+#include "run/config.h"
+#include "train/feed.h"
+
+typedef struct gf_encoder { /* one encoder */
+    gf_net *net;
+    gf_tensor *tensors; /* borrowed from the net */
+    int tensor_count;
+    int param_count;        /* of them, those that training moves; 0: a locked encoder */
+    float *state1, *state2; /* optimizer state, blocks of gf_net_state; state2 may be NULL */
+    float *sum;             /* parts: their gradients added up, such a block; else NULL */
+    float *kept;            /* parts: [rows][dim] embeddings of the whole batch, where the net is; else NULL */
+    int64_t rows;           /* embeddings per step: two views of each sample, or one */
+    const float *out;       /* [rows][dim] of the present step, there */
+    float *grad;            /* [rows][dim] d loss / d out, there */
+} gf_encoder;
+
+typedef struct gf_encoders { /* all zero: none */
+    gf_encoder at[2];        /* images, texts */
+    int count;
+    int64_t batch, part; /* own samples per step and per forward; equal: no parts */
+    int64_t dim;
+} gf_encoders;
+
+/* The net of encoder k of a configuration (0 images, 1 texts), for training; `samples` per forward, `vocab` tokens. */
+gf_net_spec gf_encoder_spec(const gf_config *c, int k, int64_t samples, int vocab);
+/* In a failure, too, to be freed. rows: own samples of a batch; ranks, plans: as gf_net_spec. */
+glofnd_status gf_encoders_make(gf_error *err, gf_encoders *s, const gf_config *c, int64_t rows, const gf_sync_norm *ranks,
+                               int vocab, const char *plans);
+void gf_encoders_free(gf_encoders *s);
+/* Memory that they take, and their parameters, roughly; rows as in gf_encoders_make. */
+glofnd_status gf_encoders_estimate(gf_error *err, const gf_config *c, int64_t rows, int vocab, size_t *bytes, size_t *params);
+
+/* out of every encoder, from the inputs that gf_feed_next gave them. */
+glofnd_status gf_encoders_embed(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b);
+/* From grad of every encoder to gradients of its parameters (gf_encoder_gradient). */
+glofnd_status gf_encoders_backward(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b);
+float *gf_encoder_gradient(const gf_encoder *w, const gf_tensor *t);
+/* [batch][dim] of side i: the views, or image and text. */
+const float *gf_encoders_side(const gf_encoders *s, int i);
+float *gf_encoders_side_grad(const gf_encoders *s, int i);
+void gf_encoders_touch(gf_encoders *s); /* parameters were changed */
+
+#endif

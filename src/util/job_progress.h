@@ -1,0 +1,25 @@
+/* job_progress.h - progress and cancellation of a long computation. */
+#ifndef GF_UTIL_JOB_PROGRESS_H
+#define GF_UTIL_JOB_PROGRESS_H
+
+#include <stdatomic.h>
+
+typedef struct gf_job_progress {                /* a zeroed one reports nothing and never stops */
+    void (*progress)(void *user, double share); /* in the calling thread */
+    void *user;
+    atomic_int *stop; /* not 0: the computation ends early */
+    double from, to;  /* the part of the whole job this is; both 0: all of it */
+} gf_job_progress;
+
+static inline int gf_job_stopped(const gf_job_progress *w) { return w->stop && atomic_load(w->stop); }
+
+/* The part [from, to] of w. */
+static inline gf_job_progress gf_job_part(const gf_job_progress *w, double from, double to) {
+    const double span = w->from == 0.0 && w->to == 0.0 ? 1.0 : w->to - w->from;
+    gf_job_progress part = *w;
+    part.from = w->from + from * span;
+    part.to = w->from + to * span;
+    return part;
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* number_text.c - see number_text.h. */
+#include "util/number_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PLACES = 8 };    /* after the point */
+#define SCALE 100000000 /* 10^PLACES */
+#define LARGEST 1e6     /* below: at most 14 digits in all, which a double keeps apart, and 15 give back */
+
+/* The last `count` digits of x, zeros in front where it has fewer. */
+static void put_digits(char *out, uint64_t x, size_t count) {
+    for (size_t i = count; i-- > 0; x /= 10) out[i] = (char)('0' + x % 10);
+}
+
+static size_t digits_of(uint64_t x) {
+    size_t n = 1;
+    for (; x >= 10; x /= 10) n++;
+    return n;
+}
+
+size_t gf_integer_text(char *out, int64_t x) {
+    const uint64_t size = x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+    const size_t sign = x < 0, n = digits_of(size);
+    if (sign) *out = '-';
+    put_digits(out + sign, size, n);
+    return sign + n;
+}
+
+/* Whether x is the double nearest to a whole number of 10^-8; then it is *units of them, without its sign. */
+static int in_units(double x, uint64_t *units) {
+    const double size = fabs(x);
+    if (!(size < LARGEST)) return 0;
+    *units = (uint64_t)(size * SCALE + 0.5);
+    return (double)*units / SCALE == size;
+}
+
+static size_t put_units(char *out, uint64_t units, int sign) {
+    char *p = out;
+    if (sign) *p++ = '-';
+    p += gf_integer_text(p, (int64_t)(units / SCALE));
+    *p++ = '.';
+    put_digits(p, units % SCALE, PLACES);
+    return (size_t)(p - out) + PLACES;
+}
+
+/* Whatever the locale's point is, it becomes one. */
+static void set_point(char *text) {
+    for (char *p = text; *p; p++)
+        if (!strchr("0123456789+-einfa", *p)) *p = '.';
+}
+
+size_t gf_fixed_text(char *out, double x) {
+    uint64_t units;
+    char text[GF_FIXED_ROOM];
+    if (in_units(x, &units)) return put_units(out, units, signbit(x) != 0);
+    const size_t n = (size_t)snprintf(text, sizeof text, "%.*f", PLACES, x);
+    set_point(text);
+    memcpy(out, text, n);
+    return n;
+}
+
+static size_t any_number_text(char *out, double x) {
+    char text[GF_NUMBER_ROOM];
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    set_point(text);
+    if (!strpbrk(text, ".e")) strcat(text, ".0"); /* a number stays one, also when it is whole */
+    const size_t n = strlen(text);
+    memcpy(out, text, n);
+    return n;
+}
+
+size_t gf_number_text(char *out, double x) {
+    uint64_t units;
+    if (!isfinite(x)) {
+        memcpy(out, "null", 4);
+        return 4;
+    }
+    if (!in_units(x, &units) || (units > 0 && units < SCALE / 10000)) return any_number_text(out, x); /* as 1e-05 */
+    size_t n = put_units(out, units, signbit(x) != 0);
+    while (out[n - 1] == '0' && out[n - 2] != '.') n--;
+    return n;
+}

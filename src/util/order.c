@@ -1,0 +1,56 @@
+/* order.c - see order.h. Quickselect with the median of three: no random numbers, so equal inputs take equal paths. */
+#include "util/order.h"
+
+#include <math.h>
+
+static void swap(float *a, float *b) {
+    const float t = *a;
+    *a = *b;
+    *b = t;
+}
+
+static float median3(float a, float b, float c) { return fmaxf(fminf(a, b), fminf(fmaxf(a, b), c)); }
+
+float gf_kth_largest(float *v, int64_t n, int64_t k) {
+    int64_t left = 0, right = n - 1;
+    const int64_t at = k - 1;
+    while (left < right) {
+        const float pivot = median3(v[left], v[left + (right - left) / 2], v[right]);
+        int64_t i = left, j = right;
+        while (i <= j) { /* Hoare: larger to the left, equal ones are split between both sides */
+            while (v[i] > pivot) i++;
+            while (v[j] < pivot) j--;
+            if (i <= j) swap(&v[i++], &v[j--]);
+        }
+        if (at <= j) right = j;
+        else if (at >= i) left = i;
+        else break;
+    }
+    return v[at];
+}
+
+int64_t gf_top_count(int64_t n, double alpha) {
+    const int64_t count = (int64_t)ceil(alpha * (double)n * (1.0 - 1e-14));
+    return count < 1 ? 1 : count;
+}
+
+void gf_quantile_place(int64_t n, double alpha, int64_t *best, double *fraction) {
+    const double position = (1.0 - alpha) * (double)(n - 1), below = floor(position);
+    *best = n - (int64_t)below;
+    *fraction = position - below;
+}
+
+float gf_between(float *v, int64_t n, int64_t best, double fraction) {
+    const float value = gf_kth_largest(v, n, best);
+    if (best < 2 || fraction <= 0.0) return value;
+    float next = v[0];
+    for (int64_t i = 1; i < best - 1; i++) next = fminf(next, v[i]);
+    return (float)((double)value + fraction * ((double)next - (double)value));
+}
+
+float gf_quantile(float *v, int64_t n, double alpha) {
+    int64_t best;
+    double fraction;
+    gf_quantile_place(n, alpha, &best, &fraction);
+    return gf_between(v, n, best, fraction);
+}

@@ -1,0 +1,26 @@
+/* status.c - see status.h; the status list itself is the X-macro in glofnd.h. */
+#include "util/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+glofnd_status gf_fail(gf_error *err, glofnd_status status, const char *fmt, ...) {
+    if (err) {
+        va_list args;
+        va_start(args, fmt);
+        vsnprintf(err->text, sizeof err->text, fmt, args);
+        va_end(args);
+    }
+    return status;
+}
+
+const char *glofnd_status_text(glofnd_status status) {
+    switch (status) {
+#define GLOFND_X(name, value, text) \
+    case GLOFND_##name: return text;
+        GLOFND_STATUS_LIST(GLOFND_X)
+#undef GLOFND_X
+    case GLOFND_STATUS_MAX_: break;
+    }
+    return "unknown status";
+}

@@ -1,0 +1,30 @@
+/* status.h - how library code reports failure: a status, and a text in the caller's gf_error.
+ *
+ * FAIL_IF at the origin, TRY on the way up; nobody in between needs to know. GF_FAIL is for the unconditional case.
+ *     FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "n is %lld; it must be at least 1", (long long)n);
+ *     TRY(gf_store_check(err, spec));
+ */
+#ifndef GF_UTIL_STATUS_H
+#define GF_UTIL_STATUS_H
+
+#include "glofnd.h"
+
+typedef struct gf_error {
+    char text[512];
+} gf_error;
+
+/* Writes the text (err may be NULL) and returns `status`. */
+glofnd_status gf_fail(gf_error *err, glofnd_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#define GF_FAIL(err, status, ...) return gf_fail((err), (status), __VA_ARGS__)
+#define FAIL_IF(err, cond, status, ...)                         \
+    do {                                                        \
+        if (cond) return gf_fail((err), (status), __VA_ARGS__); \
+    } while (0)
+#define TRY(expr)                                         \
+    do {                                                  \
+        glofnd_status try_status_ = (expr);               \
+        if (try_status_ != GLOFND_OK) return try_status_; \
+    } while (0)
+
+#endif

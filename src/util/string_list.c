@@ -1,0 +1,81 @@
+/* string_list.c - see string_list.h. */
+#include "util/string_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static glofnd_status reserve(gf_error *err, gf_string_list *s, size_t more) {
+    if (s->used + more > s->room) {
+        const size_t room = 2 * (s->used + more) + 256;
+        char *text = realloc(s->text, room);
+        FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory for a list of %lld names", (long long)s->n + 1);
+        s->text = text;
+        s->room = room;
+    }
+    if (s->n == s->capacity) {
+        const int64_t capacity = 2 * s->capacity + 16;
+        size_t *at = realloc(s->at, (size_t)capacity * sizeof *at);
+        FAIL_IF(err, !at, GLOFND_E_MEMORY, "no memory for a list of %lld names", (long long)s->n + 1);
+        s->at = at;
+        s->capacity = capacity;
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_string_list_add(gf_error *err, gf_string_list *s, const char *text, size_t length) {
+    TRY(reserve(err, s, length + 1));
+    memcpy(s->text + s->used, text, length);
+    s->text[s->used + length] = 0;
+    s->at[s->n++] = s->used;
+    s->used += length + 1;
+    return GLOFND_OK;
+}
+
+const char *gf_string_list_get(const gf_string_list *s, int64_t i) { return i >= 0 && i < s->n ? s->text + s->at[i] : NULL; }
+
+static int compare_texts(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+glofnd_status gf_string_list_sort(gf_error *err, gf_string_list *s) {
+    if (s->n < 2) return GLOFND_OK;
+    const char **order = malloc((size_t)s->n * sizeof *order);
+    FAIL_IF(err, !order, GLOFND_E_MEMORY, "no memory to sort %lld names", (long long)s->n);
+    for (int64_t i = 0; i < s->n; i++) order[i] = s->text + s->at[i];
+    qsort(order, (size_t)s->n, sizeof *order, compare_texts);
+    for (int64_t i = 0; i < s->n; i++) s->at[i] = (size_t)(order[i] - s->text);
+    free(order);
+    return GLOFND_OK;
+}
+
+void gf_string_list_unique(gf_string_list *s) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < s->n; i++) {
+        if (kept > 0 && strcmp(s->text + s->at[kept - 1], s->text + s->at[i]) == 0) continue;
+        s->at[kept++] = s->at[i];
+    }
+    s->n = kept;
+}
+
+int64_t gf_string_list_find(const gf_string_list *s, const char *text) {
+    int64_t lo = 0, hi = s->n;
+    while (lo < hi) {
+        const int64_t mid = lo + (hi - lo) / 2;
+        const int order = strcmp(s->text + s->at[mid], text);
+        if (order == 0) return mid;
+        if (order < 0) lo = mid + 1;
+        else hi = mid;
+    }
+    return -1;
+}
+
+int gf_string_list_is_sorted(const gf_string_list *s) {
+    for (int64_t i = 1; i < s->n; i++) {
+        if (strcmp(s->text + s->at[i - 1], s->text + s->at[i]) >= 0) return 0;
+    }
+    return 1;
+}
+
+void gf_string_list_free(gf_string_list *s) {
+    free(s->text);
+    free(s->at);
+    *s = (gf_string_list){0};
+}

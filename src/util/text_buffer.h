@@ -1,0 +1,18 @@
+/* text_buffer.h - a text that grows; running out of memory sticks and is asked for once, at the end. */
+#ifndef GF_UTIL_TEXT_BUFFER_H
+#define GF_UTIL_TEXT_BUFFER_H
+
+#include "util/status.h"
+
+typedef struct gf_text {
+    char *at; /* ends with 0; NULL while empty */
+    size_t used, room;
+    int failed;
+} gf_text;
+
+void gf_text_add(gf_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* For HTML: & < > " ' as entities; bytes that are no plain characters (control, broken UTF-8) as '?'. */
+void gf_text_escape(gf_text *t, const char *raw);
+void gf_text_free(gf_text *t);
+
+#endif

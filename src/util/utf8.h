@@ -1,0 +1,13 @@
+/* utf8.h - characters of UTF-8. */
+#ifndef GF_UTIL_UTF8_H
+#define GF_UTIL_UTF8_H
+
+#include <stddef.h>
+
+/* Bytes of the character at p, a text that ends with 0; 0: none. Rejects what is longer than needed, surrogates, and beyond
+ * U+10FFFF. */
+size_t gf_utf8_bytes(const unsigned char *p);
+/* Drops the piece of a character at the end of a text that did not fit where it was copied to. */
+void gf_utf8_trim(char *text);
+
+#endif

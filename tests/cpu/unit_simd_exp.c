@@ -1,0 +1,88 @@
+/* unit_simd_exp.c - the vector exponential of every instruction set this CPU has: error bound, clamping, odd lengths. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cpu/kernels/tile.h"
+
+static const char *const isas[] = {"base", "avx2", "avx512"};
+
+#define BOUND 1.2e-7 /* relative; stated in simd.h */
+#define CHUNK 4096
+
+/* All floats of [-87.3, 88.3] would be 2^31; every 997th bit pattern of both signs covers each binade with thousands. */
+static double worst_error(const gf_tile_ops *ops) {
+    static float x[CHUNK], y[CHUNK];
+    double worst = 0.0;
+    uint32_t bits = 0x33000000u; /* 3e-8: below, exp(x) is 1 to the last bit */
+    while (bits < 0x42b00000u) { /* 88.0 */
+        for (int i = 0; i < CHUNK; i++, bits += 997u) {
+            const uint32_t pattern = bits | (uint32_t)(i & 1) << 31;
+            memcpy(&x[i], &pattern, sizeof x[i]);
+            x[i] = fmaxf(-87.3f, fminf(88.3f, x[i]));
+        }
+        ops->exp(y, x, CHUNK);
+        for (int i = 0; i < CHUNK; i++) {
+            const double right = exp((double)x[i]);
+            worst = fmax(worst, fabs((double)y[i] - right) / right);
+        }
+    }
+    return worst;
+}
+
+static void error_is_within_the_bound(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        const gf_tile_ops *ops = gf_tile_ops_find(isas[i]);
+        if (!ops) {
+            print_message("skipped: this CPU or build has no %s\n", isas[i]);
+            continue;
+        }
+        const double worst = worst_error(ops);
+        print_message("%s: largest relative error %.3e\n", isas[i], worst);
+        assert_true(worst > 0.0 && worst < BOUND);
+    }
+}
+
+static void arguments_out_of_range_are_clamped(void **state) {
+    (void)state;
+    const float x[7] = {-INFINITY, -1000.0f, -88.0f, 0.0f, 89.0f, INFINITY, NAN};
+    float y[7];
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        const gf_tile_ops *ops = gf_tile_ops_find(isas[i]);
+        if (!ops) continue;
+        ops->exp(y, x, 7);
+        for (int j = 0; j < 7; j++) assert_true(isfinite(y[j]) && y[j] > 0.0f);
+        assert_true(y[0] < 2e-38f && y[1] == y[0] && y[5] == y[4] && y[4] > 1e38f);
+        assert_true(y[3] == 1.0f);
+    }
+}
+
+static void any_length_writes_just_that_many(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+        const gf_tile_ops *ops = gf_tile_ops_find(isas[i]);
+        if (!ops) continue;
+        for (int n = 0; n <= 40; n++) {
+            float x[41], y[41];
+            for (int j = 0; j < 41; j++) x[j] = 0.1f * (float)j, y[j] = -7.0f;
+            ops->exp(y, x, n);
+            for (int j = 0; j < n; j++) assert_true(fabsf(y[j] - expf(x[j])) < 2e-6f * expf(x[j]));
+            for (int j = n; j < 41; j++) assert_true(y[j] == -7.0f);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(error_is_within_the_bound),
+        cmocka_unit_test(arguments_out_of_range_are_clamped),
+        cmocka_unit_test(any_length_writes_just_that_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,268 @@
+/* unit_wino.c - short convolutions: all three passes against plain loops in double, in float32 and bf16, for tiles that do not
+ * fill; the same bits for any number of threads; every instruction set against the plain one; which shapes take the method.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ifc/nn_ops.h"
+#include "support/nn_reference.h"
+#include "support/random.h"
+#include "util/bf16.h"
+
+#ifdef GF_HAVE_DNNL
+
+#include "cpu/kernels/tile_wino.h"
+#include "cpu/nn/dnn_wino.h"
+
+#define FP32_LIMIT 2e-6 /* relative error of whole arrays, as for plain convolutions (unit_dnn.c) */
+#define BF16_LIMIT 3e-3 /* results rounded to bf16 */
+
+static gf_nn_shape shape_of(gf_type type, int64_t n, int64_t h, int64_t w, int64_t in, int64_t out) {
+    return (gf_nn_shape){.kind = GF_NN_CONV,
+                         .type = type,
+                         .n = n,
+                         .h = h,
+                         .w = w,
+                         .in = in,
+                         .out = out,
+                         .kernel = 3,
+                         .stride = 1,
+                         .pad = 1,
+                         .training = 1,
+                         .input_grad = 1};
+}
+
+/* ----- arrays ------------------------------------------------------------------------------------------------------ */
+
+static void *take(size_t bytes) {
+    const size_t whole = (bytes + GF_NN_ALIGN) / GF_NN_ALIGN * GF_NN_ALIGN;
+    void *p = aligned_alloc(GF_NN_ALIGN, whole);
+    assert_non_null(p);
+    memset(p, 0xff, whole); /* NaN: what is not written shows */
+    return p;
+}
+
+static double get(const void *p, int64_t i, gf_type t) {
+    return t == GF_TYPE_BF16 ? (double)gf_bf16_to_float(((const uint16_t *)p)[i]) : (double)((const float *)p)[i];
+}
+
+static void *random_array(rng *g, int64_t count, gf_type t) {
+    void *p = take((size_t)count * gf_type_bytes(t));
+    for (int64_t i = 0; i < count; i++) {
+        const float v = (float)rng_normal(g);
+        if (t == GF_TYPE_BF16) ((uint16_t *)p)[i] = gf_bf16_from_float(v);
+        else ((float *)p)[i] = v;
+    }
+    return p;
+}
+
+/* ----- the three passes as plain loops ----------------------------------------------------------------------------- */
+
+typedef struct truth {
+    double *y, *dx, *dw;
+} truth;
+
+/* One pair of pixels that a tap connects: dst += along both directions. */
+static void connect(truth *r, const gf_nn_shape *s, const gf_nn_args *a, int64_t xp, int64_t yp, int tap) {
+    for (int64_t o = 0; o < s->out; o++) {
+        const double dy = get(a->dy, yp * s->out + o, s->type);
+        for (int64_t i = 0; i < s->in; i++) {
+            const double x = get(a->x, xp * s->in + i, s->type), w = (double)a->weight[(o * s->in + i) * 9 + tap];
+            r->y[yp * s->out + o] += x * w;
+            r->dx[xp * s->in + i] += dy * w;
+            r->dw[(o * s->in + i) * 9 + tap] += dy * x;
+        }
+    }
+}
+
+static truth true_passes(const gf_nn_shape *s, const gf_nn_args *a) {
+    const int64_t pixels = s->n * s->h * s->w;
+    truth r = {calloc((size_t)(pixels * s->out), sizeof(double)), calloc((size_t)(pixels * s->in), sizeof(double)),
+               calloc((size_t)(9 * s->in * s->out), sizeof(double))};
+    for (int64_t p = 0; p < pixels; p++)
+        for (int tap = 0; tap < 9; tap++) {
+            const int64_t y = p / s->w % s->h + tap / 3 - 1, x = p % s->w + tap % 3 - 1;
+            if (y >= 0 && y < s->h && x >= 0 && x < s->w) connect(&r, s, a, (p / (s->h * s->w) * s->h + y) * s->w + x, p, tap);
+        }
+    return r;
+}
+
+/* ----- running ----------------------------------------------------------------------------------------------------- */
+
+static gf_nn_args make(const gf_nn_shape *s) {
+    rng g = {(uint64_t)(s->n * 7919 + s->h * 31 + s->in)};
+    const int64_t x = ref_in_count(s), y = ref_out_count(s), w = ref_weight_count(s);
+    const size_t bytes = gf_type_bytes(s->type);
+    return (gf_nn_args){.x = random_array(&g, x, s->type),
+                        .dy = random_array(&g, y, s->type),
+                        .weight = random_array(&g, w, GF_TYPE_F32),
+                        .y = take(bytes * (size_t)y),
+                        .dx = take(bytes * (size_t)x),
+                        .weight_grad = take(sizeof(float) * (size_t)w)};
+}
+
+static void drop(gf_nn_args *a) {
+    free((void *)(uintptr_t)a->x), free((void *)(uintptr_t)a->dy), free((void *)(uintptr_t)a->weight);
+    free(a->y), free(a->dx), free(a->weight_grad);
+}
+
+static void run(const gf_nn_shape *s, gf_nn_args *a, int threads) {
+    gf_wino w;
+    a->scratch = take(gf_wino_plan(&w, s, threads));
+    gf_wino_forward(&w, s, a);
+    gf_wino_back_data(&w, s, a);
+    gf_wino_back_weights(&w, s, a);
+    free(a->scratch);
+}
+
+static void check(gf_nn_shape s) {
+    gf_nn_args a = make(&s);
+    const double limit = s.type == GF_TYPE_BF16 ? BF16_LIMIT : FP32_LIMIT;
+    run(&s, &a, 2);
+    truth r = true_passes(&s, &a);
+    const double y = ref_distance_typed(a.y, s.type, r.y, ref_out_count(&s));
+    const double dx = ref_distance_typed(a.dx, s.type, r.dx, ref_in_count(&s));
+    const double dw = ref_distance_typed(a.weight_grad, GF_TYPE_F32, r.dw, ref_weight_count(&s));
+    if (!(y <= limit && dx <= limit && dw <= FP32_LIMIT)) fail_msg("off by: y %.3g, dx %.3g, dw %.3g", y, dx, dw);
+    free(r.y), free(r.dx), free(r.dw);
+    drop(&a);
+}
+
+static void passes_equal_plain_loops(void **state) {
+    (void)state;
+    for (gf_type t = GF_TYPE_F32; t <= GF_TYPE_BF16; t++) {
+        check(shape_of(t, 4, 16, 16, 32, 64));
+        check(shape_of(t, 7, 7, 9, 64, 32));  /* tiles hang over both edges */
+        check(shape_of(t, 1, 2, 33, 32, 32)); /* lower than a tile */
+    }
+}
+
+static void spans_of_tiles_add_up(void **state) {
+    (void)state;
+    const gf_nn_shape s = shape_of(GF_TYPE_F32, 20, 16, 16, 64, 64);
+    gf_wino w;
+    gf_wino_plan(&w, &s, 2);
+    assert_true(w.span < w.tiles && w.tiles % w.span != 0 && w.block < w.tiles);
+    check(s);
+}
+
+static void any_number_of_threads_gives_the_same_bits(void **state) {
+    (void)state;
+    const gf_nn_shape s = shape_of(GF_TYPE_F32, 9, 15, 15, 64, 96);
+    gf_nn_args a = make(&s), b = make(&s);
+    run(&s, &a, 1);
+    run(&s, &b, 3);
+    assert_memory_equal(a.y, b.y, sizeof(float) * (size_t)ref_out_count(&s));
+    assert_memory_equal(a.dx, b.dx, sizeof(float) * (size_t)ref_in_count(&s));
+    assert_memory_equal(a.weight_grad, b.weight_grad, sizeof(float) * (size_t)ref_weight_count(&s));
+    drop(&a), drop(&b);
+}
+
+/* ----- kernels ----------------------------------------------------------------------------------------------------- */
+
+enum { C = 64, H = 5 };
+
+typedef struct trace { /* what the kernels made of the same numbers */
+    float planes[2][GF_WINO_PLANES * C], image[H * H * C], u[GF_WINO_PLANES * C * C], dw[9 * C * C];
+} trace;
+
+static void use_kernels(trace *t, const gf_wino_ops *ops, float *image, float *weights) {
+    const gf_wino_image from = {GF_TYPE_F32, image, H, H, C}, to = {GF_TYPE_F32, t->image, H, H, C};
+    const gf_wino_planes first = {t->planes[0], C, GF_PANEL}, second = {t->planes[1], C, GF_PANEL};
+    const gf_wino_weights w = {weights, C, C, 9, 9 * C, 0}, dw = {t->dw, C, C, 9, 9 * C, 0};
+    memset(t, 0, sizeof *t);
+    ops->input(&first, &from, 0, 4);
+    ops->spread(&second, &from, 4, 0);
+    ops->output(&to, &first, 4, 0);
+    for (int p = 0; p < C / GF_PANEL; p++) ops->weights(t->u, &w, p, 0, C);
+    for (int p = 0; p < C / GF_PANEL; p++) ops->gradient(&dw, t->u, p, 0, C);
+}
+
+static void kernels_agree(void **state) {
+    (void)state;
+    static const char *const isas[] = {"avx2", "avx512"};
+    const size_t count = sizeof(trace) / sizeof(float);
+    rng g = {3};
+    float *image = random_array(&g, H * H * C, GF_TYPE_F32), *weights = random_array(&g, 9 * C * C, GF_TYPE_F32);
+    trace *plain = take(sizeof *plain), *other = take(sizeof *other);
+    use_kernels(plain, gf_wino_ops_find("base"), image, weights);
+    for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
+        const gf_wino_ops *ops = gf_wino_ops_find(isas[k]);
+        if (!ops) continue;
+        assert_string_equal(ops->isa, isas[k]);
+        use_kernels(other, ops, image, weights);
+        for (size_t i = 0; i < count; i++)
+            if (fabsf(((float *)other)[i] - ((float *)plain)[i]) > 1e-4f) fail_msg("%s differs at %zu", isas[k], i);
+    }
+    free(image), free(weights), free(plain), free(other);
+}
+
+/* ----- choice ------------------------------------------------------------------------------------------------------ */
+
+static void only_shapes_that_gain_take_it(void **state) {
+    (void)state;
+    gf_nn_shape s = shape_of(GF_TYPE_F32, 64, 32, 32, 64, 64);
+    assert_true(gf_wino_suits(&s));
+    const gf_nn_shape few = shape_of(GF_TYPE_F32, 8, 8, 8, 64, 64), low = shape_of(GF_TYPE_F32, 64, 2, 2, 64, 64);
+    const gf_nn_shape stem = shape_of(GF_TYPE_F32, 64, 32, 32, 3, 64);
+    assert_false(gf_wino_suits(&few) || gf_wino_suits(&low) || gf_wino_suits(&stem));
+    s.stride = 2;
+    assert_false(gf_wino_suits(&s));
+    s.stride = 1, s.kernel = 1, s.pad = 0;
+    assert_false(gf_wino_suits(&s));
+}
+
+static void backend_uses_it(void **state) {
+    (void)state;
+    const gf_nn_backend *cpu = &gf_nn_backend_cpu;
+    const gf_nn_shape s = shape_of(GF_TYPE_F32, 16, 8, 8, 32, 32);
+    gf_nn_args a = make(&s), b = make(&s);
+    gf_error err = {""};
+    gf_nn_engine *engine = NULL;
+    gf_nn_op *op;
+    gf_nn_sizes sizes;
+    assert_int_equal(cpu->open(&err, 2, &engine), GLOFND_OK);
+    assert_int_equal(cpu->op_create(&err, engine, &s, &sizes, &op), GLOFND_OK);
+    assert_int_equal(sizes.packed, 0);
+    a.scratch = take(sizes.scratch);
+    assert_int_equal(cpu->op_pack(&err, op, &a), GLOFND_OK);
+    assert_int_equal(cpu->op_forward(&err, op, &a), GLOFND_OK);
+    assert_int_equal(cpu->op_backward(&err, op, &a), GLOFND_OK);
+    run(&s, &b, 2);
+    assert_memory_equal(a.y, b.y, sizeof(float) * (size_t)ref_out_count(&s));
+    assert_memory_equal(a.dx, b.dx, sizeof(float) * (size_t)ref_in_count(&s));
+    assert_memory_equal(a.weight_grad, b.weight_grad, sizeof(float) * (size_t)ref_weight_count(&s));
+    free(a.scratch);
+    drop(&a), drop(&b);
+    cpu->close(engine);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(passes_equal_plain_loops),
+        cmocka_unit_test(spans_of_tiles_add_up),
+        cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(kernels_agree),
+        cmocka_unit_test(only_shapes_that_gain_take_it),
+        cmocka_unit_test(backend_uses_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+#include <stdio.h>
+
+int main(void) {
+    puts("built without oneDNN: skipped");
+    return 77;
+}
+
+#endif

@@ -1,0 +1,267 @@
+/* cuda_discover.c - discovery on the GPU against the CPU: the same bits, whatever the strips, the room of lists and the way that
+ * similarities are preselected. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cuda/pairs/cuda_pairs.h"
+#include "cuda/step/cuda_device.h"
+#include "pairs/pairs_search.h"
+#include "support/random.h"
+
+static gf_error err;
+
+#define GOOD(call)                                                    \
+    do {                                                              \
+        if ((call) != GLOFND_OK) fail_msg("%s: %s", #call, err.text); \
+    } while (0)
+
+/* ----- embeddings ----- */
+
+enum { NORMAL, NARROW, CLUSTERS, TIES, EQUAL, KINDS };
+
+static float cell_of(int kind, rng *g, int64_t i, int64_t d, const float *centre, int64_t dim) {
+    const float *c = centre + i % 17 * dim;
+    switch (kind) {
+    case NORMAL: return (float)rng_normal(g) * (i % 2 ? 1e15f : 1e-15f);
+    case NARROW: return 1.0f + 0.01f * (float)rng_normal(g); /* all similarities lie in a few brackets */
+    case CLUSTERS: return c[d] + 0.1f * (float)rng_normal(g);
+    case TIES: return (float)(rng_next(g) % 3) - 1.0f + (d == 0 ? 3.0f : 0.0f);
+    default: return 3.0f;
+    }
+}
+
+static float *make(int kind, int64_t n, int64_t dim, uint64_t seed) {
+    float *x = malloc((size_t)(n * dim) * sizeof *x), *centre = malloc((size_t)(17 * dim) * sizeof *centre);
+    rng g = {seed};
+    for (int64_t i = 0; i < 17 * dim; i++) centre[i] = (float)rng_normal(&g);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t d = 0; d < dim; d++) x[i * dim + d] = cell_of(kind, &g, i, d, centre, dim);
+    for (int64_t i = 20; i < n; i += 23) memcpy(x + i * dim, x + (i - 13) * dim, (size_t)dim * sizeof *x); /* copies */
+    free(centre);
+    return x;
+}
+
+static int32_t *make_labels(int64_t n) {
+    int32_t *y = malloc((size_t)n * sizeof *y);
+    for (int64_t i = 0; i < n; i++) y[i] = i % 29 == 4 ? -1 : (int32_t)(i % 17);
+    return y;
+}
+
+/* ----- both ----- */
+
+static void same_found(const gf_pairs_found *a, const gf_pairs_found *b, int parts, const char *what) {
+    const size_t n = (size_t)a->n, cells = n * (size_t)a->top;
+    for (size_t i = 0; i < n; i++)
+        if (a->lambda[i] != b->lambda[i])
+            fail_msg("%s: threshold of %zu is %.9g, not %.9g", what, i, (double)b->lambda[i], (double)a->lambda[i]);
+    for (size_t c = 0; c < cells; c++)
+        if (a->other[c] != b->other[c] || a->similarity[c] != b->similarity[c])
+            fail_msg("%s: neighbour %zu of %zu is %d (%.9g), not %d (%.9g)", what, c % (size_t)a->top, c / (size_t)a->top,
+                     b->other[c], (double)b->similarity[c], a->other[c], (double)a->similarity[c]);
+    assert_int_equal(a->edge, b->edge);
+    for (size_t c = 0; c < n * (size_t)a->edge; c++)
+        if (a->edge_other[c] != b->edge_other[c])
+            fail_msg("%s: number %zu below the threshold of %zu is %d, not %d", what, c % (size_t)a->edge, c / (size_t)a->edge,
+                     b->edge_other[c], a->edge_other[c]);
+    const int64_t *const x[] = {a->above, a->copies, a->mutual, a->hits}, *const y[] = {b->above, b->copies, b->mutual, b->hits};
+    static const char *const names[] = {"above", "copies", "mutual", "hits"};
+    for (int k = 0; k < (parts ? 4 : 3); k++)
+        for (size_t i = 0; i < n; i++)
+            if (x[k][i] != y[k][i])
+                fail_msg("%s: %s of %zu is %lld, not %lld", what, names[k], i, (long long)y[k][i], (long long)x[k][i]);
+    if (!parts) return;
+    assert_memory_equal(a->mutual_root, b->mutual_root, n * sizeof *a->mutual_root);
+    assert_memory_equal(a->copy_root, b->copy_root, n * sizeof *a->copy_root);
+}
+
+static gf_pairs_found on_cpu(const float *x, int64_t n, int64_t dim, const gf_pairs_task *t) {
+    gf_pairs_found f;
+    void *state = NULL;
+    const gf_pairs_rows rows = {.x = x, .n = n, .dim = dim};
+    GOOD(gf_pairs_search_cpu.open(&err, &rows, 2, &state));
+    GOOD(gf_pairs_found_alloc(&err, &f, n, t->top));
+    if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &f, t->edge));
+    GOOD(gf_pairs_search_cpu.find(&err, state, t, &f));
+    gf_pairs_search_cpu.close(state);
+    return f;
+}
+
+static gf_cuda_pairs_found found_of(gf_pairs_found *f) {
+    return (gf_cuda_pairs_found){.lambda = f->lambda,
+                                 .above = f->above,
+                                 .mutual = f->mutual,
+                                 .hits = f->hits,
+                                 .copies = f->copies,
+                                 .other = f->other,
+                                 .similarity = f->similarity,
+                                 .edge_other = f->edge_other,
+                                 .edge_similarity = f->edge_similarity,
+                                 .mutual_root = f->mutual_root,
+                                 .copy_root = f->copy_root};
+}
+
+enum { ALL_WAYS, EXACT_WAYS }; /* these: without products of the tensor cores */
+
+static void check_ways(int kind, const float *x, int64_t n, int64_t dim, const gf_pairs_task *t, int ways) {
+    gf_cuda_pairs *c = NULL;
+    gf_pairs_found want = on_cpu(x, n, dim, t);
+    GOOD(gf_cuda_pairs_open(&err, x, NULL, n, dim, &c));
+    for (int way = ways == EXACT_WAYS; way < 8; way += ways == EXACT_WAYS ? 2 : 1) {
+        char what[80];
+        gf_pairs_found got;
+        const gf_cuda_pairs_task task = {
+            .rank = t->rank,
+            .top = t->top,
+            .edge = t->edge,
+            .dup = t->dup,
+            .lambda = t->lambda,
+            .label = t->label,
+            .exact = way & 1,
+            .memory = way & 2 ? 1 : (size_t)1 << 34,
+            .list = way & 4 ? t->top + 5 : 0,
+        };
+        snprintf(what, sizeof what, "kind %d, %lld x %lld, rank %lld, way %d", kind, (long long)n, (long long)dim,
+                 (long long)t->rank, way);
+        GOOD(gf_pairs_found_alloc(&err, &got, n, t->top));
+        if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &got, t->edge));
+        const gf_cuda_pairs_found f = found_of(&got);
+        GOOD(gf_cuda_pairs_find(&err, c, &task, &f));
+        same_found(&want, &got, 1, what);
+        gf_pairs_found_free(&got);
+    }
+    gf_cuda_pairs_close(c);
+    gf_pairs_found_free(&want);
+}
+
+/* ----- tests ----- */
+
+typedef struct size {
+    int64_t n, dim, rank, top, edge;
+} size;
+
+static void check_size(int kind, const size *s, int ways) {
+    float *x = make(kind, s->n, s->dim, (uint64_t)s->n);
+    int32_t *label = make_labels(s->n);
+    const gf_pairs_task t = {
+        .rank = s->rank, .top = s->top, .edge = s->edge, .dup = 0.9f, .label = label, .threads = 2, .memory = (size_t)1 << 30};
+    check_ways(kind, x, s->n, s->dim, &t, ways);
+    free(x);
+    free(label);
+}
+
+static void every_way_equals_the_cpu(void **unused) {
+    static const size sizes[] = {{2, 5, 1, 1, 0},       {3, 4, 2, 2, 1},       {65, 33, 1, 7, 2},
+                                 {300, 64, 299, 20, 3}, {1500, 96, 75, 20, 4}, {2100, 130, 400, 3, 0}};
+    (void)unused;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) check_size(kind, &sizes[k], ALL_WAYS);
+}
+
+/* Every kernel once, small enough for compute-sanitizer; then without the products of cuBLASLt, which racecheck does not survive:
+ * even when it is told to look at no kernel at all, it ends with an internal error at the first of them. */
+static void a_small_set_equals_the_cpu(void **unused) {
+    (void)unused;
+    check_size(CLUSTERS, &(size){150, 40, 9, 5, 2}, ALL_WAYS);
+    check_size(TIES, &(size){70, 24, 60, 3, 0}, ALL_WAYS);
+}
+
+static void own_kernels_equal_the_cpu(void **unused) {
+    (void)unused;
+    check_size(CLUSTERS, &(size){150, 40, 9, 5, 2}, EXACT_WAYS);
+    check_size(TIES, &(size){70, 24, 60, 3, 0}, EXACT_WAYS);
+}
+
+static void given_thresholds_are_taken(void **unused) {
+    enum { N = 900, DIM = 64 };
+    float lambda[N];
+    (void)unused;
+    for (int i = 0; i < N; i++) lambda[i] = 0.25f * (float)(i % 5) - 0.2f;
+    for (int kind = 0; kind < KINDS; kind++) {
+        float *x = make(kind, N, DIM, 9);
+        gf_pairs_task t = {.lambda = lambda, .top = 6, .dup = 0.99f, .threads = 2, .memory = (size_t)1 << 30};
+        check_ways(kind, x, N, DIM, &t, ALL_WAYS);
+        t.dup = INFINITY;
+        check_ways(kind, x, N, DIM, &t, ALL_WAYS);
+        free(x);
+    }
+}
+
+static void queries_equal_the_cpu(void **unused) {
+    enum { N = 1300, DIM = 50, ROWS = 200 };
+    const gf_pairs_search *cuda = gf_pairs_search_find(&err, "cuda"), *const both[] = {&gf_pairs_search_cpu, cuda};
+    float lambda[N];
+    int32_t self[ROWS], row[N];
+    (void)unused;
+    assert_non_null(cuda);
+    for (int i = 0; i < N; i++) lambda[i] = 0.2f * (float)(i % 5), row[i] = i % 7 == 3 ? N - 1 - i : i;
+    for (int i = 0; i < ROWS; i++) self[i] = i % 3 ? i * 5 : -1;
+    for (int way = 0; way < 4; way++) {
+        gf_pairs_found f[2];
+        float *x = make(way % 2 ? CLUSTERS : TIES, N, DIM, 3), *y = make(way % 2 ? CLUSTERS : NORMAL, ROWS, DIM, 4);
+        const gf_pairs_task t = {.rank = 31,
+                                 .lambda = way < 2 ? lambda : NULL,
+                                 .skip = way % 2 ? self : NULL,
+                                 .top = 5,
+                                 .dup = 0.9f,
+                                 .threads = 2,
+                                 .memory = (size_t)1 << 30};
+        for (int k = 0; k < 2; k++) {
+            void *state = NULL;
+            const gf_pairs_rows old = {.x = x, .row = row, .n = N, .dim = DIM}, new = {.x = y, .n = ROWS, .dim = DIM};
+            GOOD(both[k]->open(&err, &old, 2, &state));
+            GOOD(gf_pairs_found_alloc(&err, &f[k], ROWS, t.top));
+            GOOD(both[k]->query(&err, state, &new, &t, &f[k]));
+            both[k]->close(state);
+        }
+        same_found(&f[0], &f[1], 0, "query");
+        gf_pairs_found_free(&f[0]);
+        gf_pairs_found_free(&f[1]);
+        free(x);
+        free(y);
+    }
+}
+
+static int stop_now(void *user, double share) {
+    (void)user;
+    return share > 0.0;
+}
+
+static void wrong_calls_say_so(void **unused) {
+    float *x = make(NORMAL, 100, 8, 3);
+    gf_cuda_pairs *c = NULL;
+    gf_pairs_found f;
+    (void)unused;
+    GOOD(gf_cuda_pairs_open(&err, x, NULL, 100, 8, &c));
+    GOOD(gf_pairs_found_alloc(&err, &f, 100, 20));
+    const gf_cuda_pairs_found found = found_of(&f);
+    gf_cuda_pairs_task t = {.rank = 5, .top = 20, .dup = 1.0f, .memory = (size_t)1 << 30, .step = stop_now};
+    assert_int_not_equal(gf_cuda_pairs_find(&err, c, &t, &found), GLOFND_OK);
+    assert_string_equal(err.text, "stopped");
+    t.top = 100, t.step = NULL;
+    assert_int_equal(gf_cuda_pairs_find(&err, c, &t, &found), GLOFND_E_ARGUMENT);
+    gf_cuda_pairs_close(c);
+    gf_pairs_found_free(&f);
+    free(x);
+}
+
+/* cuda_discover [PATTERN]: only tests whose name fits it. */
+int main(int argc, char **argv) {
+    char why[200];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_way_equals_the_cpu),  cmocka_unit_test(a_small_set_equals_the_cpu),
+        cmocka_unit_test(own_kernels_equal_the_cpu), cmocka_unit_test(given_thresholds_are_taken),
+        cmocka_unit_test(queries_equal_the_cpu),     cmocka_unit_test(wrong_calls_say_so),
+    };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    if (gf_cuda_devices(why, sizeof why) > 0) return cmocka_run_group_tests(tests, NULL, NULL);
+    printf("skipped: no CUDA device (%s)\n", why);
+    return 77;
+}

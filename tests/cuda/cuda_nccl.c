@@ -1,0 +1,189 @@
+/* cuda_nccl.c - NCCL with the GPU there is: one rank and its twin, by calls and recorded; what it says to two ranks on one GPU.
+ * What ranks do with it is in cuda_ranks.c and, over MPI on the CPU, in mpi_train.c. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <cuda_runtime_api.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "dist/transports.h"
+#include "ifc/comm_device.h"
+#include "support/gpu_runs.h"
+#include "support/thread_ranks.h"
+
+enum { COUNT = 1 << 16 };
+
+static void good(cudaError_t e) {
+    if (e != cudaSuccess) fail_msg("%s", cudaGetErrorString(e));
+}
+
+typedef struct line { /* a stream, numbers on the device, one rank and its twin */
+    cudaStream_t stream;
+    float *x, *host;
+    gf_comm *ranks, *wire, *twin;
+} line;
+
+/* Skips where NCCL is missing. */
+static line open_line(void) {
+    gf_error err = {""};
+    line l = {0};
+    good(cudaStreamCreateWithFlags(&l.stream, cudaStreamNonBlocking));
+    good(cudaMalloc((void **)&l.x, COUNT * sizeof *l.x));
+    good(cudaMallocHost((void **)&l.host, 2 * COUNT * sizeof *l.host));
+    trial_fine(gf_single_open(&err, &l.ranks), &err);
+    const glofnd_status status = gf_device_comm_open(&err, l.ranks, l.stream, &l.wire);
+    if (status == GLOFND_E_UNSUPPORTED) {
+        print_message("%s\n", err.text);
+        skip();
+    }
+    trial_fine(status, &err);
+    trial_fine(l.wire->kind->twin(&err, l.wire, &l.twin), &err);
+    return l;
+}
+
+static void close_line(line *l) {
+    l->twin->kind->close(l->twin);
+    l->wire->kind->close(l->wire);
+    l->ranks->kind->close(l->ranks);
+    good(cudaFree(l->x));
+    good(cudaFreeHost(l->host));
+    good(cudaStreamDestroy(l->stream));
+}
+
+static void dawdle(void *none) {
+    (void)none;
+    usleep(20000);
+}
+
+/* Slowly on the stream: x becomes host [0]; then the twin sums it, and the stream reads it to host [1]. */
+static void there_and_back(line *l) {
+    gf_error err = {""};
+    const gf_comm_kind *k = l->twin->kind;
+    good(cudaLaunchHostFunc(l->stream, dawdle, NULL));
+    good(cudaMemcpyAsync(l->x, l->host, COUNT * sizeof *l->x, cudaMemcpyHostToDevice, l->stream));
+    trial_fine(k->fork(&err, l->twin), &err);
+    trial_fine(k->sum_floats(&err, l->twin, l->x, COUNT), &err);
+    trial_fine(k->join(&err, l->twin), &err);
+    good(cudaMemcpyAsync(l->host + COUNT, l->x, COUNT * sizeof *l->x, cudaMemcpyDeviceToHost, l->stream));
+}
+
+static void expect_numbers(line *l, float first) {
+    good(cudaStreamSynchronize(l->stream));
+    for (int i = 0; i < COUNT; i++) assert_true(l->host[COUNT + i] == first + (float)i);
+}
+
+static void a_twin_works_beside_its_origin(void **state) {
+    (void)state;
+    line l = open_line();
+    assert_true(l.wire->kind->fork && l.wire->kind->join);
+    for (int i = 0; i < COUNT; i++) l.host[i] = 1 + (float)i;
+    there_and_back(&l);
+    expect_numbers(&l, 1);
+    close_line(&l);
+}
+
+static void both_can_be_recorded(void **state) {
+    (void)state;
+    cudaGraph_t graph;
+    cudaGraphExec_t record;
+    line l = open_line();
+    there_and_back(&l);
+    good(cudaStreamSynchronize(l.stream));
+    good(cudaStreamBeginCapture(l.stream, cudaStreamCaptureModeRelaxed));
+    there_and_back(&l);
+    good(cudaStreamEndCapture(l.stream, &graph));
+    good(cudaGraphInstantiate(&record, graph, 0));
+    for (int again = 0; again < 3; again++) {
+        for (int i = 0; i < COUNT; i++) l.host[i] = (float)(5 * again + i);
+        good(cudaGraphLaunch(record, l.stream));
+        expect_numbers(&l, (float)(5 * again));
+    }
+    good(cudaGraphExecDestroy(record)); /* before the ranks close: NCCL waits for it */
+    good(cudaGraphDestroy(graph));
+    close_line(&l);
+}
+
+/* ----- training ------------------------------------------------------------------------------------------------------- */
+
+/* A rank alone has the bits of a run without ranks, recorded steps included. */
+static void one_rank_trains_as_none(void **state) {
+    (void)state;
+    static const trial_setting run[] = {{"data", "shapes:n=192,classes=3,size=32"},
+                                        {"arch", "resnet18"},
+                                        {"stem", "1"},
+                                        {"head_hidden", "64"},
+                                        {"head_out", "32"},
+                                        {"batch", "16"},
+                                        {"epochs", "2"},
+                                        {"start_epoch", "1"},
+                                        {"threads", "2"},
+                                        {"precision", "bf16"},
+                                        {"alpha", "0.1"},
+                                        {"warmup_epochs", "1"},
+                                        {"device", "cuda"},
+                                        {"deterministic", "2"},
+                                        {NULL, NULL}};
+    gf_error err = {""};
+    gf_comm *ranks;
+    trial_fine(gf_single_open(&err, &ranks), &err);
+    gf_trainer *a = trial_make(run, NULL, (trial_place){0}), *b = trial_make(run, NULL, (trial_place){.comm = ranks});
+    trial_steps(a, 16), trial_steps(b, 16); /* an epoch has twelve */
+    assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);
+    gpu_same_weights(a, b);
+    gf_trainer_free(a), gf_trainer_free(b);
+    ranks->kind->close(ranks);
+}
+
+/* ----- two ranks on one GPU ------------------------------------------------------------------------------------------- */
+
+typedef struct member {
+    gf_comm *host;
+    glofnd_status status;
+    gf_error err;
+} member;
+
+static void *join_in(void *user) {
+    member *m = user;
+    gf_comm *wire = NULL;
+    m->status = gf_device_comm_open(&m->err, m->host, NULL, &wire);
+    if (wire) wire->kind->close(wire);
+    return NULL;
+}
+
+/* If a later NCCL allows it, cuda_ranks.c can use it instead of a transport of its own: this test says so. */
+static void two_ranks_cannot_share_a_gpu(void **state) {
+    (void)state;
+    gf_comm *host[2];
+    member m[2] = {0};
+    void *user[2] = {&m[0], &m[1]};
+    thread_ranks_open(2, host);
+    for (int r = 0; r < 2; r++) m[r].host = host[r];
+    thread_ranks_run(2, join_in, user);
+    for (int r = 0; r < 2; r++) host[r]->kind->close(host[r]);
+    if (m[0].status == GLOFND_E_UNSUPPORTED) skip();
+    print_message("%s\n", m[0].err.text);
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(m[r].status, GLOFND_E_DEVICE);
+        assert_non_null(strstr(m[r].err.text, "NCCL"));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_twin_works_beside_its_origin),
+        cmocka_unit_test(both_can_be_recorded),
+        cmocka_unit_test(one_rank_trains_as_none),
+        cmocka_unit_test(two_ranks_cannot_share_a_gpu),
+    };
+    const int missing = gpu_missing();
+    return missing ? missing : cmocka_run_group_tests(tests, trial_enter, trial_leave);
+}

@@ -1,0 +1,371 @@
+/* cuda_pass.c - the passes on the GPU against the CPU's, over all flags, shapes and kinds of products. */
+#include "support/cuda_problem.h"
+#include "support/few_processors.h"
+
+static void compare_stats(problem *p, unsigned flags, gf_rows *got) {
+    const double tol = tolerance(p);
+    const gf_rows *x = &p->row;
+    for (int64_t r = 0; r < p->s.rows; r++) {
+        const double scale = exp((double)got->peak[r] - (double)x->peak[r]);
+        near_by(p, flags, "sum", r, got->sum[r] * (flags & GF_SHIFT ? scale : 1.0), x->sum[r], tol);
+        if (flags & GF_SHIFT) near_by(p, flags, "peak", r, (double)got->peak[r], (double)x->peak[r], tol);
+        if (flags & GF_MOMENT)
+            near_by(p, flags, "moment", r, got->moment[r] * (flags & GF_SHIFT ? scale : 1.0), x->moment[r], 20 * tol);
+        if (flags & GF_ATTRACT) near_by(p, flags, "flagged_s", r, got->flagged_s[r], x->flagged_s[r], 1e-4);
+        if (flags & GF_COUNT) same_count(p, flags, "kept", r, got->kept[r], x->kept[r]);
+    }
+}
+
+/* ---- passes ---- */
+
+static void clear_cpu(problem *p, unsigned flags) {
+    for (int i = 0; i < FIELDS; i++)
+        if (fields[i].role != IN) memset(get(&p->row, &fields[i]), 0, (size_t)p->s.rows * fields[i].size);
+    for (int64_t r = 0; r < p->s.rows; r++) p->row.peak[r] = flags & GF_SHIFT ? -INFINITY : 0.0f;
+    memset(p->row.grad, 0, sizeof(float) * (size_t)(p->s.rows * p->z[0].cpu.ld));
+}
+
+/* Runs it twice; the second time over other poison. The bits must be the same. */
+static gf_rows twice(problem *p, const gf_cuda_pass *x, cudaError_t (*pass)(const gf_cuda_pass *, cudaStream_t)) {
+    CUDA(pass(x, NULL));
+    gf_rows first = fetch(p);
+    CUDA(pass(x, NULL));
+    gf_rows again = fetch(p);
+    for (int i = 0; i < FIELDS; i++)
+        assert_memory_equal(get(&first, &fields[i]), get(&again, &fields[i]), (size_t)p->s.rows * fields[i].size);
+    assert_memory_equal(first.grad, again.grad, sizeof(float) * (size_t)(p->s.rows * p->z[0].ld));
+    free_rows(&first, 0);
+    return again;
+}
+
+static void check_stats(problem *p, unsigned flags) {
+    gf_pass c = cpu_pass(p, flags);
+    const gf_cuda_pass x = gpu_pass(p, flags);
+    clear_cpu(p, flags);
+    gf_backend_cpu.stats(&c);
+    gf_rows got = twice(p, &x, gf_cuda_stats);
+    compare_stats(p, flags, &got);
+    free_rows(&got, 0);
+}
+
+static void check_count(problem *p) {
+    const unsigned flags = GF_COUNT | GF_GROUP; /* then the CPU counts, too */
+    gf_pass c = cpu_pass(p, flags);
+    const gf_cuda_pass x = gpu_pass(p, flags);
+    clear_cpu(p, flags);
+    gf_backend_cpu.stats(&c);
+    gf_rows got = twice(p, &x, gf_cuda_count);
+    for (int64_t r = 0; r < p->s.rows; r++) same_count(p, flags, "above", r, got.above[r], p->row.above[r]);
+    free_rows(&got, 0);
+}
+
+static double grad_error(const problem *p, const gf_rows *got) {
+    double error = 0.0, size = 0.0;
+    for (int64_t r = 0; r < p->s.rows; r++)
+        for (int64_t d = 0; d < p->s.dim; d++) {
+            const double want = (double)p->row.grad[r * p->z[0].cpu.ld + d], have = (double)got->grad[r * p->z[0].ld + d];
+            error += (have - want) * (have - want), size += want * want;
+        }
+    return sqrt(error / size);
+}
+
+static void compare_grad(problem *p, unsigned flags, const gf_rows *got) {
+    const double most = p->math == GF_CUDA_BF16 ? 4e-3 : p->math == GF_CUDA_EXACT ? tolerance(p) : 2 * tolerance(p);
+    const double error = grad_error(p, got);
+    if (!(error <= most))
+        fail_msg("gradient is off by %g, flags 0x%x, math %d, %lld x %lld x %lld", error, flags, (int)p->math,
+                 (long long)p->s.rows, (long long)p->s.cols, (long long)p->s.dim);
+    for (int64_t r = 0; r < p->s.rows; r++) {
+        const double tol = 4 * tolerance(p) + (flags & GF_ATTRACT ? 1e-3 : 0); /* what attracts cancels */
+        if (flags & GF_COLSUM) near_by(p, flags, "column sum", r, got->sum[r], p->row.sum[r], tol);
+        if (flags & GF_QUALITY) same_count(p, flags, "same", r, got->same[r], p->row.same[r]);
+        if (flags & GF_QUALITY) same_count(p, flags, "hits", r, got->hits[r], p->row.hits[r]);
+    }
+}
+
+/* Without GF_MASK thresholds are infinite, which is what a step passes then. */
+static void set_thetas(problem *p, unsigned flags) {
+    const size_t bytes = sizeof(float) * (size_t)p->s.cols;
+    for (int i = 0; i < 2; i++) {
+        gf_rows *x = &p->cpu[i];
+        for (int64_t r = 0; r < p->s.cols; r++) x->theta[r] = !(flags & GF_MASK) || r % 7 == 3 ? INFINITY : x->mid[r];
+        CUDA(cudaMemcpy(p->gpu[i].theta, x->theta, bytes, cudaMemcpyHostToDevice));
+    }
+}
+
+static void check_grad(problem *p, unsigned flags, int col_role) {
+    gf_pass c = cpu_pass(p, flags);
+    gf_cuda_pass x = gpu_pass(p, flags);
+    clear_cpu(p, flags);
+    set_thetas(p, flags);
+    c.col_role = x.p.col_role = col_role;
+    if (flags & GF_TIE && col_role) { /* the CPU gives to both ends of a pair instead */
+        c.symmetric = 1, c.col_role = 0, c.col_grad = p->row.grad, c.col = c.row;
+    }
+    int32_t *same = p->cpu[1].same;
+    p->cpu[1].same = NULL; /* columns do not count */
+    gf_backend_cpu.grad(&c);
+    p->cpu[1].same = same;
+    gf_rows got = twice(p, &x, gf_cuda_grad);
+    compare_grad(p, flags, &got);
+    free_rows(&got, 0);
+}
+
+static void check_mask(problem *p, unsigned flags) {
+    const size_t bytes = (size_t)(p->s.rows * p->s.cols);
+    uint8_t *want = malloc(bytes), *got = malloc(bytes), *keep = device_copy(NULL, bytes);
+    const gf_pass c = cpu_pass(p, flags);
+    const gf_cuda_pass x = gpu_pass(p, flags);
+    set_thetas(p, flags);
+    gf_backend_cpu.mask(&c, want, p->s.cols);
+    CUDA(gf_cuda_mask(&x, keep, p->s.cols, NULL));
+    CUDA(cudaMemcpy(got, keep, bytes, cudaMemcpyDeviceToHost));
+    assert_memory_equal(got, want, bytes);
+    free(want), free(got), cudaFree(keep);
+}
+
+/* ---- cases ---- */
+
+static const unsigned stats_flags[] = {
+    0,
+    GF_COUNT,
+    GF_MASK | GF_COUNT,
+    GF_MOMENT,
+    GF_MASK | GF_COUNT | GF_MOMENT,
+    GF_MASK | GF_COUNT | GF_ATTRACT,
+    GF_MASK | GF_COUNT | GF_WEIGHT,
+    GF_MASK | GF_COUNT | GF_GROUP,
+    GF_COUNT | GF_GROUP,
+    GF_MASK | GF_COUNT | GF_GROUP | GF_WEIGHT | GF_MOMENT,
+};
+
+static void all_passes(const shape *s, gf_cuda_math math, unsigned seed) {
+    const unsigned must = s->inv_tau > 40.0f ? GF_SHIFT : 0;
+    problem *p = make(s, math, seed);
+    check_count(p);
+    for (size_t i = 0; i < sizeof stats_flags / sizeof *stats_flags; i++) {
+        check_stats(p, stats_flags[i] | must);
+        check_stats(p, stats_flags[i] | GF_SHIFT);
+        for (int col_role = 0; col_role < 2; col_role++) {
+            const unsigned flags = stats_flags[i] & ~(unsigned)GF_MOMENT;
+            check_grad(p, flags | must, col_role);
+            check_grad(p, flags | must | GF_QUALITY, col_role);
+            check_grad(p, flags | GF_SHIFT, col_role);
+            if (col_role) check_grad(p, flags | must | GF_COLSUM, col_role);
+        }
+        if (stats_flags[i] & GF_MASK) check_mask(p, stats_flags[i] | must);
+    }
+    if (math == GF_CUDA_EXACT) {
+        check_stats(p, GF_MASK | GF_COUNT | GF_TIE | must);
+        check_grad(p, GF_MASK | GF_COUNT | GF_TIE | must, 0);
+        check_mask(p, GF_MASK | GF_COUNT | GF_TIE | must);
+        if (s->shift == 1 && s->rows == s->cols) check_grad(p, GF_MASK | GF_COUNT | GF_TIE | must, 1);
+    }
+    drop(p);
+}
+
+static void run_math(gf_cuda_math math) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) all_passes(&shapes[i], math, 11 + (unsigned)i);
+}
+
+static void give_room(problem *p, size_t bytes) { p->room = device_copy(NULL, bytes), p->room_bytes = bytes; }
+
+static void take_room(problem *p) {
+    cudaFree(p->room);
+    p->room = NULL, p->room_bytes = 0;
+}
+
+/* Flags for which there are kernels for large batches. */
+static void check_known_flags(problem *p) {
+    check_count(p);
+    check_stats(p, 0);
+    check_stats(p, GF_MASK | GF_COUNT);
+    for (unsigned quality = 0; quality <= GF_QUALITY; quality += GF_QUALITY) {
+        check_grad(p, quality, 1);
+        check_grad(p, GF_MASK | GF_COUNT | quality, 1);
+    }
+}
+
+static void check_with_room(problem *p, size_t bytes) {
+    give_room(p, bytes);
+    check_known_flags(p);
+    check_stats(p, GF_MASK | GF_COUNT | GF_MOMENT);
+    take_room(p);
+}
+
+/* Batches so large that one product serves both anchors of a pair, where the GPU has it: with an odd and an even number of blocks
+ * of rows; room for all partial sums at once, and for some at a time. */
+static void large_batches(void **state) {
+    static const shape SHAPES[] = {{2202, 0, 2202, 128, 1, 10.0f}, {2306, 0, 2306, 100, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 31 + (unsigned)i);
+        check_with_room(p, (size_t)(64 * 8 * SHAPES[i].rows));
+        check_with_room(p, (size_t)(4 * 8 * SHAPES[i].rows));
+        drop(p);
+    }
+}
+
+/* More than 128 dimensions, with room for the weights of all rows, of some, and of none. */
+static void wide_embeddings(void **state) {
+    static const shape SHAPES[] = {
+        {1150, 60, 1050, 300, 0, 10.0f},
+        {1100, 0, 1100, 200, 1, 20.0f},
+        {1026, 0, 1026, 700, 1, 10.0f},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 41 + (unsigned)i);
+        check_with_room(p, 4 << 20);
+        check_with_room(p, 700 << 10);
+        check_with_room(p, 200 << 10);
+        give_room(p, 4 << 20);
+        for (size_t f = 0; f < sizeof stats_flags / sizeof *stats_flags; f++) {
+            const unsigned grad_flags = stats_flags[f] & ~(unsigned)GF_MOMENT;
+            check_stats(p, stats_flags[f] | GF_SHIFT);
+            for (unsigned quality = 0; quality <= GF_QUALITY; quality += GF_QUALITY) {
+                check_grad(p, grad_flags | GF_SHIFT | quality, 1);
+                check_grad(p, grad_flags | quality, 0);
+            }
+        }
+        take_room(p);
+        drop(p);
+    }
+}
+
+static void exact(void **state) {
+    (void)state;
+    run_math(GF_CUDA_EXACT);
+}
+
+static void rounded_to_bf16(void **state) {
+    (void)state;
+    run_math(GF_CUDA_BF16);
+}
+
+static void split_in_halves(void **state) {
+    (void)state;
+    run_math(GF_CUDA_SPLIT);
+}
+
+/* For compute-sanitizer: racecheck takes minutes for the large ones. */
+static void few_small_shapes(void **state) {
+    (void)state;
+    all_passes(&shapes[0], GF_CUDA_BF16, 51);
+    all_passes(&shapes[0], GF_CUDA_SPLIT, 52);
+}
+
+static void few_large_shapes(void **state) {
+    static const shape SHAPES[] = {{1026, 0, 1026, 200, 1, 10.0f}, {2202, 0, 2202, 128, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 53 + (unsigned)i);
+        check_with_room(p, 4 << 20);
+        drop(p);
+    }
+}
+
+/* ---- the kernels for large batches on small ones ---- */
+
+static void on_few_processors(problem *p, int count, size_t room) {
+    processors = count;
+    give_room(p, room);
+    check_known_flags(p);
+    take_room(p);
+}
+
+/* One product for both anchors: an odd and an even number of blocks of rows; one and several thread blocks for the columns of
+ * each; room for all partial sums at once, and for some at a time. */
+static void few_processors_in_pairs(void **state) {
+    static const shape SHAPES[] = {{1026, 0, 1026, 128, 1, 10.0f}, {830, 0, 830, 100, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        const size_t part = 8 * (size_t)SHAPES[i].rows;
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 61 + (unsigned)i);
+        on_few_processors(p, 1, 64 * part);
+        on_few_processors(p, 1, 2 * part);
+        on_few_processors(p, 10, 64 * part);
+        drop(p);
+    }
+}
+
+/* So many rows for a thread block that the ring in which it keeps their sums goes round. */
+static void row_sums_go_round(void **state) {
+    static const shape SHAPE = {2306, 0, 2306, 100, 1, 10.0f};
+    (void)state;
+    problem *p = make(&SHAPE, GF_CUDA_BF16, 60);
+    on_few_processors(p, 1, (size_t)(64 * 8 * SHAPE.rows));
+    drop(p);
+}
+
+/* Whole rows, as many as blocks of 256, 128, 64 and 32 of them are for. */
+static void few_processors_by_rows(void **state) {
+    static const shape SHAPES[] = {{1300, 1000, 300, 128, 0, 10.0f}, {700, 400, 300, 100, 1, 10.0f}};
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 63 + (unsigned)i);
+        on_few_processors(p, 1, 0);
+        on_few_processors(p, 3, 0);
+        on_few_processors(p, 5, 0);
+        on_few_processors(p, 10, 0);
+        drop(p);
+    }
+}
+
+/* Columns of one to five tiles, the last one just begun or almost full: a warpgroup that shares out columns with another has
+ * none of them, as many as the other, or one less. */
+static void few_processors_few_tiles(void **state) {
+    static const shape SHAPES[] = {
+        {67, 0, 67, 128, 0, 10.0f},   {129, 0, 129, 100, 0, 10.0f}, {256, 60, 130, 128, 1, 10.0f},
+        {382, 0, 382, 128, 1, 10.0f}, {390, 0, 390, 100, 1, 10.0f}, {514, 0, 514, 70, 1, 10.0f},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 71 + (unsigned)i);
+        on_few_processors(p, 1, 0);
+        on_few_processors(p, (int)((SHAPES[i].rows + 63) / 64), 0);
+        on_few_processors(p, (int)((SHAPES[i].rows + 15) / 16), 0);
+        drop(p);
+    }
+}
+
+/* More than 128 dimensions: one and two thread blocks for the columns of a block of rows, room for the weights of all rows and
+ * of 128. */
+static void few_processors_wide(void **state) {
+    static const shape SHAPES[] = {{400, 100, 300, 300, 0, 10.0f}, {260, 0, 260, 200, 1, 10.0f}, {140, 0, 140, 700, 1, 20.0f}};
+    const unsigned any = GF_MASK | GF_COUNT | GF_GROUP | GF_WEIGHT;
+    (void)state;
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        const size_t row = sizeof(uint16_t) * (size_t)((SHAPES[i].cols + 127) / 128 * 128);
+        problem *p = make(&SHAPES[i], GF_CUDA_BF16, 65 + (unsigned)i);
+        on_few_processors(p, 1, row * (size_t)SHAPES[i].rows);
+        processors = 7;
+        check_with_room(p, row * 128);
+        give_room(p, row * 128);
+        check_stats(p, any | GF_MOMENT | GF_SHIFT);
+        check_grad(p, any | GF_SHIFT, 1);
+        check_grad(p, any | GF_QUALITY, 0);
+        take_room(p);
+        drop(p);
+    }
+}
+
+/* cuda_pass [PATTERN]: only tests whose name fits it. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact),
+        cmocka_unit_test(rounded_to_bf16),
+        cmocka_unit_test(split_in_halves),
+        cmocka_unit_test(large_batches),
+        cmocka_unit_test(wide_embeddings),
+        cmocka_unit_test(few_small_shapes),
+        cmocka_unit_test(few_large_shapes),
+        cmocka_unit_test_teardown(row_sums_go_round, all_processors),
+        cmocka_unit_test_teardown(few_processors_in_pairs, all_processors),
+        cmocka_unit_test_teardown(few_processors_by_rows, all_processors),
+        cmocka_unit_test_teardown(few_processors_few_tiles, all_processors),
+        cmocka_unit_test_teardown(few_processors_wide, all_processors),
+    };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,184 @@
+/* cuda_select.c - order statistics on the GPU against the CPU's, and the same bits of S whatever kernel makes them. */
+#include "support/cuda_problem.h"
+
+/* ---- order statistics ---- */
+
+static void check_select(problem *p, gf_select s, const int64_t *row_id, const int64_t *col_id, const int64_t *live) {
+    const int64_t n = p->s.rows;
+    float *want = malloc(sizeof *want * (size_t)n), *got = malloc(sizeof *got * (size_t)n);
+    int32_t *tie = calloc((size_t)n, sizeof *tie), *got_tie = calloc((size_t)n, sizeof *got_tie);
+    const int ties = s.tie != NULL;
+    gf_embed k = p->z[1].cpu;
+    if (live) k.rows = *live;
+    s.q = &p->own.cpu, s.k = &k, s.value = want, s.tie = ties ? tie : NULL, s.scratch = p->scratch, s.threads = 1, s.q0 = p->s.q0;
+    s.row_id = row_id, s.col_id = col_id;
+    gf_backend_cpu.select(&s);
+    gf_cuda_select x = {.s = s, .q = &p->own.gpu, .k = &p->z[1].gpu, .math = p->math};
+    x.s.value = device_copy(NULL, sizeof *got * (size_t)n), x.s.scratch = p->gpu_scratch;
+    x.s.tie = ties ? device_copy(NULL, sizeof *tie * (size_t)n) : NULL;
+    if (row_id) {
+        x.s.row_id = device_copy(row_id, sizeof *row_id * (size_t)n);
+        x.s.col_id = device_copy(col_id, sizeof *col_id * (size_t)p->s.cols);
+    }
+    if (live) x.live = device_copy(live, sizeof *live);
+    CUDA(gf_cuda_select_rows(&x, NULL));
+    CUDA(cudaMemcpy(got, x.s.value, sizeof *got * (size_t)n, cudaMemcpyDeviceToHost));
+    if (ties) CUDA(cudaMemcpy(got_tie, x.s.tie, sizeof *tie * (size_t)n, cudaMemcpyDeviceToHost));
+    for (int64_t r = 0; r < n; r++) {
+        if (!(fabs((double)got[r] - (double)want[r]) <= (p->math == GF_CUDA_SPLIT ? 3e-5 : 1e-6)))
+            near_by(p, 0, "selected value", r, (double)got[r], (double)want[r], 0.0);
+        if (ties && p->math != GF_CUDA_SPLIT) /* there neighbours may change places */
+            same_count(p, 0, "tie", r, got_tie[r], tie[r]);
+    }
+    cudaFree(x.s.value), cudaFree(x.s.tie);
+    if (row_id) cudaFree((void *)(uintptr_t)x.s.row_id), cudaFree((void *)(uintptr_t)x.s.col_id);
+    cudaFree((void *)(uintptr_t)x.live);
+    free(want), free(got), free(tie), free(got_tie);
+}
+
+static void check_selects(problem *p) {
+    int32_t wanted;
+    int64_t *row_id = malloc(sizeof *row_id * (size_t)p->s.rows), *col_id = malloc(sizeof *col_id * (size_t)p->s.cols);
+    for (int64_t r = 0; r < p->s.rows; r++) row_id[r] = r % 50;
+    for (int64_t c = 0; c < p->s.cols; c++) col_id[c] = c % 70;
+    const int64_t live = p->s.cols / 2 + 3;
+    check_select(p, (gf_select){.shift = p->s.shift, .best = 5, .fraction = 0.37}, NULL, NULL, NULL);
+    check_select(p, (gf_select){.shift = p->s.shift, .best = 1, .tie = &wanted}, NULL, NULL, NULL);
+    check_select(p, (gf_select){.shift = p->s.shift, .best = 9, .tie = &wanted}, NULL, NULL, NULL);
+    check_select(p, (gf_select){.shift = p->s.shift, .best = 1, .smallest = 1, .tie = &wanted}, NULL, NULL, NULL);
+    check_select(p, (gf_select){.shift = -1, .best = p->s.cols, .alpha = 0.07}, row_id, col_id, NULL);
+    check_select(p, (gf_select){.shift = -1, .best = p->s.cols, .alpha = 0.07, .round_up = 1}, row_id, col_id, &live);
+    free(row_id), free(col_id);
+}
+
+/* ---- the same bits everywhere ---- */
+
+static float *written_similarities(problem *p) { /* the product that select works on, left in its scratch */
+    const size_t bytes = sizeof(float) * (size_t)(p->s.rows * p->s.cols);
+    float *s = malloc(bytes);
+    gf_cuda_select x = {.s = {.shift = p->s.shift, .best = 1, .q0 = p->s.q0, .scratch = p->gpu_scratch},
+                        .q = &p->own.gpu,
+                        .k = &p->z[1].gpu,
+                        .math = p->math};
+    x.s.value = device_copy(NULL, sizeof(float) * (size_t)p->s.rows);
+    CUDA(gf_cuda_select_rows(&x, NULL));
+    CUDA(cudaMemcpy(s, p->gpu_scratch, bytes, cudaMemcpyDeviceToHost));
+    cudaFree(x.s.value);
+    return s;
+}
+
+/* Thresholds are similarities themselves: lo = theta = S_rc for some c, so one bit more or less changes a count. */
+static void check_bits(problem *p) {
+    const int64_t n = p->s.cols;
+    float *s = written_similarities(p);
+    for (int64_t r = 0; r < n; r++)
+        for (int64_t c = 0; c < n; c++)
+            if (s[r * n + c] != s[c * n + r] && r / 2 != c / 2) fail_msg("S is not symmetric, math %d", (int)p->math);
+    for (int64_t r = 0; r < n; r++) {
+        p->row.theta[r] = s[r * n + (r + n / 2) % n], p->row.floor[r] = -INFINITY, p->row.label[r] = 1;
+        p->row.log_w[r] = 0.0f, p->row.inv_tau[r] = 0.0f;
+    }
+    gf_rows *rows[2] = {&p->gpu[0], &p->gpu[1]};
+    for (int i = 0; i < 2; i++)
+        for (int f = 0; f < FIELDS; f++)
+            if (fields[f].role == IN)
+                CUDA(cudaMemcpy(get(rows[i], &fields[f]), get(&p->cpu[0], &fields[f]), (size_t)n * fields[f].size,
+                                cudaMemcpyHostToDevice));
+    CUDA(cudaMemcpy(p->gpu_row.lo, p->row.theta, (size_t)n * 4, cudaMemcpyHostToDevice));
+    const unsigned flags = GF_MASK | GF_COUNT;
+    gf_cuda_pass stats = gpu_pass(p, flags), grad = gpu_pass(p, flags | GF_QUALITY | GF_COLSUM);
+    grad.p.col_role = 1;
+    CUDA(gf_cuda_stats(&stats, NULL));
+    gf_rows got = fetch(p);
+    CUDA(gf_cuda_grad(&grad, NULL));
+    gf_rows weighed = fetch(p);
+    for (int64_t r = 0; r < n; r++) {
+        int64_t kept = 0, flagged = 0, by_columns = 0;
+        for (int64_t c = 0; c < n; c++) {
+            if (r / 2 == c / 2) continue;
+            kept += s[r * n + c] <= p->row.theta[r], flagged += s[r * n + c] > p->row.theta[r];
+            by_columns += s[c * n + r] <= p->row.theta[c];
+        }
+        same_count(p, flags, "kept (bits)", r, got.kept[r], kept);
+        same_count(p, flags, "flagged (bits)", r, weighed.hits[r], flagged);
+        same_count(p, flags, "kept by the columns (bits)", r, (int64_t)llround(weighed.sum[r]), by_columns);
+    }
+    free_rows(&got, 0), free_rows(&weighed, 0), free(s);
+}
+
+/* ---- many rows: the kernels for them, against those for few, which the cases above know ---- */
+
+#define MANY 4300 /* more than 32 per multiprocessor of the largest GPU there is now */
+
+static void fill(float *device, int64_t n, float value) {
+    float *x = malloc(sizeof *x * (size_t)n);
+    for (int64_t i = 0; i < n; i++) x[i] = value;
+    CUDA(cudaMemcpy(device, x, sizeof *x * (size_t)n, cudaMemcpyHostToDevice));
+    free(x);
+}
+
+static double difference(const float *a, const float *b, int64_t n) {
+    double most = 0.0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, isnan(a[i]) || isnan(b[i]) ? INFINITY : fabs((double)a[i] - (double)b[i]));
+    return most;
+}
+
+/* Thresholds are the 50th largest similarity of each row, in the bits select saw. Every weight is 0, 1 or 2, so one flag that two
+ * kernels see differently moves the gradient by a whole embedding. */
+static void check_many(unsigned mask) {
+    rng g = {77};
+    const float near[128] = {0};
+    vectors z = make_vectors(&g, MANY, 128, 1, near, 1.0);
+    gf_rows host = host_rows(MANY, z.ld), x = device_rows(&host, MANY, z.ld);
+    gf_rows got = host_rows(MANY, z.ld), want = host_rows(MANY, z.ld);
+    void *scratch = device_copy(NULL, gf_cuda_select_scratch(MANY, MANY));
+    fill(x.w, MANY, 1.0f), fill(x.floor, MANY, -INFINITY), fill(x.inv_tau, MANY, 1e-30f);
+    const gf_cuda_select select = {.s = {.shift = 1, .best = 50, .value = x.theta, .scratch = scratch},
+                                   .q = &z.gpu,
+                                   .k = &z.gpu,
+                                   .math = GF_CUDA_BF16};
+    CUDA(gf_cuda_select_rows(&select, NULL));
+    gf_cuda_pass p = {.p = {.shift = 1, .row = &x, .col = &x, .col_role = 1, .flags = mask},
+                      .q = &z.gpu,
+                      .k = &z.gpu,
+                      .math = GF_CUDA_BF16};
+    CUDA(cudaMemcpy(x.lo, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
+    CUDA(cudaMemcpy(x.mid, x.theta, sizeof(float) * MANY, cudaMemcpyDeviceToDevice));
+    if (!mask) fill(x.theta, MANY, INFINITY);
+    CUDA(gf_cuda_count(&p, NULL)), CUDA(gf_cuda_stats(&p, NULL)), CUDA(gf_cuda_grad(&p, NULL)), CUDA(cudaDeviceSynchronize());
+    download(&got, &x, MANY, z.ld);
+    p.p.flags |= GF_SHIFT; /* the general kernels */
+    CUDA(gf_cuda_stats(&p, NULL)), CUDA(gf_cuda_grad(&p, NULL)), CUDA(cudaDeviceSynchronize());
+    download(&want, &x, MANY, z.ld);
+    for (int64_t r = 0; r < MANY; r++) {
+        assert_int_equal(got.above[r], 49);
+        if (mask) assert_int_equal(got.kept[r], MANY - 2 - 49);
+        if (mask) assert_int_equal(want.kept[r], MANY - 2 - 49);
+        assert_true(fabs(got.sum[r] - (mask ? MANY - 2 - 49 : MANY - 2)) < 0.01);
+    }
+    assert_true(difference(got.grad, want.grad, MANY * z.ld) < 1e-3);
+    free_rows(&host, 0), free_rows(&got, 0), free_rows(&want, 0), free_rows(&x, 1), cudaFree(scratch), free_vectors(&z);
+}
+
+static void many_rows(void **state) {
+    (void)state;
+    check_many(0);
+    check_many(GF_MASK | GF_COUNT);
+}
+
+static void selections_and_bits(void **state) {
+    (void)state;
+    const gf_cuda_math maths[] = {GF_CUDA_EXACT, GF_CUDA_BF16, GF_CUDA_SPLIT};
+    for (int m = 0; m < 3; m++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            problem *p = make(&shapes[i], maths[m], 11 + (unsigned)i);
+            check_selects(p);
+            if (p->s.shift == 1 && p->s.rows == p->s.cols) check_bits(p);
+            drop(p);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(selections_and_bits), cmocka_unit_test(many_rows)};
+    return no_device() ? 77 : cmocka_run_group_tests(tests, NULL, NULL);
+}

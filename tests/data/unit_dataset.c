@@ -1,0 +1,431 @@
+/* unit_dataset.c - SPECs, CIFAR binaries, image folders, lists: order, labels, names, and refusals that say why. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "data/spec.h"
+#include "support/specs.h"
+
+/* Sample i: its name ends with `end`, it has this label, and its first pixel this gray. */
+static void expect_sample(const gf_dataset *d, int64_t i, const char *end, int32_t label, int gray) {
+    char name[600];
+    gf_error err = {""};
+    gf_sample s = {0};
+    gf_dataset_name(d, i, name, sizeof name);
+    const size_t n = strlen(name), m = strlen(end);
+    if (n < m || strcmp(name + n - m, end) != 0) fail_msg("sample %d is %s, not %s", (int)i, name, end);
+    if (gf_dataset_read(&err, d, i, 0, &s) != GLOFND_OK) fail_msg("%s: %s", name, err.text);
+    assert_int_equal(s.label, label);
+    assert_int_equal(gf_dataset_label(d, i), label);
+    assert_int_equal(s.image.rgb[0], gray);
+    gf_sample_free(&s);
+}
+
+/* ----- SPEC ----- */
+
+static void specs_are_cut_into_parts(void **state) {
+    (void)state;
+    gf_spec s;
+    gf_error err = {""};
+    assert_int_equal(gf_spec_parse(&err, "wds:/a/b-?0?.tar?split=test&x_y=3", &s), GLOFND_OK);
+    assert_string_equal(s.kind, "wds");
+    assert_string_equal(s.place, "/a/b-?0?.tar");
+    assert_string_equal(gf_spec_value(&s, "split"), "test");
+    assert_string_equal(gf_spec_value(&s, "x_y"), "3");
+    assert_null(gf_spec_value(&s, "split="));
+    gf_spec_free(&s);
+    assert_int_equal(gf_spec_parse(&err, "folder:what?", &s), GLOFND_OK);
+    assert_string_equal(s.place, "what?");
+    gf_spec_free(&s);
+}
+
+static void wrong_specs_are_refused(void **state) {
+    (void)state;
+    refused("", GLOFND_E_OPTION, "no data");
+    refused("/some/where", GLOFND_E_OPTION, "folder:/some/where");
+    refused("imagenet:/x", GLOFND_E_OPTION, "unknown kind 'imagenet'");
+    refused("folder:", GLOFND_E_OPTION, "needs a place");
+    refused("folder", GLOFND_E_OPTION, "needs a place");
+    refused("folder:%?spilt=test", GLOFND_E_OPTION, "classes, split");
+    refused("folder:%?split=test&split=val", GLOFND_E_OPTION, "given twice");
+    refused("folder:%?split=test&", GLOFND_E_IO, "neither");
+    refused("folder:%?split=test&5", GLOFND_E_OPTION, "key=value");
+    char *many = malloc(20000);
+    assert_non_null(many);
+    memset(many, 'a', 19999);
+    many[19999] = 0;
+    gf_dataset *d;
+    assert_int_equal(gf_dataset_open(NULL, many, &d), GLOFND_E_OPTION);
+    free(many);
+}
+
+/* ----- CIFAR ----- */
+
+/* `n` records: label bytes from `label`, planes of value 10 + record, 20 + record, 30 + record. */
+static void write_cifar(const char *name, int label_bytes, int n, int label0) {
+    uint8_t *bytes = malloc((size_t)n * 3074), *p = bytes;
+    assert_non_null(bytes);
+    for (int i = 0; i < n; i++) {
+        if (label_bytes == 2) *p++ = (uint8_t)((label0 + i) / 5 % 20);
+        *p++ = (uint8_t)(label0 + i);
+        for (int k = 0; k < 3; k++, p += 1024) memset(p, 10 * (k + 1) + i, 1024);
+    }
+    scratch_write(&box, name, bytes, (size_t)(p - bytes));
+    free(bytes);
+}
+
+static void cifar10_is_read(void **state) {
+    (void)state;
+    for (int b = 1; b <= 5; b++) {
+        char name[64];
+        snprintf(name, sizeof name, "c10/data_batch_%d.bin", b);
+        write_cifar(name, 1, b, b);
+    }
+    write_cifar("c10/test_batch.bin", 1, 2, 7);
+    scratch_text(&box, "c10/batches.meta.txt", "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n");
+    gf_dataset *d = open_spec("cifar10:%/c10");
+    const gf_dataset_info info = gf_dataset_describe(d);
+    assert_int_equal(info.n, 15);
+    assert_int_equal(info.classes, 10);
+    assert_int_equal(info.width, 32);
+    assert_string_equal(gf_dataset_class(d, 9), "truck");
+    expect_sample(d, 0, "cifar10 train #0", 1, 10);
+    expect_sample(d, 1, "#1", 2, 10); /* the first record of the second file */
+    expect_sample(d, 2, "#2", 3, 11);
+    expect_sample(d, 14, "#14", 9, 14);
+    gf_sample s = {0};
+    assert_int_equal(gf_dataset_read(NULL, d, 14, 0, &s), GLOFND_OK);
+    for (int p = 0; p < 1024; p++) {
+        for (int k = 0; k < 3; k++) assert_int_equal(s.image.rgb[3 * p + k], 10 * (k + 1) + 4);
+    }
+    assert_int_equal(gf_dataset_read(NULL, d, 15, 0, &s), GLOFND_E_INDEX);
+    assert_int_equal(gf_dataset_read(NULL, d, -1, 0, &s), GLOFND_E_INDEX);
+    gf_sample_free(&s);
+    char test[600];
+    assert_int_equal(gf_dataset_test_spec(d, test, sizeof test), 1);
+    gf_dataset_free(d);
+    assert_string_equal(test, spec_of("cifar10:%/c10?split=test"));
+    d = open_spec("cifar10:%/c10?split=test");
+    assert_int_equal(gf_dataset_describe(d).n, 2);
+    expect_sample(d, 1, "cifar10 test #1", 8, 11);
+    assert_int_equal(gf_dataset_test_spec(d, test, sizeof test), 0);
+    gf_dataset_free(d);
+}
+
+static void cifar100_is_read(void **state) {
+    (void)state;
+    write_cifar("c100/cifar-100-binary/train.bin", 2, 100, 0);
+    gf_dataset *d = open_spec("cifar100:%/c100");
+    assert_int_equal(gf_dataset_describe(d).n, 100);
+    assert_int_equal(gf_dataset_describe(d).classes, 100);
+    assert_null(gf_dataset_class(d, 0));
+    expect_sample(d, 99, "#99", 99, 109);
+    char test[600];
+    assert_int_equal(gf_dataset_test_spec(d, test, sizeof test), 0);
+    gf_dataset_free(d);
+    d = open_spec("cifar100:%/c100?coarse=1");
+    assert_int_equal(gf_dataset_describe(d).classes, 20);
+    expect_sample(d, 99, "#99", 19, 109);
+    gf_dataset_free(d);
+}
+
+static void wrong_cifar_files_are_refused(void **state) {
+    (void)state;
+    refused("cifar10:%/nowhere", GLOFND_E_IO, "data_batch_1.bin");
+    refused("cifar10:%/c10?split=val", GLOFND_E_OPTION, "train or test");
+    refused("cifar10:%/c10?coarse=1", GLOFND_E_OPTION, "no option");
+    write_cifar("bad/test_batch.bin", 1, 3, 8); /* the third label is 10 */
+    refused("cifar10:%/bad?split=test", GLOFND_E_FORMAT, "record 2 has label 10");
+    scratch_write(&box, "bad/test.bin", "abc", 3);
+    refused("cifar100:%/bad?split=test", GLOFND_E_FORMAT, "no whole number of records");
+    write_cifar("bad/test.bin", 1, 3074 - 1, 0); /* CIFAR-10's records are not CIFAR-100's */
+    refused("cifar100:%/bad?split=test", GLOFND_E_FORMAT, "no whole number of records");
+    write_cifar("bad/data_batch_1.bin", 1, 1, 0);
+    refused("cifar10:%/bad", GLOFND_E_IO, "data_batch_2.bin");
+    scratch_write(&box, "bad/train.bin", "", 0);
+    refused("cifar100:%/bad", GLOFND_E_FORMAT, "records");
+}
+
+/* ----- folder ----- */
+
+static void folders_are_classes_in_torchvisions_order(void **state) {
+    (void)state;
+    scratch_png(&box, "f/b/z.png", 8, 1);
+    scratch_png(&box, "f/b/deep/a.PNG", 8, 2);
+    scratch_png(&box, "f/b/deep-er/a.png", 8, 3);
+    scratch_png(&box, "f/b/deep/sub/a.png", 8, 9);
+    scratch_png(&box, "f/B/2.jpeg", 8, 4); /* a PNG by its content */
+    scratch_png(&box, "f/B/10.JPG", 8, 5);
+    scratch_png(&box, "f/a/x.png", 8, 6);
+    scratch_png(&box, "f/stray.png", 8, 7);
+    scratch_text(&box, "f/b/notes.txt", "no image");
+    scratch_text(&box, "f/empty/notes.txt", "no image");
+    scratch_png(&box, "f/.hidden/x.png", 8, 8);
+    gf_dataset *d = open_spec("folder:%/f");
+    assert_int_equal(gf_dataset_describe(d).n, 7);
+    assert_int_equal(gf_dataset_describe(d).classes, 4);
+    assert_string_equal(gf_dataset_class(d, 2), "b");
+    assert_string_equal(gf_dataset_class(d, 3), "empty");
+    expect_sample(d, 0, "f/B/10.JPG", 0, 5);
+    expect_sample(d, 1, "f/B/2.jpeg", 0, 4);
+    expect_sample(d, 2, "f/a/x.png", 1, 6);
+    expect_sample(d, 3, "f/b/z.png", 2, 1); /* within a class by folder, as a string: b < b/deep < b/deep-er < b/deep/sub */
+    expect_sample(d, 4, "f/b/deep/a.PNG", 2, 2);
+    expect_sample(d, 5, "f/b/deep-er/a.png", 2, 3);
+    expect_sample(d, 6, "f/b/deep/sub/a.png", 2, 9);
+    const uint64_t key = gf_dataset_key(d, 2);
+    gf_dataset_free(d);
+    scratch_text(&box, "some.txt", "a  description of a\r\nb\n\na\n");
+    d = open_spec("folder:%/f?classes=%/some.txt");
+    assert_int_equal(gf_dataset_describe(d).n, 5);
+    assert_int_equal(gf_dataset_describe(d).classes, 2);
+    expect_sample(d, 0, "f/a/x.png", 0, 6);
+    expect_sample(d, 1, "f/b/z.png", 1, 1);
+    assert_true(gf_dataset_key(d, 0) == key);
+    gf_dataset_free(d);
+    scratch_text(&box, "wrong.txt", "a\nunicorn\n");
+    refused("folder:%/f?classes=%/wrong.txt", GLOFND_E_FORMAT, "unicorn");
+    scratch_text(&box, "none.txt", "\n");
+    refused("folder:%/f?classes=%/none.txt", GLOFND_E_FORMAT, "empty");
+    refused("folder:%/f?classes=%/absent.txt", GLOFND_E_IO, "absent.txt");
+}
+
+static void flat_folders_have_no_labels(void **state) {
+    (void)state;
+    scratch_png(&box, "flat/2.png", 8, 2);
+    scratch_png(&box, "flat/10.png", 8, 1);
+    mkdir(scratch_path(&box, "flat/tmp"), 0777);
+    gf_dataset *d = open_spec("folder:%/flat");
+    assert_int_equal(gf_dataset_describe(d).n, 2);
+    assert_int_equal(gf_dataset_describe(d).classes, 0);
+    expect_sample(d, 0, "flat/10.png", -1, 1);
+    expect_sample(d, 1, "flat/2.png", -1, 2);
+    gf_dataset_free(d);
+}
+
+static void expect_class(const gf_dataset *d, int32_t label, const char *name) {
+    const char *is = gf_dataset_class(d, label);
+    if (!name != !is || (name && strcmp(name, is) != 0)) fail_msg("class %d is not %s", label, name ? name : "unnamed");
+}
+
+/* A line per folder: these are their names. Only then is a further folder `unlabelled` no class. */
+static void a_file_names_class_folders(void **state) {
+    (void)state;
+    scratch_png(&box, "n/n01/1.png", 4, 1);
+    scratch_png(&box, "n/n02/2.png", 4, 2);
+    scratch_png(&box, "n/unlabelled/3.png", 4, 3);
+    scratch_png(&box, "n/zz/4.png", 4, 4);
+    gf_dataset *d = open_spec("folder:%/n");
+    expect_sample(d, 2, "unlabelled/3.png", 2, 3);
+    expect_class(d, 0, "n01");
+    gf_dataset_free(d);
+    scratch_text(&box, "n/classnames.txt", "tench\r\n great shark \nzebra\n\n\n");
+    d = open_spec("folder:%/n");
+    assert_int_equal(gf_dataset_describe(d).classes, 3);
+    assert_string_equal(gf_dataset_note(d), "");
+    expect_sample(d, 0, "unlabelled/3.png", -1, 3);
+    expect_sample(d, 3, "zz/4.png", 2, 4);
+    expect_class(d, 1, "great shark");
+    expect_class(d, 2, "zebra");
+    gf_dataset_free(d);
+    scratch_text(&box, "few", "zz\nn02\n");
+    d = open_spec("folder:%/n?classes=%/few");
+    assert_int_equal(gf_dataset_describe(d).n, 2);
+    expect_class(d, 0, "great shark");
+    expect_class(d, 1, "zebra");
+    gf_dataset_free(d);
+    scratch_text(&box, "n/classnames.txt", "tench\n\nthird\nzebra\n");
+    d = open_spec("folder:%/n");
+    expect_class(d, 1, NULL);
+    expect_class(d, 2, "third");
+    expect_sample(d, 2, "unlabelled/3.png", 2, 3);
+    gf_dataset_free(d);
+    scratch_text(&box, "n/classnames.txt", "tench\nshark\n");
+    d = open_spec("folder:%/n");
+    assert_non_null(strstr(gf_dataset_note(d), "n/classnames.txt has 2 lines for 3 classes: it is not used"));
+    assert_int_equal(gf_dataset_describe(d).classes, 4);
+    expect_class(d, 1, "n02");
+    gf_dataset_free(d);
+}
+
+static void splits_are_found(void **state) {
+    (void)state;
+    scratch_png(&box, "set/train/x/1.png", 8, 1);
+    scratch_png(&box, "set/val/x/2.png", 8, 2);
+    gf_dataset *d = open_spec("folder:%/set");
+    expect_sample(d, 0, "set/train/x/1.png", 0, 1);
+    char test[600];
+    assert_int_equal(gf_dataset_test_spec(d, test, sizeof test), 1);
+    assert_string_equal(test, spec_of("folder:%/set?split=test"));
+    gf_dataset_free(d);
+    d = open_spec("folder:%/set?split=test");
+    expect_sample(d, 0, "set/val/x/2.png", 0, 2);
+    gf_dataset_free(d);
+    scratch_png(&box, "set/test/x/3.png", 8, 3);
+    d = open_spec("folder:%/set?split=test");
+    expect_sample(d, 0, "set/test/x/3.png", 0, 3);
+    gf_dataset_free(d);
+    d = open_spec("folder:%/set?split=all");
+    assert_int_equal(gf_dataset_describe(d).n, 3);
+    assert_int_equal(gf_dataset_describe(d).classes, 3);
+    gf_dataset_free(d);
+    /* A class of trains is not a split. */
+    scratch_png(&box, "vehicles/train/1.png", 8, 1);
+    scratch_png(&box, "vehicles/car/1.png", 8, 1);
+    d = open_spec("folder:%/vehicles");
+    assert_int_equal(gf_dataset_describe(d).classes, 2);
+    gf_dataset_free(d);
+    refused("folder:%/vehicles?split=test", GLOFND_E_IO, "neither");
+    refused("folder:%/vehicles?split=val", GLOFND_E_IO, "no folder val");
+    refused("folder:%/vehicles?split=dev", GLOFND_E_OPTION, "train, val, test or all");
+}
+
+static void odd_folders_do_no_harm(void **state) {
+    (void)state;
+    refused("folder:%/absent", GLOFND_E_IO, "not a folder");
+    mkdir(scratch_path(&box, "void"), 0777);
+    refused("folder:%/void", GLOFND_E_FORMAT, "no .jpg");
+    scratch_png(&box, "loop/a/1.png", 8, 1);
+    scratch_text(&box, "loop/a/2.png", "not a png");
+    scratch_write(&box, "loop/a/3.png", "", 0);
+    assert_int_equal(symlink("..", scratch_path(&box, "loop/a/again")), 0);
+    assert_int_equal(symlink("nowhere", scratch_path(&box, "loop/a/4.png")), 0);
+    assert_int_equal(mkfifo(scratch_path(&box, "loop/a/5.png"), 0666), 0);
+    gf_dataset *d = open_spec("folder:%/loop?split=all");
+    gf_sample s = {0};
+    int damaged = 0;
+    for (int64_t i = 0; i < gf_dataset_describe(d).n; i++) {
+        gf_error err = {""};
+        char name[600];
+        gf_dataset_name(d, i, name, sizeof name);
+        const glofnd_status status = gf_dataset_read(&err, d, i, 0, &s);
+        if (status == GLOFND_OK) continue;
+        assert_true(status == GLOFND_E_FORMAT || status == GLOFND_E_IO);
+        assert_non_null(strstr(err.text, name));
+        damaged++;
+    }
+    assert_int_equal(gf_dataset_describe(d).n, 5); /* the link leads back to loop/a, which is not entered again */
+    assert_int_equal(damaged, 4);
+    gf_sample_free(&s);
+    gf_dataset_free(d);
+}
+
+/* ----- list, csv ----- */
+
+static void lists_are_read(void **state) {
+    (void)state;
+    scratch_png(&box, "l/pics/1.png", 8, 1);
+    scratch_png(&box, "l/2.png", 8, 2);
+    char text[2048];
+    snprintf(text, sizeof text, "pics/1.png\t7\r\n\n2.png\t0\n%s\t3\nabsent.png", scratch_path(&box, "l/2.png"));
+    scratch_text(&box, "l/a.txt", text);
+    gf_dataset *d = open_spec("list:%/l/a.txt");
+    assert_int_equal(gf_dataset_describe(d).n, 4);
+    assert_int_equal(gf_dataset_describe(d).classes, 8);
+    expect_sample(d, 0, "pics/1.png", 7, 1);
+    expect_sample(d, 1, "2.png", 0, 2);
+    expect_sample(d, 2, "2.png", 3, 2);
+    assert_int_equal(gf_dataset_label(d, 3), -1);
+    gf_error err = {""};
+    gf_sample s = {0};
+    assert_int_equal(gf_dataset_read(&err, d, 3, 0, &s), GLOFND_E_IO);
+    assert_non_null(strstr(err.text, "absent.png"));
+    gf_sample_free(&s);
+    gf_dataset_free(d);
+    scratch_text(&box, "l/b.txt", "2.png\tzebra\npics/1.png\tant\n2.png\tzebra\n");
+    d = open_spec("list:%/l/b.txt");
+    assert_int_equal(gf_dataset_describe(d).classes, 2);
+    expect_sample(d, 0, "2.png", 1, 2);
+    assert_string_equal(gf_dataset_class(d, 0), "ant");
+    gf_dataset_free(d);
+    scratch_text(&box, "l/c.txt", "2.png\n");
+    d = open_spec("list:%/l/c.txt");
+    assert_int_equal(gf_dataset_describe(d).classes, 0);
+    gf_dataset_free(d);
+    scratch_text(&box, "l/d.txt", "2.png 0\npics/1.png 1\n");
+    refused("list:%/l/d.txt", GLOFND_E_IO, "none of 2 files looked for is there, as '2.png 0'; relative paths are meant from");
+    refused("list:%/l/d.txt", GLOFND_E_IO, "a TAB parts path and label");
+    scratch_text(&box, "l/d.txt", "filepath\ttitle\n2.png\ta cat\n");
+    refused("list:%/l/d.txt", GLOFND_E_FORMAT, "'filepath', looks like a header; csv: is for");
+    scratch_text(&box, "l/d.csv", "filepath\ttitle\nl/2.png\ta cat\n"); /* from where open_clip would be called */
+    d = open_spec("csv:%/l/d.csv");
+    assert_non_null(strstr(gf_dataset_note(d), "none of 1 images looked for is there, as 'l/2.png': relative paths are meant"));
+    gf_dataset_free(d);
+    scratch_text(&box, "l/d.txt", "gone.png\t0\n2.png\t1\n"); /* a damaged sample */
+    gf_dataset_free(open_spec("list:%/l/d.txt"));
+    scratch_text(&box, "l/d.txt", "\n\n");
+    refused("list:%/l/d.txt", GLOFND_E_FORMAT, "names no image");
+    refused("list:%/l", GLOFND_E_IO, "not a regular file");
+    refused("list:%/l/e.txt", GLOFND_E_IO, "e.txt");
+}
+
+static void expect_text(const gf_dataset *d, int64_t i, const char *text) {
+    gf_sample s = {0};
+    gf_error err = {""};
+    if (gf_dataset_read(&err, d, i, 0, &s) != GLOFND_OK) fail_msg("%s", err.text);
+    if (text) assert_string_equal(s.text, text);
+    else assert_null(s.text);
+    gf_sample_free(&s);
+}
+
+static void csv_is_read(void **state) {
+    (void)state;
+    scratch_text(&box, "l/t.csv",
+                 "\xef\xbb\xbf"
+                 "filepath\ttitle\r\npics/1.png\ta dog, running\r\n"
+                 "2.png\t\"says \"\"hi\"\"\nand\tgoes\"\n\n2.png\t");
+    gf_dataset *d = open_spec("csv:%/l/t.csv");
+    assert_int_equal(gf_dataset_describe(d).n, 3);
+    assert_int_equal(gf_dataset_describe(d).has_text, 1);
+    expect_text(d, 0, "a dog, running");
+    expect_text(d, 1, "says \"hi\" and\tgoes");
+    expect_text(d, 2, NULL);
+    assert_true(gf_dataset_key(d, 1) != gf_dataset_key(d, 2));
+    gf_dataset_free(d);
+    scratch_text(&box, "l/u.csv", "label,caption,file\n3,\"one, two\",2.png\n1,x,pics/1.png\n");
+    d = open_spec("csv:%/l/u.csv?image=file&caption=caption");
+    expect_text(d, 0, "one, two");
+    expect_sample(d, 1, "pics/1.png", 1, 1);
+    assert_int_equal(gf_dataset_describe(d).classes, 4);
+    gf_dataset_free(d);
+    refused("csv:%/l/u.csv", GLOFND_E_FORMAT, "'filepath'");
+    refused("csv:%/l/u.csv?image=file&caption=words", GLOFND_E_FORMAT, "'words'");
+    scratch_text(&box, "l/v.csv", "filepath\ttitle\n2.png\t\"never closed\n");
+    refused("csv:%/l/v.csv", GLOFND_E_FORMAT, "line 2");
+    scratch_text(&box, "l/w.csv", "filepath\ttitle\n2.png\ta\n2.png\n");
+    refused("csv:%/l/w.csv", GLOFND_E_FORMAT, "line 3");
+    scratch_text(&box, "l/x.csv", "filepath\ttitle\n");
+    refused("csv:%/l/x.csv", GLOFND_E_FORMAT, "names no image");
+}
+
+int main(void) {
+#if !defined(GF_HAVE_PNG)
+    return 77; /* skipped: built without libpng */
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(specs_are_cut_into_parts),
+        cmocka_unit_test(wrong_specs_are_refused),
+        cmocka_unit_test(cifar10_is_read),
+        cmocka_unit_test(cifar100_is_read),
+        cmocka_unit_test(wrong_cifar_files_are_refused),
+        cmocka_unit_test(folders_are_classes_in_torchvisions_order),
+        cmocka_unit_test(flat_folders_have_no_labels),
+        cmocka_unit_test(a_file_names_class_folders),
+        cmocka_unit_test(splits_are_found),
+        cmocka_unit_test(odd_folders_do_no_harm),
+        cmocka_unit_test(lists_are_read),
+        cmocka_unit_test(csv_is_read),
+    };
+    return cmocka_run_group_tests(tests, make_box, remove_box);
+}

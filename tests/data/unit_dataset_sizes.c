@@ -1,0 +1,132 @@
+/* unit_dataset_sizes.c - what is said of images without decoding them: sizes from headers, files left out. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/specs.h"
+
+/* ----- what other formats are left out ----- */
+
+static void foreign_images_are_counted(void **state) {
+    (void)state;
+    scratch_png(&box, "mixed/a/1.png", 8, 1);
+    scratch_text(&box, "mixed/a/2.webp", "x");
+    scratch_text(&box, "mixed/b/1.BMP", "x");
+    scratch_text(&box, "mixed/b/notes.txt", "x");
+    gf_dataset *d = open_spec("folder:%/mixed");
+    assert_int_equal(gf_dataset_describe(d).n, 1);
+    assert_non_null(strstr(gf_dataset_note(d), "2 images with another ending than .jpg, .jpeg or .png left out, the first: "));
+    assert_non_null(strstr(gf_dataset_note(d), "/mixed/a/2.webp"));
+    gf_dataset_free(d);
+    scratch_png(&box, "pure/a/1.png", 8, 1);
+    d = open_spec("folder:%/pure");
+    assert_string_equal(gf_dataset_note(d), "");
+    gf_dataset_free(d);
+    scratch_text(&box, "webp/a/1.webp", "x");
+    refused("folder:%/webp", GLOFND_E_FORMAT, "but 1 with other endings, as 'a/1.webp'");
+}
+
+/* ----- sizes, from headers ----- */
+
+static gf_sizes sizes_of(const char *spec) {
+    gf_dataset *d = open_spec(spec);
+    const gf_sizes s = gf_dataset_sizes(d);
+    gf_dataset_free(d);
+    return s;
+}
+
+/* width 0: any */
+static void expect_sizes(const char *spec, int64_t looked, int64_t read, int width, int height, int view) {
+    const gf_sizes s = sizes_of(spec);
+    const int view_is = gf_sizes_view(&s);
+    if (s.looked != looked || s.read != read || s.width != width || s.height != height || view_is != view)
+        fail_msg("%s: %d of %d read, %d x %d, view %d", spec, (int)s.read, (int)s.looked, s.width, s.height, view_is);
+}
+
+static void write_jpeg(const char *name, int width, int height, size_t comment) {
+    gf_image m = {0};
+    uint8_t *bytes = NULL, *all;
+    size_t n = 0;
+    assert_int_equal(gf_image_resize(NULL, &m, width, height), GLOFND_OK);
+    memset(m.rgb, 9, (size_t)width * (size_t)height * 3);
+    assert_int_equal(gf_image_encode_jpeg(NULL, &m, 90, &bytes, &n), GLOFND_OK);
+    all = calloc(1, n + comment + 6);
+    assert_non_null(all);
+    memcpy(all, bytes, 2);
+    const uint8_t head[5] = {0xff, 0xff, 0xfe, (uint8_t)((comment + 2) >> 8), (uint8_t)(comment + 2)}; /* a fill byte first */
+    memcpy(all + 2, head, 5);
+    memcpy(all + 7 + comment, bytes + 2, n - 2);
+    scratch_write(&box, name, all, n + comment + 5);
+    free(all);
+    free(bytes);
+    gf_image_free(&m);
+}
+
+static void sizes_are_in_headers(void **state) {
+    (void)state;
+    char name[64];
+    for (int i = 0; i < 12; i++) {
+        snprintf(name, sizeof name, "even/%d/%02d.png", i % 3, i);
+        scratch_png(&box, name, 32, 1);
+    }
+    expect_sizes("folder:%/even", 12, 12, 32, 32, 32);
+    scratch_text(&box, "even/0/bad.png", "not a picture"); /* says nothing */
+    scratch_write(&box, "even/0/worse.png", "\x89PNG\r\n\x1a\n", 8);
+    scratch_write(&box, "even/0/worst.jpg", "\xff\xd8\xff\xe0\x00\x00 no length", 16);
+    expect_sizes("folder:%/even", 15, 12, 32, 32, 32);
+    scratch_png(&box, "even/1/x.png", 40, 1);
+    const gf_sizes s = sizes_of("folder:%/even");
+    assert_int_equal(s.other_width, 40);
+    assert_int_equal(s.other_height, 40);
+    assert_int_equal(gf_sizes_view(&s), 224);
+    scratch_png(&box, "large/1.png", 225, 1);
+    expect_sizes("folder:%/large", 1, 1, 225, 225, 224);
+    scratch_png(&box, "fits/1.png", 224, 1);
+    expect_sizes("folder:%/fits", 1, 1, 224, 224, 224);
+    scratch_text(&box, "fits/list", "1.png\n");
+    expect_sizes("list:%/fits/list", 1, 1, 224, 224, 224);
+    scratch_text(&box, "none/1.png", "not a picture");
+    expect_sizes("folder:%/none", 1, 0, 0, 0, 224);
+    expect_sizes("shapes:n=5,classes=2,size=48,seed=1", 5, 5, 48, 48, 48);
+#ifdef GF_HAVE_JPEG
+    write_jpeg("jpeg/1.jpg", 48, 48, 65000); /* as an EXIF preview would stand before the frame */
+    write_jpeg("jpeg/2.jpg", 48, 48, 0);
+    expect_sizes("folder:%/jpeg", 2, 2, 48, 48, 48);
+    write_jpeg("wide/1.jpg", 300, 200, 10);
+    expect_sizes("folder:%/wide", 1, 1, 300, 200, 224);
+#endif
+}
+
+/* Not the first ones: folders are sorted by class. */
+static void sizes_are_looked_at_all_over(void **state) {
+    (void)state;
+    char text[64 * 1024] = "";
+    scratch_png(&box, "many/1.png", 32, 1);
+    scratch_png(&box, "many/2.png", 40, 1);
+    for (int i = 0; i < 2500; i++) strcat(text, i < 2490 ? "1.png\n" : "2.png\n");
+    scratch_text(&box, "many/list", text);
+    const gf_sizes s = sizes_of("list:%/many/list");
+    assert_int_equal(s.other_width, 40);
+    assert_true(s.looked > 990 && s.looked <= GF_SIZES_MOST);
+}
+
+int main(void) {
+#if !defined(GF_HAVE_PNG)
+    return 77; /* skipped: built without libpng */
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(foreign_images_are_counted),
+        cmocka_unit_test(sizes_are_in_headers),
+        cmocka_unit_test(sizes_are_looked_at_all_over),
+    };
+    return cmocka_run_group_tests(tests, make_box, remove_box);
+}

@@ -1,0 +1,257 @@
+/* unit_discover_page.c - parts of the page of discovery: base64, thumbnails, sheets within their budget. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "plot/base64.h"
+#include "report/explorer/explorer.h"
+#include "report/explorer/explorer_images.h"
+#include "report/sheet.h"
+#include "report/thumbnail.h"
+
+static gf_error err;
+
+static void base64_is_that_of_rfc_4648(void **unused) {
+    static const char *const pairs[][2] = {{"", ""},
+                                           {"f", "Zg=="},
+                                           {"fo", "Zm8="},
+                                           {"foo", "Zm9v"},
+                                           {"foob", "Zm9vYg=="},
+                                           {"fooba", "Zm9vYmE="},
+                                           {"foobar", "Zm9vYmFy"},
+                                           {"\xff\xef\xbe", "/+++"}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
+        gf_text t = {0};
+        gf_text_base64(&t, pairs[k][0], strlen(pairs[k][0]));
+        assert_string_equal(t.at ? t.at : "", pairs[k][1]);
+        assert_int_equal(t.used, GF_BASE64_BYTES(strlen(pairs[k][0])));
+        gf_text_free(&t);
+    }
+    static unsigned char zeros[10000]; /* more than it takes at a time */
+    gf_text t = {0};
+    gf_text_base64(&t, zeros, sizeof zeros);
+    assert_int_equal(t.used, GF_BASE64_BYTES(sizeof zeros));
+    assert_int_equal(strspn(t.at, "A"), t.used - 2);
+    gf_text_free(&t);
+}
+
+static void fill(gf_image *m, int width, int height, int red) {
+    assert_int_equal(gf_image_resize(&err, m, width, height), GLOFND_OK);
+    for (int i = 0; i < width * height; i++) m->rgb[3 * i] = (uint8_t)red, m->rgb[3 * i + 1] = 10, m->rgb[3 * i + 2] = 20;
+}
+
+static int no_jpeg(void) {
+    gf_image m = {0};
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    fill(&m, 4, 4, 0);
+    const glofnd_status status = gf_image_encode_jpeg(&err, &m, 80, &bytes, &size);
+    gf_image_free(&m);
+    free(bytes);
+    return status == GLOFND_E_UNSUPPORTED;
+}
+
+static void thumbnails_keep_their_proportions(void **unused) {
+    static const int sizes[][4] = {{200, 100, 64, 32}, {100, 200, 32, 64}, {40, 30, 40, 30}, {1000, 3, 64, 1}, {64, 64, 64, 64}};
+    gf_thumbnails t = {.side = 64, .quality = 90};
+    gf_image m = {0}, back = {0};
+    (void)unused;
+    if (no_jpeg()) skip();
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        uint8_t *jpeg = NULL;
+        size_t bytes = 0;
+        fill(&m, sizes[k][0], sizes[k][1], 200);
+        assert_int_equal(gf_thumbnail(&err, &t, &m, &jpeg, &bytes), GLOFND_OK);
+        assert_int_equal(gf_image_decode(&err, "thumbnail", jpeg, bytes, NULL, &back), GLOFND_OK);
+        assert_int_equal(back.width, sizes[k][2]);
+        assert_int_equal(back.height, sizes[k][3]);
+        assert_true(abs(back.rgb[0] - 200) < 12);
+        free(jpeg);
+    }
+    m.width = 0;
+    uint8_t *none = NULL;
+    size_t bytes = 0;
+    assert_int_equal(gf_thumbnail(&err, &t, &m, &none, &bytes), GLOFND_E_ARGUMENT);
+    gf_image_free(&m);
+    gf_image_free(&back);
+    gf_thumbnails_free(&t);
+}
+
+/* Mean difference of a tile of the sheet and a picture of the same size. */
+static double distance(const gf_image *sheet, int tile, int side, const uint8_t *rgb) {
+    const int top = tile / GF_SHEET_COLUMNS * side, left = tile % GF_SHEET_COLUMNS * side;
+    double sum = 0.0;
+    for (int y = 0; y < side; y++)
+        for (int x = 0; x < 3 * side; x++)
+            sum += abs(sheet->rgb[3 * ((top + y) * sheet->width + left) + x] - rgb[y * 3 * side + x]);
+    return sum / (3.0 * side * side);
+}
+
+/* Every sample is in its tile, also in the second row; one that cannot be read is grey. */
+static void sheets_have_a_tile_for_each(void **unused) {
+    enum { MANY = GF_SHEET_COLUMNS + 3, SIDE = 16 };
+    gf_dataset *data = NULL;
+    gf_sample sample = {0};
+    gf_image back = {0};
+    int64_t id[MANY];
+    uint8_t *jpeg = NULL, grey[3 * SIDE * SIDE];
+    size_t bytes = 0;
+    (void)unused;
+    if (no_jpeg()) skip();
+    memset(grey, 128, sizeof grey);
+    for (int i = 0; i < MANY; i++) id[i] = i == 2 ? 1000 : MANY - 1 - i;
+    assert_int_equal(gf_dataset_open(&err, "shapes:n=50,classes=4,size=16,seed=2", &data), GLOFND_OK);
+    assert_int_equal(gf_sheet_make(&err, data, id, MANY, SIDE, 100, &jpeg, &bytes), GLOFND_OK);
+    assert_int_equal(gf_image_decode(&err, "sheet", jpeg, bytes, NULL, &back), GLOFND_OK);
+    assert_true(back.width == GF_SHEET_COLUMNS * SIDE && back.height == 2 * SIDE);
+    for (int i = 0; i < MANY; i++) {
+        const int read = gf_dataset_read(&err, data, id[i], NULL, &sample) == GLOFND_OK;
+        const uint8_t *rgb = read ? sample.image.rgb : grey;
+        assert_int_equal(read, i != 2);
+        for (int tile = 0; tile < MANY; tile++)
+            assert_true(tile == i || distance(&back, i, SIDE, rgb) < distance(&back, tile, SIDE, rgb));
+    }
+    free(jpeg);
+    gf_image_free(&back);
+    gf_sample_free(&sample);
+    gf_dataset_free(data);
+}
+
+/* ----- a page of 600 anchors: 7 is a copy of 3, 500 and 501 are near duplicates; 5 has no image ----- */
+
+enum { N = 600, TOP = 2 };
+
+typedef struct little {
+    int32_t row[N], other[N * TOP], part[N], group[N], copy[N];
+    float lambda[N], similarity[N * TOP];
+    int64_t above[N], mutual[N];
+    gf_explorer x;
+} little;
+
+static int draw(void *user, int64_t i, gf_image *out) {
+    (void)user;
+    if (i == 5) return 0;
+    fill(out, 80, 40, (int)(i % 256));
+    for (int p = 0; p < 3 * 80 * 40; p++) out->rgb[p] ^= (uint8_t)(p * 2654435761u >> 25); /* noise: a sheet has a size */
+    return 1;
+}
+
+static void make(little *d) {
+    static const char *const facts[] = {"600", "anchors"};
+    for (int i = 0; i < N; i++) {
+        d->row[i] = 2 * i, d->part[i] = -1, d->group[i] = -1, d->copy[i] = i, d->lambda[i] = 0.5f;
+        d->other[2 * i] = (i + 1) % N, d->other[2 * i + 1] = -1;
+        d->similarity[2 * i] = 0.75f, d->similarity[2 * i + 1] = 0.0f;
+    }
+    d->group[3] = d->group[7] = 0, d->copy[7] = 3, d->group[500] = d->group[501] = 1;
+    d->x = (gf_explorer){
+        .source = "<x>",
+        .summary = "all & well",
+        .n = N,
+        .top = TOP,
+        .row = d->row,
+        .lambda = d->lambda,
+        .above = d->above,
+        .mutual = d->mutual,
+        .other = d->other,
+        .similarity = d->similarity,
+        .component = d->part,
+        .group = d->group,
+        .groups = 2,
+        .copy_of = d->copy,
+        .facts = facts,
+        .fact_count = 1,
+        .image = draw,
+        .image_bytes = (size_t)1 << 30,
+        .side = 64,
+    };
+}
+
+static void duplicates_get_their_images_first(void **unused) {
+    static little d;
+    gf_explorer_images m;
+    (void)unused;
+    if (no_jpeg()) skip();
+    make(&d);
+    assert_int_equal(gf_explorer_draw(&err, &d.x, &m), GLOFND_OK);
+    assert_int_equal(m.shown, N - 1);
+    assert_int_equal(m.sheets, 3); /* of 256 */
+    assert_int_equal(m.slot[3], 0);
+    assert_int_equal(m.slot[7], 1);
+    assert_int_equal(m.slot[500], 2);
+    assert_int_equal(m.slot[501], 3);
+    assert_int_equal(m.slot[5], -1);
+    d.x.image_bytes = GF_BASE64_BYTES(m.sheet_bytes[0]) + 10;
+    gf_explorer_images_free(&m);
+    assert_int_equal(gf_explorer_draw(&err, &d.x, &m), GLOFND_OK);
+    assert_int_equal(m.sheets, 1);
+    assert_int_equal(m.shown, 256);
+    assert_int_equal(m.slot[3], 0);
+    assert_int_equal(m.slot[599], -1);
+    gf_explorer_images_free(&m);
+}
+
+static void a_page_that_cannot_be_written_says_so(void **unused) {
+    static little d;
+    int64_t shown;
+    (void)unused;
+    make(&d);
+    d.x.image = NULL;
+    assert_int_equal(gf_explorer_write(&err, "unit_discover_page.html", &d.x, &shown), GLOFND_OK);
+    unlink("unit_discover_page.html");
+    assert_int_equal(gf_explorer_write(&err, "nowhere/page.html", &d.x, &shown), GLOFND_E_IO);
+    assert_int_equal(gf_explorer_write(&err, "/dev/full", &d.x, &shown), GLOFND_E_IO);
+    d.x.n = 0;
+    assert_int_equal(gf_explorer_write(&err, "unit_discover_page.html", &d.x, &shown), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_explorer_top(50000, 28, 32000000), 28);
+    assert_true(gf_explorer_top(10000000, 28, 32000000) == 4);
+}
+
+static const char *strange_class(void *user, int32_t label) {
+    (void)user;
+    return label == 0 ? "caf\xe9 </script>&\"\\\n" : label == 1 ? "\xed\xa0\x80\xc3\xa9" : NULL;
+}
+
+/* Names of any bytes, and the largest label there is. */
+static void texts_are_utf8_and_no_tags(void **unused) {
+    static little d;
+    static int32_t label[N];
+    static char text[1 << 20];
+    int64_t shown;
+    (void)unused;
+    make(&d);
+    d.x.image = NULL, d.x.label = label, d.x.class_name = strange_class;
+    d.x.source = "<x>\xff\xe0\x80\xaf", d.x.summary = "one & all\ntwo\xc3\xa9";
+    for (int i = 0; i < N; i++) label[i] = i % 3 < 2 ? i % 3 : INT32_MAX;
+    assert_int_equal(gf_explorer_write(&err, "unit_discover_page.html", &d.x, &shown), GLOFND_OK);
+    FILE *f = fopen("unit_discover_page.html", "rb");
+    assert_non_null(f);
+    text[fread(text, 1, sizeof text - 1, f)] = 0;
+    fclose(f);
+    unlink("unit_discover_page.html");
+#define STRANGER "\xef\xbf\xbd"
+    assert_non_null(strstr(text, "<title>discover: &lt;x&gt;" STRANGER STRANGER STRANGER STRANGER "</title>"));
+    assert_non_null(strstr(text, "<pre>one &amp; all\ntwo\xc3\xa9</pre>"));
+    assert_non_null(strstr(text, "[\"caf\\ufffd \\u003c/script\\u003e\\u0026\\\"\\\\\\u000a\","
+                                 "\"\\ufffd\\ufffd\\ufffd\xc3\xa9\",\"\""));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(base64_is_that_of_rfc_4648),
+        cmocka_unit_test(thumbnails_keep_their_proportions),
+        cmocka_unit_test(sheets_have_a_tile_for_each),
+        cmocka_unit_test(duplicates_get_their_images_first),
+        cmocka_unit_test(a_page_that_cannot_be_written_says_so),
+        cmocka_unit_test(texts_are_utf8_and_no_tags),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,160 @@
+/* unit_reducer.c - gradients that become final from their end: handed over whole, once, in order, by a thread or into a queue of
+ * a device; and what happens when a sum fails. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dist/dist.h"
+
+enum { SIZE = 1000, BUCKET = 64 };
+
+typedef struct line { /* a transport that writes down what it is asked for: f fork, s sum, j join */
+    gf_comm head;
+    char calls[200];
+    int count, fails_at; /* sum number; 0: none */
+    int sums;
+    float *end; /* the next sum must end here */
+} line;
+
+static void note(line *l, char what) {
+    assert_true((size_t)l->count < sizeof l->calls - 1);
+    l->calls[l->count++] = what;
+}
+
+static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) {
+    line *l = (line *)c;
+    note(l, 's');
+    FAIL_IF(err, ++l->sums == l->fails_at, GLOFND_E_DEVICE, "sum %d failed", l->sums);
+    if (x + n != l->end) l->fails_at = -1;
+    l->end = x;
+    for (int64_t i = 0; i < n; i++) x[i] *= 2;
+    return GLOFND_OK;
+}
+
+static glofnd_status fork_off(gf_error *err, gf_comm *c) {
+    (void)err;
+    note((line *)c, 'f');
+    return GLOFND_OK;
+}
+
+static glofnd_status join_again(gf_error *err, gf_comm *c) {
+    (void)err;
+    note((line *)c, 'j');
+    return GLOFND_OK;
+}
+
+static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+    (void)err;
+    *out = c;
+    return GLOFND_OK;
+}
+
+static void close_line(gf_comm *c) { note((line *)c, 'c'); }
+
+static const gf_comm_kind by_thread = {.name = "test", .sum_floats = sum_floats, .twin = twin, .close = close_line};
+static const gf_comm_kind by_queue = {
+    .name = "test", .sum_floats = sum_floats, .twin = twin, .close = close_line, .fork = fork_off, .join = join_again};
+
+typedef struct scene {
+    line line;
+    gf_reducer *r;
+    float x[SIZE];
+} scene;
+
+static void begin(scene *s, const gf_comm_kind *kind) {
+    gf_error err = {""};
+    memset(s, 0, sizeof *s);
+    s->line.head = (gf_comm){.kind = kind, .ranks = 2};
+    assert_int_equal(gf_reducer_create(&err, &s->line.head, BUCKET, &s->r), GLOFND_OK);
+}
+
+/* One backward pass, in steps of `stride`. */
+static glofnd_status pass(scene *s, gf_error *err, int stride) {
+    for (int i = 0; i < SIZE; i++) s->x[i] = (float)i;
+    s->line.end = s->x + SIZE;
+    gf_reducer_begin(s->r, s->x, SIZE);
+    for (int first = SIZE - stride; first > 0; first -= stride) gf_reducer_ready(s->r, first);
+    gf_reducer_ready(s->r, 0);
+    return gf_reducer_wait(err, s->r);
+}
+
+static void every_number_is_summed_once(void **state) {
+    (void)state;
+    const gf_comm_kind *const kinds[] = {&by_thread, &by_queue};
+    static const int strides[] = {1, 37, 64, 65, 500, SIZE};
+    scene s;
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
+            gf_error err = {""};
+            begin(&s, kinds[k]);
+            for (int again = 0; again < 2; again++) {
+                assert_int_equal(pass(&s, &err, strides[i]), GLOFND_OK);
+                for (int j = 0; j < SIZE; j++) assert_true(s.x[j] == (float)(2 * j));
+                assert_true(s.line.end == s.x && s.line.fails_at == 0);
+            }
+            assert_int_equal(s.line.sums, 2 * ((SIZE + BUCKET - 1) / BUCKET));
+            gf_reducer_free(s.r);
+        }
+}
+
+/* A queue: what is final comes before its sum, the sums before what follows; nothing to join where nothing was queued. */
+static void a_queue_forks_before_every_sum_and_joins_once(void **state) {
+    (void)state;
+    gf_error err = {""};
+    scene s;
+    begin(&s, &by_queue);
+    assert_int_equal(pass(&s, &err, 300), GLOFND_OK);
+    assert_int_equal(gf_reducer_wait(&err, s.r), GLOFND_OK);
+    gf_reducer_start(s.r, s.x, 0);
+    assert_int_equal(gf_reducer_wait(&err, s.r), GLOFND_OK);
+    gf_reducer_free(s.r);
+    assert_string_equal(s.line.calls, "fsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsjc");
+}
+
+/* Backward that failed on its way leaves nothing to the next. */
+static void a_pass_that_was_broken_off_is_forgotten(void **state) {
+    (void)state;
+    gf_error err = {""};
+    scene s;
+    begin(&s, &by_queue);
+    s.line.end = s.x + SIZE;
+    gf_reducer_begin(s.r, s.x, SIZE);
+    gf_reducer_ready(s.r, 500);
+    assert_int_equal(pass(&s, &err, 100), GLOFND_OK);
+    for (int j = 0; j < SIZE; j++) assert_true(s.x[j] == (float)(2 * j));
+    gf_reducer_free(s.r);
+}
+
+static void a_sum_that_fails_is_told(void **state) {
+    (void)state;
+    const gf_comm_kind *const kinds[] = {&by_thread, &by_queue};
+    for (size_t k = 0; k < 2; k++) {
+        gf_error err = {""};
+        scene s;
+        begin(&s, kinds[k]);
+        s.line.fails_at = 3;
+        assert_int_equal(pass(&s, &err, 100), GLOFND_E_DEVICE);
+        assert_string_equal(err.text, "sum 3 failed");
+        s.line.fails_at = 0;
+        assert_int_equal(pass(&s, &err, 100), GLOFND_OK);
+        gf_reducer_free(s.r);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_number_is_summed_once),
+        cmocka_unit_test(a_queue_forks_before_every_sum_and_joins_once),
+        cmocka_unit_test(a_pass_that_was_broken_off_is_forgotten),
+        cmocka_unit_test(a_sum_that_fails_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,190 @@
+/* unit_fn_pairs.c - false negatives between two sides, images and texts: counts and thresholds against plain loops, and a batch
+ * against the step of the method itself. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "eval/flags/fn_quality_detectors.h"
+#include "support/random.h"
+#include "util/order.h"
+
+enum { N = 533, DIM = 14, CLASSES = 6 }; /* more than a tile of columns */
+
+static gf_error err;
+
+/* Two sides of the same samples, each the other's columns. */
+static void make(gf_view_set side[2], int64_t n, uint64_t seed) {
+    rng g = {seed};
+    float center[CLASSES][DIM];
+    for (int c = 0; c < CLASSES; c++)
+        for (int d = 0; d < DIM; d++) center[c][d] = (float)rng_normal(&g);
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(gf_view_set_alloc(&err, &side[k], n, DIM), GLOFND_OK);
+        for (int64_t i = 0; i < n; i++) {
+            side[k].id[i] = 3 * i + 1;
+            side[k].label[i] = i % 31 == 4 ? -1 : (int32_t)(i % CLASSES);
+            for (int d = 0; d < DIM; d++) side[k].z[i * DIM + d] = center[i % CLASSES][d] + 2.0f * (float)rng_normal(&g);
+        }
+    }
+    side[0].others = &side[1], side[1].others = &side[0];
+}
+
+static void drop(gf_view_set side[2]) {
+    gf_view_set_free(&side[0]);
+    gf_view_set_free(&side[1]);
+}
+
+static float similarity(const gf_view_set *a, int64_t i, const gf_view_set *b, int64_t j) {
+    double dot = 0.0, x = 0.0, y = 0.0;
+    for (int d = 0; d < DIM; d++) {
+        const double p = a->z[i * DIM + d], q = b->z[j * DIM + d];
+        dot += p * q, x += p * p, y += q * q;
+    }
+    return (float)(dot / sqrt(x * y));
+}
+
+/* Similarities of row i to the other samples of the other side; n - 1 of them. */
+static void row_of(const gf_view_set *s, int64_t i, float *out) {
+    for (int64_t j = 0, k = 0; j < s->n; j++)
+        if (j != i) out[k++] = similarity(s, i, s->others, j);
+}
+
+static void counts_are_those_of_plain_loops(void **state) {
+    (void)state;
+    static float theta[N];
+    static gf_fn_counts counts[N];
+    gf_view_set side[2];
+    int skipped = 0;
+    make(side, N, 3);
+    for (int64_t i = 0; i < N; i++) theta[i] = 0.3f + 0.4f * (float)(i % 7) / 7.0f;
+    for (int k = 0; k < 2; k++) {
+        const gf_view_set *s = &side[k];
+        assert_int_equal(gf_fn_count(&err, s, theta, 1, &(gf_pair_how){.threads = 2}, counts), GLOFND_OK);
+        for (int64_t i = 0; i < N; i++) {
+            gf_fn_counts expected = {.pairs = N - 1};
+            int close = 0; /* rounding may decide otherwise */
+            for (int64_t j = 0; j < N; j++) {
+                const float x = similarity(s, i, s->others, j);
+                const int like = j != i && s->label[i] >= 0 && s->label[i] == s->label[j];
+                close |= fabsf(x - theta[i]) < 1e-6f;
+                expected.same += like;
+                expected.flagged += j != i && x > theta[i], expected.hits += like && x > theta[i];
+            }
+            skipped += close;
+            if (!close) assert_memory_equal(&counts[i], &expected, sizeof expected);
+        }
+    }
+    assert_true(skipped < N / 10);
+    drop(side);
+}
+
+static void thresholds_are_of_the_other_side(void **state) {
+    (void)state;
+    enum { FEW = 130 };
+    static float row[FEW], fnc[FEW], exact[FEW];
+    const double alpha = 0.06;
+    gf_view_set side[2];
+    make(side, FEW, 5);
+    for (int k = 0; k < 2; k++) {
+        const gf_view_set *s = &side[k];
+        const gf_pair_how how = {.threads = 2};
+        assert_int_equal(gf_fnc_thresholds(&err, s, alpha, &how, fnc), GLOFND_OK);
+        assert_int_equal(gf_optimal_thresholds(&err, s, 1, s->others, alpha, &how, exact), GLOFND_OK);
+        for (int64_t i = 0; i < FEW; i++) {
+            row_of(s, i, row);
+            assert_float_equal(fnc[i], gf_quantile(row, FEW - 1, alpha), 1e-6);
+            assert_float_equal(exact[i], gf_kth_largest(row, FEW - 1, gf_top_count(FEW - 1, alpha)), 1e-6);
+        }
+    }
+    float single[2];
+    for (int k = 0; k < 2; k++)
+        assert_int_equal(gf_single_threshold(&err, &side[k], alpha, &(gf_pair_how){.threads = 1}, &single[k]), GLOFND_OK);
+    assert_true(single[0] == single[1]); /* the same pairs from both sides */
+    drop(side);
+}
+
+/* One batch as the method itself sees it, with detector FNC: both sides together have its flags, precision and recall. */
+static glofnd_stats step_of_fnc(const gf_view_set side[2], double alpha) {
+    const int64_t n = side[0].n;
+    float *grad = malloc(sizeof *grad * 2 * (size_t)(n * DIM));
+    int64_t *id = malloc(sizeof *id * (size_t)n);
+    for (int64_t i = 0; i < n; i++) id[i] = i;
+    glofnd_options o;
+    glofnd_ctx *c;
+    glofnd_store *store;
+    glofnd_stats stats;
+    glofnd_options_init(&o, sizeof o);
+    o.loss = GLOFND_LOSS_SOGCLR2, o.detector = GLOFND_DETECT_FNC, o.alpha = alpha, o.update_epoch = o.mask_epoch = 0;
+    assert_int_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = n, .modalities = 2};
+    assert_int_equal(glofnd_store_create(c, &spec, &store), GLOFND_OK);
+    const glofnd_batch q = {.size = sizeof q,
+                            .rows = n,
+                            .cols = n,
+                            .dim = DIM,
+                            .a = side[0].z,
+                            .b = side[1].z,
+                            .id = id,
+                            .label = side[0].label,
+                            .want = GLOFND_WANT_QUALITY};
+    assert_int_equal(glofnd_step(c, store, &q, grad, grad + n * DIM, &stats), GLOFND_OK);
+    glofnd_store_free(store);
+    glofnd_ctx_free(c);
+    free(grad);
+    free(id);
+    return stats;
+}
+
+static void a_batch_is_what_a_step_sees(void **state) {
+    (void)state;
+    enum { BATCH = 70 };
+    gf_view_set side[2];
+    gf_fn_quality q[2][GF_FN_KIND_COUNT];
+    make(side, BATCH + 1, 7); /* a sample more than a batch: it is left out */
+    for (int k = 0; k < 2; k++) {
+        const gf_fn_scope x = {.s = &side[k], .views = 1, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
+        assert_int_equal(gf_fn_compare(&err, &x, q[k]), GLOFND_OK);
+    }
+    side[0].n = side[1].n = BATCH;
+    const glofnd_stats stats = step_of_fnc(side, 0.07);
+    const gf_fn_quality *a = &q[0][GF_FN_FNC], *b = &q[1][GF_FN_FNC];
+    assert_int_equal(a->anchors, BATCH);
+    assert_true(fabs((a->flagged + b->flagged) / 2 - (double)stats.flagged / (double)stats.pairs) < 1e-12);
+    assert_true(fabs((a->precision + b->precision) / 2 - stats.precision) < 1e-7);
+    assert_true(fabs((a->recall + b->recall) / 2 - stats.recall) < 1e-7);
+    drop(side);
+}
+
+/* Learned thresholds that are the exact ones give the same, over all pairs and in batches. */
+static void learned_thresholds_are_used(void **state) {
+    (void)state;
+    gf_view_set side[2];
+    static float lambda[200];
+    gf_fn_quality q[GF_FN_KIND_COUNT];
+    make(side, 200, 9);
+    gf_fn_scope x = {.s = &side[1], .views = 1, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
+    assert_int_equal(gf_optimal_thresholds(&err, &side[1], 1, &side[0], 0.1, &x.how, lambda), GLOFND_OK);
+    assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
+    assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);
+    assert_true(q[GF_FN_EXACT].pooled_precision > 1.5 / CLASSES);
+    x.batch = 50;
+    assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
+    assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);
+    drop(side);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counts_are_those_of_plain_loops),
+        cmocka_unit_test(thresholds_are_of_the_other_side),
+        cmocka_unit_test(a_batch_is_what_a_step_sees),
+        cmocka_unit_test(learned_thresholds_are_used),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,245 @@
+/* unit_fractions.c - shares of the labels: exact counts, nesting, seeds; and splits of datasets into training and test samples.
+ * */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "data/export_shards.h"
+#include "eval/linear/fractions.h"
+#include "eval/split.h"
+#include "support/scratch.h"
+
+#define N 2000
+
+/* Class 0: 1000 samples, class 1: 500, class 3: 30 (class 2 does not occur), 470 without label; mixed. */
+static void make_labels(int32_t *label) {
+    for (int i = 0; i < N; i++) {
+        const int at = (i * 7) % N; /* 7 and N have no common factor */
+        label[at] = i < 1000 ? 0 : i < 1500 ? 1 : i < 1530 ? 3 : -1;
+    }
+}
+
+static void counts(const int32_t *label, const uint8_t *chosen, int64_t *count) {
+    memset(count, 0, 4 * sizeof *count);
+    for (int i = 0; i < N; i++) {
+        assert_true(chosen[i] == 0 || (chosen[i] == 1 && label[i] >= 0));
+        if (chosen[i]) count[label[i]]++;
+    }
+}
+
+static void takes_the_floor_of_each_class(void **state) {
+    (void)state;
+    static const struct {
+        double share;
+        int64_t count[4];
+        int32_t empty;
+    } cases[] = {
+        {1.0, {1000, 500, 0, 30}, -1}, {0.1, {100, 50, 0, 3}, -1}, {0.05, {50, 25, 0, 1}, -1},
+        {0.01, {10, 5, 0, 0}, 3},      {0.001, {1, 0, 0, 0}, 1},   {0.7, {700, 350, 0, 21}, -1},
+    };
+    int32_t label[N];
+    uint8_t chosen[N];
+    int64_t count[4];
+    make_labels(label);
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        gf_draw d = {.share = cases[c].share, .seed = 5, .stream = GF_DRAW_LABELS};
+        assert_int_equal(gf_draw_share(NULL, &d, label, N, chosen), GLOFND_OK);
+        counts(label, chosen, count);
+        assert_memory_equal(count, cases[c].count, sizeof count);
+        assert_int_equal(d.count, count[0] + count[1] + count[3]);
+        assert_int_equal(d.classes, 3);
+        assert_int_equal(d.empty, cases[c].empty);
+    }
+}
+
+static int differences(const uint8_t *a, const uint8_t *b) {
+    int count = 0;
+    for (int i = 0; i < N; i++) count += a[i] != b[i];
+    return count;
+}
+
+static void smaller_shares_lie_in_larger_ones_and_seeds_differ(void **state) {
+    (void)state;
+    int32_t label[N];
+    uint8_t tenth[N], half[N], again[N], other[N], stream[N];
+    make_labels(label);
+    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 5}, label, N, tenth), GLOFND_OK);
+    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.5, .seed = 5}, label, N, half), GLOFND_OK);
+    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 5}, label, N, again), GLOFND_OK);
+    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 6}, label, N, other), GLOFND_OK);
+    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 5, .stream = 2}, label, N, stream), GLOFND_OK);
+    for (int i = 0; i < N; i++) assert_true(tenth[i] <= half[i]);
+    assert_int_equal(differences(tenth, again), 0);
+    assert_true(differences(tenth, other) > 200);
+    assert_true(differences(tenth, stream) > 200);
+}
+
+static void refuses_shares_that_are_none(void **state) {
+    (void)state;
+    const double bad[] = {0.0, -0.1, 1.1, 0.0 / 0.0};
+    int32_t label[1] = {0};
+    uint8_t chosen[1];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = bad[i]}, label, 1, chosen), GLOFND_E_ARGUMENT);
+}
+
+/* ----- splits ----- */
+
+static void a_dataset_has_its_own_test_split(void **state) {
+    (void)state;
+    gf_split s;
+    const gf_split_spec spec = {.data = "shapes:n=60,classes=3,size=16,seed=1", .share = 0.2, .seed = 1};
+    assert_int_equal(gf_split_open(NULL, &spec, &s), GLOFND_OK);
+    assert_int_equal(s.train.n, 60);
+    assert_int_equal(s.classes, 3);
+    assert_non_null(s.test_data);
+    assert_non_null(strstr(s.test_name, "split=test"));
+    gf_split_free(&s);
+}
+
+static void a_held_out_share_is_disjoint(void **state) {
+    (void)state;
+    gf_split s, other;
+    gf_split_spec spec = {.data = "shapes:n=60,classes=3,size=16,seed=1", .share = 0.2, .seed = 1, .held_out = 1};
+    uint8_t seen[60] = {0};
+    int held[3] = {0};
+    assert_int_equal(gf_split_open(NULL, &spec, &s), GLOFND_OK);
+    assert_int_equal(s.train.n + s.test.n, 60);
+    assert_true(s.test_name[0] == 0 && !s.test_data && s.test.data == s.data);
+    for (int64_t i = 0; i < s.train.n; i++) seen[s.train.id[i]]++;
+    for (int64_t i = 0; i < s.test.n; i++) {
+        seen[s.test.id[i]]++;
+        held[s.test.label[i]]++;
+        assert_int_equal(s.test.label[i], gf_dataset_label(s.data, s.test.id[i]));
+    }
+    for (int i = 0; i < 60; i++) assert_int_equal(seen[i], 1);
+    for (int c = 0; c < 3; c++) assert_int_equal(held[c], 4);
+    spec.seed = 2;
+    assert_int_equal(gf_split_open(NULL, &spec, &other), GLOFND_OK);
+    assert_true(memcmp(s.test.id, other.test.id, (size_t)s.test.n * sizeof *s.test.id) != 0);
+    gf_split_free(&s);
+    gf_split_free(&other);
+}
+
+static void classes_must_fit(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_split s;
+    const char *small = "shapes:n=30,classes=3,size=16,seed=1", *large = "shapes:n=40,classes=4,size=16,seed=1";
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = small, .test = large}, &s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "class 3"));
+    assert_non_null(strstr(err.text, "no training sample"));
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = large, .test = small}, &s), GLOFND_OK);
+    gf_split_free(&s);
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = "shapes:n=6,classes=3,size=16", .held_out = 1, .share = 0.2},
+                                   &s),
+                     GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "20 %"));
+}
+
+/* A folder for each letter of `classes`, with an image; opening does not decode it. */
+static void make_folders(const char *name, const char *classes) {
+    for (const char *c = classes; *c; c++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/%c/image.png", name, *c);
+        scratch_text(&box, path, "");
+    }
+}
+
+static glofnd_status open_both(gf_error *err, const char *train, const char *test, gf_split *s) {
+    char data[200], other[200];
+    snprintf(data, sizeof data, "folder:%s/%s", box.folder, train);
+    snprintf(other, sizeof other, "folder:%s/%s", box.folder, test);
+    return gf_split_open(err, &(gf_split_spec){.data = data, .test = other}, s);
+}
+
+/* Numbers of the test set count its own folders; those that evaluations compare are the training set's, by name. */
+static void test_classes_are_numbered_by_names_of_training(void **state) {
+    (void)state;
+    static const struct {
+        const char *folders;
+        int32_t label[4];
+    } cases[] = {{"abd", {0, 1, 3}}, {"d", {3}}, {"bcd", {1, 2, 3}}, {"abc", {0, 1, 2}}, {"abcd", {0, 1, 2, 3}}};
+    make_folders("train", "abcd");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        gf_error err = {{0}};
+        gf_split s;
+        const size_t n = strlen(cases[k].folders);
+        make_folders(cases[k].folders, cases[k].folders);
+        if (open_both(&err, "train", cases[k].folders, &s) != GLOFND_OK) fail_msg("%s: %s", cases[k].folders, err.text);
+        assert_int_equal(s.test.n, n);
+        assert_int_equal(s.classes, 4);
+        assert_memory_equal(s.test.label, cases[k].label, n * sizeof *s.test.label);
+        gf_split_free(&s);
+    }
+}
+
+static void a_name_that_training_lacks_is_refused(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_split s;
+    make_folders("few", "abd");
+    make_folders("odd", "acd");
+    assert_int_equal(open_both(&err, "few", "odd", &s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "class 1 (c) of the test samples has no training sample: none of the 3 classes there"));
+    assert_non_null(strstr(err.text, "the first being \"a\""));
+    make_folders("gap", "bcd");
+    scratch_text(&box, "gap/a/note.txt", "a class folder without image");
+    make_folders("ab", "ab");
+    assert_int_equal(open_both(&err, "gap", "ab", &s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "class 0 (a) of the test samples has no training sample"));
+}
+
+static void names_that_two_classes_share_are_no_guide(void **state) {
+    (void)state;
+    gf_error err = {{0}};
+    gf_split s;
+    gf_dataset *d = NULL;
+    gf_export_result out;
+    char data[200], test[200];
+#ifndef GF_HAVE_PNG
+    skip();
+#endif
+    assert_int_equal(gf_dataset_open(&err, "shapes:n=6,classes=3,size=16,seed=1", &d), GLOFND_OK);
+    assert_int_equal(gf_dataset_export(&err, d, &(gf_export){.folder = scratch_path(&box, "w")}, &out), GLOFND_OK);
+    gf_dataset_free(d);
+    snprintf(data, sizeof data, "%.190s", out.spec);
+    snprintf(test, sizeof test, "folder:%s/cranes", box.folder);
+    scratch_text(&box, "w/classnames.txt", "crane\ndog\ncrane\n");
+    scratch_text(&box, "cranes/crane/image.png", "");
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK); /* the same number */
+    gf_split_free(&s);
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = data}, &s), GLOFND_OK);
+    gf_split_free(&s);
+    scratch_text(&box, "w/classnames.txt", "\ndog\ncrane\n"); /* the first one has no name */
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
+    assert_int_equal(s.test.label[0], 2);
+    gf_split_free(&s);
+    scratch_text(&box, "w/classnames.txt", "\n\n\n"); /* none has: by number */
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
+    assert_int_equal(s.test.label[0], 0);
+    gf_split_free(&s);
+    scratch_text(&box, "w/classnames.txt", "dog\ncrane\ncrane\n");
+    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(err.text, "is called \"crane\", which is the name of two training classes"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(takes_the_floor_of_each_class),
+        cmocka_unit_test(smaller_shares_lie_in_larger_ones_and_seeds_differ),
+        cmocka_unit_test(refuses_shares_that_are_none),
+        cmocka_unit_test(a_dataset_has_its_own_test_split),
+        cmocka_unit_test(a_held_out_share_is_disjoint),
+        cmocka_unit_test(classes_must_fit),
+        cmocka_unit_test(test_classes_are_numbered_by_names_of_training),
+        cmocka_unit_test(a_name_that_training_lacks_is_refused),
+        cmocka_unit_test(names_that_two_classes_share_are_no_guide),
+    };
+    return cmocka_run_group_tests(tests, make_box, remove_box);
+}

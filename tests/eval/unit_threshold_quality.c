@@ -1,0 +1,120 @@
+/* unit_threshold_quality.c - errors and spreads of thresholds by hand; FNC's thresholds over random batches. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "eval/flags/threshold_quality.h"
+#include "support/random.h"
+#include "util/rng.h"
+
+#define ON(n) (&(gf_pair_how){.threads = (n)})
+
+static gf_error err;
+
+static int near(double a, double b) { return fabs(a - b) < 1e-7; }
+
+static void errors_by_hand(void **state) {
+    (void)state;
+    const float x[] = {0.5f, 0.25f, NAN, 0.0f, 1.0f, 0.5f}, optimum[] = {0.25f, 0.5f, 0.0f};
+    const gf_threshold_error e = gf_threshold_compare(x, optimum, 3, 2); /* 0.25, 0, -, -0.5, 1, 0.5 */
+    assert_int_equal(e.count, 5);
+    assert_true(near(e.mae, 2.25 / 5) && near(e.bias, 1.25 / 5) && near(e.rmse, sqrt(1.5625 / 5)));
+    const gf_threshold_error none = gf_threshold_compare(x + 2, optimum, 1, 1);
+    assert_true(none.count == 0 && isnan(none.mae) && isnan(none.rmse));
+}
+
+static void spread_and_density(void **state) {
+    (void)state;
+    const float x[] = {0.0f, NAN, 0.25f, 0.5f, 1.0f};
+    const gf_spread s = gf_spread_of(x, 5);
+    double density[4];
+    assert_int_equal(s.count, 4);
+    assert_true(near(s.mean, 0.4375) && s.min == 0.0 && s.max == 1.0 && near(s.std, sqrt(0.546875 / 4)));
+    gf_density(x, 5, 0.0, 1.0, 4, density); /* edges belong to the part above them, the last one to the last part */
+    assert_true(near(density[0], 1.0) && near(density[1], 1.0) && near(density[2], 1.0) && near(density[3], 1.0));
+    gf_density(x, 5, 0.0, 0.5, 2, density);
+    assert_true(near(density[0], 1.0) && near(density[1], 2.0)); /* 1.0 lies outside: three quarters are inside */
+    assert_true(isnan(gf_spread_of(x + 1, 1).mean));
+}
+
+static gf_view_set make_set(int64_t rows, int64_t dim) {
+    gf_view_set s;
+    rng g = {3};
+    assert_int_equal(gf_view_set_alloc(&err, &s, rows, dim), GLOFND_OK);
+    for (int64_t i = 0; i < rows * dim; i++) s.z[i] = (float)rng_normal(&g);
+    for (int64_t i = 0; i < rows; i++) s.id[i] = i / 2, s.label[i] = 0;
+    return s;
+}
+
+/* Every sample gets a threshold per draw and view, the one of its batch, for any number of threads. */
+static void fnc_draws_are_batches_of_the_permutation(void **state) {
+    (void)state;
+    enum { SAMPLES = 23, BATCH = 5, DRAWS = 3, DIM = 6, SEED = 9 };
+    gf_view_set s = make_set(2 * SAMPLES, DIM), batch = make_set(2 * BATCH, DIM);
+    float out[SAMPLES * DRAWS * 2], again[SAMPLES * DRAWS * 2], theta[2 * BATCH];
+    for (int i = 0; i < SAMPLES * DRAWS * 2; i++) out[i] = NAN;
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(1), out), GLOFND_OK);
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(3), again), GLOFND_OK);
+    assert_memory_equal(out, again, sizeof out);
+    for (int i = 0; i < SAMPLES * DRAWS * 2; i++) assert_true(out[i] > -1.0f && out[i] < 1.0f);
+    for (int draw = 0; draw < DRAWS; draw++) { /* the second batch of each deal, by hand */
+        for (int i = 0; i < BATCH; i++) {
+            const int64_t sample = gf_permute(SEED, (uint32_t)draw, SAMPLES, BATCH + i);
+            memcpy(batch.z + 2 * i * DIM, s.z + 2 * sample * DIM, 2 * DIM * sizeof *s.z);
+        }
+        assert_int_equal(gf_fnc_thresholds(&err, &batch, 0.2, ON(1), theta), GLOFND_OK);
+        for (int i = 0; i < 2 * BATCH; i++) {
+            const int64_t sample = gf_permute(SEED, (uint32_t)draw, SAMPLES, BATCH + i / 2);
+            assert_true(out[(sample * DRAWS + draw) * 2 + i % 2] == theta[i]);
+        }
+    }
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, SAMPLES + 1, 1, 0.2, SEED, ON(1), out), GLOFND_E_ARGUMENT);
+    s.z[4] = INFINITY;
+    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_E_NUMERIC);
+    gf_view_set_free(&s);
+    gf_view_set_free(&batch);
+}
+
+/* Rows that are compared with others meet those of their batch. */
+static void fnc_draws_of_images_and_texts(void **state) {
+    (void)state;
+    enum { SAMPLES = 23, BATCH = 5, DRAWS = 2, DIM = 6, SEED = 9 };
+    gf_view_set s = make_set(SAMPLES, DIM), t = make_set(SAMPLES, DIM);
+    gf_view_set rows = make_set(BATCH, DIM), columns = make_set(BATCH, DIM);
+    float out[SAMPLES * DRAWS], theta[BATCH];
+    rng g = {11};
+    for (int64_t i = 0; i < SAMPLES * DIM; i++) t.z[i] = (float)rng_normal(&g);
+    for (int64_t i = 0; i < SAMPLES; i++) s.id[i] = t.id[i] = i;
+    s.others = &t, rows.others = &columns;
+    assert_int_equal(gf_fnc_draws(&err, &s, 1, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_OK);
+    for (int draw = 0; draw < DRAWS; draw++) { /* the first batch of each deal, by hand */
+        for (int i = 0; i < BATCH; i++) {
+            const int64_t sample = gf_permute(SEED, (uint32_t)draw, SAMPLES, i);
+            memcpy(rows.z + i * DIM, s.z + sample * DIM, DIM * sizeof *s.z);
+            memcpy(columns.z + i * DIM, t.z + sample * DIM, DIM * sizeof *t.z);
+            rows.id[i] = columns.id[i] = sample;
+        }
+        assert_int_equal(gf_fnc_thresholds(&err, &rows, 0.2, ON(1), theta), GLOFND_OK);
+        for (int i = 0; i < BATCH; i++) assert_true(out[gf_permute(SEED, (uint32_t)draw, SAMPLES, i) * DRAWS + draw] == theta[i]);
+    }
+    gf_view_set_free(&s);
+    gf_view_set_free(&t);
+    gf_view_set_free(&rows);
+    gf_view_set_free(&columns);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_by_hand),
+        cmocka_unit_test(spread_and_density),
+        cmocka_unit_test(fnc_draws_are_batches_of_the_permutation),
+        cmocka_unit_test(fnc_draws_of_images_and_texts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,69 @@
+/* unit_epoch_plan.c - the number of a plan that tells whether a recorded step may be used again: equal from epoch to epoch,
+ * another
+ * one where options begin to mean something else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "method/step/step.h"
+
+static glofnd_options fresh(void) {
+    glofnd_options o;
+    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    o.detector = GLOFND_DETECT_GLOFND;
+    return o;
+}
+
+static uint64_t phase_of(const glofnd_options *o, int32_t epoch, double tau, double gamma) {
+    const glofnd_batch q = {.size = sizeof q, .rows = 8, .cols = 8, .dim = 4, .epoch = epoch, .tau = tau, .gamma = gamma};
+    const gf_plan p = gf_plan_of(o, &q);
+    return gf_plan_phase(&p);
+}
+
+/* One letter per epoch, the same where the phase is. */
+static void phases_are(const glofnd_options *o, const char *expected) {
+    uint64_t phase[16];
+    for (int32_t i = 0; expected[i]; i++) {
+        phase[i] = phase_of(o, i, 0, 0);
+        for (int32_t k = 0; k < i; k++) assert_true((phase[k] == phase[i]) == (expected[k] == expected[i]));
+    }
+}
+
+static void phases_follow_the_epochs(void **state) {
+    (void)state;
+    glofnd_options o = fresh();
+    o.update_epoch = 2, o.mask_epoch = 5, o.lambda_warmup = 1;
+    phases_are(&o, "aabccddd");
+    o.lambda_warmup = 0;
+    phases_are(&o, "aabbbccc");
+    o.update_epoch = o.mask_epoch = 0;
+    phases_are(&o, "aaaaaaaa");
+    o.learner = GLOFND_LEARN_ADAM_OFFICIAL; /* its clock counts epochs */
+    phases_are(&o, "abcdefgh");
+    o = fresh(); /* in this one epoch every visit sets lambda to the batch quantile */
+    o.update_epoch = 2, o.mask_epoch = 4;
+    o.compat = GLOFND_COMPAT_OFFICIAL, o.learner = GLOFND_LEARN_SGD, o.lambda_init = GLOFND_INIT_QUANTILE;
+    phases_are(&o, "aabcdddd");
+    o.lambda_init = GLOFND_INIT_ONE;
+    phases_are(&o, "aabbcccc");
+}
+
+static void phases_follow_the_batch(void **state) {
+    (void)state;
+    const glofnd_options o = fresh();
+    const uint64_t plain = phase_of(&o, 3, 0, 0);
+    assert_true(plain == phase_of(&o, 3, o.tau, o.gamma));
+    assert_true(plain != phase_of(&o, 3, 0.5 * o.tau, 0));
+    assert_true(plain != phase_of(&o, 3, 0, 0.5 * o.gamma));
+    const glofnd_batch q = {.size = sizeof q, .rows = 8, .cols = 8, .dim = 4, .epoch = 3, .want = GLOFND_WANT_QUANTILE};
+    const gf_plan wants = gf_plan_of(&o, &q);
+    assert_true(plain != gf_plan_phase(&wants));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(phases_follow_the_epochs), cmocka_unit_test(phases_follow_the_batch)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

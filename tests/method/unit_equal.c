@@ -1,0 +1,294 @@
+/* unit_equal.c - what must not change the result: number of threads (same bits), size of a tile (rounding only), number of ranks
+ * (rounding only; flags, counts and thresholds exact).
+ */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/compare.h"
+#include "support/ranks.h"
+
+static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
+
+/* ---- the runs that are compared: every loss with every detector and learner ---- */
+
+typedef struct variant {
+    const char *name;
+    glofnd_detector detector;
+    glofnd_fnc_rule rule;
+    glofnd_learner learner;
+    int groups, support;
+} variant;
+
+static const variant VARIANT[] = {
+    {"none", GLOFND_DETECT_NONE, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
+    {"glofnd", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
+    {"sgd", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_SGD, 0, 0},
+    {"adam-official", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM_OFFICIAL, 0, 0},
+    {"ring", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_RING, 0, 0},
+    {"single", GLOFND_DETECT_SINGLE, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
+    {"fnc-quantile", GLOFND_DETECT_FNC, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
+    {"fnc-topk", GLOFND_DETECT_FNC, GLOFND_FNC_TOPK, GLOFND_LEARN_ADAM, 0, 1},
+    {"oracle", GLOFND_DETECT_ORACLE, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 0, 0},
+    {"glofnd+groups", GLOFND_DETECT_GLOFND, GLOFND_FNC_QUANTILE, GLOFND_LEARN_ADAM, 1, 0},
+};
+enum { VARIANTS = sizeof VARIANT / sizeof *VARIANT };
+
+static scene make_variant(int loss, int v, int64_t batch) {
+    char name[128];
+    snprintf(name, sizeof name, "%s/%s", LOSS[loss], VARIANT[v].name);
+    scene s = scene_make(name, (glofnd_loss)loss);
+    s.batch = batch;
+    s.anchors = batch + batch / 3;
+    s.dim = 24;
+    s.steps = 4;
+    s.o.detector = VARIANT[v].detector;
+    s.o.fnc_rule = VARIANT[v].rule;
+    s.o.learner = VARIANT[v].learner;
+    s.o.ring_rows = 4 * batch;
+    s.with_groups = VARIANT[v].groups;
+    s.with_support = VARIANT[v].support;
+    s.o.action = (glofnd_action)((loss + v) % 3);
+    return s;
+}
+
+/* ---- threads and tiles ---- */
+
+typedef struct trace { /* everything a run produced */
+    outputs *step;     /* [steps] */
+    glofnd_row *rows;  /* [sides][anchors] at the end */
+    glofnd_row shared[2];
+} trace;
+
+static void *array(int64_t count, size_t size) {
+    void *p = calloc((size_t)count, size);
+    if (!p) abort();
+    return p;
+}
+
+static trace trace_of(const scene *s, int threads, int tile) {
+    scene with = *s;
+    with.o.threads = threads;
+    with.o.tile = tile;
+    runner w = runner_make(&with);
+    const int sides = scene_two_views(s) ? 1 : 2;
+    trace t = {.step = array(s->steps, sizeof(outputs)), .rows = array(sides * s->anchors, sizeof(glofnd_row))};
+    for (int step = 0; step < s->steps; step++) {
+        scene_batch b;
+        scene_draw(s, step, &b);
+        t.step[step] = outputs_make(s);
+        run_two_calls(&w, &b.q, &t.step[step]);
+        scene_batch_free(&b);
+    }
+    for (int side = 0; side < sides; side++) {
+        read_rows(&w, side, s->anchors, &t.rows[side * s->anchors]);
+        expect_ok(w.ctx, glofnd_rows_get(w.ctx, w.store, side, &(int64_t){GLOFND_SHARED}, 1, &t.shared[side]));
+    }
+    runner_free(&w);
+    return t;
+}
+
+static void trace_free(const scene *s, trace *t) {
+    for (int step = 0; step < s->steps; step++) outputs_free(&t->step[step]);
+    free(t->step);
+    free(t->rows);
+}
+
+static void expect_same_bits(const scene *s, const trace *x, const trace *y, int threads) {
+    const size_t flat = (size_t)(s->batch * s->dim) * sizeof(float), links = (size_t)s->batch * 2 * sizeof(glofnd_link);
+    const int sides = scene_two_views(s) ? 1 : 2;
+    for (int step = 0; step < s->steps; step++) {
+        const outputs *a = &x->step[step], *b = &y->step[step];
+        const char *what = memcmp(a->links, b->links, links)                             ? "links"
+                           : memcmp(a->grad_a, b->grad_a, flat)                          ? "grad_a"
+                           : memcmp(a->grad_b, b->grad_b, flat)                          ? "grad_b"
+                           : memcmp(a->keep, b->keep, (size_t)(4 * s->batch * s->batch)) ? "keep"
+                           : memcmp(&a->stats, &b->stats, sizeof a->stats)               ? "stats"
+                                                                                         : NULL;
+        if (what) fail_msg("%s, step %d: %s with 1 and with %d threads differ", s->name, step, what, threads);
+    }
+    const size_t rows = (size_t)(sides * s->anchors) * sizeof(glofnd_row);
+    if (memcmp(x->rows, y->rows, rows) != 0 || memcmp(x->shared, y->shared, sizeof x->shared) != 0)
+        fail_msg("%s: state with 1 and with %d threads differs", s->name, threads);
+}
+
+/* A GPU has neither threads nor tiles to choose from: there, one comparison says that a run repeats. */
+static int comparisons(int on_the_cpu) { return getenv("GLOFND_TEST_DEVICE") ? 1 : on_the_cpu; }
+
+static void threads_give_the_same_bits(void **state) {
+    static const int threads[] = {2, 3, 5};
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int v = 0; v < VARIANTS; v++) {
+            scene s = make_variant(loss, v, 75);
+            trace one = trace_of(&s, 1, 32);
+            for (int k = 0; k < comparisons(3); k++) {
+                trace other = trace_of(&s, threads[k], 32);
+                expect_same_bits(&s, &one, &other, threads[k]);
+                trace_free(&s, &other);
+            }
+            trace_free(&s, &one);
+        }
+    }
+}
+
+static void expect_close(const scene *s, const trace *x, const trace *y) {
+    const double relative = 10 * FLOAT_ERROR + 2 * SIM_ERROR / s->o.tau;
+    for (int step = 0; step < s->steps; step++) {
+        const outputs *a = &x->step[step], *b = &y->step[step];
+        double scale = 0;
+        for (int64_t j = 0; j < s->batch * s->dim; j++) scale = fmax(scale, fmax(fabsf(a->grad_a[j]), fabsf(a->grad_b[j])));
+        for (int64_t j = 0; j < s->batch * s->dim; j++) {
+            expect_near(s->name, step, "grad_a by tile", b->grad_a[j], a->grad_a[j], 2 * relative * scale);
+            expect_near(s->name, step, "grad_b by tile", b->grad_b[j], a->grad_b[j], 2 * relative * scale);
+        }
+        expect_near(s->name, step, "loss by tile", b->stats.loss, a->stats.loss, relative * fmax(1, fabs(a->stats.loss)));
+        assert_memory_equal(a->keep, b->keep, (size_t)(4 * s->batch * s->batch));
+        for (int64_t r = 0; r < 2 * s->batch; r++)
+            expect_equal(s->name, step, "kept by tile", b->links[r].kept, a->links[r].kept);
+    }
+    for (int64_t i = 0; i < (scene_two_views(s) ? 1 : 2) * s->anchors; i++) {
+        expect_near(s->name, s->steps, "lambda by tile", y->rows[i].lambda, x->rows[i].lambda, SIM_ERROR);
+        expect_near(s->name, s->steps, "log_u by tile", y->rows[i].log_u, x->rows[i].log_u, relative);
+        expect_equal(s->name, s->steps, "clock by tile", y->rows[i].clock, x->rows[i].clock);
+    }
+}
+
+static void tiles_change_only_rounding(void **state) {
+    static const int tiles[] = {64, 128, 256, 0};
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int v = 0; v < VARIANTS; v++) {
+            scene s = make_variant(loss, v, 75);
+            s.steps = 3;
+            scene_settle(&s);
+            trace small = trace_of(&s, 2, 32);
+            for (int k = 0; k < comparisons(4); k++) {
+                trace other = trace_of(&s, 2, tiles[k]);
+                expect_close(&s, &small, &other);
+                trace_free(&s, &other);
+            }
+            trace_free(&s, &small);
+        }
+    }
+}
+
+/* ---- one context for everything: what an earlier step left in the workspace must not matter ---- */
+
+static void contexts_carry_nothing_over(void **state) {
+    glofnd_ctx *used = NULL;
+    (void)state;
+    for (int k = 0; k < 60; k++) {
+        scene s = make_variant(k * 5 % 6, k * 7 % VARIANTS, 5 + k * 37 % 90);
+        s.dim = 1 + k * 29 % 60;
+        s.lambda0 = 0.5;
+        s.o.compat = s.o.fnc_rule == GLOFND_FNC_TOPK ? GLOFND_COMPAT_PAPER : (glofnd_compat)(k % 2);
+        s.o.tile = k % 3 ? 0 : 32 * (1 + k % 4);
+        s.o.update_epoch = s.o.mask_epoch = 0;
+        runner fresh = runner_make(&s), again = runner_make(&s);
+        if (!used) expect_ok(used, glofnd_ctx_create(&s.o, &used));
+        expect_ok(used, glofnd_ctx_configure(used, &s.o));
+        runner w = {used, again.store};
+        outputs x = outputs_make(&s), y = outputs_make(&s);
+        scene_batch b;
+        scene_draw(&s, 0, &b);
+        run_step(&fresh, &b.q, &x);
+        run_step(&w, &b.q, &y);
+        if (memcmp(x.grad_a, y.grad_a, (size_t)(s.batch * s.dim) * sizeof(float)) || memcmp(&x.stats, &y.stats, sizeof x.stats))
+            fail_msg("%s (%d): a used context gives another result than a fresh one", s.name, k);
+        scene_batch_free(&b);
+        outputs_free(&x);
+        outputs_free(&y);
+        runner_free(&fresh);
+        runner_free(&again);
+    }
+    glofnd_ctx_free(used);
+}
+
+/* ---- ranks ---- */
+
+static void check_ranks(scene *s, int ranks) {
+    scene_settle(s);
+    ref_store ref;
+    scene_ref_store(s, &ref);
+    runner one = runner_make(s);
+    rank_team team = rank_team_make(s, ranks);
+    outputs single = outputs_make(s), many = outputs_make(s);
+    for (int step = 0; step < s->steps; step++) {
+        scene_batch b;
+        ref_step r;
+        scene_draw(s, step, &b);
+        ref_step_run(&s->o, &ref, &b.q, NULL, &r);
+        run_two_calls(&one, &b.q, &single);
+        rank_team_step(&team, &b.q, &many);
+        expect_ranks(s, step, &team, &many, &single, &r);
+        for (int k = 0; k < ranks; k++) expect_store(s, step, &team.rank[k].w, &ref, &r);
+        ref_step_free(&r);
+        scene_batch_free(&b);
+    }
+    outputs_free(&single);
+    outputs_free(&many);
+    rank_team_free(&team);
+    runner_free(&one);
+    ref_store_free(&ref);
+}
+
+static void ranks_change_only_rounding(void **state) {
+    static const int ranks[] = {1, 2, 3, 4}; /* 3 does not divide the batch: uneven shares */
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        for (int v = 0; v < VARIANTS; v++) {
+            for (int k = 0; k < 4; k++) {
+                scene s = make_variant(loss, v, 20);
+                s.dim = 11;
+                check_ranks(&s, ranks[k]);
+            }
+        }
+    }
+}
+
+static void ranks_agree_during_the_shared_warm_up(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
+        scene s = make_variant(loss, 1, 20);
+        s.o.lambda_warmup = 2;
+        s.steps = 6;
+        check_ranks(&s, 4);
+    }
+}
+
+/* compat OFFICIAL: two views as on one rank (also u's first batch); image and text as golden section 5. */
+static void official_ranks_follow_the_authors(void **state) {
+    static const int losses[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SIMCLR, GLOFND_LOSS_SOGCLR2, GLOFND_LOSS_FASTCLIP};
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        for (int v = 0; v < VARIANTS; v++) {
+            if (VARIANT[v].rule == GLOFND_FNC_TOPK) continue; /* nor do they take a top k */
+            scene s = make_variant(losses[k], v, 20);
+            s.o.compat = GLOFND_COMPAT_OFFICIAL;
+            if (s.o.action == GLOFND_ACTION_ATTRACT) s.o.action = GLOFND_ACTION_DROP; /* the authors do not attract */
+            check_ranks(&s, 2);
+            s.seed += 100;
+            check_ranks(&s, 4);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(tiles_change_only_rounding),
+        cmocka_unit_test(contexts_carry_nothing_over),
+        cmocka_unit_test(ranks_change_only_rounding),
+        cmocka_unit_test(ranks_agree_during_the_shared_warm_up),
+        cmocka_unit_test(official_ranks_follow_the_authors),
+    };
+    return cmocka_run_group_tests_name("unit_equal", tests, NULL, NULL);
+}

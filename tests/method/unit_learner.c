@@ -1,0 +1,342 @@
+/* unit_learner.c - how thresholds move: every learner and its options through the step tier against the reference, and the
+ * paper's lemma (static scores: lambda ends at the k-th largest, k = ceil(alpha n)) through the detect tier.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/compare.h"
+#include "support/random.h"
+
+static const glofnd_loss TASK[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_CLIP, GLOFND_LOSS_SIMCLR, GLOFND_LOSS_ISOGCLR};
+enum { TASKS = sizeof TASK / sizeof *TASK };
+
+static scene learner_scene(const char *name, int task, glofnd_learner learner, int compat) {
+    char full[128];
+    snprintf(full, sizeof full, "%s, task %d, learner %d, compat %d", name, task, (int)learner, compat);
+    scene s = scene_make(full, TASK[task]);
+    s.steps = 8;
+    s.o.learner = learner;
+    s.o.compat = (glofnd_compat)compat;
+    s.o.normalize = 1;
+    return s;
+}
+
+typedef void (*tweak)(scene *s);
+
+/* The tweak on every task, gradient learner and compat. */
+static void check_all(const char *name, tweak change) {
+    for (int task = 0; task < TASKS; task++) {
+        for (int learner = GLOFND_LEARN_ADAM; learner <= GLOFND_LEARN_ADAM_OFFICIAL; learner++) {
+            for (int compat = GLOFND_COMPAT_PAPER; compat <= GLOFND_COMPAT_OFFICIAL; compat++) {
+                scene s = learner_scene(name, task, (glofnd_learner)learner, compat);
+                change(&s);
+                check_scene_against_reference(&s);
+            }
+        }
+    }
+}
+
+static void plain(scene *s) { (void)s; }
+static void normalized(scene *s) { s->o.lambda_normalize = 1; }
+static void clipped(scene *s) {
+    s->o.lambda_clip = 0.5;
+    s->o.lambda_init = GLOFND_INIT_QUANTILE;
+}
+static void normalized_and_clipped(scene *s) {
+    s->o.lambda_normalize = 1;
+    s->o.lambda_clip = 0.7;
+    s->lambda0 = 0.4;
+}
+static void other_betas(scene *s) {
+    s->o.lambda_beta1 = 0.5;
+    s->o.lambda_beta2 = 0.7;
+    s->o.lambda_eps = 1e-3;
+}
+static void from_quantile(scene *s) {
+    s->o.lambda_init = GLOFND_INIT_QUANTILE;
+    s->anchors = 26;
+}
+static void single(scene *s) { s->o.detector = GLOFND_DETECT_SINGLE; }
+static void single_from_quantile(scene *s) {
+    single(s);
+    s->o.lambda_init = GLOFND_INIT_QUANTILE;
+}
+static void warmed_up(scene *s) {
+    s->o.lambda_warmup = 3;
+    s->anchors = 22;
+}
+static void warmed_up_late_mask(scene *s) {
+    warmed_up(s);
+    s->o.mask_epoch = 6;
+}
+static void early(scene *s) { s->o.update_epoch = s->o.mask_epoch = 0; }
+static void never(scene *s) { s->o.update_epoch = s->o.mask_epoch = 100; }
+static void fast_and_projected(scene *s) {
+    s->o.lambda_lr = 1.9;
+    s->o.lambda_normalize = 1;
+    s->steps = 4;
+}
+
+static void learners_agree(void **state) {
+    (void)state;
+    check_all("plain", plain);
+}
+static void normalization_agrees(void **state) {
+    (void)state;
+    check_all("normalized", normalized);
+}
+static void clipping_agrees(void **state) {
+    (void)state;
+    check_all("clipped", clipped);
+    check_all("normalized and clipped", normalized_and_clipped);
+}
+static void betas_and_eps_agree(void **state) {
+    (void)state;
+    check_all("betas", other_betas);
+}
+static void quantile_start_agrees(void **state) {
+    (void)state;
+    check_all("quantile", from_quantile);
+}
+static void single_lambda_agrees(void **state) {
+    (void)state;
+    check_all("single", single);
+    check_all("single from quantile", single_from_quantile);
+}
+static void shared_warm_up_agrees(void **state) {
+    (void)state;
+    check_all("warm-up", warmed_up);
+    check_all("warm-up, late mask", warmed_up_late_mask);
+}
+static void start_epochs_agree(void **state) {
+    (void)state;
+    check_all("from epoch 0", early);
+    check_all("never", never);
+}
+
+/* ---- rows out and in again, as when ranks exchange them: nothing may change, also while lambda is shared ---- */
+
+static void round_trip(const scene *s, runner *w) {
+    glofnd_row *rows = malloc(sizeof *rows * (size_t)s->anchors);
+    int64_t *id = malloc(sizeof *id * (size_t)s->anchors);
+    if (!rows || !id) abort();
+    for (int64_t i = 0; i < s->anchors; i++) id[i] = i;
+    for (int side = 0; side < (scene_two_views(s) ? 1 : 2); side++) {
+        expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, id, s->anchors, rows));
+        expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, id, s->anchors, rows));
+    }
+    free(rows), free(id);
+}
+
+static void check_round_trip(scene *s) {
+    runner kept = runner_make(s), moved = runner_make(s);
+    outputs x = outputs_make(s), y = outputs_make(s);
+    for (int step = 0; step < s->steps; step++) {
+        scene_batch b;
+        scene_draw(s, step, &b);
+        run_step(&kept, &b.q, &x);
+        run_step(&moved, &b.q, &y);
+        round_trip(s, &moved);
+        if (x.stats.loss != y.stats.loss || x.stats.lambda_mean != y.stats.lambda_mean)
+            fail_msg("%s, step %d: rows taken out and put back changed the run: lambda_mean %g, expected %g", s->name, step,
+                     y.stats.lambda_mean, x.stats.lambda_mean);
+        scene_batch_free(&b);
+    }
+    outputs_free(&x);
+    outputs_free(&y);
+    runner_free(&kept);
+    runner_free(&moved);
+}
+
+static void rows_survive_a_round_trip(void **state) {
+    (void)state;
+    for (int task = 0; task < TASKS; task++) {
+        scene s = learner_scene("round trip", task, GLOFND_LEARN_ADAM, GLOFND_COMPAT_PAPER);
+        check_round_trip(&s);
+        single(&s);
+        check_round_trip(&s);
+        scene warm = learner_scene("round trip in the warm-up", task, GLOFND_LEARN_ADAM, GLOFND_COMPAT_PAPER);
+        warmed_up(&warm);
+        check_round_trip(&warm);
+    }
+}
+
+/* ---- projection to [-1, 1] ---- */
+
+static void lambda_stays_in_range(void **state) {
+    (void)state;
+    scene s = learner_scene("projected", 0, GLOFND_LEARN_SGD, GLOFND_COMPAT_PAPER);
+    fast_and_projected(&s);
+    check_scene_against_reference(&s);
+    scene up = learner_scene("projected to 1", 0, GLOFND_LEARN_SGD, GLOFND_COMPAT_PAPER);
+    fast_and_projected(&up);
+    up.lambda0 = -0.5;
+    up.steps = 1;
+    up.o.update_epoch = 0;
+    check_scene_against_reference(&up);
+}
+
+/* lambda may go anywhere: the step cannot know beforehand which pairs it will flag. Batches around the sizes of its lists. */
+static void wild_steps_agree(void **state) {
+    static const int64_t batch[] = {24, 32, 33, 34, 40, 64, 65, 66};
+    (void)state;
+    for (int task = 0; task < 2; task++) {
+        for (int k = 0; k < 8; k++) {
+            scene s = learner_scene("wild", task, k % 2 ? GLOFND_LEARN_SGD : GLOFND_LEARN_ADAM, GLOFND_COMPAT_PAPER);
+            s.batch = batch[k];
+            s.anchors = batch[k] + 5;
+            s.steps = 4;
+            s.lambda0 = 0.3;
+            s.o.update_epoch = s.o.mask_epoch = 0;
+            s.o.lambda_lr = 1.9;
+            s.o.lambda_normalize = 1;
+            check_scene_against_reference(&s);
+        }
+    }
+}
+
+/* ---- before update_epoch, with other detectors, with alpha 0: nothing learns ---- */
+
+static void alpha_zero_switches_detection_off(void **state) {
+    (void)state;
+    scene s = learner_scene("alpha 0", 0, GLOFND_LEARN_ADAM, GLOFND_COMPAT_PAPER);
+    s.o.alpha = 0;
+    s.lambda0 = 0.3;
+    s.with_labels = 0; /* no quantile asked for */
+    check_scene_against_reference(&s);
+}
+
+/* ---- ring ---- */
+
+/* Rings that never fill, fill exactly, wrap in the middle of a batch, and hold less than one batch. */
+static void ring_agrees(void **state) {
+    static const int64_t rows[] = {500, 78, 37, 10};
+    (void)state;
+    for (int task = 0; task < TASKS; task++) {
+        for (int k = 0; k < 4; k++) {
+            scene s = learner_scene("ring", task, GLOFND_LEARN_RING, GLOFND_COMPAT_PAPER);
+            s.o.ring_rows = rows[k];
+            s.o.ring_rate = 0.25;
+            check_scene_against_reference(&s);
+        }
+    }
+}
+
+/* No update while the ring holds fewer than ceil(1/alpha) entries. */
+static void small_ring_waits(void **state) {
+    (void)state;
+    scene s = learner_scene("ring that fills slowly", 1, GLOFND_LEARN_RING, GLOFND_COMPAT_PAPER);
+    s.o.ring_rows = 10 * s.batch;
+    s.o.alpha = 1.0 / 30; /* 30 entries: from the third push on */
+    s.o.update_epoch = s.o.mask_epoch = 0;
+    check_scene_against_reference(&s);
+}
+
+/* ---- lemma ---- */
+
+typedef struct static_scores {
+    int64_t rows, cols;
+    float *sim; /* [rows][cols] */
+    int64_t *id;
+} static_scores;
+
+/* ties: every value appears about four times. */
+static static_scores make_scores(int64_t rows, int64_t cols, int ties) {
+    static_scores t = {rows, cols, malloc((size_t)(rows * cols) * sizeof(float)), malloc((size_t)rows * sizeof(int64_t))};
+    rng g = {123};
+    assert_non_null(t.sim);
+    assert_non_null(t.id);
+    for (int64_t i = 0; i < rows; i++) t.id[i] = i;
+    for (int64_t j = 0; j < rows * cols; j++) {
+        const double x = 2 * rng_uniform(&g) - 1;
+        t.sim[j] = (float)(ties ? round(x * (double)cols / 8) / ((double)cols / 8) : x);
+    }
+    return t;
+}
+
+static int descending(const void *x, const void *y) {
+    const float a = *(const float *)x, b = *(const float *)y;
+    return (a < b) - (a > b);
+}
+
+/* lr decays as 1/t from `lr`; the last steps are shorter than `allowed`. */
+static void check_lemma(glofnd_learner learner, double alpha, int ties, double lr, double allowed) {
+    const int64_t rows = 12, cols = 40, updates = 4000;
+    static_scores t = make_scores(rows, cols, ties);
+    glofnd_options o;
+    glofnd_ctx *c = NULL;
+    glofnd_store *s = NULL;
+    expect_ok(c, glofnd_options_init(&o, sizeof o));
+    o.learner = learner;
+    o.alpha = alpha;
+    o.update_epoch = o.mask_epoch = 0;
+    expect_ok(c, glofnd_ctx_create(&o, &c));
+    expect_ok(c, glofnd_store_create(c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = rows, .modalities = 1}, &s));
+    uint8_t *negative = malloc((size_t)(rows * cols));
+    assert_non_null(negative);
+    memset(negative, 1, (size_t)(rows * cols));
+    const glofnd_sims q = {.views = 1, .rows = rows, .cols = cols, .sim = t.sim, .negative = negative, .id = t.id};
+    for (int64_t step = 0; step < updates; step++) {
+        o.lambda_lr = lr / (1 + (double)step * 0.02);
+        expect_ok(c, glofnd_ctx_configure(c, &o));
+        expect_ok(c, glofnd_update(c, s, &q));
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        glofnd_row row;
+        const int64_t k = (int64_t)ceil(alpha * (double)cols - 1e-9);
+        const int integral = fabs(alpha * (double)cols - (double)k) < 1e-9;
+        expect_ok(c, glofnd_rows_get(c, s, 0, &i, 1, &row));
+        qsort(t.sim + i * cols, (size_t)cols, sizeof(float), descending);
+        const double high = t.sim[i * cols + k - 1], low = integral ? t.sim[i * cols + k] : high;
+        if (row.lambda < low - allowed || row.lambda > high + allowed)
+            fail_msg("learner %d, alpha %g, ties %d: lambda %g of anchor %lld is not in [%g, %g]", (int)learner, alpha, ties,
+                     (double)row.lambda, (long long)i, low, high);
+        assert_int_equal(row.clock, updates);
+    }
+    glofnd_store_free(s);
+    glofnd_ctx_free(c);
+    free(t.sim);
+    free(t.id);
+    free(negative);
+}
+
+static void lambda_reaches_the_kth_largest(void **state) {
+    (void)state;
+    for (int ties = 0; ties < 2; ties++) {
+        for (int k = 0; k < 2; k++) {
+            const double alpha = k ? 0.1 : 0.0875; /* alpha n = 4, or 3.5 */
+            check_lemma(GLOFND_LEARN_SGD, alpha, ties, 1, 0.01);
+            check_lemma(GLOFND_LEARN_ADAM, alpha, ties, 0.1, 0.01);
+        }
+        check_lemma(GLOFND_LEARN_SGD, 0.5125, ties, 1, 0.01); /* alpha n = 20.5: the middle */
+        check_lemma(GLOFND_LEARN_SGD, 0.9625, ties, 1, 0.01); /* 38.5: almost everything */
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(learners_agree),
+        cmocka_unit_test(normalization_agrees),
+        cmocka_unit_test(clipping_agrees),
+        cmocka_unit_test(betas_and_eps_agree),
+        cmocka_unit_test(quantile_start_agrees),
+        cmocka_unit_test(single_lambda_agrees),
+        cmocka_unit_test(shared_warm_up_agrees),
+        cmocka_unit_test(start_epochs_agree),
+        cmocka_unit_test(rows_survive_a_round_trip),
+        cmocka_unit_test(lambda_stays_in_range),
+        cmocka_unit_test(wild_steps_agree),
+        cmocka_unit_test(alpha_zero_switches_detection_off),
+        cmocka_unit_test(ring_agrees),
+        cmocka_unit_test(small_ring_waits),
+        cmocka_unit_test(lambda_reaches_the_kth_largest),
+    };
+    return cmocka_run_group_tests_name("unit_learner", tests, NULL, NULL);
+}

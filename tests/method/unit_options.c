@@ -1,0 +1,308 @@
+/* unit_options.c - the options of the method: defaults, names, ranges, combinations; public calls and method/options.h. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+/* cmocka.h needs the four above */
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "method/options.h"
+
+#define assert_says(text, part)                                                      \
+    do {                                                                             \
+        if (!strstr(text, part)) fail_msg("\"%s\" does not say \"%s\"", text, part); \
+    } while (0)
+
+static glofnd_options defaults(void) {
+    glofnd_options o;
+    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    return o;
+}
+
+static void defaults_are_those_of_the_header(void **state) {
+    (void)state;
+    const glofnd_options o = defaults();
+    assert_int_equal(o.size, sizeof o);
+    assert_int_equal(o.loss, GLOFND_LOSS_SOGCLR);
+    assert_int_equal(o.detector, GLOFND_DETECT_GLOFND);
+    assert_int_equal(o.action, GLOFND_ACTION_DROP);
+    assert_int_equal(o.learner, GLOFND_LEARN_ADAM);
+    assert_int_equal(o.lambda_init, GLOFND_INIT_ONE);
+    assert_int_equal(o.fnc_rule, GLOFND_FNC_QUANTILE);
+    assert_int_equal(o.compat, GLOFND_COMPAT_PAPER);
+    assert_int_equal(o.normalize, 1);
+    assert_int_equal(o.update_epoch + o.mask_epoch + o.lambda_warmup + o.lambda_normalize, 0);
+    assert_true(o.alpha == 0.01 && o.omega == 0.5 && o.lambda_lr == 0.05 && o.lambda_beta1 == 0.9 && o.lambda_beta2 == 0.98);
+    assert_true(o.lambda_eps == 0 && o.lambda_clip == 0 && o.tau == 0.1 && o.gamma == 0.9 && o.rho == 6.5);
+    assert_true(o.tau_lr == 0.01 && o.tau_min == 0.01 && o.tau_max == 1 && o.tau_beta1 == 0.9 && o.tau_beta2 == 0.999);
+    assert_true(o.ring_rows == 16384 && o.ring_rate == 0.3);
+    assert_int_equal(o.threads, 0);
+    assert_int_equal(o.tile, 0);
+    assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
+    char why[64] = "before";
+    assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
+    assert_string_equal(why, "");
+}
+
+/* The table has a row for each of the 33 fields after `size`. Whoever adds a field is stopped here. */
+static void the_table_covers_the_whole_struct(void **state) {
+    (void)state;
+    int n = 0;
+    while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
+    assert_int_equal(n, 33);
+    const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t);
+    assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
+}
+
+static void every_name_is_read(void **state) {
+    (void)state;
+    static const char *const names[][7] = {{"loss", "sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"},
+                                           {"detector", "none", "glofnd", "single", "fnc", "oracle", "groups"},
+                                           {"action", "drop", "attract", "weight"},
+                                           {"learner", "adam", "sgd", "adam-official", "ring"},
+                                           {"lambda_init", "one", "quantile"},
+                                           {"fnc_rule", "quantile", "topk"},
+                                           {"compat", "paper", "official"},
+                                           {"device", "cpu", "cuda"},
+                                           {"math", "auto", "exact", "tf32", "bf16", "split"}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        for (int k = 1; k < 7 && names[i][k]; k++) {
+            glofnd_options o = defaults();
+            assert_int_equal(glofnd_options_set(&o, names[i][0], names[i][k], NULL, 0), GLOFND_OK);
+            const int got[] = {(int)o.loss,     (int)o.detector, (int)o.action, (int)o.learner, (int)o.lambda_init,
+                               (int)o.fnc_rule, (int)o.compat,   (int)o.device, (int)o.math};
+            assert_int_equal(got[i], k - 1);
+        }
+    }
+}
+
+/* {key, accepted, accepted, refused, refused} */
+static void every_range_has_the_right_ends(void **state) {
+    (void)state;
+    static const char *const ends[][5] = {{"alpha", "0", "0.999999", "1", "-0.000001"},
+                                          {"omega", "0", "1", "1.000001", "-0.1"},
+                                          {"tau", "0.001", "100", "0.0009", "100.1"},
+                                          {"gamma", "1", "1e-9", "0", "1.1"},
+                                          {"lambda_lr", "2", "1e-9", "0", "2.1"},
+                                          {"lambda_beta1", "0", "0.9999", "1", "-0.1"},
+                                          {"lambda_beta2", "0", "0.9999", "1", "-0.1"},
+                                          {"lambda_eps", "0", "1e-14", "1", "-1e-9"},
+                                          {"lambda_clip", "0", "5", "-1", "1e7"},
+                                          {"rho", "0", "16", "-1", "1001"},
+                                          {"tau_lr", "0", "1", "-0.1", "1.1"},
+                                          {"tau_min", "0.001", "1", "0", "101"},
+                                          {"tau_max", "0.01", "100", "0", "101"},
+                                          {"tau_beta1", "0", "0.5", "1", "-1"},
+                                          {"tau_beta2", "0", "0.5", "1", "-1"},
+                                          {"ring_rows", "1", "16777216", "0", "16777217"},
+                                          {"ring_rate", "1", "1e-3", "0", "1.5"},
+                                          {"threads", "0", "1024", "-1", "1025"},
+                                          {"tile", "0", "512", "544", "31"},
+                                          {"tile", "32", "96", "48", "-32"},
+                                          {"update_epoch", "0", "1000000000", "-1", "1000000001"},
+                                          {"mask_epoch", "0", "1000000000", "-1", "1000000001"},
+                                          {"lambda_warmup", "0", "3", "-1", "1000000001"},
+                                          {"normalize", "0", "1", "2", "-1"},
+                                          {"lambda_normalize", "0", "1", "2", "yess"}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        for (int k = 1; k < 5; k++) {
+            glofnd_options o = defaults();
+            const glofnd_options before = o;
+            char why[256] = "";
+            const glofnd_status status = glofnd_options_set(&o, ends[i][0], ends[i][k], why, sizeof why);
+            const glofnd_status expected = k < 3 ? GLOFND_OK : GLOFND_E_OPTION;
+            if (status != expected) fail_msg("%s = %s gave %d: %s", ends[i][0], ends[i][k], status, why);
+            if (expected == GLOFND_OK) continue;
+            assert_says(why, ends[i][0]);
+            assert_says(why, "it takes");
+            assert_memory_equal(&o, &before, sizeof o);
+        }
+    }
+}
+
+static void expect_refused(const glofnd_options *o, const char *part) {
+    char why[256] = "";
+    assert_int_equal(glofnd_options_check(o, why, sizeof why), GLOFND_E_OPTION);
+    assert_says(why, part);
+}
+
+static void check_refuses_values_outside_the_table(void **state) {
+    (void)state;
+    glofnd_options o = defaults();
+    o.alpha = 2;
+    expect_refused(&o, "alpha: \"2\"");
+    o = defaults();
+    o.tau = NAN;
+    expect_refused(&o, "tau");
+    o = defaults();
+    o.loss = (glofnd_loss)6;
+    expect_refused(&o, "loss");
+    o = defaults();
+    o.detector = (glofnd_detector)-1;
+    expect_refused(&o, "detector");
+    o = defaults();
+    o.compat = (glofnd_compat)2;
+    expect_refused(&o, "compat");
+    o = defaults();
+    o.normalize = 2;
+    expect_refused(&o, "normalize");
+}
+
+/* Every double of the struct as NaN and as infinity, whichever field it is. */
+static void check_refuses_every_non_finite_number(void **state) {
+    (void)state;
+    static const size_t at[] = {offsetof(glofnd_options, alpha),        offsetof(glofnd_options, omega),
+                                offsetof(glofnd_options, lambda_lr),    offsetof(glofnd_options, lambda_beta1),
+                                offsetof(glofnd_options, lambda_beta2), offsetof(glofnd_options, lambda_eps),
+                                offsetof(glofnd_options, lambda_clip),  offsetof(glofnd_options, tau),
+                                offsetof(glofnd_options, gamma),        offsetof(glofnd_options, rho),
+                                offsetof(glofnd_options, tau_lr),       offsetof(glofnd_options, tau_min),
+                                offsetof(glofnd_options, tau_max),      offsetof(glofnd_options, tau_beta1),
+                                offsetof(glofnd_options, tau_beta2),    offsetof(glofnd_options, ring_rate)};
+    for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
+        for (int k = 0; k < 3; k++) {
+            const double value[] = {NAN, INFINITY, -INFINITY};
+            glofnd_options o = defaults();
+            memcpy((char *)&o + at[i], &value[k], sizeof value[k]);
+            expect_refused(&o, "not a finite number");
+        }
+    }
+}
+
+static void check_refuses_combinations(void **state) {
+    (void)state;
+    glofnd_options o = defaults();
+    o.update_epoch = 5;
+    o.mask_epoch = 4;
+    expect_refused(&o, "mask_epoch");
+    o.mask_epoch = 5;
+    assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
+    o = defaults();
+    o.tau_min = 0.5;
+    o.tau_max = 0.4;
+    expect_refused(&o, "tau_min");
+    o.tau_max = 0.5;
+    assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
+    o = defaults();
+    o.learner = GLOFND_LEARN_RING;
+    assert_int_equal(glofnd_options_check(&o, NULL, 0), GLOFND_OK);
+    o.detector = GLOFND_DETECT_SINGLE;
+    expect_refused(&o, "single");
+    o.detector = GLOFND_DETECT_GLOFND;
+    o.lambda_warmup = 1;
+    expect_refused(&o, "lambda_warmup");
+}
+
+/* Where a device is missing it says so by name, both ways to ask; the CPU is always there, and has no streams. */
+static void devices_are_there_or_say_why(void **state) {
+    (void)state;
+    glofnd_options o = defaults();
+    glofnd_ctx *c = NULL;
+    glofnd_stats stats;
+    char why[256] = "before";
+    assert_int_equal(glofnd_device_check(GLOFND_DEVICE_CPU, why, sizeof why), GLOFND_OK);
+    assert_string_equal(why, "");
+    assert_int_equal(glofnd_device_check((glofnd_device)7, why, sizeof why), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
+    assert_int_equal(glofnd_ctx_stream(c, NULL), GLOFND_E_UNSUPPORTED);
+    assert_int_equal(glofnd_ctx_stats(c, &stats), GLOFND_E_ARGUMENT); /* no step yet */
+    o.device = GLOFND_DEVICE_CUDA;
+    assert_int_equal(glofnd_ctx_configure(c, &o), GLOFND_E_ARGUMENT);
+    glofnd_ctx_free(c);
+    const glofnd_status status = glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why);
+    assert_int_equal(glofnd_ctx_create(&o, &c), status);
+    if (status == GLOFND_OK) glofnd_ctx_free(c);
+    else assert_true(strstr(why, "CUDA") && (status == GLOFND_E_UNSUPPORTED || status == GLOFND_E_DEVICE));
+}
+
+static void bad_arguments_are_refused(void **state) {
+    (void)state;
+    glofnd_options o = defaults();
+    char why[256];
+    assert_int_equal(glofnd_options_init(NULL, sizeof o), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_init(&o, 0), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_init(&o, offsetof(glofnd_options, tile)), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_init(&o, sizeof o + 1), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_set(NULL, "tau", "1", why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_set(&o, NULL, "1", why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_says(why, "key is NULL");
+    assert_int_equal(glofnd_options_set(&o, "tau", NULL, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_set(&o, "tau", "1000", NULL, 100), GLOFND_E_OPTION);
+    assert_int_equal(glofnd_options_set(&o, "tau", "1000", why, 0), GLOFND_E_OPTION);
+    assert_int_equal(glofnd_options_set(&o, "tua", "1", why, sizeof why), GLOFND_E_OPTION);
+    assert_says(why, "nearest known one is tau (a number in [0.001, 100])");
+    assert_int_equal(glofnd_options_check(NULL, why, sizeof why), GLOFND_E_ARGUMENT);
+    o.size = 3;
+    assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_says(why, "glofnd_options_init");
+    assert_int_equal(glofnd_options_set(&o, "tau", "1", why, sizeof why), GLOFND_E_ARGUMENT);
+    char tiny[8] = "xxxxxxx";
+    assert_int_equal(glofnd_options_set(&o, "tau", "1", tiny, 4), GLOFND_E_ARGUMENT);
+    assert_memory_equal(tiny + 3, "\0xxx", 4);
+}
+
+static void describe_lists_what_set_takes(void **state) {
+    (void)state;
+    const char *key, *help;
+    char range[256];
+    int n = 0;
+    for (; glofnd_options_describe(n, &key, &help, range, sizeof range); n++) {
+        glofnd_options o = defaults();
+        const char *preset_text = strstr(range, "; default ");
+        assert_non_null(preset_text);
+        assert_true(strlen(help) > 5);
+        assert_int_equal(glofnd_options_set(&o, key, preset_text + strlen("; default "), NULL, 0), GLOFND_OK);
+        const glofnd_options expected = defaults();
+        assert_memory_equal(&o, &expected, sizeof o);
+    }
+    assert_int_equal(glofnd_options_describe(-1, &key, &help, range, sizeof range), 0);
+    assert_int_equal(glofnd_options_describe(n, &key, &help, range, sizeof range), 0);
+}
+
+static void adopt_copies_only_what_is_right(void **state) {
+    (void)state;
+    glofnd_options from = defaults(), to = defaults();
+    gf_error err;
+    from.alpha = 0.25;
+    from.loss = GLOFND_LOSS_CLIP;
+    assert_int_equal(gf_options_adopt(&err, &from, &to), GLOFND_OK);
+    assert_memory_equal(&to, &from, sizeof to);
+    from.tau = -1;
+    assert_int_equal(gf_options_adopt(&err, &from, &to), GLOFND_E_OPTION);
+    assert_says(err.text, "tau");
+    assert_true(to.tau == 0.1);
+    assert_int_equal(gf_options_adopt(&err, NULL, &to), GLOFND_E_ARGUMENT);
+    from.size = 1;
+    assert_int_equal(gf_options_adopt(&err, &from, &to), GLOFND_E_ARGUMENT);
+}
+
+static void image_text_losses_have_two_sides(void **state) {
+    (void)state;
+    assert_int_equal(gf_loss_sides(GLOFND_LOSS_SOGCLR), 1);
+    assert_int_equal(gf_loss_sides(GLOFND_LOSS_SIMCLR), 1);
+    assert_int_equal(gf_loss_sides(GLOFND_LOSS_CLIP), 2);
+    assert_int_equal(gf_loss_sides(GLOFND_LOSS_SOGCLR2), 2);
+    assert_int_equal(gf_loss_sides(GLOFND_LOSS_FASTCLIP), 2);
+    assert_int_equal(gf_loss_sides(GLOFND_LOSS_ISOGCLR), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_header),
+        cmocka_unit_test(the_table_covers_the_whole_struct),
+        cmocka_unit_test(every_name_is_read),
+        cmocka_unit_test(every_range_has_the_right_ends),
+        cmocka_unit_test(check_refuses_values_outside_the_table),
+        cmocka_unit_test(check_refuses_every_non_finite_number),
+        cmocka_unit_test(check_refuses_combinations),
+        cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(devices_are_there_or_say_why),
+        cmocka_unit_test(describe_lists_what_set_takes),
+        cmocka_unit_test(adopt_copies_only_what_is_right),
+        cmocka_unit_test(image_text_losses_have_two_sides),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,457 @@
+/* unit_step_args.c - bad input to step and context calls: a status, a text, an untouched store, and a library that goes on.
+ *
+ * Each case takes a valid call, spoils one thing, and names the status the header promises. After all of them the same store must
+ * still take the same step, bit for bit, as one that never saw an error.
+ */
+#define _GNU_SOURCE
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/bed.h"
+
+/* ---- the batch ---- */
+
+typedef struct batch_case {
+    const char *what;
+    int status;
+    void (*spoil)(bed *t, glofnd_batch *q);
+    int calls;        /* 2: glofnd_step and step_rows; 4: step_grad and step_mask too */
+    const char *text; /* must appear in the message, or NULL */
+} batch_case;
+
+/* Slots of its own for every sample: row i of the store holds the state of sample i. */
+static int64_t slots[64];
+static void give_slots(glofnd_batch *q) {
+    for (int64_t i = 0; i < q->rows; i++) slots[i] = i;
+    q->slot = slots;
+}
+
+#define SPOIL(name, ...)                        \
+    static void name(bed *t, glofnd_batch *q) { \
+        (void)t;                                \
+        (void)q;                                \
+        __VA_ARGS__;                            \
+    }
+SPOIL(size_zero, q->size = 0)
+SPOIL(size_unknown, q->size = sizeof *q + 8)
+SPOIL(rows_zero, q->rows = 0)
+SPOIL(rows_negative, q->rows = -3)
+SPOIL(cols_zero, q->rows = q->cols = 0)
+SPOIL(rows_above_cols, q->rows = q->cols + 1)
+SPOIL(row0_negative, q->row0 = -1)
+SPOIL(row0_too_large, q->row0 = 1)
+SPOIL(batch_of_one, q->rows = q->cols = 1)
+SPOIL(dim_zero, q->dim = 0)
+SPOIL(dim_negative, q->dim = -5)
+SPOIL(huge_shape, q->rows = q->cols = INT64_MAX / 2; q->dim = INT64_MAX / 2)
+SPOIL(no_a, q->a = NULL)
+SPOIL(no_b, q->b = NULL)
+SPOIL(no_id, q->id = NULL)
+SPOIL(repeated_id, t->b.id[5] = t->b.id[2])
+SPOIL(negative_id, t->b.id[4] = -1)
+SPOIL(id_too_large, t->b.id[4] = t->s.anchors)
+SPOIL(id_far_too_large, t->b.id[4] = INT64_MAX)
+SPOIL(negative_name, give_slots(q); t->b.id[4] = -1)
+SPOIL(repeated_name, give_slots(q); t->b.id[5] = t->b.id[2])
+SPOIL(repeated_slot, give_slots(q); slots[5] = slots[2])
+SPOIL(slot_negative, give_slots(q); slots[4] = -1)
+SPOIL(slot_too_large, give_slots(q); slots[4] = t->s.anchors)
+SPOIL(negative_epoch, q->epoch = -1)
+SPOIL(negative_tau, q->tau = -0.1)
+SPOIL(nan_tau, q->tau = NAN)
+SPOIL(gamma_above_one, q->gamma = 1.5)
+SPOIL(nan_gamma, q->gamma = NAN)
+SPOIL(nan_in_a, t->b.a[7 * t->s.dim + 3] = NAN)
+SPOIL(inf_in_b, t->b.b[9 * t->s.dim] = INFINITY)
+SPOIL(minus_inf_in_a, t->b.a[12 * t->s.dim + 16] = -INFINITY)
+SPOIL(overflowing_norm, t->b.a[6 * t->s.dim] = 3e38f; t->b.a[6 * t->s.dim + 1] = INFINITY)
+
+static const batch_case BATCH[] = {
+    {"batch.size 0", GLOFND_E_ARGUMENT, size_zero, 4, NULL},
+    {"batch.size of a later version", GLOFND_E_ARGUMENT, size_unknown, 4, "batch.size"},
+    {"rows 0", GLOFND_E_ARGUMENT, rows_zero, 4, NULL},
+    {"rows < 0", GLOFND_E_ARGUMENT, rows_negative, 4, NULL},
+    {"cols 0", GLOFND_E_ARGUMENT, cols_zero, 4, NULL},
+    {"rows > cols", GLOFND_E_ARGUMENT, rows_above_cols, 4, NULL},
+    {"row0 < 0", GLOFND_E_ARGUMENT, row0_negative, 4, NULL},
+    {"row0 + rows > cols", GLOFND_E_ARGUMENT, row0_too_large, 4, NULL},
+    {"a batch of one", GLOFND_E_ARGUMENT, batch_of_one, 4, NULL},
+    {"dim 0", GLOFND_E_ARGUMENT, dim_zero, 4, NULL},
+    {"dim < 0", GLOFND_E_ARGUMENT, dim_negative, 4, NULL},
+    {"a shape whose bytes overflow", ANY_ERROR, huge_shape, 4, NULL},
+    {"a NULL", GLOFND_E_ARGUMENT, no_a, 4, NULL},
+    {"b NULL", GLOFND_E_ARGUMENT, no_b, 4, NULL},
+    {"id NULL", GLOFND_E_ARGUMENT, no_id, 2, NULL},
+    {"repeated id", GLOFND_E_INDEX, repeated_id, 2, "batch.id[2] and batch.id[5] are both"},
+    {"negative id", GLOFND_E_INDEX, negative_id, 2, "batch.id[4] is -1; the store has ids 0 .. "},
+    {"id = n", GLOFND_E_INDEX, id_too_large, 2, "batch.id[4]"},
+    {"id far beyond n", GLOFND_E_INDEX, id_far_too_large, 2, NULL},
+    {"negative id beside slots", GLOFND_E_INDEX, negative_name, 2, "batch.id[4] is -1; ids must not be negative"},
+    {"repeated id beside slots", GLOFND_E_INDEX, repeated_name, 2, "batch.id[2] and batch.id[5] are both"},
+    {"repeated slot", GLOFND_E_INDEX, repeated_slot, 2, "batch.slot[2] and batch.slot[5] are both 2; slots must differ"},
+    {"slot < 0", GLOFND_E_INDEX, slot_negative, 2, "batch.slot[4] is -1; the store has slots 0 .. "},
+    {"slot = n", GLOFND_E_INDEX, slot_too_large, 2, "batch.slot[4]"},
+    {"epoch < 0", GLOFND_E_ARGUMENT, negative_epoch, 2, NULL},
+    {"tau < 0", GLOFND_E_OPTION, negative_tau, 2, NULL},
+    {"tau NaN", GLOFND_E_OPTION, nan_tau, 2, NULL},
+    {"gamma > 1", GLOFND_E_OPTION, gamma_above_one, 2, NULL},
+    {"gamma NaN", GLOFND_E_OPTION, nan_gamma, 2, NULL},
+    {"NaN in row 7 of a", GLOFND_E_NUMERIC, nan_in_a, 2, "7"},
+    {"Inf in row 9 of b", GLOFND_E_NUMERIC, inf_in_b, 2, "9"},
+    {"-Inf in row 12 of a", GLOFND_E_NUMERIC, minus_inf_in_a, 2, "12"},
+    {"Inf beside a large value", GLOFND_E_NUMERIC, overflowing_norm, 2, "6"},
+};
+
+static glofnd_status call_with(bed *t, int call, const glofnd_batch *q) {
+    glofnd_ctx *c = t->w.ctx;
+    switch (call) {
+    case 0: return glofnd_step(c, t->w.store, q, t->out.grad_a, t->out.grad_b, &t->out.stats);
+    case 1: return glofnd_step_rows(c, t->w.store, q, t->out.links, &t->out.stats);
+    case 2: return glofnd_step_grad(c, q, t->out.links, t->out.grad_a, t->out.grad_b, NULL);
+    default: return glofnd_step_mask(c, q, t->out.links, t->out.keep);
+    }
+}
+
+static void refuse_batch(bed *t, const batch_case *k) {
+    static const char *const name[] = {"step", "step_rows", "step_grad", "step_mask"};
+    glofnd_batch q = t->b.q;
+    char what[128];
+    k->spoil(t, &q);
+    for (int call = 0; call < k->calls; call++) {
+        snprintf(what, sizeof what, "%s: %s", name[call], k->what);
+        const glofnd_status got = call_with(t, call, &q);
+        if (k->text && !strstr(glofnd_ctx_error(t->w.ctx), k->text))
+            fail_msg("%s: text '%s' lacks '%s'", what, glofnd_ctx_error(t->w.ctx), k->text);
+        expect_refused(t, what, got, k->status);
+    }
+}
+
+/* The step after all the errors, against a store that never saw one. */
+static void expect_still_right(bed *t, glofnd_loss loss, glofnd_detector detector) {
+    bed clean = bed_make(loss, detector);
+    scene_batch b;
+    const size_t flat = (size_t)(t->s.batch * t->s.dim) * sizeof(float);
+    scene_draw(&t->s, 3, &b);
+    run_step(&t->w, &b.q, &t->out);
+    run_step(&clean.w, &b.q, &clean.out);
+    assert_memory_equal(t->out.grad_a, clean.out.grad_a, flat);
+    assert_memory_equal(t->out.grad_b, clean.out.grad_b, flat);
+    assert_true(t->out.stats.loss == clean.out.stats.loss);
+    bed_read_rows(&clean, clean.before);
+    expect_untouched(&clean, "clean");
+    bed_read_rows(t, t->before);
+    assert_memory_equal(t->before, clean.before, (size_t)(bed_sides(t) * (t->s.anchors + 1)) * sizeof(glofnd_row));
+    scene_batch_free(&b);
+    bed_free(&clean);
+}
+
+static void bad_batches_are_refused(void **state) {
+    static const glofnd_loss loss[] = {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_ISOGCLR};
+    (void)state;
+    for (int l = 0; l < 2; l++) {
+        bed t = bed_make(loss[l], GLOFND_DETECT_GLOFND);
+        for (size_t k = 0; k < sizeof BATCH / sizeof *BATCH; k++) {
+            scene_batch_free(&t.b);
+            scene_draw(&t.s, 2, &t.b);
+            refuse_batch(&t, &BATCH[k]);
+        }
+        expect_still_right(&t, loss[l], GLOFND_DETECT_GLOFND);
+        bed_free(&t);
+    }
+}
+
+/* ---- NULL for whole arguments ---- */
+
+static void null_arguments_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_ctx *c = t.w.ctx;
+    glofnd_store *s = t.w.store;
+    const glofnd_batch *q = &t.b.q;
+    outputs *o = &t.out;
+    run_two_calls(&t.w, q, o);
+    bed_read_rows(&t, t.before);
+    assert_int_equal(glofnd_step(NULL, s, q, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_rows(NULL, s, q, o->links, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_grad(NULL, q, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_step_mask(NULL, q, o->links, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "store", glofnd_step(c, NULL, q, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "batch", glofnd_step(c, s, NULL, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad_a", glofnd_step(c, s, q, NULL, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad_b", glofnd_step(c, s, q, o->grad_a, NULL, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: store", glofnd_step_rows(c, NULL, q, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: batch", glofnd_step_rows(c, s, NULL, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows: links", glofnd_step_rows(c, s, q, NULL, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: batch", glofnd_step_grad(c, NULL, o->links, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: links", glofnd_step_grad(c, q, NULL, o->grad_a, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "grad: grad_a", glofnd_step_grad(c, q, o->links, NULL, o->grad_b, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: batch", glofnd_step_mask(c, NULL, o->links, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: links", glofnd_step_mask(c, q, NULL, o->keep), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "mask: keep", glofnd_step_mask(c, q, o->links, NULL), GLOFND_E_ARGUMENT);
+    expect_ok(c, glofnd_step(c, s, q, o->grad_a, o->grad_b, NULL)); /* stats may be NULL */
+    bed_free(&t);
+}
+
+/* A program built against 0.1.0 passes a batch that ends before `slot`; what lies behind it is not ours to read. */
+static void batches_of_older_programs_are_taken(void **state) {
+    (void)state;
+    bed old = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND), now = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_batch q = old.b.q;
+    q.size = offsetof(glofnd_batch, slot);
+    q.slot = (const int64_t *)&q;
+    run_step(&old.w, &q, &old.out);
+    run_step(&now.w, &now.b.q, &now.out);
+    assert_memory_equal(old.out.grad_a, now.out.grad_a, (size_t)(now.s.batch * now.s.dim) * sizeof(float));
+    bed_read_rows(&now, now.before);
+    bed_read_rows(&old, old.before);
+    assert_memory_equal(old.before, now.before, (size_t)(bed_sides(&now) * (now.s.anchors + 1)) * sizeof(glofnd_row));
+    bed_free(&old);
+    bed_free(&now);
+}
+
+/* glofnd_step is for one rank: own rows must be all. */
+static void step_needs_the_whole_batch(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_batch q = t.b.q;
+    q.rows = 5;
+    expect_refused(&t, "step with rows < cols", call_with(&t, 0, &q), GLOFND_E_ARGUMENT);
+    bed_free(&t);
+}
+
+/* ---- what a detector or loss needs ---- */
+
+static void missing_inputs_are_refused(void **state) {
+    static const glofnd_detector needy[] = {GLOFND_DETECT_ORACLE, GLOFND_DETECT_GROUPS};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        bed t = bed_make(GLOFND_LOSS_SOGCLR, needy[k]);
+        glofnd_batch q = t.b.q;
+        q.want = 0;
+        q.label = NULL;
+        q.group = NULL;
+        expect_refused(&t, k ? "GROUPS without groups" : "ORACLE without labels",
+                       glofnd_step(t.w.ctx, t.w.store, &q, t.out.grad_a, t.out.grad_b, NULL), GLOFND_E_ARGUMENT);
+        bed_free(&t);
+    }
+}
+
+static void store_must_fit_the_loss(void **state) {
+    static const struct {
+        glofnd_loss store, loss;
+        glofnd_learner learner;
+        const char *what;
+    } pair[] = {
+        {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_CLIP, GLOFND_LEARN_ADAM, "CLIP on a store of one modality"},
+        {GLOFND_LOSS_CLIP, GLOFND_LOSS_SOGCLR, GLOFND_LEARN_ADAM, "SOGCLR on a store of two modalities"},
+        {GLOFND_LOSS_CLIP, GLOFND_LOSS_ISOGCLR, GLOFND_LEARN_ADAM, "ISOGCLR on a store without temperatures"},
+        {GLOFND_LOSS_SOGCLR, GLOFND_LOSS_SOGCLR, GLOFND_LEARN_RING, "RING on a store without ring"},
+    };
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        bed t = bed_make(pair[k].store, GLOFND_DETECT_GLOFND);
+        glofnd_options o = t.s.o;
+        o.loss = pair[k].loss;
+        o.learner = pair[k].learner;
+        expect_ok(t.w.ctx, glofnd_ctx_configure(t.w.ctx, &o));
+        expect_refused(&t, pair[k].what, glofnd_step(t.w.ctx, t.w.store, &t.b.q, t.out.grad_a, t.out.grad_b, NULL), ANY_ERROR);
+        bed_free(&t);
+    }
+}
+
+static void unit_vectors_are_checked(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_options o = t.s.o;
+    o.normalize = 0;
+    expect_ok(t.w.ctx, glofnd_ctx_configure(t.w.ctx, &o)); /* the batch has lengths from 0.5 to 1.5 */
+    expect_refused(&t, "long vectors with normalize 0", glofnd_step(t.w.ctx, t.w.store, &t.b.q, t.out.grad_a, t.out.grad_b, NULL),
+                   ANY_ERROR);
+    bed_free(&t);
+}
+
+/* A zero vector has no direction: similarity 0 to all, and everything stays finite; its own gradient is divided by 1e-12. */
+static void zero_vectors_stay_finite(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    double largest[2] = {0, 0}; /* of the other rows; of the zero row */
+    memset(t.b.a + 3 * t.s.dim, 0, (size_t)t.s.dim * sizeof(float));
+    run_step(&t.w, &t.b.q, &t.out);
+    assert_true(isfinite(t.out.stats.loss));
+    for (int64_t j = 0; j < t.s.batch * t.s.dim; j++) {
+        double *most = &largest[j / t.s.dim == 3];
+        assert_true(isfinite(t.out.grad_a[j]) && isfinite(t.out.grad_b[j]));
+        *most = fmax(*most, fabs((double)t.out.grad_a[j]));
+    }
+    assert_true(largest[0] < 10 && largest[1] > 1e8 && largest[1] < 1e13);
+    bed_free(&t);
+}
+
+/* Nothing was computed: nothing can be told, and nothing is written. A step that fails changes nothing of that. */
+static void stats_need_a_step(void **state) {
+    (void)state;
+    scene s = scene_make("stats", GLOFND_LOSS_SOGCLR);
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    glofnd_stats stats = {.loss = 7};
+    scene_batch b;
+    scene_draw(&s, 0, &b);
+    glofnd_batch bad = b.q;
+    bad.epoch = -1;
+    assert_int_equal(glofnd_ctx_stats(NULL, &stats), GLOFND_E_ARGUMENT);
+    for (int after_failure = 0; after_failure < 2; after_failure++) {
+        assert_int_equal(glofnd_ctx_stats(w.ctx, &stats), GLOFND_E_ARGUMENT);
+        assert_non_null(strstr(glofnd_ctx_error(w.ctx), "no step"));
+        assert_true(stats.loss == 7);
+        assert_int_equal(glofnd_step(w.ctx, w.store, &bad, out.grad_a, out.grad_b, NULL), GLOFND_E_ARGUMENT);
+    }
+    for (int two_calls = 0; two_calls < 2; two_calls++) {
+        if (two_calls) run_two_calls(&w, &b.q, &out);
+        else run_step(&w, &b.q, &out);
+        expect_ok(w.ctx, glofnd_ctx_stats(w.ctx, &stats));
+        assert_true(stats.loss == out.stats.loss && stats.pairs == out.stats.pairs);
+    }
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
+}
+
+/* ---- options and context ---- */
+
+typedef struct option_case {
+    const char *what;
+    void (*spoil)(glofnd_options *o);
+} option_case;
+
+#define OPTION(name, ...) \
+    static void name(glofnd_options *o) { __VA_ARGS__; }
+OPTION(alpha_two, o->alpha = 2)
+OPTION(alpha_one, o->alpha = 1)
+OPTION(alpha_negative, o->alpha = -0.1)
+OPTION(alpha_nan, o->alpha = NAN)
+OPTION(tau_zero, o->tau = 0)
+OPTION(gamma_zero, o->gamma = 0)
+OPTION(gamma_two, o->gamma = 2)
+OPTION(omega_two, o->omega = 2)
+OPTION(loss_unknown, o->loss = (glofnd_loss)77)
+OPTION(detector_unknown, o->detector = (glofnd_detector)(-1))
+OPTION(mask_before_update, o->update_epoch = 5; o->mask_epoch = 4)
+OPTION(threads_negative, o->threads = -1)
+OPTION(tile_odd, o->tile = 33)
+OPTION(lr_nan, o->lambda_lr = NAN)
+OPTION(ring_too_short, o->learner = GLOFND_LEARN_RING; o->alpha = 0.01; o->ring_rows = 50)
+OPTION(official_topk, o->compat = GLOFND_COMPAT_OFFICIAL; o->detector = GLOFND_DETECT_FNC; o->fnc_rule = GLOFND_FNC_TOPK)
+
+static const option_case OPTIONS[] = {
+    {"alpha 2", alpha_two},
+    {"alpha 1", alpha_one},
+    {"alpha -0.1", alpha_negative},
+    {"alpha NaN", alpha_nan},
+    {"tau 0", tau_zero},
+    {"gamma 0", gamma_zero},
+    {"gamma 2", gamma_two},
+    {"omega 2", omega_two},
+    {"loss 77", loss_unknown},
+    {"detector -1", detector_unknown},
+    {"mask_epoch < update_epoch", mask_before_update},
+    {"threads -1", threads_negative},
+    {"tile 33", tile_odd},
+    {"lambda_lr NaN", lr_nan},
+    {"ring shorter than 1/alpha", ring_too_short},
+    {"topk under official", official_topk},
+};
+
+static void bad_options_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    for (size_t k = 0; k < sizeof OPTIONS / sizeof *OPTIONS; k++) {
+        glofnd_options o = t.s.o;
+        glofnd_ctx *c = NULL;
+        OPTIONS[k].spoil(&o);
+        if (glofnd_ctx_create(&o, &c) != GLOFND_E_OPTION) fail_msg("create with %s: not E_OPTION", OPTIONS[k].what);
+        assert_null(c);
+        expect_refused(&t, OPTIONS[k].what, glofnd_ctx_configure(t.w.ctx, &o), GLOFND_E_OPTION);
+    }
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed_free(&t);
+}
+
+/* What all ranks share needs a sum over them; a lonely rank must not go its own way. */
+static void shared_lambda_needs_a_sum(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    glofnd_batch part = t.b.q;
+    part.rows = part.cols / 2;
+    expect_refused(&t, "single, rows < cols, no reduce", glofnd_step_rows(t.w.ctx, t.w.store, &part, t.out.links, NULL),
+                   GLOFND_E_ARGUMENT);
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    bed_free(&t);
+}
+
+static void bad_context_calls_are_refused(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    glofnd_ctx *c = NULL;
+    glofnd_options o = t.s.o;
+    assert_int_equal(glofnd_ctx_create(NULL, &c), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_ctx_create(&o, NULL), GLOFND_E_ARGUMENT);
+    o.size = 0;
+    assert_int_not_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
+    assert_int_equal(glofnd_ctx_configure(NULL, &t.s.o), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_ctx_reserve(NULL, 4, 4, 4, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_ctx_reduce(NULL, NULL, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "configure NULL", glofnd_ctx_configure(t.w.ctx, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "reserve rows > cols", glofnd_ctx_reserve(t.w.ctx, 5, 4, 4, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "reserve dim 0", glofnd_ctx_reserve(t.w.ctx, 4, 4, 0, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "reserve without end", glofnd_ctx_reserve(t.w.ctx, INT64_MAX, INT64_MAX, INT64_MAX, NULL), ANY_ERROR);
+    glofnd_ctx_free(NULL);
+    glofnd_store_free(NULL);
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND);
+    bed_free(&t);
+}
+
+/* The caller's sum over ranks may fail, too. */
+static int broken_sum(void *user, double *x, int n) {
+    (void)user;
+    (void)x;
+    (void)n;
+    return -1;
+}
+
+static void a_failing_sum_leaves_the_store(void **state) {
+    (void)state;
+    bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    glofnd_batch q = t.b.q;
+    q.rows = 6;
+    expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, broken_sum, NULL));
+    expect_refused(&t, "step_rows with a failing sum", glofnd_step_rows(t.w.ctx, t.w.store, &q, t.out.links, NULL), ANY_ERROR);
+    expect_ok(t.w.ctx, glofnd_ctx_reduce(t.w.ctx, NULL, NULL));
+    expect_still_right(&t, GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);
+    bed_free(&t);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_batches_are_refused),
+        cmocka_unit_test(null_arguments_are_refused),
+        cmocka_unit_test(batches_of_older_programs_are_taken),
+        cmocka_unit_test(step_needs_the_whole_batch),
+        cmocka_unit_test(missing_inputs_are_refused),
+        cmocka_unit_test(store_must_fit_the_loss),
+        cmocka_unit_test(unit_vectors_are_checked),
+        cmocka_unit_test(zero_vectors_stay_finite),
+        cmocka_unit_test(stats_need_a_step),
+        cmocka_unit_test(bad_options_are_refused),
+        cmocka_unit_test(shared_lambda_needs_a_sum),
+        cmocka_unit_test(bad_context_calls_are_refused),
+        cmocka_unit_test(a_failing_sum_leaves_the_store),
+    };
+    return cmocka_run_group_tests_name("unit_args", tests, NULL, NULL);
+}

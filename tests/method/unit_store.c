@@ -1,0 +1,366 @@
+/* unit_store.c - the anchor store in memory: creation, rows in and out, shared rows, id checks, ring, checksum. */
+#include "support/store_fixture.h"
+
+#include "io/crc32c.h"
+
+static glofnd_status create(fixture *f, glofnd_store_spec spec) {
+    glofnd_store *s = (glofnd_store *)&spec;
+    const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
+    if (status != GLOFND_OK) assert_null(s);
+    glofnd_store_free(s);
+    return status;
+}
+
+static void test_create_refuses(void **state) {
+    fixture *f = *state;
+    const glofnd_store_spec good = {sizeof good, 10, 2, 1, 4, 8, NULL};
+    assert_int_equal(create(f, good), GLOFND_OK);
+    const struct {
+        size_t size;
+        int64_t n;
+        int modalities, temperatures;
+        int64_t ring_rows, ring_dim;
+    } bad[] = {{sizeof good - 8, 10, 1, 0, 0, 0},
+               {0, 10, 1, 0, 0, 0},
+               {sizeof good, 0, 1, 0, 0, 0},
+               {sizeof good, -5, 1, 0, 0, 0},
+               {sizeof good, ((int64_t)1 << 40) + 1, 1, 0, 0, 0},
+               {sizeof good, INT64_MAX, 1, 0, 0, 0},
+               {sizeof good, 10, 0, 0, 0, 0},
+               {sizeof good, 10, 3, 0, 0, 0},
+               {sizeof good, 10, -1, 0, 0, 0},
+               {sizeof good, 10, 1, 2, 0, 0},
+               {sizeof good, 10, 1, -1, 0, 0},
+               {sizeof good, 10, 1, 0, 4, 0},
+               {sizeof good, 10, 1, 0, 0, 4},
+               {sizeof good, 10, 1, 0, -4, 4},
+               {sizeof good, 10, 1, 0, -4, -4},
+               {sizeof good, 10, 1, 0, INT64_MAX, INT64_MAX},
+               {sizeof good, 10, 1, 0, (int64_t)1 << 32, (int64_t)1 << 32},
+               {sizeof good, 10, 1, 0, (int64_t)1 << 45, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const glofnd_store_spec spec = {bad[i].size,     bad[i].n, bad[i].modalities, bad[i].temperatures, bad[i].ring_rows,
+                                        bad[i].ring_dim, NULL};
+        assert_int_equal(create(f, spec), GLOFND_E_ARGUMENT);
+        assert_true(strlen(glofnd_ctx_error(f->c)) > 0);
+    }
+}
+
+static void test_null_arguments(void **state) {
+    fixture *f = *state;
+    const glofnd_store_spec spec = {sizeof spec, 10, 1, 0, 0, 0, NULL};
+    glofnd_store *s = NULL, *out = (glofnd_store *)&s;
+    glofnd_store_info info;
+    glofnd_row row = {0};
+    const int64_t id = 0;
+    assert_int_equal(glofnd_store_create(NULL, &spec, &out), GLOFND_E_ARGUMENT);
+    assert_null(out);
+    assert_int_equal(glofnd_store_create(f->c, NULL, &out), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_store_create(f->c, &spec, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_store_create(f->c, &spec, &s), GLOFND_OK);
+    assert_int_equal(glofnd_store_describe(NULL, &info), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_store_describe(s, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_get(NULL, s, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_get(f->c, NULL, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_get(f->c, s, 0, NULL, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_get(f->c, s, 0, &id, 1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(NULL, s, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(f->c, NULL, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(f->c, s, 0, NULL, 1, &row), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(f->c, s, 0, &id, 1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_get(f->c, s, 0, NULL, 0, NULL), GLOFND_OK); /* no rows: a vector's data() is NULL */
+    assert_int_equal(glofnd_rows_put(f->c, s, 0, NULL, 0, NULL), GLOFND_OK);
+    assert_int_equal(glofnd_rows_get(f->c, s, 0, &id, 0, &row), GLOFND_OK);
+    assert_int_equal(glofnd_rows_put(f->c, s, 0, &id, 0, &row), GLOFND_OK);
+    assert_int_equal(glofnd_rows_get(f->c, s, 1, NULL, 0, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(f->c, NULL, 0, NULL, 0, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(f->c, s, 0, NULL, -1, NULL), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_store_save(NULL, s, "x"), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_store_save(f->c, NULL, "x"), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_store_save(f->c, s, NULL), GLOFND_E_ARGUMENT);
+    out = (glofnd_store *)&s;
+    assert_int_equal(glofnd_store_load(NULL, "x", NULL, &out), GLOFND_E_ARGUMENT);
+    assert_null(out);
+    assert_int_equal(glofnd_store_load(f->c, NULL, NULL, &out), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_store_load(f->c, "x", NULL, NULL), GLOFND_E_ARGUMENT);
+    glofnd_store_free(s);
+    glofnd_store_free(NULL);
+}
+
+static void test_describe(void **state) {
+    fixture *f = *state;
+    glofnd_store *s = new_store(f, 10000, 2, 1, 4, 8, NULL);
+    glofnd_store_info info;
+    assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
+    assert_int_equal(info.spec.size, sizeof info.spec);
+    assert_int_equal(info.spec.n, 10000);
+    assert_int_equal(info.spec.modalities, 2);
+    assert_int_equal(info.spec.ring_dim, 8);
+    assert_null(info.spec.path);
+    assert_int_equal(info.row_bytes, 72);
+    assert_int_equal(info.bytes, 720000);
+    assert_int_equal(info.touched_rows, 0);
+    uint64_t seed = 1;
+    put_row(f, s, 1, 9999, random_row(&seed, 1)); /* the last block is the short one */
+    glofnd_store_describe(s, &info);
+    assert_int_equal(info.touched_rows, 10000 - 2 * GF_STORE_BLOCK);
+    put_row(f, s, 0, 0, random_row(&seed, 1));
+    glofnd_store_describe(s, &info);
+    assert_int_equal(info.touched_rows, 10000 - GF_STORE_BLOCK);
+    glofnd_store_free(s);
+}
+
+static void test_never_seen(void **state) {
+    fixture *f = *state;
+    const glofnd_row fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
+    for (int temperatures = 0; temperatures < 2; temperatures++) {
+        glofnd_store *s = new_store(f, 5000, 2, temperatures, 0, 0, NULL);
+        uint64_t seed = 3;
+        put_row(f, s, 0, 102, random_row(&seed, temperatures)); /* its neighbours stay fresh, and so does its other side */
+        for (int64_t id = 0; id < 5000; id++) {
+            const glofnd_row a = get_row(f, s, 0, id), b = get_row(f, s, 1, id);
+            if (id != 102) assert_rows_equal(&a, &fresh);
+            assert_rows_equal(&b, &fresh);
+        }
+        glofnd_store_free(s);
+    }
+}
+
+static void test_round_trip(void **state) {
+    fixture *f = *state;
+    enum { N = 1000 };
+    for (int kind = 0; kind < 4; kind++) {
+        const int modalities = 1 + kind / 2, temperatures = kind % 2;
+        glofnd_store *s = new_store(f, N, modalities, temperatures, 0, 0, NULL);
+        glofnd_row in[2][N], out[N];
+        int64_t id[N];
+        uint64_t seed = (uint64_t)kind;
+        for (int side = 0; side < modalities; side++) {
+            for (int i = 0; i < N; i++) {
+                id[i] = (int64_t)i * 7 % N;
+                in[side][i] = random_row(&seed, temperatures);
+            }
+            assert_int_equal(glofnd_rows_put(f->c, s, side, id, N, in[side]), GLOFND_OK);
+        }
+        for (int side = 0; side < modalities; side++) {
+            assert_int_equal(glofnd_rows_get(f->c, s, side, id, N, out), GLOFND_OK);
+            assert_memory_equal(out, in[side], sizeof out);
+        }
+        glofnd_store_free(s);
+    }
+}
+
+static void test_special_values(void **state) {
+    fixture *f = *state;
+    glofnd_store *s = new_store(f, 10, 1, 0, 0, 0, NULL);
+    glofnd_row r = {0.25f, 0, 0, 0.0f, 3, 0, 0, 0, 0};
+    put_row(f, s, 0, 1, r); /* log u = 0 is a value, not "none" */
+    assert_true(get_row(f, s, 0, 1).log_u == 0.0f);
+    r.log_u = -0.0f;
+    put_row(f, s, 0, 1, r);
+    assert_true(get_row(f, s, 0, 1).log_u == 0.0f);
+    r.log_u = -INFINITY;
+    put_row(f, s, 0, 1, r);
+    assert_true(get_row(f, s, 0, 1).log_u == -INFINITY);
+    r = (glofnd_row){1, 1, 2, -3.5f, 0, 0, 0, 0, 0};
+    put_row(f, s, 0, 2, r); /* clock 0: lambda is still the initial one, u is kept */
+    const glofnd_row expected = {1, 0, 0, -3.5f, 0, 0, 0, 0, 0}, got = get_row(f, s, 0, 2);
+    assert_rows_equal(&got, &expected);
+    put_row(f, s, 0, 2, (glofnd_row){1, 0, 0, -INFINITY, 0, 0, 0, 0, 0});
+    static const unsigned char zero[20];
+    assert_memory_equal(s->records + 40, zero, 20); /* a fresh row is the bytes of a hole again */
+    glofnd_store_free(s);
+}
+
+static void test_shared_rows(void **state) {
+    fixture *f = *state;
+    glofnd_store *s = new_store(f, 10, 2, 1, 0, 0, NULL);
+    const glofnd_row fresh = {1, 0, 0, -INFINITY, 0, 0, 0, 0, 0};
+    glofnd_row r = get_row(f, s, 0, GLOFND_SHARED);
+    assert_rows_equal(&r, &fresh);
+    const glofnd_row one = {0.5f, 0.1f, 0.2f, -4, 7, 0.3f, 0, 0, 9}, own = {-0.5f, 0.3f, 0.4f, -1, 2, 0.1f, 1, 2, 3};
+    put_row(f, s, 1, GLOFND_SHARED, one);
+    put_row(f, s, 1, 4, own);
+    put_row(f, s, 1, 5, (glofnd_row){1, 0, 0, -2, 0, 0.7f, 0, 0, 1});
+    r = get_row(f, s, 1, GLOFND_SHARED); /* of a shared row lambda, m, v, clock are kept */
+    assert_rows_equal(&r, &(glofnd_row){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
+    r = get_row(f, s, 1, 3); /* rows read as they are held ... */
+    assert_rows_equal(&r, &fresh);
+    const int64_t ids[3] = {3, 5, 4};
+    glofnd_row followed[3];
+    gf_store_gather(s, 1, ids, 3, followed); /* ... but the step sees that a fresh anchor follows the shared row */
+    assert_rows_equal(&followed[0], &(glofnd_row){0.5f, 0.1f, 0.2f, -INFINITY, 7, 0, 0, 0, 0});
+    assert_rows_equal(&followed[1], &(glofnd_row){0.5f, 0.1f, 0.2f, -2, 7, 0.7f, 0, 0, 1}); /* also one that has u and tau */
+    assert_rows_equal(&followed[2], &own); /* one with a lambda of its own keeps it */
+    r = get_row(f, s, 1, 4);
+    assert_rows_equal(&r, &own);
+    r = get_row(f, s, 0, 3); /* the other side has none */
+    assert_rows_equal(&r, &fresh);
+    put_row(f, s, 1, GLOFND_SHARED, fresh);
+    r = get_row(f, s, 1, 3);
+    assert_rows_equal(&r, &fresh);
+    glofnd_store_free(s);
+}
+
+static void test_put_refuses(void **state) {
+    fixture *f = *state;
+    glofnd_store *s = new_store(f, 10, 1, 1, 0, 0, NULL), *before = new_store(f, 10, 1, 1, 0, 0, NULL);
+    fill_store(f, s, 2, 5);
+    fill_store(f, before, 2, 5);
+    const float inf = INFINITY, nan = NAN;
+    const struct {
+        glofnd_row row;
+        glofnd_status status;
+        const char *name;
+    } bad[] = {{{0.25f, 0, 0, -1, 0, 0, 0, 0, 0}, GLOFND_E_ARGUMENT, "lambda"}, /* never learned, yet not 1 */
+               {{0.25f, 0, 0, -1, 1, 1e-44f, 0, 0, 0}, GLOFND_E_ARGUMENT, "tau"},
+               {{0.25f, 0, 0, -1, 1, 3e38f, 0, 0, 0}, GLOFND_E_ARGUMENT, "tau"},
+               {{nan, 0, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, "lambda"},
+               {{0, inf, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, ".m"},
+               {{0, 0, nan, 0, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, ".v"},
+               {{0, 0, 0, nan, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, "log_u"},
+               {{0, 0, 0, inf, 1, 1, 0, 0, 1}, GLOFND_E_NUMERIC, "log_u"},
+               {{0, 0, 0, 0, 1, -inf, 0, 0, 1}, GLOFND_E_NUMERIC, "tau"},
+               {{0, 0, 0, 0, 1, 1, nan, 0, 1}, GLOFND_E_NUMERIC, "tau_m"},
+               {{0, 0, 0, 0, 1, 1, 0, inf, 1}, GLOFND_E_NUMERIC, "tau_v"},
+               {{1.0001f, 0, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_ARGUMENT, "lambda"},
+               {{-2, 0, 0, 0, 1, 1, 0, 0, 1}, GLOFND_E_ARGUMENT, "lambda"},
+               {{0, 0, -1, 0, 1, 1, 0, 0, 1}, GLOFND_E_ARGUMENT, ".v"},
+               {{0, 0, 0, 0, 1, -1, 0, 0, 1}, GLOFND_E_ARGUMENT, "tau"}};
+    const int64_t id[3] = {1, 3, 5};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const glofnd_row rows[3] = {{.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}, bad[i].row};
+        assert_int_equal(glofnd_rows_put(f->c, s, 0, id, 3, rows), bad[i].status);
+        assert_non_null(strstr(glofnd_ctx_error(f->c), "rows[2]"));
+        assert_non_null(strstr(glofnd_ctx_error(f->c), bad[i].name));
+    }
+    const glofnd_row good[3] = {{.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}, {.lambda = 0.5f, .clock = 1}};
+    const int64_t ids[][3] = {{1, 3, 1}, {1, 3, 10}, {1, 3, -2}, {1, INT64_MAX, 3}, {-1, 3, -1}};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        assert_int_equal(glofnd_rows_put(f->c, s, 0, ids[i], 3, good), GLOFND_E_INDEX);
+    }
+    assert_int_equal(glofnd_rows_put(f->c, s, 1, id, 3, good), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(f->c, s, -1, id, 3, good), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_put(f->c, s, 0, id, -1, good), GLOFND_E_ARGUMENT);
+    assert_stores_equal(f, s, before);
+    glofnd_row out[3];
+    assert_int_equal(glofnd_rows_get(f->c, s, 0, ids[0], 3, out), GLOFND_OK); /* repeats may be read */
+    assert_int_equal(glofnd_rows_get(f->c, s, 0, ids[1], 3, out), GLOFND_E_INDEX);
+    assert_int_equal(glofnd_rows_get(f->c, s, 1, ids[0], 3, out), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_rows_get(f->c, s, 0, ids[0], -3, out), GLOFND_E_ARGUMENT);
+    glofnd_store_free(s);
+    glofnd_store_free(before);
+}
+
+/* Different ids of many strides pass; one repeat at any distance is found and named. */
+static void test_check_ids(void **state) {
+#ifdef __SANITIZE_THREAD__
+    print_message("skipped: the thread sanitizer leaves no room for 2^40 anchors\n");
+    skip();
+#endif
+    fixture *f = *state;
+    enum { N = 3000 };
+    glofnd_store *s = new_store(f, (int64_t)1 << 40, 1, 0, 0, 0, NULL);
+    int64_t id[N], *scratch = malloc(2 * N * sizeof *scratch);
+    gf_error err = {""};
+    for (int64_t stride = 1; stride < (int64_t)1 << 27; stride = stride * 3 + 1) {
+        for (int64_t i = 0; i < N; i++) id[i] = i * stride;
+        assert_int_equal(gf_store_check_ids(&err, s, "id", id, N, 1, scratch), GLOFND_OK);
+        const int64_t i = stride % N, j = (i + 1 + stride / 7) % N, keep = id[j];
+        if (i == j) continue;
+        id[j] = id[i];
+        assert_int_equal(gf_store_check_ids(&err, s, "id", id, N, 1, scratch), GLOFND_E_INDEX);
+        char text[64];
+        snprintf(text, sizeof text, "id[%lld] and id[%lld] are both %lld", (long long)(i < j ? i : j), (long long)(i < j ? j : i),
+                 (long long)id[i]);
+        assert_non_null(strstr(err.text, text));
+        assert_int_equal(gf_store_check_ids(&err, s, "id", id, N, 0, NULL), GLOFND_OK);
+        id[j] = keep;
+    }
+    id[7] = -1;
+    assert_int_equal(gf_store_check_ids(&err, s, "id", id, N, 1, scratch), GLOFND_E_INDEX);
+    assert_non_null(strstr(err.text, "id[7]"));
+    assert_int_equal(gf_store_check_ids(&err, s, "id", id, 0, 1, scratch), GLOFND_OK);
+    assert_int_equal(gf_store_check_ids(&err, s, "id", id, 1, 1, scratch), GLOFND_OK);
+    free(scratch);
+    glofnd_store_free(s);
+}
+
+/* Against a list that remembers everything. */
+static void test_ring(void **state) {
+    fixture *f = *state;
+    enum { CAPACITY = 7, DIM = 3, LD = 5, MOST = 400 };
+    glofnd_store *s = new_store(f, 1000, 2, 0, CAPACITY, DIM, NULL);
+    float all[2][MOST][LD];
+    int64_t ids[MOST], pushed = 0;
+    uint64_t seed = 11;
+    while (pushed < MOST - 20) {
+        const int64_t n = (int64_t)(next_random(&seed) % 18);
+        for (int64_t i = pushed; i < pushed + n; i++) {
+            ids[i] = (int64_t)(next_random(&seed) % 1000);
+            for (int k = 0; k < 2 * LD; k++) all[k / LD][i][k % LD] = random_float(&seed, -1, 1);
+        }
+        const float *rows[2] = {all[0][pushed], all[1][pushed]};
+        gf_store_ring_push(s, rows, LD, ids + pushed, n);
+        pushed += n;
+        assert_int_equal(s->ring_count, pushed < CAPACITY ? pushed : CAPACITY);
+        assert_int_equal(s->ring_head, pushed % CAPACITY);
+        for (int64_t age = 1; age <= s->ring_count; age++) {
+            const int64_t slot = (s->ring_head - age + CAPACITY) % CAPACITY, i = pushed - age;
+            for (int side = 0; side < 2; side++) {
+                assert_int_equal(s->ring[side].id[slot], ids[i]);
+                assert_memory_equal(s->ring[side].rows + slot * DIM, all[side][i], DIM * sizeof(float));
+            }
+        }
+    }
+    const float *half[2] = {all[0][0], NULL}; /* a side that is given nothing remembers nobody */
+    gf_store_ring_push(s, half, LD, ids, 1);
+    const int64_t slot = (s->ring_head - 1 + CAPACITY) % CAPACITY;
+    assert_int_equal(s->ring[0].id[slot], ids[0]);
+    assert_int_equal(s->ring[1].id[slot], -1);
+    glofnd_store_free(s);
+    s = new_store(f, 10, 1, 0, 0, 0, NULL);
+    gf_store_ring_push(s, half, LD, ids, 1); /* no ring: nothing happens */
+    assert_int_equal(s->ring_count, 0);
+    glofnd_store_free(s);
+}
+
+static uint32_t crc_by_bits(const unsigned char *p, size_t n) {
+    uint32_t c = ~0u;
+    for (size_t i = 0; i < n * 8; i++) {
+        const uint32_t bit = (c ^ p[i / 8] >> i % 8) & 1;
+        c = c >> 1 ^ (bit ? 0x82f63b78u : 0);
+    }
+    return ~c;
+}
+
+static void test_crc(void **state) {
+    (void)state;
+    unsigned char p[300];
+    uint64_t seed = 2;
+    for (size_t i = 0; i < sizeof p; i++) p[i] = (unsigned char)next_random(&seed);
+    assert_int_equal(gf_crc32c(0, "123456789", 9), 0xe3069283u);
+    assert_int_equal(gf_crc32c(0, p, 0), 0);
+    for (size_t n = 0; n < sizeof p; n++) {
+        const uint32_t whole = crc_by_bits(p, n);
+        assert_int_equal(gf_crc32c(0, p, n), whole);
+        assert_int_equal(gf_crc32c(gf_crc32c(0, p, n / 3), p + n / 3, n - n / 3), whole);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_create_refuses, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_null_arguments, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_describe, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_never_seen, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_round_trip, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_special_values, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_shared_rows, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_put_refuses, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_check_ids, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_ring, fixture_open, fixture_close),
+        cmocka_unit_test(test_crc),
+    };
+    return cmocka_run_group_tests_name("store", tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/* fault_net.c - memory of a net: each allocation of gf_net_create may fail once with nothing worse than E_MEMORY and no leak, and
+ * forward and backward take none. Counts what our own code takes; what oneDNN takes inside is its own affair.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "nn/net.h"
+#include "support/faults.h"
+
+static const gf_net_spec spec = {
+    .arch = GF_ARCH_RESNET8, .batch = 4, .size = 16, .head_hidden = 32, .head_out = 16, .training = 1, .threads = 2};
+
+static const gf_net_spec text = {.arch = GF_ARCH_TEXT,
+                                 .batch = 4,
+                                 .embed_dim = 16,
+                                 .width = 16,
+                                 .layers = 1,
+                                 .heads = 2,
+                                 .context = 6,
+                                 .vocab = 20,
+                                 .training = 1,
+                                 .threads = 2};
+
+static void fail_everywhere(const gf_net_spec *s) {
+    gf_net *n = NULL;
+    gf_error err;
+    long at = 0;
+    for (;; at++) {
+        err.text[0] = '\0';
+        faults_at(at);
+        const glofnd_status status = gf_net_create(&err, s, &n);
+        if (!faults_end()) break;
+        assert_int_equal(status, GLOFND_E_MEMORY);
+        assert_null(n);
+        assert_non_null(strstr(err.text, "memory"));
+    }
+    assert_true(at > 50);
+    assert_non_null(n);
+    gf_net_free(n);
+}
+
+static void every_allocation_may_fail(void **state) {
+    (void)state;
+    fail_everywhere(&spec);
+    fail_everywhere(&text);
+}
+
+/* The engine is another net's: what fails must leave it whole. */
+static void a_net_beside_another_may_fail(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_net *image = NULL;
+    gf_net_spec beside = text;
+    static float x[4 * 16 * 16 * 3];
+    if (gf_net_create(&err, &spec, &image) != GLOFND_OK) fail_msg("%s", err.text);
+    beside.beside = image;
+    fail_everywhere(&beside);
+    assert_int_equal(gf_net_forward(&err, image, x, 4, 1, NULL, NULL), GLOFND_OK);
+    gf_net_free(image);
+}
+
+static void a_step_of_texts_allocates_nothing(void **state) {
+    (void)state;
+    gf_net *n = NULL;
+    gf_error err = {""};
+    static const int32_t tokens[4 * 6] = {1, 2, 19};
+    static const float d[4 * 16] = {1, 2, 3};
+    if (gf_net_create(&err, &text, &n) != GLOFND_OK) fail_msg("%s", err.text);
+    faults_at(-1);
+    assert_int_equal(gf_net_load_tokens(&err, n, tokens, 0, 4), GLOFND_OK);
+    assert_int_equal(gf_net_forward(&err, n, NULL, 4, 1, NULL, NULL), GLOFND_OK);
+    assert_int_equal(gf_net_backward(&err, n, d), GLOFND_OK);
+    assert_int_equal(faults_count(), 0);
+    gf_net_free(n);
+}
+
+static void a_step_allocates_nothing(void **state) {
+    (void)state;
+    gf_net *n = NULL;
+    gf_error err = {""};
+    static float x[4 * 16 * 16 * 3], d[4 * 16];
+    if (gf_net_create(&err, &spec, &n) != GLOFND_OK) fail_msg("%s", err.text);
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(i * 37 % 101) / 50;
+    for (size_t i = 0; i < sizeof d / sizeof *d; i++) d[i] = (float)(i * 13 % 17) / 9;
+    faults_at(-1);
+    assert_int_equal(gf_net_forward(&err, n, x, 4, 1, NULL, NULL), GLOFND_OK);
+    assert_int_equal(gf_net_backward(&err, n, d), GLOFND_OK);
+    gf_net_touch(n);
+    assert_int_equal(gf_net_forward(&err, n, x, 3, 0, NULL, NULL), GLOFND_OK);
+    assert_int_equal(faults_count(), 0);
+    gf_net_free(n);
+}
+
+int main(void) {
+#ifndef GF_HAVE_DNNL
+    return 77;
+#endif
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_net_beside_another_may_fail),
+        cmocka_unit_test(a_step_allocates_nothing),
+        cmocka_unit_test(a_step_of_texts_allocates_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

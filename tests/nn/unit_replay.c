@@ -1,0 +1,169 @@
+/* unit_replay.c - steps that a device records, on a device that only takes notes: when it records, plays and forgets, and that
+ * ranks, here threads, all play their records or none does. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "nn/net_parts.h"
+#include "support/thread_ranks.h"
+#include "train/distributed.h"
+
+/* ----- a device ----- */
+
+enum { RANKS = 3 };
+
+struct gf_nn_engine {
+    char notes[64];   /* r: recorded, p: played, f: forgot, w: worked */
+    int lacks_memory; /* for a record */
+    int fails;        /* the work that is to be recorded */
+    int has_record;
+};
+
+static void note(gf_nn_engine *s, char what) {
+    const size_t n = strlen(s->notes);
+    if (n + 1 < sizeof s->notes) s->notes[n] = what;
+}
+
+typedef glofnd_status (*step)(gf_error *err, void *arg);
+
+static glofnd_status record(gf_error *err, gf_nn_engine *s, step work, void *arg, int *made) {
+    (void)work, (void)arg;
+    note(s, 'r');
+    FAIL_IF(err, s->fails, GLOFND_E_DEVICE, "the work failed");
+    *made = s->has_record = !s->lacks_memory;
+    return GLOFND_OK;
+}
+
+static glofnd_status run(gf_error *err, gf_nn_engine *s, step work, void *arg) {
+    if (!s->has_record) return work(err, arg);
+    note(s, 'p');
+    return GLOFND_OK;
+}
+
+static void forget(gf_nn_engine *s) {
+    note(s, 'f');
+    s->has_record = 0;
+}
+
+static glofnd_status work(gf_error *err, void *engine) {
+    (void)err;
+    note(engine, 'w');
+    return GLOFND_OK;
+}
+
+static const gf_nn_backend notebook = {.name = "notebook", .record = record, .run = run, .forget = forget};
+
+/* ----- a rank: steps with a key each, and what the device had to do ----- */
+
+typedef struct member {
+    gf_distributed crew;
+    gf_nn_engine engine;
+    const char *keys; /* a letter per step */
+    glofnd_status status;
+    gf_error err;
+} member;
+
+/* No assertion in here: they may only be raised on the main thread. */
+static void *take_steps(void *user) {
+    member *m = user;
+    gf_net *net = calloc(1, sizeof *net);
+    if (!net) abort();
+    net->backend = &notebook;
+    net->engine = &m->engine;
+    net->spec.ranks = m->crew.host ? &m->crew.hooks : NULL;
+    for (const char *key = m->keys; *key && m->status == GLOFND_OK; key++)
+        m->status = gf_net_replay(&m->err, net, (uint64_t)*key, work, &m->engine);
+    free(net);
+    return NULL;
+}
+
+static void expect_alone(member m, glofnd_status status, const char *notes) {
+    take_steps(&m);
+    assert_int_equal(m.status, status);
+    assert_string_equal(m.engine.notes, notes);
+}
+
+/* The second step of a key is recorded and played; a new key begins anew. A device without memory for it is not asked again. */
+static void the_second_step_is_recorded(void **state) {
+    (void)state;
+    expect_alone((member){.keys = "aaaa"}, GLOFND_OK, "fwrppp");
+    expect_alone((member){.keys = "abaabb"}, GLOFND_OK, "fwfwfwrpfwrp");
+    expect_alone((member){.keys = "aaabbb", .engine.lacks_memory = 1}, GLOFND_OK, "fwrfwwfwww");
+}
+
+/* lacks: the rank without memory for a record; -1: none. All ranks must have the same notes. */
+static void expect_ranks(int lacks, const char *notes) {
+    gf_comm *host[RANKS];
+    member m[RANKS] = {0};
+    void *user[RANKS];
+    thread_ranks_open(RANKS, host);
+    for (int r = 0; r < RANKS; r++) {
+        gf_distributed_begin(&m[r].crew, host[r]);
+        m[r].keys = "aaaabbb";
+        m[r].engine.lacks_memory = r == lacks;
+        user[r] = &m[r];
+    }
+    thread_ranks_run(RANKS, take_steps, user);
+    for (int r = 0; r < RANKS; r++) {
+        host[r]->kind->close(host[r]);
+        assert_int_equal(m[r].status, GLOFND_OK);
+        assert_string_equal(m[r].engine.notes, notes);
+    }
+}
+
+static void all_ranks_play_or_none(void **state) {
+    (void)state;
+    expect_ranks(-1, "fwrpppfwrpp");
+    for (int r = 0; r < RANKS; r++) expect_ranks(r, "fwrfwwwfwww");
+}
+
+/* The others may be inside a call that waits for this rank: it must not wait for them. */
+static glofnd_status sum_never(gf_error *err, gf_comm *c, double *x, int64_t n) {
+    (void)err, (void)c, (void)x, (void)n;
+    fail_msg("a rank whose work has failed waits for the others");
+    return GLOFND_OK;
+}
+
+static void a_failure_is_told_at_once(void **state) {
+    (void)state;
+    const gf_comm_kind kind = {.name = "test", .sum = sum_never};
+    gf_comm host = {.kind = &kind, .ranks = 2};
+    member m = {.keys = "aaa", .engine.fails = 1};
+    gf_distributed_begin(&m.crew, &host);
+    take_steps(&m);
+    assert_int_equal(m.status, GLOFND_E_DEVICE);
+    assert_string_equal(m.err.text, "the work failed");
+    assert_string_equal(m.engine.notes, "fwr");
+}
+
+/* They share a device, and its one record. */
+static void nets_beside_each_other_share_the_record(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_nn_engine engine = {0};
+    gf_net *first = calloc(1, sizeof *first), *second = calloc(1, sizeof *second);
+    assert_true(first && second);
+    first->backend = second->backend = &notebook;
+    first->engine = second->engine = &engine;
+    second->spec.beside = first;
+    for (int i = 0; i < 4; i++) assert_int_equal(gf_net_replay(&err, i % 2 ? second : first, 7, work, &engine), GLOFND_OK);
+    gf_net_forget(second);
+    assert_int_equal(gf_net_replay(&err, first, 7, work, &engine), GLOFND_OK);
+    assert_string_equal(engine.notes, "fwrpppfw");
+    free(first), free(second);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_second_step_is_recorded),
+        cmocka_unit_test(all_ranks_play_or_none),
+        cmocka_unit_test(a_failure_is_told_at_once),
+        cmocka_unit_test(nets_beside_each_other_share_the_record),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,490 @@
+/* unit_config.c - configurations: keys of both tables, files with line numbers, resolving, writing and reading back, presets. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "run/config.h"
+
+static gf_config fresh(void) {
+    gf_error err = {""};
+    gf_config c;
+    assert_int_equal(gf_config_init(&err, &c), GLOFND_OK);
+    return c;
+}
+
+static void set(gf_config *c, const char *key, const char *value) {
+    gf_error err = {""};
+    if (gf_config_set(&err, c, key, value) != GLOFND_OK) fail_msg("%s = %s: %s", key, value, err.text);
+}
+
+static void refused(gf_config *c, const char *key, const char *value, const char *part) {
+    gf_error err = {""};
+    const gf_config before = *c;
+    assert_int_equal(gf_config_set(&err, c, key, value), GLOFND_E_OPTION);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
+    assert_memory_equal(&before, c, sizeof before);
+}
+
+static void resolve(gf_config *c) {
+    gf_error err = {""};
+    if (gf_config_resolve(&err, c) != GLOFND_OK) fail_msg("%s", err.text);
+}
+
+static void unresolved(gf_config c, const char *part) {
+    gf_error err = {""};
+    assert_int_equal(gf_config_resolve(&err, &c), GLOFND_E_OPTION);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
+}
+
+static void write_file(const char *path, const char *text) {
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+/* ----- keys ----- */
+
+static void test_keys_of_both_tables(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "batch", "64");
+    set(&c, "alpha", "0.05");
+    set(&c, "head-hidden", "128");
+    set(&c, "lambda-lr", "0.5");
+    set(&c, "decode", "fast");
+    set(&c, "data", "shapes:n=10");
+    assert_int_equal(c.batch, 64);
+    assert_true(c.method.alpha == 0.05 && c.method.lambda_lr == 0.5);
+    assert_int_equal(c.head_hidden, 128);
+    assert_int_equal(c.decode_fast, 1);
+    assert_string_equal(c.data, "shapes:n=10");
+    char text[64];
+    gf_config_text(&c, "lambda-lr", text, sizeof text);
+    assert_string_equal(text, "0.5");
+    gf_config_text(&c, "nothing", text, sizeof text);
+    assert_string_equal(text, "");
+}
+
+static void test_refused_keys(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    refused(&c, "bacth", "64", "batch");
+    refused(&c, "alfa", "64", "alpha");
+    refused(&c, "lamda_lr", "64", "lambda_lr");
+    refused(&c, "learning-rate", "1", "here it is lr (a number in [0, 1000])"); /* what others call it */
+    refused(&c, "temperature", "1", "here it is tau (");
+    refused(&c, "batch_size", "1", "here it is batch (");
+    refused(&c, "butterfly", "1", "no known one is like it");
+    refused(&c, "", "1", "unknown");
+    refused(&c, "batch", "many", "batch");
+    refused(&c, "batch", "", "batch");
+    refused(&c, "batch", "1", "[2, 1048576]");
+    refused(&c, "batch", "99999999999999999999", "batch");
+    refused(&c, "arch", "resnet19", "resnet18");
+    refused(&c, "decode", "quick", "exact|fast");
+    refused(&c, "alpha", "nan", "alpha");
+    refused(&c, "strict", "maybe", "0 or 1");
+    char *long_text = malloc(5000);
+    memset(long_text, 'x', 4999);
+    long_text[4999] = 0;
+    refused(&c, "data", long_text, "data");
+    refused(&c, long_text, "1", "unknown");
+    free(long_text);
+}
+
+/* Keys must be unique over both tables, else one of them could never be set. */
+static void test_keys_differ(void **state) {
+    (void)state;
+    int in_method, found_in;
+    for (int i = 0;; i++) {
+        const gf_option *o = gf_config_option(i, &in_method);
+        if (!o) break;
+        assert_ptr_equal(gf_config_find(o->key, &found_in), o);
+        assert_int_equal(found_in, in_method);
+        assert_true(*o->help && *o->group);
+    }
+    assert_null(gf_config_option(-1, &in_method));
+    assert_null(gf_config_find("nothing", &in_method));
+}
+
+/* ----- resolving ----- */
+
+static gf_eval_view eval_view_of(const char *task, const char *init, const char *given) {
+    gf_config c = fresh();
+    set(&c, "data", "shapes:");
+    set(&c, "task", task);
+    set(&c, "init", init);
+    if (given) set(&c, "eval_view", given);
+    resolve(&c);
+    return c.eval_view;
+}
+
+/* Weights that others have trained are evaluated as they were, the rest as before. */
+static void test_eval_view(void **state) {
+    (void)state;
+    assert_int_equal(eval_view_of("clip", "RN50.safetensors", NULL), GF_EVAL_CLIP);
+    assert_int_equal(eval_view_of("clip", "", NULL), GF_EVAL_CENTER);
+    assert_int_equal(eval_view_of("views", "resnet50.safetensors", NULL), GF_EVAL_CENTER);
+    assert_int_equal(eval_view_of("clip", "RN50.safetensors", "center"), GF_EVAL_CENTER);
+    assert_int_equal(eval_view_of("views", "", "clip"), GF_EVAL_CLIP);
+}
+
+static void test_start_epochs(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "data", "shapes:");
+    resolve(&c);
+    assert_int_equal(c.start_epoch, 70);
+    assert_int_equal(c.warmup_epochs, 10);
+    assert_int_equal(c.method.update_epoch, 70);
+    assert_int_equal(c.method.mask_epoch, 70);
+
+    c = fresh();
+    set(&c, "data", "shapes:");
+    set(&c, "epochs", "1");
+    resolve(&c);
+    assert_int_equal(c.start_epoch, 0);
+    assert_int_equal(c.warmup_epochs, 0);
+
+    c = fresh();
+    set(&c, "data", "shapes:");
+    set(&c, "start_epoch", "5");
+    set(&c, "mask_epoch", "9");
+    resolve(&c);
+    assert_int_equal(c.method.update_epoch, 5);
+    assert_int_equal(c.method.mask_epoch, 9);
+
+    set(&c, "start_epoch", "6"); /* the last one given wins */
+    resolve(&c);
+    assert_int_equal(c.method.update_epoch, 6);
+    assert_int_equal(c.method.mask_epoch, 6);
+
+    set(&c, "update_epoch", "8"); /* the loss sees nothing before it */
+    resolve(&c);
+    assert_int_equal(c.method.mask_epoch, 8);
+}
+
+static void test_combinations(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    unresolved(c, "data");
+    set(&c, "data", "shapes:");
+    gf_config d = c;
+    set(&d, "loss", "clip");
+    unresolved(d, "loss");
+    d = c;
+    set(&d, "lr", "0");
+    unresolved(d, "lr");
+    d = c;
+    set(&d, "store", "file");
+    resolve(&d);
+    set(&d, "device", "cuda");
+    unresolved(d, "store");
+    d = c;
+    set(&d, "size", "7");
+    unresolved(d, "size");
+    set(&d, "size", "8");
+    resolve(&d);
+    d = c;
+    set(&d, "grad_clip", "1");
+    unresolved(d, "grad_clip"); /* lars is the default */
+    set(&d, "optimizer", "sgd");
+    resolve(&d);
+    d = c;
+    set(&d, "warmup_epochs", "200");
+    unresolved(d, "warmup_epochs");
+    d = c;
+    set(&d, "update_epoch", "20");
+    set(&d, "mask_epoch", "10");
+    unresolved(d, "mask_epoch");
+}
+
+static void test_learning_rate(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "batch", "1024");
+    assert_true(gf_config_lr(&c) == 0.075 * 32);
+    set(&c, "lr_scaling", "linear");
+    assert_true(gf_config_lr(&c) == 0.075 * 4);
+    set(&c, "lr_scaling", "none");
+    assert_true(gf_config_lr(&c) == 0.075);
+}
+
+static void test_same_run(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_config a = fresh(), b = fresh();
+    set(&b, "epochs", "300");
+    set(&b, "lr", "0.01");
+    set(&b, "workers", "3");
+    assert_int_equal(gf_config_same_run(&err, &a, &b), GLOFND_OK);
+    static const char *const fixed[][2] = {
+        {"seed", "2"},
+        {"task", "clip"},
+        {"arch", "resnet50"},
+        {"size", "33"},
+        {"stem", "0"},
+        {"head_hidden", "7"},
+        {"head_out", "7"},
+        {"batch", "34"},
+        {"optimizer", "sgd"},
+        {"learner", "ring"},
+        {"image_width", "70"},
+        {"image_layers", "3"},
+        {"image_heads", "7"},
+        {"patch", "8"},
+        {"embed_dim", "24"},
+        {"text_width", "24"},
+        {"text_layers", "3"},
+        {"text_heads", "3"},
+        {"context", "24"},
+        {"quick_gelu", "1"},
+        {"vocab", "words.gz"},
+        {"vocab_merges", "24"},
+        {"lock", "text"},
+        {"loss", "simclr"},
+        {"init", "weights.safetensors"},
+        {"zero_init", "0"},
+    };
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        gf_config other = b;
+        set(&other, fixed[i][0], fixed[i][1]);
+        assert_int_equal(gf_config_same_run(&err, &a, &other), GLOFND_E_OPTION);
+        if (strncmp(err.text, fixed[i][0], strlen(fixed[i][0])) != 0) fail_msg("%s: %s", fixed[i][0], err.text);
+    }
+}
+
+/* ----- files ----- */
+
+static void bad_file(const char *text, const char *part) {
+    gf_error err = {""};
+    gf_config c = fresh();
+    write_file("bad.cfg", text);
+    assert_int_not_equal(gf_config_read(&err, &c, "bad.cfg"), GLOFND_OK);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
+    unlink("bad.cfg");
+}
+
+static void test_files(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_config c = fresh();
+    write_file("good.cfg", "\xef\xbb\xbf# comment\n; comment\n\n  batch=64\t\r\nalpha = 0.5\ndata = list:a b=c.txt\nepochs = 7");
+    if (gf_config_read(&err, &c, "good.cfg") != GLOFND_OK) fail_msg("%s", err.text);
+    unlink("good.cfg");
+    assert_int_equal(c.batch, 64);
+    assert_true(c.method.alpha == 0.5);
+    assert_string_equal(c.data, "list:a b=c.txt");
+    assert_int_equal(c.epochs, 7);
+    bad_file("batch = 64\nbacth = 3\n", "bad.cfg:2");
+    bad_file("batch = 64\n\n\nbatch\n", "bad.cfg:4");
+    bad_file("lr = 0.1 # note\n", "comments need a line of their own");
+    bad_file("lr = 0.1 ; note\n", "comments need a line of their own");
+    bad_file("= 3\n", "bad.cfg:1");
+    bad_file("batch =\n", "bad.cfg:1");
+    char *line = malloc(4002);
+    memset(line, '#', 4000);
+    strcpy(line + 4000, "\n");
+    bad_file(line, "bad.cfg:1");
+    free(line);
+    assert_int_equal(gf_config_read(&err, &c, "missing.cfg"), GLOFND_E_IO);
+    assert_non_null(strstr(err.text, "missing.cfg"));
+    assert_int_equal(gf_config_read(&err, &c, "."), GLOFND_E_IO);
+}
+
+/* What is written reads back to the same configuration, all keys changed. */
+static void test_written_reads_back(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_config a = fresh(), b = fresh();
+    static const char *const changes[][2] = {
+        {"data", "folder:/a b?classes=c"},
+        {"seed", "9000000000000000"},
+        {"arch", "resnet50"},
+        {"lr", "0.1234567890123456"},
+        {"optimizer", "adamw"},
+        {"decode", "fast"},
+        {"strict", "1"},
+        {"update_epoch", "3"},
+        {"mask_epoch", "4"},
+        {"learner", "ring"},
+        {"alpha", "0.3333333333333333"},
+        {"precision", "bf16"},
+        {"warmup_epochs", "0"},
+        {"detector", "fnc"},
+        {"threads", "2"},
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) set(&a, changes[i][0], changes[i][1]);
+    resolve(&a);
+    assert_int_equal(gf_config_write(&err, &a, "written.cfg"), GLOFND_OK);
+    if (gf_config_read(&err, &b, "written.cfg") != GLOFND_OK) fail_msg("%s", err.text);
+    unlink("written.cfg");
+    resolve(&b);
+    a.update_set = b.update_set, a.mask_set = b.mask_set;
+    memcpy(a.given, b.given, sizeof a.given); /* a file gives every key */
+    assert_memory_equal(&a, &b, sizeof a);
+    assert_int_equal(gf_config_write(&err, &a, "no/such/folder"), GLOFND_E_IO);
+}
+
+/* ----- image and text ----- */
+
+static void test_task_clip_has_its_defaults(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "lr", "0.5");
+    set(&c, "task", "clip"); /* the order of keys does not matter */
+    set(&c, "crop_min", "0.3");
+    resolve(&c);
+    assert_int_equal(c.method.loss, GLOFND_LOSS_SOGCLR2);
+    assert_int_equal(c.optimizer, GF_OPTIMIZER_ADAMW);
+    assert_int_equal(c.gamma_schedule, GF_GAMMA_COSINE);
+    assert_int_equal(c.epochs, 37);
+    assert_int_equal(c.gamma_decay, 18);
+    assert_int_equal(c.pixels, GF_PIXELS_CLIP);
+    assert_true(c.lr == 0.5 && c.crop_min == 0.3 && c.jitter_p == 0.0 && c.weight_decay == 0.1 && c.method.tau == 0.07);
+    assert_int_equal(gf_config_dim(&c), c.embed_dim);
+    int in_method;
+    const gf_option *epochs = gf_config_find("epochs", &in_method);
+    assert_string_equal(gf_config_preset(epochs, GF_TASK_CLIP), "37"); /* what --help shows beside the other one */
+    assert_string_equal(gf_config_preset(epochs, GF_TASK_VIEWS), "200");
+    gf_config plain = fresh();
+    set(&plain, "data", "shapes:n=64");
+    resolve(&plain);
+    assert_int_equal(plain.method.loss, GLOFND_LOSS_SOGCLR);
+    assert_true(plain.crop_min == 0.08 && plain.jitter_p == 0.8 && plain.lr == 0.075);
+    assert_int_equal(gf_config_dim(&plain), plain.head_out);
+}
+
+static void test_vit_is_vit_b_32_where_nothing_is_said(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "task", "clip");
+    set(&c, "arch", "vit");
+    gf_config d = c;
+    resolve(&d);
+    assert_int_equal(d.image_width, 768);
+    assert_int_equal(d.image_layers, 12);
+    assert_int_equal(d.image_heads, 12);
+    assert_int_equal(d.patch, 32);
+    set(&c, "image_heads", "7");
+    unresolved(c, "image_heads");
+    set(&c, "image_width", "70");
+    set(&c, "image_layers", "3");
+    set(&c, "patch", "8");
+    resolve(&c);
+    assert_true(c.image_width == 70 && c.image_layers == 3 && c.image_heads == 7 && c.patch == 8);
+}
+
+static void test_temperature_is_learned_by_the_losses_that_do(void **state) {
+    (void)state;
+    static const struct {
+        const char *loss;
+        int learns;
+        double rate;
+    } cases[] = {{"clip", 1, -1.0}, {"sogclr2", 0, -1.0}, {"fastclip", 1, 2e-4}, {"isogclr", 0, -1.0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gf_config c = fresh();
+        set(&c, "data", "shapes:n=64");
+        set(&c, "task", "clip");
+        set(&c, "loss", cases[i].loss);
+        resolve(&c);
+        assert_int_equal(gf_config_learns_tau(&c), cases[i].learns);
+        assert_true(c.scale_lr == cases[i].rate);
+        set(&c, "scale_lr", "0");
+        assert_int_equal(gf_config_learns_tau(&c), 0);
+    }
+}
+
+static void test_what_does_not_go_together(void **state) {
+    (void)state;
+    static const struct {
+        const char *task, *key, *value, *part;
+    } cases[] = {
+        {"views", "loss", "clip", "task = clip"},    {"views", "arch", "vit", "task clip"},
+        {"views", "micro_batch", "32", "task clip"}, {"views", "lock", "text", "task clip"},
+        {"clip", "loss", "simclr", "fastclip"},      {"clip", "micro_batch", "100", "divide"},
+        {"clip", "text_heads", "7", "text_heads"},   {"views", "detector", "groups", "mask_duplicates"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gf_config c = fresh();
+        set(&c, "data", "shapes:n=64");
+        set(&c, "task", cases[i].task);
+        set(&c, cases[i].key, cases[i].value);
+        unresolved(c, cases[i].part);
+    }
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "task", "clip");
+    set(&c, "detector", "groups");
+    resolve(&c);
+    set(&c, "mask_duplicates", "0");
+    unresolved(c, "detector: groups");
+    set(&c, "detector", "glofnd");
+    set(&c, "loss", "fastclip");
+    set(&c, "tau", "0.005");
+    unresolved(c, "scale_max");
+    set(&c, "tau", "1.5");
+    unresolved(c, "tau");
+    set(&c, "tau", "0.01"); /* 1/0.01 is a little more than 100 in floating point */
+    resolve(&c);
+}
+
+/* ----- presets ----- */
+
+static void test_presets(void **state) {
+    (void)state;
+    glob_t found;
+    char pattern[4096];
+    snprintf(pattern, sizeof pattern, "%.*s/../../configs/*.cfg", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_true(found.gl_pathc >= 11);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        const char *path = found.gl_pathv[i];
+        gf_error err = {""};
+        gf_config c = fresh();
+        if (gf_config_read(&err, &c, path) != GLOFND_OK) fail_msg("%s", err.text);
+        if (!*c.data) set(&c, "data", "shapes:");
+        if (gf_config_resolve(&err, &c) != GLOFND_OK) fail_msg("%s: %s", path, err.text);
+        if (!strstr(path, "imagenet100")) continue;
+        assert_int_equal(c.arch, GF_ARCH_RESNET50);
+        assert_int_equal(c.batch, strstr(path, "simclr") ? 512 : 128);
+        assert_int_equal(c.method.mask_epoch, strstr(path, "sgd") ? 20 : 70);
+        assert_true(c.weight_decay == 1e-6 && c.method.tau == 0.1 && c.method.gamma == 0.9 && c.method.alpha == 0.01);
+    }
+    globfree(&found);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keys_of_both_tables),
+        cmocka_unit_test(test_refused_keys),
+        cmocka_unit_test(test_keys_differ),
+        cmocka_unit_test(test_eval_view),
+        cmocka_unit_test(test_start_epochs),
+        cmocka_unit_test(test_combinations),
+        cmocka_unit_test(test_learning_rate),
+        cmocka_unit_test(test_same_run),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_written_reads_back),
+        cmocka_unit_test(test_task_clip_has_its_defaults),
+        cmocka_unit_test(test_temperature_is_learned_by_the_losses_that_do),
+        cmocka_unit_test(test_vit_is_vit_b_32_where_nothing_is_said),
+        cmocka_unit_test(test_what_does_not_go_together),
+        cmocka_unit_test(test_presets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,73 @@
+/* unit_progress.c - the line about a running job: it fits the window, and the time to go stays in it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "run/progress.h"
+
+static const char text[] = "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s";
+
+static void line_is(const char *from, int columns, const char *expected) {
+    char line[400];
+    gf_progress_line(from, "9m18", columns, line, sizeof line);
+    assert_string_equal(line, expected);
+}
+
+static void parts_go_from_the_end(void **state) {
+    (void)state;
+    line_is(text, 0, "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s | eta 9m18");
+    line_is(text, 200, "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s | eta 9m18");
+    line_is(text, 81, "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | 1200 img/s | eta 9m18");
+    line_is(text, 80, "epoch   1/20 | step      5 | loss  0.1234 | kept  99.00% | eta 9m18");
+    line_is(text, 40, "epoch   1/20 | step      5 | eta 9m18");
+    line_is(text, 25, "epoch   1/20 | eta 9m18");
+}
+
+static void no_width_is_exceeded(void **state) {
+    (void)state;
+    char line[400];
+    for (int columns = 1; columns < 120; columns++) {
+        gf_progress_line(text, "9m18", columns, line, sizeof line);
+        assert_true((int)strlen(line) < columns);
+        gf_progress_line("|||| |", "?", columns, line, sizeof line);
+        assert_true((int)strlen(line) < columns);
+    }
+}
+
+/* Of a name of two-byte letters whole letters are kept. */
+static void letters_stay_whole(void **state) {
+    (void)state;
+    line_is("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4\xc3\xb6\xc3\xbc", 16, "\xc3\xa4\xc3\xb6\xc3\xbc\xc3\xa4 | eta 9m18");
+}
+
+/* A text that is longer than any line. */
+static void long_texts_are_cut(void **state) {
+    (void)state;
+    char longer[2000], line[400];
+    memset(longer, 'a', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    gf_progress_line(longer, "1h32", 0, line, sizeof line);
+    assert_true(strlen(line) < sizeof line && strstr(line, " | eta 1h32"));
+}
+
+static void what_was_not_drawn_needs_no_end(void **state) {
+    (void)state;
+    gf_progress p = gf_progress_start(0, 1);
+    gf_progress_draw(&p, 1, 2, text, 1);
+    assert_false(p.stands); /* quiet */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_go_from_the_end),
+        cmocka_unit_test(no_width_is_exceeded),
+        cmocka_unit_test(letters_stay_whole),
+        cmocka_unit_test(long_texts_are_cut),
+        cmocka_unit_test(what_was_not_drawn_needs_no_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
