@@ -64,7 +64,8 @@ static __global__ void __launch_bounds__(THREADS) largest(const float *lost, int
 }
 
 cudaError_t gf_pairs_largest(const float *lost, int64_t n, float *most, cudaStream_t stream) {
-    largest < <<n<512 * THREADS ? blocks_of(n) : 512, THREADS, 0, stream>>>(lost, n, most);
+    const unsigned blocks = n < 512 * THREADS ? blocks_of(n) : 512;
+    largest<<<blocks, THREADS, 0, stream>>>(lost, n, most);
     return cudaGetLastError();
 }
 
