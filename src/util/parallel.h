@@ -1,7 +1,7 @@
-/* parallel.h - the only door to threads: run tasks 0..count-1 on up to `threads` threads and wait.
+/* parallel.h - the only door to threads: runs tasks 0..count-1 on up to `threads` threads and waits.
  *
- * Tasks are handed out in any order; whoever needs the same bits for any thread count must make tasks of one call write to
- * disjoint places. `thread` (0..threads-1) names the scratch a task may use. OpenMP where the build has it, else pthreads.
+ * Tasks are handed out in any order: for the same bits with any thread count, tasks of one call write to
+ * disjoint places. `thread` (0..threads-1) selects the scratch a task may use. OpenMP where the build has it, else thread_pool.h.
  */
 #ifndef GF_UTIL_PARALLEL_H
 #define GF_UTIL_PARALLEL_H
@@ -11,7 +11,7 @@
 typedef void (*gf_task)(void *arg, int64_t task, int thread);
 
 void gf_parallel(int threads, int64_t count, gf_task run, void *arg);
-/* How many threads the runtime would use by itself: >= 1. */
+/* Number of threads the runtime would use by itself: >= 1. */
 int gf_parallel_default(void);
 
 #endif

@@ -1,0 +1,214 @@
+/* thread_pool.c - see thread_pool.h.
+ *
+ * A team has one gate, a 64-bit word: the number of the call, whether it is open, and how many workers have joined. The caller
+ * opens the gate, works on tasks itself, and closes the gate when no task is left; then it waits for the workers that joined. A
+ * worker that wakes late finds the gate closed and goes back to sleep: no call waits for a worker that has nothing to do.
+ * Waiting spins for some microseconds, the gap between two passes of a step, before it sleeps.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+#include "util/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define THREADS_MAX 256
+#define SPINS 2000 /* of about 10 ns */
+
+typedef struct team {
+    _Atomic uint64_t gate; /* call << 16 | joined << 1 | open */
+    _Atomic int64_t next;  /* task */
+    _Atomic int finished;  /* of the workers that joined */
+    int64_t count;
+    _Atomic int seats; /* workers that may join this call */
+    gf_task run;
+    void *arg;
+    pthread_mutex_t lock; /* of sleeping and stop */
+    pthread_cond_t wake, done;
+    _Atomic int sleepers, caller_sleeps;
+    int stop;
+    int workers;
+    pthread_t id[THREADS_MAX];
+    struct team *link;
+} team;
+
+static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
+static team *idle; /* teams that no call uses */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int cpus = 1;
+static _Thread_local int inside; /* a task runs on this thread */
+
+static int is_open(uint64_t gate) { return (int)(gate & 1); }
+static int joined(uint64_t gate) { return (int)(gate >> 1 & 0x7fff); }
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Spinning pays only where every thread has a CPU of its own. */
+static int spins(const team *t) { return atomic_load(&t->seats) < cpus ? SPINS : 0; }
+
+static void work(team *t, int thread) {
+    inside = 1;
+    for (int64_t i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) t->run(t->arg, i, thread);
+    inside = 0;
+}
+
+/* The place of this worker in the open call, from 1 on; 0: the gate is closed or all seats are taken. */
+static int join(team *t, uint64_t gate) {
+    while (is_open(gate) && joined(gate) < atomic_load(&t->seats))
+        if (atomic_compare_exchange_weak(&t->gate, &gate, gate + 2)) return joined(gate) + 1;
+    return 0;
+}
+
+/* Waits for a gate other than `seen`; 0: the team is dismissed. */
+static int await_call(team *t, uint64_t seen) {
+    int stop;
+    for (int i = 0; i < spins(t); i++, relax())
+        if (atomic_load(&t->gate) >> 16 != seen >> 16) return 1;
+    pthread_mutex_lock(&t->lock);
+    atomic_fetch_add(&t->sleepers, 1);
+    while (!t->stop && atomic_load(&t->gate) >> 16 == seen >> 16) pthread_cond_wait(&t->wake, &t->lock);
+    atomic_fetch_sub(&t->sleepers, 1);
+    stop = t->stop;
+    pthread_mutex_unlock(&t->lock);
+    return !stop;
+}
+
+static void *worker(void *arg) {
+    team *t = arg;
+    uint64_t seen = 0;
+    while (await_call(t, seen)) {
+        seen = atomic_load(&t->gate);
+        const int place = join(t, seen);
+        if (!place) continue;
+        work(t, place);
+        atomic_fetch_add(&t->finished, 1);
+        if (!atomic_load(&t->caller_sleeps)) continue;
+        pthread_mutex_lock(&t->lock);
+        pthread_cond_signal(&t->done);
+        pthread_mutex_unlock(&t->lock);
+    }
+    return NULL;
+}
+
+/* ----- teams ----- */
+
+static void before_fork(void) { pthread_mutex_lock(&idle_lock); }
+static void after_fork(void) { pthread_mutex_unlock(&idle_lock); }
+
+/* The child has none of the parent's threads: it forgets their teams. */
+static void in_child(void) {
+    idle = NULL;
+    pthread_mutex_init(&idle_lock, NULL);
+}
+
+static void begin(void) {
+    cpu_set_t set;
+    pthread_atfork(before_fork, after_fork, in_child);
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) cpus = CPU_COUNT(&set);
+    else cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (cpus < 1) cpus = 1;
+}
+
+static team *take_team(void) {
+    pthread_mutex_lock(&idle_lock);
+    team *t = idle;
+    if (t) idle = t->link;
+    pthread_mutex_unlock(&idle_lock);
+    if (t || !(t = calloc(1, sizeof *t))) return t;
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->wake, NULL);
+    pthread_cond_init(&t->done, NULL);
+    return t;
+}
+
+static void put_back(team *t) {
+    pthread_mutex_lock(&idle_lock);
+    t->link = idle;
+    idle = t;
+    pthread_mutex_unlock(&idle_lock);
+}
+
+/* Signals are the caller's: workers block them all. */
+static void hire(team *t, int workers) {
+    sigset_t all, before;
+    if (t->workers >= workers) return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (t->workers < workers && pthread_create(&t->id[t->workers], NULL, worker, t) == 0) t->workers++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* When the library is unloaded, or the program ends, its idle threads must not outlive its code. */
+__attribute__((destructor)) static void dismiss(void) {
+    pthread_mutex_lock(&idle_lock);
+    for (team *t = idle, *next; t; t = next) {
+        next = t->link;
+        pthread_mutex_lock(&t->lock);
+        t->stop = 1;
+        pthread_cond_broadcast(&t->wake);
+        pthread_mutex_unlock(&t->lock);
+        for (int i = 0; i < t->workers; i++) pthread_join(t->id[i], NULL);
+        free(t);
+    }
+    idle = NULL;
+    pthread_mutex_unlock(&idle_lock);
+}
+
+/* ----- a call ----- */
+
+static void open_gate(team *t, uint64_t call) {
+    atomic_store(&t->gate, call << 16 | 1);
+    if (!atomic_load(&t->sleepers)) return;
+    pthread_mutex_lock(&t->lock);
+    pthread_cond_broadcast(&t->wake);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void await_workers(team *t, int count) {
+    for (int i = 0; i < spins(t); i++, relax())
+        if (atomic_load(&t->finished) == count) return;
+    pthread_mutex_lock(&t->lock);
+    atomic_store(&t->caller_sleeps, 1);
+    while (atomic_load(&t->finished) != count) pthread_cond_wait(&t->done, &t->lock);
+    atomic_store(&t->caller_sleeps, 0);
+    pthread_mutex_unlock(&t->lock);
+}
+
+void gf_pool_run(int threads, int64_t count, gf_task run, void *arg) {
+    team *t = NULL;
+    if (threads > count) threads = (int)count;
+    if (threads > THREADS_MAX) threads = THREADS_MAX;
+    if (threads > 1 && !inside) pthread_once(&once, begin), t = take_team();
+    if (!t) {
+        for (int64_t i = 0; i < count; i++) run(arg, i, 0);
+        return;
+    }
+    hire(t, threads - 1);
+    atomic_store(&t->next, 0);
+    atomic_store(&t->finished, 0);
+    t->count = count, t->run = run, t->arg = arg;
+    atomic_store(&t->seats, threads - 1);
+    const uint64_t call = (atomic_load(&t->gate) >> 16) + 1;
+    open_gate(t, call);
+    work(t, 0);
+    const uint64_t gate = atomic_fetch_and(&t->gate, ~(uint64_t)1); /* closed: no worker joins from here on */
+    await_workers(t, joined(gate));
+    put_back(t);
+}
+
+int gf_pool_default(void) {
+    pthread_once(&once, begin);
+    return cpus < THREADS_MAX ? cpus : THREADS_MAX;
+}

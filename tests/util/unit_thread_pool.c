@@ -1,0 +1,125 @@
+/* unit_thread_pool.c - the pool of threads: every task once, scratch of its own for every thread, calls from several threads at
+ * once, calls inside of tasks, and a forked child.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "util/thread_pool.h"
+
+#define TASKS 1000
+#define THREADS 5
+
+typedef struct tally {
+    _Atomic int ran[TASKS];
+    _Atomic int busy[THREADS]; /* a task is using the scratch of this thread */
+    _Atomic int bad;
+} tally;
+
+static void count(void *arg, int64_t task, int thread) {
+    tally *t = arg;
+    if (thread < 0 || thread >= THREADS || task < 0 || task >= TASKS) {
+        atomic_store(&t->bad, 1);
+        return;
+    }
+    if (atomic_exchange(&t->busy[thread], 1)) atomic_store(&t->bad, 2);
+    atomic_fetch_add(&t->ran[task], 1);
+    if (task % 100 == 0) usleep(50); /* workers sleep and wake in all orders */
+    atomic_store(&t->busy[thread], 0);
+}
+
+/* 0: each of the first n tasks ran once. */
+static int check(int threads, int64_t n) {
+    tally t;
+    memset(&t, 0, sizeof t);
+    gf_pool_run(threads, n, count, &t);
+    for (int i = 0; i < TASKS; i++)
+        if (atomic_load(&t.ran[i]) != (i < n)) return 10;
+    return atomic_load(&t.bad);
+}
+
+static void every_task_runs_once(void **state) {
+    (void)state;
+    for (int threads = 1; threads <= THREADS; threads++)
+        for (int64_t n = 0; n <= TASKS; n = n < 8 ? n + 1 : n * 5) assert_int_equal(check(threads, n > TASKS ? TASKS : n), 0);
+}
+
+static void many_short_calls(void **state) {
+    (void)state;
+    for (int i = 0; i < 3000; i++) assert_int_equal(check(1 + i % THREADS, i % 7), 0);
+}
+
+static void *call_often(void *arg) {
+    for (int i = 0; i < 200; i++)
+        if (check(1 + i % THREADS, 20 + i % 30) != 0) atomic_store((_Atomic int *)arg, 1);
+    return NULL;
+}
+
+static void several_callers(void **state) {
+    pthread_t id[4];
+    _Atomic int bad = 0;
+    (void)state;
+    for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&id[i], NULL, call_often, &bad), 0);
+    for (int i = 0; i < 4; i++) pthread_join(id[i], NULL);
+    assert_int_equal(atomic_load(&bad), 0);
+}
+
+static void call_inside(void *arg, int64_t task, int thread) {
+    (void)task, (void)thread;
+    if (check(THREADS, 30) != 0) atomic_store((_Atomic int *)arg, 1);
+}
+
+static void calls_inside_of_tasks(void **state) {
+    _Atomic int bad = 0;
+    (void)state;
+    gf_pool_run(THREADS, 40, call_inside, &bad);
+    assert_int_equal(atomic_load(&bad), 0);
+}
+
+/* Exit code of a child that uses the pool; a pool that waits for the parent's threads would hang: the alarm ends it. */
+static int child_uses_pool(void) {
+    int status = -1;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(60);
+        exit(check(THREADS, TASKS)); /* with the destructor of the pool */
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid) return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void a_forked_child_has_a_pool(void **state) {
+    (void)state;
+    assert_int_equal(check(THREADS, TASKS), 0);
+    for (int i = 0; i < 5; i++) assert_int_equal(child_uses_pool(), 0);
+    assert_int_equal(check(THREADS, TASKS), 0);
+}
+
+static void a_fork_beside_running_calls(void **state) {
+    pthread_t id;
+    _Atomic int bad = 0;
+    (void)state;
+    assert_int_equal(pthread_create(&id, NULL, call_often, &bad), 0);
+    for (int i = 0; i < 5; i++) assert_int_equal(child_uses_pool(), 0);
+    pthread_join(id, NULL);
+    assert_int_equal(atomic_load(&bad), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_task_runs_once),      cmocka_unit_test(many_short_calls),
+        cmocka_unit_test(several_callers),           cmocka_unit_test(calls_inside_of_tasks),
+        cmocka_unit_test(a_forked_child_has_a_pool), cmocka_unit_test(a_fork_beside_running_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
