@@ -127,64 +127,69 @@ static void test_every_cut(void **state) {
     free(p);
 }
 
+enum { BLOCK0 = AT_BODY, LIST0 = BLOCK0 + IN_BLOCK_LIST }; /* the first block and its list of runs */
+
+/* Headers with right checksums that hold an impossible number, and a part of the message about it. */
+static const struct {
+    size_t at;
+    int width;
+    uint64_t value;
+    const char *text;
+} bad[] = {
+    {AT_VERSION, 4, 2, "newer version"},
+    {AT_VERSION, 4, 0xffffffff, "newer version"},
+    {AT_VERSION, 4, 0, "does not exist"},
+    {AT_HEADER_BYTES, 4, 144, "header"},
+    {AT_N, 8, 0, "n is 0"},
+    {AT_N, 8, ((uint64_t)1 << 40) + 1, "n is"},
+    {AT_N, 8, UINT64_MAX, "n is"},
+    {AT_N, 8, GF_STORE_BLOCK, "do not fit"},
+    {AT_N, 8, 3 * GF_STORE_BLOCK + 4, "do not fit"},
+    {AT_MODALITIES, 4, 1, "records of"},
+    {AT_MODALITIES, 4, 0, "modalities"},
+    {AT_MODALITIES, 4, 0x80000002, "modalities"},
+    {AT_TEMPERATURES, 4, 0, "records of"},
+    {AT_TEMPERATURES, 4, 7, "temperatures"},
+    {AT_RECORD_BYTES, 4, 36, "records of"},
+    {AT_BLOCK_RECORDS, 4, 4095, "blocks of"},
+    {AT_RING_ROWS, 8, 0, "ring_rows"},
+    {AT_RING_ROWS, 8, UINT64_MAX, "ring_rows"},
+    {AT_RING_ROWS, 8, (uint64_t)1 << 62, "too large"},
+    {AT_RING_DIM, 8, (uint64_t)1 << 62, "too large"},
+    {AT_RING_DIM, 8, (uint64_t)1 << 41, "do not fit"},
+    {AT_RING_DIM, 8, 1, "are missing"},
+    {AT_RING_HEAD, 8, 2, "do not fit"},
+    {AT_RING_HEAD, 8, UINT64_MAX, "do not fit"},
+    {AT_RING_COUNT, 8, 4, "do not fit"},
+    {AT_RING_COUNT, 8, 0, "do not fit"},
+    {AT_RING_COUNT, 8, UINT64_MAX, "do not fit"},
+    {AT_BLOCKS, 8, 5, "do not fit"},
+    {AT_BLOCKS, 8, UINT64_MAX, "do not fit"},
+    {AT_BLOCKS, 8, 2, "ring rows"},
+    {AT_BLOCKS, 8, 4, "block"},
+    {AT_RING_BLOCKS, 8, 3, "do not fit"},
+    {AT_FILE_BYTES, 8, 0, "cut or has grown"},
+    {BLOCK0, 8, 4, "block 4"},
+    {BLOCK0, 8, 2, "block 2 after block 2"},
+    {BLOCK0, 8, UINT64_MAX, "block -1"},
+    {BLOCK0 + IN_BLOCK_ROWS, 4, 0, "do not fit"},
+    {BLOCK0 + IN_BLOCK_ROWS, 4, 6, "do not fit"},
+    {BLOCK0 + IN_BLOCK_ROWS, 4, 0xffffffff, "do not fit"},
+    {BLOCK0 + IN_BLOCK_RUNS, 4, 0, "do not fit"},
+    {BLOCK0 + IN_BLOCK_RUNS, 4, 0xffffffff, "do not fit"},
+    {LIST0, 2, 7, "do not fit"},
+    {LIST0 + 2, 2, 0, "do not fit"},
+    {LIST0 + 4, 2, 2, "do not fit"},
+    {LIST0 + 4, 2, 3, "do not fit"},
+    {LIST0 + 10, 2, 2, "do not fit"},
+    {LIST0 + 2, 2, 0xffff, "do not fit"},
+};
+
 /* Files that are whole in themselves, with right checksums, but say something impossible. */
 static void test_impossible_numbers(void **state) {
     fixture *f = *state;
     size_t n;
     unsigned char *p = small_file(f, &n), *q = malloc(n);
-    const size_t block0 = AT_BODY, list0 = block0 + IN_BLOCK_LIST;
-    const struct {
-        size_t at;
-        int width;
-        uint64_t value;
-        const char *text;
-    } bad[] = {{AT_VERSION, 4, 2, "newer version"},
-               {AT_VERSION, 4, 0xffffffff, "newer version"},
-               {AT_VERSION, 4, 0, "does not exist"},
-               {AT_HEADER_BYTES, 4, 144, "header"},
-               {AT_N, 8, 0, "n is 0"},
-               {AT_N, 8, ((uint64_t)1 << 40) + 1, "n is"},
-               {AT_N, 8, UINT64_MAX, "n is"},
-               {AT_N, 8, GF_STORE_BLOCK, "do not fit"},
-               {AT_N, 8, 3 * GF_STORE_BLOCK + 4, "do not fit"},
-               {AT_MODALITIES, 4, 1, "records of"},
-               {AT_MODALITIES, 4, 0, "modalities"},
-               {AT_MODALITIES, 4, 0x80000002, "modalities"},
-               {AT_TEMPERATURES, 4, 0, "records of"},
-               {AT_TEMPERATURES, 4, 7, "temperatures"},
-               {AT_RECORD_BYTES, 4, 36, "records of"},
-               {AT_BLOCK_RECORDS, 4, 4095, "blocks of"},
-               {AT_RING_ROWS, 8, 0, "ring_rows"},
-               {AT_RING_ROWS, 8, UINT64_MAX, "ring_rows"},
-               {AT_RING_ROWS, 8, (uint64_t)1 << 62, "too large"},
-               {AT_RING_DIM, 8, (uint64_t)1 << 62, "too large"},
-               {AT_RING_DIM, 8, (uint64_t)1 << 41, "do not fit"},
-               {AT_RING_DIM, 8, 1, "are missing"},
-               {AT_RING_HEAD, 8, 2, "do not fit"},
-               {AT_RING_HEAD, 8, UINT64_MAX, "do not fit"},
-               {AT_RING_COUNT, 8, 4, "do not fit"},
-               {AT_RING_COUNT, 8, 0, "do not fit"},
-               {AT_RING_COUNT, 8, UINT64_MAX, "do not fit"},
-               {AT_BLOCKS, 8, 5, "do not fit"},
-               {AT_BLOCKS, 8, UINT64_MAX, "do not fit"},
-               {AT_BLOCKS, 8, 2, "ring rows"},
-               {AT_BLOCKS, 8, 4, "block"},
-               {AT_RING_BLOCKS, 8, 3, "do not fit"},
-               {AT_FILE_BYTES, 8, 0, "cut or has grown"},
-               {block0, 8, 4, "block 4"},
-               {block0, 8, 2, "block 2 after block 2"},
-               {block0, 8, UINT64_MAX, "block -1"},
-               {block0 + IN_BLOCK_ROWS, 4, 0, "do not fit"},
-               {block0 + IN_BLOCK_ROWS, 4, 6, "do not fit"},
-               {block0 + IN_BLOCK_ROWS, 4, 0xffffffff, "do not fit"},
-               {block0 + IN_BLOCK_RUNS, 4, 0, "do not fit"},
-               {block0 + IN_BLOCK_RUNS, 4, 0xffffffff, "do not fit"},
-               {list0, 2, 7, "do not fit"},
-               {list0 + 2, 2, 0, "do not fit"},
-               {list0 + 4, 2, 2, "do not fit"},
-               {list0 + 4, 2, 3, "do not fit"},
-               {list0 + 10, 2, 2, "do not fit"},
-               {list0 + 2, 2, 0xffff, "do not fit"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         memcpy(q, p, n);
         for (int k = 0; k < bad[i].width; k++) q[bad[i].at + (size_t)k] = (unsigned char)(bad[i].value >> 8 * k);
@@ -196,8 +201,8 @@ static void test_impossible_numbers(void **state) {
         }
     }
     memcpy(q, p, n);
-    q[list0 + 2] = 0; /* an empty run, made up for by the next */
-    q[list0 + 6] = 4;
+    q[LIST0 + 2] = 0; /* an empty run, made up for by the next */
+    q[LIST0 + 6] = 4;
     fix_store_crcs(q, n);
     write_bytes(in_dir(f, "bad"), q, n);
     assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
@@ -208,7 +213,7 @@ static void test_impossible_numbers(void **state) {
     assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
     assert_non_null(strstr(glofnd_ctx_error(f->c), "belong together"));
     memcpy(q, p, n);
-    memset(q + list0 + 12, 0, 72); /* a row of zeros, which the writer would have left out */
+    memset(q + LIST0 + 12, 0, 72); /* a row of zeros, which the writer would have left out */
     fix_store_crcs(q, n);
     write_bytes(in_dir(f, "bad"), q, n);
     assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
