@@ -1,6 +1,6 @@
-# libglofnd, shared and static, from one set of objects; and glofnd_train, the private library of everything around it.
+# libglofnd, shared and static, from one set of objects.
 #
-# New files are picked up by themselves (CONFIGURE_DEPENDS); a new folder is one line here.
+# New files are picked up by themselves (CONFIGURE_DEPENDS); a new folder is one line here or in GlofndTrain.cmake.
 
 function(glofnd_sources out)
     set(patterns ${ARGN})
@@ -67,7 +67,6 @@ if("avx2" IN_LIST GLOFND_ISAS)
 endif()
 
 set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
-set(cuda_objects "")            # for glofnd_train
 if(GLOFND_HAVE_CUDA)
     glofnd_sources(cuda_step_sources src/cuda/step/*.c src/cuda/step/*.cu src/cuda/passes/*.cu)
     glofnd_cuda_library(glofnd_cuda_step ${cuda_step_sources})
@@ -80,10 +79,6 @@ if(GLOFND_HAVE_CUDA)
         list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_sm90>)
         target_compile_definitions(glofnd_cuda_step PRIVATE GF_HAVE_SM90)
     endif()
-    glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/kernels/*.cu src/cuda/augment/*.c src/cuda/augment/*.cu
-        src/cuda/pairs/*.c src/cuda/pairs/*.cu src/cuda/nccl/*.c)
-    glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
-    list(APPEND cuda_objects $<TARGET_OBJECTS:glofnd_cuda_train>)
 endif()
 if(tile_sources)
     foreach(isa IN LISTS GLOFND_ISAS)
@@ -120,81 +115,3 @@ set_target_properties(glofnd_static PROPERTIES EXPORT_NAME static)
 if(NOT GLOFND_SANITIZED AND NOT APPLE)
     target_link_options(glofnd_shared PRIVATE -Wl,--no-undefined)
 endif()
-
-# ----- The training system: private, never installed. What links it gets the static libglofnd with it. -----
-
-# glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its
-# pkg-config module or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out,
-# the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary says so; else GF_HAVE_<NAME>.
-set(GLOFND_WITHOUT "" CACHE STRING
-    "Libraries to build without, as if they were not there: any of jansson;jpeg;png;zlib;dnnl;lbfgs;mpi")
-find_package(PkgConfig QUIET)
-set(GLOFND_LEFT_OUT "")
-add_library(glofnd_parts INTERFACE)
-target_link_options(glofnd_parts INTERFACE -Wl,--as-needed)     # a program takes only the libraries it uses
-function(glofnd_part name module header library package)
-    string(TOUPPER ${name} upper)
-    set(found "")
-    if(name IN_LIST GLOFND_WITHOUT)
-        set(GLOFND_LEFT_OUT ${GLOFND_LEFT_OUT} "${name} (by GLOFND_WITHOUT)" PARENT_SCOPE)
-        return()
-    endif()
-    if(module AND PkgConfig_FOUND)
-        pkg_check_modules(${upper} QUIET IMPORTED_TARGET ${module})
-        if(${upper}_FOUND)
-            set(found PkgConfig::${upper})
-        endif()
-    endif()
-    if(NOT found)
-        find_path(GLOFND_${upper}_HEADER ${header})
-        find_library(GLOFND_${upper}_LIBRARY ${library})
-        mark_as_advanced(GLOFND_${upper}_HEADER GLOFND_${upper}_LIBRARY)
-        if(GLOFND_${upper}_HEADER AND GLOFND_${upper}_LIBRARY)
-            set(found ${GLOFND_${upper}_LIBRARY})
-            target_include_directories(glofnd_parts SYSTEM INTERFACE ${GLOFND_${upper}_HEADER})
-        endif()
-    endif()
-    if(found)
-        target_link_libraries(glofnd_parts INTERFACE ${found})
-        target_compile_definitions(glofnd_parts INTERFACE GF_HAVE_${upper})
-        if(ARGN)
-            glofnd_sources(sources ${ARGN})
-            set(part_sources ${part_sources} ${sources} PARENT_SCOPE)
-        endif()
-    else()
-        set(GLOFND_LEFT_OUT ${GLOFND_LEFT_OUT} "${name} (Debian: ${package})" PARENT_SCOPE)
-    endif()
-endfunction()
-
-glofnd_part(jansson jansson jansson.h jansson libjansson-dev)
-glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
-glofnd_part(png libpng png.h png libpng-dev)
-glofnd_part(zlib zlib zlib.h z zlib1g-dev)
-glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/nn/*.c)
-glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
-glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
-
-set(train_sources "")
-foreach(room io/json image text pairs data loader nn optim dist run train eval discover plot report)
-    glofnd_sources(sources src/${room}/*.c src/${room}/*/*.c)
-    list(APPEND train_sources ${sources})
-endforeach()
-if(NOT GLOFND_HAVE_CUDA)
-    list(APPEND train_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_train.c)
-endif()
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/adamw.c PROPERTIES      # roots in vectors
-    COMPILE_OPTIONS -fno-math-errno)
-# What pages are made of: style sheets and scripts, as strings.
-glofnd_sources(page_files src/report/*.css src/report/*.js src/report/*/*.css src/report/*/*.js)
-set(page_strings ${PROJECT_BINARY_DIR}/generated/page_files.c)
-add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${page_strings} "-DINPUTS=${page_files}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-    VERBATIM)
-
-add_library(glofnd_train STATIC ${train_sources} ${part_sources} ${cuda_objects} ${page_strings})
-if(GLOFND_HAVE_CUDA)
-    target_link_libraries(glofnd_train PUBLIC CUDA::cudart_static)
-    set_target_properties(glofnd_train PROPERTIES LINKER_LANGUAGE C)
-endif()
-target_link_libraries(glofnd_train PRIVATE glofnd_flags PUBLIC glofnd_static glofnd_parts m)
-target_compile_definitions(glofnd_train PRIVATE _GNU_SOURCE=)

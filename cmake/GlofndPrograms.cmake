@@ -1,8 +1,8 @@
-# Programs: the command line once cli/ exists, and one program per file of bench/, examples/ and fuzz/.
+# Programs: the command line, and one program per file of bench/, examples/ and fuzz/.
 # Code that several benchmarks share goes to bench/support/.
 
-glofnd_sources(cli_sources cli/*.c cli/*/*.c)
-if(cli_sources)
+if(GLOFND_PROGRAM)
+    glofnd_sources(cli_sources cli/*.c cli/*/*.c)
     add_executable(glofnd_cli ${cli_sources})
     target_link_libraries(glofnd_cli PRIVATE glofnd_flags glofnd_train)
     target_compile_definitions(glofnd_cli PRIVATE _GNU_SOURCE=)
@@ -51,7 +51,7 @@ if(GLOFND_EXAMPLES)
 endif()
 
 # Fuzzers of the parsers: build/fuzz/<name> [CORPUS], in the build type Fuzz only.
-if(CMAKE_BUILD_TYPE STREQUAL "Fuzz")
+if(GLOFND_PROGRAM AND CMAKE_BUILD_TYPE STREQUAL "Fuzz")
     glofnd_sources(fuzz_sources fuzz/*.c)
     foreach(source IN LISTS fuzz_sources)
         get_filename_component(name ${source} NAME_WE)

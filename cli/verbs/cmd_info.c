@@ -22,7 +22,7 @@ int cmd_info(int argc, char **argv) {
     printf("build      %s\n", glofnd_build_info());
     printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
            gf_cpu_isa_name());
-    int jpeg = 0, png = 0, dnnl = 0, jansson = 0;
+    int jpeg = 0, png = 0, dnnl = 0;
 #ifdef GF_HAVE_JPEG
     jpeg = 1;
 #endif
@@ -32,10 +32,7 @@ int cmd_info(int argc, char **argv) {
 #ifdef GF_HAVE_DNNL
     dnnl = 1;
 #endif
-#ifdef GF_HAVE_JANSSON
-    jansson = 1;
-#endif
-    printf("formats    jpeg %s, png %s, safetensors and JSON lines %s\n", yes(jpeg), yes(png), yes(jansson));
+    printf("formats    jpeg %s, png %s, safetensors and JSON lines yes\n", yes(jpeg), yes(png));
     char nets[256];
     gf_net_describe(nets, sizeof nets);
     printf("networks   oneDNN %s\n", yes(dnnl));

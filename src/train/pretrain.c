@@ -446,8 +446,7 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
     gf_config config = p->config;
     job j = {.p = p, .folder = -1};
     if (started) *started = 0;
-    glofnd_status status = gf_st_ready(err);
-    if (status == GLOFND_OK) status = gf_config_resolve(err, &config);
+    glofnd_status status = gf_config_resolve(err, &config);
     TRY(agreed(err, p, status));
     status = prepare_and_run(err, &j, &config, end);
     if (status != GLOFND_OK && leaves_nothing(&j) && !p->comm) j.started = 0;

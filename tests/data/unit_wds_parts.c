@@ -33,7 +33,6 @@ static gf_dataset *reopen(const char *name) {
 
 static void json_gives_what_is_missing(void **state) {
     (void)state;
-#ifdef GF_HAVE_JANSSON
     add_png("a.png", 1);
     add_text("a.json", "{\"label\": 2, \"caption\": \"from \\u00e4 json\", \"other\": [1, {}]}");
     add_png("b.png", 2);
@@ -49,9 +48,6 @@ static void json_gives_what_is_missing(void **state) {
     expect_sample(d, 2, "c", -1, 3, NULL);
     expect_note(d, "", "");
     gf_dataset_free(d);
-#else
-    skip();
-#endif
 }
 
 /* What Python writes though it is no JSON, zero bytes, and labels that say that there is none: nothing is wrong. */
@@ -59,7 +55,6 @@ static void oddities_are_harmless(void **state) {
     (void)state;
     add_png("a.png", 1);
     add_text("a.cls", " -1\n");
-#ifdef GF_HAVE_JANSSON
     add_png("b.png", 2);
     add_text("b.json", "{\"similarity\":NaN,\"x\": [-Infinity, Infinity], \"label\": 2, \"caption\": \"NaN \\\"Infinity\"}");
     add_png("c.png", 3);
@@ -70,19 +65,16 @@ static void oddities_are_harmless(void **state) {
     add_text("e.json", "{\"label\": 1, \"caption\": \"\\u0000\"}");
     add_png("f.png", 6);
     add_text("f.json", "[NaN, \"\\\\\", NaN]");
-#endif
     finish("odd.tar");
     gf_dataset *d = reopen("odd.tar");
     expect_note(d, "", "");
     assert_int_equal(gf_dataset_check_whole(NULL, d), GLOFND_OK);
     expect_sample(d, 0, "a", -1, 1, NULL);
-#ifdef GF_HAVE_JANSSON
     expect_sample(d, 1, "b", 2, 2, "NaN \"Infinity");
     expect_sample(d, 2, "c", -1, 3, "a cat");
     expect_sample(d, 3, "d", -1, 4, NULL);
     expect_sample(d, 4, "e", 1, 5, NULL);
     expect_sample(d, 5, "f", -1, 6, NULL);
-#endif
     gf_dataset_free(d);
 }
 
@@ -123,7 +115,6 @@ static void labels_that_cannot_be_used_are_counted(void **state) {
 
 static void json_that_cannot_be_used_is_counted(void **state) {
     (void)state;
-#ifdef GF_HAVE_JANSSON
     static const char *const texts[] = {
         "",    "{\"label\": ",     "{\"a\": \"\\ud800\"}", "{\"a\": \"\x80\"}", "\xff\xfe{",
         "nan", "{\"label\": 3} x", "{\"a\": \33}",         "{\"\\u0000\": 1}",
@@ -139,9 +130,6 @@ static void json_that_cannot_be_used_is_counted(void **state) {
     const char *far = "{\"label\": 1048576}", *below = "{\"label\": -2}";
     expect_unused("b.json", far, strlen(far), "has label 1048576; it must be 0..1048575, or -1");
     expect_unused("b.json", below, strlen(below), "has label -2; ");
-#else
-    skip();
-#endif
 }
 
 /* A caption of more than is accepted, and, behind zeros that need no disk, such an image. */
@@ -172,7 +160,6 @@ static void what_is_too_large_is_counted(void **state) {
 
 static void json_stands_in_for_what_cannot_be_used(void **state) {
     (void)state;
-#ifdef GF_HAVE_JANSSON
     add_png("a.png", 1);
     add_text("a.cls", "dog");
     add_text("a.txt", "");
@@ -190,9 +177,6 @@ static void json_stands_in_for_what_cannot_be_used(void **state) {
     expect_sample(d, 1, "b", -1, 2, "a cat");
     expect_sample(d, 2, "c", -1, 3, NULL);
     gf_dataset_free(d);
-#else
-    skip();
-#endif
 }
 
 int main(void) {

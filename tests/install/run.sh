@@ -52,3 +52,11 @@ installed=$(cd "$work/its" && find . -type f)
 configure_host -B "$work/both" -DGLOFND_INSTALL=ON >"$work/host.log" 2>&1 || { cat "$work/host.log"; exit 1; }
 grep -q 'glofnd\.h' "$work/both/glofnd/cmake_install.cmake" || { say "GLOFND_INSTALL=ON installs no header"; exit 1; }
 say "inside another project: installed by that one's wish only"
+
+# The library needs no jansson; the program does, and configuring says which package has it.
+if cmake --build "$work/host" --target help | grep -q glofnd_train; then say "GLOFND_PROGRAM is not off by default"; exit 1; fi
+if configure_host -B "$work/bare" -DGLOFND_PROGRAM=ON -DGLOFND_WITHOUT=jansson >"$work/host.log" 2>&1 ||
+    ! grep -q 'libjansson-dev' "$work/host.log"; then
+    say "the program was configured without jansson, or the message does not name libjansson-dev"; exit 1
+fi
+say "the program without jansson: refused"

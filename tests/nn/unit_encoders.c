@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#if defined(GF_HAVE_DNNL) && defined(GF_HAVE_JANSSON)
+#ifdef GF_HAVE_DNNL
 
 #include "io/json/safetensors.h"
 #include "nn/net_parts.h"

@@ -1,6 +1,5 @@
 # glofnd compare on hand-made run folders: groups, formats, messages, exit codes.
 . "$2/tests/sh/common.inc"
-needs 'JSON lines yes'
 
 # make NAME SEED DETECTOR TOP1
 make() {

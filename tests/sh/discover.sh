@@ -1,7 +1,6 @@
 # glofnd discover on small embeddings: the files of a result, the same bytes for any number of threads, queries, runs, what is
 # refused and how, and that nothing half-written stays behind.
 . "$2/tests/sh/common.inc"
-needs 'JSON lines yes'
 needs_tools python3
 discover() { "$glofnd" discover "$@" --quiet; }
 has() { grep -q "$2" "$1" || fail "$1 has no $2"; }

@@ -1,7 +1,6 @@
 # The page of glofnd discover --html in a browser: no error, nothing asked of anywhere, the numbers of the result, and the
 # duplicates first. Without a browser only what the file itself says is looked at.
 . "$2/tests/sh/common.inc"
-needs 'JSON lines yes'
 needs_tools python3
 
 # 90 rows of 16 numbers; 31 and 32 are copies of 30, 41 nearly one of 40. Names that would break a page, or run in it.

@@ -368,7 +368,7 @@ static int close_box(void **state) {
 }
 
 int main(void) {
-#if !defined GF_HAVE_DNNL || !defined GF_HAVE_JANSSON || !defined GF_HAVE_PNG
+#if !defined GF_HAVE_DNNL || !defined GF_HAVE_PNG
     return 77;
 #endif
     const struct CMUnitTest tests[] = {

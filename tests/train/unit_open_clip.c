@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#if defined(GF_HAVE_DNNL) && defined(GF_HAVE_JANSSON)
+#ifdef GF_HAVE_DNNL
 
 #include "io/json/safetensors.h"
 #include "support/nn_reference.h"

@@ -2,8 +2,6 @@
 #include "data/dataset.h"
 #include "data/formats/wds.h"
 
-#ifdef GF_HAVE_JANSSON
-
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,14 +72,3 @@ glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n,
     json_decref(root);
     return status;
 }
-
-#else
-
-glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n, int32_t *label, char **caption) {
-    (void)text, (void)n;
-    *label = -1;
-    *caption = NULL;
-    GF_FAIL(err, GLOFND_E_UNSUPPORTED, "'%.300s': this program was built without jansson, which .json needs", name);
-}
-
-#endif

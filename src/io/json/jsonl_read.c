@@ -1,10 +1,8 @@
-/* jsonl_read.c - see jsonl.h: reading, by jansson. A build without it has without_jansson.c instead. */
+/* jsonl_read.c - see jsonl.h: reading, by jansson. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "io/json/jsonl.h"
-
-#ifdef GF_HAVE_JANSSON
 
 #include <errno.h>
 #include <fcntl.h>
@@ -179,5 +177,3 @@ void gf_jsonl_read_close(gf_jsonl_reader *r) {
     free(r->line);
     *r = (gf_jsonl_reader){0};
 }
-
-#endif

@@ -4,8 +4,6 @@
 #endif
 #include "io/json/safetensors.h"
 
-#ifdef GF_HAVE_JANSSON /* else: without_jansson.c */
-
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -30,11 +28,6 @@ static const struct {
 #undef GF_ST_X
 };
 enum { TYPES = sizeof types / sizeof types[0] };
-
-glofnd_status gf_st_ready(gf_error *err) {
-    (void)err;
-    return GLOFND_OK;
-}
 
 size_t gf_st_type_bytes(gf_st_type type) { return types[type].bytes; }
 
@@ -432,5 +425,3 @@ glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *t
     free(text);
     return status;
 }
-
-#endif

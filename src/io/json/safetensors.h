@@ -69,9 +69,6 @@ glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_ten
 glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *tensors, int64_t count, const gf_st_text *texts,
                           int64_t text_count);
 
-/* E_UNSUPPORTED in a build without jansson, in which all above fail: to be asked before hours of work end there. */
-glofnd_status gf_st_ready(gf_error *err);
-
 size_t gf_st_type_bytes(gf_st_type type);
 const char *gf_st_type_name(gf_st_type type); /* "F32", ... */
 
