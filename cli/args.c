@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "util/suggest.h"
+#include "util/strings/suggest.h"
 
 void cli_help(const char *usage, const cli_flag *flags, int count) {
     printf("usage: %s\n", usage);

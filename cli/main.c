@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/omp_wait.h"
-#include "util/suggest.h"
+#include "util/strings/suggest.h"
 
 static const cli_verb verbs[] = {
     {"data", cmd_data, "look at, index, draw and export datasets"},

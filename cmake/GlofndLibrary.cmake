@@ -47,7 +47,7 @@ function(glofnd_object_library name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 endfunction()
 
-glofnd_sources(core_sources src/util/*.c src/io/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c)
+glofnd_sources(core_sources src/util/*.c src/util/*/*.c src/io/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c)
 glofnd_sources(cpu_sources src/cpu/passes/*.c)
 glofnd_sources(tile_sources src/cpu/kernels/*.c)
 if(NOT GLOFND_HAVE_CUDA)

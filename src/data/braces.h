@@ -2,7 +2,7 @@
 #ifndef GF_DATA_BRACES_H
 #define GF_DATA_BRACES_H
 
-#include "util/string_list.h"
+#include "util/strings/string_list.h"
 
 #define GF_BRACES_MOST 1000000 /* names one pattern may stand for */
 

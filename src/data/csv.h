@@ -2,7 +2,7 @@
 #ifndef GF_DATA_CSV_H
 #define GF_DATA_CSV_H
 
-#include "util/string_list.h"
+#include "util/strings/string_list.h"
 
 typedef struct gf_csv {
     const char *path; /* for messages */

@@ -4,7 +4,7 @@
 
 #include "data/dataset.h"
 #include "data/spec.h"
-#include "util/string_list.h"
+#include "util/strings/string_list.h"
 
 typedef struct gf_span { /* bytes of a file */
     uint64_t at, size;   /* size UINT64_MAX: up to its end */

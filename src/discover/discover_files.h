@@ -5,7 +5,7 @@
 #include "data/dataset.h"
 #include "discover/discover.h"
 #include "discover/discover_folder.h"
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 #define GF_DISCOVER_MARK "summary.json" /* every folder of results has it */
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "io/json/jsonl.h"
-#include "util/number_text.h"
 #include "util/parallel.h"
+#include "util/strings/number_text.h"
 
 /* ----- lines ----- */
 

@@ -2,7 +2,7 @@
 #ifndef GF_PLOT_BASE64_H
 #define GF_PLOT_BASE64_H
 
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 #define GF_BASE64_BYTES(n) (((n) + 2) / 3 * 4) /* characters of n bytes */
 

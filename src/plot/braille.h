@@ -2,7 +2,7 @@
 #ifndef GF_PLOT_BRAILLE_H
 #define GF_PLOT_BRAILLE_H
 
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 typedef struct gf_braille {
     int columns, rows; /* characters */

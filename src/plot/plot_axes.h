@@ -2,7 +2,7 @@
 #ifndef GF_PLOT_PLOT_AXES_H
 #define GF_PLOT_PLOT_AXES_H
 
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 /* Positions are in the units of the view box, which begins above 0: the name of the y axis stands there, over long ticks. */
 enum {

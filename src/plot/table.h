@@ -2,7 +2,7 @@
 #ifndef GF_PLOT_TABLE_H
 #define GF_PLOT_TABLE_H
 
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 #define GF_TABLE_CELL 200 /* bytes of a cell; longer texts are cut */
 

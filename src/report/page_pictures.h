@@ -9,7 +9,7 @@
 
 #include "data/dataset.h"
 #include "report/thumbnail.h"
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 typedef struct gf_pictures {
     const gf_dataset *data;

@@ -3,7 +3,7 @@
 #define GF_REPORT_SUMMARY_H
 
 #include "report/page.h"
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 /* Aligned text; a run without a figure has "-", also one that was evaluated, but in another way or on other samples than the
  * figure that is shown (comparable.h). */

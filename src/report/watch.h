@@ -3,7 +3,7 @@
 #define GF_REPORT_WATCH_H
 
 #include "run/run_log.h"
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 typedef struct gf_watch_size {
     int columns, rows; /* characters; what is too small is taken as 40 x 12 */

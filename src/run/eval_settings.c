@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "io/crc32c.h"
-#include "util/utf8.h"
+#include "util/strings/utf8.h"
 
 enum { FIELD = 48, VALUE = 400, SHOWN = 80, REST = 16 }; /* bytes: of a name, a value, a value as shown, what did not fit */
 

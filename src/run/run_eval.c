@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "run/layout.h"
-#include "util/utf8.h"
+#include "util/strings/utf8.h"
 
 int gf_run_line(gf_jsonl_reader *r, int64_t *skipped) {
     while (!gf_jsonl_next(r)) {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/suggest.h"
+#include "util/strings/suggest.h"
 
 typedef struct number {
     int64_t whole;

@@ -11,7 +11,7 @@
 #define GF_DATA_FORMATS_WDS_H
 
 #include "io/file.h"
-#include "util/string_list.h"
+#include "util/strings/string_list.h"
 
 #define GF_WDS_TEXT_MOST (1u << 20) /* bytes of a .txt or .json */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "data/captions_learn.h"
-#include "util/string_list.h"
+#include "util/strings/string_list.h"
 
 #define NAME 4400
 

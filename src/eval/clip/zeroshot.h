@@ -9,7 +9,7 @@
 
 #include "eval/encode.h"
 #include "pairs/tiles.h"
-#include "util/string_list.h"
+#include "util/strings/string_list.h"
 
 #define GF_PROMPT_MOST 4096 /* bytes of a class name or template */
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/number_text.h"
-#include "util/utf8.h"
+#include "util/strings/number_text.h"
+#include "util/strings/utf8.h"
 
 /* ----- opening ----- */
 

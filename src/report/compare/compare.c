@@ -14,7 +14,7 @@
 #include "report/compare/compare_metrics.h"
 #include "run/layout.h"
 #include "run/run_log.h"
-#include "util/utf8.h"
+#include "util/strings/utf8.h"
 
 /* ----- groups ----- */
 

@@ -6,7 +6,7 @@
 #include "eval/stats.h"
 #include "run/config.h"
 #include "run/run_eval.h"
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 #define GF_COMPARE_RUNS 1024
 #define GF_COMPARE_METRICS 1024

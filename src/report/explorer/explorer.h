@@ -7,7 +7,7 @@
 #define GF_REPORT_EXPLORER_EXPLORER_H
 
 #include "image/image.h"
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 #define GF_EXPLORER_MOST ((int64_t)1 << 30) /* anchors at most, two less */
 #define GF_EXPLORER_SHEET 1024              /* pixels on a side of the JPEGs that hold the thumbnails */

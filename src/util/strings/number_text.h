@@ -4,8 +4,8 @@
  * written. Numbers with at most 8 digits after the point and below a million, such as rounded similarities, take a short way; all
  * others go through snprintf.
  */
-#ifndef GF_UTIL_NUMBER_TEXT_H
-#define GF_UTIL_NUMBER_TEXT_H
+#ifndef GF_UTIL_STRINGS_NUMBER_TEXT_H
+#define GF_UTIL_STRINGS_NUMBER_TEXT_H
 
 #include <stddef.h>
 #include <stdint.h>

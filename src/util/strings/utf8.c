@@ -1,5 +1,5 @@
 /* utf8.c - see utf8.h. */
-#include "util/utf8.h"
+#include "util/strings/utf8.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "util/suggest.h"
+#include "util/strings/suggest.h"
 
 #include <string.h>
 

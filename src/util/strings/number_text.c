@@ -1,5 +1,5 @@
 /* number_text.c - see number_text.h. */
-#include "util/number_text.h"
+#include "util/strings/number_text.h"
 
 #include <math.h>
 #include <stdio.h>

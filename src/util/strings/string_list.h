@@ -1,6 +1,6 @@
 /* string_list.h - many strings in one block, by number: file names, class names, captions. */
-#ifndef GF_UTIL_STRING_LIST_H
-#define GF_UTIL_STRING_LIST_H
+#ifndef GF_UTIL_STRINGS_STRING_LIST_H
+#define GF_UTIL_STRINGS_STRING_LIST_H
 
 #include "util/status.h"
 

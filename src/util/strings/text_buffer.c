@@ -1,12 +1,12 @@
 /* text_buffer.c - see text_buffer.h. */
-#include "util/text_buffer.h"
+#include "util/strings/text_buffer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/utf8.h"
+#include "util/strings/utf8.h"
 
 /* Room for n more bytes and the end. */
 static int reserve(gf_text *t, size_t n) {

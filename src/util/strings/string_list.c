@@ -1,5 +1,5 @@
 /* string_list.c - see string_list.h. */
-#include "util/string_list.h"
+#include "util/strings/string_list.h"
 
 #include <stdlib.h>
 #include <string.h>

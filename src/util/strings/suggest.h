@@ -1,6 +1,6 @@
 /* suggest.h - how far apart two words are, for messages that guess what was meant. */
-#ifndef GF_UTIL_SUGGEST_H
-#define GF_UTIL_SUGGEST_H
+#ifndef GF_UTIL_STRINGS_SUGGEST_H
+#define GF_UTIL_STRINGS_SUGGEST_H
 
 /* Letters to insert, delete, replace or swap with their neighbour. Of each word the first 40 count: words come from strangers. */
 int gf_edit_distance(const char *a, const char *b);

@@ -1,6 +1,6 @@
 /* utf8.h - characters of UTF-8. */
-#ifndef GF_UTIL_UTF8_H
-#define GF_UTIL_UTF8_H
+#ifndef GF_UTIL_STRINGS_UTF8_H
+#define GF_UTIL_STRINGS_UTF8_H
 
 #include <stddef.h>
 

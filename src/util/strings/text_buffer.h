@@ -1,6 +1,6 @@
 /* text_buffer.h - a text that grows; running out of memory sticks and is asked for once, at the end. */
-#ifndef GF_UTIL_TEXT_BUFFER_H
-#define GF_UTIL_TEXT_BUFFER_H
+#ifndef GF_UTIL_STRINGS_TEXT_BUFFER_H
+#define GF_UTIL_STRINGS_TEXT_BUFFER_H
 
 #include "util/status.h"
 
