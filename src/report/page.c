@@ -3,10 +3,30 @@
 
 #include "report/page_parts.h"
 
+extern const char gf_page_css[], gf_page_js[];
+
 static void title_of(gf_text *out, const gf_report *r) {
     gf_text_add(out, "GloFND: ");
     if (r->count == 1) gf_text_escape(out, r->runs[0].name);
     else gf_text_add(out, "%d runs", r->count);
+}
+
+static void palette(gf_text *out, const char *selector, int dark) {
+    gf_text_add(out, "%s{", selector);
+    for (int i = 0; i < GF_COLOURS; i++)
+        gf_text_add(out, "--c%d:%s;", i, *gf_svg_colour(i, dark) ? gf_svg_colour(i, dark) : "var(--ink)");
+    gf_text_add(out, "}");
+}
+
+/* page.css comes last: it may change charts. */
+static void style(gf_text *out) {
+    gf_text_add(out, "<style>\n");
+    palette(out, ":root", 0);
+    palette(out, "\n@media screen{:root[data-theme=dark]", 1);
+    palette(out, "}\n@media screen and (prefers-color-scheme:dark){:root:not([data-theme=light])", 1);
+    gf_text_add(out, "}\n");
+    gf_svg_style(out);
+    gf_text_add(out, "%s</style>\n", gf_page_css);
 }
 
 static void head(gf_text *out, const gf_report *r) {
@@ -16,7 +36,7 @@ static void head(gf_text *out, const gf_report *r) {
                      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
     title_of(out, r);
     gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n"); /* else a browser asks for one */
-    gf_page_style(out);
+    style(out);
     gf_text_add(out, "</head>\n<body><main>\n");
 }
 
@@ -30,8 +50,7 @@ static void foot(gf_text *out, const gf_report *r) {
     if (damaged)
         gf_text_add(out, " %lld times a sample could not be read in training and another took its place.", (long long)damaged);
     gf_text_add(out, "</footer>\n</main>\n");
-    gf_page_script(out);
-    gf_text_add(out, "</body></html>\n");
+    gf_text_add(out, "<script>\n%s</script>\n</body></html>\n", gf_page_js);
 }
 
 void gf_page(gf_text *out, const gf_report *r) {

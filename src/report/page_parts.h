@@ -8,9 +8,6 @@
 /* Colours of ways to set thresholds, wherever they are compared: those of the demo's runs, and the text's for the truth. */
 enum { GF_COLOUR_GLOFND = 2, GF_COLOUR_FNC = 1, GF_COLOUR_EXACT = 6, GF_COLOUR_SINGLE = 3 };
 
-void gf_page_style(gf_text *out);
-void gf_page_script(gf_text *out);
-
 void gf_section_story(gf_text *out, const gf_report *r); /* what happened, in plain words and the run's own numbers */
 void gf_section_example(gf_text *out, const gf_report *r, int group); /* of the story: its figure, where there is a look */
 void gf_section_gallery(gf_text *out, const gf_report *r);
