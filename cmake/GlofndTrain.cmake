@@ -3,7 +3,8 @@
 
 # glofnd_part(NAME MODULE HEADER LIBRARY DEBIAN_PACKAGE SOURCES...): code that needs a library of the system, found by its
 # pkg-config module or, where it has none, by header and library. Missing, or named in GLOFND_WITHOUT: the sources are left out,
-# the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary lists it; else GF_HAVE_<NAME>.
+# the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary lists it. Else GF_HAVE_<NAME>
+# is defined.
 set(GLOFND_WITHOUT "" CACHE STRING
     "Libraries to build without, as if they were not there: any of jpeg;png;zlib;dnnl;lbfgs;mpi")
 find_package(PkgConfig QUIET)
@@ -46,7 +47,8 @@ endfunction()
 
 glofnd_part(jansson jansson jansson.h jansson libjansson-dev)
 if(GLOFND_LEFT_OUT MATCHES jansson)
-    message(FATAL_ERROR "The program needs jansson (Debian: libjansson-dev). Install it, or build only the library with -DGLOFND_PROGRAM=OFF.")
+    message(FATAL_ERROR "The program needs jansson (Debian: libjansson-dev). Install it, or build only the library: "
+        "-DGLOFND_PROGRAM=OFF")
 endif()
 glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 glofnd_part(png libpng png.h png libpng-dev)
@@ -63,7 +65,7 @@ endforeach()
 if(NOT GLOFND_HAVE_CUDA)
     list(APPEND train_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_train.c)
 endif()
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/adamw.c PROPERTIES      # roots in vectors
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/optim.c PROPERTIES      # roots in vectors
     COMPILE_OPTIONS -fno-math-errno)
 # What pages are made of: style sheets and scripts, as strings.
 glofnd_sources(page_files src/report/*.css src/report/*.js src/report/*/*.css src/report/*/*.js)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "optim/optim.h"
-#include "optim/param.h"
 #include "support/die.h"
 #include "support/machine.h"
 #include "support/sample.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "optim/sgd.h"
+#include "optim/optim.h"
 #include "support/machine.h"
 #include "support/training.h"
 
@@ -115,7 +115,8 @@ static double step(training *base) {
     mark[2] = seconds();
     training_fine(gf_net_backward(&err, t->net, base->grad[0]), &err);
     mark[3] = seconds();
-    gf_sgd_step(&(gf_sgd){0.9, 1e-4, 0}, 0.03, t->params, (size_t)t->count);
+    const gf_optim_rule rule = {.kind = GF_OPTIM_SGD, .momentum = 0.9, .weight_decay = 1e-4};
+    gf_optim_update(&rule, &(gf_optim_scalars){.lr = 0.03}, t->params, (size_t)t->count);
     gf_net_touch(t->net);
     mark[4] = seconds();
     gf_dnn_watch(NULL);

@@ -195,7 +195,7 @@ typedef struct gf_nn_backend {
      * leaves everything as it was. set: numbers of the steps to come, also of recorded ones. norm: waits; of the last step. */
     glofnd_status (*optim_create)(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
                                   gf_nn_optim **out);
-    glofnd_status (*optim_set)(gf_error *err, gf_nn_optim *o, const gf_optim_now *now);
+    glofnd_status (*optim_set)(gf_error *err, gf_nn_optim *o, const gf_optim_scalars *now);
     glofnd_status (*optim_step)(gf_error *err, gf_nn_optim *o);
     glofnd_status (*optim_norm)(gf_error *err, gf_nn_optim *o, double *norm);
     /* Bytes: what the engine holds beside `alloc`; the most that was seen in use on the device, by everybody. */

@@ -1,4 +1,4 @@
-/* optim_rule.h - the formulas of the optimizers for one number, once for every device; src/optim and src/cuda loop over them.
+/* optim_rule.h - the formulas of the optimizers for one number, once for all devices; src/optim and src/cuda loop over them.
  *
  * Storage is float32, arithmetic float64. `decay` is the weight decay of the tensor, 0 where it has none.
  */
@@ -29,22 +29,28 @@ typedef struct gf_optim_rule {
     double trust;             /* LARS */
     int nesterov;             /* SGD: the step looks ahead along the momentum */
     double beta1, beta2, eps; /* AdamW; eps is added outside the root, after the bias correction */
-    double clip;              /* SGD, AdamW: longest gradient, over all tensors; 0: any */
-    int threads;              /* on the host; 0: as many as the runtime would use. Results do not depend on it */
+    double clip;              /* SGD, AdamW: largest norm of the gradient of all tensors together; 0: no limit */
+    int threads;              /* on the host; 0: the runtime's default. Results do not depend on it */
 } gf_optim_rule;
 
-typedef struct gf_optim_now { /* what differs from step to step */
+typedef struct gf_optim_scalars { /* the numbers that change from step to step */
     double lr;
-    double correct1, correct2; /* AdamW: 1 - beta^step */
-} gf_optim_now;
+    double bias1, bias2; /* AdamW's bias corrections: 1 - beta^step */
+} gf_optim_scalars;
 
-/* What a gradient of this norm is multiplied with to be no longer than `clip`, as torch's clip_grad_norm_. */
-GF_HD double gf_rule_shrink(const gf_optim_rule *o, double norm) {
+/* step = 1, 2, ... */
+static inline gf_optim_scalars gf_optim_scalars_at(const gf_optim_rule *o, double lr, int64_t step) {
+    const gf_optim_scalars now = {lr, 1.0 - pow(o->beta1, (double)step), 1.0 - pow(o->beta2, (double)step)};
+    return now;
+}
+
+/* Factor for a gradient of this norm so that it is no longer than `clip`, as torch's clip_grad_norm_. */
+GF_HD double gf_rule_clip(const gf_optim_rule *o, double norm) {
     return o->clip > 0.0 && norm + 1e-6 > o->clip ? o->clip / (norm + 1e-6) : 1.0;
 }
 
-/* r = trust |p| / |g + decay p| where both are positive, else 1. It may exceed what float32 holds (a gradient near zero); its
- * product with that gradient does not. */
+/* LARS: r = trust |p| / |g + decay p| where both norms are positive, else 1. It may exceed the range of float32 (a gradient near
+ * zero); its product with that gradient does not. The learning rate stays outside mu. */
 GF_HD double gf_rule_ratio(const gf_optim_rule *o, double p, double d) { return p > 0.0 && d > 0.0 ? o->trust * p / d : 1.0; }
 
 /* mu = momentum mu + ratio (g + decay p);  p -= lr mu */
@@ -66,13 +72,14 @@ GF_HD void gf_rule_sgd(const gf_optim_rule *o, double lr, double decay, float *p
     *p = (float)(*p - lr * (o->nesterov ? d + o->momentum * m : m));
 }
 
-/* p *= 1 - lr decay;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m / correct1) / (sqrt(v / correct2) + eps) */
-GF_HD void gf_rule_adamw(const gf_optim_rule *o, const gf_optim_now *now, double decay, float *p, float g, float *m, float *v) {
+/* p *= 1 - lr decay;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m / bias1) / (sqrt(v / bias2) + eps) */
+GF_HD void gf_rule_adamw(const gf_optim_rule *o, const gf_optim_scalars *now, double decay, float *p, float g, float *m,
+                         float *v) {
     const double grad = g, first = o->beta1 * *m + (1.0 - o->beta1) * grad;
     const double second = o->beta2 * *v + (1.0 - o->beta2) * grad * grad;
     *m = (float)first;
     *v = (float)second;
-    const double step = now->lr * (first / now->correct1) / (sqrt(second / now->correct2) + o->eps);
+    const double step = now->lr * (first / now->bias1) / (sqrt(second / now->bias2) + o->eps);
     *p = (float)(*p * (1.0 - now->lr * decay) - step);
 }
 

@@ -1,23 +1,96 @@
-/* optim.c - see optim.h. */
+/* optim.c - see optim.h. Storage is float32, arithmetic float64; equal inputs give equal bits for any number of threads. */
 #include "optim/optim.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "optim/adamw.h"
-#include "optim/lars.h"
-#include "optim/sgd.h"
 #include "util/parallel.h"
 
+#define LANES 8                 /* independent partial sums: lets the compiler use SIMD without changing the order of addition */
 #define PIECE ((size_t)1 << 16) /* numbers that a thread moves at a time */
+
+/* The AdamW loop once per instruction set, chosen when the program starts: the same operations in the same order, so the same
+ * bits. Sanitizers do not support such functions. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define FOR_EACH_CPU __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define FOR_EACH_CPU
+#endif
+
+/* ----- rules and norm ----- */
+
+int gf_param_decays(int axes, const char *name) {
+    static const char *const exempt[] = {"bn", "ln", "bias"};
+    for (size_t i = 0; name && i < sizeof exempt / sizeof exempt[0]; i++)
+        if (strstr(name, exempt[i])) return 0;
+    return axes > 1;
+}
+
+int gf_param_adapts(int axes) { return axes > 1; }
+
+double gf_param_norm(const float *x, const float *y, double c, size_t n) {
+    double lane[LANES] = {0}, sum = 0.0;
+    const size_t whole = n - n % LANES;
+    for (size_t i = 0; i < whole; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            const double v = y ? x[i + k] + c * y[i + k] : x[i + k];
+            lane[k] += v * v;
+        }
+    }
+    for (size_t i = whole; i < n; i++) {
+        const double v = y ? x[i] + c * y[i] : x[i];
+        lane[i - whole] += v * v;
+    }
+    for (size_t k = 0; k < LANES; k++) sum += lane[k];
+    return sqrt(sum);
+}
+
+/* ----- one step of one tensor ----- */
+
+static void update_lars(const gf_optim_rule *rule, double lr, double decay, const gf_param *t) {
+    const gf_optim_rule r = *rule;
+    const double norm = t->adapt ? gf_param_norm(t->p, NULL, 0.0, t->n) : 0.0;
+    const double ratio = t->adapt ? gf_rule_ratio(&r, norm, gf_param_norm(t->g, t->p, decay, t->n)) : 1.0;
+    for (size_t i = 0; i < t->n; i++) gf_rule_lars(&r, lr, ratio, decay, &t->p[i], t->g[i], &t->state1[i]);
+}
+
+static void update_sgd(const gf_optim_rule *rule, double lr, double decay, const gf_param *t) {
+    const gf_optim_rule r = *rule;
+    if (r.momentum != 0.0)
+        for (size_t i = 0; i < t->n; i++) gf_rule_sgd(&r, lr, decay, &t->p[i], t->g[i], &t->state1[i]);
+    else
+        for (size_t i = 0; i < t->n; i++) gf_rule_sgd(&r, lr, decay, &t->p[i], t->g[i], NULL);
+}
+
+FOR_EACH_CPU static void update_adamw(const gf_optim_rule *rule, const gf_optim_scalars *now, double decay, float *restrict p,
+                                      const float *restrict g, float *restrict m, float *restrict v, size_t n) {
+    const gf_optim_rule r = *rule;
+    const gf_optim_scalars s = *now;
+    for (size_t i = 0; i < n; i++) gf_rule_adamw(&r, &s, decay, &p[i], g[i], &m[i], &v[i]);
+}
+
+void gf_optim_update(const gf_optim_rule *rule, const gf_optim_scalars *now, const gf_param *tensors, size_t count) {
+    for (size_t k = 0; k < count; k++) {
+        const gf_param *t = &tensors[k];
+        const double decay = t->decay ? rule->weight_decay : 0.0;
+        switch (rule->kind) {
+        case GF_OPTIM_LARS: update_lars(rule, now->lr, decay, t); break;
+        case GF_OPTIM_SGD: update_sgd(rule, now->lr, decay, t); break;
+        case GF_OPTIM_ADAMW: update_adamw(rule, now, decay, t->p, t->g, t->state1, t->state2, t->n); break;
+        }
+    }
+}
+
+/* ----- the optimizer of a network ----- */
 
 struct gf_optim {
     const gf_nn_backend *backend;
-    gf_nn_optim *device; /* NULL: on the host, by what follows */
+    gf_nn_optim *device; /* NULL: on the host, by the fields below */
     gf_optim_rule rule;
-    double lr, norm;
-    int64_t step;
+    gf_optim_scalars now;
+    double norm;
     int threads;
     int64_t piece_count;
     gf_param *piece; /* the tensors, cut up where each number moves by itself */
@@ -26,9 +99,9 @@ struct gf_optim {
     gf_param params[];
 };
 
-/* Pieces of tensor t, written to `out` unless that is NULL; how many there are. */
+/* Number of pieces of tensor t, written to `out` unless that is NULL. */
 static int64_t cut(const gf_optim_rule *rule, const gf_param *t, gf_param *out) {
-    const size_t step = rule->kind == GF_OPTIM_LARS && t->n ? t->n : PIECE; /* LARS looks at whole tensors */
+    const size_t step = rule->kind == GF_OPTIM_LARS && t->n ? t->n : PIECE; /* LARS needs the norms of whole tensors */
     int64_t count = 0;
     for (size_t from = 0; from < t->n; from += step, count++) {
         if (!out) continue;
@@ -75,30 +148,22 @@ void gf_optim_free(gf_optim *o) {
 }
 
 glofnd_status gf_optim_set(gf_error *err, gf_optim *o, double lr, int64_t step) {
-    o->lr = lr;
-    o->step = step;
-    const gf_optim_now now = {lr, 1.0 - pow(o->rule.beta1, (double)step), 1.0 - pow(o->rule.beta2, (double)step)};
-    return o->device ? o->backend->optim_set(err, o->device, &now) : GLOFND_OK;
+    o->now = gf_optim_scalars_at(&o->rule, lr, step);
+    return o->device ? o->backend->optim_set(err, o->device, &o->now) : GLOFND_OK;
 }
 
-/* ----- on the host: a task per piece or tensor, each with numbers of its own ----- */
+/* On the host: a task per piece or tensor, each with its own numbers. */
 
 static void move_piece(void *arg, int64_t task, int thread) {
     (void)thread;
     const gf_optim *o = arg;
-    const gf_optim_rule *r = &o->rule;
-    const gf_param *t = &o->piece[task];
-    switch (r->kind) {
-    case GF_OPTIM_LARS: gf_lars_step(&(gf_lars){r->momentum, r->weight_decay, r->trust}, o->lr, t, 1); break;
-    case GF_OPTIM_SGD: gf_sgd_step(&(gf_sgd){r->momentum, r->weight_decay, r->nesterov}, o->lr, t, 1); break;
-    case GF_OPTIM_ADAMW: gf_adamw_step(&(gf_adamw){r->beta1, r->beta2, r->eps, r->weight_decay}, o->lr, o->step, t, 1); break;
-    }
+    gf_optim_update(&o->rule, &o->now, &o->piece[task], 1);
 }
 
-static void shrink_piece(void *arg, int64_t task, int thread) {
+static void clip_piece(void *arg, int64_t task, int thread) {
     (void)thread;
     const gf_optim *o = arg;
-    const double by = gf_rule_shrink(&o->rule, o->norm);
+    const double by = gf_rule_clip(&o->rule, o->norm);
     const gf_param *t = &o->piece[task];
     for (size_t i = 0; i < t->n; i++) t->g[i] = (float)(by * t->g[i]);
 }
@@ -120,7 +185,7 @@ glofnd_status gf_optim_step(gf_error *err, gf_optim *o) {
     if (o->device) return o->backend->optim_step(err, o->device);
     o->norm = norm_of_all(o);
     if (!isfinite(o->norm)) return GLOFND_OK;
-    if (gf_rule_shrink(&o->rule, o->norm) != 1.0) gf_parallel(o->threads, o->piece_count, shrink_piece, o);
+    if (gf_rule_clip(&o->rule, o->norm) != 1.0) gf_parallel(o->threads, o->piece_count, clip_piece, o);
     gf_parallel(o->threads, o->piece_count, move_piece, o);
     return GLOFND_OK;
 }

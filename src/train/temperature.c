@@ -17,7 +17,7 @@ static double rate(const gf_learned_tau *t, const gf_config *c, double lr) {
 
 void gf_learned_tau_move(gf_learned_tau *t, const gf_config *c, double grad_scale, double lr, int64_t step) {
     const gf_optim_rule rule = {.kind = GF_OPTIM_ADAMW, .beta1 = c->beta1, .beta2 = c->beta2, .eps = c->adam_eps};
-    const gf_optim_now now = {rate(t, c, lr), 1.0 - pow(c->beta1, (double)step), 1.0 - pow(c->beta2, (double)step)};
+    const gf_optim_scalars now = gf_optim_scalars_at(&rule, rate(t, c, lr), step);
     const double grad = grad_scale * exp((double)t->log_scale);
     gf_rule_adamw(&rule, &now, 0.0, &t->log_scale, (float)grad, &t->m, &t->v);
     t->log_scale = (float)gf_clamp_log_scale((double)t->log_scale, c->scale_max);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "optim/param.h"
 #include "optim/schedule.h"
 #include "train/loss_stage.h"
 #include "util/parallel.h"

@@ -9,13 +9,15 @@
 
 #include <cmocka.h>
 
-#include "optim/adamw.h"
-#include "optim/lars.h"
 #include "optim/optim.h"
 #include "optim/schedule.h"
-#include "optim/sgd.h"
 
 #define near(a, b) assert_true(fabs((double)(a) - (double)(b)) <= 1e-6 * fmax(1.0, fabs((double)(b))))
+
+static void update(const gf_optim_rule *rule, double lr, int64_t step, const gf_param *tensors, size_t count) {
+    const gf_optim_scalars now = gf_optim_scalars_at(rule, lr, step);
+    gf_optim_update(rule, &now, tensors, count);
+}
 
 static void all_finite(const float *x, size_t n) {
     for (size_t i = 0; i < n; i++) assert_true(isfinite(x[i]));
@@ -56,11 +58,11 @@ static void sgd_momentum_two_steps(void **state) {
     float p = 1.0f, mu = 0.0f;
     float g = 0.5f;
     const gf_param t = {&p, &g, &mu, NULL, 1, 1, 0};
-    const gf_sgd o = {.momentum = 0.9, .weight_decay = 0.1};
-    gf_sgd_step(&o, 0.1, &t, 1);
+    const gf_optim_rule o = {.kind = GF_OPTIM_SGD, .momentum = 0.9, .weight_decay = 0.1};
+    update(&o, 0.1, 1, &t, 1);
     near(mu, 0.6); /* 0.5 + 0.1 * 1 */
     near(p, 0.94);
-    gf_sgd_step(&o, 0.1, &t, 1);
+    update(&o, 0.1, 1, &t, 1);
     near(mu, 1.134); /* 0.54 + 0.5 + 0.094 */
     near(p, 0.8266);
 }
@@ -70,11 +72,11 @@ static void sgd_nesterov_looks_ahead(void **state) {
     float p = 1.0f, mu = 0.0f;
     float g = 0.5f;
     const gf_param t = {&p, &g, &mu, NULL, 1, 0, 0};
-    const gf_sgd o = {.momentum = 0.9, .weight_decay = 0.1, .nesterov = 1};
-    gf_sgd_step(&o, 0.1, &t, 1);
+    const gf_optim_rule o = {.kind = GF_OPTIM_SGD, .momentum = 0.9, .weight_decay = 0.1, .nesterov = 1};
+    update(&o, 0.1, 1, &t, 1);
     near(mu, 0.5); /* decay flag off */
     near(p, 1.0 - 0.1 * (0.5 + 0.9 * 0.5));
-    gf_sgd_step(&o, 0.1, &t, 1);
+    update(&o, 0.1, 1, &t, 1);
     near(mu, 0.95);
     near(p, 0.905 - 0.1 * (0.5 + 0.9 * 0.95));
 }
@@ -84,21 +86,21 @@ static void sgd_without_momentum_needs_no_state(void **state) {
     float p[2] = {1.0f, -2.0f};
     float g[2] = {1.0f, 0.0f};
     const gf_param t = {p, g, NULL, NULL, 2, 1, 0};
-    gf_sgd_step(&(gf_sgd){.weight_decay = 0.5}, 0.1, &t, 1);
+    update(&(gf_optim_rule){.kind = GF_OPTIM_SGD, .weight_decay = 0.5}, 0.1, 1, &t, 1);
     near(p[0], 1.0 - 0.1 * 1.5);
     near(p[1], -2.0 + 0.1 * 1.0);
 }
 
 /* ----- LARS ----------------------------------------------------------------------------------------------------- */
 
-static const gf_lars lars = {.momentum = 0.9, .weight_decay = 0.5, .trust = 0.01};
+static const gf_optim_rule lars = {.kind = GF_OPTIM_LARS, .momentum = 0.9, .weight_decay = 0.5, .trust = 0.01};
 
 static void lars_scales_by_norms_of_decayed_gradient(void **state) {
     (void)state;
     float p[2] = {3.0f, 4.0f}, mu[2] = {0.0f, 0.0f};
     float g[2] = {-1.5f, 1.0f}; /* decayed: {0, 3}, so |p| = 5, |d| = 3 */
     const gf_param t = {p, g, mu, NULL, 2, 1, 1};
-    gf_lars_step(&lars, 2.0, &t, 1);
+    update(&lars, 2.0, 1, &t, 1);
     near(mu[0], 0.0);
     near(mu[1], 0.01 * 5.0 / 3.0 * 3.0);
     near(p[0], 3.0);
@@ -110,7 +112,7 @@ static void lars_vectors_take_plain_steps(void **state) {
     float p[2] = {3.0f, 4.0f}, mu[2] = {1.0f, 0.0f};
     float g[2] = {1.0f, 2.0f};
     const gf_param t = {p, g, mu, NULL, 2, gf_param_decays(1, NULL), gf_param_adapts(1)};
-    gf_lars_step(&lars, 0.1, &t, 1);
+    update(&lars, 0.1, 1, &t, 1);
     near(mu[0], 1.9);
     near(mu[1], 2.0);
     near(p[0], 3.0 - 0.19);
@@ -123,19 +125,19 @@ static void lars_zero_norms_give_ratio_one(void **state) {
     float p[2] = {0.0f, 0.0f}, mu[2] = {0.0f, 0.0f};
     float g[2] = {1.0f, -1.0f}, none[2] = {0.0f, 0.0f};
     gf_param t = {p, g, mu, NULL, 2, 1, 1};
-    gf_lars_step(&lars, 0.1, &t, 1);
+    update(&lars, 0.1, 1, &t, 1);
     near(p[0], -0.1);
     near(p[1], 0.1);
     float q[2] = {0.0f, 0.0f}, nu[2] = {0.25f, 0.0f};
     t = (gf_param){q, none, nu, NULL, 2, 1, 1};
-    gf_lars_step(&lars, 0.1, &t, 1);
+    update(&lars, 0.1, 1, &t, 1);
     near(nu[0], 0.225);
     near(q[0], -0.0225);
     assert_true(q[1] == 0.0f);
     float r[1] = {2.0f}, xi[1] = {0.0f};
     float cancel[1] = {-1.0f};
     t = (gf_param){r, cancel, xi, NULL, 1, 1, 1};
-    gf_lars_step(&lars, 0.1, &t, 1);
+    update(&lars, 0.1, 1, &t, 1);
     assert_true(r[0] == 2.0f && xi[0] == 0.0f);
 }
 
@@ -143,9 +145,9 @@ static void lars_stays_finite_for_vanishing_gradients(void **state) {
     (void)state;
     float p[3] = {1.0f, 1e-42f, 2.0f}, mu[3] = {0.0f, 0.0f, 0.0f};
     float g[3] = {1e-44f, 0.0f, 0.0f}; /* ratio about 1e42: more than float32 can hold */
-    const gf_lars o = {.momentum = 0.9, .weight_decay = 0.0, .trust = 0.001};
+    const gf_optim_rule o = {.kind = GF_OPTIM_LARS, .momentum = 0.9, .weight_decay = 0.0, .trust = 0.001};
     const gf_param t = {p, g, mu, NULL, 3, 1, 1};
-    gf_lars_step(&o, 0.1, &t, 1);
+    update(&o, 0.1, 1, &t, 1);
     all_finite(p, 3);
     all_finite(mu, 3);
     near(mu[0], 0.001 * sqrt(5.0));
@@ -154,14 +156,14 @@ static void lars_stays_finite_for_vanishing_gradients(void **state) {
 
 /* ----- AdamW ---------------------------------------------------------------------------------------------------- */
 
-static const gf_adamw adam = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+static const gf_optim_rule adam = {.kind = GF_OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
 
 static void adamw_first_step_is_signed_lr(void **state) {
     (void)state;
     float p[3] = {1.0f, 1.0f, 1.0f}, m[3] = {0}, v[3] = {0};
     float g[3] = {5.0f, -1e-3f, 0.0f};
     const gf_param t = {p, g, m, v, 3, 0, 0};
-    gf_adamw_step(&adam, 0.01, 1, &t, 1);
+    update(&adam, 0.01, 1, &t, 1);
     near(p[0], 0.99);
     near(p[1], 1.0 + 0.01 * 1e-3 / (1e-3 + 1e-8));
     assert_true(p[2] == 1.0f); /* 0 / (0 + eps) */
@@ -174,10 +176,10 @@ static void adamw_decays_before_the_step(void **state) {
     float p = 2.0f, m = 0.0f, v = 0.0f;
     float g = 1.0f;
     const gf_param t = {&p, &g, &m, &v, 1, 1, 0};
-    gf_adamw_step(&adam, 0.01, 1, &t, 1);
+    update(&adam, 0.01, 1, &t, 1);
     near(p, 2.0 * (1.0 - 0.001) - 0.01);
     const double m2 = 0.9 * 0.1 + 0.1, v2 = 0.99 * 0.01 + 0.01;
-    gf_adamw_step(&adam, 0.01, 2, &t, 1);
+    update(&adam, 0.01, 2, &t, 1);
     near(p, 1.988 * 0.999 - 0.01 * (m2 / (1 - 0.81)) / (sqrt(v2 / (1 - 0.9801)) + 1e-8));
 }
 
@@ -185,9 +187,9 @@ static void adamw_eps_stands_outside_the_root(void **state) {
     (void)state;
     float p = 0.0f, m = 0.0f, v = 0.0f;
     float g = 1e-3f;
-    const gf_adamw o = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3};
+    const gf_optim_rule o = {.kind = GF_OPTIM_ADAMW, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-3};
     const gf_param t = {&p, &g, &m, &v, 1, 0, 0};
-    gf_adamw_step(&o, 1.0, 1, &t, 1);
+    update(&o, 1.0, 1, &t, 1);
     near(p, -0.5); /* 1e-3 / (1e-3 + 1e-3) */
 }
 
@@ -196,12 +198,12 @@ static void adamw_stays_finite(void **state) {
     float p[4] = {1.0f, 1.0f, 1.0f, 0.0f}, m[4] = {0}, v[4] = {0};
     float g[4] = {1e18f, 1e-44f, -1e18f, 0.0f};
     const gf_param t = {p, g, m, v, 4, 1, 0};
-    for (int64_t k = 1; k <= 50; k++) gf_adamw_step(&adam, 0.01, k, &t, 1);
+    for (int64_t k = 1; k <= 50; k++) update(&adam, 0.01, k, &t, 1);
     all_finite(p, 4);
     all_finite(m, 4);
     all_finite(v, 4);
     assert_true(p[3] == 0.0f);
-    gf_adamw_step(&adam, 0.01, INT64_C(1) << 40, &t, 1);
+    update(&adam, 0.01, INT64_C(1) << 40, &t, 1);
     all_finite(p, 4);
 }
 
@@ -217,12 +219,12 @@ static void list_equals_single_calls(void **state) {
     }
     const gf_param list[2] = {{p[0], g, m[0], v[0], 20, 1, 1}, {p[0] + 20, g + 20, m[0] + 20, v[0] + 20, 17, 0, 0}};
     const gf_param a = {p[1], g, m[1], v[1], 20, 1, 1}, b = {p[1] + 20, g + 20, m[1] + 20, v[1] + 20, 17, 0, 0};
-    gf_adamw_step(&adam, 0.01, 3, list, 2);
-    gf_adamw_step(&adam, 0.01, 3, &b, 1);
-    gf_adamw_step(&adam, 0.01, 3, &a, 1);
-    gf_lars_step(&lars, 0.1, list, 2);
-    gf_lars_step(&lars, 0.1, &b, 1);
-    gf_lars_step(&lars, 0.1, &a, 1);
+    update(&adam, 0.01, 3, list, 2);
+    update(&adam, 0.01, 3, &b, 1);
+    update(&adam, 0.01, 3, &a, 1);
+    update(&lars, 0.1, 1, list, 2);
+    update(&lars, 0.1, 1, &b, 1);
+    update(&lars, 0.1, 1, &a, 1);
     assert_memory_equal(p[0], p[1], sizeof p[0]);
     assert_memory_equal(m[0], m[1], sizeof m[0]);
     assert_memory_equal(v[0], v[1], sizeof v[0]);
@@ -281,9 +283,7 @@ static void threads_do_not_change_bits(void **state) {
         gf_error err = {""};
         gf_optim *o = NULL;
         fill_pair(&whole), fill_pair(&cut);
-        if (rule.kind == GF_OPTIM_LARS) gf_lars_step(&(gf_lars){0.9, 0.1, 0.001}, 0.01, whole.list, 2);
-        if (rule.kind == GF_OPTIM_SGD) gf_sgd_step(&(gf_sgd){0.9, 0.1, 0}, 0.01, whole.list, 2);
-        if (rule.kind == GF_OPTIM_ADAMW) gf_adamw_step(&(gf_adamw){0.9, 0.98, 1e-6, 0.1}, 0.01, 3, whole.list, 2);
+        update(&rule, 0.01, 3, whole.list, 2);
         assert_int_equal(gf_optim_create(&err, &host, NULL, &rule, cut.list, 2, &o), GLOFND_OK);
         assert_int_equal(gf_optim_set(&err, o, 0.01, 3), GLOFND_OK);
         assert_int_equal(gf_optim_step(&err, o), GLOFND_OK);
@@ -297,10 +297,10 @@ static void threads_do_not_change_bits(void **state) {
 static void empty_tensors_and_lists_are_fine(void **state) {
     (void)state;
     const gf_param t = {NULL, NULL, NULL, NULL, 0, 1, 1};
-    gf_sgd_step(&(gf_sgd){.momentum = 0.9}, 0.1, &t, 1);
-    gf_lars_step(&lars, 0.1, &t, 1);
-    gf_adamw_step(&adam, 0.1, 1, &t, 1);
-    gf_adamw_step(&adam, 0.1, 1, NULL, 0);
+    update(&(gf_optim_rule){.kind = GF_OPTIM_SGD, .momentum = 0.9}, 0.1, 1, &t, 1);
+    update(&lars, 0.1, 1, &t, 1);
+    update(&adam, 0.1, 1, &t, 1);
+    update(&adam, 0.1, 1, NULL, 0);
 }
 
 /* ----- schedules ------------------------------------------------------------------------------------------------ */

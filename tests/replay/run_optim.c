@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "optim/adamw.h"
-#include "optim/lars.h"
+#include "optim/optim.h"
 #include "optim/schedule.h"
 #include "run.h"
 
@@ -56,7 +55,7 @@ static void load_gradient(tensor *x, int64_t t) {
     for (int64_t i = 0; i < n; i++) x->g[i] = (float)gf_npy_f64(x->grad, t * n + i);
 }
 
-static int lars_tensor(const golden_case *c, outputs *o, const gf_lars *lars, const gf_npy *lr, int index, message *m) {
+static int lars_tensor(const golden_case *c, outputs *o, const gf_optim_rule *lars, const gf_npy *lr, int index, message *m) {
     char momentum[24];
     tensor x = {.g = NULL};
     int code = open_tensor(&x, c, index, lr->count, m);
@@ -64,7 +63,8 @@ static int lars_tensor(const golden_case *c, outputs *o, const gf_lars *lars, co
     for (int64_t t = 0; t < lr->count && code == REPLAY_OK; t++) {
         const int64_t n = (int64_t)x.param.n;
         load_gradient(&x, t);
-        gf_lars_step(lars, gf_npy_f64(lr, t), &x.param, 1);
+        const gf_optim_scalars now = {.lr = gf_npy_f64(lr, t)};
+        gf_optim_update(lars, &now, &x.param, 1);
         outputs_float(o, x.name, t * n, x.param.p, n);
         outputs_float(o, momentum, t * n, x.param.state1, n);
     }
@@ -74,7 +74,7 @@ static int lars_tensor(const golden_case *c, outputs *o, const gf_lars *lars, co
 
 /* Any number of tensors p0, p1, ...; one axis: neither decay nor trust ratio. */
 int run_lars(const golden_case *c, outputs *o, message *m) {
-    gf_lars lars;
+    gf_optim_rule lars = {.kind = GF_OPTIM_LARS};
     int64_t steps = 0;
     const gf_npy *lr = NULL;
     char name[24] = "p0_init";
@@ -89,15 +89,16 @@ int run_lars(const golden_case *c, outputs *o, message *m) {
 }
 
 /* p3 is the log scale: its own rate, no decay, and bounds. */
-static int adamw_tensor(const golden_case *c, outputs *o, const gf_adamw *adam, const gf_npy *lr, double scale_max, int index,
-                        message *m) {
+static int adamw_tensor(const golden_case *c, outputs *o, const gf_optim_rule *adam, const gf_npy *lr, double scale_max,
+                        int index, message *m) {
     tensor x = {.g = NULL};
     int code = open_tensor(&x, c, index, lr->count, m);
     x.param.decay = 1; /* the case gives the decay of each tensor by itself */
     for (int64_t t = 0; t < lr->count && code == REPLAY_OK; t++) {
         const int64_t n = (int64_t)x.param.n;
         load_gradient(&x, t);
-        gf_adamw_step(adam, gf_npy_f64(lr, t), t + 1, &x.param, 1);
+        const gf_optim_scalars now = gf_optim_scalars_at(adam, gf_npy_f64(lr, t), t + 1);
+        gf_optim_update(adam, &now, &x.param, 1);
         for (int64_t i = 0; index == 3 && i < n; i++) x.param.p[i] = (float)gf_clamp_log_scale(x.param.p[i], scale_max);
         outputs_float(o, x.name, t * n, x.param.p, n);
     }
@@ -106,7 +107,7 @@ static int adamw_tensor(const golden_case *c, outputs *o, const gf_adamw *adam, 
 }
 
 int run_adamw(const golden_case *c, outputs *o, message *m) {
-    gf_adamw adam;
+    gf_optim_rule adam = {.kind = GF_OPTIM_ADAMW};
     int64_t steps = 0;
     double decay[2], scale_max = 0.0;
     const gf_npy *lr = NULL, *lr_tau = NULL;

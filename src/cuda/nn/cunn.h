@@ -134,7 +134,7 @@ size_t gf_cunn_linear_packed(const gf_nn_shape *s); /* the same; the bias follow
 
 glofnd_status gf_cunn_optim_create(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
                                    gf_nn_optim **out);
-glofnd_status gf_cunn_optim_set(gf_error *err, gf_nn_optim *o, const gf_optim_now *now);
+glofnd_status gf_cunn_optim_set(gf_error *err, gf_nn_optim *o, const gf_optim_scalars *now);
 glofnd_status gf_cunn_optim_step(gf_error *err, gf_nn_optim *o);
 glofnd_status gf_cunn_optim_norm(gf_error *err, gf_nn_optim *o, double *norm);
 void gf_cunn_optim_free(gf_nn_optim *o);

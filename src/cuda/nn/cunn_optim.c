@@ -86,7 +86,7 @@ void gf_cunn_optim_free(gf_nn_optim *o) {
     }
 }
 
-glofnd_status gf_cunn_optim_set(gf_error *err, gf_nn_optim *o, const gf_optim_now *now) {
+glofnd_status gf_cunn_optim_set(gf_error *err, gf_nn_optim *o, const gf_optim_scalars *now) {
     (void)err;
     gf_cunn_optim_now(o->engine, o->steps.now, *now);
     return GLOFND_OK;

@@ -22,11 +22,11 @@ typedef struct gf_cunn_steps { /* all on the device */
     double *sums;              /* [chunk_count][3]: g^2, p^2, (g + decay p)^2 */
     double *ratio;             /* [count] of LARS */
     double *norm;              /* [1] of the whole gradient */
-    gf_optim_now *now;         /* [1] */
+    gf_optim_scalars *now;     /* [1] */
     int count, chunk_count;
 } gf_cunn_steps;
 
-void gf_cunn_optim_now(gf_nn_engine *s, gf_optim_now *dst, gf_optim_now value);
+void gf_cunn_optim_now(gf_nn_engine *s, gf_optim_scalars *dst, gf_optim_scalars value);
 void gf_cunn_optim_run(gf_nn_engine *s, const gf_cunn_steps *t, const gf_optim_rule *rule);
 
 #ifdef __cplusplus

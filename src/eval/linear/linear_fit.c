@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "optim/adamw.h"
+#include "optim/optim.h"
 #include "optim/schedule.h"
-#include "optim/sgd.h"
 #include "util/rng.h"
 
 #define INIT_STD 0.01 /* of the first weights; biases start at 0 */
@@ -61,11 +60,14 @@ static void close_trainer(trainer *t) {
 
 static void update(trainer *t, double lr) {
     const gf_probe_protocol *q = t->p->protocol;
-    t->step++;
-    if (q->adamw)
-        gf_adamw_step(&(gf_adamw){.beta1 = q->momentum, .beta2 = 0.999, .eps = 1e-8, .weight_decay = q->weight_decay}, lr,
-                      t->step, t->params, 2);
-    else gf_sgd_step(&(gf_sgd){.momentum = q->momentum, .weight_decay = q->weight_decay}, lr, t->params, 2);
+    const gf_optim_rule rule = {.kind = q->adamw ? GF_OPTIM_ADAMW : GF_OPTIM_SGD,
+                                .momentum = q->momentum,
+                                .weight_decay = q->weight_decay,
+                                .beta1 = q->momentum,
+                                .beta2 = 0.999,
+                                .eps = 1e-8};
+    const gf_optim_scalars now = gf_optim_scalars_at(&rule, lr, ++t->step);
+    gf_optim_update(&rule, &now, t->params, 2);
 }
 
 /* The learning rate is that of the epoch, as in the authors' script; the last batch is short. */

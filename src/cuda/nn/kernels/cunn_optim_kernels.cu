@@ -65,9 +65,9 @@ static __global__ void __launch_bounds__(THREADS) step_kernel(gf_cunn_steps t, g
     if (!isfinite(*t.norm)) return;
     const gf_cunn_chunk chunk = t.chunks[blockIdx.x];
     const gf_param p = t.params[chunk.tensor];
-    const gf_optim_now now = *t.now;
+    const gf_optim_scalars now = *t.now;
     const double decay = p.decay ? rule.weight_decay : 0.0, ratio = rule.kind == GF_OPTIM_LARS ? t.ratio[chunk.tensor] : 1.0;
-    const double shrink = gf_rule_shrink(&rule, *t.norm);
+    const double shrink = gf_rule_clip(&rule, *t.norm);
     const int64_t to = min(chunk.from + GF_CUNN_CHUNK, (int64_t)p.n);
     for (int64_t i = chunk.from + threadIdx.x; i < to; i += THREADS) {
         const float g = (float)(shrink * p.g[i]);
@@ -79,9 +79,9 @@ static __global__ void __launch_bounds__(THREADS) step_kernel(gf_cunn_steps t, g
     }
 }
 
-static __global__ void now_kernel(gf_optim_now *dst, gf_optim_now value) { *dst = value; }
+static __global__ void now_kernel(gf_optim_scalars *dst, gf_optim_scalars value) { *dst = value; }
 
-void gf_cunn_optim_now(gf_nn_engine *s, gf_optim_now *dst, gf_optim_now value) {
+void gf_cunn_optim_now(gf_nn_engine *s, gf_optim_scalars *dst, gf_optim_scalars value) {
     now_kernel<<<1, 1, 0, s->stream>>>(dst, value);
     gf_cunn_note(s, cudaGetLastError(), "optimizer");
 }
