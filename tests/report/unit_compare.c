@@ -1,4 +1,4 @@
-/* unit_compare.c - runs made of files: groups, labels, figures, tests, and the four ways to write them down; tables. */
+/* unit_compare.c - run folders side by side: groups, labels, figures, tests, and the four formats of the table. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,6 @@
 
 #include <cmocka.h>
 
-#include "plot/svg.h"
-#include "plot/table.h"
 #include "report/compare/compare.h"
 
 enum { RUNS = 6 };
@@ -36,7 +34,14 @@ static void write_text(const char *run, const char *name, const char *fmt, ...) 
     fclose(f);
 }
 
-/* Two configurations, seeds 1 to 3. Scores of b are 1, 2 and 3 points above a's; the second seed of b has threads of its own. */
+/* Two configurations, seeds s = 1 to 3; the second seed of b has threads of its own. No two figures have the same numbers:
+ *     figure         a          b              b - a       better
+ *     linear 100 %   50 + 2 s   50 + 4 s       2 s         b
+ *     linear 0.1 %   20 + s     20 - s         -2 s        a
+ *     linear mean    35 + s     37, 38, 42     1, 1, 4     b
+ *     kNN            50 + s     50 + 2 s       s           b
+ *     threshold MAE  0.1+s/100  0.1 - s/100    -s/50       b
+ */
 static int make_runs(void **state) {
     (void)state;
     if (!mkdtemp(root)) return -1;
@@ -53,21 +58,24 @@ static int make_runs(void **state) {
                    "{\"event\": \"epoch\", \"loss\": 9, \"precision\": 0.9}\n{\"event\": \"step\", \"loss\": 1}\n"
                    "{\"event\": \"epoch\", \"loss\": 2, \"precision\": %s, \"flagged\": 0.1}\n",
                    b ? "0.25" : "1");
-        const double top1 = 0.5 + 0.01 * seed * (1 + b);
         const char *line = "{\"event\": \"%s\", \"protocol\": \"%s\", \"data\": \"d\", \"test\": \"t\", \"untrained\": %s%s, "
                            "\"top1\": %.4f, \"top5\": 0.9}\n";
+        const double s = 0.01 * seed;
         char text[2000];
         size_t n = 0;
         n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "false", ", \"k\": 20", 0.02); /* replaced below */
-        n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "false", ", \"k\": 20", top1);
+        n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "false", ", \"k\": 20", 0.5 + s + b * s);
         n += (size_t)snprintf(text + n, sizeof text - n, line, "knn", "knn", "true", ", \"k\": 20", 0.01);
-        n += (size_t)snprintf(text + n, sizeof text - n, line, "linear", "paper", "false", ", \"fraction\": 0.001", top1 - 0.3);
-        n += (size_t)snprintf(text + n, sizeof text - n, line, "linear", "paper", "false", ", \"fraction\": 1", top1);
-        n += (size_t)snprintf(text + n, sizeof text - n, line, "linear_mean", "paper", "false", "", top1 - 0.15);
+        n += (size_t)snprintf(text + n, sizeof text - n, line, "linear", "paper", "false", ", \"fraction\": 0.001",
+                              0.2 + s - 2 * b * s);
+        n += (size_t)snprintf(text + n, sizeof text - n, line, "linear", "paper", "false", ", \"fraction\": 1",
+                              0.5 + 2 * s + 2 * b * s);
+        n += (size_t)snprintf(text + n, sizeof text - n, line, "linear_mean", "paper", "false", "",
+                              0.35 + s + b * (seed < 3 ? 0.01 : 0.04));
         n += (size_t)snprintf(text + n, sizeof text - n,
                               "{\"event\": \"threshold\", \"protocol\": \"views\", \"data\": \"d\", "
                               "\"test\": \"d\", \"mae\": %.4f}\n",
-                              0.1 - 0.01 * b * seed);
+                              0.1 + s - 2 * b * s);
         write_text(paths[i], "eval.jsonl", "%s", text);
     }
     return 0;
@@ -124,7 +132,10 @@ static void newest_figures_in_the_order_of_tables(void **state) {
                                         "knn k 20 top-1 %",           "last epoch precision %",     "threshold views MAE"};
     gf_comparison c = read_runs(0, RUNS);
     assert_true(near(c.run[1].value[find(&c, "knn k 20 top-1 %")], 52.0));
-    assert_true(near(c.run[4].value[find(&c, "linear paper 0.1 % top-1 %")], 24.0));
+    assert_true(near(c.run[4].value[find(&c, "linear paper 100 % top-1 %")], 58.0));
+    assert_true(near(c.run[4].value[find(&c, "linear paper 0.1 % top-1 %")], 18.0));
+    assert_true(near(c.run[4].value[find(&c, "linear paper mean top-1 %")], 38.0));
+    assert_true(near(c.run[4].value[find(&c, "threshold views MAE")], 0.08));
     assert_true(near(c.run[0].value[find(&c, "last epoch loss")], 2.0));
     assert_true(isnan(c.run[0].value[find(&c, "last epoch precision %")]));
     assert_int_equal(gf_compare_select(&c, NULL, 0), 6);
@@ -137,17 +148,20 @@ static void newest_figures_in_the_order_of_tables(void **state) {
 static void cells_and_tests(void **state) {
     (void)state;
     gf_comparison c = read_runs(0, RUNS);
-    const int knn = find(&c, "knn k 20 top-1 %"), mae = find(&c, "threshold views MAE"), loss = find(&c, "last epoch loss");
+    const int knn = find(&c, "knn k 20 top-1 %"), mae = find(&c, "threshold views MAE"), loss = find(&c, "last epoch loss"),
+              tenth = find(&c, "linear paper 0.1 % top-1 %");
     const gf_cell a = gf_compare_cell(&c, 0, knn), b = gf_compare_cell(&c, 1, knn);
     assert_true(a.n == 3 && near(a.mean, 52.0) && near(a.std, 1.0) && a.test.pairs == 0 && isnan(a.p));
     assert_true(b.n == 3 && near(b.mean, 54.0) && near(b.std, 2.0) && b.test.pairs == 3);
     assert_true(near(b.test.difference, 2.0) && near(b.test.t, 2.0 * sqrt(3.0)));
     const double p = 0.5 * (1.0 - b.test.t / sqrt(b.test.t * b.test.t + 2.0)); /* Student's tail for 2 degrees of freedom */
     assert_true(near(b.p, p));
-    assert_true(fabs(gf_compare_cell(&c, 1, mae).p - p) < 1e-6); /* lower is better: the other side */
+    assert_true(near(gf_compare_cell(&c, 1, mae).p, p)); /* lower is better: the other side */
+    assert_true(near(gf_compare_cell(&c, 1, tenth).p, 1.0 - p));
     assert_true(isnan(gf_compare_cell(&c, 1, loss).p));
     assert_int_equal(gf_compare_best(&c, knn), 1);
     assert_int_equal(gf_compare_best(&c, mae), 1);
+    assert_int_equal(gf_compare_best(&c, tenth), 0);
     assert_int_equal(gf_compare_best(&c, loss), -1);
     const gf_cell none = gf_compare_cell(&c, 0, find(&c, "last epoch precision %"));
     assert_true(none.n == 0 && isnan(none.mean));
@@ -157,36 +171,113 @@ static void cells_and_tests(void **state) {
     gf_compare_free(&c);
 }
 
-static void written_in_four_ways(void **state) {
-    (void)state;
+static gf_text written(void (*form)(gf_text *out, const gf_comparison *c)) {
     gf_comparison c = read_runs(0, RUNS);
     gf_text t = {0};
     gf_compare_select(&c, NULL, 0);
-    gf_compare_text(&t, &c);
-    assert_non_null(strstr(t.at, "54.00 (2.00)       +2.00  0.037"));
-    assert_non_null(strstr(t.at, "seeds 1 2 3, baseline"));
+    form(&t, &c);
+    gf_compare_free(&c);
+    return t;
+}
+
+static void text_has_a_row_per_metric(void **state) {
+    (void)state;
+    gf_text t = written(gf_compare_text);
+    assert_string_equal(t.at, "group 1  start_epoch=4 detector=none  3 runs  seeds 1 2 3, baseline\n"
+                              "group 2  start_epoch=7 detector=fnc   3 runs  seeds 1 2 3\n\n"
+                              "mean (std) over runs; difference and p: paired t-test by seed, one-sided, better than group 1\n"
+                              "metric                              group 1          group 2  difference      p\n"
+                              "linear paper 100 % top-1 %     54.00 (2.00)     58.00 (4.00)       +4.00  0.037\n"
+                              "linear paper 0.1 % top-1 %     22.00 (1.00)     18.00 (1.00)       -4.00  0.963\n"
+                              "linear paper mean top-1 %      37.00 (1.00)     39.00 (2.65)       +2.00  0.092\n"
+                              "knn k 20 top-1 %               52.00 (1.00)     54.00 (2.00)       +2.00  0.037\n"
+                              "last epoch precision %                    -     25.00 (0.00)           -      -\n"
+                              "threshold views MAE         0.1200 (0.0100)  0.0800 (0.0100)     -0.0400  0.037\n");
     gf_text_free(&t);
-    gf_compare_csv(&t, &c);
-    assert_non_null(strstr(t.at, "metric,better,group,label,runs,mean,std,pairs,difference,t,p\n"));
-    assert_non_null(strstr(t.at, "knn k 20 top-1 %,higher,2,start_epoch=7 detector=fnc,3,54,2,3,2,3.464101615,0.0370"));
-    assert_non_null(strstr(t.at, "threshold views MAE,lower,1,"));
+}
+
+static void csv_has_a_line_per_cell(void **state) {
+    (void)state;
+    gf_text t = written(gf_compare_csv);
+#define A ",1,start_epoch=4 detector=none,"
+#define B ",2,start_epoch=7 detector=fnc,"
+    assert_string_equal(t.at, "metric,better,group,label,runs,mean,std,pairs,difference,t,p\n"
+                              "linear paper 100 % top-1 %,higher" A "3,54,2,0,,,\n"
+                              "linear paper 100 % top-1 %,higher" B "3,58,4,3,4,3.464101615,0.03708995011\n"
+                              "linear paper 0.1 % top-1 %,higher" A "3,22,1,0,,,\n"
+                              "linear paper 0.1 % top-1 %,higher" B "3,18,1,3,-4,-3.464101615,0.9629100499\n"
+                              "linear paper mean top-1 %,higher" A "3,37,1,0,,,\n"
+                              "linear paper mean top-1 %,higher" B "3,39,2.645751311,3,2,2,0.09175170954\n"
+                              "knn k 20 top-1 %,higher" A "3,52,1,0,,,\n"
+                              "knn k 20 top-1 %,higher" B "3,54,2,3,2,3.464101615,0.03708995011\n"
+                              "last epoch precision %,higher" A "0,,,0,,,\n"
+                              "last epoch precision %,higher" B "3,25,0,0,,,\n"
+                              "threshold views MAE,lower" A "3,0.12,0.01,0,,,\n"
+                              "threshold views MAE,lower" B "3,0.08,0.01,3,-0.04,-3.464101615,0.03708995011\n");
     gf_text_free(&t);
-    gf_compare_json(&t, &c);
-    assert_non_null(strstr(t.at, "\"label\": \"start_epoch=7 detector=fnc\""));
-    assert_non_null(strstr(t.at, "\"values\": [null, null, null], \"mean\": null"));
+}
+
+/* The cell of a group of a metric begins so; digits that depend on rounding come last. */
+static void assert_json_cell(const char *json, const char *metric, const char *better, int group, const char *begins) {
+    char name[160], head[40];
+    snprintf(name, sizeof name, "{\"name\": \"%s\", \"better\": \"%s\", \"cells\": [\n", metric, better);
+    snprintf(head, sizeof head, "{\"group\": %d, \"values\": ", group);
+    const char *at = strstr(json, name);
+    assert_non_null(at);
+    at = strstr(at, head);
+    assert_non_null(at);
+    assert_memory_equal(at + strlen(head), begins, strlen(begins));
+}
+
+static void json_has_values_of_runs(void **state) {
+    (void)state;
+    gf_text t = written(gf_compare_json);
+    char groups[1000];
+    size_t n = 0;
+    for (int i = 0; i < RUNS; i++)
+        n +=
+            (size_t)snprintf(groups + n, sizeof groups - n, "%s{\"run\": \"%s\", \"seed\": %d}",
+                             i == 0 ? "{\"groups\": [\n    {\"group\": 1, \"label\": \"start_epoch=4 detector=none\", \"runs\": ["
+                             : i == 3 ? "]},\n    {\"group\": 2, \"label\": \"start_epoch=7 detector=fnc\", \"runs\": ["
+                                      : ", ",
+                             paths[i], i % 3 + 1);
+    snprintf(groups + n, sizeof groups - n, "]}],\n \"metrics\": [\n    {\"name\": \"linear paper 100 %% top-1 %%\"");
+    assert_memory_equal(t.at, groups, strlen(groups));
+#define NO_TEST "\"pairs\": 0, \"difference\": null, \"t\": null, \"p\": null}"
+    assert_json_cell(t.at, "knn k 20 top-1 %", "higher", 1, "[51, 52, 53], \"mean\": 52, \"std\": 1, " NO_TEST);
+    assert_json_cell(t.at, "knn k 20 top-1 %", "higher", 2,
+                     "[52, 54, 56], \"mean\": 54, \"std\": 2, \"pairs\": 3, \"difference\": 2, \"t\": 3.46410161513");
+    assert_json_cell(t.at, "last epoch precision %", "higher", 1, "[null, null, null], \"mean\": null, \"std\": null, " NO_TEST);
+    assert_json_cell(t.at, "last epoch precision %", "higher", 2, "[25, 25, 25], \"mean\": 25, \"std\": 0, " NO_TEST);
+    assert_json_cell(t.at, "threshold views MAE", "lower", 2,
+                     "[0.09, 0.08, 0.07], \"mean\": 0.08, \"std\": 0.01, \"pairs\": 3, ");
     assert_null(strstr(t.at, "nan"));
     gf_text_free(&t);
-    gf_compare_latex(&t, &c);
-    assert_non_null(strstr(t.at, "start\\_epoch=7 detector=fnc & \\textbf{54.00} (2.00)"));
-    assert_non_null(strstr(t.at, "& 0.037 &"));
-    assert_non_null(strstr(t.at, "knn k 20 top-1 \\%"));
+}
+
+static void latex_has_two_tables(void **state) {
+    (void)state;
+    gf_text t = written(gf_compare_latex);
+#define HEAD                                                                                                                    \
+    "\\begin{tabular}{lrrrrrr}\n    \\toprule\n    Method & linear paper 100 \\% top-1 \\% & linear paper 0.1 \\% top-1 \\% & " \
+    "linear paper mean top-1 \\% & knn k 20 top-1 \\% & last epoch precision \\% & threshold views MAE \\\\\n    \\midrule\n"
+#define FOOT "    \\bottomrule\n\\end{tabular}\n"
+    assert_string_equal(
+        t.at, "% needs booktabs and xcolor\n% mean (std) over runs, best in bold\n" HEAD
+              "    start\\_epoch=4 detector=none & 54.00 (2.00) & \\textbf{22.00} (1.00) & 37.00 (1.00) & 52.00 (1.00) & "
+              "--- & 0.1200 (0.0100) \\\\\n"
+              "    start\\_epoch=7 detector=fnc & \\textbf{58.00} (4.00) & 18.00 (1.00) & \\textbf{39.00} (2.65) & "
+              "\\textbf{54.00} (2.00) & 25.00 (0.00) & \\textbf{0.0800} (0.0100) \\\\\n" FOOT "\n"
+              "% p-values of a paired t-test by seed, one-sided, against start\\_epoch=4 detector=none\n" HEAD
+              "    start\\_epoch=7 detector=fnc & 0.037 & \\textcolor{red!50}{0.963} & \\textcolor{red!50}{0.092} & 0.037 & --- "
+              "& 0.037 \\\\\n" FOOT);
     gf_text_free(&t);
-    gf_compare_free(&c);
 }
 
 static void what_is_no_run_is_named(void **state) {
     (void)state;
     gf_comparison c;
+    char file[100];
     const char *list[] = {paths[0], "/nowhere/at-all"};
     assert_int_equal(gf_compare_read(&err, list, 2, &c), GLOFND_E_IO);
     assert_non_null(strstr(err.text, "/nowhere/at-all is not the folder of a run"));
@@ -195,7 +286,8 @@ static void what_is_no_run_is_named(void **state) {
     list[0] = paths[1]; /* damaged lines are passed over and counted */
     assert_int_equal(gf_compare_read(&err, list, 1, &c), GLOFND_OK);
     assert_int_equal(c.skipped, 1);
-    assert_non_null(strstr(c.damaged, "eval.jsonl"));
+    snprintf(file, sizeof file, "%s/eval.jsonl", paths[1]);
+    assert_string_equal(c.damaged, file);
     assert_true(near(c.run[0].value[find(&c, "knn top-1 %")], 50.0));
     gf_compare_free(&c);
 }
@@ -257,6 +349,7 @@ static void fields_that_are_new_count(void **state) {
     assert_true(near(c.run[0].value[u], 50.0) && near(c.run[1].value[u], 60.0));
     assert_int_equal(gf_compare_select(&c, "many", 1), 2);
     assert_string_not_equal(c.metric[0].name, c.metric[1].name);
+    for (int i = 0; i < 2; i++) assert_true(near(c.run[i].value[i], 50.0) && isnan(c.run[i].value[1 - i]));
     gf_compare_free(&c);
 }
 
@@ -273,62 +366,19 @@ static void equals_are_best_together(void **state) {
     free(run);
 }
 
-static void tables(void **state) {
-    (void)state;
-    gf_table t = {.columns = 3};
-    gf_text text = {0}, csv = {0}, latex = {0};
-    gf_table_add(&t, "name"), gf_table_add(&t, "x"), gf_table_add(&t, "number");
-    gf_table_add(&t, "\xce\xbb, \"q\""), gf_table_number(&t, 1.256, 2), gf_table_number(&t, NAN, 2);
-    gf_table_text(&text, &t, 1);
-    assert_string_equal(text.at, "name       x  number\n\xce\xbb, \"q\"  1.26       -\n");
-    gf_table_csv(&csv, &t);
-    assert_string_equal(csv.at, "name,x,number\n\"\xce\xbb, \"\"q\"\"\",1.26,-\n");
-    gf_text_latex(&latex, "a_b & 5 % {<$^\\");
-    assert_string_equal(latex.at, "a\\_b \\& 5 \\% \\{$<$\\$\\^{}\\textbackslash{}");
-    for (int i = 0; i < 1000; i++) gf_table_add(&t, "%d", i);
-    assert_false(t.failed);
-    assert_string_equal(t.cell[1005], "999");
-    gf_text_free(&text);
-    gf_text_free(&csv);
-    gf_text_free(&latex);
-    gf_table_free(&t);
-}
-
-/* A chart whose values do not lie at 1, 2, ...; as a file of its own, with colours that need no page. */
-static void charts_have_an_axis_of_their_own(void **state) {
-    (void)state;
-    const double y[] = {0.0, 2.0, 1.0, NAN, 0.5};
-    const gf_series series = {.name = "<s>", .y = y, .n = 5};
-    gf_text t = {0};
-    gf_svg_file(&t, &(gf_chart){.title = "t",
-                                .x_name = "x",
-                                .y_name = "y",
-                                .series = &series,
-                                .count = 1,
-                                .level = NAN,
-                                .x_first = -0.25,
-                                .x_step = 0.125});
-    assert_ptr_equal(strstr(t.at, "<svg xmlns="), t.at);
-    assert_non_null(strstr(t.at, "M56.0 234.0L169.0 14.0L282.0 124.0M508.0 179.0h.01"));
-    assert_non_null(strstr(t.at, ">-0.20</text>") ? t.at : strstr(t.at, ">-0.2</text>"));
-    assert_non_null(strstr(t.at, "&lt;s&gt;"));
-    assert_null(strstr(t.at, "var("));
-    assert_null(strstr(t.at, "nan"));
-    gf_text_free(&t);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_configurations_without_seed),
         cmocka_unit_test(newest_figures_in_the_order_of_tables),
         cmocka_unit_test(cells_and_tests),
-        cmocka_unit_test(written_in_four_ways),
+        cmocka_unit_test(text_has_a_row_per_metric),
+        cmocka_unit_test(csv_has_a_line_per_cell),
+        cmocka_unit_test(json_has_values_of_runs),
+        cmocka_unit_test(latex_has_two_tables),
         cmocka_unit_test(what_is_no_run_is_named),
         cmocka_unit_test(only_like_is_compared_with_like),
         cmocka_unit_test(fields_that_are_new_count),
         cmocka_unit_test(equals_are_best_together),
-        cmocka_unit_test(tables),
-        cmocka_unit_test(charts_have_an_axis_of_their_own),
     };
     return cmocka_run_group_tests(tests, make_runs, remove_runs);
 }

@@ -14,99 +14,6 @@
 #include "report/page_parts.h"
 #include "support/scratch.h"
 
-static gf_text chart_of(const double *y, int n, int from_zero) {
-    gf_text t = {0};
-    const gf_series series = {.name = "a", .y = y, .n = n};
-    gf_svg_chart(
-        &t, &(gf_chart){
-                .title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = NAN, .from_zero = from_zero});
-    return t;
-}
-
-/* The texts of the y axis, in order. */
-static int y_ticks(const char *svg, char out[16][48]) {
-    int n = 0;
-    for (const char *at = svg; n < 16 && (at = strstr(at, "class=\"tick\" x=\"49\"")); n++) {
-        at = strchr(at, '>') + 1;
-        snprintf(out[n], sizeof out[n], "%.*s", (int)strcspn(at, "<"), at);
-    }
-    return n;
-}
-
-/* Ticks rise, reach as far as the values, and are short enough for the room that there is. */
-static void ticks_of_small_ranges_differ(void **state) {
-    (void)state;
-    static const double ranges[][2] = {{0.4912, 0.4928}, {0.49283, 0.49284}, {-0.0477, -0.0474}, {0.99991, 1.00002},
-                                       {12001, 12004},   {0.00121, 0.00123}, {3e-7, 3.1e-7},     {-5e-5, 2e-5},
-                                       {2e7, 2.01e7},    {1.5e14, 1.6e14},   {0.07, 0.07},       {0, 0.0008}};
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        gf_text t = chart_of(ranges[i], 2, 0);
-        char text[16][48];
-        const int n = y_ticks(t.at, text);
-        double before = -INFINITY;
-        assert_true(n >= 3);
-        for (int k = 0; k < n; k++) {
-            char *unit;
-            double x = strtod(text[k], &unit);
-            x *= *unit == 'G' ? 1e9 : *unit == 'M' ? 1e6 : *unit == 'k' ? 1e3 : 1.0;
-            assert_true(x > before && strlen(text[k]) <= 9);
-            before = x;
-        }
-        assert_true(before >= ranges[i][1] - 1e-9 * fabs(ranges[i][1]));
-        gf_text_free(&t);
-    }
-}
-
-static void small_ranges_are_read_at_a_glance(void **state) {
-    (void)state;
-    const double lambda[] = {0.4912, 0.492, 0.4928}, still[] = {0.5, 0.5000001};
-    gf_text t = chart_of(lambda, 3, 0);
-    assert_non_null(strstr(t.at, ">0.4915</text>"));
-    assert_non_null(strstr(t.at, ">0.4930</text>"));
-    assert_null(strstr(t.at, "e-1<"));
-    gf_text_free(&t);
-    t = chart_of(still, 2, 0); /* what hardly changes is a level line */
-    assert_non_null(strstr(t.at, " d=\"M56.0 146.0L508.0 146.0\""));
-    gf_text_free(&t);
-}
-
-/* In the plane their names would lie on the lines as soon as all goes well. */
-static void levels_and_events_are_named_in_the_legend(void **state) {
-    (void)state;
-    const double y[] = {10, 10.1, 10};
-    const gf_series series = {.name = "a", .y = y, .n = 3};
-    gf_text t = {0};
-    gf_svg_chart(&t, &(gf_chart){.title = "t",
-                                 .x_name = "x",
-                                 .y_name = "y",
-                                 .series = &series,
-                                 .count = 1,
-                                 .level = 10,
-                                 .level_name = "<wanted>",
-                                 .event = 2,
-                                 .event_name = "<begins>"});
-    const char *plane = strstr(t.at, "<svg class=\"plot\"");
-    assert_non_null(plane);
-    assert_null(strstr(plane, "wanted"));
-    assert_null(strstr(plane, "begins"));
-    assert_non_null(strstr(t.at, "</svg>&lt;wanted&gt;</span>"));
-    assert_non_null(strstr(t.at, "</svg>&lt;begins&gt;</span>"));
-    assert_non_null(strstr(plane, "class=\"level\" d=\"M56 "));
-    assert_non_null(strstr(plane, "class=\"level\" d=\"M282.0 14V234\""));
-    gf_text_free(&t);
-    gf_svg_chart(&t, &(gf_chart){.title = "t",
-                                 .x_name = "x",
-                                 .y_name = "y",
-                                 .series = &series,
-                                 .count = 1,
-                                 .level = NAN,
-                                 .event = 7,
-                                 .event_name = "later"});
-    assert_null(strstr(t.at, "later"));
-    assert_null(strstr(t.at, "class=\"level\""));
-    gf_text_free(&t);
-}
-
 /* ----- thresholds ----- */
 
 enum { ANCHORS = 50 };
@@ -161,25 +68,6 @@ static void densities_stay_within_similarities(void **state) {
     (void)state;
     gf_text t = thresholds_of(0.25f, 0.01f);
     assert_true(attribute(t.at, "data-x1=\"") <= 1.0);
-    gf_text_free(&t);
-}
-
-/* Without anything else the plane is there, too. */
-static void a_line_alone_is_a_chart(void **state) {
-    (void)state;
-    const gf_series line = {.name = "a", .n = 5, .upright = 1, .at = 0.5};
-    gf_text t = {0};
-    gf_svg_chart(&t, &(gf_chart){.title = "t",
-                                 .x_name = "x",
-                                 .y_name = "y",
-                                 .series = &line,
-                                 .count = 1,
-                                 .level = NAN,
-                                 .x_first = 0.0,
-                                 .x_step = 0.25,
-                                 .from_zero = 1});
-    assert_non_null(strstr(t.at, "<path class=\"line c0\" d=\"M282.0 234V14\">"));
-    assert_null(strstr(t.at, "nan"));
     gf_text_free(&t);
 }
 
@@ -280,12 +168,8 @@ static void long_names_may_be_broken(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ticks_of_small_ranges_differ),
-        cmocka_unit_test(small_ranges_are_read_at_a_glance),
-        cmocka_unit_test(levels_and_events_are_named_in_the_legend),
         cmocka_unit_test(thresholds_that_are_all_the_same_are_a_line),
         cmocka_unit_test(densities_stay_within_similarities),
-        cmocka_unit_test(a_line_alone_is_a_chart),
         cmocka_unit_test(long_names_may_be_broken),
         IN_A_FOLDER(lambda_of_images_is_theirs),
         IN_A_FOLDER(the_head_is_of_all_runs),
