@@ -202,10 +202,10 @@ static void print_frozen(const fn_job *j) {
 }
 
 static glofnd_status record(gf_error *err, const fn_job *j) {
-    gf_jsonl log = {0};
+    gf_eval_writer log = {0};
     char protocol[64];
     const int64_t n = gf_trained_run_info(j->frozen).n;
-    TRY(eval_log_open(err, &log, j->samples.run));
+    TRY(gf_eval_writer_open(err, &log, j->samples.run));
     for (int s = 0; s < SCOPES; s++)
         for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
             const gf_fn_quality *q = &j->found[s][k];
@@ -213,23 +213,23 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
             snprintf(protocol, sizeof protocol, "%s %s%s", scopes[s].name, gf_fn_kind_names[k],
                      j->by_captions ? " by captions" : "");
             eval_log_begin(&log, "fn", protocol, &j->samples);
-            gf_jsonl_text(&log, "pairs", scopes[s].name);
-            gf_jsonl_text(&log, "detector", gf_fn_kind_names[k]);
-            gf_jsonl_number(&log, "alpha", j->alpha);
-            gf_jsonl_text(&log, "truth", j->by_captions ? "captions" : "labels");
-            gf_jsonl_integer(&log, "batch", s == DATASET || s >= PAIR_DATASET ? 0 : j->batch);
-            gf_jsonl_integer(&log, "samples", j->most < n ? j->most : n); /* asked for, those that are damaged included */
-            gf_jsonl_integer(&log, "anchors", q->anchors);
-            gf_jsonl_number(&log, "flagged", q->flagged);
-            gf_jsonl_number(&log, "precision", q->precision);
-            gf_jsonl_number(&log, "recall", q->recall);
-            gf_jsonl_number(&log, "f1", q->f1);
-            gf_jsonl_number(&log, "pooled_precision", q->pooled_precision);
-            gf_jsonl_number(&log, "pooled_recall", q->pooled_recall);
-            gf_jsonl_number(&log, "pooled_f1", q->pooled_f1);
-            gf_jsonl_end(&log);
+            gf_eval_put_text(&log, "pairs", scopes[s].name);
+            gf_eval_put_text(&log, "detector", gf_fn_kind_names[k]);
+            gf_eval_put_number(&log, "alpha", j->alpha);
+            gf_eval_put_text(&log, "truth", j->by_captions ? "captions" : "labels");
+            gf_eval_put_integer(&log, "batch", s == DATASET || s >= PAIR_DATASET ? 0 : j->batch);
+            gf_eval_put_integer(&log, "samples", j->most < n ? j->most : n); /* asked for, those that are damaged included */
+            gf_eval_put_integer(&log, "anchors", q->anchors);
+            gf_eval_put_number(&log, "flagged", q->flagged);
+            gf_eval_put_number(&log, "precision", q->precision);
+            gf_eval_put_number(&log, "recall", q->recall);
+            gf_eval_put_number(&log, "f1", q->f1);
+            gf_eval_put_number(&log, "pooled_precision", q->pooled_precision);
+            gf_eval_put_number(&log, "pooled_recall", q->pooled_recall);
+            gf_eval_put_number(&log, "pooled_f1", q->pooled_f1);
+            gf_eval_writer_end(&log);
         }
-    return gf_jsonl_close(&log);
+    return gf_eval_writer_close(&log);
 }
 
 /* ----- entry ----- */

@@ -67,16 +67,16 @@ static glofnd_status run_knn(gf_error *err, knn_job *j) {
 static const char *name_of(const knn_job *j) { return j->knn.temperature > 0.0 ? "knn" : "knn-unweighted"; }
 
 static glofnd_status record(gf_error *err, const knn_job *j) {
-    gf_jsonl log = {0};
-    TRY(eval_log_open(err, &log, j->samples.run));
+    gf_eval_writer log = {0};
+    TRY(gf_eval_writer_open(err, &log, j->samples.run));
     eval_log_begin(&log, "knn", name_of(j), &j->samples);
-    gf_jsonl_integer(&log, "k", j->knn.k);
-    gf_jsonl_number(&log, "temperature", j->knn.temperature);
-    gf_jsonl_integer(&log, "train_samples", j->train_n);
-    gf_jsonl_integer(&log, "test_samples", j->test_n);
-    gf_jsonl_number(&log, "top1", j->top1);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+    gf_eval_put_integer(&log, "k", j->knn.k);
+    gf_eval_put_number(&log, "temperature", j->knn.temperature);
+    gf_eval_put_integer(&log, "train_samples", j->train_n);
+    gf_eval_put_integer(&log, "test_samples", j->test_n);
+    gf_eval_put_number(&log, "top1", j->top1);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 static void print_result(const knn_job *j) {

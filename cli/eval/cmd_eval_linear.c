@@ -177,48 +177,48 @@ static void print_results(const linear_job *j) {
     if (count == 0) printf("no share of the labels has samples of every class\n");
 }
 
-static void record_fraction(gf_jsonl *log, const linear_job *j, int i) {
+static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
     const gf_linear_result *r = &j->result[i];
     eval_log_begin(log, "linear", j->protocol, &j->samples);
-    gf_jsonl_number(log, "fraction", j->fraction[i]);
-    gf_jsonl_integer(log, "seed", (int64_t)j->spec.seed);
-    gf_jsonl_integer(log, "augment", j->spec.augment);
-    gf_jsonl_number(log, "validation", j->spec.validation);
-    gf_jsonl_integer(log, "train_samples", r->samples);
-    gf_jsonl_integer(log, "test_samples", j->test_n);
-    gf_jsonl_integer(log, "epochs", r->epochs);
-    gf_jsonl_integer(log, "epochs_run", r->probe.epochs_run);
-    gf_jsonl_integer(log, "best_epoch", r->probe.best_epoch);
-    gf_jsonl_number(log, "top1", r->probe.top1);
-    gf_jsonl_number(log, "top5", r->probe.top5);
-    gf_jsonl_number(log, "last_top1", r->probe.last_top1);
-    gf_jsonl_number(log, "time_s", j->seconds[i]);
-    gf_jsonl_end(log);
+    gf_eval_put_number(log, "fraction", j->fraction[i]);
+    gf_eval_put_integer(log, "seed", (int64_t)j->spec.seed);
+    gf_eval_put_integer(log, "augment", j->spec.augment);
+    gf_eval_put_number(log, "validation", j->spec.validation);
+    gf_eval_put_integer(log, "train_samples", r->samples);
+    gf_eval_put_integer(log, "test_samples", j->test_n);
+    gf_eval_put_integer(log, "epochs", r->epochs);
+    gf_eval_put_integer(log, "epochs_run", r->probe.epochs_run);
+    gf_eval_put_integer(log, "best_epoch", r->probe.best_epoch);
+    gf_eval_put_number(log, "top1", r->probe.top1);
+    gf_eval_put_number(log, "top5", r->probe.top5);
+    gf_eval_put_number(log, "last_top1", r->probe.last_top1);
+    gf_eval_put_number(log, "time_s", j->seconds[i]);
+    gf_eval_writer_end(log);
 }
 
-static void record_mean(gf_jsonl *log, const linear_job *j) {
+static void record_mean(gf_eval_writer *log, const linear_job *j) {
     double top1, top5, used[MOST_FRACTIONS];
     int count = 0;
     if (means(j, &top1, &top5) == 0) return;
     for (int i = 0; i < j->fractions; i++)
         if (j->result[i].empty < 0) used[count++] = j->fraction[i];
     eval_log_begin(log, "linear_mean", j->protocol, &j->samples);
-    gf_jsonl_integer(log, "seed", (int64_t)j->spec.seed);
-    gf_jsonl_integer(log, "augment", j->spec.augment);
-    gf_jsonl_number(log, "validation", j->spec.validation);
-    gf_jsonl_numbers(log, "fractions", used, count);
-    gf_jsonl_number(log, "top1", top1);
-    gf_jsonl_number(log, "top5", top5);
-    gf_jsonl_end(log);
+    gf_eval_put_integer(log, "seed", (int64_t)j->spec.seed);
+    gf_eval_put_integer(log, "augment", j->spec.augment);
+    gf_eval_put_number(log, "validation", j->spec.validation);
+    gf_eval_put_numbers(log, "fractions", used, count);
+    gf_eval_put_number(log, "top1", top1);
+    gf_eval_put_number(log, "top5", top5);
+    gf_eval_writer_end(log);
 }
 
 static glofnd_status record(gf_error *err, const linear_job *j) {
-    gf_jsonl log = {0};
-    TRY(eval_log_open(err, &log, j->samples.run));
+    gf_eval_writer log = {0};
+    TRY(gf_eval_writer_open(err, &log, j->samples.run));
     for (int i = 0; i < j->fractions; i++)
         if (j->result[i].empty < 0) record_fraction(&log, j, i);
     record_mean(&log, j);
-    return gf_jsonl_close(&log);
+    return gf_eval_writer_close(&log);
 }
 
 int eval_linear(int argc, char **argv) {

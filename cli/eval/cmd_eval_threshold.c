@@ -247,28 +247,28 @@ static void print_result(const threshold_job *j) {
 }
 
 static glofnd_status record(gf_error *err, const threshold_job *j) {
-    gf_jsonl log = {0};
+    gf_eval_writer log = {0};
     const gf_spread optimum = gf_spread_of(j->optimum, j->anchors), lambda = gf_spread_of(j->lambda, j->anchors);
-    TRY(eval_log_open(err, &log, j->samples.run));
+    TRY(gf_eval_writer_open(err, &log, j->samples.run));
     eval_log_begin(&log, "threshold", j->plain ? "plain" : "views", &j->samples);
-    gf_jsonl_number(&log, "alpha", j->alpha);
-    gf_jsonl_integer(&log, "anchors", j->anchors);
-    gf_jsonl_integer(&log, "learned", j->learned);
-    gf_jsonl_integer(&log, "samples", j->pool);
-    gf_jsonl_number(&log, "optimum_mean", optimum.mean);
-    gf_jsonl_number(&log, "optimum_std", optimum.std);
-    gf_jsonl_number(&log, "lambda_mean", lambda.mean);
-    gf_jsonl_number(&log, "lambda_std", lambda.std);
-    gf_jsonl_number(&log, "mae", j->error.mae);
-    gf_jsonl_number(&log, "rmse", j->error.rmse);
-    gf_jsonl_number(&log, "bias", j->error.bias);
-    gf_jsonl_integer(&log, "fnc_batch", j->fnc_batch);
-    gf_jsonl_integer(&log, "fnc_draws", j->fnc_draws);
-    gf_jsonl_number(&log, "fnc_mae", j->fnc_error.mae);
-    gf_jsonl_number(&log, "fnc_rmse", j->fnc_error.rmse);
-    gf_jsonl_number(&log, "fnc_bias", j->fnc_error.bias);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+    gf_eval_put_number(&log, "alpha", j->alpha);
+    gf_eval_put_integer(&log, "anchors", j->anchors);
+    gf_eval_put_integer(&log, "learned", j->learned);
+    gf_eval_put_integer(&log, "samples", j->pool);
+    gf_eval_put_number(&log, "optimum_mean", optimum.mean);
+    gf_eval_put_number(&log, "optimum_std", optimum.std);
+    gf_eval_put_number(&log, "lambda_mean", lambda.mean);
+    gf_eval_put_number(&log, "lambda_std", lambda.std);
+    gf_eval_put_number(&log, "mae", j->error.mae);
+    gf_eval_put_number(&log, "rmse", j->error.rmse);
+    gf_eval_put_number(&log, "bias", j->error.bias);
+    gf_eval_put_integer(&log, "fnc_batch", j->fnc_batch);
+    gf_eval_put_integer(&log, "fnc_draws", j->fnc_draws);
+    gf_eval_put_number(&log, "fnc_mae", j->fnc_error.mae);
+    gf_eval_put_number(&log, "fnc_rmse", j->fnc_error.rmse);
+    gf_eval_put_number(&log, "fnc_bias", j->fnc_error.bias);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 /* ----- entry ----- */

@@ -174,25 +174,25 @@ static const char *metric_of(const transfer_set *s) { return s->mean_per_class ?
 
 static glofnd_status record(gf_error *err, const transfer_job *j, const transfer_set *s) {
     const gf_transfer *r = &s->result;
-    gf_jsonl log = {0};
-    TRY(eval_log_open(err, &log, j->run));
+    gf_eval_writer log = {0};
+    TRY(gf_eval_writer_open(err, &log, j->run));
     eval_log_begin(&log, "transfer", j->protocol->name, &s->samples);
-    gf_jsonl_text(&log, "dataset", s->name);
-    gf_jsonl_text(&log, "metric", metric_of(s));
-    gf_jsonl_integer(&log, "seed", j->seed);
-    gf_jsonl_integer(&log, "train_samples", s->train_n);
-    gf_jsonl_integer(&log, "test_samples", s->test_n);
-    gf_jsonl_integer(&log, "classes", r->classes);
-    gf_jsonl_numbers(&log, "l2", r->l2, GF_TRANSFER_STRENGTHS);
-    gf_jsonl_numbers(&log, "scores", r->score, GF_TRANSFER_STRENGTHS);
-    gf_jsonl_integer(&log, "unfinished", r->unfinished);
-    gf_jsonl_number(&log, "score", best(s));
-    gf_jsonl_number(&log, "best_l2", r->l2[r->best]);
-    gf_jsonl_number(&log, "validation_score", validated(s));
-    gf_jsonl_number(&log, "validation_l2", r->chosen < 0 ? NAN : r->l2[r->chosen]);
-    gf_jsonl_number(&log, "time_s", s->seconds);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+    gf_eval_put_text(&log, "dataset", s->name);
+    gf_eval_put_text(&log, "metric", metric_of(s));
+    gf_eval_put_integer(&log, "seed", j->seed);
+    gf_eval_put_integer(&log, "train_samples", s->train_n);
+    gf_eval_put_integer(&log, "test_samples", s->test_n);
+    gf_eval_put_integer(&log, "classes", r->classes);
+    gf_eval_put_numbers(&log, "l2", r->l2, GF_TRANSFER_STRENGTHS);
+    gf_eval_put_numbers(&log, "scores", r->score, GF_TRANSFER_STRENGTHS);
+    gf_eval_put_integer(&log, "unfinished", r->unfinished);
+    gf_eval_put_number(&log, "score", best(s));
+    gf_eval_put_number(&log, "best_l2", r->l2[r->best]);
+    gf_eval_put_number(&log, "validation_score", validated(s));
+    gf_eval_put_number(&log, "validation_l2", r->chosen < 0 ? NAN : r->l2[r->chosen]);
+    gf_eval_put_number(&log, "time_s", s->seconds);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 static void means(const transfer_job *j, double *score, double *by_validation) {
@@ -211,7 +211,7 @@ static const char *common_metric(const transfer_job *j) {
 }
 
 /* Which datasets the mean is over, and how each is scored; their test samples follow from the names. */
-static void put_sets(gf_jsonl *log, const transfer_job *j) {
+static void put_sets(gf_eval_writer *log, const transfer_job *j) {
     static char what[MOST_DATASETS][PATH_MAX + 100];
     const char *name[MOST_DATASETS], *set[MOST_DATASETS];
     for (int i = 0; i < j->sets; i++) {
@@ -219,26 +219,26 @@ static void put_sets(gf_jsonl *log, const transfer_job *j) {
         snprintf(what[i], sizeof what[i], "%s=%s %s", s->name, s->spec, metric_of(s));
         name[i] = s->name, set[i] = what[i];
     }
-    gf_jsonl_texts(log, "names", name, j->sets);
-    gf_jsonl_texts(log, "sets", set, j->sets);
+    gf_eval_put_texts(log, "names", name, j->sets);
+    gf_eval_put_texts(log, "sets", set, j->sets);
 }
 
 static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
     double score, by_validation;
-    gf_jsonl log = {0};
+    gf_eval_writer log = {0};
     if (j->sets < 2) return GLOFND_OK;
     means(j, &score, &by_validation);
-    TRY(eval_log_open(err, &log, j->run));
+    TRY(gf_eval_writer_open(err, &log, j->run));
     eval_log_begin(&log, "transfer_mean", j->protocol->name, &samples);
-    gf_jsonl_text(&log, "metric", common_metric(j));
-    gf_jsonl_integer(&log, "seed", j->seed);
-    gf_jsonl_integer(&log, "datasets", j->sets);
+    gf_eval_put_text(&log, "metric", common_metric(j));
+    gf_eval_put_integer(&log, "seed", j->seed);
+    gf_eval_put_integer(&log, "datasets", j->sets);
     put_sets(&log, j);
-    gf_jsonl_number(&log, "score", score);
-    gf_jsonl_number(&log, "validation_score", by_validation);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+    gf_eval_put_number(&log, "score", score);
+    gf_eval_put_number(&log, "validation_score", by_validation);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 static void print_set(const transfer_job *j, const transfer_set *s) {

@@ -207,29 +207,29 @@ static const char *protocol_of(const zeroshot_set *s) {
     return !s->templates ? "own-templates" : slash ? slash + 1 : s->templates;
 }
 
-static void put_sum(gf_jsonl *log, const char *key, uint32_t sum) {
+static void put_sum(gf_eval_writer *log, const char *key, uint32_t sum) {
     char text[16];
     snprintf(text, sizeof text, "%08x", (unsigned)sum);
-    gf_jsonl_text(log, key, text);
+    gf_eval_put_text(log, key, text);
 }
 
 static glofnd_status record(gf_error *err, const zeroshot_set *s) {
-    gf_jsonl log = {0};
+    gf_eval_writer log = {0};
     if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->name, &s->retrieved.found);
-    TRY(eval_log_open(err, &log, s->samples.run));
+    TRY(gf_eval_writer_open(err, &log, s->samples.run));
     eval_log_begin(&log, "zeroshot", protocol_of(s), &s->samples);
-    gf_jsonl_text(&log, "dataset", s->name);
-    gf_jsonl_text(&log, "metric", metric_of(s));
-    gf_jsonl_integer(&log, "samples", s->found.n);
-    gf_jsonl_integer(&log, "classes", s->found.classes);
+    gf_eval_put_text(&log, "dataset", s->name);
+    gf_eval_put_text(&log, "metric", metric_of(s));
+    gf_eval_put_integer(&log, "samples", s->found.n);
+    gf_eval_put_integer(&log, "classes", s->found.classes);
     put_sum(&log, "classes_sum", s->classes_sum);
     put_sum(&log, "templates_sum", s->templates_sum);
-    gf_jsonl_number(&log, "score", score_of(s));
-    gf_jsonl_number(&log, "top1", s->found.top1);
-    gf_jsonl_number(&log, "top5", s->found.top5);
-    gf_jsonl_number(&log, "mean_per_class", s->found.per_class);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+    gf_eval_put_number(&log, "score", score_of(s));
+    gf_eval_put_number(&log, "top1", s->found.top1);
+    gf_eval_put_number(&log, "top5", s->found.top5);
+    gf_eval_put_number(&log, "mean_per_class", s->found.per_class);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 /* The columns of the paper's table: all datasets, those of retrieval, ImageNet and its variants. */
@@ -271,7 +271,7 @@ static const char *common_protocol(const zeroshot_job *j) {
 }
 
 /* Which datasets the mean is over, how each is scored, and by which words. */
-static void put_sets(gf_jsonl *log, const zeroshot_job *j) {
+static void put_sets(gf_eval_writer *log, const zeroshot_job *j) {
     static char what[MOST_DATASETS][PATH_MAX + 160];
     const char *name[MOST_DATASETS], *set[MOST_DATASETS];
     for (int i = 0; i < j->sets; i++) {
@@ -282,23 +282,23 @@ static void put_sets(gf_jsonl *log, const zeroshot_job *j) {
         snprintf(what[i], sizeof what[i], "%s=%s %s%s", s->name, s->samples.data, metric_of(s), sums);
         name[i] = s->name, set[i] = what[i];
     }
-    gf_jsonl_texts(log, "names", name, j->sets);
-    gf_jsonl_texts(log, "sets", set, j->sets);
+    gf_eval_put_texts(log, "names", name, j->sets);
+    gf_eval_put_texts(log, "sets", set, j->sets);
 }
 
 static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
-    gf_jsonl log = {0};
+    gf_eval_writer log = {0};
     double mean;
     if (j->sets < 2) return GLOFND_OK;
-    TRY(eval_log_open(err, &log, j->run));
+    TRY(gf_eval_writer_open(err, &log, j->run));
     eval_log_begin(&log, "zeroshot_mean", common_protocol(j), &samples);
-    gf_jsonl_integer(&log, "datasets", j->sets);
+    gf_eval_put_integer(&log, "datasets", j->sets);
     put_sets(&log, j);
     for (int g = 0; g < GROUPS; g++)
-        if (mean_score(j, g, &mean)) gf_jsonl_number(&log, group_keys[g], mean);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+        if (mean_score(j, g, &mean)) gf_eval_put_number(&log, group_keys[g], mean);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 static void print_set(const zeroshot_set *s) {

@@ -6,7 +6,7 @@
 #include "cli/device_flags.h"
 #include "eval/encode.h"
 #include "eval/split.h"
-#include "io/json/jsonl.h"
+#include "run/eval_writer.h"
 
 /* argv[0] is the title ("eval knn"), argv[1] the run. */
 int eval_knn(int argc, char **argv);
@@ -45,9 +45,7 @@ const char *eval_name(const char *text, char *name, size_t bytes);
 /* "test  N samples of SPEC" */
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 
-/* Opens RUN/eval.jsonl behind what it has. A record begins with what all of them say (docs/formats.md) and is ended by
- * gf_jsonl_end. */
-glofnd_status eval_log_open(gf_error *err, gf_jsonl *log, const char *run);
-void eval_log_begin(gf_jsonl *log, const char *event, const char *protocol, const eval_samples *s);
+/* Begins a record of RUN/eval.jsonl with the keys that all events have; gf_eval_writer_end ends it. */
+void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol, const eval_samples *s);
 
 #endif

@@ -73,28 +73,28 @@ glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spe
     return status;
 }
 
-static void put_recalls(gf_jsonl *log, const char *side, const gf_recalls *r) {
+static void put_recalls(gf_eval_writer *log, const char *side, const gf_recalls *r) {
     char key[32];
     for (int k = 0; k < GF_RECALLS; k++) {
         snprintf(key, sizeof key, "%s%d", side, gf_recall_at[k]);
-        gf_jsonl_number(log, key, r->at[k]);
+        gf_eval_put_number(log, key, r->at[k]);
     }
     snprintf(key, sizeof key, "%s_mean", side);
-    gf_jsonl_number(log, key, r->mean);
+    gf_eval_put_number(log, key, r->mean);
 }
 
 glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r) {
-    gf_jsonl log = {0};
-    TRY(eval_log_open(err, &log, s->run));
+    gf_eval_writer log = {0};
+    TRY(gf_eval_writer_open(err, &log, s->run));
     eval_log_begin(&log, "retrieval", "retrieval", s);
-    gf_jsonl_text(&log, "dataset", name);
-    gf_jsonl_integer(&log, "images", r->images);
-    gf_jsonl_integer(&log, "captions", r->texts);
+    gf_eval_put_text(&log, "dataset", name);
+    gf_eval_put_integer(&log, "images", r->images);
+    gf_eval_put_integer(&log, "captions", r->texts);
     put_recalls(&log, "ir", &r->ir);
     put_recalls(&log, "tr", &r->tr);
-    gf_jsonl_number(&log, "mean", r->mean);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+    gf_eval_put_number(&log, "mean", r->mean);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 /* ----- flags ----- */

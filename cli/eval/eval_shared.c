@@ -1,5 +1,4 @@
 /* eval_shared.c - see eval.h. */
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -100,18 +99,10 @@ void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) 
 
 /* ----- records ----- */
 
-glofnd_status eval_log_open(gf_error *err, gf_jsonl *log, const char *run) {
-    char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/" GF_EVAL_FILE, run);
-    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
-    return gf_jsonl_open(log, err, path, GF_LOG_ALL);
-}
-
-void eval_log_begin(gf_jsonl *log, const char *event, const char *protocol, const eval_samples *s) {
-    gf_jsonl_begin(log);
-    gf_jsonl_text(log, "event", event);
-    gf_jsonl_text(log, "protocol", protocol);
-    gf_jsonl_text(log, "data", s->data);
-    gf_jsonl_text(log, "test", *s->test_name ? s->test_name : "held out");
-    gf_jsonl_flag(log, "untrained", s->untrained);
+void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol, const eval_samples *s) {
+    gf_eval_writer_begin(log, event);
+    gf_eval_put_text(log, "protocol", protocol);
+    gf_eval_put_text(log, "data", s->data);
+    gf_eval_put_text(log, "test", *s->test_name ? s->test_name : "held out");
+    gf_eval_put_flag(log, "untrained", s->untrained);
 }

@@ -61,7 +61,7 @@ static glofnd_status check_choose(gf_error *err, const sweep_plan *p, const swee
     snprintf(text, sizeof text, "%s", p->choose ? p->choose : "");
     char *rest = text;
     for (char *word; (word = strsep(&rest, " "));) {
-        int known = !*word || strpbrk(word, "0123456789") || gf_compare_word(word) || strcasestr(first->config.data, word);
+        int known = !*word || strpbrk(word, "0123456789") || gf_eval_has_word(word) || strcasestr(first->config.data, word);
         for (int e = 0; e < p->eval_count; e++) known |= strcasestr(p->eval[e], word) != NULL;
         FAIL_IF(err, !known, GLOFND_E_OPTION,
                 "--choose \"%.100s\": no figure has \"%.60s\" in its name; names are such as \"linear paper mean top-1 %%\" or "
@@ -247,7 +247,7 @@ static glofnd_status write_all(gf_error *err, const sweep_plan *p, const gf_comp
 }
 
 static glofnd_status compare(gf_error *err, const sweeping *s) {
-    const char *paths[GF_COMPARE_RUNS];
+    const char *paths[GF_COMPARE_RUNS_MAX];
     gf_comparison c = {0};
     int n = 0;
     for (int i = 0; i < s->count; i++)

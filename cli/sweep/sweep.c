@@ -231,8 +231,8 @@ static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, swe
 
 glofnd_status sweep_make(gf_error *err, const sweep_plan *p, sweep_run **runs, int *count) {
     int64_t n = p->seeds.count;
-    for (int a = 0; a < p->vary_count && n <= GF_COMPARE_RUNS; a++) n *= p->vary[a].count;
-    FAIL_IF(err, n < 1 || n > GF_COMPARE_RUNS, GLOFND_E_OPTION, "the grid has more than %d runs", GF_COMPARE_RUNS);
+    for (int a = 0; a < p->vary_count && n <= GF_COMPARE_RUNS_MAX; a++) n *= p->vary[a].count;
+    FAIL_IF(err, n < 1 || n > GF_COMPARE_RUNS_MAX, GLOFND_E_OPTION, "the grid has more than %d runs", GF_COMPARE_RUNS_MAX);
     sweep_run *r = calloc((size_t)n, sizeof *r);
     FAIL_IF(err, !r, GLOFND_E_MEMORY, "no memory for %lld runs", (long long)n);
     glofnd_status status = GLOFND_OK;

@@ -63,7 +63,10 @@ static void warn_seeds(const char *verb, const gf_comparison *c) {
 void compare_warn(const char *verb, const gf_comparison *c) {
     if (c->skipped)
         fprintf(stderr, "glofnd %s: %lld damaged line%s left out, the first in %s\n", verb, (long long)c->skipped,
-                c->skipped == 1 ? " is" : "s are", c->damaged);
+                c->skipped == 1 ? " is" : "s are", c->skipped_in);
+    if (*c->unknown)
+        fprintf(stderr, "glofnd %s: %s/" GF_EVAL_FILE " has the key \"%s\" of a newer version, which counts as a setting here\n",
+                verb, c->unknown_in, c->unknown);
     if (c->metrics == 0) fprintf(stderr, "glofnd %s: nothing measured yet: glofnd eval knn, linear ... RUN measures\n", verb);
     if (c->groups < 2) fprintf(stderr, "glofnd %s: one configuration only: nothing to compare it with\n", verb);
     warn_seeds(verb, c);

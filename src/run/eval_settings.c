@@ -2,155 +2,104 @@
 #include "run/eval_settings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "io/crc32c.h"
+#include "run/eval_schema.h"
 #include "util/strings/utf8.h"
 
-enum { FIELD = 48, VALUE = 400, SHOWN = 80, REST = 16 }; /* bytes: of a name, a value, a value as shown, what did not fit */
+enum { VALUE_MAX = 400, SHOWN_MAX = 80, REST = 16 }; /* bytes: of a value, of a value as shown, of the checksum of the rest */
 
 /* ----- which fields count ----- */
 
-/* Fields that are no settings, whatever the event. */
-static const char *const others[] = {
-    /* in the name of the line */
-    "event",
-    "protocol",
-    "dataset",
-    "metric",
-    "k",
-    "fraction",
-    "pairs",
-    "detector",
-    "truth",
-    "untrained",
-    /* follow from the settings; how many samples a share holds may depend on which are damaged */
-    "epochs",
-    "train_samples",
-    "test_samples",
-    /* measured */
-    "top1",
-    "top5",
-    "score",
-    "scores",
-    "mean",
-    "mean_per_class",
-    "last_top1",
-    "epochs_run",
-    "best_epoch",
-    "best_l2",
-    "validation_score",
-    "validation_l2",
-    "unfinished",
-    "ir1",
-    "ir5",
-    "ir10",
-    "ir_mean",
-    "tr1",
-    "tr5",
-    "tr10",
-    "tr_mean",
-    "retrieval",
-    "imagenet",
-    "precision",
-    "recall",
-    "f1",
-    "pooled_precision",
-    "pooled_recall",
-    "pooled_f1",
-    "flagged",
-    "learned",
-    "mae",
-    "rmse",
-    "bias",
-    "fnc_mae",
-    "fnc_rmse",
-    "fnc_bias",
-    "optimum_mean",
-    "optimum_std",
-    "lambda_mean",
-    "lambda_std",
-};
-
-typedef struct gathering {
+typedef struct collector {
     char *out;
     size_t used;
-    uint32_t all;              /* checksum of all lines */
-    int lost;                  /* one did not fit */
-    int by_lambda, by_samples; /* `eval fn`: learned thresholds, which know no alpha; the number asked for is there */
-} gathering;
+    uint32_t crc;  /* of all fields that count */
+    int truncated; /* one did not fit */
+    const char *event;
+    const gf_jsonl_reader *line; /* NULL: fields of a configuration */
+    char *unknown;               /* first key that is not in the table */
+} collector;
 
-static int counts(const gathering *g, const char *key) {
-    if (strncmp(key, "time_", 5) == 0) return 0;
-    if (g->by_lambda && strcmp(key, "alpha") == 0) return 0;
-    if (g->by_samples && strcmp(key, "anchors") == 0) return 0; /* of these, what is not damaged */
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (strcmp(key, others[i]) == 0) return 0;
-    return 1;
+/* Whether a record has the key, or the value, that `condition` names: "KEY" or "KEY=VALUE". */
+static int holds(const gf_jsonl_reader *r, const char *condition) {
+    char key[GF_SETTINGS_KEY_MAX];
+    const char *equals = strchr(condition, '=');
+    double x;
+    snprintf(key, sizeof key, "%.*s", (int)strcspn(condition, "="), condition);
+    const char *text = gf_jsonl_get_text(r, key);
+    const int number = gf_jsonl_get(r, key, &x);
+    if (!equals) return text || number;
+    return text ? strcmp(text, equals + 1) == 0 : number && x == strtod(equals + 1, NULL);
 }
 
-/* At most n bytes of a longer text, in whole characters. */
-static size_t cut(const char *text, size_t n) {
-    while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
-    return n;
-}
-
-/* The name of a field as it stands before the '='. */
-static void clean(const char *key, char out[FIELD]) {
-    snprintf(out, FIELD, "%s", key);
+/* The name of a field, without characters that separate fields. */
+static void clean(const char *key, char out[GF_SETTINGS_KEY_MAX]) {
+    snprintf(out, GF_SETTINGS_KEY_MAX, "%s", key);
     gf_utf8_trim(out);
     for (char *p = out; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '=') *p = '?';
 }
 
-static void take(void *user, const char *key, const char *value) {
-    gathering *g = user;
-    char field[FIELD];
-    const size_t n = strlen(value), room = GF_SETTINGS - REST - g->used;
-    char sum[16] = "";
-    if (!counts(g, key) || (strcmp(key, "temperature") == 0 && strcmp(value, "0") == 0)) return; /* equal votes: a name */
-    g->all = gf_crc32c(gf_crc32c(g->all, key, strlen(key) + 1), value, n + 1);
-    if (n > VALUE) snprintf(sum, sizeof sum, "... #%08x", (unsigned)gf_crc32c(0, value, n));
+static int is_setting(const collector *c, const char *key) {
+    const gf_eval_key *row = gf_eval_key_any(c->event, key);
+    if (!row && strncmp(key, "time_", 5) == 0) return 0;
+    if (!row && !*c->unknown && gf_eval_keys(c->event, &(int){0})) clean(key, c->unknown);
+    if (!row) return 1;
+    return row->role == GF_EVAL_SETTING && !(c->line && row->unless && holds(c->line, row->unless));
+}
+
+/* Bytes of the whole characters among the first n bytes of a longer text. */
+static size_t cut(const char *text, size_t n) {
+    while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) n--;
+    return n;
+}
+
+static void collect(void *user, const char *key, const char *value) {
+    collector *c = user;
+    char field[GF_SETTINGS_KEY_MAX], sum[16] = "";
+    const size_t n = strlen(value), capacity = GF_SETTINGS_MAX - REST - c->used;
+    if (!is_setting(c, key)) return;
+    c->crc = gf_crc32c(gf_crc32c(c->crc, key, strlen(key) + 1), value, n + 1);
+    if (n > VALUE_MAX) snprintf(sum, sizeof sum, "... #%08x", (unsigned)gf_crc32c(0, value, n));
     clean(key, field);
-    const int put = snprintf(g->out + g->used, room, "%s=%.*s%s\n", field, (int)(n > VALUE ? cut(value, VALUE) : n), value, sum);
-    if (put > 0 && (size_t)put < room) g->used += (size_t)put;
-    else g->out[g->used] = 0, g->lost = 1;
+    const int put =
+        snprintf(c->out + c->used, capacity, "%s=%.*s%s\n", field, (int)(n > VALUE_MAX ? cut(value, VALUE_MAX) : n), value, sum);
+    if (put > 0 && (size_t)put < capacity) c->used += (size_t)put;
+    else c->out[c->used] = 0, c->truncated = 1;
 }
 
-static void finish(gathering *g) {
-    if (g->lost) snprintf(g->out + g->used, REST, "~=#%08x\n", (unsigned)g->all);
+static void finish(collector *c) {
+    if (c->truncated) snprintf(c->out + c->used, REST, "~=#%08x\n", (unsigned)c->crc);
 }
 
-void gf_settings_of_line(const gf_jsonl_reader *r, const char *event, char out[GF_SETTINGS]) {
-    gathering g = {.out = out};
-    const char *detector = gf_jsonl_get_text(r, "detector");
-    double samples;
-    const int fn = strcmp(event, "fn") == 0;
+void gf_settings_of_line(const gf_jsonl_reader *r, const char *event, char out[GF_SETTINGS_MAX],
+                         char unknown[GF_SETTINGS_KEY_MAX]) {
+    collector c = {.out = out, .event = event, .line = r, .unknown = unknown};
     out[0] = 0;
-    g.by_lambda = fn && detector && strcmp(detector, "glofnd") == 0;
-    g.by_samples = fn && gf_jsonl_get(r, "samples", &samples);
-    if (!gf_jsonl_each(r, take, &g)) g.lost = 1, g.all ^= (uint32_t)r->number; /* not all is known: like no other */
-    finish(&g);
+    if (!gf_jsonl_each(r, collect, &c)) c.truncated = 1, c.crc ^= (uint32_t)r->number; /* incomplete: comparable with no other */
+    finish(&c);
 }
 
-void gf_settings_of_run(const gf_config *c, char out[GF_SETTINGS]) {
-    static const char *const keys[] = {"batch", "data", "task"};
+void gf_settings_of_run(const gf_config *config, char out[GF_SETTINGS_MAX]) {
     char value[1100];
-    gathering g = {.out = out};
-    int in_method;
+    collector c = {.out = out, .event = GF_EVAL_EPOCH};
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(GF_EVAL_EPOCH, &rows);
     out[0] = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const gf_option *o = gf_config_find(keys[i], &in_method);
-        if (!o) continue;
-        gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
-        take(&g, keys[i], value);
+    for (int i = 0; i < rows; i++) {
+        if (row[i].role != GF_EVAL_SETTING) continue;
+        gf_config_text(config, row[i].key, value, sizeof value);
+        collect(&c, row[i].key, value);
     }
-    finish(&g);
+    finish(&c);
 }
 
-/* ----- two of them ----- */
+/* ----- two settings ----- */
 
-/* Length of the field a line begins with. */
+/* Length of the field name at the start of a line. */
 static size_t field_of(const char *line) { return strcspn(line, "=\n"); }
 
 static const char *next(const char *line) {
@@ -158,7 +107,7 @@ static const char *next(const char *line) {
     return end ? end + 1 : line + strlen(line);
 }
 
-/* The line of a field that ends at '=' or 0; NULL: there is none. */
+/* The line of a field, whose name ends at '=' or 0; NULL: missing. */
 static const char *find(const char *settings, const char *field) {
     const size_t n = field_of(field);
     for (const char *at = settings; *at; at = next(at))
@@ -184,7 +133,7 @@ const char *gf_settings_difference(const char *a, const char *b) {
     return NULL;
 }
 
-void gf_settings_say(const char *settings, const char *field, char *out, size_t bytes) {
+void gf_settings_describe(const char *settings, const char *field, char *out, size_t bytes) {
     const char *line = find(settings, field);
     const size_t n = field_of(field);
     if (!line) {
@@ -195,12 +144,12 @@ void gf_settings_say(const char *settings, const char *field, char *out, size_t 
     const int length = (int)strcspn(value, "\n"), bare = n == 4 && memcmp(field, "test", 4) == 0;
     const char *space = bare ? "" : " ";
     const int name = bare ? 0 : (int)n;
-    char sum[16] = ""; /* of what is not all shown; what was cut has one */
-    if (length <= SHOWN) {
+    char sum[16] = ""; /* of a value that is shown in part; a truncated one has it already */
+    if (length <= SHOWN_MAX) {
         snprintf(out, bytes, "%.*s%s%.*s", name, field, space, length, value);
         return;
     }
-    if (length <= VALUE) snprintf(sum, sizeof sum, " #%08x", (unsigned)gf_crc32c(0, value, (size_t)length));
-    const int head = (int)cut(value, SHOWN / 2 - 8), tail = length - (int)cut(value, (size_t)(length - SHOWN / 2 + 8));
+    if (length <= VALUE_MAX) snprintf(sum, sizeof sum, " #%08x", (unsigned)gf_crc32c(0, value, (size_t)length));
+    const int head = (int)cut(value, SHOWN_MAX / 2 - 8), tail = length - (int)cut(value, (size_t)(length - SHOWN_MAX / 2 + 8));
     snprintf(out, bytes, "%.*s%s%.*s...%.*s%s", name, field, space, head, value, tail, value + length - tail, sum);
 }

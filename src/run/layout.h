@@ -7,7 +7,6 @@
 #define GF_LOG_FILE "log.jsonl"
 #define GF_EVENTS_FILE "events.out.tfevents.glofnd"
 #define GF_EVAL_FILE "eval.jsonl"
-#define GF_EVAL_TRAINED "trained" /* event of eval.jsonl: training continued, earlier lines are stale */
 #define GF_MEMORY_FILE "memory.json"
 #define GF_VOCABULARY_FILE "vocab.txt"
 #define GF_ANCHORS_WORK "anchors.work"         /* scratch: the store that `store = file` maps */

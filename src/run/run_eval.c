@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "run/layout.h"
+#include "util/path.h"
 #include "util/strings/utf8.h"
 
 int gf_run_line(gf_jsonl_reader *r, int64_t *skipped) {
@@ -21,25 +22,12 @@ int gf_run_line(gf_jsonl_reader *r, int64_t *skipped) {
     return 1;
 }
 
-#define FIGURE(name) \
-    { #name, offsetof(gf_eval_line, name) }
 #define TEXT(name) \
     { #name, offsetof(gf_eval_line, name), sizeof((gf_eval_line *)0)->name }
 
 static const struct {
     const char *key;
-    size_t at;
-} figures[] = {
-    FIGURE(fraction),     FIGURE(k),           FIGURE(top1), FIGURE(top5),    FIGURE(score),
-    FIGURE(precision),    FIGURE(recall),      FIGURE(f1),   FIGURE(flagged), FIGURE(alpha),
-    FIGURE(anchors),      FIGURE(mae),         FIGURE(rmse), FIGURE(fnc_mae), FIGURE(fnc_rmse),
-    FIGURE(optimum_mean), FIGURE(lambda_mean), FIGURE(ir1),  FIGURE(ir5),     FIGURE(ir10),
-    FIGURE(tr1),          FIGURE(tr5),         FIGURE(tr10), FIGURE(mean),    FIGURE(temperature),
-};
-
-static const struct {
-    const char *key;
-    size_t at, room;
+    size_t at, bytes;
 } texts[] = {TEXT(event), TEXT(protocol), TEXT(dataset), TEXT(detector), TEXT(pairs),
              TEXT(truth), TEXT(metric),   TEXT(data),    TEXT(test)};
 
@@ -53,7 +41,7 @@ static void add(char *out, size_t bytes, const char *fmt, ...) {
     va_end(args);
 }
 
-/* What a score of `eval transfer` is, where it is not what is usual: top-1 of a dataset, and over several what each of them has.
+/* Metric behind a score of `eval transfer`, unless it is the usual one: top-1 of a dataset, and in a mean that of each dataset.
  * Other evaluations have a figure for each metric. */
 static const char *metric_of(const gf_eval_line *e) {
     if (strncmp(e->event, "transfer", 8) != 0) return "";
@@ -80,53 +68,65 @@ void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes) {
 }
 
 void gf_eval_identify(gf_eval_line *e) {
-    char name[GF_EVAL_NAME];
+    char name[GF_EVAL_NAME_MAX];
     gf_eval_name(e, name, sizeof name);
-    snprintf(e->key, sizeof e->key, "%s\n%s", name, e->settings);
+    snprintf(e->identity, sizeof e->identity, "%s\n%s", name, e->settings);
 }
 
-gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r) {
-    gf_eval_line e = {0};
-    double untrained = 0.0;
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        double *to = (double *)(void *)((char *)&e + figures[i].at);
-        *to = NAN;
-        gf_jsonl_get(r, figures[i].key, to);
-    }
+static double number_of(const gf_jsonl_reader *r, const char *key) {
+    double x = NAN;
+    gf_jsonl_get(r, key, &x);
+    return x;
+}
+
+/* The record at the reader. */
+static gf_eval_line parse_line(const gf_jsonl_reader *r, char unknown[GF_SETTINGS_KEY_MAX]) {
+    gf_eval_line e = {.number = r->number, .fraction = number_of(r, "fraction"), .k = number_of(r, "k")};
+    int rows;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *text = gf_jsonl_get_text(r, texts[i].key);
         char *to = (char *)&e + texts[i].at;
-        snprintf(to, texts[i].room, "%s", text ? text : "");
+        snprintf(to, texts[i].bytes, "%s", text ? text : "");
         gf_utf8_trim(to);
     }
-    gf_jsonl_get(r, "untrained", &untrained);
-    e.untrained = untrained != 0.0;
-    /* What older versions wrote: equal votes under the name of weighted ones. */
-    if (strcmp(e.event, "knn") == 0 && strcmp(e.protocol, "knn") == 0 && e.temperature == 0.0)
+    const gf_eval_key *row = gf_eval_keys(e.event, &rows);
+    for (int i = 0; i < rows; i++) e.value[i] = number_of(r, row[i].key);
+    e.untrained = number_of(r, "untrained") == 1.0;
+    /* Older versions recorded equal votes under the name of weighted ones. */
+    if (strcmp(e.event, "knn") == 0 && strcmp(e.protocol, "knn") == 0 && number_of(r, "temperature") == 0.0)
         snprintf(e.protocol, sizeof e.protocol, "knn-unweighted");
-    e.number = r->number;
-    if (strcmp(e.event, "epoch") != 0) gf_settings_of_line(r, e.event, e.settings);
+    gf_settings_of_line(r, e.event, e.settings, unknown);
     gf_eval_identify(&e);
     return e;
 }
 
+double gf_eval_figure(const gf_eval_line *e, const char *key) {
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(e->event, &rows);
+    for (int i = 0; i < rows; i++)
+        if (strcmp(row[i].key, key) == 0) return row[i].factor * e->value[i];
+    return NAN;
+}
+
+/* A newer record of a kind replaces the older one. */
 static glofnd_status keep(gf_error *err, gf_run_eval *all, const gf_eval_line *e) {
     for (int i = 0; i < all->count; i++)
-        if (all->line[i].untrained == e->untrained && strcmp(all->line[i].key, e->key) == 0) {
+        if (all->line[i].untrained == e->untrained && strcmp(all->line[i].identity, e->identity) == 0) {
             all->line[i] = *e;
             return GLOFND_OK;
         }
-    if (all->count == all->room) {
-        const int room = all->room ? 2 * all->room : 32;
-        gf_eval_line *grown = realloc(all->line, (size_t)room * sizeof *grown);
-        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for %d evaluations", room);
-        all->line = grown, all->room = room;
+    if (all->count == all->capacity) {
+        const int capacity = all->capacity ? 2 * all->capacity : 32;
+        gf_eval_line *grown = realloc(all->line, (size_t)capacity * sizeof *grown);
+        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for %d evaluations", capacity);
+        all->line = grown, all->capacity = capacity;
     }
     all->line[all->count++] = *e;
     return GLOFND_OK;
 }
 
-glofnd_status gf_run_eval_stale(gf_error *err, const char *path, int64_t *lines) {
+/* Number of leading lines that are stale: they measured weights that later training replaced. */
+static glofnd_status count_stale(gf_error *err, const char *path, int64_t *lines) {
     gf_jsonl_reader r = {0};
     int64_t skipped = 0;
     *lines = 0;
@@ -141,18 +141,17 @@ glofnd_status gf_run_eval_stale(gf_error *err, const char *path, int64_t *lines)
 }
 
 glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out) {
-    char path[1100];
+    char path[PATH_MAX];
     int64_t stale;
     gf_jsonl_reader r = {0};
     glofnd_status status = GLOFND_OK;
     *out = (gf_run_eval){0};
-    const int n = snprintf(path, sizeof path, "%s/" GF_EVAL_FILE, run);
-    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of %.100s is too long", run);
+    TRY(gf_path_join(err, path, run, GF_EVAL_FILE));
     if (access(path, F_OK) != 0) return GLOFND_OK;
-    TRY(gf_run_eval_stale(err, path, &stale));
+    TRY(count_stale(err, path, &stale));
     TRY(gf_jsonl_read_open(&r, err, path));
     while (status == GLOFND_OK && gf_run_line(&r, &out->skipped)) {
-        const gf_eval_line e = gf_eval_line_of(&r);
+        const gf_eval_line e = parse_line(&r, out->unknown);
         if (*e.event && (e.untrained || stale <= 0)) status = keep(err, out, &e);
         stale--;
     }

@@ -1,43 +1,43 @@
-/* run_eval.h - the evaluations of a run, read from RUN/eval.jsonl (docs/formats.md): the newest line of each kind.
+/* run_eval.h - the evaluations of a run, read from RUN/eval.jsonl (eval_schema.h, docs/formats.md): the newest record of each
+ * kind.
  *
- * What makes two lines the same kind is said here once, by their key: `report` and `compare` put only figures of one key beside
- * each other. */
+ * Two records are of one kind if they have the same identity: name and settings. `report` and `compare` put only figures of one
+ * identity beside each other. */
 #ifndef GF_RUN_RUN_EVAL_H
 #define GF_RUN_RUN_EVAL_H
 
 #include "io/json/jsonl.h"
+#include "run/eval_schema.h"
 #include "run/eval_settings.h"
 
-#define GF_EVAL_NAME 240
-#define GF_EVAL_KEY (GF_EVAL_NAME + GF_SETTINGS)
+#define GF_EVAL_NAME_MAX 240
+#define GF_EVAL_IDENTITY_MAX (GF_EVAL_NAME_MAX + GF_SETTINGS_MAX)
 
-typedef struct gf_eval_line { /* figures a line does not have are NaN, texts "" */
+typedef struct gf_eval_line { /* numbers that a record does not have are NaN, texts "" */
     char event[24], protocol[80], dataset[64], detector[24], pairs[24], truth[24], metric[24];
     char data[512], test[512];
-    char settings[GF_SETTINGS]; /* all its figures depend on, but for what its name says */
-    char key[GF_EVAL_KEY];      /* its name, a newline, the settings: what was measured; not whether untrained */
-    int64_t number;             /* of the line, from 1: larger ones are newer */
+    double fraction, k;
+    double value[GF_EVAL_KEYS_MAX];      /* by row of gf_eval_keys(event) */
+    char settings[GF_SETTINGS_MAX];      /* all its figures depend on, but for what its name says */
+    char identity[GF_EVAL_IDENTITY_MAX]; /* its name, a newline, the settings; `untrained` is not part of it */
+    int64_t number;                      /* of the line, from 1: larger ones are newer */
     int untrained;
-    double fraction, k, temperature;
-    double top1, top5, score, precision, recall, f1, flagged, alpha, anchors;
-    double ir1, ir5, ir10, tr1, tr5, tr10, mean; /* retrieval: images by their captions, captions by their images */
-    double mae, rmse, fnc_mae, fnc_rmse, optimum_mean, lambda_mean;
 } gf_eval_line;
 
 typedef struct gf_run_eval {
     gf_eval_line *line; /* [count] in the order in which each kind was first seen */
-    int count, room;
-    int64_t skipped; /* damaged lines */
+    int count, capacity;
+    int64_t skipped;                   /* lines that are no JSON objects */
+    char unknown[GF_SETTINGS_KEY_MAX]; /* a key that eval_schema.h does not have, as of a newer version; "": none */
 } gf_run_eval;
 
-/* How many lines at the beginning of an eval.jsonl are about weights that are no more: training went on after them. */
-glofnd_status gf_run_eval_stale(gf_error *err, const char *path, int64_t *lines);
-/* A file that is not there is fine. */
+/* A missing file is fine. Stale records, which measured weights that later training replaced, are left out. */
 glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out);
 void gf_run_eval_free(gf_run_eval *e); /* a zeroed one is fine */
 
-gf_eval_line gf_eval_line_of(const gf_jsonl_reader *r);
-/* Fills the key from the name, which other fields make, and the settings. */
+/* A figure as tables show it: "top1" in percent; NaN: the record does not have it. */
+double gf_eval_figure(const gf_eval_line *e, const char *key);
+/* Fills the identity from the settings and the other fields. */
 void gf_eval_identify(gf_eval_line *e);
 /* "linear paper 10 %", "knn k 20", "last epoch" */
 void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes);

@@ -166,6 +166,12 @@ void gf_run_log_free(gf_run_log *r) {
 
 double gf_run_last(const gf_run_log *r, gf_run_field field) { return r->epochs ? r->field[field][r->epochs - 1] : NAN; }
 
+double gf_run_last_of(const gf_run_log *r, const char *key) {
+    for (int f = 0; f < GF_RUN_FIELD_COUNT; f++)
+        if (strcmp(of_epoch[f].key, key) == 0) return gf_run_last(r, (gf_run_field)f);
+    return NAN;
+}
+
 double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most) {
     double sum = 0.0, n = 0.0;
     for (int64_t i = r->steps - 1; i >= 0 && n < (double)most; i--)

@@ -63,6 +63,7 @@ void gf_run_log_free(gf_run_log *r); /* a zeroed one is fine */
 int64_t gf_run_count(double x);
 /* Of the last epoch; NaN if there is none. */
 double gf_run_last(const gf_run_log *r, gf_run_field field);
+double gf_run_last_of(const gf_run_log *r, const char *key); /* by its key in log.jsonl; NaN if there is none */
 /* Mean of the last `most` logged steps that have the figure; NaN if none has. */
 double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most);
 /* Where in the run logged step i is, in epochs: 2.5 is the middle of the third. Steps where epochs have no known length. */

@@ -17,6 +17,8 @@
 
 #include "io/folders.h"
 #include "io/json/safetensors.h"
+#include "run/eval_schema.h"
+#include "run/eval_writer.h"
 #include "run/layout.h"
 #include "train/check_ranks.h"
 #include "train/checkpoint/resume.h"
@@ -229,16 +231,13 @@ static int checkpoint_due(const job *j) {
 
 /* Evaluations made so far are of other weights: a line in their file says so. */
 static glofnd_status outdate_evals(gf_error *err, const job *j) {
-    char path[PATH_MAX];
-    gf_jsonl log = {0};
+    gf_eval_writer log = {0};
     if (!is_there(j, GF_EVAL_FILE)) return GLOFND_OK;
-    snprintf(path, sizeof path, "%s/" GF_EVAL_FILE, j->p->run);
-    TRY(gf_jsonl_open(&log, err, path, GF_LOG_ALL));
-    gf_jsonl_begin(&log);
-    gf_jsonl_text(&log, "event", GF_EVAL_TRAINED);
-    gf_jsonl_integer(&log, "step", j->trainer->step);
-    gf_jsonl_end(&log);
-    return gf_jsonl_close(&log);
+    TRY(gf_eval_writer_open(err, &log, j->p->run));
+    gf_eval_writer_begin(&log, GF_EVAL_TRAINED);
+    gf_eval_put_integer(&log, "step", j->trainer->step);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
 }
 
 /* The weights come before the last checkpoint: a run that counts as finished has them. */

@@ -287,7 +287,7 @@ static void what_is_no_run_is_named(void **state) {
     assert_int_equal(gf_compare_read(&err, list, 1, &c), GLOFND_OK);
     assert_int_equal(c.skipped, 1);
     snprintf(file, sizeof file, "%s/eval.jsonl", paths[1]);
-    assert_string_equal(c.damaged, file);
+    assert_string_equal(c.skipped_in, file);
     assert_true(near(c.run[0].value[find(&c, "knn top-1 %")], 50.0));
     gf_compare_free(&c);
 }

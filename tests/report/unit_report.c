@@ -100,6 +100,13 @@ static void reads_a_run(void **state) {
     remove_run();
 }
 
+static void set_top1(gf_eval_line *e, double x) {
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(e->event, &rows);
+    for (int i = 0; i < rows; i++)
+        if (strcmp(row[i].key, "top1") == 0) e->value[i] = x;
+}
+
 /* Two runs: one as the log says, one with another detector and share, and a score of 38. */
 static void make_two_runs(gf_run_log runs[2]) {
     scratch_text(&box, "config.cfg", "data = shapes:<i>&n=10\nalpha = 0.05\ndetector = glofnd\nstart_epoch = 0\n");
@@ -109,7 +116,7 @@ static void make_two_runs(gf_run_log runs[2]) {
         runs[i] = read_run();
         snprintf(runs[i].name, sizeof runs[i].name, "r%d", i);
     }
-    for (int i = 0; i < runs[1].eval.count; i++) runs[1].eval.line[i].top1 = 0.38;
+    for (int i = 0; i < runs[1].eval.count; i++) set_top1(&runs[1].eval.line[i], 0.38);
     runs[1].config.method.alpha = 0.25;
     runs[1].config.method.detector = GLOFND_DETECT_FNC;
     remove_run();

@@ -5,12 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/compare/compare_metrics.h"
-
 const gf_eval_line *gf_comparable_find(const gf_run_log *run, const gf_eval_line *like, int untrained) {
     for (int i = 0; like && i < run->eval.count; i++) {
         const gf_eval_line *e = &run->eval.line[i];
-        if (e->untrained == untrained && strcmp(e->key, like->key) == 0) return e;
+        if (e->untrained == untrained && strcmp(e->identity, like->identity) == 0) return e;
     }
     return NULL;
 }
@@ -43,15 +41,16 @@ gf_score gf_score_choose(const gf_report *r) {
     const int more = runs_with(r->runs, r->count, found) - runs_with(r->runs, r->count, near);
     gf_score s = {.retrieval = more ? more > 0 : clip};
     s.like = s.retrieval ? found : near;
+    s.figure = s.retrieval ? "mean" : "top1";
     snprintf(s.name, sizeof s.name, s.retrieval ? "retrieval %%" : "kNN top-1 %%");
     if (!s.like) return s;
     char what[120];
     gf_eval_name(s.like, what, sizeof what);
-    snprintf(s.name, sizeof s.name, "%s %s", what, gf_compare_figure(s.like->event, s.retrieval ? "mean" : "top1"));
+    snprintf(s.name, sizeof s.name, "%s %s", what, gf_eval_key_find(s.like->event, s.figure)->title);
     return s;
 }
 
 double gf_score_of(const gf_score *s, const gf_run_log *run, int untrained) {
     const gf_eval_line *e = gf_comparable_find(run, s->like, untrained);
-    return !e ? NAN : 100.0 * (s->retrieval ? e->mean : e->top1);
+    return e ? gf_eval_figure(e, s->figure) : NAN;
 }

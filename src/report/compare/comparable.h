@@ -15,6 +15,7 @@ typedef struct gf_score {     /* the one figure that tells how good a run is */
     const gf_eval_line *like; /* NULL: no run was evaluated */
     char name[160];           /* as `compare` calls it, without the data; else what it will be */
     int retrieval;            /* of image-text runs: mean of six recalls; else nearest neighbours */
+    const char *figure;       /* key of the figure in that record */
 } gf_score;
 
 /* Nearest neighbours or retrieval: what more runs have, and of equals what fits the task of the first run. */

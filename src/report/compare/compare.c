@@ -1,25 +1,20 @@
 /* compare.c - see compare.h: reading, grouping, testing. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "report/compare/compare.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "report/compare/compare_metrics.h"
 #include "run/layout.h"
 #include "run/run_log.h"
+#include "util/path.h"
 #include "util/strings/utf8.h"
 
 /* ----- groups ----- */
 
-/* Keys that say how a run is carried out, not what it is. */
-static int is_private(const char *key) {
+/* Keys of how a run is carried out: runs that differ in them alone are one group. */
+static int is_execution_key(const char *key) {
     static const char *const keys[] = {"seed",      "threads", "workers", "prefetch", "checkpoint_steps",
                                        "log_steps", "strict",  "tile",    "device",   "checkpoint_minutes"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -40,7 +35,7 @@ static int same_group(const gf_config *a, const gf_config *b) {
     const char *key;
     for (int i = 0; (key = value_of(a, i, x, sizeof x)); i++) {
         value_of(b, i, y, sizeof y);
-        if (!is_private(key) && strcmp(x, y) != 0) return 0;
+        if (!is_execution_key(key) && strcmp(x, y) != 0) return 0;
     }
     return 1;
 }
@@ -60,7 +55,7 @@ static void find_groups(gf_comparison *c) {
     }
 }
 
-/* Groups are called by the keys in which they differ. What only follows from start_epoch is not told again. */
+/* A label has the keys in which groups differ, but for those that only follow from start_epoch. */
 static void label_groups(gf_comparison *c) {
     char x[1100], y[1100];
     const char *key;
@@ -68,7 +63,7 @@ static void label_groups(gf_comparison *c) {
     for (int i = 0; (key = value_of(first_of(c, 0), i, x, sizeof x)); i++) {
         int differs = 0;
         for (int g = 1; g < c->groups; g++) differs |= value_of(first_of(c, g), i, y, sizeof y) && strcmp(x, y) != 0;
-        if (!differs || is_private(key)) continue;
+        if (!differs || is_execution_key(key)) continue;
         for (int g = 0; g < c->groups; g++) {
             char *label = c->label[g];
             const size_t used = strlen(label);
@@ -86,17 +81,66 @@ static void label_groups(gf_comparison *c) {
 
 /* ----- reading ----- */
 
+/* Index of the metric with this key, added if new; -1: there are too many. */
+static int find_metric(gf_comparison *c, const char *key, const char *name, const gf_eval_key *figure, double rank) {
+    for (int m = 0; m < c->metrics; m++)
+        if (strcmp(c->metric[m].key, key) == 0) return m;
+    if (c->metrics == GF_COMPARE_METRICS_MAX) return -1;
+    gf_metric *x = &c->metric[c->metrics];
+    *x = (gf_metric){.better = figure->better, .detail = figure->detail, .rank = rank};
+    snprintf(x->key, sizeof x->key, "%s", key);
+    snprintf(x->name, sizeof x->name, "%s", name);
+    return c->metrics++;
+}
+
+/* Every figure of a record that has a title is a metric. */
+static void add_figures(gf_comparison *c, gf_compared *r, const gf_eval_line *e) {
+    char what[GF_EVAL_NAME_MAX], name[GF_EVAL_NAME_MAX + 40], key[GF_METRIC_KEY_MAX];
+    const double rank = (double)gf_eval_rank(e->event) - 0.5 * (isfinite(e->fraction) ? e->fraction : 1.0);
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(e->event, &rows);
+    gf_eval_name(e, what, sizeof what);
+    for (int i = 0; i < rows; i++) {
+        if (!row[i].title || !isfinite(e->value[i])) continue;
+        snprintf(name, sizeof name, "%s %s", what, row[i].title);
+        snprintf(key, sizeof key, "%s\n%s", row[i].title, e->identity);
+        const int m = find_metric(c, key, name, &row[i], rank);
+        if (m >= 0) r->value[m] = row[i].factor * e->value[i];
+    }
+}
+
+static void add_last_epoch(gf_comparison *c, gf_compared *r, const gf_run_log *log) {
+    gf_eval_line e = {.event = GF_EVAL_EPOCH, .fraction = NAN, .k = NAN};
+    int rows;
+    const gf_eval_key *row = gf_eval_keys(GF_EVAL_EPOCH, &rows);
+    for (int i = 0; i < rows; i++) e.value[i] = gf_run_last_of(log, row[i].key);
+    gf_settings_of_run(&r->config, e.settings);
+    gf_eval_identify(&e);
+    add_figures(c, r, &e);
+}
+
+/* Lines that were left out, and keys of a newer version. */
+static void note_gaps(gf_comparison *c, const gf_run_log *log) {
+    if (log->skipped && !c->skipped) gf_path_join(NULL, c->skipped_in, log->path, log->eval.skipped ? GF_EVAL_FILE : GF_LOG_FILE);
+    c->skipped += log->skipped;
+    if (!*log->eval.unknown || *c->unknown) return;
+    snprintf(c->unknown, sizeof c->unknown, "%s", log->eval.unknown);
+    snprintf(c->unknown_in, sizeof c->unknown_in, "%s", log->path);
+}
+
 static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path, gf_compared *r) {
-    char file[1100];
-    const int n = snprintf(r->path, sizeof r->path, "%s", path);
-    FAIL_IF(err, n < 0 || (size_t)n >= sizeof r->path, GLOFND_E_ARGUMENT, "the path %.100s... is too long", path);
-    gf_run_name(path, r->name, sizeof r->name);
-    snprintf(file, sizeof file, "%s/" GF_CONFIG_FILE, path);
-    FAIL_IF(err, access(file, R_OK) != 0, GLOFND_E_IO, "%.300s cannot be read: %.100s is not the folder of a run", file, path);
-    TRY(gf_config_init(err, &r->config));
-    TRY(gf_config_read(err, &r->config, file));
-    r->seed = r->config.seed;
-    return gf_compare_measure(err, c, r);
+    gf_run_log log;
+    TRY(gf_run_log_read(err, path, &log));
+    snprintf(r->path, sizeof r->path, "%s", log.path);
+    snprintf(r->name, sizeof r->name, "%s", log.name);
+    r->config = log.config;
+    r->seed = log.config.seed;
+    for (int i = 0; i < log.eval.count; i++)
+        if (!log.eval.line[i].untrained) add_figures(c, r, &log.eval.line[i]);
+    add_last_epoch(c, r, &log);
+    note_gaps(c, &log);
+    gf_run_log_free(&log);
+    return GLOFND_OK;
 }
 
 static int measured(const gf_comparison *c, int metric) {
@@ -105,35 +149,35 @@ static int measured(const gf_comparison *c, int metric) {
     return 0;
 }
 
-/* What a key has behind figure and name. */
+/* The part of a metric's key behind title and name. */
 static const char *settings_of(const gf_metric *m) {
     const char *at = strchr(m->key, '\n');
     at = at ? strchr(at + 1, '\n') : NULL;
     return at ? at + 1 : "";
 }
 
-/* Another metric of the same name, so that their settings differ. */
-static int are_twins(const gf_metric *a, const gf_metric *b) {
+/* Whether two metrics have the same title and name, so that only their settings differ. */
+static int same_name(const gf_metric *a, const gf_metric *b) {
     const size_t n = (size_t)(settings_of(a) - a->key);
     return a != b && strncmp(a->key, b->key, n) == 0;
 }
 
-/* Names of metrics that were measured in different ways say in what they differ: as few settings as tell one from all others. */
-static void tell_apart(gf_comparison *c) {
+/* Appends to the names of metrics that were measured in different ways as few settings as tell one from all others. */
+static void disambiguate_names(gf_comparison *c) {
     for (int a = 0; a < c->metrics; a++) {
         gf_metric *m = &c->metric[a];
-        const char *own = settings_of(m), *sep = " (", *told[16];
+        const char *own = settings_of(m), *separator = " (", *shown[16];
         char text[200];
         int count = 0;
         for (int b = 0; b < c->metrics && count < 16; b++) {
             const char *other = settings_of(&c->metric[b]);
-            int apart = !are_twins(m, &c->metric[b]) || !measured(c, b);
-            for (int k = 0; k < count; k++) apart |= gf_settings_differ(own, other, told[k]);
-            if (apart || !(told[count] = gf_settings_difference(own, other))) continue;
-            gf_settings_say(own, told[count++], text, sizeof text);
+            int distinct = !same_name(m, &c->metric[b]) || !measured(c, b);
+            for (int k = 0; k < count; k++) distinct |= gf_settings_differ(own, other, shown[k]);
+            if (distinct || !(shown[count] = gf_settings_difference(own, other))) continue;
+            gf_settings_describe(own, shown[count++], text, sizeof text);
             const size_t used = strlen(m->name);
-            snprintf(m->name + used, sizeof m->name - used, "%s%s", sep, text);
-            sep = ", ";
+            snprintf(m->name + used, sizeof m->name - used, "%s%s", separator, text);
+            separator = ", ";
         }
         if (count) snprintf(m->name + strlen(m->name), sizeof m->name - strlen(m->name), ")");
         gf_utf8_trim(m->name);
@@ -149,7 +193,7 @@ static void swap_metrics(gf_comparison *c, int a, int b) {
     }
 }
 
-/* By rank; equal ones in the order in which they were found. */
+/* By rank; metrics of equal rank stay in the order in which they were found. */
 static void sort_metrics(gf_comparison *c) {
     for (int m = 1; m < c->metrics; m++)
         for (int k = m; k > 0 && c->metric[k - 1].rank > c->metric[k].rank; k--) swap_metrics(c, k - 1, k);
@@ -157,21 +201,21 @@ static void sort_metrics(gf_comparison *c) {
 
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out) {
     *out = (gf_comparison){0};
-    FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
-            GF_COMPARE_RUNS);
+    FAIL_IF(err, count < 1 || count > GF_COMPARE_RUNS_MAX, GLOFND_E_ARGUMENT, "%d runs; 1 to %d can be compared", count,
+            GF_COMPARE_RUNS_MAX);
     out->run = calloc((size_t)count, sizeof *out->run);
-    out->metric = calloc(GF_COMPARE_METRICS, sizeof *out->metric);
+    out->metric = calloc(GF_COMPARE_METRICS_MAX, sizeof *out->metric);
     out->label = calloc((size_t)count, sizeof *out->label);
     glofnd_status status = GLOFND_OK;
     if (!out->run || !out->metric || !out->label) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for %d runs", count);
     out->runs = count;
     for (int i = 0; i < count && status == GLOFND_OK; i++)
-        for (int m = 0; m < GF_COMPARE_METRICS; m++) out->run[i].value[m] = NAN;
+        for (int m = 0; m < GF_COMPARE_METRICS_MAX; m++) out->run[i].value[m] = NAN;
     for (int i = 0; i < count && status == GLOFND_OK; i++) status = read_run(err, out, runs[i], &out->run[i]);
     if (status == GLOFND_OK) {
         find_groups(out);
         label_groups(out);
-        tell_apart(out);
+        disambiguate_names(out);
         sort_metrics(out);
     } else {
         gf_compare_free(out);
@@ -187,7 +231,7 @@ void gf_compare_free(gf_comparison *c) {
     *c = (gf_comparison){0};
 }
 
-/* ----- looking ----- */
+/* ----- figures of groups ----- */
 
 int gf_metric_has(const gf_metric *m, const char *text) { return strcasestr(m->name, text) != NULL; }
 
@@ -203,7 +247,7 @@ int gf_compare_select(gf_comparison *c, const char *text, int details) {
     return c->metrics = kept;
 }
 
-/* Of several runs of one seed in a group, the first one that has the figure. */
+/* The first run of a group with this seed that has the figure. */
 static const gf_compared *partner(const gf_comparison *c, int group, int metric, int64_t seed) {
     for (int i = 0; i < c->runs; i++) {
         const gf_compared *r = &c->run[i];
@@ -213,7 +257,7 @@ static const gf_compared *partner(const gf_comparison *c, int group, int metric,
 }
 
 gf_cell gf_compare_cell(const gf_comparison *c, int group, int metric) {
-    double all[GF_COMPARE_RUNS] = {0}, x[GF_COMPARE_RUNS], y[GF_COMPARE_RUNS];
+    double all[GF_COMPARE_RUNS_MAX] = {0}, x[GF_COMPARE_RUNS_MAX], y[GF_COMPARE_RUNS_MAX];
     gf_cell cell = {.p = NAN, .test = {.difference = NAN, .t = NAN, .p_greater = NAN, .p_less = NAN}};
     int pairs = 0;
     for (int i = 0; i < c->runs; i++) {

@@ -43,7 +43,8 @@ static int by_lambda(const gf_eval_line *e) { return strcmp(e->detector, "glofnd
 /* Were they judged in the same way? Learned thresholds know no alpha. */
 static int are_alike(const gf_eval_line *a, const gf_eval_line *b) {
     static const char *const fields[] = {"data", "samples", "batch"};
-    int same = strcmp(a->truth, b->truth) == 0 && (a->alpha == b->alpha || by_lambda(a) || by_lambda(b));
+    int same = strcmp(a->truth, b->truth) == 0 &&
+               (!gf_settings_differ(a->settings, b->settings, "alpha") || by_lambda(a) || by_lambda(b));
     for (int i = 0; i < 3; i++) same &= !gf_settings_differ(a->settings, b->settings, fields[i]);
     return same;
 }
@@ -76,6 +77,7 @@ static const gf_eval_line *way_of(const gf_run_log *run, const char *pairs) {
 /* The same network judged with four kinds of thresholds: `glofnd eval fn`. */
 static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
     static const char *const names[] = {"GloFND, learned", "exact quantile", "one for all", "FNC, per batch"};
+    static const char *const keys[] = {"precision", "recall", "f1"};
     static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
     const gf_eval_line *way = way_of(run, pairs);
@@ -93,7 +95,7 @@ static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, c
         b.name[d] = names[d], b.colour[d] = colours[d];
         for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
         const gf_eval_line *e = way ? judged_like(run, way, detectors[d]) : NULL;
-        if (e) b.value[0][d] = 100.0 * e->precision, b.value[1][d] = 100.0 * e->recall, b.value[2][d] = 100.0 * e->f1;
+        for (int k = 0; e && k < 3; k++) b.value[k][d] = gf_eval_figure(e, keys[k]);
     }
     gf_svg_bars(out, &b);
 }

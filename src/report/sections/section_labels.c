@@ -13,7 +13,7 @@ static double top1_of(const gf_run_log *run, const gf_eval_line *like, double fr
     wanted.fraction = fraction;
     gf_eval_identify(&wanted);
     const gf_eval_line *e = gf_comparable_find(run, &wanted, 0);
-    return e ? 100.0 * e->top1 : NAN;
+    return e ? gf_eval_figure(e, "top1") : NAN;
 }
 
 static gf_mean_std group_top1(const gf_report *r, int g, const gf_eval_line *like, double fraction) {
@@ -74,6 +74,8 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
 
 enum { RECALLS = 6 };
 
+static const char *const recall_keys[RECALLS] = {"ir1", "ir5", "ir10", "tr1", "tr5", "tr10"};
+
 static gf_mean_std group_recall(const gf_report *r, int g, int recall) {
     double x[GF_PAGE_RUNS];
     int n = 0;
@@ -81,8 +83,7 @@ static gf_mean_std group_recall(const gf_report *r, int g, int recall) {
     for (int i = 0; i < r->count; i++) {
         const gf_eval_line *e = gf_group_of(r, i) == g ? gf_comparable_find(&r->runs[i], like, 0) : NULL;
         if (!e) continue;
-        const double all[RECALLS] = {e->ir1, e->ir5, e->ir10, e->tr1, e->tr5, e->tr10};
-        x[n++] = 100.0 * all[recall];
+        x[n++] = gf_eval_figure(e, recall_keys[recall]);
     }
     return gf_mean_of(x, n);
 }
