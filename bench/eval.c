@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "eval/knn.h"
-#include "eval/linear/logistic.h"
+#include "eval/linear/logistic_regression.h"
 #include "io/npy.h"
 #include "support/die.h"
 #include "util/parallel.h"

@@ -21,12 +21,12 @@ int device_flags_read(const char *title, const device_flags *w, gf_encoder_devic
 }
 
 void device_flags_report(const char *verb, const gf_run_encoder *e) {
-    const char *why = gf_run_encoder_moved(e);
+    const char *why = gf_run_encoder_cpu_fallback(e);
     if (*why) fprintf(stderr, "glofnd %s: the run was trained on cuda, which cannot be used here (%s): on the CPU\n", verb, why);
 }
 
 glofnd_status device_flags_open(gf_error *err, const char *verb, const gf_run_encoder_spec *spec, gf_run_encoder **out) {
-    TRY(gf_run_encoder_open(err, spec, out));
+    TRY(gf_run_encoder_create(err, spec, out));
     device_flags_report(verb, *out);
     return GLOFND_OK;
 }

@@ -6,8 +6,8 @@
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
-#include "eval/flags/fn_quality_captions.h"
-#include "eval/flags/fn_quality_detectors.h"
+#include "eval/flags/compare_detectors.h"
+#include "eval/flags/trained_run_captions.h"
 #include "eval/stats.h"
 #include "plot/table.h"
 #include "run/run_log.h"
@@ -44,7 +44,7 @@ typedef struct fn_job {
     eval_progress progress;
     gf_trained_run *frozen;
     int64_t learned, anchors, batch, alike;
-    gf_fn_quality found[SCOPES][GF_FN_KIND_COUNT];
+    gf_precision_recall found[SCOPES][GF_FN_DETECTOR_COUNT];
 } fn_job;
 
 /* ----- epochs of the log ----- */
@@ -107,10 +107,10 @@ static glofnd_status lambda_of(gf_error *err, const gf_trained_run *f, int side,
 }
 
 static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
-                          gf_fn_quality *out) {
+                          gf_precision_recall *out) {
     float *lambda = NULL;
     glofnd_status status = lambda_of(err, j->frozen, side, s, views, &lambda, &j->learned);
-    const gf_fn_scope x = {
+    const gf_fn_comparison x = {
         .s = s,
         .views = views,
         .batch = batch,
@@ -128,13 +128,13 @@ static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set 
 static glofnd_status look_at_images(gf_error *err, fn_job *j) {
     gf_view_set s = {0};
     eval_progress_begin(&j->progress, "augmented views");
-    glofnd_status status = gf_trained_run_views(err, j->frozen, j->batch, j->most, 1, &s);
+    glofnd_status status = gf_trained_run_augmented(err, j->frozen, j->batch, j->most, 1, &s);
     eval_progress_end(&j->progress);
     if (status == GLOFND_OK) status = look(err, j, 0, &s, 2, j->batch, j->found[VIEWS]);
     gf_view_set_free(&s);
     if (status != GLOFND_OK) return status;
     eval_progress_begin(&j->progress, "images");
-    status = gf_trained_run_plain(err, j->frozen, j->most, &s);
+    status = gf_trained_run_centre_crops(err, j->frozen, j->most, &s);
     eval_progress_end(&j->progress);
     j->anchors = s.n;
     if (status == GLOFND_OK) status = look(err, j, 0, &s, 1, j->batch < s.n ? j->batch : s.n, j->found[BATCHES]);
@@ -145,12 +145,12 @@ static glofnd_status look_at_images(gf_error *err, fn_job *j) {
 
 static glofnd_status encode_pairs(gf_error *err, fn_job *j, gf_view_set *image, gf_view_set *text) {
     eval_progress_begin(&j->progress, "images");
-    const glofnd_status status = gf_trained_run_pairs(err, j->frozen, j->most, image, text);
+    const glofnd_status status = gf_trained_run_image_text(err, j->frozen, j->most, image, text);
     eval_progress_end(&j->progress);
     TRY(status);
     j->anchors = image->n;
     if (!j->by_captions) return GLOFND_OK;
-    TRY(gf_trained_run_group(err, j->frozen, image, text, &j->alike));
+    TRY(gf_trained_run_caption_groups(err, j->frozen, image, text, &j->alike));
     FAIL_IF(err, j->alike == 0, GLOFND_E_ARGUMENT,
             "no two of %lld samples of %.200s have a caption in common: no pair is known to be a false negative",
             (long long)image->n, j->samples.data);
@@ -173,7 +173,7 @@ static glofnd_status look_at_pairs(gf_error *err, fn_job *j) {
 
 /* Was it measured, and asked for? */
 static int is_wanted(const fn_job *j, int scope, int kind) {
-    return j->found[scope][kind].anchors && (!j->detector || strcmp(j->detector, gf_fn_kind_names[kind]) == 0);
+    return j->found[scope][kind].anchors && (!j->detector || strcmp(j->detector, gf_fn_detector_names[kind]) == 0);
 }
 
 static void print_frozen(const fn_job *j) {
@@ -181,11 +181,11 @@ static void print_frozen(const fn_job *j) {
     gf_text text = {0};
     add_heading(&t, "pairs", "detector");
     for (int s = 0; s < SCOPES; s++)
-        for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
-            const gf_fn_quality *q = &j->found[s][k];
+        for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
+            const gf_precision_recall *q = &j->found[s][k];
             if (!is_wanted(j, s, k)) continue;
             gf_table_add(&t, "%s", scopes[s].title);
-            gf_table_add(&t, "%s", gf_fn_kind_names[k]);
+            gf_table_add(&t, "%s", gf_fn_detector_names[k]);
             const double x[] = {q->flagged, q->precision, q->recall, q->f1, q->pooled_precision, q->pooled_recall, q->pooled_f1};
             for (int i = 0; i < 7; i++) gf_table_number(&t, 100.0 * x[i], 2);
         }
@@ -195,7 +195,7 @@ static void print_frozen(const fn_job *j) {
         printf("truth     captions: %lld samples have one in common with an earlier sample\n", (long long)j->alike);
     gf_table_text(&text, &t, 2);
     if (text.at) printf("%s\n", text.at);
-    for (int k = 0; k < GF_FN_KIND_COUNT; k++) printf("%-8s %s\n", gf_fn_kind_names[k], gf_fn_kind_meanings[k]);
+    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) printf("%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
     printf("precision, recall: means over anchors, 0/0 = 1; pooled: over all pairs; F1: of the two columns before it\n");
     gf_text_free(&text);
     gf_table_free(&t);
@@ -207,14 +207,14 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
     const int64_t n = gf_trained_run_info(j->frozen).n;
     TRY(gf_eval_writer_open(err, &log, j->samples.run));
     for (int s = 0; s < SCOPES; s++)
-        for (int k = 0; k < GF_FN_KIND_COUNT; k++) {
-            const gf_fn_quality *q = &j->found[s][k];
+        for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
+            const gf_precision_recall *q = &j->found[s][k];
             if (!is_wanted(j, s, k)) continue;
-            snprintf(protocol, sizeof protocol, "%s %s%s", scopes[s].name, gf_fn_kind_names[k],
+            snprintf(protocol, sizeof protocol, "%s %s%s", scopes[s].name, gf_fn_detector_names[k],
                      j->by_captions ? " by captions" : "");
             eval_log_begin(&log, "fn", protocol, &j->samples);
             gf_eval_put_text(&log, "pairs", scopes[s].name);
-            gf_eval_put_text(&log, "detector", gf_fn_kind_names[k]);
+            gf_eval_put_text(&log, "detector", gf_fn_detector_names[k]);
             gf_eval_put_number(&log, "alpha", j->alpha);
             gf_eval_put_text(&log, "truth", j->by_captions ? "captions" : "labels");
             gf_eval_put_integer(&log, "batch", s == DATASET || s >= PAIR_DATASET ? 0 : j->batch);
@@ -251,7 +251,7 @@ static glofnd_status prepare(gf_error *err, fn_job *j) {
                                       .damaged = eval_warn,
                                       .progress = eval_progress_draw,
                                       .user = &j->progress};
-    TRY(gf_trained_run_open(err, &spec, &j->frozen));
+    TRY(gf_trained_run_create(err, &spec, &j->frozen));
     device_flags_report("eval", gf_trained_run_encoder(j->frozen));
     const gf_config *c = gf_trained_run_config(j->frozen);
     const gf_dataset_info info = gf_trained_run_info(j->frozen);
@@ -274,7 +274,7 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     fflush(stdout);
     if (status == GLOFND_OK) status = gf_trained_run_captions(j->frozen) ? look_at_pairs(err, j) : look_at_images(err, j);
     if (status != GLOFND_OK) return status;
-    const int asked = j->detector && strcmp(j->detector, gf_fn_kind_names[GF_FN_GLOFND]) == 0;
+    const int asked = j->detector && strcmp(j->detector, gf_fn_detector_names[GF_FN_GLOFND]) == 0;
     FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, EVAL_NOT_LEARNED, j->samples.run);
     print_frozen(j);
     if (!j->learned) {
@@ -285,8 +285,8 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
 }
 
 static int known_detector(const char *name) {
-    for (int k = 0; k < GF_FN_KIND_COUNT; k++)
-        if (strcmp(name, gf_fn_kind_names[k]) == 0) return 1;
+    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
+        if (strcmp(name, gf_fn_detector_names[k]) == 0) return 1;
     fprintf(stderr, "glofnd eval fn: --detector is \"%s\"; it takes glofnd, exact, single or fnc\n", name);
     return 0;
 }

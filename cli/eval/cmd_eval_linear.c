@@ -120,7 +120,7 @@ static glofnd_status run_all(gf_error *err, linear_job *j) {
     j->spec.damaged = eval_warn, j->spec.encoding = show_encoding, j->spec.training = show_training, j->spec.user = j;
     j->encoding = 1;
     eval_progress_begin(&j->line, "features");
-    glofnd_status status = gf_linear_eval_open(err, &j->spec, largest, &l);
+    glofnd_status status = gf_linear_eval_create(err, &j->spec, largest, &l);
     eval_progress_end(&j->line);
     j->encoding = 0;
     for (int i = 0; i < j->fractions && status == GLOFND_OK; i++) status = run_fraction(err, j, l, i);

@@ -9,8 +9,9 @@
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
-#include "eval/flags/fn_quality_views.h"
-#include "eval/flags/threshold_quality.h"
+#include "eval/flags/detector_thresholds.h"
+#include "eval/flags/threshold_error.h"
+#include "eval/flags/trained_run.h"
 #include "io/blockfile.h"
 #include "io/npy.h"
 #include "plot/svg.h"
@@ -63,10 +64,10 @@ static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
                 2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
     eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
     if (j->plain) {
-        status =
-            gf_trained_run_plain(err, j->frozen, j->most_anchors > j->most_samples ? j->most_anchors : j->most_samples, &j->set);
+        status = gf_trained_run_centre_crops(err, j->frozen,
+                                             j->most_anchors > j->most_samples ? j->most_anchors : j->most_samples, &j->set);
     } else {
-        status = gf_trained_run_views(err, j->frozen, batch, drawn, 0, &j->set);
+        status = gf_trained_run_augmented(err, j->frozen, batch, drawn, 0, &j->set);
     }
     eval_progress_end(&j->progress);
     if (status != GLOFND_OK) return status;
@@ -101,11 +102,11 @@ static glofnd_status measure(gf_error *err, threshold_job *j) {
     eval_progress_begin(&j->progress, "");
     glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &how, j->optimum);
     if (status == GLOFND_OK)
-        status = gf_fnc_draws(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, &how, j->fnc);
+        status = gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, &how, j->fnc);
     eval_progress_end(&j->progress);
     TRY(status);
-    j->error = gf_threshold_compare(j->lambda, j->optimum, j->anchors, 1);
-    j->fnc_error = gf_threshold_compare(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
+    j->error = gf_threshold_error_of(j->lambda, j->optimum, j->anchors, 1);
+    j->fnc_error = gf_threshold_error_of(j->fnc, j->optimum, j->anchors, j->fnc_draws * j->views);
     return GLOFND_OK;
 }
 
@@ -280,7 +281,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
                                       .damaged = eval_warn,
                                       .progress = eval_progress_draw,
                                       .user = &j->progress};
-    TRY(gf_trained_run_open(err, &spec, &j->frozen));
+    TRY(gf_trained_run_create(err, &spec, &j->frozen));
     device_flags_report("eval", gf_trained_run_encoder(j->frozen));
     FAIL_IF(err, gf_trained_run_captions(j->frozen) != NULL, GLOFND_E_ARGUMENT,
             "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` looks at",

@@ -10,7 +10,7 @@
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
-#include "eval/linear/logistic_transfer.h"
+#include "eval/linear/transfer.h"
 
 static const char usage[] =
     "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
@@ -132,7 +132,7 @@ static glofnd_status open_set(gf_error *err, const transfer_job *j, const transf
         .test_list = *s->test_list ? s->test_list : NULL,
     };
     gf_error inner = {{0}};
-    const glofnd_status status = gf_split_open(&inner, &spec, out);
+    const glofnd_status status = gf_split_init(&inner, &spec, out);
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->title, inner.text);
 }
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/trained_run.h"
-#include "eval/clip/pair_texts.h"
+#include "eval/clip/encode_pairs.h"
 
 /* ----- encoders ----- */
 
@@ -13,7 +13,7 @@ glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec,
     gf_run_encoder_spec text = *spec;
     text.text = 1;
     *out = (eval_towers){0};
-    TRY(gf_run_encoder_open(err, &text, &out->text));
+    TRY(gf_run_encoder_create(err, &text, &out->text));
     return device_flags_open(err, "eval", spec, &out->image);
 }
 

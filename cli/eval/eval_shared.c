@@ -51,8 +51,8 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder
         .share = EVAL_HELD_OUT,
         .seed = (uint64_t)gf_run_encoder_config(*encoder)->seed,
     };
-    const glofnd_status status = gf_split_open(err, &spec, split);
-    TRY(given ? status : gf_run_encoder_own_data(err, status));
+    const glofnd_status status = gf_split_init(err, &spec, split);
+    TRY(given ? status : gf_run_encoder_data_hint(err, status));
     eval_note(split->data);
     eval_note(split->test_data);
     memcpy(s->test_name, split->test_name, sizeof s->test_name);

@@ -181,7 +181,7 @@ static glofnd_status judge(gf_error *err, const int32_t *label, gf_discover_resu
         counts[i] = (gf_fn_counts){.pairs = n - 1, .flagged = r->f.above[i], .hits = r->f.hits[i]};
         if (label[i] >= 0) counts[i].same = below(sorted, n, (int64_t)label[i] + 1) - below(sorted, n, label[i]) - 1;
     }
-    r->quality = gf_fn_summarize(counts, n, 1);
+    r->quality = gf_fn_precision_recall(counts, n, 1);
     free(counts);
     free(sorted);
     return GLOFND_OK;

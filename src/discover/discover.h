@@ -11,7 +11,8 @@
 #define GF_DISCOVER_DISCOVER_H
 
 #include "discover/discover_input.h"
-#include "eval/flags/threshold_quality.h"
+#include "eval/flags/fn_precision_recall.h"
+#include "eval/flags/threshold_error.h"
 #include "pairs/components.h"
 #include "pairs/pairs_search.h"
 
@@ -45,7 +46,7 @@ typedef struct gf_discover_result {
     gf_components parts, groups; /* connected by mutual pairs; by duplicates */
     int32_t *stored_copy;        /* query: [f.n] first position of d with the same bytes, -1: none; else NULL */
     int64_t stored_copies;       /* query: anchors that have one */
-    gf_fn_quality quality;       /* anchors 0: no labels */
+    gf_precision_recall quality; /* anchors 0: no labels */
     gf_threshold_error error;    /* of learned thresholds against exact ones, on a sample */
 } gf_discover_result;
 

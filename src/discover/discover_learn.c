@@ -124,7 +124,7 @@ glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, 
     t.skip = at;
     const gf_pairs_rows rows = {.x = d->x, .row = row, .n = n, .dim = d->dim};
     if (status == GLOFND_OK) status = s->pass->query(err, state, &rows, &t, &f);
-    if (status == GLOFND_OK) *out = gf_threshold_compare(learned, f.lambda, n, 1);
+    if (status == GLOFND_OK) *out = gf_threshold_error_of(learned, f.lambda, n, 1);
     gf_pairs_found_free(&f);
     free(at);
     free(row);

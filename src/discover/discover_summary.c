@@ -142,7 +142,7 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
 }
 
 void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
-    const gf_fn_quality *q = &x->r->quality;
+    const gf_precision_recall *q = &x->r->quality;
     add_rows(t, x);
     add_pairs(t, x);
     add_duplicates(t, x);

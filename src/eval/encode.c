@@ -144,7 +144,7 @@ static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run
     return gf_weights_load(err, e->net, e->weights, 0);
 }
 
-glofnd_status gf_run_encoder_open(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out) {
+glofnd_status gf_run_encoder_create(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out) {
     gf_run_encoder *e = calloc(1, sizeof *e);
     *out = NULL;
     FAIL_IF(err, !e, GLOFND_E_MEMORY, "no memory for an encoder");
@@ -164,9 +164,9 @@ void gf_run_encoder_free(gf_run_encoder *e) {
 
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e) { return &e->config; }
 int gf_run_encoder_threads(const gf_run_encoder *e) { return e->threads; }
-const char *gf_run_encoder_moved(const gf_run_encoder *e) { return e->moved; }
+const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e) { return e->moved; }
 
-glofnd_status gf_run_encoder_own_data(gf_error *err, glofnd_status status) {
+glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status) {
     if (status != GLOFND_E_IO) return status;
     const gf_error why = *err;
     return gf_fail(err, status, "%.440s (the data of the run; --data says where it is now)", why.text);
@@ -202,7 +202,7 @@ glofnd_status gf_run_encoder_tokens(gf_error *err, gf_run_encoder *e, const int3
     return GLOFND_OK;
 }
 
-glofnd_status gf_run_encoder_run(gf_error *err, gf_run_encoder *e, const float *images, int64_t n, float *out) {
+glofnd_status gf_run_encoder_images(gf_error *err, gf_run_encoder *e, const float *images, int64_t n, float *out) {
     const int64_t pixels = (int64_t)e->config.size * e->config.size * 3;
     for (int64_t i = 0; i < n; i += e->batch) {
         const int64_t count = n - i < e->batch ? n - i : e->batch;
@@ -249,7 +249,7 @@ static gf_augment recipe(const gf_config *c, int augmented) {
     return a;
 }
 
-void gf_encode_center(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec) {
+void gf_encode_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec) {
     const gf_dataset_info info = gf_dataset_describe(data);
     const int native = info.width == c->size && info.height == c->size, all = c->eval_view == GF_EVAL_CLIP;
     spec->resize = native ? 0 : all ? c->size : (c->size * 8 + 3) / 7;
@@ -273,7 +273,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .damaged = spec->damaged,
         .user = spec->user,
     };
-    gf_encode_center(&e->config, data, &loader);
+    gf_encode_centre_crop(&e->config, data, &loader);
     TRY(gf_loader_create(err, &loader, out));
     return gf_loader_seek(err, *out, spec->epoch, 0);
 }

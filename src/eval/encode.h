@@ -1,6 +1,6 @@
 /* encode.h - the encoder of a run, in eval mode, applied to a dataset.
  *
- *     gf_run_encoder *e;  TRY(gf_run_encoder_open(err, &(gf_run_encoder_spec){.run = "run1"}, &e));
+ *     gf_run_encoder *e;  TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.run = "run1"}, &e));
  *     gf_features f;  TRY(gf_encode(err, e, data, NULL, NULL, &f));  ...  gf_features_free(&f);  gf_run_encoder_free(e);
  */
 #ifndef GF_EVAL_ENCODE_H
@@ -32,14 +32,14 @@ typedef struct gf_run_encoder_spec {
 /* E_OPTION: there is no device of this name. */
 glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_device *out);
 /* Weights are RUN/model.safetensors or, where the run has not ended, its newest checkpoint's. */
-glofnd_status gf_run_encoder_open(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out);
+glofnd_status gf_run_encoder_create(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out);
 void gf_run_encoder_free(gf_run_encoder *e);
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e); /* of the run, also where the encoder runs elsewhere */
 int gf_run_encoder_threads(const gf_run_encoder *e);
 /* Why it runs on the CPU although the run was trained on another device, and none was asked for; "" otherwise. */
-const char *gf_run_encoder_moved(const gf_run_encoder *e);
+const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e);
 /* `status` of opening the data a run names; if that is not there, the message goes on with what to do. */
-glofnd_status gf_run_encoder_own_data(gf_error *err, glofnd_status status);
+glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status);
 const char *gf_run_encoder_weights(const gf_run_encoder *e); /* file they came from; "" for untrained ones */
 int64_t gf_run_encoder_dim(const gf_run_encoder *e);
 /* The tokens of a run of task clip; NULL otherwise, and for an encoder of images. */
@@ -47,7 +47,7 @@ const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e);
 /* Tokens [n][context of the configuration] to out [n][dim]; the encoder of captions. */
 glofnd_status gf_run_encoder_tokens(gf_error *err, gf_run_encoder *e, const int32_t *tokens, int64_t n, float *out);
 /* Images [n][size][size][3] as a loader gives them, to out [n][dim]. */
-glofnd_status gf_run_encoder_run(gf_error *err, gf_run_encoder *e, const float *images, int64_t n, float *out);
+glofnd_status gf_run_encoder_images(gf_error *err, gf_run_encoder *e, const float *images, int64_t n, float *out);
 
 typedef struct gf_encode_spec {
     const int64_t *ids; /* [id_count] rising positions in the dataset, borrowed; NULL: all of it */
@@ -64,8 +64,8 @@ typedef struct gf_encode_spec {
 
 /* How the loader cuts images to size where they are not augmented: those of the network's size are taken as they are; others are
  * scaled so that the crop is 7/8 of the shorter side (224 of 256), or with eval_view clip all of it, bicubically. */
-void gf_encode_center(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
-/* Samples in order; not augmented: as gf_encode_center says. */
+void gf_encode_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader_spec *spec);
+/* Samples in order; not augmented: as gf_encode_centre_crop says. */
 glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                 gf_features *out);
 /* Centre crops of all samples; damaged ones are left out and told to `damaged` (may be NULL). */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/linear/fractions.h"
+#include "eval/stratified_sample.h"
 
 glofnd_status gf_features_alloc(gf_error *err, gf_features *f, int64_t n, int64_t dim) {
     *f = (gf_features){.n = n, .dim = dim};
@@ -47,10 +47,10 @@ static void part(gf_features *f, gf_features *held, const uint8_t *chosen) {
 }
 
 glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, uint64_t seed, gf_features *held) {
-    gf_draw d = {.share = share, .seed = seed, .stream = GF_DRAW_TEST};
+    gf_stratified_sample d = {.share = share, .seed = seed, .stream = GF_STRATIFIED_TEST};
     uint8_t *chosen = malloc((size_t)f->n + 1);
     FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)f->n);
-    glofnd_status status = gf_draw_share(err, &d, f->label, f->n, chosen);
+    glofnd_status status = gf_stratified_draw(err, &d, f->label, f->n, chosen);
     if (status == GLOFND_OK && d.count == 0)
         status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold %.0f %% of it out", 100.0 * share);
     if (status == GLOFND_OK) status = gf_features_alloc(err, held, d.count, f->dim);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/linear/fractions.h"
+#include "eval/stratified_sample.h"
 
 /* ----- parts ----- */
 
@@ -49,11 +49,11 @@ glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uin
 }
 
 glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share, uint64_t seed, uint32_t stream, gf_samples *to) {
-    gf_draw d = {.share = share, .seed = seed, .stream = stream};
+    gf_stratified_sample d = {.share = share, .seed = seed, .stream = stream};
     gf_samples rest = {0};
     uint8_t *chosen = malloc((size_t)from->n + 1);
     FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)from->n);
-    glofnd_status status = gf_draw_share(err, &d, from->label, from->n, chosen);
+    glofnd_status status = gf_stratified_draw(err, &d, from->label, from->n, chosen);
     if (status == GLOFND_OK && d.count == 0)
         status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold %g %% of it out", 100.0 * share);
     if (status == GLOFND_OK) status = gf_samples_choose(err, from, chosen, 1, to);
@@ -174,7 +174,7 @@ static glofnd_status open_test(gf_error *err, const gf_split_spec *spec, gf_spli
     } else if (spec->held_out || !gf_dataset_test_spec(s->data, s->test_name, sizeof s->test_name)) {
         s->test_name[0] = 0;
     }
-    if (!*s->test_name) return gf_samples_hold_out(err, &s->train, spec->share, spec->seed, GF_DRAW_TEST, &s->test);
+    if (!*s->test_name) return gf_samples_hold_out(err, &s->train, spec->share, spec->seed, GF_STRATIFIED_TEST, &s->test);
     TRY(gf_dataset_open(err, s->test_name, &s->test_data));
     return labelled(err, s->test_data, &s->test);
 }
@@ -187,7 +187,7 @@ static glofnd_status open_all(gf_error *err, const gf_split_spec *spec, gf_split
     return check(err, s, spec->data);
 }
 
-glofnd_status gf_split_open(gf_error *err, const gf_split_spec *spec, gf_split *out) {
+glofnd_status gf_split_init(gf_error *err, const gf_split_spec *spec, gf_split *out) {
     *out = (gf_split){0};
     const glofnd_status status = open_all(err, spec, out);
     if (status != GLOFND_OK) gf_split_free(out);

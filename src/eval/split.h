@@ -19,7 +19,7 @@ typedef struct gf_samples { /* samples of a dataset, with labels all of them */
     const gf_dataset *data;
     int64_t n;
     int64_t *id;    /* [n] rising positions in the dataset */
-    int32_t *label; /* [n]; of test samples: what training calls them, see gf_split_open */
+    int32_t *label; /* [n]; of test samples: what training calls them, see gf_split_init */
 } gf_samples;
 
 typedef struct gf_split {
@@ -31,10 +31,10 @@ typedef struct gf_split {
 
 /* Where the classes of both have names, test labels are numbered by the training set's: a test set may lack classes, or have them
  * in another order. E_ARGUMENT names what does not fit: no labels, a class of the test samples that has no training sample. */
-glofnd_status gf_split_open(gf_error *err, const gf_split_spec *spec, gf_split *out);
+glofnd_status gf_split_init(gf_error *err, const gf_split_spec *spec, gf_split *out);
 void gf_split_free(gf_split *s); /* NULL and a zeroed one are fine */
 
-/* Moves `share` of each class of `from`, chosen by `seed`, to *to. stream: fractions.h. */
+/* Moves `share` of each class of `from`, chosen by `seed`, to *to. stream: stratified_sample.h. */
 glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share, uint64_t seed, uint32_t stream, gf_samples *to);
 /* Copies those of `from` that are chosen[i] == want. */
 glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uint8_t *chosen, int want, gf_samples *to);

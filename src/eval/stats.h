@@ -25,8 +25,8 @@ typedef struct gf_ttest {
 gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n);
 
 /* P(T > t) of Student's distribution with df > 0 degrees of freedom. */
-double gf_student_above(double t, double df);
+double gf_student_tail(double t, double df);
 /* Regularised incomplete beta function I_x(a, b), a, b > 0, x in [0, 1]; relative error below 1e-12 also in the tail near 0. */
-double gf_beta_share(double a, double b, double x);
+double gf_incomplete_beta(double a, double b, double x);
 
 #endif

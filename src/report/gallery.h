@@ -3,7 +3,7 @@
 #ifndef GF_REPORT_GALLERY_H
 #define GF_REPORT_GALLERY_H
 
-#include "eval/flags/fn_quality.h"
+#include "eval/flags/view_set.h"
 
 enum { GF_GALLERY_ANCHORS = 6, GF_GALLERY_SHOWN = 6, GF_GALLERY_BINS = 48, GF_GALLERY_ALONG = 10 };
 

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "eval/encode.h"
-#include "eval/flags/fn_quality_captions.h"
-#include "eval/flags/fn_quality_views.h"
-#include "eval/flags/threshold_quality.h"
+#include "eval/flags/detector_thresholds.h"
+#include "eval/flags/threshold_error.h"
+#include "eval/flags/trained_run.h"
+#include "eval/flags/trained_run_captions.h"
 #include "pairs/tiles.h"
 #include "plot/pca.h"
 #include "plot/tsne.h"
@@ -39,7 +40,7 @@ static int by_number(const void *a, const void *b) {
 static glofnd_status encode(gf_error *err, job *j, int head, const int64_t *ids, int64_t n, gf_features *f) {
     gf_run_encoder *e = NULL;
     const gf_encode_spec spec = {.ids = ids, .id_count = n, .aligned = 1, .progress = tell, .user = j};
-    TRY(gf_run_encoder_open(err, &(gf_run_encoder_spec){.run = j->spec->run, .head = head}, &e));
+    TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.run = j->spec->run, .head = head}, &e));
     const glofnd_status status = gf_encode_samples(err, e, j->out->data, &spec, f);
     gf_run_encoder_free(e);
     return status;
@@ -172,10 +173,10 @@ static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *r
     if (status == GLOFND_OK)
         status = gf_optimal_thresholds(err, rows, views, gf_view_columns(rows), alpha, &how, side->optimum.x);
     if (status == GLOFND_OK)
-        status = gf_fnc_draws(err, rows, views, batch, DRAWS, alpha, (uint64_t)j->config->seed, &how, side->fnc.x);
+        status = gf_fnc_batch_thresholds(err, rows, views, batch, DRAWS, alpha, (uint64_t)j->config->seed, &how, side->fnc.x);
     if (status == GLOFND_OK) {
-        side->lambda_mae = gf_threshold_compare(side->lambda.x, side->optimum.x, anchors, 1).mae;
-        side->fnc_mae = gf_threshold_compare(side->fnc.x, side->optimum.x, anchors, views * DRAWS).mae;
+        side->lambda_mae = gf_threshold_error_of(side->lambda.x, side->optimum.x, anchors, 1).mae;
+        side->fnc_mae = gf_threshold_error_of(side->fnc.x, side->optimum.x, anchors, views * DRAWS).mae;
     } else {
         side->optimum.n = 0;
     }
@@ -188,7 +189,7 @@ static glofnd_status make_thresholds(gf_error *err, job *j) {
     const int64_t n = j->out->total, batch = j->config->batch < n ? j->config->batch : n;
     gf_view_set views = {0};
     j->stage = "views";
-    TRY(gf_trained_run_views(err, j->frozen, batch, j->spec->samples < n ? j->spec->samples : n, 1, &views));
+    TRY(gf_trained_run_augmented(err, j->frozen, batch, j->spec->samples < n ? j->spec->samples : n, 1, &views));
     const glofnd_status status = find_thresholds(err, j, &views, 2, 0);
     gf_view_set_free(&views);
     return status;
@@ -219,7 +220,7 @@ static glofnd_status make_sides(gf_error *err, job *j) {
         return make_thresholds(err, j);
     }
     j->stage = "pairs";
-    TRY(gf_trained_run_pairs(err, j->frozen, j->spec->samples, &l->image, &l->text));
+    TRY(gf_trained_run_image_text(err, j->frozen, j->spec->samples, &l->image, &l->text));
     for (int s = 0; s < 2; s++) {
         const gf_view_set *rows = s ? &l->text : &l->image;
         TRY(make_gallery(err, j, rows, s));
@@ -231,7 +232,7 @@ static glofnd_status make_sides(gf_error *err, job *j) {
 static glofnd_status make(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
     const gf_trained_run_spec spec = {.run = j->spec->run, .data = j->spec->data, .progress = tell, .user = j};
-    TRY(gf_trained_run_open(err, &spec, &j->frozen));
+    TRY(gf_trained_run_create(err, &spec, &j->frozen));
     j->config = gf_trained_run_config(j->frozen);
     l->total = gf_trained_run_info(j->frozen).n;
     l->alpha = (double)j->config->method.alpha;

@@ -182,10 +182,10 @@ static void reads_templates(void **state) {
     assert_string_equal(gf_string_list_get(&names, 0), "a {}.");
     assert_string_equal(gf_string_list_get(&names, 1), "the {}");
     gf_string_list_free(&names);
-    char *wide = malloc(GF_PROMPT_MOST + 2);
-    memset(wide, 'x', GF_PROMPT_MOST + 2);
+    char *wide = malloc(GF_PROMPT_MAX + 2);
+    memset(wide, 'x', GF_PROMPT_MAX + 2);
     memcpy(wide, "{}", 2);
-    refuse_templates(wide, GF_PROMPT_MOST + 2, "more than");
+    refuse_templates(wide, GF_PROMPT_MAX + 2, "more than");
     free(wide);
     refuse_templates("a {}\na photo\n", 13, "line 2 has no {}");
     refuse_templates("a {}\n\nb {}\n", 11, "line 2 is empty");

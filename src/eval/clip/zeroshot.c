@@ -48,7 +48,7 @@ typedef struct encoding {
 } encoding;
 
 static glofnd_status write_tokens(encoding *x, int64_t c, int64_t t, int32_t *token) {
-    char text[2 * GF_PROMPT_MOST];
+    char text[2 * GF_PROMPT_MAX];
     int count;
     const char *name = gf_string_list_get(&x->p->classes, c);
     const size_t n = gf_prompt_fill(gf_string_list_get(&x->p->templates, t), name, text, sizeof text);

@@ -11,7 +11,7 @@
 #include "pairs/tiles.h"
 #include "util/strings/string_list.h"
 
-#define GF_PROMPT_MOST 4096 /* bytes of a class name or template */
+#define GF_PROMPT_MAX 4096 /* bytes of a class name or template */
 
 typedef struct gf_prompts {   /* all zero: none */
     gf_string_list classes;   /* name of label i */

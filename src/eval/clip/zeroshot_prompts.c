@@ -28,8 +28,8 @@ static glofnd_status add_lines(gf_error *err, const char *path, const char *text
     for (int64_t line = 1; text < end && !is_blank(text, (size_t)(end - text)); line++) {
         const size_t length = strcspn(text, "\n"), used = length && text[length - 1] == '\r' ? length - 1 : length;
         FAIL_IF(err, is_blank(text, used), GLOFND_E_FORMAT, "%.300s, line %lld is empty", path, (long long)line);
-        FAIL_IF(err, used >= GF_PROMPT_MOST, GLOFND_E_FORMAT, "%.300s, line %lld has more than %d bytes", path, (long long)line,
-                GF_PROMPT_MOST - 1);
+        FAIL_IF(err, used >= GF_PROMPT_MAX, GLOFND_E_FORMAT, "%.300s, line %lld has more than %d bytes", path, (long long)line,
+                GF_PROMPT_MAX - 1);
         TRY(gf_string_list_add(err, out, text, used));
         text += length + (text + length < end);
     }
@@ -90,14 +90,13 @@ size_t gf_prompt_fill(const char *template, const char *name, char *out, size_t 
 /* ----- classes ----- */
 
 static glofnd_status own_names(gf_error *err, const gf_dataset *data, int32_t classes, gf_string_list *out) {
-    char name[GF_PROMPT_MOST];
+    char name[GF_PROMPT_MAX];
     for (int32_t c = 0; c < classes; c++) {
         const char *given = gf_dataset_class(data, c);
         FAIL_IF(err, !given, GLOFND_E_ARGUMENT, "class %d of this data has no name; give a file with one per line by --classes",
                 (int)c);
         const size_t n = (size_t)snprintf(name, sizeof name, "%s", given);
-        FAIL_IF(err, n >= sizeof name, GLOFND_E_FORMAT, "the name of class %d has more than %d bytes", (int)c,
-                GF_PROMPT_MOST - 1);
+        FAIL_IF(err, n >= sizeof name, GLOFND_E_FORMAT, "the name of class %d has more than %d bytes", (int)c, GF_PROMPT_MAX - 1);
         for (char *at = name; *at; at++)
             if (*at == '_') *at = ' ';
         TRY(gf_string_list_add(err, out, name, n));

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "eval/linear/fractions.h"
+#include "eval/stratified_sample.h"
 
 struct gf_linear_eval {
     gf_linear_eval_spec spec;
@@ -24,10 +24,10 @@ struct gf_linear_eval {
 /* ----- drawing ----- */
 
 static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, int32_t *empty, gf_samples *out) {
-    gf_draw d = {.share = share, .seed = l->spec.seed, .stream = GF_DRAW_LABELS};
+    gf_stratified_sample d = {.share = share, .seed = l->spec.seed, .stream = GF_STRATIFIED_LABELS};
     uint8_t *chosen = malloc((size_t)l->labelled.n + 1);
     FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to draw from %lld samples", (long long)l->labelled.n);
-    glofnd_status status = gf_draw_share(err, &d, l->labelled.label, l->labelled.n, chosen);
+    glofnd_status status = gf_stratified_draw(err, &d, l->labelled.label, l->labelled.n, chosen);
     if (status == GLOFND_OK) status = gf_samples_choose(err, &l->labelled, chosen, 1, out);
     *empty = d.empty;
     free(chosen);
@@ -74,7 +74,7 @@ static glofnd_status open_eval(gf_error *err, gf_linear_eval *l, double largest)
     glofnd_status status = gf_samples_choose(err, &split->train, all, 1, &l->labelled);
     free(all);
     if (status == GLOFND_OK && l->spec.validation > 0.0) {
-        status = gf_samples_hold_out(err, &l->labelled, l->spec.validation, l->spec.seed, GF_DRAW_VALIDATION, &held);
+        status = gf_samples_hold_out(err, &l->labelled, l->spec.validation, l->spec.seed, GF_STRATIFIED_VALIDATION, &held);
         if (status == GLOFND_OK) status = encode(err, l, &held, 0, 0, 0, &l->validation);
         gf_samples_free(&held);
     }
@@ -82,7 +82,7 @@ static glofnd_status open_eval(gf_error *err, gf_linear_eval *l, double largest)
     return status == GLOFND_OK ? encode_passes(err, l, largest) : status;
 }
 
-glofnd_status gf_linear_eval_open(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out) {
+glofnd_status gf_linear_eval_create(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out) {
     *out = NULL;
     FAIL_IF(err, spec->augment < GF_EVERY_EPOCH, GLOFND_E_OPTION, "augment is %lld passes", (long long)spec->augment);
     FAIL_IF(err, !(spec->validation >= 0.0 && spec->validation < 1.0), GLOFND_E_OPTION, "validation is %g; it must be in [0, 1)",

@@ -1,14 +1,14 @@
 /* linear_eval.h - linear evaluation of an encoder from shares of the labels: features made once or anew in every epoch, then
- * linear_fit.h for each share. The encoder only ever runs forward.
+ * linear_probe.h for each share. The encoder only ever runs forward.
  *
- *     TRY(gf_linear_eval_open(err, &spec, 1.0, &l));      features of all that shares up to 1.0 need
+ *     TRY(gf_linear_eval_create(err, &spec, 1.0, &l));      features of all that shares up to 1.0 need
  *     TRY(gf_linear_eval_run(err, l, 0.1, &result));      ten percent of the labels
  */
 #ifndef GF_EVAL_LINEAR_LINEAR_EVAL_H
 #define GF_EVAL_LINEAR_LINEAR_EVAL_H
 
 #include "eval/encode.h"
-#include "eval/linear/linear_fit.h"
+#include "eval/linear/linear_probe.h"
 #include "eval/split.h"
 
 #define GF_EVERY_EPOCH (-1)
@@ -39,7 +39,7 @@ typedef struct gf_linear_result {
 } gf_linear_result;
 
 /* `largest` share that will be asked for. *spec is copied, what it points to is borrowed. */
-glofnd_status gf_linear_eval_open(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out);
+glofnd_status gf_linear_eval_create(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out);
 void gf_linear_eval_free(gf_linear_eval *l);
 glofnd_status gf_linear_eval_run(gf_error *err, gf_linear_eval *l, double share, gf_linear_result *out);
 

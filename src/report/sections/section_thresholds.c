@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "eval/flags/threshold_quality.h"
+#include "eval/flags/threshold_error.h"
 #include "plot/kde.h"
 #include "report/page_parts.h"
 

@@ -1,4 +1,4 @@
-/* unit_logistic.c - the linear classifier's loss and gradient against plain loops and differences; logistic regression against
+/* unit_logistic_regression.c - the linear classifier's loss and gradient against plain loops and differences; logistic regression against
  * scikit-learn's numbers; transfer learning over strengths. */
 #include <math.h>
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "eval/linear/logistic.h"
-#include "eval/linear/logistic_transfer.h"
+#include "eval/linear/logistic_regression.h"
+#include "eval/linear/transfer.h"
 #include "fixtures/logistic_golden.h"
 #include "support/random.h"
 

@@ -1,10 +1,10 @@
-/* logistic.c - see logistic.h. liblbfgs moves the weights in double; loss and gradient come from the classifier's tiles.
+/* logistic_regression.c - see logistic_regression.h. liblbfgs moves the weights in double; loss and gradient come from the classifier's tiles.
  *
  * The vector it sees is [rows][ld] weights and [rows] biases, padding included: padding has no gradient, so it stays zero, and
  * the
  * length is a multiple of what vectorised builds of the library want.
  */
-#include "eval/linear/logistic.h"
+#include "eval/linear/logistic_regression.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,4 +1,4 @@
-/* unit_threshold_quality.c - errors and spreads of thresholds by hand; FNC's thresholds over random batches. */
+/* unit_threshold_error.c - errors and spreads of thresholds by hand; FNC's thresholds over random batches. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "eval/flags/threshold_quality.h"
+#include "eval/flags/detector_thresholds.h"
+#include "eval/flags/threshold_error.h"
 #include "support/random.h"
 #include "util/rng.h"
 
@@ -22,10 +23,10 @@ static int near(double a, double b) { return fabs(a - b) < 1e-7; }
 static void errors_by_hand(void **state) {
     (void)state;
     const float x[] = {0.5f, 0.25f, NAN, 0.0f, 1.0f, 0.5f}, optimum[] = {0.25f, 0.5f, 0.0f};
-    const gf_threshold_error e = gf_threshold_compare(x, optimum, 3, 2); /* 0.25, 0, -, -0.5, 1, 0.5 */
+    const gf_threshold_error e = gf_threshold_error_of(x, optimum, 3, 2); /* 0.25, 0, -, -0.5, 1, 0.5 */
     assert_int_equal(e.count, 5);
     assert_true(near(e.mae, 2.25 / 5) && near(e.bias, 1.25 / 5) && near(e.rmse, sqrt(1.5625 / 5)));
-    const gf_threshold_error none = gf_threshold_compare(x + 2, optimum, 1, 1);
+    const gf_threshold_error none = gf_threshold_error_of(x + 2, optimum, 1, 1);
     assert_true(none.count == 0 && isnan(none.mae) && isnan(none.rmse));
 }
 
@@ -59,8 +60,8 @@ static void fnc_draws_are_batches_of_the_permutation(void **state) {
     gf_view_set s = make_set(2 * SAMPLES, DIM), batch = make_set(2 * BATCH, DIM);
     float out[SAMPLES * DRAWS * 2], again[SAMPLES * DRAWS * 2], theta[2 * BATCH];
     for (int i = 0; i < SAMPLES * DRAWS * 2; i++) out[i] = NAN;
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(1), out), GLOFND_OK);
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(3), again), GLOFND_OK);
+    assert_int_equal(gf_fnc_batch_thresholds(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(1), out), GLOFND_OK);
+    assert_int_equal(gf_fnc_batch_thresholds(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(3), again), GLOFND_OK);
     assert_memory_equal(out, again, sizeof out);
     for (int i = 0; i < SAMPLES * DRAWS * 2; i++) assert_true(out[i] > -1.0f && out[i] < 1.0f);
     for (int draw = 0; draw < DRAWS; draw++) { /* the second batch of each deal, by hand */
@@ -74,9 +75,9 @@ static void fnc_draws_are_batches_of_the_permutation(void **state) {
             assert_true(out[(sample * DRAWS + draw) * 2 + i % 2] == theta[i]);
         }
     }
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, SAMPLES + 1, 1, 0.2, SEED, ON(1), out), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_fnc_batch_thresholds(&err, &s, 2, SAMPLES + 1, 1, 0.2, SEED, ON(1), out), GLOFND_E_ARGUMENT);
     s.z[4] = INFINITY;
-    assert_int_equal(gf_fnc_draws(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_E_NUMERIC);
+    assert_int_equal(gf_fnc_batch_thresholds(&err, &s, 2, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_E_NUMERIC);
     gf_view_set_free(&s);
     gf_view_set_free(&batch);
 }
@@ -92,7 +93,7 @@ static void fnc_draws_of_images_and_texts(void **state) {
     for (int64_t i = 0; i < SAMPLES * DIM; i++) t.z[i] = (float)rng_normal(&g);
     for (int64_t i = 0; i < SAMPLES; i++) s.id[i] = t.id[i] = i;
     s.others = &t, rows.others = &columns;
-    assert_int_equal(gf_fnc_draws(&err, &s, 1, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_OK);
+    assert_int_equal(gf_fnc_batch_thresholds(&err, &s, 1, BATCH, DRAWS, 0.2, SEED, ON(2), out), GLOFND_OK);
     for (int draw = 0; draw < DRAWS; draw++) { /* the first batch of each deal, by hand */
         for (int i = 0; i < BATCH; i++) {
             const int64_t sample = gf_permute(SEED, (uint32_t)draw, SAMPLES, i);

@@ -1,5 +1,5 @@
-/* linear_fit.c - see linear_fit.h. */
-#include "eval/linear/linear_fit.h"
+/* linear_probe.c - see linear_probe.h. */
+#include "eval/linear/linear_probe.h"
 
 #include <math.h>
 #include <stdlib.h>

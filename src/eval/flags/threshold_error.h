@@ -1,8 +1,9 @@
-/* threshold_quality.h - how far thresholds are from the optimum, and how they are spread. */
-#ifndef GF_EVAL_FLAGS_THRESHOLD_QUALITY_H
-#define GF_EVAL_FLAGS_THRESHOLD_QUALITY_H
+/* threshold_error.h - how far thresholds are from the optimum, and how they are spread. */
+#ifndef GF_EVAL_FLAGS_THRESHOLD_ERROR_H
+#define GF_EVAL_FLAGS_THRESHOLD_ERROR_H
 
-#include "eval/flags/fn_quality.h"
+#include "eval/flags/view_set.h"
+#include "pairs/tiles.h"
 
 typedef struct gf_threshold_error {
     int64_t count;          /* thresholds compared */
@@ -10,7 +11,7 @@ typedef struct gf_threshold_error {
 } gf_threshold_error;
 
 /* x [n][each] against optimum [n]; pairs with a NaN are left out. */
-gf_threshold_error gf_threshold_compare(const float *x, const float *optimum, int64_t n, int64_t each);
+gf_threshold_error gf_threshold_error_of(const float *x, const float *optimum, int64_t n, int64_t each);
 
 typedef struct gf_spread {
     int64_t count;
@@ -24,7 +25,7 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
 /* FNC's thresholds: `draws` times all samples of `s` (views neighbouring rows each) are dealt into random batches of `batch`, and
  * each row gets its (1-alpha) quantile there. out [samples][draws * views]. The last batch of a deal takes samples of the one
  * before to be complete. */
-glofnd_status gf_fnc_draws(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha, uint64_t seed,
-                           const gf_pair_how *how, float *out);
+glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha,
+                                      uint64_t seed, const gf_pair_how *how, float *out);
 
 #endif

@@ -1,12 +1,12 @@
-/* logistic.h - l2-regularised multinomial logistic regression by L-BFGS.
+/* logistic_regression.h - l2-regularised multinomial logistic regression by L-BFGS.
  *
  * Minimises  mean cross entropy + l2 / (2 n) |W|^2  over weights W and biases; biases are not regularised. l2 is the strength
  * beside the sum over the samples: 1 / C of scikit-learn.
  */
-#ifndef GF_EVAL_LINEAR_LOGISTIC_H
-#define GF_EVAL_LINEAR_LOGISTIC_H
+#ifndef GF_EVAL_LINEAR_LOGISTIC_REGRESSION_H
+#define GF_EVAL_LINEAR_LOGISTIC_REGRESSION_H
 
-#include "eval/linear/linear_model.h"
+#include "eval/linear/linear_classifier.h"
 
 typedef struct gf_logistic {
     double l2;

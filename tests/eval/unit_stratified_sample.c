@@ -1,4 +1,4 @@
-/* unit_fractions.c - shares of the labels: exact counts, nesting, seeds; and splits of datasets into training and test samples.
+/* unit_stratified_sample.c - shares of the labels: exact counts, nesting, seeds; and splits of datasets into training and test samples.
  * */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "data/export_shards.h"
-#include "eval/linear/fractions.h"
 #include "eval/split.h"
+#include "eval/stratified_sample.h"
 #include "support/scratch.h"
 
 #define N 2000
@@ -47,8 +47,8 @@ static void takes_the_floor_of_each_class(void **state) {
     int64_t count[4];
     make_labels(label);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        gf_draw d = {.share = cases[c].share, .seed = 5, .stream = GF_DRAW_LABELS};
-        assert_int_equal(gf_draw_share(NULL, &d, label, N, chosen), GLOFND_OK);
+        gf_stratified_sample d = {.share = cases[c].share, .seed = 5, .stream = GF_STRATIFIED_LABELS};
+        assert_int_equal(gf_stratified_draw(NULL, &d, label, N, chosen), GLOFND_OK);
         counts(label, chosen, count);
         assert_memory_equal(count, cases[c].count, sizeof count);
         assert_int_equal(d.count, count[0] + count[1] + count[3]);
@@ -68,11 +68,12 @@ static void smaller_shares_lie_in_larger_ones_and_seeds_differ(void **state) {
     int32_t label[N];
     uint8_t tenth[N], half[N], again[N], other[N], stream[N];
     make_labels(label);
-    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 5}, label, N, tenth), GLOFND_OK);
-    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.5, .seed = 5}, label, N, half), GLOFND_OK);
-    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 5}, label, N, again), GLOFND_OK);
-    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 6}, label, N, other), GLOFND_OK);
-    assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = 0.1, .seed = 5, .stream = 2}, label, N, stream), GLOFND_OK);
+    assert_int_equal(gf_stratified_draw(NULL, &(gf_stratified_sample){.share = 0.1, .seed = 5}, label, N, tenth), GLOFND_OK);
+    assert_int_equal(gf_stratified_draw(NULL, &(gf_stratified_sample){.share = 0.5, .seed = 5}, label, N, half), GLOFND_OK);
+    assert_int_equal(gf_stratified_draw(NULL, &(gf_stratified_sample){.share = 0.1, .seed = 5}, label, N, again), GLOFND_OK);
+    assert_int_equal(gf_stratified_draw(NULL, &(gf_stratified_sample){.share = 0.1, .seed = 6}, label, N, other), GLOFND_OK);
+    assert_int_equal(gf_stratified_draw(NULL, &(gf_stratified_sample){.share = 0.1, .seed = 5, .stream = 2}, label, N, stream),
+                     GLOFND_OK);
     for (int i = 0; i < N; i++) assert_true(tenth[i] <= half[i]);
     assert_int_equal(differences(tenth, again), 0);
     assert_true(differences(tenth, other) > 200);
@@ -85,7 +86,7 @@ static void refuses_shares_that_are_none(void **state) {
     int32_t label[1] = {0};
     uint8_t chosen[1];
     for (int i = 0; i < 4; i++)
-        assert_int_equal(gf_draw_share(NULL, &(gf_draw){.share = bad[i]}, label, 1, chosen), GLOFND_E_ARGUMENT);
+        assert_int_equal(gf_stratified_draw(NULL, &(gf_stratified_sample){.share = bad[i]}, label, 1, chosen), GLOFND_E_ARGUMENT);
 }
 
 /* ----- splits ----- */
@@ -94,7 +95,7 @@ static void a_dataset_has_its_own_test_split(void **state) {
     (void)state;
     gf_split s;
     const gf_split_spec spec = {.data = "shapes:n=60,classes=3,size=16,seed=1", .share = 0.2, .seed = 1};
-    assert_int_equal(gf_split_open(NULL, &spec, &s), GLOFND_OK);
+    assert_int_equal(gf_split_init(NULL, &spec, &s), GLOFND_OK);
     assert_int_equal(s.train.n, 60);
     assert_int_equal(s.classes, 3);
     assert_non_null(s.test_data);
@@ -108,7 +109,7 @@ static void a_held_out_share_is_disjoint(void **state) {
     gf_split_spec spec = {.data = "shapes:n=60,classes=3,size=16,seed=1", .share = 0.2, .seed = 1, .held_out = 1};
     uint8_t seen[60] = {0};
     int held[3] = {0};
-    assert_int_equal(gf_split_open(NULL, &spec, &s), GLOFND_OK);
+    assert_int_equal(gf_split_init(NULL, &spec, &s), GLOFND_OK);
     assert_int_equal(s.train.n + s.test.n, 60);
     assert_true(s.test_name[0] == 0 && !s.test_data && s.test.data == s.data);
     for (int64_t i = 0; i < s.train.n; i++) seen[s.train.id[i]]++;
@@ -120,7 +121,7 @@ static void a_held_out_share_is_disjoint(void **state) {
     for (int i = 0; i < 60; i++) assert_int_equal(seen[i], 1);
     for (int c = 0; c < 3; c++) assert_int_equal(held[c], 4);
     spec.seed = 2;
-    assert_int_equal(gf_split_open(NULL, &spec, &other), GLOFND_OK);
+    assert_int_equal(gf_split_init(NULL, &spec, &other), GLOFND_OK);
     assert_true(memcmp(s.test.id, other.test.id, (size_t)s.test.n * sizeof *s.test.id) != 0);
     gf_split_free(&s);
     gf_split_free(&other);
@@ -131,12 +132,12 @@ static void classes_must_fit(void **state) {
     gf_error err = {{0}};
     gf_split s;
     const char *small = "shapes:n=30,classes=3,size=16,seed=1", *large = "shapes:n=40,classes=4,size=16,seed=1";
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = small, .test = large}, &s), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = small, .test = large}, &s), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "class 3"));
     assert_non_null(strstr(err.text, "no training sample"));
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = large, .test = small}, &s), GLOFND_OK);
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = large, .test = small}, &s), GLOFND_OK);
     gf_split_free(&s);
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = "shapes:n=6,classes=3,size=16", .held_out = 1, .share = 0.2},
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = "shapes:n=6,classes=3,size=16", .held_out = 1, .share = 0.2},
                                    &s),
                      GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "20 %"));
@@ -155,7 +156,7 @@ static glofnd_status open_both(gf_error *err, const char *train, const char *tes
     char data[200], other[200];
     snprintf(data, sizeof data, "folder:%s/%s", box.folder, train);
     snprintf(other, sizeof other, "folder:%s/%s", box.folder, test);
-    return gf_split_open(err, &(gf_split_spec){.data = data, .test = other}, s);
+    return gf_split_init(err, &(gf_split_spec){.data = data, .test = other}, s);
 }
 
 /* Numbers of the test set count its own folders; those that evaluations compare are the training set's, by name. */
@@ -212,20 +213,20 @@ static void names_that_two_classes_share_are_no_guide(void **state) {
     snprintf(test, sizeof test, "folder:%s/cranes", box.folder);
     scratch_text(&box, "w/classnames.txt", "crane\ndog\ncrane\n");
     scratch_text(&box, "cranes/crane/image.png", "");
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK); /* the same number */
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK); /* the same number */
     gf_split_free(&s);
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = data}, &s), GLOFND_OK);
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = data, .test = data}, &s), GLOFND_OK);
     gf_split_free(&s);
     scratch_text(&box, "w/classnames.txt", "\ndog\ncrane\n"); /* the first one has no name */
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
     assert_int_equal(s.test.label[0], 2);
     gf_split_free(&s);
     scratch_text(&box, "w/classnames.txt", "\n\n\n"); /* none has: by number */
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_OK);
     assert_int_equal(s.test.label[0], 0);
     gf_split_free(&s);
     scratch_text(&box, "w/classnames.txt", "dog\ncrane\ncrane\n");
-    assert_int_equal(gf_split_open(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_split_init(&err, &(gf_split_spec){.data = data, .test = test}, &s), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(err.text, "is called \"crane\", which is the name of two training classes"));
 }
 

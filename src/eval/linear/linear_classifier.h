@@ -1,4 +1,4 @@
-/* linear_model.h - a linear classifier on features: cross entropy, its gradient, ranks of the right classes; in tiles, on all
+/* linear_classifier.h - a linear classifier on features: cross entropy, its gradient, ranks of the right classes; in tiles, on all
  * cores.
  *
  *     gf_linear *m;  TRY(gf_linear_create(err, dim, classes, threads, &m));
@@ -7,8 +7,8 @@
  * Scores are made for 128 samples at a time and dropped. The same bits for any number of threads: samples are cut into parts by
  * their number alone, and the parts' gradients are added in order.
  */
-#ifndef GF_EVAL_LINEAR_LINEAR_MODEL_H
-#define GF_EVAL_LINEAR_LINEAR_MODEL_H
+#ifndef GF_EVAL_LINEAR_LINEAR_CLASSIFIER_H
+#define GF_EVAL_LINEAR_LINEAR_CLASSIFIER_H
 
 #include "eval/features.h"
 

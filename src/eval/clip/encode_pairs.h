@@ -1,6 +1,6 @@
-/* pair_texts.h - the images and all captions of a dataset through the two encoders of an image-text run. */
-#ifndef GF_EVAL_CLIP_PAIR_TEXTS_H
-#define GF_EVAL_CLIP_PAIR_TEXTS_H
+/* encode_pairs.h - the images and all captions of a dataset through the two encoders of an image-text run. */
+#ifndef GF_EVAL_CLIP_ENCODE_PAIRS_H
+#define GF_EVAL_CLIP_ENCODE_PAIRS_H
 
 #include "eval/encode.h"
 

@@ -1,4 +1,4 @@
-/* unit_linear.c - linear evaluation on features that are easy, hard, or broken; its protocols and when it stops. */
+/* unit_linear_classifier.c - linear evaluation on features that are easy, hard, or broken; its protocols and when it stops. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "eval/linear/linear_fit.h"
+#include "eval/linear/linear_probe.h"
 #include "support/random.h"
 
 static gf_features make(int64_t n, int64_t dim, int32_t classes, double lead, uint64_t seed) {

@@ -1,4 +1,4 @@
-/* unit_fn_quality.c - counts and thresholds of pairs against plain loops and sorting, for sizes that do not fill a tile. */
+/* unit_fn_precision_recall.c - counts and thresholds of pairs against plain loops and sorting, for sizes that do not fill a tile. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-#include "eval/flags/fn_quality_detectors.h"
+#include "eval/flags/compare_detectors.h"
+#include "eval/flags/detector_thresholds.h"
 #include "pairs/tiles.h"
 #include "support/random.h"
 
@@ -91,14 +92,14 @@ static void counts_are_those_of_plain_loops(void **state) {
 static void means_are_the_authors(void **state) {
     (void)state;
     const gf_fn_counts counts[] = {{10, 4, 3, 2}, {10, 4, 1, 1}, {10, 0, 0, 0}, {10, 0, 0, 0}};
-    const gf_fn_quality q = gf_fn_summarize(counts, 2, 2);
+    const gf_precision_recall q = gf_fn_precision_recall(counts, 2, 2);
     assert_int_equal(q.anchors, 2);
     assert_true(fabs(q.precision - (0.75 + 1.0) / 2) < 1e-15);
     assert_true(fabs(q.recall - (3.0 / 8.0 + 1.0) / 2) < 1e-15);
     assert_true(fabs(q.f1 - 2.0 * 0.875 * 0.6875 / (0.875 + 0.6875)) < 1e-15);
     assert_true(fabs(q.flagged - 0.1) < 1e-15);
     assert_true(q.pooled_precision == 0.75 && q.pooled_recall == 0.375 && fabs(q.pooled_f1 - 0.5) < 1e-15);
-    const gf_fn_quality none = gf_fn_summarize(counts + 2, 1, 2);
+    const gf_precision_recall none = gf_fn_precision_recall(counts + 2, 1, 2);
     assert_true(none.precision == 1.0 && none.recall == 1.0 && isnan(none.pooled_precision) && isnan(none.pooled_recall));
 }
 
@@ -163,7 +164,7 @@ static void one_value_for_all_pairs(void **state) {
         for (int step = 0; step < 2; step++) { /* at most alpha above it; a step of the grid lower, more */
             for (int i = 0; i < N; i++) theta[i] = single - (float)step * 0x1p-16f;
             assert_int_equal(gf_fn_count(&err, &s, theta, 1, ON(threads), counts), GLOFND_OK);
-            const double share = gf_fn_summarize(counts, N, 1).flagged;
+            const double share = gf_fn_precision_recall(counts, N, 1).flagged;
             assert_true(step ? share > 0.05 : share <= 0.05);
         }
     }
@@ -212,12 +213,12 @@ static void a_batch_is_what_a_step_sees(void **state) {
     (void)state;
     enum { BATCH = 45 };
     gf_view_set s = make_set(2 * BATCH + 2, 11); /* a sample more than a batch: it is left out */
-    gf_fn_quality q[GF_FN_KIND_COUNT];
-    const gf_fn_scope x = {.s = &s, .views = 2, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
+    gf_precision_recall q[GF_FN_DETECTOR_COUNT];
+    const gf_fn_comparison x = {.s = &s, .views = 2, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     s.n = 2 * BATCH;
     const glofnd_stats stats = step_of_fnc(&s, 0.07);
-    const gf_fn_quality *fnc = &q[GF_FN_FNC];
+    const gf_precision_recall *fnc = &q[GF_FN_FNC];
     assert_int_equal(q[GF_FN_GLOFND].anchors, 0);
     assert_int_equal(fnc->anchors, BATCH);
     assert_true(fabs(fnc->flagged - (double)stats.flagged / (double)stats.pairs) < 1e-12);
@@ -232,8 +233,8 @@ static void learned_thresholds_are_used(void **state) {
     (void)state;
     gf_view_set s = make_set(202, 12);
     float lambda[101];
-    gf_fn_quality q[GF_FN_KIND_COUNT];
-    gf_fn_scope x = {.s = &s, .views = 2, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
+    gf_precision_recall q[GF_FN_DETECTOR_COUNT];
+    gf_fn_comparison x = {.s = &s, .views = 2, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
     assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &s, 0.1, ON(1), lambda), GLOFND_OK);
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);

@@ -1,4 +1,4 @@
-/* ttest.c - the paired t-test of stats.h, down to the incomplete beta function behind Student's distribution. */
+/* student_t.c - the paired t-test of stats.h, down to the incomplete beta function behind Student's distribution. */
 #include <float.h>
 #include <math.h>
 
@@ -24,20 +24,20 @@ static double beta_fraction(double a, double b, double x) {
     return value;
 }
 
-double gf_beta_share(double a, double b, double x) {
+double gf_incomplete_beta(double a, double b, double x) {
     if (!(a > 0.0 && b > 0.0 && x >= 0.0 && x <= 1.0)) return NAN;
     if (x == 0.0 || x == 1.0) return x;
-    if (x > (a + 1.0) / (a + b + 2.0)) return 1.0 - gf_beta_share(b, a, 1.0 - x);
+    if (x > (a + 1.0) / (a + b + 2.0)) return 1.0 - gf_incomplete_beta(b, a, 1.0 - x);
     const double log_front = a * log(x) + b * log1p(-x) + lgamma(a + b) - lgamma(a) - lgamma(b);
     return exp(log_front) * beta_fraction(a, b, x) / a;
 }
 
 /* P(|T| > t) = I_{df/(df+t^2)}(df/2, 1/2). Near t = 0 that argument is near 1, where the other tail keeps the digits. */
-double gf_student_above(double t, double df) {
+double gf_student_tail(double t, double df) {
     if (isnan(t) || !(df > 0.0)) return NAN;
     if (isinf(t)) return t > 0.0 ? 0.0 : 1.0;
-    const double square = t * t, both = square < 1.0 ? 1.0 - gf_beta_share(0.5, 0.5 * df, square / (df + square))
-                                                     : gf_beta_share(0.5 * df, 0.5, df / (df + square));
+    const double square = t * t, both = square < 1.0 ? 1.0 - gf_incomplete_beta(0.5, 0.5 * df, square / (df + square))
+                                                     : gf_incomplete_beta(0.5 * df, 0.5, df / (df + square));
     return t > 0.0 ? 0.5 * both : 1.0 - 0.5 * both;
 }
 
@@ -47,7 +47,7 @@ gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) square += (x[i] - y[i] - mean) * (x[i] - y[i] - mean);
     gf_ttest r = {.pairs = n, .difference = n > 0 ? mean : NAN, .t = NAN, .df = (double)(n - 1)};
     if (n > 1) r.t = mean / sqrt(square / (double)(n - 1) / (double)n); /* 0 / 0: no difference anywhere */
-    r.p_greater = gf_student_above(r.t, r.df);
-    r.p_less = gf_student_above(-r.t, r.df);
+    r.p_greater = gf_student_tail(r.t, r.df);
+    r.p_less = gf_student_tail(-r.t, r.df);
     return r;
 }

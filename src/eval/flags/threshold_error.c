@@ -1,14 +1,15 @@
-/* threshold_quality.c - see threshold_quality.h. */
-#include "eval/flags/threshold_quality.h"
+/* threshold_error.c - see threshold_error.h. */
+#include "eval/flags/threshold_error.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/flags/detector_thresholds.h"
 #include "util/parallel.h"
 #include "util/rng.h"
 
-gf_threshold_error gf_threshold_compare(const float *x, const float *optimum, int64_t n, int64_t each) {
+gf_threshold_error gf_threshold_error_of(const float *x, const float *optimum, int64_t n, int64_t each) {
     gf_threshold_error e = {0};
     double absolute = 0.0, square = 0.0, sum = 0.0;
     for (int64_t i = 0; i < n * each; i++) {
@@ -97,8 +98,8 @@ static glofnd_status deal_all(gf_error *err, deal *x, const gf_pair_how *how) {
     return GLOFND_OK;
 }
 
-glofnd_status gf_fnc_draws(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha, uint64_t seed,
-                           const gf_pair_how *how, float *out) {
+glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha,
+                                      uint64_t seed, const gf_pair_how *how, float *out) {
     const int threads = how->threads, rooms = s->others ? 2 * threads : threads;
     deal x = {.s = s,
               .views = views,

@@ -1,5 +1,5 @@
-/* fn_quality_views.c - see fn_quality_views.h. */
-#include "eval/flags/fn_quality_views.h"
+/* trained_run.c - see trained_run.h. */
+#include "eval/flags/trained_run.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -21,18 +21,18 @@ struct gf_trained_run {
 static glofnd_status open_frozen(gf_error *err, gf_trained_run *f) {
     const gf_run_encoder_spec images = {.run = f->spec.run, .head = 1, .where = f->spec.where};
     const gf_run_encoder_spec captions = {.run = f->spec.run, .text = 1, .where = f->spec.where};
-    TRY(gf_run_encoder_open(err, &images, &f->encoder));
+    TRY(gf_run_encoder_create(err, &images, &f->encoder));
     const gf_config *c = gf_run_encoder_config(f->encoder);
-    if (c->task == GF_TASK_CLIP) TRY(gf_run_encoder_open(err, &captions, &f->captions));
+    if (c->task == GF_TASK_CLIP) TRY(gf_run_encoder_create(err, &captions, &f->captions));
     const int given = f->spec.data && *f->spec.data;
     const char *data = given ? f->spec.data : c->data;
     const glofnd_status status = gf_dataset_open(err, data, &f->data);
-    TRY(given ? status : gf_run_encoder_own_data(err, status));
+    TRY(given ? status : gf_run_encoder_data_hint(err, status));
     f->info = gf_dataset_describe(f->data);
     return gf_learned_read(err, f->spec.run, c, f->data, data, &f->learned);
 }
 
-glofnd_status gf_trained_run_open(gf_error *err, const gf_trained_run_spec *spec, gf_trained_run **out) {
+glofnd_status gf_trained_run_create(gf_error *err, const gf_trained_run_spec *spec, gf_trained_run **out) {
     gf_trained_run *f = calloc(1, sizeof *f);
     *out = NULL;
     FAIL_IF(err, !f, GLOFND_E_MEMORY, "no memory for a frozen run");
@@ -59,7 +59,7 @@ const gf_dataset *gf_trained_run_data(const gf_trained_run *f) { return f->data;
 const gf_run_encoder *gf_trained_run_encoder(const gf_trained_run *f) { return f->encoder; }
 gf_run_encoder *gf_trained_run_captions(const gf_trained_run *f) { return f->captions; }
 
-void gf_trained_run_warn(const gf_trained_run *f, int64_t i, const char *message) {
+void gf_trained_run_report_unreadable(const gf_trained_run *f, int64_t i, const char *message) {
     if (f->spec.damaged) f->spec.damaged(f->spec.user, i, message);
 }
 
@@ -100,7 +100,7 @@ static glofnd_status place_batch(gf_error *err, gf_trained_run *f, const gf_batc
     int64_t kept = 0;
     for (int64_t i = 0; i < b->n; i++)
         if (place[b->id[i]] < s->n) memcpy(room + kept++ * pixels, b->view[0] + i * pixels, (size_t)pixels * sizeof *room);
-    TRY(gf_run_encoder_run(err, f->encoder, room, kept, z));
+    TRY(gf_run_encoder_images(err, f->encoder, room, kept, z));
     for (int64_t i = 0; i < b->n; i++) {
         const int64_t at = place[b->id[i]];
         if (at >= s->n) continue;
@@ -134,12 +134,12 @@ static void close_gaps(gf_view_set *s) {
     s->n = kept;
 }
 
-glofnd_status gf_trained_run_plain(gf_error *err, gf_trained_run *f, int64_t most, gf_view_set *out) {
+glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int64_t most, gf_view_set *out) {
     const gf_config *c = gf_trained_run_config(f);
     const int64_t batch = 128, pixels = (int64_t)c->size * c->size * 3, dim = gf_run_encoder_dim(f->encoder);
     gf_loader_spec spec = loader_spec(f);
     spec.views = 0, spec.batch = batch;
-    gf_encode_center(c, f->data, &spec);
+    gf_encode_centre_crop(c, f->data, &spec);
     gf_loader *loader = NULL;
     *out = (gf_view_set){0};
     float *room = malloc((size_t)batch * (size_t)(pixels + dim) * sizeof *room);
@@ -165,7 +165,7 @@ static glofnd_status encode_views(gf_error *err, gf_trained_run *f, gf_loader *l
     for (int64_t done = 0; done < s->n; done += 2 * b.n) {
         TRY(gf_loader_next(err, loader, &b));
         for (int v = 0; v < 2; v++) {
-            TRY(gf_run_encoder_run(err, f->encoder, b.view[v], b.n, room));
+            TRY(gf_run_encoder_images(err, f->encoder, b.view[v], b.n, room));
             for (int64_t i = 0; i < b.n; i++) {
                 const int64_t at = done + 2 * i + v;
                 memcpy(s->z + at * s->dim, room + i * s->dim, (size_t)s->dim * sizeof *room);
@@ -177,8 +177,8 @@ static glofnd_status encode_views(gf_error *err, gf_trained_run *f, gf_loader *l
     return GLOFND_OK;
 }
 
-glofnd_status gf_trained_run_views(gf_error *err, gf_trained_run *f, int64_t batch, int64_t samples, int epochs,
-                                   gf_view_set *out) {
+glofnd_status gf_trained_run_augmented(gf_error *err, gf_trained_run *f, int64_t batch, int64_t samples, int epochs,
+                                       gf_view_set *out) {
     const gf_config *c = gf_trained_run_config(f);
     gf_loader_spec spec = loader_spec(f);
     spec.views = 2, spec.batch = batch < f->info.n ? batch : f->info.n;

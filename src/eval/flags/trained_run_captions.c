@@ -1,5 +1,5 @@
-/* fn_quality_captions.c - see fn_quality_captions.h. */
-#include "eval/flags/fn_quality_captions.h"
+/* trained_run_captions.c - see trained_run_captions.h. */
+#include "eval/flags/trained_run_captions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static glofnd_status encode_texts(reading *x, gf_view_set *image, gf_view_set *t
         gf_error why = {{0}};
         const glofnd_status status = draw(&why, x, image->id[i], x->token + (kept - done) * x->context);
         FAIL_IF(x->err, status != GLOFND_OK && status != GLOFND_E_FORMAT && status != GLOFND_E_IO, status, "%s", why.text);
-        if (status != GLOFND_OK) gf_trained_run_warn(x->f, image->id[i], why.text);
+        if (status != GLOFND_OK) gf_trained_run_report_unreadable(x->f, image->id[i], why.text);
         else move_row(image, kept++, i);
         if (kept - done < PART && i + 1 < image->n) continue;
         TRY(gf_run_encoder_tokens(x->err, x->e, x->token, kept - done, text->z + done * text->dim));
@@ -71,11 +71,11 @@ static glofnd_status encode_texts(reading *x, gf_view_set *image, gf_view_set *t
     return GLOFND_OK;
 }
 
-glofnd_status gf_trained_run_pairs(gf_error *err, gf_trained_run *f, int64_t most, gf_view_set *image, gf_view_set *text) {
+glofnd_status gf_trained_run_image_text(gf_error *err, gf_trained_run *f, int64_t most, gf_view_set *image, gf_view_set *text) {
     reading x = {0};
     *image = *text = (gf_view_set){0};
     glofnd_status status = begin(err, f, &x);
-    if (status == GLOFND_OK) status = gf_trained_run_plain(err, f, most, image);
+    if (status == GLOFND_OK) status = gf_trained_run_centre_crops(err, f, most, image);
     if (status == GLOFND_OK) status = gf_view_set_alloc(err, text, image->n, image->dim);
     if (status == GLOFND_OK) status = encode_texts(&x, image, text);
     if (status != GLOFND_OK) gf_view_set_free(image), gf_view_set_free(text);
@@ -144,8 +144,8 @@ static void join(const list *l, gf_view_set *s, int64_t *alike) {
     for (int64_t i = 0; i < s->n; i++) *alike += label[i] != i;
 }
 
-glofnd_status gf_trained_run_group(gf_error *err, const gf_trained_run *f, gf_view_set *image, gf_view_set *text,
-                                   int64_t *alike) {
+glofnd_status gf_trained_run_caption_groups(gf_error *err, const gf_trained_run *f, gf_view_set *image, gf_view_set *text,
+                                            int64_t *alike) {
     reading x = {0};
     list l = {0};
     FAIL_IF(err, image->n > INT32_MAX, GLOFND_E_ARGUMENT, "groups are for at most %d samples", INT32_MAX);

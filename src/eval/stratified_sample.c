@@ -1,5 +1,5 @@
-/* fractions.c - see fractions.h: the samples in the order of a keyed permutation, each class up to its quota. */
-#include "eval/linear/fractions.h"
+/* stratified_sample.c - see stratified_sample.h: the samples in the order of a keyed permutation, each class up to its quota. */
+#include "eval/stratified_sample.h"
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static int32_t count_classes(const int32_t *label, int64_t n) {
 }
 
 /* quota [classes]: how many are still to be drawn of each. */
-static void set_quotas(gf_draw *d, const int32_t *label, int64_t n, int64_t *quota, int32_t classes) {
+static void set_quotas(gf_stratified_sample *d, const int32_t *label, int64_t n, int64_t *quota, int32_t classes) {
     d->classes = 0;
     d->empty = -1;
     for (int64_t i = 0; i < n; i++)
@@ -27,7 +27,7 @@ static void set_quotas(gf_draw *d, const int32_t *label, int64_t n, int64_t *quo
     }
 }
 
-glofnd_status gf_draw_share(gf_error *err, gf_draw *d, const int32_t *label, int64_t n, uint8_t *chosen) {
+glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen) {
     FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "a share of %g cannot be drawn; it must be in (0, 1]",
             d->share);
     const int32_t classes = count_classes(label, n);

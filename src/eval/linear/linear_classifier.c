@@ -1,10 +1,10 @@
-/* linear_model.c - see linear_model.h.
+/* linear_classifier.c - see linear_classifier.h.
  *
  * Samples lie along the vectors, classes along the rows of a tile, so that 100 classes are padded to 104 and not to 128:
  *     Z [classes][samples] = W [classes][dim] X' ,   P = softmax(Z) - labels ,   dW [classes][dim] += P X
  * Both products read X in panels: by samples for the first, by features for the second.
  */
-#include "eval/linear/linear_model.h"
+#include "eval/linear/linear_classifier.h"
 
 #include <assert.h>
 #include <math.h>

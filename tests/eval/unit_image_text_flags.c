@@ -1,4 +1,4 @@
-/* unit_fn_pairs.c - false negatives between two sides, images and texts: counts and thresholds against plain loops, and a batch
+/* unit_image_text_flags.c - false negatives between two sides, images and texts: counts and thresholds against plain loops, and a batch
  * against the step of the method itself. */
 #include <math.h>
 #include <setjmp.h>
@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-#include "eval/flags/fn_quality_detectors.h"
+#include "eval/flags/compare_detectors.h"
+#include "eval/flags/detector_thresholds.h"
 #include "support/random.h"
 #include "util/order.h"
 
@@ -145,15 +146,15 @@ static void a_batch_is_what_a_step_sees(void **state) {
     (void)state;
     enum { BATCH = 70 };
     gf_view_set side[2];
-    gf_fn_quality q[2][GF_FN_KIND_COUNT];
+    gf_precision_recall q[2][GF_FN_DETECTOR_COUNT];
     make(side, BATCH + 1, 7); /* a sample more than a batch: it is left out */
     for (int k = 0; k < 2; k++) {
-        const gf_fn_scope x = {.s = &side[k], .views = 1, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
+        const gf_fn_comparison x = {.s = &side[k], .views = 1, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
         assert_int_equal(gf_fn_compare(&err, &x, q[k]), GLOFND_OK);
     }
     side[0].n = side[1].n = BATCH;
     const glofnd_stats stats = step_of_fnc(side, 0.07);
-    const gf_fn_quality *a = &q[0][GF_FN_FNC], *b = &q[1][GF_FN_FNC];
+    const gf_precision_recall *a = &q[0][GF_FN_FNC], *b = &q[1][GF_FN_FNC];
     assert_int_equal(a->anchors, BATCH);
     assert_true(fabs((a->flagged + b->flagged) / 2 - (double)stats.flagged / (double)stats.pairs) < 1e-12);
     assert_true(fabs((a->precision + b->precision) / 2 - stats.precision) < 1e-7);
@@ -166,9 +167,9 @@ static void learned_thresholds_are_used(void **state) {
     (void)state;
     gf_view_set side[2];
     static float lambda[200];
-    gf_fn_quality q[GF_FN_KIND_COUNT];
+    gf_precision_recall q[GF_FN_DETECTOR_COUNT];
     make(side, 200, 9);
-    gf_fn_scope x = {.s = &side[1], .views = 1, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
+    gf_fn_comparison x = {.s = &side[1], .views = 1, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
     assert_int_equal(gf_optimal_thresholds(&err, &side[1], 1, &side[0], 0.1, &x.how, lambda), GLOFND_OK);
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);

@@ -1,11 +1,11 @@
-/* logistic_transfer.c - see logistic_transfer.h. */
-#include "eval/linear/logistic_transfer.h"
+/* transfer.c - see transfer.h. */
+#include "eval/linear/transfer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/linear/fractions.h"
+#include "eval/stratified_sample.h"
 
 #define TOLERANCE 1e-4
 
@@ -100,10 +100,10 @@ static int highest(const double *score) {
 
 /* Is there at least one sample of some class to hold out? */
 static int can_validate(const gf_transfer *t, const gf_features *train) {
-    gf_draw d = {.share = t->validation, .seed = t->seed, .stream = GF_DRAW_TEST};
+    gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
     uint8_t *chosen = malloc((size_t)train->n + 1);
     const int can =
-        chosen && t->validation > 0.0 && gf_draw_share(NULL, &d, train->label, train->n, chosen) == GLOFND_OK && d.count > 0;
+        chosen && t->validation > 0.0 && gf_stratified_draw(NULL, &d, train->label, train->n, chosen) == GLOFND_OK && d.count > 0;
     free(chosen);
     return can;
 }

@@ -1,9 +1,9 @@
-/* linear_fit.h - linear evaluation: a linear classifier trained by mini-batches on frozen features, the best epoch chosen on
+/* linear_probe.h - linear evaluation: a linear classifier trained by mini-batches on frozen features, the best epoch chosen on
  * validation features. Sees features only, so it cannot change a backbone. */
-#ifndef GF_EVAL_LINEAR_LINEAR_FIT_H
-#define GF_EVAL_LINEAR_LINEAR_FIT_H
+#ifndef GF_EVAL_LINEAR_LINEAR_PROBE_H
+#define GF_EVAL_LINEAR_LINEAR_PROBE_H
 
-#include "eval/linear/linear_model.h"
+#include "eval/linear/linear_classifier.h"
 #include "eval/protocol.h"
 
 typedef struct gf_probe_rows { /* training samples of an epoch */

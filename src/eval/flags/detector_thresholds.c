@@ -1,11 +1,11 @@
-/* fn_quality_thresholds.c - the thresholds of fn_quality.h: order statistics of similarities that are never all in memory. */
+/* detector_thresholds.c - see detector_thresholds.h. */
+#include "eval/flags/detector_thresholds.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpu/kernels/tile.h"
-#include "eval/flags/fn_quality.h"
-#include "pairs/tiles.h"
 #include "util/order.h"
 
 static gf_pairs pairs_of(const gf_view_set *rows, const gf_view_set *cols, const gf_pair_how *how, const char *what) {

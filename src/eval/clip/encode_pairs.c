@@ -1,5 +1,5 @@
-/* pair_texts.c - see pair_texts.h. */
-#include "eval/clip/pair_texts.h"
+/* encode_pairs.c - see encode_pairs.h. */
+#include "eval/clip/encode_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>

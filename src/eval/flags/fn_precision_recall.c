@@ -1,31 +1,10 @@
-/* fn_quality.c - see fn_quality.h: counting, and what follows from counts. */
-#include "eval/flags/fn_quality.h"
+/* fn_precision_recall.c - see fn_precision_recall.h. */
+#include "eval/flags/fn_precision_recall.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "eval/stats.h"
 #include "pairs/tiles.h"
-
-glofnd_status gf_view_set_alloc(gf_error *err, gf_view_set *s, int64_t n, int64_t dim) {
-    *s = (gf_view_set){.n = n, .dim = dim};
-    FAIL_IF(err, n < 1 || dim < 1 || (size_t)n > SIZE_MAX / sizeof(float) / (size_t)dim, GLOFND_E_ARGUMENT,
-            "%lld embeddings of %lld numbers cannot be held", (long long)n, (long long)dim);
-    s->z = malloc((size_t)n * (size_t)dim * sizeof *s->z);
-    s->id = malloc((size_t)n * sizeof *s->id);
-    s->label = malloc((size_t)n * sizeof *s->label);
-    if (s->z && s->id && s->label) return GLOFND_OK;
-    gf_view_set_free(s);
-    GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld embeddings of %lld numbers", (long long)n, (long long)dim);
-}
-
-void gf_view_set_free(gf_view_set *s) {
-    if (!s) return;
-    free(s->z);
-    free(s->id);
-    free(s->label);
-    *s = (gf_view_set){0};
-}
 
 /* ----- counting ----- */
 
@@ -80,9 +59,9 @@ glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *thet
 static double share(int64_t a, int64_t b) { return b ? (double)a / (double)b : NAN; }
 static double share_or_one(int64_t a, int64_t b) { return b ? (double)a / (double)b : 1.0; }
 
-gf_fn_quality gf_fn_summarize(const gf_fn_counts *counts, int64_t n, int rows) {
+gf_precision_recall gf_fn_precision_recall(const gf_fn_counts *counts, int64_t n, int rows) {
     gf_fn_counts all = {0};
-    gf_fn_quality q = {.anchors = n};
+    gf_precision_recall q = {.anchors = n};
     for (int64_t i = 0; i < n; i++) {
         gf_fn_counts one = {0};
         for (int r = 0; r < rows; r++) {

@@ -1,8 +1,8 @@
-/* logistic_transfer.h - transfer learning: logistic regression on the features of another dataset, over a range of strengths. */
-#ifndef GF_EVAL_LINEAR_LOGISTIC_TRANSFER_H
-#define GF_EVAL_LINEAR_LOGISTIC_TRANSFER_H
+/* transfer.h - transfer learning: logistic regression on the features of another dataset, over a range of strengths. */
+#ifndef GF_EVAL_LINEAR_TRANSFER_H
+#define GF_EVAL_LINEAR_TRANSFER_H
 
-#include "eval/linear/logistic.h"
+#include "eval/linear/logistic_regression.h"
 #include "eval/protocol.h"
 
 typedef struct gf_transfer {

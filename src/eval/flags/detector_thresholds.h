@@ -1,0 +1,18 @@
+/* detector_thresholds.h - the thresholds that detectors without learning would use: of each row's batch, of all pairs of an anchor,
+ * of all pairs. Similarities are never all in memory. */
+#ifndef GF_EVAL_FLAGS_DETECTOR_THRESHOLDS_H
+#define GF_EVAL_FLAGS_DETECTOR_THRESHOLDS_H
+
+#include "eval/flags/view_set.h"
+#include "pairs/tiles.h"
+
+/* FNC: the (1-alpha) quantile of each row's similarities to the others of this set (a batch), interpolated. theta [s->n]. */
+glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *theta);
+/* Optimal: anchor k has `views` neighbouring rows of `anchors`; out[k] is the ceil(alpha m)-th largest of their m similarities to
+ * all rows of `pool` of other samples. views divides GF_PAIR_ROWS. Memory: lists of some alpha m values per anchor of a block. */
+glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, int views, const gf_view_set *pool, double alpha,
+                                    const gf_pair_how *how, float *out);
+/* One for all: the smallest value, on a grid of 2^-16, that at most a share alpha of all pairs is above. */
+glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *out);
+
+#endif
