@@ -33,6 +33,7 @@ if(GLOFND_WERROR)
 endif()
 target_compile_options(glofnd_flags INTERFACE "$<$<COMPILE_LANGUAGE:C>:${warnings}>"
     "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
+target_compile_definitions(glofnd_flags INTERFACE GLOFND_EXPERIMENTAL)     # all of glofnd.h
 target_include_directories(glofnd_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 
 # OpenMP is seen by src/util/parallel.c alone. Our own links take the compiler's flag; users of the installed static library get

@@ -1,5 +1,5 @@
 # make install: the program, the header, both libraries, glofnd.pc, and the CMake package behind
-#     find_package(glofnd 0.1 REQUIRED)
+#     find_package(glofnd 0.2 REQUIRED)
 #     target_link_libraries(app PRIVATE glofnd::glofnd)       # or glofnd::static
 # Both find the rest relative to themselves, so an installed tree may be moved.
 

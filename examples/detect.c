@@ -46,8 +46,9 @@ static void show(void) { /* SHOWN random items; item 0 of each row is its positi
 
 int main(void) {
     const int64_t id[QUERIES] = {0, 1, 2, 3, 4, 5, 6, 7};
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = QUERIES, .modalities = 1};
-    const glofnd_sims q = {.views = 1, .rows = QUERIES, .cols = SHOWN, .sim = sim[0], .negative = negative[0], .id = id};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = QUERIES};
+    const glofnd_sims q = {
+        .size = sizeof q, .views = 1, .rows = QUERIES, .cols = SHOWN, .sim = sim[0], .negative = negative[0], .id = id};
     int32_t kept[QUERIES];
     glofnd_row row[QUERIES];
     glofnd_store *store = NULL;
@@ -56,7 +57,7 @@ int main(void) {
     check(glofnd_options_init(&o, sizeof o));
     o.alpha = 0.1;
     o.update_epoch = o.mask_epoch = 0;
-    check(glofnd_ctx_create(&o, &ctx));
+    check(glofnd_ctx_create(&o, &ctx, NULL, 0));
     check(glofnd_store_create(ctx, &spec, &store));
     make_gallery();
     for (int step = 0; step < STEPS; step++) {

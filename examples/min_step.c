@@ -71,21 +71,29 @@ static double threshold_error(double alpha) {
     static float exact[SAMPLES];
     static glofnd_row rows[SAMPLES];
     double sum = 0;
-    check(glofnd_thresholds(ctx, table[0], SAMPLES, table[0], SAMPLES, DIM, self, alpha, exact));
+    const glofnd_query all = {.size = sizeof all,
+                              .rows = SAMPLES,
+                              .cols = SAMPLES,
+                              .dim = DIM,
+                              .q = table[0],
+                              .k = table[0],
+                              .skip = self,
+                              .alpha = alpha};
+    check(glofnd_thresholds(ctx, &all, exact));
     check(glofnd_rows_get(ctx, store, 0, self, SAMPLES, rows));
     for (int i = 0; i < SAMPLES; i++) sum += fabsf(rows[i].lambda - exact[i]);
     return sum / SAMPLES;
 }
 
 int main(void) {
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = SAMPLES, .modalities = 1};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = SAMPLES};
     glofnd_options o;
-    glofnd_stats st;
+    glofnd_stats st = {.size = sizeof st};
     check(glofnd_options_init(&o, sizeof o)); /* SogCLR with GloFND; views are normalised inside */
     o.alpha = 1.0 / CLASSES;
     o.update_epoch = 1, o.mask_epoch = 4; /* look on, then learn thresholds, then drop what they flag */
     o.threads = 1;                        /* plenty for this size */
-    check(glofnd_ctx_create(&o, &ctx));
+    check(glofnd_ctx_create(&o, &ctx, NULL, 0));
     check(glofnd_store_create(ctx, &spec, &store));
     make_samples();
     printf(" step   epoch    loss    |lambda - exact|   flagged   precision   recall\n");

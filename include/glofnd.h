@@ -2,49 +2,57 @@
  *
  * Contrastive losses treat every other sample of a batch as a negative, also those that mean the same thing. GloFND learns, for
  * every sample i of a dataset, a threshold lambda_i: the (1-alpha) quantile of its similarities to the whole dataset, from
- * mini-batches alone and with five numbers of state per sample. What lies above the threshold is a false negative, and can be
+ * mini-batches alone and with five numbers of state per sample. A pair above the threshold is a false negative; it can be
  * dropped from the loss, attracted, or given less weight.
  *
- * THREE TIERS
- *   detect   you have similarities: glofnd_update() learns lambda from them, glofnd_mask() says which pairs to keep
+ * THREE WAYS TO USE IT
+ *   detect   you have similarities: glofnd_update() learns lambda from them, glofnd_mask() marks the pairs to keep
  *   step     you have embeddings: glofnd_step() returns the loss, the gradient of every embedding, and updates all state
  *   rows     the state of single anchors, in and out: glofnd_rows_get(), glofnd_rows_put()
  *
  * A MINIMAL LOOP (a complete one is examples/min_step.c)
- *     glofnd_options o;   glofnd_options_init(&o, sizeof o);          // SogCLR + GloFND, alpha 0.01, tau 0.1
- *     glofnd_ctx    *c;   glofnd_ctx_create(&o, &c);                  // workspace, threads, last error
- *     glofnd_store  *s;   glofnd_store_create(c, &(glofnd_store_spec){sizeof(glofnd_store_spec), n, 1}, &s);
+ *     glofnd_options o;   glofnd_options_init(&o, sizeof o);                // SogCLR + GloFND, alpha 0.01, tau 0.1
+ *     glofnd_ctx    *c;   glofnd_ctx_create(&o, &c, why, sizeof why);       // workspace, threads, last error
+ *     glofnd_store  *s;   glofnd_store_create(c, &(glofnd_store_spec){sizeof(glofnd_store_spec), n, dim}, &s);
  *     for each batch:     glofnd_step(c, s, &batch, grad_a, grad_b, &stats);
  *
  * CONTRACT
  *   Status     Every call that can fail returns a glofnd_status; GLOFND_OK is 0. glofnd_ctx_error() gives the text of the last
- *              failure: what, where, what to do. The library never prints, exits, or reads environment or network by itself
- *              (the OpenMP runtime below it does honour OMP_* variables).
- *   Ownership  Pointers in arguments are borrowed for the call only. What *_create or *_load returns is freed by *_free, which
- *              accepts NULL. A store is freed before the context it was made with.
+ *              failure: what, where, what to do. Calls without a context write it to `why` (may be NULL). The library never
+ *              prints, exits, or reads environment or network by itself (the OpenMP runtime below it does honour OMP_*).
+ *   Ownership  Pointers in arguments are borrowed for the call only. *_free releases what *_create or *_load returned, and
+ *              accepts NULL. Free a store before the context it was made with.
  *   Errors     A failed call leaves the store exactly as it was. Outputs (gradients, stats, links) are then undefined.
- *   Threads    No global mutable state. One thread at a time per context; a store may be read by many, written by one.
+ *   Threads    No global mutable state. One thread at a time per context; a store may be read by many, written by one. A step
+ *              with GLOFND_WANT_NO_UPDATE only reads it.
  *   Memory     After glofnd_ctx_reserve() a step within those sizes allocates nothing. Workspace is O((rows + cols) * dim), with
  *              a list of at most 4 KB per row where lambda is learned and at most 16 MB of tiles; never O(rows * cols).
  *   Same bits  Same build, CPU kind, options and inputs give the same bits, for any number of threads.
- *   Numbers    Embeddings are float32, row-major, without padding; state is float32, scalar arithmetic float64. With the option
- *              `normalize` a row is divided by its length, or by 1e-12 if it is shorter, as by PyTorch's F.normalize: a row of
- *              zeros (all its units dead) has similarity 0 to all others, a finite loss, and a gradient 1e12 times as large as
- *              a row of length 1 would have: clip it, or leave the sample out.
- *   Ranks      The library does not communicate. glofnd_step() is for one rank; with several, gather embeddings and ids, call
- *              glofnd_step_rows(), gather the links, call glofnd_step_grad(): up to rounding the result does not depend on the
- *              number of ranks. A rank writes the state of its own rows only: an anchor that another rank will draw next must be
- *              moved there with glofnd_rows_get() and glofnd_rows_put(), or always be drawn by the rank that holds it.
+ *   Numbers    Embeddings are rows of float32, bfloat16 or float16 numbers (`dtype`), a stride apart that may exceed their
+ *              length. Every type is converted to float32 without loss, so equal numbers give equal bits whatever their type.
+ *              Gradients are made in float32, then rounded to `grad_dtype`, to nearest, ties to even. State is float32, scalar
+ *              arithmetic float64. With the option `normalize` a row is divided by its length, or by 1e-12 if it is shorter, as
+ *              by PyTorch's F.normalize: a row of zeros (all its units dead) has similarity 0 to all others, a finite loss, and
+ *              a gradient 1e12 times as large as a row of length 1 would have: clip it, or leave the sample out.
+ *   Ranks      The library does not communicate. glofnd_step() is for one rank. With several ranks, gather embeddings and ids,
+ *              call glofnd_step_rows(), gather the links, call glofnd_step_grad() (section 7): up to rounding the result does not
+ *              depend on the number of ranks. A rank writes the state of its own rows only: an anchor that a different rank will
+ *              draw next must be moved there with glofnd_rows_get() and glofnd_rows_put(), or always be drawn by the rank that
+ *              holds it.
  *   Device     A context is made for the CPU or for one GPU (option `device`). With CUDA every pointer in glofnd_batch, every
- *              gradient, every array of links and the arrays of glofnd_thresholds() are device memory; options, the batch struct,
- *              stats, and the rows tier are host memory. Calls queue their work on the stream of glofnd_ctx_stream(). A step
- *              whose `stats` is NULL waits for nothing, takes no memory after glofnd_ctx_reserve(), and can be captured into a
- *              CUDA graph; what it could not see at once (numbers that are not finite, ids) is told by glofnd_ctx_stats().
- *              Calls that look into a store or write it wait for the stream of its last step, never for the whole device: that
- *              stream must still exist, and a graph that was launched on another one is the caller's to wait for.
- *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof. A library takes the shorter struct of an
- *              older program and refuses the longer one of a newer. Status values and file formats are never reused for
- *              something else; a newer library reads every older file.
+ *              gradient, every array of links and the arrays of glofnd_thresholds() are device memory; options, the structs
+ *              themselves, stats, and the rows calls are host memory. Calls queue their work on the stream of
+ *              glofnd_ctx_stream(). A step whose `stats` is NULL waits for nothing, takes no memory after glofnd_ctx_reserve(),
+ *              and can be captured into a CUDA graph; failures that only the device sees (numbers that are not finite, ids) are
+ *              reported by glofnd_ctx_stats(). Calls that inspect a store or write it wait for the stream of its last step,
+ *              never for the whole device: that stream must still exist, and the caller waits for graphs launched on others.
+ *   Stability  Sections 1 to 6 are stable: from 0.2 on their symbols (version GLOFND_0.2), field offsets, constants and meanings
+ *              stay as they are. Section 7 is experimental: define GLOFND_EXPERIMENTAL before including this header; its calls
+ *              may change in every minor version. "Since" marks give the version that brought a call or changed its arguments.
+ *   Growth     Structs that begin with `size` may grow at their end; set it to sizeof, also in structs that the library fills. A
+ *              library takes the shorter struct of an older program and refuses the longer one of a newer. Fields not named in
+ *              an initializer are 0, which always means the default. Status values, constants and file formats are never
+ *              reused; a newer library reads every older file.
  *
  * Everything here is usable from C++.
  */
@@ -69,13 +77,14 @@ extern "C" {
 /* ===== 1. Version and status ==================================================================================== */
 
 #define GLOFND_VERSION_MAJOR 0
-#define GLOFND_VERSION_MINOR 1
+#define GLOFND_VERSION_MINOR 2
 #define GLOFND_VERSION_PATCH 0
 #define GLOFND_VERSION_NUMBER (GLOFND_VERSION_MAJOR * 10000 + GLOFND_VERSION_MINOR * 100 + GLOFND_VERSION_PATCH)
 
-/* Of the library that runs, to compare with the macro of the header that was compiled against. */
+/* Version number of the running library, to compare with the macro of the header. Since 0.1. */
 GLOFND_API int glofnd_version_number(void);
-/* One line: version, commit, compiler, backends compiled in, the instruction set chosen on this CPU. Static, never NULL. */
+/* One line: version, commit, compiler, backends compiled in, the instruction set chosen on this CPU. Static, never NULL.
+ * Since 0.1. */
 GLOFND_API const char *glofnd_build_info(void);
 
 /* Values are pinned for ever; new ones may be added. */
@@ -89,7 +98,7 @@ GLOFND_API const char *glofnd_build_info(void);
     X(E_DEVICE, 31, "accelerator call failed")              \
     X(E_UNSUPPORTED, 32, "combination not supported")       \
     X(E_IO, 40, "file cannot be read or written")           \
-    X(E_FORMAT, 41, "damaged or foreign file")
+    X(E_FORMAT, 41, "corrupt or foreign file")
 
 typedef enum glofnd_status {
 #define GLOFND_X(name, value, text) GLOFND_##name = value,
@@ -98,10 +107,14 @@ typedef enum glofnd_status {
         GLOFND_STATUS_MAX_ = 255 /* no status: keeps the enum wide enough for later ones */
 } glofnd_status;
 
-/* Short text of a status. Static, never NULL, also for values this version does not know. */
+/* Short text of a status: "invalid argument". Static, never NULL, also for values this version does not know. Since 0.1. */
 GLOFND_API const char *glofnd_status_text(glofnd_status status);
+/* Name of a status: "GLOFND_E_ARGUMENT", or "GLOFND_E_UNKNOWN". Static, never NULL. Since 0.2. */
+GLOFND_API const char *glofnd_status_name(glofnd_status status);
 
 /* ===== 2. Options =============================================================================================== */
+
+/* The types below are int32_t in every struct; their constants are pinned for ever. */
 
 /* The loss. `c` is the number of kept negatives of a row, B the global batch, S a cosine similarity.
  * Two views of one image (unimodal; a store of one modality):
@@ -112,72 +125,80 @@ GLOFND_API const char *glofnd_status_text(glofnd_status status);
  *   SOGCLR2   the SOGCLR form on both sides, constant tau                                  bimodal SogCLR, FastCLIP v1
  *   FASTCLIP  the same with a learnable tau and a penalty rho * tau; grad_tau in the stats FastCLIP v3
  *   ISOGCLR   a temperature per anchor and side, learned in the store                      iSogCLR, FastCLIP v2 */
-typedef enum glofnd_loss {
-    GLOFND_LOSS_SOGCLR,
-    GLOFND_LOSS_SIMCLR,
-    GLOFND_LOSS_CLIP,
-    GLOFND_LOSS_SOGCLR2,
-    GLOFND_LOSS_FASTCLIP,
-    GLOFND_LOSS_ISOGCLR
-} glofnd_loss;
+typedef int32_t glofnd_loss;
+enum {
+    GLOFND_LOSS_SOGCLR = 0,
+    GLOFND_LOSS_SIMCLR = 1,
+    GLOFND_LOSS_CLIP = 2,
+    GLOFND_LOSS_SOGCLR2 = 3,
+    GLOFND_LOSS_FASTCLIP = 4,
+    GLOFND_LOSS_ISOGCLR = 5
+};
 
-/* Who decides what a false negative is.
- *   NONE     nobody
+/* The rule that flags false negatives.
+ *   NONE     no pair is flagged
  *   GLOFND   S > lambda_i, learned per anchor
  *   SINGLE   S > lambda, one learned value for all anchors
  *   FNC      the most similar of this batch: see fnc_rule
  *   ORACLE   same label (an upper bound, for experiments)
  *   GROUPS   same group: pseudo-labels, or ids of duplicated contents
  * With NONE, GLOFND, SINGLE and FNC, where batch.group is given, pairs of one group are flagged too. */
-typedef enum glofnd_detector {
-    GLOFND_DETECT_NONE,
-    GLOFND_DETECT_GLOFND,
-    GLOFND_DETECT_SINGLE,
-    GLOFND_DETECT_FNC,
-    GLOFND_DETECT_ORACLE,
-    GLOFND_DETECT_GROUPS
-} glofnd_detector;
+typedef int32_t glofnd_detector;
+enum {
+    GLOFND_DETECT_NONE = 0,
+    GLOFND_DETECT_GLOFND = 1,
+    GLOFND_DETECT_SINGLE = 2,
+    GLOFND_DETECT_FNC = 3,
+    GLOFND_DETECT_ORACLE = 4,
+    GLOFND_DETECT_GROUPS = 5
+};
 
-/* What happens to a flagged pair.
+/* The treatment of a flagged pair.
  *   DROP     it leaves the denominator
  *   ATTRACT  it leaves the denominator and joins the positives: S_pos becomes (S_pos + sum_flagged S) / (1 + flagged)
  *   WEIGHT   it counts omega in [0,1]: mean and count become sum omega exp(S/tau) / sum omega */
-typedef enum glofnd_action { GLOFND_ACTION_DROP, GLOFND_ACTION_ATTRACT, GLOFND_ACTION_WEIGHT } glofnd_action;
+typedef int32_t glofnd_action;
+enum { GLOFND_ACTION_DROP = 0, GLOFND_ACTION_ATTRACT = 1, GLOFND_ACTION_WEIGHT = 2 };
 
-/* How lambda moves, with g = alpha - (share of the anchor's negatives above lambda).
+/* The update rule of lambda, with g = alpha - (share of the anchor's negatives above lambda).
  *   ADAM           bias correction by the visits of the anchor
  *   SGD            lambda - lr * g, projected to [-1, 1]                                    (the paper's equation)
  *   ADAM_OFFICIAL  bias correction by epoch + 1                                             (the authors' code)
  *   RING           exact quantile against a ring of recent embeddings, averaged per anchor; no g */
-typedef enum glofnd_learner { GLOFND_LEARN_ADAM, GLOFND_LEARN_SGD, GLOFND_LEARN_ADAM_OFFICIAL, GLOFND_LEARN_RING } glofnd_learner;
+typedef int32_t glofnd_learner;
+enum { GLOFND_LEARN_ADAM = 0, GLOFND_LEARN_SGD = 1, GLOFND_LEARN_ADAM_OFFICIAL = 2, GLOFND_LEARN_RING = 3 };
 
 /* ONE: every lambda starts at 1, nothing is flagged at first. QUANTILE: at the quantile of the first batch that shows the anchor
  * (compat OFFICIAL: of every batch in the epoch update_epoch). */
-typedef enum glofnd_lambda_init { GLOFND_INIT_ONE, GLOFND_INIT_QUANTILE } glofnd_lambda_init;
+typedef int32_t glofnd_lambda_init;
+enum { GLOFND_INIT_ONE = 0, GLOFND_INIT_QUANTILE = 1 };
 
 /* QUANTILE: above the row's interpolated (1-alpha) quantile (the authors' code; flags ceil(alpha (n-1))). TOPK: exactly the
  * ceil(alpha n) best, ties to the smaller column, scored by batch.support_a/b where given. */
-typedef enum glofnd_fnc_rule { GLOFND_FNC_QUANTILE, GLOFND_FNC_TOPK } glofnd_fnc_rule;
+typedef int32_t glofnd_fnc_rule;
+enum { GLOFND_FNC_QUANTILE = 0, GLOFND_FNC_TOPK = 1 };
 
 /* PAPER: the equations of the paper. OFFICIAL: what the authors' code computes; docs/method.md lists the differences. */
-typedef enum glofnd_compat { GLOFND_COMPAT_PAPER, GLOFND_COMPAT_OFFICIAL } glofnd_compat;
+typedef int32_t glofnd_compat;
+enum { GLOFND_COMPAT_PAPER = 0, GLOFND_COMPAT_OFFICIAL = 1 };
 
-/* Where the steps run. */
-typedef enum glofnd_device { GLOFND_DEVICE_CPU, GLOFND_DEVICE_CUDA } glofnd_device;
+/* The device that runs the steps. */
+typedef int32_t glofnd_device;
+enum { GLOFND_DEVICE_CPU = 0, GLOFND_DEVICE_CUDA = 1 };
 
-/* How CUDA multiplies embeddings; sums and everything per row do not depend on it. The CPU always computes in float32.
+/* Precision of products of embeddings on CUDA; sums and per-row arithmetic do not depend on it. The CPU always computes in
+ * float32.
  *   AUTO     BF16 where tau >= 0.05, else SPLIT
  *   EXACT    float32, no tensor cores; FNC TOPK always
  *   TF32     at least the 10 bits of that format; done as SPLIT
  *   BF16     S is wrong by up to 4e-3, typically 2e-4 at dim 128
  *   SPLIT    three BF16 products: S is wrong by up to 3e-5, typically 1e-6 */
-typedef enum glofnd_math {
-    GLOFND_MATH_AUTO,
-    GLOFND_MATH_EXACT,
-    GLOFND_MATH_TF32,
-    GLOFND_MATH_BF16,
-    GLOFND_MATH_SPLIT
-} glofnd_math;
+typedef int32_t glofnd_math;
+enum { GLOFND_MATH_AUTO = 0, GLOFND_MATH_EXACT = 1, GLOFND_MATH_TF32 = 2, GLOFND_MATH_BF16 = 3, GLOFND_MATH_SPLIT = 4 };
+
+/* The type of numbers in an array of the caller. Since 0.2. */
+typedef int32_t glofnd_dtype;
+enum { GLOFND_F32 = 0, GLOFND_BF16 = 1, GLOFND_F16 = 2 };
 
 typedef struct glofnd_options {
     size_t size; /* sizeof(glofnd_options) as the caller knows it */
@@ -190,7 +211,7 @@ typedef struct glofnd_options {
     glofnd_compat compat;
     int32_t normalize;        /* 1: embeddings come raw and are normalised inside; 0: they are unit vectors already */
     int32_t update_epoch;     /* first epoch that moves lambda */
-    int32_t mask_epoch;       /* first epoch whose loss sees the flags; >= update_epoch */
+    int32_t mask_epoch;       /* first epoch whose loss uses the flags; >= update_epoch */
     int32_t lambda_warmup;    /* epochs from update_epoch on in which all anchors share one lambda */
     int32_t lambda_normalize; /* 1: g / alpha, as the authors' option */
     double alpha;             /* share of negatives to flag, in (0,1); 0: GLOFND, SINGLE and FNC flag nothing */
@@ -209,79 +230,91 @@ typedef struct glofnd_options {
     glofnd_math math;
 } glofnd_options;
 
-/* Defaults. `size` = sizeof(glofnd_options). */
+/* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */
 GLOFND_API glofnd_status glofnd_options_init(glofnd_options *o, size_t size);
-/* One option by name and text, as in a config file: ("alpha", "0.01"), ("detector", "glofnd"). On failure `why` (may be NULL)
- * names the key, the allowed range and the nearest known key, and *o is unchanged. */
+/* Sets one option by name and text, as in a config file: ("alpha", "0.01"), ("detector", "glofnd"). On failure `why` (may be
+ * NULL) names the key, the allowed range and the nearest known key, and *o is unchanged. Since 0.1. */
 GLOFND_API glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char *value, char *why, size_t why_bytes);
-/* Ranges and combinations of the whole struct; `why` as above. */
+/* Writes one option as the text that glofnd_options_set() reads back to the same bits. E_OPTION: unknown key. E_ARGUMENT: `value`
+ * is too small. 32 bytes are enough for every option. Since 0.2. */
+GLOFND_API glofnd_status glofnd_options_get(const glofnd_options *o, const char *key, char *value, size_t value_bytes, char *why,
+                                            size_t why_bytes);
+/* Checks ranges and combinations of the whole struct; `why` as above. Since 0.1. */
 GLOFND_API glofnd_status glofnd_options_check(const glofnd_options *o, char *why, size_t why_bytes);
 /* The table of options, for help texts: i = 0, 1, ... until it returns 0. Strings are static; `range` is written to the caller's
- * buffer. Any output may be NULL. */
+ * buffer. Any output may be NULL. Since 0.1. */
 GLOFND_API int glofnd_options_describe(int i, const char **key, const char **help, char *range, size_t range_bytes);
 
 /* ===== 3. Context =============================================================================================== */
 
 typedef struct glofnd_ctx glofnd_ctx; /* options, threads, workspace, last error */
 
-/* Whether this library, on this machine, can run on `device`: E_UNSUPPORTED if it was built without, E_DEVICE if there is none or
- * it does not work; `why` (may be NULL) says so. */
+/* Checks that this library, on this machine, can run on `device`: E_UNSUPPORTED if it was built without it, E_DEVICE if there is
+ * none or it does not work. `why` (may be NULL) gets the reason. Since 0.1. */
 GLOFND_API glofnd_status glofnd_device_check(glofnd_device device, char *why, size_t why_bytes);
-/* Fails without a text, there being no context yet: glofnd_options_check() tells what is wrong with the options,
- * glofnd_device_check() what is wrong with the device. CUDA: the device that is current in the calling thread. */
-GLOFND_API glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out);
+/* On failure *out is NULL and `why` (may be NULL) gets the reason: the option or the device that is wrong. CUDA: the device that
+ * is current in the calling thread. Since 0.2 (0.1: without why). */
+GLOFND_API glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out, char *why, size_t why_bytes);
+/* Since 0.1. */
 GLOFND_API void glofnd_ctx_free(glofnd_ctx *c);
-/* New options between two steps (a schedule; another detector), for the same device. The workspace is kept. */
+/* New options between two steps (a schedule; a different detector), for the same device. The workspace is kept. Since 0.1. */
 GLOFND_API glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o);
-/* Workspace for steps of up to `rows` own samples against `cols` samples of the global batch. *bytes (may be NULL) gets its
- * size. Optional: a step that needs more takes it. */
+/* Allocates the workspace for steps of up to `rows` own samples against `cols` samples of the global batch. *bytes (may be NULL)
+ * gets its size. Optional: a step that needs more allocates it. Since 0.1. */
 GLOFND_API glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes);
-/* Several ranks: `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. Called by the
- * steps for what all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without it is E_ARGUMENT
- * when rows < cols. NULL: one rank. */
-GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
 /* CUDA: the cudaStream_t (borrowed, as void *) that the work is queued on; NULL: the default stream, which is also what a new
- * context has. Work queued before is not waited for. On the CPU: E_UNSUPPORTED. */
+ * context has. Work queued before is not waited for. On the CPU: E_UNSUPPORTED. Since 0.1. */
 GLOFND_API glofnd_status glofnd_ctx_stream(glofnd_ctx *c, void *cuda_stream);
-/* Text of the last failure on c, valid until the next call on c; "" if there was none. */
+/* Text of the last failure on c, valid until the next call on c; "" if there was none. Since 0.1. */
 GLOFND_API const char *glofnd_ctx_error(const glofnd_ctx *c);
 
 /* ===== 4. Anchor store ========================================================================================== */
 
 typedef struct glofnd_store glofnd_store; /* state of n anchors, one or two modalities; the ring; the shared lambda */
 
+/* The rest follows from the options of the context that makes the store: the modalities and individual temperatures from `loss`,
+ * the ring from `learner` and `ring_rows`. A step checks that the store fits its options. Since 0.2. */
 typedef struct glofnd_store_spec {
-    size_t size;          /* sizeof(glofnd_store_spec) */
-    int64_t n;            /* anchors: ids are 0 .. n-1 */
-    int32_t modalities;   /* 1: two views of one image. 2: image and text */
-    int32_t temperatures; /* 1: with columns for individual temperatures (ISOGCLR) */
-    int64_t ring_rows;    /* RING: rows of the ring, else 0 */
-    int64_t ring_dim;     /* RING: length of an embedding, else 0 */
-    const char *path;     /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never
-                                   seen, and only pages that were touched take space. It is a working file, without the ring:
-                                   to keep the state, save it. CUDA: NULL; state lies in device memory or, where that is too
-                                   small, in pinned host memory. Files saved on one device load on every other. */
+    size_t size;      /* sizeof(glofnd_store_spec) */
+    int64_t n;        /* anchors: ids are 0 .. n-1 */
+    int64_t dim;      /* length of an embedding. The learner RING needs it; 0 will do for all others */
+    const char *path; /* NULL: in memory. Else a file to map, made if missing; it is sparse: all-zero bytes mean never seen, and
+                         only pages that were touched take space. It is a working file, without the ring: to keep the state,
+                         save it. CUDA: NULL; state lies in device memory or, where that is too small, in pinned host memory.
+                         Files saved on one device load on every other. */
 } glofnd_store_spec;
 
-typedef struct glofnd_store_info {
-    glofnd_store_spec spec; /* as created; path is NULL */
-    int64_t touched_rows;   /* anchors in blocks that were ever written: an upper bound of the anchors seen */
-    size_t row_bytes;       /* state of one anchor, all modalities */
-    size_t bytes;           /* address space of the anchor state */
+typedef struct glofnd_store_info { /* filled by glofnd_store_describe(). Since 0.2 */
+    size_t size;                   /* set by the caller: sizeof(glofnd_store_info) */
+    int64_t n;
+    int32_t modalities;   /* 1: two views of one image. 2: image and text */
+    int32_t temperatures; /* 1: with individual temperatures (ISOGCLR) */
+    int64_t ring_rows;    /* capacity of the ring; 0: none */
+    int64_t ring_dim;     /* length of its embeddings; 0: none */
+    int64_t ring_count;   /* embeddings that the ring holds now */
+    int64_t touched_rows; /* anchors in blocks that were ever written: an upper bound of the anchors seen */
+    size_t row_bytes;     /* state of one anchor, all modalities */
+    size_t bytes;         /* address space of the anchor state */
 } glofnd_store_info;
 
+/* Since 0.2 (0.1: a longer spec). */
 GLOFND_API glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out);
+/* Since 0.1. */
 GLOFND_API void glofnd_store_free(glofnd_store *s);
-/* To a new file that replaces `path` only when complete: magic, version, sizes, checksums per block. Cost: touched blocks. */
+/* Writes a new file that replaces `path` only when complete: magic, version, sizes, checksums per block. Cost: touched blocks.
+ * Since 0.1. */
 GLOFND_API glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char *path);
-/* Everything is checked before *out is set. `map_path` as spec.path (its old content is discarded), or NULL for memory. */
+/* The store is what the file holds, whatever the options. Everything is checked before *out is set. `map_path` as spec.path (its
+ * old content is discarded), or NULL for memory. Since 0.1. */
 GLOFND_API glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map_path, glofnd_store **out);
+/* Since 0.2 (0.1: a different struct). */
 GLOFND_API glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info);
 
-/* Rows tier. State of one anchor on one side, as the store holds it: what get returns, put restores. An anchor never seen reads
- * {1, 0, 0, -inf, 0, tau 0 ...}; while its clock is 0 it follows the shared lambda, if one was learned. put refuses what no step
- * can go on from: numbers that are not finite, lambda outside [-1, 1] or other than 1 with clock 0, tau other than 0 or in
- * [0.001, 100]; so a row that compat OFFICIAL left with u NaN cannot be put. */
+/* State of one anchor on one side, as the store holds it: what get returns, put restores. An anchor never seen reads
+ * {1, 0, 0, -inf, 0, tau 0 ...}; while its clock is 0 it follows the shared lambda, if one was learned. put refuses a row that no
+ * step can continue from: numbers that are not finite, lambda outside [-1, 1] or other than 1 with clock 0, tau other than 0 or
+ * in [0.001, 100]; so a row that compat OFFICIAL left with u NaN cannot be put. Rows come in arrays, so this struct never
+ * grows. */
 typedef struct glofnd_row {
     float lambda, m, v;      /* threshold; moments of its gradient */
     float log_u;             /* log of the moving average u; -inf: none yet */
@@ -294,45 +327,62 @@ typedef struct glofnd_row {
 #define GLOFND_SHARED (-1) /* as an id: the one lambda of SINGLE and lambda_warmup */
 
 /* side: 0 (the only one of one modality; image) or 1 (text). ids may repeat in get, not in put. With n = 0 there is nothing to
- * do, and id and rows may be NULL. */
+ * do, and id and rows may be NULL. Since 0.1. */
 GLOFND_API glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
                                          glofnd_row *rows);
+/* Since 0.1. */
 GLOFND_API glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
                                          const glofnd_row *rows);
 
-/* ===== 5. Detect tier =========================================================================================== */
+/* ===== 5. Detect: thresholds from similarities ================================================================== */
 
 typedef struct glofnd_sims {
-    int32_t views; /* 1, or 2 similarity rows per anchor that share its lambda */
+    size_t size; /* sizeof(glofnd_sims). Since 0.2 */
     int64_t rows, cols;
     const float *sim;         /* [views][rows][cols] similarities in [-1, 1], without temperature */
     const uint8_t *negative;  /* [rows][cols] 1 = a negative pair; NULL: all but column i of row i */
     const int64_t *id;        /* [rows] anchor ids, all different */
     const int32_t *row_group; /* [rows], [cols]: labels or groups, needed by ORACLE and GROUPS; else NULL */
     const int32_t *col_group;
-    int32_t side;  /* which modality the rows belong to: 0 or 1 */
-    int32_t epoch; /* from 0 */
+    int32_t views;    /* 1, or 2 similarity rows per anchor that share its lambda */
+    int32_t side;     /* modality of the rows: 0 or 1 */
+    int32_t epoch;    /* from 0 */
+    int32_t reserved; /* 0 */
 } glofnd_sims;
 
-/* CUDA: the arrays of q, and the results, lie on the device; they go to the host and back, so both calls wait. Steps do not.
- *
- * Learns: one update of lambda for the anchors of q. Does nothing before update_epoch, or with a detector that learns nothing.
- * The learner RING needs embeddings: E_UNSUPPORTED. */
+/* One update of lambda for the anchors of q. Does nothing before update_epoch, or with a detector that learns nothing. The
+ * learner RING needs embeddings: E_UNSUPPORTED. CUDA: the arrays of q lie on the device and are copied to the host, so this call
+ * waits, as glofnd_mask() does; steps do not. Since 0.1. */
 GLOFND_API glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q);
-/* keep [views][rows][cols]: 1 = a negative to keep. kept [views][rows] (may be NULL): how many. From mask_epoch on; before, all
- * negatives are kept. A row whose negatives are all flagged keeps its least similar one (compat OFFICIAL: none). */
+/* keep [views][rows][cols]: 1 = a negative to keep. kept [views][rows] (may be NULL): their number. From mask_epoch on; before,
+ * all negatives are kept. A row whose negatives are all flagged keeps its least similar one (compat OFFICIAL: none).
+ * Since 0.1. */
 GLOFND_API glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept);
-/* Exact thresholds: out[i] = the ceil(alpha m)-th largest similarity of row i of `q` to the m rows of `k` other than skip[i]
- * (skip may be NULL; -1: none). Rows are normalised if the option `normalize` is set. Memory: copies of q and k, and lists of
- * some alpha m values for 32 rows per thread; never rows x cols. */
-GLOFND_API glofnd_status glofnd_thresholds(glofnd_ctx *c, const float *q, int64_t rows, const float *k, int64_t cols, int64_t dim,
-                                           const int64_t *skip, double alpha, float *out);
 
-/* ===== 6. Step tier ============================================================================================= */
+typedef struct glofnd_query { /* embeddings against embeddings. Since 0.2 */
+    size_t size;              /* sizeof(glofnd_query) */
+    int64_t rows, cols, dim;
+    const void *q;              /* [rows][q_stride], of which the first dim count */
+    const void *k;              /* [cols][k_stride] */
+    const int64_t *skip;        /* [rows] the row of k that does not count, or -1; NULL: all count */
+    int64_t q_stride, k_stride; /* numbers from row to row; 0: dim */
+    double alpha;               /* in (0, 1) */
+    glofnd_dtype dtype;         /* of q and k */
+    int32_t reserved;           /* 0 */
+} glofnd_query;
 
-enum {                          /* bits of glofnd_batch.want: what the stats should hold beyond what comes for free */
-       GLOFND_WANT_QUALITY = 1, /* precision, recall, same, hits; needs labels */
-       GLOFND_WANT_QUANTILE = 2 /* quantile_mean: one more product */
+/* Exact thresholds: out[i] = the ceil(alpha m)-th largest similarity of row i of q to the m rows of k other than skip[i]. Rows
+ * are normalised if the option `normalize` is set. Memory: copies of q and k, and lists of some alpha m values for 32 rows per
+ * thread; never rows x cols. Since 0.2 (0.1: single arguments). */
+GLOFND_API glofnd_status glofnd_thresholds(glofnd_ctx *c, const glofnd_query *x, float *out);
+
+/* ===== 6. Step: loss, gradients and state from embeddings ======================================================= */
+
+enum {                           /* bits of glofnd_batch.want */
+       GLOFND_WANT_QUALITY = 1,  /* stats: precision, recall, same, hits; needs labels */
+       GLOFND_WANT_QUANTILE = 2, /* stats: quantile_mean; one more product */
+       GLOFND_WANT_NO_UPDATE = 4 /* loss, gradients and stats of the step, but the store stays as it is: evaluation, finite
+                                       differences, the first of two forward passes. Since 0.2 */
 };
 
 typedef struct glofnd_batch {
@@ -341,30 +391,26 @@ typedef struct glofnd_batch {
     int64_t cols; /* samples of the global batch */
     int64_t row0; /* own samples are row0 .. row0+rows-1 of the cols */
     int64_t dim;
-    const float *a, *b;     /* [cols][dim] the two views; or image and text */
-    const int64_t *id;      /* [cols] anchor ids, all different */
-    const int32_t *label;   /* [cols] or NULL: ORACLE, WANT_QUALITY; negative: unknown, like nobody's */
-    const int32_t *group;   /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
-    const float *support_a; /* [cols][dim] or NULL: FNC TOPK, mean of extra views; the score of a pair is support . other */
-    const float *support_b; /* image-text: of the text. Two views: unused */
-    int32_t epoch;          /* from 0 */
-    uint32_t want;          /* GLOFND_WANT_* */
-    double tau, gamma;      /* of this step; 0: as in the options */
-    const int64_t *slot;    /* [rows] or NULL: which row of the store holds the state of each own sample, all different; ids
-                                   are then free to exceed the store. NULL: the row of its id. For a store that holds the drawn
-                                   samples only, while others own their state: see Ranks */
+    const void *a, *b;     /* [cols] rows of dim numbers, a_stride and b_stride apart: the two views; or image and text */
+    const int64_t *id;     /* [cols] anchor ids, all different */
+    const int32_t *label;  /* [cols] or NULL: ORACLE, WANT_QUALITY; negative: unknown, equal to no other */
+    const int32_t *group;  /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
+    const void *support_a; /* [cols][dim] or NULL: FNC TOPK, mean of extra views; the score of a pair is support . other */
+    const void *support_b; /* image-text: of the text. Two views: unused */
+    const int64_t *slot;   /* [rows] or NULL: the row of the store that holds the state of each own sample, all different; ids
+                                   are then free to exceed the store. NULL: the row of its id. For a store that holds only the
+                                   drawn samples: see Ranks */
+    int64_t a_stride, b_stride;           /* numbers from row to row of a and b; 0: dim. Since 0.2 */
+    int64_t grad_a_stride, grad_b_stride; /* the same of the gradients. Since 0.2 */
+    glofnd_dtype dtype;                   /* of a, b, support_a, support_b. Since 0.2 */
+    glofnd_dtype grad_dtype;              /* of the gradients: GLOFND_F32, or dtype. Since 0.2 */
+    int32_t epoch;                        /* from 0 */
+    uint32_t want;                        /* GLOFND_WANT_* */
+    double tau, gamma;                    /* of this step; 0: as in the options */
 } glofnd_batch;
 
-/* What the other rows need to know of one row: [rows][2], the two views or image and text of a sample side by side. Plain
- * numbers, to be gathered over ranks; their meaning may change between versions. */
-typedef struct glofnd_link {
-    float theta, floor;   /* keep iff (S <= theta and not of one group) or S <= floor */
-    float log_w, inv_tau; /* a kept pair weighs exp(S * inv_tau + log_w) in the gradient */
-    float pos, attract;   /* weight of the positive pair; what a flagged pair is attracted with */
-    int32_t kept, tie;    /* kept negatives; FNC TOPK: of the scores equal to theta, columns up to this are flagged */
-} glofnd_link;
-
 typedef struct glofnd_stats {
+    size_t size;           /* set by the caller: sizeof(glofnd_stats). Since 0.2 */
     double loss;           /* of the own rows, divided by cols: the sum over ranks is the loss of the batch.
                                    compat PAPER: the objective. OFFICIAL: the value the authors' code prints */
     double grad_tau;       /* d loss / d tau, to be summed over ranks: CLIP, FASTCLIP, SOGCLR2 if compat OFFICIAL; else 0 */
@@ -375,32 +421,71 @@ typedef struct glofnd_stats {
     double quantile_mean;  /* WANT_QUANTILE, from update_epoch on: mean (1-alpha) quantile of the rows; else NaN */
     double log_u_mean, tau_mean;
     double precision, recall; /* WANT_QUALITY, from mask_epoch on: means of per-anchor values with 0/0 = 1; else NaN */
-    int64_t pairs, flagged;   /* negatives of the own rows; how many were flagged (by the loss) */
+    int64_t pairs, flagged;   /* negatives of the own rows; those flagged (by the loss) */
     int64_t same, hits;       /* WANT_QUALITY: negatives of the anchor's label; of these, flagged */
     int64_t rescued;          /* rows whose negatives were all flagged: their least similar one was kept */
     int64_t repeats;          /* times the merged first pass had to be done again; speed only */
 } glofnd_stats;
 
 /* One rank: rows = cols. In this order: similarities, lambda, flags with the new lambda, loss with u, gradients, new state.
- * grad_a, grad_b [rows][dim] are overwritten; `stats` may be NULL. Non-finite embeddings: E_NUMERIC names the first bad row.
- * In a captured CUDA graph, options, epoch, want, tau, gamma and all pointers are those of the capture: capture again when they
- * change. Labels are read for quality only if WANT_QUALITY is set. */
-GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
+ * grad_a, grad_b: [rows] rows of dim numbers of grad_dtype, overwritten; numbers between them are left alone. `stats` may be
+ * NULL. Non-finite embeddings: E_NUMERIC names the first bad row. In a captured CUDA graph, options, epoch, want, tau, gamma and
+ * all pointers are those of the capture: capture again when they change. Labels are read for quality only if WANT_QUALITY is set.
+ * Since 0.2 (0.1: float32 only). */
+GLOFND_API glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
                                      glofnd_stats *stats);
-/* Several ranks. First call: thresholds, weights, new state of the own rows; writes links [rows][2]. */
-GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links,
-                                          glofnd_stats *stats);
-/* Second call, with everyone's links [cols][2] in the order of the batch: gradient of the own rows in both roles, as anchor and
- * as the others' negative. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to it. */
-GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a,
-                                          float *grad_b, glofnd_stats *stats);
-/* Looks into a step: which pairs it keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for
- * image and text: [side]. 1 = kept. `links` as for glofnd_step_grad. */
-GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep);
 /* The stats of the last step on c that was queued with stats NULL, or replayed in a graph; waits for it. If a step since the last
  * such call failed (E_NUMERIC, E_INDEX, E_ARGUMENT), this returns its status and text; neither that step nor those queued after
- * it have then changed the store. On the CPU: the stats of the last step. E_ARGUMENT if there was no step on c yet. */
+ * it have then changed the store. On the CPU: the stats of the last step. E_ARGUMENT if there was no step on c yet. Since 0.1. */
 GLOFND_API glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats);
+
+/* ===== 7. Experimental ========================================================================================== */
+
+#ifdef GLOFND_EXPERIMENTAL
+
+/* ----- Several ranks ----- */
+
+/* `sum` must add the n doubles over all ranks in place, return 0, and give every rank the same bits. The steps call it for what
+ * all anchors share (SINGLE, lambda_warmup, u's first batch under compat OFFICIAL), which without it is E_ARGUMENT when
+ * rows < cols. NULL: one rank. Since 0.1. */
+GLOFND_API glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user);
+
+/* Bytes of links per sample: what the other rows need to know of its two rows. They are to be gathered over ranks of the same
+ * version, nothing else; their alignment is that of a float. Since 0.2. */
+#define GLOFND_LINK_BYTES 64
+
+/* First call: thresholds, weights, new state of the own rows; writes links [rows][GLOFND_LINK_BYTES]. Since 0.2. */
+GLOFND_API glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *links,
+                                          glofnd_stats *stats);
+/* Second call, with the links of all ranks [cols][GLOFND_LINK_BYTES] in the order of the batch: gradient of the own rows in both
+ * roles, as anchor and as negative of the others. `stats` (may be NULL) is what the first call filled; WANT_QUALITY is added to
+ * it. Since 0.2. */
+GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void *links, void *grad_a, void *grad_b,
+                                          glofnd_stats *stats);
+/* The pairs that a step keeps. keep [rows][2][2][cols] for two views: [own view][other's view]; [rows][2][cols] for image and
+ * text: [side]. 1 = kept. `links` as for glofnd_step_grad. Since 0.2. */
+GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void *links, uint8_t *keep);
+
+/* ----- All state as arrays ----- */
+
+/* The rows calls reach the state of all anchors and the shared lambda; these two reach the ring. The oldest embedding comes
+ * first; n = ring_count of glofnd_store_describe(), dim = its ring_dim. id [n]; a, b [n][dim] unit rows of either modality; b is
+ * unused with one modality. Host memory on every device. put replaces the whole ring: n <= ring_rows, ids >= -1, finite rows.
+ * Since 0.2. */
+GLOFND_API glofnd_status glofnd_ring_get(glofnd_ctx *c, const glofnd_store *s, int64_t *id, float *a, float *b);
+GLOFND_API glofnd_status glofnd_ring_put(glofnd_ctx *c, glofnd_store *s, int64_t n, const int64_t *id, const float *a,
+                                         const float *b);
+
+/* ----- Workspace in memory of the caller ----- */
+
+/* *bytes = the size of the workspace that glofnd_ctx_reserve() would allocate for these sizes. Allocates nothing. Since 0.2. */
+GLOFND_API glofnd_status glofnd_ctx_workspace_bytes(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes);
+/* From now on the workspace lies in `memory` (on the device of c, aligned to 64 bytes), which must stay until the next such call
+ * or glofnd_ctx_free(). A step that needs more than `bytes` is E_MEMORY. NULL: the context allocates again. CUDA waits for the
+ * stream first. Since 0.2. */
+GLOFND_API glofnd_status glofnd_ctx_workspace(glofnd_ctx *c, void *memory, size_t bytes);
+
+#endif /* GLOFND_EXPERIMENTAL */
 
 #ifdef __cplusplus
 }

@@ -126,8 +126,8 @@ static void set_detector(step *s, const char *name) {
     }
     glofnd_store_spec spec;
     memset(&spec, 0, sizeof spec);
-    spec.size = sizeof spec, spec.n = 1 << 17, spec.modalities = 2;
-    if (glofnd_ctx_create(&o, &s->ctx) != GLOFND_OK) die("method", "no context on this device");
+    spec.size = sizeof spec, spec.n = 1 << 17;
+    if (glofnd_ctx_create(&o, &s->ctx, NULL, 0) != GLOFND_OK) die("method", "no context on this device");
     if (glofnd_ctx_stream(s->ctx, gf_net_stream(s->net[0])) != GLOFND_OK ||
         glofnd_store_create(s->ctx, &spec, &s->store) != GLOFND_OK ||
         glofnd_ctx_reserve(s->ctx, n, n, s->net[0]->spec.embed_dim, NULL) != GLOFND_OK)
@@ -139,7 +139,8 @@ static void time_step(step *s) {
     float spread[2];
     for (int i = 0; i < 2; i++) {
         gf_error err = {""};
-        glofnd_stats stats;
+        glofnd_stats stats = {};
+        stats.size = sizeof stats;
         double norm = 0;
         set_detector(s, detectors[i]);
         const float ms = time_work(s, work, spread);

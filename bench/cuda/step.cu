@@ -89,10 +89,9 @@ static bench make(glofnd_options o, int64_t batch, int64_t dim, const char *dete
     o.device = GLOFND_DEVICE_CUDA;
     char why[256];
     must(glofnd_device_check(o.device, why, sizeof why) == GLOFND_OK, "device", why);
-    LIBRARY(x.c, glofnd_ctx_create(&o, &x.c));
+    LIBRARY(x.c, glofnd_ctx_create(&o, &x.c, NULL, 0));
     glofnd_store_spec spec = {};
-    spec.size = sizeof spec, spec.n = ANCHORS, spec.modalities = o.loss <= GLOFND_LOSS_SIMCLR ? 1 : 2;
-    spec.temperatures = o.loss == GLOFND_LOSS_ISOGCLR;
+    spec.size = sizeof spec, spec.n = ANCHORS;
     LIBRARY(x.c, glofnd_store_create(x.c, &spec, &x.s));
     fill_batch(&x, batch, dim);
     x.q.size = sizeof x.q, x.q.rows = x.q.cols = batch, x.q.dim = dim, x.q.a = x.a, x.q.b = x.b, x.q.id = x.id;
@@ -154,7 +153,8 @@ static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char 
     bench x = make(*o, batch, dim, detector, labels);
     const int each = batch <= 1024 ? 100 : batch <= 4096 ? 5 : 1, runs = batch <= 16384 ? RUNS : 3;
     float graph[RUNS], plain[RUNS];
-    glofnd_stats stats;
+    glofnd_stats stats = {};
+    stats.size = sizeof stats;
     for (int i = 0; i < 2 * runs; i++) step(&x); /* thresholds settle */
     LIBRARY(x.c, glofnd_ctx_stats(x.c, &stats));
     const cudaGraphExec_t exec = record(&x);

@@ -238,7 +238,7 @@ static glofnd_row *trained_state(const plan *p, const sample *s) {
 
 static row anchors_result(anchors *x, const sample *s, int64_t n) {
     row out = row_empty("anchors", "glofnd", s->q.rows, s->q.dim);
-    glofnd_store_info info;
+    glofnd_store_info info = {.size = sizeof info};
     expect_ok(x->lib.ctx, glofnd_store_describe(x->lib.store, &info), "store");
     out.n = (double)n;
     out.ms = clock_median(&x->later);

@@ -37,7 +37,7 @@ static int64_t entries(const work *w) { return w->e.rows * w->e.cols; }
 
 static void normalize_row(const work *w, int v, int64_t i) {
     const int64_t d = w->q->dim;
-    const float *h = (v ? w->q->b : w->q->a) + i * d;
+    const float *h = (const float *)(v ? w->q->b : w->q->a) + i * d;
     double square = 0.0;
     for (int64_t j = 0; j < d; j++) square += (double)h[j] * (double)h[j];
     const double norm = fmax(sqrt(square), 1e-12);

@@ -79,9 +79,9 @@ void runner_init(runner *r, const char *detector, int threads, const glofnd_batc
     set(r, "detector", detector);
     set(r, "lambda_init", "quantile");
     r->o.threads = threads;
-    expect_ok(NULL, glofnd_ctx_create(&r->o, &r->ctx), "context");
+    expect_ok(NULL, glofnd_ctx_create(&r->o, &r->ctx, NULL, 0), "context");
     r->ctx->backend = timed_backend();
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = n, .modalities = 1};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
     expect_ok(r->ctx, glofnd_store_create(r->ctx, &spec, &r->store), "store");
     expect_ok(r->ctx, glofnd_ctx_reserve(r->ctx, q->rows, q->cols, q->dim, &r->workspace), "workspace");
     r->grad_a = calloc((size_t)(q->rows * q->dim), sizeof(float));

@@ -19,13 +19,13 @@ void training_fine(glofnd_status status, const gf_error *err) {
 }
 
 void training_begin(training *t, const training_case *c, glofnd_loss loss, int64_t dim, int threads) {
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = c->batch, .modalities = loss == GLOFND_LOSS_SOGCLR2 ? 2 : 1};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = c->batch};
     glofnd_options o;
     char why[256];
     expect_ok(NULL, glofnd_options_init(&o, sizeof o), "options");
     if (glofnd_options_set(&o, "detector", "glofnd", why, sizeof why) != GLOFND_OK) die("%s", why);
     o.loss = loss, o.threads = threads;
-    expect_ok(NULL, glofnd_ctx_create(&o, &t->ctx), "context");
+    expect_ok(NULL, glofnd_ctx_create(&o, &t->ctx, NULL, 0), "context");
     expect_ok(t->ctx, glofnd_store_create(t->ctx, &spec, &t->store), "store");
     expect_ok(t->ctx, glofnd_ctx_reserve(t->ctx, c->batch, c->batch, dim, NULL), "workspace");
     t->batch = c->batch, t->dim = dim;
@@ -42,7 +42,7 @@ void training_draw(training *t, int64_t images, int size, uint64_t *state) {
 }
 
 void training_loss(training *t, const float *a, const float *b) {
-    glofnd_stats stats;
+    glofnd_stats stats = {.size = sizeof stats};
     const glofnd_batch q = {
         .size = sizeof q, .rows = t->batch, .cols = t->batch, .dim = t->dim, .a = a, .b = b, .id = t->id, .epoch = 1000};
     expect_ok(t->ctx, glofnd_step(t->ctx, t->store, &q, t->grad[0], t->grad[1], &stats), "loss");

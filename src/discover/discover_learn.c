@@ -42,7 +42,8 @@ static glofnd_status teach(gf_error *err, lesson *x, uint32_t epoch, int64_t fir
     const glofnd_status status = gf_strips_rows(err, &p, &p, GF_PANEL, x->s->threads, &silent, keep_strip, x);
     gf_panels_free(&p);
     TRY(status);
-    const glofnd_sims q = {.views = 1, .rows = x->batch, .cols = x->batch, .sim = x->sim, .id = x->id, .epoch = (int32_t)epoch};
+    const glofnd_sims q = {
+        .size = sizeof q, .views = 1, .rows = x->batch, .cols = x->batch, .sim = x->sim, .id = x->id, .epoch = (int32_t)epoch};
     const glofnd_status learned = glofnd_update(x->ctx, x->store, &q);
     FAIL_IF(err, learned != GLOFND_OK, learned, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
     return GLOFND_OK;
@@ -65,8 +66,7 @@ static glofnd_status teach_epoch(gf_error *err, lesson *x, uint32_t epoch) {
 }
 
 static glofnd_status open_lesson(gf_error *err, lesson *x, double alpha) {
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = x->d->good_n, .modalities = 1};
-    char why[200] = "no memory";
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = x->d->good_n};
     glofnd_options_init(&x->o, sizeof x->o);
     x->o.alpha = alpha;
     x->o.lambda_init = GLOFND_INIT_QUANTILE;
@@ -75,8 +75,9 @@ static glofnd_status open_lesson(gf_error *err, lesson *x, double alpha) {
     x->id = malloc((size_t)x->batch * sizeof *x->id);
     x->row = malloc((size_t)x->batch * sizeof *x->row);
     FAIL_IF(err, !x->sim || !x->id || !x->row, GLOFND_E_MEMORY, "no memory for batches of %lld", (long long)x->batch);
-    const glofnd_status checked = glofnd_options_check(&x->o, why, sizeof why);
-    FAIL_IF(err, checked != GLOFND_OK || glofnd_ctx_create(&x->o, &x->ctx) != GLOFND_OK, GLOFND_E_OPTION, "the learner: %s", why);
+    char why[200];
+    const glofnd_status opened = glofnd_ctx_create(&x->o, &x->ctx, why, sizeof why);
+    FAIL_IF(err, opened != GLOFND_OK, opened, "the learner: %s", why);
     const glofnd_status made = glofnd_store_create(x->ctx, &spec, &x->store);
     FAIL_IF(err, made != GLOFND_OK, made, "the learner: %s", glofnd_ctx_error(x->ctx));
     return GLOFND_OK;

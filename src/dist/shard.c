@@ -9,6 +9,7 @@
 struct gf_shard {
     gf_comm *comm;
     gf_shard_spec spec;
+    int sides; /* modalities of an anchor */
     glofnd_ctx *ctx;
     glofnd_store *store;          /* own anchors: row i div R */
     int64_t *slot;                /* [rows] 0, 1, ... */
@@ -23,15 +24,16 @@ struct gf_shard {
 
 static glofnd_status make_store(gf_error *err, gf_shard *s) {
     const int64_t own = gf_shard_size(s->spec.n, s->comm->rank, s->comm->ranks);
-    const glofnd_store_spec spec = {.size = sizeof spec,
-                                    .n = own > 0 ? own : 1,
-                                    .modalities = s->spec.modalities,
-                                    .temperatures = s->spec.temperatures};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = own > 0 ? own : 1};
+    glofnd_store_info info = {.size = sizeof info};
     glofnd_options plain;
-    glofnd_options_init(&plain, sizeof plain);
-    const glofnd_status status = glofnd_ctx_create(&plain, &s->ctx);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
-    return gf_ctx_status(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store));
+    TRY(glofnd_options_init(&plain, sizeof plain));
+    plain.loss = s->spec.loss;
+    TRY(gf_ctx_create(err, &plain, &s->ctx));
+    TRY(gf_ctx_status(err, s->ctx, glofnd_store_create(s->ctx, &spec, &s->store)));
+    TRY(glofnd_store_describe(s->store, &info));
+    s->sides = info.modalities;
+    return GLOFND_OK;
 }
 
 static glofnd_status make_buffers(gf_error *err, gf_shard *s) {
@@ -41,8 +43,8 @@ static glofnd_status make_buffers(gf_error *err, gf_shard *s) {
     s->from = malloc(sizeof *s->from * rows);
     s->out_bytes = malloc(sizeof *s->out_bytes * ranks);
     s->in_bytes = malloc(sizeof *s->in_bytes * ranks);
-    s->out = malloc(sizeof *s->out * all * (size_t)s->spec.modalities);
-    s->in = malloc(sizeof *s->in * all * (size_t)s->spec.modalities);
+    s->out = malloc(sizeof *s->out * all * (size_t)s->sides);
+    s->in = malloc(sizeof *s->in * all * (size_t)s->sides);
     s->side = malloc(sizeof *s->side * all);
     FAIL_IF(err, !s->slot || !s->mine || !s->from || !s->out_bytes || !s->in_bytes || !s->out || !s->in || !s->side,
             GLOFND_E_MEMORY, "no memory for the state of %zu samples", all);
@@ -82,7 +84,7 @@ glofnd_store *gf_shard_store(const gf_shard *s) { return s->store; }
 static int64_t sort_out(gf_shard *s, const int64_t *id, size_t *drawn, size_t *kept) {
     const int ranks = s->comm->ranks, me = s->comm->rank;
     const int64_t rows = s->spec.rows;
-    const size_t row = sizeof(glofnd_row) * (size_t)s->spec.modalities;
+    const size_t row = sizeof(glofnd_row) * (size_t)s->sides;
     int64_t count = 0, own = 0;
     for (int r = 0; r < ranks; r++) {
         const int64_t before = count, own_before = own;
@@ -99,7 +101,7 @@ static int64_t sort_out(gf_shard *s, const int64_t *id, size_t *drawn, size_t *k
 /* Rows `at` [n] of a store, all modalities of a row side by side in `rows`. */
 static glofnd_status read_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, const glofnd_store *store, const int64_t *at, int64_t n,
                                glofnd_row *rows) {
-    const int sides = s->spec.modalities;
+    const int sides = s->sides;
     for (int side = 0; side < sides; side++) {
         TRY(gf_ctx_status(err, c, glofnd_rows_get(c, store, side, at, n, s->side)));
         for (int64_t i = 0; i < n; i++) rows[i * sides + side] = s->side[i];
@@ -109,7 +111,7 @@ static glofnd_status read_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, const 
 
 static glofnd_status write_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofnd_store *store, const int64_t *at, int64_t n,
                                 const glofnd_row *rows) {
-    const int sides = s->spec.modalities;
+    const int sides = s->sides;
     for (int side = 0; side < sides; side++) {
         for (int64_t i = 0; i < n; i++) s->side[i] = rows[i * sides + side];
         TRY(gf_ctx_status(err, c, glofnd_rows_put(c, store, side, at, n, s->side)));
@@ -135,9 +137,9 @@ glofnd_status gf_shard_give(gf_error *err, gf_shard *s, const int64_t *id, glofn
 
 glofnd_status gf_shard_adopt(gf_error *err, gf_shard *s, glofnd_ctx *c, const glofnd_store *from, int64_t first, int64_t stride) {
     const int ranks = s->comm->ranks, me = s->comm->rank;
-    glofnd_store_info info;
+    glofnd_store_info info = {.size = sizeof info};
     glofnd_store_describe(from, &info);
-    for (int64_t k = 0; k < info.spec.n && first + k * stride < s->spec.n; k++) {
+    for (int64_t k = 0; k < info.n && first + k * stride < s->spec.n; k++) {
         const int64_t id = first + k * stride, place = id / ranks;
         if (id % ranks != me) continue;
         TRY(read_rows(err, s, c, from, &k, 1, s->out));

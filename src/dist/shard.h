@@ -13,7 +13,7 @@ typedef struct gf_shard gf_shard;
 
 typedef struct gf_shard_spec {
     int64_t n; /* anchors of all ranks */
-    int modalities, temperatures;
+    glofnd_loss loss;
     int64_t rows; /* samples that each rank draws per step */
 } gf_shard_spec;
 

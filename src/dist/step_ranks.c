@@ -48,14 +48,14 @@ static glofnd_status gather_rows(gf_error *err, const gf_step_ranks *t, const fl
 }
 
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
-                                 glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
-    glofnd_link *own = links + 2 * t->row0;
+                                 void *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
+    char *own = (char *)links + GLOFND_LINK_BYTES * t->row0;
     glofnd_batch mine = *q;
     mine.rows = t->rows, mine.cols = t->cols, mine.row0 = t->row0;
     TRY(gather_rows(err, t, q->a, q->dim));
     TRY(gather_rows(err, t, q->b, q->dim));
     TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
-    TRY(gather(err, t->wire, own, 2 * sizeof *own * (size_t)t->rows, links));
+    TRY(gather(err, t->wire, own, GLOFND_LINK_BYTES * (size_t)t->rows, links));
     return gf_ctx_status(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats));
 }
 

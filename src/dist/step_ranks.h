@@ -31,9 +31,9 @@ void gf_step_ranks_close(gf_step_ranks *t);
 glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t *id, const int32_t *label, const int32_t *group,
                                  glofnd_ctx *c, glofnd_store *work);
 /* q: of the whole batch, id, label, group and slot where the context is; q->a, q->b [cols][dim] hold the own rows in their
- * places, and get everyone's. links [cols][2]. */
+ * places, and get everyone's. links [cols][GLOFND_LINK_BYTES]. */
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
-                                 glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats);
+                                 void *links, float *grad_a, float *grad_b, glofnd_stats *stats);
 /* stats: in, of the own rows; out, of the batch. */
 glofnd_status gf_step_ranks_settle(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats);
 

@@ -1,7 +1,7 @@
 /* accel_step.h - the method on an accelerator: what stands behind the public API of a context whose option `device` is not the
  * CPU.
  *
- * src/fnd checks arguments, makes the plan and turns totals into statistics; the device does everything in between on its own
+ * src/method checks arguments, makes the plan and turns totals into statistics; the device does everything in between on its own
  * memory, in the order of its stream. Calls return GLOFND_OK once their work is queued, unless it says that they wait. What only
  * the device can see (numbers that are not finite, bad ids) comes with `totals`.
  */
@@ -9,6 +9,7 @@
 #define GF_IFC_ACCEL_STEP_H
 
 #include "method/formulas/epoch_plan.h"
+#include "method/formulas/link.h"
 #include "method/formulas/record.h"
 #include "method/formulas/totals.h"
 #include "util/status.h"
@@ -21,8 +22,8 @@ typedef struct gf_device_step { /* one call of the step tier; pointers to arrays
     const gf_shape *shape;
     const glofnd_batch *q;
     gf_device_store *s;                          /* rows */
-    glofnd_link *links;                          /* rows: out [rows][2]; grad, mask: in [cols][2] */
-    float *grad_a, *grad_b;                      /* grad */
+    gf_link *links;                              /* rows: out [rows][2]; grad, mask: in [cols][2] */
+    void *grad_a, *grad_b;                       /* grad */
     uint8_t *keep;                               /* mask */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks, on the host: a call that needs it waits */
     void *reduce_user;
@@ -34,12 +35,14 @@ typedef struct gf_device_state { /* what a store holds beside the records of its
 } gf_device_state;
 
 typedef struct gf_device_thresholds {
-    const float *q, *k;  /* [rows][dim], [cols][dim] */
+    const void *q, *k;   /* [rows], [cols] rows of dim numbers of `dtype`, q_stride and k_stride apart */
     const int64_t *skip; /* [rows] or NULL */
     int64_t rows, cols, dim;
+    int64_t q_stride, k_stride;
+    glofnd_dtype dtype;
+    int normalize;
     int64_t best; /* largest rank */
     double alpha;
-    int normalize;
     float *out; /* [rows] */
 } gf_device_thresholds;
 
@@ -50,6 +53,9 @@ typedef struct gf_device {
     void (*close)(gf_device_ctx *d); /* waits; takes NULL */
     glofnd_status (*stream)(gf_error *err, gf_device_ctx *d, void *stream);
     glofnd_status (*reserve)(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+    /* glofnd_ctx_workspace_bytes and glofnd_ctx_workspace; NULL: not supported. */
+    glofnd_status (*workspace_bytes)(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+    glofnd_status (*workspace)(gf_error *err, gf_device_ctx *d, void *memory, size_t bytes);
     /* Waits. Between the host and the device, or on either. */
     glofnd_status (*copy)(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
 
@@ -62,7 +68,7 @@ typedef struct gf_device {
     glofnd_status (*thresholds)(gf_error *err, gf_device_ctx *d, const gf_device_thresholds *x); /* waits */
 
     /* Stores. Every call waits; `records`, ids, rows are host memory; put: 1 writes, 0 reads. */
-    glofnd_status (*store_open)(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t record_bytes,
+    glofnd_status (*store_open)(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
                                 gf_device_store **out);
     void (*store_close)(gf_device_store *s);                                            /* takes NULL */
     size_t (*store_held)(const gf_device_store *s);                                     /* bytes on the device */

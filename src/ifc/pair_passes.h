@@ -13,6 +13,7 @@
 #ifndef GF_IFC_PAIR_PASSES_H
 #define GF_IFC_PAIR_PASSES_H
 
+#include "util/dtype.h"
 #include "util/status.h"
 
 #define GF_PANEL 32 /* columns per packed panel; rows of every matrix are padded to a multiple of it */
@@ -24,6 +25,17 @@ typedef struct gf_embed {
     float *row;      /* [pad(rows)][ld] */
     float *col;      /* [pad(rows) / GF_PANEL][dim][GF_PANEL]; NULL where it is only a left side */
 } gf_embed;
+
+/* Embeddings of the caller: rows of `dtype` numbers, `stride` numbers apart. */
+typedef struct gf_source {
+    const void *rows;
+    int64_t stride;
+    glofnd_dtype dtype;
+} gf_source;
+
+static inline const void *gf_source_row(const gf_source *h, int64_t r) {
+    return (const char *)h->rows + (size_t)(r * h->stride) * gf_dtype_bytes(h->dtype);
+}
 
 /* Per-row numbers of one side. Arrays are padded as the embeddings; what a pass does not use may be NULL. */
 typedef struct gf_rows {
@@ -108,10 +120,10 @@ typedef struct gf_backend {
     const char *name;
     /* Floats per row for embeddings of `dim` numbers. */
     int64_t (*embed_ld)(int64_t dim);
-    /* Fills row (and col) from h [rows][dim]; `step` rows apart in e starting at `first`: two views interleave. norm [rows] gets
+    /* Fills row (and col) from h [rows]; `step` rows apart in e starting at `first`: two views interleave. norm [rows] gets
      * |h| at the same places, or 1 without normalize. Returns the first bad row (not finite, not unit without normalize) or
      * -1. */
-    int64_t (*embed)(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
+    int64_t (*embed)(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads);
     /* After all rows are in: the packed copy. */
     void (*pack)(const gf_embed *e, int threads);

@@ -1,7 +1,6 @@
 /* context.c - life of a context. */
 #include "method/context.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "method/options.h"
@@ -23,37 +22,36 @@ static glofnd_status check_device(gf_error *err, glofnd_device device) {
 
 glofnd_status glofnd_device_check(glofnd_device device, char *why, size_t why_bytes) {
     gf_error err = {""};
-    const glofnd_status status = check_device(&err, device);
-    if (why && why_bytes) snprintf(why, why_bytes, "%s", status == GLOFND_OK ? "" : err.text);
-    return status;
+    return gf_explain(check_device(&err, device), &err, why, why_bytes);
 }
 
-static glofnd_status open_device(glofnd_ctx *c) {
+static glofnd_status open_device(gf_error *err, glofnd_ctx *c) {
     if (c->o.device == GLOFND_DEVICE_CPU) return GLOFND_OK;
-    TRY(check_device(&c->err, c->o.device));
-    c->device = gf_device_find(&c->err, c->o.device);
-    return c->device->open(&c->err, &c->on);
+    TRY(check_device(err, c->o.device));
+    c->device = gf_device_find(err, c->o.device);
+    return c->device->open(err, &c->on);
 }
 
 /* ---- life ---- */
 
-glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out) {
+static glofnd_status create(gf_error *err, const glofnd_options *o, glofnd_ctx **out) {
     glofnd_options known;
-    if (!out) return GLOFND_E_ARGUMENT;
-    *out = NULL;
-    if (!o) return GLOFND_E_ARGUMENT;
-    TRY(gf_options_adopt(NULL, o, &known));
+    FAIL_IF(err, !o || !out, GLOFND_E_ARGUMENT, "%s is NULL", out ? "options" : "out");
+    TRY(gf_options_adopt(err, o, &known));
     glofnd_ctx *c = calloc(1, sizeof *c);
-    if (!c) return GLOFND_E_MEMORY;
+    FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for a context");
     c->backend = &gf_backend_cpu;
     adopt(c, &known);
-    const glofnd_status status = open_device(c);
-    if (status != GLOFND_OK) {
-        glofnd_ctx_free(c);
-        return status;
-    }
-    *out = c;
-    return GLOFND_OK;
+    const glofnd_status status = open_device(err, c);
+    if (status == GLOFND_OK) *out = c;
+    else glofnd_ctx_free(c);
+    return status;
+}
+
+glofnd_status glofnd_ctx_create(const glofnd_options *o, glofnd_ctx **out, char *why, size_t why_bytes) {
+    gf_error err = {""};
+    if (out) *out = NULL;
+    return gf_explain(create(&err, o, out), &err, why, why_bytes);
 }
 
 void glofnd_ctx_free(glofnd_ctx *c) {
@@ -68,7 +66,7 @@ glofnd_status glofnd_ctx_configure(glofnd_ctx *c, const glofnd_options *o) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !o, GLOFND_E_ARGUMENT, "options is NULL");
     TRY(gf_options_adopt(&c->err, o, &known));
-    FAIL_IF(&c->err, known.device != c->o.device, GLOFND_E_ARGUMENT, "device cannot change: make another context");
+    FAIL_IF(&c->err, known.device != c->o.device, GLOFND_E_ARGUMENT, "device cannot change: make a new context");
     adopt(c, &known);
     return GLOFND_OK;
 }
@@ -82,6 +80,29 @@ glofnd_status glofnd_ctx_reserve(glofnd_ctx *c, int64_t rows, int64_t cols, int6
     if (bytes) *bytes = c->ws->bytes;
     return GLOFND_OK;
 }
+
+/* ---- workspace in memory of the caller ---- */
+
+glofnd_status glofnd_ctx_workspace_bytes(glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim, size_t *bytes) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !bytes, GLOFND_E_ARGUMENT, "bytes is NULL");
+    TRY(gf_shape_check(&c->err, rows, cols, dim));
+    const gf_shape shape = gf_shape_of(c, rows, cols, dim);
+    *bytes = c->device ? 0 : gf_workspace_bytes(c, &shape);
+    if (!c->device) return GLOFND_OK;
+    FAIL_IF(&c->err, !c->device->workspace_bytes, GLOFND_E_UNSUPPORTED, "%s allocates its own workspace", c->device->name);
+    return c->device->workspace_bytes(&c->err, c->on, &shape, bytes);
+}
+
+glofnd_status glofnd_ctx_workspace(glofnd_ctx *c, void *memory, size_t bytes) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, (uintptr_t)memory % 64 != 0, GLOFND_E_ARGUMENT, "the workspace is not aligned to 64 bytes");
+    if (!c->device) return gf_workspace_adopt(c, memory, bytes);
+    FAIL_IF(&c->err, !c->device->workspace, GLOFND_E_UNSUPPORTED, "%s allocates its own workspace", c->device->name);
+    return c->device->workspace(&c->err, c->on, memory, bytes);
+}
+
+/* ---- ranks and streams ---- */
 
 glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x, int n), void *user) {
     if (!c) return GLOFND_E_ARGUMENT;

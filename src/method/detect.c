@@ -57,6 +57,7 @@ static glofnd_status check_sims(glofnd_ctx *c, const glofnd_store *s, const glof
 static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q) {
     gf_error *err = &c->err;
     FAIL_IF(err, !s || !q, GLOFND_E_ARGUMENT, "store and sims must not be NULL");
+    TRY(gf_struct_check(err, "sims", "glofnd_sims", q->size, sizeof *q, sizeof *q));
     FAIL_IF(err, s->device != c->device, GLOFND_E_ARGUMENT, "the store was made for %s, this context is for %s",
             s->device ? s->device->name : "the cpu", c->device ? c->device->name : "the cpu");
     FAIL_IF(err, !q->sim || !q->id, GLOFND_E_ARGUMENT, "sims.sim and sims.id must not be NULL");

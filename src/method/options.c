@@ -74,15 +74,15 @@ static const gf_option rows[] = {
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
 
-/* Version 0.1 ended with `tile`: the smallest struct a caller may have. */
-#define SIZE_0_1 (offsetof(glofnd_options, tile) + sizeof(int32_t))
+/* Version 0.2 ended with `math`: the smallest struct a caller may have. */
+#define SIZE_0_2 (offsetof(glofnd_options, math) + sizeof(int32_t))
 
-static int size_known(size_t size) { return size >= SIZE_0_1 && size <= sizeof(glofnd_options); }
+static int size_known(size_t size) { return size >= SIZE_0_2 && size <= sizeof(glofnd_options); }
 
 static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, !o, GLOFND_E_ARGUMENT, "options are NULL");
     FAIL_IF(err, !size_known(o->size), GLOFND_E_ARGUMENT,
-            "options.size is %zu, this library knows %zu to %zu: call glofnd_options_init(&o, sizeof o) first", o->size, SIZE_0_1,
+            "options.size is %zu, this library knows %zu to %zu: call glofnd_options_init(&o, sizeof o) first", o->size, SIZE_0_2,
             sizeof *o);
     return GLOFND_OK;
 }
@@ -113,8 +113,7 @@ static glofnd_status check_all(gf_error *err, const glofnd_options *o) {
     return check_combinations(err, o);
 }
 
-/* Hands the text of a failure (or "" for none) to a caller without context. */
-static glofnd_status explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes) {
+glofnd_status gf_explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes) {
     if (why && why_bytes) snprintf(why, why_bytes, "%s", status == GLOFND_OK ? "" : err->text);
     return status;
 }
@@ -150,12 +149,30 @@ static glofnd_status set_checked(gf_error *err, glofnd_options *o, const char *k
 
 glofnd_status glofnd_options_set(glofnd_options *o, const char *key, const char *value, char *why, size_t why_bytes) {
     gf_error err;
-    return explain(set_checked(&err, o, key, value), &err, why, why_bytes);
+    return gf_explain(set_checked(&err, o, key, value), &err, why, why_bytes);
+}
+
+static glofnd_status get_checked(gf_error *err, const glofnd_options *o, const char *key, char *value, size_t value_bytes) {
+    TRY(check_size(err, o));
+    FAIL_IF(err, !key || !value, GLOFND_E_ARGUMENT, "the option's %s is NULL", key ? "value" : "key");
+    const gf_option *option = gf_option_find(&table, o->size, key);
+    FAIL_IF(err, !option, GLOFND_E_OPTION, "unknown option '%.60s'; did you mean '%s'?", key,
+            gf_option_nearest(&table, o->size, key)->key);
+    const int length = gf_option_format(option, o, value, value_bytes);
+    FAIL_IF(err, length < 0 || (size_t)length >= value_bytes, GLOFND_E_ARGUMENT, "%s: its text needs %d bytes, value has %zu",
+            option->key, length + 1, value_bytes);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_options_get(const glofnd_options *o, const char *key, char *value, size_t value_bytes, char *why,
+                                 size_t why_bytes) {
+    gf_error err;
+    return gf_explain(get_checked(&err, o, key, value, value_bytes), &err, why, why_bytes);
 }
 
 glofnd_status glofnd_options_check(const glofnd_options *o, char *why, size_t why_bytes) {
     gf_error err;
-    return explain(check_all(&err, o), &err, why, why_bytes);
+    return gf_explain(check_all(&err, o), &err, why, why_bytes);
 }
 
 static void write_range(const gf_option *o, char *range, size_t bytes) {

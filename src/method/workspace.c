@@ -115,35 +115,63 @@ static size_t lay(gf_workspace *ws, const gf_shape *s, const gf_backend *b, char
     return at.used;
 }
 
-static void *allocate(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
+size_t gf_workspace_bytes(const glofnd_ctx *c, const gf_shape *shape) {
+    gf_workspace plan = {0};
+    return lay(&plan, shape, c->backend, NULL) + tiles_of_smaller(shape, c->backend);
+}
+
+static glofnd_status get_workspace(glofnd_ctx *c) {
+    if (!c->ws) c->ws = calloc(1, sizeof *c->ws);
+    FAIL_IF(&c->err, !c->ws, GLOFND_E_MEMORY, "no memory for the workspace");
+    return GLOFND_OK;
+}
+
+static void drop_block(gf_workspace *ws) {
+    if (!ws->borrowed) free(ws->block);
+    ws->block = NULL;
+    ws->bytes = 0;
+    ws->borrowed = 0;
+    ws->shape = (gf_shape){0};
+}
+
+glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes) {
+    TRY(get_workspace(c));
+    drop_block(c->ws);
+    c->ws->block = memory;
+    c->ws->bytes = memory ? bytes : 0;
+    c->ws->borrowed = memory != NULL;
+    return GLOFND_OK;
+}
+
+static glofnd_status grow(glofnd_ctx *c, const gf_shape *shape, size_t bytes) {
+    gf_workspace *ws = c->ws;
+    FAIL_IF(&c->err, ws->borrowed, GLOFND_E_MEMORY,
+            "%lld rows against %lld of dimension %lld need a workspace of %zu bytes; glofnd_ctx_workspace was given %zu",
+            (long long)shape->rows, (long long)shape->cols, (long long)shape->dim, bytes, ws->bytes);
+    void *block = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    FAIL_IF(&c->err, !block, GLOFND_E_MEMORY, "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)",
+            bytes, (long long)shape->rows, (long long)shape->cols, (long long)shape->dim);
+    drop_block(ws);
+    ws->block = block;
+    ws->bytes = bytes;
+    return GLOFND_OK;
+}
 
 glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too) {
-    gf_workspace *ws = c->ws;
     _Static_assert(sizeof(gf_shape) % sizeof(int64_t) == 0, "no padding");
-    if (ws && !smaller_too && memcmp(&ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
-    if (!ws) {
-        ws = c->ws = calloc(1, sizeof *ws);
-        FAIL_IF(&c->err, !ws, GLOFND_E_MEMORY, "no memory for the workspace");
-    }
+    if (c->ws && !smaller_too && memcmp(&c->ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
     gf_workspace plan = {0};
-    const size_t bytes = lay(&plan, shape, c->backend, NULL) + (smaller_too ? tiles_of_smaller(shape, c->backend) : 0);
-    if (bytes > ws->bytes) {
-        void *block = allocate(bytes);
-        FAIL_IF(&c->err, !block, GLOFND_E_MEMORY,
-                "no memory for a workspace of %zu bytes (%lld rows against %lld, dimension %lld)", bytes, (long long)shape->rows,
-                (long long)shape->cols, (long long)shape->dim);
-        free(ws->block);
-        ws->block = block;
-        ws->bytes = bytes;
-    }
-    ws->shape = *shape;
-    memset(ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling leftovers */
-    lay(ws, shape, c->backend, ws->block);
+    const size_t bytes = smaller_too ? gf_workspace_bytes(c, shape) : lay(&plan, shape, c->backend, NULL);
+    TRY(get_workspace(c));
+    if (bytes > c->ws->bytes) TRY(grow(c, shape, bytes));
+    c->ws->shape = *shape;
+    memset(c->ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling leftovers */
+    lay(c->ws, shape, c->backend, c->ws->block);
     return GLOFND_OK;
 }
 
 void gf_workspace_free(gf_workspace *ws) {
     if (!ws) return;
-    free(ws->block);
+    drop_block(ws);
     free(ws);
 }

@@ -27,8 +27,9 @@ typedef struct gf_workspace {
     gf_shape shape; /* what the block has room for */
     void *block;
     size_t bytes;
+    int borrowed; /* the block is the caller's: it is neither replaced nor freed */
     gf_side side[2];
-    glofnd_link *links; /* [cols][2] for glofnd_step */
+    gf_link *links; /* [cols][2] for glofnd_step */
     int64_t *id_scratch;
     void *tile_scratch, *select_scratch;
     float *tiles; /* NULL if they would be too large to keep */
@@ -42,6 +43,10 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
 /* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough.
  * `smaller_too`: also for every shape within it, of which one may keep its tiles. */
 glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
+/* Bytes that gf_workspace_reserve would allocate for `shape` and every smaller one. */
+size_t gf_workspace_bytes(const glofnd_ctx *c, const gf_shape *shape);
+/* The workspace lies in `memory` from now on; NULL: it is allocated when needed. */
+glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes);
 void gf_workspace_free(gf_workspace *ws);
 
 #endif

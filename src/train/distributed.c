@@ -66,7 +66,7 @@ static glofnd_status make_arrays(gf_error *err, gf_distributed *w, gf_encoders *
     const size_t batch = (size_t)c->batch, bytes = batch * (size_t)t->dim * sizeof(float);
     gf_net *net = t->at[0].net;
     for (int i = 0; i < 2; i++) w->all[i] = gf_net_alloc(net, bytes);
-    w->links = gf_net_alloc(net, 2 * batch * sizeof *w->links);
+    w->links = gf_net_alloc(net, batch * GLOFND_LINK_BYTES);
     w->slots = gf_net_alloc(net, (size_t)t->batch * sizeof *w->slots);
     w->content = calloc(batch, sizeof *w->content);
     FAIL_IF(err, !w->all[0] || !w->all[1] || !w->links || !w->slots || !w->content, GLOFND_E_MEMORY,
@@ -76,10 +76,7 @@ static glofnd_status make_arrays(gf_error *err, gf_distributed *w, gf_encoders *
 
 glofnd_status gf_distributed_make(gf_error *err, gf_distributed *w, gf_encoders *t, glofnd_ctx *ctx, const gf_config *c,
                                   int64_t n) {
-    const gf_shard_spec spec = {.n = n,
-                                .modalities = t->count,
-                                .temperatures = c->method.loss == GLOFND_LOSS_ISOGCLR,
-                                .rows = t->batch};
+    const gf_shard_spec spec = {.n = n, .loss = c->method.loss, .rows = t->batch};
     w->ctx = ctx;
     w->in_parts = t->part < t->batch;
     if (on_device(c)) TRY(gf_device_comm_open(err, w->host, gf_net_stream(t->at[0].net), &w->wire));

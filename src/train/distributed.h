@@ -24,7 +24,7 @@ typedef struct gf_distributed {
     gf_reducer *reducer;
     int in_parts;          /* they are final only after the last part */
     float *all[2];         /* [batch][dim] everyone's embeddings, where the nets are */
-    glofnd_link *links;    /* [batch][2] there */
+    void *links;           /* [batch][GLOFND_LINK_BYTES] there */
     int64_t *slots;        /* [rows] there */
     gf_content *content;   /* [batch] on the host: what the samples of the batch show and say */
     glofnd_ctx *ctx;       /* borrowed */

@@ -6,6 +6,7 @@
 
 #include "method/step/step.h"
 #include "optim/schedule.h"
+#include "util/ctx_status.h"
 
 static int on_device(const gf_trainer *t) { return t->config.method.device == GLOFND_DEVICE_CUDA; }
 static int has_groups(const gf_trainer *t) { return t->config.task == GF_TASK_CLIP && t->config.mask_duplicates; }
@@ -16,14 +17,14 @@ static gf_net *first_net(const gf_trainer *t) { return t->encoders.at[0].net; }
 /* With the networks on a GPU the method is there too; where it cannot be, on the CPU. */
 static glofnd_status make_context(gf_error *err, gf_trainer *t) {
     glofnd_options o = t->config.method;
-    glofnd_status status = glofnd_ctx_create(&o, &t->ctx);
+    glofnd_status status = gf_ctx_create(err, &o, &t->ctx);
     if (status == GLOFND_E_UNSUPPORTED && o.device == GLOFND_DEVICE_CUDA && !t->comm) {
         o.device = GLOFND_DEVICE_CPU;
-        status = glofnd_ctx_create(&o, &t->ctx);
+        status = gf_ctx_create(err, &o, &t->ctx);
         t->host = calloc(4 * (size_t)t->config.batch * (size_t)t->encoders.dim, sizeof *t->host);
         FAIL_IF(err, !t->host, GLOFND_E_MEMORY, "no memory for a batch of embeddings");
     }
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
+    TRY(status);
     if (o.device == GLOFND_DEVICE_CUDA) status = glofnd_ctx_stream(t->ctx, gf_net_stream(first_net(t)));
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
     return GLOFND_OK;
@@ -31,14 +32,10 @@ static glofnd_status make_context(gf_error *err, gf_trainer *t) {
 
 static glofnd_status make_store(gf_error *err, gf_trainer *t) {
     const gf_config *c = &t->config;
-    const int ring = c->method.learner == GLOFND_LEARN_RING;
     const glofnd_store_spec spec = {
         .size = sizeof spec,
         .n = t->comm ? t->encoders.batch : t->info.n,
-        .modalities = t->encoders.count,
-        .temperatures = c->method.loss == GLOFND_LOSS_ISOGCLR,
-        .ring_rows = ring ? c->method.ring_rows : 0,
-        .ring_dim = ring ? t->encoders.dim : 0,
+        .dim = t->encoders.dim,
         .path = t->comm ? NULL : t->store_path,
     };
     glofnd_status status = glofnd_store_create(t->ctx, &spec, &t->store);
@@ -63,6 +60,7 @@ static glofnd_status make_arrays(gf_error *err, gf_trainer *t) {
 
 glofnd_status gf_loss_stage_make(gf_error *err, gf_trainer *t) {
     t->scale = gf_learned_tau_start(&t->config);
+    t->stats.size = sizeof t->stats;
     TRY(make_context(err, t));
     TRY(make_store(err, t));
     return make_arrays(err, t);

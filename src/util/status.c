@@ -24,3 +24,20 @@ const char *glofnd_status_text(glofnd_status status) {
     }
     return "unknown status";
 }
+
+const char *glofnd_status_name(glofnd_status status) {
+    switch (status) {
+#define GLOFND_X(name, value, text) \
+    case GLOFND_##name: return "GLOFND_" #name;
+        GLOFND_STATUS_LIST(GLOFND_X)
+#undef GLOFND_X
+    case GLOFND_STATUS_MAX_: break;
+    }
+    return "GLOFND_E_UNKNOWN";
+}
+
+glofnd_status gf_struct_check(gf_error *err, const char *name, const char *type, size_t size, size_t smallest, size_t known) {
+    FAIL_IF(err, size < smallest || size > known, GLOFND_E_ARGUMENT,
+            "%s.size is %zu, this library knows %zu to %zu: set it to sizeof(%s)", name, size, smallest, known, type);
+    return GLOFND_OK;
+}

@@ -27,7 +27,8 @@ static void draw_sims(sims *x, rng *g) {
     for (int i = 0; i < SIM_ROWS * SIM_COLS; i++) x->negative[i] = rng_below(g, 8) != 0;
     for (int i = 0; i < SIM_ROWS; i++) x->id[i] = 2 * i + 1, x->row_group[i] = (int32_t)rng_below(g, 5) - 1;
     for (int i = 0; i < SIM_COLS; i++) x->col_group[i] = (int32_t)rng_below(g, 5) - 1;
-    x->q = (glofnd_sims){.views = 2,
+    x->q = (glofnd_sims){.size = sizeof(glofnd_sims),
+                         .views = 2,
                          .rows = SIM_ROWS,
                          .cols = SIM_COLS,
                          .sim = x->sim,

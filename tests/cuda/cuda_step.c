@@ -18,6 +18,7 @@
 #include "support/compare.h"
 #include "support/little_memory.h"
 #include "support/on_device.h"
+#include "support/plain_thresholds.h"
 #include "support/random.h"
 
 /* ---- a scene on the device ---- */
@@ -339,7 +340,7 @@ static void a_large_store_lies_on_the_host(void **state) {
     (void)state;
     scene s = cuda_scene("large", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
     rig small = rig_make(&s, 3), large = rig_make(&s, 3);
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = 10000000, .modalities = 1};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = 10000000};
     glofnd_store_free(large.w.store);
     memory_left = (size_t)1100 << 20;
     expect_ok(large.w.ctx, glofnd_store_create(large.w.ctx, &spec, &large.w.store));
@@ -387,7 +388,7 @@ static void check_moving(glofnd_loss loss, glofnd_learner learner) {
     expect_ok(r.w.ctx, glofnd_store_save(r.w.ctx, r.w.store, path));
     snprintf(again, sizeof again, "%s.again", path);
     runner host = {0};
-    expect_ok(host.ctx, glofnd_ctx_create(&cpu.o, &host.ctx));
+    expect_ok(host.ctx, glofnd_ctx_create(&cpu.o, &host.ctx, NULL, 0));
     expect_ok(host.ctx, glofnd_store_load(host.ctx, path, NULL, &host.store));
     outputs out = outputs_make(&s);
     rig_load(&r, 4);
@@ -429,16 +430,16 @@ static void exact_thresholds_agree_with_the_cpu(void **state) {
     for (int i = 0; i < ROWS; i++) skip[i] = i % 3 ? i : -1;
     scene s = cuda_scene("thresholds", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO);
     runner gpu = {0}, cpu = {0};
-    expect_ok(gpu.ctx, glofnd_ctx_create(&s.o, &gpu.ctx));
+    expect_ok(gpu.ctx, glofnd_ctx_create(&s.o, &gpu.ctx, NULL, 0));
     s.o.device = GLOFND_DEVICE_CPU;
-    expect_ok(cpu.ctx, glofnd_ctx_create(&s.o, &cpu.ctx));
+    expect_ok(cpu.ctx, glofnd_ctx_create(&s.o, &cpu.ctx, NULL, 0));
     on_device_copies x = {0};
     const float *dq = on_device_take(&x, q, sizeof q), *dk = on_device_take(&x, k, sizeof k);
     const int64_t *dskip = on_device_take(&x, skip, sizeof skip);
     float *out = on_device_take(&x, NULL, sizeof got);
     for (int with = 0; with < 2; with++) {
-        expect_ok(cpu.ctx, glofnd_thresholds(cpu.ctx, q, ROWS, k, COLS, DIM, with ? skip : NULL, 0.05, want));
-        expect_ok(gpu.ctx, glofnd_thresholds(gpu.ctx, dq, ROWS, dk, COLS, DIM, with ? dskip : NULL, 0.05, out));
+        expect_ok(cpu.ctx, plain_thresholds(cpu.ctx, q, ROWS, k, COLS, DIM, with ? skip : NULL, 0.05, want));
+        expect_ok(gpu.ctx, plain_thresholds(gpu.ctx, dq, ROWS, dk, COLS, DIM, with ? dskip : NULL, 0.05, out));
         on_device_fetch(got, out, sizeof got);
         for (int i = 0; i < ROWS; i++) expect_near("thresholds", with, "threshold", got[i], want[i], SIM_ERROR);
     }
@@ -455,7 +456,7 @@ static void wrong_calls_are_refused(void **state) {
     cpu.o.device = GLOFND_DEVICE_CPU;
     rig r = rig_make(&s, 0);
     runner host = runner_make(&cpu);
-    glofnd_store_spec spec = scene_spec(&s);
+    glofnd_store_spec spec = {.size = sizeof spec, .n = s.anchors, .dim = s.dim};
     glofnd_store *store = NULL;
     glofnd_sims none = {0};
     spec.path = "somewhere";

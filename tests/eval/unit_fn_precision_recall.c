@@ -185,11 +185,11 @@ static glofnd_stats step_of_fnc(const gf_view_set *s, double alpha) {
     glofnd_options o;
     glofnd_ctx *c;
     glofnd_store *store;
-    glofnd_stats stats;
+    glofnd_stats stats = {.size = sizeof stats};
     glofnd_options_init(&o, sizeof o);
     o.detector = GLOFND_DETECT_FNC, o.alpha = alpha, o.update_epoch = o.mask_epoch = 0;
-    assert_int_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = n, .modalities = 1};
+    assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
     assert_int_equal(glofnd_store_create(c, &spec, &store), GLOFND_OK);
     const glofnd_batch q = {.size = sizeof q,
                             .rows = n,

@@ -85,7 +85,7 @@ static void create_survives_every_failure(void **state) {
     for (long at = 0;; at++) {
         glofnd_ctx *c = NULL;
         faults_at(at);
-        const glofnd_status got = glofnd_ctx_create(&s.o, &c);
+        const glofnd_status got = glofnd_ctx_create(&s.o, &c, NULL, 0);
         if (!faults_end()) {
             assert_int_equal(got, GLOFND_OK);
             glofnd_ctx_free(c);
@@ -138,7 +138,7 @@ static void check_step_failures(const scene *s) {
     read_sides(s, &w, before);
     for (long at = 0;; at++) {
         glofnd_ctx *fresh = NULL;
-        expect_ok(fresh, glofnd_ctx_create(&s->o, &fresh));
+        expect_ok(fresh, glofnd_ctx_create(&s->o, &fresh, NULL, 0));
         faults_at(at);
         const glofnd_status got = glofnd_step(fresh, w.store, &b[1].q, out.grad_a, out.grad_b, &out.stats);
         const int failed = faults_end();

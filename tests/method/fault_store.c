@@ -36,12 +36,12 @@ static void fail_each(fixture *f, glofnd_store *s, call what, int at_least) {
 
 static glofnd_status create_in_memory(fixture *f, glofnd_store *s, glofnd_store **out) {
     (void)s;
-    return glofnd_store_create(f->c, &(glofnd_store_spec){sizeof(glofnd_store_spec), 10000, 2, 1, 50, 8, NULL}, out);
+    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8}, NULL, out);
 }
 
 static glofnd_status create_mapped(fixture *f, glofnd_store *s, glofnd_store **out) {
     (void)s;
-    return glofnd_store_create(f->c, &(glofnd_store_spec){sizeof(glofnd_store_spec), 10000, 2, 1, 50, 8, in_dir(f, "new")}, out);
+    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8}, in_dir(f, "new"), out);
 }
 
 static glofnd_status save(fixture *f, glofnd_store *s, glofnd_store **out) {
@@ -114,10 +114,10 @@ static void test_address_space(void **state) {
     for (int mapped = 0; mapped < 2; mapped++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             const char *path = mapped ? in_dir(f, "new") : NULL;
-            const glofnd_store_spec spec = {sizeof spec, sizes[i][0], 1, 0, sizes[i][1], sizes[i][2], path};
+            const gf_store_spec spec = {sizes[i][0], 1, 0, sizes[i][1], sizes[i][2]};
             glofnd_store *s = NULL;
             assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
-            const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
+            const glofnd_status status = gf_store_make(f->c, &spec, path, &s);
             assert_int_equal(setrlimit(RLIMIT_AS, &old), 0);
             /* 2^40 anchors are also more than most file systems take in one file */
             assert_true(status == GLOFND_E_MEMORY || (mapped && status == GLOFND_E_IO));
@@ -205,7 +205,7 @@ static void test_full_disk(void **state) {
     for (int64_t i = 0; i < 100; i++) assert_int_equal(get_row(f, s, 0, i * 1000003).clock > 0, i < rows);
     for (int64_t id = 0; id < 1000000000; id += 99991) (void)get_row(f, s, 0, id);
     assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "disk/saved")), GLOFND_E_IO);
-    assert_int_equal(glofnd_store_create(f->c, &s->spec, &t), GLOFND_OK);
+    assert_int_equal(gf_store_make(f->c, &s->spec, NULL, &t), GLOFND_OK);
     glofnd_store_free(t);
     assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "saved")), GLOFND_OK);
     assert_int_equal(glofnd_store_load(f->c, in_dir(f, "saved"), in_dir(f, "disk/loaded"), &t), GLOFND_E_IO);

@@ -30,16 +30,10 @@ static int sum_over_ranks(void *user, double *x, int n) {
 }
 
 static void open_world(world *w) {
-    const int bimodal = w->o.loss != GLOFND_LOSS_SOGCLR && w->o.loss != GLOFND_LOSS_SIMCLR;
-    const int ring = w->o.learner == GLOFND_LEARN_RING;
-    glofnd_store_spec spec = {.size = sizeof spec,
-                              .n = N,
-                              .modalities = 1 + bimodal,
-                              .temperatures = 1,
-                              .ring_rows = ring ? RING : 0,
-                              .ring_dim = ring ? DIM : 0};
-    const gf_shard_spec shard = {.n = N, .modalities = spec.modalities, .temperatures = 1, .rows = B / w->comm->ranks};
-    if (glofnd_ctx_create(&w->o, &w->ctx) != GLOFND_OK || glofnd_ctx_create(&w->o, &w->whole_ctx) != GLOFND_OK) abort();
+    glofnd_store_spec spec = {.size = sizeof spec, .n = N, .dim = DIM};
+    const gf_shard_spec shard = {.n = N, .loss = w->o.loss, .rows = B / w->comm->ranks};
+    if (glofnd_ctx_create(&w->o, &w->ctx, NULL, 0) != GLOFND_OK || glofnd_ctx_create(&w->o, &w->whole_ctx, NULL, 0) != GLOFND_OK)
+        abort();
     LIB(w->whole_ctx, glofnd_store_create(w->whole_ctx, &spec, &w->whole));
     spec.n = shard.rows;
     LIB(w->ctx, glofnd_store_create(w->ctx, &spec, &w->work));
@@ -103,8 +97,8 @@ static void draw(rng *g, drawn *d, int step) {
 static void one_step(world *w, const char *name, rng *g, int step) {
     static drawn d;
     static float ga[B * DIM], gb[B * DIM], want_a[B * DIM], want_b[B * DIM];
-    glofnd_link links[2 * B];
-    glofnd_stats own = {0}, all = {0};
+    float links[B * GLOFND_LINK_BYTES / sizeof(float)];
+    glofnd_stats own = {.size = sizeof own}, all = {.size = sizeof all};
     float largest = 0.0f;
     const int grouped = w->o.detector == GLOFND_DETECT_GROUPS;
     draw(g, &d, step);

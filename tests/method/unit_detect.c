@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "support/compare.h"
+#include "support/plain_thresholds.h"
 #include "support/random.h"
 
 enum { ROWS = 9, COLS = 23, VIEWS = 2, ANCHORS = 30 };
@@ -33,8 +34,13 @@ static void draw_table(table *t, uint64_t seed, int views, int with_negative) {
     for (int i = 0; i < ROWS; i++) t->id[i] = (i * 7 + (int64_t)seed) % ANCHORS;
     for (int i = 0; i < ROWS; i++) t->row_group[i] = (int32_t)rng_below(&g, 4);
     for (int j = 0; j < COLS; j++) t->col_group[j] = (int32_t)rng_below(&g, 5) - 1;
-    t->q = (glofnd_sims){
-        .views = views, .rows = ROWS, .cols = COLS, .sim = t->sim, .id = t->id, .negative = with_negative ? t->negative : NULL};
+    t->q = (glofnd_sims){.size = sizeof(glofnd_sims),
+                         .views = views,
+                         .rows = ROWS,
+                         .cols = COLS,
+                         .sim = t->sim,
+                         .id = t->id,
+                         .negative = with_negative ? t->negative : NULL};
 }
 
 /* Labels or groups; without them the other detectors look at similarities only. */
@@ -145,14 +151,15 @@ typedef struct fixture {
 static fixture make(glofnd_detector detector, glofnd_learner learner) {
     fixture f = {0};
     expect_ok(f.c, glofnd_options_init(&f.o, sizeof f.o));
+    f.o.loss = GLOFND_LOSS_CLIP; /* a store of two sides */
     f.o.detector = detector;
     f.o.learner = learner;
     f.o.alpha = 0.17;
     f.o.lambda_lr = 0.9;
     f.o.update_epoch = 1;
     f.o.mask_epoch = 2;
-    expect_ok(f.c, glofnd_ctx_create(&f.o, &f.c));
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS, .modalities = 2};
+    expect_ok(f.c, glofnd_ctx_create(&f.o, &f.c, NULL, 0));
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS};
     expect_ok(f.c, glofnd_store_create(f.c, &spec, &f.s));
     return f;
 }
@@ -232,7 +239,8 @@ static glofnd_sims sims_of(const ref_step *r, const scene_batch *b, int side, fl
             }
         }
     }
-    return (glofnd_sims){.views = views,
+    return (glofnd_sims){.size = sizeof(glofnd_sims),
+                         .views = views,
                          .rows = r->batch,
                          .cols = r->rows,
                          .sim = sim,
@@ -312,7 +320,7 @@ static void check_thresholds(int64_t rows, int64_t cols, int64_t dim, double alp
     for (int64_t j = 0; j < rows * dim; j++) q[j] = (float)(rng_normal(&g) / (normalize ? 1 : 4 * sqrt((double)dim)));
     for (int64_t j = 0; j < cols * dim; j++) k[j] = (float)(rng_normal(&g) / (normalize ? 1 : 4 * sqrt((double)dim)));
     for (int64_t i = 0; i < rows; i++) skip[i] = i % 3 == 2 ? -1 : rng_below(&g, cols);
-    expect_ok(f.c, glofnd_thresholds(f.c, q, rows, k, cols, dim, with_skip ? skip : NULL, alpha, out));
+    expect_ok(f.c, plain_thresholds(f.c, q, rows, k, cols, dim, with_skip ? skip : NULL, alpha, out));
     for (int64_t i = 0; i < rows; i++) {
         int64_t m = 0;
         for (int64_t j = 0; j < cols; j++) {

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "support/bed.h"
+#include "support/plain_thresholds.h"
 
 #define REFUSE(what, status, change)                                                                        \
     do {                                                                                                    \
@@ -24,7 +25,7 @@ static void bad_similarities_are_refused(void **state) {
     float sim[2 * 3 * 4];
     for (int j = 0; j < 24; j++) sim[j] = 0.03f * (float)j;
     const int64_t id[] = {3, 1, 2}, repeated[] = {3, 1, 3}, far[] = {3, 1, 1000};
-    const glofnd_sims q = {.views = 2, .rows = 3, .cols = 4, .sim = sim, .id = id};
+    const glofnd_sims q = {.size = sizeof q, .views = 2, .rows = 3, .cols = 4, .sim = sim, .id = id};
     glofnd_ctx *c = t.w.ctx;
     assert_int_equal(glofnd_update(NULL, t.w.store, &q), GLOFND_E_ARGUMENT);
     expect_refused(&t, "store", glofnd_update(c, NULL, &q), GLOFND_E_ARGUMENT);
@@ -65,25 +66,25 @@ static void bad_threshold_calls_are_refused(void **state) {
     const float *x = t.b.a;
     float out[13], broken[3 * 17];
     const int64_t skip[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 99};
-    assert_int_equal(glofnd_thresholds(NULL, x, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "q NULL", glofnd_thresholds(c, NULL, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "k NULL", glofnd_thresholds(c, x, 13, NULL, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "out NULL", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 0.1, NULL), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "rows 0", glofnd_thresholds(c, x, 0, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "cols 0", glofnd_thresholds(c, x, 13, x, 0, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "dim 0", glofnd_thresholds(c, x, 13, x, 13, 0, NULL, 0.1, out), GLOFND_E_ARGUMENT);
-    expect_refused(&t, "dim 2^60", glofnd_thresholds(c, x, 13, x, 13, INT64_C(1) << 60, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    assert_int_equal(plain_thresholds(NULL, x, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "q NULL", plain_thresholds(c, NULL, 13, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "k NULL", plain_thresholds(c, x, 13, NULL, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "out NULL", plain_thresholds(c, x, 13, x, 13, 17, NULL, 0.1, NULL), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows 0", plain_thresholds(c, x, 0, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "cols 0", plain_thresholds(c, x, 13, x, 0, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "dim 0", plain_thresholds(c, x, 13, x, 13, 0, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "dim 2^60", plain_thresholds(c, x, 13, x, 13, INT64_C(1) << 60, NULL, 0.1, out), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(glofnd_ctx_error(c), "dim is 1152921504606846976; it must be in 1..536870911"));
-    expect_refused(&t, "rows 2^31", glofnd_thresholds(c, x, INT64_C(1) << 31, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
+    expect_refused(&t, "rows 2^31", plain_thresholds(c, x, INT64_C(1) << 31, x, 13, 17, NULL, 0.1, out), GLOFND_E_ARGUMENT);
     assert_non_null(strstr(glofnd_ctx_error(c), "both must be in 1..2147483647"));
-    expect_refused(&t, "alpha 2", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 2, out), ANY_ERROR);
-    expect_refused(&t, "alpha 0", glofnd_thresholds(c, x, 13, x, 13, 17, NULL, 0, out), ANY_ERROR);
-    expect_refused(&t, "skip out of range", glofnd_thresholds(c, x, 13, x, 13, 17, skip, 0.1, out), ANY_ERROR);
-    expect_refused(&t, "nothing left", glofnd_thresholds(c, x, 1, x, 1, 17, skip, 0.1, out), ANY_ERROR);
+    expect_refused(&t, "alpha 2", plain_thresholds(c, x, 13, x, 13, 17, NULL, 2, out), ANY_ERROR);
+    expect_refused(&t, "alpha 0", plain_thresholds(c, x, 13, x, 13, 17, NULL, 0, out), ANY_ERROR);
+    expect_refused(&t, "skip out of range", plain_thresholds(c, x, 13, x, 13, 17, skip, 0.1, out), ANY_ERROR);
+    expect_refused(&t, "nothing left", plain_thresholds(c, x, 1, x, 1, 17, skip, 0.1, out), ANY_ERROR);
     memcpy(broken, x, sizeof broken);
     broken[17 + 4] = NAN;
-    expect_refused(&t, "NaN in q", glofnd_thresholds(c, broken, 3, x, 13, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
-    expect_refused(&t, "NaN in k", glofnd_thresholds(c, x, 13, broken, 3, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
+    expect_refused(&t, "NaN in q", plain_thresholds(c, broken, 3, x, 13, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
+    expect_refused(&t, "NaN in k", plain_thresholds(c, x, 13, broken, 3, 17, NULL, 0.1, out), GLOFND_E_NUMERIC);
     bed_free(&t);
 }
 

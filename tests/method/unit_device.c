@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "method/step/step.h"
+#include "support/plain_thresholds.h"
 
 enum { ANCHORS = 6, BATCH = 4, DIM = 2 };
 
@@ -68,8 +69,7 @@ static void note_reader(void) {
     atomic_fetch_sub(&readers, 1);
 }
 
-static glofnd_status open_store(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t bytes,
-                                gf_device_store **out) {
+static glofnd_status open_store(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t bytes, gf_device_store **out) {
     (void)err, (void)d;
     assert_int_equal(spec->n, ANCHORS);
     assert_int_equal(bytes, sizeof(gf_record));
@@ -129,13 +129,13 @@ static glofnd_ctx *make_context(void) {
     glofnd_options o;
     glofnd_ctx *c = NULL;
     assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
-    assert_int_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
+    assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     c->device = &DEVICE;
     return c;
 }
 
 static glofnd_store *make_store(glofnd_ctx *c) {
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS, .modalities = 1};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = ANCHORS};
     glofnd_store *s = NULL;
     assert_int_equal(glofnd_store_create(c, &spec, &s), GLOFND_OK);
     return s;
@@ -151,10 +151,10 @@ static void a_mask_is_no_step(void **state) {
     static const int32_t label[BATCH];
     glofnd_ctx *c = make_context();
     glofnd_store *s = make_store(c);
-    glofnd_link links[2 * BATCH] = {{0}};
+    gf_link links[2 * BATCH] = {{0}};
     float grad[BATCH * DIM];
     uint8_t keep[BATCH * 4 * BATCH];
-    glofnd_stats before, after;
+    glofnd_stats before = {.size = sizeof before}, after = {.size = sizeof after};
     const glofnd_batch q = {.size = sizeof q,
                             .rows = BATCH,
                             .cols = BATCH,
@@ -191,12 +191,12 @@ static void columns_to_skip_are_checked(void **state) {
     glofnd_ctx *c = make_context();
     float out[BATCH];
     int64_t skip[BATCH] = {0, 1, -1, BATCH};
-    assert_int_equal(glofnd_thresholds(c, h, BATCH, h, BATCH, DIM, skip, 0.5, out), GLOFND_E_INDEX);
+    assert_int_equal(plain_thresholds(c, h, BATCH, h, BATCH, DIM, skip, 0.5, out), GLOFND_E_INDEX);
     assert_non_null(strstr(glofnd_ctx_error(c), "skip[3] is 4"));
     assert_int_equal(thresholds, 0);
     skip[3] = 3;
-    assert_int_equal(glofnd_thresholds(c, h, BATCH, h, BATCH, DIM, skip, 0.5, out), GLOFND_OK);
-    assert_int_equal(glofnd_thresholds(c, h, BATCH, h, BATCH, DIM, NULL, 0.5, out), GLOFND_OK);
+    assert_int_equal(plain_thresholds(c, h, BATCH, h, BATCH, DIM, skip, 0.5, out), GLOFND_OK);
+    assert_int_equal(plain_thresholds(c, h, BATCH, h, BATCH, DIM, NULL, 0.5, out), GLOFND_OK);
     assert_int_equal(thresholds, 2);
     glofnd_ctx_free(c);
 }
@@ -212,10 +212,10 @@ static void *read_store(void *argument) {
     reader *x = argument;
     glofnd_ctx *c = make_context();
     for (int i = 0; i < 10; i++) {
-        glofnd_store_info info;
+        glofnd_store_info info = {.size = sizeof info};
         uint8_t keep[4];
         const int64_t id[2] = {i % ANCHORS, (i + 1) % ANCHORS};
-        const glofnd_sims q = {.views = 1, .rows = 2, .cols = 2, .sim = sim, .id = id, .epoch = 500};
+        const glofnd_sims q = {.size = sizeof q, .views = 1, .rows = 2, .cols = 2, .sim = sim, .id = id, .epoch = 500};
         x->bad += glofnd_store_describe(x->s, &info) != GLOFND_OK || info.touched_rows != ANCHORS;
         x->bad += glofnd_mask(c, x->s, &q, keep, NULL) != GLOFND_OK;
         x->bad += glofnd_store_save(c, x->s, x->path) != GLOFND_OK;

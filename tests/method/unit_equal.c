@@ -102,7 +102,7 @@ static void trace_free(const scene *s, trace *t) {
 }
 
 static void expect_same_bits(const scene *s, const trace *x, const trace *y, int threads) {
-    const size_t flat = (size_t)(s->batch * s->dim) * sizeof(float), links = (size_t)s->batch * 2 * sizeof(glofnd_link);
+    const size_t flat = (size_t)(s->batch * s->dim) * sizeof(float), links = (size_t)s->batch * 2 * sizeof(gf_link);
     const int sides = scene_two_views(s) ? 1 : 2;
     for (int step = 0; step < s->steps; step++) {
         const outputs *a = &x->step[step], *b = &y->step[step];
@@ -193,7 +193,7 @@ static void contexts_carry_nothing_over(void **state) {
         s.o.tile = k % 3 ? 0 : 32 * (1 + k % 4);
         s.o.update_epoch = s.o.mask_epoch = 0;
         runner fresh = runner_make(&s), again = runner_make(&s);
-        if (!used) expect_ok(used, glofnd_ctx_create(&s.o, &used));
+        if (!used) expect_ok(used, glofnd_ctx_create(&s.o, &used, NULL, 0));
         expect_ok(used, glofnd_ctx_configure(used, &s.o));
         runner w = {used, again.store};
         outputs x = outputs_make(&s), y = outputs_make(&s);

@@ -277,12 +277,13 @@ static void check_lemma(glofnd_learner learner, double alpha, int ties, double l
     o.learner = learner;
     o.alpha = alpha;
     o.update_epoch = o.mask_epoch = 0;
-    expect_ok(c, glofnd_ctx_create(&o, &c));
-    expect_ok(c, glofnd_store_create(c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = rows, .modalities = 1}, &s));
+    expect_ok(c, glofnd_ctx_create(&o, &c, NULL, 0));
+    expect_ok(c, glofnd_store_create(c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = rows}, &s));
     uint8_t *negative = malloc((size_t)(rows * cols));
     assert_non_null(negative);
     memset(negative, 1, (size_t)(rows * cols));
-    const glofnd_sims q = {.views = 1, .rows = rows, .cols = cols, .sim = t.sim, .negative = negative, .id = t.id};
+    const glofnd_sims q = {
+        .size = sizeof q, .views = 1, .rows = rows, .cols = cols, .sim = t.sim, .negative = negative, .id = t.id};
     for (int64_t step = 0; step < updates; step++) {
         o.lambda_lr = lr / (1 + (double)step * 0.02);
         expect_ok(c, glofnd_ctx_configure(c, &o));

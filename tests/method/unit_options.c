@@ -201,19 +201,19 @@ static void devices_are_there_or_say_why(void **state) {
     (void)state;
     glofnd_options o = defaults();
     glofnd_ctx *c = NULL;
-    glofnd_stats stats;
+    glofnd_stats stats = {.size = sizeof stats};
     char why[256] = "before";
     assert_int_equal(glofnd_device_check(GLOFND_DEVICE_CPU, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");
     assert_int_equal(glofnd_device_check((glofnd_device)7, why, sizeof why), GLOFND_E_UNSUPPORTED);
-    assert_int_equal(glofnd_ctx_create(&o, &c), GLOFND_OK);
+    assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
     assert_int_equal(glofnd_ctx_stream(c, NULL), GLOFND_E_UNSUPPORTED);
     assert_int_equal(glofnd_ctx_stats(c, &stats), GLOFND_E_ARGUMENT); /* no step yet */
     o.device = GLOFND_DEVICE_CUDA;
     assert_int_equal(glofnd_ctx_configure(c, &o), GLOFND_E_ARGUMENT);
     glofnd_ctx_free(c);
     const glofnd_status status = glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why);
-    assert_int_equal(glofnd_ctx_create(&o, &c), status);
+    assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), status);
     if (status == GLOFND_OK) glofnd_ctx_free(c);
     else assert_true(strstr(why, "CUDA") && (status == GLOFND_E_UNSUPPORTED || status == GLOFND_E_DEVICE));
 }

@@ -3,54 +3,82 @@
 
 #include "io/crc32c.h"
 
-static glofnd_status create(fixture *f, glofnd_store_spec spec) {
-    glofnd_store *s = (glofnd_store *)&spec;
-    const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
-    if (status != GLOFND_OK) assert_null(s);
-    glofnd_store_free(s);
-    return status;
+static void expect_refused_store(fixture *f, glofnd_status status, glofnd_store *s) {
+    assert_int_equal(status, GLOFND_E_ARGUMENT);
+    assert_null(s);
+    assert_true(strlen(glofnd_ctx_error(f->c)) > 0);
 }
 
 static void test_create_refuses(void **state) {
     fixture *f = *state;
-    const glofnd_store_spec good = {sizeof good, 10, 2, 1, 4, 8, NULL};
-    assert_int_equal(create(f, good), GLOFND_OK);
-    const struct {
-        size_t size;
-        int64_t n;
-        int modalities, temperatures;
-        int64_t ring_rows, ring_dim;
-    } bad[] = {{sizeof good - 8, 10, 1, 0, 0, 0},
-               {0, 10, 1, 0, 0, 0},
-               {sizeof good, 0, 1, 0, 0, 0},
-               {sizeof good, -5, 1, 0, 0, 0},
-               {sizeof good, ((int64_t)1 << 40) + 1, 1, 0, 0, 0},
-               {sizeof good, INT64_MAX, 1, 0, 0, 0},
-               {sizeof good, 10, 0, 0, 0, 0},
-               {sizeof good, 10, 3, 0, 0, 0},
-               {sizeof good, 10, -1, 0, 0, 0},
-               {sizeof good, 10, 1, 2, 0, 0},
-               {sizeof good, 10, 1, -1, 0, 0},
-               {sizeof good, 10, 1, 0, 4, 0},
-               {sizeof good, 10, 1, 0, 0, 4},
-               {sizeof good, 10, 1, 0, -4, 4},
-               {sizeof good, 10, 1, 0, -4, -4},
-               {sizeof good, 10, 1, 0, INT64_MAX, INT64_MAX},
-               {sizeof good, 10, 1, 0, (int64_t)1 << 32, (int64_t)1 << 32},
-               {sizeof good, 10, 1, 0, (int64_t)1 << 45, 1}};
+    const glofnd_store_spec bad[] = {
+        {sizeof *bad - 8, 10, 0, NULL},    {sizeof *bad + 8, 10, 0, NULL}, {0, 10, 0, NULL},
+        {sizeof *bad, 0, 0, NULL},         {sizeof *bad, -5, 0, NULL},     {sizeof *bad, ((int64_t)1 << 40) + 1, 0, NULL},
+        {sizeof *bad, INT64_MAX, 0, NULL}, {sizeof *bad, 10, -4, NULL}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const glofnd_store_spec spec = {bad[i].size,     bad[i].n, bad[i].modalities, bad[i].temperatures, bad[i].ring_rows,
-                                        bad[i].ring_dim, NULL};
-        assert_int_equal(create(f, spec), GLOFND_E_ARGUMENT);
-        assert_true(strlen(glofnd_ctx_error(f->c)) > 0);
+        glofnd_store *s = (glofnd_store *)(uintptr_t)bad;
+        const glofnd_status status = glofnd_store_create(f->c, &bad[i], &s);
+        expect_refused_store(f, status, s);
     }
+}
+
+/* What files may claim: the checks behind creation and loading. */
+static void test_contents_are_checked(void **state) {
+    fixture *f = *state;
+    const gf_store_spec bad[] = {{10, 0, 0, 0, 0},
+                                 {10, 3, 0, 0, 0},
+                                 {10, -1, 0, 0, 0},
+                                 {10, 1, 2, 0, 0},
+                                 {10, 1, -1, 0, 0},
+                                 {10, 1, 0, 4, 0},
+                                 {10, 1, 0, 0, 4},
+                                 {10, 1, 0, -4, 4},
+                                 {10, 1, 0, -4, -4},
+                                 {10, 1, 0, INT64_MAX, INT64_MAX},
+                                 {10, 1, 0, (int64_t)1 << 32, (int64_t)1 << 32},
+                                 {10, 1, 0, (int64_t)1 << 45, 1}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        glofnd_store *s = NULL;
+        const glofnd_status status = gf_store_make(f->c, &bad[i], NULL, &s);
+        expect_refused_store(f, status, s);
+    }
+}
+
+/* A store is what the options of its context say: modalities, temperatures and ring are told once. */
+static void test_derived_from_options(void **state) {
+    fixture *f = *state;
+    glofnd_options o;
+    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    o.ring_rows = 500;
+    for (o.loss = GLOFND_LOSS_SOGCLR; o.loss <= GLOFND_LOSS_ISOGCLR; o.loss++) {
+        for (int ring = 0; ring < 2; ring++) {
+            const glofnd_store_spec spec = {.size = sizeof spec, .n = 10, .dim = 7};
+            glofnd_store_info info = {.size = sizeof info};
+            glofnd_store *s = NULL;
+            o.learner = ring ? GLOFND_LEARN_RING : GLOFND_LEARN_ADAM;
+            assert_int_equal(glofnd_ctx_configure(f->c, &o), GLOFND_OK);
+            assert_int_equal(glofnd_store_create(f->c, &spec, &s), GLOFND_OK);
+            assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
+            assert_int_equal(info.modalities, o.loss >= GLOFND_LOSS_CLIP ? 2 : 1);
+            assert_int_equal(info.temperatures, o.loss == GLOFND_LOSS_ISOGCLR);
+            assert_int_equal(info.ring_rows, ring ? 500 : 0);
+            assert_int_equal(info.ring_dim, ring ? 7 : 0);
+            glofnd_store_free(s);
+        }
+    }
+    o.loss = GLOFND_LOSS_SOGCLR;
+    assert_int_equal(glofnd_ctx_configure(f->c, &o), GLOFND_OK);
+    glofnd_store *s = NULL; /* the ring is made of embeddings */
+    assert_int_equal(glofnd_store_create(f->c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = 10}, &s),
+                     GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(glofnd_ctx_error(f->c), "spec.dim"));
 }
 
 static void test_null_arguments(void **state) {
     fixture *f = *state;
-    const glofnd_store_spec spec = {sizeof spec, 10, 1, 0, 0, 0, NULL};
+    const glofnd_store_spec spec = {sizeof spec, 10, 0, NULL};
     glofnd_store *s = NULL, *out = (glofnd_store *)&s;
-    glofnd_store_info info;
+    glofnd_store_info info = {.size = sizeof info};
     glofnd_row row = {0};
     const int64_t id = 0;
     assert_int_equal(glofnd_store_create(NULL, &spec, &out), GLOFND_E_ARGUMENT);
@@ -60,6 +88,10 @@ static void test_null_arguments(void **state) {
     assert_int_equal(glofnd_store_create(f->c, &spec, &s), GLOFND_OK);
     assert_int_equal(glofnd_store_describe(NULL, &info), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_store_describe(s, NULL), GLOFND_E_ARGUMENT);
+    info.size = 0; /* as a program that forgot it, or one of a newer header */
+    assert_int_equal(glofnd_store_describe(s, &info), GLOFND_E_ARGUMENT);
+    info.size = sizeof info + 8;
+    assert_int_equal(glofnd_store_describe(s, &info), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_rows_get(NULL, s, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_rows_get(f->c, NULL, 0, &id, 1, &row), GLOFND_E_ARGUMENT);
     assert_int_equal(glofnd_rows_get(f->c, s, 0, NULL, 1, &row), GLOFND_E_ARGUMENT);
@@ -90,13 +122,15 @@ static void test_null_arguments(void **state) {
 static void test_describe(void **state) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10000, 2, 1, 4, 8, NULL);
-    glofnd_store_info info;
+    glofnd_store_info info = {.size = sizeof info};
     assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
-    assert_int_equal(info.spec.size, sizeof info.spec);
-    assert_int_equal(info.spec.n, 10000);
-    assert_int_equal(info.spec.modalities, 2);
-    assert_int_equal(info.spec.ring_dim, 8);
-    assert_null(info.spec.path);
+    assert_int_equal(info.size, sizeof info);
+    assert_int_equal(info.n, 10000);
+    assert_int_equal(info.modalities, 2);
+    assert_int_equal(info.temperatures, 1);
+    assert_int_equal(info.ring_rows, 4);
+    assert_int_equal(info.ring_dim, 8);
+    assert_int_equal(info.ring_count, 0);
     assert_int_equal(info.row_bytes, 72);
     assert_int_equal(info.bytes, 720000);
     assert_int_equal(info.touched_rows, 0);
@@ -351,6 +385,8 @@ static void test_crc(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_create_refuses, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_contents_are_checked, fixture_open, fixture_close),
+        cmocka_unit_test_setup_teardown(test_derived_from_options, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_null_arguments, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_describe, fixture_open, fixture_close),
         cmocka_unit_test_setup_teardown(test_never_seen, fixture_open, fixture_close),

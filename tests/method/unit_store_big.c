@@ -52,7 +52,7 @@ static void check(fixture *f, const glofnd_store *s, int64_t count) {
 
 static void test_mapped(void **state) {
     fixture *f = *state;
-    const glofnd_store_spec spec = {sizeof spec, ANCHORS, 1, 0, 0, 0, in_dir(f, "work")};
+    const glofnd_store_spec spec = {sizeof spec, ANCHORS, 0, in_dir(f, "work")};
     glofnd_store *s = NULL, *t = NULL;
     const double t0 = seconds();
     const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
@@ -105,7 +105,7 @@ static void test_load_mapped(void **state) {
 
 static void test_in_memory(void **state) {
     fixture *f = *state;
-    const glofnd_store_spec spec = {sizeof spec, ANCHORS, 1, 0, 0, 0, NULL};
+    const glofnd_store_spec spec = {sizeof spec, ANCHORS, 0, NULL};
     glofnd_store *s = NULL, *t = NULL;
     if (glofnd_store_create(f->c, &spec, &s) == GLOFND_E_MEMORY) skip(); /* a kernel that never promises more than it has */
     touch(f, s, TOUCHED);
@@ -122,9 +122,9 @@ static void test_in_memory(void **state) {
 /* The largest n there is, which no memory or disk could hold: a few anchors at its ends. */
 static void test_largest(void **state) {
     fixture *f = *state;
-    const glofnd_store_spec spec = {sizeof spec, GF_STORE_MAX_N, 2, 1, 0, 0, NULL};
+    const gf_store_spec spec = {GF_STORE_MAX_N, 2, 1, 0, 0};
     glofnd_store *s = NULL, *t = NULL;
-    if (glofnd_store_create(f->c, &spec, &s) == GLOFND_E_MEMORY) skip();
+    if (gf_store_make(f->c, &spec, NULL, &s) == GLOFND_E_MEMORY) skip();
     put_row(f, s, 1, GF_STORE_MAX_N - 1, row_of(1));
     put_row(f, s, 0, 0, row_of(2));
     assert_int_equal(glofnd_store_save(f->c, s, in_dir(f, "saved")), GLOFND_OK);

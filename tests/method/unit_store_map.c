@@ -19,9 +19,9 @@ int flock(int fd, int operation) {
 }
 
 static glofnd_status try_open(fixture *f, int64_t n, int modalities, int temperatures, const char *path) {
-    const glofnd_store_spec spec = {sizeof spec, n, modalities, temperatures, 0, 0, path};
+    const gf_store_spec spec = {n, modalities, temperatures, 0, 0};
     glofnd_store *s = (glofnd_store *)f;
-    const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
+    const glofnd_status status = gf_store_make(f->c, &spec, path, &s);
     if (status != GLOFND_OK) assert_null(s);
     glofnd_store_free(s);
     return status;
@@ -39,7 +39,7 @@ static int64_t disk_bytes(const char *path) {
 }
 
 static int64_t touched_rows(const glofnd_store *s) {
-    glofnd_store_info info;
+    glofnd_store_info info = {.size = sizeof info};
     assert_int_equal(glofnd_store_describe(s, &info), GLOFND_OK);
     return info.touched_rows;
 }

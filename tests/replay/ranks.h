@@ -2,12 +2,13 @@
 #ifndef REPLAY_RANKS_H
 #define REPLAY_RANKS_H
 
+#include "method/formulas/link.h"
 #include "state.h"
 
 typedef struct rank {
     replica r;
     glofnd_batch batch; /* own rows of the global batch */
-    glofnd_link *links; /* [rows][2], part of the array of all ranks */
+    gf_link *links;     /* [rows][2], part of the array of all ranks */
     glofnd_stats stats;
     float *grad[2];       /* [rows][dim] */
     uint8_t *keep;        /* as glofnd_step_mask writes it */

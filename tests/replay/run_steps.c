@@ -21,7 +21,7 @@ typedef struct run {
     rank *ranks;                                  /* [world] */
     replica twin;                                 /* one rank: driven by glofnd_step */
     glofnd_stats twin_stats;
-    glofnd_link *links;        /* [B][2] */
+    gf_link *links;            /* [B][2] */
     float *embedding[2];       /* [B][d] of this step */
     float *twin_grad[2];       /* [B][d] */
     int64_t *ids;              /* [B] of this step */
@@ -65,6 +65,7 @@ static int open_rank(run *x, int64_t k, message *m) {
     const int64_t rows = s->batch / s->world;
     rank *w = &x->ranks[k];
     const size_t masks = (size_t)(rows * s->batch) * (s->modalities == 1 ? 4 : 2);
+    w->stats.size = x->twin_stats.size = sizeof w->stats;
     w->links = x->links + 2 * rows * k;
     w->keep = grab(masks, 1);
     for (int v = 0; v < 2; v++) w->grad[v] = grab((size_t)(rows * s->dim), sizeof(float));

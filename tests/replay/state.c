@@ -15,9 +15,9 @@ int library(const replica *r, glofnd_status status, const char *what, message *m
 }
 
 int replica_create(replica *r, const settings *s, message *m) {
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = s->n, .modalities = s->modalities};
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = s->n, .dim = s->dim};
     *r = (replica){NULL, NULL};
-    PASS(library(r, glofnd_ctx_create(&s->o, &r->ctx), "glofnd_ctx_create", m));
+    PASS(library(r, glofnd_ctx_create(&s->o, &r->ctx, NULL, 0), "glofnd_ctx_create", m));
     return library(r, glofnd_store_create(r->ctx, &spec, &r->store), "glofnd_store_create", m);
 }
 

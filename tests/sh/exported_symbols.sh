@@ -1,4 +1,5 @@
-# The shared library exports the functions of glofnd.h and nothing else, and its soname carries the version.
+# The shared library exports the functions of glofnd.h and nothing else: the stable ones as version GLOFND_0.2, those behind
+# GLOFND_EXPERIMENTAL as version GLOFND_EXPERIMENTAL. Its soname carries the version.
 . "$2/tests/sh/common.inc"
 header=$source/include/glofnd.h
 library=$build/libglofnd.so
@@ -6,17 +7,21 @@ grep -Eq '^CMAKE_BUILD_TYPE:[A-Z]+=(San|Tsan)$' "$build/CMakeCache.txt" && skip 
 needs_tools nm
 [ -e "$library" ] || fail "missing: $library"
 
-exported=$(nm -D --defined-only "$library" | awk '{print $NF}' | sed 's/@.*//' | LC_ALL=C sort -u)
-declared=$(grep -oE 'glofnd_[a-z0-9_]+\(' "$header" | tr -d '(' | LC_ALL=C sort -u)     # prototypes, and what comments speak of
-[ -n "$exported" ] || fail "nm shows no exported symbols"
+# Prototypes: the name before the first parenthesis of what follows GLOFND_API.
+declared() { sed -n 's/^GLOFND_API .*[ *]\(glofnd_[a-z0-9_]*\)(.*/\1/p' | LC_ALL=C sort; }
+sed '/^#ifdef GLOFND_EXPERIMENTAL/,$d' "$header" | declared >stable
+sed -n '/^#ifdef GLOFND_EXPERIMENTAL/,$p' "$header" | declared >experimental
+[ -s stable ] && [ -s experimental ] || fail "no prototypes found in $header"
 
-foreign=$(printf '%s\n' "$exported" | grep -v '^glofnd_')
-[ -z "$foreign" ] || fail "exported, but not ours:" $foreign
-
-printf '%s\n' "$exported" >exported
-printf '%s\n' "$declared" >declared
-hidden=$(comm -13 exported declared)
-unknown=$(comm -23 exported declared | grep '^glofnd_')
+nm -D --defined-only "$library" | awk '$2 != "A" {print $NF}' | LC_ALL=C sort -u >exported
+[ -s exported ] || fail "nm shows no exported symbols"
+if grep -q '^GLOFND_HAVE_SYMBOL_VERSIONS:.*=1$' "$build/CMakeCache.txt"; then
+    { sed 's/$/@@GLOFND_0.2/' stable; sed 's/$/@@GLOFND_EXPERIMENTAL/' experimental; } | LC_ALL=C sort >expected
+else
+    LC_ALL=C sort stable experimental >expected
+fi
+hidden=$(comm -13 exported expected)
+unknown=$(comm -23 exported expected)
 [ -z "$hidden" ] || fail "in glofnd.h, but not exported:" $hidden
 [ -z "$unknown" ] || fail "exported, but not in glofnd.h:" $unknown
 
@@ -25,4 +30,4 @@ if command -v readelf >/dev/null; then
     soname=$(readelf -d "$library" | sed -n 's/.*SONAME.*\[\(.*\)\].*/\1/p')
     [ "$soname" = "libglofnd.so.$major_minor" ] || fail "soname is $soname, not libglofnd.so.$major_minor"
 fi
-echo "exports the $(printf '%s\n' "$exported" | wc -l) functions of glofnd.h"
+echo "exports the $(wc -l <stable) stable and $(wc -l <experimental) experimental functions of glofnd.h"

@@ -36,11 +36,12 @@ static void *array(int64_t count, size_t size) {
 
 runner runner_make(const scene *s) {
     runner w = {0};
-    const glofnd_store_spec spec = scene_spec(s);
-    expect_ok(w.ctx, glofnd_ctx_create(&s->o, &w.ctx));
+    const gf_store_spec holds = scene_spec(s);
+    const glofnd_store_spec spec = {.size = sizeof spec, .n = s->anchors, .dim = s->dim};
+    expect_ok(w.ctx, glofnd_ctx_create(&s->o, &w.ctx, NULL, 0));
     expect_ok(w.ctx, glofnd_store_create(w.ctx, &spec, &w.store));
     if (s->lambda0 == 0) return w;
-    for (int side = 0; side < spec.modalities; side++) {
+    for (int side = 0; side < holds.modalities; side++) {
         for (int64_t i = 0; i < s->anchors; i++) {
             const glofnd_row row = scene_start(s, side, i);
             expect_ok(w.ctx, glofnd_rows_put(w.ctx, w.store, side, &i, 1, &row));
@@ -56,11 +57,12 @@ void runner_free(runner *w) {
 
 outputs outputs_make(const scene *s) {
     const int64_t flat = s->batch * s->dim;
-    return (outputs){.batch = s->batch,
+    return (outputs){.stats = {.size = sizeof(glofnd_stats)},
+                     .batch = s->batch,
                      .dim = s->dim,
                      .grad_a = array(flat, sizeof(float)),
                      .grad_b = array(flat, sizeof(float)),
-                     .links = array(2 * s->batch, sizeof(glofnd_link)),
+                     .links = array(2 * s->batch, sizeof(gf_link)),
                      .keep = array(4 * s->batch * s->batch, 1)};
 }
 

@@ -8,6 +8,7 @@
 #ifndef TESTS_COMPARE_H
 #define TESTS_COMPARE_H
 
+#include "method/formulas/link.h"
 #include "scene.h"
 
 #define SIM_ERROR 3e-7
@@ -28,7 +29,7 @@ typedef struct runner {
 typedef struct outputs { /* of one step */
     int64_t batch, dim;
     float *grad_a, *grad_b; /* [B][d] */
-    glofnd_link *links;     /* [B][2] */
+    gf_link *links;         /* [B][2] */
     uint8_t *keep;          /* as glofnd_step_mask */
     glofnd_stats stats;
 } outputs;

@@ -84,14 +84,14 @@ static inline glofnd_status on_device_step(glofnd_ctx *c, glofnd_store *s, const
     return glofnd_step(c, s, q, grad_a, grad_b, stats);
 }
 
-static inline glofnd_status on_device_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links,
+static inline glofnd_status on_device_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, gf_link *links,
                                                 glofnd_stats *stats) {
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
         const size_t bytes = 2 * sizeof *links * (size_t)q->rows;
         const glofnd_batch d = on_device_batch(&x, q);
-        glofnd_link *device_links = on_device_take(&x, NULL, bytes);
+        gf_link *device_links = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step_rows(c, s, &d, device_links, stats);
         on_device_fetch(links, device_links, bytes);
         on_device_drop(&x);
@@ -101,14 +101,14 @@ static inline glofnd_status on_device_step_rows(glofnd_ctx *c, glofnd_store *s, 
     return glofnd_step_rows(c, s, q, links, stats);
 }
 
-static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a,
+static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, float *grad_a,
                                                 float *grad_b, glofnd_stats *stats) {
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
         const size_t bytes = sizeof(float) * (size_t)(q->rows * q->dim);
         const glofnd_batch d = on_device_batch(&x, q);
-        const glofnd_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
+        const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
         float *da = on_device_take(&x, NULL, bytes), *db = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step_grad(c, &d, device_links, da, db, stats);
         on_device_fetch(grad_a, da, bytes);
@@ -120,14 +120,14 @@ static inline glofnd_status on_device_step_grad(glofnd_ctx *c, const glofnd_batc
     return glofnd_step_grad(c, q, links, grad_a, grad_b, stats);
 }
 
-static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
+static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep) {
 #ifdef GF_HAVE_CUDA
     if (c->device) {
         on_device_copies x = {0};
         const int two_views = c->o.loss == GLOFND_LOSS_SOGCLR || c->o.loss == GLOFND_LOSS_SIMCLR;
         const size_t bytes = (size_t)(q->rows * q->cols) * (two_views ? 4 : 2);
         const glofnd_batch d = on_device_batch(&x, q);
-        const glofnd_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
+        const gf_link *device_links = on_device_take(&x, links, 2 * sizeof *links * (size_t)q->cols);
         uint8_t *device_keep = on_device_take(&x, NULL, bytes);
         const glofnd_status status = glofnd_step_mask(c, &d, device_links, device_keep);
         on_device_fetch(keep, device_keep, bytes);

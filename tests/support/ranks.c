@@ -49,7 +49,8 @@ static void *worker_main(void *arg) {
 rank_team rank_team_make(const scene *s, int ranks) {
     rank_team t = {.ranks = ranks, .anchors = s->anchors, .sides = scene_two_views(s) ? 1 : 2};
     assert_true(ranks <= MAX_RANKS);
-    for (int k = 0; k < ranks; k++) t.rank[k] = (rank_worker){.index = k, .w = runner_make(s)};
+    for (int k = 0; k < ranks; k++)
+        t.rank[k] = (rank_worker){.index = k, .w = runner_make(s), .stats = {.size = sizeof(glofnd_stats)}};
     return t;
 }
 

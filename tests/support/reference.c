@@ -14,7 +14,7 @@ static void *zeros(int64_t count, size_t size) {
 
 /* ---- state ---- */
 
-void ref_store_init(ref_store *s, const glofnd_store_spec *spec) {
+void ref_store_init(ref_store *s, const gf_store_spec *spec) {
     const glofnd_row fresh = {.lambda = 1, .log_u = -INFINITY};
     *s = (ref_store){.n = spec->n, .modalities = spec->modalities};
     for (int side = 0; side < spec->modalities; side++) {
@@ -89,7 +89,7 @@ int ref_is_negative(const ref_step *r, int64_t row, int64_t col) {
 static void similarities(const glofnd_options *o, const glofnd_batch *q, const double *h, ref_step *r) {
     const int64_t d = r->dim;
     for (int64_t row = 0; row < r->rows; row++) {
-        const float *source = (row % 2 ? q->b : q->a) + row / 2 * d;
+        const float *source = (const float *)(row % 2 ? q->b : q->a) + row / 2 * d;
         for (int64_t j = 0; j < d; j++) r->h[row * d + j] = h ? h[row * d + j] : source[j];
         r->norm[row] = o->normalize ? fmax(sqrt(dot(r->h + row * d, r->h + row * d, d)), 1e-12) : 1;
         for (int64_t j = 0; j < d; j++) r->z[row * d + j] = r->h[row * d + j] / r->norm[row];

@@ -14,6 +14,7 @@
 #define TESTS_REFERENCE_H
 
 #include "glofnd.h"
+#include "method/formulas/record.h"
 
 typedef struct ref_ring { /* the last `capacity` embeddings, oldest overwritten first */
     int64_t capacity, dim, count, next;
@@ -50,7 +51,7 @@ typedef struct ref_step {
     double margin; /* smallest distance of a compared value to the threshold it was compared with */
 } ref_step;
 
-void ref_store_init(ref_store *s, const glofnd_store_spec *spec);
+void ref_store_init(ref_store *s, const gf_store_spec *spec);
 void ref_store_copy(ref_store *to, const ref_store *from);
 void ref_store_free(ref_store *s);
 

@@ -45,14 +45,13 @@ scene scene_make(const char *name, glofnd_loss loss) {
 
 int scene_two_views(const scene *s) { return s->o.loss == GLOFND_LOSS_SOGCLR || s->o.loss == GLOFND_LOSS_SIMCLR; }
 
-glofnd_store_spec scene_spec(const scene *s) {
+gf_store_spec scene_spec(const scene *s) {
     const int ring = s->o.learner == GLOFND_LEARN_RING;
-    return (glofnd_store_spec){.size = sizeof(glofnd_store_spec),
-                               .n = s->anchors,
-                               .modalities = scene_two_views(s) ? 1 : 2,
-                               .temperatures = s->o.loss == GLOFND_LOSS_ISOGCLR,
-                               .ring_rows = ring ? s->o.ring_rows : 0,
-                               .ring_dim = ring ? s->dim : 0};
+    return (gf_store_spec){.n = s->anchors,
+                           .modalities = scene_two_views(s) ? 1 : 2,
+                           .temperatures = s->o.loss == GLOFND_LOSS_ISOGCLR,
+                           .ring_rows = ring ? s->o.ring_rows : 0,
+                           .ring_dim = ring ? s->dim : 0};
 }
 
 static rng stream(const scene *s, uint64_t what, uint64_t index) {
@@ -151,7 +150,7 @@ glofnd_row scene_start(const scene *s, int side, int64_t i) {
 }
 
 void scene_ref_store(const scene *s, ref_store *out) {
-    const glofnd_store_spec spec = scene_spec(s);
+    const gf_store_spec spec = scene_spec(s);
     ref_store_init(out, &spec);
     for (int side = 0; side < spec.modalities; side++)
         for (int64_t i = 0; i < s->anchors; i++) out->row[side][i] = scene_start(s, side, i);

@@ -30,7 +30,7 @@ typedef struct scene_batch {
 
 scene scene_make(const char *name, glofnd_loss loss);
 int scene_two_views(const scene *s);
-glofnd_store_spec scene_spec(const scene *s);
+gf_store_spec scene_spec(const scene *s);
 void scene_draw(const scene *s, int step, scene_batch *out);
 void scene_batch_free(scene_batch *b);
 /* The state every store of the scene starts from: row i of a side. */

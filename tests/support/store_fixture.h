@@ -39,7 +39,7 @@ static inline const char *scratch_root(void) {
 static inline int fixture_open(void **state) {
     fixture *f = calloc(1, sizeof *f);
     glofnd_options o;
-    if (!f || glofnd_options_init(&o, sizeof o) != GLOFND_OK || glofnd_ctx_create(&o, &f->c) != GLOFND_OK) return -1;
+    if (!f || glofnd_options_init(&o, sizeof o) != GLOFND_OK || glofnd_ctx_create(&o, &f->c, NULL, 0) != GLOFND_OK) return -1;
     snprintf(f->dir, sizeof f->dir, "%s/glofnd-store-XXXXXX", scratch_root());
     if (!mkdtemp(f->dir)) return -1;
     *state = f;
@@ -142,9 +142,9 @@ static inline void assert_rows_equal(const glofnd_row *a, const glofnd_row *b) {
 
 static inline glofnd_store *new_store(fixture *f, int64_t n, int modalities, int temperatures, int64_t ring_rows,
                                       int64_t ring_dim, const char *path) {
-    const glofnd_store_spec spec = {sizeof spec, n, modalities, temperatures, ring_rows, ring_dim, path};
+    const gf_store_spec spec = {n, modalities, temperatures, ring_rows, ring_dim};
     glofnd_store *s = NULL;
-    const glofnd_status status = glofnd_store_create(f->c, &spec, &s);
+    const glofnd_status status = gf_store_make(f->c, &spec, path, &s);
     if (status != GLOFND_OK) print_error("%s\n", glofnd_ctx_error(f->c));
     assert_int_equal(status, GLOFND_OK);
     assert_non_null(s);

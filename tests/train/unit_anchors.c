@@ -117,12 +117,12 @@ static glofnd_row row_of(int64_t i) {
 }
 
 static glofnd_store *filled(const fixture *f) {
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = ROWS, .modalities = 1, .ring_rows = RING, .ring_dim = 2};
+    const gf_store_spec spec = {.n = ROWS, .modalities = 1, .ring_rows = RING, .ring_dim = 2};
     glofnd_store *s = NULL;
     const float ring[3][2] = {{1, 0}, {0, 1}, {0.6f, 0.8f}};
     const float *const sides[2] = {ring[0], NULL};
     const int64_t id[3] = {5, 17, 9999};
-    assert_int_equal(glofnd_store_create(f->c, &spec, &s), GLOFND_OK);
+    assert_int_equal(gf_store_make(f->c, &spec, NULL, &s), GLOFND_OK);
     for (int64_t i = 0; i < ROWS; i += 3) { /* the others were never seen */
         const glofnd_row row = row_of(i);
         gf_store_scatter(s, 0, &i, 1, &row);

@@ -65,9 +65,9 @@ static int is_visited(int64_t i) { return i % 4 != 3; }
 
 /* Anchors first, first + stride ... in a file; rows: of the store. */
 static void save_rows(const made *m, const char *path, int64_t rows, int64_t first, int64_t stride, int sides, float shared) {
-    const glofnd_store_spec spec = {.size = sizeof spec, .n = rows, .modalities = sides};
+    const gf_store_spec spec = {.n = rows, .modalities = sides};
     glofnd_store *s = NULL;
-    assert_int_equal(glofnd_store_create(m->f->c, &spec, &s), GLOFND_OK);
+    assert_int_equal(gf_store_make(m->f->c, &spec, NULL, &s), GLOFND_OK);
     for (int64_t k = 0; k < rows; k++) {
         const int64_t i = first + k * stride;
         for (int side = 0; side < sides && stride > 0 && is_visited(i); side++) {

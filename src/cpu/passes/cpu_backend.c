@@ -55,7 +55,7 @@ static int64_t embed_ld(int64_t dim) { return gf_pad(dim) + GF_PANEL / 2; }
 
 typedef struct embed_job {
     const gf_embed *e;
-    const float *h;
+    const gf_source *h;
     int64_t rows, first, step;
     int normalize;
     float *norm;
@@ -72,9 +72,13 @@ static void note_bad(embed_job *job, int64_t r) {
 static void embed_row(embed_job *job, int64_t r) {
     const gf_embed *e = job->e;
     const int64_t at = job->first + r * job->step;
-    const float *h = job->h + r * e->dim;
     float *z = e->row + at * e->ld;
+    const float *h = gf_source_row(job->h, r);
     double square = 0.0;
+    if (job->h->dtype != GLOFND_F32) {
+        gf_dtype_to_float(job->h->dtype, z, gf_source_row(job->h, r), e->dim);
+        h = z;
+    }
     for (int64_t i = 0; i < e->dim; i++) square += (double)h[i] * (double)h[i];
     const double length = sqrt(square);
     if (!isfinite(square) || (!job->normalize && fabs(length - 1.0) > UNIT_TOLERANCE)) {
@@ -95,7 +99,7 @@ static void embed_task(void *arg, int64_t task, int thread) {
     for (int64_t r = task * EMBED_ROWS; r < job->rows && r < (task + 1) * EMBED_ROWS; r++) embed_row(job, r);
 }
 
-static int64_t embed(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
+static int64_t embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads) {
     embed_job job = {e, h, rows, first, step, normalize, norm, rows};
     gf_parallel(threads, (rows + EMBED_ROWS - 1) / EMBED_ROWS, embed_task, &job);

@@ -54,8 +54,8 @@ struct gf_device_ctx {
     int64_t ids_room;         /* entries */
     gf_cuda_control *host;    /* pinned copy */
     gf_cuda_side side[2];
-    glofnd_link *links; /* [cols][2] for a step of one rank */
-    void *scratch;      /* of selections, or partial sums; shared with grad, which lives at another time */
+    gf_link *links; /* [cols][2] for a step of one rank */
+    void *scratch;  /* of selections, or partial sums; shared with grad, which lives at another time */
     size_t scratch_bytes;
     void *weights; /* room of wide embeddings' pass C; NULL: none */
     size_t weights_bytes;

@@ -62,9 +62,19 @@ static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_dev
     return GLOFND_OK;
 }
 
+static glofnd_status check_supported(gf_error *err, const glofnd_batch *q) {
+    FAIL_IF(err, q->dtype != GLOFND_F32 || q->grad_dtype != GLOFND_F32, GLOFND_E_UNSUPPORTED,
+            "batch.dtype: cuda takes float32 embeddings and gradients only");
+    FAIL_IF(err, q->a_stride != q->dim || q->b_stride != q->dim || q->grad_a_stride != q->dim || q->grad_b_stride != q->dim,
+            GLOFND_E_UNSUPPORTED, "batch.a_stride ...: cuda takes rows without padding only");
+    FAIL_IF(err, q->want & GLOFND_WANT_NO_UPDATE, GLOFND_E_UNSUPPORTED, "batch.want: cuda cannot leave the store as it is");
+    return GLOFND_OK;
+}
+
 /* `what`: of cuda_step.h. */
 static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int what, gf_cuda_step *t) {
     const gf_cuda_math math = math_of(x->plan);
+    TRY(check_supported(err, x->q));
     TRY(gf_cuda_prepare(err, d, x->shape, math));
     *t = (gf_cuda_step){.plan = *x->plan,
                         .row0 = x->q->row0,

@@ -23,7 +23,7 @@ __device__ __forceinline__ int64_t gf_link_place(const gf_cuda_step &x, int i, i
 }
 
 /* What pass C needs to know of row r of all rows. */
-__device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_t r, const glofnd_link &l) {
+__device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_t r, const gf_link &l) {
     const gf_rows &y = x.side[i].every;
     y.theta[r] = gf_row_theta(&x.plan, &l);
     y.floor[r] = l.floor;

@@ -30,7 +30,7 @@ typedef struct gf_cuda_step { /* everything a kernel may want, by value; pointer
     gf_cuda_control *control;
     int64_t *seen_ids; /* [2][2 cols] */
     double *partial, *row_totals;
-    glofnd_link *links; /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
+    gf_link *links; /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
     float *grad_a, *grad_b;
     struct gf_device_store store;
     float margin; /* how far two ways to make one similarity may be apart: 0 with EXACT */

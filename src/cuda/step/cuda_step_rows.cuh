@@ -88,7 +88,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     const int batch_u = !(p.official && p.sides == 1) || x.control->seen > 0;
     const gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
     const gf_loss_out y = gf_loss_row(&p.o, &in);
-    const glofnd_link link = gf_row_link(&p, &s, &y);
+    const gf_link link = gf_row_link(&p, &s, &y);
     x.links[gf_link_place(x, i, r)] = link;
     if (p.one_rank) gf_put_link(x, i, r, link);
     t.loss = y.loss, t.grad_scale = y.grad_scale, t.rank_part = y.rank_part, t.rank_part_scale = y.rank_part_scale;

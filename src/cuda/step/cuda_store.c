@@ -81,7 +81,7 @@ static glofnd_status open_parts(gf_error *err, gf_device_store *s) {
     return wait(err, s); /* the first step may be on another stream */
 }
 
-glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t record_bytes,
+glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
                                  gf_device_store **out) {
     *out = NULL;
     TRY(gf_cuda_check_current(err, d));

@@ -30,7 +30,7 @@ struct gf_device_store {
     struct gf_cuda_staging *staging;
 };
 
-glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const glofnd_store_spec *spec, size_t record_bytes,
+glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store_spec *spec, size_t record_bytes,
                                  gf_device_store **out);
 size_t gf_cuda_store_held(const gf_device_store *s); /* bytes on the device */
 void gf_cuda_store_close(gf_device_store *s);

@@ -73,6 +73,8 @@ glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_devic
     tables t;
     memset(&t, 0, sizeof t);
     TRY(gf_cuda_check_current(err, d));
+    FAIL_IF(err, x->dtype != GLOFND_F32 || x->q_stride != x->dim || x->k_stride != x->dim, GLOFND_E_UNSUPPORTED,
+            "thresholds on cuda: only float32 rows without padding");
     const glofnd_status status = thresholds(err, d, x, &t);
     release(&t);
     return status;

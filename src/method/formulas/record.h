@@ -18,6 +18,12 @@ typedef struct gf_temperature { /* 16 bytes; zero = never seen */
     uint32_t clock;
 } gf_temperature;
 
+typedef struct gf_store_spec { /* the contents of a store: from its options and dimension, or from a file */
+    int64_t n;
+    int32_t modalities, temperatures;
+    int64_t ring_rows, ring_dim; /* 0: no ring */
+} gf_store_spec;
+
 #define GF_STORE_BLOCK 4096 /* records per block: unit of the touched map and of checksums in a file */
 
 /* log u in a record: +0.0, the bits of a hole, means none; zero itself takes the other zero. */

@@ -3,6 +3,7 @@
 #define GF_METHOD_FORMULAS_ROW_H
 
 #include "method/formulas/epoch_plan.h"
+#include "method/formulas/link.h"
 #include "method/formulas/loss.h"
 #include "util/status.h"
 
@@ -113,10 +114,10 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
     return in;
 }
 
-GF_HD glofnd_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_loss_out *y) {
+GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_loss_out *y) {
     const double flagged = (double)(p->negatives - x->kept);
     const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + flagged) : y->pull;
-    glofnd_link l;
+    gf_link l;
     l.theta = p->masking ? x->lo : INFINITY;
     l.floor = p->masking ? x->floor : -INFINITY;
     l.log_w = (float)y->log_w;
@@ -152,7 +153,7 @@ GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIM
 /* ----- pass C, and through the normalisation ----- */
 
 /* Without groups the floor is just a lower bound of the threshold, if ties do not decide. */
-GF_HD float gf_row_theta(const gf_plan *p, const glofnd_link *l) {
+GF_HD float gf_row_theta(const gf_plan *p, const gf_link *l) {
     return p->flags & GF_GROUP || p->topk ? l->theta : fmaxf(l->theta, l->floor);
 }
 

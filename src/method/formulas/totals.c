@@ -23,6 +23,7 @@ void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats)
         grad_scale = k * (grad_scale - 0.5 * sum->rank_part_scale);
     }
     *stats = (glofnd_stats){
+        .size = sizeof *stats,
         .loss = loss,
         .grad_scale = learns_tau(p) ? grad_scale : 0.0,
         .grad_tau = learns_tau(p) ? -grad_scale / (p->tau * p->tau) : 0.0,

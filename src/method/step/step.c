@@ -8,10 +8,12 @@
  * A context on a device goes another way after the checks: step_device.c. The formulas are the same ones.
  */
 #include "method/step/step.h"
+
+#include <string.h>
+
 #include "method/step/step_device.h"
 
 static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
-    TRY(gf_step_check(c, q));
     TRY(gf_step_check_store(c, s, q));
     TRY(gf_step_begin(t, c, s, q));
     int64_t *scratch = t->ws->id_scratch;
@@ -21,51 +23,57 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
         TRY(gf_store_check_names(&c->err, "batch.id", q->id, q->cols, scratch));
         TRY(gf_store_check_ids(&c->err, s, "batch.slot", q->slot, q->rows, 1, scratch));
     }
-    return gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows);
+    return q->want & GLOFND_WANT_NO_UPDATE ? GLOFND_OK : gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows);
 }
 
-glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats) {
+glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *links, glofnd_stats *stats) {
     gf_step t;
     glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !links, GLOFND_E_ARGUMENT, "links is NULL; it must have room for [rows][2]");
+    TRY(gf_links_check(&c->err, links));
+    TRY(gf_stats_check(&c->err, stats));
     TRY(gf_batch_take(&c->err, q, &b));
+    TRY(gf_step_check(c, &b));
     if (c->device) return gf_device_run_rows(c, s, &b, links, stats);
     TRY(begin_with_store(&t, c, s, &b));
     TRY(gf_step_detect(&t));
     TRY(gf_step_finish(&t, links, &c->stats));
     c->has_rows = 1;
-    if (stats) *stats = c->stats;
+    gf_stats_give(&c->stats, stats);
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
+glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void *links, void *grad_a, void *grad_b,
                                glofnd_stats *stats) {
     gf_step t;
     glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !links || !grad_a || !grad_b, GLOFND_E_ARGUMENT, "links, grad_a and grad_b must not be NULL");
+    TRY(gf_links_check(&c->err, links));
+    TRY(gf_stats_check(&c->err, stats));
     TRY(gf_batch_take(&c->err, q, &b));
-    if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
     TRY(gf_step_check(c, &b));
+    TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
+    if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
     TRY(gf_step_begin(&t, c, NULL, &b));
-    if (stats) c->stats = *stats;
+    if (stats) memcpy(&c->stats, stats, stats->size);
     gf_step_gradient(&t, links, grad_a, grad_b, &c->stats);
-    if (stats) *stats = c->stats;
+    gf_stats_give(&c->stats, stats);
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
+glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
                           glofnd_stats *stats) {
     gf_step t;
     glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !grad_a || !grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
+    TRY(gf_stats_check(&c->err, stats));
     TRY(gf_batch_take(&c->err, q, &b));
     FAIL_IF(&c->err, b.rows != b.cols, GLOFND_E_ARGUMENT,
             "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
             "glofnd_step_rows and glofnd_step_grad",
             (long long)b.rows, (long long)b.cols);
+    TRY(gf_step_check(c, &b));
+    TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
     if (c->device) return gf_device_run_step(c, s, &b, grad_a, grad_b, stats);
     TRY(begin_with_store(&t, c, s, &b));
     t.reuse = 1;
@@ -73,18 +81,19 @@ glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q,
     TRY(gf_step_finish(&t, t.ws->links, &c->stats));
     gf_step_gradient(&t, t.ws->links, grad_a, grad_b, &c->stats);
     c->has_rows = 1;
-    if (stats) *stats = c->stats;
+    gf_stats_give(&c->stats, stats);
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
+glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void *links, uint8_t *keep) {
     gf_step t;
     glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !links || !keep, GLOFND_E_ARGUMENT, "links and keep must not be NULL");
+    TRY(gf_links_check(&c->err, links));
+    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
     TRY(gf_batch_take(&c->err, q, &b));
-    if (c->device) return gf_device_run_mask(c, &b, links, keep);
     TRY(gf_step_check(c, &b));
+    if (c->device) return gf_device_run_mask(c, &b, links, keep);
     TRY(gf_step_begin(&t, c, NULL, &b));
     gf_step_show_mask(&t, links, keep);
     return GLOFND_OK;
@@ -93,8 +102,9 @@ glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const glofn
 glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !stats, GLOFND_E_ARGUMENT, "stats is NULL");
+    TRY(gf_stats_check(&c->err, stats));
     FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
     if (c->device) return gf_device_stats(c, stats);
-    *stats = c->stats;
+    gf_stats_give(&c->stats, stats);
     return GLOFND_OK;
 }

@@ -23,9 +23,17 @@ typedef struct gf_step {
 } gf_step;
 
 /* step_check.c: everything the caller may have got wrong, before anything changes. */
-/* *out = the batch as this version knows it: what the program of an older one does not pass is 0. */
+/* *out = the batch as this version knows it, with strides set: what the program of an older one does not pass is 0. */
 glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out);
 glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q);
+glofnd_status gf_grads_check(gf_error *err, const glofnd_batch *q, const void *grad_a, const void *grad_b);
+glofnd_status gf_links_check(gf_error *err, const void *links);
+glofnd_status gf_dtype_check(gf_error *err, const char *name, glofnd_dtype dtype);
+/* Rows of the caller, of a checked type: stride and alignment. NULL passes. */
+glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, glofnd_dtype dtype, int64_t stride, int64_t dim);
+/* Stats of the caller, NULL or as long as the program knows them. */
+glofnd_status gf_stats_check(gf_error *err, const glofnd_stats *stats);
+void gf_stats_give(const glofnd_stats *from, glofnd_stats *to);
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q);
 
 /* step_begin.c: workspace, meaning of the options, unit embeddings. */
@@ -56,14 +64,14 @@ glofnd_status gf_step_detect(gf_step *t);
 
 /* step_rows.c: losses, links, state. */
 gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r);
-glofnd_status gf_step_finish(gf_step *t, glofnd_link *links, glofnd_stats *stats);
+glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats);
 
 /* step_grad.c: pass C. */
-void gf_step_unpack(gf_step *t, const glofnd_link *links); /* links [cols][2] to the row arrays of all rows */
-gf_rows gf_step_own_rows(const gf_step *t, int i);         /* of which these are the own rows */
-void gf_step_gradient(gf_step *t, const glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats);
+void gf_step_unpack(gf_step *t, const gf_link *links); /* links [cols][2] to the row arrays of all rows */
+gf_rows gf_step_own_rows(const gf_step *t, int i);     /* of which these are the own rows */
+void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad_b, glofnd_stats *stats);
 
 /* step_mask.c: which pairs the links keep. */
-void gf_step_show_mask(gf_step *t, const glofnd_link *links, uint8_t *keep);
+void gf_step_show_mask(gf_step *t, const gf_link *links, uint8_t *keep);
 
 #endif

@@ -105,10 +105,10 @@ uint64_t gf_plan_phase(const gf_plan *p) {
     return hash;
 }
 
-static glofnd_status bad_row(gf_step *t, const char *name, const float *h, int64_t r) {
+static glofnd_status bad_row(gf_step *t, const char *name, const gf_source *h, int64_t r) {
     double square = 0.0;
     for (int64_t i = 0; i < t->q->dim; i++) {
-        const double x = (double)h[r * t->q->dim + i];
+        const double x = (double)gf_dtype_at(h->dtype, gf_source_row(h, r), i);
         FAIL_IF(&t->c->err, !isfinite(x), GLOFND_E_NUMERIC, "batch.%s: row %lld (anchor %lld) holds %g at position %lld", name,
                 (long long)r, (long long)t->q->id[r], x, (long long)i);
         square += x * x;
@@ -117,19 +117,20 @@ static glofnd_status bad_row(gf_step *t, const char *name, const float *h, int64
             name, (long long)r, (long long)t->q->id[r], sqrt(square));
 }
 
-static glofnd_status put(gf_step *t, const char *name, const float *h, const gf_embed *e, int64_t first, int normalize,
-                         float *norm) {
+static glofnd_status put(gf_step *t, const char *name, const void *rows, int64_t stride, const gf_embed *e, int64_t first,
+                         int normalize, float *norm) {
+    const gf_source h = {rows, stride, t->q->dtype};
     const int64_t bad =
-        t->c->backend->embed(e, h, t->q->cols, first, t->shape->per_sample, normalize, norm, (int)t->shape->threads);
-    return bad < 0 ? GLOFND_OK : bad_row(t, name, h, bad);
+        t->c->backend->embed(e, &h, t->q->cols, first, t->shape->per_sample, normalize, norm, (int)t->shape->threads);
+    return bad < 0 ? GLOFND_OK : bad_row(t, name, &h, bad);
 }
 
 static glofnd_status embed(gf_step *t) {
     const glofnd_batch *q = t->q;
     const int sides = t->shape->sides, last = sides - 1, normalize = t->o->normalize;
     gf_side *side = t->ws->side;
-    TRY(put(t, "a", q->a, &side[0].z, 0, normalize, side[0].norm));
-    TRY(put(t, "b", q->b, &side[last].z, 1 - last, normalize, side[last].norm));
+    TRY(put(t, "a", q->a, q->a_stride, &side[0].z, 0, normalize, side[0].norm));
+    TRY(put(t, "b", q->b, q->b_stride, &side[last].z, 1 - last, normalize, side[last].norm));
     for (int i = 0; i < sides; i++) t->c->backend->pack(&side[i].z, (int)t->shape->threads);
     return GLOFND_OK;
 }
@@ -140,8 +141,8 @@ static glofnd_status embed_support(gf_step *t) {
     const int last = t->shape->sides - 1;
     gf_side *side = t->ws->side;
     if (!t->plan.topk || !q->support_a) return GLOFND_OK;
-    TRY(put(t, "support_a", q->support_a, &side[0].support, 0, 1, side[0].pos));
-    TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, &side[last].support, 1 - last, 1,
+    TRY(put(t, "support_a", q->support_a, q->dim, &side[0].support, 0, 1, side[0].pos));
+    TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, q->dim, &side[last].support, 1 - last, 1,
             side[last].pos));
     for (int i = 0; i <= last; i++) t->c->backend->pack(&side[i].support, (int)t->shape->threads);
     return GLOFND_OK;

@@ -1,19 +1,71 @@
 /* step_check.c - what a caller may get wrong in a step, found before anything changes. */
 #include <math.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "method/options.h"
 #include "method/step/step.h"
 
-#define SIZE_OF_0_1 offsetof(glofnd_batch, slot) /* what a program built against the header of 0.1.0 passes */
-
 glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out) {
     FAIL_IF(err, !q, GLOFND_E_ARGUMENT, "batch is NULL");
-    FAIL_IF(err, q->size < SIZE_OF_0_1 || q->size > sizeof *q, GLOFND_E_ARGUMENT,
-            "batch.size is %zu, this library knows %zu to %zu: set it to sizeof(glofnd_batch)", q->size, SIZE_OF_0_1, sizeof *q);
+    TRY(gf_struct_check(err, "batch", "glofnd_batch", q->size, sizeof *q, sizeof *q));
     *out = (glofnd_batch){0};
     memcpy(out, q, q->size);
+    if (out->a_stride == 0) out->a_stride = q->dim;
+    if (out->b_stride == 0) out->b_stride = q->dim;
+    if (out->grad_a_stride == 0) out->grad_a_stride = q->dim;
+    if (out->grad_b_stride == 0) out->grad_b_stride = q->dim;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_stats_check(gf_error *err, const glofnd_stats *stats) {
+    return stats ? gf_struct_check(err, "stats", "glofnd_stats", stats->size, sizeof *stats, sizeof *stats) : GLOFND_OK;
+}
+
+void gf_stats_give(const glofnd_stats *from, glofnd_stats *to) {
+    if (!to) return;
+    const size_t size = to->size;
+    memcpy(to, from, size);
+    to->size = size;
+}
+
+glofnd_status gf_dtype_check(gf_error *err, const char *name, glofnd_dtype dtype) {
+    FAIL_IF(err, gf_dtype_bytes(dtype) == 0, GLOFND_E_ARGUMENT, "%s is %d; it must be 0 (float32), 1 (bfloat16) or 2 (float16)",
+            name, (int)dtype);
+    return GLOFND_OK;
+}
+
+#define STRIDE_MAX (INT64_C(1) << 32) /* numbers; times 2^31 rows of 4 bytes still fits 64 bits */
+
+glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, glofnd_dtype dtype, int64_t stride, int64_t dim) {
+    FAIL_IF(err, stride < dim || stride > STRIDE_MAX, GLOFND_E_ARGUMENT,
+            "the stride of %s is %lld; it must be 0 (= dim) or in dim = %lld .. 2^32", name, (long long)stride, (long long)dim);
+    FAIL_IF(err, (uintptr_t)rows % gf_dtype_bytes(dtype) != 0, GLOFND_E_ARGUMENT, "%s is not aligned to its numbers of %zu bytes",
+            name, gf_dtype_bytes(dtype));
+    return GLOFND_OK;
+}
+
+static glofnd_status check_embeddings(gf_error *err, const glofnd_batch *q) {
+    FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed",
+            q->a ? "b" : "a");
+    TRY(gf_dtype_check(err, "batch.dtype", q->dtype));
+    TRY(gf_dtype_check(err, "batch.grad_dtype", q->grad_dtype));
+    FAIL_IF(err, q->grad_dtype != GLOFND_F32 && q->grad_dtype != q->dtype, GLOFND_E_ARGUMENT,
+            "batch.grad_dtype is %d; it must be 0 (float32) or that of the embeddings, %d", (int)q->grad_dtype, (int)q->dtype);
+    TRY(gf_rows_check(err, "batch.a", q->a, q->dtype, q->a_stride, q->dim));
+    TRY(gf_rows_check(err, "batch.b", q->b, q->dtype, q->b_stride, q->dim));
+    TRY(gf_rows_check(err, "batch.support_a", q->support_a, q->dtype, q->dim, q->dim));
+    return gf_rows_check(err, "batch.support_b", q->support_b, q->dtype, q->dim, q->dim);
+}
+
+glofnd_status gf_grads_check(gf_error *err, const glofnd_batch *q, const void *grad_a, const void *grad_b) {
+    FAIL_IF(err, !grad_a || !grad_b, GLOFND_E_ARGUMENT, "grad_a and grad_b must not be NULL");
+    TRY(gf_rows_check(err, "grad_a", grad_a, q->grad_dtype, q->grad_a_stride, q->dim));
+    return gf_rows_check(err, "grad_b", grad_b, q->grad_dtype, q->grad_b_stride, q->dim);
+}
+
+glofnd_status gf_links_check(gf_error *err, const void *links) {
+    FAIL_IF(err, !links, GLOFND_E_ARGUMENT, "links is NULL; it needs GLOFND_LINK_BYTES per sample");
+    FAIL_IF(err, (uintptr_t)links % sizeof(float) != 0, GLOFND_E_ARGUMENT, "links is not aligned to %zu bytes", sizeof(float));
     return GLOFND_OK;
 }
 
@@ -39,8 +91,7 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
     const glofnd_options *o = &c->o;
     TRY(check_shape(err, q));
     TRY(check_numbers(err, q));
-    FAIL_IF(err, !q->a || !q->b, GLOFND_E_ARGUMENT, "batch.%s is NULL; both views (or image and text) are needed",
-            q->a ? "b" : "a");
+    TRY(check_embeddings(err, q));
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
@@ -48,7 +99,7 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
             "batch.group is NULL; the detector groups needs it");
     FAIL_IF(err, q->want & GLOFND_WANT_QUALITY && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; precision and recall need labels");
-    FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE), GLOFND_E_ARGUMENT,
+    FAIL_IF(err, q->want & ~(uint32_t)(GLOFND_WANT_QUALITY | GLOFND_WANT_QUANTILE | GLOFND_WANT_NO_UPDATE), GLOFND_E_ARGUMENT,
             "batch.want is %#x; it has bits this version does not know", (unsigned)q->want);
     FAIL_IF(err, q->support_b && !q->support_a, GLOFND_E_ARGUMENT, "batch.support_b is given without support_a");
     FAIL_IF(err, q->support_a && !q->support_b && gf_loss_sides(o->loss) == 2, GLOFND_E_ARGUMENT,
@@ -66,7 +117,7 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     FAIL_IF(err, s->spec.modalities != sides, GLOFND_E_ARGUMENT, "this loss needs a store of %d modalit%s, this one has %d",
             sides, sides == 1 ? "y" : "ies", s->spec.modalities);
     FAIL_IF(err, o->loss == GLOFND_LOSS_ISOGCLR && !s->spec.temperatures, GLOFND_E_ARGUMENT,
-            "isogclr needs a store with temperatures = 1");
+            "isogclr needs a store with individual temperatures: create it with loss = isogclr");
     const int shares =
         o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
@@ -76,7 +127,7 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     const int ring =
         o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     FAIL_IF(err, ring && (s->spec.ring_rows != o->ring_rows || s->spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,
-            "the learner ring needs a store with ring_rows = %lld and ring_dim = %lld; this one has %lld and %lld",
+            "the learner ring needs a store with a ring of %lld rows of dimension %lld; this one has %lld of %lld",
             (long long)o->ring_rows, (long long)q->dim, (long long)s->spec.ring_rows, (long long)s->spec.ring_dim);
     return GLOFND_OK;
 }

@@ -1,6 +1,8 @@
 /* step_device.c - see step_device.h. */
 #include "method/step/step_device.h"
 
+#include <string.h>
+
 #include "method/step/step.h"
 
 static gf_device_step begin(glofnd_ctx *c, const glofnd_batch *q, const gf_shape *shape) {
@@ -11,15 +13,16 @@ static gf_device_step begin(glofnd_ctx *c, const glofnd_batch *q, const gf_shape
 
 glofnd_status gf_device_stats(glofnd_ctx *c, glofnd_stats *stats) {
     gf_totals sum = {0};
+    glofnd_stats full;
     TRY(c->device->totals(&c->err, c->on, &sum));
-    gf_totals_rows(&c->plan, &sum, stats);
-    if (c->has_grad) gf_totals_grad(&c->plan, &sum, (c->plan.want & GLOFND_WANT_QUALITY) != 0, stats);
+    gf_totals_rows(&c->plan, &sum, &full);
+    if (c->has_grad) gf_totals_grad(&c->plan, &sum, (c->plan.want & GLOFND_WANT_QUALITY) != 0, &full);
+    gf_stats_give(&full, stats);
     return GLOFND_OK;
 }
 
-glofnd_status gf_device_run_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, float *grad_a, float *grad_b,
+glofnd_status gf_device_run_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *grad_a, void *grad_b,
                                  glofnd_stats *stats) {
-    TRY(gf_step_check(c, q));
     TRY(gf_step_check_store(c, s, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     gf_device_step x = begin(c, q, &shape);
@@ -30,8 +33,7 @@ glofnd_status gf_device_run_step(glofnd_ctx *c, glofnd_store *s, const glofnd_ba
     return stats ? gf_device_stats(c, stats) : GLOFND_OK;
 }
 
-glofnd_status gf_device_run_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, glofnd_link *links, glofnd_stats *stats) {
-    TRY(gf_step_check(c, q));
+glofnd_status gf_device_run_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, gf_link *links, glofnd_stats *stats) {
     TRY(gf_step_check_store(c, s, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     gf_device_step x = begin(c, q, &shape);
@@ -43,29 +45,30 @@ glofnd_status gf_device_run_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_ba
 }
 
 /* The first call's totals stay on the device, so that the second one's join them. */
-glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, float *grad_a, float *grad_b,
+glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, void *grad_a, void *grad_b,
                                  glofnd_stats *stats) {
-    TRY(gf_step_check(c, q));
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     const int after_rows = c->has_rows && !c->has_grad;
     gf_device_step x = begin(c, q, &shape);
-    x.links = (glofnd_link *)(uintptr_t)links;
+    x.links = (gf_link *)(uintptr_t)links;
     x.grad_a = grad_a, x.grad_b = grad_b;
     TRY(c->device->grad(&c->err, c->on, &x));
     c->has_rows = after_rows;
     c->has_grad = 1;
     if (!stats) return GLOFND_OK;
     gf_totals sum = {0};
+    glofnd_stats full = {0};
     TRY(c->device->totals(&c->err, c->on, &sum));
-    gf_totals_grad(&c->plan, &sum, (q->want & GLOFND_WANT_QUALITY) != 0, stats);
+    memcpy(&full, stats, stats->size);
+    gf_totals_grad(&c->plan, &sum, (q->want & GLOFND_WANT_QUALITY) != 0, &full);
+    gf_stats_give(&full, stats);
     return GLOFND_OK;
 }
 
 /* No step: the stats of the last one stay, and a second half may still follow. */
-glofnd_status gf_device_run_mask(glofnd_ctx *c, const glofnd_batch *q, const glofnd_link *links, uint8_t *keep) {
-    TRY(gf_step_check(c, q));
+glofnd_status gf_device_run_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep) {
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     const gf_plan plan = gf_plan_of(&c->o, q);
-    const gf_device_step x = {.plan = &plan, .shape = &shape, .q = q, .links = (glofnd_link *)(uintptr_t)links, .keep = keep};
+    const gf_device_step x = {.plan = &plan, .shape = &shape, .q = q, .links = (gf_link *)(uintptr_t)links, .keep = keep};
     return c->device->mask(&c->err, c->on, &x);
 }

@@ -6,11 +6,11 @@
 
 /* ---- links to arrays ---- */
 
-static void unpack_side(const gf_step *t, const glofnd_link *links, int i) {
+static void unpack_side(const gf_step *t, const gf_link *links, int i) {
     gf_side *side = &t->ws->side[i];
     gf_rows *x = &side->every;
     for (int64_t r = 0; r < t->shape->all; r++) {
-        const glofnd_link *l = &links[t->shape->per_sample == 2 ? r : 2 * r + i];
+        const gf_link *l = &links[t->shape->per_sample == 2 ? r : 2 * r + i];
         x->theta[r] = gf_row_theta(&t->plan, l);
         x->floor[r] = l->floor;
         x->log_w[r] = l->log_w;
@@ -22,7 +22,7 @@ static void unpack_side(const gf_step *t, const glofnd_link *links, int i) {
     }
 }
 
-void gf_step_unpack(gf_step *t, const glofnd_link *links) {
+void gf_step_unpack(gf_step *t, const gf_link *links) {
     if (!t->plan.masking) t->plan.flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT);
     for (int i = 0; i < t->shape->sides; i++) unpack_side(t, links, i);
 }
@@ -120,35 +120,39 @@ static void topk_quality(gf_step *t) {
 
 /* ---- from dZ to the caller's gradient ---- */
 
-/* dh = (dz - z (z . dz)) / |h|: through the normalisation. */
-static void write_row(const gf_step *t, const float *z, const float *positive, double pull, const float *dz, double norm,
-                      float *out) {
+/* dh = (dz - z (z . dz)) / |h|: through the normalisation. A 16-bit gradient is made in the place of dz, then rounded. */
+static void write_row(const gf_step *t, const float *z, const float *positive, double pull, float *dz, double norm, void *out) {
     const int64_t dim = t->q->dim;
     const double scale = t->plan.authors_ranks ? 0.5 * (double)t->q->cols / (double)t->q->rows : 1.0;
+    float *grad = t->q->grad_dtype == GLOFND_F32 ? out : dz;
     double along = 0.0;
     if (t->o->normalize)
         for (int64_t j = 0; j < dim; j++) along += (double)z[j] * ((double)dz[j] + pull * (double)positive[j]);
     for (int64_t j = 0; j < dim; j++)
-        out[j] = (float)(scale * ((double)dz[j] + pull * (double)positive[j] - along * (double)z[j]) / norm);
+        grad[j] = (float)(scale * ((double)dz[j] + pull * (double)positive[j] - along * (double)z[j]) / norm);
+    if (grad == dz) gf_dtype_from_float(t->q->grad_dtype, out, dz, dim);
 }
 
-static void write_grads(const gf_step *t, float *grad_a, float *grad_b) {
+static void write_grads(const gf_step *t, void *grad_a, void *grad_b) {
     const int per_sample = t->shape->per_sample, last = t->shape->sides - 1;
     const gf_side *a = &t->ws->side[0], *b = &t->ws->side[last];
     const int64_t ld = a->z.ld, skip = t->shape->topk ? 0 : t->q->row0 * per_sample; /* where grad[] starts */
+    const int64_t bytes = (int64_t)gf_dtype_bytes(t->q->grad_dtype);
     for (int64_t i = 0; i < t->q->rows; i++) {
         const int64_t ra = (t->q->row0 + i) * per_sample, rb = ra + 1 - last;
         const float *za = a->z.row + ra * ld, *zb = b->z.row + rb * ld;
         const double pull = (double)a->pos[ra] + (double)b->pos[rb];
-        write_row(t, za, zb, pull, a->every.grad + (ra - skip) * ld, (double)a->norm[ra], grad_a + i * t->q->dim);
-        write_row(t, zb, za, pull, b->every.grad + (rb - skip) * ld, (double)b->norm[rb], grad_b + i * t->q->dim);
+        write_row(t, za, zb, pull, a->every.grad + (ra - skip) * ld, (double)a->norm[ra],
+                  (char *)grad_a + i * t->q->grad_a_stride * bytes);
+        write_row(t, zb, za, pull, b->every.grad + (rb - skip) * ld, (double)b->norm[rb],
+                  (char *)grad_b + i * t->q->grad_b_stride * bytes);
     }
 }
 
 /* ---- stats of this half ---- */
 
 /* Per anchor, rows pooled; 0/0 counts as 1, as in the authors' code. */
-static void add_quality(const gf_step *t, const glofnd_link *links, gf_totals *sum) {
+static void add_quality(const gf_step *t, const gf_link *links, gf_totals *sum) {
     const int per_sample = t->plan.per_sample;
     for (int i = 0; i < t->shape->sides; i++) {
         const gf_rows *x = &t->ws->side[i].own;
@@ -174,7 +178,7 @@ static void add_rank_half(const gf_step *t, gf_totals *sum) {
         }
 }
 
-void gf_step_gradient(gf_step *t, const glofnd_link *links, float *grad_a, float *grad_b, glofnd_stats *stats) {
+void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad_b, glofnd_stats *stats) {
     const int quality = (t->q->want & GLOFND_WANT_QUALITY) != 0;
     gf_totals sum = {0};
     if (quality) t->plan.flags |= GF_QUALITY;

@@ -12,7 +12,7 @@ static void by_view(uint8_t *keep, uint8_t *scratch, int64_t cols) {
     }
 }
 
-void gf_step_show_mask(gf_step *t, const glofnd_link *links, uint8_t *keep) {
+void gf_step_show_mask(gf_step *t, const gf_link *links, uint8_t *keep) {
     const int sides = t->shape->sides;
     const int64_t cols = t->q->cols;
     gf_step_unpack(t, links);

@@ -5,7 +5,7 @@
 #include "method/step/step.h"
 
 /* Row r of side i is link 2 * sample + (view or side). */
-static glofnd_link *link_of(const gf_step *t, glofnd_link *links, int i, int64_t r) {
+static gf_link *link_of(const gf_step *t, gf_link *links, int i, int64_t r) {
     return &links[t->shape->per_sample == 2 ? r : 2 * r + i];
 }
 
@@ -64,7 +64,7 @@ static void add_state(gf_totals *sum, const gf_step *t) {
 
 /* ---- entry ---- */
 
-static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, glofnd_link *links, gf_totals *sum) {
+static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, gf_link *links, gf_totals *sum) {
     const float old_u = t->ws->side[i].state[a].log_u;
     glofnd_row *row = &t->ws->side[i].fresh_state[a];
     const int per_sample = t->plan.per_sample;
@@ -102,7 +102,7 @@ static void remember(const gf_step *t) {
     gf_store_ring_push(t->s, rows, side[0].z.ld, id, all);
 }
 
-glofnd_status gf_step_finish(gf_step *t, glofnd_link *links, glofnd_stats *stats) {
+glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats) {
     int batch_u = 1;
     gf_totals sum = {0};
     if (t->plan.official && t->shape->sides == 1) TRY(batch_has_u(t, &batch_u));
@@ -110,6 +110,7 @@ glofnd_status gf_step_finish(gf_step *t, glofnd_link *links, glofnd_stats *stats
         for (int64_t a = 0; a < t->q->rows; a++) finish_anchor(t, i, a, batch_u, links, &sum);
     add_state(&sum, t);
     gf_totals_rows(&t->plan, &sum, stats);
+    if (t->q->want & GLOFND_WANT_NO_UPDATE) return GLOFND_OK;
     save_state(t);
     remember(t);
     return GLOFND_OK;

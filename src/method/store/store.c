@@ -1,4 +1,4 @@
-/* store.c - the anchor store in memory: life, rows in and out, id checks, ring. See store.h.
+/* store.c - the anchor store in memory: life, rows in and out, id checks. See store.h.
  *
  * Large tables are lazily-zero memory: pages that nobody writes cost nothing, so n = 1e9 anchors are made at once and cost what
  * was touched. Nothing here but create, free and describe depends on n.
@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "method/context.h"
+#include "method/options.h"
 
 /* ----- lazily-zero memory ----- */
 
@@ -36,7 +37,7 @@ static void lazy_free(void *p, uint64_t bytes) {
 
 /* ----- sizes ----- */
 
-static size_t record_bytes(const glofnd_store_spec *spec) {
+static size_t record_bytes(const gf_store_spec *spec) {
     return (size_t)spec->modalities * (sizeof(gf_record) + (spec->temperatures ? sizeof(gf_temperature) : 0));
 }
 
@@ -56,7 +57,7 @@ static uint64_t ring_id_bytes(const glofnd_store *s) { return (uint64_t)s->spec.
 
 /* ----- life ----- */
 
-glofnd_status gf_store_check_spec(gf_error *err, const glofnd_store_spec *spec) {
+glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec) {
     const int64_t rows = spec->ring_rows, dim = spec->ring_dim, most = (int64_t)1 << 44;
     FAIL_IF(err, spec->n < 1 || spec->n > GF_STORE_MAX_N, GLOFND_E_ARGUMENT, "n is %lld; allowed: 1 .. 2^40", (long long)spec->n);
     FAIL_IF(err, spec->modalities != 1 && spec->modalities != 2, GLOFND_E_ARGUMENT, "modalities is %d; allowed: 1 or 2",
@@ -92,17 +93,15 @@ static glofnd_status alloc_records(gf_error *err, glofnd_store *s, const char *p
     return GLOFND_OK;
 }
 
-glofnd_status gf_store_new(gf_error *err, const glofnd_store_spec *spec, glofnd_store **out) {
+glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char *path, glofnd_store **out) {
     glofnd_store *s = calloc(1, sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for a store");
     s->spec = *spec;
-    s->spec.size = sizeof s->spec;
-    s->spec.path = NULL;
     s->record_bytes = record_bytes(spec);
     s->fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     glofnd_status status = alloc_tables(err, s);
-    if (status == GLOFND_OK) status = alloc_records(err, s, spec->path);
+    if (status == GLOFND_OK) status = alloc_records(err, s, path);
     if (status != GLOFND_OK) {
         glofnd_store_free(s);
         return status;
@@ -111,20 +110,32 @@ glofnd_status gf_store_new(gf_error *err, const glofnd_store_spec *spec, glofnd_
     return GLOFND_OK;
 }
 
-glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out) {
-    if (out) *out = NULL;
-    if (!c) return GLOFND_E_ARGUMENT;
-    FAIL_IF(&c->err, !spec || !out, GLOFND_E_ARGUMENT, "%s is NULL", spec ? "out" : "spec");
-    FAIL_IF(&c->err, spec->size != sizeof *spec, GLOFND_E_ARGUMENT,
-            "spec.size is %zu, this library knows %zu: set it to sizeof(glofnd_store_spec)", spec->size, sizeof *spec);
+glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char *path, glofnd_store **out) {
+    *out = NULL;
     TRY(gf_store_check_spec(&c->err, spec));
-    FAIL_IF(&c->err, c->device && spec->path, GLOFND_E_UNSUPPORTED,
-            "spec.path: a store on %s has no working file; set it to NULL", c->device->name);
-    TRY(gf_store_new(&c->err, spec, out));
+    FAIL_IF(&c->err, c->device && path, GLOFND_E_UNSUPPORTED, "spec.path: a store on %s has no working file; set it to NULL",
+            c->device->name);
+    TRY(gf_store_new(&c->err, spec, path, out));
     if (!c->device) return GLOFND_OK;
     const glofnd_status status = gf_store_to_device(&c->err, *out, c->device, c->on);
     if (status != GLOFND_OK) glofnd_store_free(*out), *out = NULL;
     return status;
+}
+
+glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, glofnd_store **out) {
+    if (out) *out = NULL;
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !spec || !out, GLOFND_E_ARGUMENT, "%s is NULL", spec ? "out" : "spec");
+    TRY(gf_struct_check(&c->err, "spec", "glofnd_store_spec", spec->size, sizeof *spec, sizeof *spec));
+    const int ring = c->o.learner == GLOFND_LEARN_RING;
+    FAIL_IF(&c->err, spec->dim < 0 || (ring && spec->dim == 0), GLOFND_E_ARGUMENT, "spec.dim is %lld; %s", (long long)spec->dim,
+            ring ? "the learner ring needs the length of an embedding" : "it must not be negative");
+    const gf_store_spec derived = {.n = spec->n,
+                                   .modalities = gf_loss_sides(c->o.loss),
+                                   .temperatures = c->o.loss == GLOFND_LOSS_ISOGCLR,
+                                   .ring_rows = ring ? c->o.ring_rows : 0,
+                                   .ring_dim = ring ? spec->dim : 0};
+    return gf_store_make(c, &derived, spec->path, out);
 }
 
 void glofnd_store_free(glofnd_store *s) {
@@ -143,13 +154,23 @@ void glofnd_store_free(glofnd_store *s) {
 }
 
 static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
-    if (s->device) TRY(gf_store_pull_touched(NULL, s));
+    gf_device_state state = {.ring_count = s->ring_count};
+    if (s->device) {
+        TRY(gf_store_pull_touched(NULL, s));
+        TRY(s->device->store_state(NULL, s->on, 0, &state));
+    }
     const int64_t blocks = gf_store_blocks(s), words = (blocks + 63) / 64;
     int64_t touched = 0;
     for (int64_t w = 0; w < words; w++) touched += __builtin_popcountll(s->touched[w]);
     touched *= GF_STORE_BLOCK;
     if (gf_bit(s->touched, blocks - 1)) touched -= blocks * GF_STORE_BLOCK - s->spec.n; /* the last block may be shorter */
-    *info = (glofnd_store_info){.spec = s->spec,
+    *info = (glofnd_store_info){.size = info->size,
+                                .n = s->spec.n,
+                                .modalities = s->spec.modalities,
+                                .temperatures = s->spec.temperatures,
+                                .ring_rows = s->spec.ring_rows,
+                                .ring_dim = s->spec.ring_dim,
+                                .ring_count = state.ring_count,
                                 .touched_rows = touched,
                                 .row_bytes = s->record_bytes,
                                 .bytes = (size_t)state_bytes(s)};
@@ -157,7 +178,8 @@ static glofnd_status describe(const glofnd_store *s, glofnd_store_info *info) {
 }
 
 glofnd_status glofnd_store_describe(const glofnd_store *s, glofnd_store_info *info) {
-    if (!s || !info) return GLOFND_E_ARGUMENT;
+    if (!s || !info || gf_struct_check(NULL, "", "", info->size, sizeof *info, sizeof *info) != GLOFND_OK)
+        return GLOFND_E_ARGUMENT;
     gf_store_lock(s);
     const glofnd_status status = describe(s, info);
     gf_store_unlock(s);
@@ -373,27 +395,4 @@ glofnd_status glofnd_rows_put(glofnd_ctx *c, glofnd_store *s, int side, const in
         else gf_store_scatter(s, side, &id[i], 1, &rows[i]);
     }
     return GLOFND_OK;
-}
-
-/* ----- ring ----- */
-
-static void ring_set(gf_ring *ring, int64_t dim, int64_t slot, const float *row, int64_t id) {
-    float *dst = ring->rows + slot * dim;
-    if (row) memcpy(dst, row, (size_t)dim * sizeof *dst);
-    else memset(dst, 0, (size_t)dim * sizeof *dst);
-    ring->id[slot] = row ? id : -1;
-}
-
-void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld, const int64_t *id, int64_t n) {
-    const int64_t capacity = s->spec.ring_rows, dim = s->spec.ring_dim;
-    if (capacity == 0 || n <= 0) return;
-    const int64_t skip = n > capacity ? n - capacity : 0; /* these would be overwritten by later ones of the same call */
-    for (int64_t i = skip; i < n; i++) {
-        const int64_t slot = (s->ring_head + i) % capacity;
-        for (int side = 0; side < s->spec.modalities; side++) {
-            ring_set(&s->ring[side], dim, slot, rows[side] ? rows[side] + i * ld : NULL, id[i]);
-        }
-    }
-    s->ring_head = (s->ring_head + n) % capacity;
-    s->ring_count = s->ring_count + n < capacity ? s->ring_count + n : capacity;
 }

@@ -26,7 +26,7 @@ typedef struct gf_ring { /* recent unit embeddings of one modality's columns */
 #define GF_STORE_MAX_RECORD 72 /* bytes of the largest record: two modalities with temperatures */
 
 struct glofnd_store {
-    glofnd_store_spec spec; /* path NULL */
+    gf_store_spec spec;
     size_t record_bytes;    /* of one anchor */
     unsigned char *records; /* [n][record_bytes], heap or mapping */
     size_t mapped_bytes;    /* > 0: `records` lies in a mapping of this size that starts at `mapping` */
@@ -81,10 +81,12 @@ glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_sto
 
 /* ----- between the store's own files ----- */
 
-/* E_ARGUMENT naming the field and its range. `size` and `path` are not looked at. */
-glofnd_status gf_store_check_spec(gf_error *err, const glofnd_store_spec *spec);
-/* Makes a store of a checked spec, in memory or on the working file spec->path. */
-glofnd_status gf_store_new(gf_error *err, const glofnd_store_spec *spec, glofnd_store **out);
+/* E_ARGUMENT naming the field and its range. */
+glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec);
+/* Makes a store of a checked spec on the CPU, in memory (path NULL) or on a working file. */
+glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char *path, glofnd_store **out);
+/* The same for the device of c, with the checks. */
+glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char *path, glofnd_store **out);
 int64_t gf_store_blocks(const glofnd_store *s);
 /* The record_bytes of one anchor, zeros where nothing was ever written. */
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out);
@@ -101,6 +103,8 @@ void gf_store_lock(const glofnd_store *s);
 void gf_store_unlock(const glofnd_store *s);
 glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);
 glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s); /* only which blocks were written */
+glofnd_status gf_store_pull_shared(gf_error *err, const glofnd_store *s);  /* only shared rows and rings */
+glofnd_status gf_store_push_shared(gf_error *err, const glofnd_store *s);
 glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
 glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
 /* Rows of one side, and its shared row, to the host's copy and back from there: what works on the copy works on the store. */

@@ -58,10 +58,14 @@ static glofnd_status move_rings(gf_error *err, const glofnd_store *s, int put) {
 }
 
 glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s) {
-    glofnd_store *copy = copy_of(s);
-    gf_device_state state;
     TRY(gf_store_pull_touched(err, s));
     TRY(move_records(err, s, 0));
+    return gf_store_pull_shared(err, s);
+}
+
+glofnd_status gf_store_pull_shared(gf_error *err, const glofnd_store *s) {
+    glofnd_store *copy = copy_of(s);
+    gf_device_state state;
     TRY(s->device->store_state(err, s->on, 0, &state));
     memcpy(copy->shared, state.shared, sizeof copy->shared);
     copy->ring_head = state.ring_head;
@@ -69,8 +73,7 @@ glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s) {
     return move_rings(err, s, 0);
 }
 
-/* What belongs to no anchor: shared rows and rings. */
-static glofnd_status push_shared(gf_error *err, const glofnd_store *s) {
+glofnd_status gf_store_push_shared(gf_error *err, const glofnd_store *s) {
     gf_device_state state = {.ring_head = s->ring_head, .ring_count = s->ring_count};
     memcpy(state.shared, s->shared, sizeof state.shared);
     TRY(s->device->store_state(err, s->on, 1, &state));
@@ -81,11 +84,11 @@ glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device
     TRY(device->store_open(err, d, &s->spec, s->record_bytes, &s->on));
     s->device = device;
     TRY(move_records(err, s, 1));
-    return push_shared(err, s);
+    return gf_store_push_shared(err, s);
 }
 
 static glofnd_status carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
-    const glofnd_store_spec *a = &from->spec;
+    const gf_store_spec *a = &from->spec;
     if (from->device) TRY(gf_store_pull(err, from));
     memcpy(to->shared, from->shared, sizeof to->shared);
     to->ring_head = from->ring_head;
@@ -94,11 +97,11 @@ static glofnd_status carry(gf_error *err, const glofnd_store *from, glofnd_store
         memcpy(to->ring[side].rows, from->ring[side].rows, sizeof(float) * (size_t)(a->ring_rows * a->ring_dim));
         memcpy(to->ring[side].id, from->ring[side].id, sizeof(int64_t) * (size_t)a->ring_rows);
     }
-    return to->device ? push_shared(err, to) : GLOFND_OK;
+    return to->device ? gf_store_push_shared(err, to) : GLOFND_OK;
 }
 
 glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
-    const glofnd_store_spec *a = &from->spec, *b = &to->spec;
+    const gf_store_spec *a = &from->spec, *b = &to->spec;
     FAIL_IF(err, a->modalities != b->modalities || a->ring_rows != b->ring_rows || a->ring_dim != b->ring_dim, GLOFND_E_FORMAT,
             "the stored anchors have another ring: %lld embeddings of %lld numbers, here %lld of %lld", (long long)a->ring_rows,
             (long long)a->ring_dim, (long long)b->ring_rows, (long long)b->ring_dim);

@@ -32,7 +32,7 @@
 static const char magic[] = "GLOFNDST", end_magic[] = "GLOFNDEN";
 
 typedef struct file_head {
-    glofnd_store_spec spec;
+    gf_store_spec spec;
     uint32_t record_bytes, block_records;
     int64_t ring_head, ring_count;
     uint64_t blocks, ring_blocks; /* blocks of records; of ring rows, all sides */
@@ -113,11 +113,11 @@ static int64_t next_touched(const glofnd_store *s, int64_t block) {
     return block < blocks ? block : blocks;
 }
 
-static uint64_t ring_blocks(const glofnd_store_spec *spec, int64_t count) {
+static uint64_t ring_blocks(const gf_store_spec *spec, int64_t count) {
     return (uint64_t)spec->modalities * (uint64_t)((count + RING_BLOCK - 1) / RING_BLOCK);
 }
 
-static uint64_t ring_bytes(const glofnd_store_spec *spec, int64_t count) {
+static uint64_t ring_bytes(const gf_store_spec *spec, int64_t count) {
     const uint64_t row = (uint64_t)spec->ring_dim * 4 + 8;
     return ring_blocks(spec, count) * RING_BLOCK_BYTES + (uint64_t)spec->modalities * (uint64_t)count * row;
 }
@@ -288,7 +288,7 @@ static int64_t get_size(gf_reader *r) {
 }
 
 static glofnd_status get_head(gf_reader *r, file_head *h) {
-    *h = (file_head){.spec = {.size = sizeof h->spec}};
+    *h = (file_head){0};
     TRY(get_start(r));
     const uint32_t header_bytes = gf_get_u32(r);
     h->spec.n = get_size(r);
@@ -447,9 +447,8 @@ static glofnd_status read_store(gf_reader *r, const char *working_file, glofnd_s
     file_head h;
     TRY(get_head(r, &h));
     TRY(check_head(r, &h));
-    h.spec.path = working_file;
     glofnd_store *s = NULL;
-    TRY(gf_store_new(r->err, &h.spec, &s));
+    TRY(gf_store_new(r->err, &h.spec, working_file, &s));
     const glofnd_status status = get_body(r, &h, s);
     if (status == GLOFND_OK) *out = s;
     else glofnd_store_free(s);

@@ -36,11 +36,10 @@ static void move_ring(const glofnd_store *from, const int64_t *to, glofnd_store 
 }
 
 glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out) {
-    glofnd_store_spec spec = from->spec;
+    gf_store_spec spec = from->spec;
     spec.n = n;
-    spec.path = NULL;
     TRY(gf_store_check_spec(err, &spec));
-    TRY(gf_store_new(err, &spec, out));
+    TRY(gf_store_new(err, &spec, NULL, out));
     for (int64_t b = 0; b < gf_store_blocks(from); b++)
         if (gf_bit(from->touched, b)) move_block(from, b, to, *out);
     memcpy((*out)->shared, from->shared, sizeof from->shared);

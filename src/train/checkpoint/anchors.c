@@ -185,13 +185,13 @@ glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *an
 
 /* The store of the trainer goes first: a working file belongs to one store at a time. */
 static glofnd_status load_store(gf_error *err, gf_trainer *t, const char *path) {
-    glofnd_store_info info;
+    glofnd_store_info info = {.size = sizeof info};
     glofnd_store_free(t->store);
     t->store = NULL;
     TRY(gf_ctx_status(err, t->ctx, glofnd_store_load(t->ctx, path, t->store_path, &t->store)));
     glofnd_store_describe(t->store, &info);
-    FAIL_IF(err, info.spec.n != t->info.n, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path,
-            (long long)info.spec.n, (long long)t->info.n);
+    FAIL_IF(err, info.n != t->info.n, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path,
+            (long long)info.n, (long long)t->info.n);
     return GLOFND_OK;
 }
 
@@ -216,9 +216,8 @@ static glofnd_status load_remapped(gf_error *err, gf_trainer *t, const char *anc
     glofnd_options plain = t->config.method;
     glofnd_ctx *c = NULL;
     plain.device = GLOFND_DEVICE_CPU;
-    glofnd_status status = glofnd_ctx_create(&plain, &c);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
-    status = write_remapped(err, t, c, anchors, scratch, counts, to);
+    TRY(gf_ctx_create(err, &plain, &c));
+    glofnd_status status = write_remapped(err, t, c, anchors, scratch, counts, to);
     glofnd_ctx_free(c);
     if (status == GLOFND_OK) status = load_store(err, t, scratch);
     unlink(scratch);

@@ -78,9 +78,8 @@ static glofnd_status read_files(gf_error *err, const char *anchors, gf_learned *
     glofnd_options plain;
     glofnd_ctx *c = NULL;
     TRY(glofnd_options_init(&plain, sizeof plain)); /* of the CPU: the run's device need not be here */
-    glofnd_status status = glofnd_ctx_create(&plain, &c);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
-    status = gf_parts_read(err, c, anchors, take_whole, take_rows, l);
+    TRY(gf_ctx_create(err, &plain, &c));
+    const glofnd_status status = gf_parts_read(err, c, anchors, take_whole, take_rows, l);
     glofnd_ctx_free(c);
     return status;
 }

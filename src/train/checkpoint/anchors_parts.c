@@ -52,11 +52,10 @@ glofnd_status gf_parts_save_shard(gf_error *err, const gf_trainer *t, const char
 
 glofnd_status gf_parts_save_shared(gf_error *err, const gf_trainer *t, const char *anchors) {
     glofnd_ctx *c = gf_shard_ctx(t->crew.team.shard);
-    glofnd_store_info info;
+    gf_store_spec spec = t->store->spec;
     glofnd_store *hollow = NULL;
-    glofnd_store_describe(t->store, &info);
-    info.spec.n = t->info.n; /* untouched rows take no space */
-    TRY(gf_ctx_status(err, c, glofnd_store_create(c, &info.spec, &hollow)));
+    spec.n = t->info.n; /* untouched rows take no space */
+    TRY(gf_store_new(err, &spec, NULL, &hollow));
     glofnd_status status = gf_store_carry(err, t->store, hollow);
     if (status == GLOFND_OK) status = gf_ctx_status(err, c, glofnd_store_save(c, hollow, anchors));
     glofnd_store_free(hollow);
@@ -134,9 +133,8 @@ glofnd_status gf_parts_load_all(gf_error *err, gf_trainer *t, const char *anchor
     TRY(gf_parts_count(err, anchors, &parts));
     if (parts == 0) return GLOFND_OK;
     glofnd_options_init(&plain, sizeof plain);
-    glofnd_status status = glofnd_ctx_create(&plain, &c);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_status_text(status));
-    status = read_parts(err, c, anchors, spread, t);
+    TRY(gf_ctx_create(err, &plain, &c));
+    const glofnd_status status = read_parts(err, c, anchors, spread, t);
     glofnd_ctx_free(c);
     return status;
 }

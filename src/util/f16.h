@@ -1,0 +1,46 @@
+/* f16.h - IEEE half precision: 5 bits of exponent, 10 of mantissa. Stored as uint16_t, always computed with as float.
+ *
+ * Rounds to nearest, ties to even, with subnormal numbers; NaN stays NaN, what is too large becomes infinite.
+ */
+#ifndef GF_UTIL_F16_H
+#define GF_UTIL_F16_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline float gf_f16_to_float(uint16_t h) {
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7FFFu;
+    uint32_t bits;
+    float x;
+    if (magnitude >= 0x7C00u) {
+        bits = 0x7F800000u | (magnitude & 0x3FFu) << 13;
+    } else if (magnitude >= 0x400u) {
+        bits = (magnitude << 13) + (112u << 23); /* the biases are 15 and 127 */
+    } else {
+        x = (float)magnitude * 0x1p-24f; /* subnormal, or zero: exact */
+        memcpy(&bits, &x, sizeof bits);
+    }
+    bits |= sign;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint16_t gf_f16_from_float(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t sign = bits >> 16 & 0x8000u, magnitude = bits & 0x7FFFFFFFu;
+    if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);  /* NaN */
+    if (magnitude >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u); /* 65520 and more rounds to infinity */
+    if (magnitude >= 0x38800000u) {                                  /* 2^-14 and more: normal */
+        const uint32_t rebiased = magnitude - (112u << 23);
+        return (uint16_t)(sign | (rebiased + 0xFFFu + (rebiased >> 13 & 1u)) >> 13);
+    }
+    /* 2^-24 is the unit of subnormal numbers; adding 1.5 * 2^23 units rounds to one, ties to even. */
+    float units;
+    memcpy(&units, &magnitude, sizeof units);
+    units = units * 0x1p24f + 0x1.8p23f;
+    memcpy(&bits, &units, sizeof bits);
+    return (uint16_t)(sign | (bits & 0x7FFu));
+}
+
+#endif
