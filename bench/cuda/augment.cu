@@ -216,7 +216,7 @@ static double draw_rate(int workers) {
     ok(gf_preload_load(&err, data, 8, &kept), &err);
     memset(&spec, 0, sizeof spec);
     spec.data = data, spec.augment = gf_augment_pretrain(32), spec.views = 2, spec.batch = 256;
-    spec.workers = workers, spec.depth = 2, spec.raw = 1, spec.resident = kept;
+    spec.workers = workers, spec.depth = 2, spec.pack = 1, spec.preload = kept;
     ok(gf_loader_create(&err, &spec, &loader), &err);
     ok(gf_loader_next(&err, loader, &b), &err);
     const double from = seconds();

@@ -270,7 +270,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .workers = e->threads,
         .depth = 2,
         .fast = e->config.decode_fast,
-        .damaged = spec->damaged,
+        .unreadable = spec->damaged,
         .user = spec->user,
     };
     gf_encode_centre_crop(&e->config, data, &loader);

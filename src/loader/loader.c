@@ -1,107 +1,314 @@
-/* loader.c - the side of the loader that takes batches; see loader.h and prefetch.h. */
+/* loader.c - see loader.h: a ring of batches, the worker threads that fill it, and the user's side that takes them.
+ *
+ * The ring has depth + 1 slots; batch number t since the last seek (its ticket) lives in slot t % ring. Workers take samples of
+ * the oldest unfinished batches in order; the worker that finishes the last sample of a batch replaces the unreadable ones and
+ * marks the batch ready.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
 #include "loader/loader.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 
-#include "loader/prefetch.h"
+#include "loader/substitute.h"
+
+enum { WORKERS_MAX = 1024, DEPTH_MAX = 1024 };
+
+typedef struct thread {
+    gf_loader *loader;
+    pthread_t id;
+    gf_worker worker;
+} thread;
 
 struct gf_loader {
-    gf_prefetch prefetch;
-    int started;
-    int64_t ticket;   /* of the next batch */
-    int64_t given;    /* samples since the last seek */
-    int64_t *damaged; /* ids found damaged, a hash table of `room` places, -1: free */
-    int64_t room, damages;
+    gf_maker maker;
+    int64_t steps; /* per epoch */
+    int ring;
+    gf_slot *slot;   /* [ring] */
+    thread *threads; /* [workers] */
+    int workers, started;
+
+    pthread_mutex_t lock;      /* of the fields down to `released`, and of the slots' counts and flags */
+    pthread_cond_t work, done; /* something to do for workers; something done by them */
+    int filling_on, stop;
+    int busy;       /* workers at work */
+    uint32_t epoch; /* ticket 0 is this epoch and step */
+    int64_t step;
+    int64_t filling, released; /* ticket that gives out samples; tickets below are free again */
+
+    int sought;
+    int64_t ticket;      /* of the next batch */
+    int64_t given;       /* samples since the last seek */
+    uint8_t *unreadable; /* [samples of the dataset] bits: found unreadable; NULL: none yet */
+    int64_t unreadables;
 };
+
+/* ----- Workers ----- */
+
+static void open_slot(const gf_loader *l, gf_slot *s) {
+    const int64_t at = l->step + l->filling, batch = l->maker.spec.batch;
+    const int in_order = gf_maker_in_order(&l->maker.spec);
+    s->epoch = l->epoch + (in_order ? 0 : (uint32_t)(at / l->steps));
+    s->step = in_order ? at : at % l->steps;
+    s->count = l->maker.n - s->step * batch < batch ? l->maker.n - s->step * batch : batch;
+    s->taken = s->finished = s->unreadables = 0;
+    s->status = GLOFND_OK;
+    s->read_seconds = s->augment_seconds = 0;
+    s->open = 1;
+    if (s->packed) gf_packed_reset(s->packed);
+}
+
+/* The slot whose sample *item is to be made, or NULL: no slot is free, or in order the data has ended. With the lock. */
+static gf_slot *take_item(gf_loader *l, int64_t *item) {
+    if (!l->filling_on || l->filling >= l->released + l->ring) return NULL;
+    if (gf_maker_in_order(&l->maker.spec) && l->step + l->filling >= l->steps) return NULL;
+    gf_slot *s = &l->slot[l->filling % l->ring];
+    if (!s->open) open_slot(l, s);
+    *item = s->taken++;
+    if (s->taken == s->count) l->filling++;
+    return s;
+}
+
+/* Makes one sample; called and left with the lock held. */
+static void make_item(gf_loader *l, gf_worker *w, gf_slot *s, int64_t item) {
+    const gf_loader_spec *spec = &l->maker.spec;
+    l->busy++;
+    pthread_mutex_unlock(&l->lock);
+    const gf_made made = gf_make_sample(&l->maker, w, s, s->step * gf_maker_global_batch(spec) + spec->offset + item, item);
+    pthread_mutex_lock(&l->lock);
+    gf_slot_note(&l->maker, s, item, &made);
+    if (++s->finished == s->count) {
+        pthread_mutex_unlock(&l->lock);
+        gf_slot_finish(&l->maker, w, s);
+        pthread_mutex_lock(&l->lock);
+        s->ready = 1;
+        pthread_cond_broadcast(&l->done);
+    }
+    if (--l->busy == 0) pthread_cond_broadcast(&l->done);
+}
+
+static void *work(void *arg) {
+    thread *t = arg;
+    gf_loader *l = t->loader;
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        int64_t item;
+        gf_slot *s = take_item(l, &item);
+        if (s) make_item(l, &t->worker, s, item);
+        else pthread_cond_wait(&l->work, &l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* Signals are for the program's own threads: workers block them all. */
+static glofnd_status start_workers(gf_error *err, gf_loader *l) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = 0;
+    for (int i = 0; i < l->workers && !failed; i++) {
+        l->threads[i].loader = l;
+        failed = pthread_create(&l->threads[i].id, NULL, work, &l->threads[i]);
+        if (!failed) l->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    FAIL_IF(err, failed, GLOFND_E_MEMORY, "cannot start loader thread %d of %d", l->started + 1, l->workers);
+    return GLOFND_OK;
+}
+
+/* ----- Creation ----- */
+
+static glofnd_status check_spec(gf_error *err, const gf_loader_spec *s, int64_t n) {
+    FAIL_IF(err, s->views < 0 || s->views > 2, GLOFND_E_ARGUMENT, "views is %d; it must be 0, 1 or 2", s->views);
+    FAIL_IF(err, s->workers < 1 || s->workers > WORKERS_MAX, GLOFND_E_ARGUMENT, "workers is %d; it must be in [1, %d]",
+            s->workers, WORKERS_MAX);
+    FAIL_IF(err, s->depth < 1 || s->depth > DEPTH_MAX, GLOFND_E_ARGUMENT, "depth is %d; it must be in [1, %d]", s->depth,
+            DEPTH_MAX);
+    FAIL_IF(err, s->once && s->views > 1, GLOFND_E_ARGUMENT, "two views cannot be made once");
+    FAIL_IF(err, s->pack && gf_maker_in_order(s), GLOFND_E_ARGUMENT, "packed samples come shuffled only");
+    FAIL_IF(err, s->preload && !s->pack, GLOFND_E_ARGUMENT, "only packed samples can be preloaded");
+    FAIL_IF(err, s->bpe && (s->context < 2 || s->context > GF_CONTEXT_MAX), GLOFND_E_ARGUMENT,
+            "context is %d; it must be in [2, %d]", s->context, GF_CONTEXT_MAX);
+    FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "the dataset is empty");
+    FAIL_IF(err, s->batch < 1, GLOFND_E_ARGUMENT, "batch is %lld; it must be at least 1", (long long)s->batch);
+    FAIL_IF(err, !gf_maker_in_order(s) && gf_maker_global_batch(s) > n, GLOFND_E_ARGUMENT,
+            "batch is %lld, but the dataset has only %lld samples", (long long)gf_maker_global_batch(s), (long long)n);
+    FAIL_IF(err, s->offset < 0 || s->offset > gf_maker_global_batch(s) - s->batch, GLOFND_E_ARGUMENT,
+            "%lld samples from %lld on are no part of a batch of %lld", (long long)s->batch, (long long)s->offset,
+            (long long)gf_maker_global_batch(s));
+    return GLOFND_OK;
+}
+
+/* Bytes of one float image. */
+static size_t view_bytes(const gf_loader_spec *s) {
+    return (size_t)s->augment.size * (size_t)s->augment.size * 3 * sizeof(float);
+}
+
+static glofnd_status init_slot(gf_error *err, const gf_loader *l, gf_slot *s, size_t batch) {
+    const gf_loader_spec *spec = &l->maker.spec;
+    const size_t view = view_bytes(spec);
+    const int views = spec->pack ? 0 : spec->views == 2 ? 2 : 1;
+    if (spec->pack) TRY(gf_packed_create(err, spec, batch, &s->packed));
+    if (spec->bpe) {
+        s->token = malloc(batch * (size_t)spec->context * sizeof *s->token);
+        s->content = malloc(batch * sizeof *s->content);
+        FAIL_IF(err, !s->token || !s->content, GLOFND_E_MEMORY, "no memory for batches of %zu captions", batch);
+    }
+    s->id = malloc(batch * sizeof *s->id);
+    s->label = malloc(batch * sizeof *s->label);
+    for (int v = 0; v < views; v++) s->view[v] = malloc(batch * view);
+    FAIL_IF(err, (views > 0 && !s->view[0]) || (views > 1 && !s->view[1]) || !s->id || !s->label, GLOFND_E_MEMORY,
+            "no memory for %d batches of %zu images of %zu bytes: lower batch or depth", l->ring, batch, view);
+    return GLOFND_OK;
+}
+
+static void free_slot(const gf_loader *l, gf_slot *s) {
+    gf_packed_free(&l->maker.spec, s->packed);
+    free(s->view[0]);
+    free(s->view[1]);
+    free(s->id);
+    free(s->label);
+    free(s->token);
+    free(s->content);
+    free(s->unreadable);
+}
+
+static size_t batch_of(const gf_loader *l) {
+    return (size_t)(l->maker.spec.batch < l->maker.n ? l->maker.spec.batch : l->maker.n);
+}
+
+static glofnd_status init(gf_error *err, gf_loader *l, const gf_loader_spec *spec) {
+    gf_maker *m = &l->maker;
+    m->spec = *spec;
+    m->n = spec->ids ? spec->id_count : gf_dataset_describe(spec->data).n;
+    if (spec->fast) m->shrink_to = spec->views == 0 ? spec->resize : gf_augment_enough(&spec->augment);
+    TRY(check_spec(err, spec, m->n));
+    l->steps = gf_maker_in_order(spec) ? (m->n - 1) / spec->batch + 1 : m->n / gf_maker_global_batch(spec);
+    l->threads = calloc((size_t)spec->workers, sizeof *l->threads);
+    FAIL_IF(err, !l->threads, GLOFND_E_MEMORY, "no memory for the loader");
+    l->workers = spec->workers;
+    for (int i = 0; i < l->workers; i++) TRY(gf_augment_scratch_create(err, &spec->augment, &l->threads[i].worker.scratch));
+    FAIL_IF(err, batch_of(l) > SIZE_MAX / 2 / view_bytes(spec), GLOFND_E_ARGUMENT, "batch is %lld: too large",
+            (long long)spec->batch);
+    l->slot = calloc((size_t)spec->depth + 1, sizeof *l->slot);
+    FAIL_IF(err, !l->slot, GLOFND_E_MEMORY, "no memory for the loader");
+    l->ring = spec->depth + 1;
+    for (int i = 0; i < l->ring; i++) TRY(init_slot(err, l, &l->slot[i], batch_of(l)));
+    return start_workers(err, l);
+}
 
 glofnd_status gf_loader_create(gf_error *err, const gf_loader_spec *spec, gf_loader **out) {
     FAIL_IF(err, !spec->data, GLOFND_E_ARGUMENT, "a loader needs a dataset");
     gf_loader *l = calloc(1, sizeof *l);
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory for the loader");
-    const glofnd_status status = gf_prefetch_init(err, &l->prefetch, spec);
-    if (status != GLOFND_OK) {
-        gf_loader_free(l);
-        return status;
-    }
-    *out = l;
-    return GLOFND_OK;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->done, NULL);
+    const glofnd_status status = init(err, l, spec);
+    if (status == GLOFND_OK) *out = l;
+    else gf_loader_free(l);
+    return status;
 }
 
 void gf_loader_free(gf_loader *l) {
     if (!l) return;
-    gf_prefetch_free(&l->prefetch);
-    free(l->damaged);
+    atomic_store(&l->maker.cancelled, 1);
+    pthread_mutex_lock(&l->lock);
+    l->stop = 1;
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->started; i++) pthread_join(l->threads[i].id, NULL);
+    for (int i = 0; i < l->workers; i++) {
+        gf_sample_free(&l->threads[i].worker.sample);
+        gf_augment_scratch_free(l->threads[i].worker.scratch);
+        gf_bpe_scratch_free(&l->threads[i].worker.words);
+    }
+    for (int i = 0; i < l->ring; i++) free_slot(l, &l->slot[i]);
+    free(l->threads);
+    free(l->slot);
+    free(l->unreadable);
+    pthread_cond_destroy(&l->done);
+    pthread_cond_destroy(&l->work);
+    pthread_mutex_destroy(&l->lock);
     free(l);
 }
 
-int64_t gf_loader_steps(const gf_loader *l) { return l->prefetch.steps; }
+int64_t gf_loader_steps(const gf_loader *l) { return l->steps; }
 
 size_t gf_loader_bytes(const gf_loader *l) {
-    const gf_prefetch *p = &l->prefetch;
-    const size_t side = (size_t)p->spec.augment.size, image = side * side * 3 * sizeof(float);
-    const size_t batch = (size_t)(p->spec.batch < p->n ? p->spec.batch : p->n);
     size_t sample = 0;
-    for (int i = 0; i < p->ring; i++) {
-        const gf_slot *s = &p->slot[i];
-        sample += image * (size_t)(!!s->view[0] + !!s->view[1]) + sizeof *s->id + sizeof *s->label;
-        if (s->token) sample += (size_t)p->spec.context * sizeof *s->token + sizeof *s->content;
+    for (int i = 0; i < l->ring; i++) {
+        const gf_slot *s = &l->slot[i];
+        sample += view_bytes(&l->maker.spec) * (size_t)(!!s->view[0] + !!s->view[1]) + sizeof *s->id + sizeof *s->label;
+        if (s->token) sample += (size_t)l->maker.spec.context * sizeof *s->token + sizeof *s->content;
     }
-    return batch * sample;
+    return batch_of(l) * sample;
 }
 
-int64_t gf_loader_damaged(const gf_loader *l) { return l->damages; }
+int64_t gf_loader_unreadable(const gf_loader *l) { return l->unreadables; }
 
+/* ----- The user's side ----- */
+
+/* Waits for samples in work, drops all batches, and starts again at (epoch, step). */
 glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_t step) {
-    FAIL_IF(err, step < 0 || step > l->prefetch.steps, GLOFND_E_ARGUMENT, "step is %lld; an epoch has %lld", (long long)step,
-            (long long)l->prefetch.steps);
-    gf_prefetch_restart(&l->prefetch, epoch, step);
-    l->started = 1;
+    FAIL_IF(err, step < 0 || step > l->steps, GLOFND_E_ARGUMENT, "step is %lld; an epoch has %lld", (long long)step,
+            (long long)l->steps);
+    pthread_mutex_lock(&l->lock);
+    atomic_store(&l->maker.cancelled, 1);
+    l->filling_on = 0;
+    while (l->busy > 0) pthread_cond_wait(&l->done, &l->lock);
+    for (int i = 0; i < l->ring; i++) l->slot[i].open = l->slot[i].ready = 0;
+    l->filling = l->released = 0;
+    l->epoch = epoch;
+    l->step = step;
+    l->filling_on = 1;
+    atomic_store(&l->maker.cancelled, 0);
+    pthread_cond_broadcast(&l->work);
+    pthread_mutex_unlock(&l->lock);
+    l->sought = 1;
     l->ticket = l->given = 0;
     return GLOFND_OK;
 }
 
-/* ----- Damaged samples ----- */
-
-static int64_t place_of(const int64_t *table, int64_t room, int64_t id) {
-    uint64_t at = ((uint64_t)id * 0x9E3779B97F4A7C15u) >> 32;
-    while (table[at % (uint64_t)room] >= 0 && table[at % (uint64_t)room] != id) at++;
-    return (int64_t)(at % (uint64_t)room);
-}
-
-static glofnd_status grow_table(gf_error *err, gf_loader *l) {
-    const int64_t room = l->room ? 2 * l->room : 64;
-    int64_t *table = malloc((size_t)room * sizeof *table);
-    FAIL_IF(err, !table, GLOFND_E_MEMORY, "no memory to count damaged samples");
-    for (int64_t i = 0; i < room; i++) table[i] = -1;
-    for (int64_t i = 0; i < l->room; i++) {
-        if (l->damaged[i] >= 0) table[place_of(table, room, l->damaged[i])] = l->damaged[i];
+/* Frees the slots of batches before the next one, and waits for that. NULL: in order, it lies beyond the end. */
+static const gf_slot *wait_for_next(gf_loader *l) {
+    gf_slot *next = &l->slot[l->ticket % l->ring];
+    const int is_end = gf_maker_in_order(&l->maker.spec) && l->step + l->ticket >= l->steps;
+    pthread_mutex_lock(&l->lock);
+    for (; l->released < l->ticket; l->released++) {
+        gf_slot *s = &l->slot[l->released % l->ring];
+        s->open = s->ready = 0;
     }
-    free(l->damaged);
-    l->damaged = table;
-    l->room = room;
+    pthread_cond_broadcast(&l->work);
+    while (!is_end && !next->ready) pthread_cond_wait(&l->done, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    return is_end ? NULL : next;
+}
+
+static glofnd_status count_unreadable(gf_error *err, gf_loader *l, int64_t id) {
+    if (!l->unreadable) l->unreadable = calloc((size_t)gf_dataset_describe(l->maker.spec.data).n / 8 + 1, 1);
+    FAIL_IF(err, !l->unreadable, GLOFND_E_MEMORY, "no memory to count unreadable samples");
+    const uint8_t bit = (uint8_t)(1 << id % 8);
+    l->unreadables += !(l->unreadable[id / 8] & bit);
+    l->unreadable[id / 8] |= bit;
     return GLOFND_OK;
 }
 
-static glofnd_status count_damaged(gf_error *err, gf_loader *l, int64_t id) {
-    if (2 * l->damages >= l->room) TRY(grow_table(err, l));
-    int64_t *place = &l->damaged[place_of(l->damaged, l->room, id)];
-    l->damages += *place < 0;
-    *place = id;
-    return GLOFND_OK;
-}
-
-static glofnd_status report_damaged(gf_error *err, gf_loader *l, const gf_slot *s) {
-    const gf_loader_spec *spec = &l->prefetch.spec;
-    for (int64_t i = 0; i < s->damages; i++) {
-        TRY(count_damaged(err, l, s->damage[i].id));
-        if (spec->damaged) spec->damaged(spec->user, s->damage[i].id, s->damage[i].why.text);
+static glofnd_status report_unreadable(gf_error *err, gf_loader *l, const gf_slot *s) {
+    const gf_loader_spec *spec = &l->maker.spec;
+    for (int64_t i = 0; i < s->unreadables; i++) {
+        TRY(count_unreadable(err, l, s->unreadable[i].id));
+        if (spec->unreadable) spec->unreadable(spec->user, s->unreadable[i].id, s->unreadable[i].why.text);
     }
     return GLOFND_OK;
 }
 
-/* ----- Batches ----- */
-
-static void show(const gf_slot *s, gf_batch *out) {
+static glofnd_status show(gf_error *err, const gf_slot *s, gf_batch *out) {
+    FAIL_IF(err, s->status != GLOFND_OK, s->status, "%s", s->error.text);
     *out = (gf_batch){
         .n = s->count,
         .view = {s->view[0], s->view[1]},
@@ -114,47 +321,37 @@ static void show(const gf_slot *s, gf_batch *out) {
         .read_seconds = s->read_seconds,
         .augment_seconds = s->augment_seconds,
     };
-    if (!s->raw) return;
-    out->job = s->raw->job;
-    out->pixels = s->raw->chunk;
-    out->pixel_runs = s->raw->chunks;
-}
-
-static glofnd_status at_end(gf_error *err, const gf_loader *l, gf_batch *out) {
-    FAIL_IF(err, l->given == 0 && l->damages == l->prefetch.n, GLOFND_E_FORMAT, "all %lld samples are damaged",
-            (long long)l->prefetch.n);
-    *out = (gf_batch){.epoch = l->prefetch.epoch, .step = l->prefetch.steps};
-    return GLOFND_OK;
-}
-
-static glofnd_status outcome(gf_error *err, const gf_slot *s) {
-    FAIL_IF(err, s->status != GLOFND_OK, s->status, "%s", s->error.text);
+    if (s->packed) gf_packed_describe(s->packed, out);
     return GLOFND_OK;
 }
 
 glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out) {
-    FAIL_IF(err, gf_prefetch_ends(&l->prefetch.spec), GLOFND_E_ARGUMENT, "batches that end cannot be looked at ahead");
-    if (!l->started) TRY(gf_loader_seek(err, l, 0, 0));
-    const gf_slot *s = gf_prefetch_ready(&l->prefetch, l->ticket);
+    FAIL_IF(err, gf_maker_in_order(&l->maker.spec), GLOFND_E_ARGUMENT, "batches in order cannot be looked at ahead");
+    if (!l->sought) TRY(gf_loader_seek(err, l, 0, 0));
+    const gf_slot *s = &l->slot[l->ticket % l->ring];
+    pthread_mutex_lock(&l->lock);
+    const int ready = s->ready && l->released + l->ring > l->ticket;
+    pthread_mutex_unlock(&l->lock);
     *out = (gf_batch){0};
-    if (!s) return GLOFND_OK;
-    TRY(outcome(err, s));
-    show(s, out);
+    return ready ? show(err, s, out) : GLOFND_OK;
+}
+
+static glofnd_status show_end(gf_error *err, const gf_loader *l, gf_batch *out) {
+    FAIL_IF(err, l->given == 0 && l->unreadables == l->maker.n, GLOFND_E_FORMAT, "all %lld samples are unreadable",
+            (long long)l->maker.n);
+    *out = (gf_batch){.epoch = l->epoch, .step = l->steps};
     return GLOFND_OK;
 }
 
 glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
-    gf_prefetch *p = &l->prefetch;
-    if (!l->started) TRY(gf_loader_seek(err, l, 0, 0));
+    if (!l->sought) TRY(gf_loader_seek(err, l, 0, 0));
     do {
-        gf_prefetch_release(p, l->ticket);
-        const gf_slot *s = gf_prefetch_wait(p, l->ticket);
-        if (!s) return at_end(err, l, out);
-        TRY(outcome(err, s));
-        TRY(report_damaged(err, l, s));
-        show(s, out);
+        const gf_slot *s = wait_for_next(l);
+        if (!s) return show_end(err, l, out);
+        TRY(show(err, s, out));
+        TRY(report_unreadable(err, l, s));
         l->ticket++;
-    } while (out->n == 0); /* views 0: nothing readable in that batch */
+    } while (out->n == 0); /* in order: that batch had no readable sample */
     l->given += out->n;
     return GLOFND_OK;
 }

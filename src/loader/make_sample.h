@@ -1,30 +1,66 @@
-/* make_sample.h - the samples of one batch: reading, augmenting, replacing the damaged. */
+/* make_sample.h - one sample of a batch: read, caption as tokens, views or pixels for a device. */
 #ifndef GF_LOADER_MAKE_SAMPLE_H
 #define GF_LOADER_MAKE_SAMPLE_H
 
-#include "loader/prefetch.h"
+#include <stdatomic.h>
 
-typedef struct gf_made { /* how the making of a sample went */
+#include "loader/loader.h"
+#include "loader/pack_pixels.h"
+
+typedef struct gf_unreadable_item {
+    int64_t item, id; /* place in the batch; sample */
+    gf_error why;
+} gf_unreadable_item;
+
+/* A batch of the ring. Its arrays belong to the workers until it is ready, then to the user until it is released. */
+typedef struct gf_slot {
+    uint32_t epoch;
+    int64_t step, count;     /* samples wanted */
+    int64_t taken, finished; /* samples handed to workers; done by them */
+    int open, ready;
+    glofnd_status status; /* of the batch; text in `error`, from sample `error_item` */
+    gf_error error;
+    int64_t error_item;
+    float *view[2];                 /* [batch][size][size][3]; NULL with pack */
+    gf_packed *packed;              /* NULL: views */
+    int64_t *id;                    /* [batch] */
+    int32_t *label;                 /* [batch] */
+    int32_t *token;                 /* [batch][context]; NULL without text, as is content */
+    gf_content *content;            /* [batch] */
+    gf_unreadable_item *unreadable; /* [unreadables] in the end by item */
+    int64_t unreadables, unreadable_capacity;
+    double read_seconds, augment_seconds;
+} gf_slot;
+
+typedef struct gf_maker { /* settings that all samples of a loader share */
+    gf_loader_spec spec;
+    int64_t n;            /* samples to choose from */
+    int shrink_to;        /* gf_decode_hint.shrink_to */
+    atomic_int cancelled; /* the batches in work are no longer wanted */
+} gf_maker;
+
+typedef struct gf_worker { /* buffers of one thread */
+    gf_sample sample;
+    gf_augment_scratch *scratch;
+    gf_bpe_scratch words;
+} gf_worker;
+
+typedef struct gf_made { /* outcome of making a sample */
     glofnd_status status;
-    int damaged; /* the sample cannot be read; nothing else is wrong */
+    int unreadable; /* status is about the sample alone: E_FORMAT or E_IO */
     int64_t id;
     gf_error why;
     double read_seconds, augment_seconds;
 } gf_made;
 
-/* View v of sample id. */
-gf_view gf_make_draw(const gf_prefetch *p, uint32_t epoch, int64_t id, int v, int width, int height);
-/* The sample at `position` of the epoch's order, into place `item` of s; `look` only reads it, and spoils the text of that place.
- * Without the lock. */
-gf_made gf_make_make(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item);
-gf_made gf_make_look(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t position, int64_t item);
-/* Sample `item` of s, by worker w. Without the lock. */
-gf_made gf_make_item(const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item);
-/* Adds its outcome to s. With the lock. */
-void gf_make_note(const gf_prefetch *p, gf_slot *s, int64_t item, const gf_made *made);
-/* Of several errors in a batch, that of its first sample counts. */
-void gf_make_error(gf_slot *s, int64_t item, glofnd_status status, const gf_error *why);
-/* All samples were tried: replaces damaged ones, or leaves them out (views 0). Without the lock: s belongs to w now. */
-void gf_make_finish(gf_prefetch *p, gf_worker *w, gf_slot *s);
+/* Samples of one step, of all ranks. */
+static inline int64_t gf_maker_global_batch(const gf_loader_spec *s) { return s->global_batch > 0 ? s->global_batch : s->batch; }
+/* Samples come in order and once, instead of shuffled epoch after epoch. */
+static inline int gf_maker_in_order(const gf_loader_spec *s) { return s->views == 0 || s->once; }
+
+/* Makes the sample at `position` of the epoch's order, for place `item` of s. Without the loader's lock. */
+gf_made gf_make_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item);
+/* Only reads it; overwrites the text of that place. */
+gf_made gf_probe_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item);
 
 #endif

@@ -1,17 +1,22 @@
 /* pack_pixels.h - samples for a device that makes the views itself: the pixels they need, packed, and a job per view.
  *
- * Only what the boxes of a sample's views cover is kept. Where that is too much, the worker resizes the boxes, and the device is
- * given the small pictures, which gives the same views.
+ * Only the pixels that the boxes of a sample's views cover are kept. Where these are too many, the worker resizes the boxes and
+ * the device is given the small images, which gives the same views.
  */
 #ifndef GF_LOADER_PACK_PIXELS_H
 #define GF_LOADER_PACK_PIXELS_H
 
-#include "loader/prefetch.h"
+#include "loader/loader.h"
 
-/* Jobs of sample `item` and its pixels, from the image in w->sample; a resident one has its pixels elsewhere. */
-glofnd_status gf_raw_make(gf_error *err, const gf_prefetch *p, gf_worker *w, gf_slot *s, int64_t item, int64_t id);
-glofnd_status gf_raw_init(gf_error *err, const gf_prefetch *p, gf_slot *s, size_t batch);
-void gf_raw_open(gf_slot *s); /* for a new batch */
-void gf_raw_free(const gf_prefetch *p, gf_slot *s);
+typedef struct gf_packed gf_packed; /* jobs and pixels of one batch; its memory grows to the largest one and is kept */
+
+glofnd_status gf_packed_create(gf_error *err, const gf_loader_spec *spec, size_t batch, gf_packed **out);
+void gf_packed_free(const gf_loader_spec *spec, gf_packed *p);
+void gf_packed_reset(gf_packed *p); /* for a new batch */
+/* Adds jobs and pixels of sample `item`; several workers may. views [spec->views], drawn for `image`, which is without pixels and
+ * of the common size if samples are preloaded. */
+glofnd_status gf_pack_sample(gf_error *err, const gf_loader_spec *spec, gf_packed *p, int64_t item, int64_t id,
+                             const gf_image *image, const gf_view *views, gf_augment_scratch *x);
+void gf_packed_describe(const gf_packed *p, gf_batch *out); /* sets job, pixels, pixel_chunks */
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "dist/dist.h"
 #include "dist/step_ranks.h"
-#include "loader/token_rows.h"
+#include "loader/caption_tokens.h"
 #include "train/encoders.h"
 
 typedef struct gf_unreadable { /* a sample that could not be read */

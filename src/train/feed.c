@@ -33,8 +33,8 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loa
     if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK; /* the loader makes the views */
     TRY(status);
     if (gf_feed_stays(s->data, s->augment.size) > 0) TRY(keep_images(err, f, s));
-    s->raw = 1;
-    s->resident = f->resident;
+    s->pack = 1;
+    s->preload = f->resident;
     s->alloc = gf_cuda_pinned_alloc;
     s->release = gf_cuda_pinned_free;
     return GLOFND_OK;
@@ -42,7 +42,7 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loa
 
 static glofnd_status put(gf_error *err, gf_feed *f, const gf_batch *b) {
     f->ahead = 0;
-    TRY(gf_cuda_feed_put(err, f->device, b->job, b->pixels, b->pixel_runs));
+    TRY(gf_cuda_feed_put(err, f->device, b->job, b->pixels, b->pixel_chunks));
     f->ahead = 1;
     f->epoch = b->epoch;
     f->step = b->step;

@@ -280,12 +280,12 @@ static void compare_batches(gf_loader *cpu, gf_loader *raw, gf_cuda_feed *f, int
         ok(gf_loader_next(&err, raw, &b), &err);
         assert_true(reported >= before && b.n == BATCH && b.step == a.step && b.epoch == a.epoch);
         if (next.job) assert_true(b.job == next.job);
-        else ok(gf_cuda_feed_put(&err, f, b.job, b.pixels, b.pixel_runs), &err);
+        else ok(gf_cuda_feed_put(&err, f, b.job, b.pixels, b.pixel_chunks), &err);
         assert_memory_equal(a.id, b.id, BATCH * sizeof *a.id);
         assert_memory_equal(a.label, b.label, BATCH * sizeof *a.label);
         ok(gf_cuda_feed_take(&err, f, device), &err);
         ok(gf_loader_peek(&err, raw, &next), &err);
-        if (next.job) ok(gf_cuda_feed_put(&err, f, next.job, next.pixels, next.pixel_runs), &err);
+        if (next.job) ok(gf_cuda_feed_put(&err, f, next.job, next.pixels, next.pixel_chunks), &err);
         assert_int_equal(cudaMemcpy(host, device, 2 * view * sizeof *host, cudaMemcpyDeviceToHost), cudaSuccess);
         assert_memory_equal(host, a.view[0], view * sizeof *host);
         assert_memory_equal(host + view, a.view[1], view * sizeof *host);
@@ -312,7 +312,7 @@ static void check_batches(const char *text, int size, int resident, int odd) {
                            .seed = 3,
                            .workers = 3,
                            .depth = 2,
-                           .damaged = count_damaged};
+                           .unreadable = count_damaged};
     reported = 0;
     gf_loader *cpu = loader_of(&spec);
     gf_cuda_feed *f = feed_of(&spec.augment, 2 * BATCH, GF_TYPE_F32, 3);
@@ -321,13 +321,13 @@ static void check_batches(const char *text, int size, int resident, int odd) {
         ok(gf_cuda_feed_keep(&err, f, gf_preload_pixels(kept), (size_t)gf_preload_bytes(&data)), &err);
         gf_preload_drop_pixels(kept);
     }
-    spec.raw = 1;
-    spec.resident = kept;
+    spec.pack = 1;
+    spec.preload = kept;
     spec.alloc = gf_cuda_pinned_alloc;
     spec.release = gf_cuda_pinned_free;
     gf_loader *raw = loader_of(&spec);
     compare_batches(cpu, raw, f, size);
-    assert_true(reported > 10 && reported % 2 == 0 && gf_loader_damaged(cpu) == gf_loader_damaged(raw));
+    assert_true(reported > 10 && reported % 2 == 0 && gf_loader_unreadable(cpu) == gf_loader_unreadable(raw));
     gf_cuda_feed_free(f);
     gf_loader_free(raw);
     gf_loader_free(cpu);

@@ -37,7 +37,7 @@ static void check_shuffled(int views) {
         }
         flaky_check_views(&b, i % BATCH, views);
     }
-    assert_int_equal(gf_loader_damaged(l), 0);
+    assert_int_equal(gf_loader_unreadable(l), 0);
     gf_loader_free(l);
 }
 
@@ -83,7 +83,7 @@ static void test_once(void **state) {
     gf_loader *l;
     gf_loader_spec spec = flaky_spec(3);
     spec.augment = gf_augment_linear(SIZE), spec.views = 1, spec.once = 1, spec.ids = ids, spec.id_count = 10;
-    flaky.state[20] = DAMAGED;
+    flaky.state[20] = CORRUPT;
     assert_int_equal(gf_loader_create(&err, &spec, &l), GLOFND_OK);
     for (uint32_t epoch = 0; epoch < 2; epoch++) {
         gf_batch b;
@@ -123,7 +123,7 @@ static void test_workers(void **state) {
     (void)state;
     const int workers[] = {1, 2, 5, 20}, depth[] = {1, 3, 2, 9};
     uint64_t first[MANY], hash[MANY];
-    flaky.state[7] = flaky.state[20] = flaky.state[21] = DAMAGED;
+    flaky.state[7] = flaky.state[20] = flaky.state[21] = CORRUPT;
     for (int i = 0; i < 4; i++) {
         gf_loader_spec spec = flaky_spec(workers[i]);
         spec.depth = depth[i];
@@ -146,7 +146,7 @@ static void test_seeds(void **state) {
 static void test_seek(void **state) {
     (void)state;
     uint64_t straight[MANY];
-    flaky.state[3] = flaky.state[30] = DAMAGED;
+    flaky.state[3] = flaky.state[30] = CORRUPT;
     gf_loader_spec spec = flaky_spec(3);
     spec.depth = 1; /* so that slots are used again at once */
     flaky_hashes(&spec, straight, MANY);
@@ -186,7 +186,7 @@ static void test_free_any_time(void **state) {
 /* Also in the middle of a search for a readable sample, which ends then: it would take many more reads. */
 static void test_free_in_search(void **state) {
     (void)state;
-    memset(flaky.state, DAMAGED, sizeof flaky.state);
+    memset(flaky.state, CORRUPT, sizeof flaky.state);
     flaky.nap = 10000;
     flaky.reads = 0;
     const gf_loader_spec spec = flaky_spec(2);

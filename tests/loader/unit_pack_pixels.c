@@ -1,4 +1,4 @@
-/* unit_pack_pixels.c - raw samples of a loader, for a device that makes the views: their jobs and pixels give the views of a
+/* unit_pack_pixels.c - packed samples of a loader, for a device that makes the views: their jobs and pixels give the views of a
  * loader that
  * makes them itself; resident images; batches looked at ahead of time; damaged samples.
  */
@@ -69,7 +69,7 @@ static gf_loader_spec spec_of(int size) {
     gf_augment a = gf_augment_pretrain(size);
     a.blur_p = 0.5;
     return (gf_loader_spec){
-        .data = &data, .augment = a, .views = 2, .batch = BATCH, .seed = 5, .workers = 3, .depth = 2, .damaged = name};
+        .data = &data, .augment = a, .views = 2, .batch = BATCH, .seed = 5, .workers = 3, .depth = 2, .unreadable = name};
 }
 
 static gf_loader *loader_of(const gf_loader_spec *spec) {
@@ -85,7 +85,7 @@ static gf_loader *loader_of(const gf_loader_spec *spec) {
 static const uint8_t *box_of(const gf_batch *b, const uint8_t *kept, const gf_view_job *j) {
     const int64_t last = j->at + (int64_t)(j->height - 1) * j->stride + 3 * (int64_t)j->width;
     if (kept) return kept + j->at;
-    for (int i = 0; i < b->pixel_runs; i++) {
+    for (int i = 0; i < b->pixel_chunks; i++) {
         const gf_pixels *p = &b->pixels[i];
         if (j->at >= (int64_t)p->first && last <= (int64_t)(p->first + p->used)) return p->bytes + (j->at - (int64_t)p->first);
     }
@@ -128,8 +128,8 @@ static void check_batches(const char *text, int size, int resident, int odd) {
     gf_loader *cpu = loader_of(&spec);
     ok(gf_augment_scratch_create(&err, &spec.augment, &x), &err);
     if (resident) ok(gf_preload_load(&err, &data, 3, &kept), &err);
-    spec.raw = 1;
-    spec.resident = kept;
+    spec.pack = 1;
+    spec.preload = kept;
     gf_loader *raw = loader_of(&spec);
     for (int step = 0; step < STEPS; step++) {
         gf_batch a, b;
@@ -147,7 +147,7 @@ static void check_batches(const char *text, int size, int resident, int odd) {
         for (int64_t item = 0; item < BATCH; item++)
             for (int v = 0; v < 2; v++) check_item(&spec, &a, &b, kept ? gf_preload_pixels(kept) : NULL, item, v, x);
     }
-    assert_true(gf_loader_damaged(cpu) == gf_loader_damaged(raw) && (gf_loader_damaged(raw) > 0) == (odd > 0));
+    assert_true(gf_loader_unreadable(cpu) == gf_loader_unreadable(raw) && (gf_loader_unreadable(raw) > 0) == (odd > 0));
     gf_loader_free(raw);
     gf_loader_free(cpu);
     gf_preload_free(kept);
@@ -185,12 +185,12 @@ static void test_resident_reads_once(void **state) {
     ok(gf_preload_load(&err, &data, 2, &kept), &err);
     gf_preload_drop_pixels(kept);
     gf_loader_spec spec = spec_of(32);
-    spec.raw = 1;
-    spec.resident = kept;
+    spec.pack = 1;
+    spec.preload = kept;
     gf_loader *l = loader_of(&spec);
     for (int i = 0; i < 20; i++) ok(gf_loader_next(&err, l, &b), &err);
     assert_int_equal(flaky.reads, 50);
-    assert_int_equal(b.pixel_runs, 0);
+    assert_int_equal(b.pixel_chunks, 0);
     gf_loader_free(l);
     gf_preload_free(kept);
     gf_dataset_free(shapes);
@@ -202,12 +202,12 @@ static void test_resident_errors(void **state) {
     gf_preload *kept = NULL;
     open_data("shapes:n=50,classes=5,size=40,seed=3", 7);
     ok(gf_preload_load(&err, &data, 2, &kept), &err);
-    assert_int_equal(gf_preload_look(&err, kept, 8), GLOFND_E_FORMAT);
+    assert_int_equal(gf_preload_status(&err, kept, 8), GLOFND_E_FORMAT);
     assert_true(strstr(err.text, "sample 8 is damaged") != NULL);
-    assert_int_equal(gf_preload_look(&err, kept, 7), GLOFND_OK);
+    assert_int_equal(gf_preload_status(&err, kept, 7), GLOFND_OK);
     gf_loader_spec spec = spec_of(32);
-    spec.raw = spec.strict = 1;
-    spec.resident = kept;
+    spec.pack = spec.strict = 1;
+    spec.preload = kept;
     spec.batch = 40;
     gf_loader *l = loader_of(&spec);
     gf_batch b;
@@ -227,7 +227,7 @@ static void test_peek(void **state) {
     gf_batch ahead, b, later;
     open_data("shapes:n=50,classes=5,size=40,seed=3", 3);
     gf_loader_spec spec = spec_of(32);
-    spec.raw = 1;
+    spec.pack = 1;
     gf_loader *l = loader_of(&spec);
     names = 0;
     for (int i = 0; i < 6; i++) {
@@ -254,13 +254,13 @@ static void test_refusals(void **state) {
     gf_loader *l = NULL;
     open_data("shapes:n=50,classes=5,size=40,seed=3", 0);
     gf_loader_spec spec = spec_of(32);
-    spec.raw = 1;
+    spec.pack = 1;
     spec.views = 0;
     assert_int_equal(gf_loader_create(NULL, &spec, &l), GLOFND_E_ARGUMENT);
     spec.views = 1;
     spec.once = 1;
     assert_int_equal(gf_loader_create(NULL, &spec, &l), GLOFND_E_ARGUMENT);
-    spec.raw = 0;
+    spec.pack = 0;
     l = loader_of(&spec);
     assert_int_equal(gf_loader_peek(NULL, l, &(gf_batch){0}), GLOFND_E_ARGUMENT);
     gf_loader_free(l);

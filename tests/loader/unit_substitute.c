@@ -47,10 +47,10 @@ static void expect_reports(uint32_t epoch, int64_t step, flaky_reports *r) {
 
 static void test_replaced(void **state) {
     (void)state;
-    for (int i = 0; i < N; i += 4) flaky.state[i] = i % 8 ? DAMAGED : BROKEN_DISK;
+    for (int i = 0; i < N; i += 4) flaky.state[i] = i % 8 ? CORRUPT : BROKEN_DISK;
     flaky_reports got = {.n = 0}, expected = {.n = 0};
     gf_loader_spec spec = flaky_spec(4);
-    spec.damaged = flaky_report;
+    spec.unreadable = flaky_report;
     spec.user = &got;
     gf_loader *l = flaky_loader(&spec);
     for (int i = 0; i < MANY; i++) {
@@ -70,7 +70,7 @@ static void test_replaced(void **state) {
     assert_true(expected.n > 20);
     assert_int_equal(got.n, expected.n);
     assert_memory_equal(got.id, expected.id, (size_t)got.n * sizeof got.id[0]);
-    assert_int_equal(gf_loader_damaged(l), (N + 3) / 4);
+    assert_int_equal(gf_loader_unreadable(l), (N + 3) / 4);
     gf_loader_free(l);
 }
 
@@ -80,7 +80,7 @@ static void check_ranks(int ranks, int batches) {
     gf_loader *l[BATCH];
     for (int r = 0; r < ranks; r++) {
         gf_loader_spec spec = flaky_spec(2);
-        spec.batch = part, spec.whole = BATCH, spec.first = r * part;
+        spec.batch = part, spec.global_batch = BATCH, spec.offset = r * part;
         l[r] = flaky_loader(&spec);
         assert_int_equal(gf_loader_steps(l[r]), STEPS);
     }
@@ -101,24 +101,24 @@ static void check_ranks(int ranks, int batches) {
 static void test_ranks(void **state) {
     for (int harm = 0; harm < 4; harm++) {
         flaky_heal(state);
-        if (harm == 0) flaky.state[5] = flaky.state[17] = flaky.state[44] = DAMAGED;
-        for (int i = 0; i < N && harm == 1; i += 4) flaky.state[i] = DAMAGED;
+        if (harm == 0) flaky.state[5] = flaky.state[17] = flaky.state[44] = CORRUPT;
+        for (int i = 0; i < N && harm == 1; i += 4) flaky.state[i] = CORRUPT;
         for (int at = 0; at < N && harm == 2; at++)
-            if (at % BATCH == 2 || at % BATCH == 3 || at % BATCH == 6) flaky.state[gf_permute(SEED, 0, N, at)] = DAMAGED;
-        for (int i = 0; i < N && harm == 3; i++) flaky.state[i] = i % 6 == 1 ? SOUND : DAMAGED;
+            if (at % BATCH == 2 || at % BATCH == 3 || at % BATCH == 6) flaky.state[gf_permute(SEED, 0, N, at)] = CORRUPT;
+        for (int i = 0; i < N && harm == 3; i++) flaky.state[i] = i % 6 == 1 ? SOUND : CORRUPT;
         for (int ranks = 1; ranks <= BATCH; ranks *= 2) check_ranks(ranks, harm == 0 ? MANY : STEPS);
     }
 }
 
-static void test_damaged_left_out(void **state) {
+static void test_unreadable_left_out(void **state) {
     (void)state;
     flaky_reports got = {.n = 0};
     gf_loader_spec spec = flaky_spec(3);
     spec.views = 0;
-    spec.damaged = flaky_report;
+    spec.unreadable = flaky_report;
     spec.user = &got;
-    flaky.state[2] = flaky.state[N - 1] = DAMAGED;
-    for (int i = BATCH; i < 2 * BATCH; i++) flaky.state[i] = DAMAGED; /* a whole batch */
+    flaky.state[2] = flaky.state[N - 1] = CORRUPT;
+    for (int i = BATCH; i < 2 * BATCH; i++) flaky.state[i] = CORRUPT; /* a whole batch */
     gf_loader *l = flaky_loader(&spec);
     int64_t seen = 0, last = -1;
     for (gf_batch b = flaky_next(l); b.n > 0; b = flaky_next(l)) {
@@ -130,7 +130,7 @@ static void test_damaged_left_out(void **state) {
         }
     }
     assert_int_equal(seen, N - BATCH - 2);
-    assert_true(got.n == BATCH + 2 && gf_loader_damaged(l) == BATCH + 2);
+    assert_true(got.n == BATCH + 2 && gf_loader_unreadable(l) == BATCH + 2);
     flaky_seek(l, 0, 0);
     const gf_batch first = flaky_next(l);
     float kept[IMAGE]; /* the sample after the gap kept its own image */
@@ -148,7 +148,7 @@ static void test_strict(void **state) {
     spec.strict = 1;
     const int64_t bad = gf_permute(SEED, 0, N, 2 * BATCH + 5);
     flaky.state[bad] = BROKEN_DISK;
-    flaky.state[gf_permute(SEED, 0, N, 2 * BATCH + 6)] = DAMAGED;
+    flaky.state[gf_permute(SEED, 0, N, 2 * BATCH + 6)] = CORRUPT;
     char name[40];
     snprintf(name, sizeof name, "sample %lld cannot", (long long)bad);
     gf_loader *l = flaky_loader(&spec);
@@ -161,33 +161,33 @@ static void test_strict(void **state) {
     gf_loader_free(l);
 }
 
-static void test_all_damaged(void **state) {
+static void test_all_unreadable(void **state) {
     (void)state;
-    memset(flaky.state, DAMAGED, sizeof flaky.state);
+    memset(flaky.state, CORRUPT, sizeof flaky.state);
     for (int views = 0; views < 3; views++) {
         gf_loader_spec spec = flaky_spec(2);
         spec.views = views;
         gf_loader *l = flaky_loader(&spec);
-        flaky_fails(l, GLOFND_E_FORMAT, "all 61 samples are damaged");
+        flaky_fails(l, GLOFND_E_FORMAT, "all 61 samples are unreadable");
         gf_loader_free(l);
     }
 }
 
 static void test_too_few(void **state) {
     (void)state;
-    memset(flaky.state, DAMAGED, sizeof flaky.state);
+    memset(flaky.state, CORRUPT, sizeof flaky.state);
     for (int i = 0; i < BATCH; i++) flaky.state[i * 3] = SOUND;
     const gf_loader_spec spec = flaky_spec(2);
     gf_loader *l = flaky_loader(&spec);
     assert_int_equal(flaky_next(l).n, BATCH); /* just enough */
     gf_loader_free(l);
-    flaky.state[0] = DAMAGED;
+    flaky.state[0] = CORRUPT;
     l = flaky_loader(&spec);
-    flaky_fails(l, GLOFND_E_FORMAT, "only 7 of 61 samples can be read");
+    flaky_fails(l, GLOFND_E_FORMAT, "only 7 of 61 samples are readable");
     gf_loader_free(l);
 }
 
-/* What is no damage is an error, strict or not. */
+/* An error that is not about the sample ends the batch, strict or not. */
 static void test_error(void **state) {
     (void)state;
     const gf_loader_spec spec = flaky_spec(3);
@@ -200,8 +200,8 @@ static void test_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        SOUND_TEST(test_replaced), SOUND_TEST(test_ranks),       SOUND_TEST(test_damaged_left_out),
-        SOUND_TEST(test_strict),   SOUND_TEST(test_all_damaged), SOUND_TEST(test_too_few),
+        SOUND_TEST(test_replaced), SOUND_TEST(test_ranks),          SOUND_TEST(test_unreadable_left_out),
+        SOUND_TEST(test_strict),   SOUND_TEST(test_all_unreadable), SOUND_TEST(test_too_few),
         SOUND_TEST(test_error),
     };
     return cmocka_run_group_tests(tests, flaky_open, flaky_close);

@@ -98,7 +98,7 @@ static gf_loader *open_loader(int workers, int views, reports *met) {
         .depth = 2,
         .bpe = bpe,
         .context = CONTEXT,
-        .damaged = met ? report : NULL,
+        .unreadable = met ? report : NULL,
         .user = met,
     };
     if (gf_loader_create(&err, &spec, &l) != GLOFND_OK) fail_msg("%s", err.text);
@@ -189,7 +189,7 @@ static void samples_without_caption_are_replaced_and_told(void **state) {
         assert_int_equal(b.n, BATCH);
         for (int64_t i = 0; i < b.n; i++) assert_true(b.id[i] != 3 && b.id[i] != 11);
     }
-    assert_true(met.n >= 2 && gf_loader_damaged(l) >= 2);
+    assert_true(met.n >= 2 && gf_loader_unreadable(l) >= 2);
     assert_non_null(strstr(met.text, "caption"));
     assert_non_null(strstr(met.text, "shapes")); /* names the sample */
     gf_loader_free(l);

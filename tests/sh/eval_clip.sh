@@ -50,7 +50,7 @@ grep -q "2 captions of unreadable images are left out" out || fail "captions of 
 grep -q "sample 24 is left out" err || fail "name of a missing image"
 grep -q "sample 26 lacks a caption: it has no caption" err || fail "a sample without caption"
 { head -n 1 list.csv; echo "missing.png,a lost star"; } > lost.csv
-expect 1 "samples are damaged" "$glofnd" eval retrieval run --data csv:lost.csv
+expect 1 "samples are unreadable" "$glofnd" eval retrieval run --data csv:lost.csv
 
 # Zero-shot: one dataset and many, class names and templates of files.
 expect 0 "top1" "$glofnd" eval zeroshot run --data $test

@@ -24,7 +24,7 @@ static gf_dataset data; /* the shapes with that kind */
 static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
     flaky.reads++;
     if (flaky.nap) usleep((useconds_t)flaky.nap);
-    FAIL_IF(err, flaky.state[i] == DAMAGED, GLOFND_E_FORMAT, "sample %lld is damaged", (long long)i);
+    FAIL_IF(err, flaky.state[i] == CORRUPT, GLOFND_E_FORMAT, "sample %lld is corrupt", (long long)i);
     FAIL_IF(err, flaky.state[i] == BROKEN_DISK, GLOFND_E_IO, "sample %lld cannot be read", (long long)i);
     FAIL_IF(err, flaky.state[i] == NO_MEMORY, GLOFND_E_MEMORY, "no memory for sample %lld", (long long)i);
     return inner->read(err, d, i, wish, out);

@@ -7,7 +7,7 @@
 #include "loader/loader.h"
 
 enum { N = 61, BATCH = 8, STEPS = N / BATCH, MANY = 2 * STEPS + 3, SIZE = 16, IMAGE = SIZE * SIZE * 3, SEED = 9 };
-enum { SOUND, DAMAGED, BROKEN_DISK, NO_MEMORY };
+enum { SOUND, CORRUPT, BROKEN_DISK, NO_MEMORY };
 
 extern struct flaky {
     char state[N]; /* of the samples */
@@ -34,7 +34,7 @@ uint64_t flaky_hash(const gf_batch *b);
 void flaky_hashes(const gf_loader_spec *spec, uint64_t *hash, int count);
 void flaky_check_views(const gf_batch *b, int64_t item, int views);
 
-typedef struct flaky_reports { /* what a loader says about damaged samples: gf_loader_spec.damaged, .user */
+typedef struct flaky_reports { /* what a loader says about damaged samples: gf_loader_spec.unreadable, .user */
     int64_t id[1000];
     int n;
 } flaky_reports;

@@ -99,7 +99,7 @@ void gf_loader_free(gf_loader *l) {
 }
 
 int64_t gf_loader_steps(const gf_loader *l) { return N / l->batch; }
-int64_t gf_loader_damaged(const gf_loader *l) { return (void)l, 0; }
+int64_t gf_loader_unreadable(const gf_loader *l) { return (void)l, 0; }
 
 glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_t step) {
     (void)err;

@@ -76,7 +76,7 @@ static gf_loader_spec loader_spec(const gf_trained_run *f) {
         .workers = gf_trained_run_threads(f),
         .depth = 2,
         .fast = c->decode_fast,
-        .damaged = f->spec.damaged,
+        .unreadable = f->spec.damaged,
         .user = f->spec.user,
     };
 }

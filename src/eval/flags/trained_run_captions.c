@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loader/token_rows.h"
+#include "loader/caption_tokens.h"
 #include "text/captions.h"
 
 enum { PART = 512 }; /* captions encoded at a time */

@@ -1,7 +1,7 @@
-/* transfer.c - between a net's memory and the host's. On the CPU all of it is memcpy.
+/* host_copy.c - copies between the memory of a net and the host. On the CPU all of them are memcpy.
  *
  * A device keeps convolution weights as [out][height][width][in], `in` padded with zeros to the channels of its input; torch has
- * [out][in][height][width]. Both ways go through a host copy: this is for checkpoints and beginnings, not for steps.
+ * [out][in][height][width]. Both directions go through a host copy: for checkpoints and initial weights, not for steps.
  */
 #include <stdlib.h>
 #include <string.h>

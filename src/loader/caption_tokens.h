@@ -1,9 +1,8 @@
-/* token_rows.h - the text of a sample in a batch: the caption drawn for the epoch, as tokens; and which samples of a batch
- * have the
- * same caption or the same image as another one.
+/* caption_tokens.h - the caption of a sample, drawn for the epoch, as tokens; groups of samples in a batch that have the same
+ * caption or the same image.
  */
-#ifndef GF_LOADER_TOKEN_ROWS_H
-#define GF_LOADER_TOKEN_ROWS_H
+#ifndef GF_LOADER_CAPTION_TOKENS_H
+#define GF_LOADER_CAPTION_TOKENS_H
 
 #include "data/dataset.h"
 #include "text/bpe/bpe.h"
@@ -18,8 +17,8 @@ glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, 
                              const char *text, uint64_t seed, uint32_t epoch, int context, int32_t *ids);
 uint64_t gf_tokens_hash(const int32_t *ids, int context);
 
-/* group [n]: the same number for samples that have an image or a text in common, directly or through others; -1: with nobody.
- * order: scratch [n]. */
+/* group [n]: the same number for samples that have an image or a text in common, directly or through others; -1: with no other
+ * sample. order: scratch [n]. */
 void gf_content_groups(const gf_content *content, int64_t n, int64_t *order, int32_t *group);
 
 #endif

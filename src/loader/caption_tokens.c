@@ -1,8 +1,8 @@
-/* token_rows.c - see token_rows.h. */
+/* caption_tokens.c - see caption_tokens.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "loader/token_rows.h"
+#include "loader/caption_tokens.h"
 
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, 
     int count;
     gf_dataset_name(d, sample, name, sizeof name);
     FAIL_IF(err, c.n == 0, GLOFND_E_FORMAT, "'%s' has no caption", name);
-    FAIL_IF(err, c.n > GF_WORDS_TEXT_MOST, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; %llu are the most", name,
+    FAIL_IF(err, c.n > GF_WORDS_TEXT_MOST, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; the limit is %llu", name,
             (unsigned long long)c.n, (unsigned long long)GF_WORDS_TEXT_MOST);
     TRY(gf_bpe_encode(err, b, s, c.text, c.n, context, ids, &count));
     FAIL_IF(err, count <= 2 && context > 2, GLOFND_E_FORMAT, "'%s' has a caption without a word", name);
