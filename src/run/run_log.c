@@ -9,16 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct column {
-    const char *key;
-    double factor;
-} column;
-
-#define GF_RUN_X(name, key, factor) {key, factor},
-static const column of_epoch[] = {GF_RUN_FIELDS(GF_RUN_X)};
-static const column of_step[] = {GF_RUN_STEP_FIELDS(GF_RUN_X)};
-#undef GF_RUN_X
-
 void gf_run_name(const char *run, char *out, size_t bytes) {
     size_t end = strlen(run);
     while (end > 1 && run[end - 1] == '/') end--;
@@ -40,11 +30,11 @@ static glofnd_status grow(gf_error *err, double **columns, int count, int64_t *r
     return GLOFND_OK;
 }
 
-static void take(const gf_jsonl_reader *line, const column *columns, int count, double **to, int64_t at) {
-    for (int c = 0; c < count; c++) {
+static void read_values(const gf_jsonl_reader *line, const gf_log_event *event, double **to, int64_t at) {
+    for (int i = 0; i < event->count; i++) {
         double x = NAN;
-        gf_jsonl_get(line, columns[c].key, &x);
-        to[c][at] = columns[c].factor * x;
+        gf_jsonl_get(line, event->key[i].key, &x);
+        to[i][at] = event->key[i].factor * x;
     }
 }
 
@@ -65,25 +55,24 @@ static glofnd_status add_empty_epoch(gf_error *err, gf_run_log *r) {
     return GLOFND_OK;
 }
 
-/* It is put where its number says, if that can be one: lines before it may be lost. */
-static glofnd_status take_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
-    double damaged = NAN, step = NAN, epoch = NAN;
-    gf_jsonl_get(line, "damaged", &damaged);
-    gf_jsonl_get(line, "step", &step);
-    gf_jsonl_get(line, "epoch", &epoch);
+/* An epoch goes where its number says, if that is possible: lines before it may be missing. */
+static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
+    double epoch = NAN;
+    gf_jsonl_get(line, gf_log_epoch.key[GF_RUN_EPOCH].key, &epoch);
     const int64_t end = r->epochs > r->config.epochs ? r->epochs : r->config.epochs;
     const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
     while (r->epochs <= at) TRY(add_empty_epoch(err, r));
-    take(line, of_epoch, GF_RUN_FIELD_COUNT, r->field, at);
+    read_values(line, &gf_log_epoch, r->field, at);
     drop_quality(r, at);
-    r->damaged += gf_run_count(damaged);
+    const double step = r->field[GF_RUN_STEP][at];
+    r->damaged += gf_run_count(r->field[GF_RUN_DAMAGED][at]);
     if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);
     return GLOFND_OK;
 }
 
-static glofnd_status take_step(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
+static glofnd_status read_step(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
     if (r->steps == r->step_room) TRY(grow(err, r->step, GF_RUN_STEP_COUNT, &r->step_room));
-    take(line, of_step, GF_RUN_STEP_COUNT, r->step, r->steps++);
+    read_values(line, &gf_log_step, r->step, r->steps++);
     return GLOFND_OK;
 }
 
@@ -105,8 +94,8 @@ glofnd_status gf_run_tail_more(gf_run_tail *t) {
     while ((ok = gf_run_line(&t->lines, &r->skipped)) != 0) {
         const char *event = gf_jsonl_get_text(&t->lines, "event");
         t->end = (int64_t)ftello(t->lines.file), t->end_skipped = r->skipped;
-        if (event && strcmp(event, "epoch") == 0) TRY(take_epoch(t->err, r, &t->lines));
-        if (event && strcmp(event, "step") == 0) TRY(take_step(t->err, r, &t->lines));
+        if (event && strcmp(event, gf_log_epoch.name) == 0) TRY(read_epoch(t->err, r, &t->lines));
+        if (event && strcmp(event, gf_log_step.name) == 0) TRY(read_step(t->err, r, &t->lines));
     }
     return t->lines.status;
 }
@@ -168,7 +157,7 @@ double gf_run_last(const gf_run_log *r, gf_run_field field) { return r->epochs ?
 
 double gf_run_last_of(const gf_run_log *r, const char *key) {
     for (int f = 0; f < GF_RUN_FIELD_COUNT; f++)
-        if (strcmp(of_epoch[f].key, key) == 0) return gf_run_last(r, (gf_run_field)f);
+        if (strcmp(gf_log_epoch.key[f].key, key) == 0) return gf_run_last(r, (gf_run_field)f);
     return NAN;
 }
 

@@ -10,35 +10,10 @@
 #ifndef GF_RUN_RUN_LOG_H
 #define GF_RUN_RUN_LOG_H
 
-#include "io/json/jsonl.h"
 #include "run/config.h"
+#include "run/log_schema.h"
 #include "run/memory_file.h"
 #include "run/run_eval.h"
-
-/* What is kept of an epoch: X(field, key in log.jsonl, factor). Missing or null: NaN. */
-/* clang-format off */
-#define GF_RUN_FIELDS(X)                                                                                              \
-    X(LOSS, "loss", 1.0) X(LAMBDA, "lambda", 1.0) X(FLAGGED, "flagged", 100.0) X(PRECISION, "precision", 100.0)        \
-    X(RECALL, "recall", 100.0) X(F1, "f1", 100.0) X(POOLED_PRECISION, "pooled_precision", 100.0)                      \
-    X(POOLED_RECALL, "pooled_recall", 100.0) X(SECONDS, "time_elapsed", 1.0) X(LAMBDA_TEXT, "lambda_text", 1.0)        \
-    X(TAU, "tau", 1.0) X(EPOCH, "epoch", 1.0) X(LAMBDA_IMAGE, "lambda_image", 1.0)
-/* clang-format on */
-
-/* The same of a logged step. */
-/* clang-format off */
-#define GF_RUN_STEP_FIELDS(X)                                                                                         \
-    X(STEP, "step", 1.0) X(EPOCH, "epoch", 1.0) X(LOSS, "loss", 1.0) X(LR, "lr", 1.0) X(GRAD_NORM, "grad_norm", 1.0)   \
-    X(LAMBDA, "lambda", 1.0) X(LAMBDA_TEXT, "lambda_text", 1.0) X(TAU, "tau", 1.0) X(KEPT, "kept", 100.0)              \
-    X(SPEED, "images_per_s", 1.0) X(TIME_LOAD, "time_load", 1e3) X(TIME_FORWARD, "time_forward", 1e3)                  \
-    X(TIME_LOSS, "time_loss", 1e3) X(TIME_BACKWARD, "time_backward", 1e3) X(TIME_OPTIMIZER, "time_optimizer", 1e3)
-/* clang-format on */
-
-#define GF_RUN_X(name, key, factor) GF_RUN_##name,
-typedef enum gf_run_field { GF_RUN_FIELDS(GF_RUN_X) GF_RUN_FIELD_COUNT } gf_run_field;
-#undef GF_RUN_X
-#define GF_RUN_X(name, key, factor) GF_STEP_##name,
-typedef enum gf_run_step { GF_RUN_STEP_FIELDS(GF_RUN_X) GF_RUN_STEP_COUNT } gf_run_step;
-#undef GF_RUN_X
 
 typedef struct gf_run_log {
     char name[128]; /* last part of the folder's path */

@@ -1,6 +1,5 @@
 /* monitor.c - see monitor.h. Records hold nothing that differs between equal runs but fields named time_* and *_per_s. */
 #include "train/monitor.h"
-#include "run/layout.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -9,6 +8,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+
+#include "run/layout.h"
+#include "run/log_schema.h"
 
 static double now(void) {
     struct timespec t;
@@ -62,6 +64,9 @@ void gf_monitor_close(gf_monitor *m) {
     gf_events_close(&m->events);
 }
 
+/* The epoch that the last step belongs to, from 0. */
+static int64_t epoch_of(const gf_trainer *t) { return (t->step - 1) / t->epoch_steps; }
+
 static double step_seconds(const gf_trainer *t) {
     const gf_step_times *s = &t->times;
     return s->load + s->forward + s->loss + s->backward + s->optimizer;
@@ -72,18 +77,9 @@ static void draw(gf_monitor *m, const gf_trainer *t, int last) {
     const double step = step_seconds(t);
     snprintf(text, sizeof text,
              "epoch %3lld/%d | step %6lld | loss %7.4f | lambda %6.3f | kept %6.2f%% | lr %.1e | %4.0f ms | %5.0f img/s",
-             (long long)((t->step - 1) / t->epoch_steps + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss,
-             t->stats.lambda_mean, 100.0 * t->stats.kept_share, t->lr, 1e3 * step, (double)t->config.batch / step);
+             (long long)(epoch_of(t) + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss, t->stats.lambda_mean,
+             100.0 * t->stats.kept_share, t->lr, 1e3 * step, (double)t->config.batch / step);
     gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, last);
-}
-
-/* The stage that holds the step up; loading counts only what the step had to wait for. */
-static const char *bottleneck(const gf_step_times *s) {
-    const double parts[5] = {s->load, s->forward, s->loss, s->backward, s->optimizer};
-    static const char *const names[5] = {"load", "forward", "loss", "backward", "optimizer"};
-    int most = 0;
-    for (int i = 1; i < 5; i++) most = parts[i] > parts[most] ? i : most;
-    return names[most];
 }
 
 /* Both records are in the files at once, for whoever is watching them; the disk has them at the next checkpoint. */
@@ -104,30 +100,29 @@ static double tau_of(const gf_trainer *t) {
     return t->config.method.loss == GLOFND_LOSS_ISOGCLR ? t->stats.tau_mean : t->config.method.tau;
 }
 
-static glofnd_status line_of_step(gf_monitor *m, const gf_trainer *t) {
+static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
-    gf_jsonl *j = &m->log;
-    gf_jsonl_begin(j);
-    gf_jsonl_text(j, "event", "step");
-    gf_jsonl_integer(j, "step", t->step);
-    gf_jsonl_integer(j, "epoch", (t->step - 1) / t->epoch_steps);
-    gf_jsonl_number(j, "loss", s->loss);
-    gf_jsonl_number(j, "lr", t->lr);
-    gf_jsonl_number(j, "grad_norm", t->grad_norm);
-    gf_jsonl_number(j, "lambda", s->lambda_mean);
-    gf_jsonl_number(j, "kept", s->kept_share);
-    gf_jsonl_number(j, "log_u", s->log_u_mean);
-    if (t->config.task == GF_TASK_CLIP) gf_jsonl_number(j, "tau", tau_of(t));
-    gf_jsonl_integer(j, "rescued", s->rescued);
-    gf_jsonl_number(j, "time_load", t->times.load);
-    gf_jsonl_number(j, "time_forward", t->times.forward);
-    gf_jsonl_number(j, "time_loss", t->times.loss);
-    gf_jsonl_number(j, "time_backward", t->times.backward);
-    gf_jsonl_number(j, "time_optimizer", t->times.optimizer);
-    gf_jsonl_number(j, "time_read", t->times.read);
-    gf_jsonl_number(j, "time_augment", t->times.augment);
-    gf_jsonl_text(j, "time_bottleneck", bottleneck(&t->times));
-    gf_jsonl_number(j, "images_per_s", (double)t->config.batch / step_seconds(t));
+    const double value[GF_RUN_STEP_COUNT] = {
+        [GF_STEP_STEP] = (double)t->step,
+        [GF_STEP_EPOCH] = (double)epoch_of(t),
+        [GF_STEP_LOSS] = s->loss,
+        [GF_STEP_LR] = t->lr,
+        [GF_STEP_GRAD_NORM] = t->grad_norm,
+        [GF_STEP_LAMBDA] = s->lambda_mean,
+        [GF_STEP_KEPT] = s->kept_share,
+        [GF_STEP_LOG_U] = s->log_u_mean,
+        [GF_STEP_TAU] = tau_of(t),
+        [GF_STEP_RESCUED] = (double)s->rescued,
+        [GF_STEP_TIME_LOAD] = t->times.load,
+        [GF_STEP_TIME_FORWARD] = t->times.forward,
+        [GF_STEP_TIME_LOSS] = t->times.loss,
+        [GF_STEP_TIME_BACKWARD] = t->times.backward,
+        [GF_STEP_TIME_OPTIMIZER] = t->times.optimizer,
+        [GF_STEP_TIME_READ] = t->times.read,
+        [GF_STEP_TIME_AUGMENT] = t->times.augment,
+        [GF_STEP_SPEED] = (double)t->config.batch / step_seconds(t),
+    };
+    gf_log_write(&m->log, &gf_log_step, value, t->config.task == GF_TASK_CLIP);
     return end_line(m);
 }
 
@@ -136,7 +131,7 @@ static void curve(gf_monitor *m, const char *tag, double value) {
     if (isfinite(value)) gf_events_scalar(&m->events, tag, value);
 }
 
-static glofnd_status event_of_step(gf_monitor *m, const gf_trainer *t) {
+static glofnd_status chart_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
     gf_events_begin(&m->events, t->step, now());
     curve(m, "train/loss", s->loss);
@@ -157,62 +152,88 @@ static glofnd_status event_of_step(gf_monitor *m, const gf_trainer *t) {
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t) {
     draw(m, t, t->step == gf_trainer_steps(t));
     if (t->step % t->config.log_steps != 0) return GLOFND_OK;
-    TRY(line_of_step(m, t));
-    return event_of_step(m, t);
+    TRY(log_step(m, t));
+    return chart_step(m, t);
 }
 
 static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
 
-glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas) {
-    const gf_epoch_sums *e = &t->sums;
-    const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
-    const double f1 = ratio(2.0 * precision * recall, precision + recall);
-    const int judged = e->quality_steps > 0.0; /* there are labels, and something that flags */
-    gf_jsonl *j = &m->log;
-    gf_jsonl_begin(j);
-    gf_jsonl_text(j, "event", "epoch");
-    gf_jsonl_integer(j, "step", t->step);
-    gf_jsonl_integer(j, "epoch", (t->step - 1) / t->epoch_steps);
-    gf_jsonl_number(j, "loss", ratio(e->loss, e->steps));
-    gf_jsonl_number(j, "lambda", ratio(e->lambda, e->steps));
-    if (t->encoders.count == 2) gf_jsonl_number(j, "lambda_image", gf_lambdas_mean(lambdas, 0));
-    if (t->encoders.count == 2) gf_jsonl_number(j, "lambda_text", gf_lambdas_mean(lambdas, 1));
-    gf_jsonl_number(j, "kept", ratio(e->kept, e->steps));
-    gf_jsonl_number(j, "flagged", ratio(e->flagged, e->pairs));
-    gf_jsonl_number(j, "precision", precision);
-    gf_jsonl_number(j, "recall", recall);
-    gf_jsonl_number(j, "f1", f1);
-    gf_jsonl_number(j, "pooled_precision", judged ? ratio(e->hits, e->flagged) : NAN);
-    gf_jsonl_number(j, "pooled_recall", judged ? ratio(e->hits, e->same) : NAN);
-    gf_jsonl_integer(j, "damaged", (int64_t)e->damaged);
-    gf_jsonl_number(j, "time_elapsed", now() - m->started);
-    TRY(end_line(m));
+typedef struct epoch_means { /* NaN: nothing to divide by */
+    double loss, lambda, kept, flagged;
+    double precision, recall, f1; /* means over anchors; NaN: there are no labels, or nothing was flagged */
+    double pooled_precision, pooled_recall;
+} epoch_means;
+
+static epoch_means means_of(const gf_epoch_sums *e) {
+    const int labelled = e->quality_steps > 0.0;
+    epoch_means x = {
+        .loss = ratio(e->loss, e->steps),
+        .lambda = ratio(e->lambda, e->steps),
+        .kept = ratio(e->kept, e->steps),
+        .flagged = ratio(e->flagged, e->pairs),
+        .precision = ratio(e->precision, e->quality_steps),
+        .recall = ratio(e->recall, e->quality_steps),
+        .pooled_precision = labelled ? ratio(e->hits, e->flagged) : NAN,
+        .pooled_recall = labelled ? ratio(e->hits, e->same) : NAN,
+    };
+    x.f1 = ratio(2.0 * x.precision * x.recall, x.precision + x.recall);
+    return x;
+}
+
+static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x) {
+    const double value[GF_RUN_FIELD_COUNT] = {
+        [GF_RUN_STEP] = (double)t->step,
+        [GF_RUN_EPOCH] = (double)epoch_of(t),
+        [GF_RUN_LOSS] = x->loss,
+        [GF_RUN_LAMBDA] = x->lambda,
+        [GF_RUN_LAMBDA_IMAGE] = gf_lambdas_mean(lambdas, 0),
+        [GF_RUN_LAMBDA_TEXT] = gf_lambdas_mean(lambdas, 1),
+        [GF_RUN_KEPT] = x->kept,
+        [GF_RUN_FLAGGED] = x->flagged,
+        [GF_RUN_PRECISION] = x->precision,
+        [GF_RUN_RECALL] = x->recall,
+        [GF_RUN_F1] = x->f1,
+        [GF_RUN_POOLED_PRECISION] = x->pooled_precision,
+        [GF_RUN_POOLED_RECALL] = x->pooled_recall,
+        [GF_RUN_DAMAGED] = t->sums.damaged,
+        [GF_RUN_SECONDS] = now() - m->started,
+    };
+    gf_log_write(&m->log, &gf_log_epoch, value, t->encoders.count == 2);
+    return end_line(m);
+}
+
+static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x) {
     gf_events_begin(&m->events, t->step, now());
-    curve(m, "epoch/loss", ratio(e->loss, e->steps));
-    curve(m, "epoch/flagged_perc", 100.0 * ratio(e->flagged, e->pairs));
-    curve(m, "epoch/lda_precision", precision);
-    curve(m, "epoch/lda_recall", recall);
-    curve(m, "epoch/lda_f1", f1);
+    curve(m, "epoch/loss", x->loss);
+    curve(m, "epoch/flagged_perc", 100.0 * x->flagged);
+    curve(m, "epoch/lda_precision", x->precision);
+    curve(m, "epoch/lda_recall", x->recall);
+    curve(m, "epoch/lda_f1", x->f1);
     gf_events_histogram(&m->events, "lambda", lambdas->side[0], lambdas->count, 64);
     if (t->encoders.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);
     return end_event(m);
 }
 
+glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas) {
+    const epoch_means x = means_of(&t->sums);
+    TRY(log_epoch(m, t, lambdas, &x));
+    return chart_epoch(m, t, lambdas, &x);
+}
+
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes) {
-    const gf_epoch_sums *e = &t->sums;
+    const epoch_means x = means_of(&t->sums);
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
     const double at = now(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
-    const double precision = ratio(e->precision, e->quality_steps), recall = ratio(e->recall, e->quality_steps);
     char quality[64] = "", took[32], left[32];
     if (m->quiet || (t->step < steps && at - (m->told > 0.0 ? m->told : m->started) < 10.0)) return 0;
     m->told = at;
     m->progress.stands = 0; /* this line takes its place */
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
-    if (isfinite(precision)) snprintf(quality, sizeof quality, ", precision %.3f, recall %.3f", precision, recall);
+    if (isfinite(x.precision)) snprintf(quality, sizeof quality, ", precision %.3f, recall %.3f", x.precision, x.recall);
     snprintf(out, bytes, "epoch %lld/%d: loss %.4f, lambda %.3f, flagged %.2f%%%s; %s so far, %s to go",
-             (long long)(t->step / t->epoch_steps), (int)t->config.epochs, ratio(e->loss, e->steps), ratio(e->lambda, e->steps),
-             100.0 * ratio(e->flagged, e->pairs), quality, took, left);
+             (long long)(t->step / t->epoch_steps), (int)t->config.epochs, x.loss, x.lambda, 100.0 * x.flagged, quality, took,
+             left);
     return 1;
 }
 

@@ -6,7 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,36 +14,19 @@
 #include "run/eval_writer.h"
 #include "run/layout.h"
 #include "run/run_eval.h"
-#include "util/path.h"
+#include "support/scratch.h"
 
 static gf_error err;
-static char run[] = "/tmp/unit_eval_schema-XXXXXX", path[PATH_MAX];
 
 static const char *const events[] = {"linear",   "linear_mean",   "knn",         "transfer", "transfer_mean", "retrieval",
                                      "zeroshot", "zeroshot_mean", GF_EVAL_EPOCH, "fn",       "threshold",     GF_EVAL_TRAINED};
 
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(run) && gf_path_join(NULL, path, run, GF_EVAL_FILE) == GLOFND_OK ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    return rmdir(run);
-}
-
 static int remove_file(void **state) {
     (void)state;
-    unlink(path);
-    return 0;
+    return unlink(path_of(GF_EVAL_FILE));
 }
 
-static void write_file(const char *text) {
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    fputs(text, f);
-    fclose(f);
-}
+static void write_file(const char *text) { scratch_text(&box, GF_EVAL_FILE, text); }
 
 static void rows_hold_together(void **state) {
     (void)state;
@@ -69,14 +51,14 @@ static void records_are_read_as_written(void **state) {
     (void)state;
     gf_eval_writer w = {0};
     gf_run_eval all;
-    assert_int_equal(gf_eval_writer_open(&err, &w, run), GLOFND_OK);
+    assert_int_equal(gf_eval_writer_open(&err, &w, box.folder), GLOFND_OK);
     gf_eval_writer_begin(&w, "knn");
     gf_eval_put_text(&w, "protocol", "knn");
     gf_eval_put_integer(&w, "k", 20);
     gf_eval_put_number(&w, "top1", 0.25);
     assert_int_equal(gf_eval_writer_end(&w), GLOFND_OK);
     assert_int_equal(gf_eval_writer_close(&w), GLOFND_OK);
-    assert_int_equal(gf_run_eval_read(&err, run, &all), GLOFND_OK);
+    assert_int_equal(gf_run_eval_read(&err, box.folder, &all), GLOFND_OK);
     assert_int_equal(all.count, 1);
     assert_string_equal(all.unknown, "");
     assert_string_equal(all.line[0].event, "knn");
@@ -95,13 +77,13 @@ static void keys_that_are_not_in_the_table_are_refused(void **state) {
         gf_eval_writer w = {0};
         char text[200] = "";
         write_file(before);
-        assert_int_equal(gf_eval_writer_open(&err, &w, run), GLOFND_OK);
+        assert_int_equal(gf_eval_writer_open(&err, &w, box.folder), GLOFND_OK);
         gf_eval_writer_begin(&w, wrong[i][0]);
         gf_eval_put_number(&w, wrong[i][1], 1.0);
         assert_int_equal(gf_eval_writer_end(&w), GLOFND_E_ARGUMENT);
         assert_int_equal(gf_eval_writer_close(&w), GLOFND_E_ARGUMENT);
         assert_non_null(strstr(err.text, wrong[i][1]));
-        FILE *f = fopen(path, "r");
+        FILE *f = fopen(path_of(GF_EVAL_FILE), "r");
         assert_non_null(f);
         assert_int_equal(fread(text, 1, sizeof text - 1, f), strlen(before));
         fclose(f);
@@ -114,7 +96,7 @@ static int comparable(const char *a, const char *b, char unknown[GF_SETTINGS_KEY
     gf_run_eval all;
     snprintf(text, sizeof text, "{\"event\": \"knn\", \"top1\": 0.5%s}\n{\"event\": \"knn\", \"top1\": 0.6%s}\n", a, b);
     write_file(text);
-    assert_int_equal(gf_run_eval_read(&err, run, &all), GLOFND_OK);
+    assert_int_equal(gf_run_eval_read(&err, box.folder, &all), GLOFND_OK);
     const int one = all.count == 1; /* of one kind: the second replaces the first */
     assert_true(gf_eval_figure(&all.line[all.count - 1], "top1") == 60.0);
     snprintf(unknown, GF_SETTINGS_KEY_MAX, "%s", all.unknown);
@@ -154,7 +136,7 @@ static void unknown_events_are_kept(void **state) {
     (void)state;
     gf_run_eval all;
     write_file("{\"event\": \"newer\", \"protocol\": \"p\", \"top1\": 0.5, \"what\": 1}\n");
-    assert_int_equal(gf_run_eval_read(&err, run, &all), GLOFND_OK);
+    assert_int_equal(gf_run_eval_read(&err, box.folder, &all), GLOFND_OK);
     assert_int_equal(all.count, 1);
     assert_string_equal(all.line[0].settings, "what=1\n");
     assert_true(isnan(gf_eval_figure(&all.line[0], "top1")));
@@ -178,5 +160,5 @@ int main(void) {
         cmocka_unit_test_teardown(unknown_events_are_kept, remove_file),
         cmocka_unit_test(words_of_names_are_known),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_box, remove_empty_box);
 }
