@@ -7,7 +7,7 @@
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
 #include "eval/flags/compare_detectors.h"
-#include "eval/flags/trained_run_captions.h"
+#include "eval/flags/run_captions.h"
 #include "eval/stats.h"
 #include "plot/table.h"
 #include "run/run_log.h"

@@ -10,7 +10,7 @@
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
-#include "eval/linear/transfer.h"
+#include "eval/linear/transfer_learning.h"
 
 static const char usage[] =
     "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"

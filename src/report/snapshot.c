@@ -8,9 +8,9 @@
 
 #include "eval/encode.h"
 #include "eval/flags/detector_thresholds.h"
+#include "eval/flags/run_captions.h"
+#include "eval/flags/run_embeddings.h"
 #include "eval/flags/threshold_error.h"
-#include "eval/flags/trained_run.h"
-#include "eval/flags/trained_run_captions.h"
 #include "pairs/tiles.h"
 #include "plot/pca.h"
 #include "plot/tsne.h"

@@ -1,4 +1,5 @@
-/* unit_fn_precision_recall.c - counts and thresholds of pairs against plain loops and sorting, for sizes that do not fill a tile. */
+/* unit_fn_precision_recall.c - counts and thresholds of pairs against plain loops and sorting, for sizes that do not fill a
+ * tile. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

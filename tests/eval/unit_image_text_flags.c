@@ -1,5 +1,5 @@
-/* unit_image_text_flags.c - false negatives between two sides, images and texts: counts and thresholds against plain loops, and a batch
- * against the step of the method itself. */
+/* unit_image_text_flags.c - false negatives between two sides, images and texts: counts and thresholds against plain loops, and
+ * a batch against the step of the method itself. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* unit_logistic_regression.c - the linear classifier's loss and gradient against plain loops and differences; logistic regression against
- * scikit-learn's numbers; transfer learning over strengths. */
+/* unit_logistic_regression.c - the linear classifier's loss and gradient against plain loops and differences; logistic
+ * regression against scikit-learn's numbers; transfer learning over strengths. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "eval/linear/logistic_regression.h"
-#include "eval/linear/transfer.h"
+#include "eval/linear/transfer_learning.h"
 #include "fixtures/logistic_golden.h"
 #include "support/random.h"
 

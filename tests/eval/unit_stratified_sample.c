@@ -1,4 +1,4 @@
-/* unit_stratified_sample.c - shares of the labels: exact counts, nesting, seeds; and splits of datasets into training and test samples.
+/* unit_stratified_sample.c - shares of the labels: exact counts, nesting, seeds; and splits into training and test samples.
  * */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* detector_thresholds.h - the thresholds that detectors without learning would use: of each row's batch, of all pairs of an anchor,
- * of all pairs. Similarities are never all in memory. */
+/* detector_thresholds.h - thresholds of detectors that learn nothing: from a row's batch, from all pairs of an anchor, from all
+ * pairs. Similarities are never all in memory. */
 #ifndef GF_EVAL_FLAGS_DETECTOR_THRESHOLDS_H
 #define GF_EVAL_FLAGS_DETECTOR_THRESHOLDS_H
 

@@ -1,5 +1,5 @@
-/* linear_classifier.h - a linear classifier on features: cross entropy, its gradient, ranks of the right classes; in tiles, on all
- * cores.
+/* linear_classifier.h - a linear classifier on features: cross entropy, its gradient, ranks of the right classes; in
+ * tiles, on all cores.
  *
  *     gf_linear *m;  TRY(gf_linear_create(err, dim, classes, threads, &m));
  *     const double loss = gf_linear_loss(m, &train, NULL, train.n);       then d_weight, d_bias hold its gradient

@@ -1,4 +1,5 @@
-/* logistic_regression.c - see logistic_regression.h. liblbfgs moves the weights in double; loss and gradient come from the classifier's tiles.
+/* logistic_regression.c - see logistic_regression.h. liblbfgs moves the weights in double; loss and gradient come from
+ * linear_classifier.h.
  *
  * The vector it sees is [rows][ld] weights and [rows] biases, padding included: padding has no gradient, so it stays zero, and
  * the

@@ -1,5 +1,5 @@
-/* trained_run.c - see trained_run.h. */
-#include "eval/flags/trained_run.h"
+/* run_embeddings.c - see run_embeddings.h. */
+#include "eval/flags/run_embeddings.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* trained_run_captions.c - see trained_run_captions.h. */
-#include "eval/flags/trained_run_captions.h"
+/* run_captions.c - see run_captions.h. */
+#include "eval/flags/run_captions.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* trained_run.h - a frozen run looked at from outside: embeddings of its samples, as they are or as training draws them, and
+/* run_embeddings.h - a frozen run looked at from outside: embeddings of its samples, as they are or as training draws them, and
  * the thresholds it has learned. Embeddings are projections of the head, which is what the loss compares, in eval mode. */
-#ifndef GF_EVAL_FLAGS_TRAINED_RUN_H
-#define GF_EVAL_FLAGS_TRAINED_RUN_H
+#ifndef GF_EVAL_FLAGS_RUN_EMBEDDINGS_H
+#define GF_EVAL_FLAGS_RUN_EMBEDDINGS_H
 
 #include "eval/encode.h"
 #include "eval/flags/view_set.h"

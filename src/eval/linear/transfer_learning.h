@@ -1,6 +1,6 @@
-/* transfer.h - transfer learning: logistic regression on the features of another dataset, over a range of strengths. */
-#ifndef GF_EVAL_LINEAR_TRANSFER_H
-#define GF_EVAL_LINEAR_TRANSFER_H
+/* transfer_learning.h - transfer learning: logistic regression on the features of another dataset, over a range of strengths. */
+#ifndef GF_EVAL_LINEAR_TRANSFER_LEARNING_H
+#define GF_EVAL_LINEAR_TRANSFER_LEARNING_H
 
 #include "eval/linear/logistic_regression.h"
 #include "eval/protocol.h"

@@ -1,5 +1,5 @@
-/* transfer.c - see transfer.h. */
-#include "eval/linear/transfer.h"
+/* transfer_learning.c - see transfer_learning.h. */
+#include "eval/linear/transfer_learning.h"
 
 #include <math.h>
 #include <stdlib.h>
