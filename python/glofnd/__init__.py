@@ -1,0 +1,36 @@
+"""Global false-negative discovery for contrastive learning.
+
+    glofnd.torch   GloFNDLoss, an nn.Module: one line changed in a PyTorch training loop
+    glofnd.numpy   the same step, thresholds and masks on NumPy arrays
+
+Both are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that uses
+one of them does not need the other's framework.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from ._lib import (
+    AnchorIndexError, ArgumentError, DeviceError, Error, FileError, FormatError, NumericError, OptionError, OutOfMemoryError,
+    UnsupportedError, build_info, device_status, option_table,
+)
+from ._lib import version as __version__
+
+__all__ = [
+    "AnchorIndexError", "ArgumentError", "DeviceError", "Error", "FileError", "FormatError", "NumericError", "OptionError",
+    "OutOfMemoryError", "UnsupportedError", "__version__", "build_info", "device_status", "option_table",
+]
+
+_LAYERS = ("numpy", "torch")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAYERS:
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'glofnd' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LAYERS])

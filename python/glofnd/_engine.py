@@ -1,0 +1,202 @@
+"""A context and its store behind raw pointers: what the NumPy, PyTorch and JAX layers share.
+
+Pointers are plain integers (0: NULL). Every call takes the engine's lock, because the library allows one thread at a time per
+context; ctypes releases the interpreter's lock meanwhile, so different engines run side by side.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from typing import Any, Callable, Optional
+
+from . import _lib
+from ._lib import library
+
+TWO_VIEWS = ("sogclr", "simclr")
+LEARNED_TAU = ("clip", "fastclip")  # losses whose stats hold d loss / d tau
+
+
+def make_options(values: dict[str, Any]) -> Any:
+    """An options struct: the library's defaults, then `values` by name, all checked by the library."""
+    options = _lib.Options()
+    status = library.glofnd_options_init(ctypes.byref(options), ctypes.sizeof(options))
+    if status:
+        raise _lib.error_of(status, "")
+    for key, value in values.items():
+        _lib.checked(library.glofnd_options_set, ctypes.byref(options), key.encode(), option_text(value).encode())
+    _lib.checked(library.glofnd_options_check, ctypes.byref(options))
+    return options
+
+
+def option_text(value: Any) -> str:
+    """A value as the library's option parser reads it: True is 1, numbers keep all their bits, names stay as they are."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return value if isinstance(value, str) else repr(value)
+
+
+def option_values(options: Any) -> dict[str, str]:
+    """Every option as text; make_options() makes the same struct of it."""
+    values = {}
+    text = ctypes.create_string_buffer(64)
+    for key, _, _ in _lib.option_table():
+        _lib.checked(library.glofnd_options_get, ctypes.byref(options), key.encode(), text, len(text))
+        values[key] = text.value.decode()
+    return values
+
+
+def _release(context: Any, store: Any) -> None:
+    library.glofnd_store_free(store)
+    library.glofnd_ctx_free(context)
+
+
+class Engine:
+    """A context, a store of `n` anchors, and a lock. `values` are options by name."""
+
+    def __init__(self, n: int, dim: int, values: dict[str, Any], load: Optional[str] = None):
+        self.lock = threading.RLock()
+        self.values = dict(values)
+        self.options = make_options(self.values)
+        self.n, self.dim, self.epoch = int(n), int(dim), 0
+        self.want = 0
+        self._reduce: Any = None
+        self._context, self._store = ctypes.c_void_p(), ctypes.c_void_p()
+        _lib.checked(library.glofnd_ctx_create, ctypes.byref(self.options), ctypes.byref(self._context))
+        try:
+            self._open_store(load)
+        except BaseException:
+            library.glofnd_ctx_free(self._context)
+            raise
+        self._finalizer = weakref.finalize(self, _release, self._context, self._store)
+        info = self.describe()
+        self.n, self.sides, self.temperatures = info.n, info.modalities, bool(info.temperatures)
+
+    def _open_store(self, load: Optional[str]) -> None:
+        if load is not None:
+            self._call(library.glofnd_store_load, load.encode(), None, ctypes.byref(self._store))
+            return
+        spec = _lib.StoreSpec(n=self.n, dim=self.dim)
+        self._call(library.glofnd_store_create, ctypes.byref(spec), ctypes.byref(self._store))
+
+    def close(self) -> None:
+        """Frees store and context now. The engine cannot be used afterwards."""
+        self._finalizer()
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise _lib.error_of(status, library.glofnd_ctx_error(self._context).decode(errors="replace"))
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        with self.lock:
+            self._check(function(self._context, *arguments))
+
+    def _call_store(self, function: Any, *arguments: Any) -> None:
+        self._call(function, self._store, *arguments)
+
+    # ----- steps -----
+
+    def step(self, batch: Any, grad_a: int, grad_b: int, stats: Any = None) -> None:
+        """glofnd_step(). `stats` may be None: on CUDA the call then waits for nothing."""
+        self._call_store(library.glofnd_step, ctypes.byref(batch), grad_a, grad_b, _reference(stats))
+
+    def step_rows(self, batch: Any, links: int, stats: Any = None) -> None:
+        self._call_store(library.glofnd_step_rows, ctypes.byref(batch), links, _reference(stats))
+
+    def step_grad(self, batch: Any, links: int, grad_a: int, grad_b: int, stats: Any = None) -> None:
+        self._call(library.glofnd_step_grad, ctypes.byref(batch), links, grad_a, grad_b, _reference(stats))
+
+    def step_mask(self, batch: Any, links: int, keep: int) -> None:
+        self._call(library.glofnd_step_mask, ctypes.byref(batch), links, keep)
+
+    def stats(self) -> dict[str, Any]:
+        """The stats of the last step, by name."""
+        stats = _lib.Stats()
+        self._call(library.glofnd_ctx_stats, ctypes.byref(stats))
+        return stats_dict(stats)
+
+    # ----- detection from similarities, exact thresholds -----
+
+    def update(self, sims: Any) -> None:
+        self._call_store(library.glofnd_update, ctypes.byref(sims))
+
+    def mask(self, sims: Any, keep: int, kept: int) -> None:
+        self._call_store(library.glofnd_mask, ctypes.byref(sims), keep, kept)
+
+    def thresholds(self, query: Any, out: int) -> None:
+        self._call(library.glofnd_thresholds, ctypes.byref(query), out)
+
+    # ----- context -----
+
+    def configure(self, **changes: Any) -> None:
+        """New values of options, from the next step on."""
+        values = {**self.values, **changes}
+        options = make_options(values)
+        self._call(library.glofnd_ctx_configure, ctypes.byref(options))
+        self.values, self.options = values, options
+
+    def reserve(self, rows: int, cols: int, dim: int) -> int:
+        size = ctypes.c_size_t()
+        self._call(library.glofnd_ctx_reserve, rows, cols, dim, ctypes.byref(size))
+        return size.value
+
+    def stream(self, stream: int) -> None:
+        self._call(library.glofnd_ctx_stream, stream)
+
+    def reduce(self, add: Optional[Callable[[list[float]], list[float]]]) -> None:
+        """Sets the sum over ranks: `add` takes this rank's numbers and returns those of all ranks."""
+        def call(_user: Any, x: Any, n: int) -> int:
+            try:
+                for i, value in enumerate(add(x[:n])):  # type: ignore[misc]
+                    x[i] = value
+                return 0
+            except Exception:  # noqa: BLE001  an exception cannot cross C: the library reports the failed sum
+                return 1
+
+        callback = _lib.REDUCE(call) if add else ctypes.cast(None, _lib.REDUCE)
+        self._call(library.glofnd_ctx_reduce, callback, None)
+        self._reduce = callback
+
+    # ----- state -----
+
+    def describe(self) -> Any:
+        info = _lib.StoreInfo()
+        with self.lock:
+            status = library.glofnd_store_describe(self._store, ctypes.byref(info))
+        if status:
+            raise _lib.error_of(status, "")
+        return info
+
+    def save(self, path: str) -> None:
+        self._call_store(library.glofnd_store_save, path.encode())
+
+    def rows_get(self, side: int, ids: int, n: int, rows: int) -> None:
+        self._call_store(library.glofnd_rows_get, side, ids, n, rows)
+
+    def rows_put(self, side: int, ids: int, n: int, rows: int) -> None:
+        self._call_store(library.glofnd_rows_put, side, ids, n, rows)
+
+    def shared_get(self, side: int) -> Any:
+        """The row of the one lambda that all anchors share."""
+        row, shared = _lib.Row(), ctypes.c_int64(_lib.SHARED)
+        self.rows_get(side, ctypes.addressof(shared), 1, ctypes.addressof(row))
+        return row
+
+    def shared_put(self, side: int, row: Any) -> None:
+        shared = ctypes.c_int64(_lib.SHARED)
+        self.rows_put(side, ctypes.addressof(shared), 1, ctypes.addressof(row))
+
+    def ring_get(self, ids: int, a: int, b: int) -> None:
+        self._call_store(library.glofnd_ring_get, ids, a, b)
+
+    def ring_put(self, n: int, ids: int, a: int, b: int) -> None:
+        self._call_store(library.glofnd_ring_put, n, ids, a, b)
+
+
+def _reference(struct: Any) -> Any:
+    return None if struct is None else ctypes.byref(struct)
+
+
+def stats_dict(stats: Any) -> dict[str, Any]:
+    return {name: getattr(stats, name) for name, _ in _lib.STRUCTS["glofnd_stats"][1:]}

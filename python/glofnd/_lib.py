@@ -1,0 +1,268 @@
+"""libglofnd by ctypes: one table of structs, one of functions, and errors as exceptions.
+
+The tables repeat include/glofnd.h; python/tests/test_layout.py compiles a C program against the header and compares every size,
+offset and constant. Nothing else in the package knows how the C side is laid out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from typing import Any, Optional
+
+VERSION = (0, 2)  # of the header that the tables below follow: major, minor
+
+# ----- structs ----------------------------------------------------------------------------------------------------------------
+
+STRUCTS: dict[str, list[tuple[str, Any]]] = {
+    "glofnd_options": [
+        ("size", c_size_t),
+        *[(name, c_int32) for name in (
+            "loss", "detector", "action", "learner", "lambda_init", "fnc_rule", "compat", "normalize", "update_epoch", "mask_epoch",
+            "lambda_warmup", "lambda_normalize")],
+        *[(name, c_double) for name in (
+            "alpha", "omega", "lambda_lr", "lambda_beta1", "lambda_beta2", "lambda_eps", "lambda_clip", "tau", "gamma", "rho",
+            "tau_lr", "tau_min", "tau_max", "tau_beta1", "tau_beta2")],
+        ("ring_rows", c_int64), ("ring_rate", c_double),
+        ("threads", c_int32), ("tile", c_int32), ("device", c_int32), ("math", c_int32),
+    ],
+    "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
+    "glofnd_store_info": [
+        ("size", c_size_t), ("n", c_int64), ("modalities", c_int32), ("temperatures", c_int32), ("ring_rows", c_int64),
+        ("ring_dim", c_int64), ("ring_count", c_int64), ("touched_rows", c_int64), ("row_bytes", c_size_t), ("bytes", c_size_t),
+    ],
+    "glofnd_row": [
+        ("lambda", c_float), ("m", c_float), ("v", c_float), ("log_u", c_float), ("clock", c_uint32), ("tau", c_float),
+        ("tau_m", c_float), ("tau_v", c_float), ("tau_clock", c_uint32),
+    ],
+    "glofnd_sims": [
+        ("size", c_size_t), ("rows", c_int64), ("cols", c_int64), ("sim", c_void_p), ("negative", c_void_p), ("id", c_void_p),
+        ("row_group", c_void_p), ("col_group", c_void_p), ("views", c_int32), ("side", c_int32), ("epoch", c_int32),
+        ("reserved", c_int32),
+    ],
+    "glofnd_query": [
+        ("size", c_size_t), ("rows", c_int64), ("cols", c_int64), ("dim", c_int64), ("q", c_void_p), ("k", c_void_p),
+        ("skip", c_void_p), ("q_stride", c_int64), ("k_stride", c_int64), ("alpha", c_double), ("dtype", c_int32),
+        ("reserved", c_int32),
+    ],
+    "glofnd_batch": [
+        ("size", c_size_t), ("rows", c_int64), ("cols", c_int64), ("row0", c_int64), ("dim", c_int64), ("a", c_void_p),
+        ("b", c_void_p), ("id", c_void_p), ("label", c_void_p), ("group", c_void_p), ("support_a", c_void_p),
+        ("support_b", c_void_p), ("slot", c_void_p), ("a_stride", c_int64), ("b_stride", c_int64), ("grad_a_stride", c_int64),
+        ("grad_b_stride", c_int64), ("dtype", c_int32), ("grad_dtype", c_int32), ("epoch", c_int32), ("want", c_uint32),
+        ("tau", c_double), ("gamma", c_double),
+    ],
+    "glofnd_stats": [
+        ("size", c_size_t),
+        *[(name, c_double) for name in (
+            "loss", "grad_tau", "grad_scale", "kept_share", "detector_share", "lambda_mean", "quantile_mean", "log_u_mean",
+            "tau_mean", "precision", "recall")],
+        *[(name, c_int64) for name in ("pairs", "flagged", "same", "hits", "rescued", "repeats")],
+    ],
+}
+
+CONSTANTS = {
+    "GLOFND_DEVICE_CPU": 0, "GLOFND_DEVICE_CUDA": 1,
+    "GLOFND_F32": 0, "GLOFND_BF16": 1, "GLOFND_F16": 2,
+    "GLOFND_WANT_QUALITY": 1, "GLOFND_WANT_QUANTILE": 2, "GLOFND_WANT_NO_UPDATE": 4,
+    "GLOFND_SHARED": -1, "GLOFND_LINK_BYTES": 64,
+}
+
+
+def _struct(name: str) -> Any:
+    """The ctypes class of a table entry. Its `size` field, where there is one, is filled by the constructor."""
+    fields = STRUCTS[name]
+
+    def init(self: Any, **values: Any) -> None:
+        Structure.__init__(self, **values)
+        if fields[0][0] == "size":
+            self.size = ctypes.sizeof(self)
+
+    return type(name, (Structure,), {"_fields_": fields, "__init__": init})
+
+
+Options = _struct("glofnd_options")
+StoreSpec = _struct("glofnd_store_spec")
+StoreInfo = _struct("glofnd_store_info")
+Row = _struct("glofnd_row")
+Sims = _struct("glofnd_sims")
+Query = _struct("glofnd_query")
+Batch = _struct("glofnd_batch")
+Stats = _struct("glofnd_stats")
+
+F32, BF16, F16 = CONSTANTS["GLOFND_F32"], CONSTANTS["GLOFND_BF16"], CONSTANTS["GLOFND_F16"]
+WANT_QUALITY, WANT_QUANTILE = CONSTANTS["GLOFND_WANT_QUALITY"], CONSTANTS["GLOFND_WANT_QUANTILE"]
+WANT_NO_UPDATE = CONSTANTS["GLOFND_WANT_NO_UPDATE"]
+SHARED, LINK_BYTES = CONSTANTS["GLOFND_SHARED"], CONSTANTS["GLOFND_LINK_BYTES"]
+
+# ----- errors -----------------------------------------------------------------------------------------------------------------
+
+
+class Error(Exception):
+    """A call of libglofnd failed. `status` is the number of its status, the text says what happened and what to do."""
+
+    status = 0
+
+
+class ArgumentError(Error, ValueError):
+    """GLOFND_E_ARGUMENT: shapes, pointers or values that no call accepts."""
+
+
+class OptionError(Error, ValueError):
+    """GLOFND_E_OPTION: an unknown option, or a value out of its range."""
+
+
+class AnchorIndexError(Error, IndexError):
+    """GLOFND_E_INDEX: an anchor id out of range, or twice in one batch."""
+
+
+class NumericError(Error, ArithmeticError):
+    """GLOFND_E_NUMERIC: a value that is not finite."""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """GLOFND_E_MEMORY."""
+
+
+class DeviceError(Error, RuntimeError):
+    """GLOFND_E_DEVICE: no usable GPU, or one of its calls failed."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """GLOFND_E_UNSUPPORTED: a combination that this build or device does not have."""
+
+
+class FileError(Error, OSError):
+    """GLOFND_E_IO: a file cannot be read or written."""
+
+
+class FormatError(Error, ValueError):
+    """GLOFND_E_FORMAT: a corrupt or foreign file."""
+
+
+ERRORS: dict[int, type[Error]] = {
+    10: ArgumentError, 11: OptionError, 12: AnchorIndexError, 20: NumericError, 30: OutOfMemoryError, 31: DeviceError,
+    32: UnsupportedError, 40: FileError, 41: FormatError,
+}
+
+
+def error_of(status: int, text: str) -> Error:
+    """The exception of a failed status, not raised yet."""
+    error = ERRORS.get(status, Error)(text or status_text(status))
+    error.status = status
+    return error
+
+
+# ----- functions --------------------------------------------------------------------------------------------------------------
+
+REDUCE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_double), c_int)
+
+_text = [c_char_p, c_size_t]
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "version_number": (c_int, []),
+    "build_info": (c_char_p, []),
+    "status_text": (c_char_p, [c_int]),
+    "status_name": (c_char_p, [c_int]),
+    "options_init": (c_int, [POINTER(Options), c_size_t]),
+    "options_set": (c_int, [POINTER(Options), c_char_p, c_char_p, *_text]),
+    "options_get": (c_int, [POINTER(Options), c_char_p, c_char_p, c_size_t, *_text]),
+    "options_check": (c_int, [POINTER(Options), *_text]),
+    "options_describe": (c_int, [c_int, POINTER(c_char_p), POINTER(c_char_p), *_text]),
+    "device_check": (c_int, [c_int32, *_text]),
+    "ctx_create": (c_int, [POINTER(Options), POINTER(c_void_p), *_text]),
+    "ctx_free": (None, [c_void_p]),
+    "ctx_configure": (c_int, [c_void_p, POINTER(Options)]),
+    "ctx_reserve": (c_int, [c_void_p, c_int64, c_int64, c_int64, POINTER(c_size_t)]),
+    "ctx_stream": (c_int, [c_void_p, c_void_p]),
+    "ctx_error": (c_char_p, [c_void_p]),
+    "ctx_stats": (c_int, [c_void_p, POINTER(Stats)]),
+    "ctx_reduce": (c_int, [c_void_p, REDUCE, c_void_p]),
+    "store_create": (c_int, [c_void_p, POINTER(StoreSpec), POINTER(c_void_p)]),
+    "store_free": (None, [c_void_p]),
+    "store_save": (c_int, [c_void_p, c_void_p, c_char_p]),
+    "store_load": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_void_p)]),
+    "store_describe": (c_int, [c_void_p, POINTER(StoreInfo)]),
+    "rows_get": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
+    "rows_put": (c_int, [c_void_p, c_void_p, c_int, c_void_p, c_int64, c_void_p]),
+    "ring_get": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_void_p]),
+    "ring_put": (c_int, [c_void_p, c_void_p, c_int64, c_void_p, c_void_p, c_void_p]),
+    "update": (c_int, [c_void_p, c_void_p, POINTER(Sims)]),
+    "mask": (c_int, [c_void_p, c_void_p, POINTER(Sims), c_void_p, c_void_p]),
+    "thresholds": (c_int, [c_void_p, POINTER(Query), c_void_p]),
+    "step": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, c_void_p, POINTER(Stats)]),
+    "step_rows": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, POINTER(Stats)]),
+    "step_grad": (c_int, [c_void_p, POINTER(Batch), c_void_p, c_void_p, c_void_p, POINTER(Stats)]),
+    "step_mask": (c_int, [c_void_p, POINTER(Batch), c_void_p, c_void_p]),
+}
+
+
+def library_path() -> str:
+    """The library that is loaded: that of the environment variable GLOFND_LIBRARY, else the one inside of this package."""
+    chosen = os.environ.get("GLOFND_LIBRARY")
+    return chosen or os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libglofnd.so")
+
+
+def _load() -> ctypes.CDLL:
+    path = library_path()
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as failure:
+        raise ImportError(
+            f"libglofnd cannot be loaded: {failure}. Install the package (pip install .), or name the library of a build by "
+            "GLOFND_LIBRARY=BUILD/libglofnd.so") from None
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, "glofnd_" + name)
+        function.restype, function.argtypes = result, arguments
+    number = library.glofnd_version_number()
+    if (number // 10000, number // 100 % 100) != VERSION:
+        raise ImportError(f"{path} has version {number // 10000}.{number // 100 % 100}; this package needs "
+                          f"{VERSION[0]}.{VERSION[1]}: install both from the same sources")
+    return library
+
+
+library = _load()
+
+
+def _pretty_version() -> str:
+    number = library.glofnd_version_number()
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
+
+
+version = _pretty_version()
+
+
+def status_text(status: int) -> str:
+    return library.glofnd_status_text(status).decode()
+
+
+def build_info() -> str:
+    """One line: version, commit, compiler, backends compiled in, the instruction set chosen on this CPU."""
+    return library.glofnd_build_info().decode()
+
+
+WHY_BYTES = 1024
+
+
+def checked(call: Any, *arguments: Any) -> None:
+    """Calls a function that ends with (char *why, size_t why_bytes), and raises its text if it fails."""
+    why = ctypes.create_string_buffer(WHY_BYTES)
+    status = call(*arguments, why, WHY_BYTES)
+    if status:
+        raise error_of(status, why.value.decode(errors="replace"))
+
+
+def device_status(device: str) -> Optional[str]:
+    """None if steps can run on `device` ("cpu" or "cuda") here, else the reason why not."""
+    code = CONSTANTS["GLOFND_DEVICE_" + device.upper()]
+    why = ctypes.create_string_buffer(WHY_BYTES)
+    return why.value.decode(errors="replace") if library.glofnd_device_check(code, why, WHY_BYTES) else None
+
+
+def option_table() -> list[tuple[str, str, str]]:
+    """(name, range and default, meaning) of every option of the library."""
+    rows = []
+    key, text, values = c_char_p(), c_char_p(), ctypes.create_string_buffer(WHY_BYTES)
+    while library.glofnd_options_describe(len(rows), ctypes.byref(key), ctypes.byref(text), values, WHY_BYTES):
+        rows.append((key.value.decode(), values.value.decode(), text.value.decode()))  # type: ignore[union-attr]
+    return rows

@@ -1,0 +1,286 @@
+"""The step, thresholds and masks on NumPy arrays, on the CPU.
+
+    criterion = glofnd.numpy.GloFND(num_samples, loss="sogclr", alpha=0.01)
+    result = criterion.step(z1, z2, index, epoch=epoch)     # result.loss, result.grad_a, result.grad_b, result.stats
+
+Embeddings are float32, float16 or bfloat16 (ml_dtypes) arrays [batch][dim]; rows may be any distance apart and are not copied.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple, Optional, Union
+
+import numpy as np
+
+from . import _lib
+from ._engine import Engine, stats_dict
+from ._lib import ArgumentError
+
+__all__ = ["GloFND", "ROW", "StepResult", "thresholds"]
+
+_DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
+ROW = np.dtype([(name, np.dtype(kind)) for name, kind in _lib.STRUCTS["glofnd_row"]])
+"""State of one anchor on one side: threshold `lambda`, moments, `log_u`, visits `clock`, individual temperature."""
+
+
+class StepResult(NamedTuple):
+    """Loss and gradients of one step. `stats` holds all numbers of glofnd_stats by name."""
+
+    loss: float
+    grad_a: np.ndarray
+    grad_b: np.ndarray
+    stats: dict[str, Any]
+
+
+def _pointer(array: Optional[np.ndarray]) -> int:
+    return 0 if array is None else array.ctypes.data
+
+
+def _embeddings(array: Any, name: str) -> np.ndarray:
+    """`array` as the library reads it: [rows][dim], numbers of a row side by side. Copies only what is not so."""
+    array = np.asarray(array)
+    if array.ndim != 2:
+        raise ArgumentError(f"{name} has shape {array.shape}; expected [batch][dim]")
+    if array.dtype.name not in _DTYPES:
+        raise ArgumentError(f"{name} is {array.dtype}; expected float32, float16 or bfloat16: convert it, "
+                            "for example by .astype(numpy.float32)")
+    width = array.dtype.itemsize
+    close = array.strides[1] == width or array.shape[1] <= 1
+    rows_apart = array.strides[0] >= array.shape[1] * width and array.strides[0] % width == 0
+    return array if close and rows_apart else np.ascontiguousarray(array)
+
+
+def _stride(array: np.ndarray) -> int:
+    return max(array.strides[0] // array.dtype.itemsize, array.shape[1])
+
+
+def _integers(array: Any, name: str, shape: tuple[int, ...], kind: Any) -> Optional[np.ndarray]:
+    if array is None:
+        return None
+    array = np.asarray(array)
+    if array.dtype.kind not in "iu":
+        raise ArgumentError(f"{name} is {array.dtype}; expected integers")
+    if array.shape != shape:
+        raise ArgumentError(f"{name} has shape {array.shape}; expected {shape}: one number per sample")
+    if array.size and (array.min() < np.iinfo(kind).min or array.max() > np.iinfo(kind).max):
+        raise ArgumentError(f"{name} has values that do not fit {np.dtype(kind).name}")
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def _pair(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
+    a, b = _embeddings(a, "a"), _embeddings(b, "b")
+    if a.shape != b.shape or a.dtype != b.dtype:
+        raise ArgumentError(f"a is {a.dtype} {a.shape}, b is {b.dtype} {b.shape}; expected two views of one shape and type")
+    return a, b
+
+
+class GloFND:
+    """Loss, gradients and the thresholds of `num_samples` anchors.
+
+    Options are those of `python -m glofnd --options`: loss, detector, action, learner, alpha, tau, gamma, mask_epoch, threads ...
+    `dim`, the length of an embedding, is needed by learner="ring" only.
+    """
+
+    def __init__(self, num_samples: int, *, dim: int = 0, **options: Any):
+        self._engine = Engine(num_samples, dim, options)
+
+    @classmethod
+    def load(cls, path: Union[str, os.PathLike], **options: Any) -> "GloFND":
+        """The state of a file that save(), the program or the C library wrote."""
+        self = cls.__new__(cls)
+        self._engine = Engine(0, 0, options, load=os.fspath(path))
+        return self
+
+    def save(self, path: Union[str, os.PathLike]) -> None:
+        """Writes all state to a file that load(), the program and the C library read."""
+        self._engine.save(os.fspath(path))
+
+    @property
+    def num_samples(self) -> int:
+        return self._engine.n
+
+    @property
+    def sides(self) -> int:
+        """1 for two views, 2 for image and text."""
+        return self._engine.sides
+
+    # ----- step -----
+
+    def _batch(self, a: np.ndarray, b: np.ndarray, index: Any, labels: Any, groups: Any, support: tuple[Any, Any], epoch: int,
+               tau: float, gamma: float, want: int) -> tuple[Any, list[Any]]:
+        """The batch struct, and the arrays that must live as long as it."""
+        shape = (a.shape[0],)
+        if index is None:
+            raise ArgumentError("index is missing: the positions of the samples in the dataset")
+        keep = [a, b, _integers(index, "index", shape, np.int64), _integers(labels, "labels", shape, np.int32),
+                _integers(groups, "groups", shape, np.int32)]
+        for name, extra in zip(("support_a", "support_b"), support):
+            if extra is not None:
+                extra = np.ascontiguousarray(_embeddings(extra, name))
+                if extra.shape != a.shape or extra.dtype != a.dtype:
+                    raise ArgumentError(f"{name} is {extra.dtype} {extra.shape}; expected {a.dtype} {a.shape} as a")
+            keep.append(extra)
+        pointers = [_pointer(array) for array in keep]
+        batch = _lib.Batch(
+            rows=a.shape[0], cols=a.shape[0], dim=a.shape[1], a=pointers[0], b=pointers[1], id=pointers[2], label=pointers[3],
+            group=pointers[4], support_a=pointers[5], support_b=pointers[6], a_stride=_stride(a), b_stride=_stride(b),
+            dtype=_DTYPES[a.dtype.name], grad_dtype=_lib.F32, epoch=epoch, want=want, tau=tau, gamma=gamma)
+        return batch, keep
+
+    def step(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
+             support_b: Any = None, tau: float = 0.0, gamma: float = 0.0, update: bool = True, quality: bool = False,
+             quantile: bool = False) -> StepResult:
+        """Loss and gradients of one batch; moves the state of its anchors unless `update` is False.
+
+        a, b      [batch][dim] two views, or image and text
+        index     [batch] positions of the samples in the dataset, all different
+        labels    [batch] for detector="oracle" and for `quality`: precision and recall of the flags in the stats
+        groups    [batch] for detector="groups", or pairs to flag in addition; negative: in no group
+        tau, gamma  of this step; 0: as in the options
+        """
+        a, b = _pair(a, b)
+        want = _lib.WANT_QUALITY * quality | _lib.WANT_QUANTILE * quantile | _lib.WANT_NO_UPDATE * (not update)
+        batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, want)
+        grads = [np.empty(a.shape, np.float32), np.empty(a.shape, np.float32)]
+        stats = _lib.Stats()
+        self._engine.step(batch, _pointer(grads[0]), _pointer(grads[1]), stats)
+        return StepResult(stats.loss, grads[0], grads[1], stats_dict(stats))
+
+    def mask(self, a: Any, b: Any, index: Any, *, epoch: int = 0, labels: Any = None, groups: Any = None, support_a: Any = None,
+             support_b: Any = None, tau: float = 0.0, gamma: float = 0.0) -> np.ndarray:
+        """The negatives that a step on this batch would keep; state stays as it is.
+
+        Two views: bool [batch][2][2][batch], by own view and the other's view. Image and text: bool [batch][2][batch], by side.
+        """
+        a, b = _pair(a, b)
+        batch, _alive = self._batch(a, b, index, labels, groups, (support_a, support_b), epoch, tau, gamma, _lib.WANT_NO_UPDATE)
+        n = a.shape[0]
+        links = np.empty((n, _lib.LINK_BYTES), np.uint8)
+        keep = np.empty((n, 2, 2, n) if self.sides == 1 else (n, 2, n), np.uint8)
+        with self._engine.lock:
+            self._engine.step_rows(batch, _pointer(links))
+            self._engine.step_mask(batch, _pointer(links), _pointer(keep))
+        return keep.view(np.bool_)
+
+    # ----- detection from similarities -----
+
+    def _sims(self, sim: Any, index: Any, negative: Any, row_groups: Any, col_groups: Any, side: int,
+              epoch: int) -> tuple[Any, list[Any]]:
+        sim = np.asarray(sim)
+        if sim.dtype != np.float32 or sim.ndim not in (2, 3):
+            raise ArgumentError(f"similarities are {sim.dtype} {sim.shape}; expected float32 [rows][cols] or [views][rows][cols]")
+        sim = np.ascontiguousarray(sim)
+        rows, cols = sim.shape[-2:]
+        if negative is not None:
+            negative = np.ascontiguousarray(negative, dtype=np.uint8)
+            if negative.shape != (rows, cols):
+                raise ArgumentError(f"negative has shape {negative.shape}; expected {(rows, cols)}")
+        keep = [sim, negative, _integers(index, "index", (rows,), np.int64),
+                _integers(row_groups, "row_groups", (rows,), np.int32), _integers(col_groups, "col_groups", (cols,), np.int32)]
+        pointers = [_pointer(array) for array in keep]
+        return _lib.Sims(rows=rows, cols=cols, sim=pointers[0], negative=pointers[1], id=pointers[2], row_group=pointers[3],
+                         col_group=pointers[4], views=1 if sim.ndim == 2 else sim.shape[0], side=side, epoch=epoch), keep
+
+    def update(self, sim: Any, index: Any, *, negative: Any = None, row_groups: Any = None, col_groups: Any = None, side: int = 0,
+               epoch: int = 0) -> None:
+        """Moves the thresholds of the anchors `index` by similarities [rows][cols] or [views][rows][cols] of your own."""
+        sims, _alive = self._sims(sim, index, negative, row_groups, col_groups, side, epoch)
+        self._engine.update(sims)
+
+    def keep(self, sim: Any, index: Any, *, negative: Any = None, row_groups: Any = None, col_groups: Any = None, side: int = 0,
+             epoch: int = 0) -> np.ndarray:
+        """The negatives to keep among pairs with these similarities: a bool array of their shape."""
+        sims, alive = self._sims(sim, index, negative, row_groups, col_groups, side, epoch)
+        keep = np.empty(alive[0].shape, np.uint8)
+        self._engine.mask(sims, _pointer(keep), 0)
+        return keep.view(np.bool_)
+
+    # ----- state -----
+
+    def rows(self, index: Any = None, side: int = 0) -> np.ndarray:
+        """State of the anchors `index` (None: all) as an array of ROW."""
+        index = np.arange(self.num_samples) if index is None else np.asarray(index)
+        index = _integers(index, "index", index.shape, np.int64)
+        rows = np.empty(index.shape, ROW)
+        self._engine.rows_get(side, _pointer(index), index.size, _pointer(rows))
+        return rows
+
+    def put_rows(self, index: Any, rows: np.ndarray, side: int = 0) -> None:
+        """Replaces the state of the anchors `index`."""
+        rows = np.ascontiguousarray(rows, dtype=ROW)
+        index = _integers(index, "index", rows.shape, np.int64)
+        self._engine.rows_put(side, _pointer(index), index.size, _pointer(rows))
+
+    def thresholds(self, index: Any = None, side: int = 0) -> np.ndarray:
+        """The learned thresholds lambda of the anchors `index` (None: all). 1: not visited yet, nothing is flagged."""
+        rows = self.rows(index, side)
+        shared = self.shared(side)
+        return np.where((rows["clock"] == 0) & (shared["clock"] > 0), shared["lambda"], rows["lambda"])
+
+    def shared(self, side: int = 0) -> np.ndarray:
+        """The row of the one threshold that all anchors share (detector="single", lambda_warmup)."""
+        return np.frombuffer(bytes(self._engine.shared_get(side)), ROW)[0]
+
+    def put_shared(self, row: Any, side: int = 0) -> None:
+        self._engine.shared_put(side, _lib.Row.from_buffer_copy(np.asarray(row, ROW).tobytes()))
+
+    def ring(self) -> tuple[np.ndarray, np.ndarray, Optional[np.ndarray]]:
+        """Ids and embeddings that learner="ring" remembers, oldest first: ids [n], a [n][dim], b [n][dim] or None."""
+        info = self._engine.describe()
+        ids = np.empty(info.ring_count, np.int64)
+        a = np.empty((info.ring_count, info.ring_dim), np.float32)
+        b = np.empty_like(a) if self.sides == 2 else None
+        self._engine.ring_get(_pointer(ids), _pointer(a), _pointer(b))
+        return ids, a, b
+
+    def put_ring(self, ids: Any, a: Any, b: Any = None) -> None:
+        """Replaces the whole ring."""
+        a = np.ascontiguousarray(a, np.float32)
+        b = None if b is None else np.ascontiguousarray(b, np.float32)
+        ids = _integers(ids, "ids", a.shape[:1], np.int64)
+        info = self._engine.describe()
+        if a.ndim != 2 or a.shape[1] != info.ring_dim or (b is not None and b.shape != a.shape):
+            raise ArgumentError(f"embeddings of the ring have shape {a.shape}; expected [n][{info.ring_dim}]")
+        self._engine.ring_put(a.shape[0], _pointer(ids), _pointer(a), _pointer(b))
+
+    def configure(self, **options: Any) -> None:
+        """New values of options, from the next step on; the state stays."""
+        self._engine.configure(**options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        sides = range(self.sides)
+        seen = [np.flatnonzero(_seen(self.rows(side=side))) for side in sides]
+        return {"values": self._engine.values, "n": self._engine.n, "dim": self._engine.dim, "seen": seen,
+                "rows": [self.rows(ids, side) for side, ids in zip(sides, seen)],
+                "shared": [self.shared(side) for side in sides],
+                "ring": self.ring() if self._engine.describe().ring_rows else None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._engine = Engine(state["n"], state["dim"], state["values"])
+        for side in range(self.sides):
+            self.put_rows(state["seen"][side], state["rows"][side], side)
+            if state["shared"][side]["clock"]:
+                self.put_shared(state["shared"][side], side)
+        if state["ring"] is not None:
+            self.put_ring(*state["ring"])
+
+
+def _seen(rows: np.ndarray) -> np.ndarray:
+    return (rows["clock"] > 0) | (rows["log_u"] > -np.inf) | (rows["tau_clock"] > 0)
+
+
+def thresholds(q: Any, k: Any, alpha: float, *, skip: Any = None, normalize: bool = True, threads: int = 0) -> np.ndarray:
+    """Exact thresholds of the rows of q [rows][dim] against the rows of k [cols][dim].
+
+    out[i] is the ceil(alpha m)-th largest similarity of q[i] to the m rows of k other than skip[i] (-1: all count).
+    """
+    q, k = _embeddings(q, "q"), _embeddings(k, "k")
+    if q.shape[1] != k.shape[1] or q.dtype != k.dtype:
+        raise ArgumentError(f"q is {q.dtype} {q.shape}, k is {k.dtype} {k.shape}; expected rows of one length and type")
+    skip = _integers(skip, "skip", q.shape[:1], np.int64)
+    out = np.empty(q.shape[0], np.float32)
+    query = _lib.Query(rows=q.shape[0], cols=k.shape[0], dim=q.shape[1], q=_pointer(q), k=_pointer(k), skip=_pointer(skip),
+                       q_stride=_stride(q), k_stride=_stride(k), alpha=alpha, dtype=_DTYPES[q.dtype.name])
+    Engine(1, 0, {"normalize": normalize, "threads": threads}).thresholds(query, _pointer(out))
+    return out

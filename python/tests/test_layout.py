@@ -1,0 +1,65 @@
+"""Level 0: the tables of glofnd/_lib.py against include/glofnd.h. A C program made of the tables prints what the compiler sees."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from glofnd import _lib
+
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
+
+
+def probe_source() -> str:
+    lines = ["#define GLOFND_EXPERIMENTAL", "#include <glofnd.h>", "#include <stdio.h>", "int main(void) {"]
+    for struct, fields in _lib.STRUCTS.items():
+        lines.append(f'    printf("{struct} %zu\\n", sizeof({struct}));')
+        for name, _ in fields:
+            lines.append(f'    printf("{struct}.{name} %zu %zu\\n", offsetof({struct}, {name}), sizeof((({struct} *)0)->{name}));')
+    for name in _lib.CONSTANTS:
+        lines.append(f'    printf("{name} %d\\n", (int){name});')
+    lines += ['    printf("version %d %d\\n", GLOFND_VERSION_MAJOR, GLOFND_VERSION_MINOR);',
+              "#define GLOFND_X(name, value, text) printf(\"status %d\\n\", value);", "    GLOFND_STATUS_LIST(GLOFND_X)",
+              "    return 0;", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def table_lines() -> list:
+    lines = []
+    for struct, fields in _lib.STRUCTS.items():
+        kind = _lib._struct(struct)
+        lines.append(f"{struct} {ctypes.sizeof(kind)}")
+        lines += [f"{struct}.{name} {getattr(kind, name).offset} {getattr(kind, name).size}" for name, _ in fields]
+    lines += [f"{name} {value}" for name, value in _lib.CONSTANTS.items()]
+    lines.append("version %d %d" % _lib.VERSION)
+    return lines + [f"status {status}" for status in [0, *_lib.ERRORS]]
+
+
+class Layout(unittest.TestCase):
+    def test_tables_agree_with_the_header(self):
+        compiler = shutil.which(os.environ.get("CC", "cc"))
+        if not compiler:
+            self.skipTest("no C compiler")
+        with tempfile.TemporaryDirectory() as folder:
+            source, program = os.path.join(folder, "probe.c"), os.path.join(folder, "probe")
+            with open(source, "w", encoding="ascii") as file:
+                file.write(probe_source())
+            subprocess.run([compiler, "-std=c17", "-I", HEADER, source, "-o", program], check=True)
+            seen = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+        self.assertEqual(seen, table_lines())
+
+    def test_every_status_has_its_exception(self):
+        for status, kind in _lib.ERRORS.items():
+            self.assertNotEqual(_lib.library.glofnd_status_name(status), b"GLOFND_E_UNKNOWN")
+            error = _lib.error_of(status, "")
+            self.assertIsInstance(error, kind)
+            self.assertEqual((error.status, str(error)), (status, _lib.status_text(status)))
+
+    def test_options_in_the_table_are_those_of_the_library(self):
+        self.assertEqual({key for key, _, _ in _lib.option_table()}, {name for name, _ in _lib.STRUCTS["glofnd_options"][1:]})
+
+
+if __name__ == "__main__":
+    unittest.main()
