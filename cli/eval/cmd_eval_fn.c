@@ -247,8 +247,8 @@ static glofnd_status choose_truth(gf_error *err, fn_job *j, int labelled) {
 static glofnd_status prepare(gf_error *err, fn_job *j) {
     const gf_trained_run_spec spec = {.run = j->samples.run,
                                       .data = j->samples.data,
-                                      .where = j->samples.where,
-                                      .damaged = eval_warn,
+                                      .placement = j->samples.where,
+                                      .unreadable = eval_warn,
                                       .progress = eval_progress_draw,
                                       .user = &j->progress};
     TRY(gf_trained_run_create(err, &spec, &j->frozen));

@@ -59,7 +59,7 @@ static int read_fractions(linear_job *j, const char *text) {
 
 static int read_augment(linear_job *j, const char *text) {
     if (strcmp(text, "epoch") != 0) return cli_integer("augment", text, 0, 1000, &j->spec.augment);
-    j->spec.augment = GF_EVERY_EPOCH;
+    j->spec.augment = GF_AUGMENT_EVERY_EPOCH;
     return CLI_OK;
 }
 
@@ -117,7 +117,7 @@ static glofnd_status run_all(gf_error *err, linear_job *j) {
     gf_linear_eval *l = NULL;
     double largest = 0.0;
     for (int i = 0; i < j->fractions; i++) largest = j->fraction[i] > largest ? j->fraction[i] : largest;
-    j->spec.damaged = eval_warn, j->spec.encoding = show_encoding, j->spec.training = show_training, j->spec.user = j;
+    j->spec.unreadable = eval_warn, j->spec.encoding = show_encoding, j->spec.training = show_training, j->spec.user = j;
     j->encoding = 1;
     eval_progress_begin(&j->line, "features");
     glofnd_status status = gf_linear_eval_create(err, &j->spec, largest, &l);

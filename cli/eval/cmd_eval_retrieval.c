@@ -72,7 +72,7 @@ static glofnd_status measure_files(gf_error *err, retrieval_job *j) {
 
 static glofnd_status measure_run(gf_error *err, retrieval_job *j) {
     eval_towers encoders;
-    const gf_run_encoder_spec spec = {.run = j->samples.run, .untrained = j->samples.untrained, .where = j->samples.where};
+    const gf_run_encoder_spec spec = {.run = j->samples.run, .untrained = j->samples.untrained, .placement = j->samples.where};
     glofnd_status status = eval_encoders_open(err, &spec, &encoders);
     if (status == GLOFND_OK) status = eval_retrieve(err, &encoders, j->samples.data, &j->result);
     eval_encoders_free(&encoders);
@@ -95,9 +95,9 @@ static void print_samples(const retrieval_job *j) {
            j->samples.run ? j->samples.data : j->image);
     if (j->result.repeated) printf("          %lld samples name an image of an earlier one\n", (long long)j->result.repeated);
     if (j->result.lost) printf("          %lld captions of unreadable images are left out\n", (long long)j->result.lost);
-    if (r->asked < r->images)
+    if (r->queries < r->images)
         printf("          %lld images have no caption: they may be found, but are not asked for theirs\n",
-               (long long)(r->images - r->asked));
+               (long long)(r->images - r->queries));
 }
 
 static void print_table(const gf_retrieval *r) {

@@ -277,8 +277,8 @@ static glofnd_status record(gf_error *err, const threshold_job *j) {
 static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     const gf_trained_run_spec spec = {.run = j->samples.run,
                                       .data = j->samples.data,
-                                      .where = j->samples.where,
-                                      .damaged = eval_warn,
+                                      .placement = j->samples.where,
+                                      .unreadable = eval_warn,
                                       .progress = eval_progress_draw,
                                       .user = &j->progress};
     TRY(gf_trained_run_create(err, &spec, &j->frozen));

@@ -271,7 +271,8 @@ static void print_table(const transfer_job *j) {
 static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     gf_run_encoder *e = NULL;
     TRY(check_sets(err, j));
-    TRY(device_flags_open(err, "eval", &(gf_run_encoder_spec){.run = j->run, .untrained = j->untrained, .where = j->where}, &e));
+    TRY(device_flags_open(err, "eval", &(gf_run_encoder_spec){.run = j->run, .untrained = j->untrained, .placement = j->where},
+                          &e));
     j->threads = gf_run_encoder_threads(e);
     printf("protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
     printf("scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "

@@ -165,7 +165,7 @@ static uint32_t sum_of(const gf_string_list *s) {
 
 static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const char *name, gf_features *out) {
     eval_progress line;
-    const gf_encode_spec spec = {.damaged = eval_warn, .progress = eval_progress_draw, .user = &line};
+    const gf_encode_spec spec = {.unreadable = eval_warn, .progress = eval_progress_draw, .user = &line};
     eval_progress_begin(&line, name);
     const glofnd_status status = gf_encode_samples(err, e, data, &spec, out);
     eval_progress_end(&line);
@@ -326,7 +326,7 @@ static void print_heading(const zeroshot_job *j) {
 
 static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
     for (int i = 0; i < j->sets; i++) TRY(check_set(err, &j->set[i]));
-    const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .where = j->where};
+    const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
     TRY(eval_encoders_open(err, &spec, &j->encoders));
     print_heading(j);
     for (int i = 0; i < j->sets; i++) {

@@ -59,8 +59,8 @@ glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spe
     gf_text_pairs pairs = {0};
     eval_progress line;
     const gf_encode_spec tell[2] = {
-        {.damaged = eval_warn, .progress = eval_progress_draw, .user = &line},
-        {.damaged = eval_warn_caption, .progress = draw_captions, .user = &line},
+        {.unreadable = eval_warn, .progress = eval_progress_draw, .user = &line},
+        {.unreadable = eval_warn_caption, .progress = draw_captions, .user = &line},
     };
     glofnd_status status = gf_dataset_open(err, spec, &data);
     eval_note(data);

@@ -39,7 +39,7 @@ const char *eval_name(const char *text, char *name, size_t bytes) {
 /* ----- samples ----- */
 
 glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder, gf_split *split) {
-    TRY(device_flags_open(err, "eval", &(gf_run_encoder_spec){.run = s->run, .untrained = s->untrained, .where = s->where},
+    TRY(device_flags_open(err, "eval", &(gf_run_encoder_spec){.run = s->run, .untrained = s->untrained, .placement = s->where},
                           encoder));
     s->threads = gf_run_encoder_threads(*encoder);
     s->embeddings = gf_run_encoder_config(*encoder)->task == GF_TASK_CLIP;
@@ -65,7 +65,7 @@ static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_samples *
         .ids = s->id,
         .id_count = s->n,
         .labels = s->label,
-        .damaged = eval_warn,
+        .unreadable = eval_warn,
         .progress = eval_progress_draw,
         .user = &line,
     };

@@ -131,9 +131,9 @@ static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_disco
 static glofnd_status encode(gf_error *err, discover_job *j) {
     gf_run_encoder *e = NULL;
     gf_features f = {0};
-    const gf_encode_spec spec = {.aligned = 1, .damaged = damaged, .progress = encoded, .user = j};
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = damaged, .progress = encoded, .user = j};
     start(j, "images");
-    const gf_run_encoder_spec run = {.run = j->source, .head = j->head, .where = j->where};
+    const gf_run_encoder_spec run = {.run = j->source, .head = j->head, .placement = j->where};
     glofnd_status status = device_flags_open(err, "discover", &run, &e);
     if (status == GLOFND_OK) status = gf_encode_samples(err, e, j->images, &spec, &f);
     gf_progress_end(&j->line);

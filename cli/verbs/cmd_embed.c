@@ -49,7 +49,7 @@ static void drop_bad_rows(result *r) {
 }
 
 static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *d, result *r) {
-    const gf_encode_spec spec = {.aligned = 1, .damaged = note_damaged, .user = r};
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_damaged, .user = r};
     r->bad = calloc((size_t)r->n, 1);
     r->sample = malloc((size_t)r->n * sizeof *r->sample);
     FAIL_IF(err, !r->bad || !r->sample, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)r->n);
@@ -62,7 +62,7 @@ static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_da
 static glofnd_status encode(gf_error *err, const gf_run_encoder_spec *spec, const char *data, result *r) {
     gf_dataset *d = NULL;
     gf_run_encoder *e = NULL;
-    const gf_encode_spec tell = {.damaged = note_damaged, .user = r};
+    const gf_encode_spec tell = {.unreadable = note_damaged, .user = r};
     glofnd_status status = gf_dataset_open(err, data, &d);
     if (status == GLOFND_OK) status = device_flags_open(err, "embed", spec, &e);
     if (status == GLOFND_OK) {
@@ -161,6 +161,6 @@ int cmd_embed(int argc, char **argv) {
     if (!targets_differ(&t)) return wrong("--out, --labels and --samples must be different files");
     if (head && text) return wrong("--head and --text exclude each other: embeddings of captions have no head");
     gf_run_encoder_spec spec = {.run = argv[1], .head = head != NULL, .text = text != NULL, .untrained = untrained != NULL};
-    if ((code = device_flags_read(argv[0], &where, &spec.where))) return code;
+    if ((code = device_flags_read(argv[0], &where, &spec.placement))) return code;
     return embed(&spec, data, &t);
 }

@@ -1,7 +1,6 @@
 /* encode.c - see encode.h. */
 #include "eval/encode.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,49 +12,44 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/vocabulary.h"
 #include "util/parallel.h"
+#include "util/path.h"
 
 struct gf_run_encoder {
-    gf_config config; /* of the run, resolved */
+    gf_config config; /* resolved */
     gf_net *net;
-    gf_bpe *bpe; /* of an encoder of captions */
+    gf_bpe *bpe; /* text encoder; else NULL */
     int64_t batch, dim;
     int head, threads;
     float *rows; /* [batch][dim] of the last forward, on the host */
     char weights[PATH_MAX];
-    char moved[sizeof((gf_error *)0)->text];
+    char cpu_fallback[sizeof((gf_error *)0)->text];
 };
 
 /* ----- opening ----- */
 
-static glofnd_status join(gf_error *err, char *out, const char *folder, const char *name) {
-    const int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
-    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path %.100s/... is too long", folder);
-    return GLOFND_OK;
-}
-
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     char path[PATH_MAX];
-    TRY(join(err, path, run, GF_CONFIG_FILE));
-    FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO, "%s cannot be read: %.100s is not the folder of a run", path, run);
+    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
+    FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO, "%s cannot be read: %.100s is not a run folder", path, run);
     TRY(gf_config_init(err, c));
     if (gf_config_read(err, c, path) != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
-    FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s does not say size and stem of the network", path);
+    FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s lacks size or stem of the network", path);
     return GLOFND_OK;
 }
 
 static glofnd_status find_weights(gf_error *err, char *out, const char *run) {
     char checkpoint[PATH_MAX];
-    TRY(join(err, out, run, GF_MODEL_FILE));
+    TRY(gf_path_join(err, out, run, GF_MODEL_FILE));
     if (access(out, F_OK) == 0) return GLOFND_OK;
     TRY(gf_checkpoint_latest(err, run, checkpoint, sizeof checkpoint));
     FAIL_IF(err, !*checkpoint, GLOFND_E_IO, "%s has neither model.safetensors nor a complete checkpoint", run);
-    return join(err, out, checkpoint, GF_MODEL_FILE);
+    return gf_path_join(err, out, checkpoint, GF_MODEL_FILE);
 }
 
 static gf_net_spec spec_of(const gf_run_encoder *e, glofnd_device device) {
     const gf_config *c = &e->config;
     gf_net_spec s = gf_encoder_spec(c, e->bpe != NULL, e->batch, e->bpe ? gf_bpe_vocab(e->bpe) : 0);
-    s.batch = e->batch; /* also where training has two views of each */
+    s.batch = e->batch; /* training may have two views of each sample */
     if (!e->head) s.head_hidden = s.head_out = 0;
     s.training = 0;
     s.threads = e->threads;
@@ -83,7 +77,7 @@ glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_devi
     return GLOFND_OK;
 }
 
-/* Without the advice about a configuration that stands behind the last semicolon. */
+/* Drops the message's advice about configurations, which follows its last semicolon. */
 static glofnd_status check_device(gf_error *err, glofnd_device device) {
     static const char key[] = "device: ";
     char why[256];
@@ -94,17 +88,17 @@ static glofnd_status check_device(gf_error *err, glofnd_device device) {
     return GLOFND_OK;
 }
 
-/* On the device asked for; or, with none asked for, on the run's if that can be used, else on the CPU. */
-static glofnd_status make_net(gf_error *err, gf_run_encoder *e, const char *asked) {
+/* On the requested device; with none requested, on the run's device, or on the CPU if that is unusable. */
+static glofnd_status make_net(gf_error *err, gf_run_encoder *e, const char *requested) {
     glofnd_device device = e->config.method.device;
-    if (asked) TRY(gf_run_encoder_device(err, asked, &device));
+    if (requested) TRY(gf_run_encoder_device(err, requested, &device));
     glofnd_status status = check_device(err, device);
     if (status == GLOFND_OK) status = make_net_on(err, e, device);
     if (status == GLOFND_OK || device == GLOFND_DEVICE_CPU) return status;
     const gf_error why = *err;
-    const int there = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE; /* but too small, or the like */
-    FAIL_IF(err, asked || there, status, "cuda cannot be used here: %.420s; --device cpu takes the CPU", why.text);
-    memcpy(e->moved, why.text, sizeof e->moved);
+    const int usable = status != GLOFND_E_UNSUPPORTED && status != GLOFND_E_DEVICE; /* out of memory, for example */
+    FAIL_IF(err, requested || usable, status, "cuda cannot be used here: %.420s; use --device cpu", why.text);
+    memcpy(e->cpu_fallback, why.text, sizeof e->cpu_fallback);
     return make_net_on(err, e, GLOFND_DEVICE_CPU);
 }
 
@@ -114,17 +108,17 @@ static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_
     int known = 0;
     if (!spec->text) return GLOFND_OK;
     FAIL_IF(err, e->config.task != GF_TASK_CLIP, GLOFND_E_ARGUMENT,
-            "%s is a run on images alone (task = views); this needs an encoder of captions: a run of task = clip", spec->run);
-    TRY(join(err, path, spec->run, GF_VOCABULARY_FILE));
+            "%s is a run on images alone (task = views); a text encoder needs a run with task = clip", spec->run);
+    TRY(gf_path_join(err, path, spec->run, GF_VOCABULARY_FILE));
     TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
     TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));
     FAIL_IF(err, known && crc != trained, GLOFND_E_FORMAT,
-            "%.300s is not the vocabulary the run was trained with; put back the one of the run", path);
+            "%.300s is not the vocabulary the run was trained with; restore the original file", path);
     return GLOFND_OK;
 }
 
-/* The weights the run began with: what its init did not hold is as the seed made it. */
-static glofnd_status load_start(gf_error *err, gf_run_encoder *e) {
+/* Initial weights of the run: tensors that its init file lacks come from the seed. */
+static glofnd_status load_initial(gf_error *err, gf_run_encoder *e) {
     const gf_model encoder = {&e->net, 1, NULL};
     if (!*e->config.init) return GLOFND_OK;
     if (e->config.task != GF_TASK_CLIP) return gf_weights_load(err, e->net, e->config.init, 1);
@@ -135,11 +129,11 @@ static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run
     TRY(read_config(err, &e->config, spec->run));
     TRY(open_vocabulary(err, e, spec));
     e->head = spec->head || e->config.task == GF_TASK_CLIP;
-    e->threads = spec->where.threads > 0 ? spec->where.threads : e->config.method.threads;
+    e->threads = spec->placement.threads > 0 ? spec->placement.threads : e->config.method.threads;
     if (e->threads <= 0) e->threads = gf_parallel_default();
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
-    TRY(make_net(err, e, spec->where.device));
-    if (spec->untrained) return load_start(err, e);
+    TRY(make_net(err, e, spec->placement.device));
+    if (spec->untrained) return load_initial(err, e);
     TRY(find_weights(err, e->weights, spec->run));
     return gf_weights_load(err, e->net, e->weights, 0);
 }
@@ -164,12 +158,12 @@ void gf_run_encoder_free(gf_run_encoder *e) {
 
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e) { return &e->config; }
 int gf_run_encoder_threads(const gf_run_encoder *e) { return e->threads; }
-const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e) { return e->moved; }
+const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e) { return e->cpu_fallback; }
 
 glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status) {
     if (status != GLOFND_E_IO) return status;
     const gf_error why = *err;
-    return gf_fail(err, status, "%.440s (the data of the run; --data says where it is now)", why.text);
+    return gf_fail(err, status, "%.440s (the data of the run; if it moved, give its SPEC by --data)", why.text);
 }
 const char *gf_run_encoder_weights(const gf_run_encoder *e) { return e->weights; }
 int64_t gf_run_encoder_dim(const gf_run_encoder *e) { return e->dim; }
@@ -177,22 +171,21 @@ const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e) { return e->bpe
 
 /* ----- encoding ----- */
 
-/* e->rows = features or projections of the first `count` inputs, which are there (images NULL) or given. */
+/* e->rows = features or projections of `count` inputs: the images, or (NULL) the tokens already loaded. */
 static glofnd_status encode_batch(gf_error *err, gf_run_encoder *e, const float *images, int64_t count) {
     const float *y = NULL;
     TRY(gf_net_forward(err, e->net, images, count, 0, e->head ? NULL : &y, e->head ? &y : NULL));
     TRY(gf_net_read(err, e->net, e->rows, y, (size_t)(count * e->dim) * sizeof *y));
-    double sum = 0.0; /* of squares: finite if all of them are */
+    double sum = 0.0; /* sum of squares: finite only if every number is */
     for (int64_t i = 0; i < count * e->dim; i++) sum += (double)e->rows[i] * (double)e->rows[i];
     FAIL_IF(err, !isfinite(sum), GLOFND_E_NUMERIC,
-            "%.300s: the network gives numbers that are not finite: its training has diverged, and a smaller --lr may help; "
-            "or the file is damaged",
+            "%.300s: the output of the network is not finite: training diverged (try a smaller --lr), or the file is corrupt",
             *e->weights ? e->weights : "untrained weights");
     return GLOFND_OK;
 }
 
 glofnd_status gf_run_encoder_tokens(gf_error *err, gf_run_encoder *e, const int32_t *tokens, int64_t n, float *out) {
-    FAIL_IF(err, !e->bpe, GLOFND_E_ARGUMENT, "an encoder of images cannot read tokens");
+    FAIL_IF(err, !e->bpe, GLOFND_E_ARGUMENT, "an image encoder cannot read tokens");
     for (int64_t i = 0; i < n; i += e->batch) {
         const int64_t count = n - i < e->batch ? n - i : e->batch;
         TRY(gf_net_load_tokens(err, e->net, tokens + i * e->config.context, 0, count));
@@ -212,8 +205,8 @@ glofnd_status gf_run_encoder_images(gf_error *err, gf_run_encoder *e, const floa
     return GLOFND_OK;
 }
 
-/* Which of the samples asked for is `id`; it is number `at` or a later one: damaged ones before it are missing. */
-static int64_t number_of(const gf_encode_spec *spec, int64_t at, int64_t id) {
+/* Position of `id` in spec->ids, at `at` or later: unreadable samples before it are missing. */
+static int64_t position_of(const gf_encode_spec *spec, int64_t at, int64_t id) {
     if (!spec->ids) return id;
     while (spec->ids[at] != id) at++;
     return at;
@@ -226,10 +219,11 @@ static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, gf_loader *loa
     for (;;) {
         TRY(gf_loader_next(err, loader, &batch));
         if (batch.n == 0) break;
-        FAIL_IF(err, batch.n > out->n - row, GLOFND_E_FORMAT, "the dataset gave more than its %lld samples", (long long)out->n);
+        FAIL_IF(err, batch.n > out->n - row, GLOFND_E_FORMAT, "the dataset returned more than its %lld samples",
+                (long long)out->n);
         TRY(encode_batch(err, e, batch.view[0], batch.n));
         for (int64_t i = 0; i < batch.n; i++, row++) {
-            at = number_of(spec, at, batch.id[i]);
+            at = position_of(spec, at, batch.id[i]);
             if (spec->aligned) row = at;
             memcpy(out->x + row * e->dim, e->rows + i * e->dim, (size_t)e->dim * sizeof *out->x);
             out->label[row] = spec->labels ? spec->labels[at] : batch.label[i];
@@ -240,8 +234,8 @@ static glofnd_status encode_all(gf_error *err, gf_run_encoder *e, gf_loader *loa
     return GLOFND_OK;
 }
 
-/* Colours as in training. */
-static gf_augment recipe(const gf_config *c, int augmented) {
+/* Normalisation as in training. */
+static gf_augment augmentation(const gf_config *c, int augmented) {
     const gf_augment seen = c->pixels == GF_PIXELS_CLIP ? gf_augment_clip(c->size) : gf_augment_pretrain(c->size);
     gf_augment a = augmented ? gf_augment_linear(c->size) : seen;
     memcpy(a.mean, seen.mean, sizeof a.mean);
@@ -260,7 +254,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
                                  gf_loader **out) {
     gf_loader_spec loader = {
         .data = data,
-        .augment = recipe(&e->config, spec->augmented),
+        .augment = augmentation(&e->config, spec->augmented),
         .views = spec->augmented ? 1 : 0,
         .once = 1,
         .ids = spec->ids,
@@ -270,7 +264,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .workers = e->threads,
         .depth = 2,
         .fast = e->config.decode_fast,
-        .unreadable = spec->damaged,
+        .unreadable = spec->unreadable,
         .user = spec->user,
     };
     gf_encode_centre_crop(&e->config, data, &loader);
@@ -293,6 +287,6 @@ glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_datas
 }
 
 glofnd_status gf_encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data,
-                        void (*damaged)(void *user, int64_t i, const char *message), void *user, gf_features *out) {
-    return gf_encode_samples(err, e, data, &(gf_encode_spec){.damaged = damaged, .user = user}, out);
+                        void (*unreadable)(void *user, int64_t i, const char *message), void *user, gf_features *out) {
+    return gf_encode_samples(err, e, data, &(gf_encode_spec){.unreadable = unreadable, .user = user}, out);
 }

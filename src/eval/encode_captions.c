@@ -1,4 +1,4 @@
-/* encode_captions.c - all captions of a dataset through the encoder of captions; see encode.h. */
+/* encode_captions.c - all captions of a dataset through the text encoder; see encode.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,40 +12,39 @@ typedef struct encoding {
     gf_error *err;
     gf_run_encoder *e;
     const gf_dataset *data;
-    const gf_encode_spec *tell;
+    const gf_encode_spec *report;
     gf_bpe_scratch scratch;
     int32_t *token;  /* [PART][context] */
-    int64_t waiting; /* of them filled */
+    int64_t pending; /* tokens of so many captions, not encoded yet */
     gf_features *out;
     int64_t *sample;
-    int64_t room; /* rows that out and sample can hold */
+    int64_t capacity; /* rows of out and sample */
 } encoding;
 
 static void leave_out(const encoding *x, int64_t i, const char *why) {
-    if (x->tell->damaged) x->tell->damaged(x->tell->user, i, why);
+    if (x->report->unreadable) x->report->unreadable(x->report->user, i, why);
 }
 
-/* Rows for the waiting captions, doubled as they run out. */
-static glofnd_status make_room(encoding *x) {
+static glofnd_status reserve_row(encoding *x) {
     const int64_t dim = x->out->dim, need = x->out->n + 1;
-    if (need <= x->room) return GLOFND_OK;
-    const int64_t room = x->room ? 2 * x->room : PART;
-    float *rows = realloc(x->out->x, (size_t)(room * dim) * sizeof *rows);
+    if (need <= x->capacity) return GLOFND_OK;
+    const int64_t capacity = x->capacity ? 2 * x->capacity : PART;
+    float *rows = realloc(x->out->x, (size_t)(capacity * dim) * sizeof *rows);
     if (rows) x->out->x = rows;
-    int32_t *label = realloc(x->out->label, (size_t)room * sizeof *label);
+    int32_t *label = realloc(x->out->label, (size_t)capacity * sizeof *label);
     if (label) x->out->label = label;
-    int64_t *sample = realloc(x->sample, (size_t)room * sizeof *sample);
+    int64_t *sample = realloc(x->sample, (size_t)capacity * sizeof *sample);
     if (sample) x->sample = sample;
-    FAIL_IF(x->err, !rows || !label || !sample, GLOFND_E_MEMORY, "no memory for %lld embeddings", (long long)room);
-    x->room = room;
+    FAIL_IF(x->err, !rows || !label || !sample, GLOFND_E_MEMORY, "no memory for %lld embeddings", (long long)capacity);
+    x->capacity = capacity;
     return GLOFND_OK;
 }
 
-/* The waiting captions are the last rows. */
-static glofnd_status encode_waiting(encoding *x) {
-    const int64_t first = x->out->n - x->waiting;
-    TRY(gf_run_encoder_tokens(x->err, x->e, x->token, x->waiting, x->out->x + first * x->out->dim));
-    x->waiting = 0;
+/* The pending captions are the last rows. */
+static glofnd_status encode_pending(encoding *x) {
+    const int64_t first = x->out->n - x->pending;
+    TRY(gf_run_encoder_tokens(x->err, x->e, x->token, x->pending, x->out->x + first * x->out->dim));
+    x->pending = 0;
     return GLOFND_OK;
 }
 
@@ -53,13 +52,13 @@ static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t l
     const int context = gf_run_encoder_config(x->e)->context;
     int count;
     if (c.n > GF_WORDS_TEXT_MOST) return leave_out(x, i, "a caption is too long"), GLOFND_OK;
-    TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->waiting * context,
+    TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->pending * context,
                       &count));
     if (count <= 2 && context > 2) return leave_out(x, i, "a caption has no word"), GLOFND_OK;
-    TRY(make_room(x));
+    TRY(reserve_row(x));
     x->sample[x->out->n] = i;
     x->out->label[x->out->n++] = label;
-    return ++x->waiting == PART ? encode_waiting(x) : GLOFND_OK;
+    return ++x->pending == PART ? encode_pending(x) : GLOFND_OK;
 }
 
 static glofnd_status add_sample(encoding *x, int64_t i, gf_sample *s) {
@@ -68,7 +67,7 @@ static glofnd_status add_sample(encoding *x, int64_t i, gf_sample *s) {
     if (status == GLOFND_E_FORMAT || status == GLOFND_E_IO) return leave_out(x, i, why.text), GLOFND_OK;
     FAIL_IF(x->err, status != GLOFND_OK, status, "%s", why.text);
     const int64_t n = gf_captions_count(s->text);
-    if (n == 0) leave_out(x, i, "it has no caption");
+    if (n == 0) leave_out(x, i, "the sample has no caption");
     for (int64_t k = 0; k < n; k++) TRY(add_caption(x, i, gf_caption_at(s->text, k), s->label));
     return GLOFND_OK;
 }
@@ -78,24 +77,24 @@ static glofnd_status encode_all(encoding *x) {
     gf_sample s = {0};
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
-        const int64_t waiting = x->waiting;
+        const int64_t pending = x->pending;
         status = add_sample(x, i, &s);
-        if (x->tell->progress && x->waiting < waiting) x->tell->progress(x->tell->user, i + 1, n);
+        if (x->report->progress && x->pending < pending) x->report->progress(x->report->user, i + 1, n);
     }
     gf_sample_free(&s);
     TRY(status);
     FAIL_IF(x->err, x->out->n == 0, GLOFND_E_FORMAT, "this data has no caption");
-    if (x->waiting) TRY(encode_waiting(x));
-    if (x->tell->progress) x->tell->progress(x->tell->user, n, n);
+    if (x->pending) TRY(encode_pending(x));
+    if (x->report->progress) x->report->progress(x->report->user, n, n);
     return GLOFND_OK;
 }
 
-glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *tell,
+glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *report,
                                  gf_features *out, int64_t **sample) {
-    encoding x = {.err = err, .e = e, .data = data, .tell = tell, .out = out};
+    encoding x = {.err = err, .e = e, .data = data, .report = report, .out = out};
     *out = (gf_features){.dim = gf_run_encoder_dim(e)};
     *sample = NULL;
-    FAIL_IF(err, !gf_run_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an encoder of images cannot read captions");
+    FAIL_IF(err, !gf_run_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an image encoder cannot read captions");
     TRY(gf_captions_need(err, data));
     x.token = malloc((size_t)PART * (size_t)gf_run_encoder_config(e)->context * sizeof *x.token);
     const glofnd_status status = x.token ? encode_all(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);

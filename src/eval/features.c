@@ -9,7 +9,7 @@
 glofnd_status gf_features_alloc(gf_error *err, gf_features *f, int64_t n, int64_t dim) {
     *f = (gf_features){.n = n, .dim = dim};
     FAIL_IF(err, n < 1 || dim < 1 || (size_t)n > SIZE_MAX / sizeof(float) / (size_t)dim, GLOFND_E_ARGUMENT,
-            "%lld rows of %lld features cannot be held", (long long)n, (long long)dim);
+            "%lld rows of %lld features are too large", (long long)n, (long long)dim);
     f->x = malloc((size_t)n * (size_t)dim * sizeof *f->x);
     f->label = malloc((size_t)n * sizeof *f->label);
     if (f->x && f->label) return GLOFND_OK;
@@ -25,9 +25,9 @@ void gf_features_free(gf_features *f) {
 }
 
 int32_t gf_features_classes(const gf_features *f) {
-    int32_t most = -1;
-    for (int64_t i = 0; i < f->n; i++) most = f->label[i] > most ? f->label[i] : most;
-    return most + 1;
+    int32_t max = -1;
+    for (int64_t i = 0; i < f->n; i++) max = f->label[i] > max ? f->label[i] : max;
+    return max + 1;
 }
 
 /* ----- holding out ----- */
@@ -37,7 +37,7 @@ static void copy_row(gf_features *to, int64_t at, const gf_features *from, int64
     to->label[at] = from->label[i];
 }
 
-static void part(gf_features *f, gf_features *held, const uint8_t *chosen) {
+static void separate(gf_features *f, gf_features *held, const uint8_t *chosen) {
     int64_t kept = 0, moved = 0;
     for (int64_t i = 0; i < f->n; i++) {
         if (chosen[i]) copy_row(held, moved++, f, i);
@@ -52,9 +52,9 @@ glofnd_status gf_features_hold_out(gf_error *err, gf_features *f, double share, 
     FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)f->n);
     glofnd_status status = gf_stratified_draw(err, &d, f->label, f->n, chosen);
     if (status == GLOFND_OK && d.count == 0)
-        status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold %.0f %% of it out", 100.0 * share);
+        status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold out %.0f %% of it", 100.0 * share);
     if (status == GLOFND_OK) status = gf_features_alloc(err, held, d.count, f->dim);
-    if (status == GLOFND_OK) part(f, held, chosen);
+    if (status == GLOFND_OK) separate(f, held, chosen);
     free(chosen);
     return status;
 }

@@ -1,4 +1,4 @@
-/* features_scale.c - features brought to common lengths and scales; see features.h. Sums in double, in the order of the rows. */
+/* features_scale.c - normalisation of features; see features.h. Sums in double, in the order of the rows. */
 #include <math.h>
 #include <stdlib.h>
 

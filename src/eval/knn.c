@@ -9,7 +9,7 @@
 #include "util/order.h"
 #include "util/parallel.h"
 
-#define SPARE 512 /* places of a shortlist beyond k, at the least */
+#define SPARE_MIN 512 /* places of a shortlist beyond k */
 
 typedef struct neighbour {
     float s;
@@ -17,15 +17,15 @@ typedef struct neighbour {
 } neighbour;
 
 typedef struct shortlist { /* of one test row: neighbours that may be among the k nearest */
-    neighbour *best;       /* [room] */
+    neighbour *best;       /* [capacity] */
     int64_t count;
-    float limit; /* what is not above cannot be */
+    float limit; /* a similarity up to this is not among the k nearest */
 } shortlist;
 
 typedef struct scratch { /* of one thread */
     shortlist list[GF_PAIR_ROWS];
-    neighbour *best; /* [GF_PAIR_ROWS][room], of the lists */
-    float *value;    /* [room] */
+    neighbour *best; /* [GF_PAIR_ROWS][capacity] of the lists */
+    float *value;    /* [capacity] */
     double *vote;    /* [classes] */
     int32_t at[GF_PAIR_COLUMNS];
 } scratch;
@@ -35,18 +35,18 @@ typedef struct job {
     const gf_features *train;
     const gf_tile_ops *ops;
     int64_t k, classes;
-    int64_t room;     /* of a shortlist: k, and a tile's row; the larger, the less often it is cut */
+    int64_t capacity; /* of a shortlist: k, SPARE_MIN or k more, and a row of a tile; a larger one is cut less often */
     scratch *scratch; /* [threads] */
     int32_t *predicted;
 } job;
 
-/* ----- making ----- */
+/* ----- set-up ----- */
 
 static glofnd_status check(gf_error *err, const gf_knn *o, const gf_features *train, const gf_features *test) {
-    FAIL_IF(err, o->k < 1, GLOFND_E_OPTION, "k is %lld; it must be at least 1", (long long)o->k);
-    FAIL_IF(err, !(o->temperature >= 0.0 && o->temperature < INFINITY), GLOFND_E_OPTION,
-            "temperature is %g; it must be 0 or more", o->temperature);
-    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "%lld features of training rows and %lld of test rows",
+    FAIL_IF(err, o->k < 1, GLOFND_E_OPTION, "k is %lld; expected at least 1", (long long)o->k);
+    FAIL_IF(err, !(o->temperature >= 0.0 && o->temperature < INFINITY), GLOFND_E_OPTION, "temperature is %g; expected 0 or more",
+            o->temperature);
+    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
             (long long)train->dim, (long long)test->dim);
     return GLOFND_OK;
 }
@@ -55,11 +55,11 @@ static glofnd_status make_scratch(gf_error *err, job *j, int threads) {
     int complete = (j->scratch = calloc((size_t)threads, sizeof *j->scratch)) != NULL;
     for (int t = 0; t < threads && complete; t++) {
         scratch *x = &j->scratch[t];
-        x->best = malloc(GF_PAIR_ROWS * (size_t)j->room * sizeof *x->best);
-        x->value = malloc((size_t)j->room * sizeof *x->value);
+        x->best = malloc(GF_PAIR_ROWS * (size_t)j->capacity * sizeof *x->best);
+        x->value = malloc((size_t)j->capacity * sizeof *x->value);
         x->vote = malloc((size_t)j->classes * sizeof *x->vote);
         complete = x->best && x->value && x->vote;
-        for (int r = 0; r < GF_PAIR_ROWS && complete; r++) x->list[r].best = x->best + r * j->room;
+        for (int r = 0; r < GF_PAIR_ROWS && complete; r++) x->list[r].best = x->best + r * j->capacity;
     }
     FAIL_IF(err, !complete, GLOFND_E_MEMORY, "no memory for the neighbours of %d threads", threads);
     return GLOFND_OK;
@@ -74,9 +74,9 @@ static void free_scratch(job *j, int threads) {
     free(j->scratch);
 }
 
-/* ----- searching ----- */
+/* ----- search ----- */
 
-/* Cuts the list to its k best. It is in the order of the columns and stays so; of equals the earlier ones are kept. */
+/* Cuts the list to its k best, in the order of the columns; of equal similarities the earlier ones stay. */
 static void cut(const job *j, scratch *x, shortlist *l) {
     for (int64_t i = 0; i < l->count; i++) x->value[i] = l->best[i].s;
     l->limit = gf_kth_largest(x->value, l->count, j->k);
@@ -90,10 +90,10 @@ static void cut(const job *j, scratch *x, shortlist *l) {
     l->count = kept;
 }
 
-/* Later columns must be above the limit, not equal to it: k earlier ones are at least as near. */
+/* A later column must be above the limit, not equal to it: k earlier ones are at least as near. */
 static void take_row(const job *j, scratch *x, const float *s, const gf_pair_tile *t, shortlist *l) {
     const int32_t *label = j->train->label + t->c0;
-    if (l->count + t->cols > j->room) cut(j, x, l);
+    if (l->count + t->cols > j->capacity) cut(j, x, l);
     const int found = j->ops->reach(x->at, s, (int)gf_pad(t->cols), l->limit, NULL);
     for (int i = 0; i < found; i++) {
         const int32_t c = x->at[i];
@@ -101,7 +101,7 @@ static void take_row(const job *j, scratch *x, const float *s, const gf_pair_til
     }
 }
 
-static int32_t elect(const job *j, const shortlist *l, double *vote) {
+static int32_t vote_of(const job *j, const shortlist *l, double *vote) {
     const double t = j->o->temperature;
     double nearest = -INFINITY;
     int32_t winner = 0;
@@ -121,7 +121,7 @@ static void visit(void *user, const gf_pair_tile *t, int thread) {
         take_row(j, x, t->s + (size_t)r * t->ld, t, l);
         if (!t->last) continue;
         if (l->count > j->k) cut(j, x, l);
-        j->predicted[t->r0 + r] = elect(j, l, x->vote);
+        j->predicted[t->r0 + r] = vote_of(j, l, x->vote);
     }
 }
 
@@ -142,7 +142,7 @@ glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features 
                       .how = gf_pair_about(&o->how, "neighbours")};
     if (pairs.how.threads < 1) pairs.how.threads = gf_parallel_default();
     j.k = o->k < labelled ? o->k : labelled;
-    j.room = j.k + (j.k > SPARE ? j.k : SPARE) + GF_PAIR_COLUMNS;
+    j.capacity = j.k + (j.k > SPARE_MIN ? j.k : SPARE_MIN) + GF_PAIR_COLUMNS;
     glofnd_status status = make_scratch(err, &j, pairs.how.threads);
     if (status == GLOFND_OK) status = gf_pairs_sweep(err, &pairs, visit, &j);
     free_scratch(&j, pairs.how.threads);

@@ -1,5 +1,5 @@
-/* protocol.c - see protocol.h. `paper` is what the paper's text says, `official` what the authors' scripts do; where the text is
- * silent (decay of the learning rate, scaling of the features) `paper` follows the scripts. */
+/* protocol.c - see protocol.h. `paper` follows the text of the paper, `official` the authors' scripts; where the text gives no
+ * value (decay of the learning rate, scaling of the features) `paper` follows the scripts, too. */
 #include "eval/protocol.h"
 
 #include <math.h>

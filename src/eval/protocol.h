@@ -1,31 +1,30 @@
-/* protocol.h - named ways to train and score a classifier on frozen features: one table each, so that a number never stands
- * without
- * the name of how it was made. */
+/* protocol.h - named protocols to train and score a classifier on frozen features. Every result carries the name of its
+ * protocol. */
 #ifndef GF_EVAL_PROTOCOL_H
 #define GF_EVAL_PROTOCOL_H
 
 #include <stdint.h>
 
-typedef struct gf_probe_protocol { /* of linear evaluation */
+typedef struct gf_probe_protocol { /* linear evaluation */
     const char *name, *text;
     int adamw;       /* else SGD with momentum */
-    double lr;       /* at the start; half a cosine over the epochs down to 0 */
+    double lr;       /* initial; decays to 0 by half a cosine over the epochs */
     int lr_by_batch; /* lr * batch / 256 */
     double momentum, weight_decay;
     int64_t batch;
-    int64_t patience; /* epochs without a better validation score before it stops */
+    int64_t patience; /* stops after so many epochs without a better validation score */
 } gf_probe_protocol;
 
-const gf_probe_protocol *gf_probe_protocol_find(const char *name); /* NULL: none of that name */
-const gf_probe_protocol *gf_probe_protocol_at(int i);              /* NULL: beyond the last */
+const gf_probe_protocol *gf_probe_protocol_find(const char *name); /* NULL: unknown */
+const gf_probe_protocol *gf_probe_protocol_at(int i);              /* NULL: past the last */
 /* 90 sqrt(1 / share), at most 900: 90, 285, 900, 900 for 100, 10, 1, 0.1 % of the labels. */
 int64_t gf_probe_epochs(double share);
 
-typedef struct gf_transfer_protocol { /* of logistic regression on other datasets */
+typedef struct gf_transfer_protocol { /* logistic regression on other datasets */
     const char *name, *text;
-    int unit, standard;     /* features: rows to length 1; then columns to mean 0 and deviation 1 */
-    int inverse;            /* the strengths below are 1 / l2 (scikit-learn's C) instead of l2 */
-    double lowest, highest; /* 10 strengths, evenly spaced in the logarithm */
+    int unit, standard;     /* scale rows to length 1; then columns to mean 0 and standard deviation 1 */
+    int inverse;            /* the range below is of 1 / l2 (scikit-learn's C) instead of l2 */
+    double lowest, highest; /* GF_TRANSFER_STRENGTHS values, evenly spaced in the logarithm */
     int64_t iterations;
 } gf_transfer_protocol;
 
@@ -33,14 +32,14 @@ typedef struct gf_transfer_protocol { /* of logistic regression on other dataset
 
 const gf_transfer_protocol *gf_transfer_protocol_find(const char *name);
 const gf_transfer_protocol *gf_transfer_protocol_at(int i);
-/* l2 [GF_TRANSFER_STRENGTHS], from the strongest to the weakest: each solution is a good start for the next. */
+/* l2 [GF_TRANSFER_STRENGTHS], strongest first: each solution is a good initial value for the next. */
 void gf_transfer_strengths(const gf_transfer_protocol *p, double *l2);
 
-typedef struct gf_transfer_dataset { /* how a dataset of the transfer table is scored */
+typedef struct gf_transfer_dataset { /* scoring of a dataset of the transfer table */
     const char *name, *title;
     int mean_per_class;                          /* else top-1 */
-    int held_out;                                /* it has no test split: 20 % of each class are drawn */
-    const char *images, *train_list, *test_list; /* where its archive has them; NULL: not in files that can be read here */
+    int held_out;                                /* no test split: 20 % of each class are held out */
+    const char *images, *train_list, *test_list; /* paths in its archive; NULL: the archive has no readable lists */
 } gf_transfer_dataset;
 
 const gf_transfer_dataset *gf_transfer_dataset_find(const char *name);

@@ -7,7 +7,7 @@
 
 #include "eval/stratified_sample.h"
 
-/* ----- parts ----- */
+/* ----- samples ----- */
 
 static glofnd_status samples_alloc(gf_error *err, gf_samples *p, const gf_dataset *data, int64_t n) {
     *p = (gf_samples){.data = data};
@@ -55,7 +55,7 @@ glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share,
     FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to split %lld samples", (long long)from->n);
     glofnd_status status = gf_stratified_draw(err, &d, from->label, from->n, chosen);
     if (status == GLOFND_OK && d.count == 0)
-        status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold %g %% of it out", 100.0 * share);
+        status = gf_fail(err, GLOFND_E_ARGUMENT, "no class has enough samples to hold out %g %% of it", 100.0 * share);
     if (status == GLOFND_OK) status = gf_samples_choose(err, from, chosen, 1, to);
     if (status == GLOFND_OK) status = gf_samples_choose(err, from, chosen, 0, &rest);
     free(chosen);
@@ -76,8 +76,8 @@ static int by_name(const void *a, const void *b) {
     return strcmp(((const named_class *)a)->name, ((const named_class *)b)->name);
 }
 
-/* Do the names of test classes say that their labels mean what they mean in training? */
-static int numbers_agree(const gf_split *s) {
+/* True if every named test class has the same name under the same label in training. */
+static int labels_agree(const gf_split *s) {
     if (s->test.data == s->train.data) return 1;
     for (int64_t i = 0; i < s->test.n; i++) {
         const char *name = gf_dataset_class(s->test.data, s->test.label[i]);
@@ -87,7 +87,7 @@ static int numbers_agree(const gf_split *s) {
     return 1;
 }
 
-/* The training classes that have a name, sorted by it. */
+/* Training classes with a name, sorted by name. */
 static glofnd_status list_classes(gf_error *err, const gf_dataset *data, named_class **out, size_t *n) {
     const int32_t classes = gf_dataset_describe(data).classes;
     *n = 0;
@@ -106,24 +106,22 @@ static glofnd_status find_class(gf_error *err, const gf_split *s, const named_cl
     if (!wanted.name) return GLOFND_OK;
     const named_class *found = bsearch(&wanted, list, n, sizeof *list, by_name);
     FAIL_IF(err, !found, GLOFND_E_ARGUMENT,
-            "class %d (%.100s) of the test samples has no training sample: none of the %zu classes there has that name, the "
-            "first being \"%.100s\"; rename it as there, or leave it out",
+            "class %d (%.100s) of the test samples has no training sample: none of the %zu training classes has that name "
+            "(the first is \"%.100s\"); rename the class, or remove it",
             (int)*label, wanted.name, n, list[0].name);
     FAIL_IF(err, (found > list && by_name(found - 1, found) == 0) || (found + 1 < list + n && by_name(found + 1, found) == 0),
-            GLOFND_E_ARGUMENT,
-            "class %d of the test samples is called \"%.100s\", which is the name of two training "
-            "classes",
+            GLOFND_E_ARGUMENT, "class %d of the test samples is called \"%.100s\", which is the name of two training classes",
             (int)*label, wanted.name);
     *label = found->label;
     return GLOFND_OK;
 }
 
-/* A test set that lacks a class, or has them in another order, counts differently: its labels become those of training. Where
- * one of the two has no names, numbers have to do. */
+/* Gives test labels the training set's numbers, by class name: a test set may lack classes, or have them in a different order.
+ * Where one of the two has no names, the numbers stay. */
 static glofnd_status renumber(gf_error *err, gf_split *s) {
     named_class *list = NULL;
     size_t n = 0;
-    if (numbers_agree(s)) return GLOFND_OK;
+    if (labels_agree(s)) return GLOFND_OK;
     glofnd_status status = list_classes(err, s->train.data, &list, &n);
     for (int64_t i = 0; n > 0 && i < s->test.n && status == GLOFND_OK; i++)
         status = find_class(err, s, list, n, &s->test.label[i]);
@@ -154,13 +152,13 @@ static glofnd_status check(gf_error *err, gf_split *s, const char *data) {
     return status;
 }
 
-/* ----- opening ----- */
+/* ----- init ----- */
 
 static glofnd_status take_lists(gf_error *err, const gf_split_spec *spec, gf_split *s) {
     gf_samples all = s->train;
     s->train = (gf_samples){0};
-    glofnd_status status = gf_samples_named(err, &all, spec->train_list, &s->train);
-    if (status == GLOFND_OK) status = gf_samples_named(err, &all, spec->test_list, &s->test);
+    glofnd_status status = gf_samples_listed(err, &all, spec->train_list, &s->train);
+    if (status == GLOFND_OK) status = gf_samples_listed(err, &all, spec->test_list, &s->test);
     gf_samples_free(&all);
     snprintf(s->test_name, sizeof s->test_name, "%s", spec->test_list);
     return status;

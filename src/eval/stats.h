@@ -1,6 +1,6 @@
-/* stats.h - means, spreads and the paired t-test over runs with different seeds.
+/* stats.h - mean, standard deviation and the paired t-test over runs with different seeds.
  *
- * The test is the paper's: pairs of runs with the same seed, one-sided, "better than the baseline".
+ * The test follows the paper: pairs of runs with the same seed, one-sided, "better than the baseline".
  */
 #ifndef GF_EVAL_STATS_H
 #define GF_EVAL_STATS_H
@@ -8,20 +8,20 @@
 #include <stdint.h>
 
 double gf_mean(const double *x, int64_t n); /* NaN for n < 1 */
-/* Sample standard deviation, divided by n - 1; NaN for n < 2. */
+/* Sample standard deviation (divisor n - 1); NaN for n < 2. */
 double gf_std(const double *x, int64_t n);
-/* Harmonic mean; of mean precision and mean recall it is the F1 score of the paper's tables. 0 if both are 0. */
+/* Harmonic mean; of mean precision and mean recall, the F1 score of the paper's tables. 0 if both are 0. */
 double gf_f1(double precision, double recall);
 
 typedef struct gf_ttest {
     int64_t pairs;
     double difference;        /* mean of x - y */
     double t, df;             /* statistic and degrees of freedom */
-    double p_greater, p_less; /* one-sided: chance of a t this large (small) if x and y do not differ */
+    double p_greater, p_less; /* one-sided: probability of a t this large (small) under the null hypothesis */
 } gf_ttest;
 
-/* x [n] against the baseline y [n], pair by pair. t and p are NaN for n < 2 or where all differences are 0; equal differences
- * that are not 0 give an infinite t. */
+/* x [n] against the baseline y [n], pair by pair. t and p are NaN for n < 2 and where all differences are 0; equal nonzero
+ * differences give an infinite t. */
 gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n);
 
 /* P(T > t) of Student's distribution with df > 0 degrees of freedom. */

@@ -1,19 +1,19 @@
-/* stratified_sample.c - see stratified_sample.h: the samples in the order of a keyed permutation, each class up to its quota. */
+/* stratified_sample.c - see stratified_sample.h: samples in the order of a keyed permutation, each class up to its quota. */
 #include "eval/stratified_sample.h"
 
 #include <stdlib.h>
 
 #include "util/rng.h"
 
-#define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, whatever 0.1 is in binary */
+#define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, although 0.1 is not exact in binary */
 
 static int32_t count_classes(const int32_t *label, int64_t n) {
-    int32_t most = -1;
-    for (int64_t i = 0; i < n; i++) most = label[i] > most ? label[i] : most;
-    return most + 1;
+    int32_t max = -1;
+    for (int64_t i = 0; i < n; i++) max = label[i] > max ? label[i] : max;
+    return max + 1;
 }
 
-/* quota [classes]: how many are still to be drawn of each. */
+/* quota [classes]: samples still to be drawn. */
 static void set_quotas(gf_stratified_sample *d, const int32_t *label, int64_t n, int64_t *quota, int32_t classes) {
     d->classes = 0;
     d->empty = -1;
@@ -28,7 +28,7 @@ static void set_quotas(gf_stratified_sample *d, const int32_t *label, int64_t n,
 }
 
 glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen) {
-    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "a share of %g cannot be drawn; it must be in (0, 1]",
+    FAIL_IF(err, !(d->share > 0.0 && d->share <= 1.0), GLOFND_E_ARGUMENT, "the share is %g; expected a number in (0, 1]",
             d->share);
     const int32_t classes = count_classes(label, n);
     int64_t *quota = calloc((size_t)classes + 1, sizeof *quota);

@@ -1,25 +1,24 @@
-/* stratified_sample.h - a share of the labelled samples, the same share of every class, chosen by a seed. */
+/* stratified_sample.h - the same share of every class, drawn by a seed. */
 #ifndef GF_EVAL_STRATIFIED_SAMPLE_H
 #define GF_EVAL_STRATIFIED_SAMPLE_H
 
 #include "util/status.h"
 
-/* What is drawn: draws for different purposes are independent of each other. */
+/* Purpose of a draw: different purposes are independent. */
 enum gf_stratified_stream { GF_STRATIFIED_TEST, GF_STRATIFIED_LABELS, GF_STRATIFIED_VALIDATION };
 
 typedef struct gf_stratified_sample {
     double share; /* in (0, 1] */
     uint64_t seed;
     uint32_t stream;
-    /* found */
+    /* results */
     int64_t count;   /* samples drawn */
-    int32_t classes; /* with at least one sample to draw from */
-    int32_t empty;   /* a class that has samples and got none; -1: every class got some */
+    int32_t classes; /* classes with at least one sample */
+    int32_t empty;   /* a class with samples of which none was drawn; -1: none */
 } gf_stratified_sample;
 
-/* chosen [n]: 1 for floor(share n_c) of the n_c samples of each class c, as the authors' code counts, else 0. label [n], -1:
- * none.
- * Of two shares under one seed the smaller draw lies within the larger one. */
+/* chosen [n]: 1 for floor(share n_c) of the n_c samples of each class c, as in the authors' code, else 0. label [n], -1: none.
+ * Of two shares under one seed, the smaller draw is a subset of the larger one. */
 glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen);
 
 #endif

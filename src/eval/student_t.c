@@ -1,10 +1,10 @@
-/* student_t.c - the paired t-test of stats.h, down to the incomplete beta function behind Student's distribution. */
+/* student_t.c - the paired t-test of stats.h, with the incomplete beta function for Student's distribution. */
 #include <float.h>
 #include <math.h>
 
 #include "eval/stats.h"
 
-/* Not for 0: the fraction divides by it. */
+/* The fraction divides by this. */
 static double away_from_zero(double x) { return fabs(x) < DBL_MIN / DBL_EPSILON ? DBL_MIN / DBL_EPSILON : x; }
 
 /* The continued fraction 1/(1 + d1/(1 + d2/(1 + ...))) of I_x(a, b) (DLMF 8.17.22), by Lentz's method: two of its terms per
@@ -46,7 +46,7 @@ gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n) {
     for (int64_t i = 0; i < n; i++) mean += (x[i] - y[i]) / (double)n;
     for (int64_t i = 0; i < n; i++) square += (x[i] - y[i] - mean) * (x[i] - y[i] - mean);
     gf_ttest r = {.pairs = n, .difference = n > 0 ? mean : NAN, .t = NAN, .df = (double)(n - 1)};
-    if (n > 1) r.t = mean / sqrt(square / (double)(n - 1) / (double)n); /* 0 / 0: no difference anywhere */
+    if (n > 1) r.t = mean / sqrt(square / (double)(n - 1) / (double)n); /* NaN, 0 / 0, where all differences are 0 */
     r.p_greater = gf_student_tail(r.t, r.df);
     r.p_less = gf_student_tail(-r.t, r.df);
     return r;

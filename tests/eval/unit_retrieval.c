@@ -78,10 +78,10 @@ static void by_hand(const gf_retrieval_input *in, gf_retrieval *out) {
             const int64_t place = place_of(in->image + i * in->dim, in->text, in->texts, in->dim, t);
             best = place < best ? place : best;
         }
-        out->asked += best < INT64_MAX;
+        out->queries += best < INT64_MAX;
         for (int k = 0; k < GF_RECALLS; k++) out->tr.at[k] += best < gf_recall_at[k];
     }
-    for (int k = 0; k < GF_RECALLS; k++) out->tr.at[k] /= (double)out->asked;
+    for (int k = 0; k < GF_RECALLS; k++) out->tr.at[k] /= (double)out->queries;
 }
 
 static void compare(int64_t images, int64_t texts, int64_t dim, int signs) {
@@ -90,7 +90,7 @@ static void compare(int64_t images, int64_t texts, int64_t dim, int signs) {
     pairs p = make(images, texts, dim, signs, 7 + (uint64_t)images);
     assert_int_equal(gf_retrieval_measure(&err, &p.in, &found), GLOFND_OK);
     by_hand(&p.in, &expected);
-    assert_int_equal(found.asked, expected.asked);
+    assert_int_equal(found.queries, expected.queries);
     for (int k = 0; k < GF_RECALLS; k++) {
         assert_float_equal(found.ir.at[k], expected.ir.at[k], 1e-12);
         assert_float_equal(found.tr.at[k], expected.tr.at[k], 1e-12);

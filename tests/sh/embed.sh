@@ -36,7 +36,7 @@ expect 0 "100.00 %" "$glofnd" eval knn run --data $data --test $data --k 1      
 expect 0 "train     64 samples of $data" "$glofnd" eval knn run --k 5
 cp -r run moved && sed -i 's/^data = .*/data = folder:gone/' moved/config.cfg
 for what in knn linear fn threshold; do
-    expect 1 "--data says where it is now" "$glofnd" eval $what moved
+    expect 1 "if it moved, give its SPEC by --data" "$glofnd" eval $what moved
 done
 expect 0 "top-1" "$glofnd" eval knn moved --data $data --k 5
 
@@ -62,7 +62,7 @@ while read -r way flags; do
     expect 2 "cpu|cuda" "$glofnd" eval $way run $flags --device gpu
     expect 2 "whole number in [1, 1024]" "$glofnd" eval $way run $flags --threads 0
     expect 1 "cuda cannot be used here: " without_gpu eval $way run $flags --device cuda
-    wants "$way without a GPU" 1 "; --device cpu takes the CPU"
+    wants "$way without a GPU" 1 "; use --device cpu"
     expect 0 "glofnd eval: the run was trained on cuda, which cannot be used here (" without_gpu eval $way there $flags
     [ "$(grep -c "): on the CPU" err)" -eq 1 ] || fail "$way: said once"
     expect 0 "" without_gpu eval $way there $flags --device cpu
@@ -70,7 +70,7 @@ while read -r way flags; do
 done < ways
 expect 2 "cpu|cuda" "$glofnd" embed run --data $data --device gpu --out x.npy
 expect 2 "whole number in [1, 1024]" "$glofnd" embed run --data $data --threads many --out x.npy
-expect 1 "; --device cpu takes the CPU" without_gpu embed run --data $data --device cuda --out x.npy
+expect 1 "; use --device cpu" without_gpu embed run --data $data --device cuda --out x.npy
 [ ! -e x.npy ] || fail "a refused call left a file"
 expect 0 "glofnd embed: the run was trained on cuda, which cannot be used here (" without_gpu embed there --data $data --out x.npy
 cmp -s a.npy x.npy || fail "rows of a run from elsewhere"
@@ -81,7 +81,7 @@ cmp -s elsewhere here || fail "answers of a run from elsewhere"
 expect 2 "usage" "$glofnd" embed run --out x.npy
 expect 2 "usage" "$glofnd" eval guess run --data $data
 expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0
-expect 1 "not the folder of a run" "$glofnd" embed nowhere --data $data --out x.npy
+expect 1 "not a run folder" "$glofnd" embed nowhere --data $data --out x.npy
 expect 1 "not the folder of a run" "$glofnd" report nowhere --out x.html
 mkdir flat && expect 1 "" "$glofnd" eval knn run --data folder:flat
 

@@ -34,7 +34,7 @@ grep -q "no L-BFGS" err || same eval transfer run s=folder:sets
 
 mv sets/test/d sets/test/e
 for call in "knn run --data" "linear run --data" "transfer run"; do
-    expect 1 "class 2 (e) of the test samples has no training sample: none of the 4 classes there has that name" \
+    expect 1 "class 2 (e) of the test samples has no training sample: none of the 4 training classes has that name" \
         "$glofnd" eval $call folder:sets
 done
 

@@ -48,7 +48,7 @@ first=$(sed -n 4p list.csv | cut -d, -f1)
 expect 0 "12 images, 24 captions" "$glofnd" eval retrieval run --data csv:holes.csv
 grep -q "2 captions of unreadable images are left out" out || fail "captions of a missing image"
 grep -q "sample 24 is left out" err || fail "name of a missing image"
-grep -q "sample 26 lacks a caption: it has no caption" err || fail "a sample without caption"
+grep -q "sample 26 lacks a caption: the sample has no caption" err || fail "a sample without caption"
 { head -n 1 list.csv; echo "missing.png,a lost star"; } > lost.csv
 expect 1 "samples are unreadable" "$glofnd" eval retrieval run --data csv:lost.csv
 
@@ -117,7 +117,7 @@ for way in "retrieval %s --data $test" "zeroshot %s --data $test --retrieval r=$
     done
     cmp -s records1 records2 && cmp -s said1 said2 || fail "threads change $here"
     expect 2 "cpu|cuda" "$glofnd" eval $here --device gpu
-    expect 1 "; --device cpu takes the CPU" without_gpu eval $here --device cuda
+    expect 1 "; use --device cpu" without_gpu eval $here --device cuda
     rm there/eval.jsonl
     expect 0 "glofnd eval: the run was trained on cuda, which cannot be used here (" without_gpu eval $there
     [ "$(grep -c "): on the CPU" err)" -eq 1 ] || fail "said once"
@@ -134,9 +134,9 @@ mkdir flat && find exported -name '*.png' -exec sh -c 'mv "$1" "flat/$(basename 
 expect 1 "has no captions" "$glofnd" eval retrieval run --data folder:flat
 expect 1 "has no captions" "$glofnd" eval zeroshot run --retrieval folder:flat
 expect 1 "has no labels" "$glofnd" eval zeroshot run --data folder:flat
-expect 1 "a run of task = clip" "$glofnd" eval retrieval views --data $test
-expect 1 "a run of task = clip" "$glofnd" eval zeroshot views --data $test
-expect 1 "not the folder of a run" "$glofnd" eval retrieval nowhere --data $test
+expect 1 "a run with task = clip" "$glofnd" eval retrieval views --data $test
+expect 1 "a run with task = clip" "$glofnd" eval zeroshot views --data $test
+expect 1 "not a run folder" "$glofnd" eval retrieval nowhere --data $test
 
 # Another vocabulary of as many tokens means other words: the checkpoint tells. Images alone need none.
 cp -r run swapped

@@ -63,7 +63,7 @@ expect 1 "run/config.cfg" "$glofnd" eval threshold run --plain --out run/config.
 grep -q "^learned  *96 " out && ! grep -q "^files " out || fail "a result that is lost"
 expect 0 "learned ones are skipped" "$glofnd" eval threshold late --plain
 awk -F'\t' 'NR > 1 && ($3 != "" || $4 == "") { exit 1 }' late/thresholds.tsv || fail "no thresholds of a run without detector"
-expect 1 "not the folder of a run" "$glofnd" eval threshold nowhere
+expect 1 "not a run folder" "$glofnd" eval threshold nowhere
 expect 2 "whole number" "$glofnd" eval threshold run --fnc-draws 0
 
 # Without --samples: 100000 views, or 50 of each image. How many there will be is said before.
@@ -112,7 +112,7 @@ expect 1 "95 of them are in this data" "$glofnd" eval fn files
 cp -r run broken
 bytes=$(wc -c < broken/model.safetensors)
 printf '\000\000\300\177' | dd of=broken/model.safetensors bs=1 seek=$((bytes - 4)) conv=notrunc 2> /dev/null
-expect 1 "a smaller --lr may help; or the file is damaged" "$glofnd" eval threshold broken --plain
+expect 1 "training diverged (try a smaller --lr), or the file is corrupt" "$glofnd" eval threshold broken --plain
 
 expect 0 "fn views glofnd F1 %" "$glofnd" compare run late --all
 expect 0 "threshold views MAE" "$glofnd" compare run late

@@ -91,7 +91,7 @@ else
     done
     cmp -s said1 said2 || fail "threads change a transfer"
     expect 2 "cpu|cuda" "$glofnd" eval transfer run $data --device gpu
-    expect 1 "; --device cpu takes the CPU" env CUDA_VISIBLE_DEVICES= "$glofnd" eval transfer run $data --device cuda
+    expect 1 "; use --device cpu" env CUDA_VISIBLE_DEVICES= "$glofnd" eval transfer run $data --device cuda
 
     # As the texture dataset is published: images in class folders, lists of those of split 1.
     mkdir -p dtd/labels
@@ -101,7 +101,7 @@ else
     awk 'NR % 3 == 0' all | sed 's/\.png$//' > dtd/labels/test1.txt
     expect 0 "DTD                40       20       3" "$glofnd" eval transfer run dtd=folder:dtd
     echo class/missing.png >> dtd/labels/test1.txt
-    expect 1 'names "class/missing", which is no sample' "$glofnd" eval transfer run dtd=folder:dtd
+    expect 1 'lists "class/missing", which is not a sample' "$glofnd" eval transfer run dtd=folder:dtd
     expect 2 "usage" "$glofnd" eval transfer run $data $data --test $data
     expect 2 "no protocol" "$glofnd" eval transfer run $data --protocol best
     expect 2 "--metric" "$glofnd" eval transfer run $data --metric f1
@@ -118,8 +118,8 @@ mkdir flat other && cp "$(find . -name '*.png' | head -n 1)" flat/ 2> /dev/null 
     { "$glofnd" data synth $data --out flat/sheet.png > out 2> err || fail "synth"; }
 expect 1 "has no labels" "$glofnd" eval linear run --data folder:flat
 expect 1 "class 3" "$glofnd" eval linear run --data shapes:n=60,classes=3,size=16,seed=3 --test $data
-expect 1 "not the folder of a run" "$glofnd" eval linear other --data $data
-expect 1 "not the folder of a run" "$glofnd" eval transfer other $data
+expect 1 "not a run folder" "$glofnd" eval linear other --data $data
+expect 1 "not a run folder" "$glofnd" eval transfer other $data
 [ ! -e other/eval.jsonl ] || fail "a failed call left a record"
 expect 2 "no protocol" "$glofnd" eval linear run --data $data --protocol best
 expect 2 "percentages" "$glofnd" eval linear run --data $data --fractions 10,x

@@ -16,14 +16,14 @@ typedef struct named { /* a sample, to be sorted by name */
 
 typedef struct pairing {
     const gf_dataset *data;
-    const gf_encode_spec *tell; /* [2] */
-    int64_t n;                  /* samples */
-    int64_t *row;               /* [n] of the image, of each sample; -1: it cannot be read */
-    int64_t *id;                /* [ids] samples whose images are encoded: the first of each name */
+    const gf_encode_spec *report; /* [2] */
+    int64_t n;                    /* samples */
+    int64_t *row;                 /* [n] row of each sample's image; -1: unreadable */
+    int64_t *id;                  /* [ids] samples whose images are encoded: the first of each name */
     int64_t ids;
 } pairing;
 
-/* ----- which samples are one image ----- */
+/* ----- samples with the same image ----- */
 
 static int by_name(const void *a, const void *b) {
     const named *x = a, *y = b;
@@ -63,15 +63,15 @@ static glofnd_status group_samples(gf_error *err, pairing *p) {
 
 /* ----- images ----- */
 
-static void mark_damaged(void *user, int64_t i, const char *message) {
+static void mark_unreadable(void *user, int64_t i, const char *message) {
     pairing *p = user;
     p->row[i] = -1;
-    if (p->tell->damaged) p->tell->damaged(p->tell->user, i, message);
+    if (p->report->unreadable) p->report->unreadable(p->report->user, i, message);
 }
 
 static void pass_progress(void *user, int64_t done, int64_t total) {
     const pairing *p = user;
-    if (p->tell->progress) p->tell->progress(p->tell->user, done, total);
+    if (p->report->progress) p->report->progress(p->report->user, done, total);
 }
 
 static void move_row(gf_features *f, int64_t to, int64_t from) {
@@ -80,9 +80,8 @@ static void move_row(gf_features *f, int64_t to, int64_t from) {
     f->label[to] = f->label[from];
 }
 
-/* Closes the gaps of damaged images; row[i] becomes the row of the image of sample i. First ones come before their
- * repetitions. */
-static void settle_rows(pairing *p, gf_features *image) {
+/* Removes the rows of unreadable images; row[i] becomes the row of sample i's image. First ones come before their repetitions. */
+static void assign_rows(pairing *p, gf_features *image) {
     int64_t rows = 0, k = 0;
     for (int64_t i = 0; i < p->n; i++) {
         const int first = k < p->ids && p->id[k] == i;
@@ -95,16 +94,16 @@ static void settle_rows(pairing *p, gf_features *image) {
 
 static glofnd_status encode_images(gf_error *err, pairing *p, gf_run_encoder *e, gf_features *out) {
     const gf_encode_spec spec = {
-        .ids = p->id, .id_count = p->ids, .aligned = 1, .damaged = mark_damaged, .progress = pass_progress, .user = p};
+        .ids = p->id, .id_count = p->ids, .aligned = 1, .unreadable = mark_unreadable, .progress = pass_progress, .user = p};
     TRY(gf_encode_samples(err, e, p->data, &spec, out));
-    settle_rows(p, out);
+    assign_rows(p, out);
     return GLOFND_OK;
 }
 
 /* ----- captions ----- */
 
-/* owner, which has samples, becomes rows of images; captions of images that are not there are lost. */
-static void settle_owners(const pairing *p, gf_text_pairs *out) {
+/* owner changes from samples to rows of images; captions of unreadable images are dropped. */
+static void assign_owners(const pairing *p, gf_text_pairs *out) {
     int64_t kept = 0;
     for (int64_t i = 0; i < out->text.n; i++) {
         const int64_t row = p->row[out->owner[i]];
@@ -121,15 +120,15 @@ static glofnd_status encode_both(gf_error *err, pairing *p, gf_run_encoder *imag
     TRY(group_samples(err, p));
     out->repeated = p->n - p->ids;
     TRY(encode_images(err, p, image, &out->image));
-    TRY(gf_encode_captions(err, text, p->data, &p->tell[1], &out->text, &out->owner));
-    settle_owners(p, out);
-    FAIL_IF(err, out->text.n == 0, GLOFND_E_FORMAT, "no image that can be read has a caption");
+    TRY(gf_encode_captions(err, text, p->data, &p->report[1], &out->text, &out->owner));
+    assign_owners(p, out);
+    FAIL_IF(err, out->text.n == 0, GLOFND_E_FORMAT, "no readable image has a caption");
     return GLOFND_OK;
 }
 
 glofnd_status gf_encode_pairs(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const gf_dataset *data,
-                              const gf_encode_spec tell[2], gf_text_pairs *out) {
-    pairing p = {.data = data, .tell = tell, .n = gf_dataset_describe(data).n};
+                              const gf_encode_spec report[2], gf_text_pairs *out) {
+    pairing p = {.data = data, .report = report, .n = gf_dataset_describe(data).n};
     *out = (gf_text_pairs){0};
     const glofnd_status status = encode_both(err, &p, image, text, out);
     if (status != GLOFND_OK) gf_text_pairs_free(out);

@@ -1,7 +1,7 @@
-/* retrieval.h - finding the image of a caption among all images, and a caption of an image among all captions.
+/* retrieval.h - image-text retrieval: the image of a caption among all images, and a caption of an image among all captions.
  *
- * Recall@k is the share of queries for which what belongs to them is among the k most similar; of equally similar ones the one
- * with the smaller index comes first. Memory: gf_nearest's, 80 bytes per image and caption.
+ * Recall@k is the share of queries with a match among the k most similar candidates; of equally similar ones the smaller index
+ * comes first. Memory: that of gf_nearest(), and 80 bytes per image and caption.
  */
 #ifndef GF_EVAL_CLIP_RETRIEVAL_H
 #define GF_EVAL_CLIP_RETRIEVAL_H
@@ -14,7 +14,7 @@ extern const int gf_recall_at[GF_RECALLS]; /* 1, 5, 10 */
 typedef struct gf_retrieval_input { /* embeddings of any length */
     const float *image, *text;      /* [images][dim], [texts][dim] */
     int64_t images, texts, dim;
-    const int64_t *owner; /* [texts] the image that a caption belongs to; any number per image */
+    const int64_t *owner; /* [texts] image of a caption; any number of captions per image */
     gf_pair_how how;      /* threads 0: all */
 } gf_retrieval_input;
 
@@ -24,9 +24,9 @@ typedef struct gf_recalls { /* shares, and their mean over k */
 
 typedef struct gf_retrieval {
     int64_t images, texts;
-    int64_t asked;                   /* images with a caption: the others can be found by mistake, but are not asked for theirs */
-    gf_recalls ir, tr;               /* text to image, image to text: right if any of its captions is found */
-    gf_recalls ir_chance, tr_chance; /* what a random order would have */
+    int64_t queries;                 /* images with a caption; the others are only candidates */
+    gf_recalls ir, tr;               /* text to image; image to text, where any of its captions is a match */
+    gf_recalls ir_chance, tr_chance; /* of a random order */
     double mean;                     /* of the two means */
 } gf_retrieval;
 

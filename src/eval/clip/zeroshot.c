@@ -1,4 +1,4 @@
-/* zeroshot.c - see zeroshot.h: embeddings of classes, and scores. */
+/* zeroshot.c - see zeroshot.h. */
 #include "eval/clip/zeroshot.h"
 
 #include <math.h>
@@ -7,11 +7,11 @@
 
 #include "pairs/nearest.h"
 
-enum { PART = 512 }; /* sentences encoded at a time, but at least those of one class */
+enum { PART = 512 }; /* prompts encoded at a time, but at least those of one class */
 
 /* ----- classes ----- */
 
-/* sum += x made unit; zeros add nothing. */
+/* sum += x / |x|; zeros add nothing. */
 static void add_unit(double *sum, const float *x, int64_t dim) {
     double square = 0.0;
     for (int64_t i = 0; i < dim; i++) square += (double)x[i] * (double)x[i];
@@ -19,7 +19,7 @@ static void add_unit(double *sum, const float *x, int64_t dim) {
     for (int64_t i = 0; i < dim; i++) sum[i] += scale * (double)x[i];
 }
 
-/* The mean's length does not matter: it is made unit. `sum` is scratch [dim]. */
+/* sum: scratch [dim]. */
 static void average_class(const float *z, int64_t templates, int64_t dim, double *sum, float *out) {
     double square = 0.0;
     for (int64_t i = 0; i < dim; i++) sum[i] = 0.0;
@@ -52,8 +52,8 @@ static glofnd_status write_tokens(encoding *x, int64_t c, int64_t t, int32_t *to
     int count;
     const char *name = gf_string_list_get(&x->p->classes, c);
     const size_t n = gf_prompt_fill(gf_string_list_get(&x->p->templates, t), name, text, sizeof text);
-    FAIL_IF(x->err, n >= sizeof text, GLOFND_E_FORMAT, "a sentence about class %lld, '%.60s', has more than %zu bytes",
-            (long long)c, name, sizeof text - 1);
+    FAIL_IF(x->err, n >= sizeof text, GLOFND_E_FORMAT, "a prompt of class %lld, '%.60s', has more than %zu bytes", (long long)c,
+            name, sizeof text - 1);
     return gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, text, n, gf_run_encoder_config(x->e)->context,
                          token, &count);
 }
@@ -68,11 +68,11 @@ static glofnd_status encode_part(encoding *x, int64_t first, int64_t classes) {
 
 static glofnd_status encode_classes(encoding *x) {
     const int64_t classes = x->p->classes.n, dim = gf_run_encoder_dim(x->e);
-    const size_t sentences = (size_t)(x->part * x->p->templates.n);
-    x->token = malloc(sentences * (size_t)gf_run_encoder_config(x->e)->context * sizeof *x->token);
-    x->z = malloc(sentences * (size_t)dim * sizeof *x->z);
+    const size_t prompts = (size_t)(x->part * x->p->templates.n);
+    x->token = malloc(prompts * (size_t)gf_run_encoder_config(x->e)->context * sizeof *x->token);
+    x->z = malloc(prompts * (size_t)dim * sizeof *x->z);
     x->out = malloc((size_t)(classes * dim) * sizeof *x->out);
-    FAIL_IF(x->err, !x->token || !x->z || !x->out, GLOFND_E_MEMORY, "no memory for the sentences of %lld classes",
+    FAIL_IF(x->err, !x->token || !x->z || !x->out, GLOFND_E_MEMORY, "no memory for the prompts of %lld classes",
             (long long)classes);
     for (int64_t c = 0; c < classes; c += x->part) TRY(encode_part(x, c, classes - c < x->part ? classes - c : x->part));
     return GLOFND_OK;
@@ -99,14 +99,14 @@ static glofnd_status check(gf_error *err, const gf_features *images, int64_t cla
     int64_t labelled = 0;
     for (int64_t i = 0; i < images->n; i++) {
         labelled += images->label[i] >= 0;
-        FAIL_IF(err, images->label[i] >= classes, GLOFND_E_ARGUMENT, "an image has label %d; only %lld classes are named",
+        FAIL_IF(err, images->label[i] >= classes, GLOFND_E_ARGUMENT, "an image has label %d; there are names for %lld classes",
                 (int)images->label[i], (long long)classes);
     }
     FAIL_IF(err, labelled == 0, GLOFND_E_ARGUMENT, "no image has a label");
     return GLOFND_OK;
 }
 
-/* best [n][k]; right, all: scratch [classes], zeroed. */
+/* best [n][k]; right, all: zeroed scratch [classes]. */
 static void score(const gf_features *images, const int64_t *best, int k, int64_t *right, int64_t *all, gf_zeroshot *out) {
     for (int64_t i = 0; i < images->n; i++) {
         const int32_t label = images->label[i];

@@ -1,4 +1,4 @@
-/* zeroshot_prompts.c - the sentences about classes: names and templates, from files that may be anything. See zeroshot.h. */
+/* zeroshot_prompts.c - prompts of classes: names and templates, from untrusted files. See zeroshot.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "eval/clip/zeroshot.h"
 #include "io/file.h"
 
-#define FILE_MOST ((uint64_t)64 << 20)
+#define FILE_MAX ((uint64_t)64 << 20)
 
 void gf_prompts_free(gf_prompts *p) {
     gf_string_list_free(&p->classes);
@@ -21,10 +21,10 @@ static int is_blank(const char *text, size_t n) {
     return 1;
 }
 
-/* text [n], closed by 0: a line each, without a carriage return. Blank ones are allowed at the end. */
+/* Adds the lines of text [n], terminated by 0, without carriage returns. Blank lines are allowed at the end. */
 static glofnd_status add_lines(gf_error *err, const char *path, const char *text, size_t n, gf_string_list *out) {
     const char *end = text + n;
-    FAIL_IF(err, memchr(text, 0, n) != NULL, GLOFND_E_FORMAT, "%.300s is no text: it has a zero byte", path);
+    FAIL_IF(err, memchr(text, 0, n) != NULL, GLOFND_E_FORMAT, "%.300s is not a text file: it has a zero byte", path);
     for (int64_t line = 1; text < end && !is_blank(text, (size_t)(end - text)); line++) {
         const size_t length = strcspn(text, "\n"), used = length && text[length - 1] == '\r' ? length - 1 : length;
         FAIL_IF(err, is_blank(text, used), GLOFND_E_FORMAT, "%.300s, line %lld is empty", path, (long long)line);
@@ -33,14 +33,14 @@ static glofnd_status add_lines(gf_error *err, const char *path, const char *text
         TRY(gf_string_list_add(err, out, text, used));
         text += length + (text + length < end);
     }
-    FAIL_IF(err, out->n == 0, GLOFND_E_FORMAT, "%.300s is empty; it takes one per line", path);
+    FAIL_IF(err, out->n == 0, GLOFND_E_FORMAT, "%.300s is empty; expected one entry per line", path);
     return GLOFND_OK;
 }
 
 static glofnd_status read_lines(gf_error *err, const char *path, gf_string_list *out) {
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    glofnd_status status = gf_file_read(err, path, FILE_MOST, &bytes, &capacity, &size);
+    glofnd_status status = gf_file_read(err, path, FILE_MAX, &bytes, &capacity, &size);
     const size_t mark = status == GLOFND_OK && size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark */
     if (status == GLOFND_OK) status = add_lines(err, path, (const char *)bytes + mark, size - mark, out);
     free(bytes);
@@ -60,8 +60,7 @@ static glofnd_status read_templates(gf_error *err, const char *path, gf_string_l
         TRY(gf_string_list_add(err, out, own_templates[i], strlen(own_templates[i])));
     for (int64_t i = 0; i < out->n; i++)
         FAIL_IF(err, !strstr(gf_string_list_get(out, i), "{}"), GLOFND_E_FORMAT,
-                "%.300s, line %lld has no {}, where the name of the class goes: \"%.60s\"", path, (long long)i + 1,
-                gf_string_list_get(out, i));
+                "%.300s, line %lld has no {} for the class name: \"%.60s\"", path, (long long)i + 1, gf_string_list_get(out, i));
     return GLOFND_OK;
 }
 
@@ -104,15 +103,15 @@ static glofnd_status own_names(gf_error *err, const gf_dataset *data, int32_t cl
     return GLOFND_OK;
 }
 
-/* Labels that are numbers only say how many classes there are at least. */
+/* Labels without names give only a lower limit of the number of classes. */
 static glofnd_status read_classes(gf_error *err, const gf_dataset *data, const char *path, gf_string_list *out) {
     const int32_t classes = gf_dataset_describe(data).classes;
     const int named = classes > 0 && gf_dataset_class(data, 0) != NULL;
-    FAIL_IF(err, classes == 0, GLOFND_E_ARGUMENT, "this data has no labels, by which images would be scored");
+    FAIL_IF(err, classes == 0, GLOFND_E_ARGUMENT, "this data has no labels to score images with");
     if (!path) return own_names(err, data, classes, out);
     TRY(read_lines(err, path, out));
     FAIL_IF(err, out->n < classes || (named && out->n > classes), GLOFND_E_FORMAT,
-            "%.300s has %lld class names, the data has %d classes; it takes one per line, in the order of the labels", path,
+            "%.300s has %lld class names, the data has %d classes; expected one name per line, in the order of the labels", path,
             (long long)out->n, (int)classes);
     return GLOFND_OK;
 }

@@ -21,7 +21,7 @@ typedef struct tables {
     gf_fn_counts *part_counts; /* [GF_FN_DETECTOR_COUNT][rows of a batch] */
 } tables;
 
-/* Thresholds that do not depend on the batch. */
+/* Sets the thresholds that do not depend on the batch. */
 static glofnd_status fill_thresholds(gf_error *err, const gf_fn_comparison *x, tables *t) {
     const gf_view_set *s = x->s;
     float single;
@@ -37,7 +37,7 @@ static glofnd_status fill_thresholds(gf_error *err, const gf_fn_comparison *x, t
     return GLOFND_OK;
 }
 
-/* Rows [first, first + rows) as a set of their own; borrowed. */
+/* Rows [first, first + rows) as a set; borrowed. */
 static gf_view_set part_of(const gf_view_set *s, int64_t first, int64_t rows) {
     return (gf_view_set){.n = rows, .dim = s->dim, .z = s->z + first * s->dim, .id = s->id + first, .label = s->label + first};
 }
@@ -48,7 +48,7 @@ static glofnd_status count_batch(gf_error *err, const gf_fn_comparison *x, table
     if (s->others) batch.others = &others;
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
         for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * s->n + first + i];
-    const gf_pair_how how = {.threads = x->how.threads}; /* the caller tells about batches */
+    const gf_pair_how how = {.threads = x->how.threads}; /* progress is by batch */
     TRY(gf_fnc_thresholds(err, &batch, x->alpha, &how, t->part + GF_FN_FNC * rows));
     TRY(gf_fn_count(err, &batch, t->part, GF_FN_DETECTOR_COUNT, &how, t->part_counts));
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
@@ -65,8 +65,9 @@ static glofnd_status compare(gf_error *err, const gf_fn_comparison *x, tables *t
         if (x->how.progress) x->how.progress(x->how.user, "flagged pairs of batches", first + rows, used);
     }
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
-        const int had = k == GF_FN_GLOFND ? x->lambda != NULL : k != GF_FN_FNC || x->batch > 0;
-        out[k] = had ? gf_fn_precision_recall(t->counts + k * x->s->n, used / x->views, x->views) : (gf_precision_recall){0};
+        const int available = k == GF_FN_GLOFND ? x->lambda != NULL : k != GF_FN_FNC || x->batch > 0;
+        out[k] =
+            available ? gf_fn_precision_recall(t->counts + k * x->s->n, used / x->views, x->views) : (gf_precision_recall){0};
     }
     return GLOFND_OK;
 }
@@ -74,7 +75,7 @@ static glofnd_status compare(gf_error *err, const gf_fn_comparison *x, tables *t
 glofnd_status gf_fn_compare(gf_error *err, const gf_fn_comparison *x, gf_precision_recall *out) {
     const size_t n = (size_t)x->s->n, rows = x->batch ? (size_t)(x->batch * x->views) : 1;
     FAIL_IF(err, x->batch < 0 || x->batch == 1 || (x->batch && (int64_t)rows > x->s->n), GLOFND_E_ARGUMENT,
-            "batches of %lld samples out of %lld make no pairs", (long long)x->batch, (long long)x->s->n / x->views);
+            "batches of %lld samples out of %lld have no pairs", (long long)x->batch, (long long)x->s->n / x->views);
     tables t = {
         .theta = malloc(GF_FN_DETECTOR_COUNT * n * sizeof *t.theta),
         .exact = malloc(n * sizeof *t.exact),

@@ -1,14 +1,14 @@
-/* compare_detectors.h - what different detectors would flag among the same embeddings. */
+/* compare_detectors.h - precision and recall of different detectors on the same embeddings. */
 #ifndef GF_EVAL_FLAGS_COMPARE_DETECTORS_H
 #define GF_EVAL_FLAGS_COMPARE_DETECTORS_H
 
 #include "eval/flags/fn_precision_recall.h"
 
-/* X(name, how it is called, what it is) */
-#define GF_FN_DETECTORS(X)                                                                                         \
-    X(GLOFND, "glofnd", "the thresholds the run has learned, one per anchor")                                      \
-    X(EXACT, "exact", "each anchor's (1-alpha) quantile over all of these embeddings: what GloFND learns towards") \
-    X(SINGLE, "single", "one threshold for all anchors, the (1-alpha) quantile of all pairs")                      \
+/* X(constant, name, meaning) */
+#define GF_FN_DETECTORS(X)                                                                                   \
+    X(GLOFND, "glofnd", "the thresholds the run has learned, one per anchor")                                \
+    X(EXACT, "exact", "each anchor's (1-alpha) quantile over all of these embeddings: the target of GloFND") \
+    X(SINGLE, "single", "one threshold for all anchors, the (1-alpha) quantile of all pairs")                \
     X(FNC, "fnc", "each row's (1-alpha) quantile within its batch")
 
 typedef enum gf_fn_detector {
@@ -20,16 +20,16 @@ typedef enum gf_fn_detector {
 
 extern const char *const gf_fn_detector_names[GF_FN_DETECTOR_COUNT], *const gf_fn_detector_meanings[GF_FN_DETECTOR_COUNT];
 
-typedef struct gf_fn_comparison { /* which pairs are looked at */
+typedef struct gf_fn_comparison {
     const gf_view_set *s;
-    int views;     /* neighbouring rows of a sample */
-    int64_t batch; /* samples: pairs within each batch of these, the last incomplete one left out. 0: all pairs */
+    int views;     /* consecutive rows of a sample */
+    int64_t batch; /* samples; pairs within each batch, without the last incomplete one. 0: all pairs */
     double alpha;
-    const float *lambda; /* [s->n / views] learned thresholds, NaN: nothing is flagged for this anchor; NULL: none */
+    const float *lambda; /* [s->n / views] learned thresholds; NaN: the anchor flags nothing. NULL: none learned */
     gf_pair_how how;
 } gf_fn_comparison;
 
-/* out [GF_FN_DETECTOR_COUNT]; anchors 0: this kind is not to be had (GLOFND without lambda, FNC without batches). */
+/* out [GF_FN_DETECTOR_COUNT]; anchors 0: not available (GLOFND without lambda, FNC without batches). */
 glofnd_status gf_fn_compare(gf_error *err, const gf_fn_comparison *x, gf_precision_recall *out);
 
 #endif

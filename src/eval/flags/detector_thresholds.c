@@ -13,17 +13,17 @@ static gf_pairs pairs_of(const gf_view_set *rows, const gf_view_set *cols, const
         .row = rows->z, .col = cols->z, .rows = rows->n, .cols = cols->n, .dim = cols->dim, .how = gf_pair_about(how, what)};
 }
 
-/* ----- a batch's quantiles: whole rows of a block fit in memory ----- */
+/* ----- quantiles of a batch: complete rows of a block fit in memory ----- */
 
 typedef struct batch_rows {
     const gf_view_set *s;
     double alpha;
-    float *row;     /* [threads][GF_PAIR_ROWS][s->n] values of other samples */
+    float *row;     /* [threads][GF_PAIR_ROWS][s->n] similarities to other samples */
     int64_t *count; /* [threads][GF_PAIR_ROWS] */
     float *theta;
 } batch_rows;
 
-static void keep_tile(void *user, const gf_pair_tile *t, int thread) {
+static void collect_rows(void *user, const gf_pair_tile *t, int thread) {
     const batch_rows *x = user;
     for (int r = 0; r < t->rows; r++) {
         const int64_t slot = (int64_t)thread * GF_PAIR_ROWS + r, id = x->s->id[t->r0 + r];
@@ -41,37 +41,38 @@ glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alph
     const gf_pairs p = pairs_of(s, gf_view_columns(s), how, "thresholds of batches");
     x.row = malloc(slots * (size_t)s->n * sizeof *x.row);
     x.count = malloc(slots * sizeof *x.count);
-    const glofnd_status status = x.row && x.count ? gf_pairs_sweep(err, &p, keep_tile, &x)
-                                                  : gf_fail(err, GLOFND_E_MEMORY, "no memory for rows of %lld", (long long)s->n);
+    const glofnd_status status = x.row && x.count
+                                     ? gf_pairs_sweep(err, &p, collect_rows, &x)
+                                     : gf_fail(err, GLOFND_E_MEMORY, "no memory for rows of %lld similarities", (long long)s->n);
     free(x.row);
     free(x.count);
     return status;
 }
 
-/* ----- an anchor's quantile over a large pool: only what can still be among the best is kept ----- */
+/* ----- quantile of an anchor over a large pool: keeps the similarities that can still be among the largest ----- */
 
 typedef struct best_of {
-    float *value;         /* [room] */
+    float *value;         /* [capacity] */
     int64_t count, pairs; /* kept; seen */
-    float limit;          /* values up to this cannot be among the best */
+    float limit;          /* values up to this are not among the largest */
 } best_of;
 
 typedef struct selection {
     const gf_view_set *anchors, *pool;
     int views;
     double alpha;
-    int64_t best, room; /* the most that may be needed; values of a list */
-    best_of *list;      /* [threads][GF_PAIR_ROWS / views] */
+    int64_t best, capacity; /* values needed, at most; values of a list */
+    best_of *list;          /* [threads][GF_PAIR_ROWS / views] */
     float *values, *out;
 } selection;
 
-/* Similarities s [cols] of sample `id` to the samples ids [cols]. Nearly always none of them is the anchor's own, and whole
- * vectors are compared. */
-static void offer(const selection *x, best_of *b, const float *s, const int64_t *ids, int cols, int64_t id) {
+/* Adds similarities s [cols] of sample `id` to the samples ids [cols]. Nearly always none of them is `id` itself: the vector
+ * path. */
+static void add_similarities(const selection *x, best_of *b, const float *s, const int64_t *ids, int cols, int64_t id) {
     int own = 0;
     for (int c = 0; c < cols; c++) own += ids[c] == id;
     b->pairs += cols - own;
-    if (b->count + cols > x->room) {
+    if (b->count + cols > x->capacity) {
         b->limit = gf_kth_largest(b->value, b->count, x->best);
         b->count = x->best;
     }
@@ -88,7 +89,7 @@ static void select_tile(void *user, const gf_pair_tile *t, int thread) {
     for (int r = 0; r < t->rows; r++) {
         best_of *b = &x->list[thread * (GF_PAIR_ROWS / x->views) + r / x->views];
         if (t->c0 == 0 && r % x->views == 0) b->count = b->pairs = 0, b->limit = -INFINITY;
-        offer(x, b, t->s + (size_t)r * t->ld, x->pool->id + t->c0, t->cols, x->anchors->id[t->r0 + r]);
+        add_similarities(x, b, t->s + (size_t)r * t->ld, x->pool->id + t->c0, t->cols, x->anchors->id[t->r0 + r]);
         if (!t->last || (r + 1) % x->views != 0) continue;
         const int64_t k = gf_top_count(b->pairs, x->alpha);
         x->out[(t->r0 + r) / x->views] = b->pairs ? gf_kth_largest(b->value, b->count, k) : NAN;
@@ -99,24 +100,24 @@ glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, i
                                     const gf_pair_how *how, float *out) {
     selection x = {.anchors = anchors, .pool = pool, .views = views, .alpha = alpha, .out = out};
     FAIL_IF(err, anchors->dim != pool->dim || views < 1 || GF_PAIR_ROWS % views || anchors->n % views, GLOFND_E_ARGUMENT,
-            "%d views of %lld rows do not make anchors", views, (long long)anchors->n);
-    FAIL_IF(err, !(alpha > 0.0 && alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)", alpha);
+            "%lld rows cannot be grouped into anchors of %d views", (long long)anchors->n, views);
+    FAIL_IF(err, !(alpha > 0.0 && alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; expected a number in (0, 1)", alpha);
     const gf_pairs p = pairs_of(anchors, pool, how, "optimal thresholds");
     const int64_t lists = (int64_t)how->threads * (GF_PAIR_ROWS / views);
     x.best = gf_top_count(views * pool->n, alpha);
-    x.room = 2 * x.best + 2 * GF_TILE_MAX; /* after a cut there is room for a tile */
+    x.capacity = 2 * x.best + 2 * GF_TILE_MAX; /* after a cut, a row of a tile fits */
     x.list = calloc((size_t)lists, sizeof *x.list);
-    x.values = malloc((size_t)lists * (size_t)x.room * sizeof *x.values);
+    x.values = malloc((size_t)lists * (size_t)x.capacity * sizeof *x.values);
     glofnd_status status = GLOFND_OK;
-    if (!x.list || !x.values) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for lists of %lld values", (long long)x.room);
-    for (int64_t i = 0; i < lists && status == GLOFND_OK; i++) x.list[i].value = x.values + i * x.room;
+    if (!x.list || !x.values) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for lists of %lld values", (long long)x.capacity);
+    for (int64_t i = 0; i < lists && status == GLOFND_OK; i++) x.list[i].value = x.values + i * x.capacity;
     if (status == GLOFND_OK) status = gf_pairs_sweep(err, &p, select_tile, &x);
     free(x.list);
     free(x.values);
     return status;
 }
 
-/* ----- one value for all pairs: a histogram ----- */
+/* ----- one threshold for all pairs: histogram ----- */
 
 enum { BINS = 1 << 17 }; /* of [-1, 1] */
 
@@ -125,13 +126,13 @@ typedef struct histogram {
     int64_t *bin; /* [threads][BINS] */
 } histogram;
 
-/* Bin b holds values in (-1 + b w, -1 + (b+1) w], so that what is above an edge is what lies in later bins. */
+/* Bin b holds values in (-1 + b w, -1 + (b+1) w], so that later bins hold exactly the values above an edge. */
 static int bin_of(float s) {
     const int b = (int)ceil(((double)s + 1.0) * (BINS / 2)) - 1;
     return b < 0 ? 0 : b >= BINS ? BINS - 1 : b;
 }
 
-static void sort_tile(void *user, const gf_pair_tile *t, int thread) {
+static void count_bins(void *user, const gf_pair_tile *t, int thread) {
     const histogram *x = user;
     int64_t *bin = x->bin + (int64_t)thread * BINS;
     for (int r = 0; r < t->rows; r++)
@@ -143,7 +144,7 @@ glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double al
     histogram x = {.s = s, .bin = calloc((size_t)how->threads * BINS, sizeof *x.bin)};
     const gf_pairs p = pairs_of(s, gf_view_columns(s), how, "one threshold for all");
     FAIL_IF(err, !x.bin, GLOFND_E_MEMORY, "no memory for a histogram");
-    const glofnd_status status = gf_pairs_sweep(err, &p, sort_tile, &x);
+    const glofnd_status status = gf_pairs_sweep(err, &p, count_bins, &x);
     int64_t all = 0, above = 0;
     for (int64_t i = BINS; status == GLOFND_OK && i < (int64_t)how->threads * BINS; i++) x.bin[i % BINS] += x.bin[i];
     for (int b = 0; b < BINS; b++) all += x.bin[b];

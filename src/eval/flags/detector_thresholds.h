@@ -6,13 +6,13 @@
 #include "eval/flags/view_set.h"
 #include "pairs/tiles.h"
 
-/* FNC: the (1-alpha) quantile of each row's similarities to the others of this set (a batch), interpolated. theta [s->n]. */
+/* FNC: interpolated (1-alpha) quantile of each row's similarities to the other samples of this set, a batch. theta [s->n]. */
 glofnd_status gf_fnc_thresholds(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *theta);
-/* Optimal: anchor k has `views` neighbouring rows of `anchors`; out[k] is the ceil(alpha m)-th largest of their m similarities to
- * all rows of `pool` of other samples. views divides GF_PAIR_ROWS. Memory: lists of some alpha m values per anchor of a block. */
+/* Optimal: anchor k has `views` consecutive rows of `anchors`; out[k] is the ceil(alpha m)-th largest of their m similarities to
+ * all rows of `pool` of other samples. views divides GF_PAIR_ROWS. Memory: about 2 alpha m values per anchor of a block. */
 glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, int views, const gf_view_set *pool, double alpha,
                                     const gf_pair_how *how, float *out);
-/* One for all: the smallest value, on a grid of 2^-16, that at most a share alpha of all pairs is above. */
+/* One for all anchors: the smallest value, on a grid of 2^-16, that at most a share alpha of all pairs exceeds. */
 glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_pair_how *how, float *out);
 
 #endif

@@ -6,7 +6,7 @@
 #include "eval/stats.h"
 #include "pairs/tiles.h"
 
-/* ----- counting ----- */
+/* ----- counts ----- */
 
 typedef struct counting {
     const gf_view_set *s;
@@ -15,15 +15,15 @@ typedef struct counting {
     gf_fn_counts *counts;
 } counting;
 
-/* One row of a tile: s [cols] against the columns from c0. Without branches, for the compiler to make vectors of it. */
+/* One row of a tile: s [cols] against the columns from c0. Free of branches, so that the compiler vectorises it. */
 static void count_row(const gf_view_set *set, int64_t row, int64_t c0, int cols, const float *s, float theta, gf_fn_counts *out) {
     const gf_view_set *columns = gf_view_columns(set);
     const int64_t id = set->id[row], *ids = columns->id + c0;
     const int32_t label = set->label[row], *labels = columns->label + c0;
     int pairs = 0, same = 0, flagged = 0, hits = 0;
     for (int c = 0; c < cols; c++) {
-        const int pair = ids[c] != id, like = pair & (labels[c] == label) & (label >= 0), above = pair & (s[c] > theta);
-        pairs += pair, same += like, flagged += above, hits += like & above;
+        const int pair = ids[c] != id, equal = pair & (labels[c] == label) & (label >= 0), above = pair & (s[c] > theta);
+        pairs += pair, same += equal, flagged += above, hits += equal & above;
     }
     out->pairs += pairs, out->same += same, out->flagged += flagged, out->hits += hits;
 }
@@ -54,7 +54,7 @@ glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *thet
     return gf_pairs_sweep(err, &p, count_tile, &x);
 }
 
-/* ----- summing up ----- */
+/* ----- summary ----- */
 
 static double share(int64_t a, int64_t b) { return b ? (double)a / (double)b : NAN; }
 static double share_or_one(int64_t a, int64_t b) { return b ? (double)a / (double)b : 1.0; }

@@ -51,31 +51,33 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
     for (int b = 0; b < bins && count; b++) out[b] *= bins / (high - low) / (double)count;
 }
 
-/* ----- FNC's thresholds ----- */
+/* ----- thresholds of FNC ----- */
 
-typedef struct deal {
+typedef struct shuffle {
     const gf_view_set *s;
     int views, draw, draws, threads;
     int64_t batch, samples;
     double alpha;
     uint64_t seed;
-    gf_view_set *room;     /* [threads] a batch each; then as many for s->others, if there are some */
+    gf_view_set *set;      /* [threads] a batch each; then as many for s->others, if any */
     float *theta, *out;    /* [threads][batch * views] */
     glofnd_status *status; /* [threads] */
-} deal;
+} shuffle;
 
-static int64_t sample_at(const deal *x, int64_t position) { return gf_permute(x->seed, (uint32_t)x->draw, x->samples, position); }
+static int64_t sample_at(const shuffle *x, int64_t position) {
+    return gf_permute(x->seed, (uint32_t)x->draw, x->samples, position);
+}
 
 static void copy_sample(gf_view_set *to, int64_t at, const gf_view_set *from, int64_t sample, int views) {
     memcpy(to->z + at * views * to->dim, from->z + sample * views * from->dim, (size_t)views * (size_t)from->dim * sizeof *to->z);
     memcpy(to->id + at * views, from->id + sample * views, (size_t)views * sizeof *to->id);
 }
 
-static void deal_batch(void *arg, int64_t task, int thread) {
-    const deal *x = arg;
+static void batch_thresholds(void *arg, int64_t task, int thread) {
+    const shuffle *x = arg;
     const int64_t end = (task + 1) * x->batch, first = end > x->samples ? x->samples - x->batch : task * x->batch;
-    const int64_t new = task * x->batch; /* positions before were in the batch before */
-    gf_view_set *b = &x->room[thread], *others = x->s->others ? &x->room[x->threads + thread] : NULL;
+    const int64_t new = task * x->batch; /* earlier positions belong to the previous batch */
+    gf_view_set *b = &x->set[thread], *others = x->s->others ? &x->set[x->threads + thread] : NULL;
     float *theta = x->theta + (int64_t)thread * x->batch * x->views;
     for (int64_t i = 0; i < x->batch; i++) copy_sample(b, i, x->s, sample_at(x, first + i), x->views);
     for (int64_t i = 0; others && i < x->batch; i++) copy_sample(others, i, x->s->others, sample_at(x, first + i), x->views);
@@ -88,10 +90,10 @@ static void deal_batch(void *arg, int64_t task, int thread) {
     }
 }
 
-static glofnd_status deal_all(gf_error *err, deal *x, const gf_pair_how *how) {
+static glofnd_status shuffle_all(gf_error *err, shuffle *x, const gf_pair_how *how) {
     for (x->draw = 0; x->draw < x->draws; x->draw++) {
         if (how->progress) how->progress(how->user, "batches of FNC", x->draw, x->draws);
-        gf_parallel(how->threads, (x->samples + x->batch - 1) / x->batch, deal_batch, x);
+        gf_parallel(how->threads, (x->samples + x->batch - 1) / x->batch, batch_thresholds, x);
         for (int t = 0; t < how->threads; t++)
             FAIL_IF(err, x->status[t] != GLOFND_OK, x->status[t], "thresholds of a batch: %s", glofnd_status_text(x->status[t]));
     }
@@ -100,27 +102,27 @@ static glofnd_status deal_all(gf_error *err, deal *x, const gf_pair_how *how) {
 
 glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha,
                                       uint64_t seed, const gf_pair_how *how, float *out) {
-    const int threads = how->threads, rooms = s->others ? 2 * threads : threads;
-    deal x = {.s = s,
-              .views = views,
-              .draws = draws,
-              .threads = threads,
-              .batch = batch,
-              .samples = s->n / views,
-              .alpha = alpha,
-              .seed = seed,
-              .out = out};
+    const int threads = how->threads, sets = s->others ? 2 * threads : threads;
+    shuffle x = {.s = s,
+                 .views = views,
+                 .draws = draws,
+                 .threads = threads,
+                 .batch = batch,
+                 .samples = s->n / views,
+                 .alpha = alpha,
+                 .seed = seed,
+                 .out = out};
     FAIL_IF(err, batch < 2 || batch > x.samples, GLOFND_E_ARGUMENT, "a batch of %lld cannot be drawn from %lld samples",
             (long long)batch, (long long)x.samples);
-    x.room = calloc((size_t)rooms, sizeof *x.room);
+    x.set = calloc((size_t)sets, sizeof *x.set);
     x.status = calloc((size_t)threads, sizeof *x.status);
     x.theta = malloc((size_t)threads * (size_t)(batch * views) * sizeof *x.theta);
     glofnd_status status =
-        x.room && x.status && x.theta ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for batches of thresholds");
-    for (int t = 0; t < rooms && status == GLOFND_OK; t++) status = gf_view_set_alloc(err, &x.room[t], batch * views, s->dim);
-    if (status == GLOFND_OK) status = deal_all(err, &x, how);
-    for (int t = 0; t < rooms && x.room; t++) gf_view_set_free(&x.room[t]);
-    free(x.room);
+        x.set && x.status && x.theta ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for batches of thresholds");
+    for (int t = 0; t < sets && status == GLOFND_OK; t++) status = gf_view_set_alloc(err, &x.set[t], batch * views, s->dim);
+    if (status == GLOFND_OK) status = shuffle_all(err, &x, how);
+    for (int t = 0; t < sets && x.set; t++) gf_view_set_free(&x.set[t]);
+    free(x.set);
     free(x.status);
     free(x.theta);
     return status;

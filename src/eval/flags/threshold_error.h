@@ -1,4 +1,4 @@
-/* threshold_error.h - how far thresholds are from the optimum, and how they are spread. */
+/* threshold_error.h - errors of thresholds against the optimal ones, and their distribution. */
 #ifndef GF_EVAL_FLAGS_THRESHOLD_ERROR_H
 #define GF_EVAL_FLAGS_THRESHOLD_ERROR_H
 
@@ -6,8 +6,8 @@
 #include "pairs/tiles.h"
 
 typedef struct gf_threshold_error {
-    int64_t count;          /* thresholds compared */
-    double mae, rmse, bias; /* mean absolute, root mean square, mean difference to the optimum; NaN for none */
+    int64_t count;          /* number of thresholds compared */
+    double mae, rmse, bias; /* mean absolute, root mean square and mean difference to the optimum; NaN: none */
 } gf_threshold_error;
 
 /* x [n][each] against optimum [n]; pairs with a NaN are left out. */
@@ -18,13 +18,13 @@ typedef struct gf_spread {
     double mean, std, min, max;
 } gf_spread;
 
-gf_spread gf_spread_of(const float *x, int64_t n); /* without NaN; all NaN for none */
-/* Density of x [n] in `bins` equal parts of [low, high]: its integral is the share of x in there. NaN are left out. */
+gf_spread gf_spread_of(const float *x, int64_t n); /* NaN are left out */
+/* Histogram of x [n] over [low, high] as a density: its integral is the share of x in the range. NaN are left out. */
 void gf_density(const float *x, int64_t n, double low, double high, int bins, double *out);
 
-/* FNC's thresholds: `draws` times all samples of `s` (views neighbouring rows each) are dealt into random batches of `batch`, and
- * each row gets its (1-alpha) quantile there. out [samples][draws * views]. The last batch of a deal takes samples of the one
- * before to be complete. */
+/* FNC's thresholds: all samples of `s` (`views` consecutive rows each) are shuffled into batches of `batch`, `draws` times, and
+ * each row gets the (1-alpha) quantile of its batch. out [samples][draws * views]. The last batch is completed with samples of
+ * the one before. */
 glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha,
                                       uint64_t seed, const gf_pair_how *how, float *out);
 

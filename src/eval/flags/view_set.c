@@ -6,7 +6,7 @@
 glofnd_status gf_view_set_alloc(gf_error *err, gf_view_set *s, int64_t n, int64_t dim) {
     *s = (gf_view_set){.n = n, .dim = dim};
     FAIL_IF(err, n < 1 || dim < 1 || (size_t)n > SIZE_MAX / sizeof(float) / (size_t)dim, GLOFND_E_ARGUMENT,
-            "%lld embeddings of %lld numbers cannot be held", (long long)n, (long long)dim);
+            "%lld embeddings of %lld numbers are too large", (long long)n, (long long)dim);
     s->z = malloc((size_t)n * (size_t)dim * sizeof *s->z);
     s->id = malloc((size_t)n * sizeof *s->id);
     s->label = malloc((size_t)n * sizeof *s->label);

@@ -15,9 +15,9 @@
 #include "util/parallel.h"
 
 #define SAMPLES 128                   /* of a tile */
-#define ROW_PAD 8                     /* the product makes so many rows at once, or fewer */
-#define MOST_PARTS 32                 /* gradients that are added up at the end */
-#define PART_BYTES ((int64_t)1 << 26) /* all of them together, where that leaves 4 */
+#define ROW_PAD 8                     /* rows per call of the product kernel, at most */
+#define PARTS_MAX 32                  /* partial gradients */
+#define PART_BYTES ((int64_t)1 << 26) /* of all of them; there are 4 at least */
 
 typedef struct scratch {       /* of one thread */
     float *by_feature;         /* [ld / GF_PANEL][SAMPLES][GF_PANEL] */
@@ -30,12 +30,12 @@ typedef struct scratch {       /* of one thread */
 struct gf_linear_work {
     const gf_tile_ops *ops;
     int threads;
-    int64_t most_parts;
+    int64_t max_parts;
     scratch *scratch; /* [threads] */
-    float *d_weight;  /* [most_parts][rows][ld] */
-    double *d_bias;   /* [most_parts][rows] */
-    double loss[MOST_PARTS];
-    float *block; /* the memory behind all of it */
+    float *d_weight;  /* [max_parts][rows][ld] */
+    double *d_bias;   /* [max_parts][rows] */
+    double loss[PARTS_MAX];
+    float *block; /* the memory of all of it */
 };
 
 typedef struct pass { /* one call */
@@ -46,16 +46,16 @@ typedef struct pass { /* one call */
     int32_t *rank;
 } pass;
 
-/* ----- life ----- */
+/* ----- create ----- */
 
 static int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
 static int64_t choose_parts(const gf_linear *m) {
     const int64_t fit = PART_BYTES / (m->rows * m->ld * (int64_t)sizeof(float));
-    return fit < 4 ? 4 : fit > MOST_PARTS ? MOST_PARTS : fit;
+    return fit < 4 ? 4 : fit > PARTS_MAX ? PARTS_MAX : fit;
 }
 
-/* Hands out pieces of the block; with a NULL block it only counts. */
+/* Next piece of the block; with a NULL block, only counts. */
 static float *piece(float *block, int64_t *at, int64_t floats) {
     float *p = block ? block + *at : NULL;
     *at += round_up(floats, 16); /* pieces begin on cache lines */
@@ -70,8 +70,8 @@ static int64_t lay_out(gf_linear *m, float *block) {
     m->d_weight = piece(block, &at, plane);
     m->bias = piece(block, &at, m->rows);
     m->d_bias = piece(block, &at, m->rows);
-    w->d_weight = piece(block, &at, w->most_parts * plane);
-    w->d_bias = (double *)(void *)piece(block, &at, 2 * w->most_parts * m->rows);
+    w->d_weight = piece(block, &at, w->max_parts * plane);
+    w->d_bias = (double *)(void *)piece(block, &at, 2 * w->max_parts * m->rows);
     for (int t = 0; t < w->threads; t++) {
         w->scratch[t].by_feature = piece(block, &at, SAMPLES * m->ld);
         w->scratch[t].by_sample = piece(block, &at, SAMPLES * m->ld);
@@ -85,7 +85,7 @@ static glofnd_status make(gf_error *err, gf_linear *m, int threads) {
     FAIL_IF(err, !m->work, GLOFND_E_MEMORY, "no memory for a linear classifier");
     m->work->ops = gf_tile_ops_get();
     m->work->threads = threads > 0 ? threads : gf_parallel_default();
-    m->work->most_parts = choose_parts(m);
+    m->work->max_parts = choose_parts(m);
     m->work->scratch = calloc((size_t)m->work->threads, sizeof *m->work->scratch);
     FAIL_IF(err, !m->work->scratch, GLOFND_E_MEMORY, "no memory for a linear classifier");
     const size_t bytes = (size_t)lay_out(m, NULL) * sizeof(float);
@@ -100,7 +100,7 @@ static glofnd_status make(gf_error *err, gf_linear *m, int threads) {
 glofnd_status gf_linear_create(gf_error *err, int64_t dim, int64_t classes, int threads, gf_linear **out) {
     *out = NULL;
     FAIL_IF(err, dim < 1 || classes < 1 || dim > INT32_MAX / 4 || classes > INT32_MAX / 4 || dim > (INT64_C(1) << 36) / classes,
-            GLOFND_E_ARGUMENT, "a linear classifier of %lld classes on %lld features cannot be made", (long long)classes,
+            GLOFND_E_ARGUMENT, "a linear classifier of %lld classes on %lld features is too large", (long long)classes,
             (long long)dim);
     gf_linear *m = calloc(1, sizeof *m);
     FAIL_IF(err, !m, GLOFND_E_MEMORY, "no memory for a linear classifier");
@@ -158,21 +158,21 @@ static void score(const pass *p, scratch *x, int64_t first, int n) {
         for (int s = 0; s < SAMPLES; s++) x->z[c * SAMPLES + s] += m->bias[c];
 }
 
-static void largest(float *most, const float *z, int64_t classes) {
-    memcpy(most, z, SAMPLES * sizeof *most);
+static void column_max(float *max, const float *z, int64_t classes) {
+    memcpy(max, z, SAMPLES * sizeof *max);
     for (int64_t c = 1; c < classes; c++)
-        for (int s = 0; s < SAMPLES; s++) most[s] = z[c * SAMPLES + s] > most[s] ? z[c * SAMPLES + s] : most[s];
+        for (int s = 0; s < SAMPLES; s++) max[s] = z[c * SAMPLES + s] > max[s] ? z[c * SAMPLES + s] : max[s];
 }
 
 /* z becomes softmax - labels, zero beyond n samples; returns the cross entropy of the n samples, summed. */
 static double residual(const gf_linear *m, scratch *x, int n) {
-    float most[SAMPLES], sum[SAMPLES] = {0};
+    float max[SAMPLES], sum[SAMPLES] = {0};
     double loss = 0.0;
     float *z = x->z;
-    largest(most, z, m->classes);
-    for (int s = 0; s < n; s++) loss += (double)most[s] - (double)z[(int64_t)x->label[s] * SAMPLES + s];
+    column_max(max, z, m->classes);
+    for (int s = 0; s < n; s++) loss += (double)max[s] - (double)z[(int64_t)x->label[s] * SAMPLES + s];
     for (int64_t c = 0; c < m->classes; c++)
-        for (int s = 0; s < SAMPLES; s++) z[c * SAMPLES + s] -= most[s];
+        for (int s = 0; s < SAMPLES; s++) z[c * SAMPLES + s] -= max[s];
     m->work->ops->exp(z, z, m->classes * SAMPLES);
     for (int64_t c = 0; c < m->classes; c++)
         for (int s = 0; s < SAMPLES; s++) sum[s] += z[c * SAMPLES + s];
@@ -218,7 +218,7 @@ static void loss_part(void *arg, int64_t part, int thread) {
     }
 }
 
-/* One class: the parts' gradients, in order, as a mean. */
+/* Mean gradient of one class: adds the parts in order. */
 static void add_parts(void *arg, int64_t c, int thread) {
     const pass *p = arg;
     const gf_linear *m = p->m;
@@ -241,7 +241,7 @@ static void add_parts(void *arg, int64_t c, int thread) {
 double gf_linear_loss(gf_linear *m, const gf_features *f, const int64_t *rows, int64_t count) {
     assert(f->dim == m->dim && count > 0);
     const int64_t tiles = tiles_of(count);
-    pass p = {.m = m, .f = f, .rows = rows, .count = count, .parts = tiles < m->work->most_parts ? tiles : m->work->most_parts};
+    pass p = {.m = m, .f = f, .rows = rows, .count = count, .parts = tiles < m->work->max_parts ? tiles : m->work->max_parts};
     gf_parallel(m->work->threads, p.parts, loss_part, &p);
     gf_parallel(m->work->threads, m->classes, add_parts, &p);
     double loss = 0.0;

@@ -1,5 +1,5 @@
-/* linear_eval.c - see linear_eval.h. Shares are drawn from the dataset's labels, so that nothing outside the largest one is
- * decoded. */
+/* linear_eval.c - see linear_eval.h. Shares are drawn from the dataset's labels, so that only the samples of the largest
+ * share are decoded. */
 #include "eval/linear/linear_eval.h"
 
 #include <stdlib.h>
@@ -8,15 +8,15 @@
 
 struct gf_linear_eval {
     gf_linear_eval_spec spec;
-    gf_samples labelled; /* what shares are drawn from: the training samples without those for validation */
+    gf_samples labelled; /* shares are drawn from these: training samples without the validation samples */
     gf_samples pool;     /* the largest share */
-    gf_features *pass;   /* [passes] features of the pool, row by row */
+    gf_features *pass;   /* [passes] features of the pool */
     int64_t passes;
     gf_features test, validation;
-    /* of the share at hand */
+    /* of the current share */
     gf_samples drawn;
-    int64_t *rows, row_count; /* of a pass */
-    gf_features fresh;        /* GF_EVERY_EPOCH: this epoch's views */
+    int64_t *rows, row_count; /* rows of a pass */
+    gf_features fresh;        /* GF_AUGMENT_EVERY_EPOCH: features of this epoch */
     double share;
     int64_t epochs;
 };
@@ -46,7 +46,7 @@ static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *
         .seed = l->spec.seed,
         .epoch = (uint32_t)epoch,
         .aligned = aligned,
-        .damaged = l->spec.damaged,
+        .unreadable = l->spec.unreadable,
         .progress = l->spec.encoding,
         .user = l->spec.user,
     };
@@ -56,7 +56,7 @@ static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *
 static glofnd_status encode_passes(gf_error *err, gf_linear_eval *l, double largest) {
     const int64_t passes = l->spec.augment > 0 ? l->spec.augment : 1;
     int32_t empty;
-    if (l->spec.augment == GF_EVERY_EPOCH) return GLOFND_OK;
+    if (l->spec.augment == GF_AUGMENT_EVERY_EPOCH) return GLOFND_OK;
     TRY(draw(err, l, largest, &empty, &l->pool));
     if (l->pool.n == 0) return GLOFND_OK;
     l->pass = calloc((size_t)passes, sizeof *l->pass);
@@ -84,9 +84,10 @@ static glofnd_status open_eval(gf_error *err, gf_linear_eval *l, double largest)
 
 glofnd_status gf_linear_eval_create(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out) {
     *out = NULL;
-    FAIL_IF(err, spec->augment < GF_EVERY_EPOCH, GLOFND_E_OPTION, "augment is %lld passes", (long long)spec->augment);
-    FAIL_IF(err, !(spec->validation >= 0.0 && spec->validation < 1.0), GLOFND_E_OPTION, "validation is %g; it must be in [0, 1)",
-            spec->validation);
+    FAIL_IF(err, spec->augment < GF_AUGMENT_EVERY_EPOCH, GLOFND_E_OPTION,
+            "augment is %lld passes; expected 0 or more, or every epoch", (long long)spec->augment);
+    FAIL_IF(err, !(spec->validation >= 0.0 && spec->validation < 1.0), GLOFND_E_OPTION,
+            "validation is %g; expected a number in [0, 1)", spec->validation);
     gf_linear_eval *l = calloc(1, sizeof *l);
     FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory for linear evaluation");
     l->spec = *spec;
@@ -118,7 +119,7 @@ void gf_linear_eval_free(gf_linear_eval *l) {
 
 /* ----- a share ----- */
 
-/* Rows of the drawn samples in a pass; both lists rise. Damaged samples have no label there. */
+/* Rows of the drawn samples in a pass; both lists are sorted. Unreadable samples have no label there. */
 static glofnd_status find_rows(gf_error *err, gf_linear_eval *l) {
     l->rows = malloc((size_t)(l->drawn.n + 1) * sizeof *l->rows);
     FAIL_IF(err, !l->rows, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)l->drawn.n);
@@ -129,9 +130,9 @@ static glofnd_status find_rows(gf_error *err, gf_linear_eval *l) {
     return GLOFND_OK;
 }
 
-static glofnd_status give_epoch(gf_error *err, void *user, int64_t epoch, gf_probe_rows *out) {
+static glofnd_status epoch_rows(gf_error *err, void *user, int64_t epoch, gf_probe_rows *out) {
     gf_linear_eval *l = user;
-    if (l->spec.augment != GF_EVERY_EPOCH) {
+    if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) {
         *out = (gf_probe_rows){.f = &l->pass[epoch % l->passes], .rows = l->rows, .n = l->row_count};
         return GLOFND_OK;
     }
@@ -141,7 +142,7 @@ static glofnd_status give_epoch(gf_error *err, void *user, int64_t epoch, gf_pro
     return GLOFND_OK;
 }
 
-static void tell(void *user, int64_t done, double score) {
+static void report_epoch(void *user, int64_t done, double score) {
     const gf_linear_eval *l = user;
     if (l->spec.training) l->spec.training(l->spec.user, l->share, done, l->epochs, score);
 }
@@ -151,15 +152,15 @@ static glofnd_status run(gf_error *err, gf_linear_eval *l, gf_linear_result *out
     out->samples = l->drawn.n;
     out->epochs = l->epochs = l->spec.epochs > 0 ? l->spec.epochs : gf_probe_epochs(l->share);
     if (out->empty >= 0) return GLOFND_OK;
-    if (l->spec.augment != GF_EVERY_EPOCH) TRY(find_rows(err, l));
+    if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) TRY(find_rows(err, l));
     out->probe = (gf_probe){
         .protocol = l->spec.protocol,
         .classes = l->spec.split->classes,
         .epochs = l->epochs,
         .seed = l->spec.seed,
         .threads = l->spec.threads,
-        .epoch = give_epoch,
-        .progress = tell,
+        .epoch = epoch_rows,
+        .progress = report_epoch,
         .user = l,
         .test = &l->test,
         .validation = l->validation.n ? &l->validation : NULL,

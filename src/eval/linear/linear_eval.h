@@ -1,8 +1,8 @@
-/* linear_eval.h - linear evaluation of an encoder from shares of the labels: features made once or anew in every epoch, then
- * linear_probe.h for each share. The encoder only ever runs forward.
+/* linear_eval.h - linear evaluation of an encoder with shares of the labels: features, computed once or in every epoch, then a
+ * linear probe (linear_probe.h) for each share. The encoder only runs forward.
  *
- *     TRY(gf_linear_eval_create(err, &spec, 1.0, &l));      features of all that shares up to 1.0 need
- *     TRY(gf_linear_eval_run(err, l, 0.1, &result));      ten percent of the labels
+ *     TRY(gf_linear_eval_create(err, &spec, 1.0, &l));    computes the features that shares up to 1.0 need
+ *     TRY(gf_linear_eval_run(err, l, 0.1, &result));      with ten percent of the labels
  */
 #ifndef GF_EVAL_LINEAR_LINEAR_EVAL_H
 #define GF_EVAL_LINEAR_LINEAR_EVAL_H
@@ -11,7 +11,7 @@
 #include "eval/linear/linear_probe.h"
 #include "eval/split.h"
 
-#define GF_EVERY_EPOCH (-1)
+#define GF_AUGMENT_EVERY_EPOCH (-1)
 
 typedef struct gf_linear_eval gf_linear_eval;
 
@@ -19,26 +19,25 @@ typedef struct gf_linear_eval_spec {
     gf_run_encoder *encoder;
     const gf_split *split;
     const gf_probe_protocol *protocol;
-    int64_t augment;   /* passes of random crops and flips, kept and taken in turn; 0: one of centre crops;
-                                   GF_EVERY_EPOCH: new ones in every epoch, as the paper does */
-    int64_t epochs;    /* 0: the protocol's, by the share */
-    double validation; /* share of the training samples that decides when to stop; 0: the test samples do, as in the
-                                   paper */
-    uint64_t seed;     /* of drawn labels, views, order and first weights */
+    int64_t augment;   /* passes of random crops and flips, kept and used in turn; 0: one pass of centre crops;
+                          GF_AUGMENT_EVERY_EPOCH: new ones in every epoch, as in the paper */
+    int64_t epochs;    /* 0: the protocol's number for the share */
+    double validation; /* share of the training samples for early stopping; 0: by the test samples, as in the paper */
+    uint64_t seed;     /* of drawn labels, views, order and initial weights */
     int threads;
-    void (*damaged)(void *user, int64_t i, const char *message);
-    void (*encoding)(void *user, int64_t done, int64_t total); /* samples; this and the next may be NULL */
+    void (*unreadable)(void *user, int64_t i, const char *message); /* the callbacks may be NULL */
+    void (*encoding)(void *user, int64_t done, int64_t total);      /* samples */
     void (*training)(void *user, double share, int64_t epoch, int64_t epochs, double score);
     void *user;
 } gf_linear_eval_spec;
 
 typedef struct gf_linear_result {
-    int32_t empty;           /* a class the share has no sample of: nothing was trained then; -1: none */
+    int32_t empty;           /* a class without a sample in the share: nothing was trained; -1: none */
     int64_t samples, epochs; /* drawn; planned */
-    gf_probe probe;          /* what it found */
+    gf_probe probe;          /* with its results */
 } gf_linear_result;
 
-/* `largest` share that will be asked for. *spec is copied, what it points to is borrowed. */
+/* largest: upper limit of the shares to run. *spec is copied, the objects it points to are borrowed. */
 glofnd_status gf_linear_eval_create(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out);
 void gf_linear_eval_free(gf_linear_eval *l);
 glofnd_status gf_linear_eval_run(gf_error *err, gf_linear_eval *l, double share, gf_linear_result *out);

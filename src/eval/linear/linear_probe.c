@@ -9,21 +9,21 @@
 #include "optim/schedule.h"
 #include "util/rng.h"
 
-#define INIT_STD 0.01 /* of the first weights; biases start at 0 */
+#define INIT_STD 0.01 /* of the initial weights; biases start at 0 */
 
 typedef struct trainer {
     gf_probe *p;
     gf_linear *m;
-    float *state; /* two moments of weights and biases */
+    float *state; /* two moments each of weights and biases */
     gf_param params[2];
     int64_t step;
     int64_t *batch; /* [protocol batch] rows of a step */
     int32_t *rank;  /* [test or validation rows] */
 } trainer;
 
-/* ----- life ----- */
+/* ----- set-up ----- */
 
-static void draw_weights(gf_linear *m, uint64_t seed) {
+static void init_weights(gf_linear *m, uint64_t seed) {
     for (int64_t c = 0; c < m->classes; c++) {
         gf_rng r = gf_rng_at(seed, GF_RNG_INIT, 0, (uint64_t)c, 0);
         for (int64_t a = 0; a < m->dim; a++) m->weight[c * m->ld + a] = (float)(INIT_STD * gf_rng_normal(&r));
@@ -34,22 +34,22 @@ static gf_param param(float *p, float *g, float *state, int64_t n, int decay) {
     return (gf_param){.p = p, .g = g, .state1 = state, .state2 = state + n, .n = (size_t)n, .decay = decay};
 }
 
-static glofnd_status open_trainer(gf_error *err, trainer *t) {
+static glofnd_status init_trainer(gf_error *err, trainer *t) {
     const gf_probe *p = t->p;
-    const int64_t checked = p->validation ? p->validation->n : 0, most = checked > p->test->n ? checked : p->test->n;
+    const int64_t checked = p->validation ? p->validation->n : 0, max = checked > p->test->n ? checked : p->test->n;
     TRY(gf_linear_create(err, p->test->dim, p->classes, p->threads, &t->m));
     const int64_t plane = t->m->rows * t->m->ld;
     t->state = calloc((size_t)(2 * (plane + t->m->rows)), sizeof *t->state);
     t->batch = malloc((size_t)p->protocol->batch * sizeof *t->batch);
-    t->rank = malloc((size_t)most * sizeof *t->rank);
+    t->rank = malloc((size_t)max * sizeof *t->rank);
     FAIL_IF(err, !t->state || !t->batch || !t->rank, GLOFND_E_MEMORY, "no memory for linear evaluation");
     t->params[0] = param(t->m->weight, t->m->d_weight, t->state, plane, 1);
     t->params[1] = param(t->m->bias, t->m->d_bias, t->state + 2 * plane, t->m->rows, 0);
-    draw_weights(t->m, p->seed);
+    init_weights(t->m, p->seed);
     return GLOFND_OK;
 }
 
-static void close_trainer(trainer *t) {
+static void free_trainer(trainer *t) {
     gf_linear_free(t->m);
     free(t->state);
     free(t->batch);
@@ -70,14 +70,14 @@ static void update(trainer *t, double lr) {
     gf_optim_update(&rule, &now, t->params, 2);
 }
 
-/* The learning rate is that of the epoch, as in the authors' script; the last batch is short. */
+/* The learning rate changes by epoch, as in the authors' script; the last batch may be smaller. */
 static glofnd_status train_epoch(gf_error *err, trainer *t, int64_t epoch) {
     const gf_probe_protocol *q = t->p->protocol;
     const double peak = q->lr_by_batch ? gf_lr_scaled_linear(q->lr, q->batch) : q->lr;
     const double lr = gf_lr_cosine_epochs(peak, (double)epoch, 0.0, (double)t->p->epochs);
     gf_probe_rows rows;
     TRY(t->p->epoch(err, t->p->user, epoch, &rows));
-    FAIL_IF(err, rows.n < 1, GLOFND_E_ARGUMENT, "there is no training sample in epoch %lld", (long long)epoch + 1);
+    FAIL_IF(err, rows.n < 1, GLOFND_E_ARGUMENT, "epoch %lld has no training sample", (long long)epoch + 1);
     for (int64_t first = 0; first < rows.n; first += q->batch) {
         const int64_t n = rows.n - first < q->batch ? rows.n - first : q->batch;
         for (int64_t i = 0; i < n; i++) {
@@ -127,11 +127,11 @@ static glofnd_status train(gf_error *err, trainer *t) {
 
 glofnd_status gf_probe_fit(gf_error *err, gf_probe *p) {
     trainer t = {.p = p};
-    FAIL_IF(err, p->epochs < 1, GLOFND_E_OPTION, "epochs is %lld; it must be at least 1", (long long)p->epochs);
+    FAIL_IF(err, p->epochs < 1, GLOFND_E_OPTION, "epochs is %lld; expected at least 1", (long long)p->epochs);
     p->epochs_run = p->best_epoch = 0;
     p->top1 = p->top5 = p->last_top1 = p->last_top5 = p->validation_top1 = NAN;
-    glofnd_status status = open_trainer(err, &t);
+    glofnd_status status = init_trainer(err, &t);
     if (status == GLOFND_OK) status = train(err, &t);
-    close_trainer(&t);
+    free_trainer(&t);
     return status;
 }

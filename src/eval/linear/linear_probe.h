@@ -1,5 +1,5 @@
-/* linear_probe.h - linear evaluation: a linear classifier trained by mini-batches on frozen features, the best epoch chosen on
- * validation features. Sees features only, so it cannot change a backbone. */
+/* linear_probe.h - linear probe: a linear classifier trained with mini-batches on frozen features; the best epoch is chosen on
+ * validation features. It sees features only, so it cannot change a backbone. */
 #ifndef GF_EVAL_LINEAR_LINEAR_PROBE_H
 #define GF_EVAL_LINEAR_LINEAR_PROBE_H
 
@@ -18,19 +18,19 @@ typedef struct gf_probe {
     int64_t epochs;
     uint64_t seed; /* of initial weights and order */
     int threads;
-    /* What to train on in epoch e (from 0), valid until the next call. */
+    /* Training rows of epoch e (from 0), valid until the next call. */
     glofnd_status (*epoch)(gf_error *err, void *user, int64_t e, gf_probe_rows *out);
     void (*progress)(void *user, int64_t done, double score); /* after every epoch; may be NULL */
     void *user;
-    const gf_features *validation; /* decides which epoch is best and when to stop; NULL: the test features */
+    const gf_features *validation; /* for the best epoch and early stopping; NULL: the test features */
     const gf_features *test;
-    /* found */
+    /* results */
     int64_t epochs_run, best_epoch;     /* from 1 */
     double top1, top5, validation_top1; /* at the best epoch */
-    double last_top1, last_top5;        /* of the test features after the last epoch */
+    double last_top1, last_top5;        /* after the last epoch */
 } gf_probe;
 
-/* Rows have labels below `classes`. E_NUMERIC: the loss is not finite. */
+/* Labels of all rows are below `classes`. E_NUMERIC: the loss is not finite. */
 glofnd_status gf_probe_fit(gf_error *err, gf_probe *p);
 
 #endif

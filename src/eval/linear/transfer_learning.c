@@ -9,19 +9,19 @@
 
 #define TOLERANCE 1e-4
 
-typedef struct watch { /* where a fit stands */
+typedef struct fit_progress {
     const gf_transfer *t;
     int64_t fit, fits;
-} watch;
+} fit_progress;
 
-static void tell(void *user, int64_t iteration) {
-    const watch *w = user;
+static void report_iteration(void *user, int64_t iteration) {
+    const fit_progress *w = user;
     if (w->t->progress) w->t->progress(w->t->user, w->fit, w->fits, iteration);
 }
 
-/* ----- preparing ----- */
+/* ----- features ----- */
 
-/* Classes get the numbers 0, 1, .. in use among the training samples: a class without sample has no weights to find. */
+/* Numbers the classes of the training samples 0, 1, ...: a class without samples would have no weights to fit. */
 static glofnd_status relabel(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
     const int32_t labels = gf_features_classes(train);
     int32_t *number = malloc(((size_t)labels + 1) * sizeof *number);
@@ -41,7 +41,7 @@ static glofnd_status relabel(gf_error *err, gf_transfer *t, gf_features *train, 
 }
 
 static glofnd_status prepare(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test) {
-    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "%lld features of training rows and %lld of test rows",
+    FAIL_IF(err, train->dim != test->dim, GLOFND_E_ARGUMENT, "training rows have %lld features, test rows %lld",
             (long long)train->dim, (long long)test->dim);
     for (int64_t i = 0; i < train->n; i++)
         FAIL_IF(err, train->label[i] < 0, GLOFND_E_ARGUMENT, "training row %lld has no label", (long long)i);
@@ -52,7 +52,7 @@ static glofnd_status prepare(gf_error *err, gf_transfer *t, gf_features *train, 
     return GLOFND_OK;
 }
 
-/* ----- fitting ----- */
+/* ----- fits ----- */
 
 static glofnd_status score_of(gf_error *err, const gf_transfer *t, gf_linear *m, const gf_features *f, int32_t *rank,
                               double *out) {
@@ -62,14 +62,14 @@ static glofnd_status score_of(gf_error *err, const gf_transfer *t, gf_linear *m,
     return GLOFND_OK;
 }
 
-static glofnd_status sweep(gf_error *err, gf_transfer *t, watch *w, gf_linear *m, const gf_features *train,
+static glofnd_status sweep(gf_error *err, gf_transfer *t, fit_progress *w, gf_linear *m, const gf_features *train,
                            const gf_features *test, int32_t *rank, double *score) {
     for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++, w->fit++) {
         gf_logistic o = {
             .l2 = t->l2[i],
             .tolerance = t->tolerance > 0.0 ? t->tolerance : TOLERANCE,
             .iterations = t->protocol->iterations,
-            .progress = tell,
+            .progress = report_iteration,
             .user = w,
         };
         TRY(gf_logistic_fit(err, &o, train, m));
@@ -80,7 +80,7 @@ static glofnd_status sweep(gf_error *err, gf_transfer *t, watch *w, gf_linear *m
 }
 
 /* Fits on `train` at every strength and scores on `test`. */
-static glofnd_status fit_all(gf_error *err, gf_transfer *t, watch *w, const gf_features *train, const gf_features *test,
+static glofnd_status fit_all(gf_error *err, gf_transfer *t, fit_progress *w, const gf_features *train, const gf_features *test,
                              double *score) {
     gf_linear *m = NULL;
     int32_t *rank = malloc((size_t)test->n * sizeof *rank);
@@ -92,13 +92,13 @@ static glofnd_status fit_all(gf_error *err, gf_transfer *t, watch *w, const gf_f
     return status;
 }
 
-static int highest(const double *score) {
+static int argmax(const double *score) {
     int best = 0;
     for (int i = 1; i < GF_TRANSFER_STRENGTHS; i++) best = score[i] > score[best] ? i : best;
     return best;
 }
 
-/* Is there at least one sample of some class to hold out? */
+/* True if at least one sample can be held out. */
 static int can_validate(const gf_transfer *t, const gf_features *train) {
     gf_stratified_sample d = {.share = t->validation, .seed = t->seed, .stream = GF_STRATIFIED_TEST};
     uint8_t *chosen = malloc((size_t)train->n + 1);
@@ -114,13 +114,13 @@ glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train,
     t->best = t->chosen = -1;
     TRY(prepare(err, t, train, test));
     const int validate = can_validate(t, train);
-    watch w = {.t = t, .fits = GF_TRANSFER_STRENGTHS * (validate ? 2 : 1)};
+    fit_progress w = {.t = t, .fits = GF_TRANSFER_STRENGTHS * (validate ? 2 : 1)};
     TRY(fit_all(err, t, &w, train, test, t->score));
-    t->best = highest(t->score);
+    t->best = argmax(t->score);
     if (!validate) return GLOFND_OK;
     glofnd_status status = gf_features_hold_out(err, train, t->validation, t->seed, &held);
     if (status == GLOFND_OK) status = fit_all(err, t, &w, train, &held, t->validation_score);
-    if (status == GLOFND_OK) t->chosen = highest(t->validation_score);
+    if (status == GLOFND_OK) t->chosen = argmax(t->validation_score);
     gf_features_free(&held);
     return status;
 }

@@ -1,4 +1,4 @@
-/* split_names.c - the samples a text file names, one per line: how many datasets publish their splits. See split.h. */
+/* split_lists.c - samples listed in a text file, one per line, as many datasets publish their splits. See split.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 
 #define NAME 4400
 
-/* A file name without ".jpg" and the like; lists are published with and without. */
-static size_t stem(const char *name) {
+/* Length of a file name without its extension; published lists have names with and without. */
+static size_t stem_length(const char *name) {
     const char *slash = strrchr(name, '/'), *dot = strrchr(name, '.');
     return dot && dot > (slash ? slash : name) ? (size_t)(dot - name) : strlen(name);
 }
@@ -21,10 +21,10 @@ static glofnd_status read_lines(gf_error *err, FILE *file, const char *path, gf_
         const size_t length = strcspn(line, "\r\n");
         FAIL_IF(err, !line[length] && !feof(file), GLOFND_E_FORMAT, "%.300s has a line of more than %d bytes", path, NAME - 2);
         line[length] = 0;
-        if (length) TRY(gf_string_list_add(err, out, line, stem(line)));
+        if (length) TRY(gf_string_list_add(err, out, line, stem_length(line)));
     }
     FAIL_IF(err, ferror(file), GLOFND_E_IO, "%.300s cannot be read", path);
-    FAIL_IF(err, out->n == 0, GLOFND_E_FORMAT, "%.300s names no sample", path);
+    FAIL_IF(err, out->n == 0, GLOFND_E_FORMAT, "%.300s lists no sample", path);
     TRY(gf_string_list_sort(err, out));
     gf_string_list_unique(out);
     return GLOFND_OK;
@@ -38,11 +38,11 @@ static glofnd_status read_list(gf_error *err, const char *path, gf_string_list *
     return status;
 }
 
-/* Which line names the sample: its whole name, or what follows one of the slashes. -1: none. */
+/* Line that lists the sample: its name, or the part after one of its slashes; -1: none. */
 static int64_t line_of(const gf_string_list *lines, const gf_samples *s, int64_t i) {
     char name[NAME];
     gf_dataset_name(s->data, s->id[i], name, sizeof name);
-    name[stem(name)] = 0;
+    name[stem_length(name)] = 0;
     for (const char *at = name; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL) {
         const int64_t line = gf_string_list_find(lines, at);
         if (line >= 0) return line;
@@ -58,12 +58,12 @@ static glofnd_status mark(gf_error *err, const char *path, const gf_string_list 
         if (line >= 0) used[line] = 1;
     }
     for (int64_t line = 0; line < lines->n; line++)
-        FAIL_IF(err, !used[line], GLOFND_E_FORMAT, "%.200s names \"%.200s\", which is no sample here", path,
+        FAIL_IF(err, !used[line], GLOFND_E_FORMAT, "%.200s lists \"%.200s\", which is not a sample of this dataset", path,
                 gf_string_list_get(lines, line));
     return GLOFND_OK;
 }
 
-glofnd_status gf_samples_named(gf_error *err, const gf_samples *from, const char *path, gf_samples *to) {
+glofnd_status gf_samples_listed(gf_error *err, const gf_samples *from, const char *path, gf_samples *to) {
     gf_string_list lines = {0};
     uint8_t *chosen = NULL, *used = NULL;
     glofnd_status status = read_list(err, path, &lines);
