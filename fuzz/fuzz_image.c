@@ -31,13 +31,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gf_error err = {""};
     gf_image m = {0};
     if (size < 1) return 0;
-    gf_decode_hint wish = {.fast = data[0] & 1,
+    gf_decode_hint hint = {.fast = data[0] & 1,
                            .shrink_to = data[0] >> 2,
                            .choose = data[0] & 2 ? choose : NULL,
                            .user = (void *)data};
-    const glofnd_status status = gf_image_decode(&err, "fuzz", data + 1, size - 1, &wish, &m);
+    const glofnd_status status = gf_image_decode(&err, "fuzz", data + 1, size - 1, &hint, &m);
     if (status == GLOFND_OK) {
-        if (m.width < 1 || m.height < 1 || m.width > GF_IMAGE_MOST || m.height > GF_IMAGE_MOST) abort();
+        if (m.width < 1 || m.height < 1 || m.width > GF_IMAGE_SIDE_MAX || m.height > GF_IMAGE_SIDE_MAX) abort();
         if ((int64_t)m.width * m.height <= 1 << 16) round_trip(&m);
     } else if (status == GLOFND_E_FORMAT && !strstr(err.text, "fuzz")) {
         abort(); /* every refusal names the file */

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/braces.h"
 #include "data/csv.h"
+#include "data/formats/wds.h"
 #include "data/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -15,7 +15,7 @@ static void try_spec(const char *text) {
         if (!err.text[0] || s.text) abort();
         return;
     }
-    if (!s.kind[0] || !s.place || s.options > GF_SPEC_OPTIONS) abort();
+    if (!s.format[0] || !s.place || s.options > GF_SPEC_OPTIONS) abort();
     for (int i = 0; i < s.options; i++) {
         int64_t x = 5;
         const glofnd_status status = gf_spec_integer(NULL, &s, s.option[i].key, 0, 9, &x);
@@ -30,7 +30,7 @@ static void try_braces(const char *text) {
     gf_error err = {""};
     gf_string_list s = {0};
     const glofnd_status status = gf_braces_expand(&err, text, &s);
-    if (status == GLOFND_OK ? s.n < 1 || s.n > GF_BRACES_MOST : !err.text[0]) abort();
+    if (status == GLOFND_OK ? s.n < 1 || s.n > GF_BRACES_MAX : !err.text[0]) abort();
     gf_string_list_free(&s);
 }
 

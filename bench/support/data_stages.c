@@ -91,13 +91,13 @@ static data_times times_of(bench *b) {
 
 data_times data_time_files(const data_files *f, const gf_augment *a, int fast, double budget_s) {
     bench *b = bench_new(a);
-    const gf_decode_hint wish = {.fast = fast, .shrink_to = gf_augment_enough(a), .choose = choose, .user = b};
+    const gf_decode_hint hint = {.fast = fast, .shrink_to = gf_augment_enough(a), .choose = choose, .user = b};
     const double begin = seconds();
     for (int pass = 0; pass < 3 || seconds() - begin < budget_s; pass++) {
         for (int i = 0; i < f->count; i++) {
             gf_error err = {""};
             const double start = seconds();
-            if (gf_image_decode(&err, "file", f->bytes[i], f->size[i], &wish, &b->image) != GLOFND_OK) die("%s", err.text);
+            if (gf_image_decode(&err, "file", f->bytes[i], f->size[i], &hint, &b->image) != GLOFND_OK) die("%s", err.text);
             b->decode += seconds() - start;
             time_views(b, &b->image);
         }

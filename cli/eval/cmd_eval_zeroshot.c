@@ -150,7 +150,7 @@ static glofnd_status check_set(gf_error *err, const zeroshot_set *s) {
     gf_prompts prompts = {0};
     glofnd_status status = gf_dataset_open(&why, s->samples.data, &data);
     if (status == GLOFND_OK && !s->retrieval) status = read_prompts(&why, s, data, &prompts);
-    if (status == GLOFND_OK && s->retrieval) status = gf_captions_need(&why, data);
+    if (status == GLOFND_OK && s->retrieval) status = gf_captions_require(&why, data);
     gf_prompts_free(&prompts);
     gf_dataset_free(data);
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->name, why.text);

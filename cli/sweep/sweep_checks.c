@@ -89,7 +89,7 @@ static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const
     const char *spec = x->named ? eval_name(text, name, sizeof name) : text;
     if (is_archive(name, spec)) return GLOFND_OK;
     TRY(gf_dataset_open(err, spec, &data));
-    glofnd_status status = n == CAPTIONS ? gf_captions_need(err, data) : GLOFND_OK;
+    glofnd_status status = n == CAPTIONS ? gf_captions_require(err, data) : GLOFND_OK;
     if (n == LABELS && gf_dataset_describe(data).classes == 0)
         status = gf_fail(err, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec);
     gf_dataset_free(data);
@@ -159,7 +159,7 @@ static glofnd_status check_training(gf_error *err, const sweep_run *r) {
     gf_error why = {{0}};
     gf_dataset *data = NULL;
     glofnd_status status = gf_dataset_open(&why, r->config.data, &data);
-    if (status == GLOFND_OK && r->config.task == GF_TASK_CLIP) status = gf_captions_need(&why, data);
+    if (status == GLOFND_OK && r->config.task == GF_TASK_CLIP) status = gf_captions_require(&why, data);
     gf_dataset_free(data);
     FAIL_IF(err, status != GLOFND_OK, GLOFND_E_OPTION, "%.200s cannot be trained: %.400s; nothing was started", r->name,
             why.text);

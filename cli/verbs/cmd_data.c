@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "cli/verbs/data_verbs.h"
 #include "data/dataset.h"
-#include "data/export_shards.h"
+#include "data/export.h"
 #include "data/formats/wds.h"
 #include "io/blockfile.h"
 #include "text/bpe/bpe_symbols.h"
@@ -38,10 +38,10 @@ static void tell_note(const gf_dataset *d) {
 static void print_sizes(const gf_dataset *d, int64_t n) {
     const gf_sizes s = gf_dataset_sizes(d);
     if (s.other_width) printf("size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
-    else if (s.read == 0) printf("size       unknown: none of the %lld images looked at can be read\n", (long long)s.looked);
+    else if (s.read == 0) printf("size       unknown: none of the %lld images looked at can be read\n", (long long)s.probed);
     else if (s.read == n) printf("size       %d x %d\n", s.width, s.height);
     else printf("size       %d x %d, by %lld of the images\n", s.width, s.height, (long long)s.read);
-    printf("view       %d pixels, unless --size says otherwise\n", gf_sizes_view(&s));
+    printf("view       %d pixels, unless --size says otherwise\n", gf_sizes_default_view(&s));
 }
 
 static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
@@ -91,7 +91,7 @@ static int info(const char *spec) {
     if (code != CLI_OK) return code;
     const gf_dataset_info x = gf_dataset_describe(d);
     char test[4300], name[512];
-    printf("kind       %s\nsamples    %lld\n", x.kind, (long long)x.n);
+    printf("kind       %s\nsamples    %lld\n", x.format, (long long)x.n);
     print_sizes(d, x.n);
     if (x.classes > 0) print_labels(d, &x);
     else printf("classes    none\n");
@@ -180,11 +180,11 @@ static int show_progress(void *user, int64_t done, int64_t total) {
 }
 
 static int report_export(const gf_export *e, const gf_export_result *r, int64_t n, int captions) {
-    const int whole = r->written + r->damaged == n;
+    const int whole = r->written + r->unreadable == n;
     if (!whole)
         fprintf(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before another try\n",
-                (long long)(r->written + r->damaged), (long long)n, e->folder);
-    printf("%lld samples written, %lld damaged ones left out; open them as %s", (long long)r->written, (long long)r->damaged,
+                (long long)(r->written + r->unreadable), (long long)n, e->folder);
+    printf("%lld samples written, %lld damaged ones left out; open them as %s", (long long)r->written, (long long)r->unreadable,
            r->spec);
     if (captions) printf(", with captions as csv:%s/captions.csv", e->folder);
     printf("\n");

@@ -5,17 +5,17 @@
 #include "data/dataset.h"
 #include "text/bpe/bpe_learn.h"
 
-typedef struct gf_captions_read { /* what was met on the way */
+typedef struct gf_captions_read { /* counts */
     int64_t captions, words, different;
-    int64_t without, damaged; /* samples without caption; samples left out */
-    gf_error first;           /* why the first of them was */
+    int64_t without, unreadable; /* samples without caption; samples left out */
+    gf_error first;              /* reason of the first one left out */
 } gf_captions_read;
 
-/* E_ARGUMENT if this kind of data has no captions at all, saying which have. */
-glofnd_status gf_captions_need(gf_error *err, const gf_dataset *d);
+/* E_ARGUMENT if the dataset has no captions at all; the message names formats that have. */
+glofnd_status gf_captions_require(gf_error *err, const gf_dataset *d);
 
-/* Counts the words of all captions, learns at most `merges` merges and writes them to `path`. Damaged samples are left out and
- * counted. E_ARGUMENT: the data has no captions. progress (may be NULL) is told now and then. */
+/* Counts the words of all captions, learns at most `merges` merges and writes them to `path`. Unreadable samples are left out
+ * and counted. E_ARGUMENT: the data has no captions. progress (may be NULL) is called now and then. */
 glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, const char *path,
                                 void (*progress)(int64_t done, int64_t total), gf_captions_read *met, gf_bpe_learned *out);
 

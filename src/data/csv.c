@@ -9,7 +9,7 @@ gf_csv gf_csv_begin(const char *path, char *text, char *end) {
     return (gf_csv){.path = path, .at = text, .end = end, .separator = memchr(text, '\t', first) ? '\t' : ',', .next_line = 1};
 }
 
-/* Moves what is between quotes to *to, which is never ahead of what is read. */
+/* Moves the text between quotes to *to, which is never ahead of the reading position. */
 static glofnd_status unquote(gf_error *err, gf_csv *c, char **to) {
     for (c->at++; c->at < c->end; c->at++) {
         const char x = *c->at;

@@ -6,7 +6,7 @@
 
 typedef struct gf_csv {
     const char *path; /* for messages */
-    char *at, *end;   /* what is left; fields are unquoted in place */
+    char *at, *end;   /* rest of the text; fields are unquoted in place */
     char separator;
     int64_t line; /* of the row given last, from 1 */
     int64_t next_line;

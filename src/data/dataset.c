@@ -1,4 +1,4 @@
-/* dataset.c - opens a SPEC by its kind and forwards to it; what kinds share. See dataset.h and dataset_format.h. */
+/* dataset.c - opens a SPEC by its format and forwards to that; helpers that formats share. See dataset.h, dataset_format.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -13,37 +13,37 @@
 #include "data/dataset_format.h"
 #include "io/file.h"
 
-static const gf_dataset_format *const kinds[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
-                                                 &gf_format_wds,    &gf_format_list,    &gf_format_csv};
+static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
+                                                   &gf_format_wds,    &gf_format_list,    &gf_format_csv};
 
-static glofnd_status find_kind(gf_error *err, const char *name, const gf_dataset_format **out) {
+static glofnd_status find_format(gf_error *err, const char *name, const gf_dataset_format **out) {
     char known[200] = "";
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (strcmp(kinds[k]->name, name) == 0) {
-            *out = kinds[k];
+    for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++) {
+        if (strcmp(formats[k]->name, name) == 0) {
+            *out = formats[k];
             return GLOFND_OK;
         }
-        strcat(strcat(known, k ? ", " : ""), kinds[k]->name);
+        strcat(strcat(known, k ? ", " : ""), formats[k]->name);
     }
-    GF_FAIL(err, GLOFND_E_OPTION, "data of unknown kind '%.60s'; known are %s", name, known);
+    GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; known are %s", name, known);
 }
 
-static glofnd_status open_kind(gf_error *err, const char *spec, gf_dataset *d) {
+static glofnd_status open_format(gf_error *err, const char *spec, gf_dataset *d) {
     TRY(gf_spec_parse(err, spec, &d->spec));
-    TRY(find_kind(err, d->spec.kind, &d->kind));
-    if (d->kind->place_is_options) TRY(gf_spec_open_place(err, &d->spec));
-    TRY(gf_spec_check(err, &d->spec, d->kind->options));
-    FAIL_IF(err, !d->kind->place_is_options && !d->spec.place[0], GLOFND_E_OPTION, "data '%s' needs a place: %s:PATH",
-            d->spec.kind, d->spec.kind);
-    d->info.kind = d->kind->name;
-    return d->kind->open(err, d);
+    TRY(find_format(err, d->spec.format, &d->format));
+    if (d->format->place_is_options) TRY(gf_spec_open_place(err, &d->spec));
+    TRY(gf_spec_check(err, &d->spec, d->format->options));
+    FAIL_IF(err, !d->format->place_is_options && !d->spec.place[0], GLOFND_E_OPTION, "data '%s' needs a place: %s:PATH",
+            d->spec.format, d->spec.format);
+    d->info.format = d->format->name;
+    return d->format->open(err, d);
 }
 
 glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out) {
     *out = NULL;
     gf_dataset *d = calloc(1, sizeof *d);
     FAIL_IF(err, !d, GLOFND_E_MEMORY, "no memory to open data");
-    const glofnd_status status = open_kind(err, spec, d);
+    const glofnd_status status = open_format(err, spec, d);
     if (status == GLOFND_OK) *out = d;
     else gf_dataset_free(d);
     return status;
@@ -51,7 +51,7 @@ glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out)
 
 void gf_dataset_free(gf_dataset *d) {
     if (!d) return;
-    if (d->kind) d->kind->close(d->self);
+    if (d->format) d->format->close(d->self);
     gf_string_list_free(&d->classes);
     gf_spec_free(&d->spec);
     free(d);
@@ -61,17 +61,17 @@ gf_dataset_info gf_dataset_describe(const gf_dataset *d) { return d->info; }
 
 const char *gf_dataset_note(const gf_dataset *d) { return d->note; }
 
-glofnd_status gf_dataset_check_whole(gf_error *err, const gf_dataset *d) {
-    return d->kind->check_whole ? d->kind->check_whole(err, d) : GLOFND_OK;
+glofnd_status gf_dataset_check_complete(gf_error *err, const gf_dataset *d) {
+    return d->format->check_complete ? d->format->check_complete(err, d) : GLOFND_OK;
 }
 
 int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes) {
-    return d->kind->test_spec ? d->kind->test_spec(d, out, bytes) : 0;
+    return d->format->test_spec ? d->format->test_spec(d, out, bytes) : 0;
 }
 
 static int within(const gf_dataset *d, int64_t i) { return i >= 0 && i < d->info.n; }
 
-int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ? d->kind->label(d, i) : -1; }
+int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->label(d, i) : -1; }
 
 const char *gf_dataset_class(const gf_dataset *d, int32_t label) {
     const char *name = gf_string_list_get(&d->classes, label);
@@ -79,40 +79,40 @@ const char *gf_dataset_class(const gf_dataset *d, int32_t label) {
 }
 
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
-    if (within(d, i)) d->kind->name_of(d, i, out, bytes);
+    if (within(d, i)) d->format->name_of(d, i, out, bytes);
     else snprintf(out, bytes, "#%lld", (long long)i);
 }
 
-uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) { return within(d, i) ? d->kind->key(d, i) : 0; }
+uint64_t gf_dataset_key(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->key(d, i) : 0; }
 
-glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+glofnd_status gf_dataset_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
-    out->raw_size = 0;
-    out->label = d->kind->label(d, i);
-    return d->kind->read(err, d, i, wish, out);
+    out->encoded_size = 0;
+    out->label = d->format->label(d, i);
+    return d->format->read(err, d, i, hint, out);
 }
 
 glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
     FAIL_IF(err, !within(d, i), GLOFND_E_INDEX, "sample %lld of %lld", (long long)i, (long long)d->info.n);
     out->text = NULL;
-    out->label = d->kind->label(d, i);
-    return d->kind->read_text ? d->kind->read_text(err, d, i, out) : GLOFND_OK;
+    out->label = d->format->label(d, i);
+    return d->format->read_text ? d->format->read_text(err, d, i, out) : GLOFND_OK;
 }
 
 uint64_t gf_sample_image_hash(const gf_sample *s) {
     const size_t pixels = (size_t)s->image.width * (size_t)s->image.height * 3;
-    return s->raw_size ? gf_key_hash(s->raw, s->raw_size) : gf_key_hash(s->image.rgb, pixels);
+    return s->encoded_size ? gf_key_hash(s->encoded, s->encoded_size) : gf_key_hash(s->image.rgb, pixels);
 }
 
 void gf_sample_free(gf_sample *s) {
     gf_image_free(&s->image);
-    free(s->text_room);
-    free(s->raw);
+    free(s->text_buffer);
+    free(s->encoded);
     *s = (gf_sample){0};
 }
 
-/* ----- what several kinds use ----- */
+/* ----- shared by formats ----- */
 
 /* FNV-1a, then mixed, so that similar keys differ in all bits. */
 uint64_t gf_key_hash(const void *bytes, size_t n) {
@@ -123,43 +123,43 @@ uint64_t gf_key_hash(const void *bytes, size_t n) {
     return h ^ (h >> 32);
 }
 
-void gf_harmless(char *text) {
+void gf_make_printable(char *text) {
     for (char *p = text; *p; p++) {
         if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
     }
 }
 
-void gf_note(gf_dataset *d, const char *format, ...) {
+void gf_dataset_add_note(gf_dataset *d, const char *format, ...) {
     const size_t used = strlen(d->note);
     va_list args;
     va_start(args, format);
     if (used) snprintf(d->note + used, sizeof d->note - used, "; ");
     vsnprintf(d->note + strlen(d->note), sizeof d->note - strlen(d->note), format, args);
     va_end(args);
-    gf_harmless(d->note + used);
+    gf_make_printable(d->note + used);
 }
 
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n) {
     if (n + 1 > s->text_capacity) {
-        char *room = malloc(n + 1);
-        FAIL_IF(err, !room, GLOFND_E_MEMORY, "no memory for a text of %llu bytes", (unsigned long long)n);
-        free(s->text_room);
-        s->text_room = room;
+        char *buffer = malloc(n + 1);
+        FAIL_IF(err, !buffer, GLOFND_E_MEMORY, "no memory for a text of %llu bytes", (unsigned long long)n);
+        free(s->text_buffer);
+        s->text_buffer = buffer;
         s->text_capacity = n + 1;
     }
     size_t used = 0;
     for (size_t i = 0; i < n; i++) {
-        if (text[i] && text[i] != '\r') s->text_room[used++] = text[i];
+        if (text[i] && text[i] != '\r') s->text_buffer[used++] = text[i];
     }
-    while (used > 0 && (s->text_room[used - 1] == '\n' || s->text_room[used - 1] == ' ')) used--;
-    s->text_room[used] = 0;
-    s->text = used ? s->text_room : NULL;
+    while (used > 0 && (s->text_buffer[used - 1] == '\n' || s->text_buffer[used - 1] == ' ')) used--;
+    s->text_buffer[used] = 0;
+    s->text = used ? s->text_buffer : NULL;
     return GLOFND_OK;
 }
 
-glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *wish, gf_sample *s) {
-    TRY(gf_file_read(err, path, GF_FILE_MOST, &s->raw, &s->raw_capacity, &s->raw_size));
-    return gf_image_decode(err, path, s->raw, s->raw_size, wish, &s->image);
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *hint, gf_sample *s) {
+    TRY(gf_file_read(err, path, GF_FILE_MOST, &s->encoded, &s->encoded_capacity, &s->encoded_size));
+    return gf_image_decode(err, path, s->encoded, s->encoded_size, hint, &s->image);
 }
 
 static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, gf_string_list *out) {
@@ -182,14 +182,13 @@ glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_
     return status;
 }
 
-glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t least, int64_t most,
-                                  gf_string_list *out) {
+glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t min, int64_t max, gf_string_list *out) {
     if (access(path, F_OK) != 0) return GLOFND_OK;
     TRY(gf_read_lines(err, path, 1, out));
-    while (out->n > least && !gf_string_list_get(out, out->n - 1)[0]) out->n--;
-    if (out->n >= least && out->n <= most) return GLOFND_OK;
-    gf_note(d, "%.300s has %lld line%s for %lld classes: it is not used", path, (long long)out->n, out->n == 1 ? "" : "s",
-            (long long)least);
+    while (out->n > min && !gf_string_list_get(out, out->n - 1)[0]) out->n--;
+    if (out->n >= min && out->n <= max) return GLOFND_OK;
+    gf_dataset_add_note(d, "%.300s has %lld line%s for %lld classes and is not used", path, (long long)out->n,
+                        out->n == 1 ? "" : "s", (long long)min);
     gf_string_list_free(out);
     return GLOFND_OK;
 }

@@ -1,4 +1,4 @@
-/* dataset_format.h - what a kind of dataset provides to dataset.c; one constant per kind, listed in dataset.c. */
+/* dataset_format.h - the functions that a dataset format provides to dataset.c; one constant per format, listed in dataset.c. */
 #ifndef GF_DATA_DATASET_FORMAT_H
 #define GF_DATA_DATASET_FORMAT_H
 
@@ -21,19 +21,19 @@ typedef struct gf_dataset_format {
     int32_t (*label)(const gf_dataset *d, int64_t i);
     void (*name_of)(const gf_dataset *d, int64_t i, char *out, size_t bytes);
     uint64_t (*key)(const gf_dataset *d, int64_t i);
-    /* Sets out->image and perhaps out->text; label and text are set to their defaults before. */
-    glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out);
+    /* Sets out->image and perhaps out->text; label and text have their defaults before. */
+    glofnd_status (*read)(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out);
     /* Sets out->text only, without decoding an image; NULL: has no texts. */
     glofnd_status (*read_text)(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out);
-    glofnd_status (*check_whole)(gf_error *err, const gf_dataset *d); /* gf_dataset_check_whole; NULL: opening tells all */
-    int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);   /* NULL: has none */
+    glofnd_status (*check_complete)(gf_error *err, const gf_dataset *d); /* gf_dataset_check_complete; NULL: opening finds all */
+    int (*test_spec)(const gf_dataset *d, char *out, size_t bytes);      /* NULL: has none */
     /* The file that holds image i, and its bytes there; NULL: not encoded, then info has the size. E_FORMAT: the path is too
      * long. */
     glofnd_status (*find)(gf_error *err, const gf_dataset *d, int64_t i, char *path, size_t bytes, gf_span *out);
 } gf_dataset_format;
 
 struct gf_dataset {
-    const gf_dataset_format *kind;
+    const gf_dataset_format *format;
     gf_spec spec;
     gf_dataset_info info;
     gf_string_list classes;   /* names by label, "": none; may be empty */
@@ -44,24 +44,23 @@ struct gf_dataset {
 extern const gf_dataset_format gf_format_shapes, gf_format_cifar10, gf_format_cifar100, gf_format_folder, gf_format_wds,
     gf_format_list, gf_format_csv;
 
-/* ----- what several kinds use ----- */
+/* ----- shared by formats ----- */
 
 uint64_t gf_key_hash(const void *bytes, size_t n);
-/* File names and what files hold may have characters that a terminal would obey: these become '?'. */
-void gf_harmless(char *text);
-/* Adds a sentence to the dataset's note. */
-void gf_note(gf_dataset *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Replaces control characters, which a terminal would obey, by '?'. */
+void gf_make_printable(char *text);
+/* Adds a sentence to gf_dataset_note. */
+void gf_dataset_add_note(gf_dataset *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n);
 /* Reads and decodes the image file at `path`. */
-glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *wish, gf_sample *s);
+glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *hint, gf_sample *s);
 /* The lines of a text file, trimmed of spaces; empty ones are kept only if `keep_empty`. */
 glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_string_list *out);
-/* `classnames.txt`: line k is the name of class k, an empty one says that it has none. It must have `least` to `most` lines, not
- * counting empty ones at its end; if not, a note says so. `out`, empty before, stays so then, as without such a file. */
-glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t least, int64_t most,
-                                  gf_string_list *out);
-/* Rewrites a path of a list: relative ones are meant from the folder of `list`. E_FORMAT if it does not fit. */
+/* `classnames.txt`: line k is the name of class k; an empty line: none. It must have `min` to `max` lines, not counting empty ones
+ * at its end; otherwise a note is added and `out` stays empty, as without such a file. */
+glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t min, int64_t max, gf_string_list *out);
+/* Resolves a path of a list: relative ones start at the folder of `list`. E_FORMAT: too long. */
 glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* dataset_sizes.c - how large the images of a dataset are, from their headers alone; see dataset.h. */
+/* dataset_sizes.c - image sizes of a dataset, from the headers alone; see dataset.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -9,7 +9,7 @@
 #include "data/dataset_format.h"
 #include "io/file.h"
 
-#define MOST_SEGMENTS 4096 /* of a JPEG before its frame */
+#define SEGMENTS_MAX 4096 /* of a JPEG before its frame */
 
 typedef struct source { /* an encoded image inside an open file */
     int fd;
@@ -31,16 +31,16 @@ static int png_size(const source *s, int *width, int *height) {
     return 1;
 }
 
-/* SOF0 to SOF15: all that begin a frame, which leaves out tables (C4, CC) and C8. */
+/* SOF0 to SOF15: all markers that begin a frame, without tables (C4, CC) and C8. */
 static int is_frame(uint8_t marker) {
     return marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 && marker != 0xcc;
 }
 
-/* From segment to segment up to the frame; what is in them stays unread. */
+/* Skips from segment to segment up to the frame. */
 static int jpeg_size(const source *s, int *width, int *height) {
     uint8_t b[9];
     uint64_t at = 2;
-    for (int k = 0; k < MOST_SEGMENTS && get(s, at, b, 4) && b[0] == 0xff; k++) {
+    for (int k = 0; k < SEGMENTS_MAX && get(s, at, b, 4) && b[0] == 0xff; k++) {
         if (b[1] == 0xff) { /* a fill byte */
             at++;
             continue;
@@ -63,13 +63,13 @@ static int size_in(const source *s, int *width, int *height) {
     const int found = memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0 ? png_size(s, width, height)
                       : memcmp(b, "\xff\xd8\xff", 3) == 0    ? jpeg_size(s, width, height)
                                                              : 0;
-    return found && *width > 0 && *height > 0 && *width <= GF_IMAGE_MOST && *height <= GF_IMAGE_MOST;
+    return found && *width > 0 && *height > 0 && *width <= GF_IMAGE_SIDE_MAX && *height <= GF_IMAGE_SIDE_MAX;
 }
 
 static int size_of(const gf_dataset *d, int64_t i, int *width, int *height) {
     char path[PATH_MAX];
     source s = {.fd = -1};
-    if (d->kind->find(NULL, d, i, path, sizeof path, &s.span) != GLOFND_OK) return 0;
+    if (d->format->find(NULL, d, i, path, sizeof path, &s.span) != GLOFND_OK) return 0;
     if (gf_file_open(NULL, path, &s.fd, NULL) != GLOFND_OK) return 0;
     const int found = size_in(&s, width, height);
     close(s.fd);
@@ -78,13 +78,13 @@ static int size_of(const gf_dataset *d, int64_t i, int *width, int *height) {
 
 gf_sizes gf_dataset_sizes(const gf_dataset *d) {
     const gf_dataset_info info = d->info;
-    if (info.width > 0 || !d->kind->find)
-        return (gf_sizes){.looked = info.n, .read = info.n, .width = info.width, .height = info.height};
-    const int64_t count = info.n < GF_SIZES_MOST ? info.n : GF_SIZES_MOST;
+    if (info.width > 0 || !d->format->find)
+        return (gf_sizes){.probed = info.n, .read = info.n, .width = info.width, .height = info.height};
+    const int64_t count = info.n < GF_SIZES_MAX ? info.n : GF_SIZES_MAX;
     gf_sizes s = {0};
     for (int64_t k = 0; k < count && !s.other_width; k++) {
         int width, height;
-        s.looked++;
+        s.probed++;
         if (!size_of(d, info.n / count * k + info.n % count * k / count, &width, &height)) continue;
         if (s.read++ == 0) {
             s.width = width;
@@ -97,7 +97,7 @@ gf_sizes gf_dataset_sizes(const gf_dataset *d) {
     return s;
 }
 
-int gf_sizes_view(const gf_sizes *s) {
+int gf_sizes_default_view(const gf_sizes *s) {
     const int one_square = s->width > 0 && s->width == s->height && !s->other_width;
     return one_square && s->width <= GF_SIZES_VIEW ? s->width : GF_SIZES_VIEW;
 }

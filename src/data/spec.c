@@ -25,10 +25,11 @@ static char *find_options(char *place) {
 
 static glofnd_status add_option(gf_error *err, gf_spec *s, char *text) {
     char *equals = strchr(text, '=');
-    FAIL_IF(err, !begins_option(text) || !equals, GLOFND_E_OPTION, "data '%.60s': '%.200s' is not key=value", s->kind, text);
+    FAIL_IF(err, !begins_option(text) || !equals, GLOFND_E_OPTION, "data '%.60s': '%.200s' is not key=value", s->format, text);
     *equals = 0;
-    FAIL_IF(err, gf_spec_value(s, text), GLOFND_E_OPTION, "data '%.60s': option %.60s is given twice", s->kind, text);
-    FAIL_IF(err, s->options == GF_SPEC_OPTIONS, GLOFND_E_OPTION, "data '%.60s': more than %d options", s->kind, GF_SPEC_OPTIONS);
+    FAIL_IF(err, gf_spec_value(s, text), GLOFND_E_OPTION, "data '%.60s': option %.60s is given twice", s->format, text);
+    FAIL_IF(err, s->options == GF_SPEC_OPTIONS, GLOFND_E_OPTION, "data '%.60s': more than %d options", s->format,
+            GF_SPEC_OPTIONS);
     s->option[s->options].key = text;
     s->option[s->options].value = equals + 1;
     s->options++;
@@ -50,8 +51,8 @@ static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
     char *colon = s->text;
     while (is_word(*colon) || (*colon >= '0' && *colon <= '9')) colon++;
     FAIL_IF(err, colon == s->text || (*colon && *colon != ':'), GLOFND_E_OPTION,
-            "data '%.200s' names no kind; write for example folder:%.200s", s->text, s->text);
-    s->kind = s->text;
+            "data '%.200s' names no format; write for example folder:%.200s", s->text, s->text);
+    s->format = s->text;
     s->place = colon; /* "" when there is no colon */
     if (!*colon) return GLOFND_OK;
     *colon = 0;
@@ -64,11 +65,11 @@ static glofnd_status parse_copy(gf_error *err, gf_spec *s) {
 
 glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out) {
     *out = (gf_spec){0};
-    FAIL_IF(err, !text || !*text, GLOFND_E_OPTION, "no data is named; write for example shapes:n=4096");
+    FAIL_IF(err, !text || !*text, GLOFND_E_OPTION, "no dataset is named; write for example shapes:n=4096");
     const size_t length = strnlen(text, GF_SPEC_BYTES);
-    FAIL_IF(err, length == GF_SPEC_BYTES, GLOFND_E_OPTION, "the data description is longer than %d bytes", GF_SPEC_BYTES - 1);
+    FAIL_IF(err, length == GF_SPEC_BYTES, GLOFND_E_OPTION, "the dataset spec is longer than %d bytes", GF_SPEC_BYTES - 1);
     out->text = strdup(text);
-    FAIL_IF(err, !out->text, GLOFND_E_MEMORY, "no memory for the data description");
+    FAIL_IF(err, !out->text, GLOFND_E_MEMORY, "no memory for the dataset spec");
     const glofnd_status status = parse_copy(err, out);
     if (status != GLOFND_OK) gf_spec_free(out);
     return status;
@@ -80,10 +81,10 @@ glofnd_status gf_spec_open_place(gf_error *err, gf_spec *s) {
     return add_options(err, s, list, ',');
 }
 
-static void list_known(const char *const *known, char *out, size_t room) {
+static void list_known(const char *const *known, char *out, size_t bytes) {
     size_t used = 0;
     out[0] = 0;
-    for (; *known && used < room; known++) used += (size_t)snprintf(out + used, room - used, "%s%s", used ? ", " : "", *known);
+    for (; *known && used < bytes; known++) used += (size_t)snprintf(out + used, bytes - used, "%s%s", used ? ", " : "", *known);
 }
 
 glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *known) {
@@ -93,7 +94,7 @@ glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *
         if (found) continue;
         char names[200];
         list_known(known, names, sizeof names);
-        GF_FAIL(err, GLOFND_E_OPTION, "data '%.60s' has no option '%.60s'; it has: %s", s->kind, s->option[i].key,
+        GF_FAIL(err, GLOFND_E_OPTION, "data '%.60s' has no option '%.60s'; it has: %s", s->format, s->option[i].key,
                 names[0] ? names : "none");
     }
     return GLOFND_OK;
@@ -114,7 +115,7 @@ glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, 
     const long long x = strtoll(text, &end, 10);
     const int is_number = end > text && *end == 0 && text[0] != ' ';
     FAIL_IF(err, !is_number || errno || x < lo || x > hi, GLOFND_E_OPTION,
-            "data '%.60s': %s is '%.60s'; it must be a whole number from %lld to %lld", s->kind, key, text, (long long)lo,
+            "data '%.60s': %s is '%.60s'; expected an integer in [%lld, %lld]", s->format, key, text, (long long)lo,
             (long long)hi);
     *value = x;
     return GLOFND_OK;

@@ -1,4 +1,4 @@
-/* spec.h - the text that says where data comes from: kind:place?option=value&option=value.
+/* spec.h - the text that names a dataset: format:place?option=value&option=value.
  *
  * Options begin at the last '?' that is followed by `word=`, so that globs may contain '?'.
  */
@@ -11,8 +11,8 @@
 #define GF_SPEC_BYTES 8192
 
 typedef struct gf_spec {
-    char *text;               /* a copy, cut into the strings below */
-    const char *kind, *place; /* place may be "" */
+    char *text;                 /* a copy, cut into the strings below */
+    const char *format, *place; /* place may be "" */
     int options;
     struct {
         const char *key, *value;
@@ -20,12 +20,12 @@ typedef struct gf_spec {
 } gf_spec;
 
 glofnd_status gf_spec_parse(gf_error *err, const char *text, gf_spec *out);
-/* Takes the place as a list key=value,key=value of further options (shapes). */
+/* Parses the place as a list key=value,key=value of further options (shapes). */
 glofnd_status gf_spec_open_place(gf_error *err, gf_spec *s);
-/* E_OPTION naming the first option that is not in `known` (ended by NULL), and those that are. */
+/* E_OPTION naming the first option that is not in `known` (ended by NULL), and the known ones. */
 glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *known);
 const char *gf_spec_value(const gf_spec *s, const char *key); /* NULL: not given */
-/* *value stays as it is when the option is not given. */
+/* *value is unchanged if the option is not given. */
 glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, int64_t lo, int64_t hi, int64_t *value);
 void gf_spec_free(gf_spec *s);
 

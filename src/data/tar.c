@@ -2,8 +2,8 @@
  *
  * An archive is a row of members: a header block of 512 bytes, then the data, padded to whole blocks. Members of type L (GNU)
  * and x (pax) carry the long name or size of the member that follows them. Two zero blocks are its end mark; after them come only
- * zeros, up to a whole record of the program that wrote it. A file that ends where a header would begin is taken, as GNU tar does,
- * with a flag; one that ends anywhere else was cut short.
+ * zeros, up to a whole record of the program that wrote it. A file that ends where a header would begin is accepted, as by
+ * GNU tar, with a flag; one that ends anywhere else was cut short.
  */
 #include "data/tar.h"
 
@@ -14,12 +14,12 @@
 #include "io/file.h"
 
 #define BLOCK GF_TAR_BLOCK
-#define MOST_EXTRA 65536   /* bytes of a long name or pax header */
-#define MOST_END (1 << 20) /* bytes of zeros at the end; more are a place kept free for data that never came */
+#define EXTRA_MAX 65536   /* bytes of a long name or pax header */
+#define END_MAX (1 << 20) /* bytes of zeros at the end; more are space reserved for data that never arrived */
 
 enum { NAME_AT = 0, MODE_AT = 100, SIZE_AT = 124, TIME_AT = 136, SUM_AT = 148, TYPE_AT = 156, MAGIC_AT = 257, PREFIX_AT = 345 };
 
-typedef struct overrides { /* what extra headers say about the next member */
+typedef struct overrides { /* fields of the next member, from extra headers */
     char *name;
     uint64_t size;
     int has_size, pending; /* pending: that member has to come */
@@ -32,8 +32,8 @@ void gf_tar_end(gf_tar *t) {
     t->name = NULL;
 }
 
-static glofnd_status damaged(gf_error *err, const gf_tar *t, uint64_t at, const char *why) {
-    return gf_fail(err, GLOFND_E_FORMAT, "'%.350s' is not a sound tar: %s at byte %llu", t->path, why, (unsigned long long)at);
+static glofnd_status corrupt(gf_error *err, const gf_tar *t, uint64_t at, const char *why) {
+    return gf_fail(err, GLOFND_E_FORMAT, "'%.350s' is not a valid tar: %s at byte %llu", t->path, why, (unsigned long long)at);
 }
 
 /* ----- fields of a header ----- */
@@ -85,7 +85,7 @@ static char *header_name(const uint8_t *block) {
 
 /* ----- extra headers ----- */
 
-/* A record's text is not a string: nothing ends it but its length, or a zero byte before that. */
+/* A record's text is not a string: it ends by its length, or at a zero byte before that. */
 static int set_name(overrides *o, const char *text, size_t n) {
     const char *end = memchr(text, 0, n);
     const size_t length = end ? (size_t)(end - text) : n;
@@ -127,15 +127,15 @@ static int pax_record(const char **text, const char *end, overrides *o) {
 }
 
 static glofnd_status read_extra(gf_error *err, const gf_tar *t, char type, uint64_t at, uint64_t size, overrides *o) {
-    if (size > MOST_EXTRA) return damaged(err, t, at, "an extra header of unbelievable size");
+    if (size > EXTRA_MAX) return corrupt(err, t, at, "an extra header of implausible size");
     char *text = malloc((size_t)size + 1);
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory to read '%.350s'", t->path);
     glofnd_status status = gf_file_read_at(err, t->fd, t->path, at, text, (size_t)size);
     if (status == GLOFND_OK && type == 'L' && !set_name(o, text, (size_t)size))
-        status = damaged(err, t, at, "a name without memory for it");
+        status = corrupt(err, t, at, "a name without memory for it");
     const char *p = text;
     while (status == GLOFND_OK && type == 'x' && p < text + size) {
-        if (!pax_record(&p, text + size, o)) status = damaged(err, t, at, "a pax header that is damaged or not supported");
+        if (!pax_record(&p, text + size, o)) status = corrupt(err, t, at, "a corrupt or unsupported pax header");
     }
     free(text);
     return status;
@@ -150,10 +150,10 @@ static glofnd_status cut_short(gf_error *err, const gf_tar *t, const char *where
                    t->path, (unsigned long long)t->size, where);
 }
 
-/* A zero block is at t->next: so must be all that follows. */
+/* A zero block is at t->next: the rest must be zeros, too. */
 static glofnd_status check_end(gf_error *err, const gf_tar *t) {
     uint8_t block[BLOCK];
-    FAIL_IF(err, t->size - t->next > MOST_END, GLOFND_E_FORMAT,
+    FAIL_IF(err, t->size - t->next > END_MAX, GLOFND_E_FORMAT,
             "'%.300s' is not complete: from byte %llu on it is zeros, for %llu "
             "bytes; copy or download it again, or leave it out of the pattern",
             t->path, (unsigned long long)t->next, (unsigned long long)(t->size - t->next));
@@ -162,7 +162,7 @@ static glofnd_status check_end(gf_error *err, const gf_tar *t) {
         memset(block, 0, sizeof block);
         TRY(gf_file_read_at(err, t->fd, t->path, at, block, n));
         FAIL_IF(err, !is_zero(block), GLOFND_E_FORMAT,
-                "'%.350s' goes on after its end mark, at byte %llu: two tars in one file? "
+                "'%.350s' continues after its end mark, at byte %llu: two tars in one file? "
                 "Give each its own",
                 t->path, (unsigned long long)at);
     }
@@ -173,7 +173,7 @@ static glofnd_status check_end(gf_error *err, const gf_tar *t) {
 static glofnd_status end_without_mark(gf_error *err, gf_tar *t) {
     FAIL_IF(err, t->size == 0, GLOFND_E_FORMAT,
             "'%.350s' is empty, 0 bytes; copy or download it again, or leave it out of the pattern", t->path);
-    t->no_mark = 1;
+    t->no_end_mark = 1;
     return GLOFND_OK;
 }
 
@@ -187,17 +187,17 @@ typedef struct header {
 
 static uint64_t whole_blocks(uint64_t size) { return size / BLOCK * BLOCK + (size % BLOCK ? BLOCK : 0); }
 
-/* Type and size, out of a block that is not zero. */
+/* Type and size of a block that is not zero. */
 static glofnd_status parse_header(gf_error *err, const gf_tar *t, const overrides *o, const uint8_t block[BLOCK], header *h) {
     FAIL_IF(err, block[0] == 0x1f && block[1] == 0x8b && t->next == 0, GLOFND_E_UNSUPPORTED,
             "'%.350s' is compressed by gzip; unpack it with gunzip: samples are read out of order", t->path);
     uint64_t sum;
-    if (!number(block + SUM_AT, 8, &sum) || sum != checksum(block)) return damaged(err, t, t->next, "a wrong header checksum");
-    if (!number(block + SIZE_AT, 12, &h->size)) return damaged(err, t, t->next, "a wrong size field");
+    if (!number(block + SUM_AT, 8, &sum) || sum != checksum(block)) return corrupt(err, t, t->next, "a wrong header checksum");
+    if (!number(block + SIZE_AT, 12, &h->size)) return corrupt(err, t, t->next, "a wrong size field");
     h->type = (char)block[TYPE_AT];
     if (o->has_size && h->type != 'x' && h->type != 'g' && h->type != 'L' && h->type != 'K') h->size = o->size;
     h->at = t->next + BLOCK;
-    if (h->type == 'S') return damaged(err, t, t->next, "a sparse member, which is not supported,");
+    if (h->type == 'S') return corrupt(err, t, t->next, "a sparse member, which is not supported,");
     return GLOFND_OK;
 }
 

@@ -14,17 +14,17 @@ typedef struct gf_tar {
     int fd;
     uint64_t size, next; /* of the archive; where the next header is */
     char *name;          /* of the member given last */
-    int no_mark;         /* after the last: the file ends there, without the two zero blocks that say so */
+    int no_end_mark;     /* after the last: the file ends without the two zero blocks that mark its end */
 } gf_tar;
 
 typedef struct gf_tar_member { /* a regular file inside */
     const char *name;          /* valid until the next call; NULL after the last */
-    uint64_t at, size;         /* its bytes, inside the archive for sure */
+    uint64_t at, size;         /* its bytes; they lie inside the archive */
 } gf_tar_member;
 
 gf_tar gf_tar_begin(const char *path, int fd, uint64_t size);
-/* The next regular file; folders, links and devices are passed over. E_FORMAT: damaged, cut short, empty or not a tar; then it
- * says which file, where, and what to do. */
+/* The next regular file; folders, links and devices are skipped. E_FORMAT: corrupt, cut short, empty or not a tar; the
+ * message names file, place and remedy. */
 glofnd_status gf_tar_next(gf_error *err, gf_tar *t, gf_tar_member *m);
 void gf_tar_end(gf_tar *t);
 

@@ -51,7 +51,7 @@ static glofnd_status encode_pending(encoding *x) {
 static glofnd_status add_caption(encoding *x, int64_t i, gf_caption c, int32_t label) {
     const int context = gf_run_encoder_config(x->e)->context;
     int count;
-    if (c.n > GF_WORDS_TEXT_MOST) return leave_out(x, i, "a caption is too long"), GLOFND_OK;
+    if (c.n > GF_WORDS_TEXT_MAX) return leave_out(x, i, "a caption is too long"), GLOFND_OK;
     TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, context, x->token + x->pending * context,
                       &count));
     if (count <= 2 && context > 2) return leave_out(x, i, "a caption has no word"), GLOFND_OK;
@@ -95,7 +95,7 @@ glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_data
     *out = (gf_features){.dim = gf_run_encoder_dim(e)};
     *sample = NULL;
     FAIL_IF(err, !gf_run_encoder_vocabulary(e), GLOFND_E_ARGUMENT, "an image encoder cannot read captions");
-    TRY(gf_captions_need(err, data));
+    TRY(gf_captions_require(err, data));
     x.token = malloc((size_t)PART * (size_t)gf_run_encoder_config(e)->context * sizeof *x.token);
     const glofnd_status status = x.token ? encode_all(&x) : gf_fail(err, GLOFND_E_MEMORY, "no memory for %d captions", PART);
     gf_bpe_scratch_free(&x.scratch);

@@ -78,8 +78,8 @@ static glofnd_status check_recipe(gf_error *err, const gf_augment *a) {
     FAIL_IF(err, !(is_strength(a->brightness) && is_strength(a->contrast) && is_strength(a->saturation)), GLOFND_E_OPTION,
             "brightness, contrast and saturation must lie in [0, 100]");
     FAIL_IF(err, !(a->hue >= 0 && a->hue <= 0.5), GLOFND_E_OPTION, "hue is %g; it must lie in [0, 0.5]", a->hue);
-    FAIL_IF(err, a->blur_p > 0 && !(a->blur_min > 0 && a->blur_min <= a->blur_max && a->blur_max <= GF_BLUR_MOST),
-            GLOFND_E_OPTION, "blur is [%g, %g]; it must lie in (0, %g]", a->blur_min, a->blur_max, GF_BLUR_MOST);
+    FAIL_IF(err, a->blur_p > 0 && !(a->blur_min > 0 && a->blur_min <= a->blur_max && a->blur_max <= GF_BLUR_MAX), GLOFND_E_OPTION,
+            "blur is [%g, %g]; it must lie in (0, %g]", a->blur_min, a->blur_max, GF_BLUR_MAX);
     for (int c = 0; c < 3; c++) {
         FAIL_IF(err, !(isfinite(a->mean[c]) && isfinite(a->std[c]) && a->std[c] > 0), GLOFND_E_OPTION,
                 "mean and std must be finite, std above 0");
@@ -101,7 +101,7 @@ glofnd_status gf_augment_scratch_create(gf_error *err, const gf_augment *a, gf_a
     FAIL_IF(err, !x, GLOFND_E_MEMORY, "no memory for augmentation");
     x->size = a->size;
     x->planes = malloc(3 * (size_t)a->size * (size_t)a->size);
-    x->blur = malloc(gf_blur_scratch(a->size, a->size, GF_BLUR_MOST));
+    x->blur = malloc(gf_blur_scratch(a->size, a->size, GF_BLUR_MAX));
     if (!x->planes || !x->blur) {
         gf_augment_scratch_free(x);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for augmentation of %d x %d images", a->size, a->size);
@@ -230,8 +230,8 @@ static void write_view(const gf_augment_scratch *x, float *restrict out) {
 static glofnd_status check_scratch(gf_error *err, const gf_augment *a, const gf_augment_scratch *x, const gf_image *in) {
     FAIL_IF(err, x->size != a->size, GLOFND_E_ARGUMENT, "scratch is for images of %d pixels, the recipe asks for %d", x->size,
             a->size);
-    FAIL_IF(err, in->width < 1 || in->height < 1 || in->width > GF_IMAGE_MOST || in->height > GF_IMAGE_MOST, GLOFND_E_ARGUMENT,
-            "cannot augment an image of %d x %d pixels", in->width, in->height);
+    FAIL_IF(err, in->width < 1 || in->height < 1 || in->width > GF_IMAGE_SIDE_MAX || in->height > GF_IMAGE_SIDE_MAX,
+            GLOFND_E_ARGUMENT, "cannot augment an image of %d x %d pixels", in->width, in->height);
     return GLOFND_OK;
 }
 
@@ -240,8 +240,8 @@ static glofnd_status check_view(gf_error *err, const gf_view *v, const gf_image 
                        v->height <= in->height - v->top;
     FAIL_IF(err, !inside, GLOFND_E_ARGUMENT, "crop %d x %d at %d, %d lies outside an image of %d x %d", v->width, v->height,
             v->left, v->top, in->width, in->height);
-    FAIL_IF(err, !(v->sigma >= 0 && v->sigma <= GF_BLUR_MOST), GLOFND_E_ARGUMENT, "blur of %g; it must lie in [0, %g]", v->sigma,
-            GF_BLUR_MOST);
+    FAIL_IF(err, !(v->sigma >= 0 && v->sigma <= GF_BLUR_MAX), GLOFND_E_ARGUMENT, "blur of %g; it must lie in [0, %g]", v->sigma,
+            GF_BLUR_MAX);
     for (int i = 0; v->jitter && i < 4; i++) {
         const int which = v->order[i];
         FAIL_IF(err, which < -1 || which > 3, GLOFND_E_ARGUMENT, "operation %d of the colour jitter does not exist", which);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GF_BLUR_MOST 100.0 /* largest sigma: 16-bit sums hold its box */
+#define GF_BLUR_MAX 100.0 /* largest sigma: 16-bit sums hold its box */
 
 typedef struct gf_box {
     int radius;            /* whole pixels on either side of the middle one */
@@ -19,7 +19,7 @@ typedef struct gf_box {
 gf_box gf_blur_box(double sigma);
 /* Bytes of scratch gf_blur needs. */
 size_t gf_blur_scratch(int width, int height, double sigma);
-/* plane [height][width], in place; 0 < sigma <= GF_BLUR_MOST. */
+/* plane [height][width], in place; 0 < sigma <= GF_BLUR_MAX. */
 void gf_blur(uint8_t *plane, int width, int height, double sigma, void *scratch);
 
 #endif

@@ -7,9 +7,9 @@
 glofnd_status gf_image_resize(gf_error *err, gf_image *m, int width, int height) {
     FAIL_IF(err, width < 1 || height < 1, GLOFND_E_FORMAT, "an image of %d x %d pixels", width, height);
     const int64_t pixels = (int64_t)width * height;
-    FAIL_IF(err, width > GF_IMAGE_MOST || height > GF_IMAGE_MOST || pixels > GF_IMAGE_PIXELS, GLOFND_E_FORMAT,
-            "an image of %d x %d pixels; at most %d on a side and %lld in all are accepted", width, height, GF_IMAGE_MOST,
-            (long long)GF_IMAGE_PIXELS);
+    FAIL_IF(err, width > GF_IMAGE_SIDE_MAX || height > GF_IMAGE_SIDE_MAX || pixels > GF_IMAGE_PIXELS_MAX, GLOFND_E_FORMAT,
+            "an image of %d x %d pixels; at most %d on a side and %lld in all are accepted", width, height, GF_IMAGE_SIDE_MAX,
+            (long long)GF_IMAGE_PIXELS_MAX);
     const size_t bytes = (size_t)pixels * 3;
     if (bytes > m->capacity) {
         uint8_t *rgb = malloc(bytes);
@@ -48,9 +48,9 @@ static const char *foreign(const uint8_t *bytes, size_t size) {
     return "its first bytes are of neither";
 }
 
-glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *wish,
+glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                               gf_image *out) {
-    if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, wish, out);
+    if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
     if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, out);
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG nor PNG: %s", name, foreign(bytes, size));
 }

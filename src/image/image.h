@@ -24,7 +24,7 @@ typedef struct gf_region { /* pixels of the full image that will be looked at */
     int left, top, width, height;
 } gf_region;
 
-/* What is wanted of an image, for decoders that can save work; no wish (NULL): all of it, exact. */
+/* What is wanted of an image, for decoders that can save work; no hint (NULL): all of it, exact. */
 typedef struct gf_decode_hint {
     int fast;      /* 1: not PIL's numbers, but what is quick; a damaged end may go unnoticed */
     int shrink_to; /* > 0, with fast: a JPEG comes at 1/2, 1/4 or 1/8 if its shorter side still has so many pixels */
@@ -34,8 +34,8 @@ typedef struct gf_decode_hint {
     void *user;
 } gf_decode_hint;
 
-#define GF_IMAGE_MOST 65500                /* pixels on a side */
-#define GF_IMAGE_PIXELS ((int64_t)1 << 28) /* pixels in all */
+#define GF_IMAGE_SIDE_MAX 65500                /* pixels on a side */
+#define GF_IMAGE_PIXELS_MAX ((int64_t)1 << 28) /* pixels in all */
 
 /* Room for width x height; content undefined. E_FORMAT, before any memory is taken, if that is more than the limits above. */
 glofnd_status gf_image_resize(gf_error *err, gf_image *m, int width, int height);
@@ -48,14 +48,14 @@ int gf_image_full_height(const gf_image *m);
  * it was wanted. Fast: a JPEG is damaged if it ends before the wanted part does.
  * E_FORMAT: damaged or foreign; E_UNSUPPORTED: a build without the library. `name` is for messages. `out` is undefined on
  * failure. */
-glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *wish,
+glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                               gf_image *out);
 /* PNG bytes of an image, malloc'ed. JPEG for previews. */
 glofnd_status gf_image_encode_png(gf_error *err, const gf_image *m, uint8_t **bytes, size_t *size);
 glofnd_status gf_image_encode_jpeg(gf_error *err, const gf_image *m, int quality, uint8_t **bytes, size_t *size);
 
 /* The two formats, for gf_image_decode. */
-glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *wish,
+glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                              gf_image *out);
 glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, gf_image *out);
 

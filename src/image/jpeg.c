@@ -37,7 +37,7 @@ typedef struct decode_job {
     const char *name;
     const uint8_t *bytes;
     size_t size;
-    gf_decode_hint wish;
+    gf_decode_hint hint;
     gf_region wanted;
     gf_part part;
     gf_image *out;
@@ -87,7 +87,7 @@ static unsigned reduction(unsigned width, unsigned height, int least) {
  * matter, of progressive files (blocks smoothed by their neighbours) all is decoded. */
 static int can_take_part(const decode_job *j) {
 #ifdef CAN_SKIP
-    return j->wish.choose && j->c.num_components != 4 && !j->c.arith_code && (j->wish.fast || !j->c.progressive_mode);
+    return j->hint.choose && j->c.num_components != 4 && !j->c.arith_code && (j->hint.fast || !j->c.progressive_mode);
 #else
     (void)j;
     return 0;
@@ -97,18 +97,18 @@ static int can_take_part(const decode_job *j) {
 /* Colour space, reduction and, in j->wanted, the region in pixels of the image. */
 static void choose_output(decode_job *j) {
     const int width = (int)j->c.image_width, height = (int)j->c.image_height;
-    int by = (int)reduction(j->c.image_width, j->c.image_height, j->wish.fast ? j->wish.shrink_to : 0);
+    int by = (int)reduction(j->c.image_width, j->c.image_height, j->hint.fast ? j->hint.shrink_to : 0);
     j->wanted = (gf_region){0, 0, width, height};
-    if (j->wish.choose) {
+    if (j->hint.choose) {
         const int least = by;
-        const gf_region r = j->wish.choose(j->wish.user, width, height, &by);
+        const gf_region r = j->hint.choose(j->hint.user, width, height, &by);
         if (can_take_part(j)) j->wanted = r;
-        if (!j->wish.fast || by < least || by > 8) by = least;
+        if (!j->hint.fast || by < least || by > 8) by = least;
     }
     j->c.out_color_space = j->c.num_components == 4 ? JCS_CMYK : JCS_RGB;
     j->c.scale_num = 1;
     j->c.scale_denom = (unsigned)by;
-    if (j->wish.fast) j->c.do_fancy_upsampling = FALSE;
+    if (j->hint.fast) j->c.do_fancy_upsampling = FALSE;
 }
 
 static unsigned product_255(unsigned a, unsigned b) { /* a b / 255, rounded */
@@ -177,7 +177,7 @@ static void read_rows(decode_job *j, range rows) {
  * matters the decoder stops here. */
 static void end_reading(decode_job *j) {
     const unsigned height = j->c.output_height;
-    if (j->c.output_scanline < height && j->wish.fast) {
+    if (j->c.output_scanline < height && j->hint.fast) {
         jpeg_abort_decompress(&j->c);
         return;
     }
@@ -195,7 +195,7 @@ static glofnd_status decode_steps(decode_job *j) {
     j->c.progress = &j->progress;
     jpeg_mem_src(&j->c, j->bytes, (unsigned long)j->size);
     jpeg_read_header(&j->c, TRUE);
-    FAIL_IF(j->err, (int64_t)j->c.image_width * j->c.image_height > GF_IMAGE_PIXELS, GLOFND_E_FORMAT,
+    FAIL_IF(j->err, (int64_t)j->c.image_width * j->c.image_height > GF_IMAGE_PIXELS_MAX, GLOFND_E_FORMAT,
             "'%.380s': %u x %u pixels are more than accepted", j->name, j->c.image_width, j->c.image_height);
     choose_output(j);
     jpeg_start_decompress(&j->c);
@@ -204,7 +204,7 @@ static glofnd_status decode_steps(decode_job *j) {
     j->out->part = j->part;
     read_rows(j, rows);
     end_reading(j);
-    const int damaged = j->report.ends_early || (j->report.data_ends_early && !j->wish.fast);
+    const int damaged = j->report.ends_early || (j->report.data_ends_early && !j->hint.fast);
     FAIL_IF(j->err, damaged, GLOFND_E_FORMAT, "'%.380s': JPEG cut short", j->name);
     return GLOFND_OK;
 }
@@ -217,10 +217,10 @@ static glofnd_status decode_guarded(decode_job *j) {
     return decode_steps(j);
 }
 
-glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *wish,
+glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                              gf_image *out) {
     decode_job j = {
-        .err = err, .name = name, .bytes = bytes, .size = size, .wish = wish ? *wish : (gf_decode_hint){0}, .out = out};
+        .err = err, .name = name, .bytes = bytes, .size = size, .hint = hint ? *hint : (gf_decode_hint){0}, .out = out};
     j.c.err = report_to(&j.report);
     const glofnd_status status = decode_guarded(&j);
     jpeg_destroy_decompress(&j.c);
@@ -279,9 +279,9 @@ glofnd_status gf_image_encode_jpeg(gf_error *err, const gf_image *m, int quality
 
 #else
 
-glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *wish,
+glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                              gf_image *out) {
-    (void)bytes, (void)size, (void)wish, (void)out;
+    (void)bytes, (void)size, (void)hint, (void)out;
     GF_FAIL(err, GLOFND_E_UNSUPPORTED, "'%.300s' is a JPEG, and this program was built without libjpeg", name);
 }
 

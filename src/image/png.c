@@ -44,7 +44,7 @@ static void take_bytes(png_structp png, png_bytep out, size_t n) {
 }
 
 static void set_limits(png_structp png) {
-    png_set_user_limits(png, GF_IMAGE_MOST, GF_IMAGE_MOST);
+    png_set_user_limits(png, GF_IMAGE_SIDE_MAX, GF_IMAGE_SIDE_MAX);
     png_set_chunk_malloc_max(png, MOST_CHUNK);
     png_set_chunk_cache_max(png, 128);
 }

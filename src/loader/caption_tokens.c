@@ -16,8 +16,8 @@ glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, 
     int count;
     gf_dataset_name(d, sample, name, sizeof name);
     FAIL_IF(err, c.n == 0, GLOFND_E_FORMAT, "'%s' has no caption", name);
-    FAIL_IF(err, c.n > GF_WORDS_TEXT_MOST, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; the limit is %llu", name,
-            (unsigned long long)c.n, (unsigned long long)GF_WORDS_TEXT_MOST);
+    FAIL_IF(err, c.n > GF_WORDS_TEXT_MAX, GLOFND_E_FORMAT, "'%s' has a caption of %llu bytes; the limit is %llu", name,
+            (unsigned long long)c.n, (unsigned long long)GF_WORDS_TEXT_MAX);
     TRY(gf_bpe_encode(err, b, s, c.text, c.n, context, ids, &count));
     FAIL_IF(err, count <= 2 && context > 2, GLOFND_E_FORMAT, "'%s' has a caption without a word", name);
     return GLOFND_OK;

@@ -12,7 +12,7 @@ typedef struct gf_content { /* two samples with an equal number have the same im
 } gf_content;
 
 /* ids [context] of a caption of `text` (one per line) drawn by (seed, epoch, sample). E_FORMAT, naming the sample: no caption,
- * one without a word, or one of more than GF_WORDS_TEXT_MOST bytes. */
+ * one without a word, or one of more than GF_WORDS_TEXT_MAX bytes. */
 glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const gf_dataset *d, int64_t sample,
                              const char *text, uint64_t seed, uint32_t epoch, int context, int32_t *ids);
 uint64_t gf_tokens_hash(const int32_t *ids, int context);

@@ -24,7 +24,7 @@ struct gf_preload {
 
 int64_t gf_preload_bytes(const gf_dataset *d) {
     const gf_dataset_info info = gf_dataset_describe(d);
-    if (info.width < 1 || info.height < 1 || info.width > GF_IMAGE_MOST || info.height > GF_IMAGE_MOST) return 0;
+    if (info.width < 1 || info.height < 1 || info.width > GF_IMAGE_SIDE_MAX || info.height > GF_IMAGE_SIDE_MAX) return 0;
     const int64_t image = (int64_t)info.width * info.height * 3;
     return info.n > INT64_MAX / image ? INT64_MAX : info.n * image;
 }

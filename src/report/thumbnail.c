@@ -39,7 +39,7 @@ static glofnd_status shrink(gf_error *err, gf_thumbnails *t, const gf_image *m, 
 
 glofnd_status gf_thumbnail_small(gf_error *err, gf_thumbnails *t, const gf_image *m, const gf_image **small) {
     const int longer = m->width > m->height ? m->width : m->height;
-    FAIL_IF(err, longer < 1 || t->side < 1 || t->side > GF_IMAGE_MOST, GLOFND_E_ARGUMENT,
+    FAIL_IF(err, longer < 1 || t->side < 1 || t->side > GF_IMAGE_SIDE_MAX, GLOFND_E_ARGUMENT,
             "a thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
     *small = m;
     if (longer <= t->side) return GLOFND_OK;

@@ -26,7 +26,7 @@ typedef struct gf_config {
     char vocab[1024]; /* clip: merges file; "": learned from the captions */
     gf_train_task task;
     gf_arch arch;
-    int32_t size; /* pixels; 0: gf_sizes_view of the data */
+    int32_t size; /* pixels; 0: gf_sizes_default_view of the data */
     int32_t stem; /* -1 auto: CIFAR stem up to 64 pixels; 0 ImageNet's, 1 CIFAR's */
     int32_t head_hidden, head_out, zero_init;
     int32_t embed_dim;                                     /* clip: width of the embeddings of both encoders */

@@ -21,8 +21,8 @@ typedef struct gf_feed { /* all zero: closed */
     int64_t step;
 } gf_feed;
 
-/* spec: views 2, or 1 and a vocabulary where there is a net of captions; without the fields for packed samples. type: of the image
- * network's input. */
+/* spec: views 2, or 1 and a vocabulary where there is a net of captions; without the fields for packed samples. type: of the
+ * image network's input. */
 glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
                            const gf_loader_spec *spec);
 int64_t gf_feed_stays(const gf_dataset *d, int size); /* bytes of images that stay on a GPU, for views of this size; 0: none */

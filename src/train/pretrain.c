@@ -405,7 +405,7 @@ static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config
     if (!*j->from) TRY(gf_model_check(err, config)); /* data may take long to open, and a vocabulary to be learned */
     TRY(gf_trainer_open(err, config, &j->trainer));
     j->trainer->comm = c;
-    if (config->strict) TRY(gf_dataset_check_whole(err, j->trainer->data));
+    if (config->strict) TRY(gf_dataset_check_complete(err, j->trainer->data));
     if (c) TRY(gf_distributed_check(err, &j->trainer->config, c->ranks));
     if (config->store == GF_STORE_FILE) {
         snprintf(j->store, sizeof j->store, "%s/" GF_ANCHORS_WORK, j->p->run);

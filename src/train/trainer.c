@@ -57,7 +57,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
             (long long)c->batch, (long long)t->info.n, c->data);
     if (c->size == 0) {
         const gf_sizes sizes = gf_dataset_sizes(t->data);
-        c->size = gf_sizes_view(&sizes);
+        c->size = gf_sizes_default_view(&sizes);
     }
     if (c->stem < 0) c->stem = c->size <= 64;
     TRY(check_size(err, c));

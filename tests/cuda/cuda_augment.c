@@ -244,9 +244,9 @@ static struct {
     int odd; /* every so many samples one is damaged */
 } flaky;
 
-static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     FAIL_IF(err, i % flaky.odd == 1, GLOFND_E_FORMAT, "sample %lld is damaged", (long long)i);
-    return flaky.inner->read(err, d, i, wish, out);
+    return flaky.inner->read(err, d, i, hint, out);
 }
 
 enum { BATCH = 24, STEPS = 12 };
@@ -299,12 +299,12 @@ static void check_batches(const char *text, int size, int resident, int odd) {
     gf_dataset *shapes = NULL, data;
     gf_preload *kept = NULL;
     ok(gf_dataset_open(&err, text, &shapes), &err);
-    gf_dataset_format kind = *shapes->kind;
+    gf_dataset_format kind = *shapes->format;
     kind.read = flaky_read;
-    flaky.inner = shapes->kind;
+    flaky.inner = shapes->format;
     flaky.odd = odd;
     data = *shapes;
-    data.kind = &kind;
+    data.format = &kind;
     gf_loader_spec spec = {.data = &data,
                            .augment = gf_augment_pretrain(size),
                            .views = 2,

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "data/export_shards.h"
+#include "data/export.h"
 #include "support/faults.h"
 #include "support/shards.h"
 
@@ -54,7 +54,7 @@ static glofnd_status export_all(gf_error *err, gf_export_form form) {
     return status;
 }
 
-static glofnd_status export_shards(gf_error *err) { return export_all(err, GF_EXPORT_WDS); }
+static glofnd_status export(gf_error *err) { return export_all(err, GF_EXPORT_WDS); }
 
 static glofnd_status export_folder(gf_error *err) { return export_all(err, GF_EXPORT_FOLDER); }
 
@@ -117,7 +117,7 @@ static void shards_scanned_and_from_the_index(void **state) {
 
 static void exports(void **state) {
     (void)state;
-    fail_each(export_shards, NULL);
+    fail_each(export, NULL);
     fail_each(export_folder, NULL);
 }
 

@@ -39,7 +39,7 @@ static void specs_are_cut_into_parts(void **state) {
     gf_spec s;
     gf_error err = {""};
     assert_int_equal(gf_spec_parse(&err, "wds:/a/b-?0?.tar?split=test&x_y=3", &s), GLOFND_OK);
-    assert_string_equal(s.kind, "wds");
+    assert_string_equal(s.format, "wds");
     assert_string_equal(s.place, "/a/b-?0?.tar");
     assert_string_equal(gf_spec_value(&s, "split"), "test");
     assert_string_equal(gf_spec_value(&s, "x_y"), "3");
@@ -54,7 +54,7 @@ static void wrong_specs_are_refused(void **state) {
     (void)state;
     refused("", GLOFND_E_OPTION, "no data");
     refused("/some/where", GLOFND_E_OPTION, "folder:/some/where");
-    refused("imagenet:/x", GLOFND_E_OPTION, "unknown kind 'imagenet'");
+    refused("imagenet:/x", GLOFND_E_OPTION, "unknown data format 'imagenet'");
     refused("folder:", GLOFND_E_OPTION, "needs a place");
     refused("folder", GLOFND_E_OPTION, "needs a place");
     refused("folder:%?spilt=test", GLOFND_E_OPTION, "classes, split");
@@ -148,9 +148,9 @@ static void wrong_cifar_files_are_refused(void **state) {
     write_cifar("bad/test_batch.bin", 1, 3, 8); /* the third label is 10 */
     refused("cifar10:%/bad?split=test", GLOFND_E_FORMAT, "record 2 has label 10");
     scratch_write(&box, "bad/test.bin", "abc", 3);
-    refused("cifar100:%/bad?split=test", GLOFND_E_FORMAT, "no whole number of records");
+    refused("cifar100:%/bad?split=test", GLOFND_E_FORMAT, "expected one or more records of 3074");
     write_cifar("bad/test.bin", 1, 3074 - 1, 0); /* CIFAR-10's records are not CIFAR-100's */
-    refused("cifar100:%/bad?split=test", GLOFND_E_FORMAT, "no whole number of records");
+    refused("cifar100:%/bad?split=test", GLOFND_E_FORMAT, "expected one or more records of 3074");
     write_cifar("bad/data_batch_1.bin", 1, 1, 0);
     refused("cifar10:%/bad", GLOFND_E_IO, "data_batch_2.bin");
     scratch_write(&box, "bad/train.bin", "", 0);
@@ -253,7 +253,7 @@ static void a_file_names_class_folders(void **state) {
     gf_dataset_free(d);
     scratch_text(&box, "n/classnames.txt", "tench\nshark\n");
     d = open_spec("folder:%/n");
-    assert_non_null(strstr(gf_dataset_note(d), "n/classnames.txt has 2 lines for 3 classes: it is not used"));
+    assert_non_null(strstr(gf_dataset_note(d), "n/classnames.txt has 2 lines for 3 classes and is not used"));
     assert_int_equal(gf_dataset_describe(d).classes, 4);
     expect_class(d, 1, "n02");
     gf_dataset_free(d);
@@ -354,13 +354,13 @@ static void lists_are_read(void **state) {
     assert_int_equal(gf_dataset_describe(d).classes, 0);
     gf_dataset_free(d);
     scratch_text(&box, "l/d.txt", "2.png 0\npics/1.png 1\n");
-    refused("list:%/l/d.txt", GLOFND_E_IO, "none of 2 files looked for is there, as '2.png 0'; relative paths are meant from");
-    refused("list:%/l/d.txt", GLOFND_E_IO, "a TAB parts path and label");
+    refused("list:%/l/d.txt", GLOFND_E_IO, "none of 2 files probed exists, such as '2.png 0'; relative paths start at");
+    refused("list:%/l/d.txt", GLOFND_E_IO, "a TAB separates path and label");
     scratch_text(&box, "l/d.txt", "filepath\ttitle\n2.png\ta cat\n");
     refused("list:%/l/d.txt", GLOFND_E_FORMAT, "'filepath', looks like a header; csv: is for");
     scratch_text(&box, "l/d.csv", "filepath\ttitle\nl/2.png\ta cat\n"); /* from where open_clip would be called */
     d = open_spec("csv:%/l/d.csv");
-    assert_non_null(strstr(gf_dataset_note(d), "none of 1 images looked for is there, as 'l/2.png': relative paths are meant"));
+    assert_non_null(strstr(gf_dataset_note(d), "none of 1 images probed exists, such as 'l/2.png': relative paths start"));
     gf_dataset_free(d);
     scratch_text(&box, "l/d.txt", "gone.png\t0\n2.png\t1\n"); /* a damaged sample */
     gf_dataset_free(open_spec("list:%/l/d.txt"));

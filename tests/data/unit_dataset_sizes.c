@@ -24,7 +24,8 @@ static void foreign_images_are_counted(void **state) {
     scratch_text(&box, "mixed/b/notes.txt", "x");
     gf_dataset *d = open_spec("folder:%/mixed");
     assert_int_equal(gf_dataset_describe(d).n, 1);
-    assert_non_null(strstr(gf_dataset_note(d), "2 images with another ending than .jpg, .jpeg or .png left out, the first: "));
+    assert_non_null(
+        strstr(gf_dataset_note(d), "2 images with a different ending than .jpg, .jpeg or .png left out, the first: "));
     assert_non_null(strstr(gf_dataset_note(d), "/mixed/a/2.webp"));
     gf_dataset_free(d);
     scratch_png(&box, "pure/a/1.png", 8, 1);
@@ -45,11 +46,11 @@ static gf_sizes sizes_of(const char *spec) {
 }
 
 /* width 0: any */
-static void expect_sizes(const char *spec, int64_t looked, int64_t read, int width, int height, int view) {
+static void expect_sizes(const char *spec, int64_t probed, int64_t read, int width, int height, int view) {
     const gf_sizes s = sizes_of(spec);
-    const int view_is = gf_sizes_view(&s);
-    if (s.looked != looked || s.read != read || s.width != width || s.height != height || view_is != view)
-        fail_msg("%s: %d of %d read, %d x %d, view %d", spec, (int)s.read, (int)s.looked, s.width, s.height, view_is);
+    const int view_is = gf_sizes_default_view(&s);
+    if (s.probed != probed || s.read != read || s.width != width || s.height != height || view_is != view)
+        fail_msg("%s: %d of %d read, %d x %d, view %d", spec, (int)s.read, (int)s.probed, s.width, s.height, view_is);
 }
 
 static void write_jpeg(const char *name, int width, int height, size_t comment) {
@@ -87,7 +88,7 @@ static void sizes_are_in_headers(void **state) {
     const gf_sizes s = sizes_of("folder:%/even");
     assert_int_equal(s.other_width, 40);
     assert_int_equal(s.other_height, 40);
-    assert_int_equal(gf_sizes_view(&s), 224);
+    assert_int_equal(gf_sizes_default_view(&s), 224);
     scratch_png(&box, "large/1.png", 225, 1);
     expect_sizes("folder:%/large", 1, 1, 225, 225, 224);
     scratch_png(&box, "fits/1.png", 224, 1);
@@ -116,7 +117,7 @@ static void sizes_are_looked_at_all_over(void **state) {
     scratch_text(&box, "many/list", text);
     const gf_sizes s = sizes_of("list:%/many/list");
     assert_int_equal(s.other_width, 40);
-    assert_true(s.looked > 990 && s.looked <= GF_SIZES_MOST);
+    assert_true(s.probed > 990 && s.probed <= GF_SIZES_MAX);
 }
 
 int main(void) {

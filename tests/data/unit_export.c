@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "data/dataset.h"
-#include "data/export_shards.h"
+#include "data/export.h"
 #include "data/formats/shapes.h"
 #include "io/crc32c.h"
 #include "support/scratch.h"
@@ -182,7 +182,7 @@ static void damaged_ones_are_left_out(void **state) {
     gf_dataset *d = open_spec(spec);
     const gf_export_result r = export_to(d, (gf_export){.form = GF_EXPORT_FOLDER, .folder = scratch_path(&box, "out")});
     assert_int_equal(r.written, 2);
-    assert_int_equal(r.damaged, 1);
+    assert_int_equal(r.unreadable, 1);
     gf_dataset *back = open_spec(r.spec);
     assert_int_equal(gf_dataset_describe(back).n, 2);
     assert_int_equal(gf_dataset_describe(back).classes, 0);

@@ -39,7 +39,7 @@ static void describes_itself(void **state) {
     (void)state;
     gf_dataset *d = open_spec("shapes:n=100,classes=24,size=48,seed=9");
     const gf_dataset_info info = gf_dataset_describe(d);
-    assert_string_equal(info.kind, "shapes");
+    assert_string_equal(info.format, "shapes");
     assert_int_equal(info.n, 100);
     assert_int_equal(info.classes, 24);
     assert_int_equal(info.width, 48);
@@ -275,8 +275,8 @@ static void raw_pixels_are_of_little_help(void **state) {
 static void wrong_options_are_named(void **state) {
     (void)state;
     static const char *const cases[][2] = {
-        {"shapes:n=0", "n is '0'"},         {"shapes:n=ten", "n is 'ten'"},      {"shapes:classes=121", "1 to 120"},
-        {"shapes:size=7", "8 to 1024"},     {"shapes:size=1025", "8 to 1024"},   {"shapes:seed=-1", "seed"},
+        {"shapes:n=0", "n is '0'"},         {"shapes:n=ten", "n is 'ten'"},      {"shapes:classes=121", "[1, 120]"},
+        {"shapes:size=7", "[8, 1024]"},     {"shapes:size=1025", "[8, 1024]"},   {"shapes:seed=-1", "seed"},
         {"shapes:colour=red", "no option"}, {"shapes:n=3,n=4", "given twice"},   {"shapes:split=val", "train or test"},
         {"shapes:12", "key=value"},         {"shapes:n=99999999999999", "n is"},
     };

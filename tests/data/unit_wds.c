@@ -58,7 +58,7 @@ static void samples_are_grouped_by_key(void **state) {
     gf_dataset_free(d);
     scratch_text(&box, "classnames.txt", "zero\n\nthree\n");
     d = open_wds("g.tar");
-    expect_note(d, "3 keys without", "classnames.txt has 3 lines for 4 classes: it is not used");
+    expect_note(d, "3 keys without", "classnames.txt has 3 lines for 4 classes and is not used");
     assert_null(gf_dataset_class(d, 0));
     gf_dataset_free(d);
     unlink(scratch_path(&box, "classnames.txt"));
@@ -205,7 +205,7 @@ static void shards_that_were_cut_are_refused(void **state) {
             if (n > whole) expect_note(d, "", "");
             else expect_note(d, "1 shard without tar's end mark, perhaps cut short, the first: ", "raw.tar");
             gf_error err = {""};
-            assert_int_equal(gf_dataset_check_whole(&err, d), n > whole ? GLOFND_OK : GLOFND_E_FORMAT);
+            assert_int_equal(gf_dataset_check_complete(&err, d), n > whole ? GLOFND_OK : GLOFND_E_FORMAT);
             assert_true(n > whole || strstr(err.text, "raw.tar' ends without tar's end mark"));
             gf_dataset_free(d);
         }
@@ -228,7 +228,7 @@ static void ends_of_other_kinds_are_refused(void **state) {
     tar.size += 1024;
     add_png("b.png", 2);
     write_raw("raw.tar", tar.size);
-    refused("raw.tar", GLOFND_E_FORMAT, "goes on after its end mark, at byte 2048");
+    refused("raw.tar", GLOFND_E_FORMAT, "continues after its end mark, at byte 2048");
     tar.size = 0;
     add_png("a.png", 1);
     add("././@LongLink", 'L', "b.png", 6);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "data/braces.h"
+#include "data/formats/wds.h"
 
 static void expect_names(const char *pattern, const char *expected) {
     gf_string_list s = {0};

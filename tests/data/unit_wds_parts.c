@@ -23,10 +23,10 @@ static gf_dataset *reopen(const char *name) {
     unlink(scratch_path(&box, index));
     gf_error scanned = {""}, known = {""};
     gf_dataset *d = open_wds(name);
-    (void)gf_dataset_check_whole(&scanned, d);
+    (void)gf_dataset_check_complete(&scanned, d);
     gf_dataset_free(d);
     d = open_wds(name); /* from the index, which must know all of it, too */
-    (void)gf_dataset_check_whole(&known, d);
+    (void)gf_dataset_check_complete(&known, d);
     assert_string_equal(known.text, scanned.text);
     return d;
 }
@@ -68,7 +68,7 @@ static void oddities_are_harmless(void **state) {
     finish("odd.tar");
     gf_dataset *d = reopen("odd.tar");
     expect_note(d, "", "");
-    assert_int_equal(gf_dataset_check_whole(NULL, d), GLOFND_OK);
+    assert_int_equal(gf_dataset_check_complete(NULL, d), GLOFND_OK);
     expect_sample(d, 0, "a", -1, 1, NULL);
     expect_sample(d, 1, "b", 2, 2, "NaN \"Infinity");
     expect_sample(d, 2, "c", -1, 3, "a cat");
@@ -95,7 +95,7 @@ static void expect_unused(const char *member, const char *text, size_t n, const 
     snprintf(note, sizeof note, "part.tar: '%s' %s", member, word);
     if (!strstr(gf_dataset_note(d), note)) fail_msg("note '%s' without '%s'", gf_dataset_note(d), note);
     expect_note(d, "1 member cannot be used, so that captions or labels are missing, in 1 shard, the first: ", "");
-    assert_int_equal(gf_dataset_check_whole(&err, d), GLOFND_E_FORMAT);
+    assert_int_equal(gf_dataset_check_complete(&err, d), GLOFND_E_FORMAT);
     snprintf(note, sizeof note, "part.tar': '%s' %s", member, word);
     if (!strstr(err.text, note) || strchr(err.text, '\33')) fail_msg("strict: '%s' without '%s'", err.text, note);
     assert_int_equal(gf_dataset_describe(d).n, 3);
@@ -110,7 +110,7 @@ static void labels_that_cannot_be_used_are_counted(void **state) {
     (void)state;
     static const char *const labels[] = {"", "dog", "1 2", "-2", "99999999999999999999", "1048576", "\33[2J"};
     for (size_t k = 0; k < sizeof labels / sizeof labels[0]; k++) expect_unused("b.cls", labels[k], strlen(labels[k]), "holds '");
-    expect_unused("b.cls", "123456789012345678901234567890123", 33, "has 33 bytes; it may have up to 32");
+    expect_unused("b.cls", "123456789012345678901234567890123", 33, "has 33 bytes; the limit is 32");
 }
 
 static void json_that_cannot_be_used_is_counted(void **state) {
@@ -121,11 +121,11 @@ static void json_that_cannot_be_used_is_counted(void **state) {
     };
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++)
         expect_unused("b.json", texts[k], strlen(texts[k]), "is not JSON: ");
-    char *deep = malloc(GF_WDS_TEXT_MOST + 1);
+    char *deep = malloc(GF_WDS_TEXT_MAX + 1);
     assert_non_null(deep);
-    memset(deep, '[', GF_WDS_TEXT_MOST + 1);
+    memset(deep, '[', GF_WDS_TEXT_MAX + 1);
     expect_unused("b.json", deep, 100000, "is not JSON: ");
-    expect_unused("b.json", deep, GF_WDS_TEXT_MOST + 1, "has 1048577 bytes; it may have up to 1048576");
+    expect_unused("b.json", deep, GF_WDS_TEXT_MAX + 1, "has 1048577 bytes; the limit is 1048576");
     free(deep);
     const char *far = "{\"label\": 1048576}", *below = "{\"label\": -2}";
     expect_unused("b.json", far, strlen(far), "has label 1048576; it must be 0..1048575, or -1");
@@ -135,10 +135,10 @@ static void json_that_cannot_be_used_is_counted(void **state) {
 /* A caption of more than is accepted, and, behind zeros that need no disk, such an image. */
 static void what_is_too_large_is_counted(void **state) {
     (void)state;
-    char *text = malloc(GF_WDS_TEXT_MOST + 1);
+    char *text = malloc(GF_WDS_TEXT_MAX + 1);
     assert_non_null(text);
-    memset(text, 'x', GF_WDS_TEXT_MOST + 1);
-    expect_unused("b.txt", text, GF_WDS_TEXT_MOST + 1, "has 1048577 bytes; it may have up to 1048576");
+    memset(text, 'x', GF_WDS_TEXT_MAX + 1);
+    expect_unused("b.txt", text, GF_WDS_TEXT_MAX + 1, "has 1048577 bytes; the limit is 1048576");
     free(text);
     add_png("a.png", 1);
     const uint64_t at = tar.size;
@@ -149,7 +149,7 @@ static void what_is_too_large_is_counted(void **state) {
     gf_dataset *d = reopen("huge.tar");
     gf_sample s = {0};
     gf_error err = {""};
-    expect_note(d, "1 member cannot be used", "huge.tar: 'b (its image)' has 1073742336 bytes; it may have up to 1073741824");
+    expect_note(d, "1 member cannot be used", "huge.tar: 'b (its image)' has 1073742336 bytes; the limit is 1073741824");
     expect_sample(d, 0, "a", -1, 1, NULL);
     assert_int_equal(gf_dataset_read(&err, d, 1, 0, &s), GLOFND_E_FORMAT);
     assert_non_null(strstr(err.text, "huge.tar:b"));
@@ -172,7 +172,7 @@ static void json_stands_in_for_what_cannot_be_used(void **state) {
     add_text("c.json", "cat");
     finish("both.tar");
     gf_dataset *d = reopen("both.tar");
-    expect_note(d, "3 members cannot be used", "both.tar: 'a.cls' holds 'dog'; it must be a whole number 0..1048575, or -1");
+    expect_note(d, "3 members cannot be used", "both.tar: 'a.cls' holds 'dog'; expected an integer 0..1048575, or -1");
     expect_sample(d, 0, "a", 2, 1, "a dog");
     expect_sample(d, 1, "b", -1, 2, "a cat");
     expect_sample(d, 2, "c", -1, 3, NULL);

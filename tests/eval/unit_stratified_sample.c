@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "data/export_shards.h"
+#include "data/export.h"
 #include "eval/split.h"
 #include "eval/stratified_sample.h"
 #include "support/scratch.h"

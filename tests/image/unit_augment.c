@@ -349,7 +349,7 @@ static void test_views_refuse(void **state) {
     bad[2].order[2] = 4;
     bad[3].factor[1] = NAN;
     bad[4].factor[3] = 0.51;
-    bad[5].sigma = GF_BLUR_MOST + 1;
+    bad[5].sigma = GF_BLUR_MAX + 1;
     gf_error err = {""};
     for (int i = 0; i < 6; i++) assert_int_equal(gf_augment_apply(&err, &a, &bad[i], &m, x, out, NULL), GLOFND_E_ARGUMENT);
     assert_int_equal(gf_augment_apply(&err, &other, &good, &m, x, out, NULL), GLOFND_E_ARGUMENT);

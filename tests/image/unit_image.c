@@ -30,9 +30,9 @@ static const golden_image *golden(const char *name) {
 
 /* 0: exact. */
 static const gf_decode_hint *fast(int shrink_to) {
-    static gf_decode_hint wish;
-    wish = (gf_decode_hint){.fast = 1, .shrink_to = shrink_to};
-    return shrink_to > 0 ? &wish : NULL;
+    static gf_decode_hint hint;
+    hint = (gf_decode_hint){.fast = 1, .shrink_to = shrink_to};
+    return shrink_to > 0 ? &hint : NULL;
 }
 
 static size_t pixel_bytes(const gf_image *m) { return (size_t)3 * (size_t)m->width * (size_t)m->height; }

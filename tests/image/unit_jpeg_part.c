@@ -87,9 +87,9 @@ static gf_region choose(void *user, int width, int height, int *by) {
 
 static glofnd_status decode(const uint8_t *bytes, size_t size, int fast, int by, gf_region r, gf_image *out) {
     plan p = {r, by, 0};
-    const gf_decode_hint wish = {.fast = fast, .choose = choose, .user = &p};
+    const gf_decode_hint hint = {.fast = fast, .choose = choose, .user = &p};
     gf_error err = {""};
-    return gf_image_decode(&err, "a", bytes, size, &wish, out);
+    return gf_image_decode(&err, "a", bytes, size, &hint, out);
 }
 
 static const uint8_t *pixel(const gf_image *m, int x, int y) {
@@ -147,7 +147,7 @@ static void parts_have_the_pixels_of_the_whole(void **state) {
     gf_image_free(&part);
 }
 
-/* Without a wish, and with one that chooses all of it, the pixels are the same: the numbers golden tests fix hold for parts. */
+/* Without a hint, and with one that chooses all of it, the pixels are the same: the numbers golden tests fix hold for parts. */
 static void exact_parts_are_those_of_a_plain_decode(void **state) {
     (void)state;
     for (int k = 0; k < KINDS; k++) {

@@ -34,10 +34,10 @@ static struct {
     atomic_int reads;
 } flaky;
 
-static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     flaky.reads++;
     FAIL_IF(err, flaky.odd && i % flaky.odd == 1, flaky.status, "sample %lld is damaged", (long long)i);
-    return flaky.inner->read(err, d, i, wish, out);
+    return flaky.inner->read(err, d, i, hint, out);
 }
 
 static gf_dataset *shapes, data;
@@ -46,14 +46,14 @@ static gf_dataset_format kind;
 static void open_data(const char *text, int odd) {
     gf_error err = {""};
     ok(gf_dataset_open(&err, text, &shapes), &err);
-    kind = *shapes->kind;
+    kind = *shapes->format;
     kind.read = flaky_read;
-    flaky.inner = shapes->kind;
+    flaky.inner = shapes->format;
     flaky.odd = odd;
     flaky.status = GLOFND_E_FORMAT;
     flaky.reads = 0;
     data = *shapes;
-    data.kind = &kind;
+    data.format = &kind;
 }
 
 static int64_t named[1000];

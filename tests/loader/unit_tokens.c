@@ -34,8 +34,8 @@ static glofnd_status replace(gf_error *err, int64_t i, gf_sample *out) {
     return replaced[i] ? gf_sample_set_text(err, out, replaced[i], strlen(replaced[i])) : GLOFND_OK;
 }
 
-static glofnd_status read_other(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
-    TRY(inner->read(err, d, i, wish, out));
+static glofnd_status read_other(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
+    TRY(inner->read(err, d, i, hint, out));
     return replace(err, i, out);
 }
 
@@ -50,12 +50,12 @@ static int open_all(void **state) {
     static const char merges[] = "first line\na t\n";
     if (gf_dataset_open(&err, "shapes:n=60,classes=6,size=12,seed=3", &shapes) != GLOFND_OK) fail_msg("%s", err.text);
     if (gf_bpe_parse(&err, "merges", merges, sizeof merges - 1, &bpe) != GLOFND_OK) fail_msg("%s", err.text);
-    inner = shapes->kind;
-    kind = *shapes->kind;
+    inner = shapes->format;
+    kind = *shapes->format;
     kind.read = read_other;
     kind.read_text = read_other_text;
     data = *shapes;
-    data.kind = &kind;
+    data.format = &kind;
     return 0;
 }
 
@@ -243,7 +243,7 @@ static void bytes_that_are_no_text_are_read_all_the_same(void **state) {
 
 static void too_large_a_caption_is_told(void **state) {
     (void)state;
-    const size_t bytes = GF_WORDS_TEXT_MOST + 1;
+    const size_t bytes = GF_WORDS_TEXT_MAX + 1;
     char *text = malloc(bytes + 1);
     memset(text, 'x', bytes);
     text[bytes] = 0;

@@ -100,9 +100,9 @@ expect 0 "captions   yes; the first sample has none" "$glofnd" data info csv:lat
 
 # What is left out is said.
 for class in two/0000001*; do touch "$class/x.webp"; done
-expect 0 "note       1 image with another ending than .jpg, .jpeg or .png left out, the first: $class/x.webp" \
+expect 0 "note       1 image with a different ending than .jpg, .jpeg or .png left out, the first: $class/x.webp" \
     "$glofnd" data info folder:two
-expect 0 "glofnd data: 1 image with another ending" "$glofnd" data export folder:two --out again
+expect 0 "glofnd data: 1 image with a different ending" "$glofnd" data export folder:two --out again
 
 # Words.
 expect 2 "what to do is missing" "$glofnd" data
@@ -110,7 +110,7 @@ expect 2 "data info: SPEC is missing" "$glofnd" data info
 expect 2 "\"extra\" is too much" "$glofnd" data info $shapes extra
 expect 2 "\"inform\" is none of info, index" "$glofnd" data inform $shapes
 printf '0.png 3\n' > list
-expect 1 "as '0.png 3'; relative paths are meant from the folder of the list, a TAB parts" "$glofnd" data info list:list
+expect 1 "as '0.png 3'; relative paths start at the folder of the list, a TAB separates" "$glofnd" data info list:list
 
 # A stopped export leaves whole files only, and says that some are missing.
 for form in "" --folder; do

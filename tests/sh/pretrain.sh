@@ -298,7 +298,7 @@ if "$glofnd" info | grep -q 'png yes'; then
     grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail 'a damaged image: not counted'
     run --data folder:images $tiny --out strict --strict;       wants 'a damaged image, strict' 1 "$(basename "$victim")"
     find images -name '*.png' -exec cp "$victim" {} \; 2>/dev/null
-    run --data folder:images $tiny --out nothing;       wants 'only damaged images' 1 'damaged'
+    run --data folder:images $tiny --out nothing;       wants 'only damaged images' 1 'unreadable'
     [ -e nothing ] && fail "only damaged images: it left $(ls nothing)"
     run $data $tiny --out nothing;                      wants 'the corrected command' 0 'finished'
     mkdir prepared && echo mine >prepared/notes

@@ -88,7 +88,7 @@ for pair in "knn --data folder:nowhere|nowhere" "linear --test=folder:nowhere|no
     "threshold --data cifar10:nowhere|nowhere" "transfer folder:nowhere --seed 3|nowhere" \
     "transfer --untrained a=shapes:n=9 b=folder:nowhere|nowhere" \
     "fn --data folder:flat|folder:flat has no labels" "knn --data folder:flat|folder:flat has no labels" \
-    "knn --data x=shapes:n=9|names no kind" "fn --truth captions|--truth captions is for runs of task = clip" \
+    "knn --data x=shapes:n=9|names no format" "fn --truth captions|--truth captions is for runs of task = clip" \
     "retrieval|it is for runs of task = clip, and these are of task = views" \
     "zeroshot shapes:n=9|it is for runs of task = clip, and these are of task = views"; do
     expect 2 "${pair#*|}" typo --eval knn --eval "${pair%|*}"

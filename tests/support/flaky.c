@@ -21,24 +21,24 @@ static const gf_dataset_format *inner; /* the kind of the shapes */
 static gf_dataset_format kind;
 static gf_dataset data; /* the shapes with that kind */
 
-static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     flaky.reads++;
     if (flaky.nap) usleep((useconds_t)flaky.nap);
     FAIL_IF(err, flaky.state[i] == CORRUPT, GLOFND_E_FORMAT, "sample %lld is corrupt", (long long)i);
     FAIL_IF(err, flaky.state[i] == BROKEN_DISK, GLOFND_E_IO, "sample %lld cannot be read", (long long)i);
     FAIL_IF(err, flaky.state[i] == NO_MEMORY, GLOFND_E_MEMORY, "no memory for sample %lld", (long long)i);
-    return inner->read(err, d, i, wish, out);
+    return inner->read(err, d, i, hint, out);
 }
 
 int flaky_open(void **state) {
     (void)state;
     gf_error err = {""};
     if (gf_dataset_open(&err, "shapes:n=61,classes=5,size=20,seed=3", &flaky_shapes) != GLOFND_OK) fail_msg("%s", err.text);
-    inner = flaky_shapes->kind;
-    kind = *flaky_shapes->kind;
+    inner = flaky_shapes->format;
+    kind = *flaky_shapes->format;
     kind.read = flaky_read;
     data = *flaky_shapes;
-    data.kind = &kind;
+    data.format = &kind;
     return 0;
 }
 

@@ -135,7 +135,7 @@ static void long_captions_are_cut_and_closed(void **state) {
     assert_int_equal(count, 4);
     assert_int_equal(few[3], gf_bpe_end(b));
     assert_int_equal(gf_bpe_encode(NULL, b, NULL, "", 0, 1, few, &count), GLOFND_E_ARGUMENT);
-    assert_int_equal(gf_bpe_encode(NULL, b, NULL, "", GF_WORDS_TEXT_MOST + 1, 4, few, &count), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_bpe_encode(NULL, b, NULL, "", GF_WORDS_TEXT_MAX + 1, 4, few, &count), GLOFND_E_ARGUMENT);
     gf_bpe_free(b);
 }
 

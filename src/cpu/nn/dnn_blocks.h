@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GF_MOST_BLOCKS 256
+#define GF_BLOCKS_MAX 256
 #define GF_BLOCK_NUMBERS 65536 /* fewer are not worth a task */
 
 static inline int64_t gf_larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -14,7 +14,7 @@ static inline int64_t gf_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t gf_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 static inline int64_t gf_block_rows(int64_t rows, int64_t c) {
-    return gf_larger(gf_parts(rows, GF_MOST_BLOCKS), gf_larger(1, GF_BLOCK_NUMBERS / c));
+    return gf_larger(gf_parts(rows, GF_BLOCKS_MAX), gf_larger(1, GF_BLOCK_NUMBERS / c));
 }
 static inline int64_t gf_blocks(int64_t rows, int64_t c) { return gf_parts(rows, gf_block_rows(rows, c)); }
 

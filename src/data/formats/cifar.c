@@ -14,14 +14,15 @@
 
 #include "data/dataset_format.h"
 #include "io/file.h"
+#include "util/path.h"
 
 #define SIDE 32
 #define PLANE (SIDE * SIDE)
-#define MOST_FILES 5
+#define FILES_MAX 5
 #define CHUNK 512 /* records read at once for their labels */
 
 typedef struct layout {
-    const char *train[MOST_FILES + 1], *test[MOST_FILES + 1];
+    const char *train[FILES_MAX + 1], *test[FILES_MAX + 1];
     const char *folder; /* the archive unpacks to it */
     const char *names, *coarse_names;
     int label_bytes;
@@ -53,25 +54,19 @@ typedef struct cifar {
     char folder[PATH_MAX];
     int coarse, captions;
     int files;
-    int fd[MOST_FILES];
-    int64_t first[MOST_FILES + 1]; /* positions where the files begin, and the end */
-    uint8_t *label;                /* [n] */
+    int fd[FILES_MAX];
+    int64_t first[FILES_MAX + 1]; /* positions where the files begin, and the end */
+    uint8_t *label;               /* [n] */
 } cifar;
 
 static size_t record_bytes(const cifar *c) { return (size_t)c->layout->label_bytes + 3 * PLANE; }
 
-static glofnd_status join(gf_error *err, char out[PATH_MAX], const char *folder, const char *name) {
-    const int n = snprintf(out, PATH_MAX, "%s/%s", folder, name);
-    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.200s/%.60s' is too long", folder, name);
-    return GLOFND_OK;
-}
-
 static glofnd_status find_folder(gf_error *err, cifar *c, const char *place, const char *first_file) {
     char path[PATH_MAX];
-    TRY(join(err, c->folder, place, c->layout->folder));
-    TRY(join(err, path, c->folder, first_file));
+    TRY(gf_path_join(err, c->folder, place, c->layout->folder));
+    TRY(gf_path_join(err, path, c->folder, first_file));
     if (access(path, F_OK) == 0) return GLOFND_OK;
-    TRY(join(err, path, place, first_file));
+    TRY(gf_path_join(err, path, place, first_file));
     strcpy(c->folder, place);
     FAIL_IF(err, access(path, F_OK) != 0, GLOFND_E_IO, "'%.300s' has no %s; it must hold the official binary files", place,
             first_file);
@@ -81,13 +76,13 @@ static glofnd_status find_folder(gf_error *err, cifar *c, const char *place, con
 static glofnd_status open_file(gf_error *err, cifar *c, const char *name) {
     char path[PATH_MAX];
     gf_file_stamp stamp;
-    TRY(join(err, path, c->folder, name));
+    TRY(gf_path_join(err, path, c->folder, name));
     TRY(gf_file_open(err, path, &c->fd[c->files], &stamp));
     const int64_t n = (int64_t)(stamp.size / record_bytes(c));
     c->files++;
     FAIL_IF(err, n == 0 || stamp.size % record_bytes(c) != 0, GLOFND_E_FORMAT,
-            "'%.300s' has %llu bytes, which is no whole number of records of %llu bytes", path, (unsigned long long)stamp.size,
-            (unsigned long long)record_bytes(c));
+            "'%.300s' has %llu bytes; expected one or more records of %llu bytes", path,
+            (unsigned long long)stamp.size, (unsigned long long)record_bytes(c));
     c->first[c->files] = c->first[c->files - 1] + n;
     return GLOFND_OK;
 }
@@ -124,11 +119,11 @@ static glofnd_status read_all_labels(gf_error *err, cifar *c, const char *const 
     return status;
 }
 
-/* Class names are a help: a missing or odd file leaves the classes unnamed. */
+/* A missing or invalid file leaves the classes unnamed. */
 static void read_class_names(const cifar *c, gf_dataset *d) {
     char path[PATH_MAX];
     const char *name = c->coarse ? c->layout->coarse_names : c->layout->names;
-    if (join(NULL, path, c->folder, name) != GLOFND_OK) return;
+    if (gf_path_join(NULL, path, c->folder, name) != GLOFND_OK) return;
     if (gf_read_lines(NULL, path, 0, &d->classes) != GLOFND_OK || d->classes.n < d->info.classes)
         gf_string_list_free(&d->classes);
     else d->classes.n = d->info.classes;
@@ -138,7 +133,7 @@ static glofnd_status choose_split(gf_error *err, const gf_spec *spec, const char
     *split = gf_spec_value(spec, "split");
     if (!*split) *split = "train";
     FAIL_IF(err, strcmp(*split, "train") && strcmp(*split, "test"), GLOFND_E_OPTION,
-            "data '%s': split is '%.60s'; it must be train or test", spec->kind, *split);
+            "data '%s': split is '%.60s'; it must be train or test", spec->format, *split);
     return GLOFND_OK;
 }
 
@@ -183,13 +178,13 @@ static int32_t label_of(const gf_dataset *d, int64_t i) { return ((const cifar *
 
 static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
     const cifar *c = d->self;
-    snprintf(out, bytes, "%s %s #%lld", d->kind->name, c->split, (long long)i);
+    snprintf(out, bytes, "%s %s #%lld", d->format->name, c->split, (long long)i);
 }
 
 static uint64_t key_of(const gf_dataset *d, int64_t i) {
     const cifar *c = d->self;
     char text[64];
-    const int n = snprintf(text, sizeof text, "%s/%s/%lld", d->kind->name, c->split, (long long)i);
+    const int n = snprintf(text, sizeof text, "%s/%s/%lld", d->format->name, c->split, (long long)i);
     return gf_key_hash(text, (size_t)n);
 }
 
@@ -207,8 +202,8 @@ static glofnd_status describe(gf_error *err, const gf_dataset *d, gf_sample *out
     return gf_sample_set_text(err, out, text, used);
 }
 
-static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
-    (void)wish;
+static glofnd_status read_cifar(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
+    (void)hint;
     const cifar *c = d->self;
     int file = 0;
     while (i >= c->first[file + 1]) file++;
@@ -232,9 +227,9 @@ static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf
 static int test_spec(const gf_dataset *d, char *out, size_t bytes) {
     const cifar *c = d->self;
     char path[PATH_MAX];
-    if (strcmp(c->split, "train") != 0 || join(NULL, path, c->folder, c->layout->test[0]) != GLOFND_OK) return 0;
+    if (strcmp(c->split, "train") != 0 || gf_path_join(NULL, path, c->folder, c->layout->test[0]) != GLOFND_OK) return 0;
     if (access(path, F_OK) != 0) return 0;
-    const int n = snprintf(out, bytes, "%s:%s?split=test%s%s", d->kind->name, d->spec.place, c->coarse ? "&coarse=1" : "",
+    const int n = snprintf(out, bytes, "%s:%s?split=test%s%s", d->format->name, d->spec.place, c->coarse ? "&coarse=1" : "",
                            c->captions ? "&captions=1" : "");
     return n > 0 && (size_t)n < bytes;
 }

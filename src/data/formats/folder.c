@@ -2,7 +2,7 @@
  *
  * Classes are the sub-folders in bytewise order, images within a class in the order of torchvision's ImageFolder: by folder,
  * then by name. A class folder without images stays a class, so that labels of a train and a test folder agree. A file
- * `classnames.txt` beside the class folders, a line for each in their order, gives them other names; then a further folder
+ * `classnames.txt` beside the class folders, a line for each in their order, gives them different names; then a further folder
  * `unlabelled` is no class: its images have no label.
  */
 #ifndef _GNU_SOURCE
@@ -21,7 +21,7 @@
 #include "io/file.h"
 
 typedef struct item {
-    const char *path;      /* from the root, in folder.paths; set when that does not move any more */
+    const char *path;      /* from the root, in folder.paths; set once that no longer moves */
     uint32_t folder_bytes; /* of path: up to its last slash, 0 if it has none */
     int32_t label;
 } item;
@@ -42,7 +42,7 @@ typedef struct class_folders {
     int unlabelled;            /* beside them there is a folder of that name */
 } class_folders;
 
-/* The folders above the one being read, to notice links that lead back. */
+/* The folders above the one being read, to detect links that lead back. */
 typedef struct trail {
     dev_t device;
     ino_t number;
@@ -54,7 +54,7 @@ static int is_image_name(const char *name) {
     return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
 }
 
-/* What ImageFolder takes too, and what cameras write. */
+/* Formats that ImageFolder accepts, or cameras write, but this program does not. */
 static int is_foreign_image(const char *name) {
     static const char *const ends[] = {".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".gif", ".avif", ".heic", ".jfif"};
     const char *dot = strrchr(name, '.');
@@ -167,7 +167,7 @@ static void sort_items(folder *f) {
 
 /* ----- classes ----- */
 
-/* The folder a line of the list means: the line itself, or its first word (lists often add a description). */
+/* The folder that a line of the list names: the line itself, or its first word (lists often add a description). */
 static glofnd_status find_listed(gf_error *err, const folder *f, const gf_string_list *classes, const char *line,
                                  const char **out) {
     char word[NAME_MAX + 1];
@@ -217,7 +217,7 @@ static glofnd_status copy_names(gf_error *err, const gf_string_list *from, const
     return GLOFND_OK;
 }
 
-/* The class folders, sorted, and what they are called if a file says so. */
+/* The class folders, sorted, and their names if a file has them. */
 static glofnd_status find_classes(gf_error *err, gf_dataset *d, const folder *f, class_folders *c) {
     char path[PATH_MAX];
     TRY(join(err, path, f->root, "classnames.txt"));
@@ -243,7 +243,7 @@ static glofnd_status name_classes(gf_error *err, gf_dataset *d, const class_fold
 static glofnd_status scan_classes(gf_error *err, gf_dataset *d, folder *f, const char *list, class_folders *c) {
     TRY(find_classes(err, d, f, c));
     if (list) TRY(keep_listed(err, f, list, &c->kept));
-    FAIL_IF(err, c->kept.n > GF_CLASSES_MOST, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MOST);
+    FAIL_IF(err, c->kept.n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MAX);
     for (int64_t k = 0; k < c->kept.n; k++) TRY(scan(err, f, gf_string_list_get(&c->kept, k), (int32_t)k, NULL));
     if (c->unlabelled && !list) TRY(scan(err, f, GF_UNLABELLED, -1, NULL));
     return name_classes(err, d, c);
@@ -276,8 +276,8 @@ static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_strin
             f->root, (long long)f->foreign, f->first_foreign);
     FAIL_IF(err, f->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' holds no .jpg, .jpeg or .png image", f->root);
     if (f->foreign)
-        gf_note(d, "%lld image%s with another ending than .jpg, .jpeg or .png left out, the first: %.400s/%s",
-                (long long)f->foreign, f->foreign == 1 ? "" : "s", f->root, f->first_foreign);
+        gf_dataset_add_note(d, "%lld image%s with a different ending than .jpg, .jpeg or .png left out, the first: %.400s/%s",
+                            (long long)f->foreign, f->foreign == 1 ? "" : "s", f->root, f->first_foreign);
     sort_items(f);
     d->info.n = f->paths.n;
     return GLOFND_OK;
@@ -364,11 +364,11 @@ static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *p
     return GLOFND_OK;
 }
 
-static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+static glofnd_status read_folder(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     char path[PATH_MAX];
     gf_span whole;
     TRY(find(err, d, i, path, sizeof path, &whole));
-    return gf_sample_read_file(err, path, wish, out);
+    return gf_sample_read_file(err, path, hint, out);
 }
 
 static int test_spec(const gf_dataset *d, char *out, size_t bytes) {

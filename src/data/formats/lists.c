@@ -1,7 +1,7 @@
 /* lists.c - files named by a list: list:FILE with lines path<TAB>label, and csv:FILE with a header such as filepath<TAB>title.
  *
- * Labels that are all whole numbers are taken as they are; others are names, numbered in bytewise order. Relative paths are
- * meant from the folder of the list.
+ * Labels that are all integers are taken unchanged; others are names, numbered in bytewise order. Relative paths start at the
+ * folder of the list.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,24 +18,23 @@
 #include "io/file.h"
 #include "text/captions.h"
 
-#define LOOK_FOR 16 /* files, all over the list, of which one must be there */
+#define FILES_PROBED 16 /* spread over the list; one must exist */
 
 typedef struct listing {
-    gf_string_list paths, texts,
-        label_names; /* [n] each; texts only where has_text; label_names, as written, only while opening */
+    gf_string_list paths, texts, label_names; /* [n] each; texts only with has_text; label_names only while opening */
     int has_text, has_label;
     int32_t *label; /* [n], or NULL: no labels */
 } listing;
 
 /* ----- labels ----- */
 
-/* -1: not a whole number in range. */
+/* -1: not an integer in range. */
 static int32_t number_of(const char *text) {
     char *end;
     errno = 0;
     if (text[0] < '0' || text[0] > '9') return -1;
     const long x = strtol(text, &end, 10);
-    return *end || errno || x >= GF_CLASSES_MOST ? -1 : (int32_t)x;
+    return *end || errno || x >= GF_CLASSES_MAX ? -1 : (int32_t)x;
 }
 
 static int all_numbers(const gf_string_list *s) {
@@ -53,23 +52,23 @@ static glofnd_status collect_classes(gf_error *err, const gf_string_list *labels
     }
     TRY(gf_string_list_sort(err, classes));
     gf_string_list_unique(classes);
-    FAIL_IF(err, classes->n > GF_CLASSES_MOST, GLOFND_E_FORMAT, "the list has more than %d classes", GF_CLASSES_MOST);
+    FAIL_IF(err, classes->n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "the list has more than %d classes", GF_CLASSES_MAX);
     return GLOFND_OK;
 }
 
-static glofnd_status settle_labels(gf_error *err, gf_dataset *d, listing *l) {
+static glofnd_status number_labels(gf_error *err, gf_dataset *d, listing *l) {
     if (!l->has_label) return GLOFND_OK;
     const int numbers = all_numbers(&l->label_names);
     if (!numbers) TRY(collect_classes(err, &l->label_names, &d->classes));
     l->label = malloc((size_t)l->paths.n * sizeof *l->label);
     FAIL_IF(err, !l->label, GLOFND_E_MEMORY, "no memory for %lld labels", (long long)l->paths.n);
-    int32_t most = -1;
+    int32_t max = -1;
     for (int64_t i = 0; i < l->paths.n; i++) {
         const char *text = gf_string_list_get(&l->label_names, i);
         l->label[i] = !text[0] ? -1 : numbers ? number_of(text) : (int32_t)gf_string_list_find(&d->classes, text);
-        if (l->label[i] > most) most = l->label[i];
+        if (l->label[i] > max) max = l->label[i];
     }
-    d->info.classes = most + 1;
+    d->info.classes = max + 1;
     gf_string_list_free(&l->label_names);
     return GLOFND_OK;
 }
@@ -100,7 +99,7 @@ static glofnd_status parse_list(gf_error *err, listing *l, const char *text, con
 /* ----- csv: ----- */
 
 typedef struct columns {
-    int64_t image, caption, label; /* -1: not there */
+    int64_t image, caption, label; /* -1: missing */
 } columns;
 
 static int64_t column_of(const gf_string_list *header, const char *name) {
@@ -163,34 +162,34 @@ static glofnd_status find(gf_error *err, const gf_dataset *d, int64_t i, char *p
     return gf_path_beside(err, d->spec.place, gf_string_list_get(&l->paths, i), path, bytes);
 }
 
-static int is_there(const gf_dataset *d, int64_t i) {
+static int exists(const gf_dataset *d, int64_t i) {
     char path[PATH_MAX];
     gf_span whole;
     return find(NULL, d, i, path, sizeof path, &whole) == GLOFND_OK && access(path, F_OK) == 0;
 }
 
-#define FROM_ITS_FOLDER "relative paths are meant from the folder of the list"
+#define FROM_ITS_FOLDER "relative paths start at the folder of the list"
 
-/* A list that is not what it is taken for names no files: seen here, not image by image later. Captions can be used without. */
+/* Refuses a list whose paths are no files, rather than failing image by image later. Captions can be used without images. */
 static glofnd_status check_files(gf_error *err, gf_dataset *d, const listing *l) {
     const char *place = d->spec.place, *first = gf_string_list_get(&l->paths, 0);
-    const int64_t n = l->paths.n, some = n < LOOK_FOR ? n : LOOK_FOR;
+    const int64_t n = l->paths.n, some = n < FILES_PROBED ? n : FILES_PROBED;
     int64_t k = 0;
-    while (k < some && !is_there(d, n / some * k)) k++;
-    if (k == some && d->kind == &gf_format_csv)
-        gf_note(d, "none of %lld images looked for is there, as '%.300s': " FROM_ITS_FOLDER, (long long)some, first);
-    if (k == 0 || d->kind == &gf_format_csv) return GLOFND_OK;
+    while (k < some && !exists(d, n / some * k)) k++;
+    if (k == some && d->format == &gf_format_csv)
+        gf_dataset_add_note(d, "none of %lld images probed exists, such as '%.300s': " FROM_ITS_FOLDER, (long long)some, first);
+    if (k == 0 || d->format == &gf_format_csv) return GLOFND_OK;
     FAIL_IF(err, k == some, GLOFND_E_IO,
-            "'%.150s': none of %lld files looked for is there, as '%.120s'; " FROM_ITS_FOLDER
-            ", a TAB parts path and label, and csv: is for files with a header",
+            "'%.150s': none of %lld files probed exists, such as '%.120s'; " FROM_ITS_FOLDER
+            ", a TAB separates path and label, and csv: is for files with a header",
             place, (long long)some, first);
     FAIL_IF(err, !strchr(first, '.'), GLOFND_E_FORMAT,
             "'%.200s': the first line, '%.100s', looks like a header; csv: is for files with one", place, first);
     return GLOFND_OK;
 }
 
-/* A column of nothing is none. */
-static int some_caption(const listing *l) {
+/* A column without any caption counts as none. */
+static int has_caption(const listing *l) {
     int64_t i = 0;
     while (i < l->texts.n && gf_captions_count(gf_string_list_get(&l->texts, i)) == 0) i++;
     return i < l->texts.n;
@@ -205,15 +204,15 @@ static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     glofnd_status status = gf_file_read(err, d->spec.place, GF_LIST_MOST, &bytes, &capacity, &size);
     char *text = (char *)bytes;
     const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* UTF-8 byte order mark */
-    if (status == GLOFND_OK && d->kind == &gf_format_csv) status = parse_csv(err, d, l, text + mark, text + size);
+    if (status == GLOFND_OK && d->format == &gf_format_csv) status = parse_csv(err, d, l, text + mark, text + size);
     else if (status == GLOFND_OK) status = parse_list(err, l, text + mark, text + size);
     free(bytes);
     TRY(status);
     FAIL_IF(err, l->paths.n == 0, GLOFND_E_FORMAT, "'%.400s' names no image", d->spec.place);
     TRY(check_files(err, d, l));
-    TRY(settle_labels(err, d, l));
+    TRY(number_labels(err, d, l));
     d->info.n = l->paths.n;
-    d->info.has_text = some_caption(l);
+    d->info.has_text = has_caption(l);
     return GLOFND_OK;
 }
 
@@ -236,7 +235,7 @@ static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
     snprintf(out, bytes, "%s", gf_string_list_get(&((const listing *)d->self)->paths, i));
 }
 
-/* Of path and caption: open_clip's lists name an image once per caption. */
+/* Depends on path and caption: open_clip's lists name an image once per caption. */
 static uint64_t key_of(const gf_dataset *d, int64_t i) {
     const listing *l = d->self;
     const char *path = gf_string_list_get(&l->paths, i), *text = gf_string_list_get(&l->texts, i);
@@ -249,12 +248,12 @@ static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf
     return text ? gf_sample_set_text(err, out, text, strlen(text)) : GLOFND_OK;
 }
 
-static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
+static glofnd_status read_listing(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     char path[PATH_MAX];
     gf_span whole;
     TRY(find(err, d, i, path, sizeof path, &whole));
     TRY(read_text(err, d, i, out));
-    return gf_sample_read_file(err, path, wish, out);
+    return gf_sample_read_file(err, path, hint, out);
 }
 
 static const char *const no_options[] = {NULL};

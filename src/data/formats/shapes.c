@@ -47,7 +47,7 @@ static glofnd_status open_shapes(gf_error *err, gf_dataset *d) {
     FAIL_IF(err, split && strcmp(split, "train") && strcmp(split, "test"), GLOFND_E_OPTION,
             "data 'shapes': split is '%.60s'; it must be train or test", split);
     s->split = split && strcmp(split, "test") == 0 ? TEST_SPLIT : 0;
-    d->info = (gf_dataset_info){.kind = d->kind->name,
+    d->info = (gf_dataset_info){.format = d->format->name,
                                 .n = s->n,
                                 .classes = (int32_t)s->classes,
                                 .has_text = 1,
@@ -88,8 +88,8 @@ static glofnd_status describe(gf_error *err, const gf_scene *scene, gf_sample *o
     return gf_sample_set_text(err, out, captions, used);
 }
 
-static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
-    (void)wish;
+static glofnd_status read_shapes(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
+    (void)hint;
     const shapes *s = d->self;
     TRY(gf_image_resize(err, &out->image, (int)s->size, (int)s->size));
     const gf_scene scene = scene_of(s, i, out->label);

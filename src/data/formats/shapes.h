@@ -14,7 +14,9 @@
 #define GF_SHAPES 12
 #define GF_TEXTURES 10
 #define GF_SHAPE_CLASSES (GF_SHAPES * GF_TEXTURES)
-#define GF_CLUTTER_MOST 5
+#define GF_CLUTTER_MAX 5
+
+enum { GF_SHAPES_OBJECT, GF_SHAPES_GROUND, GF_SHAPES_NOISE }; /* random streams of a picture */
 
 typedef struct gf_point {
     float x, y;
@@ -48,12 +50,12 @@ typedef struct gf_scene {
     float grain_cosine, grain_sine, frequency;
     gf_point phase;
     uint32_t cells; /* seed of the speckles */
-    /* what is behind, and over all */
+    /* background; light and noise over all */
     gf_colour ground, ground_slope[2], ground_wave;
     gf_point wave;
     float wave_phase;
     int clutter_n;
-    gf_clutter clutter[GF_CLUTTER_MOST];
+    gf_clutter clutter[GF_CLUTTER_MAX];
     gf_point light; /* brightness slope */
     float noise;    /* standard deviation, 0 .. 1 */
 } gf_scene;
@@ -61,18 +63,15 @@ typedef struct gf_scene {
 gf_scene gf_scene_make(uint64_t seed, uint32_t split, int64_t position, int shape, int texture);
 /* rgb [size][size][3], antialiased by coverage. */
 void gf_scene_draw(const gf_scene *s, int size, uint8_t *rgb);
-/* "a large striped red triangle on a blue background": what is drawn, in one of GF_PHRASES ways. */
+/* "a large striped red triangle on a blue background": describes the picture in one of GF_PHRASES ways. */
 #define GF_PHRASES 4
 void gf_scene_caption(const gf_scene *s, int phrase, char *out, size_t bytes);
-
-/* hypotf guards against overflow, which cannot happen here, and is slow. */
-static inline float gf_length(float x, float y) { return sqrtf(x * x + y * y); }
 
 /* Signed distance in local units, about: negative inside. */
 float gf_shape_distance(int shape, gf_point p);
 const char *gf_shape_name(int shape);
 const char *gf_texture_name(int texture);
-/* Class c of many: neighbours differ in shape and in texture, and from 20 classes on neither alone tells the class. */
+/* Class c of many: neighbours differ in shape and in texture, and from 20 classes on neither alone determines the class. */
 void gf_shapes_class(int32_t c, int *shape, int *texture);
 
 #endif

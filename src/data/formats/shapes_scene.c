@@ -1,4 +1,4 @@
-/* shapes_scene.c - draws the lots of a picture: everything about it but its class. */
+/* shapes_scene.c - the random parameters of a picture, all but its class; and its captions. */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,8 +6,6 @@
 #include "util/rng.h"
 
 #define PI 3.14159265358979f
-
-enum lane { OBJECT_LANE, GROUND_LANE, NOISE_LANE }; /* NOISE_LANE is used in shapes_draw.c */
 
 static const struct {
     const char *name;
@@ -32,14 +30,13 @@ static gf_colour pick_colour(gf_rng *r, int *name) {
     return c;
 }
 
-static int differ(const gf_colour *a, const gf_colour *b, float least) { return fabsf(luminance(a) - luminance(b)) >= least; }
+static int differ(const gf_colour *a, const gf_colour *b, float min) { return fabsf(luminance(a) - luminance(b)) >= min; }
 
-/* A colour whose brightness differs from those of `first` and `second` (may be NULL), so that they are told apart in gray too.
- * The palette is wide enough that 40 lots find one; the last stands if they do not. */
-static gf_colour pick_contrast(gf_rng *r, const gf_colour *first, float least, const gf_colour *second, int *name) {
+/* A colour whose brightness differs from those of `first` and `second` (may be NULL), so that they differ in gray, too.
+ * The palette is wide enough that 40 draws find one; the last is taken if they do not. */
+static gf_colour pick_contrast(gf_rng *r, const gf_colour *first, float min, const gf_colour *second, int *name) {
     gf_colour c = pick_colour(r, name);
-    for (int k = 0; k < 40 && !(differ(&c, first, least) && (!second || differ(&c, second, 0.12f))); k++)
-        c = pick_colour(r, name);
+    for (int k = 0; k < 40 && !(differ(&c, first, min) && (!second || differ(&c, second, 0.12f))); k++) c = pick_colour(r, name);
     return c;
 }
 
@@ -76,7 +73,7 @@ static void make_ground(gf_scene *s, gf_rng *r) {
 }
 
 static void make_clutter(gf_scene *s, gf_rng *r) {
-    s->clutter_n = (int)gf_rng_below(r, GF_CLUTTER_MOST + 1);
+    s->clutter_n = (int)gf_rng_below(r, GF_CLUTTER_MAX + 1);
     for (int k = 0; k < s->clutter_n; k++) {
         gf_clutter *c = &s->clutter[k];
         int name;
@@ -94,8 +91,8 @@ static void make_clutter(gf_scene *s, gf_rng *r) {
 
 gf_scene gf_scene_make(uint64_t seed, uint32_t split, int64_t position, int shape, int texture) {
     gf_scene s = {.seed = seed, .split = split, .position = position, .shape = shape, .texture = texture};
-    gf_rng object = gf_rng_at(seed, GF_RNG_SHAPES, split, (uint64_t)position, OBJECT_LANE);
-    gf_rng ground = gf_rng_at(seed, GF_RNG_SHAPES, split, (uint64_t)position, GROUND_LANE);
+    gf_rng object = gf_rng_at(seed, GF_RNG_SHAPES, split, (uint64_t)position, GF_SHAPES_OBJECT);
+    gf_rng ground = gf_rng_at(seed, GF_RNG_SHAPES, split, (uint64_t)position, GF_SHAPES_GROUND);
     int name;
     make_pose(&s, &object);
     make_texture(&s, &object);

@@ -10,12 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/braces.h"
 #include "data/dataset_format.h"
 #include "util/parallel.h"
 
-#define KEEP_OPEN 256 /* shards up to this number stay open; beyond, a read opens its shard */
-#define MOST_THREADS 8
+#define KEEP_OPEN 256 /* up to this number of shards stay open; beyond, a read opens its shard */
+#define THREADS_MAX 8
 
 typedef struct opening { /* the task of opening one shard */
     gf_wds_shard shard;
@@ -48,7 +47,7 @@ static glofnd_status open_shard(gf_error *err, const wds *w, const char *path, o
     if (!w->must_write && gf_wds_index_load(NULL, index, stamp, &o->shard) == GLOFND_OK) return GLOFND_OK;
     TRY(gf_wds_scan(err, path, o->fd, stamp, &o->shard));
     if (w->must_write) return gf_wds_index_save(err, index, &o->shard);
-    (void)gf_wds_index_save(NULL, index, &o->shard); /* a read-only folder: it stays in memory */
+    (void)gf_wds_index_save(NULL, index, &o->shard); /* a read-only folder: kept in memory */
     return GLOFND_OK;
 }
 
@@ -71,7 +70,7 @@ static glofnd_status open_shards(gf_error *err, wds *w) {
     for (int64_t k = 0; k < n; k++) w->shards[k].fd = -1;
     w->keep_open = n <= KEEP_OPEN;
     const int threads = gf_parallel_default();
-    gf_parallel(threads < MOST_THREADS ? threads : MOST_THREADS, n, open_task, w);
+    gf_parallel(threads < THREADS_MAX ? threads : THREADS_MAX, n, open_task, w);
     for (int64_t k = 0; k < n; k++) {
         if (w->shards[k].status != GLOFND_OK) return gf_fail(err, w->shards[k].status, "%s", w->shards[k].err.text);
         w->first[k + 1] = w->first[k] + w->shards[k].shard.keys.n;
@@ -97,12 +96,12 @@ static glofnd_status read_class_names(gf_error *err, const wds *w, gf_dataset *d
     char path[PATH_MAX];
     if (d->info.classes == 0) return GLOFND_OK;
     TRY(gf_path_beside(err, gf_string_list_get(&w->paths, 0), "classnames.txt", path, sizeof path));
-    TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MOST, &d->classes));
+    TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MAX, &d->classes));
     if (d->classes.n > 0) d->info.classes = (int32_t)d->classes.n;
     return GLOFND_OK;
 }
 
-/* Shards of which something has to be said: how many, in which first, and how much in all. */
+/* Shards with a remark: their number, the first of them, and the sum of remarks. */
 typedef struct tally {
     int64_t shards, first, sum;
 } tally;
@@ -118,32 +117,32 @@ static void write_note(const wds *w, gf_dataset *d) {
         const gf_wds_shard *s = &w->shards[k].shard;
         count(&left, k, s->left_out);
         count(&unused, k, s->unused);
-        count(&unmarked, k, s->no_mark);
+        count(&unmarked, k, s->no_end_mark);
         count(&empty, k, s->keys.n == 0);
     }
     if (left.sum)
-        gf_note(d, "%lld key%s without .jpg, .jpeg or .png left out, in %lld shard%s, the first: %.300s:%.150s",
-                (long long)left.sum, left.sum == 1 ? "" : "s", (long long)left.shards, left.shards == 1 ? "" : "s",
-                gf_string_list_get(&w->paths, left.first), w->shards[left.first].shard.left_first);
+        gf_dataset_add_note(d, "%lld key%s without .jpg, .jpeg or .png left out, in %lld shard%s, the first: %.300s:%.150s",
+                            (long long)left.sum, left.sum == 1 ? "" : "s", (long long)left.shards, left.shards == 1 ? "" : "s",
+                            gf_string_list_get(&w->paths, left.first), w->shards[left.first].shard.left_first);
     if (unused.sum)
-        gf_note(
+        gf_dataset_add_note(
             d, "%lld member%s cannot be used, so that captions or labels are missing, in %lld shard%s, the first: %.300s: %.250s",
             (long long)unused.sum, unused.sum == 1 ? "" : "s", (long long)unused.shards, unused.shards == 1 ? "" : "s",
             gf_string_list_get(&w->paths, unused.first), w->shards[unused.first].shard.unused_first);
     if (unmarked.sum)
-        gf_note(d, "%lld shard%s without tar's end mark, perhaps cut short, the first: %.300s", (long long)unmarked.sum,
-                unmarked.sum == 1 ? "" : "s", gf_string_list_get(&w->paths, unmarked.first));
+        gf_dataset_add_note(d, "%lld shard%s without tar's end mark, perhaps cut short, the first: %.300s",
+                            (long long)unmarked.sum, unmarked.sum == 1 ? "" : "s", gf_string_list_get(&w->paths, unmarked.first));
     if (empty.sum)
-        gf_note(d, "%lld shard%s without a sample, the first: %.300s", (long long)empty.sum, empty.sum == 1 ? "" : "s",
-                gf_string_list_get(&w->paths, empty.first));
+        gf_dataset_add_note(d, "%lld shard%s without a sample, the first: %.300s", (long long)empty.sum,
+                            empty.sum == 1 ? "" : "s", gf_string_list_get(&w->paths, empty.first));
 }
 
-static glofnd_status check_whole(gf_error *err, const gf_dataset *d) {
+static glofnd_status check_complete(gf_error *err, const gf_dataset *d) {
     const wds *w = d->self;
     for (int64_t k = 0; k < w->paths.n; k++) {
         const gf_wds_shard *s = &w->shards[k].shard;
         FAIL_IF(
-            err, s->no_mark, GLOFND_E_FORMAT,
+            err, s->no_end_mark, GLOFND_E_FORMAT,
             "'%.300s' ends without tar's end mark, perhaps cut short; copy or download it again, or if it is meant to end so, "
             "add the mark with truncate -s +1024",
             gf_string_list_get(&w->paths, k));
@@ -238,21 +237,21 @@ static glofnd_status set_text(gf_error *err, const char *name, const gf_wds_entr
 
 static glofnd_status read_entry_text(gf_error *err, int fd, const char *name, const gf_wds_entry *e, gf_sample *out) {
     if (e->text_size == 0) return GLOFND_OK;
-    TRY(gf_file_reserve(err, name, e->text_size, &out->raw, &out->raw_capacity));
-    TRY(gf_file_read_at(err, fd, name, e->text_at, out->raw, e->text_size));
-    return set_text(err, name, e, (char *)out->raw, out);
+    TRY(gf_file_reserve(err, name, e->text_size, &out->encoded, &out->encoded_capacity));
+    TRY(gf_file_read_at(err, fd, name, e->text_at, out->encoded, e->text_size));
+    return set_text(err, name, e, (char *)out->encoded, out);
 }
 
-static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, const gf_decode_hint *wish,
+static glofnd_status read_entry(gf_error *err, int fd, const char *name, const gf_wds_entry *e, const gf_decode_hint *hint,
                                 gf_sample *out) {
     TRY(read_entry_text(err, fd, name, e, out));
-    TRY(gf_file_reserve(err, name, e->image_size, &out->raw, &out->raw_capacity));
-    TRY(gf_file_read_at(err, fd, name, e->image_at, out->raw, e->image_size));
-    out->raw_size = e->image_size;
-    return gf_image_decode(err, name, out->raw, e->image_size, wish, &out->image);
+    TRY(gf_file_reserve(err, name, e->image_size, &out->encoded, &out->encoded_capacity));
+    TRY(gf_file_read_at(err, fd, name, e->image_at, out->encoded, e->image_size));
+    out->encoded_size = e->image_size;
+    return gf_image_decode(err, name, out->encoded, e->image_size, hint, &out->image);
 }
 
-static glofnd_status read_parts(gf_error *err, const gf_dataset *d, int64_t i, int image, const gf_decode_hint *wish,
+static glofnd_status read_parts(gf_error *err, const gf_dataset *d, int64_t i, int image, const gf_decode_hint *hint,
                                 gf_sample *out) {
     const wds *w = d->self;
     const place p = place_of(d, i);
@@ -261,13 +260,13 @@ static glofnd_status read_parts(gf_error *err, const gf_dataset *d, int64_t i, i
     int fd = w->shards[p.shard].fd;
     const int own = fd < 0;
     if (own) TRY(gf_file_open(err, p.path, &fd, NULL));
-    const glofnd_status status = image ? read_entry(err, fd, name, p.e, wish, out) : read_entry_text(err, fd, name, p.e, out);
+    const glofnd_status status = image ? read_entry(err, fd, name, p.e, hint, out) : read_entry_text(err, fd, name, p.e, out);
     if (own) close(fd);
     return status;
 }
 
-static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *wish, gf_sample *out) {
-    return read_parts(err, d, i, 1, wish, out);
+static glofnd_status read_wds(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
+    return read_parts(err, d, i, 1, hint, out);
 }
 
 static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf_sample *out) {
@@ -294,6 +293,6 @@ const gf_dataset_format gf_format_wds = {
     .key = key_of,
     .read = read_wds,
     .read_text = read_text,
-    .check_whole = check_whole,
+    .check_complete = check_complete,
     .find = find,
 };

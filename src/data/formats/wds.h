@@ -1,11 +1,11 @@
-/* wds.h - WebDataset shards: what lies where in them, so that samples can be read in any order.
+/* wds.h - WebDataset shards: the positions of samples in them, so that samples can be read in any order.
  *
  * A sample is a run of members that share a key (the name up to the first dot of its last part): one image, and perhaps .txt,
  * .cls, .json. Such a run without image, as key.webp or key.v1.png, is left out and counted. A .txt, .cls or .json that cannot be
- * used is counted, too: its sample is taken without that label or caption. A key may come again, in the shard or in another one:
- * that is another sample. Scanning a shard gives a list of its samples; the list is kept in a file beside the shard
- * (SHARD.gfidx) together with the shard's size and time, and is made anew when these differ. If it cannot be written there, it
- * lives in memory only.
+ * used is counted, too: its sample is taken without that label or caption. A key that occurs again, in the same shard or a
+ * different one, is a different sample. Scanning a shard gives a list of its samples, which is kept in a file beside the shard
+ * (SHARD.gfidx) with the shard's size and time, and made anew when these differ. If that cannot be written, the list is kept in
+ * memory only.
  */
 #ifndef GF_DATA_FORMATS_WDS_H
 #define GF_DATA_FORMATS_WDS_H
@@ -13,7 +13,8 @@
 #include "io/file.h"
 #include "util/strings/string_list.h"
 
-#define GF_WDS_TEXT_MOST (1u << 20) /* bytes of a .txt or .json */
+#define GF_WDS_TEXT_MAX (1u << 20) /* bytes of a .txt or .json */
+#define GF_BRACES_MAX 1000000      /* names one pattern may expand to */
 
 enum { GF_WDS_TEXT_IS_JSON = 1 }; /* gf_wds_entry.flags */
 
@@ -31,23 +32,28 @@ typedef struct gf_wds_shard { /* the samples of one shard */
     gf_file_stamp stamp;
     int64_t left_out;   /* keys without image */
     char *left_first;   /* a member of the first of them; NULL: none */
-    int64_t unused;     /* parts of samples that cannot be used, as a .json that is none */
-    char *unused_first; /* what is wrong with the first of them; NULL: none */
-    int no_mark;        /* it ends without tar's end mark */
+    int64_t unused;     /* parts of samples that cannot be used, as an invalid .json */
+    char *unused_first; /* message about the first of them; NULL: none */
+    int no_end_mark;    /* it ends without tar's end mark */
 } gf_wds_shard;
 
 /* Reads the members of the open shard. E_FORMAT names shard and member. */
 glofnd_status gf_wds_scan(gf_error *err, const char *path, int fd, gf_file_stamp stamp, gf_wds_shard *out);
 void gf_wds_shard_free(gf_wds_shard *s);
-/* The index file. Loading fails (E_FORMAT, E_IO) if it is missing, damaged, or of another size or time than `stamp`. */
+/* The index file. Loading fails (E_FORMAT, E_IO) if it is missing, corrupt, or its size or time differ from `stamp`. */
 glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s);
 glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp stamp, gf_wds_shard *out);
-/* Label and caption of a .json: the top-level keys "label" (a whole number, -1: none) and "caption" (a string). Missing, or of
- * another type: -1, NULL; so an empty caption. NaN and Infinity, which Python writes though JSON has none, are nothing as well: they
- * are overwritten in `text`. *caption is malloc'ed. E_FORMAT: no JSON, or a label out of range. */
+/* Label and caption of a .json: the top-level keys "label" (an integer, -1: none) and "caption" (a string). Missing, or of a
+ * different type: -1, NULL; also for an empty caption. NaN and Infinity, which Python writes but JSON lacks, are overwritten in
+ * `text`. *caption is malloc'ed. E_FORMAT: not JSON, or a label out of range. */
 glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n, int32_t *label, char **caption);
 
 /* `glofnd data index`: scans every shard anew and writes all index files; a file that cannot be written is an error here. */
 glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shards, int64_t *samples);
+
+/* Braces of a pattern, as in a shell; names in the order they are written. E_ARGUMENT: unbalanced, or more than GF_BRACES_MAX. */
+glofnd_status gf_braces_expand(gf_error *err, const char *pattern, gf_string_list *out);
+/* Braces, then files: a name with * ? [ stands for its matches in bytewise order, a folder for its *.tar. E_IO: no match. */
+glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_string_list *out);
 
 #endif

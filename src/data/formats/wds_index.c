@@ -1,9 +1,9 @@
 /* wds_index.c - the samples of a shard, from and to its index file. See wds.h.
  *
  * Little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, parts not used, flags | CRC | entries |
- * CRC | keys, the name of what was left out first, what is wrong with the first part not used ("": nothing), each closed by a zero
- * byte | CRC. Version 1 came from scans that took some shards that were cut short, version 2 has no parts that are not used: they
- * are not read, and made anew.
+ * CRC | keys, the name of the first key left out, the message about the first part not used ("": none), each closed by a zero
+ * byte | CRC. Version 1 came from scans that accepted some shards that were cut short, version 2 lacks the parts not used: both
+ * are made anew.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,7 +19,7 @@
 #define MAGIC "GFWDSIX1"
 #define VERSION 3u
 #define ENTRY_BYTES 32u
-#define FLAG_NO_MARK 1u
+#define FLAG_NO_END_MARK 1u
 
 void gf_wds_shard_free(gf_wds_shard *s) {
     free(s->entries);
@@ -60,7 +60,7 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
     gf_put_u64(&w, s->keys.used + strlen(text_or_none(s->left_first)) + 1 + strlen(text_or_none(s->unused_first)) + 1);
     gf_put_u64(&w, (uint64_t)s->left_out);
     gf_put_u64(&w, (uint64_t)s->unused);
-    gf_put_u32(&w, s->no_mark ? FLAG_NO_MARK : 0);
+    gf_put_u32(&w, s->no_end_mark ? FLAG_NO_END_MARK : 0);
     gf_put_crc(&w);
     for (int64_t i = 0; i < s->keys.n; i++) put_entry(&w, &s->entries[i]);
     gf_put_crc(&w);
@@ -96,16 +96,16 @@ static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, 
             r->path);
     const uint64_t left = gf_reader_left(r);
     FAIL_IF(err, h->key_bytes > left || h->count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);
-    FAIL_IF(err, h->left_out > INT64_MAX || h->unused > INT64_MAX || (h->flags & ~FLAG_NO_MARK), GLOFND_E_FORMAT,
+    FAIL_IF(err, h->left_out > INT64_MAX || h->unused > INT64_MAX || (h->flags & ~FLAG_NO_END_MARK), GLOFND_E_FORMAT,
             "'%.350s' has a wrong header", r->path);
     return GLOFND_OK;
 }
 
 static int inside(uint64_t at, uint64_t bytes, uint64_t size) { return at <= size && bytes <= size - at; }
 
-static int entry_is_sound(const gf_wds_entry *e, uint64_t size) {
+static int entry_is_valid(const gf_wds_entry *e, uint64_t size) {
     return inside(e->image_at, e->image_size, size) && inside(e->text_at, e->text_size, size) && e->label >= -1 &&
-           e->label < GF_CLASSES_MOST && e->image_size <= GF_FILE_MOST && e->text_size <= GF_WDS_TEXT_MOST &&
+           e->label < GF_CLASSES_MAX && e->image_size <= GF_FILE_MOST && e->text_size <= GF_WDS_TEXT_MAX &&
            (e->flags & ~(uint32_t)GF_WDS_TEXT_IS_JSON) == 0;
 }
 
@@ -127,7 +127,7 @@ static glofnd_status get_entries(gf_error *err, gf_reader *r, uint64_t count, gf
     for (uint64_t i = 0; i < count; i++) out->entries[i] = get_entry(r);
     TRY(gf_check_crc(r, "entries", -1));
     for (uint64_t i = 0; i < count; i++) {
-        FAIL_IF(err, !entry_is_sound(&out->entries[i], out->stamp.size), GLOFND_E_FORMAT, "'%.350s': entry %llu is wrong",
+        FAIL_IF(err, !entry_is_valid(&out->entries[i], out->stamp.size), GLOFND_E_FORMAT, "'%.350s': entry %llu is invalid",
                 r->path, (unsigned long long)i);
     }
     return GLOFND_OK;
@@ -136,7 +136,7 @@ static glofnd_status get_entries(gf_error *err, gf_reader *r, uint64_t count, gf
 static glofnd_status copy_text(gf_error *err, const char *text, char **out) {
     *out = strdup(text);
     FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for an index");
-    gf_harmless(*out);
+    gf_make_printable(*out);
     return GLOFND_OK;
 }
 
@@ -170,7 +170,7 @@ static glofnd_status load_open(gf_error *err, gf_reader *r, gf_file_stamp stamp,
     TRY(get_head(err, r, stamp, &h));
     out->left_out = (int64_t)h.left_out;
     out->unused = (int64_t)h.unused;
-    out->no_mark = (h.flags & FLAG_NO_MARK) != 0;
+    out->no_end_mark = (h.flags & FLAG_NO_END_MARK) != 0;
     TRY(get_entries(err, r, h.count, out));
     return get_keys(err, r, &h, out);
 }

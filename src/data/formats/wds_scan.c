@@ -1,7 +1,8 @@
-/* wds_scan.c - the samples of a shard, by going through the members of its tar. See wds.h. */
+/* wds_scan.c - the samples of a shard, from the members of its tar. See wds.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,12 @@
 #include "data/formats/wds.h"
 #include "data/tar.h"
 
-#define MOST_CLS 32 /* bytes of a .cls */
+#define CLS_MAX 32 /* bytes of a .cls */
 #define NAME_BYTES 100
 
 enum part { IMAGE, TEXT, LABEL, JSON, PARTS, OTHER = PARTS };
 
-typedef struct group { /* the members seen so far of the sample under way */
+typedef struct group { /* the members seen so far of the current sample */
     char *key, *first; /* first: the name of its first member */
     struct {
         uint64_t at, size;
@@ -40,6 +41,75 @@ static enum part part_of(const char *extension) {
     return OTHER;
 }
 
+/* ----- label and caption of a .json ----- */
+
+/* The bytes of a string without zeros, which C strings cannot hold. NULL in *out: none are left. */
+static glofnd_status copy_text(gf_error *err, const char *name, const json_t *string, char **out) {
+    const char *text = json_string_value(string);
+    const size_t n = json_string_length(string);
+    char *copy = malloc(n + 1);
+    size_t used = 0;
+    FAIL_IF(err, !copy, GLOFND_E_MEMORY, "no memory for the caption of '%.350s'", name);
+    for (size_t i = 0; i < n; i++) {
+        if (text[i]) copy[used++] = text[i];
+    }
+    copy[used] = 0;
+    if (used) *out = copy;
+    else free(copy);
+    return GLOFND_OK;
+}
+
+static glofnd_status take_fields(gf_error *err, const char *name, const json_t *root, int32_t *label, char **caption) {
+    const json_t *number = json_object_get(root, "label"), *text = json_object_get(root, "caption");
+    if (json_is_integer(number)) {
+        const json_int_t x = json_integer_value(number);
+        FAIL_IF(err, x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.350s' has label %lld; it must be 0..%d, or -1", name,
+                (long long)x, GF_CLASSES_MAX - 1);
+        *label = (int32_t)x;
+    }
+    return json_is_string(text) ? copy_text(err, name, text, caption) : GLOFND_OK;
+}
+
+static size_t length_of_non_number(const char *p, size_t n) {
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) {
+        const size_t length = strlen(words[k]);
+        if (n >= length && memcmp(p, words[k], length) == 0) return length;
+    }
+    return 0;
+}
+
+/* Replaces NaN and Infinity outside strings by an empty list, which is neither a label nor a caption. */
+static void overwrite_non_numbers(char *text, size_t n) {
+    int quoted = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '"') quoted = !quoted;
+        else if (quoted) i += text[i] == '\\';
+        else {
+            const size_t length = length_of_non_number(text + i, n - i);
+            if (length == 0) continue;
+            memset(text + i, ' ', length);
+            memcpy(text + i, "[]", 2);
+            i += length - 1;
+        }
+    }
+}
+
+glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n, int32_t *label, char **caption) {
+    json_error_t why;
+    *label = -1;
+    *caption = NULL;
+    overwrite_non_numbers(text, n);
+    json_t *root = json_loadb(text, n, JSON_ALLOW_NUL, &why);
+#if JANSSON_VERSION_HEX >= 0x020b00
+    FAIL_IF(err, !root && json_error_code(&why) == json_error_out_of_memory, GLOFND_E_MEMORY, "no memory to read '%.300s'", name);
+#endif
+    FAIL_IF(err, !root, GLOFND_E_FORMAT, "'%.300s' is not JSON: %.100s", name, why.text);
+    const glofnd_status status = take_fields(err, name, root, label, caption);
+    json_decref(root);
+    return status;
+}
+
 /* ----- label and text of a sample ----- */
 
 static void name_part(const group *g, enum part p, char out[NAME_BYTES]) {
@@ -47,31 +117,31 @@ static void name_part(const group *g, enum part p, char out[NAME_BYTES]) {
     snprintf(out, NAME_BYTES, "%.80s%s", g->key, endings[p]);
 }
 
-static glofnd_status check_size(gf_error *err, const group *g, enum part p, uint64_t most) {
+static glofnd_status check_size(gf_error *err, const group *g, enum part p, uint64_t max) {
     char name[NAME_BYTES];
     name_part(g, p, name);
-    FAIL_IF(err, g->part[p].size > most, GLOFND_E_FORMAT, "'%s' has %llu bytes; it may have up to %llu", name,
-            (unsigned long long)g->part[p].size, (unsigned long long)most);
+    FAIL_IF(err, g->part[p].size > max, GLOFND_E_FORMAT, "'%s' has %llu bytes; the limit is %llu", name,
+            (unsigned long long)g->part[p].size, (unsigned long long)max);
     return GLOFND_OK;
 }
 
-/* A whole number; -1 is said of samples without label. */
+/* An integer; -1: no label. */
 static glofnd_status read_cls(gf_error *err, const gf_tar *t, const group *g, int32_t *label) {
-    char text[MOST_CLS + 1] = "", name[NAME_BYTES], *end;
-    TRY(check_size(err, g, LABEL, MOST_CLS));
+    char text[CLS_MAX + 1] = "", name[NAME_BYTES], *end;
+    TRY(check_size(err, g, LABEL, CLS_MAX));
     name_part(g, LABEL, name);
     TRY(gf_file_read_at(err, t->fd, name, g->part[LABEL].at, text, (size_t)g->part[LABEL].size));
     const long x = strtol(text, &end, 10);
     while (*end && strchr(" \r\n\t", *end)) end++;
-    FAIL_IF(err, end == text || *end || x < -1 || x >= GF_CLASSES_MOST, GLOFND_E_FORMAT,
-            "'%s' holds '%.40s'; it must be a whole number 0..%d, or -1", name, text, GF_CLASSES_MOST - 1);
+    FAIL_IF(err, end == text || *end || x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT,
+            "'%s' holds '%.40s'; expected an integer 0..%d, or -1", name, text, GF_CLASSES_MAX - 1);
     *label = (int32_t)x;
     return GLOFND_OK;
 }
 
 static glofnd_status read_json(gf_error *err, const gf_tar *t, const group *g, int32_t *label, int *has_caption) {
     char name[NAME_BYTES], *caption = NULL;
-    TRY(check_size(err, g, JSON, GF_WDS_TEXT_MOST));
+    TRY(check_size(err, g, JSON, GF_WDS_TEXT_MAX));
     name_part(g, JSON, name);
     const size_t size = (size_t)g->part[JSON].size;
     char *text = malloc(size + 1);
@@ -84,24 +154,15 @@ static glofnd_status read_json(gf_error *err, const gf_tar *t, const group *g, i
     return status;
 }
 
-/* One file among millions: what is wrong with it is counted, and said of the first. All else, as a disk that fails, is an error. */
+/* A bad member among millions is counted, and the first one described. Other failures, such as of the disk, are errors. */
 static glofnd_status tolerate(gf_error *err, const gf_tar *t, glofnd_status status, const gf_error *why, gf_wds_shard *s) {
     if (status == GLOFND_OK) return GLOFND_OK;
     FAIL_IF(err, status != GLOFND_E_FORMAT, status, "'%.250s': %.240s", t->path, why->text);
     if (s->unused++ > 0) return GLOFND_OK;
     s->unused_first = strdup(why->text);
     FAIL_IF(err, !s->unused_first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
-    gf_harmless(s->unused_first);
+    gf_make_printable(s->unused_first);
     return GLOFND_OK;
-}
-
-/* What neither .cls nor .txt says is looked for in .json. */
-static glofnd_status ask_json(gf_error *err, const gf_tar *t, const group *g, int needed, gf_wds_shard *s, int32_t *label,
-                              int *caption) {
-    gf_error why = {""};
-    const glofnd_status status = read_json(&why, t, g, label, caption);
-    if (status == GLOFND_E_UNSUPPORTED && !needed) return GLOFND_OK;
-    return tolerate(err, t, status, &why, s);
 }
 
 static glofnd_status fill_entry(gf_error *err, const gf_tar *t, const group *g, gf_wds_shard *s, gf_wds_entry *e) {
@@ -110,16 +171,16 @@ static glofnd_status fill_entry(gf_error *err, const gf_tar *t, const group *g, 
     int caption = 0;
     *e = (gf_wds_entry){.image_at = g->part[IMAGE].at, .label = -1};
     glofnd_status status = check_size(&why, g, IMAGE, GF_FILE_MOST);
-    if (status == GLOFND_OK) e->image_size = (uint32_t)g->part[IMAGE].size; /* else of no bytes: damaged for who reads it */
+    if (status == GLOFND_OK) e->image_size = (uint32_t)g->part[IMAGE].size; /* else 0 bytes: reading it fails */
     TRY(tolerate(err, t, status, &why, s));
-    status = check_size(&why, g, TEXT, GF_WDS_TEXT_MOST);
+    status = check_size(&why, g, TEXT, GF_WDS_TEXT_MAX);
     const int has_text = status == GLOFND_OK && g->part[TEXT].size > 0;
     TRY(tolerate(err, t, status, &why, s));
     status = g->part[LABEL].here ? read_cls(&why, t, g, &e->label) : GLOFND_OK;
     const int has_label = g->part[LABEL].here && status == GLOFND_OK;
     TRY(tolerate(err, t, status, &why, s));
-    if (g->part[JSON].here && !(has_text && has_label))
-        TRY(ask_json(err, t, g, !g->part[TEXT].here && !g->part[LABEL].here, s, &label, &caption));
+    status = g->part[JSON].here && !(has_text && has_label) ? read_json(&why, t, g, &label, &caption) : GLOFND_OK;
+    TRY(tolerate(err, t, status, &why, s));
     if (!has_label) e->label = label;
     if (has_text || caption) {
         const enum part p = has_text ? TEXT : JSON;
@@ -176,7 +237,7 @@ static glofnd_status take_member(gf_error *err, const gf_tar *t, const gf_tar_me
     const enum part p = part_of(m->name + n + 1);
     if (p == OTHER) return GLOFND_OK;
     FAIL_IF(err, g->part[p].here, GLOFND_E_FORMAT, "'%.250s': '%.150s' is a second %s of its sample", t->path, m->name,
-            p == IMAGE ? "image" : "file of its kind");
+            p == IMAGE ? "image" : "file of this type");
     g->part[p].at = m->at;
     g->part[p].size = m->size;
     g->part[p].here = 1;
@@ -198,7 +259,7 @@ glofnd_status gf_wds_scan(gf_error *err, const char *path, int fd, gf_file_stamp
     *out = (gf_wds_shard){.stamp = stamp};
     const glofnd_status status = scan_members(err, &t, &g, out);
     group_free(&g);
-    out->no_mark = t.no_mark;
+    out->no_end_mark = t.no_end_mark;
     gf_tar_end(&t);
     if (status != GLOFND_OK) gf_wds_shard_free(out);
     return status;

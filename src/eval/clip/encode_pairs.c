@@ -116,7 +116,7 @@ static void assign_owners(const pairing *p, gf_text_pairs *out) {
 }
 
 static glofnd_status encode_both(gf_error *err, pairing *p, gf_run_encoder *image, gf_run_encoder *text, gf_text_pairs *out) {
-    TRY(gf_captions_need(err, p->data));
+    TRY(gf_captions_require(err, p->data));
     TRY(group_samples(err, p));
     out->repeated = p->n - p->ids;
     TRY(encode_images(err, p, image, &out->image));

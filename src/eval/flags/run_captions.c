@@ -118,7 +118,7 @@ static glofnd_status list_captions(reader *x, const gf_view_set *s, list *out) {
         for (int64_t k = gf_captions_count(x->sample.text) - 1; k >= 0; k--) {
             const gf_caption c = gf_caption_at(x->sample.text, k);
             int count = 0;
-            if (c.n > GF_WORDS_TEXT_MOST) continue;
+            if (c.n > GF_WORDS_TEXT_MAX) continue;
             TRY(gf_bpe_encode(x->err, gf_run_encoder_vocabulary(x->e), &x->scratch, c.text, c.n, x->context, x->token, &count));
             if (count > 2) TRY(add(x->err, out, (row_caption){gf_tokens_hash(x->token, x->context), i}));
         }

@@ -38,10 +38,10 @@ static int is_image_name(const char *name) {
 /* A page is worth having without the one or the other image, so what cannot be read is left out. */
 static int from_dataset(void *user, int64_t i, gf_image *out) {
     pages *p = user;
-    const gf_decode_hint wish = {.fast = 1, .shrink_to = SIDE};
+    const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
     gf_error ignored;
     p->sample.image = *out;
-    const int found = gf_dataset_read(&ignored, p->x->html->images, p->x->d->good[i], &wish, &p->sample) == GLOFND_OK;
+    const int found = gf_dataset_read(&ignored, p->x->html->images, p->x->d->good[i], &hint, &p->sample) == GLOFND_OK;
     *out = p->sample.image;
     p->sample.image = (gf_image){0};
     return found;
@@ -50,12 +50,12 @@ static int from_dataset(void *user, int64_t i, gf_image *out) {
 static int from_file(void *user, int64_t i, gf_image *out) {
     const pages *p = user;
     const char *name = p->x->d->name[p->x->d->good[i]];
-    const gf_decode_hint wish = {.fast = 1, .shrink_to = SIDE};
+    const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
     gf_error ignored;
     uint8_t *bytes = NULL;
     size_t room = 0, size = 0;
     const int found = is_image_name(name) && gf_file_read(&ignored, name, GF_FILE_MOST, &bytes, &room, &size) == GLOFND_OK &&
-                      gf_image_decode(&ignored, name, bytes, size, &wish, out) == GLOFND_OK;
+                      gf_image_decode(&ignored, name, bytes, size, &hint, out) == GLOFND_OK;
     free(bytes);
     return found;
 }

@@ -40,7 +40,7 @@ int32_t gf_bpe_end(const gf_bpe *b);
 
 /* n bytes of text, cleaned and split as in bpe_words.h, to ids [context]: start, tokens, end, zeros. What does not fit is cut,
  * and the last number is then end. *count: without the zeros; the end is at count - 1. context >= 2. Bytes that are not UTF-8
- * count as U+FFFD; E_ARGUMENT: more than GF_WORDS_TEXT_MOST bytes. `s` may be NULL: memory is then taken for this call only. */
+ * count as U+FFFD; E_ARGUMENT: more than GF_WORDS_TEXT_MAX bytes. `s` may be NULL: memory is then taken for this call only. */
 glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const char *text, size_t n, int context,
                             int32_t *ids, int *count);
 void gf_bpe_scratch_free(gf_bpe_scratch *s);

@@ -12,14 +12,14 @@
 #define GF_BPE_BYTES 256
 #define GF_BPE_BASE (2 * GF_BPE_BYTES)
 #define GF_BPE_MERGES_MOST (49152 - 256 - 2)
-#define GF_BPE_VOCAB_MOST (GF_BPE_BASE + GF_BPE_MERGES_MOST + 2) /* with the marks of start and end: below 2^16 */
-#define GF_BPE_SYMBOL_MOST 1024                                  /* bytes of one */
+#define GF_BPE_VOCAB_MAX (GF_BPE_BASE + GF_BPE_MERGES_MOST + 2) /* with the marks of start and end: below 2^16 */
+#define GF_BPE_SYMBOL_MOST 1024                                 /* bytes of one */
 #define GF_BPE_WORD_END "</w>"
 
 typedef struct gf_symbols {
     uint8_t *bytes; /* all symbols, one after the other */
     size_t used, room;
-    uint32_t at[GF_BPE_VOCAB_MOST + 1]; /* symbol i is bytes[at[i] .. at[i+1]) */
+    uint32_t at[GF_BPE_VOCAB_MAX + 1]; /* symbol i is bytes[at[i] .. at[i+1]) */
     int32_t n;
     uint16_t *slots;                /* hash table of symbol numbers + 1 */
     uint16_t of_byte[GF_BPE_BYTES]; /* symbol of a byte inside a word; + 256: at its end */
@@ -30,7 +30,7 @@ glofnd_status gf_symbols_init(gf_error *err, gf_symbols *s);
 void gf_symbols_free(gf_symbols *s);
 /* -1: not there. */
 int32_t gf_symbols_find(const gf_symbols *s, const uint8_t *bytes, size_t n);
-/* Adds a symbol, at most GF_BPE_VOCAB_MOST in all; it must not be there yet unless it is empty. */
+/* Adds a symbol, at most GF_BPE_VOCAB_MAX in all; it must not be there yet unless it is empty. */
 glofnd_status gf_symbols_add(gf_error *err, gf_symbols *s, const uint8_t *bytes, size_t n);
 /* Writes `left` then `right` to `out` (room for GF_BPE_SYMBOL_MOST bytes) and gives the size; 0: too long. */
 size_t gf_symbols_join(const gf_symbols *s, int32_t left, int32_t right, uint8_t *out);

@@ -16,7 +16,7 @@
 
 #define GF_WORDS_START "<start_of_text>"
 #define GF_WORDS_END "<end_of_text>"
-#define GF_WORDS_TEXT_MOST ((size_t)1 << 24)
+#define GF_WORDS_TEXT_MAX ((size_t)1 << 24)
 
 typedef enum gf_word_kind { GF_WORD_END, GF_WORD, GF_WORD_START_MARK, GF_WORD_END_MARK } gf_word_kind;
 
@@ -28,7 +28,7 @@ typedef struct gf_words { /* all zero: new; memory is kept from text to text */
     size_t capacity; /* bytes of text it can hold */
 } gf_words;
 
-/* E_ARGUMENT: more than GF_WORDS_TEXT_MOST bytes. */
+/* E_ARGUMENT: more than GF_WORDS_TEXT_MAX bytes. */
 glofnd_status gf_words_begin(gf_error *err, gf_words *w, const char *text, size_t n);
 /* The next word, valid until the next call. */
 gf_word_kind gf_words_next(gf_words *w, const uint8_t **bytes, size_t *size);

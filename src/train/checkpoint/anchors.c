@@ -158,7 +158,7 @@ static int is_numbered(const char *kind) {
 static int same_pictures(const gf_dataset *a, const gf_dataset *b) {
     const gf_dataset_info x = gf_dataset_describe(a), y = gf_dataset_describe(b);
     if (x.width != y.width || x.height != y.height) return 0;
-    if (x.classes != y.classes) return strcmp(x.kind, "shapes") != 0;
+    if (x.classes != y.classes) return strcmp(x.format, "shapes") != 0;
     for (int64_t i = 0; i < x.n && i < y.n; i++)
         if (gf_dataset_label(a, i) != gf_dataset_label(b, i)) return 0;
     return 1;
@@ -166,7 +166,7 @@ static int same_pictures(const gf_dataset *a, const gf_dataset *b) {
 
 glofnd_status gf_keys_enough(gf_error *err, const gf_dataset *d, const char *spec, const char *before) {
     gf_dataset *old = NULL;
-    if (!is_numbered(gf_dataset_describe(d).kind) || strcmp(spec, before) == 0) return GLOFND_OK;
+    if (!is_numbered(gf_dataset_describe(d).format) || strcmp(spec, before) == 0) return GLOFND_OK;
     if (gf_dataset_open(NULL, before, &old) != GLOFND_OK) return GLOFND_OK;
     const int same = same_pictures(d, old);
     gf_dataset_free(old);

@@ -1,16 +1,14 @@
-/* braces.c - see braces.h. */
+/* wds_pattern.c - shard patterns: {000..012} and {a,b} as in a shell, then * ? [...] matched against files. See wds.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "data/braces.h"
+#include "data/formats/wds.h"
 
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "io/file.h"
 
 /* A pattern with one choice of its first brace filled in is a shorter pattern: expansion is recursive over braces. */
 typedef struct expansion {
@@ -36,7 +34,7 @@ static glofnd_status expand_choice(expansion *x, const char *text, const char *o
     return status;
 }
 
-/* Digits at *p; how many. More than 12 are not taken for a number. */
+/* Number of digits at *p. More than 12 are not taken for a number. */
 static int digits(const char **p, long long *value) {
     int n = 0;
     for (*value = 0; n < 13 && **p >= '0' && **p <= '9'; (*p)++, n++) *value = 10 * *value + (**p - '0');
@@ -60,8 +58,8 @@ static int parse_range(const char *p, const char *close, long long *first, long 
 static glofnd_status expand_range(expansion *x, const char *text, const char *open, const char *close, long long first,
                                   long long last, int width) {
     const long long step = first <= last ? 1 : -1, count = (last - first) * step + 1;
-    FAIL_IF(x->err, count > GF_BRACES_MOST, GLOFND_E_ARGUMENT, "'%.400s' stands for more than %d names", x->pattern,
-            GF_BRACES_MOST);
+    FAIL_IF(x->err, count > GF_BRACES_MAX, GLOFND_E_ARGUMENT, "'%.400s' expands to more than %d names", x->pattern,
+            GF_BRACES_MAX);
     for (long long k = 0; k < count; k++) {
         char number[32];
         const int n = snprintf(number, sizeof number, "%0*lld", width, first + k * step);
@@ -86,8 +84,8 @@ static glofnd_status expand(expansion *x, const char *text) {
     FAIL_IF(x->err, (open && !close) || (!open && strchr(text, '}')), GLOFND_E_ARGUMENT,
             "'%.400s': a brace is not closed or not opened", x->pattern);
     if (!open) {
-        FAIL_IF(x->err, x->out->n >= GF_BRACES_MOST, GLOFND_E_ARGUMENT, "'%.400s' stands for more than %d names", x->pattern,
-                GF_BRACES_MOST);
+        FAIL_IF(x->err, x->out->n >= GF_BRACES_MAX, GLOFND_E_ARGUMENT, "'%.400s' expands to more than %d names", x->pattern,
+                GF_BRACES_MAX);
         return gf_string_list_add(x->err, x->out, text, strlen(text));
     }
     FAIL_IF(x->err, memchr(open + 1, '{', (size_t)(close - open - 1)), GLOFND_E_ARGUMENT, "'%.400s': braces inside braces",

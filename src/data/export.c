@@ -1,8 +1,8 @@
-/* export_shards.c - see export_shards.h. */
+/* export.c - see export.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "data/export_shards.h"
+#include "data/export.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include "data/tar.h"
 #include "io/blockfile.h"
 #include "text/captions.h"
+#include "util/path.h"
 
 #define DEFAULT_PER_SHARD 10000
 
@@ -25,21 +26,19 @@ typedef struct exporter {
     gf_export_result *out;
     gf_dataset_info info;
     gf_sample sample;
-    uint8_t *png; /* of the sample under way */
+    uint8_t *png; /* of the current sample */
     size_t png_size;
     gf_writer shard;           /* WDS: the one being written */
     char shard_path[PATH_MAX]; /* "" : none */
     int64_t in_shard;
-    int plain_names; /* FOLDER: class names are in bytewise order and usable as they are */
+    int plain_names; /* FOLDER: class names are in bytewise order and usable unchanged */
     FILE *captions;
 } exporter;
 
 /* ----- folders and names ----- */
 
 static glofnd_status path_in(exporter *x, char out[PATH_MAX], const char *name) {
-    const int n = snprintf(out, PATH_MAX, "%s/%s", x->e->folder, name);
-    FAIL_IF(x->err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.300s/%.100s' is too long", x->e->folder, name);
-    return GLOFND_OK;
+    return gf_path_join(x->err, out, x->e->folder, name);
 }
 
 static glofnd_status make_folder(gf_error *err, const char *path) {
@@ -60,8 +59,8 @@ static glofnd_status make_empty_folder(gf_error *err, const char *path) {
     return GLOFND_OK;
 }
 
-/* Would folder: take a class folder of this name for something else? */
-static int means_something_else(const char *name, int32_t classes) {
+/* 1: folder: would not take a folder of this name for a class. */
+static int is_reserved(const char *name, int32_t classes) {
     static const char *const words[] = {GF_UNLABELLED, "test", "val", "train"};
     for (size_t k = 0; k < 4; k++) {
         if (strcmp(name, words[k]) == 0 && (k < 3 || classes == 1)) return 1;
@@ -69,12 +68,12 @@ static int means_something_else(const char *name, int32_t classes) {
     return 0;
 }
 
-/* Names can be folders as they are if re-reading gives the same labels: sorted, and not odd. */
+/* Names can be folders unchanged if reading them again gives the same labels: sorted, and valid as file names. */
 static int names_are_plain(const gf_dataset *d, int32_t classes) {
     for (int32_t c = 0; c < classes; c++) {
         const char *name = gf_dataset_class(d, c), *before = c > 0 ? gf_dataset_class(d, c - 1) : "";
         if (!name || name[0] == '.' || strchr(name, '/') || strlen(name) > 200 || strcmp(before, name) >= 0) return 0;
-        if (means_something_else(name, classes)) return 0;
+        if (is_reserved(name, classes)) return 0;
     }
     return 1;
 }
@@ -109,7 +108,7 @@ static void put_caption(FILE *f, const char *file, gf_caption c) {
     fputs("\"\n", f);
 }
 
-/* A row per caption: such lists have one each. */
+/* A row per caption, as open_clip's lists have. */
 static void put_captions(FILE *f, const char *file, const char *text) {
     const int64_t n = gf_captions_count(text);
     for (int64_t k = 0; k < n; k++) put_caption(f, file, gf_caption_at(text, k));
@@ -183,7 +182,7 @@ static glofnd_status write_to_shard(exporter *x, int64_t i) {
 static glofnd_status write_sample(exporter *x, int64_t i) {
     const glofnd_status status = gf_dataset_read(x->err, x->d, i, 0, &x->sample);
     if ((status == GLOFND_E_FORMAT || status == GLOFND_E_IO) && !x->e->strict) {
-        x->out->damaged++;
+        x->out->unreadable++;
         return GLOFND_OK;
     }
     TRY(status);
@@ -203,7 +202,7 @@ static int has_names(const exporter *x) {
     return c < x->info.classes;
 }
 
-/* A line per class, empty where it has no name. Folders have names in any case: lines say which these are, or that they are none. */
+/* A line per class, empty where it has no name. Class folders always need it: their own names may be made up. */
 static glofnd_status write_class_names(exporter *x) {
     char path[PATH_MAX];
     if (x->info.classes == 0 || (x->e->form == GF_EXPORT_WDS && !has_names(x))) return GLOFND_OK;
@@ -255,7 +254,7 @@ static glofnd_status write_all(exporter *x, int64_t count) {
     }
     TRY(end_shard(x));
     TRY(end_folder(x));
-    FAIL_IF(x->err, x->out->written == 0, GLOFND_E_FORMAT, "none of %lld samples could be read", (long long)count);
+    FAIL_IF(x->err, x->out->written == 0, GLOFND_E_FORMAT, "none of %lld samples is readable", (long long)count);
     return GLOFND_OK;
 }
 
@@ -271,7 +270,7 @@ glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_exp
     *out = (gf_export_result){0};
     FAIL_IF(err, e->first < 0 || e->first >= info.n || e->count < 0 || e->count > info.n - e->first, GLOFND_E_ARGUMENT,
             "samples %lld..%lld of %lld", (long long)e->first, (long long)(e->first + e->count - 1), (long long)info.n);
-    if (e->strict) TRY(gf_dataset_check_whole(err, d));
+    if (e->strict) TRY(gf_dataset_check_complete(err, d));
     exporter x = {.err = err, .d = d, .e = e, .out = out, .info = info};
     const glofnd_status status = write_all(&x, e->count > 0 ? e->count : info.n - e->first);
     if (x.shard_path[0]) gf_writer_close(&x.shard);
@@ -284,7 +283,7 @@ glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_exp
 
 /* ----- contact sheet ----- */
 
-/* Nearest pixels, shape kept. */
+/* Nearest pixels, proportions kept. */
 static void paste(gf_image *to, int left, int top, int cell, const gf_image *m) {
     const int longer = m->width > m->height ? m->width : m->height;
     const int w = (int)((int64_t)m->width * cell / longer), h = (int)((int64_t)m->height * cell / longer);
