@@ -1,6 +1,6 @@
 /* preload.h - a dataset of small images of one size, decoded at once, for a device that keeps all of them.
  *
- * A failure to read a sample is kept and returned when that sample is requested, so that a loader treats it as if it read it then.
+ * A failure to read a sample is kept and returned when that sample is requested, as if the loader read it then.
  */
 #ifndef GF_LOADER_PRELOAD_H
 #define GF_LOADER_PRELOAD_H

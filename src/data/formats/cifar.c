@@ -81,8 +81,8 @@ static glofnd_status open_file(gf_error *err, cifar *c, const char *name) {
     const int64_t n = (int64_t)(stamp.size / record_bytes(c));
     c->files++;
     FAIL_IF(err, n == 0 || stamp.size % record_bytes(c) != 0, GLOFND_E_FORMAT,
-            "'%.300s' has %llu bytes; expected one or more records of %llu bytes", path,
-            (unsigned long long)stamp.size, (unsigned long long)record_bytes(c));
+            "'%.300s' has %llu bytes; expected one or more records of %llu bytes", path, (unsigned long long)stamp.size,
+            (unsigned long long)record_bytes(c));
     c->first[c->files] = c->first[c->files - 1] + n;
     return GLOFND_OK;
 }
