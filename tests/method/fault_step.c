@@ -1,5 +1,5 @@
 /* fault_step.c - memory: a step after glofnd_ctx_reserve takes none, and each allocation of create, reserve and step may fail
- * once with nothing worse than E_MEMORY.
+ * once with nothing worse than E_MEMORY. A workspace of the caller serves as well as its own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +13,7 @@
 
 #include "support/compare.h"
 #include "support/faults.h"
+#include "support/typed.h"
 
 /* ---- scenes ---- */
 
@@ -74,6 +75,72 @@ static void steps_after_reserve_allocate_nothing(void **state) {
         scene s = variant(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING);
         check_no_allocation(&s);
     }
+}
+
+/* 16-bit rows are converted into the workspace, and gradients out of it. */
+static void steps_of_other_types_allocate_nothing(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
+        scene s = variant(loss, GLOFND_DETECT_FNC, GLOFND_LEARN_ADAM);
+        runner w = runner_make(&s);
+        scene_batch b;
+        scene_draw(&s, 0, &b);
+        typed_batch t = typed_make(&b, loss % 2 ? GLOFND_BF16 : GLOFND_F16, loss % 2 ? GLOFND_BF16 : GLOFND_F32, TYPED_PADDED);
+        expect_ok(w.ctx, glofnd_ctx_reserve(w.ctx, s.batch, s.batch, s.dim, NULL));
+        faults_at(-1);
+        expect_ok(w.ctx, glofnd_step(w.ctx, w.store, &t.q, t.grad_a, t.grad_b, NULL));
+        assert_int_equal(faults_count(), 0);
+        typed_free(&t);
+        scene_batch_free(&b);
+        runner_free(&w);
+    }
+}
+
+/* ---- a workspace of the caller ---- */
+
+static void check_given_workspace(const scene *s) {
+    runner w = runner_make(s), own = runner_make(s);
+    outputs out = outputs_make(s), want = outputs_make(s);
+    const size_t flat = (size_t)(s->batch * s->dim) * sizeof(float);
+    scene_batch b;
+    size_t bytes = 0, reserved = 0;
+    scene_draw(s, 0, &b);
+    run_step(&own, &b.q, &want);
+    expect_ok(own.ctx, glofnd_ctx_reserve(own.ctx, s->batch, s->batch, s->dim, &reserved));
+    expect_ok(w.ctx, glofnd_ctx_workspace_bytes(w.ctx, s->batch, s->batch, s->dim, &bytes));
+    assert_int_equal(bytes, reserved);
+    char *memory = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    assert_non_null(memory);
+    memset(memory, 0x5A, (bytes + 127) / 64 * 64);
+    expect_ok(w.ctx, glofnd_ctx_workspace(w.ctx, memory, bytes));
+    faults_at(-1);
+    expect_ok(w.ctx, glofnd_ctx_reserve(w.ctx, s->batch, s->batch, s->dim, NULL));
+    run_step(&w, &b.q, &out);
+    assert_int_equal(faults_count(), 0);
+    for (size_t i = bytes; i < (bytes + 127) / 64 * 64; i++) assert_int_equal(memory[i], 0x5A); /* not one byte more */
+    assert_memory_equal(out.grad_a, want.grad_a, flat);
+    assert_memory_equal(out.grad_b, want.grad_b, flat);
+    expect_ok(w.ctx, glofnd_ctx_workspace(w.ctx, memory, 4096));
+    assert_int_equal(glofnd_step(w.ctx, w.store, &b.q, out.grad_a, out.grad_b, NULL), GLOFND_E_MEMORY);
+    assert_non_null(strstr(glofnd_ctx_error(w.ctx), "glofnd_ctx_workspace was given 4096"));
+    assert_int_equal(glofnd_ctx_workspace(w.ctx, memory + 8, bytes), GLOFND_E_ARGUMENT);
+    expect_ok(w.ctx, glofnd_ctx_workspace(w.ctx, NULL, 0)); /* and its own again */
+    free(memory);
+    run_step(&w, &b.q, &out);
+    scene_batch_free(&b);
+    outputs_free(&out);
+    outputs_free(&want);
+    runner_free(&w);
+    runner_free(&own);
+}
+
+static void a_workspace_may_be_given(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+        for (int detector = GLOFND_DETECT_NONE; detector <= GLOFND_DETECT_FNC; detector++) {
+            scene s = variant(loss, detector, GLOFND_LEARN_ADAM);
+            check_given_workspace(&s);
+        }
 }
 
 /* ---- every allocation fails once ---- */
@@ -185,6 +252,8 @@ static void step_survives_every_failure(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_after_reserve_allocate_nothing),
+        cmocka_unit_test(steps_of_other_types_allocate_nothing),
+        cmocka_unit_test(a_workspace_may_be_given),
         cmocka_unit_test(create_survives_every_failure),
         cmocka_unit_test(reserve_survives_every_failure),
         cmocka_unit_test(step_survives_every_failure),

@@ -213,7 +213,9 @@ static void devices_are_there_or_say_why(void **state) {
     assert_int_equal(glofnd_ctx_configure(c, &o), GLOFND_E_ARGUMENT);
     glofnd_ctx_free(c);
     const glofnd_status status = glofnd_device_check(GLOFND_DEVICE_CUDA, why, sizeof why);
-    assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), status);
+    char reason[256];
+    assert_int_equal(glofnd_ctx_create(&o, &c, reason, sizeof reason), status);
+    assert_string_equal(reason, why);
     if (status == GLOFND_OK) glofnd_ctx_free(c);
     else assert_true(strstr(why, "CUDA") && (status == GLOFND_E_UNSUPPORTED || status == GLOFND_E_DEVICE));
 }
@@ -262,6 +264,64 @@ static void describe_lists_what_set_takes(void **state) {
     assert_int_equal(glofnd_options_describe(n, &key, &help, range, sizeof range), 0);
 }
 
+/* Every option as text, and back to the same bits; also numbers that need 17 digits. */
+static void get_writes_what_set_reads(void **state) {
+    (void)state;
+    glofnd_options o = defaults(), back = defaults();
+    const char *key;
+    char value[32], why[256];
+    o.alpha = 1.0 / 3, o.tau = 0.07, o.loss = GLOFND_LOSS_FASTCLIP, o.learner = GLOFND_LEARN_ADAM_OFFICIAL;
+    o.ring_rows = 16777216, o.normalize = 0, o.math = GLOFND_MATH_SPLIT, o.lambda_eps = 1e-300;
+    for (int i = 0; glofnd_options_describe(i, &key, NULL, NULL, 0); i++) {
+        assert_int_equal(glofnd_options_get(&o, key, value, sizeof value, why, sizeof why), GLOFND_OK);
+        assert_string_equal(why, "");
+        assert_int_equal(glofnd_options_set(&back, key, value, why, sizeof why), GLOFND_OK);
+    }
+    assert_memory_equal(&back, &o, sizeof o);
+    assert_int_equal(glofnd_options_get(&o, "learner", value, sizeof value, NULL, 0), GLOFND_OK);
+    assert_string_equal(value, "adam-official");
+    assert_int_equal(glofnd_options_get(&o, "learner", value, 14, NULL, 0), GLOFND_OK);
+    assert_int_equal(glofnd_options_get(&o, "learner", value, 13, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_says(why, "14 bytes");
+    assert_int_equal(glofnd_options_get(&o, "lerner", value, sizeof value, why, sizeof why), GLOFND_E_OPTION);
+    assert_says(why, "'learner'");
+    assert_int_equal(glofnd_options_get(&o, NULL, value, sizeof value, NULL, 0), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_get(&o, "tau", NULL, 0, NULL, 0), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_options_get(NULL, "tau", value, sizeof value, NULL, 0), GLOFND_E_ARGUMENT);
+}
+
+/* A context that cannot be made says why. */
+static void create_gives_its_reason(void **state) {
+    (void)state;
+    glofnd_options o = defaults();
+    glofnd_ctx *c = (glofnd_ctx *)&o;
+    char why[256] = "before";
+    o.tau = 0;
+    assert_int_equal(glofnd_ctx_create(&o, &c, why, sizeof why), GLOFND_E_OPTION);
+    assert_null(c);
+    assert_says(why, "tau");
+    assert_int_equal(glofnd_ctx_create(NULL, &c, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_says(why, "options");
+    o = defaults();
+    o.size = 8;
+    assert_int_equal(glofnd_ctx_create(&o, &c, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_says(why, "options.size is 8");
+    assert_int_equal(glofnd_ctx_create(&o, &c, why, 5), GLOFND_E_ARGUMENT); /* cut, never overrun */
+    assert_string_equal(why, "opti");
+    o = defaults();
+    assert_int_equal(glofnd_ctx_create(&o, &c, why, sizeof why), GLOFND_OK);
+    assert_string_equal(why, "");
+    glofnd_ctx_free(c);
+}
+
+static void statuses_have_names(void **state) {
+    (void)state;
+    assert_string_equal(glofnd_status_name(GLOFND_OK), "GLOFND_OK");
+    assert_string_equal(glofnd_status_name(GLOFND_E_UNSUPPORTED), "GLOFND_E_UNSUPPORTED");
+    assert_string_equal(glofnd_status_name((glofnd_status)77), "GLOFND_E_UNKNOWN");
+    assert_string_equal(glofnd_status_name(GLOFND_STATUS_MAX_), "GLOFND_E_UNKNOWN");
+}
+
 static void adopt_copies_only_what_is_right(void **state) {
     (void)state;
     glofnd_options from = defaults(), to = defaults();
@@ -302,6 +362,9 @@ int main(void) {
         cmocka_unit_test(devices_are_there_or_say_why),
         cmocka_unit_test(describe_lists_what_set_takes),
         cmocka_unit_test(adopt_copies_only_what_is_right),
+        cmocka_unit_test(get_writes_what_set_reads),
+        cmocka_unit_test(create_gives_its_reason),
+        cmocka_unit_test(statuses_have_names),
         cmocka_unit_test(image_text_losses_have_two_sides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

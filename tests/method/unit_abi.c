@@ -1,0 +1,139 @@
+/* unit_abi.c - the binary interface of the stable tier of glofnd.h: offset and size of every field of every struct, and the value
+ * of every constant, as tests/fixtures/abi-0.2.tsv has them. Lines may be added to that file, for fields at the end of a struct and
+ * for new constants; none may change. Bindings can check their own declarations against the same file.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "glofnd.h"
+
+typedef struct entry { /* a constant has no type, and its value as offset */
+    const char *type, *field;
+    long offset;
+    size_t size;
+} entry;
+
+#define FIELD(struct_, name) \
+    { #struct_, #name, (long)offsetof(struct_, name), sizeof(((struct_ *)NULL)->name) }
+#define CONSTANT(name) \
+    { "constant", "GLOFND_" #name, GLOFND_##name, sizeof(int) }
+#define STATUS(name, value, text) CONSTANT(name),
+
+/* clang-format off */
+static const entry TABLE[] = {
+#define F(name) FIELD(glofnd_options, name)
+    F(size), F(loss), F(detector), F(action), F(learner), F(lambda_init), F(fnc_rule), F(compat), F(normalize), F(update_epoch),
+    F(mask_epoch), F(lambda_warmup), F(lambda_normalize), F(alpha), F(omega), F(lambda_lr), F(lambda_beta1), F(lambda_beta2),
+    F(lambda_eps), F(lambda_clip), F(tau), F(gamma), F(rho), F(tau_lr), F(tau_min), F(tau_max), F(tau_beta1), F(tau_beta2),
+    F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
+#undef F
+#define F(name) FIELD(glofnd_store_spec, name)
+    F(size), F(n), F(dim), F(path),
+#undef F
+#define F(name) FIELD(glofnd_store_info, name)
+    F(size), F(n), F(modalities), F(temperatures), F(ring_rows), F(ring_dim), F(ring_count), F(touched_rows), F(row_bytes),
+    F(bytes),
+#undef F
+#define F(name) FIELD(glofnd_row, name)
+    F(lambda), F(m), F(v), F(log_u), F(clock), F(tau), F(tau_m), F(tau_v), F(tau_clock),
+#undef F
+#define F(name) FIELD(glofnd_sims, name)
+    F(size), F(rows), F(cols), F(sim), F(negative), F(id), F(row_group), F(col_group), F(views), F(side), F(epoch), F(reserved),
+#undef F
+#define F(name) FIELD(glofnd_query, name)
+    F(size), F(rows), F(cols), F(dim), F(q), F(k), F(skip), F(q_stride), F(k_stride), F(alpha), F(dtype), F(reserved),
+#undef F
+#define F(name) FIELD(glofnd_batch, name)
+    F(size), F(rows), F(cols), F(row0), F(dim), F(a), F(b), F(id), F(label), F(group), F(support_a), F(support_b), F(slot),
+    F(a_stride), F(b_stride), F(grad_a_stride), F(grad_b_stride), F(dtype), F(grad_dtype), F(epoch), F(want), F(tau), F(gamma),
+#undef F
+#define F(name) FIELD(glofnd_stats, name)
+    F(size), F(loss), F(grad_tau), F(grad_scale), F(kept_share), F(detector_share), F(lambda_mean), F(quantile_mean),
+    F(log_u_mean), F(tau_mean), F(precision), F(recall), F(pairs), F(flagged), F(same), F(hits), F(rescued), F(repeats),
+#undef F
+    CONSTANT(LOSS_SOGCLR), CONSTANT(LOSS_SIMCLR), CONSTANT(LOSS_CLIP), CONSTANT(LOSS_SOGCLR2), CONSTANT(LOSS_FASTCLIP),
+    CONSTANT(LOSS_ISOGCLR), CONSTANT(DETECT_NONE), CONSTANT(DETECT_GLOFND), CONSTANT(DETECT_SINGLE), CONSTANT(DETECT_FNC),
+    CONSTANT(DETECT_ORACLE), CONSTANT(DETECT_GROUPS), CONSTANT(ACTION_DROP), CONSTANT(ACTION_ATTRACT), CONSTANT(ACTION_WEIGHT),
+    CONSTANT(LEARN_ADAM), CONSTANT(LEARN_SGD), CONSTANT(LEARN_ADAM_OFFICIAL), CONSTANT(LEARN_RING), CONSTANT(INIT_ONE),
+    CONSTANT(INIT_QUANTILE), CONSTANT(FNC_QUANTILE), CONSTANT(FNC_TOPK), CONSTANT(COMPAT_PAPER), CONSTANT(COMPAT_OFFICIAL),
+    CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(MATH_AUTO), CONSTANT(MATH_EXACT), CONSTANT(MATH_TF32),
+    CONSTANT(MATH_BF16), CONSTANT(MATH_SPLIT), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
+    CONSTANT(WANT_QUALITY), CONSTANT(WANT_QUANTILE), CONSTANT(WANT_NO_UPDATE),
+    GLOFND_STATUS_LIST(STATUS)};
+/* clang-format on */
+enum { ENTRIES = sizeof TABLE / sizeof *TABLE };
+
+/* A field in hidden padding could be added without a new size: old programs would pass garbage in it. */
+static void structs_have_no_hidden_padding(void **state) {
+    (void)state;
+    long end = 0;
+    for (int i = 0; i < ENTRIES && strcmp(TABLE[i].type, "constant") != 0; i++) {
+        const int first = i == 0 || strcmp(TABLE[i].type, TABLE[i - 1].type) != 0;
+        if (TABLE[i].offset != (first ? 0 : end))
+            fail_msg("%s.%s is at %ld, and %ld bytes come before it", TABLE[i].type, TABLE[i].field, TABLE[i].offset, end);
+        end = TABLE[i].offset + (long)TABLE[i].size;
+    }
+#define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
+    ENDS_WITH(glofnd_options, math);
+    ENDS_WITH(glofnd_store_spec, path);
+    ENDS_WITH(glofnd_store_info, bytes);
+    ENDS_WITH(glofnd_row, tau_clock);
+    ENDS_WITH(glofnd_sims, reserved);
+    ENDS_WITH(glofnd_query, reserved);
+    ENDS_WITH(glofnd_batch, gamma);
+    ENDS_WITH(glofnd_stats, repeats);
+}
+
+static FILE *open_fixture(void) {
+    char path[1024];
+    const char *slash = strrchr(__FILE__, '/');
+    snprintf(path, sizeof path, "%.*s/../fixtures/abi-0.2.tsv", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".");
+    FILE *f = fopen(path, "r");
+    if (!f) fail_msg("%s cannot be read", path);
+    return f;
+}
+
+/* Every line of the file is still true; and the file knows every field and constant. */
+static void the_interface_is_as_recorded(void **state) {
+    (void)state;
+    FILE *f = open_fixture();
+    char type[64], field[64];
+    long offset;
+    size_t size;
+    int lines = 0;
+    assert_true(fscanf(f, "%*[^\n]") == 0); /* the head */
+    while (fscanf(f, "%63s %63s %ld %zu", type, field, &offset, &size) == 4) {
+        int i = 0;
+        while (i < ENTRIES && (strcmp(TABLE[i].type, type) != 0 || strcmp(TABLE[i].field, field) != 0)) i++;
+        if (i == ENTRIES) fail_msg("%s %s is gone", type, field);
+        if (TABLE[i].offset != offset || TABLE[i].size != size)
+            fail_msg("%s %s was %ld with %zu bytes, now it is %ld with %zu", type, field, offset, size, TABLE[i].offset,
+                     TABLE[i].size);
+        lines++;
+    }
+    fclose(f);
+    if (lines != ENTRIES) fail_msg("tests/fixtures/abi-0.2.tsv has %d lines, glofnd.h %d entries", lines, (int)ENTRIES);
+}
+
+/* `unit_abi --print`: the file, anew. */
+static int print_table(void) {
+    printf("type\tfield\toffset\tbytes\n");
+    for (int i = 0; i < ENTRIES; i++) printf("%s\t%s\t%ld\t%zu\n", TABLE[i].type, TABLE[i].field, TABLE[i].offset, TABLE[i].size);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(structs_have_no_hidden_padding),
+        cmocka_unit_test(the_interface_is_as_recorded),
+    };
+    if (argc > 1 && strcmp(argv[1], "--print") == 0) return print_table();
+    return cmocka_run_group_tests_name("unit_abi", tests, NULL, NULL);
+}
