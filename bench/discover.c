@@ -76,7 +76,7 @@ static void write_rows(const bench *b, const char *path) {
 }
 
 static void time_ours(bench *b) {
-    const gf_pairs_rows rows = {.x = b->x, .n = b->n, .dim = b->dim};
+    const gf_vectors rows = {.x = b->x, .n = b->n, .dim = b->dim};
     const gf_pairs_task t = {.rank = b->rank, .top = b->k, .dup = 0.98f, .memory = (size_t)16 << 30, .threads = (int)b->threads};
     for (int64_t i = 0; i < b->repeat; i++) {
         void *state = NULL;

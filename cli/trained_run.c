@@ -16,12 +16,13 @@ void eval_progress_draw(void *user, int64_t done, int64_t total) {
     gf_progress_draw(&p->line, done, total, text, done == total);
 }
 
-void eval_progress_pairs(void *user, const char *what, int64_t done, int64_t total) {
+void eval_progress_pairs(void *user, const char *stage, double share) {
+    enum { STEPS = 1000 };
     eval_progress *p = user;
     char text[120];
-    if (p->what != what) eval_progress_begin(p, what); /* another stage, with a time of its own */
-    snprintf(text, sizeof text, "%s: %.0f %%", what, 100.0 * (double)done / (double)total);
-    gf_progress_draw(&p->line, done, total, text, done == total);
+    if (p->what != stage) eval_progress_begin(p, stage); /* every stage has a time of its own */
+    snprintf(text, sizeof text, "%s: %.0f %%", stage, 100.0 * share);
+    gf_progress_draw(&p->line, (int64_t)(share * STEPS), STEPS, text, share >= 1.0);
 }
 
 /* Samples left out since the last end of a progress: a sample may be met several times, in views or epochs. */

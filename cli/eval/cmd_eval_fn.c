@@ -116,7 +116,7 @@ static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set 
         .batch = batch,
         .alpha = j->alpha,
         .lambda = j->learned ? lambda : NULL,
-        .how = {.threads = gf_trained_run_threads(j->frozen), .progress = eval_progress_pairs, .user = &j->progress},
+        .job = {.threads = gf_trained_run_threads(j->frozen), .watch = {.progress = eval_progress_pairs, .user = &j->progress}},
     };
     eval_progress_begin(&j->progress, "");
     if (status == GLOFND_OK) status = gf_fn_compare(err, &x, out);

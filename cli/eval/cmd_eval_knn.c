@@ -26,7 +26,7 @@ static glofnd_status measure(gf_error *err, knn_job *j, const gf_features *train
     int32_t *predicted = malloc((size_t)test->n * sizeof *predicted);
     FAIL_IF(err, !predicted, GLOFND_E_MEMORY, "no memory for %lld predictions", (long long)test->n);
     eval_progress line;
-    j->knn.how = (gf_pair_how){.threads = j->samples.threads, .progress = eval_progress_pairs, .user = &line};
+    j->knn.job = (gf_sweep_job){.threads = j->samples.threads, .watch = {.progress = eval_progress_pairs, .user = &line}};
     eval_progress_begin(&line, "");
     const glofnd_status status = gf_knn_classify(err, &j->knn, train, test, predicted);
     eval_progress_end(&line);

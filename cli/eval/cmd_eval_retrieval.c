@@ -53,7 +53,7 @@ static glofnd_status rank_files(gf_error *err, retrieval_job *j, gf_discover_dat
                              .texts = text->n,
                              .dim = image->dim,
                              .owner = *owner,
-                             .how.threads = j->samples.where.threads};
+                             .job.threads = j->samples.where.threads};
     j->result.dim = image->dim;
     return eval_rank(err, &in, &j->result.found);
 }

@@ -88,7 +88,8 @@ static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
 }
 
 static glofnd_status measure(gf_error *err, threshold_job *j) {
-    const gf_pair_how how = {.threads = gf_trained_run_threads(j->frozen), .progress = eval_progress_pairs, .user = &j->progress};
+    const gf_sweep_job job = {.threads = gf_trained_run_threads(j->frozen),
+                              .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
     const uint64_t seed = (uint64_t)gf_trained_run_config(j->frozen)->seed;
     TRY(draw_samples(err, j));
     gf_view_set anchors = j->set, pool = j->set;
@@ -100,9 +101,9 @@ static glofnd_status measure(gf_error *err, threshold_job *j) {
     FAIL_IF(err, !j->lambda || !j->optimum || !j->fnc, GLOFND_E_MEMORY, "no memory for thresholds");
     TRY(learned_thresholds(err, j));
     eval_progress_begin(&j->progress, "");
-    glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &how, j->optimum);
+    glofnd_status status = gf_optimal_thresholds(err, &anchors, j->views, &pool, j->alpha, &job, j->optimum);
     if (status == GLOFND_OK)
-        status = gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, &how, j->fnc);
+        status = gf_fnc_batch_thresholds(err, &anchors, j->views, j->fnc_batch, (int)j->fnc_draws, j->alpha, seed, &job, j->fnc);
     eval_progress_end(&j->progress);
     TRY(status);
     j->error = gf_threshold_error_of(j->lambda, j->optimum, j->anchors, 1);

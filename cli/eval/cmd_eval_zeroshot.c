@@ -174,12 +174,12 @@ static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *
 
 static glofnd_status classify(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
                               const gf_prompts *prompts) {
-    const gf_pair_how how = {.threads = gf_run_encoder_threads(j->encoders.image)};
+    const gf_sweep_job job = {.threads = gf_run_encoder_threads(j->encoders.image)};
     float *classes = NULL;
     gf_features images = {0};
     glofnd_status status = gf_zeroshot_classifier(err, j->encoders.text, prompts, &classes);
     if (status == GLOFND_OK) status = encode(err, j->encoders.image, data, s->name, &images);
-    if (status == GLOFND_OK) status = gf_zeroshot_score(err, &images, classes, prompts->classes.n, &how, &s->found);
+    if (status == GLOFND_OK) status = gf_zeroshot_score(err, &images, classes, prompts->classes.n, &job, &s->found);
     gf_features_free(&images);
     free(classes);
     return status;

@@ -27,7 +27,7 @@ void eval_encoders_free(eval_towers *t) {
 
 glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out) {
     eval_progress line;
-    in->how = (gf_pair_how){.threads = in->how.threads, .progress = eval_progress_pairs, .user = &line};
+    in->job.watch = (gf_job_progress){.progress = eval_progress_pairs, .user = &line};
     eval_progress_begin(&line, "");
     const glofnd_status status = gf_retrieval_measure(err, in, out);
     eval_progress_end(&line);
@@ -41,7 +41,7 @@ static glofnd_status rank_pairs(gf_error *err, const gf_text_pairs *p, int threa
                              .texts = p->text.n,
                              .dim = p->image.dim,
                              .owner = p->owner,
-                             .how.threads = threads};
+                             .job.threads = threads};
     out->dim = p->image.dim, out->repeated = p->repeated, out->lost = p->lost;
     return eval_rank(err, &in, &out->found);
 }

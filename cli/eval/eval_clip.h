@@ -20,7 +20,7 @@ typedef struct eval_retrieved {
 
 /* Encodes images and captions, with a line about it, and ranks. */
 glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spec, eval_retrieved *out);
-/* Ranks what is there, on in->how.threads threads (0: all). */
+/* Ranks what is there, on in->job.threads threads (0: all). */
 glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out);
 /* `name`: of the dataset, short. */
 glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r);

@@ -37,7 +37,6 @@ typedef struct discover_job {
     gf_dataset *images;
     gf_discover_spec s;
     gf_progress line;
-    const char *doing;
     gf_discover_data d, q;
     gf_discover_result r;
     float *lambda; /* stored thresholds */
@@ -45,17 +44,16 @@ typedef struct discover_job {
 
 /* ----- talk ----- */
 
-static void draw(void *user, double share) {
+static void draw(void *user, const char *stage, double share) {
     discover_job *j = user;
     char text[80];
-    snprintf(text, sizeof text, "%s: %.1f %%", j->doing, 100.0 * share);
+    snprintf(text, sizeof text, "%s: %.1f %%", stage, 100.0 * share);
     gf_progress_draw(&j->line, (int64_t)(share * PROGRESS_STEPS), PROGRESS_STEPS, text, share >= 1.0);
 }
 
-static void start(discover_job *j, const char *doing) {
-    j->doing = doing;
+static void start(discover_job *j, const char *stage) {
     j->line = gf_progress_start(0, j->quiet);
-    j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stop = &stop};
+    j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &stop};
 }
 
 static double now(void) {
@@ -103,7 +101,10 @@ static void damaged(void *user, int64_t i, const char *message) {
     fprintf(stderr, "glofnd discover: sample %lld is left out: %s\n", (long long)i, message);
 }
 
-static void encoded(void *user, int64_t done, int64_t total) { draw(user, (double)done / (double)total); }
+static void encoded(void *user, int64_t done, int64_t total) {
+    const discover_job *j = user;
+    gf_job_report(&j->s.watch, (double)done / (double)total);
+}
 
 static glofnd_status take_names(gf_error *err, const gf_dataset *data, gf_discover_data *d) {
     enum { NAME = 256 };

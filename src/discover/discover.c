@@ -202,15 +202,15 @@ static glofnd_status summarise(gf_error *err, const gf_discover_spec *s, const g
 
 /* ----- run ----- */
 
-static gf_pairs_rows rows_of(const gf_discover_data *d) {
-    return (gf_pairs_rows){.x = d->x, .row = d->good, .n = d->good_n, .dim = d->dim};
+static gf_vectors rows_of(const gf_discover_data *d) {
+    return (gf_vectors){.x = d->x, .row = d->good, .n = d->good_n, .dim = d->dim};
 }
 
 static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const int32_t *label, float *lambda,
                             gf_discover_result *r) {
     gf_pairs_task t = task_of(s, r->rank, d->good_n, d->dim);
     void *state = NULL;
-    const gf_pairs_rows rows = rows_of(d);
+    const gf_vectors rows = rows_of(d);
     const double alpha = s->k > 0 ? (double)r->rank / (double)(d->good_n - 1) : s->alpha;
     if (s->learned) {
         TRY(gf_discover_learn(err, s, d, alpha, lambda));
@@ -272,7 +272,7 @@ static glofnd_status find_stored(gf_error *err, const gf_discover_data *d, const
 
 static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r) {
-    const gf_pairs_rows old = rows_of(d), new = rows_of(q);
+    const gf_vectors old = rows_of(d), new = rows_of(q);
     gf_pairs_task t = task_of(s, r->rank, d->good_n + 1, d->dim);
     void *state = NULL;
     t.lambda = lambda, t.edge = 0;

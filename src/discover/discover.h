@@ -13,8 +13,8 @@
 #include "discover/discover_input.h"
 #include "eval/flags/fn_precision_recall.h"
 #include "eval/flags/threshold_error.h"
-#include "pairs/components.h"
 #include "pairs/pairs_search.h"
+#include "util/components.h"
 
 #define GF_DUP_EXACT 3.0 /* as dup: only rows of equal bytes are duplicates */
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "discover/discover.h"
-#include "pairs/strips.h"
 #include "util/rng.h"
 
 enum { SHARE_LEARN = 2 }; /* the learner is one part in so many of the progress */
@@ -32,16 +31,13 @@ static void keep_strip(void *user, const gf_strip *t, int thread) {
 
 /* One batch of `rows` positions of the epoch's order from `first` on. */
 static glofnd_status teach(gf_error *err, lesson *x, uint32_t epoch, int64_t first) {
-    gf_panels p = {0};
-    const gf_job_progress silent = {.stop = x->s->watch.stop};
+    const gf_sweep_job silent = {.threads = x->s->threads, .watch.stop = x->s->watch.stop};
+    const gf_vectors batch = {.x = x->d->x, .row = x->row, .n = x->batch, .dim = x->d->dim};
     for (int64_t i = 0; i < x->batch; i++) {
         x->id[i] = gf_permute(x->s->seed, epoch, x->d->good_n, first + i);
         x->row[i] = x->d->good[x->id[i]];
     }
-    TRY(gf_panels_pack(err, x->d->x, x->d->dim, x->row, x->batch, x->s->threads, &p));
-    const glofnd_status status = gf_strips_rows(err, &p, &p, GF_PANEL, x->s->threads, &silent, keep_strip, x);
-    gf_panels_free(&p);
-    TRY(status);
+    TRY(gf_sweep_vectors(err, &batch, &batch, &silent, keep_strip, x));
     const glofnd_sims q = {
         .size = sizeof q, .views = 1, .rows = x->batch, .cols = x->batch, .sim = x->sim, .id = x->id, .epoch = (int32_t)epoch};
     const glofnd_status learned = glofnd_update(x->ctx, x->store, &q);
@@ -60,7 +56,7 @@ static glofnd_status teach_epoch(gf_error *err, lesson *x, uint32_t epoch) {
     for (int64_t first = 0; first < n; first += x->batch) {
         TRY(teach(err, x, epoch, first + x->batch > n ? n - x->batch : first));
         const double done = ((double)epoch + (double)first / (double)n) / (double)x->s->epochs;
-        if (x->s->watch.progress) x->s->watch.progress(x->s->watch.user, done / SHARE_LEARN);
+        gf_job_report(&x->s->watch, done / SHARE_LEARN);
     }
     return GLOFND_OK;
 }
@@ -123,7 +119,7 @@ glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, 
         learned[i] = lambda[at[i]];
     }
     t.skip = at;
-    const gf_pairs_rows rows = {.x = d->x, .row = row, .n = n, .dim = d->dim};
+    const gf_vectors rows = {.x = d->x, .row = row, .n = n, .dim = d->dim};
     if (status == GLOFND_OK) status = s->pass->query(err, state, &rows, &t, &f);
     if (status == GLOFND_OK) *out = gf_threshold_error_of(learned, f.lambda, n, 1);
     gf_pairs_found_free(&f);

@@ -7,7 +7,7 @@
 #define GF_DISCOVER_DISCOVER_LINES_H
 
 #include "discover/discover_folder.h"
-#include "pairs/strips.h"
+#include "util/job_progress.h"
 
 /* Text that grows; running out of memory sticks, and the writer says so. */
 typedef struct gf_lines {

@@ -1,18 +1,18 @@
 /* knn.h - k-nearest-neighbour classification by cosine similarity: the quality of features without any training on them.
  *
- * Similarities are computed in tiles and discarded: apart from a packed copy of the training rows, memory does not grow with n.
- * Predictions are the same for any number of threads.
+ * Memory: packed copies of the features, and lists of the neighbours of 64 test rows per thread. Predictions are the same for any
+ * number of threads.
  */
 #ifndef GF_EVAL_KNN_H
 #define GF_EVAL_KNN_H
 
 #include "eval/features.h"
-#include "pairs/tiles.h"
+#include "pairs/pairs_sweep.h"
 
 typedef struct gf_knn {
     int64_t k;          /* at most the number of training rows counts */
     double temperature; /* weight of a vote: exp(similarity / temperature); 0: every vote counts 1 */
-    gf_pair_how how;    /* threads 0: all */
+    gf_sweep_job job;   /* threads 0: all */
 } gf_knn;
 
 /* predicted [test->n]: the class with the most votes; ties go to the smaller class. Of equally similar neighbours the earlier one

@@ -8,6 +8,7 @@
 
 #include "data/dataset_format.h"
 #include "text/captions.h"
+#include "util/components.h"
 
 glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, const gf_dataset *d, int64_t sample,
                              const char *text, uint64_t seed, uint32_t epoch, int context, int32_t *ids) {
@@ -25,17 +26,7 @@ glofnd_status gf_tokens_draw(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, 
 
 uint64_t gf_tokens_hash(const int32_t *ids, int context) { return gf_key_hash(ids, (size_t)context * sizeof *ids); }
 
-/* ----- groups: a forest over the samples, whose roots are their smallest members ----- */
-
-static int64_t root_of(int32_t *parent, int64_t i) {
-    while (parent[i] != i) i = parent[i] = parent[parent[i]];
-    return i;
-}
-
-static void join(int32_t *parent, int64_t a, int64_t b) {
-    const int64_t x = root_of(parent, a), y = root_of(parent, b);
-    parent[x < y ? y : x] = (int32_t)(x < y ? x : y);
-}
+/* ----- groups: connected components of the samples, named after their smallest members ----- */
 
 static int by_image(const void *a, const void *b, void *content) {
     const gf_content *c = content;
@@ -50,18 +41,21 @@ static int by_text(const void *a, const void *b, void *content) {
 }
 
 static void join_equal(const gf_content *content, int64_t n, int (*order_by)(const void *, const void *, void *), int64_t *order,
-                       int32_t *parent) {
+                       int32_t *root) {
     qsort_r(order, (size_t)n, sizeof *order, order_by, (void *)(uintptr_t)content);
     for (int64_t i = 1; i < n; i++)
-        if (order_by(&order[i - 1], &order[i], (void *)(uintptr_t)content) == 0) join(parent, order[i - 1], order[i]);
+        if (order_by(&order[i - 1], &order[i], (void *)(uintptr_t)content) == 0)
+            gf_components_join(root, (int32_t)order[i - 1], (int32_t)order[i]);
 }
 
 void gf_content_groups(const gf_content *content, int64_t n, int64_t *order, int32_t *group) {
-    for (int64_t i = 0; i < n; i++) order[i] = group[i] = (int32_t)i;
+    gf_components_init(group, n);
+    for (int64_t i = 0; i < n; i++) order[i] = i;
     join_equal(content, n, by_image, order, group);
     join_equal(content, n, by_text, order, group);
     for (int64_t i = 0; i < n; i++) order[i] = 0;
-    for (int64_t i = 0; i < n; i++) order[group[i] = (int32_t)root_of(group, i)]++;
+    gf_components_flatten(group, n);
+    for (int64_t i = 0; i < n; i++) order[group[i]]++;
     for (int64_t i = 0; i < n; i++)
         if (order[group[i]] == 1) group[i] = -1;
 }

@@ -1,5 +1,5 @@
-/* best.h - the most similar others of many anchors at once: bounded lists whose content depends on nothing but what was
- * offered, in whatever order.
+/* best.h - k-best lists: the most similar others of many anchors at once. The content of a list depends only on what was pushed,
+ * not on the order.
  *
  * An entry is one number: the similarity, made comparable as an integer, above the complement of the other's position. Larger is
  * better, equal similarities go to the smaller position, and no two entries are equal: so "the `keep` best" is one definite set.
@@ -13,10 +13,10 @@
 #include "util/status.h"
 
 typedef struct gf_best {
-    int64_t lists, keep, room; /* entries of a list to keep; that fit */
-    uint64_t *key;             /* [lists][room] */
-    int64_t *count;            /* [lists] */
-    float *limit;              /* [lists] what is below cannot be among the best */
+    int64_t lists, keep, capacity; /* entries of a list to keep; that fit */
+    uint64_t *key;                 /* [lists][capacity] */
+    int64_t *count;                /* [lists] */
+    float *limit;                  /* [lists] what is below cannot be among the best */
 } gf_best;
 
 static inline uint64_t gf_best_key(float value, int64_t other) {
@@ -37,21 +37,24 @@ static inline float gf_best_value(uint64_t key) {
 
 static inline int64_t gf_best_other(uint64_t key) { return (int64_t)(UINT32_MAX - (uint32_t)key); }
 
-int64_t gf_best_room(int64_t keep);
-size_t gf_best_bytes(int64_t lists, int64_t keep); /* SIZE_MAX: more than can be counted */
+size_t gf_best_bytes(int64_t lists, int64_t keep); /* SIZE_MAX: too many to count */
 glofnd_status gf_best_alloc(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
+/* Larger lists, which are cut more seldom: where there are few of them. */
+glofnd_status gf_best_alloc_roomy(gf_error *err, gf_best *b, int64_t lists, int64_t keep);
 void gf_best_free(gf_best *b); /* a zeroed one is fine */
 void gf_best_clear(gf_best *b, int64_t list);
 /* Cuts a full list to the `keep` best and raises its limit. */
 void gf_best_cut(gf_best *b, int64_t list);
-/* Cuts to at most `most` and puts the best first; returns how many there are. */
-int64_t gf_best_sort(gf_best *b, int64_t list, int64_t most);
+/* Cuts to at most `max` entries and puts the best first; returns their number. */
+int64_t gf_best_sort(gf_best *b, int64_t list, int64_t max);
+/* The same, but puts the smallest position first. */
+int64_t gf_best_sort_by_position(gf_best *b, int64_t list, int64_t max);
 /* The rank-th best similarity, 1 <= rank <= count; reorders the list. */
 float gf_best_ranked(gf_best *b, int64_t list, int64_t rank);
 
 static inline void gf_best_push(gf_best *b, int64_t list, float value, int64_t other) {
-    b->key[list * b->room + b->count[list]++] = gf_best_key(value, other);
-    if (b->count[list] == b->room) gf_best_cut(b, list);
+    b->key[list * b->capacity + b->count[list]++] = gf_best_key(value, other);
+    if (b->count[list] == b->capacity) gf_best_cut(b, list);
 }
 
 #endif

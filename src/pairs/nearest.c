@@ -1,54 +1,46 @@
 /* nearest.c - see nearest.h. */
 #include "pairs/nearest.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 #include "cpu/kernels/tile.h"
+#include "pairs/best.h"
 #include "util/parallel.h"
 
 typedef struct search {
     const gf_tile_ops *ops;
     int k;
+    gf_best list;  /* [threads][GF_SWEEP_GROUP] */
     int64_t *best; /* [rows][k] */
-    float *value;  /* [threads][GF_PAIR_ROWS][k] similarities of best, for the rows of a block */
 } search;
 
-/* Behind all that are at least as similar: they are earlier columns. The last of a full list is lost. */
-static void insert(int k, int64_t *best, float *value, int64_t column, float s) {
-    int at = k - 1;
-    for (; at > 0 && !(value[at - 1] >= s); at--) best[at] = best[at - 1], value[at] = value[at - 1];
-    best[at] = column, value[at] = s;
+/* Columns rise, so one that only equals the limit is behind k others. */
+static void take_row(search *x, const gf_strip *t, const float *s, int64_t list) {
+    int32_t at[GF_STRIP_COLS];
+    const int found = x->ops->reach(at, s, (int)gf_pad(t->cols), x->list.limit[list], NULL);
+    for (int i = 0; i < found && at[i] < t->cols; i++)
+        if (s[at[i]] > x->list.limit[list]) gf_best_push(&x->list, list, s[at[i]], t->c0 + at[i]);
 }
 
-/* A list that is not full ends in -1, whose similarity is below all. */
-static void take_row(const search *x, const gf_pair_tile *t, const float *s, int64_t *best, float *value) {
-    int32_t at[GF_PAIR_COLUMNS];
-    const int found = x->ops->reach(at, s, (int)gf_pad(t->cols), value[x->k - 1], NULL);
-    for (int i = 0; i < found; i++) {
-        const int32_t c = at[i];
-        if (c < t->cols && s[c] > value[x->k - 1]) insert(x->k, best, value, t->c0 + c, s[c]);
-    }
-}
-
-static void visit(void *user, const gf_pair_tile *t, int thread) {
-    const search *x = user;
+static void visit(void *user, const gf_strip *t, int thread) {
+    search *x = user;
     for (int r = 0; r < t->rows; r++) {
-        int64_t *best = x->best + (t->r0 + r) * x->k;
-        float *value = x->value + ((int64_t)thread * GF_PAIR_ROWS + r) * x->k;
-        for (int i = 0; t->c0 == 0 && i < x->k; i++) best[i] = -1, value[i] = -INFINITY;
-        take_row(x, t, t->s + (size_t)r * t->ld, best, value);
+        const int64_t list = (int64_t)thread * GF_SWEEP_GROUP + t->slot + r;
+        if (t->c0 == 0) gf_best_clear(&x->list, list);
+        take_row(x, t, t->s + (size_t)r * t->ld, list);
+        if (!t->last) continue;
+        const int64_t count = gf_best_sort(&x->list, list, x->k);
+        for (int64_t i = 0; i < x->k; i++)
+            x->best[(t->r0 + r) * x->k + i] = i < count ? gf_best_other(x->list.key[list * x->list.capacity + i]) : -1;
     }
 }
 
-glofnd_status gf_nearest(gf_error *err, const gf_pairs *p, int k, int64_t *best) {
-    gf_pairs pairs = *p;
-    FAIL_IF(err, k < 1 || k > 4096, GLOFND_E_ARGUMENT, "k is %d; it must be in [1, 4096]", k);
-    if (pairs.how.threads < 1) pairs.how.threads = gf_parallel_default();
+glofnd_status gf_nearest(gf_error *err, const gf_vectors *rows, const gf_vectors *cols, int k, const gf_sweep_job *job,
+                         int64_t *best) {
+    gf_sweep_job all = *job;
     search x = {.ops = gf_tile_ops_get(), .k = k, .best = best};
-    x.value = malloc((size_t)pairs.how.threads * GF_PAIR_ROWS * (size_t)k * sizeof *x.value);
-    const glofnd_status status = x.value ? gf_pairs_sweep(err, &pairs, visit, &x)
-                                         : gf_fail(err, GLOFND_E_MEMORY, "no memory for the nearest of a block of rows");
-    free(x.value);
+    FAIL_IF(err, k < 1 || k > 4096, GLOFND_E_ARGUMENT, "k is %d; it must be in [1, 4096]", k);
+    if (all.threads < 1) all.threads = gf_parallel_default();
+    TRY(gf_best_alloc(err, &x.list, (int64_t)all.threads * GF_SWEEP_GROUP, k));
+    const glofnd_status status = gf_sweep_vectors(err, rows, cols, &all, visit, &x);
+    gf_best_free(&x.list);
     return status;
 }

@@ -12,14 +12,7 @@
 #ifndef GF_PAIRS_PAIRS_SEARCH_H
 #define GF_PAIRS_PAIRS_SEARCH_H
 
-#include "util/job_progress.h"
-#include "util/status.h"
-
-typedef struct gf_pairs_rows {
-    const float *x;     /* [][dim] any length, finite and not zero where they are used */
-    const int32_t *row; /* [n] which rows of x; NULL: the first n */
-    int64_t n, dim;
-} gf_pairs_rows;
+#include "pairs/pairs_sweep.h"
 
 typedef struct gf_pairs_task {
     int64_t rank;         /* the threshold of an anchor is the rank-th largest of its similarities */
@@ -68,10 +61,10 @@ typedef struct gf_pairs_search {
     const char *name;
     /* What find will take for n embeddings; only sizes, threads, memory, top, rank and whether lambda is given are looked at. */
     gf_pairs_plan (*plan)(int64_t n, int64_t dim, const gf_pairs_task *t);
-    glofnd_status (*open)(gf_error *err, const gf_pairs_rows *rows, int threads, void **state);
+    glofnd_status (*open)(gf_error *err, const gf_vectors *rows, int threads, void **state);
     glofnd_status (*find)(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f);
     /* found: above and mutual (with lambda) against the opened ones. The rows' own pairs are not looked at. */
-    glofnd_status (*query)(gf_error *err, void *state, const gf_pairs_rows *rows, const gf_pairs_task *t, gf_pairs_found *f);
+    glofnd_status (*query)(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f);
     void (*close)(void *state); /* NULL is fine */
 } gf_pairs_search;
 

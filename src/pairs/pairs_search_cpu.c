@@ -1,18 +1,17 @@
 /* pairs_search_cpu.c - see pairs_search.h: discovery on the CPU.
  *
  * One pass: every similarity is computed once and offered to the lists of both anchors, which keep the best `rank` (or `top`) of
- * them; thresholds, pairs above them and mutual pairs are then read off the lists. Two passes, where lists of all anchors would
- * not fit or the thresholds are given: thresholds row by row, with lists of the rows at hand only; then every similarity once
- * more, against known thresholds, with lists of `top`.
+ * them; thresholds, pairs above them and mutual pairs are then read off the lists. Two passes, where the lists of all anchors do
+ * not fit: thresholds row by row, with lists of the current rows only; then every similarity once more, against known thresholds,
+ * with lists of `top`. Given thresholds need only the second of these passes.
  */
 #include <math.h>
 #include <stdlib.h>
 
 #include "cpu/kernels/tile.h"
 #include "pairs/best.h"
-#include "pairs/components.h"
 #include "pairs/pairs_search.h"
-#include "pairs/strips.h"
+#include "util/components.h"
 #include "util/parallel.h"
 
 enum { CHUNK = 256, GROUP = 128 }; /* anchors of a task; rows that share the columns while these are in the cache */
@@ -22,8 +21,8 @@ typedef struct search {
     gf_pairs_found *f;
     const gf_tile_ops *ops;
     gf_best best;
-    float *scan;                      /* [pad(n)] similarities below matter to nobody */
-    const float *lambda;              /* known thresholds; NULL: the lists will tell */
+    float *scan;                      /* [pad(n)] smallest similarity that can change a result of the anchor */
+    const float *lambda;              /* known thresholds; NULL: read off the lists at the end */
     int32_t *mutual_root, *copy_root; /* [threads][n] */
     int64_t group;                    /* rows: lists of a thread */
 } search;
@@ -34,9 +33,8 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 /* ----- both ends of a pair ----- */
 
 static void set_scan(search *x, int64_t i) {
-    float least = fminf(x->best.limit[i], x->t->dup);
-    if (x->lambda) least = fminf(least, x->lambda[i]);
-    x->scan[i] = least;
+    const float min = fminf(x->best.limit[i], x->t->dup);
+    x->scan[i] = x->lambda ? fminf(min, x->lambda[i]) : min;
 }
 
 static void offer(search *x, int64_t i, float v, int64_t other) {
@@ -51,7 +49,7 @@ static int same_label(const search *x, int64_t i, int64_t j) {
     return label && label[i] >= 0 && label[i] == label[j];
 }
 
-static void judge(search *x, int64_t i, int64_t j, float v, int thread) {
+static void count_flags(search *x, int64_t i, int64_t j, float v, int thread) {
     gf_pairs_found *f = x->f;
     const int from_i = v > x->lambda[i], from_j = v > x->lambda[j], same = same_label(x, i, j);
     f->above[i] += from_i, f->above[j] += from_j;
@@ -61,7 +59,7 @@ static void judge(search *x, int64_t i, int64_t j, float v, int thread) {
     gf_components_join(x->mutual_root + thread * f->n, (int32_t)i, (int32_t)j);
 }
 
-static void note_copy(search *x, int64_t i, int64_t j, int thread) {
+static void count_duplicate(search *x, int64_t i, int64_t j, int thread) {
     x->f->copies[i]++, x->f->copies[j]++;
     gf_components_join(x->copy_root + thread * x->f->n, (int32_t)i, (int32_t)j);
 }
@@ -79,18 +77,18 @@ static void visit_pairs(void *user, const gf_strip *t, int thread) {
             if (j <= i) continue;
             offer(x, i, v, j);
             offer(x, j, v, i);
-            if (x->lambda) judge(x, i, j, v, thread);
-            if (v >= x->t->dup) note_copy(x, i, j, thread);
+            if (x->lambda) count_flags(x, i, j, v, thread);
+            if (v >= x->t->dup) count_duplicate(x, i, j, thread);
         }
     }
 }
 
 /* ----- reading the lists of all anchors ----- */
 
-/* The best of a list that are not above, whose number the list was made for. */
+/* The best of a list that are not above the threshold; the list is long enough to hold them. */
 static void put_edge(search *x, int64_t list, int64_t i) {
     gf_pairs_found *f = x->f;
-    const uint64_t *key = x->best.key + list * x->best.room;
+    const uint64_t *key = x->best.key + list * x->best.capacity;
     uint64_t best[GF_PAIRS_EDGE] = {0};
     for (int64_t k = 0; k < x->best.count[list]; k++) {
         uint64_t next = key[k];
@@ -120,7 +118,7 @@ static void list_pairs(void *arg, int64_t task, int thread) {
     search *x = arg;
     gf_pairs_found *f = x->f;
     for (int64_t i = task * CHUNK; i < smaller((task + 1) * CHUNK, f->n); i++) {
-        const uint64_t *key = x->best.key + i * x->best.room;
+        const uint64_t *key = x->best.key + i * x->best.capacity;
         for (int64_t k = 0; k < x->best.count[i]; k++) {
             const float v = gf_best_value(key[k]);
             const int64_t j = gf_best_other(key[k]);
@@ -138,7 +136,7 @@ static void put_top(search *x, int64_t list, int64_t i) {
     gf_pairs_found *f = x->f;
     const int64_t count = gf_best_sort(&x->best, list, f->top);
     for (int64_t k = 0; k < f->top; k++) {
-        const uint64_t key = k < count ? x->best.key[list * x->best.room + k] : 0;
+        const uint64_t key = k < count ? x->best.key[list * x->best.capacity + k] : 0;
         f->other[i * f->top + k] = k < count ? (int32_t)gf_best_other(key) : -1;
         f->similarity[i * f->top + k] = k < count ? gf_best_value(key) : NAN;
     }
@@ -150,7 +148,7 @@ static void list_top(void *arg, int64_t task, int thread) {
     for (int64_t i = task * CHUNK; i < smaller((task + 1) * CHUNK, x->f->n); i++) put_top(x, i, i);
 }
 
-static void merge_parts(search *x) {
+static void merge_components(search *x) {
     const int64_t n = x->f->n;
     gf_components_init(x->f->mutual_root, n);
     gf_components_init(x->f->copy_root, n);
@@ -166,7 +164,7 @@ static void merge_parts(search *x) {
 
 static void row_done(search *x, int64_t list, int64_t i) {
     gf_pairs_found *f = x->f;
-    const uint64_t *key = x->best.key + list * x->best.room;
+    const uint64_t *key = x->best.key + list * x->best.capacity;
     f->lambda[i] = gf_best_ranked(&x->best, list, smaller(x->t->rank, x->best.count[list]));
     put_edge(x, list, i);
     for (int64_t k = 0; f->above && k < x->best.count[list]; k++) {
@@ -182,7 +180,7 @@ static void visit_rows(void *user, const gf_strip *t, int thread) {
     search *x = user;
     int32_t at[GF_STRIP_COLS];
     for (int r = 0; r < t->rows; r++) {
-        const int64_t i = t->r0 + r, list = thread * x->group + i % x->group;
+        const int64_t i = t->r0 + r, list = thread * x->group + t->slot + r;
         const int64_t self = x->t->skip ? x->t->skip[i] : -1;
         const float *s = t->s + (size_t)r * t->ld;
         if (t->c0 == 0) gf_best_clear(&x->best, list);
@@ -198,8 +196,8 @@ static void visit_rows(void *user, const gf_strip *t, int thread) {
     }
 }
 
-/* How far down from the best a list must go for the threshold, and the edge below it. */
-static int64_t reach_of(const gf_pairs_task *t) { return t->rank + t->edge - (t->edge > 0); }
+/* Entries of a list that holds the threshold and the edge below it. */
+static int64_t threshold_keep(const gf_pairs_task *t) { return t->rank + t->edge - (t->edge > 0); }
 
 static int64_t group_of(const gf_pairs_task *t, int64_t keep) {
     return gf_best_bytes((int64_t)t->threads * GROUP, keep) <= t->memory / 4 ? GROUP : GF_PANEL;
@@ -207,17 +205,18 @@ static int64_t group_of(const gf_pairs_task *t, int64_t keep) {
 
 static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_panels *k, const gf_pairs_task *t,
                                  gf_pairs_found *f) {
-    const int64_t keep = larger(reach_of(t), f->top);
+    const int64_t keep = larger(threshold_keep(t), f->top);
     search x = {.t = t, .f = f, .ops = gf_tile_ops_get(), .lambda = t->lambda, .group = group_of(t, keep)};
     TRY(gf_best_alloc(err, &x.best, t->threads * x.group, keep));
-    const glofnd_status status = gf_strips_rows(err, q, k, x.group, t->threads, &t->watch, visit_rows, &x);
+    const gf_sweep_job job = {.threads = t->threads, .watch = t->watch};
+    const glofnd_status status = gf_sweep_rows(err, q, k, x.group, &job, visit_rows, &x);
     gf_best_free(&x.best);
     return status;
 }
 
 /* ----- the table ----- */
 
-static int64_t whole_keep(const gf_pairs_task *t) { return larger(reach_of(t), t->top); }
+static int64_t whole_keep(const gf_pairs_task *t) { return larger(threshold_keep(t), t->top); }
 
 static int one_pass(int64_t n, const gf_pairs_task *t) { return t->lambda || gf_best_bytes(n, whole_keep(t)) <= t->memory; }
 
@@ -230,14 +229,14 @@ static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
     p.lists = gf_best_bytes(n, list_keep(n, t));
     if (p.passes == 2) p.lists += gf_best_bytes((int64_t)t->threads * group_of(t, whole_keep(t)), whole_keep(t));
     p.results = gf_pairs_found_bytes(n, t->top);
-    p.scratch = gf_strips_bytes(t->threads) + (size_t)n * ((size_t)t->threads * 2 * sizeof(int32_t) + sizeof(float));
+    p.scratch = gf_sweep_bytes(t->threads) + (size_t)n * ((size_t)t->threads * 2 * sizeof(int32_t) + sizeof(float));
     return p;
 }
 
-static glofnd_status open_rows(gf_error *err, const gf_pairs_rows *rows, int threads, void **state) {
+static glofnd_status open_rows(gf_error *err, const gf_vectors *rows, int threads, void **state) {
     gf_panels *p = malloc(sizeof *p);
     FAIL_IF(err, !p, GLOFND_E_MEMORY, "no memory for embeddings");
-    const glofnd_status status = gf_panels_pack(err, rows->x, rows->dim, rows->row, rows->n, threads, p);
+    const glofnd_status status = gf_panels_pack(err, rows, threads, p);
     if (status == GLOFND_OK) *state = p;
     else free(p);
     return status;
@@ -248,7 +247,7 @@ static void close_rows(void *state) {
     free(state);
 }
 
-/* All thresholds with lists of the rows at hand. */
+/* All thresholds, with lists of the current rows only. */
 static glofnd_status thresholds(gf_error *err, const gf_panels *p, const gf_pairs_task *t, const gf_pairs_found *f) {
     gf_pairs_found only = {
         .n = p->n, .lambda = f->lambda, .edge = f->edge, .edge_other = f->edge_other, .edge_similarity = f->edge_similarity};
@@ -282,17 +281,17 @@ static glofnd_status allocate(gf_error *err, search *x) {
     return GLOFND_OK;
 }
 
-static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, const gf_job_progress *watch) {
-    const int threads = x->t->threads;
+static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, const gf_sweep_job *job) {
+    const int threads = job->threads;
     const int64_t chunks = (p->n + CHUNK - 1) / CHUNK;
     TRY(allocate(err, x));
-    TRY(gf_strips_symmetric(err, p, x->t->block, threads, watch, visit_pairs, x));
+    TRY(gf_sweep_symmetric(err, p, x->t->block, job, visit_pairs, x));
     if (!x->lambda) {
         gf_parallel(threads, chunks, list_threshold, x);
         gf_parallel(threads, chunks, list_pairs, x);
     }
     gf_parallel(threads, chunks, list_top, x);
-    merge_parts(x);
+    merge_components(x);
     return GLOFND_OK;
 }
 
@@ -304,8 +303,8 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     if (two) TRY(thresholds(err, p, t, f));
     for (int64_t i = 0; t->lambda && i < p->n; i++) f->lambda[i] = t->lambda[i];
     if (two || t->lambda) x.lambda = f->lambda;
-    const gf_job_progress watch = gf_job_part(&t->watch, two ? 2.0 / 3.0 : 0.0, 1.0);
-    const glofnd_status status = search_pairs(err, p, &x, &watch);
+    const gf_sweep_job job = {.threads = t->threads, .watch = gf_job_part(&t->watch, two ? 2.0 / 3.0 : 0.0, 1.0)};
+    const glofnd_status status = search_pairs(err, p, &x, &job);
     gf_best_free(&x.best);
     free(x.scan);
     free(x.mutual_root);
@@ -313,11 +312,11 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     return status;
 }
 
-static glofnd_status query(gf_error *err, void *state, const gf_pairs_rows *rows, const gf_pairs_task *t, gf_pairs_found *f) {
+static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f) {
     const gf_panels *k = state;
     gf_panels q = {0};
     TRY(gf_pairs_check_query(err, t, k->n));
-    TRY(gf_panels_pack(err, rows->x, rows->dim, rows->row, rows->n, t->threads, &q));
+    TRY(gf_panels_pack(err, rows, t->threads, &q));
     const glofnd_status status = search_rows(err, &q, k, t, f);
     gf_panels_free(&q);
     return status;

@@ -11,7 +11,7 @@
 #include "eval/flags/run_captions.h"
 #include "eval/flags/run_embeddings.h"
 #include "eval/flags/threshold_error.h"
-#include "pairs/tiles.h"
+#include "pairs/nearest.h"
 #include "plot/pca.h"
 #include "plot/tsne.h"
 #include "util/rng.h"
@@ -82,41 +82,19 @@ static glofnd_status make_set(gf_error *err, job *j) {
 
 /* ----- the map ----- */
 
-typedef struct neighbours { /* of each row, the nearest other one so far */
-    float *most;            /* [n] */
-    int64_t *nearest;       /* [n] */
-} neighbours;
-
-static void take_tile(void *user, const gf_pair_tile *t, int thread) {
-    const neighbours *x = user;
-    (void)thread;
-    for (int r = 0; r < t->rows; r++)
-        for (int c = 0; c < t->cols; c++) {
-            const int64_t i = t->r0 + r, j = t->c0 + c;
-            const float s = t->s[(size_t)r * t->ld + (size_t)c];
-            if (i != j && s > x->most[i]) x->most[i] = s, x->nearest[i] = j;
-        }
-}
-
-static double share_alike(const gf_features *f, const int64_t *nearest) {
-    int64_t alike = 0, labelled = 0;
-    for (int64_t i = 0; i < f->n; i++) {
-        labelled += f->label[i] >= 0;
-        alike += f->label[i] >= 0 && nearest[i] >= 0 && f->label[nearest[i]] == f->label[i];
-    }
-    return labelled ? (double)alike / (double)labelled : NAN;
-}
-
-/* Share of rows whose nearest other row, by cosine, has the same label. */
+/* Share of rows whose nearest other row, by cosine, has the same label. One of the two nearest may be the row itself. */
 static glofnd_status neighbours_alike(gf_error *err, const gf_features *f, int threads, double *out) {
-    neighbours x = {malloc((size_t)(f->n + 1) * sizeof *x.most), malloc((size_t)(f->n + 1) * sizeof *x.nearest)};
-    const gf_pairs pairs = {.row = f->x, .col = f->x, .rows = f->n, .cols = f->n, .dim = f->dim, .how = {.threads = threads}};
-    glofnd_status status = x.most && x.nearest ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for neighbours");
-    for (int64_t i = 0; status == GLOFND_OK && i < f->n; i++) x.most[i] = -2.0f, x.nearest[i] = -1;
-    if (status == GLOFND_OK) status = gf_pairs_sweep(err, &pairs, take_tile, &x);
-    if (status == GLOFND_OK) *out = share_alike(f, x.nearest);
-    free(x.most);
-    free(x.nearest);
+    const gf_vectors rows = {.x = f->x, .n = f->n, .dim = f->dim};
+    int64_t alike = 0, labelled = 0, *best = malloc((size_t)(f->n + 1) * 2 * sizeof *best);
+    FAIL_IF(err, !best, GLOFND_E_MEMORY, "no memory for neighbours");
+    const glofnd_status status = gf_nearest(err, &rows, &rows, 2, &(gf_sweep_job){.threads = threads}, best);
+    for (int64_t i = 0; i < f->n && status == GLOFND_OK; i++) {
+        const int64_t nearest = best[2 * i] == i ? best[2 * i + 1] : best[2 * i];
+        labelled += f->label[i] >= 0;
+        alike += f->label[i] >= 0 && nearest >= 0 && f->label[nearest] == f->label[i];
+    }
+    if (status == GLOFND_OK) *out = labelled ? (double)alike / (double)labelled : NAN;
+    free(best);
     return status;
 }
 
@@ -162,7 +140,7 @@ static float *values(gf_snapshot_values *v, int64_t n) {
 static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *rows, int views, int which) {
     gf_snapshot_side *side = &j->out->side[which];
     const int64_t anchors = rows->n / views, batch = j->config->batch < anchors ? j->config->batch : anchors;
-    const gf_pair_how how = {.threads = gf_trained_run_threads(j->frozen)};
+    const gf_sweep_job sweep = {.threads = gf_trained_run_threads(j->frozen)};
     const double alpha = j->out->alpha;
     int64_t *id = malloc((size_t)anchors * sizeof *id);
     const int room =
@@ -171,9 +149,9 @@ static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *r
     for (int64_t i = 0; room && i < anchors; i++) id[i] = rows->id[views * i];
     if (room) side->learned = gf_trained_run_lambda(j->frozen, which, id, anchors, side->lambda.x);
     if (status == GLOFND_OK)
-        status = gf_optimal_thresholds(err, rows, views, gf_view_columns(rows), alpha, &how, side->optimum.x);
+        status = gf_optimal_thresholds(err, rows, views, gf_view_columns(rows), alpha, &sweep, side->optimum.x);
     if (status == GLOFND_OK)
-        status = gf_fnc_batch_thresholds(err, rows, views, batch, DRAWS, alpha, (uint64_t)j->config->seed, &how, side->fnc.x);
+        status = gf_fnc_batch_thresholds(err, rows, views, batch, DRAWS, alpha, (uint64_t)j->config->seed, &sweep, side->fnc.x);
     if (status == GLOFND_OK) {
         side->lambda_mae = gf_threshold_error_of(side->lambda.x, side->optimum.x, anchors, 1).mae;
         side->fnc_mae = gf_threshold_error_of(side->fnc.x, side->optimum.x, anchors, views * DRAWS).mae;

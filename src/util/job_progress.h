@@ -4,11 +4,12 @@
 
 #include <stdatomic.h>
 
-typedef struct gf_job_progress {                /* a zeroed one reports nothing and never stops */
-    void (*progress)(void *user, double share); /* in the calling thread */
+typedef struct gf_job_progress {                                   /* a zeroed one reports nothing and is never cancelled */
+    void (*progress)(void *user, const char *stage, double share); /* in the calling thread */
     void *user;
-    atomic_int *stop; /* not 0: the computation ends early */
-    double from, to;  /* the part of the whole job this is; both 0: all of it */
+    const char *stage; /* name of what is computed, for `progress`; may be NULL */
+    atomic_int *stop;  /* not 0: the computation ends early */
+    double from, to;   /* the part of the whole job this is; both 0: all of it */
 } gf_job_progress;
 
 static inline int gf_job_stopped(const gf_job_progress *w) { return w->stop && atomic_load(w->stop); }
@@ -20,6 +21,11 @@ static inline gf_job_progress gf_job_part(const gf_job_progress *w, double from,
     part.from = w->from + from * span;
     part.to = w->from + to * span;
     return part;
+}
+
+/* A share in [0, 1] of w is done. */
+static inline void gf_job_report(const gf_job_progress *w, double share) {
+    if (w->progress) w->progress(w->user, w->stage, gf_job_part(w, share, share).from);
 }
 
 #endif

@@ -85,7 +85,7 @@ static void same_found(const gf_pairs_found *a, const gf_pairs_found *b, int par
 static gf_pairs_found on_cpu(const float *x, int64_t n, int64_t dim, const gf_pairs_task *t) {
     gf_pairs_found f;
     void *state = NULL;
-    const gf_pairs_rows rows = {.x = x, .n = n, .dim = dim};
+    const gf_vectors rows = {.x = x, .n = n, .dim = dim};
     GOOD(gf_pairs_search_cpu.open(&err, &rows, 2, &state));
     GOOD(gf_pairs_found_alloc(&err, &f, n, t->top));
     if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &f, t->edge));
@@ -215,7 +215,7 @@ static void queries_equal_the_cpu(void **unused) {
                                  .memory = (size_t)1 << 30};
         for (int k = 0; k < 2; k++) {
             void *state = NULL;
-            const gf_pairs_rows old = {.x = x, .row = row, .n = N, .dim = DIM}, new = {.x = y, .n = ROWS, .dim = DIM};
+            const gf_vectors old = {.x = x, .row = row, .n = N, .dim = DIM}, new = {.x = y, .n = ROWS, .dim = DIM};
             GOOD(both[k]->open(&err, &old, 2, &state));
             GOOD(gf_pairs_found_alloc(&err, &f[k], ROWS, t.top));
             GOOD(both[k]->query(&err, state, &new, &t, &f[k]));

@@ -15,9 +15,9 @@
 
 #include "cpu/kernels/tile.h"
 #include "pairs/best.h"
-#include "pairs/components.h"
 #include "pairs/pairs_search.h"
 #include "support/random.h"
+#include "util/components.h"
 
 enum { TOP = 7 };
 
@@ -156,7 +156,7 @@ static void same(const gf_pairs_found *a, const gf_pairs_found *b) {
 static gf_pairs_found run(const float *x, int64_t n, int64_t dim, const gf_pairs_task *t) {
     gf_pairs_found f;
     void *state = NULL;
-    const gf_pairs_rows rows = {.x = x, .n = n, .dim = dim};
+    const gf_vectors rows = {.x = x, .n = n, .dim = dim};
     assert_int_equal(pass->open(&err, &rows, t->threads, &state), GLOFND_OK);
     assert_int_equal(gf_pairs_found_alloc(&err, &f, n, t->top), GLOFND_OK);
     if (t->edge > 0) assert_int_equal(gf_pairs_found_edge(&err, &f, t->edge), GLOFND_OK);
@@ -272,7 +272,7 @@ static void check_query(const float *q, const float *x, const gf_pairs_task *t, 
     void *state = NULL;
     other *row = malloc((size_t)n * sizeof *row);
     double *s = all_similarities(q, rows, x, n, dim);
-    const gf_pairs_rows old = {.x = x, .n = n, .dim = dim}, new = {.x = q, .n = rows, .dim = dim};
+    const gf_vectors old = {.x = x, .n = n, .dim = dim}, new = {.x = q, .n = rows, .dim = dim};
     assert_int_equal(pass->open(&err, &old, 1, &state), GLOFND_OK);
     assert_int_equal(gf_pairs_found_alloc(&err, &f, rows, t->top), GLOFND_OK);
     assert_int_equal(pass->query(&err, state, &new, t, &f), GLOFND_OK);
@@ -319,7 +319,7 @@ static void a_stopped_search_says_so(void **unused) {
     float *x = make_exact(100, 8, 3);
     gf_pairs_found f;
     void *state = NULL;
-    const gf_pairs_rows rows = {.x = x, .n = 100, .dim = 8};
+    const gf_vectors rows = {.x = x, .n = 100, .dim = 8};
     gf_pairs_task t = {.rank = 5, .top = TOP, .dup = 1.0f, .threads = 1, .memory = (size_t)1 << 30, .watch = {.stop = &stop}};
     (void)unused;
     assert_int_equal(pass->open(&err, &rows, 1, &state), GLOFND_OK);
@@ -349,7 +349,7 @@ static void lists_keep_the_best_of_any_order(void **unused) {
     }
     assert_int_equal(gf_best_sort(&a, 1, KEEP), KEEP);
     assert_int_equal(gf_best_sort(&b, 0, KEEP), KEEP);
-    assert_memory_equal(a.key + a.room, b.key, KEEP * sizeof *a.key);
+    assert_memory_equal(a.key + a.capacity, b.key, KEEP * sizeof *a.key);
     assert_true(gf_best_value(b.key[0]) == 1.0f && gf_best_other(b.key[0]) < gf_best_other(b.key[1]));
     assert_true(gf_best_value(gf_best_key(-0.5f, 3)) == -0.5f && gf_best_key(-0.5f, 3) < gf_best_key(-0.25f, 4));
     assert_true(gf_best_key(-0.0f, 1) == gf_best_key(0.0f, 1));

@@ -147,7 +147,7 @@ static void labels_are_judged_as_everywhere(void **unused) {
     gf_fn_counts *counts = calloc((size_t)d.n, sizeof *counts);
     assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
-    assert_int_equal(gf_fn_count(&err, &all, r.f.lambda, 1, &(gf_pair_how){.threads = 1}, counts), GLOFND_OK);
+    assert_int_equal(gf_fn_count(&err, &all, r.f.lambda, 1, &(gf_sweep_job){.threads = 1}, counts), GLOFND_OK);
     const gf_precision_recall expected = gf_fn_precision_recall(counts, d.n, 1);
     assert_true(r.quality.precision == expected.precision && r.quality.recall == expected.recall);
     assert_true(r.quality.pooled_f1 == expected.pooled_f1 && r.quality.precision > 0.5);

@@ -12,12 +12,11 @@
 
 #include "eval/flags/compare_detectors.h"
 #include "eval/flags/detector_thresholds.h"
-#include "pairs/tiles.h"
 #include "support/random.h"
 
 enum { N = 611, DIM = 19, CLASSES = 7 }; /* more than a tile of columns, no multiple of anything */
 
-#define ON(n) (&(gf_pair_how){.threads = (n)})
+#define ON(n) (&(gf_sweep_job){.threads = (n)})
 
 static gf_error err;
 
@@ -215,7 +214,7 @@ static void a_batch_is_what_a_step_sees(void **state) {
     enum { BATCH = 45 };
     gf_view_set s = make_set(2 * BATCH + 2, 11); /* a sample more than a batch: it is left out */
     gf_precision_recall q[GF_FN_DETECTOR_COUNT];
-    const gf_fn_comparison x = {.s = &s, .views = 2, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
+    const gf_fn_comparison x = {.s = &s, .views = 2, .batch = BATCH, .alpha = 0.07, .job = {.threads = 2}};
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     s.n = 2 * BATCH;
     const glofnd_stats stats = step_of_fnc(&s, 0.07);
@@ -235,7 +234,7 @@ static void learned_thresholds_are_used(void **state) {
     gf_view_set s = make_set(202, 12);
     float lambda[101];
     gf_precision_recall q[GF_FN_DETECTOR_COUNT];
-    gf_fn_comparison x = {.s = &s, .views = 2, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
+    gf_fn_comparison x = {.s = &s, .views = 2, .alpha = 0.1, .lambda = lambda, .job = {.threads = 2}};
     assert_int_equal(gf_optimal_thresholds(&err, &s, 2, &s, 0.1, ON(1), lambda), GLOFND_OK);
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);

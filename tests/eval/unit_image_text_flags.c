@@ -66,7 +66,7 @@ static void counts_are_those_of_plain_loops(void **state) {
     for (int64_t i = 0; i < N; i++) theta[i] = 0.3f + 0.4f * (float)(i % 7) / 7.0f;
     for (int k = 0; k < 2; k++) {
         const gf_view_set *s = &side[k];
-        assert_int_equal(gf_fn_count(&err, s, theta, 1, &(gf_pair_how){.threads = 2}, counts), GLOFND_OK);
+        assert_int_equal(gf_fn_count(&err, s, theta, 1, &(gf_sweep_job){.threads = 2}, counts), GLOFND_OK);
         for (int64_t i = 0; i < N; i++) {
             gf_fn_counts expected = {.pairs = N - 1};
             int close = 0; /* rounding may decide otherwise */
@@ -94,9 +94,9 @@ static void thresholds_are_of_the_other_side(void **state) {
     make(side, FEW, 5);
     for (int k = 0; k < 2; k++) {
         const gf_view_set *s = &side[k];
-        const gf_pair_how how = {.threads = 2};
-        assert_int_equal(gf_fnc_thresholds(&err, s, alpha, &how, fnc), GLOFND_OK);
-        assert_int_equal(gf_optimal_thresholds(&err, s, 1, s->others, alpha, &how, exact), GLOFND_OK);
+        const gf_sweep_job job = {.threads = 2};
+        assert_int_equal(gf_fnc_thresholds(&err, s, alpha, &job, fnc), GLOFND_OK);
+        assert_int_equal(gf_optimal_thresholds(&err, s, 1, s->others, alpha, &job, exact), GLOFND_OK);
         for (int64_t i = 0; i < FEW; i++) {
             row_of(s, i, row);
             assert_float_equal(fnc[i], gf_quantile(row, FEW - 1, alpha), 1e-6);
@@ -105,7 +105,7 @@ static void thresholds_are_of_the_other_side(void **state) {
     }
     float single[2];
     for (int k = 0; k < 2; k++)
-        assert_int_equal(gf_single_threshold(&err, &side[k], alpha, &(gf_pair_how){.threads = 1}, &single[k]), GLOFND_OK);
+        assert_int_equal(gf_single_threshold(&err, &side[k], alpha, &(gf_sweep_job){.threads = 1}, &single[k]), GLOFND_OK);
     assert_true(single[0] == single[1]); /* the same pairs from both sides */
     drop(side);
 }
@@ -149,7 +149,7 @@ static void a_batch_is_what_a_step_sees(void **state) {
     gf_precision_recall q[2][GF_FN_DETECTOR_COUNT];
     make(side, BATCH + 1, 7); /* a sample more than a batch: it is left out */
     for (int k = 0; k < 2; k++) {
-        const gf_fn_comparison x = {.s = &side[k], .views = 1, .batch = BATCH, .alpha = 0.07, .how = {.threads = 2}};
+        const gf_fn_comparison x = {.s = &side[k], .views = 1, .batch = BATCH, .alpha = 0.07, .job = {.threads = 2}};
         assert_int_equal(gf_fn_compare(&err, &x, q[k]), GLOFND_OK);
     }
     side[0].n = side[1].n = BATCH;
@@ -169,8 +169,8 @@ static void learned_thresholds_are_used(void **state) {
     static float lambda[200];
     gf_precision_recall q[GF_FN_DETECTOR_COUNT];
     make(side, 200, 9);
-    gf_fn_comparison x = {.s = &side[1], .views = 1, .alpha = 0.1, .lambda = lambda, .how = {.threads = 2}};
-    assert_int_equal(gf_optimal_thresholds(&err, &side[1], 1, &side[0], 0.1, &x.how, lambda), GLOFND_OK);
+    gf_fn_comparison x = {.s = &side[1], .views = 1, .alpha = 0.1, .lambda = lambda, .job = {.threads = 2}};
+    assert_int_equal(gf_optimal_thresholds(&err, &side[1], 1, &side[0], 0.1, &x.job, lambda), GLOFND_OK);
     assert_int_equal(gf_fn_compare(&err, &x, q), GLOFND_OK);
     assert_memory_equal(&q[GF_FN_GLOFND], &q[GF_FN_EXACT], sizeof *q);
     assert_true(q[GF_FN_EXACT].pooled_precision > 1.5 / CLASSES);

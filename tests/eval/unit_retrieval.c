@@ -34,7 +34,7 @@ static pairs make(int64_t images, int64_t texts, int64_t dim, int signs, uint64_
     for (int64_t i = 0; signs && i < images * dim; i++) p.image[i] = p.image[i] < 0 ? -1.0f : 1.0f;
     for (int64_t i = 0; signs && i < texts * dim; i++) p.text[i] = p.text[i] < 0 ? -1.0f : 1.0f;
     p.in = (gf_retrieval_input){
-        .image = p.image, .text = p.text, .images = images, .texts = texts, .dim = dim, .owner = p.owner, .how = {.threads = 2}};
+        .image = p.image, .text = p.text, .images = images, .texts = texts, .dim = dim, .owner = p.owner, .job = {.threads = 2}};
     return p;
 }
 
@@ -140,9 +140,9 @@ static void threads_do_not_matter(void **state) {
     (void)state;
     gf_retrieval a, b;
     pairs p = make(300, 900, 20, 0, 11);
-    p.in.how.threads = 1;
+    p.in.job.threads = 1;
     assert_int_equal(gf_retrieval_measure(NULL, &p.in, &a), GLOFND_OK);
-    p.in.how.threads = 3;
+    p.in.job.threads = 3;
     assert_int_equal(gf_retrieval_measure(NULL, &p.in, &b), GLOFND_OK);
     assert_memory_equal(&a, &b, sizeof a);
     drop(&p);
@@ -153,14 +153,16 @@ static void nearest_are_in_order(void **state) {
     pairs p = make(1300, 70, 10, 0, 13);
     enum { K = 20 };
     int64_t *best = malloc(70 * K * sizeof *best), few[70 * 3];
-    gf_pairs q = {.row = p.text, .col = p.image, .rows = 70, .cols = 1300, .dim = 10, .how = {.threads = 2}};
-    assert_int_equal(gf_nearest(NULL, &q, K, best), GLOFND_OK);
+    const gf_sweep_job job = {.threads = 2};
+    const gf_vectors rows = {.x = p.text, .n = 70, .dim = 10};
+    gf_vectors cols = {.x = p.image, .n = 1300, .dim = 10};
+    assert_int_equal(gf_nearest(NULL, &rows, &cols, K, &job, best), GLOFND_OK);
     for (int64_t r = 0; r < 70; r++)
         for (int i = 0; i < K; i++) assert_int_equal(place_of(p.text + r * 10, p.image, 1300, 10, best[r * K + i]), i);
-    q.cols = 2;
-    assert_int_equal(gf_nearest(NULL, &q, 3, few), GLOFND_OK);
+    cols.n = 2;
+    assert_int_equal(gf_nearest(NULL, &rows, &cols, 3, &job, few), GLOFND_OK);
     for (int64_t r = 0; r < 70; r++) assert_true(few[r * 3] + few[r * 3 + 1] == 1 && few[r * 3 + 2] == -1);
-    assert_int_equal(gf_nearest(NULL, &q, 0, few), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_nearest(NULL, &rows, &cols, 0, &job, few), GLOFND_E_ARGUMENT);
     free(best);
     drop(&p);
 }

@@ -14,7 +14,7 @@
 #include "support/random.h"
 #include "util/rng.h"
 
-#define ON(n) (&(gf_pair_how){.threads = (n)})
+#define ON(n) (&(gf_sweep_job){.threads = (n)})
 
 static gf_error err;
 

@@ -45,6 +45,7 @@ void GF_NAME(gf_tile_product)(float *c, size_t c_row, const float *a, size_t a_r
                 const float *ar = a + r * a_row;
                 if (a_k == 1 && accumulate) micro(cr, c_row, ar, a_row, 1, bp, b_k, k, 1);
                 else if (a_k == 1) micro(cr, c_row, ar, a_row, 1, bp, b_k, k, 0);
+                else if (a_k == GF_PANEL && b_k == GF_PANEL) micro(cr, c_row, ar, 1, GF_PANEL, bp, GF_PANEL, k, accumulate);
                 else micro(cr, c_row, ar, 1, a_k, bp, b_k, k, accumulate);
             }
         }

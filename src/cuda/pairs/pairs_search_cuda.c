@@ -4,7 +4,7 @@
 
 static int step(void *user, double share) {
     const gf_job_progress *w = user;
-    if (w->progress) w->progress(w->user, w->from + share * (w->to - w->from));
+    gf_job_report(w, share);
     return gf_job_stopped(w);
 }
 
@@ -46,7 +46,7 @@ static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {
     };
 }
 
-static glofnd_status open_rows(gf_error *err, const gf_pairs_rows *rows, int threads, void **state) {
+static glofnd_status open_rows(gf_error *err, const gf_vectors *rows, int threads, void **state) {
     gf_cuda_pairs *c = NULL;
     (void)threads;
     TRY(gf_cuda_pairs_open(err, rows->x, rows->row, rows->n, rows->dim, &c));
@@ -62,7 +62,7 @@ static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf
     return gf_cuda_pairs_find(err, state, &task, &found);
 }
 
-static glofnd_status query(gf_error *err, void *state, const gf_pairs_rows *rows, const gf_pairs_task *t, gf_pairs_found *f) {
+static glofnd_status query(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f) {
     gf_job_progress watch;
     const gf_cuda_pairs_task task = task_of(t, f->top, &watch);
     const gf_cuda_pairs_found found = found_of(f);

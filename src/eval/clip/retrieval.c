@@ -32,16 +32,18 @@ static void finish(gf_recalls *r, int64_t queries) {
     }
 }
 
+static gf_vectors image_vectors(const gf_retrieval_input *in) {
+    return (gf_vectors){.x = in->image, .n = in->images, .dim = in->dim, .name = "embedding of image"};
+}
+
+static gf_vectors text_vectors(const gf_retrieval_input *in) {
+    return (gf_vectors){.x = in->text, .n = in->texts, .dim = in->dim, .name = "embedding of caption"};
+}
+
 static glofnd_status find_images(gf_error *err, const gf_retrieval_input *in, int64_t *best, gf_recalls *out) {
-    const gf_pairs p = {.row = in->text,
-                        .col = in->image,
-                        .rows = in->texts,
-                        .cols = in->images,
-                        .dim = in->dim,
-                        .row_name = "embedding of caption",
-                        .col_name = "embedding of image",
-                        .how = gf_pair_about(&in->how, "images of captions")};
-    TRY(gf_nearest(err, &p, K_MAX, best));
+    const gf_vectors texts = text_vectors(in), images = image_vectors(in);
+    const gf_sweep_job job = gf_sweep_stage(&in->job, "images of captions");
+    TRY(gf_nearest(err, &texts, &images, K_MAX, &job, best));
     for (int64_t i = 0; i < in->texts; i++) {
         int place = 0;
         while (place < K_MAX && best[i * K_MAX + place] != in->owner[i]) place++;
@@ -53,15 +55,9 @@ static glofnd_status find_images(gf_error *err, const gf_retrieval_input *in, in
 
 /* Images without a caption have no match and do not count as queries. */
 static glofnd_status find_texts(gf_error *err, const gf_retrieval_input *in, int64_t queries, int64_t *best, gf_recalls *out) {
-    const gf_pairs p = {.row = in->image,
-                        .col = in->text,
-                        .rows = in->images,
-                        .cols = in->texts,
-                        .dim = in->dim,
-                        .row_name = "embedding of image",
-                        .col_name = "embedding of caption",
-                        .how = gf_pair_about(&in->how, "captions of images")};
-    TRY(gf_nearest(err, &p, K_MAX, best));
+    const gf_vectors texts = text_vectors(in), images = image_vectors(in);
+    const gf_sweep_job job = gf_sweep_stage(&in->job, "captions of images");
+    TRY(gf_nearest(err, &images, &texts, K_MAX, &job, best));
     for (int64_t i = 0; i < in->images; i++) {
         const int64_t *found = best + i * K_MAX;
         int place = 0;

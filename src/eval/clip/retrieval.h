@@ -6,7 +6,7 @@
 #ifndef GF_EVAL_CLIP_RETRIEVAL_H
 #define GF_EVAL_CLIP_RETRIEVAL_H
 
-#include "pairs/tiles.h"
+#include "pairs/pairs_sweep.h"
 
 #define GF_RECALLS 3
 extern const int gf_recall_at[GF_RECALLS]; /* 1, 5, 10 */
@@ -15,7 +15,7 @@ typedef struct gf_retrieval_input { /* embeddings of any length */
     const float *image, *text;      /* [images][dim], [texts][dim] */
     int64_t images, texts, dim;
     const int64_t *owner; /* [texts] image of a caption; any number of captions per image */
-    gf_pair_how how;      /* threads 0: all */
+    gf_sweep_job job;     /* threads 0: all */
 } gf_retrieval_input;
 
 typedef struct gf_recalls { /* shares, and their mean over k */

@@ -129,21 +129,16 @@ static void score(const gf_features *images, const int64_t *best, int k, int64_t
 }
 
 glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
-                                const gf_pair_how *how, gf_zeroshot *out) {
+                                const gf_sweep_job *job, gf_zeroshot *out) {
     enum { K = 5 };
-    const gf_pairs p = {.row = images->x,
-                        .col = classifier,
-                        .rows = images->n,
-                        .cols = classes,
-                        .dim = images->dim,
-                        .row_name = "embedding of image",
-                        .col_name = "embedding of class",
-                        .how = gf_pair_about(how, "classes")};
+    const gf_vectors rows = {.x = images->x, .n = images->n, .dim = images->dim, .name = "embedding of image"},
+                     cols = {.x = classifier, .n = classes, .dim = images->dim, .name = "embedding of class"};
+    const gf_sweep_job stage = gf_sweep_stage(job, "classes");
     *out = (gf_zeroshot){.classes = classes};
     TRY(check(err, images, classes));
     int64_t *best = malloc((size_t)images->n * K * sizeof *best), *counts = calloc(2 * (size_t)classes, sizeof *counts);
-    const glofnd_status status =
-        best && counts ? gf_nearest(err, &p, K, best) : gf_fail(err, GLOFND_E_MEMORY, "no memory to classify images");
+    const glofnd_status status = best && counts ? gf_nearest(err, &rows, &cols, K, &stage, best)
+                                                : gf_fail(err, GLOFND_E_MEMORY, "no memory to classify images");
     if (status == GLOFND_OK) score(images, best, K, counts, counts + classes, out);
     free(best);
     free(counts);

@@ -2,13 +2,13 @@
  *
  *     gf_prompts p;  TRY(gf_prompts_templates(err, NULL, &p.templates));  ... names, in the order of the labels, to p.classes
  *     float *c;      TRY(gf_zeroshot_classifier(err, text_encoder, &p, &c));
- *     TRY(gf_zeroshot_score(err, &images, c, p.classes.n, &how, &result));
+ *     TRY(gf_zeroshot_score(err, &images, c, p.classes.n, &job, &result));
  */
 #ifndef GF_EVAL_CLIP_ZEROSHOT_H
 #define GF_EVAL_CLIP_ZEROSHOT_H
 
 #include "eval/encode.h"
-#include "pairs/tiles.h"
+#include "pairs/pairs_sweep.h"
 #include "util/strings/string_list.h"
 
 #define GF_PROMPT_MAX 4096 /* bytes of a class name or template */
@@ -42,6 +42,6 @@ typedef struct gf_zeroshot {
 /* Of equally similar classes the smaller label comes first. Images without label are not counted. E_ARGUMENT: no image has a
  * label, or a label is not below `classes`. */
 glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
-                                const gf_pair_how *how, gf_zeroshot *out);
+                                const gf_sweep_job *job, gf_zeroshot *out);
 
 #endif

@@ -25,8 +25,8 @@ typedef struct tables {
 static glofnd_status fill_thresholds(gf_error *err, const gf_fn_comparison *x, tables *t) {
     const gf_view_set *s = x->s;
     float single;
-    TRY(gf_optimal_thresholds(err, s, x->views, gf_view_columns(s), x->alpha, &x->how, t->exact));
-    TRY(gf_single_threshold(err, s, x->alpha, &x->how, &single));
+    TRY(gf_optimal_thresholds(err, s, x->views, gf_view_columns(s), x->alpha, &x->job, t->exact));
+    TRY(gf_single_threshold(err, s, x->alpha, &x->job, &single));
     for (int64_t i = 0; i < s->n; i++) {
         const float lambda = x->lambda ? x->lambda[i / x->views] : 1.0f;
         t->theta[GF_FN_GLOFND * s->n + i] = isnan(lambda) ? 1.0f : lambda;
@@ -48,9 +48,9 @@ static glofnd_status count_batch(gf_error *err, const gf_fn_comparison *x, table
     if (s->others) batch.others = &others;
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
         for (int64_t i = 0; i < rows; i++) t->part[k * rows + i] = t->theta[k * s->n + first + i];
-    const gf_pair_how how = {.threads = x->how.threads}; /* progress is by batch */
-    TRY(gf_fnc_thresholds(err, &batch, x->alpha, &how, t->part + GF_FN_FNC * rows));
-    TRY(gf_fn_count(err, &batch, t->part, GF_FN_DETECTOR_COUNT, &how, t->part_counts));
+    const gf_sweep_job silent = {.threads = x->job.threads}; /* progress is by batch */
+    TRY(gf_fnc_thresholds(err, &batch, x->alpha, &silent, t->part + GF_FN_FNC * rows));
+    TRY(gf_fn_count(err, &batch, t->part, GF_FN_DETECTOR_COUNT, &silent, t->part_counts));
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
         for (int64_t i = 0; i < rows; i++) t->counts[k * s->n + first + i] = t->part_counts[k * rows + i];
     return GLOFND_OK;
@@ -58,11 +58,12 @@ static glofnd_status count_batch(gf_error *err, const gf_fn_comparison *x, table
 
 static glofnd_status compare(gf_error *err, const gf_fn_comparison *x, tables *t, gf_precision_recall *out) {
     const int64_t rows = x->batch * x->views, used = x->batch ? x->s->n / rows * rows : x->s->n;
+    const gf_sweep_job stage = gf_sweep_stage(&x->job, "flagged pairs of batches");
     TRY(fill_thresholds(err, x, t));
-    if (!x->batch) TRY(gf_fn_count(err, x->s, t->theta, GF_FN_DETECTOR_COUNT, &x->how, t->counts));
+    if (!x->batch) TRY(gf_fn_count(err, x->s, t->theta, GF_FN_DETECTOR_COUNT, &x->job, t->counts));
     for (int64_t first = 0; x->batch && first < used; first += rows) {
         TRY(count_batch(err, x, t, first, rows));
-        if (x->how.progress) x->how.progress(x->how.user, "flagged pairs of batches", first + rows, used);
+        gf_job_report(&stage.watch, (double)(first + rows) / (double)used);
     }
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
         const int available = k == GF_FN_GLOFND ? x->lambda != NULL : k != GF_FN_FNC || x->batch > 0;

@@ -26,7 +26,7 @@ typedef struct gf_fn_comparison {
     int64_t batch; /* samples; pairs within each batch, without the last incomplete one. 0: all pairs */
     double alpha;
     const float *lambda; /* [s->n / views] learned thresholds; NaN: the anchor flags nothing. NULL: none learned */
-    gf_pair_how how;
+    gf_sweep_job job;
 } gf_fn_comparison;
 
 /* out [GF_FN_DETECTOR_COUNT]; anchors 0: not available (GLOFND without lambda, FNC without batches). */

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "eval/stats.h"
-#include "pairs/tiles.h"
 
 /* ----- counts ----- */
 
@@ -28,7 +27,7 @@ static void count_row(const gf_view_set *set, int64_t row, int64_t c0, int cols,
     out->pairs += pairs, out->same += same, out->flagged += flagged, out->hits += hits;
 }
 
-static void count_tile(void *user, const gf_pair_tile *t, int thread) {
+static void count_strip(void *user, const gf_strip *t, int thread) {
     const counting *x = user;
     (void)thread;
     for (int r = 0; r < t->rows; r++) {
@@ -41,17 +40,12 @@ static void count_tile(void *user, const gf_pair_tile *t, int thread) {
     }
 }
 
-glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_pair_how *how,
+glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_sweep_job *job,
                           gf_fn_counts *counts) {
     counting x = {s, theta, kinds, counts};
-    const gf_view_set *columns = gf_view_columns(s);
-    const gf_pairs p = {.row = s->z,
-                        .col = columns->z,
-                        .rows = s->n,
-                        .cols = columns->n,
-                        .dim = s->dim,
-                        .how = gf_pair_about(how, "flagged pairs")};
-    return gf_pairs_sweep(err, &p, count_tile, &x);
+    const gf_vectors rows = gf_view_vectors(s), cols = gf_view_vectors(gf_view_columns(s));
+    const gf_sweep_job stage = gf_sweep_stage(job, "flagged pairs");
+    return gf_sweep_vectors(err, &rows, &cols, &stage, count_strip, &x);
 }
 
 /* ----- summary ----- */

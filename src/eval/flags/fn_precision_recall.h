@@ -8,7 +8,7 @@
 #define GF_EVAL_FLAGS_FN_PRECISION_RECALL_H
 
 #include "eval/flags/view_set.h"
-#include "pairs/tiles.h"
+#include "pairs/pairs_sweep.h"
 
 typedef struct gf_fn_counts { /* of one anchor */
     int64_t pairs, same;      /* negatives; those with the anchor's label */
@@ -16,7 +16,7 @@ typedef struct gf_fn_counts { /* of one anchor */
 } gf_fn_counts;
 
 /* Counts the pairs of every row of `s`, for `kinds` thresholds of each row at once: theta, counts [kinds][s->n]. */
-glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_pair_how *how,
+glofnd_status gf_fn_count(gf_error *err, const gf_view_set *s, const float *theta, int kinds, const gf_sweep_job *job,
                           gf_fn_counts *counts);
 
 typedef struct gf_precision_recall {

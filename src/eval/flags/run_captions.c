@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "loader/caption_tokens.h"
-#include "pairs/components.h"
 #include "text/captions.h"
+#include "util/components.h"
 
 enum { PART = 512 }; /* captions encoded at a time */
 

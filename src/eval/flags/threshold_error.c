@@ -82,7 +82,7 @@ static void batch_thresholds(void *arg, int64_t task, int thread) {
     for (int64_t i = 0; i < x->batch; i++) copy_sample(b, i, x->s, sample_at(x, first + i), x->views);
     for (int64_t i = 0; others && i < x->batch; i++) copy_sample(others, i, x->s->others, sample_at(x, first + i), x->views);
     b->others = others;
-    const glofnd_status status = gf_fnc_thresholds(NULL, b, x->alpha, &(gf_pair_how){.threads = 1}, theta);
+    const glofnd_status status = gf_fnc_thresholds(NULL, b, x->alpha, &(gf_sweep_job){.threads = 1}, theta);
     if (status != GLOFND_OK) x->status[thread] = status;
     for (int64_t i = new - first; status == GLOFND_OK &&i < x->batch; i++) {
         float *to = x->out + (sample_at(x, first + i) * x->draws + x->draw) * x->views;
@@ -90,19 +90,20 @@ static void batch_thresholds(void *arg, int64_t task, int thread) {
     }
 }
 
-static glofnd_status shuffle_all(gf_error *err, shuffle *x, const gf_pair_how *how) {
+static glofnd_status shuffle_all(gf_error *err, shuffle *x, const gf_sweep_job *job) {
+    const gf_sweep_job stage = gf_sweep_stage(job, "batches of FNC");
     for (x->draw = 0; x->draw < x->draws; x->draw++) {
-        if (how->progress) how->progress(how->user, "batches of FNC", x->draw, x->draws);
-        gf_parallel(how->threads, (x->samples + x->batch - 1) / x->batch, batch_thresholds, x);
-        for (int t = 0; t < how->threads; t++)
+        gf_job_report(&stage.watch, (double)x->draw / (double)x->draws);
+        gf_parallel(job->threads, (x->samples + x->batch - 1) / x->batch, batch_thresholds, x);
+        for (int t = 0; t < job->threads; t++)
             FAIL_IF(err, x->status[t] != GLOFND_OK, x->status[t], "thresholds of a batch: %s", glofnd_status_text(x->status[t]));
     }
     return GLOFND_OK;
 }
 
 glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha,
-                                      uint64_t seed, const gf_pair_how *how, float *out) {
-    const int threads = how->threads, sets = s->others ? 2 * threads : threads;
+                                      uint64_t seed, const gf_sweep_job *job, float *out) {
+    const int threads = job->threads, sets = s->others ? 2 * threads : threads;
     shuffle x = {.s = s,
                  .views = views,
                  .draws = draws,
@@ -120,7 +121,7 @@ glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int v
     glofnd_status status =
         x.set && x.status && x.theta ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for batches of thresholds");
     for (int t = 0; t < sets && status == GLOFND_OK; t++) status = gf_view_set_alloc(err, &x.set[t], batch * views, s->dim);
-    if (status == GLOFND_OK) status = shuffle_all(err, &x, how);
+    if (status == GLOFND_OK) status = shuffle_all(err, &x, job);
     for (int t = 0; t < sets && x.set; t++) gf_view_set_free(&x.set[t]);
     free(x.set);
     free(x.status);

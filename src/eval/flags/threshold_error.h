@@ -3,7 +3,7 @@
 #define GF_EVAL_FLAGS_THRESHOLD_ERROR_H
 
 #include "eval/flags/view_set.h"
-#include "pairs/tiles.h"
+#include "pairs/pairs_sweep.h"
 
 typedef struct gf_threshold_error {
     int64_t count;          /* number of thresholds compared */
@@ -26,6 +26,6 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
  * each row gets the (1-alpha) quantile of its batch. out [samples][draws * views]. The last batch is completed with samples of
  * the one before. */
 glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha,
-                                      uint64_t seed, const gf_pair_how *how, float *out);
+                                      uint64_t seed, const gf_sweep_job *job, float *out);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef GF_EVAL_FLAGS_VIEW_SET_H
 #define GF_EVAL_FLAGS_VIEW_SET_H
 
-#include "util/status.h"
+#include "pairs/pairs_sweep.h"
 
 typedef struct gf_view_set {          /* embeddings of views of samples */
     int64_t n, dim;                   /* rows */
@@ -12,6 +12,9 @@ typedef struct gf_view_set {          /* embeddings of views of samples */
     const struct gf_view_set *others; /* borrowed; pairs are rows of this set with rows of `others`, which has the same samples
                                          in the same rows (images with texts). NULL: rows of this set with each other */
 } gf_view_set;
+
+/* The embeddings of a set, for a sweep. */
+static inline gf_vectors gf_view_vectors(const gf_view_set *s) { return (gf_vectors){.x = s->z, .n = s->n, .dim = s->dim}; }
 
 /* The set that the rows are compared with. */
 static inline const gf_view_set *gf_view_columns(const gf_view_set *s) { return s->others ? s->others : s; }

@@ -1,5 +1,5 @@
 /* components.c - see components.h. */
-#include "pairs/components.h"
+#include "util/components.h"
 
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@ void gf_components_init(int32_t *root, int64_t n) {
 }
 
 static int32_t find(int32_t *root, int32_t i) {
-    while (root[i] != i) i = root[i] = root[root[i]]; /* halves the way for the next one */
+    while (root[i] != i) i = root[i] = root[root[i]]; /* path halving */
     return i;
 }
 
@@ -33,7 +33,7 @@ static int larger_first(const void *x, const void *y) {
     return (a->root > b->root) - (a->root < b->root);
 }
 
-/* Numbers the roots of parts in order of their smallest node; of[] of the others is -1 for now. */
+/* Numbers the roots of components in order of their smallest node; of[] of the others is -1 for now. */
 static void number_roots(const int32_t *root, int64_t n, gf_components *p) {
     for (int64_t i = 0; i < n; i++) p->of[i] = -1;
     for (int64_t i = 0; i < n; i++)
@@ -58,12 +58,12 @@ static void measure(const int32_t *root, const int64_t *degree, int64_t n, gf_co
 
 glofnd_status gf_components_list(gf_error *err, const int32_t *root, const int64_t *degree, int64_t n, gf_components *out) {
     gf_components p = {.of = malloc((size_t)(n > 0 ? n : 1) * sizeof *p.of)};
-    FAIL_IF(err, !p.of, GLOFND_E_MEMORY, "no memory for the parts of %lld nodes", (long long)n);
+    FAIL_IF(err, !p.of, GLOFND_E_MEMORY, "no memory for the components of %lld nodes", (long long)n);
     number_roots(root, n, &p);
     p.part = calloc((size_t)(p.count > 0 ? p.count : 1), sizeof *p.part);
     if (!p.part) {
         gf_components_free(&p);
-        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld parts", (long long)p.count);
+        GF_FAIL(err, GLOFND_E_MEMORY, "no memory for %lld components", (long long)p.count);
     }
     measure(root, degree, n, &p);
     for (int64_t k = 0; k < p.count; k++) p.of[p.part[k].root] = (int32_t)k;

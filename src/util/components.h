@@ -1,15 +1,15 @@
-/* components.h - connected parts of a graph given edge by edge, in any order: a forest in which every edge joins two trees. */
-#ifndef GF_PAIRS_COMPONENTS_H
-#define GF_PAIRS_COMPONENTS_H
+/* components.h - connected components of a graph given edge by edge, in any order: disjoint sets as a forest (union-find). */
+#ifndef GF_UTIL_COMPONENTS_H
+#define GF_UTIL_COMPONENTS_H
 
 #include "util/status.h"
 
-/* root [n]: the parent of a node, or itself. The smallest node of a part becomes its root. */
+/* root [n]: the parent of a node, or itself. The smallest node of a component becomes its root. */
 void gf_components_init(int32_t *root, int64_t n);
 void gf_components_join(int32_t *root, int32_t a, int32_t b);
-/* Joins also what is joined in `other`. */
+/* Also joins the nodes that are joined in `other`. */
 void gf_components_merge(int32_t *root, int32_t *other, int64_t n);
-/* Every root[i] becomes the smallest node of its part. */
+/* Every root[i] becomes the smallest node of its component. */
 void gf_components_flatten(int32_t *root, int64_t n);
 
 typedef struct gf_component {
@@ -18,9 +18,9 @@ typedef struct gf_component {
 } gf_component;
 
 typedef struct gf_components {
-    int64_t count, nodes, edges; /* parts of two nodes or more; nodes and edges in them */
-    gf_component *part;          /* [count] most nodes first, then by root */
-    int32_t *of;                 /* [n] position in part, or -1: a node alone */
+    int64_t count, nodes, edges; /* components of two nodes or more; nodes and edges in them */
+    gf_component *part;          /* [count] largest first, then by root */
+    int32_t *of;                 /* [n] position in part, or -1: a node without edges */
 } gf_components;
 
 /* degree [n]: edges at each node. root as gf_components_flatten() leaves it. */

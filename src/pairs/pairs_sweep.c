@@ -1,0 +1,209 @@
+/* pairs_sweep.c - see pairs_sweep.h.
+ *
+ * The symmetric sweep visits pairs of blocks in rounds in which no block occurs twice: the round-robin schedule of a tournament,
+ * with the last block fixed and the others rotating. Within a pair the rows go panel by panel over the columns, so that the panel
+ * and the strip of similarities stay in the cache.
+ */
+#include "pairs/pairs_sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu/kernels/tile.h"
+#include "util/parallel.h"
+
+#define DEPTH 256                  /* dimensions in one call of the product: the panels it rereads stay in the nearest caches */
+#define SHARED_FLOATS (256 * 1024) /* embeddings of a strip's columns, which the rows of a group share in the next cache */
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ----- embeddings ----- */
+
+size_t gf_panels_bytes(int64_t n, int64_t dim) { return (size_t)gf_pad(n) * (size_t)dim * sizeof(float); }
+
+typedef struct packing {
+    const gf_vectors *v;
+    gf_panels *to;
+    _Atomic int64_t bad; /* first vector that is not finite; v->n: none */
+} packing;
+
+static void note_bad(packing *p, int64_t i) {
+    int64_t first = atomic_load(&p->bad);
+    while (i < first && !atomic_compare_exchange_weak(&p->bad, &first, i)) continue;
+}
+
+/* Writes the unit vector to every GF_PANEL-th float of `to`; returns 0 if x is not finite. */
+static int pack_vector(float *to, const float *x, int64_t dim) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < dim; k++) sum += (double)x[k] * (double)x[k];
+    const double scale = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
+    for (int64_t k = 0; k < dim; k++) to[k * GF_PANEL] = (float)(scale * (double)x[k]);
+    return isfinite(sum); /* squares of floats do not overflow double */
+}
+
+static void pack_panel(void *arg, int64_t panel, int thread) {
+    packing *p = arg;
+    const gf_vectors *v = p->v;
+    float *to = p->to->x + panel * GF_PANEL * v->dim;
+    (void)thread;
+    if ((panel + 1) * GF_PANEL > v->n) memset(to, 0, GF_PANEL * (size_t)v->dim * sizeof *to);
+    for (int64_t i = panel * GF_PANEL; i < smaller((panel + 1) * GF_PANEL, v->n); i++)
+        if (!pack_vector(to + i % GF_PANEL, v->x + (v->row ? v->row[i] : i) * v->dim, v->dim)) note_bad(p, i);
+}
+
+glofnd_status gf_panels_pack(gf_error *err, const gf_vectors *v, int threads, gf_panels *out) {
+    const char *name = v->name ? v->name : "embedding";
+    gf_panels p = {.n = v->n, .dim = v->dim};
+    FAIL_IF(err, v->n < 1 || v->n > INT32_MAX || v->dim < 1 || v->dim > INT32_MAX / 4 || threads < 1, GLOFND_E_ARGUMENT,
+            "%s: %lld vectors of %lld numbers on %d threads; all must be at least 1, and the vectors fewer than 2^31", name,
+            (long long)v->n, (long long)v->dim, threads);
+    p.x = aligned_alloc(64, gf_panels_bytes(v->n, v->dim));
+    FAIL_IF(err, !p.x, GLOFND_E_MEMORY, "no memory for %lld x %lld embeddings", (long long)v->n, (long long)v->dim);
+    packing job = {.v = v, .to = &p, .bad = v->n};
+    gf_parallel(threads, gf_pad(v->n) / GF_PANEL, pack_panel, &job);
+    if (job.bad < v->n) {
+        gf_panels_free(&p);
+        GF_FAIL(err, GLOFND_E_NUMERIC, "%s %lld is not finite", name, (long long)job.bad);
+    }
+    *out = p;
+    return GLOFND_OK;
+}
+
+void gf_panels_free(gf_panels *p) {
+    free(p->x);
+    *p = (gf_panels){0};
+}
+
+/* ----- sweeps ----- */
+
+typedef struct sweep {
+    const gf_panels *q, *k;
+    const gf_tile_ops *ops;
+    gf_strip_visit visit;
+    void *user;
+    gf_job_progress watch;
+    float *scratch; /* [threads][GF_PANEL][GF_STRIP_COLS] */
+    int64_t block, blocks, round;
+    int64_t cols;         /* columns of a strip of gf_sweep_rows */
+    _Atomic int64_t done; /* similarities */
+    double total;
+} sweep;
+
+size_t gf_sweep_bytes(int threads) { return (size_t)threads * GF_PANEL * GF_STRIP_COLS * sizeof(float); }
+
+gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage) {
+    gf_sweep_job named = *job;
+    named.watch.stage = stage;
+    return named;
+}
+
+static void visit_strip(sweep *w, gf_strip t, int thread) {
+    const int64_t dim = w->k->dim;
+    float *s = w->scratch + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
+    t.rows = (int)smaller(GF_PANEL, w->q->n - t.r0);
+    t.s = s, t.ld = GF_STRIP_COLS;
+    for (int64_t d = 0; d < dim; d += DEPTH)
+        w->ops->product(s, t.ld, w->q->x + t.r0 * dim + d * GF_PANEL, 1, GF_PANEL, w->k->x + t.c0 * dim + d * GF_PANEL, GF_PANEL,
+                        GF_PANEL * (size_t)dim, GF_PANEL, (int)gf_pad(t.cols), (int)smaller(DEPTH, dim - d), d > 0);
+    w->visit(w->user, &t, thread);
+}
+
+/* A task is done; thread 0 is the caller's and may report. */
+static void advance(sweep *w, int64_t pairs, int thread) {
+    const double done = (double)(atomic_fetch_add(&w->done, pairs) + pairs);
+    if (thread == 0) gf_job_report(&w->watch, done < w->total ? done / w->total : 1.0);
+}
+
+/* Blocks i <= j. On the diagonal a panel needs no columns before its own. */
+static void pair_of_blocks(sweep *w, int64_t i, int64_t j, int thread) {
+    const int64_t n = w->q->n, r_end = smaller((i + 1) * w->block, n), c_end = smaller((j + 1) * w->block, n);
+    for (int64_t r0 = i * w->block; r0 < r_end && !gf_job_stopped(&w->watch); r0 += GF_PANEL) {
+        const int64_t c0 = i == j ? r0 : j * w->block;
+        visit_strip(w, (gf_strip){.r0 = r0, .c0 = c0, .cols = (int)(c_end - c0)}, thread);
+    }
+    advance(w, (r_end - i * w->block) * (c_end - j * w->block) / (i == j ? 2 : 1), thread);
+}
+
+static void diagonal(void *arg, int64_t task, int thread) { pair_of_blocks(arg, task, task, thread); }
+
+static void pair_of_round(void *arg, int64_t task, int thread) {
+    sweep *w = arg;
+    const int64_t even = w->blocks + (w->blocks & 1), ring = even - 1;
+    const int64_t a = task > 0 ? (w->round + task) % ring : ring, b = task > 0 ? (w->round - task + ring) % ring : w->round;
+    const int64_t i = smaller(a, b), j = a + b - i;
+    if (j < w->blocks) pair_of_blocks(w, i, j, thread); /* with an odd number of blocks one has no partner */
+}
+
+static void row_group(void *arg, int64_t task, int thread) {
+    sweep *w = arg;
+    const int64_t n = w->k->n, first = task * w->block, end = smaller(first + w->block, w->q->n);
+    for (int64_t c0 = 0; c0 < n && !gf_job_stopped(&w->watch); c0 += w->cols) {
+        const int64_t cols = smaller(w->cols, n - c0);
+        for (int64_t r0 = first; r0 < end; r0 += GF_PANEL)
+            visit_strip(w, (gf_strip){.r0 = r0, .c0 = c0, .cols = (int)cols, .slot = (int)(r0 - first), .last = c0 + cols == n},
+                        thread);
+        advance(w, (end - first) * cols, thread);
+    }
+}
+
+static glofnd_status begin(gf_error *err, sweep *w, const gf_sweep_job *job) {
+    w->ops = gf_tile_ops_get();
+    w->watch = job->watch;
+    w->scratch = aligned_alloc(64, gf_sweep_bytes(job->threads));
+    FAIL_IF(err, !w->scratch, GLOFND_E_MEMORY, "no memory for strips of similarities");
+    return GLOFND_OK;
+}
+
+static glofnd_status end(gf_error *err, sweep *w) {
+    free(w->scratch);
+    FAIL_IF(err, gf_job_stopped(&w->watch), GLOFND_E_ARGUMENT, "stopped");
+    return GLOFND_OK;
+}
+
+/* Small enough that every thread has pairs of blocks in a round, large enough that a panel is read often while it is cached. */
+static int64_t chosen_block(int64_t n, int threads) {
+    const int64_t fair = gf_pad((n + 4 * threads - 1) / (4 * threads));
+    return smaller(fair, GF_STRIP_COLS);
+}
+
+glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
+                                 void *user) {
+    sweep w = {.q = p, .k = p, .visit = visit, .user = user, .total = 0.5 * (double)p->n * (double)p->n};
+    w.block = block ? block : chosen_block(p->n, job->threads);
+    w.blocks = (p->n + w.block - 1) / w.block;
+    TRY(begin(err, &w, job));
+    const int64_t even = w.blocks + (w.blocks & 1);
+    gf_parallel(job->threads, w.blocks, diagonal, &w);
+    for (w.round = 0; w.round < even - 1 && !gf_job_stopped(&w.watch); w.round++)
+        gf_parallel(job->threads, even / 2, pair_of_round, &w);
+    return end(err, &w);
+}
+
+static int64_t chosen_cols(int64_t dim) {
+    const int64_t fit = SHARED_FLOATS / dim / GF_PANEL * GF_PANEL;
+    return fit < 128 ? 128 : smaller(fit, GF_STRIP_COLS);
+}
+
+glofnd_status gf_sweep_rows(gf_error *err, const gf_panels *q, const gf_panels *k, int64_t group, const gf_sweep_job *job,
+                            gf_strip_visit visit, void *user) {
+    sweep w = {.q = q, .k = k, .visit = visit, .user = user, .block = group, .total = (double)q->n * (double)k->n};
+    FAIL_IF(err, q->dim != k->dim, GLOFND_E_ARGUMENT, "embeddings of %lld numbers against embeddings of %lld", (long long)q->dim,
+            (long long)k->dim);
+    w.cols = chosen_cols(k->dim);
+    TRY(begin(err, &w, job));
+    gf_parallel(job->threads, (q->n + group - 1) / group, row_group, &w);
+    return end(err, &w);
+}
+
+glofnd_status gf_sweep_vectors(gf_error *err, const gf_vectors *rows, const gf_vectors *cols, const gf_sweep_job *job,
+                               gf_strip_visit visit, void *user) {
+    const int same = rows->x == cols->x && rows->row == cols->row && rows->n == cols->n && rows->dim == cols->dim;
+    gf_panels q = {0}, k = {0};
+    glofnd_status status = gf_panels_pack(err, cols, job->threads, &k);
+    if (status == GLOFND_OK && !same) status = gf_panels_pack(err, rows, job->threads, &q);
+    if (status == GLOFND_OK) status = gf_sweep_rows(err, same ? &k : &q, &k, GF_SWEEP_GROUP, job, visit, user);
+    gf_panels_free(&q);
+    gf_panels_free(&k);
+    return status;
+}

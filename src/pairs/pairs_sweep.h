@@ -1,0 +1,70 @@
+/* pairs_sweep.h - all cosine similarities between two sets of embeddings, or within one, on all cores; never rows x cols of them.
+ *
+ * Embeddings are packed once, in panels that serve as the left and as the right side of the product. The similarities come in
+ * strips: up to GF_PANEL rows by some columns, which a visitor reads and which are then overwritten. Every similarity is one chain
+ * of fused multiply-adds, whose bits depend neither on the strip nor on which of the two embeddings is the row.
+ *
+ * glofnd_thresholds() and the selections of the training step do not use this sweep: their rows come from the step's workspace,
+ * row-major and padded, and the step must not allocate. They read the same product (cpu/passes/cpu_select.c), hence the same bits.
+ */
+#ifndef GF_PAIRS_PAIRS_SWEEP_H
+#define GF_PAIRS_PAIRS_SWEEP_H
+
+#include "ifc/pair_passes.h"
+#include "util/job_progress.h"
+
+typedef struct gf_vectors { /* embeddings as they are given */
+    const float *x;         /* [][dim] of any length; they are scaled to length 1, zeros stay zeros */
+    const int32_t *row;     /* [n] rows of x to take; NULL: the first n */
+    int64_t n, dim;
+    const char *name; /* for messages; NULL: "embedding" */
+} gf_vectors;
+
+typedef struct gf_panels {
+    int64_t n, dim;
+    float *x; /* [pad(n) / GF_PANEL][dim][GF_PANEL] unit vectors; padding is zero */
+} gf_panels;
+
+size_t gf_panels_bytes(int64_t n, int64_t dim);
+/* E_NUMERIC names the first vector that is not finite. */
+glofnd_status gf_panels_pack(gf_error *err, const gf_vectors *v, int threads, gf_panels *out);
+void gf_panels_free(gf_panels *p); /* a zeroed one is fine */
+
+#define GF_STRIP_COLS 1024 /* columns of a strip, at most */
+#define GF_SWEEP_GROUP 64  /* rows of a group in gf_sweep_vectors */
+
+typedef struct gf_strip {
+    int64_t r0, c0;
+    int rows, cols; /* rows <= GF_PANEL */
+    int slot;       /* gf_sweep_rows: position of row r0 in its group */
+    int last;       /* gf_sweep_rows: these rows have no more columns */
+    const float *s; /* [rows][ld]; the columns up to pad(cols) can be read */
+    size_t ld;
+} gf_strip;
+
+typedef void (*gf_strip_visit)(void *user, const gf_strip *s, int thread);
+
+typedef struct gf_sweep_job {
+    int threads; /* at least 1; users that say so take 0 for all */
+    gf_job_progress watch;
+} gf_sweep_job;
+
+/* The same job under the name of a stage. */
+gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage);
+
+/* Visits every pair row < col of p at least once, along with others that the visitor must skip (col <= row). During a visit no
+ * other thread has the strip's rows or columns, so results of both may be written. `block`: rows of a block, a multiple of
+ * GF_PANEL up to GF_STRIP_COLS; 0: chosen. Every sweep fails with E_ARGUMENT, "stopped", when the job is cancelled. */
+glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
+                                 void *user);
+/* Visits every row of q with every column of k. The strips of a group of `group` rows (a multiple of GF_PANEL) come on one thread,
+ * by rising columns; groups come in any order and at the same time. A visitor may write what belongs to the rows or to `thread`. */
+glofnd_status gf_sweep_rows(gf_error *err, const gf_panels *q, const gf_panels *k, int64_t group, const gf_sweep_job *job,
+                            gf_strip_visit visit, void *user);
+/* Packs rows and cols, once if they are the same, and visits them in groups of GF_SWEEP_GROUP. */
+glofnd_status gf_sweep_vectors(gf_error *err, const gf_vectors *rows, const gf_vectors *cols, const gf_sweep_job *job,
+                               gf_strip_visit visit, void *user);
+
+size_t gf_sweep_bytes(int threads); /* scratch of a sweep */
+
+#endif
