@@ -20,9 +20,9 @@ typedef struct report_job {
     const char *out, *data;
     int quick, count;
     int64_t samples;
-    char *const *paths; /* [count] */
-    gf_run_log *runs;   /* [count] */
-    gf_snapshot *looks; /* [count]; NULL with quick */
+    char *const *paths;     /* [count] */
+    gf_run_log *runs;       /* [count] */
+    gf_snapshot *snapshots; /* [count]; NULL with quick */
     gf_comparison compare;
     gf_progress line;
     const char *name; /* of the run that is looked at */
@@ -40,7 +40,7 @@ static void tell(void *user, const char *what, int64_t done, int64_t total) {
 /* One run of a configuration is enough. */
 static int is_first(const report_job *j, const gf_report *r, int run) {
     for (int i = 0; r->compare && i < run; i++)
-        if (r->compare->run[i].group == r->compare->run[run].group && j->looks[i].made) return 0;
+        if (r->compare->run[i].group == r->compare->run[run].group && j->snapshots[i].made) return 0;
     return 1;
 }
 
@@ -52,9 +52,9 @@ static void look(report_job *j, const gf_report *r) {
         j->name = j->runs[i].name;
         gf_snapshot_make(
             &(gf_snapshot_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = tell, .user = j},
-            &j->looks[i]);
-        made += j->looks[i].made;
-        if (!j->looks[i].made) fprintf(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->looks[i].why);
+            &j->snapshots[i]);
+        made += j->snapshots[i].made;
+        if (!j->snapshots[i].made) fprintf(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->snapshots[i].why);
     }
     gf_progress_end(&j->line);
 }
@@ -93,7 +93,7 @@ static glofnd_status make(gf_error *err, report_job *j) {
     }
     r.compare_why = why.text;
     if (!j->quick) look(j, &r);
-    r.looks = j->looks;
+    r.snapshots = j->snapshots;
     TRY(write_page(err, &r, j->out));
     print_table(&r);
     printf("\npage %s\n", j->out);
@@ -106,15 +106,15 @@ static int run_job(report_job *j) {
     snprintf(out, sizeof out, "%.1000s/report.html", j->paths[0]);
     if (!j->out) j->out = out;
     j->runs = calloc((size_t)j->count, sizeof *j->runs);
-    j->looks = j->quick ? NULL : calloc((size_t)j->count, sizeof *j->looks);
+    j->snapshots = j->quick ? NULL : calloc((size_t)j->count, sizeof *j->snapshots);
     glofnd_status status =
-        j->runs && (j->looks || j->quick) ? make(&err, j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j->count);
+        j->runs && (j->snapshots || j->quick) ? make(&err, j) : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d runs", j->count);
     for (int i = 0; i < j->count; i++) {
         if (j->runs) gf_run_log_free(&j->runs[i]);
-        if (j->looks) gf_snapshot_free(&j->looks[i]);
+        if (j->snapshots) gf_snapshot_free(&j->snapshots[i]);
     }
     free(j->runs);
-    free(j->looks);
+    free(j->snapshots);
     gf_compare_free(&j->compare);
     return status == GLOFND_OK ? CLI_OK : cli_failed("report", status, &err);
 }

@@ -6,40 +6,40 @@
 enum { SIDE = 400, MARGIN = 14 };
 
 /* Positions of one class as a path. */
-static void points_of(gf_text *out, const gf_dots *d, int32_t look, const double low[2], double scale) {
+static void points_of(gf_text *out, const gf_dots *d, int32_t style, const double low[2], double scale) {
     for (int64_t i = 0; i < d->n; i++)
-        if (d->look[i] == look)
+        if (d->style[i] == style)
             gf_text_add(out, "M%.1f %.1fh0", MARGIN + (d->y[2 * i] - low[0]) * scale,
                         MARGIN + (d->y[2 * i + 1] - low[1]) * scale);
 }
 
-static int any(const gf_dots *d, int32_t look) {
+static int any(const gf_dots *d, int32_t style) {
     for (int64_t i = 0; i < d->n; i++)
-        if (d->look[i] == look) return 1;
+        if (d->style[i] == style) return 1;
     return 0;
 }
 
-static void numbers_of(gf_text *out, const gf_dots *d, int32_t look) {
+static void numbers_of(gf_text *out, const gf_dots *d, int32_t style) {
     const char *comma = "";
     gf_text_add(out, " data-i=\"");
     for (int64_t i = 0; i < d->n; i++)
-        if (d->look[i] == look) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
+        if (d->style[i] == style) gf_text_add(out, "%s%lld", comma, (long long)i), comma = ",";
     gf_text_add(out, "\"");
 }
 
-static void draw_class(gf_text *out, const gf_dots *d, int32_t look, const double low[2], double scale) {
-    if (!any(d, look)) return;
-    if (look < 0) gf_text_add(out, "<path class=\"dot rest\"");
-    else gf_text_add(out, "<path class=\"dot c%d\"", look % GF_COLOURS);
-    if (d->numbered) numbers_of(out, d, look);
+static void draw_class(gf_text *out, const gf_dots *d, int32_t style, const double low[2], double scale) {
+    if (!any(d, style)) return;
+    if (style < 0) gf_text_add(out, "<path class=\"dot rest\"");
+    else gf_text_add(out, "<path class=\"dot c%d\"", style % GF_COLOURS);
+    if (d->numbered) numbers_of(out, d, style);
     gf_text_add(out, " d=\"");
-    points_of(out, d, look, low, scale);
+    points_of(out, d, style, low, scale);
     gf_text_add(out, "\"><title>");
-    gf_text_escape(out, look >= 0 && look < d->classes ? d->names[look] : d->classes ? "other classes" : "no label");
+    gf_text_escape(out, style >= 0 && style < d->classes ? d->names[style] : d->classes ? "other classes" : "no label");
     gf_text_add(out, "</title></path>\n");
-    if (look < GF_COLOURS) return;
+    if (style < GF_COLOURS) return;
     gf_text_add(out, "<path class=\"dot hole\" d=\"");
-    points_of(out, d, look, low, scale);
+    points_of(out, d, style, low, scale);
     gf_text_add(out, "\"/>\n");
 }
 
@@ -52,7 +52,7 @@ void gf_svg_dots(gf_text *out, const gf_dots *d) {
     gf_text_add(out, "<svg class=\"map\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", SIDE, SIDE);
     gf_text_escape(out, d->title);
     gf_text_add(out, "\">\n");
-    for (int32_t look = -1; look < GF_DOTS_CLASSES; look++) draw_class(out, d, look, low, scale);
+    for (int32_t style = -1; style < GF_DOTS_CLASSES; style++) draw_class(out, d, style, low, scale);
     gf_text_add(out, "</svg></figure>\n");
 }
 

@@ -8,8 +8,8 @@
 
 typedef struct gf_dots {
     const char *title, *note;
-    const double *y;     /* [n][2] */
-    const int32_t *look; /* [n] 0 .. GF_DOTS_CLASSES - 1, or -1: grey */
+    const double *y;      /* [n][2] */
+    const int32_t *style; /* [n] 0 .. GF_DOTS_CLASSES - 1, or -1: grey */
     int64_t n;
     const char *const *names; /* [classes] of the looks that are used */
     int classes;

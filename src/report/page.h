@@ -15,7 +15,7 @@ typedef struct gf_report {
     int count;
     const gf_comparison *compare; /* of the same runs in the same order; NULL: `compare_why` says why not */
     const char *compare_why;
-    const gf_snapshot *looks; /* [count] of those that were looked at; NULL: nobody looked */
+    const gf_snapshot *snapshots; /* [count], may be not made; NULL: none */
 } gf_report;
 
 /* Running out of memory shows in out->failed. */

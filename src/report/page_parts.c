@@ -57,32 +57,32 @@ void gf_group_name(const gf_report *r, int group, char *out, size_t bytes) {
     else snprintf(out, bytes, "%s", r->runs[gf_group_first(r, group)].name);
 }
 
-const gf_snapshot *gf_group_look(const gf_report *r, int group) {
-    for (int i = 0; r->looks && i < r->count; i++)
-        if (gf_group_of(r, i) == group && r->looks[i].made) return &r->looks[i];
+const gf_snapshot *gf_group_snapshot(const gf_report *r, int group) {
+    for (int i = 0; r->snapshots && i < r->count; i++)
+        if (gf_group_of(r, i) == group && r->snapshots[i].made) return &r->snapshots[i];
     return NULL;
 }
 
-void gf_snapshot_class(const gf_snapshot *look, int32_t label, char *out, size_t bytes) {
-    const char *name = label >= 0 ? gf_dataset_class(look->data, label) : NULL;
+void gf_snapshot_class(const gf_snapshot *snapshot, int32_t label, char *out, size_t bytes) {
+    const char *name = label >= 0 ? gf_dataset_class(snapshot->data, label) : NULL;
     if (name) snprintf(out, bytes, "%s", name);
     else if (label >= 0) snprintf(out, bytes, "class %d", (int)label);
     else snprintf(out, bytes, "no label");
 }
 
-void gf_snapshot_caption(const gf_snapshot *look, int64_t id, char *out, size_t bytes) {
+void gf_snapshot_caption(const gf_snapshot *snapshot, int64_t id, char *out, size_t bytes) {
     gf_error ignored = {{0}};
     gf_sample sample = {0};
     snprintf(out, bytes, "(no caption)");
-    if (gf_dataset_text(&ignored, look->data, id, &sample) == GLOFND_OK && sample.text) {
-        const gf_caption c = gf_caption_draw(sample.text, look->seed, (uint32_t)look->epochs, (uint64_t)id);
+    if (gf_dataset_text(&ignored, snapshot->data, id, &sample) == GLOFND_OK && sample.text) {
+        const gf_caption c = gf_caption_draw(sample.text, snapshot->seed, (uint32_t)snapshot->epochs, (uint64_t)id);
         const int cut = c.n >= bytes; /* in the middle of a letter at worst, which escaping mends */
         if (c.n) snprintf(out, bytes, "%.*s%s", (int)(cut ? bytes - 8 : c.n), c.text, cut ? "…" : "");
     }
     gf_sample_free(&sample);
 }
 
-const char *gf_snapshot_name(const gf_report *r, const gf_snapshot *look) { return r->runs[look - r->looks].name; }
+const char *gf_snapshot_name(const gf_report *r, const gf_snapshot *snapshot) { return r->runs[snapshot - r->snapshots].name; }
 
 gf_mean_std gf_mean_of(const double *x, int n) {
     gf_mean_std m = {NAN, NAN, 0};

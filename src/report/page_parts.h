@@ -52,10 +52,11 @@ int gf_is_clip(const gf_report *r); /* of images and texts, by the first run */
 /* Value of a key as text. */
 void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes);
 /* The look at a run of this group; NULL: none was made. */
-const gf_snapshot *gf_group_look(const gf_report *r, int group);
-void gf_snapshot_class(const gf_snapshot *look, int32_t label, char *out, size_t bytes); /* its name, or "class 3"; "no label" */
-void gf_snapshot_caption(const gf_snapshot *look, int64_t id, char *out, size_t bytes);  /* the one that was looked at */
-const char *gf_snapshot_name(const gf_report *r, const gf_snapshot *look);               /* of the run that was looked at */
+const gf_snapshot *gf_group_snapshot(const gf_report *r, int group);
+void gf_snapshot_class(const gf_snapshot *snapshot, int32_t label, char *out,
+                       size_t bytes); /* its name, or "class 3"; "no label" */
+void gf_snapshot_caption(const gf_snapshot *snapshot, int64_t id, char *out, size_t bytes); /* the one that was looked at */
+const char *gf_snapshot_name(const gf_report *r, const gf_snapshot *snapshot);              /* of the run that was looked at */
 /* A name in a table, escaped; in narrow windows its lines may end after a comma, slash or underscore: it may have SPECs in it. */
 void gf_page_name(gf_text *out, const char *name);
 /* A paragraph that says what a section would show and which command makes it; what it names is escaped. */

@@ -83,17 +83,17 @@ static glofnd_status make_set(gf_error *err, job *j) {
 /* ----- the map ----- */
 
 /* Share of rows whose nearest other row, by cosine, has the same label. One of the two nearest may be the row itself. */
-static glofnd_status neighbours_alike(gf_error *err, const gf_features *f, int threads, double *out) {
+static glofnd_status neighbour_agreement(gf_error *err, const gf_features *f, int threads, double *out) {
     const gf_vectors rows = {.x = f->x, .n = f->n, .dim = f->dim};
-    int64_t alike = 0, labelled = 0, *best = malloc((size_t)(f->n + 1) * 2 * sizeof *best);
+    int64_t same = 0, labelled = 0, *best = malloc((size_t)(f->n + 1) * 2 * sizeof *best);
     FAIL_IF(err, !best, GLOFND_E_MEMORY, "no memory for neighbours");
     const glofnd_status status = gf_nearest(err, &rows, &rows, 2, &(gf_sweep_job){.threads = threads}, best);
     for (int64_t i = 0; i < f->n && status == GLOFND_OK; i++) {
         const int64_t nearest = best[2 * i] == i ? best[2 * i + 1] : best[2 * i];
         labelled += f->label[i] >= 0;
-        alike += f->label[i] >= 0 && nearest >= 0 && f->label[nearest] == f->label[i];
+        same += f->label[i] >= 0 && nearest >= 0 && f->label[nearest] == f->label[i];
     }
-    if (status == GLOFND_OK) *out = labelled ? (double)alike / (double)labelled : NAN;
+    if (status == GLOFND_OK) *out = labelled ? (double)same / (double)labelled : NAN;
     free(best);
     return status;
 }
@@ -120,7 +120,7 @@ static glofnd_status make_map(gf_error *err, job *j) {
     glofnd_status status = encode(err, j, 0, l->set.id, l->set.n, &f);
     if (status == GLOFND_OK) {
         gf_features_unit(&f);
-        status = neighbours_alike(err, &f, gf_trained_run_threads(j->frozen), &l->neighbours);
+        status = neighbour_agreement(err, &f, gf_trained_run_threads(j->frozen), &l->neighbours);
     }
     if (status == GLOFND_OK) status = draw_map(err, j, &f);
     gf_features_free(&f);

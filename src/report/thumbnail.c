@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-/* `side` for the longer one of two, the other in proportion. */
-static int fitted(int length, int longer, int side) {
-    const int64_t scaled = ((int64_t)length * side + longer / 2) / longer;
-    return longer <= side ? length : scaled > 0 ? (int)scaled : 1;
+/* `length` scaled as the longer side of an image is to `side`. */
+static int scaled(int length, int longer, int side) {
+    const int64_t x = ((int64_t)length * side + longer / 2) / longer;
+    return x > 0 ? (int)x : 1;
 }
 
 static void interleave(const uint8_t *planes, size_t plane, gf_image *to) {
@@ -15,42 +15,47 @@ static void interleave(const uint8_t *planes, size_t plane, gf_image *to) {
         for (size_t c = 0; c < 3; c++) to->rgb[3 * i + c] = planes[c * plane + i];
 }
 
-static glofnd_status shrink(gf_error *err, gf_thumbnails *t, const gf_image *m, int width, int height) {
+/* t->small = the centre of m, width x height pixels of it, as out_width x out_height. */
+static glofnd_status resize_centre(gf_error *err, gf_thumbnails *t, const gf_image *m, int width, int height, int out_width,
+                                   int out_height) {
     const size_t plane = (size_t)t->side * (size_t)t->side;
+    const int left = (m->width - width) / 2, top = (m->height - height) / 2;
     if (!t->planes) t->planes = malloc(3 * plane);
     FAIL_IF(err, !t->planes, GLOFND_E_MEMORY, "no memory for a thumbnail");
-    TRY(gf_image_resize(err, &t->small, width, height));
+    TRY(gf_image_resize(err, &t->small, out_width, out_height));
     const gf_resize job = {
-        .rgb = m->rgb,
+        .rgb = m->rgb + 3 * ((size_t)top * (size_t)m->width + (size_t)left),
         .stride = 3 * (size_t)m->width,
-        .width = m->width,
-        .height = m->height,
-        .full_width = width,
-        .full_height = height,
-        .out_width = width,
-        .out_height = height,
+        .width = width,
+        .height = height,
+        .full_width = out_width,
+        .full_height = out_height,
+        .out_width = out_width,
+        .out_height = out_height,
         .plane = {t->planes, t->planes + plane, t->planes + 2 * plane},
-        .pitch = (size_t)width,
+        .pitch = (size_t)out_width,
     };
     TRY(gf_resample(err, &t->resampler, &job));
     interleave(t->planes, plane, &t->small);
     return GLOFND_OK;
 }
 
-glofnd_status gf_thumbnail_small(gf_error *err, gf_thumbnails *t, const gf_image *m, const gf_image **small) {
-    const int longer = m->width > m->height ? m->width : m->height;
-    FAIL_IF(err, longer < 1 || t->side < 1 || t->side > GF_IMAGE_SIDE_MAX, GLOFND_E_ARGUMENT,
-            "a thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
+glofnd_status gf_thumbnail_scale(gf_error *err, gf_thumbnails *t, const gf_image *m, const gf_image **small) {
+    const int longer = m->width > m->height ? m->width : m->height, shorter = m->width < m->height ? m->width : m->height;
+    FAIL_IF(err, shorter < 1 || t->side < 1 || t->side > GF_IMAGE_SIDE_MAX, GLOFND_E_ARGUMENT,
+            "no thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
     *small = m;
-    if (longer <= t->side) return GLOFND_OK;
-    TRY(shrink(err, t, m, fitted(m->width, longer, t->side), fitted(m->height, longer, t->side)));
+    if (t->square) TRY(resize_centre(err, t, m, shorter, shorter, t->side, t->side));
+    else if (longer <= t->side) return GLOFND_OK;
+    else
+        TRY(resize_centre(err, t, m, m->width, m->height, scaled(m->width, longer, t->side), scaled(m->height, longer, t->side)));
     *small = &t->small;
     return GLOFND_OK;
 }
 
-glofnd_status gf_thumbnail(gf_error *err, gf_thumbnails *t, const gf_image *m, uint8_t **jpeg, size_t *bytes) {
+glofnd_status gf_thumbnail_jpeg(gf_error *err, gf_thumbnails *t, const gf_image *m, uint8_t **jpeg, size_t *bytes) {
     const gf_image *small = NULL;
-    TRY(gf_thumbnail_small(err, t, m, &small));
+    TRY(gf_thumbnail_scale(err, t, m, &small));
     return gf_image_encode_jpeg(err, small, t->quality, jpeg, bytes);
 }
 

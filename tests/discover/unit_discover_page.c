@@ -13,7 +13,7 @@
 #include "plot/base64.h"
 #include "report/explorer/explorer.h"
 #include "report/explorer/explorer_images.h"
-#include "report/sheet.h"
+#include "report/sprite_sheet.h"
 #include "report/thumbnail.h"
 
 static gf_error err;
@@ -69,7 +69,7 @@ static void thumbnails_keep_their_proportions(void **unused) {
         uint8_t *jpeg = NULL;
         size_t bytes = 0;
         fill(&m, sizes[k][0], sizes[k][1], 200);
-        assert_int_equal(gf_thumbnail(&err, &t, &m, &jpeg, &bytes), GLOFND_OK);
+        assert_int_equal(gf_thumbnail_jpeg(&err, &t, &m, &jpeg, &bytes), GLOFND_OK);
         assert_int_equal(gf_image_decode(&err, "thumbnail", jpeg, bytes, NULL, &back), GLOFND_OK);
         assert_int_equal(back.width, sizes[k][2]);
         assert_int_equal(back.height, sizes[k][3]);
@@ -79,7 +79,7 @@ static void thumbnails_keep_their_proportions(void **unused) {
     m.width = 0;
     uint8_t *none = NULL;
     size_t bytes = 0;
-    assert_int_equal(gf_thumbnail(&err, &t, &m, &none, &bytes), GLOFND_E_ARGUMENT);
+    assert_int_equal(gf_thumbnail_jpeg(&err, &t, &m, &none, &bytes), GLOFND_E_ARGUMENT);
     gf_image_free(&m);
     gf_image_free(&back);
     gf_thumbnails_free(&t);
@@ -87,7 +87,7 @@ static void thumbnails_keep_their_proportions(void **unused) {
 
 /* Mean difference of a tile of the sheet and a picture of the same size. */
 static double distance(const gf_image *sheet, int tile, int side, const uint8_t *rgb) {
-    const int top = tile / GF_SHEET_COLUMNS * side, left = tile % GF_SHEET_COLUMNS * side;
+    const int top = tile / GF_SPRITE_COLUMNS * side, left = tile % GF_SPRITE_COLUMNS * side;
     double sum = 0.0;
     for (int y = 0; y < side; y++)
         for (int x = 0; x < 3 * side; x++)
@@ -97,7 +97,7 @@ static double distance(const gf_image *sheet, int tile, int side, const uint8_t 
 
 /* Every sample is in its tile, also in the second row; one that cannot be read is grey. */
 static void sheets_have_a_tile_for_each(void **unused) {
-    enum { MANY = GF_SHEET_COLUMNS + 3, SIDE = 16 };
+    enum { MANY = GF_SPRITE_COLUMNS + 3, SIDE = 16 };
     gf_dataset *data = NULL;
     gf_sample sample = {0};
     gf_image back = {0};
@@ -109,9 +109,9 @@ static void sheets_have_a_tile_for_each(void **unused) {
     memset(grey, 128, sizeof grey);
     for (int i = 0; i < MANY; i++) id[i] = i == 2 ? 1000 : MANY - 1 - i;
     assert_int_equal(gf_dataset_open(&err, "shapes:n=50,classes=4,size=16,seed=2", &data), GLOFND_OK);
-    assert_int_equal(gf_sheet_make(&err, data, id, MANY, SIDE, 100, &jpeg, &bytes), GLOFND_OK);
+    assert_int_equal(gf_sprite_sheet_of_samples(&err, data, id, MANY, SIDE, 100, &jpeg, &bytes), GLOFND_OK);
     assert_int_equal(gf_image_decode(&err, "sheet", jpeg, bytes, NULL, &back), GLOFND_OK);
-    assert_true(back.width == GF_SHEET_COLUMNS * SIDE && back.height == 2 * SIDE);
+    assert_true(back.width == GF_SPRITE_COLUMNS * SIDE && back.height == 2 * SIDE);
     for (int i = 0; i < MANY; i++) {
         const int read = gf_dataset_read(&err, data, id[i], NULL, &sample) == GLOFND_OK;
         const uint8_t *rgb = read ? sample.image.rgb : grey;

@@ -166,10 +166,10 @@ static void ticks_are_short(void **state) {
 static void maps_are_centred(void **state) {
     (void)state;
     const double y[] = {0, 0, 10, 2};
-    const int32_t look[] = {0, 0};
+    const int32_t style[] = {0, 0};
     const char *const names[] = {"a"};
     gf_text t = {0};
-    gf_svg_dots(&t, &(gf_dots){.title = "t", .y = y, .look = look, .n = 2, .names = names, .classes = 1, .numbered = 1});
+    gf_svg_dots(&t, &(gf_dots){.title = "t", .y = y, .style = style, .n = 2, .names = names, .classes = 1, .numbered = 1});
     assert_non_null(strstr(t.at, " data-i=\"0,1\" d=\"M14.0 162.8h0M386.0 237.2h0\"><title>a</title>"));
     gf_text_free(&t);
 }

@@ -22,19 +22,19 @@ enum { ANCHORS = 50 };
 static gf_text thresholds_of(float from, float step) {
     float lambda[ANCHORS], optimum[ANCHORS], fnc[ANCHORS];
     static gf_run_log run;
-    gf_snapshot look;
+    gf_snapshot snapshot;
     gf_text t = {0};
     for (int i = 0; i < ANCHORS; i++)
         lambda[i] = from + step * (float)i, optimum[i] = 0.5f + 0.004f * (float)i, fnc[i] = 0.999f - 0.01f * (float)i;
-    look = (gf_snapshot){.made = 1, .alpha = 0.1, .sides = 1};
-    look.side[0] = (gf_snapshot_side){.learned = ANCHORS,
-                                      .lambda = {lambda, ANCHORS},
-                                      .optimum = {optimum, ANCHORS},
-                                      .fnc = {fnc, ANCHORS},
-                                      .lambda_mae = 0.1,
-                                      .fnc_mae = 0.2};
+    snapshot = (gf_snapshot){.made = 1, .alpha = 0.1, .sides = 1};
+    snapshot.side[0] = (gf_snapshot_side){.learned = ANCHORS,
+                                          .lambda = {lambda, ANCHORS},
+                                          .optimum = {optimum, ANCHORS},
+                                          .fnc = {fnc, ANCHORS},
+                                          .lambda_mae = 0.1,
+                                          .fnc_mae = 0.2};
     run.config.method.detector = GLOFND_DETECT_GLOFND;
-    gf_section_thresholds(&t, &(gf_report){.runs = &run, .count = 1, .looks = &look});
+    gf_section_thresholds(&t, &(gf_report){.runs = &run, .count = 1, .snapshots = &snapshot});
     return t;
 }
 

@@ -113,53 +113,33 @@ static int has_texts(const gf_report *r) {
     return 0;
 }
 
-void gf_section_detection(gf_text *out, const gf_report *r) {
-    const double start = common_start(r);
+/* Figures of the epochs; alpha and the start of detection are in the first chart. */
+static void epoch_charts(gf_text *out, const gf_report *r) {
+    static const char none[] = "No values: it takes labels, and a detector that has started (<code>start_epoch</code>).";
+    static const struct {
+        gf_run_field field;
+        const char *title, *y_name, *note;
+    } charts[] = {
+        {GF_RUN_FLAGGED, "Pairs flagged as false negatives", "flagged pairs, %", "A threshold that is right flags a share α."},
+        {GF_RUN_PRECISION, "Precision", "precision, %", "Of the flagged pairs, how many share the class."},
+        {GF_RUN_RECALL, "Recall", "recall, %", "Of the pairs that share the class, how many are flagged."},
+        {GF_RUN_F1, "F1", "F1, %", "Precision and recall in one figure."},
+    };
+    for (int k = 0; k < 4; k++)
+        gf_epoch_chart(out, r, charts[k].field, gf_has_detector,
+                       &(gf_chart){.title = charts[k].title,
+                                   .y_name = charts[k].y_name,
+                                   .level = k == 0 ? common_alpha(r) : NAN,
+                                   .level_name = "α, the share asked for",
+                                   .from_zero = 1,
+                                   .note = charts[k].note,
+                                   .event = k == 0 ? common_start(r) : 0.0,
+                                   .event_name = "detection starts",
+                                   .missing = none});
+}
+
+static void threshold_charts(gf_text *out, const gf_report *r) {
     const int clip = gf_is_clip(r);
-    const char *none = "No values: it takes labels, and a detector that has started (<code>start_epoch</code>).";
-    gf_section_begin(
-        out, "detection", "How good the detection is",
-        "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both have "
-        "the same class. Figures are means over anchors, as in the authors' code: the precision of one for whom nothing is "
-        "flagged counts as 100 %.");
-    gf_text_add(out, "<div class=\"charts\">\n");
-    gf_epoch_chart(out, r, GF_RUN_FLAGGED, gf_has_detector,
-                   &(gf_chart){.title = "Pairs flagged as false negatives",
-                               .y_name = "flagged pairs, %",
-                               .level = common_alpha(r),
-                               .level_name = "α, the share asked for",
-                               .from_zero = 1,
-                               .note = "A threshold that is right flags a share α.",
-                               .event = start,
-                               .event_name = "detection starts",
-                               .missing = none});
-    gf_epoch_chart(out, r, GF_RUN_PRECISION, gf_has_detector,
-                   &(gf_chart){.title = "Precision",
-                               .y_name = "precision, %",
-                               .level = NAN,
-                               .from_zero = 1,
-                               .note = "Of the flagged pairs, how many share the class.",
-                               .missing = none});
-    gf_epoch_chart(out, r, GF_RUN_RECALL, gf_has_detector,
-                   &(gf_chart){.title = "Recall",
-                               .y_name = "recall, %",
-                               .level = NAN,
-                               .from_zero = 1,
-                               .note = "Of the pairs that share the class, how many are flagged.",
-                               .missing = none});
-    gf_epoch_chart(out, r, GF_RUN_F1, gf_has_detector,
-                   &(gf_chart){.title = "F1",
-                               .y_name = "F1, %",
-                               .level = NAN,
-                               .from_zero = 1,
-                               .note = "Precision and recall in one figure.",
-                               .missing = none});
-    if (clip) {
-        frozen(out, r, judged(r), "image-text batches", " of captions that fit an image", "images with captions, in batches");
-        frozen(out, r, judged(r), "text-image batches", " of images that fit a caption", "captions with images, in batches");
-    } else {
-        frozen(out, r, judged(r), "views", "", "pairs of augmented views, in batches");
-    }
     gf_epoch_chart(out, r, GF_RUN_LAMBDA_IMAGE, gf_learns_lambda,
                    &(gf_chart){.title = clip ? "Mean threshold λ of the images" : "Mean threshold λ",
                                .y_name = "cosine similarity",
@@ -173,6 +153,23 @@ void gf_section_detection(gf_text *out, const gf_report *r) {
                                    .y_name = "cosine similarity",
                                    .level = NAN,
                                    .note = "How similar an image must be to fit a caption, on average."});
+}
+
+void gf_section_detection(gf_text *out, const gf_report *r) {
+    gf_section_begin(
+        out, "detection", "How good the detection is",
+        "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both have "
+        "the same class. Figures are means over anchors, as in the authors' code: the precision of one for whom nothing is "
+        "flagged counts as 100 %.");
+    gf_text_add(out, "<div class=\"charts\">\n");
+    epoch_charts(out, r);
+    if (gf_is_clip(r)) {
+        frozen(out, r, judged(r), "image-text batches", " of captions that fit an image", "images with captions, in batches");
+        frozen(out, r, judged(r), "text-image batches", " of images that fit a caption", "captions with images, in batches");
+    } else {
+        frozen(out, r, judged(r), "views", "", "pairs of augmented views, in batches");
+    }
+    threshold_charts(out, r);
     gf_text_add(out, "</div>\n");
     gf_section_end(out);
 }

@@ -3,8 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "report/page_image.h"
 #include "report/page_parts.h"
-#include "report/page_pictures.h"
 
 /* Positions in the view box. The figure is there twice, for wide windows and for narrow ones; its pictures are there once. */
 typedef struct shape {
@@ -22,7 +22,7 @@ static const shape shapes[2] = {
 
 typedef struct scene {
     gf_text *out;
-    const gf_snapshot *look;
+    const gf_snapshot *snapshot;
     const gf_view_set *rows;
     const gf_anchor *anchor;
     const gf_line *line;
@@ -30,7 +30,7 @@ typedef struct scene {
     double most;                 /* of the y axis */
     int labelled, choice;        /* of how many the anchor was chosen */
     int drawn[GF_GALLERY_ALONG]; /* there is a picture of it */
-    gf_pictures pictures;
+    gf_page_images pictures;
 } scene;
 
 static double x_of(const scene *s, double similarity) {
@@ -108,13 +108,13 @@ static void load_others(scene *s) {
     gf_text_add(s->out, "<svg class=\"store\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>\n");
     for (int k = 0; k < GF_GALLERY_ALONG; k++) {
         const int64_t row = s->line->row[k];
-        if (row < 0 || !gf_picture_load(&s->pictures, s->rows->id[row])) continue;
+        if (row < 0 || !gf_page_image_load(&s->pictures, s->rows->id[row])) continue;
         s->drawn[k] = 1;
         gf_text_add(s->out,
                     "<symbol id=\"along-%d\" viewBox=\"0 0 1 1\"><image width=\"1\" height=\"1\" "
                     "preserveAspectRatio=\"xMidYMid slice\" href=\"",
                     k);
-        gf_picture_put(s->out, &s->pictures);
+        gf_page_image_write(s->out, &s->pictures);
         gf_text_add(s->out, "\"/></symbol>\n");
     }
     gf_text_add(s->out, "</defs></svg>\n");
@@ -128,7 +128,7 @@ static void others(const scene *s) {
         const double x = fmin(left, f->right - f->side);
         char name[200];
         if (!s->drawn[k]) continue;
-        gf_snapshot_class(s->look, s->rows->label[row], name, sizeof name);
+        gf_snapshot_class(s->snapshot, s->rows->label[row], name, sizeof name);
         gf_text_add(s->out,
                     "<path class=\"grid\" d=\"M%.1f %dV%d\"/><use x=\"%.1f\" width=\"%d\" height=\"%d\" "
                     "href=\"#along-%d\"><title>",
@@ -150,7 +150,7 @@ static void others(const scene *s) {
 static void legend(const scene *s) {
     char name[200];
     if (!s->labelled) return;
-    gf_snapshot_class(s->look, s->rows->label[s->anchor->row], name, sizeof name);
+    gf_snapshot_class(s->snapshot, s->rows->label[s->anchor->row], name, sizeof name);
     gf_text_add(s->out, "<p class=\"legend\"><span>" KEY("f%d") "the same class: ", GF_COLOUR_GLOFND);
     gf_text_escape(s->out, name);
     gf_text_add(s->out,
@@ -182,9 +182,9 @@ static void draw(scene *s) {
     legend(s);
     load_others(s);
     gf_text_add(s->out, "<div class=\"scene\">");
-    if (gf_picture_load(&s->pictures, s->rows->id[s->anchor->row])) {
+    if (gf_page_image_load(&s->pictures, s->rows->id[s->anchor->row])) {
         gf_text_add(s->out, "<div class=\"pic anchor\"><img alt=\"the image\" src=\"");
-        gf_picture_put(s->out, &s->pictures);
+        gf_page_image_write(s->out, &s->pictures);
         gf_text_add(s->out, "\"></div>\n");
     }
     for (int f = 0; f < 2; f++) draw_shape(s, &shapes[f]);
@@ -205,20 +205,20 @@ static const gf_anchor *telling(const gf_snapshot_side *s) {
 }
 
 void gf_section_example(gf_text *out, const gf_report *r, int group) {
-    const gf_snapshot *l = group < 0 ? NULL : gf_group_look(r, group);
+    const gf_snapshot *l = group < 0 ? NULL : gf_group_snapshot(r, group);
     const gf_anchor *a = l && !l->clip ? telling(&l->side[0]) : NULL;
     size_t budget = GF_PAGE_IMAGES;
     if (!a) return;
     scene s = {.out = out,
-               .look = l,
+               .snapshot = l,
                .rows = l->side[0].rows,
                .anchor = a,
                .line = &a->line,
-               .pictures = {.data = l->data, .thumbs = {.side = 64, .quality = 82}, .budget = &budget}};
+               .pictures = {.data = l->data, .thumbnails = {.side = 64, .quality = 82}, .budget = &budget}};
     gf_plane plane = {0.0, 1.0, 0.0, 1.0};
     for (int b = 0; b < GF_GALLERY_BINS; b++) plane.y1 = fmax(plane.y1, (double)a->line.all[b]);
     gf_plane_round(&plane);
     s.most = plane.y1, s.labelled = s.rows->label[a->row] >= 0, s.choice = l->side[0].anchors;
     draw(&s);
-    gf_pictures_free(&s.pictures);
+    gf_page_images_free(&s.pictures);
 }

@@ -2,15 +2,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "report/page_image.h"
 #include "report/page_parts.h"
-#include "report/page_pictures.h"
 
 typedef struct album {
     gf_text *out;
-    const gf_snapshot *look;
+    const gf_snapshot *snapshot;
     int side;
     const gf_view_set *rows; /* of that side */
-    gf_pictures pictures;
+    gf_page_images pictures;
 } album;
 
 enum { ANCHOR = 0, RIGHT = 1, WRONG = -1, UNKNOWN = 2 };
@@ -21,21 +21,21 @@ static const char *mark_of(int kind) { return kind == RIGHT ? "<span>✓</span>"
 
 static void picture(album *a, int64_t row, int kind, float similarity) {
     char name[200];
-    if (!gf_picture_load(&a->pictures, a->rows->id[row])) return;
-    gf_snapshot_class(a->look, a->rows->label[row], name, sizeof name);
+    if (!gf_page_image_load(&a->pictures, a->rows->id[row])) return;
+    gf_snapshot_class(a->snapshot, a->rows->label[row], name, sizeof name);
     gf_text_add(a->out, "<div class=\"pic %s\"><img alt=\"", class_of(kind));
     gf_text_escape(a->out, name);
     gf_text_add(a->out, "\" title=\"");
     gf_text_escape(a->out, name);
     if (isfinite(similarity)) gf_text_add(a->out, ", similarity %.3f", (double)similarity);
     gf_text_add(a->out, "\" src=\"");
-    gf_picture_put(a->out, &a->pictures);
+    gf_page_image_write(a->out, &a->pictures);
     gf_text_add(a->out, "\">%s</div>", mark_of(kind));
 }
 
 static void caption(album *a, int64_t row, int kind, float similarity) {
     char text[240];
-    gf_snapshot_caption(a->look, a->rows->id[row], text, sizeof text);
+    gf_snapshot_caption(a->snapshot, a->rows->id[row], text, sizeof text);
     gf_text_add(a->out, "<p class=\"said %s\"", class_of(kind));
     if (isfinite(similarity)) gf_text_add(a->out, " title=\"similarity %.3f\"", (double)similarity);
     gf_text_add(a->out, ">%s", mark_of(kind));
@@ -50,7 +50,7 @@ static int kind_of(const gf_view_set *s, int64_t anchor, int64_t row) {
 
 static void strip(album *a, const gf_anchor *x, int detector) {
     const gf_flagged *f = &x->by[detector];
-    const int said = a->look->clip && a->side == 0;
+    const int said = a->snapshot->clip && a->side == 0;
     gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
     if (detector == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
     else if (a->rows->label[x->row] >= 0)
@@ -67,13 +67,13 @@ static void anchor(album *a, const gf_anchor *x) {
     char name[200];
     gf_text_add(a->out, "<div class=\"row\"><div><p>anchor");
     if (a->rows->label[x->row] >= 0) {
-        gf_snapshot_class(a->look, a->rows->label[x->row], name, sizeof name);
+        gf_snapshot_class(a->snapshot, a->rows->label[x->row], name, sizeof name);
         gf_text_add(a->out, ": ");
         gf_text_escape(a->out, name);
     }
     gf_text_add(a->out, "</p>");
     (a->side ? caption : picture)(a, x->row, ANCHOR, NAN);
-    if (a->look->clip) { /* and its partner */
+    if (a->snapshot->clip) { /* and its partner */
         gf_text_add(a->out, "<p class=\"own\">its own %s:</p>", a->side ? "image" : "caption");
         (a->side ? picture : caption)(a, x->row, UNKNOWN, NAN);
     }
@@ -85,10 +85,10 @@ static void anchor(album *a, const gf_anchor *x) {
 static void show(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
     const gf_snapshot_side *s = &l->side[side];
     album a = {.out = out,
-               .look = l,
+               .snapshot = l,
                .side = side,
                .rows = s->rows,
-               .pictures = {.data = l->data, .thumbs = {.side = 64, .quality = 82}, .budget = budget}};
+               .pictures = {.data = l->data, .thumbnails = {.side = 64, .quality = 82}, .budget = budget}};
     if (!s->anchors) return;
     if (l->clip)
         gf_text_add(out, "<p>%s</p>\n",
@@ -99,14 +99,14 @@ static void show(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
     if (a.pictures.left_out)
         gf_text_add(out, "<p class=\"faint\">%d pictures left out: unreadable, or above the %zu kB that a page may hold.</p>\n",
                     a.pictures.left_out, GF_PAGE_IMAGES / 1000);
-    gf_pictures_free(&a.pictures);
+    gf_page_images_free(&a.pictures);
 }
 
 /* Whose thresholds are shown first: a group that learned some. */
 static int rank(const gf_snapshot *l) { return l && l->side[0].anchors ? (l->side[0].learned ? 2 : 1) : 0; }
 
 static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, int folded) {
-    const gf_snapshot *l = gf_group_look(r, g);
+    const gf_snapshot *l = gf_group_snapshot(r, g);
     gf_text_add(out, folded ? "<details><summary>" : "<h3>");
     gf_text_add(out, "Network of ");
     gf_text_escape(out, gf_snapshot_name(r, l));
@@ -117,8 +117,8 @@ static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, 
 
 /* What to say if there is nothing to show. */
 static void nothing(gf_text *out, const gf_report *r) {
-    if (r->looks && *r->looks[0].why) gf_page_missing(out, "Nothing to look at:", r->looks[0].why);
-    else if (r->looks && r->looks[0].made)
+    if (r->snapshots && *r->snapshots[0].why) gf_page_missing(out, "Nothing to look at:", r->snapshots[0].why);
+    else if (r->snapshots && r->snapshots[0].made)
         gf_text_add(out, "<p class=\"none\">Nothing is flagged among the samples looked at.</p>\n");
     else gf_page_missing(out, "Pictures need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
 }
@@ -137,10 +137,10 @@ void gf_section_gallery(gf_text *out, const gf_report *r) {
     int best = -1;
     gf_section_begin(out, "found", "What was found", gf_is_clip(r) ? of_pairs : of_images);
     for (int g = 0; g < gf_groups(r); g++)
-        if (rank(gf_group_look(r, g)) > (best < 0 ? 0 : rank(gf_group_look(r, best)))) best = g;
+        if (rank(gf_group_snapshot(r, g)) > (best < 0 ? 0 : rank(gf_group_snapshot(r, best)))) best = g;
     if (best < 0) nothing(out, r);
     else gallery_of(out, r, best, &budget, 0);
     for (int g = 0; g < gf_groups(r); g++)
-        if (g != best && rank(gf_group_look(r, g)) == 2) gallery_of(out, r, g, &budget, 1);
+        if (g != best && rank(gf_group_snapshot(r, g)) == 2) gallery_of(out, r, g, &budget, 1);
     gf_section_end(out);
 }

@@ -7,14 +7,14 @@
 #include "plot/base64.h"
 #include "plot/svg_dots.h"
 #include "report/page_parts.h"
-#include "report/sheet.h"
+#include "report/sprite_sheet.h"
 
-typedef struct looks { /* which classes have a look of their own: the most frequent ones */
+typedef struct class_styles { /* which classes have a look of their own: the most frequent ones */
     int32_t label[GF_DOTS_CLASSES];
     char name[GF_DOTS_CLASSES][80];
     int classes, more;
     const gf_snapshot *sheet; /* whose dots have pictures; NULL: nobody's */
-} looks;
+} class_styles;
 
 static int64_t frequency(const gf_snapshot *l, int32_t label) {
     int64_t n = 0;
@@ -29,10 +29,10 @@ static int32_t largest_label(const gf_snapshot *l) {
 }
 
 /* The most frequent first, of equally frequent ones the smaller label; then by label. */
-static void choose(const gf_snapshot *l, looks *k) {
+static void choose(const gf_snapshot *l, class_styles *k) {
     const int32_t last = largest_label(l) < 4096 ? largest_label(l) : 4096;
     int64_t count[GF_DOTS_CLASSES];
-    *k = (looks){.classes = 0};
+    *k = (class_styles){.classes = 0};
     for (int32_t label = 0; label <= last; label++) {
         const int64_t n = frequency(l, label);
         if (!n) continue;
@@ -56,11 +56,11 @@ static int add_sheet(gf_text *out, const gf_snapshot *l) {
     gf_error err = {{0}};
     uint8_t *jpeg = NULL;
     size_t bytes = 0;
-    if (gf_sheet_make(&err, l->data, l->id, l->n, SIDE, QUALITY, &jpeg, &bytes) != GLOFND_OK) return 0;
+    if (gf_sprite_sheet_of_samples(&err, l->data, l->id, l->n, SIDE, QUALITY, &jpeg, &bytes) != GLOFND_OK) return 0;
     const int fits = GF_BASE64_BYTES(bytes) <= GF_PAGE_IMAGES;
     if (fits) {
         gf_text_add(out, "<img id=\"sheet\" alt=\"\" hidden data-side=\"%d\" data-columns=\"%d\" src=\"data:image/jpeg;base64,",
-                    SIDE, GF_SHEET_COLUMNS);
+                    SIDE, GF_SPRITE_COLUMNS);
         gf_text_base64(out, jpeg, bytes);
         gf_text_add(out, "\">\n");
     }
@@ -68,33 +68,34 @@ static int add_sheet(gf_text *out, const gf_snapshot *l) {
     return fits;
 }
 
-static void draw(gf_text *out, const gf_snapshot *l, const looks *k, const double *y, const char *title, const char *note) {
-    int32_t *look = malloc((size_t)l->n * sizeof *look);
+static void draw(gf_text *out, const gf_snapshot *l, const class_styles *k, const double *y, const char *title,
+                 const char *note) {
+    int32_t *style = malloc((size_t)l->n * sizeof *style);
     const char *names[GF_DOTS_CLASSES];
-    out->failed |= !look;
+    out->failed |= !style;
     for (int c = 0; c < k->classes; c++) names[c] = k->name[c];
-    for (int64_t i = 0; look && i < l->n; i++) {
-        look[i] = k->classes ? -1 : 0; /* without labels all look the same */
+    for (int64_t i = 0; style && i < l->n; i++) {
+        style[i] = k->classes ? -1 : 0; /* without labels all look the same */
         for (int c = 0; c < k->classes; c++)
-            if (l->label[i] == k->label[c]) look[i] = c;
+            if (l->label[i] == k->label[c]) style[i] = c;
     }
-    if (look)
+    if (style)
         gf_svg_dots(out, &(gf_dots){.title = title,
                                     .note = note,
                                     .y = y,
-                                    .look = look,
+                                    .style = style,
                                     .n = l->n,
                                     .names = names,
                                     .classes = k->classes,
                                     .numbered = k->sheet && same_samples(k->sheet, l)});
-    free(look);
+    free(style);
 }
 
-static void row_of_maps(gf_text *out, const gf_report *r, const looks *k, int pca) {
+static void row_of_maps(gf_text *out, const gf_report *r, const class_styles *k, int pca) {
     char note[200];
     gf_text_add(out, "<div class=\"maps\">\n");
     for (int g = 0; g < gf_groups(r); g++) {
-        const gf_snapshot *l = gf_group_look(r, g);
+        const gf_snapshot *l = gf_group_snapshot(r, g);
         if (!l || !l->n) continue;
         if (pca)
             snprintf(note, sizeof note, "The two axes hold %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
@@ -108,10 +109,10 @@ static void row_of_maps(gf_text *out, const gf_report *r, const looks *k, int pc
 }
 
 void gf_section_maps(gf_text *out, const gf_report *r) {
-    looks k;
+    class_styles k;
     const gf_snapshot *first = NULL;
     const char *names[GF_DOTS_CLASSES];
-    for (int g = 0; g < gf_groups(r) && !(first && first->n); g++) first = gf_group_look(r, g);
+    for (int g = 0; g < gf_groups(r) && !(first && first->n); g++) first = gf_group_snapshot(r, g);
     gf_section_begin(
         out, "maps", "Maps of the embeddings",
         "Each dot is an image; images that the backbone finds similar lie together (t-SNE). A good encoder makes islands of one "

@@ -89,21 +89,21 @@ static void make_densities(const gf_snapshot_side *l, densities *d) {
         if (d->spread[s].count) d->series[d->count++] = series_of(d, s, names[s], colours[s]);
 }
 
-static void figure(gf_text *out, const gf_report *r, const gf_snapshot *look, int which) {
+static void figure(gf_text *out, const gf_report *r, const gf_snapshot *snapshot, int which) {
     static const char *const kinds[2] = {" of images", " of captions"};
-    const gf_snapshot_side *l = &look->side[which];
+    const gf_snapshot_side *l = &snapshot->side[which];
     densities d;
     char title[400], note[300];
     d = (densities){.count = 0};
     make_densities(l, &d);
-    snprintf(title, sizeof title, "Thresholds%s with the network of %s", look->clip ? kinds[which] : "",
-             gf_snapshot_name(r, look));
+    snprintf(title, sizeof title, "Thresholds%s with the network of %s", snapshot->clip ? kinds[which] : "",
+             gf_snapshot_name(r, snapshot));
     if (l->learned)
         snprintf(note, sizeof note, "On average λ is %.3f away from the exact threshold, FNC's %.3f (%lld anchors, α = %g).",
-                 l->lambda_mae, l->fnc_mae, (long long)l->lambda.n, look->alpha);
+                 l->lambda_mae, l->fnc_mae, (long long)l->lambda.n, snapshot->alpha);
     else
         snprintf(note, sizeof note, "This run learned no thresholds; FNC's are %.3f away from the exact ones (α = %g).",
-                 l->fnc_mae, look->alpha);
+                 l->fnc_mae, snapshot->alpha);
     gf_svg_chart(out, &(gf_chart){.title = title,
                                   .note = note,
                                   .x_name = "threshold, cosine similarity",
@@ -130,7 +130,7 @@ void gf_section_thresholds(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "thresholds", "Thresholds: learned against exact", gf_is_clip(r) ? of_pairs : of_images);
     gf_text_add(out, "<div class=\"charts\">\n");
     for (int g = 0; g < gf_groups(r); g++) {
-        const gf_snapshot *l = gf_group_look(r, g);
+        const gf_snapshot *l = gf_group_snapshot(r, g);
         for (int s = 0; l && s < l->sides; s++) {
             if (!l->side[s].optimum.n || !gf_has_detector(&r->runs[gf_group_first(r, g)])) continue;
             figure(out, r, l, s);
