@@ -159,8 +159,8 @@ static glofnd_status write_values(gf_error *err, const threshold_job *j) {
         gf_text_add(&tsv, "\n");
     }
     const gf_npy npy = {.type = GF_NPY_F8, .rank = 2, .shape = {j->anchors, COLUMNS}, .data = values};
-    glofnd_status status = write_text(err, j, "thresholds.tsv", &tsv);
-    if (status == GLOFND_OK) status = path_of(err, j, "thresholds.npy", path);
+    glofnd_status status = write_text(err, j, GF_THRESHOLDS_TSV, &tsv);
+    if (status == GLOFND_OK) status = path_of(err, j, GF_THRESHOLDS_NPY, path);
     if (status == GLOFND_OK) status = gf_npy_write(err, path, &npy);
     gf_text_free(&tsv);
     free(values);
@@ -205,7 +205,7 @@ static glofnd_status draw_densities(gf_error *err, const threshold_job *j) {
     };
     gf_text svg = {0};
     gf_svg_file(&svg, &chart);
-    const glofnd_status status = write_text(err, j, "thresholds.svg", &svg);
+    const glofnd_status status = write_text(err, j, GF_THRESHOLDS_SVG, &svg);
     gf_text_free(&svg);
     return status;
 }

@@ -9,8 +9,8 @@
 #include "cli/cli.h"
 #include "dist/dist.h"
 #include "ifc/comm_device.h"
-#include "train/checkpoint/checkpoint.h"
-#include "train/checkpoint/resume.h"
+#include "run/checkpoint_folder.h"
+#include "run/resume.h"
 #include "train/pretrain.h"
 
 static volatile sig_atomic_t stop;
@@ -150,7 +150,7 @@ static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
     gf_error unread;
     const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
     if (status == GLOFND_E_NUMERIC) return; /* would happen again */
-    if (gf_checkpoint_latest(&unread, p->run, last, sizeof last) == GLOFND_OK && *last)
+    if (gf_checkpoint_latest(&unread, p->run, last) == GLOFND_OK && *last)
         fprintf(stderr, "nothing is lost up to the last checkpoint, %s; go on", last);
     else if (has_config(p->run, path)) fprintf(stderr, "there was no checkpoint yet; correct what is wrong and begin again");
     else return;
@@ -201,12 +201,13 @@ static glofnd_status fail_resume(gf_error *err, const char *run) {
             "%s does not say what the data is: it is empty, or not the one of a run; put the right one back, or give --data and "
             "the other keys of the run beside --resume",
             path);
-    const int kept = gf_checkpoint_latest(&unread, run, path, sizeof path) == GLOFND_OK && *path;
+    const int kept = gf_checkpoint_latest(&unread, run, path) == GLOFND_OK && *path;
     FAIL_IF(err, kept, GLOFND_E_IO,
-            "%s has a checkpoint, but its config.cfg is lost; put it back, or give --data and the other keys of the run beside "
+            "%s has a checkpoint, but its " GF_CONFIG_FILE
+            " is lost; put it back, or give --data and the other keys of the run beside "
             "--resume",
             run);
-    GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no config.cfg in it", run);
+    GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no " GF_CONFIG_FILE " in it", run);
 }
 
 /* What there is to do, found out on every rank. */
@@ -233,7 +234,7 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_erro
     if (status != GLOFND_OK) return end_failed(p, comm, started, status, err);
     if (comm->rank > 0) return CLI_OK;
     if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
-    else fprintf(stderr, "%s: %s/model.safetensors\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
+    else fprintf(stderr, "%s: %s/" GF_MODEL_FILE "\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
     return CLI_OK;
 }
 

@@ -8,8 +8,9 @@
 #include <unistd.h>
 
 #include "loader/loader.h"
+#include "run/checkpoint_folder.h"
 #include "run/layout.h"
-#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/weights.h"
 #include "train/vocabulary.h"
 #include "util/parallel.h"
 #include "util/path.h"
@@ -41,8 +42,8 @@ static glofnd_status find_weights(gf_error *err, char *out, const char *run) {
     char checkpoint[PATH_MAX];
     TRY(gf_path_join(err, out, run, GF_MODEL_FILE));
     if (access(out, F_OK) == 0) return GLOFND_OK;
-    TRY(gf_checkpoint_latest(err, run, checkpoint, sizeof checkpoint));
-    FAIL_IF(err, !*checkpoint, GLOFND_E_IO, "%s has neither model.safetensors nor a complete checkpoint", run);
+    TRY(gf_checkpoint_latest(err, run, checkpoint));
+    FAIL_IF(err, !*checkpoint, GLOFND_E_IO, "%s has neither " GF_MODEL_FILE " nor a complete checkpoint", run);
     return gf_path_join(err, out, checkpoint, GF_MODEL_FILE);
 }
 

@@ -64,7 +64,7 @@ int gf_open_temp(const char *path, int flags, char **name) {
     }
     int fd = -1;
     for (int k = 0; k < 1000; k++) {
-        snprintf(*name, room, "%s.tmp-%ld-%d", path, (long)getpid(), k);
+        snprintf(*name, room, "%s" GF_TEMP_MARK "%ld-%d", path, (long)getpid(), k);
         fd = open(*name, flags | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) break;
     }

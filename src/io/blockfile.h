@@ -11,6 +11,8 @@
 #ifndef GF_IO_BLOCKFILE_H
 #define GF_IO_BLOCKFILE_H
 
+#define GF_TEMP_MARK ".tmp-" /* behind the name of a file that is being written: NAME.tmp-PID-K */
+
 #include "util/status.h"
 
 typedef struct gf_writer {

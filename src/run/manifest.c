@@ -1,16 +1,16 @@
 /* manifest.c - see manifest.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "run/manifest.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 96, CRC_DIGITS = 8, MOST = 1 << 20 }; /* MOST: bytes of DONE; some ten thousand ranks */
+#include "io/blockfile.h"
+#include "run/layout.h"
+#include "util/path.h"
+
+enum { LINE = 96, CRC_DIGITS = 8, BYTES_MAX = 1 << 20 }; /* BYTES_MAX: of DONE, for some ten thousand ranks */
 
 #define END "end "
 
@@ -25,8 +25,8 @@ static uint64_t word_of(const unsigned char *p, size_t n) {
     return word;
 }
 
-/* A bijection of h, so what differs once stays different; and not linear, so no field of a file can cancel what came before it,
- * as a CRC does. */
+/* A bijection of h, so that different values stay different; and not linear, so that no field of a file can cancel the bytes
+ * before it, as a CRC does. */
 static uint64_t stir(uint64_t h, uint64_t word) {
     h = (h ^ word) * 0x9e3779b97f4a7c15u;
     return h ^ h >> 32;
@@ -54,42 +54,48 @@ static glofnd_status add_up(gf_error *err, const char *path, sums *out) {
     return r.status;
 }
 
-/* digits: of the checksum, which says what kind it is. */
+/* digits: of the checksum; they tell the two kinds apart. */
 static glofnd_status describe(gf_error *err, const char *folder, const char *name, int digits, char line[LINE]) {
     char path[PATH_MAX];
     sums s;
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path %.100s/... is too long", folder);
+    TRY(gf_path_join(err, path, folder, name));
     TRY(add_up(err, path, &s));
     if (digits == CRC_DIGITS) snprintf(line, LINE, "%08x %llu %s", (unsigned)s.crc, (unsigned long long)s.bytes, name);
     else snprintf(line, LINE, "%016llx %llu %s", (unsigned long long)s.mixed, (unsigned long long)s.bytes, name);
     return GLOFND_OK;
 }
 
-glofnd_status gf_manifest_add(gf_error *err, gf_writer *w, const char *folder, const char *name) {
+static void put_lines(gf_error *err, gf_writer *w, const char *folder, const char *const *name, int count) {
     char line[LINE];
-    TRY(describe(err, folder, name, 2 * CRC_DIGITS, line));
-    gf_put(w, line, strlen(line));
-    gf_put(w, "\n", 1);
-    return w->status;
+    for (int i = 0; i < count && w->status == GLOFND_OK; i++) {
+        if ((w->status = describe(err, folder, name[i], 2 * CRC_DIGITS, line)) != GLOFND_OK) return;
+        gf_put(w, line, strlen(line));
+        gf_put(w, "\n", 1);
+    }
+    gf_put(w, line, (size_t)snprintf(line, sizeof line, END "%d\n", count));
 }
 
-glofnd_status gf_manifest_end(gf_writer *w, int lines) {
-    char line[LINE];
-    gf_put(w, line, (size_t)snprintf(line, sizeof line, END "%d\n", lines));
-    return w->status;
+glofnd_status gf_manifest_write(gf_error *err, const char *folder, const char *const *name, int count) {
+    char path[PATH_MAX];
+    gf_writer w;
+    TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
+    TRY(gf_writer_open(&w, err, path));
+    put_lines(err, &w, folder, name, count);
+    const glofnd_status status = gf_writer_commit(&w);
+    gf_writer_close(&w);
+    return status;
 }
 
 /* ----- checking ----- */
 
-/* One line without its end: the file must be as it says. */
+/* The file must be as its line says. */
 static glofnd_status check_line(gf_error *err, const char *folder, const char *line) {
     char expected[LINE];
     const char *name = strrchr(line, ' ');
-    FAIL_IF(err, !name || strlen(line) >= LINE || strchr(name, '/'), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+    FAIL_IF(err, !name || strlen(line) >= LINE || strchr(name, '/'), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is corrupt", folder);
     TRY(describe(err, folder, name + 1, (int)strcspn(line, " "), expected));
     FAIL_IF(err, strcmp(expected, line) != 0, GLOFND_E_FORMAT,
-            "%s/%s is damaged, or of another checkpoint: its length or checksum is not the one in " GF_DONE_FILE
+            "%s/%s is corrupt, or of a different checkpoint: its length or checksum is not the one in " GF_DONE_FILE
             "; put the right one back, or remove the folder of the checkpoint to let --resume start from the beginning",
             folder, name + 1);
     return GLOFND_OK;
@@ -99,18 +105,18 @@ static glofnd_status check_line(gf_error *err, const char *folder, const char *l
 static glofnd_status check_end(gf_error *err, const char *folder, const char *line, int lines) {
     char expected[LINE];
     snprintf(expected, sizeof expected, END "%d", lines);
-    FAIL_IF(err, strcmp(line, expected) != 0, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+    FAIL_IF(err, strcmp(line, expected) != 0, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is corrupt", folder);
     return GLOFND_OK;
 }
 
 static glofnd_status check_text(gf_error *err, const char *folder, char *done, const char *const *needed, int count) {
     for (int i = 0; i < count; i++)
-        FAIL_IF(err, !strstr(done, needed[i]), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list %s: it is damaged", folder,
+        FAIL_IF(err, !strstr(done, needed[i]), GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " does not list %s: it is corrupt", folder,
                 needed[i]);
     int lines = 0, must_end = 0, ended = 0;
     for (char *line = done, *end; *line; line = end + 1) {
         end = strchr(line, '\n');
-        FAIL_IF(err, !end || ended, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is damaged", folder);
+        FAIL_IF(err, !end || ended, GLOFND_E_FORMAT, "%s/" GF_DONE_FILE " is corrupt", folder);
         *end = 0;
         must_end |= strcspn(line, " ") != CRC_DIGITS;
         ended = strncmp(line, END, strlen(END)) == 0;
@@ -123,14 +129,14 @@ static glofnd_status check_text(gf_error *err, const char *folder, char *done, c
     return GLOFND_OK;
 }
 
-/* All of DONE, to be freed. */
+/* *done: all of DONE, to be freed. */
 static glofnd_status read_done(gf_error *err, const char *folder, char **done) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/" GF_DONE_FILE, folder);
+    TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
     FILE *f = fopen(path, "r");
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
-    *done = malloc(MOST + 1);
-    if (*done) (*done)[fread(*done, 1, MOST, f)] = 0;
+    *done = malloc(BYTES_MAX + 1);
+    if (*done) (*done)[fread(*done, 1, BYTES_MAX, f)] = 0;
     fclose(f);
     FAIL_IF(err, !*done, GLOFND_E_MEMORY, "no memory to read %s", path);
     return GLOFND_OK;

@@ -29,7 +29,7 @@ glofnd_status gf_memory_write(gf_error *err, const char *run, const gf_memory_re
     gf_jsonl j = {0};
     const int n = snprintf(path, sizeof path, "%s/" GF_MEMORY_FILE, run);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
-    snprintf(temp, sizeof temp, "%s.tmp-0", path);
+    snprintf(temp, sizeof temp, "%s" GF_TEMP_MARK "0", path);
     TRY(gf_jsonl_open(&j, err, temp, 0));
     gf_jsonl_begin(&j);
     gf_jsonl_text(&j, "device", r->gpu ? "cuda" : "cpu");

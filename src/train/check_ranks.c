@@ -73,7 +73,7 @@ static glofnd_status name_probe(gf_error *err, gf_comm *c, const char *run, char
     uint64_t *all = malloc(sizeof *all * (size_t)c->ranks);
     FAIL_IF(err, !all, GLOFND_E_MEMORY, "no memory for the answers of %d ranks", c->ranks);
     const glofnd_status status = gf_comm_gather(err, c, &own, sizeof own, all);
-    const int n = snprintf(path, PATH_MAX, "%s/" GF_ALIKE_PROBE "%016llx", run, (unsigned long long)all[0]);
+    const int n = snprintf(path, PATH_MAX, "%s/" GF_RANKS_PROBE "%016llx", run, (unsigned long long)all[0]);
     free(all);
     TRY(status);
     FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path of the run folder is too long");

@@ -11,6 +11,4 @@ glofnd_status gf_check_ranks_check(gf_error *err, gf_comm *c, const gf_trainer *
 /* Collective, once the first rank has made the folder: does every rank see the same one, and may it write there? */
 glofnd_status gf_check_ranks_folder(gf_error *err, gf_comm *c, const char *run);
 
-#define GF_ALIKE_PROBE "ranks.tmp-" /* begin of the name of a file that gf_check_ranks_folder makes and removes */
-
 #endif

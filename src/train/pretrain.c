@@ -17,11 +17,13 @@
 
 #include "io/folders.h"
 #include "io/json/safetensors.h"
+#include "run/checkpoint_folder.h"
 #include "run/eval_schema.h"
 #include "run/eval_writer.h"
 #include "run/layout.h"
+#include "run/resume.h"
 #include "train/check_ranks.h"
-#include "train/checkpoint/resume.h"
+#include "train/checkpoint/weights.h"
 #include "train/memory.h"
 #include "train/monitor.h"
 
@@ -67,9 +69,13 @@ static void say(const gf_pretrain *p, const char *fmt, ...) {
 /* ----- run folder ----- */
 
 static int is_leftover(const char *name) {
-    static const char *const begins[] = {GF_CONFIG_FILE ".tmp-", "model.safetensors.tmp-", GF_VOCABULARY_FILE ".tmp-",
-                                         GF_MEMORY_FILE ".tmp-", GF_ANCHORS_WORK,          GF_ANCHORS_REMAPPED,
-                                         GF_ALIKE_PROBE};
+    static const char *const begins[] = {GF_CONFIG_FILE GF_TEMP_MARK,
+                                         GF_MODEL_FILE GF_TEMP_MARK,
+                                         GF_VOCABULARY_FILE GF_TEMP_MARK,
+                                         GF_MEMORY_FILE GF_TEMP_MARK,
+                                         GF_ANCHORS_WORK,
+                                         GF_ANCHORS_REMAPPED,
+                                         GF_RANKS_PROBE};
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
     return 0;
@@ -119,7 +125,7 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
     TRY(gf_folder_make(err, p->run, &j->made));
     TRY(lock_folder(err, j));
     const int logged = access(path, F_OK) == 0;
-    TRY(gf_checkpoint_latest(err, p->run, path, sizeof path));
+    TRY(gf_checkpoint_latest(err, p->run, path));
     FAIL_IF(err, !p->resume && *path, GLOFND_E_ARGUMENT,
             "%s holds a run already; go on with it by --resume, or take another --out", p->run);
     FAIL_IF(err, !p->resume && logged, GLOFND_E_ARGUMENT,
@@ -175,7 +181,7 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
         return GLOFND_OK;
     }
     if (p->resume) say(p, "no complete checkpoint in %s: starting from the beginning", p->run);
-    if (*t->config.init) TRY(gf_model_start(err, t, t->config.init, line, sizeof line));
+    if (*t->config.init) TRY(gf_model_init(err, t, t->config.init, line, sizeof line));
     if (*t->config.init) say(p, "%s", line);
     return GLOFND_OK;
 }
@@ -264,7 +270,7 @@ static glofnd_status end_epoch(gf_error *err, job *j) {
 
 /* step: that the sample belongs to. */
 static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
-    if (!j->warned) say(j->p, "a damaged sample is left out, log.jsonl will name all: %s", message);
+    if (!j->warned) say(j->p, "a damaged sample is left out, " GF_LOG_FILE " will name all: %s", message);
     if (!j->warned) j->monitor.progress.stands = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
@@ -401,8 +407,8 @@ static glofnd_status compare_ranks(gf_error *err, const job *j) {
 
 static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config) {
     gf_comm *c = j->p->comm;
-    TRY(gf_checkpoint_latest(err, j->p->run, j->from, sizeof j->from));
-    if (!*j->from) TRY(gf_model_check(err, config)); /* data may take long to open, and a vocabulary to be learned */
+    TRY(gf_checkpoint_latest(err, j->p->run, j->from));
+    if (!*j->from) TRY(gf_model_check_init(err, config)); /* data may take long to open, and a vocabulary to be learned */
     TRY(gf_trainer_open(err, config, &j->trainer));
     j->trainer->comm = c;
     if (config->strict) TRY(gf_dataset_check_complete(err, j->trainer->data));
@@ -412,7 +418,7 @@ static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config
         j->trainer->store_path = j->store;
     }
     if (config->method.device == GLOFND_DEVICE_CUDA && is_first(j->p)) {
-        snprintf(j->plans, sizeof j->plans, "%s/plans.txt", j->p->run);
+        snprintf(j->plans, sizeof j->plans, "%s/" GF_PLANS_FILE, j->p->run);
         j->trainer->plans_path = j->plans;
     }
     return GLOFND_OK;
@@ -437,7 +443,7 @@ static int leaves_nothing(const job *j) {
     static const char *const files[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_CONFIG_FILE, GF_VOCABULARY_FILE, GF_MEMORY_FILE};
     if (!j->started || *j->from || j->trainer->step > 0 || (j->p->resume && !j->made)) return 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlinkat(j->folder, files[i], 0);
-    if (j->made) unlinkat(j->folder, "plans.txt", 0);
+    if (j->made) unlinkat(j->folder, GF_PLANS_FILE, 0);
     return 1;
 }
 

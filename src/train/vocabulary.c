@@ -64,7 +64,7 @@ static void find_beside(const char *weights, char path[PATH_MAX]) {
     const char *end = strrchr(weights, '/');
     const int length = end ? (int)(end - weights) + 1 : 0;
     if (is_file(path, weights, length, GF_VOCABULARY_FILE)) return;
-    if (is_file(path, weights, length, "../../" GF_VOCABULARY_FILE) && strstr(weights, "checkpoints/step-")) return;
+    if (is_file(path, weights, length, "../../" GF_VOCABULARY_FILE) && strstr(weights, GF_CHECKPOINTS "/" GF_CHECKPOINT)) return;
     *path = 0;
 }
 

@@ -135,10 +135,10 @@ static void without_failures(void **state) {
 /* The checkpoint of the run goes on to its end; 0: there is none. */
 static int goes_on(const char *run) {
     gf_error err = {""};
-    char path[500];
+    char path[PATH_MAX];
     float weights[WEIGHTS];
     arm(ALLOCATIONS, -1);
-    trial_fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
+    trial_fine(gf_checkpoint_latest(&err, run, path), &err);
     if (!*path) return 0;
     gf_trainer *t = trial_make(settings, NULL, (trial_place){0});
     trial_load(t, run);

@@ -435,7 +435,7 @@ static void misfits_are_listed(void **state) {
     assert_int_equal(r.extra, 12); /* the third block */
     assert_int_equal(r.missing, image->graph.params.count + 1);
     assert_non_null(strstr(r.text, "visual.conv1.weight"));
-    assert_non_null(strstr(r.text, "positional_embedding (11x32, here 10x32: made for another image size or text length)"));
+    assert_non_null(strstr(r.text, "positional_embedding (11x32, here 10x32: made for a different image size or text length)"));
     assert_non_null(strstr(r.text, "transformer.resblocks.2.ln_1.weight"));
     assert_non_null(strstr(r.text, "more"));
     assert_non_null(strstr(err.text, path));

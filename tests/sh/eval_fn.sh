@@ -75,13 +75,13 @@ grep -q "similarities to 4800 augmented views" out || fail "views of a small dat
 before=$(print_of run)
 for spec in shapes:n=64,classes=4,size=16,seed=3 shapes:n=96,classes=4,size=16,seed=4; do
     expect 1 "thresholds of 96 samples" "$glofnd" eval fn run --data $spec
-    expect 1 "takes the data it was trained on" "$glofnd" eval threshold run --data $spec
+    expect 1 "give the data it was trained on" "$glofnd" eval threshold run --data $spec
     expect 0 "no pictures of run" "$glofnd" report run --data $spec --out page.html
 done
 # Drawn images are called by seed and number: what else the SPEC says counts, too.
-expect 1 "has other pictures than $data" "$glofnd" eval fn run --data shapes:n=96,classes=8,size=16,seed=3
-expect 1 "has other pictures than $data" "$glofnd" eval threshold run --data shapes:n=96,classes=4,size=32,seed=3
-expect 1 "has other pictures than $data" "$glofnd" pretrain --out run --resume --epochs 4 \
+expect 1 "has different pictures from $data" "$glofnd" eval fn run --data shapes:n=96,classes=8,size=16,seed=3
+expect 1 "has different pictures from $data" "$glofnd" eval threshold run --data shapes:n=96,classes=4,size=32,seed=3
+expect 1 "has different pictures from $data" "$glofnd" pretrain --out run --resume --epochs 4 \
     --data shapes:n=96,classes=8,size=16,seed=3
 [ "$before" = "$(print_of run)" ] || fail "refused, and yet something was written"
 expect 0 "learned  " "$glofnd" eval threshold run --plain --data shapes:seed=3,n=96,size=16,classes=4
@@ -104,7 +104,7 @@ for verb in "fn files" "threshold files --plain"; do
 done
 # One that is gone, though the number is right; names that occur more than once.
 sed '$d' fo/same.tsv > fo/odd.tsv && cp "fo/$(tail -n 1 fo/same.tsv | cut -f 1)" fo/new.png && printf 'new.png\t0\n' >> fo/odd.tsv
-expect 1 "95 of them are in this data and 1 are not, and 1 here have none" "$glofnd" eval threshold files --data list:fo/odd.tsv
+expect 1 "95 of them are in this data and 1 are missing, and 1 here have none" "$glofnd" eval threshold files --data list:fo/odd.tsv
 mv fo/same.tsv fo/away.tsv && mv fo/odd.tsv fo/same.tsv
 expect 1 "95 of them are in this data" "$glofnd" eval fn files
 

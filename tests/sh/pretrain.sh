@@ -167,7 +167,7 @@ for file in model.safetensors optim.safetensors anchors.glofnd keys.glofnd state
         if [ $harm = flip ]; then printf '\377\001' | dd of="$target" bs=1 seek=$((bytes * 2 / 3)) conv=notrunc 2>/dev/null
         else truncate -s $((bytes / 2)) "$target"; fi
         before=$(print_of harmed)
-        run --out harmed --resume --epochs 4;   wants "$harm of $file" 1 "$file" 'damaged'
+        run --out harmed --resume --epochs 4;   wants "$harm of $file" 1 "$file" 'corrupt'
         same "$harm of $file" "$before" harmed
     done
 done
@@ -180,7 +180,7 @@ for file in model.safetensors optim.safetensors anchors.glofnd; do
     cp stranger/checkpoints/step-12/$file harmed/checkpoints/step-12
     [ "$(wc -c <stranger/checkpoints/step-12/$file)" = "$(wc -c <broken/checkpoints/step-12/$file)" ] || fail "lengths of $file"
     before=$(print_of harmed)
-    run --out harmed --resume --epochs 4;       wants "$file of another run" 1 "$file" 'of another checkpoint'
+    run --out harmed --resume --epochs 4;       wants "$file of another run" 1 "$file" 'of a different checkpoint'
     same "$file of another run" "$before" harmed
 done
 

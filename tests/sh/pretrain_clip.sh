@@ -66,13 +66,13 @@ cmp -s a b && [ -s a ] || fail 'the temperature is another one after a resume'
 # ----- another vocabulary, other encoders -----
 cp -r stopped other && sed -n '1p; 3p; 2{h;d}; 3{g;p;d}; 4,$p' stopped/vocab.txt > other/vocab.txt        # two merges exchanged
 [ "$(wc -l < other/vocab.txt)" = "$(wc -l < stopped/vocab.txt)" ] && ! cmp -s other/vocab.txt stopped/vocab.txt || fail 'exchange'
-run pretrain --out other --resume --epochs 4;                   wants 'another vocabulary' 1 'vocabulary is not the one'
+run pretrain --out other --resume --epochs 4;                   wants 'another vocabulary' 1 'vocabulary differs from the one'
 run pretrain --out stopped --resume --epochs 4 --text-width 32; wants 'another encoder' 2 'text_width'
 run pretrain --out stopped --resume --task views --loss sogclr; wants 'another task' 2 'task: it is'
 
 # ----- weights to start from -----
 run pretrain $data $small --loss fastclip --epochs 1 --start-epoch 0 --init whole/model.safetensors --out again
-wants 'from weights' 0 'weights of whole/model.safetensors' 'all that there are'
+wants 'from weights' 0 'weights of whole/model.safetensors' 'all of them'
 run pretrain $data $small --epochs 1 --start-epoch 0 --text-layers 2 --init whole/model.safetensors --out deeper
 wants 'from other weights' 0 'resblocks.1'
 run pretrain $data $small --init words.txt --out bad;           wants 'no weights' 1 'words.txt'
@@ -84,19 +84,19 @@ tail -n +2 stopped/vocab.txt | head -n 40 > few && { echo few; cat few; } > fewe
 cp whole/model.safetensors alone.safetensors
 for weights in whole/model.safetensors whole/checkpoints/step-*/model.safetensors; do
     rm -rf others && run pretrain $other --init $weights --out others
-    wants "weights of $weights, other captions" 0 'which belongs to the weights' 'all that there are'
+    wants "weights of $weights, other captions" 0 'which belongs to the weights' 'all of them'
     cmp -s whole/vocab.txt others/vocab.txt || fail 'weights with a vocabulary that is not theirs'
 done
 run pretrain $other --init alone.safetensors --out x;           wants 'a vocabulary is forgotten' 2 'vocab: it is empty' 'alone'
 grep -q learned err && fail 'a vocabulary was learned for weights that had one'
-run pretrain $other --init alone.safetensors --vocab whole/vocab.txt --out x1;  wants 'it is named' 0 'all that there are'
+run pretrain $other --init alone.safetensors --vocab whole/vocab.txt --out x1;  wants 'it is named' 0 'all of them'
 run pretrain $other --init alone.safetensors --vocab fewer.txt --out x2
-wants 'another size' 0 'token_embedding.weight' 'another vocabulary'
+wants 'another size' 0 'token_embedding.weight' 'a different vocabulary'
 run pretrain $other --init alone.safetensors --text-width 32 --out x3;          wants 'another text encoder' 0 'learned from'
 run pretrain $other --init whole/model.safetensors --vocab other/vocab.txt --out x
 wants 'one of equal size' 2 'vocab: other/vocab.txt has other tokens than whole/vocab.txt'
 { echo another first line; tail -n +2 whole/vocab.txt; } > copied.txt
-run pretrain $other --init whole/model.safetensors --vocab copied.txt --out x4; wants 'a copy of it' 0 'all that there are'
+run pretrain $other --init whole/model.safetensors --vocab copied.txt --out x4; wants 'a copy of it' 0 'all of them'
 rm alone.safetensors
 run pretrain --out x1 --resume --epochs 2;                      wants 'not needed any more' 0 'resumed at step' 'finished'
 mkdir mixed && cp whole/model.safetensors mixed && cp fewer.txt mixed/vocab.txt

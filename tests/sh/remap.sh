@@ -18,7 +18,7 @@ cp -r run plain
 bring_back
 before=$(print_of run)
 run --out run --resume --epochs 4
-wants 'grown' 1 'of its 32 samples 32 are there and 0 are not, and 8 are new' '--remap'
+wants 'grown' 1 'of its 32 samples 32 are found and 0 are missing, and 8 are new' '--remap'
 [ "$before" = "$(print_of run)" ] || fail 'grown: files changed'
 run --out other --remap --data folder:images $tiny;     wants 'without --resume' 2 '--remap goes with --resume'
 run --out run --resume --epochs 4 --remap
@@ -55,7 +55,7 @@ run --data "wds:tens/*.tar" $tiny --out shards; wants 'shards' 0 '24 images'
 run --out shards --resume --epochs 3 --data "wds:fives/*.tar";  wants 'other shards' 0 'resumed at step 6'
 mv "$(ls fives/*.tar | head -n 1)" fives/zzz.tar
 before=$(print_of shards)
-run --out shards --resume --epochs 4;           wants 'another order' 1 'another order' '--remap'
+run --out shards --resume --epochs 4;           wants 'another order' 1 'in a different order' '--remap'
 [ "$before" = "$(print_of shards)" ] || fail 'another order: files changed'
 run --out shards --resume --epochs 4 --remap;   wants 'another order, --remap' 0 '24 anchors kept, 0 new, 0 lost'
 
@@ -63,7 +63,7 @@ run --out shards --resume --epochs 4 --remap;   wants 'another order, --remap' 0
 run --data shapes:n=32,classes=2,size=16,seed=1 $tiny --out drawn;      wants 'drawn' 0 '32 images'
 for flag in '' --remap; do
     run --out drawn --resume --epochs 3 --data shapes:n=32,classes=4,size=16,seed=1 $flag
-    wants "other classes $flag" 1 'has other pictures than shapes:n=32,classes=2,size=16,seed=1'
+    wants "other classes $flag" 1 'has different pictures from shapes:n=32,classes=2,size=16,seed=1'
 done
 run --out drawn --resume --epochs 3 --data shapes:n=40,classes=2,size=16,seed=1 --remap
 wants 'more of them' 0 '32 anchors kept, 8 new, 0 lost'

@@ -76,8 +76,8 @@ gf_log_marks trial_load(gf_trainer *t, const char *run) {
     gf_error err = {""};
     gf_log_marks marks;
     gf_remap found;
-    char path[500];
-    trial_fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
+    char path[PATH_MAX];
+    trial_fine(gf_checkpoint_latest(&err, run, path), &err);
     trial_fine(gf_checkpoint_load(&err, t, path, 0, &found, &marks), &err);
     return marks;
 }

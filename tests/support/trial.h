@@ -5,6 +5,7 @@
 #ifndef TESTS_TRIAL_H
 #define TESTS_TRIAL_H
 
+#include "run/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint.h"
 
 typedef struct trial_setting { /* lists end with a NULL key */

@@ -50,8 +50,8 @@ static void save(gf_trainer *t, const char *run) { trial_save(t, run, (gf_log_ma
 
 static void latest_is(const char *run, const char *expected) {
     gf_error err = {""};
-    char path[500];
-    trial_fine(gf_checkpoint_latest(&err, run, path, sizeof path), &err);
+    char path[PATH_MAX];
+    trial_fine(gf_checkpoint_latest(&err, run, path), &err);
     assert_string_equal(path, expected);
 }
 
@@ -127,7 +127,7 @@ static void test_damage_is_named(void **state) {
     gf_trainer *t = make_trainer(NULL, NULL);
     gf_log_marks marks;
     gf_remap found;
-    char path[500];
+    char path[PATH_MAX];
     trial_steps(t, 1);
     save(t, "harmed");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -167,7 +167,7 @@ static void test_files_of_another_run(void **state) {
         assert_int_equal(system(command), 0);
         assert_int_equal(gf_checkpoint_load(&err, mine, "mine/checkpoints/step-3", 0, &found, &marks), GLOFND_E_FORMAT);
         assert_non_null(strstr(err.text, names[i]));
-        assert_non_null(strstr(err.text, "of another checkpoint"));
+        assert_non_null(strstr(err.text, "of a different checkpoint"));
         snprintf(command, sizeof command, "cd mine/checkpoints/step-3 && mv aside %s", names[i]);
         assert_int_equal(system(command), 0);
         trial_fine(gf_checkpoint_load(&err, mine, "mine/checkpoints/step-3", 0, &found, &marks), &err);
@@ -189,7 +189,7 @@ static uint32_t crc_of(const char *path) {
 /* Older checkpoints have CRCs in DONE, and no configuration. `wrong`: to be added to the first of them. */
 static void write_old_done(const char *folder, uint32_t wrong) {
     static const char *const names[] = {"model.safetensors", "optim.safetensors", "anchors.glofnd", "keys.glofnd", "state.json"};
-    char path[500];
+    char path[PATH_MAX];
     struct stat st;
     snprintf(path, sizeof path, "%s/DONE", folder);
     FILE *f = fopen(path, "w");
@@ -215,7 +215,7 @@ static void test_configuration(void **state) {
     assert_true(has && back.lr == 0.25 && back.batch == 4 && back.stem == t->config.stem && gf_config_covers(&back, &t->config));
     flip("settings/checkpoints/step-0/config.cfg", 9);
     assert_int_equal(gf_checkpoint_config(&err, path, &back, &has), GLOFND_E_FORMAT);
-    assert_non_null(strstr(err.text, "config.cfg is damaged"));
+    assert_non_null(strstr(err.text, "config.cfg is corrupt"));
     unlink("settings/checkpoints/step-0/config.cfg");
     assert_int_equal(gf_checkpoint_config(&err, path, &back, &has), GLOFND_E_IO);
     write_old_done(path, 0);
@@ -329,7 +329,7 @@ static void test_other_networks(void **state) {
     assert_int_equal(gf_checkpoint_load(&err, adam, "a/checkpoints/step-0", 0, &found, &marks), GLOFND_E_FORMAT);
     assert_non_null(strstr(err.text, "state2"));
     assert_int_equal(gf_checkpoint_load(&err, more, "a/checkpoints/step-0", 0, &found, &marks), GLOFND_E_FORMAT);
-    assert_non_null(strstr(err.text, "of its 24 samples 24 are there and 0 are not, and 4 are new"));
+    assert_non_null(strstr(err.text, "of its 24 samples 24 are found and 0 are missing, and 4 are new"));
     gf_trainer_free(a);
     gf_trainer_free(wide);
     gf_trainer_free(adam);

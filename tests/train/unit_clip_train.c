@@ -18,8 +18,10 @@
 
 #include <cmocka.h>
 
+#include "run/checkpoint_folder.h"
 #include "support/scratch.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/weights.h"
 
 static void fine(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);
@@ -125,13 +127,13 @@ static void parts_equal_the_whole(void **state) {
 
 static void goes_on(const char *const *changes, const char *run) {
     gf_error err = {""};
-    char path[1024];
+    char path[PATH_MAX];
     gf_remap found;
     gf_log_marks marks = {0, 0};
     gf_trainer *a = make_trainer(changes), *b = make_trainer(changes);
     steps(a, 9); /* in the middle of the second epoch, the detector at work */
     fine(gf_checkpoint_save(&err, a, scratch_path(&box, run), marks), &err);
-    fine(gf_checkpoint_latest(&err, scratch_path(&box, run), path, sizeof path), &err);
+    fine(gf_checkpoint_latest(&err, scratch_path(&box, run), path), &err);
     fine(gf_checkpoint_load(&err, b, path, 0, &found, &marks), &err);
     steps(a, 8);
     steps(b, 8);
@@ -160,13 +162,13 @@ static void parts_and_resnets_go_on_too(void **state) {
 static void another_vocabulary_is_refused(void **state) {
     (void)state;
     gf_error err = {""};
-    char path[1024];
+    char path[PATH_MAX];
     gf_remap found;
     gf_log_marks marks = {0, 0};
     gf_trainer *a = make_trainer(NULL);
     assert_int_equal(mkdir(scratch_path(&box, "words"), 0777), 0);
     fine(gf_checkpoint_save(&err, a, scratch_path(&box, "words"), marks), &err);
-    fine(gf_checkpoint_latest(&err, scratch_path(&box, "words"), path, sizeof path), &err);
+    fine(gf_checkpoint_latest(&err, scratch_path(&box, "words"), path), &err);
     scratch_text(&box, "same-size.txt", "other\nb a\n"); /* as many tokens, other ones */
     scratch_text(&box, "larger.txt", "other\na t\nc a\n");
     const char *const same_size[] = {"vocab", scratch_path(&box, "same-size.txt"), NULL};
@@ -193,13 +195,13 @@ static void starts_from_weights_and_says_what_is_missing(void **state) {
     steps(a, 2);
     a->scale.log_scale = 3.0f;
     fine(gf_model_save(&err, a, scratch_path(&box, "start.safetensors")), &err);
-    fine(gf_model_start(&err, b, scratch_path(&box, "start.safetensors"), line, sizeof line), &err);
+    fine(gf_model_init(&err, b, scratch_path(&box, "start.safetensors"), line, sizeof line), &err);
     if (!strstr(line, "transformer.resblocks.2.")) fail_msg("%s", line);
     assert_true(b->scale.log_scale == 3.0f);
     const gf_tensor *x = &a->encoders.at[0].tensors[0], *y = &b->encoders.at[0].tensors[0];
     assert_memory_equal(x->value, y->value, sizeof(float) * (size_t)x->count);
     scratch_text(&box, "bad.safetensors", "no weights");
-    assert_true(gf_model_start(&err, b, scratch_path(&box, "bad.safetensors"), line, sizeof line) != GLOFND_OK);
+    assert_true(gf_model_init(&err, b, scratch_path(&box, "bad.safetensors"), line, sizeof line) != GLOFND_OK);
     gf_trainer_free(a);
     gf_trainer_free(b);
 }

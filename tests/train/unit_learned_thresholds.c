@@ -7,8 +7,8 @@
 #include <ftw.h>
 
 #include "support/store_fixture.h"
-#include "train/checkpoint/anchors_learned.h"
-#include "train/checkpoint/anchors_parts.h"
+#include "train/checkpoint/anchors.h"
+#include "train/checkpoint/learned_thresholds.h"
 
 #define N 10
 #define LETTERS "abcdefghij"
@@ -85,7 +85,7 @@ static void save_parts(const made *m, int ranks, int sides) {
     char path[1300];
     save_rows(m, m->anchors, N, 0, 0, sides, 0.0f);
     for (int r = 0; r < ranks; r++) {
-        gf_parts_name(m->anchors, r, ranks, path, sizeof path);
+        gf_anchors_part_name(m->anchors, r, ranks, path, sizeof path);
         save_rows(m, path, (N - r + ranks - 1) / ranks, r, ranks, sides, 0.0f);
     }
 }
@@ -173,8 +173,8 @@ static void test_other_data(void **state) {
     made m;
     make_run(*state, "run", LETTERS, &m);
     save_rows(&m, m.anchors, N, 0, 1, 1, 0.0f);
-    refuses(&m, "abcdefghix", GLOFND_E_ARGUMENT, "9 of them are in this data and 1 are not, and 1 here have none");
-    refuses(&m, "abcde", GLOFND_E_ARGUMENT, "5 of them are in this data and 5 are not, and 0 here have none");
+    refuses(&m, "abcdefghix", GLOFND_E_ARGUMENT, "9 of them are in this data and 1 are missing, and 1 here have none");
+    refuses(&m, "abcde", GLOFND_E_ARGUMENT, "5 of them are in this data and 5 are missing, and 0 here have none");
     refuses(&m, LETTERS "x", GLOFND_E_ARGUMENT, "thresholds of 10 samples");
 }
 
@@ -188,7 +188,7 @@ static void test_repeated_names(void **state) {
     assert_int_equal(read_run(&m, "abcdefghii", &err, &l), GLOFND_OK);
     assert_true(l.at[0][9] == lambda_of(9, 0));
     gf_learned_free(&l);
-    refuses(&m, "iibcdefgha", GLOFND_E_ARGUMENT, "1 of their names occur more than once");
+    refuses(&m, "iibcdefgha", GLOFND_E_ARGUMENT, "1 of their names are repeated");
 }
 
 /* Where nothing was learned there is nothing to give to the wrong sample; the same without a checkpoint. */
@@ -219,17 +219,17 @@ static void test_damaged_parts(void **state) {
     char path[1300];
     make_run(*state, "run", LETTERS, &m);
     save_parts(&m, 3, 1);
-    gf_parts_name(m.anchors, 1, 3, path, sizeof path);
+    gf_anchors_part_name(m.anchors, 1, 3, path, sizeof path);
     save_rows(&m, path, 4, 1, 3, 1, 0.0f);
     refuses(&m, LETTERS, GLOFND_E_FORMAT, "part 1 of 3 of the anchors holds 4 of 1 sides instead of 3 of 1");
     save_rows(&m, path, 3, 1, 3, 2, 0.0f);
     refuses(&m, LETTERS, GLOFND_E_FORMAT, "3 of 2 sides instead of 3 of 1");
     assert_int_equal(unlink(path), 0);
     refuses(&m, LETTERS, GLOFND_E_IO, "00001-of-00003");
-    gf_parts_name(m.anchors, 0, 3, path, sizeof path);
+    gf_anchors_part_name(m.anchors, 0, 3, path, sizeof path);
     assert_int_equal(unlink(path), 0); /* the last one is left */
     refuses(&m, LETTERS, GLOFND_E_IO, "00000-of-00003");
-    gf_parts_name(m.anchors, 0, 2, path, sizeof path);
+    gf_anchors_part_name(m.anchors, 0, 2, path, sizeof path);
     touch(path);
     refuses(&m, LETTERS, GLOFND_E_FORMAT, "different numbers of ranks");
 }
@@ -242,12 +242,12 @@ static void test_names_of_parts(void **state) {
     gf_error err = {""};
     int ranks = -1;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) touch(in_dir(f, others[i]));
-    assert_int_equal(gf_parts_count(&err, in_dir(f, "x"), &ranks), GLOFND_OK);
+    assert_int_equal(gf_anchors_part_count(&err, in_dir(f, "x"), &ranks), GLOFND_OK);
     assert_int_equal(ranks, 0);
     touch(in_dir(f, "x.00001-of-00002"));
-    assert_int_equal(gf_parts_count(&err, in_dir(f, "x"), &ranks), GLOFND_OK);
+    assert_int_equal(gf_anchors_part_count(&err, in_dir(f, "x"), &ranks), GLOFND_OK);
     assert_int_equal(ranks, 2);
-    assert_int_equal(gf_parts_count(&err, in_dir(f, "none/x"), &ranks), GLOFND_E_IO); /* not: no parts */
+    assert_int_equal(gf_anchors_part_count(&err, in_dir(f, "none/x"), &ranks), GLOFND_E_IO); /* not: no parts */
 }
 
 /* ----- keys that are numbers ----- */
@@ -256,7 +256,7 @@ static glofnd_status enough(const char *now, const char *before) {
     gf_error err = {""};
     gf_dataset *d = NULL;
     if (gf_dataset_open(&err, now, &d) != GLOFND_OK) fail_msg("%s", err.text);
-    const glofnd_status status = gf_keys_enough(&err, d, now, before);
+    const glofnd_status status = gf_keys_check_pictures(&err, d, now, before);
     gf_dataset_free(d);
     return status;
 }

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "eval/encode.h"
-#include "train/checkpoint/anchors_learned.h"
+#include "train/checkpoint/learned_thresholds.h"
+#include "train/trainer.h"
 #include "util/rng.h"
 
 struct gf_trained_run {

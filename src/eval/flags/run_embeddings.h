@@ -17,7 +17,7 @@ typedef struct gf_trained_run_spec {
 } gf_trained_run_spec;
 
 /* E_IO: not a run folder, or without weights. E_ARGUMENT: the run has learned thresholds, and the data differs from the run's, so
- * that thresholds cannot be matched to samples (train/checkpoint/anchors_learned.h). */
+ * that thresholds cannot be matched to samples (train/checkpoint/learned_thresholds.h). */
 glofnd_status gf_trained_run_create(gf_error *err, const gf_trained_run_spec *spec, gf_trained_run **out);
 void gf_trained_run_free(gf_trained_run *f); /* accepts NULL */
 const gf_config *gf_trained_run_config(const gf_trained_run *f);

@@ -1,189 +1,109 @@
 /* anchors.c - see anchors.h. */
 #include "train/checkpoint/anchors.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "io/blockfile.h"
 #include "method/store/store.h"
-#include "train/checkpoint/anchors_parts.h"
+#include "run/layout.h"
 #include "util/ctx_status.h"
+#include "util/path.h"
 
-#define MAGIC "GLOFNDKY"
-#define VERSION 1
-#define HEAD_BYTES 28 /* magic, version, this, number of keys, CRC */
+/* ----- parts of ranks ----- */
 
-/* ----- key file ----- */
-
-glofnd_status gf_keys_save(gf_error *err, const gf_dataset *d, const char *path) {
-    const int64_t n = gf_dataset_describe(d).n;
-    gf_writer w;
-    TRY(gf_writer_open(&w, err, path));
-    gf_put(&w, MAGIC, 8);
-    gf_put_u32(&w, VERSION);
-    gf_put_u32(&w, HEAD_BYTES);
-    gf_put_u64(&w, (uint64_t)n);
-    gf_put_crc(&w);
-    for (int64_t i = 0; i < n && w.status == GLOFND_OK; i++) gf_put_u64(&w, gf_dataset_key(d, i));
-    gf_put_crc(&w);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+void gf_anchors_part_name(const char *anchors, int rank, int ranks, char *name, size_t bytes) {
+    snprintf(name, bytes, GF_ANCHORS_PART_FORMAT, anchors, rank, ranks);
 }
 
-static glofnd_status read_head(gf_reader *r, int64_t *n) {
-    char magic[8];
-    gf_get(r, magic, sizeof magic);
-    const uint32_t version = gf_get_u32(r), head = gf_get_u32(r);
-    const uint64_t count = gf_get_u64(r);
-    FAIL_IF(r->err, r->status == GLOFND_OK && memcmp(magic, MAGIC, 8) != 0, GLOFND_E_FORMAT, "%s is not a file of keys", r->path);
-    TRY(gf_check_crc(r, "head", -1));
-    FAIL_IF(r->err, version > VERSION, GLOFND_E_FORMAT, "%s was made by a newer version", r->path);
-    FAIL_IF(r->err, head != HEAD_BYTES || count > gf_reader_left(r) / 8, GLOFND_E_FORMAT, "%s is too short for %llu keys",
-            r->path, (unsigned long long)count);
-    *n = (int64_t)count;
-    return GLOFND_OK;
+/* R of "NAME.rrrrr-of-R", which a rank of R has written; 0 for any other file. */
+static int ranks_of(const char *file, const char *name) {
+    const size_t skip = strlen(name);
+    int rank, ranks, end = 0;
+    if (strncmp(file, name, skip) != 0 || sscanf(file + skip, ".%5d-of-%5d%n", &rank, &ranks, &end) != 2) return 0;
+    return end > 0 && file[skip + (size_t)end] == 0 && rank >= 0 && rank < ranks ? ranks : 0;
 }
 
-glofnd_status gf_keys_count(gf_error *err, const char *path, int64_t *n) {
-    gf_reader r;
-    TRY(gf_reader_open(&r, err, path));
-    const glofnd_status status = read_head(&r, n);
-    gf_reader_close(&r);
-    return status;
-}
-
-static glofnd_status read_tail(gf_reader *r) {
-    TRY(gf_check_crc(r, "keys", -1));
-    return gf_reader_end(r);
-}
-
-static glofnd_status compare_keys(gf_reader *r, const gf_dataset *d, int *same) {
-    int64_t n = 0;
-    TRY(read_head(r, &n));
-    *same = n == gf_dataset_describe(d).n;
-    for (int64_t i = 0; i < n && r->status == GLOFND_OK; i++) *same &= gf_get_u64(r) == gf_dataset_key(d, i);
-    return read_tail(r);
-}
-
-glofnd_status gf_keys_same(gf_error *err, const gf_dataset *d, const char *path, int *same) {
-    gf_reader r;
-    TRY(gf_reader_open(&r, err, path));
-    const glofnd_status status = compare_keys(&r, d, same);
-    gf_reader_close(&r);
-    return status;
-}
-
-/* ----- whose is whose: both lists sorted by (key, position), then walked together ----- */
-
-typedef struct place {
-    uint64_t key;
-    int64_t at;
-} place;
-
-static int by_key(const void *a, const void *b) {
-    const place *x = a, *y = b;
-    if (x->key != y->key) return x->key < y->key ? -1 : 1;
-    return (x->at > y->at) - (x->at < y->at);
-}
-
-static glofnd_status alloc_places(gf_error *err, int64_t n, place **out) {
-    *out = malloc(sizeof **out * (size_t)(n > 0 ? n : 1));
-    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory to sort %lld keys", (long long)n);
-    return GLOFND_OK;
-}
-
-static glofnd_status read_places(gf_reader *r, place **out, int64_t *n) {
-    TRY(read_head(r, n));
-    TRY(alloc_places(r->err, *n, out));
-    for (int64_t i = 0; i < *n; i++) (*out)[i] = (place){gf_get_u64(r), i};
-    return read_tail(r);
-}
-
-static glofnd_status load_places(gf_error *err, const char *path, place **out, int64_t *n) {
-    gf_reader r;
-    TRY(gf_reader_open(&r, err, path));
-    const glofnd_status status = read_places(&r, out, n);
-    gf_reader_close(&r);
-    return status;
-}
-
-static glofnd_status list_places(gf_error *err, const gf_dataset *d, place **out, int64_t *n) {
-    *n = gf_dataset_describe(d).n;
-    TRY(alloc_places(err, *n, out));
-    for (int64_t i = 0; i < *n; i++) (*out)[i] = (place){gf_dataset_key(d, i), i};
-    return GLOFND_OK;
-}
-
-static void join_places(place *old, int64_t rows, place *new, int64_t n, int64_t *to, gf_remap *out) {
-    qsort(old, (size_t)rows, sizeof *old, by_key);
-    qsort(new, (size_t)n, sizeof *new, by_key);
-    *out = (gf_remap){.changed = rows != n, .rows = rows};
-    for (int64_t i = 0, k = 0; i < rows; i++) {
-        while (k < n && new[k].key < old[i].key) k++;
-        const int found = k < n && new[k].key == old[i].key;
-        to[old[i].at] = found ? new[k++].at : -1;
-        out->kept += found;
-        out->changed |= to[old[i].at] != old[i].at;
+glofnd_status gf_anchors_part_count(gf_error *err, const char *anchors, int *ranks) {
+    const char *slash = strrchr(anchors, '/');
+    char folder[PATH_MAX];
+    int different = 0;
+    *ranks = 0;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - anchors) : 1, slash ? anchors : ".");
+    DIR *d = opendir(folder);
+    FAIL_IF(err, !d, GLOFND_E_IO, "%.300s cannot be searched for the anchors of ranks: %s", folder, strerror(errno));
+    for (struct dirent *e; (e = readdir(d));) {
+        const int found = ranks_of(e->d_name, slash ? slash + 1 : anchors);
+        different |= found > 0 && *ranks > 0 && found != *ranks;
+        if (found > 0) *ranks = found;
     }
-    out->lost = rows - out->kept;
-    out->fresh = n - out->kept;
-    for (int64_t k = 1; k < n; k++) out->twins += new[k].key == new[k - 1].key;
-}
-
-glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, int64_t **to, gf_remap *out) {
-    place *old = NULL, *new = NULL;
-    int64_t rows = 0, n = 0;
-    *to = NULL;
-    glofnd_status status = load_places(err, path, &old, &rows);
-    if (status == GLOFND_OK) status = list_places(err, d, &new, &n);
-    if (status == GLOFND_OK) {
-        *to = malloc(sizeof **to * (size_t)(rows > 0 ? rows : 1));
-        if (*to) join_places(old, rows, new, n, *to, out);
-        else status = gf_fail(err, GLOFND_E_MEMORY, "no memory to map %lld anchors", (long long)rows);
-    }
-    free(old);
-    free(new);
-    return status;
-}
-
-/* ----- pictures behind numbers ----- */
-
-static int is_numbered(const char *kind) {
-    return strcmp(kind, "shapes") == 0 || strcmp(kind, "cifar10") == 0 || strcmp(kind, "cifar100") == 0;
-}
-
-/* What a drawn image shows follows from its class; the classes of CIFAR may be the coarse ones, of the same pictures. */
-static int same_pictures(const gf_dataset *a, const gf_dataset *b) {
-    const gf_dataset_info x = gf_dataset_describe(a), y = gf_dataset_describe(b);
-    if (x.width != y.width || x.height != y.height) return 0;
-    if (x.classes != y.classes) return strcmp(x.format, "shapes") != 0;
-    for (int64_t i = 0; i < x.n && i < y.n; i++)
-        if (gf_dataset_label(a, i) != gf_dataset_label(b, i)) return 0;
-    return 1;
-}
-
-glofnd_status gf_keys_enough(gf_error *err, const gf_dataset *d, const char *spec, const char *before) {
-    gf_dataset *old = NULL;
-    if (!is_numbered(gf_dataset_describe(d).format) || strcmp(spec, before) == 0) return GLOFND_OK;
-    if (gf_dataset_open(NULL, before, &old) != GLOFND_OK) return GLOFND_OK;
-    const int same = same_pictures(d, old);
-    gf_dataset_free(old);
-    FAIL_IF(err, !same, GLOFND_E_ARGUMENT,
-            "%.200s has other pictures than %.200s, which the run was trained on; --data takes that one", spec, before);
+    closedir(d);
+    FAIL_IF(err, different, GLOFND_E_FORMAT, "%.300s: it has parts of different numbers of ranks", anchors);
     return GLOFND_OK;
 }
 
-/* ----- anchors ----- */
+/* ----- saving ----- */
+
+glofnd_status gf_anchors_save_shard(gf_error *err, const gf_trainer *t, const char *anchors) {
+    const gf_shard *s = t->crew.team.shard;
+    char path[PATH_MAX];
+    gf_anchors_part_name(anchors, t->comm->rank, t->comm->ranks, path, sizeof path);
+    return gf_ctx_status(err, gf_shard_ctx(s), glofnd_store_save(gf_shard_ctx(s), gf_shard_store(s), path));
+}
+
+/* Ring and shared lambda, in a store that has no rows. */
+static glofnd_status save_shared(gf_error *err, const gf_trainer *t, const char *anchors) {
+    glofnd_ctx *c = gf_shard_ctx(t->crew.team.shard);
+    gf_store_spec spec = t->store->spec;
+    glofnd_store *empty = NULL;
+    spec.n = t->info.n; /* untouched rows take no space */
+    TRY(gf_store_new(err, &spec, NULL, &empty));
+    glofnd_status status = gf_store_carry(err, t->store, empty);
+    if (status == GLOFND_OK) status = gf_ctx_status(err, c, glofnd_store_save(c, empty, anchors));
+    glofnd_store_free(empty);
+    return status;
+}
 
 glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *anchors, const char *keys) {
-    if (t->comm) TRY(gf_parts_save_shared(err, t, anchors));
+    if (t->comm) TRY(save_shared(err, t, anchors));
     else TRY(gf_ctx_status(err, t->ctx, glofnd_store_save(t->ctx, t->store, anchors)));
     return gf_keys_save(err, t->data, keys);
 }
 
-/* The store of the trainer goes first: a working file belongs to one store at a time. */
+/* ----- loading: every file of a checkpoint in turn ----- */
+
+static glofnd_status read_file(gf_error *err, glofnd_ctx *c, const char *path, int64_t first, int64_t stride, gf_anchors_use use,
+                               void *user) {
+    glofnd_store *part = NULL;
+    TRY(gf_ctx_status(err, c, glofnd_store_load(c, path, NULL, &part)));
+    const glofnd_status status = use(err, user, c, part, first, stride);
+    glofnd_store_free(part);
+    return status;
+}
+
+static glofnd_status read_parts(gf_error *err, glofnd_ctx *c, const char *anchors, gf_anchors_use use, void *user) {
+    char path[PATH_MAX];
+    int parts;
+    TRY(gf_anchors_part_count(err, anchors, &parts));
+    for (int r = 0; r < parts; r++) {
+        gf_anchors_part_name(anchors, r, parts, path, sizeof path);
+        TRY(read_file(err, c, path, r, parts, use, user));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_anchors_read(gf_error *err, glofnd_ctx *c, const char *anchors, gf_anchors_use whole, gf_anchors_use part,
+                              void *user) {
+    TRY(read_file(err, c, anchors, 0, 1, whole, user));
+    return read_parts(err, c, anchors, part, user);
+}
+
+/* ----- loading: the same data ----- */
+
+/* The trainer's store is freed first: a working file belongs to one store at a time. */
 static glofnd_status load_store(gf_error *err, gf_trainer *t, const char *path) {
     glofnd_store_info info = {.size = sizeof info};
     glofnd_store_free(t->store);
@@ -194,6 +114,61 @@ static glofnd_status load_store(gf_error *err, gf_trainer *t, const char *path) 
             (long long)info.n, (long long)t->info.n);
     return GLOFND_OK;
 }
+
+/* Rows of `part` to their ids in the store of the run, in portions. */
+static glofnd_status copy_rows(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *part, int64_t first,
+                               int64_t stride) {
+    enum { PORTION = 1024 };
+    gf_trainer *t = user;
+    glofnd_row row[PORTION];
+    int64_t from[PORTION], to[PORTION];
+    for (int64_t k = 0; k < part->spec.n;) {
+        int64_t n = 0;
+        for (; n < PORTION && k < part->spec.n && first + k * stride < t->info.n; n++, k++)
+            from[n] = k, to[n] = first + k * stride;
+        for (int side = 0; side < part->spec.modalities && n > 0; side++) {
+            TRY(gf_ctx_status(err, c, glofnd_rows_get(c, part, side, from, n, row)));
+            TRY(gf_ctx_status(err, t->ctx, glofnd_rows_put(t->ctx, t->store, side, to, n, row)));
+        }
+        if (n < PORTION) break;
+    }
+    return GLOFND_OK;
+}
+
+/* One rank: anchors of all parts into the store, which has been loaded from `anchors`. */
+static glofnd_status load_parts(gf_error *err, gf_trainer *t, const char *anchors) {
+    glofnd_options plain;
+    glofnd_ctx *c = NULL;
+    int parts;
+    TRY(gf_anchors_part_count(err, anchors, &parts));
+    if (parts == 0) return GLOFND_OK;
+    glofnd_options_init(&plain, sizeof plain);
+    TRY(gf_ctx_create(err, &plain, &c));
+    const glofnd_status status = read_parts(err, c, anchors, copy_rows, t);
+    glofnd_ctx_free(c);
+    return status;
+}
+
+static glofnd_status adopt_rows(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *part, int64_t first,
+                                int64_t stride) {
+    return gf_shard_adopt(err, ((gf_trainer *)user)->crew.team.shard, c, part, first, stride);
+}
+
+static glofnd_status adopt_shared(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *whole, int64_t first,
+                                  int64_t stride) {
+    gf_trainer *t = user;
+    FAIL_IF(err, whole->spec.n != t->info.n, GLOFND_E_FORMAT, "the checkpoint holds %lld anchors, the data has %lld samples",
+            (long long)whole->spec.n, (long long)t->info.n);
+    TRY(gf_store_carry(err, whole, t->store));
+    return adopt_rows(err, user, c, whole, first, stride);
+}
+
+/* One of several ranks: its own anchors out of all files, ring and shared lambda. */
+static glofnd_status load_shard(gf_error *err, gf_trainer *t, const char *anchors) {
+    return gf_anchors_read(err, gf_shard_ctx(t->crew.team.shard), anchors, adopt_shared, adopt_rows, t);
+}
+
+/* ----- loading: other data ----- */
 
 static glofnd_status write_remapped(gf_error *err, const gf_trainer *t, glofnd_ctx *c, const char *anchors, const char *scratch,
                                     const gf_remap *counts, const int64_t *to) {
@@ -227,12 +202,12 @@ static glofnd_status load_remapped(gf_error *err, gf_trainer *t, const char *anc
 static glofnd_status refuse(gf_error *err, const gf_remap *x) {
     if (x->lost == 0 && x->fresh == 0)
         GF_FAIL(err, GLOFND_E_FORMAT,
-                "the samples are in another order than when the checkpoint was made; --remap lets every "
-                "anchor follow its sample");
-    GF_FAIL(err, GLOFND_E_FORMAT,
-            "the data is not the one of the checkpoint: of its %lld samples %lld are there and %lld are not, and %lld are new; "
-            "give the same data, or --remap to go on with the anchors that are there",
-            (long long)x->rows, (long long)x->kept, (long long)x->lost, (long long)x->fresh);
+                "the samples are in a different order from the checkpoint's; --remap lets every anchor follow its sample");
+    GF_FAIL(
+        err, GLOFND_E_FORMAT,
+        "the data is not the one of the checkpoint: of its %lld samples %lld are found and %lld are missing, and %lld are new; "
+        "give the same data, or --remap to continue with the anchors that are found",
+        (long long)x->rows, (long long)x->kept, (long long)x->lost, (long long)x->fresh);
 }
 
 glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors, const char *keys, const char *scratch, int remap,
@@ -241,12 +216,12 @@ glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors,
     int64_t *to = NULL;
     *out = (gf_remap){.rows = t->info.n, .kept = t->info.n};
     if (access(keys, F_OK) == 0) TRY(gf_keys_same(err, t->data, keys, &same));
-    if (same && t->comm) return gf_parts_load_shard(err, t, anchors);
+    if (same && t->comm) return load_shard(err, t, anchors);
     if (same) TRY(load_store(err, t, anchors));
-    if (same) return gf_parts_load_all(err, t, anchors);
-    TRY(gf_parts_count(err, anchors, &parts));
+    if (same) return load_parts(err, t, anchors);
+    TRY(gf_anchors_part_count(err, anchors, &parts));
     FAIL_IF(err, remap && (t->comm || parts > 0), GLOFND_E_UNSUPPORTED,
-            "--remap works on one rank, from a checkpoint of one rank: resume once with one rank and the data of before");
+            "--remap works on one rank, from a checkpoint of one rank: resume once with one rank and the previous data");
     TRY(gf_keys_map(err, t->data, keys, &to, out));
     const glofnd_status status = remap ? load_remapped(err, t, anchors, scratch, out, to) : refuse(err, out);
     free(to);

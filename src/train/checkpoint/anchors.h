@@ -1,40 +1,36 @@
-/* anchors.h - the anchors in a checkpoint: their state, and a key per row that says whose state it is.
+/* anchors.h - the anchors in a checkpoint: the store of one rank in GF_ANCHORS_FILE, or of several ranks in a file per rank beside
+ * it, and the key file (anchor_keys.h).
  *
- * Row i of the store belongs to sample i of the dataset. If samples were added, removed or put in another order since, rows are
- * re-mapped by key: an anchor follows its sample.
+ * With several ranks "anchors.glofnd" is a store without rows, with the ring and the shared lambda; "anchors.glofnd.00002-of-00004"
+ * holds the anchors 2, 6, 10 ... of rank 2 of 4. A checkpoint of any number of ranks is read by any number.
  */
 #ifndef GF_TRAIN_CHECKPOINT_ANCHORS_H
 #define GF_TRAIN_CHECKPOINT_ANCHORS_H
 
-#include "run/layout.h"
+#include "train/checkpoint/anchor_keys.h"
 #include "train/trainer.h"
 
-typedef struct gf_remap {      /* what became of the anchors of a checkpoint */
-    int changed;               /* the list of keys is another one; else kept = rows = all */
-    int64_t rows;              /* of the checkpoint */
-    int64_t kept, fresh, lost; /* found again; samples without state; state without sample */
-    int64_t twins;             /* samples whose key another sample before them has, too */
-} gf_remap;
-
-/* The keys of a dataset, in order (docs/formats.md). */
-glofnd_status gf_keys_save(gf_error *err, const gf_dataset *d, const char *path);
-glofnd_status gf_keys_count(gf_error *err, const char *path, int64_t *n); /* of the file; E_FORMAT: damaged */
-/* Whether `path` holds the keys of `d`; no memory of its size is taken. E_FORMAT: damaged. */
-glofnd_status gf_keys_same(gf_error *err, const gf_dataset *d, const char *path, int *same);
-/* to[i]: the position in `d` of the sample that row i of the key file belongs to, -1 if it is gone; [out->rows], to be freed.
- * Of equal keys the first belongs to the first. */
-glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, int64_t **to, gf_remap *out);
-
-/* Keys of drawn images and of CIFAR are numbers, which say less than a name: E_ARGUMENT if `d`, which was opened as `spec`, has
- * other pictures under the same keys than the SPEC `before`. That one may be gone or have moved: then there is nothing to see. */
-glofnd_status gf_keys_enough(gf_error *err, const gf_dataset *d, const char *spec, const char *before);
-
-/* The files `anchors` and `keys` of a checkpoint. */
+/* The files `anchors` and `keys` of a checkpoint. Several ranks: the first one calls it, and each one gf_anchors_save_shard. */
 glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *anchors, const char *keys);
-/* With other keys than the data has: E_FORMAT that says how many are there, unless `remap`. A key file that does not exist (a
- * checkpoint of an earlier version) counts as equal, if the numbers of samples are. `scratch`: name of a file to be made and
- * removed while re-mapping. */
+glofnd_status gf_anchors_save_shard(gf_error *err, const gf_trainer *t, const char *anchors); /* the rank's own anchors */
+/* With keys that differ from the data's: E_FORMAT that says how many are known, unless `remap`. A missing key file (a checkpoint of
+ * an earlier version) counts as equal, if the numbers of samples are. `scratch`: name of a file to be made and removed while
+ * re-mapping. */
 glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors, const char *keys, const char *scratch, int remap,
                               gf_remap *out);
+
+/* ----- files of ranks ----- */
+
+void gf_anchors_part_name(const char *anchors, int rank, int ranks, char *name, size_t bytes);
+/* *ranks: how many wrote parts beside `anchors`; 0: none. E_FORMAT: parts of different numbers of ranks; E_IO: the folder cannot be
+ * read, so that there might be some. */
+glofnd_status gf_anchors_part_count(gf_error *err, const char *anchors, int *ranks);
+
+/* Row k of `part` is anchor first + k * stride. */
+typedef glofnd_status (*gf_anchors_use)(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *part, int64_t first,
+                                        int64_t stride);
+/* Reads every file once, into memory: first `anchors` itself for `whole` (with 0 and 1), then the parts for `part`. */
+glofnd_status gf_anchors_read(gf_error *err, glofnd_ctx *c, const char *anchors, gf_anchors_use whole, gf_anchors_use part,
+                              void *user);
 
 #endif

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "io/json/safetensors.h"
+#include "optim/schedule.h"
 #include "train/checkpoint/positions.h"
 
 static const char scale_name[] = "logit_scale";
 
-/* ----- writing ----------------------------------------------------------------------------------------------------- */
+/* ----- writing ----- */
 
 /* The net's tensors as host arrays in `block`, and as entries of a file. */
 static glofnd_status fetch_tensors(gf_error *err, gf_net *net, float **block, gf_st_tensor **list) {
@@ -61,7 +62,7 @@ glofnd_status gf_weights_save(gf_error *err, gf_net *net, const char *path) {
     return gf_weights_save_model(err, &(gf_model){&net, 1, NULL}, path);
 }
 
-/* ----- what fits --------------------------------------------------------------------------------------------------- */
+/* ----- tensors that fit ----- */
 
 typedef struct file_view {
     const gf_st_file *f;
@@ -96,10 +97,10 @@ static void write_shape(char *text, size_t bytes, int rank, const int64_t *shape
     }
 }
 
-/* Positions made for another image size or text length. */
+/* Positions made for a different image size or text length. */
 static gf_positions_kind resizable(const gf_tensor *x, const gf_st_tensor *y) {
-    const int alike = x->rank == 2 && y->rank == 2 && x->shape[1] == y->shape[1];
-    return alike ? gf_positions_of(x->name, y->shape[0], x->shape[0]) : GF_POSITIONS_NONE;
+    const int same_width = x->rank == 2 && y->rank == 2 && x->shape[1] == y->shape[1];
+    return same_width ? gf_positions_of(x->name, y->shape[0], x->shape[0]) : GF_POSITIONS_NONE;
 }
 
 static glofnd_status read_resized(gf_error *err, const gf_st_file *f, const gf_tensor *x, const gf_st_tensor *y, float *to) {
@@ -120,16 +121,16 @@ static glofnd_status put_tensor(gf_error *err, gf_net *net, const gf_st_file *f,
     return status;
 }
 
-/* ----- one net ----------------------------------------------------------------------------------------------------- */
+/* ----- one net ----- */
 
 static int may_miss(const gf_tensor *x, int backbone_only) { return backbone_only && strncmp(x->name, "head.", 5) == 0; }
 
 static glofnd_status check_tensor(gf_error *err, const file_view *v, const gf_tensor *x, int backbone_only) {
     const gf_st_tensor *y = find(v, x->name);
     if (!y && may_miss(x, backbone_only)) return GLOFND_OK;
-    FAIL_IF(err, !y, GLOFND_E_FORMAT, "%s: there is no tensor %s, which this network has", v->f->path, x->name);
+    FAIL_IF(err, !y, GLOFND_E_FORMAT, "%s: the tensor %s of this network is missing", v->f->path, x->name);
     FAIL_IF(err, !same_shape(x, y), GLOFND_E_FORMAT,
-            "%s: %s has another shape than in this network; arch, stem and head must agree", v->f->path, x->name);
+            "%s: %s has a different shape in this network; arch, stem and head must agree", v->f->path, x->name);
     return GLOFND_OK;
 }
 
@@ -154,28 +155,28 @@ glofnd_status gf_weights_load(gf_error *err, gf_net *net, const char *path, int 
     return status;
 }
 
-/* ----- a model ----------------------------------------------------------------------------------------------------- */
+/* ----- a model ----- */
 
-enum { MISSING, MISSHAPED, EXTRA, RESIZED, COMPLAINTS };
+enum { MISSING, MISSHAPED, EXTRA, RESIZED, FINDINGS };
 
-typedef struct complaint {
+typedef struct finding {
     int count;
     char names[400]; /* as many as fit */
     int left_out;
-} complaint;
+} finding;
 
-static void complain(complaint *c, const char *name) {
+static void note(finding *c, const char *name) {
     const size_t used = strlen(c->names), more = strlen(name) + 2;
     c->count++;
     if (used + more >= sizeof c->names) c->left_out++;
     else snprintf(c->names + used, sizeof c->names - used, "%s%s", used ? ", " : "", name);
 }
 
-static void write_report(gf_weights_report *r, const complaint c[COMPLAINTS]) {
-    static const char *const words[COMPLAINTS] = {"missing", "of another shape", "not known here", "resized"};
+static void write_report(gf_weights_report *r, const finding c[FINDINGS]) {
+    static const char *const words[FINDINGS] = {"missing", "of a different shape", "unknown", "resized"};
     r->missing = c[MISSING].count, r->misshaped = c[MISSHAPED].count, r->extra = c[EXTRA].count, r->resized = c[RESIZED].count;
     r->text[0] = '\0';
-    for (int i = 0; i < COMPLAINTS; i++) {
+    for (int i = 0; i < FINDINGS; i++) {
         char more[32] = "";
         const size_t used = strlen(r->text);
         if (!c[i].count) continue;
@@ -185,8 +186,8 @@ static void write_report(gf_weights_report *r, const complaint c[COMPLAINTS]) {
     }
 }
 
-/* What training programs keep beside weights. */
-static int is_nobodys(const char *name) {
+/* Entries that training programs keep beside weights. */
+static int is_bookkeeping(const char *name) {
     static const char *const names[] = {"input_resolution", "context_length", "vocab_size", scale_name};
     const size_t n = strlen(name), end = strlen("num_batches_tracked");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -200,13 +201,13 @@ typedef struct match {
     file_view v;
     char *used; /* [tensors of the file] */
     int fit, net_fit[2];
-    complaint c[COMPLAINTS];
+    finding c[FINDINGS];
 } match;
 
 static void match_tensor(match *a, const gf_tensor *x) {
     const gf_st_tensor *y = find(&a->v, x->name);
     if (!y) {
-        complain(&a->c[MISSING], x->name);
+        note(&a->c[MISSING], x->name);
         return;
     }
     a->used[y - a->v.f->tensors] = 1;
@@ -219,7 +220,7 @@ static void match_tensor(match *a, const gf_tensor *x) {
     if (kind != GF_POSITIONS_NONE) {
         gf_positions_text(kind, y->shape[0], x->shape[0], want, sizeof want);
         snprintf(text, sizeof text, "%s (%s)", x->name, want);
-        complain(&a->c[RESIZED], text);
+        note(&a->c[RESIZED], text);
         a->fit++;
         return;
     }
@@ -227,10 +228,10 @@ static void match_tensor(match *a, const gf_tensor *x) {
     write_shape(want, sizeof want, x->rank, x->shape);
     write_shape(have, sizeof have, y->rank, y->shape);
     snprintf(text, sizeof text, "%s (%s, here %s%s)", x->name, have, want,
-             strstr(x->name, "positional_embedding") ? ": made for another image size or text length"
-             : words && y->shape[0] != x->shape[0]   ? ": of another vocabulary"
+             strstr(x->name, "positional_embedding") ? ": made for a different image size or text length"
+             : words && y->shape[0] != x->shape[0]   ? ": of a different vocabulary"
                                                      : "");
-    complain(&a->c[MISSHAPED], text);
+    note(&a->c[MISSHAPED], text);
 }
 
 static void match_model(match *a) {
@@ -242,11 +243,11 @@ static void match_model(match *a) {
         if (i < 2) a->net_fit[i] = a->fit - before;
     }
     const gf_st_tensor *scale = a->m->logit_scale ? gf_st_find(a->v.f, scale_name) : NULL;
-    if (a->m->logit_scale && !scale) complain(&a->c[MISSING], scale_name);
-    if (scale && scale->count != 1) complain(&a->c[MISSHAPED], scale_name);
+    if (a->m->logit_scale && !scale) note(&a->c[MISSING], scale_name);
+    if (scale && scale->count != 1) note(&a->c[MISSHAPED], scale_name);
     if (scale && scale->count == 1) a->fit++;
     for (int64_t i = 0; i < a->v.f->count; i++)
-        if (!a->used[i] && !is_nobodys(a->v.f->tensors[i].name)) complain(&a->c[EXTRA], a->v.f->tensors[i].name);
+        if (!a->used[i] && !is_bookkeeping(a->v.f->tensors[i].name)) note(&a->c[EXTRA], a->v.f->tensors[i].name);
 }
 
 static glofnd_status put_model(gf_error *err, const match *a) {
@@ -290,10 +291,76 @@ glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char
         *a = (match){.m = m, .rule = rule, .v = view_of(&f), .used = used};
         status = load_model(err, a, r);
     } else {
-        status = gf_fail(err, GLOFND_E_MEMORY, "no memory to look at the %" PRId64 " tensors of %s", f.count, path);
+        status = gf_fail(err, GLOFND_E_MEMORY, "no memory to match the %" PRId64 " tensors of %s", f.count, path);
     }
     free(used);
     free(a);
     gf_st_close(&f);
     return status;
+}
+
+/* ----- the encoders of a run ----- */
+
+typedef struct run_model { /* a gf_model and the arrays it points to */
+    gf_net *nets[2];
+    float scale;
+    gf_model model;
+} run_model;
+
+/* The temperature in force is written, also where it is not learned. */
+static void collect(run_model *x, const gf_trainer *t) {
+    for (int k = 0; k < t->encoders.count; k++) x->nets[k] = t->encoders.at[k].net;
+    x->scale = t->scale.log_scale;
+    x->model = (gf_model){x->nets, t->encoders.count, &x->scale};
+}
+
+glofnd_status gf_model_save(gf_error *err, const gf_trainer *t, const char *path) {
+    run_model x;
+    if (t->encoders.count == 1) return gf_weights_save(err, t->encoders.at[0].net, path);
+    collect(&x, t);
+    return gf_weights_save_model(err, &x.model, path);
+}
+
+/* The temperature of a checkpoint is in its state.json, with its moments. */
+glofnd_status gf_model_load(gf_error *err, gf_trainer *t, const char *path) {
+    run_model x;
+    if (t->encoders.count == 1) return gf_weights_load(err, t->encoders.at[0].net, path, 0);
+    collect(&x, t);
+    return gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_STRICT, NULL);
+}
+
+glofnd_status gf_model_check_init(gf_error *err, const gf_config *c) {
+    gf_st_file f = {0};
+    char path[PATH_MAX];
+    FAIL_IF(err, c->lock != GF_LOCK_NONE && !*c->init, GLOFND_E_OPTION,
+            "lock: the encoder would keep its random weights; give weights by init, or leave lock none");
+    if (!*c->init) return GLOFND_OK;
+    TRY(gf_st_open(err, c->init, &f));
+    gf_st_close(&f);
+    return c->task == GF_TASK_CLIP ? gf_vocabulary_find(err, c, path) : GLOFND_OK;
+}
+
+static glofnd_status check_lock(gf_error *err, const gf_config *c, const gf_weights_report *r) {
+    static const char *const encoders[] = {"none", "image", "text"};
+    FAIL_IF(err, c->lock != GF_LOCK_NONE && r->of_net[c->lock == GF_LOCK_TEXT] == 0, GLOFND_E_OPTION,
+            "lock: %s; %.200s has no weights for that encoder, which would keep its random ones", encoders[c->lock], c->init);
+    return GLOFND_OK;
+}
+
+static glofnd_status init_encoders(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes) {
+    gf_weights_report report;
+    run_model x;
+    collect(&x, t);
+    TRY(gf_weights_load_model(err, &x.model, path, GF_WEIGHTS_PARTIAL, &report));
+    TRY(check_lock(err, &t->config, &report));
+    if (gf_config_learns_tau(&t->config)) t->scale.log_scale = (float)gf_clamp_log_scale((double)x.scale, t->config.scale_max);
+    const char *rest = *report.text ? report.text : "all of them";
+    snprintf(line, bytes, "weights of %s: %d tensors, %s", path, report.loaded, rest);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_model_init(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes) {
+    if (t->encoders.count == 2) return init_encoders(err, t, path, line, bytes);
+    snprintf(line, bytes, "weights of %s", path);
+    return gf_weights_load(err, t->encoders.at[0].net, path, 1);
 }

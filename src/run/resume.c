@@ -1,28 +1,26 @@
 /* resume.c - see resume.h. */
-#include "train/checkpoint/resume.h"
+#include "run/resume.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "train/checkpoint/checkpoint.h"
+#include "run/checkpoint_folder.h"
+#include "run/layout.h"
 
-static void name_file(const char *run, char path[PATH_MAX]) { snprintf(path, PATH_MAX, "%s/" GF_CONFIG_FILE, run); }
-
-/* Does the last line have no end? */
-static int ends_in_a_line(const char *path) {
+/* Whether the last line has no end. */
+static int is_cut(const char *path) {
     FILE *f = fopen(path, "rb");
     const int last = f && fseek(f, -1, SEEK_END) == 0 ? getc(f) : '\n';
     if (f) fclose(f);
     return last != '\n';
 }
 
-/* Of a file of which the end is missing, whole lines are right, the one it ends in may be nothing that can be read, and keys
- * that follow are not given. A wrong line elsewhere is somebody's mistake, to be told. */
+/* Where the end of the file is missing, its whole lines are right, the last one may be unreadable, and later keys are missing. A
+ * wrong line elsewhere is a mistake of the user, and an error. */
 static glofnd_status read_own(gf_error *err, const char *path, const gf_config *copy, gf_config *own, const char **was) {
     const int there = access(path, F_OK) == 0;
     const glofnd_status status = there ? gf_config_read(err, own, path) : GLOFND_OK;
-    const int cut = status == GLOFND_OK ? !gf_config_covers(own, copy) : status != GLOFND_E_IO && ends_in_a_line(path);
+    const int cut = status == GLOFND_OK ? !gf_config_covers(own, copy) : status != GLOFND_E_IO && is_cut(path);
     *was = !there ? "lost" : cut ? "cut" : NULL;
     return *was ? GLOFND_OK : status;
 }
@@ -32,8 +30,8 @@ glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, 
     gf_config copy = {0};
     int has = 0;
     *was = NULL;
-    name_file(run, path);
-    TRY(gf_checkpoint_latest(err, run, from, sizeof from));
+    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
+    TRY(gf_checkpoint_latest(err, run, from));
     if (*from) TRY(gf_checkpoint_config(err, from, &copy, &has));
     if (!has) return access(path, F_OK) == 0 ? gf_config_read(err, config, path) : GLOFND_OK;
     TRY(read_own(err, path, &copy, config, was));
@@ -46,7 +44,7 @@ glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, 
     gf_config before;
     int known;
     TRY(gf_checkpoint_config(err, from, &before, &known));
-    name_file(run, path);
+    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
     if (!known && access(path, F_OK) == 0) {
         TRY(gf_config_init(err, &before));
         TRY(gf_config_read(err, &before, path));
@@ -59,7 +57,7 @@ glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from
     char path[PATH_MAX];
     gf_config copy = {0};
     int has;
-    name_file(run, path);
+    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
     TRY(gf_checkpoint_config(err, from, &copy, &has));
     return has ? gf_config_write(err, &copy, path) : GLOFND_OK;
 }

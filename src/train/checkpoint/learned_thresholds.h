@@ -1,11 +1,11 @@
-/* anchors_learned.h - the thresholds that a run has learned, from its newest checkpoint: of one rank or several, and each for its
- * own sample, by key, where the data has its samples in another order than in training. All who look at a run's thresholds from
- * outside read them here.
+/* learned_thresholds.h - the thresholds that a run has learned, read from its newest checkpoint, of one rank or several. Keys
+ * assign them to samples where the order of the data is not that of the training.
  */
-#ifndef GF_TRAIN_CHECKPOINT_ANCHORS_LEARNED_H
-#define GF_TRAIN_CHECKPOINT_ANCHORS_LEARNED_H
+#ifndef GF_TRAIN_CHECKPOINT_LEARNED_THRESHOLDS_H
+#define GF_TRAIN_CHECKPOINT_LEARNED_THRESHOLDS_H
 
-#include "train/checkpoint/checkpoint.h"
+#include "data/dataset.h"
+#include "run/config.h"
 
 typedef struct gf_learned {
     int64_t n;    /* samples of the data; 0: nothing learned */
@@ -15,8 +15,7 @@ typedef struct gf_learned {
 
 /* Thresholds in force at the newest checkpoint of RUN, whose configuration is `c`, for the samples of `d`, which was opened as
  * `spec`. Nothing where there is no checkpoint, or its detector never started or learns none: any data will do then. Otherwise
- * E_ARGUMENT: the data is not what the run was trained on; or its order is another and keys that occur more than once do not say
- * which is which. */
+ * E_ARGUMENT: the run was trained on different data; or on a different order of it, and repeated keys make that ambiguous. */
 glofnd_status gf_learned_read(gf_error *err, const char *run, const gf_config *c, const gf_dataset *d, const char *spec,
                               gf_learned *out);
 void gf_learned_free(gf_learned *l); /* a zeroed one is fine */

@@ -1,5 +1,5 @@
-/* anchors_learned.c - see anchors_learned.h. */
-#include "train/checkpoint/anchors_learned.h"
+/* learned_thresholds.c - see learned_thresholds.h. */
+#include "train/checkpoint/learned_thresholds.h"
 
 #include <limits.h>
 #include <math.h>
@@ -10,15 +10,17 @@
 
 #include "dist/shard.h"
 #include "method/store/store.h"
-#include "train/checkpoint/anchors_parts.h"
+#include "run/checkpoint_folder.h"
+#include "run/layout.h"
+#include "train/checkpoint/anchors.h"
 #include "util/ctx_status.h"
 
-typedef struct source { /* what to read, and for whom */
+typedef struct source {
     const char *run, *spec;
     const gf_config *config;
     const gf_dataset *data;
-    char folder[PATH_MAX - 64]; /* of the checkpoint */
-    char keys[PATH_MAX];        /* "": it has none */
+    char folder[PATH_MAX]; /* of the checkpoint */
+    char keys[PATH_MAX];   /* "": it has none */
 } source;
 
 void gf_learned_free(gf_learned *l) {
@@ -63,8 +65,8 @@ static glofnd_status take_whole(gf_error *err, void *user, glofnd_ctx *c, const 
                                 int64_t stride) {
     gf_learned *l = user;
     FAIL_IF(err, whole->spec.n != l->n, GLOFND_E_FORMAT,
-            "the checkpoint holds %lld anchors, not %lld: --data takes the data the run was trained on", (long long)whole->spec.n,
-            (long long)l->n);
+            "the checkpoint holds %lld anchors, not %lld: give the data the run was trained on by --data",
+            (long long)whole->spec.n, (long long)l->n);
     l->sides = whole->spec.modalities;
     for (int side = 0; side < l->sides; side++) {
         const glofnd_row shared = gf_store_shared_get(whole, side);
@@ -79,7 +81,7 @@ static glofnd_status read_files(gf_error *err, const char *anchors, gf_learned *
     glofnd_ctx *c = NULL;
     TRY(glofnd_options_init(&plain, sizeof plain)); /* of the CPU: the run's device need not be here */
     TRY(gf_ctx_create(err, &plain, &c));
-    const glofnd_status status = gf_parts_read(err, c, anchors, take_whole, take_rows, l);
+    const glofnd_status status = gf_anchors_read(err, c, anchors, take_whole, take_rows, l);
     glofnd_ctx_free(c);
     return status;
 }
@@ -91,17 +93,18 @@ static int is_any(const gf_learned *l) {
     return 0;
 }
 
-/* ----- whose they are ----- */
+/* ----- to the order of the data ----- */
 
 static glofnd_status refuse(gf_error *err, const char *run, const gf_remap *x) {
     FAIL_IF(err, x->lost || x->fresh, GLOFND_E_ARGUMENT,
-            "%.200s has thresholds of %lld samples: %lld of them are in this data and %lld are not, and %lld here have none; "
-            "--data takes the data it was trained on",
+            "%.200s has thresholds of %lld samples: %lld of them are in this data and %lld are missing, and %lld here have none; "
+            "give the data it was trained on by --data",
             run, (long long)x->rows, (long long)x->kept, (long long)x->lost, (long long)x->fresh);
-    FAIL_IF(err, x->twins, GLOFND_E_ARGUMENT,
-            "the samples are in another order than %.200s was trained in, and %lld of their names occur more than once, so that "
-            "it is open whose a threshold is; --data takes them in the order of before",
-            run, (long long)x->twins);
+    FAIL_IF(
+        err, x->repeated, GLOFND_E_ARGUMENT,
+        "the samples are in a different order from that of the training of %.200s, and %lld of their names are repeated, so that "
+        "thresholds cannot be assigned to samples; give the data in its previous order by --data",
+        run, (long long)x->repeated);
     return GLOFND_OK;
 }
 
@@ -130,17 +133,17 @@ static glofnd_status follow_keys(gf_error *err, const source *x, gf_learned *l) 
     return status;
 }
 
-/* The SPEC the checkpoint was trained on. Those of earlier versions do not say: then it is the run's. */
+/* Against the SPEC in the checkpoint, or the run's, since checkpoints of earlier versions have none. */
 static glofnd_status compare_pictures(gf_error *err, const source *x) {
     gf_config then;
     int has = 0;
     TRY(gf_checkpoint_config(err, x->folder, &then, &has));
-    return gf_keys_enough(err, x->data, x->spec, has ? then.data : x->config->data);
+    return gf_keys_check_pictures(err, x->data, x->spec, has ? then.data : x->config->data);
 }
 
 /* ----- all of it ----- */
 
-/* How many there must be. Without keys, in a checkpoint of an earlier version, only numbers of samples can be compared. */
+/* Without keys, in a checkpoint of an earlier version, only numbers of samples can be compared. */
 static glofnd_status count_rows(gf_error *err, const source *x, int64_t *n) {
     if (*x->keys) return gf_keys_count(err, x->keys, n);
     *n = gf_dataset_describe(x->data).n;
@@ -149,8 +152,8 @@ static glofnd_status count_rows(gf_error *err, const source *x, int64_t *n) {
 
 static glofnd_status read_checkpoint(gf_error *err, source *x, gf_learned *l) {
     char anchors[PATH_MAX];
-    snprintf(anchors, sizeof anchors, "%s/" GF_ANCHORS_FILE, x->folder);
-    snprintf(x->keys, sizeof x->keys, "%s/" GF_KEYS_FILE, x->folder);
+    TRY(gf_path_join(err, anchors, x->folder, GF_ANCHORS_FILE));
+    TRY(gf_path_join(err, x->keys, x->folder, GF_KEYS_FILE));
     if (access(x->keys, F_OK) != 0) *x->keys = 0;
     TRY(count_rows(err, x, &l->n));
     TRY(read_files(err, anchors, l));
@@ -163,7 +166,7 @@ glofnd_status gf_learned_read(gf_error *err, const char *run, const gf_config *c
                               gf_learned *out) {
     source x = {.run = run, .spec = spec, .config = c, .data = d};
     *out = (gf_learned){0};
-    TRY(gf_checkpoint_latest(err, run, x.folder, sizeof x.folder));
+    TRY(gf_checkpoint_latest(err, run, x.folder));
     if (!*x.folder) return GLOFND_OK;
     const glofnd_status status = read_checkpoint(err, &x, out);
     if (status != GLOFND_OK) gf_learned_free(out);

@@ -1,0 +1,41 @@
+/* checkpoint_folder.h - RUN/checkpoints/step-N, a folder per checkpoint: the newest one, its configuration, and how a new one
+ * replaces it. train/checkpoint/checkpoint.h fills and reads the files.
+ *
+ * A checkpoint is complete if it holds DONE. It is written as tmp-N, renamed, marked DONE, and only then is the previous one
+ * removed. before-N is a checkpoint of other data: its anchors were re-mapped, and its steps do not compare with those of a step-N.
+ */
+#ifndef GF_RUN_CHECKPOINT_FOLDER_H
+#define GF_RUN_CHECKPOINT_FOLDER_H
+
+#include "run/config.h"
+#include "util/path.h"
+
+/* The newest complete checkpoint of RUN; "" if there is none. A before-N counts only where there is no step-N. */
+glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PATH_MAX]);
+/* The configuration that a checkpoint was made under. *has: it has one; those of earlier versions have none. E_FORMAT: it is
+ * corrupt. */
+glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *config, int *has);
+/* The vocabulary of the image-text run RUN, by its checksum in the newest checkpoint. *has: there is one. */
+glofnd_status gf_checkpoint_vocabulary(gf_error *err, const char *run, uint32_t *crc, int *has);
+/* Renames step-N to before-N. */
+glofnd_status gf_checkpoint_retire(gf_error *err, const char *path);
+
+/* ----- a new checkpoint ----- */
+
+typedef struct gf_checkpoint_draft {
+    int64_t step;
+    char folder[PATH_MAX]; /* RUN/checkpoints */
+    char temp[PATH_MAX];   /* where the files are written */
+    char final[PATH_MAX];
+} gf_checkpoint_draft;
+
+glofnd_status gf_checkpoint_draft_init(gf_error *err, gf_checkpoint_draft *d, const char *run, int64_t step);
+/* Whether the checkpoint of this step is complete already, as after a resume. */
+int gf_checkpoint_draft_exists(const gf_checkpoint_draft *d);
+/* Makes d->temp, empty. */
+glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draft *d);
+/* Renames it, lists the files `name` [count] in DONE, and removes all other checkpoints. */
+glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_draft *d, const char *const *name, int count);
+void gf_checkpoint_draft_discard(const gf_checkpoint_draft *d); /* after a failure: a full disk needs the space */
+
+#endif
