@@ -1,4 +1,4 @@
-# The wheel of pyproject.toml: libglofnd.so alone, under one name. A wheel cannot hold symbolic links, so there is no versioned one.
+# The wheel of pyproject.toml: libglofnd.so alone, under one name: a wheel cannot hold symbolic links.
 set_property(TARGET glofnd_shared PROPERTY VERSION)
 set_property(TARGET glofnd_shared PROPERTY SOVERSION)
 install(TARGETS glofnd_shared LIBRARY DESTINATION lib COMPONENT python)

@@ -14,7 +14,6 @@ from typing import Any, Callable, Optional
 from . import _lib
 from ._lib import library
 
-TWO_VIEWS = ("sogclr", "simclr")
 LEARNED_TAU = ("clip", "fastclip")  # losses whose stats hold d loss / d tau
 
 

@@ -1,5 +1,5 @@
-# The Python package on this build's library, with NumPy alone: tables against the header, golden cases, wrong use, threads, state.
-# Skipped where python3 (PYTHON names another one) has no NumPy. The levels above need PyTorch: `make test-python`.
+# The Python package on this build, with NumPy alone: tables against the header, golden cases, wrong use, threads, state. Skipped
+# where python3 (PYTHON names another one) has no NumPy. The levels above need PyTorch: `make test-python`.
 . "$2/tests/sh/common.inc"
 python=${PYTHON:-python3}
 library=$build/libglofnd.so

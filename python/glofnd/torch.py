@@ -1,0 +1,296 @@
+"""GloFND in a PyTorch training loop: one module in place of the contrastive loss.
+
+    criterion = glofnd.torch.GloFNDLoss(len(dataset), loss="sogclr", alpha=0.01)
+    for epoch in range(epochs):
+        criterion.set_epoch(epoch)
+        for x1, x2, index in loader:
+            loss = criterion(model(x1), model(x2), index)
+            loss.backward()
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Optional
+
+import torch
+from torch import nn
+
+from . import _lib
+from ._engine import LEARNED_TAU
+from ._lib import ArgumentError, OptionError
+from ._torch_op import DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, make_batch, readable
+
+__all__ = ["GloFNDLoss"]
+
+_ROW_FIELDS = [(name, torch.float32 if kind is _lib.c_float else torch.int32) for name, kind in _lib.STRUCTS["glofnd_row"]]
+_TEMPERATURE_FIELDS = ("tau", "tau_m", "tau_v", "tau_clock")
+_LOG_SCALE_MAX = math.log(100.0)
+
+
+class GloFNDLoss(nn.Module):
+    """Contrastive loss that learns, for every sample of the dataset, which similarities are false negatives.
+
+    num_samples  size of the dataset; `index` of a batch counts from 0 to num_samples - 1
+    loss         two views: "sogclr", "simclr"; image and text: "clip", "sogclr2", "fastclip", "isogclr"
+    detector     "glofnd" (a threshold per sample), "single", "fnc", "oracle" (labels), "groups", "none"
+    action       a false negative is left out ("drop"), attracted ("attract") or counts less ("weight")
+    alpha        share of negatives to flag
+    tau          temperature, or its start where it is learned
+    start_epoch  first epoch whose loss uses the flags; thresholds are learned from `update_epoch` (0) on
+    learn_tau    True: `log_scale` = log(1/tau) is a parameter, within [0, log 100]; for "clip" and "fastclip", where it is the default
+    dim          length of an embedding; needed by learner="ring" only
+    process_group  ranks that share a batch; None: all ranks if torch.distributed is initialised; False: this rank alone
+    options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads, math ...
+
+    Embeddings are normalised inside (normalize=False: they come as unit vectors). The loss is a float32 scalar; gradients have the
+    type of the embeddings. In eval() the state does not move. With several ranks every rank gets the loss of the whole batch, and
+    gradients whose mean over ranks is its gradient, as DistributedDataParallel expects.
+    """
+
+    _clock: torch.Tensor
+
+    def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
+                 alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, learn_tau: Optional[bool] = None, dim: int = 0,
+                 process_group: Any = None, **options: Any):
+        super().__init__()
+        if "device" in options:
+            raise OptionError("device: the loss follows its module; use criterion.to(device)")
+        if learn_tau is None:
+            learn_tau = loss in LEARNED_TAU
+        if learn_tau and loss not in LEARNED_TAU:
+            raise OptionError(f"learn_tau: loss {loss!r} has no learnable temperature; {', '.join(LEARNED_TAU)} have one")
+        if options.get("learner") == "ring" and dim <= 0:
+            raise OptionError("dim: learner 'ring' remembers embeddings; give their length as dim=")
+        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
+                  "mask_epoch": start_epoch, **options}
+        self._core = Core(int(num_samples), int(dim), values, torch.device("cpu"), process_group)
+        self._handle = self._core.handle
+        self.register_buffer("_clock", torch.zeros(1, dtype=torch.int64), persistent=False)
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(tau), dtype=torch.float32)) if learn_tau else None
+        self._learned_tau = loss in LEARNED_TAU
+
+    # ----- loss -----
+
+    def forward(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor] = None, *,
+                groups: Optional[torch.Tensor] = None, tau: Optional[torch.Tensor] = None) -> torch.Tensor:
+        """The loss of a batch, a scalar.
+
+        z1, z2   [batch][dim] two views, or image and text
+        index    [batch] positions of the samples in the dataset, all different
+        labels   [batch] integers: for detector="oracle"; else they add precision and recall of the flags to stats()
+        groups   [batch] integers: for detector="groups", or pairs to flag in addition; negative: in no group
+        tau      a tensor of one number, in place of the module's own temperature; gets a gradient for "clip" and "fastclip"
+        """
+        z1, z2 = self._check(z1, z2, index, labels, groups)
+        if tau is None and self.log_scale is not None:
+            bounded = self.log_scale.clamp(0.0, _LOG_SCALE_MAX)
+            tau = torch.exp(-(self.log_scale + (bounded - self.log_scale).detach()))  # beyond a bound it can still come back
+        elif tau is not None and tau.requires_grad and not self._learned_tau:
+            raise ArgumentError("tau requires a gradient, which this loss does not have: pass tau.detach()")
+        flags = 0
+        if self.training:
+            flags = UPDATE if torch.is_grad_enabled() else UPDATE | REMEMBER
+        return StepFunction.apply(z1, z2, tau, _int(index, torch.int64), _int(labels, torch.int32), _int(groups, torch.int32),
+                                  self._clock, self._handle, flags)
+
+    def _check(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
+               groups: Optional[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """The two embeddings in one type that the library reads; refuses what cannot be meant."""
+        if z1.dim() != 2 or z1.shape != z2.shape:
+            raise ArgumentError(f"z1 has shape {list(z1.shape)}, z2 {list(z2.shape)}; expected the same [batch, dim] for both")
+        for name, x in (("z2", z2), ("index", index), ("labels", labels), ("groups", groups), ("this loss", self._clock)):
+            if x is not None and x.device != z1.device:
+                raise ArgumentError(f"z1 is on {z1.device}, {name} on {x.device}: move one of them with .to({str(z1.device)!r})")
+        for name, x in (("index", index), ("labels", labels), ("groups", groups)):
+            if x is not None and (x.dim() != 1 or x.shape[0] != z1.shape[0]):
+                raise ArgumentError(f"{name} has shape {list(x.shape)}; expected [{z1.shape[0]}]: one number per sample")
+            if x is not None and (x.is_floating_point() or x.is_complex() or x.dtype == torch.bool):
+                raise ArgumentError(f"{name} is {x.dtype}; expected integers")
+        if not z1.is_floating_point() or not z2.is_floating_point():
+            raise ArgumentError(f"z1 is {z1.dtype}, z2 is {z2.dtype}; expected floating-point embeddings")
+        common = z1.dtype if z1.dtype == z2.dtype and z1.dtype in DTYPES else torch.float32
+        return z1.to(common), z2.to(common)
+
+    # ----- between steps -----
+
+    def set_epoch(self, epoch: int) -> None:
+        """The epoch of the next steps, from 0: start_epoch, update_epoch and lambda_warmup count by it."""
+        self._core.epoch = int(epoch)
+
+    @property
+    def epoch(self) -> int:
+        return self._core.epoch
+
+    def configure(self, **options: Any) -> None:
+        """New values of options from the next step on, for a schedule: configure(gamma=0.6), configure(tau=0.2)."""
+        self._core.configure(**options)
+
+    @property
+    def tau(self) -> float:
+        """The temperature now; with individual temperatures the one they start from."""
+        if self.log_scale is None:
+            return float(self._core.values["tau"])
+        return math.exp(-min(max(self.log_scale.item(), 0.0), _LOG_SCALE_MAX))
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers of the last step: loss, kept_share, lambda_mean, flagged, precision, recall ... (glofnd_stats in glofnd.h)."""
+        if self._core.last is None:
+            raise ArgumentError("there was no step yet")
+        return dict(self._core.last)
+
+    # ----- state -----
+
+    def _rows(self, side: int, index: torch.Tensor) -> torch.Tensor:
+        """uint8 [n][36] rows of anchors, on the CPU; `index` int64 on the CPU."""
+        rows = torch.empty(index.numel(), ROW_BYTES, dtype=torch.uint8)
+        self._core.engine.rows_get(side, index.data_ptr(), index.numel(), rows.data_ptr())
+        return rows
+
+    def thresholds(self, index: Optional[torch.Tensor] = None) -> torch.Tensor:
+        """Thresholds of the anchors `index` (None: all): [n], or [n][2] for image and text. 1: not visited yet, flags nothing."""
+        ids = torch.arange(self._core.n) if index is None else index.detach().to("cpu", torch.int64).contiguous()
+        columns = []
+        for side in range(self._core.engine.sides):
+            words = self._rows(side, ids).view(torch.float32)
+            shared = self._core.engine.shared_get(side)
+            visits = words.view(torch.int32)[:, 4]
+            of_all = torch.full_like(words[:, 0], getattr(shared, "lambda"))
+            columns.append(torch.where((visits == 0) & (shared.clock > 0), of_all, words[:, 0]))
+        result = columns[0] if len(columns) == 1 else torch.stack(columns, 1)
+        return result.to(self._clock.device if index is None else index.device)
+
+    @torch.no_grad()
+    def mask(self, z1: torch.Tensor, z2: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor] = None, *,
+             groups: Optional[torch.Tensor] = None) -> torch.Tensor:
+        """The negatives that a step on this batch would keep, among this rank's samples; the state stays as it is.
+
+        Two views: bool [batch][2][2][batch], by own view and the other's view. Image and text: bool [batch][2][batch], by side.
+        """
+        z1, z2 = self._check(z1, z2, index, labels, groups)
+        n, core = z1.shape[0], self._core
+        tensors = {"a": readable(z1), "b": readable(z2), "index": _int(index, torch.int64), "labels": _int(labels, torch.int32),
+                   "groups": _int(groups, torch.int32)}
+        keep = torch.empty((n, 2, 2, n) if core.engine.sides == 1 else (n, 2, n), dtype=torch.uint8, device=z1.device)
+        links = torch.empty(n, _lib.LINK_BYTES, dtype=torch.uint8, device=z1.device)
+        tau = 0.0 if self.log_scale is None else self.tau
+        with core.lock, _current(core.device):
+            core.synchronize()
+            batch = make_batch(core, tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)
+            core.engine.step_rows(batch, links.data_ptr())
+            core.engine.step_mask(batch, links.data_ptr(), keep.data_ptr())
+        return keep.bool()
+
+    def save_store(self, path: str) -> None:
+        """Writes the state to a store file of the C library and the program."""
+        self._core.engine.save(str(path))
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        """All state by value: one tensor [sides][n] per field of a row, the shared thresholds, the ring."""
+        core, ids = self._core, torch.arange(self._core.n)
+        with core.lock, _current(core.device):
+            words = torch.stack([self._rows(side, ids).view(torch.float32) for side in range(core.engine.sides)])
+            state = {name: words[..., i].contiguous().view(dtype) for i, (name, dtype) in enumerate(_ROW_FIELDS)
+                     if core.engine.temperatures or name not in _TEMPERATURE_FIELDS}
+            shared = [bytes(core.engine.shared_get(side)) for side in range(core.engine.sides)]
+            state["shared"] = torch.frombuffer(bytearray(b"".join(shared)), dtype=torch.uint8).reshape(-1, ROW_BYTES).clone()
+            state["epoch"] = torch.tensor(core.epoch)
+            info = core.engine.describe()
+            if info.ring_rows:
+                state["ring_index"] = torch.empty(info.ring_count, dtype=torch.int64)
+                for name in ("ring_a", "ring_b")[:core.engine.sides]:
+                    state[name] = torch.empty(info.ring_count, info.ring_dim)
+                core.engine.ring_get(*(_data(state.get(name)) for name in ("ring_index", "ring_a", "ring_b")))
+        return state
+
+    def _set_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Replaces all state: a new engine, then the rows that were ever visited."""
+        core = self._core
+        want = self._state_shapes()
+        for name, shape in want.items():
+            if name not in state or (shape is not None and tuple(state[name].shape) != shape):
+                seen = list(state[name].shape) if name in state else "none"
+                raise ArgumentError(f"{name} of the saved state has shape {seen}; expected {list(shape or ())}: it was saved with "
+                                    "another num_samples, loss or learner")
+        with core.lock, _current(core.device):
+            core.open(core.device)
+            for side in range(core.engine.sides):
+                words = torch.zeros(core.n, len(_ROW_FIELDS), dtype=torch.float32)
+                for i, (name, dtype) in enumerate(_ROW_FIELDS):
+                    if name in state:
+                        words[:, i] = state[name][side].to("cpu", dtype).view(torch.float32)
+                whole = words.view(torch.int32)
+                seen = torch.nonzero((whole[:, 4] != 0) | (words[:, 3] > -math.inf) | (whole[:, 8] != 0)).reshape(-1).contiguous()
+                rows = words[seen].contiguous()
+                core.engine.rows_put(side, seen.data_ptr(), seen.numel(), rows.data_ptr())
+                shared = _lib.Row.from_buffer_copy(bytes(state["shared"][side].cpu().tolist()))
+                if shared.clock:
+                    core.engine.shared_put(side, shared)
+            if "ring_index" in want and state["ring_index"].numel():
+                ring = [state[name].cpu().contiguous() if name in state else None for name in ("ring_index", "ring_a", "ring_b")]
+                core.engine.ring_put(ring[0].numel(), *map(_data, ring))  # type: ignore[union-attr]
+            core.epoch = int(state["epoch"])
+
+    def _state_shapes(self) -> dict[str, Optional[tuple[int, ...]]]:
+        engine = self._core.engine
+        shapes: dict[str, Optional[tuple[int, ...]]] = {
+            name: (engine.sides, engine.n) for name, _ in _ROW_FIELDS if engine.temperatures or name not in _TEMPERATURE_FIELDS}
+        shapes |= {"shared": (engine.sides, ROW_BYTES), "epoch": ()}
+        if engine.describe().ring_rows:
+            shapes |= {name: None for name in ("ring_index", "ring_a", "ring_b")[:engine.sides + 1]}
+        return shapes
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name, value in self._state().items():
+            destination[prefix + name] = value
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: Any,
+                              unexpected_keys: Any, error_msgs: Any) -> None:
+        own = {name: state_dict[prefix + name] for name in self._state_shapes() if prefix + name in state_dict}
+        rest = {key: value for key, value in state_dict.items() if key[len(prefix):] not in own or not key.startswith(prefix)}
+        super()._load_from_state_dict(rest, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        absent = [prefix + name for name in self._state_shapes() if name not in own]
+        if absent:
+            missing_keys.extend(absent)
+            return
+        try:
+            self._set_state(own)
+        except _lib.Error as failure:
+            error_msgs.append(f"{prefix or 'GloFNDLoss: '}{failure}")
+
+    def _apply(self, fn: Any, recurse: bool = True) -> "GloFNDLoss":
+        super()._apply(fn, recurse)
+        device = self._clock.device
+        if device != self._core.device:
+            state = self._state()
+            self._core.open(device)
+            self._set_state(state)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        core = self._core
+        if core.group not in (None, False):
+            raise ArgumentError("a GloFNDLoss with a process group of its own cannot be pickled: save its state_dict()")
+        plain = {key: value for key, value in self.__dict__.items() if key not in ("_core", "_handle")}
+        plain["_saved"] = (core.n, core.dim, dict(core.values), core.group, self._state())
+        return plain
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        n, dim, values, group, saved = state.pop("_saved")
+        super().__setstate__(state)
+        self._core = Core(n, dim, values, self._clock.device, group)
+        self._handle = self._core.handle
+        self._set_state(saved)
+
+    def extra_repr(self) -> str:
+        names = ("loss", "detector", "action", "alpha", "tau")
+        return f"num_samples={self._core.n}, " + ", ".join(f"{name}={self._core.values[name]!r}" for name in names)
+
+
+def _int(x: Optional[torch.Tensor], dtype: torch.dtype) -> Any:
+    return None if x is None else x.detach().to(dtype)
+
+
+def _data(x: Optional[torch.Tensor]) -> int:
+    return 0 if x is None else x.data_ptr()

@@ -1,0 +1,112 @@
+"""Level 2: R ranks by gloo give what one rank gives: loss, gradients in both roles, and state that follows the sample."""
+
+import os
+import socket
+import tempfile
+import unittest
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed") from None
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+import glofnd
+from glofnd.torch import GloFNDLoss
+
+SAMPLES, BATCH, DIM, STEPS = 40, 16, 8, 4
+CASES = (
+    {"loss": "sogclr"}, {"loss": "simclr", "action": "attract"}, {"loss": "clip", "detector": "fnc"},
+    {"loss": "fastclip", "action": "weight"}, {"loss": "isogclr"}, {"loss": "sogclr", "detector": "single"},
+    {"loss": "sogclr", "detector": "oracle"}, {"loss": "sogclr2", "learner": "ring", "dim": DIM, "ring_rows": 64},
+)
+
+
+def batches():
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(STEPS):
+        a = torch.randn(BATCH, DIM, generator=generator)
+        yield a, a + 0.5 * torch.randn(BATCH, DIM, generator=generator), torch.randperm(SAMPLES, generator=generator)[:BATCH]
+
+
+def train(options, rank, world):
+    """Losses, gradients of a linear layer after DDP's mean, gradients of log_scale, state."""
+    torch.manual_seed(0)
+    net = torch.nn.Linear(DIM, DIM)
+    criterion = GloFNDLoss(SAMPLES, alpha=0.2, lambda_lr=0.2, threads=1, **options)
+    model = torch.nn.parallel.DistributedDataParallel(net) if world > 1 else net
+    own = slice(rank * BATCH // world, (rank + 1) * BATCH // world)
+    losses, grads = [], []
+    for epoch, (a, b, index) in enumerate(batches()):
+        criterion.set_epoch(epoch)
+        net.zero_grad()
+        criterion.zero_grad()
+        labels = index[own] % 4 if options.get("detector") == "oracle" else None
+        z = model(torch.cat([a[own], b[own]])).chunk(2)
+        loss = criterion(*z, index[own], labels)
+        loss.backward()
+        losses.append(loss.item())
+        grads += [net.weight.grad.clone(), net.bias.grad.clone()]
+        grads += [criterion.log_scale.grad.clone()] if criterion.log_scale is not None else []
+    return losses, grads, criterion.state_dict()
+
+
+def run(rank, world, port, folder):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    results = [train(options, rank, world) for options in CASES]
+    torch.save(results, os.path.join(folder, f"{rank}.pt"))
+    refuse_unequal(rank)
+    dist.destroy_process_group()
+
+
+def refuse_unequal(rank):
+    """Ranks that disagree all raise, none waits."""
+    a, b, index = next(batches())
+    size = 4 + (rank == 0)
+    try:
+        GloFNDLoss(SAMPLES, threads=1)(a[:size], b[:size], index[:size])
+    except glofnd.ArgumentError as failure:
+        assert "drop_last" in str(failure)
+        return
+    raise AssertionError("unequal batches were accepted")
+
+
+class Ranks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.one = [train(options, 0, 1) for options in CASES]
+
+    def test_two_ranks(self):
+        self.check(2)
+
+    def test_four_ranks(self):
+        self.check(4)
+
+    def check(self, world):
+        with socket.socket() as probe, tempfile.TemporaryDirectory() as folder:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+            probe.close()
+            mp.spawn(run, (world, port, folder), nprocs=world)
+            for rank in range(world):
+                results = torch.load(os.path.join(folder, f"{rank}.pt"), weights_only=True)
+                for options, mine, want in zip(CASES, results, self.one):
+                    with self.subTest(rank=rank, **options):
+                        self.compare(mine, want)
+
+    def compare(self, mine, want):
+        torch.testing.assert_close(mine[0], want[0], rtol=2e-6, atol=2e-6)
+        for x, y in zip(mine[1], want[1]):
+            torch.testing.assert_close(x, y, rtol=2e-5, atol=2e-5 * y.abs().max().item())
+        self.assertEqual(mine[2].keys(), want[2].keys())
+        for key, value in want[2].items():
+            if key == "shared":
+                mine[2][key], value = mine[2][key].view(torch.float32), value.view(torch.float32)
+            torch.testing.assert_close(mine[2][key], value, rtol=2e-5, atol=2e-6, msg=lambda text, key=key: f"{key}: {text}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,108 @@
+"""Level 2: every loss x detector x action x learner against plain PyTorch in float64 (reference.py), over several steps."""
+
+import itertools
+import unittest
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed") from None
+
+import glofnd
+from glofnd.torch import GloFNDLoss
+
+from .reference import Reference
+
+SAMPLES, BATCH, DIM, STEPS = 14, 9, 6, 4
+LOSSES = ("sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr")
+DETECTORS = ("none", "glofnd", "single", "fnc", "oracle", "groups")
+ACTIONS = ("drop", "attract", "weight")
+LEARNERS = ("adam", "sgd", "adam-official", "ring")
+TOLERANCE = 2e-5  # of the largest value, as for the golden cases
+
+
+def batches(seed):
+    generator = torch.Generator().manual_seed(seed)
+    centers = torch.randn(3, DIM, generator=generator)
+    for step in range(STEPS):
+        ids = torch.randperm(SAMPLES, generator=generator)[:BATCH]
+        base = centers[ids % 3] + torch.randn(BATCH, DIM, generator=generator)
+        a, b = (base + 0.3 * torch.randn(BATCH, DIM, generator=generator) for _ in range(2))
+        yield step, a, b, ids, (ids % 3).to(torch.int32), (ids % 4 - 1).to(torch.int32)
+
+
+def relative(got, want):
+    got, want = torch.as_tensor(got, dtype=torch.float64), torch.as_tensor(want, dtype=torch.float64)
+    return ((got - want).abs().max() / want.abs().max().clamp(min=1e-6)).item()
+
+
+class AllCombinations(unittest.TestCase):
+    def test_values_gradients_and_state(self):
+        tried, refused = 0, 0
+        for number, (loss, detector, action) in enumerate(itertools.product(LOSSES, DETECTORS, ACTIONS)):
+            for learner in LEARNERS if detector in ("glofnd", "single") else ("adam",):
+                options = {"loss": loss, "detector": detector, "action": action, "learner": learner, "alpha": 0.2, "tau": 0.25,
+                           "lambda_lr": 0.2, "gamma": 0.7, "lambda_init": "quantile" if number % 2 and learner != "ring" else "one"}
+                with self.subTest(**options):
+                    try:
+                        criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **options)
+                    except glofnd.Error:
+                        self.assertEqual((detector, learner), ("single", "ring"))  # the one combination that does not exist
+                        refused += 1
+                        continue
+                    self.compare(criterion, Reference(SAMPLES, ring_rows=32, **options), number, options)
+                    tried += 1
+        self.assertEqual((tried, refused), (198, 18))
+
+    def test_top_k_and_late_flags(self):
+        for number, options in enumerate(({"detector": "fnc", "fnc_rule": "topk"}, {"mask_epoch": 2, "update_epoch": 1, "lambda_lr": 0.4})):
+            options |= {"alpha": 0.2, "tau": 0.25}
+            for loss in ("sogclr", "clip"):
+                with self.subTest(loss=loss, **options):
+                    criterion = GloFNDLoss(SAMPLES, loss, **options)
+                    self.compare(criterion, Reference(SAMPLES, loss=loss, **options), number, {"loss": loss, **options})
+
+    def compare(self, criterion, reference, seed, options):
+        detector, learned_tau = options.get("detector", "glofnd"), options["loss"] in ("clip", "fastclip")
+        flagged = 0
+        for epoch, a, b, ids, labels, groups in batches(seed):
+            criterion.set_epoch(epoch)
+            x = [t.clone().requires_grad_() for t in (a, b)]
+            y = [t.double().requires_grad_() for t in (a, b)]
+            tau = [torch.tensor(0.25 + 0.01 * epoch, dtype=d, requires_grad=True) if learned_tau else None
+                   for d in (torch.float32, torch.float64)]
+            with_labels = labels if detector == "oracle" else None
+            with_groups = groups if detector == "groups" else None
+            loss = criterion(*x, ids, with_labels, groups=with_groups, tau=tau[0])
+            value, surrogate = reference.step(*y, ids, with_labels, with_groups, epoch, tau=tau[1])
+            loss.backward()
+            surrogate.backward()
+            self.assertLess(relative(loss.detach(), value), TOLERANCE)
+            for ours, theirs in zip(x + [tau[0]], y + [tau[1]]):
+                if ours is not None:
+                    self.assertLess(relative(ours.grad, theirs.grad), TOLERANCE)
+            flagged += criterion.stats()["flagged"]
+        if detector != "none":
+            self.assertGreater(flagged, 0, "this case flags nothing and proves little")
+        self.compare_state(criterion, reference, detector)
+
+    def compare_state(self, criterion, reference, detector):
+        state = criterion.state_dict()
+        for side in range(reference.sides):
+            rows = reference.state[side]
+            if detector == "glofnd":
+                self.assertLess(relative(state["lambda"][side], [row["lambda"] for row in rows]), TOLERANCE)
+                self.assertEqual(state["clock"][side].tolist(), [row["clock"] for row in rows])
+            if detector == "single":
+                self.assertLess(relative(criterion.thresholds()[:1].reshape(-1)[side if reference.sides == 2 else 0],
+                                         reference.shared[side]["lambda"]), TOLERANCE)
+            u = [row["u"] for row in rows]
+            if any(value is not None for value in u):
+                got = [0.0 if x is None else y for x, y in zip(u, state["log_u"][side].exp().tolist())]
+                self.assertLess(relative(got, [x or 0.0 for x in u]), TOLERANCE)
+            if "tau" in state:
+                self.assertLess(relative(state["tau"][side], [row["tau"] or 0.0 for row in rows]), TOLERANCE)
+
+
+if __name__ == "__main__":
+    unittest.main()

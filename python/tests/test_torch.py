@@ -1,0 +1,386 @@
+"""Level 2: glofnd.torch.GloFNDLoss in what people do with PyTorch."""
+
+import copy
+import gc
+import io
+import os
+import pickle
+import tempfile
+import threading
+import unittest
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed") from None
+from torch.utils.checkpoint import checkpoint
+
+import glofnd
+from glofnd.numpy import GloFND
+from glofnd.torch import GloFNDLoss
+
+SAMPLES, BATCH, DIM = 64, 16, 8
+
+
+def batch(seed, n=BATCH, dim=DIM):
+    generator = torch.Generator().manual_seed(seed)
+    a = torch.randn(n, dim, generator=generator)
+    b = a + 0.5 * torch.randn(n, dim, generator=generator)
+    return a, b, torch.randperm(SAMPLES, generator=generator)[:n]
+
+
+def leaves(seed, dtype=torch.float32):
+    a, b, index = batch(seed)
+    return a.to(dtype).requires_grad_(), b.to(dtype).requires_grad_(), index
+
+
+def make(loss="sogclr", **options):
+    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, **options})
+
+
+def same_state(one, two):
+    x, y = one.state_dict(), two.state_dict()
+    return x.keys() == y.keys() and all(torch.equal(x[key], y[key]) for key in x)
+
+
+class Numbers(unittest.TestCase):
+    def test_equal_to_the_c_step_to_the_bit(self):
+        for loss in ("sogclr", "fastclip"):
+            criterion, plain = make(loss, learn_tau=False), GloFND(SAMPLES, loss=loss, alpha=0.2, lambda_lr=0.2)
+            for seed in range(4):
+                a, b, index = leaves(seed)
+                criterion.set_epoch(seed)
+                value = criterion(a, b, index)
+                value.backward()
+                want = plain.step(a.detach().numpy(), b.detach().numpy(), index.numpy(), epoch=seed)
+                self.assertEqual(value.item(), torch.tensor(want.loss, dtype=torch.float32).item())
+                self.assertTrue(torch.equal(a.grad, torch.from_numpy(want.grad_a)))
+                self.assertTrue(torch.equal(b.grad, torch.from_numpy(want.grad_b)))
+            for side in range(plain.sides):
+                rows = plain.rows(side=side)
+                for name in ("lambda", "m", "v", "log_u"):
+                    self.assertEqual(criterion.state_dict()[name][side].numpy().tobytes(), rows[name].tobytes())
+
+    def test_gradcheck(self):
+        # Thresholds start at 1 and stay there (alpha 0), and u is that of the batch (gamma 1): then the loss is differentiable.
+        for loss in ("simclr", "clip", "sogclr", "sogclr2"):
+            criterion = make(loss, alpha=0.0, gamma=1.0, tau=0.5, learn_tau=False).eval()
+            a, b, index = batch(0, n=5, dim=4)
+            inputs = [x.double().requires_grad_() for x in (a, b)]
+            self.assertTrue(torch.autograd.gradcheck(lambda x, y: criterion(x, y, index).double(), inputs, eps=1e-2, atol=2e-3,
+                                                     rtol=1e-2, nondet_tol=0.0))
+
+    def test_learned_temperature(self):
+        for loss in ("clip", "fastclip"):
+            criterion = make(loss, tau=0.2, detector="none").eval()
+            a, b, index = batch(1)
+            criterion(a, b, index).backward()
+            gradient, h = criterion.log_scale.grad.item(), 1e-3
+            values = []
+            for step in (h, -h):
+                with torch.no_grad():
+                    criterion.log_scale += step
+                values.append(criterion(a, b, index).item())
+                with torch.no_grad():
+                    criterion.log_scale -= step
+            self.assertAlmostEqual(gradient, (values[0] - values[1]) / (2 * h), delta=2e-3 * abs(gradient) + 2e-4)
+        with torch.no_grad():
+            criterion.log_scale.fill_(9.0)
+        self.assertAlmostEqual(criterion.tau, 0.01)
+        criterion.zero_grad()
+        criterion(a, b, index).backward()
+        self.assertNotEqual(criterion.log_scale.grad.item(), 0.0)  # it can come back
+        self.assertIsNone(make("sogclr").log_scale)
+        with self.assertRaisesRegex(glofnd.OptionError, "no learnable temperature"):
+            make("sogclr", learn_tau=True)
+
+    def test_strides_and_types(self):
+        a, b, index = batch(2)
+        want = make()(a, b, index)
+        views = torch.stack([a, b], 1)
+        self.assertEqual(make()(views[:, 0], views[:, 1], index), want)
+        self.assertEqual(make()(a.t().contiguous().t(), b, index.int()), want)
+        self.assertEqual(make()(a.double(), b.double(), index), want)
+        one = a[:1].expand(BATCH, DIM)
+        self.assertEqual(make()(one, b, index), make()(one.contiguous(), b, index))
+        for dtype in (torch.bfloat16, torch.float16):
+            x, y, _ = leaves(2, dtype)
+            loss = make()(x, y, index)
+            loss.backward()
+            self.assertEqual((loss.dtype, x.grad.dtype), (torch.float32, dtype))
+            self.assertEqual(loss, make()(x.detach().float(), y.detach().float(), index))
+
+    def test_mask_and_thresholds(self):
+        criterion = make(lambda_init="quantile")
+        a, b, index = batch(3)
+        before = copy.deepcopy(criterion)
+        keep = criterion.mask(a, b, index)
+        self.assertTrue(same_state(criterion, before))
+        criterion(a, b, index)
+        stats = criterion.stats()
+        self.assertEqual(int(keep.sum()), stats["pairs"] - stats["flagged"])
+        z = torch.nn.functional.normalize(torch.stack([a, b], 1).reshape(-1, DIM), dim=1)
+        sims = (z @ z.t()).reshape(BATCH, 2, BATCH, 2).permute(0, 1, 3, 2)
+        expected = (sims <= criterion.thresholds(index)[:, None, None, None]) & ~torch.eye(BATCH, dtype=torch.bool)[:, None, None]
+        self.assertTrue(torch.equal(keep, expected))
+        self.assertEqual(criterion.thresholds().shape, (SAMPLES,))
+        self.assertEqual(make("clip").thresholds(index).shape, (BATCH, 2))
+
+
+class WrongUse(unittest.TestCase):
+    def test_it_raises_at_once(self):
+        a, b, index = batch(0)
+        nan = a.clone()
+        nan[2, 1] = float("nan")
+        criterion = make()
+        for error, text, call in (
+                (glofnd.ArgumentError, "same .batch, dim.", lambda: criterion(a, b[:, :4], index)),
+                (glofnd.ArgumentError, "same .batch, dim.", lambda: criterion(a[0], b[0], index)),
+                (glofnd.ArgumentError, "one number per sample", lambda: criterion(a, b, index[:4])),
+                (glofnd.ArgumentError, "integers", lambda: criterion(a, b, index.float())),
+                (glofnd.ArgumentError, "floating", lambda: criterion(a.long(), b, index)),
+                (glofnd.ArgumentError, "on meta", lambda: criterion(a, b, index.to("meta"))),
+                (glofnd.AnchorIndexError, "0 .. 63", lambda: criterion(a, b, index + 64)),
+                (glofnd.AnchorIndexError, "differ", lambda: criterion(a, b, index * 0)),
+                (glofnd.NumericError, "row 2", lambda: criterion(nan, b, index)),
+                (glofnd.ArgumentError, "label", lambda: make(detector="oracle")(a, b, index)),
+                (glofnd.OptionError, "alpha", lambda: make(alpah=1)),
+                (glofnd.OptionError, "dim", lambda: make(learner="ring")),
+                (glofnd.OptionError, "criterion.to", lambda: make(device="cuda")),
+                (glofnd.ArgumentError, "no step", lambda: make().stats()),
+                (glofnd.ArgumentError, "detach", lambda: criterion(a, b, index, tau=torch.tensor(0.1, requires_grad=True)))):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                call()
+        self.assertTrue(same_state(criterion, make()), "a refused call moved the state")
+
+    def test_state_that_does_not_fit(self):
+        for other in (GloFNDLoss(SAMPLES + 1), make("clip"), make(dim=DIM, learner="ring")):
+            with self.assertRaisesRegex(RuntimeError, "shape|size|Missing"):
+                other.load_state_dict(make().state_dict())
+
+
+class State(unittest.TestCase):
+    CASES = ({}, {"loss": "clip"}, {"detector": "single"}, {"loss": "isogclr"}, {"learner": "ring", "dim": DIM},
+             {"loss": "fastclip", "learner": "ring", "dim": DIM, "ring_rows": 24})
+
+    def trained(self, **options):
+        criterion = make(**options)
+        for seed in range(3):
+            criterion.set_epoch(seed)
+            criterion(*batch(seed))
+        return criterion
+
+    def test_save_and_load(self):
+        for options in self.CASES:
+            with self.subTest(**options):
+                criterion, file = self.trained(**options), io.BytesIO()
+                torch.save(criterion.state_dict(), file)
+                file.seek(0)
+                loaded = make(**options)
+                self.trained_differently(loaded)
+                loaded.load_state_dict(torch.load(file, weights_only=True))
+                self.assertTrue(same_state(criterion, loaded))
+                self.assertEqual(loaded.epoch, 2)
+                self.assertEqual(criterion(*batch(9)), loaded(*batch(9)))
+                self.assertTrue(same_state(criterion, loaded))
+
+    def trained_differently(self, criterion):
+        criterion(*batch(77))
+
+    def test_inside_of_a_model(self):
+        def model():
+            return torch.nn.ModuleDict({"net": torch.nn.Linear(DIM, DIM), "criterion": make()})
+        one, two = model(), model()
+        one["criterion"](*batch(0))
+        two.load_state_dict(one.state_dict())
+        self.assertTrue(same_state(one["criterion"], two["criterion"]))
+        self.assertEqual(set(one.state_dict()) - {"net.weight", "net.bias"},
+                         {"criterion." + name for name in ("lambda", "m", "v", "log_u", "clock", "shared", "epoch")})
+
+    def test_copy_and_pickle(self):
+        for options in self.CASES:
+            with self.subTest(**options):
+                criterion = self.trained(**options)
+                for other in (copy.deepcopy(criterion), pickle.loads(pickle.dumps(criterion))):
+                    self.assertTrue(same_state(criterion, other))
+                    other(*batch(5))
+                    self.assertFalse(same_state(criterion, other))
+
+    def test_equal_to_the_store_file(self):
+        for options in self.CASES:
+            with self.subTest(**options), tempfile.TemporaryDirectory() as folder:
+                criterion = self.trained(**options)
+                criterion.save_store(os.path.join(folder, "store"))
+                options = {key: value for key, value in options.items() if key != "dim"}
+                stored = GloFND.load(os.path.join(folder, "store"), alpha=0.2, lambda_lr=0.2, **options)
+                state = criterion.state_dict()
+                for side in range(stored.sides):
+                    for name in ("lambda", "m", "v", "log_u", "clock"):
+                        self.assertEqual(state[name][side].numpy().tobytes(), stored.rows(side=side)[name].tobytes())
+                if "ring_index" in state:
+                    ids, a, b = stored.ring()
+                    self.assertEqual(state["ring_index"].tolist(), ids.tolist())
+                    self.assertEqual(state["ring_a"].numpy().tobytes(), a.tobytes())
+                    self.assertTrue(b is None or state["ring_b"].numpy().tobytes() == b.tobytes())
+
+    def test_eval_does_not_move(self):
+        criterion = self.trained()
+        before = copy.deepcopy(criterion)
+        criterion.eval()(*batch(4))
+        self.assertTrue(same_state(criterion, before))
+        criterion.train()(*batch(4))
+        self.assertFalse(same_state(criterion, before))
+
+
+class Training(unittest.TestCase):
+    def test_operator(self):
+        criterion = make()
+        a, b, index = batch(0)
+        torch.library.opcheck(torch.ops.glofnd.step.default, (a, b, index, None, None, None, criterion._clock, criterion._handle, 0))
+
+    def test_compile(self):
+        net = torch.nn.Linear(DIM, DIM)
+        compiled, eager = make(), make()
+        step = torch.compile(lambda a, b, index: compiled(net(a), net(b), index), fullgraph=True, backend="aot_eager")
+        torch._dynamo.reset()
+        torch._dynamo.utils.counters.clear()
+        for epoch in range(12):
+            compiled.set_epoch(epoch)
+            eager.set_epoch(epoch)
+            a, b, index = leaves(epoch)
+            x, y, _ = leaves(epoch)
+            one, two = step(a, b, index), eager(net(x), net(y), index)
+            one.backward()
+            two.backward()
+            self.assertEqual(one, two)
+            self.assertTrue(torch.equal(a.grad, x.grad))
+        self.assertEqual(torch._dynamo.utils.counters["stats"]["unique_graphs"], 1)
+        self.assertTrue(same_state(compiled, eager))
+
+    def test_compiled_step_without_a_use_still_moves(self):
+        criterion = make()
+        step = torch.compile(lambda a, b, index: (criterion(a, b, index), a.sum())[1], fullgraph=True, backend="aot_eager")
+        step(*batch(0))
+        self.assertFalse(same_state(criterion, make()))
+
+    def test_activation_checkpointing(self):
+        net = torch.nn.Linear(DIM, DIM)
+        for reentrant in (False, True):
+            checked, plain = make(), make()
+            for seed in range(4):
+                a, b, index = leaves(seed)
+                x, y, _ = leaves(seed)
+                one = checkpoint(lambda a, b: checked(net(a), net(b), index), a, b, use_reentrant=reentrant)
+                two = plain(net(x), net(y), index)
+                one.backward()
+                two.backward()
+                self.assertEqual(one, two)
+                self.assertTrue(torch.equal(a.grad, x.grad))
+            self.assertTrue(same_state(checked, plain))
+
+    def test_autocast_and_grad_scaler(self):
+        net, index = torch.nn.Linear(DIM, DIM), batch(0)[2]
+        for dtype in (torch.bfloat16, torch.float16):
+            scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16)
+            optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+            criterion = make()
+            with torch.autocast("cpu", dtype=dtype):
+                z = [net(x) for x in batch(0)[:2]]
+                loss = criterion(*z, index)
+            self.assertEqual((z[0].dtype, loss.dtype), (dtype, torch.float32))
+            z[0].retain_grad()
+            scaler.scale(loss).backward()
+            exact = [x.detach().float().requires_grad_() for x in z]
+            make()(*exact, index).backward()
+            scale = scaler.get_scale() if dtype == torch.float16 else 1.0
+            torch.testing.assert_close(z[0].grad.float() / scale, exact[0].grad, atol=1e-4, rtol=1e-2)
+            self.assertTrue((z[0].grad != 0).all(), "gradients underflow")
+            scaler.step(optimizer)
+            scaler.update()
+
+    def test_small_gradients_of_float16_survive_until_they_are_scaled(self):
+        a, b, index = batch(0)
+        half = [(4000 * x).half().requires_grad_() for x in (a, b)]
+        exact = [x.detach().float().requires_grad_() for x in half]
+        (make()(*half, index) * 65536.0).backward()
+        make()(*exact, index).backward()
+        torch.testing.assert_close(half[0].grad.float() / 65536.0, exact[0].grad, rtol=2e-3, atol=1e-10)
+
+    def test_gradient_accumulation(self):
+        a, b, index = leaves(0)
+        criterion = make()
+        (criterion(a, b, index) / 4).backward()
+        quarter = a.grad.clone()
+        a.grad = None
+        make()(a, b, index).backward()
+        torch.testing.assert_close(4 * quarter, a.grad)
+
+    def test_it_trains(self):
+        torch.manual_seed(0)
+        data = torch.randn(SAMPLES, 12)
+        for loss in ("simclr", "clip"):
+            net = torch.nn.Sequential(torch.nn.Linear(12, 32), torch.nn.ReLU(), torch.nn.Linear(32, DIM))
+            criterion = make(loss)
+            optimizer = torch.optim.Adam([*net.parameters(), *criterion.parameters()], lr=1e-2)
+            losses = []
+            for epoch in range(5):
+                criterion.set_epoch(epoch)
+                for index in torch.randperm(SAMPLES).split(16):
+                    views = [data[index] + 0.1 * torch.randn(16, 12) for _ in range(2)]
+                    value = criterion(net(views[0]), net(views[1]), index)
+                    optimizer.zero_grad()
+                    value.backward()
+                    optimizer.step()
+                    losses.append(value.item())
+            self.assertLess(losses[-1], 0.7 * losses[0])
+
+    def test_double_backward_is_refused(self):
+        a, b, index = leaves(0)
+        gradient, = torch.autograd.grad(make()(a, b, index) ** 2, a, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "once_differentiable"):
+            gradient.sum().backward()
+
+    def test_threads(self):
+        def run(out, seed):
+            criterion = make()
+            for i in range(20):
+                out[seed] = criterion(*batch(100 * seed + i)).item()
+        alone, together = {}, {}
+        for seed in (1, 2):
+            run(alone, seed)
+        workers = [threading.Thread(target=run, args=(together, seed)) for seed in (1, 2)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(alone, together)
+
+    def test_loader_with_worker_processes(self):
+        make()(*batch(0))  # the library's threads run before the fork
+        data = torch.utils.data.TensorDataset(torch.randn(SAMPLES, DIM), torch.arange(SAMPLES))
+        criterion = make()
+        for x, index in torch.utils.data.DataLoader(data, 16, shuffle=True, num_workers=2):
+            criterion(x, x + 0.1, index)
+        self.assertTrue((criterion.state_dict()["log_u"] > -float("inf")).all())
+
+    def test_many_steps_do_not_grow(self):
+        def resident():
+            with open("/proc/self/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        criterion, start = make(threads=1), 0
+        generator = torch.Generator().manual_seed(0)
+        for number in range(1200):
+            a, b, index = leaves(int(torch.randint(1000, (), generator=generator)))
+            n = int(torch.randint(2, BATCH + 1, (), generator=generator))
+            criterion(a[:n], b[:n], index[:n]).backward()
+            if number % 50 == 0:
+                copy.deepcopy(criterion).state_dict()
+            if number == 200:
+                gc.collect()
+                start = resident()
+        gc.collect()
+        self.assertLess(resident() - start, 4 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
