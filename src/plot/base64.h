@@ -1,4 +1,4 @@
-/* base64.h - bytes as text, for pages that carry their data inside. */
+/* base64.h - base64 encoding, for data inside pages. */
 #ifndef GF_PLOT_BASE64_H
 #define GF_PLOT_BASE64_H
 
@@ -6,7 +6,7 @@
 
 #define GF_BASE64_BYTES(n) (((n) + 2) / 3 * 4) /* characters of n bytes */
 
-/* The standard alphabet, padded with '='. */
+/* Standard alphabet, padded with '='. */
 void gf_text_base64(gf_text *out, const void *bytes, size_t n);
 
 #endif

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-gf_braille gf_braille_new(int columns, int rows) {
-    gf_braille b = {columns, rows, NULL};
-    if (columns >= 1 && rows >= 1 && columns <= 1000 && rows <= 1000) b.cells = calloc((size_t)columns * (size_t)rows, 1);
-    return b;
+int gf_braille_init(gf_braille *b, int columns, int rows) {
+    *b = (gf_braille){columns, rows, NULL};
+    if (columns >= 1 && rows >= 1 && columns <= 1000 && rows <= 1000) b->cells = calloc((size_t)columns * (size_t)rows, 1);
+    return b->cells != NULL;
 }
 
 void gf_braille_free(gf_braille *b) {
@@ -15,7 +15,7 @@ void gf_braille_free(gf_braille *b) {
 }
 
 void gf_braille_dot(gf_braille *b, int x, int y) {
-    static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}; /* as Unicode numbers them */
+    static const uint8_t bit[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}}; /* numbering of Unicode */
     if (!b->cells || x < 0 || y < 0 || x >= 2 * b->columns || y >= 4 * b->rows) return;
     b->cells[y / 4 * b->columns + x / 2] |= bit[y % 4][x % 2];
 }

@@ -1,4 +1,4 @@
-/* braille.h - lines drawn in a terminal: each character is 2 x 4 dots of Unicode's braille patterns. */
+/* braille.h - line drawings for a terminal: each character is a Unicode braille pattern of 2 x 4 dots. */
 #ifndef GF_PLOT_BRAILLE_H
 #define GF_PLOT_BRAILLE_H
 
@@ -9,10 +9,10 @@ typedef struct gf_braille {
     uint8_t *cells;    /* [rows][columns] dots of a character */
 } gf_braille;
 
-/* NULL cells: no memory, or a size outside 1 .. 1000. */
-gf_braille gf_braille_new(int columns, int rows);
+/* 0: no memory, or a size outside 1 .. 1000; drawing then does nothing. */
+int gf_braille_init(gf_braille *b, int columns, int rows);
 void gf_braille_free(gf_braille *b);
-/* A dot; x from the left, 0 .. 2 columns - 1, y from the top, 0 .. 4 rows - 1. What lies outside is left out. */
+/* x from the left, 0 .. 2 columns - 1; y from the top, 0 .. 4 rows - 1. Dots outside are ignored. */
 void gf_braille_dot(gf_braille *b, int x, int y);
 void gf_braille_line(gf_braille *b, int x0, int y0, int x1, int y1);
 /* Row `row` as UTF-8; characters without a dot are spaces. */

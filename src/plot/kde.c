@@ -6,7 +6,7 @@
 
 #include "util/order.h"
 
-/* The finite values of x, to be freed; NULL: none, or no memory. */
+/* The finite values of x, malloc'ed; NULL: none, or no memory. */
 static float *finite_of(const float *x, int64_t n, int64_t *count) {
     float *v = n > 0 ? malloc((size_t)n * sizeof *v) : NULL;
     *count = 0;
@@ -31,7 +31,7 @@ double gf_kde_bandwidth(const float *x, int64_t n) {
     return 0.9 * (iqr > 0.0 ? fmin(std, iqr) : std) * pow((double)m, -0.2);
 }
 
-/* out[k] += weight of the kernel at distance (i - k) steps; one value of mass `mass` between points i and i + 1. */
+/* Adds the kernel of `mass` at grid position `at`. */
 static void add_kernel(double mass, double at, double step, double bandwidth, int points, double *out) {
     const double reach = 6.0 * bandwidth / step, height = mass / (bandwidth * sqrt(2.0 * 3.14159265358979323846));
     const int first = at - reach > 0.0 ? (int)ceil(at - reach) : 0;

@@ -1,4 +1,4 @@
-/* pca.c - see pca.h: orthogonal iteration with X'X v, never the covariance itself. */
+/* pca.c - see pca.h: orthogonal iteration with X'X v; the covariance itself is never formed. */
 #include "plot/pca.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@ static double dot(const double *a, const double *b, int64_t n) {
     return s;
 }
 
-/* Makes v orthogonal to the axes before it and of length 1; 0: nothing was left of it. */
-static int settle(double *axes, int a, int64_t dim) {
+/* Makes axis `a` orthogonal to the axes before it and of length 1; a zero vector stays. */
+static void orthonormalise(double *axes, int a, int64_t dim) {
     double *v = axes + a * dim;
     for (int b = 0; b < a; b++) {
         const double along = dot(v, axes + b * dim, dim);
@@ -23,14 +23,13 @@ static int settle(double *axes, int a, int64_t dim) {
     }
     const double length = sqrt(dot(v, v, dim));
     for (int64_t k = 0; k < dim; k++) v[k] = length > 1e-100 ? v[k] / length : 0.0;
-    return length > 1e-100;
 }
 
 static void project(const double *c, int64_t n, int64_t dim, const double *axis, double *along) {
     for (int64_t i = 0; i < n; i++) along[i] = dot(c + i * dim, axis, dim);
 }
 
-/* axis = C' along; how far the axis turned is what the next round sees. */
+/* axis = C' along */
 static void gather(const double *c, int64_t n, int64_t dim, const double *along, double *axis) {
     for (int64_t k = 0; k < dim; k++) axis[k] = 0.0;
     for (int64_t i = 0; i < n; i++)
@@ -41,21 +40,21 @@ static void find_axes(const double *c, int64_t n, int64_t dim, double *axes, dou
     for (int a = 0; a < AXES; a++) {
         gf_rng r = gf_rng_at(1, GF_RNG_INIT, 0, (uint64_t)a, 0);
         for (int64_t k = 0; k < dim; k++) axes[a * dim + k] = gf_rng_normal(&r);
-        settle(axes, a, dim);
+        orthonormalise(axes, a, dim);
     }
     for (int round = 0; round < ITERATIONS; round++)
         for (int a = 0; a < AXES; a++) {
             project(c, n, dim, axes + a * dim, along);
             gather(c, n, dim, along, axes + a * dim);
-            settle(axes, a, dim);
+            orthonormalise(axes, a, dim);
         }
 }
 
 static void orient(double *axis, int64_t dim) {
-    int64_t most = 0;
+    int64_t largest = 0;
     for (int64_t k = 1; k < dim; k++)
-        if (fabs(axis[k]) > fabs(axis[most]) * (1.0 + 1e-9)) most = k;
-    const double sign = axis[most] < 0.0 ? -1.0 : 1.0;
+        if (fabs(axis[k]) > fabs(axis[largest]) * (1.0 + 1e-9)) largest = k;
+    const double sign = axis[largest] < 0.0 ? -1.0 : 1.0;
     for (int64_t k = 0; k < dim; k++) axis[k] *= sign;
 }
 

@@ -1,11 +1,11 @@
-/* pca.h - the two directions in which points differ most, for maps of embeddings. */
+/* pca.h - the first two principal components of points, for maps of embeddings. */
 #ifndef GF_PLOT_PCA_H
 #define GF_PLOT_PCA_H
 
 #include "util/status.h"
 
-/* y [n][2]: x [n][dim], centred, along its first two principal axes (the entry of an axis with the largest size is positive);
- * share [2]: of the variance along each. Points that do not differ lie at 0. The same bits for any number of threads. */
+/* y [n][2]: centred x [n][dim] along its first two principal axes (the largest entry of an axis by magnitude is positive);
+ * share [2]: share of the variance. Equal points lie at 0. */
 glofnd_status gf_pca(gf_error *err, const float *x, int64_t n, int64_t dim, double *y, double share[2]);
 
 #endif

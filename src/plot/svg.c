@@ -5,66 +5,65 @@
 
 enum { LEFT = GF_PLOT_LEFT, RIGHT = GF_PLOT_RIGHT, TOP = GF_PLOT_TOP, BOTTOM = GF_PLOT_BOTTOM };
 
-/* Where value i of a series lies. */
 static double x_of(const gf_chart *c, const gf_series *s, int64_t i) {
     if (s && s->x) return s->x[i];
     return c->x_step > 0.0 ? c->x_first + (double)i * c->x_step : (double)(i + 1);
 }
 
-/* ----- the plane ----- */
+/* ----- plot area ----- */
 
-static void widen(gf_plane *f, double y) {
+static void widen(gf_plot_area *f, double y) {
     if (!isfinite(y)) return;
     f->y0 = fmin(f->y0, y);
     f->y1 = fmax(f->y1, y);
 }
 
-static void include(const gf_chart *c, const gf_series *s, gf_plane *f) {
-    for (int64_t i = 0; i < s->n && !s->upright; i++) {
+static void include(const gf_chart *c, const gf_series *s, gf_plot_area *f) {
+    for (int64_t i = 0; i < s->n && !s->vertical; i++) {
         widen(f, s->y[i]);
         if (s->low) widen(f, s->low[i]), widen(f, s->high[i]);
         if (s->x) f->x0 = fmin(f->x0, s->x[i]), f->x1 = fmax(f->x1, s->x[i]);
     }
-    if (s->upright) f->x0 = fmin(f->x0, s->at), f->x1 = fmax(f->x1, s->at);
+    if (s->vertical) f->x0 = fmin(f->x0, s->at), f->x1 = fmax(f->x1, s->at);
     if (!s->x) f->x1 = fmax(f->x1, x_of(c, NULL, s->n - 1));
 }
 
-static int any_upright(const gf_chart *c) {
+static int any_vertical(const gf_chart *c) {
     int any = 0;
-    for (int s = 0; s < c->count; s++) any |= c->series[s].upright;
+    for (int s = 0; s < c->count; s++) any |= c->series[s].vertical;
     return any;
 }
 
 /* 0: nothing to show. */
-static int find_plane(const gf_chart *c, gf_plane *f) {
+static int find_area(const gf_chart *c, gf_plot_area *f) {
     const int own = c->count && c->series[0].x;
-    *f = (gf_plane){own ? INFINITY : x_of(c, NULL, 0), own ? -INFINITY : x_of(c, NULL, 1), INFINITY, -INFINITY};
+    *f = (gf_plot_area){own ? INFINITY : x_of(c, NULL, 0), own ? -INFINITY : x_of(c, NULL, 1), INFINITY, -INFINITY};
     for (int s = 0; s < c->count; s++) include(c, &c->series[s], f);
-    if (f->y0 > f->y1 && any_upright(c)) widen(f, 0.0);
+    if (f->y0 > f->y1 && any_vertical(c)) widen(f, 0.0);
     if (f->y0 > f->y1) return 0;
     if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 = f->x0 + 1.0;
     widen(f, c->level);
     if (c->from_zero) widen(f, 0.0);
-    gf_plane_round(f);
+    gf_plot_area_round(f);
     return 1;
 }
 
 /* ----- drawing ----- */
 
-/* What levels and events are is said in the legend: in the plane it would lie on lines as soon as all goes well. */
-static void draw_level(gf_text *out, const gf_chart *c, const gf_plane *f) {
+/* Levels and events are named in the legend: in the plot area their names would cover lines. */
+static void draw_level(gf_text *out, const gf_chart *c, const gf_plot_area *f) {
     if (isfinite(c->level)) gf_text_add(out, "<path class=\"level\" d=\"M%d %.1fH%d\"/>\n", LEFT, gf_plot_y(f, c->level), RIGHT);
 }
 
-static int event_is_seen(const gf_chart *c, const gf_plane *f) {
+static int event_visible(const gf_chart *c, const gf_plot_area *f) {
     return c->event != 0.0 && c->event >= f->x0 && c->event <= f->x1;
 }
 
-static void draw_event(gf_text *out, const gf_chart *c, const gf_plane *f) {
-    if (event_is_seen(c, f)) gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(f, c->event), TOP, BOTTOM);
+static void draw_event(gf_text *out, const gf_chart *c, const gf_plot_area *f) {
+    if (event_visible(c, f)) gf_text_add(out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", gf_plot_x(f, c->event), TOP, BOTTOM);
 }
 
-static void draw_upright(gf_text *out, const gf_series *s, const gf_plane *f) {
+static void draw_vertical(gf_text *out, const gf_series *s, const gf_plot_area *f) {
     gf_text_add(out, "<path class=\"line c%d\" d=\"M%.1f %dV%d\"><title>", s->colour % GF_COLOURS, gf_plot_x(f, s->at), BOTTOM,
                 TOP);
     gf_text_escape(out, s->name);
@@ -75,7 +74,7 @@ static int alone(const gf_series *s, int64_t i) {
     return (i == 0 || !isfinite(s->y[i - 1])) && (i + 1 == s->n || !isfinite(s->y[i + 1]));
 }
 
-static void draw_band(gf_text *out, const gf_chart *c, const gf_series *s, const gf_plane *f) {
+static void draw_band(gf_text *out, const gf_chart *c, const gf_series *s, const gf_plot_area *f) {
     if (!s->low && !s->filled) return;
     int down = 0;
     gf_text_add(out, "<path class=\"band f%d\" d=\"", s->colour % GF_COLOURS);
@@ -90,7 +89,7 @@ static void draw_band(gf_text *out, const gf_chart *c, const gf_series *s, const
     gf_text_add(out, "Z\"/>\n");
 }
 
-/* The values themselves, for the line under the pointer. */
+/* Values for the box at the pointer. */
 static void add_values(gf_text *out, const gf_chart *c, const gf_series *s) {
     gf_text_add(out, " data-name=\"");
     gf_text_escape(out, s->name);
@@ -105,7 +104,7 @@ static void add_values(gf_text *out, const gf_chart *c, const gf_series *s) {
 }
 
 /* A gap in the values is a gap in the line; a value between two gaps is a dot. */
-static void draw_series(gf_text *out, const gf_chart *c, const gf_series *s, const gf_plane *f, int values) {
+static void draw_series(gf_text *out, const gf_chart *c, const gf_series *s, const gf_plot_area *f, int values) {
     int down = 0;
     const int dash = s->dash ? s->dash : s->colour / GF_COLOURS % 3;
     gf_text_add(out, "<path class=\"line c%d d%d\"", s->colour % GF_COLOURS, dash);
@@ -126,20 +125,20 @@ static void draw_series(gf_text *out, const gf_chart *c, const gf_series *s, con
                         s->colour % GF_COLOURS, gf_plot_x(f, x_of(c, s, i)), gf_plot_y(f, s->y[i]), x_of(c, s, i), s->y[i]);
 }
 
-static void draw_all(gf_text *out, const gf_chart *c, const gf_plane *f, int values) {
+static void draw_all(gf_text *out, const gf_chart *c, const gf_plot_area *f, int values) {
     gf_plot_y_axis(out, f, c->y_name);
     gf_plot_x_axis(out, f, c->x_name, !(c->x_step > 0.0) && !(c->count && c->series[0].x));
     draw_event(out, c, f);
     draw_level(out, c, f);
     for (int s = 0; s < c->count; s++)
-        if (!c->series[s].upright) draw_band(out, c, &c->series[s], f);
+        if (!c->series[s].vertical) draw_band(out, c, &c->series[s], f);
     for (int s = 0; s < c->count; s++) {
-        if (c->series[s].upright) draw_upright(out, &c->series[s], f);
+        if (c->series[s].vertical) draw_vertical(out, &c->series[s], f);
         else draw_series(out, c, &c->series[s], f, values);
     }
 }
 
-/* ----- a figure of a page ----- */
+/* ----- figure of a page ----- */
 
 void gf_figure_begin(gf_text *out, const char *title, const char *note) {
     gf_text_add(out, "<figure><figcaption>");
@@ -151,9 +150,8 @@ void gf_figure_begin(gf_text *out, const char *title, const char *note) {
     gf_text_add(out, "</p>\n");
 }
 
-void gf_figure_none(gf_text *out, const char *why) { gf_text_add(out, "<p class=\"none\">%s</p></figure>\n", why); }
+void gf_figure_empty(gf_text *out, const char *why) { gf_text_add(out, "<p class=\"none\">%s</p></figure>\n", why); }
 
-/* A piece of a dashed line and what it says. */
 static void dashed_key(gf_text *out, const char *piece, const char *name) {
     gf_text_add(out,
                 "<span><svg class=\"swatch\" viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"level\" d=\"%s\"/>"
@@ -163,7 +161,7 @@ static void dashed_key(gf_text *out, const char *piece, const char *name) {
     gf_text_add(out, "</span> ");
 }
 
-static void draw_legend(gf_text *out, const gf_chart *c, const gf_plane *f) {
+static void draw_legend(gf_text *out, const gf_chart *c, const gf_plot_area *f) {
     gf_text_add(out, "<p class=\"legend\">");
     for (int s = 0; s < c->count; s++) {
         gf_text_add(out, "<span>");
@@ -173,15 +171,15 @@ static void draw_legend(gf_text *out, const gf_chart *c, const gf_plane *f) {
         gf_text_add(out, "</span> ");
     }
     if (isfinite(c->level)) dashed_key(out, "M1 4H23", c->level_name);
-    if (event_is_seen(c, f)) dashed_key(out, "M12 -4V12", c->event_name);
+    if (event_visible(c, f)) dashed_key(out, "M12 -4V12", c->event_name);
     gf_text_add(out, "</p>\n");
 }
 
 void gf_svg_chart(gf_text *out, const gf_chart *c) {
-    gf_plane f;
+    gf_plot_area f;
     gf_figure_begin(out, c->title, c->note);
-    if (!find_plane(c, &f)) {
-        gf_figure_none(out, c->missing ? c->missing : "No values: no run measured this.");
+    if (!find_area(c, &f)) {
+        gf_figure_empty(out, c->missing ? c->missing : "No values: no run measured this.");
         return;
     }
     draw_legend(out, c, &f);
@@ -197,15 +195,15 @@ void gf_svg_chart(gf_text *out, const gf_chart *c) {
     gf_text_add(out, "</svg></figure>\n");
 }
 
-/* ----- a file ----- */
+/* ----- file ----- */
 
 void gf_svg_file(gf_text *out, const gf_chart *c) {
-    gf_plane f;
+    gf_plot_area f;
     gf_text_add(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"-6 %d %d %d\" font-family=\"sans-serif\">\n<style>",
                 GF_PLOT_ABOVE, GF_PLOT_WIDTH + 6, GF_PLOT_HEIGHT + 22 * (c->count + 1));
     gf_svg_file_style(out);
     gf_text_add(out, "</style>\n<rect x=\"-6\" y=\"%d\" width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", GF_PLOT_ABOVE);
-    if (find_plane(c, &f)) draw_all(out, c, &f, 0);
+    if (find_area(c, &f)) draw_all(out, c, &f, 0);
     for (int s = 0; s < c->count; s++) {
         const int y = GF_PLOT_BELOW + 22 * (s + 1);
         gf_text_add(out, "<path class=\"line c%d d%d\" d=\"M%d %dh24\"/>", c->series[s].colour % GF_COLOURS,

@@ -15,14 +15,13 @@ static void key(gf_text *out, const char *class, const char *name) {
     gf_text_add(out, "</span> ");
 }
 
-/* The figure over a bar. Where there is room for a digit after the point there are two, of which a window shows one: where its
- * letters are large the "brief" one. */
+/* The value over a bar. A wide bar has two texts, of which a narrow window shows the "brief" one, without decimals. */
 static void bar_value(gf_text *out, const char *class, double middle, double top, double x, int digits) {
     gf_text_add(out, "<text class=\"tick%s\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.*f</text>\n", class, middle,
                 top - 4.0, digits, x);
 }
 
-static void bar(gf_text *out, const gf_bars *b, const gf_plane *f, int g, int k, double left, double width) {
+static void bar(gf_text *out, const gf_bars *b, const gf_plot_area *f, int g, int k, double left, double width) {
     const double x = b->value[g][k], s = b->spread[g][k], top = gf_plot_y(f, x);
     if (!isfinite(x)) return;
     gf_text_add(out, "<rect class=\"f%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"1.5\"><title>",
@@ -40,16 +39,16 @@ static void bar(gf_text *out, const gf_bars *b, const gf_plane *f, int g, int k,
 }
 
 void gf_svg_bars(gf_text *out, const gf_bars *b) {
-    gf_plane f = {0.0, b->groups, 0.0, -INFINITY};
+    gf_plot_area f = {0.0, b->groups, 0.0, -INFINITY};
     gf_figure_begin(out, b->title, b->note);
     for (int g = 0; g < b->groups; g++)
         for (int k = 0; k < b->each; k++)
             if (isfinite(b->value[g][k])) f.y1 = fmax(f.y1, b->value[g][k] + (b->spread[g][k] > 0.0 ? b->spread[g][k] : 0.0));
     if (!(f.y1 > -INFINITY)) {
-        gf_figure_none(out, b->missing);
+        gf_figure_empty(out, b->missing);
         return;
     }
-    gf_plane_round(&f);
+    gf_plot_area_round(&f);
     gf_text_add(out, "<p class=\"legend\">");
     for (int k = 0; k < b->each; k++) {
         char class[8];
@@ -74,25 +73,25 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     gf_text_add(out, "</svg></figure>\n");
 }
 
-/* ----- parts of a whole ----- */
+/* ----- stacked bars ----- */
 
-static double total_of(const gf_split_bar *r, int parts) {
+static double total_of(const gf_stacked_row *r, int parts) {
     double sum = 0.0;
     for (int p = 0; p < parts; p++) sum += isfinite(r->part[p]) ? r->part[p] : 0.0;
     return sum;
 }
 
-/* Three digits, or all before the point. */
+/* Three significant digits, or an integer. */
 static void amount(double x, const char *unit, char out[48]) { snprintf(out, 48, x < 999.5 ? "%.3g %s" : "%.0f %s", x, unit); }
 
 /* Class of a part: a colour of the palette, or that of the rest. */
-static void part_class(const gf_stacked_bar *s, int part, char out[8]) {
+static void part_class(const gf_stacked_chart *s, int part, char out[8]) {
     if (part == s->rest) snprintf(out, 8, "rest");
     else snprintf(out, 8, "f%d", part % GF_COLOURS);
 }
 
-static void split_row(gf_text *out, const gf_stacked_bar *s, const gf_split_bar *r, double most, int y) {
-    const double total = total_of(r, s->part_count), scale = 504.0 / most;
+static void split_row(gf_text *out, const gf_stacked_chart *s, const gf_stacked_row *r, double max, int y) {
+    const double total = total_of(r, s->part_count), scale = 504.0 / max;
     char class[8], text[48];
     double at = 8.0;
     gf_text_add(out, "<text class=\"name\" x=\"8\" y=\"%d\">", y + 12);
@@ -112,13 +111,13 @@ static void split_row(gf_text *out, const gf_stacked_bar *s, const gf_split_bar 
     gf_text_add(out, "\n");
 }
 
-void gf_svg_split(gf_text *out, const gf_stacked_bar *s) {
-    double most = 0.0;
+void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s) {
+    double max = 0.0;
     char class[8];
-    for (int i = 0; i < s->count; i++) most = fmax(most, total_of(&s->rows[i], s->part_count));
+    for (int i = 0; i < s->count; i++) max = fmax(max, total_of(&s->rows[i], s->part_count));
     gf_figure_begin(out, s->title, s->note);
-    if (!(most > 0.0)) {
-        gf_figure_none(out, s->missing);
+    if (!(max > 0.0)) {
+        gf_figure_empty(out, s->missing);
         return;
     }
     gf_text_add(out, "<p class=\"legend\">");
@@ -128,6 +127,6 @@ void gf_svg_split(gf_text *out, const gf_stacked_bar *s) {
     }
     gf_text_add(out, "</p>\n<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", GF_PLOT_WIDTH, 58 * s->count,
                 s->title);
-    for (int i = 0; i < s->count; i++) split_row(out, s, &s->rows[i], most, 58 * i);
+    for (int i = 0; i < s->count; i++) split_row(out, s, &s->rows[i], max, 58 * i);
     gf_text_add(out, "</svg></figure>\n");
 }

@@ -1,39 +1,39 @@
-/* svg_bars.h - figures made of bars: groups of upright bars with spreads, and one bar per row cut into parts. */
+/* svg_bars.h - bar charts: groups of vertical bars with standard deviations, and stacked horizontal bars. */
 #ifndef GF_PLOT_SVG_BARS_H
 #define GF_PLOT_SVG_BARS_H
 
 #include "plot/svg.h"
 
-#define GF_BARS_MOST 16 /* groups, and bars of a group */
+#define GF_BARS_MAX 16 /* groups, and bars of a group */
 
 typedef struct gf_bars {
     const char *title, *note, *y_name, *x_name;
     int groups, each;
-    const char *group[GF_BARS_MOST]; /* below the axis */
-    const char *name[GF_BARS_MOST];  /* of the bars of each group, in the legend */
-    int colour[GF_BARS_MOST];
-    double value[GF_BARS_MOST][GF_BARS_MOST];  /* [group][bar]; NaN: none */
-    double spread[GF_BARS_MOST][GF_BARS_MOST]; /* NaN or 0: none */
-    const char *missing;                       /* what to say without a value; it is HTML */
+    const char *group[GF_BARS_MAX]; /* below the axis */
+    const char *name[GF_BARS_MAX];  /* of the bars of each group */
+    int colour[GF_BARS_MAX];
+    double value[GF_BARS_MAX][GF_BARS_MAX];  /* [group][bar]; NaN: none */
+    double spread[GF_BARS_MAX][GF_BARS_MAX]; /* NaN or 0: none */
+    const char *missing;                     /* text (HTML) for a chart without values */
 } gf_bars;
 
 void gf_svg_bars(gf_text *out, const gf_bars *b);
 
-typedef struct gf_split_bar {
+typedef struct gf_stacked_row {
     const char *name;
-    double part[GF_BARS_MOST]; /* NaN counts as 0 */
-} gf_split_bar;
+    double part[GF_BARS_MAX]; /* NaN counts as 0 */
+} gf_stacked_row;
 
-typedef struct gf_stacked_bar {
+typedef struct gf_stacked_chart {
     const char *title, *note, *unit;
     const char *const *parts; /* [part_count] names */
     int part_count;
-    int rest;                 /* the part that is what is left, in grey; -1: none */
-    const gf_split_bar *rows; /* [count] */
+    int rest;                   /* the remaining part, in grey; -1: none */
+    const gf_stacked_row *rows; /* [count] */
     int count;
-    const char *missing; /* what to say if all parts are 0 */
-} gf_stacked_bar;
+    const char *missing; /* text (HTML) if all parts are 0 */
+} gf_stacked_chart;
 
-void gf_svg_split(gf_text *out, const gf_stacked_bar *s);
+void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* svg_dots.c - see svg_dots.h. A class is one path of lines without length, which round caps make dots: few bytes per point. */
+/* svg_dots.c - see svg_dots.h. A class is one path of zero-length lines, drawn as dots by round caps: few bytes per point. */
 #include "plot/svg_dots.h"
 
 #include <math.h>

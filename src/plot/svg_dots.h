@@ -1,23 +1,23 @@
-/* svg_dots.h - maps: points of the plane by class, without axes, since only what lies together means something. */
+/* svg_dots.h - maps: points in two dimensions by class, without axes, since only distances carry information. */
 #ifndef GF_PLOT_SVG_DOTS_H
 #define GF_PLOT_SVG_DOTS_H
 
 #include "plot/svg.h"
 
-#define GF_DOTS_CLASSES 14 /* that have a look of their own: colours, filled and then hollow; further ones are grey */
+#define GF_DOTS_CLASSES 14 /* with a style of their own: colours, filled and then hollow; further classes are grey */
 
 typedef struct gf_dots {
     const char *title, *note;
     const double *y;      /* [n][2] */
     const int32_t *style; /* [n] 0 .. GF_DOTS_CLASSES - 1, or -1: grey */
     int64_t n;
-    const char *const *names; /* [classes] of the looks that are used */
+    const char *const *names; /* [classes] of the styles in use */
     int classes;
-    int numbered; /* points carry their numbers, for the pictures of a sheet */
+    int numbered; /* dots carry their index, for tiles of a sprite sheet */
 } gf_dots;
 
 void gf_svg_dots(gf_text *out, const gf_dots *d);
-/* The looks and what they stand for, once for several maps. */
+/* Legend of the styles, once for several maps. */
 void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes);
 
 #endif

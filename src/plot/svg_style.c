@@ -1,5 +1,5 @@
-/* svg_style.c - colours of charts. Okabe and Ito's, told apart by all kinds of colour vision; yellow is left out (too pale on
- * white), black is the text's. */
+/* svg_style.c - colours of charts: the palette of Okabe and Ito, distinct for all kinds of colour vision, without yellow (too
+ * pale on white); black is the colour of the text. */
 #include "plot/svg.h"
 
 const char *gf_svg_colour(int i, int dark) {
@@ -13,7 +13,7 @@ typedef struct colours {
     int variables; /* colours of series are --c0 ... */
 } colours;
 
-/* Of a page, which sets them for light and dark; of a file, for readers that know no variables. */
+/* A page sets variables for light and dark; viewers of files may not support variables. */
 static const colours of_page = {"var(--ink)", "var(--faint)", "var(--grid)", "var(--panel)", 1};
 static const colours of_file = {"#222", "#666", "#ddd", "#fff", 0};
 

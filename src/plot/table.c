@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ----- filling ----- */
+/* ----- cells ----- */
 
 static char *next_cell(gf_table *t) {
-    if (t->cells == t->room) {
-        const int64_t room = t->room ? 2 * t->room : 64;
-        void *grown = realloc(t->cell, (size_t)room * sizeof *t->cell);
+    if (t->cells == t->capacity) {
+        const int64_t capacity = t->capacity ? 2 * t->capacity : 64;
+        void *grown = realloc(t->cell, (size_t)capacity * sizeof *t->cell);
         t->failed |= !grown;
         if (!grown) return NULL;
-        t->cell = grown, t->room = room;
+        t->cell = grown, t->capacity = capacity;
     }
     return t->cell[t->cells++];
 }
@@ -40,9 +40,9 @@ void gf_table_free(gf_table *t) {
     *t = (gf_table){0};
 }
 
-/* ----- writing ----- */
+/* ----- output ----- */
 
-/* Characters, not bytes: UTF-8 continues with 10xxxxxx. */
+/* Characters, not bytes: continuation bytes of UTF-8 are 10xxxxxx. */
 static int width_of(const char *s) {
     int n = 0;
     for (; *s; s++) n += ((unsigned char)*s & 0xC0) != 0x80;

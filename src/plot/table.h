@@ -1,4 +1,4 @@
-/* table.h - a table of short texts, cell by cell, written as aligned text or CSV. Row 0 is the heading. */
+/* table.h - a table of short texts, filled cell by cell, written as aligned text or CSV. Row 0 is the header. */
 #ifndef GF_PLOT_TABLE_H
 #define GF_PLOT_TABLE_H
 
@@ -7,21 +7,21 @@
 #define GF_TABLE_CELL 200 /* bytes of a cell; longer texts are cut */
 
 typedef struct gf_table {
-    int columns; /* set by the owner before the first cell */
-    int64_t cells, room;
+    int columns; /* set before the first cell */
+    int64_t cells, capacity;
     char (*cell)[GF_TABLE_CELL]; /* [cells] row by row */
-    int failed;                  /* out of memory: looked at once, when it is written */
+    int failed;                  /* out of memory; passed on when the table is written */
 } gf_table;
 
 void gf_table_add(gf_table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* A number with so many digits after the point; "-" for what is not finite. */
+/* A number with `digits` decimals; "-": not finite. */
 void gf_table_number(gf_table *t, double x, int digits);
-void gf_table_free(gf_table *t); /* NULL and a zeroed one are fine */
+void gf_table_free(gf_table *t); /* accepts NULL and a zeroed struct */
 
-/* The first `words` columns are words and begin at the left; the others are figures and end at the right. */
+/* The first `words` columns are left-aligned, the others right-aligned. */
 void gf_table_text(gf_text *out, const gf_table *t, int words);
 void gf_table_csv(gf_text *out, const gf_table *t); /* RFC 4180 */
-/* A text for LaTeX: # $ % & _ { } ~ ^ < > \ as commands. */
+/* Escapes # $ % & _ { } ~ ^ < > \ for LaTeX. */
 void gf_text_latex(gf_text *out, const char *raw);
 
 #endif

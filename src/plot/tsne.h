@@ -1,53 +1,53 @@
-/* tsne.h - a map of points in the plane that keeps neighbours together: t-SNE, exact for few points, Barnes-Hut above.
+/* tsne.h - t-SNE in two dimensions: exact for few points, Barnes-Hut for more.
  *
- * The same bits for any number of threads and every time: it starts from the principal axes, and sums are added in a fixed order.
+ * Deterministic, with the same bits for any number of threads: it starts from the principal axes, and sums have a fixed order.
  */
 #ifndef GF_PLOT_TSNE_H
 #define GF_PLOT_TSNE_H
 
 #include "util/status.h"
 
-#define GF_TSNE_EXACT 600 /* points up to which all pairs are looked at */
+#define GF_TSNE_EXACT 600 /* points up to which all pairs are computed */
 
-typedef struct gf_tsne_spec { /* all zero: the usual values */
-    double perplexity;        /* about so many neighbours count; 0: 30, at most (n - 1) / 3 */
+typedef struct gf_tsne_spec { /* zeroed: defaults */
+    double perplexity;        /* effective number of neighbours; 0: 30, at most (n - 1) / 3 */
     int iterations;           /* 0: 600 */
-    double theta; /* cells seen smaller than this are one point, at most 0.7; 0: by the number of points; < 0: exact */
-    int threads;  /* 0: as many as the machine has */
+    double theta;             /* Barnes-Hut: cells of a smaller angle count as one point, at most 0.7; 0: by n; < 0: exact */
+    int threads;              /* 0: all */
 } gf_tsne_spec;
 
-/* y [n][2] from x [n][dim], finite. *divergence (may be NULL): Kullback-Leibler, of the result. n >= 2. */
+/* y [n][2] from finite x [n][dim], n >= 2. *divergence (may be NULL): Kullback-Leibler divergence of the result. */
 glofnd_status gf_tsne(gf_error *err, const float *x, int64_t n, int64_t dim, const gf_tsne_spec *spec, double *y,
                       double *divergence);
 
-/* ----- its parts ----- */
+/* ----- parts, for tests ----- */
 
-typedef struct gf_affinity { /* symmetric, all entries add up to 1; without the diagonal */
+typedef struct gf_affinity { /* symmetric sparse matrix without diagonal; its entries sum to 1 */
     int64_t n;
     int64_t *start; /* [n + 1] */
     int32_t *col;
     double *p;
 } gf_affinity;
 
-/* Of each point to its `near` nearest (0 or >= n - 1: to all), by Gaussians of the given perplexity, made symmetric. */
-glofnd_status gf_affinity_make(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
+/* Affinities of each point to its `near` nearest (0 or >= n - 1: to all), by Gaussians of the given perplexity, symmetrised. */
+glofnd_status gf_affinity_init(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
                                int threads, gf_affinity *out);
-void gf_affinity_free(gf_affinity *a); /* a zeroed one is fine */
+void gf_affinity_free(gf_affinity *a); /* accepts a zeroed struct */
 
-typedef struct gf_tsne_tree gf_tsne_tree;  /* reused from iteration to iteration */
-gf_tsne_tree *gf_tsne_tree_new(int64_t n); /* NULL: no memory */
+typedef struct gf_tsne_tree gf_tsne_tree;     /* reused by all iterations */
+gf_tsne_tree *gf_tsne_tree_create(int64_t n); /* NULL: no memory */
 void gf_tsne_tree_free(gf_tsne_tree *t);
 void gf_tsne_tree_build(gf_tsne_tree *t, const double *y, int64_t n);
 /* Sums over all other points j, q = 1 / (1 + |y_i - y_j|^2): force [2] += q^2 (y_i - y_j); returns the sum of q. */
-double gf_tsne_tree_push(const gf_tsne_tree *t, const double *y, int64_t i, double theta, double force[2]);
+double gf_tsne_tree_repulsion(const gf_tsne_tree *t, const double *y, int64_t i, double theta, double force[2]);
 
-typedef struct gf_tsne_field { /* what a gradient is made from */
+typedef struct gf_tsne_field { /* input of a gradient */
     const gf_affinity *a;
     double exaggeration; /* of the affinities */
     double theta;        /* <= 0: exact */
     int threads;
     gf_tsne_tree *tree; /* may be NULL where theta <= 0 */
-    double *room;       /* [3 n] */
+    double *scratch;    /* [3 n] */
 } gf_tsne_field;
 
 /* d KL / d y, [n][2]; *divergence (may be NULL) without exaggeration. */

@@ -1,4 +1,4 @@
-/* tsne_affinity.c - which points are neighbours, and how much: Gaussians as wide as it takes to have the wanted perplexity. */
+/* tsne_affinity.c - affinities of neighbours: Gaussians whose width gives the wanted perplexity. See tsne.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +15,8 @@ typedef struct search {
     const float *x;
     int64_t n, dim, near;
     double perplexity;
-    link *links; /* [n][near] by position of the neighbour */
-    link *room;  /* [threads][n] */
+    link *links;   /* [n][near] by position of the neighbour */
+    link *scratch; /* [threads][n] */
 } search;
 
 static int by_distance(const void *a, const void *b) {
@@ -30,7 +30,7 @@ static int by_position(const void *a, const void *b) {
     return p->to < q->to ? -1 : p->to > q->to;
 }
 
-/* Sixteen sums side by side, added in a fixed order at the end: what a compiler may make vectors of. */
+/* Squared distance by sixteen partial sums, which the compiler can vectorise, added in a fixed order. */
 static float distance(const float *a, const float *b, int64_t dim) {
     float lane[16] = {0}, s = 0.0f;
     int64_t k = 0;
@@ -69,7 +69,7 @@ static void calibrate(link *row, int64_t n, double perplexity, double *p) {
 
 static void search_row(void *arg, int64_t i, int thread) {
     const search *s = arg;
-    link *all = s->room + thread * s->n;
+    link *all = s->scratch + thread * s->n;
     double p[1024];
     int64_t count = 0;
     for (int64_t j = 0; j < s->n; j++)
@@ -82,7 +82,7 @@ static void search_row(void *arg, int64_t i, int thread) {
 
 /* ----- symmetry ----- */
 
-/* Who has whom: the rows of the transposed lists, each by rising position. */
+/* Transposed lists, each sorted by position. */
 static void transpose(const search *s, int64_t *start, link *back) {
     for (int64_t i = 0; i <= s->n; i++) start[i] = 0;
     for (int64_t k = 0; k < s->n * s->near; k++) start[s->links[k].to + 1]++;
@@ -96,7 +96,7 @@ static void transpose(const search *s, int64_t *start, link *back) {
     start[0] = 0;
 }
 
-/* Two rising lists as one. */
+/* Merges two sorted lists. */
 static int64_t merge(const link *a, int64_t na, const link *b, int64_t nb, double scale, int32_t *col, double *p) {
     int64_t i = 0, j = 0, n = 0;
     while (i < na || j < nb) {
@@ -110,12 +110,12 @@ static int64_t merge(const link *a, int64_t na, const link *b, int64_t nb, doubl
 }
 
 static glofnd_status symmetrise(gf_error *err, const search *s, gf_affinity *out) {
-    const int64_t most = 2 * s->n * s->near;
+    const int64_t max = 2 * s->n * s->near;
     int64_t *start = malloc((size_t)(s->n + 1) * sizeof *start), used = 0;
     link *back = malloc((size_t)(s->n * s->near) * sizeof *back);
     out->start = malloc((size_t)(s->n + 1) * sizeof *out->start);
-    out->col = malloc((size_t)most * sizeof *out->col);
-    out->p = malloc((size_t)most * sizeof *out->p);
+    out->col = malloc((size_t)max * sizeof *out->col);
+    out->p = malloc((size_t)max * sizeof *out->p);
     const int ok = start && back && out->start && out->col && out->p;
     if (ok) transpose(s, start, back);
     for (int64_t i = 0; ok && i < s->n; i++) {
@@ -129,22 +129,22 @@ static glofnd_status symmetrise(gf_error *err, const search *s, gf_affinity *out
     return ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for the neighbours of %lld points", (long long)s->n);
 }
 
-glofnd_status gf_affinity_make(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
+glofnd_status gf_affinity_init(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
                                int threads, gf_affinity *out) {
-    const int64_t most = n - 1 < 1024 ? n - 1 : 1024;
-    search s = {.x = x, .n = n, .dim = dim, .near = near > 0 && near < most ? near : most, .perplexity = perplexity};
+    const int64_t max = n - 1 < 1024 ? n - 1 : 1024;
+    search s = {.x = x, .n = n, .dim = dim, .near = near > 0 && near < max ? near : max, .perplexity = perplexity};
     *out = (gf_affinity){.n = n};
-    FAIL_IF(err, n < 2 || n > INT32_MAX, GLOFND_E_ARGUMENT, "%lld points make no map", (long long)n);
+    FAIL_IF(err, n < 2 || n > INT32_MAX, GLOFND_E_ARGUMENT, "%lld points cannot be mapped; expected 2 or more", (long long)n);
     s.links = malloc((size_t)(n * s.near) * sizeof *s.links);
-    s.room = malloc((size_t)threads * (size_t)n * sizeof *s.room);
+    s.scratch = malloc((size_t)threads * (size_t)n * sizeof *s.scratch);
     glofnd_status status =
-        s.links && s.room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld neighbours", (long long)(n * near));
+        s.links && s.scratch ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld neighbours", (long long)(n * near));
     if (status == GLOFND_OK) {
         gf_parallel(threads, n, search_row, &s);
         status = symmetrise(err, &s, out);
     }
     free(s.links);
-    free(s.room);
+    free(s.scratch);
     if (status != GLOFND_OK) gf_affinity_free(out);
     return status;
 }

@@ -1,4 +1,4 @@
-/* tsne_tree.c - a quadtree over the points of a map, and the repulsion on a point with far cells taken as one point. */
+/* tsne_tree.c - quadtree over the points of a map, and the repulsion of a point, with distant cells as one point (Barnes-Hut). */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,22 +8,22 @@ enum { DEPTH = 40 }; /* points closer than 2^-40 of the map share a leaf */
 
 typedef struct cell {
     double x, y, half; /* centre, half a side */
-    double sum[2];     /* of its points; once the tree is whole, their mean */
+    double sum[2];     /* of its points; in the complete tree, their mean */
     int32_t count;
     int32_t child; /* first of four; 0: a leaf */
-    int32_t point; /* of a leaf: the first that came; -1: empty */
+    int32_t point; /* leaf: its first point; -1: empty */
 } cell;
 
 struct gf_tsne_tree {
     cell *cells;
-    int32_t used, room;
+    int32_t used, capacity;
 };
 
-gf_tsne_tree *gf_tsne_tree_new(int64_t n) {
+gf_tsne_tree *gf_tsne_tree_create(int64_t n) {
     gf_tsne_tree *t = calloc(1, sizeof *t);
     if (!t) return NULL;
-    t->room = (int32_t)(n < 1000 ? 8000 : 8 * n);
-    t->cells = malloc((size_t)t->room * sizeof *t->cells);
+    t->capacity = (int32_t)(n < 1000 ? 8000 : 8 * n);
+    t->cells = malloc((size_t)t->capacity * sizeof *t->cells);
     if (t->cells) return t;
     free(t);
     return NULL;
@@ -35,9 +35,9 @@ void gf_tsne_tree_free(gf_tsne_tree *t) {
     free(t);
 }
 
-/* Four cells more; 0 if there is no room: the leaf then keeps several points, which is right, only less fine. */
+/* Adds four cells; 0 if the tree is full: the leaf then keeps several points, which is correct, only coarser. */
 static int32_t split(gf_tsne_tree *t, int32_t at) {
-    if (t->used + 4 > t->room) return 0;
+    if (t->used + 4 > t->capacity) return 0;
     const int32_t first = t->used;
     const cell c = t->cells[at];
     const double h = 0.5 * c.half;
@@ -67,7 +67,7 @@ static void insert(gf_tsne_tree *t, const double *y, int32_t i) {
         else if (!c->child && depth < DEPTH && split(t, at)) {
             c = &t->cells[at];
             cell *down = &t->cells[child_of(t, at, y + 2 * c->point)];
-            down->point = c->point; /* a leaf that splits holds one point: more come only where no split is possible */
+            down->point = c->point; /* a leaf that splits holds one point: several only where no split is possible */
             count_in(down, y + 2 * c->point, c->count);
             c->point = -1;
         }
@@ -88,7 +88,7 @@ void gf_tsne_tree_build(gf_tsne_tree *t, const double *y, int64_t n) {
         for (int k = 0; k < 2 && t->cells[c].count; k++) t->cells[c].sum[k] /= t->cells[c].count;
 }
 
-double gf_tsne_tree_push(const gf_tsne_tree *t, const double *y, int64_t i, double theta, double force[2]) {
+double gf_tsne_tree_repulsion(const gf_tsne_tree *t, const double *y, int64_t i, double theta, double force[2]) {
     int32_t stack[4 * DEPTH + 8];
     int depth = 0;
     double total = 0.0;
@@ -106,5 +106,5 @@ double gf_tsne_tree_push(const gf_tsne_tree *t, const double *y, int64_t i, doub
         total += weight;
         force[0] += weight * q * dx, force[1] += weight * q * dy;
     }
-    return total - 1.0; /* the point itself: distance 0 to itself, or part of a cell it is in the middle of */
+    return total - 1.0; /* without the point itself: it is at distance 0, or in a cell centred on it */
 }

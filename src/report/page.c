@@ -1,4 +1,4 @@
-/* page.c - see page.h: the frame of a page and the order of its sections. */
+/* page.c - see page.h: head and foot of a page, and the order of its sections. */
 #include "report/page.h"
 
 #include "report/page_parts.h"
@@ -32,10 +32,10 @@ static void style(gf_text *out) {
 static void head(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
-                     "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n" /* the browser sees to it, too */
+                     "style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n" /* nothing is loaded from elsewhere */
                      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>");
     title_of(out, r);
-    gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n"); /* else a browser asks for one */
+    gf_text_add(out, "</title>\n<link rel=\"icon\" href=\"data:,\">\n"); /* keeps browsers from requesting one */
     style(out);
     gf_text_add(out, "</head>\n<body><main>\n");
 }

@@ -1,5 +1,5 @@
-/* page.h - a report on one or more runs: one self-contained HTML page. Nothing is loaded from elsewhere; plots are static SVG,
- * and a few lines of script show values under the pointer and switch between light and dark. */
+/* page.h - a report on one or more runs: one self-contained HTML page. Plots are static SVG; page.js shows values under the
+ * pointer and switches between light and dark. */
 #ifndef GF_REPORT_PAGE_H
 #define GF_REPORT_PAGE_H
 
@@ -7,18 +7,18 @@
 #include "report/snapshot.h"
 #include "run/run_log.h"
 
-#define GF_PAGE_RUNS 64                  /* most runs of a page */
-#define GF_PAGE_IMAGES ((size_t)1 << 20) /* bytes of pictures in it, at most; further ones are left out and counted */
+#define GF_PAGE_RUNS 64                  /* runs of a page, at most */
+#define GF_PAGE_IMAGES ((size_t)1 << 20) /* bytes of images of a section, at most; further ones are left out and counted */
 
 typedef struct gf_report {
     const gf_run_log *runs; /* [count], 1 .. GF_PAGE_RUNS */
     int count;
-    const gf_comparison *compare; /* of the same runs in the same order; NULL: `compare_why` says why not */
+    const gf_comparison *compare; /* of the same runs in the same order; NULL: see compare_why */
     const char *compare_why;
     const gf_snapshot *snapshots; /* [count], may be not made; NULL: none */
 } gf_report;
 
-/* Running out of memory shows in out->failed. */
+/* out->failed: out of memory. */
 void gf_page(gf_text *out, const gf_report *r);
 
 #endif

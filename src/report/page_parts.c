@@ -76,7 +76,7 @@ void gf_snapshot_caption(const gf_snapshot *snapshot, int64_t id, char *out, siz
     snprintf(out, bytes, "(no caption)");
     if (gf_dataset_text(&ignored, snapshot->data, id, &sample) == GLOFND_OK && sample.text) {
         const gf_caption c = gf_caption_draw(sample.text, snapshot->seed, (uint32_t)snapshot->epochs, (uint64_t)id);
-        const int cut = c.n >= bytes; /* in the middle of a letter at worst, which escaping mends */
+        const int cut = c.n >= bytes; /* may cut a character, which escaping repairs */
         if (c.n) snprintf(out, bytes, "%.*s%s", (int)(cut ? bytes - 8 : c.n), c.text, cut ? "…" : "");
     }
     gf_sample_free(&sample);
@@ -96,7 +96,7 @@ gf_mean_std gf_mean_of(const double *x, int n) {
     return m;
 }
 
-/* Before its detector starts a run flags nothing, and lambda is where it began: no figure yet. */
+/* Before its detector starts, a run flags nothing and lambda has its initial value: no number yet. */
 static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
     const glofnd_options *o = &r->config.method;
     if (field >= GF_RUN_FLAGGED && field <= GF_RUN_POOLED_RECALL) return epoch >= o->mask_epoch;
@@ -104,7 +104,7 @@ static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
     return 1;
 }
 
-/* Of images alone: runs on images have no other thresholds, and logs of earlier versions the mean of both sides. */
+/* Mean lambda of images: runs on images have no other, and logs of earlier versions have the mean of both sides. */
 static double image_lambda(const gf_run_log *r, int64_t epoch) {
     const double image = r->field[GF_RUN_LAMBDA_IMAGE][epoch], all = r->field[GF_RUN_LAMBDA][epoch];
     if (isfinite(image)) return image;
@@ -150,7 +150,7 @@ void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes
 
 /* ----- charts over epochs ----- */
 
-/* Three arrays of a group: mean, and one standard deviation below and above it. */
+/* Three arrays: mean of the group, and one standard deviation below and above it. */
 static int64_t group_curve(const gf_report *r, int group, gf_run_field field, double **to) {
     int64_t epochs = 0;
     for (int i = 0; i < r->count; i++)

@@ -19,27 +19,27 @@
 typedef struct job {
     const gf_snapshot_spec *spec;
     gf_snapshot *out;
-    gf_trained_run *frozen;
+    gf_trained_run *run;
     const gf_config *config;
     const char *stage;
 } job;
 
-static void tell(void *user, int64_t done, int64_t total) {
+static void report_progress(void *user, int64_t done, int64_t total) {
     const job *j = user;
     if (j->spec->progress) j->spec->progress(j->spec->user, j->stage, done, total);
 }
 
-static int by_number(const void *a, const void *b) {
+static int by_id(const void *a, const void *b) {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return x < y ? -1 : x > y;
 }
 
 /* ----- samples ----- */
 
-/* Centre crops of some samples, by the backbone or with the head; damaged ones are rows of zeros. */
+/* Features (or projections of the head) of centre crops; unreadable samples are rows of zeros. */
 static glofnd_status encode(gf_error *err, job *j, int head, const int64_t *ids, int64_t n, gf_features *f) {
     gf_run_encoder *e = NULL;
-    const gf_encode_spec spec = {.ids = ids, .id_count = n, .aligned = 1, .progress = tell, .user = j};
+    const gf_encode_spec spec = {.ids = ids, .id_count = n, .aligned = 1, .progress = report_progress, .user = j};
     TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.run = j->spec->run, .head = head}, &e));
     const glofnd_status status = gf_encode_samples(err, e, j->out->data, &spec, f);
     gf_run_encoder_free(e);
@@ -52,7 +52,7 @@ static int is_zero(const float *x, int64_t n) {
     return k == n;
 }
 
-/* Keeps the samples that could be read. */
+/* Keeps the readable samples. */
 static void take_rows(const gf_features *f, const int64_t *ids, gf_view_set *s) {
     s->n = 0;
     for (int64_t i = 0; i < f->n; i++) {
@@ -62,7 +62,7 @@ static void take_rows(const gf_features *f, const int64_t *ids, gf_view_set *s) 
     }
 }
 
-/* Projections of samples drawn at random, in the order of the data; no others are read. */
+/* Projections of random samples, in the order of the data; only these are decoded. */
 static glofnd_status make_set(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
     const int64_t n = j->spec->samples < l->total ? j->spec->samples : l->total;
@@ -70,7 +70,7 @@ static glofnd_status make_set(gf_error *err, job *j) {
     int64_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
     FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)n);
     for (int64_t k = 0; k < n; k++) ids[k] = gf_permute(1, 0, l->total, k);
-    qsort(ids, (size_t)n, sizeof *ids, by_number);
+    qsort(ids, (size_t)n, sizeof *ids, by_id);
     j->stage = "images";
     glofnd_status status = encode(err, j, 1, ids, n, &f);
     if (status == GLOFND_OK) status = gf_view_set_alloc(err, &l->set, n, f.dim);
@@ -80,7 +80,7 @@ static glofnd_status make_set(gf_error *err, job *j) {
     return status;
 }
 
-/* ----- the map ----- */
+/* ----- map ----- */
 
 /* Share of rows whose nearest other row, by cosine, has the same label. One of the two nearest may be the row itself. */
 static glofnd_status neighbour_agreement(gf_error *err, const gf_features *f, int threads, double *out) {
@@ -109,10 +109,10 @@ static glofnd_status draw_map(gf_error *err, job *j, gf_features *f) {
     FAIL_IF(err, !l->id || !l->tsne || !l->pca, GLOFND_E_MEMORY, "no memory for a map");
     memcpy(l->id, l->set.id, (size_t)f->n * sizeof *l->id);
     TRY(gf_pca(err, f->x, f->n, f->dim, l->pca, l->pca_share));
-    return gf_tsne(err, f->x, f->n, f->dim, &(gf_tsne_spec){.threads = gf_trained_run_threads(j->frozen)}, l->tsne, NULL);
+    return gf_tsne(err, f->x, f->n, f->dim, &(gf_tsne_spec){.threads = gf_trained_run_threads(j->run)}, l->tsne, NULL);
 }
 
-/* The samples of the gallery, by the backbone. */
+/* Features of the samples of the gallery. */
 static glofnd_status make_map(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
     gf_features f = {0};
@@ -120,7 +120,7 @@ static glofnd_status make_map(gf_error *err, job *j) {
     glofnd_status status = encode(err, j, 0, l->set.id, l->set.n, &f);
     if (status == GLOFND_OK) {
         gf_features_unit(&f);
-        status = neighbour_agreement(err, &f, gf_trained_run_threads(j->frozen), &l->neighbours);
+        status = neighbour_agreement(err, &f, gf_trained_run_threads(j->run), &l->neighbours);
     }
     if (status == GLOFND_OK) status = draw_map(err, j, &f);
     gf_features_free(&f);
@@ -129,25 +129,25 @@ static glofnd_status make_map(gf_error *err, job *j) {
 
 /* ----- thresholds ----- */
 
-enum { DRAWS = 4 }; /* batches of FNC that a row is in */
+enum { DRAWS = 4 }; /* FNC batches of each row */
 
 static float *values(gf_snapshot_values *v, int64_t n) {
     v->n = n;
     return v->x = malloc((size_t)n * sizeof *v->x);
 }
 
-/* Of the samples behind `rows`, each `views` neighbouring ones; which side they are is for gf_trained_run_lambda(). */
+/* Thresholds of the samples of `rows`, `views` consecutive rows each; which: side of gf_trained_run_lambda(). */
 static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *rows, int views, int which) {
     gf_snapshot_side *side = &j->out->side[which];
     const int64_t anchors = rows->n / views, batch = j->config->batch < anchors ? j->config->batch : anchors;
-    const gf_sweep_job sweep = {.threads = gf_trained_run_threads(j->frozen)};
+    const gf_sweep_job sweep = {.threads = gf_trained_run_threads(j->run)};
     const double alpha = j->out->alpha;
     int64_t *id = malloc((size_t)anchors * sizeof *id);
-    const int room =
+    const int ok =
         id && values(&side->lambda, anchors) && values(&side->optimum, anchors) && values(&side->fnc, anchors * DRAWS * views);
-    glofnd_status status = room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)anchors);
-    for (int64_t i = 0; room && i < anchors; i++) id[i] = rows->id[views * i];
-    if (room) side->learned = gf_trained_run_lambda(j->frozen, which, id, anchors, side->lambda.x);
+    glofnd_status status = ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)anchors);
+    for (int64_t i = 0; ok && i < anchors; i++) id[i] = rows->id[views * i];
+    if (ok) side->learned = gf_trained_run_lambda(j->run, which, id, anchors, side->lambda.x);
     if (status == GLOFND_OK)
         status = gf_optimal_thresholds(err, rows, views, gf_view_columns(rows), alpha, &sweep, side->optimum.x);
     if (status == GLOFND_OK)
@@ -162,12 +162,12 @@ static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *r
     return status;
 }
 
-/* As `glofnd eval threshold` has them, on fewer views. */
+/* As in `glofnd eval threshold`, with fewer views. */
 static glofnd_status make_thresholds(gf_error *err, job *j) {
     const int64_t n = j->out->total, batch = j->config->batch < n ? j->config->batch : n;
     gf_view_set views = {0};
     j->stage = "views";
-    TRY(gf_trained_run_augmented(err, j->frozen, batch, j->spec->samples < n ? j->spec->samples : n, 1, &views));
+    TRY(gf_trained_run_augmented(err, j->run, batch, j->spec->samples < n ? j->spec->samples : n, 1, &views));
     const glofnd_status status = find_thresholds(err, j, &views, 2, 0);
     gf_view_set_free(&views);
     return status;
@@ -180,15 +180,15 @@ static glofnd_status make_gallery(gf_error *err, job *j, const gf_view_set *rows
     float *lambda = malloc((size_t)(rows->n > 0 ? rows->n : 1) * sizeof *lambda);
     FAIL_IF(err, !lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)rows->n);
     side->rows = rows;
-    const int64_t learned = gf_trained_run_lambda(j->frozen, which, rows->id, rows->n, lambda);
+    const int64_t learned = gf_trained_run_lambda(j->run, which, rows->id, rows->n, lambda);
     const gf_gallery_spec g = {
         .s = rows, .lambda = learned ? lambda : NULL, .alpha = j->out->alpha, .batch = j->config->batch, .seed = 1};
-    const glofnd_status status = gf_gallery_pick(err, &g, side->anchor, &side->anchors);
+    const glofnd_status status = gf_gallery_choose(err, &g, side->anchor, &side->anchors);
     free(lambda);
     return status;
 }
 
-/* ----- all of it ----- */
+/* ----- snapshot ----- */
 
 static glofnd_status make_sides(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
@@ -198,7 +198,7 @@ static glofnd_status make_sides(gf_error *err, job *j) {
         return make_thresholds(err, j);
     }
     j->stage = "pairs";
-    TRY(gf_trained_run_image_text(err, j->frozen, j->spec->samples, &l->image, &l->text));
+    TRY(gf_trained_run_image_text(err, j->run, j->spec->samples, &l->image, &l->text));
     for (int s = 0; s < 2; s++) {
         const gf_view_set *rows = s ? &l->text : &l->image;
         TRY(make_gallery(err, j, rows, s));
@@ -209,13 +209,13 @@ static glofnd_status make_sides(gf_error *err, job *j) {
 
 static glofnd_status make(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
-    const gf_trained_run_spec spec = {.run = j->spec->run, .data = j->spec->data, .progress = tell, .user = j};
-    TRY(gf_trained_run_create(err, &spec, &j->frozen));
-    j->config = gf_trained_run_config(j->frozen);
-    l->total = gf_trained_run_info(j->frozen).n;
+    const gf_trained_run_spec spec = {.run = j->spec->run, .data = j->spec->data, .progress = report_progress, .user = j};
+    TRY(gf_trained_run_create(err, &spec, &j->run));
+    j->config = gf_trained_run_config(j->run);
+    l->total = gf_trained_run_info(j->run).n;
     l->alpha = (double)j->config->method.alpha;
     l->clip = j->config->task == GF_TASK_CLIP, l->seed = (uint64_t)j->config->seed, l->epochs = j->config->epochs;
-    FAIL_IF(err, !(l->alpha > 0.0 && l->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g, which flags nothing", l->alpha);
+    FAIL_IF(err, !(l->alpha > 0.0 && l->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g; it flags no pair", l->alpha);
     TRY(gf_dataset_open(err, j->spec->data && *j->spec->data ? j->spec->data : j->config->data, &l->data));
     TRY(make_set(err, j));
     TRY(make_map(err, j));
@@ -230,7 +230,7 @@ void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out) {
     const glofnd_status status = make(&err, &j);
     out->made = status == GLOFND_OK;
     if (!out->made) snprintf(out->why, sizeof out->why, "%s", err.text[0] ? err.text : glofnd_status_text(status));
-    gf_trained_run_free(j.frozen);
+    gf_trained_run_free(j.run);
 }
 
 void gf_snapshot_free(gf_snapshot *l) {

@@ -1,5 +1,5 @@
-/* snapshot.h - a run's network at work on some of its data: a map of the embeddings, thresholds beside their optimum, and what is
- * flagged for some anchors. What `glofnd report` shows beyond the logs. */
+/* snapshot.h - the network of a run applied to some of its data: a map of the features, thresholds against the optimal ones, and
+ * flagged samples of some anchors. `glofnd report` shows it beside the logs. */
 #ifndef GF_REPORT_SNAPSHOT_H
 #define GF_REPORT_SNAPSHOT_H
 
@@ -9,7 +9,7 @@
 
 typedef struct gf_snapshot_spec {
     const char *run, *data;                                                      /* data NULL: the SPEC the run was trained on */
-    int64_t samples;                                                             /* looked at, at most */
+    int64_t samples;                                                             /* at most */
     void (*progress)(void *user, const char *what, int64_t done, int64_t total); /* may be NULL */
     void *user;
 } gf_snapshot_spec;
@@ -19,42 +19,42 @@ typedef struct gf_snapshot_values {
     int64_t n;
 } gf_snapshot_values;
 
-/* Anchors of one kind. The gallery is of projections of the images as they are. Thresholds are for augmented views or, in
- * image-text runs, for the same projections. */
+/* Anchors of one kind. The gallery has projections of centre crops. Thresholds are of augmented views or, in image-text runs,
+ * of the same projections. */
 typedef struct gf_snapshot_side {
     const gf_view_set *rows; /* of the gallery */
-    gf_anchor anchor[GF_GALLERY_ANCHORS];
+    gf_gallery_anchor anchor[GF_GALLERY_ANCHORS];
     int anchors;
-    int64_t learned; /* of the thresholds */
+    int64_t learned; /* thresholds that are not NaN */
     gf_snapshot_values lambda, optimum, fnc;
     double lambda_mae, fnc_mae; /* mean absolute error against the optimum */
 } gf_snapshot_side;
 
 typedef struct gf_snapshot {
-    int made; /* 0: `why` says why not */
-    char why[512];
+    int made;      /* 0: failed, see `why` */
+    char why[512]; /* error message */
     gf_dataset *data;
     int64_t total; /* samples of the data */
     double alpha;
-    int clip;      /* an image-text run: side 0 has images, side 1 captions, and is compared with the other */
-    uint64_t seed; /* with `epochs`: which caption of a sample was taken */
+    int clip;      /* image-text run: side 0 has images, side 1 captions; each is compared with the other */
+    uint64_t seed; /* with `epochs`: choice of a sample's caption */
     int64_t epochs;
-    /* the map: features of the backbone */
+    /* map: features of the backbone */
     int64_t n;
     int32_t *label;     /* [n] */
     int64_t *id;        /* [n] positions in the data */
     double *tsne, *pca; /* [n][2] */
     double pca_share[2];
     double neighbours; /* share of samples whose nearest neighbour has the same label; NaN without labels */
-    /* what is flagged, and thresholds */
-    gf_view_set set;         /* embeddings of the samples of the map; image-text runs: not in use */
+    /* gallery and thresholds */
+    gf_view_set set;         /* embeddings of the samples of the map; unused in image-text runs */
     gf_view_set image, text; /* image-text runs */
     gf_snapshot_side side[2];
     int sides; /* 1, or 2 */
 } gf_snapshot;
 
-/* Failures are not the report's: they are in out->why. */
+/* Never fails: an error message goes to out->why. */
 void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out);
-void gf_snapshot_free(gf_snapshot *l); /* a zeroed one is fine */
+void gf_snapshot_free(gf_snapshot *l); /* accepts a zeroed struct */
 
 #endif

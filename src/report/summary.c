@@ -1,4 +1,4 @@
-/* summary.c - see summary.h. Both forms come from one list of cells. */
+/* summary.c - see summary.h. */
 #include "report/summary.h"
 
 #include <math.h>
@@ -47,9 +47,9 @@ static void detector_name(const gf_config *c, char *out) {
     }
 }
 
-/* What a run is set against: of the runs under the first one's configuration that with its seed. A run under that configuration
- * has none: seeds differ by chance. */
-static double partner_score(const gf_report *r, const gf_score *s, int run) {
+/* Score of the run with the same seed under the first run's configuration. NaN for runs of that configuration: different seeds
+ * are no baseline. */
+static double baseline_score(const gf_report *r, const gf_score *s, int run) {
     const int first = gf_group_of(r, 0);
     for (int i = 0; i < r->count && gf_group_of(r, run) != first; i++)
         if (gf_group_of(r, i) == first && r->runs[i].config.seed == r->runs[run].config.seed) {
@@ -59,7 +59,7 @@ static double partner_score(const gf_report *r, const gf_score *s, int run) {
     return NAN;
 }
 
-/* Row 0 is the untrained network, where it was evaluated; then the runs. 0: no such row. */
+/* Row 0 is the untrained network, if evaluated; then the runs. 0: no such row. */
 static int row_cells(const gf_report *report, const gf_score *s, int row, char cell[COLUMNS][CELL]) {
     const gf_run_log *runs = report->runs;
     const double first = gf_score_of(s, &runs[0], 0), untrained = gf_score_of(s, &runs[0], 1);
@@ -79,7 +79,7 @@ static int row_cells(const gf_report *report, const gf_score *s, int row, char c
     figure(cell[4], gf_run_last(r, GF_RUN_PRECISION), 1);
     figure(cell[5], gf_run_last(r, GF_RUN_RECALL), 1);
     figure(cell[6], gf_run_last(r, GF_RUN_F1), 1);
-    const double score = gf_score_of(s, r, 0), gain = score - partner_score(report, s, row - 1);
+    const double score = gf_score_of(s, r, 0), gain = score - baseline_score(report, s, row - 1);
     figure(cell[SCORE], score, 1);
     if (isfinite(gain)) snprintf(cell[8], CELL, "%+.1f", gain);
     return 1;

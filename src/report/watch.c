@@ -9,17 +9,17 @@
 #include "plot/braille.h"
 #include "run/progress.h"
 
-enum { AXIS = 9, RECENT = 50 }; /* characters of the y axis; logged steps that a pace is taken from */
+enum { AXIS = 9, RECENT = 50 }; /* characters of the y axis; logged steps for the speed */
 
 typedef struct curve {
     const char *title, *unit;
-    const double *x, *y; /* [n] x rising */
+    const double *x, *y; /* [n] x increasing */
     int64_t n;
-    int colour; /* of the terminal */
+    int colour; /* of the escape sequence */
     int digits;
 } curve;
 
-/* ----- one plot ----- */
+/* ----- plot ----- */
 
 static int range_of(const curve *c, double *low, double *high) {
     *low = INFINITY, *high = -INFINITY;
@@ -31,7 +31,7 @@ static int range_of(const curve *c, double *low, double *high) {
     return 1;
 }
 
-/* The dot at this share of so many; -1: the log has numbers that lie nowhere. */
+/* Position of a share on an axis of `dots` dots; -1: outside, from unusable numbers of a log. */
 static int dot_at(double share, int dots) {
     const double at = share * (dots - 1) + 0.5;
     return at >= 0.0 && at < dots ? (int)at : -1;
@@ -55,8 +55,7 @@ static void paint(gf_text *out, int colour, int on) {
     if (on) gf_text_add(out, colour ? "\033[%dm" : "\033[0m", colour);
 }
 
-/* The last value there is. */
-static double newest(const curve *c) {
+static double last_value(const curve *c) {
     for (int64_t i = c->n - 1; i >= 0; i--)
         if (isfinite(c->y[i])) return c->y[i];
     return NAN;
@@ -73,14 +72,14 @@ static void plot(gf_text *out, const curve *c, double x_end, int rows, const gf_
     char now[32], top[32], bottom[32];
     const int columns = size->columns - AXIS - 2;
     if (!range_of(c, &low, &high)) return;
-    gf_braille b = gf_braille_new(columns, rows);
-    out->failed |= !b.cells;
+    gf_braille b;
+    out->failed |= !gf_braille_init(&b, columns, rows);
     plot_dots(&b, c, low, high, x_end);
     gf_text_add(out, "%*s ", AXIS, "");
     paint(out, c->colour, size->colour);
     gf_text_add(out, "%s", c->title);
     paint(out, 0, size->colour);
-    number(newest(c), c->digits, now), number(high, c->digits, top), number(low, c->digits, bottom);
+    number(last_value(c), c->digits, now), number(high, c->digits, top), number(low, c->digits, bottom);
     gf_text_add(out, "  now %s%s\n", now, c->unit);
     for (int y = 0; y < rows; y++) {
         if (y == 0) gf_text_add(out, "%*s ┤", AXIS - 1, top);
@@ -94,7 +93,7 @@ static void plot(gf_text *out, const curve *c, double x_end, int rows, const gf_
     gf_braille_free(&b);
 }
 
-/* ----- the head ----- */
+/* ----- header ----- */
 
 double gf_watch_remaining(const gf_run_log *r) {
     const double total = (double)r->config.epochs * (double)r->epoch_steps, speed = gf_run_step_mean(r, GF_STEP_SPEED, RECENT);
@@ -110,7 +109,7 @@ static void add_clipped(gf_text *out, const char *text, int columns) {
     }
 }
 
-/* What is not finite is left out. */
+/* Leaves out values that are not finite. */
 static void add_figure(char *line, size_t bytes, size_t *used, const char *fmt, double x) {
     if (isfinite(x) && fabs(x) < 1e15 && *used + 48 < bytes) *used += (size_t)snprintf(line + *used, bytes - *used, fmt, x);
 }
@@ -140,7 +139,7 @@ static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     gf_text_add(out, " %3.0f %%\n", 100.0 * fmin(1.0, (double)step / total));
 }
 
-/* ----- the frame ----- */
+/* ----- frame ----- */
 
 static void x_axis(gf_text *out, double x_end, int columns, int epochs) {
     char end[40];
@@ -153,11 +152,11 @@ static int has_values(const curve *c) {
     return range_of(c, &low, &high);
 }
 
-static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, double *room) {
-    double *place = room, *flagged = room + r->steps, *epoch = flagged + r->steps;
+static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, double *scratch) {
+    double *place = scratch, *flagged = scratch + r->steps, *epoch = flagged + r->steps;
     for (int64_t i = 0; i < r->steps; i++) place[i] = gf_run_place(r, i), flagged[i] = 100.0 - r->step[GF_STEP_KEPT][i];
     for (int64_t e = 0; e < r->epochs; e++) epoch[e] = (double)(e + 1) * (r->epoch_steps ? 1.0 : 0.0);
-    const int by_epoch = r->steps < 2 && r->epochs > 0; /* shorter than log_steps: epochs have losses, too */
+    const int by_epoch = r->steps < 2 && r->epochs > 0; /* no curve of steps in a run shorter than log_steps */
     const curve all[] = {
         {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
          by_epoch ? r->epochs : r->steps, 36, 4},
@@ -188,9 +187,9 @@ void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size
                                                         : size->rows,
                              .colour = size->colour,
                              .idle = size->idle};
-    double *room = malloc((size_t)(2 * r->steps + r->epochs + 1) * sizeof *room);
-    out->failed |= !room;
+    double *scratch = malloc((size_t)(2 * r->steps + r->epochs + 1) * sizeof *scratch);
+    out->failed |= !scratch;
     head(out, r, &s);
-    if (room) frame(out, r, &s, room);
-    free(room);
+    if (scratch) frame(out, r, &s, scratch);
+    free(scratch);
 }

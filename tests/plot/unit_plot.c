@@ -30,8 +30,8 @@ static void planes_end_at_ticks(void **state) {
     (void)state;
     static const double ranges[][2] = {{0.618, 0.703}, {0, 11}, {-3, 7.2}, {1e-7, 3e-7}, {5, 5}, {0, 0}, {-2e6, 9.1e6}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        gf_plane p = {0, 1, ranges[i][0], ranges[i][1]};
-        gf_plane_round(&p);
+        gf_plot_area p = {0, 1, ranges[i][0], ranges[i][1]};
+        gf_plot_area_round(&p);
         const double step = gf_tick_step(p.y0, p.y1, 5), parts = (p.y1 - p.y0) / step;
         assert_true(p.y1 > p.y0 && p.y0 <= ranges[i][0] + 1e-9 * step && p.y1 >= ranges[i][1] - 1e-9 * step);
         assert_true(fabs(parts - round(parts)) < 1e-9 && fabs(p.y0 / step - round(p.y0 / step)) < 1e-9);
@@ -190,7 +190,7 @@ static void says_when_there_is_nothing(void **state) {
 /* Without anything else the plane is there, too. */
 static void a_line_alone_is_a_chart(void **state) {
     (void)state;
-    const gf_series line = {.name = "a", .n = 5, .upright = 1, .at = 0.5};
+    const gf_series line = {.name = "a", .n = 5, .vertical = 1, .at = 0.5};
     gf_text t = {0};
     gf_svg_chart(&t, &(gf_chart){.title = "t",
                                  .x_name = "x",

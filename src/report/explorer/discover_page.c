@@ -10,13 +10,13 @@
 #include "report/explorer/explorer.h"
 
 enum { SMALL = 32, SIDE = 64, FACTS = 9, FACT_TEXT = 48 };
-#define MOST_TOP 40 /* neighbours of an anchor: more are not looked at */
+#define TOP_MAX 40 /* neighbours of an anchor */
 
 typedef struct pages {
     const gf_discover_report *x;
     gf_sample sample;
     int64_t *part_pairs;
-    int32_t *label; /* by position, as all that follows */
+    int32_t *label; /* by position, like the following */
     const char **name;
     int32_t *other; /* [n][top + edge] */
     float *similarity;
@@ -35,7 +35,7 @@ static int is_image_name(const char *name) {
     return 0;
 }
 
-/* A page is worth having without the one or the other image, so what cannot be read is left out. */
+/* Unreadable images are left out of the page. */
 static int from_dataset(void *user, int64_t i, gf_image *out) {
     pages *p = user;
     const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
@@ -53,16 +53,16 @@ static int from_file(void *user, int64_t i, gf_image *out) {
     const gf_decode_hint hint = {.fast = 1, .shrink_to = SIDE};
     gf_error ignored;
     uint8_t *bytes = NULL;
-    size_t room = 0, size = 0;
-    const int found = is_image_name(name) && gf_file_read(&ignored, name, GF_FILE_MOST, &bytes, &room, &size) == GLOFND_OK &&
+    size_t capacity = 0, size = 0;
+    const int found = is_image_name(name) && gf_file_read(&ignored, name, GF_FILE_MOST, &bytes, &capacity, &size) == GLOFND_OK &&
                       gf_image_decode(&ignored, name, bytes, size, &hint, out) == GLOFND_OK;
     free(bytes);
     return found;
 }
 
 static int some_image_names(const gf_discover_data *d) {
-    enum { LOOK_AT = 1000 };
-    for (int64_t i = 0; d->name && i < d->good_n && i < LOOK_AT; i++)
+    enum { CHECKED = 1000 };
+    for (int64_t i = 0; d->name && i < d->good_n && i < CHECKED; i++)
         if (is_image_name(d->name[d->good[i]])) return 1;
     return 0;
 }
@@ -92,7 +92,7 @@ static char *add_fact(pages *p, const char *what) {
     return p->text[p->fact_count++];
 }
 
-/* With commas between thousands. */
+/* A count with commas between thousands. */
 static void add_count(pages *p, const char *what, int64_t count) {
     char digits[FACT_TEXT / 2], *text = add_fact(p, what);
     size_t used = 0;
@@ -104,7 +104,7 @@ static void add_count(pages *p, const char *what, int64_t count) {
     text[used] = 0;
 }
 
-static void take_facts(pages *p) {
+static void add_facts(pages *p) {
     const gf_discover_result *r = p->x->r;
     const gf_discover_data *d = p->x->d;
     add_count(p, "embeddings compared", d->good_n);
@@ -121,8 +121,8 @@ static void take_facts(pages *p) {
 
 /* ----- by position ----- */
 
-/* The neighbours of a page: `top` of the lists, and those just below the threshold that are not among them. */
-static int take_lists(pages *p, int64_t top) {
+/* Neighbours: the `top` most similar, and those just below the threshold that are not among them. */
+static int copy_neighbours(pages *p, int64_t top) {
     const gf_pairs_found *f = &p->x->r->f;
     const int64_t wide = top + f->edge;
     p->other = malloc((size_t)(f->n * wide + 1) * sizeof *p->other);
@@ -143,7 +143,7 @@ static int take_lists(pages *p, int64_t top) {
     return 1;
 }
 
-static int take_rows(pages *p) {
+static int copy_rows(pages *p) {
     const gf_discover_data *d = p->x->d;
     const gf_components *parts = &p->x->r->parts;
     p->part_pairs = malloc((size_t)(parts->count + 1) * sizeof *p->part_pairs);
@@ -161,10 +161,11 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
     const gf_discover_result *r = x->r;
     const gf_pairs_found *f = &r->f;
     int64_t shown = 0;
-    const int64_t wanted = f->edge + (f->top < MOST_TOP ? f->top : MOST_TOP);
+    const int64_t wanted = f->edge + (f->top < TOP_MAX ? f->top : TOP_MAX);
     const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > f->edge ? fits - f->edge : 0;
-    FAIL_IF(err, !take_rows(p) || !take_lists(p, top), GLOFND_E_MEMORY, "no memory for a page of %lld anchors", (long long)f->n);
-    take_facts(p);
+    FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top), GLOFND_E_MEMORY, "no memory for a page of %lld anchors",
+            (long long)f->n);
+    add_facts(p);
     gf_explorer page = {
         .source = x->source,
         .summary = summary,

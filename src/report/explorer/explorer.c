@@ -1,6 +1,5 @@
-/* explorer.c - see explorer.h: the page and its numbers. Arrays lie in the page as base64 of little-endian int32, int16 or
- * float32, each in a script element that no browser runs; thumbnails, which explorer_images.c makes, likewise.
- */
+/* explorer.c - see explorer.h. Arrays are in the page as base64 of little-endian int32, int16 or float32, each in a script
+ * element that browsers do not run; so are the sprite sheets of explorer_images.c. */
 #include "report/explorer/explorer.h"
 
 #include <errno.h>
@@ -15,19 +14,19 @@
 
 extern const char gf_explorer_css[], gf_explorer_js[];
 
-#define ABOVE 0x40000000u /* bits of a neighbour beside its position */
+#define ABOVE 0x40000000u /* flags of a neighbour, beside its position */
 #define MUTUAL 0x80000000u
-#define PARTS_OF_ONE 10000.0f /* a similarity in the page: four digits */
+#define SIMILARITY_SCALE 10000.0f /* similarities have four decimals */
 
 enum { NEIGHBOUR_BYTES = 6, ANCHOR_BYTES = 36 };
 
 typedef struct page {
     FILE *f;
     const gf_explorer *x;
-    int failed; /* no memory */
+    int failed; /* out of memory */
 } page;
 
-/* Writes the text and empties it. */
+/* Writes the text and frees it. */
 static void flush_text(page *p, gf_text *t) {
     p->failed |= t->failed;
     if (t->at) fwrite(t->at, 1, t->used, p->f);
@@ -50,16 +49,16 @@ static void put_le(uint8_t *to, uint32_t value, int bytes) {
 
 typedef uint32_t (*gf_explorer_cell)(const gf_explorer *x, int64_t i);
 
-/* count numbers of `bytes` bytes each. */
+/* `count` numbers of `bytes` bytes. */
 static void put_array(page *p, const char *id, int64_t count, int bytes, gf_explorer_cell cell) {
-    uint8_t *room = malloc((size_t)(count > 0 ? count : 1) * (size_t)bytes);
-    if (!room) {
+    uint8_t *array = malloc((size_t)(count > 0 ? count : 1) * (size_t)bytes);
+    if (!array) {
         p->failed = 1;
         return;
     }
-    for (int64_t i = 0; i < count; i++) put_le(room + i * bytes, cell(p->x, i), bytes);
-    put_bytes(p, id, room, (size_t)count * (size_t)bytes);
-    free(room);
+    for (int64_t i = 0; i < count; i++) put_le(array + i * bytes, cell(p->x, i), bytes);
+    put_bytes(p, id, array, (size_t)count * (size_t)bytes);
+    free(array);
 }
 
 static uint32_t limited(int64_t value) { return value > INT32_MAX ? INT32_MAX : (uint32_t)value; }
@@ -87,7 +86,7 @@ static uint32_t other_cell(const gf_explorer *x, int64_t cell) {
 
 static uint32_t near_cell(const gf_explorer *x, int64_t cell) {
     const float v = x->similarity[cell];
-    return isnan(v) ? 0 : (uint32_t)(int32_t)lrintf(fmaxf(-3.0f, fminf(3.0f, v)) * PARTS_OF_ONE);
+    return isnan(v) ? 0 : (uint32_t)(int32_t)lrintf(fmaxf(-3.0f, fminf(3.0f, v)) * SIMILARITY_SCALE);
 }
 
 static void put_numbers(page *p) {
@@ -106,7 +105,7 @@ static void put_numbers(page *p) {
 
 /* ----- texts ----- */
 
-/* In a script element: nothing of it may look like a tag to the browser. */
+/* JSON string in a script element: <, > and & are escaped, so that no text ends the element. */
 static void add_json(gf_text *t, const char *raw) {
     gf_text_add(t, "\"");
     while (*raw) {
@@ -119,26 +118,26 @@ static void add_json(gf_text *t, const char *raw) {
     gf_text_add(t, "\"");
 }
 
-/* Between tags. The page is UTF-8 whatever the names of files are: bytes that are not become U+FFFD. Lines stay lines. */
+/* Text between tags. Bytes that are not UTF-8, as in file names, become U+FFFD; line breaks stay. */
 static void add_html(gf_text *t, const char *raw) {
-    static const char stranger[] = "\\ufffd";
+    static const char replacement[] = "\\ufffd";
     while (*raw) {
         char one[GF_JSONL_CHARACTER] = {0};
         const char *at = raw;
         const size_t n = gf_jsonl_character(&raw, one);
-        const int strange = n == sizeof stranger - 1 && memcmp(one, stranger, n) == 0;
+        const int invalid = n == sizeof replacement - 1 && memcmp(one, replacement, n) == 0;
         snprintf(one, sizeof one, "%.*s", (int)(raw - at), at);
-        if (*at == '\n' || strange) gf_text_add(t, strange ? "\xef\xbf\xbd" : "\n");
+        if (*at == '\n' || invalid) gf_text_add(t, invalid ? "\xef\xbf\xbd" : "\n");
         else gf_text_escape(t, one);
     }
 }
 
-/* Labels whose names are worth a place: all below. */
+/* Number of class names in the page. */
 static int32_t labels_end(const gf_explorer *x) {
-    enum { MOST_CLASSES = 100000 };
+    enum { CLASSES_MAX = 100000 };
     int32_t end = 0;
-    for (int64_t i = 0; x->label && x->class_name && i < x->n && end < MOST_CLASSES; i++)
-        if (x->label[i] >= end) end = x->label[i] < MOST_CLASSES ? x->label[i] + 1 : MOST_CLASSES;
+    for (int64_t i = 0; x->label && x->class_name && i < x->n && end < CLASSES_MAX; i++)
+        if (x->label[i] >= end) end = x->label[i] < CLASSES_MAX ? x->label[i] + 1 : CLASSES_MAX;
     return end;
 }
 
@@ -170,7 +169,7 @@ static void put_names(page *p) {
     gf_text_free(&t);
 }
 
-/* ----- the page ----- */
+/* ----- page ----- */
 
 static void put_head(page *p) {
     const gf_explorer *x = p->x;
@@ -228,14 +227,14 @@ static void put_body(page *p, int64_t shown) {
 
 static void put_slots(page *p, const gf_explorer_images *m) {
     const int64_t n = p->x->image ? p->x->n : 0;
-    uint8_t *room = malloc((size_t)(n > 0 ? n : 1) * 4);
-    if (!room) {
+    uint8_t *array = malloc((size_t)(n > 0 ? n : 1) * 4);
+    if (!array) {
         p->failed = 1;
         return;
     }
-    for (int64_t i = 0; i < n; i++) put_le(room + 4 * i, (uint32_t)m->slot[i], 4);
-    put_bytes(p, "d-slot", room, (size_t)n * 4);
-    free(room);
+    for (int64_t i = 0; i < n; i++) put_le(array + 4 * i, (uint32_t)m->slot[i], 4);
+    put_bytes(p, "d-slot", array, (size_t)n * 4);
+    free(array);
     for (int k = 0; k < m->sheets; k++) {
         char id[32];
         snprintf(id, sizeof id, "d-sheet-%d", k);
@@ -244,11 +243,11 @@ static void put_slots(page *p, const gf_explorer_images *m) {
 }
 
 int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
-    enum { FEWEST = 4 };
+    enum { TOP_MIN = 4 };
     const double each = (double)NEIGHBOUR_BYTES * 4.0 / 3.0, fixed = (double)n * ANCHOR_BYTES * 4.0 / 3.0;
     const double fit = ((double)bytes - fixed) / ((double)n * each);
     if (fit >= (double)top) return top;
-    return fit > FEWEST ? (int64_t)fit : top < FEWEST ? top : FEWEST;
+    return fit > TOP_MIN ? (int64_t)fit : top < TOP_MIN ? top : TOP_MIN;
 }
 
 static void put_page(page *p, const gf_explorer_images *m) {
@@ -264,7 +263,8 @@ static void put_page(page *p, const gf_explorer_images *m) {
 glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explorer *x, int64_t *shown) {
     gf_explorer_images images = {0};
     page p = {.x = x};
-    FAIL_IF(err, x->n < 1 || x->n > GF_EXPLORER_MOST - 2, GLOFND_E_ARGUMENT, "a page of %lld anchors", (long long)x->n);
+    FAIL_IF(err, x->n < 1 || x->n > GF_EXPLORER_MAX, GLOFND_E_ARGUMENT, "a page cannot have %lld anchors; expected 1 to %lld",
+            (long long)x->n, (long long)GF_EXPLORER_MAX);
     TRY(gf_explorer_draw(err, x, &images));
     *shown = images.shown;
     p.f = fopen(path, "wb");

@@ -1,20 +1,19 @@
-/* explorer_images.h - thumbnails of a page's anchors on sheets: JPEGs of many at once, which take less than one each. */
+/* explorer_images.h - thumbnails of a page's anchors on sprite sheets. */
 #ifndef GF_REPORT_EXPLORER_EXPLORER_IMAGES_H
 #define GF_REPORT_EXPLORER_EXPLORER_IMAGES_H
 
 #include "report/explorer/explorer.h"
 
 typedef struct gf_explorer_images {
-    int32_t *slot;   /* [n] place on the sheets, row by row; -1: none */
+    int32_t *slot;   /* [n] tile, counted through all sheets; -1: none */
     uint8_t **sheet; /* [sheets] JPEG */
     size_t *sheet_bytes;
     int sheets;
     int64_t shown;
 } gf_explorer_images;
 
-/* Members of groups of duplicates first, then their neighbours, then the others, until x->image_bytes are used. Nothing where
- * x->image is NULL. */
+/* Duplicates first, then their neighbours, then the others, until x->image_bytes are used. Empty if x->image is NULL. */
 glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_images *out);
-void gf_explorer_images_free(gf_explorer_images *m); /* a zeroed one is fine */
+void gf_explorer_images_free(gf_explorer_images *m); /* accepts a zeroed struct */
 
 #endif

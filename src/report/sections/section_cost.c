@@ -14,11 +14,11 @@ static int shown_of(const gf_report *r) { return r->count < MOST ? r->count : MO
 enum { TIMES = 5, OF_LOSS = 2 };
 
 /* Milliseconds of the parts of a step; how much of it is loss and detection, in percent. */
-static double time_row(const gf_run_log *run, gf_split_bar *row) {
+static double time_row(const gf_run_log *run, gf_stacked_row *row) {
     static const gf_run_step fields[TIMES] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS, GF_STEP_TIME_BACKWARD,
                                               GF_STEP_TIME_OPTIMIZER};
     double total = 0.0;
-    *row = (gf_split_bar){.name = run->name};
+    *row = (gf_stacked_row){.name = run->name};
     for (int p = 0; p < TIMES; p++) {
         row->part[p] = gf_run_step_mean(run, fields[p], 50);
         total += isfinite(row->part[p]) ? row->part[p] : 0.0;
@@ -28,7 +28,7 @@ static double time_row(const gf_run_log *run, gf_split_bar *row) {
 
 static void times(gf_text *out, const gf_report *r) {
     static const char *const parts[TIMES] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
-    gf_split_bar rows[MOST];
+    gf_stacked_row rows[MOST];
     char note[300];
     double share = 0.0;
     for (int i = 0; i < shown_of(r); i++) {
@@ -39,27 +39,27 @@ static void times(gf_text *out, const gf_report *r) {
         snprintf(note, sizeof note,
                  "Mean of the last logged steps. Loss and detection together are at most %.2g\u00a0%% of a step.", share);
     else snprintf(note, sizeof note, "Mean of the last logged steps. On a GPU all parts but waiting count as forward.");
-    gf_svg_split(out, &(gf_stacked_bar){.title = "Where the time of a step goes",
-                                        .note = note,
-                                        .unit = "ms",
-                                        .parts = parts,
-                                        .part_count = TIMES,
-                                        .rest = -1,
-                                        .rows = rows,
-                                        .count = shown_of(r),
-                                        .missing = "No logged step yet."});
+    gf_svg_stacked(out, &(gf_stacked_chart){.title = "Where the time of a step goes",
+                                            .note = note,
+                                            .unit = "ms",
+                                            .parts = parts,
+                                            .part_count = TIMES,
+                                            .rest = -1,
+                                            .rows = rows,
+                                            .count = shown_of(r),
+                                            .missing = "No logged step yet."});
 }
 
 /* ----- memory ----- */
 
 enum { KINDS = 7, REST = 6 };
 
-static void memory_row(const gf_run_log *run, double unit, gf_split_bar *row) {
+static void memory_row(const gf_run_log *run, double unit, gf_stacked_row *row) {
     const gf_memory_split *m = &run->memory.bytes;
     const double kinds[REST] = {(double)m->weights,   (double)m->optimizer, (double)m->activations,
                                 (double)m->workspace, (double)m->loss,      (double)m->data};
     double rest = (double)m->peak;
-    *row = (gf_split_bar){.name = run->name};
+    *row = (gf_stacked_row){.name = run->name};
     for (int k = 0; k < REST; k++) row->part[k] = kinds[k] / unit, rest -= kinds[k];
     row->part[REST] = fmax(rest, 0.0) / unit;
 }
@@ -67,7 +67,7 @@ static void memory_row(const gf_run_log *run, double unit, gf_split_bar *row) {
 static void memory(gf_text *out, const gf_report *r) {
     static const char *const kinds[KINDS] = {"weights and gradients", "optimizer",          "activations", "workspace",
                                              "loss and anchors",      "batches and images", "rest"};
-    gf_split_bar rows[MOST];
+    gf_stacked_row rows[MOST];
     double most = 0.0;
     int gpu = 0;
     for (int i = 0; i < shown_of(r); i++) {
@@ -75,19 +75,19 @@ static void memory(gf_text *out, const gf_report *r) {
         gpu |= r->runs[i].memory.gpu;
     }
     for (int i = 0; i < shown_of(r); i++) memory_row(&r->runs[i], most < 1e10 ? 1e6 : 1e9, &rows[i]);
-    gf_svg_split(out, &(gf_stacked_bar){
-                          .title = "What memory holds",
-                          .note = gpu ? "On the GPU; the whole bar is the most that was in use. The rest is its libraries, and "
-                                        "whoever else was on it."
-                                      : "Of the training process; the whole bar is the most it ever held. The rest is code, "
-                                        "libraries, and what was needed only for a while.",
-                          .unit = most < 1e10 ? "MB" : "GB",
-                          .parts = kinds,
-                          .part_count = KINDS,
-                          .rest = REST,
-                          .rows = rows,
-                          .count = shown_of(r),
-                          .missing = "Not recorded: the run has not made ten steps, or is of an earlier version."});
+    gf_svg_stacked(out, &(gf_stacked_chart){
+                            .title = "What memory holds",
+                            .note = gpu ? "On the GPU; the whole bar is the most that was in use. The rest is its libraries, and "
+                                          "whoever else was on it."
+                                        : "Of the training process; the whole bar is the most it ever held. The rest is code, "
+                                          "libraries, and what was needed only for a while.",
+                            .unit = most < 1e10 ? "MB" : "GB",
+                            .parts = kinds,
+                            .part_count = KINDS,
+                            .rest = REST,
+                            .rows = rows,
+                            .count = shown_of(r),
+                            .missing = "Not recorded: the run has not made ten steps, or is of an earlier version."});
 }
 
 /* Bytes of state per sample: lambda, its moments, u and a clock on each side; temperatures where they are learned. */

@@ -24,17 +24,17 @@ typedef struct scene {
     gf_text *out;
     const gf_snapshot *snapshot;
     const gf_view_set *rows;
-    const gf_anchor *anchor;
-    const gf_line *line;
+    const gf_gallery_anchor *anchor;
+    const gf_similarity_profile *profile;
     const shape *f;
-    double most;                 /* of the y axis */
-    int labelled, choice;        /* of how many the anchor was chosen */
-    int drawn[GF_GALLERY_ALONG]; /* there is a picture of it */
+    double most;                    /* of the y axis */
+    int labelled, choice;           /* of how many the anchor was chosen */
+    int drawn[GF_GALLERY_EXAMPLES]; /* there is a picture of it */
     gf_page_images pictures;
 } scene;
 
 static double x_of(const scene *s, double similarity) {
-    const gf_line *l = s->line;
+    const gf_similarity_profile *l = s->profile;
     return s->f->left + (similarity - l->low) / (l->high - l->low) * (s->f->right - s->f->left);
 }
 
@@ -48,12 +48,12 @@ static void sides(const scene *s) {
     const double at = fmax(f->left, x_of(s, (double)s->anchor->lambda));
     const double left = fmax(fmin(at - 10.0, f->right - f->note - 20.0), f->left + f->note - 20.0);
     const double right = fmax(fmin(at + 10.0, f->right - f->note), left + 12.0);
-    const gf_flagged *by = &s->anchor->by[0];
+    const gf_flagged_samples *by = &s->anchor->by[0];
     gf_text_add(s->out, "<rect class=\"beyond\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"/>\n", at, f->side + 8,
                 f->right - at, f->bottom - f->side - 8);
     gf_text_add(s->out, "<path class=\"level\" d=\"M%.1f %dV%d\"/>\n", at, f->side + 8, f->bottom);
     gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">pushed apart: %lld ←</text>\n", left,
-                f->side + 26, (long long)(s->line->others - by->count));
+                f->side + 26, (long long)(s->profile->others - by->count));
     gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\" text-anchor=\"end\">learned λ = %.2f</text>\n", left,
                 f->side + 48, (double)s->anchor->lambda);
     gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\">→ <tspan class=\"strong\">left out: %lld</tspan>", right,
@@ -64,7 +64,7 @@ static void sides(const scene *s) {
 }
 
 static void bars(const scene *s) {
-    const gf_line *l = s->line;
+    const gf_similarity_profile *l = s->profile;
     const double step = (double)(s->f->right - s->f->left) / GF_GALLERY_BINS, part = (l->high - l->low) / GF_GALLERY_BINS;
     for (int b = 0; b < GF_GALLERY_BINS; b++) {
         const double x = s->f->left + b * step + 0.5, same = y_of(s, (double)l->same[b]), all = y_of(s, (double)l->all[b]);
@@ -82,7 +82,7 @@ static void bars(const scene *s) {
 }
 
 static void axes(const scene *s) {
-    const gf_line *l = s->line;
+    const gf_similarity_profile *l = s->profile;
     const shape *f = s->f;
     const double x_step = gf_tick_step(l->low, l->high, 8), y_step = gf_tick_step(0.0, s->most, 4);
     for (double y = 0.0; y <= s->most * 1.001; y += y_step) {
@@ -106,8 +106,8 @@ static void axes(const scene *s) {
 /* The pictures, which both shapes use. */
 static void load_others(scene *s) {
     gf_text_add(s->out, "<svg class=\"store\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>\n");
-    for (int k = 0; k < GF_GALLERY_ALONG; k++) {
-        const int64_t row = s->line->row[k];
+    for (int k = 0; k < GF_GALLERY_EXAMPLES; k++) {
+        const int64_t row = s->profile->row[k];
         if (row < 0 || !gf_page_image_load(&s->pictures, s->rows->id[row])) continue;
         s->drawn[k] = 1;
         gf_text_add(s->out,
@@ -122,9 +122,9 @@ static void load_others(scene *s) {
 
 static void others(const scene *s) {
     const shape *f = s->f;
-    for (int k = f->each / 2; k < GF_GALLERY_ALONG; k += f->each) {
-        const int64_t row = s->line->row[k];
-        const double left = f->left + (k + 0.5) * (f->right - f->left) / GF_GALLERY_ALONG - 0.5 * f->side;
+    for (int k = f->each / 2; k < GF_GALLERY_EXAMPLES; k += f->each) {
+        const int64_t row = s->profile->row[k];
+        const double left = f->left + (k + 0.5) * (f->right - f->left) / GF_GALLERY_EXAMPLES - 0.5 * f->side;
         const double x = fmin(left, f->right - f->side);
         char name[200];
         if (!s->drawn[k]) continue;
@@ -132,9 +132,9 @@ static void others(const scene *s) {
         gf_text_add(s->out,
                     "<path class=\"grid\" d=\"M%.1f %dV%d\"/><use x=\"%.1f\" width=\"%d\" height=\"%d\" "
                     "href=\"#along-%d\"><title>",
-                    x_of(s, (double)s->line->similarity[k]), f->side, f->bottom, x, f->side, f->side, k);
+                    x_of(s, (double)s->profile->similarity[k]), f->side, f->bottom, x, f->side, f->side, k);
         gf_text_escape(s->out, name);
-        gf_text_add(s->out, ", similarity %.3f</title></use>\n", (double)s->line->similarity[k]);
+        gf_text_add(s->out, ", similarity %.3f</title></use>\n", (double)s->profile->similarity[k]);
         if (s->labelled && s->rows->label[row] == s->rows->label[s->anchor->row])
             gf_text_add(s->out, "<rect class=\"frame c%d\" x=\"%.1f\" y=\"1.5\" width=\"%d\" height=\"%d\" rx=\"3\"/>\n",
                         GF_COLOUR_GLOFND, x, f->side, f->side - 3);
@@ -172,7 +172,7 @@ static void draw_shape(scene *s, const shape *f) {
 
 static void draw(scene *s) {
     gf_text_add(s->out, "<figure class=\"example\"><figcaption>One image among %lld others</figcaption>\n<p class=\"note\">",
-                (long long)s->line->others);
+                (long long)s->profile->others);
     gf_text_add(s->out,
                 "Each of them lies at its similarity to the image. Right of the image's own threshold λ they count as false "
                 "negatives and are left out of its loss.");
@@ -192,13 +192,13 @@ static void draw(scene *s) {
 }
 
 /* The anchor for whom most of what is flagged is right, of those with a few: where labels cannot tell, the first. */
-static const gf_anchor *telling(const gf_snapshot_side *s) {
-    const gf_anchor *best = NULL;
+static const gf_gallery_anchor *telling(const gf_snapshot_side *s) {
+    const gf_gallery_anchor *best = NULL;
     double most = -1.0;
     for (int i = 0; i < s->anchors; i++) {
-        const gf_flagged *f = &s->anchor[i].by[0];
+        const gf_flagged_samples *f = &s->anchor[i].by[0];
         const double share = f->count ? (double)f->right / (double)f->count : 0.0;
-        if (isnan(s->anchor[i].lambda) || !s->anchor[i].line.others || f->count < 3 || share <= most) continue;
+        if (isnan(s->anchor[i].lambda) || !s->anchor[i].profile.others || f->count < 3 || share <= most) continue;
         best = &s->anchor[i], most = share;
     }
     return best;
@@ -206,18 +206,18 @@ static const gf_anchor *telling(const gf_snapshot_side *s) {
 
 void gf_section_example(gf_text *out, const gf_report *r, int group) {
     const gf_snapshot *l = group < 0 ? NULL : gf_group_snapshot(r, group);
-    const gf_anchor *a = l && !l->clip ? telling(&l->side[0]) : NULL;
+    const gf_gallery_anchor *a = l && !l->clip ? telling(&l->side[0]) : NULL;
     size_t budget = GF_PAGE_IMAGES;
     if (!a) return;
     scene s = {.out = out,
                .snapshot = l,
                .rows = l->side[0].rows,
                .anchor = a,
-               .line = &a->line,
+               .profile = &a->profile,
                .pictures = {.data = l->data, .thumbnails = {.side = 64, .quality = 82}, .budget = &budget}};
-    gf_plane plane = {0.0, 1.0, 0.0, 1.0};
-    for (int b = 0; b < GF_GALLERY_BINS; b++) plane.y1 = fmax(plane.y1, (double)a->line.all[b]);
-    gf_plane_round(&plane);
+    gf_plot_area plane = {0.0, 1.0, 0.0, 1.0};
+    for (int b = 0; b < GF_GALLERY_BINS; b++) plane.y1 = fmax(plane.y1, (double)a->profile.all[b]);
+    gf_plot_area_round(&plane);
     s.most = plane.y1, s.labelled = s.rows->label[a->row] >= 0, s.choice = l->side[0].anchors;
     draw(&s);
     gf_page_images_free(&s.pictures);

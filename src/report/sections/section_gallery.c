@@ -48,8 +48,8 @@ static int kind_of(const gf_view_set *s, int64_t anchor, int64_t row) {
     return s->label[anchor] == s->label[row] ? RIGHT : WRONG;
 }
 
-static void strip(album *a, const gf_anchor *x, int detector) {
-    const gf_flagged *f = &x->by[detector];
+static void strip(album *a, const gf_gallery_anchor *x, int detector) {
+    const gf_flagged_samples *f = &x->by[detector];
     const int said = a->snapshot->clip && a->side == 0;
     gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
     if (detector == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
@@ -63,7 +63,7 @@ static void strip(album *a, const gf_anchor *x, int detector) {
     gf_text_add(a->out, "</div></div>");
 }
 
-static void anchor(album *a, const gf_anchor *x) {
+static void anchor(album *a, const gf_gallery_anchor *x) {
     char name[200];
     gf_text_add(a->out, "<div class=\"row\"><div><p>anchor");
     if (a->rows->label[x->row] >= 0) {

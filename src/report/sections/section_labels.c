@@ -43,7 +43,7 @@ static int fractions_of(const gf_report *r, const gf_eval_line *like, double *ou
 
 static void fraction_bars(gf_text *out, const gf_report *r) {
     gf_bars b;
-    char name[GF_BARS_MOST][320];
+    char name[GF_BARS_MAX][320];
     char group[8][32], note[200];
     double fraction[8];
     const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "linear");
@@ -54,7 +54,7 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
                   .missing = "Not evaluated yet: <code>glofnd eval linear RUN --data SPEC</code>"};
     if (like) snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like->protocol);
     b.groups = fractions_of(r, like, fraction);
-    b.each = gf_groups(r) < GF_BARS_MOST ? gf_groups(r) : GF_BARS_MOST;
+    b.each = gf_groups(r) < GF_BARS_MAX ? gf_groups(r) : GF_BARS_MAX;
     for (int f = 0; f < b.groups; f++) {
         snprintf(group[f], sizeof group[f], "%g %%", 100.0 * fraction[f]);
         b.group[f] = group[f];
@@ -91,14 +91,14 @@ static gf_mean_std group_recall(const gf_report *r, int g, int recall) {
 static void retrieval_bars(gf_text *out, const gf_report *r) {
     static const char *const names[RECALLS] = {"IR@1", "IR@5", "IR@10", "TR@1", "TR@5", "TR@10"};
     gf_bars b;
-    char name[GF_BARS_MOST][320];
+    char name[GF_BARS_MAX][320];
     b = (gf_bars){.title = "Retrieval",
                   .y_name = "found among the first, %",
                   .x_name = "images by captions (IR), captions by images (TR)",
                   .note = "How often the partner is among the first 1, 5 or 10.",
                   .groups = RECALLS,
                   .missing = "Not evaluated yet: <code>glofnd eval retrieval RUN --data SPEC</code>"};
-    b.each = gf_groups(r) < GF_BARS_MOST ? gf_groups(r) : GF_BARS_MOST;
+    b.each = gf_groups(r) < GF_BARS_MAX ? gf_groups(r) : GF_BARS_MAX;
     for (int k = 0; k < b.each; k++) {
         gf_group_name(r, k, name[k], sizeof name[k]);
         b.name[k] = name[k], b.colour[k] = k;

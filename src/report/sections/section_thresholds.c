@@ -71,7 +71,7 @@ static void leave_room(densities *d) {
 static gf_series series_of(densities *d, int s, const char *name, int colour) {
     gf_series line = {.name = d->name[s], .n = POINTS, .colour = colour};
     snprintf(d->name[s], sizeof d->name[s], is_point(d, s) ? "%s: all %.3f" : "%s", name, d->spread[s].mean);
-    if (is_point(d, s)) line.upright = 1, line.at = d->spread[s].mean;
+    if (is_point(d, s)) line.vertical = 1, line.at = d->spread[s].mean;
     else line.y = d->y[s], line.filled = 1;
     return line;
 }

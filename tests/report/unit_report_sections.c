@@ -1,5 +1,4 @@
-/* unit_report_charts.c - what charts and the head of a page say where it is easily wrong: ticks of small ranges, thresholds that
- * are all the same, the thresholds of images alone, runs that differ. */
+/* unit_report_sections.c - sections of a page: thresholds, detection, header, notes. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* unit_report_map.c - maps and densities: t-SNE (gradient, tree, neighbours kept, same bits), principal axes, kernels. */
+/* unit_maps.c - t-SNE (gradient, tree, neighbourhoods, equal bits), principal axes, kernel density estimates. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,6 @@
 #include "plot/kde.h"
 #include "plot/pca.h"
 #include "plot/tsne.h"
-#include "report/gallery.h"
 #include "support/random.h"
 
 enum { N = 120, DIM = 8, BLOBS = 4 };
@@ -33,7 +32,7 @@ static void affinities_are_symmetric_and_sum_to_one(void **state) {
     blobs(x, N, 1.0);
     for (int near = 0; near <= 30; near += 30) {
         double total = 0.0;
-        assert_int_equal(gf_affinity_make(&err, x, N, DIM, 10.0, near, 1, &a), GLOFND_OK);
+        assert_int_equal(gf_affinity_init(&err, x, N, DIM, 10.0, near, 1, &a), GLOFND_OK);
         for (int64_t i = 0; i < N; i++)
             for (int64_t k = a.start[i]; k < a.start[i + 1]; k++) {
                 const int64_t j = a.col[k];
@@ -55,7 +54,7 @@ static void two_points_are_at_rest(void **state) {
     int32_t col[] = {1, 0};
     double p[] = {0.5, 0.5}, y[] = {0.3, -1.0, 2.0, 0.5}, grad[4], room[6], divergence = -1.0;
     const gf_affinity a = {.n = 2, .start = start, .col = col, .p = p};
-    const gf_tsne_field f = {.a = &a, .exaggeration = 1.0, .theta = -1.0, .threads = 1, .room = room};
+    const gf_tsne_field f = {.a = &a, .exaggeration = 1.0, .theta = -1.0, .threads = 1, .scratch = room};
     gf_tsne_gradient(&f, y, grad, &divergence);
     for (int i = 0; i < 4; i++) assert_true(fabs(grad[i]) < 1e-12);
     assert_true(fabs(divergence) < 1e-12);
@@ -71,9 +70,9 @@ static void gradient_is_that_of_the_divergence(void **state) {
     gf_error err = {{0}};
     gf_affinity a;
     blobs(x, FEW, 1.0);
-    assert_int_equal(gf_affinity_make(&err, x, FEW, DIM, 5.0, 0, 1, &a), GLOFND_OK);
+    assert_int_equal(gf_affinity_init(&err, x, FEW, DIM, 5.0, 0, 1, &a), GLOFND_OK);
     for (int i = 0; i < 2 * FEW; i++) y[i] = 4.0 * rng_uniform(&seed) - 2.0;
-    gf_tsne_field f = {.a = &a, .exaggeration = 1.0, .theta = -1.0, .threads = 1, .room = room};
+    gf_tsne_field f = {.a = &a, .exaggeration = 1.0, .theta = -1.0, .threads = 1, .scratch = room};
     gf_tsne_gradient(&f, y, grad, NULL);
     for (int i = 0; i < 2 * FEW; i++) {
         const double h = 1e-5, at = y[i];
@@ -94,7 +93,7 @@ static void tree_is_near_the_exact_sum(void **state) {
     enum { MANY = 500 };
     double y[2 * MANY];
     rng seed = {5};
-    gf_tsne_tree *t = gf_tsne_tree_new(MANY);
+    gf_tsne_tree *t = gf_tsne_tree_create(MANY);
     assert_non_null(t);
     for (int i = 0; i < 2 * MANY; i++) y[i] = 20.0 * rng_uniform(&seed);
     for (int i = 0; i < 20; i++) y[2 * i] = 1.0, y[2 * i + 1] = 2.0;
@@ -106,7 +105,7 @@ static void tree_is_near_the_exact_sum(void **state) {
             const double dx = y[2 * i] - y[2 * j], dy = y[2 * i + 1] - y[2 * j + 1], q = 1.0 / (1.0 + dx * dx + dy * dy);
             if (j != i) exact[0] += q * q * dx, exact[1] += q * q * dy, exact[2] += q;
         }
-        const double sum = gf_tsne_tree_push(t, y, i, 1e-9, fine), rough = gf_tsne_tree_push(t, y, i, 0.5, coarse);
+        const double sum = gf_tsne_tree_repulsion(t, y, i, 1e-9, fine), rough = gf_tsne_tree_repulsion(t, y, i, 0.5, coarse);
         assert_true(fabs(sum - exact[2]) < 1e-9 * exact[2] && fabs(fine[0] - exact[0]) < 1e-9 && fabs(fine[1] - exact[1]) < 1e-9);
         assert_true(fabs(rough - exact[2]) < 0.02 * exact[2]);
         worst = fmax(worst, hypot(coarse[0] - exact[0], coarse[1] - exact[1]));
@@ -237,99 +236,6 @@ static void densities_integrate_to_one(void **state) {
     }
 }
 
-enum { MANY = 60 };
-
-typedef struct crowd { /* samples in the plane */
-    float z[MANY * 2], lambda[MANY];
-    int32_t label[MANY];
-} crowd;
-
-static int pick_anchors(crowd *c, gf_anchor a[GF_GALLERY_ANCHORS]) {
-    gf_error err = {{0}};
-    int64_t id[MANY];
-    int count = 0;
-    for (int i = 0; i < MANY; i++) id[i] = i;
-    const gf_view_set s = {.n = MANY, .dim = 2, .z = c->z, .id = id, .label = c->label};
-    const gf_gallery_spec g = {.s = &s, .lambda = c->lambda, .alpha = 0.1, .batch = 20, .seed = 1};
-    assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
-    return count;
-}
-
-/* Two bundles: what is flagged is the anchor's own; FNC flags its share of each batch. */
-static void galleries_show_what_detectors_flag(void **state) {
-    (void)state;
-    crowd c;
-    gf_anchor a[GF_GALLERY_ANCHORS];
-    for (int i = 0; i < MANY; i++) {
-        c.z[2 * i] = i % 2 ? 1.0f : 0.1f * (float)i, c.z[2 * i + 1] = i % 2 ? 0.01f * (float)i : 20.0f;
-        c.label[i] = i % 2, c.lambda[i] = i == 3 ? NAN : 0.9f;
-    }
-    const int count = pick_anchors(&c, a);
-    assert_int_equal(count, GF_GALLERY_ANCHORS);
-    for (int i = 0; i < count; i++) {
-        const gf_flagged *own = &a[i].by[0], *fnc = &a[i].by[1];
-        assert_true(a[i].row != 3);
-        assert_true(own->count > 0 && own->right == own->count && own->shown > 0);
-        assert_true(fnc->count >= 3 && fnc->count <= 9 && fnc->shown <= fnc->count);
-        for (int k = 0; k < own->shown; k++) {
-            assert_true(own->row[k] != a[i].row && c.label[own->row[k]] == c.label[a[i].row] && own->similarity[k] > 0.9f);
-            assert_true(k == 0 || own->similarity[k] <= own->similarity[k - 1]);
-        }
-    }
-    assert_int_not_equal(c.label[a[0].row], c.label[a[1].row]);
-}
-
-/* Everybody else is on the line, at their place. */
-static void lines_hold_all_others(void **state) {
-    (void)state;
-    crowd c;
-    gf_anchor a[GF_GALLERY_ANCHORS];
-    for (int i = 0; i < MANY; i++) {
-        c.z[2 * i] = (float)cos(0.05 * i), c.z[2 * i + 1] = (float)sin(0.05 * i);
-        c.label[i] = i % 3, c.lambda[i] = 0.5f;
-    }
-    const int count = pick_anchors(&c, a);
-    for (int k = 0; k < count; k++) {
-        const gf_line *l = &a[k].line;
-        const double row = (double)a[k].row, far = fmax(row, MANY - 1 - row);
-        int64_t all = 0, same = 0;
-        assert_int_equal(l->others, MANY - 1);
-        assert_true(fabs(l->high - cos(0.05)) < 1e-6 && fabs(l->low - cos(0.05 * far)) < 1e-6);
-        for (int b = 0; b < GF_GALLERY_BINS; b++) all += l->all[b], same += l->same[b];
-        assert_true(all == MANY - 1 && same == MANY / 3 - 1);
-        for (int p = 0; p < GF_GALLERY_ALONG; p++) {
-            const double low = l->low + p * (l->high - l->low) / GF_GALLERY_ALONG;
-            if (l->row[p] < 0) continue;
-            assert_true(l->row[p] != a[k].row && fabs(l->similarity[p] - cos(0.05 * (row - (double)l->row[p]))) < 1e-6);
-            assert_true(l->similarity[p] > low - 1e-6 && l->similarity[p] < low + (l->high - l->low) / GF_GALLERY_ALONG + 1e-6);
-        }
-    }
-}
-
-/* With others to compare with, their rows are found, and not that of the anchor's own sample. */
-static void galleries_find_rows_of_the_others(void **state) {
-    (void)state;
-    enum { FEW = 30 };
-    float image[FEW * 2], text[FEW * 2], lambda[FEW];
-    int64_t id[FEW];
-    int32_t label[FEW];
-    gf_error err = {{0}};
-    gf_anchor a[GF_GALLERY_ANCHORS];
-    int count = 0;
-    for (int i = 0; i < FEW; i++) { /* texts lie where the image of the next but one is */
-        image[2 * i] = (float)cos(0.1 * i), image[2 * i + 1] = (float)sin(0.1 * i);
-        text[2 * i] = (float)cos(0.1 * (i + 2)), text[2 * i + 1] = (float)sin(0.1 * (i + 2));
-        id[i] = i, label[i] = -1, lambda[i] = 0.999f;
-    }
-    const gf_view_set texts = {.n = FEW, .dim = 2, .z = text, .id = id, .label = label};
-    const gf_view_set images = {.n = FEW, .dim = 2, .z = image, .id = id, .label = label, .others = &texts};
-    const gf_gallery_spec g = {.s = &images, .lambda = lambda, .alpha = 0.1, .batch = 10, .seed = 1};
-    assert_int_equal(gf_gallery_pick(&err, &g, a, &count), GLOFND_OK);
-    assert_true(count > 0);
-    for (int k = 0; k < count; k++)
-        for (int f = 0; f < a[k].by[0].shown; f++) assert_true(a[k].by[0].count <= 1 && a[k].by[0].row[f] == a[k].row - 2);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(affinities_are_symmetric_and_sum_to_one),
@@ -340,9 +246,6 @@ int main(void) {
         cmocka_unit_test(few_and_equal_points_make_a_map),
         cmocka_unit_test(principal_axes),
         cmocka_unit_test(densities_integrate_to_one),
-        cmocka_unit_test(galleries_show_what_detectors_flag),
-        cmocka_unit_test(lines_hold_all_others),
-        cmocka_unit_test(galleries_find_rows_of_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
