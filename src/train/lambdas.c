@@ -26,13 +26,14 @@ static glofnd_status get(gf_error *err, glofnd_ctx *c, const glofnd_store *s, in
 static glofnd_status take_own(gf_error *err, const gf_trainer *t, int side, int64_t stride, int64_t count, float *out) {
     enum { PART = 512 };
     const int rank = t->comm ? t->comm->rank : 0, ranks = t->comm ? t->comm->ranks : 1;
-    const gf_shard *own = t->comm ? t->crew.team.shard : NULL;
-    glofnd_ctx *c = own ? gf_shard_ctx(own) : t->ctx;
-    const glofnd_store *store = own ? gf_shard_store(own) : t->store;
+    const gf_shard *own = gf_loss_stage_shard(t->loss);
+    glofnd_ctx *whole = gf_loss_stage_ctx(t->loss);
+    glofnd_ctx *c = own ? gf_shard_ctx(own) : whole;
+    const glofnd_store *store = own ? gf_shard_store(own) : gf_loss_stage_store(t->loss);
     const int64_t shared_id = GLOFND_SHARED;
     glofnd_row row[PART], shared;
     int64_t id[PART], place[PART];
-    TRY(get(err, t->ctx, t->store, side, &shared_id, 1, &shared));
+    TRY(get(err, whole, gf_loss_stage_store(t->loss), side, &shared_id, 1, &shared));
     for (int64_t k = 0; k < count;) {
         int64_t n = 0;
         for (; n < PART && k < count; k++)

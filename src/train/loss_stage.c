@@ -4,111 +4,237 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "dist/dist.h"
+#include "loader/caption_tokens.h"
 #include "method/step/step.h"
+#include "method/store/store.h"
 #include "optim/schedule.h"
 #include "util/ctx_status.h"
 
-static int on_device(const gf_trainer *t) { return t->config.method.device == GLOFND_DEVICE_CUDA; }
-static int has_groups(const gf_trainer *t) { return t->config.task == GF_TASK_CLIP && t->config.mask_duplicates; }
-static gf_net *first_net(const gf_trainer *t) { return t->encoders.at[0].net; }
+struct gf_loss_stage {
+    gf_loss_stage_spec spec;
+    glofnd_ctx *ctx;
+    size_t ctx_bytes; /* of the context's arrays */
+    glofnd_store *store;
+    /* the present step */
+    const gf_batch *batch;
+    int64_t step;
+    double tau;
+    glofnd_stats stats;
+    int groups_alone; /* the detector has not begun: only samples of equal content are masked */
+    /* arrays of a batch */
+    int32_t *same;  /* [batch] groups of samples with the same content; NULL: they are not masked */
+    int64_t *order; /* [batch] scratch for it */
+    int64_t *id;    /* GPU: [batch] on the device; else NULL */
+    int32_t *label, *group;
+    float *host; /* GPU whose loss the CPU computes: [2][2][batch][dim] embeddings and gradients; else NULL */
+    /* several ranks */
+    gf_step_ranks ranks;
+    float *all[2];       /* [batch][dim] embeddings of all ranks, where the encoders are */
+    void *links;         /* [batch][GLOFND_LINK_BYTES] there */
+    int64_t *slots;      /* [rows] there */
+    gf_content *content; /* [batch] on the host: contents of all samples of the batch */
+};
 
-/* ----- making ----- */
+static const gf_config *config_of(const gf_loss_stage *l) { return l->spec.config; }
+static int on_device(const gf_loss_stage *l) { return config_of(l)->method.device == GLOFND_DEVICE_CUDA; }
+static int has_groups(const gf_loss_stage *l) { return config_of(l)->task == GF_TASK_CLIP && config_of(l)->mask_duplicates; }
+static gf_net *first_net(const gf_loss_stage *l) { return l->spec.encoders->at[0].net; }
 
-/* With the networks on a GPU the method is there too; where it cannot be, on the CPU. */
-static glofnd_status make_context(gf_error *err, gf_trainer *t) {
-    glofnd_options o = t->config.method;
-    glofnd_status status = gf_ctx_create(err, &o, &t->ctx);
-    if (status == GLOFND_E_UNSUPPORTED && o.device == GLOFND_DEVICE_CUDA && !t->comm) {
+/* ----- creating ----- */
+
+/* With the encoders on a GPU the method runs there too; where it cannot, on the CPU. */
+static glofnd_status make_context(gf_error *err, gf_loss_stage *l) {
+    glofnd_options o = config_of(l)->method;
+    glofnd_status status = gf_ctx_create(err, &o, &l->ctx);
+    if (status == GLOFND_E_UNSUPPORTED && o.device == GLOFND_DEVICE_CUDA && !l->spec.comm) {
         o.device = GLOFND_DEVICE_CPU;
-        status = gf_ctx_create(err, &o, &t->ctx);
-        t->host = calloc(4 * (size_t)t->config.batch * (size_t)t->encoders.dim, sizeof *t->host);
-        FAIL_IF(err, !t->host, GLOFND_E_MEMORY, "no memory for a batch of embeddings");
+        status = gf_ctx_create(err, &o, &l->ctx);
+        l->host = calloc(4 * (size_t)config_of(l)->batch * (size_t)l->spec.encoders->dim, sizeof *l->host);
+        FAIL_IF(err, !l->host, GLOFND_E_MEMORY, "no memory for a batch of embeddings");
     }
     TRY(status);
-    if (o.device == GLOFND_DEVICE_CUDA) status = glofnd_ctx_stream(t->ctx, gf_net_stream(first_net(t)));
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
-    return GLOFND_OK;
+    if (o.device == GLOFND_DEVICE_CUDA) status = glofnd_ctx_stream(l->ctx, gf_net_stream(first_net(l)));
+    return gf_ctx_status(err, l->ctx, status);
 }
 
-static glofnd_status make_store(gf_error *err, gf_trainer *t) {
-    const gf_config *c = &t->config;
+static glofnd_status make_store(gf_error *err, gf_loss_stage *l) {
+    const gf_encoders *e = l->spec.encoders;
     const glofnd_store_spec spec = {
         .size = sizeof spec,
-        .n = t->comm ? t->encoders.batch : t->info.n,
-        .dim = t->encoders.dim,
-        .path = t->comm ? NULL : t->store_path,
+        .n = l->spec.comm ? e->batch : l->spec.samples,
+        .dim = e->dim,
+        .path = l->spec.comm ? NULL : l->spec.store_path,
     };
-    glofnd_status status = glofnd_store_create(t->ctx, &spec, &t->store);
-    if (status == GLOFND_OK) status = glofnd_ctx_reserve(t->ctx, t->encoders.batch, c->batch, t->encoders.dim, &t->method_bytes);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
-    return GLOFND_OK;
+    TRY(gf_ctx_status(err, l->ctx, glofnd_store_create(l->ctx, &spec, &l->store)));
+    return gf_ctx_status(err, l->ctx, glofnd_ctx_reserve(l->ctx, e->batch, config_of(l)->batch, e->dim, &l->ctx_bytes));
 }
 
-static glofnd_status make_arrays(gf_error *err, gf_trainer *t) {
-    const size_t batch = (size_t)t->config.batch;
-    const int device = on_device(t), groups = has_groups(t);
-    gf_net *net = first_net(t);
-    t->same = groups ? calloc(batch, sizeof *t->same) : NULL;
-    t->order = groups ? calloc(batch, sizeof *t->order) : NULL;
-    t->id = device ? gf_net_alloc(net, batch * sizeof *t->id) : NULL;
-    t->label = device ? gf_net_alloc(net, batch * sizeof *t->label) : NULL;
-    t->group = device && groups ? gf_net_alloc(net, batch * sizeof *t->group) : NULL;
-    FAIL_IF(err, (groups && (!t->same || !t->order)) || (device && (!t->id || !t->label)) || (device && groups && !t->group),
+static glofnd_status make_arrays(gf_error *err, gf_loss_stage *l) {
+    const size_t batch = (size_t)config_of(l)->batch;
+    const int device = on_device(l), groups = has_groups(l);
+    gf_net *net = first_net(l);
+    l->same = groups ? calloc(batch, sizeof *l->same) : NULL;
+    l->order = groups ? calloc(batch, sizeof *l->order) : NULL;
+    l->id = device ? gf_net_alloc(net, batch * sizeof *l->id) : NULL;
+    l->label = device ? gf_net_alloc(net, batch * sizeof *l->label) : NULL;
+    l->group = device && groups ? gf_net_alloc(net, batch * sizeof *l->group) : NULL;
+    FAIL_IF(err, (groups && (!l->same || !l->order)) || (device && (!l->id || !l->label)) || (device && groups && !l->group),
             GLOFND_E_MEMORY, "no memory for a batch of %zu samples", batch);
     return GLOFND_OK;
 }
 
-glofnd_status gf_loss_stage_make(gf_error *err, gf_trainer *t) {
-    t->scale = gf_learned_tau_start(&t->config);
-    t->stats.size = sizeof t->stats;
-    TRY(make_context(err, t));
-    TRY(make_store(err, t));
-    return make_arrays(err, t);
+static glofnd_status make(gf_error *err, gf_loss_stage *l) {
+    TRY(make_context(err, l));
+    TRY(make_store(err, l));
+    return make_arrays(err, l);
 }
 
-void gf_loss_stage_free(gf_trainer *t) {
-    void *const there[] = {t->id, t->label, t->group};
-    glofnd_store_free(t->store);
-    glofnd_ctx_free(t->ctx);
-    for (size_t i = 0; t->encoders.count > 0 && i < sizeof there / sizeof *there; i++) gf_net_release(first_net(t), there[i]);
-    free(t->same);
-    free(t->order);
-    free(t->host);
+glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec, gf_loss_stage **out) {
+    gf_loss_stage *l = calloc(1, sizeof *l);
+    *out = NULL;
+    FAIL_IF(err, !l, GLOFND_E_MEMORY, "no memory for the loss");
+    l->spec = *spec;
+    l->stats.size = sizeof l->stats;
+    const glofnd_status status = make(err, l);
+    if (status == GLOFND_OK) *out = l;
+    else gf_loss_stage_free(l);
+    return status;
 }
 
-/* ----- before the step ----- */
+static int sum_shared(void *user, double *x, int n) {
+    gf_comm *host = user;
+    return host->kind->sum(NULL, host, x, n) != GLOFND_OK;
+}
 
-/* Samples with the same content are no negatives from the first epoch on, while the detector begins later: until then the groups
- * are all there is. */
-static glofnd_status choose_options(gf_error *err, gf_trainer *t) {
-    const int alone = has_groups(t) && t->batch.epoch < (uint32_t)t->config.method.update_epoch;
-    glofnd_options o = t->config.method;
-    if (alone == t->groups_alone) return GLOFND_OK;
-    if (t->host) o.device = GLOFND_DEVICE_CPU;
+glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wire) {
+    const gf_encoders *e = l->spec.encoders;
+    const gf_shard_spec spec = {.n = l->spec.samples, .loss = config_of(l)->method.loss, .rows = e->batch};
+    const size_t batch = (size_t)config_of(l)->batch, bytes = (size_t)e->batch * sizeof *l->slots;
+    gf_net *net = first_net(l);
+    TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_reduce(l->ctx, sum_shared, l->spec.comm)));
+    TRY(gf_step_ranks_open(err, l->spec.comm, wire, &spec, &l->ranks));
+    for (int i = 0; i < 2; i++) l->all[i] = gf_net_alloc(net, batch * (size_t)e->dim * sizeof *l->all[i]);
+    l->links = gf_net_alloc(net, batch * GLOFND_LINK_BYTES);
+    l->slots = gf_net_alloc(net, bytes);
+    l->content = calloc(batch, sizeof *l->content);
+    FAIL_IF(err, !l->all[0] || !l->all[1] || !l->links || !l->slots || !l->content, GLOFND_E_MEMORY,
+            "no memory for the %zu samples of all ranks", batch);
+    return gf_net_write(err, net, l->slots, gf_shard_slots(l->ranks.shard), bytes);
+}
+
+void gf_loss_stage_free(gf_loss_stage *l) {
+    if (!l) return;
+    void *const there[] = {l->id, l->label, l->group, l->all[0], l->all[1], l->links, l->slots};
+    glofnd_store_free(l->store);
+    glofnd_ctx_free(l->ctx);
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++) gf_net_release(first_net(l), there[i]);
+    gf_step_ranks_close(&l->ranks);
+    free(l->content);
+    free(l->same);
+    free(l->order);
+    free(l->host);
+    free(l);
+}
+
+/* ----- begin ----- */
+
+/* Samples with the same content are no negatives from the first epoch on, while the detector begins later: until then only these
+ * groups are masked. */
+static glofnd_status choose_options(gf_error *err, gf_loss_stage *l) {
+    glofnd_options o = config_of(l)->method;
+    const int alone = has_groups(l) && l->batch->epoch < (uint32_t)o.update_epoch;
+    if (alone == l->groups_alone) return GLOFND_OK;
+    if (l->host) o.device = GLOFND_DEVICE_CPU;
     if (alone) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
-    const glofnd_status status = glofnd_ctx_configure(t->ctx, &o);
-    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(t->ctx));
-    t->groups_alone = alone;
+    TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
+    l->groups_alone = alone;
     return GLOFND_OK;
 }
 
 /* Of the whole batch, on the host. */
-static const int64_t *ids(const gf_trainer *t) { return t->comm ? t->crew.team.id : t->batch.id; }
-static const int32_t *labels(const gf_trainer *t) { return t->comm ? t->crew.team.label : t->batch.label; }
+static const int64_t *ids(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.id : l->batch->id; }
+static const int32_t *labels(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.label : l->batch->label; }
+static const gf_content *contents(const gf_loss_stage *l) { return l->spec.comm ? l->content : l->batch->content; }
 
-glofnd_status gf_loss_stage_begin(gf_error *err, gf_trainer *t) {
-    const size_t n = (size_t)t->config.batch;
-    gf_net *net = first_net(t);
-    TRY(choose_options(err, t));
-    if (t->comm) TRY(gf_distributed_draw(err, &t->crew, &t->batch, t->store));
-    if (t->same) gf_content_groups(t->comm ? t->crew.content : t->batch.content, t->config.batch, t->order, t->same);
-    if (!on_device(t)) return GLOFND_OK;
-    if (t->group) TRY(gf_net_write(err, net, t->group, t->same, n * sizeof *t->group));
-    TRY(gf_net_write(err, net, t->id, ids(t), n * sizeof *t->id));
-    return gf_net_write(err, net, t->label, labels(t), n * sizeof *t->label);
+/* Ids, labels and contents of the whole batch to every rank; state of the own samples to the store. */
+static glofnd_status gather_batch(gf_error *err, gf_loss_stage *l) {
+    const gf_batch *b = l->batch;
+    const size_t bytes = (size_t)l->ranks.rows * sizeof *l->content;
+    if (b->content) TRY(gf_comm_gather(err, l->spec.comm, b->content, bytes, l->content));
+    return gf_step_ranks_draw(err, &l->ranks, b->id, b->label, NULL, l->ctx, l->store);
 }
 
-/* ----- the step ----- */
+glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau) {
+    const size_t n = (size_t)config_of(l)->batch;
+    gf_net *net = first_net(l);
+    l->batch = b, l->step = step, l->tau = tau;
+    TRY(choose_options(err, l));
+    if (l->spec.comm) TRY(gather_batch(err, l));
+    if (l->same) gf_content_groups(contents(l), (int64_t)n, l->order, l->same);
+    if (!on_device(l)) return GLOFND_OK;
+    if (l->group) TRY(gf_net_write(err, net, l->group, l->same, n * sizeof *l->group));
+    TRY(gf_net_write(err, net, l->id, ids(l), n * sizeof *l->id));
+    return gf_net_write(err, net, l->label, labels(l), n * sizeof *l->label);
+}
+
+/* ----- run ----- */
+
+static double gamma_now(const gf_loss_stage *l) {
+    const gf_config *c = config_of(l);
+    return c->gamma_schedule == GF_GAMMA_COSINE ? gf_gamma_cosine(c->gamma_min, (int64_t)l->batch->epoch, c->gamma_decay) : 0.0;
+}
+
+/* The whole batch without its embeddings. there: ids, labels and groups are on the device. */
+static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
+    const int64_t batch = config_of(l)->batch;
+    const int32_t *label = there ? l->label : labels(l);
+    return (glofnd_batch){
+        .size = sizeof(glofnd_batch),
+        .rows = batch,
+        .cols = batch,
+        .dim = l->spec.encoders->dim,
+        .id = there ? l->id : ids(l),
+        .label = l->spec.labelled ? label : NULL,
+        .group = there ? l->group : l->same,
+        .epoch = (int32_t)l->batch->epoch,
+        .want = l->spec.labelled ? GLOFND_WANT_QUALITY : 0,
+        .tau = l->tau,
+        .gamma = gamma_now(l),
+    };
+}
+
+uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
+    const gf_config *c = config_of(l);
+    if (!on_device(l) || l->host || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
+    const glofnd_batch q = batch_of(l, 1);
+    const gf_plan plan = gf_plan_of(&c->method, &q);
+    if (l->spec.comm && plan.shared) return 0; /* ranks sum the shared lambda over the host */
+    return (gf_plan_phase(&plan) ^ (uint64_t)l->groups_alone << 63) | 1;
+}
+
+/* Own embeddings go to their places among those of all ranks. */
+static glofnd_status step_of_ranks(gf_error *err, gf_loss_stage *l, glofnd_batch q, glofnd_stats *stats) {
+    const gf_encoders *e = l->spec.encoders;
+    gf_net *net = first_net(l);
+    for (int i = 0; i < 2; i++)
+        gf_net_backend(net)->cast(gf_net_engine(net), GF_TYPE_F32, l->all[i] + l->ranks.row0 * e->dim, gf_encoders_side(e, i),
+                                  l->ranks.rows * e->dim);
+    q.a = l->all[0], q.b = l->all[1], q.slot = l->slots;
+    return gf_step_ranks_step(err, &l->ranks, l->ctx, l->store, &q, l->links, gf_encoders_side_grad(e, 0),
+                              gf_encoders_side_grad(e, 1), stats);
+}
+
+static glofnd_status method_step(gf_error *err, gf_loss_stage *l, const float *const side[2], float *const grad[2], int there) {
+    glofnd_batch q = batch_of(l, there);
+    glofnd_stats *stats = there ? NULL : &l->stats;
+    if (l->spec.comm) return step_of_ranks(err, l, q, stats);
+    q.a = side[0];
+    q.b = side[1];
+    const glofnd_status status = glofnd_step(l->ctx, l->store, &q, grad[0], grad[1], stats);
+    FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)l->step, glofnd_ctx_error(l->ctx));
+    return GLOFND_OK;
+}
 
 /* Index of the first sample with an embedding that is not finite; -1: none. */
 static int64_t first_bad(const float *side, int64_t batch, int64_t dim) {
@@ -117,82 +243,77 @@ static int64_t first_bad(const float *side, int64_t batch, int64_t dim) {
     return -1;
 }
 
-static double gamma_now(const gf_trainer *t) {
-    const gf_config *c = &t->config;
-    return c->gamma_schedule == GF_GAMMA_COSINE ? gf_gamma_cosine(c->gamma_min, (int64_t)t->batch.epoch, c->gamma_decay) : 0.0;
-}
-
-/* The batch as the method wants it, without embeddings. `there`: ids, labels and groups are on the device. */
-static glofnd_batch batch_of(const gf_trainer *t, int there) {
-    const gf_config *c = &t->config;
-    const int labelled = t->info.classes > 0;
-    return (glofnd_batch){
-        .size = sizeof(glofnd_batch),
-        .rows = c->batch,
-        .cols = c->batch,
-        .dim = t->encoders.dim,
-        .id = there ? t->id : ids(t),
-        .label = !labelled ? NULL
-                 : there   ? t->label
-                           : labels(t),
-        .group = there ? t->group : t->same,
-        .epoch = (int32_t)t->batch.epoch,
-        .want = labelled ? GLOFND_WANT_QUALITY : 0,
-        .tau = gf_config_learns_tau(c) ? gf_learned_tau_value(&t->scale) : 0.0,
-        .gamma = gamma_now(t),
-    };
-}
-
-uint64_t gf_loss_stage_key(const gf_trainer *t) {
-    if (!on_device(t) || t->host || gf_config_learns_tau(&t->config) || t->encoders.part < t->encoders.batch) return 0;
-    const glofnd_batch q = batch_of(t, 1);
-    const gf_plan plan = gf_plan_of(&t->config.method, &q);
-    if (t->comm && plan.shared) return 0; /* ranks sum the shared lambda over the host */
-    return (gf_plan_phase(&plan) ^ (uint64_t)t->groups_alone << 63) | 1;
-}
-
-static glofnd_status method_step(gf_error *err, gf_trainer *t, const float *const side[2], float *const grad[2], int there) {
-    glofnd_batch q = batch_of(t, there);
-    if (t->comm) return gf_distributed_step(err, &t->crew, &t->encoders, t->store, q, there ? NULL : &t->stats);
-    q.a = side[0];
-    q.b = side[1];
-    const glofnd_status status = glofnd_step(t->ctx, t->store, &q, grad[0], grad[1], there ? NULL : &t->stats);
-    FAIL_IF(err, status != GLOFND_OK, status, "step %lld: %s", (long long)t->step, glofnd_ctx_error(t->ctx));
-    return GLOFND_OK;
-}
-
-static glofnd_status host_step(gf_error *err, gf_trainer *t, const float *const side[2], float *const grad[2]) {
+static glofnd_status host_step(gf_error *err, gf_loss_stage *l, const float *const side[2], float *const grad[2]) {
     for (int i = 0; i < 2; i++) {
-        const int64_t bad = first_bad(side[i], t->encoders.batch, t->encoders.dim);
+        const int64_t bad = first_bad(side[i], l->spec.encoders->batch, l->spec.encoders->dim);
         FAIL_IF(err, bad >= 0, GLOFND_E_NUMERIC, "step %lld: the embedding of sample %lld is not finite; a smaller lr may help",
-                (long long)t->step, (long long)t->batch.id[bad]);
+                (long long)l->step, (long long)l->batch->id[bad]);
     }
-    return method_step(err, t, side, grad, 0);
+    return method_step(err, l, side, grad, 0);
 }
 
-glofnd_status gf_loss_stage_run(gf_error *err, gf_trainer *t) {
-    const size_t numbers = (size_t)(t->config.batch * t->encoders.dim), bytes = numbers * sizeof(float);
-    const float *const side[2] = {gf_encoders_side(&t->encoders, 0), gf_encoders_side(&t->encoders, 1)};
-    float *const grad[2] = {gf_encoders_side_grad(&t->encoders, 0), gf_encoders_side_grad(&t->encoders, 1)};
-    if (!on_device(t)) return host_step(err, t, side, grad);
-    if (!t->host) return method_step(err, t, side, grad, 1);
-    const float *const here[2] = {t->host, t->host + numbers};
-    float *const grad_here[2] = {t->host + 2 * numbers, t->host + 3 * numbers};
-    for (int i = 0; i < 2; i++) TRY(gf_net_read(err, first_net(t), t->host + (size_t)i * numbers, side[i], bytes));
-    TRY(host_step(err, t, here, grad_here));
-    for (int i = 0; i < 2; i++) TRY(gf_net_write(err, first_net(t), grad[i], grad_here[i], bytes));
+glofnd_status gf_loss_stage_run(gf_error *err, gf_loss_stage *l) {
+    const gf_encoders *e = l->spec.encoders;
+    const size_t numbers = (size_t)(config_of(l)->batch * e->dim), bytes = numbers * sizeof(float);
+    const float *const side[2] = {gf_encoders_side(e, 0), gf_encoders_side(e, 1)};
+    float *const grad[2] = {gf_encoders_side_grad(e, 0), gf_encoders_side_grad(e, 1)};
+    if (!on_device(l)) return host_step(err, l, side, grad);
+    if (!l->host) return method_step(err, l, side, grad, 1);
+    const float *const here[2] = {l->host, l->host + numbers};
+    float *const grad_here[2] = {l->host + 2 * numbers, l->host + 3 * numbers};
+    for (int i = 0; i < 2; i++) TRY(gf_net_read(err, first_net(l), l->host + (size_t)i * numbers, side[i], bytes));
+    TRY(host_step(err, l, here, grad_here));
+    for (int i = 0; i < 2; i++) TRY(gf_net_write(err, first_net(l), grad[i], grad_here[i], bytes));
     return GLOFND_OK;
 }
 
-glofnd_status gf_loss_stage_stats(gf_error *err, gf_trainer *t) {
-    const long long step = t->step, first = t->batch.id[0], second = t->batch.id[1];
-    if (on_device(t) && !t->host) {
-        const glofnd_status status = glofnd_ctx_stats(t->ctx, &t->stats);
+/* ----- finish ----- */
+
+glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats *stats) {
+    const long long step = l->step, first = l->batch->id[0], second = l->batch->id[1];
+    if (on_device(l) && !l->host) {
+        const glofnd_status status = glofnd_ctx_stats(l->ctx, &l->stats);
         FAIL_IF(err, status != GLOFND_OK, status, "step %lld, samples %lld, %lld ...: %s", step, first, second,
-                glofnd_ctx_error(t->ctx));
+                glofnd_ctx_error(l->ctx));
     }
-    if (t->comm) TRY(gf_distributed_settle(err, &t->crew, t->store, &t->stats));
-    FAIL_IF(err, !isfinite(t->stats.loss), GLOFND_E_NUMERIC,
+    if (l->spec.comm) TRY(gf_step_ranks_settle(err, &l->ranks, l->ctx, l->store, &l->stats));
+    FAIL_IF(err, !isfinite(l->stats.loss), GLOFND_E_NUMERIC,
             "step %lld: the loss is not finite; samples %lld, %lld ...; a smaller lr may help", step, first, second);
+    *stats = l->stats;
     return GLOFND_OK;
+}
+
+/* ----- for checkpoints and reports ----- */
+
+glofnd_ctx *gf_loss_stage_ctx(const gf_loss_stage *l) { return l->ctx; }
+glofnd_store *gf_loss_stage_store(const gf_loss_stage *l) { return l->store; }
+gf_shard *gf_loss_stage_shard(const gf_loss_stage *l) { return l->ranks.shard; }
+
+/* The present store is freed first: a working file belongs to one store at a time. */
+glofnd_status gf_loss_stage_load(gf_error *err, gf_loss_stage *l, const char *path) {
+    glofnd_store_free(l->store);
+    l->store = NULL;
+    TRY(gf_ctx_status(err, l->ctx, glofnd_store_load(l->ctx, path, l->spec.store_path, &l->store)));
+    FAIL_IF(err, l->store->spec.n != l->spec.samples, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path,
+            (long long)l->store->spec.n, (long long)l->spec.samples);
+    return GLOFND_OK;
+}
+
+/* Records that are mapped belong to the file. */
+static size_t store_bytes(const glofnd_store *s) {
+    const size_t row = sizeof(float) * (size_t)s->spec.ring_dim + sizeof(int64_t);
+    const size_t rings = (size_t)(s->spec.modalities * s->spec.ring_rows) * row;
+    if (s->on) return s->device->store_held(s->on);
+    return (s->mapped_bytes ? 0 : (size_t)s->spec.n * s->record_bytes) + rings;
+}
+
+/* A method that the CPU computes for a GPU holds nothing there. */
+int64_t gf_loss_stage_bytes(const gf_loss_stage *l) {
+    const int64_t batch = config_of(l)->batch, dim = l->spec.encoders->dim;
+    int64_t sample = 0, rest = l->host ? 0 : (int64_t)(l->ctx_bytes + store_bytes(l->store));
+    if (l->id) sample += (int64_t)(sizeof *l->id + sizeof *l->label);
+    if (l->group) sample += (int64_t)sizeof *l->group;
+    if (l->spec.comm) sample += 2 * dim * (int64_t)sizeof(float) + GLOFND_LINK_BYTES;
+    if (l->spec.comm) rest += l->spec.encoders->batch * (int64_t)sizeof *l->slots;
+    return batch * sample + rest;
 }

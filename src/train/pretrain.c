@@ -281,14 +281,15 @@ static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
 static void on_damaged(void *user, int64_t i, const char *message) {
     job *j = user;
     if (!j->trainer->comm) tell_damaged(j, j->trainer->step, i, message);
-    else if (j->noted == GLOFND_OK) j->noted = gf_distributed_damaged(NULL, &j->trainer->crew, i, message);
+    else if (j->noted == GLOFND_OK) j->noted = gf_distributed_unreadable(NULL, &j->trainer->distributed, i, message);
 }
 
 static glofnd_status tell_all_damaged(gf_error *err, job *j) {
-    gf_distributed *w = &j->trainer->crew;
+    gf_distributed *d = &j->trainer->distributed;
     FAIL_IF(err, j->noted != GLOFND_OK, j->noted, "no memory to note a damaged image");
-    for (int64_t i = 0; i < w->damages; i++) tell_damaged(j, j->trainer->step - 1, w->damage[i].id, w->damage[i].why.text);
-    w->damages = 0;
+    for (int64_t i = 0; i < d->unreadable_count; i++)
+        tell_damaged(j, j->trainer->step - 1, d->unreadable[i].id, d->unreadable[i].why.text);
+    d->unreadable_count = 0;
     return GLOFND_OK;
 }
 
@@ -296,10 +297,10 @@ static glofnd_status tell_all_damaged(gf_error *err, job *j) {
 static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
     gf_trainer *t = j->trainer;
     double x[1];
-    t->crew.stop = j->p->stop && *j->p->stop;
-    *stop = t->crew.stop;
+    t->distributed.stop = j->p->stop && *j->p->stop;
+    *stop = t->distributed.stop;
     TRY(gf_trainer_step(err, t));
-    if (t->comm) *stop = t->crew.stop;
+    if (t->comm) *stop = t->distributed.stop;
     TRY(tell_all_damaged(err, j));
     if (is_first(j->p)) TRY(gf_monitor_step(&j->monitor, t));
     if (is_first(j->p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));

@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "optim/schedule.h"
-#include "train/loss_stage.h"
 #include "util/parallel.h"
 
 static double seconds(void) {
@@ -165,22 +164,32 @@ static glofnd_status make_optimizer(gf_error *err, gf_trainer *t) {
     return gf_optim_create(err, gf_net_backend(net), gf_net_engine(net), &rule, t->params, t->param_count, &t->optim);
 }
 
-/* What a rank makes without the others. */
+/* The parts that a rank makes without the others. */
 static glofnd_status build_own(gf_error *err, gf_trainer *t) {
     const int ranks = t->comm ? t->comm->ranks : 1;
+    const gf_loss_stage_spec loss = {
+        .config = &t->config,
+        .encoders = &t->encoders,
+        .comm = t->comm,
+        .samples = t->info.n,
+        .labelled = t->info.classes > 0,
+        .store_path = t->store_path,
+    };
     TRY(need_vocabulary(err, t));
-    if (t->comm) gf_distributed_begin(&t->crew, t->comm);
-    TRY(gf_encoders_make(err, &t->encoders, &t->config, t->config.batch / ranks, t->comm ? &t->crew.hooks : NULL, vocab_of(t),
-                         t->plans_path));
+    if (t->comm) gf_distributed_begin(&t->distributed, t->comm);
+    TRY(gf_encoders_make(err, &t->encoders, &t->config, t->config.batch / ranks, t->comm ? &t->distributed.hooks : NULL,
+                         vocab_of(t), t->plans_path));
     TRY(make_optimizer(err, t));
-    return gf_loss_stage_make(err, t);
+    t->scale = gf_learned_tau_start(&t->config);
+    return gf_loss_stage_create(err, &loss, &t->loss);
 }
 
 glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
     glofnd_status status = build_own(err, t);
-    if (t->comm) status = gf_comm_agree(err, t->comm, status); /* nobody waits for a rank that could not */
+    if (t->comm) status = gf_comm_agree(err, t->comm, status); /* no rank waits for one that has failed */
     TRY(status);
-    if (t->comm) TRY(gf_distributed_make(err, &t->crew, &t->encoders, t->ctx, &t->config, t->info.n));
+    if (t->comm) TRY(gf_distributed_connect(err, &t->distributed, &t->encoders, &t->config));
+    if (t->comm) TRY(gf_loss_stage_connect(err, t->loss, t->distributed.wire));
     return make_loader(err, t, damaged, user);
 }
 
@@ -198,8 +207,8 @@ glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer
 void gf_trainer_free(gf_trainer *t) {
     if (!t) return;
     gf_feed_close(&t->feed);
-    gf_loss_stage_free(t);
-    gf_distributed_free(&t->crew, &t->encoders);
+    gf_loss_stage_free(t->loss);
+    gf_distributed_free(&t->distributed, &t->encoders);
     gf_optim_free(t->optim);
     gf_encoders_free(&t->encoders);
     gf_bpe_free(t->bpe);
@@ -238,38 +247,57 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
 
 /* ----- a step ----- */
 
-static void mark(gf_trainer *t, int part) { t->marks[part] = seconds(); }
+enum { START, LOADED, EMBEDDED, LOSS_KNOWN, BACK }; /* of gf_trainer.marks */
 
-/* From inputs to moved weights. On a GPU it is queued, and recorded. */
-static glofnd_status compute(gf_error *err, void *trainer) {
-    gf_trainer *t = trainer;
-    TRY(gf_encoders_embed(err, &t->encoders, &t->feed, &t->batch));
-    mark(t, 2);
-    TRY(gf_loss_stage_run(err, t)); /* loss, its gradient, lambda and u */
-    mark(t, 3);
-    TRY(gf_encoders_backward(err, &t->encoders, &t->feed, &t->batch));
-    if (t->comm) TRY(gf_distributed_gradients(err, &t->crew, &t->encoders));
-    mark(t, 4);
-    return gf_optim_step(err, t->optim);
-}
+static void mark(gf_trainer *t, int stage) { t->marks[stage] = seconds(); }
 
-static glofnd_status run_step(gf_error *err, gf_trainer *t) {
-    const uint64_t key = gf_loss_stage_key(t);
-    return key ? gf_net_replay(err, t->encoders.at[0].net, key, compute, t) : compute(err, t);
-}
-
-static double rate(const gf_trainer *t) {
+static double learning_rate(const gf_trainer *t) {
     const gf_config *c = &t->config;
     if (c->warmup_steps >= 0)
         return gf_lr_cosine_steps(gf_config_lr(c), c->lr_min, t->step, c->warmup_steps, gf_trainer_steps(t));
     return gf_lr_cosine_epochs(gf_config_lr(c), (double)t->step / (double)t->epoch_steps, c->warmup_epochs, c->epochs);
 }
 
-/* Waits for the step, and says what is wrong with it. */
-static glofnd_status look_back(gf_error *err, gf_trainer *t) {
+static void begin_step(gf_trainer *t) {
+    if (t->step % t->epoch_steps == 0) t->sums = (gf_epoch_sums){0};
+    t->lr = learning_rate(t);
+    mark(t, START);
+}
+
+/* The views or tokens become the inputs of the encoders, the ids those of the loss. */
+static glofnd_status load_batch(gf_error *err, gf_trainer *t) {
+    const double tau = gf_config_learns_tau(&t->config) ? gf_learned_tau_value(&t->scale) : 0.0;
+    TRY(gf_feed_next(err, &t->feed, &t->batch));
+    TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, tau));
+    mark(t, LOADED);
+    return gf_optim_set(err, t->optim, t->lr, t->step + 1);
+}
+
+/* From inputs to moved weights. On a GPU it is queued, and recorded. */
+static glofnd_status forward_loss_backward_update(gf_error *err, void *trainer) {
+    gf_trainer *t = trainer;
+    TRY(gf_encoders_embed(err, &t->encoders, &t->feed, &t->batch));
+    mark(t, EMBEDDED);
+    TRY(gf_loss_stage_run(err, t->loss));
+    mark(t, LOSS_KNOWN);
+    TRY(gf_encoders_backward(err, &t->encoders, &t->feed, &t->batch));
+    if (t->comm) TRY(gf_distributed_gradients(err, &t->distributed, &t->encoders));
+    mark(t, BACK);
+    return gf_optim_step(err, t->optim);
+}
+
+static glofnd_status run_or_replay(gf_error *err, gf_trainer *t) {
+    const uint64_t key = gf_loss_stage_key(t->loss);
+    if (!key) return forward_loss_backward_update(err, t);
+    return gf_net_replay(err, t->encoders.at[0].net, key, forward_loss_backward_update, t);
+}
+
+/* Waits for the step. E_NUMERIC: loss or gradient is not finite. */
+static glofnd_status finish_step(gf_error *err, gf_trainer *t) {
     TRY(gf_optim_norm(err, t->optim, &t->grad_norm));
     gf_encoders_touch(&t->encoders);
-    TRY(gf_loss_stage_stats(err, t));
+    if (t->comm) TRY(gf_distributed_share(err, &t->distributed));
+    TRY(gf_loss_stage_finish(err, t->loss, &t->stats));
     FAIL_IF(err, !isfinite(t->grad_norm), GLOFND_E_NUMERIC,
             "step %lld: the gradient is not finite; samples %lld, %lld ...; a smaller lr may help", (long long)t->step,
             (long long)t->batch.id[0], (long long)t->batch.id[1]);
@@ -285,12 +313,17 @@ static gf_step_times times_of(const gf_trainer *t, double end) {
     const double *at = t->marks;
     const gf_batch *b = &t->batch;
     if (t->config.method.device == GLOFND_DEVICE_CUDA)
-        return (gf_step_times){at[1] - at[0], end - at[1], 0, 0, 0, b->read_seconds, b->augment_seconds};
-    return (gf_step_times){at[1] - at[0], at[2] - at[1],   at[3] - at[2],     at[4] - at[3],
-                           end - at[4],   b->read_seconds, b->augment_seconds};
+        return (gf_step_times){at[LOADED] - at[START], end - at[LOADED], 0, 0, 0, b->read_seconds, b->augment_seconds};
+    return (gf_step_times){at[LOADED] - at[START],
+                           at[EMBEDDED] - at[LOADED],
+                           at[LOSS_KNOWN] - at[EMBEDDED],
+                           at[BACK] - at[LOSS_KNOWN],
+                           end - at[BACK],
+                           b->read_seconds,
+                           b->augment_seconds};
 }
 
-static void add_up(gf_trainer *t) {
+static void add_to_epoch(gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
     gf_epoch_sums *e = &t->sums;
     e->steps += 1.0;
@@ -301,19 +334,14 @@ static void add_up(gf_trainer *t) {
 }
 
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
-    if (t->step % t->epoch_steps == 0) t->sums = (gf_epoch_sums){0};
-    t->lr = rate(t);
-    mark(t, 0);
-    TRY(gf_feed_next(err, &t->feed, &t->batch)); /* views or tokens, anchor ids */
-    TRY(gf_loss_stage_begin(err, t));
-    mark(t, 1);
-    TRY(gf_optim_set(err, t->optim, t->lr, t->step + 1));
-    TRY(run_step(err, t));
+    begin_step(t);
+    TRY(load_batch(err, t));
+    TRY(run_or_replay(err, t)); /* forward_loss_backward_update */
     gf_feed_ahead(&t->feed);
-    TRY(look_back(err, t)); /* is all of it finite? */
+    TRY(finish_step(err, t));
     move_tau(t);
     t->times = times_of(t, seconds());
-    add_up(t);
+    add_to_epoch(t);
     t->step++;
     return GLOFND_OK;
 }

@@ -5,6 +5,7 @@
 #include "optim/optim.h"
 #include "train/distributed.h"
 #include "train/encoders.h"
+#include "train/loss_stage.h"
 #include "train/temperature.h"
 #include "train/vocabulary.h"
 
@@ -24,33 +25,25 @@ typedef struct gf_trainer {
     gf_config config;
     gf_dataset *data;
     gf_dataset_info info;
-    gf_comm *comm;       /* borrowed; NULL: one rank. To be set before build */
-    gf_distributed crew; /* several ranks */
+    gf_comm *comm;              /* borrowed; NULL: one rank. To be set before build */
+    gf_distributed distributed; /* several ranks */
     gf_feed feed;
-    gf_loader *loader;    /* the feed's */
-    gf_encoders encoders; /* the encoders */
-    gf_bpe *bpe;          /* task clip: tokens of captions */
-    uint32_t vocab_crc;   /* which vocabulary that is */
-    glofnd_ctx *ctx;
-    size_t method_bytes;    /* of the context's arrays */
-    glofnd_store *store;    /* of all anchors; several ranks: of the drawn ones, crew holds the rest */
-    const char *store_path; /* working file of the store, borrowed; NULL: in memory. To be set before build */
+    gf_loader *loader; /* the feed's */
+    gf_encoders encoders;
+    gf_bpe *bpe;            /* task clip: tokens of captions */
+    uint32_t vocab_crc;     /* tells its vocabulary from others */
+    gf_loss_stage *loss;    /* the method, with the state of the anchors */
+    const char *store_path; /* working file of that state, borrowed; NULL: in memory. To be set before build */
     gf_learned_tau scale;   /* the learned temperature */
     gf_param *params;       /* [param_count] of all encoders */
     int param_count;
     gf_optim *optim;
     const char *plans_path; /* GPU: file of chosen algorithms, borrowed; NULL: none. To be set before build */
     gf_batch batch;         /* of the present step */
-    int32_t *same;          /* [batch] groups of samples with the same content; NULL: they are not masked */
-    int64_t *order;         /* [batch] scratch for it */
-    int groups_alone;       /* the detector has not begun: only these groups are masked */
-    int64_t *id;            /* GPU: [batch] of the batch, there; else NULL */
-    int32_t *label, *group;
-    float *host;         /* GPU whose loss the CPU computes: [2][2][batch][dim] embeddings and gradients; else NULL */
-    double marks[5];     /* clock at the parts of the step */
-    int64_t state_count; /* numbers of one optimizer state, all encoders */
-    int64_t epoch_steps; /* steps per epoch */
-    int64_t step;        /* steps done, over all epochs */
+    double marks[5];        /* clock at the stages of the step */
+    int64_t state_count;    /* numbers of one optimizer state, all encoders */
+    int64_t epoch_steps;    /* steps per epoch */
+    int64_t step;           /* steps done, over all epochs */
     gf_epoch_sums sums;
     /* of the last step */
     glofnd_stats stats;

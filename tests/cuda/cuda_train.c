@@ -258,6 +258,10 @@ static void runs_move_between_devices(void **state) {
     gf_trainer_free(host), gf_trainer_free(gpu), gf_trainer_free(back);
 }
 
+static void get_row(const gf_trainer *t, int64_t i, glofnd_row *row) {
+    assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), 0, &i, 1, row), GLOFND_OK);
+}
+
 /* The anchors of other data follow their samples onto the GPU. */
 static void other_data_is_remapped(void **state) {
     (void)state;
@@ -274,8 +278,8 @@ static void other_data_is_remapped(void **state) {
     assert_true(found.kept == 192 && found.fresh == 64 && found.lost == 0);
     for (int64_t i = 0; i < 256; i++) {
         glofnd_row have, want = {.lambda = 1.0f, .log_u = -INFINITY};
-        if (i < 192) assert_int_equal(glofnd_rows_get(a->ctx, a->store, 0, &i, 1, &want), GLOFND_OK);
-        assert_int_equal(glofnd_rows_get(b->ctx, b->store, 0, &i, 1, &have), GLOFND_OK);
+        if (i < 192) get_row(a, i, &want);
+        get_row(b, i, &have);
         assert_memory_equal(&have, &want, sizeof have);
     }
     trial_steps(b, 3);

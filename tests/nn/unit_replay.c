@@ -61,7 +61,7 @@ static const gf_nn_backend notebook = {.name = "notebook", .record = record, .ru
 /* ----- a rank: steps with a key each, and what the device had to do ----- */
 
 typedef struct member {
-    gf_distributed crew;
+    gf_distributed distributed;
     gf_nn_engine engine;
     const char *keys; /* a letter per step */
     glofnd_status status;
@@ -75,7 +75,7 @@ static void *take_steps(void *user) {
     if (!net) abort();
     net->backend = &notebook;
     net->engine = &m->engine;
-    net->spec.ranks = m->crew.host ? &m->crew.hooks : NULL;
+    net->spec.ranks = m->distributed.host ? &m->distributed.hooks : NULL;
     for (const char *key = m->keys; *key && m->status == GLOFND_OK; key++)
         m->status = gf_net_replay(&m->err, net, (uint64_t)*key, work, &m->engine);
     free(net);
@@ -103,7 +103,7 @@ static void expect_ranks(int lacks, const char *notes) {
     void *user[RANKS];
     thread_ranks_open(RANKS, host);
     for (int r = 0; r < RANKS; r++) {
-        gf_distributed_begin(&m[r].crew, host[r]);
+        gf_distributed_begin(&m[r].distributed, host[r]);
         m[r].keys = "aaaabbb";
         m[r].engine.lacks_memory = r == lacks;
         user[r] = &m[r];
@@ -134,7 +134,7 @@ static void a_failure_is_told_at_once(void **state) {
     const gf_comm_kind kind = {.name = "test", .sum = sum_never};
     gf_comm host = {.kind = &kind, .ranks = 2};
     member m = {.keys = "aaa", .engine.fails = 1};
-    gf_distributed_begin(&m.crew, &host);
+    gf_distributed_begin(&m.distributed, &host);
     take_steps(&m);
     assert_int_equal(m.status, GLOFND_E_DEVICE);
     assert_string_equal(m.err.text, "the work failed");

@@ -121,7 +121,7 @@ run embed whole $data --text --out text.npy --samples owner.npy;        wants 'e
 run embed whole $data --text --head --out text.npy;             wants 'embed both' 2 'usage'
 run pretrain $data --arch resnet8 --head-hidden 8 --head-out 8 --batch 16 --epochs 1 --size 16 --out views; wants 'views' 0
 run pretrain $data $small --lock text --init views/model.safetensors --out x;  wants 'the other one' 2 'lock: text' 'views/'
-run embed views $data --text --out text.npy;                    wants 'captions of a run on images' 1 'caption'
+run embed views $data --text --out text.npy;                    wants 'captions of a run on images' 1 'text encoder'
 
 # ----- it learns -----
 run pretrain --data shapes:n=512,classes=12,size=16,seed=1 --task clip --arch resnet8 --embed-dim 32 --text-width 32 \

@@ -271,7 +271,7 @@ static void expect_anchors(golden *g, const char *format, int side) {
         assert_int_equal(strncmp(g->text, format, strlen(format)), 0);
         assert_int_equal(sscanf(g->text + strlen(format), "%lld %lld %lf %lf", &id, &clock, &lambda, &log_u), 4);
         assert_int_equal(id, i);
-        assert_int_equal(glofnd_rows_get(t->ctx, t->store, side, &i, 1, &row), GLOFND_OK);
+        assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), side, &i, 1, &row), GLOFND_OK);
         assert_int_equal(row.clock, clock);
         g->worst_state = fmax(g->worst_state, fabs((double)row.lambda - lambda));
         if (has_u) g->worst_state = fmax(g->worst_state, fabs((double)row.log_u - log_u));

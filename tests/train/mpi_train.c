@@ -89,13 +89,14 @@ static void compare_buffers(const twins *w) {
 
 static void compare_state(const twins *w) {
     const int ranks = w->comm->ranks;
-    gf_shard *s = w->ranked->crew.team.shard;
+    gf_shard *s = gf_loss_stage_shard(w->ranked->loss);
     for (int side = 0; side < w->alone->encoders.count; side++)
         for (int64_t id = w->comm->rank; id < w->alone->info.n; id += ranks) {
             const int64_t place = id / ranks;
             glofnd_row x = {0}, y = {0};
             CHECK(glofnd_rows_get(gf_shard_ctx(s), gf_shard_store(s), side, &place, 1, &x) == GLOFND_OK &&
-                      glofnd_rows_get(w->alone->ctx, w->alone->store, side, &id, 1, &y) == GLOFND_OK,
+                      glofnd_rows_get(gf_loss_stage_ctx(w->alone->loss), gf_loss_stage_store(w->alone->loss), side, &id, 1, &y) ==
+                          GLOFND_OK,
                   "rows cannot be read");
             const int same_u = x.log_u == y.log_u || fabsf(x.log_u - y.log_u) < 1e-4f;
             CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-4f && same_u,

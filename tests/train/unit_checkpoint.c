@@ -339,7 +339,7 @@ static void test_other_networks(void **state) {
 /* State of anchor i; of a store in whatever place. */
 static glofnd_row anchor(const gf_trainer *t, int64_t i) {
     glofnd_row row;
-    assert_int_equal(glofnd_rows_get(t->ctx, t->store, 0, &i, 1, &row), GLOFND_OK);
+    assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), 0, &i, 1, &row), GLOFND_OK);
     return row;
 }
 

@@ -48,7 +48,7 @@ glofnd_status gf_anchors_part_count(gf_error *err, const char *anchors, int *ran
 /* ----- saving ----- */
 
 glofnd_status gf_anchors_save_shard(gf_error *err, const gf_trainer *t, const char *anchors) {
-    const gf_shard *s = t->crew.team.shard;
+    const gf_shard *s = gf_loss_stage_shard(t->loss);
     char path[PATH_MAX];
     gf_anchors_part_name(anchors, t->comm->rank, t->comm->ranks, path, sizeof path);
     return gf_ctx_status(err, gf_shard_ctx(s), glofnd_store_save(gf_shard_ctx(s), gf_shard_store(s), path));
@@ -56,20 +56,21 @@ glofnd_status gf_anchors_save_shard(gf_error *err, const gf_trainer *t, const ch
 
 /* Ring and shared lambda, in a store that has no rows. */
 static glofnd_status save_shared(gf_error *err, const gf_trainer *t, const char *anchors) {
-    glofnd_ctx *c = gf_shard_ctx(t->crew.team.shard);
-    gf_store_spec spec = t->store->spec;
+    glofnd_ctx *c = gf_shard_ctx(gf_loss_stage_shard(t->loss));
+    gf_store_spec spec = gf_loss_stage_store(t->loss)->spec;
     glofnd_store *empty = NULL;
     spec.n = t->info.n; /* untouched rows take no space */
     TRY(gf_store_new(err, &spec, NULL, &empty));
-    glofnd_status status = gf_store_carry(err, t->store, empty);
+    glofnd_status status = gf_store_carry(err, gf_loss_stage_store(t->loss), empty);
     if (status == GLOFND_OK) status = gf_ctx_status(err, c, glofnd_store_save(c, empty, anchors));
     glofnd_store_free(empty);
     return status;
 }
 
 glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *anchors, const char *keys) {
+    glofnd_ctx *c = gf_loss_stage_ctx(t->loss);
     if (t->comm) TRY(save_shared(err, t, anchors));
-    else TRY(gf_ctx_status(err, t->ctx, glofnd_store_save(t->ctx, t->store, anchors)));
+    else TRY(gf_ctx_status(err, c, glofnd_store_save(c, gf_loss_stage_store(t->loss), anchors)));
     return gf_keys_save(err, t->data, keys);
 }
 
@@ -103,23 +104,12 @@ glofnd_status gf_anchors_read(gf_error *err, glofnd_ctx *c, const char *anchors,
 
 /* ----- loading: the same data ----- */
 
-/* The trainer's store is freed first: a working file belongs to one store at a time. */
-static glofnd_status load_store(gf_error *err, gf_trainer *t, const char *path) {
-    glofnd_store_info info = {.size = sizeof info};
-    glofnd_store_free(t->store);
-    t->store = NULL;
-    TRY(gf_ctx_status(err, t->ctx, glofnd_store_load(t->ctx, path, t->store_path, &t->store)));
-    glofnd_store_describe(t->store, &info);
-    FAIL_IF(err, info.n != t->info.n, GLOFND_E_FORMAT, "%s holds %lld anchors, the data has %lld samples", path,
-            (long long)info.n, (long long)t->info.n);
-    return GLOFND_OK;
-}
-
 /* Rows of `part` to their ids in the store of the run, in portions. */
 static glofnd_status copy_rows(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *part, int64_t first,
                                int64_t stride) {
     enum { PORTION = 1024 };
-    gf_trainer *t = user;
+    const gf_trainer *t = user;
+    glofnd_ctx *own = gf_loss_stage_ctx(t->loss);
     glofnd_row row[PORTION];
     int64_t from[PORTION], to[PORTION];
     for (int64_t k = 0; k < part->spec.n;) {
@@ -128,7 +118,7 @@ static glofnd_status copy_rows(gf_error *err, void *user, glofnd_ctx *c, const g
             from[n] = k, to[n] = first + k * stride;
         for (int side = 0; side < part->spec.modalities && n > 0; side++) {
             TRY(gf_ctx_status(err, c, glofnd_rows_get(c, part, side, from, n, row)));
-            TRY(gf_ctx_status(err, t->ctx, glofnd_rows_put(t->ctx, t->store, side, to, n, row)));
+            TRY(gf_ctx_status(err, own, glofnd_rows_put(own, gf_loss_stage_store(t->loss), side, to, n, row)));
         }
         if (n < PORTION) break;
     }
@@ -151,7 +141,7 @@ static glofnd_status load_parts(gf_error *err, gf_trainer *t, const char *anchor
 
 static glofnd_status adopt_rows(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *part, int64_t first,
                                 int64_t stride) {
-    return gf_shard_adopt(err, ((gf_trainer *)user)->crew.team.shard, c, part, first, stride);
+    return gf_shard_adopt(err, gf_loss_stage_shard(((gf_trainer *)user)->loss), c, part, first, stride);
 }
 
 static glofnd_status adopt_shared(gf_error *err, void *user, glofnd_ctx *c, const glofnd_store *whole, int64_t first,
@@ -159,13 +149,13 @@ static glofnd_status adopt_shared(gf_error *err, void *user, glofnd_ctx *c, cons
     gf_trainer *t = user;
     FAIL_IF(err, whole->spec.n != t->info.n, GLOFND_E_FORMAT, "the checkpoint holds %lld anchors, the data has %lld samples",
             (long long)whole->spec.n, (long long)t->info.n);
-    TRY(gf_store_carry(err, whole, t->store));
+    TRY(gf_store_carry(err, whole, gf_loss_stage_store(t->loss)));
     return adopt_rows(err, user, c, whole, first, stride);
 }
 
 /* One of several ranks: its own anchors out of all files, ring and shared lambda. */
 static glofnd_status load_shard(gf_error *err, gf_trainer *t, const char *anchors) {
-    return gf_anchors_read(err, gf_shard_ctx(t->crew.team.shard), anchors, adopt_shared, adopt_rows, t);
+    return gf_anchors_read(err, gf_shard_ctx(gf_loss_stage_shard(t->loss)), anchors, adopt_shared, adopt_rows, t);
 }
 
 /* ----- loading: other data ----- */
@@ -194,7 +184,7 @@ static glofnd_status load_remapped(gf_error *err, gf_trainer *t, const char *anc
     TRY(gf_ctx_create(err, &plain, &c));
     glofnd_status status = write_remapped(err, t, c, anchors, scratch, counts, to);
     glofnd_ctx_free(c);
-    if (status == GLOFND_OK) status = load_store(err, t, scratch);
+    if (status == GLOFND_OK) status = gf_loss_stage_load(err, t->loss, scratch);
     unlink(scratch);
     return status;
 }
@@ -217,7 +207,7 @@ glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors,
     *out = (gf_remap){.rows = t->info.n, .kept = t->info.n};
     if (access(keys, F_OK) == 0) TRY(gf_keys_same(err, t->data, keys, &same));
     if (same && t->comm) return load_shard(err, t, anchors);
-    if (same) TRY(load_store(err, t, anchors));
+    if (same) TRY(gf_loss_stage_load(err, t->loss, anchors));
     if (same) return load_parts(err, t, anchors);
     TRY(gf_anchors_part_count(err, anchors, &parts));
     FAIL_IF(err, remap && (t->comm || parts > 0), GLOFND_E_UNSUPPORTED,
