@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "support/die.h"
 #include "support/product.h"
 #include "util/parallel.h"
@@ -28,8 +28,8 @@ static void kernel_task(void *arg, int64_t task, int thread) {
     float *at = (float *)arg + task * 3 * TILE * TILE;
     (void)thread;
     for (int i = 0; i < TILES; i++)
-        gf_tile_ops_get()->product(at, TILE, at + TILE * TILE, TILE, 1, at + 2 * TILE * TILE, GF_PANEL, (size_t)TILE * GF_PANEL,
-                                   TILE, TILE, TILE, 0);
+        gf_cpu_kernels_get()->tile->product(at, TILE, at + TILE * TILE, TILE, 1, at + 2 * TILE * TILE, GF_PANEL,
+                                            (size_t)TILE * GF_PANEL, TILE, TILE, TILE, 0);
 }
 
 typedef struct whole {
@@ -110,7 +110,7 @@ static void cpu_name(char *out, size_t room) {
 }
 
 machine machine_look(int threads) {
-    machine m = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN), .threads = threads, .isa = gf_tile_ops_get()->isa};
+    machine m = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN), .threads = threads, .isa = gf_cpu_kernels_get()->isa};
     cpu_name(m.cpu, sizeof m.cpu);
     if (getloadavg(&m.load, 1) != 1) m.load = 0.0;
     m.kernel_gflops = kernel_rate(threads);

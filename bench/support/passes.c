@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "support/die.h"
 #include "util/order.h"
 #include "util/parallel.h"
@@ -90,7 +90,7 @@ VECTORS static double sum_row(const float *x, int64_t n) {
 
 static void scale(const pass *p, int64_t i) { scale_row(OUT(p, i, float), FLOATS(p, i), p->t ? p->t[i] : p->factor, p->e.cols); }
 
-static void exponential(const pass *p, int64_t i) { gf_tile_ops_get()->exp(OUT(p, i, float), FLOATS(p, i), p->e.cols); }
+static void exponential(const pass *p, int64_t i) { gf_cpu_kernels_get()->tile->exp(OUT(p, i, float), FLOATS(p, i), p->e.cols); }
 
 static void fill(const pass *p, int64_t i) { fill_row(OUT(p, i, float), FLOATS(p, i), MASKS(p, i), p->factor, p->e.cols); }
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "util/parallel.h"
 
 #define DEPTH 128         /* k at a time: a panel of b is 16 KiB then, half of a first-level cache */
@@ -49,7 +49,7 @@ static void pack_a(const job *x, float *out, int64_t i0, int64_t rows, int64_t k
 
 static void multiply_rows(void *arg, int64_t task, int thread) {
     const job *x = arg;
-    const gf_tile_ops *ops = gf_tile_ops_get();
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     const int64_t i0 = task * x->rows, rows = smaller(x->rows, x->m - i0);
     float *a = x->a_pack + (int64_t)thread * DEPTH * A_LD;
     const size_t a_row = x->a.transposed ? 1 : A_LD, a_k = x->a.transposed ? A_LD : 1, panel = (size_t)x->k * GF_PANEL;

@@ -1,70 +1,56 @@
-/* runner.c - see runner.h. The parts are timed by a backend that calls the real one: its table of functions, wrapped. */
+/* runner.c - see runner.h. The parts are timed by wrappers around the passes, which the linker puts in their place. */
 #include "support/runner.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/context.h"
+#include "cpu/passes/cpu_passes.h"
 #include "support/die.h"
 #include "support/machine.h"
 
 const char *const part_names[PARTS] = {"embed", "select", "stats", "settle", "grad", "rest"};
 
-static double spent[PARTS]; /* ms; the functions of a backend get no pointer of ours */
+static double spent[PARTS]; /* ms */
 
 static void charge(int part, double start) { spent[part] += 1e3 * (seconds() - start); }
 
-/* ---- the wrapped backend ---- */
+/* ---- the passes, wrapped by the linker: --wrap in cmake/GlofndPrograms.cmake ---- */
 
-static int64_t timed_embed(const gf_embed *e, const float *h, int64_t rows, int64_t first, int64_t step, int normalize,
-                           float *norm, int threads) {
+int64_t __real_gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize,
+                            float *norm, int threads);
+int64_t __wrap_gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize,
+                            float *norm, int threads);
+
+int64_t __wrap_gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize,
+                            float *norm, int threads) {
     const double start = seconds();
-    const int64_t bad = gf_backend_cpu.embed(e, h, rows, first, step, normalize, norm, threads);
+    const int64_t bad = __real_gf_cpu_embed(e, h, rows, first, step, normalize, norm, threads);
     charge(PART_EMBED, start);
     return bad;
 }
 
-static void timed_pack(const gf_embed *e, int threads) {
+void __real_gf_cpu_pack(const gf_embed *e, int threads);
+void __wrap_gf_cpu_pack(const gf_embed *e, int threads);
+
+void __wrap_gf_cpu_pack(const gf_embed *e, int threads) {
     const double start = seconds();
-    gf_backend_cpu.pack(e, threads);
+    __real_gf_cpu_pack(e, threads);
     charge(PART_EMBED, start);
 }
 
-static void timed_select(const gf_select *p) {
-    const double start = seconds();
-    gf_backend_cpu.select(p);
-    charge(PART_SELECT, start);
-}
+#define TIMED(part, name, data)         \
+    void __real_##name(data *p);        \
+    void __wrap_##name(data *p);        \
+    void __wrap_##name(data *p) {       \
+        const double start = seconds(); \
+        __real_##name(p);               \
+        charge(part, start);            \
+    }
 
-static void timed_stats(gf_pass *p) {
-    const double start = seconds();
-    gf_backend_cpu.stats(p);
-    charge(PART_STATS, start);
-}
-
-static void timed_settle(gf_pass *p) {
-    const double start = seconds();
-    gf_backend_cpu.settle(p);
-    charge(PART_SETTLE, start);
-}
-
-static void timed_grad(gf_pass *p) {
-    const double start = seconds();
-    gf_backend_cpu.grad(p);
-    charge(PART_GRAD, start);
-}
-
-static const gf_backend *timed_backend(void) {
-    static gf_backend timed;
-    timed = gf_backend_cpu;
-    timed.embed = timed_embed;
-    timed.pack = timed_pack;
-    timed.select = timed_select;
-    timed.stats = timed_stats;
-    timed.settle = timed_settle;
-    timed.grad = timed_grad;
-    return &timed;
-}
+TIMED(PART_SELECT, gf_cpu_select, const gf_select)
+TIMED(PART_STATS, gf_cpu_stats, gf_pass)
+TIMED(PART_SETTLE, gf_cpu_settle, gf_pass)
+TIMED(PART_GRAD, gf_cpu_grad, gf_pass)
 
 /* ---- runner ---- */
 
@@ -74,13 +60,12 @@ static void set(runner *r, const char *key, const char *value) {
 }
 
 void runner_init(runner *r, const char *detector, int threads, const glofnd_batch *q, int64_t n) {
-    *r = (runner){.detector = detector};
+    *r = (runner){.detector = detector, .stats = {.size = sizeof r->stats}};
     expect_ok(NULL, glofnd_options_init(&r->o, sizeof r->o), "options");
     set(r, "detector", detector);
     set(r, "lambda_init", "quantile");
     r->o.threads = threads;
     expect_ok(NULL, glofnd_ctx_create(&r->o, &r->ctx, NULL, 0), "context");
-    r->ctx->backend = timed_backend();
     const glofnd_store_spec spec = {.size = sizeof spec, .n = n};
     expect_ok(r->ctx, glofnd_store_create(r->ctx, &spec, &r->store), "store");
     expect_ok(r->ctx, glofnd_ctx_reserve(r->ctx, q->rows, q->cols, q->dim, &r->workspace), "workspace");

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cpu/passes/cpu_isa.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "dist/dist.h"
 #include "ifc/comm_device.h"
 #include "nn/net.h"
@@ -21,7 +21,7 @@ int cmd_info(int argc, char **argv) {
     }
     printf("build      %s\n", glofnd_build_info());
     printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
-           gf_cpu_isa_name());
+           gf_cpu_kernels_get()->isa);
     int jpeg = 0, png = 0, dnnl = 0;
 #ifdef GF_HAVE_JPEG
     jpeg = 1;

@@ -1,18 +1,19 @@
-/* pair_passes.h - what a device must be able to do for the method, and the data it works on.
+/* pair_passes.h - the data of the passes over all pairs of a batch, as every device works on it.
  *
- * The method (src/fnd) thinks in rows and decides in O(batch) scalars; a backend makes the O(batch^2) similarities, in tiles that
- * are dropped at once. Its operations work on `gf_pass`, a product of row embeddings q with column embeddings k:
+ * The method (src/method) works in rows and decides in O(batch) scalars; a device makes the O(batch^2) similarities, in tiles
+ * that are dropped at once. A `gf_pass` is a product of row embeddings q with column embeddings k:
  *   stats    pass B: per row, log-sum-exp and counts of what lies at or below lo, and a list of what lies in (lo, hi]
  *   settle   with lo = hi at last: the lists join the sums
  *   grad     pass C: weights P of every pair from theta and log_w of its row (and its column), then dQ += P K, dK += P'Q
- *   select   per row an exact order statistic: FNC, initial thresholds, the ring
- *   mask     which pairs are kept, for inspection
+ *   select   pass A: per row an exact order statistic: FNC, initial thresholds, the ring
+ *   mask     the pairs that are kept, for inspection
  * "Row role": a pair as seen from its row's anchor. "Column role": the same pair as seen from its column's anchor. Where both
  * are wanted each similarity is computed once.
  */
 #ifndef GF_IFC_PAIR_PASSES_H
 #define GF_IFC_PAIR_PASSES_H
 
+#include "method/formulas/pass_flags.h"
 #include "util/dtype.h"
 #include "util/status.h"
 
@@ -21,7 +22,7 @@
 /* Unit embeddings, twice: row-major for the left side of a product, packed in panels for the right side. Padding is zero. */
 typedef struct gf_embed {
     int64_t rows;
-    int64_t dim, ld; /* ld: floats per row, see gf_backend.embed_ld */
+    int64_t dim, ld; /* ld: floats per row, gf_cpu_embed_ld, gf_cuda_embed_ld */
     float *row;      /* [pad(rows)][ld] */
     float *col;      /* [pad(rows) / GF_PANEL][dim][GF_PANEL]; NULL where it is only a left side */
 } gf_embed;
@@ -66,21 +67,6 @@ typedef struct gf_rows {
     int32_t *same, *hits; /* GF_QUALITY: negatives of one label; of these, flagged */
 } gf_rows;
 
-enum {               /* gf_pass.flags */
-       GF_MASK = 1,  /* flags act on the sums (else everything is summed, and only counted) */
-       GF_COUNT = 2, /* compare and count at all */
-       GF_SHIFT = 4, /* 1/tau too large for exp(S/tau) in float, or different per row: work relative to a peak */
-       GF_MOMENT = 8,
-       GF_ATTRACT = 16,
-       GF_WEIGHT = 32, /* omega > 0 */
-       GF_GROUP = 64,
-       GF_QUALITY = 128,
-       GF_TIE = 256,         /* FNC TOPK: flags by score and tie; row role only */
-       GF_COLSUM = 512,      /* grad: row->sum, row->moment get the column role's W and W (S - align), summed over the row */
-       GF_KEEP_TILES = 1024, /* stats: leave the tiles in `tiles` for the grad pass that follows */
-       GF_REUSE_TILES = 2048 /* grad: they are there */
-};
-
 typedef struct gf_pass {
     const gf_embed *q, *k;
     const gf_embed *score; /* GF_TIE: left side of the score product; NULL: q */
@@ -90,7 +76,7 @@ typedef struct gf_pass {
     gf_rows *row, *col;
     int col_role;    /* stats: also for the columns' anchors. grad: P holds their weights too */
     float *col_grad; /* grad: gradient of the columns, accumulated; NULL: not wanted. row->grad likewise */
-    unsigned flags;
+    unsigned flags;  /* method/formulas/pass_flags.h */
     float omega;
     int64_t window_cap;
     int64_t tile;  /* rows of a tile */
@@ -115,30 +101,6 @@ typedef struct gf_select { /* order statistics of row r among its columns, by de
     void *scratch; /* select_bytes(...) */
     int threads;
 } gf_select;
-
-typedef struct gf_backend {
-    const char *name;
-    /* Floats per row for embeddings of `dim` numbers. */
-    int64_t (*embed_ld)(int64_t dim);
-    /* Fills row (and col) from h [rows]; `step` rows apart in e starting at `first`: two views interleave. norm [rows] gets
-     * |h| at the same places, or 1 without normalize. Returns the first bad row (not finite, not unit without normalize) or
-     * -1. */
-    int64_t (*embed)(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
-                     int threads);
-    /* After all rows are in: the packed copy. */
-    void (*pack)(const gf_embed *e, int threads);
-    size_t (*scratch_bytes)(int64_t tile, int threads);
-    size_t (*select_bytes)(int64_t best, int threads); /* best: largest rank + 1 */
-    size_t (*tiles_bytes)(int64_t rows, int64_t cols, int64_t tile, int symmetric);
-    void (*stats)(gf_pass *p);
-    void (*settle)(gf_pass *p);
-    void (*grad)(gf_pass *p);
-    void (*select)(const gf_select *p);
-    /* keep [q->rows][keep_ld] bytes, one per column, by theta, floor, tie, group of p->row. */
-    void (*mask)(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
-} gf_backend;
-
-extern const gf_backend gf_backend_cpu;
 
 static inline int64_t gf_pad(int64_t rows) { return (rows + GF_PANEL - 1) / GF_PANEL * GF_PANEL; }
 

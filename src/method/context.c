@@ -40,7 +40,6 @@ static glofnd_status create(gf_error *err, const glofnd_options *o, glofnd_ctx *
     TRY(gf_options_adopt(err, o, &known));
     glofnd_ctx *c = calloc(1, sizeof *c);
     FAIL_IF(err, !c, GLOFND_E_MEMORY, "no memory for a context");
-    c->backend = &gf_backend_cpu;
     adopt(c, &known);
     const glofnd_status status = open_device(err, c);
     if (status == GLOFND_OK) *out = c;
@@ -88,7 +87,7 @@ glofnd_status glofnd_ctx_workspace_bytes(glofnd_ctx *c, int64_t rows, int64_t co
     FAIL_IF(&c->err, !bytes, GLOFND_E_ARGUMENT, "bytes is NULL");
     TRY(gf_shape_check(&c->err, rows, cols, dim));
     const gf_shape shape = gf_shape_of(c, rows, cols, dim);
-    *bytes = c->device ? 0 : gf_workspace_bytes(c, &shape);
+    *bytes = c->device ? 0 : gf_workspace_bytes(&shape);
     if (!c->device) return GLOFND_OK;
     FAIL_IF(&c->err, !c->device->workspace_bytes, GLOFND_E_UNSUPPORTED, "%s allocates its own workspace", c->device->name);
     return c->device->workspace_bytes(&c->err, c->on, &shape, bytes);

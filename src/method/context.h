@@ -1,15 +1,13 @@
-/* context.h - the inside of glofnd_ctx: options, backend or device, workspace, last error. */
+/* context.h - the inside of glofnd_ctx: options, device, workspace, last error. */
 #ifndef GF_METHOD_CONTEXT_H
 #define GF_METHOD_CONTEXT_H
 
 #include "ifc/accel_step.h"
-#include "ifc/pair_passes.h"
 #include "util/status.h"
 
 struct glofnd_ctx {
     glofnd_options o;
     gf_error err;
-    const gf_backend *backend;
     int threads;                                 /* resolved: >= 1 */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks; NULL on one rank */
     void *reduce_user;

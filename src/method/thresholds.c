@@ -18,15 +18,14 @@ typedef struct tables {
 static void *take(size_t bytes) { return aligned_alloc(64, (bytes + 63) / 64 * 64); }
 
 static glofnd_status allocate(glofnd_ctx *c, const glofnd_query *query, int64_t best, tables *x) {
-    const gf_backend *b = c->backend;
-    const int64_t rows = query->rows, cols = query->cols, dim = query->dim, ld = b->embed_ld(dim);
+    const int64_t rows = query->rows, cols = query->cols, dim = query->dim, ld = gf_cpu_embed_ld(dim);
     const size_t q_bytes = sizeof(float) * (size_t)((gf_pad(rows) + GF_PANEL) * ld),
                  k_bytes = sizeof(float) * (size_t)((gf_pad(cols) + GF_PANEL) * ld);
     x->q = (gf_embed){.rows = rows, .dim = dim, .ld = ld, .row = take(q_bytes)};
     x->k = (gf_embed){
         .rows = cols, .dim = dim, .ld = ld, .row = take(k_bytes), .col = take(sizeof(float) * (size_t)(gf_pad(cols) * dim))};
     x->norm = take(sizeof(float) * (size_t)(rows > cols ? rows : cols));
-    x->scratch = take(b->select_bytes(best, c->threads));
+    x->scratch = take(gf_cpu_select_bytes(best, c->threads));
     int ok = x->q.row && x->k.row && x->k.col && x->norm && x->scratch;
     if (query->skip) {
         x->row_id = take(sizeof(int64_t) * (size_t)rows);
@@ -51,14 +50,14 @@ static void release(tables *x) {
 }
 
 static glofnd_status embed(glofnd_ctx *c, const gf_embed *e, const char *name, gf_source h, float *norm) {
-    const int64_t bad = c->backend->embed(e, &h, e->rows, 0, 1, c->o.normalize, norm, c->threads);
+    const int64_t bad = gf_cpu_embed(e, &h, e->rows, 0, 1, c->o.normalize, norm, c->threads);
     if (bad >= 0) {
         for (int64_t i = 0; i < e->dim; i++)
             FAIL_IF(&c->err, !isfinite(gf_dtype_at(h.dtype, gf_source_row(&h, bad), i)), GLOFND_E_NUMERIC,
                     "%s: row %lld is not finite", name, (long long)bad);
         GF_FAIL(&c->err, GLOFND_E_ARGUMENT, "%s: row %lld is not a unit vector; set normalize = 1", name, (long long)bad);
     }
-    c->backend->pack(e, c->threads);
+    gf_cpu_pack(e, c->threads);
     return GLOFND_OK;
 }
 
@@ -80,7 +79,7 @@ static glofnd_status thresholds(glofnd_ctx *c, const glofnd_query *query, int64_
         .scratch = x->scratch,
         .threads = c->threads,
     };
-    c->backend->select(&p);
+    gf_cpu_select(&p);
     return GLOFND_OK;
 }
 

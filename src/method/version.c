@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "cpu/kernels/cpu_kernels.h"
 #include "glofnd.h"
 #include "method/build_commit.h" /* written by the build: GF_BUILD_COMMIT */
 
@@ -16,16 +17,13 @@
 #define COMPILER "unknown compiler"
 #endif
 
-/* Defined by the CPU backend: the instruction set it chose on this machine. */
-const char *gf_cpu_isa_name(void);
-
 static char info[256];
 static pthread_once_t info_once = PTHREAD_ONCE_INIT;
 
 static void info_write(void) {
     snprintf(info, sizeof info, "glofnd %d.%d.%d, commit %s, %s %s, backends %s, cpu tiles %s", GLOFND_VERSION_MAJOR,
              GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH, GF_BUILD_COMMIT, COMPILER, GF_BUILD_TYPE, GF_BACKENDS,
-             gf_cpu_isa_name());
+             gf_cpu_kernels_get()->isa);
 }
 
 int glofnd_version_number(void) { return GLOFND_VERSION_NUMBER; }

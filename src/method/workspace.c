@@ -91,33 +91,33 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
 }
 
 /* Whether S is small enough to be kept from pass B to pass C. */
-static int keeps_tiles(const gf_shape *s, const gf_backend *b) {
-    return s->rows == s->cols && !s->topk && b->tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= GF_TILES_KEPT;
+static int keeps_tiles(const gf_shape *s) {
+    return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= GF_TILES_KEPT;
 }
 
 /* What a smaller batch on one rank may keep where this one does not. */
-static size_t tiles_of_smaller(const gf_shape *s, const gf_backend *b) {
-    const size_t most = b->tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
-    if (s->topk || keeps_tiles(s, b)) return 0;
+static size_t tiles_of_smaller(const gf_shape *s) {
+    const size_t most = gf_cpu_tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
+    if (s->topk || keeps_tiles(s)) return 0;
     return most < GF_TILES_KEPT ? most : GF_TILES_KEPT;
 }
 
-static size_t lay(gf_workspace *ws, const gf_shape *s, const gf_backend *b, char *base) {
+static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
     cursor at = {base, 0};
-    const int64_t ld = b->embed_ld(s->dim);
+    const int64_t ld = gf_cpu_embed_ld(s->dim);
     memset(ws->side, 0, sizeof ws->side);
     for (int i = 0; i < s->sides; i++) lay_side(&at, &ws->side[i], s, ld);
     TAKE(&at, ws->links, 2 * s->cols);
     TAKE(&at, ws->id_scratch, 4 * s->cols);
-    ws->tile_scratch = take(&at, 1, b->scratch_bytes(s->tile, (int)s->threads));
-    ws->select_scratch = take(&at, 1, b->select_bytes(s->best, (int)s->threads));
-    ws->tiles = keeps_tiles(s, b) ? take(&at, 1, b->tiles_bytes(s->all, s->all, s->tile, s->sides == 1)) : NULL;
+    ws->tile_scratch = take(&at, 1, gf_cpu_scratch_bytes(s->tile, (int)s->threads));
+    ws->select_scratch = take(&at, 1, gf_cpu_select_bytes(s->best, (int)s->threads));
+    ws->tiles = keeps_tiles(s) ? take(&at, 1, gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1)) : NULL;
     return at.used;
 }
 
-size_t gf_workspace_bytes(const glofnd_ctx *c, const gf_shape *shape) {
+size_t gf_workspace_bytes(const gf_shape *shape) {
     gf_workspace plan = {0};
-    return lay(&plan, shape, c->backend, NULL) + tiles_of_smaller(shape, c->backend);
+    return lay(&plan, shape, NULL) + tiles_of_smaller(shape);
 }
 
 static glofnd_status get_workspace(glofnd_ctx *c) {
@@ -161,12 +161,12 @@ glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int sma
     _Static_assert(sizeof(gf_shape) % sizeof(int64_t) == 0, "no padding");
     if (c->ws && !smaller_too && memcmp(&c->ws->shape, shape, sizeof *shape) == 0) return GLOFND_OK;
     gf_workspace plan = {0};
-    const size_t bytes = smaller_too ? gf_workspace_bytes(c, shape) : lay(&plan, shape, c->backend, NULL);
+    const size_t bytes = smaller_too ? gf_workspace_bytes(shape) : lay(&plan, shape, NULL);
     TRY(get_workspace(c));
     if (bytes > c->ws->bytes) TRY(grow(c, shape, bytes));
     c->ws->shape = *shape;
     memset(c->ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling leftovers */
-    lay(c->ws, shape, c->backend, c->ws->block);
+    lay(c->ws, shape, c->ws->block);
     return GLOFND_OK;
 }
 

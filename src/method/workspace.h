@@ -3,7 +3,7 @@
 #ifndef GF_METHOD_WORKSPACE_H
 #define GF_METHOD_WORKSPACE_H
 
-#include "ifc/pair_passes.h"
+#include "cpu/passes/cpu_passes.h"
 #include "method/context.h"
 #include "method/formulas/epoch_plan.h"
 
@@ -44,7 +44,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
  * `smaller_too`: also for every shape within it, of which one may keep its tiles. */
 glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
 /* Bytes that gf_workspace_reserve would allocate for `shape` and every smaller one. */
-size_t gf_workspace_bytes(const glofnd_ctx *c, const gf_shape *shape);
+size_t gf_workspace_bytes(const gf_shape *shape);
 /* The workspace lies in `memory` from now on; NULL: it is allocated when needed. */
 glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes);
 void gf_workspace_free(gf_workspace *ws);

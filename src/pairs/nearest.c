@@ -1,7 +1,7 @@
 /* nearest.c - see nearest.h. */
 #include "pairs/nearest.h"
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
 #include "util/parallel.h"
 
@@ -36,7 +36,7 @@ static void visit(void *user, const gf_strip *t, int thread) {
 glofnd_status gf_nearest(gf_error *err, const gf_vectors *rows, const gf_vectors *cols, int k, const gf_sweep_job *job,
                          int64_t *best) {
     gf_sweep_job all = *job;
-    search x = {.ops = gf_tile_ops_get(), .k = k, .best = best};
+    search x = {.ops = gf_cpu_kernels_get()->tile, .k = k, .best = best};
     FAIL_IF(err, k < 1 || k > 4096, GLOFND_E_ARGUMENT, "k is %d; it must be in [1, 4096]", k);
     if (all.threads < 1) all.threads = gf_parallel_default();
     TRY(gf_best_alloc(err, &x.list, (int64_t)all.threads * GF_SWEEP_GROUP, k));

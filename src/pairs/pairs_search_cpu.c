@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
 #include "pairs/pairs_search.h"
 #include "util/components.h"
@@ -206,7 +206,7 @@ static int64_t group_of(const gf_pairs_task *t, int64_t keep) {
 static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_panels *k, const gf_pairs_task *t,
                                  gf_pairs_found *f) {
     const int64_t keep = larger(threshold_keep(t), f->top);
-    search x = {.t = t, .f = f, .ops = gf_tile_ops_get(), .lambda = t->lambda, .group = group_of(t, keep)};
+    search x = {.t = t, .f = f, .ops = gf_cpu_kernels_get()->tile, .lambda = t->lambda, .group = group_of(t, keep)};
     TRY(gf_best_alloc(err, &x.best, t->threads * x.group, keep));
     const gf_sweep_job job = {.threads = t->threads, .watch = t->watch};
     const glofnd_status status = gf_sweep_rows(err, q, k, x.group, &job, visit_rows, &x);
@@ -297,7 +297,7 @@ static glofnd_status search_pairs(gf_error *err, const gf_panels *p, search *x, 
 
 static glofnd_status find(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f) {
     const gf_panels *p = state;
-    search x = {.t = t, .f = f, .ops = gf_tile_ops_get()};
+    search x = {.t = t, .f = f, .ops = gf_cpu_kernels_get()->tile};
     const int two = !one_pass(p->n, t);
     TRY(gf_pairs_check_rank(err, t, p->n - 1));
     if (two) TRY(thresholds(err, p, t, f));

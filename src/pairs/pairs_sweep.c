@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "util/parallel.h"
 
 #define DEPTH 256                  /* dimensions in one call of the product: the panels it rereads stay in the nearest caches */
@@ -148,7 +148,7 @@ static void row_group(void *arg, int64_t task, int thread) {
 }
 
 static glofnd_status begin(gf_error *err, sweep *w, const gf_sweep_job *job) {
-    w->ops = gf_tile_ops_get();
+    w->ops = gf_cpu_kernels_get()->tile;
     w->watch = job->watch;
     w->scratch = aligned_alloc(64, gf_sweep_bytes(job->threads));
     FAIL_IF(err, !w->scratch, GLOFND_E_MEMORY, "no memory for strips of similarities");

@@ -13,6 +13,7 @@
 
 #ifdef GF_HAVE_DNNL
 
+#include "cpu/kernels/cpu_kernels.h"
 #include "cpu/nn/dnn_ops.h"
 #include "nn/graph.h"
 #include "support/nn_reference.h"
@@ -171,9 +172,10 @@ static void batch_norm_follows_the_loops(void **state) {
     (void)state;
     gf_nn_engine *s = open_engine(2);
     for (size_t i = 0; i < 3; i++) {
-        s->norm = gf_norm_ops_find(isas[i]);
-        if (!s->norm) continue;
-        assert_string_equal(s->norm->isa, isas[i]);
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
+        if (!kernels) continue;
+        assert_string_equal(kernels->isa, isas[i]);
+        s->norm = kernels->norm;
         check_all(s, 6, 16, GF_TYPE_F32);
         check_all(s, 37, 5, GF_TYPE_F32);
         check_all(s, 6, 16, GF_TYPE_BF16);
@@ -325,8 +327,9 @@ static void small_kernels_follow_the_loops(void **state) {
             const double limit = t ? 1.0 / 256 : 1e-6;
             float src[COUNT], y[N * C];
             float x[COUNT], dx[COUNT], sum[COUNT];
-            s->norm = gf_norm_ops_find(isas[isa]);
-            if (!s->norm) continue;
+            const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[isa]);
+            if (!kernels) continue;
+            s->norm = kernels->norm;
             for (int i = 0; i < COUNT; i++) src[i] = (float)rng_normal(&g);
             cpu->cast(s, type, x, src, COUNT);
             cpu->cast(s, type, sum, src, COUNT);

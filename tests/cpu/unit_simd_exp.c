@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 
 static const char *const isas[] = {"base", "avx2", "avx512"};
 
@@ -38,11 +38,12 @@ static double worst_error(const gf_tile_ops *ops) {
 static void error_is_within_the_bound(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(isas[i]);
-        if (!ops) {
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
+        if (!kernels) {
             print_message("skipped: this CPU or build has no %s\n", isas[i]);
             continue;
         }
+        const gf_tile_ops *ops = kernels->tile;
         const double worst = worst_error(ops);
         print_message("%s: largest relative error %.3e\n", isas[i], worst);
         assert_true(worst > 0.0 && worst < BOUND);
@@ -54,8 +55,9 @@ static void arguments_out_of_range_are_clamped(void **state) {
     const float x[7] = {-INFINITY, -1000.0f, -88.0f, 0.0f, 89.0f, INFINITY, NAN};
     float y[7];
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(isas[i]);
-        if (!ops) continue;
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
         ops->exp(y, x, 7);
         for (int j = 0; j < 7; j++) assert_true(isfinite(y[j]) && y[j] > 0.0f);
         assert_true(y[0] < 2e-38f && y[1] == y[0] && y[5] == y[4] && y[4] > 1e38f);
@@ -66,8 +68,9 @@ static void arguments_out_of_range_are_clamped(void **state) {
 static void any_length_writes_just_that_many(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(isas[i]);
-        if (!ops) continue;
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[i]);
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
         for (int n = 0; n <= 40; n++) {
             float x[41], y[41];
             for (int j = 0; j < 41; j++) x[j] = 0.1f * (float)j, y[j] = -7.0f;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "support/random.h"
 
 #define SIZE 64 /* rows and columns of the tile */
@@ -99,8 +99,9 @@ static void product_is_right_and_position_free(void **state) {
     for (int i = 0; i < M * DIM; i++) a[i] = (float)(2.0 * rng_uniform(&r) - 1.0);
     for (int i = 0; i < N * DIM; i++) bt[i] = (float)(2.0 * rng_uniform(&r) - 1.0);
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(isas[v]);
-        if (!ops) continue;
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
         for (int j = 0; j < N; j++)
             for (int k = 0; k < DIM; k++) packed[(j / GF_PANEL * DIM + k) * GF_PANEL + j % GF_PANEL] = bt[j * DIM + k];
         ops->product(c, N, a, DIM, 1, packed, GF_PANEL, DIM * GF_PANEL, M, N, DIM, 0);
@@ -184,8 +185,9 @@ static void stats_agree_with_plain_loops(void **state) {
                                 GF_MASK | GF_COUNT | GF_SHIFT | GF_MOMENT,
                                 GF_MASK | GF_COUNT | GF_SHIFT | GF_WEIGHT | GF_GROUP | GF_ATTRACT};
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(isas[v]);
-        if (!ops) continue;
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
         for (size_t f = 0; f < sizeof both / sizeof *both; f++) {
             bench *b = make(11, both[f]), *fresh = make(11, both[f]);
             static gf_tile_scratch scratch;
@@ -231,8 +233,9 @@ static void weights_agree_with_plain_loops(void **state) {
     const unsigned sets[] = {GF_MASK, GF_MASK | GF_ATTRACT, GF_MASK | GF_WEIGHT, GF_MASK | GF_GROUP,
                              GF_MASK | GF_GROUP | GF_WEIGHT | GF_ATTRACT};
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(isas[v]);
-        if (!ops) continue;
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
         for (size_t f = 0; f < sizeof sets / sizeof *sets; f++)
             for (int col_role = 0; col_role < 2; col_role++) {
                 bench *b = make(13, sets[f]), *fresh = make(13, sets[f]);
@@ -249,8 +252,9 @@ static void weights_agree_with_plain_loops(void **state) {
 static void clean_tiles_need_no_mask(void **state) {
     (void)state;
     for (size_t v = 0; v < sizeof isas / sizeof *isas; v++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(isas[v]);
-        if (!ops) continue;
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[v]);
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
         bench *b = make(14, 0), *fresh = make(14, 0);
         for (int i = 0; i < SIZE * SIZE; i++)
             if (isnan(b->s[i])) b->s[i] = fresh->s[i] = 0.25f;

@@ -18,7 +18,7 @@
 
 #ifdef GF_HAVE_DNNL
 
-#include "cpu/kernels/tile_wino.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "cpu/nn/dnn_wino.h"
 
 #define FP32_LIMIT 2e-6 /* relative error of whole arrays, as for plain convolutions (unit_dnn.c) */
@@ -192,11 +192,12 @@ static void kernels_agree(void **state) {
     rng g = {3};
     float *image = random_array(&g, H * H * C, GF_TYPE_F32), *weights = random_array(&g, 9 * C * C, GF_TYPE_F32);
     trace *plain = take(sizeof *plain), *other = take(sizeof *other);
-    use_kernels(plain, gf_wino_ops_find("base"), image, weights);
+    use_kernels(plain, gf_cpu_kernels_find("base")->wino, image, weights);
     for (size_t k = 0; k < sizeof isas / sizeof *isas; k++) {
-        const gf_wino_ops *ops = gf_wino_ops_find(isas[k]);
-        if (!ops) continue;
-        assert_string_equal(ops->isa, isas[k]);
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(isas[k]);
+        if (!kernels) continue;
+        const gf_wino_ops *ops = kernels->wino;
+        assert_string_equal(kernels->isa, isas[k]);
         use_kernels(other, ops, image, weights);
         for (size_t i = 0; i < count; i++)
             if (fabsf(((float *)other)[i] - ((float *)plain)[i]) > 1e-4f) fail_msg("%s differs at %zu", isas[k], i);

@@ -42,7 +42,7 @@ static void check_stats(problem *p, unsigned flags) {
     gf_pass c = cpu_pass(p, flags);
     const gf_cuda_pass x = gpu_pass(p, flags);
     clear_cpu(p, flags);
-    gf_backend_cpu.stats(&c);
+    gf_cpu_stats(&c);
     gf_rows got = twice(p, &x, gf_cuda_stats);
     compare_stats(p, flags, &got);
     free_rows(&got, 0);
@@ -53,7 +53,7 @@ static void check_count(problem *p) {
     gf_pass c = cpu_pass(p, flags);
     const gf_cuda_pass x = gpu_pass(p, flags);
     clear_cpu(p, flags);
-    gf_backend_cpu.stats(&c);
+    gf_cpu_stats(&c);
     gf_rows got = twice(p, &x, gf_cuda_count);
     for (int64_t r = 0; r < p->s.rows; r++) same_count(p, flags, "above", r, got.above[r], p->row.above[r]);
     free_rows(&got, 0);
@@ -104,7 +104,7 @@ static void check_grad(problem *p, unsigned flags, int col_role) {
     }
     int32_t *same = p->cpu[1].same;
     p->cpu[1].same = NULL; /* columns do not count */
-    gf_backend_cpu.grad(&c);
+    gf_cpu_grad(&c);
     p->cpu[1].same = same;
     gf_rows got = twice(p, &x, gf_cuda_grad);
     compare_grad(p, flags, &got);
@@ -117,7 +117,7 @@ static void check_mask(problem *p, unsigned flags) {
     const gf_pass c = cpu_pass(p, flags);
     const gf_cuda_pass x = gpu_pass(p, flags);
     set_thetas(p, flags);
-    gf_backend_cpu.mask(&c, want, p->s.cols);
+    gf_cpu_mask(&c, want, p->s.cols);
     CUDA(gf_cuda_mask(&x, keep, p->s.cols, NULL));
     CUDA(cudaMemcpy(got, keep, bytes, cudaMemcpyDeviceToHost));
     assert_memory_equal(got, want, bytes);

@@ -12,7 +12,7 @@ static void check_select(problem *p, gf_select s, const int64_t *row_id, const i
     if (live) k.rows = *live;
     s.q = &p->own.cpu, s.k = &k, s.value = want, s.tie = ties ? tie : NULL, s.scratch = p->scratch, s.threads = 1, s.q0 = p->s.q0;
     s.row_id = row_id, s.col_id = col_id;
-    gf_backend_cpu.select(&s);
+    gf_cpu_select(&s);
     gf_cuda_select x = {.s = s, .q = &p->own.gpu, .k = &p->z[1].gpu, .math = p->math};
     x.s.value = device_copy(NULL, sizeof *got * (size_t)n), x.s.scratch = p->gpu_scratch;
     x.s.tie = ties ? device_copy(NULL, sizeof *tie * (size_t)n) : NULL;

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
 #include "pairs/pairs_search.h"
 #include "support/random.h"
@@ -366,9 +366,10 @@ static void scans_find_what_reaches_either_limit(void **unused) {
     for (int i = 0; i < 96; i++) v[i] = (float)(rng_next(&g) % 9), col[i] = (float)(rng_next(&g) % 12);
     v[40] = NAN;
     for (size_t k = 0; k < 3; k++) {
-        const gf_tile_ops *ops = gf_tile_ops_find(names[k]);
+        const gf_cpu_kernels *kernels = gf_cpu_kernels_find(names[k]);
         int found = 0, alone = 0;
-        if (!ops) continue;
+        if (!kernels) continue;
+        const gf_tile_ops *ops = kernels->tile;
         const int n = ops->reach(at, v, 96, 6.0f, col);
         for (int i = 0; i < 96; i++)
             if (v[i] >= 6.0f || v[i] >= col[i]) assert_int_equal(at[found++], i);

@@ -1,6 +1,6 @@
 /* unit_abi.c - the binary interface of the stable tier of glofnd.h: offset and size of every field of every struct, and the value
- * of every constant, as tests/fixtures/abi-0.2.tsv has them. Lines may be added to that file, for fields at the end of a struct and
- * for new constants; none may change. Bindings can check their own declarations against the same file.
+ * of every constant, as tests/fixtures/abi-0.2.tsv has them. Lines may be added to that file, for fields at the end of a struct
+ * and for new constants; none may change. Bindings can check their own declarations against the same file.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,6 +18,7 @@
 
 #include <cmocka.h>
 
+#include "cpu/passes/cpu_passes.h"
 #include "cuda/passes/cuda_pass.h"
 #include "cuda/step/cuda_device.h"
 #include "ifc/pair_passes.h"
@@ -139,7 +140,7 @@ typedef struct vectors { /* the same unit vectors for both backends, in their la
 } vectors;
 
 static inline vectors make_vectors(rng *g, int64_t rows, int64_t dim, int rounded, const float *near, double spread) {
-    vectors v = {.cpu = {.rows = rows, .dim = dim, .ld = gf_backend_cpu.embed_ld(dim)}, .ld = gf_cuda_embed_ld(dim)};
+    vectors v = {.cpu = {.rows = rows, .dim = dim, .ld = gf_cpu_embed_ld(dim)}, .ld = gf_cuda_embed_ld(dim)};
     const int64_t pad = gf_pad(rows) + SLACK;
     v.cpu.row = calloc((size_t)(pad * v.cpu.ld), sizeof(float));
     v.cpu.col = calloc((size_t)(pad * dim), sizeof(float));
@@ -159,7 +160,7 @@ static inline vectors make_vectors(rng *g, int64_t rows, int64_t dim, int rounde
             f32[r * v.ld + d] = z[d], hi[r * v.ld + d] = bf16_bits(high), lo[r * v.ld + d] = bf16_bits(bf16(z[d] - high));
         }
     }
-    gf_backend_cpu.pack(&v.cpu, 1);
+    gf_cpu_pack(&v.cpu, 1);
     const size_t count = (size_t)(rows * v.ld);
     v.gpu.f32 = (gf_embed){.rows = rows, .dim = dim, .ld = v.ld, .row = device_copy(f32, count * 4)};
     v.gpu.hi = device_copy(hi, count * 2), v.gpu.lo = device_copy(lo, count * 2);
@@ -272,7 +273,7 @@ static inline problem *make(const shape *s, gf_cuda_math math, unsigned seed) {
     }
     p->own = rows_of(&p->z[0], s), p->own_support = rows_of(&p->support[0], s);
     p->row = rows_from(p->cpu[0], s->q0, p->z[0].cpu.ld), p->gpu_row = rows_from(p->gpu[0], s->q0, p->z[0].ld);
-    p->scratch = malloc(gf_backend_cpu.scratch_bytes(64, 1) + gf_backend_cpu.select_bytes(s->cols + 1, 1));
+    p->scratch = malloc(gf_cpu_scratch_bytes(64, 1) + gf_cpu_select_bytes(s->cols + 1, 1));
     p->gpu_scratch = device_copy(NULL, 2 * gf_cuda_select_scratch(s->rows, s->cols));
     return p;
 }

@@ -28,7 +28,6 @@ typedef struct gf_tile_scratch {   /* per thread */
 } gf_tile_scratch;
 
 typedef struct gf_tile_ops {
-    const char *isa;
     /* C [m][n] (+)= A [m][k] B [k][n]; m, n multiples of GF_PANEL; a_row or a_k is 1 (tile_product.c). */
     void (*product)(float *c, size_t c_row, const float *a, size_t a_row, size_t a_k, const float *b, size_t b_k, size_t b_panel,
                     int m, int n, int k, int accumulate);
@@ -49,10 +48,5 @@ typedef struct gf_tile_ops {
     /* y[i] = exp(x[i]) */
     void (*exp)(float *y, const float *x, int64_t n);
 } gf_tile_ops;
-
-/* Best variant for this CPU. */
-const gf_tile_ops *gf_tile_ops_get(void);
-/* By name ("avx512", "avx2", "base"); NULL if not compiled in or not supported by this CPU. */
-const gf_tile_ops *gf_tile_ops_find(const char *isa);
 
 #endif

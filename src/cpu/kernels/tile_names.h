@@ -17,6 +17,5 @@ void GF_NAME(gf_tile_weights)(const gf_tile *t, const gf_rows *row, const gf_row
 void GF_NAME(gf_tile_keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep,
                            size_t keep_ld);
 void GF_NAME(gf_tile_exp)(float *y, const float *x, int64_t n);
-extern const gf_tile_ops GF_NAME(gf_tile_ops);
 
 #endif

@@ -16,9 +16,6 @@
 #define VECTOR_LOOP _Pragma("GCC ivdep") /* arrays are equal or apart: iterations never meet */
 #endif
 
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-
 GF_INLINE float get(const void *p, int64_t i, gf_type t) {
     return t == GF_TYPE_BF16 ? gf_bf16_to_float(((const uint16_t *)p)[i]) : ((const float *)p)[i];
 }
@@ -230,7 +227,6 @@ static void mean_back(gf_type type, void *dx, const float *dy, int64_t hw, int64
 extern const gf_norm_ops GF_NAME(gf_norm_ops);
 
 const gf_norm_ops GF_NAME(gf_norm_ops) = {
-    .isa = TEXT(GF_ISA),
     .sums = sums,
     .apply = apply,
     .back_sums = back_sums,

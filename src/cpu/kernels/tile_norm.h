@@ -9,7 +9,6 @@
 #include "ifc/nn_ops.h"
 
 typedef struct gf_norm_ops {
-    const char *isa;
     /* partial [2][c] = sum of x - mean, of its square; n->mean is any number near x. */
     void (*sums)(double *partial, const gf_nn_norm *n, int64_t r0, int64_t r1);
     void (*apply)(const gf_nn_norm *n, int64_t r0, int64_t r1);
@@ -23,9 +22,5 @@ typedef struct gf_norm_ops {
     void (*mean)(gf_type type, float *y, const void *x, int64_t hw, int64_t c);
     void (*mean_back)(gf_type type, void *dx, const float *dy, int64_t hw, int64_t c);
 } gf_norm_ops;
-
-/* Best variant for this CPU; by name as gf_tile_ops_find. */
-const gf_norm_ops *gf_norm_ops_get(void);
-const gf_norm_ops *gf_norm_ops_find(const char *isa);
 
 #endif

@@ -6,9 +6,6 @@
 #include "cpu/kernels/tile_rows.h"
 #include "cpu/kernels/simd.h"
 
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-
 /* A call with the type as a constant, for each of the two. */
 #define BY_TYPE(type, f, ...)                                     \
     do {                                                          \
@@ -309,7 +306,6 @@ static void add_to(float *sum, gf_type type, const void *x, int64_t count) { plu
 extern const gf_row_ops GF_NAME(gf_row_ops);
 
 const gf_row_ops GF_NAME(gf_row_ops) = {
-    .isa = TEXT(GF_ISA),
     .act = act_forward,
     .act_back = act_back,
     .layernorm = layernorm,

@@ -9,7 +9,6 @@
 #include "ifc/nn_ops.h"
 
 typedef struct gf_row_ops {
-    const char *isa;
     /* y = act(z);  g = dy act'(z). y may be z, g may be dy. */
     void (*act)(gf_nn_act act, gf_type type, void *y, const void *z, int64_t count);
     void (*act_back)(gf_nn_act act, gf_type type, void *g, const void *dy, const void *z, int64_t count);
@@ -39,9 +38,5 @@ typedef struct gf_row_ops {
     void (*plus)(gf_type to, void *y, gf_type from, const void *x, const float *b, int64_t count);
     void (*add_to)(float *sum, gf_type type, const void *x, int64_t count);
 } gf_row_ops;
-
-/* Best variant for this CPU; by name as gf_tile_ops_find. */
-const gf_row_ops *gf_row_ops_get(void);
-const gf_row_ops *gf_row_ops_find(const char *isa);
 
 #endif

@@ -1,6 +1,6 @@
-/* tile_table.c - the kernels of one instruction set under one name; and the scans that selection needs. */
+/* tile_table.c - all kernels of one instruction set in one table; and the scans that selection needs. */
+#include "cpu/kernels/cpu_kernels.h"
 #include "cpu/kernels/simd.h"
-#include "cpu/kernels/tile.h"
 #include "cpu/kernels/tile_names.h"
 
 static int64_t above(const float *v, int64_t n, float floor, float *out) {
@@ -25,8 +25,7 @@ static int reach(int32_t *at, const float *v, int n, float row, const float *col
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
-const gf_tile_ops GF_NAME(gf_tile_ops) = {
-    .isa = TEXT(GF_ISA),
+static const gf_tile_ops tile_ops = {
     .product = GF_NAME(gf_tile_product),
     .transpose = GF_NAME(gf_tile_transpose),
     .stats_both = GF_NAME(gf_tile_stats_both),
@@ -36,4 +35,17 @@ const gf_tile_ops GF_NAME(gf_tile_ops) = {
     .above = above,
     .reach = reach,
     .exp = GF_NAME(gf_tile_exp),
+};
+
+extern const gf_norm_ops GF_NAME(gf_norm_ops);
+extern const gf_row_ops GF_NAME(gf_row_ops);
+extern const gf_wino_ops GF_NAME(gf_wino_ops);
+extern const gf_cpu_kernels GF_NAME(gf_cpu_kernels);
+
+const gf_cpu_kernels GF_NAME(gf_cpu_kernels) = {
+    .isa = TEXT(GF_ISA),
+    .tile = &tile_ops,
+    .norm = &GF_NAME(gf_norm_ops),
+    .row = &GF_NAME(gf_row_ops),
+    .wino = &GF_NAME(gf_wino_ops),
 };

@@ -13,9 +13,6 @@
 #define P2 (P * P)
 #define Q2 (Q * Q)
 
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-
 GF_INLINE vf load(const void *p, int64_t i, gf_type t) {
     return t == GF_TYPE_BF16 ? vf_load_bf16((const uint16_t *)p + i) : vf_load((const float *)p + i);
 }
@@ -205,7 +202,6 @@ static void gradient(const gf_wino_weights *w, const float *du, int64_t panel, i
 extern const gf_wino_ops GF_NAME(gf_wino_ops);
 
 const gf_wino_ops GF_NAME(gf_wino_ops) = {
-    .isa = TEXT(GF_ISA),
     .input = input,
     .output = output,
     .spread = spread,

@@ -40,7 +40,6 @@ typedef struct gf_wino_weights {
 } gf_wino_weights;
 
 typedef struct gf_wino_ops {
-    const char *isa;
     /* Tile whose first output is (y, x): B' x B of the 6 x 6 around it, zeros beyond the edges. */
     void (*input)(const gf_wino_planes *to, const gf_wino_image *from, int64_t y, int64_t x);
     /* A' m A, as far as it lies in the image. */
@@ -52,9 +51,5 @@ typedef struct gf_wino_ops {
     /* w = G' du G, du [36][rows][cols], for rows [r0, r1) of one panel of columns. */
     void (*gradient)(const gf_wino_weights *w, const float *du, int64_t panel, int64_t r0, int64_t r1);
 } gf_wino_ops;
-
-/* Best variant for this CPU; by name as gf_tile_ops_find. */
-const gf_wino_ops *gf_wino_ops_get(void);
-const gf_wino_ops *gf_wino_ops_find(const char *isa);
 
 #endif

@@ -10,7 +10,7 @@
  */
 #include <math.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "cpu/nn/dnn_blocks.h"
 #include "cpu/nn/dnn_rows.h"
 #include "util/parallel.h"
@@ -230,7 +230,7 @@ static void backward_pool(void *arg, int64_t task, int thread) {
 /* ----- all of them ------------------------------------------------------------------------------------------------- */
 
 static glofnd_status run(gf_nn_op *op, const gf_nn_args *a, gf_task self, gf_task single) {
-    job j = {&op->shape, a, op->engine->row, gf_tile_ops_get(), plan_of(&op->shape)};
+    job j = {&op->shape, a, op->engine->row, gf_cpu_kernels_get()->tile, plan_of(&op->shape)};
     gf_parallel(op->engine->threads, op->shape.n * op->shape.heads, op->shape.second ? single : self, &j);
     return GLOFND_OK;
 }

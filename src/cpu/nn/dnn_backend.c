@@ -7,7 +7,7 @@
 
 static void describe(char *text, size_t bytes) {
     snprintf(text, bytes, "oneDNN %s on %s; 3 x 3 convolutions, norms and attention by own kernels for %s", gf_dnn_version(),
-             gf_dnn_isa(), gf_norm_ops_get()->isa);
+             gf_dnn_isa(), gf_cpu_kernels_get()->isa);
 }
 
 /* ----- engine and memory ------------------------------------------------------------------------------------------ */
@@ -32,8 +32,8 @@ static glofnd_status engine_open(gf_error *err, int threads, gf_nn_engine **out)
         return status;
     }
     s->threads = gf_dnn_threads(s->dnn);
-    s->norm = gf_norm_ops_get();
-    s->row = gf_row_ops_get();
+    s->norm = gf_cpu_kernels_get()->norm;
+    s->row = gf_cpu_kernels_get()->row;
     *out = s;
     return GLOFND_OK;
 }

@@ -2,8 +2,7 @@
 #ifndef GF_CPU_NN_DNN_OPS_H
 #define GF_CPU_NN_DNN_OPS_H
 
-#include "cpu/kernels/tile_norm.h"
-#include "cpu/kernels/tile_rows.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "cpu/nn/dnn_shim.h"
 #include "cpu/nn/dnn_wino.h"
 #include "ifc/nn_ops.h"

@@ -7,8 +7,7 @@
  */
 #include "cpu/nn/dnn_wino.h"
 
-#include "cpu/kernels/tile.h"
-#include "cpu/kernels/tile_wino.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "ifc/pair_passes.h"
 #include "util/parallel.h"
 
@@ -93,7 +92,7 @@ typedef struct left { /* element (row, k) of the left side */
 
 /* c [m][c_row] (+)= a b, b in panels [n / GF_PANEL][panel / GF_PANEL][GF_PANEL]. */
 static void multiply(float *c, size_t c_row, left a, const float *b, size_t panel, int64_t m, int64_t n, int64_t k, int add) {
-    const gf_tile_ops *ops = gf_tile_ops_get();
+    const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     for (int64_t k0 = 0; k0 < k; k0 += DEPTH)
         ops->product(c, c_row, a.data + (size_t)k0 * a.k, a.row, a.k, b + k0 * GF_PANEL, GF_PANEL, panel, (int)m, (int)n,
                      (int)smaller(DEPTH, k - k0), add || k0 > 0);
@@ -155,7 +154,7 @@ static void run_block(void *arg, int64_t task, int thread) {
 
 static void run_pass(const gf_wino *w, const gf_nn_shape *s, gf_wino_weights weights, const void *from, void *to,
                      float *scratch) {
-    pass p = {w, s, gf_wino_ops_get(), weights, from, to, scratch, scratch + weight_floats(s)};
+    pass p = {w, s, gf_cpu_kernels_get()->wino, weights, from, to, scratch, scratch + weight_floats(s)};
     gf_parallel(w->threads, weights.cols / GF_PANEL * parts(weights.rows, WEIGHT_ROWS), transform_weights, &p);
     gf_parallel(w->threads, parts(w->tiles, w->block), run_block, &p);
 }
@@ -217,7 +216,7 @@ static void finish_weights(void *arg, int64_t task, int thread) {
 void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
     gathering g = {.w = w,
                    .s = s,
-                   .ops = gf_wino_ops_get(),
+                   .ops = gf_cpu_kernels_get()->wino,
                    .weights = {a->weight_grad, s->in, s->out, 9, 9 * s->in, 0},
                    .x = a->x,
                    .dy = a->dy,

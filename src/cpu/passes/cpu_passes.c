@@ -40,7 +40,7 @@ static void stats_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
 }
 
 void gf_cpu_stats(gf_pass *p) {
-    gf_sweep w = {.p = p, .ops = gf_tile_ops_get(), .visit = stats_visit};
+    gf_sweep w = {.p = p, .ops = gf_cpu_kernels_get()->tile, .visit = stats_visit};
     gf_sweep_run(&w, p->col_role);
 }
 
@@ -55,7 +55,7 @@ static void settle_row(const gf_pass *p, int64_t i) {
     }
     for (int c = n; c < padded; c++) list[c] = NAN;
     const gf_tile t = {.s = list, .ld = (size_t)padded, .rows = 1, .cols = n, .prows = 1, .pcols = padded, .r0 = i};
-    gf_tile_ops_get()->stats_row(&t, x, x, p->flags & ~(unsigned)GF_GROUP, p->omega, p->window_cap);
+    gf_cpu_kernels_get()->tile->stats_row(&t, x, x, p->flags & ~(unsigned)GF_GROUP, p->omega, p->window_cap);
 }
 
 #define SETTLE_ROWS 64
@@ -90,7 +90,7 @@ static void grad_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
 }
 
 void gf_cpu_grad(gf_pass *p) {
-    gf_sweep w = {.p = p, .ops = gf_tile_ops_get(), .visit = grad_visit};
+    gf_sweep w = {.p = p, .ops = gf_cpu_kernels_get()->tile, .visit = grad_visit};
     gf_sweep_run(&w, p->col_grad != NULL);
 }
 
@@ -110,6 +110,6 @@ static void mask_visit(gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
 
 void gf_cpu_mask(const gf_pass *p, uint8_t *keep, int64_t keep_ld) {
     gf_pass own = *p;
-    mask_sweep m = {{.p = &own, .ops = gf_tile_ops_get(), .visit = mask_visit}, keep, keep_ld};
+    mask_sweep m = {{.p = &own, .ops = gf_cpu_kernels_get()->tile, .visit = mask_visit}, keep, keep_ld};
     gf_sweep_run(&m.sweep, 0);
 }

@@ -1,14 +1,28 @@
-/* cpu_passes.h - the operations of the CPU backend; see ifc/pair_passes.h for what they do. */
+/* cpu_passes.h - the passes over all pairs on the CPU; ifc/pair_passes.h has their data. */
 #ifndef GF_CPU_PASSES_CPU_PASSES_H
 #define GF_CPU_PASSES_CPU_PASSES_H
 
 #include "ifc/pair_passes.h"
 
+/* Floats per row for embeddings of `dim` numbers. */
+int64_t gf_cpu_embed_ld(int64_t dim);
+/* Fills e->row from h [rows]: row r of h goes to row first + r * step, so that two views interleave. norm [..] gets |h| at the
+ * same places, or 1 without normalize. Returns the first bad row (not finite, not unit without normalize) or -1. */
+int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
+                     int threads);
+/* After all rows are in: the packed copy. */
+void gf_cpu_pack(const gf_embed *e, int threads);
+
 void gf_cpu_stats(gf_pass *p);
 void gf_cpu_settle(gf_pass *p);
 void gf_cpu_grad(gf_pass *p);
-void gf_cpu_mask(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
 void gf_cpu_select(const gf_select *p);
-size_t gf_cpu_select_scratch(int64_t best); /* per thread */
+/* keep [q->rows][keep_ld] bytes, one per column, by theta, floor, tie, group of p->row. */
+void gf_cpu_mask(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
+
+/* Bytes of gf_pass.scratch, gf_select.scratch (best: largest rank + 1) and gf_pass.tiles. */
+size_t gf_cpu_scratch_bytes(int64_t tile, int threads);
+size_t gf_cpu_select_bytes(int64_t best, int threads);
+size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric);
 
 #endif

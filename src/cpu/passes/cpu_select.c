@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "cpu/passes/cpu_passes.h"
 #include "util/order.h"
 #include "util/parallel.h"
@@ -23,7 +23,9 @@ typedef struct candidates {
 
 static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHUNK) + CHUNK; }
 
-size_t gf_cpu_select_scratch(int64_t best) { return sizeof(float) * (size_t)(ROWS * (CHUNK + capacity(best))); }
+static size_t scratch_of_thread(int64_t best) { return sizeof(float) * (size_t)(ROWS * (CHUNK + capacity(best))); }
+
+size_t gf_cpu_select_bytes(int64_t best, int threads) { return scratch_of_thread(best) * (size_t)threads; }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -32,8 +34,8 @@ static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
     const gf_embed *q = p->q, *k = p->k;
     const size_t panel = (size_t)k->dim * GF_PANEL;
     const int cols = (int)smaller(CHUNK, k->rows - c0), pcols = (int)smaller(CHUNK, gf_pad(k->rows) - c0);
-    gf_tile_ops_get()->product(s, CHUNK, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(c0 / GF_PANEL) * panel,
-                               GF_PANEL, panel, ROWS, pcols, (int)k->dim, 0);
+    gf_cpu_kernels_get()->tile->product(s, CHUNK, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(c0 / GF_PANEL) * panel,
+                                        GF_PANEL, panel, ROWS, pcols, (int)k->dim, 0);
     for (int64_t r = 0; r < smaller(ROWS, q->rows - r0); r++) {
         float *row = s + r * CHUNK;
         for (int c = cols; c < pcols; c++) row[c] = NAN;
@@ -51,7 +53,7 @@ static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
 }
 
 static void collect(candidates *x, const float *row, int64_t cols, int64_t best) {
-    x->count += gf_tile_ops_get()->above(row, cols, x->limit, x->value + x->count);
+    x->count += gf_cpu_kernels_get()->tile->above(row, cols, x->limit, x->value + x->count);
     if (x->count <= capacity(best) - CHUNK) return;
     x->limit = gf_kth_largest(x->value, x->count, best);
     x->count = best;
@@ -83,7 +85,7 @@ static void find_ties(const gf_select *p, int64_t r0, int64_t rows, float *s, in
 static void select_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
     const int64_t r0 = task * ROWS, rows = smaller(ROWS, p->q->rows - r0), room = capacity(p->best);
-    float *s = (float *)(void *)((char *)p->scratch + gf_cpu_select_scratch(p->best) * (size_t)thread);
+    float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
     candidates x[ROWS];
     for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * room, 0, -INFINITY};
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
@@ -104,7 +106,7 @@ static void select_rows(void *arg, int64_t task, int thread) {
 static void smallest_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
     const int64_t r0 = task * ROWS, rows = smaller(ROWS, p->q->rows - r0);
-    float *s = (float *)(void *)((char *)p->scratch + gf_cpu_select_scratch(p->best) * (size_t)thread);
+    float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
     for (int64_t r = r0; r < r0 + rows; r++) p->value[r] = INFINITY, p->tie[r] = 0;
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
         const int pcols = chunk(p, r0, c0, s);

@@ -2,7 +2,7 @@
 #ifndef GF_CPU_PASSES_CPU_TILES_H
 #define GF_CPU_PASSES_CPU_TILES_H
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "ifc/pair_passes.h"
 
 typedef struct gf_sweep gf_sweep;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "util/order.h"
 
 static glofnd_status sweep(gf_error *err, const gf_view_set *rows, const gf_view_set *cols, const gf_sweep_job *job,
@@ -78,7 +78,7 @@ static void add_similarities(const selection *x, best_of *b, const float *s, con
         b->count = x->best;
     }
     if (own == 0 && cols % GF_PANEL == 0) {
-        b->count += gf_tile_ops_get()->above(s, cols, b->limit, b->value + b->count);
+        b->count += gf_cpu_kernels_get()->tile->above(s, cols, b->limit, b->value + b->count);
         return;
     }
     for (int c = 0; c < cols; c++)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/kernels/tile.h"
+#include "cpu/kernels/cpu_kernels.h"
 #include "util/parallel.h"
 
 #define SAMPLES 128                   /* of a tile */
@@ -83,7 +83,7 @@ static int64_t lay_out(gf_linear *m, float *block) {
 static glofnd_status make(gf_error *err, gf_linear *m, int threads) {
     m->work = calloc(1, sizeof *m->work);
     FAIL_IF(err, !m->work, GLOFND_E_MEMORY, "no memory for a linear classifier");
-    m->work->ops = gf_tile_ops_get();
+    m->work->ops = gf_cpu_kernels_get()->tile;
     m->work->threads = threads > 0 ? threads : gf_parallel_default();
     m->work->max_parts = choose_parts(m);
     m->work->scratch = calloc((size_t)m->work->threads, sizeof *m->work->scratch);

@@ -1,6 +1,5 @@
-/* epoch_plan.h - what a step has to do: the sizes of its arrays, and what the options mean for this batch in this epoch. The
- * same for
- * every device.
+/* epoch_plan.h - the sizes of a step's arrays, and the meaning of the options for this batch in this epoch. The same on every
+ * device.
  *
  * "Side": two views of one image are one side with two rows per sample (row 2i and 2i+1); image and text are two sides with one
  * row per sample. So a sample always has two rows, and pairs of one sample always lie next to the diagonal.
@@ -11,6 +10,7 @@
 
 #include "glofnd.h"
 #include "method/formulas/learner.h"
+#include "method/formulas/pass_flags.h"
 
 typedef struct gf_shape {
     int64_t rows, cols, dim;   /* samples; samples; numbers */
@@ -41,7 +41,7 @@ typedef struct gf_plan {
     int shared;        /* one lambda for all anchors in this epoch */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
-    unsigned flags;    /* GF_* of ifc/pair_passes.h: both passes */
+    unsigned flags;    /* pass_flags.h: of passes B and C */
     gf_learner learner;
 } gf_plan;
 

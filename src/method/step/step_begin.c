@@ -120,8 +120,7 @@ static glofnd_status bad_row(gf_step *t, const char *name, const gf_source *h, i
 static glofnd_status put(gf_step *t, const char *name, const void *rows, int64_t stride, const gf_embed *e, int64_t first,
                          int normalize, float *norm) {
     const gf_source h = {rows, stride, t->q->dtype};
-    const int64_t bad =
-        t->c->backend->embed(e, &h, t->q->cols, first, t->shape->per_sample, normalize, norm, (int)t->shape->threads);
+    const int64_t bad = gf_cpu_embed(e, &h, t->q->cols, first, t->shape->per_sample, normalize, norm, (int)t->shape->threads);
     return bad < 0 ? GLOFND_OK : bad_row(t, name, &h, bad);
 }
 
@@ -131,7 +130,7 @@ static glofnd_status embed(gf_step *t) {
     gf_side *side = t->ws->side;
     TRY(put(t, "a", q->a, q->a_stride, &side[0].z, 0, normalize, side[0].norm));
     TRY(put(t, "b", q->b, q->b_stride, &side[last].z, 1 - last, normalize, side[last].norm));
-    for (int i = 0; i < sides; i++) t->c->backend->pack(&side[i].z, (int)t->shape->threads);
+    for (int i = 0; i < sides; i++) gf_cpu_pack(&side[i].z, (int)t->shape->threads);
     return GLOFND_OK;
 }
 
@@ -144,7 +143,7 @@ static glofnd_status embed_support(gf_step *t) {
     TRY(put(t, "support_a", q->support_a, q->dim, &side[0].support, 0, 1, side[0].pos));
     TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, q->dim, &side[last].support, 1 - last, 1,
             side[last].pos));
-    for (int i = 0; i <= last; i++) t->c->backend->pack(&side[i].support, (int)t->shape->threads);
+    for (int i = 0; i <= last; i++) gf_cpu_pack(&side[i].support, (int)t->shape->threads);
     return GLOFND_OK;
 }
 

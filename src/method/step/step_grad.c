@@ -75,7 +75,7 @@ static void whole_batch(gf_step *t) {
     p.symmetric = t->shape->sides == 1;
     p.col_grad = col.grad;
     if (t->reuse && p.tiles) p.flags |= GF_REUSE_TILES;
-    t->c->backend->grad(&p);
+    gf_cpu_grad(&p);
 }
 
 /* Several ranks: own rows against all columns; the columns' anchors weigh in, their gradient is their owner's business. */
@@ -85,7 +85,7 @@ static void own_against_all(gf_step *t) {
         gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
         x.p.col_role = 1;
         if (t->plan.authors_ranks) x.p.flags |= GF_COLSUM;
-        t->c->backend->grad(&x.p);
+        gf_cpu_grad(&x.p);
     }
 }
 
@@ -104,7 +104,7 @@ static void anchors_only(gf_step *t) {
         p.col = &col;
         p.symmetric = t->shape->sides == 1;
         p.col_grad = col.grad;
-        t->c->backend->grad(&p);
+        gf_cpu_grad(&p);
     }
 }
 
@@ -114,7 +114,7 @@ static void topk_quality(gf_step *t) {
         gf_own_pass x;
         gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
         x.row.grad = NULL;
-        t->c->backend->grad(&x.p);
+        gf_cpu_grad(&x.p);
     }
 }
 

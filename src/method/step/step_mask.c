@@ -19,7 +19,7 @@ void gf_step_show_mask(gf_step *t, const gf_link *links, uint8_t *keep) {
     for (int i = 0; i < sides; i++) {
         gf_own_pass x;
         gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
-        t->c->backend->mask(&x.p, keep + i * cols, 2 * cols);
+        gf_cpu_mask(&x.p, keep + i * cols, 2 * cols);
     }
     for (int64_t r = 0; sides == 1 && r < t->shape->own; r++) by_view(keep + r * 2 * cols, (uint8_t *)t->ws->id_scratch, cols);
 }

@@ -32,7 +32,7 @@ static void batch_quantiles(const gf_step *t, int i) {
     const gf_embed own = gf_step_own(t, &t->ws->side[i].z);
     gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
     gf_quantile_place(t->shape->negatives, t->o->alpha, &p.best, &p.fraction);
-    t->c->backend->select(&p);
+    gf_cpu_select(&p);
 }
 
 /* FNC TOPK: the score of the last one flagged, and up to which column its equals are. */
@@ -42,7 +42,7 @@ static void batch_topk(const gf_step *t, int i) {
     gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
     p.best = gf_top_count(t->shape->negatives, t->o->alpha);
     p.tie = side->own.tie;
-    t->c->backend->select(&p);
+    gf_cpu_select(&p);
 }
 
 /* quantile[] of side i against the ring of remembered embeddings. */
@@ -55,7 +55,7 @@ static void ring_quantiles(const gf_step *t, int i) {
         memcpy(k->row + r * k->ld, ring->rows + r * k->dim, sizeof(float) * (size_t)k->dim);
         memset(k->row + r * k->ld + k->dim, 0, sizeof(float) * (size_t)(k->ld - k->dim));
     }
-    t->c->backend->pack(k, (int)t->shape->threads);
+    gf_cpu_pack(k, (int)t->shape->threads);
     for (int64_t r = 0; r < t->shape->own; r++) side->row_id[r] = t->q->id[t->q->row0 + r / t->shape->per_sample];
     const gf_embed own = gf_step_own(t, &side->z);
     gf_select p = selection(t, i, &own, k);
@@ -63,7 +63,7 @@ static void ring_quantiles(const gf_step *t, int i) {
     p.row_id = side->row_id;
     p.col_id = ring->id;
     p.alpha = t->o->alpha;
-    t->c->backend->select(&p);
+    gf_cpu_select(&p);
 }
 
 /* ---- before the pass: what is known of the thresholds ---- */
@@ -158,13 +158,13 @@ static void sum_rows(gf_step *t) {
         p.col_role = 1;
         p.symmetric = t->shape->sides == 1;
         if (t->reuse && p.tiles) p.flags |= GF_KEEP_TILES;
-        t->c->backend->stats(&p);
+        gf_cpu_stats(&p);
         return;
     }
     for (int i = 0; i < t->shape->sides; i++) {
         gf_own_pass x;
         gf_step_own_pass(t, i, side[i].own, &x);
-        t->c->backend->stats(&x.p);
+        gf_cpu_stats(&x.p);
     }
 }
 
@@ -223,7 +223,7 @@ static glofnd_status move(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         gf_own_pass x;
         gf_step_own_pass(t, i, t->ws->side[i].own, &x);
-        t->c->backend->settle(&x.p);
+        gf_cpu_settle(&x.p);
     }
     return GLOFND_OK;
 }
@@ -244,7 +244,7 @@ static void rescue(gf_step *t, int i) {
     gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
     p.smallest = 1;
     p.tie = x->window_le; /* free now: how many equal the smallest */
-    t->c->backend->select(&p);
+    gf_cpu_select(&p);
     for (int64_t r = 0; r < t->shape->own; r++) {
         if (x->kept[r] != 0) continue;
         gf_summed_row sums = gf_step_summed_row(t, i, r);

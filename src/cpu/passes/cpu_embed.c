@@ -1,57 +1,17 @@
-/* cpu_backend.c - the CPU behind the vtable: choice of kernels, embeddings in and packed. */
+/* cpu_embed.c - embeddings of the caller as unit rows, and packed in panels; sizes of the buffers that passes need. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cpu/passes/cpu_isa.h"
 #include "cpu/passes/cpu_passes.h"
 #include "cpu/passes/cpu_tiles.h"
 #include "util/parallel.h"
-
-/* ---- which kernels ---- */
-
-extern const gf_tile_ops gf_tile_ops_base;
-#ifdef GF_HAVE_X86_TILES
-extern const gf_tile_ops gf_tile_ops_avx2, gf_tile_ops_avx512;
-
-static int has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-}
-
-static int has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-#endif
-
-const gf_tile_ops *gf_tile_ops_find(const char *isa) {
-#ifdef GF_HAVE_X86_TILES
-    if (strcmp(isa, "avx512") == 0) return has_avx512() ? &gf_tile_ops_avx512 : NULL;
-    if (strcmp(isa, "avx2") == 0) return has_avx2() ? &gf_tile_ops_avx2 : NULL;
-#endif
-    return strcmp(isa, "base") == 0 ? &gf_tile_ops_base : NULL;
-}
-
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-
-const gf_tile_ops *gf_tile_ops_get(void) {
-#ifdef GF_ONLY_ISA /* tests: these kernels, whatever the CPU could do better */
-    const gf_tile_ops *only = gf_tile_ops_find(TEXT(GF_ONLY_ISA));
-    if (only) return only;
-#endif
-#ifdef GF_HAVE_X86_TILES
-    if (has_avx512()) return &gf_tile_ops_avx512;
-    if (has_avx2()) return &gf_tile_ops_avx2;
-#endif
-    return &gf_tile_ops_base;
-}
-
-const char *gf_cpu_isa_name(void) { return gf_tile_ops_get()->isa; }
 
 /* ---- embeddings ---- */
 
 /* Whole panels plus half a panel: rows then start 16 floats apart modulo the cache's set size, so that the rows a product walks
  * down do not fall into the same few sets. */
-static int64_t embed_ld(int64_t dim) { return gf_pad(dim) + GF_PANEL / 2; }
+int64_t gf_cpu_embed_ld(int64_t dim) { return gf_pad(dim) + GF_PANEL / 2; }
 
 typedef struct embed_job {
     const gf_embed *e;
@@ -99,7 +59,7 @@ static void embed_task(void *arg, int64_t task, int thread) {
     for (int64_t r = task * EMBED_ROWS; r < job->rows && r < (task + 1) * EMBED_ROWS; r++) embed_row(job, r);
 }
 
-static int64_t embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
+int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_t first, int64_t step, int normalize, float *norm,
                      int threads) {
     embed_job job = {e, h, rows, first, step, normalize, norm, rows};
     gf_parallel(threads, (rows + EMBED_ROWS - 1) / EMBED_ROWS, embed_task, &job);
@@ -116,7 +76,7 @@ static void pack_panel(void *arg, int64_t panel, int thread) {
         for (int64_t c = 0; c < GF_PANEL; c++) col[i * GF_PANEL + c] = row[c * e->ld + i];
 }
 
-static void pack(const gf_embed *e, int threads) {
+void gf_cpu_pack(const gf_embed *e, int threads) {
     const int64_t pad = gf_pad(e->rows) - e->rows;
     memset(e->row + e->rows * e->ld, 0, sizeof(float) * (size_t)(pad * e->ld));
     if (e->col) gf_parallel(threads, gf_pad(e->rows) / GF_PANEL, pack_panel, (void *)(uintptr_t)e);
@@ -124,26 +84,9 @@ static void pack(const gf_embed *e, int threads) {
 
 /* ---- sizes ---- */
 
-static size_t scratch_bytes(int64_t tile, int threads) { return gf_tile_scratch_bytes(tile) * (size_t)threads; }
+size_t gf_cpu_scratch_bytes(int64_t tile, int threads) { return gf_tile_scratch_bytes(tile) * (size_t)threads; }
 
-static size_t select_bytes(int64_t best, int threads) { return gf_cpu_select_scratch(best) * (size_t)threads; }
-
-static size_t tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric) {
+size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric) {
     const int64_t m = (rows + tile - 1) / tile, n = (cols + tile - 1) / tile;
     return sizeof(float) * (size_t)(tile * tile) * (size_t)(symmetric ? m * (m + 1) / 2 : m * n);
 }
-
-const gf_backend gf_backend_cpu = {
-    .name = "cpu",
-    .embed_ld = embed_ld,
-    .embed = embed,
-    .pack = pack,
-    .scratch_bytes = scratch_bytes,
-    .select_bytes = select_bytes,
-    .tiles_bytes = tiles_bytes,
-    .stats = gf_cpu_stats,
-    .settle = gf_cpu_settle,
-    .grad = gf_cpu_grad,
-    .select = gf_cpu_select,
-    .mask = gf_cpu_mask,
-};
