@@ -76,13 +76,15 @@ static void begin(scene *s, const gf_comm_kind *kind) {
     assert_int_equal(gf_reducer_create(&err, &s->line.head, BUCKET, &s->r), GLOFND_OK);
 }
 
-/* One backward pass, in steps of `stride`. */
+/* One backward pass, in steps of `stride`. A number is written when it is final: one that was summed before is written over. */
 static glofnd_status pass(scene *s, gf_error *err, int stride) {
-    for (int i = 0; i < SIZE; i++) s->x[i] = (float)i;
     s->line.end = s->x + SIZE;
     gf_reducer_begin(s->r, s->x, SIZE);
-    for (int first = SIZE - stride; first > 0; first -= stride) gf_reducer_ready(s->r, first);
-    gf_reducer_ready(s->r, 0);
+    for (int last = SIZE, first; last > 0; last = first) {
+        first = last > stride ? last - stride : 0;
+        for (int i = first; i < last; i++) s->x[i] = (float)i;
+        gf_reducer_ready(s->r, first);
+    }
     return gf_reducer_wait(err, s->r);
 }
 

@@ -10,7 +10,6 @@ extern struct ranked_here {
     gf_comm *comm;
     gf_error error; /* for calls under MUST */
     int failures;   /* of this rank */
-    int silent;     /* failures are counted, not told */
 } here;
 
 /* 0, or the code to exit with: 77 without MPI. */

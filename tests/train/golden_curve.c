@@ -1,8 +1,10 @@
-/* golden_curve.c - twenty training steps of gf_trainer_step against PyTorch in float64: learning rate, loss and share of kept
- * negatives at every step; what every parameter moved by, running statistics and the state of every anchor at the end. Weights
- * start as a run's do. The numbers come from tools/make_golden_curve.py, which also says how the lines are made; those of
- * image and text (clip_*) from tools/make_golden_clip_curve.py, where weights are drawn and the learned temperature is compared
- * too.
+/* golden_curve.c - training by gf_trainer_step against PyTorch in float64: learning rate, loss and share of kept negatives at
+ * every step; the change of every parameter, running statistics and the state of every anchor at the end. The numbers and their
+ * line format come from tools/make_golden_curve.py; those of image and text (clip_*) from tools/make_golden_clip_curve.py, where
+ * weights are drawn and the learned temperature is compared, too.
+ *
+ * Both scripts choose data that stays away from the kinks of ReLU and of the thresholds, so that float32 follows float64 on any
+ * CPU and with any number of threads, and one bound holds for all of them.
  *
  * The loader is replaced by the one below, linked in its place: it hands out images and tokens drawn from the same streams as the
  * scripts'.
@@ -21,31 +23,28 @@
 #include "train/trainer.h"
 #include "util/rng.h"
 
-/* Differences: of a loss relative to the largest |loss|; of a move and of statistics relative to their norm. Where a number lies
- * at the kink of ReLU float32 passes what float64 does not, or the other way round, and from then on the two drift apart:
- * PyTorch's own float32 ends up to 1e-2 off in single small tensors, 6e-4 in log u; so does ours, or 4e-2 (see check_case). A
- * wrong momentum (0.89 for 0.9) or no weight decay moves some tensor by more than the tolerance, which is three times 1e-2. A
- * move much smaller than the parameter is rounding error: TINY of the parameter does not count. */
-#define LOSS_TOLERANCE 1e-3
+/* Differences: of a loss relative to the largest |loss|; of a change and of statistics relative to their norm, plus ROUNDING of
+ * the parameter's norm, which is what storing it in float32 after each of 20 steps may do. PyTorch's own float32 stays within a
+ * third of all of them (the comments in the files); momentum 0.89 in place of 0.9 exceeds MOVE_TOLERANCE 500 times. */
+#define LOSS_TOLERANCE 5e-5
 #define KEPT_TOLERANCE 1e-11 /* a share of pairs: the same ones */
-#define MOVE_TOLERANCE 3e-2
-#define ADAM_TOLERANCE 0.3 /* AdamW divides by the size of the gradient: where that is rounding error, so is the move */
-#define STATE_TOLERANCE 2e-3
-#define CLIP_TOLERANCE 2e-3 /* no ReLU, and an eps that keeps AdamW from dividing by nothing: PyTorch's float32 is 4e-4 off */
-#define TINY 1e-6
-#define LINE_NUMBERS 6 /* norm, sum, four projections */
+#define MOVE_TOLERANCE 5e-4
+#define ROUNDING 5e-7
+#define LAMBDA_TOLERANCE 1e-5
+#define LOG_U_TOLERANCE 1e-4 /* an error of the similarities, divided by tau */
+#define LINE_NUMBERS 6       /* norm, sum, four projections */
 
-enum { N = 64, CLASSES = 8, SIGNS = 5, CLASS, SAMPLE, WEIGHTS, WORDS, CLASS_WORDS, VIEW = 16 }; /* as in the scripts */
+enum { CLASSES = 8, SIGNS = 5, CLASS, SAMPLE, WEIGHTS, WORDS, CLASS_WORDS, VIEW = 16 }; /* as in the scripts */
 
 /* ----- the loader -------------------------------------------------------------------------------------------------- */
 
 struct gf_loader {
     uint64_t seed;
-    int64_t batch, next;
+    int64_t n, batch, next;
     int size;
     float *view[2];
-    int64_t id[N];
-    int32_t label[N];
+    int64_t *id;
+    int32_t *label;
     int context, vocab; /* 0: no text */
     int32_t *token;
 };
@@ -82,7 +81,13 @@ static void draw_caption(const gf_loader *l, int64_t sample, int32_t *out) {
 glofnd_status gf_loader_create(gf_error *err, const gf_loader_spec *spec, gf_loader **out) {
     (void)err;
     gf_loader *l = calloc(1, sizeof *l);
-    *l = (gf_loader){.seed = spec->seed, .batch = spec->batch, .size = spec->augment.size, .context = spec->context};
+    *l = (gf_loader){.seed = spec->seed,
+                     .n = gf_dataset_describe(spec->data).n,
+                     .batch = spec->batch,
+                     .size = spec->augment.size,
+                     .context = spec->context};
+    l->id = malloc(sizeof *l->id * (size_t)l->batch);
+    l->label = malloc(sizeof *l->label * (size_t)l->batch);
     l->vocab = spec->bpe ? gf_bpe_vocab(spec->bpe) : 0;
     l->token = malloc(sizeof(int32_t) * (size_t)(l->batch * l->context + 1));
     for (int v = 0; v < 2; v++) l->view[v] = malloc(sizeof(float) * (size_t)(l->batch * l->size * l->size * 3));
@@ -95,10 +100,12 @@ void gf_loader_free(gf_loader *l) {
     free(l->view[0]);
     free(l->view[1]);
     free(l->token);
+    free(l->id);
+    free(l->label);
     free(l);
 }
 
-int64_t gf_loader_steps(const gf_loader *l) { return N / l->batch; }
+int64_t gf_loader_steps(const gf_loader *l) { return l->n / l->batch; }
 int64_t gf_loader_unreadable(const gf_loader *l) { return (void)l, 0; }
 
 glofnd_status gf_loader_seek(gf_error *err, gf_loader *l, uint32_t epoch, int64_t step) {
@@ -112,7 +119,7 @@ glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out) {
     const int64_t epoch = l->next / gf_loader_steps(l), step = l->next++ % gf_loader_steps(l);
     const size_t pixels = (size_t)l->size * (size_t)l->size * 3;
     for (int64_t j = 0; j < l->batch; j++) {
-        l->id[j] = (7 * (step * l->batch + j) + 3 * epoch) % N;
+        l->id[j] = (7 * (step * l->batch + j) + 3 * epoch) % l->n;
         l->label[j] = (int32_t)(l->id[j] % CLASSES);
         for (uint32_t v = 0; v < 2; v++) draw_view(l, (uint32_t)epoch, l->id[j], v, l->view[v] + (size_t)j * pixels);
         if (l->vocab) draw_caption(l, l->id[j], l->token + j * l->context);
@@ -143,7 +150,7 @@ typedef struct golden {
     float *start;        /* parameters before the first step, one after the other */
     double tau;          /* before the present step */
     const char *threads; /* how many */
-    double worst_loss, top_loss, worst_kept, worst_move, worst_state, move_tolerance;
+    double worst_loss, top_loss, worst_kept, worst_move, worst_lambda, worst_log_u;
     char worst_move_at[128];
     int moves;
 } golden;
@@ -180,7 +187,7 @@ static void write_vocabulary(gf_config *c) {
 
 static gf_config read_config(golden *g) {
     static const char *const keys[] = {"arch", "stem", "size", "head_hidden", "head_out", "seed"};
-    char word[6][64], key[64], value[64], data[64];
+    char word[6][64], key[64], value[64];
     gf_error err = {""};
     gf_config c;
     assert_int_equal(gf_config_init(&err, &c), GLOFND_OK);
@@ -188,8 +195,6 @@ static gf_config read_config(golden *g) {
                      6);
     for (int i = 0; i < 6; i++) set(&c, keys[i], word[i]);
     write_vocabulary(&c);
-    snprintf(data, sizeof data, "shapes:n=%d,classes=%d,size=%d", N, CLASSES, (int)c.size);
-    set(&c, "data", data); /* only its numbers of samples and classes are used */
     for (next_line(g); sscanf(g->text, "set %63s %63s", key, value) == 2; next_line(g)) set(&c, key, value);
     set(&c, "threads", g->threads);
     if (gf_config_resolve(&err, &c) != GLOFND_OK) fail_msg("%s", err.text);
@@ -233,11 +238,11 @@ static void expect_tensor(golden *g, const char *kind, const gf_tensor *t, const
                      7);
     assert_string_equal(have_name, want_name);
     measure((uint64_t)g->trainer->config.seed, t->value, from, t->count, have);
-    const double size = want[0] + TINY / g->move_tolerance * (from ? norm(from, t->count) : 0.0);
+    const double size = want[0] + ROUNDING / MOVE_TOLERANCE * (from ? norm(from, t->count) : 0.0);
     for (int i = 0; i < LINE_NUMBERS; i++) {
         /* An error e moves a projection by about |e|, but the sum by up to sqrt(count) |e|: all its parts may have one sign. */
         const double error = fabs(have[i] - want[i]) / size / (i == 1 ? sqrt((double)t->count) : 1.0);
-        if (!(error <= g->move_tolerance)) print_error("%s number %d: %.9g, not %.9g\n", have_name, i, have[i], want[i]);
+        if (!(error <= MOVE_TOLERANCE)) print_error("%s number %d: %.9g, not %.9g\n", have_name, i, have[i], want[i]);
         if (error <= g->worst_move) continue;
         g->worst_move = error;
         snprintf(g->worst_move_at, sizeof g->worst_move_at, "%s", have_name);
@@ -266,15 +271,15 @@ static void expect_anchors(golden *g, const char *format, int side) {
     double lambda, log_u;
     long long clock;
     glofnd_row row;
-    for (int64_t i = 0; i < N; i++, next_line(g)) {
+    for (int64_t i = 0; i < t->info.n; i++, next_line(g)) {
         long long id;
         assert_int_equal(strncmp(g->text, format, strlen(format)), 0);
         assert_int_equal(sscanf(g->text + strlen(format), "%lld %lld %lf %lf", &id, &clock, &lambda, &log_u), 4);
         assert_int_equal(id, i);
         assert_int_equal(glofnd_rows_get(gf_loss_stage_ctx(t->loss), gf_loss_stage_store(t->loss), side, &i, 1, &row), GLOFND_OK);
         assert_int_equal(row.clock, clock);
-        g->worst_state = fmax(g->worst_state, fabs((double)row.lambda - lambda));
-        if (has_u) g->worst_state = fmax(g->worst_state, fabs((double)row.log_u - log_u));
+        g->worst_lambda = fmax(g->worst_lambda, fabs((double)row.lambda - lambda));
+        if (has_u) g->worst_log_u = fmax(g->worst_log_u, fabs((double)row.log_u - log_u));
         else assert_true(isinf(row.log_u));
     }
 }
@@ -321,8 +326,6 @@ static void make_trainer(golden *g) {
     gf_error err = {""};
     if (gf_trainer_open(&err, &c, &g->trainer) != GLOFND_OK) fail_msg("%s", err.text);
     if (gf_trainer_build(&err, g->trainer, NULL, NULL) != GLOFND_OK) fail_msg("%s", err.text);
-    g->move_tolerance = c.optimizer == GF_OPTIMIZER_ADAMW ? ADAM_TOLERANCE : MOVE_TOLERANCE;
-    if (c.task == GF_TASK_CLIP) g->move_tolerance = CLIP_TOLERANCE;
     for (int k = 0; c.task == GF_TASK_CLIP && k < 2; k++) draw_weights(&g->trainer->encoders.at[k], (uint64_t)c.seed);
     gf_encoders_touch(&g->trainer->encoders);
     keep_start(g);
@@ -348,19 +351,12 @@ static void expect_moves(golden *g) {
     assert_int_equal(g->moves, t->param_count);
 }
 
-static int is_close(const golden *g) {
-    return g->worst_loss <= LOSS_TOLERANCE * g->top_loss && g->worst_kept <= KEPT_TOLERANCE &&
-           g->worst_move <= g->move_tolerance && g->worst_state <= STATE_TOLERANCE;
-}
-
-/* 20 steps; whether they are PyTorch's. */
-static int follows(const char *name, const char *threads) {
+static void check_case(const char *name, const char *threads) {
     golden g = {.name = name, .threads = threads};
     gf_error err = {""};
     open_file(&g);
     make_trainer(&g);
     gf_trainer *t = g.trainer;
-    assert_int_equal(gf_trainer_steps(t), 20);
     while (t->step < gf_trainer_steps(t)) {
         g.tau = gf_learned_tau_value(&t->scale);
         if (gf_trainer_step(&err, t) != GLOFND_OK) fail_msg("%s", err.text);
@@ -373,29 +369,24 @@ static int follows(const char *name, const char *threads) {
     for (int side = 0; side < t->encoders.count; side++)
         expect_anchors(&g, t->encoders.count == 1 ? "anchor" : side == 0 ? "anchor0" : "anchor1", side);
     assert_int_equal(*g.text, 0);
-    print_message("%s, %s threads: losses %.1e of the largest, kept %.1e, moves %.1e of the norm (%s), lambda and log u %.1e\n",
-                  name, threads, g.worst_loss / g.top_loss, g.worst_kept, g.worst_move, g.worst_move_at, g.worst_state);
+    print_message("%s, %s threads: losses %.1e of the largest, kept %.1e, moves %.1e of the norm (%s), lambda %.1e, log u %.1e\n",
+                  name, threads, g.worst_loss / g.top_loss, g.worst_kept, g.worst_move, g.worst_move_at, g.worst_lambda,
+                  g.worst_log_u);
+    assert_true(g.worst_loss <= LOSS_TOLERANCE * g.top_loss && g.worst_kept <= KEPT_TOLERANCE);
+    assert_true(g.worst_move <= MOVE_TOLERANCE && g.worst_lambda <= LAMBDA_TOLERANCE && g.worst_log_u <= LOG_U_TOLERANCE);
     gf_trainer_free(t);
     free(g.start);
     fclose(g.file);
-    return is_close(&g);
 }
 
-/* Convolutions round otherwise with another number of threads and on another CPU: one of these stays on PyTorch's side of all
- * kinks. A mistake is one with any of them. */
-static void check_case(const char *name) {
-    static const char *const threads[] = {"2", "3", "1", "4"};
-    int close = 0;
-    for (size_t i = 0; !close && i < sizeof threads / sizeof *threads; i++) close = follows(name, threads[i]);
-    assert_true(close);
-}
-
-#define CASE(name)                   \
-    static void name(void **state) { \
-        (void)state;                 \
-        check_case(#name);           \
+/* Convolutions add in a different order with a different number of threads. */
+#define CASE(name)                                                    \
+    static void name(void **state) {                                  \
+        static const char *const threads[] = {"1", "2", "3", "4"};    \
+        (void)state;                                                  \
+        for (size_t i = 0; i < 4; i++) check_case(#name, threads[i]); \
     }
-CASE(resnet18_sogclr_lars)
+CASE(resnet8_sogclr_lars)
 CASE(resnet8_sogclr_sgd)
 CASE(resnet8_simclr_adamw)
 CASE(clip_plain)
@@ -407,8 +398,8 @@ int main(void) {
     return 77;
 #endif
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet18_sogclr_lars), cmocka_unit_test(resnet8_sogclr_sgd),  cmocka_unit_test(resnet8_simclr_adamw),
-        cmocka_unit_test(clip_plain),           cmocka_unit_test(clip_sogclr2_glofnd), cmocka_unit_test(clip_fastclip_official),
+        cmocka_unit_test(resnet8_sogclr_lars), cmocka_unit_test(resnet8_sogclr_sgd),  cmocka_unit_test(resnet8_simclr_adamw),
+        cmocka_unit_test(clip_plain),          cmocka_unit_test(clip_sogclr2_glofnd), cmocka_unit_test(clip_fastclip_official),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
 /* mpi_train.c - training on R ranks against training on one, step by step. Run by mpirun; every rank also trains alone, on the
  * same batches, and compares.
  *
- * Ten steps of small nets with batch norm, all losses with GloFND; both sides add the same numbers in another order, so the loss
- * agrees to 1e-5 at every step, thresholds and u to 1e-4, weights to 1e-4 of the largest change any of them has made, and as many
- * pairs are flagged. Steps are small and without the normalisation of Adam, which would turn rounding errors of gradients that
- * are zero into steps of full size. A similarity that lies within rounding of a threshold may still fall on either side of it,
- * and move that threshold; some tens of thousands are compared, so a case that fails is repeated with other images, twice at
- * most.
+ * Ten steps of small nets with batch norm, all losses with GloFND. Ranks add the same numbers in a different order, so all
+ * results agree to a few rounding errors: one bound, which a missing or doubled part of any sum exceeds. Two kinks could turn a
+ * rounding error into a large difference: a ReLU whose input is nearly 0, and a similarity nearly at a threshold. So the images
+ * are chosen first, by training alone twice, once from weights moved by far more than rounding: if that changes the result, the
+ * next seed of images is taken. The choice does not depend on what ranks compute. Adam divides by the size of a gradient, which
+ * for some weights is rounding error; its eps is large here.
  */
 #include <math.h>
 #include <stdio.h>
@@ -15,23 +15,26 @@
 
 #include "support/ranked.h"
 #include "train/lambdas.h"
+#include "util/rng.h"
 
-enum { STEPS = 10, ATTEMPTS = 3 };
+enum { STEPS = 10, FIRST_SEED = 3, LAST_SEED = 40 };
+#define MOVED 1e-6     /* relative, in the choice of images */
+#define TOLERANCE 3e-5 /* weights, relative to the largest change of any; losses, lambda, u, tau and statistics, to max(1, |x|) */
 
-typedef struct twins {
-    const char *name;
-    gf_comm *comm;
-    gf_trainer *alone, *ranked;
+typedef struct training {
+    gf_trainer *t;
     float *first; /* weights before the first step */
-} twins;
+    glofnd_stats stats[STEPS];
+    double tau[STEPS];
+} training;
 
-static gf_config make_config(const char *const settings[][2], int attempt) {
-    static const char *const usual[][2] = {{"arch", "resnet8"},  {"size", "16"},   {"batch", "16"},        {"epochs", "3"},
+static gf_config make_config(const char *const settings[][2], int seed) {
+    static const char *const usual[][2] = {{"arch", "resnet8"},  {"size", "8"},    {"batch", "8"},         {"epochs", "3"},
                                            {"start_epoch", "0"}, {"alpha", "0.1"}, {"lambda_lr", "0.005"}, {"optimizer", "sgd"},
                                            {"lr", "0.002"},      {"threads", "1"}, {"workers", "1"},       {NULL, NULL}};
     gf_config c;
     char data[64];
-    snprintf(data, sizeof data, "shapes:n=96,classes=4,size=16,seed=%d", 3 + attempt);
+    snprintf(data, sizeof data, "shapes:n=48,classes=4,size=8,seed=%d", seed);
     MUST(gf_config_init(&here.error, &c));
     for (int i = 0; usual[i][0]; i++) MUST(gf_config_set(&here.error, &c, usual[i][0], usual[i][1]));
     MUST(gf_config_set(&here.error, &c, "data", data));
@@ -40,121 +43,147 @@ static gf_config make_config(const char *const settings[][2], int attempt) {
     return c;
 }
 
-static gf_trainer *make_trainer(gf_comm *comm, const gf_config *c, int ranked, const char *vocab) {
+/* ----- training ----- */
+
+static gf_trainer *make_trainer(gf_comm *comm, const gf_config *c, const char *vocab) {
     gf_trainer *t = NULL;
     MUST(gf_trainer_open(&here.error, c, &t));
     if (c->task == GF_TASK_CLIP) MUST(gf_trainer_vocabulary(&here.error, t, vocab));
-    if (ranked) t->comm = comm;
+    t->comm = comm;
     MUST(gf_trainer_build(&here.error, t, NULL, NULL));
     return t;
 }
 
-/* ----- comparing ----- */
+static void move_weights(gf_trainer *t) {
+    gf_rng r = gf_rng_at(1, GF_RNG_INIT, 0, 0, 0);
+    for (int k = 0; k < t->encoders.count; k++)
+        for (int i = 0; i < t->encoders.at[k].param_count; i++) {
+            const gf_tensor *x = &t->encoders.at[k].tensors[i];
+            for (int64_t j = 0; j < x->count; j++) x->value[j] *= (float)(1.0 + MOVED * (gf_rng_u32(&r) & 1 ? 1.0 : -1.0));
+        }
+    gf_encoders_touch(&t->encoders);
+}
 
-static int64_t weight_count(const gf_trainer *t) { return t->state_count; }
-
-static void copy_weights(const gf_trainer *t, float *out) {
+/* weights: [t->state_count], to be freed */
+static float *copy_weights(const gf_trainer *t) {
+    float *weights = malloc(sizeof *weights * (size_t)t->state_count), *out = weights;
     for (int k = 0; k < t->encoders.count; k++)
         for (int i = 0; i < t->encoders.at[k].param_count; i++) {
             const gf_tensor *x = &t->encoders.at[k].tensors[i];
             memcpy(out, x->value, sizeof *out * (size_t)x->count);
             out += x->count;
         }
+    return weights;
 }
 
-static void compare_weights(const twins *w) {
-    const size_t n = (size_t)weight_count(w->alone);
-    float *x = malloc(sizeof *x * n), *y = malloc(sizeof *y * n), moved = 0.0f, off = 0.0f;
-    copy_weights(w->alone, x);
-    copy_weights(w->ranked, y);
-    for (size_t i = 0; i < n; i++) moved = fmaxf(moved, fabsf(x[i] - w->first[i])), off = fmaxf(off, fabsf(x[i] - y[i]));
-    CHECK(moved > 0.0f && off <= 1e-4f * moved, "%s: a weight is off by %g, and the largest change is %g", w->name, off, moved);
-    if (w->comm->rank == 0) printf("%-28s weights off by %.1e of %.1e\n", w->name, off, moved);
+static training train(gf_comm *comm, const gf_config *c, const char *vocab, int moved) {
+    training w = {.t = make_trainer(comm, c, vocab)};
+    if (moved) move_weights(w.t);
+    w.first = copy_weights(w.t);
+    for (int step = 0; step < STEPS; step++) {
+        MUST(gf_trainer_step(&here.error, w.t));
+        w.stats[step] = w.t->stats;
+        w.tau[step] = gf_learned_tau_value(&w.t->scale);
+    }
+    return w;
+}
+
+static void training_free(training *w) {
+    gf_trainer_free(w->t);
+    free(w->first);
+}
+
+/* ----- comparing ----- */
+
+static int is_close(double x, double y) { return x == y || fabs(x - y) <= TOLERANCE * fmax(1.0, fabs(y)); }
+
+/* The largest difference between the changes of a weight, as a share of the largest change of any. */
+static double weight_gap(const training *a, const training *b) {
+    const int64_t n = a->t->state_count;
+    float *x = copy_weights(a->t), *y = copy_weights(b->t);
+    double change = 0, gap = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double moved = (double)x[i] - (double)a->first[i];
+        change = fmax(change, fabs(moved));
+        gap = fmax(gap, fabs(moved - ((double)y[i] - (double)b->first[i])));
+    }
     free(x);
     free(y);
+    return gap / change;
+}
+
+static int is_same_step(const training *a, const training *b, int step) {
+    const glofnd_stats *x = &a->stats[step], *y = &b->stats[step];
+    return is_close(x->loss, y->loss) && is_close(a->tau[step], b->tau[step]) && x->flagged == y->flagged && x->pairs == y->pairs;
+}
+
+/* Does training not care about weights moved by MOVED? */
+static int is_stable(const training *a, const training *b) {
+    for (int step = 0; step < STEPS; step++)
+        if (!is_same_step(a, b, step)) return 0;
+    return weight_gap(a, b) <= TOLERANCE;
+}
+
+static void compare_steps(const char *name, const training *one, const training *ranked) {
+    for (int step = 0; step < STEPS; step++) {
+        const glofnd_stats *x = &ranked->stats[step], *y = &one->stats[step];
+        CHECK(is_same_step(one, ranked, step),
+              "%s, step %d: loss %.8f, tau %.8f, %lld of %lld pairs flagged; one rank %.8f, %.8f, %lld of %lld", name, step,
+              x->loss, ranked->tau[step], (long long)x->flagged, (long long)x->pairs, y->loss, one->tau[step],
+              (long long)y->flagged, (long long)y->pairs);
+    }
 }
 
 /* Statistics of batch norm too are those of all ranks. */
-static void compare_buffers(const twins *w) {
-    for (int k = 0; k < w->alone->encoders.count; k++) {
-        const gf_encoder *a = &w->alone->encoders.at[k], *b = &w->ranked->encoders.at[k];
+static void compare_buffers(const char *name, const gf_trainer *one, const gf_trainer *ranked) {
+    for (int k = 0; k < one->encoders.count; k++) {
+        const gf_encoder *a = &one->encoders.at[k], *b = &ranked->encoders.at[k];
         for (int i = a->param_count; i < a->tensor_count; i++)
             for (int64_t j = 0; j < a->tensors[i].count; j++) {
                 const float x = a->tensors[i].value[j], y = b->tensors[i].value[j];
-                CHECK(fabsf(x - y) <= 1e-4f * fmaxf(1.0f, fabsf(x)), "%s: %s[%lld] is %g, one rank has %g", w->name,
-                      a->tensors[i].name, (long long)j, y, x);
+                CHECK(is_close((double)y, (double)x), "%s: %s[%lld] is %g, one rank has %g", name, a->tensors[i].name,
+                      (long long)j, (double)y, (double)x);
             }
     }
 }
 
-static void compare_state(const twins *w) {
-    const int ranks = w->comm->ranks;
-    gf_shard *s = gf_loss_stage_shard(w->ranked->loss);
-    for (int side = 0; side < w->alone->encoders.count; side++)
-        for (int64_t id = w->comm->rank; id < w->alone->info.n; id += ranks) {
+static void compare_state(const char *name, const gf_trainer *one, const gf_trainer *ranked) {
+    const int ranks = here.comm->ranks;
+    gf_shard *s = gf_loss_stage_shard(ranked->loss);
+    for (int side = 0; side < one->encoders.count; side++)
+        for (int64_t id = here.comm->rank; id < one->info.n; id += ranks) {
             const int64_t place = id / ranks;
             glofnd_row x = {0}, y = {0};
             CHECK(glofnd_rows_get(gf_shard_ctx(s), gf_shard_store(s), side, &place, 1, &x) == GLOFND_OK &&
-                      glofnd_rows_get(gf_loss_stage_ctx(w->alone->loss), gf_loss_stage_store(w->alone->loss), side, &id, 1, &y) ==
+                      glofnd_rows_get(gf_loss_stage_ctx(one->loss), gf_loss_stage_store(one->loss), side, &id, 1, &y) ==
                           GLOFND_OK,
                   "rows cannot be read");
-            const int same_u = x.log_u == y.log_u || fabsf(x.log_u - y.log_u) < 1e-4f;
-            CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-4f && same_u,
-                  "%s: anchor %d has lambda %g, log u %g; "
-                  "one rank %g, %g",
-                  w->name, (int)id, x.lambda, x.log_u, y.lambda, y.log_u);
+            CHECK(x.clock == y.clock && is_close((double)x.lambda, (double)y.lambda) &&
+                      is_close((double)x.log_u, (double)y.log_u),
+                  "%s: anchor %d has lambda %g, log u %g; one rank %g, %g", name, (int)id, (double)x.lambda, (double)x.log_u,
+                  (double)y.lambda, (double)y.log_u);
         }
 }
 
-/* What the log tells of thresholds: of all anchors, or (where there are more than `most`) the same ones. */
-static void compare_lambdas(const twins *w, int64_t most) {
+/* Thresholds as the log has them: of all anchors, or (where there are more than `max`) the same ones. */
+static void compare_lambdas(const char *name, const gf_trainer *one, const gf_trainer *ranked, int64_t max) {
     gf_lambdas x = {0}, y = {0};
-    MUST(gf_lambdas_take(&here.error, w->ranked, most, &x));
-    MUST(gf_lambdas_take(&here.error, w->alone, most, &y));
-    CHECK(x.count == y.count && x.count > most / 2 && x.count <= most, "%s: %lld thresholds", w->name, (long long)x.count);
-    for (int side = 0; side < w->alone->encoders.count; side++) {
+    MUST(gf_lambdas_take(&here.error, ranked, max, &x));
+    MUST(gf_lambdas_take(&here.error, one, max, &y));
+    CHECK(x.count == y.count && x.count > max / 2 && x.count <= max, "%s: %lld thresholds", name, (long long)x.count);
+    for (int side = 0; side < one->encoders.count; side++) {
         for (int64_t i = 0; i < x.count; i++)
-            CHECK(fabsf(x.side[side][i] - y.side[side][i]) < 1e-4f, "%s: threshold %d of side %d is %g, one rank has %g", w->name,
-                  (int)i, side, x.side[side][i], y.side[side][i]);
-        CHECK(fabs(gf_lambdas_mean(&x, side) - gf_lambdas_mean(&y, side)) < 1e-4, "%s: mean %g, one rank has %g", w->name,
+            CHECK(is_close((double)x.side[side][i], (double)y.side[side][i]),
+                  "%s: threshold %d of side %d is %g, one rank has %g", name, (int)i, side, (double)x.side[side][i],
+                  (double)y.side[side][i]);
+        CHECK(is_close(gf_lambdas_mean(&x, side), gf_lambdas_mean(&y, side)), "%s: mean %g, one rank has %g", name,
               gf_lambdas_mean(&x, side), gf_lambdas_mean(&y, side));
     }
     gf_lambdas_free(&x);
     gf_lambdas_free(&y);
 }
 
-static void compare_step(const twins *w, int step) {
-    const glofnd_stats *x = &w->ranked->stats, *y = &w->alone->stats;
-    CHECK(fabs(x->loss - y->loss) <= 1e-5 * fmax(1.0, fabs(y->loss)), "%s, step %d: loss %.8f, one rank %.8f", w->name, step,
-          x->loss, y->loss);
-    CHECK(x->flagged == y->flagged && x->pairs == y->pairs, "%s, step %d: %lld of %lld pairs flagged, one rank %lld of %lld",
-          w->name, step, (long long)x->flagged, (long long)x->pairs, (long long)y->flagged, (long long)y->pairs);
-    CHECK(fabs(gf_learned_tau_value(&w->ranked->scale) - gf_learned_tau_value(&w->alone->scale)) < 1e-6,
-          "%s, step %d: tau %g, one rank %g", w->name, step, gf_learned_tau_value(&w->ranked->scale),
-          gf_learned_tau_value(&w->alone->scale));
-}
-
-static void run_case(gf_comm *comm, const char *name, const char *const settings[][2], const char *vocab, int attempt) {
-    const gf_config c = make_config(settings, attempt);
-    twins w = {.name = name, .comm = comm};
-    w.alone = make_trainer(comm, &c, 0, vocab);
-    w.ranked = make_trainer(comm, &c, 1, vocab);
-    w.first = malloc(sizeof *w.first * (size_t)weight_count(w.alone));
-    copy_weights(w.alone, w.first);
-    for (int step = 0; step < STEPS; step++) {
-        MUST(gf_trainer_step(&here.error, w.alone));
-        MUST(gf_trainer_step(&here.error, w.ranked));
-        compare_step(&w, step);
-    }
-    compare_weights(&w);
-    compare_buffers(&w);
-    compare_state(&w);
-    compare_lambdas(&w, 96);
-    compare_lambdas(&w, 35); /* every third: 32 of them */
-    free(w.first);
-    gf_trainer_free(w.ranked);
-    gf_trainer_free(w.alone);
-}
+/* ----- cases ----- */
 
 typedef struct scenario {
     const char *name;
@@ -174,7 +203,7 @@ static const scenario scenarios[] = {
     {"sogclr2, first groups alone", {CLIP, {"loss", "sogclr2"}, {"start_epoch", "1"}}},
     {"fastclip, glofnd", {CLIP, {"loss", "fastclip"}}},
     {"isogclr, glofnd", {CLIP, {"loss", "isogclr"}}},
-    {"sogclr2, adamw", {CLIP, {"loss", "sogclr2"}, {"optimizer", "adamw"}, {"adam_eps", "1e-2"}}},
+    {"sogclr2, adamw", {CLIP, {"loss", "sogclr2"}, {"optimizer", "adamw"}, {"adam_eps", "0.1"}, {"lr", "0.01"}}},
     {"sogclr2, vit, parts",
      {CLIP,
       {"loss", "sogclr2"},
@@ -182,19 +211,38 @@ static const scenario scenarios[] = {
       {"image_width", "32"},
       {"image_layers", "1"},
       {"image_heads", "2"},
-      {"patch", "8"},
+      {"patch", "4"},
       {"micro_batch", "2"}}},
 };
 
-/* 1 if it fails on any rank, in every attempt; the last one tells what is wrong. */
-static int try_case(gf_comm *comm, const scenario *s, const char *vocab) {
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        here.failures = 0;
-        here.silent = attempt < ATTEMPTS - 1;
-        run_case(comm, s->name, s->settings, vocab, attempt);
-        if (ranked_sum(here.failures) == 0) return 0;
+/* Trains alone on images for which rounding errors stay rounding errors; *c is their configuration. */
+static training train_stable(const scenario *s, const char *vocab, gf_config *c) {
+    for (int seed = FIRST_SEED; seed <= LAST_SEED; seed++) {
+        *c = make_config(s->settings, seed);
+        training one = train(NULL, c, vocab, 0), moved = train(NULL, c, vocab, 1);
+        const int unstable = ranked_sum(!is_stable(&one, &moved));
+        if (!unstable && here.comm->rank == 0)
+            printf("%-28s seed %d, weights moved: %.1e", s->name, seed, weight_gap(&one, &moved));
+        training_free(&moved);
+        if (!unstable) return one;
+        training_free(&one);
     }
-    return 1;
+    ranked_end(__FILE__, __LINE__, "no seed gives images away from all kinks");
+}
+
+static void run_case(const scenario *s, const char *vocab) {
+    gf_config c;
+    training one = train_stable(s, vocab, &c), ranked = train(here.comm, &c, vocab, 0);
+    const double gap = weight_gap(&one, &ranked);
+    if (here.comm->rank == 0) printf(", %d ranks %.1e of the largest change\n", here.comm->ranks, gap);
+    CHECK(gap <= TOLERANCE, "%s: a weight is off by %g of the largest change", s->name, gap);
+    compare_steps(s->name, &one, &ranked);
+    compare_buffers(s->name, one.t, ranked.t);
+    compare_state(s->name, one.t, ranked.t);
+    compare_lambdas(s->name, one.t, ranked.t, 48);
+    compare_lambdas(s->name, one.t, ranked.t, 20); /* every third: 16 of them */
+    training_free(&ranked);
+    training_free(&one);
 }
 
 /* A vocabulary without merges will do: bytes. Every rank writes its own. */
@@ -210,10 +258,9 @@ int main(void) {
     const size_t cases = sizeof scenarios / sizeof *scenarios;
     const int skipped = ranked_open();
     char vocab[64];
-    int bad = 0;
     if (skipped) return skipped;
     write_vocabulary(here.comm, vocab, sizeof vocab);
-    for (size_t i = 0; i < cases; i++) bad += try_case(here.comm, &scenarios[i], vocab);
+    for (size_t i = 0; i < cases; i++) run_case(&scenarios[i], vocab);
     remove(vocab);
-    return ranked_close(here.comm->rank == 0 ? bad : 0, cases); /* all ranks have counted the same */
+    return ranked_close(here.failures, cases);
 }
