@@ -56,9 +56,9 @@ typedef struct gf_cuda_select {
 } gf_cuda_select;
 
 /* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b`
- * to row first_b + i step of zb (may be the same embedding); b may be NULL. */
+ * to row first_b + i step of zb (may be the same embedding). */
 typedef struct gf_cuda_embed_job {
-    const float *a, *b; /* [rows][dim] */
+    gf_source a, b; /* rows of one dtype; b.rows may be NULL */
     const gf_cuda_embed *za, *zb;
     int64_t rows, first_a, first_b, step;
     int normalize;

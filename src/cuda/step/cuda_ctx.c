@@ -39,9 +39,8 @@ glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out) {
 void gf_cuda_close(gf_device_ctx *d) {
     if (!d) return;
     cudaStreamSynchronize(d->stream);
-    cudaFree(d->block);
+    if (!d->borrowed) cudaFree(d->block);
     cudaFree(d->control);
-    cudaFree(d->seen_ids);
     cudaFreeHost(d->host);
     free(d);
 }
@@ -159,28 +158,24 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
     return lay_shared(&at, d, s, ld);
 }
 
-/* Two tables of 2 cols entries, the second for slots: all free between steps, whatever their size. */
-static glofnd_status grow_ids(gf_error *err, gf_device_ctx *d, int64_t cols) {
-    const int64_t room = 4 * cols;
-    if (room <= d->ids_room) return GLOFND_OK;
-    int64_t *table = NULL;
-    CUDA_TRY(err, cudaMalloc((void **)&table, sizeof *table * (size_t)room));
-    CUDA_TRY(err, cudaMemsetAsync(table, 0, sizeof *table * (size_t)room, d->stream));
+/* Two tables of 2 cols entries, the second for slots. */
+static size_t table_bytes(const gf_shape *s) { return (4 * sizeof(int64_t) * (size_t)s->cols + ALIGN - 1) / ALIGN * ALIGN; }
+
+static size_t larger_size(size_t a, size_t b) { return a > b ? a : b; }
+
+static glofnd_status drop_block(gf_error *err, gf_device_ctx *d) {
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    cudaFree(d->seen_ids);
-    d->seen_ids = table;
-    d->ids_room = room;
+    if (!d->borrowed) cudaFree(d->block);
+    d->block = NULL, d->bytes = d->arrays_bytes = d->table_bytes = 0, d->borrowed = 0;
+    memset(&d->shape, 0, sizeof d->shape);
     return GLOFND_OK;
 }
 
-static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, gf_cuda_math math) {
-    gf_device_ctx plan = *d;
-    const size_t bytes = lay(&plan, s, math, NULL);
-    if (bytes <= d->bytes) return GLOFND_OK;
-    CUDA_TRY(err, cudaStreamSynchronize(d->stream));
-    cudaFree(d->block); /* before the new one is taken: both may not fit */
-    d->block = NULL, d->bytes = 0;
-    memset(&d->shape, 0, sizeof d->shape);
+static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, size_t bytes) {
+    FAIL_IF(err, d->borrowed, GLOFND_E_MEMORY,
+            "%lld rows against %lld of dimension %lld need a workspace of %zu bytes; glofnd_ctx_workspace was given %zu",
+            (long long)s->rows, (long long)s->cols, (long long)s->dim, bytes, d->bytes);
+    TRY(drop_block(err, d)); /* before the new one is taken: both may not fit */
     void *block = NULL;
     const cudaError_t e = cudaMalloc(&block, bytes);
     if (e != cudaSuccess) (void)cudaGetLastError();
@@ -194,12 +189,20 @@ static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, gf
     return GLOFND_OK;
 }
 
+/* Arrays of any layout stay clear of the tables of any other, so that captured graphs of both can be replayed in turns. */
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math) {
     TRY(gf_cuda_check_current(err, d));
     if (memcmp(&d->shape, shape, sizeof *shape) == 0 && d->math == (int)math) return GLOFND_OK;
-    TRY(grow_ids(err, d, shape->cols));
-    TRY(grow(err, d, shape, math));
+    gf_device_ctx plan = *d;
+    const size_t arrays = lay(&plan, shape, math, NULL), table = table_bytes(shape);
+    if (larger_size(arrays, d->arrays_bytes) + larger_size(table, d->table_bytes) > d->bytes)
+        TRY(grow(err, d, shape, arrays + table));
+    char *end = d->block + d->bytes / ALIGN * ALIGN;
+    if (table > d->table_bytes) CUDA_TRY(err, cudaMemsetAsync(end - table, 0, table - d->table_bytes, d->stream));
+    d->arrays_bytes = larger_size(arrays, d->arrays_bytes);
+    d->table_bytes = larger_size(table, d->table_bytes);
     lay(d, shape, math, d->block);
+    d->seen_ids = (int64_t *)(void *)(end - table);
     d->shape = *shape;
     d->math = (int)math;
     return GLOFND_OK;
@@ -207,8 +210,28 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
 
 /* SPLIT needs the most room. */
 glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
+    const size_t cleared = d->table_bytes;
     TRY(gf_cuda_prepare(err, d, shape, GF_CUDA_SPLIT));
+    if (d->table_bytes != cleared) CUDA_TRY(err, cudaStreamSynchronize(d->stream)); /* the first step may be on another stream */
     if (bytes) *bytes = d->bytes;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_workspace_bytes(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
+    gf_device_ctx plan = *d;
+    (void)err;
+    *bytes = lay(&plan, shape, GF_CUDA_SPLIT, NULL) + table_bytes(shape) + ALIGN; /* the caller aligns to less */
+    return GLOFND_OK;
+}
+
+glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, size_t bytes) {
+    const size_t skip = (ALIGN - (uintptr_t)memory % ALIGN) % ALIGN;
+    TRY(gf_cuda_check_current(err, d));
+    TRY(drop_block(err, d));
+    if (!memory) return GLOFND_OK;
+    d->block = (char *)memory + skip;
+    d->bytes = bytes > skip ? bytes - skip : 0;
+    d->borrowed = 1;
     return GLOFND_OK;
 }
 

@@ -47,12 +47,13 @@ struct gf_device_ctx {
     cudaStream_t stream;
     gf_shape shape; /* the block is laid out for */
     int math;       /* gf_cuda_math it is laid out for */
-    char *block;    /* arrays of a step */
+    char *block;    /* arrays of a step from its beginning, seen_ids at its end */
     size_t bytes;
-    gf_cuda_control *control; /* [1] */
-    int64_t *seen_ids;        /* [2][2 cols] tables of ids, of slots: 0 free, else id + 1; all free between steps */
-    int64_t ids_room;         /* entries */
-    gf_cuda_control *host;    /* pinned copy */
+    int borrowed;                     /* the block is the caller's */
+    size_t arrays_bytes, table_bytes; /* largest of both that any layout of this block has taken */
+    gf_cuda_control *control;         /* [1] */
+    int64_t *seen_ids;                /* [2][2 cols] tables of ids, of slots: 0 free, else id + 1; all free between steps */
+    gf_cuda_control *host;            /* pinned copy */
     gf_cuda_side side[2];
     gf_link *links; /* [cols][2] for a step of one rank */
     void *scratch;  /* of selections, or partial sums; shared with grad, which lives at another time */
@@ -73,6 +74,8 @@ glofnd_status gf_cuda_open(gf_error *err, gf_device_ctx **out);
 void gf_cuda_close(gf_device_ctx *d);
 glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream);
 glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+glofnd_status gf_cuda_workspace_bytes(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
+glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, size_t bytes);
 /* Lays the workspace out for a step, growing it if it must. */
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math);
 glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);

@@ -3,6 +3,7 @@
 #define GF_CUDA_STEP_CUDA_EMBED_CUH
 
 #include "cuda/passes/tile_args.cuh"
+#include "cuda/step/cuda_dtype.cuh"
 
 #define GF_UNIT_TOLERANCE 1e-3 /* float32 unit vectors are within 1e-6; bf16 ones within this */
 
@@ -16,12 +17,17 @@ __device__ __forceinline__ double gf_embed_sum(double x) {
     return x;
 }
 
-/* Length to divide by; NaN and a note in *bad where the row cannot be used. */
-__device__ __forceinline__ double gf_embed_norm(const gf_embed_args &x, const float *h, int dim, long long place) {
+/* Row i of the caller's. */
+template <class T> __device__ __forceinline__ const T *gf_embed_source(const gf_source &h, int64_t i) {
+    return static_cast<const T *>(h.rows) + i * h.stride;
+}
+
+/* Length to divide by; a row that cannot be used is noted in *bad. */
+template <class T> __device__ __forceinline__ double gf_embed_norm(const gf_embed_args &x, const T *h, int dim, long long place) {
     double square = 0.0;
 #pragma unroll 4
     for (int d = threadIdx.x % 32; d < dim; d += 32) {
-        const double v = double(__ldg(h + d));
+        const double v = double(gf_load(h + d));
         square += v * v;
     }
     square = gf_embed_sum(square);
@@ -41,17 +47,19 @@ __device__ __forceinline__ void gf_embed_put(const gf_cuda_embed &e, int64_t row
 }
 
 /* Similarity of the two unit rows, summed as the lanes see them. */
+template <class T>
 __device__ __forceinline__ double gf_embed_write(const gf_embed_args &x, int64_t i, double norm_a, double norm_b, int64_t row_a,
                                                  int64_t row_b) {
+    const T *ha = gf_embed_source<T>(x.job.a, i), *hb = gf_embed_source<T>(x.job.b, i);
     const int dim = static_cast<int>(x.za.f32.dim);
     const double scale_a = 1.0 / norm_a, scale_b = 1.0 / norm_b;
     double dot = 0.0;
 #pragma unroll 4
     for (int d = threadIdx.x % 32; d < x.za.f32.ld; d += 32) {
-        const float a = d < dim ? float(double(__ldg(x.job.a + i * dim + d)) * scale_a) : 0.0f;
+        const float a = d < dim ? float(double(gf_load(ha + d)) * scale_a) : 0.0f;
         gf_embed_put(x.za, row_a, d, a);
-        if (!x.job.b) continue;
-        const float b = d < dim ? float(double(__ldg(x.job.b + i * dim + d)) * scale_b) : 0.0f;
+        if (!x.job.b.rows) continue;
+        const float b = d < dim ? float(double(gf_load(hb + d)) * scale_b) : 0.0f;
         gf_embed_put(x.zb, row_b, d, b);
         dot += double(a) * double(b);
     }
@@ -59,24 +67,24 @@ __device__ __forceinline__ double gf_embed_write(const gf_embed_args &x, int64_t
 }
 
 /* Sample i, by the 32 threads of a warp. */
-__device__ __forceinline__ void gf_embed_sample(const gf_embed_args &x, int64_t i) {
+template <class T> __device__ __forceinline__ void gf_embed_sample(const gf_embed_args &x, int64_t i) {
     const int dim = static_cast<int>(x.za.f32.dim);
     const int64_t row_a = x.job.first_a + i * x.job.step, row_b = x.job.first_b + i * x.job.step;
-    const double norm_a = gf_embed_norm(x, x.job.a + i * dim, dim, 2 * i);
-    const double norm_b = x.job.b ? gf_embed_norm(x, x.job.b + i * dim, dim, 2 * i + 1) : 1.0;
-    const double dot = gf_embed_write(x, i, norm_a, norm_b, row_a, row_b);
+    const double norm_a = gf_embed_norm(x, gf_embed_source<T>(x.job.a, i), dim, 2 * i);
+    const double norm_b = x.job.b.rows ? gf_embed_norm(x, gf_embed_source<T>(x.job.b, i), dim, 2 * i + 1) : 1.0;
+    const double dot = gf_embed_write<T>(x, i, norm_a, norm_b, row_a, row_b);
     if (threadIdx.x % 32) return;
     if (x.job.norm_a) x.job.norm_a[row_a] = float(norm_a);
-    if (x.job.norm_b && x.job.b) x.job.norm_b[row_b] = float(norm_b);
-    if (x.job.positive_a && x.job.b) x.job.positive_a[row_a] = dot;
-    if (x.job.positive_b && x.job.b) x.job.positive_b[row_b] = dot;
+    if (x.job.norm_b && x.job.b.rows) x.job.norm_b[row_b] = float(norm_b);
+    if (x.job.positive_a && x.job.b.rows) x.job.positive_a[row_a] = dot;
+    if (x.job.positive_b && x.job.b.rows) x.job.positive_b[row_b] = dot;
 }
 
 static inline gf_embed_args gf_embed_args_of(const gf_cuda_embed_job *job) {
     gf_embed_args x = {};
     x.job = *job;
     x.za = *job->za;
-    if (job->b) x.zb = *job->zb;
+    if (job->b.rows) x.zb = *job->zb;
     return x;
 }
 

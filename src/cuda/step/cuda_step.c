@@ -31,8 +31,8 @@ static float margin_of(gf_cuda_math math) { return math == GF_CUDA_EXACT ? 0.0f 
 static gf_cuda_embed_job embed_job(gf_device_ctx *d, const gf_device_step *x) {
     const int last = x->plan->sides - 1;
     gf_cuda_side *a = &d->side[0], *b = &d->side[last];
-    return (gf_cuda_embed_job){.a = x->q->a,
-                               .b = x->q->b,
+    return (gf_cuda_embed_job){.a = {x->q->a, x->q->a_stride, x->q->dtype},
+                               .b = {x->q->b, x->q->b_stride, x->q->dtype},
                                .za = &a->z,
                                .zb = &b->z,
                                .rows = x->q->cols,
@@ -49,8 +49,8 @@ static gf_cuda_embed_job embed_job(gf_device_ctx *d, const gf_device_step *x) {
 /* Support vectors only rank pairs, so their length does not matter: always normalised. */
 static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     const int last = x->plan->sides - 1;
-    const gf_cuda_embed_job job = {.a = x->q->support_a,
-                                   .b = last ? x->q->support_b : x->q->support_a,
+    const gf_cuda_embed_job job = {.a = {x->q->support_a, x->q->dim, x->q->dtype},
+                                   .b = {last ? x->q->support_b : x->q->support_a, x->q->dim, x->q->dtype},
                                    .za = &d->side[0].support,
                                    .zb = &d->side[last].support,
                                    .rows = x->q->cols,
@@ -62,19 +62,9 @@ static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_dev
     return GLOFND_OK;
 }
 
-static glofnd_status check_supported(gf_error *err, const glofnd_batch *q) {
-    FAIL_IF(err, q->dtype != GLOFND_F32 || q->grad_dtype != GLOFND_F32, GLOFND_E_UNSUPPORTED,
-            "batch.dtype: cuda takes float32 embeddings and gradients only");
-    FAIL_IF(err, q->a_stride != q->dim || q->b_stride != q->dim || q->grad_a_stride != q->dim || q->grad_b_stride != q->dim,
-            GLOFND_E_UNSUPPORTED, "batch.a_stride ...: cuda takes rows without padding only");
-    FAIL_IF(err, q->want & GLOFND_WANT_NO_UPDATE, GLOFND_E_UNSUPPORTED, "batch.want: cuda cannot leave the store as it is");
-    return GLOFND_OK;
-}
-
 /* `what`: of cuda_step.h. */
 static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int what, gf_cuda_step *t) {
     const gf_cuda_math math = math_of(x->plan);
-    TRY(check_supported(err, x->q));
     TRY(gf_cuda_prepare(err, d, x->shape, math));
     *t = (gf_cuda_step){.plan = *x->plan,
                         .row0 = x->q->row0,
@@ -90,6 +80,8 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
                         .links = x->links ? x->links : d->links,
                         .grad_a = x->grad_a,
                         .grad_b = x->grad_b,
+                        .grad_stride = {x->q->grad_a_stride, x->q->grad_b_stride},
+                        .grad_dtype = x->q->grad_dtype,
                         .margin = margin_of(math)};
     memcpy(t->side, d->side, sizeof t->side);
     if (x->s) x->s->stream = d->stream, t->store = *x->s;
@@ -323,7 +315,7 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
         TRY(batch_quantiles(err, d, t, i, NULL));
     TRY(sum_seen(err, d, x));
     TRY(sum_and_finish(err, d, x, t));
-    if (x->shape->ring > 0) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
+    if (x->shape->ring > 0 && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
     return GLOFND_OK;
 }
 

@@ -30,8 +30,10 @@ typedef struct gf_cuda_step { /* everything a kernel may want, by value; pointer
     gf_cuda_control *control;
     int64_t *seen_ids; /* [2][2 cols] */
     double *partial, *row_totals;
-    gf_link *links; /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
-    float *grad_a, *grad_b;
+    gf_link *links;        /* finish: out [rows][2]; unpack, sum_grad: in [cols][2] */
+    void *grad_a, *grad_b; /* [rows] rows of grad_dtype numbers, grad_stride apart */
+    int64_t grad_stride[2];
+    glofnd_dtype grad_dtype;
     struct gf_device_store store;
     float margin; /* how far two ways to make one similarity may be apart: 0 with EXACT */
 } gf_cuda_step;

@@ -153,6 +153,7 @@ cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stre
 }
 
 /* Unit rows and `open` at once: neither needs the other. The blocks of `open` come first, theirs is the longer way. */
+template <class T>
 static __global__ void __launch_bounds__(THREADS)
     begin(const gf_cuda_step x, const gf_embed_args e, const int what, const unsigned blocks) {
     const unsigned first = blocks * x.plan.sides;
@@ -161,12 +162,14 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     }
     const int64_t i = int64_t(blockIdx.x - first) * (THREADS / 32) + threadIdx.x / 32;
-    if (i < e.job.rows) gf_embed_sample(e, i);
+    if (i < e.job.rows) gf_embed_sample<T>(e, i);
 }
 
 cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, int what, cudaStream_t stream) {
     const unsigned blocks = open_blocks(x), samples = static_cast<unsigned>((job->rows + THREADS / 32 - 1) / (THREADS / 32));
-    begin<<<blocks * x->plan.sides + samples, THREADS, 0, stream>>>(*x, gf_embed_args_of(job), what, blocks);
+    gf_with_dtype(job->a.dtype, [&](auto zero) {
+        begin<decltype(zero)><<<blocks * x->plan.sides + samples, THREADS, 0, stream>>>(*x, gf_embed_args_of(job), what, blocks);
+    });
     const cudaError_t e = cudaGetLastError();
     if (e != cudaSuccess || !x->slot || !(what & GF_CUDA_GATHER)) return e;
     const size_t places = 2 * static_cast<size_t>(x->plan.cols);

@@ -135,14 +135,14 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
     }
     t.lambda = double(row.lambda);
     t.tau = double(row.tau);
-    const bool failed = gf_failed(x.control);
+    const bool writes = !gf_failed(x.control) && !(p.want & GLOFND_WANT_NO_UPDATE);
     if (p.shared) {
         const bool used = p.updating || p.o.detector == GLOFND_DETECT_SINGLE;
         const glofnd_row shared = gf_moved_shared(x, i);
         if (used) t.lambda = double(shared.lambda);
-        if (p.updating && a == 0 && !failed) gf_write_shared(x, i, shared);
+        if (p.updating && a == 0 && writes) gf_write_shared(x, i, shared);
     }
-    if (!failed) gf_write_state(x, i, a, row);
+    if (writes) gf_write_state(x, i, a, row);
 }
 
 /* ----- a block's rows ----- */

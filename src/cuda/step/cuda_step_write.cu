@@ -1,5 +1,6 @@
 /* cuda_step_write.cu - the end of the second half: from dZ through the normalisation to the caller's gradients, one warp per
  * sample; and what the second half adds to the statistics. */
+#include "cuda/step/cuda_dtype.cuh"
 #include "cuda/step/cuda_step.cuh"
 
 #define WARPS 4
@@ -23,8 +24,9 @@ cudaError_t gf_cuda_unpack(const gf_cuda_step *x, cudaStream_t stream) {
 /* ----- gradients ----- */
 
 /* dh = (dz - z (z . dz)) / |h|, with the positive's part in dz. */
+template <class T>
 static __device__ void write_row(const gf_cuda_step &x, const float *z, const float *positive, double pull, const float *dz,
-                                 double norm, float *out) {
+                                 double norm, T *out) {
     const double scale = x.plan.authors_ranks ? 0.5 * double(x.plan.cols) / double(x.plan.rows) : 1.0;
     const int lane = threadIdx.x % 32, dim = static_cast<int>(x.dim);
     double along = 0.0;
@@ -34,11 +36,11 @@ static __device__ void write_row(const gf_cuda_step &x, const float *z, const fl
     along = gf_warp_sum(along);
 #pragma unroll 4
     for (int d = lane; d < dim; d += 32)
-        out[d] = float(scale * (double(dz[d]) + pull * double(positive[d]) - along * double(z[d])) / norm);
+        gf_store(out + d, float(scale * (double(dz[d]) + pull * double(positive[d]) - along * double(z[d])) / norm));
 }
 
 /* The blocks from `first_sum` on add up the totals. */
-static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x, const unsigned first_sum) {
+template <class T> static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x, const unsigned first_sum) {
     if (blockIdx.x >= first_sum) {
         gf_sum_rows(x, blockIdx.x - first_sum, gridDim.x - first_sum);
         return;
@@ -49,14 +51,16 @@ static __global__ void __launch_bounds__(32 * WARPS) write(const gf_cuda_step x,
     const gf_cuda_side &a = x.side[0], &b = x.side[last];
     const int64_t ld = a.z.f32.ld, ra = (x.row0 + i) * per_sample, rb = ra + 1 - last, skip = x.row0 * per_sample;
     const float *za = a.z.f32.row + ra * ld, *zb = b.z.f32.row + rb * ld;
+    T *grad_a = static_cast<T *>(x.grad_a) + i * x.grad_stride[0], *grad_b = static_cast<T *>(x.grad_b) + i * x.grad_stride[1];
     const double pull = double(a.pos[ra]) + double(b.pos[rb]);
-    write_row(x, za, zb, pull, a.every.grad + (ra - skip) * ld, double(a.norm[ra]), x.grad_a + i * x.dim);
-    write_row(x, zb, za, pull, b.every.grad + (rb - skip) * ld, double(b.norm[rb]), x.grad_b + i * x.dim);
+    write_row(x, za, zb, pull, a.every.grad + (ra - skip) * ld, double(a.norm[ra]), grad_a);
+    write_row(x, zb, za, pull, b.every.grad + (rb - skip) * ld, double(b.norm[rb]), grad_b);
 }
 
 cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream) {
     const unsigned blocks = static_cast<unsigned>((x->plan.rows + WARPS - 1) / WARPS);
-    write<<<blocks + (sums_rows ? gf_sum_rows_blocks(x) : 0), 32 * WARPS, 0, stream>>>(*x, blocks);
+    const unsigned sums = sums_rows ? gf_sum_rows_blocks(x) : 0;
+    gf_with_dtype(x->grad_dtype, [&](auto zero) { write<decltype(zero)><<<blocks + sums, 32 * WARPS, 0, stream>>>(*x, blocks); });
     return cudaGetLastError();
 }
 

@@ -35,7 +35,7 @@ static glofnd_status embed(gf_error *err, gf_device_ctx *d, const gf_device_thre
     int64_t bad[2];
     CUDA_TRY(err, cudaMemcpyAsync(t->bad, fine, sizeof fine, cudaMemcpyHostToDevice, d->stream));
     for (int i = 0; i < 2; i++) {
-        const gf_cuda_embed_job job = {.a = i ? x->k : x->q,
+        const gf_cuda_embed_job job = {.a = {i ? x->k : x->q, i ? x->k_stride : x->q_stride, x->dtype},
                                        .za = i ? &t->k : &t->q,
                                        .rows = i ? x->cols : x->rows,
                                        .step = 1,
@@ -73,8 +73,6 @@ glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_devic
     tables t;
     memset(&t, 0, sizeof t);
     TRY(gf_cuda_check_current(err, d));
-    FAIL_IF(err, x->dtype != GLOFND_F32 || x->q_stride != x->dim || x->k_stride != x->dim, GLOFND_E_UNSUPPORTED,
-            "thresholds on cuda: only float32 rows without padding");
     const glofnd_status status = thresholds(err, d, x, &t);
     release(&t);
     return status;
