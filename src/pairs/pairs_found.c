@@ -1,4 +1,4 @@
-/* pairs_found.c - memory of a result; see pairs_search.h. */
+/* pairs_found.c - memory of a result, checks of a task, choice of the device; see pairs_search.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,8 +76,7 @@ const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device) {
     if (strcmp(device, "cuda") == 0 && gf_pairs_search_cuda) return gf_pairs_search_cuda;
     if (strcmp(device, "cuda") == 0)
         gf_fail(err, GLOFND_E_UNSUPPORTED,
-                "this program was built without CUDA; build it where nvcc is found, or take "
-                "--device cpu");
-    else gf_fail(err, GLOFND_E_OPTION, "--device is \"%.40s\"; it is cpu or cuda", device);
+                "this program was built without CUDA; build it where nvcc is found, or use --device cpu");
+    else gf_fail(err, GLOFND_E_OPTION, "--device is \"%.40s\"; expected cpu or cuda", device);
     return NULL;
 }

@@ -1,13 +1,13 @@
-/* pairs_search.h - the O(n^2) part of discovery, as a table of functions: what a device must be able to do.
+/* pairs_search.h - the O(n^2) part of discovery: a table of functions that a device implements.
  *
  *     const gf_pairs_search *p = &gf_pairs_search_cpu;
- *     p->open(err, &rows, threads, &state);            copies the embeddings; rows are not needed any more
- *     p->find(err, state, &task, &found);              thresholds, and what lies above them
+ *     p->open(err, &rows, threads, &state);            copies the embeddings; `rows` may be freed afterwards
+ *     p->find(err, state, &task, &found);              thresholds, and the pairs above them
  *     p->query(err, state, &rows, &task, &found);      the same for other embeddings against these
  *     p->close(state);
- * "Position" is the place of an embedding among those that were opened. Results are one definite set of numbers: they depend
- * neither on tiles nor on threads, and on the device only where its float32 products differ in the last bits: on CPUs without
- * fused multiply-adds.
+ * "Position" is the place of an embedding among the opened ones. Results are one definite set of numbers: they depend neither on
+ * tiles nor on threads, and on the device only where its float32 products differ in the last bits: on CPUs without fused
+ * multiply-adds.
  */
 #ifndef GF_PAIRS_PAIRS_SEARCH_H
 #define GF_PAIRS_PAIRS_SEARCH_H
@@ -16,61 +16,64 @@
 
 typedef struct gf_pairs_task {
     int64_t rank;         /* the threshold of an anchor is the rank-th largest of its similarities */
-    const float *lambda;  /* [n] or NULL. find: thresholds to take instead. query: those of the opened embeddings */
-    const int32_t *skip;  /* query: [rows] position that is the row itself and left out, -1: none; NULL: none at all */
+    const float *lambda;  /* [n] or NULL. find: thresholds to use instead. query: those of the opened embeddings */
+    const int32_t *skip;  /* query: [rows] position that is the row itself and does not count, -1: none; NULL: none at all */
     int64_t top;          /* most similar others of each anchor to keep */
     int64_t edge;         /* most similar ones that are not above the threshold to keep, as in gf_pairs_found */
-    float dup;            /* similarity from which on two are duplicates; > 2: nothing is */
+    float dup;            /* two embeddings at least this similar are duplicates; > 2: none are */
     const int32_t *label; /* find: [n] or NULL; negative: unknown */
-    size_t memory;        /* bytes that lists may take */
-    int64_t block;        /* tile; 0: chosen */
+    size_t memory;        /* bytes that lists may take; CUDA: lists and strips of similarities */
     int threads;
     gf_job_progress watch;
+    int64_t block; /* CPU: rows of a tile. 0: chosen */
+    int64_t list;  /* CUDA: entries of a row's list of candidates. 0: chosen */
+    int exact;     /* CUDA: 1: without tensor cores */
 } gf_pairs_task;
 
 #define GF_PAIRS_EDGE 8 /* `edge` at most */
 
-/* What there is to know of each anchor. Arrays are the caller's: gf_pairs_found_alloc(). */
+/* The result for each anchor. gf_pairs_found_alloc() makes the arrays; NULL: not wanted. */
 typedef struct gf_pairs_found {
     int64_t n, top;
     float *lambda;           /* [n] */
     int64_t *above, *mutual; /* [n] others above the threshold; of these, those whose threshold is below too */
     int64_t *hits, *copies;  /* [n] above with the same label; duplicates */
-    int32_t *other;          /* [n][top] most similar others, the best first, also below the threshold; -1: no more */
+    int32_t *other;          /* [n][top] most similar others, best first, also below the threshold; -1: no more */
     float *similarity;       /* [n][top] NaN: no more */
     int64_t edge;            /* 0, or gf_pairs_found_edge() was called */
     int32_t *edge_other;     /* [n][edge] most similar ones that are not above; -1: no more, or lambda was given */
     float *edge_similarity;  /* [n][edge] */
-    int32_t *mutual_root;    /* [n] smallest position of the part that mutual pairs connect; find only */
+    int32_t *mutual_root;    /* [n] smallest position of the component that mutual pairs connect; find only */
     int32_t *copy_root;      /* [n] the same by duplicates; find only */
 } gf_pairs_found;
 
 glofnd_status gf_pairs_found_alloc(gf_error *err, gf_pairs_found *f, int64_t n, int64_t top);
-/* Wants the `edge` most similar ones that are not above the threshold, too. */
+/* Also asks for the `edge` most similar ones that are not above the threshold. */
 glofnd_status gf_pairs_found_edge(gf_error *err, gf_pairs_found *f, int64_t edge);
 size_t gf_pairs_found_bytes(int64_t n, int64_t top);
 void gf_pairs_found_free(gf_pairs_found *f); /* a zeroed one is fine */
 
 typedef struct gf_pairs_plan {
-    size_t rows, lists, results, scratch; /* bytes: embeddings, lists of candidates, the result, all else */
+    size_t rows, lists, results, scratch; /* bytes: embeddings, lists of candidates, the result, the rest */
     size_t device;                        /* bytes on the GPU */
-    int passes;                           /* over the pairs: 1, or 2 where the lists of all anchors would not fit */
+    int passes;                           /* over the pairs: 1, or 2 where the lists of all anchors do not fit */
 } gf_pairs_plan;
 
 typedef struct gf_pairs_search {
     const char *name;
-    /* What find will take for n embeddings; only sizes, threads, memory, top, rank and whether lambda is given are looked at. */
+    /* Cost of find for n embeddings. Of the task only sizes, threads, memory, top, rank and the presence of lambda count. */
     gf_pairs_plan (*plan)(int64_t n, int64_t dim, const gf_pairs_task *t);
+    /* Rows that are used must be finite and not zero. */
     glofnd_status (*open)(gf_error *err, const gf_vectors *rows, int threads, void **state);
     glofnd_status (*find)(gf_error *err, void *state, const gf_pairs_task *t, gf_pairs_found *f);
-    /* found: above and mutual (with lambda) against the opened ones. The rows' own pairs are not looked at. */
+    /* found: above and mutual (with lambda) against the opened ones. Pairs among `rows` are not computed. */
     glofnd_status (*query)(gf_error *err, void *state, const gf_vectors *rows, const gf_pairs_task *t, gf_pairs_found *f);
     void (*close)(void *state); /* NULL is fine */
 } gf_pairs_search;
 
 extern const gf_pairs_search gf_pairs_search_cpu;
 extern const gf_pairs_search *const gf_pairs_search_cuda; /* NULL: built without CUDA */
-/* "cpu" or "cuda"; NULL, with a text, where this build has no such device. */
+/* "cpu" or "cuda"; NULL, with a text, if this build has no such device. */
 const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device);
 /* E_ARGUMENT unless the `others` of an anchor have a similarity of the task's rank; and, for query, n opened embeddings. */
 glofnd_status gf_pairs_check_rank(gf_error *err, const gf_pairs_task *t, int64_t others);

@@ -1,5 +1,5 @@
-/* cuda_discover.c - discovery on the GPU against the CPU: the same bits, whatever the strips, the room of lists and the way that
- * similarities are preselected. */
+/* cuda_discover.c - discovery on the GPU against the CPU: the same bits for any size of strips and lists, with and without tensor
+ * cores. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "cuda/pairs/cuda_pairs.h"
 #include "cuda/step/cuda_device.h"
 #include "pairs/pairs_search.h"
 #include "support/random.h"
@@ -94,50 +93,27 @@ static gf_pairs_found on_cpu(const float *x, int64_t n, int64_t dim, const gf_pa
     return f;
 }
 
-static gf_cuda_pairs_found found_of(gf_pairs_found *f) {
-    return (gf_cuda_pairs_found){.lambda = f->lambda,
-                                 .above = f->above,
-                                 .mutual = f->mutual,
-                                 .hits = f->hits,
-                                 .copies = f->copies,
-                                 .other = f->other,
-                                 .similarity = f->similarity,
-                                 .edge_other = f->edge_other,
-                                 .edge_similarity = f->edge_similarity,
-                                 .mutual_root = f->mutual_root,
-                                 .copy_root = f->copy_root};
-}
-
 enum { ALL_WAYS, EXACT_WAYS }; /* these: without products of the tensor cores */
 
 static void check_ways(int kind, const float *x, int64_t n, int64_t dim, const gf_pairs_task *t, int ways) {
-    gf_cuda_pairs *c = NULL;
+    const gf_vectors rows = {.x = x, .n = n, .dim = dim};
+    void *state = NULL;
     gf_pairs_found want = on_cpu(x, n, dim, t);
-    GOOD(gf_cuda_pairs_open(&err, x, NULL, n, dim, &c));
+    GOOD(gf_pairs_search_cuda->open(&err, &rows, 1, &state));
     for (int way = ways == EXACT_WAYS; way < 8; way += ways == EXACT_WAYS ? 2 : 1) {
         char what[80];
         gf_pairs_found got;
-        const gf_cuda_pairs_task task = {
-            .rank = t->rank,
-            .top = t->top,
-            .edge = t->edge,
-            .dup = t->dup,
-            .lambda = t->lambda,
-            .label = t->label,
-            .exact = way & 1,
-            .memory = way & 2 ? 1 : (size_t)1 << 34,
-            .list = way & 4 ? t->top + 5 : 0,
-        };
+        gf_pairs_task task = *t;
+        task.exact = way & 1, task.memory = way & 2 ? 1 : (size_t)1 << 34, task.list = way & 4 ? t->top + 5 : 0;
         snprintf(what, sizeof what, "kind %d, %lld x %lld, rank %lld, way %d", kind, (long long)n, (long long)dim,
                  (long long)t->rank, way);
         GOOD(gf_pairs_found_alloc(&err, &got, n, t->top));
         if (t->edge > 0) GOOD(gf_pairs_found_edge(&err, &got, t->edge));
-        const gf_cuda_pairs_found f = found_of(&got);
-        GOOD(gf_cuda_pairs_find(&err, c, &task, &f));
+        GOOD(gf_pairs_search_cuda->find(&err, state, &task, &got));
         same_found(&want, &got, 1, what);
         gf_pairs_found_free(&got);
     }
-    gf_cuda_pairs_close(c);
+    gf_pairs_search_cuda->close(state);
     gf_pairs_found_free(&want);
 }
 
@@ -229,26 +205,32 @@ static void queries_equal_the_cpu(void **unused) {
     }
 }
 
-static int stop_now(void *user, double share) {
-    (void)user;
-    return share > 0.0;
+static void stop_now(void *user, const char *stage, double share) {
+    (void)stage;
+    if (share > 0.0) atomic_store((atomic_int *)user, 1);
 }
 
 static void wrong_calls_say_so(void **unused) {
     float *x = make(NORMAL, 100, 8, 3);
-    gf_cuda_pairs *c = NULL;
-    gf_pairs_found f;
+    const gf_vectors rows = {.x = x, .n = 100, .dim = 8}, wide = {.x = x, .n = 50, .dim = 16};
+    const gf_pairs_search *p = gf_pairs_search_cuda;
+    atomic_int stop = 0;
+    void *state = NULL;
+    gf_pairs_found f, too_many;
+    gf_pairs_task t = {.rank = 5, .top = 20, .dup = 1.0f, .memory = (size_t)1 << 30};
     (void)unused;
-    GOOD(gf_cuda_pairs_open(&err, x, NULL, 100, 8, &c));
+    GOOD(p->open(&err, &rows, 1, &state));
     GOOD(gf_pairs_found_alloc(&err, &f, 100, 20));
-    const gf_cuda_pairs_found found = found_of(&f);
-    gf_cuda_pairs_task t = {.rank = 5, .top = 20, .dup = 1.0f, .memory = (size_t)1 << 30, .step = stop_now};
-    assert_int_not_equal(gf_cuda_pairs_find(&err, c, &t, &found), GLOFND_OK);
+    GOOD(gf_pairs_found_alloc(&err, &too_many, 100, 100));
+    t.watch = (gf_job_progress){.progress = stop_now, .user = &stop, .stop = &stop};
+    assert_int_not_equal(p->find(&err, state, &t, &f), GLOFND_OK);
     assert_string_equal(err.text, "stopped");
-    t.top = 100, t.step = NULL;
-    assert_int_equal(gf_cuda_pairs_find(&err, c, &t, &found), GLOFND_E_ARGUMENT);
-    gf_cuda_pairs_close(c);
+    t.watch = (gf_job_progress){0};
+    assert_int_equal(p->find(&err, state, &t, &too_many), GLOFND_E_ARGUMENT);
+    assert_int_equal(p->query(&err, state, &wide, &t, &f), GLOFND_E_ARGUMENT);
+    p->close(state);
     gf_pairs_found_free(&f);
+    gf_pairs_found_free(&too_many);
     free(x);
 }
 

@@ -1,13 +1,13 @@
-/* pairs_compare.cu - pairs against thresholds that are known on both sides.
+/* pairs_compare.cu - pairs against known thresholds of both anchors.
  *
- * One block a row. What rounded similarities leave open is queued in shared memory and computed in float32 by all threads
- * together, once there is enough of it.
+ * One block per row. Pairs that the rounded similarities leave open are queued in shared memory; all threads compute their float32
+ * similarities together as soon as the queue is long enough.
  */
 #include "cuda/pairs/pairs_device.cuh"
 
 enum { THREADS = 256, STEP = 4 * THREADS, QUEUE = STEP + THREADS };
 
-struct verdict { /* of one row, in the making */
+struct row_counts { /* of one thread for its row */
     const gf_pairs_job *a;
     int64_t at;
     float lambda;
@@ -24,11 +24,11 @@ struct verdict { /* of one row, in the making */
     }
 };
 
-static __global__ void __launch_bounds__(THREADS) judge(gf_pairs_job a) {
+static __global__ void __launch_bounds__(THREADS) compare(gf_pairs_job a) {
     __shared__ int queue[QUEUE]; /* columns */
     __shared__ int queued, above, hits, mutual;
     const int row = static_cast<int>(blockIdx.x);
-    verdict it = {&a, a.row0 + row, a.lambda[a.row0 + row], 0, 0, 0};
+    row_counts it = {&a, a.row0 + row, a.lambda[a.row0 + row], 0, 0, 0};
     const float slack = a.slack[row], *s = a.s + row * a.pitch;
     const int64_t skip = gf_pairs_skipped(a, row), n = a.k.n - a.col0;
     const int64_t first = a.half ? (it.at + 1 - a.col0) / 4 * 4 : 0; /* blocks of four columns */
@@ -70,6 +70,6 @@ static __global__ void __launch_bounds__(THREADS) judge(gf_pairs_job a) {
 }
 
 cudaError_t gf_pairs_compare(const gf_pairs_job *a, cudaStream_t stream) {
-    judge<<<static_cast<unsigned>(a->rows), THREADS, 0, stream>>>(*a);
+    compare<<<static_cast<unsigned>(a->rows), THREADS, 0, stream>>>(*a);
     return cudaGetLastError();
 }

@@ -1,10 +1,10 @@
-/* pairs_device.cuh - what the kernels of discovery share: exact similarities, keys, sums over a block, joining trees. */
+/* pairs_device.cuh - shared by the kernels of discovery: exact similarities, keys, sums over a block, joining trees. */
 #ifndef GF_CUDA_PAIRS_PAIRS_DEVICE_CUH
 #define GF_CUDA_PAIRS_PAIRS_DEVICE_CUH
 
-#include "cuda/pairs/pairs.h"
+#include "cuda/pairs/pairs_kernels.h"
 
-/* Of the row `row` of the strip. */
+/* Column that is no pair of row `row` of the strip; -1: none. */
 __device__ __forceinline__ int64_t gf_pairs_skipped(const gf_pairs_job &a, int row) {
     return a.self ? a.row0 + row : a.skip ? a.skip[a.row0 + row] : -1;
 }
@@ -42,30 +42,31 @@ __device__ __forceinline__ float gf_pairs_value(uint64_t key) {
 
 __device__ __forceinline__ int64_t gf_pairs_col(uint64_t key) { return 0xffffffffu - static_cast<uint32_t>(key); }
 
-/* Of 32 lanes. */
+/* Sum over the 32 lanes. */
 __device__ __forceinline__ int gf_pairs_warp_sum(int x) {
     for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
     return x;
 }
 
-/* Adds every thread's x to *sum in shared memory, which was 0; all threads must come, and wait before they read. */
+/* Adds every thread's x to *sum in shared memory, which must be 0 before. All threads call this, and synchronize before they read
+ * the sum. */
 __device__ __forceinline__ void gf_pairs_add(int *sum, int x) {
     x = gf_pairs_warp_sum(x);
     if (threadIdx.x % 32 == 0 && x) atomicAdd(sum, x);
 }
 
-/* Reads may be of a while ago, from the cache: what they give was above the node once, and still is. */
+/* Cached reads may be stale: they give an ancestor of the node, and ancestors stay ancestors. */
 __device__ __forceinline__ int32_t gf_pairs_root(int32_t *root, int32_t i) {
     for (int32_t up = __ldca(&root[i]); up != i; up = __ldca(&root[i])) {
         const int32_t next = __ldca(&root[up]);
-        if (next != up) root[i] = next; /* halves the way */
+        if (next != up) root[i] = next; /* path halving */
         i = up;
     }
     return i;
 }
 
-/* The larger root goes below the smaller one, so a tree's root is its smallest node. One that has gone below another by now says
- * so, and that one takes its place: nodes only fall, so this ends. */
+/* The larger root is put below the smaller one, so a tree's root is its smallest node. If it has been put below another node in the
+ * meantime, that node takes its place: parents only decrease, so this ends. */
 __device__ __forceinline__ void gf_pairs_join(int32_t *root, int32_t a, int32_t b) {
     a = gf_pairs_root(root, a), b = gf_pairs_root(root, b);
     while (a != b) {

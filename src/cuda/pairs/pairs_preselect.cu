@@ -1,9 +1,8 @@
-/* pairs_preselect.cu - what rounded similarities already tell: brackets of thresholds, counts that are certain, lists of the
- * rest.
+/* pairs_preselect.cu - results that rounded similarities decide: brackets of thresholds, certain counts, and lists of the rest.
  *
- * One block a row. If l is the rank-th largest of a row's rounded similarities, the float32 one is at most `slack` away; and so
- * is each of them. So one that is more than 2 slack above l is above the threshold, whatever the roundings were, and one that is
- * more than 2 slack below is not.
+ * One block per row. Let l be the rank-th largest of a row's rounded similarities: the float32 one is at most `slack` away, and so
+ * is each of them. A similarity more than 2 slack above l is therefore above the threshold for any rounding, and one more than
+ * 2 slack below is not.
  */
 #include <math_constants.h>
 
@@ -12,16 +11,16 @@
 enum { THREADS = 512, BINS = 4096, BINS_EACH = BINS / THREADS };
 #define BIN_SLOP 1e-6f /* float32 arithmetic on the borders of bins */
 
-/* Rises with v: bins of 1/2048 over [-1, 1]. */
+/* Bins of 1/2048 over [-1, 1]; increases with v. */
 __device__ __forceinline__ int bin_of(float v) {
     const int b = static_cast<int>(fmaf(v, BINS / 2, BINS / 2));
     return b < 0 ? 0 : b >= BINS ? BINS - 1 : b;
 }
-/* What lies in bin 0 or in the last one may be beyond [-1, 1] by roundings. */
+/* Values in the first and the last bin may lie outside [-1, 1] by roundings. */
 __device__ __forceinline__ float bin_low(int b) { return b == 0 ? -4.0f : b / (BINS / 2.0f) - 1.0f - BIN_SLOP; }
 __device__ __forceinline__ float bin_high(int b) { return b == BINS - 1 ? 4.0f : (b + 1) / (BINS / 2.0f) - 1.0f + BIN_SLOP; }
 
-/* Calls f(column, s) for every column of the row that is a pair. */
+/* Calls f(column, s) for every pair of the row. */
 template <class F> __device__ __forceinline__ void each_pair(const gf_pairs_job &a, int row, F f) {
     const float *s = a.s + row * a.pitch;
     const int64_t skip = gf_pairs_skipped(a, row), n = a.k.n;
@@ -34,7 +33,7 @@ template <class F> __device__ __forceinline__ void each_pair(const gf_pairs_job 
     }
 }
 
-/* Counts of all bins from the last down to mine, and of those before mine. */
+/* Sum of `mine` over the threads before this one. All threads call this. */
 __device__ __forceinline__ int count_before(int mine) {
     __shared__ int warps[THREADS / 32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -76,12 +75,12 @@ static __global__ void __launch_bounds__(THREADS) gather(gf_pairs_job a) {
     const int row = static_cast<int>(blockIdx.x);
     const int64_t at = a.row0 + row;
     const float low = a.low[row], high = a.high[row], top_low = a.top_low[row], slack = a.slack[row];
-    const float least = fminf(fminf(low, top_low), a.dup - slack);
+    const float min = fminf(fminf(low, top_low), a.dup - slack);
     int my_above = 0, my_hits = 0, my_copies = 0;
     if (threadIdx.x == 0) listed = above = hits = copies = 0;
     __syncthreads();
     each_pair(a, row, [&](int64_t col, float v) {
-        if (v < least) return;
+        if (v < min) return;
         if ((v >= low && v <= high) || v >= top_low || fabsf(v - a.dup) <= slack) {
             const int place = atomicAdd(&listed, 1);
             if (place < a.cap) a.list[row * static_cast<int64_t>(a.cap) + place] = static_cast<uint64_t>(col);

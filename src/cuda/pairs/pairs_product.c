@@ -1,4 +1,4 @@
-/* pairs_product.c - see pairs_product.h. cuBLASLt thinks in columns: what is row-major here is its transpose there, s' = k q'. */
+/* pairs_product.c - see pairs_product.h. cuBLASLt is column-major: it computes the transpose of s, s' = k q'. */
 #include "cuda/pairs/pairs_product.h"
 
 #include <string.h>
@@ -13,16 +13,18 @@
     } while (0)
 
 glofnd_status gf_pairs_product_open(gf_error *err, gf_pairs_product *p) {
-    const cublasOperation_t across = CUBLAS_OP_T;
-    const size_t most = WORKSPACE;
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    const size_t max = WORKSPACE;
     memset(p, 0, sizeof *p);
     TRY(gf_cunn_blas_open(err, &p->libs));
     const gf_cunn_libs *l = &p->libs;
     BLAS_TRY(err, l->cublasLtCreate(&p->blas), "opening it");
     BLAS_TRY(err, l->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
-    BLAS_TRY(err, l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &across, sizeof across), "a product");
-    BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&p->wish), "a preference");
-    BLAS_TRY(err, l->cublasLtMatmulPreferenceSetAttribute(p->wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
+    BLAS_TRY(err, l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
+             "a product");
+    BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&p->preference), "a preference");
+    BLAS_TRY(err,
+             l->cublasLtMatmulPreferenceSetAttribute(p->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &max, sizeof max),
              "a preference");
     const cudaError_t e = cudaMalloc(&p->workspace, WORKSPACE);
     FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY, "no memory for products on the GPU: %s", cudaGetErrorString(e));
@@ -38,7 +40,7 @@ static glofnd_status multiply(gf_error *err, gf_pairs_product *p, const gf_pairs
     const float one = 1.0f, zero = 0.0f;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
-    BLAS_TRY(err, l->cublasLtMatmulAlgoGetHeuristic(p->blas, p->desc, m[0], m[1], m[2], m[2], p->wish, 1, &found, &count),
+    BLAS_TRY(err, l->cublasLtMatmulAlgoGetHeuristic(p->blas, p->desc, m[0], m[1], m[2], m[2], p->preference, 1, &found, &count),
              "choice of an algorithm");
     FAIL_IF(err, count < 1, GLOFND_E_UNSUPPORTED, "cuBLASLt has no algorithm for %d x %lld similarities of %d numbers", a->rows,
             (long long)(a->k.n - a->col0), a->k.dim);
@@ -66,7 +68,7 @@ glofnd_status gf_pairs_product_run(gf_error *err, gf_pairs_product *p, const gf_
 
 void gf_pairs_product_close(gf_pairs_product *p) {
     const gf_cunn_libs *l = &p->libs;
-    if (p->wish) l->cublasLtMatmulPreferenceDestroy(p->wish);
+    if (p->preference) l->cublasLtMatmulPreferenceDestroy(p->preference);
     if (p->desc) l->cublasLtMatmulDescDestroy(p->desc);
     if (p->blas) l->cublasLtDestroy(p->blas);
     cudaFree(p->workspace);

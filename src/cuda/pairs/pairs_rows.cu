@@ -1,4 +1,4 @@
-/* pairs_rows.cu - embeddings as discovery takes them on the GPU: unit vectors with the CPU's bits, float16 copies, forests. */
+/* pairs_rows.cu - embeddings for discovery on the GPU: unit vectors with the CPU's bits, float16 copies; forests. */
 #include <cuda_fp16.h>
 
 #include "cuda/pairs/pairs_device.cuh"
@@ -7,7 +7,7 @@ enum { THREADS = 256 };
 
 static unsigned blocks_of(int64_t n) { return static_cast<unsigned>((n + THREADS - 1) / THREADS); }
 
-/* One thread a row: squares are added in the order of the CPU. */
+/* One thread per row: squares are added in the order of the CPU. */
 static __global__ void __launch_bounds__(THREADS) lengths(const float *raw, int64_t rows, int dim, double *scale) {
     const int64_t r = blockIdx.x * static_cast<int64_t>(THREADS) + threadIdx.x;
     if (r >= rows) return;
@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(THREADS) lengths(const float *raw, int6
     scale[r] = sum > 0.0 ? 1.0 / sqrt(sum) : 0.0;
 }
 
-/* One block a row. */
+/* One block per row. */
 static __global__ void __launch_bounds__(THREADS)
     scale_rows(const float *raw, const double *scale, int64_t first, gf_pairs_side to) {
     __shared__ float parts[THREADS / 32];
@@ -54,24 +54,24 @@ cudaError_t gf_pairs_unit(const float *raw, int64_t rows, int64_t first, const g
     return e != cudaSuccess ? e : freed;
 }
 
-/* Numbers that are not negative compare as their bits do. */
-static __global__ void __launch_bounds__(THREADS) largest(const float *lost, int64_t n, float *most) {
+/* Non-negative floats compare like their bits. */
+static __global__ void __launch_bounds__(THREADS) largest(const float *lost, int64_t n, float *max) {
     float x = 0.0f;
     const int64_t step = gridDim.x * static_cast<int64_t>(THREADS);
     for (int64_t i = blockIdx.x * static_cast<int64_t>(THREADS) + threadIdx.x; i < n; i += step) x = fmaxf(x, lost[i]);
     for (int lanes = 16; lanes > 0; lanes /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lanes));
-    if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int *>(most), __float_as_int(x));
+    if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<int *>(max), __float_as_int(x));
 }
 
-cudaError_t gf_pairs_largest(const float *lost, int64_t n, float *most, cudaStream_t stream) {
+cudaError_t gf_pairs_largest(const float *lost, int64_t n, float *max, cudaStream_t stream) {
     const unsigned blocks = n < 512 * THREADS ? blocks_of(n) : 512;
-    largest<<<blocks, THREADS, 0, stream>>>(lost, n, most);
+    largest<<<blocks, THREADS, 0, stream>>>(lost, n, max);
     return cudaGetLastError();
 }
 
 static __global__ void __launch_bounds__(THREADS) set_slack(gf_pairs_job a) {
     const int r = static_cast<int>(blockIdx.x * THREADS + threadIdx.x);
-    if (r < a.rows) a.slack[r] = a.q.half ? 1.01f * (a.q.lost[a.row0 + r] + a.lost_most) + a.chain : 0.0f;
+    if (r < a.rows) a.slack[r] = a.q.half ? 1.01f * (a.q.lost[a.row0 + r] + a.lost_max) + a.chain : 0.0f;
 }
 
 cudaError_t gf_pairs_slack(const gf_pairs_job *a, cudaStream_t stream) {
@@ -79,20 +79,20 @@ cudaError_t gf_pairs_slack(const gf_pairs_job *a, cudaStream_t stream) {
     return cudaGetLastError();
 }
 
-static __global__ void __launch_bounds__(THREADS) plant(int32_t *root, int64_t n) {
+static __global__ void __launch_bounds__(THREADS) init_forest(int32_t *root, int64_t n) {
     const int64_t i = blockIdx.x * static_cast<int64_t>(THREADS) + threadIdx.x;
     if (i < n) root[i] = static_cast<int32_t>(i);
 }
 
 cudaError_t gf_pairs_forest(int32_t *root, int64_t n, cudaStream_t stream) {
-    plant<<<blocks_of(n), THREADS, 0, stream>>>(root, n);
+    init_forest<<<blocks_of(n), THREADS, 0, stream>>>(root, n);
     return cudaGetLastError();
 }
 
 static __global__ void __launch_bounds__(THREADS) flatten(int32_t *root, int64_t n) {
     const int64_t i = blockIdx.x * static_cast<int64_t>(THREADS) + threadIdx.x;
     if (i >= n) return;
-    volatile int32_t *r = root; /* nobody halves ways here: what is written is a root, and stays */
+    volatile int32_t *r = root; /* without path halving: every value written is a final root */
     int32_t top = static_cast<int32_t>(i);
     for (int32_t up = r[top]; up != top; up = r[top]) top = up;
     r[i] = top;

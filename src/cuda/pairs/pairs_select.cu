@@ -1,4 +1,4 @@
-/* pairs_select.cu - thresholds, counts and the most similar ones of a row, from float32 similarities: of its list, or of all. */
+/* pairs_select.cu - threshold, counts and most similar ones of a row, from float32 similarities: of its list, or of all pairs. */
 #include <math_constants.h>
 
 #include "cuda/pairs/pairs_device.cuh"
@@ -6,7 +6,7 @@
 
 enum { THREADS = 256, DIGITS = 256 };
 
-/* ----- where keys come from; 0: none ----- */
+/* ----- sources of keys; 0: none ----- */
 
 struct list_keys {
     const uint64_t *key;
@@ -14,7 +14,7 @@ struct list_keys {
     __device__ uint64_t operator()(int64_t i) const { return key[i]; }
 };
 
-struct row_keys { /* s of a whole row */
+struct row_keys { /* s of a complete row */
     const float *s;
     int64_t count, skip;
     __device__ uint64_t operator()(int64_t i) const { return i == skip ? 0 : gf_pairs_key(s[i], i); }
@@ -24,19 +24,19 @@ struct row_keys { /* s of a whole row */
 
 struct choice {
     int digits[DIGITS];
-    int64_t left; /* still to find among those with the prefix */
+    int64_t left; /* rank among the keys with the prefix */
     uint64_t prefix;
 };
 
-/* The first warp: the digit at which the count from the largest down reaches `left`. */
+/* By the first warp: the digit at which the count from the largest down reaches `left`. */
 __device__ void choose_digit(choice &c, int shift) {
     const int lane = static_cast<int>(threadIdx.x), first = DIGITS - 1 - 8 * lane;
     int mine = 0;
     for (int i = 0; i < 8; i++) mine += c.digits[first - i];
     int64_t sum = mine;
     for (int by = 1; by < 32; by *= 2) {
-        const int64_t less = __shfl_up_sync(0xffffffffu, sum, by);
-        if (lane >= by) sum += less;
+        const int64_t before = __shfl_up_sync(0xffffffffu, sum, by);
+        if (lane >= by) sum += before;
     }
     int64_t seen = sum - mine;
     const int64_t left = c.left;
@@ -48,7 +48,7 @@ __device__ void choose_digit(choice &c, int shift) {
     }
 }
 
-/* Bits down to `lowest` of the k-th largest key; 1 <= k <= keys. All threads. */
+/* Bits down to `lowest` of the k-th largest key; 1 <= k <= keys. All threads call this. */
 template <class K> __device__ uint64_t kth_key(const K &keys, int64_t k, int lowest, choice &c) {
     __syncthreads();
     if (threadIdx.x == 0) c.left = k, c.prefix = 0;
@@ -76,7 +76,7 @@ struct row_shared {
     uint64_t best[GF_PAIRS_TOP];
 };
 
-/* Adds to the counts what is certain of these keys now that the threshold is. */
+/* Counts the keys above the threshold, and duplicates. */
 template <class K> __device__ void count_keys(const gf_pairs_job &a, int64_t at, const K &keys, float lambda, row_shared &sm) {
     int above = 0, hits = 0, copies = 0;
     for (int64_t i = threadIdx.x; i < keys.count; i += blockDim.x) {
@@ -94,7 +94,7 @@ template <class K> __device__ void count_keys(const gf_pairs_job &a, int64_t at,
     gf_pairs_add(&sm.copies, copies);
 }
 
-/* Sorts best[0 .. count) by falling keys; count is filled up to a power of two with zeros. */
+/* Sorts best[0 .. count) by descending keys, filled up with zeros to a power of two. */
 __device__ void sort_best(uint64_t *best, int count) {
     int size = 1;
     while (size < count) size *= 2;
@@ -104,7 +104,7 @@ __device__ void sort_best(uint64_t *best, int count) {
             __syncthreads();
             for (int i = threadIdx.x; i < size; i += blockDim.x) {
                 const int j = i ^ step;
-                if (j < i) continue; /* whoever has the smaller place reads and writes both */
+                if (j < i) continue; /* the thread of the smaller place reads and writes both */
                 const uint64_t x = best[i], y = best[j];
                 if ((x < y) == ((i & run) == 0)) best[i] = y, best[j] = x;
             }
@@ -112,7 +112,7 @@ __device__ void sort_best(uint64_t *best, int count) {
     __syncthreads();
 }
 
-/* 0: there is none. */
+/* key 0: none. */
 __device__ void put_cell(int32_t *other, float *similarity, int64_t at, uint64_t key) {
     other[at] = key ? static_cast<int32_t>(gf_pairs_col(key)) : -1;
     similarity[at] = key ? gf_pairs_value(key) : CUDART_NAN_F;
@@ -122,7 +122,7 @@ template <class K> __device__ void put_top(const gf_pairs_job &a, int row, const
     const uint64_t last = kth_key(keys, a.top, 0, sm.c);
     for (int64_t i = threadIdx.x; i < keys.count; i += blockDim.x) {
         const uint64_t key = keys(i);
-        if (key >= last) sm.best[atomicAdd(&sm.taken, 1)] = key; /* keys differ: `top` of them */
+        if (key >= last) sm.best[atomicAdd(&sm.taken, 1)] = key; /* keys are distinct: exactly `top` of them */
     }
     __syncthreads();
     sort_best(sm.best, a.top);
@@ -130,20 +130,20 @@ template <class K> __device__ void put_top(const gf_pairs_job &a, int row, const
         put_cell(a.other, a.similarity, row * static_cast<int64_t>(a.top) + i, sm.best[i]);
 }
 
-/* Those from place `above` on among the keys, as far as reach goes. */
+/* The keys from place `above` on, up to the reach. */
 template <class K>
 __device__ void put_edge(const gf_pairs_job &a, int row, const K &keys, int64_t above, int64_t certain, row_shared &sm) {
     for (int e = 0; e < a.edge; e++) {
         const int64_t place = above + 1 + e;
-        const bool there = certain + place <= a.k.n - (gf_pairs_skipped(a, row) >= 0);
-        const uint64_t key = there ? kth_key(keys, place, 0, sm.c) : 0;
+        const bool exists = certain + place <= a.k.n - (gf_pairs_skipped(a, row) >= 0);
+        const uint64_t key = exists ? kth_key(keys, place, 0, sm.c) : 0;
         if (threadIdx.x == 0) put_cell(a.edge_other, a.edge_similarity, row * static_cast<int64_t>(a.edge) + e, key);
         __syncthreads();
     }
 }
 
-/* keys hold all that was not counted before: `certain` others are above. */
-template <class K> __device__ void settle_row(const gf_pairs_job &a, int row, const K &keys, int64_t certain, row_shared &sm) {
+/* keys: all pairs that were not counted before; `certain` others are above. */
+template <class K> __device__ void select_row(const gf_pairs_job &a, int row, const K &keys, int64_t certain, row_shared &sm) {
     const int64_t at = a.row0 + row;
     float lambda = 0.0f;
     if (threadIdx.x == 0) sm.above = sm.hits = sm.copies = sm.taken = 0;
@@ -158,7 +158,7 @@ template <class K> __device__ void settle_row(const gf_pairs_job &a, int row, co
     a.above[at] += sm.above, a.hits[at] += sm.hits, a.copies[at] += sm.copies;
 }
 
-static __global__ void __launch_bounds__(THREADS) settle_lists(gf_pairs_job a) {
+static __global__ void __launch_bounds__(THREADS) select_lists(gf_pairs_job a) {
     __shared__ row_shared sm;
     const int row = static_cast<int>(blockIdx.x), count = a.list_n[row];
     uint64_t *key = a.list + row * static_cast<int64_t>(a.cap);
@@ -169,21 +169,21 @@ static __global__ void __launch_bounds__(THREADS) settle_lists(gf_pairs_job a) {
     }
     __syncthreads();
     const list_keys keys = {key, count};
-    settle_row(a, row, keys, a.above[a.row0 + row], sm);
+    select_row(a, row, keys, a.above[a.row0 + row], sm);
 }
 
-static __global__ void __launch_bounds__(4 * THREADS) settle_whole(gf_pairs_job a) {
+static __global__ void __launch_bounds__(4 * THREADS) select_dense(gf_pairs_job a) {
     __shared__ row_shared sm;
     const int row = static_cast<int>(blockIdx.x);
     if (a.list_n[row] <= a.cap) return;
     if (threadIdx.x == 0) a.above[a.row0 + row] = a.hits[a.row0 + row] = a.copies[a.row0 + row] = 0;
     const row_keys keys = {a.s + row * a.pitch, a.k.n, gf_pairs_skipped(a, row)};
-    settle_row(a, row, keys, 0, sm);
+    select_row(a, row, keys, 0, sm);
 }
 
-cudaError_t gf_pairs_select(const gf_pairs_job *a, int whole, cudaStream_t stream) {
-    if (whole) settle_whole<<<static_cast<unsigned>(a->rows), 4 * THREADS, 0, stream>>>(*a);
-    else settle_lists<<<static_cast<unsigned>(a->rows), THREADS, 0, stream>>>(*a);
+cudaError_t gf_pairs_select(const gf_pairs_job *a, int dense, cudaStream_t stream) {
+    if (dense) select_dense<<<static_cast<unsigned>(a->rows), 4 * THREADS, 0, stream>>>(*a);
+    else select_lists<<<static_cast<unsigned>(a->rows), THREADS, 0, stream>>>(*a);
     return cudaGetLastError();
 }
 
