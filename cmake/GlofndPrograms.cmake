@@ -7,7 +7,9 @@ if(GLOFND_PROGRAM)
     target_link_libraries(glofnd_cli PRIVATE glofnd_flags glofnd_train)
     target_compile_definitions(glofnd_cli PRIVATE _GNU_SOURCE=)
     target_include_directories(glofnd_cli PRIVATE ${PROJECT_SOURCE_DIR})        # "cli/cli.h"
-    set_target_properties(glofnd_cli PROPERTIES OUTPUT_NAME glofnd RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+    # As installed: CMake would end the path of a build that it rewrites later in an empty element, the current folder.
+    set_target_properties(glofnd_cli PROPERTIES OUTPUT_NAME glofnd RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
+        BUILD_WITH_INSTALL_RPATH ON)
 endif()
 
 # Benchmarks may look inside the libraries, so they take the static ones and the internal headers.
