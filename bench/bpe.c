@@ -2,17 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "text/bpe/bpe.h"
+#include "util/clock.h"
 
 #define ROUNDS 5
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* Encodes every line; returns the tokens without start and end, or -1. */
 static long long encode_lines(const gf_bpe *b, const char *text) {
@@ -51,9 +45,9 @@ int main(int argc, char **argv) {
         return argc == 3;
     }
     for (int round = 0; round < ROUNDS; round++) {
-        const double start = now();
+        const double start = gf_clock();
         const long long tokens = encode_lines(b, text);
-        const double seconds = now() - start;
+        const double seconds = gf_clock() - start;
         printf("%lld tokens, %.3f s, %.2f million tokens/s\n", tokens, seconds, (double)tokens / seconds / 1e6);
     }
     gf_bpe_free(b);

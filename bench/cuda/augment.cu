@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 extern "C" {
 #include "loader/loader.h"
 }
 #include "cuda/augment/cuda_augment.h"
 #include "cuda/augment/cuda_feed.h"
+#include "util/clock.h"
 
 enum { RUNS = 30, EPOCHS = 4 };
 
@@ -146,12 +146,6 @@ static double timed(const bench *b, void (*work)(const bench *, int)) {
     return ms[RUNS / 2];
 }
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Milliseconds of a put and a take with nothing else to do, on the wall clock. */
 static double whole(const bench *b) {
     gf_error err;
@@ -164,12 +158,12 @@ static double whole(const bench *b) {
     ok(gf_cuda_feed_create(&err, &spec, &f), &err);
     if (b->s.resident) ok(gf_cuda_feed_keep(&err, f, b->pixels.bytes, b->pixels.used), &err);
     for (int i = -3; i < RUNS; i++) {
-        const double from = seconds();
+        const double from = gf_clock();
         const gf_view_job *jobs = b->jobs + (i + 4) % EPOCHS * b->s.views;
         ok(gf_cuda_feed_put(&err, f, jobs, &b->pixels, b->s.resident ? 0 : 1), &err);
         ok(gf_cuda_feed_take(&err, f, b->input), &err);
         must(cudaDeviceSynchronize());
-        if (i >= 0) ms[i] = (float)(1e3 * (seconds() - from));
+        if (i >= 0) ms[i] = (float)(1e3 * (gf_clock() - from));
     }
     gf_cuda_feed_free(f);
     qsort(ms, RUNS, sizeof *ms, by_size);
@@ -219,9 +213,9 @@ static double draw_rate(int workers) {
     spec.workers = workers, spec.depth = 2, spec.pack = 1, spec.preload = kept;
     ok(gf_loader_create(&err, &spec, &loader), &err);
     ok(gf_loader_next(&err, loader, &b), &err);
-    const double from = seconds();
-    for (; seconds() - from < 0.5; samples += b.n) ok(gf_loader_next(&err, loader, &b), &err);
-    const double rate = (double)samples / (seconds() - from);
+    const double from = gf_clock();
+    for (; gf_clock() - from < 0.5; samples += b.n) ok(gf_loader_next(&err, loader, &b), &err);
+    const double rate = (double)samples / (gf_clock() - from);
     gf_loader_free(loader);
     gf_preload_free(kept);
     gf_dataset_free(data);

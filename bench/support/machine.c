@@ -5,19 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "support/die.h"
 #include "support/product.h"
+#include "util/clock.h"
 #include "util/parallel.h"
 
-double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+double seconds(void) { return gf_clock(); }
 
 /* ---- the kernel, the whole product ---- */
 

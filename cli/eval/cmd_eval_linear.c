@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
 #include "eval/linear/linear_eval.h"
+#include "util/clock.h"
 
 static const char usage[] =
     "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
@@ -28,12 +28,6 @@ typedef struct linear_job {
     double seconds[MOST_FRACTIONS];
     int64_t train_n, test_n;
 } linear_job;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ----- flags ----- */
 
@@ -98,11 +92,11 @@ static void show_encoding(void *user, int64_t done, int64_t total) {
 }
 
 static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *l, int i) {
-    const double start = now();
+    const double start = gf_clock();
     eval_progress_begin(&j->line, "");
     const glofnd_status status = gf_linear_eval_run(err, l, j->fraction[i], &j->result[i]);
     if (j->result[i].probe.epochs_run) eval_progress_end(&j->line);
-    j->seconds[i] = now() - start;
+    j->seconds[i] = gf_clock() - start;
     TRY(status);
     if (j->result[i].empty < 0) return GLOFND_OK;
     FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT,

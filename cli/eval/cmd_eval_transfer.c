@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
 #include "eval/linear/transfer_learning.h"
+#include "util/clock.h"
 
 static const char usage[] =
     "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
@@ -42,12 +42,6 @@ typedef struct transfer_job {
     gf_progress line;
     const char *at; /* title of the dataset in work */
 } transfer_job;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ----- arguments ----- */
 
@@ -150,7 +144,7 @@ static glofnd_status check_sets(gf_error *err, const transfer_job *j) {
 static glofnd_status run_set(gf_error *err, transfer_job *j, gf_run_encoder *e, transfer_set *s) {
     gf_split split = {0};
     gf_features train = {0}, test = {0};
-    const double start = now();
+    const double start = gf_clock();
     glofnd_status status = open_set(err, j, s, &split);
     if (status == GLOFND_OK) memcpy(s->samples.test_name, split.test_name, sizeof s->samples.test_name);
     eval_note(split.data);
@@ -160,7 +154,7 @@ static glofnd_status run_set(gf_error *err, transfer_job *j, gf_run_encoder *e, 
     if (status == GLOFND_OK) status = fit(err, j, s, &train, &test);
     gf_features_free(&train);
     gf_features_free(&test);
-    s->seconds = now() - start;
+    s->seconds = gf_clock() - start;
     return status;
 }
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/device_flags.h"
 #include "discover/discover_files.h"
 #include "run/progress.h"
+#include "util/clock.h"
 #include "util/parallel.h"
 
 static const char usage[] = "glofnd discover EMB --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
@@ -54,12 +54,6 @@ static void draw(void *user, const char *stage, double share) {
 static void start(discover_job *j, const char *stage) {
     j->line = gf_progress_start(0, j->quiet);
     j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &stop};
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 typedef char amount[24];
@@ -217,12 +211,12 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(check_apart(err, j));
     TRY(gf_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
-    const double begun = now();
+    const double begun = gf_clock();
     TRY(load(err, j));
     if (j->query) TRY(load_query(err, j));
-    const double loaded = now();
+    const double loaded = gf_clock();
     TRY(search(err, j));
-    const double found = now();
+    const double found = gf_clock();
     const gf_discover_report report = {.source = j->source,
                                        .query = j->query,
                                        .s = &j->s,
@@ -235,7 +229,7 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     TRY(gf_discover_write(err, j->out, j->force, &report));
     if (!j->quiet)
         fprintf(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run ? "encoding" : "reading", loaded - begun,
-                found - loaded, now() - found);
+                found - loaded, gf_clock() - found);
     gf_text text = {0};
     gf_discover_summary(&text, &report);
     if (text.at) printf("%swritten to  %s%s\n", text.at, j->out, j->html ? ": open index.html in a browser" : "");

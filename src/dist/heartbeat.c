@@ -2,6 +2,7 @@
 #ifdef GF_HAVE_MPI
 
 #include "dist/heartbeat.h"
+#include "util/clock.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -28,12 +29,6 @@ struct gf_heartbeat {
     pthread_cond_t woken;
     int stop;
 };
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Until the pause is over, or the end of it all; 1: it is the end. */
 static int rest(gf_heartbeat *h, double seconds) {
@@ -79,8 +74,8 @@ static void give_up(const gf_heartbeat *h) {
 static void *run(void *heartbeat) {
     gf_heartbeat *h = heartbeat;
     int stop = 0, parted = 0;
-    for (double last = now(); !parted || !h->gone;) {
-        const double at = now(), passed = at - last;
+    for (double last = gf_clock(); !parted || !h->gone;) {
+        const double at = gf_clock(), passed = at - last;
         last = at;
         hear(h, passed < 4.0 * h->pause ? passed : 4.0 * h->pause);
         if (!parted) parted = say(h, stop ? BYE : ALIVE) && stop;

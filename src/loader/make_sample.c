@@ -4,13 +4,7 @@
 #endif
 #include "loader/make_sample.h"
 
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
+#include "util/clock.h"
 
 static int64_t id_at(const gf_maker *m, const gf_slot *s, int64_t position) {
     const int64_t at = gf_maker_in_order(&m->spec) ? position : gf_permute(m->spec.seed, s->epoch, m->n, position);
@@ -75,21 +69,21 @@ static glofnd_status make_views(gf_error *err, const gf_loader_spec *spec, gf_wo
 
 gf_made gf_probe_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
     gf_made made = {.id = id_at(m, s, position)};
-    const double start = now();
+    const double start = gf_clock();
     made.status = read_sample(&made.why, m, w, s, made.id);
     if (made.status == GLOFND_OK) made.status = make_text(&made.why, &m->spec, w, s, item, made.id);
-    made.read_seconds = now() - start;
+    made.read_seconds = gf_clock() - start;
     made.unreadable = made.status == GLOFND_E_FORMAT || made.status == GLOFND_E_IO;
     return made;
 }
 
 gf_made gf_make_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
     gf_made made = gf_probe_sample(m, w, s, position, item);
-    const double start = now();
+    const double start = gf_clock();
     if (made.status != GLOFND_OK) return made;
     s->id[item] = made.id;
     s->label[item] = w->sample.label;
     made.status = make_views(&made.why, &m->spec, w, s, item, made.id);
-    made.augment_seconds = now() - start;
+    made.augment_seconds = gf_clock() - start;
     return made;
 }

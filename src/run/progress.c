@@ -4,17 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "util/clock.h"
 
 gf_progress gf_progress_start(int64_t done, int quiet) {
-    return (gf_progress){.terminal = !quiet && isatty(STDERR_FILENO), .started = seconds(), .first = done};
+    return (gf_progress){.terminal = !quiet && isatty(STDERR_FILENO), .started = gf_clock(), .first = done};
 }
 
 void gf_progress_time(double s, char *out, int bytes) {
@@ -55,7 +50,7 @@ void gf_progress_line(const char *text, const char *eta, int columns, char *out,
 }
 
 void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *text, int now) {
-    const double t = seconds();
+    const double t = gf_clock();
     char eta[32] = "?", line[400];
     if (!p->terminal || (!now && t - p->drawn < 1.0 / 6.0)) return;
     p->drawn = t;

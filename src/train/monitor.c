@@ -7,16 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "run/layout.h"
 #include "run/log_schema.h"
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "util/clock.h"
 
 /* Bytes of the first *lines lines of a file. Where there are fewer, or there is no file, *lines becomes what there is: whole
  * lines. */
@@ -48,7 +42,7 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
     char path[PATH_MAX];
     int64_t keep;
     *m = (gf_monitor){.progress = gf_progress_start(t->step, quiet || plain),
-                      .started = now(),
+                      .started = gf_wall_clock(),
                       .lines = marks.log_lines,
                       .quiet = quiet};
     snprintf(path, sizeof path, "%s/" GF_LOG_FILE, run);
@@ -133,7 +127,7 @@ static void curve(gf_monitor *m, const char *tag, double value) {
 
 static glofnd_status chart_step(gf_monitor *m, const gf_trainer *t) {
     const glofnd_stats *s = &t->stats;
-    gf_events_begin(&m->events, t->step, now());
+    gf_events_begin(&m->events, t->step, gf_wall_clock());
     curve(m, "train/loss", s->loss);
     curve(m, "train/lr", t->lr);
     curve(m, "train/grad_norm", t->grad_norm);
@@ -196,14 +190,14 @@ static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
         [GF_RUN_POOLED_PRECISION] = x->pooled_precision,
         [GF_RUN_POOLED_RECALL] = x->pooled_recall,
         [GF_RUN_DAMAGED] = t->sums.damaged,
-        [GF_RUN_SECONDS] = now() - m->started,
+        [GF_RUN_SECONDS] = gf_wall_clock() - m->started,
     };
     gf_log_write(&m->log, &gf_log_epoch, value, t->encoders.count == 2);
     return end_line(m);
 }
 
 static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas, const epoch_means *x) {
-    gf_events_begin(&m->events, t->step, now());
+    gf_events_begin(&m->events, t->step, gf_wall_clock());
     curve(m, "epoch/loss", x->loss);
     curve(m, "epoch/flagged_perc", 100.0 * x->flagged);
     curve(m, "epoch/lda_precision", x->precision);
@@ -223,7 +217,7 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes) {
     const epoch_means x = means_of(&t->sums);
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
-    const double at = now(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
+    const double at = gf_wall_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
     char quality[64] = "", took[32], left[32];
     if (m->quiet || (t->step < steps && at - (m->told > 0.0 ? m->told : m->started) < 10.0)) return 0;
     m->told = at;

@@ -3,16 +3,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "optim/schedule.h"
+#include "util/clock.h"
 #include "util/parallel.h"
-
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ----- making ----- */
 
@@ -249,7 +243,7 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
 
 enum { START, LOADED, EMBEDDED, LOSS_KNOWN, BACK }; /* of gf_trainer.marks */
 
-static void mark(gf_trainer *t, int stage) { t->marks[stage] = seconds(); }
+static void mark(gf_trainer *t, int stage) { t->marks[stage] = gf_clock(); }
 
 static double learning_rate(const gf_trainer *t) {
     const gf_config *c = &t->config;
@@ -340,7 +334,7 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
     gf_feed_ahead(&t->feed);
     TRY(finish_step(err, t));
     move_tau(t);
-    t->times = times_of(t, seconds());
+    t->times = times_of(t, gf_clock());
     add_to_epoch(t);
     t->step++;
     return GLOFND_OK;
