@@ -15,7 +15,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo demo-clip test test-long bench san tsan tsan-loader tsan-loader-build fuzz debug install clean help
+.PHONY: all deps demo demo-clip test test-long bench san tsan tsan-loader tsan-loader-build fuzz debug wheel test-python install clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -70,6 +70,12 @@ fuzz: ## fuzz every parser for FUZZ_SECONDS each, in BUILD/fuzzing (needs clang)
 
 debug: ## build without optimisation in BUILD/debug
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/debug TYPE=Debug
+
+wheel: ## build the Python wheel into BUILD/wheel and test it in a clean virtual environment
+	@sh tools/python_wheel.sh $(BUILD)
+
+test-python: ## all tests of the Python package, in a virtual environment with PyTorch, JAX and others (or PYTHON=...)
+	@JOBS=$(JOBS) CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tools/python_test.sh $(BUILD)
 
 install: all ## install header, libraries, pkg-config and CMake package to PREFIX
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)

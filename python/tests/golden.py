@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden")
+ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "tests", "golden")
 TOLERANCE = 2e-5  # of the largest value of an array, as in tests/replay
 DETECTORS = {"none": "none", "-": "none", "glofnd": "glofnd", "uglofnd": "single", "fnd": "fnc", "oracle": "oracle"}
 

@@ -9,7 +9,7 @@ import unittest
 
 from glofnd import _lib
 
-HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "include")
+HEADER = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "include")
 
 
 def probe_source() -> str:

@@ -1,0 +1,48 @@
+"""Level 2: every example of python/examples runs on tiny data. Skipped where a package of its own is missing."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "examples")
+
+
+class Examples(unittest.TestCase):
+    def run_example(self, name, arguments, packages, expected, launcher=()):
+        for package in packages:
+            if importlib.util.find_spec(package) is None:
+                self.skipTest(f"{package} is not installed")
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "HF_HUB_OFFLINE": "1",
+                       "OMP_NUM_THREADS": "1"}
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, *launcher, os.path.join(EXAMPLES, name), *arguments.split()], cwd=folder,
+                                  env=environment, capture_output=True, text=True, timeout=600)
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertIn(expected, done.stdout)
+
+    def test_simclr(self):
+        self.run_example("simclr.py", "--samples 64 --epochs 3 --batch 32", ["torch"], "epoch 2  loss")
+
+    def test_simclr_on_two_ranks(self):
+        self.run_example("simclr.py", "--samples 64 --epochs 1 --batch 32", ["torch"], "epoch 0  loss",
+                         launcher=["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"])
+
+    def test_lightly(self):
+        self.run_example("lightly_simclr.py", "--samples 128 --epochs 1", ["torch", "lightly"], "epoch 0  loss")
+
+    def test_open_clip(self):
+        self.run_example("open_clip_train.py", "--samples 128 --epochs 2", ["torch", "open_clip"], "epoch 1  loss")
+
+    def test_lightning(self):
+        self.run_example("lightning_module.py", "--samples 128 --epochs 1", ["torch", "pytorch_lightning"], "thresholds")
+
+    def test_sentence_transformers(self):
+        self.run_example("sentence_embeddings.py", "--samples 64 --epochs 1", ["sentence_transformers", "datasets", "accelerate"],
+                         "thresholds")
+
+
+if __name__ == "__main__":
+    unittest.main()
