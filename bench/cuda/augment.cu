@@ -14,10 +14,10 @@
 
 extern "C" {
 #include "loader/loader.h"
+#include "util/clock.h"
 }
 #include "cuda/augment/cuda_augment.h"
 #include "cuda/augment/cuda_feed.h"
-#include "util/clock.h"
 
 enum { RUNS = 30, EPOCHS = 4 };
 
