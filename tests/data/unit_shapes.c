@@ -122,7 +122,7 @@ static void many_threads_draw_the_same(void **state) {
     gf_dataset_free(d);
 }
 
-/* Mean colour of quarters: the same scene at another size has nearly the same ones. */
+/* Mean colour of quarters: the same scene at a different size has nearly the same ones. */
 static void quarters(const gf_image *m, double out[12]) {
     memset(out, 0, 12 * sizeof *out);
     for (int y = 0; y < m->height; y++) {
@@ -135,16 +135,17 @@ static void quarters(const gf_image *m, double out[12]) {
 
 static void size_changes_only_the_size(void **state) {
     (void)state;
-    gf_dataset *small = open_spec("shapes:n=40,size=32"), *large = open_spec("shapes:n=40,size=200");
+    gf_dataset *small = open_spec("shapes:n=40,size=128"), *large = open_spec("shapes:n=40,size=256");
     gf_sample a = {0}, b = {0};
     for (int64_t i = 0; i < 40; i++) {
         double qa[12], qb[12];
         assert_int_equal(gf_dataset_read(NULL, small, i, 0, &a), GLOFND_OK);
         assert_int_equal(gf_dataset_read(NULL, large, i, 0, &b), GLOFND_OK);
-        assert_int_equal(b.image.width, 200);
+        assert_int_equal(b.image.width, 256);
         quarters(&a.image, qa);
         quarters(&b.image, qb);
-        for (int k = 0; k < 12; k++) assert_true(fabs(qa[k] - qb[k]) < 6);
+        for (int k = 0; k < 12; k++)
+            if (fabs(qa[k] - qb[k]) > 1) fail_msg("picture %d, mean %d: %g and %g", (int)i, k, qa[k], qb[k]);
         assert_string_equal(a.text, b.text);
     }
     gf_sample_free(&a);
@@ -203,7 +204,7 @@ static void captions_name_what_is_drawn(void **state) {
     gf_dataset_free(d);
 }
 
-/* Edges are soft: the outline of a large black-on-white object has intermediate values, not two. */
+/* Edges are soft: a black object on white is gray where its outline passes, by the share of the pixel that is outside. */
 static void outlines_are_antialiased(void **state) {
     (void)state;
     gf_scene s = gf_scene_make(1, 0, 0, 0, 0);
@@ -216,14 +217,17 @@ static void outlines_are_antialiased(void **state) {
     for (int k = 0; k < 3; k++) s.ground.rgb[k] = 1;
     uint8_t rgb[64 * 64 * 3];
     gf_scene_draw(&s, 64, rgb);
-    int black = 0, white = 0, between = 0;
+    int between = 0;
     for (int i = 0; i < 64 * 64; i++) {
-        if (rgb[3 * i] == 0) black++;
-        else if (rgb[3 * i] == 255) white++;
-        else between++;
+        const double dx = (i % 64 + 0.5) / 64 - (double)s.at.x, dy = (i / 64 + 0.5) / 64 - (double)s.at.y;
+        const gf_point local = {(float)((double)s.turn[0][0] * dx + (double)s.turn[0][1] * dy),
+                                (float)((double)s.turn[1][0] * dx + (double)s.turn[1][1] * dy)};
+        const double pixels = (double)gf_shape_distance(0, local) * (double)s.radius * 64; /* from the outline */
+        const double white = fmin(1, fmax(0, 0.5 + pixels)) * 255;
+        if (fabs(rgb[3 * i] - white) > 0.51) fail_msg("pixel %d is %d instead of %g", i, rgb[3 * i], white);
+        between += rgb[3 * i] > 0 && rgb[3 * i] < 255;
     }
-    assert_true(black > 400 && white > 400);
-    assert_true(between > 40 && between < 500);
+    assert_true(between > 100);
 }
 
 /* ----- how hard it is ----- */
@@ -261,13 +265,13 @@ static int nearest(const float *train, const float *x) {
     return best;
 }
 
-/* 20 classes: chance is 5 %. */
+/* 20 classes: chance is 5 %, and neighbours find 10 %. */
 static void raw_pixels_are_of_little_help(void **state) {
     (void)state;
     float *train = load("shapes:n=1000,classes=20", TRAIN), *test = load("shapes:n=300,classes=20,split=test", TEST);
     int right = 0;
     for (int i = 0; i < TEST; i++) right += nearest(train, test + (size_t)i * DIM) % 20 == i % 20;
-    if (right * 100 > 20 * TEST) fail_msg("nearest neighbours in pixels are right for %d of %d", right, TEST);
+    if (right * 100 > 12 * TEST) fail_msg("nearest neighbours in pixels are right for %d of %d", right, TEST);
     free(train);
     free(test);
 }

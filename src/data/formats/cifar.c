@@ -119,14 +119,14 @@ static glofnd_status read_all_labels(gf_error *err, cifar *c, const char *const 
     return status;
 }
 
-/* A missing or invalid file leaves the classes unnamed. */
-static void read_class_names(const cifar *c, gf_dataset *d) {
+/* A missing or short file leaves the classes unnamed. */
+static glofnd_status read_class_names(gf_error *err, const cifar *c, gf_dataset *d) {
     char path[PATH_MAX];
-    const char *name = c->coarse ? c->layout->coarse_names : c->layout->names;
-    if (gf_path_join(NULL, path, c->folder, name) != GLOFND_OK) return;
-    if (gf_read_lines(NULL, path, 0, &d->classes) != GLOFND_OK || d->classes.n < d->info.classes)
-        gf_string_list_free(&d->classes);
+    TRY(gf_path_join(err, path, c->folder, c->coarse ? c->layout->coarse_names : c->layout->names));
+    if (access(path, R_OK) == 0) TRY(gf_read_lines(err, path, 0, &d->classes));
+    if (d->classes.n < d->info.classes) gf_string_list_free(&d->classes);
     else d->classes.n = d->info.classes;
+    return GLOFND_OK;
 }
 
 static glofnd_status choose_split(gf_error *err, const gf_spec *spec, const char **split) {
@@ -155,7 +155,7 @@ static glofnd_status open_cifar(gf_error *err, gf_dataset *d, const layout *l) {
     d->info.n = c->first[c->files];
     d->info.classes = c->coarse ? l->coarse_classes : l->classes;
     d->info.width = d->info.height = SIDE;
-    read_class_names(c, d);
+    TRY(read_class_names(err, c, d));
     FAIL_IF(err, c->captions && d->classes.n == 0, GLOFND_E_IO, "'%.300s' has no %s, from which captions would be made",
             c->folder, c->coarse ? l->coarse_names : l->names);
     d->info.has_text = c->captions;
