@@ -308,10 +308,23 @@ typedef struct outcome {
     int64_t feature_count, projection_count, grad_count;
 } outcome;
 
-static outcome step(const gf_net_spec *spec) {
+/* Sets the shifts of all batch norms: at 3 nearly every ReLU is on, so that rounding moves none across its kink. */
+static void lift(gf_net *n, float shift) {
+    gf_tensor *t;
+    const int count = gf_net_tensors(n, &t);
+    for (int i = 0; i < count; i++) {
+        const size_t length = strlen(t[i].name);
+        if (!t[i].grad || length < 5 || strcmp(t[i].name + length - 5, ".bias") != 0) continue;
+        for (int64_t k = 0; k < t[i].count; k++) t[i].value[k] = shift;
+    }
+    gf_net_touch(n);
+}
+
+static outcome step(const gf_net_spec *spec, float shift) {
     gf_net *n = make(spec);
     gf_tensor *t;
     const int count = gf_net_tensors(n, &t);
+    if (shift != 0) lift(n, shift);
     float *x = images(spec), *d = random_array(3, spec->batch * spec->head_out);
     const float *features, *projection;
     outcome o = {.feature_count = spec->batch * gf_net_features(n), .projection_count = spec->batch * spec->head_out};
@@ -330,28 +343,28 @@ static outcome step(const gf_net_spec *spec) {
 
 static void drop(outcome *o) { free(o->features), free(o->projection), free(o->grads); }
 
-/* Equal thread counts: equal bits. Other counts: oneDNN adds gradients of weights in another order, so nearly equal. */
+/* Equal thread counts: equal bits. Different counts: oneDNN adds gradients of weights in a different order, so nearly equal. */
 static void steps_repeat(void **state) {
     (void)state;
     gf_net_spec spec = small, one = small;
     one.threads = 1;
-    outcome a = step(&spec), b = step(&spec), c = step(&one);
+    outcome a = step(&spec, 0), b = step(&spec, 0), c = step(&one, 0);
     assert_memory_equal(a.features, b.features, 4 * (size_t)a.feature_count);
     assert_memory_equal(a.projection, b.projection, 4 * (size_t)a.projection_count);
     assert_memory_equal(a.grads, b.grads, 4 * (size_t)a.grad_count);
-    assert_true(ref_distance_floats(a.features, c.features, a.feature_count) < 1e-5);
-    assert_true(ref_distance_floats(a.grads, c.grads, a.grad_count) < 1e-3);
+    assert_true(ref_distance_floats(a.features, c.features, a.feature_count) < 1e-6);
+    assert_true(ref_distance_floats(a.grads, c.grads, a.grad_count) < 1e-5);
     drop(&a), drop(&b), drop(&c);
 }
 
-static void compare_precisions(gf_net_spec spec, double features, double projection, double grads) {
+static void compare_precisions(gf_net_spec spec, float shift, double features, double projection, double grads) {
     gf_error err = {""};
     size_t bytes;
     spec.precision = GF_BF16;
     if (gf_net_estimate(&err, &spec, &bytes) == GLOFND_E_UNSUPPORTED) skip(); /* this CPU has no bf16 */
-    outcome b = step(&spec);
+    outcome b = step(&spec, shift);
     spec.precision = GF_FP32;
-    outcome a = step(&spec);
+    outcome a = step(&spec, shift);
     const double have[3] = {ref_distance_floats(b.features, a.features, a.feature_count),
                             ref_distance_floats(b.projection, a.projection, a.projection_count),
                             ref_distance_floats(b.grads, a.grads, a.grad_count)};
@@ -360,18 +373,20 @@ static void compare_precisions(gf_net_spec spec, double features, double project
     drop(&a), drop(&b);
 }
 
-/* Bounds on the relative error of whole arrays; bf16 has 8 bits, each rounding is 0.2 % in the mean square, and each passes some
- * ten to fifty of them. zero_init as in training, so that blocks start as identities. */
+/* Bounds on the relative error of whole arrays, 1.2 times what was measured: bf16 has 8 bits, each rounding is 0.2 % in the mean
+ * square, and each number passes some ten to fifty of them. Gradients differ more where ReLUs are switched by rounding: once
+ * without that. zero_init as in training, so that blocks start as identities. */
 static void bf16_stays_near_fp32(void **state) {
     (void)state;
     gf_net_spec spec = small;
-    spec.zero_init = 1;
     spec.batch = 32;
-    compare_precisions(spec, 0.012, 0.03, 0.2);
+    compare_precisions(spec, 3, 0.0012, 0.035, 0.033);
+    spec.zero_init = 1;
+    compare_precisions(spec, 0, 0.0035, 0.012, 0.125);
     spec.arch = GF_ARCH_RESNET18;
-    compare_precisions(spec, 0.012, 0.03, 0.2);
+    compare_precisions(spec, 0, 0.008, 0.017, 0.15);
     spec.arch = GF_ARCH_RESNET50;
-    compare_precisions(spec, 0.012, 0.03, 0.2);
+    compare_precisions(spec, 0, 0.01, 0.022, 0.185);
 }
 
 int main(void) {
