@@ -67,7 +67,8 @@ static void visit(void *user, const gf_strip *t, int thread) {
 
 glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features *train, const gf_features *test,
                               int32_t *predicted) {
-    job j = {.o = o, .train = train, .ops = gf_cpu_kernels_get()->tile, .classes = gf_features_classes(train), .predicted = predicted};
+    job j = {
+        .o = o, .train = train, .ops = gf_cpu_kernels_get()->tile, .classes = gf_features_classes(train), .predicted = predicted};
     int64_t labelled = 0;
     TRY(check(err, o, train, test));
     for (int64_t i = 0; i < train->n; i++) labelled += train->label[i] >= 0;
