@@ -1,0 +1,44 @@
+# A run folder of version 0.1 (tests/fixtures/run-0.1, 4 epochs of 64 drawn images) opens with every verb: its tables are those
+# that 0.1 printed, new evaluations are of the same kinds as its own, and training continues where it stopped.
+. "$2/tests/sh/common.inc"
+needs_runs
+data=shapes:n=64,classes=4,size=16,seed=5
+cp -r "$source/tests/fixtures/run-0.1" . && chmod -R u+w run-0.1 || exit 1
+before=$(print_of run-0.1)
+
+# Reading changes nothing.
+call "$glofnd" compare run-0.1 --all --format csv;              wants 'compare' 0
+cmp out "$source/tests/fixtures/run-0.1-compare.csv" || fail "compare: other figures than those of version 0.1"
+grep -q 'newer version' err && fail "compare: keys of version 0.1 are not in the table"
+expect 0 "knn k 20 top-1 %" "$glofnd" report run-0.1 --quick --out quick.html
+expect 0 "27.5" "$glofnd" report run-0.1 --out page.html
+for page in quick page; do
+    [ "$(grep -o 'Thresholds: learned against exact' $page.html | wc -l)" -ge 1 ] || fail "report: the thresholds in $page.html"
+done
+grep -q 'lines of the logs were skipped' page.html && fail "report: lines of version 0.1 were skipped"
+expect 0 "epoch 4/4  finished" "$glofnd" watch run-0.1 --once
+expect 0 "64 x 64 features" "$glofnd" embed run-0.1 --data $data --out features.npy
+call "$glofnd" discover run-0.1 --data $data --quiet --out found;       wants 'discover' 0
+grep -q '"rows": 64' found/summary.json || fail "discover: 64 rows"
+[ "$(print_of run-0.1)" = "$before" ] || fail "a run that was only read has changed"
+
+# New records replace those of version 0.1: they have the same names and settings.
+kinds() { "$glofnd" compare run-0.1 --all --format csv 2> err | cut -d, -f 1 | sort; }
+kinds > a
+for call in knn "fn --alpha 0.1" "threshold --alpha 0.1"; do
+    lines=$(wc -l < run-0.1/eval.jsonl)
+    call "$glofnd" eval ${call%% *} run-0.1 ${call#"${call%% *}"};        wants "eval $call" 0
+    [ "$(wc -l < run-0.1/eval.jsonl)" -gt "$lines" ] || fail "eval $call: no new record"
+done
+kinds > b
+cmp a b || fail "records of this version are of other kinds than those of 0.1: $(diff a b)"
+
+# Two more epochs from its checkpoint. Its evaluations measured other weights then.
+call "$glofnd" pretrain --out run-0.1 --resume --epochs 6 --quiet;      wants 'resume' 0 'resumed at step 16' 'finished'
+[ "$(grep -c '"event": "epoch"' run-0.1/log.jsonl)" -eq 6 ] || fail "resume: 6 epochs in the log"
+[ -e run-0.1/checkpoints/step-24/DONE ] || fail "resume: no checkpoint of step 24"
+grep -q '"event": "trained", "step": 24' run-0.1/eval.jsonl || fail "resume: evaluations are not marked as stale"
+kinds > b
+grep -q '^knn' b && fail "a figure of weights that later training replaced"
+grep -q '^last epoch loss' b || fail "the last epoch is missing"
+exit 0
