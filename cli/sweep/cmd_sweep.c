@@ -5,12 +5,12 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/interrupt.h"
 #include "cli/sweep/sweep_calls.h"
 #include "cli/verbs/comparing.h"
 #include "io/folders.h"
@@ -35,12 +35,7 @@ static const char help_text[] =
     "  --jobs N                 runs at a time, sharing the processors (1)\n"
     "  --dry-run                only list the runs\n";
 
-static volatile sig_atomic_t stop;
-
-static void on_signal(int number) {
-    (void)number;
-    stop = 1;
-}
+static int stopped(void) { return atomic_load(&cli_interrupted); }
 
 typedef struct sweeping {
     const sweep_plan *plan;
@@ -97,7 +92,7 @@ static int pretrain_ended(void *user, job *j, int code) {
     sweep_run *r = run_of(j);
     char model[1100];
     snprintf(model, sizeof model, "%s/" GF_MODEL_FILE, r->path);
-    if (code != 0 || access(model, F_OK) != 0) return stop ? 1 : complain(s, j);
+    if (code != 0 || access(model, F_OK) != 0) return stopped() ? 1 : complain(s, j);
     r->finished = 1;
     note(s, r, "finished", NULL);
     clear_line(s);
@@ -107,7 +102,7 @@ static int pretrain_ended(void *user, job *j, int code) {
 
 static int eval_ended(void *user, job *j, int code) {
     sweeping *s = user;
-    if (code != 0) return stop ? 1 : complain(s, j);
+    if (code != 0) return stopped() ? 1 : complain(s, j);
     note(s, run_of(j), "evaluated", s->plan->eval[s->eval]);
     return 1;
 }
@@ -169,7 +164,7 @@ static glofnd_status run_phase(sweeping *s, int eval) {
         .job = calloc((size_t)s->count, sizeof *s->jobs.job),
         .count = s->count,
         .parallel = (int)s->plan->jobs,
-        .stop = &stop,
+        .stop = &cli_interrupted,
         .started = eval < 0 ? pretrain_started : NULL,
         .ended = eval < 0 ? pretrain_ended : eval_ended,
         .tick = show,
@@ -266,11 +261,11 @@ static glofnd_status compare(gf_error *err, const sweeping *s) {
 
 static glofnd_status sweep(sweeping *s) {
     TRY(run_phase(s, -1));
-    for (int e = 0; e < s->plan->eval_count && !stop; e++) {
+    for (int e = 0; e < s->plan->eval_count && !stopped(); e++) {
         TRY(run_phase(s, e));
         TRY(sweep_recall(&s->err, s->plan, s->run, s->count));
     }
-    return stop ? GLOFND_OK : compare(&s->err, s);
+    return stopped() ? GLOFND_OK : compare(&s->err, s);
 }
 
 static void list(const sweeping *s) {
@@ -286,10 +281,10 @@ static int conclude(const sweeping *s, glofnd_status status) {
     int missing = 0;
     if (status != GLOFND_OK) return cli_failed("sweep", status, &s->err);
     for (int i = 0; i < s->count; i++) missing += !s->run[i].finished || s->run[i].evaluated != (1u << s->plan->eval_count) - 1u;
-    if (stop) fprintf(stderr, "glofnd sweep: stopped; the same command goes on\n");
+    if (stopped()) fprintf(stderr, "glofnd sweep: stopped; the same command goes on\n");
     else if (missing)
         fprintf(stderr, "glofnd sweep: %d of %d runs are not complete; the same command tries them again\n", missing, s->count);
-    return stop || missing ? CLI_FAILED : CLI_OK;
+    return stopped() || missing ? CLI_FAILED : CLI_OK;
 }
 
 /* Flags in the order they come, so that a file can be changed by flags after it; *dry is set by --dry-run. */
@@ -330,10 +325,8 @@ static int make_plan(sweeping *s) {
 }
 
 static int carry_out(sweeping *s) {
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
     glofnd_status status = gf_folder_make(&s->err, s->plan->out, NULL);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    cli_catch_interrupts(NULL);
     if (status == GLOFND_OK) status = sweep(s);
     return conclude(s, status);
 }

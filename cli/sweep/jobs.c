@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,7 @@ static void rest(void) { nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL
 int jobs_run(jobs *all) {
     int running = 0, failed = 0, told = 0;
     for (;;) {
-        const int stop = all->stop && *all->stop;
+        const int stop = all->stop && atomic_load(all->stop);
         for (int i = 0; i < all->count && running < all->parallel && !stop; i++)
             if (all->job[i].state == JOB_WAITING) running += start(all, &all->job[i]);
         for (int i = 0; i < all->count; i++) {

@@ -3,7 +3,7 @@
 #define GF_CLI_SWEEP_JOBS_H
 
 #include <limits.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #define JOB_WORDS 192
@@ -21,7 +21,7 @@ typedef struct job {
 typedef struct jobs {
     job *job;
     int count, parallel;
-    const volatile sig_atomic_t *stop; /* set: running ones are asked to end (SIGTERM), no more are started */
+    const atomic_int *stop; /* set: running jobs are asked to end (SIGTERM), no more are started */
     void (*started)(void *user, job *j);
     int (*ended)(void *user, job *j, int exit_code); /* what it was good for; 0: it counts as failed */
     void (*tick)(void *user);                        /* several times a second */

@@ -1,11 +1,11 @@
 /* cmd_data.c - glofnd data: look at, index, draw and export datasets; learn from their captions. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "cli/verbs/data_verbs.h"
 #include "data/dataset.h"
 #include "data/export.h"
@@ -158,25 +158,10 @@ static int synth(const char *spec, const char *out, int rows, int columns, int c
 
 /* ---- export ---- */
 
-static volatile sig_atomic_t stopped;
-
-/* A second signal ends at once. */
-static void on_signal(int number) {
-    (void)number;
-    stopped = 1;
-}
-
-static void listen_for_signals(void) {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 static int show_progress(void *user, int64_t done, int64_t total) {
     (void)user;
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%lld of %lld samples", (long long)done, (long long)total);
-    return stopped && done < total;
+    return atomic_load(&cli_interrupted) && done < total;
 }
 
 static int report_export(const gf_export *e, const gf_export_result *r, int64_t n, int captions) {
@@ -205,7 +190,7 @@ static int export(const char *spec, const char *out, int folder, int strict, int
     };
     gf_export_result result = {0};
     tell_note(d);
-    listen_for_signals();
+    cli_catch_interrupts(NULL);
     const glofnd_status status = gf_dataset_export(&err, d, &e, &result);
     const gf_dataset_info x = gf_dataset_describe(d);
     gf_dataset_free(d);

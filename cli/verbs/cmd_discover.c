@@ -1,7 +1,6 @@
 /* cmd_discover.c - glofnd discover: false negatives and duplicates in any embeddings. */
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/device_flags.h"
+#include "cli/interrupt.h"
 #include "discover/discover_files.h"
 #include "run/progress.h"
 #include "util/clock.h"
@@ -21,13 +21,6 @@ static const char usage[] = "glofnd discover EMB --out DIR [--alpha A | --k K] [
                             "EMB, NEW: float32 or float16 [samples][numbers] as .npy, or a tensor of a .safetensors file";
 
 enum { PROGRESS_STEPS = 1000000 };
-
-static atomic_int stop;
-
-static void on_signal(int number) {
-    (void)number;
-    atomic_store(&stop, 1);
-}
 
 typedef struct discover_job {
     gf_encoder_device where; /* as given; the device is also that of the search */
@@ -53,7 +46,7 @@ static void draw(void *user, const char *stage, double share) {
 
 static void start(discover_job *j, const char *stage) {
     j->line = gf_progress_start(0, j->quiet);
-    j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &stop};
+    j->s.watch = (gf_job_progress){.progress = draw, .user = j, .stage = stage, .stop = &cli_interrupted};
 }
 
 typedef char amount[24];
@@ -373,10 +366,7 @@ int cmd_discover(int argc, char **argv) {
     gf_error err = {{0}};
     const int code = parse(argc, argv, &j);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    /* a second Ctrl-C ends at once */
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    cli_catch_interrupts(NULL);
     const glofnd_status status = discover(&err, &j);
     gf_discover_result_free(&j.r);
     gf_discover_data_free(&j.d);
@@ -384,7 +374,7 @@ int cmd_discover(int argc, char **argv) {
     gf_dataset_free(j.images);
     free(j.lambda);
     if (status == GLOFND_OK) return CLI_OK;
-    if (!atomic_load(&stop)) return cli_failed("discover", status, &err);
+    if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, &err);
     fprintf(stderr, "glofnd discover: stopped; nothing is written\n");
     return CLI_FAILED;
 }

@@ -1,42 +1,21 @@
 /* cmd_pretrain.c - glofnd pretrain: flags are the keys of the configuration. */
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/interrupt.h"
 #include "dist/dist.h"
 #include "ifc/comm_device.h"
 #include "run/checkpoint_folder.h"
 #include "run/resume.h"
 #include "train/pretrain.h"
 
-static volatile sig_atomic_t stop;
-static int is_spokesman = 1; /* one of several ranks talks */
-
-static void on_signal(int number) {
-    static const char text[] = "\nstopping after this step; once more to stop at once\n";
-    (void)number;
-    stop = 1;
-    if (is_spokesman && write(STDERR_FILENO, text, sizeof text - 1) < 0) return; /* there is nobody to tell */
-}
-
-/* On a terminal the progress line may stand there. */
+/* Replaces a progress line on a terminal. */
 static void say(const char *line) {
     fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) && !cli_terminal_is_dumb() ? "\r\033[K" : "", line);
-}
-
-/* The first stops after the step, a second one ends at once. A terminal that goes away stops the run too, but not under nohup.
- * SIGUSR1 is what mpirun hands on to the ranks without killing them soon after, and batch systems send before the time is up. */
-static void catch_signals(void) {
-    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND | SA_RESTART};
-    struct sigaction before;
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGUSR1, &action, NULL);
-    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_DFL) sigaction(SIGHUP, &action, NULL);
 }
 
 static void help_option(const gf_option *o) {
@@ -245,8 +224,7 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
     const glofnd_status opened = gf_dist_open(&closed, (gf_ranks)p->config.ranks, gf_dist_launched(getenv), &comm);
     if (opened != GLOFND_OK && status == GLOFND_OK) *err = closed, status = opened;
     if (!comm) return cli_failed("pretrain", status, err);
-    is_spokesman = comm->rank == 0;
-    catch_signals();
+    cli_catch_batch_signals(comm->rank == 0 ? "\nstopping after this step; once more to stop at once\n" : NULL);
     const int code = run_rank(p, comm, status, err);
     gf_dist_close(comm);
     return code;
@@ -254,7 +232,7 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
 
 int cmd_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
-    gf_pretrain p = {.stop = &stop, .say = say, .plain = cli_terminal_is_dumb()};
+    gf_pretrain p = {.stop = &cli_interrupted, .say = say, .plain = cli_terminal_is_dumb()};
     glofnd_status status = gf_config_init(&err, &p.config);
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
     const int typed = status == GLOFND_OK; /* what is wrong from here on is in the arguments */

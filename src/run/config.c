@@ -30,7 +30,7 @@ static const char *const precisions[] = {"fp32", "bf16", NULL};
     { FIELD(name), .type = GF_OPTION_ENUM, .names = list, NOTE(def, grp, text) }
 #define SWITCH(name, def, grp, text) \
     { FIELD(name), .type = GF_OPTION_BOOL, NOTE(def, grp, text) }
-#define WHOLE(name, def, lo, hi, grp, text) \
+#define INTEGER(name, def, lo, hi, grp, text) \
     { FIELD(name), .type = GF_OPTION_INT, .min = lo, .max = hi, NOTE(def, grp, text) }
 #define LONG(name, def, lo, hi, grp, text) \
     { FIELD(name), .type = GF_OPTION_INT64, .min = lo, .max = hi, NOTE(def, grp, text) }
@@ -38,52 +38,53 @@ static const char *const precisions[] = {"fp32", "bf16", NULL};
     { FIELD(name), .type = GF_OPTION_DOUBLE, .min = lo, .max = hi, NOTE(def, grp, text) }
 
 static const gf_option rows[] = {
-    TEXT(data, "where the images come from: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
+    TEXT(data, "SPEC of the images: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
     TEXT(init, "safetensors file with weights to start from"),
     NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
-    LONG(seed, "1", 0, 9e15, "run", "everything random follows from it"),
+    LONG(seed, "1", 0, 9e15, "run", "all random numbers follow from it"),
     NAME(ranks, ranks, "auto", "run", "processes that train as one, with the result of one; auto: those of mpirun or srun"),
-    REAL(rank_timeout, "120", 0, 1e6, "run", "seconds without a word from a rank after which the run ends; 0: never"),
+    REAL(rank_timeout, "120", 0, 1e6, "run", "seconds of silence from a rank after which the run ends; 0: never"),
 
     NAME(arch, archs, "resnet18", "network", "image encoder; clip-resnet50 and vit are for task clip"),
-    WHOLE(size, "0", 0, 1024, "network", "pixels of a view; 0: of the images if all are squares of one size up to 224, else 224"),
-    WHOLE(stem, "-1", -1, 1, "network", "first layers: 1 CIFAR's, 0 ImageNet's, -1 by size"),
-    WHOLE(head_hidden, "2048", 1, 65536, "network", "hidden width of the projection head; the paper's text says 128"),
-    WHOLE(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
+    INTEGER(size, "0", 0, 1024, "network",
+            "pixels of a view; 0: of the images if all are squares of one size up to 224, else 224"),
+    INTEGER(stem, "-1", -1, 1, "network", "first layers: 1 CIFAR's, 0 ImageNet's, -1 by size"),
+    INTEGER(head_hidden, "2048", 1, 65536, "network", "hidden width of the projection head; the paper's text says 128"),
+    INTEGER(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
     SWITCH(zero_init, "1", "network", "the last scale of every block starts at 0"),
     NAME(precision, precisions, "fp32", "network", "of activations; weights and statistics are always fp32"),
-    WHOLE(deterministic, "1", 0, 2, "network",
-          "GPU: 1: only algorithms that repeat their bits, the fastest, kept in the run folder; 2: without timing; 0: any"),
+    INTEGER(deterministic, "1", 0, 2, "network",
+            "GPU: 1: only algorithms that repeat their bits, the fastest, kept in the run folder; 2: without timing; 0: any"),
     SWITCH(tf32, "1", "network", "GPU: fp32 products may round their factors to 10 bits"),
 
-    WHOLE(image_width, "0", 0, 8192, "image and text", "vit: numbers per patch; 0: 768, as ViT-B/32"),
-    WHOLE(image_layers, "0", 0, 256, "image and text", "vit: blocks; 0: 12"),
-    WHOLE(image_heads, "0", 0, 256, "image and text", "vit: heads of attention; 0: 12"),
-    WHOLE(patch, "0", 0, 1024, "image and text", "vit: pixels on a side of a patch; 0: 32"),
-    WHOLE(embed_dim, "512", 1, 65536, "image and text", "clip: width of the embeddings the loss sees"),
-    WHOLE(text_width, "512", 1, 8192, "image and text", "text encoder: numbers per token"),
-    WHOLE(text_layers, "12", 1, 256, "image and text", "text encoder: blocks"),
-    WHOLE(text_heads, "8", 1, 256, "image and text", "text encoder: heads of attention"),
-    WHOLE(context, "77", 3, 4096, "image and text", "tokens of a caption, start and end among them; longer ones are cut"),
+    INTEGER(image_width, "0", 0, 8192, "image and text", "vit: numbers per patch; 0: 768, as ViT-B/32"),
+    INTEGER(image_layers, "0", 0, 256, "image and text", "vit: blocks; 0: 12"),
+    INTEGER(image_heads, "0", 0, 256, "image and text", "vit: heads of attention; 0: 12"),
+    INTEGER(patch, "0", 0, 1024, "image and text", "vit: pixels on a side of a patch; 0: 32"),
+    INTEGER(embed_dim, "512", 1, 65536, "image and text", "clip: width of the embeddings the loss sees"),
+    INTEGER(text_width, "512", 1, 8192, "image and text", "text encoder: numbers per token"),
+    INTEGER(text_layers, "12", 1, 256, "image and text", "text encoder: blocks"),
+    INTEGER(text_heads, "8", 1, 256, "image and text", "text encoder: heads of attention"),
+    INTEGER(context, "77", 3, 4096, "image and text", "tokens of a caption, start and end among them; longer ones are cut"),
     SWITCH(quick_gelu, "0", "image and text", "1: the GELU that OpenAI's weights were made with"),
     {FIELD(vocab), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->vocab,
      NOTE("", "image and text", "file of merges (open_clip's form, .gz too); empty: that of init, or learned from the captions")},
-    WHOLE(vocab_merges, "8192", 0, 48894, "image and text", "most merges to learn, where they are learned"),
-    NAME(lock, locks, "none", "image and text", "an encoder that stays as init has it"),
+    INTEGER(vocab_merges, "8192", 0, 48894, "image and text", "max merges, where they are learned"),
+    NAME(lock, locks, "none", "image and text", "an encoder that keeps its weights from init"),
     SWITCH(mask_duplicates, "1", "image and text", "pairs with the same image, or the same tokens, are no negatives"),
 
     LONG(batch, "256", 2, 1048576, "training", "images per step"),
     LONG(micro_batch, "0", 0, 1048576, "training",
          "task clip: images at a time through the encoders, for a batch that does not fit in memory; 0: all at once"),
-    WHOLE(epochs, "200", 1, 1e6, "training", "passes over the data"),
-    WHOLE(start_epoch, "-1", -1, 1e6, "training", "first epoch with detector; -1: floor(0.35 epochs), the paper's 70 of 200"),
-    NAME(optimizer, optimizers, "lars", "training", "how weights move"),
+    INTEGER(epochs, "200", 1, 1e6, "training", "passes over the data"),
+    INTEGER(start_epoch, "-1", -1, 1e6, "training", "first epoch with detector; -1: floor(0.35 epochs), the paper's 70 of 200"),
+    NAME(optimizer, optimizers, "lars", "training", "update rule of the weights"),
     REAL(lr, "0.075", 0, 1000, "training", "learning rate before scaling"),
-    NAME(lr_scaling, scalings, "sqrt", "training", "lr times sqrt(batch), times batch/256, or as it is"),
-    WHOLE(warmup_epochs, "-1", -1, 1e6, "training",
-          "epochs of rising learning rate, then half a cosine; -1: floor(0.05 epochs), the paper's 10 of 200"),
+    NAME(lr_scaling, scalings, "sqrt", "training", "lr times sqrt(batch), times batch/256, or unscaled"),
+    INTEGER(warmup_epochs, "-1", -1, 1e6, "training",
+            "epochs of rising learning rate, then half a cosine; -1: floor(0.05 epochs), the paper's 10 of 200"),
     LONG(warmup_steps, "-1", -1, 1e12, "training", "the same in steps; -1: by warmup_epochs"),
-    REAL(lr_min, "0", 0, 1000, "training", "where that cosine ends, with warmup_steps"),
+    REAL(lr_min, "0", 0, 1000, "training", "end of that cosine, with warmup_steps"),
     REAL(momentum, "0.9", 0, 0.9999, "training", "of lars and sgd"),
     REAL(beta1, "0.9", 0, 0.99999, "training", "adamw: decay of the first moment"),
     REAL(beta2, "0.999", 0, 0.9999999, "training", "adamw: decay of the second moment"),
@@ -93,8 +94,8 @@ static const gf_option rows[] = {
 
     NAME(gamma_schedule, gammas, "constant", "temperature",
          "gamma as it is, or 1 in the first epoch and half a cosine down to gamma_min"),
-    REAL(gamma_min, "0.2", 0.0001, 1, "temperature", "gamma_schedule cosine: where it ends"),
-    WHOLE(gamma_decay, "-1", -1, 1e6, "temperature", "gamma_schedule cosine: after so many epochs; -1: floor(epochs / 2)"),
+    REAL(gamma_min, "0.2", 0.0001, 1, "temperature", "gamma_schedule cosine: its end"),
+    INTEGER(gamma_decay, "-1", -1, 1e6, "temperature", "gamma_schedule cosine: after so many epochs; -1: floor(epochs / 2)"),
     REAL(scale_lr, "-1", -1, 1, "temperature",
          "clip, fastclip: learning rate of log(1/tau); 0: tau stays; -1: as the weights (clip), 2e-4 (fastclip)"),
     REAL(scale_lr_ratio, "0.33333333333333331", 0, 1, "temperature", "that rate times this, if scale_lr is above 0,"),
@@ -102,7 +103,7 @@ static const gf_option rows[] = {
     REAL(scale_max, "100", 1, 1000, "temperature", "1/tau stays between 1 and this"),
 
     NAME(pixels, pixel_stats, "imagenet", "views", "mean and deviation of colours that views are normalised with"),
-    REAL(crop_min, "0.08", 0.01, 1, "views", "least share of the image that a view shows"),
+    REAL(crop_min, "0.08", 0.01, 1, "views", "min share of the image that a view shows"),
     REAL(jitter_p, "0.8", 0, 1, "views", "chance of colour jitter"),
     REAL(brightness, "0.4", 0, 1, "views", "strength of the jitter"),
     REAL(contrast, "0.4", 0, 1, "views", "strength of the jitter"),
@@ -112,7 +113,7 @@ static const gf_option rows[] = {
     REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; -1: 0.5 above 64 pixels, else 0"),
     REAL(flip_p, "0.5", 0, 1, "views", "chance of a mirrored view"),
     NAME(eval_view, eval_views, "auto", "views",
-         "what embed and eval see: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
+         "view for embed and eval: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
          "for task clip with init"),
 
     {.key = "decode",
@@ -120,9 +121,9 @@ static const gf_option rows[] = {
      .type = GF_OPTION_ENUM,
      .names = decoders,
      NOTE("exact", "data", "JPEG: PIL's numbers, or at reduced size where that suffices")},
-    SWITCH(strict, "0", "data", "1: a damaged image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
-    WHOLE(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
-    WHOLE(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
+    SWITCH(strict, "0", "data", "1: an unreadable image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
+    INTEGER(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
+    INTEGER(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
 
     NAME(store, stores, "memory", "output", "state of the anchors: in memory, or a mapped scratch file in the run folder"),
     LONG(checkpoint_steps, "0", 0, 1e12, "output", "steps between checkpoints; 0: at the end of an epoch, by checkpoint_minutes"),
@@ -132,7 +133,7 @@ static const gf_option rows[] = {
 
 static const gf_option_table table = {rows, sizeof rows / sizeof *rows};
 
-/* Keys that have another default in task clip: the paper's image-text experiments, open_clip's views. */
+/* Keys with a different default in task clip: the paper's image-text experiments, open_clip's views. */
 static const struct {
     const char *key, *value;
 } clip_presets[] = {
@@ -155,7 +156,7 @@ const gf_option *gf_config_option(int i, int *in_method) {
     return *in_method ? &method->rows[i - table.count] : &rows[i];
 }
 
-/* '-' and '_' are the same in a key: flags are usually written with the first. */
+/* '-' and '_' are equal in a key: flags are usually written with the first. */
 static void plain_key(const char *key, char *out, size_t bytes) {
     size_t n = 0;
     for (; key[n] && n + 1 < bytes; n++) out[n] = key[n] == '-' ? '_' : key[n];
@@ -183,7 +184,7 @@ const char *gf_config_preset(const gf_option *o, gf_train_task task) {
     return o->preset;
 }
 
-/* Place of a key in the list of both tables; -1: unknown. */
+/* Index of a key in the list of both tables; -1: unknown. */
 static int index_of(const char *key) {
     int in_method;
     const gf_option *o;
@@ -208,7 +209,7 @@ int gf_config_covers(const gf_config *c, const gf_config *other) {
     return 1;
 }
 
-/* What keys are called elsewhere; too far from their names here to be taken for typing errors. */
+/* Names of keys in other programs, too far from ours to count as typing errors. */
 static const struct {
     const char *there, *here;
 } other_names[] = {
@@ -255,7 +256,7 @@ static const struct {
     {"random_seed", "seed"},
 };
 
-/* Of two tables' nearest keys the message should name the nearer one: ask for it in a table of both. */
+/* The message names the nearest key of both tables: it is found in a joined one. */
 static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) {
     gf_option both[192];
     char range[256];
@@ -263,11 +264,11 @@ static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) 
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
         if (strcmp(key, other_names[i].there) == 0) {
             gf_option_range(gf_config_find(other_names[i].here, &in_method), range, sizeof range);
-            GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here it is %s (%s)", key, other_names[i].here, range);
+            GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here its name is %s (%s)", key, other_names[i].here, range);
         }
     for (const gf_option *o; n < 192 && (o = gf_config_option(n, &in_method)); n++) {
         both[n] = *o;
-        both[n].offset = 0; /* only looked at */
+        both[n].offset = 0; /* never written */
     }
     const gf_option_table all = {both, n};
     return gf_option_set(err, &all, c, sizeof *c, key, "");
@@ -314,7 +315,7 @@ static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const ch
     return status;
 }
 
-/* Bytes of the mark some editors begin a file of UTF-8 with. */
+/* Bytes of the byte order mark that some editors write. */
 static int mark_of(const char *line) { return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
 
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
@@ -390,27 +391,27 @@ static glofnd_status check_clip(gf_error *err, gf_config *c) {
     return GLOFND_OK;
 }
 
-/* What of the temperature's schedules was left open. */
-static glofnd_status settle_tau(gf_error *err, gf_config *c) {
+/* Fills the defaults of the temperature schedules. */
+static glofnd_status resolve_tau(gf_error *err, gf_config *c) {
     const double tau = c->method.tau;
     if (c->scale_lr < 0.0 && c->method.loss == GLOFND_LOSS_FASTCLIP) c->scale_lr = 2e-4;
     if (c->gamma_decay < 0) c->gamma_decay = c->epochs / 2;
     FAIL_IF(err, gf_config_learns_tau(c) && (tau > 1.0 || 1.0 / tau > c->scale_max * (1.0 + 1e-12)), GLOFND_E_OPTION,
-            "tau: %g is outside of what is learned, 1 to 1/scale_max = %g; change one of them", tau, 1.0 / c->scale_max);
+            "tau: %g is outside of the range that is learned, 1 to 1/scale_max = %g; change one of them", tau,
+            1.0 / c->scale_max);
     return GLOFND_OK;
 }
 
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     char why[sizeof err->text];
     TRY(take_presets(err, c));
-    FAIL_IF(err, !*c->data, GLOFND_E_OPTION,
-            "data: it is empty; say where the images come from, for example --data shapes:n=4096");
+    FAIL_IF(err, !*c->data, GLOFND_E_OPTION, "data: it is empty; give the SPEC of the images, for example --data shapes:n=4096");
     FAIL_IF(err, c->grad_clip > 0.0 && c->optimizer == GF_OPTIMIZER_LARS, GLOFND_E_OPTION,
-            "grad_clip: lars scales every tensor's step by itself; take adamw or sgd, or leave it 0");
+            "grad_clip: lars scales the step of every tensor; take adamw or sgd, or leave it 0");
     TRY(c->task == GF_TASK_CLIP ? check_clip(err, c) : check_views(err, c));
-    FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; it takes 8 at least, or 0", (int)c->size);
+    FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; expected at least 8, or 0", (int)c->size);
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
-            "store: a GPU has the anchors' state in its own memory; use store = memory, or device = cpu");
+            "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
     FAIL_IF(err, c->lr <= 0.0, GLOFND_E_OPTION, "lr: %g is not above 0", c->lr);
     FAIL_IF(err, c->method.detector == GLOFND_DETECT_GROUPS && !(c->task == GF_TASK_CLIP && c->mask_duplicates), GLOFND_E_OPTION,
             "detector: groups needs a group per sample, which a run has only with task = clip and mask_duplicates = 1");
@@ -418,7 +419,7 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
     FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION, "warmup_epochs: %d is not below epochs, which is %d",
             (int)c->warmup_epochs, (int)c->epochs);
-    TRY(settle_tau(err, c));
+    TRY(resolve_tau(err, c));
     if (c->start_epoch < 0) c->start_epoch = (int32_t)((int64_t)c->epochs * 35 / 100);
     if (!c->update_set) c->method.update_epoch = c->start_epoch;
     if (!c->mask_set) c->method.mask_epoch = larger(c->start_epoch, c->method.update_epoch);
@@ -438,8 +439,8 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         gf_config_text(before, fixed[i], old, sizeof old);
         gf_config_text(now, fixed[i], new, sizeof new);
-        FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION,
-                "%s: it is '%.200s' in the run to resume, and '%.200s' was asked for", fixed[i], old, new);
+        FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION, "%s: it is '%.200s' in the run to resume, and '%.200s' is given",
+                fixed[i], old, new);
     }
     return GLOFND_OK;
 }

@@ -1,7 +1,7 @@
-/* config.h - everything a pretraining run is made of, in one struct driven by two tables: the method's options and the run's.
+/* config.h - the configuration of a pretraining run: one struct driven by two tables, the method's options and the run's.
  *
  * A configuration is text: `key = value` lines, # comments. It is read from presets and from flags in the order they are given,
- * resolved (what was left to be chosen gets its value) and written to RUN/config.cfg, which starts the same run again.
+ * resolved (open values are chosen) and written to RUN/config.cfg, which starts the same run again.
  */
 #ifndef GF_RUN_CONFIG_H
 #define GF_RUN_CONFIG_H
@@ -52,41 +52,41 @@ typedef struct gf_config {
     gf_precision precision;
     int32_t deterministic, tf32; /* GPU only */
     int32_t decode_fast, strict, workers, prefetch;
-    gf_pixel_stats pixels;  /* what the colours are normalised with */
-    gf_eval_view eval_view; /* how images are cut to size to be evaluated */
-    double crop_min;        /* least share of the image in a view */
+    gf_pixel_stats pixels;  /* mean and deviation of colours */
+    gf_eval_view eval_view; /* crop of an image that is evaluated */
+    double crop_min;        /* min share of the image in a view */
     double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
     int64_t checkpoint_steps, log_steps;
     double checkpoint_minutes;
-    gf_store_kind store; /* where the anchors' state lives while training */
+    gf_store_kind store; /* of the anchors while training */
     glofnd_options method;
-    int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else that rules */
+    int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else they follow from it */
     uint64_t given[3];            /* bit i: option i of gf_config_option was given; else resolving may take the task's default */
 } gf_config;
 
 glofnd_status gf_config_init(gf_error *err, gf_config *c);
-/* One key, of either table; a leading "--" is not part of it, '-' and '_' are the same. */
+/* One key, of either table, without a leading "--"; '-' and '_' are equal. */
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
 /* A .cfg file; messages name file and line. */
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
-/* Was every key given to `c` that was given to `other`? */
+/* Whether every key that was given to `other` was given to `c`. */
 int gf_config_covers(const gf_config *c, const gf_config *other);
-/* Fills what was left open (keys that were not given and have another default in this task; start and warm-up epochs; size and
- * stem follow from the data) and checks combinations. */
+/* Fills open values (keys that were not given and have a different default in this task; start and warm-up epochs; size and stem
+ * follow from the data) and checks combinations. */
 glofnd_status gf_config_resolve(gf_error *err, gf_config *c);
-/* Both resolved. E_OPTION names the first key in which they differ and must not, if `now` is to go on where `before` stopped:
- * seed, batch, network, optimizer, learner, the weights it began with. */
+/* Both resolved. E_OPTION names the first key in which they differ and must not, if `now` is to continue where `before` stopped:
+ * seed, batch, network, optimizer, learner, the initial weights. */
 glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now);
 /* The resolved configuration as text, replacing `path` when complete. */
 glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);
-/* Both tables in order, for --help: i = 0, 1, ...; NULL at the end. *in_method tells which struct it belongs to. */
+/* Both tables in order, for --help: i = 0, 1, ...; NULL at the end. *in_method: it belongs to c->method. */
 const gf_option *gf_config_option(int i, int *in_method);
-/* The row of a key ('-' and '_' the same), NULL if unknown; its value as text, "" if unknown. */
+/* The row of a key ('-' and '_' are equal), NULL if unknown; its value as text, "" if unknown. */
 const gf_option *gf_config_find(const char *key, int *in_method);
 void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes);
 /* The default of a key in a task, as text. */
 const char *gf_config_preset(const gf_option *o, gf_train_task task);
-/* The learning rate at its peak, scaled by the batch. */
+/* The peak learning rate, scaled by the batch. */
 double gf_config_lr(const gf_config *c);
 int gf_config_dim(const gf_config *c);        /* numbers of an embedding the loss sees */
 int gf_config_learns_tau(const gf_config *c); /* one temperature for all, learned with the weights */

@@ -2,13 +2,14 @@
 #include "run/memory_file.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "io/json/jsonl.h"
+#include "run/layout.h"
+#include "util/path.h"
 
 #define FIELD(name) \
     { #name, offsetof(gf_memory_record, name) }
@@ -23,12 +24,11 @@ static const struct {
 
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-/* Under another name first, so that a reader finds the old file or the new one. */
+/* Under a temporary name first, so that a reader finds the old file or the new one. */
 glofnd_status gf_memory_write(gf_error *err, const char *run, const gf_memory_record *r) {
     char path[PATH_MAX], temp[PATH_MAX + 8];
     gf_jsonl j = {0};
-    const int n = snprintf(path, sizeof path, "%s/" GF_MEMORY_FILE, run);
-    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    TRY(gf_path_join(err, path, run, GF_MEMORY_FILE));
     snprintf(temp, sizeof temp, "%s" GF_TEMP_MARK "0", path);
     TRY(gf_jsonl_open(&j, err, temp, 0));
     gf_jsonl_begin(&j);
@@ -44,8 +44,8 @@ glofnd_status gf_memory_write(gf_error *err, const char *run, const gf_memory_re
     return GLOFND_OK;
 }
 
-/* 1: every field is there, and none of them is negative. */
-static int take_fields(const gf_jsonl_reader *line, gf_memory_record *out) {
+/* 1: the line has every field, and none of them is negative. */
+static int read_fields(const gf_jsonl_reader *line, gf_memory_record *out) {
     for (int i = 0; i < FIELDS; i++) {
         int64_t x = -1;
         if (!gf_jsonl_get_integer(line, fields[i].key, &x) || x < 0) return 0;
@@ -59,10 +59,9 @@ void gf_memory_read(const char *run, gf_memory_record *out) {
     gf_error ignored = {{0}};
     gf_jsonl_reader line = {0};
     *out = (gf_memory_record){0};
-    const int n = snprintf(path, sizeof path, "%s/" GF_MEMORY_FILE, run);
-    if (n < 0 || (size_t)n >= sizeof path || access(path, R_OK) != 0) return;
+    if (gf_path_join(NULL, path, run, GF_MEMORY_FILE) != GLOFND_OK || access(path, R_OK) != 0) return;
     if (gf_jsonl_read_open(&line, &ignored, path) != GLOFND_OK) return;
-    if (gf_jsonl_next(&line) && take_fields(&line, out)) {
+    if (gf_jsonl_next(&line) && read_fields(&line, out)) {
         const char *device = gf_jsonl_get_text(&line, "device");
         out->gpu = device && strcmp(device, "cuda") == 0;
         out->known = 1;

@@ -19,34 +19,36 @@ void gf_progress_time(double s, char *out, int bytes) {
     else snprintf(out, (size_t)bytes, "%llds", n);
 }
 
-/* Of the terminal; 0: not known. */
+/* Of the terminal; 0: unknown. */
 static int columns(void) {
     struct winsize w = {0};
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
 }
 
-/* Characters of UTF-8, and the bytes that the first `most` of them take. */
+/* Characters of UTF-8. */
 static int characters(const char *s) {
     int n = 0;
     for (; *s; s++) n += (*s & 0xC0) != 0x80;
     return n;
 }
 
-static int bytes_of(const char *s, int most) {
+/* Bytes of the first `max` characters. */
+static int bytes_of(const char *s, int max) {
     int at = 0;
-    for (; s[at] && ((s[at] & 0xC0) == 0x80 || most-- > 0);) at++;
+    for (; s[at] && ((s[at] & 0xC0) == 0x80 || max-- > 0);) at++;
     return at;
 }
 
 void gf_progress_line(const char *text, const char *eta, int columns, char *out, size_t bytes) {
     char kept[300];
-    const int room = columns - 1 - (int)strlen(" | eta ") - characters(eta); /* the last column stays free: some wrap there */
+    const int capacity =
+        columns - 1 - (int)strlen(" | eta ") - characters(eta); /* the last column stays free: some terminals wrap there */
     snprintf(kept, sizeof kept, "%s", text);
-    for (char *last; columns > 0 && characters(kept) > room && (last = strrchr(kept, '|'));)
+    for (char *last; columns > 0 && characters(kept) > capacity && (last = strrchr(kept, '|'));)
         *(last > kept && last[-1] == ' ' ? last - 1 : last) = 0;
-    if (columns > 0 && characters(kept) > room) kept[bytes_of(kept, room > 0 ? room : 0)] = 0;
+    if (columns > 0 && characters(kept) > capacity) kept[bytes_of(kept, capacity > 0 ? capacity : 0)] = 0;
     snprintf(out, bytes, "%s | eta %s", kept, eta);
-    if (columns > 0) out[bytes_of(out, columns - 1)] = 0; /* a window that has not even room for the time to go */
+    if (columns > 0) out[bytes_of(out, columns - 1)] = 0; /* a window narrower than the remaining time */
 }
 
 void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *text, int now) {
@@ -54,7 +56,7 @@ void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *t
     char eta[32] = "?", line[400];
     if (!p->terminal || (!now && t - p->drawn < 1.0 / 6.0)) return;
     p->drawn = t;
-    p->stands = 1;
+    p->open = 1;
     if (done > p->first) gf_progress_time((t - p->started) / (double)(done - p->first) * (double)(total - done), eta, sizeof eta);
     gf_progress_line(text, eta, columns(), line, sizeof line);
     fprintf(stderr, "\r%s\033[K", line);
@@ -62,6 +64,6 @@ void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *t
 }
 
 void gf_progress_end(gf_progress *p) {
-    if (p->stands) fputc('\n', stderr);
-    p->stands = 0;
+    if (p->open) fputc('\n', stderr);
+    p->open = 0;
 }

@@ -19,14 +19,14 @@ void gf_run_name(const char *run, char *out, size_t bytes) {
 
 /* ----- lines to columns ----- */
 
-static glofnd_status grow(gf_error *err, double **columns, int count, int64_t *room) {
-    const int64_t wanted = *room ? 2 * *room : 64;
+static glofnd_status grow(gf_error *err, double **columns, int count, int64_t *capacity) {
+    const int64_t wanted = *capacity ? 2 * *capacity : 64;
     for (int c = 0; c < count; c++) {
         double *grown = realloc(columns[c], (size_t)wanted * sizeof *grown);
         FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for a log of %lld records", (long long)wanted);
         columns[c] = grown;
     }
-    *room = wanted;
+    *capacity = wanted;
     return GLOFND_OK;
 }
 
@@ -38,7 +38,7 @@ static void read_values(const gf_jsonl_reader *line, const gf_log_event *event, 
     }
 }
 
-/* Without a detector only samples of equal content are flagged, which is right by definition: no quality to show. */
+/* Without a detector only samples of equal content are flagged, which is correct by definition: there is no quality to show. */
 static void drop_quality(gf_run_log *r, int64_t epoch) {
     static const gf_run_field fields[] = {GF_RUN_PRECISION, GF_RUN_RECALL, GF_RUN_F1, GF_RUN_POOLED_PRECISION,
                                           GF_RUN_POOLED_RECALL};
@@ -49,7 +49,7 @@ static void drop_quality(gf_run_log *r, int64_t epoch) {
 int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
 
 static glofnd_status add_empty_epoch(gf_error *err, gf_run_log *r) {
-    if (r->epochs == r->room) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->room));
+    if (r->epochs == r->epoch_capacity) TRY(grow(err, r->field, GF_RUN_FIELD_COUNT, &r->epoch_capacity));
     for (int f = 0; f < GF_RUN_FIELD_COUNT; f++) r->field[f][r->epochs] = NAN;
     r->epochs++;
     return GLOFND_OK;
@@ -71,7 +71,7 @@ static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_rea
 }
 
 static glofnd_status read_step(gf_error *err, gf_run_log *r, const gf_jsonl_reader *line) {
-    if (r->steps == r->step_room) TRY(grow(err, r->step, GF_RUN_STEP_COUNT, &r->step_room));
+    if (r->steps == r->step_capacity) TRY(grow(err, r->step, GF_RUN_STEP_COUNT, &r->step_capacity));
     read_values(line, &gf_log_step, r->step, r->steps++);
     return GLOFND_OK;
 }
@@ -82,7 +82,7 @@ glofnd_status gf_run_tail_more(gf_run_tail *t) {
     gf_run_log *r = &t->log;
     struct stat st;
     int ok;
-    if (stat(t->file, &st) != 0) return GLOFND_OK; /* not begun yet */
+    if (stat(t->file, &st) != 0) return GLOFND_OK; /* not yet begun */
     if (t->lines.file && st.st_size < t->end) {
         gf_jsonl_read_close(&t->lines);
         r->epochs = r->steps = r->damaged = t->end = t->end_skipped = 0;
@@ -101,14 +101,14 @@ glofnd_status gf_run_tail_more(gf_run_tail *t) {
 }
 
 static glofnd_status open_config(gf_error *err, const char *run, gf_run_tail *t) {
-    char path[1100];
+    char path[PATH_MAX];
     gf_run_log *r = &t->log;
     FAIL_IF(err, strlen(run) >= sizeof r->path, GLOFND_E_ARGUMENT, "the path %.100s... is too long", run);
     snprintf(r->path, sizeof r->path, "%s", run);
-    snprintf(t->file, sizeof t->file, "%s/" GF_LOG_FILE, run);
-    snprintf(path, sizeof path, "%s/" GF_CONFIG_FILE, run);
+    TRY(gf_path_join(err, t->file, run, GF_LOG_FILE));
+    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
     FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO,
-            "%.300s cannot be read: %.100s is not the folder of a run (glofnd pretrain --out makes one)", path, run);
+            "%.300s cannot be read: %.100s is not a run folder (glofnd pretrain --out makes one)", path, run);
     gf_run_name(run, r->name, sizeof r->name);
     TRY(gf_config_init(err, &r->config));
     return gf_config_read(err, &r->config, path);
@@ -127,18 +127,17 @@ void gf_run_tail_close(gf_run_tail *t) {
     gf_run_log_free(&t->log);
 }
 
-/* ----- all of it ----- */
+/* ----- a whole run ----- */
 
 glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out) {
     gf_run_tail t;
-    char path[1100];
+    char path[PATH_MAX];
     *out = (gf_run_log){0};
     TRY(gf_run_tail_open(err, run, &t));
     *out = t.log;
     t.log = (gf_run_log){0};
     gf_run_tail_close(&t);
-    snprintf(path, sizeof path, "%s/" GF_MODEL_FILE, run);
-    out->finished = access(path, F_OK) == 0;
+    out->finished = gf_path_join(err, path, run, GF_MODEL_FILE) == GLOFND_OK && access(path, F_OK) == 0;
     gf_memory_read(run, &out->memory);
     const glofnd_status status = gf_run_eval_read(err, run, &out->eval);
     if (status != GLOFND_OK) gf_run_log_free(out);
@@ -161,9 +160,9 @@ double gf_run_last_of(const gf_run_log *r, const char *key) {
     return NAN;
 }
 
-double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t most) {
+double gf_run_step_mean(const gf_run_log *r, gf_run_step field, int64_t max) {
     double sum = 0.0, n = 0.0;
-    for (int64_t i = r->steps - 1; i >= 0 && n < (double)most; i--)
+    for (int64_t i = r->steps - 1; i >= 0 && n < (double)max; i--)
         if (isfinite(r->step[field][i])) sum += r->step[field][i], n++;
     return n > 0.0 ? sum / n : NAN;
 }

@@ -221,7 +221,7 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
     char quality[64] = "", took[32], left[32];
     if (m->quiet || (t->step < steps && at - (m->told > 0.0 ? m->told : m->started) < 10.0)) return 0;
     m->told = at;
-    m->progress.stands = 0; /* this line takes its place */
+    m->progress.open = 0; /* this line takes its place */
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
     if (isfinite(x.precision)) snprintf(quality, sizeof quality, ", precision %.3f, recall %.3f", x.precision, x.recall);

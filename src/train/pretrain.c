@@ -271,7 +271,7 @@ static glofnd_status end_epoch(gf_error *err, job *j) {
 /* step: that the sample belongs to. */
 static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
     if (!j->warned) say(j->p, "a damaged sample is left out, " GF_LOG_FILE " will name all: %s", message);
-    if (!j->warned) j->monitor.progress.stands = 0;
+    if (!j->warned) j->monitor.progress.open = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
     if (is_first(j->p)) gf_monitor_damaged(&j->monitor, j->trainer, step, i, message);
@@ -297,7 +297,7 @@ static glofnd_status tell_all_damaged(gf_error *err, job *j) {
 static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
     gf_trainer *t = j->trainer;
     double x[1];
-    t->distributed.stop = j->p->stop && *j->p->stop;
+    t->distributed.stop = j->p->stop && atomic_load(j->p->stop);
     *stop = t->distributed.stop;
     TRY(gf_trainer_step(err, t));
     if (t->comm) *stop = t->distributed.stop;

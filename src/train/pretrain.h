@@ -2,7 +2,7 @@
 #ifndef GF_TRAIN_PRETRAIN_H
 #define GF_TRAIN_PRETRAIN_H
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #include "ifc/comm.h"
 #include "run/config.h"
@@ -14,10 +14,10 @@ typedef struct gf_pretrain {
     const char *config_was; /* resume: "lost" or "cut", of RUN/config.cfg (gf_resume_read); NULL: it is as it should be */
     int remap;              /* when resuming, also with other data: anchors follow their samples */
     int quiet;
-    int plain;                         /* stderr cannot draw over a line: no progress line, but what stays */
-    const volatile sig_atomic_t *stop; /* set from outside: checkpoint and leave */
-    gf_comm *comm;                     /* several ranks, each of which calls gf_pretrain_run; NULL: one */
-    void (*say)(const char *line);     /* what a person should know: start, resume, end; may be NULL */
+    int plain;                     /* stderr cannot draw over a line: no progress line, but what stays */
+    const atomic_int *stop;        /* set from outside, as by Ctrl-C: the run ends after a checkpoint */
+    gf_comm *comm;                 /* several ranks, each of which calls gf_pretrain_run; NULL: one */
+    void (*say)(const char *line); /* what a person should know: start, resume, end; may be NULL */
 } gf_pretrain;
 
 typedef enum gf_pretrain_end { GF_PRETRAIN_FINISHED, GF_PRETRAIN_STOPPED, GF_PRETRAIN_ALREADY } gf_pretrain_end;

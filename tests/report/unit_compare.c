@@ -280,7 +280,7 @@ static void what_is_no_run_is_named(void **state) {
     char file[100];
     const char *list[] = {paths[0], "/nowhere/at-all"};
     assert_int_equal(gf_compare_read(&err, list, 2, &c), GLOFND_E_IO);
-    assert_non_null(strstr(err.text, "/nowhere/at-all is not the folder of a run"));
+    assert_non_null(strstr(err.text, "/nowhere/at-all is not a run folder"));
     assert_null(c.run);
     write_text(paths[1], "eval.jsonl", "{\"event\": \"knn\", \"top1\": 0.5}\nrubbish\n{}\n");
     list[0] = paths[1]; /* damaged lines are passed over and counted */

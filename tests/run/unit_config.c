@@ -83,9 +83,9 @@ static void test_refused_keys(void **state) {
     refused(&c, "bacth", "64", "batch");
     refused(&c, "alfa", "64", "alpha");
     refused(&c, "lamda_lr", "64", "lambda_lr");
-    refused(&c, "learning-rate", "1", "here it is lr (a number in [0, 1000])"); /* what others call it */
-    refused(&c, "temperature", "1", "here it is tau (");
-    refused(&c, "batch_size", "1", "here it is batch (");
+    refused(&c, "learning-rate", "1", "here its name is lr (a number in [0, 1000])"); /* what others call it */
+    refused(&c, "temperature", "1", "here its name is tau (");
+    refused(&c, "batch_size", "1", "here its name is batch (");
     refused(&c, "butterfly", "1", "no known one is like it");
     refused(&c, "", "1", "unknown");
     refused(&c, "batch", "many", "batch");

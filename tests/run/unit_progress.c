@@ -58,7 +58,7 @@ static void what_was_not_drawn_needs_no_end(void **state) {
     (void)state;
     gf_progress p = gf_progress_start(0, 1);
     gf_progress_draw(&p, 1, 2, text, 1);
-    assert_false(p.stands); /* quiet */
+    assert_false(p.open); /* quiet */
 }
 
 int main(void) {

@@ -163,7 +163,7 @@ grep -q 'textbf' out && fail "the only one of its kind is no best one"
 rm n1/eval.jsonl n2/eval.jsonl
 expect 0 "nothing measured yet" "$glofnd" compare n1 n2
 
-expect 1 "nowhere is not the folder of a run" "$glofnd" compare n1 nowhere
+expect 1 "nowhere is not a run folder" "$glofnd" compare n1 nowhere
 echo rubbish >> g1/eval.jsonl; echo '{}' >> g1/eval.jsonl
 expect 0 "1 damaged line is left out, the first in g1/eval.jsonl" "$glofnd" compare g1
 grep -q "51.00" out || fail "the other lines count"

@@ -82,7 +82,7 @@ expect 2 "usage" "$glofnd" embed run --out x.npy
 expect 2 "usage" "$glofnd" eval guess run --data $data
 expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0
 expect 1 "not a run folder" "$glofnd" embed nowhere --data $data --out x.npy
-expect 1 "not the folder of a run" "$glofnd" report nowhere --out x.html
+expect 1 "is not a run folder" "$glofnd" report nowhere --out x.html
 mkdir flat && expect 1 "" "$glofnd" eval knn run --data folder:flat
 
 # Damaged images: three are named, all are counted; rows move up, and --samples says whose they are.

@@ -34,7 +34,7 @@ grep '"protocol": "dataset exact"' first | grep -q '"flagged": 0.2421' || fail "
 expect 0 "glofnd is skipped" "$glofnd" eval fn late
 grep -q "^augmented views, in batches *fnc " out || fail "the others remain"
 expect 1 "no learned thresholds" "$glofnd" eval fn late --detector glofnd
-expect 1 "not the folder of a run" "$glofnd" eval fn nowhere
+expect 1 "is not a run folder" "$glofnd" eval fn nowhere
 expect 2 "it takes glofnd, exact, single or fnc" "$glofnd" eval fn run --detector best
 expect 2 "in (0, 1)" "$glofnd" eval fn run --alpha 1
 expect 2 "usage" "$glofnd" eval fn

@@ -159,7 +159,7 @@ grep -q "Nothing to look at" gone.html || fail "why there are no pictures"
 
 # Not a run; a run that has not begun.
 mkdir empty
-expect 1 "not the folder of a run" "$glofnd" report empty --out x.html
+expect 1 "is not a run folder" "$glofnd" report empty --out x.html
 [ ! -e x.html ] || fail "a page of nothing"
 mkdir begun && cp run/config.cfg begun/
 expect 0 "page" "$glofnd" report begun --out begun.html
@@ -175,7 +175,7 @@ grep -q "precision" out && grep -q "100 %" out || fail "a whole frame"
 expect 0 "no logged step yet" "$glofnd" watch begun --once
 mkdir short && cp run/config.cfg short/ && grep '"event": "epoch"' run/log.jsonl > short/log.jsonl
 expect 0 "loss  now" "$glofnd" watch short              # fewer steps than log_steps: epochs
-expect 1 "not the folder of a run" "$glofnd" watch empty
+expect 1 "is not a run folder" "$glofnd" watch empty
 expect 2 "--interval" "$glofnd" watch run --interval 0
 # In a terminal it ends with q and leaves it as it was.
 if script --version > /dev/null 2>&1; then

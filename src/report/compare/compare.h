@@ -41,7 +41,7 @@ typedef struct gf_comparison {
     char (*label)[256];        /* [groups] what sets the group apart: "detector=fnc alpha=0.1" */
 } gf_comparison;
 
-/* E_IO: not the folder of a run. Missing logs and evaluations are fine. */
+/* E_IO: not a run folder. Missing logs and evaluations are fine. */
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out);
 void gf_compare_free(gf_comparison *c); /* NULL and a zeroed one are fine */
 /* Whether `text` is part of the name, in small letters or large. */

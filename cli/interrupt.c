@@ -1,0 +1,33 @@
+/* interrupt.c - see interrupt.h. */
+#include "cli/interrupt.h"
+
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+atomic_int cli_interrupted;
+static const char *first_message;
+
+static void on_interrupt(int number) {
+    (void)number;
+    atomic_store(&cli_interrupted, 1);
+    if (first_message && write(STDERR_FILENO, first_message, strlen(first_message)) < 0) return; /* stderr is closed */
+}
+
+/* SA_RESETHAND: the second signal has its usual effect. */
+static void catch_one(int number) {
+    sigaction(number, &(struct sigaction){.sa_handler = on_interrupt, .sa_flags = (int)(SA_RESETHAND | SA_RESTART)}, NULL);
+}
+
+void cli_catch_interrupts(const char *message) {
+    first_message = message;
+    catch_one(SIGINT);
+    catch_one(SIGTERM);
+}
+
+void cli_catch_batch_signals(const char *message) {
+    struct sigaction before;
+    cli_catch_interrupts(message);
+    catch_one(SIGUSR1);
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_DFL) catch_one(SIGHUP);
+}
