@@ -179,7 +179,7 @@ void gf_svg_chart(gf_text *out, const gf_chart *c) {
     gf_plot_area f;
     gf_figure_begin(out, c->title, c->note);
     if (!find_area(c, &f)) {
-        gf_figure_empty(out, c->missing ? c->missing : "No values: no run measured this.");
+        gf_figure_empty(out, c->missing ? c->missing : "No values: not measured by any run.");
         return;
     }
     draw_legend(out, c, &f);

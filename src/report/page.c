@@ -45,10 +45,9 @@ static void foot(gf_text *out, const gf_report *r) {
     for (int i = 0; i < r->count; i++) skipped += r->runs[i].skipped, damaged += r->runs[i].damaged;
     gf_text_add(out, "<footer>Made by ");
     gf_text_escape(out, glofnd_build_info());
-    gf_text_add(out, ". One file, nothing is loaded from elsewhere.");
-    if (skipped) gf_text_add(out, " %lld damaged lines of the logs were skipped.", (long long)skipped);
-    if (damaged)
-        gf_text_add(out, " %lld times a sample could not be read in training and another took its place.", (long long)damaged);
+    gf_text_add(out, ". This page is one file and loads nothing.");
+    if (skipped) gf_text_add(out, " %lld unreadable lines of the logs were skipped.", (long long)skipped);
+    if (damaged) gf_text_add(out, " In training, unreadable samples were replaced by others %lld times.", (long long)damaged);
     gf_text_add(out, "</footer>\n</main>\n");
     gf_text_add(out, "<script>\n%s</script>\n</body></html>\n", gf_page_js);
 }

@@ -16,20 +16,20 @@ typedef struct column {
 
 static const column columns[COLUMNS] = {
     {"run", "folder of the run"},
-    {"detector", "who decides what a false negative is"},
-    {"loss", "mean of the last epoch"},
+    {"detector", "method that flags false negatives"},
+    {"loss", "mean loss of the last epoch"},
     {"flagged %", "share of negative pairs flagged in the last epoch"},
-    {"precision %", "of flagged pairs, how many share the label; mean over anchors, last epoch"},
-    {"recall %", "of pairs that share the label, how many are flagged; mean over anchors, last epoch"},
+    {"precision %", "share of flagged pairs with equal labels; mean over anchors, last epoch"},
+    {"recall %", "share of pairs with equal labels that are flagged; mean over anchors, last epoch"},
     {"F1 %", "harmonic mean of precision and recall"},
     {"", ""}, /* gf_score */
-    {"vs first", "difference of it, in points, to the run of the same seed under the configuration of the first run"},
+    {"vs first", "difference in points to the run with the same seed and the configuration of the first run"},
 };
 
 static column column_of(const gf_score *s, int c) {
     if (c != SCORE) return columns[c];
-    return (column){s->name, s->retrieval ? "mean of the recalls of images by captions and captions by images at 1, 5 and 10"
-                                          : "nearest-neighbour accuracy of the encoder's features on test images"};
+    return (column){s->name, s->retrieval ? "mean recall at 1, 5 and 10 of image and text retrieval"
+                                          : "nearest-neighbour accuracy on test images, with features of the encoder"};
 }
 
 static void figure(char *out, double x, int digits) {
@@ -106,7 +106,7 @@ void gf_summary_text(gf_text *out, const gf_report *r) {
     for (int row = 0; row <= r->count; row++)
         if (row_cells(r, &s, row, cell)) text_row(out, width, cell);
     if (!s.like) return;
-    gf_text_add(out, "%s: of %s", s.name, s.like->data);
+    gf_text_add(out, "%s: data %s", s.name, s.like->data);
     if (strcmp(s.like->data, s.like->test) != 0) gf_text_add(out, ", test %s", s.like->test);
     gf_text_add(out, "\n");
 }

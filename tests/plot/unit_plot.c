@@ -182,7 +182,7 @@ static void says_when_there_is_nothing(void **state) {
     gf_svg_chart(
         &t,
         &(gf_chart){.title = "t", .x_name = "x", .y_name = "y", .series = &series, .count = 1, .level = 3, .level_name = "l"});
-    assert_non_null(strstr(t.at, "<p class=\"none\">No values: no run measured this.</p></figure>"));
+    assert_non_null(strstr(t.at, "<p class=\"none\">No values: not measured by any run.</p></figure>"));
     assert_null(strstr(t.at, "<svg"));
     gf_text_free(&t);
 }

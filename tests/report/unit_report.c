@@ -133,7 +133,7 @@ static void the_table_has_a_row_per_run(void **state) {
                         "(untrained)  -             -          -            -         -     -              10.0     -30.0\n"
                         "r0           glofnd    1.250       5.00         50.0      25.0  33.3              40.0         -\n"
                         "r1           fnc       1.250       5.00         50.0      25.0  33.3              38.0      -2.0\n"
-                        "knn k 20 top-1 %: of shapes:<i>&n=10, test <t>\n");
+                        "knn k 20 top-1 %: data shapes:<i>&n=10, test <t>\n");
     gf_text_free(&table);
     for (int i = 0; i < 2; i++) gf_run_log_free(&runs[i]);
 }
@@ -162,7 +162,7 @@ static void a_page_has_the_numbers_of_the_log(void **state) {
     }
     assert_span_has(span_section(page.at, "results"), "&lt;why&gt;");
     assert_span_has(span_section(page.at, "results"),
-                    "of <code>shapes:&lt;i&gt;&amp;n=10</code>, tested on <code>&lt;t&gt;</code>");
+                    "; training data <code>shapes:&lt;i&gt;&amp;n=10</code>, test data <code>&lt;t&gt;</code>");
     assert_span_has(span_between(span_of(page.at), "<header>", "</header>"), "<code>shapes:&lt;i&gt;&amp;n=10</code>");
     const page_span config = span_section(page.at, "config"), differ = span_between(config, "<h3>", "<details>");
     assert_span_has(differ, "<th scope=\"col\">r0</th><th scope=\"col\">r1</th>");
@@ -194,7 +194,7 @@ static void epochs_keep_their_numbers(void **state) {
     assert_true(isnan(run.field[GF_RUN_LOSS][0]) && isnan(run.field[GF_RUN_LOSS][1]) && isnan(run.field[GF_RUN_LOSS][4]));
     assert_true(run.field[GF_RUN_LOSS][2] == 2.5 && run.field[GF_RUN_LOSS][3] == 2.25 && run.field[GF_RUN_LOSS][5] == 2.0);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-    assert_span_has(span_between(span_of(page.at), "<span class=\"badge\">", "</span>"), "epoch 6 of 9 so far");
+    assert_span_has(span_between(span_of(page.at), "<span class=\"badge\">", "</span>"), " is not finished: epoch 6 of 9");
     assert_span_has(span_figure(span_section(page.at, "detection"), "Pairs flagged as false negatives"),
                     "data-x=\"1,2,3,4,5,6\" data-y=\",,25,50,,75\"");
     assert_span_has(span_figure(span_section(page.at, "training"), "Loss"), "data-x=\"1,2,3,4,5,6\" data-y=\",,2.5,2.25,,2\"");
@@ -220,10 +220,11 @@ static void tiles_have_the_last_epoch(void **state) {
         "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"flagged\": 0.25, \"precision\": 0.7, \"pooled_precision\": 0.4, "
         "\"pooled_recall\": 0.5}\n"};
 #define TILE(number, text) "<div class=\"tile\"><b>" number "</b><span>" text "</span></div>\n"
-#define FLAGGED TILE("25\u00a0%", "of all pairs flagged in the last epoch; α asks for 20 %")
+#define FLAGGED TILE("25\u00a0%", "of all pairs were flagged in the last epoch; the target α is 20 %")
     static const char *const tiles[2] = {
-        FLAGGED, FLAGGED TILE("40\u00a0%", "of the flagged pairs truly share a class (labels only measure, they never train)")
-                     TILE("2.0×", "as often as in a pair taken at random, which shares its class in 20 %")};
+        FLAGGED,
+        FLAGGED TILE("40\u00a0%", "of the flagged pairs have the same class (labels serve this measurement, not training)")
+            TILE("2.0×", "the rate of random pairs, of which 20 % have the same class")};
     scratch_text(&box, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\nstart_epoch = 0\nepochs = 1\n");
     for (int labelled = 0; labelled < 2; labelled++) {
         gf_text page = {0};
@@ -262,7 +263,7 @@ static void memory_is_kept_and_shown(void **state) {
     assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_memory_equal(&run.memory, &m, sizeof m);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-    page_span figure = span_figure(span_section(page.at, "cost"), "What memory holds");
+    page_span figure = span_figure(span_section(page.at, "cost"), "Memory");
     assert_span_has(figure, ">100 MB</text>");
     assert_span_has(figure, "<title>weights and gradients: 10 MB, 10.0 %</title>");
     assert_span_has(figure, "<title>optimizer: 5 MB, 5.0 %</title>");
@@ -281,9 +282,9 @@ static void memory_is_kept_and_shown(void **state) {
     assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_true(run.memory.gpu);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-    figure = span_figure(span_section(page.at, "cost"), "What memory holds");
+    figure = span_figure(span_section(page.at, "cost"), "Memory");
     assert_span_has(figure, ">82.5 GB</text>");
-    assert_span_has(figure, "On the GPU; ");
+    assert_span_has(figure, "GPU memory; ");
     gf_text_free(&page);
     gf_run_log_free(&run);
     m.bytes.data = -1;
@@ -296,7 +297,7 @@ static void memory_is_kept_and_shown(void **state) {
     assert_false(run.memory.known);
     assert_int_equal(run.memory.step, 0);
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-    assert_span_has(span_figure(span_section(page.at, "cost"), "What memory holds"), "Not recorded");
+    assert_span_has(span_figure(span_section(page.at, "cost"), "Memory"), "Not recorded");
     gf_text_free(&page);
     gf_run_log_free(&run);
     remove_run();
@@ -330,7 +331,7 @@ static void image_text_runs_speak_of_captions(void **state) {
     gf_summary_text(&table, &(gf_report){.runs = &run, .count = 1});
     assert_string_equal(table.at, "run  detector   loss  flagged %  precision %  recall %  F1 %  retrieval average %  vs first\n"
                                   "r    none      2.000       0.01            -         -     -                 25.0         -\n"
-                                  "retrieval average %: of d, test e\n");
+                                  "retrieval average %: data d, test e\n");
     gf_text_free(&table);
     static const char *const recalls[] = {"IR@1: 10.00<", "IR@5: 20.00<", "IR@10: 30.00<",
                                           "TR@1: 20.00<", "TR@5: 30.00<", "TR@10: 40.00<"};
@@ -451,21 +452,21 @@ static void bars_are_of_one_kind(void **state) {
                                "r");
     gf_text page = {0};
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-    page_span figure = span_figure(span_section(page.at, "labels"), "A linear classifier on few labels");
+    page_span figure = span_figure(span_section(page.at, "labels"), "Linear classifier with few labels");
     assert_int_equal(span_count(figure, "<rect class=\"f0\" x"), 2);
     assert_span_has(figure, ">r, 100 %: 51.01</title>");
     assert_span_has(figure, ">r, 10 %: 41.01</title>");
-    figure = span_figure(span_section(page.at, "detection"), "Detectors on the frozen network of r");
+    figure = span_figure(span_section(page.at, "detection"), "Detectors with the trained network of r");
     assert_int_equal(span_count(figure, ", precision: "), 3);
     assert_span_has(figure, ">GloFND, learned, precision: 61.01</title>");
     assert_span_has(figure, ">exact quantile, precision: 62.01</title>");
-    assert_span_has(figure, ">one for all, precision: 63.01</title>");
+    assert_span_has(figure, ">one threshold for all, precision: 63.01</title>");
     gf_text_free(&page);
     gf_run_log_free(&run);
     run = evaluated("data = d\ndetector = glofnd\n",
                     FN("exact", "labels", "0.1", "0.9501") FN("exact", "labels", "0.3", "0.6401"), "r");
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-    figure = span_figure(span_section(page.at, "detection"), "Detectors on the frozen network of r");
+    figure = span_figure(span_section(page.at, "detection"), "Detectors with the trained network of r");
     assert_int_equal(span_count(figure, ", precision: "), 1);
     assert_span_has(figure, ">exact quantile, precision: 64.01</title>");
     gf_text_free(&page);

@@ -28,7 +28,9 @@ done
 grep -q '<img id="sheet" alt="" hidden data-side="24"' one.html || fail "the pictures of the dots"
 dots=$(grep -o 'data-i="[0-9,]*"' one.html | tr -cd ',"' | wc -c)
 [ "$dots" -eq $((2 * 96 + 2 * 4)) ] || fail "$dots: 96 dots in 4 classes, twice"
-grep -q "GloFND" one.html && grep -q "FNC, per batch" one.html || fail "thresholds"
+for name in "λ, learned by GloFND" "exact (1-α) quantile" "FNC, per batch"; do
+    sed -n '/<section id="thresholds">/,/<\/section>/p' one.html | grep -q "</svg>$name" || fail "thresholds: $name"
+done
 # number LINE KEY FACTOR DIGITS: of the last line of the log that has the text LINE
 number() {
     x=$(grep -F "$1" run/log.jsonl | tail -1 | sed "s/.*\"$2\": \([-0-9.e]*\).*/\1/")
@@ -76,7 +78,7 @@ example=$(cat broad)
 left=$(echo "$example" | sed -n 's/.*left out: \([0-9]*\)<.*/\1/p')
 apart=$(echo "$example" | sed -n 's/.*pushed apart: \([0-9]*\) .*/\1/p')
 [ $((left + apart)) -eq 95 ] || fail "$left left out, $apart pushed apart"
-grep -q 'One image among 95 others' one.html || fail "how many others"
+grep -q 'One image compared with 95 others' one.html || fail "how many others"
 for what in knn linear fn; do
     grep -q "glofnd eval $what" one.html || fail "how to get what is missing: eval $what"
 done
@@ -89,7 +91,8 @@ cmp -s one.html again.html || fail "two equal calls differ"
 "$glofnd" eval linear run --data $data --test $data,split=test --fractions 100,50 --epochs 3 > out 2> err || fail "eval linear"
 "$glofnd" eval fn run > out 2> err || fail "eval fn"
 expect 0 "page" "$glofnd" report run --quick --out quick.html
-grep -q 'whisker\|A linear classifier on few labels' quick.html || fail "bars"
+sed -n '/<figcaption>Linear classifier with few labels</,/<\/figure>/p' quick.html > bars
+grep -q '<rect class="f0" x=' bars || fail "bars"
 grep -q "Not evaluated yet: <code>glofnd eval linear" quick.html && fail "linear figures are there"
 grep -q 'src="data:image' quick.html && fail "--quick has no pictures"
 selfcontained quick.html
@@ -103,7 +106,7 @@ grep -qF '<b>"x' run/report.html && fail "a name that is not escaped"
 grep -qF 'alert(1)' run/report.html && fail "a comment of a configuration"
 grep -qF '&lt;b&gt;&quot;x&amp;y&#39;&lt;b&gt;' run/report.html || fail "the escaped name"
 grep -q 'No comparison' run/report.html && fail "damaged lines are skipped in the comparison as well"
-grep -q '3 damaged lines' run/report.html || fail "damaged lines are counted"
+grep -q '3 unreadable lines' run/report.html || fail "damaged lines are counted"
 grep -q "<code>detector</code></th><td><code>glofnd</code></td><td><code>fnc</code>" run/report.html || fail "the difference"
 
 # Of images and captions: both sides, in words that fit.
@@ -111,12 +114,12 @@ clip="--task clip --embed-dim 16 --text-width 16 --text-layers 1 --text-heads 2 
 train clip $clip --epochs 2 --start-epoch 1 --detector glofnd --lambda-init quantile
 expect 0 "retrieval %" "$glofnd" report clip --out clip.html
 selfcontained clip.html
-grep -q 'class="sayings"><p class="said ' clip.html || fail "captions that are flagged"
-for text in "Thresholds of images" "Thresholds of captions" "Images, and captions taken to fit them" \
-    "Captions, and images taken" "glofnd eval retrieval RUN" "λ of the captions"; do
+grep -q 'class="captions"><p class="caption ' clip.html || fail "captions that are flagged"
+for text in "Thresholds of images" "Thresholds of captions" "Images, and captions flagged as matching" \
+    "Captions, and images flagged as matching" "glofnd eval retrieval RUN" "λ of the captions"; do
     grep -q "$text" clip.html || fail "\"$text\" in the page of an image-text run"
 done
-grep -q "Two views\|protocol -" clip.html && fail "words that do not fit an image-text run"
+grep -q "two views\|protocol -" clip.html && fail "words that do not fit an image-text run"
 for side in image:images text:captions; do              # thresholds of each side, and not of both
     shown=$(grep '"event": "epoch"' clip/log.jsonl | tail -1 | sed "s/.*\"lambda_${side%%:*}\": \([-0-9.e]*\).*/\1/")
     sed -n "/Mean threshold λ of the ${side#*:}</,/<\/figure>/p" clip.html > chart
@@ -130,12 +133,12 @@ top1=$(sed -n 's/^top-1  *\([0-9.]*\) %$/\1/p' knn | awk '{ printf "%.1f ", $1 }
 "$glofnd" eval retrieval clip --data $data,split=test > out 2> err || fail "eval retrieval"
 "$glofnd" eval knn run --k 3 --unweighted > out 2> err || fail "eval knn --k 3"
 "$glofnd" eval knn run --data shapes:n=40,classes=2,size=16,seed=8 > out 2> err || fail "other data"
-expect 0 "knn k 20 top-1 %: of $data, test " "$glofnd" report run clip --quick --out both.html
+expect 0 "knn k 20 top-1 %: data $data, test " "$glofnd" report run clip --quick --out both.html
 shown=$(awk '$1 == "run" && $2 == "glofnd" || $1 == "clip" { printf "%s ", $(NF - 1) }' out)
 [ "$shown" = "$top1" ] || fail "\"$shown\" are shown instead of \"$top1\""
-grep -q "${top1%% *}[^0-9]*%</b><span>of test images classified right by their 20 nearest" both.html || fail "the tile"
+grep -q "${top1%% *}[^0-9]*%</b><span>of test images are classified correctly by their 20 nearest" both.html || fail "the tile"
 grep -q '>knn k 20 top-1 %</th>' both.html || fail "title of the column"
-expect 0 "retrieval shapes average %: of $data,split=test" "$glofnd" report clip --quick --out both.html
+expect 0 "retrieval shapes average %: data $data,split=test" "$glofnd" report clip --quick --out both.html
 # One without that figure has none, and no difference.
 sed -i '/"event": "knn"/d' clip/eval.jsonl
 expect 0 "knn k 20 top-1 %" "$glofnd" report run clip --quick --out both.html
@@ -151,11 +154,11 @@ expect 0 "page" "$glofnd" report said --out said.html
 selfcontained said.html
 grep -qF '<script>alert(2)' said.html && fail "a caption that is not escaped"
 grep -qF '&lt;script&gt;alert(2)&lt;/script&gt; &amp;amp; on a' said.html || fail "the escaped caption"
-grep -q 'class="said \(yes\|no\)"' said.html && fail "right and wrong without labels"
+grep -q 'class="caption \(yes\|no\)"' said.html && fail "right and wrong without labels"
 
 # Data that is gone: the page without pictures says so.
 expect 0 "no pictures of run" "$glofnd" report run --data folder:gone --out gone.html
-grep -q "Nothing to look at" gone.html || fail "why there are no pictures"
+grep -q "The network could not be applied:" gone.html || fail "why there are no images"
 
 # Not a run; a run that has not begun.
 mkdir empty
@@ -163,7 +166,7 @@ expect 1 "is not a run folder" "$glofnd" report empty --out x.html
 [ ! -e x.html ] || fail "a page of nothing"
 mkdir begun && cp run/config.cfg begun/
 expect 0 "page" "$glofnd" report begun --out begun.html
-grep -q "has not ended: epoch 0 of 3" begun.html || fail "progress"
+grep -q "is not finished: epoch 0 of 3" begun.html || fail "progress"
 expect 2 "glofnd report: RUN is missing" "$glofnd" report
 expect 2 "glofnd report: --samples" "$glofnd" report run --samples 1
 expect 1 "cannot" "$glofnd" report run --quick --out gone/x.html

@@ -181,9 +181,10 @@ static void put_head(page *p) {
                 gf_explorer_css);
     gf_text_add(&t, "<p class=\"soft small\">found by <b>glofnd discover</b> in ");
     add_html(&t, x->source);
-    gf_text_add(&t, "</p>\n<p class=\"lead\">Every sample has a threshold of its own: others that are more similar to it "
-                    "probably show the same, and training should not push them apart. Nearly equal ones are duplicates.</p>\n"
-                    "<div class=\"facts\">");
+    gf_text_add(
+        &t, "</p>\n<p class=\"lead\">Every sample has its own similarity threshold. Samples above it probably show the same "
+            "thing, and training should not push them apart: they are false negatives. Nearly equal samples are duplicates.</p>\n"
+            "<div class=\"facts\">");
     for (int k = 0; k < x->fact_count; k++) {
         gf_text_add(&t, "<div class=\"fact\"><b>");
         add_html(&t, x->facts[2 * k]);
@@ -200,14 +201,14 @@ static void put_body(page *p, int64_t shown) {
     gf_text t = {0};
     gf_text_add(&t,
                 "<div class=\"bar\"><div><div class=\"find\"><input type=\"search\" id=\"find\" autocomplete=\"off\" "
-                "aria-label=\"search an anchor\" placeholder=\"search an anchor: row number%s\">"
+                "aria-label=\"search an anchor\" placeholder=\"search: row number%s\">"
                 "<ul class=\"hits\" id=\"hits\"></ul></div><button id=\"previous\">previous</button>"
                 "<button id=\"next\">next</button><button id=\"random\">random</button>"
                 "<span class=\"tabs\" id=\"tabs\" role=\"tablist\"></span></div></div>\n",
                 x->name    ? " or part of a name"
                 : x->label ? " or label"
                            : "");
-    gf_text_add(&t, "<main><noscript><p>This page needs scripts; they are part of it, nothing is loaded from elsewhere.</p>"
+    gf_text_add(&t, "<main><noscript><p>This page needs JavaScript. The script is part of the page; nothing is loaded.</p>"
                     "</noscript>\n"
                     "<div class=\"cols\"><section class=\"panel\" id=\"gallery\"></section>"
                     "<section class=\"panel anchor\" id=\"anchor\" aria-live=\"polite\"></section></div></main>\n");
@@ -216,10 +217,9 @@ static void put_body(page *p, int64_t shown) {
     gf_text_add(&t, "</pre></details>\n<p class=\"soft small\">");
     if (x->top > 0) gf_text_add(&t, "At most %lld neighbours of each anchor. ", (long long)x->top);
     if (x->image && shown < x->n)
-        gf_text_add(&t,
-                    "Thumbnails of %lld of %lld anchors, those of duplicates first: images take at most %.3g MB of this page "
-                    "(--html-mb).",
-                    (long long)shown, (long long)x->n, (double)x->image_bytes / 1e6);
+        gf_text_add(
+            &t, "Thumbnails of %lld of %lld anchors, duplicates first: images are limited to %.3g MB of this page (--html-mb).",
+            (long long)shown, (long long)x->n, (double)x->image_bytes / 1e6);
     else if (x->image) gf_text_add(&t, "Thumbnails of all anchors.");
     gf_text_add(&t, "</p></footer>\n");
     flush_text(p, &t);

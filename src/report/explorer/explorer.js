@@ -1,4 +1,4 @@
-/* explorer.js - the page of `glofnd discover --html`. Data lies in it as base64 (explorer.c says how); nothing is fetched. */
+/* explorer.js - script of the page of `glofnd discover --html`. The data is in the page as base64 (see explorer.c). */
 "use strict";
 (() => {
   const meta = JSON.parse(document.getElementById("d-meta").textContent);
@@ -18,9 +18,9 @@
   const lambda = new Float32Array(bytes("d-lambda").buffer), near = new Int16Array(bytes("d-near").buffer);
   const names = meta.names ? new TextDecoder().decode(bytes("d-names")).split("\n") : null;
   const n = row.length, top = meta.top;
-  const NEAR = 10000;                     /* similarities are kept in so many parts of 1 */
+  const NEAR = 10000;                     /* scale of the similarities */
 
-  /* Neighbour k of anchor i: the other, its similarity, and on which side of the thresholds it lies. */
+  /* Neighbour k of anchor i: position, similarity, above the threshold of i, above both thresholds. */
   function neighbour(i, k) {
     const at = i * top + k, packed = other[at];
     if (packed === -1) return null;
@@ -40,7 +40,7 @@
   const labelOf = (i) => (label.length && label[i] >= 0 ? meta.classes[label[i]] || String(label[i]) : "");
   const number = (x) => x.toLocaleString("en");
 
-  /* Members of every part: ids of anchors, parts in the order of their numbers. */
+  /* Positions of the members of every component or group. */
   function members(of, count) {
     const out = Array.from({ length: count }, () => []);
     for (let i = 0; i < n; i++) if (of[i] >= 0) out[of[i]].push(i);
@@ -50,7 +50,7 @@
   const isCopy = (list) => list.some((i) => copy[i] !== i);
   const groupOrder = groups.map((_, g) => g).sort((a, b) => isCopy(groups[b]) - isCopy(groups[a]) || a - b);
 
-  /* ----- small parts of the page ----- */
+  /* ----- elements ----- */
 
   function make(tag, className, text) {
     const e = document.createElement(tag);
@@ -117,7 +117,7 @@
     shape(parent, "text", { x, y, "text-anchor": anchor }).textContent = text;
   }
 
-  /* Drawings are as wide as the panel they are made for: letters have the size of all others, on a phone, too. */
+  /* A drawing as wide as its panel, so that its text has the size of all other text, also on a phone. */
   function drawing(panel, h, label) {
     const svg = document.createElementNS(SVG, "svg"), w = Math.max(240, $(panel).clientWidth - 34);
     svg.setAttribute("viewBox", "0 0 " + w + " " + h);
@@ -126,12 +126,12 @@
     return { svg, w };
   }
 
-  /* Similarities by rank, and where the threshold cuts. */
+  /* Similarities by rank, and the threshold. */
   function plot(i, list) {
     const h = 132, left = 44, bottom = 8, { svg, w } = drawing("anchor", h, "similarities of the neighbours and the threshold");
     const values = list.map((x) => x.s).concat(lambda[i]), high = Math.max(...values), low = Math.min(...values);
     const pad = Math.max(0.002, (high - low) * 0.08), from = low - pad, to = high + pad;
-    const last = list.filter((p) => p.above).length, gap = above[i] > last ? 2 : 0;  /* for those that are not listed */
+    const last = list.filter((p) => p.above).length, gap = above[i] > last ? 2 : 0;  /* neighbours that are not listed */
     const x = (k) => left + ((k + 0.5 + (k >= last ? gap : 0)) * (w - left)) / Math.max(list.length + gap, 1);
     const y = (v) => 6 + ((h - bottom - 6) * (to - v)) / (to - from);
     for (const v of [from + pad, (from + to) / 2, to - pad]) {
@@ -147,35 +147,35 @@
     });
     if (gap) words(svg, (x(last - 1) + x(last)) / 2, y((from + to) / 2) - 4, "middle", "… " + number(above[i] - last) + " …");
     return [svg, make("p", "soft small caption",
-      "cosine similarity of the neighbours, the nearest first; dashed: threshold " + lambda[i].toFixed(4))];
+      "cosine similarity of the neighbours, nearest first; dashed: threshold " + lambda[i].toFixed(4))];
   }
 
   function histogram() {
-    const h = 200, left = 48, bottom = 24, { svg, w } = drawing("gallery", h, "how many anchors have which threshold");
+    const h = 200, left = 48, bottom = 24, { svg, w } = drawing("gallery", h, "histogram of the thresholds");
     const bins = w < 500 ? 30 : 50;
     const count = new Array(bins).fill(0);
     let low = Infinity, high = -Infinity;
     for (const v of lambda) low = Math.min(low, v), high = Math.max(high, v);
     const span = high - low || 1e-6;
     for (const v of lambda) count[Math.min(bins - 1, Math.floor(((v - low) / span) * bins))]++;
-    const most = Math.max(...count, 1), wide = (w - left) / bins;
+    const max = Math.max(...count, 1), wide = (w - left) / bins;
     for (const share of [0, 0.5, 1]) {
       const y = 8 + (h - bottom - 8) * (1 - share);
       shape(svg, "line", { class: "axis", x1: left, x2: w, y1: y, y2: y });
-      words(svg, left - 5, y + 4, "end", number(Math.round(share * most)));
+      words(svg, left - 5, y + 4, "end", number(Math.round(share * max)));
     }
     count.forEach((c, b) => {
-      const tall = ((h - bottom - 8) * c) / most, from = low + (span * b) / bins;
+      const tall = ((h - bottom - 8) * c) / max, from = low + (span * b) / bins;
       const title = from.toFixed(4) + " to " + (from + span / bins).toFixed(4) + ": " + number(c) + " anchors";
       shape(svg, "rect", { class: "bin", x: left + b * wide + 0.5, y: h - bottom - tall, width: wide - 1, height: tall }, title);
     });
     words(svg, left, h - bottom + 17, "start", low.toFixed(4));
     words(svg, (left + w) / 2, h - bottom + 17, "middle", (low + span / 2).toFixed(4));
     words(svg, w, h - bottom + 17, "end", (low + span).toFixed(4));
-    return [svg, make("p", "soft small caption", "threshold (cosine similarity); height: anchors")];
+    return [svg, make("p", "soft small caption", "horizontal: threshold (cosine similarity); vertical: anchors")];
   }
 
-  /* ----- an anchor ----- */
+  /* ----- anchor ----- */
 
   let current = -1;
 
@@ -214,7 +214,7 @@
       const caption = make("div", "", (known ? (same ? "✓ " : "✗ ") : "") + p.s.toFixed(4) + (p.mutual ? " ⇄" : ""));
       if (known) caption.className = same ? "right" : "wrong";
       const title = describe(p.i) + "\nsimilarity " + p.s.toFixed(4) + (p.above ? "," : ", not") + " above the threshold" +
-        (p.mutual ? ", mutual" : "") + (known ? (same ? "\nsame label" : "\nother label") : "");
+        (p.mutual ? ", mutual" : "") + (known ? (same ? "\nsame label" : "\ndifferent label") : "");
       box.append(cell(p.i, 76, caption, title));
     }
     return box;
@@ -228,12 +228,12 @@
     const more = above[i] - up.length;
     box.append(make("h2", "", "Above the threshold"));
     if (up.length) box.append(row_of(i, up, "above"));
-    else box.append(make("p", "soft small", above[i] ? "none is listed" : "no other lies above it"));
-    if (more > 0) box.append(make("p", "soft small", "and " + number(more) + " more; --top lists more of them"));
-    box.append(make("div", "cut", "threshold " + lambda[i].toFixed(4)), make("h2", "", "Below"));
+    else box.append(make("p", "soft small", above[i] ? "none listed" : "no sample is above it"));
+    if (more > 0) box.append(make("p", "soft small", "and " + number(more) + " more; --top lists more"));
+    box.append(make("div", "cut", "threshold " + lambda[i].toFixed(4)), make("h2", "", "Below the threshold"));
     if (down.length) box.append(row_of(i, down, "below"));
-    else box.append(make("p", "soft small", "none is listed"));
-    box.append(make("p", "soft small", "⇄ a mutual pair" + (label.length ? "; ✓ the same label, ✗ another" : "")));
+    else box.append(make("p", "soft small", "none listed"));
+    box.append(make("p", "soft small", "⇄ mutual pair" + (label.length ? "; ✓ same label, ✗ different label" : "")));
     box.scrollTop = 0;
     if (scroll) {
       history.replaceState(null, "", "#row=" + row[i]);
@@ -243,9 +243,9 @@
 
   /* ----- galleries ----- */
 
-  const STEP = 20, FEW = 24;              /* groups at a time; images of a group before "all" */
-  const MOST = 2000;                      /* images of a group at all */
-  const GLIMPSE = 16;                     /* the same where everything is shown at once */
+  const STEP = 20, FEW = 24;              /* groups at a time; images of a group before "show all" */
+  const LIMIT = 2000;                     /* images of a group */
+  const GLIMPSE = 16;                     /* images of a group in the overview */
 
   function one_group(list, title, exact, few) {
     const box = make("div", "group"), tiles = make("div", "tiles"), p = make("p", "small");
@@ -258,9 +258,9 @@
     };
     put(0, few);
     if (list.length > few) {
-      const all = make("button", "", list.length > MOST ? "the first " + number(MOST) : "all " + number(list.length));
+      const all = make("button", "", list.length > LIMIT ? "show the first " + number(LIMIT) : "show all " + number(list.length));
       all.onclick = () => {
-        put(few, MOST);
+        put(few, LIMIT);
         all.remove();
       };
       box.append(all);
@@ -271,7 +271,7 @@
   const tabs = {
     overview: { name: "Overview" },
     duplicates: {
-      name: "Duplicates", glance: 16, order: groupOrder, none: "No two rows are this similar.",
+      name: "Duplicates", glance: 16, order: groupOrder, none: "No two rows are similar enough.",
       make: (g, few) => one_group(groups[g], "group " + g + ": " + number(groups[g].length) + " images", isCopy(groups[g]), few),
     },
     components: {
@@ -364,7 +364,7 @@
     box.onblur = () => list.replaceChildren();
   }
 
-  /* Drawings for another width; that of the window alone, as phones change its height all the time. */
+  /* Redraws when the width of the window changes; phones change the height all the time. */
   function wire_width() {
     let wide = innerWidth;
     addEventListener("resize", () => {

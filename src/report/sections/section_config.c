@@ -51,10 +51,10 @@ static void option_table(gf_text *out, const gf_report *r, int different) {
 void gf_section_config(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "config", "Configuration", NULL);
     if (r->count > 1) {
-        gf_text_add(out, "<h3>Where the runs differ</h3>\n");
+        gf_text_add(out, "<h3>Differences</h3>\n");
         option_table(out, r, 1);
     }
-    gf_text_add(out, "<details><summary>%s</summary>\n", r->count > 1 ? "Keys all runs share" : "All keys");
+    gf_text_add(out, "<details><summary>%s</summary>\n", r->count > 1 ? "Common keys" : "All keys");
     option_table(out, r, 0);
     gf_text_add(out, "</details>\n");
     gf_section_end(out);

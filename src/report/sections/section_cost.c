@@ -36,10 +36,12 @@ static void times(gf_text *out, const gf_report *r) {
         if (gf_has_detector(&r->runs[i])) share = fmax(share, x);
     }
     if (share > 0.0)
+        snprintf(note, sizeof note, "Mean of the last logged steps. Loss and detection take at most %.2g\u00a0%% of a step.",
+                 share);
+    else
         snprintf(note, sizeof note,
-                 "Mean of the last logged steps. Loss and detection together are at most %.2g\u00a0%% of a step.", share);
-    else snprintf(note, sizeof note, "Mean of the last logged steps. On a GPU all parts but waiting count as forward.");
-    gf_svg_stacked(out, &(gf_stacked_chart){.title = "Where the time of a step goes",
+                 "Mean of the last logged steps. On a GPU, forward includes all parts except waiting for data.");
+    gf_svg_stacked(out, &(gf_stacked_chart){.title = "Time of a step",
                                             .note = note,
                                             .unit = "ms",
                                             .parts = parts,
@@ -75,19 +77,18 @@ static void memory(gf_text *out, const gf_report *r) {
         gpu |= r->runs[i].memory.gpu;
     }
     for (int i = 0; i < shown_of(r); i++) memory_row(&r->runs[i], most < 1e10 ? 1e6 : 1e9, &rows[i]);
-    gf_svg_stacked(out, &(gf_stacked_chart){
-                            .title = "What memory holds",
-                            .note = gpu ? "On the GPU; the whole bar is the most that was in use. The rest is its libraries, and "
-                                          "whoever else was on it."
-                                        : "Of the training process; the whole bar is the most it ever held. The rest is code, "
-                                          "libraries, and what was needed only for a while.",
-                            .unit = most < 1e10 ? "MB" : "GB",
-                            .parts = kinds,
-                            .part_count = KINDS,
-                            .rest = REST,
-                            .rows = rows,
-                            .count = shown_of(r),
-                            .missing = "Not recorded: the run has not made ten steps, or is of an earlier version."});
+    gf_svg_stacked(
+        out, &(gf_stacked_chart){.title = "Memory",
+                                 .note = gpu ? "GPU memory; the bar is the peak use. The rest is libraries and other processes."
+                                             : "Memory of the training process; the bar is the peak use. The rest is code, "
+                                               "libraries and temporary buffers.",
+                                 .unit = most < 1e10 ? "MB" : "GB",
+                                 .parts = kinds,
+                                 .part_count = KINDS,
+                                 .rest = REST,
+                                 .rows = rows,
+                                 .count = shown_of(r),
+                                 .missing = "Not recorded: the run has fewer than ten steps, or an earlier version made it."});
 }
 
 /* Bytes of state per sample: lambda, its moments, u and a clock on each side; temperatures where they are learned. */
@@ -107,13 +108,13 @@ static void state_of_anchors(gf_text *out, const gf_report *r) {
         const gf_memory_record *m = &r->runs[i].memory;
         const double state = (double)state_bytes(&r->runs[i]) * (double)m->anchors, held = held_by(&m->bytes);
         if (!m->known || !(held > 0.0) || !gf_learns_lambda(&r->runs[i])) continue;
-        gf_text_add(out,
-                    "<p>The thresholds cost little: the state of all samples is <b>%.3g\u00a0%s</b>, %d bytes for each of %lld, ",
-                    state < 1e6 ? state / 1e3 : state / 1e6, state < 1e6 ? "kB" : "MB", state_bytes(&r->runs[i]),
-                    (long long)m->anchors);
-        gf_text_add(out, "%.2g\u00a0%% of the <b>%.0f\u00a0MB</b> that <b>", 100.0 * state / held, held / 1e6);
+        gf_text_add(
+            out,
+            "<p>Thresholds need little memory: the state of all samples takes <b>%.3g\u00a0%s</b>, %d bytes for each of %lld, ",
+            state < 1e6 ? state / 1e3 : state / 1e6, state < 1e6 ? "kB" : "MB", state_bytes(&r->runs[i]), (long long)m->anchors);
+        gf_text_add(out, "%.2g\u00a0%% of the <b>%.0f\u00a0MB</b> of <b>", 100.0 * state / held, held / 1e6);
         gf_text_escape(out, r->runs[i].name);
-        gf_text_add(out, "</b> holds%s.</p>\n", m->ranks > 1 ? " on its first rank" : "");
+        gf_text_add(out, "</b>%s.</p>\n", m->ranks > 1 ? " on its first rank" : "");
         return;
     }
 }

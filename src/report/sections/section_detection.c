@@ -76,7 +76,7 @@ static const gf_eval_line *way_of(const gf_run_log *run, const char *pairs) {
 
 /* The same network judged with four kinds of thresholds: `glofnd eval fn`. */
 static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
-    static const char *const names[] = {"GloFND, learned", "exact quantile", "one for all", "FNC, per batch"};
+    static const char *const names[] = {"GloFND, learned", "exact quantile", "one threshold for all", "FNC, per batch"};
     static const char *const keys[] = {"precision", "recall", "f1"};
     static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
@@ -88,9 +88,9 @@ static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, c
                  .each = 4,
                  .x_name = x_name,
                  .group = {"precision", "recall", "F1"},
-                 .note = "The same embeddings, four ways to set the threshold of an anchor (means over anchors).",
+                 .note = "Same embeddings, four kinds of thresholds (means over anchors).",
                  .missing = "Compare detectors on this network: <code>glofnd eval fn RUN</code>"};
-    snprintf(title, sizeof title, "Detectors%s on the frozen network of %s", of, run->name);
+    snprintf(title, sizeof title, "Detectors%s with the trained network of %s", of, run->name);
     for (int d = 0; d < DETECTORS; d++) {
         b.name[d] = names[d], b.colour[d] = colours[d];
         for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
@@ -115,22 +115,22 @@ static int has_texts(const gf_report *r) {
 
 /* Figures of the epochs; alpha and the start of detection are in the first chart. */
 static void epoch_charts(gf_text *out, const gf_report *r) {
-    static const char none[] = "No values: it takes labels, and a detector that has started (<code>start_epoch</code>).";
+    static const char none[] = "No values: these need labels and a detector that has started (<code>start_epoch</code>).";
     static const struct {
         gf_run_field field;
         const char *title, *y_name, *note;
     } charts[] = {
-        {GF_RUN_FLAGGED, "Pairs flagged as false negatives", "flagged pairs, %", "A threshold that is right flags a share α."},
-        {GF_RUN_PRECISION, "Precision", "precision, %", "Of the flagged pairs, how many share the class."},
-        {GF_RUN_RECALL, "Recall", "recall, %", "Of the pairs that share the class, how many are flagged."},
-        {GF_RUN_F1, "F1", "F1, %", "Precision and recall in one figure."},
+        {GF_RUN_FLAGGED, "Pairs flagged as false negatives", "flagged pairs, %", "Exact thresholds flag a share α of the pairs."},
+        {GF_RUN_PRECISION, "Precision", "precision, %", "Share of the flagged pairs with the same class."},
+        {GF_RUN_RECALL, "Recall", "recall, %", "Share of the pairs with the same class that are flagged."},
+        {GF_RUN_F1, "F1", "F1, %", "Harmonic mean of precision and recall."},
     };
     for (int k = 0; k < 4; k++)
         gf_epoch_chart(out, r, charts[k].field, gf_has_detector,
                        &(gf_chart){.title = charts[k].title,
                                    .y_name = charts[k].y_name,
                                    .level = k == 0 ? common_alpha(r) : NAN,
-                                   .level_name = "α, the share asked for",
+                                   .level_name = "α, the target share",
                                    .from_zero = 1,
                                    .note = charts[k].note,
                                    .event = k == 0 ? common_start(r) : 0.0,
@@ -144,28 +144,27 @@ static void threshold_charts(gf_text *out, const gf_report *r) {
                    &(gf_chart){.title = clip ? "Mean threshold λ of the images" : "Mean threshold λ",
                                .y_name = "cosine similarity",
                                .level = NAN,
-                               .note = clip ? "How similar a caption must be to fit an image, on average."
-                                            : "How similar two samples must be to count as the same, on average.",
-                               .missing = "No run here learns thresholds (<code>detector = glofnd</code>)."});
+                               .note = clip ? "Mean similarity above which a caption counts as matching an image."
+                                            : "Mean similarity above which a pair counts as a false negative.",
+                               .missing = "No run learns thresholds (<code>detector = glofnd</code>)."});
     if (has_texts(r))
         gf_epoch_chart(out, r, GF_RUN_LAMBDA_TEXT, gf_learns_lambda,
                        &(gf_chart){.title = "Mean threshold λ of the captions",
                                    .y_name = "cosine similarity",
                                    .level = NAN,
-                                   .note = "How similar an image must be to fit a caption, on average."});
+                                   .note = "Mean similarity above which an image counts as matching a caption."});
 }
 
 void gf_section_detection(gf_text *out, const gf_report *r) {
-    gf_section_begin(
-        out, "detection", "How good the detection is",
-        "Measured with labels in the batches of training, while the network changes. A flagged pair is right if both have "
-        "the same class. Figures are means over anchors, as in the authors' code: the precision of one for whom nothing is "
-        "flagged counts as 100 %.");
+    gf_section_begin(out, "detection", "Detection quality",
+                     "Measured with labels on training batches, while the network changes. A flagged pair is correct if both "
+                     "samples have the same class. Values are means over anchors, as in the authors' code: an anchor without "
+                     "flagged pairs has a precision of 100 %.");
     gf_text_add(out, "<div class=\"charts\">\n");
     epoch_charts(out, r);
     if (gf_is_clip(r)) {
-        frozen(out, r, judged(r), "image-text batches", " of captions that fit an image", "images with captions, in batches");
-        frozen(out, r, judged(r), "text-image batches", " of images that fit a caption", "captions with images, in batches");
+        frozen(out, r, judged(r), "image-text batches", " for captions of an image", "images with captions, in batches");
+        frozen(out, r, judged(r), "text-image batches", " for images of a caption", "captions with images, in batches");
     } else {
         frozen(out, r, judged(r), "views", "", "pairs of augmented views, in batches");
     }

@@ -59,7 +59,7 @@ static void sides(const scene *s) {
     gf_text_add(s->out, "<text class=\"name halo\" x=\"%.1f\" y=\"%d\">→ <tspan class=\"strong\">left out: %lld</tspan>", right,
                 f->side + 26, (long long)by->count);
     if (s->labelled)
-        gf_text_add(s->out, "<tspan x=\"%.1f\" dy=\"22\">%lld the same class</tspan>", right + 17.0, (long long)by->right);
+        gf_text_add(s->out, "<tspan x=\"%.1f\" dy=\"22\">%lld of the same class</tspan>", right + 17.0, (long long)by->right);
     gf_text_add(s->out, "</text>\n");
 }
 
@@ -96,7 +96,7 @@ static void axes(const scene *s) {
                     f->bottom + 19, x_step < 0.095 ? 2 : 1, fabs(x) < 1e-9 ? 0.0 : x);
     }
     gf_text_add(s->out, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", f->left, f->bottom, f->right);
-    gf_text_add(s->out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">similarity to the image, cosine</text>\n",
+    gf_text_add(s->out, "<text class=\"name\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">cosine similarity to the image</text>\n",
                 (f->left + f->right) / 2, f->height - 16);
     gf_text_add(s->out, "<text class=\"name\" x=\"0\" y=\"%d\">images</text>\n", f->top - 14);
 }
@@ -151,16 +151,18 @@ static void legend(const scene *s) {
     char name[200];
     if (!s->labelled) return;
     gf_snapshot_class(s->snapshot, s->rows->label[s->anchor->row], name, sizeof name);
-    gf_text_add(s->out, "<p class=\"legend\"><span>" KEY("f%d") "the same class: ", GF_COLOUR_GLOFND);
+    gf_text_add(s->out, "<p class=\"legend\"><span>" KEY("f%d") "same class: ", GF_COLOUR_GLOFND);
     gf_text_escape(s->out, name);
-    gf_text_add(s->out,
-                "</span> <span>" KEY("rest") "other classes</span> <span class=\"faint\">Labels only judge here.</span></p>\n");
+    gf_text_add(
+        s->out,
+        "</span> <span>" KEY(
+            "rest") "other classes</span> <span class=\"faint\">Labels serve this comparison, not training.</span></p>\n");
 }
 
 static void draw_shape(scene *s, const shape *f) {
     s->f = f;
     gf_text_add(s->out,
-                "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"similarities of all others to one "
+                "<svg class=\"%s\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"similarities of all other images to one "
                 "image\">\n",
                 f->class, f->width, f->height);
     axes(s);
@@ -171,13 +173,13 @@ static void draw_shape(scene *s, const shape *f) {
 }
 
 static void draw(scene *s) {
-    gf_text_add(s->out, "<figure class=\"example\"><figcaption>One image among %lld others</figcaption>\n<p class=\"note\">",
-                (long long)s->profile->others);
     gf_text_add(s->out,
-                "Each of them lies at its similarity to the image. Right of the image's own threshold λ they count as false "
-                "negatives and are left out of its loss.");
+                "<figure class=\"example\"><figcaption>One image compared with %lld others</figcaption>\n<p class=\"note\">",
+                (long long)s->profile->others);
+    gf_text_add(s->out, "Every other image is placed by its similarity to this image. Images right of the learned threshold λ "
+                        "count as false negatives and are left out of its loss.");
     if (s->labelled && s->choice > 1)
-        gf_text_add(s->out, " Of the %d images below, the one where that is right most often.", s->choice);
+        gf_text_add(s->out, " Of the %d anchors below, this one has the largest share of correct flags.", s->choice);
     gf_text_add(s->out, "</p>\n");
     legend(s);
     load_others(s);

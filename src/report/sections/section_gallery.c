@@ -36,7 +36,7 @@ static void picture(album *a, int64_t row, int kind, float similarity) {
 static void caption(album *a, int64_t row, int kind, float similarity) {
     char text[240];
     gf_snapshot_caption(a->snapshot, a->rows->id[row], text, sizeof text);
-    gf_text_add(a->out, "<p class=\"said %s\"", class_of(kind));
+    gf_text_add(a->out, "<p class=\"caption %s\"", class_of(kind));
     if (isfinite(similarity)) gf_text_add(a->out, " title=\"similarity %.3f\"", (double)similarity);
     gf_text_add(a->out, ">%s", mark_of(kind));
     gf_text_escape(a->out, text);
@@ -50,16 +50,16 @@ static int kind_of(const gf_view_set *s, int64_t anchor, int64_t row) {
 
 static void strip(album *a, const gf_gallery_anchor *x, int detector) {
     const gf_flagged_samples *f = &x->by[detector];
-    const int said = a->snapshot->clip && a->side == 0;
+    const int as_text = a->snapshot->clip && a->side == 0;
     gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
     if (detector == 0 && isnan(x->lambda)) gf_text_add(a->out, ": no threshold learned");
     else if (a->rows->label[x->row] >= 0)
-        gf_text_add(a->out, ": %lld flagged, %lld right", (long long)f->count, (long long)f->right);
+        gf_text_add(a->out, ": %lld flagged, %lld correct", (long long)f->count, (long long)f->right);
     else gf_text_add(a->out, ": %lld flagged", (long long)f->count);
     if (detector == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
-    gf_text_add(a->out, "</p><div class=\"%s\">", said ? "sayings" : "strip");
+    gf_text_add(a->out, "</p><div class=\"%s\">", as_text ? "captions" : "strip");
     for (int k = 0; k < f->shown; k++)
-        (said ? caption : picture)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
+        (as_text ? caption : picture)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
     gf_text_add(a->out, "</div></div>");
 }
 
@@ -92,12 +92,12 @@ static void show(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
     if (!s->anchors) return;
     if (l->clip)
         gf_text_add(out, "<p>%s</p>\n",
-                    side ? "Captions, and images taken to fit them:" : "Images, and captions taken to fit them:");
+                    side ? "Captions, and images flagged as matching:" : "Images, and captions flagged as matching:");
     gf_text_add(out, "<div class=\"rows\">\n");
     for (int i = 0; i < s->anchors; i++) anchor(&a, &s->anchor[i]);
     gf_text_add(out, "</div>\n");
     if (a.pictures.left_out)
-        gf_text_add(out, "<p class=\"faint\">%d pictures left out: unreadable, or above the %zu kB that a page may hold.</p>\n",
+        gf_text_add(out, "<p class=\"faint\">%d images are left out: unreadable, or over the limit of %zu kB.</p>\n",
                     a.pictures.left_out, GF_PAGE_IMAGES / 1000);
     gf_page_images_free(&a.pictures);
 }
@@ -117,25 +117,26 @@ static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, 
 
 /* What to say if there is nothing to show. */
 static void nothing(gf_text *out, const gf_report *r) {
-    if (r->snapshots && *r->snapshots[0].why) gf_page_missing(out, "Nothing to look at:", r->snapshots[0].why);
+    if (r->snapshots && *r->snapshots[0].why) gf_page_missing(out, "The network could not be applied:", r->snapshots[0].why);
     else if (r->snapshots && r->snapshots[0].made)
-        gf_text_add(out, "<p class=\"none\">Nothing is flagged among the samples looked at.</p>\n");
-    else gf_page_missing(out, "Pictures need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
+        gf_text_add(out, "<p class=\"none\">No pair of the chosen samples is flagged.</p>\n");
+    else gf_page_missing(out, "Images need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
 }
 
 static const char of_images[] =
-    "Images drawn at random, and images that a detector takes for the same thing, by the trained network. GloFND compares with "
-    "the image's own learned threshold λ; FNC must flag the same share of every batch. Labels judge: ✓ the same class, ✗ another "
-    "one. Shown are random ones of those flagged.";
+    "Random anchor images, and images that a detector flags as false negatives of the anchor, with the trained network. GloFND "
+    "flags images above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. Labels show which flags "
+    "are correct: ✓ same class, ✗ different class. Each row has a random selection of the flagged images.";
 static const char of_pairs[] =
-    "Samples drawn at random, and captions or images of others that a detector takes to fit, by the trained network. GloFND "
-    "compares with the sample's own learned threshold λ; FNC must flag the same share of every batch. Labels judge where there "
-    "are some: ✓ the same class, ✗ another one. Shown are random ones of those flagged.";
+    "Random anchors, and captions or images of other samples that a detector flags as false negatives of the anchor, with the "
+    "trained network. GloFND flags those above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. "
+    "Where there are labels, they show which flags are correct: ✓ same class, ✗ different class. Each row has a random selection "
+    "of the flagged captions or images.";
 
 void gf_section_gallery(gf_text *out, const gf_report *r) {
     size_t budget = GF_PAGE_IMAGES;
     int best = -1;
-    gf_section_begin(out, "found", "What was found", gf_is_clip(r) ? of_pairs : of_images);
+    gf_section_begin(out, "found", "Flagged samples", gf_is_clip(r) ? of_pairs : of_images);
     for (int g = 0; g < gf_groups(r); g++)
         if (rank(gf_group_snapshot(r, g)) > (best < 0 ? 0 : rank(gf_group_snapshot(r, best)))) best = g;
     if (best < 0) nothing(out, r);

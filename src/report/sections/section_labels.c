@@ -47,10 +47,10 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
     char group[8][32], note[200];
     double fraction[8];
     const gf_eval_line *like = gf_comparable_choose(r->runs, r->count, "linear");
-    b = (gf_bars){.title = "A linear classifier on few labels",
+    b = (gf_bars){.title = "Linear classifier with few labels",
                   .note = like ? note : NULL,
-                  .y_name = "top-1 of test images, %",
-                  .x_name = "share of the labels it is trained with",
+                  .y_name = "top-1 accuracy on test images, %",
+                  .x_name = "share of the training labels",
                   .missing = "Not evaluated yet: <code>glofnd eval linear RUN --data SPEC</code>"};
     if (like) snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like->protocol);
     b.groups = fractions_of(r, like, fraction);
@@ -93,9 +93,9 @@ static void retrieval_bars(gf_text *out, const gf_report *r) {
     gf_bars b;
     char name[GF_BARS_MAX][320];
     b = (gf_bars){.title = "Retrieval",
-                  .y_name = "found among the first, %",
-                  .x_name = "images by captions (IR), captions by images (TR)",
-                  .note = "How often the partner is among the first 1, 5 or 10.",
+                  .y_name = "recall, %",
+                  .x_name = "images for captions (IR), captions for images (TR)",
+                  .note = "Share of queries with a match among the first 1, 5 or 10.",
                   .groups = RECALLS,
                   .missing = "Not evaluated yet: <code>glofnd eval retrieval RUN --data SPEC</code>"};
     b.each = gf_groups(r) < GF_BARS_MAX ? gf_groups(r) : GF_BARS_MAX;
@@ -146,9 +146,8 @@ static void start_epochs(gf_text *out, const gf_report *r) {
     const gf_series line = {.name = name, .y = s.mean, .n = s.n, .x = s.x, .low = s.low, .high = s.high};
     gf_svg_chart(
         out,
-        &(gf_chart){.title = "When to start detecting",
-                    .note = "Too early, and similarities mean nothing yet; too late, and "
-                            "little training is left.",
+        &(gf_chart){.title = "Start of detection",
+                    .note = "An early start uses poor similarities; a late start leaves little training.",
                     .x_name = "epochs before detection starts",
                     .y_name = "top-1, %",
                     .series = &line,
@@ -156,12 +155,12 @@ static void start_epochs(gf_text *out, const gf_report *r) {
                     .level = NAN,
                     .marked = 1,
                     .missing =
-                        "It takes evaluated runs with different <code>start_epoch</code>: <code>glofnd sweep --file "
+                        "This needs evaluated runs with different <code>start_epoch</code>: <code>glofnd sweep --file "
                         "configs/sweep-start-epoch.sweep --data SPEC --out DIR</code>, then <code>glofnd report DIR/*/</code>"});
 }
 
 void gf_section_labels(gf_text *out, const gf_report *r) {
-    gf_section_begin(out, "labels", "What the features are worth", NULL);
+    gf_section_begin(out, "labels", "Quality of the features", NULL);
     char task[32];
     gf_page_value(&r->runs[0], "task", task, sizeof task);
     gf_text_add(out, "<div class=\"charts\">\n");

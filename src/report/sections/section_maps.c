@@ -98,7 +98,7 @@ static void row_of_maps(gf_text *out, const gf_report *r, const class_styles *k,
         const gf_snapshot *l = gf_group_snapshot(r, g);
         if (!l || !l->n) continue;
         if (pca)
-            snprintf(note, sizeof note, "The two axes hold %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
+            snprintf(note, sizeof note, "The two axes explain %.0f %% and %.0f %% of the variance.", 100.0 * l->pca_share[0],
                      100.0 * l->pca_share[1]);
         else if (isfinite(l->neighbours))
             snprintf(note, sizeof note, "%.1f\u00a0%% of nearest neighbours have the same class.", 100.0 * l->neighbours);
@@ -113,10 +113,9 @@ void gf_section_maps(gf_text *out, const gf_report *r) {
     const gf_snapshot *first = NULL;
     const char *names[GF_DOTS_CLASSES];
     for (int g = 0; g < gf_groups(r) && !(first && first->n); g++) first = gf_group_snapshot(r, g);
-    gf_section_begin(
-        out, "maps", "Maps of the embeddings",
-        "Each dot is an image; images that the backbone finds similar lie together (t-SNE). A good encoder makes islands of one "
-        "class, without ever having seen a label.");
+    gf_section_begin(out, "maps", "Maps of the embeddings",
+                     "Each dot is an image. Images with similar features of the backbone are close together (t-SNE). A good "
+                     "encoder forms clusters of one class, although it never saw a label.");
     if (!first || !first->n) {
         gf_page_missing(out, "Maps need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
         gf_section_end(out);
@@ -128,9 +127,9 @@ void gf_section_maps(gf_text *out, const gf_report *r) {
     if (k.more) gf_text_add(out, "<p class=\"faint\">%d further classes in grey.</p>\n", k.more);
     if (add_sheet(out, first)) k.sheet = first;
     row_of_maps(out, r, &k, 0);
-    gf_text_add(out, "<details open><summary>The same by principal axes (PCA)</summary>\n");
+    gf_text_add(out, "<details open><summary>Principal components (PCA)</summary>\n");
     row_of_maps(out, r, &k, 1);
-    gf_text_add(out, "</details>\n<p class=\"faint\">%lld of %lld images, drawn at random.%s</p>\n", (long long)first->n,
+    gf_text_add(out, "</details>\n<p class=\"faint\">%lld of %lld images, chosen at random.%s</p>\n", (long long)first->n,
                 (long long)first->total, k.sheet ? " Point at a dot to see its image." : "");
     gf_section_end(out);
 }

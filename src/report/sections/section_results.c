@@ -16,7 +16,7 @@ static int any_p(const gf_comparison *c) {
 
 static void heads(gf_text *out, const gf_report *r, int with_p) {
     char name[320];
-    gf_text_add(out, "<tr><th scope=\"col\">figure</th>");
+    gf_text_add(out, "<tr><th scope=\"col\">metric</th>");
     for (int g = 0; g < gf_groups(r); g++) {
         gf_group_name(r, g, name, sizeof name);
         gf_text_add(out, "<th scope=\"col\">");
@@ -45,7 +45,7 @@ static void cell(gf_text *out, const gf_comparison *c, int group, int metric, in
 static void compared(gf_text *out, const gf_report *r) {
     const gf_comparison *c = r->compare;
     const int with_p = any_p(c);
-    gf_text_add(out, "<h3>All that was measured</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
+    gf_text_add(out, "<h3>All results</h3>\n<div class=\"wide\"><table class=\"figures\">\n");
     heads(out, r, with_p);
     for (int m = 0; m < c->metrics; m++) {
         gf_text_add(out, "<tr><th scope=\"row\">");
@@ -56,14 +56,11 @@ static void compared(gf_text *out, const gf_report *r) {
     }
     gf_text_add(out, "</table></div>\n<p class=\"faint\">");
     if (with_p)
-        gf_text_add(
-            out,
-            "Mean ± standard deviation over runs; the best in bold. p: one-sided paired t-test by seed, better than the first "
-            "column; green below 0.05.</p>\n");
+        gf_text_add(out, "Mean ± standard deviation over runs; best in bold. p: one-sided t-test, paired by seed, for better "
+                         "than the first column; green below 0.05.</p>\n");
     else
-        gf_text_add(out,
-                    "The best in bold. Single runs differ by chance too: p-values take at least two seeds of each configuration, "
-                    "<code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
+        gf_text_add(out, "Best in bold. Single runs also differ by chance; p-values need at least two seeds of each "
+                         "configuration: <code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
 }
 
 /* What the figure of the table above is, and of what; other evaluations are not put beside it. */
@@ -73,18 +70,19 @@ static void protocol(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<p class=\"faint\">");
     gf_text_escape(out, s.name);
     if (s.retrieval)
-        gf_text_add(out, ": the image of each caption and a caption of each image, by cosine similarity; mean of the recalls at "
-                         "1, 5 and 10, on <code>");
+        gf_text_add(out, ": retrieval of the image of each caption and of a caption of each image, by cosine similarity; mean of "
+                         "recall at 1, 5 and 10; data <code>");
     else
-        gf_text_add(out, ": the nearest training images vote, by cosine similarity of the encoder's features%s; of <code>",
-                    strcmp(s.like->protocol, "knn-unweighted") == 0 ? ", all votes equal" : "");
+        gf_text_add(
+            out, ": vote of the nearest training images, by cosine similarity of the encoder's features%s; training data <code>",
+            strcmp(s.like->protocol, "knn-unweighted") == 0 ? ", with equal weights" : "");
     gf_text_escape(out, s.like->data);
     if (!s.retrieval) {
-        gf_text_add(out, "</code>, tested on <code>");
+        gf_text_add(out, "</code>, test data <code>");
         gf_text_escape(out, s.like->test);
     }
-    gf_text_add(out, "</code>. Runs that were not measured in just this way have \"-\". Precision, recall, F1: means over "
-                     "anchors, last epoch.</p>\n");
+    gf_text_add(out, "</code>. \"-\": not measured with these settings. Precision, recall and F1 are means over anchors in the "
+                     "last epoch.</p>\n");
 }
 
 void gf_section_results(gf_text *out, const gf_report *r) {

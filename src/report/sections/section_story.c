@@ -58,11 +58,10 @@ static void score_tile(gf_text *out, const gf_report *r, int g) {
     const gf_score s = gf_score_choose(r);
     const double score = score_of(r, &s, g), base = score_of(r, &s, 0);
     if (!isfinite(score)) return;
-    if (s.retrieval)
-        snprintf(what, sizeof what, "of images and captions are found by the other among the first 1, 5 or 10, on average");
+    if (s.retrieval) snprintf(what, sizeof what, "mean recall at 1, 5 and 10 of image-text retrieval");
     else if (isfinite(s.like->k))
-        snprintf(what, sizeof what, "of test images classified right by their %.10g nearest neighbours", s.like->k);
-    else snprintf(what, sizeof what, "of test images classified right by nearest neighbours");
+        snprintf(what, sizeof what, "of test images are classified correctly by their %.10g nearest neighbours", s.like->k);
+    else snprintf(what, sizeof what, "of test images are classified correctly by nearest neighbours");
     snprintf(number, sizeof number, "%.1f\u00a0%%", score);
     gf_group_name(r, 0, first, sizeof first);
     if (g > 0 && isfinite(base)) snprintf(text, sizeof text, "%s; %.1f\u00a0%% with %s", what, base, first);
@@ -77,16 +76,16 @@ static void tiles(gf_text *out, const gf_report *r, int g) {
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
     gf_text_add(out, "<div class=\"tiles\">\n");
     snprintf(number, sizeof number, "%.3g\u00a0%%", flagged);
-    snprintf(text, sizeof text, "of all pairs flagged in the last epoch; α asks for %g %%",
+    snprintf(text, sizeof text, "of all pairs were flagged in the last epoch; the target α is %g %%",
              100.0 * (double)run->config.method.alpha);
     add_tile(out, number, text);
     if (isfinite(right)) {
         snprintf(number, sizeof number, "%.0f\u00a0%%", right);
-        add_tile(out, number, "of the flagged pairs truly share a class (labels only measure, they never train)");
+        add_tile(out, number, "of the flagged pairs have the same class (labels serve this measurement, not training)");
     }
     if (isfinite(right / chance)) {
         snprintf(number, sizeof number, "%.1f×", right / chance);
-        snprintf(text, sizeof text, "as often as in a pair taken at random, which shares its class in %.3g %%", chance);
+        snprintf(text, sizeof text, "the rate of random pairs, of which %.3g %% have the same class", chance);
         add_tile(out, number, text);
     }
     score_tile(out, r, g);
@@ -99,7 +98,7 @@ static void progress_badge(gf_text *out, const gf_report *r) {
         if (x->finished || x->epochs >= x->config.epochs) continue;
         gf_text_add(out, "<p><span class=\"badge\">");
         gf_text_escape(out, x->name);
-        gf_text_add(out, " has not ended: epoch %lld of %d so far</span></p>\n", (long long)x->epochs, (int)x->config.epochs);
+        gf_text_add(out, " is not finished: epoch %lld of %d</span></p>\n", (long long)x->epochs, (int)x->config.epochs);
     }
 }
 
@@ -153,7 +152,7 @@ static void sizes(gf_text *out, const gf_report *r) {
 static void heading(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<header><div><h1>");
     if (r->count == 1) gf_text_escape(out, r->runs[0].name);
-    else gf_text_add(out, "%d pretraining runs, side by side", r->count);
+    else gf_text_add(out, "Comparison of %d pretraining runs", r->count);
     gf_text_add(out, "</h1>\n<p class=\"faint\">");
     value_or_count(out, r, "arch", "architectures", 0);
     sizes(out, r);
@@ -163,28 +162,24 @@ static void heading(gf_text *out, const gf_report *r) {
     progress_badge(out, r);
 }
 
-static const char of_images[] =
-    "Contrastive learning pushes every two different images apart, also two that show the same thing: <b>false negatives</b>. "
-    "GloFND learns for each image how similar another one must be to count as the same, its threshold λ, and leaves what is "
-    "above "
-    "it out of the loss.";
-static const char of_pairs[] =
-    "Image-text training pushes every image away from the captions of all others, also from captions that fit it: <b>false "
-    "negatives</b>. GloFND learns for each image and each caption how similar a partner must be to fit, its threshold λ, and "
-    "leaves "
-    "what is above it out of the loss.";
+static const char of_images[] = "Contrastive learning pushes all pairs of different images apart, even two images of the same "
+                                "thing: <b>false negatives</b>. GloFND learns a similarity threshold λ for each image. Pairs "
+                                "above it count as false negatives and are left out of the loss.";
+static const char of_pairs[] = "Image-text training pushes every image away from the captions of all other images, even from "
+                               "captions that fit it: <b>false negatives</b>. GloFND learns a similarity threshold λ for each "
+                               "image and each caption. Pairs above it count as false negatives and are left out of the loss.";
 
 static void story(gf_text *out, const gf_report *r, int g) {
     gf_text_add(out, "<p class=\"story\">%s", gf_is_clip(r) ? of_pairs : of_images);
     if (g >= 0) {
-        gf_text_add(out, " What that did in ");
+        gf_text_add(out, " Results of ");
         name_in(out, r, g);
         gf_text_add(out, ":</p>\n");
         return;
     }
-    gf_text_add(out, " No run here has flagged a pair yet%s", gf_has_detector(&r->runs[0]) ? "" : ": there is no detector");
+    gf_text_add(out, " No pair has been flagged%s", gf_has_detector(&r->runs[0]) ? " yet" : ": there is no detector");
     if (gf_has_detector(&r->runs[0]) && r->runs[0].epochs <= r->runs[0].config.method.mask_epoch)
-        gf_text_add(out, ": detection begins with epoch %d", (int)r->runs[0].config.method.mask_epoch + 1);
+        gf_text_add(out, ": detection starts in epoch %d", (int)r->runs[0].config.method.mask_epoch + 1);
     gf_text_add(out, ".</p>\n");
 }
 
@@ -192,12 +187,12 @@ void gf_section_story(gf_text *out, const gf_report *r) {
     static const struct {
         const char *id, *name;
     } links[] = {
-        {"found", "What was found"},
+        {"found", "Flagged samples"},
         {"results", "Results"},
         {"detection", "Detection"},
         {"thresholds", "Thresholds"},
         {"maps", "Maps"},
-        {"labels", "Few labels"},
+        {"labels", "Features"},
         {"training", "Training"},
         {"cost", "Time and memory"},
         {"config", "Configuration"},

@@ -99,10 +99,11 @@ static void figure(gf_text *out, const gf_report *r, const gf_snapshot *snapshot
     snprintf(title, sizeof title, "Thresholds%s with the network of %s", snapshot->clip ? kinds[which] : "",
              gf_snapshot_name(r, snapshot));
     if (l->learned)
-        snprintf(note, sizeof note, "On average λ is %.3f away from the exact threshold, FNC's %.3f (%lld anchors, α = %g).",
+        snprintf(note, sizeof note, "Mean absolute error against the exact threshold: λ %.3f, FNC %.3f (%lld anchors, α = %g).",
                  l->lambda_mae, l->fnc_mae, (long long)l->lambda.n, snapshot->alpha);
     else
-        snprintf(note, sizeof note, "This run learned no thresholds; FNC's are %.3f away from the exact ones (α = %g).",
+        snprintf(note, sizeof note,
+                 "This run learned no thresholds. Mean absolute error of FNC against the exact threshold: %.3f (α = %g).",
                  l->fnc_mae, snapshot->alpha);
     gf_svg_chart(out, &(gf_chart){.title = title,
                                   .note = note,
@@ -117,17 +118,16 @@ static void figure(gf_text *out, const gf_report *r, const gf_snapshot *snapshot
 }
 
 static const char of_images[] =
-    "Frozen network, augmented views. The exact threshold of an image is the similarity that a share α of all others exceeds; "
-    "GloFND learns it on the fly, FNC guesses it anew from each batch. The closer to the exact curve, the better.";
+    "Trained network, augmented views. The exact threshold of an image is the similarity that a share α of all other images "
+    "exceeds. GloFND learns it during training; FNC estimates it from each batch. Curves close to the exact one are better.";
 static const char of_pairs[] =
-    "Frozen network, images as they are. An image has a threshold for captions and a caption one for images: exact, the "
-    "similarity that a share α of all others exceeds. GloFND learns both on the fly, from augmented images; FNC guesses them "
-    "anew "
-    "from each batch. The closer to the exact curve, the better.";
+    "Trained network, images without augmentation. An image has a threshold for captions, and a caption has one for images; the "
+    "exact one is the similarity that a share α of all others exceeds. GloFND learns both during training, from augmented "
+    "images; FNC estimates them from each batch. Curves close to the exact one are better.";
 
 void gf_section_thresholds(gf_text *out, const gf_report *r) {
     int shown = 0;
-    gf_section_begin(out, "thresholds", "Thresholds: learned against exact", gf_is_clip(r) ? of_pairs : of_images);
+    gf_section_begin(out, "thresholds", "Learned and exact thresholds", gf_is_clip(r) ? of_pairs : of_images);
     gf_text_add(out, "<div class=\"charts\">\n");
     for (int g = 0; g < gf_groups(r); g++) {
         const gf_snapshot *l = gf_group_snapshot(r, g);

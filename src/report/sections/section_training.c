@@ -66,27 +66,26 @@ static int any_value(const gf_report *r, gf_run_step field) {
 static const char *views_made(const gf_report *r) {
     int clip = 0;
     for (int i = 0; i < r->count; i++) clip += r->runs[i].config.task == GF_TASK_CLIP;
-    if (clip == r->count) return "An image is seen once in an epoch, with one of its captions.";
-    return clip ? "Two views are made of each image; in image-text runs it is one." : "Two views are made of each image.";
+    if (clip == r->count) return "Each image is used once per epoch, with one of its captions.";
+    return clip ? "Each image has two views; in image-text runs it has one." : "Each image has two views.";
 }
 
 void gf_section_training(gf_text *out, const gf_report *r) {
     static const char none[] = "No logged step yet.";
-    gf_section_begin(out, "training", "How training went", NULL);
+    gf_section_begin(out, "training", "Training", NULL);
     gf_text_add(out, "<div class=\"charts\">\n");
     step_chart(out, r, GF_STEP_LOSS,
                &(gf_chart){.title = "Loss",
                            .y_name = "loss",
                            .missing = none,
-                           .note =
-                               "With a detector the loss covers fewer pairs: levels of different detectors are not comparable."});
+                           .note = "A detector removes pairs from the loss: losses of different detectors are not comparable."});
     step_chart(out, r, GF_STEP_SPEED,
                &(gf_chart){
                    .title = "Throughput", .y_name = "images per second", .from_zero = 1, .missing = none, .note = views_made(r)});
     step_chart(out, r, GF_STEP_LR,
                &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
     step_chart(out, r, GF_STEP_GRAD_NORM,
-               &(gf_chart){.title = "Length of the gradient", .y_name = "norm", .from_zero = 1, .missing = none});
+               &(gf_chart){.title = "Gradient norm", .y_name = "norm", .from_zero = 1, .missing = none});
     if (any_value(r, GF_STEP_TAU))
         step_chart(out, r, GF_STEP_TAU, &(gf_chart){.title = "Temperature τ", .y_name = "τ", .missing = none});
     gf_text_add(out, "</div>\n");
