@@ -30,7 +30,7 @@ typedef struct gf_split {
 } gf_split;
 
 /* Where the classes of both have names, test labels follow the training set's numbering: a test set may lack classes, or have
- * them in a different order. E_ARGUMENT names the problem: no labels, or a class of the test samples without a training sample. */
+ * them in a different order. E_ARGUMENT: no labels, or a test class without a training sample. */
 glofnd_status gf_split_init(gf_error *err, const gf_split_spec *spec, gf_split *out);
 void gf_split_free(gf_split *s); /* accepts NULL and a zeroed struct */
 
