@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "method/context.h"
-#include "method/formulas/learner.h"
+#include "method/formulas/lambda_update.h"
 #include "method/options.h"
 #include "method/store/store.h"
 #include "util/order.h"
@@ -139,7 +139,7 @@ static double row_quantile(const glofnd_options *o, const glofnd_sims *q, int64_
 
 /* Negatives of anchor r above lambda, over its views; *n of how many. */
 static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
-    const float gate = gf_learner_gate(lambda);
+    const float gate = gf_lambda_threshold(lambda);
     double count = 0.0;
     for (int v = 0; v < q->views; v++)
         for (int64_t c = 0; c < q->cols; c++) {
@@ -160,10 +160,10 @@ static void update_shared(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, 
     double sum = 0.0, n = 0.0;
     if (starts(&c->o, q, &row)) {
         for (int64_t r = 0; r < q->rows; r++) sum += row_quantile(&c->o, q, r, values);
-        gf_learner_start(&row, sum / (double)q->rows);
+        gf_lambda_start(&row, sum / (double)q->rows);
     } else {
         for (int64_t r = 0; r < q->rows; r++) sum += above(q, r, row.lambda, &n);
-        gf_learner_move(l, &row, sum / n);
+        gf_lambda_update(l, &row, sum / n);
     }
     gf_store_shared_put(s, q->side, &row);
 }
@@ -173,11 +173,11 @@ static void update_anchors(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q,
         glofnd_row row;
         gf_store_gather(s, q->side, &q->id[r], 1, &row);
         if (starts(&c->o, q, &row)) {
-            gf_learner_start(&row, row_quantile(&c->o, q, r, values));
+            gf_lambda_start(&row, row_quantile(&c->o, q, r, values));
         } else {
             double n = 0.0;
             const double count = above(q, r, row.lambda, &n);
-            gf_learner_move(l, &row, count / n);
+            gf_lambda_update(l, &row, count / n);
         }
         gf_store_scatter(s, q->side, &q->id[r], 1, &row);
     }
@@ -223,9 +223,9 @@ static float threshold(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *
         return gf_kth_largest(values, n, gf_top_count(n, o->alpha));
     }
     if (o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE) return INFINITY;
-    if (shares_lambda(o, q)) return gf_learner_gate(gf_store_shared_get(s, q->side).lambda);
+    if (shares_lambda(o, q)) return gf_lambda_threshold(gf_store_shared_get(s, q->side).lambda);
     gf_store_gather(s, q->side, &q->id[r], 1, &row);
-    return gf_learner_gate(row.lambda);
+    return gf_lambda_threshold(row.lambda);
 }
 
 static int same_group(const glofnd_sims *q, int64_t r, int64_t c) {

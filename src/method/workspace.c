@@ -85,7 +85,7 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     TAKE(at, side->every.grad, (gf_pad(s->topk ? s->all : s->own) + SLACK) * ld);
     TAKE(at, side->norm, s->all + SLACK), TAKE(at, side->pos, s->all + SLACK);
     TAKE(at, side->positive, s->own);
-    TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->would, s->own);
+    TAKE(at, side->quantile, s->own + SLACK), TAKE(at, side->detector_kept, s->own);
     TAKE(at, side->row_id, s->own);
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
 }

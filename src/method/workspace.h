@@ -16,7 +16,7 @@ typedef struct gf_side {
     float *pos;              /* [all] weight of the positive pair */
     double *positive;        /* [own] S of the positive pair */
     float *quantile;         /* [own] a selected order statistic */
-    int32_t *would;          /* [own] kept if the detector had its way */
+    int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
     int64_t *row_id;         /* [own] anchor ids, for the ring */
     glofnd_row *state;       /* [rows] of the own anchors */
     glofnd_row *fresh_state; /* [rows] what will be written back */

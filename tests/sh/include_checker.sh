@@ -11,8 +11,8 @@ good_tree() {
     printf '#include "glofnd.h"\n#include "util/status.h"\n#include <stdio.h>\n' >"$tree/src/util/status.c"
     printf 'typedef struct gf_error {\n} gf_error;\n' >"$tree/src/util/status.h"
     printf '#include "util/status.h"\n' >"$tree/src/io/npy.h"
-    printf '#ifdef __CUDACC__\n#endif\n' >"$tree/src/method/formulas/loss.h"
-    printf '#include "io/npy.h"\n#include "method/formulas/loss.h"\n' >"$tree/src/method/store/store.c"
+    printf '#ifdef __CUDACC__\n#endif\n' >"$tree/src/method/formulas/loss_gradient.h"
+    printf '#include "io/npy.h"\n#include "method/formulas/loss_gradient.h"\n' >"$tree/src/method/store/store.c"
     printf '#include "cpu/kernels/tile.h"\n#include "ifc/pair_passes.h"\n' >"$tree/src/cpu/kernels/tile_product.c"
     printf '#ifdef GF_HAVE_CUDA\n#endif\n' >"$tree/src/cuda/step/cuda_step.cu"
     printf '#include "method/store/store.h"\n#include "util/status.h"\n' >"$tree/src/train/trainer.c"
@@ -35,7 +35,7 @@ sh "$checker" "$tree" || fail "the good tree was refused"
 bad src/util/status.c '#include "method/store/store.h"' 'util must not include method'
 bad src/util/status.c '#include "io/npy.h"' 'util must not include io'
 bad src/io/npy.h '#include "method/store/store.h"' 'io must not include method'
-bad src/method/formulas/loss.h '#include "method/store/store.h"' 'method/formulas must not include method'
+bad src/method/formulas/loss_gradient.h '#include "method/store/store.h"' 'method/formulas must not include method'
 bad src/method/store/store.c '#include "cuda/step/cuda_step.h"' 'method must not include cuda'
 bad src/method/store/store.c '  #  include "train/trainer.h"' 'method must not include train'
 bad src/cpu/kernels/tile_product.c '#include "method/store/store.h"' 'cpu must not include method'

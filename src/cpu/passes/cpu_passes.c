@@ -67,7 +67,7 @@ static void settle_task(void *arg, int64_t task, int thread) {
         if (p->row->window_n[i] > 0) settle_row(p, i);
 }
 
-void gf_cpu_settle(gf_pass *p) { gf_parallel(p->threads, (p->q->rows + SETTLE_ROWS - 1) / SETTLE_ROWS, settle_task, p); }
+void gf_cpu_close_windows(gf_pass *p) { gf_parallel(p->threads, (p->q->rows + SETTLE_ROWS - 1) / SETTLE_ROWS, settle_task, p); }
 
 /* ---- pass C ---- */
 

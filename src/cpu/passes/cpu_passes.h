@@ -14,7 +14,7 @@ int64_t gf_cpu_embed(const gf_embed *e, const gf_source *h, int64_t rows, int64_
 void gf_cpu_pack(const gf_embed *e, int threads);
 
 void gf_cpu_stats(gf_pass *p);
-void gf_cpu_settle(gf_pass *p);
+void gf_cpu_close_windows(gf_pass *p);
 void gf_cpu_grad(gf_pass *p);
 void gf_cpu_select(const gf_select *p);
 /* keep [q->rows][keep_ld] bytes, one per column, by theta, floor, tie, group of p->row. */

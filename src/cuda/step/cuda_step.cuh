@@ -13,7 +13,7 @@ __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
 __device__ __forceinline__ glofnd_row gf_moved_shared(const gf_cuda_step &x, int side) {
     const gf_cuda_control *c = x.control;
     glofnd_row row = c->shared[side];
-    if (c->shared_open[side]) gf_learner_move(&x.plan.learner, &row, c->above[side][0] / c->above[side][1]);
+    if (c->shared_open[side]) gf_lambda_update(&x.plan.learner, &row, c->above[side][0] / c->above[side][1]);
     return row;
 }
 
@@ -51,8 +51,8 @@ __device__ __forceinline__ void gf_sum_blocks(const double *partial, unsigned bl
 
 __device__ __forceinline__ void gf_note_row(const gf_cuda_step &x, int i, int64_t r, const gf_totals &t) {
     const int64_t own = x.plan.rows * x.plan.per_sample, rows = own * x.plan.sides;
-    const double fields[GF_ROW_FIELDS] = {t.loss,  t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u,  t.kept,
-                                          t.would, t.lambda,     t.tau,       t.quantile,        t.rescued};
+    const double fields[GF_ROW_FIELDS] = {t.loss,          t.grad_scale, t.rank_part, t.rank_part_scale, t.log_u,  t.kept,
+                                          t.detector_kept, t.lambda,     t.tau,       t.quantile,        t.rescued};
     for (int f = 0; f < GF_ROW_FIELDS; f++) x.row_totals[f * rows + i * own + r] = fields[f];
 }
 

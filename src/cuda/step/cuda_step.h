@@ -8,7 +8,7 @@
  *     grad      pass C
  *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
  * In small batches everything from count to finish is one kernel          (cuda_step_small.cu).
- * All arithmetic that decides something is that of method/formulas/row.h, method/formulas/learner.h and method/formulas/loss.h.
+ * All arithmetic that decides something is that of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h.
  */
 #ifndef GF_CUDA_STEP_CUDA_STEP_H
 #define GF_CUDA_STEP_CUDA_STEP_H

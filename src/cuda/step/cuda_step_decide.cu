@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(THREADS) decide(const gf_cuda_step x) {
         if (x.side[i].open[a]) x.side[i].fresh[a] = row = gf_moved_anchor(x, row, above);
         lambda = row.lambda;
     }
-    for (int v = 0; v < per_sample; v++) own.lo[a * per_sample + v] = gf_learner_gate(lambda);
+    for (int v = 0; v < per_sample; v++) own.lo[a * per_sample + v] = gf_lambda_threshold(lambda);
 }
 
 cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream) {

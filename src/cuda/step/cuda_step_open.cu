@@ -91,7 +91,7 @@ static __device__ double anchor_quantile(const gf_cuda_step &x, int i, int64_t a
 static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
     glofnd_row row = shared_row(x, i);
     const bool starts = x.plan.updating && gf_row_starts(&x.plan, &row);
-    if (starts) gf_learner_start(&row, x.control->quantile[i][0] / x.control->quantile[i][1]);
+    if (starts) gf_lambda_start(&row, x.control->quantile[i][0] / x.control->quantile[i][1]);
     const bool moves = x.plan.updating && !starts && x.plan.o.learner != GLOFND_LEARN_RING;
     if (a == 0) x.control->shared[i] = row, x.control->shared_open[i] = moves;
     return row.lambda;
@@ -100,7 +100,7 @@ static __device__ float open_shared(const gf_cuda_step &x, int i, int64_t a) {
 static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glofnd_row row) {
     const bool ring = x.plan.o.learner == GLOFND_LEARN_RING, sets = x.plan.updating && (ring || gf_row_starts(&x.plan, &row));
     const bool ready = ring && double(x.store.state->ring_count) >= ceil(1.0 / x.plan.o.alpha);
-    x.side[i].open[a] = static_cast<uint8_t>(gf_row_opens(&x.plan, &row, ready, sets ? anchor_quantile(x, i, a) : 0.0));
+    x.side[i].open[a] = static_cast<uint8_t>(gf_row_begin_lambda(&x.plan, &row, ready, sets ? anchor_quantile(x, i, a) : 0.0));
     if (sets) x.side[i].fresh[a] = row;
     return row.lambda;
 }
@@ -109,7 +109,7 @@ static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glo
 static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
     const gf_cuda_side &side = x.side[i];
     float lambda = INFINITY;
-    if (x.plan.learned) lambda = gf_learner_gate(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
+    if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
         side.own.lo[r] = side.own.mid[r] = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;

@@ -87,7 +87,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
     const gf_plan &p = x.plan;
     const int batch_u = !(p.official && p.sides == 1) || x.control->seen > 0;
     const gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
-    const gf_loss_out y = gf_loss_row(&p.o, &in);
+    const gf_loss_out y = gf_loss_gradient(&p.o, &in);
     const gf_link link = gf_row_link(&p, &s, &y);
     x.links[gf_link_place(x, i, r)] = link;
     if (p.one_rank) gf_put_link(x, i, r, link);
@@ -102,7 +102,7 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
 
 /* The state of an anchor that is `open`, after this visit with `above` of its rows' negatives above lambda. */
 __device__ __forceinline__ glofnd_row gf_moved_anchor(const gf_cuda_step &x, glofnd_row row, int64_t above) {
-    gf_learner_move(&x.plan.learner, &row, double(above) / double(x.plan.per_sample * x.plan.negatives));
+    gf_lambda_update(&x.plan.learner, &row, double(above) / double(x.plan.per_sample * x.plan.negatives));
     return row;
 }
 
@@ -128,7 +128,7 @@ __device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int i, co
 __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
                                                  const double (&log_u)[2], glofnd_row row, gf_totals &t) {
     const gf_plan &p = x.plan;
-    if (p.o.loss == GLOFND_LOSS_ISOGCLR) gf_row_move_tau(&p.o, &row, end.tau, end.grad_tau);
+    if (p.o.loss == GLOFND_LOSS_ISOGCLR) gf_row_update_tau(&p.o, &row, end.tau, end.grad_tau);
     if (gf_row_keeps_u(&p)) {
         row.log_u = gf_row_mean_u(log_u, p.per_sample);
         t.log_u = double(row.log_u);
@@ -157,7 +157,7 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     const int64_t r = r0 + threadIdx.x;
     const bool own = int(threadIdx.x) < slots && r < p.rows * p.per_sample;
     gf_totals t = {};
-    t.would = double(s.kept);
+    t.detector_kept = double(s.kept);
     if (!p.masking) s.kept = static_cast<int32_t>(p.negatives);
     if (p.masking && !p.official) t.rescued = gf_rescue<THREADS>(x, i, r0, slots, own && s.kept == 0, s);
     if (!own) return;

@@ -114,7 +114,7 @@ static __device__ __forceinline__ void decide(const gf_cuda_step &x, int rows, c
     __syncthreads();
     if (t < rows && y.open) {
         y.fresh = gf_moved_anchor(x, y.fresh, sm.above[t] + (x.plan.per_sample == 2 ? sm.above[t ^ 1] : 0));
-        sm.lo[t] = gf_learner_gate(y.fresh.lambda);
+        sm.lo[t] = gf_lambda_threshold(y.fresh.lambda);
     }
     __syncthreads();
 }

@@ -9,7 +9,7 @@
 #define GF_METHOD_FORMULAS_EPOCH_PLAN_H
 
 #include "glofnd.h"
-#include "method/formulas/learner.h"
+#include "method/formulas/lambda_update.h"
 #include "method/formulas/pass_flags.h"
 
 typedef struct gf_shape {
@@ -19,7 +19,7 @@ typedef struct gf_shape {
     int64_t negatives;         /* of a row */
     int64_t tile, window_cap;
     int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
-    int64_t topk, learns; /* options that need room */
+    int64_t topk, learns; /* options that need buffers */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
 

@@ -1,17 +1,17 @@
-/* row.h - the scalar half of a step: what happens to one anchor or one row between the passes. */
+/* row.h - the scalar part of a step: one anchor or one row, before, between and after the passes. */
 #ifndef GF_METHOD_FORMULAS_ROW_H
 #define GF_METHOD_FORMULAS_ROW_H
 
 #include "method/formulas/epoch_plan.h"
 #include "method/formulas/link.h"
-#include "method/formulas/loss.h"
+#include "method/formulas/loss_gradient.h"
 #include "util/status.h"
 
-/* ----- before pass B: what is known of a threshold ----- */
+/* ----- before pass B: the range of the new threshold ----- */
 
 typedef struct gf_window { /* see gf_rows: lo, mid, hi */
     float lo, mid, hi;
-    int open; /* lambda is yet to take its learner step */
+    int open; /* lambda is updated after the pass, somewhere in lo .. hi */
 } gf_window;
 
 /* This visit sets lambda to the batch quantile instead of moving it. */
@@ -22,51 +22,51 @@ GF_HD int gf_row_starts(const gf_plan *p, const glofnd_row *row) {
 
 GF_HD gf_window gf_window_at(float lo, float mid, float hi, int open) {
     gf_window w;
-    w.lo = gf_learner_gate(lo);
-    w.mid = gf_learner_gate(mid);
-    w.hi = gf_learner_gate(hi);
+    w.lo = gf_lambda_threshold(lo);
+    w.mid = gf_lambda_threshold(mid);
+    w.hi = gf_lambda_threshold(hi);
     w.open = open;
     return w;
 }
 
-/* An anchor with a lambda of its own: sets it, where this visit does not move it; 1: it is yet to take its learner step.
- * `quantile`: mean of its rows' quantiles, of the batch or of the ring; ring_ready: there are enough remembered embeddings to
+/* Sets the lambda of an anchor where it follows from a quantile alone (lambda_init, RING). Returns 1 if lambda is updated after
+ * pass B instead. `quantile`: mean over the anchor's rows, of the batch or of the ring; ring_ready: the ring is long enough to
  * have one. */
-GF_HD int gf_row_opens(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
+GF_HD int gf_row_begin_lambda(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
     if (!p->updating) return 0;
     if (p->o.learner == GLOFND_LEARN_RING) {
-        if (ring_ready && isfinite(quantile)) gf_learner_average(&p->learner, row, quantile);
+        if (ring_ready && isfinite(quantile)) gf_lambda_average(&p->learner, row, quantile);
         return 0;
     }
     if (!gf_row_starts(p, row)) return 1;
-    gf_learner_start(row, quantile);
+    gf_lambda_start(row, quantile);
     return 0;
 }
 
 GF_HD gf_window gf_window_of_anchor(const gf_plan *p, glofnd_row *row, int ring_ready, double quantile) {
-    const int open = gf_row_opens(p, row, ring_ready, quantile);
+    const int open = gf_row_begin_lambda(p, row, ring_ready, quantile);
     float lo = row->lambda, hi = lo;
     const float mid = lo;
-    if (open) gf_learner_range(&p->learner, row, &lo, &hi);
+    if (open) gf_lambda_range(&p->learner, row, &lo, &hi);
     return gf_window_at(lo, mid, hi, open);
 }
 
-/* One lambda for all. `quantile`: mean over all anchors, if gf_row_starts. */
+/* One lambda for all anchors. `quantile`: mean over all of them, used if gf_row_starts. */
 GF_HD gf_window gf_window_of_shared(const gf_plan *p, glofnd_row *row, double quantile) {
     float lo = row->lambda, hi = lo;
     const float mid = lo;
     int open = 0;
     if (p->updating && gf_row_starts(p, row)) {
-        gf_learner_start(row, quantile);
+        gf_lambda_start(row, quantile);
         lo = hi = row->lambda;
     } else if (p->updating) {
-        gf_learner_range(&p->learner, row, &lo, &hi);
+        gf_lambda_range(&p->learner, row, &lo, &hi);
         open = p->learned && p->o.learner != GLOFND_LEARN_RING;
     }
     return gf_window_at(lo, mid < lo ? lo : mid > hi ? hi : mid, hi, open);
 }
 
-/* 1/tau of a row whose anchor holds `own_tau` (0: none yet). */
+/* 1/tau of a row. own_tau: individual temperature of its anchor, 0: none yet. */
 GF_HD float gf_row_inv_tau(const gf_plan *p, float own_tau) {
     const double first = fmax(p->o.tau_min, fmin(p->o.tau_max, p->tau)), own = own_tau > 0.0f ? (double)own_tau : first;
     return (float)(1.0 / (p->o.loss == GLOFND_LOSS_ISOGCLR ? own : p->tau));
@@ -81,7 +81,7 @@ typedef struct gf_summed_row { /* of one row; names as in gf_rows */
     int32_t kept, tie;
 } gf_summed_row;
 
-/* A row whose negatives are all flagged keeps the least similar of them, s, and its equals. */
+/* A row whose negatives are all flagged keeps the least similar one, s, and those equal to it. */
 GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t equals) {
     const double omega = p->flags & GF_WEIGHT ? p->o.omega : 0.0;
     const double count = (double)equals, power = (double)s * (double)x->inv_tau;
@@ -94,7 +94,7 @@ GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t eq
     x->flagged_s -= count * (double)s;
 }
 
-/* batch_u: official, two views: some anchor of the batch has a u, so that none starts anew. */
+/* batch_u: official, two views: some anchor of the batch has a u, so that no u starts afresh. */
 GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float log_u, int batch_u) {
     const double n = (double)p->negatives, flagged = n - (double)x->kept;
     gf_loss_in in;
@@ -131,8 +131,8 @@ GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_los
 
 /* ----- state ----- */
 
-/* ISOGCLR: one Adam step of an anchor's own temperature. */
-GF_HD void gf_row_move_tau(const glofnd_options *o, glofnd_row *row, double tau, double g) {
+/* ISOGCLR: one Adam step of an individual temperature. */
+GF_HD void gf_row_update_tau(const glofnd_options *o, glofnd_row *row, double tau, double g) {
     const double clock = (double)++row->tau_clock;
     const double m = o->tau_beta1 * (double)row->tau_m + (1.0 - o->tau_beta1) * g;
     const double v = o->tau_beta2 * (double)row->tau_v + (1.0 - o->tau_beta2) * g * g;
@@ -152,7 +152,7 @@ GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIM
 
 /* ----- pass C, and through the normalisation ----- */
 
-/* Without groups the floor is just a lower bound of the threshold, if ties do not decide. */
+/* Threshold of a row in pass C. Without groups and ties the floor is a lower bound of it. */
 GF_HD float gf_row_theta(const gf_plan *p, const gf_link *l) {
     return p->flags & GF_GROUP || p->topk ? l->theta : fmaxf(l->theta, l->floor);
 }

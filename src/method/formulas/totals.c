@@ -9,7 +9,7 @@ static int learns_tau(const gf_plan *p) {
     return loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP || (p->official && loss == GLOFND_LOSS_SOGCLR2);
 }
 
-static double share_of_ranks(const gf_plan *p) { return (double)p->cols / (double)p->rows; }
+static double rank_count(const gf_plan *p) { return (double)p->cols / (double)p->rows; }
 
 void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
     const double anchors = (double)(p->sides * p->rows), rows = (double)(p->sides * p->rows * p->per_sample);
@@ -18,7 +18,7 @@ void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats)
     double loss = sum->loss, grad_scale = sum->grad_scale;
     if (p->authors_ranks) {
         /* The authors' ranks report K times their share, the part of the ratio by half; pass C adds the other half. */
-        const double k = share_of_ranks(p);
+        const double k = rank_count(p);
         loss = k * (loss - 0.5 * sum->rank_part);
         grad_scale = k * (grad_scale - 0.5 * sum->rank_part_scale);
     }
@@ -28,7 +28,7 @@ void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats)
         .grad_scale = learns_tau(p) ? grad_scale : 0.0,
         .grad_tau = learns_tau(p) ? -grad_scale / (p->tau * p->tau) : 0.0,
         .kept_share = sum->kept / pairs,
-        .detector_share = sum->would / pairs,
+        .detector_share = sum->detector_kept / pairs,
         .lambda_mean = sum->lambda / anchors,
         .quantile_mean = quantiles ? sum->quantile / rows : NAN,
         .log_u_mean = sum->log_u / anchors,
@@ -42,9 +42,9 @@ void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats)
     };
 }
 
-/* The authors' ranks: the other half of loss and temperature gradient comes from the own columns in everyone's rows. */
+/* The authors' ranks: the other half of loss and temperature gradient comes from the own columns in the rows of all ranks. */
 static void add_rank_half(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
-    const double k = share_of_ranks(p);
+    const double k = rank_count(p);
     stats->loss += 0.5 * k * p->tau * sum->rank_sum;
     stats->grad_scale += 0.5 * k * p->tau * sum->rank_moment;
     stats->grad_tau = -stats->grad_scale / (p->tau * p->tau);

@@ -1,11 +1,11 @@
-/* totals.h - what a step adds up over its rows, and the statistics made of it. */
+/* totals.h - sums of a step over its rows, and the statistics made of them. */
 #ifndef GF_METHOD_FORMULAS_TOTALS_H
 #define GF_METHOD_FORMULAS_TOTALS_H
 
 #include "method/formulas/epoch_plan.h"
 
 typedef struct gf_totals { /* doubles only: a device adds them up as one array */
-    double loss, grad_scale, rank_part, rank_part_scale, log_u, kept, would; /* over own rows; log_u over own anchors */
+    double loss, grad_scale, rank_part, rank_part_scale, log_u, kept, detector_kept; /* over own rows; log_u over own anchors */
     double lambda, tau, quantile; /* of own anchors after the step; of own rows, if wanted */
     double rescued, repeats;
     double precision, recall, same, hits; /* WANT_QUALITY: sums over anchors */
@@ -14,7 +14,7 @@ typedef struct gf_totals { /* doubles only: a device adds them up as one array *
 
 /* After glofnd_step_rows. */
 void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats);
-/* Adds what glofnd_step_grad found. */
+/* Adds the sums of glofnd_step_grad. */
 void gf_totals_grad(const gf_plan *p, const gf_totals *sum, int quality, glofnd_stats *stats);
 
 #endif

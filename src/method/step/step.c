@@ -1,11 +1,11 @@
 /* step.c - the public step: check, begin, detect, finish, gradient. Start reading the method here.
  *
- *     step_check      arguments                                     nothing has changed if it fails
+ *     step_check      arguments; nothing has changed if it fails
  *     step_begin      unit embeddings, options of this epoch
- *     step_threshold  passes A and B: lambda moves (method/formulas/learner.h), rows are summed below it
- *     step_rows       method/formulas/loss.h per row: u, weights, links; state goes back to the store
- *     step_grad       pass C: weights of all pairs, gradient of the own rows
- * A context on a device goes another way after the checks: step_device.c. The formulas are the same ones.
+ *     step_lambda     passes A and B: lambda is updated (formulas/lambda_update.h), rows are summed below it
+ *     step_loss       loss, u, weights and links of every row (formulas/loss_gradient.h); state goes back to the store
+ *     step_gradient   pass C: weights of all pairs, gradient of the own rows
+ * On an accelerator step_device.c follows the checks. The formulas are the same.
  */
 #include "method/step/step.h"
 

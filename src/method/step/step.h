@@ -1,4 +1,4 @@
-/* step.h - one step, inside: the batch, what the options mean for it, and where its arrays are. */
+/* step.h - one step, inside: the batch, the meaning of the options for it, and its arrays. */
 #ifndef GF_METHOD_STEP_STEP_H
 #define GF_METHOD_STEP_STEP_H
 
@@ -18,12 +18,12 @@ typedef struct gf_step {
     gf_plan plan;
     int reuse;                /* pass C may use the tiles of pass B: both in one call */
     glofnd_row shared_row[2]; /* the one lambda, moved in the course of the step */
-    int moves[2];             /* the shared lambda takes a learner step */
+    int moves[2];             /* the shared lambda is updated after pass B */
     int64_t rescued, repeats;
 } gf_step;
 
-/* step_check.c: everything the caller may have got wrong, before anything changes. */
-/* *out = the batch as this version knows it, with strides set: what the program of an older one does not pass is 0. */
+/* step_check.c: arguments of the caller, checked before anything changes. */
+/* *out = the batch as this version knows it, with strides set: fields that an older program does not pass are 0. */
 glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out);
 glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q);
 glofnd_status gf_grads_check(gf_error *err, const glofnd_batch *q, const void *grad_a, const void *grad_b);
@@ -38,7 +38,7 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
 
 /* step_begin.c: workspace, meaning of the options, unit embeddings. */
 gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q);
-/* A number of what a plan takes from the batch beside its size: steps of equal phase are queued alike on a device. */
+/* Hash of all that a plan takes from the batch beside its size: steps of equal phase queue the same work on a device. */
 uint64_t gf_plan_phase(const gf_plan *p);
 glofnd_status gf_step_begin(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q);
 /* Rows of the store that hold the state of the own samples. */
@@ -56,22 +56,19 @@ typedef struct gf_own_pass {
 } gf_own_pass;
 void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x);
 
-/* Adds n doubles over all ranks; nothing to do on one. */
+/* Adds n doubles over all ranks; nothing to do on one rank. */
 glofnd_status gf_step_sum(gf_step *t, double *x, int n);
 
-/* step_threshold.c: pass A and the flags' side of pass B. */
+/* step_lambda.c: passes A and B. */
 glofnd_status gf_step_detect(gf_step *t);
 
-/* step_rows.c: losses, links, state. */
+/* step_loss.c: losses, links, state. */
 gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r);
 glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats);
 
-/* step_grad.c: pass C. */
-void gf_step_unpack(gf_step *t, const gf_link *links); /* links [cols][2] to the row arrays of all rows */
-gf_rows gf_step_own_rows(const gf_step *t, int i);     /* of which these are the own rows */
+/* step_gradient.c: pass C. */
 void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad_b, glofnd_stats *stats);
-
-/* step_mask.c: which pairs the links keep. */
+/* The pairs that the links keep, for inspection. */
 void gf_step_show_mask(gf_step *t, const gf_link *links, uint8_t *keep);
 
 #endif

@@ -1,4 +1,4 @@
-/* step_rows.c - the end of the first half of a step: rows get their loss, their weights, and their anchors' new state. */
+/* step_loss.c - after pass B: every row gets its loss and its weights in the gradient, every anchor its new state. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static gf_link *link_of(const gf_step *t, gf_link *links, int i, int64_t r) {
     return &links[t->shape->per_sample == 2 ? r : 2 * r + i];
 }
 
-/* ---- what pass B left, as a loss wants it ---- */
+/* ---- input of the loss ---- */
 
 gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r) {
     const gf_side *side = &t->ws->side[i];
@@ -28,7 +28,7 @@ gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r) {
     };
 }
 
-/* Official, two views: u starts anew only if no anchor of the whole batch has one. */
+/* Official, two views: u starts afresh only if no anchor of the whole batch has one. */
 static glofnd_status batch_has_u(gf_step *t, int *has) {
     double seen = 0.0;
     for (int64_t a = 0; a < t->q->rows; a++) seen += t->ws->side[0].state[a].log_u > -INFINITY;
@@ -46,7 +46,7 @@ static void add_row(gf_totals *sum, const gf_step *t, int i, int64_t r, const gf
     sum->rank_part += y->rank_part;
     sum->rank_part_scale += y->rank_part_scale;
     sum->kept += (double)x->kept;
-    sum->would += t->plan.flags & GF_COUNT ? (double)side->would[r] : (double)t->shape->negatives;
+    sum->detector_kept += t->plan.flags & GF_COUNT ? (double)side->detector_kept[r] : (double)t->shape->negatives;
     sum->quantile += (double)side->quantile[r];
 }
 
@@ -73,11 +73,11 @@ static void finish_anchor(const gf_step *t, int i, int64_t a, int batch_u, gf_li
         const int64_t r = a * per_sample + v;
         const gf_summed_row x = gf_step_summed_row(t, i, r);
         const gf_loss_in in = gf_row_loss_in(&t->plan, &x, old_u, batch_u);
-        const gf_loss_out y = gf_loss_row(t->o, &in);
+        const gf_loss_out y = gf_loss_gradient(t->o, &in);
         log_u[v] = y.log_u;
         *link_of(t, links, i, r) = gf_row_link(&t->plan, &x, &y);
         add_row(sum, t, i, r, &x, &y);
-        if (t->o->loss == GLOFND_LOSS_ISOGCLR) gf_row_move_tau(t->o, row, in.tau, y.grad_tau);
+        if (t->o->loss == GLOFND_LOSS_ISOGCLR) gf_row_update_tau(t->o, row, in.tau, y.grad_tau);
     }
     if (!gf_row_keeps_u(&t->plan)) return;
     row->log_u = gf_row_mean_u(log_u, per_sample);

@@ -1,9 +1,9 @@
-/* step_threshold.c - passes A and B: where each row's threshold lies now, and what the row sums below it.
+/* step_lambda.c - passes A and B: update of the thresholds lambda, and sums over the similarities at or below them.
  *
- * The order of the paper is count above the old lambda, move lambda, mask with the new one. Counting and summing need the same
- * similarities, so they share one pass: the learner says beforehand how far lambda can go, the pass lists what lies in that
- * range, and the list is settled afterwards. If a list overflows or a bound was too tight, the pass is done again with the new
- * lambda known ("repeats").
+ * The order of the paper is: count above the old lambda, update lambda, mask with the new one. Counting and summing need the same
+ * similarities, so they share one pass. gf_lambda_range gives the window in which the new lambda will lie; the pass sums what is
+ * below the window and lists what is inside; after the update the list joins the sums. If a list overflows or a bound was too
+ * tight, the pass is repeated with the new lambda known ("repeats").
  */
 #include <math.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void batch_quantiles(const gf_step *t, int i) {
     gf_cpu_select(&p);
 }
 
-/* FNC TOPK: the score of the last one flagged, and up to which column its equals are. */
+/* FNC TOPK: the score of the last flagged column, and the last column among those of equal score that is flagged. */
 static void batch_topk(const gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     const gf_embed own = gf_step_own(t, t->q->support_a ? &side->support : &side->z);
@@ -66,7 +66,7 @@ static void ring_quantiles(const gf_step *t, int i) {
     gf_cpu_select(&p);
 }
 
-/* ---- before the pass: what is known of the thresholds ---- */
+/* ---- before the pass: windows of the new thresholds ---- */
 
 static double anchor_quantile(const gf_step *t, const gf_side *side, int64_t anchor) {
     double sum = 0.0;
@@ -83,7 +83,7 @@ static void set_window(const gf_step *t, gf_rows *x, int64_t anchor, gf_window w
 
 static int ring_ready(const gf_step *t) { return (double)t->s->ring_count >= ceil(1.0 / t->o->alpha); }
 
-/* One lambda for all: shared row, its range for every anchor. */
+/* One lambda for all anchors: every row gets its window. */
 static glofnd_status open_shared(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     glofnd_row *row = &t->shared_row[i];
@@ -168,54 +168,54 @@ static void sum_rows(gf_step *t) {
     }
 }
 
-/* ---- after the pass: lambda moves, lists are settled ---- */
+/* ---- after the pass: lambda is updated, windows are closed ---- */
 
-static double above_old(const gf_step *t, const gf_rows *x, int64_t r) {
+static double count_above_old(const gf_step *t, const gf_rows *x, int64_t r) {
     if (t->plan.flags & GF_GROUP) return (double)x->above[r];
     return (double)(t->shape->negatives - x->kept[r] - x->window_le[r]);
 }
 
-static glofnd_status move_shared(gf_step *t, int i) {
+static glofnd_status update_shared(gf_step *t, int i) {
     double sum[2] = {0.0, (double)(t->shape->own * t->shape->negatives)};
-    for (int64_t r = 0; r < t->shape->own; r++) sum[0] += above_old(t, &t->ws->side[i].own, r);
+    for (int64_t r = 0; r < t->shape->own; r++) sum[0] += count_above_old(t, &t->ws->side[i].own, r);
     TRY(gf_step_sum(t, sum, 2));
-    gf_learner_move(&t->plan.learner, &t->shared_row[i], sum[0] / sum[1]);
+    gf_lambda_update(&t->plan.learner, &t->shared_row[i], sum[0] / sum[1]);
     return GLOFND_OK;
 }
 
-static void move_anchors(const gf_step *t, int i) {
+static void update_anchors(const gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     const int per_sample = t->shape->per_sample;
     for (int64_t a = 0; a < t->q->rows; a++) {
         double above = 0.0;
         if (!side->open[a]) continue;
-        for (int v = 0; v < per_sample; v++) above += above_old(t, &side->own, a * per_sample + v);
-        gf_learner_move(&t->plan.learner, &side->fresh_state[a], above / (double)(per_sample * t->shape->negatives));
+        for (int v = 0; v < per_sample; v++) above += count_above_old(t, &side->own, a * per_sample + v);
+        gf_lambda_update(&t->plan.learner, &side->fresh_state[a], above / (double)(per_sample * t->shape->negatives));
     }
 }
 
-/* lo = hi = the new lambda; 1 if the lists allow to settle all rows with it. */
+/* lo = hi = the new lambda; 1: it lies in the window of every row, and the lists are complete. */
 static int close_windows(const gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     gf_rows *x = &side->own;
-    int settled = 1;
+    int complete = 1;
     for (int64_t r = 0; r < t->shape->own; r++) {
         const glofnd_row *row = t->plan.shared ? &t->shared_row[i] : &side->fresh_state[r / t->shape->per_sample];
-        const float lambda = gf_learner_gate(row->lambda);
-        settled &= lambda >= x->lo[r] && lambda <= x->hi[r] && x->window_n[r] <= t->shape->window_cap;
+        const float lambda = gf_lambda_threshold(row->lambda);
+        complete &= lambda >= x->lo[r] && lambda <= x->hi[r] && x->window_n[r] <= t->shape->window_cap;
         x->lo[r] = x->hi[r] = x->mid[r] = lambda;
     }
-    return settled;
+    return complete;
 }
 
-static glofnd_status move(gf_step *t) {
-    int settled = 1;
+static glofnd_status update_lambdas(gf_step *t) {
+    int complete = 1;
     for (int i = 0; i < t->shape->sides; i++) {
-        if (t->plan.shared && t->moves[i]) TRY(move_shared(t, i));
-        else if (!t->plan.shared) move_anchors(t, i);
+        if (t->plan.shared && t->moves[i]) TRY(update_shared(t, i));
+        else if (!t->plan.shared) update_anchors(t, i);
     }
-    for (int i = 0; i < t->shape->sides; i++) settled &= close_windows(t, i);
-    if (!settled) {
+    for (int i = 0; i < t->shape->sides; i++) complete &= close_windows(t, i);
+    if (!complete) {
         t->repeats++;
         sum_rows(t);
         return GLOFND_OK;
@@ -223,14 +223,14 @@ static glofnd_status move(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         gf_own_pass x;
         gf_step_own_pass(t, i, t->ws->side[i].own, &x);
-        gf_cpu_settle(&x.p);
+        gf_cpu_close_windows(&x.p);
     }
     return GLOFND_OK;
 }
 
 /* ---- rows without negatives ---- */
 
-/* A row whose negatives are all flagged keeps the least similar of them (and its equals). */
+/* A row whose negatives are all flagged keeps the least similar one, and those equal to it. */
 static void rescue(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     gf_rows *x = &side->own;
@@ -261,7 +261,7 @@ static void load_state(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     const int64_t *id = gf_step_slots(t->q);
     if (t->plan.learned && !t->plan.shared) gf_store_gather(t->s, i, id, t->q->rows, side->state);
-    else gf_store_gather_own(t->s, i, id, t->q->rows, side->state); /* no lambda of their own is made from the shared one yet */
+    else gf_store_gather_own(t->s, i, id, t->q->rows, side->state); /* the shared lambda is not copied to anchors yet */
     memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)t->q->rows);
     t->shared_row[i] = gf_store_shared_get(t->s, i);
     for (int64_t r = 0; r < t->shape->own; r++)
@@ -274,9 +274,9 @@ glofnd_status gf_step_detect(gf_step *t) {
         TRY(open_windows(t, i));
     }
     sum_rows(t);
-    if (t->plan.learned && t->plan.updating) TRY(move(t));
+    if (t->plan.learned && t->plan.updating) TRY(update_lambdas(t));
     for (int i = 0; i < t->shape->sides; i++) {
-        memcpy(t->ws->side[i].would, t->ws->side[i].own.kept, sizeof(int32_t) * (size_t)t->shape->own);
+        memcpy(t->ws->side[i].detector_kept, t->ws->side[i].own.kept, sizeof(int32_t) * (size_t)t->shape->own);
         rescue(t, i);
         if (t->q->want & GLOFND_WANT_QUANTILE && t->plan.updating && t->o->alpha > 0.0) batch_quantiles(t, i);
     }

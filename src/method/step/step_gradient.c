@@ -1,4 +1,5 @@
-/* step_grad.c - pass C: the gradient of the own rows, as anchors and as the others' negatives. */
+/* step_gradient.c - pass C: the gradient of the own rows, as anchors and as negatives of the others; and the mask of kept pairs,
+ * by the same comparisons of the same bits. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static void unpack_side(const gf_step *t, const gf_link *links, int i) {
     }
 }
 
-void gf_step_unpack(gf_step *t, const gf_link *links) {
+static void unpack_links(gf_step *t, const gf_link *links) {
     if (!t->plan.masking) t->plan.flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT);
     for (int i = 0; i < t->shape->sides; i++) unpack_side(t, links, i);
 }
@@ -40,7 +41,7 @@ static void positives_of_all(const gf_step *t) {
 /* ---- the pass ---- */
 
 /* Row arrays of the own rows inside those of all rows; counts, and without FNC TOPK the gradient, are the own rows' already. */
-gf_rows gf_step_own_rows(const gf_step *t, int i) {
+static gf_rows own_rows(const gf_step *t, int i) {
     const gf_side *side = &t->ws->side[i];
     const int64_t off = t->q->row0 * t->shape->per_sample;
     gf_rows x = side->every;
@@ -66,7 +67,7 @@ static void clear_outputs(const gf_step *t) {
 static void whole_batch(gf_step *t) {
     gf_side *side = t->ws->side;
     const int other = gf_step_other(t, 0);
-    gf_rows row = gf_step_own_rows(t, 0), col = gf_step_own_rows(t, other);
+    gf_rows row = own_rows(t, 0), col = own_rows(t, other);
     gf_pass p = gf_step_pass(t, 0);
     p.q = &side[0].z;
     p.row = &row;
@@ -78,11 +79,11 @@ static void whole_batch(gf_step *t) {
     gf_cpu_grad(&p);
 }
 
-/* Several ranks: own rows against all columns; the columns' anchors weigh in, their gradient is their owner's business. */
+/* Several ranks: own rows against all columns, with the weights of both anchors; the gradient of a column is made by its rank. */
 static void own_against_all(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         gf_own_pass x;
-        gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
+        gf_step_own_pass(t, i, own_rows(t, i), &x);
         x.p.col_role = 1;
         if (t->plan.authors_ranks) x.p.flags |= GF_COLSUM;
         gf_cpu_grad(&x.p);
@@ -90,7 +91,7 @@ static void own_against_all(gf_step *t) {
 }
 
 /* FNC TOPK flags by a score that only the anchor's own row knows: all anchors' rows, each giving to both ends. Every rank does
- * the whole batch and keeps its rows. Counts come in the order of all rows, so they need the place of `every`. */
+ * the whole batch and keeps its rows. Counts come in the order of all rows, so they use the arrays of `every`. */
 static void anchors_only(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         const int other = gf_step_other(t, i);
@@ -108,11 +109,11 @@ static void anchors_only(gf_step *t) {
     }
 }
 
-/* Counts of the own rows for FNC TOPK, in a pass of its own that wants no gradient. */
+/* Counts of the own rows for FNC TOPK, in a separate pass without gradient. */
 static void topk_quality(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         gf_own_pass x;
-        gf_step_own_pass(t, i, gf_step_own_rows(t, i), &x);
+        gf_step_own_pass(t, i, own_rows(t, i), &x);
         x.row.grad = NULL;
         gf_cpu_grad(&x.p);
     }
@@ -182,7 +183,7 @@ void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad
     const int quality = (t->q->want & GLOFND_WANT_QUALITY) != 0;
     gf_totals sum = {0};
     if (quality) t->plan.flags |= GF_QUALITY;
-    gf_step_unpack(t, links);
+    unpack_links(t, links);
     clear_outputs(t);
     if (t->plan.authors_ranks) positives_of_all(t);
     if (t->plan.topk && t->plan.masking) anchors_only(t);
@@ -193,4 +194,27 @@ void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad
     if (quality) add_quality(t, links, &sum);
     if (t->plan.authors_ranks) add_rank_half(t, &sum);
     gf_totals_grad(&t->plan, &sum, quality, stats);
+}
+
+/* ---- inspection ---- */
+
+/* Two views: columns come as (sample, view) and are wanted as [view][sample]. */
+static void by_view(uint8_t *keep, uint8_t *scratch, int64_t cols) {
+    memcpy(scratch, keep, (size_t)(2 * cols));
+    for (int64_t j = 0; j < cols; j++) {
+        keep[j] = scratch[2 * j];
+        keep[cols + j] = scratch[2 * j + 1];
+    }
+}
+
+void gf_step_show_mask(gf_step *t, const gf_link *links, uint8_t *keep) {
+    const int sides = t->shape->sides;
+    const int64_t cols = t->q->cols;
+    unpack_links(t, links);
+    for (int i = 0; i < sides; i++) {
+        gf_own_pass x;
+        gf_step_own_pass(t, i, own_rows(t, i), &x);
+        gf_cpu_mask(&x.p, keep + i * cols, 2 * cols);
+    }
+    for (int64_t r = 0; sides == 1 && r < t->shape->own; r++) by_view(keep + r * 2 * cols, (uint8_t *)t->ws->id_scratch, cols);
 }

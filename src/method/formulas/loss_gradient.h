@@ -1,10 +1,11 @@
-/* loss.h - from what pass B summed over one row to its loss, its new u and its weights in the gradient.
+/* loss_gradient.h - the losses and their gradients, one row at a time: from the sums of pass B to the loss of the row, its new
+ * moving average u, and the weights with which pass C makes the gradient.
  *
  * One function per family of losses, each a few lines of scalar arithmetic in double that can be held against docs/method.md.
  * All sums arrive and all weights leave in the log domain: at tau = 0.005, exp(S/tau) alone would overflow.
  */
-#ifndef GF_METHOD_FORMULAS_LOSS_H
-#define GF_METHOD_FORMULAS_LOSS_H
+#ifndef GF_METHOD_FORMULAS_LOSS_GRADIENT_H
+#define GF_METHOD_FORMULAS_LOSS_GRADIENT_H
 
 #include <math.h>
 
@@ -18,7 +19,7 @@ typedef struct gf_loss_in {
     double log_sum;          /* log of the summed exp(S/tau), flagged ones times omega */
     double mean_s;           /* mean of S under those weights; only where a temperature or a surrogate needs it */
     double positive;         /* S of the positive pair */
-    double align;            /* what is maximised: S of the positive, under ATTRACT the mean with the flagged */
+    double align;            /* maximised: S of the positive, under ATTRACT its mean with the flagged */
     double tau;
     double log_u;               /* old; -inf: none */
     double gamma;               /* weight of the new value in u */
@@ -29,8 +30,8 @@ typedef struct gf_loss_in {
 typedef struct gf_loss_out {
     double log_u;           /* of this row */
     double log_w;           /* weight of a pair in the gradient: exp(S/tau + log_w) */
-    double pull;            /* what the alignment is pulled with */
-    double push;            /* what the positive pair is pushed with, being in its own denominator */
+    double pull;            /* weight of the alignment */
+    double push;            /* weight of the positive pair in its own denominator */
     double loss;            /* share of this row */
     double grad_scale;      /* d loss / d (1/tau) */
     double grad_tau;        /* ISOGCLR: d / d tau_i, not divided by the batch */
@@ -51,17 +52,18 @@ GF_HD double gf_log_add(double a, double b) {
     return isinf(top) && top < 0.0 ? top : top + log1p(exp(low - top));
 }
 
-GF_HD double gf_loss_averaged(const gf_loss_in *x, double log_g) {
+GF_HD double gf_update_log_u(const gf_loss_in *x, double log_g) {
     return gf_log_add(x->log_rest + x->log_u, x->log_gamma + log_g);
 }
 
-/* SOGCLR; SOGCLR2, FASTCLIP, ISOGCLR of the paper: the global contrastive loss, and its image-text forms.
+/* SogCLR: the global contrastive loss, and its image-text forms SOGCLR2, FASTCLIP, ISOGCLR of the paper.
  *     l_i = -align + tau log(c u),   u <- (1-gamma) u + gamma ghat,   ghat = (1/c) sum exp(S/tau)
- * u stands for the mean over the whole dataset; it is a constant for the gradient, so a pair weighs tau grad(ghat) / u. */
-GF_HD gf_loss_out gf_loss_global(const glofnd_options *o, const gf_loss_in *x) {
+ * u estimates the mean over the whole dataset and is a constant for the gradient. So the gradient of the second term is
+ * tau grad(ghat) / u, and d l_i / d S = exp(S/tau) / (c u): with 1/B, that is exp(S/tau + log_w). */
+GF_HD gf_loss_out gf_sogclr_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     const int temperature = o->loss == GLOFND_LOSS_FASTCLIP || o->loss == GLOFND_LOSS_ISOGCLR;
     const double log_c = log(x->weight), log_g = x->log_sum - log_c;
-    const double log_u = x->fresh || x->gamma >= 1.0 ? log_g : gf_loss_averaged(x, log_g);
+    const double log_u = x->fresh || x->gamma >= 1.0 ? log_g : gf_update_log_u(x, log_g);
     gf_loss_out y = GF_ZERO;
     y.log_u = log_u;
     y.log_w = -x->log_batch - log_c - log_u;
@@ -81,7 +83,7 @@ GF_HD gf_loss_out gf_loss_global(const glofnd_options *o, const gf_loss_in *x) {
 /* SimCLR (NT-Xent) and CLIP: a softmax over the positive and the kept negatives of the batch.
  *     l_r = log D - align/tau,   D = (n/c) sum_kept exp(S/tau) + exp(S_pos/tau)
  * The kept negatives are scaled up to the full count. SimCLR sums its two views, CLIP averages its two sides. */
-GF_HD gf_loss_out gf_loss_softmax(const glofnd_options *o, const gf_loss_in *x) {
+GF_HD gf_loss_out gf_softmax_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     const double half = o->loss == GLOFND_LOSS_CLIP ? 0.5 : 1.0, share = half / x->batch, k = 1.0 / x->tau;
     const double log_scale = log(x->negatives / x->weight);
     const double log_d = gf_log_add(log_scale + x->log_sum, k * x->positive);
@@ -101,11 +103,11 @@ GF_HD gf_loss_out gf_loss_softmax(const glofnd_options *o, const gf_loss_in *x) 
 
 /* SOGCLR2, FASTCLIP, ISOGCLR as the authors' code computes them (compat OFFICIAL).
  * Here the positive stands inside the exponent, ghat = (1/c) sum exp((S_ij - S_ii)/tau), and so inside u; a small constant is
- * added to u; SOGCLR2 ("v1") is not multiplied by tau. What differs from the paper is listed in docs/method.md. */
-GF_HD gf_loss_out gf_loss_fastclip(const glofnd_options *o, const gf_loss_in *x) {
+ * added to u; SOGCLR2 ("v1") is not multiplied by tau. docs/method.md lists the differences from the paper. */
+GF_HD gf_loss_out gf_fastclip_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
     const double k = 1.0 / x->tau, log_c = log(x->weight), log_g = x->log_sum - log_c - k * x->align;
     const int fresh = x->gamma >= 1.0 || x->log_u < GF_LOG_TINY || !isfinite(x->log_u);
-    const double log_u = fresh ? log_g : gf_loss_averaged(x, log_g), log_ue = gf_log_add(log_u, GF_LOG_EPS);
+    const double log_u = fresh ? log_g : gf_update_log_u(x, log_g), log_ue = gf_log_add(log_u, GF_LOG_EPS);
     const double ratio = exp(log_g - log_ue), slope = ratio * (x->mean_s - x->align);
     const double scale = o->loss == GLOFND_LOSS_SOGCLR2 ? 1.0 : x->tau;
     gf_loss_out y = GF_ZERO;
@@ -126,10 +128,10 @@ GF_HD gf_loss_out gf_loss_fastclip(const glofnd_options *o, const gf_loss_in *x)
     return y;
 }
 
-GF_HD gf_loss_out gf_loss_row(const glofnd_options *o, const gf_loss_in *x) {
-    if (o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP) return gf_loss_softmax(o, x);
-    if (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SOGCLR) return gf_loss_fastclip(o, x);
-    return gf_loss_global(o, x);
+GF_HD gf_loss_out gf_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {
+    if (o->loss == GLOFND_LOSS_SIMCLR || o->loss == GLOFND_LOSS_CLIP) return gf_softmax_loss_gradient(o, x);
+    if (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SOGCLR) return gf_fastclip_loss_gradient(o, x);
+    return gf_sogclr_loss_gradient(o, x);
 }
 
 #endif

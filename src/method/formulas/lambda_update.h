@@ -1,0 +1,138 @@
+/* lambda_update.h - the update of a threshold lambda: one stochastic step on the lower-level problem of the paper (equation
+ * "update lambda_i"; docs/method.md).
+ *
+ * Pure functions of (options, anchor state, share of negatives above lambda). A step uses gf_lambda_update, and before it
+ * gf_lambda_range, the bounds of the new lambda: so the pass that counts can already sum.
+ */
+#ifndef GF_METHOD_FORMULAS_LAMBDA_UPDATE_H
+#define GF_METHOD_FORMULAS_LAMBDA_UPDATE_H
+
+#include <math.h>
+
+#include "glofnd.h"
+#include "util/host_device.h"
+
+typedef struct gf_learner {
+    double alpha, lr, beta1, beta2, eps;
+    double clip;      /* g is clipped to +- this; 0: off */
+    double ring_rate; /* RING: weight of a new quantile is at least this */
+    int normalize;    /* g / alpha */
+    int sgd;
+    int64_t epoch_clock; /* > 0: bias correction by this instead of the anchor's visits */
+    int init_visits;     /* 1: the first visit sets lambda, it is not an Adam step */
+} gf_learner;
+
+static inline gf_learner gf_learner_of(const glofnd_options *o, int image_text, int32_t epoch) {
+    const int official = o->compat == GLOFND_COMPAT_OFFICIAL;
+    const int epoch_clock = o->learner == GLOFND_LEARN_ADAM_OFFICIAL || (official && o->learner == GLOFND_LEARN_ADAM);
+    gf_learner l;
+    l.alpha = o->alpha, l.lr = o->lambda_lr, l.beta1 = o->lambda_beta1, l.beta2 = o->lambda_beta2;
+    l.eps = o->lambda_eps > 0.0 ? o->lambda_eps : official && image_text ? 1e-14 : 1e-8;
+    l.clip = o->alpha * o->lambda_clip;
+    l.ring_rate = o->ring_rate;
+    l.normalize = o->lambda_normalize;
+    l.sgd = o->learner == GLOFND_LEARN_SGD;
+    l.epoch_clock = epoch_clock ? (int64_t)epoch + 1 : 0;
+    l.init_visits = o->lambda_init == GLOFND_INIT_QUANTILE;
+    return l;
+}
+
+/* base to the power of an integer >= 0. On a GPU pow takes as long as everything else of an anchor together. */
+GF_HD double gf_power(double base, double exponent) {
+#ifdef __CUDA_ARCH__
+    double product = 1.0;
+    for (uint64_t n = (uint64_t)exponent; n > 0; n >>= 1, base *= base)
+        if (n & 1) product *= base;
+    return product;
+#else
+    return pow(base, exponent);
+#endif
+}
+
+/* The subgradient of the quantile objective: alpha - share, with the authors' two options. */
+GF_HD double gf_lambda_gradient(const gf_learner *l, double share) {
+    double g = l->alpha - share;
+    if (l->normalize) g /= l->alpha;
+    if (l->clip > 0.0) g = fmax(-l->clip, fmin(l->clip, g));
+    return g;
+}
+
+GF_HD double gf_lambda_project(double lambda) { return fmax(-1.0, fmin(1.0, lambda)); }
+
+/* Adam's bias corrections at this visit: they do not depend on the gradient. */
+typedef struct gf_lambda_bias {
+    double m, v;
+} gf_lambda_bias;
+
+GF_HD gf_lambda_bias gf_lambda_bias_of(const gf_learner *l, const glofnd_row *row) {
+    const double visits = (double)row->clock + 1.0 - l->init_visits;
+    const double t = l->epoch_clock ? (double)l->epoch_clock : fmax(1.0, visits);
+    gf_lambda_bias bias;
+    bias.m = l->sgd ? 1.0 : 1.0 - gf_power(l->beta1, t);
+    bias.v = l->sgd ? 1.0 : 1.0 - gf_power(l->beta2, t);
+    return bias;
+}
+
+/* State after one Adam (or SGD) step with gradient g; the visit is not counted here. */
+GF_HD glofnd_row gf_lambda_moved(const gf_learner *l, const gf_lambda_bias *bias, const glofnd_row *row, double g) {
+    glofnd_row next = *row;
+    if (l->sgd) {
+        next.lambda = (float)gf_lambda_project((double)row->lambda - l->lr * g);
+        return next;
+    }
+    const double m = l->beta1 * (double)row->m + (1.0 - l->beta1) * g;
+    const double v = l->beta2 * (double)row->v + (1.0 - l->beta2) * g * g;
+    const double m_hat = m / bias->m, v_hat = v / bias->v;
+    next.m = (float)m;
+    next.v = (float)v;
+    next.lambda = (float)gf_lambda_project((double)row->lambda - l->lr * m_hat / (sqrt(v_hat) + l->eps));
+    return next;
+}
+
+/* One update with `share` of the anchor's negatives above lambda; counts the visit. */
+GF_HD void gf_lambda_update(const gf_learner *l, glofnd_row *row, double share) {
+    const gf_lambda_bias bias = gf_lambda_bias_of(l, row);
+    *row = gf_lambda_moved(l, &bias, row, gf_lambda_gradient(l, share));
+    row->clock++;
+}
+
+/* lambda set to a quantile by lambda_init; counts the visit. */
+GF_HD void gf_lambda_start(glofnd_row *row, double quantile) {
+    row->lambda = (float)gf_lambda_project(quantile);
+    row->clock++;
+}
+
+/* RING: lambda averaged with an exact quantile; counts the visit. */
+GF_HD void gf_lambda_average(const gf_learner *l, glofnd_row *row, double quantile) {
+    const double rate = fmax(1.0 / ((double)row->clock + 1.0), l->ring_rate);
+    row->lambda = (float)gf_lambda_project((1.0 - rate) * (double)row->lambda + rate * quantile);
+    row->clock++;
+}
+
+/* The threshold that similarities are compared with. lambda = 1 flags nothing, although the cosine of two equal rows may round to
+ * just above 1. */
+GF_HD float gf_lambda_threshold(float lambda) { return lambda >= 1.0f ? INFINITY : lambda; }
+
+/* Bounds of lambda after gf_lambda_update for any share in [0, 1], widened to hold the present lambda.
+ * Adam's step (a + b g) / sqrt(c + e g^2) has one inner extremum, at g = b c / (a e). Rounding and eps are covered by a margin,
+ * and the step checks the result: a bound that fails costs a second pass, but never gives a wrong number. */
+GF_HD void gf_lambda_range(const gf_learner *l, const glofnd_row *row, float *lo, float *hi) {
+    const double ends[2] = {gf_lambda_gradient(l, 1.0), gf_lambda_gradient(l, 0.0)};
+    double low = (double)row->lambda, high = (double)row->lambda;
+    double g[3] = {ends[0], ends[1], ends[0]};
+    const gf_lambda_bias bias = gf_lambda_bias_of(l, row);
+    const double slope = l->beta1 * (double)row->m * (1.0 - l->beta2);
+    if (!l->sgd && slope != 0.0) {
+        const double inner = (1.0 - l->beta1) * l->beta2 * (double)row->v / slope;
+        if (inner > ends[0] && inner < ends[1]) g[2] = inner;
+    }
+    for (int i = 0; i < 3; i++) {
+        const double lambda = (double)gf_lambda_moved(l, &bias, row, g[i]).lambda;
+        low = fmin(low, lambda);
+        high = fmax(high, lambda);
+    }
+    *lo = (float)(low - 1e-6);
+    *hi = (float)(high + 1e-6);
+}
+
+#endif
