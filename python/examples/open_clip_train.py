@@ -25,7 +25,7 @@ data = torch.utils.data.TensorDataset(images, texts, torch.arange(options.sample
 loader = torch.utils.data.DataLoader(data, 64, shuffle=True, drop_last=True)
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-4)
 # criterion = open_clip.ClipLoss()
-criterion = GloFNDLoss(len(data), "clip", alpha=0.05, learn_tau=False, start_epoch=1)
+criterion = GloFNDLoss(len(data), "clip", alpha=0.05, learn_tau=False, start_epoch=1, lambda_init="quantile")
 
 for epoch in range(options.epochs):
     criterion.set_epoch(epoch)

@@ -47,7 +47,7 @@ net = nn.Sequential(nn.Conv2d(3, 16, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.L
 net = net.to(device)
 model = nn.parallel.DistributedDataParallel(net) if ranks > 1 else net
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-criterion = GloFNDLoss(len(data), loss="simclr", alpha=0.1, start_epoch=2).to(device)  # instead of NT-Xent
+criterion = GloFNDLoss(len(data), "simclr", alpha=0.1, start_epoch=2, lambda_init="quantile").to(device)  # instead of NT-Xent
 
 for epoch in range(options.epochs):
     criterion.set_epoch(epoch)

@@ -3,8 +3,8 @@
     glofnd.torch   GloFNDLoss, an nn.Module: one line changed in a PyTorch training loop
     glofnd.numpy   the same step, thresholds and masks on NumPy arrays
 
-Both are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that uses
-one of them does not need the other's framework.
+Both are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that
+uses one of them does not need the other's framework.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class Engine:
             except Exception:  # noqa: BLE001  an exception cannot cross C: the library reports the failed sum
                 return 1
 
-        callback = _lib.REDUCE(call) if add else ctypes.cast(None, _lib.REDUCE)
+        callback = _lib.REDUCE(call) if add else _lib.REDUCE()
         self._call(library.glofnd_ctx_reduce, callback, None)
         self._reduce = callback
 

@@ -19,8 +19,8 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
     "glofnd_options": [
         ("size", c_size_t),
         *[(name, c_int32) for name in (
-            "loss", "detector", "action", "learner", "lambda_init", "fnc_rule", "compat", "normalize", "update_epoch", "mask_epoch",
-            "lambda_warmup", "lambda_normalize")],
+            "loss", "detector", "action", "learner", "lambda_init", "fnc_rule", "compat", "normalize", "update_epoch",
+            "mask_epoch", "lambda_warmup", "lambda_normalize")],
         *[(name, c_double) for name in (
             "alpha", "omega", "lambda_lr", "lambda_beta1", "lambda_beta2", "lambda_eps", "lambda_clip", "tau", "gamma", "rho",
             "tau_lr", "tau_min", "tau_max", "tau_beta1", "tau_beta2")],
@@ -146,6 +146,9 @@ ERRORS: dict[int, type[Error]] = {
     32: UnsupportedError, 40: FileError, 41: FormatError,
 }
 
+for _kind in (Error, *ERRORS.values()):
+    _kind.__module__ = "glofnd"
+
 
 def error_of(status: int, text: str) -> Error:
     """The exception of a failed status, not raised yet."""
@@ -261,7 +264,7 @@ def device_status(device: str) -> Optional[str]:
 
 def option_table() -> list[tuple[str, str, str]]:
     """(name, range and default, meaning) of every option of the library."""
-    rows = []
+    rows: list[tuple[str, str, str]] = []
     key, text, values = c_char_p(), c_char_p(), ctypes.create_string_buffer(WHY_BYTES)
     while library.glofnd_options_describe(len(rows), ctypes.byref(key), ctypes.byref(text), values, WHY_BYTES):
         rows.append((key.value.decode(), values.value.decode(), text.value.decode()))  # type: ignore[union-attr]

@@ -213,8 +213,8 @@ def recall(core: Core, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
 # ----- the operator -----------------------------------------------------------------------------------------------------------
 
 library = torch.library.Library("glofnd", "DEF")
-library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor(a!) clock, int handle, "
-               "int flags) -> (Tensor, Tensor, Tensor, Tensor)")
+library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? groups, Tensor? tau, Tensor(a!) clock, "
+               "int handle, int flags) -> (Tensor, Tensor, Tensor, Tensor)")
 
 
 def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor], groups: Optional[torch.Tensor],
@@ -224,7 +224,8 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         if flags & UPDATE and in_backward():
             return recall(core, index)
         own = {"a": readable(a), "b": readable(b), "index": index.contiguous(),
-               "labels": None if labels is None else labels.contiguous(), "groups": None if groups is None else groups.contiguous()}
+               "labels": None if labels is None else labels.contiguous(),
+               "groups": None if groups is None else groups.contiguous()}
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
         temperature = 0.0 if tau is None else float(tau)
         grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]

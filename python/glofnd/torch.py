@@ -38,14 +38,14 @@ class GloFNDLoss(nn.Module):
     alpha        share of negatives to flag
     tau          temperature, or its start where it is learned
     start_epoch  first epoch whose loss uses the flags; thresholds are learned from `update_epoch` (0) on
-    learn_tau    True: `log_scale` = log(1/tau) is a parameter, within [0, log 100]; for "clip" and "fastclip", where it is the default
+    learn_tau    True: `log_scale` = log(1/tau) is a parameter, within [0, log 100]; "clip" and "fastclip" only, their default
     dim          length of an embedding; needed by learner="ring" only
     process_group  ranks that share a batch; None: all ranks if torch.distributed is initialised; False: this rank alone
     options      all others of `python -m glofnd --options`: gamma, learner, lambda_lr, compat, threads, math ...
 
-    Embeddings are normalised inside (normalize=False: they come as unit vectors). The loss is a float32 scalar; gradients have the
-    type of the embeddings. In eval() the state does not move. With several ranks every rank gets the loss of the whole batch, and
-    gradients whose mean over ranks is its gradient, as DistributedDataParallel expects.
+    Embeddings are normalised inside (normalize=False: they come as unit vectors). The loss is a float32 scalar; gradients have
+    the type of the embeddings. In eval() the state does not move. With several ranks every rank gets the loss of the whole batch,
+    and gradients whose mean over ranks is its gradient, as DistributedDataParallel expects.
     """
 
     _clock: torch.Tensor
@@ -209,9 +209,9 @@ class GloFNDLoss(nn.Module):
         want = self._state_shapes()
         for name, shape in want.items():
             if name not in state or (shape is not None and tuple(state[name].shape) != shape):
-                seen = list(state[name].shape) if name in state else "none"
-                raise ArgumentError(f"{name} of the saved state has shape {seen}; expected {list(shape or ())}: it was saved with "
-                                    "another num_samples, loss or learner")
+                saved = list(state[name].shape) if name in state else "none"
+                raise ArgumentError(f"{name} of the saved state has shape {saved}; expected {list(shape or ())}: it was saved "
+                                    "with a different num_samples, loss or learner")
         with core.lock, _current(core.device):
             core.open(core.device)
             for side in range(core.engine.sides):

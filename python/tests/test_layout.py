@@ -1,4 +1,4 @@
-"""Level 0: the tables of glofnd/_lib.py against include/glofnd.h. A C program made of the tables prints what the compiler sees."""
+"""Level 0: the tables of glofnd/_lib.py against include/glofnd.h, by a C program made of the tables."""
 
 import ctypes
 import os
@@ -17,7 +17,8 @@ def probe_source() -> str:
     for struct, fields in _lib.STRUCTS.items():
         lines.append(f'    printf("{struct} %zu\\n", sizeof({struct}));')
         for name, _ in fields:
-            lines.append(f'    printf("{struct}.{name} %zu %zu\\n", offsetof({struct}, {name}), sizeof((({struct} *)0)->{name}));')
+            field = f"(({struct} *)0)->{name}"
+            lines.append(f'    printf("{struct}.{name} %zu %zu\\n", offsetof({struct}, {name}), sizeof({field}));')
     for name in _lib.CONSTANTS:
         lines.append(f'    printf("{name} %d\\n", (int){name});')
     lines += ['    printf("version %d %d\\n", GLOFND_VERSION_MAJOR, GLOFND_VERSION_MINOR);',

@@ -42,7 +42,8 @@ class AllCombinations(unittest.TestCase):
         for number, (loss, detector, action) in enumerate(itertools.product(LOSSES, DETECTORS, ACTIONS)):
             for learner in LEARNERS if detector in ("glofnd", "single") else ("adam",):
                 options = {"loss": loss, "detector": detector, "action": action, "learner": learner, "alpha": 0.2, "tau": 0.25,
-                           "lambda_lr": 0.2, "gamma": 0.7, "lambda_init": "quantile" if number % 2 and learner != "ring" else "one"}
+                           "lambda_lr": 0.2, "gamma": 0.7,
+                           "lambda_init": "quantile" if number % 2 and learner != "ring" else "one"}
                 with self.subTest(**options):
                     try:
                         criterion = GloFNDLoss(SAMPLES, dim=DIM, ring_rows=32, **options)
@@ -55,7 +56,8 @@ class AllCombinations(unittest.TestCase):
         self.assertEqual((tried, refused), (198, 18))
 
     def test_top_k_and_late_flags(self):
-        for number, options in enumerate(({"detector": "fnc", "fnc_rule": "topk"}, {"mask_epoch": 2, "update_epoch": 1, "lambda_lr": 0.4})):
+        late = {"mask_epoch": 2, "update_epoch": 1, "lambda_lr": 0.4}
+        for number, options in enumerate(({"detector": "fnc", "fnc_rule": "topk"}, late)):
             options |= {"alpha": 0.2, "tau": 0.25}
             for loss in ("sogclr", "clip"):
                 with self.subTest(loss=loss, **options):

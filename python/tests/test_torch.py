@@ -236,7 +236,8 @@ class Training(unittest.TestCase):
     def test_operator(self):
         criterion = make()
         a, b, index = batch(0)
-        torch.library.opcheck(torch.ops.glofnd.step.default, (a, b, index, None, None, None, criterion._clock, criterion._handle, 0))
+        arguments = (a, b, index, None, None, None, criterion._clock, criterion._handle, 0)
+        torch.library.opcheck(torch.ops.glofnd.step.default, arguments)
 
     def test_compile(self):
         net = torch.nn.Linear(DIM, DIM)
