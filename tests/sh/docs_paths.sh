@@ -16,7 +16,7 @@ any() { for match in $1; do [ -e "$match" ] && return 0; done; return 1; }
 
 # ----- links and paths -----
 
-folders='src|cli|include|tests|tools|configs|docs|bench|examples|fuzz|cmake|\.ci'
+folders='src|cli|include|python|tests|tools|configs|docs|bench|examples|fuzz|cmake|\.ci'
 find src cli include tests tools bench examples fuzz cmake -type f > "$scratch/files"
 for page in $pages; do
     for target in $(named '\]\([^)]*\)' $page | sed 's/^](//; s/)$//' | grep -v '^https*:'); do
@@ -61,7 +61,7 @@ for what in $(listed eval --help); do flags_of eval "$what" > "$scratch/flags.ev
 cat "$scratch"/flags.* | sort -u > "$known"
 [ "$(wc -l < "$known")" -gt 150 ] || fail "the helps name too few flags: $(cat "$known")"
 # Flags of other programs: those of ours that stand in their sources, and of the system's.
-grep -rhoIE -- '--[a-z][a-z0-9-]*' tools bench tests Makefile | sort -u >> "$known"
+grep -rhoIE -- '--[a-z][a-z0-9-]*' tools bench tests python Makefile | sort -u >> "$known"
 printf '%s\n' --help --key --KEY --logdir >> "$known"
 launchers='mpirun|srun|#SBATCH|`--(mca|map-by|allow-run-as-root)'           # lines with flags of these
 
