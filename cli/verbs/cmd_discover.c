@@ -153,7 +153,7 @@ static int is_folder(const char *path) {
 
 static glofnd_status read_rows(gf_error *err, discover_job *j) {
     int64_t n = 0, dim = 0;
-    TRY(gf_discover_look(err, j->source, j->tensor, &n, &dim));
+    TRY(gf_discover_shape(err, j->source, j->tensor, &n, &dim));
     if (!j->query) TRY(tell_memory(err, j, n, dim));
     return gf_discover_read(err, j->source, j->tensor, &j->d);
 }
@@ -167,7 +167,7 @@ static glofnd_status load(gf_error *err, discover_job *j) {
     if (j->data) TRY(describe_rows(err, j));
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, &j->d));
     if (j->names) TRY(gf_discover_read_names(err, j->names, &j->d));
-    TRY(gf_discover_sort(err, &j->d));
+    TRY(gf_discover_classify(err, &j->d));
     if (j->run && !j->query) TRY(tell_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }
@@ -178,8 +178,8 @@ static glofnd_status load_query(gf_error *err, discover_job *j) {
     TRY(gf_discover_read(err, j->query, j->tensor, &j->q));
     if (j->query_labels) TRY(gf_discover_read_labels(err, j->query_labels, &j->q));
     if (j->query_names) TRY(gf_discover_read_names(err, j->query_names, &j->q));
-    TRY(gf_discover_sort(err, &j->q));
-    return gf_discover_stored(err, j->stored, &j->d, &j->s, &j->lambda);
+    TRY(gf_discover_classify(err, &j->q));
+    return gf_discover_read_stored(err, j->stored, &j->d, &j->s, &j->lambda);
 }
 
 static glofnd_status search(gf_error *err, discover_job *j) {
@@ -203,7 +203,7 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     j->s.pass = gf_pairs_search_find(err, j->where.device ? j->where.device : "cpu");
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(check_apart(err, j));
-    TRY(gf_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
+    TRY(gf_output_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
     const double begun = gf_clock();
     TRY(load(err, j));
     if (j->query) TRY(load_query(err, j));

@@ -8,20 +8,20 @@
 #include "util/order.h"
 
 glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t n, int64_t *rank) {
-    const int64_t others = n - 1, most = s->learned ? others - 2 : others - 1; /* the learner takes an alpha below 1 */
-    FAIL_IF(err, n < 2, GLOFND_E_ARGUMENT, "%lld row%s can be compared; a pair needs two", (long long)n, n == 1 ? "" : "s");
-    FAIL_IF(err, s->k == 0 && !(s->alpha > 0.0 && s->alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; it must lie in (0, 1)",
+    const int64_t others = n - 1, max = s->learned ? others - 2 : others - 1; /* alpha of the learner is below 1 */
+    FAIL_IF(err, n < 2, GLOFND_E_ARGUMENT, "%lld usable row%s; a pair needs two", (long long)n, n == 1 ? "" : "s");
+    FAIL_IF(err, s->k == 0 && !(s->alpha > 0.0 && s->alpha < 1.0), GLOFND_E_OPTION, "alpha is %g; expected a number in (0, 1)",
             s->alpha);
-    FAIL_IF(err, s->k > 0 && most < 1, GLOFND_E_ARGUMENT, "an anchor has %lld other%s; k = 1, the least, takes %d",
-            (long long)others, others == 1 ? "" : "s", s->learned ? 3 : 2);
-    FAIL_IF(err, s->k > most, GLOFND_E_OPTION, "k is %lld; an anchor has %lld others: it can be at most %lld", (long long)s->k,
-            (long long)others, (long long)most);
+    FAIL_IF(err, s->k > 0 && max < 1, GLOFND_E_ARGUMENT, "an anchor has %lld other%s; k = 1 needs %d", (long long)others,
+            others == 1 ? "" : "s", s->learned ? 3 : 2);
+    FAIL_IF(err, s->k > max, GLOFND_E_OPTION, "k is %lld; an anchor has %lld others, so k can be at most %lld", (long long)s->k,
+            (long long)others, (long long)max);
     *rank = s->k > 0 ? s->k + 1 : gf_top_count(others, s->alpha);
     return GLOFND_OK;
 }
 
-/* Roundings of a chain of products are worst where they all go one way, as in rows of one number: up to 0.14 dim 2^-24 below 1
- * was measured. Twice that, and a few of the unit vectors' own. */
+/* Rounding errors of a dot product are largest where all have one sign, as in rows of equal numbers: up to 0.14 dim 2^-24 below
+ * 1 was measured. The limit is twice that, plus the error of the unit vectors. */
 float gf_discover_dup(const gf_discover_spec *s, int64_t dim) {
     const double one = 1.0 - 0x1p-21 - 0x1p-26 * (double)dim;
     return s->dup == GF_DUP_EXACT ? INFINITY : (float)fmin(s->dup, one);
@@ -47,7 +47,7 @@ gf_pairs_plan gf_discover_plan_for(const gf_discover_spec *s, int64_t n, int64_t
     return s->pass->plan(n, dim, &t);
 }
 
-/* ----- what it amounts to ----- */
+/* ----- statistics ----- */
 
 static int64_t above_in_list(const gf_pairs_found *f, int64_t i) {
     int64_t k = 0;
@@ -55,8 +55,8 @@ static int64_t above_in_list(const gf_pairs_found *f, int64_t i) {
     return k;
 }
 
-/* Similarities of all pairs that could be listed, to find the one that is last among max_pairs. */
-static glofnd_status cut_pairs(gf_error *err, int64_t most, gf_discover_result *r) {
+/* Finds the similarity of the last one of `max` listed pairs. */
+static glofnd_status cut_pairs(gf_error *err, int64_t max, gf_discover_result *r) {
     const gf_pairs_found *f = &r->f;
     float *value = malloc((size_t)r->listed_of * sizeof *value);
     int64_t n = 0;
@@ -66,18 +66,18 @@ static glofnd_status cut_pairs(gf_error *err, int64_t most, gf_discover_result *
         memcpy(value + n, f->similarity + i * f->top, (size_t)count * sizeof *value);
         n += count;
     }
-    r->cutoff = gf_kth_largest(value, n, most);
-    r->cut_ties = most;
+    r->cutoff = gf_kth_largest(value, n, max);
+    r->cut_ties = max;
     for (int64_t i = 0; i < n; i++) r->cut_ties -= value[i] > r->cutoff;
     free(value);
     return GLOFND_OK;
 }
 
-static glofnd_status count_listed(gf_error *err, int64_t most, gf_discover_result *r) {
+static glofnd_status count_listed(gf_error *err, int64_t max, gf_discover_result *r) {
     r->cutoff = -INFINITY;
     for (int64_t i = 0; i < r->f.n; i++) r->listed_of += above_in_list(&r->f, i);
-    r->listed = r->listed_of < most ? r->listed_of : most;
-    return r->listed < r->listed_of ? cut_pairs(err, most, r) : GLOFND_OK;
+    r->listed = r->listed_of < max ? r->listed_of : max;
+    return r->listed < r->listed_of ? cut_pairs(err, max, r) : GLOFND_OK;
 }
 
 int gf_discover_listed(const gf_discover_result *r, int64_t i, int64_t k, int64_t *ties) {
@@ -86,7 +86,7 @@ int gf_discover_listed(const gf_discover_result *r, int64_t i, int64_t k, int64_
     return v > r->cutoff || (*ties)++ < r->cut_ties;
 }
 
-int gf_discover_speaks(const gf_pairs_found *f, int64_t i, int64_t k) {
+int gf_discover_canonical(const gf_pairs_found *f, int64_t i, int64_t k) {
     const int64_t j = f->other[i * f->top + k];
     if (i < j) return 1;
     for (int64_t m = 0; m < f->top; m++)
@@ -94,7 +94,7 @@ int gf_discover_speaks(const gf_pairs_found *f, int64_t i, int64_t k) {
     return 1;
 }
 
-static void add_up(gf_discover_result *r) {
+static void sum_counts(gf_discover_result *r) {
     int64_t mutual = 0, copies = 0;
     for (int64_t i = 0; i < r->f.n; i++) {
         r->above += r->f.above[i];
@@ -105,29 +105,31 @@ static void add_up(gf_discover_result *r) {
     r->lambda = gf_spread_of(r->f.lambda, r->f.n);
 }
 
-/* As the table of duplicates has them: by equal bytes each copy once, else the pairs in the lists. */
-static int64_t dups_in_lists(const gf_discover_spec *s, const gf_discover_data *d, const gf_discover_result *r, int query) {
+/* Lines of duplicates.tsv: with equal bytes each copy once, else the listed pairs. */
+static int64_t count_listed_duplicates(const gf_discover_spec *s, const gf_discover_data *d, const gf_discover_result *r,
+                                       int query) {
     const gf_pairs_found *f = &r->f;
     const float limit = gf_discover_dup(s, d->dim);
     int64_t n = 0;
     if (s->dup == GF_DUP_EXACT) return query ? r->stored_copies : d->good_n - d->distinct;
     for (int64_t i = 0; i < f->n; i++)
-        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++) n += query || gf_discover_speaks(f, i, k);
+        for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++)
+            n += query || gf_discover_canonical(f, i, k);
     return n;
 }
 
-/* Rows of d of each kind: [d->good_n], at the first position of the kind. */
-static glofnd_status count_kinds(gf_error *err, const gf_discover_data *d, int64_t **size) {
+/* size [d->good_n]: number of rows with the bytes of a position, at the first of them. */
+static glofnd_status count_copies(gf_error *err, const gf_discover_data *d, int64_t **size) {
     *size = calloc((size_t)d->good_n, sizeof **size);
     FAIL_IF(err, !*size, GLOFND_E_MEMORY, "no memory for groups of copies");
     for (int64_t i = 0; i < d->good_n; i++) (*size)[d->copy_of[i]]++;
     return GLOFND_OK;
 }
 
-/* Duplicates by equal bytes only: every row of a group of g has g - 1 of them. */
-static glofnd_status take_copies(gf_error *err, const gf_discover_data *d, gf_pairs_found *f) {
+/* Only equal bytes: every row of a group of g has g - 1 duplicates. */
+static glofnd_status set_copies(gf_error *err, const gf_discover_data *d, gf_pairs_found *f) {
     int64_t *size = NULL;
-    TRY(count_kinds(err, d, &size));
+    TRY(count_copies(err, d, &size));
     for (int64_t i = 0; i < f->n; i++) {
         f->copy_root[i] = d->copy_of[i];
         f->copies[i] = size[d->copy_of[i]] - 1;
@@ -136,10 +138,10 @@ static glofnd_status take_copies(gf_error *err, const gf_discover_data *d, gf_pa
     return GLOFND_OK;
 }
 
-/* The same for new rows: all of a group that has their bytes. */
-static glofnd_status take_stored_copies(gf_error *err, const gf_discover_data *d, gf_discover_result *r) {
+/* New rows: all stored rows with their bytes. */
+static glofnd_status set_stored_copies(gf_error *err, const gf_discover_data *d, gf_discover_result *r) {
     int64_t *size = NULL;
-    TRY(count_kinds(err, d, &size));
+    TRY(count_copies(err, d, &size));
     for (int64_t i = 0; i < r->f.n; i++) r->f.copies[i] = r->stored_copy[i] < 0 ? 0 : size[r->stored_copy[i]];
     free(size);
     return GLOFND_OK;
@@ -154,7 +156,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* How many of sorted[n] are below y. */
+/* Number of elements of sorted [n] below y. */
 static int64_t below(const int32_t *sorted, int64_t n, int64_t y) {
     int64_t low = 0, high = n;
     while (low < high) {
@@ -165,8 +167,8 @@ static int64_t below(const int32_t *sorted, int64_t n, int64_t y) {
     return low;
 }
 
-/* label [n] of the positions. */
-static glofnd_status judge(gf_error *err, const int32_t *label, gf_discover_result *r) {
+/* label [n] by position. */
+static glofnd_status measure_quality(gf_error *err, const int32_t *label, gf_discover_result *r) {
     const int64_t n = r->f.n;
     gf_fn_counts *counts = malloc((size_t)n * sizeof *counts);
     int32_t *sorted = malloc((size_t)n * sizeof *sorted);
@@ -187,17 +189,17 @@ static glofnd_status judge(gf_error *err, const int32_t *label, gf_discover_resu
     return GLOFND_OK;
 }
 
-static glofnd_status summarise(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, const int32_t *label,
-                               gf_discover_result *r) {
+static glofnd_status compute_statistics(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, const int32_t *label,
+                                        gf_discover_result *r) {
     gf_pairs_found *f = &r->f;
-    if (s->dup == GF_DUP_EXACT) TRY(take_copies(err, d, f));
-    add_up(r);
+    if (s->dup == GF_DUP_EXACT) TRY(set_copies(err, d, f));
+    sum_counts(r);
     r->mutual_pairs /= 2, r->dup_pairs /= 2; /* counted at both ends */
-    r->dup_listed = dups_in_lists(s, d, r, 0);
+    r->dup_listed = count_listed_duplicates(s, d, r, 0);
     TRY(count_listed(err, s->max_pairs, r));
     TRY(gf_components_list(err, f->mutual_root, f->mutual, f->n, &r->parts));
     TRY(gf_components_list(err, f->copy_root, f->copies, f->n, &r->groups));
-    return label ? judge(err, label, r) : GLOFND_OK;
+    return label ? measure_quality(err, label, r) : GLOFND_OK;
 }
 
 /* ----- run ----- */
@@ -220,16 +222,15 @@ static glofnd_status search(gf_error *err, const gf_discover_spec *s, gf_discove
     TRY(s->pass->open(err, &rows, s->threads, &state));
     glofnd_status status = GLOFND_OK;
     if (s->learned) status = gf_discover_learn_error(err, s, d, state, r->rank, lambda, &r->error);
-    gf_discover_drop_rows(d);
+    gf_discover_free_rows(d);
     if (status == GLOFND_OK) status = gf_pairs_found_alloc(err, &r->f, d->good_n, t.top);
     if (status == GLOFND_OK && t.edge > 0) status = gf_pairs_found_edge(err, &r->f, t.edge);
     if (status == GLOFND_OK) status = s->pass->find(err, state, &t, &r->f);
     s->pass->close(state);
-    return status == GLOFND_OK ? summarise(err, s, d, label, r) : status;
+    return status == GLOFND_OK ? compute_statistics(err, s, d, label, r) : status;
 }
 
-/* Labels that are all unknown judge nothing. */
-static int some_label(const gf_discover_data *d) {
+static int any_label(const gf_discover_data *d) {
     for (int64_t i = 0; d->label && i < d->good_n; i++)
         if (d->label[d->good[i]] >= 0) return 1;
     return 0;
@@ -238,7 +239,7 @@ static int some_label(const gf_discover_data *d) {
 glofnd_status gf_discover_run(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, gf_discover_result *r) {
     *r = (gf_discover_result){0};
     TRY(gf_discover_rank(err, s, d->good_n, &r->rank));
-    const int labels = some_label(d);
+    const int labels = any_label(d);
     int32_t *label = labels ? malloc((size_t)d->good_n * sizeof *label) : NULL;
     float *lambda = s->learned ? malloc((size_t)d->good_n * sizeof *lambda) : NULL;
     glofnd_status status = (labels && !label) || (s->learned && !lambda)
@@ -265,7 +266,7 @@ void gf_discover_result_free(gf_discover_result *r) {
 static glofnd_status find_stored(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, gf_discover_result *r) {
     r->stored_copy = malloc((size_t)q->good_n * sizeof *r->stored_copy);
     FAIL_IF(err, !r->stored_copy, GLOFND_E_MEMORY, "no memory for %lld rows", (long long)q->good_n);
-    TRY(gf_discover_match(err, d, q, r->stored_copy));
+    TRY(gf_discover_match_rows(err, d, q, r->stored_copy));
     for (int64_t i = 0; i < q->good_n; i++) r->stored_copies += r->stored_copy[i] >= 0;
     return GLOFND_OK;
 }
@@ -278,25 +279,25 @@ static glofnd_status search_new(gf_error *err, const gf_discover_spec *s, gf_dis
     t.lambda = lambda, t.edge = 0;
     TRY(find_stored(err, d, q, r));
     TRY(s->pass->open(err, &old, s->threads, &state));
-    gf_discover_drop_rows(d);
+    gf_discover_free_rows(d);
     glofnd_status status = gf_pairs_found_alloc(err, &r->f, q->good_n, t.top);
     if (status == GLOFND_OK) status = s->pass->query(err, state, &new, &t, &r->f);
     s->pass->close(state);
     TRY(status);
-    if (s->dup == GF_DUP_EXACT) TRY(take_stored_copies(err, d, r));
-    add_up(r);
-    r->dup_listed = dups_in_lists(s, d, r, 1);
+    if (s->dup == GF_DUP_EXACT) TRY(set_stored_copies(err, d, r));
+    sum_counts(r);
+    r->dup_listed = count_listed_duplicates(s, d, r, 1);
     return count_listed(err, s->max_pairs, r);
 }
 
 glofnd_status gf_discover_query(gf_error *err, const gf_discover_spec *s, gf_discover_data *d, const float *lambda,
                                 const gf_discover_data *q, gf_discover_result *r) {
     *r = (gf_discover_result){0};
-    FAIL_IF(err, q->dim != d->dim, GLOFND_E_ARGUMENT, "the new embeddings have %lld numbers, the stored ones %lld",
+    FAIL_IF(err, q->dim != d->dim, GLOFND_E_ARGUMENT, "the new embeddings have %lld dimensions, the stored ones %lld",
             (long long)q->dim, (long long)d->dim);
-    FAIL_IF(err, q->good_n < 1, GLOFND_E_ARGUMENT, "no row of the new embeddings can be compared");
-    FAIL_IF(err, d->good_n < 1, GLOFND_E_ARGUMENT, "no row of the stored embeddings can be compared");
-    TRY(gf_discover_rank(err, s, d->good_n + 1, &r->rank)); /* a new sample has all n as others */
+    FAIL_IF(err, q->good_n < 1, GLOFND_E_ARGUMENT, "the new embeddings have no usable row");
+    FAIL_IF(err, d->good_n < 1, GLOFND_E_ARGUMENT, "the stored embeddings have no usable row");
+    TRY(gf_discover_rank(err, s, d->good_n + 1, &r->rank)); /* all n stored rows are others of a new one */
     float *known = malloc((size_t)d->good_n * sizeof *known);
     FAIL_IF(err, !known, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)d->good_n);
     for (int64_t i = 0; i < d->good_n; i++) known[i] = lambda[d->good[i]];

@@ -1,4 +1,4 @@
-/* discover_files.c - see discover_files.h: tables of pairs, parts and rows. */
+/* discover_files.c - see discover_files.h: tables of pairs, components and rows. */
 #include "discover/discover_files.h"
 
 #include <errno.h>
@@ -8,26 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "discover/discover_lines.h"
+#include "discover/table_files.h"
 #include "io/npy.h"
 
-/* ----- a table with tabs ----- */
+/* ----- TSV file ----- */
 
-typedef struct sheet {
+typedef struct tsv_file {
     FILE *f;
     char path[PATH_MAX];
-} sheet;
+} tsv_file;
 
-static glofnd_status sheet_open(gf_error *err, sheet *t, const gf_folder *to, const char *name, const char *heading) {
-    *t = (sheet){0};
-    TRY(gf_folder_file(err, to, name, t->path));
+static glofnd_status tsv_open(gf_error *err, tsv_file *t, const gf_output_folder *to, const char *name, const char *heading) {
+    *t = (tsv_file){0};
+    TRY(gf_output_folder_path(err, to, name, t->path));
     t->f = fopen(t->path, "wb");
     FAIL_IF(err, !t->f, GLOFND_E_IO, "'%.300s' cannot be written: %s", t->path, strerror(errno));
     fprintf(t->f, "%s\n", heading);
     return GLOFND_OK;
 }
 
-static glofnd_status sheet_close(gf_error *err, sheet *t) {
+static glofnd_status tsv_close(gf_error *err, tsv_file *t) {
     if (!t->f) return GLOFND_OK;
     const int failed = ferror(t->f) | fclose(t->f);
     t->f = NULL;
@@ -44,7 +44,7 @@ typedef struct pair {
     int mutual;
 } pair;
 
-/* Numbers that float32 tells apart, and no more digits. */
+/* Digits that float32 distinguishes. */
 static double rounded(float x) { return round((double)x * 1e8) / 1e8; }
 
 static pair pair_at(const gf_discover_report *x, int64_t i, int64_t k) {
@@ -57,7 +57,7 @@ static pair pair_at(const gf_discover_report *x, int64_t i, int64_t k) {
     return p;
 }
 
-/* Names and labels of the two sides come and go on their own: a query may have them for one. */
+/* The two sides of a query may have names and labels independently. */
 static void heading(const gf_discover_report *x, const char *columns, char *out, size_t bytes) {
     snprintf(out, bytes, "%s%s%s%s%s", columns, x->q->name ? "\tanchor_name" : "", x->d->name ? "\tother_name" : "",
              x->q->label ? "\tanchor_label" : "", x->d->label ? "\tother_label" : "");
@@ -120,7 +120,7 @@ static void put_json(gf_lines *t, const gf_discover_report *x, const pair *p) {
     GF_LINES_PUT(t, "}\n");
 }
 
-/* Anchors of a block: some thousand lines. */
+/* Anchors of a block: a few thousand lines. */
 static int64_t block_of(const gf_pairs_found *f) { return 1 + 4096 / (f->top + 1); }
 
 typedef struct pair_lines {
@@ -144,13 +144,13 @@ static void fill_pairs(const void *arg, int64_t from, int64_t to, gf_lines *out)
             gf_lines_text(&out[ALL], p.mutual ? "\t1" : "\t0");
             put_row(&out[ALL], l->x, &p);
             put_json(&out[JSON], l->x, &p);
-            if (l->x->query || !p.mutual || !gf_discover_speaks(f, i, k)) continue;
+            if (l->x->query || !p.mutual || !gf_discover_canonical(f, i, k)) continue;
             put_rows_of(&out[MUTUAL], &p);
             put_row(&out[MUTUAL], l->x, &p);
         }
 }
 
-/* Which of the pairs equal to the cutoff are listed depends on those before: their number where each block begins. */
+/* Counts the pairs equal to the cutoff before each block: only the first ones are listed. */
 static glofnd_status count_ties(gf_error *err, pair_lines *l) {
     const gf_pairs_found *f = &l->x->r->f;
     const int64_t block = block_of(f);
@@ -165,13 +165,13 @@ static glofnd_status count_ties(gf_error *err, pair_lines *l) {
     return GLOFND_OK;
 }
 
-static glofnd_status write_pairs(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+static glofnd_status write_pairs(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     char all[160], mutual[160];
     pair_lines l = {.x = x};
     heading(x, "anchor\tother\tsimilarity\tthreshold\tmutual", all, sizeof all);
     heading(x, "a\tb\tsimilarity", mutual, sizeof mutual);
     TRY(count_ties(err, &l));
-    const gf_lines_table t = {
+    const gf_table_files t = {
         .name = {[ALL] = "pairs.tsv", [MUTUAL] = x->query ? NULL : "mutual.tsv", [JSON] = "pairs.jsonl"},
         .heading = {[ALL] = all, [MUTUAL] = mutual},
         .items = x->r->f.n,
@@ -181,7 +181,7 @@ static glofnd_status write_pairs(gf_error *err, const gf_folder *to, const gf_di
         .threads = x->s->threads,
         .watch = &x->s->watch,
     };
-    const glofnd_status status = gf_lines_table_write(err, to, &t);
+    const glofnd_status status = gf_table_files_write(err, to, &t);
     free(l.ties);
     return status;
 }
@@ -223,17 +223,17 @@ static void fill_near(const void *arg, int64_t from, int64_t to, gf_lines *out) 
     const float limit = gf_discover_dup(x->s, x->d->dim);
     for (int64_t i = from; i < to; i++)
         for (int64_t k = 0; k < f->top && f->similarity[i * f->top + k] >= limit; k++) {
-            if (!x->query && !gf_discover_speaks(f, i, k)) continue;
+            if (!x->query && !gf_discover_canonical(f, i, k)) continue;
             const pair p = pair_at(x, i, k);
             put_duplicate(out, x, &p);
         }
 }
 
-static glofnd_status write_duplicates(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+static glofnd_status write_duplicates(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     const int exact = x->s->dup == GF_DUP_EXACT;
     char title[160];
     heading(x, "group\ta\tb\tsimilarity\texact", title, sizeof title);
-    const gf_lines_table t = {
+    const gf_table_files t = {
         .name = {"duplicates.tsv"},
         .heading = {title},
         .items = x->r->f.n,
@@ -245,36 +245,36 @@ static glofnd_status write_duplicates(gf_error *err, const gf_folder *to, const 
         .threads = x->s->threads,
         .watch = &x->s->watch,
     };
-    return gf_lines_table_write(err, to, &t);
+    return gf_table_files_write(err, to, &t);
 }
 
-/* ----- parts and bad rows ----- */
+/* ----- components and bad rows ----- */
 
-static glofnd_status write_parts(gf_error *err, const gf_folder *to, const char *name, const gf_discover_data *d,
-                                 const gf_components *p) {
-    sheet t;
-    TRY(sheet_open(err, &t, to, name, "number\timages\tpairs\tfirst"));
+static glofnd_status write_components(gf_error *err, const gf_output_folder *to, const char *name, const gf_discover_data *d,
+                                      const gf_components *p) {
+    tsv_file t;
+    TRY(tsv_open(err, &t, to, name, "number\timages\tpairs\tfirst"));
     for (int64_t i = 0; i < p->count; i++)
         fprintf(t.f, "%lld\t%lld\t%lld\t%d\n", (long long)i, (long long)p->part[i].nodes, (long long)p->part[i].edges,
                 (int)d->good[p->part[i].root]);
-    return sheet_close(err, &t);
+    return tsv_close(err, &t);
 }
 
-static glofnd_status write_bad(gf_error *err, const gf_folder *to, const gf_discover_data *d) {
-    sheet t;
-    TRY(sheet_open(err, &t, to, "bad_rows.tsv", d->name ? "row\twhy\tname" : "row\twhy"));
+static glofnd_status write_bad(gf_error *err, const gf_output_folder *to, const gf_discover_data *d) {
+    tsv_file t;
+    TRY(tsv_open(err, &t, to, "bad_rows.tsv", d->name ? "row\twhy\tname" : "row\twhy"));
     for (int64_t i = 0; i < d->n; i++) {
         if (d->kind[i] == GF_ROW_GOOD) continue;
         fprintf(t.f, "%lld\t%s", (long long)i, d->kind[i] == GF_ROW_ZERO ? "zero" : "not finite");
         if (d->name) fprintf(t.f, "\t%s", d->name[i]);
         fputc('\n', t.f);
     }
-    return sheet_close(err, &t);
+    return tsv_close(err, &t);
 }
 
 /* ----- arrays ----- */
 
-enum { COLUMNS = 8 }; /* as docs/discover.md and "columns" of summary.json have them */
+enum { COLUMNS = 8 }; /* see docs/discover.md and "columns" of summary.json */
 
 static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
     const gf_pairs_found *f = &x->r->f;
@@ -292,13 +292,13 @@ static void fill_row(const gf_discover_report *x, int64_t i, double *row) {
     memcpy(row, values, sizeof values);
 }
 
-static glofnd_status write_anchors(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+static glofnd_status write_anchors(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     const int64_t n = x->q->n;
     char path[PATH_MAX];
     double *table = malloc((size_t)n * COLUMNS * sizeof *table);
-    glofnd_status status = table ? gf_folder_file(err, to, "anchors.npy", path)
+    glofnd_status status = table ? gf_output_folder_path(err, to, "anchors.npy", path)
                                  : gf_fail(err, GLOFND_E_MEMORY, "no memory for the table of anchors");
-    for (int64_t c = 0; table && c < n * COLUMNS; c++) table[c] = NAN; /* bad rows stay so */
+    for (int64_t c = 0; table && c < n * COLUMNS; c++) table[c] = NAN; /* bad rows */
     for (int64_t i = 0; table && i < x->r->f.n; i++) fill_row(x, i, table + (int64_t)x->q->good[i] * COLUMNS);
     const gf_npy a = {.type = GF_NPY_F8, .rank = 2, .shape = {n, COLUMNS}, .data = table};
     if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
@@ -306,15 +306,15 @@ static glofnd_status write_anchors(gf_error *err, const gf_folder *to, const gf_
     return status;
 }
 
-/* Most similar others of every row, also below the threshold: rows int32 and similarities float32, [n][top]. */
-static glofnd_status write_neighbours(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+/* Most similar others of every row, also below the threshold: int32 rows and float32 similarities, [n][top]. */
+static glofnd_status write_neighbours(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     const gf_pairs_found *f = &x->r->f;
     const int64_t n = x->q->n, top = f->top;
     char path[PATH_MAX];
     if (top == 0) return GLOFND_OK;
     int32_t *other = malloc((size_t)(n * top) * sizeof *other);
     float *similarity = malloc((size_t)(n * top) * sizeof *similarity);
-    glofnd_status status = other && similarity ? gf_folder_file(err, to, "neighbours.npy", path)
+    glofnd_status status = other && similarity ? gf_output_folder_path(err, to, "neighbours.npy", path)
                                                : gf_fail(err, GLOFND_E_MEMORY, "no memory for the table of neighbours");
     for (int64_t c = 0; status == GLOFND_OK && c < n * top; c++) other[c] = -1, similarity[c] = NAN;
     for (int64_t i = 0; status == GLOFND_OK && i < f->n; i++)
@@ -324,7 +324,7 @@ static glofnd_status write_neighbours(gf_error *err, const gf_folder *to, const 
         }
     gf_npy a = {.type = GF_NPY_I4, .rank = 2, .shape = {n, top}, .data = other};
     if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
-    if (status == GLOFND_OK) status = gf_folder_file(err, to, "similarities.npy", path);
+    if (status == GLOFND_OK) status = gf_output_folder_path(err, to, "similarities.npy", path);
     a.type = GF_NPY_F4, a.data = similarity;
     if (status == GLOFND_OK) status = gf_npy_write(err, path, &a);
     free(other);
@@ -332,14 +332,14 @@ static glofnd_status write_neighbours(gf_error *err, const gf_folder *to, const 
     return status;
 }
 
-/* ----- all ----- */
+/* ----- folder ----- */
 
-static glofnd_status write_summary(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+static glofnd_status write_summary(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     char path[PATH_MAX];
     gf_text text = {0};
-    TRY(gf_folder_file(err, to, GF_DISCOVER_MARK, path));
+    TRY(gf_output_folder_path(err, to, GF_DISCOVER_MARK, path));
     TRY(gf_discover_write_json(err, path, x));
-    TRY(gf_folder_file(err, to, "summary.txt", path));
+    TRY(gf_output_folder_path(err, to, "summary.txt", path));
     gf_discover_summary(&text, x);
     FILE *f = text.failed ? NULL : fopen(path, "wb");
     const int failed = !f || fputs(text.at ? text.at : "", f) < 0;
@@ -349,17 +349,17 @@ static glofnd_status write_summary(gf_error *err, const gf_folder *to, const gf_
     return GLOFND_OK;
 }
 
-static glofnd_status write_page(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+static glofnd_status write_page(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     char path[PATH_MAX];
-    TRY(gf_folder_file(err, to, "index.html", path));
+    TRY(gf_output_folder_path(err, to, "index.html", path));
     return gf_discover_write_html(err, path, x);
 }
 
-static glofnd_status write_all(gf_error *err, const gf_folder *to, const gf_discover_report *x) {
+static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     TRY(write_pairs(err, to, x));
     TRY(write_duplicates(err, to, x));
-    if (!x->query) TRY(write_parts(err, to, "components.tsv", x->d, &x->r->parts));
-    if (!x->query) TRY(write_parts(err, to, "duplicate_groups.tsv", x->d, &x->r->groups));
+    if (!x->query) TRY(write_components(err, to, "components.tsv", x->d, &x->r->parts));
+    if (!x->query) TRY(write_components(err, to, "duplicate_groups.tsv", x->d, &x->r->groups));
     TRY(write_bad(err, to, x->q));
     TRY(write_anchors(err, to, x));
     TRY(write_neighbours(err, to, x));
@@ -370,10 +370,10 @@ static glofnd_status write_all(gf_error *err, const gf_folder *to, const gf_disc
 }
 
 glofnd_status gf_discover_write(gf_error *err, const char *folder, int force, const gf_discover_report *x) {
-    gf_folder to = {0};
-    glofnd_status status = gf_folder_begin(err, &to, folder, force, GF_DISCOVER_MARK);
+    gf_output_folder to = {0};
+    glofnd_status status = gf_output_folder_open(err, &to, folder, force, GF_DISCOVER_MARK);
     if (status == GLOFND_OK) status = write_all(err, &to, x);
-    if (status == GLOFND_OK) status = gf_folder_commit(err, &to);
-    gf_folder_close(&to);
+    if (status == GLOFND_OK) status = gf_output_folder_commit(err, &to);
+    gf_output_folder_close(&to);
     return status;
 }

@@ -1,4 +1,4 @@
-/* discover_input.c - see discover_input.h: reading. What is read is sorted in discover_sort.c. */
+/* discover_input.c - reads embeddings, labels and names; see discover_input.h. */
 #include "discover/discover_input.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "io/json/safetensors.h"
 #include "io/npy.h"
 
-#define NAMES_MOST ((int64_t)1 << 32) /* bytes of a file of names */
+#define NAMES_MAX ((int64_t)1 << 32) /* bytes of a file of names */
 
 /* ----- embeddings ----- */
 
@@ -21,18 +21,18 @@ static int is_safetensors(const char *path) {
 }
 
 static glofnd_status check_shape(gf_error *err, const char *path, int rank, const int64_t *shape) {
-    FAIL_IF(err, rank != 2, GLOFND_E_FORMAT, "%.300s: an array of %d axes; embeddings have two, [samples][numbers]", path, rank);
-    FAIL_IF(err, shape[0] < 1 || shape[1] < 1, GLOFND_E_FORMAT, "%.300s: %lld x %lld: there is nothing in it", path,
-            (long long)shape[0], (long long)shape[1]);
+    FAIL_IF(err, rank != 2, GLOFND_E_FORMAT, "%.300s: an array with %d axes; expected two, [samples][dimensions]", path, rank);
+    FAIL_IF(err, shape[0] < 1 || shape[1] < 1, GLOFND_E_FORMAT, "%.300s: an empty array, %lld x %lld", path, (long long)shape[0],
+            (long long)shape[1]);
     FAIL_IF(err, shape[0] >= INT32_MAX || shape[1] > (1 << 20), GLOFND_E_FORMAT,
-            "%.300s: %lld x %lld is more than 2^31 - 2 samples of 2^20 numbers", path, (long long)shape[0], (long long)shape[1]);
+            "%.300s: %lld x %lld is too large; the limit is 2^31 - 2 samples of 2^20 dimensions", path, (long long)shape[0],
+            (long long)shape[1]);
     return GLOFND_OK;
 }
 
 static glofnd_status check_npy(gf_error *err, const char *path, const gf_npy *a) {
     FAIL_IF(err, a->type != GF_NPY_F4 && a->type != GF_NPY_F2, GLOFND_E_FORMAT,
-            "%.300s: elements are %s; embeddings are float32 or float16: save x.astype(\"float32\")", path,
-            gf_npy_type_name(a->type));
+            "%.300s: elements are %s; expected float32 or float16: save x.astype(\"float32\")", path, gf_npy_type_name(a->type));
     return check_shape(err, path, a->rank, a->shape);
 }
 
@@ -41,7 +41,7 @@ static glofnd_status no_such_tensor(gf_error *err, const char *path, const gf_st
     for (int64_t i = 0; i < f->count && strlen(list) < 200; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", f->tensors[i].name);
     if (name) GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: no tensor '%.80s'; it has %s", path, name, list);
-    GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: not one tensor with two axes; name one by --tensor: %s", path, list);
+    GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: no single tensor with two axes; choose one by --tensor: %s", path, list);
 }
 
 /* The tensor by name, or the only one with two axes. */
@@ -53,7 +53,7 @@ static glofnd_status pick_tensor(gf_error *err, const char *path, const gf_st_fi
         if (f->tensors[i].rank == 2) t = &f->tensors[i], matrices++;
     if (!t || matrices > 1) return no_such_tensor(err, path, f, name);
     FAIL_IF(err, t->type != GF_ST_F32 && t->type != GF_ST_F16 && t->type != GF_ST_BF16, GLOFND_E_FORMAT,
-            "%.300s: tensor '%.80s' is %s; embeddings are F32, F16 or BF16", path, t->name, gf_st_type_name(t->type));
+            "%.300s: tensor '%.80s' is %s; expected F32, F16 or BF16", path, t->name, gf_st_type_name(t->type));
     TRY(check_shape(err, path, t->rank, t->shape));
     *out = t;
     return GLOFND_OK;
@@ -98,7 +98,7 @@ glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tens
     return is_safetensors(path) ? read_tensor(err, path, tensor, d) : read_npy(err, path, d);
 }
 
-glofnd_status gf_discover_look(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim) {
+glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim) {
     gf_st_file f = {0};
     const gf_st_tensor *t = NULL;
     gf_npy a = {0};
@@ -122,16 +122,16 @@ glofnd_status gf_discover_look(gf_error *err, const char *path, const char *tens
 
 static glofnd_status convert_labels(gf_error *err, const char *path, const gf_npy *a, gf_discover_data *d) {
     FAIL_IF(err, a->type != GF_NPY_I4 && a->type != GF_NPY_I8 && a->type != GF_NPY_U1, GLOFND_E_FORMAT,
-            "%.300s: elements are %s; labels are int32, int64 or uint8: save y.astype(\"int64\")", path,
-            gf_npy_type_name(a->type));
-    FAIL_IF(err, a->rank != 1 || a->shape[0] != d->n, GLOFND_E_ARGUMENT, "%.300s: %lld labels in %d axes for %lld embeddings",
-            path, (long long)a->count, a->rank, (long long)d->n);
+            "%.300s: elements are %s; expected int32, int64 or uint8: save y.astype(\"int64\")", path, gf_npy_type_name(a->type));
+    FAIL_IF(err, a->rank != 1 || a->shape[0] != d->n, GLOFND_E_ARGUMENT,
+            "%.300s: %lld labels with %d axes for %lld embeddings; expected one axis, and one label per row", path,
+            (long long)a->count, a->rank, (long long)d->n);
     d->label = malloc((size_t)d->n * sizeof *d->label);
     FAIL_IF(err, !d->label, GLOFND_E_MEMORY, "no memory for labels");
     for (int64_t i = 0; i < d->n; i++) {
         const int64_t y = gf_npy_i64(a, i);
-        FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "%.300s: label %lld of row %lld does not fit 31 bits", path, (long long)y,
-                (long long)i);
+        FAIL_IF(err, y > INT32_MAX, GLOFND_E_FORMAT, "%.300s: label %lld of row %lld does not fit into 31 bits", path,
+                (long long)y, (long long)i);
         d->label[i] = y < 0 ? -1 : (int32_t)y;
     }
     return GLOFND_OK;
@@ -153,10 +153,10 @@ static glofnd_status read_text(gf_error *err, const char *path, char **text, siz
     FILE *f = fopen(path, "rb");
     FAIL_IF(err, !f, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(errno));
     char *at = NULL;
-    size_t used = 0, room = 0, got;
+    size_t used = 0, capacity = 0, got;
     do {
-        if (room - used < 65536) {
-            char *more = (int64_t)room < NAMES_MOST ? realloc(at, room = 2 * room + 131072) : NULL;
+        if (capacity - used < 65536) {
+            char *more = (int64_t)capacity < NAMES_MAX ? realloc(at, capacity = 2 * capacity + 131072) : NULL;
             if (!more) {
                 free(at);
                 fclose(f);
@@ -175,12 +175,12 @@ static glofnd_status read_text(gf_error *err, const char *path, char **text, siz
     return GLOFND_OK;
 }
 
-/* Ends every line with a 0; control characters in a name become blanks, so that a name is one cell of a table. */
+/* Terminates every line with 0; control characters become blanks, so that a name is one cell of a table. */
 static glofnd_status split_names(gf_error *err, const char *path, char *text, size_t bytes, gf_discover_data *d) {
     int64_t lines = 0;
-    FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; it takes a name a line for each of %lld embeddings",
-            path, (long long)d->n);
-    FAIL_IF(err, memchr(text, 0, bytes) != NULL, GLOFND_E_FORMAT, "%.300s: not a text: it has a 0 byte", path);
+    FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; expected one name per line for %lld embeddings", path,
+            (long long)d->n);
+    FAIL_IF(err, memchr(text, 0, bytes) != NULL, GLOFND_E_FORMAT, "%.300s: not a text file: it has a zero byte", path);
     if (bytes && text[bytes - 1] == '\n') text[--bytes] = 0;
     d->name = malloc((size_t)d->n * sizeof *d->name);
     FAIL_IF(err, !d->name, GLOFND_E_MEMORY, "no memory for names");
@@ -194,7 +194,7 @@ static glofnd_status split_names(gf_error *err, const char *path, char *text, si
         if (lines < d->n) d->name[lines] = at;
         at = stop + 1;
     }
-    FAIL_IF(err, lines != d->n, GLOFND_E_ARGUMENT, "%.300s: %lld name%s for %lld embeddings; it takes one a line for every row",
+    FAIL_IF(err, lines != d->n, GLOFND_E_ARGUMENT, "%.300s: %lld name%s for %lld embeddings; expected one name per line and row",
             path, (long long)lines, lines == 1 ? "" : "s", (long long)d->n);
     return GLOFND_OK;
 }
@@ -211,7 +211,7 @@ glofnd_status gf_discover_read_names(gf_error *err, const char *path, gf_discove
 
 /* ----- memory ----- */
 
-void gf_discover_drop_rows(gf_discover_data *d) {
+void gf_discover_free_rows(gf_discover_data *d) {
     free(d->x);
     d->x = NULL;
 }

@@ -1,6 +1,5 @@
-/* discover_learn.c - thresholds of frozen embeddings by the stochastic learner, as training would learn them: batches in random
- * order, one update of each anchor a visit. The step shrinks to nothing over the epochs, so that the last batches do not show.
- */
+/* discover_learn.c - thresholds of fixed embeddings by the stochastic learner, as in training: random batches, one update of
+ * each anchor per visit. The learning rate decays to 0 over the epochs, so that the last batches have little influence. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,9 +7,9 @@
 #include "discover/discover.h"
 #include "util/rng.h"
 
-enum { SHARE_LEARN = 2 }; /* the learner is one part in so many of the progress */
+enum { LEARN_PARTS = 2 }; /* learning is 1 / LEARN_PARTS of the progress */
 
-typedef struct lesson {
+typedef struct learner {
     const gf_discover_spec *s;
     const gf_discover_data *d;
     glofnd_options o;
@@ -20,24 +19,24 @@ typedef struct lesson {
     float *sim;   /* [batch][batch] */
     int64_t *id;  /* [batch] */
     int32_t *row; /* [batch] rows of d->x */
-} lesson;
+} learner;
 
-static void keep_strip(void *user, const gf_strip *t, int thread) {
-    const lesson *x = user;
+static void copy_strip(void *user, const gf_strip *t, int thread) {
+    const learner *x = user;
     (void)thread;
     for (int r = 0; r < t->rows; r++)
         memcpy(x->sim + (t->r0 + r) * x->batch + t->c0, t->s + (size_t)r * t->ld, (size_t)t->cols * sizeof *x->sim);
 }
 
-/* One batch of `rows` positions of the epoch's order from `first` on. */
-static glofnd_status teach(gf_error *err, lesson *x, uint32_t epoch, int64_t first) {
+/* One batch: positions `first` and on of the epoch's order. */
+static glofnd_status learn_batch(gf_error *err, learner *x, uint32_t epoch, int64_t first) {
     const gf_sweep_job silent = {.threads = x->s->threads, .watch.stop = x->s->watch.stop};
     const gf_vectors batch = {.x = x->d->x, .row = x->row, .n = x->batch, .dim = x->d->dim};
     for (int64_t i = 0; i < x->batch; i++) {
         x->id[i] = gf_permute(x->s->seed, epoch, x->d->good_n, first + i);
         x->row[i] = x->d->good[x->id[i]];
     }
-    TRY(gf_sweep_vectors(err, &batch, &batch, &silent, keep_strip, x));
+    TRY(gf_sweep_vectors(err, &batch, &batch, &silent, copy_strip, x));
     const glofnd_sims q = {
         .size = sizeof q, .views = 1, .rows = x->batch, .cols = x->batch, .sim = x->sim, .id = x->id, .epoch = (int32_t)epoch};
     const glofnd_status learned = glofnd_update(x->ctx, x->store, &q);
@@ -45,8 +44,8 @@ static glofnd_status teach(gf_error *err, lesson *x, uint32_t epoch, int64_t fir
     return GLOFND_OK;
 }
 
-/* The last batch of an epoch takes samples of the one before to be complete. */
-static glofnd_status teach_epoch(gf_error *err, lesson *x, uint32_t epoch) {
+/* The last batch of an epoch is completed with samples of the one before. */
+static glofnd_status learn_epoch(gf_error *err, learner *x, uint32_t epoch) {
     const int64_t n = x->d->good_n;
     const double pi = 3.14159265358979323846, at = (double)epoch / (double)x->s->epochs;
     glofnd_options o = x->o;
@@ -54,14 +53,14 @@ static glofnd_status teach_epoch(gf_error *err, lesson *x, uint32_t epoch) {
     const glofnd_status set = glofnd_ctx_configure(x->ctx, &o);
     FAIL_IF(err, set != GLOFND_OK, set, "learning thresholds: %s", glofnd_ctx_error(x->ctx));
     for (int64_t first = 0; first < n; first += x->batch) {
-        TRY(teach(err, x, epoch, first + x->batch > n ? n - x->batch : first));
+        TRY(learn_batch(err, x, epoch, first + x->batch > n ? n - x->batch : first));
         const double done = ((double)epoch + (double)first / (double)n) / (double)x->s->epochs;
-        gf_job_report(&x->s->watch, done / SHARE_LEARN);
+        gf_job_report(&x->s->watch, done / LEARN_PARTS);
     }
     return GLOFND_OK;
 }
 
-static glofnd_status open_lesson(gf_error *err, lesson *x, double alpha) {
+static glofnd_status init_learner(gf_error *err, learner *x, double alpha) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = x->d->good_n};
     glofnd_options_init(&x->o, sizeof x->o);
     x->o.alpha = alpha;
@@ -79,7 +78,7 @@ static glofnd_status open_lesson(gf_error *err, lesson *x, double alpha) {
     return GLOFND_OK;
 }
 
-static glofnd_status read_lambda(gf_error *err, const lesson *x, float *lambda) {
+static glofnd_status read_lambda(gf_error *err, const learner *x, float *lambda) {
     for (int64_t i = 0; i < x->d->good_n; i++) {
         glofnd_row row;
         const glofnd_status got = glofnd_rows_get(x->ctx, x->store, 0, &i, 1, &row);
@@ -91,9 +90,9 @@ static glofnd_status read_lambda(gf_error *err, const lesson *x, float *lambda) 
 
 glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, double alpha,
                                 float *lambda) {
-    lesson x = {.s = s, .d = d, .batch = s->batch < d->good_n ? s->batch : d->good_n};
-    glofnd_status status = open_lesson(err, &x, alpha);
-    for (int64_t e = 0; e < s->epochs && status == GLOFND_OK; e++) status = teach_epoch(err, &x, (uint32_t)e);
+    learner x = {.s = s, .d = d, .batch = s->batch < d->good_n ? s->batch : d->good_n};
+    glofnd_status status = init_learner(err, &x, alpha);
+    for (int64_t e = 0; e < s->epochs && status == GLOFND_OK; e++) status = learn_epoch(err, &x, (uint32_t)e);
     if (status == GLOFND_OK) status = read_lambda(err, &x, lambda);
     glofnd_store_free(x.store);
     glofnd_ctx_free(x.ctx);

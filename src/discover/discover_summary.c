@@ -1,4 +1,4 @@
-/* discover_summary.c - what a run of discovery found, as one JSON object and as a text; and reading a stored one back. */
+/* discover_summary.c - summary of a discovery as JSON and as text; reads a stored result. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ----- JSON ----- */
 
-static void put_question(gf_jsonl *j, const gf_discover_report *x) {
+static void put_input(gf_jsonl *j, const gf_discover_report *x) {
     const gf_discover_spec *s = x->s;
     gf_jsonl_integer(j, "version", 1);
     gf_jsonl_text(j, "embeddings", x->source);
@@ -33,7 +33,7 @@ static void put_question(gf_jsonl *j, const gf_discover_report *x) {
     gf_jsonl_text(j, "columns", COLUMN_NAMES);
 }
 
-static void put_answer(gf_jsonl *j, const gf_discover_report *x) {
+static void put_results(gf_jsonl *j, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
     gf_jsonl_number(j, "threshold_mean", r->lambda.mean);
     gf_jsonl_number(j, "threshold_std", r->lambda.std);
@@ -78,8 +78,8 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
     gf_jsonl j = {0};
     TRY(gf_jsonl_open(&j, err, path, 0));
     gf_jsonl_begin(&j);
-    put_question(&j, x);
-    put_answer(&j, x);
+    put_input(&j, x);
+    put_results(&j, x);
     put_quality(&j, x->r);
     gf_jsonl_end(&j);
     return gf_jsonl_close(&j);
@@ -94,13 +94,13 @@ static void add_rows(gf_text *t, const gf_discover_report *x) {
     if (x->query) gf_text_add(t, "against     %lld of %s\n", (long long)x->d->good_n, x->source);
     if (q->good_n < q->n)
         gf_text_add(t, "bad rows    %lld left out (not finite, or all zero): bad_rows.tsv\n", (long long)(q->n - q->good_n));
-    if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar of an anchor lie above it", (long long)s->k);
-    else gf_text_add(t, "threshold   alpha %g: similarity number %lld of an anchor", s->alpha, (long long)x->r->rank);
-    gf_text_add(t, "%s\n", s->learned ? ", as the learner estimates it" : ", exact");
+    if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);
+    else gf_text_add(t, "threshold   alpha %g: the similarity of rank %lld of an anchor", s->alpha, (long long)x->r->rank);
+    gf_text_add(t, "%s\n", s->learned ? ", estimated by the learner" : ", exact");
     gf_text_add(t, "            mean %.4f, std %.4f, from %.4f to %.4f\n", x->r->lambda.mean, x->r->lambda.std, x->r->lambda.min,
                 x->r->lambda.max);
     if (x->r->error.count)
-        gf_text_add(t, "            error against exact ones of %lld anchors: MAE %.5f, RMSE %.5f, bias %+.5f\n",
+        gf_text_add(t, "            error against exact thresholds of %lld anchors: MAE %.5f, RMSE %.5f, bias %+.5f\n",
                     (long long)x->r->error.count, x->r->error.mae, x->r->error.rmse, x->r->error.bias);
 }
 
@@ -108,14 +108,15 @@ static void add_pairs(gf_text *t, const gf_discover_report *x) {
     const gf_discover_result *r = x->r;
     gf_text_add(t, "above       %lld pairs (anchor, other) of %lld anchors", (long long)r->above, (long long)r->with_pairs);
     if (r->above == 0 && r->rank == 1)
-        gf_text_add(t, ": the threshold is the most similar one itself; a larger alpha, or --k, finds some");
+        gf_text_add(t, ": the threshold is the largest similarity itself; use a larger alpha, or --k");
     if (r->above == 0 && r->rank > 1)
-        gf_text_add(t, ": the %lld most similar of every anchor are equal, and so none is above the others", (long long)r->rank);
+        gf_text_add(t, ": the %lld largest similarities of every anchor are equal", (long long)r->rank);
     gf_text_add(t, "\n            %lld listed in pairs.tsv and pairs.jsonl: the %lld most similar of each anchor",
                 (long long)r->listed, (long long)r->f.top);
     if (r->listed < r->listed_of)
-        gf_text_add(t, ", cut from %lld by --max-pairs: below similarity %.8f", (long long)r->listed_of, (double)r->cutoff);
-    gf_text_add(t, "\nmutual      %lld pairs lie above both thresholds\n", (long long)r->mutual_pairs);
+        gf_text_add(t, ", limited from %lld by --max-pairs: none below similarity %.8f", (long long)r->listed_of,
+                    (double)r->cutoff);
+    gf_text_add(t, "\nmutual      %lld pairs are above both thresholds\n", (long long)r->mutual_pairs);
     if (!x->query && !r->parts.count) gf_text_add(t, "components  none\n");
     if (!x->query && r->parts.count)
         gf_text_add(t, "components  %lld, of %lld images and %lld pairs; the largest has %lld images and %lld pairs\n",
@@ -153,7 +154,7 @@ void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
                 100.0 * q->pooled_recall, 100.0 * q->pooled_f1);
 }
 
-/* ----- a stored result ----- */
+/* ----- stored result ----- */
 
 static glofnd_status check_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s) {
     char path[PATH_MAX];
@@ -168,32 +169,32 @@ static glofnd_status check_stored(gf_error *err, const char *folder, const gf_di
     const int of_query = found && gf_jsonl_get_text(&r, "query") != NULL;
     gf_jsonl_read_close(&r);
     TRY(status);
-    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a result", path);
-    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT, "'%.300s' is itself the result of a --query; --stored takes that of EMB", folder);
-    FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of other embeddings than these", folder);
+    FAIL_IF(err, !found || k < 0, GLOFND_E_FORMAT, "'%.300s' is not the summary of a discovery", path);
+    FAIL_IF(err, of_query, GLOFND_E_ARGUMENT, "'%.300s' is the result of a --query; --stored needs the result of EMB", folder);
+    FAIL_IF(err, crc != (int64_t)d->crc, GLOFND_E_ARGUMENT, "'%.300s' is the result of different embeddings", folder);
     if (s->alpha == 0.0 && s->k == 0) s->k = k, s->alpha = alpha;
     if (isnan(s->dup)) s->dup = isnan(dup) ? GF_DUP_EXACT : dup;
     return GLOFND_OK;
 }
 
-static glofnd_status take_column(gf_error *err, const char *path, const gf_npy *a, int64_t n, float **lambda) {
+static glofnd_status read_thresholds(gf_error *err, const char *path, const gf_npy *a, int64_t n, float **lambda) {
     FAIL_IF(err, a->type != GF_NPY_F8 || a->rank != 2 || a->shape[0] != n || a->shape[1] < 1, GLOFND_E_FORMAT,
-            "'%.300s' is not the table of %lld anchors", path, (long long)n);
+            "'%.300s' is not a table of %lld anchors", path, (long long)n);
     *lambda = malloc((size_t)n * sizeof **lambda);
     FAIL_IF(err, !*lambda, GLOFND_E_MEMORY, "no memory for %lld thresholds", (long long)n);
     for (int64_t i = 0; i < n; i++) (*lambda)[i] = (float)gf_npy_f64(a, i * a->shape[1]);
     return GLOFND_OK;
 }
 
-glofnd_status gf_discover_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
-                                 float **lambda) {
+glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
+                                      float **lambda) {
     char path[PATH_MAX];
     gf_npy a = {0};
     const int bytes = snprintf(path, sizeof path, "%s/anchors.npy", folder);
     FAIL_IF(err, bytes < 0 || (size_t)bytes >= sizeof path, GLOFND_E_ARGUMENT, "the path of the stored result is too long");
     TRY(check_stored(err, folder, d, s));
     TRY(gf_npy_read(err, path, &a));
-    const glofnd_status status = take_column(err, path, &a, d->n, lambda);
+    const glofnd_status status = read_thresholds(err, path, &a, d->n, lambda);
     gf_npy_free(&a);
     return status;
 }

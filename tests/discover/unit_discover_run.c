@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "discover/discover.h"
-#include "discover/discover_folder.h"
+#include "discover/output_folder.h"
 #include "io/npy.h"
 #include "support/random.h"
 #include "support/scratch.h"
@@ -64,7 +64,7 @@ static void float16_and_float32_files_are_read(void **unused) {
     file[127] = '\n';
     memcpy(file + 128, half, sizeof half);
     scratch_write(&box, "half.npy", file, sizeof file);
-    assert_int_equal(gf_discover_look(&err, scratch_path(&box, "half.npy"), NULL, &n, &dim), GLOFND_OK);
+    assert_int_equal(gf_discover_shape(&err, scratch_path(&box, "half.npy"), NULL, &n, &dim), GLOFND_OK);
     assert_int_equal(n, 2);
     assert_int_equal(dim, 3);
     gf_discover_data d = {0};
@@ -72,7 +72,7 @@ static void float16_and_float32_files_are_read(void **unused) {
     for (int i = 0; i < 6; i++) assert_true((double)d.x[i] == expected[i]);
     gf_discover_data_free(&d);
     scratch_write(&box, "cut.npy", file, sizeof file - 1);
-    assert_int_equal(gf_discover_look(&err, scratch_path(&box, "cut.npy"), NULL, &n, &dim), GLOFND_E_FORMAT);
+    assert_int_equal(gf_discover_shape(&err, scratch_path(&box, "cut.npy"), NULL, &n, &dim), GLOFND_E_FORMAT);
     assert_int_equal(gf_discover_read(&err, scratch_path(&box, "cut.npy"), NULL, &d), GLOFND_E_FORMAT);
     assert_non_null(strstr(err.text, "the header promises 12 bytes of data, the file has 11"));
     gf_discover_data_free(&d);
@@ -103,7 +103,7 @@ static void bad_rows_and_copies_are_found(void **unused) {
     memcpy(d.x + 30 * 6, d.x + 2 * 6, 6 * sizeof *d.x);
     memcpy(d.x + 49 * 6, d.x + 2 * 6, 6 * sizeof *d.x);
     memcpy(d.x + 11 * 6, d.x + 10 * 6, 6 * sizeof *d.x);
-    assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(d.good_n, 48);
     assert_int_equal(d.distinct, 45);
     assert_int_equal(d.kind[7], GF_ROW_NOT_FINITE);
@@ -145,7 +145,7 @@ static void labels_are_judged_as_everywhere(void **unused) {
     memcpy(all.z, d.x, (size_t)(d.n * d.dim) * sizeof *all.z);
     for (int64_t i = 0; i < d.n; i++) all.id[i] = i;
     gf_fn_counts *counts = calloc((size_t)d.n, sizeof *counts);
-    assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
     assert_int_equal(gf_fn_count(&err, &all, r.f.lambda, 1, &(gf_sweep_job){.threads = 1}, counts), GLOFND_OK);
     const gf_precision_recall expected = gf_fn_precision_recall(counts, d.n, 1);
@@ -166,7 +166,7 @@ static void a_cap_keeps_the_most_similar(void **unused) {
     (void)unused;
     memcpy(d.x + 8, d.x, 8 * sizeof *d.x); /* a copy: two pairs that are equal */
     s.max_pairs = 77;
-    assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
     assert_int_equal(r.listed, 77);
     assert_true(r.listed_of > 700 && r.above == r.listed_of);
@@ -195,7 +195,7 @@ static void exact_duplicates_are_equal_rows_only(void **unused) {
         d.x[8 + k] = 2.0f * d.x[k]; /* similarity 1, other bytes */
     }
     s.dup = GF_DUP_EXACT;
-    assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
     assert_int_equal(r.dup_pairs, 3);
     assert_int_equal(r.groups.count, 1);
@@ -221,7 +221,7 @@ static void equal_rows_are_duplicates_whatever_their_roundings(void **unused) {
         d.x[N / 2 * DIM + i] = d.x[i];
     }
     s.dup = 1.0;
-    assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
     assert_int_equal(r.dup_pairs, N / 2);
     assert_int_equal(r.dup_listed, N / 2);
@@ -244,8 +244,8 @@ static void make_leak(gf_discover_data *d, gf_discover_data *q) {
         q->x[7 * 8 + k] = d->x[59 * 8 + k];
         d->x[20 * 8 + k] = 2.0f * q->x[4 * 8 + k];
     }
-    assert_int_equal(gf_discover_sort(&err, d), GLOFND_OK);
-    assert_int_equal(gf_discover_sort(&err, q), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, q), GLOFND_OK);
 }
 
 static void new_rows_are_found_among_stored_ones_by_their_bytes(void **unused) {
@@ -280,7 +280,7 @@ static void learned_thresholds_come_near(void **unused) {
     gf_discover_result r;
     (void)unused;
     s.alpha = 0.1, s.learned = 1;
-    assert_int_equal(gf_discover_sort(&err, &d), GLOFND_OK);
+    assert_int_equal(gf_discover_classify(&err, &d), GLOFND_OK);
     assert_int_equal(gf_discover_run(&err, &s, &d, &r), GLOFND_OK);
     assert_int_equal(r.error.count, 50);
     assert_true(r.error.mae > 0.0 && r.error.mae < 0.04);
@@ -296,9 +296,9 @@ static int exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
-static void put_file(const gf_folder *f, const char *name) {
+static void put_file(const gf_output_folder *f, const char *name) {
     char path[4096];
-    assert_int_equal(gf_folder_file(&err, f, name, path), GLOFND_OK);
+    assert_int_equal(gf_output_folder_path(&err, f, name, path), GLOFND_OK);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fclose(file);
@@ -307,26 +307,26 @@ static void put_file(const gf_folder *f, const char *name) {
 static void folders_are_whole_or_not_there(void **unused) {
     const char *target = scratch_path(&box, "result");
     char temp[256];
-    gf_folder f;
+    gf_output_folder f;
     (void)unused;
-    assert_int_equal(gf_folder_begin(&err, &f, target, 0, "mark"), GLOFND_OK);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, "mark"), GLOFND_OK);
     put_file(&f, "first");
     snprintf(temp, sizeof temp, "%s", f.temp);
-    gf_folder_close(&f); /* given up */
+    gf_output_folder_close(&f); /* given up */
     assert_false(exists(temp) || exists(target));
-    assert_int_equal(gf_folder_begin(&err, &f, target, 0, "mark"), GLOFND_OK);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, "mark"), GLOFND_OK);
     put_file(&f, "mark");
     assert_false(exists(target));
-    assert_int_equal(gf_folder_commit(&err, &f), GLOFND_OK);
-    gf_folder_close(&f);
+    assert_int_equal(gf_output_folder_commit(&err, &f), GLOFND_OK);
+    gf_output_folder_close(&f);
     assert_true(exists(target));
-    assert_int_equal(gf_folder_begin(&err, &f, target, 0, "mark"), GLOFND_E_IO);
-    gf_folder_close(&f);
-    assert_int_equal(gf_folder_check(&err, target, 1, "another"), GLOFND_E_IO);
-    assert_int_equal(gf_folder_begin(&err, &f, target, 1, "mark"), GLOFND_OK);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, "mark"), GLOFND_E_IO);
+    gf_output_folder_close(&f);
+    assert_int_equal(gf_output_folder_check(&err, target, 1, "another"), GLOFND_E_IO);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 1, "mark"), GLOFND_OK);
     put_file(&f, "new");
-    assert_int_equal(gf_folder_commit(&err, &f), GLOFND_OK);
-    gf_folder_close(&f);
+    assert_int_equal(gf_output_folder_commit(&err, &f), GLOFND_OK);
+    gf_output_folder_close(&f);
     assert_true(exists(scratch_path(&box, "result/new")));
     assert_false(exists(scratch_path(&box, "result/mark")));
 }

@@ -94,13 +94,13 @@ cmp -s a/pairs.tsv h/pairs.tsv || fail "float16 of the same numbers"
 expect 0 "written" discover x.safetensors --alpha 0.1 --labels y.npy --names names --out s
 cmp -s a/pairs.tsv s/pairs.tsv || fail "safetensors"
 expect 1 "no tensor 'c'; it has emb, b" discover x.safetensors --tensor c --out t
-expect 0 "the 3 most similar of an anchor lie above it" discover x.npy --k 3 --dup exact --out k
+expect 0 "the 3 most similar samples of an anchor are above it" discover x.npy --k 3 --dup exact --out k
 has k/summary.json '"duplicate_pairs": 3,'
 
 # Caps that say so; alpha that finds nothing.
-expect 0 "cut from" discover x.npy --k 10 --max-pairs 50 --out cap
+expect 0 "limited from" discover x.npy --k 10 --max-pairs 50 --out cap
 [ "$(wc -l < cap/pairs.tsv)" -eq 51 ] || fail "--max-pairs"
-expect 0 "0 pairs (anchor, other) of 0 anchors: the threshold is the most similar one" discover x.npy --alpha 0.001 --out none
+expect 0 "0 pairs (anchor, other) of 0 anchors: the threshold is the largest similarity itself" discover x.npy --alpha 0.001 --out none
 
 expect 0 "of them listed in duplicates.tsv: those among the most similar" discover x.npy --k 3 --dup -1 --out near
 has out "duplicates  1653 pairs"
@@ -109,11 +109,11 @@ listed=$(sed -n 's/.*"duplicates_listed": \([0-9]*\).*/\1/p' near/summary.json)
 python3 -c '
 exec(open("make.py").read().split("random.seed")[0])
 npy("alike.npy", "<f4", "(9, 1)", struct.pack("<9f", *range(1, 10)))'
-expect 0 "0 anchors: the 3 most similar of every anchor are equal" discover alike.npy --k 2 --out alike
+expect 0 "0 anchors: the 3 largest similarities of every anchor are equal" discover alike.npy --k 2 --out alike
 has out "components  none"
 
 # The learner.
-expect 0 "error against exact ones of 58 anchors: MAE 0.0" discover x.npy --alpha 0.2 --learned --epochs 60 --out l
+expect 0 "error against exact thresholds of 58 anchors: MAE 0.0" discover x.npy --alpha 0.2 --learned --epochs 60 --out l
 has l/summary.json '"learned": true'
 
 # New samples: row 0 is a copy of stored rows 1, 7 and 9, row 1 of 2.
@@ -135,25 +135,25 @@ expect 0 "written" discover x.npy --query new.npy --query-names new_names --stor
 [ "$(head -n 1 qn/pairs.tsv | cut -f 5-)" = "$(printf 'mutual\tanchor_name')" ] || fail "names of new ones"
 has qn/pairs.jsonl '"anchor_name": "new 2"}'
 expect 2 "the stored result itself" discover x.npy --query new.npy --stored a --out ./a/ --force
-expect 1 "is itself the result of a --query" discover x.npy --query new.npy --stored qh --out q2
-expect 1 "other embeddings than these" discover new.npy --query new.npy --stored k --out q2
-expect 1 "9 numbers, the stored ones 8" discover x.npy --query wide.npy --stored a --out q2
+expect 1 "is the result of a --query; --stored needs the result of EMB" discover x.npy --query new.npy --stored qh --out q2
+expect 1 "the result of different embeddings" discover new.npy --query new.npy --stored k --out q2
+expect 1 "9 dimensions, the stored ones 8" discover x.npy --query wide.npy --stored a --out q2
 expect 1 'as `glofnd embed` makes them' discover x.npy --query . --stored a --out q2
 expect 2 "--query and --stored go together" discover x.npy --query new.npy --out q2
 
 # What is refused.
-expect 1 "exists; --force replaces it" discover x.npy --out a
+expect 1 "exists; use --force to replace it" discover x.npy --out a
 expect 0 "written" discover x.npy --k 2 --out a --force
 has a/summary.json '"k": 2,'
 mkdir other && touch other/file
-expect 1 "holds something else" discover x.npy --out other --force
+expect 1 "is not a folder of results (no summary.json)" discover x.npy --out other --force
 expect 1 "a pair needs two" discover one.npy --out z
-expect 1 "an anchor has 1 other; k = 1, the least, takes 2" discover two.npy --k 1 --out z
-expect 1 "there is nothing in it" discover empty.npy --out z
+expect 1 "an anchor has 1 other; k = 1 needs 2" discover two.npy --k 1 --out z
+expect 1 "an empty array, 0 x 8" discover empty.npy --out z
 : > nothing
 expect 1 "nothing: the file is empty" discover nothing --out z
-expect 1 "nothing: the file is empty; it takes a name a line for each of 60" discover x.npy --names nothing --out z
-expect 1 "two, [samples][numbers]" discover flat.npy --out z
+expect 1 "nothing: the file is empty; expected one name per line for 60 embeddings" discover x.npy --names nothing --out z
+expect 1 "expected two, [samples][dimensions]" discover flat.npy --out z
 expect 1 'float32 or float16: save x.astype("float32")' discover double.npy --out z
 expect 1 "does not fit 63 bits" discover huge.npy --out z
 expect 1 "cut: the header promises" discover big.npy --out z
@@ -164,19 +164,19 @@ expect 1 "cannot be opened" discover nowhere.npy --out z
 expect 1 "--data names its images" discover . --out z
 expect 2 "can be at most 56" discover x.npy --k 57 --out z
 expect 2 "can be at most 58" discover x.npy --k 1000 --out z
-expect 2 "an anchor has 57 others: it can be at most 55" discover x.npy --k 56 --learned --out z
-expect 2 "an anchor has 58 others: it can be at most 57" discover x.npy --query new.npy --stored a --k 58 --out z
-expect 1 "no folder can be made beside" discover x.npy --out no/where
-expect 1 "no folder can be made beside" discover nowhere.npy --out no/where      # before anything is read
+expect 2 "an anchor has 57 others, so k can be at most 55" discover x.npy --k 56 --learned --out z
+expect 2 "an anchor has 58 others, so k can be at most 57" discover x.npy --query new.npy --stored a --k 58 --out z
+expect 1 "cannot create a folder beside" discover x.npy --out no/where
+expect 1 "cannot create a folder beside" discover nowhere.npy --out no/where      # before anything is read
 expect 2 "cpu|cuda" discover x.npy --device gpu --out z
 expect 1 "C order is expected" discover fortran.npy --out z
 expect 1 "'>f4' is not supported (big endian); save x.astype(" discover big_endian.npy --out z
 expect 1 "'<i2' is not supported; save" discover x.npy --labels short.npy --out z
-expect 1 'are int32, int64 or uint8: save y.astype("int64")' discover x.npy --labels float.npy --out z
-expect 1 "name one by --tensor: a, b" discover two.safetensors --out z
-expect 1 "0 rows can be compared" discover nan.npy --out z
+expect 1 'expected int32, int64 or uint8: save y.astype("int64")' discover x.npy --labels float.npy --out z
+expect 1 "choose one by --tensor: a, b" discover two.safetensors --out z
+expect 1 "0 usable rows" discover nan.npy --out z
 expect 0 "written" discover x.npy --k 3 --labels unknown.npy --out unknown
-grep -q precision out && fail "labels that are all unknown judge nothing"
+grep -q precision out && fail "precision without a known label"
 expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z
 expect 2 "it takes a number in" discover x.npy --alpha 2 --out z
 expect 2 "--out is needed" discover x.npy

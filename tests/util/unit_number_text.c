@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "discover/discover_lines.h"
+#include "discover/table_files.h"
 #include "support/random.h"
 #include "support/scratch.h"
 #include "util/strings/number_text.h"
@@ -105,17 +105,17 @@ static void fill(const void *arg, int64_t from, int64_t to, gf_lines *out) {
 static char *written(int threads, const char *name, int f) {
     const char *files[] = {"numbers.tsv", "names.jsonl"};
     char path[600];
-    gf_folder to = {0};
-    assert_int_equal(gf_folder_begin(&err, &to, scratch_path(&box, name), 0, "mark"), GLOFND_OK);
-    const gf_lines_table t = {
+    gf_output_folder to = {0};
+    assert_int_equal(gf_output_folder_open(&err, &to, scratch_path(&box, name), 0, "mark"), GLOFND_OK);
+    const gf_table_files t = {
         .name = {files[0], files[1]}, .heading = {"number"}, .items = ITEMS, .block = 10, .fill = fill, .threads = threads};
-    assert_int_equal(gf_lines_table_write(&err, &to, &t), GLOFND_OK);
+    assert_int_equal(gf_table_files_write(&err, &to, &t), GLOFND_OK);
     snprintf(path, sizeof path, "%s/%s", to.temp, files[f]);
     FILE *file = fopen(path, "rb");
     char *text = calloc(1, 1 << 20);
     assert_true(file && text && fread(text, 1, (1 << 20) - 1, file) > 0);
     fclose(file);
-    gf_folder_close(&to);
+    gf_output_folder_close(&to);
     return text;
 }
 

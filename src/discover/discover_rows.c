@@ -1,4 +1,4 @@
-/* discover_sort.c - which rows of embeddings can be compared, and which are copies; see discover_input.h. */
+/* discover_rows.c - usable rows of embeddings, and copies among them; see discover_input.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct fingerprint {
     int32_t position;
 } fingerprint;
 
-/* Mixes words of 4 bytes; equal rows have equal hashes, and that is all that is needed of it. */
+/* Equal rows have equal hashes. */
 static uint64_t hash_of(const float *x, int64_t dim) {
     uint64_t h = 0x9e3779b97f4a7c15u;
     for (int64_t i = 0; i < dim; i++) {
@@ -43,8 +43,7 @@ static const float *row_at(const gf_discover_data *d, int64_t position) { return
 
 static int same_bytes(const float *a, const float *b, int64_t dim) { return memcmp(a, b, (size_t)dim * sizeof *a) == 0; }
 
-/* Within a run of one hash: each row against the first of every different content met so far, which move to the front; nearly
- * always there is one. */
+/* Rows with equal hashes: compares each one with the first row of every different content, which move to the front. */
 static void match_run(gf_discover_data *d, fingerprint *run, int64_t count) {
     int64_t kinds = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -60,7 +59,7 @@ static void match_run(gf_discover_data *d, fingerprint *run, int64_t count) {
 /* hash [n] of the rows. */
 static glofnd_status find_copies(gf_error *err, gf_discover_data *d, const uint64_t *hash) {
     fingerprint *f = malloc((size_t)d->good_n * sizeof *f);
-    FAIL_IF(err, !f && d->good_n, GLOFND_E_MEMORY, "no memory to look for copies");
+    FAIL_IF(err, !f && d->good_n, GLOFND_E_MEMORY, "no memory to find copies");
     for (int64_t i = 0; i < d->good_n; i++) f[i] = (fingerprint){hash[d->good[i]], (int32_t)i};
     if (d->good_n) qsort(f, (size_t)d->good_n, sizeof *f, by_hash);
     d->distinct = 0;
@@ -89,7 +88,7 @@ static void inspect(void *arg, int64_t task, int thread) {
     }
 }
 
-glofnd_status gf_discover_sort(gf_error *err, gf_discover_data *d) {
+glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d) {
     d->kind = malloc((size_t)d->n * sizeof *d->kind);
     d->good = malloc((size_t)d->n * sizeof *d->good);
     d->copy_of = malloc((size_t)d->n * sizeof *d->copy_of);
@@ -108,11 +107,11 @@ glofnd_status gf_discover_sort(gf_error *err, gf_discover_data *d) {
     return status;
 }
 
-/* ----- rows of one set in another ----- */
+/* ----- rows of one set in the other ----- */
 
 typedef struct matching {
     const gf_discover_data *d, *q;
-    fingerprint *known; /* [d->distinct] of rows of d that differ */
+    fingerprint *known; /* [d->distinct] of the distinct rows of d */
     int64_t *first;     /* [d->distinct] their positions */
     int32_t *same;
 } matching;
@@ -124,7 +123,7 @@ static void fingerprint_rows(void *arg, int64_t task, int thread) {
         x->known[k] = (fingerprint){hash_of(row_at(x->d, x->first[k]), x->d->dim), (int32_t)x->first[k]};
 }
 
-/* The first of x->known that has no smaller hash. */
+/* Index of the first of x->known whose hash is not smaller. */
 static int64_t find_hash(const matching *x, uint64_t hash) {
     int64_t low = 0, high = x->d->distinct;
     while (low < high) {
@@ -148,7 +147,7 @@ static void match_rows(void *arg, int64_t task, int thread) {
     }
 }
 
-glofnd_status gf_discover_match(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same) {
+glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same) {
     const int64_t n = d->distinct;
     matching x = {.d = d, .q = q, .same = same};
     int64_t k = 0;
@@ -164,6 +163,6 @@ glofnd_status gf_discover_match(gf_error *err, const gf_discover_data *d, const 
     const int failed = !x.known || !x.first;
     free(x.known);
     free(x.first);
-    FAIL_IF(err, failed, GLOFND_E_MEMORY, "no memory to look for copies");
+    FAIL_IF(err, failed, GLOFND_E_MEMORY, "no memory to find copies");
     return GLOFND_OK;
 }
