@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 #define DEPTH 128         /* k at a time: a panel of b is 16 KiB then, half of a first-level cache */
@@ -24,8 +25,6 @@ typedef struct job {
     float *b_pack;         /* [n / GF_PANEL][k][GF_PANEL] */
     float *a_pack;         /* [threads][DEPTH][A_LD] */
 } job;
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static void pack_b(void *arg, int64_t panel, int thread) {
     const job *x = arg;
@@ -50,16 +49,16 @@ static void pack_a(const job *x, float *out, int64_t i0, int64_t rows, int64_t k
 static void multiply_rows(void *arg, int64_t task, int thread) {
     const job *x = arg;
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
-    const int64_t i0 = task * x->rows, rows = smaller(x->rows, x->m - i0);
+    const int64_t i0 = task * x->rows, rows = GF_MIN(x->rows, x->m - i0);
     float *a = x->a_pack + (int64_t)thread * DEPTH * A_LD;
     const size_t a_row = x->a.transposed ? 1 : A_LD, a_k = x->a.transposed ? A_LD : 1, panel = (size_t)x->k * GF_PANEL;
     for (int64_t k0 = 0; k0 < x->k; k0 += DEPTH) {
-        const int64_t depth = smaller(DEPTH, x->k - k0);
+        const int64_t depth = GF_MIN(DEPTH, x->k - k0);
         pack_a(x, a, i0, rows, k0, depth);
         for (int64_t j0 = 0; j0 < x->n; j0 += CHUNK) {
             const float *b = x->b_pack + j0 * x->k + k0 * GF_PANEL;
             ops->product(x->c + i0 * x->c_ld + j0, (size_t)x->c_ld, a, a_row, a_k, b, GF_PANEL, panel, (int)rows,
-                         (int)smaller(CHUNK, x->n - j0), (int)depth, k0 > 0);
+                         (int)GF_MIN(CHUNK, x->n - j0), (int)depth, k0 > 0);
         }
     }
 }

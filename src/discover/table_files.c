@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "io/json/jsonl.h"
+#include "util/grow.h"
 #include "util/parallel.h"
 #include "util/strings/number_text.h"
 
@@ -16,15 +17,8 @@
 
 /* Place for n more bytes; NULL: no memory. */
 static inline char *reserve(gf_lines *l, size_t n) {
-    if (l->capacity - l->used >= n) return l->at + l->used;
-    const size_t capacity = 2 * l->capacity + n + 4096;
-    char *at = l->failed ? NULL : realloc(l->at, capacity);
-    if (!at) {
-        l->failed = 1;
-        return NULL;
-    }
-    l->at = at, l->capacity = capacity;
-    return at + l->used;
+    if (l->capacity - l->used < n && !l->failed) l->failed = !gf_grow(&l->at, &l->capacity, l->used + n, 1);
+    return l->failed ? NULL : l->at + l->used;
 }
 
 void gf_lines_bytes(gf_lines *l, const char *bytes, size_t n) {

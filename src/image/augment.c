@@ -13,6 +13,7 @@
 #include "image/blur.h"
 #include "image/color.h"
 #include "image/resample.h"
+#include "util/minmax.h"
 
 enum { MOST_SIZE = 8192, CROP_TRIES = 10 };
 
@@ -175,22 +176,19 @@ gf_view gf_augment_draw(const gf_augment *a, gf_rng *r, int width, int height) {
     return v;
 }
 
-static int smaller(int a, int b) { return a < b ? a : b; }
-static int larger(int a, int b) { return a > b ? a : b; }
-
 int gf_augment_enough(const gf_augment *a) { return (int)ceil(a->size / sqrt((a->scale_min + a->scale_max) / 2)); }
 
 gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, int *by) {
     int left = INT_MAX, top = INT_MAX, right = 0, bottom = 0, shortest = INT_MAX;
     for (int i = 0; i < n; i++) {
         const gf_view *v = &views[i];
-        left = smaller(left, v->left);
-        top = smaller(top, v->top);
-        right = larger(right, v->left + v->width);
-        bottom = larger(bottom, v->top + v->height);
-        shortest = smaller(shortest, smaller(v->width, v->height));
+        left = GF_MIN(left, v->left);
+        top = GF_MIN(top, v->top);
+        right = GF_MAX(right, v->left + v->width);
+        bottom = GF_MAX(bottom, v->top + v->height);
+        shortest = GF_MIN(shortest, GF_MIN(v->width, v->height));
     }
-    for (int k = 2; k <= 8 && shortest / k >= a->size; k *= 2) *by = larger(*by, k);
+    for (int k = 2; k <= 8 && shortest / k >= a->size; k *= 2) *by = GF_MAX(*by, k);
     return (gf_region){left, top, right - left, bottom - top};
 }
 

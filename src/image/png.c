@@ -11,6 +11,8 @@
 
 #include <png.h>
 
+#include "util/grow.h"
+
 #define MOST_CHUNK ((png_alloc_size_t)8 << 20) /* bytes an ancillary chunk may unpack to */
 
 typedef struct png_job {
@@ -112,13 +114,7 @@ glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *byte
 
 static void give_bytes(png_structp png, png_bytep p, size_t n) {
     png_job *j = png_get_io_ptr(png);
-    if (j->size + n > j->capacity) {
-        const size_t capacity = 2 * (j->size + n);
-        uint8_t *bytes = realloc(j->bytes, capacity);
-        if (!bytes) png_error(png, "no memory");
-        j->bytes = bytes;
-        j->capacity = capacity;
-    }
+    if (!gf_grow(&j->bytes, &j->capacity, j->size + n, 1)) png_error(png, "no memory");
     memcpy(j->bytes + j->size, p, n);
     j->size += n;
 }

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/grow.h"
+
 #define FLUSH_BYTES ((size_t)1 << 16)
 
 static glofnd_status log_fail(gf_log *f, const char *what) {
@@ -38,8 +40,8 @@ glofnd_status gf_log_open(gf_log *f, gf_error *err, const char *path, int create
         GF_FAIL(err, GLOFND_E_IO, "'%.300s' is not a regular file", path);
     }
     f->written = (uint64_t)st.st_size;
-    f->room = 2 * FLUSH_BYTES;
-    f->buffer = malloc(f->room);
+    f->capacity = 2 * FLUSH_BYTES;
+    f->buffer = malloc(f->capacity);
     f->path = strdup(path);
     if (!f->buffer || !f->path) {
         release(f);
@@ -77,19 +79,11 @@ glofnd_status gf_log_cut(gf_log *f, uint64_t size) {
     return GLOFND_OK;
 }
 
-/* Room for n more bytes; doubles, so a long record costs what it holds. */
+/* Space for n more bytes. */
 static int reserve(gf_log *f, size_t n) {
-    if (n <= f->room - f->used) return 1;
-    size_t room = f->room;
-    while (room - f->used < n && room <= SIZE_MAX / 2) room *= 2;
-    unsigned char *larger = room - f->used < n ? NULL : realloc(f->buffer, room);
-    if (!larger) {
-        f->status = gf_fail(f->err, GLOFND_E_MEMORY, "no memory for a record of '%.300s'", f->path);
-        return 0;
-    }
-    f->buffer = larger;
-    f->room = room;
-    return 1;
+    if (gf_grow(&f->buffer, &f->capacity, f->used + n, 1)) return 1;
+    f->status = gf_fail(f->err, GLOFND_E_MEMORY, "no memory for a record of '%.300s'", f->path);
+    return 0;
 }
 
 void gf_log_put(gf_log *f, const void *data, size_t n) {

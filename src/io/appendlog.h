@@ -19,9 +19,9 @@ typedef struct gf_log {
     glofnd_status status; /* of the first failure; GLOFND_OK so far */
     int fd;
     char *path;
-    unsigned char *buffer;    /* whole records not written yet, then the record in the making */
-    size_t room, used, ended; /* of the buffer: bytes taken; of these, in whole records */
-    uint64_t written;         /* bytes in the file */
+    unsigned char *buffer;        /* whole records not written yet, then the record in the making */
+    size_t capacity, used, ended; /* of the buffer: bytes taken; of these, in whole records */
+    uint64_t written;             /* bytes in the file */
 } gf_log;
 
 /* Opens for reading and writing, made if missing and `create`; E_IO if that fails or it is not a regular file. After a failed

@@ -56,15 +56,15 @@ static void swap_words(unsigned char *p, size_t count, size_t width) {
 /* ----- writer ----- */
 
 int gf_open_temp(const char *path, int flags, char **name) {
-    const size_t room = strlen(path) + 64;
-    *name = malloc(room);
+    const size_t bytes = strlen(path) + 64;
+    *name = malloc(bytes);
     if (!*name) {
         errno = ENOMEM;
         return -1;
     }
     int fd = -1;
     for (int k = 0; k < 1000; k++) {
-        snprintf(*name, room, "%s" GF_TEMP_MARK "%ld-%d", path, (long)getpid(), k);
+        snprintf(*name, bytes, "%s" GF_TEMP_MARK "%ld-%d", path, (long)getpid(), k);
         fd = open(*name, flags | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) break;
     }

@@ -15,6 +15,7 @@
 
 #include "io/blockfile.h"
 #include "io/crc32c.h"
+#include "util/grow.h"
 
 enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 }; /* kinds */
 enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };                         /* around the data of a record */
@@ -25,15 +26,9 @@ enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };                         /* around the 
 
 static void add_bytes(gf_events *t, const void *data, size_t n) {
     if (t->log.status != GLOFND_OK) return;
-    if (n > t->room - t->used) {
-        const size_t room = 2 * (t->used + n) + 256;
-        unsigned char *larger = realloc(t->values, room);
-        if (!larger) {
-            t->log.status = gf_fail(t->log.err, GLOFND_E_MEMORY, "no memory for an event of '%.300s'", t->log.path);
-            return;
-        }
-        t->values = larger;
-        t->room = room;
+    if (!gf_grow(&t->values, &t->capacity, t->used + n, 1)) {
+        t->log.status = gf_fail(t->log.err, GLOFND_E_MEMORY, "no memory for an event of '%.300s'", t->log.path);
+        return;
     }
     memcpy(t->values + t->used, data, n);
     t->used += n;

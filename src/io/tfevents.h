@@ -20,7 +20,7 @@ typedef struct gf_events {
     int64_t step; /* of the event in the making */
     double time;
     unsigned char *values; /* its values so far, in protobuf */
-    size_t used, room;
+    size_t used, capacity;
 } gf_events;
 
 /* keep: bytes of an earlier file to go on after (gf_events_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole

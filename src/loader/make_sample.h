@@ -28,7 +28,8 @@ typedef struct gf_slot {
     int32_t *token;                 /* [batch][context]; NULL without text, as is content */
     gf_content *content;            /* [batch] */
     gf_unreadable_item *unreadable; /* [unreadables] in the end by item */
-    int64_t unreadables, unreadable_capacity;
+    int64_t unreadables;
+    size_t unreadable_capacity;
     double read_seconds, augment_seconds;
 } gf_slot;
 

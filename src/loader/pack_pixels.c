@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/minmax.h"
+
 enum { CHUNK = 16 << 20, PACKED_MAX = 4 << 20, ALIGN = 16 }; /* bytes: of a chunk; of a sample's pixels; of their alignment */
 
 struct gf_packed {
@@ -79,9 +81,6 @@ void gf_packed_describe(const gf_packed *p, gf_batch *out) {
 
 /* ----- a sample ----- */
 
-static int64_t min(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max(int64_t a, int64_t b) { return a > b ? a : b; }
-
 /* Rows and bytes of rows that the jobs read. */
 typedef struct cover {
     int64_t top, bottom, left, right;
@@ -91,8 +90,8 @@ static cover cover_of(const gf_view_job *job, int views) {
     cover c = {INT64_MAX, 0, INT64_MAX, 0};
     for (int v = 0; v < views; v++) {
         const int64_t top = job[v].at / job[v].stride, left = job[v].at % job[v].stride;
-        c = (cover){min(c.top, top), max(c.bottom, top + job[v].height), min(c.left, left),
-                    max(c.right, left + 3 * (int64_t)job[v].width)};
+        c = (cover){GF_MIN(c.top, top), GF_MAX(c.bottom, top + job[v].height), GF_MIN(c.left, left),
+                    GF_MAX(c.right, left + 3 * (int64_t)job[v].width)};
     }
     return c;
 }

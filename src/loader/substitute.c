@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/grow.h"
+
 /* ----- outcomes ----- */
 
 /* Of several errors in a batch, that of its first sample counts. */
@@ -20,17 +22,9 @@ static void set_no_memory(gf_slot *s, int64_t item) {
 }
 
 static void note_unreadable(gf_slot *s, int64_t item, const gf_made *made) {
-    if (s->unreadables == s->unreadable_capacity) {
-        const int64_t capacity = s->unreadable_capacity ? 2 * s->unreadable_capacity : 8;
-        gf_unreadable_item *grown = realloc(s->unreadable, (size_t)capacity * sizeof *grown);
-        if (!grown) {
-            set_no_memory(s, item);
-            return;
-        }
-        s->unreadable = grown;
-        s->unreadable_capacity = capacity;
-    }
-    s->unreadable[s->unreadables++] = (gf_unreadable_item){item, made->id, made->why};
+    if (gf_grow(&s->unreadable, &s->unreadable_capacity, (size_t)s->unreadables + 1, sizeof *s->unreadable))
+        s->unreadable[s->unreadables++] = (gf_unreadable_item){item, made->id, made->why};
+    else set_no_memory(s, item);
 }
 
 void gf_slot_note(const gf_maker *m, gf_slot *s, int64_t item, const gf_made *made) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "method/options.h"
+#include "util/minmax.h"
 #include "util/order.h"
 
 #define SLACK 64 /* rows past the end that tile kernels may read or, with zeros, write */
@@ -21,8 +22,6 @@ static void *take(cursor *at, int64_t count, size_t size) {
 }
 
 #define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
-
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #define MOST (INT64_C(1) << 24) /* samples in a batch: positions fit int32 with room to spare */
 #define MOST_DIM (INT64_C(1) << 20)
@@ -48,10 +47,10 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
-    s.window_cap = s.learns ? larger(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
+    s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
     double fraction;
     gf_quantile_place(s.negatives, o->alpha, &s.best, &fraction);
-    s.best = larger(s.best, 1 + (int64_t)(o->alpha * (double)larger(s.negatives, s.ring)) + 1);
+    s.best = GF_MAX(s.best, 1 + (int64_t)(o->alpha * (double)GF_MAX(s.negatives, s.ring)) + 1);
     return s;
 }
 

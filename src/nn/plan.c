@@ -12,9 +12,7 @@
 #include <stdlib.h>
 
 #include "nn/graph.h"
-
-static int larger(int a, int b) { return a > b ? a : b; }
-static int smaller(int a, int b) { return a < b ? a : b; }
+#include "util/minmax.h"
 
 /* ----- blocks ------------------------------------------------------------------------------------------------------ */
 
@@ -31,8 +29,8 @@ static int new_block(gf_graph *g, size_t bytes) {
 static void use(gf_graph *g, int block, int time) {
     if (block < 0) return;
     gf_block *b = &g->block[block];
-    b->first = smaller(b->first, time);
-    b->last = larger(b->last, time);
+    b->first = GF_MIN(b->first, time);
+    b->last = GF_MAX(b->last, time);
 }
 
 static int end_of_time(const gf_graph *g) { return 2 * g->layers - 1; }

@@ -12,6 +12,7 @@
 #include "pairs/best.h"
 #include "pairs/pairs_search.h"
 #include "util/components.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 enum { CHUNK = 256, GROUP = 128 }; /* anchors of a task; rows that share the columns while these are in the cache */
@@ -26,9 +27,6 @@ typedef struct search {
     int32_t *mutual_root, *copy_root; /* [threads][n] */
     int64_t group;                    /* rows: lists of a thread */
 } search;
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ----- both ends of a pair ----- */
 
@@ -107,7 +105,7 @@ static void put_edge(search *x, int64_t list, int64_t i) {
 static void list_threshold(void *arg, int64_t task, int thread) {
     search *x = arg;
     (void)thread;
-    for (int64_t i = task * CHUNK; i < smaller((task + 1) * CHUNK, x->f->n); i++) {
+    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) {
         x->f->lambda[i] = gf_best_ranked(&x->best, i, x->t->rank);
         put_edge(x, i, i);
     }
@@ -117,7 +115,7 @@ static void list_threshold(void *arg, int64_t task, int thread) {
 static void list_pairs(void *arg, int64_t task, int thread) {
     search *x = arg;
     gf_pairs_found *f = x->f;
-    for (int64_t i = task * CHUNK; i < smaller((task + 1) * CHUNK, f->n); i++) {
+    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, f->n); i++) {
         const uint64_t *key = x->best.key + i * x->best.capacity;
         for (int64_t k = 0; k < x->best.count[i]; k++) {
             const float v = gf_best_value(key[k]);
@@ -145,7 +143,7 @@ static void put_top(search *x, int64_t list, int64_t i) {
 static void list_top(void *arg, int64_t task, int thread) {
     search *x = arg;
     (void)thread;
-    for (int64_t i = task * CHUNK; i < smaller((task + 1) * CHUNK, x->f->n); i++) put_top(x, i, i);
+    for (int64_t i = task * CHUNK; i < GF_MIN((task + 1) * CHUNK, x->f->n); i++) put_top(x, i, i);
 }
 
 static void merge_components(search *x) {
@@ -165,7 +163,7 @@ static void merge_components(search *x) {
 static void row_done(search *x, int64_t list, int64_t i) {
     gf_pairs_found *f = x->f;
     const uint64_t *key = x->best.key + list * x->best.capacity;
-    f->lambda[i] = gf_best_ranked(&x->best, list, smaller(x->t->rank, x->best.count[list]));
+    f->lambda[i] = gf_best_ranked(&x->best, list, GF_MIN(x->t->rank, x->best.count[list]));
     put_edge(x, list, i);
     for (int64_t k = 0; f->above && k < x->best.count[list]; k++) {
         const float v = gf_best_value(key[k]);
@@ -205,7 +203,7 @@ static int64_t group_of(const gf_pairs_task *t, int64_t keep) {
 
 static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_panels *k, const gf_pairs_task *t,
                                  gf_pairs_found *f) {
-    const int64_t keep = larger(threshold_keep(t), f->top);
+    const int64_t keep = GF_MAX(threshold_keep(t), f->top);
     search x = {.t = t, .f = f, .ops = gf_cpu_kernels_get()->tile, .lambda = t->lambda, .group = group_of(t, keep)};
     TRY(gf_best_alloc(err, &x.best, t->threads * x.group, keep));
     const gf_sweep_job job = {.threads = t->threads, .watch = t->watch};
@@ -216,12 +214,12 @@ static glofnd_status search_rows(gf_error *err, const gf_panels *q, const gf_pan
 
 /* ----- the table ----- */
 
-static int64_t whole_keep(const gf_pairs_task *t) { return larger(threshold_keep(t), t->top); }
+static int64_t whole_keep(const gf_pairs_task *t) { return GF_MAX(threshold_keep(t), t->top); }
 
 static int one_pass(int64_t n, const gf_pairs_task *t) { return t->lambda || gf_best_bytes(n, whole_keep(t)) <= t->memory; }
 
 static int64_t list_keep(int64_t n, const gf_pairs_task *t) {
-    return larger(t->lambda || !one_pass(n, t) ? t->top : whole_keep(t), 1);
+    return GF_MAX(t->lambda || !one_pass(n, t) ? t->top : whole_keep(t), 1);
 }
 
 static gf_pairs_plan plan(int64_t n, int64_t dim, const gf_pairs_task *t) {

@@ -11,12 +11,11 @@
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 #define DEPTH 256                  /* dimensions in one call of the product: the panels it rereads stay in the nearest caches */
 #define SHARED_FLOATS (256 * 1024) /* embeddings of a strip's columns, which the rows of a group share in the next cache */
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ----- embeddings ----- */
 
@@ -48,7 +47,7 @@ static void pack_panel(void *arg, int64_t panel, int thread) {
     float *to = p->to->x + panel * GF_PANEL * v->dim;
     (void)thread;
     if ((panel + 1) * GF_PANEL > v->n) memset(to, 0, GF_PANEL * (size_t)v->dim * sizeof *to);
-    for (int64_t i = panel * GF_PANEL; i < smaller((panel + 1) * GF_PANEL, v->n); i++)
+    for (int64_t i = panel * GF_PANEL; i < GF_MIN((panel + 1) * GF_PANEL, v->n); i++)
         if (!pack_vector(to + i % GF_PANEL, v->x + (v->row ? v->row[i] : i) * v->dim, v->dim)) note_bad(p, i);
 }
 
@@ -101,11 +100,11 @@ gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage) {
 static void visit_strip(sweep *w, gf_strip t, int thread) {
     const int64_t dim = w->k->dim;
     float *s = w->scratch + (int64_t)thread * GF_PANEL * GF_STRIP_COLS;
-    t.rows = (int)smaller(GF_PANEL, w->q->n - t.r0);
+    t.rows = (int)GF_MIN(GF_PANEL, w->q->n - t.r0);
     t.s = s, t.ld = GF_STRIP_COLS;
     for (int64_t d = 0; d < dim; d += DEPTH)
         w->ops->product(s, t.ld, w->q->x + t.r0 * dim + d * GF_PANEL, 1, GF_PANEL, w->k->x + t.c0 * dim + d * GF_PANEL, GF_PANEL,
-                        GF_PANEL * (size_t)dim, GF_PANEL, (int)gf_pad(t.cols), (int)smaller(DEPTH, dim - d), d > 0);
+                        GF_PANEL * (size_t)dim, GF_PANEL, (int)gf_pad(t.cols), (int)GF_MIN(DEPTH, dim - d), d > 0);
     w->visit(w->user, &t, thread);
 }
 
@@ -117,7 +116,7 @@ static void advance(sweep *w, int64_t pairs, int thread) {
 
 /* Blocks i <= j. On the diagonal a panel needs no columns before its own. */
 static void pair_of_blocks(sweep *w, int64_t i, int64_t j, int thread) {
-    const int64_t n = w->q->n, r_end = smaller((i + 1) * w->block, n), c_end = smaller((j + 1) * w->block, n);
+    const int64_t n = w->q->n, r_end = GF_MIN((i + 1) * w->block, n), c_end = GF_MIN((j + 1) * w->block, n);
     for (int64_t r0 = i * w->block; r0 < r_end && !gf_job_stopped(&w->watch); r0 += GF_PANEL) {
         const int64_t c0 = i == j ? r0 : j * w->block;
         visit_strip(w, (gf_strip){.r0 = r0, .c0 = c0, .cols = (int)(c_end - c0)}, thread);
@@ -131,15 +130,15 @@ static void pair_of_round(void *arg, int64_t task, int thread) {
     sweep *w = arg;
     const int64_t even = w->blocks + (w->blocks & 1), ring = even - 1;
     const int64_t a = task > 0 ? (w->round + task) % ring : ring, b = task > 0 ? (w->round - task + ring) % ring : w->round;
-    const int64_t i = smaller(a, b), j = a + b - i;
+    const int64_t i = GF_MIN(a, b), j = a + b - i;
     if (j < w->blocks) pair_of_blocks(w, i, j, thread); /* with an odd number of blocks one has no partner */
 }
 
 static void row_group(void *arg, int64_t task, int thread) {
     sweep *w = arg;
-    const int64_t n = w->k->n, first = task * w->block, end = smaller(first + w->block, w->q->n);
+    const int64_t n = w->k->n, first = task * w->block, end = GF_MIN(first + w->block, w->q->n);
     for (int64_t c0 = 0; c0 < n && !gf_job_stopped(&w->watch); c0 += w->cols) {
-        const int64_t cols = smaller(w->cols, n - c0);
+        const int64_t cols = GF_MIN(w->cols, n - c0);
         for (int64_t r0 = first; r0 < end; r0 += GF_PANEL)
             visit_strip(w, (gf_strip){.r0 = r0, .c0 = c0, .cols = (int)cols, .slot = (int)(r0 - first), .last = c0 + cols == n},
                         thread);
@@ -164,7 +163,7 @@ static glofnd_status end(gf_error *err, sweep *w) {
 /* Small enough that every thread has pairs of blocks in a round, large enough that a panel is read often while it is cached. */
 static int64_t chosen_block(int64_t n, int threads) {
     const int64_t fair = gf_pad((n + 4 * threads - 1) / (4 * threads));
-    return smaller(fair, GF_STRIP_COLS);
+    return GF_MIN(fair, GF_STRIP_COLS);
 }
 
 glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
@@ -182,7 +181,7 @@ glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t bloc
 
 static int64_t chosen_cols(int64_t dim) {
     const int64_t fit = SHARED_FLOATS / dim / GF_PANEL * GF_PANEL;
-    return fit < 128 ? 128 : smaller(fit, GF_STRIP_COLS);
+    return fit < 128 ? 128 : GF_MIN(fit, GF_STRIP_COLS);
 }
 
 glofnd_status gf_sweep_rows(gf_error *err, const gf_panels *q, const gf_panels *k, int64_t group, const gf_sweep_job *job,

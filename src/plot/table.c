@@ -7,17 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/grow.h"
+
 /* ----- cells ----- */
 
 static char *next_cell(gf_table *t) {
-    if (t->cells == t->capacity) {
-        const int64_t capacity = t->capacity ? 2 * t->capacity : 64;
-        void *grown = realloc(t->cell, (size_t)capacity * sizeof *t->cell);
-        t->failed |= !grown;
-        if (!grown) return NULL;
-        t->cell = grown, t->capacity = capacity;
-    }
-    return t->cell[t->cells++];
+    t->failed |= !gf_grow(&t->cell, &t->capacity, (size_t)t->cells + 1, sizeof *t->cell);
+    return t->failed ? NULL : t->cell[t->cells++];
 }
 
 void gf_table_add(gf_table *t, const char *fmt, ...) {

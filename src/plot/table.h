@@ -8,7 +8,8 @@
 
 typedef struct gf_table {
     int columns; /* set before the first cell */
-    int64_t cells, capacity;
+    int64_t cells;
+    size_t capacity;
     char (*cell)[GF_TABLE_CELL]; /* [cells] row by row */
     int failed;                  /* out of memory; passed on when the table is written */
 } gf_table;

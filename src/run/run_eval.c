@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "run/layout.h"
+#include "util/grow.h"
 #include "util/path.h"
 #include "util/strings/utf8.h"
 
@@ -115,12 +116,8 @@ static glofnd_status keep(gf_error *err, gf_run_eval *all, const gf_eval_line *e
             all->line[i] = *e;
             return GLOFND_OK;
         }
-    if (all->count == all->capacity) {
-        const int capacity = all->capacity ? 2 * all->capacity : 32;
-        gf_eval_line *grown = realloc(all->line, (size_t)capacity * sizeof *grown);
-        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for %d evaluations", capacity);
-        all->line = grown, all->capacity = capacity;
-    }
+    FAIL_IF(err, !gf_grow(&all->line, &all->capacity, (size_t)all->count + 1, sizeof *all->line), GLOFND_E_MEMORY,
+            "no memory for %d evaluations", all->count + 1);
     all->line[all->count++] = *e;
     return GLOFND_OK;
 }

@@ -26,7 +26,8 @@ typedef struct gf_eval_line { /* numbers that a record does not have are NaN, te
 
 typedef struct gf_run_eval {
     gf_eval_line *line; /* [count] in the order in which each kind was first seen */
-    int count, capacity;
+    int count;
+    size_t capacity;
     int64_t skipped;                   /* lines that are no JSON objects */
     char unknown[GF_SETTINGS_KEY_MAX]; /* a key that eval_schema.h does not have, as of a newer version; "": none */
 } gf_run_eval;

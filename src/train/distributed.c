@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ifc/comm_device.h"
+#include "util/grow.h"
 
 /* Gradients per message. On a GPU messages are larger: its links need more to reach their speed, and each message takes a few
  * small launches; the last one, which backward does not hide, is no larger than the others. */
@@ -89,11 +90,8 @@ glofnd_status gf_distributed_gradients(gf_error *err, gf_distributed *d, gf_enco
 /* ----- unreadable samples: the first rank logs those of all ----- */
 
 static glofnd_status reserve(gf_error *err, gf_distributed *d, int64_t count) {
-    if (count <= d->unreadable_capacity) return GLOFND_OK;
-    gf_unreadable *grown = realloc(d->unreadable, (size_t)(2 * count) * sizeof *grown);
-    FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for %lld unreadable samples", (long long)count);
-    d->unreadable = grown;
-    d->unreadable_capacity = 2 * count;
+    FAIL_IF(err, !gf_grow(&d->unreadable, &d->unreadable_capacity, (size_t)count, sizeof *d->unreadable), GLOFND_E_MEMORY,
+            "no memory for %lld unreadable samples", (long long)count);
     return GLOFND_OK;
 }
 

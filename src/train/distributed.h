@@ -24,7 +24,8 @@ typedef struct gf_distributed {
     int stop;     /* this rank was asked to stop; after a step: some rank was */
     gf_unreadable
         *unreadable; /* [unreadable_count] of this rank since the last step; after it: of all, in the order of the batch */
-    int64_t unreadable_count, unreadable_capacity;
+    int64_t unreadable_count;
+    size_t unreadable_capacity;
 } gf_distributed;
 
 /* Whether the batch can be divided among the ranks; E_OPTION says why not. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "util/grow.h"
 #include "util/parallel.h"
 
 typedef enum object_kind { ENGINE, STREAM, ATTRIBUTES, MEMORY_DESC, PRIMITIVE_DESC, PRIMITIVE, MEMORY } object_kind;
@@ -20,7 +21,7 @@ struct gf_dnn {
     dnnl_primitive_attr_t adding; /* the same, and a product is added to what is there */
     int threads;
     object *objects; /* in the order they were made; freed in the opposite one */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 #define CHECK(err, call, what)                                              \
@@ -84,15 +85,9 @@ static void destroy(const object *o) {
 /* The list takes the object over, also when it fails. */
 static glofnd_status own(gf_error *err, gf_dnn *d, object_kind kind, void *handle) {
     const object o = {kind, handle};
-    if (d->count == d->room) {
-        const size_t room = d->room ? 2 * d->room : 64;
-        object *grown = realloc(d->objects, room * sizeof *grown);
-        if (!grown) {
-            destroy(&o);
-            GF_FAIL(err, GLOFND_E_MEMORY, "out of memory for a list of %zu oneDNN objects", room);
-        }
-        d->objects = grown;
-        d->room = room;
+    if (!gf_grow(&d->objects, &d->capacity, d->count + 1, sizeof *d->objects)) {
+        destroy(&o);
+        GF_FAIL(err, GLOFND_E_MEMORY, "out of memory for a list of %zu oneDNN objects", d->count + 1);
     }
     d->objects[d->count++] = o;
     return GLOFND_OK;

@@ -9,6 +9,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "ifc/pair_passes.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 #define PLANES GF_WINO_PLANES
@@ -21,8 +22,6 @@
 #define MOST_BLOCK_BYTES (6 << 20)
 #define SPAN_BYTES (4 << 20) /* planes of a span, at least: some of a third-level cache */
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 static int64_t up(int64_t n, int64_t size) { return parts(n, size) * size; }
 static void *unconst(const void *p) { return (void *)(uintptr_t)p; }
@@ -60,11 +59,11 @@ size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
     const int64_t weight_bytes = weight_floats(s) * (int64_t)sizeof(float);
     *w = (gf_wino){.down = down, .across = across, .tiles = tiles, .threads = threads};
     /* Wide layers read many weights for every block: blocks grow until that is as little as their own planes. */
-    const int64_t block = larger(BLOCK_BYTES, smaller(weight_bytes / 4, MOST_BLOCK_BYTES)) / tile_bytes;
-    w->block = up(larger(STEP, smaller(block, parts(tiles, threads))), STEP);
-    w->span = up(smaller(larger(SPAN_BYTES, weight_bytes) / tile_bytes + 1, tiles), STEP);
+    const int64_t block = GF_MAX(BLOCK_BYTES, GF_MIN(weight_bytes / 4, MOST_BLOCK_BYTES)) / tile_bytes;
+    w->block = up(GF_MAX(STEP, GF_MIN(block, parts(tiles, threads))), STEP);
+    w->span = up(GF_MIN(GF_MAX(SPAN_BYTES, weight_bytes) / tile_bytes + 1, tiles), STEP);
     const int64_t pass = threads * block_floats(w, s), back = s->training ? span_floats(w, s) : 0;
-    return sizeof(float) * (size_t)(weight_floats(s) + larger(pass, back));
+    return sizeof(float) * (size_t)(weight_floats(s) + GF_MAX(pass, back));
 }
 
 /* ----- tiles of a batch -------------------------------------------------------------------------------------------- */
@@ -95,7 +94,7 @@ static void multiply(float *c, size_t c_row, left a, const float *b, size_t pane
     const gf_tile_ops *ops = gf_cpu_kernels_get()->tile;
     for (int64_t k0 = 0; k0 < k; k0 += DEPTH)
         ops->product(c, c_row, a.data + (size_t)k0 * a.k, a.row, a.k, b + k0 * GF_PANEL, GF_PANEL, panel, (int)m, (int)n,
-                     (int)smaller(DEPTH, k - k0), add || k0 > 0);
+                     (int)GF_MIN(DEPTH, k - k0), add || k0 > 0);
 }
 
 /* ----- forward and back_data --------------------------------------------------------------------------------------- */
@@ -115,7 +114,7 @@ static void transform_weights(void *arg, int64_t task, int thread) {
     (void)thread;
     const pass *p = arg;
     const int64_t chunks = parts(p->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
-    p->ops->weights(p->u, &p->weights, task / chunks, r0, smaller(r0 + WEIGHT_ROWS, p->weights.rows));
+    p->ops->weights(p->u, &p->weights, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, p->weights.rows));
 }
 
 static void load_block(const pass *p, float *v, size_t plane, int64_t t0, int64_t t1) {
@@ -141,7 +140,7 @@ static void store_block(const pass *p, float *m, size_t plane, int64_t t0, int64
 static void run_block(void *arg, int64_t task, int thread) {
     const pass *p = arg;
     const int64_t rows = p->weights.rows, cols = p->weights.cols, t0 = task * p->w->block;
-    const int64_t t1 = smaller(t0 + p->w->block, p->w->tiles), whole = up(t1 - t0, STEP);
+    const int64_t t1 = GF_MIN(t0 + p->w->block, p->w->tiles), whole = up(t1 - t0, STEP);
     const int64_t v_row = row_floats(rows), v_plane = plane_floats(p->w->block, v_row);
     const int64_t m_row = row_floats(cols), m_plane = plane_floats(p->w->block, m_row);
     float *v = p->own + thread * block_floats(p->w, p->s), *m = v + PLANES * v_plane;
@@ -187,7 +186,7 @@ static void span_tiles(void *arg, int64_t task, int thread) {
     (void)thread;
     const gathering *g = arg;
     const gf_nn_shape *s = g->s;
-    const int64_t from = g->t0 + task * STEP, to = smaller(from + STEP, g->t1);
+    const int64_t from = g->t0 + task * STEP, to = GF_MIN(from + STEP, g->t1);
     for (int64_t t = from; t < to; t++) {
         const place at = place_of(g->w, t);
         const gf_wino_image x = image_of(s, g->x, s->in, at.image), dy = image_of(s, g->dy, s->out, at.image);
@@ -210,7 +209,7 @@ static void finish_weights(void *arg, int64_t task, int thread) {
     (void)thread;
     const gathering *g = arg;
     const int64_t chunks = parts(g->weights.rows, WEIGHT_ROWS), r0 = task % chunks * WEIGHT_ROWS;
-    g->ops->gradient(&g->weights, g->du, task / chunks, r0, smaller(r0 + WEIGHT_ROWS, g->weights.rows));
+    g->ops->gradient(&g->weights, g->du, task / chunks, r0, GF_MIN(r0 + WEIGHT_ROWS, g->weights.rows));
 }
 
 void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a) {
@@ -226,7 +225,7 @@ void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_ar
     g.v = g.du + weight_floats(s);
     g.n = g.v + PLANES * g.v_plane;
     for (; g.t0 < w->tiles; g.t0 = g.t1) {
-        g.t1 = smaller(g.t0 + w->span, w->tiles);
+        g.t1 = GF_MIN(g.t0 + w->span, w->tiles);
         gf_parallel(w->threads, parts(g.t1 - g.t0, STEP), span_tiles, &g);
         gf_parallel(w->threads, PLANES, span_product, &g);
     }

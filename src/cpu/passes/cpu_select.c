@@ -9,6 +9,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "cpu/passes/cpu_passes.h"
+#include "util/minmax.h"
 #include "util/order.h"
 #include "util/parallel.h"
 
@@ -27,16 +28,14 @@ static size_t scratch_of_thread(int64_t best) { return sizeof(float) * (size_t)(
 
 size_t gf_cpu_select_bytes(int64_t best, int threads) { return scratch_of_thread(best) * (size_t)threads; }
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* Similarities of rows [r0, r0+ROWS) and columns [c0, c0+CHUNK), NaN where there is no pair; returns the padded columns. */
 static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
     const gf_embed *q = p->q, *k = p->k;
     const size_t panel = (size_t)k->dim * GF_PANEL;
-    const int cols = (int)smaller(CHUNK, k->rows - c0), pcols = (int)smaller(CHUNK, gf_pad(k->rows) - c0);
+    const int cols = (int)GF_MIN(CHUNK, k->rows - c0), pcols = (int)GF_MIN(CHUNK, gf_pad(k->rows) - c0);
     gf_cpu_kernels_get()->tile->product(s, CHUNK, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(c0 / GF_PANEL) * panel,
                                         GF_PANEL, panel, ROWS, pcols, (int)k->dim, 0);
-    for (int64_t r = 0; r < smaller(ROWS, q->rows - r0); r++) {
+    for (int64_t r = 0; r < GF_MIN(ROWS, q->rows - r0); r++) {
         float *row = s + r * CHUNK;
         for (int c = cols; c < pcols; c++) row[c] = NAN;
         if (p->row_id)
@@ -84,7 +83,7 @@ static void find_ties(const gf_select *p, int64_t r0, int64_t rows, float *s, in
 
 static void select_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
-    const int64_t r0 = task * ROWS, rows = smaller(ROWS, p->q->rows - r0), room = capacity(p->best);
+    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), room = capacity(p->best);
     float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
     candidates x[ROWS];
     for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * room, 0, -INFINITY};
@@ -94,7 +93,7 @@ static void select_rows(void *arg, int64_t task, int thread) {
     }
     int64_t missing[ROWS];
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t best = smaller(best_of(p, r0 + r), x[r].count);
+        const int64_t best = GF_MIN(best_of(p, r0 + r), x[r].count);
         const float value = best < 1 ? NAN : gf_between(x[r].value, x[r].count, best, p->fraction);
         p->value[r0 + r] = value;
         missing[r] = best;
@@ -105,7 +104,7 @@ static void select_rows(void *arg, int64_t task, int thread) {
 
 static void smallest_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
-    const int64_t r0 = task * ROWS, rows = smaller(ROWS, p->q->rows - r0);
+    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0);
     float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
     for (int64_t r = r0; r < r0 + rows; r++) p->value[r] = INFINITY, p->tie[r] = 0;
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {

@@ -9,6 +9,7 @@
 
 #include <math.h>
 
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 size_t gf_tile_scratch_bytes(int64_t tile) {
@@ -23,8 +24,6 @@ gf_tile_scratch *gf_tile_scratch_of(void *scratch, int64_t tile, int thread) {
     x->transposed = x->score + tile * tile;
     return x;
 }
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* NaN in row r, columns [from, to) of the tile. */
 static void blank(gf_tile *t, int r, int64_t from, int64_t to) {
@@ -46,7 +45,7 @@ static void blank_non_pairs(const gf_pass *p, gf_tile *t) {
         blank(t, r, t->cols, t->pcols);
         if (p->shift < 0) continue;
         const int64_t sample = (p->q0 + t->r0 + r) >> p->shift, first = (sample << p->shift) - t->c0;
-        blank(t, r, first, smaller(first + (INT64_C(1) << p->shift), t->cols));
+        blank(t, r, first, GF_MIN(first + (INT64_C(1) << p->shift), t->cols));
     }
 }
 
@@ -58,10 +57,10 @@ static gf_tile tile_at(const gf_sweep *w, int64_t i, int64_t j, float *s) {
         .ld = (size_t)p->tile,
         .r0 = r0,
         .c0 = c0,
-        .rows = (int)smaller(p->tile, p->q->rows - r0),
-        .cols = (int)smaller(p->tile, p->k->rows - c0),
-        .prows = (int)smaller(p->tile, gf_pad(p->q->rows) - r0),
-        .pcols = (int)smaller(p->tile, gf_pad(p->k->rows) - c0),
+        .rows = (int)GF_MIN(p->tile, p->q->rows - r0),
+        .cols = (int)GF_MIN(p->tile, p->k->rows - c0),
+        .prows = (int)GF_MIN(p->tile, gf_pad(p->q->rows) - r0),
+        .pcols = (int)GF_MIN(p->tile, gf_pad(p->k->rows) - c0),
     };
     return t;
 }
@@ -111,7 +110,7 @@ static void tournament(void *arg, int64_t task, int thread) {
         a = (w->round + task) % table;
         b = (w->round - task + table) % table;
     }
-    const int64_t i = smaller(a, b), j = a + b - i;
+    const int64_t i = GF_MIN(a, b), j = a + b - i;
     if (j >= w->q_blocks) return; /* odd number of blocks: somebody rests */
     visit(w, i, j, thread);
     if (!w->p->col_role) visit(w, j, i, thread);
@@ -142,7 +141,7 @@ void gf_sweep_run(gf_sweep *w, int columns) {
         rounds(w, even - 1, even / 2, tournament);
     } else if (columns) {
         const int64_t most = w->q_blocks > w->k_blocks ? w->q_blocks : w->k_blocks;
-        rounds(w, most, smaller(w->q_blocks, w->k_blocks), latin);
+        rounds(w, most, GF_MIN(w->q_blocks, w->k_blocks), latin);
     } else {
         rounds(w, 1, w->q_blocks, whole_row);
     }

@@ -6,6 +6,7 @@
 #include "cuda/augment/augment_resize.cuh"
 #include "cuda/augment/cuda_augment.h"
 #include "cuda/step/cuda_device.h"
+#include "util/minmax.h"
 
 enum { SMALL = 64, SMALL_THREADS = 256, THREADS = 1024, MOST_ROWS = 96, ALIGN = 16 };
 
@@ -149,13 +150,11 @@ static int attribute(cudaDeviceAttr which) {
 }
 
 static int taps_of(int in, int size) { return 2 * ((in + size - 1) / size) + 1; }
-static int at_least(int a, int b) { return a > b ? a : b; }
-static int at_most(int a, int b) { return a < b ? a : b; }
 
 /* As many rows of the middle as fit in `room`, and are of use; 0: too few. */
 static int middle_rows(int size, size_t room, int taps, int tallest) {
     const int fit = (int)(room / (3 * (size_t)gf_cuda_view_pitch(size)));
-    return fit < taps + 2 ? 0 : at_most(fit, at_least(at_most(tallest, MOST_ROWS), taps + 2));
+    return fit < taps + 2 ? 0 : GF_MIN(fit, GF_MAX(GF_MIN(tallest, MOST_ROWS), taps + 2));
 }
 
 /* rows = 0: it does not fit. */
@@ -165,7 +164,7 @@ static plan plan_of(const gf_cuda_augment *a, int in_shared, size_t limit) {
     p.picture = gf_cuda_view_bytes(a->size);
     const size_t picture = in_shared ? aligned(p.picture) : 0;
     const size_t plane = in_shared && a->blurred ? aligned(p.picture / 3) : 0;
-    p.taps = at_least(taps_of(a->widest, a->size), taps_of(a->tallest, a->size));
+    p.taps = GF_MAX(taps_of(a->widest, a->size), taps_of(a->tallest, a->size));
     const size_t axes = 2 * axis_bytes(a->size, p.taps);
     if (picture + axes > limit || picture + plane > limit) return p;
     p.rows = middle_rows(a->size, limit - picture - axes, p.taps, a->tallest);
@@ -181,7 +180,7 @@ static size_t shared_limit(void) {
     return bytes > 0 ? (size_t)bytes & ~(size_t)(ALIGN - 1) : 0;
 }
 
-static int scratch_blocks(void) { return at_least(attribute(cudaDevAttrMultiProcessorCount), 1); }
+static int scratch_blocks(void) { return GF_MAX(attribute(cudaDevAttrMultiProcessorCount), 1); }
 
 int gf_cuda_augment_scratch(int size, size_t *bytes) {
     gf_cuda_augment worst = {};
@@ -209,6 +208,6 @@ cudaError_t gf_cuda_augment_run(const gf_cuda_augment *a, cudaStream_t stream) {
         return launch<true>(a, &p, stream);
     }
     p = plan_of(a, 0, limit);
-    p.blocks = at_most(a->views, scratch_blocks());
+    p.blocks = GF_MIN(a->views, scratch_blocks());
     return p.rows > 0 ? launch<false>(a, &p, stream) : cudaErrorInvalidValue;
 }

@@ -5,10 +5,9 @@
  * on an H200). All copies, and all gradients, are cast in one launch (cunn_move.c). float nets use the weights themselves.
  */
 #include "cuda/nn/cunn_plan.h"
+#include "util/minmax.h"
 
 static int64_t weights_of(const gf_nn_shape *s) { return s->out * s->in * s->kernel * s->kernel; }
-
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 size_t gf_cunn_conv_packed(const gf_nn_shape *s) { return ((size_t)weights_of(s) * 2 + 255) / 256 * 256; }
 
@@ -36,7 +35,7 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
     if (s->training && s->input_grad) TRY(find(err, op, GF_CUNN_BACK_DATA));
     if (s->training) TRY(find_back_weights(err, op));
     for (int i = 0; i < GF_CUNN_WORKS; i++)
-        if (op->plan[i]) sizes->scratch = larger(sizes->scratch, op->plan[i]->workspace);
+        if (op->plan[i]) sizes->scratch = GF_MAX(sizes->scratch, op->plan[i]->workspace);
     return GLOFND_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cuda/pairs/pairs_state.h"
+#include "util/minmax.h"
 
 #define STRIP_BYTES ((size_t)16 << 30) /* similarities and lists of a strip: more is not faster */
 #define STRIP_ROWS 8192
@@ -30,9 +31,7 @@ typedef struct work {
 
 /* ----- memory ----- */
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static int64_t list_capacity(int64_t n, int64_t top) { return smaller(n, LIST + 4 * top); }
+static int64_t list_capacity(int64_t n, int64_t top) { return GF_MIN(n, LIST + 4 * top); }
 
 /* Bytes of one row of a strip. top: those of the edge count, too. */
 static size_t row_bytes(int64_t n, int64_t top) {
@@ -43,8 +42,8 @@ static size_t row_bytes(int64_t n, int64_t top) {
 /* A multiple of GF_PAIRS_GROUP, and that at least. */
 static int64_t strip_rows(int64_t rows, int64_t n, int64_t top, size_t memory) {
     const size_t limit = memory < STRIP_BYTES ? memory : STRIP_BYTES;
-    const int64_t fit = smaller((int64_t)(limit / row_bytes(n, top)), STRIP_ROWS) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
-    return smaller(fit > 0 ? fit : GF_PAIRS_GROUP, gf_cuda_pairs_padded(rows));
+    const int64_t fit = GF_MIN((int64_t)(limit / row_bytes(n, top)), STRIP_ROWS) / GF_PAIRS_GROUP * GF_PAIRS_GROUP;
+    return GF_MIN(fit > 0 ? fit : GF_PAIRS_GROUP, gf_cuda_pairs_padded(rows));
 }
 
 /* Upper bound of the bytes of one anchor: threshold, four counts, two trees, skip, label, group. */
@@ -199,7 +198,7 @@ static glofnd_status report(gf_error *err, work *w, double share) {
 static glofnd_status sweep_rows(gf_error *err, work *w, int compare) {
     gf_pairs_job *a = &w->a;
     for (a->row0 = 0; a->row0 < a->q.n; a->row0 += w->strip) {
-        a->rows = (int)smaller(w->strip, a->q.n - a->row0);
+        a->rows = (int)GF_MIN(w->strip, a->q.n - a->row0);
         TRY(similarities(err, w));
         TRY(select_rows(err, w));
         if (compare) PAIRS_TRY(err, gf_pairs_compare(a, w->c->stream), "mutual pairs");
@@ -214,7 +213,7 @@ static glofnd_status sweep_pairs(gf_error *err, work *w) {
     const double n = (double)a->q.n;
     a->half = 1;
     for (a->row0 = 0; a->row0 < a->q.n; a->row0 += w->strip) {
-        a->rows = (int)smaller(w->strip, a->q.n - a->row0);
+        a->rows = (int)GF_MIN(w->strip, a->q.n - a->row0);
         a->col0 = a->row0;
         TRY(similarities(err, w));
         if (w->dense && w->fast) PAIRS_TRY(err, gf_pairs_exact(a, 0, w->c->stream), "similarities of dense rows");
@@ -290,7 +289,7 @@ static glofnd_status begin(gf_error *err, work *w, const gf_pairs_side *q, int t
                           .pitch = gf_cuda_pairs_padded(c->k.n),
                           .cap = (int)(t->list ? t->list : list_capacity(c->k.n, top))};
     if (!w->fast) w->a.q.half = w->a.k.half = NULL;
-    w->a.reach = smaller(t->rank + w->a.edge - (w->a.edge > 0), others);
+    w->a.reach = GF_MIN(t->rank + w->a.edge - (w->a.edge > 0), others);
     /* a sum of dim products: rounded once each on the CPU, truncated at worst by the tensor cores */
     w->a.chain = (float)(1.01 * c->k.ld * (ldexp(1.0, -24) + ldexp(1.0, -23)) + 1e-6);
     TRY(take_anchors(err, w, trees));

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/minmax.h"
+
 #define ALIGN 256
 #define PARTIAL_ROWS 128 /* rows of a block whose sums are added up at the end of a kernel, at the least */
 
@@ -81,8 +83,6 @@ static void *take(cursor *at, int64_t count, size_t size) {
 
 #define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static void lay_embed(cursor *at, gf_cuda_embed *e, int64_t rows, int64_t dim, int64_t ld, gf_cuda_math math) {
     *e = (gf_cuda_embed){.f32 = {.rows = rows, .dim = dim, .ld = ld}};
     TAKE(at, e->f32.row, rows * ld);
@@ -123,7 +123,7 @@ static size_t scratch_bytes(int64_t rows, int64_t cols) {
 static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld) {
     cursor grads = *at, scratch = *at;
     for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
-    d->scratch = take(&scratch, 1, scratch_bytes(s->own, larger(s->all, s->ring)));
+    d->scratch = take(&scratch, 1, scratch_bytes(s->own, GF_MAX(s->all, s->ring)));
     const size_t end = grads.used > scratch.used ? grads.used : scratch.used;
     d->scratch_bytes = end - at->used;
     return end;
@@ -161,8 +161,6 @@ static size_t lay(gf_device_ctx *d, const gf_shape *s, gf_cuda_math math, char *
 /* Two tables of 2 cols entries, the second for slots. */
 static size_t table_bytes(const gf_shape *s) { return (4 * sizeof(int64_t) * (size_t)s->cols + ALIGN - 1) / ALIGN * ALIGN; }
 
-static size_t larger_size(size_t a, size_t b) { return a > b ? a : b; }
-
 static glofnd_status drop_block(gf_error *err, gf_device_ctx *d) {
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     if (!d->borrowed) cudaFree(d->block);
@@ -195,12 +193,11 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
     if (memcmp(&d->shape, shape, sizeof *shape) == 0 && d->math == (int)math) return GLOFND_OK;
     gf_device_ctx plan = *d;
     const size_t arrays = lay(&plan, shape, math, NULL), table = table_bytes(shape);
-    if (larger_size(arrays, d->arrays_bytes) + larger_size(table, d->table_bytes) > d->bytes)
-        TRY(grow(err, d, shape, arrays + table));
+    if (GF_MAX(arrays, d->arrays_bytes) + GF_MAX(table, d->table_bytes) > d->bytes) TRY(grow(err, d, shape, arrays + table));
     char *end = d->block + d->bytes / ALIGN * ALIGN;
     if (table > d->table_bytes) CUDA_TRY(err, cudaMemsetAsync(end - table, 0, table - d->table_bytes, d->stream));
-    d->arrays_bytes = larger_size(arrays, d->arrays_bytes);
-    d->table_bytes = larger_size(table, d->table_bytes);
+    d->arrays_bytes = GF_MAX(arrays, d->arrays_bytes);
+    d->table_bytes = GF_MAX(table, d->table_bytes);
     lay(d, shape, math, d->block);
     d->seen_ids = (int64_t *)(void *)(end - table);
     d->shape = *shape;

@@ -19,6 +19,7 @@
 
 #include "data/dataset_format.h"
 #include "io/file.h"
+#include "util/grow.h"
 
 typedef struct item {
     const char *path;      /* from the root, in folder.paths; set once that no longer moves */
@@ -31,7 +32,7 @@ typedef struct folder {
     int is_train; /* root is the train folder of a set with a test folder */
     gf_string_list paths;
     item *items; /* [paths.n] */
-    int64_t capacity;
+    size_t capacity;
     int64_t foreign;         /* images of other formats, left out */
     char first_foreign[256]; /* the first of them by name, from the root */
 } folder;
@@ -75,13 +76,8 @@ static glofnd_status join(gf_error *err, char out[PATH_MAX], const char *a, cons
 static glofnd_status add_item(gf_error *err, folder *f, const char *where, const char *name, int32_t label) {
     char path[PATH_MAX];
     TRY(join(err, path, where, name));
-    if (f->paths.n == f->capacity) {
-        const int64_t capacity = 2 * f->capacity + 64;
-        item *items = realloc(f->items, (size_t)capacity * sizeof *items);
-        FAIL_IF(err, !items, GLOFND_E_MEMORY, "no memory for a list of %lld images", (long long)capacity);
-        f->items = items;
-        f->capacity = capacity;
-    }
+    FAIL_IF(err, !gf_grow(&f->items, &f->capacity, (size_t)f->paths.n + 1, sizeof *f->items), GLOFND_E_MEMORY,
+            "no memory for a list of %lld images", (long long)f->paths.n + 1);
     f->items[f->paths.n] = (item){.folder_bytes = (uint32_t)strlen(where), .label = label};
     return gf_string_list_add(err, &f->paths, path, strlen(path));
 }

@@ -27,7 +27,7 @@ typedef struct gf_wds_entry {
 
 typedef struct gf_wds_shard { /* the samples of one shard */
     gf_wds_entry *entries;    /* [keys.n] */
-    int64_t capacity;
+    size_t capacity;
     gf_string_list keys;
     gf_file_stamp stamp;
     int64_t left_out;   /* keys without image */

@@ -11,6 +11,7 @@
 #include "data/dataset_format.h"
 #include "data/formats/wds.h"
 #include "data/tar.h"
+#include "util/grow.h"
 
 #define CLS_MAX 32 /* bytes of a .cls */
 #define NAME_BYTES 100
@@ -194,13 +195,8 @@ static glofnd_status fill_entry(gf_error *err, const gf_tar *t, const group *g, 
 /* ----- all samples ----- */
 
 static glofnd_status add_entry(gf_error *err, gf_wds_shard *s, const char *key, size_t n, const gf_wds_entry *e) {
-    if (s->keys.n == s->capacity) {
-        const int64_t capacity = 2 * s->capacity + 64;
-        gf_wds_entry *entries = realloc(s->entries, (size_t)capacity * sizeof *entries);
-        FAIL_IF(err, !entries, GLOFND_E_MEMORY, "no memory for an index of %lld samples", (long long)capacity);
-        s->entries = entries;
-        s->capacity = capacity;
-    }
+    FAIL_IF(err, !gf_grow(&s->entries, &s->capacity, (size_t)s->keys.n + 1, sizeof *s->entries), GLOFND_E_MEMORY,
+            "no memory for an index of %lld samples", (long long)s->keys.n + 1);
     s->entries[s->keys.n] = *e;
     return gf_string_list_add(err, &s->keys, key, n);
 }

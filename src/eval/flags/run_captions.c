@@ -7,6 +7,7 @@
 #include "loader/caption_tokens.h"
 #include "text/captions.h"
 #include "util/components.h"
+#include "util/grow.h"
 
 enum { PART = 512 }; /* captions encoded at a time */
 
@@ -93,7 +94,8 @@ typedef struct row_caption {
 
 typedef struct list {
     row_caption *at;
-    int64_t n, capacity;
+    int64_t n;
+    size_t capacity;
 } list;
 
 static int by_hash(const void *a, const void *b) {
@@ -102,12 +104,8 @@ static int by_hash(const void *a, const void *b) {
 }
 
 static glofnd_status add(gf_error *err, list *l, row_caption s) {
-    if (l->n == l->capacity) {
-        const int64_t capacity = l->capacity ? 2 * l->capacity : 1024;
-        row_caption *grown = realloc(l->at, (size_t)capacity * sizeof *grown);
-        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for %lld captions", (long long)capacity);
-        l->at = grown, l->capacity = capacity;
-    }
+    FAIL_IF(err, !gf_grow(&l->at, &l->capacity, (size_t)l->n + 1, sizeof *l->at), GLOFND_E_MEMORY, "no memory for %lld captions",
+            (long long)l->n + 1);
     l->at[l->n++] = s;
     return GLOFND_OK;
 }

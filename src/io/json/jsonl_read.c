@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/grow.h"
+
 glofnd_status gf_jsonl_read_open(gf_jsonl_reader *r, gf_error *err, const char *path) {
     *r = (gf_jsonl_reader){.err = err, .path = path};
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe must not hang */
@@ -34,13 +36,8 @@ static int read_fail(gf_jsonl_reader *r, glofnd_status status, const char *what)
 /* One more byte of the line; 0 after a failure. */
 static int keep_byte(gf_jsonl_reader *r, size_t at, int c) {
     if (at == GF_JSONL_MAX_LINE) return read_fail(r, GLOFND_E_FORMAT, "longer than any line of such a file");
-    if (at == r->room) {
-        const size_t room = r->room ? 2 * r->room : 4096;
-        char *larger = realloc(r->line, room);
-        if (!larger) return read_fail(r, GLOFND_E_MEMORY, "no memory for it");
-        r->line = larger;
-        r->room = room;
-    }
+    if (at == r->capacity && !gf_grow(&r->line, &r->capacity, at + 1, 1))
+        return read_fail(r, GLOFND_E_MEMORY, "no memory for it");
     r->line[at] = (char)c;
     return 1;
 }
@@ -94,11 +91,11 @@ const char *gf_jsonl_get_text(const gf_jsonl_reader *r, const char *key) {
     return json_string_value(json_object_get(r->object, key));
 }
 
-int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *x, int64_t room) {
+int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *x, int64_t capacity) {
     const json_t *array = json_object_get(r->object, key);
     if (!json_is_array(array)) return -1;
     const int64_t n = (int64_t)json_array_size(array);
-    for (int64_t i = 0; i < n && i < room; i++)
+    for (int64_t i = 0; i < n && i < capacity; i++)
         if (!number_of(json_array_get(array, (size_t)i), &x[i])) x[i] = (double)NAN;
     return n;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/grow.h"
+
 #define FIRST_SLOTS 4096
 
 glofnd_status gf_bpe_counts_create(gf_error *err, gf_bpe_counts **out) {
@@ -59,19 +61,10 @@ static glofnd_status grow_slots(gf_error *err, gf_bpe_counts *c) {
 }
 
 static glofnd_status make_room(gf_error *err, gf_bpe_counts *c, size_t n) {
-    if (c->used + n > c->room) {
-        uint8_t *bytes = realloc(c->bytes, (c->used + n) * 2);
-        FAIL_IF(err, !bytes, GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
-        c->bytes = bytes;
-        c->room = (c->used + n) * 2;
-    }
-    if (c->n == c->capacity) {
-        const int64_t capacity = c->capacity * 2 + 1024;
-        void *word = realloc(c->word, (size_t)capacity * sizeof *c->word);
-        FAIL_IF(err, !word, GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
-        c->word = word;
-        c->capacity = capacity;
-    }
+    FAIL_IF(err,
+            !gf_grow(&c->bytes, &c->bytes_capacity, c->used + n, 1) ||
+                !gf_grow(&c->word, &c->capacity, (size_t)c->n + 1, sizeof *c->word),
+            GLOFND_E_MEMORY, "no memory for %lld different words", (long long)c->n);
     return c->n * 2 >= c->slots_n ? grow_slots(err, c) : GLOFND_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "text/bpe/bpe_file.h"
 #include "text/bpe/bpe_symbols.h"
 #include "text/unicode/unicode.h"
+#include "util/grow.h"
 
 #define LEAST_TIMES 2 /* a pair that comes once is no pattern */
 #define FILE_HEAD "#version: 0.2 - byte-pair merges learned by glofnd"
@@ -21,7 +22,8 @@ typedef struct pair {
     uint32_t key; /* left << 16 | right */
     int64_t times;
     int64_t *words; /* [n] those that have it, and some that had it once; may repeat */
-    int64_t n, capacity;
+    int64_t n;
+    size_t capacity;
     int queued; /* the merge, from 1, after which it went to the heap last */
 } pair;
 
@@ -40,7 +42,8 @@ typedef struct learner {
     pair *pairs;      /* hash table; times < 0: free */
     int64_t pairs_n, slots;
     candidate *heap;
-    int64_t heap_n, heap_room;
+    int64_t heap_n;
+    size_t heap_capacity;
     uint32_t *merges; /* [made] keys */
     int made;
 } learner;
@@ -52,13 +55,7 @@ static const char no_memory[] = "no memory to learn a vocabulary";
 static int goes_before(candidate a, candidate b) { return a.times != b.times ? a.times > b.times : a.key < b.key; }
 
 static glofnd_status push(learner *l, candidate x) {
-    if (l->heap_n == l->heap_room) {
-        const int64_t room = l->heap_room * 2 + 4096;
-        candidate *heap = realloc(l->heap, (size_t)room * sizeof *heap);
-        FAIL_IF(l->err, !heap, GLOFND_E_MEMORY, no_memory);
-        l->heap = heap;
-        l->heap_room = room;
-    }
+    FAIL_IF(l->err, !gf_grow(&l->heap, &l->heap_capacity, (size_t)l->heap_n + 1, sizeof *l->heap), GLOFND_E_MEMORY, no_memory);
     int64_t i = l->heap_n++;
     for (; i > 0 && goes_before(x, l->heap[(i - 1) / 2]); i = (i - 1) / 2) l->heap[i] = l->heap[(i - 1) / 2];
     l->heap[i] = x;
@@ -101,13 +98,7 @@ static glofnd_status grow_pairs(learner *l) {
 
 static glofnd_status remember_word(learner *l, pair *p, int64_t word) {
     if (p->n > 0 && p->words[p->n - 1] == word) return GLOFND_OK;
-    if (p->n == p->capacity) {
-        const int64_t capacity = p->capacity * 2 + 4;
-        int64_t *words = realloc(p->words, (size_t)capacity * sizeof *words);
-        FAIL_IF(l->err, !words, GLOFND_E_MEMORY, no_memory);
-        p->words = words;
-        p->capacity = capacity;
-    }
+    FAIL_IF(l->err, !gf_grow(&p->words, &p->capacity, (size_t)p->n + 1, sizeof *p->words), GLOFND_E_MEMORY, no_memory);
     p->words[p->n++] = word;
     return GLOFND_OK;
 }
@@ -191,7 +182,7 @@ static glofnd_status apply(learner *l, uint32_t key, uint32_t made) {
     pair *p = &l->pairs[slot_of(l->pairs, l->slots, key)];
     int64_t *const words = p->words, n = p->n;
     p->words = NULL; /* ours now: the table may move */
-    p->n = p->capacity = 0;
+    p->n = 0, p->capacity = 0;
     glofnd_status status = GLOFND_OK;
     for (int64_t i = 0; i < n && status == GLOFND_OK; i++) {
         if (l->done[words[i]] == l->made) continue;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/grow.h"
+
 #define SLOTS (1u << 17) /* more than twice the symbols */
 
 /* ----- the alphabet: visible Latin-1 characters stand for themselves, the others, in order, for 256, 257 ... ----- */
@@ -49,13 +51,7 @@ int32_t gf_symbols_find(const gf_symbols *s, const uint8_t *bytes, size_t n) {
 }
 
 glofnd_status gf_symbols_add(gf_error *err, gf_symbols *s, const uint8_t *bytes, size_t n) {
-    if (s->used + n > s->room) {
-        const size_t room = (s->used + n) * 2 + 8192;
-        uint8_t *grown = realloc(s->bytes, room);
-        FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory for a vocabulary");
-        s->bytes = grown;
-        s->room = room;
-    }
+    FAIL_IF(err, !gf_grow(&s->bytes, &s->capacity, s->used + n, 1), GLOFND_E_MEMORY, "no memory for a vocabulary");
     if (n > 0) {
         memcpy(s->bytes + s->used, bytes, n);
         s->slots[find_slot(s, bytes, n)] = (uint16_t)(s->n + 1);

@@ -18,7 +18,7 @@
 
 typedef struct gf_symbols {
     uint8_t *bytes; /* all symbols, one after the other */
-    size_t used, room;
+    size_t used, capacity;
     uint32_t at[GF_BPE_VOCAB_MAX + 1]; /* symbol i is bytes[at[i] .. at[i+1]) */
     int32_t n;
     uint16_t *slots;                /* hash table of symbol numbers + 1 */

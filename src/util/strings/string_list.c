@@ -4,26 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static glofnd_status reserve(gf_error *err, gf_string_list *s, size_t more) {
-    if (s->used + more > s->room) {
-        const size_t room = 2 * (s->used + more) + 256;
-        char *text = realloc(s->text, room);
-        FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory for a list of %lld names", (long long)s->n + 1);
-        s->text = text;
-        s->room = room;
-    }
-    if (s->n == s->capacity) {
-        const int64_t capacity = 2 * s->capacity + 16;
-        size_t *at = realloc(s->at, (size_t)capacity * sizeof *at);
-        FAIL_IF(err, !at, GLOFND_E_MEMORY, "no memory for a list of %lld names", (long long)s->n + 1);
-        s->at = at;
-        s->capacity = capacity;
-    }
-    return GLOFND_OK;
-}
+#include "util/grow.h"
 
 glofnd_status gf_string_list_add(gf_error *err, gf_string_list *s, const char *text, size_t length) {
-    TRY(reserve(err, s, length + 1));
+    FAIL_IF(err,
+            !gf_grow(&s->text, &s->text_capacity, s->used + length + 1, 1) ||
+                !gf_grow(&s->at, &s->capacity, (size_t)s->n + 1, sizeof *s->at),
+            GLOFND_E_MEMORY, "no memory for a list of %lld names", (long long)s->n + 1);
     memcpy(s->text + s->used, text, length);
     s->text[s->used + length] = 0;
     s->at[s->n++] = s->used;

@@ -6,9 +6,10 @@
 
 typedef struct gf_string_list { /* all zero: empty */
     char *text;                 /* strings, each closed by 0 */
-    size_t used, room;
+    size_t used, text_capacity;
     size_t *at; /* [n] where each begins */
-    int64_t n, capacity;
+    int64_t n;
+    size_t capacity;
 } gf_string_list;
 
 /* Appends a copy of `length` bytes. A zero byte among them ends the string early. */

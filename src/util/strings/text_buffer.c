@@ -6,21 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/grow.h"
 #include "util/strings/utf8.h"
 
-/* Room for n more bytes and the end. */
+/* Space for n more bytes and the final 0. */
 static int reserve(gf_text *t, size_t n) {
-    if (t->failed) return 0;
-    if (n < t->room - t->used) return 1;
-    const size_t room = 2 * (t->used + n) + 256;
-    char *grown = realloc(t->at, room);
-    if (!grown) {
-        t->failed = 1;
-        return 0;
-    }
-    t->at = grown;
-    t->room = room;
-    return 1;
+    if (!t->failed) t->failed = !gf_grow(&t->at, &t->capacity, t->used + n + 1, 1);
+    return !t->failed;
 }
 
 static void add_bytes(gf_text *t, const char *bytes, size_t n) {

@@ -6,7 +6,7 @@
 
 typedef struct gf_text {
     char *at; /* ends with 0; NULL while empty */
-    size_t used, room;
+    size_t used, capacity;
     int failed;
 } gf_text;
 

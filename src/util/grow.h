@@ -1,0 +1,15 @@
+/* grow.h - arrays that grow. */
+#ifndef GF_UTIL_GROW_H
+#define GF_UTIL_GROW_H
+
+#include <stddef.h>
+
+/* Makes the array at *pointer hold at least `count` items of `bytes` bytes each; *capacity is the number of items it holds, 0 with
+ * *pointer NULL at first. Grows to twice the count, so that adding one by one takes linear time. 1: done; 0: no memory, and nothing
+ * has changed.
+ *
+ *     if (!gf_grow(&list->item, &list->capacity, list->count + 1, sizeof *list->item)) return 0;
+ *     list->item[list->count++] = x; */
+int gf_grow(void *pointer, size_t *capacity, size_t count, size_t bytes);
+
+#endif
