@@ -133,14 +133,9 @@ static glofnd_status path_of(gf_error *err, const threshold_job *j, const char *
 
 static glofnd_status write_text(gf_error *err, const threshold_job *j, const char *name, gf_text *text) {
     char path[PATH_MAX];
-    gf_writer w;
     FAIL_IF(err, text->failed, GLOFND_E_MEMORY, "no memory for %s", name);
     TRY(path_of(err, j, name, path));
-    TRY(gf_writer_open(&w, err, path));
-    gf_put(&w, text->at, text->used);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_file_write(err, path, text->at, text->used);
 }
 
 /* Both files have the same rows and columns. Anchors were drawn at random; here they are in the order of the data. */

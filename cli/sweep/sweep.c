@@ -277,7 +277,7 @@ glofnd_status sweep_recall(gf_error *err, const sweep_plan *p, sweep_run *runs, 
     glofnd_status status = GLOFND_OK;
     TRY(log_path(err, p, path, sizeof path));
     if (access(path, F_OK) != 0) return GLOFND_OK;
-    TRY(gf_jsonl_read_open(&line, err, path));
+    TRY(gf_jsonl_read_open(err, &line, path));
     while (status == GLOFND_OK && gf_jsonl_next(&line)) {
         const char *name = gf_jsonl_get_text(&line, "run");
         for (int i = 0; name && i < count && status == GLOFND_OK; i++)
@@ -296,7 +296,7 @@ glofnd_status sweep_note(gf_error *err, const sweep_plan *p, const sweep_run *r,
     char path[1100];
     gf_jsonl log = {0};
     TRY(log_path(err, p, path, sizeof path));
-    TRY(gf_jsonl_open(&log, err, path, GF_LOG_ALL));
+    TRY(gf_jsonl_open(err, &log, path, GF_LOG_ALL));
     gf_jsonl_begin(&log);
     gf_jsonl_text(&log, "event", event);
     gf_jsonl_text(&log, "run", r->name);

@@ -22,21 +22,12 @@ static int format_of(const char *name) {
 
 int compare_known(const char *format) { return format_of(format) >= 0; }
 
-static glofnd_status write_file(gf_error *err, const gf_text *text, const char *path) {
-    gf_writer w;
-    TRY(gf_writer_open(&w, err, path));
-    gf_put(&w, text->at, text->used);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
-}
-
 glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *format, const char *path) {
     gf_text text = {0};
     glofnd_status status = GLOFND_OK;
     formats[format_of(format)].write(&text, c);
     if (text.failed) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for the comparison");
-    else if (path) status = write_file(err, &text, path);
+    else if (path) status = gf_file_write(err, path, text.at, text.used);
     else if (text.at) fputs(text.at, stdout);
     gf_text_free(&text);
     return status;

@@ -130,15 +130,9 @@ static glofnd_status write_sheet(gf_error *err, const gf_dataset *d, int rows, i
     gf_image sheet = {0};
     uint8_t *png = NULL;
     size_t bytes = 0;
-    gf_writer w;
     glofnd_status status = gf_dataset_sheet(err, d, 0, rows, columns, cell, &sheet);
     if (status == GLOFND_OK) status = gf_image_encode_png(err, &sheet, &png, &bytes);
-    if (status == GLOFND_OK) status = gf_writer_open(&w, err, path);
-    if (status == GLOFND_OK) {
-        gf_put(&w, png, bytes);
-        status = gf_writer_commit(&w);
-        gf_writer_close(&w);
-    }
+    if (status == GLOFND_OK) status = gf_file_write(err, path, png, bytes);
     free(png);
     gf_image_free(&sheet);
     return status;

@@ -81,7 +81,7 @@ static glofnd_status encode(gf_error *err, const gf_run_encoder_spec *spec, cons
 static glofnd_status try_target(gf_error *err, const char *path) {
     gf_writer w;
     if (!path) return GLOFND_OK;
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     gf_writer_close(&w);
     return GLOFND_OK;
 }

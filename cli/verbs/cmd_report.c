@@ -63,14 +63,9 @@ static void look(report_job *j, const gf_report *r) {
 
 static glofnd_status write_page(gf_error *err, const gf_report *r, const char *path) {
     gf_text page = {0};
-    gf_writer w;
     gf_page(&page, r);
-    glofnd_status status = page.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for the page") : gf_writer_open(&w, err, path);
-    if (status == GLOFND_OK) {
-        gf_put(&w, page.at, page.used);
-        status = gf_writer_commit(&w);
-        gf_writer_close(&w);
-    }
+    const glofnd_status status =
+        page.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for the page") : gf_file_write(err, path, page.at, page.used);
     gf_text_free(&page);
     return status;
 }

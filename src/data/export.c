@@ -90,15 +90,6 @@ static void class_folder(const exporter *x, int32_t label, char out[NAME_MAX + 1
 
 /* ----- one sample ----- */
 
-static glofnd_status write_png(exporter *x, const char *path) {
-    gf_writer w;
-    TRY(gf_writer_open(&w, x->err, path));
-    gf_put(&w, x->png, x->png_size);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
-}
-
 static void put_caption(FILE *f, const char *file, gf_caption c) {
     fprintf(f, "%s\t\"", file);
     for (const char *p = c.text; p < c.text + c.n; p++) {
@@ -125,7 +116,7 @@ static glofnd_status write_to_folder(exporter *x, int64_t i) {
         snprintf(name, sizeof name, "%010lld.png", (long long)i);
     }
     TRY(path_in(x, path, name));
-    TRY(write_png(x, path));
+    TRY(gf_file_write(x->err, path, x->png, x->png_size));
     if (x->captions) put_captions(x->captions, name, x->sample.text);
     return GLOFND_OK;
 }
@@ -153,7 +144,7 @@ static glofnd_status begin_shard(exporter *x) {
     char name[64];
     snprintf(name, sizeof name, "shard-%06lld.tar", (long long)x->out->shards);
     TRY(path_in(x, x->shard_path, name));
-    const glofnd_status status = gf_writer_open(&x->shard, x->err, x->shard_path);
+    const glofnd_status status = gf_writer_open(x->err, &x->shard, x->shard_path);
     if (status != GLOFND_OK) x->shard_path[0] = 0;
     else x->out->shards++;
     x->in_shard = 0;
@@ -208,15 +199,13 @@ static glofnd_status write_class_names(exporter *x) {
     if (x->info.classes == 0 || (x->e->form == GF_EXPORT_WDS && !has_names(x))) return GLOFND_OK;
     TRY(path_in(x, path, "classnames.txt"));
     gf_writer w;
-    TRY(gf_writer_open(&w, x->err, path));
+    TRY(gf_writer_open(x->err, &w, path));
     for (int32_t c = 0; c < x->info.classes; c++) {
         const char *name = gf_dataset_class(x->d, c);
         for (; name && *name; name++) gf_put(&w, *name == '\n' ? " " : name, 1);
         gf_put(&w, "\n", 1);
     }
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }
 
 /* All class folders at once, so that a class without samples keeps its number. */

@@ -76,7 +76,7 @@ static void put_quality(gf_jsonl *j, const gf_discover_result *r) {
 
 glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_discover_report *x) {
     gf_jsonl j = {0};
-    TRY(gf_jsonl_open(&j, err, path, 0));
+    TRY(gf_jsonl_open(err, &j, path, 0));
     gf_jsonl_begin(&j);
     put_input(&j, x);
     put_results(&j, x);
@@ -162,7 +162,7 @@ static glofnd_status check_stored(gf_error *err, const char *folder, const gf_di
     int64_t crc = -1, k = 0;
     double alpha = NAN, dup = NAN;
     snprintf(path, sizeof path, "%s/" GF_DISCOVER_MARK, folder);
-    TRY(gf_jsonl_read_open(&r, err, path));
+    TRY(gf_jsonl_read_open(err, &r, path));
     const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "crc32c", &crc) && gf_jsonl_get_integer(&r, "k", &k) &&
                       gf_jsonl_get(&r, "alpha", &alpha) && gf_jsonl_get(&r, "dup", &dup);
     const glofnd_status status = r.status;

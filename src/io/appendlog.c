@@ -30,7 +30,7 @@ static void release(gf_log *f) {
     f->buffer = NULL;
 }
 
-glofnd_status gf_log_open(gf_log *f, gf_error *err, const char *path, int create) {
+glofnd_status gf_log_open(gf_error *err, gf_log *f, const char *path, int create) {
     *f = (gf_log){.err = err, .fd = -1};
     f->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | (create ? O_CREAT : 0), 0666); /* nonblocking: no pipe may hang */
     FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened for writing: %s", path, strerror(errno));

@@ -26,7 +26,7 @@ typedef struct gf_log {
 
 /* Opens for reading and writing, made if missing and `create`; E_IO if that fails or it is not a regular file. After a failed
  * open, close is not needed, but allowed. */
-glofnd_status gf_log_open(gf_log *f, gf_error *err, const char *path, int create);
+glofnd_status gf_log_open(gf_error *err, gf_log *f, const char *path, int create);
 /* Size of the file as opened, and its bytes from `at` on, before anything is put: to find where to cut. */
 uint64_t gf_log_size(const gf_log *f);
 glofnd_status gf_log_read(gf_log *f, uint64_t at, void *to, size_t n);

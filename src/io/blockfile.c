@@ -89,7 +89,7 @@ static int open_directory(char *name) {
     return fd;
 }
 
-glofnd_status gf_writer_open(gf_writer *w, gf_error *err, const char *path) {
+glofnd_status gf_writer_open(gf_error *err, gf_writer *w, const char *path) {
     *w = (gf_writer){.err = err, .fd = -1, .dir_fd = -1, .path = path};
     struct stat st;
     const int exists = stat(path, &st) == 0;
@@ -213,9 +213,22 @@ void gf_writer_close(gf_writer *w) {
     w->fd = w->dir_fd = -1;
 }
 
+glofnd_status gf_writer_finish(gf_writer *w) {
+    const glofnd_status status = gf_writer_commit(w);
+    gf_writer_close(w);
+    return status;
+}
+
+glofnd_status gf_file_write(gf_error *err, const char *path, const void *bytes, size_t n) {
+    gf_writer w;
+    TRY(gf_writer_open(err, &w, path));
+    gf_put(&w, bytes, n);
+    return gf_writer_finish(&w);
+}
+
 /* ----- reader ----- */
 
-glofnd_status gf_reader_open(gf_reader *r, gf_error *err, const char *path) {
+glofnd_status gf_reader_open(gf_error *err, gf_reader *r, const char *path) {
     *r = (gf_reader){.err = err, .fd = -1, .path = path};
     r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe without writer must not hang */
     FAIL_IF(err, r->fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));

@@ -29,7 +29,7 @@ typedef struct gf_writer {
 } gf_writer;
 
 /* After a failed open, close is not needed, but allowed. */
-glofnd_status gf_writer_open(gf_writer *w, gf_error *err, const char *path);
+glofnd_status gf_writer_open(gf_error *err, gf_writer *w, const char *path);
 void gf_put(gf_writer *w, const void *data, size_t n);
 void gf_put_u16(gf_writer *w, uint16_t x);
 void gf_put_u32(gf_writer *w, uint32_t x);
@@ -42,6 +42,9 @@ void gf_put_crc(gf_writer *w);
 glofnd_status gf_writer_commit(gf_writer *w);
 /* Removes what was not committed. */
 void gf_writer_close(gf_writer *w);
+glofnd_status gf_writer_finish(gf_writer *w); /* commit, then close */
+/* A file of these bytes; on failure the old one is left as it was. */
+glofnd_status gf_file_write(gf_error *err, const char *path, const void *bytes, size_t n);
 
 typedef struct gf_reader {
     gf_error *err;
@@ -55,7 +58,7 @@ typedef struct gf_reader {
 } gf_reader;
 
 /* E_IO if it cannot be opened or is not a regular file. */
-glofnd_status gf_reader_open(gf_reader *r, gf_error *err, const char *path);
+glofnd_status gf_reader_open(gf_error *err, gf_reader *r, const char *path);
 /* E_FORMAT when the file is too short for it. */
 void gf_get(gf_reader *r, void *data, size_t n);
 uint16_t gf_get_u16(gf_reader *r);

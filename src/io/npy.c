@@ -194,10 +194,8 @@ glofnd_status gf_npy_write(gf_error *err, const char *path, const gf_npy *array)
     FAIL_IF(err, !path || !array, GLOFND_E_ARGUMENT, "gf_npy_write: path and array must not be NULL");
     gf_npy a = *array;
     TRY(check_array(err, path, &a));
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     gf_put(&w, header, format_header(header, &a));
     gf_put(&w, a.data, (size_t)a.count * gf_npy_type_bytes(a.type));
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }

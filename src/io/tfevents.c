@@ -171,10 +171,10 @@ static glofnd_status position(gf_events *t, int64_t keep, double time) {
     return cut == 0 ? put_version(t, time) : GLOFND_OK;
 }
 
-glofnd_status gf_events_open(gf_events *t, gf_error *err, const char *path, int64_t keep, double time) {
+glofnd_status gf_events_open(gf_error *err, gf_events *t, const char *path, int64_t keep, double time) {
     *t = (gf_events){0};
     FAIL_IF(err, keep < GF_LOG_ALL, GLOFND_E_ARGUMENT, "'%.300s': %lld bytes cannot be kept", path, (long long)keep);
-    TRY(gf_log_open(&t->log, err, path, keep <= 0));
+    TRY(gf_log_open(err, &t->log, path, keep <= 0));
     const glofnd_status status = position(t, keep, time);
     if (status != GLOFND_OK) gf_events_close(t);
     return status;

@@ -1,6 +1,6 @@
 /* tfevents.h - TensorBoard event files: scalars and histograms over steps.
  *
- *     gf_events_open(&t, &err, "run/events.out.tfevents.1.run", 0, now);       TensorBoard wants "tfevents" in the name
+ *     gf_events_open(&err, &t, "run/events.out.tfevents.1.run", 0, now);       TensorBoard wants "tfevents" in the name
  *     gf_events_begin(&t, step, now);
  *     gf_events_scalar(&t, "train/loss", loss);
  *     gf_events_histogram(&t, "lambda", lambda, n, 64);
@@ -26,7 +26,7 @@ typedef struct gf_events {
 /* keep: bytes of an earlier file to go on after (gf_events_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole
  * records. What is kept is checked, record by record: E_FORMAT if it is damaged or `keep` is not the end of a record; the file is
  * then as it was. `time`: seconds since 1970, of the record that opens a new file. */
-glofnd_status gf_events_open(gf_events *t, gf_error *err, const char *path, int64_t keep, double time);
+glofnd_status gf_events_open(gf_error *err, gf_events *t, const char *path, int64_t keep, double time);
 
 void gf_events_begin(gf_events *t, int64_t step, double time);
 /* Tags are UTF-8; "a/b" is shown in the group "a". Non-finite values are written as they are. */

@@ -65,7 +65,7 @@ glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *c
 
 static glofnd_status read_vocabulary(gf_error *err, const char *state, int64_t *crc) {
     gf_jsonl_reader r = {0};
-    TRY(gf_jsonl_read_open(&r, err, state));
+    TRY(gf_jsonl_read_open(err, &r, state));
     const int found = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "vocab_crc", crc);
     glofnd_status status = r.status;
     gf_jsonl_read_close(&r);

@@ -336,7 +336,7 @@ glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *pat
     gf_writer w;
     const char *group = "";
     int in_method;
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);
         char value[1100], line[1400];
@@ -350,9 +350,7 @@ glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *pat
         const int n = snprintf(line, sizeof line, "%s = %s\n", o->key, value);
         gf_put(&w, line, (size_t)n);
     }
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }
 
 /* ----- meaning ----- */

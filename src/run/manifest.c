@@ -41,7 +41,7 @@ static uint64_t mix(uint64_t h, const unsigned char *p, size_t n) {
 static glofnd_status add_up(gf_error *err, const char *path, sums *out) {
     unsigned char part[1 << 14];
     gf_reader r;
-    TRY(gf_reader_open(&r, err, path));
+    TRY(gf_reader_open(err, &r, path));
     *out = (sums){.bytes = r.size, .mixed = 0xcbf29ce484222325u};
     while (r.status == GLOFND_OK && gf_reader_left(&r) > 0) {
         const uint64_t left = gf_reader_left(&r);
@@ -79,11 +79,9 @@ glofnd_status gf_manifest_write(gf_error *err, const char *folder, const char *c
     char path[PATH_MAX];
     gf_writer w;
     TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     put_lines(err, &w, folder, name, count);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }
 
 /* ----- checking ----- */

@@ -30,7 +30,7 @@ glofnd_status gf_memory_write(gf_error *err, const char *run, const gf_memory_re
     gf_jsonl j = {0};
     TRY(gf_path_join(err, path, run, GF_MEMORY_FILE));
     snprintf(temp, sizeof temp, "%s" GF_TEMP_MARK "0", path);
-    TRY(gf_jsonl_open(&j, err, temp, 0));
+    TRY(gf_jsonl_open(err, &j, temp, 0));
     gf_jsonl_begin(&j);
     gf_jsonl_text(&j, "device", r->gpu ? "cuda" : "cpu");
     for (int i = 0; i < FIELDS; i++) {
@@ -60,7 +60,7 @@ void gf_memory_read(const char *run, gf_memory_record *out) {
     gf_jsonl_reader line = {0};
     *out = (gf_memory_record){0};
     if (gf_path_join(NULL, path, run, GF_MEMORY_FILE) != GLOFND_OK || access(path, R_OK) != 0) return;
-    if (gf_jsonl_read_open(&line, &ignored, path) != GLOFND_OK) return;
+    if (gf_jsonl_read_open(&ignored, &line, path) != GLOFND_OK) return;
     if (gf_jsonl_next(&line) && read_fields(&line, out)) {
         const char *device = gf_jsonl_get_text(&line, "device");
         out->gpu = device && strcmp(device, "cuda") == 0;

@@ -127,7 +127,7 @@ static glofnd_status count_stale(gf_error *err, const char *path, int64_t *lines
     gf_jsonl_reader r = {0};
     int64_t skipped = 0;
     *lines = 0;
-    TRY(gf_jsonl_read_open(&r, err, path));
+    TRY(gf_jsonl_read_open(err, &r, path));
     for (int64_t n = 1; gf_run_line(&r, &skipped); n++) {
         const char *event = gf_jsonl_get_text(&r, "event");
         if (event && strcmp(event, GF_EVAL_TRAINED) == 0) *lines = n;
@@ -146,7 +146,7 @@ glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out)
     TRY(gf_path_join(err, path, run, GF_EVAL_FILE));
     if (access(path, F_OK) != 0) return GLOFND_OK;
     TRY(count_stale(err, path, &stale));
-    TRY(gf_jsonl_read_open(&r, err, path));
+    TRY(gf_jsonl_read_open(err, &r, path));
     while (status == GLOFND_OK && gf_run_line(&r, &out->skipped)) {
         const gf_eval_line e = parse_line(&r, out->unknown);
         if (*e.event && (e.untrained || stale <= 0)) status = keep(err, out, &e);

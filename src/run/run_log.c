@@ -87,7 +87,7 @@ glofnd_status gf_run_tail_more(gf_run_tail *t) {
         gf_jsonl_read_close(&t->lines);
         r->epochs = r->steps = r->damaged = t->end = t->end_skipped = 0;
     }
-    if (!t->lines.file) TRY(gf_jsonl_read_open(&t->lines, t->err, t->file));
+    if (!t->lines.file) TRY(gf_jsonl_read_open(t->err, &t->lines, t->file));
     clearerr(t->lines.file);
     r->skipped = t->end_skipped;
     if (fseeko(t->lines.file, (off_t)t->end, SEEK_SET) != 0) return GLOFND_OK;

@@ -31,10 +31,10 @@ static glofnd_status line_offset(gf_error *err, const char *path, int64_t *lines
 
 /* Up to `keep`; if it does not go on from there, what is whole; and if nothing is, a new file. */
 static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path, int64_t keep) {
-    if (gf_events_open(&m->events, err, path, keep, m->started) == GLOFND_OK) return GLOFND_OK;
+    if (gf_events_open(err, &m->events, path, keep, m->started) == GLOFND_OK) return GLOFND_OK;
     m->events_cut = 1;
-    if (gf_events_open(&m->events, err, path, GF_LOG_ALL, m->started) == GLOFND_OK) return GLOFND_OK;
-    return gf_events_open(&m->events, err, path, 0, m->started);
+    if (gf_events_open(err, &m->events, path, GF_LOG_ALL, m->started) == GLOFND_OK) return GLOFND_OK;
+    return gf_events_open(err, &m->events, path, 0, m->started);
 }
 
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
@@ -47,7 +47,7 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
                       .quiet = quiet};
     snprintf(path, sizeof path, "%s/" GF_LOG_FILE, run);
     TRY(line_offset(err, path, &m->lines, &keep));
-    TRY(gf_jsonl_open(&m->log, err, path, keep));
+    TRY(gf_jsonl_open(err, &m->log, path, keep));
     snprintf(path, sizeof path, "%s/" GF_EVENTS_FILE, run);
     return open_events(err, m, path, marks.event_bytes);
 }

@@ -41,7 +41,7 @@ static void write_bytes(const char *text, size_t n) {
 
 static void open_log(gf_jsonl *j, int64_t keep) {
     gf_error err = {""};
-    if (gf_jsonl_open(j, &err, path_of("a"), keep) != GLOFND_OK) fail_msg("%s", err.text);
+    if (gf_jsonl_open(&err, j, path_of("a"), keep) != GLOFND_OK) fail_msg("%s", err.text);
 }
 
 static void put_line(gf_jsonl *j, int64_t step) {
@@ -159,7 +159,7 @@ static void numbers_come_back_as_they_were(void **state) {
     }
     assert_int_equal(gf_jsonl_close(&j), GLOFND_OK);
     gf_jsonl_reader r;
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of("a")), GLOFND_OK);
     int64_t lines = 0, i = -1;
     for (; gf_jsonl_next(&r); lines++) {
         double x = -1, y = -1;
@@ -205,7 +205,7 @@ static void reader_tells_what_is_there(void **state) {
     double x = 42, list[3] = {0};
     int64_t i = 42;
     write_bytes(line, sizeof line - 1);
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of("a")), GLOFND_OK);
     assert_int_equal(gf_jsonl_next(&r), 1);
     assert_int_equal(gf_jsonl_get(&r, "missing", &x) | gf_jsonl_get(&r, "s", &x) | gf_jsonl_get(&r, "a", &x), 0);
     assert_int_equal(gf_jsonl_get(&r, "o", &x), 0);
@@ -248,7 +248,7 @@ static void refused_line(const char *bad, size_t n, const char *word) {
     memcpy(text + 9 + n, "\n{\"a\": 3}\n", 10);
     write_bytes(text, n + 19);
     free(text);
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of("a")), GLOFND_OK);
     assert_int_equal(gf_jsonl_next(&r), 1);
     assert_int_equal(gf_jsonl_next(&r), 0);
     if (r.status != GLOFND_E_FORMAT || !strstr(err.text, "line 2") || !strstr(err.text, word))
@@ -287,7 +287,7 @@ static void fields_can_be_walked_through(void **state) {
     gf_jsonl_flag(&j, "yes", 1);
     assert_int_equal(gf_jsonl_end(&j), GLOFND_OK);
     assert_int_equal(gf_jsonl_close(&j), GLOFND_OK);
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of("a")), GLOFND_OK);
     assert_true(gf_jsonl_next(&r));
     assert_true(gf_jsonl_each(&r, note_field, seen));
     gf_jsonl_read_close(&r);
@@ -295,7 +295,7 @@ static void fields_can_be_walked_through(void **state) {
                               "x=0.3;yes=true;");
     write_bytes("{\"deep\": [[2, 1], {\"b\": [2, 1], \"a\": 1}]}\n", 42);
     seen[0] = 0;
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of("a")), GLOFND_OK);
     assert_true(gf_jsonl_next(&r));
     assert_true(gf_jsonl_each(&r, note_field, seen));
     gf_jsonl_read_close(&r);
@@ -338,15 +338,15 @@ static void unfinished_last_line_is_left_out(void **state) {
     gf_jsonl_reader r;
     gf_error err = {""};
     write_bytes("{\"a\": 1}\n{\"a\": 2}", 17);
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of("a")), GLOFND_OK);
     assert_int_equal(gf_jsonl_next(&r), 1);
     assert_int_equal(gf_jsonl_next(&r), 0);
     assert_int_equal(r.status, GLOFND_OK);
     assert_int_equal(r.cut, 1);
     gf_jsonl_read_close(&r);
     unlink(path_of("a"));
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of("a")), GLOFND_E_IO);
-    assert_int_equal(gf_jsonl_read_open(&r, &err, box.folder), GLOFND_E_IO);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of("a")), GLOFND_E_IO);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, box.folder), GLOFND_E_IO);
     assert_non_null(strstr(err.text, "regular"));
     gf_jsonl_read_close(&r);
 }
@@ -406,7 +406,7 @@ static void torn_line_is_cut(void **state) {
 static void cannot_open(int64_t keep, glofnd_status status, const char *word) {
     gf_error err = {""};
     gf_jsonl j;
-    const glofnd_status got = gf_jsonl_open(&j, &err, path_of("a"), keep);
+    const glofnd_status got = gf_jsonl_open(&err, &j, path_of("a"), keep);
     if (got != status || !strstr(err.text, word)) fail_msg("status %d, '%s'; expected %d, '%s'", got, err.text, status, word);
     assert_int_equal(gf_jsonl_close(&j), GLOFND_OK);
 }
@@ -436,7 +436,7 @@ static void full_disk_leaves_whole_lines(void **state) {
     gf_jsonl j;
     gf_error err = {""};
     struct rlimit old, tight;
-    assert_int_equal(gf_jsonl_open(&j, &err, path_of("a"), 0), GLOFND_OK);
+    assert_int_equal(gf_jsonl_open(&err, &j, path_of("a"), 0), GLOFND_OK);
     put_line(&j, 1);
     assert_int_equal(gf_jsonl_flush(&j), GLOFND_OK);
     put_line(&j, 2);

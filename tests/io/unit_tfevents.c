@@ -49,7 +49,7 @@ static void same_bytes(const bytes *a, const bytes *b) {
 
 static void open_events(gf_events *t, const char *name, int64_t keep) {
     gf_error err = {""};
-    if (gf_events_open(t, &err, path_of(name), keep, 1.5) != GLOFND_OK) fail_msg("%s", err.text);
+    if (gf_events_open(&err, t, path_of(name), keep, 1.5) != GLOFND_OK) fail_msg("%s", err.text);
 }
 
 static void put_event(gf_events *t, int64_t step) {
@@ -222,7 +222,7 @@ static void torn_end_is_cut(void **state) {
         gf_events t;
         gf_error err = {""};
         write_file("a", golden, size);
-        const glofnd_status status = gf_events_open(&t, &err, path_of("a"), GF_LOG_ALL, 1.5);
+        const glofnd_status status = gf_events_open(&err, &t, path_of("a"), GF_LOG_ALL, 1.5);
         if (size > 0 && size < VERSION_RECORD) {
             assert_int_equal(status, GLOFND_E_FORMAT);
             assert_int_equal(read_file("a").size, size);
@@ -244,7 +244,7 @@ static void torn_end_is_cut(void **state) {
 static void cannot_open(const char *name, int64_t keep, glofnd_status status, const char *word) {
     gf_error err = {""};
     gf_events t;
-    const glofnd_status got = gf_events_open(&t, &err, path_of(name), keep, 0.0);
+    const glofnd_status got = gf_events_open(&err, &t, path_of(name), keep, 0.0);
     if (got != status || !strstr(err.text, word)) fail_msg("status %d, '%s'; expected %d, '%s'", got, err.text, status, word);
     assert_int_equal(gf_events_close(&t), GLOFND_OK);
 }
@@ -291,7 +291,7 @@ static void full_disk_leaves_whole_records(void **state) {
     gf_events t;
     gf_error err = {""};
     struct rlimit old, tight;
-    assert_int_equal(gf_events_open(&t, &err, path_of("a"), 0, 1.5), GLOFND_OK);
+    assert_int_equal(gf_events_open(&err, &t, path_of("a"), 0, 1.5), GLOFND_OK);
     put_event(&t, 300);
     assert_int_equal(gf_events_flush(&t), GLOFND_OK);
     put_event(&t, 301);
@@ -327,7 +327,7 @@ static int write_sample(const char *path) {
     for (int i = 0; i < 1000; i++) values[i] = (float)sin(i);
     uint64_t keep = 0;
     for (int part = 0; part < 2; part++) {
-        if (gf_events_open(&t, &err, path, (int64_t)keep, 1000.0) != GLOFND_OK) return fprintf(stderr, "%s\n", err.text), 1;
+        if (gf_events_open(&err, &t, path, (int64_t)keep, 1000.0) != GLOFND_OK) return fprintf(stderr, "%s\n", err.text), 1;
         for (int64_t step = part ? 50 : 0; step < (part ? 100 : 60); step++) {
             if (step == 50) keep = gf_events_offset(&t);
             gf_events_begin(&t, step * 1000000000, 1000.0 + (double)step);

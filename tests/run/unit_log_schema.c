@@ -24,7 +24,7 @@ static void write_log(int clip) {
     double value[32] = {0};
     gf_jsonl j = {0};
     const gf_log_event *const events[] = {&gf_log_step, &gf_log_epoch};
-    assert_int_equal(gf_jsonl_open(&j, &err, path_of(GF_LOG_FILE), 0), GLOFND_OK);
+    assert_int_equal(gf_jsonl_open(&err, &j, path_of(GF_LOG_FILE), 0), GLOFND_OK);
     for (int e = 0; e < 2; e++) {
         for (int i = 0; i < events[e]->count; i++) value[i] = 100.0 * e + i;
         if (e) value[GF_RUN_EPOCH] = 1.0;
@@ -60,7 +60,7 @@ static void the_slowest_stage_is_named(void **state) {
     (void)state;
     gf_jsonl_reader r = {0};
     write_log(0);
-    assert_int_equal(gf_jsonl_read_open(&r, &err, path_of(GF_LOG_FILE)), GLOFND_OK);
+    assert_int_equal(gf_jsonl_read_open(&err, &r, path_of(GF_LOG_FILE)), GLOFND_OK);
     assert_true(gf_jsonl_next(&r));
     assert_string_equal(gf_jsonl_get_text(&r, "event"), "step");
     assert_string_equal(gf_jsonl_get_text(&r, "time_bottleneck"), "optimizer");

@@ -83,9 +83,7 @@ static void put_from(gf_writer *w, const gf_cunn_choice *c) {
 
 glofnd_status gf_cunn_choices_write(gf_error *err, const gf_nn_engine *s, const char *path) {
     gf_writer w;
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     put_from(&w, s->choices);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }

@@ -51,7 +51,7 @@ static void put_entry(gf_writer *w, const gf_wds_entry *e) {
 
 glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_shard *s) {
     gf_writer w;
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     gf_put(&w, MAGIC, 8);
     gf_put_u32(&w, VERSION);
     gf_put_u64(&w, s->stamp.size);
@@ -66,9 +66,7 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
     gf_put_crc(&w);
     put_keys(&w, s);
     gf_put_crc(&w);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }
 
 /* ----- reading ----- */
@@ -178,7 +176,7 @@ static glofnd_status load_open(gf_error *err, gf_reader *r, gf_file_stamp stamp,
 glofnd_status gf_wds_index_load(gf_error *err, const char *path, gf_file_stamp stamp, gf_wds_shard *out) {
     gf_reader r;
     *out = (gf_wds_shard){.stamp = stamp};
-    TRY(gf_reader_open(&r, err, path));
+    TRY(gf_reader_open(err, &r, path));
     const glofnd_status status = load_open(err, &r, stamp, out);
     gf_reader_close(&r);
     if (status != GLOFND_OK) gf_wds_shard_free(out);

@@ -44,10 +44,10 @@ static glofnd_status position(gf_jsonl *j, int64_t keep) {
     return gf_log_cut(&j->log, cut);
 }
 
-glofnd_status gf_jsonl_open(gf_jsonl *j, gf_error *err, const char *path, int64_t keep) {
+glofnd_status gf_jsonl_open(gf_error *err, gf_jsonl *j, const char *path, int64_t keep) {
     *j = (gf_jsonl){0};
     FAIL_IF(err, keep < GF_LOG_ALL, GLOFND_E_ARGUMENT, "'%.300s': %lld bytes cannot be kept", path, (long long)keep);
-    TRY(gf_log_open(&j->log, err, path, keep <= 0));
+    TRY(gf_log_open(err, &j->log, path, keep <= 0));
     const glofnd_status status = position(j, keep);
     if (status != GLOFND_OK) gf_jsonl_close(j);
     return status;

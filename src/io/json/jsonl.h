@@ -23,7 +23,7 @@ typedef struct gf_jsonl {
 
 /* keep: bytes of an earlier file to go on after (gf_jsonl_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole
  * lines. E_FORMAT if the file is shorter or `keep` is not the end of a line; the file is then as it was. */
-glofnd_status gf_jsonl_open(gf_jsonl *j, gf_error *err, const char *path, int64_t keep);
+glofnd_status gf_jsonl_open(gf_error *err, gf_jsonl *j, const char *path, int64_t keep);
 
 void gf_jsonl_begin(gf_jsonl *j); /* drops a line that was begun and not ended */
 /* Keys and texts should be UTF-8: bytes that are not are written as U+FFFD. Keys must differ within a line. */
@@ -60,7 +60,7 @@ typedef struct gf_jsonl_reader {
     int cut;               /* 1 at the end: an unfinished last line was left out */
 } gf_jsonl_reader;
 
-glofnd_status gf_jsonl_read_open(gf_jsonl_reader *r, gf_error *err, const char *path);
+glofnd_status gf_jsonl_read_open(gf_error *err, gf_jsonl_reader *r, const char *path);
 int gf_jsonl_next(gf_jsonl_reader *r); /* 1: there is a line. 0: the end, or a failure in r->status */
 /* 1 and *x if the line has a number (true and false: 1 and 0; null: NaN) under this key; else 0, and *x is unchanged. */
 int gf_jsonl_get(const gf_jsonl_reader *r, const char *key, double *x);

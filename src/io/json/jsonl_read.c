@@ -15,7 +15,7 @@
 
 #include "util/grow.h"
 
-glofnd_status gf_jsonl_read_open(gf_jsonl_reader *r, gf_error *err, const char *path) {
+glofnd_status gf_jsonl_read_open(gf_error *err, gf_jsonl_reader *r, const char *path) {
     *r = (gf_jsonl_reader){.err = err, .path = path};
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe must not hang */
     FAIL_IF(err, fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));

@@ -400,7 +400,7 @@ static glofnd_status put_file(gf_error *err, const char *path, const char *heade
     const size_t length = strlen(header), padding = (8 - length % 8) % 8;
     gf_writer w;
     FAIL_IF(err, length + padding > GF_ST_MAX_HEADER, GLOFND_E_ARGUMENT, "%.300s: too many tensors for one file", path);
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     gf_put_u64(&w, length + padding);
     gf_put(&w, header, length);
     gf_put(&w, "        ", padding);
@@ -409,9 +409,7 @@ static glofnd_status put_file(gf_error *err, const char *path, const char *heade
         set_count(&t);
         gf_put(&w, t.data, (size_t)tensor_bytes(&t));
     }
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }
 
 glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *tensors, int64_t count, const gf_st_text *texts,

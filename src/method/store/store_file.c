@@ -246,7 +246,7 @@ static int same_file(const struct stat *a, const struct stat *b) { return a->st_
 static glofnd_status save(gf_error *err, const glofnd_store *s, const char *path) {
     gf_writer w;
     if (s->device) TRY(gf_store_pull(err, s));
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     const glofnd_status status = write_store(&w, s);
     gf_writer_close(&w);
     return status;
@@ -490,7 +490,7 @@ glofnd_status glofnd_store_load(glofnd_ctx *c, const char *path, const char *map
     FAIL_IF(&c->err, !path || !out, GLOFND_E_ARGUMENT, "%s is NULL", path ? "out" : "path");
     FAIL_IF(&c->err, c->device && map_path, GLOFND_E_UNSUPPORTED, "map_path: a store on a device has no working file; give NULL");
     gf_reader r;
-    TRY(gf_reader_open(&r, &c->err, path));
+    TRY(gf_reader_open(&c->err, &r, path));
     glofnd_status status = map_path ? read_mapped(&r, map_path, out) : read_store(&r, NULL, out);
     gf_reader_close(&r);
     if (status == GLOFND_OK && c->device) status = gf_store_to_device(&c->err, *out, c->device, c->on);

@@ -119,7 +119,7 @@ glofnd_status gf_bpe_file_write(gf_error *err, const char *path, const char *tex
     const size_t length = strlen(path);
     const int pack = length > 3 && strcmp(path + length - 3, ".gz") == 0;
     gf_writer w;
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     glofnd_status status = GLOFND_OK;
     if (pack) status = write_packed(err, &w, path, text, n);
     else gf_put(&w, text, n);

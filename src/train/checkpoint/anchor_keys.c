@@ -15,7 +15,7 @@
 glofnd_status gf_keys_save(gf_error *err, const gf_dataset *d, const char *path) {
     const int64_t n = gf_dataset_describe(d).n;
     gf_writer w;
-    TRY(gf_writer_open(&w, err, path));
+    TRY(gf_writer_open(err, &w, path));
     gf_put(&w, MAGIC, 8);
     gf_put_u32(&w, VERSION);
     gf_put_u32(&w, HEAD_BYTES);
@@ -23,9 +23,7 @@ glofnd_status gf_keys_save(gf_error *err, const gf_dataset *d, const char *path)
     gf_put_crc(&w);
     for (int64_t i = 0; i < n && w.status == GLOFND_OK; i++) gf_put_u64(&w, gf_dataset_key(d, i));
     gf_put_crc(&w);
-    const glofnd_status status = gf_writer_commit(&w);
-    gf_writer_close(&w);
-    return status;
+    return gf_writer_finish(&w);
 }
 
 static glofnd_status read_head(gf_reader *r, int64_t *n) {
@@ -44,7 +42,7 @@ static glofnd_status read_head(gf_reader *r, int64_t *n) {
 
 glofnd_status gf_keys_count(gf_error *err, const char *path, int64_t *n) {
     gf_reader r;
-    TRY(gf_reader_open(&r, err, path));
+    TRY(gf_reader_open(err, &r, path));
     const glofnd_status status = read_head(&r, n);
     gf_reader_close(&r);
     return status;
@@ -65,7 +63,7 @@ static glofnd_status compare_keys(gf_reader *r, const gf_dataset *d, int *same) 
 
 glofnd_status gf_keys_same(gf_error *err, const gf_dataset *d, const char *path, int *same) {
     gf_reader r;
-    TRY(gf_reader_open(&r, err, path));
+    TRY(gf_reader_open(err, &r, path));
     const glofnd_status status = compare_keys(&r, d, same);
     gf_reader_close(&r);
     return status;
@@ -99,7 +97,7 @@ static glofnd_status read_places(gf_reader *r, place **out, int64_t *n) {
 
 static glofnd_status load_places(gf_error *err, const char *path, place **out, int64_t *n) {
     gf_reader r;
-    TRY(gf_reader_open(&r, err, path));
+    TRY(gf_reader_open(err, &r, path));
     const glofnd_status status = read_places(&r, out, n);
     gf_reader_close(&r);
     return status;

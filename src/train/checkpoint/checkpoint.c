@@ -83,7 +83,7 @@ static glofnd_status get_temperature(gf_error *err, gf_jsonl_reader *r, gf_train
 
 static glofnd_status save_state(gf_error *err, const gf_trainer *t, const char *path, gf_log_marks marks) {
     gf_jsonl j = {0};
-    TRY(gf_jsonl_open(&j, err, path, 0));
+    TRY(gf_jsonl_open(err, &j, path, 0));
     gf_jsonl_begin(&j);
     gf_jsonl_integer(&j, "version", 1);
     gf_jsonl_integer(&j, "step", t->step);
@@ -127,7 +127,7 @@ static glofnd_status read_state(gf_error *err, gf_trainer *t, gf_jsonl_reader *r
 
 static glofnd_status load_state(gf_error *err, gf_trainer *t, const char *path, const gf_remap *found, gf_log_marks *marks) {
     gf_jsonl_reader r = {0};
-    TRY(gf_jsonl_read_open(&r, err, path));
+    TRY(gf_jsonl_read_open(err, &r, path));
     const glofnd_status status = read_state(err, t, &r, found, marks);
     gf_jsonl_read_close(&r);
     return status;
