@@ -9,6 +9,7 @@ With several ranks the operator gathers embeddings, ids and links by itself: a c
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import weakref
@@ -19,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from . import _lib
-from ._engine import Engine, stats_dict
+from ._engine import Engine
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
@@ -38,7 +39,7 @@ class Core:
         self.epoch, self.want = 0, 0
         self.lock = threading.RLock()
         self.remembered: deque = deque(maxlen=REMEMBERED_STEPS)
-        self.last: Optional[dict[str, Any]] = None
+        self.last: Any = None  # glofnd_stats of the last step
         self.open(device)
         self.handle = next(_handles)
         _cores[self.handle] = self
@@ -54,7 +55,7 @@ class Core:
 
     def ranks(self) -> tuple[int, int]:
         """(this rank, number of ranks)."""
-        if self.group is False or not (dist.is_available() and dist.is_initialized()):
+        if self.group is False or not dist.is_available() or not dist.is_initialized():
             return 0, 1
         return dist.get_rank(self.group), dist.get_world_size(self.group)
 
@@ -74,19 +75,12 @@ def core_of(handle: int) -> Core:
     return core
 
 
-class _current:
+_nothing: Any = contextlib.nullcontext()
+
+
+def _current(device: torch.device) -> Any:
     """Makes a CUDA device the current one; nothing on the CPU."""
-
-    def __init__(self, device: torch.device):
-        self.guard = torch.cuda.device(device) if device.type == "cuda" else None
-
-    def __enter__(self) -> None:
-        if self.guard:
-            self.guard.__enter__()
-
-    def __exit__(self, *failure: Any) -> None:
-        if self.guard:
-            self.guard.__exit__(*failure)
+    return torch.cuda.device(device) if device.type == "cuda" else _nothing
 
 
 # ----- the batch --------------------------------------------------------------------------------------------------------------
@@ -236,7 +230,7 @@ def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optiona
         else:
             batch = make_batch(core, own, a.shape[0], 0, want, temperature, DTYPES[grads[0].dtype])
             core.engine.step(batch, grads[0].data_ptr(), grads[1].data_ptr(), stats)
-        core.last = stats_dict(stats)
+        core.last = stats
         results = (torch.full((), stats.loss, dtype=torch.float32, device=a.device), *grads,
                    torch.full((), stats.grad_tau, dtype=torch.float32, device=a.device))
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
