@@ -16,8 +16,8 @@ extern atomic_int cli_interrupted; /* 1 after the first signal */
 
 /* message: written to stderr by the first signal; NULL: nothing. */
 void cli_catch_interrupts(const char *message);
-/* The same for long runs. SIGUSR1 counts, too: mpirun passes it on to the ranks without killing them soon after, and batch systems
- * send it before the time is up. So does the end of the terminal (SIGHUP), but not under nohup. */
+/* The same for long runs. SIGUSR1 counts, too: mpirun passes it on to the ranks without killing them soon after, and batch
+ * systems send it before the time is up. So does the end of the terminal (SIGHUP), but not under nohup. */
 void cli_catch_batch_signals(const char *message);
 
 #endif

@@ -1,34 +1,32 @@
 /* cmd_sweep.c - glofnd sweep: pretrains every run of a grid of values and seeds, evaluates them and compares.
  *
- * Runs are other processes of this program, so that one that fails takes nothing with it. OUT/sweep.jsonl remembers what is done;
- * the same command goes on after an interruption. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+ * Runs are other processes of this program, so that a failure of one does not end the others. OUT/sweep.jsonl records finished
+ * runs and evaluations; the same command continues after an interruption. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/interrupt.h"
-#include "cli/sweep/sweep_calls.h"
+#include "cli/sweep/sweep_command.h"
 #include "cli/verbs/comparing.h"
 #include "io/folders.h"
 #include "run/layout.h"
 #include "run/progress.h"
+#include "util/path.h"
 
 static const char help_text[] =
     "usage: glofnd sweep --config FILE.cfg --vary KEY=a,b,c [--vary ...] --seeds 1,2,3 --out DIR [--jobs N] ...\n"
     "       glofnd sweep --file FILE.sweep --data SPEC --out DIR\n"
-    "Pretrains the grid of values and seeds, evaluates and compares. The same command goes on where it was interrupted.\n"
+    "Pretrains the grid of values and seeds, evaluates and compares. The same command continues after an interruption.\n"
     "  --config FILE.cfg        what all runs share, as of `glofnd pretrain`\n"
     "  --vary KEY=a,b,c         a key of the configuration and its values, \\, for a comma in one; repeated for other keys\n"
     "  --seeds 1,2,3            a run of each (1)\n"
     "  --set KEY=VALUE          a key of the configuration for all runs; may be repeated\n"
     "  --data SPEC              the same as --set data=SPEC\n"
     "  --eval \"WHAT FLAGS\"      a call of `glofnd eval` for every run: knn, \"linear --fractions 100,10\"; may be repeated\n"
-    "  --choose TEXT            the best value is that with the best mean of the figure whose name has this text, of several\n"
-    "                           of that which most values have, then the first;\n"
+    "  --choose TEXT            the best value has the best mean of the figure whose name has this text; of several figures\n"
+    "                           the one that most values have, then the first;\n"
     "                           default: the mean of the label fractions, else kNN\n"
     "  --file FILE.sweep        lines `key = value` with the flags above; configs/sweep-start-epoch.sweep is the paper's\n"
     "  --out DIR                folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex\n"
@@ -41,16 +39,16 @@ typedef struct sweeping {
     const sweep_plan *plan;
     sweep_run *run;
     int count;
-    int eval; /* which evaluation is made now; -1: pretraining */
+    int eval; /* index of the present evaluation; -1: pretraining */
     jobs jobs;
     gf_progress progress;
-    gf_error err; /* of a note that could not be written */
+    gf_error err; /* of a record that could not be written */
     glofnd_status status;
 } sweeping;
 
 /* ----- checking before the first run ----- */
 
-/* E_OPTION: no figure can have such a name. Names of data and protocols are in the calls; of numbers nothing is known. */
+/* E_OPTION: no figure can have such a name. Names of data and protocols are in the calls; numbers are not checked. */
 static glofnd_status check_choose(gf_error *err, const sweep_plan *p, const sweep_run *first) {
     char text[256];
     snprintf(text, sizeof text, "%s", p->choose ? p->choose : "");
@@ -66,35 +64,33 @@ static glofnd_status check_choose(gf_error *err, const sweep_plan *p, const swee
     return GLOFND_OK;
 }
 
-/* ----- what the jobs report ----- */
+/* ----- events of jobs ----- */
 
 static sweep_run *run_of(const job *j) { return j->user; }
 
-static void note(sweeping *s, const sweep_run *r, const char *event, const char *text) {
-    if (s->status == GLOFND_OK) s->status = sweep_note(&s->err, s->plan, r, event, text);
+static void record(sweeping *s, const sweep_run *r, const char *event, const char *text) {
+    if (s->status == GLOFND_OK) s->status = sweep_record(&s->err, s->plan, r, event, text);
 }
 
 static void clear_line(const sweeping *s) {
     if (s->progress.terminal) fprintf(stderr, "\r\033[K");
 }
 
-static int complain(sweeping *s, const job *j) {
+static int report_failed(sweeping *s, const job *j) {
     clear_line(s);
-    fprintf(stderr, "glofnd sweep: %s failed; %s says why\n", run_of(j)->name, j->log);
+    fprintf(stderr, "glofnd sweep: %s failed; see %s\n", run_of(j)->name, j->log);
     return 0;
 }
 
-static void pretrain_started(void *user, job *j) { note(user, run_of(j), "start", NULL); }
+static void pretrain_started(void *user, job *j) { record(user, run_of(j), "start", NULL); }
 
-/* A run that was asked to stop ends well too, but without weights. */
+/* A run that was asked to stop succeeds, too, but has no weights. */
 static int pretrain_ended(void *user, job *j, int code) {
     sweeping *s = user;
     sweep_run *r = run_of(j);
-    char model[1100];
-    snprintf(model, sizeof model, "%s/" GF_MODEL_FILE, r->path);
-    if (code != 0 || access(model, F_OK) != 0) return stopped() ? 1 : complain(s, j);
+    if (code != 0 || !sweep_has_model(r)) return stopped() ? 1 : report_failed(s, j);
     r->finished = 1;
-    note(s, r, "finished", NULL);
+    record(s, r, "finished", NULL);
     clear_line(s);
     fprintf(stderr, "%s finished\n", r->name);
     return 1;
@@ -102,18 +98,17 @@ static int pretrain_ended(void *user, job *j, int code) {
 
 static int eval_ended(void *user, job *j, int code) {
     sweeping *s = user;
-    if (code != 0) return stopped() ? 1 : complain(s, j);
-    note(s, run_of(j), "evaluated", s->plan->eval[s->eval]);
+    if (code != 0) return stopped() ? 1 : report_failed(s, j);
+    record(s, run_of(j), "evaluated", s->plan->eval[s->eval]);
     return 1;
 }
 
 /* ----- progress ----- */
 
-/* Epoch a run is in, from the end of its log; 0 if it cannot be seen. */
+/* Epoch of a run that is training, from the end of its log; 0: unknown. */
 static int epoch_of(const sweep_run *r) {
-    char path[1100], tail[4096];
-    snprintf(path, sizeof path, "%s/" GF_LOG_FILE, r->path);
-    FILE *f = fopen(path, "r");
+    char path[PATH_MAX], tail[4096];
+    FILE *f = gf_path_join(NULL, path, r->path, GF_LOG_FILE) == GLOFND_OK ? fopen(path, "r") : NULL;
     if (!f) return 0;
     if (fseek(f, -(long)(sizeof tail - 1), SEEK_END) != 0) rewind(f);
     const size_t n = fread(tail, 1, sizeof tail - 1, f);
@@ -124,10 +119,10 @@ static int epoch_of(const sweep_run *r) {
     return last ? (int)strtol(last + 9, NULL, 10) : 0;
 }
 
-/* What a job counts in the progress: epochs of a training, else 1. */
+/* Units of a job in the progress: epochs of a training, else 1. */
 static int units_of(const sweeping *s, const job *j) { return s->eval < 0 ? run_of(j)->config.epochs : 1; }
 
-static void show(void *user) {
+static void draw_progress(void *user) {
     sweeping *s = user;
     char text[240], where[120] = "";
     int64_t done = 0, total = 0;
@@ -140,7 +135,7 @@ static void show(void *user) {
         total += units;
         done += j->state == JOB_DONE || j->state == JOB_FAILED ? units : epoch;
         finished += j->state == JOB_DONE, running += j->state == JOB_RUNNING;
-        if (j->state == JOB_RUNNING && !*where) /* counted from 1, the log's from 0 */
+        if (j->state == JOB_RUNNING && !*where) /* from 1; in the log from 0 */
             snprintf(where, sizeof where, " | %.80s epoch %d/%d", r->name, epoch < units ? epoch + 1 : units, units);
     }
     snprintf(text, sizeof text, "%.60s: %d of %d done, %d running%s", s->eval < 0 ? "pretraining" : s->plan->eval[s->eval],
@@ -150,9 +145,10 @@ static void show(void *user) {
 
 /* ----- phases ----- */
 
-static int prepare(const sweeping *s, const sweep_run *r, sweep_words *w) {
-    if (s->eval < 0) sweep_pretrain_words(w, s->plan, r);
-    else sweep_eval_words(w, r, s->plan->eval[s->eval]);
+/* Fills the command of the present phase. 1: the run still needs it. */
+static int prepare_job(const sweeping *s, const sweep_run *r, sweep_command *w) {
+    if (s->eval < 0) sweep_pretrain_command(w, s->plan, r);
+    else sweep_eval_command(w, r, s->plan->eval[s->eval]);
     return s->eval < 0 ? !r->finished : r->finished && !(r->evaluated & 1u << s->eval);
 }
 
@@ -167,17 +163,17 @@ static glofnd_status run_phase(sweeping *s, int eval) {
         .stop = &cli_interrupted,
         .started = eval < 0 ? pretrain_started : NULL,
         .ended = eval < 0 ? pretrain_ended : eval_ended,
-        .tick = show,
+        .tick = draw_progress,
         .user = s,
     };
-    char *text = malloc((size_t)s->count * SWEEP_WORDS_ROOM);
+    char *text = malloc((size_t)s->count * SWEEP_COMMAND_MAX);
     if (!s->jobs.job || !text) s->status = gf_fail(&s->err, GLOFND_E_MEMORY, "no memory for %d jobs", s->count);
     for (int i = 0; i < s->count && s->status == GLOFND_OK; i++) {
         job *j = &s->jobs.job[i];
-        sweep_words w = {.job = j, .text = text + (size_t)i * SWEEP_WORDS_ROOM};
+        sweep_command w = {.job = j, .text = text + (size_t)i * SWEEP_COMMAND_MAX};
         j->user = &s->run[i];
         snprintf(j->log, sizeof j->log, "%s.log", s->run[i].path);
-        j->state = prepare(s, &s->run[i], &w) ? JOB_WAITING : JOB_DONE;
+        j->state = prepare_job(s, &s->run[i], &w) ? JOB_WAITING : JOB_DONE;
         todo += j->state == JOB_WAITING, done += j->state == JOB_DONE ? units_of(s, j) : 0;
     }
     s->progress = gf_progress_start(done, cli_terminal_is_dumb());
@@ -204,8 +200,8 @@ static int groups_with(const gf_comparison *c, int metric) {
     return n;
 }
 
-/* Of the figures with these texts in their names that which most configurations have, the first of equals; -1: none. */
-static int first_like(const gf_comparison *c, const char *a, const char *b) {
+/* Of the figures with both texts in their names the one that most configurations have, then the first; -1: none. */
+static int find_figure(const gf_comparison *c, const char *a, const char *b) {
     int best = -1;
     for (int m = 0; m < c->metrics; m++) {
         if (!gf_metric_has(&c->metric[m], a) || !gf_metric_has(&c->metric[m], b) || !c->metric[m].better) continue;
@@ -215,27 +211,30 @@ static int first_like(const gf_comparison *c, const char *a, const char *b) {
 }
 
 static glofnd_status choose(gf_error *err, const sweep_plan *p, const gf_comparison *c) {
-    int m = p->choose ? first_like(c, p->choose, "") : first_like(c, "linear", "mean");
+    int m = p->choose ? find_figure(c, p->choose, "") : find_figure(c, "linear", "mean");
     char names[330];
     compare_names(c, names, sizeof names);
     FAIL_IF(err, p->choose && m < 0, GLOFND_E_ARGUMENT,
-            "no run has a figure whose name has \"%.60s\" to choose by; there are: %s", p->choose, names);
-    if (m < 0) m = first_like(c, "linear", "");
-    if (m < 0) m = first_like(c, "knn", "");
+            "no run has a figure whose name has \"%.60s\" to choose by; available: %s", p->choose, names);
+    if (m < 0) m = find_figure(c, "linear", "");
+    if (m < 0) m = find_figure(c, "knn", "");
     const int best = m < 0 ? -1 : gf_compare_best(c, m);
     if (best >= 0) printf("\nbest      %s: %s %.2f\n", c->label[best], c->metric[m].name, gf_compare_cell(c, best, m).mean);
     else fprintf(stderr, "glofnd sweep: no evaluation to choose the best by: --eval linear or --eval knn gives one\n");
     if (best >= 0 && groups_with(c, m) < c->groups)
-        fprintf(stderr, "glofnd sweep: %d of %d configurations were not measured in just this way: the best is of the others\n",
+        fprintf(stderr,
+                "glofnd sweep: %d of %d configurations were not measured with these settings: the best is among the others\n",
                 c->groups - groups_with(c, m), c->groups);
     return GLOFND_OK;
 }
 
 static glofnd_status write_all(gf_error *err, const sweep_plan *p, const gf_comparison *c) {
-    static const char *const files[3][2] = {{"csv", "csv"}, {"json", "json"}, {"latex", "tex"}};
-    char path[1100];
+    static const char *const files[3][2] = {{"csv", GF_COMPARE_FILE ".csv"},
+                                            {"json", GF_COMPARE_FILE ".json"},
+                                            {"latex", GF_COMPARE_FILE ".tex"}};
+    char path[PATH_MAX];
     for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, "%s/compare.%s", p->out, files[i][1]);
+        TRY(gf_path_join(err, path, p->out, files[i][1]));
         TRY(compare_write(err, c, files[i][0], path));
     }
     return compare_write(err, c, "text", NULL);
@@ -257,13 +256,13 @@ static glofnd_status compare(gf_error *err, const sweeping *s) {
     return status;
 }
 
-/* ----- the whole ----- */
+/* ----- all phases ----- */
 
 static glofnd_status sweep(sweeping *s) {
     TRY(run_phase(s, -1));
     for (int e = 0; e < s->plan->eval_count && !stopped(); e++) {
         TRY(run_phase(s, e));
-        TRY(sweep_recall(&s->err, s->plan, s->run, s->count));
+        TRY(sweep_read_log(&s->err, s->plan, s->run, s->count));
     }
     return stopped() ? GLOFND_OK : compare(&s->err, s);
 }
@@ -276,19 +275,19 @@ static void list(const sweeping *s) {
     printf("%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished_runs(s));
 }
 
-/* 0 only if everything that was asked for is there. */
+/* 0 only if all runs and evaluations are complete. */
 static int conclude(const sweeping *s, glofnd_status status) {
     int missing = 0;
     if (status != GLOFND_OK) return cli_failed("sweep", status, &s->err);
     for (int i = 0; i < s->count; i++) missing += !s->run[i].finished || s->run[i].evaluated != (1u << s->plan->eval_count) - 1u;
-    if (stopped()) fprintf(stderr, "glofnd sweep: stopped; the same command goes on\n");
+    if (stopped()) fprintf(stderr, "glofnd sweep: stopped; the same command continues\n");
     else if (missing)
-        fprintf(stderr, "glofnd sweep: %d of %d runs are not complete; the same command tries them again\n", missing, s->count);
+        fprintf(stderr, "glofnd sweep: %d of %d runs are incomplete; the same command tries them again\n", missing, s->count);
     return stopped() || missing ? CLI_FAILED : CLI_OK;
 }
 
-/* Flags in the order they come, so that a file can be changed by flags after it; *dry is set by --dry-run. */
-static glofnd_status take_flags(gf_error *err, sweep_plan *p, int argc, char **argv, int *dry) {
+/* Flags in their order, so that flags after a file override it; *dry is set by --dry-run. */
+static glofnd_status read_flags(gf_error *err, sweep_plan *p, int argc, char **argv, int *dry) {
     for (int i = 1; i < argc; i++) {
         char key[32];
         FAIL_IF(err, strncmp(argv[i], "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; --help lists them", argv[i]);
@@ -302,29 +301,29 @@ static glofnd_status take_flags(gf_error *err, sweep_plan *p, int argc, char **a
         snprintf(key, sizeof key, "%.*s", (int)length, argv[i] + 2);
         FAIL_IF(err, !equals && i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", key);
         const char *value = equals ? equals + 1 : argv[++i];
-        TRY(strcmp(key, "file") == 0 ? sweep_read(err, p, value) : sweep_take(err, p, key, value, NULL));
+        TRY(strcmp(key, "file") == 0 ? sweep_read(err, p, value) : sweep_set(err, p, key, value, NULL));
     }
     FAIL_IF(err, !p->out, GLOFND_E_OPTION, "--out is needed: the folder of the runs");
     FAIL_IF(err, !p->vary_count && !p->seeds.count, GLOFND_E_OPTION, "--vary or --seeds is needed: what the runs differ in");
-    return p->seeds.count ? GLOFND_OK : sweep_take(err, p, "seeds", "1", NULL);
+    return p->seeds.count ? GLOFND_OK : sweep_set(err, p, "seeds", "1", NULL);
 }
 
-/* All that can be known before the first run: the runs, what of them is done, and whether the rest can work. */
+/* All checks before the first run: the grid, its finished runs, and whether the rest can work. */
 static int make_plan(sweeping *s) {
     const sweep_plan *p = s->plan;
     glofnd_status status = sweep_make(&s->err, p, &s->run, &s->count);
     if (status == GLOFND_OK) status = check_choose(&s->err, p, s->run);
-    if (status == GLOFND_OK) status = sweep_check_words(&s->err, p, s->run);
+    if (status == GLOFND_OK) status = sweep_check_calls(&s->err, p, s->run);
     if (status != GLOFND_OK) {
         cli_failed("sweep", status, &s->err);
         return status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;
     }
-    status = sweep_recall(&s->err, p, s->run, s->count);
+    status = sweep_read_log(&s->err, p, s->run, s->count);
     if (status == GLOFND_OK) status = sweep_check_data(&s->err, p, s->run, s->count);
     return status == GLOFND_OK ? CLI_OK : cli_failed("sweep", status, &s->err);
 }
 
-static int carry_out(sweeping *s) {
+static int execute(sweeping *s) {
     glofnd_status status = gf_folder_make(&s->err, s->plan->out, NULL);
     cli_catch_interrupts(NULL);
     if (status == GLOFND_OK) status = sweep(s);
@@ -335,7 +334,7 @@ static int run_plan(const sweep_plan *p, int dry) {
     sweeping s = {.plan = p};
     int code = make_plan(&s);
     if (code == CLI_OK && dry) list(&s);
-    else if (code == CLI_OK) code = carry_out(&s);
+    else if (code == CLI_OK) code = execute(&s);
     free(s.run);
     return code;
 }
@@ -349,7 +348,7 @@ int cmd_sweep(int argc, char **argv) {
             fputs(help_text, stdout);
             return CLI_OK;
         }
-    const glofnd_status status = take_flags(&err, &p, argc, argv, &dry);
+    const glofnd_status status = read_flags(&err, &p, argc, argv, &dry);
     int code;
     if (status == GLOFND_OK) {
         code = run_plan(&p, dry);

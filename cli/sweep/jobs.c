@@ -1,7 +1,4 @@
 /* jobs.c - see jobs.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "cli/sweep/jobs.h"
 
 #include <errno.h>
@@ -15,8 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* In the child. It ends with this process, however that ends; a checkpoint keeps what it has. */
-static void become(const job *j, int parallel, pid_t parent) {
+/* In the child, which ends with this process, however that ends; its checkpoint is kept. */
+static void exec_job(const job *j, int parallel, pid_t parent) {
     const int in = open("/dev/null", O_RDONLY), out = open(j->log, O_WRONLY | O_CREAT | O_APPEND, 0666);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent || in < 0 || out < 0) _exit(126);
@@ -25,7 +22,7 @@ static void become(const job *j, int parallel, pid_t parent) {
     dup2(out, STDERR_FILENO);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    if (parallel > 1) setenv("OMP_WAIT_POLICY", "passive", 0); /* waiting threads must not take the others' cores */
+    if (parallel > 1) setenv("OMP_WAIT_POLICY", "passive", 0); /* waiting threads must not occupy the cores of other jobs */
     execv("/proc/self/exe", (char *const *)j->argv);
     _exit(127);
 }
@@ -34,14 +31,14 @@ static int start(const jobs *all, job *j) {
     const pid_t parent = getpid();
     fflush(NULL);
     j->pid = fork();
-    if (j->pid == 0) become(j, all->parallel, parent);
+    if (j->pid == 0) exec_job(j, all->parallel, parent);
     j->state = j->pid < 0 ? JOB_FAILED : JOB_RUNNING;
     if (j->pid > 0 && all->started) all->started(all->user, j);
     return j->pid > 0;
 }
 
 /* 1: it has ended. */
-static int look(const jobs *all, job *j) {
+static int poll_job(const jobs *all, job *j) {
     int status;
     const pid_t found = waitpid(j->pid, &status, WNOHANG);
     if (found == 0 || (found < 0 && errno == EINTR)) return 0;
@@ -51,10 +48,10 @@ static int look(const jobs *all, job *j) {
     return 1;
 }
 
-static void rest(void) { nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); }
+static void pause_briefly(void) { nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL); }
 
 int jobs_run(jobs *all) {
-    int running = 0, failed = 0, told = 0;
+    int running = 0, failed = 0, asked = 0;
     for (;;) {
         const int stop = all->stop && atomic_load(all->stop);
         for (int i = 0; i < all->count && running < all->parallel && !stop; i++)
@@ -62,15 +59,15 @@ int jobs_run(jobs *all) {
         for (int i = 0; i < all->count; i++) {
             job *j = &all->job[i];
             if (j->state != JOB_RUNNING) continue;
-            if (stop && !told) kill(j->pid, SIGTERM);
-            running -= look(all, j);
+            if (stop && !asked) kill(j->pid, SIGTERM);
+            running -= poll_job(all, j);
         }
-        told |= stop;
+        asked |= stop;
         if (all->tick) all->tick(all->user);
         int waiting = 0;
         for (int i = 0; i < all->count; i++) waiting += all->job[i].state == JOB_WAITING;
         if (!running && (stop || !waiting)) break;
-        rest();
+        pause_briefly();
     }
     for (int i = 0; i < all->count; i++) failed += all->job[i].state == JOB_FAILED;
     return failed;

@@ -1,4 +1,4 @@
-/* jobs.h - other calls of this program, run as processes, some at a time; each with a log file of its own. */
+/* jobs.h - commands of this program as processes, some at a time; each with its own log file. */
 #ifndef GF_CLI_SWEEP_JOBS_H
 #define GF_CLI_SWEEP_JOBS_H
 
@@ -6,15 +6,15 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#define JOB_WORDS 192
+#define JOB_ARGUMENTS_MAX 192
 
 typedef enum job_state { JOB_WAITING, JOB_RUNNING, JOB_DONE, JOB_FAILED } job_state;
 
 typedef struct job {
-    const char *argv[JOB_WORDS]; /* ends with NULL; argv[0] is the name of the program */
-    char log[PATH_MAX];          /* what it says is appended here */
+    const char *argv[JOB_ARGUMENTS_MAX]; /* ends with NULL; argv[0] is the name of the program */
+    char log[PATH_MAX];                  /* its output is appended here */
     void *user;
-    job_state state; /* DONE: to be left out from the start, or exit code 0 */
+    job_state state; /* DONE from the start: left out */
     pid_t pid;
 } job;
 
@@ -23,12 +23,12 @@ typedef struct jobs {
     int count, parallel;
     const atomic_int *stop; /* set: running jobs are asked to end (SIGTERM), no more are started */
     void (*started)(void *user, job *j);
-    int (*ended)(void *user, job *j, int exit_code); /* what it was good for; 0: it counts as failed */
+    int (*ended)(void *user, job *j, int exit_code); /* 0: it counts as failed */
     void (*tick)(void *user);                        /* several times a second */
     void *user;
 } jobs;
 
-/* Runs all that wait; returns when none runs any more. How many failed or could not be started. */
+/* Runs all that wait, and returns when all have ended. The number that failed or could not be started. */
 int jobs_run(jobs *all);
 
 #endif

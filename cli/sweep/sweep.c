@@ -11,17 +11,18 @@
 #include "io/crc32c.h"
 #include "io/json/jsonl.h"
 #include "run/layout.h"
+#include "util/path.h"
 
 /* ----- texts ----- */
 
-#define TEXT_ROOM (1 << 16) /* of all settings together; a fixed place, since others point into it */
+#define TEXT_MAX (1 << 16) /* bytes of all settings; a fixed block, since pointers go into it */
 
 static char *keep(sweep_plan *p, const char *text, size_t length) {
     if (!p->text) {
-        p->text = malloc(TEXT_ROOM);
-        p->text_room = p->text ? TEXT_ROOM : 0;
+        p->text = malloc(TEXT_MAX);
+        p->text_capacity = p->text ? TEXT_MAX : 0;
     }
-    if (length >= p->text_room - p->text_used) return NULL;
+    if (length >= p->text_capacity - p->text_used) return NULL;
     char *to = p->text + p->text_used;
     memcpy(to, text, length);
     to[length] = 0;
@@ -36,14 +37,14 @@ void sweep_free(sweep_plan *p) {
 
 static glofnd_status too_long(gf_error *err) { return gf_fail(err, GLOFND_E_ARGUMENT, "the settings of the sweep are too long"); }
 
-/* Bytes of the value a list begins with; a comma behind a backslash does not end it. */
+/* Bytes of the first value of a list; a comma behind a backslash does not end it. */
 static size_t value_bytes(const char *list) {
     size_t n = strcspn(list, ",");
     while (n > 0 && list[n] == ',' && list[n - 1] == '\\') n += 1 + strcspn(list + n + 1, ",");
     return n;
 }
 
-static void drop_backslashes(char *value) {
+static void unescape_commas(char *value) {
     char *to = value;
     for (; *value; value++)
         if (value[0] != '\\' || value[1] != ',') *to++ = *value;
@@ -55,10 +56,10 @@ static glofnd_status take_values(gf_error *err, sweep_plan *p, sweep_axis *axis,
     for (axis->count = 0;;) {
         const size_t n = value_bytes(list);
         FAIL_IF(err, n == 0, GLOFND_E_OPTION, "%s: a value is missing; write a,b,c", axis->key);
-        FAIL_IF(err, axis->count == SWEEP_VALUES, GLOFND_E_OPTION, "%s: more than %d values", axis->key, SWEEP_VALUES);
+        FAIL_IF(err, axis->count == SWEEP_VALUES_MAX, GLOFND_E_OPTION, "%s: more than %d values", axis->key, SWEEP_VALUES_MAX);
         char *value = keep(p, list, n);
         if (!value) return too_long(err);
-        drop_backslashes(value);
+        unescape_commas(value);
         axis->value[axis->count++] = value;
         if (!list[n]) return GLOFND_OK;
         list += n + 1;
@@ -68,13 +69,13 @@ static glofnd_status take_values(gf_error *err, sweep_plan *p, sweep_axis *axis,
 static glofnd_status take_vary(gf_error *err, sweep_plan *p, const char *text) {
     const char *equals = strchr(text, '=');
     FAIL_IF(err, !equals || equals == text, GLOFND_E_OPTION, "vary takes KEY=a,b,c, not \"%.60s\"", text);
-    FAIL_IF(err, p->vary_count == SWEEP_VARY, GLOFND_E_OPTION, "more than %d keys to vary", SWEEP_VARY);
+    FAIL_IF(err, p->vary_count == SWEEP_VARY_MAX, GLOFND_E_OPTION, "more than %d keys to vary", SWEEP_VARY_MAX);
     sweep_axis *axis = &p->vary[p->vary_count];
     axis->key = keep(p, text, (size_t)(equals - text));
     if (!axis->key) return too_long(err);
     int in_method;
     const gf_option *o = gf_config_find(axis->key, &in_method);
-    FAIL_IF(err, o && strcmp(o->key, "seed") == 0, GLOFND_E_OPTION, "seed is not varied but given by seeds");
+    FAIL_IF(err, o && strcmp(o->key, "seed") == 0, GLOFND_E_OPTION, "seed cannot be varied; seeds are given by seeds");
     for (int a = 0; a < p->vary_count; a++)
         FAIL_IF(err, o && gf_config_find(p->vary[a].key, &in_method) == o, GLOFND_E_OPTION,
                 "%s is varied twice; all its values go into one list: vary %s=a,b,c", o->key, o->key);
@@ -85,46 +86,45 @@ static glofnd_status take_vary(gf_error *err, sweep_plan *p, const char *text) {
 static glofnd_status take_jobs(gf_error *err, sweep_plan *p, const char *text) {
     char *end;
     const long n = strtol(text, &end, 10);
-    FAIL_IF(err, end == text || *end || n < 1 || n > 256, GLOFND_E_OPTION,
-            "jobs is \"%.40s\"; it takes a whole number in [1, 256]", text);
+    FAIL_IF(err, end == text || *end || n < 1 || n > 256, GLOFND_E_OPTION, "jobs is \"%.40s\"; expected an integer in [1, 256]",
+            text);
     p->jobs = n;
     return GLOFND_OK;
 }
 
-/* A configuration named in a sweep file lies beside it. */
+/* A configuration named in a sweep file is relative to it. */
 static glofnd_status take_config(gf_error *err, sweep_plan *p, const char *path, const char *folder) {
-    char joined[2048];
+    char joined[PATH_MAX];
     if (folder && path[0] != '/') {
-        const int n = snprintf(joined, sizeof joined, "%s/%s", folder, path);
-        FAIL_IF(err, n < 0 || (size_t)n >= sizeof joined, GLOFND_E_ARGUMENT, "the path of %.100s is too long", path);
+        TRY(gf_path_join(err, joined, folder, path));
         path = joined;
     }
     p->config = keep(p, path, strlen(path));
     return p->config ? GLOFND_OK : too_long(err);
 }
 
-static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list, int *count, int most, const char *text) {
-    FAIL_IF(err, *count == most, GLOFND_E_OPTION, "more than %d of one kind of setting", most);
+static glofnd_status take_listed(gf_error *err, sweep_plan *p, const char **list, int *count, int max, const char *text) {
+    FAIL_IF(err, *count == max, GLOFND_E_OPTION, "more than %d settings of one kind", max);
     list[*count] = keep(p, text, strlen(text));
     return list[(*count)++] ? GLOFND_OK : too_long(err);
 }
 
-glofnd_status sweep_take(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder) {
+glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder) {
     char pair[2100];
     if (strcmp(key, "vary") == 0) return take_vary(err, p, value);
     if (strcmp(key, "seeds") == 0) return p->seeds.key = "seeds", take_values(err, p, &p->seeds, value);
     if (strcmp(key, "jobs") == 0) return take_jobs(err, p, value);
     if (strcmp(key, "config") == 0) return take_config(err, p, value, folder);
-    if (strcmp(key, "set") == 0) return take_listed(err, p, p->set, &p->set_count, SWEEP_SET, value);
-    if (strcmp(key, "eval") == 0) return take_listed(err, p, p->eval, &p->eval_count, SWEEP_EVAL, value);
+    if (strcmp(key, "set") == 0) return take_listed(err, p, p->set, &p->set_count, SWEEP_SET_MAX, value);
+    if (strcmp(key, "eval") == 0) return take_listed(err, p, p->eval, &p->eval_count, SWEEP_EVAL_MAX, value);
     if (strcmp(key, "data") == 0) {
         const int n = snprintf(pair, sizeof pair, "data=%s", value);
         FAIL_IF(err, n < 0 || (size_t)n >= sizeof pair, GLOFND_E_ARGUMENT, "the SPEC of the data is too long");
-        return take_listed(err, p, p->set, &p->set_count, SWEEP_SET, pair);
+        return take_listed(err, p, p->set, &p->set_count, SWEEP_SET_MAX, pair);
     }
     const char **to = strcmp(key, "choose") == 0 ? &p->choose : strcmp(key, "out") == 0 ? &p->out : NULL;
     FAIL_IF(err, !to, GLOFND_E_OPTION,
-            "\"%.60s\" is no setting of a sweep; there are config, vary, seeds, set, data, eval, jobs, choose, out", key);
+            "unknown setting \"%.60s\" of a sweep; available: config, vary, seeds, set, data, eval, jobs, choose, out", key);
     *to = keep(p, value, strlen(value));
     return *to ? GLOFND_OK : too_long(err);
 }
@@ -147,7 +147,7 @@ static glofnd_status read_line(gf_error *err, sweep_plan *p, char *line, const c
     *equals = 0;
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     gf_error inner = {{0}};
-    const glofnd_status status = sweep_take(&inner, p, trimmed(text), trimmed(equals + 1), folder);
+    const glofnd_status status = sweep_set(&inner, p, trimmed(text), trimmed(equals + 1), folder);
     if (status != GLOFND_OK) gf_fail(err, status, "%s:%d: %s", path, number, inner.text);
     return status;
 }
@@ -175,7 +175,7 @@ static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
     return gf_config_set(err, c, key, equals + 1);
 }
 
-/* In the order in which the flags of the run will come. */
+/* In the order of the run's flags. */
 static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r) {
     gf_config resolved;
     TRY(gf_config_init(err, &r->config));
@@ -184,11 +184,11 @@ static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r)
     for (int a = 0; a < p->vary_count; a++) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
     TRY(gf_config_set(err, &r->config, "seed", r->seed));
     resolved = r->config;
-    return gf_config_resolve(err, &resolved); /* what cannot work is told before the first run starts */
+    return gf_config_resolve(err, &resolved); /* errors show before the first run starts */
 }
 
-/* Keys that may change from one call to the next leave the print alone. */
-static uint32_t print_of(const gf_config *c) {
+/* Without keys that may change from one call to the next. */
+static uint32_t crc_of(const gf_config *c) {
     char line[1200], value[1100];
     uint32_t crc = 0;
     int in_method;
@@ -202,10 +202,10 @@ static uint32_t print_of(const gf_config *c) {
     return crc;
 }
 
-static size_t add_part(char *name, size_t used, size_t room, const char *key, const char *value) {
-    if (used >= room) return used;
-    const int n = snprintf(name + used, room - used, "%s%s-%.48s", used ? "_" : "", key, value);
-    for (size_t i = used; i < room && name[i]; i++)
+static size_t add_part(char *name, size_t used, size_t capacity, const char *key, const char *value) {
+    if (used >= capacity) return used;
+    const int n = snprintf(name + used, capacity - used, "%s%s-%.48s", used ? "_" : "", key, value);
+    for (size_t i = used; i < capacity && name[i]; i++)
         if (!isalnum((unsigned char)name[i]) && !strchr("._+-", name[i])) name[i] = '_';
     return used + (size_t)(n > 0 ? n : 0);
 }
@@ -225,7 +225,7 @@ static glofnd_status make_run(gf_error *err, const sweep_plan *p, int index, swe
     index /= p->seeds.count;
     for (int a = p->vary_count - 1; a >= 0; index /= p->vary[a--].count) r->value[a] = p->vary[a].value[index % p->vary[a].count];
     TRY(configure(err, p, r));
-    r->print = print_of(&r->config);
+    r->config_crc = crc_of(&r->config);
     return name_run(err, p, r);
 }
 
@@ -241,7 +241,7 @@ glofnd_status sweep_make(gf_error *err, const sweep_plan *p, sweep_run **runs, i
         for (int k = 0; k < i && status == GLOFND_OK; k++)
             if (strcmp(r[i].name, r[k].name) == 0)
                 status = gf_fail(err, GLOFND_E_OPTION,
-                                 "two runs of the grid would be called %s: a value is there twice, or is like another in its "
+                                 "two runs of the grid would have the name %s: a value is repeated, or equals another in its "
                                  "first 48 characters; a comma that is part of a value is written \\,",
                                  r[i].name);
     }
@@ -252,18 +252,18 @@ glofnd_status sweep_make(gf_error *err, const sweep_plan *p, sweep_run **runs, i
 
 /* ----- sweep.jsonl ----- */
 
-static glofnd_status log_path(gf_error *err, const sweep_plan *p, char *path, size_t bytes) {
-    const int n = snprintf(path, bytes, "%s/sweep.jsonl", p->out);
-    FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_ARGUMENT, "the path of the sweep is too long");
-    return GLOFND_OK;
+int sweep_has_model(const sweep_run *r) {
+    char path[PATH_MAX];
+    return gf_path_join(NULL, path, r->path, GF_MODEL_FILE) == GLOFND_OK && access(path, F_OK) == 0;
 }
 
-static glofnd_status recall_line(gf_error *err, const sweep_plan *p, sweep_run *r, const gf_jsonl_reader *line) {
-    int64_t print = -1;
+static glofnd_status read_record(gf_error *err, const sweep_plan *p, sweep_run *r, const gf_jsonl_reader *line) {
+    int64_t crc = -1;
     const char *event = gf_jsonl_get_text(line, "event"), *words = gf_jsonl_get_text(line, "eval");
-    gf_jsonl_get_integer(line, "config", &print);
-    FAIL_IF(err, print != (int64_t)r->print, GLOFND_E_ARGUMENT,
-            "%s was made under another configuration; take another --out, or remove it and its lines in sweep.jsonl", r->path);
+    gf_jsonl_get_integer(line, "config", &crc);
+    FAIL_IF(err, crc != (int64_t)r->config_crc, GLOFND_E_ARGUMENT,
+            "%s was made under a different configuration; choose a different --out, or remove it and its lines in " GF_SWEEP_FILE,
+            r->path);
     if (!event) return GLOFND_OK;
     if (strcmp(event, "finished") == 0) r->finished = 1;
     for (int e = 0; words && strcmp(event, "evaluated") == 0 && e < p->eval_count; e++)
@@ -271,37 +271,35 @@ static glofnd_status recall_line(gf_error *err, const sweep_plan *p, sweep_run *
     return GLOFND_OK;
 }
 
-glofnd_status sweep_recall(gf_error *err, const sweep_plan *p, sweep_run *runs, int count) {
-    char path[1100];
+glofnd_status sweep_read_log(gf_error *err, const sweep_plan *p, sweep_run *runs, int count) {
+    char path[PATH_MAX];
     gf_jsonl_reader line = {0};
     glofnd_status status = GLOFND_OK;
-    TRY(log_path(err, p, path, sizeof path));
+    TRY(gf_path_join(err, path, p->out, GF_SWEEP_FILE));
     if (access(path, F_OK) != 0) return GLOFND_OK;
     TRY(gf_jsonl_read_open(err, &line, path));
     while (status == GLOFND_OK && gf_jsonl_next(&line)) {
         const char *name = gf_jsonl_get_text(&line, "run");
         for (int i = 0; name && i < count && status == GLOFND_OK; i++)
-            if (strcmp(runs[i].name, name) == 0) status = recall_line(err, p, &runs[i], &line);
+            if (strcmp(runs[i].name, name) == 0) status = read_record(err, p, &runs[i], &line);
     }
     if (status == GLOFND_OK) status = line.status;
     gf_jsonl_read_close(&line);
-    for (int i = 0; i < count; i++) {
-        const int n = snprintf(path, sizeof path, "%s/" GF_MODEL_FILE, runs[i].path);
-        if (n < 0 || (size_t)n >= sizeof path || access(path, F_OK) != 0) runs[i].finished = 0, runs[i].evaluated = 0;
-    }
+    for (int i = 0; i < count; i++)
+        if (!sweep_has_model(&runs[i])) runs[i].finished = 0, runs[i].evaluated = 0;
     return status;
 }
 
-glofnd_status sweep_note(gf_error *err, const sweep_plan *p, const sweep_run *r, const char *event, const char *words) {
-    char path[1100];
+glofnd_status sweep_record(gf_error *err, const sweep_plan *p, const sweep_run *r, const char *event, const char *eval) {
+    char path[PATH_MAX];
     gf_jsonl log = {0};
-    TRY(log_path(err, p, path, sizeof path));
+    TRY(gf_path_join(err, path, p->out, GF_SWEEP_FILE));
     TRY(gf_jsonl_open(err, &log, path, GF_LOG_ALL));
     gf_jsonl_begin(&log);
     gf_jsonl_text(&log, "event", event);
     gf_jsonl_text(&log, "run", r->name);
-    gf_jsonl_integer(&log, "config", (int64_t)r->print);
-    if (words) gf_jsonl_text(&log, "eval", words);
+    gf_jsonl_integer(&log, "config", (int64_t)r->config_crc);
+    if (eval) gf_jsonl_text(&log, "eval", eval);
     gf_jsonl_end(&log);
     return gf_jsonl_close(&log);
 }

@@ -1,7 +1,4 @@
-/* sweep_checks.c - see sweep_calls.h: what can be known of evaluations before the first run. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+/* sweep_checks.c - see sweep_command.h: checks of evaluations before the first run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,29 +7,29 @@
 #include <unistd.h>
 
 #include "cli/eval/eval_clip.h"
-#include "cli/sweep/sweep_calls.h"
+#include "cli/sweep/sweep_command.h"
 #include "data/captions_learn.h"
 #include "eval/protocol.h"
 
 #define CANNOT_WORK "--eval \"%.200s\" cannot work%s; nothing was started"
 
-/* ----- words ----- */
+/* ----- arguments ----- */
 
-/* Makes the call for a run that cannot be there, so that it ends with CLI_USAGE exactly if its words are wrong; what it said
- * goes to `talk`. */
-static int try_call(const sweep_run *first, const char *call, FILE *talk) {
-    static char text[SWEEP_WORDS_ROOM];
+/* Makes the call for an impossible run, so that it ends with CLI_USAGE exactly if its arguments are wrong; its messages go to
+ * `messages`. */
+static int try_call(const sweep_run *first, const char *call, FILE *messages) {
+    static char text[SWEEP_COMMAND_MAX];
     job j = {.state = JOB_WAITING};
-    sweep_words w = {.job = &j, .text = text};
-    sweep_run nobody = *first;
+    sweep_command w = {.job = &j, .text = text};
+    sweep_run missing = *first;
     int status = 0;
-    snprintf(nobody.path, sizeof nobody.path, "/dev/null/run");
-    sweep_eval_words(&w, &nobody, call);
+    snprintf(missing.path, sizeof missing.path, "/dev/null/run");
+    sweep_eval_command(&w, &missing, call);
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
         const int sink = open("/dev/null", O_WRONLY);
-        if (sink < 0 || dup2(sink, 1) < 0 || dup2(fileno(talk), 2) < 0) _exit(CLI_FAILED);
+        if (sink < 0 || dup2(sink, 1) < 0 || dup2(fileno(messages), 2) < 0) _exit(CLI_FAILED);
         const int code = cmd_eval(w.count - 1, (char **)j.argv + 1);
         fflush(NULL);
         _exit(code);
@@ -41,15 +38,15 @@ static int try_call(const sweep_run *first, const char *call, FILE *talk) {
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : CLI_FAILED;
 }
 
-glofnd_status sweep_check_words(gf_error *err, const sweep_plan *p, const sweep_run *first) {
+glofnd_status sweep_check_calls(gf_error *err, const sweep_plan *p, const sweep_run *first) {
     char line[1024];
     for (int e = 0; e < p->eval_count; e++) {
-        FILE *talk = tmpfile();
-        FAIL_IF(err, !talk, GLOFND_E_IO, "no temporary file can be made: %s", strerror(errno));
-        const int code = try_call(first, p->eval[e], talk);
-        rewind(talk);
-        while (code == CLI_USAGE && fgets(line, sizeof line, talk)) fputs(line, stderr);
-        fclose(talk);
+        FILE *messages = tmpfile();
+        FAIL_IF(err, !messages, GLOFND_E_IO, "no temporary file can be made: %s", strerror(errno));
+        const int code = try_call(first, p->eval[e], messages);
+        rewind(messages);
+        while (code == CLI_USAGE && fgets(line, sizeof line, messages)) fputs(line, stderr);
+        fclose(messages);
         FAIL_IF(err, code == CLI_USAGE, GLOFND_E_OPTION, CANNOT_WORK, p->eval[e], "");
     }
     return GLOFND_OK;
@@ -57,15 +54,15 @@ glofnd_status sweep_check_words(gf_error *err, const sweep_plan *p, const sweep_
 
 /* ----- tasks and data ----- */
 
-enum { MOST_SPECS = 64 };
+enum { SPECS_MAX = 64 };
 
 typedef enum need { NOTHING, LABELS, CAPTIONS } need;
 
 static const struct evaluation {
     const char *verb;
-    int of_views, of_clip; /* which runs it is for */
-    need data;             /* what samples must have */
-    int named;             /* SPECs may have a NAME= before them, and may stand behind the run */
+    int of_views, of_clip; /* runs of these tasks */
+    need data;             /* of the samples */
+    int named;             /* SPECs may have a NAME= before them, and may follow the run */
 } evaluations[] = {
     {"knn", 1, 1, LABELS, 0},        {"linear", 1, 1, LABELS, 0},      {"transfer", 1, 1, LABELS, 1}, {"fn", 1, 1, LABELS, 0},
     {"threshold", 1, 0, NOTHING, 0}, {"retrieval", 0, 1, CAPTIONS, 1}, {"zeroshot", 0, 1, LABELS, 1},
@@ -96,19 +93,19 @@ static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const
     return status;
 }
 
-/* All SPECs behind --flag. */
+/* All SPECs of --flag. */
 static glofnd_status check_flag(gf_error *err, const struct evaluation *x, int *argc, char **argv, const char *flag, need n) {
-    const char *spec[MOST_SPECS];
-    const int count = eval_gather(argc, argv, flag, spec, MOST_SPECS);
+    const char *spec[SPECS_MAX];
+    const int count = eval_gather(argc, argv, flag, spec, SPECS_MAX);
     for (int i = 0; i < count; i++) TRY(check_spec(err, x, spec[i], n));
     return GLOFND_OK;
 }
 
-/* Those behind the run: the words that are left when flags and their values are taken out. */
-static glofnd_status check_behind(gf_error *err, const struct evaluation *x, int argc, char **argv) {
+/* SPECs that follow the run: the arguments without flags and their values. */
+static glofnd_status check_positional(gf_error *err, const struct evaluation *x, int argc, char **argv) {
     static const char *const flags[] = {"classes", "templates", "metric", "protocol", "seed", "device", "threads"};
-    const char *value[MOST_SPECS];
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) eval_gather(&argc, argv, flags[i], value, MOST_SPECS);
+    const char *value[SPECS_MAX];
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) eval_gather(&argc, argv, flags[i], value, SPECS_MAX);
     for (int i = 2; i < argc && x->named; i++)
         if (strncmp(argv[i], "--", 2) != 0) TRY(check_spec(err, x, argv[i], LABELS));
     return GLOFND_OK;
@@ -118,34 +115,34 @@ static glofnd_status check_behind(gf_error *err, const struct evaluation *x, int
 static glofnd_status check_call(gf_error *err, const gf_config *c, int argc, char **argv) {
     const struct evaluation *x = find_evaluation(argv[0]);
     const int clip = c->task == GF_TASK_CLIP;
-    const char *truth[MOST_SPECS];
-    if (!x) return GLOFND_OK; /* nothing is known of it */
+    const char *truth[SPECS_MAX];
+    if (!x) return GLOFND_OK; /* unknown here */
     need data = x->data;
     FAIL_IF(err, clip ? !x->of_clip : !x->of_views, GLOFND_E_OPTION, "it is for runs of task = %s, and these are of task = %s",
             clip ? "views" : "clip", clip ? "clip" : "views");
-    const int truths = eval_gather(&argc, argv, "truth", truth, MOST_SPECS);
+    const int truths = eval_gather(&argc, argv, "truth", truth, SPECS_MAX);
     const int by_captions = truths > 0 && strcmp(truth[truths - 1], "captions") == 0;
     FAIL_IF(err, by_captions && !clip, GLOFND_E_OPTION, "--truth captions is for runs of task = clip");
     if (strcmp(x->verb, "fn") == 0 && clip && (by_captions || truths < 1)) data = NOTHING;
     TRY(check_flag(err, x, &argc, argv, "data", data));
     TRY(check_flag(err, x, &argc, argv, "test", LABELS));
     TRY(check_flag(err, x, &argc, argv, "retrieval", CAPTIONS));
-    return check_behind(err, x, argc, argv);
+    return check_positional(err, x, argc, argv);
 }
 
 static glofnd_status check_run(gf_error *err, const sweep_run *r, const char *call) {
-    static char text[SWEEP_WORDS_ROOM];
+    static char text[SWEEP_COMMAND_MAX];
     char more[sizeof err->text];
     gf_error why = {{0}};
     job j = {.state = JOB_WAITING};
-    sweep_words w = {.job = &j, .text = text};
-    sweep_eval_words(&w, r, call);
+    sweep_command w = {.job = &j, .text = text};
+    sweep_eval_command(&w, r, call);
     if (check_call(&why, &r->config, w.count - 2, (char **)j.argv + 2) == GLOFND_OK) return GLOFND_OK;
     snprintf(more, sizeof more, ": %.400s", why.text);
     GF_FAIL(err, GLOFND_E_OPTION, CANNOT_WORK, call, more);
 }
 
-/* Has an earlier run that needs evaluation e the same task and data? */
+/* Whether an earlier run that needs evaluation e has the same task and data. */
 static int is_known(const sweep_run *runs, int i, int e) {
     for (int k = 0; k < i; k++)
         if (!(runs[k].evaluated >> e & 1u) && runs[k].config.task == runs[i].config.task &&
@@ -154,7 +151,7 @@ static int is_known(const sweep_run *runs, int i, int e) {
     return 0;
 }
 
-/* Can the run be trained on its data? */
+/* Whether the run can be trained on its data. */
 static glofnd_status check_training(gf_error *err, const sweep_run *r) {
     gf_error why = {{0}};
     gf_dataset *data = NULL;
@@ -166,7 +163,7 @@ static glofnd_status check_training(gf_error *err, const sweep_run *r) {
     return GLOFND_OK;
 }
 
-/* Has an earlier run that is still to be trained the same task and data? */
+/* Whether an earlier run that is still to be trained has the same task and data. */
 static int is_trained_on(const sweep_run *runs, int i) {
     for (int k = 0; k < i; k++)
         if (!runs[k].finished && runs[k].config.task == runs[i].config.task &&

@@ -14,7 +14,7 @@
 #include "train/pretrain.h"
 
 /* Replaces a progress line on a terminal. */
-static void say(const char *line) {
+static void report(const char *line) {
     fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) && !cli_terminal_is_dumb() ? "\r\033[K" : "", line);
 }
 
@@ -130,8 +130,8 @@ static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
     const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
     if (status == GLOFND_E_NUMERIC) return; /* would happen again */
     if (gf_checkpoint_latest(&unread, p->run, last) == GLOFND_OK && *last)
-        fprintf(stderr, "nothing is lost up to the last checkpoint, %s; go on", last);
-    else if (has_config(p->run, path)) fprintf(stderr, "there was no checkpoint yet; correct what is wrong and begin again");
+        fprintf(stderr, "progress up to checkpoint %s is safe; continue", last);
+    else if (has_config(p->run, path)) fprintf(stderr, "there was no checkpoint yet; correct the error and begin again");
     else return;
     fprintf(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,
             device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
@@ -212,7 +212,7 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_erro
     if (status == GLOFND_OK) status = gf_pretrain_run(err, p, &end, &started);
     if (status != GLOFND_OK) return end_failed(p, comm, started, status, err);
     if (comm->rank > 0) return CLI_OK;
-    if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume goes on\n");
+    if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume continues\n");
     else fprintf(stderr, "%s: %s/" GF_MODEL_FILE "\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
     return CLI_OK;
 }
@@ -232,7 +232,7 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
 
 int cmd_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
-    gf_pretrain p = {.stop = &cli_interrupted, .say = say, .plain = cli_terminal_is_dumb()};
+    gf_pretrain p = {.stop = &cli_interrupted, .report = report, .plain = cli_terminal_is_dumb()};
     glofnd_status status = gf_config_init(&err, &p.config);
     if (status == GLOFND_OK) status = read_resumed(&err, &p, argc, argv);
     const int typed = status == GLOFND_OK; /* what is wrong from here on is in the arguments */

@@ -2,7 +2,8 @@
  * replaces it. train/checkpoint/checkpoint.h fills and reads the files.
  *
  * A checkpoint is complete if it holds DONE. It is written as tmp-N, renamed, marked DONE, and only then is the previous one
- * removed. before-N is a checkpoint of other data: its anchors were re-mapped, and its steps do not compare with those of a step-N.
+ * removed. before-N is a checkpoint of other data: its anchors were re-mapped, and its steps do not compare with those of a
+ * step-N.
  */
 #ifndef GF_RUN_CHECKPOINT_FOLDER_H
 #define GF_RUN_CHECKPOINT_FOLDER_H

@@ -1,5 +1,5 @@
-/* memory_file.h - RUN/memory.json: the memory that a run holds, by kind, for reports. It is not in log.jsonl, since the peak differs
- * between equal runs.
+/* memory_file.h - RUN/memory.json: the memory that a run holds, by kind, for reports. It is not in log.jsonl, since the peak
+ * differs between equal runs.
  */
 #ifndef GF_RUN_MEMORY_FILE_H
 #define GF_RUN_MEMORY_FILE_H

@@ -17,8 +17,8 @@ gf_progress gf_progress_start(int64_t done, int quiet);
 void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *text, int now);
 /* Ends an open line. */
 void gf_progress_end(gf_progress *p);
-/* The line as it is drawn, in less than `columns` characters (0: any length): parts of `text`, between bars, are left out from the
- * end, so that the remaining time is kept. */
+/* The line as it is drawn, in less than `columns` characters (0: any length): parts of `text`, between bars, are left out from
+ * the end, so that the remaining time is kept. */
 void gf_progress_line(const char *text, const char *eta, int columns, char *out, size_t bytes);
 /* "1h32", "4m10", "12s" */
 void gf_progress_time(double seconds, char *out, int bytes);

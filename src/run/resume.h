@@ -1,5 +1,5 @@
-/* resume.h - the configuration that a resumed run continues with: RUN/config.cfg, or the copy in its newest checkpoint where that is
- * lost or cut.
+/* resume.h - the configuration that a resumed run continues with: RUN/config.cfg, or the copy in its newest checkpoint where
+ * that is lost or cut.
  */
 #ifndef GF_RUN_RESUME_H
 #define GF_RUN_RESUME_H

@@ -1,7 +1,4 @@
 /* check_ranks.c - see check_ranks.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "train/check_ranks.h"
 
 #include <errno.h>
@@ -36,7 +33,7 @@ static uint64_t config_hash(const gf_config *c) {
     return h;
 }
 
-/* One message if all is well; key by key only to find out which one differs, which every rank then does. */
+/* One message if all are equal; else one per key, on every rank, to find the key that differs. */
 static glofnd_status same_config(gf_error *err, gf_comm *c, const gf_config *config) {
     int in_method;
     const gf_option *o;
@@ -46,10 +43,10 @@ static glofnd_status same_config(gf_error *err, gf_comm *c, const gf_config *con
         snprintf(what, sizeof what, "value of '%s'", o->key);
         TRY(gf_comm_same(err, c, what, value_hash(config, o, in_method)));
     }
-    return GLOFND_E_ARGUMENT; /* the transport failed: its text stands */
+    return GLOFND_E_ARGUMENT; /* the transport failed: its text is in err */
 }
 
-/* The data is asked for its first and last keys. */
+/* Of the first and last keys. */
 static uint64_t data_hash(const gf_dataset *d) {
     const int64_t n = gf_dataset_describe(d).n;
     uint64_t h = (uint64_t)n;
@@ -57,7 +54,7 @@ static uint64_t data_hash(const gf_dataset *d) {
     return h;
 }
 
-glofnd_status gf_check_ranks_check(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from) {
+glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from) {
     TRY(same_config(err, c, &t->config));
     TRY(gf_comm_same(err, c, "dataset", data_hash(t->data)));
     return gf_comm_same(err, c, "newest checkpoint", hash_of(from, start_of_hash()));
@@ -65,7 +62,7 @@ glofnd_status gf_check_ranks_check(gf_error *err, gf_comm *c, const gf_trainer *
 
 /* ----- folder ----- */
 
-/* The same name on all ranks, and one that was never there: of the first rank's clock. */
+/* The same new name on all ranks: from the first rank's clock. */
 static glofnd_status name_probe(gf_error *err, gf_comm *c, const char *run, char path[PATH_MAX]) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -87,10 +84,10 @@ static glofnd_status make_probe(gf_error *err, const char *path) {
     return GLOFND_OK;
 }
 
-static glofnd_status see_probe(gf_error *err, const char *run, const char *path) {
-    FAIL_IF(err, access(run, F_OK) != 0, GLOFND_E_IO, "%s is not there: all machines must share the run folder of rank 0", run);
+static glofnd_status find_probe(gf_error *err, const char *run, const char *path) {
+    FAIL_IF(err, access(run, F_OK) != 0, GLOFND_E_IO, "%s is missing: all machines must share the run folder of rank 0", run);
     FAIL_IF(err, access(path, F_OK) != 0, GLOFND_E_IO,
-            "%s is another folder than on rank 0: all machines must share the run folder", run);
+            "%s is a different folder from that of rank 0: all machines must share the run folder", run);
     FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
     return GLOFND_OK;
 }
@@ -99,7 +96,7 @@ glofnd_status gf_check_ranks_folder(gf_error *err, gf_comm *c, const char *run) 
     char path[PATH_MAX];
     TRY(gf_comm_agree(err, c, name_probe(err, c, run, path)));
     TRY(gf_comm_agree(err, c, c->rank == 0 ? make_probe(err, path) : GLOFND_OK));
-    const glofnd_status status = gf_comm_agree(err, c, c->rank == 0 ? GLOFND_OK : see_probe(err, run, path));
+    const glofnd_status status = gf_comm_agree(err, c, c->rank == 0 ? GLOFND_OK : find_probe(err, run, path));
     if (c->rank == 0) unlink(path);
     return status;
 }

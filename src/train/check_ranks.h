@@ -1,14 +1,14 @@
-/* check_ranks.h - what all ranks must have in common before they train together: configuration, data, run folder. */
+/* check_ranks.h - checks before ranks train together: configuration, data, checkpoint and run folder must be equal on all. */
 #ifndef GF_TRAIN_CHECK_RANKS_H
 #define GF_TRAIN_CHECK_RANKS_H
 
 #include "dist/dist.h"
 #include "train/trainer.h"
 
-/* Collective. E_ARGUMENT names the first rank that differs from rank 0, and in what: a key of the configuration, the dataset.
- * from: path of the checkpoint that the rank found, "" for none. */
-glofnd_status gf_check_ranks_check(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from);
-/* Collective, once the first rank has made the folder: does every rank see the same one, and may it write there? */
+/* Collective. E_ARGUMENT names the first rank that differs from rank 0, and the difference: a key of the configuration, the
+ * dataset. from: path of the checkpoint that the rank found, "" for none. */
+glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from);
+/* Collective, once the first rank has made the folder: every rank must see the same one, and may write there. */
 glofnd_status gf_check_ranks_folder(gf_error *err, gf_comm *c, const char *run);
 
 #endif

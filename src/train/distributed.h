@@ -1,8 +1,8 @@
 /* distributed.h - a run on several ranks: each draws its part of every batch, and all train the same weights.
  *
- * Differences from one rank: batch norm sums over all ranks (hooks), gradients are added up behind the backward pass, before the
- * optimizer, and after every step the ranks agree on stopping and share their unreadable samples. The loss of a batch over ranks is
- * in loss_stage.h.
+ * Differences from one rank: batch norm sums over all ranks (hooks), gradients are added up behind the backward pass, before
+ * the optimizer, and after every step the ranks agree on stopping and share their unreadable samples. The loss of a batch over
+ * ranks is in loss_stage.h.
  */
 #ifndef GF_TRAIN_DISTRIBUTED_H
 #define GF_TRAIN_DISTRIBUTED_H

@@ -3,7 +3,7 @@
 
 #include "util/parallel.h"
 
-/* ----- what they are ----- */
+/* ----- specifications ----- */
 
 static gf_net_spec text_spec(const gf_config *c, gf_net_spec s, int vocab) {
     s.arch = GF_ARCH_TEXT;
@@ -62,11 +62,11 @@ gf_net_spec gf_encoder_spec(const gf_config *c, int k, int64_t samples, int voca
 
 static int64_t part_of(const gf_config *c, int64_t rows) { return c->micro_batch > 0 ? c->micro_batch : rows; }
 
-/* ----- making ----- */
+/* ----- creating ----- */
 
 static int in_parts(const gf_encoders *s) { return s->part < s->batch; }
 
-/* Parameters come first; a locked encoder has none to move. */
+/* Parameters come first; a locked encoder has none to update. */
 static int count_params(const gf_encoder *w, int locked) {
     int n = 0;
     while (!locked && n < w->tensor_count && w->tensors[n].grad) n++;
@@ -88,8 +88,8 @@ static glofnd_status make_blocks(gf_error *err, const gf_encoders *s, gf_encoder
     return GLOFND_OK;
 }
 
-static glofnd_status make_tower(gf_error *err, gf_encoders *s, int k, const gf_config *c, const gf_sync_norm *ranks, int vocab,
-                                const char *plans) {
+static glofnd_status init_encoder(gf_error *err, gf_encoders *s, int k, const gf_config *c, const gf_sync_norm *ranks, int vocab,
+                                  const char *plans) {
     gf_net_spec spec = gf_encoder_spec(c, k, s->part, vocab);
     gf_encoder *w = &s->at[k];
     spec.ranks = ranks;
@@ -103,11 +103,11 @@ static glofnd_status make_tower(gf_error *err, gf_encoders *s, int k, const gf_c
     return make_blocks(err, s, w, c->optimizer == GF_OPTIMIZER_ADAMW);
 }
 
-glofnd_status gf_encoders_make(gf_error *err, gf_encoders *s, const gf_config *c, int64_t rows, const gf_sync_norm *ranks,
+glofnd_status gf_encoders_init(gf_error *err, gf_encoders *s, const gf_config *c, int64_t rows, const gf_sync_norm *ranks,
                                int vocab, const char *plans) {
     *s = (gf_encoders){.batch = rows, .part = part_of(c, rows), .dim = gf_config_dim(c)};
-    TRY(make_tower(err, s, 0, c, ranks, vocab, plans));
-    return c->task == GF_TASK_CLIP ? make_tower(err, s, 1, c, ranks, vocab, plans) : GLOFND_OK;
+    TRY(init_encoder(err, s, 0, c, ranks, vocab, plans));
+    return c->task == GF_TASK_CLIP ? init_encoder(err, s, 1, c, ranks, vocab, plans) : GLOFND_OK;
 }
 
 void gf_encoders_free(gf_encoders *s) {
@@ -120,7 +120,7 @@ void gf_encoders_free(gf_encoders *s) {
     *s = (gf_encoders){0};
 }
 
-/* Parameters of an encoder, to a few percent; the network itself tells only once it is built. */
+/* Parameters of an encoder, to a few percent: the exact number is known only once the network is built. */
 static size_t params_of(const gf_config *c, int k, int vocab) {
     static const size_t encoder[] = {78000, 11200000, 21300000, 23500000, 38300000};
     static const size_t features[] = {64, 512, 512, 2048, 0};
@@ -145,7 +145,7 @@ glofnd_status gf_encoders_estimate(gf_error *err, const gf_config *c, int64_t ro
 
 /* ----- a step ----- */
 
-/* How an encoder is run: locked ones as in evaluation. */
+/* Locked encoders run as in evaluation. */
 static int mode(const gf_encoder *w, int train) { return w->param_count > 0 ? train : 0; }
 
 static void keep(const gf_encoders *s, gf_encoder *w, const float *out, int64_t first) {
@@ -172,7 +172,7 @@ glofnd_status gf_encoders_embed(gf_error *err, gf_encoders *s, const gf_feed *fe
     return GLOFND_OK;
 }
 
-static glofnd_status follow_part(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b, int64_t first) {
+static glofnd_status backward_part(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b, int64_t first) {
     TRY(gf_feed_part(err, feed, b, first, s->part));
     for (int k = 0; k < s->count; k++) {
         gf_encoder *w = &s->at[k];
@@ -185,7 +185,7 @@ static glofnd_status follow_part(gf_error *err, gf_encoders *s, const gf_feed *f
 }
 
 glofnd_status gf_encoders_backward(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b) {
-    for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) TRY(follow_part(err, s, feed, b, first));
+    for (int64_t first = 0; in_parts(s) && first < s->batch; first += s->part) TRY(backward_part(err, s, feed, b, first));
     for (int k = 0; !in_parts(s) && k < s->count; k++)
         if (s->at[k].param_count > 0) TRY(gf_net_backward(err, s->at[k].net, s->at[k].grad));
     return GLOFND_OK;

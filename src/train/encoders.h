@@ -1,10 +1,8 @@
-/* encoders.h - the encoders of a run: one for two views of an image, or one for images and one for texts; their embeddings,
- * and the
- * way back.
+/* encoders.h - the encoders of a run: one for two views of an image, or one for images and one for texts; forward and backward.
  *
- * A batch goes through all at once, or in parts (micro_batch): then every part is embedded without keeping what backward needs,
- * the loss sees all embeddings, and each part is computed once more and followed back, gradients added up. Up to rounding that is
- * the gradient of the whole batch; batch norm, though, has its statistics of a part.
+ * A batch goes through at once, or in parts (micro_batch): then every part is embedded without keeping activations for
+ * backward, the loss sees all embeddings, and each part is computed once more and followed by its backward, gradients added up.
+ * Up to rounding that is the gradient of the whole batch; batch norm, though, has the statistics of a part.
  */
 #ifndef GF_TRAIN_ENCODERS_H
 #define GF_TRAIN_ENCODERS_H
@@ -16,7 +14,7 @@ typedef struct gf_encoder { /* one encoder */
     gf_net *net;
     gf_tensor *tensors; /* borrowed from the net */
     int tensor_count;
-    int param_count;        /* of them, those that training moves; 0: a locked encoder */
+    int param_count;        /* of these, parameters that training updates; 0: a locked encoder */
     float *state1, *state2; /* optimizer state, blocks of gf_net_state; state2 may be NULL */
     float *sum;             /* parts: their gradients added up, such a block; else NULL */
     float *kept;            /* parts: [rows][dim] embeddings of the whole batch, where the net is; else NULL */
@@ -34,16 +32,16 @@ typedef struct gf_encoders { /* all zero: none */
 
 /* The net of encoder k of a configuration (0 images, 1 texts), for training; `samples` per forward, `vocab` tokens. */
 gf_net_spec gf_encoder_spec(const gf_config *c, int k, int64_t samples, int vocab);
-/* In a failure, too, to be freed. rows: own samples of a batch; ranks, plans: as gf_net_spec. */
-glofnd_status gf_encoders_make(gf_error *err, gf_encoders *s, const gf_config *c, int64_t rows, const gf_sync_norm *ranks,
+/* After a failure, too, to be freed. rows: own samples of a batch; ranks, plans: as gf_net_spec. */
+glofnd_status gf_encoders_init(gf_error *err, gf_encoders *s, const gf_config *c, int64_t rows, const gf_sync_norm *ranks,
                                int vocab, const char *plans);
 void gf_encoders_free(gf_encoders *s);
-/* Memory that they take, and their parameters, roughly; rows as in gf_encoders_make. */
+/* Estimates of their memory and parameters; rows as in gf_encoders_init. */
 glofnd_status gf_encoders_estimate(gf_error *err, const gf_config *c, int64_t rows, int vocab, size_t *bytes, size_t *params);
 
-/* out of every encoder, from the inputs that gf_feed_next gave them. */
+/* Forward: out of every encoder, from the inputs that gf_feed_next gave them. */
 glofnd_status gf_encoders_embed(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b);
-/* From grad of every encoder to gradients of its parameters (gf_encoder_gradient). */
+/* Backward: from grad of every encoder to gradients of its parameters (gf_encoder_gradient). */
 glofnd_status gf_encoders_backward(gf_error *err, gf_encoders *s, const gf_feed *feed, const gf_batch *b);
 float *gf_encoder_gradient(const gf_encoder *w, const gf_tensor *t);
 /* [batch][dim] of side i: the views, or image and text. */

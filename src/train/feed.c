@@ -3,16 +3,16 @@
 
 #include "cuda/augment/cuda_feed.h"
 
-#define RESIDENT_MOST ((int64_t)2 << 30) /* bytes of images that stay on the device */
+#define PRELOAD_MAX ((int64_t)2 << 30) /* bytes of images on the device */
 
-int64_t gf_feed_stays(const gf_dataset *d, int size) {
+int64_t gf_feed_preload_bytes(const gf_dataset *d, int size) {
     const gf_dataset_info info = gf_dataset_describe(d);
     const int64_t bytes = gf_preload_bytes(d), side = (int64_t)GF_VIEW_SCALE * size;
-    return bytes <= RESIDENT_MOST && info.width <= side && info.height <= side ? bytes : 0;
+    return bytes <= PRELOAD_MAX && info.width <= side && info.height <= side ? bytes : 0;
 }
 
-/* Where the device has no room they come with the batches. */
-static glofnd_status keep_images(gf_error *err, gf_feed *f, const gf_loader_spec *s) {
+/* Where the device has no memory for them, pixels come with the batches. */
+static glofnd_status preload_images(gf_error *err, gf_feed *f, const gf_loader_spec *s) {
     TRY(gf_preload_load(err, s->data, s->workers, &f->resident));
     const uint8_t *pixels = gf_preload_pixels(f->resident);
     const glofnd_status status = gf_cuda_feed_keep(err, f->device, pixels, (size_t)gf_preload_bytes(s->data));
@@ -32,7 +32,7 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loa
     const glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
     if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK; /* the loader makes the views */
     TRY(status);
-    if (gf_feed_stays(s->data, s->augment.size) > 0) TRY(keep_images(err, f, s));
+    if (gf_feed_preload_bytes(s->data, s->augment.size) > 0) TRY(preload_images(err, f, s));
     s->pack = 1;
     s->preload = f->resident;
     s->alloc = gf_cuda_pinned_alloc;

@@ -1,12 +1,12 @@
-/* lambdas.c - see lambdas.h. Each rank writes the thresholds of its own anchors where they belong, and zeros elsewhere: their sum
- * over ranks is everyone's, without rounding. */
+/* lambdas.c - see lambdas.h. Each rank writes the thresholds of its own anchors to their places, and zeros elsewhere: the sum
+ * over ranks is that of all, without rounding. */
 #include "train/lambdas.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static glofnd_status make_room(gf_error *err, const gf_trainer *t, int64_t stride, gf_lambdas *x) {
+static glofnd_status reserve(gf_error *err, const gf_trainer *t, int64_t stride, gf_lambdas *x) {
     x->count = (t->info.n + stride - 1) / stride;
     for (int k = 0; k < t->encoders.count && !x->side[k]; k++) {
         x->side[k] = malloc(sizeof(float) * (size_t)x->count);
@@ -22,7 +22,7 @@ static glofnd_status get(gf_error *err, glofnd_ctx *c, const glofnd_store *s, in
     return GLOFND_OK;
 }
 
-/* Of this rank's anchors among every stride-th. In parts, since every call may go to a device. */
+/* This rank's anchors among every stride-th. In parts, since every call may go to a device. */
 static glofnd_status take_own(gf_error *err, const gf_trainer *t, int side, int64_t stride, int64_t count, float *out) {
     enum { PART = 512 };
     const int rank = t->comm ? t->comm->rank : 0, ranks = t->comm ? t->comm->ranks : 1;
@@ -44,9 +44,9 @@ static glofnd_status take_own(gf_error *err, const gf_trainer *t, int side, int6
     return GLOFND_OK;
 }
 
-glofnd_status gf_lambdas_take(gf_error *err, const gf_trainer *t, int64_t most, gf_lambdas *x) {
-    const int64_t stride = (t->info.n + most - 1) / most;
-    TRY(make_room(err, t, stride, x));
+glofnd_status gf_lambdas_take(gf_error *err, const gf_trainer *t, int64_t max, gf_lambdas *x) {
+    const int64_t stride = (t->info.n + max - 1) / max;
+    TRY(reserve(err, t, stride, x));
     for (int k = 0; k < t->encoders.count; k++) {
         memset(x->side[k], 0, sizeof(float) * (size_t)x->count);
         TRY(take_own(err, t, k, stride, x->count, x->side[k]));

@@ -1,7 +1,7 @@
 /* loss_stage.h - the method in a training run: from the embeddings of a step to the loss and their gradients.
  *
- * It owns the context, the anchor store and the arrays of a step: on a GPU ids, labels and groups of the batch there, with several
- * ranks the gathered embeddings and links. A step is
+ * It owns the context, the anchor store and the arrays of a step: on a GPU ids, labels and groups of the batch there, with
+ * several ranks the gathered embeddings and links. A step is
  *     gf_loss_stage_begin    the batch is drawn: its ids, labels and groups go where the loss is computed
  *     gf_loss_stage_run      the encoders have embedded it: loss, gradients, lambda and u; only queued on a GPU
  *     gf_loss_stage_finish   waits, and returns the statistics of the batch

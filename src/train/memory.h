@@ -1,4 +1,4 @@
-/* memory.h - what a run holds, by kind: counted from what was taken, not estimated. */
+/* memory.h - the memory that a run holds, by kind: counted from allocations, not estimated. */
 #ifndef GF_TRAIN_MEMORY_H
 #define GF_TRAIN_MEMORY_H
 
@@ -6,7 +6,7 @@
 
 struct gf_trainer;
 
-/* After build; the first steps may still take some. */
+/* After build; the first steps may still allocate some. */
 void gf_trainer_memory(const struct gf_trainer *t, gf_memory_split *out);
 
 void gf_memory_of_run(const struct gf_trainer *t, gf_memory_record *out);

@@ -11,9 +11,9 @@
 #include "run/layout.h"
 #include "run/log_schema.h"
 #include "util/clock.h"
+#include "util/path.h"
 
-/* Bytes of the first *lines lines of a file. Where there are fewer, or there is no file, *lines becomes what there is: whole
- * lines. */
+/* Bytes of the first *lines lines of a file. *lines becomes the number of whole lines where there are fewer, or no file. */
 static glofnd_status line_offset(gf_error *err, const char *path, int64_t *lines, int64_t *bytes) {
     int64_t found = 0, at = 0;
     *bytes = 0;
@@ -29,7 +29,7 @@ static glofnd_status line_offset(gf_error *err, const char *path, int64_t *lines
     return GLOFND_OK;
 }
 
-/* Up to `keep`; if it does not go on from there, what is whole; and if nothing is, a new file. */
+/* Keeps `keep` bytes; if that is no end of an event, all whole events; and if there are none, a new file begins. */
 static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path, int64_t keep) {
     if (gf_events_open(err, &m->events, path, keep, m->started) == GLOFND_OK) return GLOFND_OK;
     m->events_cut = 1;
@@ -45,10 +45,10 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
                       .started = gf_wall_clock(),
                       .lines = marks.log_lines,
                       .quiet = quiet};
-    snprintf(path, sizeof path, "%s/" GF_LOG_FILE, run);
+    TRY(gf_path_join(err, path, run, GF_LOG_FILE));
     TRY(line_offset(err, path, &m->lines, &keep));
     TRY(gf_jsonl_open(err, &m->log, path, keep));
-    snprintf(path, sizeof path, "%s/" GF_EVENTS_FILE, run);
+    TRY(gf_path_join(err, path, run, GF_EVENTS_FILE));
     return open_events(err, m, path, marks.event_bytes);
 }
 
@@ -76,7 +76,7 @@ static void draw(gf_monitor *m, const gf_trainer *t, int last) {
     gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, last);
 }
 
-/* Both records are in the files at once, for whoever is watching them; the disk has them at the next checkpoint. */
+/* Records go to the file at once, for `watch` and TensorBoard; to the disk at the next checkpoint. */
 static glofnd_status end_line(gf_monitor *m) {
     m->lines++;
     TRY(gf_jsonl_end(&m->log));
@@ -88,7 +88,7 @@ static glofnd_status end_event(gf_monitor *m) {
     return gf_events_flush(&m->events);
 }
 
-/* The temperature of the next step: one that is learned, the mean of those of the anchors, or as it was set. */
+/* The temperature of the next step: learned, the mean over anchors, or that of the configuration. */
 static double tau_of(const gf_trainer *t) {
     if (gf_config_learns_tau(&t->config)) return gf_learned_tau_value(&t->scale);
     return t->config.method.loss == GLOFND_LOSS_ISOGCLR ? t->stats.tau_mean : t->config.method.tau;
@@ -120,7 +120,7 @@ static glofnd_status log_step(gf_monitor *m, const gf_trainer *t) {
     return end_line(m);
 }
 
-/* What does not exist yet leaves no point in a curve. */
+/* A value that does not exist yet leaves no point in a curve. */
 static void curve(gf_monitor *m, const char *tag, double value) {
     if (isfinite(value)) gf_events_scalar(&m->events, tag, value);
 }
@@ -219,8 +219,8 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
     const double at = gf_wall_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
     char quality[64] = "", took[32], left[32];
-    if (m->quiet || (t->step < steps && at - (m->told > 0.0 ? m->told : m->started) < 10.0)) return 0;
-    m->told = at;
+    if (m->quiet || (t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0)) return 0;
+    m->summarised = at;
     m->progress.open = 0; /* this line takes its place */
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
@@ -242,7 +242,7 @@ glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_r
     return end_line(m);
 }
 
-void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message) {
+void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message) {
     char name[512];
     gf_dataset_name(t->data, i, name, sizeof name);
     gf_jsonl_begin(&m->log);

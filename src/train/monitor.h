@@ -1,4 +1,4 @@
-/* monitor.h - what a run writes down: log.jsonl, a TensorBoard event file, and the progress line. */
+/* monitor.h - the records of a run: log.jsonl, a TensorBoard event file, and the progress line. */
 #ifndef GF_TRAIN_MONITOR_H
 #define GF_TRAIN_MONITOR_H
 
@@ -13,14 +13,14 @@ typedef struct gf_monitor {
     gf_jsonl log;
     gf_events events;
     gf_progress progress;
-    double started, told; /* seconds since 1970; the last summary */
+    double started, summarised; /* seconds since 1970; the last summary, or 0 */
     int quiet;
     int64_t lines;  /* in log.jsonl */
-    int events_cut; /* the event file was not what belongs to the marks */
+    int events_cut; /* the event file did not match the marks */
 } gf_monitor;
 
-/* Opens both files, keeping what belongs to `marks` (all zero: new files). Files that are lost or shorter are no failure: what is
- * whole is kept, `lines` and `events_cut` tell. */
+/* Opens both files, and keeps the part that belongs to `marks` (all zero: new files). Files that are missing or shorter are no
+ * failure: their whole records are kept; `lines` and `events_cut` show it. */
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
                               int plain);
 void gf_monitor_close(gf_monitor *m);
@@ -28,13 +28,13 @@ void gf_monitor_close(gf_monitor *m);
 glofnd_status gf_monitor_step(gf_monitor *m, const gf_trainer *t);
 /* After the last step of an epoch, with the thresholds as they are then. */
 glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lambdas *lambdas);
-/* An epoch in one line for people, at most every ten seconds and after the last epoch; 0: not now. */
+/* An epoch as one line of text, at most every ten seconds and after the last epoch; 0: not now. */
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes);
 /* After a resume with other data. */
 glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found);
-/* A damaged sample, by number and name. */
-void gf_monitor_damaged(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message);
-/* To disk; *marks says how much there is. */
+/* An unreadable sample, by number and name. */
+void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message);
+/* To disk; *marks: how much there is. */
 glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks);
 
 #endif

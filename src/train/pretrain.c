@@ -1,7 +1,4 @@
 /* pretrain.c - see pretrain.h. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include "train/pretrain.h"
 
 #include <dirent.h>
@@ -27,24 +24,24 @@
 #include "train/memory.h"
 #include "train/monitor.h"
 
-enum { EARLY = 10 }; /* steps after which a run holds what it will hold */
+enum { EARLY = 10 }; /* steps after which a run has allocated its memory */
 
 typedef struct job {
     const gf_pretrain *p;
     gf_trainer *trainer;
     gf_monitor monitor;
-    int folder;           /* descriptor of the run folder; of the first rank's locked: one run at a time */
-    int started;          /* training has begun: from here on a rank may fail alone */
-    int made;             /* folders that did not exist before: the run's, and those above it */
-    int warned;           /* of damaged samples */
-    glofnd_status noted;  /* several ranks: whether damaged samples could be noted for the first one */
+    int folder;           /* descriptor of the run folder; the first rank's is locked: one run at a time */
+    int started;          /* training has begun: now a rank may fail alone */
+    int made;             /* folders that were made: the run's, and those above it */
+    int warned;           /* of unreadable samples */
+    glofnd_status noted;  /* several ranks: result of noting unreadable samples */
     double saved;         /* clock at the last checkpoint; 0: none yet */
     gf_lambdas lambdas;   /* at the end of the last epoch */
     gf_remap found;       /* the anchors of the checkpoint that was resumed */
     char from[PATH_MAX];  /* that checkpoint; "": none */
     char store[PATH_MAX]; /* working file of the anchors; "": none */
     char vocab[PATH_MAX]; /* vocabulary that this process has written; "": none */
-    char plans[PATH_MAX]; /* GPU: which algorithms were chosen, so that a resumed run takes the same */
+    char plans[PATH_MAX]; /* GPU: file of chosen algorithms; "": none */
 } job;
 
 static int is_first(const gf_pretrain *p) { return !p->comm || p->comm->rank == 0; }
@@ -54,34 +51,34 @@ static glofnd_status agreed(gf_error *err, const gf_pretrain *p, glofnd_status s
     return p->comm ? gf_comm_agree(err, p->comm, status) : status;
 }
 
-static void say(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void report(const gf_pretrain *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void say(const gf_pretrain *p, const char *fmt, ...) {
+static void report(const gf_pretrain *p, const char *fmt, ...) {
     char line[1600];
     va_list args;
-    if (!p->say || !is_first(p)) return;
+    if (!p->report || !is_first(p)) return;
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    p->say(line);
+    p->report(line);
 }
 
 /* ----- run folder ----- */
 
 static int is_leftover(const char *name) {
-    static const char *const begins[] = {GF_CONFIG_FILE GF_TEMP_MARK,
-                                         GF_MODEL_FILE GF_TEMP_MARK,
-                                         GF_VOCABULARY_FILE GF_TEMP_MARK,
-                                         GF_MEMORY_FILE GF_TEMP_MARK,
-                                         GF_ANCHORS_WORK,
-                                         GF_ANCHORS_REMAPPED,
-                                         GF_RANKS_PROBE};
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (strncmp(name, begins[i], strlen(begins[i])) == 0) return 1;
+    static const char *const prefixes[] = {GF_CONFIG_FILE GF_TEMP_MARK,
+                                           GF_MODEL_FILE GF_TEMP_MARK,
+                                           GF_VOCABULARY_FILE GF_TEMP_MARK,
+                                           GF_MEMORY_FILE GF_TEMP_MARK,
+                                           GF_ANCHORS_WORK,
+                                           GF_ANCHORS_REMAPPED,
+                                           GF_RANKS_PROBE};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
     return 0;
 }
 
-/* What a killed process left: scratch files, and files that are written under another name first. */
+/* Files that a killed process left: scratch files, and temporary names of files that were being written. */
 static void remove_leftovers(const job *j) {
     const int fd = dup(j->folder);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -94,10 +91,10 @@ static void remove_leftovers(const job *j) {
 static glofnd_status lock_folder(gf_error *err, job *j) {
     const char *run = j->p->run;
     j->folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    FAIL_IF(err, j->folder < 0, GLOFND_E_IO, "%s cannot be used as the folder of a run: %s", run, strerror(errno));
+    FAIL_IF(err, j->folder < 0, GLOFND_E_IO, "%s cannot be used as a run folder: %s", run, strerror(errno));
     FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
     int busy = 1;
-    for (int tries = 0; busy && tries < 10; tries++) { /* whoever only looks whether it is free holds it for a moment */
+    for (int tries = 0; busy && tries < 10; tries++) { /* a process that only tests the lock holds it for a moment */
         if (tries > 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
         busy = flock(j->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
     }
@@ -105,36 +102,37 @@ static glofnd_status lock_folder(gf_error *err, job *j) {
     return GLOFND_OK;
 }
 
-static int is_there(const job *j, const char *name) { return faccessat(j->folder, name, F_OK, 0) == 0; }
+static int exists(const job *j, const char *name) { return faccessat(j->folder, name, F_OK, 0) == 0; }
 
-/* A run does not begin among files that it would write over, or take back if it failed: they are somebody's. */
-static glofnd_status refuse_others(gf_error *err, const job *j) {
+/* A run does not begin among files of the user that it would overwrite, or remove after a failure. */
+static glofnd_status refuse_existing(gf_error *err, const job *j) {
     static const char *const files[] = {GF_CONFIG_FILE,     GF_MODEL_FILE,  GF_CHECKPOINTS, GF_EVAL_FILE,
                                         GF_VOCABULARY_FILE, GF_EVENTS_FILE, GF_MEMORY_FILE};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        FAIL_IF(err, is_there(j, files[i]), GLOFND_E_ARGUMENT,
-                "%s has %s already, though no run to go on with: take another --out, or move it away", j->p->run, files[i]);
+        FAIL_IF(err, exists(j, files[i]), GLOFND_E_ARGUMENT,
+                "%s has %s already, but no run to resume: choose a different --out, or move the file away", j->p->run, files[i]);
     return GLOFND_OK;
 }
 
 static glofnd_status prepare_folder(gf_error *err, job *j) {
     const gf_pretrain *p = j->p;
     char path[PATH_MAX];
-    const int n = snprintf(path, sizeof path, "%s/" GF_LOG_FILE, p->run);
-    FAIL_IF(err, n < 0 || (size_t)n >= sizeof path - 64, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    FAIL_IF(err, strlen(p->run) > PATH_MAX - 128, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
+    TRY(gf_path_join(err, path, p->run, GF_LOG_FILE));
     TRY(gf_folder_make(err, p->run, &j->made));
     TRY(lock_folder(err, j));
     const int logged = access(path, F_OK) == 0;
     TRY(gf_checkpoint_latest(err, p->run, path));
     FAIL_IF(err, !p->resume && *path, GLOFND_E_ARGUMENT,
-            "%s holds a run already; go on with it by --resume, or take another --out", p->run);
-    FAIL_IF(err, !p->resume && logged, GLOFND_E_ARGUMENT,
-            "%s holds a run already, without a checkpoint; begin it again by --resume, with the keys that should change, or take "
-            "another --out",
-            p->run);
-    if (!p->resume) TRY(refuse_others(err, j));
-    FAIL_IF(err, p->resume && !*path && is_there(j, GF_MODEL_FILE), GLOFND_E_ARGUMENT,
-            "%s has a model, but no checkpoint to go on from; to begin with its weights take another --out and --init "
+            "%s holds a run already; continue it by --resume, or choose a different --out", p->run);
+    FAIL_IF(
+        err, !p->resume && logged, GLOFND_E_ARGUMENT,
+        "%s holds a run already, without a checkpoint; begin it again by --resume, with the keys that should change, or choose a "
+        "different --out",
+        p->run);
+    if (!p->resume) TRY(refuse_existing(err, j));
+    FAIL_IF(err, p->resume && !*path && exists(j, GF_MODEL_FILE), GLOFND_E_ARGUMENT,
+            "%s has a model, but no checkpoint to resume; to begin with its weights choose a different --out and --init "
             "%s/" GF_MODEL_FILE,
             p->run, p->run);
     remove_leftovers(j);
@@ -143,23 +141,23 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
 
 static glofnd_status write_config(gf_error *err, const job *j) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/" GF_CONFIG_FILE, j->p->run);
+    TRY(gf_path_join(err, path, j->p->run, GF_CONFIG_FILE));
     return gf_config_write(err, &j->trainer->config, path);
 }
 
 static glofnd_status write_model(gf_error *err, const job *j) {
     char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/" GF_MODEL_FILE, j->p->run);
+    TRY(gf_path_join(err, path, j->p->run, GF_MODEL_FILE));
     return gf_model_save(err, j->trainer, path);
 }
 
 /* ----- beginning ----- */
 
-/* As it was at the checkpoint; what flags change is written when training goes on. */
+/* As it was at the checkpoint; changes by flags are written when training continues. */
 static glofnd_status restore_config(gf_error *err, const job *j) {
     const gf_pretrain *p = j->p;
     if (!p->config_was || !is_first(p)) return GLOFND_OK;
-    say(p, "%s/" GF_CONFIG_FILE " is %s: it is made again from the one in %s", p->run, p->config_was, j->from);
+    report(p, "%s/" GF_CONFIG_FILE " is %s: it is restored from the one in %s", p->run, p->config_was, j->from);
     return gf_resume_restore(err, p->run, j->from);
 }
 
@@ -173,22 +171,22 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
         TRY(gf_resume_check(err, p->run, j->from, &t->config));
         TRY(gf_checkpoint_load(err, t, j->from, p->remap, &j->found, marks));
         TRY(restore_config(err, j));
-        say(p, "resumed at step %lld from %s", (long long)t->step, j->from);
+        report(p, "resumed at step %lld from %s", (long long)t->step, j->from);
         if (j->found.changed)
-            say(p, "other data than before: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
-                (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
-                (long long)(t->step / t->epoch_steps + 1));
+            report(p, "the data has changed: %lld anchors kept, %lld new, %lld lost; epoch %lld begins again",
+                   (long long)j->found.kept, (long long)j->found.fresh, (long long)j->found.lost,
+                   (long long)(t->step / t->epoch_steps + 1));
         return GLOFND_OK;
     }
-    if (p->resume) say(p, "no complete checkpoint in %s: starting from the beginning", p->run);
+    if (p->resume) report(p, "no complete checkpoint in %s: starting from the beginning", p->run);
     if (*t->config.init) TRY(gf_model_init(err, t, t->config.init, line, sizeof line));
-    if (*t->config.init) say(p, "%s", line);
+    if (*t->config.init) report(p, "%s", line);
     return GLOFND_OK;
 }
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-/* Before memory is taken, so that a run that does not fit has said so. */
+/* Before memory is allocated, so that a run that does not fit has said how much it needs. */
 static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
     size_t bytes = 0;
@@ -202,19 +200,19 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
         snprintf(detector, sizeof detector, "detector %s after %d epoch%s", name, (int)c->method.mask_epoch,
                  plural(c->method.mask_epoch));
     TRY(gf_trainer_estimate(err, t, &bytes));
-    say(p,
-        "%s: %lld images, %s at %d px%s, batch %lld, %d epoch%s of %lld step%s, peak lr %.4g, %s, "
-        "about %.0f MB%s",
-        c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
-        (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
-        c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
-    if (*gf_dataset_note(t->data)) say(p, "data: %s", gf_dataset_note(t->data));
+    report(p,
+           "%s: %lld images, %s at %d px%s, batch %lld, %d epoch%s of %lld step%s, peak lr %.4g, %s, "
+           "about %.0f MB%s",
+           c->data, (long long)t->info.n, arch, (int)c->size, text, (long long)c->batch, (int)c->epochs, plural(c->epochs),
+           (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
+           c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
+    if (*gf_dataset_note(t->data)) report(p, "data: %s", gf_dataset_note(t->data));
     if (c->method.detector != GLOFND_DETECT_NONE && c->method.mask_epoch >= c->epochs)
-        say(p, "the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s", (int)c->method.mask_epoch,
-            c->epochs == 1 ? "is" : "are", (int)c->epochs, plural(c->epochs));
+        report(p, "the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s", (int)c->method.mask_epoch,
+               c->epochs == 1 ? "is" : "are", (int)c->epochs, plural(c->epochs));
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (c->method.device == GLOFND_DEVICE_CPU && machine > 0.0 && (double)bytes > machine)
-        say(p, "that is more than the %.0f MB of this machine; a smaller batch or size takes less", machine / 1e6);
+        report(p, "that is more than the %.0f MB of this machine; a smaller batch or size needs less", machine / 1e6);
     return GLOFND_OK;
 }
 
@@ -227,7 +225,7 @@ static glofnd_status checkpoint(gf_error *err, job *j) {
     return gf_checkpoint_save(err, j->trainer, j->p->run, marks);
 }
 
-/* The end of the first epoch always has one: what cannot be written should be known early. */
+/* The end of the first epoch always has one: a failure to write should show early. */
 static int checkpoint_due(const job *j) {
     const gf_trainer *t = j->trainer;
     const gf_config *c = &t->config;
@@ -235,10 +233,10 @@ static int checkpoint_due(const job *j) {
     return t->step % t->epoch_steps == 0 && (j->saved <= 0.0 || t->marks[0] - j->saved >= 60.0 * c->checkpoint_minutes);
 }
 
-/* Evaluations made so far are of other weights: a line in their file says so. */
-static glofnd_status outdate_evals(gf_error *err, const job *j) {
+/* Evaluations so far measured other weights: a record in their file marks them as stale. */
+static glofnd_status mark_evals_stale(gf_error *err, const job *j) {
     gf_eval_writer log = {0};
-    if (!is_there(j, GF_EVAL_FILE)) return GLOFND_OK;
+    if (!exists(j, GF_EVAL_FILE)) return GLOFND_OK;
     TRY(gf_eval_writer_open(err, &log, j->p->run));
     gf_eval_writer_begin(&log, GF_EVAL_TRAINED);
     gf_eval_put_integer(&log, "step", j->trainer->step);
@@ -246,14 +244,14 @@ static glofnd_status outdate_evals(gf_error *err, const job *j) {
     return gf_eval_writer_close(&log);
 }
 
-/* The weights come before the last checkpoint: a run that counts as finished has them. */
+/* The weights are written before the last checkpoint: a finished run has them. */
 static glofnd_status finish(gf_error *err, job *j) {
     if (is_first(j->p)) TRY(write_model(err, j));
-    if (is_first(j->p)) TRY(outdate_evals(err, j));
+    if (is_first(j->p)) TRY(mark_evals_stale(err, j));
     return checkpoint(err, j);
 }
 
-/* What is held now: after some steps, for whoever looks during the first epoch, and at the end of every epoch. */
+/* After some steps, for reports during the first epoch, and at the end of every epoch. */
 static glofnd_status record_memory(gf_error *err, const job *j) {
     gf_memory_record held;
     gf_memory_of_run(j->trainer, &held);
@@ -264,36 +262,36 @@ static glofnd_status end_epoch(gf_error *err, job *j) {
     char line[300];
     TRY(record_memory(err, j));
     TRY(gf_monitor_epoch(&j->monitor, j->trainer, &j->lambdas));
-    if (gf_monitor_summary(&j->monitor, j->trainer, line, sizeof line)) say(j->p, "%s", line);
+    if (gf_monitor_summary(&j->monitor, j->trainer, line, sizeof line)) report(j->p, "%s", line);
     return GLOFND_OK;
 }
 
-/* step: that the sample belongs to. */
-static void tell_damaged(job *j, int64_t step, int64_t i, const char *message) {
-    if (!j->warned) say(j->p, "a damaged sample is left out, " GF_LOG_FILE " will name all: %s", message);
+/* step: of the batch that the sample belongs to. */
+static void report_unreadable(job *j, int64_t step, int64_t i, const char *message) {
+    if (!j->warned) report(j->p, "an unreadable sample is left out, " GF_LOG_FILE " will name all: %s", message);
     if (!j->warned) j->monitor.progress.open = 0;
     j->warned = 1;
     j->trainer->sums.damaged += 1.0;
-    if (is_first(j->p)) gf_monitor_damaged(&j->monitor, j->trainer, step, i, message);
+    if (is_first(j->p)) gf_monitor_unreadable(&j->monitor, j->trainer, step, i, message);
 }
 
-/* Of one rank told at once, of several after the step: then the first one knows them all. */
-static void on_damaged(void *user, int64_t i, const char *message) {
+/* One rank reports at once, several after the step: then the first one knows all unreadable samples. */
+static void on_unreadable(void *user, int64_t i, const char *message) {
     job *j = user;
-    if (!j->trainer->comm) tell_damaged(j, j->trainer->step, i, message);
+    if (!j->trainer->comm) report_unreadable(j, j->trainer->step, i, message);
     else if (j->noted == GLOFND_OK) j->noted = gf_distributed_unreadable(NULL, &j->trainer->distributed, i, message);
 }
 
-static glofnd_status tell_all_damaged(gf_error *err, job *j) {
+static glofnd_status report_all_unreadable(gf_error *err, job *j) {
     gf_distributed *d = &j->trainer->distributed;
-    FAIL_IF(err, j->noted != GLOFND_OK, j->noted, "no memory to note a damaged image");
+    FAIL_IF(err, j->noted != GLOFND_OK, j->noted, "no memory for an unreadable sample");
     for (int64_t i = 0; i < d->unreadable_count; i++)
-        tell_damaged(j, j->trainer->step - 1, d->unreadable[i].id, d->unreadable[i].why.text);
+        report_unreadable(j, j->trainer->step - 1, d->unreadable[i].id, d->unreadable[i].why.text);
     d->unreadable_count = 0;
     return GLOFND_OK;
 }
 
-/* The clocks of ranks differ, so the first one's decides when a checkpoint is due. */
+/* The clocks of ranks differ, so the first one's decides when a checkpoint is due. *stop: the run was interrupted. */
 static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
     gf_trainer *t = j->trainer;
     double x[1];
@@ -301,10 +299,10 @@ static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
     *stop = t->distributed.stop;
     TRY(gf_trainer_step(err, t));
     if (t->comm) *stop = t->distributed.stop;
-    TRY(tell_all_damaged(err, j));
+    TRY(report_all_unreadable(err, j));
     if (is_first(j->p)) TRY(gf_monitor_step(&j->monitor, t));
     if (is_first(j->p) && t->step - j->monitor.progress.first == EARLY) TRY(record_memory(err, j));
-    if (t->step % t->epoch_steps == 0) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MOST, &j->lambdas));
+    if (t->step % t->epoch_steps == 0) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MAX, &j->lambdas));
     if (t->step % t->epoch_steps == 0 && is_first(j->p)) TRY(end_epoch(err, j));
     x[0] = is_first(j->p) && checkpoint_due(j);
     if (t->comm && t->step % t->epoch_steps == 0) TRY(t->comm->kind->sum(err, t->comm, x, 1));
@@ -328,17 +326,18 @@ static glofnd_status loop(gf_error *err, job *j, gf_pretrain_end *end) {
     return finish(err, j);
 }
 
-/* The state of a run does not depend on its logs. */
-static void tell_lost(const job *j, gf_log_marks marks) {
+/* The state of a run does not depend on its logs: it continues without them. */
+static void report_lost_logs(const job *j, gf_log_marks marks) {
     const gf_monitor *m = &j->monitor;
     if (m->lines < marks.log_lines)
-        say(j->p, GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run goes on, its curves have a gap",
-            (long long)m->lines, (long long)marks.log_lines);
+        report(j->p,
+               GF_LOG_FILE " has %lld of the %lld lines it had at this checkpoint: the run continues, its curves have a gap",
+               (long long)m->lines, (long long)marks.log_lines);
     if (m->events_cut)
-        say(j->p, GF_EVENTS_FILE " is not what it was at this checkpoint: whole events are kept, and new ones follow");
+        report(j->p, GF_EVENTS_FILE " differs from its state at this checkpoint: whole events are kept, and new ones follow");
 }
 
-/* From here on a rank may fail alone: each has to know which folders the first one made, to take them back. */
+/* From here on a rank may fail alone: each has to know which folders the first one made, to remove them. */
 static glofnd_status share_folder(gf_error *err, job *j) {
     gf_comm *c = j->p->comm;
     double made = j->made;
@@ -349,7 +348,7 @@ static glofnd_status share_folder(gf_error *err, job *j) {
     return GLOFND_OK;
 }
 
-/* status: of what the first rank has written; the others wait for it. */
+/* status: of the first rank's writing; the others wait for it. */
 static glofnd_status begin(gf_error *err, job *j, glofnd_status status) {
     TRY(agreed(err, j->p, status));
     TRY(share_folder(err, j));
@@ -368,13 +367,13 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     TRY(agreed(err, j->p, start(err, j, &marks)));
     if (t->step == gf_trainer_steps(t)) {
         *end = GF_PRETRAIN_ALREADY;
-        return !is_first(j->p) || is_there(j, GF_MODEL_FILE) ? GLOFND_OK : write_model(err, j);
+        return !is_first(j->p) || exists(j, GF_MODEL_FILE) ? GLOFND_OK : write_model(err, j);
     }
     if (!is_first(j->p)) return follow(err, j, end);
-    /* From the first moment on there is something to resume. */
+    /* The configuration comes first, so that there is always something to resume. */
     glofnd_status status = t->step == 0 ? write_config(err, j) : GLOFND_OK;
     if (status == GLOFND_OK) status = gf_monitor_open(err, &j->monitor, t, j->p->run, marks, j->p->quiet, j->p->plain);
-    if (status == GLOFND_OK) tell_lost(j, marks);
+    if (status == GLOFND_OK) report_lost_logs(j, marks);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
     if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
@@ -389,12 +388,12 @@ static glofnd_status prepare_vocabulary(gf_error *err, job *j) {
     const gf_trainer *t = j->trainer;
     char path[PATH_MAX], line[600];
     if (t->config.task != GF_TASK_CLIP) return GLOFND_OK;
-    snprintf(path, sizeof path, "%s/" GF_VOCABULARY_FILE, j->p->run);
+    TRY(gf_path_join(err, path, j->p->run, GF_VOCABULARY_FILE));
     if (!*j->from && is_first(j->p)) {
-        const int there = is_there(j, GF_VOCABULARY_FILE);
+        const int existed = exists(j, GF_VOCABULARY_FILE);
         TRY(gf_vocabulary_write(err, &t->config, t->data, path, line, sizeof line));
-        if (!there) memcpy(j->vocab, path, sizeof j->vocab);
-        say(j->p, "%s", line);
+        if (!existed) memcpy(j->vocab, path, sizeof j->vocab);
+        report(j->p, "%s", line);
     }
     return gf_trainer_vocabulary(err, j->trainer, path);
 }
@@ -403,23 +402,23 @@ static glofnd_status compare_ranks(gf_error *err, const job *j) {
     gf_comm *c = j->p->comm;
     if (!c) return GLOFND_OK;
     TRY(gf_check_ranks_folder(err, c, j->p->run));
-    return gf_check_ranks_check(err, c, j->trainer, j->from);
+    return gf_check_ranks_equal(err, c, j->trainer, j->from);
 }
 
 static glofnd_status open_trainer(gf_error *err, job *j, const gf_config *config) {
     gf_comm *c = j->p->comm;
     TRY(gf_checkpoint_latest(err, j->p->run, j->from));
-    if (!*j->from) TRY(gf_model_check_init(err, config)); /* data may take long to open, and a vocabulary to be learned */
+    if (!*j->from) TRY(gf_model_check_init(err, config)); /* first: data may take long to open, and a vocabulary to learn */
     TRY(gf_trainer_open(err, config, &j->trainer));
     j->trainer->comm = c;
     if (config->strict) TRY(gf_dataset_check_complete(err, j->trainer->data));
     if (c) TRY(gf_distributed_check(err, &j->trainer->config, c->ranks));
     if (config->store == GF_STORE_FILE) {
-        snprintf(j->store, sizeof j->store, "%s/" GF_ANCHORS_WORK, j->p->run);
+        TRY(gf_path_join(err, j->store, j->p->run, GF_ANCHORS_WORK));
         j->trainer->store_path = j->store;
     }
     if (config->method.device == GLOFND_DEVICE_CUDA && is_first(j->p)) {
-        snprintf(j->plans, sizeof j->plans, "%s/" GF_PLANS_FILE, j->p->run);
+        TRY(gf_path_join(err, j->plans, j->p->run, GF_PLANS_FILE));
         j->trainer->plans_path = j->plans;
     }
     return GLOFND_OK;
@@ -433,14 +432,14 @@ static glofnd_status prepare_and_run(gf_error *err, job *j, const gf_config *con
     TRY(agreed(err, p, is_first(p) ? prepare_vocabulary(err, j) : GLOFND_OK));
     TRY(agreed(err, p, is_first(p) ? GLOFND_OK : prepare_vocabulary(err, j)));
     TRY(agreed(err, p, announce(err, p, j->trainer)));
-    TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_damaged, j)));
+    TRY(agreed(err, p, gf_trainer_build(err, j->trainer, on_unreadable, j)));
     return run(err, j, end);
 }
 
-/* A run that failed in its first step, and did not begin earlier: it leaves nothing, so that the corrected command can be given
- * as it is. None of these files was there before (refuse_others), but plans.txt may have been. Of several ranks the one that
- * fails removes them: the others wait for it, and will not come back. */
-static int leaves_nothing(const job *j) {
+/* A new run that failed in its first step leaves no files, so that the corrected command can be given as it is. None of them
+ * existed before (refuse_existing), but plans.txt may have. Of several ranks the failing one removes them: the others wait for
+ * it, and will not return. */
+static int remove_failed_start(const job *j) {
     static const char *const files[] = {GF_LOG_FILE, GF_EVENTS_FILE, GF_CONFIG_FILE, GF_VOCABULARY_FILE, GF_MEMORY_FILE};
     if (!j->started || *j->from || j->trainer->step > 0 || (j->p->resume && !j->made)) return 0;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) unlinkat(j->folder, files[i], 0);
@@ -455,17 +454,17 @@ glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_e
     glofnd_status status = gf_config_resolve(err, &config);
     TRY(agreed(err, p, status));
     status = prepare_and_run(err, &j, &config, end);
-    if (status != GLOFND_OK && leaves_nothing(&j) && !p->comm) j.started = 0;
+    if (status != GLOFND_OK && remove_failed_start(&j) && !p->comm) j.started = 0;
     if (started) *started = j.started;
-    if (status != GLOFND_OK && p->comm && j.started) { /* others wait for this rank: it must not wait now */
+    if (status != GLOFND_OK && p->comm && j.started) { /* other ranks wait for this one: it must not wait now */
         gf_folder_unmake(p->run, j.made);
         return status;
     }
     gf_trainer_free(j.trainer);
     gf_lambdas_free(&j.lambdas);
     if (*j.store) unlink(j.store);
-    if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next beginning makes its own */
+    if (status != GLOFND_OK && !j.started && *j.vocab) unlink(j.vocab); /* the next start makes its own */
     if (j.folder >= 0) close(j.folder);
-    if (status != GLOFND_OK) gf_folder_unmake(p->run, j.made); /* only if nothing was written to it */
+    if (status != GLOFND_OK) gf_folder_unmake(p->run, j.made); /* only if it is empty */
     return status;
 }

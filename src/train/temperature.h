@@ -1,5 +1,5 @@
-/* temperature.h - one temperature for all, learned with the weights as log(1/tau): an Adam step without decay, a rate of its own
- * that falls where tau is small, and bounds.
+/* temperature.h - one temperature for all samples, learned with the weights as log(1/tau): an Adam step without decay, a
+ * learning rate of its own that falls where tau is small, and bounds.
  */
 #ifndef GF_TRAIN_TEMPERATURE_H
 #define GF_TRAIN_TEMPERATURE_H

@@ -8,11 +8,11 @@
 #include "util/clock.h"
 #include "util/parallel.h"
 
-/* ----- making ----- */
+/* ----- creating ----- */
 
 static int threads_of(const gf_config *c) { return c->method.threads > 0 ? c->method.threads : gf_parallel_default(); }
 
-/* The first sample is named: a person will know what it is, and what is missing beside it. */
+/* The message names the first sample, so that the missing captions can be found. */
 static glofnd_status check_captions(gf_error *err, const gf_trainer *t) {
     char first[256];
     if (t->config.task != GF_TASK_CLIP || t->info.has_text) return GLOFND_OK;
@@ -23,15 +23,15 @@ static glofnd_status check_captions(gf_error *err, const gf_trainer *t) {
             first);
 }
 
-/* The one detector of a run that looks at labels; groups are made of contents. */
+/* The oracle is the only detector of a run that needs labels; groups are made of contents. */
 static glofnd_status check_labels(gf_error *err, const gf_trainer *t) {
-    FAIL_IF(err, t->config.method.detector == GLOFND_DETECT_ORACLE && t->info.classes < 1, GLOFND_E_OPTION,
-            "detector: oracle flags samples of one label, and %.100s has no labels; take another detector, or data with labels",
-            t->config.data);
+    FAIL_IF(
+        err, t->config.method.detector == GLOFND_DETECT_ORACLE && t->info.classes < 1, GLOFND_E_OPTION,
+        "detector: oracle flags samples of one label, and %.100s has no labels; choose a different detector, or data with labels",
+        t->config.data);
     return GLOFND_OK;
 }
 
-/* Before anything is made of it. */
 static glofnd_status check_size(gf_error *err, const gf_config *c) {
     FAIL_IF(err, c->arch == GF_ARCH_VIT && (c->patch < 1 || c->size % c->patch != 0), GLOFND_E_OPTION,
             "patch: %d does not divide the image size of %d; change patch or size", (int)c->patch, (int)c->size);
@@ -57,7 +57,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     t->epoch_steps = t->info.n / c->batch;
     if (c->task == GF_TASK_CLIP && c->warmup_steps < 0) c->warmup_steps = c->warmup_epochs * t->epoch_steps;
     FAIL_IF(err, c->warmup_steps > 0 && c->warmup_steps >= gf_trainer_steps(t), GLOFND_E_OPTION,
-            "warmup_steps: %lld leave nothing of %lld steps; set it below", (long long)c->warmup_steps,
+            "warmup_steps: %lld is not below the %lld steps of the run; set it below", (long long)c->warmup_steps,
             (long long)gf_trainer_steps(t));
     return GLOFND_OK;
 }
@@ -74,7 +74,7 @@ gf_augment gf_trainer_recipe(const gf_config *c) {
     return a;
 }
 
-static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
+static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user) {
     const gf_config *c = &t->config;
     const int clip = c->task == GF_TASK_CLIP;
     const gf_loader_spec spec = {
@@ -89,7 +89,7 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*damaged)(v
         .depth = c->prefetch,
         .fast = c->decode_fast,
         .strict = c->strict,
-        .unreadable = damaged,
+        .unreadable = unreadable,
         .user = user,
         .bpe = t->bpe,
         .context = clip ? c->context : 0,
@@ -108,10 +108,10 @@ glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *pa
     return gf_vocabulary_load(err, path, &t->bpe, &t->vocab_crc);
 }
 
-/* In task clip, if nobody has loaded one. */
+/* In task clip, if none is loaded yet. */
 static glofnd_status need_vocabulary(gf_error *err, gf_trainer *t) {
     if (t->config.task != GF_TASK_CLIP || t->bpe) return GLOFND_OK;
-    FAIL_IF(err, !*t->config.vocab, GLOFND_E_OPTION, "vocab: it is empty; name a file of merges (`glofnd data bpe` makes one)");
+    FAIL_IF(err, !*t->config.vocab, GLOFND_E_OPTION, "vocab: it is empty; name a merges file (`glofnd data bpe` makes one)");
     return gf_trainer_vocabulary(err, t, t->config.vocab);
 }
 
@@ -171,20 +171,20 @@ static glofnd_status build_own(gf_error *err, gf_trainer *t) {
     };
     TRY(need_vocabulary(err, t));
     if (t->comm) gf_distributed_begin(&t->distributed, t->comm);
-    TRY(gf_encoders_make(err, &t->encoders, &t->config, t->config.batch / ranks, t->comm ? &t->distributed.hooks : NULL,
+    TRY(gf_encoders_init(err, &t->encoders, &t->config, t->config.batch / ranks, t->comm ? &t->distributed.hooks : NULL,
                          vocab_of(t), t->plans_path));
     TRY(make_optimizer(err, t));
     t->scale = gf_learned_tau_start(&t->config);
     return gf_loss_stage_create(err, &loss, &t->loss);
 }
 
-glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user) {
+glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user) {
     glofnd_status status = build_own(err, t);
     if (t->comm) status = gf_comm_agree(err, t->comm, status); /* no rank waits for one that has failed */
     TRY(status);
     if (t->comm) TRY(gf_distributed_connect(err, &t->distributed, &t->encoders, &t->config));
     if (t->comm) TRY(gf_loss_stage_connect(err, t->loss, t->distributed.wire));
-    return make_loader(err, t, damaged, user);
+    return make_loader(err, t, unreadable, user);
 }
 
 glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out) {
@@ -213,17 +213,17 @@ void gf_trainer_free(gf_trainer *t) {
 
 int64_t gf_trainer_steps(const gf_trainer *t) { return t->epoch_steps * t->config.epochs; }
 
-/* What ranks share out, one's part. */
+/* One rank's share of n. */
 static int64_t share_of(const gf_trainer *t, int64_t n) { return t->comm ? n / t->comm->ranks : n; }
 
-/* Batches of the loader; on a GPU crops and views of 8 bits, or near that, and images that stay there. */
+/* Batches of the loader; on a GPU crops and views of about 8 bits, and preloaded images. */
 static size_t estimate_data(const gf_trainer *t) {
     const gf_config *c = &t->config;
     const size_t images = (c->task == GF_TASK_CLIP ? 1 : 2) * (size_t)share_of(t, c->batch);
     const size_t pixels = (size_t)c->size * (size_t)c->size * 3;
     if (c->method.device != GLOFND_DEVICE_CUDA) return sizeof(float) * images * pixels * (1 + (size_t)c->prefetch);
     if (c->micro_batch > 0) return sizeof(float) * (size_t)c->micro_batch * pixels;
-    return 2 * images * pixels + (size_t)gf_feed_stays(t->data, c->size);
+    return 2 * images * pixels + (size_t)gf_feed_preload_bytes(t->data, c->size);
 }
 
 glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes) {

@@ -9,16 +9,16 @@
 #include "train/temperature.h"
 #include "train/vocabulary.h"
 
-typedef struct gf_epoch_sums { /* of the present epoch; in a checkpoint, so that the epoch's line is the same after a resume */
+typedef struct gf_epoch_sums { /* of the present epoch; checkpoints hold them, so that its log line is the same after a resume */
     double loss, lambda, kept, steps;
     double pairs, flagged, same, hits;       /* counts, exact in double */
     double precision, recall, quality_steps; /* means of per-anchor values */
     double damaged;                          /* samples that could not be read */
 } gf_epoch_sums;
 
-typedef struct gf_step_times { /* seconds of one step; a GPU does forward to optimizer as one, which is in `forward` */
+typedef struct gf_step_times { /* seconds of one step; on a GPU `forward` holds forward to optimizer */
     double load, forward, loss, backward, optimizer;
-    double read, augment; /* work of the loader's threads behind this batch */
+    double read, augment; /* work of the loader's threads for this batch */
 } gf_step_times;
 
 typedef struct gf_trainer {
@@ -51,23 +51,24 @@ typedef struct gf_trainer {
     double lr, grad_norm;
 } gf_trainer;
 
-/* In two parts, so that what is to come can be said before memory is taken for it. open: the data, and what of the configuration
- * follows from it (size, stem, steps); config is resolved. build: all the rest; `damaged`, `user` as in gf_loader_spec. Between
- * them, with task clip, the vocabulary is loaded; without the call build takes that of the configuration. */
+/* Creation in two parts, so that a run can be announced before memory is allocated. open: the data, and the values of the
+ * configuration that follow from it (size, stem, steps); config is resolved. build: all the rest; `unreadable`, `user` as in
+ * gf_loader_spec. Between them, with task clip, the vocabulary is loaded; without the call build takes that of the
+ * configuration. */
 glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer **out);
 glofnd_status gf_trainer_vocabulary(gf_error *err, gf_trainer *t, const char *path);
-glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*damaged)(void *, int64_t, const char *), void *user);
+glofnd_status gf_trainer_build(gf_error *err, gf_trainer *t, void (*unreadable)(void *, int64_t, const char *), void *user);
 void gf_trainer_free(gf_trainer *t);
 gf_augment gf_trainer_recipe(const gf_config *c); /* of the views that training sees; size is resolved */
 int64_t gf_trainer_steps(const gf_trainer *t);    /* of the whole run */
-/* Memory that build takes and training holds, roughly; after open. */
+/* Estimate of the memory that build allocates and training holds; after open. */
 glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes);
 /* One step. E_NUMERIC names the step and a sample if an embedding, the loss or the gradient is not finite. Weights are then as
- * before the step; the store and batch-norm statistics may not be, so a failed trainer is not to be saved. */
+ * before the step; the store and batch-norm statistics may not be, so a failed trainer must not be saved. */
 glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
 /* The optimizer's state `which` (1 or 2) as one array [state_count] on the host: all parameters in order, in torch's layout. */
 glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat);
 glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat);
-int gf_trainer_states(const gf_trainer *t); /* how many there are: 2 for AdamW, else 1 */
+int gf_trainer_states(const gf_trainer *t); /* number of states: 2 for AdamW, else 1 */
 
 #endif

@@ -12,7 +12,7 @@
 #include "io/json/safetensors.h"
 #include "text/bpe/bpe_file.h"
 
-typedef struct merges { /* a merges file: its text, unpacked, and what it means */
+typedef struct merges { /* a merges file: its text, unpacked, and the tokenizer */
     char *text;
     size_t bytes;
     gf_bpe *bpe;
@@ -32,7 +32,7 @@ static glofnd_status merges_read(gf_error *err, const char *path, merges *m) {
     return status;
 }
 
-/* The first line means nothing. */
+/* The first line is a comment. */
 static int same_merges(const merges *a, const merges *b) {
     const char *x = memchr(a->text, '\n', a->bytes), *y = memchr(b->text, '\n', b->bytes);
     if (!x || !y) return !x && !y;
@@ -42,7 +42,7 @@ static int same_merges(const merges *a, const merges *b) {
 
 /* ----- the vocabulary that belongs to weights ----- */
 
-/* How many tokens the weights to start from have embeddings of; 0: none that a text encoder of this width could take. */
+/* Number of token embeddings in the weights to start from; 0: none that fit a text encoder of this width. */
 static glofnd_status tokens_of_weights(gf_error *err, const gf_config *c, int64_t *tokens) {
     gf_st_file f = {0};
     *tokens = 0;
@@ -59,7 +59,7 @@ static int is_file(char path[PATH_MAX], const char *folder, int length, const ch
     return n >= 0 && n < PATH_MAX && access(path, F_OK) == 0;
 }
 
-/* Beside the file, or where the run is whose checkpoint it lies in: RUN/checkpoints/step-N/. "": there is none. */
+/* Beside the file, or in the run folder whose checkpoint it belongs to: RUN/checkpoints/step-N/. "": none. */
 static void find_beside(const char *weights, char path[PATH_MAX]) {
     const char *end = strrchr(weights, '/');
     const int length = end ? (int)(end - weights) + 1 : 0;
@@ -68,7 +68,7 @@ static void find_beside(const char *weights, char path[PATH_MAX]) {
     *path = 0;
 }
 
-/* Of as many tokens, but other ones: each embedding would go to another token, and nobody would know. */
+/* As many tokens, but different ones: embeddings would silently go to wrong tokens. */
 static glofnd_status compare(gf_error *err, const gf_config *c, const char *theirs, int64_t tokens) {
     merges given = {0}, own = {0};
     glofnd_status status = merges_read(err, c->vocab, &given);
@@ -78,7 +78,7 @@ static glofnd_status compare(gf_error *err, const gf_config *c, const char *thei
     merges_free(&own);
     TRY(status);
     FAIL_IF(err, mixed, GLOFND_E_OPTION,
-            "vocab: %.200s has other tokens than %.200s, which belongs to the weights of init; leave vocab out to take that",
+            "vocab: %.200s has different tokens from %.200s, which belongs to the weights of init; leave vocab out to take that",
             c->vocab, theirs);
     return GLOFND_OK;
 }
@@ -102,15 +102,16 @@ glofnd_status gf_vocabulary_find(gf_error *err, const gf_config *c, char path[PA
     if (tokens == 0) return GLOFND_OK;
     find_beside(c->init, theirs);
     if (*c->vocab) return *theirs ? compare(err, c, theirs, tokens) : GLOFND_OK;
-    FAIL_IF(err, !*theirs, GLOFND_E_OPTION,
-            "vocab: it is empty, and %.200s has embeddings of %lld tokens; name the merges file they were made with (OpenAI's: "
-            "bpe_simple_vocab_16e6.txt.gz), or lay it beside the weights as " GF_VOCABULARY_FILE,
-            c->init, (long long)tokens);
+    FAIL_IF(
+        err, !*theirs, GLOFND_E_OPTION,
+        "vocab: it is empty, and %.200s has embeddings of %lld tokens; name the merges file they were trained with (OpenAI's: "
+        "bpe_simple_vocab_16e6.txt.gz), or put it beside the weights as " GF_VOCABULARY_FILE,
+        c->init, (long long)tokens);
     memcpy(path, theirs, sizeof theirs);
     return check_size(err, c, theirs, tokens);
 }
 
-/* ----- that of a run ----- */
+/* ----- the vocabulary of a run ----- */
 
 /* The given file, unpacked; parsed first, so that a bad one is not copied. */
 static glofnd_status copy(gf_error *err, const char *from, const char *whose, const char *path, char *line, size_t bytes) {

@@ -11,7 +11,7 @@ call "$glofnd" pretrain $run --out early
 wants 'a failure before any checkpoint' 1 "$bad" 'no checkpoint yet' \
     'begin again with: glofnd pretrain --out early --resume'
 call "$glofnd" pretrain $run --checkpoint-steps 1 --out late
-wants 'a failure after checkpoints' 1 "$bad" 'nothing is lost up to the last checkpoint, late/checkpoints/step-' \
+wants 'a failure after checkpoints' 1 "$bad" 'progress up to checkpoint late/checkpoints/step-' \
     '--out late --resume'
 grep -q 'device cpu' err && fail 'the CPU is offered to a run on it'
 cp good.png "$bad"

@@ -215,11 +215,11 @@ for harm in 'rm' ': >' "truncate -s $in_value" "truncate -s $((in_value - 6))" "
     [ "$harm" = rm ] && was=lost || was=cut
     run --out harmed --resume --seed 2;         wants "$harm config.cfg" 2 'seed' "'1'" "'2'"
     run --out harmed --resume --epochs 4
-    wants "$harm config.cfg" 0 "harmed/config.cfg is $was" 'made again from the one in harmed/checkpoints/step-12' 'finished'
+    wants "$harm config.cfg" 0 "harmed/config.cfg is $was" 'restored from the one in harmed/checkpoints/step-12' 'finished'
     cmp broken/model.safetensors harmed/model.safetensors || fail "$harm config.cfg: weights"
     cmp broken/config.cfg harmed/config.cfg || fail "$harm config.cfg: the one that was made again"
     run --out harmed --resume;                  wants "after $harm config.cfg" 0 'finished already'
-    grep -q 'made again' err && fail "after $harm config.cfg: it is missed again"
+    grep -q 'restored from' err && fail "after $harm config.cfg: it is missed again"
 done
 rm harmed/config.cfg
 run --out harmed --resume --lr 9
@@ -232,7 +232,7 @@ sed 's/^epochs = /epoch = /' broken/config.cfg >harmed/config.cfg
 run --out harmed --resume;                      wants 'a mistake in config.cfg' 2 'harmed/config.cfg:' '"epoch"' 'epochs'
 truncate -s -1 broken/config.cfg
 run --out broken --resume;                      wants 'no end of the last line' 0 'finished already'
-grep -q 'made again' err && fail 'no end of the last line: nothing is missing'
+grep -q 'restored from' err && fail 'no end of the last line: nothing is missing'
 
 # Checkpoints of earlier versions do not hold it.
 forget() { (cd "$1"/checkpoints/step-* && rm config.cfg && sed -i '/config.cfg/d; s/^end 6/end 5/' DONE); }
@@ -293,7 +293,7 @@ if "$glofnd" info | grep -q 'png yes'; then
     "$glofnd" data export shapes:n=20,classes=2,size=16 --out images --folder >/dev/null || fail 'data export'
     victim=$(find images -name '*.png' | sort | head -n 1)
     printf 'not an image' >"$victim"
-    run --data folder:images $tiny --out spoiled;       wants 'a damaged image' 0 'damaged' "$(basename "$victim")"
+    run --data folder:images $tiny --out spoiled;       wants 'a damaged image' 0 'unreadable' "$(basename "$victim")"
     grep -q "\"event\": \"damaged\".*$(basename "$victim")" spoiled/log.jsonl || fail "a damaged image: not named in the log"
     grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail 'a damaged image: not counted'
     run --data folder:images $tiny --out strict --strict;       wants 'a damaged image, strict' 1 "$(basename "$victim")"
@@ -348,7 +348,7 @@ if "$glofnd" info | grep -q 'png yes' && $as_nobody "$glofnd" info >/dev/null 2>
     mkdir open && chmod 777 open
     try() { call $as_nobody "$glofnd" pretrain "$@"; }
     try --data folder:locked $tiny --out open/run
-    wants 'an unreadable image' 0 'damaged' "$(basename "$victim")" 'Permission'
+    wants 'an unreadable image' 0 'unreadable' "$(basename "$victim")" 'Permission'
     try --data folder:locked $tiny --out open/strict --strict;  wants 'an unreadable image, strict' 1 "$(basename "$victim")"
     chmod 000 locked
     try --data folder:locked $tiny --out open/none;     wants 'an unreadable folder' 1 'locked' 'Permission'

@@ -94,7 +94,7 @@ run pretrain $other --init alone.safetensors --vocab fewer.txt --out x2
 wants 'another size' 0 'token_embedding.weight' 'a different vocabulary'
 run pretrain $other --init alone.safetensors --text-width 32 --out x3;          wants 'another text encoder' 0 'learned from'
 run pretrain $other --init whole/model.safetensors --vocab other/vocab.txt --out x
-wants 'one of equal size' 2 'vocab: other/vocab.txt has other tokens than whole/vocab.txt'
+wants 'one of equal size' 2 'vocab: other/vocab.txt has different tokens from whole/vocab.txt'
 { echo another first line; tail -n +2 whole/vocab.txt; } > copied.txt
 run pretrain $other --init whole/model.safetensors --vocab copied.txt --out x4; wants 'a copy of it' 0 'all of them'
 rm alone.safetensors

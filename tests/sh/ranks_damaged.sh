@@ -15,7 +15,7 @@ damaged() { grep '"event": "damaged"' "$1/log.jsonl"; }
 
 call "$glofnd" pretrain $flags --out one
 wants 'one rank' 0
-[ "$(grep -c 'damaged sample' err)" = 1 ] || fail 'one rank: the first damaged image is not said once'
+[ "$(grep -c 'unreadable sample' err)" = 1 ] || fail 'one rank: the first damaged image is not said once'
 [ "$(damaged one | wc -l)" -gt 12 ] || fail "one rank: $(damaged one)"
 [ "$(grep '"event": "epoch"' one/log.jsonl | sed 's/.*"damaged": \([0-9]*\).*/\1/' | awk '{n += $1} END {print n}')" = \
     "$(damaged one | wc -l)" ] || fail 'one rank: the epochs do not count what is named'
@@ -23,7 +23,7 @@ wants 'one rank' 0
 for ranks in 2 4; do
     call mpirun -np $ranks "$glofnd" pretrain $flags --out "of-$ranks"
     wants "$ranks ranks" 0
-    [ "$(grep -c 'damaged sample' err)" = 1 ] || fail "$ranks ranks: the first damaged image is not said once"
+    [ "$(grep -c 'unreadable sample' err)" = 1 ] || fail "$ranks ranks: the first damaged image is not said once"
     damaged one >a.named
     damaged "of-$ranks" >b.named
     cmp a.named b.named || fail "$ranks ranks: damaged images are named otherwise than on one"

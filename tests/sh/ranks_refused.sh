@@ -34,8 +34,8 @@ ODD='--data cifar100:nowhere' refused 'no data on a rank' 'rank 1: .*nowhere' 2 
 ODD='--data shapes:n=64,classes=4,size=16,seed=1' refused 'other data on a rank' "rank 1 has another value of 'data'" 2 $images
 ODD='--lr 0.1' refused 'another configuration' "rank 1 has another value of 'lr'" 2 $images
 ODD='--epochs none' refused 'a wrong value on a rank' 'rank 1: .*epochs' 2 $images
-ODD='--out elsewhere' refused 'another folder on a rank' 'rank 1: elsewhere is not there' 2 $images
-ODD='--out other' refused 'another folder on a rank' 'rank 1: other is another folder' 2 $images
+ODD='--out elsewhere' refused 'another folder on a rank' 'rank 1: elsewhere is missing' 2 $images
+ODD='--out other' refused 'another folder on a rank' 'rank 1: other is a different folder' 2 $images
 settle
 
 # Data under the same name that are not the same: a folder in which rank 1 finds another image.

@@ -22,7 +22,7 @@ lines=$(wc -l < grid/sweep.jsonl)
 expect 0 "best      start_epoch=" sweep --eval "knn --k 5"
 [ "$(wc -l < grid/sweep.jsonl)" -eq "$lines" ] || fail "a finished sweep does nothing"
 [ "$(cat grid/*/eval.jsonl | wc -l)" -eq 4 ] || fail "evaluated twice"
-expect 1 'has "linear" to choose by; there are: knn k 5 top-1 %' sweep --choose linear
+expect 1 'has "linear" to choose by; available: knn k 5 top-1 %' sweep --choose linear
 expect 0 "knn k 1 top-1 %" sweep --eval "knn --k 5" --eval "knn --k 1" --choose "kNN k 1"
 grep -q "^best .*knn k 1" out || fail "--choose"
 # What is evaluated needs its data no more.
@@ -35,7 +35,7 @@ mv away images
 
 # What chooses is what most configurations have, measured in one way; who has it not is counted.
 sed -i 's/"k": 5/"k": 5, "new": 1/' grid/start_epoch-1_seed-?/eval.jsonl
-expect 0 "1 of 2 configurations were not measured in just this way" sweep --eval "knn --k 5" --choose "knn k 5"
+expect 0 "1 of 2 configurations were not measured with these settings" sweep --eval "knn --k 5" --choose "knn k 5"
 expect 0 "knn k 1 top-1 %" sweep --eval "knn --k 5" --eval "knn --k 1" --choose knn
 wants "what most have" 0 "best      start_epoch="
 grep -q "^best .*knn k 1 top-1" out || fail "of several figures that which most have"
@@ -51,18 +51,18 @@ cmp -s kept grid/start_epoch-1_seed-2/model.safetensors || fail "other weights a
 grep -q "resumed at step 12" grid/start_epoch-1_seed-2.log || fail "it was not resumed"
 
 # Another configuration does not mix with it.
-expect 1 "made under another configuration" sweep --set lr=0.5
+expect 1 "made under a different configuration" sweep --set lr=0.5
 # A run that fails is named, the others go on; a key that cannot work is told before anything starts.
-expect 1 "batch-100_seed-1 failed; broken/batch-100_seed-1.log says why" \
+expect 1 "batch-100_seed-1 failed; see broken/batch-100_seed-1.log" \
     "$glofnd" sweep --config tiny.cfg --vary batch=100,16 --set epochs=1 --set start_epoch=0 --out broken
 grep -q "batch-16_seed-1 finished" err || fail "the others"
 grep -q "more than the 64 samples" broken/batch-100_seed-1.log || fail "the log says why"
-grep -q "1 of 2 runs are not complete" err || fail "the end says so"
+grep -q "1 of 2 runs are incomplete" err || fail "the end says so"
 expect 2 "lambda_lr" "$glofnd" sweep --config tiny.cfg --vary lamda_lr=1,2 --out typo
 expect 2 "in [" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,2 --out typo
 expect 2 "KEY=a,b,c" "$glofnd" sweep --config tiny.cfg --vary alpha --out typo
 expect 2 "alpha is varied twice" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1 --vary alpha=0.2 --out typo
-expect 2 "a value is there twice" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,0.1 --out typo
+expect 2 "a value is repeated" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,0.1 --out typo
 # Data that cannot be opened is told at once, also without an evaluation. A comma in a SPEC is not one between two.
 expect 2 "data-folder_nowhere_seed-1 cannot be trained: " "$glofnd" sweep --config tiny.cfg \
     --vary 'data=shapes:n=90\,classes=4,folder:nowhere' --out typo --dry-run
@@ -116,7 +116,7 @@ until grep -qs '"event": "epoch"' long/seed-1/log.jsonl; do
 done
 kill -TERM $pid
 wait $pid
-[ $? -eq 1 ] && grep -q "stopped; the same command goes on" err || fail "a stopped sweep"
+[ $? -eq 1 ] && grep -q "stopped; the same command continues" err || fail "a stopped sweep"
 [ ! -e long/seed-1/model.safetensors ] || fail "it was over before it could be stopped"
 expect 0 "seed-1 finished" "$glofnd" sweep --config tiny.cfg --set epochs=40 --seeds 1 --out long
 grep -q "resumed at step" long/seed-1.log || fail "it was not resumed"

@@ -1,8 +1,9 @@
-/* anchors.h - the anchors in a checkpoint: the store of one rank in GF_ANCHORS_FILE, or of several ranks in a file per rank beside
- * it, and the key file (anchor_keys.h).
+/* anchors.h - the anchors in a checkpoint: the store of one rank in GF_ANCHORS_FILE, or of several ranks in a file per rank
+ * beside it, and the key file (anchor_keys.h).
  *
- * With several ranks "anchors.glofnd" is a store without rows, with the ring and the shared lambda; "anchors.glofnd.00002-of-00004"
- * holds the anchors 2, 6, 10 ... of rank 2 of 4. A checkpoint of any number of ranks is read by any number.
+ * With several ranks "anchors.glofnd" is a store without rows, with the ring and the shared lambda;
+ * "anchors.glofnd.00002-of-00004" holds the anchors 2, 6, 10 ... of rank 2 of 4. A checkpoint of any number of ranks is read by
+ * any number.
  */
 #ifndef GF_TRAIN_CHECKPOINT_ANCHORS_H
 #define GF_TRAIN_CHECKPOINT_ANCHORS_H
@@ -13,17 +14,17 @@
 /* The files `anchors` and `keys` of a checkpoint. Several ranks: the first one calls it, and each one gf_anchors_save_shard. */
 glofnd_status gf_anchors_save(gf_error *err, const gf_trainer *t, const char *anchors, const char *keys);
 glofnd_status gf_anchors_save_shard(gf_error *err, const gf_trainer *t, const char *anchors); /* the rank's own anchors */
-/* With keys that differ from the data's: E_FORMAT that says how many are known, unless `remap`. A missing key file (a checkpoint of
- * an earlier version) counts as equal, if the numbers of samples are. `scratch`: name of a file to be made and removed while
- * re-mapping. */
+/* With keys that differ from the data's: E_FORMAT that says how many are known, unless `remap`. A missing key file (a
+ * checkpoint of an earlier version) counts as equal, if the numbers of samples are. `scratch`: name of a file to be made and
+ * removed while re-mapping. */
 glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors, const char *keys, const char *scratch, int remap,
                               gf_remap *out);
 
 /* ----- files of ranks ----- */
 
 void gf_anchors_part_name(const char *anchors, int rank, int ranks, char *name, size_t bytes);
-/* *ranks: how many wrote parts beside `anchors`; 0: none. E_FORMAT: parts of different numbers of ranks; E_IO: the folder cannot be
- * read, so that there might be some. */
+/* *ranks: how many wrote parts beside `anchors`; 0: none. E_FORMAT: parts of different numbers of ranks; E_IO: the folder
+ * cannot be read, so that there might be some. */
 glofnd_status gf_anchors_part_count(gf_error *err, const char *anchors, int *ranks);
 
 /* Row k of `part` is anchor first + k * stride. */

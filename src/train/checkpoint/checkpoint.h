@@ -22,9 +22,9 @@ typedef struct gf_log_marks {       /* how much of the log files belongs to this
 
 /* On failure the previous checkpoint is still there and complete. */
 glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char *run, gf_log_marks marks);
-/* Checks the sums of DONE first: E_FORMAT names a corrupt file. After a failure *t can only be freed. If the data has other samples
- * than the checkpoint, or a different order: E_FORMAT says what differs; with `remap` its anchors are found by key, and the epoch
- * that the checkpoint was in begins again, since its order and length are different now. */
+/* Checks the sums of DONE first: E_FORMAT names a corrupt file. After a failure *t can only be freed. If the data has other
+ * samples than the checkpoint, or a different order: E_FORMAT says what differs; with `remap` its anchors are found by key, and
+ * the epoch that the checkpoint was in begins again, since its order and length are different now. */
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found, gf_log_marks *marks);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "image/resample.h"
 
-#define ROWS_MOST (1 << 20)
+#define ROWS_MAX (1 << 20)
 
 /* The side of a square grid of n; 0: n is no square. */
 static int side_of(int64_t n) {
@@ -19,7 +19,7 @@ static int side_of(int64_t n) {
 
 gf_positions_kind gf_positions_of(const char *name, int64_t from, int64_t to) {
     static const char *const grids[] = {"visual.positional_embedding", "visual.attnpool.positional_embedding"};
-    if (from < 1 || to < 1 || from > ROWS_MOST || to > ROWS_MOST) return GF_POSITIONS_NONE;
+    if (from < 1 || to < 1 || from > ROWS_MAX || to > ROWS_MAX) return GF_POSITIONS_NONE;
     if (strcmp(name, "positional_embedding") == 0) return GF_POSITIONS_LINE;
     for (size_t k = 0; k < sizeof grids / sizeof *grids; k++)
         if (strcmp(name, grids[k]) == 0 && side_of(from - 1) > 0 && side_of(to - 1) > 0) return GF_POSITIONS_GRID;
@@ -78,6 +78,6 @@ glofnd_status gf_positions_resize(gf_error *err, gf_positions_kind kind, const f
         resize_line(old, from, new, to, width);
         return GLOFND_OK;
     }
-    memcpy(new, old, (size_t)width * sizeof *new); /* that of the whole image */
+    memcpy(new, old, (size_t)width * sizeof *new); /* that of the class token */
     return resize_grid(err, old + width, side_of(from - 1), new + width, side_of(to - 1), width);
 }

@@ -1,4 +1,5 @@
-/* weights.h - networks in a safetensors file, under the names of torchvision or open_clip, so that PyTorch loads the file as it is.
+/* weights.h - networks in a safetensors file, under the names of torchvision or open_clip, so that PyTorch loads the file as it
+ * is.
  *
  * A model for images and texts is two nets, and one number that belongs to neither: logit_scale, the log of 1 / temperature.
  *     gf_net *encoders[] = {image, text};
@@ -46,12 +47,12 @@ glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char
 glofnd_status gf_model_save(gf_error *err, const gf_trainer *t, const char *path);
 /* Of a checkpoint: no tensor may be missing or differ in shape. */
 glofnd_status gf_model_load(gf_error *err, gf_trainer *t, const char *path);
-/* Before a new run does anything. Weights to start from that cannot be read, or whose vocabulary is unknown (gf_vocabulary_find); a
- * locked encoder without them (E_OPTION). */
+/* Before a new run does anything. Weights to start from that cannot be read, or whose vocabulary is unknown
+ * (gf_vocabulary_find); a locked encoder without them (E_OPTION). */
 glofnd_status gf_model_check_init(gf_error *err, const gf_config *c);
-/* Weights to start from; `line` says which tensors of the file were used. Two views: all but the head must be there. Image and text:
- * tensors that are missing, unknown or of a different shape are named, and a learned temperature starts at the file's; a locked
- * encoder must get some (E_OPTION). */
+/* Weights to start from; `line` says which tensors of the file were used. Two views: all but the head must be there. Image and
+ * text: tensors that are missing, unknown or of a different shape are named, and a learned temperature starts at the file's; a
+ * locked encoder must get some (E_OPTION). */
 glofnd_status gf_model_init(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes);
 
 #endif

@@ -1,23 +1,20 @@
-/* sweep_words.c - see sweep_calls.h: words of calls. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+/* sweep_command.c - see sweep_command.h: arguments of commands. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/sweep/sweep_calls.h"
+#include "cli/sweep/sweep_command.h"
 
-static void add_word(sweep_words *w, const char *a, const char *b) {
-    if (w->count + 1 >= JOB_WORDS || SWEEP_WORDS_ROOM - w->used < strlen(a) + strlen(b) + 1) return;
+static void add_word(sweep_command *w, const char *a, const char *b) {
+    if (w->count + 1 >= JOB_ARGUMENTS_MAX || SWEEP_COMMAND_MAX - w->used < strlen(a) + strlen(b) + 1) return;
     char *to = w->text + w->used;
     w->used += (size_t)sprintf(to, "%s%s", a, b) + 1;
     w->job->argv[w->count++] = to;
     w->job->argv[w->count] = NULL;
 }
 
-/* Processors are shared among the runs unless the configuration says how many threads to take. */
-static void add_threads(sweep_words *w, const sweep_plan *p, const sweep_run *r) {
+/* Processors are divided among the runs, unless the configuration has a number of threads. */
+static void add_threads(sweep_command *w, const sweep_plan *p, const sweep_run *r) {
     char text[32];
     const long cores = sysconf(_SC_NPROCESSORS_ONLN), each = cores / p->jobs;
     if (p->jobs < 2 || r->config.method.threads > 0) return;
@@ -25,7 +22,7 @@ static void add_threads(sweep_words *w, const sweep_plan *p, const sweep_run *r)
     add_word(w, "--threads=", text);
 }
 
-void sweep_pretrain_words(sweep_words *w, const sweep_plan *p, const sweep_run *r) {
+void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_run *r) {
     char pair[1200];
     add_word(w, "glofnd", ""), add_word(w, "pretrain", ""), add_word(w, "--quiet", ""), add_word(w, "--resume", "");
     if (p->config) add_word(w, "--config=", p->config);
@@ -38,7 +35,7 @@ void sweep_pretrain_words(sweep_words *w, const sweep_plan *p, const sweep_run *
     add_threads(w, p, r);
 }
 
-void sweep_eval_words(sweep_words *w, const sweep_run *r, const char *call) {
+void sweep_eval_command(sweep_command *w, const sweep_run *r, const char *call) {
     char text[1200];
     const char *run = r->path;
     add_word(w, "glofnd", ""), add_word(w, "eval", "");

@@ -1,0 +1,27 @@
+/* sweep_command.h - the commands of a sweep: arguments of `glofnd pretrain` and `glofnd eval` for a run, and checks of the
+ * evaluations before the first run. */
+#ifndef GF_CLI_SWEEP_SWEEP_COMMAND_H
+#define GF_CLI_SWEEP_SWEEP_COMMAND_H
+
+#include "cli/sweep/jobs.h"
+#include "cli/sweep/sweep.h"
+
+#define SWEEP_COMMAND_MAX (1 << 15) /* bytes of the arguments */
+
+typedef struct sweep_command { /* argv of a job, and its memory */
+    job *job;
+    int count;
+    char *text; /* [SWEEP_COMMAND_MAX] */
+    size_t used;
+} sweep_command;
+
+void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_run *r);
+void sweep_eval_command(sweep_command *w, const sweep_run *r, const char *call);
+
+/* E_OPTION: an evaluation has wrong arguments. The messages of `glofnd eval` go to stderr. */
+glofnd_status sweep_check_calls(gf_error *err, const sweep_plan *p, const sweep_run *first);
+/* After sweep_read_log. E_OPTION: the data of a run that is still to be trained cannot be opened; or a missing evaluation is not
+ * for runs of this task, or its data cannot be opened or lacks labels or captions. */
+glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count);
+
+#endif
