@@ -31,17 +31,17 @@ void gf_lines_bytes(gf_lines *l, const char *bytes, size_t n) {
 void gf_lines_text(gf_lines *l, const char *text) { gf_lines_bytes(l, text, strlen(text)); }
 
 void gf_lines_integer(gf_lines *l, int64_t x) {
-    char *p = reserve(l, GF_INTEGER_ROOM);
+    char *p = reserve(l, GF_INTEGER_BYTES);
     if (p) l->used += gf_integer_text(p, x);
 }
 
 void gf_lines_fixed(gf_lines *l, double x) {
-    char *p = reserve(l, GF_FIXED_ROOM);
+    char *p = reserve(l, GF_FIXED_BYTES);
     if (p) l->used += gf_fixed_text(p, x);
 }
 
 void gf_lines_number(gf_lines *l, double x) {
-    char *p = reserve(l, GF_NUMBER_ROOM);
+    char *p = reserve(l, GF_NUMBER_BYTES);
     if (p) l->used += gf_number_text(p, x);
 }
 

@@ -89,7 +89,7 @@ static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
 
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
-            "mask_epoch: %d is before update_epoch %d; it takes %d or later", (int)o->mask_epoch, (int)o->update_epoch,
+            "mask_epoch: %d is before update_epoch %d; expected %d or later", (int)o->mask_epoch, (int)o->update_epoch,
             (int)o->update_epoch);
     FAIL_IF(err, o->tau_min > o->tau_max, GLOFND_E_OPTION, "tau_min: %g is above tau_max %g", o->tau_min, o->tau_max);
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
@@ -97,7 +97,7 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->lambda_warmup > 0, GLOFND_E_OPTION,
             "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or take another learner");
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0, GLOFND_E_OPTION,
-            "ring_rows: %lld are too few to find the top %g of them; it takes 1/alpha or more", (long long)o->ring_rows,
+            "ring_rows: %lld are too few to find the top %g of them; expected 1/alpha or more", (long long)o->ring_rows,
             o->alpha);
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0,
             GLOFND_E_OPTION,

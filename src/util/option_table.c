@@ -1,42 +1,21 @@
 /* option_table.c - see option_table.h.
  *
- * A value travels as a `number`: whole numbers, enums and switches in `whole`, doubles in `real`. Reading text gives a number or
+ * A value travels as a `number`: integers, enums and switches in `whole`, doubles in `real`. Reading text gives a number or
  * a reason why not; only a number in range is stored. */
-#define _GNU_SOURCE
 #include "util/option_table.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/strings/number_text.h"
 #include "util/strings/suggest.h"
 
 typedef struct number {
     int64_t whole;
     double real;
 } number;
-
-/* ----- The C locale, for this thread only, around everything that reads or writes a decimal point. ----- */
-
-typedef struct locale_pair {
-    locale_t own, old;
-} locale_pair;
-
-static locale_pair locale_enter(void) {
-    locale_pair pair = {newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0};
-    if (pair.own) pair.old = uselocale(pair.own);
-    return pair;
-}
-
-static void locale_leave(locale_pair pair) {
-    if (!pair.own) return;
-    uselocale(pair.old);
-    freelocale(pair.own);
-}
 
 /* ----- Fields ----- */
 
@@ -46,10 +25,16 @@ static size_t field_bytes(const gf_option *o) {
     case GF_OPTION_DOUBLE: return sizeof(double);
     case GF_OPTION_ENUM: return sizeof(int);
     case GF_OPTION_TEXT: return (size_t)o->max;
+    case GF_OPTION_STRING: return sizeof(const char *);
+    case GF_OPTION_STRINGS: return sizeof(gf_option_strings);
     case GF_OPTION_INT:
     case GF_OPTION_BOOL: break;
     }
     return sizeof(int32_t);
+}
+
+static int is_text(const gf_option *o) {
+    return o->type == GF_OPTION_TEXT || o->type == GF_OPTION_STRING || o->type == GF_OPTION_STRINGS;
 }
 
 static int within(const gf_option *o, size_t size) { return o->offset + field_bytes(o) <= size; }
@@ -58,14 +43,9 @@ static number field_get(const gf_option *o, const void *target) {
     const char *field = (const char *)target + o->offset;
     number x = {0, 0};
     int32_t narrow;
-    switch (o->type) {
-    case GF_OPTION_INT64: memcpy(&x.whole, field, sizeof x.whole); return x;
-    case GF_OPTION_DOUBLE: memcpy(&x.real, field, sizeof x.real); return x;
-    case GF_OPTION_TEXT: return x;
-    case GF_OPTION_INT:
-    case GF_OPTION_ENUM:
-    case GF_OPTION_BOOL: break;
-    }
+    if (o->type == GF_OPTION_INT64) return memcpy(&x.whole, field, sizeof x.whole), x;
+    if (o->type == GF_OPTION_DOUBLE) return memcpy(&x.real, field, sizeof x.real), x;
+    if (is_text(o)) return x;
     memcpy(&narrow, field, sizeof narrow);
     x.whole = narrow;
     return x;
@@ -73,16 +53,10 @@ static number field_get(const gf_option *o, const void *target) {
 
 static void field_put(const gf_option *o, void *target, number x) {
     char *field = (char *)target + o->offset;
-    int32_t narrow = (int32_t)x.whole;
-    switch (o->type) {
-    case GF_OPTION_INT64: memcpy(field, &x.whole, sizeof x.whole); return;
-    case GF_OPTION_DOUBLE: memcpy(field, &x.real, sizeof x.real); return;
-    case GF_OPTION_TEXT: return;
-    case GF_OPTION_INT:
-    case GF_OPTION_ENUM:
-    case GF_OPTION_BOOL: break;
-    }
-    memcpy(field, &narrow, sizeof narrow);
+    const int32_t narrow = (int32_t)x.whole;
+    if (o->type == GF_OPTION_INT64) memcpy(field, &x.whole, sizeof x.whole);
+    else if (o->type == GF_OPTION_DOUBLE) memcpy(field, &x.real, sizeof x.real);
+    else memcpy(field, &narrow, sizeof narrow);
 }
 
 _Static_assert(sizeof(int) == sizeof(int32_t), "enums are read as int32_t");
@@ -104,14 +78,9 @@ static int in_bounds(const gf_option *o, double x) {
 static const char *range_reason(const gf_option *o, number x) {
     static const char outside[] = "is out of range";
     const double real = o->type == GF_OPTION_DOUBLE ? x.real : (double)x.whole;
-    switch (o->type) {
-    case GF_OPTION_ENUM: return x.whole >= 0 && x.whole < name_count(o) ? NULL : outside;
-    case GF_OPTION_BOOL: return x.whole == 0 || x.whole == 1 ? NULL : outside;
-    case GF_OPTION_TEXT: return NULL;
-    case GF_OPTION_INT:
-    case GF_OPTION_INT64:
-    case GF_OPTION_DOUBLE: break;
-    }
+    if (o->type == GF_OPTION_ENUM) return x.whole >= 0 && x.whole < name_count(o) ? NULL : outside;
+    if (o->type == GF_OPTION_BOOL) return x.whole == 0 || x.whole == 1 ? NULL : outside;
+    if (is_text(o)) return NULL;
     if (!isfinite(real)) return "is not a finite number";
     if ((o->flags & GF_OPTION_OR_ZERO) && real == 0) return NULL;
     if (!in_bounds(o, real)) return outside;
@@ -121,21 +90,14 @@ static const char *range_reason(const gf_option *o, number x) {
 
 /* ----- Text to number ----- */
 
-static const char *read_real(const char *text, double *x) {
-    char *end;
-    errno = 0;
-    *x = strtod(text, &end);
-    if (end == text || *end) return "is not a number";
-    if (!isfinite(*x)) return "is not a finite number";
-    return errno == ERANGE ? "is too small for a double" : NULL;
-}
-
-static const char *read_whole(const char *text, int64_t *x) {
-    char *end;
-    errno = 0;
-    *x = strtoll(text, &end, 10);
-    if (end == text || *end) return "is not a whole number";
-    return errno == ERANGE ? "is out of range" : NULL;
+static const char *read_integer(const gf_option *o, const char *text, int64_t *x) {
+    double real;
+    const char *reason = gf_integer_read(text, x);
+    if (!reason || !(o->flags & GF_OPTION_EXPONENT) || gf_number_read(text, &real)) return reason;
+    if (real != floor(real)) return reason;
+    if (fabs(real) > 9007199254740992.0) return "is out of range";
+    *x = (int64_t)real;
+    return NULL;
 }
 
 static const char *read_name(const gf_option *o, const char *text, int64_t *x) {
@@ -155,39 +117,21 @@ static const char *read_switch(const char *text, int64_t *x) {
 
 static const char *read_text(const gf_option *o, const char *text, number *x) {
     if (!*text) return "is empty";
-    if (isspace((unsigned char)*text)) return "begins with a space"; /* strtod would skip it, at the end it would not */
-    switch (o->type) {
-    case GF_OPTION_DOUBLE: return read_real(text, &x->real);
-    case GF_OPTION_ENUM: return read_name(o, text, &x->whole);
-    case GF_OPTION_BOOL: return read_switch(text, &x->whole);
-    case GF_OPTION_TEXT:
-    case GF_OPTION_INT:
-    case GF_OPTION_INT64: break;
-    }
-    return read_whole(text, &x->whole);
+    if (o->type == GF_OPTION_DOUBLE) return gf_number_read(text, &x->real);
+    if (o->type == GF_OPTION_ENUM) return read_name(o, text, &x->whole);
+    return o->type == GF_OPTION_BOOL ? read_switch(text, &x->whole) : read_integer(o, text, &x->whole);
 }
 
 /* ----- Number to text ----- */
 
-/* The shortest of 15 to 17 digits that reads back to the same bits. */
-static int write_real(double x, char *out, size_t bytes) {
-    char text[40];
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x) break;
-    }
-    return snprintf(out, bytes, "%s", text);
-}
-
 int gf_option_format(const gf_option *o, const void *target, char *out, size_t bytes) {
     const number x = field_get(o, target);
+    char text[GF_NUMBER_BYTES];
     if (o->type == GF_OPTION_TEXT) return snprintf(out, bytes, "%s", (const char *)target + o->offset);
     if (o->type == GF_OPTION_ENUM && !range_reason(o, x)) return snprintf(out, bytes, "%s", o->names[x.whole]);
     if (o->type != GF_OPTION_DOUBLE) return snprintf(out, bytes, "%lld", (long long)x.whole);
-    const locale_pair locale = locale_enter();
-    const int length = write_real(x.real, out, bytes);
-    locale_leave(locale);
-    return length;
+    gf_shortest_text(text, x.real);
+    return snprintf(out, bytes, "%s", text);
 }
 
 static int write_names(const gf_option *o, char *out, size_t bytes) {
@@ -200,23 +144,22 @@ static int write_names(const gf_option *o, char *out, size_t bytes) {
 }
 
 static int write_bounds(const gf_option *o, char *out, size_t bytes) {
-    char kind[48];
+    char kind[48], min[GF_NUMBER_BYTES], max[GF_NUMBER_BYTES];
     const char *zero = o->flags & GF_OPTION_OR_ZERO ? "0, or " : "";
     const char open = o->flags & GF_OPTION_ABOVE_MIN ? '(' : '[';
     const char close = o->flags & GF_OPTION_BELOW_MAX ? ')' : ']';
-    snprintf(kind, sizeof kind, o->type == GF_OPTION_DOUBLE ? "a number" : "a whole number");
+    snprintf(kind, sizeof kind, o->type == GF_OPTION_DOUBLE ? "a number" : "an integer");
     if (o->multiple > 1) snprintf(kind, sizeof kind, "a multiple of %d", o->multiple);
-    return snprintf(out, bytes, "%s%s in %c%.15g, %.15g%c", zero, kind, open, o->min, o->max, close);
+    gf_shortest_text(min, o->min);
+    gf_shortest_text(max, o->max);
+    return snprintf(out, bytes, "%s%s in %c%s, %s%c", zero, kind, open, min, max, close);
 }
 
 int gf_option_range(const gf_option *o, char *out, size_t bytes) {
     if (o->type == GF_OPTION_BOOL) return snprintf(out, bytes, "0 or 1");
     if (o->type == GF_OPTION_TEXT) return snprintf(out, bytes, "a text of at most %d bytes", (int)o->max - 1);
-    if (o->type == GF_OPTION_ENUM) return write_names(o, out, bytes);
-    const locale_pair locale = locale_enter();
-    const int length = write_bounds(o, out, bytes);
-    locale_leave(locale);
-    return length;
+    if (is_text(o)) return snprintf(out, bytes, "a text");
+    return o->type == GF_OPTION_ENUM ? write_names(o, out, bytes) : write_bounds(o, out, bytes);
 }
 
 /* ----- Finding ----- */
@@ -228,7 +171,7 @@ const gf_option *gf_option_find(const gf_option_table *table, size_t size, const
     return NULL;
 }
 
-#define WORD 40 /* letters of a text that are shown; they come from strangers and may be long */
+#define WORD 40 /* letters of a text that are shown: it comes from outside and may be long */
 
 const gf_option *gf_option_nearest(const gf_option_table *table, size_t size, const char *key) {
     const gf_option *best = NULL;
@@ -242,9 +185,9 @@ const gf_option *gf_option_nearest(const gf_option_table *table, size_t size, co
     return best;
 }
 
-/* ----- The three users of a table ----- */
+/* ----- Presets, setting, checking ----- */
 
-/* A stranger's text, fit for a message: short, and without control characters. */
+/* A text from outside, fit for a message: short, and without control characters. */
 static const char *printable(const char *text, char out[WORD + 4]) {
     int n = 0;
     for (; text[n] && n < WORD; n++) out[n] = text[n] >= ' ' && text[n] != 127 ? text[n] : '?';
@@ -265,7 +208,7 @@ static glofnd_status fail_unknown(gf_error *err, const gf_option_table *table, s
 static glofnd_status fail_value(gf_error *err, const gf_option *o, const char *value, const char *reason) {
     char shown[WORD + 4], range[256];
     gf_option_range(o, range, sizeof range);
-    GF_FAIL(err, GLOFND_E_OPTION, "%s: \"%s\" %s; it takes %s", o->key, printable(value, shown), reason, range);
+    GF_FAIL(err, GLOFND_E_OPTION, "%s: \"%s\" %s; expected %s", o->key, printable(value, shown), reason, range);
 }
 
 static glofnd_status set_text(gf_error *err, const gf_option *o, void *target, const char *text) {
@@ -278,12 +221,20 @@ static glofnd_status set_text(gf_error *err, const gf_option *o, void *target, c
     return GLOFND_OK;
 }
 
+static glofnd_status add_string(gf_error *err, const gf_option *o, void *target, const char *text) {
+    gf_option_strings *list = (gf_option_strings *)((char *)target + o->offset);
+    FAIL_IF(err, list->count == GF_OPTION_STRINGS_MAX, GLOFND_E_OPTION, "%s: given more than %d times", o->key,
+            GF_OPTION_STRINGS_MAX);
+    list->at[list->count++] = text;
+    return GLOFND_OK;
+}
+
 static glofnd_status set_one(gf_error *err, const gf_option *o, void *target, const char *text) {
     number x = {0, 0};
     if (o->type == GF_OPTION_TEXT) return set_text(err, o, target, text);
-    const locale_pair locale = locale_enter();
+    if (o->type == GF_OPTION_STRINGS) return add_string(err, o, target, text);
+    if (o->type == GF_OPTION_STRING) return memcpy((char *)target + o->offset, &text, sizeof text), GLOFND_OK;
     const char *reason = read_text(o, text, &x);
-    locale_leave(locale);
     if (!reason) reason = range_reason(o, x);
     if (reason) return fail_value(err, o, text, reason);
     field_put(o, target, x);
@@ -292,7 +243,8 @@ static glofnd_status set_one(gf_error *err, const gf_option *o, void *target, co
 
 glofnd_status gf_options_preset(gf_error *err, const gf_option_table *table, void *target, size_t size) {
     for (int i = 0; i < table->count; i++) {
-        if (within(&table->rows[i], size)) TRY(set_one(err, &table->rows[i], target, table->rows[i].preset));
+        const gf_option *o = &table->rows[i];
+        if (o->preset && within(o, size)) TRY(set_one(err, o, target, o->preset));
     }
     return GLOFND_OK;
 }

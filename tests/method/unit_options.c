@@ -117,7 +117,7 @@ static void every_range_has_the_right_ends(void **state) {
             if (status != expected) fail_msg("%s = %s gave %d: %s", ends[i][0], ends[i][k], status, why);
             if (expected == GLOFND_OK) continue;
             assert_says(why, ends[i][0]);
-            assert_says(why, "it takes");
+            assert_says(why, "expected");
             assert_memory_equal(&o, &before, sizeof o);
         }
     }

@@ -16,7 +16,7 @@ run $data $tiny --out x --bacth 4;              wants 'unknown key' 2 'bacth' 'b
 run $data $tiny --out x --alfa 0.1;             wants 'unknown key of the method' 2 'alfa' 'alpha'
 run $data $tiny --out x --set bacth=4;          wants '--set unknown' 2 'bacth' 'batch'
 run $data $tiny --out x --set batch;            wants '--set without value' 2 'KEY=VALUE'
-run $data $tiny --out x --batch two;            wants 'wrong type' 2 'batch' 'two' 'whole number'
+run $data $tiny --out x --batch two;            wants 'wrong type' 2 'batch' 'two' 'an integer'
 run $data $tiny --out x --epochs 0;             wants 'out of range' 2 'epochs' '[1, 1000000]'
 run $data $tiny --out x --alpha 2;              wants 'out of range' 2 'alpha'
 run $data $tiny --out x --optimizer adam;       wants 'unknown name' 2 'optimizer' 'lars|sgd|adamw'

@@ -25,13 +25,13 @@ static void same_text(const char *expected, const char *text, size_t n) {
 }
 
 static void check_integer(int64_t x) {
-    char expected[64], text[GF_INTEGER_ROOM];
+    char expected[64], text[GF_INTEGER_BYTES];
     snprintf(expected, sizeof expected, "%lld", (long long)x);
     same_text(expected, text, gf_integer_text(text, x));
 }
 
 static void check_number(double x) {
-    char expected[400], text[GF_FIXED_ROOM];
+    char expected[400], text[GF_FIXED_BYTES];
     snprintf(expected, sizeof expected, "%.8f", x);
     same_text(expected, text, gf_fixed_text(text, x));
     for (int digits = 15; digits <= 17; digits++) {

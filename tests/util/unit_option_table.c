@@ -144,15 +144,15 @@ static void messages_name_key_value_and_range(void **state) {
     config c = preset();
     gf_error err;
     gf_option_set(&err, &table, &c, sizeof c, "share", "2");
-    assert_string_equal(err.text, "share: \"2\" is out of range; it takes a number in [0, 1)");
+    assert_string_equal(err.text, "share: \"2\" is out of range; expected a number in [0, 1)");
     gf_option_set(&err, &table, &c, sizeof c, "count", "x");
-    assert_string_equal(err.text, "count: \"x\" is not a whole number; it takes a whole number in [1, 2147483647]");
+    assert_string_equal(err.text, "count: \"x\" is not an integer; expected an integer in [1, 2147483647]");
     gf_option_set(&err, &table, &c, sizeof c, "even", "5");
-    assert_string_equal(err.text, "even: \"5\" is not such a multiple; it takes 0, or a multiple of 2 in [4, 8]");
+    assert_string_equal(err.text, "even: \"5\" is not such a multiple; expected 0, or a multiple of 2 in [4, 8]");
     gf_option_set(&err, &table, &c, sizeof c, "mood", "angry");
-    assert_string_equal(err.text, "mood: \"angry\" is not one of the names; it takes one of calm|brisk");
+    assert_string_equal(err.text, "mood: \"angry\" is not one of the names; expected one of calm|brisk");
     gf_option_set(&err, &table, &c, sizeof c, "flag", "maybe");
-    assert_string_equal(err.text, "flag: \"maybe\" is neither yes nor no; it takes 0 or 1");
+    assert_string_equal(err.text, "flag: \"maybe\" is neither yes nor no; expected 0 or 1");
     gf_option_set(&err, &table, &c, sizeof c, "shrae", "2");
     assert_string_equal(err.text, "unknown option \"shrae\"; the nearest known one is share (a number in [0, 1))");
 }
@@ -171,7 +171,7 @@ static void hostile_text_is_cut_and_cleaned(void **state) {
     assert_says(err.text, "aaa...");
     assert_says(err.text, "no known one is like it");
     assert_int_equal(gf_option_set(&err, &table, &c, sizeof c, "mood", text), GLOFND_E_OPTION);
-    assert_says(err.text, "it takes one of calm|brisk");
+    assert_says(err.text, "expected one of calm|brisk");
 }
 
 static void the_nearest_key_has_the_fewest_typing_errors(void **state) {
@@ -220,14 +220,14 @@ static void check_finds_bad_fields(void **state) {
     config c = preset();
     c.share = NAN;
     assert_int_equal(gf_options_check(&err, &table, &c, sizeof c), GLOFND_E_OPTION);
-    assert_string_equal(err.text, "share: \"nan\" is not a finite number; it takes a number in [0, 1)");
+    assert_string_equal(err.text, "share: \"nan\" is not a finite number; expected a number in [0, 1)");
     c = preset();
     c.rate = INFINITY;
     assert_int_equal(gf_options_check(&err, &table, &c, sizeof c), GLOFND_E_OPTION);
     c = preset();
     c.mood = 2;
     assert_int_equal(gf_options_check(&err, &table, &c, sizeof c), GLOFND_E_OPTION);
-    assert_string_equal(err.text, "mood: \"2\" is out of range; it takes one of calm|brisk");
+    assert_string_equal(err.text, "mood: \"2\" is out of range; expected one of calm|brisk");
     c.mood = -1;
     assert_int_equal(gf_options_check(&err, &table, &c, sizeof c), GLOFND_E_OPTION);
     c = preset();
@@ -328,6 +328,58 @@ static void texts_fit_their_field_and_a_line(void **state) {
     assert_true(t.before == 5 && t.after == 6);
 }
 
+static void strings_are_borrowed_and_lists_grow(void **state) {
+    (void)state;
+    struct words {
+        const char *one;
+        gf_option_strings many;
+        int32_t after;
+    } w = {.after = 6};
+    static const gf_option two[] = {
+        {.key = "one", .offset = offsetof(struct words, one), .type = GF_OPTION_STRING, .preset = "usual"},
+        {.key = "many", .offset = offsetof(struct words, many), .type = GF_OPTION_STRINGS}};
+    static const gf_option_table both = {two, 2};
+    static const char text[] = " a\nb ";
+    gf_error err = {""};
+    assert_int_equal(gf_options_preset(&err, &both, &w, sizeof w), GLOFND_OK);
+    assert_string_equal(w.one, "usual");
+    assert_int_equal(w.many.count, 0);
+    assert_int_equal(gf_option_set(&err, &both, &w, sizeof w, "one", text), GLOFND_OK);
+    assert_ptr_equal(w.one, text);
+    for (int i = 0; i < GF_OPTION_STRINGS_MAX; i++)
+        assert_int_equal(gf_option_set(&err, &both, &w, sizeof w, "many", i ? "" : text), GLOFND_OK);
+    assert_ptr_equal(w.many.at[0], text);
+    assert_int_equal(gf_option_set(&err, &both, &w, sizeof w, "many", "x"), GLOFND_E_OPTION);
+    assert_string_equal(err.text, "many: given more than 64 times");
+    assert_int_equal(w.many.count, GF_OPTION_STRINGS_MAX);
+    assert_int_equal(w.after, 6);
+}
+
+static void without_a_preset_a_field_keeps_its_value(void **state) {
+    (void)state;
+    static const gf_option one = {FIELD(count), .type = GF_OPTION_INT, .min = 1, .max = 9};
+    static const gf_option_table none = {&one, 1};
+    config c = {.count = 0};
+    assert_int_equal(gf_options_preset(NULL, &none, &c, sizeof c), GLOFND_OK);
+    assert_int_equal(c.count, 0);
+    assert_int_equal(gf_option_set(NULL, &none, &c, sizeof c, "count", "0"), GLOFND_E_OPTION);
+}
+
+static void integers_are_written_with_an_exponent_only_where_allowed(void **state) {
+    (void)state;
+    static const gf_option one = {FIELD(big), .type = GF_OPTION_INT64, .max = 1e15, .flags = GF_OPTION_EXPONENT};
+    static const gf_option_table large = {&one, 1};
+    static const char *const bad[] = {"1.5", "1e16", "1e300", "-1e0", "1e", "e5", "nan", "inf", "1e7x", " 1e7"};
+    config c = {.big = 0};
+    assert_int_equal(gf_option_set(NULL, &large, &c, sizeof c, "big", "1e7"), GLOFND_OK);
+    assert_true(c.big == 10000000);
+    assert_int_equal(gf_option_set(NULL, &large, &c, sizeof c, "big", "2.5e2"), GLOFND_OK);
+    assert_true(c.big == 250);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(gf_option_set(NULL, &large, &c, sizeof c, "big", bad[i]), GLOFND_E_OPTION);
+    assert_true(c.big == 250);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(presets_fill_every_field),
@@ -340,6 +392,9 @@ int main(void) {
         cmocka_unit_test(a_smaller_struct_lacks_the_late_options),
         cmocka_unit_test(check_finds_bad_fields),
         cmocka_unit_test(texts_fit_their_field_and_a_line),
+        cmocka_unit_test(strings_are_borrowed_and_lists_grow),
+        cmocka_unit_test(without_a_preset_a_field_keeps_its_value),
+        cmocka_unit_test(integers_are_written_with_an_exponent_only_where_allowed),
         cmocka_unit_test(formatted_values_read_back_to_the_same_bits),
         cmocka_unit_test(ranges_survive_small_buffers),
         cmocka_unit_test(the_locale_of_the_program_does_not_matter),

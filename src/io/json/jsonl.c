@@ -87,7 +87,7 @@ static void put_string(gf_jsonl *j, const char *text) {
 }
 
 static void put_number(gf_jsonl *j, double x) {
-    char text[GF_NUMBER_ROOM];
+    char text[GF_NUMBER_BYTES];
     gf_log_put(&j->log, text, gf_number_text(text, x));
 }
 

@@ -1,6 +1,10 @@
 /* number_text.c - see number_text.h. */
+#define _GNU_SOURCE
 #include "util/strings/number_text.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +33,7 @@ size_t gf_integer_text(char *out, int64_t x) {
     return sign + n;
 }
 
-/* Whether x is the double nearest to a whole number of 10^-8; then it is *units of them, without its sign. */
+/* 1 if x is the double nearest to an integer multiple of 10^-8: *units of them, without its sign. */
 static int in_units(double x, uint64_t *units) {
     const double size = fabs(x);
     if (!(size < LARGEST)) return 0;
@@ -54,7 +58,7 @@ static void set_point(char *text) {
 
 size_t gf_fixed_text(char *out, double x) {
     uint64_t units;
-    char text[GF_FIXED_ROOM];
+    char text[GF_FIXED_BYTES];
     if (in_units(x, &units)) return put_units(out, units, signbit(x) != 0);
     const size_t n = (size_t)snprintf(text, sizeof text, "%.*f", PLACES, x);
     set_point(text);
@@ -62,13 +66,18 @@ size_t gf_fixed_text(char *out, double x) {
     return n;
 }
 
-static size_t any_number_text(char *out, double x) {
-    char text[GF_NUMBER_ROOM];
+size_t gf_shortest_text(char *out, double x) {
     for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        if (strtod(text, NULL) == x) break;
+        snprintf(out, GF_NUMBER_BYTES, "%.*g", digits, x);
+        if (strtod(out, NULL) == x) break;
     }
-    set_point(text);
+    set_point(out);
+    return strlen(out);
+}
+
+static size_t any_number_text(char *out, double x) {
+    char text[GF_NUMBER_BYTES];
+    gf_shortest_text(text, x);
     if (!strpbrk(text, ".e")) strcat(text, ".0"); /* a number stays one, also when it is whole */
     const size_t n = strlen(text);
     memcpy(out, text, n);
@@ -85,4 +94,42 @@ size_t gf_number_text(char *out, double x) {
     size_t n = put_units(out, units, signbit(x) != 0);
     while (out[n - 1] == '0' && out[n - 2] != '.') n--;
     return n;
+}
+
+/* ----- text to number ----- */
+
+static const char *check_start(const char *text) {
+    if (!*text) return "is empty";
+    return isspace((unsigned char)*text) ? "begins with a space" : NULL; /* strtod would skip it, at the end it would not */
+}
+
+const char *gf_integer_read(const char *text, int64_t *x) {
+    const char *reason = check_start(text);
+    char *end;
+    if (reason) return reason;
+    errno = 0;
+    *x = strtoll(text, &end, 10);
+    if (end == text || *end) return "is not an integer";
+    return errno == ERANGE ? "is out of range" : NULL;
+}
+
+/* The locale is changed for this thread only. */
+static double read_in_c_locale(const char *text, char **end) {
+    const locale_t own = newlocale(LC_ALL_MASK, "C", (locale_t)0), old = own ? uselocale(own) : (locale_t)0;
+    errno = 0;
+    const double x = strtod(text, end);
+    const int why = errno;
+    if (own) uselocale(old), freelocale(own);
+    errno = why;
+    return x;
+}
+
+const char *gf_number_read(const char *text, double *x) {
+    const char *reason = check_start(text);
+    char *end;
+    if (reason) return reason;
+    *x = read_in_c_locale(text, &end);
+    if (end == text || *end) return "is not a number";
+    if (!isfinite(*x)) return "is not a finite number";
+    return errno == ERANGE ? "is too small for a double" : NULL;
 }
