@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/option_table.h"
+#include "util/strings/option_table.h"
 
 static const char *const losses[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr", NULL};
 static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "oracle", "groups", NULL};

@@ -8,7 +8,7 @@
 
 #include "nn/net.h"
 #include "run/layout.h"
-#include "util/option_table.h"
+#include "util/strings/option_table.h"
 
 typedef enum gf_optimizer { GF_OPTIMIZER_LARS, GF_OPTIMIZER_SGD, GF_OPTIMIZER_ADAMW } gf_optimizer;
 typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scaling;

@@ -1,4 +1,4 @@
-/* unit_option_table.c - the option machinery of util/option_table.h, on a small table of its own. */
+/* unit_option_table.c - the option machinery of util/strings/option_table.h, on a small table of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "util/option_table.h"
+#include "util/strings/option_table.h"
 
 #define assert_says(text, part)                                                      \
     do {                                                                             \

@@ -14,8 +14,8 @@
  *
  * Text is read and written as in the C locale, whatever the program set.
  */
-#ifndef GF_UTIL_OPTION_TABLE_H
-#define GF_UTIL_OPTION_TABLE_H
+#ifndef GF_UTIL_STRINGS_OPTION_TABLE_H
+#define GF_UTIL_STRINGS_OPTION_TABLE_H
 
 #include "util/status.h"
 

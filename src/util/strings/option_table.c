@@ -2,7 +2,7 @@
  *
  * A value travels as a `number`: integers, enums and switches in `whole`, doubles in `real`. Reading text gives a number or
  * a reason why not; only a number in range is stored. */
-#include "util/option_table.h"
+#include "util/strings/option_table.h"
 
 #include <math.h>
 #include <stdio.h>
