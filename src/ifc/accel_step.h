@@ -1,9 +1,8 @@
-/* accel_step.h - the method on an accelerator: what stands behind the public API of a context whose option `device` is not the
- * CPU.
+/* accel_step.h - the method on an accelerator: the functions behind a context whose option `device` is not the CPU.
  *
- * src/method checks arguments, makes the plan and turns totals into statistics; the device does everything in between on its own
- * memory, in the order of its stream. Calls return GLOFND_OK once their work is queued, unless it says that they wait. What only
- * the device can see (numbers that are not finite, bad ids) comes with `totals`.
+ * src/method checks arguments, makes the plan and turns totals into statistics; the device does everything in between in its own
+ * memory, in the order of its stream. Calls return GLOFND_OK once their work is queued, except those marked as waiting. Failures
+ * that only the device can see (numbers that are not finite, bad ids) come with `totals`.
  */
 #ifndef GF_IFC_ACCEL_STEP_H
 #define GF_IFC_ACCEL_STEP_H
@@ -29,7 +28,7 @@ typedef struct gf_device_step { /* one call of the step tier; pointers to arrays
     void *reduce_user;
 } gf_device_step;
 
-typedef struct gf_device_state { /* what a store holds beside the records of its anchors and the rows of its rings */
+typedef struct gf_device_state { /* contents of a store beside the records of its anchors and the rows of its rings */
     gf_record shared[2];
     int64_t ring_head, ring_count;
 } gf_device_state;
@@ -80,7 +79,5 @@ typedef struct gf_device {
 } gf_device;
 
 extern const gf_device *const gf_device_cuda; /* NULL: built without CUDA */
-/* NULL and a text if this library was built without it; for the CPU always. */
-const gf_device *gf_device_find(gf_error *err, glofnd_device device);
 
 #endif

@@ -1,7 +1,7 @@
-/* augment_job.h - a view to be made of a picture, as plain numbers: what src/data has drawn, and a device only carries out.
+/* augment_job.h - one augmented view of an image as plain numbers: drawn by src/image, carried out by the CPU or a device.
  *
- * The box is resized to the square view (antialiased, PIL's numbers), mirrored, its colours are changed in the given order, it
- * becomes gray, is blurred. Everything up to there is 8-bit; normalising follows.
+ * The box is resized to the square view (antialiased, as PIL does), mirrored, its colours are changed in the given order, it is
+ * turned to gray, then blurred. All of this is 8-bit; normalising follows.
  */
 #ifndef GF_IFC_AUGMENT_JOB_H
 #define GF_IFC_AUGMENT_JOB_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GF_VIEW_SCALE 8 /* a job's box is at most so many times as wide, or high, as the view */
+#define GF_VIEW_SCALE 8 /* maximal ratio of a job's box to the view, in width or height */
 
 typedef enum gf_colour_op {
     GF_COLOUR_NONE = -1,
@@ -20,21 +20,21 @@ typedef enum gf_colour_op {
 } gf_colour_op;
 
 typedef struct gf_view_job {
-    int64_t at;            /* byte of the box's first pixel in the pictures' memory; RGB, 3 bytes a pixel */
+    int64_t at;            /* byte of the box's first pixel in the memory of the images; RGB, 3 bytes per pixel */
     int32_t stride;        /* bytes from row to row */
     int32_t width, height; /* of the box */
     float factor[3];       /* of brightness, contrast, saturation */
     int32_t shift;         /* of the hue, 0 .. 255 */
     int8_t order[4];       /* gf_colour_op */
-    int32_t radius;        /* box blur: whole pixels beside the middle one; -1: none */
+    int32_t radius;        /* box blur: full pixels on each side of the middle one; -1: none */
     uint32_t inner, outer; /* its weights, in 2^-24 */
     int8_t gray, flip;
 } gf_view_job;
 
-typedef struct gf_pixels { /* a run of the pictures' memory, on the host */
+typedef struct gf_pixels { /* a part of the memory of the images, on the host */
     uint8_t *bytes;
     size_t first; /* jobs count its first byte as this one */
-    size_t used, room;
+    size_t used, capacity;
 } gf_pixels;
 
 #endif

@@ -3,7 +3,7 @@
  * The method (src/method) works in rows and decides in O(batch) scalars; a device makes the O(batch^2) similarities, in tiles
  * that are dropped at once. A `gf_pass` is a product of row embeddings q with column embeddings k:
  *   stats    pass B: per row, log-sum-exp and counts of what lies at or below lo, and a list of what lies in (lo, hi]
- *   settle   with lo = hi at last: the lists join the sums
+ *   close    with lo = hi, the new lambda: the lists join the sums
  *   grad     pass C: weights P of every pair from theta and log_w of its row (and its column), then dQ += P K, dK += P'Q
  *   select   pass A: per row an exact order statistic: FNC, initial thresholds, the ring
  *   mask     the pairs that are kept, for inspection

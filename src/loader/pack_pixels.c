@@ -24,10 +24,10 @@ static glofnd_status add_chunk(gf_error *err, const gf_loader_spec *spec, gf_pac
     p->chunk = list;
     gf_pixels *c = &list[p->chunks];
     const gf_pixels *before = p->chunks ? c - 1 : NULL;
-    *c = (gf_pixels){.first = before ? before->first + before->room : 0, .room = bytes > CHUNK ? bytes : CHUNK};
-    c->bytes = spec->alloc ? spec->alloc(c->room) : malloc(c->room);
+    *c = (gf_pixels){.first = before ? before->first + before->capacity : 0, .capacity = bytes > CHUNK ? bytes : CHUNK};
+    c->bytes = spec->alloc ? spec->alloc(c->capacity) : malloc(c->capacity);
     FAIL_IF(err, !c->bytes, GLOFND_E_MEMORY, "no memory for the images of a batch (%zu bytes more): lower batch or prefetch",
-            c->room);
+            c->capacity);
     p->chunks++;
     return GLOFND_OK;
 }
@@ -37,7 +37,7 @@ static glofnd_status reserve(gf_error *err, const gf_loader_spec *spec, gf_packe
     const size_t whole = (bytes + ALIGN - 1) / ALIGN * ALIGN;
     glofnd_status status = GLOFND_OK;
     pthread_mutex_lock(&p->lock);
-    while (p->filling < p->chunks && p->chunk[p->filling].room - p->chunk[p->filling].used < whole) p->filling++;
+    while (p->filling < p->chunks && p->chunk[p->filling].capacity - p->chunk[p->filling].used < whole) p->filling++;
     if (p->filling == p->chunks) status = add_chunk(err, spec, p, whole);
     if (status == GLOFND_OK) {
         gf_pixels *c = &p->chunk[p->filling];

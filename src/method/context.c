@@ -14,9 +14,21 @@ static void adopt(glofnd_ctx *c, const glofnd_options *o) {
 
 /* ---- devices ---- */
 
+/* NULL and a text: there is none, or this library was built without it. */
+static const gf_device *find_device(gf_error *err, glofnd_device device) {
+    if (device == GLOFND_DEVICE_CUDA && gf_device_cuda) return gf_device_cuda;
+    gf_fail(err, GLOFND_E_UNSUPPORTED,
+            device == GLOFND_DEVICE_CUDA
+                ? "device: this library was built without CUDA; build it where nvcc is found (cmake -DGLOFND_CUDA=ON), "
+                  "or set device = cpu"
+                : "device: %d is not an accelerator",
+            (int)device);
+    return NULL;
+}
+
 static glofnd_status check_device(gf_error *err, glofnd_device device) {
     if (device == GLOFND_DEVICE_CPU) return GLOFND_OK;
-    const gf_device *d = gf_device_find(err, device);
+    const gf_device *d = find_device(err, device);
     return d ? d->check(err) : GLOFND_E_UNSUPPORTED;
 }
 
@@ -28,7 +40,7 @@ glofnd_status glofnd_device_check(glofnd_device device, char *why, size_t why_by
 static glofnd_status open_device(gf_error *err, glofnd_ctx *c) {
     if (c->o.device == GLOFND_DEVICE_CPU) return GLOFND_OK;
     TRY(check_device(err, c->o.device));
-    c->device = gf_device_find(err, c->o.device);
+    c->device = find_device(err, c->o.device);
     return c->device->open(err, &c->on);
 }
 

@@ -16,7 +16,7 @@ struct glofnd_ctx {
     const gf_device *device; /* NULL: the CPU */
     gf_device_ctx *on;       /* its part of the context */
     gf_plan plan;            /* device: of the last step */
-    int has_rows, has_grad;  /* halves of the last step; CPU: has_rows alone, whether there was one */
+    int has_rows, has_grad;  /* halves of the last step that were run; CPU: only has_rows */
 };
 
 #endif

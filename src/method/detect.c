@@ -1,7 +1,8 @@
-/* detect.c - the detect tier: learn and apply thresholds on similarities the caller brings. Plain loops; the same learner.
+/* detect.c - glofnd_update and glofnd_mask: thresholds learned from and applied to similarities of the caller. Plain loops; the
+ * learner is that of the step.
  *
- * Where the context is for a device, the caller's arrays lie there: they are fetched, the loops run here, and what they change
- * goes back. The tier is there to look into a batch, or for losses of one's own; steps never leave the device.
+ * On a device the arrays of the caller are copied to the host, the loops run there, and results are copied back. These calls are
+ * for inspection and for losses of the caller's own; steps never leave the device.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -67,19 +68,19 @@ static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glof
     return GLOFND_OK;
 }
 
-/* ---- what both calls work on ---- */
+/* ---- buffers of both calls ---- */
 
-typedef struct room {
+typedef struct buffers {
     glofnd_sims q;    /* on the host: the caller's, or copies */
     float *values;    /* [cols] */
     int64_t *scratch; /* [4 rows] */
     void *copy[5];    /* of the caller's arrays, where they lie on a device */
     int copies;
     const glofnd_store *locked; /* its copy on the host holds the rows of q */
-} room;
+} buffers;
 
 /* *array [count] of `size` bytes each becomes a copy on the host; NULL stays. */
-static glofnd_status fetch(glofnd_ctx *c, room *x, const void **array, size_t count, size_t size) {
+static glofnd_status fetch(glofnd_ctx *c, buffers *x, const void **array, size_t count, size_t size) {
     if (!*array) return GLOFND_OK;
     void *copy = count <= SIZE_MAX / size ? malloc(count * size) : NULL;
     FAIL_IF(&c->err, !copy, GLOFND_E_MEMORY, "no memory for a copy of %zu numbers of sims", count);
@@ -89,7 +90,7 @@ static glofnd_status fetch(glofnd_ctx *c, room *x, const void **array, size_t co
     return GLOFND_OK;
 }
 
-static glofnd_status fetch_all(glofnd_ctx *c, room *x) {
+static glofnd_status fetch_all(glofnd_ctx *c, buffers *x) {
     glofnd_sims *q = &x->q;
     const size_t rows = (size_t)q->rows, cols = (size_t)q->cols, views = (size_t)q->views;
     TRY(fetch(c, x, (const void **)&q->sim, views * rows * cols, sizeof *q->sim));
@@ -99,9 +100,9 @@ static glofnd_status fetch_all(glofnd_ctx *c, room *x) {
     return fetch(c, x, (const void **)&q->col_group, cols, sizeof *q->col_group);
 }
 
-/* Arguments are sound, and there is room for one row of values and for the ids. */
-static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, room *x) {
-    *x = (room){0};
+/* Checks the arguments and allocates a row of values and scratch for the ids. */
+static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, buffers *x) {
+    *x = (buffers){0};
     TRY(check_call(c, s, q));
     x->q = *q;
     x->values = malloc(sizeof(float) * (size_t)q->cols);
@@ -115,7 +116,7 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
     return gf_store_device_borrow(&c->err, s, q->side, x->q.id, q->rows);
 }
 
-static void leave(room *x) {
+static void leave(buffers *x) {
     if (x->locked) gf_store_unlock(x->locked);
     for (int i = 0; i < x->copies; i++) free(x->copy[i]);
     free(x->values);
@@ -137,7 +138,7 @@ static double row_quantile(const glofnd_options *o, const glofnd_sims *q, int64_
     return sum / q->views;
 }
 
-/* Negatives of anchor r above lambda, over its views; *n of how many. */
+/* Number of negatives of anchor r above lambda, over its views; *n is increased by the number of all of them. */
 static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
     const float gate = gf_lambda_threshold(lambda);
     double count = 0.0;
@@ -188,7 +189,7 @@ static int shares_lambda(const glofnd_options *o, const glofnd_sims *q) {
     return o->detector == GLOFND_DETECT_SINGLE || (counts && q->epoch < o->update_epoch + o->lambda_warmup);
 }
 
-static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *given, room *x) {
+static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *given, buffers *x) {
     const glofnd_options *o = &c->o;
     const glofnd_sims *q = &x->q;
     const int learned = o->alpha > 0.0 && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
@@ -203,7 +204,7 @@ static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *g
 }
 
 glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q) {
-    room x;
+    buffers x;
     if (!c) return GLOFND_E_ARGUMENT;
     const glofnd_status status = update(c, s, q, &x);
     leave(&x);
@@ -265,7 +266,7 @@ static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_
     return kept;
 }
 
-static void mask_all(glofnd_ctx *c, const glofnd_store *s, const room *x, uint8_t *keep, int32_t *kept) {
+static void mask_all(glofnd_ctx *c, const glofnd_store *s, const buffers *x, uint8_t *keep, int32_t *kept) {
     const glofnd_sims *q = &x->q;
     const int active = q->epoch >= c->o.mask_epoch;
     for (int v = 0; v < q->views; v++)
@@ -279,8 +280,8 @@ static void mask_all(glofnd_ctx *c, const glofnd_store *s, const room *x, uint8_
         }
 }
 
-/* The results are made here and sent there. */
-static glofnd_status mask_there(glofnd_ctx *c, const glofnd_store *s, const room *x, uint8_t *keep, int32_t *kept) {
+/* Makes the results on the host and copies them to the device. */
+static glofnd_status mask_on_device(glofnd_ctx *c, const glofnd_store *s, const buffers *x, uint8_t *keep, int32_t *kept) {
     const size_t rows = (size_t)x->q.views * (size_t)x->q.rows, pairs = rows * (size_t)x->q.cols;
     uint8_t *here = malloc(pairs);
     int32_t *count = malloc(rows * sizeof *count);
@@ -296,16 +297,16 @@ static glofnd_status mask_there(glofnd_ctx *c, const glofnd_store *s, const room
     return status;
 }
 
-static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, room *x) {
+static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept, buffers *x) {
     TRY(enter(c, s, q, x));
-    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it must have room for [views][rows][cols]");
-    if (c->device) return mask_there(c, s, x, keep, kept);
+    FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it holds [views][rows][cols] bytes");
+    if (c->device) return mask_on_device(c, s, x, keep, kept);
     mask_all(c, s, x, keep, kept);
     return GLOFND_OK;
 }
 
 glofnd_status glofnd_mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, uint8_t *keep, int32_t *kept) {
-    room x;
+    buffers x;
     if (!c) return GLOFND_E_ARGUMENT;
     const glofnd_status status = mask(c, s, q, keep, kept, &x);
     leave(&x);

@@ -1,5 +1,5 @@
-/* options.c - THE table of the method's options, and the public calls over it. A new option is one line in glofnd.h, at the end
- * of the struct, and one line here. */
+/* options.c - the one table of the method's options, and the public calls over it. A new option is one line at the end of the
+ * struct in glofnd.h and one line here. */
 #include "method/options.h"
 
 #include <stdio.h>
@@ -25,26 +25,26 @@ enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX 
     { FIELD(name), .type = GF_OPTION_ENUM, .names = list, .preset = def, .group = grp, .help = text }
 #define SWITCH(name, def, grp, text) \
     { FIELD(name), .type = GF_OPTION_BOOL, .preset = def, .group = grp, .help = text }
-#define WHOLE(kind, name, def, lo, hi, grp, text) \
+#define INTEGER(kind, name, def, lo, hi, grp, text) \
     { FIELD(name), .type = kind, .preset = def, .min = lo, .max = hi, .group = grp, .help = text }
-#define EPOCH(name, grp, text) WHOLE(GF_OPTION_INT, name, "0", 0, LAST_EPOCH, grp, text)
+#define EPOCH(name, grp, text) INTEGER(GF_OPTION_INT, name, "0", 0, LAST_EPOCH, grp, text)
 #define REAL(name, def, lo, hi, ends, grp, text) \
     { FIELD(name), .type = GF_OPTION_DOUBLE, .preset = def, .min = lo, .max = hi, .flags = ends, .group = grp, .help = text }
 
 static const gf_option rows[] = {
     NAME(loss, losses, "sogclr", "method", "two views: sogclr, simclr; image and text: clip, sogclr2, fastclip, isogclr"),
-    NAME(detector, detectors, "glofnd", "method", "who decides what a false negative is"),
-    NAME(action, actions, "drop", "method", "what happens to a false negative"),
+    NAME(detector, detectors, "glofnd", "method", "rule that flags false negatives"),
+    NAME(action, actions, "drop", "method", "treatment of a false negative"),
     REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
     REAL(omega, "0.5", 0, 1, CLOSED, "method", "weight of a flagged pair under action weight"),
     NAME(fnc_rule, fnc_rules, "quantile", "method", "detector fnc: interpolated quantile of the row, or exactly the top k"),
     NAME(compat, compats, "paper", "method", "the paper's equations, or what the authors' code computes"),
     SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
 
-    NAME(learner, learners, "adam", "threshold", "how lambda moves"),
+    NAME(learner, learners, "adam", "threshold", "update rule of lambda"),
     NAME(lambda_init, lambda_inits, "one", "threshold", "lambda starts at 1, or at the quantile of its first batch"),
     EPOCH(update_epoch, "threshold", "first epoch that moves lambda"),
-    EPOCH(mask_epoch, "threshold", "first epoch whose loss sees the flags; not before update_epoch"),
+    EPOCH(mask_epoch, "threshold", "first epoch whose loss uses the flags; not before update_epoch"),
     EPOCH(lambda_warmup, "threshold", "epochs from update_epoch on in which all anchors share one lambda"),
     SWITCH(lambda_normalize, "0", "threshold", "1: gradient of lambda divided by alpha"),
     REAL(lambda_lr, "0.05", 0, 2, NOT_MIN, "threshold", "step size of lambda"),
@@ -62,13 +62,13 @@ static const gf_option rows[] = {
     REAL(tau_beta1, "0.9", 0, 1, NOT_MAX, "loss", "isogclr: decay of the first moment of a temperature's gradient"),
     REAL(tau_beta2, "0.999", 0, 1, NOT_MAX, "loss", "isogclr: decay of the second moment of a temperature's gradient"),
 
-    WHOLE(GF_OPTION_INT64, ring_rows, "16384", 1, 16777216, "ring", "learner ring: embeddings remembered"),
+    INTEGER(GF_OPTION_INT64, ring_rows, "16384", 1, 16777216, "ring", "learner ring: embeddings remembered"),
     REAL(ring_rate, "0.3", 0, 1, NOT_MIN, "ring", "learner ring: weight of a new quantile is at least this"),
 
-    WHOLE(GF_OPTION_INT, threads, "0", 0, 1024, "machine", "threads; 0: as many as OpenMP would use"),
+    INTEGER(GF_OPTION_INT, threads, "0", 0, 1024, "machine", "threads; 0: as many as OpenMP would use"),
     {FIELD(tile), .type = GF_OPTION_INT, .preset = "0", .min = 32, .max = 512, .flags = GF_OPTION_OR_ZERO, .multiple = 32,
      .group = "machine", .help = "rows of a tile; 0: chosen by shape"},
-    NAME(device, devices, "cpu", "machine", "where the steps run"),
+    NAME(device, devices, "cpu", "machine", "device that runs the steps"),
     NAME(math, maths, "auto", "machine", "cuda: how embeddings are multiplied; auto: bf16 for tau >= 0.05, else split"),
 };
 
@@ -95,7 +95,7 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->detector == GLOFND_DETECT_SINGLE, GLOFND_E_OPTION,
             "learner: ring learns a threshold per anchor, but detector single has one for all; change one of them");
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->lambda_warmup > 0, GLOFND_E_OPTION,
-            "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or take another learner");
+            "lambda_warmup: learner ring has no shared lambda to warm up; set lambda_warmup to 0, or choose a different learner");
     FAIL_IF(err, o->learner == GLOFND_LEARN_RING && o->alpha > 0.0 && o->alpha * (double)o->ring_rows < 1.0, GLOFND_E_OPTION,
             "ring_rows: %lld are too few to find the top %g of them; expected 1/alpha or more", (long long)o->ring_rows,
             o->alpha);
@@ -103,7 +103,7 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             GLOFND_E_OPTION,
             "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK,
-            GLOFND_E_OPTION, "fnc_rule: the authors' code knows no topk; take quantile, or compat paper");
+            GLOFND_E_OPTION, "fnc_rule: the authors' code has no topk; set quantile, or compat paper");
     return GLOFND_OK;
 }
 

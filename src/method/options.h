@@ -1,4 +1,4 @@
-/* options.h - what the rest of the method asks of glofnd_options beside its fields. */
+/* options.h - glofnd_options inside the library: their table, their check, what follows from them. */
 #ifndef GF_METHOD_OPTIONS_H
 #define GF_METHOD_OPTIONS_H
 

@@ -1,4 +1,4 @@
-/* thresholds.c - exact thresholds of given embeddings: what the learner converges to. */
+/* thresholds.c - exact thresholds of given embeddings: the values that learned thresholds converge to. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { DIM_MAX = INT32_MAX / 4 };
 typedef struct tables {
     gf_embed q, k;
     float *norm;
-    int64_t *row_id, *col_id; /* leave out column skip[i] */
+    int64_t *row_id, *col_id; /* columns with the row's id are left out */
     void *scratch;
 } tables;
 
@@ -91,8 +91,8 @@ static glofnd_status check_skip(gf_error *err, const int64_t *skip, int64_t rows
     return GLOFND_OK;
 }
 
-/* It lies on the device. */
-static glofnd_status check_skip_there(glofnd_ctx *c, const int64_t *skip, int64_t rows, int64_t cols) {
+/* skip lies on the device. */
+static glofnd_status check_skip_on_device(glofnd_ctx *c, const int64_t *skip, int64_t rows, int64_t cols) {
     int64_t *here = malloc(sizeof *here * (size_t)rows);
     FAIL_IF(&c->err, !here, GLOFND_E_MEMORY, "no memory for a copy of skip, of %lld rows", (long long)rows);
     glofnd_status status = c->device->copy(&c->err, c->on, here, skip, sizeof *here * (size_t)rows);
@@ -115,7 +115,7 @@ static glofnd_status on_device(glofnd_ctx *c, const glofnd_query *x, int64_t bes
                                       .best = best,
                                       .alpha = x->alpha,
                                       .out = out};
-    if (x->skip) TRY(check_skip_there(c, x->skip, x->rows, x->cols));
+    if (x->skip) TRY(check_skip_on_device(c, x->skip, x->rows, x->cols));
     return c->device->thresholds(&c->err, c->on, &job);
 }
 

@@ -1,4 +1,4 @@
-/* version.c - which library this is: its version, and one line on how it was built. */
+/* version.c - version of the library, and one line on how it was built. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

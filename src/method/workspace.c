@@ -1,4 +1,4 @@
-/* workspace.c - see workspace.h. The layout is a list of `take` calls, walked twice: once to add up, once to hand out. */
+/* workspace.c - see workspace.h. The layout is a list of `take` calls, run twice: once to add up sizes, once to set pointers. */
 #include "method/workspace.h"
 
 #include <stdlib.h>
@@ -23,16 +23,16 @@ static void *take(cursor *at, int64_t count, size_t size) {
 
 #define TAKE(at, pointer, count) ((pointer) = take((at), (count), sizeof *(pointer)))
 
-#define MOST (INT64_C(1) << 24) /* samples in a batch: positions fit int32 with room to spare */
-#define MOST_DIM (INT64_C(1) << 20)
+#define BATCH_MAX (INT64_C(1) << 24) /* samples: positions of rows fit int32 */
+#define DIM_MAX (INT64_C(1) << 20)
 
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim) {
-    FAIL_IF(err, cols < 2 || cols > MOST, GLOFND_E_ARGUMENT, "cols is %lld; a batch has 2 to %lld samples", (long long)cols,
-            (long long)MOST);
+    FAIL_IF(err, cols < 2 || cols > BATCH_MAX, GLOFND_E_ARGUMENT, "cols is %lld; a batch has 2 to %lld samples", (long long)cols,
+            (long long)BATCH_MAX);
     FAIL_IF(err, rows < 1 || rows > cols, GLOFND_E_ARGUMENT, "rows is %lld; it must be in 1..cols = %lld", (long long)rows,
             (long long)cols);
-    FAIL_IF(err, dim < 1 || dim > MOST_DIM, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%lld", (long long)dim,
-            (long long)MOST_DIM);
+    FAIL_IF(err, dim < 1 || dim > DIM_MAX, GLOFND_E_ARGUMENT, "dim is %lld; it must be in 1..%lld", (long long)dim,
+            (long long)DIM_MAX);
     return GLOFND_OK;
 }
 
@@ -89,16 +89,16 @@ static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     TAKE(at, side->state, s->rows), TAKE(at, side->fresh_state, s->rows), TAKE(at, side->open, s->rows);
 }
 
-/* Whether S is small enough to be kept from pass B to pass C. */
+/* 1: S is small enough to be kept from pass B to pass C. */
 static int keeps_tiles(const gf_shape *s) {
     return s->rows == s->cols && !s->topk && gf_cpu_tiles_bytes(s->all, s->all, s->tile, s->sides == 1) <= GF_TILES_KEPT;
 }
 
-/* What a smaller batch on one rank may keep where this one does not. */
+/* Bytes of tiles that a smaller batch on one rank may keep where this one does not. */
 static size_t tiles_of_smaller(const gf_shape *s) {
-    const size_t most = gf_cpu_tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
+    const size_t bytes = gf_cpu_tiles_bytes(s->own, s->own, s->tile, s->sides == 1);
     if (s->topk || keeps_tiles(s)) return 0;
-    return most < GF_TILES_KEPT ? most : GF_TILES_KEPT;
+    return bytes < GF_TILES_KEPT ? bytes : GF_TILES_KEPT;
 }
 
 static size_t lay(gf_workspace *ws, const gf_shape *s, char *base) {
@@ -164,7 +164,7 @@ glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int sma
     TRY(get_workspace(c));
     if (bytes > c->ws->bytes) TRY(grow(c, shape, bytes));
     c->ws->shape = *shape;
-    memset(c->ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling leftovers */
+    memset(c->ws->block, 0, bytes); /* kernels read padding: it must hold numbers, not signalling NaN */
     lay(c->ws, shape, c->ws->block);
     return GLOFND_OK;
 }

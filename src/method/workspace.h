@@ -1,5 +1,4 @@
-/* workspace.h - every array of a step, in one block taken once.
- */
+/* workspace.h - all arrays of a step, in one block. */
 #ifndef GF_METHOD_WORKSPACE_H
 #define GF_METHOD_WORKSPACE_H
 
@@ -9,8 +8,8 @@
 
 typedef struct gf_side {
     gf_embed z;              /* all rows, unit */
-    gf_embed support;        /* FNC TOPK: what scores instead of z */
-    gf_embed ring;           /* RING: what this side's anchors are compared with */
+    gf_embed support;        /* FNC TOPK: scores instead of z */
+    gf_embed ring;           /* RING: remembered embeddings that this side's anchors are compared with */
     float *norm;             /* [all] lengths before normalisation */
     gf_rows own, every;      /* per-row numbers of own rows (stats), of all rows (grad) */
     float *pos;              /* [all] weight of the positive pair */
@@ -19,12 +18,12 @@ typedef struct gf_side {
     int32_t *detector_kept;  /* [own] kept by the detector, also where the loss does not use it yet */
     int64_t *row_id;         /* [own] anchor ids, for the ring */
     glofnd_row *state;       /* [rows] of the own anchors */
-    glofnd_row *fresh_state; /* [rows] what will be written back */
-    uint8_t *open;           /* [rows] lambda is yet to take its learner step */
+    glofnd_row *fresh_state; /* [rows] to be written back */
+    uint8_t *open;           /* [rows] lambda is updated after pass B */
 } gf_side;
 
 typedef struct gf_workspace {
-    gf_shape shape; /* what the block has room for */
+    gf_shape shape; /* that the block is laid out for */
     void *block;
     size_t bytes;
     int borrowed; /* the block is the caller's: it is neither replaced nor freed */
@@ -35,13 +34,13 @@ typedef struct gf_workspace {
     float *tiles; /* NULL if they would be too large to keep */
 } gf_workspace;
 
-#define GF_TILES_KEPT (16u << 20) /* bytes of similarities kept between passes B and C: a batch whose S fits the cache */
+#define GF_TILES_KEPT (16u << 20) /* bytes of similarities kept between passes B and C: S of such a batch fits the cache */
 
 /* E_ARGUMENT unless 1 <= rows <= cols, cols >= 2, dim >= 1, all within reason. */
 glofnd_status gf_shape_check(gf_error *err, int64_t rows, int64_t cols, int64_t dim);
 gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t dim);
-/* Room for `shape`: nothing to do if the block was laid out for this very shape, no allocation if it is large enough.
- * `smaller_too`: also for every shape within it, of which one may keep its tiles. */
+/* Lays the block out for `shape`: no-op if it is already, no allocation if it is large enough.
+ * `smaller_too`: it is then large enough for every smaller shape, too, which may keep its tiles. */
 glofnd_status gf_workspace_reserve(glofnd_ctx *c, const gf_shape *shape, int smaller_too);
 /* Bytes that gf_workspace_reserve would allocate for `shape` and every smaller one. */
 size_t gf_workspace_bytes(const gf_shape *shape);

@@ -63,7 +63,7 @@ static album album_of(const gf_augment *recipe, int views, size_t bytes) {
     gf_error err = {""};
     album a = {.room = views, .recipe = *recipe};
     a.job = room((size_t)views * sizeof *a.job);
-    a.pixels = (gf_pixels){.bytes = room(bytes), .room = bytes};
+    a.pixels = (gf_pixels){.bytes = room(bytes), .capacity = bytes};
     a.bytes = room((size_t)views * numbers(&a));
     a.floats = room((size_t)views * numbers(&a) * sizeof *a.floats);
     ok(gf_augment_scratch_create(&err, recipe, &a.scratch), &err);
@@ -82,7 +82,7 @@ static void album_free(album *a) {
 static gf_image place(album *a, int width, int height) {
     const size_t bytes = (size_t)width * (size_t)height * 3;
     gf_image m = {.width = width, .height = height, .rgb = a->pixels.bytes + a->pixels.used};
-    assert_true(a->n < a->room && a->pixels.used + bytes <= a->pixels.room);
+    assert_true(a->n < a->room && a->pixels.used + bytes <= a->pixels.capacity);
     a->pixels.used += bytes;
     return m;
 }

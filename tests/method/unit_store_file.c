@@ -168,7 +168,7 @@ static const struct {
     {AT_BLOCKS, 8, 2, "ring rows"},
     {AT_BLOCKS, 8, 4, "block"},
     {AT_RING_BLOCKS, 8, 3, "do not fit"},
-    {AT_FILE_BYTES, 8, 0, "cut or has grown"},
+    {AT_FILE_BYTES, 8, 0, "truncated or has grown"},
     {BLOCK0, 8, 4, "block 4"},
     {BLOCK0, 8, 2, "block 2 after block 2"},
     {BLOCK0, 8, UINT64_MAX, "block -1"},
@@ -211,7 +211,7 @@ static void test_impossible_numbers(void **state) {
     fix_store_crcs(q, n);
     write_bytes(in_dir(f, "bad"), q, n);
     assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
-    assert_non_null(strstr(glofnd_ctx_error(f->c), "belong together"));
+    assert_non_null(strstr(glofnd_ctx_error(f->c), "different files"));
     memcpy(q, p, n);
     memset(q + LIST0 + 12, 0, 72); /* a row of zeros, which the writer would have left out */
     fix_store_crcs(q, n);
@@ -292,7 +292,7 @@ static void test_damage_is_named(void **state) {
     memcpy(p + AT_BODY, q + AT_BODY, block0_end + 4 - AT_BODY); /* a whole block with its CRC, from the other file */
     write_bytes(in_dir(f, "bad"), p, n);
     assert_int_equal(load(f, in_dir(f, "bad"), NULL), GLOFND_E_FORMAT);
-    assert_non_null(strstr(glofnd_ctx_error(f->c), "belong together"));
+    assert_non_null(strstr(glofnd_ctx_error(f->c), "different files"));
     glofnd_store_free(s);
     free(p);
     free(q);

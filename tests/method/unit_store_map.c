@@ -104,7 +104,7 @@ static void test_other_store(void **state) {
     assert_int_equal(truncate(work, 50), 0);
     assert_refused(f, try_open(f, 1000, 1, 0, work), GLOFND_E_FORMAT, "bytes");
     assert_int_equal(truncate(work, 30), 0);
-    assert_refused(f, try_open(f, 1000, 1, 0, work), GLOFND_E_FORMAT, "damaged header");
+    assert_refused(f, try_open(f, 1000, 1, 0, work), GLOFND_E_FORMAT, "corrupt header");
     assert_int_equal(truncate(work, 0), 0); /* an empty file counts as missing */
     assert_int_equal(try_open(f, 1000, 2, 1, work), GLOFND_OK);
     write_bytes(work, "something else entirely, and not ours", 37);

@@ -5,10 +5,10 @@
 #ifndef GF_CPU_KERNELS_CPU_KERNELS_H
 #define GF_CPU_KERNELS_CPU_KERNELS_H
 
+#include "cpu/kernels/batchnorm_kernels.h"
 #include "cpu/kernels/tile.h"
-#include "cpu/kernels/tile_norm.h"
-#include "cpu/kernels/tile_rows.h"
-#include "cpu/kernels/tile_wino.h"
+#include "cpu/kernels/token_kernels.h"
+#include "cpu/kernels/winograd_kernels.h"
 
 typedef struct gf_cpu_kernels {
     const char *isa;         /* "avx512", "avx2", "base" */

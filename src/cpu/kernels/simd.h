@@ -1,7 +1,7 @@
-/* simd.h - the vector words the tile kernels are written in, in three dialects: AVX-512, AVX2+FMA, and plain C vectors.
+/* simd.h - vector types of the kernels, for three instruction sets: AVX-512, AVX2+FMA, and plain C vectors.
  *
- * Every file of this folder is compiled once per dialect (GF_ISA = avx512 | avx2 | base) and defines its functions under
- * GF_NAME(x), so that all of them live in one library and one is chosen at run time.
+ * Every file of this folder is compiled once per instruction set (GF_ISA = avx512 | avx2 | base) and defines its functions under
+ * GF_NAME(x), so that all of them are in one library and one is chosen at run time.
  *   vf  GF_LANES floats      vm  a lane mask      vi  GF_LANES int32
  * Comparisons are false for NaN: kernels rely on it, excluded pairs of a tile are NaN.
  */
@@ -107,7 +107,7 @@ GF_INLINE float vf_top(vf a) {
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
 }
 
-#else /* GCC/Clang vectors of four: SSE2, NEON or whatever the compiler has */
+#else /* GCC/Clang vectors of four: SSE2, NEON or what the compiler has */
 
 #define GF_LANES 4
 typedef float vf __attribute__((vector_size(16)));
@@ -190,8 +190,7 @@ GF_INLINE void vf_store_bf16(uint16_t *p, vf a) {
 GF_INLINE vm vm_none(void) { return vm_lt(vf_set(0.0f), vf_set(0.0f)); }
 
 /* exp(x), relative error below 1.2e-7 on [-87.3, 88.3] (tests/cpu/unit_simd_exp.c); arguments are clamped to that range, NaN
- * gives a
- * finite number. x = n ln2 + r, |r| <= ln2/2, exp(r) by a polynomial of degree 6 with relative error 3.1e-9. */
+ * gives a finite number. x = n ln2 + r, |r| <= ln2/2, exp(r) by a polynomial of degree 6 with relative error 3.1e-9. */
 GF_INLINE vf vf_exp(vf x) {
     x = vf_min(vf_max(x, vf_set(-87.3f)), vf_set(88.3f));
     const vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));

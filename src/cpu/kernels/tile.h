@@ -1,4 +1,4 @@
-/* tile.h - one tile of similarities and what can be done with it; the interface between sweeps and the SIMD kernels.
+/* tile.h - one tile of similarities and the operations on it; the interface between passes and the SIMD kernels.
  *
  * A tile is prows x pcols floats (multiples of GF_PANEL), of which rows x cols are pairs; padding and pairs of one sample hold
  * NaN, for which every comparison is false. r0, c0 place it in the row arrays of its two sides.
@@ -35,15 +35,15 @@ typedef struct gf_tile_ops {
     /* Pass B, both roles, for plain sums or drop masks; flags: GF_COUNT or nothing. */
     void (*stats_both)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, int64_t window_cap,
                        gf_tile_scratch *x);
-    /* Pass B, row role, everything. */
+    /* Pass B, row role, all flags. */
     void (*stats_row)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, float omega, int64_t window_cap);
-    /* Pass C: s becomes P. Without col_role only the rows' anchors speak. */
+    /* Pass C: s becomes P. Without col_role only the anchors of the rows give weights. */
     void (*weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags, float omega);
     /* Kept pairs of the tile's row role as bytes [rows][keep_ld]. */
     void (*keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep, size_t keep_ld);
-    /* Appends the values of v[n] above `floor` (n a multiple of GF_PANEL); returns how many. */
+    /* Appends the values of v[n] above `floor` (n a multiple of GF_PANEL); returns their number. */
     int64_t (*above)(const float *v, int64_t n, float floor, float *out);
-    /* Which of v[n] reach min(row, col[i]) (col NULL: row), as rising positions (n a multiple of GF_PANEL); returns how many. */
+    /* Rising positions of those of v[n] that reach min(row, col[i]) (col NULL: row); n a multiple of GF_PANEL. Returns their number. */
     int (*reach)(int32_t *at, const float *v, int n, float row, const float *col);
     /* y[i] = exp(x[i]) */
     void (*exp)(float *y, const float *x, int64_t n);

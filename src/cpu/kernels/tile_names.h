@@ -1,4 +1,4 @@
-/* tile_names.h - the functions of this folder under the name of the instruction set they are compiled for. */
+/* tile_names.h - the tile functions of this folder, named after the instruction set they are compiled for. */
 #ifndef GF_CPU_KERNELS_TILE_NAMES_H
 #define GF_CPU_KERNELS_TILE_NAMES_H
 

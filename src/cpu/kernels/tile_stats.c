@@ -1,7 +1,7 @@
-/* tile_stats.c - pass B on one tile: what each anchor sums, counts and postpones.
+/* tile_stats.c - pass B on one tile: sums, counts and window lists of each anchor.
  *
- * The learner has not moved lambda yet, but cannot move it out of (lo, hi]: entries at or below lo are kept whatever happens,
- * entries above hi are flagged, and the few in between go to a list that is decided when the new lambda is known.
+ * lambda is not updated yet, but its new value lies in (lo, hi]: entries at or below lo are kept in any case, entries above hi are
+ * flagged, and the few in between go to a list that is decided when the new lambda is known.
  */
 #include "cpu/kernels/simd.h"
 #include "cpu/kernels/tile.h"
@@ -77,14 +77,14 @@ void GF_NAME(gf_tile_stats_both)(const gf_tile *t, const gf_rows *row, const gf_
 
 /* ---- row role, general ---- */
 
-typedef struct verdict {
-    vm keep, flag, open; /* surely kept; surely flagged; undecided */
-} verdict;
+typedef struct pair_masks {
+    vm keep, flag, open; /* certainly kept; certainly flagged; in the window */
+} pair_masks;
 
-GF_INLINE verdict judge(const gf_tile *t, int r, int c, vf v, const gf_rows *row, const gf_rows *col, unsigned flags) {
+GF_INLINE pair_masks classify(const gf_tile *t, int r, int c, vf v, const gf_rows *row, const gf_rows *col, unsigned flags) {
     const int64_t i = t->r0 + r;
     const vm pair = vm_eq(v, v);
-    verdict d = {pair, vm_none(), vm_none()};
+    pair_masks d = {pair, vm_none(), vm_none()};
     if (!(flags & GF_COUNT)) return d;
     if (flags & GF_TIE) {
         const vf score = t->score ? vf_load(t->score + r * t->ld + c) : v, theta = vf_set(row->lo[i]);
@@ -105,14 +105,14 @@ GF_INLINE verdict judge(const gf_tile *t, int r, int c, vf v, const gf_rows *row
     return d;
 }
 
-/* Raises the peak of row i to the largest summed entry of this tile row and rescales what was summed before. */
+/* Raises the peak of row i to the largest summed entry of this tile row and rescales the sums so far. */
 GF_INLINE void raise_peak(const gf_tile *t, int r, const gf_rows *row, const gf_rows *col, unsigned flags) {
     const int64_t i = t->r0 + r;
     const float *s = t->s + r * t->ld;
     vf top = vf_set(-INFINITY);
     for (int c = 0; c < t->pcols; c += GF_LANES) {
         const vf v = vf_load(s + c);
-        const verdict d = judge(t, r, c, v, row, col, flags);
+        const pair_masks d = classify(t, r, c, v, row, col, flags);
         vm summed = flags & GF_MASK ? d.keep : vm_eq(v, v);
         if (flags & GF_MASK && flags & GF_WEIGHT) summed = vm_or(summed, d.flag);
         top = vf_max(vf_pick(summed, v, top), top);
@@ -135,7 +135,7 @@ GF_INLINE void sum_row(const gf_tile *t, int r, const gf_rows *row, const gf_row
     int32_t kept = 0, above = 0;
     for (int c = 0; c < t->pcols; c += GF_LANES) {
         const vf v = vf_load(s + c);
-        const verdict d = judge(t, r, c, v, row, col, flags);
+        const pair_masks d = classify(t, r, c, v, row, col, flags);
         vf e = vf_exp(vf_sub(vf_mul(k, v), peak));
         if (!(flags & GF_MASK)) e = vf_keep(vm_eq(v, v), e);
         else if (flags & GF_WEIGHT) e = vf_add(vf_keep(d.keep, e), vf_keep(d.flag, vf_mul(e, vf_set(omega))));

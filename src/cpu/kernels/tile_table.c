@@ -16,8 +16,8 @@ static int reach(int32_t *at, const float *v, int n, float row, const float *col
     const vf limit = vf_set(row);
     int found = 0;
     for (int i = 0; i < n; i += GF_LANES) {
-        const vf least = col ? vf_min(limit, vf_load(col + i)) : limit;
-        for (unsigned bits = vm_bits(vm_le(least, vf_load(v + i))); bits; bits &= bits - 1) at[found++] = i + __builtin_ctz(bits);
+        const vf lower = col ? vf_min(limit, vf_load(col + i)) : limit;
+        for (unsigned bits = vm_bits(vm_le(lower, vf_load(v + i))); bits; bits &= bits - 1) at[found++] = i + __builtin_ctz(bits);
     }
     return found;
 }

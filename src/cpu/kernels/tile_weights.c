@@ -1,7 +1,7 @@
 /* tile_weights.c - pass C on one tile: similarities become the weights P of the gradient, in place.
  *
- * P_rc = what the anchor of row r gives to the pair + what the anchor of column c gives to it. From an anchor, a kept pair
- * weighs exp(S/tau + log w), a flagged one omega times that, less its attraction.
+ * P_rc = weight from the anchor of row r + weight from the anchor of column c. From an anchor, a kept pair weighs
+ * exp(S/tau + log w), a flagged one omega times that, less its attraction.
  */
 #include "cpu/kernels/simd.h"
 #include "cpu/kernels/tile.h"
@@ -30,7 +30,7 @@ GF_INLINE void masked_row(const gf_tile *t, int r, vf k, const gf_rows *row, con
     }
 }
 
-/* ---- everything else ---- */
+/* ---- general ---- */
 
 /* Kept pairs of row r seen from its anchor; the mask of the loss, of the gradient and of glofnd_step_mask. */
 GF_INLINE vm row_keep(const gf_tile *t, int r, int c, vf v, const gf_rows *row, const gf_rows *col, unsigned flags) {
@@ -68,7 +68,7 @@ GF_INLINE vf weigh(vf v, vm pair, vm keep, vf k, vf log_w, vf attract, unsigned 
     return p;
 }
 
-/* Counts flagged pairs of one label; an anchor without label (negative) is the same as nobody. */
+/* Counts flagged pairs of one label; an anchor without label (negative) equals no other. */
 GF_INLINE void count_quality(const gf_tile *t, int r, int c, vm pair, vm row_kept, vm col_kept, const gf_rows *row,
                              const gf_rows *col, int both) {
     const int64_t i = t->r0 + r;
@@ -113,7 +113,7 @@ GF_INLINE void general_row(const gf_tile *t, int r, const gf_rows *row, const gf
     row->moment[i] += (double)vf_sum(moment);
 }
 
-/* Flags that the two fast kernels know nothing of. */
+/* Flags that the two fast kernels do not support. */
 #define GENERAL (GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM)
 
 void GF_NAME(gf_tile_weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags,

@@ -18,7 +18,7 @@ static gf_tile flipped(const gf_sweep *w, const gf_tile *t, gf_tile_scratch *x) 
 
 /* ---- pass B ---- */
 
-/* What the kernel for both roles at once does not know; and it either counts and masks, or does neither. */
+/* 1: flags that the kernel for both roles does not support; it also either counts and masks, or does neither. */
 static int needs_general_stats(unsigned flags) {
     const unsigned mask_count = flags & (GF_MASK | GF_COUNT);
     return (flags & (GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE)) != 0 ||
@@ -44,8 +44,8 @@ void gf_cpu_stats(gf_pass *p) {
     gf_sweep_run(&w, p->col_role);
 }
 
-/* A row's list of undecided entries, padded with NaN, is a tile of one row. */
-static void settle_row(const gf_pass *p, int64_t i) {
+/* The list of a row's undecided entries, padded with NaN, is a tile of one row. */
+static void close_window(const gf_pass *p, int64_t i) {
     const gf_rows *x = p->row;
     const int n = x->window_n[i], padded = (int)gf_pad(n);
     float *list = x->window + i * p->window_cap;
@@ -58,16 +58,16 @@ static void settle_row(const gf_pass *p, int64_t i) {
     gf_cpu_kernels_get()->tile->stats_row(&t, x, x, p->flags & ~(unsigned)GF_GROUP, p->omega, p->window_cap);
 }
 
-#define SETTLE_ROWS 64
+#define CLOSE_ROWS 64
 
-static void settle_task(void *arg, int64_t task, int thread) {
+static void close_task(void *arg, int64_t task, int thread) {
     const gf_pass *p = arg;
     (void)thread;
-    for (int64_t i = task * SETTLE_ROWS; i < p->q->rows && i < (task + 1) * SETTLE_ROWS; i++)
-        if (p->row->window_n[i] > 0) settle_row(p, i);
+    for (int64_t i = task * CLOSE_ROWS; i < p->q->rows && i < (task + 1) * CLOSE_ROWS; i++)
+        if (p->row->window_n[i] > 0) close_window(p, i);
 }
 
-void gf_cpu_close_windows(gf_pass *p) { gf_parallel(p->threads, (p->q->rows + SETTLE_ROWS - 1) / SETTLE_ROWS, settle_task, p); }
+void gf_cpu_close_windows(gf_pass *p) { gf_parallel(p->threads, (p->q->rows + CLOSE_ROWS - 1) / CLOSE_ROWS, close_task, p); }
 
 /* ---- pass C ---- */
 

@@ -1,7 +1,7 @@
 /* cpu_select.c - exact order statistics of rows of similarities, without keeping the rows.
  *
- * Columns stream by in chunks. Per row only values above the smallest one that can still matter are kept; when the list is full
- * it is cut to the `best` largest, which raises that limit. Memory per row is O(best), and after the first chunks few values
+ * Columns are read in chunks. Per row only values above the smallest one that can still matter are kept; when the list is full it
+ * is cut to the `best` largest, which raises that limit. Memory per row is O(best), and after the first chunks few values
  * pass the limit, so the product is what costs.
  */
 #include <math.h>
@@ -58,7 +58,7 @@ static void collect(candidates *x, const float *row, int64_t cols, int64_t best)
     x->count = best;
 }
 
-/* Columns in use by row r when ids are left out. */
+/* Number of columns whose id is not that of row r. */
 static int64_t others(const gf_select *p, int64_t r) {
     int64_t n = p->k->rows;
     for (int64_t c = 0; c < p->k->rows; c++) n -= p->col_id[c] == p->row_id[r];
@@ -71,7 +71,7 @@ static int64_t best_of(const gf_select *p, int64_t r) {
     return best < 1 ? 1 : best;
 }
 
-/* Second sight of the row: of the values equal to the best-th, the smaller columns are in. */
+/* Second pass over the row: of the values equal to the best-th, the smaller columns are in. */
 static void find_ties(const gf_select *p, int64_t r0, int64_t rows, float *s, int64_t *missing) {
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
         const int pcols = chunk(p, r0, c0, s);
@@ -83,10 +83,10 @@ static void find_ties(const gf_select *p, int64_t r0, int64_t rows, float *s, in
 
 static void select_rows(void *arg, int64_t task, int thread) {
     const gf_select *p = arg;
-    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), room = capacity(p->best);
+    const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), stride = capacity(p->best);
     float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
     candidates x[ROWS];
-    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * room, 0, -INFINITY};
+    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * stride, 0, -INFINITY};
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
         const int pcols = chunk(p, r0, c0, s);
         for (int64_t r = 0; r < rows; r++) collect(&x[r], s + r * CHUNK, pcols, p->best);

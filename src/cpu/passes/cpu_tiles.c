@@ -2,8 +2,8 @@
  *
  * A tile adds to its row block and often to its column block too. Instead of locks or private copies, tiles are visited in
  * rounds in which no block occurs twice: a round-robin tournament for the symmetric case (every pair of M blocks meets once in
- * M-1 rounds), a Latin square for the rectangular one. Between rounds all threads wait; the order in which a block receives
- * its sums is the order of rounds, whoever computes them.
+ * M-1 rounds), a Latin square for the rectangular one. Between rounds all threads wait; a block receives its sums in the order of
+ * rounds, whatever thread computes them.
  */
 #include "cpu/passes/cpu_tiles.h"
 
@@ -91,7 +91,7 @@ gf_tile gf_tile_make(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x
 gf_tile gf_tile_again(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
     if (!(w->p->flags & GF_REUSE_TILES)) return gf_tile_make(w, i, j, x);
     gf_tile t = tile_at(w, i, j, slot(w, i, j));
-    t.dirty = 1; /* not known any more; the masked kernels are right for clean tiles too */
+    t.dirty = 1; /* no longer known; the masked kernels are right for clean tiles too */
     return t;
 }
 
@@ -101,7 +101,7 @@ static void visit(gf_sweep *w, int64_t i, int64_t j, int thread) {
 
 static void diagonal(void *arg, int64_t task, int thread) { visit(arg, task, task, thread); }
 
-/* Game `task` of round w->round: the last team plays team `round`, the others sit around a table and play across. */
+/* Pair `task` of round w->round: the last block meets block `round`, the others meet across a circle. */
 static void tournament(void *arg, int64_t task, int thread) {
     gf_sweep *w = arg;
     const int64_t even = w->q_blocks + (w->q_blocks & 1), table = even - 1;
@@ -111,7 +111,7 @@ static void tournament(void *arg, int64_t task, int thread) {
         b = (w->round - task + table) % table;
     }
     const int64_t i = GF_MIN(a, b), j = a + b - i;
-    if (j >= w->q_blocks) return; /* odd number of blocks: somebody rests */
+    if (j >= w->q_blocks) return; /* odd number of blocks: one pauses */
     visit(w, i, j, thread);
     if (!w->p->col_role) visit(w, j, i, thread);
 }
@@ -140,8 +140,8 @@ void gf_sweep_run(gf_sweep *w, int columns) {
         rounds(w, 1, w->q_blocks, diagonal);
         rounds(w, even - 1, even / 2, tournament);
     } else if (columns) {
-        const int64_t most = w->q_blocks > w->k_blocks ? w->q_blocks : w->k_blocks;
-        rounds(w, most, GF_MIN(w->q_blocks, w->k_blocks), latin);
+        const int64_t count = GF_MAX(w->q_blocks, w->k_blocks);
+        rounds(w, count, GF_MIN(w->q_blocks, w->k_blocks), latin);
     } else {
         rounds(w, 1, w->q_blocks, whole_row);
     }

@@ -1,4 +1,4 @@
-/* step_begin.c - from a batch to unit embeddings in tiles' order, and from options to what they mean in this epoch. */
+/* step_begin.c - unit embeddings of the batch, packed for the passes, and the plan: the meaning of the options in this epoch. */
 #include <math.h>
 #include <string.h>
 
@@ -93,7 +93,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
 }
 
 uint64_t gf_plan_phase(const gf_plan *p) {
-    const glofnd_row seen = {.clock = 1}; /* an anchor that starts although it was seen before does so by the epoch */
+    const glofnd_row seen = {.clock = 1}; /* if it starts nevertheless, the epoch is the reason */
     const double numbers[] = {p->tau,      p->gamma,  (double)p->learner.epoch_clock, p->shared, p->masking,
                               p->updating, p->groups, gf_row_starts(p, &seen),        p->want};
     uint64_t hash = 0xcbf29ce484222325u, bits;
@@ -147,7 +147,7 @@ static glofnd_status embed_support(gf_step *t) {
     return GLOFND_OK;
 }
 
-/* Labels and groups per row; -1 for what has none. */
+/* Labels and groups per row; -1 where there is none. */
 static void spread(const gf_step *t) {
     const glofnd_batch *q = t->q;
     const int32_t *group = t->o->detector == GLOFND_DETECT_ORACLE ? q->label : q->group;

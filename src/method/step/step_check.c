@@ -1,4 +1,4 @@
-/* step_check.c - what a caller may get wrong in a step, found before anything changes. */
+/* step_check.c - checks of a step's arguments, before anything changes. */
 #include <math.h>
 #include <string.h>
 
@@ -122,8 +122,7 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
         o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
-            "several ranks share %s: give glofnd_ctx_reduce a sum over ranks",
-            shares ? "one lambda" : "the test whether u is new");
+            "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");
     const int ring =
         o->learner == GLOFND_LEARN_RING && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     FAIL_IF(err, ring && (s->spec.ring_rows != o->ring_rows || s->spec.ring_dim != q->dim), GLOFND_E_ARGUMENT,

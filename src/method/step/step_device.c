@@ -44,7 +44,7 @@ glofnd_status gf_device_run_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_ba
     return stats ? gf_device_stats(c, stats) : GLOFND_OK;
 }
 
-/* The first call's totals stay on the device, so that the second one's join them. */
+/* The totals of the first call stay on the device, and the second call adds to them. */
 glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, void *grad_a, void *grad_b,
                                  glofnd_stats *stats) {
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
@@ -65,7 +65,7 @@ glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_
     return GLOFND_OK;
 }
 
-/* No step: the stats of the last one stay, and a second half may still follow. */
+/* Not a step: the stats of the last one stay, and its second half may still follow. */
 glofnd_status gf_device_run_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep) {
     const gf_shape shape = gf_shape_of(c, q->rows, q->cols, q->dim);
     const gf_plan plan = gf_plan_of(&c->o, q);

@@ -1,7 +1,7 @@
 /* store.c - the anchor store in memory: life, rows in and out, id checks. See store.h.
  *
- * Large tables are lazily-zero memory: pages that nobody writes cost nothing, so n = 1e9 anchors are made at once and cost what
- * was touched. Nothing here but create, free and describe depends on n.
+ * Large tables are lazily-zero memory: pages that are never written cost nothing, so n = 1e9 anchors are made immediately and cost
+ * what was touched. Only create, free and describe depend on n.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,7 +18,8 @@
 
 /* ----- lazily-zero memory ----- */
 
-#define LAZY_BYTES ((uint64_t)64 << 20) /* from here on straight from the kernel, without counting against its commit limit */
+#define LAZY_BYTES \
+    ((uint64_t)64 << 20) /* larger tables come from the kernel directly, without counting against its commit limit */
 
 static void *lazy_alloc(uint64_t bytes) {
     if (bytes > SIZE_MAX / 2) return NULL;
@@ -58,7 +59,7 @@ static uint64_t ring_id_bytes(const glofnd_store *s) { return (uint64_t)s->spec.
 /* ----- life ----- */
 
 glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec) {
-    const int64_t rows = spec->ring_rows, dim = spec->ring_dim, most = (int64_t)1 << 44;
+    const int64_t rows = spec->ring_rows, dim = spec->ring_dim, floats_max = (int64_t)1 << 44;
     FAIL_IF(err, spec->n < 1 || spec->n > GF_STORE_MAX_N, GLOFND_E_ARGUMENT, "n is %lld; allowed: 1 .. 2^40", (long long)spec->n);
     FAIL_IF(err, spec->modalities != 1 && spec->modalities != 2, GLOFND_E_ARGUMENT, "modalities is %d; allowed: 1 or 2",
             (int)spec->modalities);
@@ -66,7 +67,7 @@ glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec) {
             (int)spec->temperatures);
     FAIL_IF(err, rows < 0 || dim < 0 || (rows == 0) != (dim == 0), GLOFND_E_ARGUMENT,
             "ring_rows is %lld and ring_dim %lld; both must be 0 (no ring), or both at least 1", (long long)rows, (long long)dim);
-    FAIL_IF(err, rows > most || (rows > 0 && dim > most / rows), GLOFND_E_ARGUMENT,
+    FAIL_IF(err, rows > floats_max || (rows > 0 && dim > floats_max / rows), GLOFND_E_ARGUMENT,
             "a ring of %lld rows of %lld floats is too large; allowed: 2^44 floats", (long long)rows, (long long)dim);
     return GLOFND_OK;
 }
@@ -281,7 +282,7 @@ static size_t first_slot(int64_t id, size_t slots) {
     return (size_t)((wide)h * slots >> 64);
 }
 
-/* One of "batch.slot" is a "slot". */
+/* "batch.slot" is an array of "slot"s. */
 static const char *noun(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot ? dot + 1 : name;
@@ -350,19 +351,19 @@ glofnd_status glofnd_rows_get(glofnd_ctx *c, const glofnd_store *s, int side, co
     return GLOFND_OK;
 }
 
-/* What the learners could not go on from is refused here, once, at the door. */
+/* Rows that no learner can continue from are refused here, once. */
 static glofnd_status check_row(gf_error *err, const glofnd_row *r, int64_t i) {
     const struct {
         const char *name;
-        float value, least;
+        float value, min;
     } field[] = {{"lambda", r->lambda, -1}, {"m", r->m, -INFINITY},         {"v", r->v, 0},
                  {"tau", r->tau, 0},        {"tau_m", r->tau_m, -INFINITY}, {"tau_v", r->tau_v, 0}};
     const int bad_u = isnan(r->log_u) || (isinf(r->log_u) && r->log_u > 0);
     FAIL_IF(err, bad_u, GLOFND_E_NUMERIC, "rows[%lld].log_u is %g; finite, or -inf for none", (long long)i, (double)r->log_u);
     for (size_t f = 0; f < sizeof field / sizeof *field; f++) {
         FAIL_IF(err, !isfinite(field[f].value), GLOFND_E_NUMERIC, "rows[%lld].%s is not finite", (long long)i, field[f].name);
-        FAIL_IF(err, field[f].value < field[f].least, GLOFND_E_ARGUMENT, "rows[%lld].%s is %g; it must be at least %g",
-                (long long)i, field[f].name, (double)field[f].value, (double)field[f].least);
+        FAIL_IF(err, field[f].value < field[f].min, GLOFND_E_ARGUMENT, "rows[%lld].%s is %g; it must be at least %g",
+                (long long)i, field[f].name, (double)field[f].value, (double)field[f].min);
     }
     FAIL_IF(err, r->lambda > 1, GLOFND_E_ARGUMENT, "rows[%lld].lambda is %g; allowed: -1 .. 1", (long long)i, (double)r->lambda);
     FAIL_IF(err, r->clock == 0 && r->lambda < 1, GLOFND_E_ARGUMENT,
@@ -376,7 +377,7 @@ static glofnd_status check_row(gf_error *err, const glofnd_row *r, int64_t i) {
 static glofnd_status check_put_ids(gf_error *err, const int64_t *id, int64_t n) {
     const int too_many = (uint64_t)n > SIZE_MAX / (4 * sizeof(int64_t));
     int64_t *scratch = too_many ? NULL : malloc(2 * (size_t)n * sizeof *scratch);
-    FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to look for repeats in %lld ids", (long long)n);
+    FAIL_IF(err, !scratch, GLOFND_E_MEMORY, "no memory to find repeats among %lld ids", (long long)n);
     const glofnd_status status = check_distinct(err, "id", id, n, scratch);
     free(scratch);
     return status;

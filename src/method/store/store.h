@@ -1,4 +1,4 @@
-/* store.h - state per anchor, inside view.
+/* store.h - state per anchor, internal interface.
  *
  * One record per anchor: `modalities` gf_record, then (with temperatures) `modalities` gf_temperature. All-zero bytes mean
  * "never seen", so a fresh mapping or a hole in a sparse file is a valid state and creating n = 1e9 anchors costs nothing.
@@ -36,7 +36,7 @@ struct glofnd_store {
     gf_ring ring[2];               /* per side; rows NULL without ring */
     int64_t ring_head, ring_count; /* slot of the next push; slots filled: all of 0..head-1 until the ring has wrapped */
     uint64_t *pages;               /* bit per GF_STORE_PAGE bytes of `records`: ever written, or disk space is set aside for them.
-                                   Others are zero and are never looked at: reading a hole of a full tmpfs would be fatal */
+                                   Others are zero and are never read: reading a hole of a full tmpfs would be fatal */
     int fd;                        /* of the working file; -1 in memory */
     const gf_device *device;       /* NULL: the CPU. Else the state lies there, and everything above but spec is a copy made by
                                    pull */
@@ -47,7 +47,7 @@ struct glofnd_store {
 /* State of one anchor on one side, decoded: `row` as in the public API (lambda 1, log_u -inf when never seen). An anchor with
  * clock 0 takes lambda, m, v and clock of the shared row if that has been learned (clock > 0). */
 void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
-/* The same without the shared row: what the anchors themselves hold. */
+/* The same without the shared row: the values that the anchors themselves hold. */
 void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
 /* Writes rows back and marks blocks as touched. Never fails: ids were checked before. With clock 0, lambda is not stored. */
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
@@ -55,12 +55,12 @@ void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, c
 glofnd_row gf_store_shared_get(const glofnd_store *s, int side);
 void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);
 
-/* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `name` is what messages call the array, after a last
- * dot what they call one of them: "id", "batch.slot". `scratch` [2n] is overwritten (only for distinct). */
+/* E_INDEX if an id is outside 0..n-1, or, with `distinct`, occurs twice. `name` is the array in messages, its part after the last
+ * dot one element of it: "id", "batch.slot". `scratch` [2n] is overwritten (only for distinct). */
 glofnd_status gf_store_check_ids(gf_error *err, const glofnd_store *s, const char *name, const int64_t *id, int64_t n,
                                  int distinct, int64_t *scratch);
 
-/* The same where ids are not rows of the store: only that they are not negative, and differ. */
+/* The same where ids are not rows of the store: they must not be negative, and differ. */
 glofnd_status gf_store_check_names(gf_error *err, const char *name, const int64_t *id, int64_t n, int64_t *scratch);
 
 /* To be called before the work whose results gf_store_scatter will write: takes disk space for the records of `id`, so that a
@@ -76,7 +76,7 @@ void gf_store_ring_push(glofnd_store *s, const float *const rows[2], int64_t ld,
  * two rows to one. Shared rows and ring stay; ids in the ring follow their anchors. */
 glofnd_status gf_store_remap(gf_error *err, const glofnd_store *from, int64_t n, const int64_t *to, glofnd_store **out);
 
-/* What belongs to no anchor, the shared rows and the ring, from one store to another. E_FORMAT: a ring of another size. */
+/* Copies the shared rows and the ring, which belong to no anchor, to a store. E_FORMAT: a ring of a different size. */
 glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to);
 
 /* ----- between the store's own files ----- */
@@ -90,15 +90,15 @@ glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char
 int64_t gf_store_blocks(const glofnd_store *s);
 /* The record_bytes of one anchor, zeros where nothing was ever written. */
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out);
-/* Notes that records first .. first+count-1 are about to be written. */
+/* Marks records first .. first+count-1 as written. */
 void gf_store_mark(glofnd_store *s, int64_t first, int64_t count);
 /* As gf_store_prepare, for consecutive records. */
 glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t first, int64_t count);
 
 /* store_device.c: a store on a device. Moves the state of a new or loaded store there; fetches it to be saved; single rows. */
 glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d);
-/* Many may read a store at a time, and each fills the host's copy: whoever uses that holds the lock from before the pull or the
- * loan to the last look. Nothing to do on the CPU, where readers write nothing. */
+/* Several threads may read a store at a time, and each fills the copy on the host: hold the lock from before the pull or borrow to
+ * the last read of the copy. No-op on the CPU, where readers write nothing. */
 void gf_store_lock(const glofnd_store *s);
 void gf_store_unlock(const glofnd_store *s);
 glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);
@@ -107,7 +107,7 @@ glofnd_status gf_store_pull_shared(gf_error *err, const glofnd_store *s);  /* on
 glofnd_status gf_store_push_shared(gf_error *err, const glofnd_store *s);
 glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
 glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
-/* Rows of one side, and its shared row, to the host's copy and back from there: what works on the copy works on the store. */
+/* Rows of one side, and its shared row, to the copy on the host and back: code for the CPU then works on a device's store. */
 glofnd_status gf_store_device_borrow(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n);
 glofnd_status gf_store_device_return(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n);
 /* One side of a record, both ways. */
@@ -118,7 +118,7 @@ void gf_store_encode(const glofnd_store *s, int side, const glofnd_row *row, uns
  * made or filled here is gone or empty again. */
 glofnd_status gf_store_map(gf_error *err, glofnd_store *s, const char *path);
 void gf_store_unmap(glofnd_store *s);
-/* 1: a store has this working file mapped. 0 where the file system has no locks: it cannot be told. */
+/* 1: a store has this working file mapped. 0 also where the file system has no locks. */
 int gf_store_map_in_use(const char *path);
 /* Copies the shared rows to the working file. */
 void gf_store_map_shared(glofnd_store *s);

@@ -1,7 +1,7 @@
 /* store_device.c - a store whose state lies on a device.
  *
- * The tables of glofnd_store stay, as a place to gather what is to be saved and to spread what was loaded: lazily zero, so they
- * cost what is copied through them. Saving, loading and single rows all wait for the steps that are queued.
+ * The tables of glofnd_store stay as buffers between files and the device: lazily zero, so they cost what is copied through them.
+ * Saving, loading and single rows all wait for the steps that are queued.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ----- whole stores ----- */
 
-/* The copy is no part of the store's state: the store is const to those who only read it. */
+/* The copy is no part of the store's state: a const store may fill it. */
 static glofnd_store *copy_of(const glofnd_store *s) { return (glofnd_store *)(uintptr_t)s; }
 
 void gf_store_lock(const glofnd_store *s) {
@@ -37,7 +37,7 @@ glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s) {
     return status;
 }
 
-/* Runs of touched blocks in one go; `put` as in gf_device. */
+/* One transfer per run of touched blocks; `put` as in gf_device. */
 static glofnd_status move_records(gf_error *err, const glofnd_store *s, int put) {
     const int64_t blocks = gf_store_blocks(s);
     for (int64_t b = 0; b < blocks; b++) {
@@ -103,8 +103,8 @@ static glofnd_status carry(gf_error *err, const glofnd_store *from, glofnd_store
 glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_store *to) {
     const gf_store_spec *a = &from->spec, *b = &to->spec;
     FAIL_IF(err, a->modalities != b->modalities || a->ring_rows != b->ring_rows || a->ring_dim != b->ring_dim, GLOFND_E_FORMAT,
-            "the stored anchors have another ring: %lld embeddings of %lld numbers, here %lld of %lld", (long long)a->ring_rows,
-            (long long)a->ring_dim, (long long)b->ring_rows, (long long)b->ring_dim);
+            "the stored anchors have a different ring: %lld embeddings of %lld numbers, here %lld of %lld",
+            (long long)a->ring_rows, (long long)a->ring_dim, (long long)b->ring_rows, (long long)b->ring_dim);
     gf_store_lock(from);
     const glofnd_status status = carry(err, from, to);
     gf_store_unlock(from);
@@ -113,15 +113,15 @@ glofnd_status gf_store_carry(gf_error *err, const glofnd_store *from, glofnd_sto
 
 /* ----- rows ----- */
 
-typedef struct rows_room {
+typedef struct row_buffers {
     unsigned char *records; /* [n][record_bytes] */
     int64_t *id;            /* [n] without GLOFND_SHARED */
     int64_t n;
     int64_t shared_at; /* last position of GLOFND_SHARED in the caller's ids; -1: none */
-} rows_room;
+} row_buffers;
 
-static glofnd_status make_room(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, rows_room *x) {
-    *x = (rows_room){.shared_at = -1};
+static glofnd_status take_buffers(gf_error *err, const glofnd_store *s, const int64_t *id, int64_t n, row_buffers *x) {
+    *x = (row_buffers){.shared_at = -1};
     if ((uint64_t)n <= SIZE_MAX / GF_STORE_MAX_RECORD) {
         x->records = malloc((size_t)n * s->record_bytes + 1);
         x->id = malloc((size_t)n * sizeof *x->id + 1);
@@ -134,16 +134,16 @@ static glofnd_status make_room(gf_error *err, const glofnd_store *s, const int64
     return s->device->store_rows(err, s->on, 0, x->id, x->n, x->records);
 }
 
-static void free_room(rows_room *x) {
+static void free_buffers(row_buffers *x) {
     free(x->records);
     free(x->id);
 }
 
 static glofnd_status get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows,
-                         rows_room *x) {
+                         row_buffers *x) {
     static const gf_record none;
     gf_device_state state = {0};
-    TRY(make_room(err, s, id, n, x));
+    TRY(take_buffers(err, s, id, n, x));
     if (x->shared_at >= 0) TRY(s->device->store_state(err, s->on, 0, &state));
     for (int64_t i = 0, k = 0; i < n; i++) {
         if (id[i] == GLOFND_SHARED) rows[i] = gf_record_decode(&state.shared[side], &none);
@@ -154,9 +154,9 @@ static glofnd_status get(gf_error *err, const glofnd_store *s, int side, const i
 
 glofnd_status gf_store_device_get(gf_error *err, const glofnd_store *s, int side, const int64_t *id, int64_t n,
                                   glofnd_row *rows) {
-    rows_room x;
+    row_buffers x;
     const glofnd_status status = get(err, s, side, id, n, rows, &x);
-    free_room(&x);
+    free_buffers(&x);
     return status;
 }
 
@@ -169,8 +169,8 @@ static glofnd_status put_shared(gf_error *err, glofnd_store *s, int side, const 
 }
 
 static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows,
-                         rows_room *x) {
-    TRY(make_room(err, s, id, n, x));
+                         row_buffers *x) {
+    TRY(take_buffers(err, s, id, n, x));
     for (int64_t i = 0, k = 0; i < n; i++)
         if (id[i] != GLOFND_SHARED) gf_store_encode(s, side, &rows[i], x->records + (size_t)k++ * s->record_bytes);
     TRY(s->device->store_rows(err, s->on, 1, x->id, x->n, x->records));
@@ -179,13 +179,13 @@ static glofnd_status put(gf_error *err, glofnd_store *s, int side, const int64_t
 
 glofnd_status gf_store_device_put(gf_error *err, glofnd_store *s, int side, const int64_t *id, int64_t n,
                                   const glofnd_row *rows) {
-    rows_room x;
+    row_buffers x;
     const glofnd_status status = put(err, s, side, id, n, rows, &x);
-    free_room(&x);
+    free_buffers(&x);
     return status;
 }
 
-/* ----- rows on loan ----- */
+/* ----- rows for code that runs on the host ----- */
 
 static glofnd_status borrow(gf_error *err, glofnd_store *copy, int side, const int64_t *id, int64_t n, glofnd_row *rows) {
     static const int64_t shared = GLOFND_SHARED;

@@ -4,8 +4,8 @@
  *
  * Only records that are not all zero are written, as runs of consecutive rows within a block: a block costs 20 bytes, a run 4,
  * beyond the rows themselves. Equal stores give equal files. Loading uses no number before it has been checked against the limits
- * of the format and the bytes that are left, and hands out nothing before every CRC was right; memory follows the bytes read, as
- * the tables are lazy. */
+ * of the format and the bytes that are left, and returns no store before every CRC was right. Memory follows the bytes read, as the
+ * tables are lazy. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -49,7 +49,7 @@ typedef struct block_runs {
     run run[MAX_RUNS];
 } block_runs;
 
-/* ----- what there is to save ----- */
+/* ----- contents ----- */
 
 static int64_t block_rows(const glofnd_store *s, int64_t block) {
     const int64_t left = s->spec.n - block * GF_STORE_BLOCK;
@@ -66,7 +66,7 @@ static int is_zero(const unsigned char *record, size_t bytes) {
     return any == 0;
 }
 
-/* Looks at the record in place, unless it lies across two pages of which only one may be looked at. */
+/* Reads the record in place, unless it lies across two pages of which only one may be read. */
 static int is_empty(const glofnd_store *s, int64_t id) {
     const size_t begin = (size_t)id * s->record_bytes, last = begin + s->record_bytes - 1;
     unsigned char record[GF_STORE_MAX_RECORD];
@@ -77,7 +77,7 @@ static int is_empty(const glofnd_store *s, int64_t id) {
     return is_zero(record, s->record_bytes);
 }
 
-/* First row from `id` on that shares a byte with a page that may hold something. */
+/* First row from `id` on that shares a byte with a page that was written. */
 static int64_t next_live(const glofnd_store *s, int64_t id, int64_t stop) {
     while (id < stop) {
         const size_t begin = (size_t)id * s->record_bytes, last = begin + s->record_bytes - 1;
@@ -170,7 +170,7 @@ static void put_head(gf_writer *w, const file_head *h) {
     gf_put_crc(w);
 }
 
-/* 1 if every page under the rows may be read, so that they can be written at one go. */
+/* 1: every page under the rows may be read, so that one call can write them. */
 static int all_live(const glofnd_store *s, int64_t first, int64_t count) {
     const size_t begin = (size_t)first * s->record_bytes, end = begin + (size_t)count * s->record_bytes;
     for (size_t page = begin / GF_STORE_PAGE; page <= (end - 1) / GF_STORE_PAGE; page++) {
@@ -257,7 +257,7 @@ glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char
     FAIL_IF(&c->err, !s || !path, GLOFND_E_ARGUMENT, "%s is NULL", s ? "path" : "the store");
     struct stat own, target;
     const int mapped_here = s->fd >= 0 && stat(path, &target) == 0 && fstat(s->fd, &own) == 0 && same_file(&own, &target);
-    FAIL_IF(&c->err, mapped_here, GLOFND_E_ARGUMENT, "'%.300s' is the store's working file; save to another path", path);
+    FAIL_IF(&c->err, mapped_here, GLOFND_E_ARGUMENT, "'%.300s' is the store's working file; save to a different path", path);
     gf_store_lock(s);
     const glofnd_status status = save(&c->err, s, path);
     gf_store_unlock(s);
@@ -278,7 +278,7 @@ static glofnd_status get_start(gf_reader *r) {
         return BAD(r, "'%.300s' was made by a newer version: format %u, this one reads up to %d", r->path, (unsigned)version,
                    VERSION);
     }
-    if (version < 1) return BAD(r, "'%.300s' is damaged: format %u does not exist", r->path, (unsigned)version);
+    if (version < 1) return BAD(r, "'%.300s' is corrupt: format %u does not exist", r->path, (unsigned)version);
     return GLOFND_OK;
 }
 
@@ -315,7 +315,7 @@ static glofnd_status get_head(gf_reader *r, file_head *h) {
     return GLOFND_OK;
 }
 
-/* Whether the ring's numbers fit each other and the bytes that follow. No product overflows: count * dim <= 2^44. */
+/* 1: the ring's numbers fit each other and the bytes that follow. No product overflows: count * dim <= 2^44. */
 static int ring_fits(const file_head *h, uint64_t left) {
     const int64_t capacity = h->spec.ring_rows, count = h->ring_count, head = h->ring_head;
     if (count < 0 || count > capacity || head < 0) return 0;
@@ -327,25 +327,25 @@ static int ring_fits(const file_head *h, uint64_t left) {
 static glofnd_status check_head(gf_reader *r, const file_head *h) {
     const uint64_t left = gf_reader_left(r);
     gf_error why = {""};
-    if (gf_store_check_spec(&why, &h->spec) != GLOFND_OK) return BAD(r, "'%.200s' is damaged: %.250s", r->path, why.text);
+    if (gf_store_check_spec(&why, &h->spec) != GLOFND_OK) return BAD(r, "'%.200s' is corrupt: %.250s", r->path, why.text);
     const size_t side_bytes = sizeof(gf_record) + (h->spec.temperatures ? sizeof(gf_temperature) : 0);
     if (h->record_bytes != (size_t)h->spec.modalities * side_bytes || h->block_records != GF_STORE_BLOCK) {
-        return BAD(r, "'%.300s' is damaged: records of %u bytes in blocks of %u", r->path, (unsigned)h->record_bytes,
+        return BAD(r, "'%.300s' is corrupt: records of %u bytes in blocks of %u", r->path, (unsigned)h->record_bytes,
                    (unsigned)h->block_records);
     }
     if (h->file_bytes != r->size) {
-        return BAD(r, "'%.300s' is cut or has grown: %llu bytes, %llu when it was saved", r->path, (unsigned long long)r->size,
-                   (unsigned long long)h->file_bytes);
+        return BAD(r, "'%.300s' is truncated or has grown: %llu bytes, %llu when it was saved", r->path,
+                   (unsigned long long)r->size, (unsigned long long)h->file_bytes);
     }
     const uint64_t all = ((uint64_t)h->spec.n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK;
     if (h->blocks > all || h->blocks > left / BLOCK_BYTES || !ring_fits(h, left)) {
-        return BAD(r, "'%.300s' is damaged: %llu blocks and %lld ring rows do not fit into it", r->path,
+        return BAD(r, "'%.300s' is corrupt: %llu blocks and %lld ring rows do not fit into it", r->path,
                    (unsigned long long)h->blocks, (long long)h->ring_count);
     }
     return GLOFND_OK;
 }
 
-/* Runs must be ascending, apart, inside the block, and add up: the writer makes no others. */
+/* Runs must be ascending, disjoint, inside the block, and add up: the writer makes no others. */
 static glofnd_status get_runs(gf_reader *r, int64_t block, int64_t rows_in_block, block_runs *out) {
     const uint32_t rows = gf_get_u32(r), runs = gf_get_u32(r);
     out->runs = out->rows = 0;
@@ -362,7 +362,7 @@ static glofnd_status get_runs(gf_reader *r, int64_t block, int64_t rows_in_block
         out->run[i] = one;
     }
     TRY(r->status);
-    if (!ok || sum != rows) return BAD(r, "'%.300s' is damaged: the rows of block %lld do not fit", r->path, (long long)block);
+    if (!ok || sum != rows) return BAD(r, "'%.300s' is corrupt: the rows of block %lld do not fit", r->path, (long long)block);
     out->runs = (int)runs;
     out->rows = (int)rows;
     return GLOFND_OK;
@@ -370,7 +370,7 @@ static glofnd_status get_runs(gf_reader *r, int64_t block, int64_t rows_in_block
 
 static glofnd_status get_rows(gf_reader *r, glofnd_store *s, int64_t first, int64_t count) {
     const size_t bytes = (size_t)count * s->record_bytes;
-    if (bytes > gf_reader_left(r)) return BAD(r, "'%.300s' is cut", r->path);
+    if (bytes > gf_reader_left(r)) return BAD(r, "'%.300s' is truncated", r->path);
     TRY(gf_store_prepare_range(r->err, s, first, count));
     gf_store_mark(s, first, count);
     unsigned char *records = s->records + (size_t)first * s->record_bytes;
@@ -378,7 +378,7 @@ static glofnd_status get_rows(gf_reader *r, glofnd_store *s, int64_t first, int6
     TRY(r->status);
     for (int64_t i = 0; i < count; i++) {
         if (is_zero(records + (size_t)i * s->record_bytes, s->record_bytes)) {
-            return BAD(r, "'%.300s' is damaged: anchor %lld is saved without state", r->path, (long long)(first + i));
+            return BAD(r, "'%.300s' is corrupt: anchor %lld is saved without state", r->path, (long long)(first + i));
         }
     }
     return GLOFND_OK;
@@ -388,7 +388,7 @@ static glofnd_status get_block(gf_reader *r, glofnd_store *s, int64_t *previous)
     const int64_t block = get_size(r);
     TRY(r->status);
     if (block <= *previous || block >= gf_store_blocks(s)) {
-        return BAD(r, "'%.300s' is damaged: block %lld after block %lld, of %lld", r->path, (long long)block,
+        return BAD(r, "'%.300s' is corrupt: block %lld after block %lld, of %lld", r->path, (long long)block,
                    (long long)*previous, (long long)gf_store_blocks(s));
     }
     block_runs found;
@@ -405,14 +405,14 @@ static glofnd_status get_ring(gf_reader *r, glofnd_store *s, int side) {
         const int64_t has_first = get_size(r), has_side = gf_get_u32(r), has_rows = gf_get_u32(r);
         TRY(r->status);
         if (has_first != first || has_side != side || has_rows != rows) {
-            return BAD(r, "'%.300s' is damaged: ring rows %lld of side %d are missing", r->path, (long long)first, side);
+            return BAD(r, "'%.300s' is corrupt: ring rows %lld of side %d are missing", r->path, (long long)first, side);
         }
         gf_get_words8(r, s->ring[side].id + first, (size_t)rows);
         gf_get_words4(r, s->ring[side].rows + first * dim, (size_t)(rows * dim));
         TRY(gf_check_crc(r, "ring from row", first));
         for (int64_t i = first; i < first + rows; i++) {
             if (s->ring[side].id[i] >= -1) continue; /* with batch.slot, ids may exceed the store */
-            return BAD(r, "'%.300s' is damaged: ring row %lld has no anchor", r->path, (long long)i);
+            return BAD(r, "'%.300s' is corrupt: ring row %lld has no anchor", r->path, (long long)i);
         }
     }
     return GLOFND_OK;
@@ -426,7 +426,7 @@ static glofnd_status get_end(gf_reader *r, const file_head *h) {
     const uint32_t has_chain = gf_get_u32(r);
     TRY(gf_check_crc(r, "end", -1));
     if (memcmp(found, end_magic, sizeof found) != 0 || blocks != h->blocks + h->ring_blocks || has_chain != chain) {
-        return BAD(r, "'%.300s' is damaged: its blocks do not belong together", r->path);
+        return BAD(r, "'%.300s' is corrupt: its blocks belong to different files", r->path);
     }
     return gf_reader_end(r);
 }
@@ -455,14 +455,14 @@ static glofnd_status read_store(gf_reader *r, const char *working_file, glofnd_s
     return status;
 }
 
-/* The working file is filled under a temporary name, so that what `map_path` held before is lost only to a complete load. */
+/* The working file is filled under a temporary name, so that only a complete load replaces the old content of `map_path`. */
 static glofnd_status read_mapped(gf_reader *r, const char *map_path, glofnd_store **out) {
     struct stat source, target;
     const int exists = stat(map_path, &target) == 0;
     FAIL_IF(r->err, exists && !S_ISREG(target.st_mode), GLOFND_E_IO, "working file '%.300s' is not a regular file", map_path);
     FAIL_IF(r->err, exists && fstat(r->fd, &source) == 0 && same_file(&source, &target), GLOFND_E_ARGUMENT,
             "'%.300s' cannot be loaded and be the working file at once", map_path);
-    FAIL_IF(r->err, exists && gf_store_map_in_use(map_path), GLOFND_E_IO, "working file '%.300s' is in use by another store",
+    FAIL_IF(r->err, exists && gf_store_map_in_use(map_path), GLOFND_E_IO, "working file '%.300s' is in use by a different store",
             map_path);
     char *temp = NULL;
     const int fd = gf_open_temp(map_path, O_RDWR, &temp);

@@ -2,8 +2,8 @@
  *
  * The file is sparse. Disk space is taken page by page (not block by block: random anchors of a billion would otherwise take
  * 80 KB each), and before a page is first written through the mapping: a write to a hole of a full disk is a SIGBUS, which no
- * library can turn into a status, whereas fallocate says "no space". `pages` remembers what is there, so that after the first
- * visit of an anchor this costs two bit tests. The layout is in docs/formats.md.
+ * library can turn into a status, whereas fallocate returns "no space". `pages` marks the pages that exist, so that after the
+ * first visit of an anchor this costs two bit tests. The layout is in docs/formats.md.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -43,18 +43,19 @@ static void make_fields(const glofnd_store *s, unsigned char *p) {
 }
 
 static glofnd_status differs(gf_error *err, const char *path, const char *what, uint64_t have, uint64_t want) {
-    GF_FAIL(err, GLOFND_E_FORMAT, "working file '%.200s' has %s %llu, and this store needs %llu; remove it or give another path",
-            path, what, (unsigned long long)have, (unsigned long long)want);
+    GF_FAIL(err, GLOFND_E_FORMAT,
+            "working file '%.200s' has %s %llu, and this store needs %llu; remove it or give a different path", path, what,
+            (unsigned long long)have, (unsigned long long)want);
 }
 
-/* Says what is wrong with the fields `have` of an existing file, if anything. */
+/* Compares the fields `have` of an existing file with those this store needs. */
 static glofnd_status check_fields(gf_error *err, const char *path, const unsigned char *have, const unsigned char *want) {
     FAIL_IF(err, memcmp(have, magic, 8) != 0, GLOFND_E_FORMAT, "'%.300s' exists and is not a GloFND working file", path);
     FAIL_IF(err, gf_le32(have + 8) > VERSION, GLOFND_E_FORMAT, "working file '%.300s' was made by a newer version", path);
     FAIL_IF(err, gf_le32(have + 36) != gf_crc32c(0, have, 36), GLOFND_E_FORMAT,
-            "working file '%.300s' has a damaged header; remove it or give another path", path);
+            "working file '%.300s' has a corrupt header; remove it or give a different path", path);
     FAIL_IF(err, memcmp(have + 12, want + 12, 4) != 0, GLOFND_E_FORMAT,
-            "working file '%.300s' was made on a machine of another byte order", path);
+            "working file '%.300s' was made on a machine with a different byte order", path);
     if (memcmp(have + 16, want + 16, 8) != 0) return differs(err, path, "n", gf_le64(have + 16), gf_le64(want + 16));
     static const struct {
         const char *name;
@@ -92,7 +93,7 @@ static glofnd_status fill_new(gf_error *err, const glofnd_store *s, const char *
 
 /* ----- reopening ----- */
 
-/* Marks what lies in bytes [begin, end) of the file as possibly written. */
+/* Marks bytes [begin, end) of the file as possibly written. */
 static void mark_data(glofnd_store *s, uint64_t begin, uint64_t end) {
     if (begin < HEADER_BYTES) begin = HEADER_BYTES;
     if (end > file_bytes(s)) end = file_bytes(s);
@@ -103,7 +104,7 @@ static void mark_data(glofnd_store *s, uint64_t begin, uint64_t end) {
     for (uint64_t b = first / block; b <= last / block; b++) gf_bit_set(s->touched, (int64_t)b);
 }
 
-/* Finds the written parts of a sparse file. Where the file system cannot tell, everything counts as written. */
+/* Finds the written parts of a sparse file. Where the file system does not know them, everything counts as written. */
 static void find_data(glofnd_store *s) {
     off_t at = HEADER_BYTES;
     for (;;) {
@@ -144,7 +145,7 @@ static glofnd_status open_file(gf_error *err, glofnd_store *s, const char *path,
 /* Two stores on one file would spoil each other's bit maps, so the second one is refused (where the file system has locks). */
 static glofnd_status lock_file(gf_error *err, const glofnd_store *s, const char *path) {
     FAIL_IF(err, flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, GLOFND_E_IO,
-            "working file '%.300s' is in use by another store", path);
+            "working file '%.300s' is in use by a different store", path);
     return GLOFND_OK;
 }
 
@@ -211,7 +212,7 @@ void gf_store_map_shared(glofnd_store *s) {
 
 /* ----- disk space ----- */
 
-/* For file systems without fallocate: writing one byte of each page, the one that is there, takes the space as well. */
+/* For file systems without fallocate: one byte of each page, written back as it is, takes the space as well. */
 static int take_space_by_writing(int fd, off_t at, off_t bytes) {
     for (const off_t end = at + bytes; at < end; at += GF_STORE_PAGE) {
         unsigned char byte = 0;

@@ -1,9 +1,9 @@
-/* store_remap.c - the state of a store under other row numbers: the dataset has grown, shrunk or been put in another order. */
+/* store_remap.c - the state of a store under new row numbers: the dataset has grown, shrunk or been reordered. */
 #include <string.h>
 
 #include "method/store/store.h"
 
-/* Records of one block. Ones that were never seen are zero in the new store already. */
+/* Records of one block. Records never seen are zero in the new store already. */
 static void move_block(const glofnd_store *from, int64_t block, const int64_t *to, glofnd_store *out) {
     static const unsigned char never[GF_STORE_MAX_RECORD];
     const int64_t first = block * GF_STORE_BLOCK, left = from->spec.n - first;
@@ -18,7 +18,7 @@ static void move_block(const glofnd_store *from, int64_t block, const int64_t *t
     }
 }
 
-/* Embeddings whose anchor is gone, or never had a row here, stay as everybody's negatives, under nobody's name. */
+/* Embeddings whose anchor is gone, or never had a row here, stay in the ring as negatives of all anchors, with id -1. */
 static int64_t ring_id(const glofnd_store *from, const int64_t *to, int64_t id) {
     return id < 0 || id >= from->spec.n || to[id] < 0 ? -1 : to[id];
 }

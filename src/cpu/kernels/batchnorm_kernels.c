@@ -1,8 +1,8 @@
-/* tile_norm.c - batch norm kernels; see tile_norm.h. Plain loops that the compiler turns into vectors of this instruction set.
+/* batchnorm_kernels.c - batch norm kernels; see batchnorm_kernels.h. Plain loops that the compiler turns into vectors of this instruction set.
  *
  * Every kernel is one inlined body with the element type and the options as constants, and a switch that picks the copy.
  */
-#include "cpu/kernels/tile_norm.h"
+#include "cpu/kernels/batchnorm_kernels.h"
 #include "cpu/kernels/simd.h"
 #include "util/bf16.h"
 
@@ -10,7 +10,7 @@
 #define PANEL 1024 /* channels whose sums lie on the stack */
 
 #if defined(__clang__)
-#pragma clang diagnostic ignored "-Wpass-failed" /* a wish: where there are no vectors scalars do */
+#pragma clang diagnostic ignored "-Wpass-failed" /* a hint: without vectors the loop is scalar */
 #define VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define VECTOR_LOOP _Pragma("GCC ivdep") /* arrays are equal or apart: iterations never meet */
@@ -107,7 +107,7 @@ static void apply(const gf_nn_norm *n, int64_t r0, int64_t r1) {
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-/* Where ReLU was open: by y, or, where nothing was added to it, by what it saw, which saves reading y. */
+/* 1 where ReLU passed: by y or, where nothing was added, by its input, which saves reading y. */
 enum { OPEN_ALWAYS, OPEN_BY_X, OPEN_BY_Y };
 
 GF_INLINE void back_run(float *s, float *q, const gf_nn_norm *n, int64_t r0, int64_t r1, int64_t c0, int64_t c, int open, int two,
@@ -175,7 +175,7 @@ static void back_apply(const gf_nn_norm *n, int64_t r0, int64_t r1) {
     else back_apply_of(n, r0, r1, GF_TYPE_F32);
 }
 
-/* ----- neighbours -------------------------------------------------------------------------------------------------- */
+/* ----- conversion, sum, mean -------------------------------------------------------------------------------------------------- */
 
 static void cast(gf_type type, void *dst, const float *src, int64_t count) {
     if (type == GF_TYPE_F32) {

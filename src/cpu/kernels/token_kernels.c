@@ -1,12 +1,12 @@
-/* tile_rows.c - kernels for rows of tokens; see tile_rows.h.
+/* token_kernels.c - kernels for rows of tokens; see token_kernels.h.
  *
  * Every kernel is one inlined body with the element type as a constant. `take` and `give` move a vector, or what is left of a
  * row.
  */
-#include "cpu/kernels/tile_rows.h"
+#include "cpu/kernels/token_kernels.h"
 #include "cpu/kernels/simd.h"
 
-/* A call with the type as a constant, for each of the two. */
+/* One call per type, with the type as a constant. */
 #define BY_TYPE(type, f, ...)                                     \
     do {                                                          \
         if ((type) == GF_TYPE_BF16) f(__VA_ARGS__, GF_TYPE_BF16); \
@@ -71,7 +71,7 @@ GF_INLINE vf erfc_positive(vf x) {
     return vf_mul(t, vf_exp(vf_sub(p, vf_mul(x, x))));
 }
 
-/* Phi(z), the normal distribution: the small side is worked out, the large one is what is left of 1. */
+/* Phi(z), the normal distribution: the smaller tail is computed, the larger one is the rest of 1. */
 GF_INLINE vf normal_below(vf z) {
     const vf zero = vf_set(0.0f), size = vf_max(z, vf_sub(zero, z));
     const vf small = vf_mul(vf_set(0.5f), erfc_positive(vf_mul(size, vf_set(0.70710678f))));
@@ -81,7 +81,7 @@ GF_INLINE vf normal_below(vf z) {
 /* phi(z), its density. */
 GF_INLINE vf normal_at(vf z) { return vf_mul(vf_set(0.39894228f), vf_exp(vf_mul(vf_set(-0.5f), vf_mul(z, z)))); }
 
-/* NaN must reach the loss and be seen, but vf_exp hides it: z is a factor of everything below. */
+/* NaN must reach the loss, but vf_exp hides it: z is a factor of everything below. */
 GF_INLINE vf act_of(vf z, gf_nn_act act) {
     return vf_mul(z, act == GF_ACT_GELU ? normal_below(z) : sigmoid(vf_mul(vf_set(1.702f), z)));
 }

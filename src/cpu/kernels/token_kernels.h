@@ -1,10 +1,10 @@
-/* tile_rows.h - what is done to rows of tokens: layer norm, activations, softmax, and the small sums around them; the interface
- * between the ops of cpu/dnn and the SIMD kernels.
+/* token_kernels.h - rows of tokens: layer norm, activations, softmax, and the small sums around them; the SIMD kernels behind
+ * cpu/nn.
  *
- * Rows may have any length. Everything is worked out in float32, whatever arrays are stored in.
+ * Rows may have any length. All arithmetic is float32, whatever type the arrays have.
  */
-#ifndef GF_CPU_KERNELS_TILE_ROWS_H
-#define GF_CPU_KERNELS_TILE_ROWS_H
+#ifndef GF_CPU_KERNELS_TOKEN_KERNELS_H
+#define GF_CPU_KERNELS_TOKEN_KERNELS_H
 
 #include "ifc/nn_ops.h"
 

@@ -1,10 +1,10 @@
-/* tile_wino.c - transforms of short convolutions; see tile_wino.h. One vector of channels at a time: first the six (or four)
+/* winograd_kernels.c - transforms of short convolutions; see winograd_kernels.h. One vector of channels at a time: first the six (or four)
  * columns of the tile, then the rows of what came out. Pairs of points +-p share their even and odd parts.
  */
-#include "cpu/kernels/tile_wino.h"
+#include "cpu/kernels/winograd_kernels.h"
 #include "cpu/kernels/simd.h"
 
-#define IN 6 /* numbers a tile sees in one direction */
+#define IN 6 /* inputs of a tile in one direction */
 #define OUT GF_WINO_OUT
 #define TAPS 3
 
@@ -85,7 +85,7 @@ GF_INLINE void gradient_line(vf o[TAPS], const vf u[IN]) { /* G' */
 
 GF_INLINE int64_t channel_at(const gf_wino_planes *p, int64_t c) { return c / GF_PANEL * (int64_t)p->panel + c % GF_PANEL; }
 
-/* Where pixel (y, x) starts; NULL outside of the image. */
+/* Address of pixel (y, x); NULL outside of the image. */
 GF_INLINE const char *pixel(const gf_wino_image *m, int64_t y, int64_t x) {
     const int inside = y >= 0 && y < m->h && x >= 0 && x < m->w;
     return inside ? (const char *)m->data + (size_t)((y * m->w + x) * m->c) * gf_type_bytes(m->type) : NULL;

@@ -1,6 +1,6 @@
-/* tile_wino.h - Winograd's short convolution for 3 x 3 windows, stride 1, padding 1: the transforms.
+/* winograd_kernels.h - Winograd's short convolution for 3 x 3 windows, stride 1, padding 1: the transforms.
  *
- * The image is cut into tiles of 4 x 4 outputs, each of which sees 6 x 6 inputs. Evaluated at six points in each direction, a
+ * The image is cut into tiles of 4 x 4 outputs, each made from 6 x 6 inputs. Evaluated at six points in each direction, a
  * tile becomes 36 numbers per channel, and the convolution 36 matrix products instead of the 144 that a plain one needs:
  *   forward     y  = A' [(G g G') . (B' x B)] A              per tile, summed over input channels at `.`
  *   backward    dg = G' [sum over tiles (A dy A') . (B' x B)] G
@@ -8,11 +8,11 @@
  * the usual 0, +-1, +-2 give.
  *
  * Numbers of plane i, tile t, channel c lie at planes[i * plane + t * row + (c / GF_PANEL) * panel + c % GF_PANEL]: panel =
- * GF_PANEL gives rows of channels, anything else the right side of a matrix product. All counts of channels are multiples of
+ * GF_PANEL gives rows of channels, any other value the right side of a matrix product. All counts of channels are multiples of
  * GF_PANEL.
  */
-#ifndef GF_CPU_KERNELS_TILE_WINO_H
-#define GF_CPU_KERNELS_TILE_WINO_H
+#ifndef GF_CPU_KERNELS_WINOGRAD_KERNELS_H
+#define GF_CPU_KERNELS_WINOGRAD_KERNELS_H
 
 #include "ifc/nn_ops.h"
 #include "ifc/pair_passes.h"
@@ -30,7 +30,7 @@ typedef struct gf_wino_planes { /* of one tile: data is its first number */
     size_t plane, panel;
 } gf_wino_planes;
 
-/* Weights of [out][in][3][3] as seen by a pass: forward wants `rows` = in and `cols` = out; the gradient of x is a convolution of
+/* Weights of [out][in][3][3] as a pass uses them: forward has `rows` = in and `cols` = out; the gradient of x is a convolution of
  * dy with turned windows and the two exchanged. */
 typedef struct gf_wino_weights {
     float *data; /* only `gradient` writes */

@@ -1,10 +1,10 @@
-/* tile_norm.h - batch norm and its neighbours over a block of rows: the interface between sweeps and the SIMD kernels.
+/* batchnorm_kernels.h - batch norm, conversion, sum and mean over a block of rows: the SIMD kernels behind cpu/nn.
  *
  * Rows are channels-last, [rows][c]. A kernel works on rows [r0, r1) of the arrays of a gf_nn_norm. Sums are made in float over
- * runs of few rows, which are then added in double: as exact as float inputs deserve, at the speed of float.
+ * runs of few rows, which are then added in double: accurate enough for float inputs, at the speed of float.
  */
-#ifndef GF_CPU_KERNELS_TILE_NORM_H
-#define GF_CPU_KERNELS_TILE_NORM_H
+#ifndef GF_CPU_KERNELS_BATCHNORM_KERNELS_H
+#define GF_CPU_KERNELS_BATCHNORM_KERNELS_H
 
 #include "ifc/nn_ops.h"
 
