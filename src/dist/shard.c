@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/ctx_status.h"
+#include "util/status.h"
 
 struct gf_shard {
     gf_comm *comm;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/ctx_status.h"
+#include "util/status.h"
 
 glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *wire, const gf_shard_spec *spec, gf_step_ranks *out) {
     const size_t cols = (size_t)spec->rows * (size_t)host->ranks;

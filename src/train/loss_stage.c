@@ -9,7 +9,7 @@
 #include "method/step/step.h"
 #include "method/store/store.h"
 #include "optim/schedule.h"
-#include "util/ctx_status.h"
+#include "util/status.h"
 
 struct gf_loss_stage {
     gf_loss_stage_spec spec;

@@ -3,8 +3,7 @@
 #define GF_UTIL_DTYPE_H
 
 #include "glofnd.h"
-#include "util/bf16.h"
-#include "util/f16.h"
+#include "util/half.h"
 
 /* Bytes of one number; 0: not a type. */
 static inline size_t gf_dtype_bytes(glofnd_dtype type) {

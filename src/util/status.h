@@ -30,4 +30,14 @@ glofnd_status gf_struct_check(gf_error *err, const char *name, const char *type,
         if (try_status_ != GLOFND_OK) return try_status_; \
     } while (0)
 
+/* Failed libglofnd calls as our own status, with the text of the library. */
+static inline glofnd_status gf_ctx_create(gf_error *err, const glofnd_options *o, glofnd_ctx **out) {
+    return glofnd_ctx_create(o, out, err ? err->text : NULL, err ? sizeof err->text : 0);
+}
+
+static inline glofnd_status gf_ctx_status(gf_error *err, const glofnd_ctx *c, glofnd_status status) {
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
+    return GLOFND_OK;
+}
+
 #endif

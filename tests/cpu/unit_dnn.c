@@ -14,7 +14,7 @@
 #include "ifc/nn_ops.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
-#include "util/bf16.h"
+#include "util/half.h"
 
 #ifdef GF_HAVE_DNNL
 

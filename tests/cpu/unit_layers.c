@@ -18,7 +18,7 @@
 #include "nn/graph.h"
 #include "support/nn_reference.h"
 #include "support/random.h"
-#include "util/bf16.h"
+#include "util/half.h"
 
 #define FP32_LIMIT 1e-6 /* relative error of whole arrays */
 #define BF16_LIMIT 3e-3 /* results rounded to bf16 */

@@ -19,7 +19,7 @@
 #include "cuda/step/cuda_device.h"
 #include "support/encoder_reference.h"
 #include "support/nn_device.h"
-#include "util/bf16.h"
+#include "util/half.h"
 
 #ifdef GF_HAVE_DNNL
 

@@ -18,7 +18,7 @@
 #include "optim/optim.h"
 #include "support/nn_device.h"
 #include "support/nn_reference.h"
-#include "util/bf16.h"
+#include "util/half.h"
 
 #ifdef GF_HAVE_DNNL
 

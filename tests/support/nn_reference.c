@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "util/bf16.h"
+#include "util/half.h"
 
 static int64_t out_size(const gf_nn_shape *s, int64_t size) { return gf_nn_out(size, s->kernel, s->stride, s->pad); }
 

@@ -4,7 +4,7 @@
  */
 #include "cpu/kernels/batchnorm_kernels.h"
 #include "cpu/kernels/simd.h"
-#include "util/bf16.h"
+#include "util/half.h"
 
 #define RUN 32     /* rows summed in float */
 #define PANEL 1024 /* channels whose sums lie on the stack */

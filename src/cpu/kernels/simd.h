@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "util/bf16.h"
+#include "util/half.h"
 
 #define GF_PASTE_(a, b) a##_##b
 #define GF_PASTE(a, b) GF_PASTE_(a, b)

@@ -8,7 +8,7 @@
 #include "cpu/nn/dnn_blocks.h"
 #include "cpu/nn/dnn_ops.h"
 #include "cpu/nn/dnn_times.h"
-#include "util/bf16.h"
+#include "util/half.h"
 #include "util/parallel.h"
 
 #define STRIP 128 /* channels per task when sums are added */

@@ -10,8 +10,8 @@
 
 #include "method/store/store.h"
 #include "run/layout.h"
-#include "util/ctx_status.h"
 #include "util/path.h"
+#include "util/status.h"
 
 /* ----- parts of ranks ----- */
 

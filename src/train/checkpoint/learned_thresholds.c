@@ -13,7 +13,7 @@
 #include "run/checkpoint_folder.h"
 #include "run/layout.h"
 #include "train/checkpoint/anchors.h"
-#include "util/ctx_status.h"
+#include "util/status.h"
 
 typedef struct source {
     const char *run, *spec;

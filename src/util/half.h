@@ -1,12 +1,29 @@
-/* f16.h - IEEE half precision: 5 bits of exponent, 10 of mantissa. Stored as uint16_t, always computed with as float.
+/* half.h - 16-bit floating point, stored as uint16_t and always computed with as float: bfloat16, the upper half of a float32, and
+ * IEEE half precision with 5 bits of exponent and 10 of mantissa.
  *
- * Rounds to nearest, ties to even, with subnormal numbers; NaN stays NaN, what is too large becomes infinite.
+ * Rounds to nearest, ties to even, float16 with subnormal numbers; NaN stays NaN, what is too large becomes infinite. bfloat16 is
+ * written so that loops over it vectorise.
  */
-#ifndef GF_UTIL_F16_H
-#define GF_UTIL_F16_H
+#ifndef GF_UTIL_HALF_H
+#define GF_UTIL_HALF_H
 
 #include <stdint.h>
 #include <string.h>
+
+static inline float gf_bf16_to_float(uint16_t h) {
+    const uint32_t bits = (uint32_t)h << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline uint16_t gf_bf16_from_float(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
+    const uint32_t quiet = bits | 0x400000u; /* a NaN whose payload lies in the lower half must not become infinite */
+    return (uint16_t)(((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet : rounded) >> 16);
+}
 
 static inline float gf_f16_to_float(uint16_t h) {
     const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = h & 0x7FFFu;
