@@ -2,9 +2,10 @@
 
     glofnd.torch   GloFNDLoss, an nn.Module: one line changed in a PyTorch training loop
     glofnd.numpy   the same step, thresholds and masks on NumPy arrays
+    glofnd.jax     the same loss for JAX, with functional state
 
-Both are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that
-uses one of them does not need the other's framework.
+All are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that
+uses one of them does not need the others' frameworks.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = [
     "OutOfMemoryError", "UnsupportedError", "__version__", "build_info", "device_status", "option_table",
 ]
 
-_LAYERS = ("numpy", "torch")
+_LAYERS = ("numpy", "torch", "jax")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,172 @@
+"""GloFND in JAX: the step as a call of XLA's foreign function interface, on the CPU, with functional state.
+
+    criterion = glofnd.jax.GloFNDLoss(num_samples, loss="sogclr", alpha=0.01)
+    state = criterion.init()
+    loss, state = criterion(z1, z2, index, state, epoch=epoch)          # under jit and grad (has_aux=True)
+
+The call is a small C file of this package, compiled once against the header of the installed jaxlib; that needs a C compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from typing import Any, Optional
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _lib
+from ._engine import LEARNED_TAU, Engine
+from ._lib import ArgumentError, OptionError
+
+__all__ = ["GloFNDLoss", "loss_and_state"]
+
+ROW_WORDS = 9
+_here = os.path.dirname(os.path.abspath(__file__))
+
+
+class _XlaEngine(ctypes.Structure):
+    _fields_ = [("ctx", ctypes.c_void_p), ("store", ctypes.c_void_p), ("n", ctypes.c_int64), ("sides", ctypes.c_int64),
+                *[(name, ctypes.c_void_p) for name in ("step", "rows_get", "rows_put", "error")]]
+
+
+# ----- the C file -------------------------------------------------------------------------------------------------------------
+
+
+def _header_folder() -> str:
+    for folder in (os.path.join(_here, "include"), os.path.join(_here, "..", "..", "include")):
+        if os.path.exists(os.path.join(folder, "glofnd.h")):
+            return folder
+    raise ImportError("glofnd.h is missing beside the package: install it again")
+
+
+@functools.lru_cache(maxsize=None)
+def _calls() -> ctypes.CDLL:
+    """The compiled xla_step.c, from the cache or made now; registers the call with JAX."""
+    source, headers = os.path.join(_here, "xla_step.c"), _header_folder()
+    key = hashlib.sha256()
+    for path in (source, os.path.join(headers, "glofnd.h"), os.path.join(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")):
+        with open(path, "rb") as file:
+            key.update(file.read())
+    cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "glofnd")
+    target = os.path.join(cache, f"xla_step-{key.hexdigest()[:16]}.so")
+    if not os.path.exists(target):
+        _compile(source, [headers, jax.ffi.include_dir()], cache, target)
+    calls = ctypes.CDLL(target)
+    calls.glofnd_xla_set.argtypes = [ctypes.c_int64, ctypes.POINTER(_XlaEngine)]
+    jax.ffi.register_ffi_target("glofnd_step", jax.ffi.pycapsule(calls.glofnd_xla_step), platform="cpu")
+    return calls
+
+
+def _compile(source: str, folders: list[str], cache: str, target: str) -> None:
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if not compiler:
+        raise ImportError("glofnd.jax needs a C compiler once, to build its call for the installed jaxlib: install cc, or set CC")
+    os.makedirs(cache, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        made = os.path.join(folder, "xla_step.so")
+        flags = ["-std=c17", "-O2", "-fPIC", "-shared", "-pthread", *(f"-I{path}" for path in folders)]
+        command = [compiler, *flags, source, "-o", made]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ImportError(f"xla_step.c does not compile against jaxlib's header:\n{done.stderr}")
+        os.replace(made, target)
+
+
+# ----- the loss ---------------------------------------------------------------------------------------------------------------
+
+_alive: list[Any] = []  # (engine, its table) by handle; compiled programs may call them as long as the process lives
+
+
+def _state_shape(engine: Engine) -> tuple[int, int, int]:
+    return engine.sides, engine.n + 1, ROW_WORDS
+
+
+class GloFNDLoss:
+    """Loss of a batch, and new state. Options as of glofnd.torch.GloFNDLoss; learner "ring" is not available here."""
+
+    def __init__(self, num_samples: int, loss: str = "sogclr", *, detector: str = "glofnd", action: str = "drop",
+                 alpha: float = 0.01, tau: float = 0.1, start_epoch: int = 0, **options: Any):
+        if options.get("learner") == "ring":
+            raise OptionError("learner 'ring' keeps embeddings outside of the state of samples: not available in glofnd.jax")
+        values = {"loss": loss, "detector": detector, "action": action, "alpha": alpha, "tau": float(tau),
+                  "mask_epoch": start_epoch, **options}
+        self._engine = Engine(num_samples, 0, values)
+        self._learned_tau = loss in LEARNED_TAU
+        calls, self.handle = _calls(), len(_alive)
+        functions = (ctypes.cast(getattr(_lib.library, "glofnd_" + name), ctypes.c_void_p)
+                     for name in ("step", "rows_get", "rows_put", "ctx_error"))
+        table = _XlaEngine(self._engine._context, self._engine._store, self._engine.n, self._engine.sides, *functions)
+        if calls.glofnd_xla_set(self.handle, ctypes.byref(table)):
+            raise ArgumentError("too many losses in one process: make one per configuration, not one per step")
+        _alive.append((self._engine, table))
+
+    def init(self) -> jax.Array:
+        """State of samples that were never seen: uint32 [sides][num_samples + 1][9]; the last row is the shared threshold."""
+        rows = np.zeros(_state_shape(self._engine), np.uint32)
+        rows[..., 0] = np.float32(1.0).view(np.uint32)
+        rows[..., 3] = np.float32(-np.inf).view(np.uint32)
+        return jnp.asarray(rows)
+
+    def thresholds(self, state: jax.Array) -> jax.Array:
+        """[sides][num_samples] learned thresholds. 1: not visited yet, nothing is flagged."""
+        value = jax.lax.bitcast_convert_type(state[..., 0], jnp.float32)
+        shared, visits = value[:, -1:], state[..., 4]
+        return jnp.where((visits[:, :-1] == 0) & (visits[:, -1:] > 0), shared, value[:, :-1])
+
+    def __call__(self, z1: jax.Array, z2: jax.Array, index: jax.Array, state: jax.Array, *, epoch: Any = 0,
+                 labels: Optional[jax.Array] = None, tau: Any = 0.0) -> tuple[jax.Array, jax.Array]:
+        """(loss, new state). `tau` 0: as in the options; it has a gradient for "clip" and "fastclip"."""
+        if z1.ndim != 2 or z1.shape != z2.shape or z1.dtype != z2.dtype:
+            raise ArgumentError(f"z1 is {z1.dtype}{list(z1.shape)}, z2 is {z2.dtype}{list(z2.shape)}; expected one [batch, dim]")
+        if z1.dtype not in (jnp.float32, jnp.bfloat16, jnp.float16):
+            raise ArgumentError(f"z1 is {z1.dtype}; expected float32, bfloat16 or float16")
+        for name, x in (("index", index), ("labels", labels)):
+            if x is not None and (x.shape != z1.shape[:1] or not jnp.issubdtype(x.dtype, jnp.integer)):
+                raise ArgumentError(f"{name} is {x.dtype}{list(x.shape)}; expected integers [{z1.shape[0]}]")
+        want = _state_shape(self._engine)
+        if state.shape != want or state.dtype != jnp.uint32:
+            raise ArgumentError(f"state is {state.dtype}{list(state.shape)}; expected uint32{list(want)}, as init() makes it")
+        labels = jnp.zeros(0, jnp.int32) if labels is None else labels.astype(jnp.int32)
+        return _loss(self.handle, z1, z2, jnp.asarray(tau, jnp.float32), index.astype(jnp.int32), labels,
+                     jnp.asarray(epoch, jnp.int32), state)
+
+
+def loss_and_state(criterion: GloFNDLoss, *arguments: Any, **options: Any) -> tuple[jax.Array, jax.Array]:
+    """criterion(...) as a function: for functools.partial and jax.value_and_grad(..., has_aux=True)."""
+    return criterion(*arguments, **options)
+
+
+def _call(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
+    scalar, grad = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct(z1.shape, jnp.float32)
+    call = jax.ffi.ffi_call("glofnd_step", (scalar, grad, grad, scalar, jax.ShapeDtypeStruct(state.shape, state.dtype)),
+                            input_output_aliases={6: 4})
+    return call(z1, z2, index, labels, epoch, tau, state, handle=np.int64(handle))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _loss(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
+    loss, _, _, _, new_state = _call(handle, z1, z2, tau, index, labels, epoch, state)
+    return loss, new_state
+
+
+def _forward(handle: int, z1: Any, z2: Any, tau: Any, index: Any, labels: Any, epoch: Any, state: Any) -> Any:
+    loss, grad_a, grad_b, grad_tau, new_state = _call(handle, z1, z2, tau, index, labels, epoch, state)
+    return (loss, new_state), (grad_a, grad_b, grad_tau, jnp.zeros(0, z1.dtype), index, labels)
+
+
+def _backward(handle: int, saved: Any, cotangents: Any) -> Any:
+    grad_a, grad_b, grad_tau, like, index, labels = saved
+    g = cotangents[0]
+    none = [np.zeros(shape, jax.dtypes.float0) for shape in (index.shape, labels.shape, (), _state_shape(_alive[handle][0]))]
+    return ((g * grad_a).astype(like.dtype), (g * grad_b).astype(like.dtype), g * grad_tau, *none)
+
+
+_loss.defvjp(_forward, _backward)

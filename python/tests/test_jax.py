@@ -1,0 +1,115 @@
+"""Level 3: glofnd.jax against the C step and finite differences."""
+
+import unittest
+
+try:
+    import jax
+except ImportError:
+    raise unittest.SkipTest("JAX is not installed") from None
+import jax.numpy as jnp
+import numpy as np
+
+import glofnd
+from glofnd.jax import GloFNDLoss, loss_and_state
+from glofnd.numpy import GloFND
+
+SAMPLES, BATCH, DIM = 64, 16, 8
+
+
+def batch(seed):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(BATCH, DIM)).astype(np.float32)
+    b = (a + 0.5 * rng.normal(size=(BATCH, DIM))).astype(np.float32)
+    return a, b, rng.permutation(SAMPLES)[:BATCH]
+
+
+def make(loss="sogclr", **options):
+    return GloFNDLoss(SAMPLES, loss, **{"alpha": 0.2, "lambda_lr": 0.2, **options})
+
+
+class Jax(unittest.TestCase):
+    def test_equal_to_the_c_step_to_the_bit(self):
+        for options in ({}, {"loss": "simclr", "action": "attract"}, {"loss": "clip"}, {"loss": "fastclip", "action": "weight"},
+                        {"loss": "isogclr"}, {"detector": "single"}, {"detector": "oracle"}, {"learner": "adam-official"}):
+            with self.subTest(**options):
+                criterion, plain = make(**options), GloFND(SAMPLES, alpha=0.2, lambda_lr=0.2, **options)
+                labels = jnp.arange(BATCH) % 3 if options.get("detector") == "oracle" else None
+
+                @jax.jit
+                def step(a, b, index, state, epoch):
+                    run = lambda a, b: loss_and_state(criterion, a, b, index, state, epoch=epoch, labels=labels)
+                    return jax.value_and_grad(run, argnums=(0, 1), has_aux=True)(a, b)
+
+                state = criterion.init()
+                for epoch in range(4):
+                    a, b, index = batch(epoch)
+                    (loss, state), grads = step(a, b, index, state, epoch)
+                    want = plain.step(a, b, index, epoch=epoch, labels=None if labels is None else np.asarray(labels))
+                    self.assertEqual(float(loss), np.float32(want.loss))
+                    np.testing.assert_array_equal(grads[0], want.grad_a)
+                    np.testing.assert_array_equal(grads[1], want.grad_b)
+                for side in range(plain.sides):
+                    self.assertEqual(np.asarray(state)[side, :SAMPLES].tobytes(), plain.rows(side=side).tobytes())
+                    np.testing.assert_array_equal(criterion.thresholds(state)[side], plain.thresholds(side=side))
+
+    def test_state_is_functional(self):
+        criterion = make()
+        start = criterion.init()
+        before = np.asarray(start).copy()
+        one, after = criterion(*map(jnp.asarray, batch(0)), start)
+        criterion(*map(jnp.asarray, batch(1)), after)
+        two, again = criterion(*map(jnp.asarray, batch(0)), start)
+        np.testing.assert_array_equal(start, before)
+        self.assertEqual(one, two)
+        np.testing.assert_array_equal(after, again)
+
+    def test_scan_and_donation(self):
+        criterion = make()
+        a, b, index = (jnp.stack([jnp.asarray(x) for x in xs]) for xs in zip(*map(batch, range(5))))
+
+        def body(state, x):
+            loss, state = criterion(*x, state)
+            return state, loss
+
+        state, losses = jax.jit(lambda s: jax.lax.scan(body, s, (a, b, index)), donate_argnums=0)(criterion.init())
+        loop, expected = criterion.init(), []
+        for i in range(5):
+            loss, loop = criterion(a[i], b[i], index[i], loop)
+            expected.append(float(loss))
+        np.testing.assert_array_equal(losses, expected)
+        np.testing.assert_array_equal(state, loop)
+
+    def test_gradient_of_tau_and_types(self):
+        criterion = make("clip", detector="none")
+        a, b, index = map(jnp.asarray, batch(0))
+        run = lambda tau: criterion(a, b, index, criterion.init(), tau=tau)[0]
+        slope = jax.grad(run)(0.3)
+        self.assertAlmostEqual(float(slope), float(run(0.301) - run(0.299)) / 0.002, delta=2e-3 * abs(float(slope)) + 1e-3)
+        for dtype in (jnp.bfloat16, jnp.float16):
+            low = [x.astype(dtype) for x in (a, b)]
+            grads = jax.grad(lambda x: 2 * criterion(x, low[1], index, criterion.init())[0])(low[0])
+            exact = jax.grad(lambda x: 2 * criterion(x, low[1].astype(jnp.float32), index, criterion.init())[0])(
+                low[0].astype(jnp.float32))
+            self.assertEqual(grads.dtype, dtype)
+            np.testing.assert_allclose(grads.astype(jnp.float32), exact, rtol=1e-2, atol=1e-4)
+
+    def test_wrong_use(self):
+        criterion = make()
+        a, b, index = map(jnp.asarray, batch(0))
+        state = criterion.init()
+        for error, text, call in (
+                (glofnd.ArgumentError, "one .batch, dim.", lambda: criterion(a, b[:, :4], index, state)),
+                (glofnd.ArgumentError, "integers", lambda: criterion(a, b, index * 1.0, state)),
+                (glofnd.ArgumentError, "as init", lambda: criterion(a, b, index, state[:, :5])),
+                (glofnd.OptionError, "ring", lambda: make(learner="ring")),
+                (glofnd.OptionError, "alpha", lambda: make(alpah=0.1)),
+                (Exception, "0 .. 63", lambda: criterion(a, b, index + 64, state)[0].block_until_ready()),
+                (Exception, "differ", lambda: criterion(a, b, index * 0, state)[0].block_until_ready()),
+                (Exception, "nan", lambda: criterion(a * jnp.nan, b, index, state)[0].block_until_ready()),
+                (Exception, "vmap|batch", lambda: jax.vmap(lambda x: criterion(x, b, index, state)[0])(jnp.stack([a, a])))):
+            with self.subTest(text), self.assertRaisesRegex(error, text):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()
