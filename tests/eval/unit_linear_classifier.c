@@ -1,4 +1,5 @@
-/* unit_linear_classifier.c - linear evaluation on features that are easy, hard, or broken; its protocols and when it stops. */
+/* unit_linear_classifier.c - the linear probe against plain loops, on easy, hard and broken features; protocols, early
+ * stopping. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 
 #include "eval/linear/linear_probe.h"
 #include "support/random.h"
+#include "util/rng.h"
 
 static gf_features make(int64_t n, int64_t dim, int32_t classes, double lead, uint64_t seed) {
     gf_features f;
@@ -46,6 +48,133 @@ static gf_probe probe(const char *protocol, source *s, int64_t classes, int64_t 
                       .test = test};
 }
 
+/* ----- against plain loops ----- */
+
+enum { DIM = 6, CLASSES = 8, ROWS = 75, BATCH = 32, EPOCHS = 4, TESTS = 1500 };
+
+typedef struct model {
+    double w[CLASSES][DIM + 1]; /* the last column is the bias */
+} model;
+
+static void scores_of(const model *m, const float *x, double *z) {
+    for (int c = 0; c < CLASSES; c++) {
+        z[c] = m->w[c][DIM];
+        for (int a = 0; a < DIM; a++) z[c] += m->w[c][a] * (double)x[a];
+    }
+}
+
+/* Gradient of the mean cross entropy of rows [n] of f. */
+static void gradient_of(const model *m, const gf_features *f, const int64_t *rows, int64_t n, model *g) {
+    *g = (model){0};
+    for (int64_t i = 0; i < n; i++) {
+        const float *x = f->x + rows[i] * DIM;
+        double z[CLASSES], sum = 0.0;
+        scores_of(m, x, z);
+        for (int c = 0; c < CLASSES; c++) sum += exp(z[c]);
+        for (int c = 0; c < CLASSES; c++) {
+            const double d = (exp(z[c]) / sum - (c == f->label[rows[i]])) / (double)n;
+            for (int a = 0; a < DIM; a++) g->w[c][a] += d * (double)x[a];
+            g->w[c][DIM] += d;
+        }
+    }
+}
+
+/* AdamW or SGD with momentum as in PyTorch; biases do not decay. */
+static void step_of(const gf_probe_protocol *q, double lr, int step, model *m, const model *g, model *first, model *second) {
+    for (int c = 0; c < CLASSES; c++)
+        for (int a = 0; a <= DIM; a++) {
+            double *w = &m->w[c][a], *v = &first->w[c][a], *u = &second->w[c][a];
+            const double decay = a < DIM ? q->weight_decay : 0.0, d = g->w[c][a];
+            if (q->adamw) {
+                *w -= lr * decay * *w;
+                *v = q->momentum * *v + (1.0 - q->momentum) * d;
+                *u = 0.999 * *u + 0.001 * d * d;
+                *w -= lr * (*v / (1.0 - pow(q->momentum, step))) / (sqrt(*u / (1.0 - pow(0.999, step))) + 1e-8);
+            } else {
+                *v = q->momentum * *v + d + decay * *w;
+                *w -= lr * *v;
+            }
+        }
+}
+
+/* after [EPOCHS]: the model after each epoch. */
+static void fit_by_hand(const gf_probe_protocol *q, const gf_features *f, uint64_t seed, model *after) {
+    model m = {0}, first = {0}, second = {0}, g;
+    int step = 0;
+    for (int c = 0; c < CLASSES; c++) {
+        gf_rng r = gf_rng_at(seed, GF_RNG_INIT, 0, (uint64_t)c, 0);
+        for (int a = 0; a < DIM; a++) m.w[c][a] = 0.01 * gf_rng_normal(&r);
+    }
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        const double peak = q->lr_by_batch ? q->lr * (double)q->batch / 256.0 : q->lr;
+        const double lr = peak * 0.5 * (1.0 + cos(acos(-1.0) * epoch / EPOCHS));
+        for (int64_t at = 0; at < f->n; at += q->batch) {
+            int64_t rows[BATCH], n = f->n - at < q->batch ? f->n - at : q->batch;
+            for (int64_t i = 0; i < n; i++) rows[i] = gf_permute(seed, (uint32_t)epoch, f->n, at + i);
+            gradient_of(&m, f, rows, n, &g);
+            step_of(q, lr, ++step, &m, &g, &first, &second);
+        }
+        after[epoch] = m;
+    }
+}
+
+/* Rank of the label among the scores; -1: some score is so close to the label's that rounding could decide. */
+static int rank_by_hand(const model *m, const float *x, int32_t label) {
+    double z[CLASSES];
+    int rank = 0;
+    scores_of(m, x, z);
+    for (int c = 0; c < CLASSES; c++) {
+        if (c != label && fabs(z[c] - z[label]) < 1e-4) return -1;
+        rank += z[c] > z[label];
+    }
+    return rank;
+}
+
+/* Random labels and features that no model of the protocol ranks by rounding. */
+static void draw_tests(const model *after, gf_features *test, rng *g) {
+    for (int64_t i = 0; i < TESTS;) {
+        int clear = 1;
+        for (int a = 0; a < DIM; a++) test->x[i * DIM + a] = (float)rng_normal(g);
+        test->label[i] = (int32_t)rng_below(g, CLASSES);
+        for (int e = 0; e < EPOCHS; e++) clear &= rank_by_hand(&after[e], test->x + i * DIM, test->label[i]) >= 0;
+        i += clear;
+    }
+}
+
+static void training_equals_plain_loops(void **state) {
+    (void)state;
+    static const gf_probe_protocol protocols[] = {
+        {.name = "adamw", .adamw = 1, .lr = 0.1, .momentum = 0.9, .weight_decay = 0.5, .batch = BATCH, .patience = 100},
+        {.name = "sgd", .lr = 2.0, .lr_by_batch = 1, .momentum = 0.9, .weight_decay = 0.1, .batch = BATCH, .patience = 100},
+    };
+    for (int k = 0; k < 2; k++) {
+        rng g = {20};
+        model after[EPOCHS];
+        gf_features train = make(ROWS, DIM, CLASSES, 0.6, 21), test = make(TESTS, DIM, CLASSES, 0.0, 22);
+        source s = {.f = &train, .n = ROWS};
+        gf_probe p = probe("paper", &s, CLASSES, EPOCHS, &test);
+        p.protocol = &protocols[k];
+        fit_by_hand(p.protocol, &train, p.seed, after);
+        draw_tests(after, &test, &g);
+        assert_int_equal(gf_probe_fit(NULL, &p), GLOFND_OK);
+        int best = -1, top1[EPOCHS] = {0}, top5[EPOCHS] = {0};
+        for (int e = 0; e < EPOCHS; e++) {
+            for (int64_t i = 0; i < TESTS; i++) {
+                const int rank = rank_by_hand(&after[e], test.x + i * DIM, test.label[i]);
+                top1[e] += rank < 1, top5[e] += rank < 5;
+            }
+            if (best < 0 || top1[e] > top1[best]) best = e;
+        }
+        assert_int_equal(lround(p.last_top1 * TESTS), top1[EPOCHS - 1]);
+        assert_int_equal(lround(p.last_top5 * TESTS), top5[EPOCHS - 1]);
+        assert_int_equal(p.best_epoch, best + 1);
+        assert_int_equal(lround(p.top1 * TESTS), top1[best]);
+        assert_int_equal(lround(p.top5 * TESTS), top5[best]);
+        gf_features_free(&train);
+        gf_features_free(&test);
+    }
+}
+
 static void separable_features_are_separated(void **state) {
     (void)state;
     gf_features train = make(3000, 24, 10, 3.0, 1), test = make(500, 24, 10, 3.0, 2);
@@ -60,7 +189,7 @@ static void separable_features_are_separated(void **state) {
     gf_features_free(&test);
 }
 
-/* Rows that are not in the list are lies; only who reads them fails. */
+/* Rows outside the list have wrong labels: reading them would spoil the score. */
 static void only_the_given_rows_are_read(void **state) {
     (void)state;
     gf_features train = make(400, 16, 8, 3.0, 3), test = make(200, 16, 8, 3.0, 4);
@@ -153,10 +282,10 @@ static void broken_features_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(separable_features_are_separated),    cmocka_unit_test(only_the_given_rows_are_read),
-        cmocka_unit_test(features_without_meaning_stop_early), cmocka_unit_test(validation_samples_decide),
-        cmocka_unit_test(equal_calls_give_equal_numbers),      cmocka_unit_test(epochs_follow_the_share_of_labels),
-        cmocka_unit_test(broken_features_are_named),
+        cmocka_unit_test(training_equals_plain_loops),       cmocka_unit_test(separable_features_are_separated),
+        cmocka_unit_test(only_the_given_rows_are_read),      cmocka_unit_test(features_without_meaning_stop_early),
+        cmocka_unit_test(validation_samples_decide),         cmocka_unit_test(equal_calls_give_equal_numbers),
+        cmocka_unit_test(epochs_follow_the_share_of_labels), cmocka_unit_test(broken_features_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -313,11 +313,36 @@ static void transfer_finds_the_best_strength(void **state) {
     gf_transfer t = {.protocol = gf_transfer_protocol_find("paper"), .validation = 0.2, .seed = 1, .threads = 2};
     assert_int_equal(gf_transfer_fit(NULL, &t, &train, &test), GLOFND_OK);
     assert_int_equal(t.classes, 4);
-    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++) assert_true(t.score[i] <= t.score[t.best]);
-    assert_true(t.score[t.best] > 0.7 && t.chosen >= 0);
-    assert_true(t.validation_score[t.chosen] > 0.7 && t.score[t.chosen] <= t.score[t.best]);
+    for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++) {
+        assert_true(t.score[i] <= t.score[t.best] - (i < t.best ? 1e-9 : 0.0)); /* the first of equals */
+        assert_true(t.validation_score[i] <= t.validation_score[t.chosen] - (i < t.chosen ? 1e-9 : 0.0));
+    }
+    assert_int_not_equal(t.best, t.chosen); /* so that one cannot stand for the other */
+    assert_true(t.score[t.best] > 0.7 && t.validation_score[t.chosen] > 0.7);
+    assert_int_equal(t.unfinished, 0);
+    gf_transfer_protocol hasty = *t.protocol;
+    hasty.iterations = 1;
+    t.protocol = &hasty;
+    assert_int_equal(gf_transfer_fit(NULL, &t, &train, &test), GLOFND_OK);
+    assert_true(t.unfinished > 0 && t.unfinished <= 2 * GF_TRANSFER_STRENGTHS);
     gf_features_free(&train);
     gf_features_free(&test);
+}
+
+/* Of class 0 all 90 test rows are right, of class 1 none of 10: 90 % of the rows, 50 % of the classes. */
+static void transfer_scores_rows_or_classes(void **state) {
+    (void)state;
+    if (without_lbfgs()) skip();
+    for (int per_class = 0; per_class < 2; per_class++) {
+        gf_features train = make(40, 2, 2, 0.0, 27), test = make(100, 2, 2, 0.0, 28);
+        for (int64_t i = 0; i < train.n; i++) train.x[2 * i] = train.label[i] ? -4.0f : 4.0f, train.x[2 * i + 1] = 1.0f;
+        for (int64_t i = 0; i < test.n; i++) test.x[2 * i] = 4.0f, test.x[2 * i + 1] = 1.0f, test.label[i] = i >= 90;
+        gf_transfer t = {.protocol = gf_transfer_protocol_find("raw"), .mean_per_class = per_class, .seed = 1, .threads = 1};
+        assert_int_equal(gf_transfer_fit(NULL, &t, &train, &test), GLOFND_OK);
+        for (int i = 0; i < GF_TRANSFER_STRENGTHS; i++) assert_true(fabs(t.score[i] - (per_class ? 0.5 : 0.9)) < 1e-12);
+        gf_features_free(&train);
+        gf_features_free(&test);
+    }
 }
 
 int main(void) {
@@ -333,6 +358,7 @@ int main(void) {
         cmocka_unit_test(strengths_are_those_of_the_protocols),
         cmocka_unit_test(standardised_features_have_mean_0_and_deviation_1),
         cmocka_unit_test(transfer_finds_the_best_strength),
+        cmocka_unit_test(transfer_scores_rows_or_classes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
-/* unit_stratified_sample.c - shares of the labels: exact counts, nesting, seeds; and splits into training and test samples.
- * */
+/* unit_stratified_sample.c - shares of the labels: counts, nesting, seeds; and splits into training and test samples. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,6 +54,16 @@ static void takes_the_floor_of_each_class(void **state) {
         assert_int_equal(d.classes, 3);
         assert_int_equal(d.empty, cases[c].empty);
     }
+}
+
+/* 0.29 * 100 is 28.999... in binary, and 29 all the same. */
+static void rounding_loses_no_sample(void **state) {
+    (void)state;
+    int32_t label[100] = {0};
+    uint8_t chosen[100];
+    gf_stratified_sample d = {.share = 0.29, .seed = 5};
+    assert_int_equal(gf_stratified_draw(NULL, &d, label, 100, chosen), GLOFND_OK);
+    assert_int_equal(d.count, 29);
 }
 
 static int differences(const uint8_t *a, const uint8_t *b) {
@@ -234,6 +243,7 @@ static void names_that_two_classes_share_are_no_guide(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_the_floor_of_each_class),
+        cmocka_unit_test(rounding_loses_no_sample),
         cmocka_unit_test(smaller_shares_lie_in_larger_ones_and_seeds_differ),
         cmocka_unit_test(refuses_shares_that_are_none),
         cmocka_unit_test(a_dataset_has_its_own_test_split),
