@@ -211,50 +211,42 @@ int gf_config_covers(const gf_config *c, const gf_config *other) {
 
 /* Names of keys in other programs, too far from ours to count as typing errors. */
 static const struct {
-    const char *there, *here;
+    const char *here, *elsewhere; /* several with spaces between them */
 } other_names[] = {
-    {"learning_rate", "lr"},
-    {"base_lr", "lr"},
-    {"temperature", "tau"},
-    {"temp", "tau"},
-    {"tau_temp", "tau"},
-    {"batch_size", "batch"},
-    {"num_epochs", "epochs"},
-    {"max_epochs", "epochs"},
-    {"n_epochs", "epochs"},
-    {"wd", "weight_decay"},
-    {"opt", "optimizer"},
-    {"warmup", "warmup_epochs"},
-    {"grad_clip_norm", "grad_clip"},
-    {"num_workers", "workers"},
-    {"num_threads", "threads"},
-    {"cpus", "threads"},
-    {"gpu", "device"},
-    {"amp", "precision"},
-    {"image_size", "size"},
-    {"img_size", "size"},
-    {"crop_size", "size"},
-    {"resolution", "size"},
-    {"patch_size", "patch"},
-    {"model", "arch"},
-    {"backbone", "arch"},
-    {"encoder", "arch"},
-    {"feature_dim", "head_out"},
-    {"out_dim", "head_out"},
-    {"proj_dim", "head_out"},
-    {"hidden_dim", "head_hidden"},
-    {"dataset", "data"},
-    {"data_dir", "data"},
-    {"data_path", "data"},
-    {"train_data", "data"},
-    {"pretrained", "init"},
-    {"weights", "init"},
-    {"context_length", "context"},
-    {"vocab_size", "vocab_merges"},
-    {"save_steps", "checkpoint_steps"},
-    {"log_every", "log_steps"},
-    {"random_seed", "seed"},
+    {"lr", "learning_rate base_lr"},
+    {"tau", "temperature temp tau_temp"},
+    {"batch", "batch_size"},
+    {"epochs", "num_epochs max_epochs n_epochs"},
+    {"weight_decay", "wd"},
+    {"optimizer", "opt"},
+    {"warmup_epochs", "warmup"},
+    {"grad_clip", "grad_clip_norm"},
+    {"workers", "num_workers"},
+    {"threads", "num_threads cpus"},
+    {"device", "gpu"},
+    {"precision", "amp"},
+    {"size", "image_size img_size crop_size resolution"},
+    {"patch", "patch_size"},
+    {"arch", "model backbone encoder"},
+    {"head_out", "feature_dim out_dim proj_dim"},
+    {"head_hidden", "hidden_dim"},
+    {"data", "dataset data_dir data_path train_data"},
+    {"init", "pretrained weights"},
+    {"context", "context_length"},
+    {"vocab_merges", "vocab_size"},
+    {"checkpoint_steps", "save_steps"},
+    {"log_steps", "log_every"},
+    {"seed", "random_seed"},
 };
+
+/* Whether `word` is one of the words of `list`. */
+static int is_listed(const char *list, const char *word) {
+    const size_t n = strlen(word);
+    const char *at = n ? strstr(list, word) : NULL;
+    for (; at; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return 1;
+    return 0;
+}
 
 /* The message names the nearest key of both tables: it is found in a joined one. */
 static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) {
@@ -262,7 +254,7 @@ static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) 
     char range[256];
     int n = 0, in_method;
     for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
-        if (strcmp(key, other_names[i].there) == 0) {
+        if (is_listed(other_names[i].elsewhere, key)) {
             gf_option_range(gf_config_find(other_names[i].here, &in_method), range, sizeof range);
             GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here its name is %s (%s)", key, other_names[i].here, range);
         }

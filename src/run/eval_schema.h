@@ -12,7 +12,7 @@
 
 #define GF_EVAL_TRAINED "trained" /* event: training continued, all records before it are stale */
 #define GF_EVAL_EPOCH "epoch"     /* event of log.jsonl; its figures are compared like those of eval.jsonl */
-#define GF_EVAL_KEYS_MAX 24       /* rows of one event */
+#define GF_EVAL_KEYS_MAX 24       /* keys of one event */
 
 typedef enum gf_eval_role {
     GF_EVAL_NAME,    /* part of the record's name, or implied by it */
@@ -22,7 +22,7 @@ typedef enum gf_eval_role {
 } gf_eval_role;
 
 typedef struct gf_eval_key {
-    const char *event, *key;
+    const char *key;
     gf_eval_role role;
     const char *title;  /* of a figure in tables; NULL: it is recorded only */
     double factor;      /* from the record to the table: 100 for shares in percent */

@@ -342,24 +342,26 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t) {
 
 /* ----- the optimizer's state for checkpoints ----- */
 
-static float *block_of(const gf_encoder *w, int which) { return which == 1 ? w->state1 : w->state2; }
-
 int gf_trainer_states(const gf_trainer *t) { return t->config.optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1; }
 
-glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat) {
+/* Copies every parameter's part of state `which` to `to`, or from `from`. */
+static glofnd_status copy_state(gf_error *err, const gf_trainer *t, int which, float *to, const float *from) {
+    int64_t at = 0;
     for (int k = 0; k < t->encoders.count; k++) {
         const gf_encoder *w = &t->encoders.at[k];
-        for (int i = 0; i < w->param_count; flat += w->tensors[i++].count)
-            TRY(gf_net_get(err, w->net, &w->tensors[i], gf_net_place(w->net, block_of(w, which), &w->tensors[i]), flat));
+        for (int i = 0; i < w->param_count; at += w->tensors[i++].count) {
+            float *place = gf_net_place(w->net, which == 1 ? w->state1 : w->state2, &w->tensors[i]);
+            TRY(to ? gf_net_get(err, w->net, &w->tensors[i], place, to + at)
+                   : gf_net_put(err, w->net, &w->tensors[i], place, from + at));
+        }
     }
     return GLOFND_OK;
 }
 
+glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat) {
+    return copy_state(err, t, which, flat, NULL);
+}
+
 glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat) {
-    for (int k = 0; k < t->encoders.count; k++) {
-        const gf_encoder *w = &t->encoders.at[k];
-        for (int i = 0; i < w->param_count; flat += w->tensors[i++].count)
-            TRY(gf_net_put(err, w->net, &w->tensors[i], gf_net_place(w->net, block_of(w, which), &w->tensors[i]), flat));
-    }
-    return GLOFND_OK;
+    return copy_state(err, t, which, NULL, flat);
 }

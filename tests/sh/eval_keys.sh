@@ -1,6 +1,11 @@
 # The table of eval.jsonl's keys and docs/formats.md say the same: every key is in the row of its event.
 . "$2/tests/sh/common.inc"
-sed -n 's/^    [A-Z_]*("\([a-z_]*\)", "\([a-z0-9_]*\)".*/\1 \2/p' "$source/src/run/eval_schema.c" > keys
+awk '/^static const gf_eval_key / { event = $4; sub(/\[.*/, "", event) }
+     event { line = $0
+             while (match(line, /[A-Z_]+\("[a-z0-9_]+"/)) {
+                 key = substr(line, RSTART, RLENGTH); gsub(/^[A-Z_]+\("|"$/, "", key); print event, key
+                 line = substr(line, RSTART + RLENGTH) } }
+     /^};|}};/ { event = "" }' "$source/src/run/eval_schema.c" | grep -v '^every \|^epoch \|^trained ' > keys
 [ "$(wc -l < keys)" -gt 80 ] || fail "the table was not found"
 while read -r event key; do
     grep "^| \`$event\` |" "$source/docs/formats.md" | grep -q "\`$key\`" || fail "docs/formats.md: $key of $event is missing"
