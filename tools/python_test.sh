@@ -9,12 +9,13 @@ if [ -z "${PYTHON:-}" ]; then
     PYTHON=$out/venv/bin/python
     if [ ! -e "$out/venv/complete" ]; then
         python3 -m venv "$out/venv"
-        "$PYTHON" -m pip install -q numpy torch torchvision jax lightly open_clip_torch pytorch-lightning pytorch-metric-learning \
-            sentence-transformers datasets accelerate
+        "$PYTHON" -m pip install -q numpy torch torchvision jax lightly open_clip_torch pytorch-lightning \
+            pytorch-metric-learning sentence-transformers datasets accelerate
         touch "$out/venv/complete"
     fi
 fi
-cmake -S "$source" -B "$out/library" -DGLOFND_PROGRAM=OFF -DGLOFND_EXAMPLES=OFF -DGLOFND_OPENMP=OFF ${CMAKE_FLAGS:-} > "$out/configure.log"
+cmake -S "$source" -B "$out/library" -DGLOFND_PROGRAM=OFF -DGLOFND_EXAMPLES=OFF -DGLOFND_OPENMP=OFF ${CMAKE_FLAGS:-} \
+    > "$out/configure.log"
 cmake --build "$out/library" --parallel "${JOBS:-2}" --target glofnd_shared > "$out/build.log"
 export GLOFND_LIBRARY="$out/library/libglofnd.so" PYTHONDONTWRITEBYTECODE=1
 cd "$source/python"

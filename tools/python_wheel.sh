@@ -1,5 +1,6 @@
 # Builds the Python wheel into BUILD/wheel and tests it there in a clean virtual environment: tables, NumPy, and PyTorch where
-# EXTRA brings it.  sh tools/python_wheel.sh BUILD   Variables: PYTHON, PIP_FLAGS (-C cmake.define.GLOFND_CUDA=OFF), EXTRA (torch).
+# EXTRA brings it.  sh tools/python_wheel.sh BUILD
+# Variables: PYTHON, PIP_FLAGS (-C cmake.define.GLOFND_CUDA=OFF), EXTRA (torch).
 # auditwheel and patchelf, where installed, make it a manylinux wheel.
 set -eu
 source=$(cd "$(dirname "$0")/.." && pwd)
