@@ -12,8 +12,8 @@
 
 enum { QUERIES = 8, GALLERY = 400, SHOWN = 16, STEPS = 3000, TOP = GALLERY / 10 };
 
-static float all[QUERIES][GALLERY]; /* what no step ever sees as a whole */
-static float sim[QUERIES][SHOWN];   /* what one step sees */
+static float all[QUERIES][GALLERY]; /* no step has all of it */
+static float sim[QUERIES][SHOWN];   /* of one step */
 static uint8_t negative[QUERIES][SHOWN], keep[QUERIES][SHOWN];
 static glofnd_ctx *ctx;
 

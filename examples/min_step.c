@@ -1,7 +1,7 @@
 /* min_step.c - a whole training loop on the public header: SogCLR + GloFND on made-up embeddings.
  *
  * 2000 samples of 20 hidden classes. The "network" is a table with one trainable vector per sample, a view is that vector plus
- * noise. Every twentieth pair of samples is a false negative (alpha = 0.05), and nobody tells the library which.
+ * noise. Every twentieth pair of samples is a false negative (alpha = 0.05), which the library does not know.
  * Watch: the learned thresholds close in on the exact quantiles over all samples, the share of flagged pairs on alpha, and what
  * is flagged is what shares a class (labels are given for these two numbers only).
  *     cc min_step.c $(pkg-config --cflags --libs glofnd) -lm && ./a.out
@@ -91,7 +91,7 @@ int main(void) {
     glofnd_stats st = {.size = sizeof st};
     check(glofnd_options_init(&o, sizeof o)); /* SogCLR with GloFND; views are normalised inside */
     o.alpha = 1.0 / CLASSES;
-    o.update_epoch = 1, o.mask_epoch = 4; /* look on, then learn thresholds, then drop what they flag */
+    o.update_epoch = 1, o.mask_epoch = 4; /* wait, then learn thresholds, then drop flagged pairs */
     o.threads = 1;                        /* plenty for this size */
     check(glofnd_ctx_create(&o, &ctx, NULL, 0));
     check(glofnd_store_create(ctx, &spec, &store));

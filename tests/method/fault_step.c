@@ -191,7 +191,7 @@ static void read_sides(const scene *s, const runner *w, glofnd_row *rows) {
 
 /* The second step of a run, in a context that has no workspace yet; then the same step undisturbed elsewhere. */
 static void check_step_failures(const scene *s) {
-    runner w = runner_make(s), calm = runner_make(s);
+    runner w = runner_make(s), undisturbed = runner_make(s);
     outputs out = outputs_make(s), want = outputs_make(s);
     scene_batch b[2];
     glofnd_row *before = calloc((size_t)(2 * s->anchors), sizeof *before);
@@ -200,8 +200,8 @@ static void check_step_failures(const scene *s) {
     int failures = 0;
     for (int k = 0; k < 2; k++) scene_draw(s, k, &b[k]);
     run_step(&w, &b[0].q, &out);
-    run_step(&calm, &b[0].q, &want);
-    run_step(&calm, &b[1].q, &want);
+    run_step(&undisturbed, &b[0].q, &want);
+    run_step(&undisturbed, &b[1].q, &want);
     read_sides(s, &w, before);
     for (long at = 0;; at++) {
         glofnd_ctx *fresh = NULL;
@@ -226,7 +226,7 @@ static void check_step_failures(const scene *s) {
     assert_memory_equal(out.grad_a, want.grad_a, (size_t)(s->batch * s->dim) * sizeof(float));
     assert_true(out.stats.loss == want.stats.loss);
     read_sides(s, &w, after);
-    read_sides(s, &calm, before);
+    read_sides(s, &undisturbed, before);
     assert_memory_equal(after, before, (size_t)(2 * s->anchors) * sizeof *before);
     for (int k = 0; k < 2; k++) scene_batch_free(&b[k]);
     free(before);
@@ -234,7 +234,7 @@ static void check_step_failures(const scene *s) {
     outputs_free(&out);
     outputs_free(&want);
     runner_free(&w);
-    runner_free(&calm);
+    runner_free(&undisturbed);
 }
 
 static void step_survives_every_failure(void **state) {

@@ -136,7 +136,7 @@ static void test_file_size_limit(void **state) {
     struct rlimit old, small;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-    for (rlim_t limit = 0; limit < 4096; limit += 1000) { /* each write stops short at another place */
+    for (rlim_t limit = 0; limit < 4096; limit += 1000) { /* each write stops short at a different place */
         small = old;
         small.rlim_cur = limit;
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
@@ -162,7 +162,7 @@ static void test_unwritable_folder(void **state) {
     glofnd_store *s = filled(f), *out = NULL;
     assert_int_equal(chmod(f->dir, 0555), 0);
     const uid_t user = geteuid();
-    if (user == 0 && seteuid(65534) != 0) skip(); /* root may write anywhere: be nobody meanwhile */
+    if (user == 0 && seteuid(65534) != 0) skip(); /* root may write anywhere: drop privileges meanwhile */
     const glofnd_status saved = glofnd_store_save(f->c, s, in_dir(f, "target"));
     const glofnd_status fresh = glofnd_store_save(f->c, s, in_dir(f, "fresh"));
     const glofnd_status mapped = create_mapped(f, NULL, &out);
@@ -218,7 +218,7 @@ static void test_full_disk(void **state) {
     }
     glofnd_store_free(s);
     glofnd_store_free(t);
-    static const char filler[200 * 1024]; /* leaves room to begin a working file, but not for its rows */
+    static const char filler[200 * 1024]; /* leaves space to begin a working file, but not for its rows */
     assert_int_equal(unlink(in_dir(f, "disk/work")), 0);
     write_bytes(in_dir(f, "disk/filler"), filler, sizeof filler);
     assert_int_equal(glofnd_store_load(f->c, in_dir(f, "saved"), in_dir(f, "disk/loaded"), &t), GLOFND_E_IO);

@@ -83,7 +83,7 @@ static int is_plain_surrogate(const glofnd_options *o) { return ref_official_pai
 /* Runs the scene; differences are taken at its last step, where everything is switched on. */
 static void check_scene(scene *s, value_of value) {
     ref_store store;
-    scene_settle(s);
+    scene_avoid_ties(s);
     scene_ref_store(s, &store);
     for (int step = 0; step < s->steps; step++) {
         scene_batch b;

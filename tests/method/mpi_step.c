@@ -2,7 +2,7 @@
  * the whole batch, so each checks its own rows against a step of its own.
  *
  * For every loss, detector and learner that keeps state: ten steps over three passes through the ids, so that anchors are drawn
- * by other ranks than before. Both sides compute the same sums in another order: gradients agree to 1e-5 of the largest, state to
+ * by other ranks than before. Both sides compute the same sums in a different order: gradients agree to 1e-5 of the largest, state to
  * 1e-5, the loss to 1e-6; kept counts are equal, since random similarities do not come that close to a threshold.
  */
 #include <math.h>
@@ -199,7 +199,7 @@ static void check_sums(gf_comm *c) {
 static void check_agreement(gf_comm *c) {
     gf_error e = {"fine"};
     const int last = c->ranks - 1;
-    CHECK(gf_comm_agree(&e, c, GLOFND_OK) == GLOFND_OK, "agreed on a failure nobody had: %s", e.text);
+    CHECK(gf_comm_agree(&e, c, GLOFND_OK) == GLOFND_OK, "agreed on a failure that no rank had: %s", e.text);
     if (c->rank == last) snprintf(e.text, sizeof e.text, "no such file");
     const glofnd_status status = gf_comm_agree(&e, c, c->rank == last ? GLOFND_E_IO : GLOFND_OK);
     char want[64] = "no such file";

@@ -43,7 +43,7 @@ static void draw_table(table *t, uint64_t seed, int views, int with_negative) {
                          .negative = with_negative ? t->negative : NULL};
 }
 
-/* Labels or groups; without them the other detectors look at similarities only. */
+/* Labels or groups; without them the other detectors use similarities only. */
 static void with_groups(table *t) {
     t->q.row_group = t->row_group;
     t->q.col_group = t->col_group;
@@ -227,7 +227,7 @@ static void a_fully_flagged_row_keeps_one(void **state) {
 
 /* ---- the same lambda from similarities as from embeddings ---- */
 
-/* All similarities of the reference step as a glofnd_sims; views, positives and own side are told apart by `negative`. */
+/* All similarities of the reference step as a glofnd_sims; `negative` leaves out positives and the own side. */
 static glofnd_sims sims_of(const ref_step *r, const scene_batch *b, int side, float *sim, uint8_t *negative) {
     const int views = r->two_views ? 2 : 1;
     for (int view = 0; view < views; view++) {
@@ -260,7 +260,7 @@ static void expect_same_lambda(const scene *s, int step, runner *x, runner *y, i
 }
 
 static void check_tiers(scene *s) {
-    scene_settle(s);
+    scene_avoid_ties(s);
     runner by_step = runner_make(s), by_sims = runner_make(s);
     outputs out = outputs_make(s);
     ref_store ref;
@@ -351,7 +351,7 @@ static void thresholds_are_exact(void **state) {
     check_thresholds(65, 300, 64, 0.25, 1, 1, 0);
     check_thresholds(130, 77, 130, 0.999, 1, 0, 2);
     check_thresholds(40, 513, 31, 1e-6, 1, 1, 1); /* the largest */
-    check_thresholds(37, 7001, 6, 0.02, 1, 1, 2); /* more columns than are looked at together */
+    check_thresholds(37, 7001, 6, 0.02, 1, 1, 2); /* more columns than one chunk */
     check_thresholds(33, 2068, 3, 0.3, 1, 0, 1);  /* a few columns after the last cut */
     check_thresholds(33, 9000, 3, 0.4, 1, 0, 2);  /* and more candidates */
 }

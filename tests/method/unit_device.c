@@ -23,8 +23,8 @@ struct gf_device_store {
     gf_device_state state;
 };
 
-static int masks, thresholds;            /* calls */
-static atomic_int readers, most_readers; /* of the host's copy, at the same time */
+static int masks, thresholds;           /* calls */
+static atomic_int readers, max_readers; /* of the host's copy, at the same time */
 
 /* ---- the device ---- */
 
@@ -61,10 +61,10 @@ static glofnd_status copy(gf_error *err, gf_device_ctx *d, void *to, const void 
 
 static void close_context(gf_device_ctx *d) { (void)d; }
 
-/* Somebody is about to write the host's copy, and takes his time. */
+/* A slow writer of the copy on the host. */
 static void note_reader(void) {
     const int now = atomic_fetch_add(&readers, 1) + 1;
-    if (now > atomic_load(&most_readers)) atomic_store(&most_readers, now);
+    if (now > atomic_load(&max_readers)) atomic_store(&max_readers, now);
     usleep(1000);
     atomic_fetch_sub(&readers, 1);
 }
@@ -242,7 +242,7 @@ static void many_may_read_a_store(void **state) {
         assert_int_equal(unlink(x[i].path), 0);
         assert_int_equal(x[i].bad, 0);
     }
-    assert_int_equal(atomic_load(&most_readers), 1);
+    assert_int_equal(atomic_load(&max_readers), 1);
     glofnd_store_free(s);
     glofnd_ctx_free(c);
 }

@@ -1,6 +1,5 @@
-/* unit_epoch_plan.c - the number of a plan that tells whether a recorded step may be used again: equal from epoch to epoch,
- * another
- * one where options begin to mean something else. */
+/* unit_epoch_plan.c - gf_plan_phase, which decides if a recorded step may be used again: equal from epoch to epoch, different where
+ * the options get a new meaning. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

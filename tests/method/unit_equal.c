@@ -168,7 +168,7 @@ static void tiles_change_only_rounding(void **state) {
         for (int v = 0; v < VARIANTS; v++) {
             scene s = make_variant(loss, v, 75);
             s.steps = 3;
-            scene_settle(&s);
+            scene_avoid_ties(&s);
             trace small = trace_of(&s, 2, 32);
             for (int k = 0; k < comparisons(4); k++) {
                 trace other = trace_of(&s, 2, tiles[k]);
@@ -202,7 +202,7 @@ static void contexts_carry_nothing_over(void **state) {
         run_step(&fresh, &b.q, &x);
         run_step(&w, &b.q, &y);
         if (memcmp(x.grad_a, y.grad_a, (size_t)(s.batch * s.dim) * sizeof(float)) || memcmp(&x.stats, &y.stats, sizeof x.stats))
-            fail_msg("%s (%d): a used context gives another result than a fresh one", s.name, k);
+            fail_msg("%s (%d): a used context gives a different result from a new one", s.name, k);
         scene_batch_free(&b);
         outputs_free(&x);
         outputs_free(&y);
@@ -215,11 +215,11 @@ static void contexts_carry_nothing_over(void **state) {
 /* ---- ranks ---- */
 
 static void check_ranks(scene *s, int ranks) {
-    scene_settle(s);
+    scene_avoid_ties(s);
     ref_store ref;
     scene_ref_store(s, &ref);
     runner one = runner_make(s);
-    rank_team team = rank_team_make(s, ranks);
+    rank_set set = rank_set_make(s, ranks);
     outputs single = outputs_make(s), many = outputs_make(s);
     for (int step = 0; step < s->steps; step++) {
         scene_batch b;
@@ -227,15 +227,15 @@ static void check_ranks(scene *s, int ranks) {
         scene_draw(s, step, &b);
         ref_step_run(&s->o, &ref, &b.q, NULL, &r);
         run_two_calls(&one, &b.q, &single);
-        rank_team_step(&team, &b.q, &many);
-        expect_ranks(s, step, &team, &many, &single, &r);
-        for (int k = 0; k < ranks; k++) expect_store(s, step, &team.rank[k].w, &ref, &r);
+        rank_set_step(&set, &b.q, &many);
+        expect_ranks(s, step, &set, &many, &single, &r);
+        for (int k = 0; k < ranks; k++) expect_store(s, step, &set.rank[k].w, &ref, &r);
         ref_step_free(&r);
         scene_batch_free(&b);
     }
     outputs_free(&single);
     outputs_free(&many);
-    rank_team_free(&team);
+    rank_set_free(&set);
     runner_free(&one);
     ref_store_free(&ref);
 }

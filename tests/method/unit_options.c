@@ -47,7 +47,7 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 33 fields after `size`. Whoever adds a field is stopped here. */
+/* The table has a row for each of the 33 fields after `size`. A new field without a row fails here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;

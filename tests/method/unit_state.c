@@ -1,5 +1,5 @@
 /* unit_state.c - the state of a store: steps that leave it as it is (GLOFND_WANT_NO_UPDATE), and all of it as arrays, out of one
- * store and into another that then continues with the same bits.
+ * store and into a new one that then continues with the same bits.
  */
 #include "support/compare.h"
 #include "support/store_fixture.h"

@@ -293,7 +293,7 @@ static void batch_tau_and_gamma_win(void **state) {
         scene other = s;
         other.o.tau = 0.31;
         other.o.gamma = 0.11;
-        scene_settle(&s);
+        scene_avoid_ties(&s);
         other.seed = s.seed;
         runner given = runner_make(&s), overridden = runner_make(&other);
         outputs x = outputs_make(&s), y = outputs_make(&s);
@@ -413,7 +413,7 @@ static void permute(const scene *s, const scene_batch *from, const int64_t *orde
 static void check_permutation(scene *s) {
     int64_t order[64];
     rng g = {17};
-    scene_settle(s);
+    scene_avoid_ties(s);
     for (int64_t i = 0; i < s->batch; i++) order[i] = i;
     for (int64_t i = s->batch - 1; i > 0; i--) {
         const int64_t j = rng_below(&g, i + 1), t = order[i];

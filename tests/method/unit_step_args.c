@@ -1,4 +1,4 @@
-/* unit_step_args.c - bad input to step and context calls: a status, a text, an untouched store, and a library that goes on.
+/* unit_step_args.c - bad input to step and context calls: a status, a text, an untouched store, and a library that still works.
  *
  * Each case takes a valid call, spoils one thing, and names the status the header promises. After all of them the same store must
  * still take the same step, bit for bit, as one that never saw an error.
@@ -277,7 +277,7 @@ static void zero_vectors_stay_finite(void **state) {
     bed_free(&t);
 }
 
-/* Nothing was computed: nothing can be told, and nothing is written. A step that fails changes nothing of that. */
+/* Before the first step there are no stats, and nothing is written. A failed step does not change that. */
 static void stats_need_a_step(void **state) {
     (void)state;
     scene s = scene_make("stats", GLOFND_LOSS_SOGCLR);
@@ -366,7 +366,7 @@ static void bad_options_are_refused(void **state) {
     bed_free(&t);
 }
 
-/* What all ranks share needs a sum over them; a lonely rank must not go its own way. */
+/* Values that all ranks share need a sum over them; a single rank must not decide alone. */
 static void shared_lambda_needs_a_sum(void **state) {
     (void)state;
     bed t = bed_make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_SINGLE);

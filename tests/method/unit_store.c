@@ -22,7 +22,7 @@ static void test_create_refuses(void **state) {
     }
 }
 
-/* What files may claim: the checks behind creation and loading. */
+/* The checks behind creation and loading: a file may claim anything. */
 static void test_contents_are_checked(void **state) {
     fixture *f = *state;
     const gf_store_spec bad[] = {{10, 0, 0, 0, 0},
@@ -44,7 +44,7 @@ static void test_contents_are_checked(void **state) {
     }
 }
 
-/* A store is what the options of its context say: modalities, temperatures and ring are told once. */
+/* A store follows the options of its context: modalities, temperatures and ring are stated once. */
 static void test_derived_from_options(void **state) {
     fixture *f = *state;
     glofnd_options o;
@@ -289,7 +289,7 @@ static void test_put_refuses(void **state) {
 /* Different ids of many strides pass; one repeat at any distance is found and named. */
 static void test_check_ids(void **state) {
 #ifdef __SANITIZE_THREAD__
-    print_message("skipped: the thread sanitizer leaves no room for 2^40 anchors\n");
+    print_message("skipped: the thread sanitizer leaves no address space for 2^40 anchors\n");
     skip();
 #endif
     fixture *f = *state;
@@ -347,7 +347,7 @@ static void test_ring(void **state) {
             }
         }
     }
-    const float *half[2] = {all[0][0], NULL}; /* a side that is given nothing remembers nobody */
+    const float *half[2] = {all[0][0], NULL}; /* a side without rows gets id -1 */
     gf_store_ring_push(s, half, LD, ids, 1);
     const int64_t slot = (s->ring_head - 1 + CAPACITY) % CAPACITY;
     assert_int_equal(s->ring[0].id[slot], ids[0]);

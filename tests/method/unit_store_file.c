@@ -265,7 +265,7 @@ static void test_ring_of_foreign_ids(void **state) {
     glofnd_store_free(t);
 }
 
-/* Ring rows of impossible anchors; a damaged block is named; sections of two files do not mix. */
+/* Ring rows of impossible anchors; a corrupt block is named; sections of two files do not mix. */
 static void test_damage_is_named(void **state) {
     fixture *f = *state;
     size_t n, m;

@@ -1,4 +1,4 @@
-/* unit_store_map.c - the working file of a mapped store: sparse, found again as it was, refused when it belongs to another. */
+/* unit_store_map.c - the working file of a mapped store: sparse, found again as it was, refused when it belongs to a different store. */
 #include "support/store_fixture.h"
 
 #include <errno.h>
@@ -156,7 +156,7 @@ static void test_refused_paths(void **state) {
     assert_int_equal(try_open(f, 10, 1, 0, in_dir(f, "work")), GLOFND_OK);
 }
 
-/* A load takes the place of a working file, unless that is in use; where locks do not work this cannot be told. */
+/* A load replaces a working file, unless that is in use; without working locks use cannot be detected. */
 static void test_load_onto_a_working_file(void **state) {
     fixture *f = *state;
     glofnd_store *s = new_store(f, 10, 1, 0, 0, 0, in_dir(f, "work")), *t = NULL;

@@ -1,4 +1,4 @@
-/* compare.h - every output of a case beside what the library gave. An output, or a part of one, that nobody offered counts as
+/* compare.h - every output of a case beside that of the library. An output, or a part of one, that was not offered counts as
  * failed: a replay that forgets something must not pass. */
 #ifndef REPLAY_COMPARE_H
 #define REPLAY_COMPARE_H

@@ -37,18 +37,18 @@ static const char *cell(const golden_table *t, size_t row, int column) { return 
 static int read_text(const char *path, char **text, message *m) {
     FILE *f = fopen(path, "rb");
     SAY_IF(m, !f, REPLAY_UNREADABLE, "%s: cannot be opened: %s", path, strerror(errno));
-    size_t room = 1 << 16, used = 0;
-    char *p = grab(room, 1);
+    size_t capacity = 1 << 16, used = 0;
+    char *p = grab(capacity, 1);
     while (used < TABLE_LIMIT) {
-        const size_t n = fread(p + used, 1, room - used - 1, f);
+        const size_t n = fread(p + used, 1, capacity - used - 1, f);
         if (n == 0) break;
         used += n;
-        if (used + 1 < room) continue;
-        char *larger = grab(2 * room, 1);
+        if (used + 1 < capacity) continue;
+        char *larger = grab(2 * capacity, 1);
         memcpy(larger, p, used);
         free(p);
         p = larger;
-        room *= 2;
+        capacity *= 2;
     }
     const int bad = ferror(f), holes = memchr(p, 0, used) != NULL;
     fclose(f);
@@ -123,11 +123,11 @@ void golden_close(golden *g) {
 
 /* ----- arrays --------------------------------------------------------------------------------------------------- */
 
-static void print_shape(const gf_npy *a, char *text, size_t room) {
+static void print_shape(const gf_npy *a, char *text, size_t bytes) {
     size_t n = 0;
     text[0] = 0;
-    for (int k = 0; k < a->rank && n < room; k++)
-        n += (size_t)snprintf(text + n, room - n, k ? ",%lld" : "%lld", (long long)a->shape[k]);
+    for (int k = 0; k < a->rank && n < bytes; k++)
+        n += (size_t)snprintf(text + n, bytes - n, k ? ",%lld" : "%lld", (long long)a->shape[k]);
 }
 
 static int load_item(const golden *g, size_t row, golden_item *item, message *m) {
@@ -219,8 +219,7 @@ int golden_integer(const golden_case *c, const char *key, int64_t low, int64_t h
     double x = 0.0;
     PASS(golden_number(c, key, &x, m));
     SAY_IF(m, x != floor(x) || x < (double)low || x > (double)high, REPLAY_UNREADABLE,
-           "%s: hyper.tsv: '%s' is %g; a whole number from %lld to %lld is expected", c->id, key, x, (long long)low,
-           (long long)high);
+           "%s: hyper.tsv: '%s' is %g; expected an integer in %lld .. %lld", c->id, key, x, (long long)low, (long long)high);
     *out = (int64_t)x;
     return REPLAY_OK;
 }

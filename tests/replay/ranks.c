@@ -1,7 +1,7 @@
 /* sync_norm.c - see ranks.h.
  *
- * The meeting point: the last rank to arrive adds everyone's numbers in the order of ranks and hands the sums to all, so every
- * rank has the same bits. A rank that has left its step never comes any more; who waits for it is told so instead of hanging. */
+ * The sum: the last rank to arrive adds the numbers of all in the order of ranks, so every rank gets the same bits. A rank that has
+ * left its step no longer arrives; the ranks that wait for it get a failure instead of hanging. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -43,7 +43,7 @@ static int run_family(const golden_case *c, outputs *o, message *m) {
 }
 
 /* Runs and prints a loaded case. */
-static int judge(const golden_case *c, tally *all, message *m) {
+static int compare_outputs(const golden_case *c, tally *all, message *m) {
     outputs o;
     double worst = 0.0;
     const char *where = "";
@@ -66,7 +66,7 @@ static int run_case(const golden *g, const char *id, tally *all) {
     golden_case c;
     message m = {""};
     int code = golden_load(g, id, &c, &m);
-    if (code == REPLAY_OK) code = judge(&c, all, &m);
+    if (code == REPLAY_OK) code = compare_outputs(&c, all, &m);
     golden_unload(&c);
     fflush(stdout);
     if (m.text[0] && code == REPLAY_MISMATCH) fprintf(stderr, "replay: %s: %s\n", id, m.text);

@@ -1,5 +1,5 @@
-/* run.h - replays one case: computes every output and offers it for comparison. REPLAY_OK: it ran to its end; whether the
- * outputs agree is for the comparison to say. */
+/* run.h - replays one case: computes every output and offers it for comparison. REPLAY_OK: it ran to its end; the comparison
+ * decides if the outputs agree. */
 #ifndef REPLAY_RUN_H
 #define REPLAY_RUN_H
 

@@ -1,4 +1,4 @@
-/* run_steps.c - golden cases of the training step, through the public header, on the CPU or another device.
+/* run_steps.c - golden cases of the training step, through the public header, on the CPU or a GPU.
  *
  * Every step: glofnd_step_rows on all ranks, links side by side, glofnd_step_grad and glofnd_step_mask on all ranks, then the
  * touched rows go to the other ranks' stores. One rank: also glofnd_step on a second store, which must give the same bits.
@@ -19,11 +19,11 @@ typedef struct run {
     const gf_npy *in[2];                          /* [steps][B][d] views, or image and text */
     const gf_npy *id, *label, *epoch, *log_scale; /* NULL where the case has none */
     rank *ranks;                                  /* [world] */
-    replica twin;                                 /* one rank: driven by glofnd_step */
-    glofnd_stats twin_stats;
+    replica single;                               /* one rank: driven by glofnd_step */
+    glofnd_stats single_stats;
     gf_link *links;            /* [B][2] */
     float *embedding[2];       /* [B][d] of this step */
-    float *twin_grad[2];       /* [B][d] */
+    float *single_grad[2];     /* [B][d] */
     int64_t *ids;              /* [B] of this step */
     int32_t *labels;           /* [B] of this step */
     double inverse_tau, gamma; /* image-text: of this step */
@@ -65,7 +65,7 @@ static int open_rank(run *x, int64_t k, message *m) {
     const int64_t rows = s->batch / s->world;
     rank *w = &x->ranks[k];
     const size_t masks = (size_t)(rows * s->batch) * (s->modalities == 1 ? 4 : 2);
-    w->stats.size = x->twin_stats.size = sizeof w->stats;
+    w->stats.size = x->single_stats.size = sizeof w->stats;
     w->links = x->links + 2 * rows * k;
     w->keep = grab(masks, 1);
     for (int v = 0; v < 2; v++) w->grad[v] = grab((size_t)(rows * s->dim), sizeof(float));
@@ -93,13 +93,13 @@ static int open_run(run *x, message *m) {
     x->labels = grab(b, sizeof *x->labels);
     for (int v = 0; v < 2; v++) {
         x->embedding[v] = grab(b * d, sizeof(float));
-        x->twin_grad[v] = grab(b * d, sizeof(float));
+        x->single_grad[v] = grab(b * d, sizeof(float));
     }
     x->following = !s->resume && s->lambda_start == 1.0;
     for (int64_t k = 0; k < s->world; k++) PASS(open_rank(x, k, m));
     if (s->world > 1) return REPLAY_OK;
-    PASS(replica_create(&x->twin, s, m));
-    return state_start(&x->twin, s, x->c, m);
+    PASS(replica_create(&x->single, s, m));
+    return state_start(&x->single, s, x->c, m);
 }
 
 static void close_run(run *x) {
@@ -108,10 +108,10 @@ static void close_run(run *x) {
         free(x->ranks[k].keep);
         for (int v = 0; v < 2; v++) free(x->ranks[k].grad[v]);
     }
-    replica_free(&x->twin);
+    replica_free(&x->single);
     for (int v = 0; v < 2; v++) {
         free(x->embedding[v]);
-        free(x->twin_grad[v]);
+        free(x->single_grad[v]);
     }
     free(x->ranks);
     free(x->links);
@@ -166,7 +166,7 @@ static int prepare_shared(run *x, message *m) {
     if (!warm && epoch >= x->s.o.update_epoch) x->following = 0;
     if (!x->s.learned || x->s.single || x->following || (!warm && epoch >= x->s.o.update_epoch)) return REPLAY_OK;
     for (int64_t k = 0; k < x->s.world; k++) PASS(state_share_first(&x->ranks[k].r, &x->s, warm, m));
-    if (x->s.world == 1) PASS(state_share_first(&x->twin, &x->s, warm, m));
+    if (x->s.world == 1) PASS(state_share_first(&x->single, &x->s, warm, m));
     x->following = warm;
     return REPLAY_OK;
 }
@@ -201,18 +201,19 @@ static int same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0;
 static int run_twin(run *x, int64_t t, message *m) {
     const rank *w = &x->ranks[0];
     const size_t bytes = (size_t)(x->s.batch * x->s.dim) * sizeof(float);
-    const glofnd_stats *a = &w->stats, *b = &x->twin_stats;
+    const glofnd_stats *a = &w->stats, *b = &x->single_stats;
     if (x->s.world > 1) return REPLAY_OK;
-    PASS(library(&x->twin,
-                 on_device_step(x->twin.ctx, x->twin.store, &w->batch, x->twin_grad[0], x->twin_grad[1], &x->twin_stats),
-                 "glofnd_step", m));
+    PASS(
+        library(&x->single,
+                on_device_step(x->single.ctx, x->single.store, &w->batch, x->single_grad[0], x->single_grad[1], &x->single_stats),
+                "glofnd_step", m));
     SAY_IF(m, !same_bits(a->loss, b->loss) || !same_bits(a->grad_scale, b->grad_scale) || !same_bits(a->grad_tau, b->grad_tau),
            REPLAY_MISMATCH, "step %lld: glofnd_step gives loss %.17g, d/dk %.17g; glofnd_step_rows and _grad %.17g, %.17g",
            (long long)t, b->loss, b->grad_scale, a->loss, a->grad_scale);
     for (int v = 0; v < 2; v++)
-        SAY_IF(m, memcmp(w->grad[v], x->twin_grad[v], bytes) != 0, REPLAY_MISMATCH,
-               "step %lld: glofnd_step gives another gradient of input %d than glofnd_step_grad", (long long)t, v);
-    return state_equal(&w->r, &x->twin, &x->s, m);
+        SAY_IF(m, memcmp(w->grad[v], x->single_grad[v], bytes) != 0, REPLAY_MISMATCH,
+               "step %lld: glofnd_step gives a different gradient of input %d from glofnd_step_grad", (long long)t, v);
+    return state_equal(&w->r, &x->single, &x->s, m);
 }
 
 /* ----- offer ---------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does replay notice? Runs it on damaged copies of the golden folder and expects the right exit status and message.
+# Runs replay on corrupt copies of the golden folder and expects the right exit status and message.
 #     selftest.sh REPLAY GOLDEN
 set -eu
 replay=$1
@@ -58,13 +58,13 @@ fresh
 zero $case/log_recall.npy 72       # NaN at step 0: nothing was logged
 expect 1 "FAIL log_recall" "$work/g" $case
 
-# an output that nobody computes must not pass
+# an output that is not computed must not pass
 fresh
 sed "s/^${case}${tab}loss${tab}/${case}${tab}loss_of_tomorrow${tab}/" "$work/g/manifest.tsv" >"$work/lines"
 cp "$work/lines" "$work/g/manifest.tsv"
 expect 1 "NOT COMPARED" "$work/g" $case
 
-# what is not there
+# missing files
 fresh
 expect 2 "no case 'absent'" "$work/g" absent
 expect 2 "manifest.tsv: cannot be opened" "$work/nowhere"

@@ -224,11 +224,11 @@ static int equal_side(const replica *a, const replica *b, const settings *s, int
     PASS(get_all(b, s, side, rows + s->n, m));
     for (int64_t i = 0; i < s->n; i++)
         SAY_IF(m, memcmp(&rows[i], &rows[s->n + i], sizeof *rows) != 0, REPLAY_MISMATCH,
-               "glofnd_step leaves another state of anchor %lld, side %d, than glofnd_step_rows", (long long)i, side);
+               "glofnd_step leaves a different state of anchor %lld, side %d, from glofnd_step_rows", (long long)i, side);
     PASS(get_shared(a, side, &one, m));
     PASS(get_shared(b, side, &two, m));
     SAY_IF(m, memcmp(&one, &two, sizeof one) != 0, REPLAY_MISMATCH,
-           "glofnd_step leaves another shared lambda, side %d, than glofnd_step_rows", side);
+           "glofnd_step leaves a different shared lambda, side %d, from glofnd_step_rows", side);
     return REPLAY_OK;
 }
 

@@ -50,7 +50,7 @@ void expect_keep(const scene *s, int step, const outputs *out, const ref_step *r
 void read_rows(const runner *w, int side, int64_t n, glofnd_row *rows);
 void expect_store(const scene *s, int step, runner *w, const ref_store *ref, const ref_step *r);
 
-/* All of it: settles the seed, runs `steps` steps through glofnd_step and through the two calls, compares both each time. */
+/* All of it: avoids ties, runs `steps` steps through glofnd_step and through the two calls, compares both each time. */
 void check_scene_against_reference(scene *s);
 
 #endif

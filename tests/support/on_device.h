@@ -45,7 +45,7 @@ static inline void on_device_fetch(void *host, const void *device, size_t bytes)
 }
 
 static inline void on_device_drop(on_device_copies *x) {
-    if (x->count > 0) cudaDeviceSynchronize(); /* another stream may still work on them */
+    if (x->count > 0) cudaDeviceSynchronize(); /* a different stream may still use them */
     for (int i = 0; i < x->count; i++) cudaFreeAsync(x->taken[i], 0);
 }
 
@@ -138,7 +138,7 @@ static inline glofnd_status on_device_step_mask(glofnd_ctx *c, const glofnd_batc
     return glofnd_step_mask(c, q, links, keep);
 }
 
-/* Tests made for the CPU run on another device where GLOFND_TEST_DEVICE says so: in exact arithmetic, to the same tolerances. */
+/* GLOFND_TEST_DEVICE runs tests made for the CPU on a GPU: in exact arithmetic, to the same tolerances. */
 static inline void on_device_choose(glofnd_options *o) {
     const char *name = getenv("GLOFND_TEST_DEVICE");
     char why[256];

@@ -12,22 +12,22 @@
 
 #include "on_device.h"
 
-enum { MOST_ROWS = 256 }; /* of a batch, on one rank */
+enum { ROWS_MAX = 256 }; /* of a batch, on one rank */
 
 /* ---- the sum over ranks that glofnd_ctx_reduce asks for ---- */
 
 static int sum_over_ranks(void *user, double *x, int n) {
     rank_worker *me = user;
-    rank_team *team = me->team;
+    rank_set *set = me->set;
     double total[64];
     if (n > 64) return -1;
-    team->parts[me->index] = x;
-    pthread_barrier_wait(&team->barrier);
+    set->parts[me->index] = x;
+    pthread_barrier_wait(&set->barrier);
     for (int i = 0; i < n; i++) {
         total[i] = 0;
-        for (int k = 0; k < team->ranks; k++) total[i] += team->parts[k][i]; /* same order everywhere: same bits */
+        for (int k = 0; k < set->ranks; k++) total[i] += set->parts[k][i]; /* same order everywhere: same bits */
     }
-    pthread_barrier_wait(&team->barrier);
+    pthread_barrier_wait(&set->barrier);
     memcpy(x, total, (size_t)n * sizeof *x);
     return 0;
 }
@@ -36,36 +36,36 @@ static int sum_over_ranks(void *user, double *x, int n) {
 
 static void *worker_main(void *arg) {
     rank_worker *me = arg;
-    outputs *out = me->team->out;
-    const int64_t first = me->q.row0, flat = first * me->q.dim, pairs = out->batch * (me->team->sides == 1 ? 4 : 2);
+    outputs *out = me->set->out;
+    const int64_t first = me->q.row0, flat = first * me->q.dim, pairs = out->batch * (me->set->sides == 1 ? 4 : 2);
     me->status = on_device_step_rows(me->w.ctx, me->w.store, &me->q, out->links + 2 * first, &me->stats);
-    pthread_barrier_wait(&me->team->barrier);
+    pthread_barrier_wait(&me->set->barrier);
     if (me->status == GLOFND_OK) me->status = on_device_step_mask(me->w.ctx, &me->q, out->links, out->keep + first * pairs);
     if (me->status == GLOFND_OK)
         me->status = on_device_step_grad(me->w.ctx, &me->q, out->links, out->grad_a + flat, out->grad_b + flat, &me->stats);
     return NULL;
 }
 
-rank_team rank_team_make(const scene *s, int ranks) {
-    rank_team t = {.ranks = ranks, .anchors = s->anchors, .sides = scene_two_views(s) ? 1 : 2};
+rank_set rank_set_make(const scene *s, int ranks) {
+    rank_set t = {.ranks = ranks, .anchors = s->anchors, .sides = scene_two_views(s) ? 1 : 2};
     assert_true(ranks <= MAX_RANKS);
     for (int k = 0; k < ranks; k++)
         t.rank[k] = (rank_worker){.index = k, .w = runner_make(s), .stats = {.size = sizeof(glofnd_stats)}};
     return t;
 }
 
-void rank_team_free(rank_team *t) {
+void rank_set_free(rank_set *t) {
     for (int k = 0; k < t->ranks; k++) runner_free(&t->rank[k].w);
 }
 
 /* Rows of the batch go from the rank that drew them to all others. */
-static void exchange_rows(rank_team *t) {
+static void exchange_rows(rank_set *t) {
     for (int k = 0; k < t->ranks; k++) {
         const rank_worker *owner = &t->rank[k];
         for (int side = 0; side < t->sides; side++) {
-            glofnd_row rows[MOST_ROWS];
+            glofnd_row rows[ROWS_MAX];
             const int64_t *id = owner->q.id + owner->q.row0, n = owner->q.rows;
-            if (n > MOST_ROWS) abort();
+            if (n > ROWS_MAX) abort();
             expect_ok(owner->w.ctx, glofnd_rows_get(owner->w.ctx, owner->w.store, side, id, n, rows));
             for (int other = 0; other < t->ranks; other++) {
                 const runner *w = &t->rank[other].w;
@@ -75,13 +75,13 @@ static void exchange_rows(rank_team *t) {
     }
 }
 
-void rank_team_step(rank_team *t, const glofnd_batch *q, outputs *out) {
+void rank_set_step(rank_set *t, const glofnd_batch *q, outputs *out) {
     pthread_t thread[MAX_RANKS];
     t->out = out;
     pthread_barrier_init(&t->barrier, NULL, (unsigned)t->ranks);
     for (int k = 0; k < t->ranks; k++) {
         rank_worker *me = &t->rank[k];
-        me->team = t;
+        me->set = t;
         me->q = *q;
         me->q.row0 = q->cols * k / t->ranks;
         me->q.rows = q->cols * (k + 1) / t->ranks - me->q.row0;
@@ -96,7 +96,7 @@ void rank_team_step(rank_team *t, const glofnd_batch *q, outputs *out) {
 
 /* ---- comparing ---- */
 
-static void expect_rank_stats(const scene *s, int step, const rank_team *t, const outputs *single, const ref_step *r) {
+static void expect_rank_stats(const scene *s, int step, const rank_set *t, const outputs *single, const ref_step *r) {
     int64_t pairs = 0, flagged = 0, rescued = 0, same = 0, hits = 0;
     double kept = 0;
     for (int k = 0; k < t->ranks; k++) {
@@ -131,7 +131,7 @@ static void expect_rank(const scene *s, int step, const rank_worker *me, const o
     }
 }
 
-void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single, const ref_step *r) {
+void expect_ranks(const scene *s, int step, const rank_set *t, const outputs *many, const outputs *single, const ref_step *r) {
     const int64_t pairs = s->batch * s->batch * (t->sides == 1 ? 4 : 2);
     for (int k = 0; k < t->ranks; k++) expect_rank(s, step, &t->rank[k], many, single, r);
     if (memcmp(many->keep, single->keep, (size_t)pairs) != 0)

@@ -12,10 +12,10 @@
 
 #define MAX_RANKS 4
 
-struct rank_team;
+struct rank_set;
 
 typedef struct rank_worker {
-    struct rank_team *team;
+    struct rank_set *set;
     int index;
     runner w;
     glofnd_batch q; /* the batch, with this rank's row0 and rows */
@@ -23,7 +23,7 @@ typedef struct rank_worker {
     glofnd_status status;
 } rank_worker;
 
-typedef struct rank_team {
+typedef struct rank_set {
     int ranks;
     rank_worker rank[MAX_RANKS];
     pthread_barrier_t barrier;
@@ -31,13 +31,13 @@ typedef struct rank_team {
     outputs *out;             /* of the step under way */
     int64_t anchors;
     int sides;
-} rank_team;
+} rank_set;
 
-rank_team rank_team_make(const scene *s, int ranks);
-void rank_team_free(rank_team *t);
-void rank_team_step(rank_team *t, const glofnd_batch *q, outputs *out);
+rank_set rank_set_make(const scene *s, int ranks);
+void rank_set_free(rank_set *t);
+void rank_set_step(rank_set *t, const glofnd_batch *q, outputs *out);
 
-/* The team's result against one rank's (and, where compat OFFICIAL differs by rank, against the reference). */
-void expect_ranks(const scene *s, int step, const rank_team *t, const outputs *many, const outputs *single, const ref_step *r);
+/* The set's result against one rank's (and, where compat OFFICIAL differs by rank, against the reference). */
+void expect_ranks(const scene *s, int step, const rank_set *t, const outputs *many, const outputs *single, const ref_step *r);
 
 #endif

@@ -139,7 +139,7 @@ static int same_group(const glofnd_batch *q, int64_t row, int64_t col) {
     return q->group && q->group[row / 2] >= 0 && q->group[row / 2] == q->group[col / 2];
 }
 
-static int same_label(const glofnd_batch *q, int64_t row, int64_t col) { /* a negative label is unknown, like nobody's */
+static int same_label(const glofnd_batch *q, int64_t row, int64_t col) { /* a negative label is unknown, equal to no other */
     return q->label[row / 2] >= 0 && q->label[row / 2] == q->label[col / 2];
 }
 

@@ -4,7 +4,7 @@
  * purpose: every line should be readable against the paper and docs/method.md.
  *
  * Index: row r = 2*i + w is (sample i, view or modality w); its positive is r^1. Columns are numbered the same way. With two
- * views every row of another sample is a negative, n = 2(B-1); with image and text only those of the other modality, n = B-1.
+ * views every row of a different sample is a negative, n = 2(B-1); with image and text only those of the other modality, n = B-1.
  *
  * State is kept as glofnd_row, in float32, because that is the contract of the store; everything else is double.
  *     ref_store s;  ref_store_init(&s, &spec);
@@ -27,7 +27,7 @@ typedef struct ref_store {
     int modalities;
     glofnd_row *row[2];   /* [side][n] */
     glofnd_row shared[2]; /* the one lambda of SINGLE and of the warm-up, per side */
-    ref_ring ring[2];     /* what the anchors of a side look at: both views; or texts for images, images for texts */
+    ref_ring ring[2];     /* that the anchors of a side are compared with: both views; or texts for images, images for texts */
 } ref_store;
 
 typedef struct ref_step {
@@ -59,14 +59,14 @@ void ref_store_free(ref_store *s);
 void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const double *h, ref_step *r);
 void ref_step_free(ref_step *r);
 
-/* What one rank of several reports for rows row0 .. row0+rows-1, and the factor of its gradient (1 but for compat OFFICIAL). */
+/* Stats of one rank of several for rows row0 .. row0+rows-1, and the factor of its gradient (1 but for compat OFFICIAL). */
 typedef struct ref_rank {
     double loss, grad_tau, grad_scale, grad_factor;
 } ref_rank;
 ref_rank ref_rank_of(const glofnd_options *o, const glofnd_batch *q, const ref_step *r);
 
 /* Values to differentiate numerically, at embeddings h and temperatures tau[2B], with the flags found in step r.
- * ref_objective: the paper's objective, u = ghat as with gamma = 1. ref_surrogate: u frozen as it was in r; its derivative is
+ * ref_objective: the paper's objective, u = ghat as with gamma = 1. ref_surrogate: u constant as in r; its derivative is
  * what one step of the algorithm uses for any gamma. */
 double ref_objective(const glofnd_options *o, const ref_step *r, const double *h, const double *tau);
 double ref_surrogate(const glofnd_options *o, const ref_step *r, const double *h, const double *tau);

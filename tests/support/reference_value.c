@@ -1,5 +1,5 @@
 /* reference_value.c - loss values as functions of embeddings and temperatures, for finite differences. Knows nothing of the
- * gradients in reference_loss.c: only flags (and the frozen u) come from the step. See reference.h. */
+ * gradients in reference_loss.c: only flags (and the constant u) come from the step. See reference.h. */
 #include "reference.h"
 
 #include <math.h>

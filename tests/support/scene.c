@@ -173,7 +173,7 @@ static int is_safe(const scene *s) {
     return safe;
 }
 
-int scene_settle(scene *s) {
+int scene_avoid_ties(scene *s) {
     for (int tries = 0; tries < 500; tries++, s->seed++)
         if (is_safe(s)) return tries;
     fail_msg("%s: no seed without similarities next to a threshold", s->name);

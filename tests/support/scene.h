@@ -2,7 +2,7 @@
  *
  * Samples belong to classes; the embeddings of a class lie around a common direction. Each step is one epoch, so that a scene of
  * five steps passes update_epoch and mask_epoch, and draws its batch from `anchors` ids, so that anchors come back.
- *     scene s = scene_make("sogclr", GLOFND_LOSS_SOGCLR);  s.o.alpha = 0.1;  scene_settle(&s);
+ *     scene s = scene_make("sogclr", GLOFND_LOSS_SOGCLR);  s.o.alpha = 0.1;  scene_avoid_ties(&s);
  *     scene_batch b;  scene_draw(&s, step, &b);  ... b.q is a glofnd_batch ...  scene_batch_free(&b);
  */
 #ifndef TESTS_SCENE_H
@@ -38,6 +38,6 @@ glofnd_row scene_start(const scene *s, int side, int64_t i);
 void scene_ref_store(const scene *s, ref_store *out);
 /* Moves the seed on until no compared similarity of the whole run lies within 1e-6 of its threshold, so that float32 and double
  * must give the same flags, and until the loss is finite. Returns how many seeds were passed over; fails the test after 500. */
-int scene_settle(scene *s);
+int scene_avoid_ties(scene *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* typed.h - a batch of a scene in another type and at other strides, and the float32 batch that holds the same numbers. */
+/* typed.h - a batch of a scene in a given type and layout, and the float32 batch that holds the same numbers. */
 #ifndef TESTS_TYPED_H
 #define TESTS_TYPED_H
 
