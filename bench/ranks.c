@@ -89,7 +89,7 @@ typedef struct buffers {
 
 /* bytes: that each rank brings. */
 static void call(gf_comm *c, int which, const buffers *b, size_t bytes) {
-    const gf_comm_kind *k = c->kind;
+    const gf_comm_ops *k = c->ops;
     if (which == GATHER) must(c, k->gather(&error, c, b->mine, bytes, b->all), "gather");
     if (which == EXCHANGE) must(c, k->exchange(&error, c, b->mine, b->counts, b->all, b->counts), "exchange");
     if (which == SUM) must(c, k->sum(&error, c, b->mine, (int64_t)(bytes / sizeof(double))), "sum");
@@ -181,7 +181,7 @@ static timing time_steps(const arguments *a, gf_comm *c, gf_trainer *t, meter *m
     }
     timing x = {.ms = clock_median(&times), .cpu_ms = clock_median(&cpu), .weights = t->state_count};
     double sums[] = {m ? m->calls : 0.0, m ? m->waiting_ms : 0.0, m ? m->talking_ms : 0.0};
-    must(c, c->kind->sum(&error, c, sums, 3), "sum");
+    must(c, c->ops->sum(&error, c, sums, 3), "sum");
     const double steps = (double)c->ranks * a->steps;
     x.calls = sums[0] / steps, x.waiting_ms = sums[1] / steps, x.talking_ms = sums[2] / steps;
     return x;

@@ -224,7 +224,7 @@ static void make_optimizer(step *s) {
     for (int k = 0; k < 2; k++) {
         gf_tensor *t;
         const int count = gf_net_tensors(s->net[k], &t);
-        float *first = gf_net_state(s->net[k]), *second = gf_net_state(s->net[k]);
+        float *first = gf_net_alloc_state(s->net[k]), *second = gf_net_alloc_state(s->net[k]);
         if (!first || !second) die("optimizer", "out of memory");
         for (int i = 0; i < count && t[i].grad; i++, n++) {
             list[n].p = t[i].value, list[n].g = t[i].grad, list[n].n = (size_t)t[i].stored, list[n].decay = t[i].rank > 1;
@@ -305,7 +305,7 @@ int main(int argc, char **argv) {
     if (sscanf(text, "%dx%d", &spec[1].width, &spec[1].layers) != 2) die("unknown text encoder", text);
     spec[1].heads = spec[1].width / 64;
     for (int k = 0; k < 2; k++) {
-        spec[k].beside = k ? s.net[0] : NULL;
+        spec[k].engine_owner = k ? s.net[0] : NULL;
         fine(k ? "text encoder" : "image encoder", gf_net_create(&err, &spec[k], &s.net[k]), &err);
     }
     make_optimizer(&s);

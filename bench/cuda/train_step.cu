@@ -292,7 +292,7 @@ static void time_layers(step *s) {
 
 static glofnd_status sum_norm(gf_error *err, void *user, double *x, int64_t n) {
     step *s = (step *)user;
-    return s->wire->kind->sum(err, s->wire, x, n);
+    return s->wire->ops->sum(err, s->wire, x, n);
 }
 
 static void gradients_final(void *user, gf_net *net, int64_t first) {
@@ -316,8 +316,8 @@ static void drop_rank(step *s) {
     if (!s->reducer) return;
     gf_net_forget(s->net);
     gf_reducer_free(s->reducer);
-    s->wire->kind->close(s->wire);
-    s->host->kind->close(s->host);
+    s->wire->ops->close(s->wire);
+    s->host->ops->close(s->host);
 }
 
 /* ----- setting up -------------------------------------------------------------------------------------------------- */
@@ -335,7 +335,7 @@ static void make_optimizer(step *s) {
     gf_tensor *tensor;
     const int count = gf_net_tensors(s->net, &tensor);
     gf_param *list = (gf_param *)calloc((size_t)count, sizeof *list);
-    float *state = gf_net_state(s->net);
+    float *state = gf_net_alloc_state(s->net);
     int n = 0;
     for (; n < count && tensor[n].grad; n++) {
         list[n].p = tensor[n].value, list[n].g = tensor[n].grad, list[n].state1 = gf_net_place(s->net, state, &tensor[n]);

@@ -54,7 +54,7 @@ static void make_nets(couple *t, const training_case *c, int threads) {
                               .training = 1,
                               .seed = 1,
                               .threads = threads,
-                              .beside = t->net[0]};
+                              .engine_owner = t->net[0]};
     training_fine(gf_net_create(&err, &text, &t->net[1]), &err);
     training_begin(&t->head, c, GLOFND_LOSS_SOGCLR2, spec.embed_dim, threads);
 }
@@ -63,7 +63,7 @@ static void make_nets(couple *t, const training_case *c, int threads) {
 static int list_params(couple *t, int k, gf_param *list, int n) {
     gf_tensor *tensor;
     const int count = gf_net_tensors(t->net[k], &tensor);
-    float *first = gf_net_state(t->net[k]), *second = gf_net_state(t->net[k]);
+    float *first = gf_net_alloc_state(t->net[k]), *second = gf_net_alloc_state(t->net[k]);
     if (!first || !second) die("no memory for the optimizer");
     for (int i = 0; i < count && tensor[i].grad; i++, n++) {
         const gf_tensor *x = &tensor[i];

@@ -6,7 +6,7 @@
 static glofnd_status meet(gf_error *err, meter *m, double *begin) {
     double nothing = 0.0;
     const double came = seconds();
-    const glofnd_status status = m->inner->kind->sum(err, m->inner, &nothing, 1);
+    const glofnd_status status = m->inner->ops->sum(err, m->inner, &nothing, 1);
     *begin = seconds();
     m->waiting_ms += 1e3 * (*begin - came);
     m->calls++;
@@ -22,7 +22,7 @@ static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t 
     meter *m = (meter *)c;
     double begin;
     TRY(meet(err, m, &begin));
-    return done(m, begin, m->inner->kind->gather(err, m->inner, part, bytes, all));
+    return done(m, begin, m->inner->ops->gather(err, m->inner, part, bytes, all));
 }
 
 static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
@@ -30,35 +30,35 @@ static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const
     meter *m = (meter *)c;
     double begin;
     TRY(meet(err, m, &begin));
-    return done(m, begin, m->inner->kind->exchange(err, m->inner, send, send_bytes, recv, recv_bytes));
+    return done(m, begin, m->inner->ops->exchange(err, m->inner, send, send_bytes, recv, recv_bytes));
 }
 
 static glofnd_status sum(gf_error *err, gf_comm *c, double *x, int64_t n) {
     meter *m = (meter *)c;
     double begin;
     TRY(meet(err, m, &begin));
-    return done(m, begin, m->inner->kind->sum(err, m->inner, x, n));
+    return done(m, begin, m->inner->ops->sum(err, m->inner, x, n));
 }
 
 static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) {
     meter *m = (meter *)c;
     double begin;
     TRY(meet(err, m, &begin));
-    return done(m, begin, m->inner->kind->sum_floats(err, m->inner, x, n));
+    return done(m, begin, m->inner->ops->sum_floats(err, m->inner, x, n));
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     gf_comm *inner = ((meter *)c)->inner;
-    return inner->kind->twin(err, inner, out);
+    return inner->ops->duplicate(err, inner, out);
 }
 
 static void close_nothing(gf_comm *c) { (void)c; }
 
-static const gf_comm_kind kind = {"meter", gather, exchange, sum, sum_floats, twin, close_nothing, NULL, NULL};
+static const gf_comm_ops ops = {"meter", gather, exchange, sum, sum_floats, duplicate, close_nothing, NULL, NULL};
 
 void meter_make(meter *m, gf_comm *inner) {
     *m = (meter){.head = *inner, .inner = inner};
-    m->head.kind = &kind;
+    m->head.ops = &ops;
 }
 
 void meter_reset(meter *m) {

@@ -202,8 +202,8 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_erro
     static watched others; /* for the thread that watches */
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;
     int started = 0;
-    p->comm = strcmp(comm->kind->name, "single") == 0 ? NULL : comm;
-    const glofnd_status alike = p->comm ? gf_comm_greet(err, comm) : GLOFND_OK;
+    p->comm = strcmp(comm->ops->name, "single") == 0 ? NULL : comm;
+    const glofnd_status alike = p->comm ? gf_comm_check_builds(err, comm) : GLOFND_OK;
     if (alike != GLOFND_OK) return end_failed(p, comm, 0, alike, err);
     if (status == GLOFND_OK) status = prepare(err, p, comm);
     if (p->comm) status = gf_comm_agree(err, comm, status);

@@ -1,4 +1,4 @@
-/* heartbeat.c - see heartbeat.h. Compiled only where MPI is there. */
+/* heartbeat.c - see heartbeat.h. Empty in builds without MPI. */
 #ifdef GF_HAVE_MPI
 
 #include "dist/heartbeat.h"
@@ -11,18 +11,18 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ALIVE, BYE }; /* what is said */
+enum { ALIVE, BYE }; /* messages */
 
 struct gf_heartbeat {
     MPI_Comm comm;
     int rank, before, after;           /* in the ring */
-    char host[MPI_MAX_PROCESSOR_NAME]; /* of the one before */
-    double limit, pause;               /* seconds: of silence; between two words */
+    char host[MPI_MAX_PROCESSOR_NAME]; /* of rank `before` */
+    double limit, pause;               /* seconds: of silence; between two messages */
     void (*lost)(void *user, const char *text);
     void *user;
-    int said, heard; /* words under way */
-    MPI_Request saying, hearing;
-    int gone;      /* the one before has said good-bye */
+    int sent, received; /* messages in flight */
+    MPI_Request sending, receiving;
+    int gone;      /* the previous rank has sent BYE */
     double silent; /* seconds */
     pthread_t thread;
     pthread_mutex_t lock;
@@ -30,8 +30,8 @@ struct gf_heartbeat {
     int stop;
 };
 
-/* Until the pause is over, or the end of it all; 1: it is the end. */
-static int rest(gf_heartbeat *h, double seconds) {
+/* Sleeps until the pause is over or gf_heartbeat_stop; 1: the latter. */
+static int pause_or_stop(gf_heartbeat *h, double seconds) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     const int64_t at = (int64_t)until.tv_nsec + (int64_t)(1e9 * seconds);
@@ -44,25 +44,25 @@ static int rest(gf_heartbeat *h, double seconds) {
     return stop;
 }
 
-/* One word at a time: one that nobody takes is not followed by more. */
-static int say(gf_heartbeat *h, int word) {
-    int free_to = 0;
-    if (MPI_Test(&h->saying, &free_to, MPI_STATUS_IGNORE) != MPI_SUCCESS || !free_to) return 0;
-    h->said = word;
-    return MPI_Isend(&h->said, 1, MPI_INT, h->after, 0, h->comm, &h->saying) == MPI_SUCCESS;
+/* One message at a time: a pending one is not followed by more. 1: sent. */
+static int send_message(gf_heartbeat *h, int message) {
+    int done = 0;
+    if (MPI_Test(&h->sending, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || !done) return 0;
+    h->sent = message;
+    return MPI_Isend(&h->sent, 1, MPI_INT, h->after, 0, h->comm, &h->sending) == MPI_SUCCESS;
 }
 
-static void hear(gf_heartbeat *h, double passed) {
-    int came = 0;
+static void receive_messages(gf_heartbeat *h, double passed) {
+    int arrived = 0;
     h->silent += passed;
-    while (!h->gone && MPI_Test(&h->hearing, &came, MPI_STATUS_IGNORE) == MPI_SUCCESS && came) {
+    while (!h->gone && MPI_Test(&h->receiving, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived) {
         h->silent = 0.0;
-        h->gone = h->heard == BYE;
-        if (!h->gone) MPI_Irecv(&h->heard, 1, MPI_INT, h->before, 0, h->comm, &h->hearing);
+        h->gone = h->received == BYE;
+        if (!h->gone) MPI_Irecv(&h->received, 1, MPI_INT, h->before, 0, h->comm, &h->receiving);
     }
 }
 
-static void give_up(const gf_heartbeat *h) {
+static void report_lost(const gf_heartbeat *h) {
     char text[400];
     snprintf(text, sizeof text,
              "rank %d on '%.100s' has not been heard of for %.0f seconds (rank_timeout): its machine or the "
@@ -73,25 +73,25 @@ static void give_up(const gf_heartbeat *h) {
 
 static void *run(void *heartbeat) {
     gf_heartbeat *h = heartbeat;
-    int stop = 0, parted = 0;
-    for (double last = gf_clock(); !parted || !h->gone;) {
+    int stop = 0, said_bye = 0;
+    for (double last = gf_clock(); !said_bye || !h->gone;) {
         const double at = gf_clock(), passed = at - last;
         last = at;
-        hear(h, passed < 4.0 * h->pause ? passed : 4.0 * h->pause);
-        if (!parted) parted = say(h, stop ? BYE : ALIVE) && stop;
-        if (h->limit > 0.0 && !h->gone && h->silent > h->limit) return give_up(h), NULL;
-        if (!stop) stop = rest(h, h->pause);
+        receive_messages(h, passed < 4.0 * h->pause ? passed : 4.0 * h->pause);
+        if (!said_bye) said_bye = send_message(h, stop ? BYE : ALIVE) && stop;
+        if (h->limit > 0.0 && !h->gone && h->silent > h->limit) return report_lost(h), NULL;
+        if (!stop) stop = pause_or_stop(h, h->pause);
         else nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
-    MPI_Wait(&h->saying, MPI_STATUS_IGNORE);
+    MPI_Wait(&h->sending, MPI_STATUS_IGNORE);
     return NULL;
 }
 
-/* Who is next to me, and where. */
+/* Finds both neighbours, and the machine of the previous one. */
 static glofnd_status join_ring(gf_error *err, gf_heartbeat *h, MPI_Comm comm) {
     int ranks = 0, length = 0;
     char own[MPI_MAX_PROCESSOR_NAME] = "";
-    FAIL_IF(err, MPI_Comm_dup(comm, &h->comm) != MPI_SUCCESS, GLOFND_E_IO, "a channel between ranks cannot be made");
+    FAIL_IF(err, MPI_Comm_dup(comm, &h->comm) != MPI_SUCCESS, GLOFND_E_IO, "MPI_Comm_dup failed for the heartbeat");
     MPI_Comm_rank(comm, &h->rank);
     MPI_Comm_size(comm, &ranks);
     h->before = (h->rank + ranks - 1) % ranks;
@@ -100,8 +100,8 @@ static glofnd_status join_ring(gf_error *err, gf_heartbeat *h, MPI_Comm comm) {
     FAIL_IF(err,
             MPI_Sendrecv(own, sizeof own, MPI_CHAR, h->after, 1, h->host, sizeof h->host, MPI_CHAR, h->before, 1, h->comm,
                          MPI_STATUS_IGNORE) != MPI_SUCCESS ||
-                MPI_Irecv(&h->heard, 1, MPI_INT, h->before, 0, h->comm, &h->hearing) != MPI_SUCCESS,
-            GLOFND_E_IO, "rank %d cannot talk to its neighbours", h->rank);
+                MPI_Irecv(&h->received, 1, MPI_INT, h->before, 0, h->comm, &h->receiving) != MPI_SUCCESS,
+            GLOFND_E_IO, "rank %d cannot reach its neighbours", h->rank);
     return GLOFND_OK;
 }
 
@@ -123,7 +123,7 @@ glofnd_status gf_heartbeat_start(gf_error *err, MPI_Comm comm, double seconds, v
     h->limit = seconds;
     h->pause = seconds > 0.0 ? fmin(1.0, seconds / 10.0) : 1.0;
     h->lost = lost, h->user = user;
-    h->saying = MPI_REQUEST_NULL;
+    h->sending = MPI_REQUEST_NULL;
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->woken, NULL);
     glofnd_status status = join_ring(err, h, comm);
@@ -135,7 +135,7 @@ glofnd_status gf_heartbeat_start(gf_error *err, MPI_Comm comm, double seconds, v
 
 void gf_heartbeat_stop(gf_heartbeat *h) {
     if (!h) return;
-    MPI_Barrier(h->comm); /* nobody falls silent while others still work: they would miss him */
+    MPI_Barrier(h->comm); /* no rank falls silent while others still watch it */
     pthread_mutex_lock(&h->lock);
     h->stop = 1;
     pthread_cond_signal(&h->woken);

@@ -1,11 +1,11 @@
-/* reducer.c - gradients are summed over ranks behind the backward pass, bucket by bucket, in the order they were started: by a
- * thread of its own, or, on a device, by a queue of its own (gf_comm_kind.fork), which takes no thread and can be recorded. */
+/* reducer.c - gradients are summed over ranks during the backward pass, bucket by bucket, in the order they were started: by a
+ * second thread or, on a device, in a second queue (gf_comm_ops.fork), which needs no thread and can be recorded. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "dist/dist.h"
 
-enum { ROOM = 4096 }; /* buckets under way; starting more waits */
+enum { PENDING_MAX = 4096 }; /* buckets; starting more waits */
 
 typedef struct bucket {
     float *x;
@@ -13,13 +13,13 @@ typedef struct bucket {
 } bucket;
 
 struct gf_reducer {
-    gf_comm *comm; /* a channel of its own */
+    gf_comm *comm; /* a duplicate */
     int has_thread;
     int64_t size; /* numbers per bucket */
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t change;
-    bucket queue[ROOM]; /* started - done of them, a ring */
+    bucket queue[PENDING_MAX]; /* started - done of them, a ring */
     int64_t started, done;
     int stop;
     glofnd_status status; /* of the first that failed */
@@ -30,7 +30,7 @@ struct gf_reducer {
 
 static void serve(gf_reducer *r, const bucket *b) {
     gf_error error;
-    const glofnd_status status = r->comm->kind->sum_floats(&error, r->comm, b->x, b->n);
+    const glofnd_status status = r->comm->ops->sum_floats(&error, r->comm, b->x, b->n);
     pthread_mutex_lock(&r->lock);
     if (status != GLOFND_OK && r->status == GLOFND_OK) r->status = status, r->error = error;
     r->done++;
@@ -42,7 +42,7 @@ static int take(gf_reducer *r, bucket *b) {
     pthread_mutex_lock(&r->lock);
     while (r->done == r->started && !r->stop) pthread_cond_wait(&r->change, &r->lock);
     const int some = r->done < r->started;
-    if (some) *b = r->queue[r->done % ROOM];
+    if (some) *b = r->queue[r->done % PENDING_MAX];
     pthread_mutex_unlock(&r->lock);
     return some;
 }
@@ -53,14 +53,14 @@ static void *run(void *reducer) {
     return NULL;
 }
 
-static int only_queues(const gf_reducer *r) { return r->comm->kind->join != NULL; }
+static int only_queues(const gf_reducer *r) { return r->comm->ops->join != NULL; }
 
 glofnd_status gf_reducer_create(gf_error *err, gf_comm *c, int64_t size, gf_reducer **out) {
     gf_reducer *r = calloc(1, sizeof *r);
     *out = NULL;
     FAIL_IF(err, !r, GLOFND_E_MEMORY, "no memory to sum gradients");
     r->size = size > 0 ? size : 1;
-    const glofnd_status status = c->kind->twin(err, c, &r->comm);
+    const glofnd_status status = c->ops->duplicate(err, c, &r->comm);
     if (status != GLOFND_OK) {
         free(r);
         return status;
@@ -89,20 +89,20 @@ void gf_reducer_free(gf_reducer *r) {
     if (r->has_thread) end_thread(r);
     pthread_cond_destroy(&r->change);
     pthread_mutex_destroy(&r->lock);
-    r->comm->kind->close(r->comm);
+    r->comm->ops->close(r->comm);
     free(r);
 }
 
-/* One thread alone comes here and to join_queue: there is nothing to lock. */
+/* Called by one thread alone, as join_queue is: without the lock. */
 static void queue_sum(gf_reducer *r, float *x, int64_t n) {
-    const gf_comm_kind *k = r->comm->kind;
+    const gf_comm_ops *k = r->comm->ops;
     if (r->status == GLOFND_OK) r->status = k->fork(&r->error, r->comm);
     if (r->status == GLOFND_OK) r->started++, r->status = k->sum_floats(&r->error, r->comm, x, n);
 }
 
 static void join_queue(gf_reducer *r) {
-    gf_error *const error = r->status == GLOFND_OK ? &r->error : NULL; /* the first one is told */
-    const glofnd_status status = r->done < r->started ? r->comm->kind->join(error, r->comm) : GLOFND_OK;
+    gf_error *const error = r->status == GLOFND_OK ? &r->error : NULL; /* the first one is reported */
+    const glofnd_status status = r->done < r->started ? r->comm->ops->join(error, r->comm) : GLOFND_OK;
     if (r->status == GLOFND_OK) r->status = status;
     r->done = r->started;
 }
@@ -114,8 +114,8 @@ void gf_reducer_start(gf_reducer *r, float *x, int64_t n) {
         return;
     }
     pthread_mutex_lock(&r->lock);
-    while (r->started - r->done == ROOM) pthread_cond_wait(&r->change, &r->lock);
-    r->queue[r->started++ % ROOM] = (bucket){x, n};
+    while (r->started - r->done == PENDING_MAX) pthread_cond_wait(&r->change, &r->lock);
+    r->queue[r->started++ % PENDING_MAX] = (bucket){x, n};
     pthread_cond_broadcast(&r->change);
     pthread_mutex_unlock(&r->lock);
 }
@@ -136,7 +136,7 @@ void gf_reducer_begin(gf_reducer *r, float *block, int64_t n) {
     r->left = n;
 }
 
-/* Whole buckets; the rest at the very end. */
+/* Full buckets; the rest at the very end. */
 void gf_reducer_ready(gf_reducer *r, int64_t first) {
     while (r->left - first >= r->size || (first == 0 && r->left > 0)) {
         const int64_t n = r->left < r->size ? r->left : r->size;

@@ -13,7 +13,7 @@ struct gf_shard {
     glofnd_ctx *ctx;
     glofnd_store *store;          /* own anchors: row i div R */
     int64_t *slot;                /* [rows] 0, 1, ... */
-    int64_t *mine;                /* [ranks * rows] rows of `store` that others, or I, draw: in the order of ranks */
+    int64_t *mine;                /* [ranks * rows] rows of `store` that ranks draw, in the order of ranks */
     int64_t *from;                /* [rows] own samples ordered by their owner */
     size_t *out_bytes, *in_bytes; /* [ranks] */
     glofnd_row *out, *in;         /* [modalities][...] rows on their way */
@@ -80,7 +80,8 @@ glofnd_store *gf_shard_store(const gf_shard *s) { return s->store; }
 
 /* ----- a step ----- */
 
-/* mine: rows of my store that each rank draws; from: own samples by owner. Bytes per rank: drawn[r] of mine, kept[r] of from. */
+/* mine: rows of the own store that each rank draws; from: own samples by owner. Bytes per rank: drawn[r] of mine, kept[r] of
+ * from. */
 static int64_t sort_out(gf_shard *s, const int64_t *id, size_t *drawn, size_t *kept) {
     const int ranks = s->comm->ranks, me = s->comm->rank;
     const int64_t rows = s->spec.rows;
@@ -122,14 +123,14 @@ static glofnd_status write_rows(gf_error *err, gf_shard *s, glofnd_ctx *c, glofn
 glofnd_status gf_shard_fetch(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work) {
     const int64_t drawn = sort_out(s, id, s->out_bytes, s->in_bytes);
     TRY(read_rows(err, s, s->ctx, s->store, s->mine, drawn, s->out));
-    TRY(s->comm->kind->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
+    TRY(s->comm->ops->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
     return write_rows(err, s, c, work, s->from, s->spec.rows, s->in);
 }
 
-glofnd_status gf_shard_give(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work) {
+glofnd_status gf_shard_return(gf_error *err, gf_shard *s, const int64_t *id, glofnd_ctx *c, glofnd_store *work) {
     const int64_t drawn = sort_out(s, id, s->in_bytes, s->out_bytes);
     TRY(read_rows(err, s, c, work, s->from, s->spec.rows, s->out));
-    TRY(s->comm->kind->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
+    TRY(s->comm->ops->exchange(err, s->comm, s->out, s->out_bytes, s->in, s->in_bytes));
     return write_rows(err, s, s->ctx, s->store, s->mine, drawn, s->in);
 }
 

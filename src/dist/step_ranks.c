@@ -6,10 +6,10 @@
 
 #include "util/status.h"
 
-glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *wire, const gf_shard_spec *spec, gf_step_ranks *out) {
+glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *device, const gf_shard_spec *spec, gf_step_ranks *out) {
     const size_t cols = (size_t)spec->rows * (size_t)host->ranks;
-    *out =
-        (gf_step_ranks){.host = host, .wire = wire, .rows = spec->rows, .cols = (int64_t)cols, .row0 = spec->rows * host->rank};
+    *out = (gf_step_ranks){
+        .host = host, .device = device, .rows = spec->rows, .cols = (int64_t)cols, .row0 = spec->rows * host->rank};
     out->id = malloc(sizeof *out->id * cols);
     out->label = malloc(sizeof *out->label * cols);
     out->group = malloc(sizeof *out->group * cols);
@@ -29,7 +29,7 @@ void gf_step_ranks_close(gf_step_ranks *t) {
 }
 
 static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all) {
-    return part ? c->kind->gather(err, c, part, bytes, all) : GLOFND_OK;
+    return part ? c->ops->gather(err, c, part, bytes, all) : GLOFND_OK;
 }
 
 glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t *id, const int32_t *label, const int32_t *group,
@@ -41,10 +41,10 @@ glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t 
     return gf_shard_fetch(err, t->shard, t->id, c, work);
 }
 
-/* everyone's rows of x [cols][dim] */
+/* x [cols][dim]: the rows of all ranks */
 static glofnd_status gather_rows(gf_error *err, const gf_step_ranks *t, const float *x, int64_t dim) {
     float *all = (float *)(uintptr_t)x;
-    return gather(err, t->wire, all + t->row0 * dim, sizeof(float) * (size_t)(t->rows * dim), all);
+    return gather(err, t->device, all + t->row0 * dim, sizeof(float) * (size_t)(t->rows * dim), all);
 }
 
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
@@ -55,7 +55,7 @@ glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c,
     TRY(gather_rows(err, t, q->a, q->dim));
     TRY(gather_rows(err, t, q->b, q->dim));
     TRY(gf_ctx_status(err, c, glofnd_step_rows(c, work, &mine, own, stats)));
-    TRY(gather(err, t->wire, own, GLOFND_LINK_BYTES * (size_t)t->rows, links));
+    TRY(gather(err, t->device, own, GLOFND_LINK_BYTES * (size_t)t->rows, links));
     return gf_ctx_status(err, c, glofnd_step_grad(c, &mine, links, grad_a, grad_b, stats));
 }
 
@@ -70,14 +70,14 @@ static glofnd_status total(gf_error *err, gf_comm *c, glofnd_stats *s) {
     for (int i = 0; i < SUMS; i++) x[i] = *sums[i];
     for (int i = 0; i < MEANS; i++) x[SUMS + i] = *means[i] / c->ranks;
     for (int i = 0; i < COUNTS; i++) x[SUMS + MEANS + i] = (double)*counts[i];
-    TRY(c->kind->sum(err, c, x, SUMS + MEANS + COUNTS));
+    TRY(c->ops->sum(err, c, x, SUMS + MEANS + COUNTS));
     for (int i = 0; i < SUMS; i++) *sums[i] = x[i];
     for (int i = 0; i < MEANS; i++) *means[i] = x[SUMS + i];
     for (int i = 0; i < COUNTS; i++) *counts[i] = (int64_t)x[SUMS + MEANS + i];
     return GLOFND_OK;
 }
 
-glofnd_status gf_step_ranks_settle(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats) {
-    TRY(gf_shard_give(err, t->shard, t->id, c, work));
+glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats) {
+    TRY(gf_shard_return(err, t->shard, t->id, c, work));
     return total(err, t->host, stats);
 }

@@ -1,14 +1,11 @@
-/* step_ranks.h - the method over ranks: a batch is drawn by all of them, every rank gets the gradient of its own rows in both
+/* step_ranks.h - the training step of the method over ranks: all of them draw a batch, each gets the gradient of its own rows in both
  * roles.
-
  *
- * *
- *     gf_step_ranks_draw     ids, labels and groups of the whole batch on every rank; state of the own samples comes from its
- * owners
+ *     gf_step_ranks_draw     ids, labels and groups of the whole batch on every rank; state of the own samples from its owners
  *     gf_step_ranks_step     embeddings gathered, thresholds and weights of the own rows, links gathered, gradient of the own rows
- *     gf_step_ranks_settle   state goes back to its owners; statistics of the whole batch
- * Own rows are row0 .. row0+rows-1 of cols = ranks * rows. gf_step_ranks_step only queues where the context is on a device, and may be
- * recorded there; the other two talk over the host.
+ *     gf_step_ranks_finish   state back to its owners; statistics of the whole batch
+ * Own rows are row0 .. row0+rows-1 of cols = ranks * rows. gf_step_ranks_step only queues where the context is on a device, and may
+ * be recorded there; the other two communicate over the host.
  */
 #ifndef GF_DIST_STEP_RANKS_H
 #define GF_DIST_STEP_RANKS_H
@@ -16,8 +13,8 @@
 #include "dist/shard.h"
 
 typedef struct gf_step_ranks {
-    gf_comm *host; /* borrowed */
-    gf_comm *wire; /* borrowed: for memory where the embeddings are; the host's on the CPU */
+    gf_comm *host;   /* borrowed */
+    gf_comm *device; /* borrowed: for memory where the embeddings are; the host's on the CPU */
     int64_t rows, cols, row0;
     int64_t *id; /* [cols] of the batch, on the host */
     int32_t *label, *group;
@@ -25,16 +22,16 @@ typedef struct gf_step_ranks {
 } gf_step_ranks;
 
 /* spec.rows: own samples per step. */
-glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *wire, const gf_shard_spec *spec, gf_step_ranks *out);
+glofnd_status gf_step_ranks_open(gf_error *err, gf_comm *host, gf_comm *device, const gf_shard_spec *spec, gf_step_ranks *out);
 void gf_step_ranks_close(gf_step_ranks *t);
 /* id, label, group [rows]: of the own samples; label and group may be NULL. `work`: a store of rows anchors. */
 glofnd_status gf_step_ranks_draw(gf_error *err, gf_step_ranks *t, const int64_t *id, const int32_t *label, const int32_t *group,
                                  glofnd_ctx *c, glofnd_store *work);
 /* q: of the whole batch, id, label, group and slot where the context is; q->a, q->b [cols][dim] hold the own rows in their
- * places, and get everyone's. links [cols][GLOFND_LINK_BYTES]. */
+ * places, and get those of all ranks. links [cols][GLOFND_LINK_BYTES]. */
 glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, const glofnd_batch *q,
                                  void *links, float *grad_a, float *grad_b, glofnd_stats *stats);
 /* stats: in, of the own rows; out, of the batch. */
-glofnd_status gf_step_ranks_settle(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats);
+glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats);
 
 #endif

@@ -1,7 +1,7 @@
-/* comm.h - what ranks tell each other: a table per transport (single, mpi; nccl for device memory), and what is built on it.
+/* comm.h - communication between ranks: a table of functions per transport (single, mpi; nccl for device memory).
  *
  * Every call is collective: all ranks make the same calls in the same order, with the same sizes. A failure of the transport is
- * fatal for the run; what one rank alone finds wrong is made known by gf_comm_agree, so that all of them stop together.
+ * fatal for the run; an error of one rank alone is shared by gf_comm_agree, so that all of them stop together.
  *
  * Sums give every rank the same bits: parts are added in the order of ranks, whatever the transport's own order would be (NCCL
  * promises the same bits on all ranks, not the order). So weights stay equal on all ranks without ever being compared.
@@ -13,29 +13,29 @@
 
 typedef struct gf_comm gf_comm;
 
-typedef struct gf_comm_kind {
+typedef struct gf_comm_ops {
     const char *name;
-    /* all [ranks][bytes] = everyone's part; part may lie in its place in `all`. */
+    /* all [ranks][bytes] = the parts of all ranks; part may lie in its place in `all`. */
     glofnd_status (*gather)(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all);
-    /* To rank r go send_bytes[r] of `send`, from it come recv_bytes[r] of `recv`, both in the order of ranks. Host memory. */
+    /* send_bytes[r] of `send` go to rank r, recv_bytes[r] of `recv` come from it, both in the order of ranks. Host memory. */
     glofnd_status (*exchange)(gf_error *err, gf_comm *c, const void *send, const size_t *send_bytes, void *recv,
                               const size_t *recv_bytes);
     glofnd_status (*sum)(gf_error *err, gf_comm *c, double *x, int64_t n);       /* in place */
     glofnd_status (*sum_floats)(gf_error *err, gf_comm *c, float *x, int64_t n); /* in place, large */
-    /* A second one of the same ranks, for another thread; on a device for a queue of its own. Collective. */
-    glofnd_status (*twin)(gf_error *err, gf_comm *c, gf_comm **out);
+    /* A second one between the same ranks, for a second thread; on a device for a second queue. Collective. */
+    glofnd_status (*duplicate)(gf_error *err, gf_comm *c, gf_comm **out);
     void (*close)(gf_comm *c);
-    /* Of a twin on a device, where calls only queue. fork: what is queued on the origin's stream by now comes before what the
-     * twin is given from now on. join: what the twin has been given comes before what is queued there from now on. NULL: calls
+    /* Of a duplicate on a device, where calls only queue. fork: work queued on the origin's stream so far is done before calls
+     * of the duplicate from now on. join: the duplicate's calls so far are done before work queued there from now on. NULL: calls
      * return when they are done. */
     glofnd_status (*fork)(gf_error *err, gf_comm *c);
     glofnd_status (*join)(gf_error *err, gf_comm *c);
-} gf_comm_kind;
+} gf_comm_ops;
 
 struct gf_comm { /* head of every transport's own struct */
-    const gf_comm_kind *kind;
+    const gf_comm_ops *ops;
     int rank, ranks;
-    int local_rank; /* among the ranks of this machine: which GPU is mine */
+    int local_rank; /* among the ranks of this machine: index of its GPU */
 };
 
 #endif

@@ -1,11 +1,11 @@
-/* comm_device.h - ranks that talk from device memory. Without CUDA these fail with E_UNSUPPORTED. */
+/* comm_device.h - communication between ranks from device memory. Without CUDA these fail with E_UNSUPPORTED. */
 #ifndef GF_IFC_COMM_DEVICE_H
 #define GF_IFC_COMM_DEVICE_H
 
 #include "ifc/comm.h"
 
-/* Collective over `host`. Calls are queued on `stream` (cudaStream_t); pointers are device memory; exchange is not there. Close
- * it before the host's, and its twins before it. */
+/* Collective over `host`. Calls are queued on `stream` (cudaStream_t); pointers are device memory; exchange is missing. Close it
+ * before the host's, and its duplicates before it. */
 glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf_comm **out);
 /* Makes the GPU of this rank the current one; E_DEVICE if the machine has more ranks than GPUs. */
 glofnd_status gf_device_choose(gf_error *err, int local_rank);

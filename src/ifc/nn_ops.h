@@ -1,10 +1,10 @@
-/* nn_ops.h - what a device must be able to do for the nets of src/nn.
+/* nn_ops.h - the operations that a device provides for the nets of src/nn.
  *
  * Activations are NHWC, of one gf_type per net (the head is always float32); parameters, their gradients and all statistics are
- * float32. Sequences are [n][h = length][w = 1][c]. An engine belongs to one net, or to nets beside each other
- * (gf_net_spec.beside), and to one thread at a time; it owns the ops made with it. Ops are made once for a fixed
- * shape, say how much memory they want, and then run on pointers into memory the net has laid out: no call below but `open`,
- * `alloc`, `op_create`, `optim_create`, `record` and the first `run` without a record takes memory.
+ * float32. Sequences are [n][h = length][w = 1][c]. An engine belongs to one net, or to nets that share it
+ * (gf_net_spec.engine_owner), and to one thread at a time; it owns the ops made with it. Ops are made once for a fixed shape,
+ * return the memory they need, and then run on pointers into memory that the net has planned: no call below but `open`, `alloc`,
+ * `op_create`, `optim_create`, `record` and the first `run` without a record allocates.
  *
  * A device with memory of its own (gf_nn_backend.put is set) queues work and returns; pointers in args, norms and params are then
  * the device's. Weights of convolutions lie there as [out][kernel][kernel][in], so that no layout changes between the gradient,
@@ -20,7 +20,7 @@
 #include "ifc/optim_rule.h"
 #include "util/status.h"
 
-#define GF_NN_ALIGN 64 /* bytes; of every array a net hands to a backend */
+#define GF_NN_ALIGN 64 /* bytes; of every array that a net passes to a backend */
 
 typedef enum gf_type { GF_TYPE_F32, GF_TYPE_BF16, GF_TYPE_I32 } gf_type; /* I32: tokens alone */
 
@@ -30,10 +30,10 @@ typedef struct gf_nn_engine gf_nn_engine; /* threads, device, ops: the backend's
 typedef struct gf_nn_op gf_nn_op;
 typedef struct gf_nn_optim gf_nn_optim;
 
-typedef struct gf_nn_mode { /* how a device engine works; the CPU has no such choice */
+typedef struct gf_nn_mode { /* choices of a device engine; the CPU has none */
     int deterministic;      /* 1: only algorithms that give the same bits every time; 2: and chosen without timing */
     int exact;              /* float32 products in float32; else they may round their factors (TF32) */
-    int rough;              /* for estimates: ops are not made, and say about how much memory they would want */
+    int estimate;           /* ops are not made, and return roughly the memory they would need */
     const char *plans;      /* file of chosen algorithms, read and written; NULL: none */
 } gf_nn_mode;
 
@@ -49,19 +49,19 @@ typedef enum gf_nn_kind {
     GF_NN_EMBED,
     GF_NN_TOKENS,
     GF_NN_PICK,
-    GF_NN_KINDS /* how many; a backend fails with E_UNSUPPORTED for those it does not know */
+    GF_NN_KINDS /* number of them; a backend fails with E_UNSUPPORTED for those it lacks */
 } gf_nn_kind;
 
 typedef enum gf_nn_act { GF_ACT_NONE, GF_ACT_GELU, GF_ACT_QUICK_GELU } gf_nn_act;
 
-/* rows = n h w. x, y, x2 and their gradients are of shape.type where nothing else is said.
+/* rows = n h w. x, y, x2 and their gradients are of shape.type unless noted.
  *
  * CONV       x [n][h][w][in] * weight [out][in][kernel][kernel] -> y [n][oh][ow][out], square window, zero padding, no bias
  * LINEAR     y [rows][out] = act(x [rows][in] weight [out][in]' + bias [out]) + x2 [rows][out]; `transposed`: weight is
- *            [in][out]. Not both act and x2. The gradient of x2 is dy, so nobody writes dx2.
+ *            [in][out]. Not both act and x2. The gradient of x2 is dy, so dx2 is not written.
  *            GELU z Phi(z), QUICK_GELU z / (1 + exp(-1.702 z))
  * MAXPOOL    x [n][h][w][in] -> y [n][oh][ow][in]
- * AVGPOOL    the same; kernel = stride, pad = 0; a rest at the right and bottom edge is left out and gets gradient 0
+ * AVGPOOL    the same; kernel = stride, pad = 0; a remainder at the right and bottom edge is left out and gets gradient 0
  * LAYERNORM  y = weight [in] (x - mean) / sqrt(var + GF_NN_EPS) + bias [in] over x [rows][in], biased variance in float32
  * ATTENTION  heads of d = out / heads: y = softmax(q k' / sqrt(d)) v per image and head; causal: query i sees keys 0 .. i.
  *            second = 0: x [n][h][3 out] = q, k, v side by side, heads within each -> y [n][h][out]
@@ -78,7 +78,7 @@ typedef struct gf_nn_shape {
     int64_t n, h, w, in, out;
     int kernel, stride, pad;
     int training;      /* op_backward will be called */
-    int input_grad;    /* it wants dx, too */
+    int input_grad;    /* and computes dx, too */
     gf_nn_act act;     /* LINEAR */
     int bias;          /* LINEAR, TOKENS: args.bias is given; LAYERNORM and EMBED always have it */
     int second;        /* args.x2 is given */
@@ -92,7 +92,7 @@ typedef struct gf_nn_sizes { /* bytes */
     size_t scratch;          /* during one call; may be shared by all ops */
 } gf_nn_sizes;
 
-/* What an op does not need may be NULL. op_backward finds x, x2 and saved as op_forward left them, y for ATTENTION alone. */
+/* Fields that an op does not need may be NULL. op_backward finds x, x2 and saved as op_forward left them, y for ATTENTION alone. */
 typedef struct gf_nn_args {
     const void *x, *dy;
     void *y, *dx;
@@ -103,7 +103,7 @@ typedef struct gf_nn_args {
     float *bias_grad; /* overwritten */
     const void *x2;
     void *dx2;  /* ATTENTION with second: gradient of q, float32 */
-    int add_dx; /* LAYERNORM, PICK: dx holds another part of the gradient of x already: add to it */
+    int add_dx; /* LAYERNORM, PICK: dx holds a different part of the gradient of x already: add to it */
 } gf_nn_args;
 
 static inline int64_t gf_nn_out(int64_t size, int kernel, int stride, int pad) { return (size + 2 * pad - kernel) / stride + 1; }
@@ -123,12 +123,12 @@ typedef struct gf_nn_norm {
     double *sums;                       /* [2][c]: forward sum x, sum x^2; backward sum g, sum g (x - mean) */
     float *coef;                        /* [2][c] between norm_back_finish and norm_back_apply */
     void *scratch;                      /* norm_scratch(rows, c) bytes */
-    uint8_t *positive;     /* one bit per number of y: above 0; norm_bits() bytes. NULL: y itself is asked in backward */
-    void *dy;              /* gradient of y; with a residual it becomes g, the gradient of what ReLU saw, which is the
-                                   residual's; without one it may, or stay as it is */
-    const void *dy2;       /* a second part of the gradient of y, or NULL */
-    void *dx;              /* may be dy */
-    float *dgamma, *dbeta; /* of the own rows; NULL without gamma */
+    uint8_t *positive;                  /* one bit per number of y: above 0; norm_bits() bytes. NULL: backward reads y itself */
+    void *dy;                           /* gradient of y; with a residual it becomes g, the gradient before ReLU, which is the
+                                   residual's; without one it may, or stay unchanged */
+    const void *dy2;                    /* a second part of the gradient of y, or NULL */
+    void *dx;                           /* may be dy */
+    float *dgamma, *dbeta;              /* of the own rows; NULL without gamma */
 } gf_nn_norm;
 
 #define GF_NN_EPS 1e-5
@@ -139,7 +139,7 @@ typedef struct gf_nn_norm {
 typedef struct gf_nn_backend {
     const char *name;
     void (*describe)(char *text, size_t bytes);                            /* one line: libraries, versions, instruction sets */
-    glofnd_status (*open)(gf_error *err, int threads, gf_nn_engine **out); /* threads 0: as many as the runtime would use */
+    glofnd_status (*open)(gf_error *err, int threads, gf_nn_engine **out); /* threads 0: the runtime's default */
     void (*close)(gf_nn_engine *s);                                        /* NULL is fine */
     void *(*alloc)(gf_nn_engine *s, size_t bytes);                         /* zeroed, GF_NN_ALIGN; NULL: none left */
     void (*release)(gf_nn_engine *s, void *p);
@@ -164,41 +164,41 @@ typedef struct gf_nn_backend {
     void (*mean)(gf_nn_engine *s, gf_type type, float *y, const void *x, int64_t n, int64_t hw, int64_t c);
     void (*mean_back)(gf_nn_engine *s, gf_type type, void *dx, const float *dy, int64_t n, int64_t hw, int64_t c);
 
-    /* ----- what only a device needs: all NULL or 0 on the CPU ----- */
+    /* ----- for devices only: all NULL or 0 on the CPU ----- */
     int image_channels;                                                                 /* of value 0: 3 and zeros; 0: 3 */
     glofnd_status (*configure)(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode); /* before any op is made */
     glofnd_status (*put)(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes); /* from the host */
     glofnd_status (*get)(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes); /* to the host; waits */
-    glofnd_status (*wait)(gf_error *err, gf_nn_engine *s); /* for all that was queued; tells of failures since the last */
+    glofnd_status (*wait)(gf_error *err, gf_nn_engine *s); /* for all queued work; returns failures since the last call */
     void *(*stream)(gf_nn_engine *s);                      /* cudaStream_t */
     /* dst [pixels][image_channels] of `type` = src [pixels][3], then zeros. */
     void (*images)(gf_nn_engine *s, gf_type type, void *dst, const float *src, int64_t pixels);
     size_t (*norm_bits)(gf_type type, int64_t rows, int64_t c); /* bytes of gf_nn_norm.positive; 0: not used */
-    /* One rank: sums and finish in one go. */
+    /* One rank: sums and finish in one call. */
     void (*norm_stats)(gf_nn_engine *s, const gf_nn_norm *n);
     void (*norm_back_stats)(gf_nn_engine *s, const gf_nn_norm *n);
     /* All ops of one net with packed weights at once: instead of op_pack one by one; and after the last op_backward, which may
      * have left the gradients of the weights in `packed`, in a format of its own. */
     glofnd_status (*pack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
     glofnd_status (*unpack_all)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
-    /* The same of ops first to last - 1 of the list alone: gradients that other ranks wait for while backward goes on. */
+    /* The same of ops first to last - 1 of the list alone: gradients that other ranks wait for while backward continues. */
     glofnd_status (*unpack_some)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
                                  int first, int last);
-    /* What work(arg) queues becomes the record, and is not done. *made = 0: it cannot be recorded, or there is no memory to. A
-     * failure is one of the work itself: it would fail without a recording, too. */
+    /* The work that work(arg) queues becomes the record, and is not done. *made = 0: it cannot be recorded, or memory is lacking.
+     * A failure is one of the work itself: it would fail without recording, too. */
     glofnd_status (*record)(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *err, void *arg), void *arg,
                             int *made);
     /* Plays the record: pointers and scalars must be those it was made with. Without one does work(arg). */
     glofnd_status (*run)(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *err, void *arg), void *arg);
     void (*forget)(gf_nn_engine *s); /* waits, and drops the record, if there is one */
     /* The optimizer over all parameters; list is copied. Lives as long as the engine. step: queues; a gradient that is not finite
-     * leaves everything as it was. set: numbers of the steps to come, also of recorded ones. norm: waits; of the last step. */
+     * changes nothing. set: numbers of the steps to come, also of recorded ones. norm: waits; of the last step. */
     glofnd_status (*optim_create)(gf_error *err, gf_nn_engine *s, const gf_optim_rule *rule, const gf_param *list, int count,
                                   gf_nn_optim **out);
     glofnd_status (*optim_set)(gf_error *err, gf_nn_optim *o, const gf_optim_scalars *now);
     glofnd_status (*optim_step)(gf_error *err, gf_nn_optim *o);
     glofnd_status (*optim_norm)(gf_error *err, gf_nn_optim *o, double *norm);
-    /* Bytes: what the engine holds beside `alloc`; the most that was seen in use on the device, by everybody. */
+    /* Bytes: held by the engine apart from `alloc`; the maximum seen in use on the device, by all processes. */
     void (*memory)(gf_nn_engine *s, size_t *held, size_t *peak);
 } gf_nn_backend;
 

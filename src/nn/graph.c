@@ -28,7 +28,7 @@ int gf_tensor_add(gf_graph *g, gf_tensor_list *list, const char *name, int rank,
     return at;
 }
 
-/* The tensor added last takes more room than its count: channels it meets are padded. */
+/* The tensor added last occupies more than its count: its input channels are padded. */
 static void widen(gf_tensor_list *list, int64_t stored) {
     gf_tensor *t = &list->item[list->count - 1];
     list->numbers += lines(stored) - lines(t->stored);
@@ -62,7 +62,7 @@ static gf_layer *append(gf_graph *g, gf_layer layer) {
     return &g->layer[g->layers++];
 }
 
-/* The value an op makes. */
+/* The value that an op writes. */
 static int new_result(gf_graph *g, const gf_nn_shape *s) {
     switch (s->kind) {
     case GF_NN_CONV:
@@ -85,7 +85,7 @@ static int new_result(gf_graph *g, const gf_nn_shape *s) {
 
 int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, int bias) {
     const gf_value *x = &g->value[in];
-    if (shape.kind != GF_NN_EMBED) { /* which turns tokens into another type, and channels into others */
+    if (shape.kind != GF_NN_EMBED) { /* which changes the type, and the channels */
         shape.type = x->type;
         shape.in = x->c;
     }
@@ -95,7 +95,7 @@ int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, i
     shape.second = second >= 0;
     shape.bias = bias >= 0;
     shape.training = g->training;
-    shape.input_grad = in != 0; /* value 0 is the input: nobody asks for its gradient */
+    shape.input_grad = in != 0; /* value 0 is the input: its gradient is not needed */
     const int out = new_result(g, &shape);
     append(g, (gf_layer){
                   .kind = GF_LAYER_OP, .in = in, .residual = second, .out = out, .param = param, .bias = bias, .shape = shape});

@@ -36,7 +36,7 @@ typedef enum gf_layer_kind { GF_LAYER_OP, GF_LAYER_NORM, GF_LAYER_MEAN } gf_laye
 
 typedef struct gf_layer {
     gf_layer_kind kind;
-    int in, residual, out; /* values; residual -1: none. OP: residual is args.x2, whatever the op does with it */
+    int in, residual, out; /* values; residual -1: none. OP: residual is args.x2 */
     int param;             /* first parameter; -1: none. NORM: the bias follows */
     int bias;              /* OP: parameter; -1: none */
     int stat;              /* NORM: running_mean among the buffers, running_var follows */
@@ -44,7 +44,7 @@ typedef struct gf_layer {
     int bits;              /* NORM: block of gf_nn_norm.positive; -1: none */
     int dx;                /* block of the part of the gradient of `in` that comes from here; -1: none */
     int dx2;               /* OP: the same of `residual`, where the op writes it */
-    int add_dx;            /* OP: dx holds another part already */
+    int add_dx;            /* OP: dx holds a different part already */
     /* OP */
     gf_nn_shape shape;
     gf_nn_sizes sizes;
@@ -80,8 +80,7 @@ typedef struct gf_graph {
 int gf_graph_value(gf_graph *g, int64_t n, int64_t h, int64_t w, int64_t c, gf_type type);
 int gf_graph_conv(gf_graph *g, const char *name, int in, int64_t out_channels, int kernel, int stride, int pad);
 int gf_graph_linear(gf_graph *g, const char *name, int in, int64_t out_channels);
-/* An op that follows from its shape but for n, h, w, in and type, which are those of `in`; second: value of args.x2, param, bias:
- * parameters; -1: none. */
+/* An op of this shape, with n, h, w, in and type of `in`; second: value of args.x2; param, bias: parameters; -1: none. */
 int gf_graph_op(gf_graph *g, gf_nn_shape shape, int in, int second, int param, int bias);
 int gf_graph_maxpool(gf_graph *g, int in, int kernel, int stride, int pad);
 int gf_graph_mean(gf_graph *g, int in); /* over all positions; float32 */
@@ -107,28 +106,19 @@ void gf_graph_bind_tensors(gf_graph *g, float *values, float *stats, float *grad
 size_t gf_graph_live_bytes(const gf_graph *g);
 
 /* ----- builders ----- */
-void gf_resnet_build(gf_graph *g, const gf_net_spec *spec);      /* resnet.c */
-void gf_clip_resnet_build(gf_graph *g, const gf_net_spec *spec); /* clip_resnet.c */
-void gf_vit_build(gf_graph *g, const gf_net_spec *spec);         /* transformer.c */
+void gf_resnet_build(gf_graph *g, const gf_net_spec *spec); /* resnet.c */
+void gf_clip_resnet_build(gf_graph *g, const gf_net_spec *spec);
+void gf_vit_build(gf_graph *g, const gf_net_spec *spec); /* transformer.c */
 void gf_text_build(gf_graph *g, const gf_net_spec *spec);
 
 typedef struct gf_name {
-    char text[2 * GF_NAME_BYTES]; /* what is too long is found out where tensors are added */
+    char text[2 * GF_NAME_BYTES]; /* names that are too long are detected where tensors are added */
 } gf_name;
 gf_name gf_name_join(const char *prefix, const char *part);
 /* Convolution of padding kernel / 2; batch norm and ReLU. */
 int gf_graph_conv_at(gf_graph *g, const char *prefix, const char *part, int in, int64_t out, int kernel, int stride);
 int gf_graph_norm_relu(gf_graph *g, const char *prefix, const char *part, int in);
 int gf_graph_param(gf_graph *g, const char *prefix, const char *part, int rank, int64_t d0, int64_t d1);
-
-typedef struct gf_resnet_recipe {
-    int bottleneck;
-    int pooled; /* strides are average pools before 1 x 1 convolutions, which then see all of the image */
-    int layers;
-    int blocks[4];
-    int64_t width; /* of the stem and layer1; doubles from layer to layer */
-} gf_resnet_recipe;
-int gf_resnet_layers(gf_graph *g, const gf_resnet_recipe *r, const char *prefix, int in);
 
 /* ----- initial weights ----- */
 void gf_graph_init(gf_graph *g, const gf_net_spec *spec, int threads);

@@ -62,10 +62,10 @@ void gf_net_release(gf_net *n, void *p) {
     if (n) n->backend->release(n->engine, p);
 }
 
-float *gf_net_state(gf_net *n) { return gf_net_alloc(n, sizeof(float) * (size_t)n->graph.params.numbers); }
+float *gf_net_alloc_state(gf_net *n) { return gf_net_alloc(n, sizeof(float) * (size_t)n->graph.params.numbers); }
 float *gf_net_place(const gf_net *n, float *block, const gf_tensor *t) { return block + (t->value - n->values); }
 
-void gf_net_gather(gf_net *n, float *block, int first) {
+void gf_net_add_gradients(gf_net *n, float *block, int first) {
     const int64_t count = n->graph.params.numbers;
     if (first) n->backend->cast(n->engine, GF_TYPE_F32, block, n->grads, count);
     else n->backend->add(n->engine, GF_TYPE_F32, block, n->grads, count);

@@ -4,7 +4,7 @@
  *   convolutions   normal, deviation sqrt(2 / (out * kernel * kernel))                       (kaiming normal, fan out, ReLU)
  *   linear         uniform in +- 1 / sqrt(in)                                                (torch's default)
  *   batch norm     weight 1, bias 0, running mean 0, running variance 1; zero_init: the last weight of each block 0
- * CLIP's, as its authors begin; w is the width, n the number of blocks; what is not named is torch's default
+ * CLIP's, as its authors initialise; w is the width, n the number of blocks; other tensors have torch's default
  *   texts          deviations: tokens 0.02, positions 0.01, in_proj 1 / sqrt(w), out_proj and c_proj 1 / sqrt(2 n w),
  *                  c_fc 1 / sqrt(2 w), text_projection 1 / sqrt(w)
  *   images         patches: class token, positions and proj 1 / sqrt(w), in_proj uniform in +- sqrt(6 / (4 w));
@@ -24,14 +24,14 @@ typedef struct init_job {
     const gf_net_spec *spec;
 } init_job;
 
-typedef struct beginning {
+typedef struct distribution {
     enum { CONSTANT, NORMAL, UNIFORM } law;
     double amount; /* the constant, the deviation, or the bound on both sides of 0 */
-} beginning;
+} distribution;
 
-static beginning constant(double value) { return (beginning){CONSTANT, value}; }
-static beginning normal(double variance) { return (beginning){NORMAL, sqrt(variance)}; }
-static beginning uniform(double inputs) { return (beginning){UNIFORM, 1 / sqrt(inputs)}; }
+static distribution constant(double value) { return (distribution){CONSTANT, value}; }
+static distribution normal(double variance) { return (distribution){NORMAL, sqrt(variance)}; }
+static distribution uniform(double inputs) { return (distribution){UNIFORM, 1 / sqrt(inputs)}; }
 
 static int ends_with(const char *text, const char *end) {
     const size_t n = strlen(text), m = strlen(end);
@@ -45,7 +45,7 @@ static int closes_block(const gf_net_spec *spec, const char *name) {
     return strncmp(own, "layer", 5) == 0 && ends_with(name, last);
 }
 
-/* How many numbers meet in one output of a weight, or of the weight a bias belongs to. */
+/* Fan in of a weight, or of the weight that a bias belongs to. */
 static double inputs_of(const gf_graph *g, const gf_tensor *t) {
     for (int i = 0; t->rank == 1 && i < g->params.count; i++) {
         const gf_tensor *weight = &g->params.item[i];
@@ -55,14 +55,14 @@ static double inputs_of(const gf_graph *g, const gf_tensor *t) {
     return (double)(t->count / t->shape[0]);
 }
 
-static beginning begin_resnet(const init_job *job, const gf_tensor *t) {
+static distribution init_resnet(const init_job *job, const gf_tensor *t) {
     if (t->rank == 4) return normal(2.0 / (double)(t->shape[0] * t->shape[2] * t->shape[3]));
     if (t->rank == 2) return uniform(inputs_of(job->g, t));
     return constant(!ends_with(t->name, ".bias") && !(job->spec->zero_init && closes_block(job->spec, t->name)));
 }
 
 /* In a block of a transformer. */
-static beginning begin_block(const init_job *job, const gf_tensor *t) {
+static distribution init_block(const init_job *job, const gf_tensor *t) {
     const double w = job->spec->width, n = job->spec->layers;
     const int text = job->spec->arch == GF_ARCH_TEXT;
     if (strstr(t->name, ".ln_")) return constant(ends_with(t->name, ".weight"));
@@ -72,13 +72,13 @@ static beginning begin_block(const init_job *job, const gf_tensor *t) {
     return normal(ends_with(t->name, ".c_fc.weight") ? 1 / (2 * w) : 1 / (2 * n * w));
 }
 
-static beginning begin_clip(const init_job *job, const gf_tensor *t) {
+static distribution init_clip(const init_job *job, const gf_tensor *t) {
     const double w = job->spec->width;
     if (strstr(t->name, ".attnpool.")) {
         if (t->rank == 2) return normal(1.0 / (double)t->shape[1]);
         return uniform(inputs_of(job->g, t));
     }
-    if (strstr(t->name, ".resblocks.") || strncmp(t->name, "transformer.", 12) == 0) return begin_block(job, t);
+    if (strstr(t->name, ".resblocks.") || strncmp(t->name, "transformer.", 12) == 0) return init_block(job, t);
     if (t->rank == 4) return uniform(inputs_of(job->g, t));
     if (strcmp(t->name, "token_embedding.weight") == 0) return normal(0.02 * 0.02);
     if (strcmp(t->name, "positional_embedding") == 0) return normal(0.01 * 0.01);
@@ -91,7 +91,7 @@ static void init_param(void *arg, int64_t task, int thread) {
     const init_job *job = arg;
     gf_tensor *t = &job->g->params.item[task];
     gf_rng r = gf_rng_at(job->spec->seed, GF_RNG_INIT, 0, 0, (uint32_t)task);
-    const beginning b = gf_spec_is_resnet(job->spec) ? begin_resnet(job, t) : begin_clip(job, t);
+    const distribution b = gf_spec_is_resnet(job->spec) ? init_resnet(job, t) : init_clip(job, t);
     for (int64_t i = 0; i < t->count; i++)
         t->value[i] = (float)(b.law == CONSTANT ? b.amount
                               : b.law == NORMAL ? b.amount * gf_rng_normal(&r)

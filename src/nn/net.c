@@ -14,7 +14,7 @@ static size_t block_bytes(const gf_net *n) {
     return sizeof(float) * (copies * (size_t)n->graph.params.numbers + (size_t)n->graph.buffers.numbers);
 }
 
-/* A batch of images as it comes. */
+/* Bytes of a batch of images on the host. */
 static size_t staging_bytes(const gf_net *n) {
     return sizeof(float) * 3 * (size_t)n->spec.size * (size_t)n->spec.size * (size_t)n->spec.batch;
 }
@@ -37,20 +37,20 @@ static const gf_nn_backend *backend_of(glofnd_device device) {
     return device == GLOFND_DEVICE_CUDA ? &gf_nn_backend_cuda : &gf_nn_backend_cpu;
 }
 
-/* The engine of a net beside this one, or one of its own. */
-static glofnd_status make_engine(gf_error *err, gf_net *n, int rough) {
-    const gf_net *beside = n->spec.beside;
-    if (beside) {
-        n->backend = beside->backend;
-        n->threads = beside->threads;
-        n->engine = beside->engine;
-        n->spec.device = beside->spec.device;
+/* The engine of spec.engine_owner, or its own. */
+static glofnd_status make_engine(gf_error *err, gf_net *n, int estimate) {
+    const gf_net *owner = n->spec.engine_owner;
+    if (owner) {
+        n->backend = owner->backend;
+        n->threads = owner->threads;
+        n->engine = owner->engine;
+        n->spec.device = owner->spec.device;
         return GLOFND_OK;
     }
     n->backend = backend_of(n->spec.device);
     n->threads = n->spec.threads > 0 ? n->spec.threads : gf_parallel_default();
     TRY(n->backend->open(err, n->threads, &n->engine));
-    const gf_nn_mode mode = {n->spec.deterministic, n->spec.exact, rough, n->spec.plans};
+    const gf_nn_mode mode = {n->spec.deterministic, n->spec.exact, estimate, n->spec.plans};
     return n->backend->configure ? n->backend->configure(err, n->engine, &mode) : GLOFND_OK;
 }
 
@@ -64,9 +64,9 @@ static void build(gf_graph *g, const gf_net_spec *spec) {
 }
 
 /* Everything but the memory. */
-static glofnd_status make_plan(gf_error *err, gf_net *n, int rough) {
+static glofnd_status make_plan(gf_error *err, gf_net *n, int estimate) {
     TRY(gf_net_check(err, &n->spec));
-    TRY(make_engine(err, n, rough));
+    TRY(make_engine(err, n, estimate));
     n->graph.image_channels = n->backend->image_channels;
     build(&n->graph, &n->spec);
     TRY(gf_graph_ops(err, &n->graph, n->backend, n->engine));
@@ -82,7 +82,8 @@ static glofnd_status make_memory(gf_error *err, gf_net *n) {
     n->grads = n->spec.training ? floats(n, g->params.numbers) : NULL;
     n->arena = n->backend->alloc(n->engine, g->arena_bytes);
     const int missing = !n->values || !n->stats || !n->arena || (n->spec.training && !n->grads);
-    if (missing && n->backend->wait) TRY(n->backend->wait(err, n->engine)); /* a lost device has no memory either */
+    if (missing && n->backend->wait)
+        TRY(n->backend->wait(err, n->engine)); /* a lost device has no memory, either: its own message is better */
     FAIL_IF(err, missing, GLOFND_E_MEMORY, "out of memory for a net of %zu MB: use a smaller batch or image size%s",
             gf_net_bytes(n) >> 20, n->spec.device == GLOFND_DEVICE_CUDA ? ", or device = cpu" : "");
     gf_graph_bind(g, n->arena, n->values, n->stats, n->grads);
@@ -103,13 +104,13 @@ void gf_net_free(gf_net *n) {
         n->backend->release(n->engine, n->grads);
         n->backend->release(n->engine, n->stats);
         n->backend->release(n->engine, n->values);
-        if (!n->spec.beside) n->backend->close(n->engine);
+        if (!n->spec.engine_owner) n->backend->close(n->engine);
     }
     free(n->tensors);
     free(n);
 }
 
-/* Of a device's net they are made on the host and sent there. */
+/* For a device they are made on the host and copied there. */
 static glofnd_status init_weights(gf_error *err, gf_net *n) {
     gf_graph *g = &n->graph;
     if (!n->backend->put) {
@@ -153,15 +154,15 @@ glofnd_status gf_net_create(gf_error *err, const gf_net_spec *spec, gf_net **out
 glofnd_status gf_net_estimate(gf_error *err, const gf_net_spec *spec, size_t *bytes) {
     gf_net *n = NULL;
     TRY(new_net(err, spec, &n));
-    if (spec->beside) n->spec.device = spec->beside->spec.device;
-    n->spec.beside = NULL; /* ops of an estimate must not stay with its engine */
+    if (spec->engine_owner) n->spec.device = spec->engine_owner->spec.device;
+    n->spec.engine_owner = NULL; /* ops of an estimate must not stay in its engine */
     const glofnd_status status = make_plan(err, n, 1);
     if (status == GLOFND_OK) *bytes = gf_net_bytes(n);
     gf_net_free(n);
     return status;
 }
 
-/* ----- looking ----------------------------------------------------------------------------------------------------- */
+/* ----- queries ----------------------------------------------------------------------------------------------------- */
 
 int gf_net_tensors(gf_net *n, gf_tensor **out) {
     *out = n->tensors;
@@ -180,7 +181,7 @@ int64_t gf_net_features(const gf_net *n) { return n->graph.value[n->graph.featur
 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
-void gf_net_packed(const gf_net *n, gf_packed *out, int from, int to, int *first, int *last) {
+void gf_net_packed(const gf_net *n, gf_packed_ops *out, int from, int to, int *first, int *last) {
     out->count = *first = *last = 0;
     for (int i = 0; i < n->graph.layers; i++) {
         const gf_layer *l = &n->graph.layer[i];
@@ -195,13 +196,13 @@ void gf_net_packed(const gf_net *n, gf_packed *out, int from, int to, int *first
 typedef glofnd_status (*together)(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count);
 
 static glofnd_status all_packed(gf_error *err, gf_net *n, together what) {
-    gf_packed list;
+    gf_packed_ops list;
     int first, last;
     gf_net_packed(n, &list, 0, n->graph.layers, &first, &last);
     return what(err, n->engine, list.args, list.op, list.count);
 }
 
-/* A recorded training step has to hold it, so there it is not left out. */
+/* Not skipped where a training step may be recorded: the record must contain it. */
 static glofnd_status pack_weights(gf_error *err, gf_net *n, int train) {
     if (!n->stale && !(train && n->backend->record)) return GLOFND_OK;
     n->stale = 0;
@@ -219,7 +220,7 @@ void *gf_net_input(gf_net *n, int *channels) {
     return n->arena + n->graph.block[v->data].offset;
 }
 
-/* As they came, then cast and padded there. */
+/* Copied unchanged, then cast and padded on the device. */
 static glofnd_status send_images(gf_error *err, gf_net *n, const float *x, void *dst, int64_t first, int64_t count) {
     const int64_t pixels = (int64_t)n->spec.size * n->spec.size;
     if (!n->staging) n->staging = n->backend->alloc(n->engine, staging_bytes(n));
@@ -248,21 +249,21 @@ glofnd_status gf_net_load(gf_error *err, gf_net *n, const float *x, int64_t firs
     return GLOFND_OK;
 }
 
-/* Once in the net, a token is an index into a table: here is where they are looked at. */
+/* In the net a token is an index into a table: its range is checked here. */
 glofnd_status gf_net_load_tokens(gf_error *err, gf_net *n, const int32_t *tokens, int64_t first, int64_t count) {
     const int64_t length = n->spec.context;
     FAIL_IF(err, n->graph.value[0].type != GF_TYPE_I32, GLOFND_E_ARGUMENT, "a net for images takes no tokens");
     TRY(check_range(err, n, first, count, "texts"));
     for (int64_t i = 0; i < count * length; i++)
         FAIL_IF(err, tokens[i] < 0 || tokens[i] >= n->spec.vocab, GLOFND_E_ARGUMENT,
-                "token %d of text %lld is %d: the net knows 0 to %d; is the tokenizer the one it was made for?",
-                (int)(i % length), (long long)(first + i / length), (int)tokens[i], n->spec.vocab - 1);
+                "token %d of text %lld is %d: the net knows 0 to %d; was it made for a different tokenizer?", (int)(i % length),
+                (long long)(first + i / length), (int)tokens[i], n->spec.vocab - 1);
     return gf_net_write(err, n, (int32_t *)gf_net_input(n, NULL) + first * length, tokens,
                         sizeof *tokens * (size_t)(count * length));
 }
 
-/* Missing images of an incomplete batch are black, missing texts all token 0; on a device they stay as they are. Eval mode looks
- * at each by itself. */
+/* Missing images of an incomplete batch are black, missing texts all token 0; on a device they stay unchanged. In eval mode
+ * samples do not affect each other. */
 static void blank(gf_net *n, int64_t count) {
     const gf_value *v = &n->graph.value[0];
     const size_t bytes = gf_type_bytes(v->type) * (size_t)(v->h * v->w * v->c);
@@ -271,7 +272,7 @@ static void blank(gf_net *n, int64_t count) {
 }
 
 static glofnd_status norm_forward(gf_error *err, gf_net *n, const gf_nn_norm *layer, int train) {
-    gf_nn_norm aside = *layer; /* a second time the same images come: running averages stay */
+    gf_nn_norm aside = *layer; /* the same images a second time: running averages stay */
     aside.running_mean = (float *)(void *)(n->arena + n->graph.block[n->graph.aside].offset);
     aside.running_var = aside.running_mean + layer->c;
     const gf_nn_norm *norm = train == 2 ? &aside : layer;
@@ -321,7 +322,7 @@ static glofnd_status norm_backward(gf_error *err, gf_net *n, const gf_nn_norm *n
     return GLOFND_OK;
 }
 
-/* Batch norm takes a gradient in two parts; the others want one. */
+/* Batch norm takes a gradient in two parts; other layers need their sum. */
 static void join_gradient(gf_net *n, const gf_layer *l) {
     const gf_value *out = &n->graph.value[l->out];
     if (out->grads < 2 || l->kind == GF_LAYER_NORM) return;
@@ -346,10 +347,51 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
     n->ready = 0;
     const gf_value *out = &n->graph.value[n->graph.projection];
     n->backend->cast(n->engine, GF_TYPE_F32, n->arena + n->graph.block[out->grad[0]].offset, d, out->n * out->c);
-    gf_net_tell_begin(n);
+    gf_net_report_begin(n);
     for (int i = n->graph.layers - 1; i >= 0; i--) {
         TRY(layer_backward(err, n, &n->graph.layer[i]));
-        TRY(gf_net_tell_final(err, n, i));
+        TRY(gf_net_report_final(err, n, i));
     }
-    return n->backend->unpack_all && !gf_net_tells(n) ? all_packed(err, n, n->backend->unpack_all) : GLOFND_OK;
+    return n->backend->unpack_all && !gf_net_reports_final(n) ? all_packed(err, n, n->backend->unpack_all) : GLOFND_OK;
+}
+
+/* ----- recorded steps ------------------------------------------------------------------------------------------------
+ *
+ * NCCL requires (its manual, "Using NCCL with CUDA Graphs") that a call is recorded on all ranks or none, and that all ranks play
+ * the record or none does. A rank alone may fail to make its record, for lack of memory, once all calls are in it: then the others
+ * drop theirs. A failure of the work itself is not shared: the others may be inside a call that waits for this rank, which ends
+ * the run on all ranks, as after any failure in a step.
+ */
+
+typedef glofnd_status (*step)(gf_error *err, void *arg);
+
+static glofnd_status record(gf_error *err, gf_net *n, step work, void *arg) {
+    const gf_sync_norm *r = n->spec.ranks;
+    int made = 0;
+    TRY(n->backend->record(err, n->engine, work, arg, &made));
+    if (r && r->agree) TRY(r->agree(err, r->user, &made));
+    if (!made) n->backend->forget(n->engine);
+    n->replay.none = !made;
+    return GLOFND_OK;
+}
+
+/* The net that owns the engine. */
+static gf_net *owner(gf_net *n) {
+    while (n->spec.engine_owner) n = n->spec.engine_owner;
+    return n;
+}
+
+glofnd_status gf_net_replay(gf_error *err, gf_net *n, uint64_t key, step work, void *arg) {
+    n = owner(n);
+    if (!n->backend->record) return work(err, arg);
+    if (key != n->replay.key) gf_net_forget(n);
+    n->replay.key = key;
+    if (++n->replay.times == 2 && !n->replay.none) TRY(record(err, n, work, arg));
+    return n->backend->run(err, n->engine, work, arg);
+}
+
+void gf_net_forget(gf_net *n) {
+    n = owner(n);
+    n->replay.times = 0;
+    if (n->backend->forget) n->backend->forget(n->engine);
 }

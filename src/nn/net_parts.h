@@ -1,4 +1,4 @@
-/* net_parts.h - a net from inside: for the files of this folder. */
+/* net_parts.h - the inside of a net, for the files of this folder. */
 #ifndef GF_NN_NET_PARTS_H
 #define GF_NN_NET_PARTS_H
 
@@ -7,7 +7,7 @@
 struct gf_net {
     gf_net_spec spec;
     const gf_nn_backend *backend;
-    gf_nn_engine *engine; /* its own, or that of spec.beside */
+    gf_nn_engine *engine; /* its own, or that of spec.engine_owner */
     gf_graph graph;
     char *arena;
     float *values, *stats, *grads;
@@ -15,33 +15,33 @@ struct gf_net {
     gf_tensor *tensors; /* parameters, then buffers */
     int threads;
     int stale;                         /* packed weights are older than the parameters */
-    int64_t final_from[GF_MAX_LAYERS]; /* several ranks: once layer i is followed back, gradients from here on are final */
-    int64_t told_from;                 /* of them, those the ranks know of */
-    int told_layer;                    /* and the layer they were told after */
-    int ready;                         /* activations of a training forward are there for backward */
-    struct {                           /* of its engine; nets beside this one use it */
+    int64_t final_from[GF_MAX_LAYERS]; /* several ranks: after the backward of layer i, gradients from here on are final */
+    int64_t reported_from;             /* of them, those reported to the ranks */
+    int reported_layer;                /* and the layer after which they were */
+    int ready;                         /* activations of a training forward wait for backward */
+    struct {                           /* of its engine; nets that share it use it, too */
         uint64_t key;
-        int times; /* the present key came */
-        int none;  /* there is never a record: it was tried */
+        int times; /* that the present key came */
+        int none;  /* recording failed: never again */
     } replay;
 };
 
-int gf_spec_is_resnet(const gf_net_spec *s); /* torchvision's, or resnet8 */
-int gf_spec_is_tower(const gf_net_spec *s);  /* gives an embedding */
+int gf_spec_is_resnet(const gf_net_spec *s);     /* torchvision's, or resnet8 */
+int gf_spec_has_embedding(const gf_net_spec *s); /* an encoder for image-text training */
 /* sync_norm.c: statistics of a batch norm over the images of all ranks, forward and backward; gradients that are final. */
 glofnd_status gf_net_norm_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm);
 glofnd_status gf_net_norm_back_stats(gf_error *err, gf_net *n, const gf_nn_norm *norm);
 void gf_net_find_final(gf_net *n);
-void gf_net_tell_begin(gf_net *n);
-glofnd_status gf_net_tell_final(gf_error *err, gf_net *n, int layer); /* it has been followed back */
-int gf_net_tells(const gf_net *n);                                    /* whether anybody wants to know */
-typedef struct gf_packed {                                            /* ops with packed weights, in the order of layers */
+void gf_net_report_begin(gf_net *n);
+glofnd_status gf_net_report_final(gf_error *err, gf_net *n, int layer); /* its backward is done */
+int gf_net_reports_final(const gf_net *n);                              /* 1: ranks wait for them */
+typedef struct gf_packed_ops {                                          /* ops with packed weights, in the order of layers */
     const gf_nn_args *args[GF_MAX_LAYERS];
     gf_nn_op *op[GF_MAX_LAYERS];
     int count;
-} gf_packed;
+} gf_packed_ops;
 /* first: of them, those before layer `from`; last: before layer `to`. */
-void gf_net_packed(const gf_net *n, gf_packed *out, int from, int to, int *first, int *last);
+void gf_net_packed(const gf_net *n, gf_packed_ops *out, int from, int to, int *first, int *last);
 glofnd_status gf_net_check(gf_error *err, const gf_net_spec *s);
 
 #endif

@@ -1,8 +1,8 @@
-/* net_spec.c - which nets can be made: messages say what is wrong and what is expected. */
+/* net_spec.c - checks whether a net can be made; messages name the value and the expected range. */
 #include "nn/net_parts.h"
 
 int gf_spec_is_resnet(const gf_net_spec *s) { return s->arch <= GF_ARCH_RESNET50; }
-int gf_spec_is_tower(const gf_net_spec *s) { return !gf_spec_is_resnet(s) || s->embed_dim > 0; }
+int gf_spec_has_embedding(const gf_net_spec *s) { return !gf_spec_is_resnet(s) || s->embed_dim > 0; }
 
 static glofnd_status check_images(gf_error *err, const gf_net_spec *s) {
     FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
@@ -16,7 +16,7 @@ static glofnd_status check_head(gf_error *err, const gf_net_spec *s) {
             "head %d x %d: widths must be 0 to 65536", s->head_hidden, s->head_out);
     FAIL_IF(err, (s->head_hidden == 0) != (s->head_out == 0), GLOFND_E_ARGUMENT,
             "head %d x %d: give both widths, or 0 for both (no head)", s->head_hidden, s->head_out);
-    FAIL_IF(err, s->head_out > 0 && gf_spec_is_tower(s), GLOFND_E_ARGUMENT,
+    FAIL_IF(err, s->head_out > 0 && gf_spec_has_embedding(s), GLOFND_E_ARGUMENT,
             "a net with an embedding (%d) has no head (%d x %d): give 0 for both of its widths", s->embed_dim, s->head_hidden,
             s->head_out);
     return GLOFND_OK;
@@ -57,7 +57,7 @@ static glofnd_status check_clip_resnet(gf_error *err, const gf_net_spec *s) {
     FAIL_IF(err, width < 2 || width > 1024 || width % 2 != 0, GLOFND_E_ARGUMENT, "width %d: it must be even, 2 to 1024", width);
     FAIL_IF(err, heads < 1 || 32 * width % heads != 0, GLOFND_E_ARGUMENT,
             "%d heads of the attention pooling: they must divide its width, %d", heads, 32 * width);
-    FAIL_IF(err, s->size % 32 != 0, GLOFND_E_ARGUMENT, "image size %d: this net wants a multiple of 32 pixels", s->size);
+    FAIL_IF(err, s->size % 32 != 0, GLOFND_E_ARGUMENT, "image size %d: it must be a multiple of 32 pixels", s->size);
     return GLOFND_OK;
 }
 

@@ -1,13 +1,13 @@
-/* plan.c - which bytes live when, and where.
+/* plan.c - lifetimes and places of all memory of a net; then every layer gets its pointers once, and keeps them.
  *
  * Time runs through the layers: layer i works at time i forward and at 2 L - 1 - i backward. Every block knows its first and last
- * use; blocks whose times do not meet may share bytes. Placing the largest first, each at the lowest place free over its whole
+ * use; blocks whose times do not overlap may share bytes. Placing the largest first, each at the lowest place free over its whole
  * life, comes within a few percent of the lower bound for our nets (tests/cpu/unit_layers.c).
  *
- * What backward reads stays until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU that
+ * Arrays that backward reads stay until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU that
  * followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is at
- * once the gradient of the residual; without a residual it also writes dx there. A linear layer that ends in a sum hands its dy
- * on to what was added, and a layer norm adds its dx to that: the residual stream of a transformer has one gradient all the way.
+ * once the gradient of the residual; without a residual it also writes dx there. A linear layer that ends in a sum passes its dy on to
+ * the summand, and a layer norm adds its dx to that: the residual stream of a transformer has one gradient throughout.
  */
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ static void use(gf_graph *g, int block, int time) {
 
 static int end_of_time(const gf_graph *g) { return 2 * g->layers - 1; }
 
-/* A block for all times. */
+/* A block that is never shared. */
 static int keep(gf_graph *g, size_t bytes) {
     const int b = new_block(g, bytes);
     use(g, b, 0);
@@ -96,12 +96,12 @@ static int reads_x(const gf_layer *l) {
     return k != GF_NN_MAXPOOL && k != GF_NN_AVGPOOL && k != GF_NN_TOKENS && k != GF_NN_PICK;
 }
 
-/* Whose dx may be added to what another reader of the same value has left. */
+/* 1: its dx may be added to the gradient left by a different reader of the same value. */
 static int adds_dx(const gf_layer *l) {
     return l->kind == GF_LAYER_OP && (l->shape.kind == GF_NN_LAYERNORM || l->shape.kind == GF_NN_PICK);
 }
 
-/* What an op's second input asks for. The gradient of a sum is the one of its parts. */
+/* Memory for an op's second input. The gradient of a sum is that of its parts. */
 static void plan_back_second(gf_graph *g, gf_layer *l, int time) {
     const gf_value *out = &g->value[l->out];
     if (l->shape.kind == GF_NN_ATTENTION) use(g, out->data, time);
@@ -135,7 +135,7 @@ static void plan_back_layer(gf_graph *g, gf_layer *l, int time) {
     contribute(g, l->in, l->dx, time);
 }
 
-/* Where a bit per number says what ReLU let through, y itself need not stay for it. */
+/* With a bit per number for the sign before ReLU, y itself need not stay for backward. */
 static void plan_bits(gf_graph *g, const gf_nn_backend *b) {
     for (int i = 0; i < g->layers && b->norm_bits; i++) {
         gf_layer *l = &g->layer[i];
@@ -162,7 +162,7 @@ typedef struct placed { /* sorted by offset */
     int count;
 } placed;
 
-static int meet(const gf_block *a, const gf_block *b) { return a->first <= b->last && b->first <= a->last; }
+static int overlap(const gf_block *a, const gf_block *b) { return a->first <= b->last && b->first <= a->last; }
 
 static void insert(placed *p, const gf_block *b) {
     int at = p->count++;
@@ -170,12 +170,12 @@ static void insert(placed *p, const gf_block *b) {
     p->block[at] = b;
 }
 
-/* Lowest offset where b meets nobody in time and bytes. */
+/* Lowest offset where b overlaps no block in time and bytes. */
 static size_t lowest_place(const placed *p, const gf_block *b) {
     size_t at = 0;
     for (int i = 0; i < p->count; i++) {
         const gf_block *other = p->block[i];
-        if (!meet(b, other)) continue;
+        if (!overlap(b, other)) continue;
         if (other->offset >= at + b->bytes) break;
         if (other->offset + other->bytes > at) at = other->offset + other->bytes;
     }
@@ -210,14 +210,14 @@ static glofnd_status place(gf_error *err, gf_graph *g) {
 }
 
 size_t gf_graph_live_bytes(const gf_graph *g) {
-    size_t most = 0;
+    size_t max = 0;
     for (int t = 0; t <= end_of_time(g); t++) {
         size_t live = 0;
         for (int i = 0; i < g->blocks; i++)
             if (g->block[i].first <= t && t <= g->block[i].last) live += g->block[i].bytes;
-        if (live > most) most = live;
+        if (live > max) max = live;
     }
-    return most;
+    return max;
 }
 
 glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b) {
@@ -226,4 +226,83 @@ glofnd_status gf_graph_plan(gf_error *err, gf_graph *g, const gf_nn_backend *b) 
     if (g->training) plan_backward(g, b);
     FAIL_IF(err, g->full, GLOFND_E_UNSUPPORTED, "this net does not fit the lists of a graph (%d layers)", g->layers);
     return place(err, g);
+}
+
+/* ----- pointers ---------------------------------------------------------------------------------------------------- */
+
+typedef struct memory {
+    const gf_graph *g;
+    char *arena;
+} memory;
+
+static void *at(memory m, int block) { return block < 0 ? NULL : m.arena + m.g->block[block].offset; }
+static void *data(memory m, int value) { return value < 0 ? NULL : at(m, m.g->value[value].data); }
+static void *gradient(memory m, int value, int part) {
+    const gf_value *v = &m.g->value[value];
+    return part < v->grads ? at(m, v->grad[part]) : NULL;
+}
+
+static void bind_tensors(gf_tensor_list *list, float *values, float *grads) {
+    const int64_t line = GF_NN_ALIGN / (int64_t)sizeof(float);
+    int64_t offset = 0;
+    for (int i = 0; i < list->count; i++) {
+        gf_tensor *t = &list->item[i];
+        t->value = values + offset;
+        t->grad = grads ? grads + offset : NULL;
+        offset += (t->stored + line - 1) / line * line;
+    }
+}
+
+static void bind_op(memory m, gf_layer *l) {
+    const gf_tensor *weight = l->param < 0 ? NULL : &m.g->params.item[l->param];
+    l->args = (gf_nn_args){.x = data(m, l->in), .y = data(m, l->out), .dy = gradient(m, l->out, 0), .dx = at(m, l->dx)};
+    l->args.weight = weight ? weight->value : NULL;
+    l->args.weight_grad = weight ? weight->grad : NULL;
+    const gf_tensor *bias = l->bias < 0 ? NULL : &m.g->params.item[l->bias];
+    l->args.bias = bias ? bias->value : NULL;
+    l->args.bias_grad = bias ? bias->grad : NULL;
+    l->args.x2 = data(m, l->residual);
+    l->args.dx2 = at(m, l->dx2);
+    l->args.add_dx = l->add_dx;
+    l->args.packed = at(m, l->packed);
+    l->args.saved = at(m, l->saved);
+    l->args.scratch = at(m, m.g->scratch);
+}
+
+static void bind_norm(memory m, gf_layer *l) {
+    const gf_tensor *param = l->param < 0 ? NULL : &m.g->params.item[l->param], *stat = &m.g->buffers.item[l->stat];
+    gf_nn_norm *n = &l->norm;
+    float *saved = at(m, l->saved);
+    n->x = data(m, l->in);
+    n->residual = data(m, l->residual);
+    n->y = data(m, l->out);
+    n->gamma = param ? param[0].value : NULL;
+    n->beta = param ? param[1].value : NULL;
+    n->dgamma = param ? param[0].grad : NULL;
+    n->dbeta = param ? param[1].grad : NULL;
+    n->running_mean = stat[0].value;
+    n->running_var = stat[1].value;
+    n->mean = saved, n->istd = saved + n->c, n->scale = saved + 2 * n->c, n->shift = saved + 3 * n->c;
+    n->sums = at(m, m.g->sums);
+    n->coef = at(m, m.g->coef);
+    n->scratch = at(m, m.g->scratch);
+    n->dy = gradient(m, l->out, 0);
+    n->dy2 = gradient(m, l->out, 1);
+    n->dx = at(m, l->dx);
+    n->positive = at(m, l->bits);
+}
+
+void gf_graph_bind_tensors(gf_graph *g, float *values, float *stats, float *grads) {
+    bind_tensors(&g->params, values, grads);
+    bind_tensors(&g->buffers, stats, NULL);
+}
+
+void gf_graph_bind(gf_graph *g, char *arena, float *values, float *stats, float *grads) {
+    const memory m = {g, arena};
+    gf_graph_bind_tensors(g, values, stats, grads);
+    for (int i = 0; i < g->layers; i++) {
+        gf_layer *l = &g->layer[i];
+        if (l->kind == GF_LAYER_NORM) bind_norm(m, l);
+        else bind_op(m, l);
+    }
 }

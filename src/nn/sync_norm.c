@@ -1,4 +1,4 @@
-/* sync_norm.c - a net that trains together with those of other ranks: sums of batch norm, and which gradients are final. */
+/* sync_norm.c - a net that trains as one with those of other ranks: sums of batch norm, and reports of final gradients. */
 #include "nn/net_parts.h"
 
 static glofnd_status add_up(gf_error *err, const gf_net *n, const gf_nn_norm *norm) {
@@ -30,7 +30,7 @@ glofnd_status gf_net_norm_back_stats(gf_error *err, gf_net *n, const gf_nn_norm 
     return GLOFND_OK;
 }
 
-/* Where the gradient of a layer's parameters ends in the block; 0: it has none. */
+/* End of the gradient of a layer's parameters in the block; 0: it has none. */
 static int64_t end_of(const gf_net *n, const gf_layer *l) {
     const float *const grads[] = {l->args.weight_grad, l->args.bias_grad, l->norm.dgamma, l->norm.dbeta};
     int64_t end = 0;
@@ -51,30 +51,30 @@ void gf_net_find_final(gf_net *n) {
     }
 }
 
-int gf_net_tells(const gf_net *n) { return n->spec.ranks && n->spec.ranks->ready; }
+int gf_net_reports_final(const gf_net *n) { return n->spec.ranks && n->spec.ranks->ready; }
 
-void gf_net_tell_begin(gf_net *n) {
-    n->told_from = n->graph.params.numbers;
-    n->told_layer = n->graph.layers;
-    if (gf_net_tells(n)) n->spec.ranks->ready(n->spec.ranks->user, n, n->told_from);
+void gf_net_report_begin(gf_net *n) {
+    n->reported_from = n->graph.params.numbers;
+    n->reported_layer = n->graph.layers;
+    if (gf_net_reports_final(n)) n->spec.ranks->ready(n->spec.ranks->user, n, n->reported_from);
 }
 
-/* Where op_backward leaves gradients in a format of the device: of layers i and later that are not in their places yet. */
+/* Where op_backward leaves gradients in a format of the device: moves those of layers i and later that are not reported yet. */
 static glofnd_status unpack(gf_error *err, gf_net *n, int i) {
-    gf_packed list;
+    gf_packed_ops list;
     int first, last;
     if (!n->backend->unpack_some) return GLOFND_OK;
-    gf_net_packed(n, &list, i, n->told_layer, &first, &last);
+    gf_net_packed(n, &list, i, n->reported_layer, &first, &last);
     return n->backend->unpack_some(err, n->engine, list.args, list.op, list.count, first, last);
 }
 
-glofnd_status gf_net_tell_final(gf_error *err, gf_net *n, int i) {
+glofnd_status gf_net_report_final(gf_error *err, gf_net *n, int i) {
     const gf_sync_norm *r = n->spec.ranks;
-    const int64_t first = gf_net_tells(n) ? n->final_from[i] : 0;
-    if (!gf_net_tells(n) || (i > 0 && n->told_from - first < r->bucket)) return GLOFND_OK;
+    const int64_t first = gf_net_reports_final(n) ? n->final_from[i] : 0;
+    if (!gf_net_reports_final(n) || (i > 0 && n->reported_from - first < r->bucket)) return GLOFND_OK;
     TRY(unpack(err, n, i));
-    n->told_from = first;
-    n->told_layer = i;
+    n->reported_from = first;
+    n->reported_layer = i;
     r->ready(r->user, n, first);
     return GLOFND_OK;
 }

@@ -3,7 +3,7 @@
  *   block   x + out_proj(attention(in_proj(ln_1(x)))), then that + c_proj(gelu(c_fc(ln_2(that)))); c_fc is four times as wide
  *   image   conv1 (patch x patch, stride patch), class token, positions, ln_pre, blocks; of the class token ln_post, proj
  *   text    tokens and positions, causal blocks; of the largest token, which ends a text, ln_final, text_projection
- * The last norms work row by row, so that only the row that is wanted goes through them: it is picked first, as float32.
+ * The last norms work row by row, so that only one row needs them: it is picked first, as float32.
  */
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static int layer_norm(gf_graph *g, const char *prefix, const char *part, int in)
     return gf_graph_op(g, (gf_nn_shape){.kind = GF_NN_LAYERNORM}, in, -1, weight, bias);
 }
 
-/* `part` ends with what stands before "weight" and "bias". residual: value that is added, or -1. */
+/* `part` ends before "weight" and "bias". residual: value that is added, or -1. */
 static int linear(gf_graph *g, const char *prefix, const char *part, int in, int64_t out, gf_nn_act act, int residual) {
     const gf_name name = gf_name_join(prefix, part);
     const int weight = gf_graph_param(g, name.text, "weight", 2, out, g->value[in].c);

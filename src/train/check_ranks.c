@@ -37,11 +37,11 @@ static uint64_t config_hash(const gf_config *c) {
 static glofnd_status same_config(gf_error *err, gf_comm *c, const gf_config *config) {
     int in_method;
     const gf_option *o;
-    if (gf_comm_same(err, c, "configuration", config_hash(config)) == GLOFND_OK) return GLOFND_OK;
+    if (gf_comm_check_equal(err, c, "configuration", config_hash(config)) == GLOFND_OK) return GLOFND_OK;
     for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
         char what[80];
         snprintf(what, sizeof what, "value of '%s'", o->key);
-        TRY(gf_comm_same(err, c, what, value_hash(config, o, in_method)));
+        TRY(gf_comm_check_equal(err, c, what, value_hash(config, o, in_method)));
     }
     return GLOFND_E_ARGUMENT; /* the transport failed: its text is in err */
 }
@@ -56,8 +56,8 @@ static uint64_t data_hash(const gf_dataset *d) {
 
 glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from) {
     TRY(same_config(err, c, &t->config));
-    TRY(gf_comm_same(err, c, "dataset", data_hash(t->data)));
-    return gf_comm_same(err, c, "newest checkpoint", hash_of(from, start_of_hash()));
+    TRY(gf_comm_check_equal(err, c, "dataset", data_hash(t->data)));
+    return gf_comm_check_equal(err, c, "newest checkpoint", hash_of(from, start_of_hash()));
 }
 
 /* ----- folder ----- */

@@ -32,7 +32,7 @@ glofnd_status gf_distributed_check(gf_error *err, const gf_config *c, int ranks)
 
 static glofnd_status sum_norm(gf_error *err, void *user, double *x, int64_t n) {
     gf_distributed *d = user;
-    return d->wire->kind->sum(err, d->wire, x, n);
+    return d->wire->ops->sum(err, d->wire, x, n);
 }
 
 static void gradients_final(void *user, gf_net *net, int64_t first) {
@@ -46,7 +46,7 @@ static void gradients_final(void *user, gf_net *net, int64_t first) {
 static glofnd_status agree_on(gf_error *err, void *user, int *yes) {
     gf_distributed *d = user;
     double without = !*yes;
-    TRY(d->host->kind->sum(err, d->host, &without, 1));
+    TRY(d->host->ops->sum(err, d->host, &without, 1));
     *yes = without == 0.0;
     return GLOFND_OK;
 }
@@ -72,7 +72,7 @@ void gf_distributed_free(gf_distributed *d, gf_encoders *e) {
     if (e->count > 0) gf_net_forget(e->at[0].net);
     free(d->unreadable);
     gf_reducer_free(d->reducer);
-    if (d->wire && d->wire != d->host) d->wire->kind->close(d->wire);
+    if (d->wire && d->wire != d->host) d->wire->ops->close(d->wire);
     *d = (gf_distributed){0};
 }
 
@@ -131,7 +131,7 @@ static glofnd_status share_unreadable(gf_error *err, gf_distributed *d) {
 
 glofnd_status gf_distributed_share(gf_error *err, gf_distributed *d) {
     double x[2] = {d->stop, (double)d->unreadable_count};
-    TRY(d->host->kind->sum(err, d->host, x, 2));
+    TRY(d->host->ops->sum(err, d->host, x, 2));
     d->stop = x[0] > 0.0;
     return x[1] > 0.0 ? share_unreadable(err, d) : GLOFND_OK;
 }

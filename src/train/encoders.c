@@ -78,9 +78,9 @@ static glofnd_status make_blocks(gf_error *err, const gf_encoders *s, gf_encoder
     const int moves = w->param_count > 0, parts = in_parts(s);
     w->grad = gf_net_alloc(w->net, bytes);
     w->kept = parts ? gf_net_alloc(w->net, bytes) : NULL;
-    w->sum = parts && moves ? gf_net_state(w->net) : NULL;
-    w->state1 = moves ? gf_net_state(w->net) : NULL;
-    w->state2 = moves && adam ? gf_net_state(w->net) : NULL;
+    w->sum = parts && moves ? gf_net_alloc_state(w->net) : NULL;
+    w->state1 = moves ? gf_net_alloc_state(w->net) : NULL;
+    w->state2 = moves && adam ? gf_net_alloc_state(w->net) : NULL;
     FAIL_IF(err,
             !w->grad || (parts && !w->kept) || (parts && moves && !w->sum) || (moves && !w->state1) ||
                 (moves && adam && !w->state2),
@@ -94,7 +94,7 @@ static glofnd_status init_encoder(gf_error *err, gf_encoders *s, int k, const gf
     gf_encoder *w = &s->at[k];
     spec.ranks = ranks;
     spec.plans = plans;
-    spec.beside = k > 0 ? s->at[0].net : NULL;
+    spec.engine_owner = k > 0 ? s->at[0].net : NULL;
     TRY(gf_net_create(err, &spec, &w->net));
     s->count = k + 1;
     w->rows = spec.batch / s->part * s->batch;
@@ -179,7 +179,7 @@ static glofnd_status backward_part(gf_error *err, gf_encoders *s, const gf_feed 
         if (w->param_count == 0) continue;
         TRY(gf_net_forward(err, w->net, NULL, s->part, 2, NULL, NULL));
         TRY(gf_net_backward(err, w->net, w->grad + first * s->dim));
-        gf_net_gather(w->net, w->sum, first == 0);
+        gf_net_add_gradients(w->net, w->sum, first == 0);
     }
     return GLOFND_OK;
 }

@@ -15,7 +15,7 @@ typedef struct gf_encoder { /* one encoder */
     gf_tensor *tensors; /* borrowed from the net */
     int tensor_count;
     int param_count;        /* of these, parameters that training updates; 0: a locked encoder */
-    float *state1, *state2; /* optimizer state, blocks of gf_net_state; state2 may be NULL */
+    float *state1, *state2; /* optimizer state, blocks of gf_net_alloc_state; state2 may be NULL */
     float *sum;             /* parts: their gradients added up, such a block; else NULL */
     float *kept;            /* parts: [rows][dim] embeddings of the whole batch, where the net is; else NULL */
     int64_t rows;           /* embeddings per step: two views of each sample, or one */

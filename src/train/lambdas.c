@@ -50,7 +50,7 @@ glofnd_status gf_lambdas_take(gf_error *err, const gf_trainer *t, int64_t max, g
     for (int k = 0; k < t->encoders.count; k++) {
         memset(x->side[k], 0, sizeof(float) * (size_t)x->count);
         TRY(take_own(err, t, k, stride, x->count, x->side[k]));
-        if (t->comm) TRY(t->comm->kind->sum_floats(err, t->comm, x->side[k], x->count));
+        if (t->comm) TRY(t->comm->ops->sum_floats(err, t->comm, x->side[k], x->count));
     }
     return GLOFND_OK;
 }

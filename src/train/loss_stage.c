@@ -104,7 +104,7 @@ glofnd_status gf_loss_stage_create(gf_error *err, const gf_loss_stage_spec *spec
 
 static int sum_shared(void *user, double *x, int n) {
     gf_comm *host = user;
-    return host->kind->sum(NULL, host, x, n) != GLOFND_OK;
+    return host->ops->sum(NULL, host, x, n) != GLOFND_OK;
 }
 
 glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wire) {
@@ -276,7 +276,7 @@ glofnd_status gf_loss_stage_finish(gf_error *err, gf_loss_stage *l, glofnd_stats
         FAIL_IF(err, status != GLOFND_OK, status, "step %lld, samples %lld, %lld ...: %s", step, first, second,
                 glofnd_ctx_error(l->ctx));
     }
-    if (l->spec.comm) TRY(gf_step_ranks_settle(err, &l->ranks, l->ctx, l->store, &l->stats));
+    if (l->spec.comm) TRY(gf_step_ranks_finish(err, &l->ranks, l->ctx, l->store, &l->stats));
     FAIL_IF(err, !isfinite(l->stats.loss), GLOFND_E_NUMERIC,
             "step %lld: the loss is not finite; samples %lld, %lld ...; a smaller lr may help", step, first, second);
     *stats = l->stats;

@@ -305,7 +305,7 @@ static glofnd_status step_and_log(gf_error *err, job *j, int *stop, int *due) {
     if (t->step % t->epoch_steps == 0) TRY(gf_lambdas_take(err, t, GF_LAMBDAS_MAX, &j->lambdas));
     if (t->step % t->epoch_steps == 0 && is_first(j->p)) TRY(end_epoch(err, j));
     x[0] = is_first(j->p) && checkpoint_due(j);
-    if (t->comm && t->step % t->epoch_steps == 0) TRY(t->comm->kind->sum(err, t->comm, x, 1));
+    if (t->comm && t->step % t->epoch_steps == 0) TRY(t->comm->ops->sum(err, t->comm, x, 1));
     *due = x[0] > 0.0 || (t->config.checkpoint_steps && t->step % t->config.checkpoint_steps == 0);
     return GLOFND_OK;
 }
@@ -342,7 +342,7 @@ static glofnd_status share_folder(gf_error *err, job *j) {
     gf_comm *c = j->p->comm;
     double made = j->made;
     if (!c) return GLOFND_OK;
-    TRY(c->kind->sum(err, c, &made, 1));
+    TRY(c->ops->sum(err, c, &made, 1));
     j->made = (int)made;
     if (!is_first(j->p)) j->folder = open(j->p->run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return GLOFND_OK;

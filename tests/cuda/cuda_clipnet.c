@@ -310,7 +310,7 @@ static void make_optimizer(pair *p) {
     for (int k = 0; k < 2; k++) {
         gf_tensor *t;
         const int count = gf_net_tensors(p->net[k], &t);
-        for (int i = 0; i < 2; i++) p->state[k][i] = gf_net_state(p->net[k]);
+        for (int i = 0; i < 2; i++) p->state[k][i] = gf_net_alloc_state(p->net[k]);
         for (int i = 0; i < count && t[i].grad; i++)
             list[n++] = (gf_param){.p = t[i].value,
                                    .g = t[i].grad,
@@ -330,7 +330,7 @@ static pair make_pair(gf_precision precision) {
     for (int k = 0; k < 2; k++) {
         spec[k].device = GLOFND_DEVICE_CUDA;
         spec[k].precision = precision;
-        spec[k].beside = k ? p.net[0] : NULL;
+        spec[k].engine_owner = k ? p.net[0] : NULL;
         nn_ok(gf_net_create(&err, &spec[k], &p.net[k]), &err);
         load_input(p.net[k], &spec[k]);
         float *d = gradient_of(&spec[k]);

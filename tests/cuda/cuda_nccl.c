@@ -46,14 +46,14 @@ static line open_line(void) {
         skip();
     }
     trial_fine(status, &err);
-    trial_fine(l.wire->kind->twin(&err, l.wire, &l.twin), &err);
+    trial_fine(l.wire->ops->duplicate(&err, l.wire, &l.twin), &err);
     return l;
 }
 
 static void close_line(line *l) {
-    l->twin->kind->close(l->twin);
-    l->wire->kind->close(l->wire);
-    l->ranks->kind->close(l->ranks);
+    l->twin->ops->close(l->twin);
+    l->wire->ops->close(l->wire);
+    l->ranks->ops->close(l->ranks);
     good(cudaFree(l->x));
     good(cudaFreeHost(l->host));
     good(cudaStreamDestroy(l->stream));
@@ -67,7 +67,7 @@ static void dawdle(void *none) {
 /* Slowly on the stream: x becomes host [0]; then the twin sums it, and the stream reads it to host [1]. */
 static void there_and_back(line *l) {
     gf_error err = {""};
-    const gf_comm_kind *k = l->twin->kind;
+    const gf_comm_ops *k = l->twin->ops;
     good(cudaLaunchHostFunc(l->stream, dawdle, NULL));
     good(cudaMemcpyAsync(l->x, l->host, COUNT * sizeof *l->x, cudaMemcpyHostToDevice, l->stream));
     trial_fine(k->fork(&err, l->twin), &err);
@@ -84,7 +84,7 @@ static void expect_numbers(line *l, float first) {
 static void a_twin_works_beside_its_origin(void **state) {
     (void)state;
     line l = open_line();
-    assert_true(l.wire->kind->fork && l.wire->kind->join);
+    assert_true(l.wire->ops->fork && l.wire->ops->join);
     for (int i = 0; i < COUNT; i++) l.host[i] = 1 + (float)i;
     there_and_back(&l);
     expect_numbers(&l, 1);
@@ -140,7 +140,7 @@ static void one_rank_trains_as_none(void **state) {
     assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);
     gpu_same_weights(a, b);
     gf_trainer_free(a), gf_trainer_free(b);
-    ranks->kind->close(ranks);
+    ranks->ops->close(ranks);
 }
 
 /* ----- two ranks on one GPU ------------------------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ static void *join_in(void *user) {
     member *m = user;
     gf_comm *wire = NULL;
     m->status = gf_device_comm_open(&m->err, m->host, NULL, &wire);
-    if (wire) wire->kind->close(wire);
+    if (wire) wire->ops->close(wire);
     return NULL;
 }
 
@@ -168,7 +168,7 @@ static void two_ranks_cannot_share_a_gpu(void **state) {
     thread_ranks_open(2, host);
     for (int r = 0; r < 2; r++) m[r].host = host[r];
     thread_ranks_run(2, join_in, user);
-    for (int r = 0; r < 2; r++) host[r]->kind->close(host[r]);
+    for (int r = 0; r < 2; r++) host[r]->ops->close(host[r]);
     if (m[0].status == GLOFND_E_UNSUPPORTED) skip();
     print_message("%s\n", m[0].err.text);
     for (int r = 0; r < 2; r++) {

@@ -68,7 +68,7 @@ static void make_optimizer(scene *s) {
     const int count = gf_net_tensors(s->net, &t);
     gf_param *list = calloc((size_t)count, sizeof *list);
     int n = 0;
-    s->state = gf_net_state(s->net);
+    s->state = gf_net_alloc_state(s->net);
     for (; n < count && t[n].grad; n++)
         list[n] = (gf_param){.p = t[n].value,
                              .g = t[n].grad,

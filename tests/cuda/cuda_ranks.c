@@ -201,7 +201,7 @@ static void close_wire(gf_comm *c) {
 }
 
 static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
-static const gf_comm_kind kind = {"test", gather, NULL, sum, sum_floats, twin, close_wire, fork_off, join_again};
+static const gf_comm_ops kind = {"test", gather, NULL, sum, sum_floats, twin, close_wire, fork_off, join_again};
 
 static wire *new_wire(gf_comm *host, cudaStream_t stream) {
     wire *w = calloc(1, sizeof *w);
@@ -290,7 +290,7 @@ static void make_pair(pair *p, const trial_setting *more, habit h) {
 static void drop_pair(pair *p) {
     gf_net_release(p->ranked->encoders.at[0].net, p->notes.copy);
     gf_trainer_free(p->alone), gf_trainer_free(p->ranked);
-    p->host->kind->close(p->host);
+    p->host->ops->close(p->host);
 }
 
 static float *read_floats(gf_trainer *t, const float *from, int64_t n) {
@@ -374,9 +374,9 @@ static void no_rank_plays_a_record_alone(void **state) {
     (void)state;
     pair p;
     make_pair(&p, NULL, SPOIL);
-    gf_comm_kind kind_of_two = *p.host->kind;
+    gf_comm_ops kind_of_two = *p.host->ops;
     kind_of_two.sum = sum_with_another;
-    p.host->kind = &kind_of_two;
+    p.host->ops = &kind_of_two;
     trial_steps(p.alone, STEPS), trial_steps(p.ranked, STEPS);
     assert_int_equal(p.notes.joins, STEPS + 1); /* and once for the record */
     gpu_same_weights(p.alone, p.ranked);
@@ -455,7 +455,7 @@ static void train_together(const trial_setting *more, double limit) {
     gpu_same_weights(m[0].t, m[1].t);
     assert_true(loss < 1e-5);
     assert_true(weights < limit && gradients < limit);
-    for (int r = 0; r < RANKS; r++) gf_trainer_free(m[r].t), host[r]->kind->close(host[r]);
+    for (int r = 0; r < RANKS; r++) gf_trainer_free(m[r].t), host[r]->ops->close(host[r]);
     gf_trainer_free(alone);
 }
 

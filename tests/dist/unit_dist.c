@@ -1,4 +1,4 @@
-/* unit_dist.c - ranks in one process: which traces of launchers are seen, and the transport of a single rank. */
+/* unit_dist.c - ranks in one process: detection of launchers, and the transport of a single rank. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 static const char *seen_name, *seen_value;
 
-static char *look(const char *name) {
+static char *get_variable(const char *name) {
     static char value[32];
     if (!seen_name || strcmp(name, seen_name) != 0) return NULL;
     strcpy(value, seen_value);
@@ -22,7 +22,7 @@ static char *look(const char *name) {
 static int launched(const char *name, const char *value) {
     seen_name = name;
     seen_value = value;
-    return gf_dist_launched(look);
+    return gf_dist_launched(get_variable);
 }
 
 static void test_launched(void **state) {
@@ -43,11 +43,11 @@ static void test_single(void **state) {
     double x = 3.0;
     int part = 7, all = 0;
     assert_int_equal(gf_dist_open(&err, GF_RANKS_AUTO, 0, &c), GLOFND_OK);
-    assert_true(c->rank == 0 && c->ranks == 1 && strcmp(c->kind->name, "single") == 0);
-    assert_int_equal(c->kind->sum(&err, c, &x, 1), GLOFND_OK);
+    assert_true(c->rank == 0 && c->ranks == 1 && strcmp(c->ops->name, "single") == 0);
+    assert_int_equal(c->ops->sum(&err, c, &x, 1), GLOFND_OK);
     assert_int_equal(gf_comm_gather(&err, c, &part, sizeof part, &all), GLOFND_OK);
     assert_true(x == 3.0 && all == 7);
-    assert_int_equal(gf_dist_watch(&err, c, 1.0, NULL, NULL), GLOFND_OK); /* nobody to miss */
+    assert_int_equal(gf_dist_watch(&err, c, 1.0, NULL, NULL), GLOFND_OK); /* no other rank */
     gf_fail(&err, GLOFND_E_IO, "no such file");
     assert_int_equal(gf_comm_agree(&err, c, GLOFND_E_IO), GLOFND_E_IO);
     assert_string_equal(err.text, "no such file");

@@ -1,5 +1,5 @@
-/* unit_reducer.c - gradients that become final from their end: handed over whole, once, in order, by a thread or into a queue of
- * a device; and what happens when a sum fails. */
+/* unit_reducer.c - gradients that become final from their end: each summed once, in order, by a thread or in a queue of a device;
+ * and sums that fail. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -16,7 +16,7 @@
 
 enum { SIZE = 1000, BUCKET = 64 };
 
-typedef struct line { /* a transport that writes down what it is asked for: f fork, s sum, j join */
+typedef struct line { /* a transport that records its calls: f fork, s sum, j join, c close */
     gf_comm head;
     char calls[200];
     int count, fails_at; /* sum number; 0: none */
@@ -51,7 +51,7 @@ static glofnd_status join_again(gf_error *err, gf_comm *c) {
     return GLOFND_OK;
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     (void)err;
     *out = c;
     return GLOFND_OK;
@@ -59,9 +59,9 @@ static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
 
 static void close_line(gf_comm *c) { note((line *)c, 'c'); }
 
-static const gf_comm_kind by_thread = {.name = "test", .sum_floats = sum_floats, .twin = twin, .close = close_line};
-static const gf_comm_kind by_queue = {
-    .name = "test", .sum_floats = sum_floats, .twin = twin, .close = close_line, .fork = fork_off, .join = join_again};
+static const gf_comm_ops by_thread = {.name = "test", .sum_floats = sum_floats, .duplicate = duplicate, .close = close_line};
+static const gf_comm_ops by_queue = {
+    .name = "test", .sum_floats = sum_floats, .duplicate = duplicate, .close = close_line, .fork = fork_off, .join = join_again};
 
 typedef struct scene {
     line line;
@@ -69,10 +69,10 @@ typedef struct scene {
     float x[SIZE];
 } scene;
 
-static void begin(scene *s, const gf_comm_kind *kind) {
+static void begin(scene *s, const gf_comm_ops *ops) {
     gf_error err = {""};
     memset(s, 0, sizeof *s);
-    s->line.head = (gf_comm){.kind = kind, .ranks = 2};
+    s->line.head = (gf_comm){.ops = ops, .ranks = 2};
     assert_int_equal(gf_reducer_create(&err, &s->line.head, BUCKET, &s->r), GLOFND_OK);
 }
 
@@ -90,13 +90,13 @@ static glofnd_status pass(scene *s, gf_error *err, int stride) {
 
 static void every_number_is_summed_once(void **state) {
     (void)state;
-    const gf_comm_kind *const kinds[] = {&by_thread, &by_queue};
+    const gf_comm_ops *const transports[] = {&by_thread, &by_queue};
     static const int strides[] = {1, 37, 64, 65, 500, SIZE};
     scene s;
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; i < sizeof strides / sizeof *strides; i++) {
             gf_error err = {""};
-            begin(&s, kinds[k]);
+            begin(&s, transports[k]);
             for (int again = 0; again < 2; again++) {
                 assert_int_equal(pass(&s, &err, strides[i]), GLOFND_OK);
                 for (int j = 0; j < SIZE; j++) assert_true(s.x[j] == (float)(2 * j));
@@ -107,7 +107,7 @@ static void every_number_is_summed_once(void **state) {
         }
 }
 
-/* A queue: what is final comes before its sum, the sums before what follows; nothing to join where nothing was queued. */
+/* A queue: gradients are final before their sum, sums are done before later work; without sums there is no join. */
 static void a_queue_forks_before_every_sum_and_joins_once(void **state) {
     (void)state;
     gf_error err = {""};
@@ -121,8 +121,8 @@ static void a_queue_forks_before_every_sum_and_joins_once(void **state) {
     assert_string_equal(s.line.calls, "fsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsjc");
 }
 
-/* Backward that failed on its way leaves nothing to the next. */
-static void a_pass_that_was_broken_off_is_forgotten(void **state) {
+/* A backward pass that failed midway does not affect the next one. */
+static void an_interrupted_pass_is_dropped(void **state) {
     (void)state;
     gf_error err = {""};
     scene s;
@@ -135,13 +135,13 @@ static void a_pass_that_was_broken_off_is_forgotten(void **state) {
     gf_reducer_free(s.r);
 }
 
-static void a_sum_that_fails_is_told(void **state) {
+static void a_failed_sum_is_reported(void **state) {
     (void)state;
-    const gf_comm_kind *const kinds[] = {&by_thread, &by_queue};
+    const gf_comm_ops *const transports[] = {&by_thread, &by_queue};
     for (size_t k = 0; k < 2; k++) {
         gf_error err = {""};
         scene s;
-        begin(&s, kinds[k]);
+        begin(&s, transports[k]);
         s.line.fails_at = 3;
         assert_int_equal(pass(&s, &err, 100), GLOFND_E_DEVICE);
         assert_string_equal(err.text, "sum 3 failed");
@@ -155,8 +155,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_is_summed_once),
         cmocka_unit_test(a_queue_forks_before_every_sum_and_joins_once),
-        cmocka_unit_test(a_pass_that_was_broken_off_is_forgotten),
-        cmocka_unit_test(a_sum_that_fails_is_told),
+        cmocka_unit_test(an_interrupted_pass_is_dropped),
+        cmocka_unit_test(a_failed_sum_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ typedef struct world {
 
 static int sum_over_ranks(void *user, double *x, int n) {
     gf_comm *c = user;
-    return c->kind->sum(&here.error, c, x, n) != GLOFND_OK;
+    return c->ops->sum(&here.error, c, x, n) != GLOFND_OK;
 }
 
 static void open_world(world *w) {
@@ -123,7 +123,7 @@ static void one_step(world *w, const char *name, rng *g, int step) {
     MUST(
         gf_step_ranks_draw(&here.error, &w->team, d.id + row0, d.label + row0, grouped ? d.group + row0 : NULL, w->ctx, w->work));
     MUST(gf_step_ranks_step(&here.error, &w->team, w->ctx, w->work, &q, links, ga, gb, &own));
-    MUST(gf_step_ranks_settle(&here.error, &w->team, w->ctx, w->work, &own));
+    MUST(gf_step_ranks_finish(&here.error, &w->team, w->ctx, w->work, &own));
     const float worst = fmaxf(farthest(ga, want_a + first, n, &largest), farthest(gb, want_b + first, n, &largest));
     CHECK(worst <= 1e-5f * largest, "%s, step %d: a gradient is off by %g of %g", name, step, worst, largest);
     CHECK(fabs(own.loss - all.loss) <= 1e-6 * fmax(1.0, fabs(all.loss)), "%s, step %d: loss %g, one rank %g", name, step,
@@ -188,10 +188,10 @@ static void check_sums(gf_comm *c) {
     double y[3] = {1.0 + c->rank, 2.0, -c->rank};
     const int R = c->ranks;
     for (int i = 0; i < LARGE; i++) x[i] = (float)(i % 17) * 0.25f + (float)c->rank;
-    CHECK(c->kind->sum(&here.error, c, y, 3) == GLOFND_OK && y[0] == R * (R + 1) / 2.0 && y[1] == 2.0 * R &&
+    CHECK(c->ops->sum(&here.error, c, y, 3) == GLOFND_OK && y[0] == R * (R + 1) / 2.0 && y[1] == 2.0 * R &&
               y[2] == -R * (R - 1) / 2.0,
           "doubles sum to %g %g %g", y[0], y[1], y[2]);
-    CHECK(c->kind->sum_floats(&here.error, c, x, LARGE) == GLOFND_OK, "%s", here.error.text);
+    CHECK(c->ops->sum_floats(&here.error, c, x, LARGE) == GLOFND_OK, "%s", here.error.text);
     for (int i = 0; i < LARGE; i++)
         CHECK(x[i] == (float)R * (float)(i % 17) * 0.25f + (float)(R * (R - 1) / 2), "float %d sums to %g", i, x[i]);
 }
@@ -205,9 +205,9 @@ static void check_agreement(gf_comm *c) {
     char want[64] = "no such file";
     if (c->ranks > 1) snprintf(want, sizeof want, "rank %d: no such file", last);
     CHECK(status == GLOFND_E_IO && strcmp(e.text, want) == 0, "status %d, text %s", status, e.text);
-    CHECK(gf_comm_same(&e, c, "data", 7) == GLOFND_OK, "%s", e.text);
+    CHECK(gf_comm_check_equal(&e, c, "data", 7) == GLOFND_OK, "%s", e.text);
     if (c->ranks == 1) return;
-    CHECK(gf_comm_same(&e, c, "data", (uint64_t)(c->rank == 1)) == GLOFND_E_ARGUMENT && strstr(e.text, "rank 1"),
+    CHECK(gf_comm_check_equal(&e, c, "data", (uint64_t)(c->rank == 1)) == GLOFND_E_ARGUMENT && strstr(e.text, "rank 1"),
           "a difference was not seen: %s", e.text);
 }
 

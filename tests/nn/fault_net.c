@@ -59,7 +59,7 @@ static void a_net_beside_another_may_fail(void **state) {
     gf_net_spec beside = text;
     static float x[4 * 16 * 16 * 3];
     if (gf_net_create(&err, &spec, &image) != GLOFND_OK) fail_msg("%s", err.text);
-    beside.beside = image;
+    beside.engine_owner = image;
     fail_everywhere(&beside);
     assert_int_equal(gf_net_forward(&err, image, x, 4, 1, NULL, NULL), GLOFND_OK);
     gf_net_free(image);

@@ -75,7 +75,7 @@ static void nets_beside_each_other_do_not_meddle(void **state) {
     (void)state;
     gf_net *alone = net_new(text_spec), *image = net_new(vit_spec);
     gf_net_spec s = text_spec;
-    s.beside = image;
+    s.engine_owner = image;
     s.threads = 1; /* ignored: those of the other */
     size_t bytes = 0;
     gf_error err = {""};
@@ -99,13 +99,13 @@ static void halves_add_up(gf_net_spec s) {
     gf_net *whole = net_new(s);
     s.batch = BATCH / 2;
     gf_net *half = net_new(s);
-    float *sum = gf_net_state(half);
+    float *sum = gf_net_alloc_state(half);
     net_forward(whole, 0, 1);
     net_backward(whole, 0);
     for (int i = 0; i < 2; i++) {
         net_forward(half, i * BATCH / 2, 1);
         net_backward(half, i * BATCH / 2);
-        gf_net_gather(half, sum, i == 0);
+        gf_net_add_gradients(half, sum, i == 0);
     }
     assert_true(ref_distance_floats(sum, whole->grads, whole->graph.params.numbers) < 1e-6);
     gf_net_release(half, sum);

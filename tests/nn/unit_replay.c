@@ -110,7 +110,7 @@ static void expect_ranks(int lacks, const char *notes) {
     }
     thread_ranks_run(RANKS, take_steps, user);
     for (int r = 0; r < RANKS; r++) {
-        host[r]->kind->close(host[r]);
+        host[r]->ops->close(host[r]);
         assert_int_equal(m[r].status, GLOFND_OK);
         assert_string_equal(m[r].engine.notes, notes);
     }
@@ -131,8 +131,8 @@ static glofnd_status sum_never(gf_error *err, gf_comm *c, double *x, int64_t n) 
 
 static void a_failure_is_told_at_once(void **state) {
     (void)state;
-    const gf_comm_kind kind = {.name = "test", .sum = sum_never};
-    gf_comm host = {.kind = &kind, .ranks = 2};
+    const gf_comm_ops kind = {.name = "test", .sum = sum_never};
+    gf_comm host = {.ops = &kind, .ranks = 2};
     member m = {.keys = "aaa", .engine.fails = 1};
     gf_distributed_begin(&m.distributed, &host);
     take_steps(&m);
@@ -150,7 +150,7 @@ static void nets_beside_each_other_share_the_record(void **state) {
     assert_true(first && second);
     first->backend = second->backend = &notebook;
     first->engine = second->engine = &engine;
-    second->spec.beside = first;
+    second->spec.engine_owner = first;
     for (int i = 0; i < 4; i++) assert_int_equal(gf_net_replay(&err, i % 2 ? second : first, 7, work, &engine), GLOFND_OK);
     gf_net_forget(second);
     assert_int_equal(gf_net_replay(&err, first, 7, work, &engine), GLOFND_OK);

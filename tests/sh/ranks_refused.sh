@@ -31,8 +31,8 @@ refused 'a wrong value' 'rank 0: .*epochs' 2 $images --epochs none
 refused 'a file in the way' 'rank 0: .*rank.sh/run' 2 $images --out rank.sh/run
 "$glofnd" info | grep -q 'CUDA device' || refused 'no GPU' 'rank [01]: ' 2 $images --device cuda
 ODD='--data cifar100:nowhere' refused 'no data on a rank' 'rank 1: .*nowhere' 2 $images
-ODD='--data shapes:n=64,classes=4,size=16,seed=1' refused 'other data on a rank' "rank 1 has another value of 'data'" 2 $images
-ODD='--lr 0.1' refused 'another configuration' "rank 1 has another value of 'lr'" 2 $images
+ODD='--data shapes:n=64,classes=4,size=16,seed=1' refused 'other data on a rank' "rank 1 has a different value of 'data'" 2 $images
+ODD='--lr 0.1' refused 'another configuration' "rank 1 has a different value of 'lr'" 2 $images
 ODD='--epochs none' refused 'a wrong value on a rank' 'rank 1: .*epochs' 2 $images
 ODD='--out elsewhere' refused 'another folder on a rank' 'rank 1: elsewhere is missing' 2 $images
 ODD='--out other' refused 'another folder on a rank' 'rank 1: other is a different folder' 2 $images
@@ -51,7 +51,7 @@ cd "rank.$OMPI_COMM_WORLD_RANK" && exec "$glofnd" pretrain "$@" --out "$out"
 END
     call mpirun -np 2 sh moved.sh $images --data folder:images --batch 8
     [ $code != 0 ] || fail 'other images on a rank: exit 0'
-    wants 'other images on a rank' $code 'rank 1 has another dataset than rank 0'
+    wants 'other images on a rank' $code 'rank 1 has a different dataset from rank 0'
     [ -e run ] && fail "other images on a rank: it left $(ls -d run run/*)"
 fi
 
@@ -66,7 +66,7 @@ exec "$glofnd" pretrain "$@"
 END
     call mpirun -np 2 sh builds.sh $images --out builds
     [ $code != 0 ] || fail 'another build: exit 0'
-    wants 'another build' $code 'rank 1 has another build of glofnd' "commit $other" "commit $commit"
+    wants 'another build' $code 'rank 1 has a different build of glofnd' "commit $other" "commit $commit"
     [ -e builds ] && fail "another build: it left $(ls -d builds builds/*)"
 else
     echo 'not tried: another build of the program'

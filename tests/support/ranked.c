@@ -17,7 +17,7 @@ int ranked_open(void) {
 
 int ranked_sum(int failures) {
     double all = failures;
-    MUST(here.comm->kind->sum(&here.error, here.comm, &all, 1));
+    MUST(here.comm->ops->sum(&here.error, here.comm, &all, 1));
     return (int)all;
 }
 

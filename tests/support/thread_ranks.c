@@ -105,7 +105,7 @@ static void close_rank(gf_comm *c) {
     free(c);
 }
 
-static const gf_comm_kind kind = {"threads", gather, exchange, sum, sum_floats, twin, close_rank, NULL, NULL};
+static const gf_comm_ops kind = {"threads", gather, exchange, sum, sum_floats, twin, close_rank, NULL, NULL};
 
 void thread_ranks_open(int ranks, gf_comm *out[]) {
     room *r = calloc(1, sizeof *r);

@@ -82,7 +82,7 @@ static void make_towers(const int32_t *s, int64_t n, gf_net *encoders[2]) {
                               .context = s[CONTEXT],
                               .vocab = s[VOCAB],
                               .quick_gelu = s[QUICK],
-                              .beside = encoders[0]};
+                              .engine_owner = encoders[0]};
     ok(gf_net_create(&err, &text, &encoders[1]), &err);
 }
 

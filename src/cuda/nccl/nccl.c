@@ -130,7 +130,7 @@ static void close_nccl(gf_comm *c) {
 
 static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
 
-static const gf_comm_kind kind = {"nccl", gather, exchange, sum, sum_floats, twin, close_nccl, fork_off, join_again};
+static const gf_comm_ops kind = {"nccl", gather, exchange, sum, sum_floats, twin, close_nccl, fork_off, join_again};
 
 /* ----- opening ----- */
 
@@ -142,7 +142,7 @@ typedef struct offer { /* what a rank brings to the meeting */
 static glofnd_status meet(gf_error *err, nccl_comm *n, gf_comm *host, const offer *own, offer *all) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     if (n->is_twin) config.maxCTAs = TWIN_BLOCKS;
-    TRY(host->kind->gather(err, host, own, sizeof *own, all));
+    TRY(host->ops->gather(err, host, own, sizeof *own, all));
     for (int r = 0; r < host->ranks; r++)
         FAIL_IF(err, all[r].status != GLOFND_OK && r != host->rank, (glofnd_status)all[r].status, "rank %d cannot use NCCL", r);
     return check(err, n, n->lib.ncclCommInitRankConfig(&n->comm, host->ranks, all[0].id, host->rank, &config), "start");
@@ -158,7 +158,7 @@ static glofnd_status enter(gf_error *err, nccl_comm *n, glofnd_status status) {
     own.status = (int32_t)status;
     gf_error others = {""};
     const glofnd_status met =
-        status == GLOFND_OK ? meet(err, n, host, &own, all) : host->kind->gather(&others, host, &own, sizeof own, all);
+        status == GLOFND_OK ? meet(err, n, host, &own, all) : host->ops->gather(&others, host, &own, sizeof own, all);
     free(all);
     return status == GLOFND_OK ? met : status;
 }

@@ -27,7 +27,7 @@ static glofnd_status find_back_weights(gf_error *err, gf_nn_op *op) {
 glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     const gf_nn_shape *s = &op->shape;
     if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_conv_packed(s) * (s->training ? 2 : 1);
-    if (op->engine->mode.rough) {
+    if (op->engine->mode.estimate) {
         sizes->scratch = (size_t)32 << 20; /* what is chosen takes about that, in nets of 32 to 224 pixels */
         return GLOFND_OK;
     }

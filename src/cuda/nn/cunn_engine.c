@@ -102,7 +102,7 @@ static glofnd_status engine_open(gf_error *err, int threads, gf_nn_engine **out)
 static glofnd_status configure(gf_error *err, gf_nn_engine *s, const gf_nn_mode *mode) {
     s->mode = *mode;
     s->mode.plans = NULL;
-    if (!mode->plans || mode->rough) return GLOFND_OK;
+    if (!mode->plans || mode->estimate) return GLOFND_OK;
     s->plans_path = strdup(mode->plans);
     FAIL_IF(err, !s->plans_path, GLOFND_E_MEMORY, "out of memory");
     gf_cunn_choices_read(s, s->plans_path);

@@ -132,7 +132,7 @@ glofnd_status gf_cunn_linear_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *si
     if (s->training && act) sizes->saved = array_bytes(s);
     if (act) sizes->scratch += array_bytes(s);
     if (s->training && s->bias) sizes->scratch += gf_cunn_sums_bytes(s->type, rows_of(s), s->out);
-    return op->engine->mode.rough ? GLOFND_OK : products(err, op);
+    return op->engine->mode.estimate ? GLOFND_OK : products(err, op);
 }
 
 void gf_cunn_linear_free(gf_nn_op *op) {

@@ -198,7 +198,7 @@ static glofnd_status save_together(gf_error *err, const gf_trainer *t, const gf_
 /* The first rank's answer counts. */
 static glofnd_status exists(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, int *yes) {
     double x = !t->comm || t->comm->rank == 0 ? gf_checkpoint_draft_exists(d) : 0;
-    if (t->comm) TRY(t->comm->kind->sum(err, t->comm, &x, 1));
+    if (t->comm) TRY(t->comm->ops->sum(err, t->comm, &x, 1));
     *yes = x > 0.0;
     return GLOFND_OK;
 }

@@ -1,28 +1,30 @@
-/* mpi.c - ranks over MPI, on host memory. Compiled only where MPI is there.
+/* mpi_transport.c - see mpi_transport.h.
  *
- * Sums are made by hand: everyone's part of my piece of the array comes to me, I add them in the order of ranks, and the pieces
- * are gathered. This moves as many bytes as a ring would, and all ranks get the same bits, in every run.
+ * Sums do not use MPI's reductions: each rank receives all parts of its piece of the array, adds them in the order of ranks, and
+ * the pieces are gathered. This moves as many bytes as a ring would, and all ranks get the same bits, in every run.
  */
+#include "dist/mpi_transport.h"
+
+#include <stdio.h>
+
 #ifdef GF_HAVE_MPI
 
 #include <limits.h>
 #include <mpi.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "dist/heartbeat.h"
-#include "dist/transports.h"
 
 typedef struct mpi_comm {
     gf_comm head;
     MPI_Comm comm;
-    int first;          /* the one that started MPI, and ends it */
-    int patient;        /* a twin: its thread sleeps while it waits, since others on this core have work to do */
-    gf_heartbeat *beat; /* of the first, once it is watched */
+    int first;          /* 1: it started MPI, and ends it */
+    int patient;        /* a duplicate: its thread sleeps while it waits, since other threads need the core */
+    gf_heartbeat *beat; /* of the first, after gf_mpi_watch */
     int *count, *at;    /* [2 ranks] of the calls that take lists */
-    char *scratch;      /* others' parts of a sum; grows */
+    char *scratch;      /* parts of a sum from all ranks; grows */
     size_t scratch_bytes;
 } mpi_comm;
 
@@ -37,13 +39,13 @@ static glofnd_status check(gf_error *err, const gf_comm *c, int code, const char
 static glofnd_status need_scratch(gf_error *err, mpi_comm *m, size_t bytes) {
     if (bytes <= m->scratch_bytes) return GLOFND_OK;
     char *more = realloc(m->scratch, bytes);
-    FAIL_IF(err, !more, GLOFND_E_MEMORY, "no memory for %zu MB that travel between ranks", bytes >> 20);
+    FAIL_IF(err, !more, GLOFND_E_MEMORY, "no memory for %zu MB of communication between ranks", bytes >> 20);
     m->scratch = more;
     m->scratch_bytes = bytes;
     return GLOFND_OK;
 }
 
-/* MPI counts in int: bytes that do not fit go as words. */
+/* MPI counts in int: more bytes are sent as words of 8. */
 static glofnd_status unit_of(gf_error *err, size_t bytes, MPI_Datatype *unit, int *count) {
     const int words = bytes > INT_MAX && bytes % 8 == 0;
     *unit = words ? MPI_INT64_T : MPI_BYTE;
@@ -61,12 +63,12 @@ static glofnd_status gather(gf_error *err, gf_comm *c, const void *part, size_t 
     return check(err, c, MPI_Allgather(in_place ? MPI_IN_PLACE : part, count, unit, all, count, unit, m->comm), "a gather");
 }
 
-/* Lengths to (count, place); `which`: 0 what goes out, 1 what comes in. */
+/* Lengths to (count, place); `which`: 0 sent, 1 received. */
 static glofnd_status lay_out(gf_error *err, mpi_comm *m, const size_t *bytes, int which) {
     const int ranks = m->head.ranks;
     size_t at = 0;
     for (int r = 0; r < ranks; r++) {
-        FAIL_IF(err, bytes[r] > INT_MAX || at > INT_MAX, GLOFND_E_UNSUPPORTED, "more than 2 GB go between ranks at once");
+        FAIL_IF(err, bytes[r] > INT_MAX || at > INT_MAX, GLOFND_E_UNSUPPORTED, "more than 2 GB between ranks in one call");
         m->count[which * ranks + r] = (int)bytes[r];
         m->at[which * ranks + r] = (int)at;
         at += bytes[r];
@@ -84,7 +86,7 @@ static glofnd_status exchange(gf_error *err, gf_comm *c, const void *send, const
                  "an exchange");
 }
 
-/* MPI's own calls wait by asking again and again, which takes a core. */
+/* Sleeps between tests: MPI's own waiting calls keep a core busy. */
 static int await(MPI_Request *request) {
     int done = 0, code = MPI_SUCCESS;
     for (long nap = 20000; !done && code == MPI_SUCCESS; nap = nap < 400000 ? 2 * nap : nap) {
@@ -96,7 +98,7 @@ static int await(MPI_Request *request) {
 
 /* ----- sums ----- */
 
-typedef struct number { /* what is summed */
+typedef struct number { /* type of the summands */
     MPI_Datatype type;
     size_t bytes;
     void (*add)(void *to, const void *from, int64_t n);
@@ -114,7 +116,7 @@ static void add_floats(void *to, const void *from, int64_t n) {
     for (int64_t i = 0; i < n; i++) x[i] += y[i];
 }
 
-/* My piece [n] of every rank in the scratch, in order: added up in its first. */
+/* The scratch holds this rank's piece [n] from every rank, in order: sums them into the first. */
 static void add_parts(const mpi_comm *m, const number *k, int64_t n) {
     for (int r = 1; r < m->head.ranks; r++) k->add(m->scratch, m->scratch + (size_t)r * (size_t)n * k->bytes, n);
 }
@@ -130,7 +132,7 @@ static glofnd_status sum_small(gf_error *err, mpi_comm *m, const number *k, void
 
 static int64_t piece_start(int64_t n, int rank, int ranks) { return n / ranks * rank + (rank < n % ranks ? rank : n % ranks); }
 
-/* Counts and places of `number`s; to: own pieces of everyone. */
+/* n, at: counts and places of the pieces of x; to, to_at: of this rank's piece from every rank. */
 static int scatter_pieces(mpi_comm *m, MPI_Datatype type, const void *x, const int *n, const int *at, const int *to,
                           const int *to_at) {
     MPI_Request request;
@@ -163,12 +165,11 @@ static glofnd_status sum_pieces(gf_error *err, mpi_comm *m, const number *k, voi
     return check(err, &m->head, gather_pieces(m, k->type, x, all, all_at), "a sum");
 }
 
-/* In portions whose places fit into MPI's int, also times the number of ranks. */
+/* In portions whose places fit into MPI's int. */
 static glofnd_status sum_any(gf_error *err, mpi_comm *m, const number *k, void *x, int64_t n) {
-    const int64_t most = INT_MAX / 2;
+    const int64_t max = INT_MAX / 2;
     if (n <= 64 * (int64_t)m->head.ranks) return sum_small(err, m, k, x, n);
-    for (int64_t i = 0; i < n; i += most)
-        TRY(sum_pieces(err, m, k, (char *)x + (size_t)i * k->bytes, n - i < most ? n - i : most));
+    for (int64_t i = 0; i < n; i += max) TRY(sum_pieces(err, m, k, (char *)x + (size_t)i * k->bytes, n - i < max ? n - i : max));
     return GLOFND_OK;
 }
 
@@ -195,14 +196,14 @@ static void close_mpi(gf_comm *c) {
     free(m);
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out);
 
-static const gf_comm_kind kind = {"mpi", gather, exchange, sum, sum_floats, twin, close_mpi, NULL, NULL};
+static const gf_comm_ops ops = {"mpi", gather, exchange, sum, sum_floats, duplicate, close_mpi, NULL, NULL};
 
 static glofnd_status new_comm(gf_error *err, MPI_Comm comm, mpi_comm **out) {
     mpi_comm *m = calloc(1, sizeof *m);
     FAIL_IF(err, !m, GLOFND_E_MEMORY, "no memory for a rank");
-    m->head.kind = &kind;
+    m->head.ops = &ops;
     m->comm = comm;
     MPI_Comm_rank(comm, &m->head.rank);
     MPI_Comm_size(comm, &m->head.ranks);
@@ -214,7 +215,7 @@ static glofnd_status new_comm(gf_error *err, MPI_Comm comm, mpi_comm **out) {
     return GLOFND_OK;
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     MPI_Comm comm;
     mpi_comm *m = NULL;
     TRY(check(err, c, MPI_Comm_dup(((mpi_comm *)c)->comm, &comm), "a second channel"));
@@ -237,7 +238,7 @@ glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
     mpi_comm *m = NULL;
     FAIL_IF(err, MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS, GLOFND_E_IO, "MPI cannot be started");
     FAIL_IF(err, level < MPI_THREAD_MULTIPLE, GLOFND_E_UNSUPPORTED,
-            "this MPI does not let several threads talk (MPI_THREAD_MULTIPLE); use one that does, e.g. Open MPI 4");
+            "this MPI does not support calls from several threads (MPI_THREAD_MULTIPLE); use one that does, e.g. Open MPI 4");
     TRY(new_comm(err, MPI_COMM_WORLD, &m));
     m->first = 1;
     find_local_rank(&m->head);
@@ -260,5 +261,20 @@ void gf_mpi_describe(char *text, size_t bytes) {
 }
 
 #else
-typedef int gf_mpi_is_empty;
+
+glofnd_status gf_mpi_open(gf_error *err, gf_comm **out) {
+    *out = NULL;
+    GF_FAIL(err, GLOFND_E_UNSUPPORTED,
+            "several ranks need MPI, and this program was built without: install libopenmpi-dev and build again");
+}
+
+glofnd_status gf_mpi_watch(gf_error *err, gf_comm *c, double seconds, void (*lost)(void *user, const char *text), void *user) {
+    (void)err, (void)c, (void)seconds, (void)lost, (void)user;
+    return GLOFND_OK;
+}
+
+void gf_mpi_abort(int code) { (void)code; }
+
+void gf_mpi_describe(char *text, size_t bytes) { snprintf(text, bytes, "not built in (Debian: libopenmpi-dev)"); }
+
 #endif
