@@ -31,7 +31,7 @@ refused 'a wrong value' 'rank 0: .*epochs' 2 $images --epochs none
 refused 'a file in the way' 'rank 0: .*rank.sh/run' 2 $images --out rank.sh/run
 "$glofnd" info | grep -q 'CUDA device' || refused 'no GPU' 'rank [01]: ' 2 $images --device cuda
 ODD='--data cifar100:nowhere' refused 'no data on a rank' 'rank 1: .*nowhere' 2 $images
-ODD='--data shapes:n=64,classes=4,size=16,seed=1' refused 'other data on a rank' "rank 1 has a different value of 'data'" 2 $images
+ODD='--data shapes:n=64,classes=4,size=16,seed=1' refused 'other data' "rank 1 has a different value of 'data'" 2 $images
 ODD='--lr 0.1' refused 'another configuration' "rank 1 has a different value of 'lr'" 2 $images
 ODD='--epochs none' refused 'a wrong value on a rank' 'rank 1: .*epochs' 2 $images
 ODD='--out elsewhere' refused 'another folder on a rank' 'rank 1: elsewhere is missing' 2 $images
