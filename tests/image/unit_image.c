@@ -89,7 +89,7 @@ static double block_mean(const gf_image *m, int k, int x, int y, int channel) {
     return sum / (k * k);
 }
 
-/* `back` is m reduced by k. Measured: 7, 5, 3.4, 2.7 at the most and 1.2, 0.76, 0.59, 0.45 in the mean for k = 1, 2, 4, 8: steps of
+/* `back` is m reduced by k. Measured for k = 1, 2, 4, 8: at most 7, 5, 3.4, 2.7, in the mean 1.2, 0.76, 0.59, 0.45. Steps of
  * quantisation at quality 95 are 1 to 10, and colours are kept for 2 x 2 pixels. */
 static void expect_close(const gf_image *back, const gf_image *m, int k) {
     const double max_limit = k == 1 ? 8 : k == 2 ? 6 : 4, mean_limit = k == 1 ? 1.3 : k == 2 ? 0.9 : 0.7;

@@ -1,4 +1,4 @@
-/* unit_encoder_weights.c - weights of image and text encoders in one file: saved and loaded, misfits listed, positions resized. */
+/* unit_encoder_weights.c - weights of both encoders in one file: saved and loaded, misfits listed, positions resized. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
