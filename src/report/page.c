@@ -54,13 +54,13 @@ static void foot(gf_text *out, const gf_report *r) {
 
 void gf_page(gf_text *out, const gf_report *r) {
     head(out, r);
-    gf_section_story(out, r);
+    gf_section_header(out, r);
     gf_section_gallery(out, r);
     gf_section_results(out, r);
     gf_section_detection(out, r);
     gf_section_thresholds(out, r);
     gf_section_maps(out, r);
-    gf_section_labels(out, r);
+    gf_section_features(out, r);
     gf_section_training(out, r);
     gf_section_cost(out, r);
     gf_section_config(out, r);

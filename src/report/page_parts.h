@@ -8,14 +8,14 @@
 /* Colours of detectors, wherever they are compared. */
 enum { GF_COLOUR_GLOFND = 2, GF_COLOUR_FNC = 1, GF_COLOUR_EXACT = 6, GF_COLOUR_SINGLE = 3 };
 
-void gf_section_story(gf_text *out, const gf_report *r);              /* header, introduction and main numbers */
+void gf_section_header(gf_text *out, const gf_report *r);             /* header, introduction and main numbers */
 void gf_section_example(gf_text *out, const gf_report *r, int group); /* figure of the introduction; needs a snapshot */
 void gf_section_gallery(gf_text *out, const gf_report *r);
 void gf_section_results(gf_text *out, const gf_report *r);
 void gf_section_detection(gf_text *out, const gf_report *r);
 void gf_section_thresholds(gf_text *out, const gf_report *r);
 void gf_section_maps(gf_text *out, const gf_report *r);
-void gf_section_labels(gf_text *out, const gf_report *r); /* label fractions, start epochs */
+void gf_section_features(gf_text *out, const gf_report *r); /* label fractions, start epochs */
 void gf_section_training(gf_text *out, const gf_report *r);
 void gf_section_cost(gf_text *out, const gf_report *r);
 void gf_section_config(gf_text *out, const gf_report *r);

@@ -314,7 +314,7 @@ static void image_text_runs_speak_of_captions(void **state) {
     assert_int_equal(gf_run_log_read(&err, box.folder, &run), GLOFND_OK);
     assert_true(isnan(gf_run_last(&run, GF_RUN_PRECISION)));
     gf_page(&page, &(gf_report){.runs = &run, .count = 1});
-    assert_span_has(span_between(span_of(page.at), "<p class=\"story\">", "</p>"), "captions that fit it");
+    assert_span_has(span_between(span_of(page.at), "<p class=\"intro\">", "</p>"), "captions that fit it");
     assert_span_has(span_section(page.at, "results"), "glofnd eval retrieval RUN");
     assert_span_has(span_figure(span_section(page.at, "labels"), "Retrieval"), "glofnd eval retrieval RUN");
     assert_span_has(span_figure(span_section(page.at, "detection"), "Precision"), "No values");

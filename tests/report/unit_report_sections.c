@@ -123,10 +123,10 @@ static void the_head_is_of_all_runs(void **state) {
     gf_run_log runs[3] = {run_of("data = <d>\nbatch = 32\nepochs = 3\n", ""), run_of("data = <d>\nbatch = 32\nepochs = 3\n", ""),
                           run_of("data = e\nbatch = 64\nepochs = 10\narch = resnet50\n", "")};
     gf_text t = {0};
-    gf_section_story(&t, &(gf_report){.runs = runs, .count = 2});
+    gf_section_header(&t, &(gf_report){.runs = runs, .count = 2});
     assert_non_null(strstr(t.at, ", batch 32, 3 epochs on <code>&lt;d&gt;</code></p>"));
     gf_text_free(&t);
-    gf_section_story(&t, &(gf_report){.runs = runs, .count = 3});
+    gf_section_header(&t, &(gf_report){.runs = runs, .count = 3});
     assert_non_null(strstr(t.at, ">2 architectures, batch 32 to 64, 3 to 10 epochs on 2 datasets</p>"));
     gf_text_free(&t);
     for (int i = 0; i < 3; i++) gf_run_log_free(&runs[i]);
@@ -148,7 +148,7 @@ static void notes_are_true(void **state) {
     gf_section_training(&t, &(gf_report){.runs = runs, .count = 2});
     assert_non_null(strstr(t.at, "Each image has two views; in image-text runs it has one."));
     gf_text_free(&t);
-    gf_section_labels(&t, &(gf_report){.runs = runs, .count = 2});
+    gf_section_features(&t, &(gf_report){.runs = runs, .count = 2});
     assert_non_null(strstr(t.at, "Not evaluated yet: <code>glofnd eval linear"));
     assert_null(strstr(t.at, "protocol"));
     gf_text_free(&t);

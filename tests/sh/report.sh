@@ -67,13 +67,13 @@ example=$(sed -n '/<figure class="example">/,/<\/figure>/p' one.html)
 # It is there for wide windows and for narrow ones, with the same numbers and pictures.
 for shape in broad slim; do
     echo "$example" | sed -n "/<svg class=\"$shape\"/,/<\/svg>/p" > $shape
-    for id in $(grep -o 'href="#along-[0-9]*' $shape | cut -d'#' -f2); do
+    for id in $(grep -o 'href="#example-[0-9]*' $shape | cut -d'#' -f2); do
         echo "$example" | grep -q "<symbol id=\"$id\"" || fail "$shape: no picture $id"
     done
     grep -o 'left out: [0-9]*\|pushed apart: [0-9]*\|λ = [0-9.]*' $shape > $shape.said
 done
 [ "$(grep -c . slim.said)" -eq 3 ] && cmp -s broad.said slim.said || fail "the shapes of the first figure differ"
-[ "$(grep -o 'href="#along-' slim | wc -l)" -ge 3 ] || fail "pictures of the narrow shape"
+[ "$(grep -o 'href="#example-' slim | wc -l)" -ge 3 ] || fail "pictures of the narrow shape"
 example=$(cat broad)
 left=$(echo "$example" | sed -n 's/.*left out: \([0-9]*\)<.*/\1/p')
 apart=$(echo "$example" | sed -n 's/.*pushed apart: \([0-9]*\) .*/\1/p')

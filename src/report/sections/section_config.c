@@ -1,4 +1,4 @@
-/* section_config.c - the keys in which runs differ, and all others. */
+/* section_config.c - configuration keys in which runs differ, and the others. */
 #include <string.h>
 
 #include "report/page_parts.h"
@@ -29,7 +29,7 @@ static void option_row(gf_text *out, const gf_report *r, int shown, const gf_opt
     gf_text_add(out, "</tr>\n");
 }
 
-/* The keys in which the runs differ, a column per run; or those they share, in one column. */
+/* Keys in which the runs differ, a column per run; or the common keys, in one column. */
 static void option_table(gf_text *out, const gf_report *r, int different) {
     const int shown = different ? r->count : 1;
     int in_method;

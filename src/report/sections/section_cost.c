@@ -1,19 +1,19 @@
-/* section_cost.c - where the time of a step goes, and what memory holds. */
+/* section_cost.c - time of a step, and memory. */
 #include <math.h>
 #include <stdio.h>
 
 #include "plot/svg_bars.h"
 #include "report/page_parts.h"
 
-enum { MOST = 12 }; /* runs side by side */
+enum { RUNS_MAX = 12 };
 
-static int shown_of(const gf_report *r) { return r->count < MOST ? r->count : MOST; }
+static int runs_shown(const gf_report *r) { return r->count < RUNS_MAX ? r->count : RUNS_MAX; }
 
 /* ----- time ----- */
 
 enum { TIMES = 5, OF_LOSS = 2 };
 
-/* Milliseconds of the parts of a step; how much of it is loss and detection, in percent. */
+/* Milliseconds of the parts of a step; returns the share of loss and detection in percent. */
 static double time_row(const gf_run_log *run, gf_stacked_row *row) {
     static const gf_run_step fields[TIMES] = {GF_STEP_TIME_LOAD, GF_STEP_TIME_FORWARD, GF_STEP_TIME_LOSS, GF_STEP_TIME_BACKWARD,
                                               GF_STEP_TIME_OPTIMIZER};
@@ -28,10 +28,10 @@ static double time_row(const gf_run_log *run, gf_stacked_row *row) {
 
 static void times(gf_text *out, const gf_report *r) {
     static const char *const parts[TIMES] = {"waiting for data", "forward", "loss and detection", "backward", "optimizer"};
-    gf_stacked_row rows[MOST];
+    gf_stacked_row rows[RUNS_MAX];
     char note[300];
     double share = 0.0;
-    for (int i = 0; i < shown_of(r); i++) {
+    for (int i = 0; i < runs_shown(r); i++) {
         const double x = time_row(&r->runs[i], &rows[i]);
         if (gf_has_detector(&r->runs[i])) share = fmax(share, x);
     }
@@ -48,7 +48,7 @@ static void times(gf_text *out, const gf_report *r) {
                                             .part_count = TIMES,
                                             .rest = -1,
                                             .rows = rows,
-                                            .count = shown_of(r),
+                                            .count = runs_shown(r),
                                             .missing = "No logged step yet."});
 }
 
@@ -69,36 +69,36 @@ static void memory_row(const gf_run_log *run, double unit, gf_stacked_row *row) 
 static void memory(gf_text *out, const gf_report *r) {
     static const char *const kinds[KINDS] = {"weights and gradients", "optimizer",          "activations", "workspace",
                                              "loss and anchors",      "batches and images", "rest"};
-    gf_stacked_row rows[MOST];
-    double most = 0.0;
+    gf_stacked_row rows[RUNS_MAX];
+    double max = 0.0;
     int gpu = 0;
-    for (int i = 0; i < shown_of(r); i++) {
-        most = fmax(most, (double)r->runs[i].memory.bytes.peak);
+    for (int i = 0; i < runs_shown(r); i++) {
+        max = fmax(max, (double)r->runs[i].memory.bytes.peak);
         gpu |= r->runs[i].memory.gpu;
     }
-    for (int i = 0; i < shown_of(r); i++) memory_row(&r->runs[i], most < 1e10 ? 1e6 : 1e9, &rows[i]);
+    for (int i = 0; i < runs_shown(r); i++) memory_row(&r->runs[i], max < 1e10 ? 1e6 : 1e9, &rows[i]);
     gf_svg_stacked(
         out, &(gf_stacked_chart){.title = "Memory",
                                  .note = gpu ? "GPU memory; the bar is the peak use. The rest is libraries and other processes."
                                              : "Memory of the training process; the bar is the peak use. The rest is code, "
                                                "libraries and temporary buffers.",
-                                 .unit = most < 1e10 ? "MB" : "GB",
+                                 .unit = max < 1e10 ? "MB" : "GB",
                                  .parts = kinds,
                                  .part_count = KINDS,
                                  .rest = REST,
                                  .rows = rows,
-                                 .count = shown_of(r),
+                                 .count = runs_shown(r),
                                  .missing = "Not recorded: the run has fewer than ten steps, or an earlier version made it."});
 }
 
-/* Bytes of state per sample: lambda, its moments, u and a clock on each side; temperatures where they are learned. */
+/* Bytes of state per sample: lambda, its moments, u and a clock per side; temperatures where learned. */
 static int state_bytes(const gf_run_log *run) {
     const int sides = run->config.task == GF_TASK_CLIP ? 2 : 1;
     return sides * (run->config.method.loss == GLOFND_LOSS_ISOGCLR ? 36 : 20);
 }
 
-/* What was counted; the most that was in use has other programs in it on a GPU. */
-static double held_by(const gf_memory_split *m) {
+/* Accounted bytes; the peak on a GPU includes other processes. */
+static double accounted_bytes(const gf_memory_split *m) {
     return (double)m->weights + (double)m->optimizer + (double)m->activations + (double)m->workspace + (double)m->loss +
            (double)m->data;
 }
@@ -106,7 +106,7 @@ static double held_by(const gf_memory_split *m) {
 static void state_of_anchors(gf_text *out, const gf_report *r) {
     for (int i = 0; i < r->count; i++) {
         const gf_memory_record *m = &r->runs[i].memory;
-        const double state = (double)state_bytes(&r->runs[i]) * (double)m->anchors, held = held_by(&m->bytes);
+        const double state = (double)state_bytes(&r->runs[i]) * (double)m->anchors, held = accounted_bytes(&m->bytes);
         if (!m->known || !(held > 0.0) || !gf_learns_lambda(&r->runs[i])) continue;
         gf_text_add(
             out,

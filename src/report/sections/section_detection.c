@@ -1,4 +1,4 @@
-/* section_detection.c - how many pairs are flagged, and how right that is, epoch by epoch and on the frozen network. */
+/* section_detection.c - share and quality of flagged pairs, by epoch and with the trained network. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "plot/svg_bars.h"
 #include "report/page_parts.h"
 
-/* Alpha, in percent, where all runs with a detector of that kind agree on it; else NaN. */
+/* Alpha in percent if equal in all runs whose detector uses it; else NaN. */
 static double common_alpha(const gf_report *r) {
     double alpha = NAN;
     for (int i = 0; i < r->count; i++) {
@@ -19,7 +19,7 @@ static double common_alpha(const gf_report *r) {
     return alpha;
 }
 
-/* The epoch with which detection begins, if it is the same for all that have one; 0: none. */
+/* First epoch of detection if equal in all runs with a detector; else 0. */
 static double common_start(const gf_report *r) {
     double start = 0.0;
     for (int i = 0; i < r->count; i++) {
@@ -31,7 +31,7 @@ static double common_start(const gf_report *r) {
     return start;
 }
 
-static int is_of(const gf_eval_line *e, const char *pairs) {
+static int has_pairs(const gf_eval_line *e, const char *pairs) {
     return strcmp(e->event, "fn") == 0 && strcmp(e->pairs, pairs) == 0 && !e->untrained;
 }
 
@@ -40,8 +40,8 @@ static const char *const detectors[DETECTORS] = {"glofnd", "exact", "single", "f
 
 static int by_lambda(const gf_eval_line *e) { return strcmp(e->detector, "glofnd") == 0; }
 
-/* Were they judged in the same way? Learned thresholds know no alpha. */
-static int are_alike(const gf_eval_line *a, const gf_eval_line *b) {
+/* True if both have the same settings. Learned thresholds do not depend on alpha. */
+static int same_settings(const gf_eval_line *a, const gf_eval_line *b) {
     static const char *const fields[] = {"data", "samples", "batch"};
     int same = strcmp(a->truth, b->truth) == 0 &&
                (!gf_settings_differ(a->settings, b->settings, "alpha") || by_lambda(a) || by_lambda(b));
@@ -49,38 +49,38 @@ static int are_alike(const gf_eval_line *a, const gf_eval_line *b) {
     return same;
 }
 
-/* Of a detector, judged as `way` was: the newest. */
-static const gf_eval_line *judged_like(const gf_run_log *run, const gf_eval_line *way, const char *detector) {
+/* Newest evaluation of a detector with the settings of `like`; NULL: none. */
+static const gf_eval_line *find_evaluation(const gf_run_log *run, const gf_eval_line *like, const char *detector) {
     const gf_eval_line *found = NULL;
     for (int i = 0; i < run->eval.count; i++) {
         const gf_eval_line *e = &run->eval.line[i];
-        if (!is_of(e, way->pairs) || strcmp(e->detector, detector) != 0 || !are_alike(e, way)) continue;
+        if (!has_pairs(e, like->pairs) || strcmp(e->detector, detector) != 0 || !same_settings(e, like)) continue;
         if (!found || e->number > found->number) found = e;
     }
     return found;
 }
 
-/* Bars beside each other are of one way to judge: that of most detectors, of several the newest. */
-static const gf_eval_line *way_of(const gf_run_log *run, const char *pairs) {
-    const gf_eval_line *way = NULL;
-    int most = -1;
+/* Settings for all bars: those evaluated with most detectors; of several the newest. */
+static const gf_eval_line *choose_settings(const gf_run_log *run, const char *pairs) {
+    const gf_eval_line *like = NULL;
+    int max = -1;
     for (int i = 0; i < run->eval.count; i++) {
         const gf_eval_line *e = &run->eval.line[i];
         int n = 0;
-        if (!is_of(e, pairs)) continue;
-        for (int d = 0; d < DETECTORS && !by_lambda(e); d++) n += judged_like(run, e, detectors[d]) != NULL;
-        if (n > most || (n == most && e->number > way->number)) way = e, most = n;
+        if (!has_pairs(e, pairs)) continue;
+        for (int d = 0; d < DETECTORS && !by_lambda(e); d++) n += find_evaluation(run, e, detectors[d]) != NULL;
+        if (n > max || (n == max && e->number > like->number)) like = e, max = n;
     }
-    return way;
+    return like;
 }
 
-/* The same network judged with four kinds of thresholds: `glofnd eval fn`. */
-static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
+/* One network with four kinds of thresholds, from `glofnd eval fn`. */
+static void detector_bars(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
     static const char *const names[] = {"GloFND, learned", "exact quantile", "one threshold for all", "FNC, per batch"};
     static const char *const keys[] = {"precision", "recall", "f1"};
     static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
-    const gf_eval_line *way = way_of(run, pairs);
+    const gf_eval_line *like = choose_settings(run, pairs);
     char title[400];
     gf_bars b = {.title = title,
                  .y_name = "percent",
@@ -94,14 +94,14 @@ static void frozen(gf_text *out, const gf_report *r, int g, const char *pairs, c
     for (int d = 0; d < DETECTORS; d++) {
         b.name[d] = names[d], b.colour[d] = colours[d];
         for (int k = 0; k < 3; k++) b.value[k][d] = b.spread[k][d] = NAN;
-        const gf_eval_line *e = way ? judged_like(run, way, detectors[d]) : NULL;
+        const gf_eval_line *e = like ? find_evaluation(run, like, detectors[d]) : NULL;
         for (int k = 0; e && k < 3; k++) b.value[k][d] = gf_eval_figure(e, keys[k]);
     }
     gf_svg_bars(out, &b);
 }
 
-/* The group whose network is judged: one with learned thresholds if there is one. */
-static int judged(const gf_report *r) {
+/* Group of that network: one with learned thresholds, if any. */
+static int chosen_group(const gf_report *r) {
     for (int g = 0; g < gf_groups(r); g++)
         if (gf_learns_lambda(&r->runs[gf_group_first(r, g)])) return g;
     return 0;
@@ -113,7 +113,7 @@ static int has_texts(const gf_report *r) {
     return 0;
 }
 
-/* Figures of the epochs; alpha and the start of detection are in the first chart. */
+/* Charts over epochs; the first one has alpha and the start of detection. */
 static void epoch_charts(gf_text *out, const gf_report *r) {
     static const char none[] = "No values: these need labels and a detector that has started (<code>start_epoch</code>).";
     static const struct {
@@ -163,10 +163,12 @@ void gf_section_detection(gf_text *out, const gf_report *r) {
     gf_text_add(out, "<div class=\"charts\">\n");
     epoch_charts(out, r);
     if (gf_is_clip(r)) {
-        frozen(out, r, judged(r), "image-text batches", " for captions of an image", "images with captions, in batches");
-        frozen(out, r, judged(r), "text-image batches", " for images of a caption", "captions with images, in batches");
+        detector_bars(out, r, chosen_group(r), "image-text batches", " for captions of an image",
+                      "images with captions, in batches");
+        detector_bars(out, r, chosen_group(r), "text-image batches", " for images of a caption",
+                      "captions with images, in batches");
     } else {
-        frozen(out, r, judged(r), "views", "", "pairs of augmented views, in batches");
+        detector_bars(out, r, chosen_group(r), "views", "", "pairs of augmented views, in batches");
     }
     threshold_charts(out, r);
     gf_text_add(out, "</div>\n");

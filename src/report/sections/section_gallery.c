@@ -1,27 +1,27 @@
-/* section_gallery.c - anchors and the false negatives found for them, as pictures or as captions. */
+/* section_gallery.c - anchors and the samples flagged for them, as images or as captions. */
 #include <math.h>
 #include <stdio.h>
 
 #include "report/page_image.h"
 #include "report/page_parts.h"
 
-typedef struct album {
+typedef struct gallery {
     gf_text *out;
     const gf_snapshot *snapshot;
     int side;
-    const gf_view_set *rows; /* of that side */
-    gf_page_images pictures;
-} album;
+    const gf_view_set *rows; /* of the side */
+    gf_page_images images;
+} gallery;
 
-enum { ANCHOR = 0, RIGHT = 1, WRONG = -1, UNKNOWN = 2 };
+enum { ANCHOR = 0, CORRECT = 1, WRONG = -1, UNKNOWN = 2 };
 
-static const char *class_of(int kind) { return kind == ANCHOR ? "anchor" : kind == RIGHT ? "yes" : kind == WRONG ? "no" : ""; }
+static const char *class_of(int kind) { return kind == ANCHOR ? "anchor" : kind == CORRECT ? "yes" : kind == WRONG ? "no" : ""; }
 
-static const char *mark_of(int kind) { return kind == RIGHT ? "<span>✓</span>" : kind == WRONG ? "<span>✗</span>" : ""; }
+static const char *mark_of(int kind) { return kind == CORRECT ? "<span>✓</span>" : kind == WRONG ? "<span>✗</span>" : ""; }
 
-static void picture(album *a, int64_t row, int kind, float similarity) {
+static void image(gallery *a, int64_t row, int kind, float similarity) {
     char name[200];
-    if (!gf_page_image_load(&a->pictures, a->rows->id[row])) return;
+    if (!gf_page_image_load(&a->images, a->rows->id[row])) return;
     gf_snapshot_class(a->snapshot, a->rows->label[row], name, sizeof name);
     gf_text_add(a->out, "<div class=\"pic %s\"><img alt=\"", class_of(kind));
     gf_text_escape(a->out, name);
@@ -29,11 +29,11 @@ static void picture(album *a, int64_t row, int kind, float similarity) {
     gf_text_escape(a->out, name);
     if (isfinite(similarity)) gf_text_add(a->out, ", similarity %.3f", (double)similarity);
     gf_text_add(a->out, "\" src=\"");
-    gf_page_image_write(a->out, &a->pictures);
+    gf_page_image_write(a->out, &a->images);
     gf_text_add(a->out, "\">%s</div>", mark_of(kind));
 }
 
-static void caption(album *a, int64_t row, int kind, float similarity) {
+static void caption(gallery *a, int64_t row, int kind, float similarity) {
     char text[240];
     gf_snapshot_caption(a->snapshot, a->rows->id[row], text, sizeof text);
     gf_text_add(a->out, "<p class=\"caption %s\"", class_of(kind));
@@ -45,10 +45,10 @@ static void caption(album *a, int64_t row, int kind, float similarity) {
 
 static int kind_of(const gf_view_set *s, int64_t anchor, int64_t row) {
     if (s->label[anchor] < 0) return UNKNOWN;
-    return s->label[anchor] == s->label[row] ? RIGHT : WRONG;
+    return s->label[anchor] == s->label[row] ? CORRECT : WRONG;
 }
 
-static void strip(album *a, const gf_gallery_anchor *x, int detector) {
+static void flagged_by(gallery *a, const gf_gallery_anchor *x, int detector) {
     const gf_flagged_samples *f = &x->by[detector];
     const int as_text = a->snapshot->clip && a->side == 0;
     gf_text_add(a->out, "<div><p><b>%s</b>", detector ? "FNC" : "GloFND");
@@ -59,11 +59,11 @@ static void strip(album *a, const gf_gallery_anchor *x, int detector) {
     if (detector == 0 && isfinite(x->lambda)) gf_text_add(a->out, " (λ = %.3f)", (double)x->lambda);
     gf_text_add(a->out, "</p><div class=\"%s\">", as_text ? "captions" : "strip");
     for (int k = 0; k < f->shown; k++)
-        (as_text ? caption : picture)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
+        (as_text ? caption : image)(a, f->row[k], kind_of(a->rows, x->row, f->row[k]), f->similarity[k]);
     gf_text_add(a->out, "</div></div>");
 }
 
-static void anchor(album *a, const gf_gallery_anchor *x) {
+static void anchor(gallery *a, const gf_gallery_anchor *x) {
     char name[200];
     gf_text_add(a->out, "<div class=\"row\"><div><p>anchor");
     if (a->rows->label[x->row] >= 0) {
@@ -72,23 +72,23 @@ static void anchor(album *a, const gf_gallery_anchor *x) {
         gf_text_escape(a->out, name);
     }
     gf_text_add(a->out, "</p>");
-    (a->side ? caption : picture)(a, x->row, ANCHOR, NAN);
-    if (a->snapshot->clip) { /* and its partner */
+    (a->side ? caption : image)(a, x->row, ANCHOR, NAN);
+    if (a->snapshot->clip) { /* the other side of the sample */
         gf_text_add(a->out, "<p class=\"own\">its own %s:</p>", a->side ? "image" : "caption");
-        (a->side ? picture : caption)(a, x->row, UNKNOWN, NAN);
+        (a->side ? image : caption)(a, x->row, UNKNOWN, NAN);
     }
     gf_text_add(a->out, "</div>");
-    for (int d = 0; d < 2; d++) strip(a, x, d);
+    for (int d = 0; d < 2; d++) flagged_by(a, x, d);
     gf_text_add(a->out, "</div>\n");
 }
 
 static void show(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
     const gf_snapshot_side *s = &l->side[side];
-    album a = {.out = out,
-               .snapshot = l,
-               .side = side,
-               .rows = s->rows,
-               .pictures = {.data = l->data, .thumbnails = {.side = 64, .quality = 82}, .budget = budget}};
+    gallery a = {.out = out,
+                 .snapshot = l,
+                 .side = side,
+                 .rows = s->rows,
+                 .images = {.data = l->data, .thumbnails = {.side = 64, .quality = 82}, .budget = budget}};
     if (!s->anchors) return;
     if (l->clip)
         gf_text_add(out, "<p>%s</p>\n",
@@ -96,13 +96,13 @@ static void show(gf_text *out, const gf_snapshot *l, int side, size_t *budget) {
     gf_text_add(out, "<div class=\"rows\">\n");
     for (int i = 0; i < s->anchors; i++) anchor(&a, &s->anchor[i]);
     gf_text_add(out, "</div>\n");
-    if (a.pictures.left_out)
+    if (a.images.left_out)
         gf_text_add(out, "<p class=\"faint\">%d images are left out: unreadable, or over the limit of %zu kB.</p>\n",
-                    a.pictures.left_out, GF_PAGE_IMAGES / 1000);
-    gf_page_images_free(&a.pictures);
+                    a.images.left_out, GF_PAGE_IMAGES / 1000);
+    gf_page_images_free(&a.images);
 }
 
-/* Whose thresholds are shown first: a group that learned some. */
+/* Groups with learned thresholds come first. */
 static int rank(const gf_snapshot *l) { return l && l->side[0].anchors ? (l->side[0].learned ? 2 : 1) : 0; }
 
 static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, int folded) {
@@ -115,8 +115,7 @@ static void gallery_of(gf_text *out, const gf_report *r, int g, size_t *budget, 
     if (folded) gf_text_add(out, "</details>\n");
 }
 
-/* What to say if there is nothing to show. */
-static void nothing(gf_text *out, const gf_report *r) {
+static void empty_gallery(gf_text *out, const gf_report *r) {
     if (r->snapshots && *r->snapshots[0].why) gf_page_missing(out, "The network could not be applied:", r->snapshots[0].why);
     else if (r->snapshots && r->snapshots[0].made)
         gf_text_add(out, "<p class=\"none\">No pair of the chosen samples is flagged.</p>\n");
@@ -139,7 +138,7 @@ void gf_section_gallery(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "found", "Flagged samples", gf_is_clip(r) ? of_pairs : of_images);
     for (int g = 0; g < gf_groups(r); g++)
         if (rank(gf_group_snapshot(r, g)) > (best < 0 ? 0 : rank(gf_group_snapshot(r, best)))) best = g;
-    if (best < 0) nothing(out, r);
+    if (best < 0) empty_gallery(out, r);
     else gallery_of(out, r, best, &budget, 0);
     for (int g = 0; g < gf_groups(r); g++)
         if (g != best && rank(gf_group_snapshot(r, g)) == 2) gallery_of(out, r, g, &budget, 1);

@@ -1,4 +1,4 @@
-/* section_maps.c - embeddings as maps: t-SNE and principal axes, coloured by class. */
+/* section_maps.c - maps of the features: t-SNE and PCA, coloured by class. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 #include "report/page_parts.h"
 #include "report/sprite_sheet.h"
 
-typedef struct class_styles { /* which classes have a look of their own: the most frequent ones */
+typedef struct class_styles { /* the most frequent classes have styles of their own */
     int32_t label[GF_DOTS_CLASSES];
     char name[GF_DOTS_CLASSES][80];
     int classes, more;
-    const gf_snapshot *sheet; /* whose dots have pictures; NULL: nobody's */
+    const gf_snapshot *sheet; /* snapshot of the sprite sheet; NULL: no sheet */
 } class_styles;
 
 static int64_t frequency(const gf_snapshot *l, int32_t label) {
@@ -23,12 +23,12 @@ static int64_t frequency(const gf_snapshot *l, int32_t label) {
 }
 
 static int32_t largest_label(const gf_snapshot *l) {
-    int32_t most = -1;
-    for (int64_t i = 0; i < l->n; i++) most = l->label[i] > most ? l->label[i] : most;
-    return most;
+    int32_t max = -1;
+    for (int64_t i = 0; i < l->n; i++) max = l->label[i] > max ? l->label[i] : max;
+    return max;
 }
 
-/* The most frequent first, of equally frequent ones the smaller label; then by label. */
+/* Most frequent first; ties: the smaller label. */
 static void choose(const gf_snapshot *l, class_styles *k) {
     const int32_t last = largest_label(l) < 4096 ? largest_label(l) : 4096;
     int64_t count[GF_DOTS_CLASSES];
@@ -45,12 +45,12 @@ static void choose(const gf_snapshot *l, class_styles *k) {
     for (int c = 0; c < k->classes; c++) gf_snapshot_class(l, k->label[c], k->name[c], sizeof k->name[c]);
 }
 
-/* Do both maps show the same samples? */
+/* True if both maps show the same samples. */
 static int same_samples(const gf_snapshot *a, const gf_snapshot *b) {
     return a->n == b->n && memcmp(a->id, b->id, (size_t)a->n * sizeof *a->id) == 0;
 }
 
-/* The pictures of all dots as one, where that is not too large. */
+/* Adds the sprite sheet of all dots, unless it is too large. */
 static int add_sheet(gf_text *out, const gf_snapshot *l) {
     enum { SIDE = 24, QUALITY = 60 };
     gf_error err = {{0}};
@@ -75,7 +75,7 @@ static void draw(gf_text *out, const gf_snapshot *l, const class_styles *k, cons
     out->failed |= !style;
     for (int c = 0; c < k->classes; c++) names[c] = k->name[c];
     for (int64_t i = 0; style && i < l->n; i++) {
-        style[i] = k->classes ? -1 : 0; /* without labels all look the same */
+        style[i] = k->classes ? -1 : 0; /* one style without labels */
         for (int c = 0; c < k->classes; c++)
             if (l->label[i] == k->label[c]) style[i] = c;
     }

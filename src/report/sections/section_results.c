@@ -1,4 +1,4 @@
-/* section_results.c - the tables: a row per run, and figures of groups with p-values. */
+/* section_results.c - tables: a row per run, and metrics of groups with p-values. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "report/page_parts.h"
 #include "report/summary.h"
 
-/* Single seeds have no p: then there are no columns for it. */
+/* Without p-values, as for single seeds, the table has no columns for them. */
 static int any_p(const gf_comparison *c) {
     for (int m = 0; m < c->metrics; m++)
         for (int g = 1; g < c->groups; g++)
@@ -63,7 +63,7 @@ static void compared(gf_text *out, const gf_report *r) {
                          "configuration: <code>glofnd sweep --seeds 1,2,3</code>.</p>\n");
 }
 
-/* What the figure of the table above is, and of what; other evaluations are not put beside it. */
+/* Explains the score of the table above. */
 static void protocol(gf_text *out, const gf_report *r) {
     const gf_score s = gf_score_choose(r);
     if (!s.like) return;

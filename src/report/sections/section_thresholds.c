@@ -1,4 +1,4 @@
-/* section_thresholds.c - the distribution of learned thresholds beside the exact ones and FNC's. */
+/* section_thresholds.c - densities of learned, exact and FNC's thresholds. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct densities {
     double low, high;
 } densities;
 
-/* The range of all three and what the kernels add to it, which does not leave the range of similarities. */
+/* Range of all three with the width of their kernels, within [-1, 1]. */
 static void find_range(const gf_snapshot_values *sets[3], densities *d) {
     d->low = INFINITY, d->high = -INFINITY;
     for (int s = 0; s < 3; s++) {
@@ -32,39 +32,39 @@ static void find_range(const gf_snapshot_values *sets[3], densities *d) {
     if (!(d->high - d->low > 1e-6)) d->low -= 0.01, d->high = d->low + 0.02;
 }
 
-/* Values that are all the same, as far as the drawing can tell, have no density to draw. */
+/* True if all values fall on one point of the drawing: no density. */
 static int is_point(const densities *d, int s) {
     return d->spread[s].count && d->spread[s].max - d->spread[s].min < (d->high - d->low) / (POINTS - 1);
 }
 
-/* The three over [low, high]; the largest value. */
+/* The densities over [low, high]; returns the largest value. */
 static double estimate(const gf_snapshot_values *sets[3], densities *d) {
-    double most = 0.0;
+    double max = 0.0;
     for (int s = 0; s < 3; s++) {
         gf_kde(sets[s]->x, sets[s]->n, fmax(d->h[s], (d->high - d->low) / POINTS), d->low, d->high, POINTS, d->y[s]);
-        for (int k = 0; k < POINTS && !is_point(d, s); k++) most = fmax(most, d->y[s][k]);
+        for (int k = 0; k < POINTS && !is_point(d, s); k++) max = fmax(max, d->y[s][k]);
     }
-    return most;
+    return max;
 }
 
-/* Cuts long tails in which nothing can be seen. */
-static void trim(densities *d, double least) {
+/* Cuts tails below `min`. */
+static void trim(densities *d, double min) {
     const double low = d->low, step = (d->high - d->low) / (POINTS - 1);
     int first = POINTS - 1, last = 0;
     for (int s = 0; s < 3; s++)
         for (int k = 0; k < POINTS; k++)
-            if (d->y[s][k] > least) first = k < first ? k : first, last = k > last ? k : last;
+            if (d->y[s][k] > min) first = k < first ? k : first, last = k > last ? k : last;
     if (first < last) d->low = low + first * step, d->high = low + last * step;
 }
 
-/* A line at the edge would be taken for the edge. */
-static void leave_room(densities *d) {
-    const double room = 0.03 * (d->high - d->low);
+/* Keeps vertical lines away from the edges. */
+static void add_margin(densities *d) {
+    const double margin = 0.03 * (d->high - d->low);
     for (int s = 0; s < 3; s++) {
         const double at = d->spread[s].mean;
         if (!is_point(d, s)) continue;
-        d->low = fmin(d->low, fmax(at - room, fmin(at, -1.0)));
-        d->high = fmax(d->high, fmin(at + room, fmax(at, 1.0)));
+        d->low = fmin(d->low, fmax(at - margin, fmin(at, -1.0)));
+        d->high = fmax(d->high, fmin(at + margin, fmax(at, 1.0)));
     }
 }
 
@@ -83,7 +83,7 @@ static void make_densities(const gf_snapshot_side *l, densities *d) {
     static const int colours[3] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_FNC};
     find_range(sets, d);
     trim(d, 0.004 * estimate(sets, d));
-    leave_room(d);
+    add_margin(d);
     estimate(sets, d);
     for (int s = 0; s < 3; s++)
         if (d->spread[s].count) d->series[d->count++] = series_of(d, s, names[s], colours[s]);

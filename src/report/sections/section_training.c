@@ -10,7 +10,7 @@ typedef struct curve {
     double x[POINTS], y[POINTS];
 } curve;
 
-/* Logged steps in at most POINTS means of neighbours. */
+/* Logged steps as at most POINTS means of consecutive ones. */
 static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
     const int64_t n = r->steps < POINTS ? r->steps : POINTS;
     for (int64_t k = 0; k < n; k++) {
@@ -24,21 +24,21 @@ static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
     return n;
 }
 
-/* The loss of a run too short for a curve of logged steps, by epochs. */
+/* Loss by epoch, for a run with too few logged steps. */
 static int64_t by_epochs(const gf_run_log *r, curve *to) {
     const int64_t n = r->epochs < POINTS ? r->epochs : POINTS;
     for (int64_t e = 0; e < n; e++) to->x[e] = (double)(e + 1), to->y[e] = r->field[GF_RUN_LOSS][e];
     return n;
 }
 
-/* A line per run; at most a dozen runs, else they hide each other. */
+/* A line per run, for at most a dozen runs. */
 static void step_chart(gf_text *out, const gf_report *r, gf_run_step field, const gf_chart *form) {
-    enum { MOST = 12 };
-    gf_series series[MOST];
-    curve *curves = calloc(MOST, sizeof *curves);
+    enum { RUNS_MAX = 12 };
+    gf_series series[RUNS_MAX];
+    curve *curves = calloc(RUNS_MAX, sizeof *curves);
     gf_chart c = *form;
     out->failed |= !curves;
-    for (int i = 0; curves && i < r->count && c.count < MOST; i++) {
+    for (int i = 0; curves && i < r->count && c.count < RUNS_MAX; i++) {
         const int few = field == GF_STEP_LOSS && r->runs[i].steps < 2 && r->runs[i].epochs > 0;
         const int64_t n = few ? by_epochs(&r->runs[i], &curves[c.count]) : thin(&r->runs[i], field, &curves[c.count]);
         const int same = gf_groups(r) < r->count; /* several seeds: one colour for a configuration */
@@ -62,8 +62,8 @@ static int any_value(const gf_report *r, gf_run_step field) {
     return 0;
 }
 
-/* What "images per second" counts. */
-static const char *views_made(const gf_report *r) {
+/* Explains images per second. */
+static const char *throughput_note(const gf_report *r) {
     int clip = 0;
     for (int i = 0; i < r->count; i++) clip += r->runs[i].config.task == GF_TASK_CLIP;
     if (clip == r->count) return "Each image is used once per epoch, with one of its captions.";
@@ -80,8 +80,11 @@ void gf_section_training(gf_text *out, const gf_report *r) {
                            .missing = none,
                            .note = "A detector removes pairs from the loss: losses of different detectors are not comparable."});
     step_chart(out, r, GF_STEP_SPEED,
-               &(gf_chart){
-                   .title = "Throughput", .y_name = "images per second", .from_zero = 1, .missing = none, .note = views_made(r)});
+               &(gf_chart){.title = "Throughput",
+                           .y_name = "images per second",
+                           .from_zero = 1,
+                           .missing = none,
+                           .note = throughput_note(r)});
     step_chart(out, r, GF_STEP_LR,
                &(gf_chart){.title = "Learning rate", .y_name = "learning rate", .from_zero = 1, .missing = none});
     step_chart(out, r, GF_STEP_GRAD_NORM,

@@ -1,4 +1,4 @@
-/* section_labels.c - accuracy with few labels, and over start epochs. */
+/* section_features.c - quality of the features: retrieval, accuracy with few labels, accuracy by start epoch. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "report/compare/comparable.h"
 #include "report/page_parts.h"
 
-/* Top-1 in percent of a run, measured as `like` was but from another share of the labels; NaN: not measured. */
+/* Top-1 in percent with the settings of `like`, but with this share of the labels; NaN: not measured. */
 static double top1_of(const gf_run_log *run, const gf_eval_line *like, double fraction) {
     gf_eval_line wanted = *like;
     wanted.fraction = fraction;
@@ -24,7 +24,7 @@ static gf_mean_std group_top1(const gf_report *r, int g, const gf_eval_line *lik
     return gf_mean_of(x, n);
 }
 
-/* Fractions that were evaluated as `like` was, the largest first. */
+/* Fractions evaluated with the settings of `like`, largest first. */
 static int fractions_of(const gf_report *r, const gf_eval_line *like, double *out) {
     int n = 0;
     for (int i = 0; like && i < r->count; i++)
@@ -70,7 +70,7 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
     gf_svg_bars(out, &b);
 }
 
-/* ----- retrieval, of image-text runs ----- */
+/* ----- retrieval in image-text runs ----- */
 
 enum { RECALLS = 6 };
 
@@ -117,7 +117,7 @@ typedef struct sweep {
     int n;
 } sweep;
 
-/* Groups with a detector, by rising start epoch; of equal ones the first. */
+/* Groups with a detector, by start epoch; of equal ones the first. */
 static void collect(const gf_report *r, const gf_eval_line *like, sweep *s) {
     s->n = 0;
     for (int g = 0; like && g < gf_groups(r); g++) {
@@ -159,7 +159,7 @@ static void start_epochs(gf_text *out, const gf_report *r) {
                         "configs/sweep-start-epoch.sweep --data SPEC --out DIR</code>, then <code>glofnd report DIR/*/</code>"});
 }
 
-void gf_section_labels(gf_text *out, const gf_report *r) {
+void gf_section_features(gf_text *out, const gf_report *r) {
     gf_section_begin(out, "labels", "Quality of the features", NULL);
     char task[32];
     gf_page_value(&r->runs[0], "task", task, sizeof task);

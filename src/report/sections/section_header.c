@@ -1,4 +1,4 @@
-/* section_story.c - the head of a page: what GloFND is and did here, in a minute. */
+/* section_header.c - title, introduction and main numbers of a page. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "report/compare/comparable.h"
 #include "report/page_parts.h"
 
-/* The group to speak about: the first with learned thresholds that flagged something, else with any detector; -1: none. */
-static int hero_of(const gf_report *r) {
+/* Group of the main numbers: the first with learned thresholds and flagged pairs, else with any detector; -1: none. */
+static int main_group(const gf_report *r) {
     for (int wanted = 0; wanted < 2; wanted++)
         for (int g = 0; g < gf_groups(r); g++) {
             const gf_run_log *run = &r->runs[gf_group_first(r, g)];
@@ -25,15 +25,15 @@ static void name_in(gf_text *out, const gf_report *r, int g) {
     gf_text_add(out, "</b>");
 }
 
-/* How often any pair shares its class: hits / precision gives flagged pairs, hits / recall gives same-class ones. */
+/* Share of all pairs with the same class: flagged * precision = hits = same-class * recall. */
 static double chance_of(const gf_report *r, int g) {
     const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean,
                  precision = gf_group_last(r, g, GF_RUN_POOLED_PRECISION).mean;
     return flagged * precision / gf_group_last(r, g, GF_RUN_POOLED_RECALL).mean;
 }
 
-/* Share of the flagged pairs that is right, in percent; NaN without labels. */
-static double right_of(const gf_report *r, int g) {
+/* Correct share of the flagged pairs in percent; NaN: no labels. */
+static double correct_share(const gf_report *r, int g) {
     const int labelled = isfinite(gf_group_last(r, g, GF_RUN_PRECISION).mean);
     return labelled ? gf_group_last(r, g, GF_RUN_POOLED_PRECISION).mean : NAN;
 }
@@ -52,7 +52,7 @@ static double score_of(const gf_report *r, const gf_score *s, int g) {
     return gf_mean_of(x, n).mean;
 }
 
-/* The figure of the table of runs, and that of the first group if it was measured in the same way. */
+/* Score of the table of runs, and that of the first group, if measured. */
 static void score_tile(gf_text *out, const gf_report *r, int g) {
     char number[64], text[700], first[320], what[200];
     const gf_score s = gf_score_choose(r);
@@ -71,7 +71,7 @@ static void score_tile(gf_text *out, const gf_report *r, int g) {
 
 static void tiles(gf_text *out, const gf_report *r, int g) {
     char number[64], text[500];
-    const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean, right = right_of(r, g);
+    const double flagged = gf_group_last(r, g, GF_RUN_FLAGGED).mean, right = correct_share(r, g);
     const double chance = chance_of(r, g);
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
     gf_text_add(out, "<div class=\"tiles\">\n");
@@ -102,8 +102,8 @@ static void progress_badge(gf_text *out, const gf_report *r) {
     }
 }
 
-/* Different values of a key, of which there are few enough runs to compare all. */
-static int values_of(const gf_report *r, const char *key) {
+/* Number of different values of a key. */
+static int count_values(const gf_report *r, const char *key) {
     char mine[1100], other[1100];
     int count = 0;
     for (int i = 0; i < r->count; i++) {
@@ -118,10 +118,10 @@ static int values_of(const gf_report *r, const char *key) {
     return count;
 }
 
-/* The value, in <code> if it is free text, or how many there are. */
+/* The value, or the number of different values. */
 static void value_or_count(gf_text *out, const gf_report *r, const char *key, const char *several, int code) {
     char value[1100];
-    const int count = values_of(r, key);
+    const int count = count_values(r, key);
     if (count > 1) {
         gf_text_add(out, "%d %s", count, several);
         return;
@@ -132,7 +132,7 @@ static void value_or_count(gf_text *out, const gf_report *r, const char *key, co
     gf_text_add(out, code ? "</code>" : "");
 }
 
-/* "batch 32, 3 epochs", or from the least to the most of the runs. */
+/* "batch 32, 3 epochs", or ranges over the runs. */
 static void sizes(gf_text *out, const gf_report *r) {
     int64_t batch[2] = {INT64_MAX, 0}, epochs[2] = {INT64_MAX, 0};
     for (int i = 0; i < r->count; i++) {
@@ -169,8 +169,8 @@ static const char of_pairs[] = "Image-text training pushes every image away from
                                "captions that fit it: <b>false negatives</b>. GloFND learns a similarity threshold λ for each "
                                "image and each caption. Pairs above it count as false negatives and are left out of the loss.";
 
-static void story(gf_text *out, const gf_report *r, int g) {
-    gf_text_add(out, "<p class=\"story\">%s", gf_is_clip(r) ? of_pairs : of_images);
+static void introduction(gf_text *out, const gf_report *r, int g) {
+    gf_text_add(out, "<p class=\"intro\">%s", gf_is_clip(r) ? of_pairs : of_images);
     if (g >= 0) {
         gf_text_add(out, " Results of ");
         name_in(out, r, g);
@@ -183,7 +183,7 @@ static void story(gf_text *out, const gf_report *r, int g) {
     gf_text_add(out, ".</p>\n");
 }
 
-void gf_section_story(gf_text *out, const gf_report *r) {
+void gf_section_header(gf_text *out, const gf_report *r) {
     static const struct {
         const char *id, *name;
     } links[] = {
@@ -197,9 +197,9 @@ void gf_section_story(gf_text *out, const gf_report *r) {
         {"cost", "Time and memory"},
         {"config", "Configuration"},
     };
-    const int g = hero_of(r);
+    const int g = main_group(r);
     heading(out, r);
-    story(out, r, g);
+    introduction(out, r, g);
     gf_section_example(out, r, g);
     if (g >= 0) tiles(out, r, g);
     gf_text_add(out, "<nav>");
