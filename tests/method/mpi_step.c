@@ -2,8 +2,8 @@
  * the whole batch, so each checks its own rows against a step of its own.
  *
  * For every loss, detector and learner that keeps state: ten steps over three passes through the ids, so that anchors are drawn
- * by other ranks than before. Both sides compute the same sums in a different order: gradients agree to 1e-5 of the largest, state to
- * 1e-5, the loss to 1e-6; kept counts are equal, since random similarities do not come that close to a threshold.
+ * by other ranks than before. Both sides compute the same sums in a different order: gradients agree to 1e-5 of the largest,
+ * state to 1e-5, the loss to 1e-6; kept counts are equal, since random similarities do not come that close to a threshold.
  */
 #include <math.h>
 #include <stdio.h>

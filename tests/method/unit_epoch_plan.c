@@ -1,5 +1,5 @@
-/* unit_epoch_plan.c - gf_plan_phase, which decides if a recorded step may be used again: equal from epoch to epoch, different where
- * the options get a new meaning. */
+/* unit_epoch_plan.c - gf_plan_phase, which decides if a recorded step may be used again: equal from epoch to epoch, different
+ * where the options get a new meaning. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

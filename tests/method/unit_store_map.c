@@ -1,4 +1,5 @@
-/* unit_store_map.c - the working file of a mapped store: sparse, found again as it was, refused when it belongs to a different store. */
+/* unit_store_map.c - the working file of a mapped store: sparse, found again as it was, refused when it belongs to a different
+ * store. */
 #include "support/store_fixture.h"
 
 #include <errno.h>

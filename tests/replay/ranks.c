@@ -1,7 +1,7 @@
 /* sync_norm.c - see ranks.h.
  *
- * The sum: the last rank to arrive adds the numbers of all in the order of ranks, so every rank gets the same bits. A rank that has
- * left its step no longer arrives; the ranks that wait for it get a failure instead of hanging. */
+ * The sum: the last rank to arrive adds the numbers of all in the order of ranks, so every rank gets the same bits. A rank that
+ * has left its step no longer arrives; the ranks that wait for it get a failure instead of hanging. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,4 +1,5 @@
-/* batchnorm_kernels.c - batch norm kernels; see batchnorm_kernels.h. Plain loops that the compiler turns into vectors of this instruction set.
+/* batchnorm_kernels.c - batch norm kernels; see batchnorm_kernels.h. Plain loops that the compiler turns into vectors of this
+ * instruction set.
  *
  * Every kernel is one inlined body with the element type and the options as constants, and a switch that picks the copy.
  */
@@ -175,7 +176,7 @@ static void back_apply(const gf_nn_norm *n, int64_t r0, int64_t r1) {
     else back_apply_of(n, r0, r1, GF_TYPE_F32);
 }
 
-/* ----- conversion, sum, mean -------------------------------------------------------------------------------------------------- */
+/* ----- conversion, sum, mean ----------------------------------------------------------------------------------------- */
 
 static void cast(gf_type type, void *dst, const float *src, int64_t count) {
     if (type == GF_TYPE_F32) {

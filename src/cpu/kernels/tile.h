@@ -43,7 +43,8 @@ typedef struct gf_tile_ops {
     void (*keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep, size_t keep_ld);
     /* Appends the values of v[n] above `floor` (n a multiple of GF_PANEL); returns their number. */
     int64_t (*above)(const float *v, int64_t n, float floor, float *out);
-    /* Rising positions of those of v[n] that reach min(row, col[i]) (col NULL: row); n a multiple of GF_PANEL. Returns their number. */
+    /* Rising positions of those of v[n] that reach min(row, col[i]) (col NULL: row), n a multiple of GF_PANEL; returns their
+     * number. */
     int (*reach)(int32_t *at, const float *v, int n, float row, const float *col);
     /* y[i] = exp(x[i]) */
     void (*exp)(float *y, const float *x, int64_t n);

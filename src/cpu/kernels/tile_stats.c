@@ -1,7 +1,7 @@
 /* tile_stats.c - pass B on one tile: sums, counts and window lists of each anchor.
  *
- * lambda is not updated yet, but its new value lies in (lo, hi]: entries at or below lo are kept in any case, entries above hi are
- * flagged, and the few in between go to a list that is decided when the new lambda is known.
+ * lambda is not updated yet, but its new value lies in (lo, hi]: entries at or below lo are kept in any case, entries above hi
+ * are flagged, and the few in between go to a list that is decided when the new lambda is known.
  */
 #include "cpu/kernels/simd.h"
 #include "cpu/kernels/tile.h"

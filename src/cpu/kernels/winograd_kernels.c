@@ -1,5 +1,5 @@
-/* winograd_kernels.c - transforms of short convolutions; see winograd_kernels.h. One vector of channels at a time: first the six (or four)
- * columns of the tile, then the rows of what came out. Pairs of points +-p share their even and odd parts.
+/* winograd_kernels.c - transforms of short convolutions; see winograd_kernels.h. One vector of channels at a time: first the six
+ * (or four) columns of the tile, then the rows of what came out. Pairs of points +-p share their even and odd parts.
  */
 #include "cpu/kernels/winograd_kernels.h"
 #include "cpu/kernels/simd.h"

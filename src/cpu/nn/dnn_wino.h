@@ -1,5 +1,6 @@
 /* dnn_wino.h - 3 x 3 convolutions of stride 1 by Winograd's method with own kernels: a quarter of the multiplications, in float32
- * whatever the activations are stored in. Transforms are in cpu/kernels/winograd_kernels.h, the matrix product is the one of the loss.
+ * whatever the activations are stored in. Transforms are in cpu/kernels/winograd_kernels.h, the matrix product is the one of the
+ * loss.
  *
  * Results do not depend on the number of threads.
  */

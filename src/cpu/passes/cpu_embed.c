@@ -9,8 +9,8 @@
 
 /* ---- embeddings ---- */
 
-/* Full panels plus half a panel: rows then start 16 floats apart modulo the cache's set size, so that the rows of a product do not
- * fall into the same few sets. */
+/* Full panels plus half a panel: rows then start 16 floats apart modulo the cache's set size, so that the rows of a product do
+ * not fall into the same few sets. */
 int64_t gf_cpu_embed_ld(int64_t dim) { return gf_pad(dim) + GF_PANEL / 2; }
 
 typedef struct embed_job {

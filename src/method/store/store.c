@@ -1,7 +1,7 @@
 /* store.c - the anchor store in memory: life, rows in and out, id checks. See store.h.
  *
- * Large tables are lazily-zero memory: pages that are never written cost nothing, so n = 1e9 anchors are made immediately and cost
- * what was touched. Only create, free and describe depend on n.
+ * Large tables are lazily-zero memory: pages that are never written cost nothing, so n = 1e9 anchors are made immediately and
+ * cost what was touched. Only create, free and describe depend on n.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

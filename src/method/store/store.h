@@ -97,8 +97,8 @@ glofnd_status gf_store_prepare_range(gf_error *err, glofnd_store *s, int64_t fir
 
 /* store_device.c: a store on a device. Moves the state of a new or loaded store there; fetches it to be saved; single rows. */
 glofnd_status gf_store_to_device(gf_error *err, glofnd_store *s, const gf_device *device, gf_device_ctx *d);
-/* Several threads may read a store at a time, and each fills the copy on the host: hold the lock from before the pull or borrow to
- * the last read of the copy. No-op on the CPU, where readers write nothing. */
+/* Several threads may read a store at a time, and each fills the copy on the host: hold the lock from before the pull or borrow
+ * to the last read of the copy. No-op on the CPU, where readers write nothing. */
 void gf_store_lock(const glofnd_store *s);
 void gf_store_unlock(const glofnd_store *s);
 glofnd_status gf_store_pull(gf_error *err, const glofnd_store *s);

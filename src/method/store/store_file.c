@@ -4,8 +4,8 @@
  *
  * Only records that are not all zero are written, as runs of consecutive rows within a block: a block costs 20 bytes, a run 4,
  * beyond the rows themselves. Equal stores give equal files. Loading uses no number before it has been checked against the limits
- * of the format and the bytes that are left, and returns no store before every CRC was right. Memory follows the bytes read, as the
- * tables are lazy. */
+ * of the format and the bytes that are left, and returns no store before every CRC was right. Memory follows the bytes read, as
+ * the tables are lazy. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
