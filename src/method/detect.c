@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "method/context.h"
-#include "method/formulas/lambda_update.h"
-#include "method/options.h"
-#include "method/store/store.h"
+#include "method/step/step.h"
 #include "util/order.h"
 
 /* ---- checks ---- */
@@ -72,6 +69,7 @@ static glofnd_status check_call(glofnd_ctx *c, const glofnd_store *s, const glof
 
 typedef struct buffers {
     glofnd_sims q;    /* on the host: the caller's, or copies */
+    gf_plan plan;     /* meaning of the options in this epoch */
     float *values;    /* [cols] */
     int64_t *scratch; /* [4 rows] */
     void *copy[5];    /* of the caller's arrays, where they lie on a device */
@@ -105,6 +103,7 @@ static glofnd_status enter(glofnd_ctx *c, const glofnd_store *s, const glofnd_si
     *x = (buffers){0};
     TRY(check_call(c, s, q));
     x->q = *q;
+    x->plan = gf_plan_of(&c->o, &(glofnd_batch){.rows = q->rows, .cols = q->cols, .epoch = q->epoch});
     x->values = malloc(sizeof(float) * (size_t)q->cols);
     x->scratch = malloc(sizeof(int64_t) * 4 * (size_t)q->rows);
     FAIL_IF(&c->err, !x->values || !x->scratch, GLOFND_E_MEMORY, "no memory for a row of %lld similarities", (long long)q->cols);
@@ -132,35 +131,32 @@ static int64_t negatives_of(const glofnd_sims *q, int v, int64_t r, float *value
     return n;
 }
 
-static double row_quantile(const glofnd_options *o, const glofnd_sims *q, int64_t r, float *values) {
+static double row_quantile(const buffers *x, int64_t r) {
     double sum = 0.0;
-    for (int v = 0; v < q->views; v++) sum += (double)gf_quantile(values, negatives_of(q, v, r, values), o->alpha);
-    return sum / q->views;
+    for (int v = 0; v < x->q.views; v++)
+        sum += (double)gf_quantile(x->values, negatives_of(&x->q, v, r, x->values), x->plan.o.alpha);
+    return sum / x->q.views;
 }
 
 /* Number of negatives of anchor r above lambda, over its views; *n is increased by the number of all of them. */
 static double above(const glofnd_sims *q, int64_t r, float lambda, double *n) {
-    const float gate = gf_lambda_threshold(lambda);
+    const float threshold = gf_lambda_threshold(lambda);
     double count = 0.0;
     for (int v = 0; v < q->views; v++)
         for (int64_t c = 0; c < q->cols; c++) {
             if (!is_negative(q, r, c)) continue;
             *n += 1.0;
-            count += q->sim[(v * q->rows + r) * q->cols + c] > gate;
+            count += q->sim[(v * q->rows + r) * q->cols + c] > threshold;
         }
     return count;
 }
 
-static int starts(const glofnd_options *o, const glofnd_sims *q, const glofnd_row *row) {
-    if (o->lambda_init != GLOFND_INIT_QUANTILE) return 0;
-    return o->compat == GLOFND_COMPAT_OFFICIAL ? q->epoch == o->update_epoch : row->clock == 0;
-}
-
-static void update_shared(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, const gf_learner *l, float *values) {
+static void update_shared(glofnd_store *s, const buffers *x, const gf_learner *l) {
+    const glofnd_sims *q = &x->q;
     glofnd_row row = gf_store_shared_get(s, q->side);
     double sum = 0.0, n = 0.0;
-    if (starts(&c->o, q, &row)) {
-        for (int64_t r = 0; r < q->rows; r++) sum += row_quantile(&c->o, q, r, values);
+    if (gf_row_starts(&x->plan, &row)) {
+        for (int64_t r = 0; r < q->rows; r++) sum += row_quantile(x, r);
         gf_lambda_start(&row, sum / (double)q->rows);
     } else {
         for (int64_t r = 0; r < q->rows; r++) sum += above(q, r, row.lambda, &n);
@@ -169,12 +165,13 @@ static void update_shared(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, 
     gf_store_shared_put(s, q->side, &row);
 }
 
-static void update_anchors(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q, const gf_learner *l, float *values) {
+static void update_anchors(glofnd_store *s, const buffers *x, const gf_learner *l) {
+    const glofnd_sims *q = &x->q;
     for (int64_t r = 0; r < q->rows; r++) {
         glofnd_row row;
         gf_store_gather(s, q->side, &q->id[r], 1, &row);
-        if (starts(&c->o, q, &row)) {
-            gf_lambda_start(&row, row_quantile(&c->o, q, r, values));
+        if (gf_row_starts(&x->plan, &row)) {
+            gf_lambda_start(&row, row_quantile(x, r));
         } else {
             double n = 0.0;
             const double count = above(q, r, row.lambda, &n);
@@ -184,22 +181,16 @@ static void update_anchors(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q,
     }
 }
 
-static int shares_lambda(const glofnd_options *o, const glofnd_sims *q) {
-    const int counts = o->compat == GLOFND_COMPAT_OFFICIAL || q->epoch >= o->update_epoch;
-    return o->detector == GLOFND_DETECT_SINGLE || (counts && q->epoch < o->update_epoch + o->lambda_warmup);
-}
-
 static glofnd_status update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *given, buffers *x) {
-    const glofnd_options *o = &c->o;
     const glofnd_sims *q = &x->q;
-    const int learned = o->alpha > 0.0 && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     TRY(enter(c, s, given, x));
-    if (!learned || q->epoch < o->update_epoch) return GLOFND_OK;
-    FAIL_IF(&c->err, o->learner == GLOFND_LEARN_RING, GLOFND_E_UNSUPPORTED, "the learner ring needs embeddings; use glofnd_step");
+    if (!x->plan.learned || !x->plan.updating) return GLOFND_OK;
+    FAIL_IF(&c->err, c->o.learner == GLOFND_LEARN_RING, GLOFND_E_UNSUPPORTED,
+            "the learner ring needs embeddings; use glofnd_step");
     TRY(gf_store_prepare(&c->err, s, q->id, q->rows));
-    const gf_learner l = gf_learner_of(o, s->spec.modalities == 2, q->epoch);
-    if (shares_lambda(o, q)) update_shared(c, s, q, &l, x->values);
-    else update_anchors(c, s, q, &l, x->values);
+    const gf_learner l = gf_learner_of(&c->o, s->spec.modalities == 2, q->epoch);
+    if (x->plan.shared) update_shared(s, x, &l);
+    else update_anchors(s, x, &l);
     return c->device ? gf_store_device_return(&c->err, s, q->side, q->id, q->rows) : GLOFND_OK;
 }
 
@@ -214,17 +205,16 @@ glofnd_status glofnd_update(glofnd_ctx *c, glofnd_store *s, const glofnd_sims *q
 /* ---- masking ---- */
 
 /* Threshold of row r, view v; +inf where only groups decide. */
-static float threshold(glofnd_ctx *c, const glofnd_store *s, const glofnd_sims *q, int v, int64_t r, float *values) {
-    const glofnd_options *o = &c->o;
+static float threshold(const glofnd_store *s, const buffers *x, int v, int64_t r) {
+    const glofnd_sims *q = &x->q;
+    const double alpha = x->plan.o.alpha;
     glofnd_row row;
-    if (o->alpha <= 0.0) return INFINITY;
-    if (o->detector == GLOFND_DETECT_FNC) {
-        const int64_t n = negatives_of(q, v, r, values);
-        if (o->fnc_rule == GLOFND_FNC_QUANTILE) return gf_quantile(values, n, o->alpha);
-        return gf_kth_largest(values, n, gf_top_count(n, o->alpha));
+    if (!x->plan.thresholds) return INFINITY;
+    if (!x->plan.learned) {
+        const int64_t n = negatives_of(q, v, r, x->values);
+        return x->plan.topk ? gf_kth_largest(x->values, n, gf_top_count(n, alpha)) : gf_quantile(x->values, n, alpha);
     }
-    if (o->detector != GLOFND_DETECT_GLOFND && o->detector != GLOFND_DETECT_SINGLE) return INFINITY;
-    if (shares_lambda(o, q)) return gf_lambda_threshold(gf_store_shared_get(s, q->side).lambda);
+    if (x->plan.shared) return gf_lambda_threshold(gf_store_shared_get(s, q->side).lambda);
     gf_store_gather(s, q->side, &q->id[r], 1, &row);
     return gf_lambda_threshold(row.lambda);
 }
@@ -234,20 +224,20 @@ static int same_group(const glofnd_sims *q, int64_t r, int64_t c) {
 }
 
 /* FNC TOPK: of the entries equal to the threshold, the smaller columns are flagged too. */
-static int64_t ties_to_flag(const glofnd_ctx *c, const glofnd_sims *q, const float *sim, int64_t r, float theta) {
-    if (c->o.detector != GLOFND_DETECT_FNC || c->o.fnc_rule != GLOFND_FNC_TOPK || c->o.alpha <= 0.0) return 0;
+static int64_t ties_to_flag(const gf_plan *p, const glofnd_sims *q, const float *sim, int64_t r, float theta) {
+    if (!p->topk) return 0;
     int64_t n = 0, larger = 0;
     for (int64_t col = 0; col < q->cols; col++) {
         if (!is_negative(q, r, col)) continue;
         n++;
         larger += sim[col] > theta;
     }
-    return gf_top_count(n, c->o.alpha) - larger;
+    return gf_top_count(n, p->o.alpha) - larger;
 }
 
-static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_t r, float theta, uint8_t *keep) {
+static int32_t mask_row(const gf_plan *p, const glofnd_sims *q, int v, int64_t r, float theta, uint8_t *keep) {
     const float *sim = q->sim + (v * q->rows + r) * q->cols;
-    int64_t ties = ties_to_flag(c, q, sim, r, theta);
+    int64_t ties = ties_to_flag(p, q, sim, r, theta);
     int32_t kept = 0;
     float smallest = INFINITY;
     for (int64_t col = 0; col < q->cols; col++) {
@@ -258,7 +248,7 @@ static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_
         kept += keep[col];
         if (negative) smallest = fminf(smallest, sim[col]);
     }
-    if (kept > 0 || c->o.compat == GLOFND_COMPAT_OFFICIAL) return kept;
+    if (kept > 0 || p->official) return kept;
     for (int64_t col = 0; col < q->cols; col++) {
         keep[col] = (uint8_t)(is_negative(q, r, col) && sim[col] == smallest);
         kept += keep[col];
@@ -266,14 +256,14 @@ static int32_t mask_row(const glofnd_ctx *c, const glofnd_sims *q, int v, int64_
     return kept;
 }
 
-static void mask_all(glofnd_ctx *c, const glofnd_store *s, const buffers *x, uint8_t *keep, int32_t *kept) {
+static void mask_all(const glofnd_store *s, const buffers *x, uint8_t *keep, int32_t *kept) {
     const glofnd_sims *q = &x->q;
-    const int active = q->epoch >= c->o.mask_epoch;
+    const int active = q->epoch >= x->plan.o.mask_epoch;
     for (int v = 0; v < q->views; v++)
         for (int64_t r = 0; r < q->rows; r++) {
             uint8_t *row = keep + (v * q->rows + r) * q->cols;
             int32_t count = 0;
-            if (active) count = mask_row(c, q, v, r, threshold(c, s, q, v, r, x->values), row);
+            if (active) count = mask_row(&x->plan, q, v, r, threshold(s, x, v, r), row);
             else
                 for (int64_t col = 0; col < q->cols; col++) count += row[col] = (uint8_t)is_negative(q, r, col);
             if (kept) kept[v * q->rows + r] = count;
@@ -288,7 +278,7 @@ static glofnd_status mask_on_device(glofnd_ctx *c, const glofnd_store *s, const 
     glofnd_status status = GLOFND_OK;
     if (!here || !count) status = gf_fail(&c->err, GLOFND_E_MEMORY, "no memory for a mask of %zu pairs", pairs);
     if (status == GLOFND_OK) {
-        mask_all(c, s, x, here, count);
+        mask_all(s, x, here, count);
         status = c->device->copy(&c->err, c->on, keep, here, pairs);
     }
     if (status == GLOFND_OK && kept) status = c->device->copy(&c->err, c->on, kept, count, rows * sizeof *count);
@@ -301,7 +291,7 @@ static glofnd_status mask(glofnd_ctx *c, const glofnd_store *s, const glofnd_sim
     TRY(enter(c, s, q, x));
     FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL; it holds [views][rows][cols] bytes");
     if (c->device) return mask_on_device(c, s, x, keep, kept);
-    mask_all(c, s, x, keep, kept);
+    mask_all(s, x, keep, kept);
     return GLOFND_OK;
 }
 

@@ -15,6 +15,7 @@
 
 #include "method/context.h"
 #include "method/options.h"
+#include "util/minmax.h"
 
 /* ----- lazily-zero memory ----- */
 
@@ -45,6 +46,10 @@ static size_t record_bytes(const gf_store_spec *spec) {
 static uint64_t state_bytes(const glofnd_store *s) { return (uint64_t)s->spec.n * s->record_bytes; }
 
 int64_t gf_store_blocks(const glofnd_store *s) { return (s->spec.n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK; }
+
+int64_t gf_store_block_rows(const glofnd_store *s, int64_t block) {
+    return GF_MIN(s->spec.n - block * GF_STORE_BLOCK, GF_STORE_BLOCK);
+}
 
 static uint64_t bitmap_bytes(uint64_t bits) { return (bits + 63) / 64 * 8; }
 static uint64_t touched_bytes(const glofnd_store *s) { return bitmap_bytes((uint64_t)gf_store_blocks(s)); }

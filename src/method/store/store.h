@@ -88,6 +88,7 @@ glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char 
 /* The same for the device of c, with the checks. */
 glofnd_status gf_store_make(glofnd_ctx *c, const gf_store_spec *spec, const char *path, glofnd_store **out);
 int64_t gf_store_blocks(const glofnd_store *s);
+int64_t gf_store_block_rows(const glofnd_store *s, int64_t block); /* the last block may be shorter */
 /* The record_bytes of one anchor, zeros where nothing was ever written. */
 void gf_store_read_record(const glofnd_store *s, int64_t id, unsigned char *out);
 /* Marks records first .. first+count-1 as written. */

@@ -21,18 +21,13 @@ void gf_store_unlock(const glofnd_store *s) {
     if (s->device) pthread_mutex_unlock(&copy_of(s)->lock);
 }
 
-static int64_t rows_of_block(const glofnd_store *s, int64_t block) {
-    const int64_t left = s->spec.n - block * GF_STORE_BLOCK;
-    return left < GF_STORE_BLOCK ? left : GF_STORE_BLOCK;
-}
-
 glofnd_status gf_store_pull_touched(gf_error *err, const glofnd_store *s) {
     const int64_t blocks = gf_store_blocks(s);
     uint8_t *touched = malloc((size_t)blocks);
     FAIL_IF(err, !touched, GLOFND_E_MEMORY, "no memory for the map of %lld blocks of anchors", (long long)blocks);
     const glofnd_status status = s->device->store_touched(err, s->on, touched);
     for (int64_t b = 0; status == GLOFND_OK && b < blocks; b++)
-        if (touched[b]) gf_store_mark(copy_of(s), b * GF_STORE_BLOCK, rows_of_block(s, b));
+        if (touched[b]) gf_store_mark(copy_of(s), b * GF_STORE_BLOCK, gf_store_block_rows(s, b));
     free(touched);
     return status;
 }
@@ -44,7 +39,7 @@ static glofnd_status move_records(gf_error *err, const glofnd_store *s, int put)
         int64_t end = b;
         while (end < blocks && gf_bit(s->touched, end)) end++;
         if (end == b) continue;
-        const int64_t first = b * GF_STORE_BLOCK, count = (end - b - 1) * GF_STORE_BLOCK + rows_of_block(s, end - 1);
+        const int64_t first = b * GF_STORE_BLOCK, count = (end - b - 1) * GF_STORE_BLOCK + gf_store_block_rows(s, end - 1);
         TRY(s->device->store_range(err, s->on, put, first, count, s->records + (size_t)first * s->record_bytes));
         b = end;
     }

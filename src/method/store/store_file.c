@@ -51,11 +51,6 @@ typedef struct block_runs {
 
 /* ----- contents ----- */
 
-static int64_t block_rows(const glofnd_store *s, int64_t block) {
-    const int64_t left = s->spec.n - block * GF_STORE_BLOCK;
-    return left < GF_STORE_BLOCK ? left : GF_STORE_BLOCK;
-}
-
 static int is_zero(const unsigned char *record, size_t bytes) {
     uint32_t any = 0;
     for (size_t i = 0; i < bytes; i += 4) {
@@ -91,7 +86,7 @@ static int64_t next_live(const glofnd_store *s, int64_t id, int64_t stop) {
 
 /* The rows of a block that are not all zero. */
 static void find_runs(const glofnd_store *s, int64_t block, block_runs *out) {
-    const int64_t first = block * GF_STORE_BLOCK, stop = first + block_rows(s, block);
+    const int64_t first = block * GF_STORE_BLOCK, stop = first + gf_store_block_rows(s, block);
     out->runs = out->rows = 0;
     for (int64_t id = next_live(s, first, stop); id < stop; id = next_live(s, id + 1, stop)) {
         if (is_empty(s, id)) continue;
@@ -392,7 +387,7 @@ static glofnd_status get_block(gf_reader *r, glofnd_store *s, int64_t *previous)
                    (long long)*previous, (long long)gf_store_blocks(s));
     }
     block_runs found;
-    TRY(get_runs(r, block, block_rows(s, block), &found));
+    TRY(get_runs(r, block, gf_store_block_rows(s, block), &found));
     for (int i = 0; i < found.runs; i++) TRY(get_rows(r, s, block * GF_STORE_BLOCK + found.run[i].first, found.run[i].count));
     *previous = block;
     return gf_check_crc(r, "block", block);

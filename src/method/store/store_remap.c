@@ -6,8 +6,7 @@
 /* Records of one block. Records never seen are zero in the new store already. */
 static void move_block(const glofnd_store *from, int64_t block, const int64_t *to, glofnd_store *out) {
     static const unsigned char never[GF_STORE_MAX_RECORD];
-    const int64_t first = block * GF_STORE_BLOCK, left = from->spec.n - first;
-    const int64_t rows = left < GF_STORE_BLOCK ? left : GF_STORE_BLOCK;
+    const int64_t first = block * GF_STORE_BLOCK, rows = gf_store_block_rows(from, block);
     for (int64_t i = first; i < first + rows; i++) {
         unsigned char record[GF_STORE_MAX_RECORD];
         if (to[i] < 0) continue;
