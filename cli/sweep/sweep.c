@@ -190,13 +190,11 @@ static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r)
 /* Without keys that may change from one call to the next. */
 static uint32_t crc_of(const gf_config *c) {
     char line[1200], value[1100];
+    const char *key;
     uint32_t crc = 0;
-    int in_method;
-    const gf_option *o;
-    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
-        const int may_change = !strcmp(o->key, "threads") || !strcmp(o->key, "workers") || !strcmp(o->key, "prefetch");
-        gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
-        const int n = snprintf(line, sizeof line, "%s=%s\n", o->key, value);
+    for (int i = 0; (key = gf_config_value(c, i, value, sizeof value)); i++) {
+        const int may_change = !strcmp(key, "threads") || !strcmp(key, "workers") || !strcmp(key, "prefetch");
+        const int n = snprintf(line, sizeof line, "%s=%s\n", key, value);
         if (!may_change && n > 0) crc = gf_crc32c(crc, line, (size_t)n);
     }
     return crc;

@@ -163,27 +163,6 @@ static void plain_key(const char *key, char *out, size_t bytes) {
     out[n] = 0;
 }
 
-const gf_option *gf_config_find(const char *key, int *in_method) {
-    char plain[64];
-    const gf_option *o;
-    plain_key(key, plain, sizeof plain);
-    for (int i = 0; (o = gf_config_option(i, in_method)) && strcmp(o->key, plain) != 0;) i++;
-    return o;
-}
-
-void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes) {
-    int in_method;
-    const gf_option *o = gf_config_find(key, &in_method);
-    *out = 0;
-    if (o) gf_option_format(o, in_method ? (const void *)&c->method : c, out, bytes);
-}
-
-const char *gf_config_preset(const gf_option *o, gf_train_task task) {
-    for (size_t i = 0; task == GF_TASK_CLIP && i < sizeof clip_presets / sizeof *clip_presets; i++)
-        if (strcmp(clip_presets[i].key, o->key) == 0) return clip_presets[i].value;
-    return o->preset;
-}
-
 /* Index of a key in the list of both tables; -1: unknown. */
 static int index_of(const char *key) {
     int in_method;
@@ -191,6 +170,32 @@ static int index_of(const char *key) {
     for (int i = 0; (o = gf_config_option(i, &in_method)); i++)
         if (strcmp(o->key, key) == 0) return i;
     return -1;
+}
+
+const gf_option *gf_config_find(const char *key, int *in_method) {
+    char plain[64];
+    plain_key(key, plain, sizeof plain);
+    return gf_config_option(index_of(plain), in_method);
+}
+
+const char *gf_config_value(const gf_config *c, int i, char *out, size_t bytes) {
+    int in_method;
+    const gf_option *o = gf_config_option(i, &in_method);
+    if (o) gf_option_format(o, in_method ? (const void *)&c->method : c, out, bytes);
+    return o ? o->key : NULL;
+}
+
+void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes) {
+    char plain[64];
+    plain_key(key, plain, sizeof plain);
+    *out = 0;
+    if (index_of(plain) >= 0) gf_config_value(c, index_of(plain), out, bytes);
+}
+
+const char *gf_config_preset(const gf_option *o, gf_train_task task) {
+    for (size_t i = 0; task == GF_TASK_CLIP && i < sizeof clip_presets / sizeof *clip_presets; i++)
+        if (strcmp(clip_presets[i].key, o->key) == 0) return clip_presets[i].value;
+    return o->preset;
 }
 
 static int is_given(const gf_config *c, const char *key) {
@@ -332,8 +337,7 @@ glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *pat
     for (int i = 0;; i++) {
         const gf_option *o = gf_config_option(i, &in_method);
         char value[1100], line[1400];
-        if (!o) break;
-        gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
+        if (!gf_config_value(c, i, value, sizeof value)) break;
         if (strcmp(group, o->group) != 0) {
             const int n = snprintf(line, sizeof line, "%s# %s\n", *group ? "\n" : "", o->group);
             group = o->group;

@@ -81,6 +81,8 @@ glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const g
 glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path);
 /* Both tables in order, for --help: i = 0, 1, ...; NULL at the end. *in_method: it belongs to c->method. */
 const gf_option *gf_config_option(int i, int *in_method);
+/* The value of option i as text; its key, or NULL at the end. */
+const char *gf_config_value(const gf_config *c, int i, char *out, size_t bytes);
 /* The row of a key ('-' and '_' are equal), NULL if unknown; its value as text, "" if unknown. */
 const gf_option *gf_config_find(const char *key, int *in_method);
 void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes);

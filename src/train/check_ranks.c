@@ -19,29 +19,29 @@ static uint64_t start_of_hash(void) { return 0xcbf29ce484222325u; }
 
 /* ----- configuration ----- */
 
-static uint64_t value_hash(const gf_config *c, const gf_option *o, int in_method) {
+/* *key: of option i; NULL at the end. */
+static uint64_t value_hash(const gf_config *c, int i, const char **key) {
     char value[1100];
-    gf_option_format(o, in_method ? (const void *)&c->method : c, value, sizeof value);
-    return hash_of(value, hash_of(o->key, start_of_hash()));
+    *key = gf_config_value(c, i, value, sizeof value);
+    return *key ? hash_of(value, hash_of(*key, start_of_hash())) : 0;
 }
 
 static uint64_t config_hash(const gf_config *c) {
-    int in_method;
+    const char *key = "";
     uint64_t h = 0;
-    const gf_option *o;
-    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) h = h * 31 + value_hash(c, o, in_method);
+    for (int i = 0; key; i++) h = h * 31 + value_hash(c, i, &key);
     return h;
 }
 
 /* One message if all are equal; else one per key, on every rank, to find the key that differs. */
 static glofnd_status same_config(gf_error *err, gf_comm *c, const gf_config *config) {
-    int in_method;
-    const gf_option *o;
+    const char *key;
     if (gf_comm_check_equal(err, c, "configuration", config_hash(config)) == GLOFND_OK) return GLOFND_OK;
-    for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
+    for (int i = 0; gf_config_option(i, &(int){0}); i++) {
         char what[80];
-        snprintf(what, sizeof what, "value of '%s'", o->key);
-        TRY(gf_comm_check_equal(err, c, what, value_hash(config, o, in_method)));
+        const uint64_t hash = value_hash(config, i, &key);
+        snprintf(what, sizeof what, "value of '%s'", key);
+        TRY(gf_comm_check_equal(err, c, what, hash));
     }
     return GLOFND_E_ARGUMENT; /* the transport failed: its text is in err */
 }

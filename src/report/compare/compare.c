@@ -22,19 +22,11 @@ static int is_execution_key(const char *key) {
     return 0;
 }
 
-/* Value of option i as text; its key, or NULL at the end. */
-static const char *value_of(const gf_config *c, int i, char *out, size_t bytes) {
-    int in_method;
-    const gf_option *o = gf_config_option(i, &in_method);
-    if (o) gf_option_format(o, in_method ? (const void *)&c->method : c, out, bytes);
-    return o ? o->key : NULL;
-}
-
 static int same_group(const gf_config *a, const gf_config *b) {
     char x[1100], y[1100];
     const char *key;
-    for (int i = 0; (key = value_of(a, i, x, sizeof x)); i++) {
-        value_of(b, i, y, sizeof y);
+    for (int i = 0; (key = gf_config_value(a, i, x, sizeof x)); i++) {
+        gf_config_value(b, i, y, sizeof y);
         if (!is_execution_key(key) && strcmp(x, y) != 0) return 0;
     }
     return 1;
@@ -60,9 +52,9 @@ static void label_groups(gf_comparison *c) {
     char x[1100], y[1100];
     const char *key;
     for (int g = 0; g < c->groups; g++) c->label[g][0] = 0;
-    for (int i = 0; (key = value_of(first_of(c, 0), i, x, sizeof x)); i++) {
+    for (int i = 0; (key = gf_config_value(first_of(c, 0), i, x, sizeof x)); i++) {
         int differs = 0;
-        for (int g = 1; g < c->groups; g++) differs |= value_of(first_of(c, g), i, y, sizeof y) && strcmp(x, y) != 0;
+        for (int g = 1; g < c->groups; g++) differs |= gf_config_value(first_of(c, g), i, y, sizeof y) && strcmp(x, y) != 0;
         if (!differs || is_execution_key(key)) continue;
         for (int g = 0; g < c->groups; g++) {
             char *label = c->label[g];
@@ -70,7 +62,7 @@ static void label_groups(gf_comparison *c) {
             const gf_config *f = first_of(c, g);
             const int follows = (strcmp(key, "update_epoch") == 0 && f->method.update_epoch == f->start_epoch) ||
                                 (strcmp(key, "mask_epoch") == 0 && f->method.mask_epoch == f->start_epoch);
-            value_of(f, i, y, sizeof y);
+            gf_config_value(f, i, y, sizeof y);
             if (!follows) snprintf(label + used, sizeof c->label[g] - used, "%s%s=%.80s", used ? " " : "", key, y);
             gf_utf8_trim(label);
         }

@@ -200,7 +200,7 @@ static void latex_means(gf_text *out, const gf_comparison *c, int g) {
     }
 }
 
-/* As the paper: what is not significant at 5 % in red. */
+/* As in the paper: values that are not significant at 5 % are red. */
 static void latex_p_values(gf_text *out, const gf_comparison *c, int g) {
     char text[64];
     for (int m = 0; m < c->metrics; m++) {
