@@ -177,10 +177,12 @@ def measure(options):
     """One line of the table; runs in a process of its own."""
     task, name, device = options["task"], options["name"], options["device"]
     (z1, z2), index = embeddings(options["batch"], options["dim"], getattr(torch, options["dtype"]), device)
+    loss = LOSSES[task][name][1](device)
+    few, few_index = embeddings(8, options["dim"], getattr(torch, options["dtype"]), device)
+    loss(*few, few_index).backward()  # imports, kernels and threads are no memory of the step
     if device == "cuda":
         torch.cuda.empty_cache()
     before = memory(device)
-    loss = LOSSES[task][name][1](device)
 
     def step():
         z1.grad = z2.grad = None
@@ -214,8 +216,10 @@ def run_one(options):
     lines = done.stdout.strip().splitlines()
     if done.returncode == 0 and lines:
         return json.loads(lines[-1])
+    if done.returncode < 0:
+        return {"failed": f"ended by signal {-done.returncode}"}
     text = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-    return {"failed": "out of memory" if "memory" in text.lower() or done.returncode < 0 else text[:100]}
+    return {"failed": "out of memory" if "out of memory" in text.lower() or "can't allocate" in text else text[:100]}
 
 
 def main():
