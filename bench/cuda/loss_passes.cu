@@ -123,7 +123,7 @@ static batch make(int rows, uint64_t seed) {
     x.sum = space<double>(&b, rows), x.kept = space<int32_t>(&b, rows), x.above = space<int32_t>(&b, rows);
     x.label = upload(&b, label), x.same = space<int32_t>(&b, rows), x.hits = space<int32_t>(&b, rows);
     x.grad = space<float>(&b, z.size());
-    a.room_bytes = sizeof(float) * z.size(), a.room = space<char>(&b, a.room_bytes);
+    a.buffer_bytes = sizeof(float) * z.size(), a.buffer = space<char>(&b, a.buffer_bytes);
     b.theta = x.lo;
     return b;
 }
@@ -166,7 +166,7 @@ static cudaError_t library_pass(gf_tile_args a, cudaError_t (*run)(const gf_cuda
     z.f32.row = const_cast<float *>(a.q.f32), z.f32.rows = a.q.rows, z.f32.dim = z.f32.ld = DIM;
     z.hi = const_cast<__nv_bfloat16 *>(a.q.hi);
     p.p.row = &a.row, p.p.col = &a.col, p.p.shift = a.shift, p.p.col_role = a.col_role, p.p.flags = a.flags;
-    p.q = p.k = &z, p.math = GF_CUDA_BF16, p.room = a.room, p.room_bytes = a.room_bytes;
+    p.q = p.k = &z, p.math = GF_CUDA_BF16, p.buffer = a.buffer, p.buffer_bytes = a.buffer_bytes;
     return run(&p, stream);
 }
 

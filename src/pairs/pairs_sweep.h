@@ -1,11 +1,12 @@
 /* pairs_sweep.h - all cosine similarities between two sets of embeddings, or within one, on all cores; never rows x cols of them.
  *
  * Embeddings are packed once, in panels that serve as the left and as the right side of the product. The similarities come in
- * strips: up to GF_PANEL rows by some columns, which a visitor reads and which are then overwritten. Every similarity is one chain
- * of fused multiply-adds, whose bits depend neither on the strip nor on which of the two embeddings is the row.
+ * strips: up to GF_PANEL rows by some columns, which a visitor reads and which are then overwritten. Every similarity is one
+ * chain of fused multiply-adds, whose bits depend neither on the strip nor on which of the two embeddings is the row.
  *
  * glofnd_thresholds() and the selections of the training step do not use this sweep: their rows come from the step's workspace,
- * row-major and padded, and the step must not allocate. They read the same product (cpu/passes/cpu_select.c), hence the same bits.
+ * row-major and padded, and the step must not allocate. They read the same product (cpu/passes/cpu_select.c), hence the same
+ * bits.
  */
 #ifndef GF_PAIRS_PAIRS_SWEEP_H
 #define GF_PAIRS_PAIRS_SWEEP_H
@@ -57,8 +58,9 @@ gf_sweep_job gf_sweep_stage(const gf_sweep_job *job, const char *stage);
  * GF_PANEL up to GF_STRIP_COLS; 0: chosen. Every sweep fails with E_ARGUMENT, "stopped", when the job is cancelled. */
 glofnd_status gf_sweep_symmetric(gf_error *err, const gf_panels *p, int64_t block, const gf_sweep_job *job, gf_strip_visit visit,
                                  void *user);
-/* Visits every row of q with every column of k. The strips of a group of `group` rows (a multiple of GF_PANEL) come on one thread,
- * by rising columns; groups come in any order and at the same time. A visitor may write what belongs to the rows or to `thread`. */
+/* Visits every row of q with every column of k. The strips of a group of `group` rows (a multiple of GF_PANEL) come on one
+ * thread, by rising columns; groups come in any order and at the same time. A visitor may write what belongs to the rows or to
+ * `thread`. */
 glofnd_status gf_sweep_rows(gf_error *err, const gf_panels *q, const gf_panels *k, int64_t group, const gf_sweep_job *job,
                             gf_strip_visit visit, void *user);
 /* Packs rows and cols, once if they are the same, and visits them in groups of GF_SWEEP_GROUP. */

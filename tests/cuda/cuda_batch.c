@@ -413,8 +413,8 @@ static void too_small_a_workspace_is_refused(void **state) {
 
 /* ---- in a graph ---- */
 
-/* Replays of a captured step in bfloat16, in a given workspace, between plain steps of a smaller batch, against steps that are not
- * captured. Taking memory would end the capture. */
+/* Replays of a captured step in bfloat16, in a given workspace, between plain steps of a smaller batch, against steps that are
+ * not captured. Taking memory would end the capture. */
 static void a_captured_step_takes_all_of_it(void **state) {
     (void)state;
     scene s = cuda_scene("graph", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO), small;

@@ -168,11 +168,11 @@ static void run_math(gf_cuda_math math) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) all_passes(&shapes[i], math, 11 + (unsigned)i);
 }
 
-static void give_room(problem *p, size_t bytes) { p->room = device_copy(NULL, bytes), p->room_bytes = bytes; }
+static void give_buffer(problem *p, size_t bytes) { p->buffer = device_copy(NULL, bytes), p->buffer_bytes = bytes; }
 
-static void take_room(problem *p) {
-    cudaFree(p->room);
-    p->room = NULL, p->room_bytes = 0;
+static void take_buffer(problem *p) {
+    cudaFree(p->buffer);
+    p->buffer = NULL, p->buffer_bytes = 0;
 }
 
 /* Flags for which there are kernels for large batches. */
@@ -186,27 +186,27 @@ static void check_known_flags(problem *p) {
     }
 }
 
-static void check_with_room(problem *p, size_t bytes) {
-    give_room(p, bytes);
+static void check_with_buffer(problem *p, size_t bytes) {
+    give_buffer(p, bytes);
     check_known_flags(p);
     check_stats(p, GF_MASK | GF_COUNT | GF_MOMENT);
-    take_room(p);
+    take_buffer(p);
 }
 
 /* Batches so large that one product serves both anchors of a pair, where the GPU has it: with an odd and an even number of blocks
- * of rows; room for all partial sums at once, and for some at a time. */
+ * of rows; a buffer for all partial sums at once, and for some at a time. */
 static void large_batches(void **state) {
     static const shape SHAPES[] = {{2202, 0, 2202, 128, 1, 10.0f}, {2306, 0, 2306, 100, 1, 10.0f}};
     (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 31 + (unsigned)i);
-        check_with_room(p, (size_t)(64 * 8 * SHAPES[i].rows));
-        check_with_room(p, (size_t)(4 * 8 * SHAPES[i].rows));
+        check_with_buffer(p, (size_t)(64 * 8 * SHAPES[i].rows));
+        check_with_buffer(p, (size_t)(4 * 8 * SHAPES[i].rows));
         drop(p);
     }
 }
 
-/* More than 128 dimensions, with room for the weights of all rows, of some, and of none. */
+/* More than 128 dimensions, with a buffer for the weights of all rows, of some, and of none. */
 static void wide_embeddings(void **state) {
     static const shape SHAPES[] = {
         {1150, 60, 1050, 300, 0, 10.0f},
@@ -216,10 +216,10 @@ static void wide_embeddings(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 41 + (unsigned)i);
-        check_with_room(p, 4 << 20);
-        check_with_room(p, 700 << 10);
-        check_with_room(p, 200 << 10);
-        give_room(p, 4 << 20);
+        check_with_buffer(p, 4 << 20);
+        check_with_buffer(p, 700 << 10);
+        check_with_buffer(p, 200 << 10);
+        give_buffer(p, 4 << 20);
         for (size_t f = 0; f < sizeof stats_flags / sizeof *stats_flags; f++) {
             const unsigned grad_flags = stats_flags[f] & ~(unsigned)GF_MOMENT;
             check_stats(p, stats_flags[f] | GF_SHIFT);
@@ -228,7 +228,7 @@ static void wide_embeddings(void **state) {
                 check_grad(p, grad_flags | quality, 0);
             }
         }
-        take_room(p);
+        take_buffer(p);
         drop(p);
     }
 }
@@ -260,22 +260,22 @@ static void few_large_shapes(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 53 + (unsigned)i);
-        check_with_room(p, 4 << 20);
+        check_with_buffer(p, 4 << 20);
         drop(p);
     }
 }
 
 /* ---- the kernels for large batches on small ones ---- */
 
-static void on_few_processors(problem *p, int count, size_t room) {
+static void on_few_processors(problem *p, int count, size_t bytes) {
     processors = count;
-    give_room(p, room);
+    give_buffer(p, bytes);
     check_known_flags(p);
-    take_room(p);
+    take_buffer(p);
 }
 
 /* One product for both anchors: an odd and an even number of blocks of rows; one and several thread blocks for the columns of
- * each; room for all partial sums at once, and for some at a time. */
+ * each; a buffer for all partial sums at once, and for some at a time. */
 static void few_processors_in_pairs(void **state) {
     static const shape SHAPES[] = {{1026, 0, 1026, 128, 1, 10.0f}, {830, 0, 830, 100, 1, 10.0f}};
     (void)state;
@@ -329,8 +329,8 @@ static void few_processors_few_tiles(void **state) {
     }
 }
 
-/* More than 128 dimensions: one and two thread blocks for the columns of a block of rows, room for the weights of all rows and
- * of 128. */
+/* More than 128 dimensions: one and two thread blocks for the columns of a block of rows, a buffer for the weights of all rows
+ * and of 128. */
 static void few_processors_wide(void **state) {
     static const shape SHAPES[] = {{400, 100, 300, 300, 0, 10.0f}, {260, 0, 260, 200, 1, 10.0f}, {140, 0, 140, 700, 1, 20.0f}};
     const unsigned any = GF_MASK | GF_COUNT | GF_GROUP | GF_WEIGHT;
@@ -340,12 +340,12 @@ static void few_processors_wide(void **state) {
         problem *p = make(&SHAPES[i], GF_CUDA_BF16, 65 + (unsigned)i);
         on_few_processors(p, 1, row * (size_t)SHAPES[i].rows);
         processors = 7;
-        check_with_room(p, row * 128);
-        give_room(p, row * 128);
+        check_with_buffer(p, row * 128);
+        give_buffer(p, row * 128);
         check_stats(p, any | GF_MOMENT | GF_SHIFT);
         check_grad(p, any | GF_SHIFT, 1);
         check_grad(p, any | GF_QUALITY, 0);
-        take_room(p);
+        take_buffer(p);
         drop(p);
     }
 }

@@ -195,8 +195,8 @@ typedef struct problem {
     gf_rows cpu[2], gpu[2];   /* of all rows and of all columns */
     gf_rows row, gpu_row;     /* of the own rows: the arrays from q0 on */
     void *scratch, *gpu_scratch;
-    void *room; /* of gf_cuda_pass; NULL: none */
-    size_t room_bytes;
+    void *buffer; /* of gf_cuda_pass; NULL: none */
+    size_t buffer_bytes;
 } problem;
 
 static inline int by_value(const void *a, const void *b) {
@@ -305,7 +305,7 @@ static inline gf_pass cpu_pass(problem *p, unsigned flags) {
 static inline gf_cuda_pass gpu_pass(problem *p, unsigned flags) {
     gf_cuda_pass x = {.p = cpu_pass(p, flags), .q = &p->own.gpu, .k = &p->z[1].gpu, .math = p->math};
     x.p.row = &p->gpu_row, x.p.col = &p->gpu[1], x.p.scratch = p->gpu_scratch;
-    x.room = p->room, x.room_bytes = p->room_bytes;
+    x.buffer = p->buffer, x.buffer_bytes = p->buffer_bytes;
     if (flags & GF_TIE) x.score = &p->own_support.gpu, x.col_score = &p->support[1].gpu;
     return x;
 }

@@ -1,4 +1,4 @@
-/* no_train.c - the training system without CUDA: every call fails with a message, or finds nothing on the device. */
+/* no_train.c - stubs of the training system for builds without CUDA: every call fails with a message, or finds no device. */
 #include <stdio.h>
 
 #include "cuda/augment/cuda_feed.h"
@@ -37,7 +37,7 @@ void gf_device_comm_describe(char *text, size_t bytes) { describe(text, bytes); 
 
 const gf_pairs_search *const gf_pairs_search_cuda = NULL;
 
-/* ----- views: nothing below is reached, as there is no network on a device ----- */
+/* ----- views: never called, as there is no network on a device ----- */
 
 glofnd_status gf_cuda_feed_create(gf_error *err, const gf_cuda_feed_spec *spec, gf_cuda_feed **out) {
     (void)spec, (void)out;

@@ -1,5 +1,5 @@
 /* augment_blur.cuh - PIL's Gaussian blur of one plane by one thread block: three box blurs along rows, three along columns, each
- * rounded to 8 bits, as src/image/blur.c has them. Each thread slides the box over a run of pixels.
+ * rounded to 8 bits, as in src/image/blur.c. Each thread slides the box over a run of pixels.
  */
 #ifndef GF_CUDA_AUGMENT_AUGMENT_BLUR_CUH
 #define GF_CUDA_AUGMENT_AUGMENT_BLUR_CUH

@@ -1,5 +1,5 @@
-/* augment_colour.cuh - colours of one pixel with PIL's numbers, as src/image/color.c has them: which values are rounded to float,
- * and when, decides about single levels, so that no product may be merged with a sum.
+/* augment_colour.cuh - colours of one pixel with PIL's numbers, as in src/image/color.c. Single levels depend on the roundings to
+ * float, so no product may be fused with a sum.
  */
 #ifndef GF_CUDA_AUGMENT_AUGMENT_COLOUR_CUH
 #define GF_CUDA_AUGMENT_AUGMENT_COLOUR_CUH
@@ -14,7 +14,7 @@ static __device__ __forceinline__ int luma(gf_pixel p) {
     return (p.red * 19595 + p.green * 38470 + p.blue * 7471 + 0x8000) >> 16;
 }
 
-/* base + factor * (value - base), cut off to whole numbers in 0 .. 255. */
+/* base + factor * (value - base), truncated to integers in 0 .. 255. */
 static __device__ __forceinline__ int blend(int base, int value, float factor) {
     const float mixed = __fadd_rn((float)base, __fmul_rn(factor, (float)(value - base)));
     return (int)fminf(fmaxf(mixed, 0.0f), 255.0f);
@@ -41,7 +41,7 @@ static __device__ __forceinline__ int dim(int value, float part) {
     return (int)__fadd_rn(__fmul_rn((float)value, __fsub_rn(1.0f, part)), 0.5f);
 }
 
-/* From HSV: the sector of six says which channel is the value, which the lowest level, and which lies between. */
+/* From HSV: the sector of six decides which channel is the value, which the lowest level, and which lies between. */
 static __device__ __forceinline__ gf_pixel from_hsv(int hue, int saturation, int value) {
     const int sector = hue * 1543 >> 16; /* hue * 6 / 255 */
     const float strength = __fdiv_rn((float)saturation, 255.0f), part = __fdiv_rn((float)(hue * 6 - sector * 255), 255.0f);
@@ -68,14 +68,14 @@ static __device__ __forceinline__ gf_pixel to_gray(gf_pixel p) {
     return {level, level, level};
 }
 
-/* Which comes at i. By shifts, so that the job stays in registers. */
+/* Operation i of the order. By shifts, so that the job stays in registers. */
 static __device__ __forceinline__ int operation(const gf_view_job &j, int i) {
     uint32_t order;
     memcpy(&order, j.order, sizeof order);
     return (int8_t)(order >> (8 * i));
 }
 
-/* Operations from .. to of the job's order on n pixels; mean: what contrast blends with. */
+/* Operations from .. to of the job's order on n pixels; mean: the level that contrast blends with. */
 template <int n>
 static __device__ __forceinline__ void change_colours(const gf_view_job &j, int from, int to, int mean, gf_pixel *p) {
     for (int i = from; i < to; i++) { /* the same for all threads of a block */

@@ -49,7 +49,7 @@ static __device__ __forceinline__ void make_axes(gf_axis x, gf_axis y, const gf_
     }
 }
 
-/* So many output rows, from any one on, that the source rows they need are at most `rows`. */
+/* Number of output rows, from any one on, that need at most `rows` source rows. */
 static __device__ __forceinline__ int band_of(const gf_view_job &j, int size, int rows) {
     const float scale = (float)j.height / (float)size, support = fmaxf(scale, 1.0f);
     const int more = (int)(((float)rows - 2.0f * support - 1.01f) / scale * 0.9999f);

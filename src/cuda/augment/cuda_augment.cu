@@ -1,6 +1,6 @@
-/* cuda_augment.cu - see cuda_augment.h. The view under work is in shared memory where it fits, which it does up to 224 pixels and
- * a bit, else in scratch memory. Beside it lie first the weights of the resize and some rows that are resized in one direction
- * only, then the second plane of the blur.
+/* cuda_augment.cu - see cuda_augment.h. The view is in shared memory where it fits, up to a little more than 224 pixels, else in
+ * scratch memory. Beside it lie first the weights of the resize and some rows that are resized in one direction only, then the
+ * second plane of the blur.
  */
 #include "cuda/augment/augment_blur.cuh"
 #include "cuda/augment/augment_resize.cuh"
@@ -8,7 +8,7 @@
 #include "cuda/step/cuda_device.h"
 #include "util/minmax.h"
 
-enum { SMALL = 64, SMALL_THREADS = 256, THREADS = 1024, MOST_ROWS = 96, ALIGN = 16 };
+enum { SMALL = 64, SMALL_THREADS = 256, THREADS = 1024, ROWS_MAX = 96, ALIGN = 16 };
 
 typedef struct plan { /* of a launch */
     int threads, blocks;
@@ -43,7 +43,7 @@ static __device__ __forceinline__ void store_pixels(uint32_t *word, int plane, c
     word[2 * plane] = blue;
 }
 
-typedef struct studio { /* where a block works */
+typedef struct studio { /* memory of a block */
     uint8_t *picture;   /* [3][size][pitch] */
     uint8_t *plane;     /* [size][pitch] */
     uint8_t *middle;    /* [rows][3][pitch] */
@@ -85,7 +85,7 @@ static __device__ __forceinline__ int resize(const studio &s, const gf_view_job 
     return sum;
 }
 
-/* Contrast and what comes after it. */
+/* Contrast and the operations after it. */
 static __device__ __forceinline__ void finish_colours(const studio &s, const gf_view_job &j, int cut, int sum) {
     const int words = s.size * s.pitch / 4, mean = (int)__dadd_rn((double)sum / (double)(s.size * s.size), 0.5);
     uint32_t *word = (uint32_t *)s.picture;
@@ -151,10 +151,10 @@ static int attribute(cudaDeviceAttr which) {
 
 static int taps_of(int in, int size) { return 2 * ((in + size - 1) / size) + 1; }
 
-/* As many rows of the middle as fit in `room`, and are of use; 0: too few. */
-static int middle_rows(int size, size_t room, int taps, int tallest) {
-    const int fit = (int)(room / (3 * (size_t)gf_cuda_view_pitch(size)));
-    return fit < taps + 2 ? 0 : GF_MIN(fit, GF_MAX(GF_MIN(tallest, MOST_ROWS), taps + 2));
+/* Rows of the middle that fit in so many bytes and are of use; 0: too few. */
+static int middle_rows(int size, size_t bytes, int taps, int tallest) {
+    const int fit = (int)(bytes / (3 * (size_t)gf_cuda_view_pitch(size)));
+    return fit < taps + 2 ? 0 : GF_MIN(fit, GF_MAX(GF_MIN(tallest, ROWS_MAX), taps + 2));
 }
 
 /* rows = 0: it does not fit. */
@@ -176,7 +176,7 @@ static plan plan_of(const gf_cuda_augment *a, int in_shared, size_t limit) {
 }
 
 static size_t shared_limit(void) {
-    const int bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 64; /* the kernel's own few words */
+    const int bytes = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - 64; /* static shared memory of the kernel */
     return bytes > 0 ? (size_t)bytes & ~(size_t)(ALIGN - 1) : 0;
 }
 

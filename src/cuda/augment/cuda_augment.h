@@ -1,8 +1,8 @@
 /* cuda_augment.h - views on the device: from pictures in its memory to 8-bit views, and from those to a network's input.
  *
- * One block makes one view, all of it: resize, colours, blur. The bytes are those of gf_augment_apply. Normalising comes last and
- * apart, because it belongs to the stream of the network and makes the view five times as large.
- * Views lie as [views][3][size][pitch] bytes.
+ * One block makes one complete view: resize, colours, blur. The bytes are those of gf_augment_apply. Normalising is a separate
+ * last kernel, because it belongs to the stream of the network and makes the view five times as large. Views lie as
+ * [views][3][size][pitch] bytes.
  */
 #ifndef GF_CUDA_AUGMENT_CUDA_AUGMENT_H
 #define GF_CUDA_AUGMENT_CUDA_AUGMENT_H
@@ -34,7 +34,8 @@ typedef struct gf_cuda_augment { /* arrays on the device */
 
 /* Bytes a launch may need; 0: views of this size cannot be made on this device, else 1. */
 int gf_cuda_augment_scratch(int size, size_t *bytes);
-/* Queues; jobs are right: each box lies in the pictures' memory and is at most GF_VIEW_SCALE times as large as the view. */
+/* Queues the work. The caller has checked the jobs: each box lies in the pictures' memory and is at most GF_VIEW_SCALE times as
+ * large as the view. */
 cudaError_t gf_cuda_augment_run(const gf_cuda_augment *a, cudaStream_t stream);
 /* out [views][size][size][channels] of `type` = normalised levels of views, zeros beyond three channels; level [3][256]. */
 cudaError_t gf_cuda_normalise(void *out, gf_type type, int channels, const uint8_t *views, int64_t count, int size,

@@ -10,10 +10,10 @@
 struct gf_cuda_feed {
     gf_cuda_feed_spec spec;
     cudaStream_t stream;             /* the feed's own */
-    cudaEvent_t copied, made, taken; /* pictures and jobs are there; views are; views are in the network's input */
-    uint8_t *kept;                   /* pictures that stay; NULL: they come with each put */
+    cudaEvent_t copied, made, taken; /* pictures and jobs have arrived; views are complete; views are in the network's input */
+    uint8_t *kept;                   /* resident pictures; NULL: they come with each put */
     uint8_t *pictures;               /* of a batch */
-    size_t room, kept_bytes;         /* bytes of each */
+    size_t capacity, kept_bytes;     /* bytes of each */
     gf_view_job *jobs, *staged;      /* [views] on the device; on the host, pinned */
     uint8_t *views;                  /* [views][3][size][pitch] */
     uint8_t *scratch;
@@ -32,8 +32,7 @@ static glofnd_status open_streams(gf_error *err, gf_cuda_feed *f) {
     return GLOFND_OK;
 }
 
-/* To the device, and there when this returns: a plain cudaMemcpy may still be on its way, and the streams here do not wait for
- * it. */
+/* Copies to the device and waits for it: a plain cudaMemcpy may return before, and the streams here do not wait for it. */
 static cudaError_t send(const gf_cuda_feed *f, void *to, const void *from, size_t bytes) {
     const cudaError_t e = cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, f->stream);
     return e == cudaSuccess ? cudaStreamSynchronize(f->stream) : e;
@@ -97,14 +96,14 @@ size_t gf_cuda_feed_held(const gf_cuda_feed *f) {
     const size_t views = (size_t)f->spec.views;
     size_t scratch = 0;
     gf_cuda_augment_scratch(f->spec.size, &scratch);
-    return f->kept_bytes + f->room + scratch + views * (sizeof *f->jobs + gf_cuda_view_bytes(f->spec.size));
+    return f->kept_bytes + f->capacity + scratch + views * (sizeof *f->jobs + gf_cuda_view_bytes(f->spec.size));
 }
 
 /* ----- a batch ----------------------------------------------------------------------------------------------------- */
 
 typedef struct summary { /* of jobs */
     int widest, tallest, blurred;
-    size_t end; /* byte after the last one looked at */
+    size_t end; /* byte after the last one that jobs read */
 } summary;
 
 static size_t end_of(const gf_view_job *j) {
@@ -112,10 +111,10 @@ static size_t end_of(const gf_view_job *j) {
 }
 
 static glofnd_status look_over(gf_error *err, const gf_cuda_feed *f, const gf_view_job *jobs, summary *s) {
-    const int most = GF_VIEW_SCALE * f->spec.size;
+    const int max = GF_VIEW_SCALE * f->spec.size;
     for (int64_t v = 0; v < f->spec.views; v++) {
         const gf_view_job *j = &jobs[v];
-        const int fits = j->at >= 0 && j->width >= 1 && j->height >= 1 && j->width <= most && j->height <= most && j->stride >= 3;
+        const int fits = j->at >= 0 && j->width >= 1 && j->height >= 1 && j->width <= max && j->height <= max && j->stride >= 3;
         FAIL_IF(err, !fits, GLOFND_E_ARGUMENT, "a box of %d x %d pixels cannot be resized to %d on the device", (int)j->width,
                 (int)j->height, f->spec.size);
         if (j->width > s->widest) s->widest = j->width;
@@ -126,15 +125,15 @@ static glofnd_status look_over(gf_error *err, const gf_cuda_feed *f, const gf_vi
     return GLOFND_OK;
 }
 
-/* Room for the pictures of a batch; grows by half more than is needed. */
+/* Memory for the pictures of a batch; grows by half more than needed. */
 static glofnd_status make_room(gf_error *err, gf_cuda_feed *f, size_t bytes) {
-    if (bytes <= f->room) return GLOFND_OK;
+    if (bytes <= f->capacity) return GLOFND_OK;
     cudaStreamSynchronize(f->stream);
     cudaFree(f->pictures);
     f->pictures = NULL;
-    f->room = 0;
+    f->capacity = 0;
     CUDA_TRY(err, cudaMalloc((void **)&f->pictures, bytes + bytes / 2), "images of a batch");
-    f->room = bytes + bytes / 2;
+    f->capacity = bytes + bytes / 2;
     return GLOFND_OK;
 }
 
@@ -156,10 +155,11 @@ glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job
     const size_t bytes = (size_t)f->spec.views * sizeof *jobs;
     summary s = {0};
     TRY(look_over(err, f, jobs, &s));
-    TRY(gf_cuda_feed_settle(err, f));
+    TRY(gf_cuda_feed_wait_copied(err, f));
     memcpy(f->staged, jobs, bytes);
     if (count > 0) TRY(copy_pictures(err, f, runs, count));
-    FAIL_IF(err, s.end > (count > 0 ? f->room : f->kept_bytes), GLOFND_E_ARGUMENT, "a view of pixels that are not on the device");
+    FAIL_IF(err, s.end > (count > 0 ? f->capacity : f->kept_bytes), GLOFND_E_ARGUMENT,
+            "a view of pixels that are not on the device");
     CUDA_TRY(err, cudaMemcpyAsync(f->jobs, f->staged, bytes, cudaMemcpyHostToDevice, f->stream), "copying images");
     CUDA_TRY(err, cudaEventRecord(f->copied, f->stream), "augmentation");
     CUDA_TRY(err, cudaStreamWaitEvent(f->stream, f->taken, 0), "augmentation");
@@ -179,7 +179,7 @@ glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job
     return GLOFND_OK;
 }
 
-glofnd_status gf_cuda_feed_settle(gf_error *err, gf_cuda_feed *f) {
+glofnd_status gf_cuda_feed_wait_copied(gf_error *err, gf_cuda_feed *f) {
     CUDA_TRY(err, cudaEventSynchronize(f->copied), "copying images");
     return GLOFND_OK;
 }

@@ -2,8 +2,8 @@
  *
  *     put(batch 0)
  *     loop: take(batch k) -> the network's stream works on it;  put(batch k + 1), meanwhile
- * put copies pictures and jobs to the device and makes the 8-bit views, on a stream of the feed's own, with low priority. take
- * normalises them into the network's input, on the network's stream. Each waits for the other by events, the host for nothing but
+ * put copies pictures and jobs to the device and makes the 8-bit views, on a stream of the feed, with low priority. take
+ * normalises them into the network's input, on the network's stream. Each waits for the other by events; the host waits only for
  * its own buffers.
  */
 #ifndef GF_CUDA_AUGMENT_CUDA_FEED_H
@@ -30,13 +30,13 @@ typedef struct gf_cuda_feed_spec {
 /* E_UNSUPPORTED: views of this size cannot be made on the device. */
 glofnd_status gf_cuda_feed_create(gf_error *err, const gf_cuda_feed_spec *spec, gf_cuda_feed **out);
 void gf_cuda_feed_free(gf_cuda_feed *f); /* waits; NULL is fine */
-/* All pictures of a dataset, to stay; jobs of later puts refer to them. E_MEMORY: no room, nothing has changed. */
+/* Keeps all pictures of a dataset on the device; jobs of later puts refer to them. E_MEMORY: they do not fit, nothing changed. */
 glofnd_status gf_cuda_feed_keep(gf_error *err, gf_cuda_feed *f, const uint8_t *pixels, size_t bytes);
-/* jobs [views] are copied at once. runs [count]: their pixels; must stay as they are until gf_cuda_feed_settle or the next put
+/* jobs [views] are copied at once. runs [count]: their pixels; must not change until gf_cuda_feed_wait_copied or the next put
  * returns, and be pinned to be copied in the background; count 0 with kept pictures. */
 glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, const gf_pixels *runs, int count);
-glofnd_status gf_cuda_feed_settle(gf_error *err, gf_cuda_feed *f);
-/* The views of the last put become the network's input. */
+glofnd_status gf_cuda_feed_wait_copied(gf_error *err, gf_cuda_feed *f);
+/* Writes the views of the last put to the network's input. */
 glofnd_status gf_cuda_feed_take(gf_error *err, gf_cuda_feed *f, void *input);
 size_t gf_cuda_feed_held(const gf_cuda_feed *f); /* bytes on the device; NULL: 0 */
 /* For tests: the 8-bit views of the last put [views][size][size][3] to the host; waits. */

@@ -1,13 +1,14 @@
 /* nccl.c - ranks over NCCL, on device memory: every call is queued on one stream, and may be recorded in a CUDA graph.
  *
- * The library is opened at run time, so a build with CUDA runs where it is missing, and says so when several GPUs are asked for.
+ * The library is opened at run time, so a build with CUDA runs where it is missing, and reports that when several GPUs are used.
  *
- * Gradients go through a twin: a communicator and a stream of their own. NCCL runs the calls of one communicator one after the
- * other, whatever their streams, so in the same one every sum of a batch norm, which backward waits for, would queue behind
- * megabytes of gradients, which it does not. Kernels of both are then on the device at once, each waiting for the same one of the
- * other ranks, and that ends only if all ranks start them in the same order. NCCL sees to it from 2.26 on, if it is asked to
- * (NCCL_LAUNCH_ORDER_IMPLICIT) and one thread makes the calls of both in an order that all ranks share: here it walks the layers,
- * and the walk follows from the net alone. With an older NCCL the twin is its origin, and sums of gradients wait their turn.
+ * Gradients use a duplicate: a second communicator with its own stream. NCCL runs the calls of one communicator one after the
+ * other on any streams, so with one communicator every sum of a batch norm, which backward waits for, would queue behind
+ * megabytes of gradients, which it does not wait for. Kernels of both are then on the device at once, each waiting for its
+ * counterpart on the other ranks, which ends only if all ranks start them in the same order. NCCL ensures that from 2.26 on, with
+ * NCCL_LAUNCH_ORDER_IMPLICIT and if one thread makes the calls of both in an order that all ranks share: here it goes over the
+ * layers, in an order that follows from the network alone. With an older NCCL the duplicate is the original, and sums of
+ * gradients wait their turn.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -27,8 +28,8 @@
     X(ncclCommDestroy) X(ncclAllGather) X(ncclAllReduce) X(ncclGetErrorString) X(ncclCommGetAsyncError) X(ncclGetVersion)
 
 enum {
-    TWIN_BLOCKS = 16, /* a twin's kernels take so many multiprocessors at most; the rest is the net's */
-    IN_ORDER = 22600  /* version that starts kernels of several communicators in the order of calls */
+    DUPLICATE_BLOCKS = 16, /* multiprocessors of the duplicate's kernels, at most; the network has the rest */
+    IN_ORDER = 22600       /* first version that starts kernels of several communicators in the order of calls */
 };
 
 typedef struct nccl_library {
@@ -42,17 +43,17 @@ typedef struct nccl_comm {
     gf_comm head;
     nccl_library lib;
     ncclComm_t comm;
-    gf_comm *host;       /* borrowed: where ranks meet */
-    cudaStream_t stream; /* borrowed; a twin's own */
-    int is_twin;
-    int borrowed;        /* comm is another's */
-    cudaStream_t origin; /* twin: stream of the one it was made from */
+    gf_comm *host;       /* borrowed: the transport between hosts */
+    cudaStream_t stream; /* borrowed; the duplicate owns its stream */
+    int is_duplicate;
+    int borrowed;        /* comm belongs to the original */
+    cudaStream_t origin; /* duplicate: stream of the original */
     cudaEvent_t forked, joined;
 } nccl_comm;
 
 /* ----- the library ----- */
 
-/* NCCL takes the order of starts from the environment alone; who has set it knows why. The loader's threads begin later. */
+/* NCCL reads the launch order from the environment only; a value set by the user stays. The loader's threads begin later. */
 static glofnd_status open_library(gf_error *err, nccl_library *l) {
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
     l->handle = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
@@ -103,7 +104,7 @@ static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t cou
     return check(err, n, n->lib.ncclAllReduce(x, x, (size_t)count, ncclFloat, ncclSum, n->comm, n->stream), "a sum of gradients");
 }
 
-/* `behind` goes on once `ahead` has come to where it is now. Also in a recording: the streams of a recorded step meet by it. */
+/* `behind` waits for the work queued on `ahead` so far. Also in a capture, where this joins the streams of a step. */
 static glofnd_status follow(gf_error *err, const nccl_comm *n, cudaStream_t ahead, cudaEvent_t event, cudaStream_t behind) {
     TRY(check_cuda(err, n, cudaEventRecord(event, ahead), "an event"));
     return check_cuda(err, n, cudaStreamWaitEvent(behind, event, 0), "an event");
@@ -111,12 +112,12 @@ static glofnd_status follow(gf_error *err, const nccl_comm *n, cudaStream_t ahea
 
 static glofnd_status fork_off(gf_error *err, gf_comm *c) {
     const nccl_comm *n = (nccl_comm *)c;
-    return n->is_twin ? follow(err, n, n->origin, n->forked, n->stream) : GLOFND_OK;
+    return n->is_duplicate ? follow(err, n, n->origin, n->forked, n->stream) : GLOFND_OK;
 }
 
 static glofnd_status join_again(gf_error *err, gf_comm *c) {
     const nccl_comm *n = (nccl_comm *)c;
-    return n->is_twin ? follow(err, n, n->stream, n->joined, n->origin) : GLOFND_OK;
+    return n->is_duplicate ? follow(err, n, n->stream, n->joined, n->origin) : GLOFND_OK;
 }
 
 static void close_nccl(gf_comm *c) {
@@ -124,31 +125,31 @@ static void close_nccl(gf_comm *c) {
     if (n->comm && !n->borrowed) n->lib.ncclCommDestroy(n->comm);
     if (n->forked) cudaEventDestroy(n->forked);
     if (n->joined) cudaEventDestroy(n->joined);
-    if (n->is_twin && n->stream) cudaStreamDestroy(n->stream);
-    free(n); /* the library stays open: its threads do not like to be unloaded */
+    if (n->is_duplicate && n->stream) cudaStreamDestroy(n->stream);
+    free(n); /* the library stays open: its threads may still run */
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out);
 
-static const gf_comm_ops kind = {"nccl", gather, exchange, sum, sum_floats, twin, close_nccl, fork_off, join_again};
+static const gf_comm_ops kind = {"nccl", gather, exchange, sum, sum_floats, duplicate, close_nccl, fork_off, join_again};
 
 /* ----- opening ----- */
 
-typedef struct offer { /* what a rank brings to the meeting */
+typedef struct offer { /* gathered from every rank before the start */
     ncclUniqueId id;   /* of rank 0 */
-    int32_t status;    /* whether it can come at all: the others must not wait for one that cannot */
+    int32_t status;    /* of the rank so far: the others must not wait for one that failed */
 } offer;
 
 static glofnd_status meet(gf_error *err, nccl_comm *n, gf_comm *host, const offer *own, offer *all) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    if (n->is_twin) config.maxCTAs = TWIN_BLOCKS;
+    if (n->is_duplicate) config.maxCTAs = DUPLICATE_BLOCKS;
     TRY(host->ops->gather(err, host, own, sizeof *own, all));
     for (int r = 0; r < host->ranks; r++)
         FAIL_IF(err, all[r].status != GLOFND_OK && r != host->rank, (glofnd_status)all[r].status, "rank %d cannot use NCCL", r);
     return check(err, n, n->lib.ncclCommInitRankConfig(&n->comm, host->ranks, all[0].id, host->rank, &config), "start");
 }
 
-/* Rank 0 makes the id, everybody learns it over the host's transport. `status`: of this rank so far. */
+/* Rank 0 makes the id; the host's transport spreads it. `status`: of this rank so far. */
 static glofnd_status enter(gf_error *err, nccl_comm *n, glofnd_status status) {
     gf_comm *host = n->host;
     offer own, *all = malloc(sizeof *all * (size_t)host->ranks);
@@ -163,7 +164,7 @@ static glofnd_status enter(gf_error *err, nccl_comm *n, glofnd_status status) {
     return status == GLOFND_OK ? met : status;
 }
 
-/* New: of the ranks of `host`. status: what came before. */
+/* A new communicator of the ranks of `host`. `status`: of this rank so far. */
 static glofnd_status give(gf_error *err, nccl_comm *n, glofnd_status status, gf_comm **out) {
     status = enter(err, n, status);
     if (status == GLOFND_OK) *out = &n->head;
@@ -179,7 +180,7 @@ static nccl_comm *new_comm(gf_comm *host) {
     return n;
 }
 
-/* The stream goes first where multiprocessors become free: sums that begin early end early. */
+/* The stream has priority where multiprocessors become free: sums that begin early end early. */
 static glofnd_status open_side(gf_error *err, nccl_comm *n) {
     int lowest = 0, highest = 0;
     TRY(check_cuda(err, n, cudaDeviceGetStreamPriorityRange(&lowest, &highest), "a stream"));
@@ -193,7 +194,7 @@ static int starts_in_order(const nccl_comm *n) {
     return n->lib.ncclGetVersion(&version) == ncclSuccess && version >= IN_ORDER;
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     const nccl_comm *n = (nccl_comm *)c;
     nccl_comm *t = new_comm(n->host);
     *out = NULL;
@@ -204,7 +205,7 @@ static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
         *out = &t->head;
         return GLOFND_OK;
     }
-    t->is_twin = 1;
+    t->is_duplicate = 1;
     t->origin = n->stream;
     return give(err, t, open_side(err, t), out);
 }

@@ -1,13 +1,13 @@
-/* cunn.h - the CUDA backend of nets from inside: the engine, its ops, and the launchers of the kernels.
+/* cunn.h - internals of the CUDA backend of networks: the engine, its ops, and the launchers of the kernels.
  *
- * Everything is queued on the engine's stream. Launchers cannot fail by themselves; gf_cunn_note keeps the first error for the
- * next call that can tell. C files hold logic, .cu files kernels with a launcher each.
+ * All work is queued on the engine's stream. Launchers return no status; gf_cunn_note keeps the first error for the next call
+ * that returns one. C files hold logic, .cu files kernels with a launcher each.
  */
 #ifndef GF_CUDA_NN_CUNN_H
 #define GF_CUDA_NN_CUNN_H
 
 #ifdef __cplusplus
-extern "C" { /* nn_ops.h, and what it includes, is written for C */
+extern "C" { /* nn_ops.h and its includes are C */
 #endif
 #include "ifc/nn_ops.h"
 #ifdef __cplusplus
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 typedef struct gf_cunn_plan gf_cunn_plan;     /* a cuDNN execution plan: cunn_plan.h */
-typedef struct gf_cunn_choice gf_cunn_choice; /* which algorithm, as text in a file knows it */
+typedef struct gf_cunn_choice gf_cunn_choice; /* the chosen algorithm, as in the file of choices */
 
 typedef struct gf_cunn_gemm { /* one matrix product of cuBLASLt */
     cublasLtMatmulDesc_t desc;
@@ -38,11 +38,11 @@ struct gf_nn_op {
     gf_nn_shape shape;
     gf_cunn_plan *plan[GF_CUNN_WORKS]; /* CONV */
     gf_cunn_gemm gemm[GF_CUNN_WORKS];  /* LINEAR */
-    int narrow;                        /* CONV: the gradient of the weights comes in bf16, behind the packed weights */
+    int narrow;                        /* CONV: the gradient of the weights is bf16 and follows the packed weights */
 };
 
 #define GF_CUNN_TICKETS 1024
-enum { GF_CUNN_IMAGE_CHANNELS = 8 }; /* red, green, blue and zeros: 16 bytes of bf16, which tensor cores take */
+enum { GF_CUNN_IMAGE_CHANNELS = 8 }; /* red, green, blue and zeros: 16 bytes of bf16, as tensor cores need */
 
 struct gf_nn_engine {
     gf_cunn_libs libs;
@@ -57,13 +57,13 @@ struct gf_nn_engine {
     gf_cunn_plan *plans;
     gf_cunn_choice *choices;
     int new_choices; /* not in the file yet */
-    void *trial;     /* memory to time algorithms with, until a net takes its own */
+    void *trial;     /* memory to time algorithms with, until a network allocates its own */
     size_t trial_bytes;
     struct gf_cunn_moves *moves; /* tables of gf_cunn_pack_all and gf_cunn_unpack_all, a list */
-    size_t tables;               /* bytes of what is taken beside alloc: tickets, moves, tables of optimizers */
-    size_t peak;                 /* bytes in use on the device, the most that was seen */
-    unsigned *tickets;           /* [GF_CUNN_TICKETS] on the device, 0 between kernels: who comes last does the rest */
-    cudaError_t failed;          /* first failure nobody was told of */
+    size_t tables;               /* bytes allocated outside of alloc: tickets, moves, tables of optimizers */
+    size_t peak;                 /* largest number of bytes in use on the device */
+    unsigned *tickets;           /* [GF_CUNN_TICKETS] on the device, 0 between kernels: they tell the last block of a kernel */
+    cudaError_t failed;          /* first failure not yet reported */
     const char *failed_at;
     cudaGraphExec_t record; /* of a step; NULL: none */
 };
@@ -76,7 +76,7 @@ void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at);
         if (cuda_try_ != cudaSuccess) return gf_cuda_fail((err), cuda_try_, (at)); \
     } while (0)
 
-/* At least `bytes` of memory to try things on, filled with random numbers; NULL: none left. */
+/* At least `bytes` of memory for timing, filled with random numbers; NULL: no memory. */
 void *gf_cunn_trial(gf_nn_engine *s, size_t bytes);
 
 /* ----- ops: create fills sizes (zeroed) ----- */

@@ -1,4 +1,4 @@
-/* cunn_attention.c - attention as an op: its arrays taken apart, and which kernels work on them. See cunn_attention.h. */
+/* cunn_attention.c - attention as an op: splits its arrays and chooses the kernels. See cunn_attention.h. */
 #include "cuda/nn/cunn_attention.h"
 
 #include <math.h>
@@ -34,16 +34,16 @@ static gf_cunn_attention task_of(const gf_nn_op *op, const gf_nn_args *a) {
 glofnd_status gf_cunn_attention_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     const gf_nn_shape *s = &op->shape;
     const size_t sums = sizeof(float) * (size_t)(s->n * s->heads * s->h * s->w);
-    FAIL_IF(err, s->heads < 1 || s->out % s->heads, GLOFND_E_UNSUPPORTED, "attention: %lld numbers are not %d whole heads",
-            (long long)s->out, s->heads);
+    FAIL_IF(err, s->heads < 1 || s->out % s->heads, GLOFND_E_UNSUPPORTED,
+            "attention: %lld numbers cannot be divided into %d heads", (long long)s->out, s->heads);
     FAIL_IF(err, s->out / s->heads > GF_CUNN_ATTENTION_DIM, GLOFND_E_UNSUPPORTED,
-            "attention: heads of %lld numbers, and %d is the most on CUDA: use more heads, or device = cpu",
+            "attention: heads of %lld numbers; CUDA takes at most %d: use more heads, or device = cpu",
             (long long)(s->out / s->heads), (int)GF_CUNN_ATTENTION_DIM);
     FAIL_IF(err, s->n * s->heads > INT32_MAX || s->h * s->w > 1 << 16, GLOFND_E_UNSUPPORTED,
             "attention: %lld images of %d heads and %lld positions are too many for one launch: use a smaller batch",
             (long long)s->n, s->heads, (long long)(s->h * s->w));
     if (s->training) sizes->saved = sums;
-    else if (s->second) sizes->scratch = sums; /* the weights of one query have to be somewhere */
+    else if (s->second) sizes->scratch = sums; /* for the weights of one query */
     return GLOFND_OK;
 }
 

@@ -1,12 +1,13 @@
-/* cunn_attention.h - attention as its kernels see it: softmax(q k' scale) v per image and head, and its gradient.
+/* cunn_attention.h - arguments and launchers of the attention kernels: softmax(q k' scale) v per image and head, and its
+ * gradient.
  *
  *   cunn_attention_mma.cu  bf16 on tensor cores, heads of 32 or 64 numbers
  *   cunn_attention_fma.cu  the rest, products and sums in float32
  *   cunn_attention_one.cu  one query per image: attention that pools
- *   cunn_attention.c       the op: which of them, on which parts of its arrays
- * No kernel keeps a matrix of queries by keys: forward goes over keys with a running maximum and sum, and leaves per query the
- * logarithm of the sum; backward makes the weights again from it. dq is summed by who owns the queries, dk and dv by who owns the
- * keys, each in the order of the others: no atomics, same bits every time.
+ *   cunn_attention.c       the op: chooses among them and splits its arrays
+ * No kernel keeps a matrix of queries by keys: forward goes over keys with a running maximum and sum, and stores per query the
+ * logarithm of the sum; backward recomputes the weights from it. Blocks of queries sum dq, blocks of keys dk and dv, each in a
+ * fixed order: no atomics, same bits every time.
  */
 #ifndef GF_CUDA_NN_CUNN_ATTENTION_H
 #define GF_CUDA_NN_CUNN_ATTENTION_H

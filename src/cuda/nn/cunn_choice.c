@@ -1,4 +1,4 @@
-/* cunn_choice.c - which algorithm was chosen, one line each: "key engine type=value ...". See cunn_plan.h. */
+/* cunn_choice.c - chosen algorithms, one line each: "key engine type=value ...". See cunn_plan.h. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -17,7 +17,7 @@ const gf_cunn_choice *gf_cunn_choice_find(const gf_nn_engine *s, const char *key
     return NULL;
 }
 
-/* In front: a newer choice is found first, and hides an older one that did not work any more. */
+/* In front: a newer choice is found first, and hides an older one that no longer works. */
 void gf_cunn_choice_add(gf_nn_engine *s, const gf_cunn_choice *c) {
     gf_cunn_choice *copy = malloc(sizeof *copy);
     if (!copy) return;

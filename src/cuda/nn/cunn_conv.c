@@ -1,7 +1,7 @@
 /* cunn_conv.c - convolution: three cuDNN plans per layer, weights as [out][kernel][kernel][in].
  *
- * bf16 nets keep a bf16 copy of the float weights (packed) for the products, and behind it the gradient of the weights as cuDNN
- * leaves it: summed in float, rounded once to bf16. Its kernels that write float are several times slower (34 against 500 TFLOP/s
+ * bf16 nets keep a bf16 copy of the float weights (packed) for the products, followed by the gradient of the weights as cuDNN
+ * writes it: summed in float, rounded once to bf16. Its kernels that write float are several times slower (34 against 500 TFLOP/s
  * on an H200). All copies, and all gradients, are cast in one launch (cunn_move.c). float nets use the weights themselves.
  */
 #include "cuda/nn/cunn_plan.h"
@@ -28,7 +28,7 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
     const gf_nn_shape *s = &op->shape;
     if (s->type == GF_TYPE_BF16) sizes->packed = gf_cunn_conv_packed(s) * (s->training ? 2 : 1);
     if (op->engine->mode.estimate) {
-        sizes->scratch = (size_t)32 << 20; /* what is chosen takes about that, in nets of 32 to 224 pixels */
+        sizes->scratch = (size_t)32 << 20; /* typical need of the chosen plans, for 32 to 224 pixels */
         return GLOFND_OK;
     }
     TRY(find(err, op, GF_CUNN_FORWARD));
@@ -39,7 +39,7 @@ glofnd_status gf_cunn_conv_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *size
     return GLOFND_OK;
 }
 
-/* cuDNN takes what it only reads through pointers without const. */
+/* cuDNN takes its inputs through pointers without const. */
 static void *loose(const void *p) { return (void *)(uintptr_t)p; }
 
 static void *weights(const gf_nn_op *op, const gf_nn_args *a) {

@@ -1,4 +1,4 @@
-/* cunn_engine.c - a CUDA device as a backend of nets: engine, memory, recorded steps, the table. */
+/* cunn_engine.c - a CUDA device as a backend of networks: engine, memory, captured steps, the table of functions. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -60,7 +60,7 @@ static void engine_close(gf_nn_engine *s) {
     if (s->blas) s->libs.cublasLtDestroy(s->blas);
     if (s->stream) cudaStreamDestroy(s->stream);
     free(s->plans_path);
-    free(s); /* the libraries stay open: what they have started does not like to be unloaded */
+    free(s); /* the libraries stay open: their threads may still run */
 }
 
 static glofnd_status open_into(gf_error *err, gf_nn_engine *s) {
@@ -139,13 +139,13 @@ void *gf_cunn_trial(gf_nn_engine *s, size_t bytes) {
     return s->trial;
 }
 
-/* Ops are made by now: what was chosen is written down, and the memory to try them on goes back. */
+/* All ops exist now: saves the choices and frees the memory for timing. */
 static void end_of_choosing(gf_nn_engine *s) {
     if (s->trial) cudaStreamSynchronize(s->stream);
     cudaFree(s->trial);
     s->trial = NULL;
     s->trial_bytes = 0;
-    /* not written: chosen again next time */
+    /* not saved: chosen again next time */
     if (s->new_choices && s->plans_path) gf_cunn_choices_write(NULL, s, s->plans_path);
     s->new_choices = 0;
 }
@@ -186,7 +186,7 @@ static glofnd_status get(gf_error *err, gf_nn_engine *s, void *dst, const void *
 
 static void *stream(gf_nn_engine *s) { return s->stream; }
 
-/* ----- recorded work ----------------------------------------------------------------------------------------------- */
+/* ----- captured work ----------------------------------------------------------------------------------------------- */
 
 static void drop(gf_nn_engine *s) {
     if (s->record) cudaGraphExecDestroy(s->record);
@@ -198,7 +198,7 @@ static void forget(gf_nn_engine *s) {
     drop(s);
 }
 
-/* Onto the device, too: the first launch would take that memory, and then it is too late to do without. */
+/* Uploads it, too: the first launch would allocate that memory, too late to continue without a graph. */
 static void make_record(gf_nn_engine *s, cudaGraph_t graph) {
     if (cudaGraphInstantiate(&s->record, graph, 0) != cudaSuccess) s->record = NULL;
     else if (cudaGraphUpload(s->record, s->stream) != cudaSuccess) drop(s);
@@ -210,7 +210,7 @@ static glofnd_status record(gf_error *err, gf_nn_engine *s, glofnd_status (*work
     drop(s);
     CUDA_TRY(err, cudaStreamBeginCapture(s->stream, cudaStreamCaptureModeRelaxed), "recording a step");
     const glofnd_status status = work(err, arg);
-    cudaStreamIsCapturing(s->stream, &now); /* what cannot be recorded has ended it by now */
+    cudaStreamIsCapturing(s->stream, &now); /* work that cannot be captured has ended the capture */
     if (cudaStreamEndCapture(s->stream, &graph) == cudaSuccess && status == GLOFND_OK) make_record(s, graph);
     if (graph) cudaGraphDestroy(graph);
     *made = s->record != NULL;

@@ -143,14 +143,14 @@ cudnnBackendDescriptor_t gf_cunn_graph(gf_cunn_set *t, const gf_cunn_task *task)
 /* ----- engines ----------------------------------------------------------------------------------------------------- */
 
 int gf_cunn_proposals(gf_cunn_set *t, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, cudnnBackendDescriptor_t *out,
-                      int room) {
+                      int capacity) {
     int64_t count = 0;
     cudnnBackendDescriptor_t d = make(t, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     set_desc(t, d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
     set(t, d, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     finalize(t, d, "heuristics");
     int made = 0;
-    while (made < room && t->status == CUDNN_STATUS_SUCCESS && t->count < GF_CUNN_DESCS) {
+    while (made < capacity && t->status == CUDNN_STATUS_SUCCESS && t->count < GF_CUNN_DESCS) {
         const cudnnBackendDescriptor_t config = make(t, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
         if (config) out[made++] = config;
     }
@@ -162,7 +162,7 @@ int gf_cunn_proposals(gf_cunn_set *t, cudnnBackendDescriptor_t graph, cudnnBacke
     return t->status == CUDNN_STATUS_SUCCESS ? (int)(count < made ? count : made) : 0;
 }
 
-/* A fresh descriptor filled with what `from` holds under `name`; NULL: nothing. */
+/* A new descriptor filled with attribute `name` of `from`; NULL: none. */
 static cudnnBackendDescriptor_t held(const gf_cunn_libs *l, cudnnBackendDescriptor_t from, cudnnBackendAttributeName_t name,
                                      cudnnBackendDescriptorType_t type) {
     cudnnBackendDescriptor_t d = NULL;

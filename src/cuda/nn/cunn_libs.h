@@ -1,5 +1,5 @@
-/* cunn_libs.h - cuDNN and cuBLASLt, opened at run time: a build with CUDA runs where they are missing, and says so when they are
- * asked for. Functions are called through the struct, by their own names. */
+/* cunn_libs.h - cuDNN and cuBLASLt, opened at run time: a build with CUDA runs where they are missing, and reports that when they
+ * are needed. Functions are called through the struct, by their own names. */
 #ifndef GF_CUDA_NN_CUNN_LIBS_H
 #define GF_CUDA_NN_CUNN_LIBS_H
 

@@ -1,8 +1,8 @@
 /* cunn_linear.c - linear layers as three products of cuBLASLt.
  *   z [rows][out] = x [rows][in] weight [out][in]' + bias (+ x2)    dx = g weight    weight_grad = g' x    bias_grad = sum of g
- * cuBLASLt thinks in columns, so what is row-major here is its transpose there: z' = weight x', and so on. It adds the bias and
- * x2 while it writes z; activations are a kernel of their own, before which z is kept (saved) and behind which g = dy act'(z)
- * lies in scratch. bf16: a copy of weight and bias in bf16 (packed), sums and gradients of parameters in float32.
+ * cuBLASLt is column-major, so it computes transposes: z' = weight x', and so on. It adds the bias and x2 while it writes z;
+ * activations are a separate kernel: its input z is kept (saved), and g = dy act'(z) lies in scratch. bf16: a copy of weight and
+ * bias in bf16 (packed), sums and gradients of parameters in float32.
  */
 #include "cuda/nn/cunn_rows.h"
 
@@ -35,30 +35,30 @@ static glofnd_status layout(gf_error *err, const gf_cunn_libs *l, cublasLtMatrix
     return GLOFND_OK;
 }
 
-static cublasStatus_t wishes(const gf_cunn_libs *l, cublasLtMatmulPreference_t wish) {
-    const size_t most = WORKSPACE;
+static cublasStatus_t wishes(const gf_cunn_libs *l, cublasLtMatmulPreference_t preference) {
+    const size_t max = WORKSPACE;
     const uint32_t align = GF_NN_ALIGN;
     const cublasLtMatmulPreferenceAttributes_t aligned[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
                                                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
                                                             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     cublasStatus_t status =
-        l->cublasLtMatmulPreferenceSetAttribute(wish, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+        l->cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &max, sizeof max);
     for (int i = 0; i < 4 && status == CUBLAS_STATUS_SUCCESS; i++)
-        status = l->cublasLtMatmulPreferenceSetAttribute(wish, aligned[i], &align, sizeof align);
+        status = l->cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &align, sizeof align);
     return status;
 }
 
 static glofnd_status choose(gf_error *err, gf_nn_engine *s, gf_cunn_gemm *g) {
     const gf_cunn_libs *l = &s->libs;
-    cublasLtMatmulPreference_t wish;
+    cublasLtMatmulPreference_t preference;
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
-    BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&wish), "preference");
-    cublasStatus_t status = wishes(l, wish);
+    BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&preference), "preference");
+    cublasStatus_t status = wishes(l, preference);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = l->cublasLtMatmulAlgoGetHeuristic(s->blas, g->desc, g->a, g->b, g->c, g->c, wish, 1, &found, &count);
-    l->cublasLtMatmulPreferenceDestroy(wish);
+        status = l->cublasLtMatmulAlgoGetHeuristic(s->blas, g->desc, g->a, g->b, g->c, g->c, preference, 1, &found, &count);
+    l->cublasLtMatmulPreferenceDestroy(preference);
     BLAS_TRY(err, status, "choice of an algorithm");
     FAIL_IF(err, count < 1, GLOFND_E_UNSUPPORTED, "cuBLASLt has no algorithm for a linear layer of this shape");
     g->algo = found.algo;
@@ -158,7 +158,7 @@ static const void *weights(const gf_nn_op *op, const gf_nn_args *a) {
     return op->shape.type == GF_TYPE_BF16 ? a->packed : (const void *)a->weight;
 }
 
-/* What comes behind the workspace in scratch: z or g, where there is an activation, then sums. */
+/* Scratch behind the workspace: z or g, where there is an activation, then sums. */
 static char *behind(const gf_nn_args *a) { return (char *)a->scratch + WORKSPACE; }
 
 glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {

@@ -1,25 +1,25 @@
-/* cunn_move.c - weights of all convolutions and linear layers of a net to bf16, and gradients from it, in one launch each; with
- * several ranks gradients in a few, as they are wanted.
+/* cunn_move.c - casts the weights of all convolutions and linear layers of a network to bf16, and gradients from it, in one
+ * launch each; with several ranks gradients in a few, as they are needed.
  *
- * The two tables of a net are sent once, the first time: its weights and copies stay where they are. Nets beside each other share
- * an engine; a net's tables are told by its first op.
+ * The two tables of a network are copied once, at first use: its weights and copies stay where they are. Several networks share
+ * an engine; the first op identifies the tables of a network.
  */
 #include <stdlib.h>
 
 #include "cuda/nn/cunn.h"
 
-enum { MOST = 512 };
+enum { MOVES_MAX = 512 };
 
 struct gf_cunn_moves {
     struct gf_cunn_moves *next;
     const gf_nn_op *first; /* op of the net */
-    gf_cunn_move *table;   /* [2][MOST] on the device: weights, gradients */
+    gf_cunn_move *table;   /* [2][MOVES_MAX] on the device: weights, gradients */
     int count[2], blocks[2];
     int *until; /* [ops + 1] blocks of the gradients of the ops before */
 };
 
 static void append(struct gf_cunn_moves *m, gf_cunn_move *table, int which, float *wide, void *narrow, int64_t count) {
-    table[which * MOST + m->count[which]++] = (gf_cunn_move){wide, narrow, count, m->blocks[which]};
+    table[which * MOVES_MAX + m->count[which]++] = (gf_cunn_move){wide, narrow, count, m->blocks[which]};
     m->blocks[which] += gf_cunn_move_blocks(count);
 }
 
@@ -38,10 +38,11 @@ static void fill(struct gf_cunn_moves *m, gf_cunn_move *table, const gf_nn_args 
 }
 
 static glofnd_status make(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count) {
-    const size_t bytes = 2 * MOST * sizeof(gf_cunn_move);
-    FAIL_IF(err, 2 * count > MOST, GLOFND_E_UNSUPPORTED, "a net of more than %d layers with weights", (int)MOST / 2);
+    const size_t bytes = 2 * MOVES_MAX * sizeof(gf_cunn_move);
+    FAIL_IF(err, 2 * count > MOVES_MAX, GLOFND_E_UNSUPPORTED, "a network of more than %d layers with weights",
+            (int)MOVES_MAX / 2);
     struct gf_cunn_moves *m = calloc(1, sizeof *m);
-    gf_cunn_move *table = calloc(2 * MOST, sizeof *table);
+    gf_cunn_move *table = calloc(2 * MOVES_MAX, sizeof *table);
     int *until = calloc((size_t)count + 1, sizeof *until);
     if (!m || !table || !until) {
         free(m), free(table), free(until);
@@ -60,7 +61,7 @@ static glofnd_status make(gf_error *err, gf_nn_engine *s, const gf_nn_args *cons
     return e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, "table of weights");
 }
 
-/* ops NULL: the tables made last. *out NULL: a net without such weights. */
+/* ops NULL: the tables made last. *out NULL: a network without such weights. */
 static glofnd_status tables(gf_error *err, gf_nn_engine *s, const gf_nn_args *const *args, gf_nn_op *const *ops, int count,
                             const struct gf_cunn_moves **out) {
     *out = NULL;
@@ -79,7 +80,7 @@ static glofnd_status move(gf_error *err, gf_nn_engine *s, const gf_nn_args *cons
                           int which) {
     const struct gf_cunn_moves *m;
     TRY(tables(err, s, args, ops, count, &m));
-    if (m && m->count[which]) gf_cunn_move_run(s, m->table + which * MOST, m->count[which], 0, m->blocks[which], which);
+    if (m && m->count[which]) gf_cunn_move_run(s, m->table + which * MOVES_MAX, m->count[which], 0, m->blocks[which], which);
     return GLOFND_OK;
 }
 
@@ -96,7 +97,7 @@ glofnd_status gf_cunn_unpack_some(gf_error *err, gf_nn_engine *s, const gf_nn_ar
     const struct gf_cunn_moves *m;
     TRY(tables(err, s, args, ops, count, &m));
     if (m && m->until[first] < m->until[last])
-        gf_cunn_move_run(s, m->table + MOST, m->count[1], m->until[first], m->until[last], 1);
+        gf_cunn_move_run(s, m->table + MOVES_MAX, m->count[1], m->until[first], m->until[last], 1);
     return GLOFND_OK;
 }
 

@@ -33,7 +33,7 @@ static size_t lay_out(gf_cunn_steps *t, char *base) {
     return at;
 }
 
-/* The tables as the host makes them, in a block of the same layout. */
+/* The tables on the host, in a block of the same layout. */
 static void fill(gf_cunn_steps *t, const gf_param *list) {
     int at = 0;
     for (int k = 0; k < t->count; k++) {

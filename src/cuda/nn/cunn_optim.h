@@ -1,4 +1,4 @@
-/* cunn_optim.h - between cunn_optim.c (memory, order) and cunn_optim_kernels.cu. */
+/* cunn_optim.h - interface between cunn_optim.c (memory, order) and cunn_optim_kernels.cu. */
 #ifndef GF_CUDA_NN_CUNN_OPTIM_H
 #define GF_CUDA_NN_CUNN_OPTIM_H
 
@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-enum { GF_CUNN_CHUNK = 8192 }; /* numbers a block moves; a tensor has whole chunks, the last one short */
+enum { GF_CUNN_CHUNK = 8192 }; /* numbers of a block; a tensor is divided into chunks, of which the last may be short */
 
 typedef struct gf_cunn_chunk {
     int tensor;

@@ -1,7 +1,7 @@
-/* cunn_plan.c - the fastest of the plans cuDNN proposes, found once per shape. See cunn_plan.h.
+/* cunn_plan.c - the fastest of the plans that cuDNN proposes, found once per shape. See cunn_plan.h.
  *
- * Clocks differ from run to run, and other algorithms give other bits: so choices are written down, and what was written down
- * goes before timing. With deterministic = 2 nothing is timed: the first of cuDNN's proposals that works is taken.
+ * Times vary from run to run, and different algorithms give different bits: so choices are saved, and a saved choice replaces
+ * timing. With deterministic = 2 nothing is timed: the first of cuDNN's proposals that works is used.
  */
 #include "cuda/nn/cunn_plan.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    PROPOSALS = 24, /* looked at, best first by cuDNN's own estimate */
+    PROPOSALS = 24, /* proposals considered, best first by cuDNN's own estimate */
     TIMED = 8,      /* of these timed: those that work in this mode */
     RUNS = 3
 };
@@ -52,7 +52,7 @@ static int set_stage(gf_nn_engine *s, const gf_cunn_task *t, size_t workspace, s
 /* Milliseconds of one run; < 0: it does not work. */
 static float run_time(gf_nn_engine *s, cudnnBackendDescriptor_t plan, const stage *m, cudaEvent_t from, cudaEvent_t to) {
     float ms = -1.0f;
-    for (int i = 0; i <= RUNS; i++) { /* the first is to warm up */
+    for (int i = 0; i <= RUNS; i++) { /* the first warms up */
         if (i == 1 && cudaEventRecord(from, s->stream) != cudaSuccess) return -1.0f;
         if (gf_cunn_execute(s, plan, m->x, m->w, m->y, m->workspace) != CUDNN_STATUS_SUCCESS) return -1.0f;
     }
@@ -114,7 +114,7 @@ static void try_known(search *f, gf_cunn_set *t, cudnnBackendDescriptor_t graph)
     const gf_cunn_choice *known = gf_cunn_choice_find(f->engine, f->best->key);
     cudnnBackendDescriptor_t config = known ? gf_cunn_config(t, graph, known) : NULL;
     if (config) try_config(f, config, 0);
-    t->status = CUDNN_STATUS_SUCCESS; /* what another version has chosen may not work any more */
+    t->status = CUDNN_STATUS_SUCCESS; /* the choice of a different version may no longer work */
 }
 
 static void look(search *f, gf_cunn_set *t) {
@@ -150,7 +150,7 @@ glofnd_status gf_cunn_plan_find(gf_error *err, gf_nn_engine *s, const gf_cunn_ta
     look(&f, t);
     glofnd_status status = GLOFND_OK;
     const cudaError_t e = p->plan ? cudaSuccess : cudaStreamSynchronize(s->stream);
-    if (e != cudaSuccess) status = gf_cuda_fail(err, e, "choice of an algorithm"); /* on a lost device nothing is found */
+    if (e != cudaSuccess) status = gf_cuda_fail(err, e, "choice of an algorithm"); /* a lost device finds nothing */
     else if (!p->plan && t->status != CUDNN_STATUS_SUCCESS) status = gf_cunn_set_fail(err, t);
     else if (!p->plan)
         status = gf_fail(

@@ -1,7 +1,7 @@
-/* cunn_plan.h - convolutions of cuDNN as execution plans: built from its graph interface, chosen by timing, remembered in a file.
+/* cunn_plan.h - convolutions of cuDNN as execution plans: built from its graph interface, chosen by timing, kept in a file.
  *
  *   cunn_graph.c   descriptors: tensors, the operation, engine configurations, plans
- *   cunn_plan.c    which engine: candidates from cuDNN's heuristics, timed once per shape
+ *   cunn_plan.c    choice of the engine: candidates from cuDNN's heuristics, timed once per shape
  *   cunn_choice.c  choices as text: a key (shape, mode, device, cuDNN version), an engine and its knobs
  */
 #ifndef GF_CUDA_NN_CUNN_PLAN_H
@@ -36,7 +36,7 @@ struct gf_cunn_plan {
 typedef struct gf_cunn_set {
     gf_nn_engine *engine;
     cudnnStatus_t status;
-    const char *at; /* what failed first */
+    const char *at; /* the first failure */
     cudnnBackendDescriptor_t desc[GF_CUNN_DESCS];
     int count;
 } gf_cunn_set;
@@ -45,10 +45,10 @@ void gf_cunn_set_free(gf_cunn_set *t);
 glofnd_status gf_cunn_set_fail(gf_error *err, const gf_cunn_set *t); /* E_DEVICE with cuDNN's text */
 /* The operation graph of a task; NULL with t->status set on failure. */
 cudnnBackendDescriptor_t gf_cunn_graph(gf_cunn_set *t, const gf_cunn_task *task);
-/* Engine configurations cuDNN proposes, best first; returns how many. */
+/* Engine configurations that cuDNN proposes, best first; returns their number. */
 int gf_cunn_proposals(gf_cunn_set *t, cudnnBackendDescriptor_t graph, cudnnBackendHeurMode_t mode, cudnnBackendDescriptor_t *out,
-                      int room);
-/* May the engine of this configuration be used in the engine's mode? */
+                      int capacity);
+/* True if the engine of this configuration is allowed in the engine's mode. */
 int gf_cunn_allowed(gf_nn_engine *s, cudnnBackendDescriptor_t config, const gf_cunn_task *task);
 /* A configuration as numbers, and back. */
 int gf_cunn_describe(gf_nn_engine *s, cudnnBackendDescriptor_t config, gf_cunn_choice *out);
@@ -65,10 +65,10 @@ glofnd_status gf_cunn_plan_run(gf_error *err, gf_nn_engine *s, const gf_cunn_pla
 void gf_cunn_plans_free(gf_nn_engine *s);
 
 /* ----- cunn_choice.c ----- */
-void gf_cunn_choices_read(gf_nn_engine *s, const char *path); /* what cannot be read is chosen anew */
+void gf_cunn_choices_read(gf_nn_engine *s, const char *path); /* unreadable choices are made again */
 glofnd_status gf_cunn_choices_write(gf_error *err, const gf_nn_engine *s, const char *path);
 const gf_cunn_choice *gf_cunn_choice_find(const gf_nn_engine *s, const char *key);
-void gf_cunn_choice_add(gf_nn_engine *s, const gf_cunn_choice *c); /* without memory it is forgotten */
+void gf_cunn_choice_add(gf_nn_engine *s, const gf_cunn_choice *c); /* without memory it is not kept */
 void gf_cunn_choices_free(gf_nn_engine *s);
 
 #endif

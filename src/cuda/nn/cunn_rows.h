@@ -1,7 +1,7 @@
-/* cunn_rows.h - kernels over rows of numbers that several ops need: activations, and sums over rows for gradients of parameters.
+/* cunn_rows.h - kernels over rows of numbers, shared by several ops: activations, and sums over rows for gradients of parameters.
  *
- * Sums have two stages: blocks sum chunks of rows in float, a second launch adds the chunks. Which rows a thread adds, and in
- * which order, follows from the shape alone: same bits every time.
+ * Sums have two stages: blocks sum chunks of rows in float, a second launch adds the chunks. The rows of a thread and their order
+ * follow from the shape alone: same bits every time.
  */
 #ifndef GF_CUDA_NN_CUNN_ROWS_H
 #define GF_CUDA_NN_CUNN_ROWS_H

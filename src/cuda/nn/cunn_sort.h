@@ -1,6 +1,6 @@
-/* cunn_sort.h - positions in the order of their keys, those of equal keys as they were: least digits first, eight bits a pass.
+/* cunn_sort.h - stable radix sort of positions by their keys: least significant digit first, eight bits per pass.
  *
- * Part of a step, so nothing is allocated and nothing is waited for.
+ * Part of a step: allocates nothing and does not wait.
  */
 #ifndef GF_CUDA_NN_CUNN_SORT_H
 #define GF_CUDA_NN_CUNN_SORT_H

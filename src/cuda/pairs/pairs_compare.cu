@@ -1,7 +1,7 @@
 /* pairs_compare.cu - pairs against known thresholds of both anchors.
  *
- * One block per row. Pairs that the rounded similarities leave open are queued in shared memory; all threads compute their float32
- * similarities together as soon as the queue is long enough.
+ * One block per row. Pairs that the rounded similarities leave open are queued in shared memory; all threads compute their
+ * float32 similarities together as soon as the queue is long enough.
  */
 #include "cuda/pairs/pairs_device.cuh"
 

@@ -65,8 +65,8 @@ __device__ __forceinline__ int32_t gf_pairs_root(int32_t *root, int32_t i) {
     return i;
 }
 
-/* The larger root is put below the smaller one, so a tree's root is its smallest node. If it has been put below another node in the
- * meantime, that node takes its place: parents only decrease, so this ends. */
+/* The larger root is put below the smaller one, so a tree's root is its smallest node. If it has been put below another node in
+ * the meantime, that node takes its place: parents only decrease, so this ends. */
 __device__ __forceinline__ void gf_pairs_join(int32_t *root, int32_t a, int32_t b) {
     a = gf_pairs_root(root, a), b = gf_pairs_root(root, b);
     while (a != b) {

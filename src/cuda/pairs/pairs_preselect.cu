@@ -1,7 +1,7 @@
 /* pairs_preselect.cu - results that rounded similarities decide: brackets of thresholds, certain counts, and lists of the rest.
  *
- * One block per row. Let l be the rank-th largest of a row's rounded similarities: the float32 one is at most `slack` away, and so
- * is each of them. A similarity more than 2 slack above l is therefore above the threshold for any rounding, and one more than
+ * One block per row. Let l be the rank-th largest of a row's rounded similarities: the float32 one is at most `slack` away, and
+ * so is each of them. A similarity more than 2 slack above l is therefore above the threshold for any rounding, and one more than
  * 2 slack below is not.
  */
 #include <math_constants.h>

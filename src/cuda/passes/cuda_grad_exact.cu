@@ -1,6 +1,6 @@
 /* cuda_grad_exact.cu - pass C in float32: P of a tile goes through shared memory into P Z, 128 dimensions per block.
  *
- * More dimensions are more blocks, each of which makes the similarities again.
+ * More dimensions are more blocks, each of which computes the similarities again.
  */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"

@@ -1,7 +1,7 @@
 /* cuda_grad_mma.cuh - pass C on tensor cores: S of a tile, its weights P in the same registers, P Z, all in one sweep.
  *
- * FLAGS: none or GF_MASK (both roles, one temperature for all, weights w given), or GF_ANY_FLAGS: asked at run time.
- * GF_QUALITY is known only to the kernels in sm90, which weigh their tiles in the same way.
+ * FLAGS: none or GF_MASK (both roles, one temperature for all, weights w given), or GF_ANY_FLAGS: tested at run time.
+ * Only the kernels in sm90, which weigh their tiles in the same way, have GF_QUALITY among the constant flags.
  */
 #ifndef GF_CUDA_PASSES_CUDA_GRAD_MMA_CUH
 #define GF_CUDA_PASSES_CUDA_GRAD_MMA_CUH
@@ -9,11 +9,11 @@
 #include "cuda/passes/tile_element.cuh"
 #include "cuda/step/cuda_shapes.cuh"
 
-template <class C> struct gf_grad_columns { /* numbers of the columns of two tiles, for the kernels with known flags */
+template <class C> struct gf_grad_columns { /* numbers of the columns of two tiles, for the kernels with constant flags */
     float w[2][C::BN], theta[2][C::BN];
 };
 
-/* ---- known flags ---- */
+/* ---- constant flags ---- */
 
 template <class C> struct gf_grad_rows { /* the rows of one thread */
     static constexpr int COUNT = 2 * C::MT;
@@ -30,8 +30,8 @@ __device__ __forceinline__ void gf_copy_columns(const gf_tile_args &a, gf_grad_c
     }
 }
 
-/* Counts a pair of similarity v in row r with a column of this label. As instructions: the compiler would add to a copy, then
- * move it. */
+/* Counts a pair of similarity v in row r with a column of this label. In assembly: the compiler would add to a copy, then move
+ * it. */
 template <class C, unsigned FLAGS>
 __device__ __forceinline__ void gf_count_quality(gf_grad_rows<C> &x, int r, int label, float v) {
     if (FLAGS & GF_MASK)
@@ -45,9 +45,8 @@ __device__ __forceinline__ void gf_count_quality(gf_grad_rows<C> &x, int r, int 
             : "r"(label), "r"(x.label[r]));
 }
 
-/* S becomes P. What is no pair, -inf, becomes 0 and is no hit, but `same` counts it where labels are equal. w, theta, label: of
- * the columns. Quality is counted among the weights, where it hides behind their exponentials; in a loop of its own it would
- * not. */
+/* S becomes P. An entry that is no pair, -inf, becomes 0 and is no hit, but `same` counts it where labels are equal. w, theta,
+ * label: of the columns. Quality is counted between the weights, where the latency of their exponentials hides it. */
 template <class C, unsigned FLAGS>
 __device__ __forceinline__ void gf_plain_weights(float (&acc)[C::MT][C::NT][4], gf_grad_rows<C> &x, const float *w,
                                                  const float *theta, const int32_t *label, float k) {
@@ -186,14 +185,14 @@ static __global__ void __launch_bounds__(C::THREADS, C::BLOCKS) gf_grad_mma(cons
         float acc[C::MT][C::NT][4];
         const uint32_t here = columns + buffer * C::B_BYTES;
         gf_copy_wait<0>();
-        __syncthreads(); /* this tile is there, and nobody reads the other buffer any more */
+        __syncthreads(); /* this tile is complete, and the other buffer is no longer read */
         if (c0 + C::BN < a.k.rows) {
             gf_copy_operand<C, C::BN>(columns + (buffer ^ 1) * C::B_BYTES, a.k, c0 + C::BN);
             if (!ANY) gf_copy_columns<C, FLAGS>(a, numbers, buffer ^ 1, c0 + C::BN);
         }
         gf_copy_commit();
         gf_scores<C>(acc, rows, row, here, col);
-        if (gf_is_dirty(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, ANY ? CUDART_NAN_F : -CUDART_INF_F);
+        if (gf_has_blanks(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, ANY ? CUDART_NAN_F : -CUDART_INF_F);
         if (ANY) gf_any_weights<C>(a, acc, y, r0 + row, c0 + col);
         else gf_plain_weights<C, FLAGS>(acc, x, numbers.w[buffer] + col, numbers.theta[buffer] + col, nullptr, k);
         gf_weighted<C>(out, acc, here, col, blockIdx.y * C::OUT);
@@ -224,7 +223,7 @@ struct gf_grad_pass { /* for cuda_shapes.cuh */
         const unsigned others = GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM;
         return a.flags & others || !a.col_role || !a.row.grad || !a.row.w || !a.col.w ? GF_ANY_FLAGS : a.flags & MASKED;
     }
-    /* The same for kernels that can count quality; whether they do is not among these flags. */
+    /* The same for kernels that can count quality; GF_QUALITY itself is not among these flags. */
     static unsigned labelled_flags(gf_tile_args a) {
         if (a.row.label && a.col.label) a.flags &= ~unsigned(GF_QUALITY);
         return plain_flags(a);

@@ -15,20 +15,20 @@ cudaError_t gf_stats_split(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_bf16(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_split(const gf_tile_args &a, cudaStream_t stream);
 
-/* On Hopper, 128 dimensions, bf16, flags none or GF_MASK and GF_COUNT. Rows of q and k start on 16 bytes. */
-bool gf_stats_takes_wgmma(const gf_tile_args &a);
+/* On Hopper, 128 dimensions, bf16, flags none or GF_MASK and GF_COUNT. Rows of q and k are aligned to 16 bytes. */
+bool gf_stats_can_wgmma(const gf_tile_args &a);
 cudaError_t gf_stats_wgmma(const gf_tile_args &a, cudaStream_t stream);
-/* The same where rows and columns are the same and there is room for partial sums: each product serves both anchors. */
-bool gf_stats_takes_pairs(const gf_tile_args &a);
+/* The same where rows and columns are the same and the buffer holds partial sums: each product serves both anchors. */
+bool gf_stats_can_pairs(const gf_tile_args &a);
 cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream);
 /* The same flags, with or without GF_QUALITY; whole rows. */
-bool gf_grad_takes_wgmma(const gf_tile_args &a);
+bool gf_grad_can_wgmma(const gf_tile_args &a);
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream);
 
 /* On Hopper, 256 dimensions and more, bf16, all flags but GF_TIE; grad: nor GF_COLSUM. For batches that are not
- * small, where there is room for partial sums, or for the weights of some rows. */
-bool gf_stats_takes_wide(const gf_tile_args &a);
-bool gf_grad_takes_wide(const gf_tile_args &a);
+ * small, where the buffer holds partial sums, or the weights of some rows. */
+bool gf_stats_can_wide(const gf_tile_args &a);
+bool gf_grad_can_wide(const gf_tile_args &a);
 cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream);
 cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream);
 
@@ -38,7 +38,7 @@ static inline int gf_device_attribute(cudaDeviceAttr what) {
     return value;
 }
 
-/* Rows of a tensor-core block: as many as keep all multiprocessors busy, 16, 32, 64, 128 or 256. */
+/* Rows of a tensor-core block: as many as keep all multiprocessors busy; 16, 32, 64, 128 or 256. */
 static inline int gf_block_rows(int rows) {
     const int count = gf_device_attribute(cudaDevAttrMultiProcessorCount);
     return rows <= 16 * count ? 16 : rows <= 32 * count ? 32 : rows <= 64 * count ? 64 : rows <= 128 * count ? 128 : 256;
@@ -53,8 +53,8 @@ static inline bool gf_is_hopper() {
 #endif
 }
 
-/* Similarities of rows [r0, r0 + rows) as s [rows][columns], NaN where there is no pair, with the bits the passes of this math
- * see. */
+/* Writes similarities of rows [r0, r0 + rows) to s [rows][columns], NaN where there is no pair, with the bits of the passes of
+ * this math. */
 struct gf_product_args {
     gf_operand q, k; /* q: all rows */
     int ld, r0, rows, q0, shift;
@@ -74,9 +74,9 @@ __device__ __forceinline__ void gf_product_put(const gf_product_args &a, int r, 
     a.s[static_cast<int64_t>(r - a.r0) * a.k.rows + c] = same ? CUDART_NAN_F : v;
 }
 
-/* Rows whose similarities to `cols` columns are written down at a time: about 16 MB, which the cache holds. */
+/* Rows whose similarities to `cols` columns are written at a time: about 16 MB, which fit the cache. */
 static inline int64_t gf_product_rows(int64_t rows, int64_t cols) {
-    const int64_t most = (INT64_C(16) << 20) / (4 * cols) / 64 * 64, chunk = most < 64 ? 64 : most;
+    const int64_t max = (INT64_C(16) << 20) / (4 * cols) / 64 * 64, chunk = max < 64 ? 64 : max;
     return rows < chunk ? rows : chunk;
 }
 

@@ -1,8 +1,8 @@
-/* cuda_pass.cu - which kernel does a pass. */
+/* cuda_pass.cu - choice of the kernel for a pass. */
 #include "cuda/passes/cuda_kernels.cuh"
 
-/* Tensor cores serve as many dimensions as fit in shared memory; a support vector's score needs products of its own, which only
- * the exact kernels make. */
+/* Tensor cores take as many dimensions as fit in shared memory. Scores of support vectors need products of their own, which only
+ * the exact kernels compute. */
 static int halves_of(gf_cuda_math math, int ld, bool scored) {
     const int halves = math == GF_CUDA_BF16 ? 1 : 2;
     return math == GF_CUDA_EXACT || ld > 1024 / halves || scored ? 0 : halves;
@@ -13,31 +13,31 @@ static int pass_halves(const gf_cuda_pass *p, const gf_tile_args &a) {
 }
 
 #ifdef GF_HAVE_SM90
-/* Whether warpgroups are faster: of few rows they have too few blocks of 64 for all multiprocessors. */
+/* True where warpgroups are faster: few rows make too few blocks of 64 for all multiprocessors. */
 static bool pays_by_warpgroups(const gf_tile_args &a) { return gf_block_rows(a.q.rows) > 16; }
 
-/* Whether pairs are, too: with thresholds whole rows win where they come in blocks of 64. */
+/* True where pairs are, too: with thresholds, complete rows are faster in blocks of 64. */
 static bool pays_in_pairs(const gf_tile_args &a) { return a.flags == 0 || gf_block_rows(a.q.rows) != 64; }
 
-/* Whether a gradient is faster by warpgroups. Of the kernels for few rows only the general one counts quality. */
+/* True where a gradient is faster by warpgroups. Of the kernels for few rows only the general one counts quality. */
 static bool grad_pays_by_warpgroups(const gf_tile_args &a) { return a.flags & GF_QUALITY || pays_by_warpgroups(a); }
 #endif
 
 static cudaError_t stats_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
     if (gf_is_hopper() && pays_by_warpgroups(a)) {
-        if (pays_in_pairs(a) && gf_stats_takes_pairs(a)) return gf_stats_pairs(a, stream);
-        if (gf_stats_takes_wgmma(a)) return gf_stats_wgmma(a, stream);
+        if (pays_in_pairs(a) && gf_stats_can_pairs(a)) return gf_stats_pairs(a, stream);
+        if (gf_stats_can_wgmma(a)) return gf_stats_wgmma(a, stream);
     }
-    if (gf_is_hopper() && gf_stats_takes_wide(a)) return gf_stats_wide(a, stream);
+    if (gf_is_hopper() && gf_stats_can_wide(a)) return gf_stats_wide(a, stream);
 #endif
     return gf_stats_bf16(a, stream);
 }
 
 static cudaError_t grad_bf16(const gf_tile_args &a, cudaStream_t stream) {
 #ifdef GF_HAVE_SM90
-    if (gf_is_hopper() && grad_pays_by_warpgroups(a) && gf_grad_takes_wgmma(a)) return gf_grad_wgmma(a, stream);
-    if (gf_is_hopper() && gf_grad_takes_wide(a)) return gf_grad_wide(a, stream);
+    if (gf_is_hopper() && grad_pays_by_warpgroups(a) && gf_grad_can_wgmma(a)) return gf_grad_wgmma(a, stream);
+    if (gf_is_hopper() && gf_grad_can_wide(a)) return gf_grad_wide(a, stream);
 #endif
     return gf_grad_bf16(a, stream);
 }

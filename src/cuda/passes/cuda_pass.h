@@ -2,11 +2,11 @@
  *
  * Shapes, flags and meaning are those of gf_pass, gf_rows and gf_select; every pointer in them is device memory, `threads`,
  * `tile`, `tiles` and gf_embed.col are unused. No call waits for the device, takes memory, or reads a device value on the host;
- * so a step can be captured in a graph. What differs from the CPU:
+ * so a step can be captured in a graph. Differences from the CPU:
  *   - Outputs are overwritten, not added to: nothing needs clearing before a pass.
- *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` looks what lies above
- *     mid: one more product costs less here than lists of what is undecided, which can be 2 % of all pairs.
- *   - Every row block runs over all columns and keeps its sums to itself, or partial sums go to `room` and are added up in a
+ *   - There are no windows: S <= lo is kept, the rest is flagged. Where lambda has to move first, `count` counts the pairs above
+ *     mid: one more product costs less here than lists of undecided pairs, which can be 2 % of all.
+ *   - Every row block runs over all columns and keeps its sums to itself, or partial sums go to `buffer` and are added up in a
  *     fixed order: no floating atomics, same bits every time. Only `row` gets results. Where the columns' anchors have sums or
  *     gradients too, they are the rows of another call (two sides), or of the same one (q is k). S_rc and S_cr have the same
  *     bits. `symmetric` and gf_pass.col_grad are ignored; stats ignore col_role.
@@ -39,20 +39,20 @@ typedef struct gf_cuda_embed { /* unit embeddings; rows of gf_cuda_embed_ld(dim)
 } gf_cuda_embed;
 
 typedef struct gf_cuda_pass {
-    gf_pass p; /* q, k, score in it are unused; the next line stands for them */
+    gf_pass p; /* its q, k, score are unused; the next two lines replace them */
     const gf_cuda_embed *q, *k;
-    const gf_cuda_embed *score, *col_score; /* GF_TIE: what scores instead of the rows, the columns; NULL: q and k. EXACT only */
+    const gf_cuda_embed *score, *col_score; /* GF_TIE: embeddings that score instead of q and k; NULL: q and k. EXACT only */
     gf_cuda_math math;
-    void *room; /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels without */
-    size_t room_bytes;
+    void *buffer; /* count, stats: for partial sums; grad: for weights of some rows. NULL: only kernels that need none */
+    size_t buffer_bytes;
 } gf_cuda_pass;
 
 typedef struct gf_cuda_select {
-    gf_select s; /* q, k in it are unused; scratch: gf_cuda_select_scratch bytes */
+    gf_select s; /* its q, k are unused; scratch: gf_cuda_select_scratch bytes */
     const gf_cuda_embed *q, *k;
     gf_cuda_math math;
-    const int32_t *enabled; /* device flag; NULL or nonzero: do it. Lets a captured graph leave it out */
-    const int64_t *live;    /* device; columns from *live on are left out. NULL: none */
+    const int32_t *enabled; /* device flag; 0: skip the selection, as a captured graph must decide. NULL: always */
+    const int64_t *live;    /* device; columns from *live on do not count. NULL: all do */
 } gf_cuda_select;
 
 /* From raw rows of two views (or image and text) to unit embeddings. Sample i of `a` goes to row first_a + i step of za, of `b`

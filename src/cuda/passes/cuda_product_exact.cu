@@ -1,4 +1,4 @@
-/* cuda_product_exact.cu - similarities of some rows, written down, in float32. */
+/* cuda_product_exact.cu - writes similarities of some rows, in float32. */
 #include <math_constants.h>
 
 #include "cuda/passes/cuda_kernels.cuh"

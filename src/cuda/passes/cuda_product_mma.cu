@@ -1,4 +1,4 @@
-/* cuda_product_mma.cu - similarities of some rows, written down, with the bits of the tensor-core passes. */
+/* cuda_product_mma.cu - writes similarities of some rows, with the bits of the tensor-core passes. */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_mma.cuh"
 

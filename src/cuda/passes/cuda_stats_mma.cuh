@@ -1,6 +1,6 @@
-/* cuda_stats_mma.cuh - pass B on tensor cores. See tile_mma.cuh for who holds what.
+/* cuda_stats_mma.cuh - pass B on tensor cores. See tile_mma.cuh for the layout of tiles.
  *
- * FLAGS is the set of flags the kernel was made for (none, GF_MASK | GF_COUNT, GF_ABOVE), or GF_ANY_FLAGS: then it asks at run
+ * FLAGS is the set of flags the kernel was compiled for (none, GF_MASK | GF_COUNT, GF_ABOVE), or GF_ANY_FLAGS: tested at run
  * time.
  */
 #ifndef GF_CUDA_PASSES_CUDA_STATS_MMA_CUH
@@ -24,7 +24,7 @@ __device__ __forceinline__ void gf_stats_begin(const gf_tile_args &a, unsigned f
     }
 }
 
-/* The warp's part of one tile joins the sums. */
+/* Adds the warp's part of one tile to the sums. */
 template <class C, unsigned FLAGS>
 __device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_rows<C> &x, const float (&acc)[C::MT][C::NT][4],
                                               int c0) {
@@ -40,7 +40,7 @@ __device__ __forceinline__ void gf_stats_tile(const gf_tile_args &a, gf_stats_ro
     }
 }
 
-/* Shares of the row's four threads, then of its WN warps, in their order. */
+/* Joins the sums of the row's four threads, then of its WN warps, in their order. */
 template <class C>
 __device__ __forceinline__ void gf_stats_finish(const gf_tile_args &a, unsigned flags, gf_stats_rows<C> &x, int r0, int row,
                                                 int wn, gf_row_sums<float> *parts) {

@@ -1,4 +1,4 @@
-/* tile_args.cuh - a pass as its kernels get it, by value. Positions fit int: a batch has at most 2^24 samples. */
+/* tile_args.cuh - arguments of the kernels of a pass, by value. Positions fit int: a batch has at most 2^24 samples. */
 #ifndef GF_CUDA_PASSES_TILE_ARGS_CUH
 #define GF_CUDA_PASSES_TILE_ARGS_CUH
 
@@ -6,7 +6,7 @@
 
 #include "cuda/passes/cuda_pass.h"
 
-#define GF_ABOVE 0x40000000u /* gf_tile_args.flags: stats only counts what lies above mid */
+#define GF_ABOVE 0x40000000u /* gf_tile_args.flags: stats only counts the pairs above mid */
 
 struct gf_operand {   /* one side of a product */
     const float *f32; /* [rows][ld] */
@@ -22,8 +22,8 @@ struct gf_tile_args {
     int col_role;
     unsigned flags;
     float omega;
-    void *room; /* of gf_cuda_pass */
-    size_t room_bytes;
+    void *buffer; /* of gf_cuda_pass */
+    size_t buffer_bytes;
 };
 
 static inline gf_operand gf_operand_of(const gf_cuda_embed *e) {
@@ -47,7 +47,7 @@ static inline gf_tile_args gf_tile_args_of(const gf_cuda_pass *p) {
     a.col_role = p->p.col_role;
     a.flags = p->p.flags;
     a.omega = p->p.omega;
-    a.room = p->room, a.room_bytes = p->room_bytes;
+    a.buffer = p->buffer, a.buffer_bytes = p->buffer_bytes;
     return a;
 }
 
@@ -57,8 +57,8 @@ __device__ __forceinline__ bool gf_is_pair(const gf_tile_args &a, int r, int c) 
     return a.shift < 0 || (a.q0 + r) >> a.shift != c >> a.shift;
 }
 
-/* Whether rows [r0, r0 + m) and columns [c0, c0 + n) hold anything that is no pair (rows past the end are nobody's business). */
-__device__ __forceinline__ bool gf_is_dirty(const gf_tile_args &a, int r0, int m, int c0, int n) {
+/* True if rows [r0, r0 + m) and columns [c0, c0 + n) hold an entry that is no pair. Rows past the end do not count. */
+__device__ __forceinline__ bool gf_has_blanks(const gf_tile_args &a, int r0, int m, int c0, int n) {
     if (c0 + n > a.k.rows) return true;
     if (a.shift < 0) return false;
     const int first = (a.q0 + r0) >> a.shift << a.shift, last = a.q0 + r0 + m + (1 << a.shift);

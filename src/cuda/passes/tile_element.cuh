@@ -1,7 +1,7 @@
-/* tile_element.cuh - what happens to one similarity: verdicts and sums of pass B, weights of pass C.
+/* tile_element.cuh - operations on one similarity: decisions and sums of pass B, weights of pass C.
  *
- * The flags are an argument everywhere: a constant in kernels made for one set of flags, where the branches fold, a value in the
- * general one. `Exp` is how the kernel makes exponentials (gf_exp_exact, gf_exp_fast).
+ * The flags are an argument everywhere: a constant in kernels for one set of flags, where the branches fold, a variable in the
+ * general one. `Exp` computes exponentials (gf_exp_exact, gf_exp_fast).
  */
 #ifndef GF_CUDA_PASSES_TILE_ELEMENT_CUH
 #define GF_CUDA_PASSES_TILE_ELEMENT_CUH
@@ -10,7 +10,7 @@
 
 #include "cuda/passes/tile_args.cuh"
 
-/* of(scale x) = exp(x): whatever multiplies S is scaled once, where it is read. */
+/* of(scale x) = exp(x): factors of S are scaled once, where they are read. */
 struct gf_exp_exact {
     static constexpr float scale = 1.0f;
     static __device__ __forceinline__ float of(float x) { return expf(x); }
@@ -27,12 +27,12 @@ struct gf_exp_fast { /* one instruction, 2 ulp more */
 
 /* ---- pass B ---- */
 
-struct gf_row_view { /* a row's numbers for stats */
+struct gf_row_view { /* numbers of a row for stats */
     float k, lo;     /* k: scaled 1/tau */
     int group, tie;
 };
 
-template <class T> struct gf_row_sums { /* one thread's share of a row */
+template <class T> struct gf_row_sums { /* of a row, over the columns of one thread */
     T sum, moment, flagged;
     float top; /* GF_SHIFT: largest S summed so far; exponents are relative to it */
     int kept;  /* GF_ABOVE: above */
@@ -56,30 +56,30 @@ template <class Exp> __device__ __forceinline__ gf_row_view gf_view_row(const gf
     return x;
 }
 
-/* Whether the row's anchor keeps the pair. v is NaN where there is no pair, for which every comparison is false; the same holds
- * for all of pass B below. */
-__device__ __forceinline__ bool gf_judge(const gf_tile_args &a, unsigned flags, const gf_row_view &x, float v, float score,
-                                         int c) {
+/* True if the row's anchor keeps the pair. v is NaN where there is no pair, so that every comparison is false, here and in all of
+ * pass B below. */
+__device__ __forceinline__ bool gf_row_keeps(const gf_tile_args &a, unsigned flags, const gf_row_view &x, float v, float score,
+                                             int c) {
     const bool pair = v == v;
     if (!(flags & GF_COUNT)) return pair;
     const bool keep = flags & GF_TIE ? pair && (score < x.lo || (score == x.lo && c > x.tie)) : v <= x.lo;
     return keep && !(flags & GF_GROUP && x.group >= 0 && a.col.group[c] == x.group);
 }
 
-/* With what factor the pair is in the sum. */
+/* Factor of the pair in the sum. */
 __device__ __forceinline__ float gf_share(unsigned flags, float omega, bool keep, bool pair) {
     if (!(flags & GF_MASK)) return pair ? 1.0f : 0.0f;
     return keep ? 1.0f : flags & GF_WEIGHT && pair ? omega : 0.0f;
 }
 
-/* Raises the peak to the largest of the N entries that are summed, and rescales what was summed before. */
+/* Raises the peak to the largest of the N entries that are summed, and rescales the earlier sums. */
 template <class Exp, int N, class T, class V, class Score, class Col>
 __device__ __forceinline__ void gf_raise_peak(const gf_tile_args &a, unsigned flags, const gf_row_view &x, gf_row_sums<T> &t, V v,
                                               Score score, Col col) {
     float top = t.top;
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        const bool keep = gf_judge(a, flags, x, v(i), score(i), col(i));
+        const bool keep = gf_row_keeps(a, flags, x, v(i), score(i), col(i));
         if (gf_share(flags, 1.0f, keep, v(i) == v(i)) > 0.0f) top = fmaxf(top, v(i));
     }
     if (!(top > t.top)) return;
@@ -88,14 +88,14 @@ __device__ __forceinline__ void gf_raise_peak(const gf_tile_args &a, unsigned fl
     t.top = top;
 }
 
-/* Adds N similarities of one row to the thread's share. v(i), score(i), col(i): the i-th value, its score, its column. */
+/* Adds N similarities of one row to the thread's sums. v(i), score(i), col(i): the i-th value, its score, its column. */
 template <class Exp, int N, class T, class V, class Score, class Col>
 __device__ __forceinline__ void gf_sum_row(const gf_tile_args &a, unsigned flags, const gf_row_view &x, gf_row_sums<T> &t, V v,
                                            Score score, Col col) {
     if (flags & GF_SHIFT) gf_raise_peak<Exp, N>(a, flags, x, t, v, score, col);
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        const bool pair = v(i) == v(i), keep = gf_judge(a, flags, x, v(i), score(i), col(i));
+        const bool pair = v(i) == v(i), keep = gf_row_keeps(a, flags, x, v(i), score(i), col(i));
         const float e = Exp::of(x.k * (flags & GF_SHIFT ? v(i) - t.top : v(i)));
         const float share = gf_share(flags, a.omega, keep, pair);
         const float term = share == 0.0f ? 0.0f : share == 1.0f ? e : share * e;
@@ -119,13 +119,13 @@ __device__ __forceinline__ void gf_sum_row_plain(const gf_row_view &x, gf_row_su
     }
 }
 
-/* Only counts what lies above. */
+/* Only counts the pairs above. */
 template <int N, class T, class V> __device__ __forceinline__ void gf_count_row(const gf_row_view &x, gf_row_sums<T> &t, V v) {
 #pragma unroll
     for (int i = 0; i < N; i++) t.kept += v(i) > x.lo ? 1 : 0;
 }
 
-/* Writes row r from the shares of all its threads, once they are one. */
+/* Writes row r, after the sums of its threads have been joined. */
 template <class T>
 __device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned flags, int r, const gf_row_sums<T> &t) {
     const gf_rows &x = a.row;
@@ -140,7 +140,7 @@ __device__ __forceinline__ void gf_write_sums(const gf_tile_args &a, unsigned fl
     if (flags & GF_COUNT) x.kept[r] = t.kept;
 }
 
-/* t += u: two threads' shares of one row. */
+/* t += u: sums of two threads for one row. */
 template <class Exp, class T>
 __device__ __forceinline__ void gf_join_sums(unsigned flags, float k, gf_row_sums<T> &t, const gf_row_sums<T> &u) {
     T here = T(1), there = T(1);
@@ -156,7 +156,7 @@ __device__ __forceinline__ void gf_join_sums(unsigned flags, float k, gf_row_sum
     t.kept += u.kept;
 }
 
-/* The shares of the thread `lanes` apart (xor). Both threads get the same bits: the sums commute. */
+/* Joins the sums of the thread `lanes` apart (xor). Both threads get the same bits: the sums commute. */
 template <class Exp, class T>
 __device__ __forceinline__ void gf_join_lanes(unsigned flags, float k, gf_row_sums<T> &t, int lanes) {
     const unsigned all = 0xffffffffu;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void gf_join_lanes(unsigned flags, float k, gf_row_su
 
 /* ---- pass C ---- */
 
-struct gf_weight_view {                    /* one anchor's numbers for grad; of a row or of a column */
+struct gf_weight_view {                    /* numbers of an anchor for grad: a row's or a column's */
     float k, log_w, theta, floor, attract; /* k, log_w scaled */
     int group, tie, label;
 };
@@ -188,7 +188,7 @@ __device__ __forceinline__ gf_weight_view gf_view_weights(const gf_rows &x, unsi
     return w;
 }
 
-/* A column's anchor; without col_role it has no say, but a group and a label. */
+/* A column's anchor. Without col_role it gives no weight, only its group and label. */
 template <class Exp> __device__ __forceinline__ gf_weight_view gf_view_column(const gf_tile_args &a, unsigned flags, int c) {
     gf_weight_view y = gf_view_weights<Exp>(a.col, flags, c, a.col_role ? a.k.rows : 0);
     if (a.col_role || c >= a.k.rows) return y;
@@ -197,8 +197,8 @@ template <class Exp> __device__ __forceinline__ gf_weight_view gf_view_column(co
     return y;
 }
 
-/* Whether the anchor with view x keeps the pair; `at`: where the other end of the pair stands, by which ties are broken. NaN: no
- * pair. */
+/* True if the anchor with view x keeps the pair. `at`: position of the other end of the pair, which breaks ties. v NaN: no pair.
+ * */
 __device__ __forceinline__ bool gf_keeps(unsigned flags, const gf_weight_view &x, float v, float score, int at, int other_group) {
     bool keep = flags & GF_TIE ? score < x.theta || (score == x.theta && at > x.tie) : v <= x.theta;
     if (flags & GF_GROUP && x.group >= 0 && x.group == other_group) keep = false;
@@ -215,12 +215,12 @@ __device__ __forceinline__ float gf_weigh(unsigned flags, float omega, const gf_
     return p;
 }
 
-struct gf_colsum { /* one thread's share of a row: GF_COLSUM, GF_QUALITY */
+struct gf_colsum { /* sums of one thread for a row: GF_COLSUM, GF_QUALITY */
     double sum, moment;
     int same, hits;
 };
 
-/* P of one pair, 0 of NaN; `x` the row's anchor, `y` the column's. */
+/* P of one pair, 0 for NaN; x is the row's anchor, y the column's. */
 template <class Exp>
 __device__ __forceinline__ float gf_pair_weight(const gf_tile_args &a, unsigned flags, const gf_weight_view &x,
                                                 const gf_weight_view &y, int r, int c, float v, float score, float col_score,

@@ -1,15 +1,14 @@
 /* tile_mma.cuh - tiles of similarities, and of P Z, on tensor cores: bf16 operands, float32 sums (mma m16n8k16, from sm_80 on).
  *
- * A block holds BM rows in shared memory and streams all columns by, BN at a time, in two buffers. Its warps stand WM x WN: each
- * has 16 MT rows and 8 NT columns of the tile in registers. Few rows: WN > 1 splits the columns, so that every row block keeps a
- * multiprocessor busy; partial results of the WN warps are added in their order at the end.
+ * A block holds BM rows in shared memory and streams all columns, BN at a time, through two buffers. Its warps are arranged
+ * WM x WN: each has 16 MT rows and 8 NT columns of the tile in registers. Few rows: WN > 1 splits the columns, so that every row
+ * block keeps a multiprocessor busy; partial results of the WN warps are added in their order at the end.
  *
  * A similarity is one chain of products over ascending dimensions, 16 at a time, in every kernel and shape of tile: the same
  * bits everywhere, and S_rc = S_cr, as products commute. In halves, z = hi + lo: first hi_r lo_c and lo_r hi_c in two chains
  * whose sum starts the chain of hi_r hi_c, which keeps the symmetry.
  *
- * Where thread `lane` (g = lane / 4, t = lane % 4) has an accumulator: acc[m][n][2 h + j] is row 16 m + g + 8 h, column
- * 8 n + 2 t + j.
+ * Accumulators of thread `lane` (g = lane / 4, t = lane % 4): acc[m][n][2 h + j] is row 16 m + g + 8 h, column 8 n + 2 t + j.
  */
 #ifndef GF_CUDA_PASSES_TILE_MMA_CUH
 #define GF_CUDA_PASSES_TILE_MMA_CUH
@@ -20,7 +19,7 @@
 
 template <int D_, int HALVES_, int WM_, int WN_, int MT_, int NT_, int BLOCKS_ = 1, int OUT_ = D_> struct gf_mma_shape {
     static constexpr int D = D_, HALVES = HALVES_, WM = WM_, WN = WN_, MT = MT_, NT = NT_;
-    static constexpr int OUT = OUT_;       /* dimensions of P Z that a block makes */
+    static constexpr int OUT = OUT_;       /* dimensions of P Z that a block computes */
     static constexpr int BLOCKS = BLOCKS_; /* per multiprocessor, for the register budget */
     static constexpr int BM = 16 * WM * MT, BN = 8 * WN * NT, THREADS = 32 * WM * WN;
     static constexpr int ROW = 2 * D; /* bytes */
@@ -76,17 +75,17 @@ __device__ __forceinline__ uint32_t gf_pack(float low, float high) {
     return *reinterpret_cast<const uint32_t *>(&x);
 }
 
-/* All threads that calculate; in kernels that have others, too. */
+/* Barrier of the computing threads; kernels may have others. */
 template <class C> __device__ __forceinline__ void gf_sync() { asm volatile("bar.sync 1, %0;" ::"n"(C::THREADS) : "memory"); }
 
-/* ---- tiles in shared memory: rows of D bf16 whose 16-byte pieces are exchanged by row, against bank conflicts ---- */
+/* ---- tiles in shared memory: rows of D bf16 whose 16-byte pieces are swizzled by row, against bank conflicts ---- */
 
 /* Piece `piece` of a row; base is a multiple of 128. */
 template <int D> __device__ __forceinline__ uint32_t gf_piece(uint32_t base, int row, int piece) {
     return base + row * (2 * D) + ((piece ^ (row & 7)) << 4);
 }
 
-/* From piece 0 or 1 of a row at `address` to the piece `bytes` further, a multiple of 32. */
+/* From piece 0 or 1 of a row at `address` to the piece `bytes` further; a multiple of 32. */
 __device__ __forceinline__ uint32_t gf_further(uint32_t address, int bytes) {
     return (address ^ (bytes & 0x60)) + (bytes & ~0x7f);
 }
@@ -109,13 +108,13 @@ template <class C, int ROWS> __device__ __forceinline__ void gf_copy_operand(uin
 
 /* ---- similarities ---- */
 
-/* Where a thread reads its part of the left operand, rows [row, row + 16): dimensions 16 step on are 32 step bytes further. */
+/* Address of a thread's part of the left operand, rows [row, row + 16); 16 dimensions further are 32 bytes further. */
 template <int D> __device__ __forceinline__ uint32_t gf_left_address(uint32_t base, int row) {
     const int lane = threadIdx.x % 32;
     return gf_piece<D>(base, row + (lane & 15), lane >> 4);
 }
 
-/* The same for the right operand, columns [col, col + 16): words 0, 1 are of the first eight, 2, 3 of the others. */
+/* The same for the right operand, columns [col, col + 16): words 0, 1 belong to the first eight, 2, 3 to the others. */
 template <int D> __device__ __forceinline__ uint32_t gf_right_address(uint32_t base, int col) {
     const int lane = threadIdx.x % 32;
     return gf_piece<D>(base, col + (lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
@@ -171,7 +170,7 @@ __device__ __forceinline__ void gf_scores(float (&acc)[C::MT][C::NT][4], uint32_
     gf_add_scores<C>(acc, a, row, b, col);
 }
 
-/* What is no pair becomes `blank`; r0, c0: the warp's first row and column. */
+/* Entries that are no pair become `blank`; r0, c0: the warp's first row and column. */
 template <class C>
 __device__ __forceinline__ void gf_blank(const gf_tile_args &a, float (&acc)[C::MT][C::NT][4], int r0, int c0, float blank) {
     const int r = r0 + threadIdx.x % 32 / 4, c = c0 + 2 * (threadIdx.x % 4);
@@ -184,8 +183,8 @@ __device__ __forceinline__ void gf_blank(const gf_tile_args &a, float (&acc)[C::
                 if (!gf_is_pair(a, r + 16 * m + 8 * (i / 2), c + 8 * n + i % 2)) acc[m][n][i] = blank;
 }
 
-/* All columns go by the block's rows from r0 on: body(acc, c) gets a warp's similarities of its rows and the columns from c on.
- * Shared memory: C::TILES bytes, free again at the end. */
+/* Streams all columns past the block's rows from r0 on: body(acc, c) gets the similarities of the warp's rows and the columns
+ * from c on. Shared memory: C::TILES bytes, unused again at the end. */
 template <class C, class Body>
 __device__ __forceinline__ void gf_each_tile(const gf_tile_args &a, unsigned char *shared, int r0, float blank, Body body) {
     const uint32_t rows = gf_shared_address(shared), columns = rows + C::A_BYTES;
@@ -197,11 +196,11 @@ __device__ __forceinline__ void gf_each_tile(const gf_tile_args &a, unsigned cha
     for (int c0 = 0; c0 < a.k.rows; c0 += C::BN, buffer ^= 1) {
         float acc[C::MT][C::NT][4];
         gf_copy_wait<0>();
-        __syncthreads(); /* this tile is there, and nobody reads the other buffer any more */
+        __syncthreads(); /* this tile is complete, and the other buffer is no longer read */
         if (c0 + C::BN < a.k.rows) gf_copy_operand<C, C::BN>(columns + (buffer ^ 1) * C::B_BYTES, a.k, c0 + C::BN);
         gf_copy_commit();
         gf_scores<C>(acc, rows, row, columns + buffer * C::B_BYTES, col);
-        if (gf_is_dirty(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, blank);
+        if (gf_has_blanks(a, r0, C::BM, c0, C::BN)) gf_blank<C>(a, acc, r0 + row, c0 + col, blank);
         body(acc, c0 + col);
     }
     __syncthreads();
@@ -229,7 +228,7 @@ __device__ __forceinline__ void gf_add_weighted(float (&out)[C::MT][C::OUT / 8][
         }
 }
 
-/* The weights in `acc` rounded to bf16 in the order of a left operand; `acc` keeps what rounding lost, for the lower half. */
+/* Rounds the weights in `acc` to bf16 in the order of a left operand; `acc` keeps the rounding error, for the lower half. */
 template <class C>
 __device__ __forceinline__ void gf_round_weights(uint32_t (&p)[C::MT][C::NT / 2][4], float (&acc)[C::MT][C::NT][4]) {
 #pragma unroll

@@ -1,8 +1,8 @@
-/* tile_wgmma.cuh - what a warpgroup of 4 warps needs for its tile of 64 x 128 similarities: sm_90a only.
+/* tile_wgmma.cuh - a warpgroup of 4 warps and its tile of 64 x 128 similarities: sm_90a only.
  *
  * Operands lie in shared memory as the copy engine puts them with its 128-byte swizzle: [2][rows][64] bf16, half of the
  * dimensions after the other. The same tile of columns is read by rows for S = Q Z' and across for P Z.
- * The accumulators stand as in tile_mma.cuh, with MT = 1, NT = 16; so what happens to them is the same code.
+ * The accumulators are laid out as in tile_mma.cuh, with MT = 1, NT = 16; so the same code works on them.
  */
 #ifndef GF_CUDA_PASSES_TILE_WGMMA_CUH
 #define GF_CUDA_PASSES_TILE_WGMMA_CUH
@@ -49,14 +49,14 @@ __device__ __forceinline__ void gf_copy_box(uint32_t dst, const CUtensorMap *map
 
 /* ---- products ---- */
 
-/* How the tensor cores find an operand: 128-byte swizzle, rows in groups of 8 (1024 bytes); `far`: bytes to the other 64
- * dimensions, where an operand is read across. */
+/* Descriptor of an operand for the tensor cores: 128-byte swizzle, rows in groups of 8 (1024 bytes); `far`: bytes to the other 64
+ * dimensions, for an operand that is read across. */
 __device__ __forceinline__ uint64_t gf_operand_at(uint32_t address, int far) {
     return static_cast<uint64_t>((address & 0x3ffff) >> 4) | static_cast<uint64_t>(far >> 4) << 16 | uint64_t{1024 >> 4} << 32 |
            1ull << 62;
 }
 
-/* The operand `bytes` on: its 32 upper bits stay. */
+/* The operand `bytes` further: its 32 upper bits stay. */
 __device__ __forceinline__ uint64_t gf_operand_on(uint64_t operand, int bytes) {
     return (operand & 0xffffffff00000000ull) | static_cast<uint32_t>(static_cast<uint32_t>(operand) + (bytes >> 4));
 }
@@ -95,7 +95,7 @@ __device__ __forceinline__ void gf_wg_product(float (&d)[16][4], uint64_t a, uin
                  : "l"(a), "l"(b), "r"(add));
 }
 
-/* d = a b: what was in d is nothing to wait for. */
+/* d = a b: does not wait for the old content of d. */
 __device__ __forceinline__ void gf_wg_first_product(float (&d)[16][4], uint64_t a, uint64_t b) {
     asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, 0, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " GF_WG_NAMES ", %64, %65, add, 1, 1, 0, 0;\n}"
@@ -120,7 +120,7 @@ __device__ __forceinline__ void gf_wg_weighted(float (&d)[16][4], const uint32_t
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-/* Starts S of the warpgroup's 64 rows at q and the 128 columns at z; their second 64 dimensions are `far` bytes on. */
+/* Starts S of the warpgroup's 64 rows at q and the 128 columns at z; their second 64 dimensions are `far` bytes further. */
 __device__ __forceinline__ void gf_wg_scores(float (&s)[16][4], uint32_t q, int q_far, uint32_t z, int z_far) {
     const uint64_t left = gf_operand_at(q, 16), right = gf_operand_at(z, 16);
     gf_wg_pin(s);
@@ -133,7 +133,7 @@ __device__ __forceinline__ void gf_wg_scores(float (&s)[16][4], uint32_t q, int 
     gf_wg_commit();
 }
 
-/* The same into sums of which nothing is left, while others are being made. */
+/* The same into accumulators that are free, while products into others are in flight. */
 __device__ __forceinline__ void gf_wg_scores_anew(float (&s)[16][4], uint32_t q, int q_far, uint32_t z, int z_far) {
     const uint64_t left = gf_operand_at(q, 16), right = gf_operand_at(z, 16);
     gf_wg_begin();
@@ -160,8 +160,7 @@ __device__ __forceinline__ void gf_wg_sums(float (&out)[16][4], const uint32_t (
 
 #define GF_WG_STAGES 4
 
-template <int GM_, int GN_>
-struct gf_wg_shape : gf_mma_shape<128, 1, 4 * GM_, GN_, 1, 16> { /* where sums and accumulators stand */
+template <int GM_, int GN_> struct gf_wg_shape : gf_mma_shape<128, 1, 4 * GM_, GN_, 1, 16> { /* layout of sums and accumulators */
     static constexpr int GM = GM_, GN = GN_, WORKERS = 128 * GM * GN, ALL = WORKERS + 128;
 };
 
@@ -172,22 +171,22 @@ template <class C> struct gf_wg_shared {
     int32_t label[GF_WG_STAGES][GF_WG_COLS]; /* of the columns; grad with GF_QUALITY only */
 };
 
-/* The warpgroups that calculate take the registers which the other gives up. */
+/* The computing warpgroups take the registers that the fetching one gives up. */
 template <int COUNT> __device__ __forceinline__ void gf_wg_take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
 }
 __device__ __forceinline__ void gf_wg_give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 
-/* The thread's warpgroup, in a way the compiler knows to be the same for the whole warp: addresses made of it need no copies. */
+/* The thread's warpgroup, computed so that the compiler knows it is uniform in the warp: addresses made of it need no copies. */
 __device__ __forceinline__ int gf_wg_index() { return __shfl_sync(0xffffffffu, threadIdx.x / 128, 0); }
 
-/* The first of the warp's 16 rows in the block, and which of the GN warpgroups of these rows it belongs to. */
+/* The first of the warp's 16 rows in the block, and the index of its warpgroup among the GN of these rows. */
 template <class C> __device__ __forceinline__ int gf_wg_row() {
     return threadIdx.x / 128 % C::GM * 64 + threadIdx.x % 128 / 32 * 16;
 }
 template <class C> __device__ __forceinline__ int gf_wg_turn() { return gf_wg_index() / C::GM; }
 
-/* Barriers, and the rows on their way. `fillers`: arrivals that make a tile of columns complete. */
+/* Initializes the barriers and starts fetching the rows. `fillers`: arrivals that complete a tile of columns. */
 template <class C>
 __device__ __forceinline__ void gf_wg_start(gf_wg_shared<C> &sm, const CUtensorMap *rows, int r0, int fillers) {
     if (threadIdx.x == 0) {
@@ -218,7 +217,7 @@ template <class C> __device__ __forceinline__ void gf_wg_wait_empty(gf_wg_shared
     if (j >= GF_WG_STAGES) gf_barrier_wait(gf_shared_address(&sm.empty[j % GF_WG_STAGES]), (j / GF_WG_STAGES - 1) & 1);
 }
 
-/* This warp has done with tile j. */
+/* This warp no longer reads tile j. */
 template <class C> __device__ __forceinline__ void gf_wg_release(gf_wg_shared<C> &sm, int j) {
     __syncwarp();
     if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&sm.empty[j % GF_WG_STAGES]));

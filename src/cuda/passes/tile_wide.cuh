@@ -1,4 +1,4 @@
-/* tile_wide.cuh - tiles of 128 x 128 sums over many dimensions on Hopper: two warpgroups of 64 rows each; the copy engine brings
+/* tile_wide.cuh - tiles of 128 x 128 sums over many dimensions on Hopper: two warpgroups of 64 rows each; the copy engine fetches
  * both operands, 64 dimensions at a time. sm_90a only.
  *
  * An operand lies in shared memory as [128][64] bf16 with the 128-byte swizzle where its rows are summed along, or as
@@ -15,14 +15,14 @@
 #define GF_WIDE_BYTES (GF_WIDE * 128) /* of one operand of a stage */
 #define GF_WIDE_WORKERS 256
 
-typedef gf_mma_shape<128, 1, 8, 1, 1, 16> gf_wide_shape; /* where the sums stand */
+typedef gf_mma_shape<128, 1, 8, 1, 1, 16> gf_wide_shape; /* layout of the sums */
 
 struct gf_wide_shared {
     unsigned char left[GF_WIDE_STAGES][GF_WIDE_BYTES], right[GF_WIDE_STAGES][GF_WIDE_BYTES];
     uint64_t full[GF_WIDE_STAGES], empty[GF_WIDE_STAGES];
 };
 
-struct gf_wide_place { /* where the ring of stages is; producer and consumers each have one */
+struct gf_wide_place { /* position in the ring of stages; producer and consumers each have one */
     int stage, lap;
 
     __device__ __forceinline__ void advance() {
@@ -41,7 +41,7 @@ __device__ __forceinline__ void gf_wide_begin(gf_wide_shared &sm) {
     __syncthreads();
 }
 
-/* One thread: waits until the next stage is free; copies into it may then be started, which end `full`. */
+/* One thread: waits until the next stage is free. Copies into it may then be started; they complete `full`. */
 __device__ __forceinline__ uint32_t gf_wide_next(gf_wide_shared &sm, const gf_wide_place &at) {
     const uint32_t ready = gf_shared_address(&sm.full[at.stage]);
     gf_barrier_wait(gf_shared_address(&sm.empty[at.stage]), at.lap ^ 1);
@@ -55,7 +55,7 @@ __device__ __forceinline__ void gf_wide_release(gf_wide_shared &sm, int stage) {
     if (threadIdx.x % 32 == 0) gf_barrier_arrive(gf_shared_address(&sm.empty[stage]));
 }
 
-/* s = sums over `steps` stages of the ring. ACROSS: how the right operand lies. */
+/* s = sums over `steps` stages of the ring. ACROSS: layout of the right operand. */
 template <bool ACROSS>
 __device__ __forceinline__ void gf_wide_sums(float (&s)[16][4], gf_wide_shared &sm, gf_wide_place &at, int steps) {
     int last = 0;

@@ -1,4 +1,5 @@
-/* cuda_ctx.c - life of the CUDA part of a context, and its workspace: a list of `take` calls, walked to add up and to hand out.
+/* cuda_ctx.c - life of the CUDA part of a context, and its workspace: a list of `take` calls that add up sizes or hand out
+ * memory.
  *
  * Gradient, the scratch of selections and partial sums of pass B are never needed at the same time, so they share one region:
  * pass C comes last.
@@ -12,7 +13,7 @@
 #include "util/minmax.h"
 
 #define ALIGN 256
-#define PARTIAL_ROWS 128 /* rows of a block whose sums are added up at the end of a kernel, at the least */
+#define PARTIAL_ROWS 128 /* minimum of rows of a block whose sums are added up at the end of a kernel */
 
 /* ----- life ----- */
 
@@ -51,7 +52,7 @@ glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d) {
     int now = -1;
     CUDA_TRY(err, cudaGetDevice(&now));
     FAIL_IF(err, now != d->device, GLOFND_E_ARGUMENT,
-            "the context was made on CUDA device %d, and %d is current: call cudaSetDevice", d->device, now);
+            "the context was made on CUDA device %d, but device %d is current; call cudaSetDevice", d->device, now);
     return GLOFND_OK;
 }
 
@@ -112,14 +113,14 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     TAKE(at, side->fresh, s->rows), TAKE(at, side->open, s->rows);
 }
 
-/* Of a selection of this shape, and of every smaller one: at 16 MB they work in pieces, and smaller ones may fill more. */
+/* For a selection of this shape and of every smaller one: at 16 MB selections work in pieces, and smaller ones may need more. */
 static size_t scratch_bytes(int64_t rows, int64_t cols) {
-    const size_t now = gf_cuda_select_scratch(rows, cols), whole = sizeof(float) * (size_t)rows * (size_t)cols;
-    const size_t most = whole < (size_t)16 << 20 ? whole : (size_t)16 << 20;
-    return now > most ? now : most;
+    const size_t now = gf_cuda_select_scratch(rows, cols), all = sizeof(float) * (size_t)rows * (size_t)cols;
+    const size_t max = all < (size_t)16 << 20 ? all : (size_t)16 << 20;
+    return now > max ? now : max;
 }
 
-/* The region that gradient, selections and partial sums take turns in. */
+/* The region that gradient, selections and partial sums use in turns. */
 static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_t ld) {
     cursor grads = *at, scratch = *at;
     for (int i = 0; i < s->sides; i++) TAKE(&grads, d->side[i].every.grad, s->own * ld);
@@ -129,16 +130,15 @@ static size_t lay_shared(cursor *at, gf_device_ctx *d, const gf_shape *s, int64_
     return end;
 }
 
-/* Room for the weights of pass C, where there is a kernel that wants it: of all rows up to 32 MB, but never of less than a block
- * of them. */
+/* Bytes for the weights of pass C, where a kernel uses them: of all rows up to 32 MB, but at least of one block of rows. */
 static size_t weights_bytes(const gf_device_ctx *d, const gf_shape *s, int64_t ld, gf_cuda_math math) {
 #ifdef GF_HAVE_SM90
-    const size_t row = 2 * (size_t)((s->all + 127) / 128 * 128), most = ((size_t)32 << 20) / row;
+    const size_t row = 2 * (size_t)((s->all + 127) / 128 * 128), max = ((size_t)32 << 20) / row;
     const size_t rows = (size_t)(s->own + 127) / 128 * 128;
     int major = 0;
     if (math == GF_CUDA_EXACT || ld <= 128) return 0;
     if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, d->device) != cudaSuccess || major != 9) return 0;
-    return row * (rows < most ? rows : most < 128 ? 128 : most / 128 * 128);
+    return row * (rows < max ? rows : max < 128 ? 128 : max / 128 * 128);
 #else
     (void)d, (void)s, (void)ld, (void)math;
     return 0;
@@ -173,7 +173,7 @@ static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, si
     FAIL_IF(err, d->borrowed, GLOFND_E_MEMORY,
             "%lld rows against %lld of dimension %lld need a workspace of %zu bytes; glofnd_ctx_workspace was given %zu",
             (long long)s->rows, (long long)s->cols, (long long)s->dim, bytes, d->bytes);
-    TRY(drop_block(err, d)); /* before the new one is taken: both may not fit */
+    TRY(drop_block(err, d)); /* before the new one is allocated: both may not fit */
     void *block = NULL;
     const cudaError_t e = cudaMalloc(&block, bytes);
     if (e != cudaSuccess) (void)cudaGetLastError();
@@ -205,7 +205,7 @@ glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *s
     return GLOFND_OK;
 }
 
-/* SPLIT needs the most room. */
+/* SPLIT needs most memory. */
 glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes) {
     const size_t cleared = d->table_bytes;
     TRY(gf_cuda_prepare(err, d, shape, GF_CUDA_SPLIT));
@@ -232,12 +232,12 @@ glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, s
     return GLOFND_OK;
 }
 
-/* ----- what the device found ----- */
+/* ----- failures that only the device sees, and totals ----- */
 
-static glofnd_status tell_failure(gf_error *err, const gf_cuda_control *c) {
+static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
     const int64_t e = c->bad_embed, s = c->bad_support, i = c->bad_id;
     FAIL_IF(err, e != GF_CUDA_FINE, GLOFND_E_NUMERIC,
-            "batch.%s: row %lld holds numbers that are not finite, or is no unit row "
+            "batch.%s: row %lld holds numbers that are not finite, or is not a unit row "
             "without normalize",
             e & 1 ? "b" : "a", (long long)(e >> 1));
     FAIL_IF(err, s != GF_CUDA_FINE, GLOFND_E_NUMERIC, "batch.support_%s: row %lld holds numbers that are not finite",
@@ -251,7 +251,7 @@ glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
     CUDA_TRY(err, cudaMemcpyAsync(d->host, d->control, sizeof *d->host, cudaMemcpyDeviceToHost, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     *sum = d->host->sum;
-    const glofnd_status status = tell_failure(err, d->host);
+    const glofnd_status status = report_failure(err, d->host);
     if (status == GLOFND_OK) return GLOFND_OK;
     reset_failure(d->host);
     CUDA_TRY(err, cudaMemcpyAsync(d->control, d->host, offsetof(gf_cuda_control, starts), cudaMemcpyHostToDevice, d->stream));

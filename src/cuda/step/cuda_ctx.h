@@ -1,4 +1,4 @@
-/* cuda_ctx.h - the CUDA part of a context: stream, workspace, and the few words by which kernels of a step talk to each other. */
+/* cuda_ctx.h - the CUDA part of a context: stream, workspace, and the control block that the kernels of a step share. */
 #ifndef GF_CUDA_STEP_CUDA_CTX_H
 #define GF_CUDA_STEP_CUDA_CTX_H
 
@@ -12,18 +12,18 @@
 extern "C" {
 #endif
 
-#define GF_ROW_FIELDS 11       /* of gf_totals, from the first on: those that the rows of the first half add up */
-#define GF_CUDA_FINE INT64_MAX /* nothing bad was seen */
+#define GF_ROW_FIELDS 11       /* leading fields of gf_totals: sums over the rows of the first half */
+#define GF_CUDA_FINE INT64_MAX /* no failure */
 
-/* In device memory. What a step sets it also clears, at its end; only what went wrong stays, until the host has seen it. */
+/* In device memory. A step clears at its end what it set; only failures stay, until the host has read them. */
 typedef struct gf_cuda_control {
     int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
     int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
     int32_t starts[2];              /* per side: some anchor takes the batch quantile as its lambda */
-    unsigned done;                  /* blocks of the running kernel that are through */
+    unsigned done;                  /* finished blocks of the running kernel */
     int64_t seen;                   /* official: anchors that have a u */
-    double above[2][2];             /* shared lambda, per side: negatives above it, of how many */
-    double quantile[2][2];          /* shared lambda, per side: sum of the anchors' quantiles, of how many */
+    double above[2][2];             /* shared lambda, per side: negatives above it; all negatives */
+    double quantile[2][2];          /* shared lambda, per side: sum of the anchors' quantiles; anchors */
     glofnd_row shared[2];           /* the shared row before it moves */
     int32_t shared_open[2];         /* it takes a learner step */
     gf_totals sum;
@@ -38,7 +38,7 @@ typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     float *pos;        /* [all] */
     float *quantile;   /* [own] */
     int64_t *row_id;   /* [own] */
-    glofnd_row *fresh; /* [rows] of the anchors; lambda moves in it */
+    glofnd_row *fresh; /* [rows] state of the anchors, with the new lambda */
     uint8_t *open;     /* [rows] */
 } gf_cuda_side;
 
@@ -56,9 +56,9 @@ struct gf_device_ctx {
     gf_cuda_control *host;            /* pinned copy */
     gf_cuda_side side[2];
     gf_link *links; /* [cols][2] for a step of one rank */
-    void *scratch;  /* of selections, or partial sums; shared with grad, which lives at another time */
+    void *scratch;  /* of selections, or partial sums; shares memory with grad, which is used later */
     size_t scratch_bytes;
-    void *weights; /* room of wide embeddings' pass C; NULL: none */
+    void *weights; /* pass C of wide embeddings; NULL: none */
     size_t weights_bytes;
     double *partial;    /* sums of the blocks of a kernel */
     double *row_totals; /* [GF_ROW_FIELDS][rows of all sides] */
@@ -76,11 +76,11 @@ glofnd_status gf_cuda_stream(gf_error *err, gf_device_ctx *d, void *stream);
 glofnd_status gf_cuda_reserve(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
 glofnd_status gf_cuda_workspace_bytes(gf_error *err, gf_device_ctx *d, const gf_shape *shape, size_t *bytes);
 glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, size_t bytes);
-/* Lays the workspace out for a step, growing it if it must. */
+/* Lays the workspace out for a step, growing it if necessary. */
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math);
 glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
 glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
-/* E_ARGUMENT if another device is current than the one the context was made on. */
+/* E_ARGUMENT if the current device is not the one the context was made on. */
 glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
 
 #ifdef __cplusplus

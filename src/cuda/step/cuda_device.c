@@ -6,7 +6,7 @@
 
 #include "cuda/step/cuda_step.h"
 
-/* The runtime has the same words for a driver that is too old and for none. */
+/* The runtime has one error for a driver that is too old and for a missing one. */
 static void describe_driver(char *why, size_t bytes) {
     int driver = 0, runtime = 0;
     cudaDriverGetVersion(&driver);
@@ -39,12 +39,12 @@ glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at) {
 
 cudaError_t gf_cuda_allow_shared(const void *kernel) {
     struct cudaFuncAttributes own;
-    int device = 0, most = 0;
+    int device = 0, max = 0;
     cudaError_t e = cudaGetDevice(&device);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&max, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
     if (e == cudaSuccess) e = cudaFuncGetAttributes(&own, kernel);
     if (e != cudaSuccess) return e;
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most - (int)own.sharedSizeBytes);
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, max - (int)own.sharedSizeBytes);
 }
 
 static glofnd_status check(gf_error *err) {

@@ -1,4 +1,4 @@
-/* cuda_device.h - what CUDA finds on this machine, and what it says when something fails. */
+/* cuda_device.h - CUDA devices of this machine, and failures of CUDA calls as status and text. */
 #ifndef GF_CUDA_STEP_CUDA_DEVICE_H
 #define GF_CUDA_STEP_CUDA_DEVICE_H
 
@@ -10,14 +10,14 @@ extern "C" {
 #endif
 #include "util/status.h"
 
-/* Devices that can be used; 0: none, and `why` (may be NULL) says what the driver says. */
+/* Number of usable devices; 0: none, and `why` (may be NULL) gets the reason. */
 int gf_cuda_devices(char *why, size_t bytes);
 
-/* The failure e != cudaSuccess of a call, as text and status. `at`: what was to be done; of a call as written, up to its "(". */
+/* Status and text of the failure e != cudaSuccess. `at`: the operation; of a call as written only the part before "(" counts. */
 glofnd_status gf_cuda_fail(gf_error *err, cudaError_t e, const char *at);
 
-/* Lets a kernel have all shared memory that a block can: always the same amount, since the limit is one for all threads, and one
- * that was lowered for a small launch would fail another thread's large one. */
+/* Raises the kernel's limit of shared memory to the maximum of a block. Always the same amount: the limit is global, and a lower
+ * one, set for a small launch, would fail a large launch of a different thread. */
 cudaError_t gf_cuda_allow_shared(const void *kernel);
 
 #ifdef __cplusplus

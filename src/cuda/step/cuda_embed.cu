@@ -4,7 +4,7 @@
 #define WARPS 4
 
 int64_t gf_cuda_embed_ld(int64_t dim) {
-    for (int64_t ld = 64; ld <= 1024; ld *= 2) /* the dimensions there are tensor-core kernels for */
+    for (int64_t ld = 64; ld <= 1024; ld *= 2) /* dimensions of the tensor-core kernels */
         if (dim <= ld) return ld;
     return (dim + 127) / 128 * 128;
 }

@@ -17,7 +17,7 @@ __device__ __forceinline__ double gf_embed_sum(double x) {
     return x;
 }
 
-/* Row i of the caller's. */
+/* Row i of the caller's embeddings. */
 template <class T> __device__ __forceinline__ const T *gf_embed_source(const gf_source &h, int64_t i) {
     return static_cast<const T *>(h.rows) + i * h.stride;
 }
@@ -46,7 +46,7 @@ __device__ __forceinline__ void gf_embed_put(const gf_cuda_embed &e, int64_t row
     if (e.lo) static_cast<__nv_bfloat16 *>(e.lo)[at] = __float2bfloat16_rn(z - __bfloat162float(hi));
 }
 
-/* Similarity of the two unit rows, summed as the lanes see them. */
+/* Writes both unit rows; returns their similarity. */
 template <class T>
 __device__ __forceinline__ double gf_embed_write(const gf_embed_args &x, int64_t i, double norm_a, double norm_b, int64_t row_a,
                                                  int64_t row_b) {

@@ -1,4 +1,4 @@
-/* cuda_mask.cu - which pairs are kept, for inspection; similarities are written down, some rows at a time. */
+/* cuda_mask.cu - marks the pairs that are kept, for inspection; similarities are written for some rows at a time. */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"
 

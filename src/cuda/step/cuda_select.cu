@@ -1,8 +1,7 @@
 /* cuda_select.cu - exact order statistics of rows of similarities.
  *
- * The similarities of some rows are written down (cuda_kernels.cuh), then one block per row narrows the wanted one down, eight
- * bits of its order-preserving key at a time. Only integers are counted by atomics, so the result depends on nothing but the
- * values.
+ * The similarities of some rows are written (cuda_kernels.cuh), then one block per row finds the wanted one, eight bits of its
+ * order-preserving key at a time. Atomics count only integers, so the result depends on the values alone.
  */
 #include "cuda/passes/cuda_kernels.cuh"
 
@@ -41,7 +40,7 @@ static __device__ int block_sum(int x, int *shared) {
     return sum;
 }
 
-/* The rank a row asks for: as on the CPU, util/order.c and cpu_select.c. */
+/* The wanted rank of a row: as on the CPU, util/order.c and cpu_select.c. */
 static __device__ int rank_of(const select_args &a, int count) {
     int64_t best = a.best;
     if (a.by_id) best = a.round_up ? int64_t(ceil(a.alpha * double(count) * (1.0 - 1e-14))) : llround(a.alpha * double(count));
@@ -87,7 +86,7 @@ static __device__ float next_above(const float *s, int cols, unsigned key, int g
     return value_of(next);
 }
 
-/* Column of the n-th entry equal to the key, n >= 1; columns are looked at in order. */
+/* Column of the n-th entry equal to the key, n >= 1, in the order of columns. */
 static __device__ int nth_equal(const float *s, int cols, unsigned key, int n) {
     __shared__ int count[WARPS], found;
     if (threadIdx.x == 0) found = -1;
@@ -134,18 +133,18 @@ static __device__ void pick_rank(const select_args &a, const float *s, int r, in
 }
 
 static __device__ void pick_smallest(const select_args &a, const float *s, int r, int *shared) {
-    __shared__ unsigned least;
-    if (threadIdx.x == 0) least = key_of(CUDART_INF_F);
+    __shared__ unsigned smallest;
+    if (threadIdx.x == 0) smallest = key_of(CUDART_INF_F);
     __syncthreads();
     unsigned own = 0xffffffffu;
     for (int c = threadIdx.x; c < a.cols; c += THREADS)
         if (s[c] == s[c]) own = min(own, key_of(s[c]));
-    atomicMin(&least, own);
+    atomicMin(&smallest, own);
     __syncthreads();
     int equal = 0;
-    for (int c = threadIdx.x; c < a.cols; c += THREADS) equal += s[c] == s[c] && key_of(s[c]) == least;
+    for (int c = threadIdx.x; c < a.cols; c += THREADS) equal += s[c] == s[c] && key_of(s[c]) == smallest;
     equal = block_sum(equal, shared);
-    if (threadIdx.x == 0) a.value[r] = value_of(least), a.tie[r] = equal;
+    if (threadIdx.x == 0) a.value[r] = value_of(smallest), a.tie[r] = equal;
 }
 
 static __global__ void __launch_bounds__(THREADS) select(const select_args a) {

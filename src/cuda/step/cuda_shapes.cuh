@@ -1,10 +1,10 @@
-/* cuda_shapes.cuh - which shape of tile for which batch, dimension and number of halves. See tile_mma.cuh for what a shape is.
+/* cuda_shapes.cuh - choice of the shape of tiles by batch, dimension and number of halves. Shapes are defined in tile_mma.cuh.
  *
  * `Pass` is stats or grad:
- *     launch<C, FLAGS>(a, stream)     the kernel of shape C for known flags, or GF_ANY_FLAGS
- *     plain_flags(a)                  the known flags that serve this pass; GF_ANY_FLAGS: none do
- *     MASKED, COUNTS                  the known flags with a threshold; whether GF_ABOVE is known, too
- *     OUT                             dimensions of its result that a block makes at the most; 0: it makes none
+ *     launch<C, FLAGS>(a, stream)     the kernel of shape C for constant flags, or GF_ANY_FLAGS
+ *     plain_flags(a)                  the constant flags that serve this pass; GF_ANY_FLAGS: none do
+ *     MASKED, COUNTS                  the constant flags with a threshold; 1: GF_ABOVE is constant, too
+ *     OUT                             dimensions of its result per block, at most; 0: it has no result
  *     SPLIT_NT                        columns of a warp, in eights, with two halves and up to 128 dimensions
  */
 #ifndef GF_CUDA_STEP_CUDA_SHAPES_CUH
@@ -13,7 +13,7 @@
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_mma.cuh"
 
-/* Known flags: many rows in registers, few instructions per entry. */
+/* Constant flags: many rows in registers, few instructions per entry. */
 template <class Pass, int D, unsigned FLAGS> static cudaError_t gf_launch_plain(const gf_tile_args &a, cudaStream_t stream) {
     switch (gf_block_rows(a.q.rows)) {
     case 16: return Pass::template launch<gf_mma_shape<D, 1, 1, 8, 1, 4>, FLAGS>(a, stream);

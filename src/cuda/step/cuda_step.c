@@ -1,6 +1,6 @@
-/* cuda_step.c - the step on the device: the order of its kernels. Nothing here waits, unless ranks must add something up.
+/* cuda_step.c - the step on the device: the order of its kernels. Nothing here waits, unless ranks must sum something.
  *
- * Read cuda_step.h for what the kernels do, method/step/step.c for the same step on the CPU.
+ * cuda_step.h describes the kernels; method/step/step.c is the same step on the CPU.
  */
 #include "cuda/step/cuda_step.h"
 
@@ -9,9 +9,9 @@
 
 #include "util/order.h"
 
-/* ----- what every call begins with ----- */
+/* ----- the beginning of every call ----- */
 
-/* All passes of a step use one math. FNC TOPK ranks by scores, which want all bits. */
+/* All passes of a step use one math. FNC TOPK ranks by scores, which need all bits. */
 static gf_cuda_math math_of(const gf_plan *p) {
     const double tau = p->o.loss == GLOFND_LOSS_ISOGCLR && p->o.tau_min < p->tau ? p->o.tau_min : p->tau;
     if (p->topk) return GF_CUDA_EXACT;
@@ -62,7 +62,7 @@ static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_dev
     return GLOFND_OK;
 }
 
-/* `what`: of cuda_step.h. */
+/* `what`: GF_CUDA_SPREAD ... of cuda_step.h. */
 static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int what, gf_cuda_step *t) {
     const gf_cuda_math math = math_of(x->plan);
     TRY(gf_cuda_prepare(err, d, x->shape, math));
@@ -106,7 +106,7 @@ static gf_cuda_embed own_rows(const gf_cuda_step *t, const gf_cuda_embed *e) {
     return own;
 }
 
-typedef struct own_pass { /* of the own rows of one side against all columns; lives as long as what it points to */
+typedef struct own_pass { /* of the own rows of one side against all columns; points to its own members */
     gf_cuda_pass pass;
     gf_cuda_embed q, score;
     gf_rows row, col;
@@ -141,13 +141,13 @@ static gf_rows rows_for_stats(const gf_cuda_step *t, int i) {
     return row;
 }
 
-/* What `pass` does, for the own rows of every side. */
+/* Runs `pass` for the own rows of every side. */
 static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t,
                                cudaError_t (*pass)(const gf_cuda_pass *p, cudaStream_t stream)) {
     for (int i = 0; i < t->plan.sides; i++) {
         own_pass y;
         make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
-        y.pass.room = d->scratch, y.pass.room_bytes = d->scratch_bytes;
+        y.pass.buffer = d->scratch, y.pass.buffer_bytes = d->scratch_bytes;
         CUDA_TRY(err, pass(&y.pass, d->stream));
     }
     return GLOFND_OK;
@@ -176,7 +176,7 @@ static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, cons
     return GLOFND_OK;
 }
 
-/* FNC TOPK: the score of the last one flagged, and up to which column its equals are. */
+/* FNC TOPK: the score of the last flagged pair, and the last flagged column among equal scores. */
 static glofnd_status batch_topk(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, int i) {
     const gf_cuda_embed own = own_rows(t, x->q->support_a ? &t->side[i].support : &t->side[i].z);
     gf_cuda_select p = selection(d, t, i, &own);
@@ -186,7 +186,7 @@ static glofnd_status batch_topk(gf_error *err, const gf_device_ctx *d, const gf_
     return GLOFND_OK;
 }
 
-/* quantile[] of side i against the ring of remembered embeddings. */
+/* quantile[] of side i against the ring of recent embeddings. */
 static glofnd_status ring_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i) {
     const gf_cuda_embed own = own_rows(t, &t->side[i].z);
     gf_cuda_select p = selection(d, t, i, &own);
@@ -220,8 +220,8 @@ static glofnd_status sum_ranks(gf_error *err, gf_device_ctx *d, const gf_device_
     return GLOFND_OK;
 }
 
-/* A flag of the device, where the host must follow it. */
-static glofnd_status look(gf_error *err, gf_device_ctx *d, const int32_t *flag, int *value) {
+/* Copies a flag of the device to the host, which must act on it. Waits. */
+static glofnd_status read_flag(gf_error *err, gf_device_ctx *d, const int32_t *flag, int *value) {
     int32_t now = 0;
     CUDA_TRY(err, cudaMemcpyAsync(&now, flag, sizeof now, cudaMemcpyDeviceToHost, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
@@ -232,18 +232,18 @@ static glofnd_status look(gf_error *err, gf_device_ctx *d, const int32_t *flag, 
 static glofnd_status sum_starts(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int i) {
     int starts = 0;
     if (!x->reduce) return GLOFND_OK;
-    TRY(look(err, d, &d->control->starts[i], &starts));
+    TRY(read_flag(err, d, &d->control->starts[i], &starts));
     return starts ? sum_ranks(err, d, x, d->control->quantile[i], 2) : GLOFND_OK;
 }
 
 static glofnd_status sum_above(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int i) {
     int moves = 0;
     if (!x->reduce) return GLOFND_OK;
-    TRY(look(err, d, &d->control->shared_open[i], &moves));
+    TRY(read_flag(err, d, &d->control->shared_open[i], &moves));
     return moves ? sum_ranks(err, d, x, d->control->above[i], 2) : GLOFND_OK;
 }
 
-/* Official, two views: u starts anew only if no anchor of the whole batch has one. */
+/* Official, two views: u starts anew only if no anchor of the batch has one, on any rank. */
 static glofnd_status sum_seen(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
     int64_t seen = 0;
     if (!x->reduce || !x->plan->official || x->plan->sides != 1) return GLOFND_OK;
@@ -321,7 +321,7 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
 
 /* ----- second half ----- */
 
-/* Row arrays of the own rows inside those of all rows; counts and gradients are the own rows' already. */
+/* Arrays of the own rows inside those of all rows; counts and gradients have own rows only. */
 static gf_rows rows_for_grad(const gf_cuda_step *t, int i) {
     const gf_cuda_side *side = &t->side[i];
     const int64_t first = t->row0 * t->plan.per_sample;
@@ -346,7 +346,7 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
         own_pass y;
         make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y);
         y.pass.p.col_role = 1;
-        y.pass.room = d->weights, y.pass.room_bytes = d->weights_bytes;
+        y.pass.buffer = d->weights, y.pass.buffer_bytes = d->weights_bytes;
         CUDA_TRY(err, gf_cuda_grad(&y.pass, d->stream));
     }
     CUDA_TRY(err, gf_cuda_write(t, sums_rows, d->stream));
@@ -356,7 +356,7 @@ static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_devic
 
 /* ----- entries ----- */
 
-/* A step that is given up in the middle must not leave its flags and ids to the next one. */
+/* A step that fails in the middle must not leave its flags and ids to the next one. */
 static void abandon(gf_device_ctx *d, const gf_cuda_step *t) {
     const size_t kept = offsetof(gf_cuda_control, starts), ended = offsetof(gf_cuda_control, above);
     cudaMemsetAsync((char *)d->control + kept, 0, ended - kept, d->stream);
@@ -399,34 +399,34 @@ glofnd_status gf_cuda_run_grad(gf_error *err, gf_device_ctx *d, const gf_device_
     return second_half(err, d, x, 0, &t);
 }
 
-typedef struct mask_room {
+typedef struct mask_memory {
     void *scratch;
     uint8_t *by_sample; /* two views: [rows of all views][2 cols] */
-} mask_room;
+} mask_memory;
 
-static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, mask_room *room) {
+static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step *x, mask_memory *m) {
     const int64_t cols = x->plan->cols, own = x->plan->rows * x->plan->per_sample;
     const int views = x->plan->sides == 1;
     gf_cuda_step t;
     TRY(begin_with_links(err, d, x, &t));
-    CUDA_TRY(err, cudaMalloc(&room->scratch, 2 * gf_cuda_select_scratch(own, cols * x->plan->per_sample)));
-    if (views) CUDA_TRY(err, cudaMalloc((void **)&room->by_sample, (size_t)own * 2 * (size_t)cols));
+    CUDA_TRY(err, cudaMalloc(&m->scratch, 2 * gf_cuda_select_scratch(own, cols * x->plan->per_sample)));
+    if (views) CUDA_TRY(err, cudaMalloc((void **)&m->by_sample, (size_t)own * 2 * (size_t)cols));
     for (int i = 0; i < t.plan.sides; i++) {
         own_pass y;
         make_pass(x, &t, i, rows_for_grad(&t, i), (gf_cuda_math)d->math, &y);
-        y.pass.p.scratch = room->scratch;
-        CUDA_TRY(err, gf_cuda_mask(&y.pass, views ? room->by_sample : x->keep + i * cols, 2 * cols, d->stream));
+        y.pass.p.scratch = m->scratch;
+        CUDA_TRY(err, gf_cuda_mask(&y.pass, views ? m->by_sample : x->keep + i * cols, 2 * cols, d->stream));
     }
-    if (views) CUDA_TRY(err, gf_cuda_by_view(x->keep, room->by_sample, own, cols, d->stream));
+    if (views) CUDA_TRY(err, gf_cuda_by_view(x->keep, m->by_sample, own, cols, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     return GLOFND_OK;
 }
 
-/* Only to look into a step: takes memory, and waits. */
+/* For inspection only: allocates memory, and waits. */
 glofnd_status gf_cuda_run_mask(gf_error *err, gf_device_ctx *d, const gf_device_step *x) {
-    mask_room room = {NULL, NULL};
-    const glofnd_status status = masks(err, d, x, &room);
-    cudaFree(room.scratch);
-    cudaFree(room.by_sample);
+    mask_memory m = {NULL, NULL};
+    const glofnd_status status = masks(err, d, x, &m);
+    cudaFree(m.scratch);
+    cudaFree(m.by_sample);
     return status;
 }

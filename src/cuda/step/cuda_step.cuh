@@ -1,11 +1,11 @@
-/* cuda_step.cuh - what several kernels of a step do. */
+/* cuda_step.cuh - shared by the kernels of a step: failures, links, totals. */
 #ifndef GF_CUDA_STEP_CUDA_STEP_CUH
 #define GF_CUDA_STEP_CUDA_STEP_CUH
 
 #include "cuda/step/cuda_step.h"
 #include "cuda/step/cuda_sum.cuh"
 
-/* Something was wrong with this step, or with one before it that nobody has asked for yet: the store stays as it is. */
+/* This step failed, or an earlier one whose failure the host has not read yet: the store stays as it is. */
 __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
     return c->bad_embed != GF_CUDA_FINE || c->bad_support != GF_CUDA_FINE || c->bad_id != GF_CUDA_FINE;
 }
@@ -22,7 +22,7 @@ __device__ __forceinline__ int64_t gf_link_place(const gf_cuda_step &x, int i, i
     return x.plan.per_sample == 2 ? r : 2 * r + i;
 }
 
-/* What pass C needs to know of row r of all rows. */
+/* Numbers of row r of all rows, for pass C. */
 __device__ __forceinline__ void gf_put_link(const gf_cuda_step &x, int i, int64_t r, const gf_link &l) {
     const gf_rows &y = x.side[i].every;
     y.theta[r] = gf_row_theta(&x.plan, &l);
@@ -45,7 +45,7 @@ __device__ __forceinline__ void gf_sum_blocks(const double *partial, unsigned bl
     gf_block_sum<COUNT, THREADS>(sum, out);
 }
 
-/* ----- totals of the first half: finish notes them per row, write adds them up on the side ----- */
+/* ----- totals of the first half: finish writes them per row, extra blocks of write add them up ----- */
 
 #define GF_SUM_THREADS 128
 

@@ -8,7 +8,7 @@
  *     grad      pass C
  *     write     through the normalisation to the caller's gradients; totals   (cuda_step_write.cu)
  * In small batches everything from count to finish is one kernel          (cuda_step_small.cu).
- * All arithmetic that decides something is that of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h.
+ * The formulas are those of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h.
  */
 #ifndef GF_CUDA_STEP_CUDA_STEP_H
 #define GF_CUDA_STEP_CUDA_STEP_H
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-typedef struct gf_cuda_step { /* everything a kernel may want, by value; pointers are device memory */
+typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers are device memory */
     gf_plan plan;
     int64_t row0, dim;
     const int64_t *id;   /* [cols] */
@@ -35,19 +35,19 @@ typedef struct gf_cuda_step { /* everything a kernel may want, by value; pointer
     int64_t grad_stride[2];
     glofnd_dtype grad_dtype;
     struct gf_device_store store;
-    float margin; /* how far two ways to make one similarity may be apart: 0 with EXACT */
+    float margin; /* largest difference between two computations of one similarity: 0 with EXACT */
 } gf_cuda_step;
 
 /* Row of the store that holds the state of own sample a. */
 GF_HD int64_t gf_state_place(const gf_cuda_step *x, int64_t a) { return x->slot ? x->slot[a] : x->id[x->row0 + a]; }
 
-enum {                     /* what `open` does: everything at once, unless a selection comes in between */
+enum {                     /* tasks of `open`: all at once, unless a selection comes in between */
        GF_CUDA_SPREAD = 1, /* labels and groups to rows */
        GF_CUDA_GATHER = 2, /* ids checked, state read */
        GF_CUDA_OPEN = 4    /* thresholds */
 };
 
-/* Unit rows by `job`, and what `open` is asked to do, in one launch. */
+/* Unit rows by `job`, and the tasks of `open`, in one launch. */
 cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, int what, cudaStream_t stream);
 cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stream);
 /* Shared lambda: the quantiles of the own anchors of a side: control->quantile. */
@@ -56,16 +56,16 @@ cudaError_t gf_cuda_sum_quantiles(const gf_cuda_step *x, int side, cudaStream_t 
 cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream);
 cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream);
-/* From count to finish at once; pass[i]: pass B of side i. Where gf_cuda_is_small. */
+/* From count to finish at once, where gf_cuda_is_small; pass[i]: pass B of side i. */
 int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass);
 cudaError_t gf_cuda_small(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream);
 /* Totals of the first half; ends the step. `write` does it too. */
 cudaError_t gf_cuda_sum_rows(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_unpack(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream);
-/* Precision, recall, and the half of the official per-rank loss that pass C brings. */
+/* Precision, recall, and the part of the official per-rank loss that pass C computes. */
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream);
-/* Remembers the embeddings of the whole batch. */
+/* Appends the embeddings of the batch to the ring. */
 cudaError_t gf_cuda_ring_push(const gf_cuda_step *x, cudaStream_t stream);
 /* out [n] = 0, 1, 2 ... */
 cudaError_t gf_cuda_iota(int64_t *out, int64_t n, cudaStream_t stream);

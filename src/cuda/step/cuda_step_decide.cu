@@ -4,7 +4,7 @@
 #define THREADS 128
 #define WIDE 1024
 
-/* ----- shared lambda: how many of all negatives are above it; whole numbers below 2^53, so the order does not matter ----- */
+/* ----- shared lambda: number of negatives above it; integers below 2^53, so the order does not matter ----- */
 
 static __global__ void __launch_bounds__(WIDE) count_above(const gf_cuda_step x, const int i) {
     const int64_t own = x.plan.rows * x.plan.per_sample;

@@ -1,8 +1,8 @@
 /* cuda_step_open.cu - the beginning of a step: ids are checked, state is gathered, thresholds are read or set.
  *
- * One thread per sample of the batch and side. Everybody looks for its id in a table of ids (open addressing at half load), which
- * finish clears again; those of the own samples read their anchor's record. Where slots are given they go through a second table,
- * behind the first.
+ * One thread per sample of the batch and side. Each puts its id into a table of ids (open addressing at half load), which the end
+ * of the step clears again; threads of own samples read their anchor's record. Given slots go through a second table, behind the
+ * first.
  */
 #include "cuda/step/cuda_embed.cuh"
 #include "cuda/step/cuda_step.h"
@@ -14,15 +14,16 @@ static __device__ void note_bad_id(gf_cuda_control *c, int64_t position, int rep
     atomicMin(reinterpret_cast<long long *>(&c->bad_id), static_cast<long long>(2 * position + repeated));
 }
 
-/* Start of the search, as on the CPU (method/store/store.c): two multiplications spread ids of any stride. */
+/* First place of an id, as on the CPU (method/store/store.c): two multiplications spread ids of any stride. */
 static __device__ uint64_t first_place(int64_t id, uint64_t places) {
     uint64_t h = static_cast<uint64_t>(id) * 0x9e3779b97f4a7c15u;
     h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
     return __umul64hi(h, places);
 }
 
-/* Puts the key into a table of so many places. Threads race for them, but that a key comes twice is found whoever wins. */
-static __device__ bool comes_again(int64_t *table, uint64_t places, int64_t key) {
+/* Puts the key into a table of so many places; true if it was there. Threads race for places, but a repeated key is found in any
+ * order. */
+static __device__ bool insert_key(int64_t *table, uint64_t places, int64_t key) {
     const unsigned long long mine = static_cast<unsigned long long>(key) + 1;
     for (uint64_t at = first_place(key, places);; at = at + 1 == places ? 0 : at + 1) {
         const unsigned long long old = atomicCAS(reinterpret_cast<unsigned long long *>(&table[at]), 0ull, mine);
@@ -30,7 +31,7 @@ static __device__ bool comes_again(int64_t *table, uint64_t places, int64_t key)
     }
 }
 
-/* As on the CPU: ids differ, and are rows of the store; or, where slots are given, those are and do. */
+/* As on the CPU: ids are distinct rows of the store; where slots are given, the slots are, and ids only differ. */
 static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
     const bool own = j >= x.row0 && j < x.row0 + x.plan.rows;
     const int64_t place = x.slot ? (own ? x.slot[j - x.row0] : 0) : id;
@@ -39,8 +40,8 @@ static __device__ void check_id(const gf_cuda_step &x, int64_t j, int64_t id) {
         return;
     }
     const uint64_t places = 2 * static_cast<uint64_t>(x.plan.cols);
-    bool again = comes_again(x.seen_ids, places, id);
-    if (x.slot && own) again |= comes_again(x.seen_ids + places, places, place);
+    bool again = insert_key(x.seen_ids, places, id);
+    if (x.slot && own) again |= insert_key(x.seen_ids + places, places, place);
     if (again) note_bad_id(x.control, j, 1);
 }
 
@@ -105,7 +106,7 @@ static __device__ float open_anchor(const gf_cuda_step &x, int i, int64_t a, glo
     return row.lambda;
 }
 
-/* lo: what decides, unless lambda moves; mid: the old lambda. */
+/* lo: the deciding threshold, unless lambda moves; mid: the old lambda. */
 static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const glofnd_row &row) {
     const gf_cuda_side &side = x.side[i];
     float lambda = INFINITY;
@@ -116,7 +117,7 @@ static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const 
     }
 }
 
-/* Labels and groups per row of sample j; -1 for what has none. */
+/* Labels and groups per row of sample j; -1: none. */
 static __device__ void spread(const gf_cuda_step &x, int i, int64_t j) {
     const int32_t *group = x.plan.o.detector == GLOFND_DETECT_ORACLE ? x.label : x.group;
     const gf_cuda_side &side = x.side[i];
@@ -127,7 +128,7 @@ static __device__ void spread(const gf_cuda_step &x, int i, int64_t j) {
     }
 }
 
-/* The record is asked for before the id is looked up: both take their time. */
+/* The record is loaded before the id is looked up, so that the latencies overlap. */
 static __device__ void open_sample(const gf_cuda_step &x, int what, int i, int64_t j) {
     const int64_t a = j - x.row0;
     if (j >= x.plan.cols) return;
@@ -152,7 +153,7 @@ cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stre
     return cudaGetLastError();
 }
 
-/* Unit rows and `open` at once: neither needs the other. The blocks of `open` come first, theirs is the longer way. */
+/* Unit rows and `open` at once: neither needs the other. The blocks of `open` come first, as they take longer. */
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     begin(const gf_cuda_step x, const gf_embed_args e, const int what, const unsigned blocks) {
@@ -173,10 +174,10 @@ cudaError_t gf_cuda_begin(const gf_cuda_step *x, const gf_cuda_embed_job *job, i
     const cudaError_t e = cudaGetLastError();
     if (e != cudaSuccess || !x->slot || !(what & GF_CUDA_GATHER)) return e;
     const size_t places = 2 * static_cast<size_t>(x->plan.cols);
-    return cudaMemsetAsync(x->seen_ids + places, 0, sizeof *x->seen_ids * places, stream); /* slots: looked up, and done with */
+    return cudaMemsetAsync(x->seen_ids + places, 0, sizeof *x->seen_ids * places, stream); /* slots: no longer needed */
 }
 
-/* ----- what all anchors share ----- */
+/* ----- shared lambda ----- */
 
 #define WIDE 1024
 

@@ -1,4 +1,4 @@
-/* cuda_step_ring.cu - the ring of remembered embeddings takes up the rows of a batch. One warp per row. */
+/* cuda_step_ring.cu - appends the rows of a batch to the ring of recent embeddings. One warp per row. */
 #include <cuda_bf16.h>
 
 #include "cuda/step/cuda_step.cuh"

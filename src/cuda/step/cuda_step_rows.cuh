@@ -28,7 +28,7 @@ struct gf_least {
     int equals; /* negatives that are as small, within the margin */
 };
 
-/* The least similar negative of own row r; the whole block looks for it. */
+/* The least similar negative of own row r. All threads of the block call this. */
 template <int THREADS> __device__ __forceinline__ gf_least gf_find_least(const gf_cuda_step &x, int i, int64_t r) {
     const gf_cuda_embed &q = x.side[i].z, &k = x.side[x.plan.sides == 2 ? 1 - i : 0].z;
     const int shift = x.plan.per_sample - 1;
@@ -48,8 +48,8 @@ template <int THREADS> __device__ __forceinline__ gf_least gf_find_least(const g
     return found;
 }
 
-/* All threads of the block call this. The block's first `slots` threads have the rows from r0 on, each with `own` and whether
- * that is `empty`. True where the row was rescued. */
+/* All threads of the block call this. The block's first `slots` threads have the rows from r0 on, each with `own`; `empty`: it
+ * has no kept negative. True where the row was rescued. */
 template <int THREADS>
 __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t r0, int slots, bool empty, gf_summed_row &own) {
     __shared__ unsigned char todo[THREADS];
@@ -68,7 +68,7 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
 
 /* ----- one row ----- */
 
-/* What is known of a row without its sums. */
+/* Numbers of a row, without its sums. */
 __device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &x, int i, int64_t r) {
     const gf_rows &y = x.side[i].own;
     gf_summed_row s = {};
@@ -78,7 +78,7 @@ __device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &
     return s;
 }
 
-struct gf_row_end { /* what its anchor needs of a row */
+struct gf_row_end { /* results of a row for its anchor */
     double log_u, tau, grad_tau;
 };
 
@@ -124,7 +124,7 @@ __device__ __forceinline__ void gf_write_shared(const gf_cuda_step &x, int i, co
     x.store.state->shared[i] = r;
 }
 
-/* Once the u of its rows are known; one thread does it. `end`: of its first row; `row`: lambda has moved. */
+/* After the u of its rows; one thread per anchor. `end`: of its first row; `row`: lambda has moved. */
 __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, int64_t a, const gf_row_end &end,
                                                  const double (&log_u)[2], glofnd_row row, gf_totals &t) {
     const gf_plan &p = x.plan;
@@ -147,8 +147,8 @@ __device__ __forceinline__ void gf_finish_anchor(const gf_cuda_step &x, int i, i
 
 /* ----- a block's rows ----- */
 
-/* The first `slots` threads of a block have the rows from r0 on: losses, links, state. s.kept is what the detector would keep;
- * `fresh` the state of the row's anchor, lambda moved, all else as before. The two rows of an anchor are neighbours in a warp.
+/* The first `slots` threads of a block have the rows from r0 on: losses, links, state. s.kept: pairs that the detector keeps;
+ * `fresh`: state of the row's anchor, lambda moved, the rest as before. The two rows of an anchor are neighbours in a warp.
  * All threads call this. */
 template <int THREADS>
 __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int64_t r0, int slots, gf_summed_row s,

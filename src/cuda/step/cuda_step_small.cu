@@ -1,10 +1,10 @@
 /* cuda_step_small.cu - few rows: everything between unit rows and pass C in one kernel.
  *
- * A block has 16 rows and, in shared memory, all their similarities: it counts, moves lambda, sums, and ends the rows. What a
- * large batch does in four launches and two products is one of each. `How` says how similarities are made:
+ * A block has 16 rows and, in shared memory, all their similarities: it counts, moves lambda, sums, and finishes the rows. This
+ * is one launch and one product where a large batch takes four and two. `How` computes the similarities:
  *     scores(a, shared, r0, s, ld)     s [16][ld], NaN where there is no pair; all threads
- *     bytes(a)                         of the shared memory it works in
- *     Sum, Exp                         of the sums
+ *     bytes(a)                         of its shared memory
+ *     Sum, Exp                         type of the sums, exponential function
  */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"
@@ -83,7 +83,7 @@ struct own_row {      /* of one of the first ROWS threads, in registers */
     bool open;
 };
 
-/* What is known of the block's rows before their similarities are, so that nobody has to wait for it later. */
+/* Loads the numbers of the block's rows before their similarities are computed, to hide the latency. */
 static __device__ __forceinline__ own_row begin(const gf_cuda_step &x, int i, int r0, int rows, block_rows &sm) {
     own_row y = {};
     const int t = threadIdx.x;
@@ -96,14 +96,14 @@ static __device__ __forceinline__ own_row begin(const gf_cuda_step &x, int i, in
     return y;
 }
 
-/* How many of a row lie above mid; one warp. */
+/* Number of a row's similarities above mid; one warp. */
 static __device__ __forceinline__ int count_above(const float *s, int cols, float mid) {
     int n = 0;
     for (int c = threadIdx.x % 32; c < cols; c += 32) n += s[c] > mid ? 1 : 0;
     return gf_warp_sum(n);
 }
 
-/* Lambda moves; sm.lo then holds what decides. */
+/* Lambda moves; sm.lo then holds the deciding thresholds. */
 static __device__ __forceinline__ void decide(const gf_cuda_step &x, int rows, const float *s, int cols, int ld, block_rows &sm,
                                               own_row &y) {
     const int t = threadIdx.x;
@@ -186,14 +186,15 @@ static cudaError_t launch_128(const small_args &d, cudaStream_t stream) {
 static size_t work_bytes(gf_cuda_math math, int ld) {
     const int halves = math == GF_CUDA_BF16 ? 1 : 2;
     if (math == GF_CUDA_EXACT) return exact::bytes(ld);
-    return static_cast<size_t>(ROWS + 2 * 16 * WARPS) * 2 * ld * halves; /* C::TILES; past 256 numbers in a row it is too much */
+    return static_cast<size_t>(ROWS + 2 * 16 * WARPS) * 2 * ld *
+           halves; /* C::TILES; too much for rows of more than 256 numbers */
 }
 
 int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass) {
     const int64_t rows = pass->q->f32.rows, cols = pass->k->f32.rows, ld = pass->k->f32.ld;
-    const size_t most = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    const size_t max = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
     if (x->plan.shared || x->plan.topk || cols > 4096 || ld > 1024 || gf_block_rows(static_cast<int>(rows)) != 16) return 0;
-    return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), static_cast<int>(cols)) + 4096 <= most;
+    return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), static_cast<int>(cols)) + 4096 <= max;
 }
 
 cudaError_t gf_cuda_small(const gf_cuda_step *x, const gf_cuda_pass pass[2], cudaStream_t stream) {

@@ -1,5 +1,5 @@
 /* cuda_step_write.cu - the end of the second half: from dZ through the normalisation to the caller's gradients, one warp per
- * sample; and what the second half adds to the statistics. */
+ * sample; and the statistics of the second half. */
 #include "cuda/step/cuda_dtype.cuh"
 #include "cuda/step/cuda_step.cuh"
 
@@ -117,7 +117,7 @@ cudaError_t gf_cuda_by_view(uint8_t *keep, const uint8_t *mask, int64_t rows, in
     return cudaGetLastError();
 }
 
-/* ----- odds and ends ----- */
+/* ----- positions ----- */
 
 static __global__ void __launch_bounds__(THREADS) iota(int64_t *out, int64_t n) {
     const int64_t i = int64_t(blockIdx.x) * THREADS + threadIdx.x;

@@ -1,20 +1,20 @@
-/* cuda_store.c - see cuda_store.h. Everything here goes to the stream of the last step and waits for it, never for the whole
- * device: other streams may be busy, or being recorded, which forbids that. */
+/* cuda_store.c - see cuda_store.h. All calls use the stream of the last step and wait for it, never for the whole device: other
+ * streams may be busy, or in a capture, which forbids such a wait. */
 #include "cuda/step/cuda_store.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPARE ((size_t)1 << 30) /* device memory left to others, at the least, before state goes to the host */
+#define SPARE ((size_t)1 << 30) /* minimum of device memory left free, before state goes to the host */
 
-/* Device memory for single records on their way. It stays: with several ranks each moves its rows before and after every step.
- * Many may read a store at a time: one after the other. */
+/* Device memory for single records in transit. It is kept: with several ranks each moves its rows before and after every step.
+ * Concurrent readers of a store use it one after the other. */
 typedef struct gf_cuda_staging {
     pthread_mutex_t lock;
-    int64_t room;           /* records */
-    int64_t *id;            /* [room] */
-    unsigned char *records; /* [room][record_bytes] */
+    int64_t capacity;       /* records */
+    int64_t *id;            /* [capacity] */
+    unsigned char *records; /* [capacity][record_bytes] */
 } gf_cuda_staging;
 
 static int64_t blocks_of(const gf_device_store *s) { return (s->n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK; }
@@ -24,7 +24,7 @@ static glofnd_status wait(gf_error *err, const gf_device_store *s) {
     return GLOFND_OK;
 }
 
-/* Device memory; its zeros are queued. */
+/* Device memory; clearing it is queued. */
 static glofnd_status take(gf_error *err, const gf_device_store *s, void *out, size_t bytes) {
     void **p = out;
     CUDA_TRY(err, cudaMalloc(p, bytes));
@@ -38,7 +38,7 @@ static glofnd_status take_records(gf_error *err, gf_device_store *s) {
     CUDA_TRY(err, cudaMemGetInfo(&left, &all));
     if (bytes + SPARE <= left || (bytes <= SPARE / 16 && bytes < left)) return take(err, s, &s->records, bytes);
     const cudaError_t e = cudaHostAlloc((void **)&s->records, bytes, cudaHostAllocMapped);
-    if (e != cudaSuccess) (void)cudaGetLastError(); /* told below */
+    if (e != cudaSuccess) (void)cudaGetLastError(); /* reported below */
     FAIL_IF(err, e != cudaSuccess, GLOFND_E_MEMORY,
             "no memory for %lld anchors of %zu bytes: %zu bytes are free on the device, and the host cannot pin as much",
             (long long)s->n, s->record_bytes, left);
@@ -100,7 +100,7 @@ glofnd_status gf_cuda_store_open(gf_error *err, gf_device_ctx *d, const gf_store
 size_t gf_cuda_store_held(const gf_device_store *s) {
     const size_t records = s->on_host ? 0 : (size_t)s->n * s->record_bytes;
     const size_t row = 8 * (size_t)s->ring_ld + sizeof(int64_t); /* float, two halves; id */
-    const size_t staged = (size_t)s->staging->room * (sizeof(int64_t) + s->record_bytes);
+    const size_t staged = (size_t)s->staging->capacity * (sizeof(int64_t) + s->record_bytes);
     return staged + records + (size_t)blocks_of(s) + sizeof *s->state + (size_t)(s->modalities * s->ring_rows) * row;
 }
 
@@ -142,13 +142,13 @@ glofnd_status gf_cuda_store_range(gf_error *err, gf_device_store *s, int put, in
 
 static glofnd_status make_room(gf_error *err, const gf_device_store *s, int64_t n) {
     gf_cuda_staging *x = s->staging;
-    if (n <= x->room) return GLOFND_OK;
+    if (n <= x->capacity) return GLOFND_OK;
     cudaFree(x->id);
     cudaFree(x->records);
-    x->id = NULL, x->records = NULL, x->room = 0;
+    x->id = NULL, x->records = NULL, x->capacity = 0;
     CUDA_TRY(err, cudaMalloc((void **)&x->id, sizeof *x->id * (size_t)n));
     CUDA_TRY(err, cudaMalloc((void **)&x->records, s->record_bytes * (size_t)n));
-    x->room = n;
+    x->capacity = n;
     return GLOFND_OK;
 }
 

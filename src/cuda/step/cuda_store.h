@@ -1,6 +1,5 @@
-/* cuda_store.h - the state of the anchors on the device. Records as everywhere (method/formulas/record.h): one per anchor, so
- * that a step
- * touches one or two sectors per anchor, and all-zero bytes mean never seen. */
+/* cuda_store.h - the state of the anchors on the device. Records are those of method/formulas/record.h, one per anchor, so that a
+ * step touches one or two sectors per anchor; all-zero bytes mean never seen. */
 #ifndef GF_CUDA_STEP_CUDA_STORE_H
 #define GF_CUDA_STEP_CUDA_STORE_H
 
@@ -42,7 +41,7 @@ glofnd_status gf_cuda_store_ring(gf_error *err, gf_device_store *s, int put, int
 
 /* cuda_store_rows.cu: n records between the store and `packed` (device). */
 cudaError_t gf_cuda_move_records(const gf_device_store *s, int put, const int64_t *id, int64_t n, unsigned char *packed);
-/* The halves of the first `count` ring rows, whose f32 were written. */
+/* Computes the halves of the first `count` ring rows from their f32. */
 cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t count);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* cuda_thresholds.c - exact thresholds of given embeddings on the device. Takes memory and waits: it is for evaluation. */
+/* cuda_thresholds.c - exact thresholds of given embeddings on the device, for evaluation. Allocates memory and waits. */
 #include <string.h>
 
 #include "cuda/step/cuda_step.h"
@@ -46,7 +46,7 @@ static glofnd_status embed(gf_error *err, gf_device_ctx *d, const gf_device_thre
     CUDA_TRY(err, cudaMemcpyAsync(bad, t->bad, sizeof bad, cudaMemcpyDeviceToHost, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     for (int i = 0; i < 2; i++)
-        FAIL_IF(err, bad[i] != GF_CUDA_FINE, GLOFND_E_NUMERIC, "%s: row %lld is not finite, or no unit row without normalize",
+        FAIL_IF(err, bad[i] != GF_CUDA_FINE, GLOFND_E_NUMERIC, "%s: row %lld is not finite, or not a unit row without normalize",
                 name[i], (long long)(bad[i] / 2));
     return GLOFND_OK;
 }

@@ -1,8 +1,7 @@
 /* cunn_attention_fma.cu - attention with products and sums in float32, for heads of up to 96 numbers. See cunn_attention.h.
  *
- * Block: 16 own rows of one head, 4 to a warp; 32 others at a time in shared memory, one to a lane where scores are made, all to
- * every lane where rows are summed: there a lane has columns lane, lane + 32, lane + 64. Backward has two passes, as with tensor
- * cores.
+ * Block: 16 own rows of one head, 4 per warp; 32 other rows at a time in shared memory. For scores each lane has one other row;
+ * for sums every lane has all of them, in columns lane, lane + 32, lane + 64. Backward has two passes, as with tensor cores.
  */
 #include <math.h>
 
@@ -11,7 +10,7 @@
 
 enum { WARPS = 4, EACH = 4, ROWS = WARPS * EACH, OTHERS = 32 };
 
-template <int C> struct widths {                           /* C columns to a lane */
+template <int C> struct widths {                           /* C columns per lane */
     static constexpr int own = 32 * C, other = 32 * C + 4; /* lanes read 16 bytes of rows of their own: no two in one bank */
 };
 
@@ -38,7 +37,7 @@ __device__ static void copy_rows(float *to, int wide, int rows, const gf_cunn_at
     }
 }
 
-/* Own rows of this warp times the other of this lane. */
+/* Own rows of this warp times the other row of this lane. */
 template <int C> __device__ static void products(float (&x)[EACH], const float *own, const float *others) {
     const float *other = others + threadIdx.x % 32 * widths<C>::other;
 #pragma unroll
@@ -54,7 +53,7 @@ template <int C> __device__ static void products(float (&x)[EACH], const float *
     }
 }
 
-/* sum [EACH][this lane's columns] += weights [EACH][one to a lane] others. */
+/* sum [EACH][this lane's columns] += weights [EACH][one per lane] others. */
 template <int C> __device__ static void weighted(float (&sum)[EACH][C], const float (&weight)[EACH], const float *others) {
     const float *mine = others + threadIdx.x % 32;
 #pragma unroll 4
@@ -107,9 +106,9 @@ template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS
     const spot p = spot_of(t);
     const int row0 = (int)blockIdx.y * ROWS, mine = (int)threadIdx.x / 32 * EACH, lane = (int)threadIdx.x % 32;
     const float factor = log_factor(t);
-    float y[EACH][C] = {}, most[EACH], total[EACH] = {}, w[EACH];
+    float y[EACH][C] = {}, peak[EACH], total[EACH] = {}, w[EACH];
 #pragma unroll
-    for (int r = 0; r < EACH; r++) most[r] = -INFINITY;
+    for (int r = 0; r < EACH; r++) peak[r] = -INFINITY;
     copy_rows<T, C>(q, widths<C>::own, ROWS, t, t.q, p, row0);
     for (int base = 0; base < last_key(t, row0); base += OTHERS) {
         __syncthreads();
@@ -121,8 +120,8 @@ template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS
         for (int r = 0; r < EACH; r++) {
             const int key = base + lane, query = row0 + mine + r;
             if (key >= t.length || (t.causal && key > query)) w[r] = -INFINITY;
-            const float now = fmaxf(most[r], largest_of_warp(w[r])), fade = exp2f((most[r] - now) * factor);
-            most[r] = now; /* finite: the first others hold key 0, which every query sees */
+            const float now = fmaxf(peak[r], largest_of_warp(w[r])), fade = exp2f((peak[r] - now) * factor);
+            peak[r] = now; /* finite: the first others hold key 0, which every query sees */
             w[r] = exp2f((w[r] - now) * factor);
             total[r] = total[r] * fade + w[r];
 #pragma unroll
@@ -136,7 +135,7 @@ template <typename T, int C> static __global__ void __launch_bounds__(32 * WARPS
         const float sum = over_warp(total[r]);
         store_row<T, C>(t, t.y, p, row, y[r], 1.0f / sum);
         if (t.log_sums && lane == 0 && row < t.length)
-            t.log_sums[(int64_t)blockIdx.x * t.length + row] = most[r] * factor + log2f(sum);
+            t.log_sums[(int64_t)blockIdx.x * t.length + row] = peak[r] * factor + log2f(sum);
     }
 }
 

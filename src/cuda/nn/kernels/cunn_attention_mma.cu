@@ -1,8 +1,8 @@
 /* cunn_attention_mma.cu - attention of bf16 on tensor cores (mma.sync 16 x 8 x 16, float32 sums). See cunn_attention.h.
  *
- * Block: one head of one image, up to 8 warps of 16 own rows each; the others' rows come through shared memory, up to 128 at a
- * time. So a context of up to 128 is read once; backward, all its rows lie there. Forward's own rows are queries, the others
- * keys. Backward has two passes of one shape:
+ * Block: one head of one image, up to 8 warps of 16 own rows each; the other rows are streamed through shared memory, up to 128
+ * at a time. So a context of up to 128 is read once; backward, all its rows stay there. Forward's own rows are queries, the
+ * others keys. Backward has two passes of one shape:
  *   queries own   w = exp(q k' - log sum),  dw = w (dy v' - delta)      dq = sum of dw k
  *   keys own      the same two, transposed                              dk = sum of dw' q,  dv = sum of w' dy
  * with delta = sum dy y of a query. Weights and their gradients are rounded to bf16 on their way into the next product.
@@ -123,7 +123,7 @@ template <int D> __device__ static void own_rows(uint32_t (&a)[D / 16][4], const
     for (int k = 0; k < D / 16; k++) load_four<false>(a[k], rows + lane % 16 * (D + PAD) + lane / 16 * 8 + 16 * k);
 }
 
-/* stage: shared memory for 16 rows of this warp, through which they go out in whole lines. */
+/* stage: shared memory for 16 rows of this warp, to write them in complete lines. */
 template <int D>
 __device__ static void store_rows(const gf_cunn_heads &h, const place &p, int row0, int length, const float (&c)[D / 8][4],
                                   float low, float high, bf16 *stage) {
@@ -160,15 +160,15 @@ __device__ static float log_factor(const gf_cunn_attention &t) { return t.scale 
 /* ----- forward ----------------------------------------------------------------------------------------------------- */
 
 template <int D> struct sums { /* of 16 queries */
-    float y[D / 8][4], most[2], total[2];
+    float y[D / 8][4], peak[2], total[2];
 };
 
-/* STEP keys from `key` on, which lie in shared memory; those at `end` or beyond it are not there. */
+/* STEP keys from `key` on, in shared memory; those from `end` on do not exist. */
 template <int D>
 __device__ static void forward_step(sums<D> &o, const uint32_t (&q)[D / 16][4], const bf16 *k, const bf16 *v, int key, int end,
                                     int row, bool causal, float factor) {
     float s[STEP / 16][2][4];
-    float most[2] = {o.most[0], o.most[1]};
+    float peak[2] = {o.peak[0], o.peak[1]};
 #pragma unroll
     for (int j = 0; j < STEP / 16; j++) {
         const int first = key + 16 * j;
@@ -179,14 +179,14 @@ __device__ static void forward_step(sums<D> &o, const uint32_t (&q)[D / 16][4], 
             for (int i = 0; i < 4; i++) {
                 const int col = first + 8 * b + (int)threadIdx.x % 4 * 2 + i % 2;
                 if (col >= end || (causal && col > row + i / 2 * 8)) s[j][b][i] = -INFINITY;
-                most[i / 2] = fmaxf(most[i / 2], s[j][b][i]);
+                peak[i / 2] = fmaxf(peak[i / 2], s[j][b][i]);
             }
     }
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-        most[i] = largest_of_four(most[i]);
-        const float fade = exp2f((o.most[i] - most[i]) * factor);
-        o.most[i] = most[i];
+        peak[i] = largest_of_four(peak[i]);
+        const float fade = exp2f((o.peak[i] - peak[i]) * factor);
+        o.peak[i] = peak[i];
         o.total[i] *= fade;
 #pragma unroll
         for (int d = 0; d < D / 8; d++) o.y[d][2 * i] *= fade, o.y[d][2 * i + 1] *= fade;
@@ -198,14 +198,14 @@ __device__ static void forward_step(sums<D> &o, const uint32_t (&q)[D / 16][4], 
         for (int b = 0; b < 2; b++)
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                s[j][b][i] = exp2f((s[j][b][i] - o.most[i / 2]) * factor);
+                s[j][b][i] = exp2f((s[j][b][i] - o.peak[i / 2]) * factor);
                 o.total[i / 2] += s[j][b][i];
             }
         weighted<D>(o.y, s[j], v + 16 * j * (D + PAD));
     }
 }
 
-/* Own rows of this warp begin here. */
+/* First own row of this warp. */
 __device__ static int own_row() { return (int)(blockIdx.y * (blockDim.x / 32) + threadIdx.x / 32) * ROWS; }
 
 /* One past the last key that `count` queries from row0 on may see. */
@@ -223,7 +223,7 @@ template <int D> static __global__ void __launch_bounds__(32 * WARPS, 2) forward
     const float factor = log_factor(t);
     uint32_t q[D / 16][4];
     sums<D> o = {};
-    o.most[0] = o.most[1] = -INFINITY;
+    o.peak[0] = o.peak[1] = -INFINITY;
     own_rows<D>(q, t.q, p, row0, t.length);
     for (int base = 0; base < block_end; base += others) {
         if (base > 0) __syncthreads();
@@ -234,13 +234,13 @@ template <int D> static __global__ void __launch_bounds__(32 * WARPS, 2) forward
             forward_step<D>(o, q, k + at * (D + PAD), v + at * (D + PAD), base + at, min(end, base + others), row, t.causal,
                             factor);
     }
-    __syncthreads(); /* keys are not needed any more: their memory takes the results */
+    __syncthreads(); /* keys are no longer needed: their memory takes the results */
     if (row0 >= t.length) return;
 #pragma unroll
     for (int i = 0; i < 2; i++) {
         o.total[i] = over_four(o.total[i]);
         if (t.log_sums && threadIdx.x % 4 == 0 && row + 8 * i < t.length)
-            t.log_sums[(int64_t)blockIdx.x * t.length + row + 8 * i] = o.most[i] * factor + log2f(o.total[i]);
+            t.log_sums[(int64_t)blockIdx.x * t.length + row + 8 * i] = o.peak[i] * factor + log2f(o.total[i]);
     }
     store_rows<D>(t.y, p, row0, t.length, o.y, 1.0f / o.total[0], 1.0f / o.total[1],
                   k + (int)threadIdx.x / 32 * ROWS * (D + PAD));
@@ -276,7 +276,7 @@ __device__ static void back_step(float (&da)[D / 8][4], float (&db)[D / 8][4], c
     if (KEYS_OWN) weighted<D>(db, w, o.b + at * (D + PAD));
 }
 
-/* Of the own queries: delta from fragments of dy, and the logarithm; infinite where there is no query, which makes weights 0. */
+/* Delta of the own queries from fragments of dy, and the logarithm; infinite where there is no query, which makes weights 0. */
 template <int D>
 __device__ static void own_sums(float (&log_sum)[2], float (&delta)[2], const uint32_t (&dy)[D / 16][4],
                                 const gf_cunn_attention &t, const place &p, int row0) {
@@ -298,12 +298,12 @@ __device__ static void own_sums(float (&log_sum)[2], float (&delta)[2], const ui
     }
 }
 
-/* The same of `count` queries from `from` on, into shared memory. D / 8 threads to a query. */
+/* The same of `count` queries from `from` on, into shared memory. D / 8 threads per query. */
 template <int D>
 __device__ static void query_sums(const rows &o, const gf_cunn_attention &t, const place &p, int from, int count) {
     constexpr int TEAM = D / 8;
     const int teams = (int)blockDim.x / TEAM, c = (int)threadIdx.x % TEAM * 8;
-    for (int base = 0; base < count; base += teams) { /* whole warps stay together for the shuffles */
+    for (int base = 0; base < count; base += teams) { /* complete warps, for the shuffles */
         const int r = base + (int)threadIdx.x / TEAM, inside = r < count && from + r < t.length;
         float sum = 0.0f, y[8], dy[8];
         if (inside) {

@@ -1,7 +1,7 @@
 /* cunn_attention_one.cu - attention of one query per image, float32 but for keys and values. See cunn_attention.h.
  *
- * One warp to a head of an image: lanes are neighbouring numbers of the head, keys follow one another; all is read once. The
- * weights are few, so they are kept instead of the logarithm of their sum.
+ * One warp per head of an image: lanes are neighbouring numbers of the head, keys follow one another; each number is read once.
+ * The weights are few, so they are kept instead of the logarithm of their sum.
  */
 #include <math.h>
 
@@ -10,7 +10,7 @@
 
 enum { WARPS = 4, COLUMNS = GF_CUNN_ATTENTION_DIM / 32 };
 
-struct one {       /* where this warp works */
+struct one {       /* place of this warp */
     int64_t head;  /* of all images */
     int64_t first; /* position of keys and values */
     int column, lane;
@@ -55,28 +55,28 @@ __device__ static void add_times(float (&sum)[COLUMNS], const float (&x)[COLUMNS
     for (int c = 0; c < COLUMNS; c++) sum[c] = fmaf(w, x[c], sum[c]);
 }
 
-/* Scores go to `weights` first, and become weights when their largest and their sum are known. */
+/* Scores go to `weights` first, and become weights when their maximum and their sum are known. */
 template <typename T>
 static __global__ void __launch_bounds__(32 * WARPS) forward_kernel(const gf_cunn_attention t, float *weights) {
     const one w = one_of(t);
     if (w.head >= t.n * t.heads) return;
-    float q[COLUMNS], x[COLUMNS], y[COLUMNS] = {0.0f}, most = -INFINITY, total = 0.0f;
+    float q[COLUMNS], x[COLUMNS], y[COLUMNS] = {0.0f}, peak = -INFINITY, total = 0.0f;
     float *mine = weights + w.head * t.length;
     load<float>(q, t.q, w.head / t.heads, w, t.dim);
     for (int k = 0; k < t.length; k++) {
         load<T>(x, t.k, w.first + k, w, t.dim);
         const float score = product(q, x) * t.scale;
-        most = fmaxf(most, score);
+        peak = fmaxf(peak, score);
         if (w.lane == 0) mine[k] = score;
     }
     __syncwarp();
-    for (int k = 0; k < t.length; k++) total += expf(mine[k] - most);
+    for (int k = 0; k < t.length; k++) total += expf(mine[k] - peak);
     for (int k = 0; k < t.length; k++) {
         load<T>(x, t.v, w.first + k, w, t.dim);
-        add_times(y, x, expf(mine[k] - most) / total);
+        add_times(y, x, expf(mine[k] - peak) / total);
     }
     __syncwarp();
-    for (int k = w.lane; k < t.length; k += 32) mine[k] = expf(mine[k] - most) / total;
+    for (int k = w.lane; k < t.length; k += 32) mine[k] = expf(mine[k] - peak) / total;
     store<float>(t.y, w.head / t.heads, w, t.dim, y, 1.0f);
 }
 

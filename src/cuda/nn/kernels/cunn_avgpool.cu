@@ -1,5 +1,5 @@
-/* cunn_avgpool.cu - mean over windows that do not overlap, forward and backward. What is left over at the right and the bottom
- * edge belongs to no window. */
+/* cunn_avgpool.cu - mean over windows that do not overlap, forward and backward. The rest at the right and the bottom edge
+ * belongs to no window. */
 #include "cuda/nn/cunn.h"
 #include "cuda/nn/kernels/cunn_lanes.cuh"
 
@@ -21,7 +21,7 @@ static dim3 grid_of(const windows &p, int height, int width) {
     return dim3(((unsigned)width * p.groups + THREADS - 1) / THREADS, (unsigned)height, (unsigned)(p.n < 32768 ? p.n : 32768));
 }
 
-/* Thread: V channels of one place in every image it comes by. */
+/* Thread: V channels of one place in each of its images. */
 #define PLACE(width)                                             \
     const unsigned i_ = blockIdx.x * blockDim.x + threadIdx.x;   \
     if (i_ >= (unsigned)(width)*p.groups) return;                \

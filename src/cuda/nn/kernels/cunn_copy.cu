@@ -1,5 +1,5 @@
-/* cunn_copy.cu - numbers from here to there: casts, sums of two gradients, images into the net, weights into their working
- * copies. One number after the other over the whole grid; 16 bytes at a time where that pays. */
+/* cunn_copy.cu - copies: casts, sums of two gradients, images into the network, weights into their working copies. Grid-stride
+ * loops over numbers; 16 bytes at a time where that is faster. */
 #include "cuda/nn/cunn.h"
 #include "cuda/nn/kernels/cunn_lanes.cuh"
 
@@ -47,7 +47,7 @@ void gf_cunn_add(gf_nn_engine *s, gf_type type, void *dst, const void *src, int6
 
 /* ----- images ------------------------------------------------------------------------------------------------------ */
 
-/* Thread: one pixel, in whole 16-byte stores. */
+/* Thread: one pixel, in 16-byte stores. */
 template <typename T, int V> static __global__ void images_kernel(T *dst, const float *src, int64_t pixels) {
     EACH(i, pixels) {
         float first[V] = {src[3 * i], src[3 * i + 1], src[3 * i + 2]}, rest[V] = {0.0f};
@@ -67,7 +67,7 @@ void gf_cunn_images(gf_nn_engine *s, gf_type type, void *dst, const float *src, 
 
 int gf_cunn_move_blocks(int64_t count) { return (int)((count + PER_BLOCK - 1) / PER_BLOCK); }
 
-/* Entry of the table this block works on: the last that begins at or before it. */
+/* Entry of the table for this block: the last that begins at or before it. */
 __device__ static int entry_of(const gf_cunn_move *table, int count, int block) {
     int lo = 0, hi = count - 1;
     while (lo < hi) {

@@ -1,8 +1,8 @@
 /* cunn_embed.cu - tokens to rows of a table, plus positions; backward, sums of the rows of each token.
  *
- * The gradient of the table is 0 but for tokens that occur, some of which occur in every text. Positions sorted by token are cut
- * into chunks of 32; a block sums each run of one token in its chunk. A run that lies within the chunk is a row of the gradient;
- * of those that cross its borders the parts are kept, and a second launch adds the parts of each run in order. No atomics.
+ * The gradient of the table is 0 except for tokens that occur, some of which occur in every text. Positions sorted by token are
+ * divided into chunks of 32; a block sums each run of one token in its chunk. A run within the chunk is a row of the gradient;
+ * parts of runs that cross its borders are stored, and a second launch adds the parts of each run in order. No atomics.
  */
 #include "cuda/nn/cunn_rows.h"
 #include "cuda/nn/cunn_sort.h"
@@ -29,13 +29,13 @@ static __global__ void forward_kernel(T *y, const int32_t *tokens, const float *
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-struct runs { /* positions by token, and parts of runs [chunks][2][c]: from before, and to go on */
+struct runs { /* positions by token, and parts of runs [chunks][2][c]: from the chunk before, into the next */
     const int32_t *token, *position;
     int64_t count, c;
     float *part, *table_grad;
 };
 
-/* Where the sum of the run begin .. i, within the chunk that begins at `first`, goes. */
+/* Destination of the sum of the run begin .. i, within the chunk that begins at `first`. */
 __device__ static float *place_of(const runs &r, int64_t first, int64_t begin, int64_t i) {
     const bool from_before = begin == first && first > 0 && r.token[first - 1] == r.token[first];
     const bool goes_on = i + 1 < r.count && r.token[i + 1] == r.token[i];
@@ -43,7 +43,7 @@ __device__ static float *place_of(const runs &r, int64_t first, int64_t begin, i
     return from_before ? part : goes_on ? part + r.c : r.table_grad + r.token[i] * r.c;
 }
 
-/* Rows are asked for AHEAD at a time. */
+/* Loads AHEAD rows at a time. */
 template <typename T, int V> static __global__ void __launch_bounds__(THREADS) chunk_kernel(const runs r, const T *dy) {
     __shared__ int32_t position[CHUNK], ends[CHUNK]; /* ends: a run of this chunk ends here */
     const int64_t first = (int64_t)blockIdx.x * CHUNK;
@@ -88,13 +88,13 @@ __device__ static int64_t run_end(const runs &r, int64_t i) {
     return hi;
 }
 
-/* Block: the run that begins in a chunk and goes on into the next, if there is one. */
+/* Block: the run that begins in a chunk and continues in the next, if there is one. */
 static __global__ void __launch_bounds__(THREADS *LANES) join_kernel(const runs r) {
     __shared__ float shared[LANES][THREADS];
     const int64_t chunk = blockIdx.x, first = chunk * CHUNK, last = first + CHUNK - 1;
     if (last + 1 >= r.count || r.token[last] != r.token[last + 1]) return;
     if (first > 0 && r.token[first - 1] == r.token[last]) return;  /* began earlier */
-    const int64_t chunks = (run_end(r, last) - 1) / CHUNK - chunk; /* that it goes on through */
+    const int64_t chunks = (run_end(r, last) - 1) / CHUNK - chunk; /* that it continues through */
     for (int64_t k = threadIdx.x; k < r.c; k += THREADS) {
         const float *part = r.part + (chunk + 1) * 2 * r.c + k;
         float sum = threadIdx.y == 0 ? r.part[(2 * chunk + 1) * r.c + k] : 0.0f;

@@ -1,6 +1,6 @@
 /* cunn_layernorm.cu - layer norm over rows of up to 4096 numbers, forward and backward.
  *
- * A team of 1, 2, 4 or 8 warps has a row in registers, up to 16 numbers to a thread, and goes from row to row; so mean and
+ * A group of 1, 2, 4 or 8 warps has a row in registers, up to 16 numbers per thread, and goes from row to row; so mean and
  * variance are two passes over one read, and a thread keeps its columns, whose gradients it sums on the way. saved: [rows][2],
  * mean and 1 / deviation. Bytes per number of bf16: forward 4, backward 6, or 8 where dx is added to.
  */
@@ -8,21 +8,21 @@
 
 #include "cuda/nn/kernels/cunn_lanes.cuh"
 
-enum { WARPS = 8, THREADS = 32 * WARPS, EACH = 16, MOST = EACH * THREADS, CHUNKS = 264, BLOCKS = 792 };
+enum { WARPS = 8, THREADS = 32 * WARPS, EACH = 16, ROW_MAX = EACH * THREADS, CHUNKS = 264, BLOCKS = 792 };
 
-struct team {
-    int warps;           /* of a team */
-    int thread, threads; /* this one in its team; how many */
-    int number, count;   /* this team; teams in a block */
+struct warp_group {
+    int warps;           /* of a group */
+    int thread, threads; /* this one in its group; their number */
+    int number, count;   /* this group; groups in a block */
 };
 
-__device__ static team team_of(int warps) {
+__device__ static warp_group group_of(int warps) {
     const int threads = 32 * warps;
     return {warps, (int)threadIdx.x % threads, threads, (int)threadIdx.x / threads, THREADS / threads};
 }
 
-/* Sum over a team. shared [2][WARPS]: calls take turns, so that one barrier each is enough. */
-__device__ static float over_team(float x, const team &t, float (*shared)[WARPS], int turn) {
+/* Sum over a group. shared [2][WARPS]: calls alternate, so that one barrier each is enough. */
+__device__ static float over_group(float x, const warp_group &t, float (*shared)[WARPS], int turn) {
 #pragma unroll
     for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(~0u, x, i);
     if (t.warps == 1) return x;
@@ -33,9 +33,9 @@ __device__ static float over_team(float x, const team &t, float (*shared)[WARPS]
     return x;
 }
 
-template <typename T, int V> struct raw { /* a thread's part of a row as loaded, so that the next can be on its way */
+template <typename T, int V> struct raw { /* a thread's part of a row as loaded, so that the next can be prefetched */
     lanes<T, V> at[EACH / V];
-    __device__ void load(const T *row, const team &t, int64_t c) {
+    __device__ void load(const T *row, const warp_group &t, int64_t c) {
 #pragma unroll
         for (int g = 0; g < EACH / V; g++) {
             const int64_t column = (int64_t)(t.thread + g * t.threads) * V;
@@ -55,7 +55,7 @@ template <typename T, int V> struct line { /* the same as numbers; 0 beyond the 
             for (int i = 0; i < V; i++) at[g * V + i] = x[i];
         }
     }
-    __device__ void store(T *row, const team &t, int64_t c) const {
+    __device__ void store(T *row, const warp_group &t, int64_t c) const {
 #pragma unroll
         for (int g = 0; g < EACH / V; g++) {
             const int64_t column = (int64_t)(t.thread + g * t.threads) * V;
@@ -68,12 +68,12 @@ template <typename T, int V> struct line { /* the same as numbers; 0 beyond the 
 };
 
 /* Column of number i of a thread. */
-template <int V> __device__ static int64_t column_of(const team &t, int i) {
+template <int V> __device__ static int64_t column_of(const warp_group &t, int i) {
     return (int64_t)(t.thread + i / V * t.threads) * V + i % V;
 }
 
 /* A thread's part of a parameter [c]; 0 beyond its end. */
-template <int V> __device__ static void keep(float (&mine)[EACH], const float *all, const team &t, int64_t c) {
+template <int V> __device__ static void keep(float (&mine)[EACH], const float *all, const warp_group &t, int64_t c) {
 #pragma unroll
     for (int i = 0; i < EACH; i++) mine[i] = column_of<V>(t, i) < c ? all[column_of<V>(t, i)] : 0.0f;
 }
@@ -82,7 +82,7 @@ template <typename T, int V>
 static __global__ void __launch_bounds__(THREADS, 3)
     forward_kernel(T *y, float *saved, const T *x, const float *weight, const float *bias, int64_t rows, int64_t c, int warps) {
     __shared__ float shared[2][WARPS];
-    const team t = team_of(warps);
+    const warp_group t = group_of(warps);
     float w[EACH], b[EACH];
     keep<V>(w, weight, t, c);
     keep<V>(b, bias, t, c);
@@ -97,13 +97,13 @@ static __global__ void __launch_bounds__(THREADS, 3)
         next.load(row + step < rows ? x + (row + step) * c : NULL, t, c);
 #pragma unroll
         for (int i = 0; i < EACH; i++) sum += v.at[i];
-        const float mean = over_team(sum, t, shared, 0) / (float)c;
+        const float mean = over_group(sum, t, shared, 0) / (float)c;
 #pragma unroll
         for (int i = 0; i < EACH; i++) {
             v.at[i] = column_of<V>(t, i) < c ? v.at[i] - mean : 0.0f;
             square = fmaf(v.at[i], v.at[i], square);
         }
-        const float rest = 1.0f / sqrtf(over_team(square, t, shared, 1) / (float)c + (float)GF_NN_EPS);
+        const float rest = 1.0f / sqrtf(over_group(square, t, shared, 1) / (float)c + (float)GF_NN_EPS);
         if (row >= rows) continue;
         if (saved && t.thread == 0) *reinterpret_cast<float2 *>(saved + 2 * row) = make_float2(mean, rest);
 #pragma unroll
@@ -112,8 +112,9 @@ static __global__ void __launch_bounds__(THREADS, 3)
     }
 }
 
-/* Sums of a block's teams, in their order, to out [c]. */
-template <int V> __device__ static void add_teams(float *out, const float (&sum)[EACH], float *shared, const team &t, int64_t c) {
+/* Sums of a block's groups, in their order, to out [c]. */
+template <int V>
+__device__ static void add_groups(float *out, const float (&sum)[EACH], float *shared, const warp_group &t, int64_t c) {
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < EACH; i++) shared[i * THREADS + threadIdx.x] = sum[i];
@@ -132,7 +133,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     back_kernel(T *dx, float *part, const T *dy, const T *x, const float *saved, const float *weight, int64_t rows, int64_t c,
                 int warps, bool add) {
     __shared__ float shared[2][WARPS], all[EACH * THREADS];
-    const team t = team_of(warps);
+    const warp_group t = group_of(warps);
     float w[EACH], dweight[EACH] = {0.0f}, dbias[EACH] = {0.0f};
     keep<V>(w, weight, t, c);
     const int64_t first = (int64_t)blockIdx.x * t.count, step = (int64_t)gridDim.x * t.count;
@@ -158,8 +159,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
             sum += g.at[i];
             along = fmaf(g.at[i], v.at[i], along);
         }
-        sum = over_team(sum, t, shared, 0) / (float)c;
-        along = over_team(along, t, shared, 1) / (float)c;
+        sum = over_group(sum, t, shared, 0) / (float)c;
+        along = over_group(along, t, shared, 1) / (float)c;
         if (!inside || !dx) continue;
 #pragma unroll
         for (int i = 0; i < EACH; i++) g.at[i] = kept.y * (g.at[i] - sum - v.at[i] * along);
@@ -185,14 +186,14 @@ static int warps_of(int64_t c) {
 }
 
 static int chunks_of(const gf_nn_shape *s) {
-    const int64_t teams = WARPS / warps_of(s->in), blocks = (rows_of(s) + teams - 1) / teams;
+    const int64_t groups = WARPS / warps_of(s->in), blocks = (rows_of(s) + groups - 1) / groups;
     return blocks < CHUNKS ? (int)blocks : (int)CHUNKS;
 }
 
 glofnd_status gf_cunn_layernorm_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *sizes) {
     const gf_nn_shape *s = &op->shape;
-    FAIL_IF(err, s->in > MOST, GLOFND_E_UNSUPPORTED, "layer norm over %lld numbers: %d is the most on CUDA; use device = cpu",
-            (long long)s->in, (int)MOST);
+    FAIL_IF(err, s->in > ROW_MAX, GLOFND_E_UNSUPPORTED, "layer norm over %lld numbers; CUDA takes at most %d: use device = cpu",
+            (long long)s->in, (int)ROW_MAX);
     if (!s->training) return GLOFND_OK;
     sizes->saved = 2 * sizeof(float) * (size_t)rows_of(s);
     sizes->scratch = 2 * sizeof(float) * (size_t)s->in * (size_t)chunks_of(s);
@@ -202,7 +203,7 @@ glofnd_status gf_cunn_layernorm_create(gf_error *err, gf_nn_op *op, gf_nn_sizes 
 template <typename T, int V> static void forward(gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     const int warps = warps_of(s->in);
-    const int64_t teams = WARPS / warps, blocks = (rows_of(s) + teams - 1) / teams;
+    const int64_t groups = WARPS / warps, blocks = (rows_of(s) + groups - 1) / groups;
     forward_kernel<T, V><<<(unsigned)(blocks < (int64_t)BLOCKS ? blocks : (int64_t)BLOCKS), THREADS, 0, op->engine->stream>>>(
         (T *)a->y, (float *)(s->training ? a->saved : NULL), (const T *)a->x, a->weight, a->bias, rows_of(s), s->in, warps);
     gf_cunn_note(op->engine, cudaGetLastError(), "layer norm");

@@ -1,7 +1,7 @@
 /* cunn_norm.cu - batch norm, the passes that write activations: forward y = max(0, scale x + shift + residual), backward
  * dx = scale g + coef0 (x - mean) + coef1. Statistics are in cunn_norm_stats.cu.
  *
- * Bytes per number in bf16: forward 4 (6 with a residual, and a bit that says whether y is above 0), backward 6. */
+ * Bytes per number in bf16: forward 4 (6 with a residual, and a bit: y is above 0), backward 6. */
 #include "cuda/nn/kernels/cunn_norm.cuh"
 
 enum { THREADS = 256, BLOCKS = 132 * 16, WIDE = 64, ROUNDS = 4 };
@@ -44,7 +44,7 @@ template <typename T, int V> static __global__ void __launch_bounds__(THREADS) a
     }
 }
 
-/* g: dy as it is, where the statistics have written g there; else masked here again by the sign of what ReLU saw. */
+/* g: dy itself where the statistics have written g there; else masked here again by the sign of ReLU's input. */
 template <typename T, int V>
 static __global__ void __launch_bounds__(THREADS) back_apply_kernel(gf_nn_norm n, walk w, int masked) {
     const int64_t c = n.c, group = (int64_t)blockIdx.x * w.gx + threadIdx.x;

@@ -1,8 +1,8 @@
-/* cunn_norm.cuh - how the kernels of batch norm walk over x [rows][c]: shared by cunn_norm.cu and cunn_norm_stats.cu.
+/* cunn_norm.cuh - traversal of x [rows][c] by the kernels of batch norm: shared by cunn_norm.cu and cunn_norm_stats.cu.
  *
  * A block covers gx groups of V channels side by side and ry rows at a time; blocks in x are tiles of channels, blocks in y
- * chunks of rows. A thread keeps its channels, so what belongs to a channel stays in registers. Which rows a thread sums
- * follows from the shape alone: same bits every time.
+ * chunks of rows. A thread keeps its channels, so the numbers of a channel stay in registers. The rows of a thread
+ * follow from the shape alone: same bits every time.
  */
 #ifndef GF_CUDA_NN_KERNELS_CUNN_NORM_CUH
 #define GF_CUDA_NN_KERNELS_CUNN_NORM_CUH
@@ -23,10 +23,10 @@ static inline struct walk walk_over(int64_t rows, int64_t c, int v, int threads,
     w.gx = groups < wide ? (int)groups : wide;
     w.ry = threads / w.gx;
     w.tiles = (int)((groups + w.gx - 1) / w.gx);
-    const int64_t most = (rows + w.ry - 1) / w.ry; /* chunks of one round each */
+    const int64_t max = (rows + w.ry - 1) / w.ry; /* chunks of one round each */
     int64_t want = blocks / w.tiles;
     if (want < 1) want = 1;
-    const int64_t rounds = (most + want - 1) / want; /* each thread's rows, but for the last chunk */
+    const int64_t rounds = (max + want - 1) / want; /* each thread's rows, but for the last chunk */
     w.chunk_rows = rounds * w.ry;
     w.chunks = (int)((rows + w.chunk_rows - 1) / w.chunk_rows);
     return w;

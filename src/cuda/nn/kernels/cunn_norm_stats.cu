@@ -1,9 +1,9 @@
 /* cunn_norm_stats.cu - batch norm, the sums over rows: forward of x and x^2, backward of g and g (x - mean).
  *
- * One launch: every block sums its chunk of rows in float, the block that comes last adds the chunks' sums in double and in
+ * One launch: every block sums its chunk of rows in float, the last block to finish adds the chunks' sums in double and in
  * order, and (for one rank) finishes: mean, deviation, scale, running averages; backward, gradients of gamma and beta and the
- * coefficients of dx. Forward sums distances to the first row, which loses nothing where the mean is far from 0.
- * Bytes per number in bf16: forward 2; backward 4, and 4 to 6 more where a second gradient comes in and g is written.
+ * coefficients of dx. Forward sums differences from the first row, which stays exact where the mean is far from 0.
+ * Bytes per number in bf16: forward 2; backward 4, and 4 to 6 more where there is a second gradient and g is written.
  */
 #include "cuda/nn/kernels/cunn_norm.cuh"
 
@@ -47,9 +47,9 @@ __device__ static void back_finish_channel(const gf_nn_norm &n, int64_t i, doubl
 /* ----- sums of a block, and of all blocks -------------------------------------------------------------------------- */
 
 /* The block's sum of `part` over its rows, for each of the gx V 2 columns: scratch [chunk][2][c]. Threads of a warp that share a
- * group add up first; then one thread per column adds what the warps, or rows, have left. */
+ * group add up first; then one thread per column adds the results of the warps, or rows. */
 template <int V> __device__ static void reduce_block(const gf_nn_norm &n, const walk &w, float (&part)[2 * V]) {
-    extern __shared__ float room[]; /* [rows left][gx 2 V] */
+    extern __shared__ float partial[]; /* [rows left][gx 2 V] */
     const int columns = w.gx * 2 * V, thread = threadIdx.y * w.gx + threadIdx.x;
     const bool shuffled = w.gx < 32 && 32 % w.gx == 0;
     if (shuffled)
@@ -59,18 +59,18 @@ template <int V> __device__ static void reduce_block(const gf_nn_norm &n, const 
     const int left = shuffled ? w.ry * w.gx / 32 : w.ry, mine = shuffled ? thread / 32 : threadIdx.y;
     if (!shuffled || thread % 32 < w.gx)
 #pragma unroll
-        for (int i = 0; i < 2 * V; i++) room[mine * columns + (i / V) * w.gx * V + threadIdx.x * V + i % V] = part[i];
+        for (int i = 0; i < 2 * V; i++) partial[mine * columns + (i / V) * w.gx * V + threadIdx.x * V + i % V] = part[i];
     __syncthreads();
     float *out = (float *)n.scratch + (int64_t)blockIdx.y * 2 * n.c;
     for (int k = thread; k < columns; k += w.gx * w.ry) {
         const int64_t channel = (int64_t)blockIdx.x * w.gx * V + k % (w.gx * V);
         float sum = 0.0f;
-        for (int i = 0; i < left; i++) sum += room[i * columns + k];
+        for (int i = 0; i < left; i++) sum += partial[i * columns + k];
         if (channel < n.c) __stcg(out + (k / (w.gx * V)) * n.c + channel, sum);
     }
 }
 
-/* True in all threads of the block of this tile that comes last; what the others wrote is then visible. */
+/* True in all threads of the last block of this tile; results of the others are then visible. */
 __device__ static bool comes_last(const walk &w, unsigned *ticket) {
     __shared__ unsigned before;
     __threadfence();
@@ -174,10 +174,10 @@ static __global__ void __launch_bounds__(THREADS) sums_kernel(gf_nn_norm n, walk
 
 /* ----- backward ---------------------------------------------------------------------------------------------------- */
 
-/* What ReLU lets through of one number's gradient. */
+/* Gradient of one number through ReLU. */
 enum { ALL, BY_X, BY_BITS, BY_Y };
 
-template <typename T, int V> struct grad_row { /* what one row's share of the sums is made of, as loaded */
+template <typename T, int V> struct grad_row { /* inputs of one row for the sums, as loaded */
     lanes<T, V> x, dy, dy2, y;
     unsigned bits;
 };
@@ -196,7 +196,7 @@ template <typename T, int V, int MASK, int TWO> __device__ static grad_row<T, V>
     return r;
 }
 
-/* part += g, g (x - mean); keep: g is written over dy, and what is read back later is what is summed here. */
+/* part += g, g (x - mean); keep: g is written over dy, and exactly the written value is summed. */
 template <typename T, int V, int MASK, int TWO>
 __device__ static void sum_row(float (&part)[2 * V], const grad_row<T, V> &r, const grad_lines<T, V> &line, T *dy, int keep) {
     float v[V], g[V], h[V];

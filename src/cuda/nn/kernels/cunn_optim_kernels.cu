@@ -1,6 +1,6 @@
 /* cunn_optim_kernels.cu - one optimizer step over all tensors in three launches: sums of squares per chunk; ratios of LARS and
- * the norm of the gradient from them, in a fixed order; then every weight. Rates come from device memory, so that a recorded step
- * can be played with other ones. A gradient that is not finite leaves everything as it is. */
+ * the norm of the gradient from them, in a fixed order; then every weight. Rates are read from device memory, so that a captured
+ * step can be replayed with different ones. A gradient that is not finite changes nothing. */
 #include "cuda/nn/cunn_optim.h"
 
 enum { THREADS = 256, WARPS = 32 };

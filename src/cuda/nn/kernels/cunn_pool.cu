@@ -1,7 +1,7 @@
 /* cunn_pool.cu - maximum over windows, mean over all positions; forward and backward.
  *
- * Max pooling keeps, per output, which place of its window won (one byte); backward every input looks at the few windows it is
- * in and adds where it won: no atomics, same bits every time. The first of equal values wins. */
+ * Max pooling keeps, per output, the place of the maximum in its window (one byte); backward every input reads the few windows it
+ * is in and adds where it was the maximum: no atomics, same bits every time. The first of equal values counts. */
 #include <math.h>
 
 #include "cuda/nn/cunn.h"
@@ -29,7 +29,7 @@ static pool pool_of(const gf_nn_shape *s) {
             s->in};
 }
 
-template <int V> struct alignas(V) bytes { /* winners of V channels, in one access */
+template <int V> struct alignas(V) bytes { /* places of the maxima of V channels, in one access */
     uint8_t at[V];
 };
 
@@ -38,14 +38,14 @@ static dim3 grid_of(const pool &p, int height, int width) {
     return dim3((unsigned)((width * p.groups + THREADS - 1) / THREADS), (unsigned)height, (unsigned)(p.n < 32768 ? p.n : 32768));
 }
 
-/* Thread: one place of each image it comes by, V channels. */
+/* Thread: one place in each of its images, V channels. */
 #define PLACE(width)                                                       \
     const unsigned i_ = blockIdx.x * blockDim.x + threadIdx.x;             \
     if (i_ >= (unsigned)((width)*p.groups)) return;                        \
     const int col = (int)(i_ / (unsigned)p.groups), row = (int)blockIdx.y; \
     const int64_t at = (int64_t)(i_ % (unsigned)p.groups) * V
 
-/* K, S: window and stride where they are known to the compiler, which then asks for all of a window at once; 0: as in p. */
+/* K, S: window and stride as constants, so that all loads of a window are issued at once; 0: as in p. */
 template <typename T, int V, int K, int S>
 static __global__ void __launch_bounds__(THREADS) max_kernel(pool p, T *y, uint8_t *winner, const T *x) {
     PLACE(p.ow);

@@ -7,14 +7,14 @@ enum { THREADS = 256, BLOCKS = 528, WIDE = 32, ROUNDS = 4, LANES = 8, COLUMNS = 
 
 #define QUICK 1.702f
 
-/* Results of bf16 have 8 bits, so the chip's approximate exponential and division will do; float takes the exact ones. */
+/* Results in bf16 have 8 bits, for which approximate exponential and division suffice; float uses the exact ones. */
 template <typename T> struct rounded { static constexpr bool yes = sizeof(T) == 2; };
 
 template <typename T> __device__ static float sigmoid(float x) {
     return rounded<T>::yes ? __fdividef(1.0f, 1.0f + __expf(-x)) : 1.0f / (1.0f + expf(-x));
 }
 
-/* The share of normal numbers below z. */
+/* Distribution function of the normal distribution. */
 template <typename T> __device__ static float below(float z) {
     return rounded<T>::yes ? 0.5f + 0.5f * erff(z * 0.707106781f) : normcdff(z);
 }

@@ -1,7 +1,7 @@
 /* cunn_sort.cu - see cunn_sort.h.
  *
  * A pass: every warp counts the digits of its PER_WARP keys; one block turns the counts, digit by digit and warp by warp, into
- * where each begins; every warp places its keys, 32 at a time in their order. No atomics: the places are the same every time.
+ * first places; every warp places its keys, 32 at a time in their order. No atomics: the places are the same every time.
  */
 #include "cuda/nn/cunn_sort.h"
 
@@ -15,12 +15,12 @@ struct pass {
     int *first;                      /* [DIGITS][warps]: counts, then places */
     int64_t count, warps;
     int shift;
-    int32_t most; /* largest key */
+    int32_t key_max; /* largest key */
 };
 
-__device__ static int32_t key_at(const pass &p, int64_t i) { return min(max(p.key[i], 0), p.most); }
+__device__ static int32_t key_at(const pass &p, int64_t i) { return min(max(p.key[i], 0), p.key_max); }
 
-/* Runs over a warp's keys: mine [DIGITS] goes up by the count of each digit. PLACE: and keys go to where it pointed. */
+/* Goes over a warp's keys: mine [DIGITS] increases by the count of each digit. PLACE: keys are written to the place before. */
 template <bool PLACE> __device__ static void walk_keys(const pass &p, int64_t warp, int *mine) {
     const unsigned lane = threadIdx.x % 32;
     const int64_t last = min((warp + 1) * PER_WARP, p.count);
@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(32 * WARPS) count_kernel(const pass p) 
     for (int d = threadIdx.x % 32; d < DIGITS; d += 32) p.first[d * p.warps + warp] = mine[d];
 }
 
-/* Sums of all before, in place; one block. */
+/* Exclusive prefix sums in place; one block. */
 static __global__ void __launch_bounds__(SCAN) scan_kernel(int *x, int64_t count) {
     __shared__ int sums[SCAN];
     const int64_t each = (count + SCAN - 1) / SCAN, from = min(each * threadIdx.x, count), to = min(from + each, count);

@@ -1,4 +1,4 @@
-/* cunn_tokens.cu - places of images to a sequence (TOKENS), and a row of each sequence (PICK). */
+/* cunn_tokens.cu - positions of images as a sequence (TOKENS), and one row of each sequence (PICK). */
 #include "cuda/nn/cunn_rows.h"
 
 #include "cuda/nn/kernels/cunn_lanes.cuh"
@@ -62,7 +62,7 @@ template <typename T, int V> static void tokens_back(gf_nn_op *op, const gf_nn_a
 }
 
 static glofnd_status few_enough(gf_error *err, const gf_nn_shape *s) {
-    FAIL_IF(err, s->n > 65535, GLOFND_E_UNSUPPORTED, "%lld sequences in one batch: 65535 is the most on CUDA", (long long)s->n);
+    FAIL_IF(err, s->n > 65535, GLOFND_E_UNSUPPORTED, "%lld sequences in one batch; CUDA takes at most 65535", (long long)s->n);
     return GLOFND_OK;
 }
 
@@ -82,7 +82,7 @@ glofnd_status gf_cunn_tokens_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
     const gf_nn_shape *s = &op->shape;
     gf_cunn_act_back(op->engine, s->type, GF_ACT_NONE, NULL, a->weight_grad, a->dy, NULL, s->n, (places_of(s) + 1) * s->in,
                      a->scratch);
-    if (s->bias) /* what is added to the first row of every image has the gradient of that row's position */
+    if (s->bias) /* the class token has the gradient of the first row's position */
         CUDA_TRY(err,
                  cudaMemcpyAsync(a->bias_grad, a->weight_grad, sizeof(float) * (size_t)s->in, cudaMemcpyDeviceToDevice,
                                  op->engine->stream),
@@ -93,7 +93,7 @@ glofnd_status gf_cunn_tokens_backward(gf_error *err, gf_nn_op *op, const gf_nn_a
 
 /* ----- PICK -------------------------------------------------------------------------------------------------------- */
 
-/* One warp per text: the first place of its largest token. */
+/* One warp per text: the first position of its largest token. */
 static __global__ void largest_kernel(int32_t *row, const int32_t *tokens, int64_t n, int length) {
     const int64_t text = (int64_t)blockIdx.x * (THREADS / 32) + threadIdx.x / 32;
     if (text >= n) return;
@@ -115,7 +115,7 @@ template <typename T> static __global__ void pick_kernel(float *y, const T *x, c
     for (int64_t k = threadIdx.x; k < c; k += THREADS) y[blockIdx.x * c + k] = (float)x[from + k];
 }
 
-/* Block in x: a row of a sequence; add: only the one that was picked, else blocks of all. */
+/* Block in x: a row of a sequence; add: only the picked one, else all. */
 template <typename T>
 static __global__ void pick_back_kernel(T *dx, const float *dy, const int32_t *row, int64_t length, int64_t c, bool add) {
     const int64_t picked = row ? row[blockIdx.y] : 0, mine = add ? picked : blockIdx.x;

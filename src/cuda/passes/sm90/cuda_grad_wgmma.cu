@@ -1,6 +1,6 @@
-/* cuda_grad_wgmma.cu - pass C for many rows of 128 dimensions on Hopper: warpgroup products, columns brought by the copy engine.
+/* cuda_grad_wgmma.cu - pass C for many rows of 128 dimensions on Hopper: warpgroup products, columns fetched by the copy engine.
  *
- * While one warpgroup turns its next tile of S into weights, the tensor cores make S and P Z for the other.
+ * While one warpgroup turns its next tile of S into weights, the tensor cores compute S and P Z for the other.
  * FLAGS: none or GF_MASK, as in cuda_grad_mma.cuh, with or without GF_QUALITY (then it is the best for few rows, too).
  */
 #include "cuda/passes/cuda_grad_mma.cuh"
@@ -11,16 +11,16 @@ template <class C, unsigned FLAGS>
 static __device__ __forceinline__ void weigh(const gf_tile_args &a, gf_grad_rows<C> &x, float (&s)[1][16][4], gf_wg_shared<C> &sm,
                                              int r0, int j, float k) {
     const int row = gf_wg_row<C>(), c0 = j * GF_WG_COLS, stage = j % GF_WG_STAGES;
-    if (gf_is_dirty(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, -CUDART_INF_F);
+    if (gf_has_blanks(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, -CUDART_INF_F);
     gf_plain_weights<C, FLAGS>(s, x, sm.w[stage], sm.theta[stage], sm.label[stage], k);
 }
 
-/* The two warpgroups have the tensor cores in turn: left to themselves they share them, end at the same time, and let them wait
- * while both weigh. Barriers 2 and 3. */
+/* The two warpgroups use the tensor cores in turns. Without this they would share them, finish at the same time, and leave them
+ * idle while both weigh. Barriers 2 and 3. */
 static __device__ __forceinline__ void wait_for_turn(int group) { asm volatile("bar.sync %0, 256;" ::"r"(2 + group) : "memory"); }
 static __device__ __forceinline__ void give_turn(int group) { asm volatile("bar.arrive %0, 256;" ::"r"(2 + group) : "memory"); }
 
-/* Whether the other one has another turn after that of `group` with tile j. */
+/* True if the other warpgroup has a turn after that of `group` with tile j. */
 template <class C> static __device__ __forceinline__ bool is_awaited(int group, int j, int tiles) {
     return C::GN == 2 ? j + 3 < tiles : group == 0 || j + 2 < tiles;
 }
@@ -67,7 +67,7 @@ static __device__ __forceinline__ int like_itself(const gf_tile_args &a, int r, 
     return count;
 }
 
-/* Counts of the GN warpgroups of a row become one, where the labels were, which nobody reads any more. */
+/* Joins the counts of the GN warpgroups of a row, in the memory of the labels, which are no longer read. */
 template <class C>
 static __device__ __forceinline__ void write_quality(const gf_tile_args &a, gf_wg_shared<C> &sm, gf_grad_rows<C> &x, int r0,
                                                      int row, int turn) {
@@ -89,7 +89,7 @@ static __device__ __forceinline__ void write_quality(const gf_tile_args &a, gf_w
     int2 sum = parts[at];
     for (int i = 1; i < C::GN; i++) sum.x += parts[i * C::BM + at].x, sum.y += parts[i * C::BM + at].y;
     const int label = a.row.label[r];
-    a.row.same[r] = label < 0 ? 0 : sum.x - like_itself(a, r, label); /* who has no label is like nobody */
+    a.row.same[r] = label < 0 ? 0 : sum.x - like_itself(a, r, label); /* an anchor without label equals no other */
     a.row.hits[r] = label < 0 ? 0 : sum.y;
 }
 
@@ -107,12 +107,12 @@ static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, gf_wg_sha
     float out[1][16][4] = {};
     gf_barrier_wait(gf_shared_address(&sm.rows_full), 0);
     if (gf_wg_turn<C>() < tiles) weigh_columns<C, FLAGS>(a, x, out, sm, r0, tiles);
-    if (C::GN > 1 || FLAGS & GF_QUALITY) gf_sync<C>(); /* all tiles are read: partial results may lie there */
+    if (C::GN > 1 || FLAGS & GF_QUALITY) gf_sync<C>(); /* all tiles have been read: partial results may take their place */
     if (FLAGS & GF_QUALITY) write_quality<C>(a, sm, x, r0, row, gf_wg_turn<C>());
     gf_write_grad<C>(a, out, r0, row, gf_wg_turn<C>(), reinterpret_cast<float *>(sm.columns));
 }
 
-/* One warp: tiles of columns, and their anchors' numbers. */
+/* One warp fetches tiles of columns, and the numbers of their anchors. */
 template <class C, unsigned FLAGS>
 static __device__ __forceinline__ void fetch_columns(const gf_tile_args &a, gf_wg_shared<C> &sm, const CUtensorMap *columns,
                                                      int tiles) {
@@ -157,7 +157,7 @@ template <unsigned FLAGS> static cudaError_t launch_any(const gf_tile_args &a, c
     return launch<gf_wg_shape<2, 1>, FLAGS>(a, stream);
 }
 
-bool gf_grad_takes_wgmma(const gf_tile_args &a) { return a.ld == 128 && gf_grad_pass::labelled_flags(a) != GF_ANY_FLAGS; }
+bool gf_grad_can_wgmma(const gf_tile_args &a) { return a.ld == 128 && gf_grad_pass::labelled_flags(a) != GF_ANY_FLAGS; }
 
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream) {
     switch (a.flags & (GF_MASK | GF_QUALITY)) {

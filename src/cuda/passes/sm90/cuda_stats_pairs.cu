@@ -1,18 +1,18 @@
 /* cuda_stats_pairs.cu - pass B on Hopper where rows and columns are the same 128-dimensional embeddings: every pair of rows is
- * made once and serves both its anchors. Half the products and exponentials of cuda_stats_wgmma.cu.
+ * computed once and serves both its anchors. Half the products and exponentials of cuda_stats_wgmma.cu.
  *
- * A block of threads holds 256 columns, half of them in each of its two warpgroups, while tiles of 64 rows go by. Sums of the
- * columns stay in registers to the end; those of a row over the 256 columns leave with each tile. Both are written as parts,
- * which `fold` adds up in their order: the same bits every time.
+ * A block of threads holds 256 columns, half of them in each of its two warpgroups, while it streams tiles of 64 rows. Sums of
+ * the columns stay in registers to the end; those of a row over the 256 columns are written with each tile. Both are written as
+ * parts, which `fold` adds up in their order: the same bits every time.
  *
- * Rows in blocks of 256 stand in a circle: the columns of block i meet the rows of blocks i, i + 1, ... up to half the circle.
- * At distance 0, and at exactly half, both ends of a pair come by as columns, so rows count only in between.
+ * Blocks of 256 rows form a circle: the columns of block i meet the rows of blocks i, i + 1, ... up to half the circle. At
+ * distance 0, and at exactly half, both ends of a pair occur as columns, so rows count only in between.
  */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_element.cuh"
 #include "cuda/passes/tile_wgmma.cuh"
 
-#define GROUPS 2                   /* warpgroups that calculate, each with 128 of the columns */
+#define GROUPS 2                   /* computing warpgroups, each with 128 of the columns */
 #define COLS (GF_WG_COLS * GROUPS) /* of a block */
 #define ROWS 64                    /* of a tile */
 #define PER_BLOCK (COLS / ROWS)    /* tiles */
@@ -20,17 +20,17 @@
 #define WORKERS (128 * GROUPS)
 #define HIGH 4096.0f    /* a float counts two columns, one in units of this */
 #define MOST_TILES 2000 /* of a block: each may add 2 to a count */
-#define RING 4          /* blocks whose sums of rows are kept: written down half a block later, so that nobody waits */
+#define RING 4          /* blocks whose sums of rows are kept: they are written half a block later, so that no thread waits */
 
 struct job {
     gf_tile_args a; /* row: numbers and results; k is q */
     float *sums;    /* [parts][rows] */
     int32_t *counts;
     int blocks;           /* of COLS rows */
-    int first, distances; /* of the circle, that this launch goes through */
+    int first, distances; /* of the circle, in this launch */
     int splits;           /* thread blocks that share the tiles of one block of columns */
-    int row_parts;        /* distances at which rows count; then comes a part of each split */
-    bool adds;            /* fold: to what is there */
+    int row_parts;        /* distances at which rows count; a part of each split follows */
+    bool adds;            /* fold: to the present content */
 };
 
 struct shared_memory {
@@ -40,14 +40,14 @@ struct shared_memory {
     uint64_t full[STAGES], empty[STAGES], columns_full[GROUPS], rows_done[RING];
 };
 
-struct thread_sums { /* of the columns, where the tiles were: 8 threads of 4 warps share each. 8 more: other banks */
+struct thread_sums { /* of the columns, in the memory of the tiles: 8 threads of 4 warps share each. 8 more: different banks */
     float sum[32][COLS + 8];
     unsigned count[32][COLS / 2 + 8]; /* two columns each, one in units of HIGH */
 };
 
 struct column_sums { /* of one thread: columns 8 n + 2 (lane % 4) + 0, 1 */
     float sum[16][2], count[16];
-    float2 limit[16]; /* GF_ABOVE, which has registers left */
+    float2 limit[16]; /* GF_ABOVE, where registers are left */
 };
 
 struct tile_rows { /* of one thread: rows lane / 4 and 8 more */
@@ -69,7 +69,8 @@ static __device__ __forceinline__ int tile_row(const job &x, int t) {
 
 /* ---- one tile ---- */
 
-/* What is no pair: NaN fails every comparison, of -inf the exponential is 0. r0, c0: the warp's first row and column. */
+/* Blanks entries that are no pair: NaN fails every comparison, the exponential of -inf is 0. r0, c0: the warp's first row and
+ * column. */
 template <unsigned FLAGS> static __device__ __forceinline__ void blank(const gf_tile_args &a, float (&s)[16][4], int r0, int c0) {
     const int r = r0 + threadIdx.x % 32 / 4, c = c0 + 2 * (threadIdx.x % 4);
 #pragma unroll
@@ -126,7 +127,7 @@ template <unsigned FLAGS> static __device__ __forceinline__ void leave_rows(floa
     }
 }
 
-/* The rows of a block, once its tiles [from, to] are through, become a part. */
+/* Writes the part of the rows of a block, after its tiles [from, to]. */
 template <unsigned FLAGS>
 static __device__ __forceinline__ void write_rows(const job &x, const shared_memory &sm, int from, int to) {
     const int distance = x.first + to / PER_BLOCK, tile = threadIdx.x / ROWS, at = to / PER_BLOCK % RING * COLS + threadIdx.x;
@@ -144,7 +145,7 @@ static __device__ __forceinline__ void write_columns(const job &x, shared_memory
     const int line = threadIdx.x % 128 / 4, t = threadIdx.x % 4;
     thread_sums &to = *reinterpret_cast<thread_sums *>(sm.tiles);
     static_assert(sizeof to <= sizeof sm.tiles, "sums fit where the tiles were");
-    wait_for_workers(); /* nobody reads a tile any more */
+    wait_for_workers(); /* no tile is read any more */
 #pragma unroll
     for (int n = 0; n < 16; n++) {
         const int at = group * GF_WG_COLS + 8 * n + 2 * t;
@@ -172,13 +173,13 @@ template <unsigned FLAGS> static __device__ __forceinline__ float limit_of(const
     return r < a.q.rows ? (FLAGS & GF_ABOVE ? a.row.mid : a.row.lo)[r] : CUDART_INF_F;
 }
 
-/* One thread of a warpgroup that calculates. */
+/* One thread of a computing warpgroup. */
 template <unsigned FLAGS> struct worker {
     const job &x;
     shared_memory &sm;
     int from, to;   /* tiles of this thread block: [from, to) */
     int group, row; /* the warp's first row in a tile */
-    int dirty;      /* tiles before this one hold what is no pair; later ones only if rows end in them */
+    int dirty;      /* tiles before this one hold entries that are no pair; later ones only if rows end in them */
     int row0;       /* of the tile */
     float k;
     float next[2]; /* limits of the rows of the next tile */
@@ -193,10 +194,10 @@ template <unsigned FLAGS> struct worker {
         ask_limits();
     }
 
-    /* Those of the thread's columns. */
+    /* Limits of the thread's columns. */
     __device__ __forceinline__ const float *limits() const { return sm.limit + group * GF_WG_COLS + 2 * (threadIdx.x % 4); }
 
-    /* Of the tile's rows; past the last row: those of the last one. */
+    /* Limits of the tile's rows; past the last row: those of the last one. */
     __device__ __forceinline__ void ask_limits() {
         if (!FLAGS) return;
         const float *from_rows = FLAGS & GF_ABOVE ? x.a.row.mid : x.a.row.lo;
@@ -204,7 +205,7 @@ template <unsigned FLAGS> struct worker {
         next[0] = from_rows[r < last ? r : last], next[1] = from_rows[r + 8 < last ? r + 8 : last];
     }
 
-    /* Tile t is there; past the last tile there is none, and products of whatever lies there are nothing to anybody. */
+    /* Tile t is complete. Past the last tile there is none; products of what lies there are never used. */
     __device__ __forceinline__ void await(int t) {
         const unsigned turn = t - from;
         if (t < to) gf_barrier_wait(gf_shared_address(&sm.full[turn % STAGES]), turn / STAGES & 1);
@@ -216,8 +217,8 @@ template <unsigned FLAGS> struct worker {
     }
 
     /* s, of tile t, is complete. Between the branches at the beginning and those after the sums there is none: so the compiler
-     * puts the sums between the products of the next tile. All products have ended where the loop goes round: else it would
-     * let them run one after the other. */
+     * puts the sums between the products of the next tile. All products have ended where the loop repeats: else it would run
+     * them one after the other. */
     __device__ __forceinline__ void add(float (&s)[16][4], float (&following)[16][4], int t) {
         gf_wg_pin(s);
         __syncwarp();
@@ -237,8 +238,8 @@ template <unsigned FLAGS> struct worker {
         gf_wg_wait<0>();
     }
 
-    /* Writes down the rows of a block, once all threads have left theirs. Before a thread arrives for block b it has read block
-     * b - 1 here, and before it leaves sums of block b + 3 in the same place as b - 1 it has awaited block b. */
+    /* Writes the rows of a block, after all threads have stored theirs. Before a thread arrives for block b it has read block
+     * b - 1 here, and before it stores sums of block b + 3 in the place of b - 1 it has waited for block b. */
     __device__ __forceinline__ void finish(int block) {
         const int first = block * PER_BLOCK, after = first + PER_BLOCK;
         gf_barrier_wait(gf_shared_address(&sm.rows_done[block % RING]), (block - from / PER_BLOCK) / RING & 1);
@@ -253,7 +254,7 @@ template <unsigned FLAGS> struct worker {
     }
 };
 
-/* Two tiles of S: while one is summed, the tensor cores make the other. */
+/* Two tiles of S: while one is summed, the tensor cores compute the other. */
 template <unsigned FLAGS> static __device__ __forceinline__ void sum_tiles(const job &x, shared_memory &sm, int from, int to) {
     worker<FLAGS> w = {x, sm, from, to, gf_wg_index(), int(threadIdx.x % 128 / 32 * 16)};
     float s[16][4], u[16][4];
@@ -273,7 +274,7 @@ template <unsigned FLAGS> static __device__ __forceinline__ void sum_tiles(const
     write_columns<FLAGS>(x, sm, w.group, w.y);
 }
 
-/* One thread: tiles of rows. */
+/* One thread fetches tiles of rows. */
 static __device__ __forceinline__ void fetch_tiles(const job &x, shared_memory &sm, const CUtensorMap *rows, int from, int to) {
     for (int t = from; t < to; t++) {
         const int stage = (t - from) % STAGES, lap = (t - from) / STAGES, r0 = tile_row(x, t);
@@ -354,16 +355,16 @@ template <unsigned FLAGS> static __global__ void __launch_bounds__(32 * WARPS) f
 
 /* ---- launches ---- */
 
-/* Into how many splits: as many as give every multiprocessor the same to do. A block costs about 6 tiles more than it sums. */
-static int best_splits(const job &x, int most) {
+/* Number of splits that gives every multiprocessor the same work. A block costs about 6 tiles more than it sums. */
+static int best_splits(const job &x, int max) {
     const int64_t processors = gf_device_attribute(cudaDevAttrMultiProcessorCount);
     const int tiles = x.distances * PER_BLOCK;
     int best = 1;
-    int64_t least = INT64_MAX;
-    for (int splits = 1; splits <= most && splits <= tiles; splits++) {
+    int64_t shortest = INT64_MAX;
+    for (int splits = 1; splits <= max && splits <= tiles; splits++) {
         const int64_t waves = (int64_t(x.blocks) * splits + processors - 1) / processors;
         const int64_t time = waves * ((tiles + splits - 1) / splits + 6);
-        if (time < least) least = time, best = splits;
+        if (time < shortest) shortest = time, best = splits;
     }
     return best;
 }
@@ -383,19 +384,19 @@ static cudaError_t launch_any(const job &x, const CUtensorMap &rows, const CUten
     return x.a.flags & GF_MASK ? launch<GF_MASK | GF_COUNT>(x, rows, columns, stream) : launch<0>(x, rows, columns, stream);
 }
 
-/* Parts for which there is room. */
+/* Parts that fit the buffer. */
 static int parts_that_fit(const gf_tile_args &a) {
-    const size_t part = (sizeof(float) + sizeof(int32_t)) * static_cast<size_t>(a.q.rows), fit = a.room_bytes / part;
+    const size_t part = (sizeof(float) + sizeof(int32_t)) * static_cast<size_t>(a.q.rows), fit = a.buffer_bytes / part;
     return fit < MOST_TILES / PER_BLOCK ? static_cast<int>(fit) : MOST_TILES / PER_BLOCK;
 }
 
-bool gf_stats_takes_pairs(const gf_tile_args &a) {
+bool gf_stats_can_pairs(const gf_tile_args &a) {
     const bool known = a.flags == GF_ABOVE || a.flags == (GF_MASK | GF_COUNT) || a.flags == 0;
     if (1 << (a.shift > 0 ? a.shift : 0) > COLS) return false; /* all rows of a sample lie in one block of rows */
-    return known && a.q.hi == a.k.hi && a.q.rows == a.k.rows && a.q0 == 0 && a.ld == 128 && a.room && parts_that_fit(a) > 1;
+    return known && a.q.hi == a.k.hi && a.q.rows == a.k.rows && a.q0 == 0 && a.ld == 128 && a.buffer && parts_that_fit(a) > 1;
 }
 
-/* All distances at once where their parts fit in the room, else one after the other as many as do. */
+/* All distances at once if their parts fit the buffer, else as many at a time as fit. */
 cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream) {
     job x = {};
     x.a = a;
@@ -412,7 +413,7 @@ cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream) {
             x.row_parts += more;
         }
         x.splits = best_splits(x, fit - x.row_parts);
-        x.sums = static_cast<float *>(a.room);
+        x.sums = static_cast<float *>(a.buffer);
         x.counts = reinterpret_cast<int32_t *>(x.sums + static_cast<size_t>(x.row_parts + x.splits) * a.q.rows);
         x.adds = x.first > 0;
         e = launch_any(x, rows, columns, stream);

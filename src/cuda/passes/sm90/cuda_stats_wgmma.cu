@@ -1,6 +1,6 @@
-/* cuda_stats_wgmma.cu - pass B for many rows of 128 dimensions on Hopper: warpgroup products, columns brought by the copy engine.
+/* cuda_stats_wgmma.cu - pass B for many rows of 128 dimensions on Hopper: warpgroup products, columns fetched by the copy engine.
  *
- * Four warpgroups calculate: while some sum, the tensor cores work for the others.
+ * Four warpgroups compute: while some sum, the tensor cores work for the others.
  */
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/cuda_stats_mma.cuh"
@@ -19,7 +19,7 @@ static __device__ __forceinline__ void sum_rows(const gf_tile_args &a, gf_wg_sha
         gf_wg_wait<0>();
         gf_wg_pin(s[0]);
         gf_wg_release(sm, j);
-        if (gf_is_dirty(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, FLAGS ? CUDART_NAN_F : -CUDART_INF_F);
+        if (gf_has_blanks(a, r0, C::BM, c0, GF_WG_COLS)) gf_blank<C>(a, s, r0 + row, c0, FLAGS ? CUDART_NAN_F : -CUDART_INF_F);
         gf_stats_tile<C, FLAGS>(a, x, s, c0);
     }
     gf_sync<C>();
@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(C::ALL, 1)
     const int r0 = blockIdx.x * C::BM, tiles = (a.k.rows + GF_WG_COLS - 1) / GF_WG_COLS;
     gf_wg_start(sm, &rows, r0, 1);
     if (threadIdx.x < C::WORKERS) {
-        gf_wg_take_registers<112>(); /* 512 x 112 + 128 x 24 of the 640 x 96 the block starts with: more would never come */
+        gf_wg_take_registers<112>(); /* 512 x 112 + 128 x 24 of the 640 x 96 the block starts with: more would never be granted */
         sum_rows<C, FLAGS>(a, sm, r0, tiles);
     } else {
         gf_wg_give_registers();
@@ -58,7 +58,7 @@ template <unsigned FLAGS> static cudaError_t launch_any(const gf_tile_args &a, c
     }
 }
 
-bool gf_stats_takes_wgmma(const gf_tile_args &a) {
+bool gf_stats_can_wgmma(const gf_tile_args &a) {
     const unsigned flags = gf_stats_pass::plain_flags(a);
     return a.ld == 128 && (flags == 0 || flags == GF_ABOVE || flags == (GF_MASK | GF_COUNT));
 }

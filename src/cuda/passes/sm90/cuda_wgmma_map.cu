@@ -1,5 +1,5 @@
-/* cuda_wgmma_map.cu - maps for the copy engine. The driver makes them; it is asked for at run time, so that nothing links with
- * it. */
+/* cuda_wgmma_map.cu - tensor maps for the copy engine. The driver encodes them; its function is looked up at run time, so that
+ * nothing links with the driver. */
 #include "cuda/passes/tile_wide.cuh"
 
 typedef CUresult (*encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *, const cuuint64_t *,

@@ -1,11 +1,11 @@
 /* cuda_wide.cu - passes B and C for 256 to 1024 dimensions on Hopper, any flags. See tile_wide.cuh for the tiles. FLAGS: those a
- * kernel was made for, or GF_ANY_FLAGS: then it asks at run time.
+ * kernel was compiled for, or GF_ANY_FLAGS: tested at run time.
  *
- * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn, which `fold` joins in their order.
- * Pass C writes the weights P of as many rows as there is room for, rounded to bf16, then makes P Z of these rows: S is made
- * once however wide the embeddings are.
+ * Thread blocks take turns with the columns of 128 rows. Pass B writes one part per turn; `fold` joins them in their order.
+ * Pass C writes the weights P of as many rows as fit the buffer, rounded to bf16, then computes P Z of these rows: S is computed
+ * once for any width of the embeddings.
  *
- * All of them are one kernel: workers sum what one more thread has fetched. `Work` says what is fetched, and what becomes of it.
+ * All of them are one kernel: workers sum tiles that one more thread fetches. `Work` defines the tiles and their use.
  */
 #include "cuda/passes/cuda_grad_mma.cuh"
 #include "cuda/passes/cuda_kernels.cuh"
@@ -57,14 +57,14 @@ struct scores { /* the tiles of this block: rows, columns */
     }
 };
 
-/* body(s, c0, dirty): similarities of the warp's rows; dirty: NaN where there is no pair, else all are. */
+/* body(s, c0, dirty): similarities of the warp's rows; dirty: NaN where there is no pair; else all are pairs. */
 template <class Body> static __device__ __forceinline__ void each_tile(const job &x, gf_wide_shared &sm, Body body) {
     const int r0 = x.row0 + blockIdx.x * GF_WIDE;
     gf_wide_place at = {0, 0};
     for (int j = blockIdx.y; j < column_tiles(x); j += x.turns) {
         float s[1][16][4];
         gf_wide_sums<false>(s[0], sm, at, x.a.ld / GF_WIDE_STEP);
-        const bool dirty = gf_is_dirty(x.a, r0, GF_WIDE, j * GF_WIDE, GF_WIDE);
+        const bool dirty = gf_has_blanks(x.a, r0, GF_WIDE, j * GF_WIDE, GF_WIDE);
         if (dirty) gf_blank<C>(x.a, s, r0 + gf_wide_row(), j * GF_WIDE, CUDART_NAN_F);
         body(s, j * GF_WIDE, dirty);
     }
@@ -113,8 +113,8 @@ static __global__ void __launch_bounds__(THREADS) fold(const __grid_constant__ j
 
 /* ---- pass C ---- */
 
-/* z: of tiles of pairs only; t: of the others. Turns add to a row in any order: these are integers. An anchor without label is
- * like nobody. */
+/* z: of tiles of pairs only; t: of the others. Turns add to a row in any order: these are integers. An anchor without label
+ * equals no other. */
 static __device__ __forceinline__ void write_quality(const gf_tile_args &a, int r, const gf_grad_rows<C> &z, int i, gf_colsum t) {
     if (z.label[i] >= 0) t.same += z.same[i], t.hits += z.hits[i];
 #pragma unroll
@@ -127,7 +127,7 @@ static __device__ __forceinline__ void write_quality(const gf_tile_args &a, int 
     atomicAdd(a.row.hits + r, t.hits);
 }
 
-/* FLAGS: as in cuda_grad_mma.cuh; QUALITY: whether GF_QUALITY is among them. */
+/* FLAGS: as in cuda_grad_mma.cuh; QUALITY: GF_QUALITY is among them. */
 template <unsigned FLAGS, bool QUALITY> struct weigh_rows : scores {
     static constexpr unsigned KNOWN = QUALITY ? FLAGS | GF_QUALITY : FLAGS;
 
@@ -200,7 +200,7 @@ struct sum_weighted { /* 128 rows of the gradient, 128 dimensions: P Z over all 
 
 static int tiles_of(int rows) { return (rows + GF_WIDE - 1) / GF_WIDE; }
 
-/* Blocks per 128 rows: as many as there are multiprocessors for, and columns. */
+/* Blocks per 128 rows: as many as multiprocessors and columns allow. */
 static int turns_of(int rows, int cols) {
     const int processors = gf_device_attribute(cudaDevAttrMultiProcessorCount), turns = processors / tiles_of(rows);
     return turns < 1 ? 1 : turns < tiles_of(cols) ? turns : tiles_of(cols);
@@ -238,17 +238,17 @@ static kernel grad_kernel(const gf_tile_args &a) {
     }
 }
 
-/* With fewer tiles than for about half of them (64 of 132) most multiprocessors would stand idle: the general kernels have
- * smaller ones. */
+/* With fewer tiles than about half of the multiprocessors (64 of 132) most of those would be idle: the general kernels have
+ * smaller tiles. */
 static int64_t least_tiles() { return int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount)) * 16 / 33; }
 
 static bool is_wide(const gf_tile_args &a) {
     return a.ld > 128 && !(a.flags & GF_TIE) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= least_tiles();
 }
 
-bool gf_stats_takes_wide(const gf_tile_args &a) {
+bool gf_stats_can_wide(const gf_tile_args &a) {
     const size_t part = sizeof(gf_row_sums<float>) * static_cast<size_t>(a.q.rows);
-    return is_wide(a) && a.room && static_cast<size_t>(turns_of(a.q.rows, a.k.rows)) * part <= a.room_bytes;
+    return is_wide(a) && a.buffer && static_cast<size_t>(turns_of(a.q.rows, a.k.rows)) * part <= a.buffer_bytes;
 }
 
 cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream) {
@@ -256,7 +256,7 @@ cudaError_t gf_stats_wide(const gf_tile_args &a, cudaStream_t stream) {
     CUtensorMap rows, columns;
     x.a = a, x.rows = a.q.rows;
     x.turns = turns_of(a.q.rows, a.k.rows);
-    x.parts = static_cast<gf_row_sums<float> *>(a.room);
+    x.parts = static_cast<gf_row_sums<float> *>(a.buffer);
     cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = launch(stats_kernel(a.flags), x, dim3(tiles_of(a.q.rows), x.turns), rows, columns, stream);
@@ -271,14 +271,14 @@ static cudaError_t clear_quality(const gf_tile_args &a, cudaStream_t stream) {
     return e == cudaSuccess ? cudaMemsetAsync(a.row.hits, 0, bytes, stream) : e;
 }
 
-/* Rows whose weights fit in the room. */
+/* Rows whose weights fit the buffer. */
 static int weighed_rows(const gf_tile_args &a) {
-    const size_t row = sizeof(__nv_bfloat16) * static_cast<size_t>(tiles_of(a.k.rows)) * GF_WIDE, fit = a.room_bytes / row;
+    const size_t row = sizeof(__nv_bfloat16) * static_cast<size_t>(tiles_of(a.k.rows)) * GF_WIDE, fit = a.buffer_bytes / row;
     return fit < static_cast<size_t>(a.q.rows) ? static_cast<int>(fit) / GF_WIDE * GF_WIDE : a.q.rows;
 }
 
-bool gf_grad_takes_wide(const gf_tile_args &a) {
-    return is_wide(a) && !(a.flags & GF_COLSUM) && a.row.grad && a.room && weighed_rows(a) > 0;
+bool gf_grad_can_wide(const gf_tile_args &a) {
+    return is_wide(a) && !(a.flags & GF_COLSUM) && a.row.grad && a.buffer && weighed_rows(a) > 0;
 }
 
 cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream) {
@@ -286,14 +286,14 @@ cudaError_t gf_grad_wide(const gf_tile_args &a, cudaStream_t stream) {
     CUtensorMap rows, columns, weights, across;
     x.a = a;
     x.cols_padded = tiles_of(a.k.rows) * GF_WIDE;
-    x.weights = static_cast<__nv_bfloat16 *>(a.room);
-    const int most = weighed_rows(a), parts = a.ld / GF_WIDE;
+    x.weights = static_cast<__nv_bfloat16 *>(a.buffer);
+    const int max = weighed_rows(a), parts = a.ld / GF_WIDE;
     cudaError_t e = gf_wide_map(&rows, a.q.hi, a.q.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&columns, a.k.hi, a.k.rows, a.ld, GF_WIDE);
     if (e == cudaSuccess) e = gf_wide_map(&across, a.k.hi, a.k.rows, a.ld, GF_WIDE_STEP);
     if (e == cudaSuccess && a.flags & GF_QUALITY) e = clear_quality(a, stream);
     for (x.row0 = 0; e == cudaSuccess && x.row0 < a.q.rows; x.row0 += x.rows) {
-        x.rows = a.q.rows - x.row0 < most ? a.q.rows - x.row0 : most;
+        x.rows = a.q.rows - x.row0 < max ? a.q.rows - x.row0 : max;
         x.turns = turns_of(x.rows, a.k.rows);
         e = gf_wide_map(&weights, x.weights, x.rows, x.cols_padded, GF_WIDE);
         if (e == cudaSuccess) e = launch(grad_kernel(a), x, dim3(tiles_of(x.rows), x.turns), rows, columns, stream);
