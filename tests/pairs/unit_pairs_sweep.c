@@ -1,6 +1,6 @@
-/* unit_pairs_sweep.c - the sweep over all pairs: both forms give every similarity, with the same bits for any block, group, thread
- * count and side of the pair; vectors that are not finite, progress and cancellation are reported. The k-best lists, in both
- * orders.
+/* unit_pairs_sweep.c - the sweep over all pairs: both forms give every similarity, with the same bits for any block, group,
+ * thread count and side of the pair; vectors that are not finite, progress and cancellation are reported. The k-best lists, in
+ * both orders.
  */
 #include <math.h>
 #include <setjmp.h>
