@@ -171,8 +171,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
         }
         g.store(dx + row * c, t, c);
     }
-    add_teams<V>(part + (int64_t)blockIdx.x * 2 * c, dweight, all, t, c);
-    add_teams<V>(part + (int64_t)blockIdx.x * 2 * c + c, dbias, all, t, c);
+    add_groups<V>(part + (int64_t)blockIdx.x * 2 * c, dweight, all, t, c);
+    add_groups<V>(part + (int64_t)blockIdx.x * 2 * c + c, dbias, all, t, c);
 }
 
 /* ----- the op ------------------------------------------------------------------------------------------------------ */
