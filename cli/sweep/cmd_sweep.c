@@ -200,7 +200,7 @@ static int groups_with(const gf_comparison *c, int metric) {
     return n;
 }
 
-/* Of the figures with both texts in their names the one that most configurations have, then the first; -1: none. */
+/* The figure with both texts in its name that most configurations have, then the first; -1: none. */
 static int find_figure(const gf_comparison *c, const char *a, const char *b) {
     int best = -1;
     for (int m = 0; m < c->metrics; m++) {

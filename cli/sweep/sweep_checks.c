@@ -142,7 +142,7 @@ static glofnd_status check_run(gf_error *err, const sweep_run *r, const char *ca
     GF_FAIL(err, GLOFND_E_OPTION, CANNOT_WORK, call, more);
 }
 
-/* Whether an earlier run that needs evaluation e has the same task and data. */
+/* 1: an earlier run that needs evaluation e has the same task and data. */
 static int is_known(const sweep_run *runs, int i, int e) {
     for (int k = 0; k < i; k++)
         if (!(runs[k].evaluated >> e & 1u) && runs[k].config.task == runs[i].config.task &&
@@ -151,7 +151,7 @@ static int is_known(const sweep_run *runs, int i, int e) {
     return 0;
 }
 
-/* Whether the run can be trained on its data. */
+/* Checks that the run can be trained on its data. */
 static glofnd_status check_training(gf_error *err, const sweep_run *r) {
     gf_error why = {{0}};
     gf_dataset *data = NULL;
@@ -163,7 +163,7 @@ static glofnd_status check_training(gf_error *err, const sweep_run *r) {
     return GLOFND_OK;
 }
 
-/* Whether an earlier run that is still to be trained has the same task and data. */
+/* 1: an earlier run that is still to be trained has the same task and data. */
 static int is_trained_on(const sweep_run *runs, int i) {
     for (int k = 0; k < i; k++)
         if (!runs[k].finished && runs[k].config.task == runs[i].config.task &&

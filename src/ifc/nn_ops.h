@@ -92,7 +92,8 @@ typedef struct gf_nn_sizes { /* bytes */
     size_t scratch;          /* during one call; may be shared by all ops */
 } gf_nn_sizes;
 
-/* Fields that an op does not need may be NULL. op_backward finds x, x2 and saved as op_forward left them, y for ATTENTION alone. */
+/* Fields that an op does not need may be NULL. op_backward finds x, x2 and saved as op_forward left them, y for ATTENTION alone.
+ * */
 typedef struct gf_nn_args {
     const void *x, *dy;
     void *y, *dx;

@@ -31,7 +31,7 @@ typedef struct gf_checkpoint_draft {
 } gf_checkpoint_draft;
 
 glofnd_status gf_checkpoint_draft_init(gf_error *err, gf_checkpoint_draft *d, const char *run, int64_t step);
-/* Whether the checkpoint of this step is complete already, as after a resume. */
+/* 1: the checkpoint of this step is complete already, as after a resume. */
 int gf_checkpoint_draft_exists(const gf_checkpoint_draft *d);
 /* Makes d->temp, empty. */
 glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draft *d);

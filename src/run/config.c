@@ -244,7 +244,7 @@ static const struct {
     {"seed", "random_seed"},
 };
 
-/* Whether `word` is one of the words of `list`. */
+/* 1: `word` is one of the words of `list`. */
 static int is_listed(const char *list, const char *word) {
     const size_t n = strlen(word);
     const char *at = n ? strstr(list, word) : NULL;

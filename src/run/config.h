@@ -69,7 +69,7 @@ glofnd_status gf_config_init(gf_error *err, gf_config *c);
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
 /* A .cfg file; messages name file and line. */
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
-/* Whether every key that was given to `other` was given to `c`. */
+/* 1: every key that was given to `other` was given to `c`. */
 int gf_config_covers(const gf_config *c, const gf_config *other);
 /* Fills open values (keys that were not given and have a different default in this task; start and warm-up epochs; size and stem
  * follow from the data) and checks combinations. */

@@ -39,7 +39,7 @@ const gf_eval_key *gf_eval_key_find(const char *event, const char *key);
 const gf_eval_key *gf_eval_key_any(const char *event, const char *key);
 /* Position of an event in tables. */
 int gf_eval_rank(const char *event);
-/* Whether the name of a figure can have this word in it. Numbers, datasets and protocols with numbers are not known here. */
+/* 1: the name of a figure can have this word in it. Numbers, datasets and protocols with numbers are unknown here. */
 int gf_eval_has_word(const char *word);
 
 #endif

@@ -23,7 +23,7 @@ typedef struct collector {
     char *unknown;               /* first key that is not in the table */
 } collector;
 
-/* Whether a record has the key, or the value, that `condition` names: "KEY" or "KEY=VALUE". */
+/* 1: the record has the key, or the value, that `condition` names: "KEY" or "KEY=VALUE". */
 static int holds(const gf_jsonl_reader *r, const char *condition) {
     char key[GF_SETTINGS_KEY_MAX];
     const char *equals = strchr(condition, '=');

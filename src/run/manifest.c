@@ -54,7 +54,7 @@ static glofnd_status add_up(gf_error *err, const char *path, sums *out) {
     return r.status;
 }
 
-/* digits: of the checksum; they tell the two kinds apart. */
+/* digits: of the checksum; they distinguish the two kinds. */
 static glofnd_status describe(gf_error *err, const char *folder, const char *name, int digits, char line[LINE]) {
     char path[PATH_MAX];
     sums s;

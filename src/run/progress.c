@@ -19,7 +19,7 @@ void gf_progress_time(double s, char *out, int bytes) {
     else snprintf(out, (size_t)bytes, "%llds", n);
 }
 
-/* Of the terminal; 0: unknown. */
+/* Width of the terminal; 0: unknown. */
 static int columns(void) {
     struct winsize w = {0};
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;

@@ -7,7 +7,7 @@
 #include "run/checkpoint_folder.h"
 #include "run/layout.h"
 
-/* Whether the last line has no end. */
+/* 1: the last line has no end. */
 static int is_cut(const char *path) {
     FILE *f = fopen(path, "rb");
     const int last = f && fseek(f, -1, SEEK_END) == 0 ? getc(f) : '\n';
@@ -15,8 +15,8 @@ static int is_cut(const char *path) {
     return last != '\n';
 }
 
-/* Where the end of the file is missing, its whole lines are right, the last one may be unreadable, and later keys are missing. A
- * wrong line elsewhere is a mistake of the user, and an error. */
+/* A file without its end has right lines, a last one that may be unreadable, and lacks later keys. A wrong line elsewhere is a
+ * mistake of the user, and an error. */
 static glofnd_status read_own(gf_error *err, const char *path, const gf_config *copy, gf_config *own, const char **was) {
     const int there = access(path, F_OK) == 0;
     const glofnd_status status = there ? gf_config_read(err, own, path) : GLOFND_OK;

@@ -26,7 +26,7 @@ typedef struct gf_run_log {
     double *step[GF_RUN_STEP_COUNT]; /* [steps] each */
     int64_t epoch_steps;             /* steps of an epoch; 0: unknown before the first has ended */
     int64_t skipped;                 /* lines of both files that are no JSON objects */
-    int64_t damaged;                 /* samples that could not be read */
+    int64_t damaged;                 /* unreadable samples */
     int finished;                    /* the final weights exist */
     gf_memory_record memory;
     gf_run_eval eval;
@@ -37,7 +37,7 @@ glofnd_status gf_run_log_read(gf_error *err, const char *run, gf_run_log *out);
 void gf_run_log_free(gf_run_log *r); /* a zeroed one is fine */
 /* A number of a log as a count; 0 if it is none. */
 int64_t gf_run_count(double x);
-/* Of the last epoch; NaN if there is none. */
+/* Value of the last epoch; NaN if there is none. */
 double gf_run_last(const gf_run_log *r, gf_run_field field);
 double gf_run_last_of(const gf_run_log *r, const char *key); /* by its key in log.jsonl; NaN if there is none */
 /* Mean over the last `max` logged steps that have the figure; NaN if none has. */

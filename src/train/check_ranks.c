@@ -46,7 +46,7 @@ static glofnd_status same_config(gf_error *err, gf_comm *c, const gf_config *con
     return GLOFND_E_ARGUMENT; /* the transport failed: its text is in err */
 }
 
-/* Of the first and last keys. */
+/* Hash of the first and last keys. */
 static uint64_t data_hash(const gf_dataset *d) {
     const int64_t n = gf_dataset_describe(d).n;
     uint64_t h = (uint64_t)n;

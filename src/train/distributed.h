@@ -28,7 +28,7 @@ typedef struct gf_distributed {
     size_t unreadable_capacity;
 } gf_distributed;
 
-/* Whether the batch can be divided among the ranks; E_OPTION says why not. */
+/* Checks that the batch can be divided among the ranks; E_OPTION says why not. */
 glofnd_status gf_distributed_check(gf_error *err, const gf_config *c, int ranks);
 /* Before the nets are made: hooks for their batch norm. */
 void gf_distributed_begin(gf_distributed *d, gf_comm *host);

@@ -11,7 +11,7 @@ int64_t gf_feed_preload_bytes(const gf_dataset *d, int size) {
     return bytes <= PRELOAD_MAX && info.width <= side && info.height <= side ? bytes : 0;
 }
 
-/* Where the device has no memory for them, pixels come with the batches. */
+/* Pixels come with the batches if the device has no memory for them. */
 static glofnd_status preload_images(gf_error *err, gf_feed *f, const gf_loader_spec *s) {
     TRY(gf_preload_load(err, s->data, s->workers, &f->resident));
     const uint8_t *pixels = gf_preload_pixels(f->resident);

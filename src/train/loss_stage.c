@@ -152,7 +152,7 @@ static glofnd_status choose_options(gf_error *err, gf_loss_stage *l) {
     return GLOFND_OK;
 }
 
-/* Of the whole batch, on the host. */
+/* Arrays of the whole batch, on the host. */
 static const int64_t *ids(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.id : l->batch->id; }
 static const int32_t *labels(const gf_loss_stage *l) { return l->spec.comm ? l->ranks.label : l->batch->label; }
 static const gf_content *contents(const gf_loss_stage *l) { return l->spec.comm ? l->content : l->batch->content; }

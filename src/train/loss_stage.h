@@ -41,7 +41,7 @@ uint64_t gf_loss_stage_key(const gf_loss_stage *l);
 glofnd_ctx *gf_loss_stage_ctx(const gf_loss_stage *l);
 glofnd_store *gf_loss_stage_store(const gf_loss_stage *l);
 gf_shard *gf_loss_stage_shard(const gf_loss_stage *l);
-/* Replaces the store by that of a file. E_FORMAT: it holds another number of anchors. */
+/* Replaces the store by that of a file. E_FORMAT: it holds a different number of anchors. */
 glofnd_status gf_loss_stage_load(gf_error *err, gf_loss_stage *l, const char *path);
 int64_t gf_loss_stage_bytes(const gf_loss_stage *l); /* held where the encoders are */
 

@@ -13,7 +13,7 @@ typedef struct gf_epoch_sums { /* of the present epoch; checkpoints hold them, s
     double loss, lambda, kept, steps;
     double pairs, flagged, same, hits;       /* counts, exact in double */
     double precision, recall, quality_steps; /* means of per-anchor values */
-    double damaged;                          /* samples that could not be read */
+    double damaged;                          /* unreadable samples */
 } gf_epoch_sums;
 
 typedef struct gf_step_times { /* seconds of one step; on a GPU `forward` holds forward to optimizer */
@@ -31,7 +31,7 @@ typedef struct gf_trainer {
     gf_loader *loader; /* the feed's */
     gf_encoders encoders;
     gf_bpe *bpe;            /* task clip: tokens of captions */
-    uint32_t vocab_crc;     /* tells its vocabulary from others */
+    uint32_t vocab_crc;     /* identifies its vocabulary */
     gf_loss_stage *loss;    /* the method, with the state of the anchors */
     const char *store_path; /* working file of that state, borrowed; NULL: in memory. To be set before build */
     gf_learned_tau scale;   /* the learned temperature */

@@ -21,13 +21,13 @@ static int runs_with(const gf_run_log *runs, int count, const gf_eval_line *like
 
 const gf_eval_line *gf_comparable_choose(const gf_run_log *runs, int count, const char *event) {
     const gf_eval_line *best = NULL;
-    int most = 0;
+    int max = 0;
     for (int i = 0; i < count; i++)
         for (int k = 0; k < runs[i].eval.count; k++) {
             const gf_eval_line *e = &runs[i].eval.line[k];
             if (e->untrained || strcmp(e->event, event) != 0) continue;
             const int own = strcmp(e->data, runs[i].config.data) == 0, x = 2 * runs_with(runs, count, e) + own;
-            if (x > most) best = e, most = x;
+            if (x > max) best = e, max = x;
         }
     return best;
 }

@@ -19,7 +19,7 @@ typedef struct gf_score {     /* the figure that summarises a run */
 
 /* Nearest neighbours or retrieval: the one that more runs have, else by the task of the first run. */
 gf_score gf_score_choose(const gf_report *r);
-/* Of a run, in percent; NaN: it was not measured with these settings. */
+/* Score of a run, in percent; NaN: it was not measured with these settings. */
 double gf_score_of(const gf_score *s, const gf_run_log *run, int untrained);
 
 #endif

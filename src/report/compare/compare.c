@@ -124,7 +124,6 @@ static glofnd_status read_run(gf_error *err, gf_comparison *c, const char *path,
     gf_run_log log;
     TRY(gf_run_log_read(err, path, &log));
     snprintf(r->path, sizeof r->path, "%s", log.path);
-    snprintf(r->name, sizeof r->name, "%s", log.name);
     r->config = log.config;
     r->seed = log.config.seed;
     for (int i = 0; i < log.eval.count; i++)
@@ -148,13 +147,13 @@ static const char *settings_of(const gf_metric *m) {
     return at ? at + 1 : "";
 }
 
-/* Whether two metrics have the same title and name, so that only their settings differ. */
+/* 1: two metrics have the same title and name, so that only their settings differ. */
 static int same_name(const gf_metric *a, const gf_metric *b) {
     const size_t n = (size_t)(settings_of(a) - a->key);
     return a != b && strncmp(a->key, b->key, n) == 0;
 }
 
-/* Appends to the names of metrics that were measured in different ways as few settings as tell one from all others. */
+/* Appends to the names of metrics that were measured in different ways the fewest settings that distinguish them. */
 static void disambiguate_names(gf_comparison *c) {
     for (int a = 0; a < c->metrics; a++) {
         gf_metric *m = &c->metric[a];

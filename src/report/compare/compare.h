@@ -23,7 +23,7 @@ typedef struct gf_metric {
 } gf_metric;
 
 typedef struct gf_compared { /* a run */
-    char path[1024], name[128];
+    char path[1024];
     int64_t seed;
     int group;
     gf_config config;
@@ -44,7 +44,7 @@ typedef struct gf_comparison {
 /* E_IO: not a run folder. Missing logs and evaluations are fine. */
 glofnd_status gf_compare_read(gf_error *err, const char *const *runs, int count, gf_comparison *out);
 void gf_compare_free(gf_comparison *c); /* NULL and a zeroed one are fine */
-/* Whether `text` is part of the name, in small letters or large. */
+/* 1: `text` is part of the name, in small letters or large. */
 int gf_metric_has(const gf_metric *m, const char *text);
 /* Keeps metrics whose name has `text` (NULL: all), without details unless `details` or a text is given; how many stay. */
 int gf_compare_select(gf_comparison *c, const char *text, int details);
@@ -59,7 +59,7 @@ typedef struct gf_cell { /* a figure of a group */
 gf_cell gf_compare_cell(const gf_comparison *c, int group, int metric);
 /* Group with the best mean of a metric; -1: no group has it, or neither is better. */
 int gf_compare_best(const gf_comparison *c, int metric);
-/* Whether a group is to be marked as the best: as printed it equals the best one, and some group is worse. */
+/* 1: a group is to be marked as the best: as printed it equals the best one, and some group is worse. */
 int gf_compare_is_best(const gf_comparison *c, int group, int metric);
 int gf_compare_digits(const gf_comparison *c, int metric); /* after the point */
 

@@ -18,7 +18,7 @@ typedef struct gf_remap {      /* from the rows of a checkpoint to the samples o
 /* The keys of a dataset, in order (docs/formats.md). */
 glofnd_status gf_keys_save(gf_error *err, const gf_dataset *d, const char *path);
 glofnd_status gf_keys_count(gf_error *err, const char *path, int64_t *n); /* of the file; E_FORMAT: corrupt */
-/* Whether `path` holds the keys of `d`, without memory for them. E_FORMAT: corrupt. */
+/* *same: `path` holds the keys of `d`. Allocates nothing. E_FORMAT: corrupt. */
 glofnd_status gf_keys_same(gf_error *err, const gf_dataset *d, const char *path, int *same);
 /* to[i]: the position in `d` of the sample that row i of the key file belongs to, -1 if it is missing; [out->rows], to be freed.
  * Of equal keys the first belongs to the first. */

@@ -35,7 +35,7 @@ typedef struct gf_weights_report {
 } gf_weights_report;
 
 glofnd_status gf_weights_save_model(gf_error *err, const gf_model *m, const char *path);
-/* float32, float16 and bfloat16 files alike. Image encoders also take a file whose names have no "visual." in front. Entries that
+/* Reads float32, float16 and bfloat16 files. Image encoders also take a file whose names have no "visual." in front. Entries that
  * torch keeps beside weights (num_batches_tracked, input_resolution, context_length, vocab_size) are not counted. report may be
  * NULL; it is filled on failure, too. */
 glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char *path, gf_weights_rule rule,
@@ -45,7 +45,7 @@ glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char
 
 /* Replaces `path` when complete. */
 glofnd_status gf_model_save(gf_error *err, const gf_trainer *t, const char *path);
-/* Of a checkpoint: no tensor may be missing or differ in shape. */
+/* Loads those of a checkpoint: no tensor may be missing or differ in shape. */
 glofnd_status gf_model_load(gf_error *err, gf_trainer *t, const char *path);
 /* Before a new run does anything. Weights to start from that cannot be read, or whose vocabulary is unknown
  * (gf_vocabulary_find); a locked encoder without them (E_OPTION). */
