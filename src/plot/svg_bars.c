@@ -60,9 +60,9 @@ void gf_svg_bars(gf_text *out, const gf_bars *b) {
     gf_text_escape(out, b->title);
     gf_text_add(out, "\">\n");
     gf_plot_y_axis(out, &f, b->y_name);
-    const double room = (double)(RIGHT - LEFT) / b->groups, width = fmin(46.0, 0.8 * room / b->each);
+    const double group = (double)(RIGHT - LEFT) / b->groups, width = fmin(46.0, 0.8 * group / b->each);
     for (int g = 0; g < b->groups; g++) {
-        const double middle = LEFT + (g + 0.5) * room;
+        const double middle = LEFT + (g + 0.5) * group;
         for (int k = 0; k < b->each; k++) bar(out, b, &f, g, k, middle + (k - 0.5 * b->each) * width + 1.0, width - 2.0);
         gf_text_add(out, "<text class=\"tick\" x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">", middle, BOTTOM + 20);
         gf_text_escape(out, b->group[g]);

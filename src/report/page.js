@@ -82,11 +82,11 @@ if (sheet) document.querySelectorAll('svg.map').forEach(function (svg) {
   function leave() { if (tip) { tip.remove(); tip = null; } }
   svg.addEventListener('pointerleave', leave);
   svg.addEventListener('pointermove', function (e) {
-    var r = svg.getBoundingClientRect(), dot = null, least = 400;
+    var r = svg.getBoundingClientRect(), dot = null, best = 400;
     var x = (e.clientX - r.left) / r.width * 400, y = (e.clientY - r.top) / r.height * 400;
     dots.forEach(function (d) {
       var far = (d.x - x) * (d.x - x) + (d.y - y) * (d.y - y);
-      if (far < least) { least = far; dot = d; }
+      if (far < best) { best = far; dot = d; }
     });
     if (!dot) return leave();
     if (!tip) {

@@ -91,7 +91,7 @@ static void equals_plain_loops(void **state) {
     compare(1500, 40, 12, 300, 0.0, 1);
 }
 
-/* All rows alike: the neighbours are the first k, whatever tile they are in. */
+/* All rows are equal: the neighbours are the first k, whatever their tile. */
 static void ties_go_to_the_smaller_index(void **state) {
     (void)state;
     gf_features train = make(1200, 8, 10, 5), test = make(3, 8, 10, 6);

@@ -104,7 +104,7 @@ static void equals_plain_loops(void **state) {
     gf_features_free(&f);
 }
 
-/* Classes that are all alike: the smallest label wins, the first five are the top five. */
+/* All classes are equal: the smallest label wins, the first five are the top five. */
 static void ties_go_to_the_smaller_label(void **state) {
     (void)state;
     float x[20], centre[14];

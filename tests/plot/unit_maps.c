@@ -117,7 +117,7 @@ static void tree_is_near_the_exact_sum(void **state) {
 
 /* Share of points whose nearest on the map is of the same blob. */
 static double kept(const double *y, int64_t n) {
-    int64_t alike = 0;
+    int64_t same = 0;
     for (int64_t i = 0; i < n; i++) {
         int64_t best = -1;
         double least = INFINITY;
@@ -125,9 +125,9 @@ static double kept(const double *y, int64_t n) {
             const double d = hypot(y[2 * i] - y[2 * j], y[2 * i + 1] - y[2 * j + 1]);
             if (j != i && d < least) least = d, best = j;
         }
-        alike += best % BLOBS == i % BLOBS;
+        same += best % BLOBS == i % BLOBS;
     }
-    return (double)alike / (double)n;
+    return (double)same / (double)n;
 }
 
 static void maps_keep_neighbours_together(void **state) {
@@ -191,7 +191,7 @@ static void principal_axes(void **state) {
     assert_true(fabs(share[0] - 25.0 / 29.0) < 1e-5 && fabs(share[1] - 4.0 / 29.0) < 1e-5);
     for (int i = 0; i < MANY; i++) along = fmax(along, fabs(y[2 * i])), across = fmax(across, fabs(y[2 * i + 1]));
     assert_true(fabs(along - 5.0) < 1e-4 && fabs(across - 2.0) < 1e-4);
-    for (int turn = 0; turn < 8; turn++) { /* the axis looks where its largest entry is positive */
+    for (int turn = 0; turn < 8; turn++) { /* the largest entry of the axis is positive */
         const double c = cos(0.3 + 0.785398 * turn), d = sin(0.3 + 0.785398 * turn),
                      sign = (fabs(c) > fabs(d) ? c : d) > 0.0 ? 1.0 : -1.0;
         for (int i = 0; i < MANY; i++) {

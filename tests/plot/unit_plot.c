@@ -162,7 +162,7 @@ static void ticks_are_short(void **state) {
                    (const char *const[]){"0.4910", "0.4915", "0.4920", "0.4925", "0.4930"}, 5);
 }
 
-/* What is wider than high lies in the middle. */
+/* A map that is wider than high is centred. */
 static void maps_are_centred(void **state) {
     (void)state;
     const double y[] = {0, 0, 10, 2};

@@ -41,8 +41,8 @@ static const char log_lines[] =
     "\"recall\": 0.25, \"f1\": 0.333}\n"
     "{\"event\": \"epo";
 
-/* On the run's own data, four times: untrained, of old, the newest of the kind, and two of other kinds, which are newer. The last
- * one is as older versions wrote equal votes. */
+/* On the run's own data: untrained, an old one, the newest of its kind, and two newer ones of other kinds. The last one has equal
+ * votes as older versions wrote them. */
 #define KNN(k, untrained, top1, rest) \
     "{\"event\": \"knn\", \"protocol\": \"knn\", \"untrained\": " untrained ", \"k\": " k ", \"top1\": " top1 rest "}\n"
 #define OWN ", \"data\": \"shapes:<i>&n=10\", \"test\": \"<t>\""
@@ -107,7 +107,7 @@ static void set_top1(gf_eval_line *e, double x) {
         if (strcmp(row[i].key, "top1") == 0) e->value[i] = x;
 }
 
-/* Two runs: one as the log says, one with another detector and share, and a score of 38. */
+/* Two runs: one from the log, one with a different detector and alpha, and a score of 38. */
 static void make_two_runs(gf_run_log runs[2]) {
     scratch_text(&box, "config.cfg", "data = shapes:<i>&n=10\nalpha = 0.05\ndetector = glofnd\nstart_epoch = 0\n");
     scratch_text(&box, "log.jsonl", log_lines);
@@ -241,7 +241,7 @@ static void tiles_have_the_last_epoch(void **state) {
     remove_run();
 }
 
-/* What a run holds comes back as it was written; a damaged file is none; the page has the parts and what is left of the most. */
+/* memory.json is read back as written; a corrupt file counts as none; the page has the parts and the rest of the peak. */
 static void memory_is_kept_and_shown(void **state) {
     (void)state;
     gf_error err = {{0}};
@@ -303,8 +303,8 @@ static void memory_is_kept_and_shown(void **state) {
     remove_run();
 }
 
-/* Image-text runs speak of captions and retrieval, not of nearest neighbours; without a detector there is no precision. */
-static void image_text_runs_speak_of_captions(void **state) {
+/* Pages of image-text runs have captions and retrieval, not nearest neighbours; without a detector there is no precision. */
+static void image_text_runs_have_retrieval(void **state) {
     (void)state;
     gf_error err = {{0}};
     gf_run_log run;
@@ -367,8 +367,8 @@ static void assert_table(const char *table, const char *title, int runs, const c
 #define ON_D ", \"data\": \"d\", \"test\": \"t\""
 #define RETRIEVAL "{\"event\": \"retrieval\", \"protocol\": \"retrieval\", \"data\": \"d\", \"test\": \"d\", \"mean\": 0.17}\n"
 
-/* A run on images beside one of images and texts: what both have in common is shown; what only one has, of that one. */
-static void only_figures_of_one_kind_stand_together(void **state) {
+/* A run on images and a run on images and texts: a score that both have comes first; else that of one run. */
+static void only_comparable_scores_share_a_column(void **state) {
     (void)state;
     static const char views[] = "data = d\ndetector = glofnd\n";
     static const char clip[] = "data = d\ntask = clip\nloss = sogclr2\ndetector = glofnd\n";
@@ -407,8 +407,8 @@ static void only_figures_of_one_kind_stand_together(void **state) {
     remove_run();
 }
 
-/* A run is set against that of its own seed under the first configuration, and those under it against nothing. */
-static void runs_are_set_against_their_partners(void **state) {
+/* The baseline of a run is the run of the same seed under the first configuration; runs of that configuration have none. */
+static void runs_have_a_baseline_of_their_seed(void **state) {
     (void)state;
     enum { RUNS = 5 };
     static const char *const score[RUNS] = {"0.500", "0.375", "0.600", "0.400", "0.700"};
@@ -435,8 +435,8 @@ static void runs_are_set_against_their_partners(void **state) {
     remove_run();
 }
 
-/* Bars beside each other are of one data, one truth and one share: of that of most detectors, of equals the newest. */
-static void bars_are_of_one_kind(void **state) {
+/* All bars have the same data, truth and alpha: those of most detectors, of several the newest. */
+static void bars_are_comparable(void **state) {
     (void)state;
 #define LINEAR(data, fraction, top1)                                                                                    \
     "{\"event\": \"linear\", \"protocol\": \"paper\", \"data\": \"" data "\", \"test\": \"t\", \"fraction\": " fraction \
@@ -486,10 +486,10 @@ int main(void) {
         IN_A_FOLDER(epochs_keep_their_numbers),
         IN_A_FOLDER(tiles_have_the_last_epoch),
         IN_A_FOLDER(memory_is_kept_and_shown),
-        IN_A_FOLDER(image_text_runs_speak_of_captions),
-        IN_A_FOLDER(only_figures_of_one_kind_stand_together),
-        IN_A_FOLDER(runs_are_set_against_their_partners),
-        IN_A_FOLDER(bars_are_of_one_kind),
+        IN_A_FOLDER(image_text_runs_have_retrieval),
+        IN_A_FOLDER(only_comparable_scores_share_a_column),
+        IN_A_FOLDER(runs_have_a_baseline_of_their_seed),
+        IN_A_FOLDER(bars_are_comparable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,8 +117,8 @@ static void lambda_of_images_is_theirs(void **state) {
     }
 }
 
-/* The head names what all runs share, and says how far they differ in the rest. */
-static void the_head_is_of_all_runs(void **state) {
+/* The header gives common values, and ranges or counts of different ones. */
+static void the_header_covers_all_runs(void **state) {
     (void)state;
     gf_run_log runs[3] = {run_of("data = <d>\nbatch = 32\nepochs = 3\n", ""), run_of("data = <d>\nbatch = 32\nepochs = 3\n", ""),
                           run_of("data = e\nbatch = 64\nepochs = 10\narch = resnet50\n", "")};
@@ -171,7 +171,7 @@ int main(void) {
         cmocka_unit_test(densities_stay_within_similarities),
         cmocka_unit_test(long_names_may_be_broken),
         IN_A_FOLDER(lambda_of_images_is_theirs),
-        IN_A_FOLDER(the_head_is_of_all_runs),
+        IN_A_FOLDER(the_header_covers_all_runs),
         IN_A_FOLDER(notes_are_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -56,7 +56,7 @@ static const char first_lines[] =
     "{\"event\": \"epoch\", \"step\": 4, \"epoch\": 0, \"loss\": 3.5, \"precision\": 0.25}\n"
     "{\"event\": \"step\", \"step\": 6, \"ep";
 
-/* What was half written is taken when it is whole; a shorter file is another one. */
+/* An incomplete line is read once it is complete; a shorter file is a new one. */
 static void tail_takes_what_is_new(void **state) {
     (void)state;
     gf_error err = {{0}};
@@ -148,7 +148,7 @@ static void epochs_make_a_curve_where_steps_do_not(void **state) {
     gf_run_log_free(&r);
 }
 
-/* What nobody trains has no time to go; what is finished is that. */
+/* A run without a process has no remaining time; a finished run is marked. */
 static void a_run_that_stopped_says_so(void **state) {
     (void)state;
     gf_error err = {{0}};
@@ -168,7 +168,7 @@ static void a_run_that_stopped_says_so(void **state) {
     gf_run_log_free(&r);
 }
 
-/* The first part of the log was lost: steps say where the run is. */
+/* The first part of the log was lost: steps give the position. */
 static void a_log_that_begins_late_is_placed(void **state) {
     (void)state;
     gf_error err = {{0}};
@@ -185,7 +185,7 @@ static void a_log_that_begins_late_is_placed(void **state) {
     gf_run_log_free(&r);
 }
 
-/* A log that something else wrote: nothing is drawn where a number lies nowhere, and no count is made of it. */
+/* Unusable numbers of a log are neither drawn nor counted. */
 static void wild_numbers_are_left_out(void **state) {
     (void)state;
     gf_error err = {{0}};

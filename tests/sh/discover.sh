@@ -97,10 +97,11 @@ expect 1 "no tensor 'c'; it has emb, b" discover x.safetensors --tensor c --out 
 expect 0 "the 3 most similar samples of an anchor are above it" discover x.npy --k 3 --dup exact --out k
 has k/summary.json '"duplicate_pairs": 3,'
 
-# Caps that say so; alpha that finds nothing.
+# Limits are reported; an alpha that finds nothing.
 expect 0 "limited from" discover x.npy --k 10 --max-pairs 50 --out cap
 [ "$(wc -l < cap/pairs.tsv)" -eq 51 ] || fail "--max-pairs"
-expect 0 "0 pairs (anchor, other) of 0 anchors: the threshold is the largest similarity itself" discover x.npy --alpha 0.001 --out none
+expect 0 "0 pairs (anchor, other) of 0 anchors: the threshold is the largest similarity itself" \
+    discover x.npy --alpha 0.001 --out none
 
 expect 0 "of them listed in duplicates.tsv: those among the most similar" discover x.npy --k 3 --dup -1 --out near
 has out "duplicates  1653 pairs"
@@ -108,8 +109,8 @@ listed=$(sed -n 's/.*"duplicates_listed": \([0-9]*\).*/\1/p' near/summary.json)
 [ "$listed" -lt 1653 ] && [ "$(wc -l < near/duplicates.tsv)" -eq $((listed + 1)) ] || fail "$listed duplicates listed"
 python3 -c '
 exec(open("make.py").read().split("random.seed")[0])
-npy("alike.npy", "<f4", "(9, 1)", struct.pack("<9f", *range(1, 10)))'
-expect 0 "0 anchors: the 3 largest similarities of every anchor are equal" discover alike.npy --k 2 --out alike
+npy("equal.npy", "<f4", "(9, 1)", struct.pack("<9f", *range(1, 10)))'
+expect 0 "0 anchors: the 3 largest similarities of every anchor are equal" discover equal.npy --k 2 --out equal
 has out "components  none"
 
 # The learner.

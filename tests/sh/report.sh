@@ -1,5 +1,5 @@
-# glofnd report and watch on tiny runs: the page of one and of several, numbers of the log in it, hostile names, damaged and
-# half-written logs, runs that have not begun, messages and exit codes.
+# glofnd report and watch on tiny runs: the page of one and of several, numbers of the log in it, hostile names, corrupt and
+# incomplete logs, runs that have not begun, messages and exit codes.
 . "$2/tests/sh/common.inc"
 needs_runs
 needs 'png yes'
@@ -17,7 +17,7 @@ train run $three --detector glofnd
 evil='<b>"x&y'"'"'<b>'
 train "$evil" $three --detector fnc
 
-# One run, all sections; the figures are those of the log.
+# One run, all sections; the numbers are those of the log.
 expect 0 "page one.html" "$glofnd" report run --out one.html
 selfcontained one.html
 for id in found results detection thresholds maps labels training cost config; do
@@ -61,18 +61,18 @@ done
 all=$(for part in weights optimizer activations workspace loss data; do held $part; done |
     awk '{ x += $1 } END { printf "%.0f", x / 1e6 }')
 grep -q "20 bytes for each of 96, [0-9.]*[^0-9]*% of the <b>$all[^0-9]*MB" one.html || fail "what the anchors take"
-# The first figure: an image, others along the line, and where its threshold cuts.
+# The first figure: an image, others by similarity, and its threshold.
 example=$(sed -n '/<figure class="example">/,/<\/figure>/p' one.html)
 [ "$(echo "$example" | grep -o '<image ' | wc -l)" -ge 5 ] || fail "others on the line"
-# It is there for wide windows and for narrow ones, with the same numbers and pictures.
+# It exists for wide and for narrow windows, with the same numbers and images.
 for shape in broad slim; do
     echo "$example" | sed -n "/<svg class=\"$shape\"/,/<\/svg>/p" > $shape
     for id in $(grep -o 'href="#example-[0-9]*' $shape | cut -d'#' -f2); do
         echo "$example" | grep -q "<symbol id=\"$id\"" || fail "$shape: no picture $id"
     done
-    grep -o 'left out: [0-9]*\|pushed apart: [0-9]*\|λ = [0-9.]*' $shape > $shape.said
+    grep -o 'left out: [0-9]*\|pushed apart: [0-9]*\|λ = [0-9.]*' $shape > $shape.text
 done
-[ "$(grep -c . slim.said)" -eq 3 ] && cmp -s broad.said slim.said || fail "the shapes of the first figure differ"
+[ "$(grep -c . slim.text)" -eq 3 ] && cmp -s broad.text slim.text || fail "the shapes of the first figure differ"
 [ "$(grep -o 'href="#example-' slim | wc -l)" -ge 3 ] || fail "pictures of the narrow shape"
 example=$(cat broad)
 left=$(echo "$example" | sed -n 's/.*left out: \([0-9]*\)<.*/\1/p')
@@ -97,7 +97,7 @@ grep -q "Not evaluated yet: <code>glofnd eval linear" quick.html && fail "linear
 grep -q 'src="data:image' quick.html && fail "--quick has no pictures"
 selfcontained quick.html
 
-# Two runs, one with a hostile name and a half-written, damaged log; default place of the page.
+# Two runs, one with a hostile name and an incomplete, corrupt log; default path of the page.
 printf '{"event": "epoch", "epoch": 3, "loss": 1e999, "flag\n\0\377{}\n[]\n{"event": "st' >> "$evil/log.jsonl"
 sed -i 's/^arch/# <script>alert(1)<\/script>\narch/' "$evil/config.cfg"
 expect 0 "report.html" "$glofnd" report run "./$evil/" --samples 40
@@ -139,24 +139,24 @@ shown=$(awk '$1 == "run" && $2 == "glofnd" || $1 == "clip" { printf "%s ", $(NF 
 grep -q "${top1%% *}[^0-9]*%</b><span>of test images are classified correctly by their 20 nearest" both.html || fail "the tile"
 grep -q '>knn k 20 top-1 %</th>' both.html || fail "title of the column"
 expect 0 "retrieval shapes average %: data $data,split=test" "$glofnd" report clip --quick --out both.html
-# One without that figure has none, and no difference.
+# A run without that score has none, and no difference.
 sed -i '/"event": "knn"/d' clip/eval.jsonl
 expect 0 "knn k 20 top-1 %" "$glofnd" report run clip --quick --out both.html
 [ "$(awk '$1 == "clip" { print $(NF - 1) $NF }' out)" = "--" ] || fail "a figure of another kind"
 
-# Captions that would be part of the page, and no labels to judge by.
+# Captions with HTML, and no labels.
 "$glofnd" data export shapes:n=20,classes=4,size=16 --folder --out pictures > out 2> err || fail "export"
 sed -i '2,$s/ on a / <script>alert(2)<\/script> \&amp; on a /' pictures/captions.csv
 labelled=$data data=csv:pictures/captions.csv
-train said $clip --epochs 2 --start-epoch 1 --detector glofnd --lambda-init quantile
+train captions $clip --epochs 2 --start-epoch 1 --detector glofnd --lambda-init quantile
 data=$labelled
-expect 0 "page" "$glofnd" report said --out said.html
-selfcontained said.html
-grep -qF '<script>alert(2)' said.html && fail "a caption that is not escaped"
-grep -qF '&lt;script&gt;alert(2)&lt;/script&gt; &amp;amp; on a' said.html || fail "the escaped caption"
-grep -q 'class="caption \(yes\|no\)"' said.html && fail "right and wrong without labels"
+expect 0 "page" "$glofnd" report captions --out captions.html
+selfcontained captions.html
+grep -qF '<script>alert(2)' captions.html && fail "a caption that is not escaped"
+grep -qF '&lt;script&gt;alert(2)&lt;/script&gt; &amp;amp; on a' captions.html || fail "the escaped caption"
+grep -q 'class="caption \(yes\|no\)"' captions.html && fail "right and wrong without labels"
 
-# Data that is gone: the page without pictures says so.
+# Missing data: the page has a reason instead of images.
 expect 0 "no pictures of run" "$glofnd" report run --data folder:gone --out gone.html
 grep -q "The network could not be applied:" gone.html || fail "why there are no images"
 

@@ -1,4 +1,4 @@
-# The pages of glofnd report and discover in a browser: the report loads, its script runs, nothing is said on the console, no
+# The pages of glofnd report and discover in a browser: the report loads, its script runs, the console stays empty, no
 # request leaves it; both are as wide as the window, also a phone's, where figures are in sight and letters can be read. Skipped
 # without Chromium.
 . "$2/tests/sh/common.inc"
@@ -15,11 +15,11 @@ train run --epochs 3 --lambda-init quantile --start-epoch 1 --detector glofnd
 "$glofnd" eval fn run > out 2> err || fail "eval fn"
 expect 0 "page page.html" "$glofnd" report run --out page.html
 
-# open_page FILE FLAGS...: the page after its script ran in `out`, what the console said in `said`, requests in net.json
+# open_page FILE FLAGS...: the page after its script ran in `out`, the console in `console`, requests in net.json
 open_page() {
     page=$1
     shift
-    rm -f net.json said
+    rm -f net.json console
     timeout 120 "$browser" --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --no-first-run --disable-sync \
         --disable-background-networking --disable-component-update --disable-extensions --user-data-dir="$scratch/profile" \
         --enable-logging=stderr --log-net-log="$scratch/net.json" --virtual-time-budget=3000 "$@" \
@@ -27,7 +27,7 @@ open_page() {
     code=$?
     [ $code -eq 124 ] && skip "Chromium did not end"
     grep -v dbus said_all > err
-    grep CONSOLE err > said
+    grep CONSOLE err > console
     return $code
 }
 
@@ -37,47 +37,47 @@ no_requests() { ! grep -q '"initiator":"\(null\|file\)' net.json; }
 # A page with an error and a request is seen as such; a browser that cannot even do this is none to test with.
 printf '<title>x</title><img src="http://127.0.0.1:9/leak.png"><script>console.error("oops")</script>' > bad.html
 open_page bad.html || skip "Chromium does not run here"
-grep -q oops said || skip "this Chromium does not tell what its console says"
+grep -q oops console || skip "this Chromium does not print its console"
 no_requests && skip "this Chromium writes no log of requests"
 
 open_page page.html || fail "the page does not load"
-[ -s said ] && { cat said >&2; fail "the console is not silent"; }
+[ -s console ] && { cat console >&2; fail "the console is not empty"; }
 no_requests || fail "a request left the page"
 grep -qE '<button id="theme"[^>]*>.{1,8}(dark|light)</button>' out || fail "the script did not run"
 [ "$(grep -o '<section id=' out | wc -l)" -eq 9 ] || fail "sections"
 
 # In a frame of some width: what leaves it, letters that are too small, texts of a drawing that lie on each other, tables whose
 # first figure is not in sight or whose first column goes away. The frame itself is asked: windows cannot be as narrow as a phone.
-cat > look.js <<'JS'
-const said = [], frame = document.querySelector("iframe"), page = frame.contentDocument, view = frame.contentWindow;
+cat > inspect.js <<'JS'
+const problems = [], frame = document.querySelector("iframe"), page = frame.contentDocument, view = frame.contentWindow;
 const seen = (e) => e.getClientRects().length > 0, box = (e) => e.getBoundingClientRect();
 const over = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 3 && b.top < a.bottom - 3;
-if (page.documentElement.scrollWidth > view.innerWidth) said.push("wider than the window");
+if (page.documentElement.scrollWidth > view.innerWidth) problems.push("wider than the window");
 for (const e of page.querySelectorAll("details")) e.open = true;
 for (const svg of [...page.querySelectorAll("svg[role=img]")].filter(seen)) {
   const texts = [...svg.querySelectorAll("text")].filter(seen);
   for (const t of texts) {
     const size = parseFloat(view.getComputedStyle(t).fontSize) * t.getScreenCTM().a;
-    if (size < 9.9) said.push("small: " + t.textContent + " " + size.toFixed(1));
-    if (box(t).left < 0 || box(t).right > view.innerWidth) said.push("cut off: " + t.textContent);
-    for (const u of texts) if (u !== t && over(box(t), box(u))) said.push("overlap: " + t.textContent + " | " + u.textContent);
+    if (size < 9.9) problems.push("small: " + t.textContent + " " + size.toFixed(1));
+    if (box(t).left < 0 || box(t).right > view.innerWidth) problems.push("cut off: " + t.textContent);
+    for (const u of texts) if (u !== t && over(box(t), box(u))) problems.push("overlap: " + t.textContent + " | " + u.textContent);
   }
 }
 for (const wide of page.querySelectorAll(".wide")) {
   for (const row of wide.querySelectorAll("tr"))
     if (box(row.cells[1]).right > view.innerWidth || box(row.cells[0]).right > box(row.cells[1]).left + 1)
-      said.push("out of sight: " + row.textContent);
+      problems.push("out of sight: " + row.textContent);
   wide.scrollLeft = 10000;
-  if (box(wide.querySelector("th")).left < 0) said.push("the first column goes away");
+  if (box(wide.querySelector("th")).left < 0) problems.push("the first column goes away");
 }
 const drawn = [...page.querySelectorAll("svg[role=img]")].filter(seen).length;
-document.title = said.length ? said.slice(0, 5).join("; ") : "fine, " + drawn + " drawings";
+document.title = problems.length ? problems.slice(0, 5).join("; ") : "fine, " + drawn + " drawings";
 JS
 # fits PAGE: at the widths of a desktop and of a phone
 fits() {
     for width in 1200 680 540 400 360; do
         { printf '<title>x</title><iframe width=%d height=800 src="%s"></iframe><script>onload = () => {' $width "$1"
-          cat look.js
+          cat inspect.js
           echo '}</script>'; } > frame.html
         open_page frame.html --allow-file-access-from-files --window-size=1280,900 || fail "$1 at $width pixels"
         grep -q '<title>fine, [1-9]' out || fail "$1 at $width pixels: $(grep -o '<title>[^<]*' out)"
