@@ -1,6 +1,6 @@
 /* fuzz_safetensors.c - hostile safetensors files: libFuzzer target for gf_st_open and the reads.
  *
- * The first byte chooses: as it is, or with the length of the header made right, so that what lies behind it is reached. A file
+ * The first byte chooses: unchanged, or with the length of the header corrected, so that the code behind it is reached. A file
  * that opens must hold what it promises: every tensor reads, and what was read, written again, opens with the same tensors.
  */
 #ifndef _GNU_SOURCE

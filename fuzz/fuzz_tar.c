@@ -1,7 +1,7 @@
 /* fuzz_tar.c - hostile shards: libFuzzer target of the tar reader, the sample scanner, labels and captions, the index loader.
  *
- * The first byte chooses: a tar as it is; a tar whose header checksums are made right, so that what lies behind them is reached;
- * an index file; or a .json or .cls, put into a shard with an image, which must be opened whatever that says. Every accepted
+ * The first byte chooses: an unchanged tar; a tar whose header checksums are corrected, so that the code behind them is reached;
+ * an index file; or a .json or .cls, put into a shard with an image, which must open whatever its content. Every accepted
  * sample must lie inside the shard, and its index must load back.
  */
 #ifndef _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* fuzz_text.c - captions cleaned: any bytes, in memory of exactly the promised size. What comes out is at most as long, its
+/* fuzz_text.c - captions cleaned: any bytes, in memory of exactly the promised size. The result is at most as long, its
  * characters are characters, parted by single spaces. First byte: if odd, each byte of the rest is decoded as Windows-1252 first,
  * which makes UTF-8 in it what the repair is for. */
 #include <stdlib.h>

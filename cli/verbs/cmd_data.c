@@ -230,7 +230,7 @@ int cmd_data(int argc, char **argv) {
         {"cell", "N", "synth: pixels per sample (64)", &cell},
     };
     int n;
-    int64_t r, c, px, shard, most = GF_BPE_MERGES_MOST;
+    int64_t r, c, px, shard, most = GF_BPE_MERGES_MAX;
     int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
     if (code != CLI_OK) return code < 0 ? CLI_OK : code;
     if ((code = check_words(n, argv + 1))) return code;
@@ -238,7 +238,7 @@ int cmd_data(int argc, char **argv) {
     if ((code = cli_integer("rows", rows, 1, 200, &r)) || (code = cli_integer("columns", columns, 1, 200, &c)) ||
         (code = cli_integer("cell", cell, 8, 1024, &px)) ||
         (code = cli_integer("per-shard", per_shard, 1, INT64_C(1) << 40, &shard)) ||
-        (merges && (code = cli_integer("merges", merges, 0, GF_BPE_MERGES_MOST, &most))))
+        (merges && (code = cli_integer("merges", merges, 0, GF_BPE_MERGES_MAX, &most))))
         return code;
     if (strcmp(what, "info") == 0) return info(spec);
     if (strcmp(what, "index") == 0) return index_shards(spec);

@@ -1,7 +1,7 @@
 /* augment.c - recipes, the random parameters of a view, and the view itself.
  *
- * A view lives as three planes of bytes in the scratch: resampled from the crop (mirrored at once: every later operation treats
- * left and right alike), changed in place, and written out once, normalised by a table per channel.
+ * A view lives as three planes of bytes in the scratch: resampled from the crop (mirrored at once: later operations do not
+ * distinguish left and right), changed in place, and written out once, normalised by a table per channel.
  */
 #include "image/augment.h"
 
@@ -15,7 +15,7 @@
 #include "image/resample.h"
 #include "util/minmax.h"
 
-enum { MOST_SIZE = 8192, CROP_TRIES = 10 };
+enum { SIZE_LIMIT = 8192, CROP_TRIES = 10 };
 
 struct gf_augment_scratch {
     int size;
@@ -68,8 +68,8 @@ static int is_chance(double p) { return p >= 0 && p <= 1; }
 static int is_strength(double x) { return x >= 0 && x <= 100; }
 
 static glofnd_status check_recipe(gf_error *err, const gf_augment *a) {
-    FAIL_IF(err, a->size < 1 || a->size > MOST_SIZE, GLOFND_E_OPTION, "image size is %d; it must be in [1, %d]", a->size,
-            MOST_SIZE);
+    FAIL_IF(err, a->size < 1 || a->size > SIZE_LIMIT, GLOFND_E_OPTION, "image size is %d; it must be in [1, %d]", a->size,
+            SIZE_LIMIT);
     FAIL_IF(err, !(a->scale_min > 0 && a->scale_min <= a->scale_max && a->scale_max <= 1), GLOFND_E_OPTION,
             "crop scale is [%g, %g]; it must lie in (0, 1]", a->scale_min, a->scale_max);
     FAIL_IF(err, !(a->ratio_min > 0 && a->ratio_min <= a->ratio_max && a->ratio_max <= 1000), GLOFND_E_OPTION,
@@ -358,7 +358,7 @@ static extent central(int full, int size) {
 glofnd_status gf_augment_center(gf_error *err, const gf_augment *a, int resize, const gf_image *in, gf_augment_scratch *x,
                                 float *out) {
     TRY(check_scratch(err, a, x, in));
-    FAIL_IF(err, resize < 0 || resize > MOST_SIZE, GLOFND_E_ARGUMENT, "resize is %d; it must be in [0, %d]", resize, MOST_SIZE);
+    FAIL_IF(err, resize < 0 || resize > SIZE_LIMIT, GLOFND_E_ARGUMENT, "resize is %d; it must be in [0, %d]", resize, SIZE_LIMIT);
     int width = in->width, height = in->height;
     if (resize > 0 && in->width <= in->height) {
         width = resize;

@@ -43,7 +43,7 @@ void gf_augment_scratch_free(gf_augment_scratch *x);
 
 /* As torchvision draws; an operation of strength 0 is left out. */
 gf_view gf_augment_draw(const gf_augment *a, gf_rng *r, int width, int height);
-/* Pixels on an image's shorter side that suffice (decode = fast): a typical box is then as large as its view. */
+/* Pixels that suffice on an image's shorter side (decode = fast): a typical box is then as large as its view. */
 int gf_augment_enough(const gf_augment *a);
 /* For gf_decode_hint.choose: the views' boxes together; *by is raised to a reduction that leaves each box as large as its
  * view. */
@@ -52,7 +52,7 @@ gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, in
  * out [size][size][3] float, normalised, NHWC; bytes (may be NULL) the 8-bit view before normalisation. */
 glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view *v, const gf_image *in, gf_augment_scratch *x,
                                float *out, uint8_t *bytes);
-/* What gf_augment_apply would do, for a device to do it; `at` counts from in->rgb. The box may be larger than GF_VIEW_SCALE
+/* The work of gf_augment_apply as a job for a device; `at` counts from in->rgb. The box may be larger than GF_VIEW_SCALE
  * allows. */
 glofnd_status gf_augment_job(gf_error *err, const gf_view *v, const gf_image *in, gf_view_job *out);
 /* The job's box resized, and not mirrored: rgb [size][size][3]. Resizing that once more changes nothing. */

@@ -7,7 +7,7 @@
 
 GF_LANES_BODY int luma(int red, int green, int blue) { return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16; }
 
-/* base + factor * (value - base), cut off to whole numbers in 0 .. 255. */
+/* base + factor * (value - base), truncated to integers in 0 .. 255. */
 GF_LANES_BODY int blend(int base, int value, float factor) {
     const float mixed = (float)base + factor * (float)(value - base);
     const float low = mixed > 0 ? mixed : 0;

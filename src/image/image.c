@@ -36,7 +36,7 @@ static int begins(const uint8_t *bytes, size_t size, size_t at, const char *magi
     return size >= at + n && memcmp(bytes + at, magic, n) == 0;
 }
 
-/* What people name .jpg though it is not. */
+/* Other formats that occur under the name .jpg. */
 static const char *foreign(const uint8_t *bytes, size_t size) {
     if (size == 0) return "it is empty";
     if (begins(bytes, size, 0, "GIF8", 4)) return "it is a GIF";

@@ -7,7 +7,7 @@
 
 #include "util/status.h"
 
-typedef struct gf_part {         /* what an image holds of a larger one; all zero: it is whole */
+typedef struct gf_part {         /* the part of a larger image that an image holds; all zero: it is whole */
     int full_width, full_height; /* of the larger one */
     int left, top;               /* where the part begins, after the reduction */
     int by;                      /* reduction: 1, 2, 4 or 8 */
@@ -20,16 +20,16 @@ typedef struct gf_image { /* all zero: empty */
     gf_part part;
 } gf_image;
 
-typedef struct gf_region { /* pixels of the full image that will be looked at */
+typedef struct gf_region { /* pixels of the full image that will be used */
     int left, top, width, height;
 } gf_region;
 
-/* What is wanted of an image, for decoders that can save work; no hint (NULL): all of it, exact. */
+/* The part of an image that is needed, for decoders that can save work; no hint (NULL): all of it, exact. */
 typedef struct gf_decode_hint {
-    int fast;      /* 1: not PIL's numbers, but what is quick; a damaged end may go unnoticed */
+    int fast;      /* 1: faster, not PIL's numbers; a corrupt end may go unnoticed */
     int shrink_to; /* > 0, with fast: a JPEG comes at 1/2, 1/4 or 1/8 if its shorter side still has so many pixels */
     /* May be NULL: all of it. The region that is needed of an image of this size. With fast it may raise *by, the reduction that
-     * shrink_to allows, to another power of two up to 8. What comes is the region or more: see gf_image.part. */
+     * shrink_to allows, to a larger power of two up to 8. The result is the region or more: see gf_image.part. */
     gf_region (*choose)(void *user, int width, int height, int *by);
     void *user;
 } gf_decode_hint;
@@ -37,16 +37,16 @@ typedef struct gf_decode_hint {
 #define GF_IMAGE_SIDE_MAX 65500                /* pixels on a side */
 #define GF_IMAGE_PIXELS_MAX ((int64_t)1 << 28) /* pixels in all */
 
-/* Room for width x height; content undefined. E_FORMAT, before any memory is taken, if that is more than the limits above. */
+/* Capacity for width x height; content undefined. E_FORMAT, before any allocation, if that exceeds the limits above. */
 glofnd_status gf_image_resize(gf_error *err, gf_image *m, int width, int height);
 void gf_image_free(gf_image *m);
-int gf_image_full_width(const gf_image *m); /* of what the image is, or is a part of */
+int gf_image_full_width(const gf_image *m); /* of the image, or of the one it is a part of */
 int gf_image_full_height(const gf_image *m);
 /* JPEG or PNG by its first bytes, any colour space and depth, to RGB as PIL's convert("RGB") does; but 16-bit gray keeps its high
  * byte, where PIL clips at 255. EXIF rotation and colour profiles are ignored.
- * Exact: PIL's numbers, in a part as in the whole; a JPEG that ends too early, or whose data does, is damaged, whatever part of
- * it was wanted. Fast: a JPEG is damaged if it ends before the wanted part does.
- * E_FORMAT: damaged or foreign; E_UNSUPPORTED: a build without the library. `name` is for messages. `out` is undefined on
+ * Exact: PIL's numbers, in a part as in the whole; a JPEG that ends too early, or whose data does, is corrupt, whichever part is
+ * wanted. Fast: a JPEG is corrupt if it ends before the wanted part does.
+ * E_FORMAT: corrupt or of a different format; E_UNSUPPORTED: a build without the library. `name` is for messages. `out` is undefined on
  * failure. */
 glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                               gf_image *out);

@@ -1,7 +1,7 @@
 /* jpeg.c - JPEG in and out, by libjpeg-turbo.
  *
- * The library reports errors by calling back and must not be returned to: we leave by longjmp. Everything that must survive the
- * jump lives in a job of the calling function, so that no local variable of the function with setjmp changes in between.
+ * The library reports errors by a callback that must not return: it leaves by longjmp. All data that must survive the jump lives
+ * in a job of the calling function, so that no local variable of the function with setjmp changes in between.
  */
 #include "image/image.h"
 
@@ -15,9 +15,9 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#define MOST_SCANS 500 /* of a progressive file: a few bytes per scan could otherwise keep the decoder busy for hours */
+#define SCANS_MAX 500 /* of a progressive file: a few bytes per scan could otherwise keep the decoder busy for hours */
 #define ROWS_AT_ONCE 8
-/* Rows and columns can be left out; versions before had errors in it. */
+/* Rows and columns can be skipped; earlier versions had errors in it. */
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2001000
 #define CAN_SKIP
 #endif
@@ -59,10 +59,10 @@ static void note(j_common_ptr c, int level) {
 static void stay_silent(j_common_ptr c) { (void)c; }
 
 static void watch_scans(j_common_ptr c) {
-    if (!c->is_decompressor || ((j_decompress_ptr)c)->input_scan_number <= MOST_SCANS) return;
+    if (!c->is_decompressor || ((j_decompress_ptr)c)->input_scan_number <= SCANS_MAX) return;
     reporter *r = (reporter *)c->err;
     c->err->msg_code = 0;
-    snprintf(r->text, sizeof r->text, "more than %d scans", MOST_SCANS);
+    snprintf(r->text, sizeof r->text, "more than %d scans", SCANS_MAX);
     longjmp(r->back, 1);
 }
 
@@ -74,17 +74,17 @@ static struct jpeg_error_mgr *report_to(reporter *r) {
     return &r->base;
 }
 
-/* The largest power of two by which the image can be reduced so that its shorter side keeps `least` pixels. */
-static unsigned reduction(unsigned width, unsigned height, int least) {
+/* The largest power of two by which the image can be reduced so that its shorter side keeps `min` pixels. */
+static unsigned reduction(unsigned width, unsigned height, int min) {
     const unsigned shorter = width < height ? width : height;
     for (unsigned by = 8; by > 1; by /= 2) {
-        if (least > 0 && (shorter + by - 1) / by >= (unsigned)least) return by;
+        if (min > 0 && (shorter + by - 1) / by >= (unsigned)min) return by;
     }
     return 1;
 }
 
-/* Whether rows and columns can be left out without changing the others. Of four inks, of arithmetic coding and, where numbers
- * matter, of progressive files (blocks smoothed by their neighbours) all is decoded. */
+/* 1: rows and columns can be skipped without changing the others. Files of four inks, of arithmetic coding and, in exact mode,
+ * progressive ones (blocks smoothed by their neighbours) are decoded whole. */
 static int can_take_part(const decode_job *j) {
 #ifdef CAN_SKIP
     return j->hint.choose && j->c.num_components != 4 && !j->c.arith_code && (j->hint.fast || !j->c.progressive_mode);
@@ -100,10 +100,10 @@ static void choose_output(decode_job *j) {
     int by = (int)reduction(j->c.image_width, j->c.image_height, j->hint.fast ? j->hint.shrink_to : 0);
     j->wanted = (gf_region){0, 0, width, height};
     if (j->hint.choose) {
-        const int least = by;
+        const int min = by;
         const gf_region r = j->hint.choose(j->hint.user, width, height, &by);
         if (can_take_part(j)) j->wanted = r;
-        if (!j->hint.fast || by < least || by > 8) by = least;
+        if (!j->hint.fast || by < min || by > 8) by = min;
     }
     j->c.out_color_space = j->c.num_components == 4 ? JCS_CMYK : JCS_RGB;
     j->c.scale_num = 1;
@@ -129,10 +129,10 @@ typedef struct range {
 } range;
 
 /* The output pixels for n pixels from `first` of an axis: with those whose colour is mixed into theirs, within the image. */
-static range reduced(int first, int n, unsigned by, int sampling, unsigned most) {
+static range reduced(int first, int n, unsigned by, int sampling, unsigned max) {
     const int64_t margin = 2 * sampling, low = first / (int64_t)by - margin, high = ((int64_t)first + n + by - 1) / by + margin;
-    const range r = {low < 0 ? 0 : (unsigned)low, high > (int64_t)most ? most : (unsigned)high};
-    return r.first < r.end ? r : (range){0, most};
+    const range r = {low < 0 ? 0 : (unsigned)low, high > (int64_t)max ? max : (unsigned)high};
+    return r.first < r.end ? r : (range){0, max};
 }
 
 /* Leaves columns out, where that is possible; the decoder takes some more. Sets the part, and the rows to read. */
@@ -173,8 +173,8 @@ static void read_rows(decode_job *j, range rows) {
     }
 }
 
-/* What follows the wanted rows is passed over, but for its last row: so a file that is cut short is found out. Where speed
- * matters the decoder stops here. */
+/* Rows after the wanted ones are skipped, except the last: so a file that is cut short is detected. In fast mode the decoder stops
+ * here. */
 static void end_reading(decode_job *j) {
     const unsigned height = j->c.output_height;
     if (j->c.output_scanline < height && j->hint.fast) {
@@ -204,8 +204,8 @@ static glofnd_status decode_steps(decode_job *j) {
     j->out->part = j->part;
     read_rows(j, rows);
     end_reading(j);
-    const int damaged = j->report.ends_early || (j->report.data_ends_early && !j->hint.fast);
-    FAIL_IF(j->err, damaged, GLOFND_E_FORMAT, "'%.380s': JPEG cut short", j->name);
+    const int cut_short = j->report.ends_early || (j->report.data_ends_early && !j->hint.fast);
+    FAIL_IF(j->err, cut_short, GLOFND_E_FORMAT, "'%.380s': JPEG cut short", j->name);
     return GLOFND_OK;
 }
 

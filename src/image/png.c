@@ -1,5 +1,4 @@
-/* png.c - PNG in and out, by libpng. As in jpeg.c, errors leave by longjmp, and what must survive it lives in the caller's job.
- * */
+/* png.c - PNG in and out, by libpng. As in jpeg.c, errors leave by longjmp, and data that must survive it lives in the caller's job. */
 #include "image/image.h"
 
 #ifdef GF_HAVE_PNG
@@ -13,7 +12,7 @@
 
 #include "util/grow.h"
 
-#define MOST_CHUNK ((png_alloc_size_t)8 << 20) /* bytes an ancillary chunk may unpack to */
+#define CHUNK_MAX ((png_alloc_size_t)8 << 20) /* bytes an ancillary chunk may unpack to */
 
 typedef struct png_job {
     png_structp png;
@@ -21,7 +20,7 @@ typedef struct png_job {
     jmp_buf back;
     char text[160];
     int no_memory;
-    const uint8_t *in; /* decoding: what is left to read */
+    const uint8_t *in; /* decoding: the bytes still to read */
     size_t left;
     gf_image *m; /* decoding: out */
     png_bytep *rows;
@@ -47,11 +46,11 @@ static void take_bytes(png_structp png, png_bytep out, size_t n) {
 
 static void set_limits(png_structp png) {
     png_set_user_limits(png, GF_IMAGE_SIDE_MAX, GF_IMAGE_SIDE_MAX);
-    png_set_chunk_malloc_max(png, MOST_CHUNK);
+    png_set_chunk_malloc_max(png, CHUNK_MAX);
     png_set_chunk_cache_max(png, 128);
 }
 
-/* Every kind of PNG becomes 8-bit RGB. Transparency is dropped, not blended. */
+/* Every PNG becomes 8-bit RGB. Transparency is dropped, not blended. */
 static void set_transforms(png_structp png, png_infop info) {
     const int colour = png_get_color_type(png, info), depth = png_get_bit_depth(png, info);
     if (colour == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png);

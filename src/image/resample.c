@@ -76,7 +76,7 @@ int gf_filter_weights(gf_filter f, int in, int out, int at, double *weight, int 
     return end - begin;
 }
 
-/* Output pixel `at` of `full`; exact [taps] is room for the weights before rounding. */
+/* Output pixel `at` of `full`; exact [taps]: scratch for the weights before rounding. */
 static span weigh(gf_filter f, int in, int full, int at, double *exact, int32_t *weight) {
     span s;
     s.count = gf_filter_weights(f, in, full, at, exact, &s.first);
@@ -165,7 +165,7 @@ GF_LANES_BODY void blend(uint8_t *restrict out, const uint8_t *restrict row, siz
 /* ----- Rows ----- */
 
 /* block[x - first][ROWS][3] from up to ROWS rows of the source; missing ones repeat the last. Pixels are copied with a byte of
- * the next one, which its own copy overwrites: the block has room for one byte more. */
+ * the next one, which its own copy overwrites: the block has one spare byte. */
 static void gather(uint8_t *block, const gf_resize *j, int first, int end, int top, int rows) {
     const uint8_t *row[ROWS];
     for (int i = 0; i < ROWS; i++) row[i] = j->rgb + (size_t)(top + (i < rows ? i : rows - 1)) * j->stride;
@@ -175,7 +175,7 @@ static void gather(uint8_t *block, const gf_resize *j, int first, int end, int t
     for (int i = 0; i < ROWS; i++, block += 3) memcpy(block, row[i] + (size_t)(end - 1) * 3, 3);
 }
 
-/* middle[rows][pitch]; again with one byte more per pixel, so that a row ends with room for it. */
+/* middle[rows][pitch]; again with one byte more per pixel, so that a row ends with a spare byte. */
 GF_LANES_BODY void blend_columns_body(uint8_t *middle, size_t pitch, int rows, const uint8_t *block, const axis *x, int columns,
                                       int flip) {
     for (int to = 0; to < columns; to++, middle += 3) {
@@ -228,7 +228,7 @@ glofnd_status gf_resample(gf_error *err, gf_resampler *r, const gf_resize *j) {
     TRY(check(err, j));
     axis x, y;
     TRY(make_axes(err, r, j, &x, &y));
-    const size_t used = (size_t)j->out_width * 3, pitch = used / STEP * STEP + STEP; /* always some room at the end */
+    const size_t used = (size_t)j->out_width * 3, pitch = used / STEP * STEP + STEP; /* always spare bytes at the end */
     TRY(reserve(err, r, BUFFER_BLOCK, (size_t)(x.end - x.first) * RUN + 1));
     TRY(reserve(err, r, BUFFER_MIDDLE, (size_t)(y.end - y.first) * pitch));
     TRY(reserve(err, r, BUFFER_LINE, pitch));

@@ -24,7 +24,7 @@ typedef struct gf_resampler { /* buffers of one worker; all zero: empty; they gr
 typedef struct gf_resize {
     const uint8_t *rgb;                   /* first pixel of the source box, [height][stride] */
     size_t stride;                        /* bytes from row to row */
-    int width, height;                    /* of the source box: what lies beyond it is never looked at */
+    int width, height;                    /* of the source box: pixels outside are never read */
     int full_width, full_height;          /* the size the box is resized to */
     int left, top, out_width, out_height; /* the part of that which is wanted */
     int flip;                             /* 1: the part mirrored left to right */
@@ -37,7 +37,7 @@ glofnd_status gf_resample(gf_error *err, gf_resampler *r, const gf_resize *job);
 void gf_resampler_free(gf_resampler *r);
 
 /* Along one axis, `in` numbers resized to `out`: number `at` of these is the sum of *first and those that follow, times weights
- * that sum to 1. weight has room for gf_filter_taps. Returns how many. */
+ * that sum to 1. weight [gf_filter_taps]. Returns their number. */
 int gf_filter_weights(gf_filter f, int in, int out, int at, double *weight, int *first);
 int gf_filter_taps(gf_filter f, int in, int out);
 

@@ -326,7 +326,7 @@ static glofnd_status show(gf_error *err, const gf_slot *s, gf_batch *out) {
 }
 
 glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out) {
-    FAIL_IF(err, gf_maker_in_order(&l->maker.spec), GLOFND_E_ARGUMENT, "batches in order cannot be looked at ahead");
+    FAIL_IF(err, gf_maker_in_order(&l->maker.spec), GLOFND_E_ARGUMENT, "gf_loader_peek is only for shuffled batches");
     if (!l->sought) TRY(gf_loader_seek(err, l, 0, 0));
     const gf_slot *s = &l->slot[l->ticket % l->ring];
     pthread_mutex_lock(&l->lock);

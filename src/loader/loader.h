@@ -9,7 +9,7 @@
  *
  * One thread uses a loader; an error of gf_loader_next repeats until the next gf_loader_seek.
  *
- * Calls inside this room go one way: loader.c (ring of batches, workers) -> substitute.c (unreadable samples) -> make_sample.c
+ * Calls inside this folder go one way: loader.c (ring of batches, workers) -> substitute.c (unreadable samples) -> make_sample.c
  * (one sample) -> pack_pixels.c, caption_tokens.c, preload.c.
  */
 #ifndef GF_LOADER_LOADER_H

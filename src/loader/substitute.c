@@ -8,7 +8,7 @@
 
 /* ----- outcomes ----- */
 
-/* Of several errors in a batch, that of its first sample counts. */
+/* The error of the first sample in a batch counts. */
 static void set_error(gf_slot *s, int64_t item, glofnd_status status, const gf_error *why) {
     if (s->status != GLOFND_OK && s->error_item <= item) return;
     s->status = status;
@@ -138,7 +138,7 @@ static void set_too_few(const search *a, int64_t item, int64_t readable) {
     set_error(a->s, item, GLOFND_E_FORMAT, &why);
 }
 
-/* Takes the next leftover, for a place of this rank (mine) or of another; `item`: to be filled. 0: there is none. */
+/* Takes the next leftover, for a place of this rank (mine) or of a different one; `item`: to be filled. 0: none is left. */
 static int take_next(const search *a, leftovers *r, int64_t item, int mine) {
     while (r->next < a->m->n - a->places && continues(a)) {
         const int64_t at = ((a->s->step + 1) * a->places + r->next++) % a->m->n;

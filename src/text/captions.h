@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct gf_caption { /* a line of somebody's text: not closed by 0 */
+typedef struct gf_caption { /* a line of a borrowed text: not closed by 0 */
     const char *text;
     size_t n;
 } gf_caption;

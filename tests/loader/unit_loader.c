@@ -1,5 +1,5 @@
-/* unit_loader.c - batches from worker threads: the same for any number of workers, from any step, with damaged samples in
- * between; and a loader can be freed at any moment. What damaged samples are replaced by: unit_substitute.c.
+/* unit_loader.c - batches from worker threads: the same for any number of workers, from any step, with unreadable samples in
+ * between; and a loader can be freed at any moment. Substitutes of unreadable samples: unit_substitute.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -74,7 +74,7 @@ static void test_in_order(void **state) {
     gf_loader_free(l);
 }
 
-/* Chosen samples, one augmented view each, once and in order; damaged ones are left out, and the epoch decides what is drawn. */
+/* Chosen samples, one augmented view each, once and in order; unreadable ones are left out, and the epoch decides the crops. */
 static void test_once(void **state) {
     (void)state;
     const int64_t ids[] = {3, 5, 6, 20, 21, 22, 40, 41, 59, 60};

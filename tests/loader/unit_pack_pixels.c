@@ -1,6 +1,6 @@
 /* unit_pack_pixels.c - packed samples of a loader, for a device that makes the views: their jobs and pixels give the views of a
  * loader that
- * makes them itself; resident images; batches looked at ahead of time; damaged samples.
+ * makes them itself; preloaded images; batches peeked at ahead of time; unreadable samples.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,18 +25,18 @@ static void ok(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);
 }
 
-/* ----- data, some of it damaged ----- */
+/* ----- data, some of it unreadable ----- */
 
 static struct {
     const gf_dataset_format *inner;
-    int odd;              /* every so many samples one is damaged; 0: none */
+    int odd;              /* every so many samples one is unreadable; 0: none */
     glofnd_status status; /* what reading it says */
     atomic_int reads;
 } flaky;
 
 static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
     flaky.reads++;
-    FAIL_IF(err, flaky.odd && i % flaky.odd == 1, flaky.status, "sample %lld is damaged", (long long)i);
+    FAIL_IF(err, flaky.odd && i % flaky.odd == 1, flaky.status, "sample %lld is corrupt", (long long)i);
     return flaky.inner->read(err, d, i, hint, out);
 }
 
@@ -61,7 +61,7 @@ static int names;
 
 static void name(void *user, int64_t i, const char *message) {
     (void)user;
-    assert_true(strstr(message, "is damaged") && names < 1000);
+    assert_true(strstr(message, "is corrupt") && names < 1000);
     named[names++] = i;
 }
 
@@ -203,7 +203,7 @@ static void test_resident_errors(void **state) {
     open_data("shapes:n=50,classes=5,size=40,seed=3", 7);
     ok(gf_preload_load(&err, &data, 2, &kept), &err);
     assert_int_equal(gf_preload_status(&err, kept, 8), GLOFND_E_FORMAT);
-    assert_true(strstr(err.text, "sample 8 is damaged") != NULL);
+    assert_true(strstr(err.text, "sample 8 is corrupt") != NULL);
     assert_int_equal(gf_preload_status(&err, kept, 7), GLOFND_OK);
     gf_loader_spec spec = spec_of(32);
     spec.pack = spec.strict = 1;
@@ -212,7 +212,7 @@ static void test_resident_errors(void **state) {
     gf_loader *l = loader_of(&spec);
     gf_batch b;
     assert_int_equal(gf_loader_next(&err, l, &b), GLOFND_E_FORMAT);
-    assert_true(strstr(err.text, "is damaged") != NULL);
+    assert_true(strstr(err.text, "is corrupt") != NULL);
     gf_loader_free(l);
     gf_preload_free(kept);
     flaky.status = GLOFND_E_MEMORY; /* no sample's own fault */
@@ -220,7 +220,7 @@ static void test_resident_errors(void **state) {
     gf_dataset_free(shapes);
 }
 
-/* A batch is seen before it is taken, stays where it is, and its damaged samples are named when it is taken. */
+/* A batch is seen before it is taken, stays where it is, and its unreadable samples are named when it is taken. */
 static void test_peek(void **state) {
     (void)state;
     gf_error err = {""};

@@ -177,7 +177,7 @@ static void a_seek_gives_the_same_captions(void **state) {
 
 /* ----- captions as they come ----- */
 
-static void samples_without_caption_are_replaced_and_told(void **state) {
+static void samples_without_caption_are_replaced_and_reported(void **state) {
     (void)state;
     reports met = {.n = 0};
     replaced[3] = "";
@@ -241,7 +241,7 @@ static void bytes_that_are_no_text_are_read_all_the_same(void **state) {
     gf_loader_free(l);
 }
 
-static void too_large_a_caption_is_told(void **state) {
+static void too_large_a_caption_is_reported(void **state) {
     (void)state;
     const size_t bytes = GF_WORDS_TEXT_MAX + 1;
     char *text = malloc(bytes + 1);
@@ -316,11 +316,11 @@ int main(void) {
         DRAWN(tokens_are_those_of_the_drawn_captions),
         DRAWN(batches_do_not_depend_on_workers),
         DRAWN(a_seek_gives_the_same_captions),
-        DRAWN(samples_without_caption_are_replaced_and_told),
+        DRAWN(samples_without_caption_are_replaced_and_reported),
         DRAWN(in_order_they_are_left_out_with_their_tokens),
         DRAWN(long_captions_are_cut_and_end),
         DRAWN(bytes_that_are_no_text_are_read_all_the_same),
-        DRAWN(too_large_a_caption_is_told),
+        DRAWN(too_large_a_caption_is_reported),
         DRAWN(groups_join_what_shares_an_image_or_a_text),
         DRAWN(groups_equal_a_plain_search),
         DRAWN(equal_captions_and_images_have_equal_numbers),

@@ -1,4 +1,4 @@
-/* flaky.h - loaders over data of which chosen samples are damaged: drawn shapes, and a kind around them that fails to read. */
+/* flaky.h - loaders over data with chosen unreadable samples: drawn shapes, and a format around them that fails to read. */
 #ifndef TESTS_FLAKY_H
 #define TESTS_FLAKY_H
 
@@ -14,7 +14,7 @@ extern struct flaky {
     int nap;       /* microseconds a read takes longer */
     atomic_int reads;
 } flaky;
-extern gf_dataset *flaky_shapes; /* without the damage */
+extern gf_dataset *flaky_shapes; /* all readable */
 
 /* Group setup and teardown; setup of a test: all sound. */
 int flaky_open(void **state);
@@ -34,7 +34,7 @@ uint64_t flaky_hash(const gf_batch *b);
 void flaky_hashes(const gf_loader_spec *spec, uint64_t *hash, int count);
 void flaky_check_views(const gf_batch *b, int64_t item, int views);
 
-typedef struct flaky_reports { /* what a loader says about damaged samples: gf_loader_spec.unreadable, .user */
+typedef struct flaky_reports { /* reports of a loader about unreadable samples: gf_loader_spec.unreadable, .user */
     int64_t id[1000];
     int n;
 } flaky_reports;

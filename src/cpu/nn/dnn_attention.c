@@ -15,7 +15,7 @@
 #include "cpu/nn/dnn_rows.h"
 #include "util/parallel.h"
 
-#define MOST_KEYS 4096
+#define KEYS_MAX 4096
 #define ROWS 8        /* the product wants a multiple of it */
 #define STEP GF_PANEL /* rows of a block of causal scores */
 
@@ -46,8 +46,8 @@ glofnd_status gf_dnn_attention_create(gf_error *err, gf_nn_op *op, gf_nn_sizes *
     const int64_t length = s->h * s->w;
     FAIL_IF(err, s->heads < 1 || s->out % s->heads != 0 || s->in != (s->second ? 2 : 3) * s->out, GLOFND_E_ARGUMENT,
             "attention from %lld to %lld channels in %d heads", (long long)s->in, (long long)s->out, s->heads);
-    FAIL_IF(err, length < 1 || length > MOST_KEYS, GLOFND_E_UNSUPPORTED, "attention over %lld tokens: at most %d",
-            (long long)length, (int)MOST_KEYS);
+    FAIL_IF(err, length < 1 || length > KEYS_MAX, GLOFND_E_UNSUPPORTED, "attention over %lld tokens: at most %d",
+            (long long)length, (int)KEYS_MAX);
     sizes->scratch = sizeof(float) * plan_of(s).floats * (size_t)op->engine->threads;
     if (s->training) sizes->saved = sizeof(float) * (size_t)(s->n * s->heads * (s->second ? 1 : length));
     return GLOFND_OK;

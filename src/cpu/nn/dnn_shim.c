@@ -41,13 +41,13 @@ static glofnd_status dnn_fail(gf_error *err, dnnl_status_t status, const char *w
 /* ----- threads ----------------------------------------------------------------------------------------------------- */
 
 /* oneDNN asks OpenMP how many threads to use, when a primitive is made and when it runs; the answer is a property of the calling
- * thread. Weak: a oneDNN with another runtime below it (TBB) has no such functions, and takes as many threads as it likes. */
+ * thread. Weak: a oneDNN with a different runtime (TBB) lacks these functions, and chooses its own number of threads. */
 extern void omp_set_num_threads(int threads) __attribute__((weak));
 extern int omp_get_max_threads(void) __attribute__((weak));
 extern void omp_set_dynamic(int yes) __attribute__((weak));
 extern int omp_get_thread_limit(void) __attribute__((weak));
 
-/* Its kernels wait for as many threads as were asked for, and for ever if OpenMP gives fewer: so it may not (OMP_DYNAMIC). */
+/* Its kernels wait for the requested number of threads, forever if OpenMP starts fewer: so it must not (OMP_DYNAMIC). */
 static int set_threads(int threads) {
     if (!omp_set_num_threads || !omp_get_max_threads) return 0;
     if (omp_set_dynamic) omp_set_dynamic(0);

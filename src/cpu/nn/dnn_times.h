@@ -1,4 +1,4 @@
-/* dnn_times.h - where the time of a net goes, for whoever wants to know: benchmarks. Nobody watching costs a test per op. */
+/* dnn_times.h - time spent in the parts of a net, for benchmarks. Without a watcher it costs one test per op. */
 #ifndef GF_CPU_NN_DNN_TIMES_H
 #define GF_CPU_NN_DNN_TIMES_H
 
@@ -8,7 +8,7 @@ enum { GF_TIME_FORWARD, GF_TIME_BACK_DATA, GF_TIME_BACK_WEIGHTS, GF_TIME_NORM, G
  * NULL: no more. */
 void gf_dnn_watch(double *into);
 
-double gf_dnn_start(void); /* 0 while nobody watches */
+double gf_dnn_start(void); /* 0 without a watcher */
 void gf_dnn_charge(int part, double start);
 
 #endif

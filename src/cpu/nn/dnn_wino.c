@@ -31,8 +31,8 @@ static void *unconst(const void *p) { return (void *)(uintptr_t)p; }
 int gf_wino_suits(const gf_nn_shape *s) {
     if (s->kind != GF_NN_CONV || s->kernel != 3 || s->stride != 1 || s->pad != 1) return 0;
     if (s->in % GF_PANEL != 0 || s->out % GF_PANEL != 0) return 0;
-    const int64_t tiles = parts(s->h, SIDE) * parts(s->w, SIDE), room = tiles * SIDE * SIDE;
-    return 2 * s->h * s->w >= room && s->n * tiles >= 64; /* few tiles do not pay for the weights' transform */
+    const int64_t tiles = parts(s->h, SIDE) * parts(s->w, SIDE), capacity = tiles * SIDE * SIDE;
+    return 2 * s->h * s->w >= capacity && s->n * tiles >= 64; /* few tiles do not pay for the weights' transform */
 }
 
 static int64_t row_floats(int64_t channels) { return channels + SKEW; }

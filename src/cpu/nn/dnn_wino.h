@@ -16,7 +16,7 @@ typedef struct gf_wino {
     int threads;
 } gf_wino;
 
-/* Whether the method exists for this shape and pays. */
+/* 1: the method supports this shape, and is faster. */
 int gf_wino_suits(const gf_nn_shape *s);
 /* Fills w; returns the scratch its passes need. */
 size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads);

@@ -90,7 +90,7 @@ static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, 
     TRY(gf_check_crc(r, "header", -1));
     FAIL_IF(err, memcmp(magic, MAGIC, 8) != 0 || version != VERSION, GLOFND_E_FORMAT, "'%.350s' is no index of this version",
             r->path);
-    FAIL_IF(err, h->size != stamp.size || h->mtime_ns != stamp.mtime_ns, GLOFND_E_FORMAT, "'%.350s' is of another shard",
+    FAIL_IF(err, h->size != stamp.size || h->mtime_ns != stamp.mtime_ns, GLOFND_E_FORMAT, "'%.350s' belongs to a different shard",
             r->path);
     const uint64_t left = gf_reader_left(r);
     FAIL_IF(err, h->key_bytes > left || h->count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);

@@ -25,7 +25,7 @@ typedef struct gf_bpe_scratch { /* all zero: new; memory is kept from call to ca
 } gf_bpe_scratch;
 
 /* A merges file, gzip or plain text: a line that is skipped, then "LEFT RIGHT" lines, of which the first 48894 count. E_FORMAT
- * names file and line: damaged, a part that no line before it has made, or a symbol made twice. E_UNSUPPORTED: gzip in a build
+ * names file and line: corrupt, a part that no earlier line defines, or a symbol defined twice. E_UNSUPPORTED: gzip in a build
  * without zlib.
  *
  * As in open_clip, a line break behind the last of fewer than 48894 lines makes a token of its own that nothing uses. */

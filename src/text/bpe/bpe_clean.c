@@ -36,14 +36,14 @@ static int64_t decode(const uint8_t *text, size_t n, uint32_t *code) {
     return out;
 }
 
-/* Moves n codes to the end of the room, so that the front can be written while they are read. What is written for a code never
- * overtakes what is still to be read: each code came from at least as many bytes as it makes codes, and room counts these
+/* Moves n codes to the end of the buffer, so that the front can be written while they are read. What is written for a code never
+ * overtakes what is still to be read: each code came from at least as many bytes as it makes codes, and the capacity counts these
  * bytes. */
-static const uint32_t *to_end(uint32_t *code, int64_t n, size_t room) {
-    return memmove(code + (int64_t)room - n, code, (size_t)n * sizeof *code);
+static const uint32_t *to_end(uint32_t *code, int64_t n, size_t capacity) {
+    return memmove(code + (int64_t)capacity - n, code, (size_t)n * sizeof *code);
 }
 
-/* Length of a command to a terminal, "ESC [ 1 ; 31 m"; of the ESC alone, where there is none. */
+/* Length of a terminal command, "ESC [ 1 ; 31 m"; 1 for an ESC alone. */
 static int64_t command_length(const uint32_t *s, int64_t n) {
     int64_t at = 2;
     if (n < 2 || s[1] != '[') return 1;
@@ -61,8 +61,8 @@ static int64_t drop_commands(uint32_t *code, int64_t n, int *changed) {
     return out;
 }
 
-static int64_t make_plain(uint32_t *code, int64_t n, size_t room, int *changed) {
-    const uint32_t *from = to_end(code, n, room);
+static int64_t make_plain(uint32_t *code, int64_t n, size_t capacity, int *changed) {
+    const uint32_t *from = to_end(code, n, capacity);
     int64_t out = 0;
     for (int64_t i = 0; i < n; i++) {
         const gf_unicode_form *form = gf_unicode_plain(from[i]);
@@ -74,13 +74,13 @@ static int64_t make_plain(uint32_t *code, int64_t n, size_t room, int *changed) 
 }
 
 /* All repairs once; *changed: there was something to do. */
-static int64_t repair_once(uint32_t *code, int64_t n, size_t room, uint8_t *scratch, int entities, int *changed) {
+static int64_t repair_once(uint32_t *code, int64_t n, size_t capacity, uint8_t *scratch, int entities, int *changed) {
     int64_t m = entities ? gf_entities_replace(code, n, 1) : n;
     *changed = m != n;
     m = gf_mojibake_repair(code, m, scratch, changed);
-    m = make_plain(code, m, room, changed);
+    m = make_plain(code, m, capacity, changed);
     m = drop_commands(code, m, changed);
-    return gf_unicode_nfc(code, m, room, changed);
+    return gf_unicode_nfc(code, m, capacity, changed);
 }
 
 static int64_t line_length(const uint32_t *s, int64_t n) {
@@ -90,8 +90,8 @@ static int64_t line_length(const uint32_t *s, int64_t n) {
 }
 
 /* A line with a < is taken for HTML, in which entities are meant; then also those that follow. */
-static int64_t repair_lines(uint32_t *code, int64_t n, size_t room, uint8_t *scratch) {
-    const uint32_t *from = to_end(code, n, room), *const end = code + room;
+static int64_t repair_lines(uint32_t *code, int64_t n, size_t capacity, uint8_t *scratch) {
+    const uint32_t *from = to_end(code, n, capacity), *const end = code + capacity;
     uint32_t *line = code;
     for (int entities = 1; from < end;) {
         int64_t size = line_length(from, end - from);
@@ -106,7 +106,7 @@ static int64_t repair_lines(uint32_t *code, int64_t n, size_t room, uint8_t *scr
     return line - code;
 }
 
-/* Nothing in it that any repair looks at. */
+/* 1: it has no character that a repair would change. */
 static int is_plain(const uint8_t *text, size_t n) {
     int odd = 0;
     for (size_t i = 0; i < n; i++) odd |= (uint8_t)(text[i] - 0x20) > 0x5e || text[i] == '&';
@@ -133,11 +133,11 @@ static int touches_cased(const uint32_t *s, int64_t n, int64_t i, int step) {
     return 0;
 }
 
-/* A capital sigma that ends a word has a lower case of its own. Only the source is looked at: what is lowered is cased before and
+/* A capital sigma that ends a word has a lower case of its own. Only the source decides: what is lowered is cased before and
  * after, so that the order does not matter; but the front of it may be overwritten, so the letters before are looked for in what
  * was written. */
-static int64_t make_lower(uint32_t *code, int64_t n, size_t room) {
-    const uint32_t *from = to_end(code, n, room);
+static int64_t make_lower(uint32_t *code, int64_t n, size_t capacity) {
+    const uint32_t *from = to_end(code, n, capacity);
     int64_t out = 0;
     for (int64_t i = 0; i < n; i++) {
         const uint32_t c = from[i];

@@ -14,11 +14,11 @@
 
 typedef struct output {
     int32_t *ids;
-    int n, most; /* most: without the end */
+    int n, max; /* max: without the end */
 } output;
 
 static void put(output *out, int32_t id) {
-    if (out->n < out->most) out->ids[out->n++] = id;
+    if (out->n < out->max) out->ids[out->n++] = id;
 }
 
 static uint32_t symbol_at(const gf_bpe *b, const uint8_t *word, size_t n, size_t i) {
@@ -121,7 +121,7 @@ static glofnd_status encode_long(gf_error *err, const gf_bpe *b, gf_bpe_scratch 
         const uint32_t i = (uint32_t)top;
         if (c.rank[i] == top >> 32) join(&c, i); /* else: joined otherwise meanwhile */
     }
-    for (uint32_t i = 0; i < c.n && out->n < out->most; i = c.next[i]) put(out, (int32_t)c.symbol[i]);
+    for (uint32_t i = 0; i < c.n && out->n < out->max; i = c.next[i]) put(out, (int32_t)c.symbol[i]);
     return GLOFND_OK;
 }
 
@@ -131,7 +131,7 @@ static glofnd_status encode_words(gf_error *err, const gf_bpe *b, gf_bpe_scratch
     const uint8_t *word;
     size_t size;
     gf_word_kind kind;
-    while (out->n < out->most && (kind = gf_words_next(&s->words, &word, &size)) != GF_WORD_END) {
+    while (out->n < out->max && (kind = gf_words_next(&s->words, &word, &size)) != GF_WORD_END) {
         if (kind == GF_WORD_START_MARK) put(out, gf_bpe_start(b));
         else if (kind == GF_WORD_END_MARK) put(out, gf_bpe_end(b));
         else if (size <= SHORT_WORD) encode_short(b, word, size, out);
@@ -150,7 +150,7 @@ glofnd_status gf_bpe_encode(gf_error *err, const gf_bpe *b, gf_bpe_scratch *s, c
                             int32_t *ids, int *count) {
     FAIL_IF(err, context < 2, GLOFND_E_ARGUMENT, "a context of %d tokens; start and end need two", context);
     gf_bpe_scratch own = {0};
-    output out = {.ids = ids, .most = context - 1};
+    output out = {.ids = ids, .max = context - 1};
     const glofnd_status status = encode(err, b, s ? s : &own, text, n, &out);
     gf_bpe_scratch_free(&own);
     TRY(status);
@@ -195,7 +195,7 @@ glofnd_status gf_bpe_decode(gf_error *err, const gf_bpe *b, const int32_t *ids, 
         FAIL_IF(err, ids[i] < 0 || ids[i] >= s->n, GLOFND_E_INDEX, "token %d; the vocabulary has %d", (int)ids[i], (int)s->n);
         size += s->at[ids[i] + 1] - s->at[ids[i]];
     }
-    uint8_t *text = malloc(size * 4 + 2); /* repaired text, at most three bytes for one; then the bytes as they are */
+    uint8_t *text = malloc(size * 4 + 2); /* repaired text, at most three bytes for one; then the original bytes */
     FAIL_IF(err, !text, GLOFND_E_MEMORY, "no memory for %lld tokens", (long long)count);
     uint8_t *raw = text + size * 3 + 1;
     for (int64_t i = 0; i < count; i++) {

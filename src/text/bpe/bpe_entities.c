@@ -13,7 +13,7 @@ typedef struct reference { /* what an entity stands for */
     uint32_t to[2];
 } reference;
 
-/* What browsers make of a number: nothing, where it is a control or no character. Returns how many characters, 0 or 1. */
+/* A character by its number, as browsers decode it. Returns the number of characters: 0 for a control or no character, else 1. */
 static int number_means(uint32_t x, uint32_t *to) {
     const int blank = x == '\t' || x == '\n' || x == '\f' || x == '\r';
     *to = gf_unicode_windows(x);

@@ -14,34 +14,34 @@
 #ifdef GF_HAVE_ZLIB
 
 #define GZIP_WINDOW (15 + 16) /* the largest window, with gzip's frame */
-#define FIRST_ROOM ((size_t)1 << 20)
+#define FIRST_CAPACITY ((size_t)1 << 20)
 
 /* Makes sure that something fits behind `used`. */
-static glofnd_status grow(gf_error *err, const char *name, char **text, size_t used, size_t *room) {
-    if (used < *room) return GLOFND_OK;
-    FAIL_IF(err, *room >= GF_BPE_FILE_MOST, GLOFND_E_FORMAT, "'%.400s' unpacks to more than %llu bytes", name,
-            (unsigned long long)GF_BPE_FILE_MOST);
-    const size_t bigger = *room ? *room * 2 : FIRST_ROOM;
+static glofnd_status grow(gf_error *err, const char *name, char **text, size_t used, size_t *capacity) {
+    if (used < *capacity) return GLOFND_OK;
+    FAIL_IF(err, *capacity >= GF_BPE_FILE_MAX, GLOFND_E_FORMAT, "'%.400s' unpacks to more than %llu bytes", name,
+            (unsigned long long)GF_BPE_FILE_MAX);
+    const size_t bigger = *capacity ? *capacity * 2 : FIRST_CAPACITY;
     char *grown = realloc(*text, bigger);
     FAIL_IF(err, !grown, GLOFND_E_MEMORY, "no memory to unpack '%.400s'", name);
     *text = grown;
-    *room = bigger;
+    *capacity = bigger;
     return GLOFND_OK;
 }
 
 static glofnd_status inflate_all(gf_error *err, const char *name, z_stream *z, char **text, size_t *size) {
-    size_t room = 0;
+    size_t capacity = 0;
     for (;;) {
-        TRY(grow(err, name, text, *size, &room));
+        TRY(grow(err, name, text, *size, &capacity));
         z->next_out = (Bytef *)*text + *size;
-        z->avail_out = (uInt)(room - *size);
+        z->avail_out = (uInt)(capacity - *size);
         const int code = inflate(z, Z_NO_FLUSH);
-        *size = room - z->avail_out;
+        *size = capacity - z->avail_out;
         if (code == Z_STREAM_END && z->avail_in == 0) return GLOFND_OK;
         /* Another member may follow the end of one. */
         const int next = code == Z_STREAM_END ? inflateReset(z) : code;
         FAIL_IF(err, next == Z_MEM_ERROR, GLOFND_E_MEMORY, "no memory to unpack '%.400s'", name);
-        FAIL_IF(err, next != Z_OK, GLOFND_E_FORMAT, "'%.400s': damaged gzip%s%.60s", name, z->msg ? ": " : ", or cut short",
+        FAIL_IF(err, next != Z_OK, GLOFND_E_FORMAT, "'%.400s': corrupt gzip%s%.60s", name, z->msg ? ": " : ", or cut short",
                 z->msg ? z->msg : "");
     }
 }
@@ -50,8 +50,8 @@ glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, s
     z_stream z = {0};
     *text = NULL;
     *size = 0;
-    FAIL_IF(err, n > GF_BPE_FILE_MOST, GLOFND_E_FORMAT, "'%.400s' has more than %llu bytes", name,
-            (unsigned long long)GF_BPE_FILE_MOST);
+    FAIL_IF(err, n > GF_BPE_FILE_MAX, GLOFND_E_FORMAT, "'%.400s' has more than %llu bytes", name,
+            (unsigned long long)GF_BPE_FILE_MAX);
     FAIL_IF(err, inflateInit2(&z, GZIP_WINDOW) != Z_OK, GLOFND_E_MEMORY, "no memory to unpack '%.400s'", name);
     z.next_in = (Bytef *)(uintptr_t)bytes; /* not written to */
     z.avail_in = (uInt)n;
@@ -67,18 +67,18 @@ glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, s
 /* No name and no time go into the file: equal text, equal bytes. */
 static glofnd_status write_packed(gf_error *err, gf_writer *w, const char *path, const char *text, size_t n) {
     z_stream z = {0};
-    FAIL_IF(err, n > GF_BPE_FILE_MOST || deflateInit2(&z, 9, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK,
+    FAIL_IF(err, n > GF_BPE_FILE_MAX || deflateInit2(&z, 9, Z_DEFLATED, GZIP_WINDOW, 9, Z_DEFAULT_STRATEGY) != Z_OK,
             GLOFND_E_MEMORY, "no memory to pack '%.400s'", path);
-    const uLong room = deflateBound(&z, (uLong)n);
-    Bytef *packed = malloc(room);
+    const uLong capacity = deflateBound(&z, (uLong)n);
+    Bytef *packed = malloc(capacity);
     int code = Z_MEM_ERROR;
     if (packed) {
         z.next_in = (Bytef *)(uintptr_t)text;
         z.avail_in = (uInt)n;
         z.next_out = packed;
-        z.avail_out = (uInt)room;
+        z.avail_out = (uInt)capacity;
         code = deflate(&z, Z_FINISH);
-        if (code == Z_STREAM_END) gf_put(w, packed, room - z.avail_out);
+        if (code == Z_STREAM_END) gf_put(w, packed, capacity - z.avail_out);
     }
     free(packed);
     deflateEnd(&z);
@@ -104,7 +104,7 @@ glofnd_status gf_bpe_file_read(gf_error *err, const char *path, char **text, siz
     uint8_t *bytes = NULL;
     size_t capacity = 0;
     *text = NULL;
-    glofnd_status status = gf_file_read(err, path, GF_BPE_FILE_MOST, &bytes, &capacity, n);
+    glofnd_status status = gf_file_read(err, path, GF_BPE_FILE_MAX, &bytes, &capacity, n);
     if (status == GLOFND_OK && (*n < 2 || bytes[0] != 0x1f || bytes[1] != 0x8b)) {
         *text = (char *)bytes;
         return GLOFND_OK;

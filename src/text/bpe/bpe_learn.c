@@ -1,6 +1,6 @@
 /* bpe_learn.c - see bpe_learn.h.
  *
- * Every pair of symbols knows how often it comes and, at least, in which words. A heap holds pairs by the count they had when
+ * Every pair of symbols has its count and a superset of its words. A heap holds pairs by the count they had when
  * they were put there; counts that have fallen since are put right when they come out. Joining a pair touches only the words
  * that have it.
  */
@@ -38,7 +38,7 @@ typedef struct learner {
     gf_symbols symbols;
     uint16_t *text;   /* the words as symbols, each at its bytes' place: words only become shorter */
     uint32_t *length; /* [words] in symbols */
-    int64_t *done;    /* [words] the merge, from 1, that looked at the word last */
+    int64_t *done;    /* [words] the last merge, from 1, that visited the word */
     pair *pairs;      /* hash table; times < 0: free */
     int64_t pairs_n, slots;
     candidate *heap;
@@ -219,7 +219,7 @@ static glofnd_status choose(learner *l, uint32_t *key, uint8_t *joined, size_t *
 }
 
 static glofnd_status learn(learner *l, int merges) {
-    uint8_t joined[GF_BPE_SYMBOL_MOST];
+    uint8_t joined[GF_BPE_SYMBOL_MAX];
     size_t size;
     uint32_t key;
     TRY(gf_symbols_init(l->err, &l->symbols));
@@ -252,12 +252,12 @@ static size_t put_symbol(const gf_symbols *s, uint32_t i, char *out) {
 
 /* No line break at the end: open_clip would take it for one more token. */
 static glofnd_status write_merges(const learner *l, const char *path) {
-    size_t room = sizeof FILE_HEAD;
+    size_t capacity = sizeof FILE_HEAD;
     for (int m = 0; m < l->made; m++) {
         const uint32_t made = GF_BPE_BASE + (uint32_t)m;
-        room += 2 + 2 * (size_t)(l->symbols.at[made + 1] - l->symbols.at[made]);
+        capacity += 2 + 2 * (size_t)(l->symbols.at[made + 1] - l->symbols.at[made]);
     }
-    char *text = malloc(room);
+    char *text = malloc(capacity);
     FAIL_IF(l->err, !text, GLOFND_E_MEMORY, no_memory);
     size_t used = strlen(FILE_HEAD);
     memcpy(text, FILE_HEAD, used);
@@ -285,8 +285,7 @@ static void free_learner(learner *l) {
 
 glofnd_status gf_bpe_learn(gf_error *err, const gf_bpe_counts *c, int merges, const char *path, gf_bpe_learned *out) {
     FAIL_IF(err, c->n == 0, GLOFND_E_ARGUMENT, "no word to learn from");
-    FAIL_IF(err, merges < 0 || merges > GF_BPE_MERGES_MOST, GLOFND_E_ARGUMENT, "%d merges; at most %d", merges,
-            GF_BPE_MERGES_MOST);
+    FAIL_IF(err, merges < 0 || merges > GF_BPE_MERGES_MAX, GLOFND_E_ARGUMENT, "%d merges; at most %d", merges, GF_BPE_MERGES_MAX);
     learner *l = calloc(1, sizeof *l);
     FAIL_IF(err, !l, GLOFND_E_MEMORY, no_memory);
     l->err = err;

@@ -16,7 +16,7 @@
 typedef struct gf_bpe_counts gf_bpe_counts;
 
 typedef struct gf_bpe_learned {
-    int merges; /* fewer than asked for if no pair came twice any more */
+    int merges; /* fewer than requested if no pair occurs twice any more */
     int32_t vocab;
 } gf_bpe_learned;
 

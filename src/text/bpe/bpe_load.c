@@ -41,9 +41,9 @@ static glofnd_status read_part(parser *p, const uint8_t **at, const uint8_t *end
 
 static glofnd_status add_merge(parser *p, int32_t left, int32_t right) {
     gf_bpe *b = p->b;
-    uint8_t joined[GF_BPE_SYMBOL_MOST];
+    uint8_t joined[GF_BPE_SYMBOL_MAX];
     const size_t n = gf_symbols_join(&b->symbols, left, right, joined);
-    if (n == 0) BAD_LINE(p, "'%.300s', line %lld: a symbol of more than %d bytes", p->name, p->line, GF_BPE_SYMBOL_MOST);
+    if (n == 0) BAD_LINE(p, "'%.300s', line %lld: a symbol of more than %d bytes", p->name, p->line, GF_BPE_SYMBOL_MAX);
     if (gf_symbols_find(&b->symbols, joined, n) >= 0)
         BAD_LINE(p, "'%.300s', line %lld: makes a symbol that is there already", p->name, p->line);
     TRY(gf_symbols_add(p->err, &b->symbols, joined, n));
@@ -66,7 +66,7 @@ static glofnd_status read_line(parser *p, const uint8_t *line, const uint8_t *en
 
 static glofnd_status read_lines(parser *p, const uint8_t *text, const uint8_t *end) {
     const uint8_t *at = memchr(text, '\n', (size_t)(end - text));
-    for (; at && p->b->merges < GF_BPE_MERGES_MOST; at = memchr(at, '\n', (size_t)(end - at))) {
+    for (; at && p->b->merges < GF_BPE_MERGES_MAX; at = memchr(at, '\n', (size_t)(end - at))) {
         const uint8_t *line = ++at, *stop = memchr(line, '\n', (size_t)(end - line));
         p->line++;
         if (line == end) { /* the text ends with a line break: a token that nothing uses, as in open_clip */

@@ -63,7 +63,7 @@ glofnd_status gf_symbols_add(gf_error *err, gf_symbols *s, const uint8_t *bytes,
 
 size_t gf_symbols_join(const gf_symbols *s, int32_t left, int32_t right, uint8_t *out) {
     const size_t a = s->at[left + 1] - s->at[left], b = s->at[right + 1] - s->at[right];
-    if (a + b > GF_BPE_SYMBOL_MOST) return 0;
+    if (a + b > GF_BPE_SYMBOL_MAX) return 0;
     memcpy(out, s->bytes + s->at[left], a);
     memcpy(out + a, s->bytes + s->at[right], b);
     return a + b;

@@ -11,9 +11,9 @@
 
 #define GF_BPE_BYTES 256
 #define GF_BPE_BASE (2 * GF_BPE_BYTES)
-#define GF_BPE_MERGES_MOST (49152 - 256 - 2)
-#define GF_BPE_VOCAB_MAX (GF_BPE_BASE + GF_BPE_MERGES_MOST + 2) /* with the marks of start and end: below 2^16 */
-#define GF_BPE_SYMBOL_MOST 1024                                 /* bytes of one */
+#define GF_BPE_MERGES_MAX (49152 - 256 - 2)
+#define GF_BPE_VOCAB_MAX (GF_BPE_BASE + GF_BPE_MERGES_MAX + 2) /* with the marks of start and end: below 2^16 */
+#define GF_BPE_SYMBOL_MAX 1024                                 /* bytes of one */
 #define GF_BPE_WORD_END "</w>"
 
 typedef struct gf_symbols {
@@ -30,9 +30,9 @@ glofnd_status gf_symbols_init(gf_error *err, gf_symbols *s);
 void gf_symbols_free(gf_symbols *s);
 /* -1: not there. */
 int32_t gf_symbols_find(const gf_symbols *s, const uint8_t *bytes, size_t n);
-/* Adds a symbol, at most GF_BPE_VOCAB_MAX in all; it must not be there yet unless it is empty. */
+/* Adds a symbol, at most GF_BPE_VOCAB_MAX in all; it must be new unless it is empty. */
 glofnd_status gf_symbols_add(gf_error *err, gf_symbols *s, const uint8_t *bytes, size_t n);
-/* Writes `left` then `right` to `out` (room for GF_BPE_SYMBOL_MOST bytes) and gives the size; 0: too long. */
+/* Writes `left` then `right` to `out` [GF_BPE_SYMBOL_MAX] and returns the size; 0: too long. */
 size_t gf_symbols_join(const gf_symbols *s, int32_t left, int32_t right, uint8_t *out);
 
 /* The character of a file that stands for a byte, and back; -1: stands for none. */

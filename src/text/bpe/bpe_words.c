@@ -16,7 +16,7 @@ static int word_class(uint32_t code) {
 }
 
 static glofnd_status reserve(gf_error *err, gf_words *w, size_t n) {
-    FAIL_IF(err, n > GF_WORDS_TEXT_MAX, GLOFND_E_ARGUMENT, "a caption of %llu bytes; %llu are the most", (unsigned long long)n,
+    FAIL_IF(err, n > GF_WORDS_TEXT_MAX, GLOFND_E_ARGUMENT, "a caption of %llu bytes; the limit is %llu", (unsigned long long)n,
             (unsigned long long)GF_WORDS_TEXT_MAX);
     if (n + 1 <= w->capacity) return GLOFND_OK;
     const size_t capacity = n + 1 < 1024 ? 1024 : n + 1;

@@ -13,7 +13,7 @@
 
 static int64_t repair(uint32_t *s, int64_t n, uint8_t *bytes, int depth, int *changed);
 
-/* Takes the first encoding in which all of it is UTF-8. Returns the new count, -1: there is none. */
+/* Takes the first encoding in which all of it is UTF-8. Returns the new count, -1: none fits. */
 static int64_t reinterpret(uint32_t *s, int64_t n, uint8_t *bytes, int *changed) {
     for (int encoding = 0; encoding < GF_ENCODINGS; encoding++) {
         const int lost = encoding >= GF_WINDOWS_FIRST && encoding <= GF_WINDOWS_LAST;
@@ -66,7 +66,7 @@ static int64_t repair_parts(uint32_t *s, int64_t n, uint8_t *bytes, int depth, i
     return out;
 }
 
-/* Latin-1 that was Windows-1252: nobody means these controls. */
+/* Latin-1 that was Windows-1252: these controls never occur in text. */
 static void repair_controls(uint32_t *s, int64_t n, int *changed) {
     for (int64_t i = 0; i < n; i++) {
         const uint32_t meant = gf_unicode_windows(s[i]);

@@ -8,7 +8,7 @@
 #include "text/repair/mojibake_tables.h"
 #include "text/unicode/unicode.h"
 
-#define MOST 7 /* characters of the longest rule */
+#define RULE_MAX 7 /* characters of the longest rule */
 
 enum {                        /* kinds that any character may have, behind those of the table */
        LATIN_SMALL = 1 << 24, /* a to z */
@@ -49,7 +49,7 @@ typedef struct set { /* characters of these kinds, and those listed */
 #define EITHER(kinds, listed) \
     { (kinds), listed }
 
-static const set rules[][MOST] = {
+static const set rules[][RULE_MAX] = {
     {KIND(CONTROL)},
     {KIND(ODD | ACCENTED | SIGN), KIND(ODD)},
     {KIND(LATIN), KIND(PLAIN), KIND(ODD)},
@@ -124,7 +124,7 @@ static int is_in(const set *s, uint32_t code, uint32_t kinds) {
 
 /* The first character of the rule is known to fit. */
 static int rest_fits(const set *rule, const uint32_t *s, int64_t n) {
-    for (int k = 1; k < MOST && rule[k].listed; k++) {
+    for (int k = 1; k < RULE_MAX && rule[k].listed; k++) {
         if (k >= n || !is_in(&rule[k], s[k], kinds_of(s[k]))) return 0;
     }
     return 1;

@@ -1,4 +1,4 @@
-/* mojibake_rules.h - does text look as if UTF-8 had been decoded with another character set? */
+/* mojibake_rules.h - detects text whose UTF-8 was decoded with a wrong character set. */
 #ifndef GF_TEXT_REPAIR_MOJIBAKE_RULES_H
 #define GF_TEXT_REPAIR_MOJIBAKE_RULES_H
 

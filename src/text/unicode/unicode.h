@@ -36,14 +36,14 @@ typedef struct gf_unicode_form {
 
 typedef struct gf_entity {
     const char *name;       /* without & and semicolon */
-    uint32_t first, second; /* second: another character, 0, or GF_ENTITY_BARE */
+    uint32_t first, second; /* second: a further character, 0, or GF_ENTITY_BARE */
 } gf_entity;
 
 #define GF_ENTITY_BARE 1u /* also stands without a semicolon */
 
-/* What cleaning puts in the place of a character (quotes, ligatures, widths, controls); NULL: itself. */
+/* Replacement of a character by cleaning (quotes, ligatures, widths, controls); NULL: itself. */
 const gf_unicode_form *gf_unicode_plain(uint32_t code);
-/* What a Latin-1 control (U+0080 to U+009F) is as a byte of Windows-1252; any other character: itself. */
+/* A Latin-1 control (U+0080 to U+009F) read as a byte of Windows-1252; any other character: itself. */
 uint32_t gf_unicode_windows(uint32_t code);
 /* The entity of this name, [n] bytes; NULL: none. */
 const gf_entity *gf_entity_find(const char *name, size_t n);

@@ -47,7 +47,7 @@ static int put(piece *p, uint32_t code) {
     return 1;
 }
 
-/* Returns 0: no room. The second part of a character has no parts itself. */
+/* Returns 0: no capacity left. The second part of a character has no parts itself. */
 static int put_apart(piece *p, uint32_t code) {
     const uint32_t k = code - SYLLABLE;
     if (k < SYLLABLES) {
@@ -150,11 +150,11 @@ static int64_t first_change(const uint32_t *code, int64_t n) {
     return i;
 }
 
-int64_t gf_unicode_nfc(uint32_t *code, int64_t n, size_t room, int *changed) {
+int64_t gf_unicode_nfc(uint32_t *code, int64_t n, size_t capacity, int *changed) {
     const int64_t first = first_change(code, n);
     if (first == n) return n;
     const int64_t kept = first > 0 ? first - 1 : 0, rest = n - kept;
-    uint32_t *const end = code + room, *from = memmove(end - rest, code + kept, (size_t)rest * sizeof *code);
+    uint32_t *const end = code + capacity, *from = memmove(end - rest, code + kept, (size_t)rest * sizeof *code);
     uint32_t *out = code + kept;
     piece p;
     for (int64_t size; from < end; from += size) {

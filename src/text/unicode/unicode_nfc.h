@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Longer sequences of a letter and its marks, taken apart, stay as they are. Unicode's stream-safe text has at most 30 marks. */
+/* Longer sequences of a letter and its marks, taken apart, stay unchanged. Unicode's stream-safe text has at most 30 marks. */
 #define GF_NFC_MOST 4096
 
-/* In place: code has room for `room` characters; what needs more stays as it is. Characters become at most as many as their UTF-8
+/* In place: code [capacity]; sequences that need more stay unchanged. Characters become at most as many as their UTF-8
  * has bytes. Returns how many there are now; *changed is set where they are others. */
-int64_t gf_unicode_nfc(uint32_t *code, int64_t n, size_t room, int *changed);
+int64_t gf_unicode_nfc(uint32_t *code, int64_t n, size_t capacity, int *changed);
 
 typedef struct gf_decomposition {
     uint32_t code, first, second; /* second 0: stands for `first` alone */
