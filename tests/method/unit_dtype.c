@@ -151,6 +151,33 @@ static void unit_rows_may_be_rounded(void **state) {
     }
 }
 
+/* 4064 components of 1/sqrt(4064) all round up: the length becomes 1.0038, the worst that bfloat16 does to a unit row. */
+static void the_worst_rounding_is_accepted(void **state) {
+    enum { ROWS = 4, DIM = 4064 };
+    glofnd_options o;
+    glofnd_ctx *c;
+    glofnd_store *s;
+    glofnd_stats stats = {.size = sizeof stats};
+    int64_t id[ROWS];
+    uint16_t *x = malloc(sizeof *x * ROWS * DIM);
+    float *grad = malloc(sizeof *grad * 2 * ROWS * DIM);
+    (void)state;
+    assert_true(x && grad);
+    for (int64_t i = 0; i < ROWS * DIM; i++) x[i] = i * i % 7 < 1 + i / DIM ? 0xbc81 : 0x3c81;
+    for (int i = 0; i < ROWS; i++) id[i] = i;
+    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    o.normalize = 0;
+    assert_int_equal(glofnd_ctx_create(&o, &c, NULL, 0), GLOFND_OK);
+    expect_ok(c, glofnd_store_create(c, &(glofnd_store_spec){.size = sizeof(glofnd_store_spec), .n = ROWS}, &s));
+    const glofnd_batch q = {
+        .size = sizeof q, .rows = ROWS, .cols = ROWS, .dim = DIM, .a = x, .b = x, .id = id, .dtype = GLOFND_BF16};
+    expect_ok(c, glofnd_step(c, s, &q, grad, grad + ROWS * DIM, &stats));
+    glofnd_store_free(s);
+    glofnd_ctx_free(c);
+    free(x);
+    free(grad);
+}
+
 /* ---- exact thresholds ---- */
 
 static void thresholds_take_every_type_and_stride(void **state) {
@@ -238,10 +265,10 @@ static void non_finite_numbers_are_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_float16_goes_through_float32),    cmocka_unit_test(float16_rounds_to_nearest_even),
-        cmocka_unit_test(steps_take_every_type_and_stride),      cmocka_unit_test(unit_rows_may_be_rounded),
-        cmocka_unit_test(thresholds_take_every_type_and_stride), cmocka_unit_test(wrong_types_and_strides_are_refused),
-        cmocka_unit_test(non_finite_numbers_are_found),
+        cmocka_unit_test(every_float16_goes_through_float32),  cmocka_unit_test(float16_rounds_to_nearest_even),
+        cmocka_unit_test(steps_take_every_type_and_stride),    cmocka_unit_test(unit_rows_may_be_rounded),
+        cmocka_unit_test(the_worst_rounding_is_accepted),      cmocka_unit_test(thresholds_take_every_type_and_stride),
+        cmocka_unit_test(wrong_types_and_strides_are_refused), cmocka_unit_test(non_finite_numbers_are_found),
     };
     return cmocka_run_group_tests_name("unit_dtype", tests, NULL, NULL);
 }

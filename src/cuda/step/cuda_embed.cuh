@@ -5,7 +5,7 @@
 #include "cuda/passes/tile_args.cuh"
 #include "cuda/step/cuda_dtype.cuh"
 
-#define GF_UNIT_TOLERANCE 1e-3 /* float32 unit vectors are within 1e-6; bf16 ones within this */
+#define GF_UNIT_TOLERANCE 4e-3 /* rounding to bf16 moves a length by up to 2^-8 */
 
 struct gf_embed_args {
     gf_cuda_embed_job job;
