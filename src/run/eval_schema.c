@@ -43,9 +43,10 @@ static const gf_eval_key transfer_mean[] = {
 };
 static const gf_eval_key retrieval[] = {
     NAME("dataset"), SETTING("images"), SETTING("captions"),
-    PERCENT("ir1", "IR@1 %"), PERCENT_DETAIL("ir5", "IR@5 %"), PERCENT_DETAIL("ir10", "IR@10 %"), PERCENT("ir_mean", "IR average %"),
-    PERCENT("tr1", "TR@1 %"), PERCENT_DETAIL("tr5", "TR@5 %"), PERCENT_DETAIL("tr10", "TR@10 %"), PERCENT("tr_mean", "TR average %"),
-    PERCENT("mean", "average %"),
+    PERCENT("ir1", "IR@1 %"), PERCENT_DETAIL("ir5", "IR@5 %"), PERCENT_DETAIL("ir10", "IR@10 %"),
+    PERCENT("ir_mean", "IR average %"),
+    PERCENT("tr1", "TR@1 %"), PERCENT_DETAIL("tr5", "TR@5 %"), PERCENT_DETAIL("tr10", "TR@10 %"),
+    PERCENT("tr_mean", "TR average %"), PERCENT("mean", "average %"),
 };
 static const gf_eval_key zeroshot[] = {
     NAME("dataset"), NAME("metric"), /* there is a figure for each metric */
