@@ -1,93 +1,66 @@
 /* args.c - see cli.h. */
-#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
+#include "run/config.h"
 #include "util/strings/suggest.h"
 
-void cli_help(const char *usage, const cli_flag *flags, int count) {
-    printf("usage: %s\n", usage);
-    for (int i = 0; i < count; i++) {
-        char left[48];
-        snprintf(left, sizeof left, "--%s%s%s", flags[i].name, flags[i].value_name ? " " : "",
-                 flags[i].value_name ? flags[i].value_name : "");
-        printf("  %-24s %s\n", left, flags[i].help);
+/* ----- help ----- */
+
+const gf_option *cli_flag_at(const cli_verb *v, int i) {
+    int in_method;
+    if (i < v->flag_count) return &v->flags[i];
+    return v->takes_keys ? gf_config_option(i - v->flag_count, &in_method) : NULL;
+}
+
+/* "--rows N", "--metric top1|mean", "--strict" */
+static void describe_flag(const gf_option *o, char *out, size_t bytes) {
+    int n = snprintf(out, bytes, "--%s%s%s", o->key, o->value ? " " : "", o->value ? o->value : "");
+    for (int i = 0; !o->value && o->names && o->names[i] && (size_t)n < bytes; i++)
+        n += snprintf(out + n, bytes - (size_t)n, "%s%s", i ? "|" : " ", o->names[i]);
+}
+
+static void help_flag(const char *prefix, const gf_option *o) {
+    char left[96];
+    describe_flag(o, left, sizeof left);
+    printf("  %-24s%s%s%s%s", left, strlen(left) > 24 ? "\n                           " : " ", prefix, *prefix ? ": " : "",
+           o->help);
+    if (o->preset) printf("; default: %s", o->preset);
+    printf("\n");
+}
+
+static void list_verbs(FILE *out, const cli_verb *v) {
+    if (v->verbs_usage) {
+        fprintf(out, "usage: %s\n", v->verbs_usage);
+        return;
     }
+    fprintf(out, "usage: %s\n", v->usage);
+    for (int i = 0; v->verbs[i]; i++) fprintf(out, "  %-10s %s\n", v->verbs[i]->name, v->verbs[i]->summary);
+    fprintf(out, "\n`glofnd%s%s %s --help` explains one of them.\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name,
+            v == &cli_root ? "VERB" : "WHAT");
 }
 
-static const cli_flag *find(const cli_flag *flags, int count, const char *name, size_t length) {
-    for (int i = 0; i < count; i++)
-        if (strlen(flags[i].name) == length && strncmp(flags[i].name, name, length) == 0) return &flags[i];
-    return NULL;
+void cli_help(const cli_verb *v) {
+    if (v->verbs) list_verbs(stdout, v);
+    else printf("usage: %s\n", v->usage);
+    for (int i = 0; i < v->flag_count; i++) help_flag("", &v->flags[i]);
+    for (int k = 0; v->verbs_usage && v->verbs[k]; k++)
+        for (int i = 0; i < v->verbs[k]->flag_count; i++) help_flag(v->verbs[k]->name, &v->verbs[k]->flags[i]);
 }
 
-static int refuse(const cli_flag *flags, int count, const char *verb, const char *name, size_t length) {
-    char word[64];
-    int best = -1;
-    snprintf(word, sizeof word, "%.*s", (int)length, name);
-    for (int i = 0; i < count; i++)
-        if (best < 0 || gf_edit_distance(word, flags[i].name) < gf_edit_distance(word, flags[best].name)) best = i;
-    const int near = best >= 0 && gf_is_near(word, flags[best].name);
-    fprintf(stderr, "glofnd %s: unknown flag --%.*s; %s%s%s--help lists what it takes\n", verb, (int)length, name,
-            near ? "did you mean --" : "", near ? flags[best].name : "", near ? "? " : "");
+/* ----- messages ----- */
+
+int cli_misused(const cli_call *call, const char *fmt, ...) {
+    va_list args;
+    fprintf(stderr, "glofnd %s: ", call->title);
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fprintf(stderr, "\nusage: %s\n", call->verb->usage);
     return CLI_USAGE;
-}
-
-/* One flag at argv[*i]; moves *i past its value. */
-static int take(const cli_flag *flags, int count, int argc, char **argv, int *i) {
-    const char *name = argv[*i] + 2, *equals = strchr(name, '=');
-    const size_t length = equals ? (size_t)(equals - name) : strlen(name);
-    const cli_flag *f = find(flags, count, name, length);
-    if (!f) return refuse(flags, count, argv[0], name, length);
-    if (!f->value_name && equals) {
-        fprintf(stderr, "glofnd %s: --%s takes no value\n", argv[0], f->name);
-        return CLI_USAGE;
-    }
-    if (f->value_name && !equals && *i + 1 >= argc) {
-        fprintf(stderr, "glofnd %s: --%s needs a value: %s\n", argv[0], f->name, f->value_name);
-        return CLI_USAGE;
-    }
-    *f->value = !f->value_name ? f->name : equals ? equals + 1 : argv[++*i];
-    return CLI_OK;
-}
-
-static const char *called = ""; /* argv[0] of the flags that were parsed last */
-
-const char *cli_called(void) { return called; }
-
-int cli_parse(const char *usage, const cli_flag *flags, int count, int argc, char **argv, int *positionals) {
-    int only_positionals = 0;
-    called = argv[0];
-    *positionals = 0;
-    for (int i = 1; i < argc; i++) {
-        if (!only_positionals && strcmp(argv[i], "--") == 0) {
-            only_positionals = 1;
-        } else if (!only_positionals && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
-            cli_help(usage, flags, count);
-            return -1;
-        } else if (!only_positionals && strncmp(argv[i], "--", 2) == 0) {
-            const int code = take(flags, count, argc, argv, &i);
-            if (code != CLI_OK) return code;
-        } else {
-            argv[1 + (*positionals)++] = argv[i];
-        }
-    }
-    return CLI_OK;
-}
-
-int cli_integer(const char *flag, const char *text, int64_t min, int64_t max, int64_t *out) {
-    char *end;
-    errno = 0;
-    const long long x = strtoll(text, &end, 10);
-    if (errno || end == text || *end || x < min || x > max) {
-        fprintf(stderr, "glofnd %s: --%s is \"%s\"; it takes a whole number in [%lld, %lld]\n", called, flag, text,
-                (long long)min, (long long)max);
-        return CLI_USAGE;
-    }
-    *out = x;
-    return CLI_OK;
 }
 
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err) {
@@ -98,4 +71,125 @@ int cli_failed(const char *verb, glofnd_status status, const gf_error *err) {
 int cli_terminal_is_dumb(void) {
     const char *term = getenv("TERM");
     return !term || !*term || strcmp(term, "dumb") == 0;
+}
+
+/* ----- flags ----- */
+
+static int find_flag(const cli_verb *v, const char *name) {
+    for (int i = 0; i < v->flag_count; i++)
+        if (strcmp(v->flags[i].key, name) == 0) return i;
+    return -1;
+}
+
+int cli_given(const cli_call *call, const char *flag) {
+    const int i = find_flag(call->verb, flag);
+    return i >= 0 && (call->given >> i & 1);
+}
+
+static int refuse_flag(const cli_call *call, const char *name) {
+    const gf_option_table table = {call->verb->flags, call->verb->flag_count};
+    const gf_option *best = gf_option_nearest(&table, call->verb->flags_bytes, name);
+    const int near = best && gf_is_near(name, best->key);
+    fprintf(stderr, "glofnd %s: unknown flag --%s; %s%s%s--help lists the flags\n", call->title, name,
+            near ? "did you mean --" : "", near ? best->key : "", near ? "? " : "");
+    return CLI_USAGE;
+}
+
+static int set_flag(const cli_call *call, const gf_option *o, void *flags, const char *value) {
+    const gf_option_table one = {o, 1};
+    gf_error err = {{0}};
+    if (gf_option_set(&err, &one, flags, call->verb->flags_bytes, o->key, value) == GLOFND_OK) return CLI_OK;
+    fprintf(stderr, "glofnd %s: --%s\n", call->title, err.text);
+    return CLI_USAGE;
+}
+
+/* One flag at argv[*i]; moves *i past its value. */
+static int take_flag(cli_call *call, void *flags, int argc, char **argv, int *i) {
+    char name[64];
+    const char *text = argv[*i] + 2, *equals = strchr(text, '=');
+    snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - text : 63), text);
+    const int at = find_flag(call->verb, name);
+    if (at < 0) return refuse_flag(call, name);
+    const gf_option *o = &call->verb->flags[at];
+    const int is_switch = o->type == GF_OPTION_BOOL;
+    if (is_switch && equals) return fprintf(stderr, "glofnd %s: --%s takes no value\n", call->title, name), CLI_USAGE;
+    if (!is_switch && !equals && *i + 1 >= argc)
+        return fprintf(stderr, "glofnd %s: --%s needs a value\n", call->title, name), CLI_USAGE;
+    if (call->verb->once && strcmp(name, "data") == 0 && (call->given >> at & 1))
+        return fprintf(stderr, "glofnd %s: --data is given twice; %s\n", call->title, call->verb->once), CLI_USAGE;
+    call->given |= (uint64_t)1 << at;
+    return set_flag(call, o, flags, is_switch ? "1" : equals ? equals + 1 : argv[++*i]);
+}
+
+static int check_words(const cli_call *call) {
+    const cli_verb *v = call->verb;
+    if (call->words < v->min_words) return cli_misused(call, "%s is missing: %s", v->word, v->word_help);
+    if (v->max_words == 0 && call->words > 0) return cli_misused(call, "\"%s\" is not expected", call->word[0]);
+    if (v->max_words >= 0 && call->words > v->max_words)
+        return cli_misused(call, "%d arguments are given; expected %s%s", call->words, v->max_words == 1 ? "one " : "", v->word);
+    return CLI_OK;
+}
+
+static int is_help(const char *text) { return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0; }
+
+/* Flags to *flags, everything else to call->word, also all that follows "--". -1: help was asked for, and printed. */
+static int parse(cli_call *call, void *flags, int argc, char **argv) {
+    const gf_option_table table = {call->verb->flags, call->verb->flag_count};
+    int only_words = 0;
+    gf_error err = {{0}};
+    if (gf_options_preset(&err, &table, flags, call->verb->flags_bytes) != GLOFND_OK)
+        return cli_failed(call->title, GLOFND_E_OPTION, &err);
+    for (int i = 1; i < argc; i++) {
+        int code = CLI_OK;
+        if (!only_words && is_help(argv[i])) return cli_help(call->verb), -1;
+        if (!only_words && strcmp(argv[i], "--") == 0) only_words = 1;
+        else if (!only_words && strncmp(argv[i], "--", 2) == 0) code = take_flag(call, flags, argc, argv, &i);
+        else call->word[call->words++] = argv[i];
+        if (code != CLI_OK) return code;
+    }
+    return check_words(call);
+}
+
+/* ----- verbs ----- */
+
+static const cli_verb *find_verb(const cli_verb *v, const char *name) {
+    for (int i = 0; v->verbs[i]; i++)
+        if (strcmp(name, v->verbs[i]->name) == 0) return v->verbs[i];
+    return NULL;
+}
+
+static int refuse_verb(const cli_verb *v, const char *name) {
+    const cli_verb *best = v->verbs[0];
+    for (int i = 1; v->verbs[i]; i++)
+        if (gf_edit_distance(name, v->verbs[i]->name) < gf_edit_distance(name, best->name)) best = v->verbs[i];
+    const int near = gf_is_near(name, best->name);
+    fprintf(stderr, "glofnd%s%s: unknown verb \"%s\"; %s%s%s\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name, name,
+            near ? "did you mean " : "", near ? best->name : "", near ? "?" : "--help lists them");
+    if (v != &cli_root) list_verbs(stderr, v);
+    return CLI_USAGE;
+}
+
+static int run_group(const cli_verb *v, int argc, char **argv) {
+    char title[64];
+    if (argc < 2) return fprintf(stderr, "glofnd %s: what to do is missing\n", v->name), list_verbs(stderr, v), CLI_USAGE;
+    if (is_help(argv[1])) return cli_help(v), CLI_OK;
+    const cli_verb *found = find_verb(v, argv[1]);
+    if (!found) return refuse_verb(v, argv[1]);
+    if (v == &cli_root) return cli_run(found, argc - 1, argv + 1);
+    snprintf(title, sizeof title, "%s %s", v->name, found->name);
+    argv[1] = title;
+    return cli_run(found, argc - 1, argv + 1);
+}
+
+int cli_run(const cli_verb *v, int argc, char **argv) {
+    if (v->verbs) return run_group(v, argc, argv);
+    if (v->run_raw) return v->run_raw(argc, argv);
+    cli_call call = {.verb = v, .title = argv[0], .word = argv + 1};
+    void *flags = calloc(1, v->flags_bytes ? v->flags_bytes : 1);
+    gf_error err = {{0}};
+    if (!flags) return cli_failed(argv[0], gf_fail(&err, GLOFND_E_MEMORY, "no memory for the flags"), &err);
+    int code = parse(&call, flags, argc, argv);
+    code = code < 0 ? CLI_OK : code != CLI_OK ? code : v->run(&call, flags);
+    free(flags);
+    return code;
 }

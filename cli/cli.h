@@ -1,51 +1,90 @@
 /* cli.h - the command line: verbs, flags, exit codes. The only code that prints and exits.
  *
- * Exit codes: 0 done, 1 failed, 2 wrong usage. Results go to stdout, talk and errors to stderr.
+ * Results go to stdout, progress and errors to stderr. A verb is one cli_verb: its flags are rows of an option table, from which
+ * parsing, ranges, defaults and help follow. cli_root is the tree of all verbs; cli_flag_at enumerates the flags of one.
  */
 #ifndef GF_CLI_CLI_H
 #define GF_CLI_CLI_H
 
-#include "util/status.h"
+#include <stddef.h>
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+#include "util/strings/option_table.h"
 
-typedef struct cli_verb {
-    const char *name;
-    int (*run)(int argc, char **argv); /* argv[0] is the verb */
-    const char *summary;
-} cli_verb;
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1, /* run-time failure (files, memory, numerics) */
+    CLI_USAGE = 2   /* usage error */
+};
 
-int cmd_info(int argc, char **argv);
-int cmd_data(int argc, char **argv);
-int cmd_pretrain(int argc, char **argv);
-int cmd_embed(int argc, char **argv);
-int cmd_discover(int argc, char **argv);
-int cmd_eval(int argc, char **argv);
-int cmd_report(int argc, char **argv);
-int cmd_watch(int argc, char **argv);
-int cmd_compare(int argc, char **argv);
-int cmd_sweep(int argc, char **argv);
+typedef struct cli_verb cli_verb;
 
-/* Flags of a verb: "--name VALUE", "--name=VALUE", or a switch "--name"; everything else is positional, also all after "--". */
-typedef struct cli_flag {
-    const char *name;       /* without the dashes */
-    const char *value_name; /* NULL: a switch */
-    const char *help;
-    const char **value; /* out: the text, or for a switch its own name; left alone if absent */
-} cli_flag;
+typedef struct cli_call { /* a parsed command line */
+    const cli_verb *verb;
+    const char *title; /* "eval knn": messages begin with it */
+    char **word;       /* [words] arguments that are no flags */
+    int words;
+    uint64_t given; /* bit i: row i of the verb's flags */
+} cli_call;
 
-/* Sorts argv[1..] into flags and positionals (written to argv[1..], count in *positionals). CLI_USAGE after a message naming the
- * unknown flag and a known one that is near. `--help` prints the verb's help and gives -1. */
-int cli_parse(const char *usage, const cli_flag *flags, int count, int argc, char **argv, int *positionals);
-void cli_help(const char *usage, const cli_flag *flags, int count);
-/* The verb whose flags were parsed last, "eval knn": what messages about their values begin with. */
-const char *cli_called(void);
-/* A whole number in [min, max] from the text of a flag; CLI_USAGE with a message if it is not. */
-int cli_integer(const char *flag, const char *text, int64_t min, int64_t max, int64_t *out);
+struct cli_verb {
+    const char *name, *summary;
+    const char *usage; /* printed after "usage: "; further lines explain */
+    const gf_option *flags;
+    int flag_count;
+    size_t flags_bytes;           /* of the struct that the rows describe; all zero before defaults are set */
+    const char *word, *word_help; /* an argument that is no flag: "RUN", "the folder of a run" */
+    int min_words, max_words;     /* how many of them; max_words < 0: no limit */
+    const char *once;             /* hint where --data is given twice; NULL: the last one counts */
+    int (*run)(const cli_call *call, const void *flags);
+    int (*run_raw)(int argc, char **argv); /* instead of run: parses its arguments itself */
+    int takes_keys;                        /* keys of the configuration are flags, too */
+    const cli_verb *const *verbs;          /* sub-verbs, ends with NULL */
+    const char *verbs_usage;               /* usage of them together; NULL: a list is made of names and summaries */
+};
+
+/* Rows of flags; s: the struct, f: its field. Numbers and choices with a default NULL keep the field's 0 unless given. */
+#define CLI_STRING(s, f, k, v, h) \
+    { .key = k, .type = GF_OPTION_STRING, .offset = offsetof(s, f), .value = v, .help = h }
+#define CLI_STRING_OR(s, f, k, v, p, h) \
+    { .key = k, .type = GF_OPTION_STRING, .offset = offsetof(s, f), .value = v, .preset = p, .help = h }
+#define CLI_STRINGS(s, f, k, v, h) \
+    { .key = k, .type = GF_OPTION_STRINGS, .offset = offsetof(s, f), .value = v, .help = h }
+#define CLI_SWITCH(s, f, k, h) \
+    { .key = k, .type = GF_OPTION_BOOL, .offset = offsetof(s, f), .help = h }
+#define CLI_INTEGER(s, f, k, v, p, lo, hi, h) \
+    { .key = k, .type = GF_OPTION_INT64, .offset = offsetof(s, f), .value = v, .preset = p, .min = lo, .max = hi, .help = h }
+#define CLI_COUNT(s, f, k, v, p, lo, hi, h) /* an integer that may be written as 1e7 */                             \
+    {                                                                                                               \
+        .key = k, .type = GF_OPTION_INT64, .offset = offsetof(s, f), .value = v, .preset = p, .min = lo, .max = hi, \
+        .flags = GF_OPTION_EXPONENT, .help = h                                                                      \
+    }
+#define CLI_NUMBER(s, f, k, v, p, lo, hi, bits, h)                                                                   \
+    {                                                                                                                \
+        .key = k, .type = GF_OPTION_DOUBLE, .offset = offsetof(s, f), .value = v, .preset = p, .min = lo, .max = hi, \
+        .flags = bits, .help = h                                                                                     \
+    }
+#define CLI_CHOICE(s, f, k, p, n, h) \
+    { .key = k, .type = GF_OPTION_ENUM, .offset = offsetof(s, f), .preset = p, .names = n, .help = h }
+#define CLI_FLAGS(rows, s) .flags = rows, .flag_count = (int)(sizeof rows / sizeof *rows), .flags_bytes = sizeof(s)
+#define CLI_SHARE GF_OPTION_ABOVE_MIN | GF_OPTION_BELOW_MAX /* a number in (0, 1) */
+#define CLI_LARGE 0x1p53 - 1                                /* the largest integer that a flag accepts */
+
+extern const cli_verb cli_root; /* glofnd itself: cli_root.verbs are its verbs */
+extern const cli_verb cmd_info, cmd_data, cmd_pretrain, cmd_embed, cmd_discover, cmd_eval, cmd_report, cmd_watch, cmd_compare,
+    cmd_sweep;
+
+/* Finds the verb or sub-verb that argv[1..] names, parses its flags and runs it: an exit code. argv[0]: the title of v. */
+int cli_run(const cli_verb *v, int argc, char **argv);
+/* Flag i of a verb, keys of the configuration after its own; NULL: there are no more. */
+const gf_option *cli_flag_at(const cli_verb *v, int i);
+int cli_given(const cli_call *call, const char *flag); /* 1: the flag was among the arguments */
+/* "glofnd TITLE: text", then the usage: CLI_USAGE. */
+int cli_misused(const cli_call *call, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void cli_help(const cli_verb *v);
 /* Prints "glofnd VERB: text" (the library's message if err has one) to stderr. CLI_USAGE for a wrong key or value, else
  * CLI_FAILED. */
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err);
-/* Is stderr no terminal on which a line can be drawn over (TERM=dumb: an editor's shell, a console log)? */
+/* 1: stderr is no terminal on which a line can be drawn over (TERM=dumb: an editor's shell, a console log). */
 int cli_terminal_is_dumb(void);
 
 #endif

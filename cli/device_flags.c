@@ -3,8 +3,6 @@
 
 #include <stdio.h>
 
-enum { MOST_THREADS = 1024 }; /* as the option of a run */
-
 int device_flags_check(const char *title, const char *device) {
     gf_error err = {{0}};
     glofnd_device found;
@@ -12,12 +10,9 @@ int device_flags_check(const char *title, const char *device) {
     return status == GLOFND_OK ? CLI_OK : cli_failed(title, status, &err);
 }
 
-int device_flags_read(const char *title, const device_flags *w, gf_encoder_device *out) {
-    int64_t threads = 0;
-    int code = w->device ? device_flags_check(title, w->device) : CLI_OK;
-    if (code == CLI_OK && w->threads) code = cli_integer("threads", w->threads, 1, MOST_THREADS, &threads);
-    *out = (gf_encoder_device){.device = w->device, .threads = (int)threads};
-    return code;
+int device_flags_read(const cli_call *call, const device_flags *f, gf_encoder_device *out) {
+    *out = (gf_encoder_device){.device = f->device, .threads = (int)f->threads};
+    return f->device ? device_flags_check(call->title, f->device) : CLI_OK;
 }
 
 void device_flags_report(const char *verb, const gf_run_encoder *e) {

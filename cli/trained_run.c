@@ -76,14 +76,3 @@ void eval_warn_caption(void *user, int64_t i, const char *message) {
 void eval_note(const gf_dataset *d) {
     if (d && *gf_dataset_note(d)) fprintf(stderr, "glofnd eval: %s\n", gf_dataset_note(d));
 }
-
-int eval_share(const char *flag, const char *text, double *out) {
-    char *end;
-    const double x = strtod(text, &end);
-    if (end == text || *end || !(x > 0.0 && x < 1.0)) {
-        fprintf(stderr, "glofnd %s: --%s is \"%s\"; it takes a number in (0, 1)\n", cli_called(), flag, text);
-        return CLI_USAGE;
-    }
-    *out = x;
-    return CLI_OK;
-}

@@ -22,7 +22,5 @@ void eval_progress_end(eval_progress *p);                              /* says h
 void eval_warn(void *user, int64_t i, const char *message);            /* of a damaged sample */
 void eval_note(const gf_dataset *d);                                   /* gf_dataset_note, if there is one; d may be NULL */
 void eval_warn_caption(void *user, int64_t i, const char *message);    /* of one whose image is used all the same */
-/* A number in (0, 1) from the text of a flag; CLI_USAGE with a message if it is not. */
-int eval_share(const char *flag, const char *text, double *out);
 
 #endif

@@ -12,10 +12,6 @@
 #include "plot/table.h"
 #include "run/run_log.h"
 
-static const char usage[] =
-    "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions] [--every-epoch]\n"
-    "           " DEVICE_USAGE;
-
 #define EPOCHS_SHOWN 12
 
 /* Which pairs are looked at: three kinds of a run on images; two kinds from both sides of an image-text run. */
@@ -284,41 +280,53 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     return record(err, j);
 }
 
-static int known_detector(const char *name) {
-    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
-        if (strcmp(name, gf_fn_detector_names[k]) == 0) return 1;
-    fprintf(stderr, "glofnd eval fn: --detector is \"%s\"; it takes glofnd, exact, single or fnc\n", name);
-    return 0;
-}
+#define NAME(name, text, meaning) text,
+static const char *const detectors[] = {GF_FN_DETECTORS(NAME) NULL};
+static const char *const truths[] = {"labels", "captions", NULL};
 
-int eval_fn(int argc, char **argv) {
-    const char *alpha = NULL, *most = "100000", *every = NULL;
-    device_flags where = {0};
-    fn_job j = {.alpha = 0.0};
-    const cli_flag flags[] = {
-        {"data", "SPEC", "samples of the run, with labels; default: those it was trained on", &j.samples.data},
-        {"alpha", "A", "share of pairs that exact, single and fnc flag; default: of the run", &alpha},
-        {"samples", "N", "look at so many samples at most, drawn at random (100000)", &most},
-        {"detector", "NAME", "only glofnd, exact, single or fnc", &j.detector},
-        {"truth", "T", "task clip: what a false negative is: labels, or captions that two samples share (labels)", &j.truth},
-        {"every-epoch", NULL, "print every epoch of the log", &every},
-        DEVICE_FLAGS(where),
-    };
-    int n;
+typedef struct fn_flags {
+    const char *data;
+    double alpha;
+    int64_t samples;
+    int detector, truth; /* if given */
+    int32_t every_epoch;
+    device_flags device;
+} fn_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(fn_flags, data, "data", "SPEC", "samples of the run, with labels; default: those it was trained on"),
+    CLI_NUMBER(fn_flags, alpha, "alpha", "A", NULL, 0, 1, CLI_SHARE,
+               "share of pairs that exact, single and fnc flag; default: of the run"),
+    CLI_INTEGER(fn_flags, samples, "samples", "N", "100000", 2, 0x1p40, "samples at most, drawn at random"),
+    CLI_CHOICE(fn_flags, detector, "detector", NULL, detectors, "only this detector"),
+    CLI_CHOICE(
+        fn_flags, truth, "truth", NULL, truths,
+        "task clip: what a false negative is: labels, or captions that two samples share; default: labels if there are any"),
+    CLI_SWITCH(fn_flags, every_epoch, "every-epoch", "print every epoch of the log"),
+    DEVICE_FLAGS(fn_flags, device),
+};
+
+static int run(const cli_call *call, const void *flags) {
+    const fn_flags *f = flags;
     gf_error err = {{0}};
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code; /* the run names its data */
-    if ((code = cli_integer("samples", most, 2, INT64_C(1) << 40, &j.most))) return code;
-    if (alpha && (code = eval_share("alpha", alpha, &j.alpha))) return code;
-    if (j.detector && !known_detector(j.detector)) return CLI_USAGE;
-    if ((code = device_flags_read(argv[0], &where, &j.samples.where))) return code;
-    if (j.truth && strcmp(j.truth, "labels") != 0 && strcmp(j.truth, "captions") != 0) {
-        fprintf(stderr, "glofnd eval fn: --truth is \"%s\"; it takes labels or captions\n", j.truth);
-        return CLI_USAGE;
-    }
-    j.samples.run = argv[1], j.every_epoch = every != NULL;
+    fn_job j = {.alpha = f->alpha, .most = f->samples, .every_epoch = f->every_epoch};
+    j.samples = (eval_samples){.run = call->word[0], .data = f->data};
+    if (cli_given(call, "detector")) j.detector = detectors[f->detector];
+    if (cli_given(call, "truth")) j.truth = truths[f->truth];
+    const int code = device_flags_read(call, &f->device, &j.samples.where);
+    if (code != CLI_OK) return code;
     const glofnd_status status = evaluate(&err, &j);
     gf_trained_run_free(j.frozen);
-    return status == GLOFND_OK ? CLI_OK : cli_failed("eval fn", status, &err);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
+
+const cli_verb eval_fn = {
+    .name = "fn",
+    .summary = "how many flagged pairs are false negatives, by labels",
+    .usage = "glofnd eval fn RUN [--data SPEC] [--alpha A] [--samples N] [--detector NAME] [--truth labels|captions]\n"
+             "           [--every-epoch] " DEVICE_USAGE,
+    CLI_FLAGS(rows, fn_flags),
+    EVAL_TAKES_RUN,
+    EVAL_ONE_DATASET,
+    .run = run,
+};

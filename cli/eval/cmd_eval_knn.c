@@ -7,11 +7,7 @@
 #include "cli/trained_run.h"
 #include "eval/knn.h"
 
-static const char usage[] =
-    "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]\n           " DEVICE_USAGE;
-
 #define TEMPERATURE 0.07 /* of the votes */
-#define NEIGHBOURS 20
 
 typedef struct knn_job {
     eval_samples samples;
@@ -89,30 +85,41 @@ static void print_result(const knn_job *j) {
     printf("top-1     %.2f %%\n", 100.0 * j->top1);
 }
 
-int eval_knn(int argc, char **argv) {
-    const char *data = NULL, *test = NULL, *k = NULL, *unweighted = NULL, *untrained = NULL;
-    device_flags where = {0};
-    const cli_flag flags[] = {
-        {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
-        {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
-        {"k", "N", "neighbours (20, or all where there are fewer training samples)", &k},
-        {"unweighted", NULL, "every neighbour counts 1 instead of exp(similarity / 0.07)", &unweighted},
-        {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
-        DEVICE_FLAGS(where),
-    };
-    int n;
+typedef struct knn_flags {
+    const char *data, *test;
+    int64_t k;
+    int32_t unweighted, untrained;
+    device_flags device;
+} knn_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(knn_flags, data, "data", "SPEC", "training samples, with labels; default: those the run was trained on"),
+    CLI_STRING(knn_flags, test, "test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class"),
+    CLI_INTEGER(knn_flags, k, "k", "N", "20", 1, 100000, "neighbours; all where there are fewer training samples"),
+    CLI_SWITCH(knn_flags, unweighted, "unweighted", "every neighbour counts 1 instead of exp(similarity / 0.07)"),
+    EVAL_UNTRAINED(knn_flags, untrained),
+    DEVICE_FLAGS(knn_flags, device),
+};
+
+static int run(const cli_call *call, const void *flags) {
+    const knn_flags *f = flags;
     gf_error err = {{0}};
-    knn_job j = {.knn.temperature = TEMPERATURE, .knn.k = NEIGHBOURS};
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code; /* the run names its data */
-    if (k && (code = cli_integer("k", k, 1, 100000, &j.knn.k))) return code;
-    j.k_given = k != NULL;
-    j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
-    if ((code = device_flags_read(argv[0], &where, &j.samples.where))) return code;
-    if (unweighted) j.knn.temperature = 0.0;
+    knn_job j = {.knn = {.temperature = f->unweighted ? 0.0 : TEMPERATURE, .k = f->k}, .k_given = cli_given(call, "k")};
+    j.samples = (eval_samples){.run = call->word[0], .data = f->data, .test = f->test, .untrained = f->untrained};
+    const int code = device_flags_read(call, &f->device, &j.samples.where);
+    if (code != CLI_OK) return code;
     glofnd_status status = run_knn(&err, &j);
     if (status == GLOFND_OK) print_result(&j);
     if (status == GLOFND_OK) status = record(&err, &j);
-    return status == GLOFND_OK ? CLI_OK : cli_failed("eval knn", status, &err);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
+
+const cli_verb eval_knn = {
+    .name = "knn",
+    .summary = "classify by the nearest training images",
+    .usage = "glofnd eval knn RUN [--data SPEC] [--test SPEC] [--k 20] [--unweighted] [--untrained]\n           " DEVICE_USAGE,
+    CLI_FLAGS(rows, knn_flags),
+    EVAL_TAKES_RUN,
+    EVAL_ONE_DATASET,
+    .run = run,
+};

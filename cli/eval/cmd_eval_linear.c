@@ -9,10 +9,7 @@
 #include "cli/trained_run.h"
 #include "eval/linear/linear_eval.h"
 #include "util/clock.h"
-
-static const char usage[] =
-    "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
-    "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]\n           " DEVICE_USAGE;
+#include "util/strings/number_text.h"
 
 #define MOST_FRACTIONS 16
 
@@ -31,39 +28,46 @@ typedef struct linear_job {
 
 /* ----- flags ----- */
 
-static int read_fractions(linear_job *j, const char *text) {
-    for (const char *at = text;;) {
-        char *end;
-        const double percent = strtod(at, &end);
-        if (end == at || (*end && *end != ',') || !(percent > 0.0 && percent <= 100.0) || j->fractions == MOST_FRACTIONS) {
-            fprintf(stderr, "glofnd eval linear: --fractions is \"%s\"; ", text);
-            fprintf(stderr, "it takes up to %d percentages in (0, 100], as in 100,10,1\n", MOST_FRACTIONS);
-            return CLI_USAGE;
-        }
-        for (int i = 0; i < j->fractions; i++) {
-            if (j->fraction[i] != percent / 100.0) continue;
-            fprintf(stderr, "glofnd eval linear: --fractions has %g twice; it would count twice in the mean\n", percent);
-            return CLI_USAGE;
-        }
+/* The number that a list begins with: its end, or NULL. */
+static const char *read_percent(const char *list, double *percent) {
+    char text[32];
+    const size_t n = strcspn(list, ",");
+    if (n >= sizeof text) return NULL;
+    memcpy(text, list, n);
+    text[n] = 0;
+    return !gf_number_read(text, percent) && *percent > 0.0 && *percent <= 100.0 ? list + n : NULL;
+}
+
+static int read_fractions(const cli_call *call, linear_job *j, const char *text) {
+    for (const char *at = text;; at++) {
+        double percent;
+        at = j->fractions < MOST_FRACTIONS ? read_percent(at, &percent) : NULL;
+        if (!at)
+            return cli_misused(call, "--fractions: \"%s\"; expected up to %d percentages in (0, 100], as in 100,10,1", text,
+                               MOST_FRACTIONS);
+        for (int i = 0; i < j->fractions; i++)
+            if (j->fraction[i] == percent / 100.0)
+                return cli_misused(call, "--fractions has %g twice; it would count twice in the mean", percent);
         j->fraction[j->fractions++] = percent / 100.0;
-        if (!*end) return CLI_OK;
-        at = end + 1;
+        if (!*at) return CLI_OK;
     }
 }
 
-static int read_augment(linear_job *j, const char *text) {
-    if (strcmp(text, "epoch") != 0) return cli_integer("augment", text, 0, 1000, &j->spec.augment);
-    j->spec.augment = GF_AUGMENT_EVERY_EPOCH;
+static int read_augment(const cli_call *call, linear_job *j, const char *text) {
+    const int every = strcmp(text, "epoch") == 0;
+    if (every) j->spec.augment = GF_AUGMENT_EVERY_EPOCH;
+    else if (gf_integer_read(text, &j->spec.augment) || j->spec.augment < 0 || j->spec.augment > 1000)
+        return cli_misused(call, "--augment: \"%s\"; expected an integer in [0, 1000], or epoch", text);
     return CLI_OK;
 }
 
-static int read_protocol(linear_job *j, const char *text) {
+static int read_protocol(const cli_call *call, linear_job *j, const char *text) {
+    char names[128] = "";
     j->spec.protocol = gf_probe_protocol_find(text);
     if (j->spec.protocol) return CLI_OK;
-    fprintf(stderr, "glofnd eval linear: there is no protocol \"%s\"; there are", text);
-    for (int i = 0; gf_probe_protocol_at(i); i++) fprintf(stderr, "%s %s", i ? "," : "", gf_probe_protocol_at(i)->name);
-    fputc('\n', stderr);
-    return CLI_USAGE;
+    for (int i = 0; gf_probe_protocol_at(i); i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", i ? "," : "", gf_probe_protocol_at(i)->name);
+    return cli_misused(call, "there is no protocol \"%s\"; there are%s", text, names);
 }
 
 /* The bare name is the whole protocol; whatever differs from it is in the name. */
@@ -215,44 +219,59 @@ static glofnd_status record(gf_error *err, const linear_job *j) {
     return gf_eval_writer_close(&log);
 }
 
-int eval_linear(int argc, char **argv) {
-    const char *data = NULL, *test = NULL, *protocol = "paper", *fractions = NULL, *augment = "0", *validation = NULL;
-    const char *epochs = "0", *seed = "1", *untrained = NULL;
-    device_flags where = {0};
-    const cli_flag flags[] = {
-        {"data", "SPEC", "training samples, with labels; default: those the run was trained on", &data},
-        {"test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class", &test},
-        {"protocol", "NAME", "paper: AdamW (the paper's text); official: SGD (the authors' script)", &protocol},
-        {"fractions", "LIST", "percentages of the labels (100,10,1,0.1; those that hold no sample of some class are skipped)",
-         &fractions},
-        {"augment", "N|epoch",
-         "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views",
-         &augment},
-        {"validation", "SHARE", "stop by this share of the training samples (0.1) instead of by the test samples", &validation},
-        {"epochs", "N", "instead of 90, 285, 900, 900", &epochs},
-        {"seed", "N", "of drawn labels, views, order and first weights (1)", &seed},
-        {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
-        DEVICE_FLAGS(where),
-    };
-    int n, code;
-    int64_t seed_value;
+typedef struct linear_flags {
+    const char *data, *test, *protocol, *fractions, *augment;
+    double validation;
+    int64_t epochs, seed;
+    int32_t untrained;
+    device_flags device;
+} linear_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(linear_flags, data, "data", "SPEC", "training samples, with labels; default: those the run was trained on"),
+    CLI_STRING(linear_flags, test, "test", "SPEC", "test samples; default: the data's own test split, else 20 % of each class"),
+    CLI_STRING_OR(linear_flags, protocol, "protocol", "NAME", "paper",
+                  "paper: AdamW (the paper's text); official: SGD (the authors' script)"),
+    CLI_STRING_OR(linear_flags, fractions, "fractions", "LIST", "100,10,1,0.1",
+                  "percentages of the labels; of the default those that hold no sample of some class are skipped"),
+    CLI_STRING_OR(
+        linear_flags, augment, "augment", "N|epoch", "0",
+        "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views"),
+    CLI_NUMBER(linear_flags, validation, "validation", "SHARE", NULL, 0, 1, CLI_SHARE,
+               "stop by this share of the training samples (such as 0.1) instead of by the test samples"),
+    CLI_INTEGER(linear_flags, epochs, "epochs", "N", NULL, 0, 100000, "instead of 90, 285, 900, 900"),
+    CLI_INTEGER(linear_flags, seed, "seed", "N", "1", 0, CLI_LARGE, "of drawn labels, views, order and first weights"),
+    EVAL_UNTRAINED(linear_flags, untrained),
+    DEVICE_FLAGS(linear_flags, device),
+};
+
+static int run(const cli_call *call, const void *flags) {
+    const linear_flags *f = flags;
     gf_error err = {{0}};
-    static linear_job j; /* too large for a stack that others share */
-    code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code; /* the run names its data */
-    j.by_name = fractions != NULL;
-    if ((code = read_protocol(&j, protocol)) || (code = read_fractions(&j, fractions ? fractions : "100,10,1,0.1")) ||
-        (code = read_augment(&j, augment)) || (code = cli_integer("epochs", epochs, 0, 100000, &j.spec.epochs)) ||
-        (code = cli_integer("seed", seed, 0, INT64_MAX, &seed_value)) ||
-        (validation && (code = eval_share("validation", validation, &j.spec.validation))))
+    static linear_job j; /* too large for the stack */
+    int code;
+    j.by_name = cli_given(call, "fractions");
+    if ((code = read_protocol(call, &j, f->protocol)) || (code = read_fractions(call, &j, f->fractions)) ||
+        (code = read_augment(call, &j, f->augment)))
         return code;
-    j.spec.seed = (uint64_t)seed_value;
-    j.samples = (eval_samples){.run = argv[1], .data = data, .test = test, .untrained = untrained != NULL};
-    if ((code = device_flags_read(argv[0], &where, &j.samples.where))) return code;
+    j.spec.validation = f->validation, j.spec.epochs = f->epochs, j.spec.seed = (uint64_t)f->seed;
+    j.samples = (eval_samples){.run = call->word[0], .data = f->data, .test = f->test, .untrained = f->untrained};
+    if ((code = device_flags_read(call, &f->device, &j.samples.where))) return code;
     name_protocol(&j);
     glofnd_status status = evaluate(&err, &j);
     if (status == GLOFND_OK) print_results(&j);
     if (status == GLOFND_OK) status = record(&err, &j);
-    return status == GLOFND_OK ? CLI_OK : cli_failed(argv[0], status, &err);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
+
+const cli_verb eval_linear = {
+    .name = "linear",
+    .summary = "train a linear classifier on it, from all labels and from few",
+    .usage =
+        "glofnd eval linear RUN [--data SPEC] [--test SPEC] [--protocol paper|official] [--fractions 100,10,1,0.1]\n"
+        "           [--augment N|epoch] [--validation SHARE] [--epochs N] [--seed N] [--untrained]\n           " DEVICE_USAGE,
+    CLI_FLAGS(rows, linear_flags),
+    EVAL_TAKES_RUN,
+    EVAL_ONE_DATASET,
+    .run = run,
+};

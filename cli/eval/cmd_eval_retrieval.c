@@ -7,10 +7,6 @@
 #include "io/npy.h"
 #include "plot/table.h"
 
-static const char usage[] =
-    "glofnd eval retrieval RUN --data [NAME=]SPEC [--untrained] " DEVICE_USAGE "\n"
-    "       glofnd eval retrieval --image-emb FILE.npy --text-emb FILE.npy [--owner FILE.npy] [--threads N]";
-
 typedef struct retrieval_job {
     eval_samples samples;             /* run NULL: embeddings of files */
     char name[64];                    /* of the data */
@@ -121,42 +117,58 @@ static void print_table(const gf_retrieval *r) {
 
 /* ----- entry ----- */
 
-static int check_arguments(const retrieval_job *j, int n) {
-    const int files = j->image || j->text || j->owner;
-    const char *wrong = NULL;
-    if (!files) return eval_check_arguments("eval retrieval", usage, n, j->samples.data);
-    if (n > 0 || j->samples.data) wrong = "a RUN with --data, or embeddings of files: not both";
-    else if (!j->image || !j->text) wrong = "--image-emb and --text-emb belong together";
-    else if (j->samples.where.device) wrong = "--device is for the encoder of a RUN; files are ranked on the CPU";
-    if (wrong) fprintf(stderr, "glofnd eval retrieval: %s\nusage: %s\n", wrong, usage);
-    return wrong ? CLI_USAGE : CLI_OK;
+typedef struct retrieval_flags {
+    const char *data, *image, *text, *owner;
+    int32_t untrained;
+    device_flags device;
+} retrieval_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(retrieval_flags, data, "data", "SPEC", "images with captions, all of which are used: wds:, csv:, shapes: ..."),
+    CLI_STRING(retrieval_flags, image, "image-emb", "FILE",
+               "instead of a run: embeddings of images by any model, float32 or float16 [images][dim]"),
+    CLI_STRING(retrieval_flags, text, "text-emb", "FILE", "embeddings of captions [captions][dim]"),
+    CLI_STRING(retrieval_flags, owner, "owner", "FILE",
+               "which image a caption belongs to, int64 [captions]; default: caption i to image i"),
+    EVAL_UNTRAINED(retrieval_flags, untrained),
+    DEVICE_FLAGS(retrieval_flags, device),
+};
+
+static int check_arguments(const cli_call *call, const retrieval_flags *f) {
+    const int files = f->image || f->text || f->owner;
+    if (!files && call->words < 1) return cli_misused(call, "RUN is missing: the folder of a run");
+    if (!files) return f->data ? CLI_OK : cli_misused(call, "--data is missing: the SPEC of the samples");
+    if (call->words > 0 || f->data) return cli_misused(call, "a RUN with --data, or embeddings of files: not both");
+    if (!f->image || !f->text) return cli_misused(call, "--image-emb and --text-emb belong together");
+    return f->device.device ? cli_misused(call, "--device is for the encoder of a RUN; files are ranked on the CPU") : CLI_OK;
 }
 
-int eval_retrieval(int argc, char **argv) {
-    const char *untrained = NULL;
-    device_flags where = {0};
-    retrieval_job j = {0};
-    const cli_flag flags[] = {
-        {"data", "SPEC", "images with captions, all of which are used: wds:, csv:, shapes: ...", &j.samples.data},
-        {"image-emb", "FILE", "instead of a run: embeddings of images by any model, float32 or float16 [images][dim]", &j.image},
-        {"text-emb", "FILE", "embeddings of captions [captions][dim]", &j.text},
-        {"owner", "FILE", "which image a caption belongs to, int64 [captions]; default: caption i to image i", &j.owner},
-        {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
-        DEVICE_FLAGS(where),
-    };
-    int n;
+static int run(const cli_call *call, const void *flags) {
+    const retrieval_flags *f = flags;
     gf_error err = {{0}};
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = device_flags_read(argv[0], &where, &j.samples.where)) || (code = check_arguments(&j, n))) return code;
-    if (n > 0) {
-        j.samples.run = argv[1], j.samples.untrained = untrained != NULL;
-        j.samples.data = eval_name(j.samples.data, j.name, sizeof j.name);
+    retrieval_job j = {.image = f->image, .text = f->text, .owner = f->owner};
+    int code;
+    if ((code = device_flags_read(call, &f->device, &j.samples.where)) || (code = check_arguments(call, f))) return code;
+    if (call->words > 0) {
+        j.samples.run = call->word[0], j.samples.untrained = f->untrained;
+        j.samples.data = eval_name(f->data, j.name, sizeof j.name);
         snprintf(j.samples.test_name, sizeof j.samples.test_name, "%s", j.samples.data);
     }
     glofnd_status status = j.samples.run ? measure_run(&err, &j) : measure_files(&err, &j);
     if (status == GLOFND_OK) print_samples(&j);
     if (status == GLOFND_OK) print_table(&j.result.found);
     if (status == GLOFND_OK && j.samples.run) status = eval_record_retrieval(&err, &j.samples, j.name, &j.result.found);
-    return status == GLOFND_OK ? CLI_OK : cli_failed("eval retrieval", status, &err);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
+
+const cli_verb eval_retrieval = {
+    .name = "retrieval",
+    .summary = "task clip: images found by their captions, captions by their images",
+    .usage = "glofnd eval retrieval RUN --data [NAME=]SPEC [--untrained] " DEVICE_USAGE "\n"
+             "       glofnd eval retrieval --image-emb FILE.npy --text-emb FILE.npy [--owner FILE.npy] [--threads N]",
+    CLI_FLAGS(rows, retrieval_flags),
+    .word = "RUN",
+    .max_words = 1,
+    .once = "expected one; eval zeroshot takes several, each behind --retrieval",
+    .run = run,
+};

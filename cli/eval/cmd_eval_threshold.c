@@ -17,10 +17,6 @@
 #include "plot/svg.h"
 #include "plot/table.h"
 
-static const char usage[] = "glofnd eval threshold RUN [--data SPEC] [--plain] [--samples N] [--anchors N] [--alpha A]\n"
-                            "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
-                            "                              " DEVICE_USAGE;
-
 enum { BINS = 60, COLUMNS = 6 };            /* columns: sample, label, lambda, optimum, mean and spread of FNC's */
 enum { SAMPLES = 100000, VIEWS_EACH = 50 }; /* where nobody says: so many; of few images so many views of each */
 
@@ -297,39 +293,57 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     return record(err, j);
 }
 
-int eval_threshold(int argc, char **argv) {
-    const char *alpha = NULL, *samples = NULL, *anchors = "100000", *plain = NULL, *batch = "128", *draws = "20";
-    device_flags where = {0};
-    threshold_job j = {.alpha = 0.0};
-    const cli_flag flags[] = {
-        {"data", "SPEC", "samples of the run; default: those it was trained on", &j.samples.data},
-        {"plain", NULL, "images as they are instead of augmented views: the quantile over the dataset", &plain},
-        {"samples", "N", "views or images to compare each anchor with (100000, as the paper; no more than 50 views of an image)",
-         &samples},
-        {"anchors", "N", "anchors at most, drawn at random (100000)", &anchors},
-        {"alpha", "A", "share above the optimum; default: of the run", &alpha},
-        {"fnc-batch", "B", "samples in a batch of FNC (128)", &batch},
-        {"fnc-draws", "N", "random batches of each anchor (20)", &draws},
-        {"out", "DIR", "folder for thresholds.tsv, .npy, .svg; default: RUN", &j.out},
-        DEVICE_FLAGS(where),
-    };
-    int n;
+typedef struct threshold_flags {
+    const char *data, *out;
+    int32_t plain;
+    int64_t samples, anchors, fnc_batch, fnc_draws;
+    double alpha;
+    device_flags device;
+} threshold_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(threshold_flags, data, "data", "SPEC", "samples of the run; default: those it was trained on"),
+    CLI_SWITCH(threshold_flags, plain, "plain", "images as they are instead of augmented views: the quantile over the dataset"),
+    CLI_INTEGER(threshold_flags, samples, "samples", "N", NULL, 2, 0x1p40,
+                "views or images to compare each anchor with; default: 100000, as the paper, but at most 50 views of an image"),
+    CLI_INTEGER(threshold_flags, anchors, "anchors", "N", "100000", 2, 0x1p40, "anchors at most, drawn at random"),
+    CLI_NUMBER(threshold_flags, alpha, "alpha", "A", NULL, 0, 1, CLI_SHARE, "share above the optimum; default: of the run"),
+    CLI_INTEGER(threshold_flags, fnc_batch, "fnc-batch", "B", "128", 2, 1 << 20, "samples in a batch of FNC"),
+    CLI_INTEGER(threshold_flags, fnc_draws, "fnc-draws", "N", "20", 1, 10000, "random batches of each anchor"),
+    CLI_STRING(threshold_flags, out, "out", "DIR", "folder for thresholds.tsv, .npy, .svg; default: RUN"),
+    DEVICE_FLAGS(threshold_flags, device),
+};
+
+static int run(const cli_call *call, const void *flags) {
+    const threshold_flags *f = flags;
     gf_error err = {{0}};
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = eval_check_arguments(argv[0], usage, n, ""))) return code; /* the run names its data */
-    if ((samples && (code = cli_integer("samples", samples, 2, INT64_C(1) << 40, &j.most_samples))) ||
-        (code = cli_integer("anchors", anchors, 2, INT64_C(1) << 40, &j.most_anchors)) ||
-        (code = cli_integer("fnc-batch", batch, 2, 1 << 20, &j.fnc_batch)) ||
-        (code = cli_integer("fnc-draws", draws, 1, 10000, &j.fnc_draws)) ||
-        (alpha && (code = eval_share("alpha", alpha, &j.alpha))) || (code = device_flags_read(argv[0], &where, &j.samples.where)))
-        return code;
-    j.samples.run = argv[1], j.plain = plain != NULL;
+    threshold_job j = {.out = f->out,
+                       .plain = f->plain,
+                       .alpha = f->alpha,
+                       .most_anchors = f->anchors,
+                       .most_samples = f->samples,
+                       .fnc_batch = f->fnc_batch,
+                       .fnc_draws = f->fnc_draws};
+    j.samples = (eval_samples){.run = call->word[0], .data = f->data};
+    const int code = device_flags_read(call, &f->device, &j.samples.where);
+    if (code != CLI_OK) return code;
     const glofnd_status status = evaluate(&err, &j);
     gf_view_set_free(&j.set);
     free(j.lambda);
     free(j.optimum);
     free(j.fnc);
     gf_trained_run_free(j.frozen);
-    return status == GLOFND_OK ? CLI_OK : cli_failed("eval threshold", status, &err);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
+
+const cli_verb eval_threshold = {
+    .name = "threshold",
+    .summary = "how far learned thresholds are from the optimum",
+    .usage = "glofnd eval threshold RUN [--data SPEC] [--plain] [--samples N] [--anchors N] [--alpha A]\n"
+             "                              [--fnc-batch B] [--fnc-draws N] [--out DIR]\n"
+             "                              " DEVICE_USAGE,
+    CLI_FLAGS(rows, threshold_flags),
+    EVAL_TAKES_RUN,
+    EVAL_ONE_DATASET,
+    .run = run,
+};

@@ -12,11 +12,6 @@
 #include "eval/linear/transfer_learning.h"
 #include "util/clock.h"
 
-static const char usage[] =
-    "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
-    "           [--seed N] [--untrained] " DEVICE_USAGE;
-
-#define MOST_DATASETS 64
 #define VALIDATION 0.2 /* of the training samples, to choose a strength by */
 
 typedef struct transfer_set {
@@ -71,20 +66,13 @@ static void read_set(const transfer_job *j, transfer_set *s, const char *text) {
     s->samples = (eval_samples){.run = j->run, .data = s->spec, .test = j->test, .untrained = j->untrained};
 }
 
-static int read_protocol(transfer_job *j, const char *text) {
+static int read_protocol(const cli_call *call, transfer_job *j, const char *text) {
+    char names[128] = "";
     j->protocol = gf_transfer_protocol_find(text);
     if (j->protocol) return CLI_OK;
-    fprintf(stderr, "glofnd eval transfer: there is no protocol \"%s\"; there are", text);
-    for (int i = 0; gf_transfer_protocol_at(i); i++) fprintf(stderr, "%s %s", i ? "," : "", gf_transfer_protocol_at(i)->name);
-    fputc('\n', stderr);
-    return CLI_USAGE;
-}
-
-static int read_metric(transfer_job *j, const char *text) {
-    j->metric = !text ? 0 : strcmp(text, "top1") == 0 ? 1 : strcmp(text, "mean") == 0 ? 2 : -1;
-    if (j->metric >= 0) return CLI_OK;
-    fprintf(stderr, "glofnd eval transfer: --metric is \"%s\"; it takes top1 or mean (per class)\n", text);
-    return CLI_USAGE;
+    for (int i = 0; gf_transfer_protocol_at(i); i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "%s %s", i ? "," : "", gf_transfer_protocol_at(i)->name);
+    return cli_misused(call, "there is no protocol \"%s\"; there are%s", text, names);
 }
 
 /* ----- running ----- */
@@ -206,8 +194,8 @@ static const char *common_metric(const transfer_job *j) {
 
 /* Which datasets the mean is over, and how each is scored; their test samples follow from the names. */
 static void put_sets(gf_eval_writer *log, const transfer_job *j) {
-    static char what[MOST_DATASETS][PATH_MAX + 100];
-    const char *name[MOST_DATASETS], *set[MOST_DATASETS];
+    static char what[EVAL_DATASETS_MAX][PATH_MAX + 100];
+    const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];
     for (int i = 0; i < j->sets; i++) {
         const transfer_set *s = &j->set[i];
         snprintf(what[i], sizeof what[i], "%s=%s %s", s->name, s->spec, metric_of(s));
@@ -299,45 +287,63 @@ static int check_sets_differ(const transfer_job *j) {
     return CLI_OK;
 }
 
-static int check_counts(int arguments, int sets, int test) {
-    const char *wrong = NULL;
-    if (arguments < 1) wrong = "RUN is missing: the folder of a run";
-    else if (sets < 1) wrong = "no dataset is named: give its SPEC behind RUN";
-    else if (sets > MOST_DATASETS) wrong = "these are more datasets than it takes";
-    else if (test && sets > 1) wrong = "--test is for a single dataset";
-    if (wrong) fprintf(stderr, "glofnd eval transfer: %s\nusage: %s\n", wrong, usage);
-    return wrong ? CLI_USAGE : CLI_OK;
+static int check_counts(const cli_call *call, int sets, int test) {
+    if (sets < 1) return cli_misused(call, "no dataset is named: give its SPEC behind RUN");
+    if (sets > EVAL_DATASETS_MAX) return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
+    return test && sets > 1 ? cli_misused(call, "--test is for a single dataset") : CLI_OK;
 }
 
-int eval_transfer(int argc, char **argv) {
-    const char *data = NULL, *test = NULL, *protocol = "paper", *metric = NULL, *seed = "42", *untrained = NULL;
-    device_flags where = {0};
-    const cli_flag flags[] = {
-        {"data", "SPEC", "one more dataset, or the only one", &data},
-        {"test", "SPEC", "test samples of a single dataset; default: its own test split, else 20 % of each class", &test},
-        {"protocol", "NAME", "paper: l2 in 1e-6..1e5; official: C = 1 / l2 in 1e-6..1e5; raw: features not scaled", &protocol},
-        {"metric", "top1|mean", "accuracy, or its mean over classes; default: what the paper takes for that NAME, else top1",
-         &metric},
-        {"seed", "N", "of drawn test and validation samples (42)", &seed},
-        {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
-        DEVICE_FLAGS(where),
-    };
-    int n, code;
+typedef struct transfer_flags {
+    const char *data, *test, *protocol;
+    int metric; /* of eval_metrics, if given */
+    int64_t seed;
+    int32_t untrained;
+    device_flags device;
+} transfer_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(transfer_flags, data, "data", "SPEC", "one more dataset, or the only one"),
+    CLI_STRING(transfer_flags, test, "test", "SPEC",
+               "test samples of a single dataset; default: its own test split, else 20 % of each class"),
+    CLI_STRING_OR(transfer_flags, protocol, "protocol", "NAME", "paper",
+                  "paper: l2 in 1e-6..1e5; official: C = 1 / l2 in 1e-6..1e5; raw: features not scaled"),
+    EVAL_METRIC(transfer_flags, metric,
+                "accuracy, or its mean over classes; default: what the paper takes for that NAME, else top1"),
+    CLI_INTEGER(transfer_flags, seed, "seed", "N", "42", 0, CLI_LARGE, "of drawn test and validation samples"),
+    EVAL_UNTRAINED(transfer_flags, untrained),
+    DEVICE_FLAGS(transfer_flags, device),
+};
+
+static int run(const cli_call *call, const void *flags) {
+    const transfer_flags *f = flags;
+    const int behind = call->words - 1, first = f->data != NULL;
     gf_error err = {{0}};
-    transfer_job j = {0};
-    code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    j.sets = n - 1 + (data != NULL);
-    if ((code = check_counts(n, j.sets, test != NULL)) || (code = read_protocol(&j, protocol)) ||
-        (code = read_metric(&j, metric)) || (code = cli_integer("seed", seed, 0, INT64_MAX, &j.seed)) ||
-        (code = device_flags_read(argv[0], &where, &j.where)))
+    int code;
+    transfer_job j = {.run = call->word[0], .test = f->test, .untrained = f->untrained, .seed = f->seed};
+    j.sets = behind + first;
+    j.metric = cli_given(call, "metric") ? 1 + f->metric : 0;
+    if ((code = check_counts(call, j.sets, f->test != NULL)) || (code = read_protocol(call, &j, f->protocol)) ||
+        (code = device_flags_read(call, &f->device, &j.where)))
         return code;
-    j.run = argv[1], j.test = test, j.untrained = untrained != NULL;
     j.set = calloc((size_t)j.sets, sizeof *j.set);
     glofnd_status status = j.set ? GLOFND_OK : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d datasets", j.sets);
-    for (int i = 0; i < j.sets && j.set; i++) read_set(&j, &j.set[i], data && i == 0 ? data : argv[2 + i - (data != NULL)]);
+    for (int i = 0; i < j.sets && j.set; i++) read_set(&j, &j.set[i], i < first ? f->data : call->word[1 + i - first]);
     code = j.set ? check_sets_differ(&j) : CLI_OK;
     if (status == GLOFND_OK && code == CLI_OK) status = evaluate(&err, &j);
     free(j.set);
-    return status == GLOFND_OK ? code : cli_failed(argv[0], status, &err);
+    return status == GLOFND_OK ? code : cli_failed(call->title, status, &err);
 }
+
+const cli_verb eval_transfer = {
+    .name = "transfer",
+    .summary = "logistic regression on other datasets: the transfer table",
+    .usage = "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
+             "           [--seed N] [--untrained] " DEVICE_USAGE,
+    CLI_FLAGS(rows, transfer_flags),
+    .word = "RUN",
+    .word_help = "the folder of a run",
+    .min_words = 1,
+    .max_words = -1,
+    .once = "several datasets stand behind the run: RUN SPEC SPEC...",
+    .run = run,
+};

@@ -13,12 +13,6 @@
 #include "eval/protocol.h"
 #include "io/crc32c.h"
 
-static const char usage[] =
-    "glofnd eval zeroshot RUN [--data [NAME=]SPEC ...] [--retrieval [NAME=]SPEC ...] [--classes [NAME=]FILE ...]\n"
-    "           [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " DEVICE_USAGE;
-
-#define MOST_DATASETS 64
-
 typedef struct zeroshot_set { /* a row of the table */
     char name[64];
     int retrieval;                   /* by captions, not by classes */
@@ -30,16 +24,11 @@ typedef struct zeroshot_set { /* a row of the table */
     eval_retrieved retrieved;
 } zeroshot_set;
 
-typedef struct words { /* values of a flag */
-    const char *at[MOST_DATASETS];
-    int n;
-} words;
-
 typedef struct zeroshot_job {
     const char *run;
     gf_encoder_device where;
     int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
-    words data, retrieval, classes, templates;
+    gf_option_strings data, retrieval, classes, templates;
     zeroshot_set *set; /* [sets] */
     int sets;
     eval_towers encoders;
@@ -70,9 +59,9 @@ static int names_a_set(const zeroshot_job *j, const char *word) {
 }
 
 /* The last that names the set, else the last that names none; NULL: no file. */
-static const char *choose_file(const zeroshot_job *j, const words *w, const char *name) {
+static const char *choose_file(const zeroshot_job *j, const gf_option_strings *w, const char *name) {
     const char *all = NULL, *own = NULL;
-    for (int i = 0; i < w->n; i++) {
+    for (int i = 0; i < w->count; i++) {
         const char *file = file_for(w->at[i], name);
         if (file) own = file;
         else if (!names_a_set(j, w->at[i])) all = w->at[i];
@@ -89,13 +78,6 @@ static void read_set(const zeroshot_job *j, zeroshot_set *s, const char *text, i
     snprintf(s->samples.test_name, sizeof s->samples.test_name, "%s", spec);
 }
 
-static int read_metric(zeroshot_job *j, const char *text) {
-    j->metric = !text ? 0 : strcmp(text, "top1") == 0 ? 1 : strcmp(text, "mean") == 0 ? 2 : -1;
-    if (j->metric >= 0) return CLI_OK;
-    fprintf(stderr, "glofnd eval zeroshot: --metric is \"%s\"; it takes top1 or mean (per class)\n", text);
-    return CLI_USAGE;
-}
-
 /* E_OPTION: a dataset that is named twice, which would count twice in the mean. */
 static glofnd_status check_differ(gf_error *err, const zeroshot_job *j) {
     for (int i = 0; i < j->sets; i++)
@@ -110,8 +92,8 @@ static glofnd_status check_differ(gf_error *err, const zeroshot_job *j) {
 }
 
 /* E_OPTION: "NAME=FILE" for a dataset that is not there. A file may have a = in its name. */
-static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const words *w, const char *flag) {
-    for (int i = 0; i < w->n; i++) {
+static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const gf_option_strings *w, const char *flag) {
+    for (int i = 0; i < w->count; i++) {
         const size_t n = strcspn(w->at[i], "=/");
         FAIL_IF(err, w->at[i][n] == '=' && !names_a_set(j, w->at[i]) && access(w->at[i], F_OK) != 0, GLOFND_E_OPTION,
                 "--%s %.200s: no dataset is called \"%.*s\"; --data %.*s=SPEC calls one so", flag, w->at[i], (int)n, w->at[i],
@@ -122,11 +104,11 @@ static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const wor
 
 /* Datasets stand behind --data, --retrieval, or behind RUN. */
 static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, int count) {
-    j->set = calloc((size_t)(j->data.n + count + j->retrieval.n), sizeof *j->set);
+    j->set = calloc((size_t)(j->data.count + count + j->retrieval.count), sizeof *j->set);
     FAIL_IF(err, !j->set, GLOFND_E_MEMORY, "no memory for the datasets");
-    for (int i = 0; i < j->data.n; i++) read_set(j, &j->set[j->sets++], j->data.at[i], 0);
+    for (int i = 0; i < j->data.count; i++) read_set(j, &j->set[j->sets++], j->data.at[i], 0);
     for (int i = 0; i < count; i++) read_set(j, &j->set[j->sets++], behind[i], 0);
-    for (int i = 0; i < j->retrieval.n; i++) read_set(j, &j->set[j->sets++], j->retrieval.at[i], 1);
+    for (int i = 0; i < j->retrieval.count; i++) read_set(j, &j->set[j->sets++], j->retrieval.at[i], 1);
     for (int i = 0; i < j->sets; i++) {
         j->set[i].classes = choose_file(j, &j->classes, j->set[i].name);
         j->set[i].templates = choose_file(j, &j->templates, j->set[i].name);
@@ -272,8 +254,8 @@ static const char *common_protocol(const zeroshot_job *j) {
 
 /* Which datasets the mean is over, how each is scored, and by which words. */
 static void put_sets(gf_eval_writer *log, const zeroshot_job *j) {
-    static char what[MOST_DATASETS][PATH_MAX + 160];
-    const char *name[MOST_DATASETS], *set[MOST_DATASETS];
+    static char what[EVAL_DATASETS_MAX][PATH_MAX + 160];
+    const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];
     for (int i = 0; i < j->sets; i++) {
         const zeroshot_set *s = &j->set[i];
         char sums[64] = "";
@@ -340,52 +322,57 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
 
 /* ----- entry ----- */
 
-static int gather(zeroshot_job *j, int *argc, char **argv) {
-    const struct {
-        const char *name;
-        words *to;
-    } lists[] = {{"data", &j->data}, {"retrieval", &j->retrieval}, {"classes", &j->classes}, {"templates", &j->templates}};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        lists[i].to->n = eval_gather(argc, argv, lists[i].name, lists[i].to->at, MOST_DATASETS);
-        if (lists[i].to->n < 0) return CLI_USAGE;
-    }
-    return CLI_OK;
-}
+typedef struct zeroshot_flags {
+    gf_option_strings data, retrieval, classes, templates;
+    int metric; /* of eval_metrics, if given */
+    int32_t untrained;
+    device_flags device;
+} zeroshot_flags;
 
-static int check_counts(const zeroshot_job *j, int arguments) {
-    const int sets = arguments - 1 + j->data.n + j->retrieval.n;
-    const char *wrong = NULL;
-    if (arguments < 1) wrong = "RUN is missing: the folder of a run of task clip";
-    else if (sets < 1) wrong = "--data is missing: the SPEC of images with labels (or --retrieval: with captions)";
-    else if (sets > MOST_DATASETS) wrong = "these are more datasets than it takes";
-    if (wrong) fprintf(stderr, "glofnd eval zeroshot: %s\nusage: %s\n", wrong, usage);
-    return wrong ? CLI_USAGE : CLI_OK;
-}
+static const gf_option rows[] = {
+    CLI_STRINGS(zeroshot_flags, data, "data", "[NAME=]SPEC", "images with labels, all of which are used; may be repeated"),
+    CLI_STRINGS(zeroshot_flags, retrieval, "retrieval", "[NAME=]SPEC",
+                "images with captions, scored by the mean of IR@1 and TR@1; may be repeated"),
+    CLI_STRINGS(zeroshot_flags, classes, "classes", "[NAME=]FILE",
+                "class names, one per line in the order of the labels; default: the data's own"),
+    CLI_STRINGS(zeroshot_flags, templates, "templates", "[NAME=]FILE",
+                "sentences with {} for the class name, one per line; default: seven of our own"),
+    EVAL_METRIC(zeroshot_flags, metric, "score: accuracy, or its mean over classes; default: what is usual for NAME, else top1"),
+    EVAL_UNTRAINED(zeroshot_flags, untrained),
+    DEVICE_FLAGS(zeroshot_flags, device),
+};
 
-int eval_zeroshot(int argc, char **argv) {
-    const char *again = NULL, *metric = NULL, *untrained = NULL; /* again: taken before, by gather */
-    device_flags where = {0};
-    const cli_flag flags[] = {
-        {"data", "[NAME=]SPEC", "images with labels, all of which are used; may be repeated", &again},
-        {"retrieval", "[NAME=]SPEC", "images with captions, scored by the mean of IR@1 and TR@1; may be repeated", &again},
-        {"classes", "[NAME=]FILE", "class names, one per line in the order of the labels; default: the data's own", &again},
-        {"templates", "[NAME=]FILE", "sentences with {} for the class name, one per line; default: seven of our own", &again},
-        {"metric", "top1|mean", "score: accuracy, or its mean over classes; default: what is usual for NAME, else top1", &metric},
-        {"untrained", NULL, "with the weights the run began with: the baseline", &untrained},
-        DEVICE_FLAGS(where),
-    };
-    int n, code;
+static int run(const cli_call *call, const void *flags) {
+    const zeroshot_flags *f = flags;
+    const int behind = call->words - 1, sets = behind + f->data.count + f->retrieval.count;
     gf_error err = {{0}};
-    zeroshot_job j = {0};
-    if ((code = gather(&j, &argc, argv))) return code;
-    code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = check_counts(&j, n)) || (code = read_metric(&j, metric)) || (code = device_flags_read(argv[0], &where, &j.where)))
-        return code;
-    j.run = argv[1], j.untrained = untrained != NULL;
-    glofnd_status status = read_sets(&err, &j, argv + 2, n - 1);
+    zeroshot_job j = {.run = call->word[0],
+                      .untrained = f->untrained,
+                      .metric = cli_given(call, "metric") ? 1 + f->metric : 0,
+                      .data = f->data,
+                      .retrieval = f->retrieval,
+                      .classes = f->classes,
+                      .templates = f->templates};
+    if (sets < 1) return cli_misused(call, "--data is missing: the SPEC of images with labels (or --retrieval: with captions)");
+    if (sets > EVAL_DATASETS_MAX) return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
+    const int code = device_flags_read(call, &f->device, &j.where);
+    if (code != CLI_OK) return code;
+    glofnd_status status = read_sets(&err, &j, call->word + 1, behind);
     if (status == GLOFND_OK) status = evaluate(&err, &j);
     eval_encoders_free(&j.encoders);
     free(j.set);
-    return status == GLOFND_OK ? CLI_OK : cli_failed("eval zeroshot", status, &err);
+    return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
+
+const cli_verb eval_zeroshot = {
+    .name = "zeroshot",
+    .summary = "task clip: images classified by sentences about the classes",
+    .usage = "glofnd eval zeroshot RUN [--data [NAME=]SPEC ...] [--retrieval [NAME=]SPEC ...] [--classes [NAME=]FILE ...]\n"
+             "           [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " DEVICE_USAGE,
+    CLI_FLAGS(rows, zeroshot_flags),
+    .word = "RUN",
+    .word_help = "the folder of a run of task clip",
+    .min_words = 1,
+    .max_words = -1,
+    .run = run,
+};

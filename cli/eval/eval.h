@@ -8,14 +8,15 @@
 #include "eval/split.h"
 #include "run/eval_writer.h"
 
-/* argv[0] is the title ("eval knn"), argv[1] the run. */
-int eval_knn(int argc, char **argv);
-int eval_linear(int argc, char **argv);
-int eval_transfer(int argc, char **argv);
-int eval_fn(int argc, char **argv);
-int eval_threshold(int argc, char **argv);
-int eval_retrieval(int argc, char **argv);
-int eval_zeroshot(int argc, char **argv);
+extern const cli_verb eval_knn, eval_linear, eval_transfer, eval_fn, eval_threshold, eval_retrieval, eval_zeroshot;
+
+/* Rows that several of them have; f: a field of s. */
+#define EVAL_UNTRAINED(s, f) CLI_SWITCH(s, f, "untrained", "with the weights the run began with: the baseline")
+#define EVAL_METRIC(s, f, h) CLI_CHOICE(s, f, "metric", NULL, eval_metrics, h)
+#define EVAL_TAKES_RUN .word = "RUN", .word_help = "the folder of a run", .min_words = 1, .max_words = 1
+#define EVAL_ONE_DATASET .once = "expected one"
+extern const char *const eval_metrics[]; /* top1, mean */
+enum { EVAL_DATASETS_MAX = GF_OPTION_STRINGS_MAX };
 
 #define EVAL_HELD_OUT 0.2 /* of each class, where the data has no test split */
 
@@ -36,10 +37,6 @@ glofnd_status eval_encode_split(gf_error *err, gf_run_encoder *encoder, const gf
                                 gf_features *test);
 /* Both. */
 glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
-/* CLI_OK if there is one RUN among `n` plain arguments and `data` is not NULL; else what is wrong, the usage, and CLI_USAGE. */
-int eval_check_arguments(const char *title, const char *usage, int n, const char *data);
-/* 1, with a message that ends in `instead`, if --FLAG is given more than once: its last value would replace the others. */
-int eval_repeated(int argc, char **argv, const char *flag, const char *instead);
 /* The SPEC in "NAME=SPEC" or "SPEC", and a short name to call it by: NAME, or what the SPEC begins with. */
 const char *eval_name(const char *text, char *name, size_t bytes);
 /* "test  N samples of SPEC" */

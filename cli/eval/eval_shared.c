@@ -6,28 +6,7 @@
 #include "cli/trained_run.h"
 #include "run/layout.h"
 
-/* ----- arguments ----- */
-
-int eval_check_arguments(const char *title, const char *usage, int n, const char *data) {
-    if (n == 1 && data) return CLI_OK;
-    if (n < 1) fprintf(stderr, "glofnd %s: RUN is missing: the folder of a run\n", title);
-    else if (n > 1) fprintf(stderr, "glofnd %s: %d runs are given; it takes one\n", title, n);
-    else fprintf(stderr, "glofnd %s: --data is missing: the SPEC of the samples\n", title);
-    fprintf(stderr, "usage: %s\n", usage);
-    return CLI_USAGE;
-}
-
-int eval_repeated(int argc, char **argv, const char *flag, const char *instead) {
-    const size_t n = strlen(flag);
-    int count = 0;
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        const char *word = argv[i];
-        count += strncmp(word, "--", 2) == 0 && strncmp(word + 2, flag, n) == 0 && (!word[n + 2] || word[n + 2] == '=');
-    }
-    if (count < 2) return 0;
-    fprintf(stderr, "glofnd %s: --%s is given %d times; %s\n", argv[0], flag, count, instead);
-    return 1;
-}
+const char *const eval_metrics[] = {"top1", "mean", NULL};
 
 const char *eval_name(const char *text, char *name, size_t bytes) {
     text += *text == '='; /* an empty NAME is none */

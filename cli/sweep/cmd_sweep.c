@@ -15,23 +15,28 @@
 #include "run/progress.h"
 #include "util/path.h"
 
-static const char help_text[] =
-    "usage: glofnd sweep --config FILE.cfg --vary KEY=a,b,c [--vary ...] --seeds 1,2,3 --out DIR [--jobs N] ...\n"
-    "       glofnd sweep --file FILE.sweep --data SPEC --out DIR\n"
-    "Pretrains the grid of values and seeds, evaluates and compares. The same command continues after an interruption.\n"
-    "  --config FILE.cfg        what all runs share, as of `glofnd pretrain`\n"
-    "  --vary KEY=a,b,c         a key of the configuration and its values, \\, for a comma in one; repeated for other keys\n"
-    "  --seeds 1,2,3            a run of each (1)\n"
-    "  --set KEY=VALUE          a key of the configuration for all runs; may be repeated\n"
-    "  --data SPEC              the same as --set data=SPEC\n"
-    "  --eval \"WHAT FLAGS\"      a call of `glofnd eval` for every run: knn, \"linear --fractions 100,10\"; may be repeated\n"
-    "  --choose TEXT            the best value has the best mean of the figure whose name has this text; of several figures\n"
-    "                           the one that most values have, then the first;\n"
-    "                           default: the mean of the label fractions, else kNN\n"
-    "  --file FILE.sweep        lines `key = value` with the flags above; configs/sweep-start-epoch.sweep is the paper's\n"
-    "  --out DIR                folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex\n"
-    "  --jobs N                 runs at a time, sharing the processors (1)\n"
-    "  --dry-run                only list the runs\n";
+/* Flags, which are also the keys of a sweep file; sweep_take reads their values. */
+#define SETTING(k, v, p, h) \
+    { .key = k, .type = GF_OPTION_STRINGS, .value = v, .preset = p, .help = h }
+static const gf_option rows[] = {
+    SETTING("config", "FILE.cfg", NULL, "what all runs share, as of `glofnd pretrain`"),
+    SETTING("vary", "KEY=a,b,c", NULL,
+            "a key of the configuration and its values, \\, for a comma in one; repeated for other keys"),
+    SETTING("seeds", "1,2,3", "1", "a run of each"),
+    SETTING("set", "KEY=VALUE", NULL, "a key of the configuration for all runs; may be repeated"),
+    SETTING("data", "SPEC", NULL, "the same as --set data=SPEC"),
+    SETTING("eval", "\"WHAT FLAGS\"", NULL,
+            "a call of `glofnd eval` for every run: knn, \"linear --fractions 100,10\"; may be repeated"),
+    SETTING("choose", "TEXT", NULL,
+            "the best value has the best mean of the figure whose name has this text; of several figures\n"
+            "                           the one that most values have, then the first;\n"
+            "                           default: the mean of the label fractions, else kNN"),
+    SETTING("file", "FILE.sweep", NULL,
+            "lines `key = value` with the flags above; configs/sweep-start-epoch.sweep is the paper's"),
+    SETTING("out", "DIR", NULL, "folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex"),
+    SETTING("jobs", "N", "1", "runs at a time, sharing the processors"),
+    {.key = "dry-run", .type = GF_OPTION_BOOL, .help = "only list the runs"},
+};
 
 static int stopped(void) { return atomic_load(&cli_interrupted); }
 
@@ -339,13 +344,13 @@ static int run_plan(const sweep_plan *p, int dry) {
     return code;
 }
 
-int cmd_sweep(int argc, char **argv) {
+static int run_sweep(int argc, char **argv) {
     gf_error err = {{0}};
     sweep_plan p = {.jobs = 1};
     int dry = 0;
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            fputs(help_text, stdout);
+            cli_help(&cmd_sweep);
             return CLI_OK;
         }
     const glofnd_status status = read_flags(&err, &p, argc, argv, &dry);
@@ -359,3 +364,13 @@ int cmd_sweep(int argc, char **argv) {
     sweep_free(&p);
     return code;
 }
+
+const cli_verb cmd_sweep = {
+    .name = "sweep",
+    .summary = "pretrain a grid of values and seeds, evaluate and compare",
+    .usage = "glofnd sweep --config FILE.cfg --vary KEY=a,b,c [--vary ...] --seeds 1,2,3 --out DIR [--jobs N] ...\n"
+             "       glofnd sweep --file FILE.sweep --data SPEC --out DIR\n"
+             "Pretrains the grid of values and seeds, evaluates and compares. The same command continues after an interruption.",
+    CLI_FLAGS(rows, sweep_plan),
+    .run_raw = run_sweep,
+};

@@ -12,6 +12,7 @@
 #include "io/json/jsonl.h"
 #include "run/layout.h"
 #include "util/path.h"
+#include "util/strings/number_text.h"
 
 /* ----- texts ----- */
 
@@ -84,10 +85,9 @@ static glofnd_status take_vary(gf_error *err, sweep_plan *p, const char *text) {
 }
 
 static glofnd_status take_jobs(gf_error *err, sweep_plan *p, const char *text) {
-    char *end;
-    const long n = strtol(text, &end, 10);
-    FAIL_IF(err, end == text || *end || n < 1 || n > 256, GLOFND_E_OPTION, "jobs is \"%.40s\"; expected an integer in [1, 256]",
-            text);
+    int64_t n;
+    FAIL_IF(err, gf_integer_read(text, &n) || n < 1 || n > 256, GLOFND_E_OPTION,
+            "jobs is \"%.40s\"; expected an integer in [1, 256]", text);
     p->jobs = n;
     return GLOFND_OK;
 }

@@ -30,7 +30,7 @@ static int try_call(const sweep_run *first, const char *call, FILE *messages) {
     if (child == 0) {
         const int sink = open("/dev/null", O_WRONLY);
         if (sink < 0 || dup2(sink, 1) < 0 || dup2(fileno(messages), 2) < 0) _exit(CLI_FAILED);
-        const int code = cmd_eval(w.count - 1, (char **)j.argv + 1);
+        const int code = cli_run(&cmd_eval, w.count - 1, (char **)j.argv + 1);
         fflush(NULL);
         _exit(code);
     }

@@ -7,25 +7,22 @@
 #include "io/blockfile.h"
 #include "io/folders.h"
 
-static const char usage[] = "glofnd compare RUN... [--format text|csv|json|latex] [--out FILE] [--metric TEXT] [--all]";
-
-static const struct {
-    const char *name;
-    void (*write)(gf_text *, const gf_comparison *);
-} formats[] = {{"text", gf_compare_text}, {"csv", gf_compare_csv}, {"json", gf_compare_json}, {"latex", gf_compare_latex}};
+#define FORMATS(X) X(text) X(csv) X(json) X(latex)
+#define NAME(format) #format,
+#define WRITER(format) gf_compare_##format,
+static const char *const format_names[] = {FORMATS(NAME) NULL};
+static void (*const writers[])(gf_text *, const gf_comparison *) = {FORMATS(WRITER)};
 
 static int format_of(const char *name) {
-    for (int i = 0; i < (int)(sizeof formats / sizeof *formats); i++)
-        if (strcmp(name, formats[i].name) == 0) return i;
-    return -1;
+    int i = 0;
+    while (format_names[i] && strcmp(name, format_names[i]) != 0) i++;
+    return i;
 }
-
-int compare_known(const char *format) { return format_of(format) >= 0; }
 
 glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *format, const char *path) {
     gf_text text = {0};
     glofnd_status status = GLOFND_OK;
-    formats[format_of(format)].write(&text, c);
+    writers[format_of(format)](&text, c);
     if (text.failed) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for the comparison");
     else if (path) status = gf_file_write(err, path, text.at, text.used);
     else if (text.at) fputs(text.at, stdout);
@@ -89,36 +86,50 @@ static int choose_runs(char **run, int n) {
     return kept;
 }
 
-int cmd_compare(int argc, char **argv) {
-    const char *format = "text", *out = NULL, *metric = NULL, *all = NULL;
-    const cli_flag flags[] = {
-        {"format", "F", "text, csv, json or latex (text)", &format},
-        {"out", "FILE", "write it there instead of to stdout", &out},
-        {"metric", "TEXT", "only figures whose name has this text, for example \"linear\" or \"F1\"", &metric},
-        {"all", NULL, "also what is left out by default: top-5, pooled, other detectors ...", &all},
-    };
-    int n;
+typedef struct compare_flags {
+    int format; /* of format_names */
+    const char *out, *metric;
+    int32_t all;
+} compare_flags;
+
+static const gf_option rows[] = {
+    CLI_CHOICE(compare_flags, format, "format", "text", format_names, "form of the table"),
+    CLI_STRING(compare_flags, out, "out", "FILE", "write it there instead of to stdout"),
+    CLI_STRING(compare_flags, metric, "metric", "TEXT",
+               "only figures whose name has this text, for example \"linear\" or \"F1\""),
+    CLI_SWITCH(compare_flags, all, "all", "also what is left out by default: top-5, pooled, other detectors ..."),
+};
+
+static int compare(const cli_call *call, const void *flags) {
+    const compare_flags *f = flags;
+    const int to_stdout = f->out && (strcmp(f->out, "-") == 0 || strcmp(f->out, "/dev/stdout") == 0);
+    const char *out = to_stdout ? NULL : f->out;
     gf_error err = {{0}};
     gf_comparison c = {0};
-    const int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n < 1 || !compare_known(format)) {
-        if (n > 0) fprintf(stderr, "glofnd compare: --format is \"%s\"; it takes text, csv, json or latex\n", format);
-        else fprintf(stderr, "glofnd compare: RUN is missing: the folders of runs\nusage: %s\n", usage);
-        return CLI_USAGE;
-    }
-    if (out && (strcmp(out, "-") == 0 || strcmp(out, "/dev/stdout") == 0)) out = NULL;
-    n = choose_runs(argv + 1, n);
+    const int n = choose_runs(call->word, call->words);
     glofnd_status status = GLOFND_OK;
     if (n == 0) status = gf_fail(&err, GLOFND_E_ARGUMENT, "none of these is the folder of a run");
-    if (status == GLOFND_OK) status = gf_compare_read(&err, (const char *const *)argv + 1, n, &c);
+    if (status == GLOFND_OK) status = gf_compare_read(&err, (const char *const *)call->word, n, &c);
     char names[360];
     compare_names(&c, names, sizeof names);
-    if (status == GLOFND_OK && !gf_compare_select(&c, metric, all != NULL) && metric)
-        status = gf_fail(&err, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.60s\"; there are: %s", metric, names);
+    if (status == GLOFND_OK && !gf_compare_select(&c, f->metric, f->all) && f->metric)
+        status =
+            gf_fail(&err, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.60s\"; there are: %s", f->metric, names);
     if (status == GLOFND_OK) compare_warn("compare", &c);
-    if (status == GLOFND_OK) status = compare_write(&err, &c, format, out);
+    if (status == GLOFND_OK) status = compare_write(&err, &c, format_names[f->format], out);
     if (status == GLOFND_OK && out) printf("%d runs in %d groups written to %s\n", c.runs, c.groups, out);
     gf_compare_free(&c);
     return status == GLOFND_OK ? CLI_OK : cli_failed("compare", status, &err);
 }
+
+const cli_verb cmd_compare = {
+    .name = "compare",
+    .summary = "runs side by side: mean (std) over seeds, p-values",
+    .usage = "glofnd compare RUN... [--format text|csv|json|latex] [--out FILE] [--metric TEXT] [--all]",
+    CLI_FLAGS(rows, compare_flags),
+    .word = "RUN",
+    .word_help = "the folders of runs",
+    .min_words = 1,
+    .max_words = -1,
+    .run = compare,
+};

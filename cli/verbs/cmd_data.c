@@ -14,13 +14,10 @@
 #include "text/bpe/bpe_symbols.h"
 #include "text/captions.h"
 
-static const char usage[] = "glofnd data info SPEC                     samples, sizes, classes, captions, test split\n"
-                            "       glofnd data index wds:PATTERN             index of WebDataset shards, kept beside them\n"
-                            "       glofnd data synth SPEC --out FILE.png     a sheet of samples to look at\n"
-                            "       glofnd data bpe SPEC --out FILE.gz        a vocabulary learned from its captions\n"
-                            "       glofnd data export SPEC --out DIR         WebDataset shards, or with --folder PNG files\n"
-                            "SPEC: shapes:n=4096,classes=20,size=32  cifar10:DIR  cifar100:DIR  folder:DIR\n"
-                            "      wds:PATTERN  list:FILE  csv:FILE";
+#define SPECS                                                                         \
+    "SPEC: shapes:n=4096,classes=20,size=32  cifar10:DIR  cifar100:DIR  folder:DIR\n" \
+    "      wds:PATTERN  list:FILE  csv:FILE"
+#define TAKES_SPEC .word = "SPEC", .word_help = "what data", .min_words = 1, .max_words = 1
 
 static int open_data(const char *spec, gf_dataset **d) {
     gf_error err = {{0}};
@@ -85,9 +82,10 @@ static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample_free(&s);
 }
 
-static int info(const char *spec) {
+static int info(const cli_call *call, const void *flags) {
     gf_dataset *d = NULL;
-    const int code = open_data(spec, &d);
+    (void)flags;
+    const int code = open_data(call->word[0], &d);
     if (code != CLI_OK) return code;
     const gf_dataset_info x = gf_dataset_describe(d);
     char test[4300], name[512];
@@ -108,8 +106,10 @@ static int info(const char *spec) {
 
 /* ---- index ---- */
 
-static int index_shards(const char *spec) {
+static int index_shards(const cli_call *call, const void *flags) {
+    const char *spec = call->word[0];
     gf_error err = {{0}};
+    (void)flags;
     int64_t shards = 0, samples = 0;
     if (strncmp(spec, "wds:", 4) != 0) {
         fprintf(stderr, "glofnd data: index is for wds: datasets; \"%s\" is something else\n", spec);
@@ -138,15 +138,29 @@ static glofnd_status write_sheet(gf_error *err, const gf_dataset *d, int rows, i
     return status;
 }
 
-static int synth(const char *spec, const char *out, int rows, int columns, int cell) {
+typedef struct synth_flags {
+    const char *out;
+    int64_t rows, columns, cell;
+} synth_flags;
+
+static const gf_option synth_rows[] = {
+    CLI_STRING(synth_flags, out, "out", "FILE.png", "the picture to write"),
+    CLI_INTEGER(synth_flags, rows, "rows", "N", "8", 1, 200, "rows of the contact sheet"),
+    CLI_INTEGER(synth_flags, columns, "columns", "N", "16", 1, 200, "columns of the contact sheet"),
+    CLI_INTEGER(synth_flags, cell, "cell", "N", "64", 8, 1024, "pixels per sample"),
+};
+
+static int synth(const cli_call *call, const void *flags) {
+    const synth_flags *f = flags;
     gf_error err = {{0}};
     gf_dataset *d = NULL;
-    const int code = open_data(spec, &d);
+    if (!f->out) return cli_misused(call, "--out is needed");
+    const int code = open_data(call->word[0], &d);
     if (code != CLI_OK) return code;
-    const glofnd_status status = write_sheet(&err, d, rows, columns, cell, out);
+    const glofnd_status status = write_sheet(&err, d, (int)f->rows, (int)f->columns, (int)f->cell, f->out);
     gf_dataset_free(d);
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    printf("%d x %d samples drawn to %s\n", rows, columns, out);
+    printf("%d x %d samples drawn to %s\n", (int)f->rows, (int)f->columns, f->out);
     return CLI_OK;
 }
 
@@ -170,16 +184,31 @@ static int report_export(const gf_export *e, const gf_export_result *r, int64_t 
     return whole ? CLI_OK : CLI_FAILED;
 }
 
-static int export(const char *spec, const char *out, int folder, int strict, int64_t per_shard) {
+typedef struct export_flags {
+    const char *out;
+    int32_t folder, strict;
+    int64_t per_shard;
+} export_flags;
+
+static const gf_option export_rows[] = {
+    CLI_STRING(export_flags, out, "out", "DIR", "the folder to write"),
+    CLI_SWITCH(export_flags, folder, "folder", "class folders of PNG files instead of WebDataset shards"),
+    CLI_INTEGER(export_flags, per_shard, "per-shard", "N", "10000", 1, 0x1p40, "samples per shard"),
+    CLI_SWITCH(export_flags, strict, "strict", "an unreadable sample is an error, and a shard, label or caption in doubt"),
+};
+
+static int export(const cli_call *call, const void *flags) {
+    const export_flags *f = flags;
     gf_error err = {{0}};
     gf_dataset *d = NULL;
-    const int code = open_data(spec, &d);
+    if (!f->out) return cli_misused(call, "--out is needed");
+    const int code = open_data(call->word[0], &d);
     if (code != CLI_OK) return code;
     const gf_export e = {
-        .form = folder ? GF_EXPORT_FOLDER : GF_EXPORT_WDS,
-        .folder = out,
-        .per_shard = per_shard,
-        .strict = strict,
+        .form = f->folder ? GF_EXPORT_FOLDER : GF_EXPORT_WDS,
+        .folder = f->out,
+        .per_shard = f->per_shard,
+        .strict = f->strict,
         .progress = show_progress,
     };
     gf_export_result result = {0};
@@ -190,64 +219,50 @@ static int export(const char *spec, const char *out, int folder, int strict, int
     gf_dataset_free(d);
     if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    return report_export(&e, &result, x.n, folder && x.has_text);
+    return report_export(&e, &result, x.n, f->folder && x.has_text);
+}
+
+/* ---- bpe ---- */
+
+typedef struct bpe_flags {
+    const char *out;
+    int64_t merges;
+} bpe_flags;
+
+_Static_assert(GF_BPE_MERGES_MAX == 48894, "the default below");
+static const gf_option bpe_rows[] = {
+    CLI_STRING(bpe_flags, out, "out", "FILE", "the merges to write, gzip if it ends in .gz"),
+    CLI_INTEGER(bpe_flags, merges, "merges", "N", "48894", 0, GF_BPE_MERGES_MAX, "merges to learn at most, as CLIP has"),
+};
+
+static int bpe(const cli_call *call, const void *flags) {
+    const bpe_flags *f = flags;
+    return f->out ? cli_data_bpe(call->word[0], f->out, f->merges) : cli_misused(call, "--out is needed");
 }
 
 /* ---- entry ---- */
 
-static const char verbs[] = "info, index, synth, export, bpe";
+#define INFO_USAGE "glofnd data info SPEC                     samples, sizes, classes, captions, test split"
+#define INDEX_USAGE "glofnd data index wds:PATTERN             index of WebDataset shards, kept beside them"
+#define SYNTH_USAGE "glofnd data synth SPEC --out FILE.png     a sheet of samples to look at"
+#define BPE_USAGE "glofnd data bpe SPEC --out FILE.gz        a vocabulary learned from its captions"
+#define EXPORT_USAGE "glofnd data export SPEC --out DIR         WebDataset shards, or with --folder PNG files"
 
-static int is_verb(const char *word) {
-    static const char *const all[] = {"info", "index", "synth", "export", "bpe"};
-    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
-        if (strcmp(word, all[k]) == 0) return 1;
-    }
-    return 0;
-}
+static const cli_verb *const verbs[] = {
+    &(const cli_verb){.name = "info", .usage = INFO_USAGE "\n" SPECS, .run = info, TAKES_SPEC},
+    &(const cli_verb){.name = "index", .usage = INDEX_USAGE, .run = index_shards, TAKES_SPEC},
+    &(const cli_verb){
+        .name = "synth", .usage = SYNTH_USAGE "\n" SPECS, CLI_FLAGS(synth_rows, synth_flags), .run = synth, TAKES_SPEC},
+    &(const cli_verb){
+        .name = "export", .usage = EXPORT_USAGE "\n" SPECS, CLI_FLAGS(export_rows, export_flags), .run = export, TAKES_SPEC},
+    &(const cli_verb){.name = "bpe", .usage = BPE_USAGE "\n" SPECS, CLI_FLAGS(bpe_rows, bpe_flags), .run = bpe, TAKES_SPEC},
+    NULL,
+};
 
-/* Are the n words after `data` one of its verbs and a SPEC? */
-static int check_words(int n, char **words) {
-    if (n == 2 && is_verb(words[0])) return CLI_OK;
-    if (n == 0) fprintf(stderr, "glofnd data: what to do is missing: one of %s\n", verbs);
-    else if (!is_verb(words[0])) fprintf(stderr, "glofnd data: \"%s\" is none of %s\n", words[0], verbs);
-    else if (n == 1) fprintf(stderr, "glofnd data %s: SPEC is missing: what data\n", words[0]);
-    else fprintf(stderr, "glofnd data %s: it takes one SPEC; \"%s\" is too much\n", words[0], words[2]);
-    fprintf(stderr, "usage: %s\n", usage);
-    return CLI_USAGE;
-}
-
-int cmd_data(int argc, char **argv) {
-    const char *out = NULL, *folder = NULL, *strict = NULL, *rows = "8", *columns = "16", *cell = "64", *per_shard = "10000",
-               *merges = NULL;
-    const cli_flag flags[] = {
-        {"out", "PATH", "to write; synth: a PNG file; export: a folder; bpe: a file of merges, gzip if it ends in .gz", &out},
-        {"merges", "N", "bpe: most merges to learn (48894, as CLIP has)", &merges},
-        {"folder", NULL, "export: class folders of PNG files instead of WebDataset shards", &folder},
-        {"per-shard", "N", "export: samples per shard (10000)", &per_shard},
-        {"strict", NULL, "export: a damaged sample is an error, and a shard, label or caption in doubt", &strict},
-        {"rows", "N", "synth: rows of the contact sheet (8)", &rows},
-        {"columns", "N", "synth: columns of the contact sheet (16)", &columns},
-        {"cell", "N", "synth: pixels per sample (64)", &cell},
-    };
-    int n;
-    int64_t r, c, px, shard, most = GF_BPE_MERGES_MAX;
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if ((code = check_words(n, argv + 1))) return code;
-    const char *what = argv[1], *spec = argv[2];
-    if ((code = cli_integer("rows", rows, 1, 200, &r)) || (code = cli_integer("columns", columns, 1, 200, &c)) ||
-        (code = cli_integer("cell", cell, 8, 1024, &px)) ||
-        (code = cli_integer("per-shard", per_shard, 1, INT64_C(1) << 40, &shard)) ||
-        (merges && (code = cli_integer("merges", merges, 0, GF_BPE_MERGES_MAX, &most))))
-        return code;
-    if (strcmp(what, "info") == 0) return info(spec);
-    if (strcmp(what, "index") == 0) return index_shards(spec);
-    const int draws = strcmp(what, "synth") == 0, exports = strcmp(what, "export") == 0, learns = strcmp(what, "bpe") == 0;
-    if ((draws || exports || learns) && !out) {
-        fprintf(stderr, "glofnd data %s: --out is needed\n", what);
-        return CLI_USAGE;
-    }
-    if (draws) return synth(spec, out, (int)r, (int)c, (int)px);
-    if (exports) return export(spec, out, folder != NULL, strict != NULL, shard);
-    return cli_data_bpe(spec, out, most);
-}
+const cli_verb cmd_data = {
+    .name = "data",
+    .summary = "inspect, index, draw and export datasets",
+    .verbs = verbs,
+    .verbs_usage =
+        INFO_USAGE "\n       " INDEX_USAGE "\n       " SYNTH_USAGE "\n       " BPE_USAGE "\n       " EXPORT_USAGE "\n" SPECS,
+};

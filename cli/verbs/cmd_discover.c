@@ -13,12 +13,7 @@
 #include "run/progress.h"
 #include "util/clock.h"
 #include "util/parallel.h"
-
-static const char usage[] = "glofnd discover EMB --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
-                            "       glofnd discover RUN --data SPEC --out DIR ...\n"
-                            "       glofnd discover EMB --query NEW --stored DIR --out DIR2 ...\n"
-                            "       glofnd discover EMB --data SPEC --html --out DIR ...     a page to look at: DIR/index.html\n"
-                            "EMB, NEW: float32 or float16 [samples][numbers] as .npy, or a tensor of a .safetensors file";
+#include "util/strings/number_text.h"
 
 enum { PROGRESS_STEPS = 1000000 };
 
@@ -232,140 +227,124 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
 
 /* ----- flags ----- */
 
-/* A number in [min, max]; whole ones may be written as 1e7. */
-static int number(const char *flag, const char *text, double min, double max, int whole, double *out) {
-    char *end;
-    errno = 0;
-    const double x = strtod(text, &end);
-    if (errno || end == text || *end || !(x >= min && x <= max) || (whole && x != floor(x))) {
-        fprintf(stderr, "glofnd discover: --%s is \"%s\"; it takes a %snumber in [%g, %g]\n", flag, text, whole ? "whole " : "",
-                min, max);
-        return CLI_USAGE;
-    }
-    *out = x;
-    return CLI_OK;
-}
+typedef struct discover_flags {
+    const char *out, *dup, *labels, *names, *tensor, *data, *query, *stored, *query_names, *query_labels, *device;
+    double alpha, html_mb, memory;
+    int64_t k, top, max_pairs, batch, epochs, sample, seed, threads;
+    int32_t html, head, learned, force, quiet;
+} discover_flags;
 
-typedef struct texts {
-    const char *alpha, *k, *top, *max_pairs, *dup, *batch, *epochs, *sample, *seed, *memory, *threads;
-    const char *html_mb, *learned, *head, *html, *force, *quiet;
-} texts;
+#define F discover_flags
+static const gf_option rows[] = {
+    CLI_STRING(F, out, "out", "DIR", "folder of the result; it is written whole or not at all"),
+    CLI_NUMBER(F, alpha, "alpha", "A", "0.01", 1e-12, 1.0 - 1e-12, 0,
+               "share of the others that lies above an anchor's threshold"),
+    CLI_COUNT(F, k, "k", "K", NULL, 1, 2147483645.0, "instead: how many of them"),
+    CLI_COUNT(F, top, "top", "N", "20", 0, 1e6, "list so many of them at most, the most similar ones"),
+    CLI_COUNT(F, max_pairs, "max-pairs", "N", "1e7", 1, 1e15, "list so many in all at most, the most similar ones"),
+    CLI_STRING(F, dup, "dup", "S", "similarity of near duplicates (0.98; as --stored has it), or \"exact\": only equal rows"),
+    CLI_STRING(F, labels, "labels", "Y.npy", "int [samples]: precision and recall of the pairs found"),
+    CLI_STRING(F, names, "names", "FILE", "a name per line, for the tables"),
+    CLI_STRING(F, tensor, "tensor", "NAME", "of a .safetensors file; default: the only one with two axes"),
+    CLI_STRING(F, data, "data", "SPEC",
+               "images, as of `glofnd pretrain`: of a run, or those of EMB's rows (labels, names, --html)"),
+    CLI_SWITCH(F, html, "html",
+               "also DIR/index.html: a page that shows duplicates, components and any anchor's neighbours; not with --query"),
+    CLI_NUMBER(F, html_mb, "html-mb", "N", "32", 0.1, 1000, 0, "megabytes at most of its thumbnails, and of its numbers"),
+    CLI_SWITCH(F, head, "head", "with a run: projections of the head instead of features of the backbone"),
+    CLI_STRING(F, query, "query", "NEW", "new embeddings, against EMB and its stored result"),
+    CLI_STRING(F, stored, "stored", "DIR", "that result"),
+    CLI_STRING(F, query_names, "query-names", "FILE", "names of the new ones"),
+    CLI_STRING(F, query_labels, "query-labels", "Y.npy", "labels of the new ones"),
+    CLI_SWITCH(F, learned, "learned",
+               "thresholds by the stochastic learner, and how far they are from exact ones; not with --query"),
+    CLI_COUNT(F, batch, "batch", "N", "1024", 2, 16384, "of the learner"),
+    CLI_COUNT(F, epochs, "epochs", "N", "20", 1, 100000, "of the learner"),
+    CLI_COUNT(F, sample, "sample", "N", "1000", 1, 1e9, "anchors its error is measured on"),
+    CLI_COUNT(F, seed, "seed", "N", "1", 0, 4294967295.0, "of the learner's batches and that sample"),
+    CLI_STRING(F, device, "device", "NAME",
+               "cpu (default) or cuda: the same result, sooner; the encoder of a run follows it if given"),
+    CLI_NUMBER(F, memory, "memory", "GB", NULL, 0.001, 1e6, 0,
+               "for lists of candidates; less takes a second pass; default: half of the machine"),
+    CLI_COUNT(F, threads, "threads", "N", NULL, 1, 1024,
+              "default: as many as OpenMP would use, in the encoder of a run as the run"),
+    CLI_SWITCH(F, force, "force", "replace an earlier result"),
+    CLI_SWITCH(F, quiet, "quiet", "no progress"),
+};
 
 static double half_of_memory(void) {
     const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     return bytes > 0.0 ? 0.5 * bytes : 2e9;
 }
 
-static const char *given(const char *text, const char *otherwise) { return text ? text : otherwise; }
-
-static int take_numbers(const texts *t, discover_job *j) {
-    double html_mb, alpha = 0.01, k = 0, top, most, dup = GF_DUP_EXACT, batch, epochs, sample, seed, memory = 0, threads = 0;
-    int code;
-    if (t->alpha && t->k) {
-        fprintf(stderr, "glofnd discover: --alpha and --k exclude each other\n");
-        return CLI_USAGE;
-    }
-    if (t->alpha && (code = number("alpha", t->alpha, 1e-12, 1.0 - 1e-12, 0, &alpha))) return code;
-    if (t->k && (code = number("k", t->k, 1, 2147483645.0, 1, &k))) return code;
-    if (!t->dup) dup = j->stored ? NAN : 0.98; /* NaN: as the stored result has it */
-    else if (strcmp(t->dup, "exact") != 0 && (code = number("dup", t->dup, -1.0, 1.0, 0, &dup))) return code;
-    if ((code = number("top", t->top, 0, 1e6, 1, &top)) || (code = number("max-pairs", t->max_pairs, 1, 1e15, 1, &most)) ||
-        (code = number("batch", given(t->batch, "1024"), 2, 16384, 1, &batch)) ||
-        (code = number("epochs", given(t->epochs, "20"), 1, 100000, 1, &epochs)) ||
-        (code = number("sample", given(t->sample, "1000"), 1, 1e9, 1, &sample)) ||
-        (code = number("seed", t->seed, 0, 4294967295.0, 1, &seed)))
-        return code;
-    if ((code = number("html-mb", given(t->html_mb, "32"), 0.1, 1000, 0, &html_mb))) return code;
-    j->page.bytes = (size_t)(1e6 * html_mb);
-    if (t->memory && (code = number("memory", t->memory, 0.001, 1e6, 0, &memory))) return code;
-    if (t->threads && (code = number("threads", t->threads, 1, 1024, 1, &threads))) return code;
-    if (j->where.device && (code = device_flags_check("discover", j->where.device))) return code;
-    j->where.threads = (int)threads;
-    j->s = (gf_discover_spec){
-        .alpha = t->k ? 0.0 : alpha,
-        .k = (int64_t)k,
-        .top = (int64_t)top,
-        .max_pairs = (int64_t)most,
-        .dup = dup,
-        .learned = t->learned != NULL,
-        .batch = (int64_t)batch,
-        .epochs = (int64_t)epochs,
-        .sample = (int64_t)sample,
-        .seed = (uint64_t)seed,
-        .memory = (size_t)(t->memory ? 1e9 * memory : half_of_memory()),
-        .threads = threads > 0 ? (int)threads : gf_parallel_default(),
-    };
-    if (j->stored && !t->alpha && !t->k) j->s.alpha = 0.0; /* as the stored result has it */
-    return CLI_OK;
-}
-
-static int check_flags(const discover_job *j, const texts *t) {
+static int check_flags(const cli_call *call, const discover_flags *f) {
+    const int learner = cli_given(call, "batch") || cli_given(call, "epochs") || cli_given(call, "sample");
     const char *wrong = NULL;
-    if (!j->out) wrong = "--out is needed: the folder of the result";
-    else if (!j->query != !j->stored) wrong = "--query and --stored go together";
-    else if (j->query && j->s.learned) wrong = "--learned does not go with --query";
-    else if (!j->query && (j->query_names || j->query_labels)) wrong = "--query-names and --query-labels go with --query";
-    else if (t->head && !j->data) wrong = "--head goes with a run and --data";
-    else if (j->query && t->html) wrong = "--html does not go with --query: the page is of EMB alone";
-    else if (t->html_mb && !t->html) wrong = "--html-mb goes with --html";
-    else if ((t->batch || t->epochs || t->sample) && !t->learned) wrong = "--batch, --epochs and --sample go with --learned";
+    if (cli_given(call, "alpha") && cli_given(call, "k")) wrong = "--alpha and --k exclude each other";
+    else if (!f->out) wrong = "--out is needed: the folder of the result";
+    else if (!f->query != !f->stored) wrong = "--query and --stored go together";
+    else if (f->query && f->learned) wrong = "--learned does not go with --query";
+    else if (!f->query && (f->query_names || f->query_labels)) wrong = "--query-names and --query-labels go with --query";
+    else if (f->head && !f->data) wrong = "--head goes with a run and --data";
+    else if (f->query && f->html) wrong = "--html does not go with --query: the page is of EMB alone";
+    else if (cli_given(call, "html-mb") && !f->html) wrong = "--html-mb goes with --html";
+    else if (learner && !f->learned) wrong = "--batch, --epochs and --sample go with --learned";
     if (wrong) fprintf(stderr, "glofnd discover: %s; --help explains\n", wrong);
     return wrong ? CLI_USAGE : CLI_OK;
 }
 
-static int parse(int argc, char **argv, discover_job *j) {
-    texts t = {.top = "20", .max_pairs = "1e7", .seed = "1"};
-    const cli_flag flags[] = {
-        {"out", "DIR", "folder of the result; it is written whole or not at all", &j->out},
-        {"alpha", "A", "share of the others that lies above an anchor's threshold (0.01)", &t.alpha},
-        {"k", "K", "instead: how many of them", &t.k},
-        {"top", "N", "list so many of them at most, the most similar ones (20)", &t.top},
-        {"max-pairs", "N", "list so many in all at most, the most similar ones (1e7)", &t.max_pairs},
-        {"dup", "S", "similarity of near duplicates (0.98; as --stored has it), or \"exact\": only equal rows", &t.dup},
-        {"labels", "Y.npy", "int [samples]: precision and recall of what is found", &j->labels},
-        {"names", "FILE", "a name per line, for the tables", &j->names},
-        {"tensor", "NAME", "of a .safetensors file; default: the only one with two axes", &j->tensor},
-        {"data", "SPEC", "images, as of `glofnd pretrain`: of a run, or those of EMB's rows (labels, names, --html)", &j->data},
-        {"html", NULL,
-         "also DIR/index.html: a page to look at duplicates, components and any anchor's neighbours; not with --query", &t.html},
-        {"html-mb", "N", "its thumbnails, and its numbers, take at most so many megabytes each (32)", &t.html_mb},
-        {"head", NULL, "with a run: projections of the head instead of features of the backbone", &t.head},
-        {"query", "NEW", "new embeddings, against EMB and its stored result", &j->query},
-        {"stored", "DIR", "that result", &j->stored},
-        {"query-names", "FILE", "names of the new ones", &j->query_names},
-        {"query-labels", "Y.npy", "labels of the new ones", &j->query_labels},
-        {"learned", NULL, "thresholds by the stochastic learner, and how far they are from exact ones; not with --query",
-         &t.learned},
-        {"batch", "N", "of the learner (1024)", &t.batch},
-        {"epochs", "N", "of the learner (20)", &t.epochs},
-        {"sample", "N", "anchors its error is measured on (1000)", &t.sample},
-        {"seed", "N", "of the learner's batches and that sample (1)", &t.seed},
-        {"device", "NAME", "cpu (default) or cuda: the same result, sooner; the encoder of a run follows it if given",
-         &j->where.device},
-        {"memory", "GB", "for lists of candidates; less takes a second pass (half of the machine)", &t.memory},
-        {"threads", "N", "default: as many as OpenMP would use, in the encoder of a run as the run", &t.threads},
-        {"force", NULL, "replace an earlier result", &t.force},
-        {"quiet", NULL, "no progress", &t.quiet},
-    };
-    int n;
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code;
-    if (n != 1) {
-        fprintf(stderr, "usage: %s\n", usage);
-        return CLI_USAGE;
-    }
-    j->source = argv[1], j->head = t.head != NULL, j->force = t.force != NULL, j->quiet = t.quiet != NULL;
-    j->html = t.html != NULL;
-    code = take_numbers(&t, j);
-    j->s.edge = j->html ? GF_PAIRS_EDGE : 0;
-    return code == CLI_OK ? check_flags(j, &t) : code;
+/* "exact" or a number; NaN: as the stored result has it. */
+static int read_dup(const cli_call *call, const discover_flags *f, double *dup) {
+    *dup = f->dup ? GF_DUP_EXACT : f->stored ? NAN : 0.98;
+    if (!f->dup || strcmp(f->dup, "exact") == 0) return CLI_OK;
+    if (!gf_number_read(f->dup, dup) && *dup >= -1.0 && *dup <= 1.0) return CLI_OK;
+    return cli_misused(call, "--dup: \"%s\"; expected a number in [-1, 1], or exact", f->dup);
 }
 
-int cmd_discover(int argc, char **argv) {
-    discover_job j = {0};
+static int read_spec(const cli_call *call, const discover_flags *f, discover_job *j) {
+    const int as_stored = f->stored && !cli_given(call, "alpha") && !f->k;
+    double dup;
+    int code = read_dup(call, f, &dup);
+    if (code == CLI_OK && f->device) code = device_flags_check("discover", f->device);
+    j->s = (gf_discover_spec){
+        .alpha = f->k || as_stored ? 0.0 : f->alpha,
+        .k = f->k,
+        .top = f->top,
+        .max_pairs = f->max_pairs,
+        .dup = dup,
+        .learned = f->learned,
+        .batch = f->batch,
+        .epochs = f->epochs,
+        .sample = f->sample,
+        .seed = (uint64_t)f->seed,
+        .memory = (size_t)(f->memory > 0.0 ? 1e9 * f->memory : half_of_memory()),
+        .threads = f->threads > 0 ? (int)f->threads : gf_parallel_default(),
+        .edge = f->html ? GF_PAIRS_EDGE : 0,
+    };
+    return code;
+}
+
+static int run(const cli_call *call, const void *flags) {
+    const discover_flags *f = flags;
     gf_error err = {{0}};
-    const int code = parse(argc, argv, &j);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
+    discover_job j = {.where = {.device = f->device, .threads = (int)f->threads},
+                      .source = call->word[0],
+                      .data = f->data,
+                      .tensor = f->tensor,
+                      .labels = f->labels,
+                      .names = f->names,
+                      .query = f->query,
+                      .query_names = f->query_names,
+                      .query_labels = f->query_labels,
+                      .stored = f->stored,
+                      .out = f->out,
+                      .head = f->head,
+                      .force = f->force,
+                      .quiet = f->quiet,
+                      .html = f->html,
+                      .page.bytes = (size_t)(1e6 * f->html_mb)};
+    int code;
+    if ((code = read_spec(call, f, &j)) || (code = check_flags(call, f))) return code;
     cli_catch_interrupts(NULL);
     const glofnd_status status = discover(&err, &j);
     gf_discover_result_free(&j.r);
@@ -378,3 +357,19 @@ int cmd_discover(int argc, char **argv) {
     fprintf(stderr, "glofnd discover: stopped; nothing is written\n");
     return CLI_FAILED;
 }
+
+const cli_verb cmd_discover = {
+    .name = "discover",
+    .summary = "false negatives and duplicates in any embeddings",
+    .usage = "glofnd discover EMB --out DIR [--alpha A | --k K] [--labels Y.npy] [--names FILE] ...\n"
+             "       glofnd discover RUN --data SPEC --out DIR ...\n"
+             "       glofnd discover EMB --query NEW --stored DIR --out DIR2 ...\n"
+             "       glofnd discover EMB --data SPEC --html --out DIR ...     a page to look at: DIR/index.html\n"
+             "EMB, NEW: float32 or float16 [samples][numbers] as .npy, or a tensor of a .safetensors file",
+    CLI_FLAGS(rows, discover_flags),
+    .word = "EMB",
+    .word_help = "a file of embeddings, or the folder of a run",
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

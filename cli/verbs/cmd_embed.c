@@ -9,9 +9,6 @@
 #include "io/folders.h"
 #include "io/npy.h"
 
-static const char usage[] = "glofnd embed RUN --data SPEC --out FILE.npy [--head | --text] [--labels FILE.npy]\n"
-                            "             [--samples FILE.npy] [--untrained] " DEVICE_USAGE;
-
 typedef struct targets { /* files to write; NULL: not wanted */
     const char *out, *labels, *samples;
 } targets;
@@ -113,11 +110,6 @@ static int report(const result *r, const char *what, const targets *t, int text)
 
 /* ----- arguments ----- */
 
-static int wrong(const char *why) {
-    fprintf(stderr, "glofnd embed: %s\nusage: %s\n", why, usage);
-    return CLI_USAGE;
-}
-
 static int is_same_file(const char *a, const char *b) { return a && b && gf_path_same(a, b); }
 
 static int targets_differ(const targets *t) {
@@ -138,29 +130,46 @@ static int embed(const gf_run_encoder_spec *spec, const char *data, const target
     return code;
 }
 
-int cmd_embed(int argc, char **argv) {
-    const char *data = NULL, *head = NULL, *text = NULL, *untrained = NULL;
-    targets t = {0};
-    device_flags where = {0};
-    const cli_flag flags[] = {
-        {"data", "SPEC", "images to encode, as of `glofnd pretrain`", &data},
-        {"out", "FILE.npy", "float32 [rows][features]: a row per sample that can be read, in their order", &t.out},
-        {"head", NULL, "projections of the head instead of features of the backbone (task clip: embeddings, always)", &head},
-        {"text", NULL, "task clip: every caption of every sample instead of the images, a row each", &text},
-        {"labels", "FILE.npy", "also write the labels, int32 [rows], -1 where there is none", &t.labels},
-        {"samples", "FILE.npy", "also write which sample a row belongs to, int64 [rows]", &t.samples},
-        {"untrained", NULL, "with the weights the run began with", &untrained},
-        DEVICE_FLAGS(where),
-    };
-    int n;
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 1) return wrong(n < 1 ? "RUN is missing: the folder of a run" : "several runs are given; it takes one");
-    if (!data) return wrong("--data is missing: the SPEC of the samples");
-    if (!t.out) return wrong("--out is missing: the file to write");
-    if (!targets_differ(&t)) return wrong("--out, --labels and --samples must be different files");
-    if (head && text) return wrong("--head and --text exclude each other: embeddings of captions have no head");
-    gf_run_encoder_spec spec = {.run = argv[1], .head = head != NULL, .text = text != NULL, .untrained = untrained != NULL};
-    if ((code = device_flags_read(argv[0], &where, &spec.placement))) return code;
-    return embed(&spec, data, &t);
+typedef struct embed_flags {
+    const char *data;
+    targets files;
+    int32_t head, text, untrained;
+    device_flags device;
+} embed_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(embed_flags, data, "data", "SPEC", "images to encode, as of `glofnd pretrain`"),
+    CLI_STRING(embed_flags, files.out, "out", "FILE.npy",
+               "float32 [rows][features]: a row per sample that can be read, in their order"),
+    CLI_SWITCH(embed_flags, head, "head",
+               "projections of the head instead of features of the backbone (task clip: embeddings, always)"),
+    CLI_SWITCH(embed_flags, text, "text", "task clip: every caption of every sample instead of the images, a row each"),
+    CLI_STRING(embed_flags, files.labels, "labels", "FILE.npy", "also write the labels, int32 [rows], -1 where there is none"),
+    CLI_STRING(embed_flags, files.samples, "samples", "FILE.npy", "also write which sample a row belongs to, int64 [rows]"),
+    CLI_SWITCH(embed_flags, untrained, "untrained", "with the weights the run began with"),
+    DEVICE_FLAGS(embed_flags, device),
+};
+
+static int run(const cli_call *call, const void *flags) {
+    const embed_flags *f = flags;
+    gf_run_encoder_spec spec = {.run = call->word[0], .head = f->head, .text = f->text, .untrained = f->untrained};
+    if (!f->data) return cli_misused(call, "--data is missing: the SPEC of the samples");
+    if (!f->files.out) return cli_misused(call, "--out is missing: the file to write");
+    if (!targets_differ(&f->files)) return cli_misused(call, "--out, --labels and --samples must be different files");
+    if (f->head && f->text) return cli_misused(call, "--head and --text exclude each other: embeddings of captions have no head");
+    const int code = device_flags_read(call, &f->device, &spec.placement);
+    return code == CLI_OK ? embed(&spec, f->data, &f->files) : code;
 }
+
+const cli_verb cmd_embed = {
+    .name = "embed",
+    .summary = "features of a dataset by the encoder of a run, as .npy",
+    .usage = "glofnd embed RUN --data SPEC --out FILE.npy [--head | --text] [--labels FILE.npy]\n"
+             "             [--samples FILE.npy] [--untrained] " DEVICE_USAGE,
+    CLI_FLAGS(rows, embed_flags),
+    .word = "RUN",
+    .word_help = "the folder of a run",
+    .min_words = 1,
+    .max_words = 1,
+    .run = run,
+};

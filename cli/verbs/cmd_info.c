@@ -11,14 +11,8 @@
 
 static const char *yes(int have) { return have ? "yes" : "no"; }
 
-int cmd_info(int argc, char **argv) {
-    int positionals;
-    const int code = cli_parse("glofnd info", NULL, 0, argc, argv, &positionals);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (positionals > 0) {
-        fprintf(stderr, "glofnd info: \"%s\" is one word too many; it takes none\n", argv[1]);
-        return CLI_USAGE;
-    }
+static int info(const cli_call *call, const void *flags) {
+    (void)call, (void)flags;
     printf("build      %s\n", glofnd_build_info());
     printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
            gf_cpu_kernels_get()->isa);
@@ -45,3 +39,8 @@ int cmd_info(int argc, char **argv) {
     printf("and GPUs   %s\n", nets);
     return CLI_OK;
 }
+
+const cli_verb cmd_info = {.name = "info",
+                           .summary = "version, backends, what this machine can do",
+                           .usage = "glofnd info",
+                           .run = info};

@@ -29,32 +29,50 @@ static void help_option(const gf_option *o) {
     printf("\n");
 }
 
+/* Flags that are no keys of the configuration. --config and --set are applied in their order, by take. */
+static const gf_option rows[] = {
+    CLI_STRING(gf_pretrain, run, "out", "RUN", "folder of the run, made if missing, with those above it"),
+    {.key = "config",
+     .type = GF_OPTION_STRINGS,
+     .value = "FILE.cfg",
+     .help = "lines \"key = value\", and comments behind # on lines of their own; files and flags are\n"
+             "                       applied in order, the last one wins"},
+    {.key = "set", .type = GF_OPTION_STRINGS, .value = "KEY=VALUE", .help = "the same as --KEY VALUE"},
+    CLI_SWITCH(gf_pretrain, resume, "resume",
+               "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
+    CLI_SWITCH(gf_pretrain, remap, "remap",
+               "with --resume: also if images were added, removed or renumbered; anchors follow their images"),
+    CLI_SWITCH(gf_pretrain, quiet, "quiet", "no progress"),
+};
+static const gf_option_table own = {rows, (int)(sizeof rows / sizeof *rows)};
+
+static const char usage[] =
+    "glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
+    "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
+    "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions;\n"
+    "false negatives are found and taken out of the loss.\n\n"
+    "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
+    "  glofnd pretrain --data cifar100:DIR --out run2 --config configs/cifar100-sogclr-glofnd.cfg\n"
+    "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
+    "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config configs/flickr8k-sogclr-glofnd.cfg\n"
+    "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: continues where it stopped\n"
+    "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
+    "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip\n"
+    "vocab.txt, and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present\n"
+    "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each\n"
+    "(docs/distributed.md).\n";
+
 static void help(void) {
     const char *group = "";
     const gf_option *o;
     int in_method;
-    printf("usage: glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
-           "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
-           "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions;\n"
-           "false negatives are found and taken out of the loss.\n\n"
-           "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
-           "  glofnd pretrain --data cifar100:DIR --out run2 --config configs/cifar100-sogclr-glofnd.cfg\n"
-           "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
-           "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config configs/flickr8k-sogclr-glofnd.cfg\n"
-           "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: goes on where it was\n"
-           "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
-           "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip\n"
-           "vocab.txt, and at the end model.safetensors, which PyTorch loads. Ctrl-C or SIGUSR1 stops after the present\n"
-           "step, with a checkpoint. Several machines or GPUs: mpirun or srun starts one process for each\n"
-           "(docs/distributed.md).\n\n"
-           "  --out RUN            folder of the run, made if missing, with those above it\n"
-           "  --config FILE.cfg    lines \"key = value\", and comments behind # on lines of their own; files and flags are\n"
-           "                       applied in order, the last one wins\n"
-           "  --set KEY=VALUE      the same as --KEY VALUE\n"
-           "  --resume             goes on after the newest complete checkpoint, with RUN/config.cfg; flags may change it\n"
-           "  --remap              with --resume: also if images were added, removed or renumbered; anchors follow their images\n"
-           "  --quiet              no progress\n\n"
-           "Exit codes: 0 done or stopped, 1 failed (files, memory, numbers), 2 wrong key or value.\n"
+    printf("usage: %s\n", usage);
+    for (int i = 0; i < own.count; i++) {
+        char left[32];
+        snprintf(left, sizeof left, "%s %s", rows[i].key, rows[i].value ? rows[i].value : "");
+        printf("  --%-18s %s\n", left, rows[i].help);
+    }
+    printf("\nExit codes: 0: done or stopped; 1: run-time failure (files, memory, numerics); 2: usage error.\n"
            "Keys of files and flags (- and _ are the same); data is the only one without a usable default:\n");
     for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
         if (strcmp(group, o->group) != 0) printf("\n%s\n", group = o->group);
@@ -91,30 +109,24 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char 
     return resume && run ? gf_resume_read(err, run, &p->config, &p->config_was) : GLOFND_OK;
 }
 
-/* The flags that are no keys of the configuration and take no value; NULL for any other. */
-static int *switch_of(gf_pretrain *p, const char *name) {
-    if (strcmp(name, "resume") == 0) return &p->resume;
-    if (strcmp(name, "remap") == 0) return &p->remap;
-    return strcmp(name, "quiet") == 0 ? &p->quiet : NULL;
-}
-
 /* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
 static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
     char name[64];
     const char *word = argv[*i], *equals = strchr(word, '=');
     FAIL_IF(err, strncmp(word, "--", 2) != 0, GLOFND_E_OPTION, "\"%.60s\" is not a flag; pretrain takes --KEY VALUE", word);
     snprintf(name, sizeof name, "%.*s", (int)(equals ? equals - word - 2 : 60), word + 2);
-    int *const on = switch_of(p, name);
+    const gf_option *o = gf_option_find(&own, sizeof *p, name);
+    const int on = o && o->type == GF_OPTION_BOOL;
     FAIL_IF(err, on && equals, GLOFND_E_OPTION, "--%s takes no value", name);
-    if (on) return *on = 1, GLOFND_OK;
+    if (on) return gf_option_set(err, &own, p, sizeof *p, name, "1");
     const int last = *i + 1 >= argc;
     if (!equals && is_switch(name) && (last || strncmp(argv[*i + 1], "--", 2) == 0))
         return gf_config_set(err, &p->config, name, "1");
     FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", name);
     const char *value = equals ? equals + 1 : argv[++*i];
-    if (strcmp(name, "out") == 0) return p->run = value, GLOFND_OK;
     if (strcmp(name, "config") == 0) return gf_config_read(err, &p->config, value);
     if (strcmp(name, "set") == 0) return set_pair(err, &p->config, value);
+    if (o) return gf_option_set(err, &own, p, sizeof *p, name, value);
     return gf_config_set(err, &p->config, name, value);
 }
 
@@ -230,7 +242,7 @@ static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
     return code;
 }
 
-int cmd_pretrain(int argc, char **argv) {
+static int run_pretrain(int argc, char **argv) {
     gf_error err = {{0}};
     gf_pretrain p = {.stop = &cli_interrupted, .report = report, .plain = cli_terminal_is_dumb()};
     glofnd_status status = gf_config_init(&err, &p.config);
@@ -246,3 +258,12 @@ int cmd_pretrain(int argc, char **argv) {
     const int code = run_ranks(&p, status, &err);
     return status == GLOFND_OK || status == GLOFND_E_IO || !typed ? code : CLI_USAGE;
 }
+
+const cli_verb cmd_pretrain = {
+    .name = "pretrain",
+    .summary = "train an image encoder, false negatives found on the fly",
+    .usage = usage,
+    CLI_FLAGS(rows, gf_pretrain),
+    .takes_keys = 1,
+    .run_raw = run_pretrain,
+};

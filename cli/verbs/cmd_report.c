@@ -9,11 +9,6 @@
 #include "report/summary.h"
 #include "run/progress.h"
 
-static const char usage[] =
-    "glofnd report RUN... [--out report.html] [--data SPEC] [--samples N] [--quick]\n"
-    "One self-contained page about one run or several side by side: what was found, figures, curves, maps.\n"
-    "Also while a run goes on. Runs of one configuration and several seeds are shown as mean and spread.";
-
 enum { LOOKS = 6 }; /* configurations whose network is looked at, at most */
 
 typedef struct report_job {
@@ -114,24 +109,37 @@ static int run_job(report_job *j) {
     return status == GLOFND_OK ? CLI_OK : cli_failed("report", status, &err);
 }
 
-int cmd_report(int argc, char **argv) {
-    const char *samples = "1500", *quick = NULL;
-    report_job j = {.out = NULL};
-    const cli_flag flags[] = {
-        {"out", "FILE.html", "page to write; default: report.html in the folder of the first run", &j.out},
-        {"data", "SPEC", "images to look at; default: those each run was trained on", &j.data},
-        {"samples", "N", "so many of them, drawn at random, for pictures, maps and thresholds (1500)", &samples},
-        {"quick", NULL, "only what the logs say: no pictures, maps and thresholds", &quick},
-    };
-    int n;
-    int code = cli_parse(usage, flags, (int)(sizeof flags / sizeof *flags), argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n < 1 || n > GF_PAGE_RUNS) {
-        if (n > GF_PAGE_RUNS) fprintf(stderr, "glofnd report: %d runs; a page takes at most %d\n", n, GF_PAGE_RUNS);
-        else fprintf(stderr, "glofnd report: RUN is missing: the folder of a run, or of several\nusage: %s\n", usage);
-        return CLI_USAGE;
-    }
-    if ((code = cli_integer("samples", samples, 10, 100000, &j.samples))) return code;
-    j.paths = argv + 1, j.count = n, j.quick = quick != NULL;
+typedef struct report_flags {
+    const char *out, *data;
+    int64_t samples;
+    int32_t quick;
+} report_flags;
+
+static const gf_option rows[] = {
+    CLI_STRING(report_flags, out, "out", "FILE.html", "page to write; default: report.html in the folder of the first run"),
+    CLI_STRING(report_flags, data, "data", "SPEC", "images to show; default: those each run was trained on"),
+    CLI_INTEGER(report_flags, samples, "samples", "N", "1500", 10, 100000,
+                "images, drawn at random, for pictures, maps and thresholds"),
+    CLI_SWITCH(report_flags, quick, "quick", "only what the logs say: no pictures, maps and thresholds"),
+};
+
+static int report(const cli_call *call, const void *flags) {
+    const report_flags *f = flags;
+    report_job j = {.out = f->out, .data = f->data, .quick = f->quick, .samples = f->samples, .paths = call->word};
+    j.count = call->words;
     return run_job(&j);
 }
+
+const cli_verb cmd_report = {
+    .name = "report",
+    .summary = "one HTML page about runs: results, figures, curves, maps",
+    .usage = "glofnd report RUN... [--out report.html] [--data SPEC] [--samples N] [--quick]\n"
+             "One self-contained page about one run or several side by side: results, figures, curves, maps.\n"
+             "Also while a run continues. Runs of one configuration and several seeds are shown as mean and spread.",
+    CLI_FLAGS(rows, report_flags),
+    .word = "RUN",
+    .word_help = "the folder of a run, or of several",
+    .min_words = 1,
+    .max_words = GF_PAGE_RUNS,
+    .run = report,
+};

@@ -16,11 +16,7 @@
 
 #include "cli/cli.h"
 #include "report/watch.h"
-
-static const char usage[] =
-    "glofnd watch RUN [--once] [--interval S]\n"
-    "Live curves of a run in the terminal: loss, flagged share, precision, time to go. q or Ctrl-C quits; the run goes on.\n"
-    "Where stdout is no terminal, one frame is printed.";
+#include "util/strings/number_text.h"
 
 static volatile sig_atomic_t ended;
 
@@ -63,8 +59,8 @@ static void screen_close(const screen *s) {
 
 static int number_in(const char *variable, int otherwise) {
     const char *text = getenv(variable);
-    const long x = text ? strtol(text, NULL, 10) : 0;
-    return x > 0 && x < 10000 ? (int)x : otherwise;
+    int64_t x = 0;
+    return text && !gf_integer_read(text, &x) && x > 0 && x < 10000 ? (int)x : otherwise;
 }
 
 static gf_watch_size size_of_screen(void) {
@@ -124,27 +120,38 @@ static glofnd_status follow(gf_error *err, gf_run_tail *t, int interval) {
     return status;
 }
 
-int cmd_watch(int argc, char **argv) {
-    const char *once = NULL, *interval = "1";
-    const cli_flag flags[] = {
-        {"once", NULL, "print one frame and end", &once},
-        {"interval", "S", "seconds between frames (1)", &interval},
-    };
-    int n;
-    int64_t seconds = 1;
+typedef struct watch_flags {
+    int32_t once;
+    int64_t interval;
+} watch_flags;
+
+static const gf_option rows[] = {
+    CLI_SWITCH(watch_flags, once, "once", "print one frame and end"),
+    CLI_INTEGER(watch_flags, interval, "interval", "S", "1", 1, 3600, "seconds between frames"),
+};
+
+static int watch(const cli_call *call, const void *flags) {
+    const watch_flags *f = flags;
     gf_error err = {{0}};
     gf_run_tail tail;
-    int code = cli_parse(usage, flags, 2, argc, argv, &n);
-    if (code != CLI_OK) return code < 0 ? CLI_OK : code;
-    if (n != 1) {
-        fprintf(stderr, "glofnd watch: it takes the folder of one run, not %d\nusage: %s\n", n, usage);
-        return CLI_USAGE;
-    }
-    if ((code = cli_integer("interval", interval, 1, 3600, &seconds))) return code;
-    glofnd_status status = gf_run_tail_open(&err, argv[1], &tail);
+    glofnd_status status = gf_run_tail_open(&err, call->word[0], &tail);
     if (status != GLOFND_OK) return cli_failed("watch", status, &err);
-    const int live = !once && isatty(STDOUT_FILENO) && !cli_terminal_is_dumb();
-    status = live ? follow(&err, &tail, (int)seconds) : draw(&err, &tail.log, 0);
+    const int live = !f->once && isatty(STDOUT_FILENO) && !cli_terminal_is_dumb();
+    status = live ? follow(&err, &tail, (int)f->interval) : draw(&err, &tail.log, 0);
     gf_run_tail_close(&tail);
     return status == GLOFND_OK ? CLI_OK : cli_failed("watch", status, &err);
 }
+
+const cli_verb cmd_watch = {
+    .name = "watch",
+    .summary = "live curves of a run in the terminal",
+    .usage = "glofnd watch RUN [--once] [--interval S]\n"
+             "Live curves of a run in the terminal: loss, flagged share, precision, remaining time. q or Ctrl-C quits; the run\n"
+             "continues. Where stdout is no terminal, one frame is printed.",
+    CLI_FLAGS(rows, watch_flags),
+    .word = "RUN",
+    .word_help = "the folder of a run",
+    .min_words = 1,
+    .max_words = 1,
+    .run = watch,
+};

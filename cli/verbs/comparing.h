@@ -7,7 +7,6 @@
 
 /* Writes the comparison as "text", "csv", "json" or "latex" to a file, or to stdout if path is NULL. */
 glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *format, const char *path);
-int compare_known(const char *format);
 /* The names of all its figures, "a, b, c", cut with "..." where they are too many. */
 void compare_names(const gf_comparison *c, char *out, size_t bytes);
 /* Says on stderr what there is not enough of to compare, and what was damaged; `verb` begins the line. */

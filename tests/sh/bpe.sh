@@ -21,7 +21,7 @@ expect 0 "captions   1, 4 words, 2 different" "$glofnd" data bpe csv:list.csv --
 grep -q "without    1 samples" out || fail "samples without caption are not counted"
 
 expect 2 "--out is needed" "$glofnd" data bpe shapes
-expect 2 "whole number" "$glofnd" data bpe shapes --out d.txt --merges 49000
+expect 2 "an integer" "$glofnd" data bpe shapes --out d.txt --merges 49000
 printf 'x.png\t1\n' > list.txt && touch x.png
 expect 1 "no captions" "$glofnd" data bpe list:list.txt --out d.txt
 printf 'filepath\ttitle\nx.jpg\t\n' > empty.csv

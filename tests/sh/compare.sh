@@ -176,5 +176,5 @@ grep -q "62.00" out && fail "a figure of weights that are no more"
 cat m3/eval.jsonl >> m2/eval.jsonl
 expect 0 "63.00" "$glofnd" compare m1 m2
 
-expect 2 "it takes text, csv, json or latex" "$glofnd" compare n1 --format xml
+expect 2 "expected one of text|csv|json|latex" "$glofnd" compare n1 --format xml
 expect 2 "glofnd compare: RUN is missing" "$glofnd" compare

@@ -107,8 +107,8 @@ expect 0 "glofnd data: 1 image with a different ending" "$glofnd" data export fo
 # Words.
 expect 2 "what to do is missing" "$glofnd" data
 expect 2 "data info: SPEC is missing" "$glofnd" data info
-expect 2 "\"extra\" is too much" "$glofnd" data info $shapes extra
-expect 2 "\"inform\" is none of info, index" "$glofnd" data inform $shapes
+expect 2 "2 arguments are given; expected one SPEC" "$glofnd" data info $shapes extra
+expect 2 "unknown verb \"inform\"" "$glofnd" data inform $shapes
 printf '0.png 3\n' > list
 expect 1 "as '0.png 3'; relative paths start at the folder of the list, a TAB separates" "$glofnd" data info list:list
 

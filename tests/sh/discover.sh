@@ -179,7 +179,7 @@ expect 1 "0 usable rows" discover nan.npy --out z
 expect 0 "written" discover x.npy --k 3 --labels unknown.npy --out unknown
 grep -q precision out && fail "precision without a known label"
 expect 2 "exclude each other" discover x.npy --k 3 --alpha 0.1 --out z
-expect 2 "it takes a number in" discover x.npy --alpha 2 --out z
+expect 2 "expected a number in" discover x.npy --alpha 2 --out z
 expect 2 "--out is needed" discover x.npy
 expect 2 "--html-mb goes with --html" discover x.npy --html-mb 3 --out z
 expect 2 "--sample go with --learned" discover x.npy --sample 3 --out z

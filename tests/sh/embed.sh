@@ -60,7 +60,7 @@ cmp -s records1 records2 && cmp -s said1 said2 || fail "threads change an evalua
 cp -r run there && sed -i 's/^device = .*/device = cuda/' there/config.cfg
 while read -r way flags; do
     expect 2 "cpu|cuda" "$glofnd" eval $way run $flags --device gpu
-    expect 2 "whole number in [1, 1024]" "$glofnd" eval $way run $flags --threads 0
+    expect 2 "an integer in [1, 1024]" "$glofnd" eval $way run $flags --threads 0
     expect 1 "cuda cannot be used here: " without_gpu eval $way run $flags --device cuda
     wants "$way without a GPU" 1 "; use --device cpu"
     expect 0 "glofnd eval: the run was trained on cuda, which cannot be used here (" without_gpu eval $way there $flags
@@ -69,7 +69,7 @@ while read -r way flags; do
     grep -q "trained on" err && fail "$way: the CPU was asked for"
 done < ways
 expect 2 "cpu|cuda" "$glofnd" embed run --data $data --device gpu --out x.npy
-expect 2 "whole number in [1, 1024]" "$glofnd" embed run --data $data --threads many --out x.npy
+expect 2 "an integer in [1, 1024]" "$glofnd" embed run --data $data --threads many --out x.npy
 expect 1 "; use --device cpu" without_gpu embed run --data $data --device cuda --out x.npy
 [ ! -e x.npy ] || fail "a refused call left a file"
 expect 0 "glofnd embed: the run was trained on cuda, which cannot be used here (" without_gpu embed there --data $data --out x.npy
@@ -80,7 +80,7 @@ cmp -s elsewhere here || fail "answers of a run from elsewhere"
 
 expect 2 "usage" "$glofnd" embed run --out x.npy
 expect 2 "usage" "$glofnd" eval guess run --data $data
-expect 2 "whole number" "$glofnd" eval knn run --data $data --k 0
+expect 2 "an integer" "$glofnd" eval knn run --data $data --k 0
 expect 1 "not a run folder" "$glofnd" embed nowhere --data $data --out x.npy
 expect 1 "is not a run folder" "$glofnd" report nowhere --out x.html
 mkdir flat && expect 1 "" "$glofnd" eval knn run --data folder:flat

@@ -90,7 +90,7 @@ expect 2 'no dataset is called "y"' "$glofnd" eval zeroshot run --data x=$test -
 expect 2 'no dataset is called "y"' "$glofnd" eval zeroshot run --data x=$test --templates y=t.txt
 cp four.txt y=four.txt && expect 0 "top1" "$glofnd" eval zeroshot run --data x=$test --classes y=four.txt
 expect 0 "recall1" "$glofnd" eval zeroshot run --retrieval r=$test
-expect 2 "--data is given 2 times; it takes one" "$glofnd" eval retrieval run --data $test --data=$data
+expect 2 "--data is given twice; expected one" "$glofnd" eval retrieval run --data $test --data=$data
 { echo "filepath,label"; sed -n '2,9p' list.csv | cut -d, -f1 | sed 's/$/,2/'; } > numbers.csv
 expect 0 "4        -  top1" "$glofnd" eval zeroshot run --data csv:numbers.csv --classes four.txt
 grep -q "3 of 4 classes have no image" err || fail "classes without image"
@@ -103,7 +103,7 @@ expect 1 "line 1 has no {}" "$glofnd" eval zeroshot run --data $test --templates
 expect 2 "needs a value" "$glofnd" eval zeroshot run --data
 expect 2 "RUN is missing" "$glofnd" eval zeroshot --data $test
 expect 2 "--data is missing" "$glofnd" eval zeroshot run
-expect 2 "top1 or mean" "$glofnd" eval zeroshot run --data $test --metric best
+expect 2 "top1|mean" "$glofnd" eval zeroshot run --data $test --metric best
 
 # Where it runs: as in embed.sh, with two encoders.
 without_gpu() { env CUDA_VISIBLE_DEVICES= "$glofnd" "$@"; }
@@ -167,7 +167,7 @@ done
 grep '"protocol": "text-image dataset exact"' run/eval.jsonl | grep -q '"flagged": 0.099' || fail "share of the exact quantile"
 expect 0 "have one in common" "$glofnd" eval fn run --truth captions
 grep -q '"protocol": "image-text batches fnc by captions"' run/eval.jsonl || fail "protocol of captions"
-expect 2 "labels or captions" "$glofnd" eval fn run --truth x
+expect 2 "labels|captions" "$glofnd" eval fn run --truth x
 expect 1 "needs one of task = clip" "$glofnd" eval fn views --truth captions
 expect 1 "image-text run" "$glofnd" eval threshold run
 

@@ -35,7 +35,7 @@ expect 0 "glofnd is skipped" "$glofnd" eval fn late
 grep -q "^augmented views, in batches *fnc " out || fail "the others remain"
 expect 1 "no learned thresholds" "$glofnd" eval fn late --detector glofnd
 expect 1 "is not a run folder" "$glofnd" eval fn nowhere
-expect 2 "it takes glofnd, exact, single or fnc" "$glofnd" eval fn run --detector best
+expect 2 "expected one of glofnd|exact|single|fnc" "$glofnd" eval fn run --detector best
 expect 2 "in (0, 1)" "$glofnd" eval fn run --alpha 1
 expect 2 "usage" "$glofnd" eval fn
 "$glofnd" data export $data --out flat --folder > out 2> err || fail "export"
@@ -64,7 +64,7 @@ grep -q "^learned  *96 " out && ! grep -q "^files " out || fail "a result that i
 expect 0 "learned ones are skipped" "$glofnd" eval threshold late --plain
 awk -F'\t' 'NR > 1 && ($3 != "" || $4 == "") { exit 1 }' late/thresholds.tsv || fail "no thresholds of a run without detector"
 expect 1 "not a run folder" "$glofnd" eval threshold nowhere
-expect 2 "whole number" "$glofnd" eval threshold run --fnc-draws 0
+expect 2 "an integer" "$glofnd" eval threshold run --fnc-draws 0
 
 # Without --samples: 100000 views, or 50 of each image. How many there will be is said before.
 expect 0 "4800 augmented views of 96 images to encode" "$glofnd" eval threshold run

@@ -20,8 +20,8 @@ expect 2 "glofnd eval knn: --k is 201, but there are 200 training samples" "$glo
 expect 0 "k 200, " "$glofnd" eval knn run --k 200
 expect 0 "k 12, " "$glofnd" eval knn run --data shapes:n=12,classes=3,size=16
 tail -n 1 run/eval.jsonl | grep -q '"k": 12,' || fail "what is recorded is what was done"
-expect 2 "glofnd eval knn: --k is" "$glofnd" eval knn run --k 0
-expect 2 "glofnd eval fn: --alpha is" "$glofnd" eval fn run --alpha 1
+expect 2 "glofnd eval knn: --k: " "$glofnd" eval knn run --k 0
+expect 2 "glofnd eval fn: --alpha: " "$glofnd" eval fn run --alpha 1
 [ "$(records knn)" -eq 4 ] || fail "records of knn"
 
 # ----- linear -----
@@ -57,7 +57,7 @@ expect 0 "linear paper-centre-epochs30 50 % top-1 % (seed 2)" "$glofnd" compare 
 "$glofnd" eval linear run --data $data --fractions 100 --epochs 9 > two 2> err || fail "second call"
 cmp -s one two || fail "two equal calls differ"
 
-expect 2 "--data is given 2 times; it takes one" "$glofnd" eval knn run --data $data --data $data
+expect 2 "--data is given twice; expected one" "$glofnd" eval knn run --data $data --data $data
 
 # ----- transfer -----
 
@@ -81,7 +81,7 @@ else
     expect 0 "transfer official mean % (names caltech101, pets, shapes)" "$glofnd" compare run
     wants "means over other datasets" 0 "transfer official mean % (names a, pets)"
 
-    expect 2 "given 2 times" "$glofnd" eval transfer run --data $data --data $data
+    expect 2 "given twice" "$glofnd" eval transfer run --data $data --data $data
     expect 2 "it would count twice in the mean" "$glofnd" eval transfer run $data a=$data $data
 
     # Where it runs: as in embed.sh.
@@ -124,8 +124,8 @@ expect 1 "not a run folder" "$glofnd" eval transfer other $data
 expect 2 "no protocol" "$glofnd" eval linear run --data $data --protocol best
 expect 2 "percentages" "$glofnd" eval linear run --data $data --fractions 10,x
 expect 2 "percentages" "$glofnd" eval linear run --data $data --fractions 0
-expect 2 "whole number" "$glofnd" eval linear run --data $data --augment some
+expect 2 "an integer" "$glofnd" eval linear run --data $data --augment some
 expect 2 "(0, 1)" "$glofnd" eval linear run --data $data --validation 1
 expect 2 "RUN is missing" "$glofnd" eval linear
-expect 2 "cannot evaluate" "$glofnd" eval guess run
+expect 2 "unknown verb" "$glofnd" eval guess run
 echo "eval linear and transfer: ok"

@@ -74,10 +74,10 @@ expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
 expect 1 "cannot be read" "$glofnd" sweep --file nowhere.sweep --out typo
 # So is an evaluation, and a choice by something that no figure is called.
 typo() { "$glofnd" sweep --config tiny.cfg --vary alpha=0.1 --out typo "$@"; }
-expect 2 'cannot evaluate "knnn"' typo --eval knnn
+expect 2 'unknown verb "knnn"' typo --eval knnn
 expect 2 '--eval "knn --kk 3" cannot work' typo --eval knn --eval "knn --kk 3"
 grep -q "unknown flag --kk" err || fail "why it cannot"
-expect 2 "whole number" typo --eval "knn --k 0"
+expect 2 "an integer" typo --eval "knn --k 0"
 expect 2 'no figure has "nothing" in its name' typo --eval knn --choose nothing
 for name in "kNN" "top-1 %" "paper-centre 10 %" "linear mean" "zeroshot imagenet-v2" "fn views glofnd F1"; do
     expect 0 "1 run, 0 finished" typo --set task=clip --eval "zeroshot --data imagenet-v2=shapes:n=9" --choose "$name" --dry-run

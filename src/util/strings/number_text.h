@@ -1,8 +1,8 @@
 /* number_text.h - numbers to text and back, as in the C locale, whatever the program set.
  *
- * Tables of millions of rows are mostly numbers, so writing is quick: what printf gives, to the byte. Each function writes at `out`, without a 0 at the end, and returns the bytes
- * written. Numbers with at most 8 digits after the point and below a million, such as rounded similarities, take a short way; all
- * others go through snprintf.
+ * Tables of millions of rows are mostly numbers, so writing is quick: what printf gives, to the byte. Each function writes at
+ * `out`, without a 0 at the end, and returns the bytes written. Numbers with at most 8 digits after the point and below a
+ * million, such as rounded similarities, take a short way; all others go through snprintf.
  */
 #ifndef GF_UTIL_STRINGS_NUMBER_TEXT_H
 #define GF_UTIL_STRINGS_NUMBER_TEXT_H

@@ -69,8 +69,8 @@ const gf_option *gf_option_nearest(const gf_option_table *table, size_t size, co
 
 /* Every option to its default. Fails only if the table itself is wrong. */
 glofnd_status gf_options_preset(gf_error *err, const gf_option_table *table, void *target, size_t size);
-/* One option from text. On failure the text names the key, the expected values, and for an unknown key the nearest known one, if one is
- * near; the target is unchanged. */
+/* One option from text. On failure the text names the key and the expected values, for an unknown key the nearest known one if
+ * one is near; the target is unchanged. */
 glofnd_status gf_option_set(gf_error *err, const gf_option_table *table, void *target, size_t size, const char *key,
                             const char *text);
 /* The ranges of all fields of a struct that was filled by hand. */
