@@ -22,7 +22,6 @@ extern "C" {
 extern "C" {
 #include "cuda/nn/cunn_plan.h"
 #include "dist/dist.h"
-#include "dist/transports.h"
 #include "ifc/comm_device.h"
 #include "nn/net_parts.h"
 #include "optim/optim.h"
@@ -306,7 +305,7 @@ static void gradients_final(void *user, gf_net *net, int64_t first) {
 /* As src/train/distributed.c, in buckets of 8 MB. */
 static void make_rank(step *s) {
     gf_error err = {""};
-    if (gf_single_open(&err, &s->host) != GLOFND_OK ||
+    if (gf_dist_open(&err, GF_RANKS_SINGLE, 0, &s->host) != GLOFND_OK ||
         gf_device_comm_open(&err, s->host, gf_net_stream(s->net), &s->wire) != GLOFND_OK ||
         gf_reducer_create(&err, s->wire, s->hooks.bucket, &s->reducer) != GLOFND_OK)
         die("NCCL", err.text);

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "dist/transports.h"
+#include "dist/dist.h"
 #include "ifc/comm_device.h"
 #include "support/gpu_runs.h"
 #include "support/thread_ranks.h"
@@ -39,7 +39,7 @@ static line open_line(void) {
     good(cudaStreamCreateWithFlags(&l.stream, cudaStreamNonBlocking));
     good(cudaMalloc((void **)&l.x, COUNT * sizeof *l.x));
     good(cudaMallocHost((void **)&l.host, 2 * COUNT * sizeof *l.host));
-    trial_fine(gf_single_open(&err, &l.ranks), &err);
+    trial_fine(gf_dist_open(&err, GF_RANKS_SINGLE, 0, &l.ranks), &err);
     const glofnd_status status = gf_device_comm_open(&err, l.ranks, l.stream, &l.wire);
     if (status == GLOFND_E_UNSUPPORTED) {
         print_message("%s\n", err.text);
@@ -134,7 +134,7 @@ static void one_rank_trains_as_none(void **state) {
                                         {NULL, NULL}};
     gf_error err = {""};
     gf_comm *ranks;
-    trial_fine(gf_single_open(&err, &ranks), &err);
+    trial_fine(gf_dist_open(&err, GF_RANKS_SINGLE, 0, &ranks), &err);
     gf_trainer *a = trial_make(run, NULL, (trial_place){0}), *b = trial_make(run, NULL, (trial_place){.comm = ranks});
     trial_steps(a, 16), trial_steps(b, 16); /* an epoch has twelve */
     assert_true(a->stats.loss == b->stats.loss && a->grad_norm == b->grad_norm);

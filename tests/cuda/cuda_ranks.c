@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "dist/transports.h"
+#include "dist/dist.h"
 #include "ifc/comm_device.h"
 #include "support/gpu_runs.h"
 #include "support/thread_ranks.h"
@@ -279,7 +279,7 @@ static void make_pair(pair *p, const trial_setting *more, habit h) {
     *p = (pair){0};
     next.habit = h;
     next.notes = &p->notes;
-    trial_fine(gf_single_open(&err, &p->host), &err);
+    trial_fine(gf_dist_open(&err, GF_RANKS_SINGLE, 0, &p->host), &err);
     p->alone = build_run(more, NULL);
     p->ranked = build_run(more, p->host);
     p->notes.first = gf_net_gradients(p->ranked->encoders.at[0].net, &n);
