@@ -26,8 +26,8 @@ static long long encode_lines(const gf_bpe *b, const char *text) {
 static char *read_text(const char *path) {
     FILE *f = fopen(path, "rb");
     char *text = NULL;
-    size_t room = 0;
-    if (f && getdelim(&text, &room, 0, f) < 0) {
+    size_t capacity = 0;
+    if (f && getdelim(&text, &capacity, 0, f) < 0) {
         free(text);
         text = NULL;
     }

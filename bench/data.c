@@ -1,5 +1,5 @@
 /* data.c - times the data path: decoding a JPEG and making its two views at 224 pixels, and views of CIFAR's size, against
- * torchvision with PIL where there is one. `data --help` says how to call it, docs/benchmarks.md what came out.
+ * torchvision with PIL where it is installed. Usage: `data --help`; results: docs/benchmarks.md.
  */
 #include <errno.h>
 #include <math.h>
@@ -41,12 +41,12 @@ static const char *operand(int argc, char **argv, int *i) {
     return argv[++*i];
 }
 
-static int number(int argc, char **argv, int *i, int most) {
+static int number(int argc, char **argv, int *i, int max) {
     const char *flag = argv[*i], *text = operand(argc, argv, i);
     char *end;
     errno = 0;
     const long x = strtol(text, &end, 10);
-    if (*end || end == text || errno != 0 || x < 1 || x > most) misused(flag, "not a number, or out of range");
+    if (*end || end == text || errno != 0 || x < 1 || x > max) misused(flag, "not a number, or out of range");
     return (int)x;
 }
 
@@ -59,7 +59,7 @@ static arguments read_arguments(int argc, char **argv) {
         else if (strcmp(flag, "--json") == 0) a.json = 1;
         else if (strcmp(flag, "--no-torch") == 0) a.with_torch = 0;
         else if (strcmp(flag, "--images") == 0) a.images = operand(argc, argv, &i);
-        else if (strcmp(flag, "--count") == 0) a.count = number(argc, argv, &i, FILES_MOST);
+        else if (strcmp(flag, "--count") == 0) a.count = number(argc, argv, &i, FILES_MAX);
         else if (strcmp(flag, "--threads") == 0) a.threads = number(argc, argv, &i, 1024);
         else misused(flag, "unknown argument");
     }

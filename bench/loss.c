@@ -107,7 +107,7 @@ static plan plan_for(const arguments *a, int64_t batch) {
         .naive_s = a->quick ? 0.3
                    : large  ? 4.0
                             : 1.5,
-        .least = a->quick ? 2 : 3,
+        .min_rounds = a->quick ? 2 : 3,
     };
 }
 

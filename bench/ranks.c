@@ -1,6 +1,5 @@
-/* sync_norm.c - times what ranks say to each other, and the share of it in a training step. Run by mpirun; `ranks --help` says
- * how to
- * call it, docs/scaling.md what came out.
+/* ranks.c - times the communication between ranks and its share in a training step. Run by mpirun; `ranks --help`, results in
+ * docs/scaling.md.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,6 +76,11 @@ static void must(gf_comm *c, glofnd_status status, const char *what) {
     exit(1);
 }
 
+static glofnd_status barrier(gf_error *err, gf_comm *c) {
+    double nothing = 0.0;
+    return c->ops->sum(err, c, &nothing, 1);
+}
+
 /* ---- collectives ---- */
 
 enum { GATHER, EXCHANGE, SUM, SUM_FLOATS, CALLS };
@@ -96,7 +100,7 @@ static void call(gf_comm *c, int which, const buffers *b, size_t bytes) {
     if (which == SUM_FLOATS) must(c, k->sum_floats(&error, c, b->mine, (int64_t)(bytes / sizeof(float))), "sum_floats");
 }
 
-/* What a rank sends in one call, to all others together. */
+/* Bytes that a rank sends in one call, to all others together. */
 static double sent(int which, double bytes, int ranks) {
     const double others = ranks - 1.0;
     if (which == GATHER) return bytes * others;
@@ -108,7 +112,7 @@ static void time_call(const arguments *a, gf_comm *c, int which, const buffers *
     for (int r = 0; r < c->ranks; r++) b->counts[r] = bytes / (size_t)c->ranks;
     call(c, which, b, bytes);
     for (int i = 0; i < a->rounds; i++) {
-        must(c, gf_comm_barrier(&error, c), "barrier");
+        must(c, barrier(&error, c), "barrier");
         const double begin = seconds();
         call(c, which, b, bytes);
         clock_add(&t, 1e3 * (seconds() - begin));
@@ -124,9 +128,9 @@ static void time_call(const arguments *a, gf_comm *c, int which, const buffers *
 
 static void time_calls(const arguments *a, gf_comm *c) {
     static const size_t sizes[] = {64, 4096, 1 << 16, 1 << 20, 1 << 23};
-    const size_t most = 1 << 23;
-    buffers b = {calloc(1, most), calloc((size_t)c->ranks, most), calloc((size_t)c->ranks, sizeof *b.counts)};
-    if (!b.mine || !b.all || !b.counts) die("no memory for %d times %zu MB", c->ranks + 1, most >> 20);
+    const size_t max = 1 << 23;
+    buffers b = {calloc(1, max), calloc((size_t)c->ranks, max), calloc((size_t)c->ranks, sizeof *b.counts)};
+    if (!b.mine || !b.all || !b.counts) die("no memory for %d times %zu MB", c->ranks + 1, max >> 20);
     if (c->rank == 0 && !a->json) printf("%-11s %12s %12s %6s %12s\n", "call", "bytes a rank", "us", "+-%", "sent, GB/s");
     for (int which = 0; which < CALLS; which++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) time_call(a, c, which, &b, sizes[i]);
@@ -174,7 +178,7 @@ static timing time_steps(const arguments *a, gf_comm *c, gf_trainer *t, meter *m
     clock_times times = {.count = 0}, cpu = {.count = 0};
     for (int i = -2; i < a->steps; i++) {
         if (i == 0 && m) meter_reset(m);
-        must(c, gf_comm_barrier(&error, c), "barrier");
+        must(c, barrier(&error, c), "barrier");
         const double begin = seconds(), used = cpu_seconds();
         must(c, gf_trainer_step(&error, t), "a step");
         if (i >= 0) clock_add(&times, 1e3 * (seconds() - begin)), clock_add(&cpu, 1e3 * (cpu_seconds() - used));
@@ -195,7 +199,7 @@ static timing time_trainer(const arguments *a, gf_comm *c, gf_comm *comm, meter 
     return x;
 }
 
-/* Together; the same with waiting and talking told apart; and everybody for himself, with as many samples, at the same time. */
+/* All ranks together; the same with waiting and communication metered; each rank alone, with as many samples, at the same time. */
 static void time_training(const arguments *a, gf_comm *c) {
     const int64_t batch = number("--batch", a->batch, 2, 1 << 16);
     meter m;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 void clock_add(clock_times *t, double ms) {
-    if (t->count < CLOCK_MOST) t->ms[t->count++] = ms;
+    if (t->count < CLOCK_MAX) t->ms[t->count++] = ms;
 }
 
 static int ascending(const void *a, const void *b) {

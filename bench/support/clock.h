@@ -2,14 +2,14 @@
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
 
-#define CLOCK_MOST 512
+#define CLOCK_MAX 512
 
 typedef struct clock_times {
-    double ms[CLOCK_MOST];
+    double ms[CLOCK_MAX];
     int count;
 } clock_times;
 
-void clock_add(clock_times *t, double ms); /* beyond CLOCK_MOST: ignored */
+void clock_add(clock_times *t, double ms); /* beyond CLOCK_MAX: ignored */
 double clock_median(clock_times *t);       /* NaN if there is none */
 double clock_spread(clock_times *t);       /* (third quartile - first quartile) / median */
 

@@ -95,8 +95,8 @@ static void time_library(contest *c) {
         turn[i] = ms < TURN_MS ? (int)(TURN_MS / ms) : 1;
     }
     const double start = seconds();
-    for (int round = 0; round < c->p->least || seconds() - start < c->p->library_s; round++) {
-        if (c->times[0].count >= CLOCK_MOST) break;
+    for (int round = 0; round < c->p->min_rounds || seconds() - start < c->p->library_s; round++) {
+        if (c->times[0].count >= CLOCK_MAX) break;
         for (int i = 0; i < DETECTORS; i++)
             for (int k = 0; k < turn[i]; k++) time_once(c, i);
     }
@@ -128,7 +128,7 @@ static int naive_fits(int64_t batch) {
 static void time_naive(contest *c, naive *x, float *grad_a, float *grad_b, row *out) {
     clock_times t = {.count = 0};
     const double start = seconds();
-    while (t.count < CLOCK_MOST && (t.count < c->p->least || seconds() - start < c->p->naive_s)) {
+    while (t.count < CLOCK_MAX && (t.count < c->p->min_rounds || seconds() - start < c->p->naive_s)) {
         const double before = seconds();
         naive_step(x, &c->s.q, grad_a, grad_b, NULL);
         clock_add(&t, 1e3 * (seconds() - before));
@@ -263,8 +263,8 @@ void contest_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n
         for (int i = 0; i < count; i++) time_set(&x[i], &s, set, &x[i].first);
     for (int i = 0; i < count; i++) put_trained(&x[i], &s, state);
     const double start = seconds();
-    for (int round = 0; round < p->least * SETS || seconds() - start < p->library_s; round++) {
-        if (x[0].later.count >= CLOCK_MOST) break;
+    for (int round = 0; round < p->min_rounds * SETS || seconds() - start < p->library_s; round++) {
+        if (x[0].later.count >= CLOCK_MAX) break;
         for (int i = 0; i < count; i++) time_set(&x[i], &s, round % SETS, &x[i].later);
     }
     for (int i = 0; i < count; i++) {

@@ -8,7 +8,7 @@ typedef struct plan { /* how long to measure */
     int threads, with_naive;
     int epochs;                /* of training before */
     double library_s, naive_s; /* per size; per size and detector */
-    int least;                 /* repetitions, however long they take */
+    int min_rounds;            /* repetitions, however long they take */
 } plan;
 
 enum { DETECTORS = 5 };

@@ -82,8 +82,8 @@ static void make_optimizer(couple *t, int threads) {
     gf_tensor *ignored;
     const gf_optim_rule rule = {
         .kind = GF_OPTIM_ADAMW, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.98, .eps = 1e-6, .threads = threads};
-    const int most = gf_net_tensors(t->net[0], &ignored) + gf_net_tensors(t->net[1], &ignored);
-    gf_param *list = training_take((size_t)most, sizeof *list);
+    const int max = gf_net_tensors(t->net[0], &ignored) + gf_net_tensors(t->net[1], &ignored);
+    gf_param *list = training_take((size_t)max, sizeof *list);
     const int count = list_params(t, 1, list, list_params(t, 0, list, 0));
     training_fine(gf_optim_create(&err, gf_net_backend(t->net[0]), gf_net_engine(t->net[0]), &rule, list, count, &t->optim),
                   &err);

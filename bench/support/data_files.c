@@ -33,7 +33,7 @@ static float noise(int x, int y, int cell, uint32_t seed) {
     return above * (1 - v) + below * v;
 }
 
-/* Amplitudes fall with the scale, as in photos; one noise for all colours, for most of what differs in photos is light. */
+/* Amplitudes fall with the scale, as in photos; one noise for all colours, since photos differ mostly in light. */
 static void add_noise(gf_image *m, uint32_t seed) {
     for (int y = 0; y < m->height; y++) {
         for (int x = 0; x < m->width; x++) {
@@ -61,8 +61,8 @@ static void draw_picture(gf_image *m, int i) {
     add_noise(m, (uint32_t)i * 1000);
 }
 
-static void path_of(const data_files *f, const char *name, char *out, size_t room) {
-    if (snprintf(out, room, "%s/%s", f->folder, name) >= (int)room) die("a path is too long");
+static void path_of(const data_files *f, const char *name, char *out, size_t capacity) {
+    if (snprintf(out, capacity, "%s/%s", f->folder, name) >= (int)capacity) die("a path is too long");
 }
 
 static void write_file(const char *path, const uint8_t *bytes, size_t size) {
@@ -87,7 +87,7 @@ void data_files_draw(data_files *f, int count) {
     *f = (data_files){.drawn = 1};
     snprintf(f->folder, sizeof f->folder, "%s/glofnd-bench-XXXXXX", parent ? parent : "/tmp");
     if (!mkdtemp(f->folder)) die("no temporary folder %s", f->folder);
-    for (int i = 0; i < count && i < FILES_MOST; i++) {
+    for (int i = 0; i < count && i < FILES_MAX; i++) {
         char name[32], path[600];
         uint8_t *bytes;
         size_t size;
@@ -108,7 +108,7 @@ static int is_jpeg(const struct dirent *e) {
     return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0);
 }
 
-void data_files_open(data_files *f, const char *folder, int most) {
+void data_files_open(data_files *f, const char *folder, int max) {
     struct dirent **names;
     gf_error err = {""};
     gf_image m = {0};
@@ -120,7 +120,7 @@ void data_files_open(data_files *f, const char *folder, int most) {
         char path[1024];
         uint8_t *bytes = NULL;
         size_t capacity = 0, size = 0;
-        if (f->count < most && f->count < FILES_MOST) {
+        if (f->count < max && f->count < FILES_MAX) {
             path_of(f, names[i]->d_name, path, sizeof path);
             if (gf_file_read(&err, path, GF_FILE_MOST, &bytes, &capacity, &size) != GLOFND_OK ||
                 gf_image_decode(&err, path, bytes, size, NULL, &m) != GLOFND_OK)

@@ -5,21 +5,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FILES_MOST 512
+#define FILES_MAX 512
 
 typedef struct data_files {
     char folder[512];
     int drawn; /* the folder is ours, to be removed */
     int count;
-    uint8_t *bytes[FILES_MOST];
-    size_t size[FILES_MOST];
+    uint8_t *bytes[FILES_MAX];
+    size_t size[FILES_MAX];
     double mean_bytes, mean_width, mean_height;
 } data_files;
 
 /* `count` drawn pictures of 500 x 375, quality 90: `shapes` under noise of all scales, about as many bytes as a photo takes. */
 void data_files_draw(data_files *f, int count);
-/* The first `most` *.jpg and *.jpeg of a folder, by name. */
-void data_files_open(data_files *f, const char *folder, int most);
+/* The first `max` *.jpg and *.jpeg of a folder, by name. */
+void data_files_open(data_files *f, const char *folder, int max);
 void data_files_free(data_files *f);
 
 #endif

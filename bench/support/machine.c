@@ -47,16 +47,16 @@ static void whole_product(void *arg) {
 #define LOOK 0.4 /* seconds for each */
 
 /* The best of many: the question is what the machine can do, not what others leave of it. */
-static double least_time(void (*run)(void *arg), void *arg) {
+static double shortest_time(void (*run)(void *arg), void *arg) {
     const double begin = seconds();
-    double least = INFINITY;
+    double shortest = INFINITY;
     run(arg);
     do {
         const double start = seconds();
         run(arg);
-        least = fmin(least, seconds() - start);
+        shortest = fmin(shortest, seconds() - start);
     } while (seconds() - begin < LOOK);
-    return least;
+    return shortest;
 }
 
 typedef struct tiles {
@@ -74,9 +74,9 @@ static double kernel_rate(int threads) {
     tiles x = {aligned_alloc(64, bytes), threads};
     if (!x.at) die("no memory");
     memset(x.at, 0, bytes);
-    const double least = least_time(run_kernel, &x);
+    const double shortest = shortest_time(run_kernel, &x);
     free(x.at);
-    return 2.0 * TILE * TILE * TILE * TILES * threads / least * 1e-9;
+    return 2.0 * TILE * TILE * TILE * TILES * threads / shortest * 1e-9;
 }
 
 static double product_rate(int threads) {
@@ -84,21 +84,21 @@ static double product_rate(int threads) {
     x.z = pool_take(x.memory, sizeof(float) * WHOLE_N * WHOLE_K);
     x.s = pool_take(x.memory, sizeof(float) * WHOLE_M * (size_t)WHOLE_N);
     for (int64_t i = 0; i < (int64_t)WHOLE_N * WHOLE_K; i++) x.z[i] = (float)(i % 7) - 3.0f;
-    const double least = least_time(whole_product, &x);
+    const double shortest = shortest_time(whole_product, &x);
     pool_free(x.memory);
-    return 2.0 * WHOLE_M * WHOLE_N * WHOLE_K / least * 1e-9;
+    return 2.0 * WHOLE_M * WHOLE_N * WHOLE_K / shortest * 1e-9;
 }
 
 /* ---- the machine ---- */
 
-static void cpu_name(char *out, size_t room) {
+static void cpu_name(char *out, size_t capacity) {
     char line[256];
     FILE *f = fopen("/proc/cpuinfo", "r");
-    snprintf(out, room, "unknown CPU");
+    snprintf(out, capacity, "unknown CPU");
     while (f && fgets(line, sizeof line, f)) {
         const char *colon = strchr(line, ':');
         if (strncmp(line, "model name", 10) != 0 || !colon) continue;
-        snprintf(out, room, "%s", colon + 2);
+        snprintf(out, capacity, "%s", colon + 2);
         out[strcspn(out, "\n")] = '\0';
         break;
     }

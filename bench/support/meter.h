@@ -1,5 +1,5 @@
 /* meter.h - a transport between ranks that times itself: before every call it waits for the slowest rank, so that waiting and
- * talking can be told apart. Other threads' twins are not metered.
+ * communication can be separated. Duplicates for other threads are not metered.
  */
 #ifndef BENCH_METER_H
 #define BENCH_METER_H

@@ -6,7 +6,7 @@
 
 #include "support/die.h"
 
-#define MOST 256
+#define BLOCKS_MAX 256
 #define HUGE_PAGE ((size_t)2 << 20)
 
 typedef struct entry {
@@ -16,7 +16,7 @@ typedef struct entry {
 } entry;
 
 struct pool {
-    entry list[MOST];
+    entry list[BLOCKS_MAX];
     int count;
     size_t live, peak;
 };
@@ -47,7 +47,7 @@ static void *allocate(size_t bytes) {
 static entry *waiting(pool *p, size_t bytes) {
     for (int i = 0; i < p->count; i++)
         if (!p->list[i].out && p->list[i].bytes == bytes) return &p->list[i];
-    if (p->count == MOST) die("a pool holds at most %d blocks", MOST);
+    if (p->count == BLOCKS_MAX) die("a pool holds at most %d blocks", BLOCKS_MAX);
     entry *e = &p->list[p->count++];
     *e = (entry){allocate(bytes), bytes, 0};
     return e;

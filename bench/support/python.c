@@ -57,10 +57,10 @@ double python_number(const char *line, const char *key) {
     return at ? strtod(at, NULL) : (double)NAN;
 }
 
-void python_text(const char *line, const char *key, char *out, size_t room) {
+void python_text(const char *line, const char *key, char *out, size_t capacity) {
     const char *at = python_value(line, key);
     const size_t length = at && *at == '"' ? strcspn(at + 1, "\"\n") : 0;
-    snprintf(out, room, "%.*s", (int)length, length ? at + 1 : "");
+    snprintf(out, capacity, "%.*s", (int)length, length ? at + 1 : "");
 }
 
 static char *const pythons[] = {"python3", "/usr/bin/python3"};
@@ -83,15 +83,15 @@ int python_rows(const char *script, char *const *args, const char *needs, void (
     return status != LACKS && status != NO_PYTHON;
 }
 
-int python_ask(python_partner *p, char *line, size_t room) {
+int python_ask(python_partner *p, char *line, size_t capacity) {
     if (!p->in) return 0;
     fputc('\n', p->in);
-    if (fflush(p->in) == 0 && fgets(line, (int)room, p->out)) return 1;
+    if (fflush(p->in) == 0 && fgets(line, (int)capacity, p->out)) return 1;
     python_leave(p);
     return 0;
 }
 
-int python_meet(python_partner *p, const char *script, char *const *args, const char *needs, char *line, size_t room) {
+int python_meet(python_partner *p, const char *script, char *const *args, const char *needs, char *line, size_t capacity) {
     char path[512];
     char *argv[PYTHON_ARGUMENTS + 3] = {NULL, path};
     signal(SIGPIPE, SIG_IGN); /* a partner that is gone is noticed by its silence */
@@ -101,7 +101,7 @@ int python_meet(python_partner *p, const char *script, char *const *args, const 
         argv[0] = pythons[i];
         *p = (python_partner){0};
         p->out = start(argv, &p->child, &p->in);
-        if (python_ask(p, line, room)) return 1;
+        if (python_ask(p, line, capacity)) return 1;
     }
     fprintf(stderr, "no Python with %s here: not compared\n", needs);
     return 0;

@@ -15,18 +15,18 @@ int python_rows(const char *script, char *const *args, const char *needs, void (
 
 /* A script to take turns with: it measures once, and prints one row, for every line it is given. */
 typedef struct python_partner {
-    FILE *in, *out; /* NULL: nobody there */
+    FILE *in, *out; /* NULL: not running */
     pid_t child;
 } python_partner;
-/* 1 and the first row in `line`; 0 where nobody has what it needs, noted as above. */
-int python_meet(python_partner *p, const char *script, char *const *args, const char *needs, char *line, size_t room);
-int python_ask(python_partner *p, char *line, size_t room); /* the next row; 0 where the script has ended */
+/* 1 and the first row in `line`; 0 where no Python has the packages it needs, noted as above. */
+int python_meet(python_partner *p, const char *script, char *const *args, const char *needs, char *line, size_t capacity);
+int python_ask(python_partner *p, char *line, size_t capacity); /* the next row; 0 where the script has ended */
 void python_leave(python_partner *p);
 
 /* The text or number behind "key": in a row; NULL if it is not there. */
 const char *python_value(const char *line, const char *key);
 double python_number(const char *line, const char *key); /* NaN: not there */
-/* Text in quotes behind "key":, as far as there is room; else empty. */
-void python_text(const char *line, const char *key, char *out, size_t room);
+/* Text in quotes behind "key":, cut to the capacity; empty without the key. */
+void python_text(const char *line, const char *key, char *out, size_t capacity);
 
 #endif

@@ -72,7 +72,7 @@ static int wanted(const arguments *a, const training_case *c) {
 static char *loose(const char *text) { return (char *)(uintptr_t)text; }
 
 static void meet_torch(python_partner *torch, const turns_program *p, const training_case *c, int threads, char *line,
-                       size_t room) {
+                       size_t capacity) {
     char size[24], batch[24], count[24];
     char *const args[] = {loose(p->net_flag),
                           loose(c->net),
@@ -92,11 +92,11 @@ static void meet_torch(python_partner *torch, const turns_program *p, const trai
     snprintf(size, sizeof size, "%d", c->size);
     snprintf(batch, sizeof batch, "%d", c->batch);
     snprintf(count, sizeof count, "%d", threads);
-    python_meet(torch, p->script, args, p->needs, line, room);
+    python_meet(torch, p->script, args, p->needs, line, capacity);
 }
 
-static void ask_torch(python_partner *torch, const training_kind *kind, turns_side *s, char *line, size_t room) {
-    if (!python_ask(torch, line, room)) return;
+static void ask_torch(python_partner *torch, const training_kind *kind, turns_side *s, char *line, size_t capacity) {
+    if (!python_ask(torch, line, capacity)) return;
     clock_add(&s->all, python_number(line, "ms"));
     for (int k = 0; k < kind->parts; k++) clock_add(&s->part[k], python_number(line, kind->names[k]));
 }

@@ -90,7 +90,7 @@ static size_t bytes(const training *base) {
 
 /* ----- a step ----- */
 
-static void settle(double *ms, const double *spent, const double *mark) {
+static void set_parts(double *ms, const double *spent, const double *mark) {
     ms[CONV] = 1e3 * spent[GF_TIME_FORWARD];
     ms[DATA] = 1e3 * spent[GF_TIME_BACK_DATA];
     ms[WEIGHTS] = 1e3 * spent[GF_TIME_BACK_WEIGHTS];
@@ -120,7 +120,7 @@ static double step(training *base) {
     gf_net_touch(t->net);
     mark[4] = seconds();
     gf_dnn_watch(NULL);
-    settle(base->part_ms, spent, mark);
+    set_parts(base->part_ms, spent, mark);
     return 1e3 * (mark[4] - mark[0]);
 }
 

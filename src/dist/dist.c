@@ -87,11 +87,6 @@ glofnd_status gf_comm_gather(gf_error *err, gf_comm *c, const void *part, size_t
     return c->ops->gather(err, c, part, bytes, all);
 }
 
-glofnd_status gf_comm_barrier(gf_error *err, gf_comm *c) {
-    double nothing = 0.0;
-    return c->ops->sum(err, c, &nothing, 1);
-}
-
 typedef struct outcome {
     int32_t status;
     gf_error error;

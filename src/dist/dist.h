@@ -30,7 +30,6 @@ glofnd_status gf_comm_check_builds(gf_error *err, gf_comm *c);
 glofnd_status gf_comm_agree(gf_error *err, gf_comm *c, glofnd_status mine);
 /* All ranks must have the same hash: E_ARGUMENT names the first rank that differs from rank 0, and `what`. */
 glofnd_status gf_comm_check_equal(gf_error *err, gf_comm *c, const char *what, uint64_t hash);
-glofnd_status gf_comm_barrier(gf_error *err, gf_comm *c);
 glofnd_status gf_comm_gather(gf_error *err, gf_comm *c, const void *part, size_t bytes, void *all);
 
 /* ----- sums of gradients during the backward pass, on a second thread or, on a device, in a second queue ----- */

@@ -195,7 +195,7 @@ glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shar
 /* ----- reading ----- */
 
 typedef struct place {
-    int64_t shard, entry;
+    int64_t shard;
     const gf_wds_entry *e;
     const char *key, *path;
 } place;
@@ -210,7 +210,7 @@ static place place_of(const gf_dataset *d, int64_t i) {
     }
     const gf_wds_shard *s = &w->shards[lo].shard;
     const int64_t entry = i - w->first[lo];
-    return (place){lo, entry, &s->entries[entry], gf_string_list_get(&s->keys, entry), gf_string_list_get(&w->paths, lo)};
+    return (place){lo, &s->entries[entry], gf_string_list_get(&s->keys, entry), gf_string_list_get(&w->paths, lo)};
 }
 
 static int32_t label_of(const gf_dataset *d, int64_t i) { return place_of(d, i).e->label; }
