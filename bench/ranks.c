@@ -199,7 +199,7 @@ static timing time_trainer(const arguments *a, gf_comm *c, gf_comm *comm, meter 
     return x;
 }
 
-/* All ranks together; the same with waiting and communication metered; each rank alone, with as many samples, at the same time. */
+/* All ranks together; the same with waiting and communication metered; each rank alone, as many samples. */
 static void time_training(const arguments *a, gf_comm *c) {
     const int64_t batch = number("--batch", a->batch, 2, 1 << 16);
     meter m;

@@ -3,8 +3,7 @@
  * Results go to stdout, progress and errors to stderr. A verb is one cli_verb: its flags are rows of an option table, from which
  * parsing, ranges, defaults and help follow. cli_root is the tree of all verbs; cli_flag_at enumerates the flags of one.
  */
-#ifndef GF_CLI_CLI_H
-#define GF_CLI_CLI_H
+#pragma once
 
 #include <stddef.h>
 
@@ -86,5 +85,3 @@ void cli_help(const cli_verb *v);
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err);
 /* 1: stderr is no terminal on which a line can be drawn over (TERM=dumb: an editor's shell, a console log). */
 int cli_terminal_is_dumb(void);
-
-#endif

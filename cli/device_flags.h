@@ -1,6 +1,5 @@
 /* device_flags.h - where the encoder of a run works: --device and --threads of `embed`, `discover` and all of `eval`. */
-#ifndef GF_CLI_DEVICE_FLAGS_H
-#define GF_CLI_DEVICE_FLAGS_H
+#pragma once
 
 #include "cli/cli.h"
 #include "eval/encode.h"
@@ -24,5 +23,3 @@ int device_flags_read(const cli_call *call, const device_flags *f, gf_encoder_de
 void device_flags_report(const char *verb, const gf_run_encoder *e);
 /* Opens the encoder and reports. */
 glofnd_status device_flags_open(gf_error *err, const char *verb, const gf_run_encoder_spec *spec, gf_run_encoder **out);
-
-#endif

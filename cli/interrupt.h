@@ -7,8 +7,7 @@
  *   data export   ends after the present sample, and says how many were written
  * Other verbs end at once: they replace files only when complete.
  */
-#ifndef GF_CLI_INTERRUPT_H
-#define GF_CLI_INTERRUPT_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -19,5 +18,3 @@ void cli_catch_interrupts(const char *message);
 /* The same for long runs. SIGUSR1 counts, too: mpirun passes it on to the ranks without killing them soon after, and batch
  * systems send it before the time is up. So does the end of the terminal (SIGHUP), but not under nohup. */
 void cli_catch_batch_signals(const char *message);
-
-#endif

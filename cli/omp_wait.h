@@ -1,9 +1,6 @@
 /* omp_wait.h - how the threads of this process wait for work. */
-#ifndef GF_CLI_OMP_WAIT_H
-#define GF_CLI_OMP_WAIT_H
+#pragma once
 
 /* Makes waiting threads sleep instead of spin, unless the environment says how they shall wait. May start the program anew with
  * the same arguments, so it comes before anything else in main. */
 void cli_wait_passively(char **argv);
-
-#endif

@@ -1,6 +1,5 @@
 /* trained_run.h - what the ways of evaluation share: progress over images and pairs, warnings, shares. */
-#ifndef GF_CLI_TRAINED_RUN_H
-#define GF_CLI_TRAINED_RUN_H
+#pragma once
 
 #include "cli/cli.h"
 #include "data/dataset.h"
@@ -22,5 +21,3 @@ void eval_progress_end(eval_progress *p);                              /* says h
 void eval_warn(void *user, int64_t i, const char *message);            /* of a damaged sample */
 void eval_note(const gf_dataset *d);                                   /* gf_dataset_note, if there is one; d may be NULL */
 void eval_warn_caption(void *user, int64_t i, const char *message);    /* of one whose image is used all the same */
-
-#endif

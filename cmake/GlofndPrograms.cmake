@@ -16,7 +16,7 @@ endif()
 if(GLOFND_BENCH)
     glofnd_sources(bench_sources bench/*.c)
     glofnd_sources(bench_support bench/support/*.c)
-    set(timed_passes gf_cpu_embed gf_cpu_pack gf_cpu_select gf_cpu_stats gf_cpu_close_windows gf_cpu_grad)   # bench/support/runner.c
+    set(timed_passes gf_cpu_embed gf_cpu_pack gf_cpu_select gf_cpu_stats gf_cpu_close_windows gf_cpu_grad)
     list(TRANSFORM timed_passes PREPEND -Wl,--wrap=)
     foreach(source IN LISTS bench_sources)
         get_filename_component(name ${source} NAME_WE)

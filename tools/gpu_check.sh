@@ -3,8 +3,8 @@
 # seconds.
 #
 # JOBS: checks at a time (1); several share the GPU. BUILD (or the variable BUILD; default: build) is a build folder with CUDA, or
-# a folder of its programs alone (glofnd, replay, unit_*, cuda_*, gpu_lost.so, old_driver/). PART: some of the parts below, or names
-# of single checks; none: all.
+# a folder of its programs alone (glofnd, replay, unit_*, cuda_*, gpu_lost.so, old_driver/). PART: some of the parts below, or
+# names of single checks; none: all.
 # Each check works in its own folder under LOGS (default: BUILD/gpu_check), with its output (log) and exit status (status). LIMIT
 # and SANITIZER_LIMIT: seconds for one program (300), and for one under compute-sanitizer (300): a program that does not end is a
 # failure. Exit status: 0 if nothing failed. A missing program is a failure: name the parts to run.
@@ -111,8 +111,8 @@ sanitized() {
 kernels=$(cat "$source"/src/cuda/*/*.cu "$source"/src/cuda/*/*.cuh "$source"/src/cuda/*/*/*.cu | tr '\n' ' ' |
     grep -oE '__global__ +void( +__launch_bounds__\([^()]*\))? +[A-Za-z_0-9]+ *\(' | sed 's/ *($//; s/.* //' | sort -u)
 
-# own TOOL PROGRAM...: the same, for these kernels only: those of cuDNN and cuBLASLt take minutes. Some of theirs, for bf16 and for
-# rounded float32, fail under racecheck even if it checks no kernel at all (compute-sanitizer 2025.3 on an H200): checks under
+# own TOOL PROGRAM...: the same, for these kernels only: those of cuDNN and cuBLASLt take minutes. Some of theirs, for bf16 and
+# for rounded float32, fail under racecheck even if it checks no kernel at all (compute-sanitizer 2025.3 on an H200): checks under
 # racecheck avoid them.
 own() {
     own_tool=$1
@@ -158,8 +158,8 @@ resumes() {
         cmp whole/checkpoints/*/anchors.glofnd broken/checkpoints/*/anchors.glofnd
 }
 
-# lost FLAGS...: the GPU is lost in the middle of a run, which reports that and names its last checkpoint. Resumed on the GPU it ends
-# with the bits of an undisturbed run; a copy of it ends on the CPU
+# lost FLAGS...: the GPU is lost in the middle of a run, which reports that and names its last checkpoint. Resumed on the GPU it
+# ends with the bits of an undisturbed run; a copy of it ends on the CPU
 lost() {
     pretrain whole --device cuda --epochs 8 "$@" || return 1
     mkdir broken && cp whole/plans.txt broken/
@@ -264,12 +264,12 @@ check loss_sanitizers types_strides_memcheck sanitized memcheck "$(at cuda_batch
 check loss_sanitizers passes_racecheck sanitized racecheck "$(at cuda_pass)" few_small_shapes
 check loss_sanitizers passes_memcheck sanitized memcheck "$(at cuda_pass)" 'few_*_shapes'
 check loss_sanitizers hopper_memcheck sanitized memcheck "$(at cuda_pass)" 'few_processors_*'
-# In the kernels for Hopper racecheck (compute-sanitizer 2025.3 on an H200) sees accesses of threads to shared memory, but not those
-# of the copy engine and of warpgroup products: it missed a stage of wide_kernel that was released before it was read, but found a
-# missing barrier in stats_pairs and stats_wgmma. grad_wgmma is excluded because of two false reports: the numbers of the columns,
-# which workers read before one thread of each warp, synchronized with the others, arrives at a barrier, and which the fetching warp
-# overwrites after it has waited there (no report if all threads arrive); and partial gradients, although all workers meet at
-# bar.sync between writing and reading (reason unknown).
+# In the kernels for Hopper racecheck (compute-sanitizer 2025.3 on an H200) sees accesses of threads to shared memory, but not
+# those of the copy engine and of warpgroup products: it missed a stage of wide_kernel that was released before it was read, but
+# found a missing barrier in stats_pairs and stats_wgmma. grad_wgmma is excluded because of two false reports: the numbers of
+# the columns, which workers read before one thread of each warp, synchronized with the others, arrives at a barrier, and which
+# the fetching warp overwrites after it has waited there (no report if all threads arrive); and partial gradients, although all
+# workers meet at bar.sync between writing and reading (reason unknown).
 check loss_sanitizers hopper_racecheck sanitized racecheck --kernel-name-exclude kns=grad_wgmma "$(at cuda_pass)" \
     'few_processors_*'
 check loss_sanitizers hopper_synccheck sanitized synccheck "$(at cuda_pass)" 'few_processors_*'

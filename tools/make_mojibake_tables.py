@@ -84,7 +84,7 @@ def main(folder):
     words = ["{0x%x, 0x%x, {%s}}" % (code, bits, ", ".join("0x%x" % b if b else "0" for b in row)) for code, bits, row in rows()]
     lines, line = [], "   "
     for word in words:
-        if len(line) + len(word) + 2 > 126:
+        if len(line) + len(word) + 2 > 130:
             lines.append(line)
             line = "   "
         line += " " + word + ","

@@ -132,7 +132,7 @@ def marks(rows, pairs):
     return out
 
 
-def pack(words, width=126):
+def pack(words, width=130):
     """The words, with commas, on as few lines as fit."""
     lines, line = [], "   "
     for word in words:

@@ -1,6 +1,5 @@
 /* clock.h - times of one thing, measured several times: the median, and how far its neighbours lie. */
-#ifndef BENCH_CLOCK_H
-#define BENCH_CLOCK_H
+#pragma once
 
 #define CLOCK_MAX 512
 
@@ -12,5 +11,3 @@ typedef struct clock_times {
 void clock_add(clock_times *t, double ms); /* beyond CLOCK_MAX: ignored */
 double clock_median(clock_times *t);       /* NaN if there is none */
 double clock_spread(clock_times *t);       /* (third quartile - first quartile) / median */
-
-#endif

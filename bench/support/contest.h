@@ -1,6 +1,5 @@
 /* contest.h - one batch size: all detectors of the library beside each other, then beside the materialising implementation. */
-#ifndef BENCH_CONTEST_H
-#define BENCH_CONTEST_H
+#pragma once
 
 #include "support/report.h"
 
@@ -19,5 +18,3 @@ extern const char *const detector_names[DETECTORS];
 void contest_run(const plan *p, int64_t batch, int64_t dim, row *rows);
 /* The cost of large stores: rows[count] for n[count] anchors. */
 void contest_anchors(const plan *p, int64_t batch, int64_t dim, const int64_t *n, int count, row *rows);
-
-#endif

@@ -1,6 +1,5 @@
 /* data_files.h - the JPEG files a data benchmark reads: those of a folder, or photo-like ones drawn into a temporary folder. */
-#ifndef BENCH_DATA_FILES_H
-#define BENCH_DATA_FILES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ void data_files_draw(data_files *f, int count);
 /* The first `max` *.jpg and *.jpeg of a folder, by name. */
 void data_files_open(data_files *f, const char *folder, int max);
 void data_files_free(data_files *f);
-
-#endif

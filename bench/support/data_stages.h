@@ -1,6 +1,5 @@
 /* data_stages.h - times of the data path on one thread, and where they go. */
-#ifndef BENCH_DATA_STAGES_H
-#define BENCH_DATA_STAGES_H
+#pragma once
 
 #include "image/augment.h"
 #include "support/data_files.h"
@@ -17,5 +16,3 @@ data_times data_time_files(const data_files *f, const gf_augment *a, int fast, d
 data_times data_time_small(const gf_augment *a, int images, double budget_s);
 /* Images per second of the whole loader over the folder. */
 double data_time_loader(const data_files *f, const gf_augment *a, int fast, int workers, double budget_s);
-
-#endif

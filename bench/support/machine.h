@@ -1,6 +1,5 @@
 /* machine.h - the machine a benchmark runs on: what it is, how fast it can multiply, how much memory it has given us. */
-#ifndef BENCH_MACHINE_H
-#define BENCH_MACHINE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,5 +20,3 @@ machine machine_look(int threads); /* takes about a second */
 size_t resident_now(void);
 size_t resident_peak(void);
 void resident_reset(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* meter.h - a transport between ranks that times itself: before every call it waits for the slowest rank, so that waiting and
  * communication can be separated. Duplicates for other threads are not metered.
  */
-#ifndef BENCH_METER_H
-#define BENCH_METER_H
+#pragma once
 
 #include "ifc/comm.h"
 
@@ -15,5 +14,3 @@ typedef struct meter {
 
 void meter_make(meter *m, gf_comm *inner);
 void meter_reset(meter *m);
-
-#endif

@@ -10,8 +10,7 @@
  * by hand where an automatic derivative would need a few passes more. SogCLR with detector none, glofnd, single, fnc (quantile)
  * or oracle, action drop, learner adam.
  */
-#ifndef BENCH_NAIVE_H
-#define BENCH_NAIVE_H
+#pragma once
 
 #include "glofnd.h"
 #include "support/pool.h"
@@ -31,5 +30,3 @@ void naive_init(naive *x, const glofnd_options *o, int threads, glofnd_ctx *c, c
 void naive_free(naive *x);
 /* One step; gradients are overwritten. Returns the loss; *kept (may be NULL) gets the number of kept pairs. */
 double naive_step(naive *x, const glofnd_batch *q, float *grad_a, float *grad_b, int64_t *kept);
-
-#endif

@@ -1,8 +1,7 @@
 /* passes.h - elementwise operations on blocks [rows][cols], one pass over memory each, as an eager framework runs them: on all
  * threads, vectorised, each result in a block of its own. `t` holds a number per row.
  */
-#ifndef BENCH_PASSES_H
-#define BENCH_PASSES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ void pass_count(extent e, int32_t *y, const uint8_t *mask);                     
 void pass_sum(extent e, double *y, const float *x);                             /* per row */
 /* Per row the (1-alpha) quantile of its n largest values, interpolated; selects in a copy of the row, never sorts it. */
 void pass_quantile(extent e, float *y, const float *x, int64_t n, double alpha);
-
-#endif

@@ -2,8 +2,7 @@
  * next block of that size. After one step nothing is taken from the system any more. Live and peak bytes are those handed out,
  * not those kept.
  */
-#ifndef BENCH_POOL_H
-#define BENCH_POOL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -14,5 +13,3 @@ void pool_free(pool *p);                /* blocks still out are freed too; NULL 
 void *pool_take(pool *p, size_t bytes); /* aligned to 64, content undefined; dies without memory. One thread at a time. */
 void pool_give(pool *p, void *block);   /* NULL is fine */
 size_t pool_peak(const pool *p);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * It is what the materialising implementation uses, so that both sides of the comparison multiply with the same kernel.
  */
-#ifndef BENCH_PRODUCT_H
-#define BENCH_PRODUCT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ typedef struct matrix { /* element (i, j) is at[i * ld + j]; transposed: at[j * 
 
 /* c [m][n] = a [m][k] b [k][n], c with rows c_ld apart; m and n multiples of 32. Scratch comes from the pool. */
 void product(pool *p, float *c, int64_t c_ld, matrix a, matrix b, int64_t m, int64_t n, int64_t k, int threads);
-
-#endif

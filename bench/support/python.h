@@ -1,6 +1,5 @@
 /* python.h - runs a script of tools/ that measures the same in Python, and reads the rows it prints: one JSON object per line. */
-#ifndef BENCH_PYTHON_H
-#define BENCH_PYTHON_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -28,5 +27,3 @@ const char *python_value(const char *line, const char *key);
 double python_number(const char *line, const char *key); /* NaN: not there */
 /* Text in quotes behind "key":, cut to the capacity; empty without the key. */
 void python_text(const char *line, const char *key, char *out, size_t capacity);
-
-#endif

@@ -1,6 +1,5 @@
 /* report.h - one measured row, and how rows are printed: as a table for people, or as one JSON object per line. */
-#ifndef BENCH_REPORT_H
-#define BENCH_REPORT_H
+#pragma once
 
 #include "support/machine.h"
 #include "support/runner.h"
@@ -31,5 +30,3 @@ void report_machine(const report *r); /* nothing with JSON */
 void report_heading(const report *r, const char *bench);
 void report_row(const report *r, const row *x);
 void report_parts(const report *r, const row *rows, int count); /* nothing with JSON: it has them in its rows */
-
-#endif

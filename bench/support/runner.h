@@ -1,8 +1,7 @@
 /* runner.h - the library's side of a measurement: a context and a store in the state of a run under way, and the time of a step,
  * also by its parts (the operations of ifc/pair_passes.h).
  */
-#ifndef BENCH_RUNNER_H
-#define BENCH_RUNNER_H
+#pragma once
 
 #include "support/sample.h"
 
@@ -27,5 +26,3 @@ void runner_free(runner *r);
  * start. */
 void runner_train(runner *r, const sample *s, int epochs);
 double runner_step(runner *r, const glofnd_batch *q); /* ms */
-
-#endif

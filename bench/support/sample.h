@@ -1,6 +1,5 @@
 /* sample.h - a batch to time with: two noisy views of samples that lie in clusters, so that false negatives exist. */
-#ifndef BENCH_SAMPLE_H
-#define BENCH_SAMPLE_H
+#pragma once
 
 #include "glofnd.h"
 
@@ -18,5 +17,3 @@ void sample_free(sample *s);
 void sample_pick(sample *to, const sample *from, const int64_t *order);
 /* 0 .. n-1 in random order. */
 void sample_shuffle(int64_t *order, int64_t n, uint64_t *state);
-
-#endif

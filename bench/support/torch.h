@@ -1,6 +1,5 @@
 /* torch.h - the same step in PyTorch, if there is one: runs tools/bench_torch.py and reads its rows. */
-#ifndef BENCH_TORCH_H
-#define BENCH_TORCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ typedef struct torch_times {
 /* Empty, with a note on stderr, where no Python here has torch or the script fails. */
 void torch_run(torch_times *t, const int64_t *sizes, int count, int64_t dim, int threads, int quick);
 double torch_ms(const torch_times *t, int64_t batch, const char *detector); /* NaN: not measured */
-
-#endif

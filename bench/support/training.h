@@ -1,8 +1,7 @@
 /* training.h - nets in training on the CPU: all that a step needs, and its time by parts. Two kinds: one encoder that sees two
  * views (views.c), and two encoders, of images and of texts (couple.c).
  */
-#ifndef BENCH_TRAINING_H
-#define BENCH_TRAINING_H
+#pragma once
 
 #include "glofnd.h"
 #include "nn/net.h"
@@ -46,5 +45,3 @@ void training_begin(training *t, const training_case *c, glofnd_loss loss, int64
 void training_draw(training *t, int64_t images, int size, uint64_t *state); /* x */
 void training_loss(training *t, const float *a, const float *b);            /* its gradients are then in t->grad */
 void training_end(training *t);                                             /* and of t itself */
-
-#endif

@@ -1,7 +1,6 @@
 /* turns.h - a benchmark program of training steps (training.h), which PyTorch takes in turns, so that both see the same machine.
  */
-#ifndef BENCH_TURNS_H
-#define BENCH_TURNS_H
+#pragma once
 
 #include "support/clock.h"
 #include "support/machine.h"
@@ -36,5 +35,3 @@ typedef struct turns_program {
 int turns_main(const turns_program *p, int argc, char **argv); /* what main returns */
 
 double turns_ratio(turns_result *r); /* PyTorch's time by ours */
-
-#endif

@@ -1,6 +1,5 @@
 /* eval.h - what the sub-verbs of `glofnd eval` share: which samples, the encoder of a run, and RUN/eval.jsonl. */
-#ifndef GF_CLI_EVAL_EVAL_H
-#define GF_CLI_EVAL_EVAL_H
+#pragma once
 
 #include "cli/cli.h"
 #include "cli/device_flags.h"
@@ -44,5 +43,3 @@ void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 
 /* Begins a record of RUN/eval.jsonl with the keys that all events have; gf_eval_writer_end ends it. */
 void eval_log_begin(gf_eval_writer *log, const char *event, const char *protocol, const eval_samples *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* eval_clip.h - what evaluations of image-text runs share: both encoders, retrieval on a dataset, flags that may come again. */
-#ifndef GF_CLI_EVAL_EVAL_CLIP_H
-#define GF_CLI_EVAL_EVAL_CLIP_H
+#pragma once
 
 #include "cli/eval/eval.h"
 #include "eval/clip/retrieval.h"
@@ -27,5 +26,3 @@ glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const 
 
 /* Takes every "--NAME VALUE" and "--NAME=VALUE" out of argv. Their number; -1, with a message, if they are more than `room`. */
 int eval_gather(int *argc, char **argv, const char *name, const char **value, int room);
-
-#endif

@@ -1,6 +1,5 @@
 /* jobs.h - commands of this program as processes, some at a time; each with its own log file. */
-#ifndef GF_CLI_SWEEP_JOBS_H
-#define GF_CLI_SWEEP_JOBS_H
+#pragma once
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -30,5 +29,3 @@ typedef struct jobs {
 
 /* Runs all that wait, and returns when all have ended. The number that failed or could not be started. */
 int jobs_run(jobs *all);
-
-#endif

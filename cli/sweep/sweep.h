@@ -1,6 +1,5 @@
 /* sweep.h - the plan of a sweep: the runs of a grid of values and seeds, and OUT/sweep.jsonl, the record of finished ones. */
-#ifndef GF_CLI_SWEEP_SWEEP_H
-#define GF_CLI_SWEEP_SWEEP_H
+#pragma once
 
 #include "report/compare/compare.h"
 
@@ -47,5 +46,3 @@ glofnd_status sweep_read_log(gf_error *err, const sweep_plan *p, sweep_run *runs
 /* Appends a record: event "start", "finished" or "evaluated" (with the arguments of the evaluation). */
 glofnd_status sweep_record(gf_error *err, const sweep_plan *p, const sweep_run *r, const char *event, const char *eval);
 int sweep_has_model(const sweep_run *r); /* the final weights exist */
-
-#endif

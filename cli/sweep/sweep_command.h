@@ -1,7 +1,6 @@
 /* sweep_command.h - the commands of a sweep: arguments of `glofnd pretrain` and `glofnd eval` for a run, and checks of the
  * evaluations before the first run. */
-#ifndef GF_CLI_SWEEP_SWEEP_COMMAND_H
-#define GF_CLI_SWEEP_SWEEP_COMMAND_H
+#pragma once
 
 #include "cli/sweep/jobs.h"
 #include "cli/sweep/sweep.h"
@@ -23,5 +22,3 @@ glofnd_status sweep_check_calls(gf_error *err, const sweep_plan *p, const sweep_
 /* After sweep_read_log. E_OPTION: the data of a run that is still to be trained cannot be opened; or a missing evaluation is not
  * for runs of this task, or its data cannot be opened or lacks labels or captions. */
 glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count);
-
-#endif

@@ -1,6 +1,5 @@
 /* comparing.h - comparing runs, for `glofnd compare` and at the end of `glofnd sweep`. */
-#ifndef GF_CLI_VERBS_COMPARING_H
-#define GF_CLI_VERBS_COMPARING_H
+#pragma once
 
 #include "cli/cli.h"
 #include "report/compare/compare.h"
@@ -11,5 +10,3 @@ glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *f
 void compare_names(const gf_comparison *c, char *out, size_t bytes);
 /* Says on stderr what there is not enough of to compare, and what was damaged; `verb` begins the line. */
 void compare_warn(const char *verb, const gf_comparison *c);
-
-#endif

@@ -1,6 +1,5 @@
 /* captions_learn.h - a vocabulary from all captions of a dataset. */
-#ifndef GF_DATA_CAPTIONS_LEARN_H
-#define GF_DATA_CAPTIONS_LEARN_H
+#pragma once
 
 #include "data/dataset.h"
 #include "text/bpe/bpe_learn.h"
@@ -18,5 +17,3 @@ glofnd_status gf_captions_require(gf_error *err, const gf_dataset *d);
  * and counted. E_ARGUMENT: the data has no captions. progress (may be NULL) is called now and then. */
 glofnd_status gf_captions_learn(gf_error *err, const gf_dataset *d, int merges, const char *path,
                                 void (*progress)(int64_t done, int64_t total), gf_captions_read *met, gf_bpe_learned *out);
-
-#endif

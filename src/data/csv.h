@@ -1,6 +1,5 @@
 /* csv.h - rows of separated fields: tab if the first line has one, else comma; fields may be quoted, "" is a quote inside. */
-#ifndef GF_DATA_CSV_H
-#define GF_DATA_CSV_H
+#pragma once
 
 #include "util/strings/string_list.h"
 
@@ -16,5 +15,3 @@ gf_csv gf_csv_begin(const char *path, char *text, char *end);
 /* Replaces `row` by the next one; n is 0 after the last. Line breaks inside quotes become spaces. E_FORMAT: a quote is not
  * closed. */
 glofnd_status gf_csv_next(gf_error *err, gf_csv *c, gf_string_list *row);
-
-#endif

@@ -4,8 +4,7 @@
  *     gf_dataset *d;  TRY(gf_dataset_open(err, "cifar10:data/cifar10", &d));
  *     gf_sample s = {0};  TRY(gf_dataset_read(err, d, i, 0, &s));  ...  gf_sample_free(&s);  gf_dataset_free(d);
  */
-#ifndef GF_DATA_DATASET_H
-#define GF_DATA_DATASET_H
+#pragma once
 
 #include "image/image.h"
 #include "util/status.h"
@@ -80,5 +79,3 @@ glofnd_status gf_dataset_text(gf_error *err, const gf_dataset *d, int64_t i, gf_
 /* Hash of the image: of the file's bytes, or of the pixels where there is no file. */
 uint64_t gf_sample_image_hash(const gf_sample *s);
 void gf_sample_free(gf_sample *s);
-
-#endif

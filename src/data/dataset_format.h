@@ -1,6 +1,5 @@
 /* dataset_format.h - the functions that a dataset format provides to dataset.c; one constant per format, listed in dataset.c. */
-#ifndef GF_DATA_DATASET_FORMAT_H
-#define GF_DATA_DATASET_FORMAT_H
+#pragma once
 
 #include "data/dataset.h"
 #include "data/spec.h"
@@ -62,5 +61,3 @@ glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_
 glofnd_status gf_read_class_names(gf_error *err, gf_dataset *d, const char *path, int64_t min, int64_t max, gf_string_list *out);
 /* Resolves a path of a list: relative ones start at the folder of `list`. E_FORMAT: too long. */
 glofnd_status gf_path_beside(gf_error *err, const char *list, const char *path, char *out, size_t bytes);
-
-#endif

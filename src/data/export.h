@@ -1,6 +1,5 @@
 /* export.h - writes a dataset as WebDataset shards or as an image folder, images as PNG; and a contact sheet. */
-#ifndef GF_DATA_EXPORT_H
-#define GF_DATA_EXPORT_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -31,5 +30,3 @@ glofnd_status gf_dataset_export(gf_error *err, const gf_dataset *d, const gf_exp
 /* rows x columns pictures from position `first` on, each fitted into cell x cell pixels, 2 pixels apart. Unreadable
  * ones stay gray. */
 glofnd_status gf_dataset_sheet(gf_error *err, const gf_dataset *d, int64_t first, int rows, int columns, int cell, gf_image *out);
-
-#endif

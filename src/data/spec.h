@@ -2,8 +2,7 @@
  *
  * Options begin at the last '?' that is followed by `word=`, so that globs may contain '?'.
  */
-#ifndef GF_DATA_SPEC_H
-#define GF_DATA_SPEC_H
+#pragma once
 
 #include "util/status.h"
 
@@ -28,5 +27,3 @@ const char *gf_spec_value(const gf_spec *s, const char *key); /* NULL: not given
 /* *value is unchanged if the option is not given. */
 glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, int64_t lo, int64_t hi, int64_t *value);
 void gf_spec_free(gf_spec *s);
-
-#endif

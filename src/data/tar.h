@@ -4,8 +4,7 @@
  *     for (;;) { TRY(gf_tar_next(err, &t, &m));  if (!m.name) break;  ... pread(fd, ..., m.size, m.at) ... }
  *     gf_tar_end(&t);
  */
-#ifndef GF_DATA_TAR_H
-#define GF_DATA_TAR_H
+#pragma once
 
 #include "util/status.h"
 
@@ -31,5 +30,3 @@ void gf_tar_end(gf_tar *t);
 #define GF_TAR_BLOCK 512
 /* The header of a regular file (name shorter than 100 bytes, size below 8 GiB), for writing. */
 void gf_tar_header(uint8_t block[GF_TAR_BLOCK], const char *name, uint64_t size);
-
-#endif

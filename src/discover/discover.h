@@ -7,8 +7,7 @@
  * ceil(alpha m), or k + 1 to flag the k most similar. A pair is above the threshold if its similarity is larger, as everywhere in
  * the method: rank - 1 others are, fewer where several are equal to the threshold.
  */
-#ifndef GF_DISCOVER_DISCOVER_H
-#define GF_DISCOVER_DISCOVER_H
+#pragma once
 
 #include "discover/discover_input.h"
 #include "eval/flags/fn_precision_recall.h"
@@ -76,5 +75,3 @@ int gf_discover_exact(const gf_discover_data *d, const gf_discover_result *r, in
 int gf_discover_listed(const gf_discover_result *r, int64_t i, int64_t k, int64_t *ties);
 /* True for one of the two list entries of an undirected pair: that of the smaller position, if it is listed there. */
 int gf_discover_canonical(const gf_pairs_found *f, int64_t i, int64_t k);
-
-#endif

@@ -1,6 +1,5 @@
 /* discover_files.h - the result of discovery as a folder of files, described in docs/discover.md. */
-#ifndef GF_DISCOVER_DISCOVER_FILES_H
-#define GF_DISCOVER_DISCOVER_FILES_H
+#pragma once
 
 #include "data/dataset.h"
 #include "discover/discover.h"
@@ -36,5 +35,3 @@ glofnd_status gf_discover_write_html(gf_error *err, const char *path, const gf_d
  * where it is NaN. */
 glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
                                       float **lambda);
-
-#endif

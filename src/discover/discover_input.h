@@ -1,7 +1,6 @@
 /* discover_input.h - input of discovery: embeddings of any model from a file, with labels and names; usable rows, bad rows and
  * exact copies. */
-#ifndef GF_DISCOVER_DISCOVER_INPUT_H
-#define GF_DISCOVER_DISCOVER_INPUT_H
+#pragma once
 
 #include "util/status.h"
 
@@ -36,5 +35,3 @@ glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
 glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, const gf_discover_data *q, int32_t *same);
 void gf_discover_free_rows(gf_discover_data *d);
 void gf_discover_data_free(gf_discover_data *d); /* accepts a zeroed struct */
-
-#endif

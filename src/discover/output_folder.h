@@ -1,7 +1,6 @@
 /* output_folder.h - a folder of results that is complete or absent: written under a temporary name beside its target and
  * renamed at the end; a replaced folder is removed after that. */
-#ifndef GF_DISCOVER_OUTPUT_FOLDER_H
-#define GF_DISCOVER_OUTPUT_FOLDER_H
+#pragma once
 
 #include "util/status.h"
 
@@ -19,5 +18,3 @@ glofnd_status gf_output_folder_path(gf_error *err, const gf_output_folder *f, co
 glofnd_status gf_output_folder_commit(gf_error *err, gf_output_folder *f);
 /* Removes an uncommitted folder, and frees. Accepts a zeroed struct. */
 void gf_output_folder_close(gf_output_folder *f);
-
-#endif

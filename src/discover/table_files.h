@@ -3,8 +3,7 @@
  * Items are divided into blocks. The lines of a block go to its own buffers, one per file; so the bytes are the same for any
  * number of threads.
  */
-#ifndef GF_DISCOVER_TABLE_FILES_H
-#define GF_DISCOVER_TABLE_FILES_H
+#pragma once
 
 #include "discover/output_folder.h"
 #include "util/job_progress.h"
@@ -39,5 +38,3 @@ typedef struct gf_table_files {
 
 /* E_IO, E_MEMORY, or E_ARGUMENT "stopped"; files may then be incomplete. */
 glofnd_status gf_table_files_write(gf_error *err, const gf_output_folder *to, const gf_table_files *t);
-
-#endif

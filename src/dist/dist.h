@@ -3,8 +3,7 @@
  *
  * A launcher (mpirun, srun) starts the ranks; gf_dist_open detects it.
  */
-#ifndef GF_DIST_DIST_H
-#define GF_DIST_DIST_H
+#pragma once
 
 #include "ifc/comm.h"
 
@@ -47,5 +46,3 @@ glofnd_status gf_reducer_wait(gf_error *err, gf_reducer *r);
  * smaller `first` (all from there on is final), the last with 0. */
 void gf_reducer_begin(gf_reducer *r, float *block, int64_t n);
 void gf_reducer_ready(gf_reducer *r, int64_t first);
-
-#endif

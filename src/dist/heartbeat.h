@@ -1,11 +1,10 @@
-/* heartbeat.h - detects lost ranks. Ranks form a ring: on a separate thread each sends a message to the next one at intervals, and
- * receives those of the one before it. A rank falls silent when its machine or the network is lost or it is stopped, not because
- * it computes, reads or waits; and the next one knows which rank it is.
+/* heartbeat.h - detects lost ranks. Ranks form a ring: on a separate thread each sends a message to the next one at intervals,
+ * and receives those of the one before it. A rank falls silent when its machine or the network is lost or it is stopped, not
+ * because it computes, reads or waits; and the next one knows which rank it is.
  *
  * Time counts only while this rank itself runs: a job that was suspended as a whole continues when it is resumed.
  */
-#ifndef GF_DIST_HEARTBEAT_H
-#define GF_DIST_HEARTBEAT_H
+#pragma once
 
 #include <mpi.h>
 
@@ -19,5 +18,3 @@ glofnd_status gf_heartbeat_start(gf_error *err, MPI_Comm comm, double seconds, v
                                  void *user, gf_heartbeat **out);
 /* Collective; returns when the previous rank has stopped, too. NULL is fine. */
 void gf_heartbeat_stop(gf_heartbeat *h);
-
-#endif

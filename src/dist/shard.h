@@ -1,11 +1,10 @@
 /* shard.h - the state of all anchors, divided over ranks: it belongs to the sample, not to the rank that draws it.
  *
  * Anchor i lives on rank i mod R, as row i div R of a store in that rank's host memory. For a step the rows of the drawn samples
- * travel to the ranks that draw them, into rows 0, 1, ... of a small working store (glofnd_batch.slot), and back: one exchange each
- * way, O(batch) bytes. All ranks know the ids of the whole batch, so no index has to be sent.
+ * travel to the ranks that draw them, into rows 0, 1, ... of a small working store (glofnd_batch.slot), and back: one exchange
+ * each way, O(batch) bytes. All ranks know the ids of the whole batch, so no index has to be sent.
  */
-#ifndef GF_DIST_SHARD_H
-#define GF_DIST_SHARD_H
+#pragma once
 
 #include "ifc/comm.h"
 
@@ -34,5 +33,3 @@ glofnd_store *gf_shard_store(const gf_shard *s);
 glofnd_status gf_shard_adopt(gf_error *err, gf_shard *s, glofnd_ctx *c, const glofnd_store *from, int64_t first, int64_t stride);
 
 static inline int64_t gf_shard_size(int64_t n, int rank, int ranks) { return (n - rank + ranks - 1) / ranks; }
-
-#endif

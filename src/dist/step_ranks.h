@@ -1,14 +1,13 @@
-/* step_ranks.h - the training step of the method over ranks: all of them draw a batch, each gets the gradient of its own rows in both
- * roles.
+/* step_ranks.h - the training step of the method over ranks: all of them draw a batch, each gets the gradient of its own rows
+ * in both roles.
  *
  *     gf_step_ranks_draw     ids, labels and groups of the whole batch on every rank; state of the own samples from its owners
- *     gf_step_ranks_step     embeddings gathered, thresholds and weights of the own rows, links gathered, gradient of the own rows
+ *     gf_step_ranks_step     embeddings gathered, thresholds and weights of the own rows, links gathered, gradient
  *     gf_step_ranks_finish   state back to its owners; statistics of the whole batch
- * Own rows are row0 .. row0+rows-1 of cols = ranks * rows. gf_step_ranks_step only queues where the context is on a device, and may
- * be recorded there; the other two communicate over the host.
+ * Own rows are row0 .. row0+rows-1 of cols = ranks * rows. gf_step_ranks_step only queues where the context is on a device, and
+ * may be recorded there; the other two communicate over the host.
  */
-#ifndef GF_DIST_STEP_RANKS_H
-#define GF_DIST_STEP_RANKS_H
+#pragma once
 
 #include "dist/shard.h"
 
@@ -33,5 +32,3 @@ glofnd_status gf_step_ranks_step(gf_error *err, gf_step_ranks *t, glofnd_ctx *c,
                                  void *links, float *grad_a, float *grad_b, glofnd_stats *stats);
 /* stats: in, of the own rows; out, of the batch. */
 glofnd_status gf_step_ranks_finish(gf_error *err, gf_step_ranks *t, glofnd_ctx *c, glofnd_store *work, glofnd_stats *stats);
-
-#endif

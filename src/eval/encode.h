@@ -3,8 +3,7 @@
  *     gf_run_encoder *e;  TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.run = "run1"}, &e));
  *     gf_features f;  TRY(gf_encode(err, e, data, NULL, NULL, &f));  ...  gf_features_free(&f);  gf_run_encoder_free(e);
  */
-#ifndef GF_EVAL_ENCODE_H
-#define GF_EVAL_ENCODE_H
+#pragma once
 
 #include "data/dataset.h"
 #include "eval/features.h"
@@ -77,5 +76,3 @@ glofnd_status gf_encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data
  * callbacks of `report` are used; progress counts samples. */
 glofnd_status gf_encode_captions(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *report,
                                  gf_features *out, int64_t **sample);
-
-#endif

@@ -1,6 +1,5 @@
 /* features.h - features of a dataset by an encoder: one row per readable sample, in the order of the dataset. */
-#ifndef GF_EVAL_FEATURES_H
-#define GF_EVAL_FEATURES_H
+#pragma once
 
 #include "util/status.h"
 
@@ -21,5 +20,3 @@ void gf_features_unit(gf_features *f);
 /* Shifts and scales the columns of `train` to mean 0 and standard deviation 1 (a constant column to 0), and those of `test`
  * (may be NULL) by the same numbers. */
 glofnd_status gf_features_standardise(gf_error *err, gf_features *train, gf_features *test);
-
-#endif

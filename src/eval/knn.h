@@ -3,8 +3,7 @@
  * Memory: packed copies of the features, and lists of the neighbours of 64 test rows per thread. Predictions are the same for any
  * number of threads.
  */
-#ifndef GF_EVAL_KNN_H
-#define GF_EVAL_KNN_H
+#pragma once
 
 #include "eval/features.h"
 #include "pairs/pairs_sweep.h"
@@ -21,5 +20,3 @@ glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features 
                               int32_t *predicted);
 /* Share of correct predictions among test rows with a label; NaN: no labels. */
 double gf_top1(const gf_features *test, const int32_t *predicted);
-
-#endif

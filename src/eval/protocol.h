@@ -1,7 +1,6 @@
 /* protocol.h - named protocols to train and score a classifier on frozen features. Every result carries the name of its
  * protocol. */
-#ifndef GF_EVAL_PROTOCOL_H
-#define GF_EVAL_PROTOCOL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ typedef struct gf_transfer_dataset { /* scoring of a dataset of the transfer tab
 
 const gf_transfer_dataset *gf_transfer_dataset_find(const char *name);
 const gf_transfer_dataset *gf_transfer_dataset_at(int i);
-
-#endif

@@ -1,7 +1,6 @@
 /* split.h - training and test samples of an evaluation: two SPECs, a dataset's own test split, or a held-out share of each class;
  * checked against each other. */
-#ifndef GF_EVAL_SPLIT_H
-#define GF_EVAL_SPLIT_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -42,5 +41,3 @@ glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uin
  * with or without extension. E_FORMAT: a line that matches no sample. */
 glofnd_status gf_samples_listed(gf_error *err, const gf_samples *from, const char *path, gf_samples *to);
 void gf_samples_free(gf_samples *p);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The test follows the paper: pairs of runs with the same seed, one-sided, "better than the baseline".
  */
-#ifndef GF_EVAL_STATS_H
-#define GF_EVAL_STATS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ gf_ttest gf_ttest_paired(const double *x, const double *y, int64_t n);
 double gf_student_tail(double t, double df);
 /* Regularised incomplete beta function I_x(a, b), a, b > 0, x in [0, 1]; relative error below 1e-12 also in the tail near 0. */
 double gf_incomplete_beta(double a, double b, double x);
-
-#endif

@@ -1,6 +1,5 @@
 /* stratified_sample.h - the same share of every class, drawn by a seed. */
-#ifndef GF_EVAL_STRATIFIED_SAMPLE_H
-#define GF_EVAL_STRATIFIED_SAMPLE_H
+#pragma once
 
 #include "util/status.h"
 
@@ -20,5 +19,3 @@ typedef struct gf_stratified_sample {
 /* chosen [n]: 1 for floor(share n_c) of the n_c samples of each class c, as in the authors' code, else 0. label [n], -1: none.
  * Of two shares under one seed, the smaller draw is a subset of the larger one. */
 glofnd_status gf_stratified_draw(gf_error *err, gf_stratified_sample *d, const int32_t *label, int64_t n, uint8_t *chosen);
-
-#endif

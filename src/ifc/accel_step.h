@@ -4,8 +4,7 @@
  * memory, in the order of its stream. Calls return GLOFND_OK once their work is queued, except those marked as waiting. Failures
  * that only the device can see (numbers that are not finite, bad ids) come with `totals`.
  */
-#ifndef GF_IFC_ACCEL_STEP_H
-#define GF_IFC_ACCEL_STEP_H
+#pragma once
 
 #include "method/formulas/epoch_plan.h"
 #include "method/formulas/link.h"
@@ -79,5 +78,3 @@ typedef struct gf_device {
 } gf_device;
 
 extern const gf_device *const gf_device_cuda; /* NULL: built without CUDA */
-
-#endif

@@ -3,8 +3,7 @@
  * The box is resized to the square view (antialiased, as PIL does), mirrored, its colours are changed in the given order, it is
  * turned to gray, then blurred. All of this is 8-bit; normalising follows.
  */
-#ifndef GF_IFC_AUGMENT_JOB_H
-#define GF_IFC_AUGMENT_JOB_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ typedef struct gf_pixels { /* a part of the memory of the images, on the host */
     size_t first; /* jobs count its first byte as this one */
     size_t used, capacity;
 } gf_pixels;
-
-#endif

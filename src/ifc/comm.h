@@ -6,8 +6,7 @@
  * Sums give every rank the same bits: parts are added in the order of ranks, whatever the transport's own order would be (NCCL
  * promises the same bits on all ranks, not the order). So weights stay equal on all ranks without ever being compared.
  */
-#ifndef GF_IFC_COMM_H
-#define GF_IFC_COMM_H
+#pragma once
 
 #include "util/status.h"
 
@@ -37,5 +36,3 @@ struct gf_comm { /* head of every transport's own struct */
     int rank, ranks;
     int local_rank; /* among the ranks of this machine: index of its GPU */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* comm_device.h - communication between ranks from device memory. Without CUDA these fail with E_UNSUPPORTED. */
-#ifndef GF_IFC_COMM_DEVICE_H
-#define GF_IFC_COMM_DEVICE_H
+#pragma once
 
 #include "ifc/comm.h"
 
@@ -10,5 +9,3 @@ glofnd_status gf_device_comm_open(gf_error *err, gf_comm *host, void *stream, gf
 /* Makes the GPU of this rank the current one; E_DEVICE if the machine has more ranks than GPUs. */
 glofnd_status gf_device_choose(gf_error *err, int local_rank);
 void gf_device_comm_describe(char *text, size_t bytes);
-
-#endif

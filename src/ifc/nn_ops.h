@@ -14,8 +14,7 @@
  *   forward   norm_sums -> (add n->sums over ranks) -> norm_finish -> norm_apply;      eval mode: norm_eval -> norm_apply
  *   backward  norm_back_sums -> (add n->sums over ranks) -> norm_back_finish -> norm_back_apply
  */
-#ifndef GF_IFC_NN_OPS_H
-#define GF_IFC_NN_OPS_H
+#pragma once
 
 #include "ifc/optim_rule.h"
 #include "util/status.h"
@@ -204,5 +203,3 @@ typedef struct gf_nn_backend {
 } gf_nn_backend;
 
 extern const gf_nn_backend gf_nn_backend_cpu, gf_nn_backend_cuda;
-
-#endif

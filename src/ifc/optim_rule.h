@@ -2,8 +2,7 @@
  *
  * Storage is float32, arithmetic float64. `decay` is the weight decay of the tensor, 0 where it has none.
  */
-#ifndef GF_IFC_OPTIM_RULE_H
-#define GF_IFC_OPTIM_RULE_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -82,5 +81,3 @@ GF_HD void gf_rule_adamw(const gf_optim_rule *o, const gf_optim_scalars *now, do
     const double step = now->lr * (first / now->bias1) / (sqrt(second / now->bias2) + o->eps);
     *p = (float)(*p * (1.0 - now->lr * decay) - step);
 }
-
-#endif

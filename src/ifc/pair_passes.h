@@ -10,8 +10,7 @@
  * "Row role": a pair as seen from its row's anchor. "Column role": the same pair as seen from its column's anchor. Where both
  * are wanted each similarity is computed once.
  */
-#ifndef GF_IFC_PAIR_PASSES_H
-#define GF_IFC_PAIR_PASSES_H
+#pragma once
 
 #include "method/formulas/pass_flags.h"
 #include "util/dtype.h"
@@ -103,5 +102,3 @@ typedef struct gf_select { /* order statistics of row r among its columns, by de
 } gf_select;
 
 static inline int64_t gf_pad(int64_t rows) { return (rows + GF_PANEL - 1) / GF_PANEL * GF_PANEL; }
-
-#endif

@@ -4,8 +4,7 @@
  * Drawing and applying are apart: gf_augment_draw makes the parameters of a view from the keyed random stream, gf_augment_apply
  * computes the view from them. So the stream does not depend on workers, and a test can feed the parameters PIL was given.
  */
-#ifndef GF_IMAGE_AUGMENT_H
-#define GF_IMAGE_AUGMENT_H
+#pragma once
 
 #include "ifc/augment_job.h"
 #include "image/image.h"
@@ -63,5 +62,3 @@ void gf_augment_levels(const gf_augment *a, float level[3][256]); /* normalised 
  * smaller than the crop it is surrounded by black, as torchvision does. */
 glofnd_status gf_augment_center(gf_error *err, const gf_augment *a, int resize, const gf_image *in, gf_augment_scratch *x,
                                 float *out);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The box has whole pixels in the middle and a fraction of one at either end; pixels beyond the border repeat the border.
  */
-#ifndef GF_IMAGE_BLUR_H
-#define GF_IMAGE_BLUR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ gf_box gf_blur_box(double sigma);
 size_t gf_blur_scratch(int width, int height, double sigma);
 /* plane [height][width], in place; 0 < sigma <= GF_BLUR_MAX. */
 void gf_blur(uint8_t *plane, int width, int height, double sigma, void *scratch);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * An image is three planes of n bytes one after the other: red, green, blue. All work in place.
  */
-#ifndef GF_IMAGE_COLOR_H
-#define GF_IMAGE_COLOR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ void gf_color_saturation(uint8_t *planes, size_t n, double factor); /* with its 
 void gf_color_hue(uint8_t *planes, size_t n, double factor);
 /* L of convert("L") in all planes. */
 void gf_color_gray(uint8_t *planes, size_t n);
-
-#endif

@@ -1,6 +1,5 @@
 /* image.h - an 8-bit RGB image, rows without padding; decoding and encoding. */
-#ifndef GF_IMAGE_IMAGE_H
-#define GF_IMAGE_IMAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,8 +45,8 @@ int gf_image_full_height(const gf_image *m);
  * byte, where PIL clips at 255. EXIF rotation and colour profiles are ignored.
  * Exact: PIL's numbers, in a part as in the whole; a JPEG that ends too early, or whose data does, is corrupt, whichever part is
  * wanted. Fast: a JPEG is corrupt if it ends before the wanted part does.
- * E_FORMAT: corrupt or of a different format; E_UNSUPPORTED: a build without the library. `name` is for messages. `out` is undefined on
- * failure. */
+ * E_FORMAT: corrupt or of a different format; E_UNSUPPORTED: a build without the library. `name` is for messages. `out` is
+ * undefined on failure. */
 glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                               gf_image *out);
 /* PNG bytes of an image, malloc'ed. JPEG for previews. */
@@ -58,5 +57,3 @@ glofnd_status gf_image_encode_jpeg(gf_error *err, const gf_image *m, int quality
 glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                              gf_image *out);
 glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, gf_image *out);
-
-#endif

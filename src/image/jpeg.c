@@ -173,8 +173,8 @@ static void read_rows(decode_job *j, range rows) {
     }
 }
 
-/* Rows after the wanted ones are skipped, except the last: so a file that is cut short is detected. In fast mode the decoder stops
- * here. */
+/* Rows after the wanted ones are skipped, except the last: so a file that is cut short is detected. In fast mode the decoder
+ * stops here. */
 static void end_reading(decode_job *j) {
     const unsigned height = j->c.output_height;
     if (j->c.output_scanline < height && j->hint.fast) {

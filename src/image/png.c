@@ -1,4 +1,4 @@
-/* png.c - PNG in and out, by libpng. As in jpeg.c, errors leave by longjmp, and data that must survive it lives in the caller's job. */
+/* png.c - PNG in and out, by libpng. As in jpeg.c, errors leave by longjmp; data that survives it is in the caller's job. */
 #include "image/image.h"
 
 #ifdef GF_HAVE_PNG

@@ -3,8 +3,7 @@
  * PIL's algorithm: weights of a filter that is widened by the reduction, rounded to 22 fractional bits; rows first, rounded to
  * 8 bits, then columns. Only the wanted part of the resized image is computed, and the source box is read in place.
  */
-#ifndef GF_IMAGE_RESAMPLE_H
-#define GF_IMAGE_RESAMPLE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void gf_resampler_free(gf_resampler *r);
  * that sum to 1. weight [gf_filter_taps]. Returns their number. */
 int gf_filter_weights(gf_filter f, int in, int out, int at, double *weight, int *first);
 int gf_filter_taps(gf_filter f, int in, int out);
-
-#endif

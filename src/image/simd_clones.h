@@ -6,8 +6,7 @@
  *     GF_LANES_BODY void scale_body(uint8_t *x, size_t n) { ... }
  *     GF_LANES(static, scale, (uint8_t *x, size_t n), (x, n))          defines static void scale(uint8_t *x, size_t n)
  */
-#ifndef GF_IMAGE_SIMD_CLONES_H
-#define GF_IMAGE_SIMD_CLONES_H
+#pragma once
 
 #define GF_LANES_BODY static inline __attribute__((always_inline))
 
@@ -34,6 +33,4 @@
 #else
 #define GF_LANES(linkage, name, params, args) \
     linkage void name params { name##_body args; }
-#endif
-
 #endif

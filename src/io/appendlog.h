@@ -7,8 +7,7 @@
  * and a write that fails half way (a full disk) is taken back. After a kill the last record may still be torn, which is why a
  * resumed run cuts. Failures stick: later puts do nothing, and every call that returns a status returns the first failure.
  */
-#ifndef GF_IO_APPENDLOG_H
-#define GF_IO_APPENDLOG_H
+#pragma once
 
 #include "util/status.h"
 
@@ -44,5 +43,3 @@ glofnd_status gf_log_sync(gf_log *f);  /* and to the disk */
 uint64_t gf_log_offset(const gf_log *f);
 /* Flushes, and tells the first failure. NULL, a zeroed and a closed one are fine. */
 glofnd_status gf_log_close(gf_log *f);
-
-#endif

@@ -8,8 +8,7 @@
  * nothing, later gets give zeros, and `status` (or commit, check_crc, end) tells. So fields are handled one per line, and are
  * looked at only after their CRC has been checked.
  */
-#ifndef GF_IO_BLOCKFILE_H
-#define GF_IO_BLOCKFILE_H
+#pragma once
 
 #define GF_TEMP_MARK ".tmp-" /* behind the name of a file that is being written: NAME.tmp-PID-K */
 
@@ -81,5 +80,3 @@ void gf_le32_put(unsigned char *p, uint32_t x);
 void gf_le64_put(unsigned char *p, uint64_t x);
 uint32_t gf_le32(const unsigned char *p);
 uint64_t gf_le64(const unsigned char *p);
-
-#endif

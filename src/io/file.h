@@ -1,7 +1,6 @@
 /* file.h - reading files that may be anything: regular files only, sizes bounded before memory is taken, no shared file
  * position. */
-#ifndef GF_IO_FILE_H
-#define GF_IO_FILE_H
+#pragma once
 
 #include "util/status.h"
 
@@ -21,5 +20,3 @@ glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8
 /* Makes room for n bytes at *bytes; content undefined. */
 glofnd_status gf_file_reserve(gf_error *err, const char *name, size_t n, uint8_t **bytes, size_t *capacity);
 int gf_is_folder(const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* folders.h - folders that are made with all that is missing above them, and taken back; where paths lead. */
-#ifndef GF_IO_FOLDERS_H
-#define GF_IO_FOLDERS_H
+#pragma once
 
 #include "util/status.h"
 
@@ -10,5 +9,3 @@ glofnd_status gf_folder_make(gf_error *err, const char *path, int *made);
 void gf_folder_unmake(const char *path, int made);
 /* Do they lead to the same file or folder? Also if it is not there yet: the same name in the same folder. */
 int gf_path_same(const char *a, const char *b);
-
-#endif

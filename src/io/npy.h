@@ -4,8 +4,7 @@
  * bytes that are really there before anything is allocated; bytes after the data are an error. Write: version 1.
  * Messages name the file, what was found and what is expected.
  */
-#ifndef GF_IO_NPY_H
-#define GF_IO_NPY_H
+#pragma once
 
 #include "util/status.h"
 
@@ -52,5 +51,3 @@ const char *gf_npy_type_name(gf_npy_type type); /* "float32", ... */
 /* Element i in row-major order, converted. gf_npy_i64 truncates floats and gives 0 for what int64 cannot hold. */
 double gf_npy_f64(const gf_npy *a, int64_t i);
 int64_t gf_npy_i64(const gf_npy *a, int64_t i);
-
-#endif

@@ -1,6 +1,5 @@
 /* npy_header.h - the text header of a .npy file; inside view of npy.c. */
-#ifndef GF_IO_NPY_HEADER_H
-#define GF_IO_NPY_HEADER_H
+#pragma once
 
 #include "io/npy.h"
 
@@ -15,5 +14,3 @@ glofnd_status gf_npy_parse_prefix(gf_error *err, const char *name, const unsigne
 glofnd_status gf_npy_parse_text(gf_error *err, const char *name, const char *text, size_t length, gf_npy *out);
 /* count from shape, with every product checked so that count * element size fits int64_t. */
 glofnd_status gf_npy_set_count(gf_error *err, const char *name, gf_npy *a);
-
-#endif

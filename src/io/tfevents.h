@@ -10,8 +10,7 @@
  * appendlog.h.
  * Format: records {u64 length, masked CRC-32C of it, data, masked CRC-32C of that}; data is a protobuf message `Event`.
  */
-#ifndef GF_IO_TFEVENTS_H
-#define GF_IO_TFEVENTS_H
+#pragma once
 
 #include "io/appendlog.h"
 
@@ -40,5 +39,3 @@ glofnd_status gf_events_flush(gf_events *t);
 glofnd_status gf_events_sync(gf_events *t);
 uint64_t gf_events_offset(const gf_events *t); /* end of the last event; what to keep when resuming here */
 glofnd_status gf_events_close(gf_events *t);   /* flushes; NULL, a zeroed and a closed one are fine */
-
-#endif

@@ -1,8 +1,7 @@
 /* caption_tokens.h - the caption of a sample, drawn for the epoch, as tokens; groups of samples in a batch that have the same
  * caption or the same image.
  */
-#ifndef GF_LOADER_CAPTION_TOKENS_H
-#define GF_LOADER_CAPTION_TOKENS_H
+#pragma once
 
 #include "data/dataset.h"
 #include "text/bpe/bpe.h"
@@ -20,5 +19,3 @@ uint64_t gf_tokens_hash(const int32_t *ids, int context);
 /* group [n]: the same number for samples that have an image or a text in common, directly or through others; -1: with no other
  * sample. order: scratch [n]. */
 void gf_content_groups(const gf_content *content, int64_t n, int64_t *order, int32_t *group);
-
-#endif

@@ -12,8 +12,7 @@
  * Calls inside this folder go one way: loader.c (ring of batches, workers) -> substitute.c (unreadable samples) -> make_sample.c
  * (one sample) -> pack_pixels.c, caption_tokens.c, preload.c.
  */
-#ifndef GF_LOADER_LOADER_H
-#define GF_LOADER_LOADER_H
+#pragma once
 
 #include "image/augment.h"
 #include "loader/caption_tokens.h"
@@ -78,5 +77,3 @@ glofnd_status gf_loader_next(gf_error *err, gf_loader *l, gf_batch *out);
 glofnd_status gf_loader_peek(gf_error *err, gf_loader *l, gf_batch *out);
 size_t gf_loader_bytes(const gf_loader *l);       /* of its batches' views, tokens and ids; not of packed pixels */
 int64_t gf_loader_unreadable(const gf_loader *l); /* number of different unreadable samples in the batches returned so far */
-
-#endif

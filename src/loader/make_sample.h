@@ -1,6 +1,5 @@
 /* make_sample.h - one sample of a batch: read, caption as tokens, views or pixels for a device. */
-#ifndef GF_LOADER_MAKE_SAMPLE_H
-#define GF_LOADER_MAKE_SAMPLE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -63,5 +62,3 @@ static inline int gf_maker_in_order(const gf_loader_spec *s) { return s->views =
 gf_made gf_make_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item);
 /* Only reads it; overwrites the text of that place. */
 gf_made gf_probe_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item);
-
-#endif

@@ -3,8 +3,7 @@
  * Only the pixels that the boxes of a sample's views cover are kept. Where these are too many, the worker resizes the boxes and
  * the device is given the small images, which gives the same views.
  */
-#ifndef GF_LOADER_PACK_PIXELS_H
-#define GF_LOADER_PACK_PIXELS_H
+#pragma once
 
 #include "loader/loader.h"
 
@@ -18,5 +17,3 @@ void gf_packed_reset(gf_packed *p); /* for a new batch */
 glofnd_status gf_pack_sample(gf_error *err, const gf_loader_spec *spec, gf_packed *p, int64_t item, int64_t id,
                              const gf_image *image, const gf_view *views, gf_augment_scratch *x);
 void gf_packed_describe(const gf_packed *p, gf_batch *out); /* sets job, pixels, pixel_chunks */
-
-#endif

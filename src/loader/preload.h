@@ -2,8 +2,7 @@
  *
  * A failure to read a sample is kept and returned when that sample is requested, as if the loader read it then.
  */
-#ifndef GF_LOADER_PRELOAD_H
-#define GF_LOADER_PRELOAD_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -21,5 +20,3 @@ void gf_preload_drop_pixels(gf_preload *r); /* once the device has them */
 glofnd_status gf_preload_status(gf_error *err, const gf_preload *r, int64_t i);
 uint64_t gf_preload_hash(const gf_preload *r, int64_t i); /* gf_sample_image_hash of sample i */
 void gf_preload_size(const gf_preload *r, int *width, int *height);
-
-#endif

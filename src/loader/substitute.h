@@ -8,8 +8,7 @@
  * data hardly fill one batch) the samples that other rows leave over are given out, in the order of places and of positions after
  * the batch; finding these takes reading the whole global batch.
  */
-#ifndef GF_LOADER_SUBSTITUTE_H
-#define GF_LOADER_SUBSTITUTE_H
+#pragma once
 
 #include "loader/make_sample.h"
 
@@ -18,5 +17,3 @@ void gf_slot_note(const gf_maker *m, gf_slot *s, int64_t item, const gf_made *ma
 /* All samples were tried: replaces the unreadable ones, or leaves them out. E_FORMAT in s if too few samples are readable.
  * Without the lock: s belongs to w. */
 void gf_slot_finish(const gf_maker *m, gf_worker *w, gf_slot *s);
-
-#endif

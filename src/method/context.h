@@ -1,6 +1,5 @@
 /* context.h - the inside of glofnd_ctx: options, device, workspace, last error. */
-#ifndef GF_METHOD_CONTEXT_H
-#define GF_METHOD_CONTEXT_H
+#pragma once
 
 #include "ifc/accel_step.h"
 #include "util/status.h"
@@ -18,5 +17,3 @@ struct glofnd_ctx {
     gf_plan plan;            /* device: of the last step */
     int has_rows, has_grad;  /* halves of the last step that were run; CPU: only has_rows */
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* options.h - glofnd_options inside the library: their table, their check, what follows from them. */
-#ifndef GF_METHOD_OPTIONS_H
-#define GF_METHOD_OPTIONS_H
+#pragma once
 
 #include "util/status.h"
 
@@ -17,5 +16,3 @@ const struct gf_option_table *gf_method_options(void);
 /* The caller's options as this library knows them: checked, fields the caller's (older) struct lacks at their defaults, and
  * to->size = sizeof *to. On failure *to is unchanged. */
 glofnd_status gf_options_adopt(gf_error *err, const glofnd_options *from, glofnd_options *to);
-
-#endif

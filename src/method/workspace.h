@@ -1,6 +1,5 @@
 /* workspace.h - all arrays of a step, in one block. */
-#ifndef GF_METHOD_WORKSPACE_H
-#define GF_METHOD_WORKSPACE_H
+#pragma once
 
 #include "cpu/passes/cpu_passes.h"
 #include "method/context.h"
@@ -47,5 +46,3 @@ size_t gf_workspace_bytes(const gf_shape *shape);
 /* The workspace lies in `memory` from now on; NULL: it is allocated when needed. */
 glofnd_status gf_workspace_adopt(glofnd_ctx *c, void *memory, size_t bytes);
 void gf_workspace_free(gf_workspace *ws);
-
-#endif

@@ -4,8 +4,7 @@
  * Order of work: a builder (resnet.c) appends layers; gf_graph_ops makes the backend's ops; gf_graph_plan places every block in
  * one arena; gf_graph_bind turns offsets into pointers. After that a step only runs down the list, or up.
  */
-#ifndef GF_NN_GRAPH_H
-#define GF_NN_GRAPH_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 #include "nn/net.h"
@@ -122,5 +121,3 @@ int gf_graph_param(gf_graph *g, const char *prefix, const char *part, int rank, 
 
 /* ----- initial weights ----- */
 void gf_graph_init(gf_graph *g, const gf_net_spec *spec, int threads);
-
-#endif

@@ -358,9 +358,9 @@ glofnd_status gf_net_backward(gf_error *err, gf_net *n, const float *d) {
 /* ----- recorded steps ------------------------------------------------------------------------------------------------
  *
  * NCCL requires (its manual, "Using NCCL with CUDA Graphs") that a call is recorded on all ranks or none, and that all ranks play
- * the record or none does. A rank alone may fail to make its record, for lack of memory, once all calls are in it: then the others
- * drop theirs. A failure of the work itself is not shared: the others may be inside a call that waits for this rank, which ends
- * the run on all ranks, as after any failure in a step.
+ * the record or none does. A rank alone may fail to make its record, for lack of memory, once all calls are in it: then the
+ * others drop theirs. A failure of the work itself is not shared: the others may be inside a call that waits for this rank,
+ * which ends the run on all ranks, as after any failure in a step.
  */
 
 typedef glofnd_status (*step)(gf_error *err, void *arg);

@@ -15,8 +15,7 @@
  * bf16: activations and their gradients are stored in bf16; weights, their gradients, statistics, features and the head are
  * float32.
  */
-#ifndef GF_NN_NET_H
-#define GF_NN_NET_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 
@@ -110,8 +109,8 @@ glofnd_status gf_net_put(gf_error *err, gf_net *n, const gf_tensor *t, float *at
 /* Waits for queued work and copies a result to the host. Also returns failures of work queued before. */
 glofnd_status gf_net_read(gf_error *err, gf_net *n, void *host, const void *from, size_t bytes);
 glofnd_status gf_net_write(gf_error *err, gf_net *n, void *to, const void *host, size_t bytes);
-/* Memory where the net is, zeroed; NULL: none left. gf_net_alloc_state: as large as the block of all parameters; the place of tensor t
- * in it is gf_net_place(n, block, t). */
+/* Memory where the net is, zeroed; NULL: none left. gf_net_alloc_state: as large as the block of all parameters; the place of
+ * tensor t in it is gf_net_place(n, block, t). */
 void *gf_net_alloc(gf_net *n, size_t bytes);
 void gf_net_release(gf_net *n, void *p);
 float *gf_net_alloc_state(gf_net *n);
@@ -151,5 +150,3 @@ void *gf_net_stream(gf_net *n); /* cudaStream_t; NULL on the CPU */
 /* One line for `info`: libraries and instruction sets that nets use. */
 void gf_net_describe(char *text, size_t bytes);
 void gf_net_describe_device(glofnd_device device, char *text, size_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* net_parts.h - the inside of a net, for the files of this folder. */
-#ifndef GF_NN_NET_PARTS_H
-#define GF_NN_NET_PARTS_H
+#pragma once
 
 #include "nn/graph.h"
 
@@ -43,5 +42,3 @@ typedef struct gf_packed_ops {                                          /* ops w
 /* first: of them, those before layer `from`; last: before layer `to`. */
 void gf_net_packed(const gf_net *n, gf_packed_ops *out, int from, int to, int *first, int *last);
 glofnd_status gf_net_check(gf_error *err, const gf_net_spec *s);
-
-#endif

@@ -4,10 +4,10 @@
  * use; blocks whose times do not overlap may share bytes. Placing the largest first, each at the lowest place free over its whole
  * life, comes within a few percent of the lower bound for our nets (tests/cpu/unit_layers.c).
  *
- * Arrays that backward reads stay until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU that
- * followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which is at
- * once the gradient of the residual; without a residual it also writes dx there. A linear layer that ends in a sum passes its dy on to
- * the summand, and a layer norm adds its dx to that: the residual stream of a transformer has one gradient throughout.
+ * Arrays that backward reads stay until then: inputs of convolutions, linear layers and batch norms, and the output of a ReLU
+ * that followed a sum. Gradients reuse each other's bytes: a batch norm turns dy into the gradient of the sum in place, which
+ * is at once the gradient of the residual; without a residual it also writes dx there. A linear layer that ends in a sum passes
+ * its dy on to the summand, and a layer norm adds its dx to that: the residual stream of a transformer has one gradient.
  */
 #include <stdlib.h>
 

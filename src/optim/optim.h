@@ -5,8 +5,7 @@
  *     TRY(gf_optim_create(err, backend, engine, &rule, params, count, &o));
  *     each step:  TRY(gf_optim_set(err, o, lr, step));  TRY(gf_optim_step(err, o));  TRY(gf_optim_norm(err, o, &norm));
  */
-#ifndef GF_OPTIM_OPTIM_H
-#define GF_OPTIM_OPTIM_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 
@@ -33,5 +32,3 @@ glofnd_status gf_optim_set(gf_error *err, gf_optim *o, double lr, int64_t step);
 glofnd_status gf_optim_step(gf_error *err, gf_optim *o);
 /* Norm of the whole gradient at the last step, before clipping: not finite where the weights were left unchanged. */
 glofnd_status gf_optim_norm(gf_error *err, gf_optim *o, double *norm);
-
-#endif

@@ -1,7 +1,6 @@
 /* schedule.h - learning rates, the weight gamma of the moving average, and the bounds of a learned temperature, as functions of
  * the position in training. Pure; epochs and steps count from 0. */
-#ifndef GF_OPTIM_SCHEDULE_H
-#define GF_OPTIM_SCHEDULE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ double gf_gamma_cosine(double gamma_min, int64_t epoch, double decay);
 
 /* log(1/tau) kept in [0, ln scale_max], applied after each of its optimizer steps. */
 double gf_clamp_log_scale(double log_scale, double scale_max);
-
-#endif

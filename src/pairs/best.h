@@ -4,8 +4,7 @@
  * An entry is one number: the similarity, made comparable as an integer, above the complement of the other's position. Larger is
  * better, equal similarities go to the smaller position, and no two entries are equal: so "the `keep` best" is one definite set.
  */
-#ifndef GF_PAIRS_BEST_H
-#define GF_PAIRS_BEST_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -56,5 +55,3 @@ static inline void gf_best_push(gf_best *b, int64_t list, float value, int64_t o
     b->key[list * b->capacity + b->count[list]++] = gf_best_key(value, other);
     if (b->count[list] == b->capacity) gf_best_cut(b, list);
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The result has the same bits for any number of threads. Memory beside it: packed copies of rows and columns.
  */
-#ifndef GF_PAIRS_NEAREST_H
-#define GF_PAIRS_NEAREST_H
+#pragma once
 
 #include "pairs/pairs_sweep.h"
 
@@ -11,5 +10,3 @@
  * is not finite. */
 glofnd_status gf_nearest(gf_error *err, const gf_vectors *rows, const gf_vectors *cols, int k, const gf_sweep_job *job,
                          int64_t *best);
-
-#endif

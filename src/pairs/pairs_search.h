@@ -9,8 +9,7 @@
  * tiles nor on threads, and on the device only where its float32 products differ in the last bits: on CPUs without fused
  * multiply-adds.
  */
-#ifndef GF_PAIRS_PAIRS_SEARCH_H
-#define GF_PAIRS_PAIRS_SEARCH_H
+#pragma once
 
 #include "pairs/pairs_sweep.h"
 
@@ -78,5 +77,3 @@ const gf_pairs_search *gf_pairs_search_find(gf_error *err, const char *device);
 /* E_ARGUMENT unless the `others` of an anchor have a similarity of the task's rank; and, for query, n opened embeddings. */
 glofnd_status gf_pairs_check_rank(gf_error *err, const gf_pairs_task *t, int64_t others);
 glofnd_status gf_pairs_check_query(gf_error *err, const gf_pairs_task *t, int64_t n);
-
-#endif

@@ -8,8 +8,7 @@
  * row-major and padded, and the step must not allocate. They read the same product (cpu/passes/cpu_select.c), hence the same
  * bits.
  */
-#ifndef GF_PAIRS_PAIRS_SWEEP_H
-#define GF_PAIRS_PAIRS_SWEEP_H
+#pragma once
 
 #include "ifc/pair_passes.h"
 #include "util/job_progress.h"
@@ -68,5 +67,3 @@ glofnd_status gf_sweep_vectors(gf_error *err, const gf_vectors *rows, const gf_v
                                gf_strip_visit visit, void *user);
 
 size_t gf_sweep_bytes(int threads); /* scratch of a sweep */
-
-#endif

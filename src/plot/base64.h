@@ -1,6 +1,5 @@
 /* base64.h - base64 encoding, for data inside pages. */
-#ifndef GF_PLOT_BASE64_H
-#define GF_PLOT_BASE64_H
+#pragma once
 
 #include "util/strings/text_buffer.h"
 
@@ -8,5 +7,3 @@
 
 /* Standard alphabet, padded with '='. */
 void gf_text_base64(gf_text *out, const void *bytes, size_t n);
-
-#endif

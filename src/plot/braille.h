@@ -1,6 +1,5 @@
 /* braille.h - line drawings for a terminal: each character is a Unicode braille pattern of 2 x 4 dots. */
-#ifndef GF_PLOT_BRAILLE_H
-#define GF_PLOT_BRAILLE_H
+#pragma once
 
 #include "util/strings/text_buffer.h"
 
@@ -17,5 +16,3 @@ void gf_braille_dot(gf_braille *b, int x, int y);
 void gf_braille_line(gf_braille *b, int x0, int y0, int x1, int y1);
 /* Row `row` as UTF-8; characters without a dot are spaces. */
 void gf_braille_row(gf_text *out, const gf_braille *b, int row);
-
-#endif

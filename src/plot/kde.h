@@ -1,6 +1,5 @@
 /* kde.h - kernel density estimate with Gaussian kernels, on a grid. */
-#ifndef GF_PLOT_KDE_H
-#define GF_PLOT_KDE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ double gf_kde_bandwidth(const float *x, int64_t n);
  * All zero without values. Each value is first split between the two nearest grid points, which is accurate for steps below half
  * a bandwidth. */
 void gf_kde(const float *x, int64_t n, double bandwidth, double low, double high, int points, double *out);
-
-#endif

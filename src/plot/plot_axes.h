@@ -1,6 +1,5 @@
 /* plot_axes.h - the plot area of a chart: its range of values, positions of values in the drawing, axes with round ticks. */
-#ifndef GF_PLOT_PLOT_AXES_H
-#define GF_PLOT_PLOT_AXES_H
+#pragma once
 
 #include "util/strings/text_buffer.h"
 
@@ -30,5 +29,3 @@ void gf_plot_y_axis(gf_text *out, const gf_plot_area *p, const char *name);
 /* counts: ticks at integers from 1 on. */
 void gf_plot_x_axis(gf_text *out, const gf_plot_area *p, const char *name, int counts);
 void gf_plot_x_name(gf_text *out, const char *name);
-
-#endif

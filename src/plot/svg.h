@@ -1,7 +1,6 @@
 /* svg.h - line charts as static SVG: axes with units, grid, legend, values for the pointer. In a page, colours and fonts come
  * from its style sheet; an SVG file has its own. */
-#ifndef GF_PLOT_SVG_H
-#define GF_PLOT_SVG_H
+#pragma once
 
 #include "plot/plot_axes.h"
 
@@ -48,5 +47,3 @@ void gf_svg_swatch(gf_text *out, int colour);
 /* The opening of a figure up to its drawing: title, note. */
 void gf_figure_begin(gf_text *out, const char *title, const char *note);
 void gf_figure_empty(gf_text *out, const char *why); /* text instead of a drawing; ends the figure */
-
-#endif

@@ -1,6 +1,5 @@
 /* svg_bars.h - bar charts: groups of vertical bars with standard deviations, and stacked horizontal bars. */
-#ifndef GF_PLOT_SVG_BARS_H
-#define GF_PLOT_SVG_BARS_H
+#pragma once
 
 #include "plot/svg.h"
 
@@ -35,5 +34,3 @@ typedef struct gf_stacked_chart {
 } gf_stacked_chart;
 
 void gf_svg_stacked(gf_text *out, const gf_stacked_chart *s);
-
-#endif

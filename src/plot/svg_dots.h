@@ -1,6 +1,5 @@
 /* svg_dots.h - maps: points in two dimensions by class, without axes, since only distances carry information. */
-#ifndef GF_PLOT_SVG_DOTS_H
-#define GF_PLOT_SVG_DOTS_H
+#pragma once
 
 #include "plot/svg.h"
 
@@ -19,5 +18,3 @@ typedef struct gf_dots {
 void gf_svg_dots(gf_text *out, const gf_dots *d);
 /* Legend of the styles, once for several maps. */
 void gf_svg_dots_legend(gf_text *out, const char *const *names, int classes);
-
-#endif

@@ -1,6 +1,5 @@
 /* table.h - a table of short texts, filled cell by cell, written as aligned text or CSV. Row 0 is the header. */
-#ifndef GF_PLOT_TABLE_H
-#define GF_PLOT_TABLE_H
+#pragma once
 
 #include "util/strings/text_buffer.h"
 
@@ -24,5 +23,3 @@ void gf_table_text(gf_text *out, const gf_table *t, int words);
 void gf_table_csv(gf_text *out, const gf_table *t); /* RFC 4180 */
 /* Escapes # $ % & _ { } ~ ^ < > \ for LaTeX. */
 void gf_text_latex(gf_text *out, const char *raw);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Deterministic, with the same bits for any number of threads: it starts from the principal axes, and sums have a fixed order.
  */
-#ifndef GF_PLOT_TSNE_H
-#define GF_PLOT_TSNE_H
+#pragma once
 
 #include "util/status.h"
 
@@ -52,5 +51,3 @@ typedef struct gf_tsne_field { /* input of a gradient */
 
 /* d KL / d y, [n][2]; *divergence (may be NULL) without exaggeration. */
 void gf_tsne_gradient(const gf_tsne_field *f, const double *y, double *grad, double *divergence);
-
-#endif

@@ -1,7 +1,6 @@
 /* gallery.h - some anchors, and the samples that two detectors flag for them among the same embeddings: GloFND by the anchor's
  * learned threshold, FNC by the quantile of each batch. */
-#ifndef GF_REPORT_GALLERY_H
-#define GF_REPORT_GALLERY_H
+#pragma once
 
 #include "eval/flags/view_set.h"
 
@@ -40,5 +39,3 @@ typedef struct gf_gallery_spec {
 /* Random anchors with at least one flagged sample, with different labels as far as possible; *count: their number. Rows that
  * are not finite are never flagged. */
 glofnd_status gf_gallery_choose(gf_error *err, const gf_gallery_spec *g, gf_gallery_anchor out[GF_GALLERY_ANCHORS], int *count);
-
-#endif

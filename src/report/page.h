@@ -1,7 +1,6 @@
 /* page.h - a report on one or more runs: one self-contained HTML page. Plots are static SVG; page.js shows values under the
  * pointer and switches between light and dark. */
-#ifndef GF_REPORT_PAGE_H
-#define GF_REPORT_PAGE_H
+#pragma once
 
 #include "report/compare/compare.h"
 #include "report/snapshot.h"
@@ -20,5 +19,3 @@ typedef struct gf_report {
 
 /* out->failed: out of memory. */
 void gf_page(gf_text *out, const gf_report *r);
-
-#endif

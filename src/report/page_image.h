@@ -4,8 +4,7 @@
  *     if (gf_page_image_load(&p, id)) { gf_text_add(out, "<img src=\""); gf_page_image_write(out, &p); ... }
  *     gf_page_images_free(&p);
  */
-#ifndef GF_REPORT_PAGE_IMAGE_H
-#define GF_REPORT_PAGE_IMAGE_H
+#pragma once
 
 #include "data/dataset.h"
 #include "report/thumbnail.h"
@@ -27,5 +26,3 @@ int gf_page_image_load(gf_page_images *p, int64_t id);
 /* The loaded image as "data:image/...". */
 void gf_page_image_write(gf_text *out, const gf_page_images *p);
 void gf_page_images_free(gf_page_images *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* page_parts.h - sections of a page, in order, and their common parts. Private to src/report. */
-#ifndef GF_REPORT_PAGE_PARTS_H
-#define GF_REPORT_PAGE_PARTS_H
+#pragma once
 
 #include "plot/svg.h"
 #include "report/page.h"
@@ -61,5 +60,3 @@ const char *gf_snapshot_name(const gf_report *r, const gf_snapshot *snapshot);  
 void gf_page_name(gf_text *out, const char *name);
 /* A paragraph about missing content and the command that makes it; both are escaped. */
 void gf_page_missing(gf_text *out, const char *what, const char *command);
-
-#endif

@@ -1,7 +1,6 @@
 /* snapshot.h - the network of a run applied to some of its data: a map of the features, thresholds against the optimal ones, and
  * flagged samples of some anchors. `glofnd report` shows it beside the logs. */
-#ifndef GF_REPORT_SNAPSHOT_H
-#define GF_REPORT_SNAPSHOT_H
+#pragma once
 
 #include "data/dataset.h"
 #include "report/gallery.h"
@@ -56,5 +55,3 @@ typedef struct gf_snapshot {
 /* Never fails: an error message goes to out->why. */
 void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out);
 void gf_snapshot_free(gf_snapshot *l); /* accepts a zeroed struct */
-
-#endif

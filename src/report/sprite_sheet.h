@@ -1,7 +1,6 @@
 /* sprite_sheet.h - many thumbnails in one image: square tiles, row by row, of which a page shows one at a time. One JPEG takes
  * fewer bytes than one per thumbnail. */
-#ifndef GF_REPORT_SPRITE_SHEET_H
-#define GF_REPORT_SPRITE_SHEET_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -23,5 +22,3 @@ enum { GF_SPRITE_COLUMNS = 40 };
  * is malloc'ed. E_UNSUPPORTED: build without libjpeg. */
 glofnd_status gf_sprite_sheet_of_samples(gf_error *err, const gf_dataset *data, const int64_t *id, int64_t n, int side,
                                          int quality, uint8_t **jpeg, size_t *bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* summary.h - the main table of a report: a row per run, with numbers of its last epoch and its evaluation. */
-#ifndef GF_REPORT_SUMMARY_H
-#define GF_REPORT_SUMMARY_H
+#pragma once
 
 #include "report/page.h"
 #include "util/strings/text_buffer.h"
@@ -9,5 +8,3 @@
 void gf_summary_text(gf_text *out, const gf_report *r);
 /* The table as HTML, with the colours of the page's charts. */
 void gf_summary_html(gf_text *out, const gf_report *r);
-
-#endif

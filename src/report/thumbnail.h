@@ -4,8 +4,7 @@
  *     TRY(gf_thumbnail_jpeg(err, &t, &image, &jpeg, &bytes));       jpeg is malloc'ed
  *     gf_thumbnails_free(&t);
  */
-#ifndef GF_REPORT_THUMBNAIL_H
-#define GF_REPORT_THUMBNAIL_H
+#pragma once
 
 #include "image/image.h"
 #include "image/resample.h"
@@ -24,5 +23,3 @@ glofnd_status gf_thumbnail_scale(gf_error *err, gf_thumbnails *t, const gf_image
 /* E_UNSUPPORTED: build without libjpeg. */
 glofnd_status gf_thumbnail_jpeg(gf_error *err, gf_thumbnails *t, const gf_image *m, uint8_t **jpeg, size_t *bytes);
 void gf_thumbnails_free(gf_thumbnails *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* watch.h - curves of a run for a terminal: one frame of text. */
-#ifndef GF_REPORT_WATCH_H
-#define GF_REPORT_WATCH_H
+#pragma once
 
 #include "run/run_log.h"
 #include "util/strings/text_buffer.h"
@@ -16,5 +15,3 @@ typedef struct gf_watch_size {
 void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size);
 /* Seconds to the end of the run at the speed of the last logged steps; NaN: unknown. */
 double gf_watch_remaining(const gf_run_log *r);
-
-#endif

@@ -5,8 +5,7 @@
  * removed. before-N is a checkpoint of other data: its anchors were re-mapped, and its steps do not compare with those of a
  * step-N.
  */
-#ifndef GF_RUN_CHECKPOINT_FOLDER_H
-#define GF_RUN_CHECKPOINT_FOLDER_H
+#pragma once
 
 #include "run/config.h"
 #include "util/path.h"
@@ -38,5 +37,3 @@ glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draf
 /* Renames it, lists the files `name` [count] in DONE, and removes all other checkpoints. */
 glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_draft *d, const char *const *name, int count);
 void gf_checkpoint_draft_discard(const gf_checkpoint_draft *d); /* after a failure: a full disk needs the space */
-
-#endif

@@ -3,8 +3,7 @@
  * A configuration is text: `key = value` lines, # comments. It is read from presets and from flags in the order they are given,
  * resolved (open values are chosen) and written to RUN/config.cfg, which starts the same run again.
  */
-#ifndef GF_RUN_CONFIG_H
-#define GF_RUN_CONFIG_H
+#pragma once
 
 #include "nn/net.h"
 #include "run/layout.h"
@@ -92,5 +91,3 @@ const char *gf_config_preset(const gf_option *o, gf_train_task task);
 double gf_config_lr(const gf_config *c);
 int gf_config_dim(const gf_config *c);        /* numbers of an embedding the loss sees */
 int gf_config_learns_tau(const gf_config *c); /* one temperature for all, learned with the weights */
-
-#endif

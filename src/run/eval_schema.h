@@ -7,8 +7,7 @@
  * A record of a newer version may have keys that the table does not have. A key of another event has the role it has there;
  * time_* is a time; any other key is a setting, so that records which differ in it are not compared by mistake.
  */
-#ifndef GF_RUN_EVAL_SCHEMA_H
-#define GF_RUN_EVAL_SCHEMA_H
+#pragma once
 
 #define GF_EVAL_TRAINED "trained" /* event: training continued, all records before it are stale */
 #define GF_EVAL_EPOCH "epoch"     /* event of log.jsonl; its figures are compared like those of eval.jsonl */
@@ -41,5 +40,3 @@ const gf_eval_key *gf_eval_key_any(const char *event, const char *key);
 int gf_eval_rank(const char *event);
 /* 1: the name of a figure can have this word in it. Numbers, datasets and protocols with numbers are unknown here. */
 int gf_eval_has_word(const char *word);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * eval_schema.h says which keys are settings. The text has a line "key=value" for each, by rising key. Long values are truncated
  * and closed by their checksum. */
-#ifndef GF_RUN_EVAL_SETTINGS_H
-#define GF_RUN_EVAL_SETTINGS_H
+#pragma once
 
 #include "io/json/jsonl.h"
 #include "run/config.h"
@@ -27,5 +26,3 @@ const char *gf_settings_difference(const char *a, const char *b);
 int gf_settings_differ(const char *a, const char *b, const char *key);
 /* For people: "alpha 0.3", "data SPEC", of the test samples the SPEC alone; "alpha not recorded". */
 void gf_settings_describe(const char *settings, const char *key, char *out, size_t bytes);
-
-#endif

@@ -8,8 +8,7 @@
  *     gf_eval_writer_end(&w);
  *     return gf_eval_writer_close(&w);
  */
-#ifndef GF_RUN_EVAL_WRITER_H
-#define GF_RUN_EVAL_WRITER_H
+#pragma once
 
 #include "io/json/jsonl.h"
 
@@ -29,5 +28,3 @@ void gf_eval_put_numbers(gf_eval_writer *w, const char *key, const double *x, in
 void gf_eval_put_texts(gf_eval_writer *w, const char *key, const char *const *text, int64_t n);
 glofnd_status gf_eval_writer_end(gf_eval_writer *w);
 glofnd_status gf_eval_writer_close(gf_eval_writer *w);
-
-#endif

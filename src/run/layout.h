@@ -1,8 +1,7 @@
 /* layout.h - the names of all files in a run folder, each once; docs/formats.md describes their contents.
  * gf_path_join(err, path, run, GF_LOG_FILE) makes a path.
  */
-#ifndef GF_RUN_LAYOUT_H
-#define GF_RUN_LAYOUT_H
+#pragma once
 
 #include "io/blockfile.h"
 
@@ -40,5 +39,3 @@
 /* In the folder of a sweep, beside its runs. */
 #define GF_SWEEP_FILE "sweep.jsonl"
 #define GF_COMPARE_FILE "compare" /* .csv, .json, .tex */
-
-#endif

@@ -4,8 +4,7 @@
  * X(NAME, key, kind, factor). A number that is not finite is null, and a missing number is NaN when read. factor: from the file
  * to figures in reports, as 100 for percent.
  */
-#ifndef GF_RUN_LOG_SCHEMA_H
-#define GF_RUN_LOG_SCHEMA_H
+#pragma once
 
 #include "io/json/jsonl.h"
 
@@ -63,5 +62,3 @@ extern const gf_log_event gf_log_step, gf_log_epoch;
 
 /* Begins a line with the event and its keys; value [count] as in the file, without factors. gf_jsonl_end ends it. */
 void gf_log_write(gf_jsonl *j, const gf_log_event *event, const double *value, int clip);
-
-#endif

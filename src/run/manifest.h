@@ -4,8 +4,7 @@
  * of a file end in their own CRC-32C, that one depends on the length alone, because the CRC of data followed by its CRC is a
  * constant. Older checkpoints have such lines, and no end line; they are still accepted.
  */
-#ifndef GF_RUN_MANIFEST_H
-#define GF_RUN_MANIFEST_H
+#pragma once
 
 #include "util/status.h"
 
@@ -16,5 +15,3 @@ glofnd_status gf_manifest_write(gf_error *err, const char *folder, const char *c
 glofnd_status gf_manifest_check(gf_error *err, const char *folder, const char *const *needed, int count);
 /* Checks one file, if it is listed. */
 glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const char *name, int *listed);
-
-#endif

@@ -1,8 +1,7 @@
 /* memory_file.h - RUN/memory.json: the memory that a run holds, by kind, for reports. It is not in log.jsonl, since the peak
  * differs between equal runs.
  */
-#ifndef GF_RUN_MEMORY_FILE_H
-#define GF_RUN_MEMORY_FILE_H
+#pragma once
 
 #include "util/status.h"
 
@@ -30,5 +29,3 @@ typedef struct gf_memory_record {
 glofnd_status gf_memory_write(gf_error *err, const char *run, const gf_memory_record *r);
 /* A file that is missing or unreadable leaves out->known 0. */
 void gf_memory_read(const char *run, gf_memory_record *out);
-
-#endif

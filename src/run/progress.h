@@ -1,6 +1,5 @@
 /* progress.h - one line about a running job: redrawn on a terminal at most six times a second, silent in a pipe. */
-#ifndef GF_RUN_PROGRESS_H
-#define GF_RUN_PROGRESS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ void gf_progress_end(gf_progress *p);
 void gf_progress_line(const char *text, const char *eta, int columns, char *out, size_t bytes);
 /* "1h32", "4m10", "12s" */
 void gf_progress_time(double seconds, char *out, int bytes);
-
-#endif

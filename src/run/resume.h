@@ -1,8 +1,7 @@
 /* resume.h - the configuration that a resumed run continues with: RUN/config.cfg, or the copy in its newest checkpoint where
  * that is lost or cut.
  */
-#ifndef GF_RUN_RESUME_H
-#define GF_RUN_RESUME_H
+#pragma once
 
 #include "run/config.h"
 
@@ -14,5 +13,3 @@ glofnd_status gf_resume_read(gf_error *err, const char *run, gf_config *config, 
 glofnd_status gf_resume_check(gf_error *err, const char *run, const char *from, const gf_config *now);
 /* Writes RUN/config.cfg again from the copy in checkpoint `from`. */
 glofnd_status gf_resume_restore(gf_error *err, const char *run, const char *from);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Two records are of one kind if they have the same identity: name and settings. `report` and `compare` put only figures of one
  * identity beside each other. */
-#ifndef GF_RUN_RUN_EVAL_H
-#define GF_RUN_RUN_EVAL_H
+#pragma once
 
 #include "io/json/jsonl.h"
 #include "run/eval_schema.h"
@@ -45,5 +44,3 @@ void gf_eval_name(const gf_eval_line *e, char *out, size_t bytes);
 
 /* The next line that is a JSON object; others are added to *skipped. 0: the end, or a failure in r->status. */
 int gf_run_line(gf_jsonl_reader *r, int64_t *skipped);
-
-#endif

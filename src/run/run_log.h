@@ -7,8 +7,7 @@
  *
  * Lines that are no JSON objects are counted and skipped; a last line that is still being written is left for later.
  */
-#ifndef GF_RUN_RUN_LOG_H
-#define GF_RUN_RUN_LOG_H
+#pragma once
 
 #include "run/config.h"
 #include "run/log_schema.h"
@@ -61,5 +60,3 @@ glofnd_status gf_run_tail_open(gf_error *err, const char *run, gf_run_tail *t);
 /* Reads the lines that are new; a log that became shorter (of a resumed run) is read again. */
 glofnd_status gf_run_tail_more(gf_run_tail *t);
 void gf_run_tail_close(gf_run_tail *t); /* frees t->log as well */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The draw is a pure function of (seed, epoch, sample): any worker, rank or resumed run draws the same one.
  */
-#ifndef GF_TEXT_CAPTIONS_H
-#define GF_TEXT_CAPTIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ int64_t gf_captions_count(const char *text);
 /* Caption k of them, without blanks at its ends; {"", 0} if there are fewer. */
 gf_caption gf_caption_at(const char *text, int64_t k);
 gf_caption gf_caption_draw(const char *text, uint64_t seed, uint32_t epoch, uint64_t sample);
-
-#endif

@@ -1,6 +1,5 @@
 /* check_ranks.h - checks before ranks train together: configuration, data, checkpoint and run folder must be equal on all. */
-#ifndef GF_TRAIN_CHECK_RANKS_H
-#define GF_TRAIN_CHECK_RANKS_H
+#pragma once
 
 #include "dist/dist.h"
 #include "train/trainer.h"
@@ -10,5 +9,3 @@
 glofnd_status gf_check_ranks_equal(gf_error *err, gf_comm *c, const gf_trainer *t, const char *from);
 /* Collective, once the first rank has made the folder: every rank must see the same one, and may write there. */
 glofnd_status gf_check_ranks_folder(gf_error *err, gf_comm *c, const char *run);
-
-#endif

@@ -4,8 +4,7 @@
  * the optimizer, and after every step the ranks agree on stopping and share their unreadable samples. The loss of a batch over
  * ranks is in loss_stage.h.
  */
-#ifndef GF_TRAIN_DISTRIBUTED_H
-#define GF_TRAIN_DISTRIBUTED_H
+#pragma once
 
 #include "dist/dist.h"
 #include "train/encoders.h"
@@ -42,5 +41,3 @@ glofnd_status gf_distributed_gradients(gf_error *err, gf_distributed *d, gf_enco
 glofnd_status gf_distributed_unreadable(gf_error *err, gf_distributed *d, int64_t id, const char *message);
 /* Collective, after a step: `stop` and `unreadable` become those of all ranks. */
 glofnd_status gf_distributed_share(gf_error *err, gf_distributed *d);
-
-#endif

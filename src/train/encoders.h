@@ -4,8 +4,7 @@
  * backward, the loss sees all embeddings, and each part is computed once more and followed by its backward, gradients added up.
  * Up to rounding that is the gradient of the whole batch; batch norm, though, has the statistics of a part.
  */
-#ifndef GF_TRAIN_ENCODERS_H
-#define GF_TRAIN_ENCODERS_H
+#pragma once
 
 #include "run/config.h"
 #include "train/feed.h"
@@ -48,5 +47,3 @@ float *gf_encoder_gradient(const gf_encoder *w, const gf_tensor *t);
 const float *gf_encoders_side(const gf_encoders *s, int i);
 float *gf_encoders_side_grad(const gf_encoders *s, int i);
 void gf_encoders_touch(gf_encoders *s); /* parameters were changed */
-
-#endif

@@ -2,8 +2,7 @@
  * there: from preloaded images where these are small and of one size, else from pixels copied in the background; the next batch
  * is prepared while the step of the present one runs. Batches are equal on all devices.
  */
-#ifndef GF_TRAIN_FEED_H
-#define GF_TRAIN_FEED_H
+#pragma once
 
 #include "loader/loader.h"
 #include "nn/net.h"
@@ -34,5 +33,3 @@ glofnd_status gf_feed_next(gf_error *err, gf_feed *f, gf_batch *out);
 glofnd_status gf_feed_part(gf_error *err, const gf_feed *f, const gf_batch *b, int64_t first, int64_t count);
 /* The step is queued: the device may begin with the next batch, if that is ready. Errors come again in next. */
 void gf_feed_ahead(gf_feed *f);
-
-#endif

@@ -1,6 +1,5 @@
 /* lambdas.h - the thresholds in force of all anchors, of all ranks: for the log line and histogram of an epoch. */
-#ifndef GF_TRAIN_LAMBDAS_H
-#define GF_TRAIN_LAMBDAS_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -16,5 +15,3 @@ typedef struct gf_lambdas { /* all zero: none yet */
 glofnd_status gf_lambdas_take(gf_error *err, const gf_trainer *t, int64_t max, gf_lambdas *x);
 void gf_lambdas_free(gf_lambdas *x);
 double gf_lambdas_mean(const gf_lambdas *x, int side); /* NaN: none */
-
-#endif

@@ -6,8 +6,7 @@
  *     gf_loss_stage_run      the encoders have embedded it: loss, gradients, lambda and u; only queued on a GPU
  *     gf_loss_stage_finish   waits, and returns the statistics of the batch
  */
-#ifndef GF_TRAIN_LOSS_STAGE_H
-#define GF_TRAIN_LOSS_STAGE_H
+#pragma once
 
 #include "dist/step_ranks.h"
 #include "train/encoders.h"
@@ -44,5 +43,3 @@ gf_shard *gf_loss_stage_shard(const gf_loss_stage *l);
 /* Replaces the store by that of a file. E_FORMAT: it holds a different number of anchors. */
 glofnd_status gf_loss_stage_load(gf_error *err, gf_loss_stage *l, const char *path);
 int64_t gf_loss_stage_bytes(const gf_loss_stage *l); /* held where the encoders are */
-
-#endif

@@ -1,6 +1,5 @@
 /* memory.h - the memory that a run holds, by kind: counted from allocations, not estimated. */
-#ifndef GF_TRAIN_MEMORY_H
-#define GF_TRAIN_MEMORY_H
+#pragma once
 
 #include "run/memory_file.h"
 
@@ -10,5 +9,3 @@ struct gf_trainer;
 void gf_trainer_memory(const struct gf_trainer *t, gf_memory_split *out);
 
 void gf_memory_of_run(const struct gf_trainer *t, gf_memory_record *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* monitor.h - the records of a run: log.jsonl, a TensorBoard event file, and the progress line. */
-#ifndef GF_TRAIN_MONITOR_H
-#define GF_TRAIN_MONITOR_H
+#pragma once
 
 #include "io/json/jsonl.h"
 #include "io/tfevents.h"
@@ -36,5 +35,3 @@ glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_r
 void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message);
 /* To disk; *marks: how much there is. */
 glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks);
-
-#endif

@@ -1,6 +1,5 @@
 /* pretrain.h - the loop around the step: run folder, resume, logs, checkpoints, interruption. */
-#ifndef GF_TRAIN_PRETRAIN_H
-#define GF_TRAIN_PRETRAIN_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -26,5 +25,3 @@ typedef enum gf_pretrain_end { GF_PRETRAIN_FINISHED, GF_PRETRAIN_STOPPED, GF_PRE
  * it must then end the others (gf_dist_abort). *started (may be NULL): training had started. Only the first rank writes and
  * reports. */
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started);
-
-#endif

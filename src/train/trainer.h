@@ -1,6 +1,5 @@
 /* trainer.h - one pretraining run in memory: data, encoders, optimizer, method; and one step of it. */
-#ifndef GF_TRAIN_TRAINER_H
-#define GF_TRAIN_TRAINER_H
+#pragma once
 
 #include "optim/optim.h"
 #include "train/distributed.h"
@@ -70,5 +69,3 @@ glofnd_status gf_trainer_step(gf_error *err, gf_trainer *t);
 glofnd_status gf_trainer_get_state(gf_error *err, const gf_trainer *t, int which, float *flat);
 glofnd_status gf_trainer_put_state(gf_error *err, gf_trainer *t, int which, const float *flat);
 int gf_trainer_states(const gf_trainer *t); /* number of states: 2 for AdamW, else 1 */
-
-#endif

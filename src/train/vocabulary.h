@@ -1,8 +1,7 @@
 /* vocabulary.h - the vocabulary of an image-text run, RUN/vocab.txt: a copy of the merges file that was given or belongs to the
  * weights to start from, or learned from the captions when the run begins.
  */
-#ifndef GF_TRAIN_VOCABULARY_H
-#define GF_TRAIN_VOCABULARY_H
+#pragma once
 
 #include <limits.h>
 
@@ -21,5 +20,3 @@ glofnd_status gf_vocabulary_write(gf_error *err, const gf_config *c, const gf_da
                                   size_t bytes);
 /* *crc identifies the vocabulary. */
 glofnd_status gf_vocabulary_load(gf_error *err, const char *path, gf_bpe **out, uint32_t *crc);
-
-#endif

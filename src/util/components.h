@@ -1,6 +1,5 @@
 /* components.h - connected components of a graph given edge by edge, in any order: disjoint sets as a forest (union-find). */
-#ifndef GF_UTIL_COMPONENTS_H
-#define GF_UTIL_COMPONENTS_H
+#pragma once
 
 #include "util/status.h"
 
@@ -26,5 +25,3 @@ typedef struct gf_components {
 /* degree [n]: edges at each node. root as gf_components_flatten() leaves it. */
 glofnd_status gf_components_list(gf_error *err, const int32_t *root, const int64_t *degree, int64_t n, gf_components *out);
 void gf_components_free(gf_components *p); /* a zeroed one is fine */
-
-#endif

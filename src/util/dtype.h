@@ -1,6 +1,5 @@
 /* dtype.h - arrays of float32, bfloat16 or float16 numbers, converted from and to float32 a row at a time. */
-#ifndef GF_UTIL_DTYPE_H
-#define GF_UTIL_DTYPE_H
+#pragma once
 
 #include "glofnd.h"
 #include "util/half.h"
@@ -29,5 +28,3 @@ static inline void gf_dtype_from_float(glofnd_dtype type, uint16_t *out, const f
     else
         for (int64_t i = 0; i < n; i++) out[i] = gf_f16_from_float(x[i]);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* grow.h - arrays that grow. */
-#ifndef GF_UTIL_GROW_H
-#define GF_UTIL_GROW_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@
  *     if (!gf_grow(&list->item, &list->capacity, list->count + 1, sizeof *list->item)) return 0;
  *     list->item[list->count++] = x; */
 int gf_grow(void *pointer, size_t *capacity, size_t count, size_t bytes);
-
-#endif

@@ -1,11 +1,10 @@
-/* half.h - 16-bit floating point, stored as uint16_t and always computed with as float: bfloat16, the upper half of a float32, and
- * IEEE half precision with 5 bits of exponent and 10 of mantissa.
+/* half.h - 16-bit floating point, stored as uint16_t and always computed with as float: bfloat16, the upper half of a float32,
+ * and IEEE half precision with 5 bits of exponent and 10 of mantissa.
  *
  * Rounds to nearest, ties to even, float16 with subnormal numbers; NaN stays NaN, what is too large becomes infinite. bfloat16 is
  * written so that loops over it vectorise.
  */
-#ifndef GF_UTIL_HALF_H
-#define GF_UTIL_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -59,5 +58,3 @@ static inline uint16_t gf_f16_from_float(float x) {
     memcpy(&bits, &units, sizeof bits);
     return (uint16_t)(sign | (bits & 0x7FFu));
 }
-
-#endif

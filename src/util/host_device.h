@@ -1,6 +1,5 @@
 /* host_device.h - marks the scalar formulas that exist once for the CPU and for CUDA kernels: in the common part of C and C++. */
-#ifndef GF_UTIL_HOST_DEVICE_H
-#define GF_UTIL_HOST_DEVICE_H
+#pragma once
 
 #ifdef __CUDACC__
 #define GF_HD static inline __host__ __device__
@@ -14,6 +13,4 @@
 #else
 #define GF_ZERO \
     { 0 }
-#endif
-
 #endif

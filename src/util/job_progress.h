@@ -1,6 +1,5 @@
 /* job_progress.h - progress and cancellation of a long computation. */
-#ifndef GF_UTIL_JOB_PROGRESS_H
-#define GF_UTIL_JOB_PROGRESS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -27,5 +26,3 @@ static inline gf_job_progress gf_job_part(const gf_job_progress *w, double from,
 static inline void gf_job_report(const gf_job_progress *w, double share) {
     if (w->progress) w->progress(w->user, w->stage, gf_job_part(w, share, share).from);
 }
-
-#endif

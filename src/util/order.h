@@ -1,6 +1,5 @@
 /* order.h - order statistics of small arrays. */
-#ifndef GF_UTIL_ORDER_H
-#define GF_UTIL_ORDER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ float gf_quantile(float *v, int64_t n, double alpha);
 
 /* The best-th largest of v[n], moved towards the next larger; reorders v. */
 float gf_between(float *v, int64_t n, int64_t best, double fraction);
-
-#endif

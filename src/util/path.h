@@ -1,6 +1,5 @@
 /* path.h - paths as text. */
-#ifndef GF_UTIL_PATH_H
-#define GF_UTIL_PATH_H
+#pragma once
 
 #include <limits.h>
 
@@ -8,5 +7,3 @@
 
 /* FOLDER/NAME. E_ARGUMENT: it is too long for a path. */
 glofnd_status gf_path_join(gf_error *err, char out[PATH_MAX], const char *folder, const char *name);
-
-#endif

@@ -3,8 +3,7 @@
  * A number is a pure function of what it is for: (seed, purpose) make the key, (epoch, sample, view, op) the counter. No state is
  * carried, so any worker, rank or resumed run draws the same numbers.
  */
-#ifndef GF_UTIL_RNG_H
-#define GF_UTIL_RNG_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ double gf_rng_normal(gf_rng *r);            /* standard normal */
 
 /* Position `i` of the order of epoch `epoch`: a permutation of 0..n-1, computed in O(1) (Feistel network with cycle walking). */
 int64_t gf_permute(uint64_t seed, uint32_t epoch, int64_t n, int64_t i);
-
-#endif

@@ -4,8 +4,7 @@
  *     FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "n is %lld; it must be at least 1", (long long)n);
  *     TRY(gf_store_check(err, spec));
  */
-#ifndef GF_UTIL_STATUS_H
-#define GF_UTIL_STATUS_H
+#pragma once
 
 #include "glofnd.h"
 
@@ -39,5 +38,3 @@ static inline glofnd_status gf_ctx_status(gf_error *err, const glofnd_ctx *c, gl
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
     return GLOFND_OK;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A call borrows a team of workers that sleep between calls; calls from several threads use several teams. A forked child starts
  * with an empty pool, so that a library used before fork() works in the child, too. A call from inside a task runs serially.
  */
-#ifndef GF_UTIL_THREAD_POOL_H
-#define GF_UTIL_THREAD_POOL_H
+#pragma once
 
 #include "util/parallel.h"
 
@@ -13,5 +12,3 @@
 void gf_pool_run(int threads, int64_t count, gf_task run, void *arg);
 /* CPUs this process may use: >= 1. */
 int gf_pool_default(void);
-
-#endif

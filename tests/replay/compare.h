@@ -1,7 +1,6 @@
 /* compare.h - every output of a case beside that of the library. An output, or a part of one, that was not offered counts as
  * failed: a replay that forgets something must not pass. */
-#ifndef REPLAY_COMPARE_H
-#define REPLAY_COMPARE_H
+#pragma once
 
 #include "golden.h"
 
@@ -36,5 +35,3 @@ int outputs_wants(const outputs *o, const char *name);
 
 /* Prints a line per output; 1 if all agree. *worst and *where get the largest error and its output. */
 int outputs_print(const outputs *o, int verbose, double *worst, const char **where);
-
-#endif

@@ -2,8 +2,7 @@
  *
  *     golden_open  ->  g.cases[i]  ->  golden_load  ->  golden_array, golden_number, ...  ->  golden_unload  ->  golden_close
  */
-#ifndef REPLAY_GOLDEN_H
-#define REPLAY_GOLDEN_H
+#pragma once
 
 #include "io/npy.h"
 #include "message.h"
@@ -50,5 +49,3 @@ int golden_has(const golden_case *c, const char *key);
 int golden_text(const golden_case *c, const char *key, const char **out, message *m);
 int golden_number(const golden_case *c, const char *key, double *out, message *m);
 int golden_integer(const golden_case *c, const char *key, int64_t low, int64_t high, int64_t *out, message *m);
-
-#endif

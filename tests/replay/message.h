@@ -1,6 +1,5 @@
 /* message.h - how the replay program reports trouble: the exit status it will end with, and a text. */
-#ifndef REPLAY_MESSAGE_H
-#define REPLAY_MESSAGE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -29,5 +28,3 @@ int say(message *m, int code, const char *fmt, ...) __attribute__((format(printf
 
 /* Zeroed memory; a test program may give up when there is none. */
 void *grab(size_t count, size_t size);
-
-#endif

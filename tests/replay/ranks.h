@@ -1,6 +1,5 @@
 /* ranks.h - several ranks in one program: each a thread with its own context and store, that meet where the library sums. */
-#ifndef REPLAY_RANKS_H
-#define REPLAY_RANKS_H
+#pragma once
 
 #include "method/formulas/link.h"
 #include "state.h"
@@ -17,5 +16,3 @@ typedef struct rank {
 
 /* glofnd_step_rows on every rank: at once, for they may wait for each other. */
 int ranks_step_rows(rank *ranks, int64_t world, message *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* run.h - replays one case: computes every output and offers it for comparison. REPLAY_OK: it ran to its end; the comparison
  * decides if the outputs agree. */
-#ifndef REPLAY_RUN_H
-#define REPLAY_RUN_H
+#pragma once
 
 #include "compare.h"
 
@@ -14,5 +13,3 @@ int run_lr_unimodal(const golden_case *c, outputs *o, message *m);
 int run_lr_cosine(const golden_case *c, outputs *o, message *m);
 int run_lr_tau(const golden_case *c, outputs *o, message *m);
 int run_gamma(const golden_case *c, outputs *o, message *m);
-
-#endif

@@ -4,8 +4,7 @@
  *     detector  none, - -> none   glofnd -> glofnd   uglofnd -> single   fnd -> fnc (quantile rule)   oracle -> oracle
  *     start_update -> update_epoch   lda_start -> mask_epoch   u_warmup -> lambda_warmup   init_quantile -> lambda_init
  * always with compat = official. */
-#ifndef REPLAY_SETTINGS_H
-#define REPLAY_SETTINGS_H
+#pragma once
 
 #include "glofnd.h"
 #include "golden.h"
@@ -28,5 +27,3 @@ int settings_read(settings *s, const golden_case *c, message *m);
 
 /* gamma of an epoch, image-text. */
 double settings_gamma(const settings *s, int64_t epoch);
-
-#endif

@@ -1,6 +1,5 @@
 /* state.h - anchor state in and out of a store through the rows tier of the public API. */
-#ifndef REPLAY_STATE_H
-#define REPLAY_STATE_H
+#pragma once
 
 #include "compare.h"
 #include "settings.h"
@@ -27,5 +26,3 @@ int state_copy(const replica *from, const replica *to, const settings *s, const 
 int state_compare(const replica *r, const settings *s, int64_t t, outputs *o, message *m);
 /* All rows of two replicas must have the same bits. */
 int state_equal(const replica *a, const replica *b, const settings *s, message *m);
-
-#endif

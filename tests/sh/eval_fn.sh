@@ -104,7 +104,8 @@ for verb in "fn files" "threshold files --plain"; do
 done
 # One that is gone, though the number is right; names that occur more than once.
 sed '$d' fo/same.tsv > fo/odd.tsv && cp "fo/$(tail -n 1 fo/same.tsv | cut -f 1)" fo/new.png && printf 'new.png\t0\n' >> fo/odd.tsv
-expect 1 "95 of them are in this data and 1 are missing, and 1 here have none" "$glofnd" eval threshold files --data list:fo/odd.tsv
+expect 1 "95 of them are in this data and 1 are missing, and 1 here have none" \
+    "$glofnd" eval threshold files --data list:fo/odd.tsv
 mv fo/same.tsv fo/away.tsv && mv fo/odd.tsv fo/same.tsv
 expect 1 "95 of them are in this data" "$glofnd" eval fn files
 

@@ -117,7 +117,8 @@ cp -r two swapped
     [ "$(wc -c <anchors.glofnd.00000-of-00002)" = "$(wc -c <anchors.glofnd.00001-of-00002)" ]) || fail 'parts of other lengths'
 call ranks 2 --out swapped --resume --epochs 3
 [ $code != 0 ] || fail 'parts of each other: exit 0'
-[ "$(grep -c 'rank 0: .*00000-of-00002 is corrupt, or of a different checkpoint' err)" = 1 ] || fail 'parts of each other: not said'
+[ "$(grep -c 'rank 0: .*00000-of-00002 is corrupt, or of a different checkpoint' err)" = 1 ] ||
+    fail 'parts of each other: not said'
 echo more >>two/checkpoints/step-16/anchors.glofnd.00001-of-00002
 call ranks 2 --out two --resume
 [ $code != 0 ] || fail 'a damaged part: exit 0'

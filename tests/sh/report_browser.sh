@@ -60,7 +60,8 @@ for (const svg of [...page.querySelectorAll("svg[role=img]")].filter(seen)) {
     const size = parseFloat(view.getComputedStyle(t).fontSize) * t.getScreenCTM().a;
     if (size < 9.9) problems.push("small: " + t.textContent + " " + size.toFixed(1));
     if (box(t).left < 0 || box(t).right > view.innerWidth) problems.push("cut off: " + t.textContent);
-    for (const u of texts) if (u !== t && over(box(t), box(u))) problems.push("overlap: " + t.textContent + " | " + u.textContent);
+    for (const u of texts) if (u !== t && over(box(t), box(u))) 
+        problems.push("overlap: " + t.textContent + " | " + u.textContent);
   }
 }
 for (const wide of page.querySelectorAll(".wide")) {

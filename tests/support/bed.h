@@ -1,8 +1,7 @@
 /* bed.h - a test bed for bad input: a store in use, a valid call for it, and checks that a spoilt one is refused with the status
  * the header promises, with a text, and without a trace in the store.
  */
-#ifndef TESTS_BED_H
-#define TESTS_BED_H
+#pragma once
 
 #include "compare.h"
 
@@ -24,5 +23,3 @@ void bed_read_rows(const bed *t, glofnd_row *rows);
 void expect_untouched(const bed *t, const char *what);
 /* `got`, of a call on the bed's context and store, is the status `want`, there is a text, and the store is as it was. */
 void expect_refused(const bed *t, const char *what, glofnd_status got, int want);
-
-#endif

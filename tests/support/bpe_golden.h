@@ -1,6 +1,5 @@
 /* bpe_golden.h - tokens against those of open_clip's SimpleTokenizer (tests/fixtures/bpe/, made by tools/make_bpe_golden.py). */
-#ifndef TESTS_BPE_GOLDEN_H
-#define TESTS_BPE_GOLDEN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -10,5 +9,3 @@ size_t bpe_golden_from_hex(char *hex, size_t n);
 const char *bpe_golden_path(const char *name);
 /* Fails the test at the first caption whose tokens differ; returns how many there were. */
 int bpe_golden_check(const char *merges, const char *golden);
-
-#endif

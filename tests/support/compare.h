@@ -5,8 +5,7 @@
  * gradient, u and the loss. Everything else (counts, flags, clocks) is exact, because scenes keep similarities 1e-6 away from
  * thresholds.
  */
-#ifndef TESTS_COMPARE_H
-#define TESTS_COMPARE_H
+#pragma once
 
 #include "method/formulas/link.h"
 #include "scene.h"
@@ -52,5 +51,3 @@ void expect_store(const scene *s, int step, runner *w, const ref_store *ref, con
 
 /* All of it: avoids ties, runs `steps` steps through glofnd_step and through the two calls, compares both each time. */
 void check_scene_against_reference(scene *s);
-
-#endif

@@ -4,8 +4,7 @@
  * than they can differ by: counts must then be equal. For BF16 the embeddings are bf16 numbers, so that S is as exact as in
  * float32 and only the weights P are rounded.
  */
-#ifndef TESTS_CUDA_PROBLEM_H
-#define TESTS_CUDA_PROBLEM_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -350,5 +349,3 @@ static inline int no_device(void) {
     printf("skipped: no CUDA device (%s)\n", why);
     return 1;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* encoder_reference.h - the ops of image and text encoders, forward and backward, as plain loops in double: what a backend is
  * compared with. Formulas of ifc/nn_ops.h, nothing shared with any backend. */
-#ifndef TESTS_TOWER_REFERENCE_H
-#define TESTS_TOWER_REFERENCE_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 
@@ -21,5 +20,3 @@ gf_type tower_type_x2(const gf_nn_shape *s);
 gf_type tower_type_y(const gf_nn_shape *s);
 
 void encoder_reference(const gf_nn_shape *s, const tower_arrays *a);
-
-#endif

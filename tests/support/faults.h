@@ -3,11 +3,8 @@
  *
  *     for (long k = 0;; k++) { faults_at(k);  what is tested;  if (!faults_end()) break;  what holds after a failure; }
  */
-#ifndef TESTS_FAULTS_H
-#define TESTS_FAULTS_H
+#pragma once
 
 void faults_at(long k);  /* counts anew, and makes allocation number k fail, the first being 0; -1: none */
 int faults_end(void);    /* no more failures: did the one that was asked for happen? */
 long faults_count(void); /* allocations since faults_at */
-
-#endif

@@ -1,8 +1,7 @@
 /* few_processors.h - a GPU that says it has few multiprocessors: kernels for large batches then serve small ones, which a
  * sanitizer gets through. For programs in which cudaDeviceGetAttribute is wrapped: tests/CMakeLists.txt.
  */
-#ifndef TESTS_FEW_PROCESSORS_H
-#define TESTS_FEW_PROCESSORS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -22,5 +21,3 @@ static int all_processors(void **state) { /* at the end of a test */
     processors = 0;
     return 0;
 }
-
-#endif

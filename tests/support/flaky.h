@@ -1,6 +1,5 @@
 /* flaky.h - loaders over data with chosen unreadable samples: drawn shapes, and a format around them that fails to read. */
-#ifndef TESTS_FLAKY_H
-#define TESTS_FLAKY_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -39,5 +38,3 @@ typedef struct flaky_reports { /* reports of a loader about unreadable samples: 
     int n;
 } flaky_reports;
 void flaky_report(void *user, int64_t i, const char *message);
-
-#endif

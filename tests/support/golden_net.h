@@ -4,8 +4,7 @@
  * The numbers come from tools/make_resnet_golden.py, which also says how the lines are made; weights, images and all else are
  * drawn here from the same streams.
  */
-#ifndef TESTS_GOLDEN_NET_H
-#define TESTS_GOLDEN_NET_H
+#pragma once
 
 #include "nn/net.h"
 
@@ -19,5 +18,3 @@ void golden_tower_check(const char *name, glofnd_device device, gf_precision pre
 
 #define GOLDEN_NETS(X) \
     X(resnet8_cifar) X(resnet18_cifar) X(resnet18_imagenet) X(resnet34_imagenet) X(resnet50_cifar) X(resnet50_imagenet)
-
-#endif

@@ -1,6 +1,5 @@
 /* gpu_runs.h - for tests with training runs on a GPU: is there one, and have two runs the same weights? */
-#ifndef TESTS_GPU_RUNS_H
-#define TESTS_GPU_RUNS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,5 +42,3 @@ static inline void gpu_same_weights(const gf_trainer *a, const gf_trainer *b) {
         }
     }
 }
-
-#endif

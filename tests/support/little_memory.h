@@ -1,8 +1,7 @@
 /* little_memory.h - a device that seems to have little memory left. To take what it has would take it from every other program on
  * it too. For programs in which cudaMalloc and cudaMemGetInfo are wrapped: tests/CMakeLists.txt.
  */
-#ifndef TESTS_LITTLE_MEMORY_H
-#define TESTS_LITTLE_MEMORY_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ cudaError_t __wrap_cudaMemGetInfo(size_t *left, size_t *all) {
     if (e == cudaSuccess && *left > memory_left) *left = memory_left;
     return e;
 }
-
-#endif

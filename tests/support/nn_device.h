@@ -1,6 +1,5 @@
 /* nn_device.h - a backend of nets under test: opened, with arrays of the host's numbers on it, and errors measured. */
-#ifndef TESTS_NN_DEVICE_H
-#define TESTS_NN_DEVICE_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 #include "support/random.h"
@@ -26,5 +25,3 @@ float *nn_draw(rng *g, int64_t count); /* normal numbers that bf16 holds exactly
 /* |a - b| / |b| over the whole array; nn_within fails the test above `limit`. CUDA_NN_SHOW in the environment: prints it. */
 double nn_distance(const float *a, const float *b, int64_t count);
 void nn_within(const char *what, const float *a, const float *b, int64_t count, double limit);
-
-#endif

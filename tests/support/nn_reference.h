@@ -1,8 +1,7 @@
 /* nn_reference.h - layers of nets as plain loops in double, and gradients by central differences: what the engine is tested
  * against. Layouts as in ifc/nn_ops.h.
  */
-#ifndef TESTS_NN_REFERENCE_H
-#define TESTS_NN_REFERENCE_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 
@@ -46,5 +45,3 @@ void ref_gradient(double *grad, double *at, int64_t count, double h, double (*f)
 double ref_distance(const float *a, const double *b, int64_t count);
 double ref_distance_typed(const void *a, gf_type type, const double *b, int64_t count);
 double ref_distance_floats(const float *a, const float *b, int64_t count);
-
-#endif

@@ -1,7 +1,6 @@
 /* on_device.h - the step tier for tests whose arrays are host memory: on a context for a device everything is copied there and
  * back, on the CPU the call goes straight through. */
-#ifndef TESTS_ON_DEVICE_H
-#define TESTS_ON_DEVICE_H
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -149,5 +148,3 @@ static inline void on_device_choose(glofnd_options *o) {
     printf("skipped: %s\n", why);
     exit(77);
 }
-
-#endif

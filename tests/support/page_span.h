@@ -1,6 +1,5 @@
 /* page_span.h - pieces of a page, so that a test can say where on it a text must stand. */
-#ifndef TESTS_PAGE_SPAN_H
-#define TESTS_PAGE_SPAN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ page_span span_figure(page_span s, const char *title); /* title as in HTML */
 int span_count(page_span s, const char *text);         /* occurrences */
 /* Fails the test unless the text occurs exactly once. */
 void assert_span_has(page_span s, const char *text);
-
-#endif

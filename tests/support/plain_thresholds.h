@@ -1,6 +1,5 @@
 /* plain_thresholds.h - glofnd_thresholds of contiguous float32 rows, as one call. */
-#ifndef TESTS_PLAIN_THRESHOLDS_H
-#define TESTS_PLAIN_THRESHOLDS_H
+#pragma once
 
 #include "glofnd.h"
 
@@ -10,5 +9,3 @@ static inline glofnd_status plain_thresholds(glofnd_ctx *c, const void *q, int64
         .size = sizeof x, .rows = rows, .cols = cols, .dim = dim, .q = q, .k = k, .skip = skip, .alpha = alpha};
     return glofnd_thresholds(c, &x, out);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* random.h - repeatable random numbers for tests: a splitmix64 stream per seed. */
-#ifndef TESTS_RANDOM_H
-#define TESTS_RANDOM_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ static inline double rng_normal(rng *g) {
     const double radius = sqrt(-2 * log(rng_uniform(g))), angle = 6.283185307179586 * rng_uniform(g);
     return radius * cos(angle);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* ranked.h - checks in programs that mpirun starts: what is wrong is said and counted on its rank, and the program fails if it
  * was so on any; a rank that cannot go on ends all.
  */
-#ifndef TESTS_RANKED_H
-#define TESTS_RANKED_H
+#pragma once
 
 #include "dist/dist.h"
 
@@ -34,5 +33,3 @@ _Noreturn void ranked_end(const char *file, int line, const char *why);
     do {                                                                              \
         if ((expr) != GLOFND_OK) ranked_end(__FILE__, __LINE__, glofnd_ctx_error(c)); \
     } while (0)
-
-#endif

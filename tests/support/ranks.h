@@ -3,8 +3,7 @@
  * One step: every rank calls glofnd_step_rows on its share of the batch, the links are gathered, every rank calls
  * glofnd_step_grad; then each store gets the rows that other ranks own, as a trainer would move them.
  */
-#ifndef TESTS_RANKS_H
-#define TESTS_RANKS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -39,5 +38,3 @@ void rank_set_step(rank_set *t, const glofnd_batch *q, outputs *out);
 
 /* The set's result against one rank's (and, where compat OFFICIAL differs by rank, against the reference). */
 void expect_ranks(const scene *s, int step, const rank_set *t, const outputs *many, const outputs *single, const ref_step *r);
-
-#endif

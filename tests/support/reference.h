@@ -10,8 +10,7 @@
  *     ref_store s;  ref_store_init(&s, &spec);
  *     ref_step r;   ref_step_run(&options, &s, &batch, NULL, &r);  ...  ref_step_free(&r);
  */
-#ifndef TESTS_REFERENCE_H
-#define TESTS_REFERENCE_H
+#pragma once
 
 #include "glofnd.h"
 #include "method/formulas/record.h"
@@ -80,5 +79,3 @@ void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref
 void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 int ref_official_pairs(const glofnd_options *o); /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */
-
-#endif

@@ -1,7 +1,6 @@
 /* safetensors_fixture.h - what the tests of safetensors files share: a scratch folder with one file "a" in it, and a small file
  * as Python's package writes it. */
-#ifndef TESTS_SAFETENSORS_FIXTURE_H
-#define TESTS_SAFETENSORS_FIXTURE_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,5 +57,3 @@ static const char golden[] =
     "\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[16,28]}} "
     "\7\0\0\0\0\0\0\0\377\377\377\377\377\377\377\377\0\0\200?\0\0\0@\0\0@@";
 enum { GOLDEN = sizeof golden - 1 };
-
-#endif

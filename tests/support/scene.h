@@ -5,8 +5,7 @@
  *     scene s = scene_make("sogclr", GLOFND_LOSS_SOGCLR);  s.o.alpha = 0.1;  scene_avoid_ties(&s);
  *     scene_batch b;  scene_draw(&s, step, &b);  ... b.q is a glofnd_batch ...  scene_batch_free(&b);
  */
-#ifndef TESTS_SCENE_H
-#define TESTS_SCENE_H
+#pragma once
 
 #include "reference.h"
 
@@ -39,5 +38,3 @@ void scene_ref_store(const scene *s, ref_store *out);
 /* Moves the seed on until no compared similarity of the whole run lies within 1e-6 of its threshold, so that float32 and double
  * must give the same flags, and until the loss is finite. Returns how many seeds were passed over; fails the test after 500. */
 int scene_avoid_ties(scene *s);
-
-#endif

@@ -1,8 +1,7 @@
 /* scratch.h - a temporary folder for tests: files written into it, all of it removed at the end. `box` is the one that the tests
  * of a program share: cmocka_run_group_tests(tests, make_box, remove_box).
  */
-#ifndef TESTS_SCRATCH_H
-#define TESTS_SCRATCH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void scratch_write(scratch *s, const char *name, const void *bytes, size_t n);
 void scratch_text(scratch *s, const char *name, const char *text);
 /* A PNG of size x size pixels, all of one gray. */
 void scratch_png(scratch *s, const char *name, int size, uint8_t gray);
-
-#endif

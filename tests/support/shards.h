@@ -1,8 +1,7 @@
 /* shards.h - for tests of WebDataset shards: archives made in memory, written to the scratch folder, opened, and looked into.
  *     add_png("a.png", 1);  add_text("a.cls", "3");  finish("x.tar");  gf_dataset *d = open_wds("x.tar");  expect_sample(...);
  */
-#ifndef TESTS_SHARDS_H
-#define TESTS_SHARDS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,5 +29,3 @@ gf_dataset *open_wds(const char *pattern); /* of the scratch folder, as the next
 void refused(const char *pattern, glofnd_status expected, const char *word);
 void expect_sample(const gf_dataset *d, int64_t i, const char *key, int32_t label, int gray, const char *text);
 void expect_note(const gf_dataset *d, const char *begin, const char *end); /* "" "": nothing was noted */
-
-#endif

@@ -1,6 +1,5 @@
 /* small_encoders.h - one small net of each kind, endless inputs for them, and a loss: the sum of z weighted by fixed numbers. */
-#ifndef TESTS_SMALL_ENCODERS_H
-#define TESTS_SMALL_ENCODERS_H
+#pragma once
 
 #include "nn/net_parts.h"
 
@@ -16,5 +15,3 @@ const float *net_forward(gf_net *n, int64_t first, int train);
 /* From the derivatives of the loss at those inputs. */
 void net_backward(gf_net *n, int64_t first);
 gf_tensor *net_tensor(gf_net *n, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* specs.h - for tests of datasets in the scratch folder: opened, or refused with a word. */
-#ifndef TESTS_SPECS_H
-#define TESTS_SPECS_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,5 +37,3 @@ static inline void refused(const char *pattern, glofnd_status expected, const ch
     const glofnd_status status = gf_dataset_open(&err, spec_of(pattern), &d);
     if (status != expected || !strstr(err.text, word) || d) fail_msg("%s: status %d, %s", pattern, status, err.text);
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * For tests and fuzzers that must get past the checksums: a reader of its own, from docs/formats.md and not from store_file.c.
  */
-#ifndef GF_TESTS_STORE_CRCS_H
-#define GF_TESTS_STORE_CRCS_H
+#pragma once
 
 #include <string.h>
 
@@ -55,5 +54,3 @@ static inline void fix_store_crcs(unsigned char *p, size_t n) {
     gf_le32_put(p + at + 16, chain);
     close_section(p, n, at, 20, &chain);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* store_fixture.h - what the tests of the anchor store share: a context, a folder for files, filled stores, comparison. */
-#ifndef GF_TESTS_STORE_FIXTURE_H
-#define GF_TESTS_STORE_FIXTURE_H
+#pragma once
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -194,5 +193,3 @@ static inline void assert_stores_equal(fixture *f, const glofnd_store *a, const 
         assert_memory_equal(a->ring[side].rows, b->ring[side].rows, (size_t)(a->ring_count * a->spec.ring_dim) * sizeof(float));
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* thread_ranks.h - ranks that are threads of one process: a transport on host memory for tests (ifc/comm.h). */
-#ifndef TESTS_THREAD_RANKS_H
-#define TESTS_THREAD_RANKS_H
+#pragma once
 
 #include "ifc/comm.h"
 
@@ -14,5 +13,3 @@ void thread_ranks_meet(gf_comm *c);
 void *const *thread_ranks_show(gf_comm *c, void *mine);
 /* work(user[r]) on a thread for each rank; returns when all are through. */
 void thread_ranks_run(int ranks, void *(*work)(void *user), void *user[]);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Anything that fails ends the test with the library's own words.
  */
-#ifndef TESTS_TRIAL_H
-#define TESTS_TRIAL_H
+#pragma once
 
 #include "run/checkpoint_folder.h"
 #include "train/checkpoint/checkpoint.h"
@@ -29,5 +28,3 @@ gf_trainer *trial_open(const trial_setting *base, const trial_setting *more); /*
 void trial_steps(gf_trainer *t, int n);
 void trial_save(gf_trainer *t, const char *run, gf_log_marks marks);
 gf_log_marks trial_load(gf_trainer *t, const char *run); /* the newest checkpoint */
-
-#endif

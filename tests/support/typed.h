@@ -1,6 +1,5 @@
 /* typed.h - a batch of a scene in a given type and layout, and the float32 batch that holds the same numbers. */
-#ifndef TESTS_TYPED_H
-#define TESTS_TYPED_H
+#pragma once
 
 #include "scene.h"
 
@@ -29,5 +28,3 @@ int typed_gaps_are_clear(const typed_batch *t);
 /* Number j of row i of a gradient, and the same number of a float32 gradient [rows][dim] after rounding. */
 float typed_gradient(const typed_batch *t, int view, int64_t i, int64_t j);
 float typed_rounded(const typed_batch *t, const float *gradient, int64_t i, int64_t j);
-
-#endif

@@ -3,8 +3,7 @@
  * Rows are channels-last, [rows][c]. A kernel works on rows [r0, r1) of the arrays of a gf_nn_norm. Sums are made in float over
  * runs of few rows, which are then added in double: accurate enough for float inputs, at the speed of float.
  */
-#ifndef GF_CPU_KERNELS_BATCHNORM_KERNELS_H
-#define GF_CPU_KERNELS_BATCHNORM_KERNELS_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 
@@ -22,5 +21,3 @@ typedef struct gf_norm_ops {
     void (*mean)(gf_type type, float *y, const void *x, int64_t hw, int64_t c);
     void (*mean_back)(gf_type type, void *dx, const float *dy, int64_t hw, int64_t c);
 } gf_norm_ops;
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The folder is compiled once per instruction set; tile_table.c lists what each has. passes/cpu_kernels.c chooses.
  */
-#ifndef GF_CPU_KERNELS_CPU_KERNELS_H
-#define GF_CPU_KERNELS_CPU_KERNELS_H
+#pragma once
 
 #include "cpu/kernels/batchnorm_kernels.h"
 #include "cpu/kernels/tile.h"
@@ -22,5 +21,3 @@ typedef struct gf_cpu_kernels {
 const gf_cpu_kernels *gf_cpu_kernels_get(void);
 /* By instruction set; NULL: not compiled in, or not supported by this CPU. */
 const gf_cpu_kernels *gf_cpu_kernels_find(const char *isa);
-
-#endif

@@ -5,8 +5,7 @@
  *   vf  GF_LANES floats      vm  a lane mask      vi  GF_LANES int32
  * Comparisons are false for NaN: kernels rely on it, excluded pairs of a tile are NaN.
  */
-#ifndef GF_CPU_KERNELS_SIMD_H
-#define GF_CPU_KERNELS_SIMD_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -203,5 +202,3 @@ GF_INLINE vf vf_exp(vf x) {
     p = vf_fma(vf_mul(p, r), r, r);
     return vf_scale2(vf_add(p, vf_set(1.0f)), n);
 }
-
-#endif

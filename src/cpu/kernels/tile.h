@@ -3,8 +3,7 @@
  * A tile is prows x pcols floats (multiples of GF_PANEL), of which rows x cols are pairs; padding and pairs of one sample hold
  * NaN, for which every comparison is false. r0, c0 place it in the row arrays of its two sides.
  */
-#ifndef GF_CPU_KERNELS_TILE_H
-#define GF_CPU_KERNELS_TILE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -49,5 +48,3 @@ typedef struct gf_tile_ops {
     /* y[i] = exp(x[i]) */
     void (*exp)(float *y, const float *x, int64_t n);
 } gf_tile_ops;
-
-#endif

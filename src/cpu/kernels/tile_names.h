@@ -1,6 +1,5 @@
 /* tile_names.h - the tile functions of this folder, named after the instruction set they are compiled for. */
-#ifndef GF_CPU_KERNELS_TILE_NAMES_H
-#define GF_CPU_KERNELS_TILE_NAMES_H
+#pragma once
 
 #include "cpu/kernels/simd.h"
 #include "cpu/kernels/tile.h"
@@ -17,5 +16,3 @@ void GF_NAME(gf_tile_weights)(const gf_tile *t, const gf_rows *row, const gf_row
 void GF_NAME(gf_tile_keep)(const gf_tile *t, const gf_rows *row, const gf_rows *col, unsigned flags, uint8_t *keep,
                            size_t keep_ld);
 void GF_NAME(gf_tile_exp)(float *y, const float *x, int64_t n);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Rows may have any length. All arithmetic is float32, whatever type the arrays have.
  */
-#ifndef GF_CPU_KERNELS_TOKEN_KERNELS_H
-#define GF_CPU_KERNELS_TOKEN_KERNELS_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 
@@ -38,5 +37,3 @@ typedef struct gf_row_ops {
     void (*plus)(gf_type to, void *y, gf_type from, const void *x, const float *b, int64_t count);
     void (*add_to)(float *sum, gf_type type, const void *x, int64_t count);
 } gf_row_ops;
-
-#endif

@@ -11,8 +11,7 @@
  * GF_PANEL gives rows of channels, any other value the right side of a matrix product. All counts of channels are multiples of
  * GF_PANEL.
  */
-#ifndef GF_CPU_KERNELS_WINOGRAD_KERNELS_H
-#define GF_CPU_KERNELS_WINOGRAD_KERNELS_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 #include "ifc/pair_passes.h"
@@ -51,5 +50,3 @@ typedef struct gf_wino_ops {
     /* w = G' du G, du [36][rows][cols], for rows [r0, r1) of one panel of columns. */
     void (*gradient)(const gf_wino_weights *w, const float *du, int64_t panel, int64_t r0, int64_t r1);
 } gf_wino_ops;
-
-#endif

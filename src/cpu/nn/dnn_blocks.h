@@ -1,8 +1,7 @@
 /* dnn_blocks.h - rows cut into blocks, one task each. The blocks follow from the shape alone, so that what is summed per block
  * and then over blocks in order has the same bits for any number of threads.
  */
-#ifndef GF_CPU_NN_DNN_BLOCKS_H
-#define GF_CPU_NN_DNN_BLOCKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ static inline int64_t gf_block_rows(int64_t rows, int64_t c) {
     return gf_larger(gf_parts(rows, GF_BLOCKS_MAX), gf_larger(1, GF_BLOCK_NUMBERS / c));
 }
 static inline int64_t gf_blocks(int64_t rows, int64_t c) { return gf_parts(rows, gf_block_rows(rows, c)); }
-
-#endif

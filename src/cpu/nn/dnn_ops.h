@@ -1,6 +1,5 @@
 /* dnn_ops.h - the ops of the CPU backend: a few oneDNN primitives each, made once. One file per kind of op. */
-#ifndef GF_CPU_NN_DNN_OPS_H
-#define GF_CPU_NN_DNN_OPS_H
+#pragma once
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "cpu/nn/dnn_shim.h"
@@ -64,5 +63,3 @@ static inline dnnl_data_type_t gf_dnn_type(gf_type t) { return t == GF_TYPE_BF16
 static inline size_t gf_dnn_round(size_t bytes) { return (bytes + GF_NN_ALIGN - 1) / GF_NN_ALIGN * GF_NN_ALIGN; }
 /* oneDNN takes what it only reads through pointers without const. */
 static inline void *gf_dnn_mutable(const void *p) { return (void *)(uintptr_t)p; }
-
-#endif

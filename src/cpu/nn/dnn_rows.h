@@ -1,6 +1,5 @@
 /* dnn_rows.h - work on rows of tokens over threads: see dnn_rows.c. */
-#ifndef GF_CPU_NN_DNN_ROWS_H
-#define GF_CPU_NN_DNN_ROWS_H
+#pragma once
 
 #include "cpu/nn/dnn_ops.h"
 
@@ -13,5 +12,3 @@ void gf_dnn_act(const gf_nn_engine *s, gf_nn_act act, gf_type type, void *y, con
 void gf_dnn_act_back(const gf_nn_engine *s, gf_nn_act act, gf_type type, void *g, const void *dy, const void *z, int64_t count);
 void gf_dnn_copy(const gf_nn_engine *s, void *dst, const void *src, size_t bytes);
 void gf_dnn_zero(const gf_nn_engine *s, void *dst, size_t bytes);
-
-#endif

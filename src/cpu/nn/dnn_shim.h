@@ -4,8 +4,7 @@
  * structs; from 3.0 on there is a function per operation, and memory descriptors are handles. Only dnn_shim.c knows. Everything
  * made here is owned by the gf_dnn it was made with and freed with it.
  */
-#ifndef GF_CPU_NN_DNN_SHIM_H
-#define GF_CPU_NN_DNN_SHIM_H
+#pragma once
 
 #include <dnnl.h>
 
@@ -59,5 +58,3 @@ glofnd_status gf_dnn_slot(gf_error *err, gf_dnn *d, gf_prim *p, int name, gf_md 
 
 /* Runs p on `data`, one pointer per slot; scratch: p->scratch bytes. */
 glofnd_status gf_dnn_run(gf_error *err, gf_dnn *d, gf_prim *p, void *const *data, void *scratch);
-
-#endif

@@ -1,6 +1,5 @@
 /* dnn_times.h - time spent in the parts of a net, for benchmarks. Without a watcher it costs one test per op. */
-#ifndef GF_CPU_NN_DNN_TIMES_H
-#define GF_CPU_NN_DNN_TIMES_H
+#pragma once
 
 enum { GF_TIME_FORWARD, GF_TIME_BACK_DATA, GF_TIME_BACK_WEIGHTS, GF_TIME_NORM, GF_TIME_OTHER, GF_TIME_PARTS };
 
@@ -10,5 +9,3 @@ void gf_dnn_watch(double *into);
 
 double gf_dnn_start(void); /* 0 without a watcher */
 void gf_dnn_charge(int part, double start);
-
-#endif

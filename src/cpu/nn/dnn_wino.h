@@ -4,8 +4,7 @@
  *
  * Results do not depend on the number of threads.
  */
-#ifndef GF_CPU_NN_DNN_WINO_H
-#define GF_CPU_NN_DNN_WINO_H
+#pragma once
 
 #include "ifc/nn_ops.h"
 
@@ -24,5 +23,3 @@ size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads);
 void gf_wino_forward(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a);
 void gf_wino_back_data(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a);
 void gf_wino_back_weights(const gf_wino *w, const gf_nn_shape *s, const gf_nn_args *a);
-
-#endif

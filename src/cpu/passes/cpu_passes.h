@@ -1,6 +1,5 @@
 /* cpu_passes.h - the passes over all pairs on the CPU; ifc/pair_passes.h has their data. */
-#ifndef GF_CPU_PASSES_CPU_PASSES_H
-#define GF_CPU_PASSES_CPU_PASSES_H
+#pragma once
 
 #include "ifc/pair_passes.h"
 
@@ -24,5 +23,3 @@ void gf_cpu_mask(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
 size_t gf_cpu_scratch_bytes(int64_t tile, int threads);
 size_t gf_cpu_select_bytes(int64_t best, int threads);
 size_t gf_cpu_tiles_bytes(int64_t rows, int64_t cols, int64_t tile, int symmetric);
-
-#endif

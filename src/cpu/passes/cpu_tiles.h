@@ -1,6 +1,5 @@
 /* cpu_tiles.h - inside the CPU backend: making tiles, and visiting all of them in an order that needs no locks. */
-#ifndef GF_CPU_PASSES_CPU_TILES_H
-#define GF_CPU_PASSES_CPU_TILES_H
+#pragma once
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "ifc/pair_passes.h"
@@ -28,5 +27,3 @@ gf_tile gf_tile_again(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *
 /* Visits every tile (symmetric: every unordered pair of blocks). Contributions reach each row block, and each column block where
  * `columns` is set, in an order that depends on the shape alone: same bits for any number of threads. */
 void gf_sweep_run(gf_sweep *w, int columns);
-
-#endif

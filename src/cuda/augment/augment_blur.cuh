@@ -1,8 +1,7 @@
 /* augment_blur.cuh - PIL's Gaussian blur of one plane by one thread block: three box blurs along rows, three along columns, each
  * rounded to 8 bits, as in src/image/blur.c. Each thread slides the box over a run of pixels.
  */
-#ifndef GF_CUDA_AUGMENT_AUGMENT_BLUR_CUH
-#define GF_CUDA_AUGMENT_AUGMENT_BLUR_CUH
+#pragma once
 
 #include "cuda/augment/augment_resize.cuh"
 
@@ -46,5 +45,3 @@ static __device__ __forceinline__ void blur_plane(uint8_t *plane, uint8_t *other
     blur_columns(other, plane, size, pitch, j);
     blur_columns(plane, other, size, pitch, j);
 }
-
-#endif

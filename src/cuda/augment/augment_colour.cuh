@@ -1,8 +1,7 @@
 /* augment_colour.cuh - colours of one pixel with PIL's numbers, as in src/image/color.c. Single levels depend on the roundings to
  * float, so no product may be fused with a sum.
  */
-#ifndef GF_CUDA_AUGMENT_AUGMENT_COLOUR_CUH
-#define GF_CUDA_AUGMENT_AUGMENT_COLOUR_CUH
+#pragma once
 
 #include "ifc/augment_job.h"
 
@@ -96,5 +95,3 @@ static __device__ __forceinline__ void change_colours(const gf_view_job &j, int 
         }
     }
 }
-
-#endif

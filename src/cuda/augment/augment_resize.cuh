@@ -1,8 +1,7 @@
 /* augment_resize.cuh - PIL's antialiased resize by one thread block, with the numbers of src/image/resample.c: weights in double,
  * rounded to 22 bits; rows of the source first, rounded to 8 bits, then columns.
  */
-#ifndef GF_CUDA_AUGMENT_AUGMENT_RESIZE_CUH
-#define GF_CUDA_AUGMENT_AUGMENT_RESIZE_CUH
+#pragma once
 
 #include "cuda/augment/augment_colour.cuh"
 
@@ -93,5 +92,3 @@ static __device__ __forceinline__ void resize_column(gf_pixel p[4], const uint32
     }
     for (int i = 0; i < 4; i++) p[i] = {sum[0][i] >> PRECISION, sum[1][i] >> PRECISION, sum[2][i] >> PRECISION};
 }
-
-#endif

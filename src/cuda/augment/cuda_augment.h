@@ -4,8 +4,7 @@
  * last kernel, because it belongs to the stream of the network and makes the view five times as large. Views lie as
  * [views][3][size][pitch] bytes.
  */
-#ifndef GF_CUDA_AUGMENT_CUDA_AUGMENT_H
-#define GF_CUDA_AUGMENT_CUDA_AUGMENT_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -43,6 +42,4 @@ cudaError_t gf_cuda_normalise(void *out, gf_type type, int channels, const uint8
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

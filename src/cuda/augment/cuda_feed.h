@@ -6,8 +6,7 @@
  * normalises them into the network's input, on the network's stream. Each waits for the other by events; the host waits only for
  * its own buffers.
  */
-#ifndef GF_CUDA_AUGMENT_CUDA_FEED_H
-#define GF_CUDA_AUGMENT_CUDA_FEED_H
+#pragma once
 
 #include "ifc/augment_job.h"
 #include "ifc/nn_ops.h"
@@ -48,6 +47,4 @@ void gf_cuda_pinned_free(void *memory);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -3,8 +3,7 @@
  * All work is queued on the engine's stream. Launchers return no status; gf_cunn_note keeps the first error for the next call
  * that returns one. C files hold logic, .cu files kernels with a launcher each.
  */
-#ifndef GF_CUDA_NN_CUNN_H
-#define GF_CUDA_NN_CUNN_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" { /* nn_ops.h and its includes are C */
@@ -141,6 +140,4 @@ void gf_cunn_optim_free(gf_nn_optim *o);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

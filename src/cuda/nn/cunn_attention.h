@@ -9,8 +9,7 @@
  * logarithm of the sum; backward recomputes the weights from it. Blocks of queries sum dq, blocks of keys dk and dv, each in a
  * fixed order: no atomics, same bits every time.
  */
-#ifndef GF_CUDA_NN_CUNN_ATTENTION_H
-#define GF_CUDA_NN_CUNN_ATTENTION_H
+#pragma once
 
 #include "cuda/nn/cunn.h"
 
@@ -46,6 +45,4 @@ void gf_cunn_attention_one_back(gf_nn_engine *s, const gf_cunn_attention *t, con
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* cunn_libs.h - cuDNN and cuBLASLt, opened at run time: a build with CUDA runs where they are missing, and reports that when they
  * are needed. Functions are called through the struct, by their own names. */
-#ifndef GF_CUDA_NN_CUNN_LIBS_H
-#define GF_CUDA_NN_CUNN_LIBS_H
+#pragma once
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -40,5 +39,3 @@ typedef struct gf_cunn_libs {
 glofnd_status gf_cunn_blas_open(gf_error *err, gf_cunn_libs *l); /* cuBLASLt alone */
 glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l);
 void gf_cunn_libs_close(gf_cunn_libs *l);
-
-#endif

@@ -1,6 +1,5 @@
 /* cunn_optim.h - interface between cunn_optim.c (memory, order) and cunn_optim_kernels.cu. */
-#ifndef GF_CUDA_NN_CUNN_OPTIM_H
-#define GF_CUDA_NN_CUNN_OPTIM_H
+#pragma once
 
 #include "cuda/nn/cunn.h"
 
@@ -31,6 +30,4 @@ void gf_cunn_optim_run(gf_nn_engine *s, const gf_cunn_steps *t, const gf_optim_r
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -4,8 +4,7 @@
  *   cunn_plan.c    choice of the engine: candidates from cuDNN's heuristics, timed once per shape
  *   cunn_choice.c  choices as text: a key (shape, mode, device, cuDNN version), an engine and its knobs
  */
-#ifndef GF_CUDA_NN_CUNN_PLAN_H
-#define GF_CUDA_NN_CUNN_PLAN_H
+#pragma once
 
 #include "cuda/nn/cunn.h"
 
@@ -70,5 +69,3 @@ glofnd_status gf_cunn_choices_write(gf_error *err, const gf_nn_engine *s, const 
 const gf_cunn_choice *gf_cunn_choice_find(const gf_nn_engine *s, const char *key);
 void gf_cunn_choice_add(gf_nn_engine *s, const gf_cunn_choice *c); /* without memory it is not kept */
 void gf_cunn_choices_free(gf_nn_engine *s);
-
-#endif

@@ -3,8 +3,7 @@
  * Sums have two stages: blocks sum chunks of rows in float, a second launch adds the chunks. The rows of a thread and their order
  * follow from the shape alone: same bits every time.
  */
-#ifndef GF_CUDA_NN_CUNN_ROWS_H
-#define GF_CUDA_NN_CUNN_ROWS_H
+#pragma once
 
 #include "cuda/nn/cunn.h"
 
@@ -26,6 +25,4 @@ void gf_cunn_add_chunks(gf_nn_engine *s, float *a, int64_t ca, float *b, int64_t
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -2,8 +2,7 @@
  *
  * Part of a step: allocates nothing and does not wait.
  */
-#ifndef GF_CUDA_NN_CUNN_SORT_H
-#define GF_CUDA_NN_CUNN_SORT_H
+#pragma once
 
 #include "cuda/nn/cunn.h"
 
@@ -21,6 +20,4 @@ gf_cunn_sorted gf_cunn_sort(gf_nn_engine *s, const int32_t *keys, int64_t count,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* pairs_device.cuh - shared by the kernels of discovery: exact similarities, keys, sums over a block, joining trees. */
-#ifndef GF_CUDA_PAIRS_PAIRS_DEVICE_CUH
-#define GF_CUDA_PAIRS_PAIRS_DEVICE_CUH
+#pragma once
 
 #include "cuda/pairs/pairs_kernels.h"
 
@@ -76,5 +75,3 @@ __device__ __forceinline__ void gf_pairs_join(int32_t *root, int32_t a, int32_t 
         a = gf_pairs_root(root, up), b = to;
     }
 }
-
-#endif

@@ -10,8 +10,7 @@
  *   gf_pairs_compare    with thresholds of both sides: mutual pairs
  * A float32 similarity is one chain of fused multiply-adds over ascending dimensions, as on the CPU: the same bits.
  */
-#ifndef GF_CUDA_PAIRS_PAIRS_KERNELS_H
-#define GF_CUDA_PAIRS_PAIRS_KERNELS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
@@ -84,6 +83,4 @@ cudaError_t gf_pairs_flatten(int32_t *root, int64_t n, cudaStream_t stream);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

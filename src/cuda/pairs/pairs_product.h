@@ -1,6 +1,5 @@
 /* pairs_product.h - similarities of a strip on tensor cores: a product of float16 matrices with float32 sums, by cuBLASLt. */
-#ifndef GF_CUDA_PAIRS_PAIRS_PRODUCT_H
-#define GF_CUDA_PAIRS_PAIRS_PRODUCT_H
+#pragma once
 
 #include "cuda/nn/cunn_libs.h"
 #include "cuda/pairs/pairs_kernels.h"
@@ -18,5 +17,3 @@ glofnd_status gf_pairs_product_open(gf_error *err, gf_pairs_product *p);
 /* Computes a->s from a->q.half and a->k.half, from column col0 up to the padding. */
 glofnd_status gf_pairs_product_run(gf_error *err, gf_pairs_product *p, const gf_pairs_job *a, cudaStream_t stream);
 void gf_pairs_product_close(gf_pairs_product *p); /* a zeroed one is fine */
-
-#endif

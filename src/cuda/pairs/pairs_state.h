@@ -1,6 +1,5 @@
 /* pairs_state.h - embeddings on the GPU and the tools to compare them: the state behind gf_pairs_search_cuda. */
-#ifndef GF_CUDA_PAIRS_PAIRS_STATE_H
-#define GF_CUDA_PAIRS_PAIRS_STATE_H
+#pragma once
 
 #include "cuda/pairs/pairs_product.h"
 #include "cuda/step/cuda_device.h"
@@ -28,5 +27,3 @@ void gf_cuda_pairs_close(void *state); /* NULL is fine */
 /* Embeddings of out->dim numbers to the device. Free in any case. */
 glofnd_status gf_cuda_pairs_side(gf_error *err, gf_cuda_pairs *c, const gf_vectors *v, gf_pairs_side *out);
 void gf_cuda_pairs_side_free(gf_pairs_side *s); /* a zeroed one is fine */
-
-#endif

@@ -3,8 +3,7 @@
  * FLAGS: none or GF_MASK (both roles, one temperature for all, weights w given), or GF_ANY_FLAGS: tested at run time.
  * Only the kernels in sm90, which weigh their tiles in the same way, have GF_QUALITY among the constant flags.
  */
-#ifndef GF_CUDA_PASSES_CUDA_GRAD_MMA_CUH
-#define GF_CUDA_PASSES_CUDA_GRAD_MMA_CUH
+#pragma once
 
 #include "cuda/passes/tile_element.cuh"
 #include "cuda/step/cuda_shapes.cuh"
@@ -229,5 +228,3 @@ struct gf_grad_pass { /* for cuda_shapes.cuh */
         return plain_flags(a);
     }
 };
-
-#endif

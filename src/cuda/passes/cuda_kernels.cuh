@@ -1,6 +1,5 @@
 /* cuda_kernels.cuh - launchers of the kernels behind cuda_pass.h; each is one file. */
-#ifndef GF_CUDA_PASSES_CUDA_KERNELS_CUH
-#define GF_CUDA_PASSES_CUDA_KERNELS_CUH
+#pragma once
 
 #include <math_constants.h>
 
@@ -79,5 +78,3 @@ static inline int64_t gf_product_rows(int64_t rows, int64_t cols) {
     const int64_t max = (INT64_C(16) << 20) / (4 * cols) / 64 * 64, chunk = max < 64 ? 64 : max;
     return rows < chunk ? rows : chunk;
 }
-
-#endif

@@ -15,8 +15,7 @@
  *   - Nothing past the last row of an array is read or written, except that embeddings have rows of `ld` numbers, zero past dim.
  * All passes of one step use one `math`: thresholds made by select and flags made by stats and grad then see the same bits.
  */
-#ifndef GF_CUDA_PASSES_CUDA_PASS_H
-#define GF_CUDA_PASSES_CUDA_PASS_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -79,6 +78,4 @@ cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

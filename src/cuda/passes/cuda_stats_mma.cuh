@@ -3,8 +3,7 @@
  * FLAGS is the set of flags the kernel was compiled for (none, GF_MASK | GF_COUNT, GF_ABOVE), or GF_ANY_FLAGS: tested at run
  * time.
  */
-#ifndef GF_CUDA_PASSES_CUDA_STATS_MMA_CUH
-#define GF_CUDA_PASSES_CUDA_STATS_MMA_CUH
+#pragma once
 
 #include "cuda/passes/tile_element.cuh"
 #include "cuda/step/cuda_shapes.cuh"
@@ -94,5 +93,3 @@ struct gf_stats_pass { /* for cuda_shapes.cuh */
         return a.flags & GF_ABOVE ? GF_ABOVE : a.flags & others ? GF_ANY_FLAGS : a.flags & MASKED;
     }
 };
-
-#endif

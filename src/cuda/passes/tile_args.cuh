@@ -1,6 +1,5 @@
 /* tile_args.cuh - arguments of the kernels of a pass, by value. Positions fit int: a batch has at most 2^24 samples. */
-#ifndef GF_CUDA_PASSES_TILE_ARGS_CUH
-#define GF_CUDA_PASSES_TILE_ARGS_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 
@@ -64,5 +63,3 @@ __device__ __forceinline__ bool gf_has_blanks(const gf_tile_args &a, int r0, int
     const int first = (a.q0 + r0) >> a.shift << a.shift, last = a.q0 + r0 + m + (1 << a.shift);
     return c0 < last && c0 + n > first;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * The flags are an argument everywhere: a constant in kernels for one set of flags, where the branches fold, a variable in the
  * general one. `Exp` computes exponentials (gf_exp_exact, gf_exp_fast).
  */
-#ifndef GF_CUDA_PASSES_TILE_ELEMENT_CUH
-#define GF_CUDA_PASSES_TILE_ELEMENT_CUH
+#pragma once
 
 #include <math_constants.h>
 
@@ -243,5 +242,3 @@ __device__ __forceinline__ float gf_pair_weight(const gf_tile_args &a, unsigned 
     }
     return p;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * Each similarity is one chain of fused multiply-adds over ascending dimensions, so S_rc and S_cr have the same bits, in every
  * kernel that uses this.
  */
-#ifndef GF_CUDA_PASSES_TILE_EXACT_CUH
-#define GF_CUDA_PASSES_TILE_EXACT_CUH
+#pragma once
 
 #include "cuda/passes/tile_args.cuh"
 
@@ -55,5 +54,3 @@ template <class T> __device__ __forceinline__ T gf_exact_row_sum(T x) {
     for (int lanes = 8; lanes > 0; lanes /= 2) x += __shfl_xor_sync(0xffffffffu, x, lanes);
     return x;
 }
-
-#endif

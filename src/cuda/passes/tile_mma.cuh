@@ -10,8 +10,7 @@
  *
  * Accumulators of thread `lane` (g = lane / 4, t = lane % 4): acc[m][n][2 h + j] is row 16 m + g + 8 h, column 8 n + 2 t + j.
  */
-#ifndef GF_CUDA_PASSES_TILE_MMA_CUH
-#define GF_CUDA_PASSES_TILE_MMA_CUH
+#pragma once
 
 #include "cuda/passes/tile_args.cuh"
 
@@ -255,5 +254,3 @@ __device__ __forceinline__ void gf_weighted(float (&out)[C::MT][C::OUT / 8][4], 
     gf_round_weights<C>(p, acc);
     gf_add_weighted<C>(out, p, b, col, d0);
 }
-
-#endif

@@ -4,8 +4,7 @@
  * dimensions after the other. The same tile of columns is read by rows for S = Q Z' and across for P Z.
  * The accumulators are laid out as in tile_mma.cuh, with MT = 1, NT = 16; so the same code works on them.
  */
-#ifndef GF_CUDA_PASSES_TILE_WGMMA_CUH
-#define GF_CUDA_PASSES_TILE_WGMMA_CUH
+#pragma once
 
 #include <cuda.h>
 
@@ -249,5 +248,3 @@ static cudaError_t gf_wg_launch(void (*kernel)(gf_tile_args, CUtensorMap, CUtens
     kernel<<<(a.q.rows + C::BM - 1) / C::BM, C::ALL, bytes, stream>>>(a, rows, columns);
     return cudaGetLastError();
 }
-
-#endif

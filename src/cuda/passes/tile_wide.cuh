@@ -4,8 +4,7 @@
  * An operand lies in shared memory as [128][64] bf16 with the 128-byte swizzle where its rows are summed along, or as
  * [2][64][64] where they are summed across (`Z` of P Z: 64 rows, 128 dimensions in two halves).
  */
-#ifndef GF_CUDA_PASSES_TILE_WIDE_CUH
-#define GF_CUDA_PASSES_TILE_WIDE_CUH
+#pragma once
 
 #include "cuda/passes/tile_wgmma.cuh"
 
@@ -89,5 +88,3 @@ __device__ __forceinline__ int gf_wide_row() { return threadIdx.x / 32 * 16; }
 
 /* A map of x [rows][width], read in boxes of `box` rows and 64 numbers. */
 cudaError_t gf_wide_map(CUtensorMap *map, const __nv_bfloat16 *x, int rows, int width, int box);
-
-#endif

@@ -1,6 +1,5 @@
 /* cuda_ctx.h - the CUDA part of a context: stream, workspace, and the control block that the kernels of a step share. */
-#ifndef GF_CUDA_STEP_CUDA_CTX_H
-#define GF_CUDA_STEP_CUDA_CTX_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -85,6 +84,4 @@ glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

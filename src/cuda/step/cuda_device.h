@@ -1,6 +1,5 @@
 /* cuda_device.h - CUDA devices of this machine, and failures of CUDA calls as status and text. */
-#ifndef GF_CUDA_STEP_CUDA_DEVICE_H
-#define GF_CUDA_STEP_CUDA_DEVICE_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 #include <stddef.h>
@@ -22,6 +21,4 @@ cudaError_t gf_cuda_allow_shared(const void *kernel);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

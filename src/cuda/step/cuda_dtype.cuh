@@ -1,6 +1,5 @@
 /* cuda_dtype.cuh - types of the caller's embeddings and gradients: loads and stores as float32, kernels per type. */
-#ifndef GF_CUDA_STEP_CUDA_DTYPE_CUH
-#define GF_CUDA_STEP_CUDA_DTYPE_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -22,5 +21,3 @@ template <class Launch> static inline void gf_with_dtype(glofnd_dtype dtype, Lau
     else if (dtype == GLOFND_F16) launch(__half());
     else launch(float());
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* cuda_embed.cuh - raw rows become unit rows in float32 and in the bf16 halves the tensor cores read. One warp per sample. */
-#ifndef GF_CUDA_STEP_CUDA_EMBED_CUH
-#define GF_CUDA_STEP_CUDA_EMBED_CUH
+#pragma once
 
 #include "cuda/passes/tile_args.cuh"
 #include "cuda/step/cuda_dtype.cuh"
@@ -87,5 +86,3 @@ static inline gf_embed_args gf_embed_args_of(const gf_cuda_embed_job *job) {
     if (job->b.rows) x.zb = *job->zb;
     return x;
 }
-
-#endif

@@ -7,8 +7,7 @@
  *     OUT                             dimensions of its result per block, at most; 0: it has no result
  *     SPLIT_NT                        columns of a warp, in eights, with two halves and up to 128 dimensions
  */
-#ifndef GF_CUDA_STEP_CUDA_SHAPES_CUH
-#define GF_CUDA_STEP_CUDA_SHAPES_CUH
+#pragma once
 
 #include "cuda/passes/cuda_kernels.cuh"
 #include "cuda/passes/tile_mma.cuh"
@@ -62,5 +61,3 @@ template <class Pass> static cudaError_t gf_launch_split(const gf_tile_args &a, 
     default: return cudaErrorNotSupported;
     }
 }
-
-#endif

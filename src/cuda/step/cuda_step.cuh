@@ -1,6 +1,5 @@
 /* cuda_step.cuh - shared by the kernels of a step: failures, links, totals. */
-#ifndef GF_CUDA_STEP_CUDA_STEP_CUH
-#define GF_CUDA_STEP_CUDA_STEP_CUH
+#pragma once
 
 #include "cuda/step/cuda_step.h"
 #include "cuda/step/cuda_sum.cuh"
@@ -75,5 +74,3 @@ static inline unsigned gf_sum_rows_blocks(const gf_cuda_step *x) {
     const int64_t rows = x->plan.rows * x->plan.per_sample * x->plan.sides;
     return static_cast<unsigned>((rows + GF_SUM_THREADS - 1) / GF_SUM_THREADS);
 }
-
-#endif

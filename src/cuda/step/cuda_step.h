@@ -10,8 +10,7 @@
  * In small batches everything from count to finish is one kernel          (cuda_step_small.cu).
  * The formulas are those of method/formulas/row.h, method/formulas/lambda_update.h and method/formulas/loss_gradient.h.
  */
-#ifndef GF_CUDA_STEP_CUDA_STEP_H
-#define GF_CUDA_STEP_CUDA_STEP_H
+#pragma once
 
 #include "cuda/step/cuda_store.h"
 #include "method/formulas/row.h"
@@ -81,6 +80,4 @@ glofnd_status gf_cuda_thresholds(gf_error *err, gf_device_ctx *d, const gf_devic
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* cuda_step_rows.cuh - the first half of a step around pass B, for one row and for one anchor. */
-#ifndef GF_CUDA_STEP_CUDA_STEP_ROWS_CUH
-#define GF_CUDA_STEP_CUDA_STEP_ROWS_CUH
+#pragma once
 
 #include "cuda/step/cuda_step.cuh"
 
@@ -167,5 +166,3 @@ __device__ __forceinline__ void gf_finish_rows(const gf_cuda_step &x, int i, int
     if (r % p.per_sample == 0) gf_finish_anchor(x, i, r / p.per_sample, end, log_u, fresh, t);
     gf_note_row(x, i, r, t);
 }
-
-#endif

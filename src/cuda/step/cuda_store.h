@@ -1,7 +1,6 @@
 /* cuda_store.h - the state of the anchors on the device. Records are those of method/formulas/record.h, one per anchor, so that a
  * step touches one or two sectors per anchor; all-zero bytes mean never seen. */
-#ifndef GF_CUDA_STEP_CUDA_STORE_H
-#define GF_CUDA_STEP_CUDA_STORE_H
+#pragma once
 
 #include "cuda/step/cuda_ctx.h"
 
@@ -46,6 +45,4 @@ cudaError_t gf_cuda_ring_halves(const gf_device_store *s, int side, int64_t coun
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* cuda_sum.cuh - sums over all threads of a grid in a fixed order: per warp, per block, then the last block adds those up. */
-#ifndef GF_CUDA_STEP_CUDA_SUM_CUH
-#define GF_CUDA_STEP_CUDA_SUM_CUH
+#pragma once
 
 #include "cuda/step/cuda_ctx.h"
 
@@ -37,5 +36,3 @@ __device__ __forceinline__ bool gf_is_last_block(gf_cuda_control *c, unsigned bl
     __threadfence();
     return last;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * background, clutter, light and noise. A picture is a pure function of (seed, split, position, class, size).
  *     gf_scene s = gf_scene_make(seed, split, i, shape, texture);  gf_scene_draw(&s, size, rgb);
  */
-#ifndef GF_DATA_FORMATS_SHAPES_H
-#define GF_DATA_FORMATS_SHAPES_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -73,5 +72,3 @@ const char *gf_shape_name(int shape);
 const char *gf_texture_name(int texture);
 /* Class c of many: neighbours differ in shape and in texture, and from 20 classes on neither alone determines the class. */
 void gf_shapes_class(int32_t c, int *shape, int *texture);
-
-#endif

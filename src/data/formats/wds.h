@@ -7,8 +7,7 @@
  * (SHARD.gfidx) with the shard's size and time, and made anew when these differ. If that cannot be written, the list is kept in
  * memory only.
  */
-#ifndef GF_DATA_FORMATS_WDS_H
-#define GF_DATA_FORMATS_WDS_H
+#pragma once
 
 #include "io/file.h"
 #include "util/strings/string_list.h"
@@ -55,5 +54,3 @@ glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shar
 glofnd_status gf_braces_expand(gf_error *err, const char *pattern, gf_string_list *out);
 /* Braces, then files: a name with * ? [ stands for its matches in bytewise order, a folder for its *.tar. E_IO: no match. */
 glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_string_list *out);
-
-#endif

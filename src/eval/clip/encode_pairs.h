@@ -1,6 +1,5 @@
 /* encode_pairs.h - images and all captions of a dataset through the two encoders of an image-text run. */
-#ifndef GF_EVAL_CLIP_ENCODE_PAIRS_H
-#define GF_EVAL_CLIP_ENCODE_PAIRS_H
+#pragma once
 
 #include "eval/encode.h"
 
@@ -17,5 +16,3 @@ typedef struct gf_text_pairs {
 glofnd_status gf_encode_pairs(gf_error *err, gf_run_encoder *image, gf_run_encoder *text, const gf_dataset *data,
                               const gf_encode_spec report[2], gf_text_pairs *out);
 void gf_text_pairs_free(gf_text_pairs *p); /* accepts a zeroed struct */
-
-#endif

@@ -3,8 +3,7 @@
  * Recall@k is the share of queries with a match among the k most similar candidates; of equally similar ones the smaller index
  * comes first. Memory: that of gf_nearest(), and 80 bytes per image and caption.
  */
-#ifndef GF_EVAL_CLIP_RETRIEVAL_H
-#define GF_EVAL_CLIP_RETRIEVAL_H
+#pragma once
 
 #include "pairs/pairs_sweep.h"
 
@@ -32,5 +31,3 @@ typedef struct gf_retrieval {
 
 /* E_ARGUMENT: no image or caption, an owner out of range. E_NUMERIC: an embedding is not finite. */
 glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, gf_retrieval *out);
-
-#endif

@@ -4,8 +4,7 @@
  *     float *c;      TRY(gf_zeroshot_classifier(err, text_encoder, &p, &c));
  *     TRY(gf_zeroshot_score(err, &images, c, p.classes.n, &job, &result));
  */
-#ifndef GF_EVAL_CLIP_ZEROSHOT_H
-#define GF_EVAL_CLIP_ZEROSHOT_H
+#pragma once
 
 #include "eval/encode.h"
 #include "pairs/pairs_sweep.h"
@@ -43,5 +42,3 @@ typedef struct gf_zeroshot {
  * label, or a label is not below `classes`. */
 glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
                                 const gf_sweep_job *job, gf_zeroshot *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* compare_detectors.h - precision and recall of different detectors on the same embeddings. */
-#ifndef GF_EVAL_FLAGS_COMPARE_DETECTORS_H
-#define GF_EVAL_FLAGS_COMPARE_DETECTORS_H
+#pragma once
 
 #include "eval/flags/fn_precision_recall.h"
 
@@ -31,5 +30,3 @@ typedef struct gf_fn_comparison {
 
 /* out [GF_FN_DETECTOR_COUNT]; anchors 0: not available (GLOFND without lambda, FNC without batches). */
 glofnd_status gf_fn_compare(gf_error *err, const gf_fn_comparison *x, gf_precision_recall *out);
-
-#endif

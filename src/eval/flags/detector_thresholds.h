@@ -1,7 +1,6 @@
 /* detector_thresholds.h - thresholds of detectors that learn nothing: from a row's batch, from all pairs of an anchor, from all
  * pairs. Similarities are never all in memory. */
-#ifndef GF_EVAL_FLAGS_DETECTOR_THRESHOLDS_H
-#define GF_EVAL_FLAGS_DETECTOR_THRESHOLDS_H
+#pragma once
 
 #include "eval/flags/view_set.h"
 #include "pairs/pairs_sweep.h"
@@ -14,5 +13,3 @@ glofnd_status gf_optimal_thresholds(gf_error *err, const gf_view_set *anchors, i
                                     const gf_sweep_job *job, float *out);
 /* One for all anchors: the smallest value, on a grid of 2^-16, that at most a share alpha of all pairs exceeds. */
 glofnd_status gf_single_threshold(gf_error *err, const gf_view_set *s, double alpha, const gf_sweep_job *job, float *out);
-
-#endif

@@ -4,8 +4,7 @@
  * above the threshold of row i. Precision and recall are computed twice: pooled over all pairs, and as in the authors' code, per
  * anchor with 0/0 = 1, then averaged; F1 is the harmonic mean of the two means.
  */
-#ifndef GF_EVAL_FLAGS_FN_PRECISION_RECALL_H
-#define GF_EVAL_FLAGS_FN_PRECISION_RECALL_H
+#pragma once
 
 #include "eval/flags/view_set.h"
 #include "pairs/pairs_sweep.h"
@@ -28,5 +27,3 @@ typedef struct gf_precision_recall {
 
 /* Summary of n anchors with `rows` consecutive rows each, whose counts are added: counts [n * rows]. */
 gf_precision_recall gf_fn_precision_recall(const gf_fn_counts *counts, int64_t n, int rows);
-
-#endif

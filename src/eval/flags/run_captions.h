@@ -1,7 +1,6 @@
 /* run_captions.h - a trained image-text run: embeddings of images and of one caption each, and groups of samples that share a
  * caption. */
-#ifndef GF_EVAL_FLAGS_RUN_CAPTIONS_H
-#define GF_EVAL_FLAGS_RUN_CAPTIONS_H
+#pragma once
 
 #include "eval/flags/run_embeddings.h"
 
@@ -13,5 +12,3 @@ glofnd_status gf_trained_run_image_text(gf_error *err, gf_trained_run *f, int64_
  * of samples whose group has an earlier member. */
 glofnd_status gf_trained_run_caption_groups(gf_error *err, const gf_trained_run *f, gf_view_set *image, gf_view_set *text,
                                             int64_t *repeated);
-
-#endif

@@ -1,7 +1,6 @@
 /* run_embeddings.h - a trained run: embeddings of its samples, as centre crops or as training draws them, and its learned
  * thresholds. Embeddings are projections of the head, which the loss compares, in eval mode. */
-#ifndef GF_EVAL_FLAGS_RUN_EMBEDDINGS_H
-#define GF_EVAL_FLAGS_RUN_EMBEDDINGS_H
+#pragma once
 
 #include "eval/encode.h"
 #include "eval/flags/view_set.h"
@@ -41,5 +40,3 @@ void gf_trained_run_report_unreadable(const gf_trained_run *f, int64_t i, const 
  * texts. Returns the number of thresholds that are not NaN; 0 also where the detector never started, or the run has no
  * checkpoint. */
 int64_t gf_trained_run_lambda(const gf_trained_run *f, int side, const int64_t *id, int64_t n, float *lambda);
-
-#endif

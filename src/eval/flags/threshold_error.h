@@ -1,6 +1,5 @@
 /* threshold_error.h - errors of thresholds against the optimal ones, and their distribution. */
-#ifndef GF_EVAL_FLAGS_THRESHOLD_ERROR_H
-#define GF_EVAL_FLAGS_THRESHOLD_ERROR_H
+#pragma once
 
 #include "eval/flags/view_set.h"
 #include "pairs/pairs_sweep.h"
@@ -27,5 +26,3 @@ void gf_density(const float *x, int64_t n, double low, double high, int bins, do
  * the one before. */
 glofnd_status gf_fnc_batch_thresholds(gf_error *err, const gf_view_set *s, int views, int64_t batch, int draws, double alpha,
                                       uint64_t seed, const gf_sweep_job *job, float *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* view_set.h - labelled embeddings of views of samples, the rows that pairs are made of. */
-#ifndef GF_EVAL_FLAGS_VIEW_SET_H
-#define GF_EVAL_FLAGS_VIEW_SET_H
+#pragma once
 
 #include "pairs/pairs_sweep.h"
 
@@ -21,5 +20,3 @@ static inline const gf_view_set *gf_view_columns(const gf_view_set *s) { return 
 
 glofnd_status gf_view_set_alloc(gf_error *err, gf_view_set *s, int64_t n, int64_t dim);
 void gf_view_set_free(gf_view_set *s); /* accepts NULL and a zeroed struct */
-
-#endif

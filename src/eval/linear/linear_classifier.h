@@ -7,8 +7,7 @@
  * Scores exist for 128 samples at a time. Bits do not depend on the number of threads: the parts of the samples depend on their
  * number alone, and gradients of the parts are added in order.
  */
-#ifndef GF_EVAL_LINEAR_LINEAR_CLASSIFIER_H
-#define GF_EVAL_LINEAR_LINEAR_CLASSIFIER_H
+#pragma once
 
 #include "eval/features.h"
 
@@ -32,5 +31,3 @@ void gf_linear_rank(gf_linear *m, const gf_features *f, int32_t *rank);
 /* Top-k accuracy of ranks (share below `top` among rows with a label), and mean over classes of the top-1. NaN: no labels. */
 double gf_rank_top(const int32_t *rank, int64_t n, int32_t top);
 glofnd_status gf_rank_mean_per_class(gf_error *err, const gf_features *f, const int32_t *rank, double *out);
-
-#endif

@@ -4,8 +4,7 @@
  *     TRY(gf_linear_eval_create(err, &spec, 1.0, &l));    computes the features that shares up to 1.0 need
  *     TRY(gf_linear_eval_run(err, l, 0.1, &result));      with ten percent of the labels
  */
-#ifndef GF_EVAL_LINEAR_LINEAR_EVAL_H
-#define GF_EVAL_LINEAR_LINEAR_EVAL_H
+#pragma once
 
 #include "eval/encode.h"
 #include "eval/linear/linear_probe.h"
@@ -41,5 +40,3 @@ typedef struct gf_linear_result {
 glofnd_status gf_linear_eval_create(gf_error *err, const gf_linear_eval_spec *spec, double largest, gf_linear_eval **out);
 void gf_linear_eval_free(gf_linear_eval *l);
 glofnd_status gf_linear_eval_run(gf_error *err, gf_linear_eval *l, double share, gf_linear_result *out);
-
-#endif

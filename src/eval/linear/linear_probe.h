@@ -1,7 +1,6 @@
 /* linear_probe.h - linear probe: a linear classifier trained with mini-batches on frozen features; the best epoch is chosen on
  * validation features. It sees features only, so it cannot change a backbone. */
-#ifndef GF_EVAL_LINEAR_LINEAR_PROBE_H
-#define GF_EVAL_LINEAR_LINEAR_PROBE_H
+#pragma once
 
 #include "eval/linear/linear_classifier.h"
 #include "eval/protocol.h"
@@ -32,5 +31,3 @@ typedef struct gf_probe {
 
 /* Labels of all rows are below `classes`. E_NUMERIC: the loss is not finite. */
 glofnd_status gf_probe_fit(gf_error *err, gf_probe *p);
-
-#endif

@@ -3,8 +3,7 @@
  * Minimises  mean cross entropy + l2 / (2 n) |W|^2  over weights W and biases; biases are not regularised. l2 is relative to the
  * sum over the samples: 1 / C in scikit-learn.
  */
-#ifndef GF_EVAL_LINEAR_LOGISTIC_REGRESSION_H
-#define GF_EVAL_LINEAR_LOGISTIC_REGRESSION_H
+#pragma once
 
 #include "eval/linear/linear_classifier.h"
 
@@ -23,5 +22,3 @@ typedef struct gf_logistic {
 /* Starts from the weights of m, such as the solution of a similar l2. Labels of all rows of f are below m->classes.
  * E_NUMERIC: a feature is not finite. E_UNSUPPORTED: built without liblbfgs. */
 glofnd_status gf_logistic_fit(gf_error *err, gf_logistic *o, const gf_features *f, gf_linear *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* transfer_learning.h - transfer learning: logistic regression on features of a different dataset, over a range of l2
  * strengths. */
-#ifndef GF_EVAL_LINEAR_TRANSFER_LEARNING_H
-#define GF_EVAL_LINEAR_TRANSFER_LEARNING_H
+#pragma once
 
 #include "eval/linear/logistic_regression.h"
 #include "eval/protocol.h"
@@ -25,5 +24,3 @@ typedef struct gf_transfer {
 
 /* Scales and relabels the features in place. Each strength starts from the previous solution. */
 glofnd_status gf_transfer_fit(gf_error *err, gf_transfer *t, gf_features *train, gf_features *test);
-
-#endif

@@ -7,8 +7,7 @@
  * equal
  * calls give equal bytes. JSON has no NaN or infinity: they are written as null, and null reads as NaN.
  */
-#ifndef GF_IO_JSON_JSONL_H
-#define GF_IO_JSON_JSONL_H
+#pragma once
 
 #include <stdio.h>
 
@@ -72,5 +71,3 @@ int64_t gf_jsonl_get_numbers(const gf_jsonl_reader *r, const char *key, double *
  * strings as between the quotes, an array as "a, b" with its elements in rising order of their texts. 0: no memory. */
 int gf_jsonl_each(const gf_jsonl_reader *r, void (*take)(void *user, const char *key, const char *value), void *user);
 void gf_jsonl_read_close(gf_jsonl_reader *r); /* NULL, a zeroed and a closed one are fine */
-
-#endif

@@ -10,8 +10,7 @@
  *
  * Messages name the file and the tensor, what was found and what is expected.
  */
-#ifndef GF_IO_JSON_SAFETENSORS_H
-#define GF_IO_JSON_SAFETENSORS_H
+#pragma once
 
 #include "util/status.h"
 
@@ -71,5 +70,3 @@ glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *t
 
 size_t gf_st_type_bytes(gf_st_type type);
 const char *gf_st_type_name(gf_st_type type); /* "F32", ... */
-
-#endif

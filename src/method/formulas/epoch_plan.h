@@ -5,8 +5,7 @@
  * row per sample. So a sample always has two rows, and pairs of one sample always lie next to the diagonal.
  * "Own" rows are this rank's anchors; "all" rows are those of the global batch, whose thresholds and weights pass C needs.
  */
-#ifndef GF_METHOD_FORMULAS_EPOCH_PLAN_H
-#define GF_METHOD_FORMULAS_EPOCH_PLAN_H
+#pragma once
 
 #include "glofnd.h"
 #include "method/formulas/lambda_update.h"
@@ -44,5 +43,3 @@ typedef struct gf_plan {
     unsigned flags;    /* pass_flags.h: of passes B and C */
     gf_learner learner;
 } gf_plan;
-
-#endif

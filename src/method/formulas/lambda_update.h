@@ -4,8 +4,7 @@
  * Pure functions of (options, anchor state, share of negatives above lambda). A step uses gf_lambda_update, and before it
  * gf_lambda_range, the bounds of the new lambda: so the pass that counts can already sum.
  */
-#ifndef GF_METHOD_FORMULAS_LAMBDA_UPDATE_H
-#define GF_METHOD_FORMULAS_LAMBDA_UPDATE_H
+#pragma once
 
 #include <math.h>
 
@@ -134,5 +133,3 @@ GF_HD void gf_lambda_range(const gf_learner *l, const glofnd_row *row, float *lo
     *lo = (float)(low - 1e-6);
     *hi = (float)(high + 1e-6);
 }
-
-#endif

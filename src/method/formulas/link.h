@@ -1,6 +1,5 @@
 /* link.h - what the other rows of a batch need to know of one row; two of them per sample travel between ranks as bytes. */
-#ifndef GF_METHOD_FORMULAS_LINK_H
-#define GF_METHOD_FORMULAS_LINK_H
+#pragma once
 
 #include "glofnd.h"
 
@@ -13,6 +12,4 @@ typedef struct gf_link {
 
 #if defined(GLOFND_EXPERIMENTAL) && !defined(__cplusplus)
 _Static_assert(GLOFND_LINK_BYTES == 2 * sizeof(gf_link), "links of a sample");
-#endif
-
 #endif

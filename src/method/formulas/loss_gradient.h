@@ -4,8 +4,7 @@
  * One function per family of losses, each a few lines of scalar arithmetic in double that can be held against docs/method.md.
  * All sums arrive and all weights leave in the log domain: at tau = 0.005, exp(S/tau) alone would overflow.
  */
-#ifndef GF_METHOD_FORMULAS_LOSS_GRADIENT_H
-#define GF_METHOD_FORMULAS_LOSS_GRADIENT_H
+#pragma once
 
 #include <math.h>
 
@@ -133,5 +132,3 @@ GF_HD gf_loss_out gf_loss_gradient(const glofnd_options *o, const gf_loss_in *x)
     if (o->compat == GLOFND_COMPAT_OFFICIAL && o->loss != GLOFND_LOSS_SOGCLR) return gf_fastclip_loss_gradient(o, x);
     return gf_sogclr_loss_gradient(o, x);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* pass_flags.h - what a pass over all pairs has to do: bits of gf_plan.flags and gf_pass.flags. */
-#ifndef GF_METHOD_FORMULAS_PASS_FLAGS_H
-#define GF_METHOD_FORMULAS_PASS_FLAGS_H
+#pragma once
 
 enum {
     GF_MASK = 1,  /* flags act on the sums (else everything is summed, and only counted) */
@@ -16,5 +15,3 @@ enum {
     GF_KEEP_TILES = 1024, /* stats: leave the tiles in `tiles` for the grad pass that follows */
     GF_REUSE_TILES = 2048 /* grad: they are there */
 };
-
-#endif

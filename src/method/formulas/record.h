@@ -1,6 +1,5 @@
 /* record.h - the state of one anchor on one side as it lies in a store, in memory, on a device and in files. */
-#ifndef GF_METHOD_FORMULAS_RECORD_H
-#define GF_METHOD_FORMULAS_RECORD_H
+#pragma once
 
 #include <math.h>
 
@@ -63,5 +62,3 @@ GF_HD gf_record gf_record_encode(const glofnd_row *row) {
     }
     return r;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* row.h - the scalar part of a step: one anchor or one row, before, between and after the passes. */
-#ifndef GF_METHOD_FORMULAS_ROW_H
-#define GF_METHOD_FORMULAS_ROW_H
+#pragma once
 
 #include "method/formulas/epoch_plan.h"
 #include "method/formulas/link.h"
@@ -156,5 +155,3 @@ GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIM
 GF_HD float gf_row_theta(const gf_plan *p, const gf_link *l) {
     return p->flags & GF_GROUP || p->topk ? l->theta : fmaxf(l->theta, l->floor);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* totals.h - sums of a step over its rows, and the statistics made of them. */
-#ifndef GF_METHOD_FORMULAS_TOTALS_H
-#define GF_METHOD_FORMULAS_TOTALS_H
+#pragma once
 
 #include "method/formulas/epoch_plan.h"
 
@@ -16,5 +15,3 @@ typedef struct gf_totals { /* doubles only: a device adds them up as one array *
 void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats);
 /* Adds the sums of glofnd_step_grad. */
 void gf_totals_grad(const gf_plan *p, const gf_totals *sum, int quality, glofnd_stats *stats);
-
-#endif

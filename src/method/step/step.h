@@ -1,6 +1,5 @@
 /* step.h - one step, inside: the batch, the meaning of the options for it, and its arrays. */
-#ifndef GF_METHOD_STEP_STEP_H
-#define GF_METHOD_STEP_STEP_H
+#pragma once
 
 #include "method/context.h"
 #include "method/formulas/row.h"
@@ -70,5 +69,3 @@ glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats);
 void gf_step_gradient(gf_step *t, const gf_link *links, void *grad_a, void *grad_b, glofnd_stats *stats);
 /* The pairs that the links keep, for inspection. */
 void gf_step_show_mask(gf_step *t, const gf_link *links, uint8_t *keep);
-
-#endif

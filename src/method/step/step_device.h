@@ -1,6 +1,5 @@
 /* step_device.h - the step tier of a context that lives on a device: the device's own functions, after the same checks. */
-#ifndef GF_METHOD_STEP_STEP_DEVICE_H
-#define GF_METHOD_STEP_STEP_DEVICE_H
+#pragma once
 
 #include "method/context.h"
 
@@ -12,5 +11,3 @@ glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_
 glofnd_status gf_device_run_mask(glofnd_ctx *c, const glofnd_batch *q, const gf_link *links, uint8_t *keep);
 /* Waits. The stats of the last step, or the failure of a step since the last call. */
 glofnd_status gf_device_stats(glofnd_ctx *c, glofnd_stats *stats);
-
-#endif

@@ -8,8 +8,7 @@
  * Files: store.c (life, rows), store_map.c (the working file behind a mapped store), store_file.c (save and load),
  * store_device.c.
  */
-#ifndef GF_METHOD_STORE_STORE_H
-#define GF_METHOD_STORE_STORE_H
+#pragma once
 
 #include <pthread.h>
 
@@ -126,5 +125,3 @@ void gf_store_map_shared(glofnd_store *s);
 
 static inline int gf_bit(const uint64_t *bits, int64_t i) { return (int)(bits[i >> 6] >> (i & 63) & 1); }
 static inline void gf_bit_set(uint64_t *bits, int64_t i) { bits[i >> 6] |= (uint64_t)1 << (i & 63); }
-
-#endif

@@ -1,7 +1,6 @@
 /* comparable.h - evaluations of several runs that may be shown side by side: those of one identity (run_eval.h), made in the same
  * way and on the same samples. */
-#ifndef GF_REPORT_COMPARE_COMPARABLE_H
-#define GF_REPORT_COMPARE_COMPARABLE_H
+#pragma once
 
 #include "report/page.h"
 
@@ -21,5 +20,3 @@ typedef struct gf_score {     /* the figure that summarises a run */
 gf_score gf_score_choose(const gf_report *r);
 /* Score of a run, in percent; NaN: it was not measured with these settings. */
 double gf_score_of(const gf_score *s, const gf_run_log *run, int untrained);
-
-#endif

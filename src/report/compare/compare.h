@@ -1,7 +1,6 @@
 /* compare.h - runs side by side: grouped by configuration without seed, mean (std) of each figure, paired t-test against the
  * first group. Figures come from RUN/eval.jsonl (the newest line of each kind) and the last epoch of RUN/log.jsonl. */
-#ifndef GF_REPORT_COMPARE_COMPARE_H
-#define GF_REPORT_COMPARE_COMPARE_H
+#pragma once
 
 #include <limits.h>
 
@@ -67,5 +66,3 @@ void gf_compare_text(gf_text *out, const gf_comparison *c);
 void gf_compare_csv(gf_text *out, const gf_comparison *c); /* a line per metric and group */
 void gf_compare_json(gf_text *out, const gf_comparison *c);
 void gf_compare_latex(gf_text *out, const gf_comparison *c); /* two tables as the paper's: mean (std), p-values */
-
-#endif

@@ -3,8 +3,7 @@
  *
  * A position is the index of an anchor on the page; `row` is its number in the data.
  */
-#ifndef GF_REPORT_EXPLORER_EXPLORER_H
-#define GF_REPORT_EXPLORER_EXPLORER_H
+#pragma once
 
 #include "image/image.h"
 #include "util/strings/text_buffer.h"
@@ -40,5 +39,3 @@ typedef struct gf_explorer {
 int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes);
 /* *shown: number of positions with an image. */
 glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explorer *x, int64_t *shown);
-
-#endif

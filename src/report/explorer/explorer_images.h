@@ -1,6 +1,5 @@
 /* explorer_images.h - thumbnails of a page's anchors on sprite sheets. */
-#ifndef GF_REPORT_EXPLORER_EXPLORER_IMAGES_H
-#define GF_REPORT_EXPLORER_EXPLORER_IMAGES_H
+#pragma once
 
 #include "report/explorer/explorer.h"
 
@@ -15,5 +14,3 @@ typedef struct gf_explorer_images {
 /* Duplicates first, then their neighbours, then the others, until x->image_bytes are used. Empty if x->image is NULL. */
 glofnd_status gf_explorer_draw(gf_error *err, const gf_explorer *x, gf_explorer_images *out);
 void gf_explorer_images_free(gf_explorer_images *m); /* accepts a zeroed struct */
-
-#endif

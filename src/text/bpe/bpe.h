@@ -9,8 +9,7 @@
  * merge, start, end. A loaded vocabulary is not changed by use: any number of threads may share it, each with a scratch of its
  * own.
  */
-#ifndef GF_TEXT_BPE_BPE_H
-#define GF_TEXT_BPE_BPE_H
+#pragma once
 
 #include "text/bpe/bpe_words.h"
 
@@ -48,5 +47,3 @@ void gf_bpe_scratch_free(gf_bpe_scratch *s);
 /* The text of `count` numbers, closed by 0, to be freed: words are followed by a space each, start and end are written as they
  * are named; U+FFFD where the bytes are no UTF-8. E_INDEX: a number outside the vocabulary. */
 glofnd_status gf_bpe_decode(gf_error *err, const gf_bpe *b, const int32_t *ids, int64_t count, char **out);
-
-#endif

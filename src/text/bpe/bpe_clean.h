@@ -1,6 +1,5 @@
 /* bpe_clean.h - a caption cleaned as CLIP does. See bpe_words.h. */
-#ifndef GF_TEXT_BPE_BPE_CLEAN_H
-#define GF_TEXT_BPE_BPE_CLEAN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,5 +10,3 @@
  * No step makes more characters than there were bytes: a text that becomes several characters was written with at least as many
  * bytes. */
 int64_t gf_clean_text(const uint8_t *text, size_t n, uint32_t *code, uint8_t *scratch);
-
-#endif

@@ -1,6 +1,5 @@
 /* bpe_counts.h - the words counted so far: for bpe_learn.c. */
-#ifndef GF_TEXT_BPE_BPE_COUNTS_H
-#define GF_TEXT_BPE_BPE_COUNTS_H
+#pragma once
 
 #include "text/bpe/bpe_learn.h"
 
@@ -20,5 +19,3 @@ struct gf_bpe_counts {
 };
 
 static inline size_t gf_bpe_counted_end(const gf_bpe_counts *c, int64_t i) { return i + 1 < c->n ? c->word[i + 1].at : c->used; }
-
-#endif

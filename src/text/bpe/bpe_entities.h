@@ -1,6 +1,5 @@
 /* bpe_entities.h - HTML's names and numbers of characters: "&eacute;", "&#233;". */
-#ifndef GF_TEXT_BPE_BPE_ENTITIES_H
-#define GF_TEXT_BPE_BPE_ENTITIES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -8,5 +7,3 @@
  * that is known in small letters only; else as Python's html.unescape. Returns the new count; equal to n: nothing was there, for
  * an entity is longer than what it stands for. */
 int64_t gf_entities_replace(uint32_t *s, int64_t n, int strict);
-
-#endif

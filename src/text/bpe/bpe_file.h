@@ -1,6 +1,5 @@
 /* bpe_file.h - text files that may be gzip: merges files, read and written. */
-#ifndef GF_TEXT_BPE_BPE_FILE_H
-#define GF_TEXT_BPE_BPE_FILE_H
+#pragma once
 
 #include "util/status.h"
 
@@ -12,5 +11,3 @@ glofnd_status gf_bpe_file_read(gf_error *err, const char *path, char **text, siz
 glofnd_status gf_gunzip(gf_error *err, const char *name, const uint8_t *bytes, size_t n, char **text, size_t *size);
 /* Writes the file under its name only when it is complete; a name that ends in .gz is packed. */
 glofnd_status gf_bpe_file_write(gf_error *err, const char *path, const char *text, size_t n);
-
-#endif

@@ -8,8 +8,7 @@
  * again, the most frequent pair of neighbouring symbols becomes a symbol; of equally frequent ones, the pair with the smaller
  * numbers. Same captions in any order, same vocabulary.
  */
-#ifndef GF_TEXT_BPE_BPE_LEARN_H
-#define GF_TEXT_BPE_BPE_LEARN_H
+#pragma once
 
 #include "text/bpe/bpe_words.h"
 
@@ -28,5 +27,3 @@ glofnd_status gf_bpe_counts_add(gf_error *err, gf_bpe_counts *c, const char *tex
 int64_t gf_bpe_counts_words(const gf_bpe_counts *c, int64_t *different);
 /* Learns and writes the merges file: gzip if the name ends in .gz. E_ARGUMENT: no words. */
 glofnd_status gf_bpe_learn(gf_error *err, const gf_bpe_counts *c, int merges, const char *path, gf_bpe_learned *out);
-
-#endif

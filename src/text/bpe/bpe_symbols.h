@@ -4,8 +4,7 @@
  * the bytes it stands for; the end of a word is written "</w>" among them, as the files do. Files write each byte as one
  * visible character.
  */
-#ifndef GF_TEXT_BPE_BPE_SYMBOLS_H
-#define GF_TEXT_BPE_BPE_SYMBOLS_H
+#pragma once
 
 #include "util/status.h"
 
@@ -38,5 +37,3 @@ size_t gf_symbols_join(const gf_symbols *s, int32_t left, int32_t right, uint8_t
 /* The character of a file that stands for a byte, and back; -1: stands for none. */
 uint32_t gf_bpe_letter(uint8_t byte);
 int gf_bpe_byte(uint32_t letter);
-
-#endif

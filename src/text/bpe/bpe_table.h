@@ -1,6 +1,5 @@
 /* bpe_table.h - what a loaded vocabulary consists of: for the files of bpe_*.c only. */
-#ifndef GF_TEXT_BPE_BPE_TABLE_H
-#define GF_TEXT_BPE_BPE_TABLE_H
+#pragma once
 
 #include "text/bpe/bpe.h"
 #include "text/bpe/bpe_symbols.h"
@@ -24,5 +23,3 @@ static inline uint32_t gf_bpe_rank(const gf_bpe *b, uint32_t left, uint32_t righ
     }
     return GF_BPE_NO_RANK;
 }
-
-#endif

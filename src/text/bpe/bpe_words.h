@@ -9,8 +9,7 @@
  * collapsed, lower case. Words: the marks of start and end, the contractions 's 't 're 've 'm 'll 'd, runs of letters, single
  * digits, runs of anything else.
  */
-#ifndef GF_TEXT_BPE_BPE_WORDS_H
-#define GF_TEXT_BPE_BPE_WORDS_H
+#pragma once
 
 #include "util/status.h"
 
@@ -33,5 +32,3 @@ glofnd_status gf_words_begin(gf_error *err, gf_words *w, const char *text, size_
 /* The next word, valid until the next call. */
 gf_word_kind gf_words_next(gf_words *w, const uint8_t **bytes, size_t *size);
 void gf_words_free(gf_words *w);
-
-#endif

@@ -5,12 +5,9 @@
  * for the whole text, parts that look like single characters of UTF-8 are repaired by themselves. Again, while it still looks
  * wrong.
  */
-#ifndef GF_TEXT_REPAIR_MOJIBAKE_H
-#define GF_TEXT_REPAIR_MOJIBAKE_H
+#pragma once
 
 #include <stdint.h>
 
 /* bytes [3 n / 2]: scratch. Returns the new count, which is never larger. *changed is set where anything was repaired. */
 int64_t gf_mojibake_repair(uint32_t *s, int64_t n, uint8_t *bytes, int *changed);
-
-#endif

@@ -1,6 +1,5 @@
 /* mojibake_bytes.h - from characters back to the bytes they were decoded from, and from those to characters as UTF-8. */
-#ifndef GF_TEXT_REPAIR_MOJIBAKE_BYTES_H
-#define GF_TEXT_REPAIR_MOJIBAKE_BYTES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -11,5 +10,3 @@ int64_t gf_mojibake_encode(const uint32_t *s, int64_t n, int encoding, uint8_t *
 /* Bytes as UTF-8, also with surrogate pairs (CESU-8) and Java's 0; with `lost`, GF_SUBSTITUTE is U+FFFD. Returns how many
  * characters, -1: they are not UTF-8, and s is as it was. *changed: not what s held before. */
 int64_t gf_mojibake_decode(const uint8_t *bytes, int64_t n, int lost, uint32_t *s, int *changed);
-
-#endif

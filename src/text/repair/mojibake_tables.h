@@ -1,7 +1,6 @@
 /* mojibake_tables.h - characters that wrongly decoded UTF-8 can consist of: their kinds, and their byte in each encoding. Made by
  * tools/make_mojibake_tables.py. */
-#ifndef GF_TEXT_REPAIR_MOJIBAKE_TABLES_H
-#define GF_TEXT_REPAIR_MOJIBAKE_TABLES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -43,5 +42,3 @@ extern const int gf_mojibake_rows_n;
 
 /* NULL: ASCII, or a character of no interest here. */
 const gf_mojibake_row *gf_mojibake_find(uint32_t code);
-
-#endif

@@ -3,8 +3,7 @@
  * The tables are made by tools/make_unicode_tables.py; ASCII takes short cuts. Nothing here fails: what is not UTF-8 reads as
  * U+FFFD.
  */
-#ifndef GF_TEXT_UNICODE_UNICODE_H
-#define GF_TEXT_UNICODE_UNICODE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ extern const gf_unicode_form gf_unicode_forms[];
 extern const int gf_unicode_forms_n;
 extern const gf_entity gf_entities[]; /* in bytewise order of names */
 extern const int gf_entities_n;
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The tables are made by tools/make_unicode_tables.py.
  */
-#ifndef GF_TEXT_UNICODE_UNICODE_NFC_H
-#define GF_TEXT_UNICODE_UNICODE_NFC_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ extern const gf_decomposition gf_nfc_parts[]; /* in order of code; one step each
 extern const int gf_nfc_parts_n;
 extern const uint16_t gf_nfc_pairs[]; /* rows of gf_nfc_parts that are composed again, in order of first, second */
 extern const int gf_nfc_pairs_n;
-
-#endif

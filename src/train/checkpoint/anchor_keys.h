@@ -3,8 +3,7 @@
  * Row i of the store belongs to sample i of the dataset. If samples were added, removed or reordered since, rows are re-mapped by
  * key: an anchor follows its sample.
  */
-#ifndef GF_TRAIN_CHECKPOINT_ANCHOR_KEYS_H
-#define GF_TRAIN_CHECKPOINT_ANCHOR_KEYS_H
+#pragma once
 
 #include "data/dataset.h"
 
@@ -27,5 +26,3 @@ glofnd_status gf_keys_map(gf_error *err, const gf_dataset *d, const char *path, 
 /* Keys of drawn images and of CIFAR are numbers, which say less than a name: E_ARGUMENT if `d`, which was opened as `spec`, has
  * different pictures from the SPEC `before` under the same keys. GLOFND_OK where `before` cannot be opened any more. */
 glofnd_status gf_keys_check_pictures(gf_error *err, const gf_dataset *d, const char *spec, const char *before);
-
-#endif

@@ -5,8 +5,7 @@
  * "anchors.glofnd.00002-of-00004" holds the anchors 2, 6, 10 ... of rank 2 of 4. A checkpoint of any number of ranks is read by
  * any number.
  */
-#ifndef GF_TRAIN_CHECKPOINT_ANCHORS_H
-#define GF_TRAIN_CHECKPOINT_ANCHORS_H
+#pragma once
 
 #include "train/checkpoint/anchor_keys.h"
 #include "train/trainer.h"
@@ -33,5 +32,3 @@ typedef glofnd_status (*gf_anchors_use)(gf_error *err, void *user, glofnd_ctx *c
 /* Reads every file once, into memory: first `anchors` itself for `whole` (with 0 and 1), then the parts for `part`. */
 glofnd_status gf_anchors_read(gf_error *err, glofnd_ctx *c, const char *anchors, gf_anchors_use whole, gf_anchors_use part,
                               void *user);
-
-#endif

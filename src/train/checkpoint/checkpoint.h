@@ -10,8 +10,7 @@
  *   DONE                 checksum, length and name of each of these (run/manifest.h)
  * Equal runs write equal bytes. run/checkpoint_folder.h makes, finds and replaces the folders.
  */
-#ifndef GF_TRAIN_CHECKPOINT_CHECKPOINT_H
-#define GF_TRAIN_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include "train/checkpoint/anchor_keys.h"
 #include "train/trainer.h"
@@ -26,5 +25,3 @@ glofnd_status gf_checkpoint_save(gf_error *err, const gf_trainer *t, const char 
  * samples than the checkpoint, or a different order: E_FORMAT says what differs; with `remap` its anchors are found by key, and
  * the epoch that the checkpoint was in begins again, since its order and length are different now. */
 glofnd_status gf_checkpoint_load(gf_error *err, gf_trainer *t, const char *path, int remap, gf_remap *found, gf_log_marks *marks);
-
-#endif

@@ -1,8 +1,7 @@
 /* learned_thresholds.h - the thresholds that a run has learned, read from its newest checkpoint, of one rank or several. Keys
  * assign them to samples where the order of the data is not that of the training.
  */
-#ifndef GF_TRAIN_CHECKPOINT_LEARNED_THRESHOLDS_H
-#define GF_TRAIN_CHECKPOINT_LEARNED_THRESHOLDS_H
+#pragma once
 
 #include "data/dataset.h"
 #include "run/config.h"
@@ -19,5 +18,3 @@ typedef struct gf_learned {
 glofnd_status gf_learned_read(gf_error *err, const char *run, const gf_config *c, const gf_dataset *d, const char *spec,
                               gf_learned *out);
 void gf_learned_free(gf_learned *l); /* a zeroed one is fine */
-
-#endif

@@ -1,6 +1,5 @@
 /* positions.h - positional embeddings made for a different number of patches or tokens, resized as open_clip does. */
-#ifndef GF_TRAIN_CHECKPOINT_POSITIONS_H
-#define GF_TRAIN_CHECKPOINT_POSITIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ glofnd_status gf_positions_resize(gf_error *err, gf_positions_kind kind, const f
                                   int64_t width);
 /* "7x7 to 10x10", "77 to 32" */
 void gf_positions_text(gf_positions_kind kind, int64_t from, int64_t to, char *text, size_t bytes);
-
-#endif

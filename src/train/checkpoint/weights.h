@@ -6,8 +6,7 @@
  *     gf_weights_save_model(&err, &(gf_model){encoders, 2, &scale}, GF_MODEL_FILE);
  *     gf_weights_load_model(&err, &model, "RN50.safetensors", GF_WEIGHTS_STRICT, &report);
  */
-#ifndef GF_TRAIN_CHECKPOINT_WEIGHTS_H
-#define GF_TRAIN_CHECKPOINT_WEIGHTS_H
+#pragma once
 
 #include "train/trainer.h"
 
@@ -54,5 +53,3 @@ glofnd_status gf_model_check_init(gf_error *err, const gf_config *c);
  * text: tensors that are missing, unknown or of a different shape are named, and a learned temperature starts at the file's; a
  * locked encoder must get some (E_OPTION). */
 glofnd_status gf_model_init(gf_error *err, gf_trainer *t, const char *path, char *line, size_t bytes);
-
-#endif

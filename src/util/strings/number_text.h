@@ -4,8 +4,7 @@
  * `out`, without a 0 at the end, and returns the bytes written. Numbers with at most 8 digits after the point and below a
  * million, such as rounded similarities, take a short way; all others go through snprintf.
  */
-#ifndef GF_UTIL_STRINGS_NUMBER_TEXT_H
-#define GF_UTIL_STRINGS_NUMBER_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ size_t gf_shortest_text(char *out, double x);
 /* The whole text as an integer, or as a finite number: NULL, or why not, in words that complete "x ...". */
 const char *gf_integer_read(const char *text, int64_t *x);
 const char *gf_number_read(const char *text, double *x);
-
-#endif

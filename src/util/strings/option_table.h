@@ -14,8 +14,7 @@
  *
  * Text is read and written as in the C locale, whatever the program set.
  */
-#ifndef GF_UTIL_STRINGS_OPTION_TABLE_H
-#define GF_UTIL_STRINGS_OPTION_TABLE_H
+#pragma once
 
 #include "util/status.h"
 
@@ -80,5 +79,3 @@ glofnd_status gf_options_check(gf_error *err, const gf_option_table *table, cons
 int gf_option_format(const gf_option *option, const void *target, char *out, size_t bytes);
 /* The values an option accepts: "a number in [0, 1)". Returns its length as snprintf does. */
 int gf_option_range(const gf_option *option, char *out, size_t bytes);
-
-#endif

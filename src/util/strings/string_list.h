@@ -1,6 +1,5 @@
 /* string_list.h - many strings in one block, by number: file names, class names, captions. */
-#ifndef GF_UTIL_STRINGS_STRING_LIST_H
-#define GF_UTIL_STRINGS_STRING_LIST_H
+#pragma once
 
 #include "util/status.h"
 
@@ -23,5 +22,3 @@ void gf_string_list_unique(gf_string_list *s);
 int64_t gf_string_list_find(const gf_string_list *s, const char *text);
 int gf_string_list_is_sorted(const gf_string_list *s);
 void gf_string_list_free(gf_string_list *s);
-
-#endif

@@ -1,6 +1,5 @@
 /* text_buffer.h - a text that grows; running out of memory sticks and is asked for once, at the end. */
-#ifndef GF_UTIL_STRINGS_TEXT_BUFFER_H
-#define GF_UTIL_STRINGS_TEXT_BUFFER_H
+#pragma once
 
 #include "util/status.h"
 
@@ -14,5 +13,3 @@ void gf_text_add(gf_text *t, const char *fmt, ...) __attribute__((format(printf,
 /* For HTML: & < > " ' as entities; bytes that are no plain characters (control, broken UTF-8) as '?'. */
 void gf_text_escape(gf_text *t, const char *raw);
 void gf_text_free(gf_text *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* utf8.h - characters of UTF-8. */
-#ifndef GF_UTIL_STRINGS_UTF8_H
-#define GF_UTIL_STRINGS_UTF8_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@
 size_t gf_utf8_bytes(const unsigned char *p);
 /* Drops the piece of a character at the end of a text that did not fit where it was copied to. */
 void gf_utf8_trim(char *text);
-
-#endif

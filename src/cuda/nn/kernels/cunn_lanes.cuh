@@ -1,6 +1,5 @@
 /* cunn_lanes.cuh - V neighbouring channels in one access: 8 of bf16 or 4 of float are 16 bytes; 1 where a row is no multiple. */
-#ifndef GF_CUDA_NN_KERNELS_CUNN_LANES_CUH
-#define GF_CUDA_NN_KERNELS_CUNN_LANES_CUH
+#pragma once
 
 #include <cuda_bf16.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ template <typename T> struct lanes<T, 1> {
     } while (0)
 
 static inline int gf_lanes(gf_type type, int64_t c) { return type == GF_TYPE_BF16 ? (c % 8 == 0 ? 8 : 1) : (c % 4 == 0 ? 4 : 1); }
-
-#endif

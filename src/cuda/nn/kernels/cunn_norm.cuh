@@ -4,8 +4,7 @@
  * chunks of rows. A thread keeps its channels, so the numbers of a channel stay in registers. The rows of a thread
  * follow from the shape alone: same bits every time.
  */
-#ifndef GF_CUDA_NN_KERNELS_CUNN_NORM_CUH
-#define GF_CUDA_NN_KERNELS_CUNN_NORM_CUH
+#pragma once
 
 #include "cuda/nn/cunn.h"
 #include "cuda/nn/kernels/cunn_lanes.cuh"
@@ -31,5 +30,3 @@ static inline struct walk walk_over(int64_t rows, int64_t c, int v, int threads,
     w.chunks = (int)((rows + w.chunk_rows - 1) / w.chunk_rows);
     return w;
 }
-
-#endif
