@@ -166,7 +166,6 @@ glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status) {
     const gf_error why = *err;
     return gf_fail(err, status, "%.440s (the data of the run; if it moved, give its SPEC by --data)", why.text);
 }
-const char *gf_run_encoder_weights(const gf_run_encoder *e) { return e->weights; }
 int64_t gf_run_encoder_dim(const gf_run_encoder *e) { return e->dim; }
 const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e) { return e->bpe; }
 
@@ -285,9 +284,4 @@ glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_datas
     gf_loader_free(loader);
     if (status != GLOFND_OK) gf_features_free(out);
     return status;
-}
-
-glofnd_status gf_encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data,
-                        void (*unreadable)(void *user, int64_t i, const char *message), void *user, gf_features *out) {
-    return gf_encode_samples(err, e, data, &(gf_encode_spec){.unreadable = unreadable, .user = user}, out);
 }

@@ -1,7 +1,8 @@
 /* encode.h - the encoder of a run, in eval mode, applied to a dataset.
  *
  *     gf_run_encoder *e;  TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.run = "run1"}, &e));
- *     gf_features f;  TRY(gf_encode(err, e, data, NULL, NULL, &f));  ...  gf_features_free(&f);  gf_run_encoder_free(e);
+ *     gf_features f;  TRY(gf_encode_samples(err, e, data, &(gf_encode_spec){0}, &f));  ...  gf_features_free(&f);
+ *     gf_run_encoder_free(e);
  */
 #pragma once
 
@@ -39,7 +40,6 @@ int gf_run_encoder_threads(const gf_run_encoder *e);
 const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e);
 /* `status` of opening the dataset that a run names; where it is missing, the message gets advice about --data. */
 glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status);
-const char *gf_run_encoder_weights(const gf_run_encoder *e); /* file; "": untrained */
 int64_t gf_run_encoder_dim(const gf_run_encoder *e);
 /* Vocabulary of a text encoder; NULL for an image encoder. */
 const gf_bpe *gf_run_encoder_vocabulary(const gf_run_encoder *e);
@@ -67,10 +67,6 @@ void gf_encode_centre_crop(const gf_config *c, const gf_dataset *data, gf_loader
 /* Samples in order; where not augmented, as gf_encode_centre_crop() sets. */
 glofnd_status gf_encode_samples(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const gf_encode_spec *spec,
                                 gf_features *out);
-/* Centre crops of all samples; unreadable ones are left out and reported (NULL: not reported). */
-glofnd_status gf_encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data,
-                        void (*unreadable)(void *user, int64_t i, const char *message), void *user, gf_features *out);
-
 /* Every caption of every sample, in order, by the text encoder: a row each, with the label of its sample. *sample [out->n],
  * malloc'ed: the sample of a row. Samples without caption and captions without a word are left out and reported. Only the
  * callbacks of `report` are used; progress counts samples. */

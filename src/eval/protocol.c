@@ -51,7 +51,6 @@ static const gf_transfer_dataset datasets[] = {
 
 const gf_probe_protocol *gf_probe_protocol_at(int i) { return i >= 0 && i < COUNT(probes) ? &probes[i] : NULL; }
 const gf_transfer_protocol *gf_transfer_protocol_at(int i) { return i >= 0 && i < COUNT(transfers) ? &transfers[i] : NULL; }
-const gf_transfer_dataset *gf_transfer_dataset_at(int i) { return i >= 0 && i < COUNT(datasets) ? &datasets[i] : NULL; }
 
 const gf_probe_protocol *gf_probe_protocol_find(const char *name) {
     for (int i = 0; i < COUNT(probes); i++)

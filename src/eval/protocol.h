@@ -42,4 +42,3 @@ typedef struct gf_transfer_dataset { /* scoring of a dataset of the transfer tab
 } gf_transfer_dataset;
 
 const gf_transfer_dataset *gf_transfer_dataset_find(const char *name);
-const gf_transfer_dataset *gf_transfer_dataset_at(int i);

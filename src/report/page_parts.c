@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eval/stats.h"
 #include "text/captions.h"
 
 void gf_section_begin(gf_text *out, const char *id, const char *title, const char *lead) {
@@ -85,15 +86,11 @@ void gf_snapshot_caption(const gf_snapshot *snapshot, int64_t id, char *out, siz
 const char *gf_snapshot_name(const gf_report *r, const gf_snapshot *snapshot) { return r->runs[snapshot - r->snapshots].name; }
 
 gf_mean_std gf_mean_of(const double *x, int n) {
-    gf_mean_std m = {NAN, NAN, 0};
-    double sum = 0.0, square = 0.0;
+    double finite[GF_PAGE_RUNS];
+    int count = 0;
     for (int i = 0; i < n; i++)
-        if (isfinite(x[i])) sum += x[i], m.n++;
-    if (m.n) m.mean = sum / m.n;
-    for (int i = 0; i < n; i++)
-        if (isfinite(x[i])) square += (x[i] - m.mean) * (x[i] - m.mean);
-    if (m.n > 1) m.std = sqrt(square / (m.n - 1));
-    return m;
+        if (isfinite(x[i])) finite[count++] = x[i];
+    return (gf_mean_std){gf_mean(finite, count), gf_std(finite, count), count};
 }
 
 /* Before its detector starts, a run flags nothing and lambda has its initial value: no number yet. */

@@ -37,7 +37,7 @@ typedef struct gf_mean_std {
     int n;
 } gf_mean_std;
 
-gf_mean_std gf_mean_of(const double *x, int n); /* of the finite values */
+gf_mean_std gf_mean_of(const double *x, int n); /* of the finite values; n <= GF_PAGE_RUNS */
 /* Last epoch, over the runs of a group. */
 gf_mean_std gf_group_last(const gf_report *r, int group, gf_run_field field);
 

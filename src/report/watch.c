@@ -178,15 +178,11 @@ static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, 
     x_axis(out, x_end, size->columns, r->epoch_steps > 0);
 }
 
+static int clamp(int x, int min, int max) { return x < min ? min : x > max ? max : x; }
+
 void gf_watch_frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
-    const gf_watch_size s = {.columns = size->columns < 40    ? 40
-                                        : size->columns > 400 ? 400
-                                                              : size->columns,
-                             .rows = size->rows < 12    ? 12
-                                     : size->rows > 200 ? 200
-                                                        : size->rows,
-                             .colour = size->colour,
-                             .idle = size->idle};
+    gf_watch_size s = *size;
+    s.columns = clamp(size->columns, 40, 400), s.rows = clamp(size->rows, 12, 200);
     double *scratch = malloc((size_t)(2 * r->steps + r->epochs + 1) * sizeof *scratch);
     out->failed |= !scratch;
     head(out, r, &s);
