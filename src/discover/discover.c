@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/minmax.h"
 #include "util/order.h"
 
 glofnd_status gf_discover_rank(gf_error *err, const gf_discover_spec *s, int64_t n, int64_t *rank) {
@@ -76,7 +77,7 @@ static glofnd_status cut_pairs(gf_error *err, int64_t max, gf_discover_result *r
 static glofnd_status count_listed(gf_error *err, int64_t max, gf_discover_result *r) {
     r->cutoff = -INFINITY;
     for (int64_t i = 0; i < r->f.n; i++) r->listed_of += above_in_list(&r->f, i);
-    r->listed = r->listed_of < max ? r->listed_of : max;
+    r->listed = GF_MIN(r->listed_of, max);
     return r->listed < r->listed_of ? cut_pairs(err, max, r) : GLOFND_OK;
 }
 

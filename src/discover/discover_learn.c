@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "discover/discover.h"
+#include "util/minmax.h"
 #include "util/rng.h"
 
 enum { LEARN_PARTS = 2 }; /* learning is 1 / LEARN_PARTS of the progress */
@@ -90,7 +91,7 @@ static glofnd_status read_lambda(gf_error *err, const learner *x, float *lambda)
 
 glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, double alpha,
                                 float *lambda) {
-    learner x = {.s = s, .d = d, .batch = s->batch < d->good_n ? s->batch : d->good_n};
+    learner x = {.s = s, .d = d, .batch = GF_MIN(s->batch, d->good_n)};
     glofnd_status status = init_learner(err, &x, alpha);
     for (int64_t e = 0; e < s->epochs && status == GLOFND_OK; e++) status = learn_epoch(err, &x, (uint32_t)e);
     if (status == GLOFND_OK) status = read_lambda(err, &x, lambda);
@@ -104,7 +105,7 @@ glofnd_status gf_discover_learn(gf_error *err, const gf_discover_spec *s, const 
 
 glofnd_status gf_discover_learn_error(gf_error *err, const gf_discover_spec *s, const gf_discover_data *d, void *state,
                                       int64_t rank, const float *lambda, gf_threshold_error *out) {
-    const int64_t n = s->sample < d->good_n ? s->sample : d->good_n;
+    const int64_t n = GF_MIN(s->sample, d->good_n);
     gf_pairs_task t = {
         .rank = rank, .dup = INFINITY, .memory = s->memory, .threads = s->threads, .watch = {.stop = s->watch.stop}};
     gf_pairs_found f = {0};

@@ -10,6 +10,7 @@
 
 #include "io/json/jsonl.h"
 #include "util/grow.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 #include "util/strings/number_text.h"
 
@@ -118,7 +119,7 @@ static void work(void *arg, int64_t task, int thread) {
     }
     const int64_t b = task - GF_TABLE_FILES_MAX, from = (p->first + b) * p->t->block, left = p->t->items - from;
     for (int f = 0; f < GF_TABLE_FILES_MAX; f++) p->making[b][f].used = 0;
-    p->t->fill(p->t->arg, from, from + (left < p->t->block ? left : p->t->block), p->making[b]);
+    p->t->fill(p->t->arg, from, from + GF_MIN(left, p->t->block), p->making[b]);
 }
 
 static glofnd_status check_wave(gf_error *err, const writer *p) {
@@ -149,7 +150,7 @@ static void free_wave(block *b, int64_t n) {
 }
 
 glofnd_status gf_table_files_write(gf_error *err, const gf_output_folder *to, const gf_table_files *t) {
-    writer p = {.t = t, .wave = (int64_t)PER_THREAD * (t->threads > 1 ? t->threads : 1)};
+    writer p = {.t = t, .wave = (int64_t)PER_THREAD * GF_MAX(t->threads, 1)};
     glofnd_status status = GLOFND_OK;
     p.making = calloc((size_t)p.wave, sizeof *p.making);
     p.done = calloc((size_t)p.wave, sizeof *p.done);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "eval/stratified_sample.h"
+#include "util/minmax.h"
 
 glofnd_status gf_features_alloc(gf_error *err, gf_features *f, int64_t n, int64_t dim) {
     *f = (gf_features){.n = n, .dim = dim};
@@ -26,7 +27,7 @@ void gf_features_free(gf_features *f) {
 
 int32_t gf_features_classes(const gf_features *f) {
     int32_t max = -1;
-    for (int64_t i = 0; i < f->n; i++) max = f->label[i] > max ? f->label[i] : max;
+    for (int64_t i = 0; i < f->n; i++) max = GF_MAX(f->label[i], max);
     return max + 1;
 }
 

@@ -7,6 +7,7 @@
 
 #include "cpu/kernels/cpu_kernels.h"
 #include "pairs/best.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 typedef struct job {
@@ -77,7 +78,7 @@ glofnd_status gf_knn_classify(gf_error *err, const gf_knn *o, const gf_features 
                      cols = {.x = train->x, .n = train->n, .dim = train->dim, .name = "training row"};
     gf_sweep_job stage = gf_sweep_stage(&o->job, "neighbours");
     if (stage.threads < 1) stage.threads = gf_parallel_default();
-    j.k = o->k < labelled ? o->k : labelled;
+    j.k = GF_MIN(o->k, labelled);
     j.vote = malloc((size_t)stage.threads * (size_t)j.classes * sizeof *j.vote);
     FAIL_IF(err, !j.vote, GLOFND_E_MEMORY, "no memory for the votes of %d threads", stage.threads);
     glofnd_status status = gf_best_alloc_roomy(err, &j.best, (int64_t)stage.threads * GF_SWEEP_GROUP, j.k);

@@ -3,13 +3,14 @@
 
 #include <stdlib.h>
 
+#include "util/minmax.h"
 #include "util/rng.h"
 
 #define ROUNDING 1e-9 /* 0.1 of 30 samples are 3, although 0.1 is not exact in binary */
 
 static int32_t count_classes(const int32_t *label, int64_t n) {
     int32_t max = -1;
-    for (int64_t i = 0; i < n; i++) max = label[i] > max ? label[i] : max;
+    for (int64_t i = 0; i < n; i++) max = GF_MAX(label[i], max);
     return max + 1;
 }
 

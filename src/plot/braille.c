@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "util/minmax.h"
+
 int gf_braille_init(gf_braille *b, int columns, int rows) {
     *b = (gf_braille){columns, rows, NULL};
     if (columns >= 1 && rows >= 1 && columns <= 1000 && rows <= 1000) b->cells = calloc((size_t)columns * (size_t)rows, 1);
@@ -21,7 +23,7 @@ void gf_braille_dot(gf_braille *b, int x, int y) {
 }
 
 void gf_braille_line(gf_braille *b, int x0, int y0, int x1, int y1) {
-    const int dx = abs(x1 - x0), dy = abs(y1 - y0), steps = dx > dy ? dx : dy;
+    const int dx = abs(x1 - x0), dy = abs(y1 - y0), steps = GF_MAX(dx, dy);
     for (int i = 0; i <= steps; i++) {
         const int half = steps / 2, x = steps ? x0 + ((x1 - x0) * i + (x1 < x0 ? -half : half)) / steps : x0;
         gf_braille_dot(b, x, steps ? y0 + ((y1 - y0) * i + (y1 < y0 ? -half : half)) / steps : y0);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/grow.h"
+#include "util/minmax.h"
 
 /* ----- cells ----- */
 
@@ -49,7 +50,7 @@ static int column_width(const gf_table *t, int column) {
     int width = 0;
     for (int64_t i = column; i < t->cells; i += t->columns) {
         const int w = width_of(t->cell[i]);
-        width = w > width ? w : width;
+        width = GF_MAX(w, width);
     }
     return width;
 }

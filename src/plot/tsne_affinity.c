@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plot/tsne.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 typedef struct link {
@@ -100,7 +101,7 @@ static void transpose(const search *s, int64_t *start, link *back) {
 static int64_t merge(const link *a, int64_t na, const link *b, int64_t nb, double scale, int32_t *col, double *p) {
     int64_t i = 0, j = 0, n = 0;
     while (i < na || j < nb) {
-        const int32_t ca = i < na ? a[i].to : INT32_MAX, cb = j < nb ? b[j].to : INT32_MAX, c = ca < cb ? ca : cb;
+        const int32_t ca = i < na ? a[i].to : INT32_MAX, cb = j < nb ? b[j].to : INT32_MAX, c = GF_MIN(ca, cb);
         double x = 0.0;
         if (ca == c) x += (double)a[i++].distance;
         if (cb == c) x += (double)b[j++].distance;
@@ -132,7 +133,7 @@ static glofnd_status symmetrise(gf_error *err, const search *s, gf_affinity *out
 glofnd_status gf_affinity_init(gf_error *err, const float *x, int64_t n, int64_t dim, double perplexity, int64_t near,
                                int threads, gf_affinity *out) {
     const int64_t max = n - 1 < 1024 ? n - 1 : 1024;
-    search s = {.x = x, .n = n, .dim = dim, .near = near > 0 && near < max ? near : max, .perplexity = perplexity};
+    search s = {.x = x, .n = n, .dim = dim, .near = near > 0 ? GF_MIN(near, max) : max, .perplexity = perplexity};
     *out = (gf_affinity){.n = n};
     FAIL_IF(err, n < 2 || n > INT32_MAX, GLOFND_E_ARGUMENT, "%lld points cannot be mapped; expected 2 or more", (long long)n);
     s.links = malloc((size_t)(n * s.near) * sizeof *s.links);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "util/minmax.h"
 #include "util/order.h"
 #include "util/rng.h"
 
@@ -126,7 +127,7 @@ static int seen(const gf_gallery_anchor *out, int count, int64_t row) {
 /* Tries a few hundred candidates: with a detector that flags almost nothing, the gallery has fewer anchors. */
 static int choose(const chooser *b, gf_gallery_anchor *out) {
     const gf_gallery_spec *g = b->g;
-    const int64_t n = g->s->n, tries = n < 400 ? n : 400;
+    const int64_t n = g->s->n, tries = GF_MIN(n, 400);
     int count = 0;
     for (int repeat = 0; repeat < 2; repeat++)
         for (int64_t k = 0; k < tries && count < GF_GALLERY_ANCHORS; k++) {
@@ -147,7 +148,7 @@ glofnd_status gf_gallery_choose(gf_error *err, const gf_gallery_spec *g, gf_gall
     gf_gallery_spec spec = *g;
     *count = 0;
     if (g->s->n < 3) return GLOFND_OK;
-    spec.batch = g->batch < 3 ? 3 : g->batch <= g->s->n ? g->batch : g->s->n;
+    spec.batch = g->batch < 3 ? 3 : GF_MIN(g->batch, g->s->n);
     chooser b = {.g = &spec,
                  .others = gf_view_columns(g->s),
                  .s = malloc((size_t)g->s->n * sizeof *b.s),

@@ -14,6 +14,7 @@
 #include "pairs/nearest.h"
 #include "plot/pca.h"
 #include "plot/tsne.h"
+#include "util/minmax.h"
 #include "util/rng.h"
 
 typedef struct job {
@@ -65,7 +66,7 @@ static void take_rows(const gf_features *f, const int64_t *ids, gf_view_set *s) 
 /* Projections of random samples, in the order of the data; only these are decoded. */
 static glofnd_status make_set(gf_error *err, job *j) {
     gf_snapshot *l = j->out;
-    const int64_t n = j->spec->samples < l->total ? j->spec->samples : l->total;
+    const int64_t n = GF_MIN(j->spec->samples, l->total);
     gf_features f = {0};
     int64_t *ids = malloc((size_t)(n + 1) * sizeof *ids);
     FAIL_IF(err, !ids, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)n);
@@ -139,7 +140,7 @@ static float *values(gf_snapshot_values *v, int64_t n) {
 /* Thresholds of the samples of `rows`, `views` consecutive rows each; which: side of gf_trained_run_lambda(). */
 static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *rows, int views, int which) {
     gf_snapshot_side *side = &j->out->side[which];
-    const int64_t anchors = rows->n / views, batch = j->config->batch < anchors ? j->config->batch : anchors;
+    const int64_t anchors = rows->n / views, batch = GF_MIN(j->config->batch, anchors);
     const gf_sweep_job sweep = {.threads = gf_trained_run_threads(j->run)};
     const double alpha = j->out->alpha;
     int64_t *id = malloc((size_t)anchors * sizeof *id);
@@ -164,10 +165,10 @@ static glofnd_status find_thresholds(gf_error *err, job *j, const gf_view_set *r
 
 /* As in `glofnd eval threshold`, with fewer views. */
 static glofnd_status make_thresholds(gf_error *err, job *j) {
-    const int64_t n = j->out->total, batch = j->config->batch < n ? j->config->batch : n;
+    const int64_t n = j->out->total, batch = GF_MIN(j->config->batch, n);
     gf_view_set views = {0};
     j->stage = "views";
-    TRY(gf_trained_run_augmented(err, j->run, batch, j->spec->samples < n ? j->spec->samples : n, 1, &views));
+    TRY(gf_trained_run_augmented(err, j->run, batch, GF_MIN(j->spec->samples, n), 1, &views));
     const glofnd_status status = find_thresholds(err, j, &views, 2, 0);
     gf_view_set_free(&views);
     return status;

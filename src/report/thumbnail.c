@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "util/minmax.h"
+
 /* `length` scaled as the longer side of an image is to `side`. */
 static int scaled(int length, int longer, int side) {
     const int64_t x = ((int64_t)length * side + longer / 2) / longer;
@@ -41,7 +43,7 @@ static glofnd_status resize_centre(gf_error *err, gf_thumbnails *t, const gf_ima
 }
 
 glofnd_status gf_thumbnail_scale(gf_error *err, gf_thumbnails *t, const gf_image *m, const gf_image **small) {
-    const int longer = m->width > m->height ? m->width : m->height, shorter = m->width < m->height ? m->width : m->height;
+    const int longer = GF_MAX(m->width, m->height), shorter = GF_MIN(m->width, m->height);
     FAIL_IF(err, shorter < 1 || t->side < 1 || t->side > GF_IMAGE_SIDE_MAX, GLOFND_E_ARGUMENT,
             "no thumbnail of %d pixels of an image of %d x %d", t->side, m->width, m->height);
     *small = m;

@@ -8,6 +8,7 @@
 
 #include "plot/braille.h"
 #include "run/progress.h"
+#include "util/minmax.h"
 
 enum { AXIS = 9, RECENT = 50 }; /* characters of the y axis; logged steps for the speed */
 
@@ -118,8 +119,8 @@ static void head(gf_text *out, const gf_run_log *r, const gf_watch_size *size) {
     char line[600], eta[32] = "?", state[64] = "";
     const int64_t logged = r->steps ? gf_run_count(r->step[GF_STEP_STEP][r->steps - 1]) : 0;
     const int64_t ended = r->epochs * r->epoch_steps;
-    const int64_t step = logged > ended ? logged : ended;
-    const int64_t by_step = r->epoch_steps ? step / r->epoch_steps : 0, epochs = by_step > r->epochs ? by_step : r->epochs;
+    const int64_t step = GF_MAX(logged, ended);
+    const int64_t by_step = r->epoch_steps ? step / r->epoch_steps : 0, epochs = GF_MAX(by_step, r->epochs);
     const double left = gf_watch_remaining(r), total = (double)r->config.epochs * (double)r->epoch_steps;
     if (isfinite(left)) gf_progress_time(left, eta, sizeof eta);
     if (epochs >= r->config.epochs) snprintf(state, sizeof state, "finished");

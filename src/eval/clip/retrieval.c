@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "pairs/nearest.h"
+#include "util/minmax.h"
 
 const int gf_recall_at[GF_RECALLS] = {1, 5, 10};
 
@@ -87,7 +88,7 @@ static void set_chance(const gf_retrieval_input *in, const int64_t *captions, gf
 glofnd_status gf_retrieval_measure(gf_error *err, const gf_retrieval_input *in, gf_retrieval *out) {
     *out = (gf_retrieval){.images = in->images, .texts = in->texts};
     TRY(check(err, in));
-    const int64_t rows = in->images > in->texts ? in->images : in->texts;
+    const int64_t rows = GF_MAX(in->images, in->texts);
     int64_t *best = malloc((size_t)rows * K_MAX * sizeof *best), *captions = calloc((size_t)in->images, sizeof *captions);
     glofnd_status status =
         best && captions ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory to rank %lld queries", (long long)rows);

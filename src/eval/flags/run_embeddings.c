@@ -8,6 +8,7 @@
 #include "eval/encode.h"
 #include "train/checkpoint/learned_thresholds.h"
 #include "train/trainer.h"
+#include "util/minmax.h"
 #include "util/rng.h"
 
 struct gf_trained_run {
@@ -147,7 +148,7 @@ glofnd_status gf_trained_run_centre_crops(gf_error *err, gf_trained_run *f, int6
     int64_t *place = training_order(err, f);
     glofnd_status status = place ? GLOFND_OK : GLOFND_E_MEMORY;
     if (status == GLOFND_OK && !scratch) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for a batch of images");
-    if (status == GLOFND_OK) status = gf_view_set_alloc(err, out, f->info.n < max ? f->info.n : max, dim);
+    if (status == GLOFND_OK) status = gf_view_set_alloc(err, out, GF_MIN(f->info.n, max), dim);
     for (int64_t i = 0; status == GLOFND_OK && i < out->n; i++) out->id[i] = -1;
     if (status == GLOFND_OK) status = gf_loader_create(err, &spec, &loader);
     if (status == GLOFND_OK) status = place_all(err, f, loader, place, scratch, out);
@@ -182,10 +183,10 @@ glofnd_status gf_trained_run_augmented(gf_error *err, gf_trained_run *f, int64_t
                                        gf_view_set *out) {
     const gf_config *c = gf_trained_run_config(f);
     gf_loader_spec spec = loader_spec(f);
-    spec.views = 2, spec.batch = batch < f->info.n ? batch : f->info.n;
+    spec.views = 2, spec.batch = GF_MIN(batch, f->info.n);
     FAIL_IF(err, spec.batch < 2, GLOFND_E_ARGUMENT, "%lld samples have no pairs", (long long)spec.batch);
     const int64_t wanted = (samples + spec.batch - 1) / spec.batch, limit = epochs ? f->info.n / spec.batch * epochs : wanted;
-    const int64_t batches = wanted < 1 ? 1 : wanted < limit ? wanted : limit;
+    const int64_t batches = wanted < 1 ? 1 : GF_MIN(wanted, limit);
     gf_loader *loader = NULL;
     float *scratch = malloc((size_t)spec.batch * (size_t)gf_run_encoder_dim(f->encoder) * sizeof *scratch);
     glofnd_status status = scratch ? gf_view_set_alloc(err, out, 2 * spec.batch * batches, gf_run_encoder_dim(f->encoder))

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cpu/kernels/cpu_kernels.h"
+#include "util/minmax.h"
 #include "util/parallel.h"
 
 #define SAMPLES 128                   /* of a tile */
@@ -161,7 +162,7 @@ static void score(const pass *p, scratch *x, int64_t first, int n) {
 static void column_max(float *max, const float *z, int64_t classes) {
     memcpy(max, z, SAMPLES * sizeof *max);
     for (int64_t c = 1; c < classes; c++)
-        for (int s = 0; s < SAMPLES; s++) max[s] = z[c * SAMPLES + s] > max[s] ? z[c * SAMPLES + s] : max[s];
+        for (int s = 0; s < SAMPLES; s++) max[s] = GF_MAX(z[c * SAMPLES + s], max[s]);
 }
 
 /* z becomes softmax - labels, zero beyond n samples; returns the cross entropy of the n samples, summed. */
@@ -241,7 +242,7 @@ static void add_parts(void *arg, int64_t c, int thread) {
 double gf_linear_loss(gf_linear *m, const gf_features *f, const int64_t *rows, int64_t count) {
     assert(f->dim == m->dim && count > 0);
     const int64_t tiles = tiles_of(count);
-    pass p = {.m = m, .f = f, .rows = rows, .count = count, .parts = tiles < m->work->max_parts ? tiles : m->work->max_parts};
+    pass p = {.m = m, .f = f, .rows = rows, .count = count, .parts = GF_MIN(tiles, m->work->max_parts)};
     gf_parallel(m->work->threads, p.parts, loss_part, &p);
     gf_parallel(m->work->threads, m->classes, add_parts, &p);
     double loss = 0.0;

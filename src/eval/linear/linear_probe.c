@@ -7,6 +7,7 @@
 
 #include "optim/optim.h"
 #include "optim/schedule.h"
+#include "util/minmax.h"
 #include "util/rng.h"
 
 #define INIT_STD 0.01 /* of the initial weights; biases start at 0 */
@@ -36,7 +37,7 @@ static gf_param param(float *p, float *g, float *state, int64_t n, int decay) {
 
 static glofnd_status init_trainer(gf_error *err, trainer *t) {
     const gf_probe *p = t->p;
-    const int64_t checked = p->validation ? p->validation->n : 0, max = checked > p->test->n ? checked : p->test->n;
+    const int64_t checked = p->validation ? p->validation->n : 0, max = GF_MAX(checked, p->test->n);
     TRY(gf_linear_create(err, p->test->dim, p->classes, p->threads, &t->m));
     const int64_t plane = t->m->rows * t->m->ld;
     t->state = calloc((size_t)(2 * (plane + t->m->rows)), sizeof *t->state);

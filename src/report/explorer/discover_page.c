@@ -8,6 +8,7 @@
 #include "discover/discover_files.h"
 #include "io/file.h"
 #include "report/explorer/explorer.h"
+#include "util/minmax.h"
 
 enum { SMALL = 32, SIDE = 64, FACTS = 9, FACT_TEXT = 48 };
 #define TOP_MAX 40 /* neighbours of an anchor */
@@ -161,7 +162,7 @@ static glofnd_status write_page(gf_error *err, const char *path, pages *p, const
     const gf_discover_result *r = x->r;
     const gf_pairs_found *f = &r->f;
     int64_t shown = 0;
-    const int64_t wanted = f->edge + (f->top < TOP_MAX ? f->top : TOP_MAX);
+    const int64_t wanted = f->edge + GF_MIN(f->top, TOP_MAX);
     const int64_t fits = gf_explorer_top(f->n, wanted, x->html->bytes), top = fits > f->edge ? fits - f->edge : 0;
     FAIL_IF(err, !copy_rows(p) || !copy_neighbours(p, top), GLOFND_E_MEMORY, "no memory for a page of %lld anchors",
             (long long)f->n);

@@ -11,6 +11,7 @@
 #include "io/json/jsonl.h"
 #include "plot/base64.h"
 #include "report/explorer/explorer_images.h"
+#include "util/minmax.h"
 
 extern const char gf_explorer_css[], gf_explorer_js[];
 
@@ -247,7 +248,7 @@ int64_t gf_explorer_top(int64_t n, int64_t top, size_t bytes) {
     const double each = (double)NEIGHBOUR_BYTES * 4.0 / 3.0, fixed = (double)n * ANCHOR_BYTES * 4.0 / 3.0;
     const double fit = ((double)bytes - fixed) / ((double)n * each);
     if (fit >= (double)top) return top;
-    return fit > TOP_MIN ? (int64_t)fit : top < TOP_MIN ? top : TOP_MIN;
+    return fit > TOP_MIN ? (int64_t)fit : GF_MIN(top, TOP_MIN);
 }
 
 static void put_page(page *p, const gf_explorer_images *m) {

@@ -6,6 +6,7 @@
 #include "plot/svg_bars.h"
 #include "report/compare/comparable.h"
 #include "report/page_parts.h"
+#include "util/minmax.h"
 
 /* Top-1 in percent with the settings of `like`, but with this share of the labels; NaN: not measured. */
 static double top1_of(const gf_run_log *run, const gf_eval_line *like, double fraction) {
@@ -54,7 +55,7 @@ static void fraction_bars(gf_text *out, const gf_report *r) {
                   .missing = "Not evaluated yet: <code>glofnd eval linear RUN --data SPEC</code>"};
     if (like) snprintf(note, sizeof note, "Frozen backbone, protocol %s.", like->protocol);
     b.groups = fractions_of(r, like, fraction);
-    b.each = gf_groups(r) < GF_BARS_MAX ? gf_groups(r) : GF_BARS_MAX;
+    b.each = GF_MIN(gf_groups(r), GF_BARS_MAX);
     for (int f = 0; f < b.groups; f++) {
         snprintf(group[f], sizeof group[f], "%g %%", 100.0 * fraction[f]);
         b.group[f] = group[f];
@@ -98,7 +99,7 @@ static void retrieval_bars(gf_text *out, const gf_report *r) {
                   .note = "Share of queries with a match among the first 1, 5 or 10.",
                   .groups = RECALLS,
                   .missing = "Not evaluated yet: <code>glofnd eval retrieval RUN --data SPEC</code>"};
-    b.each = gf_groups(r) < GF_BARS_MAX ? gf_groups(r) : GF_BARS_MAX;
+    b.each = GF_MIN(gf_groups(r), GF_BARS_MAX);
     for (int k = 0; k < b.each; k++) {
         gf_group_name(r, k, name[k], sizeof name[k]);
         b.name[k] = name[k], b.colour[k] = k;

@@ -8,6 +8,7 @@
 #include "plot/svg_dots.h"
 #include "report/page_parts.h"
 #include "report/sprite_sheet.h"
+#include "util/minmax.h"
 
 typedef struct class_styles { /* the most frequent classes have styles of their own */
     int32_t label[GF_DOTS_CLASSES];
@@ -24,13 +25,13 @@ static int64_t frequency(const gf_snapshot *l, int32_t label) {
 
 static int32_t largest_label(const gf_snapshot *l) {
     int32_t max = -1;
-    for (int64_t i = 0; i < l->n; i++) max = l->label[i] > max ? l->label[i] : max;
+    for (int64_t i = 0; i < l->n; i++) max = GF_MAX(l->label[i], max);
     return max;
 }
 
 /* Most frequent first; ties: the smaller label. */
 static void choose(const gf_snapshot *l, class_styles *k) {
-    const int32_t last = largest_label(l) < 4096 ? largest_label(l) : 4096;
+    const int32_t last = GF_MIN(largest_label(l), 4096);
     int64_t count[GF_DOTS_CLASSES];
     *k = (class_styles){.classes = 0};
     for (int32_t label = 0; label <= last; label++) {

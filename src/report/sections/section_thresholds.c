@@ -6,6 +6,7 @@
 #include "eval/flags/threshold_error.h"
 #include "plot/kde.h"
 #include "report/page_parts.h"
+#include "util/minmax.h"
 
 enum { POINTS = 160 };
 
@@ -53,7 +54,7 @@ static void trim(densities *d, double min) {
     int first = POINTS - 1, last = 0;
     for (int s = 0; s < 3; s++)
         for (int k = 0; k < POINTS; k++)
-            if (d->y[s][k] > min) first = k < first ? k : first, last = k > last ? k : last;
+            if (d->y[s][k] > min) first = GF_MIN(k, first), last = GF_MAX(k, last);
     if (first < last) d->low = low + first * step, d->high = low + last * step;
 }
 

@@ -4,6 +4,8 @@
 
 #include "report/page_parts.h"
 
+#include "util/minmax.h"
+
 enum { POINTS = 160 };
 
 typedef struct curve {
@@ -12,7 +14,7 @@ typedef struct curve {
 
 /* Logged steps as at most POINTS means of consecutive ones. */
 static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
-    const int64_t n = r->steps < POINTS ? r->steps : POINTS;
+    const int64_t n = GF_MIN(r->steps, POINTS);
     for (int64_t k = 0; k < n; k++) {
         const int64_t first = k * r->steps / n, end = (k + 1) * r->steps / n;
         double sum = 0.0, count = 0.0;
@@ -26,7 +28,7 @@ static int64_t thin(const gf_run_log *r, gf_run_step field, curve *to) {
 
 /* Loss by epoch, for a run with too few logged steps. */
 static int64_t by_epochs(const gf_run_log *r, curve *to) {
-    const int64_t n = r->epochs < POINTS ? r->epochs : POINTS;
+    const int64_t n = GF_MIN(r->epochs, POINTS);
     for (int64_t e = 0; e < n; e++) to->x[e] = (double)(e + 1), to->y[e] = r->field[GF_RUN_LOSS][e];
     return n;
 }
