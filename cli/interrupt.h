@@ -4,7 +4,7 @@
  *   pretrain      finishes the step, writes a checkpoint, ends; --resume continues from it (train/pretrain.c)
  *   sweep         asks its runs to stop in the same way; the same command continues
  *   discover      ends without a result: a folder is written whole or not at all
- *   data export   ends after the present sample, and says how many were written
+ *   data export   ends after the present sample, and reports how many were written
  * Other verbs end at once: they replace files only when complete.
  */
 #pragma once

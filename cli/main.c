@@ -25,7 +25,7 @@ static void fill_streams(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
-/* What was printed is the result: if it could not be written (a full disk, a closed stream), the command has failed. */
+/* The output is the result: if it cannot be written (a full disk, a closed stream), the command has failed. */
 static int finished(int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     fprintf(stderr, "glofnd: the output cannot be written: %s\n", strerror(errno));

@@ -1,7 +1,7 @@
 /* omp_wait.c - see omp_wait.h.
  *
  * libgomp lets threads spin at the end of every parallel loop. Where the cores also run the loader's threads or other programs,
- * the spinning takes them from the thread that everybody waits for, and a training step takes up to five times as long; with
+ * the spinning takes them from the thread that all others wait for, and a training step takes up to five times as long; with
  * sleeping threads it is no slower even on a machine of its own. The runtime reads the environment once, before main, so setting
  * the variable here is too late: the program starts itself again.
  */
@@ -21,5 +21,5 @@ void cli_wait_passively(char **argv) {
     if (length <= 0 || length >= (ssize_t)sizeof path - 1) return;
     path[length] = 0;
     execv(path, argv);
-    /* Not allowed: slower at worst, so go on; programs started from here shall have the setting all the same. */
+    /* Not allowed: the program is slower at worst. Programs that it starts have the setting all the same. */
 }

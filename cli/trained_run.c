@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/grow.h"
+
 void eval_progress_begin(eval_progress *p, const char *what) {
     *p = (eval_progress){.line = gf_progress_start(0, cli_terminal_is_dumb()), .what = what};
 }
@@ -27,21 +29,17 @@ void eval_progress_pairs(void *user, const char *stage, double share) {
 
 /* Samples left out since the last end of a progress: a sample may be met several times, in views or epochs. */
 static struct {
-    uint8_t *seen;       /* bits */
-    int64_t room, count; /* bytes at seen; different samples */
-    int captions;        /* of some only a caption */
+    uint8_t *seen; /* bits */
+    size_t capacity;
+    int64_t count; /* different samples */
+    int captions;  /* of some only a caption */
 } left;
 
-/* 1: not told of before. Without memory to know, it was. */
+/* 1: not reported before. Without memory to know, all but the first were. */
 static int is_new(int64_t i) {
-    if (i / 8 >= left.room) {
-        const int64_t room = 2 * (i / 8) + 64;
-        uint8_t *seen = realloc(left.seen, (size_t)room);
-        if (!seen) return left.count == 0;
-        memset(seen + left.room, 0, (size_t)(room - left.room));
-        left.seen = seen;
-        left.room = room;
-    }
+    const size_t before = left.capacity;
+    if (!gf_grow(&left.seen, &left.capacity, (size_t)(i / 8) + 1, 1)) return left.count == 0;
+    memset(left.seen + before, 0, left.capacity - before);
     const int known = left.seen[i / 8] >> (i % 8) & 1;
     left.seen[i / 8] |= (uint8_t)(1 << i % 8);
     return !known;
@@ -54,7 +52,7 @@ void eval_progress_end(eval_progress *p) {
                 left.captions ? " or lack a caption" : "");
     free(left.seen);
     left.seen = NULL;
-    left.room = left.count = left.captions = 0;
+    left.capacity = 0, left.count = 0, left.captions = 0;
 }
 
 static void warn(int64_t i, const char *what, const char *message) {

@@ -17,7 +17,7 @@ typedef struct eval_progress {
 void eval_progress_begin(eval_progress *p, const char *what);
 void eval_progress_draw(void *user, int64_t done, int64_t total);      /* user: a eval_progress */
 void eval_progress_pairs(void *user, const char *stage, double share); /* of a gf_sweep_job */
-void eval_progress_end(eval_progress *p);                              /* says how many were left out, if not all were named */
-void eval_warn(void *user, int64_t i, const char *message);            /* of a damaged sample */
+void eval_progress_end(eval_progress *p);                              /* reports how many were left out, if not all were named */
+void eval_warn(void *user, int64_t i, const char *message);            /* of an unreadable sample */
 void eval_note(const gf_dataset *d);                                   /* gf_dataset_note, if there is one; d may be NULL */
 void eval_warn_caption(void *user, int64_t i, const char *message);    /* of one whose image is used all the same */

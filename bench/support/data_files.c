@@ -122,7 +122,7 @@ void data_files_open(data_files *f, const char *folder, int max) {
         size_t capacity = 0, size = 0;
         if (f->count < max && f->count < FILES_MAX) {
             path_of(f, names[i]->d_name, path, sizeof path);
-            if (gf_file_read(&err, path, GF_FILE_MOST, &bytes, &capacity, &size) != GLOFND_OK ||
+            if (gf_file_read(&err, path, GF_FILE_BYTES_MAX, &bytes, &capacity, &size) != GLOFND_OK ||
                 gf_image_decode(&err, path, bytes, size, NULL, &m) != GLOFND_OK)
                 die("%s", err.text);
             take(f, bytes, size, m.width, m.height);

@@ -1,4 +1,4 @@
-/* cmd_eval_fn.c - glofnd eval fn: how many of the flagged pairs are false negatives. Labels or equal captions say what is one. */
+/* cmd_eval_fn.c - glofnd eval fn: how many of the flagged pairs are false negatives. Labels or equal captions decide. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define EPOCHS_SHOWN 12
 
-/* Which pairs are looked at: three kinds of a run on images; two kinds from both sides of an image-text run. */
+/* The pairs that are measured: three kinds of a run on images; two kinds from both sides of an image-text run. */
 enum { VIEWS, BATCHES, DATASET, PAIR_BATCHES, PAIR_DATASET = PAIR_BATCHES + 2, SCOPES = PAIR_DATASET + 2 };
 
 static const struct scope {
@@ -32,14 +32,14 @@ static const struct scope {
 typedef struct fn_job {
     eval_samples samples;
     double alpha; /* 0: of the run */
-    int64_t most;
+    int64_t max_samples;
     const char *detector; /* asked for by name; NULL: all that can be had */
     const char *truth;    /* asked for; NULL: labels if there are any, else captions */
     int by_captions;      /* false negatives are samples with a caption in common */
     int every_epoch;
     eval_progress progress;
-    gf_trained_run *frozen;
-    int64_t learned, anchors, batch, alike;
+    gf_trained_run *run;
+    int64_t learned, anchors, batch, sharing;
     gf_precision_recall found[SCOPES][GF_FN_DETECTOR_COUNT];
 } fn_job;
 
@@ -54,8 +54,8 @@ static void add_heading(gf_table *t, const char *first, const char *second) {
 
 static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
     const double pooled[2] = {r->field[GF_RUN_POOLED_PRECISION][e], r->field[GF_RUN_POOLED_RECALL][e]};
-    const double said = r->field[GF_RUN_EPOCH][e];                      /* lines before may be lost */
-    gf_table_add(t, "%.0f", (isfinite(said) ? said : (double)e) + 1.0); /* counted from 1, as everywhere people look */
+    const double logged = r->field[GF_RUN_EPOCH][e];                        /* lines before may be lost */
+    gf_table_add(t, "%.0f", (isfinite(logged) ? logged : (double)e) + 1.0); /* counted from 1, as in all output */
     gf_table_number(t, r->field[GF_RUN_FLAGGED][e], 2);
     gf_table_number(t, r->field[GF_RUN_PRECISION][e], 2);
     gf_table_number(t, r->field[GF_RUN_RECALL][e], 2);
@@ -87,7 +87,7 @@ static void print_log(const fn_job *j, const gf_run_log *r) {
     gf_table_free(&t);
 }
 
-/* ----- the frozen network ----- */
+/* ----- the trained network ----- */
 
 /* Learned thresholds of one side of the samples of a set, one per `views` rows; *learned counts them. */
 static glofnd_status lambda_of(gf_error *err, const gf_trained_run *f, int side, const gf_view_set *s, int views, float **lambda,
@@ -95,24 +95,24 @@ static glofnd_status lambda_of(gf_error *err, const gf_trained_run *f, int side,
     const int64_t n = s->n / views;
     int64_t *id = malloc((size_t)n * sizeof *id);
     *lambda = malloc((size_t)n * sizeof **lambda);
-    const int room = id && *lambda;
-    for (int64_t i = 0; room && i < n; i++) id[i] = s->id[i * views];
-    if (room) *learned = gf_trained_run_lambda(f, side, id, n, *lambda);
+    const int ok = id && *lambda;
+    for (int64_t i = 0; ok && i < n; i++) id[i] = s->id[i * views];
+    if (ok) *learned = gf_trained_run_lambda(f, side, id, n, *lambda);
     free(id);
-    return room ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
+    return ok ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for thresholds");
 }
 
-static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
-                          gf_precision_recall *out) {
+static glofnd_status compare_detectors(gf_error *err, fn_job *j, int side, const gf_view_set *s, int views, int64_t batch,
+                                       gf_precision_recall *out) {
     float *lambda = NULL;
-    glofnd_status status = lambda_of(err, j->frozen, side, s, views, &lambda, &j->learned);
+    glofnd_status status = lambda_of(err, j->run, side, s, views, &lambda, &j->learned);
     const gf_fn_comparison x = {
         .s = s,
         .views = views,
         .batch = batch,
         .alpha = j->alpha,
         .lambda = j->learned ? lambda : NULL,
-        .job = {.threads = gf_trained_run_threads(j->frozen), .watch = {.progress = eval_progress_pairs, .user = &j->progress}},
+        .job = {.threads = gf_trained_run_threads(j->run), .watch = {.progress = eval_progress_pairs, .user = &j->progress}},
     };
     eval_progress_begin(&j->progress, "");
     if (status == GLOFND_OK) status = gf_fn_compare(err, &x, out);
@@ -121,58 +121,58 @@ static glofnd_status look(gf_error *err, fn_job *j, int side, const gf_view_set 
     return status;
 }
 
-static glofnd_status look_at_images(gf_error *err, fn_job *j) {
+static glofnd_status measure_images(gf_error *err, fn_job *j) {
     gf_view_set s = {0};
     eval_progress_begin(&j->progress, "augmented views");
-    glofnd_status status = gf_trained_run_augmented(err, j->frozen, j->batch, j->most, 1, &s);
+    glofnd_status status = gf_trained_run_augmented(err, j->run, j->batch, j->max_samples, 1, &s);
     eval_progress_end(&j->progress);
-    if (status == GLOFND_OK) status = look(err, j, 0, &s, 2, j->batch, j->found[VIEWS]);
+    if (status == GLOFND_OK) status = compare_detectors(err, j, 0, &s, 2, j->batch, j->found[VIEWS]);
     gf_view_set_free(&s);
     if (status != GLOFND_OK) return status;
     eval_progress_begin(&j->progress, "images");
-    status = gf_trained_run_centre_crops(err, j->frozen, j->most, &s);
+    status = gf_trained_run_centre_crops(err, j->run, j->max_samples, &s);
     eval_progress_end(&j->progress);
     j->anchors = s.n;
-    if (status == GLOFND_OK) status = look(err, j, 0, &s, 1, j->batch < s.n ? j->batch : s.n, j->found[BATCHES]);
-    if (status == GLOFND_OK) status = look(err, j, 0, &s, 1, 0, j->found[DATASET]);
+    if (status == GLOFND_OK) status = compare_detectors(err, j, 0, &s, 1, j->batch < s.n ? j->batch : s.n, j->found[BATCHES]);
+    if (status == GLOFND_OK) status = compare_detectors(err, j, 0, &s, 1, 0, j->found[DATASET]);
     gf_view_set_free(&s);
     return status;
 }
 
 static glofnd_status encode_pairs(gf_error *err, fn_job *j, gf_view_set *image, gf_view_set *text) {
     eval_progress_begin(&j->progress, "images");
-    const glofnd_status status = gf_trained_run_image_text(err, j->frozen, j->most, image, text);
+    const glofnd_status status = gf_trained_run_image_text(err, j->run, j->max_samples, image, text);
     eval_progress_end(&j->progress);
     TRY(status);
     j->anchors = image->n;
     if (!j->by_captions) return GLOFND_OK;
-    TRY(gf_trained_run_caption_groups(err, j->frozen, image, text, &j->alike));
-    FAIL_IF(err, j->alike == 0, GLOFND_E_ARGUMENT,
+    TRY(gf_trained_run_caption_groups(err, j->run, image, text, &j->sharing));
+    FAIL_IF(err, j->sharing == 0, GLOFND_E_ARGUMENT,
             "no two of %lld samples of %.200s have a caption in common: no pair is known to be a false negative",
             (long long)image->n, j->samples.data);
     return GLOFND_OK;
 }
 
 /* From images to texts with the thresholds of images, and the other way round. */
-static glofnd_status look_at_pairs(gf_error *err, fn_job *j) {
+static glofnd_status measure_pairs(gf_error *err, fn_job *j) {
     gf_view_set side[2] = {{0}, {0}};
     glofnd_status status = encode_pairs(err, j, &side[0], &side[1]);
     const int64_t batch = j->batch < side[0].n ? j->batch : side[0].n;
     for (int k = 0; k < 2; k++) {
-        if (status == GLOFND_OK) status = look(err, j, k, &side[k], 1, batch, j->found[PAIR_BATCHES + k]);
-        if (status == GLOFND_OK) status = look(err, j, k, &side[k], 1, 0, j->found[PAIR_DATASET + k]);
+        if (status == GLOFND_OK) status = compare_detectors(err, j, k, &side[k], 1, batch, j->found[PAIR_BATCHES + k]);
+        if (status == GLOFND_OK) status = compare_detectors(err, j, k, &side[k], 1, 0, j->found[PAIR_DATASET + k]);
     }
     gf_view_set_free(&side[0]);
     gf_view_set_free(&side[1]);
     return status;
 }
 
-/* Was it measured, and asked for? */
+/* 1: it was measured, and asked for. */
 static int is_wanted(const fn_job *j, int scope, int kind) {
     return j->found[scope][kind].anchors && (!j->detector || strcmp(j->detector, gf_fn_detector_names[kind]) == 0);
 }
 
-static void print_frozen(const fn_job *j) {
+static void print_measured(const fn_job *j) {
     gf_table t = {.columns = 9};
     gf_text text = {0};
     add_heading(&t, "pairs", "detector");
@@ -188,7 +188,7 @@ static void print_frozen(const fn_job *j) {
     printf("frozen    %lld samples of %s, batches of %lld, alpha %g\n", (long long)j->anchors, j->samples.data,
            (long long)j->batch, j->alpha);
     if (j->by_captions)
-        printf("truth     captions: %lld samples have one in common with an earlier sample\n", (long long)j->alike);
+        printf("truth     captions: %lld samples have one in common with an earlier sample\n", (long long)j->sharing);
     gf_table_text(&text, &t, 2);
     if (text.at) printf("%s\n", text.at);
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) printf("%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
@@ -200,7 +200,7 @@ static void print_frozen(const fn_job *j) {
 static glofnd_status record(gf_error *err, const fn_job *j) {
     gf_eval_writer log = {0};
     char protocol[64];
-    const int64_t n = gf_trained_run_info(j->frozen).n;
+    const int64_t n = gf_trained_run_info(j->run).n;
     TRY(gf_eval_writer_open(err, &log, j->samples.run));
     for (int s = 0; s < SCOPES; s++)
         for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) {
@@ -214,7 +214,8 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
             gf_eval_put_number(&log, "alpha", j->alpha);
             gf_eval_put_text(&log, "truth", j->by_captions ? "captions" : "labels");
             gf_eval_put_integer(&log, "batch", s == DATASET || s >= PAIR_DATASET ? 0 : j->batch);
-            gf_eval_put_integer(&log, "samples", j->most < n ? j->most : n); /* asked for, those that are damaged included */
+            gf_eval_put_integer(&log, "samples",
+                                j->max_samples < n ? j->max_samples : n); /* asked for, unreadable ones included */
             gf_eval_put_integer(&log, "anchors", q->anchors);
             gf_eval_put_number(&log, "flagged", q->flagged);
             gf_eval_put_number(&log, "precision", q->precision);
@@ -231,12 +232,12 @@ static glofnd_status record(gf_error *err, const fn_job *j) {
 /* ----- entry ----- */
 
 static glofnd_status choose_truth(gf_error *err, fn_job *j, int labelled) {
-    const int captions = gf_trained_run_captions(j->frozen) != NULL, asked = j->truth && strcmp(j->truth, "captions") == 0;
+    const int captions = gf_trained_run_captions(j->run) != NULL, asked = j->truth && strcmp(j->truth, "captions") == 0;
     FAIL_IF(err, asked && !captions, GLOFND_E_ARGUMENT, "%s is a run on images alone: --truth captions needs one of task = clip",
             j->samples.run);
     j->by_captions = j->truth ? asked : captions && !labelled;
     FAIL_IF(err, !j->by_captions && !labelled, GLOFND_E_ARGUMENT,
-            "%.200s has no labels; they say which pairs are false negatives", j->samples.data);
+            "%.200s has no labels; they decide which pairs are false negatives", j->samples.data);
     return GLOFND_OK;
 }
 
@@ -247,10 +248,10 @@ static glofnd_status prepare(gf_error *err, fn_job *j) {
                                       .unreadable = eval_warn,
                                       .progress = eval_progress_draw,
                                       .user = &j->progress};
-    TRY(gf_trained_run_create(err, &spec, &j->frozen));
-    device_flags_report("eval", gf_trained_run_encoder(j->frozen));
-    const gf_config *c = gf_trained_run_config(j->frozen);
-    const gf_dataset_info info = gf_trained_run_info(j->frozen);
+    TRY(gf_trained_run_create(err, &spec, &j->run));
+    device_flags_report("eval", gf_trained_run_encoder(j->run));
+    const gf_config *c = gf_trained_run_config(j->run);
+    const gf_dataset_info info = gf_trained_run_info(j->run);
     if (!j->samples.data) j->samples.data = c->data;
     snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
     TRY(choose_truth(err, j, info.classes > 0));
@@ -268,11 +269,11 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     if (status == GLOFND_OK) print_log(j, &log);
     gf_run_log_free(&log);
     fflush(stdout);
-    if (status == GLOFND_OK) status = gf_trained_run_captions(j->frozen) ? look_at_pairs(err, j) : look_at_images(err, j);
+    if (status == GLOFND_OK) status = gf_trained_run_captions(j->run) ? measure_pairs(err, j) : measure_images(err, j);
     if (status != GLOFND_OK) return status;
     const int asked = j->detector && strcmp(j->detector, gf_fn_detector_names[GF_FN_GLOFND]) == 0;
     FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, EVAL_NOT_LEARNED, j->samples.run);
-    print_frozen(j);
+    print_measured(j);
     if (!j->learned) {
         fprintf(stderr, "glofnd eval fn: glofnd is skipped: ");
         fprintf(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
@@ -309,14 +310,14 @@ static const gf_option rows[] = {
 static int run(const cli_call *call, const void *flags) {
     const fn_flags *f = flags;
     gf_error err = {{0}};
-    fn_job j = {.alpha = f->alpha, .most = f->samples, .every_epoch = f->every_epoch};
+    fn_job j = {.alpha = f->alpha, .max_samples = f->samples, .every_epoch = f->every_epoch};
     j.samples = (eval_samples){.run = call->word[0], .data = f->data};
     if (cli_given(call, "detector")) j.detector = detectors[f->detector];
     if (cli_given(call, "truth")) j.truth = truths[f->truth];
     const int code = device_flags_read(call, &f->device, &j.samples.where);
     if (code != CLI_OK) return code;
     const glofnd_status status = evaluate(&err, &j);
-    gf_trained_run_free(j.frozen);
+    gf_trained_run_free(j.run);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 

@@ -36,7 +36,7 @@ static glofnd_status measure(gf_error *err, knn_job *j, const gf_features *train
     return GLOFND_OK;
 }
 
-/* What is recorded is what was done: never more neighbours than there are. */
+/* The record holds the k that was used: never more neighbours than there are. */
 static glofnd_status check_k(gf_error *err, knn_job *j, int64_t n) {
     FAIL_IF(err, j->k_given && j->knn.k > n, GLOFND_E_OPTION, "--k is %lld, but there are %lld training samples with a label",
             (long long)j->knn.k, (long long)n);
@@ -51,7 +51,7 @@ static glofnd_status run_knn(gf_error *err, knn_job *j) {
     glofnd_status status = eval_open(err, &j->samples, &e, &split);
     if (status == GLOFND_OK) status = check_k(err, j, split.train.n);
     if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
-    if (status == GLOFND_OK) status = check_k(err, j, train.n); /* without what is damaged */
+    if (status == GLOFND_OK) status = check_k(err, j, train.n); /* without unreadable samples */
     if (status == GLOFND_OK) status = measure(err, j, &train, &test);
     gf_split_free(&split);
     gf_run_encoder_free(e);

@@ -11,18 +11,18 @@
 #include "util/clock.h"
 #include "util/strings/number_text.h"
 
-#define MOST_FRACTIONS 16
+#define FRACTIONS_MAX 16
 
 typedef struct linear_job {
     eval_samples samples;
     gf_linear_eval_spec spec;
-    double fraction[MOST_FRACTIONS];
+    double fraction[FRACTIONS_MAX];
     int fractions, by_name; /* by_name: they were asked for, so that what cannot be done is an error */
     char protocol[96];      /* name, with what differs from the protocol of that name */
     eval_progress line;
     int encoding; /* the line is about encoding */
-    gf_linear_result result[MOST_FRACTIONS];
-    double seconds[MOST_FRACTIONS];
+    gf_linear_result result[FRACTIONS_MAX];
+    double seconds[FRACTIONS_MAX];
     int64_t train_n, test_n;
 } linear_job;
 
@@ -41,10 +41,10 @@ static const char *read_percent(const char *list, double *percent) {
 static int read_fractions(const cli_call *call, linear_job *j, const char *text) {
     for (const char *at = text;; at++) {
         double percent;
-        at = j->fractions < MOST_FRACTIONS ? read_percent(at, &percent) : NULL;
+        at = j->fractions < FRACTIONS_MAX ? read_percent(at, &percent) : NULL;
         if (!at)
             return cli_misused(call, "--fractions: \"%s\"; expected up to %d percentages in (0, 100], as in 100,10,1", text,
-                               MOST_FRACTIONS);
+                               FRACTIONS_MAX);
         for (int i = 0; i < j->fractions; i++)
             if (j->fraction[i] == percent / 100.0)
                 return cli_misused(call, "--fractions has %g twice; it would count twice in the mean", percent);
@@ -137,7 +137,7 @@ static glofnd_status evaluate(gf_error *err, linear_job *j) {
     return status;
 }
 
-/* ----- telling ----- */
+/* ----- results ----- */
 
 /* Means over the shares that could be trained; how many. */
 static int means(const linear_job *j, double *top1, double *top5) {
@@ -195,7 +195,7 @@ static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
 }
 
 static void record_mean(gf_eval_writer *log, const linear_job *j) {
-    double top1, top5, used[MOST_FRACTIONS];
+    double top1, top5, used[FRACTIONS_MAX];
     int count = 0;
     if (means(j, &top1, &top5) == 0) return;
     for (int i = 0; i < j->fractions; i++)

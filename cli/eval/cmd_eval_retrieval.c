@@ -22,8 +22,7 @@ static glofnd_status read_owners(gf_error *err, const char *path, int64_t images
     *out = malloc((size_t)texts * sizeof **out);
     FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %lld captions", (long long)texts);
     FAIL_IF(err, !path && images != texts, GLOFND_E_ARGUMENT,
-            "%lld images and %lld captions: --owner must say which image each caption belongs to", (long long)images,
-            (long long)texts);
+            "%lld images and %lld captions: --owner must give the image of each caption", (long long)images, (long long)texts);
     for (int64_t i = 0; !path && i < texts; i++) (*out)[i] = i;
     if (!path) return GLOFND_OK;
     TRY(gf_npy_read(err, path, &a));
@@ -75,7 +74,7 @@ static glofnd_status measure_run(gf_error *err, retrieval_job *j) {
     return status;
 }
 
-/* ----- telling ----- */
+/* ----- results ----- */
 
 static void add_row(gf_table *t, const char *what, const gf_recalls *r) {
     gf_table_add(t, "%s", what);

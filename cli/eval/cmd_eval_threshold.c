@@ -18,16 +18,16 @@
 #include "plot/table.h"
 
 enum { BINS = 60, COLUMNS = 6 };            /* columns: sample, label, lambda, optimum, mean and spread of FNC's */
-enum { SAMPLES = 100000, VIEWS_EACH = 50 }; /* where nobody says: so many; of few images so many views of each */
+enum { SAMPLES = 100000, VIEWS_EACH = 50 }; /* defaults: samples; views of each image where there are few */
 
 typedef struct threshold_job {
     eval_samples samples;
     const char *out; /* folder of the files; NULL: the run */
     int plain;
     double alpha; /* 0: of the run */
-    int64_t most_anchors, most_samples, fnc_batch, fnc_draws;
+    int64_t max_anchors, max_samples, fnc_batch, fnc_draws;
     eval_progress progress;
-    gf_trained_run *frozen;
+    gf_trained_run *run;
     /* found */
     gf_view_set set; /* rows of the anchors come first */
     int views;
@@ -39,10 +39,10 @@ typedef struct threshold_job {
 
 /* ----- measuring ----- */
 
-/* Of a small dataset more views of each image take their time and tell little. */
+/* More views of each image of a small dataset cost time and change little. */
 static int64_t usual_samples(int64_t n, int plain) { return plain || n > SAMPLES / VIEWS_EACH ? SAMPLES : n * VIEWS_EACH; }
 
-/* Of the batch sizes from 32 to 256 the one that leaves fewest of n samples out. */
+/* The batch size from 32 to 256 that leaves fewest of n samples out. */
 static int64_t even_batch(int64_t n) {
     int64_t best = n < 256 ? n : 256;
     for (int64_t b = best; b >= 32; b--)
@@ -51,8 +51,8 @@ static int64_t even_batch(int64_t n) {
 }
 
 static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
-    const int64_t n = gf_trained_run_info(j->frozen).n, batch = even_batch(n), whole = n / batch * batch;
-    const int64_t anchors = j->most_anchors < whole ? j->most_anchors : whole, half = (j->most_samples + 1) / 2;
+    const int64_t n = gf_trained_run_info(j->run).n, batch = even_batch(n), whole = n / batch * batch;
+    const int64_t anchors = j->max_anchors < whole ? j->max_anchors : whole, half = (j->max_samples + 1) / 2;
     const int64_t drawn = anchors > half ? anchors : half;
     glofnd_status status;
     if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
@@ -60,16 +60,16 @@ static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
                 2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
     eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
     if (j->plain) {
-        status = gf_trained_run_centre_crops(err, j->frozen,
-                                             j->most_anchors > j->most_samples ? j->most_anchors : j->most_samples, &j->set);
+        status =
+            gf_trained_run_centre_crops(err, j->run, j->max_anchors > j->max_samples ? j->max_anchors : j->max_samples, &j->set);
     } else {
-        status = gf_trained_run_augmented(err, j->frozen, batch, drawn, 0, &j->set);
+        status = gf_trained_run_augmented(err, j->run, batch, drawn, 0, &j->set);
     }
     eval_progress_end(&j->progress);
     if (status != GLOFND_OK) return status;
     j->views = j->plain ? 1 : 2;
-    j->anchors = j->plain ? (j->most_anchors < j->set.n ? j->most_anchors : j->set.n) : anchors;
-    j->pool = j->most_samples < j->set.n ? j->most_samples : j->set.n;
+    j->anchors = j->plain ? (j->max_anchors < j->set.n ? j->max_anchors : j->set.n) : anchors;
+    j->pool = j->max_samples < j->set.n ? j->max_samples : j->set.n;
     FAIL_IF(err, j->anchors < 2, GLOFND_E_ARGUMENT, "%lld samples make no pairs", (long long)j->anchors);
     return GLOFND_OK;
 }
@@ -78,15 +78,15 @@ static glofnd_status learned_thresholds(gf_error *err, threshold_job *j) {
     int64_t *id = malloc((size_t)j->anchors * sizeof *id);
     FAIL_IF(err, !id, GLOFND_E_MEMORY, "no memory for %lld anchors", (long long)j->anchors);
     for (int64_t i = 0; i < j->anchors; i++) id[i] = j->set.id[i * j->views];
-    j->learned = gf_trained_run_lambda(j->frozen, 0, id, j->anchors, j->lambda);
+    j->learned = gf_trained_run_lambda(j->run, 0, id, j->anchors, j->lambda);
     free(id);
     return GLOFND_OK;
 }
 
 static glofnd_status measure(gf_error *err, threshold_job *j) {
-    const gf_sweep_job job = {.threads = gf_trained_run_threads(j->frozen),
+    const gf_sweep_job job = {.threads = gf_trained_run_threads(j->run),
                               .watch = {.progress = eval_progress_pairs, .user = &j->progress}};
-    const uint64_t seed = (uint64_t)gf_trained_run_config(j->frozen)->seed;
+    const uint64_t seed = (uint64_t)gf_trained_run_config(j->run)->seed;
     TRY(draw_samples(err, j));
     gf_view_set anchors = j->set, pool = j->set;
     anchors.n = j->anchors * j->views, pool.n = j->pool;
@@ -208,7 +208,7 @@ static glofnd_status write_files(gf_error *err, const threshold_job *j) {
     return draw_densities(err, j);
 }
 
-/* ----- saying ----- */
+/* ----- results ----- */
 
 static void add_row(gf_table *t, const char *name, gf_spread s, const gf_threshold_error *e) {
     gf_table_add(t, "%s", name);
@@ -273,15 +273,15 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
                                       .unreadable = eval_warn,
                                       .progress = eval_progress_draw,
                                       .user = &j->progress};
-    TRY(gf_trained_run_create(err, &spec, &j->frozen));
-    device_flags_report("eval", gf_trained_run_encoder(j->frozen));
-    FAIL_IF(err, gf_trained_run_captions(j->frozen) != NULL, GLOFND_E_ARGUMENT,
-            "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` looks at",
+    TRY(gf_trained_run_create(err, &spec, &j->run));
+    device_flags_report("eval", gf_trained_run_encoder(j->run));
+    FAIL_IF(err, gf_trained_run_captions(j->run) != NULL, GLOFND_E_ARGUMENT,
+            "%s is an image-text run: its thresholds are for pairs of image and text, which `glofnd eval fn` measures",
             j->samples.run);
-    const gf_config *c = gf_trained_run_config(j->frozen);
+    const gf_config *c = gf_trained_run_config(j->run);
     if (!j->samples.data) j->samples.data = c->data;
     snprintf(j->samples.test_name, sizeof j->samples.test_name, "%s", j->samples.data);
-    if (j->most_samples == 0) j->most_samples = usual_samples(gf_trained_run_info(j->frozen).n, j->plain);
+    if (j->max_samples == 0) j->max_samples = usual_samples(gf_trained_run_info(j->run).n, j->plain);
     if (j->alpha == 0.0) j->alpha = c->method.alpha;
     FAIL_IF(err, !(j->alpha > 0.0 && j->alpha < 1.0), GLOFND_E_OPTION, "alpha of the run is %g: give a share by --alpha",
             j->alpha);
@@ -320,8 +320,8 @@ static int run(const cli_call *call, const void *flags) {
     threshold_job j = {.out = f->out,
                        .plain = f->plain,
                        .alpha = f->alpha,
-                       .most_anchors = f->anchors,
-                       .most_samples = f->samples,
+                       .max_anchors = f->anchors,
+                       .max_samples = f->samples,
                        .fnc_batch = f->fnc_batch,
                        .fnc_draws = f->fnc_draws};
     j.samples = (eval_samples){.run = call->word[0], .data = f->data};
@@ -332,7 +332,7 @@ static int run(const cli_call *call, const void *flags) {
     free(j.lambda);
     free(j.optimum);
     free(j.fnc);
-    gf_trained_run_free(j.frozen);
+    gf_trained_run_free(j.run);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 

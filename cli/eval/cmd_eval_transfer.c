@@ -55,7 +55,7 @@ static void find_lists(transfer_set *s, const gf_transfer_dataset *known) {
     s->spec = s->images;
 }
 
-/* "NAME=SPEC" or "SPEC"; a SPEC alone is named by its kind. The name says how the dataset is scored. */
+/* "NAME=SPEC" or "SPEC"; a SPEC alone is named by its format. The name decides how the dataset is scored. */
 static void read_set(const transfer_job *j, transfer_set *s, const char *text) {
     s->spec = eval_name(text, s->name, sizeof s->name);
     const gf_transfer_dataset *known = gf_transfer_dataset_find(s->name);
@@ -118,7 +118,7 @@ static glofnd_status open_set(gf_error *err, const transfer_job *j, const transf
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->title, inner.text);
 }
 
-/* What is wrong with the last dataset is told before hours are spent on the first. */
+/* An error in the last dataset is reported before hours are spent on the first. */
 static glofnd_status check_sets(gf_error *err, const transfer_job *j) {
     for (int i = 0; i < j->sets && j->sets > 1; i++) {
         gf_split split = {0};
@@ -146,7 +146,7 @@ static glofnd_status run_set(gf_error *err, transfer_job *j, gf_run_encoder *e, 
     return status;
 }
 
-/* ----- telling ----- */
+/* ----- results ----- */
 
 /* Test score at the strength that validation chose. */
 static double validated(const transfer_set *s) { return s->result.chosen < 0 ? NAN : s->result.score[s->result.chosen]; }
@@ -185,7 +185,7 @@ static void means(const transfer_job *j, double *score, double *by_validation) {
     }
 }
 
-/* Of all of them, or "several". */
+/* The metric of all datasets, or "several". */
 static const char *common_metric(const transfer_job *j) {
     for (int i = 1; i < j->sets; i++)
         if (j->set[i].mean_per_class != j->set[0].mean_per_class) return "several";
@@ -275,7 +275,7 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     return record_mean(err, j);
 }
 
-/* What would count twice in the mean. */
+/* Refuses a dataset that would count twice in the mean. */
 static int check_sets_differ(const transfer_job *j) {
     for (int i = 0; i < j->sets; i++)
         for (int k = 0; k < i; k++) {

@@ -125,7 +125,7 @@ static glofnd_status read_prompts(gf_error *err, const zeroshot_set *s, const gf
     return gf_prompts_classes(err, data, s->classes, &out->classes);
 }
 
-/* What is wrong with the last dataset is told before hours are spent on the first. */
+/* An error in the last dataset is reported before hours are spent on the first. */
 static glofnd_status check_set(gf_error *err, const zeroshot_set *s) {
     gf_error why = {{0}};
     gf_dataset *data = NULL;
@@ -181,7 +181,7 @@ static glofnd_status run_set(gf_error *err, const zeroshot_job *j, zeroshot_set 
     return status;
 }
 
-/* ----- telling ----- */
+/* ----- results ----- */
 
 /* Which sentences: the name of the file, without folder. */
 static const char *protocol_of(const zeroshot_set *s) {
@@ -241,7 +241,7 @@ static void print_means(const zeroshot_job *j) {
         if (mean_score(j, g, &mean)) printf("%-16s %8s %8s %8s  %-14s %7.2f\n", group_titles[g], "", "", "", "", 100.0 * mean);
 }
 
-/* Of all that are classified, or "several". */
+/* The protocol of all that are classified, or "several". */
 static const char *common_protocol(const zeroshot_job *j) {
     const char *found = NULL;
     for (int i = 0; i < j->sets; i++) {

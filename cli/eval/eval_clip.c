@@ -58,14 +58,14 @@ glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spe
     gf_dataset *data = NULL;
     gf_text_pairs pairs = {0};
     eval_progress line;
-    const gf_encode_spec tell[2] = {
+    const gf_encode_spec watch[2] = {
         {.unreadable = eval_warn, .progress = eval_progress_draw, .user = &line},
         {.unreadable = eval_warn_caption, .progress = draw_captions, .user = &line},
     };
     glofnd_status status = gf_dataset_open(err, spec, &data);
     eval_note(data);
     eval_progress_begin(&line, "images");
-    if (status == GLOFND_OK) status = gf_encode_pairs(err, t->image, t->text, data, tell, &pairs);
+    if (status == GLOFND_OK) status = gf_encode_pairs(err, t->image, t->text, data, watch, &pairs);
     eval_progress_end(&line);
     if (status == GLOFND_OK) status = rank_pairs(err, &pairs, gf_run_encoder_threads(t->image), out);
     gf_text_pairs_free(&pairs);
@@ -99,7 +99,7 @@ glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const 
 
 /* ----- flags ----- */
 
-/* The value of "--NAME VALUE" or "--NAME=VALUE" at argv[*i], which moves to its last word; NULL: another word. */
+/* The value of "--NAME VALUE" or "--NAME=VALUE" at argv[*i], which moves to its last word; NULL: a different word. */
 static const char *value_at(int argc, char **argv, int *i, const char *name) {
     const size_t n = strlen(name);
     const char *word = argv[*i];
@@ -108,16 +108,16 @@ static const char *value_at(int argc, char **argv, int *i, const char *name) {
     return word[2 + n] == 0 && *i + 1 < argc ? argv[++*i] : NULL;
 }
 
-int eval_gather(int *argc, char **argv, const char *name, const char **value, int room) {
+int eval_gather(int *argc, char **argv, const char *name, const char **value, int max) {
     int kept = 1, found = 0, plain = 0;
     for (int i = 1; i < *argc; i++) {
         const int first = i;
         plain |= strcmp(argv[i], "--") == 0; /* all after it are words */
         const char *text = plain ? NULL : value_at(*argc, argv, &i, name);
         if (!text) argv[kept++] = argv[first];
-        else if (found < room) value[found++] = text;
+        else if (found < max) value[found++] = text;
         else {
-            fprintf(stderr, "glofnd %s: --%s is given more than %d times\n", argv[0], name, room);
+            fprintf(stderr, "glofnd %s: --%s is given more than %d times\n", argv[0], name, max);
             return -1;
         }
     }

@@ -24,5 +24,5 @@ glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out
 /* `name`: of the dataset, short. */
 glofnd_status eval_record_retrieval(gf_error *err, const eval_samples *s, const char *name, const gf_retrieval *r);
 
-/* Takes every "--NAME VALUE" and "--NAME=VALUE" out of argv. Their number; -1, with a message, if they are more than `room`. */
-int eval_gather(int *argc, char **argv, const char *name, const char **value, int room);
+/* Takes every "--NAME VALUE" and "--NAME=VALUE" out of argv. Their number; -1, with a message, if they are more than `max`. */
+int eval_gather(int *argc, char **argv, const char *name, const char **value, int max);

@@ -50,7 +50,7 @@ static void warn_seeds(const char *verb, const gf_comparison *c) {
 
 void compare_warn(const char *verb, const gf_comparison *c) {
     if (c->skipped)
-        fprintf(stderr, "glofnd %s: %lld damaged line%s left out, the first in %s\n", verb, (long long)c->skipped,
+        fprintf(stderr, "glofnd %s: %lld unreadable line%s left out, the first in %s\n", verb, (long long)c->skipped,
                 c->skipped == 1 ? " is" : "s are", c->skipped_in);
     if (*c->unknown)
         fprintf(stderr, "glofnd %s: %s/" GF_EVAL_FILE " has the key \"%s\" of a newer version, which counts as a setting here\n",

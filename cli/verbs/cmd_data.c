@@ -1,4 +1,4 @@
-/* cmd_data.c - glofnd data: look at, index, draw and export datasets; learn from their captions. */
+/* cmd_data.c - glofnd data: inspect, index, draw and export datasets; learn a vocabulary from their captions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,8 @@ static int open_data(const char *spec, gf_dataset **d) {
     return status == GLOFND_OK ? CLI_OK : cli_failed("data", status, &err);
 }
 
-/* What is no result goes to stderr. */
-static void tell_note(const gf_dataset *d) {
+/* A note is no result: it goes to stderr. */
+static void report_note(const gf_dataset *d) {
     if (*gf_dataset_note(d)) fprintf(stderr, "glofnd data: %s\n", gf_dataset_note(d));
 }
 
@@ -35,7 +35,8 @@ static void tell_note(const gf_dataset *d) {
 static void print_sizes(const gf_dataset *d, int64_t n) {
     const gf_sizes s = gf_dataset_sizes(d);
     if (s.other_width) printf("size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
-    else if (s.read == 0) printf("size       unknown: none of the %lld images looked at can be read\n", (long long)s.probed);
+    else if (s.read == 0)
+        printf("size       unknown: none of the %lld images that were tried can be read\n", (long long)s.probed);
     else if (s.read == n) printf("size       %d x %d\n", s.width, s.height);
     else printf("size       %d x %d, by %lld of the images\n", s.width, s.height, (long long)s.read);
     printf("view       %d pixels, unless --size says otherwise\n", gf_sizes_default_view(&s));
@@ -66,7 +67,7 @@ static void print_harmless(const char *text, size_t n) {
     for (size_t i = 0; i < n; i++) putchar((unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
 }
 
-/* How many the first sample has, and the first of them. */
+/* The number of captions of the first sample, and the first of them. */
 static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample s = {0};
     if (!x->has_text || gf_dataset_text(NULL, d, 0, &s) != GLOFND_OK) {
@@ -119,7 +120,7 @@ static int index_shards(const cli_call *call, const void *flags) {
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
     printf("%lld samples in %lld shards indexed\n", (long long)samples, (long long)shards);
     gf_dataset *d = NULL; /* from the indexes */
-    if (gf_dataset_open(NULL, spec, &d) == GLOFND_OK) tell_note(d);
+    if (gf_dataset_open(NULL, spec, &d) == GLOFND_OK) report_note(d);
     gf_dataset_free(d);
     return CLI_OK;
 }
@@ -175,10 +176,10 @@ static int show_progress(void *user, int64_t done, int64_t total) {
 static int report_export(const gf_export *e, const gf_export_result *r, int64_t n, int captions) {
     const int whole = r->written + r->unreadable == n;
     if (!whole)
-        fprintf(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before another try\n",
+        fprintf(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before the next attempt\n",
                 (long long)(r->written + r->unreadable), (long long)n, e->folder);
-    printf("%lld samples written, %lld damaged ones left out; open them as %s", (long long)r->written, (long long)r->unreadable,
-           r->spec);
+    printf("%lld samples written, %lld unreadable ones left out; open them as %s", (long long)r->written,
+           (long long)r->unreadable, r->spec);
     if (captions) printf(", with captions as csv:%s/captions.csv", e->folder);
     printf("\n");
     return whole ? CLI_OK : CLI_FAILED;
@@ -212,7 +213,7 @@ static int export(const cli_call *call, const void *flags) {
         .progress = show_progress,
     };
     gf_export_result result = {0};
-    tell_note(d);
+    report_note(d);
     cli_catch_interrupts(NULL);
     const glofnd_status status = gf_dataset_export(&err, d, &e, &result);
     const gf_dataset_info x = gf_dataset_describe(d);

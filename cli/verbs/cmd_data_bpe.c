@@ -12,7 +12,7 @@ static void print_result(const gf_captions_read *met, const gf_bpe_learned *lear
     printf("captions   %lld, %lld words, %lld different\n", (long long)met->captions, (long long)met->words,
            (long long)met->different);
     if (met->without) printf("without    %lld samples have no caption\n", (long long)met->without);
-    if (met->unreadable) printf("damaged    %lld samples left out, the first: %s\n", (long long)met->unreadable, met->first.text);
+    if (met->unreadable) printf("unreadable %lld samples left out, the first: %s\n", (long long)met->unreadable, met->first.text);
     printf("vocabulary %d tokens, %d merges, written to %s\n", (int)learned->vocab, learned->merges, out);
 }
 

@@ -30,7 +30,7 @@ typedef struct discover_job {
     float *lambda; /* stored thresholds */
 } discover_job;
 
-/* ----- talk ----- */
+/* ----- progress ----- */
 
 static void draw(void *user, const char *stage, double share) {
     discover_job *j = user;
@@ -54,8 +54,8 @@ static const char *amount_of(amount out, double bytes) {
     return out;
 }
 
-/* What will be taken, before it is. */
-static glofnd_status tell_memory(gf_error *err, const discover_job *j, int64_t n, int64_t dim) {
+/* Reports the memory that will be taken, before it is. */
+static glofnd_status report_memory(gf_error *err, const discover_job *j, int64_t n, int64_t dim) {
     int64_t rank = 0;
     TRY(gf_discover_rank(err, &j->s, n, &rank));
     const gf_pairs_plan p = gf_discover_plan_for(&j->s, n, dim, rank);
@@ -78,7 +78,7 @@ static glofnd_status tell_memory(gf_error *err, const discover_job *j, int64_t n
 
 /* ----- embeddings of a run ----- */
 
-static void damaged(void *user, int64_t i, const char *message) {
+static void report_unreadable(void *user, int64_t i, const char *message) {
     (void)user;
     fprintf(stderr, "glofnd discover: sample %lld is left out: %s\n", (long long)i, message);
 }
@@ -114,7 +114,7 @@ static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_disco
 static glofnd_status encode(gf_error *err, discover_job *j) {
     gf_run_encoder *e = NULL;
     gf_features f = {0};
-    const gf_encode_spec spec = {.aligned = 1, .unreadable = damaged, .progress = encoded, .user = j};
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = report_unreadable, .progress = encoded, .user = j};
     start(j, "images");
     const gf_run_encoder_spec run = {.run = j->source, .head = j->head, .placement = j->where};
     glofnd_status status = device_flags_open(err, "discover", &run, &e);
@@ -149,7 +149,7 @@ static int is_folder(const char *path) {
 static glofnd_status read_rows(gf_error *err, discover_job *j) {
     int64_t n = 0, dim = 0;
     TRY(gf_discover_shape(err, j->source, j->tensor, &n, &dim));
-    if (!j->query) TRY(tell_memory(err, j, n, dim));
+    if (!j->query) TRY(report_memory(err, j, n, dim));
     return gf_discover_read(err, j->source, j->tensor, &j->d);
 }
 
@@ -163,7 +163,7 @@ static glofnd_status load(gf_error *err, discover_job *j) {
     if (j->labels) TRY(gf_discover_read_labels(err, j->labels, &j->d));
     if (j->names) TRY(gf_discover_read_names(err, j->names, &j->d));
     TRY(gf_discover_classify(err, &j->d));
-    if (j->run && !j->query) TRY(tell_memory(err, j, j->d.n, j->d.dim));
+    if (j->run && !j->query) TRY(report_memory(err, j, j->d.n, j->d.dim));
     return GLOFND_OK;
 }
 

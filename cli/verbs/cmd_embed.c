@@ -23,7 +23,7 @@ typedef struct result {
 
 /* ----- encoding ----- */
 
-static void note_damaged(void *user, int64_t i, const char *message) {
+static void note_unreadable(void *user, int64_t i, const char *message) {
     result *r = user;
     if (r->bad && i >= 0 && i < r->n) {
         if (r->bad[i]) return;
@@ -46,7 +46,7 @@ static void drop_bad_rows(result *r) {
 }
 
 static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_dataset *d, result *r) {
-    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_damaged, .user = r};
+    const gf_encode_spec spec = {.aligned = 1, .unreadable = note_unreadable, .user = r};
     r->bad = calloc((size_t)r->n, 1);
     r->sample = malloc((size_t)r->n * sizeof *r->sample);
     FAIL_IF(err, !r->bad || !r->sample, GLOFND_E_MEMORY, "no memory for %lld samples", (long long)r->n);
@@ -59,13 +59,13 @@ static glofnd_status encode_images(gf_error *err, gf_run_encoder *e, const gf_da
 static glofnd_status encode(gf_error *err, const gf_run_encoder_spec *spec, const char *data, result *r) {
     gf_dataset *d = NULL;
     gf_run_encoder *e = NULL;
-    const gf_encode_spec tell = {.unreadable = note_damaged, .user = r};
+    const gf_encode_spec spec_of_captions = {.unreadable = note_unreadable, .user = r};
     glofnd_status status = gf_dataset_open(err, data, &d);
     if (status == GLOFND_OK) status = device_flags_open(err, "embed", spec, &e);
     if (status == GLOFND_OK) {
         if (*gf_dataset_note(d)) fprintf(stderr, "glofnd embed: %s\n", gf_dataset_note(d));
         r->n = gf_dataset_describe(d).n;
-        status = spec->text ? gf_encode_captions(err, e, d, &tell, &r->f, &r->sample) : encode_images(err, e, d, r);
+        status = spec->text ? gf_encode_captions(err, e, d, &spec_of_captions, &r->f, &r->sample) : encode_images(err, e, d, r);
     }
     gf_run_encoder_free(e);
     gf_dataset_free(d);
@@ -74,7 +74,7 @@ static glofnd_status encode(gf_error *err, const gf_run_encoder_spec *spec, cons
 
 /* ----- files ----- */
 
-/* Before the work: whether a file could be written there. */
+/* Fails before the work if no file can be written there. */
 static glofnd_status try_target(gf_error *err, const char *path) {
     gf_writer w;
     if (!path) return GLOFND_OK;
@@ -104,7 +104,8 @@ static int report(const result *r, const char *what, const targets *t, int text)
     if (r->left_out && text) fprintf(stderr, "glofnd embed: %lld samples or captions are left out\n", (long long)r->left_out);
     else if (r->left_out)
         fprintf(stderr, "glofnd embed: %lld of %lld samples are left out, and rows move up: %s\n", (long long)r->left_out,
-                (long long)r->n, t->samples ? "--samples has the sample of each row" : "--samples FILE.npy says which remain");
+                (long long)r->n,
+                t->samples ? "--samples has the sample of each row" : "--samples FILE.npy lists those that remain");
     return CLI_OK;
 }
 

@@ -135,8 +135,9 @@ static int has_config(const char *run, char path[PATH_MAX]) {
     return access(path, F_OK) == 0;
 }
 
-/* What there is to go on from, if anything is left. A run is not tied to its device: what the GPU cannot do now, the CPU can. */
-static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
+/* Reports the checkpoint to continue from, if there is one. A run is not tied to its device: the CPU can continue what the GPU
+ * cannot. */
+static void report_checkpoint(const gf_pretrain *p, glofnd_status status) {
     char last[PATH_MAX] = "", path[PATH_MAX];
     gf_error unread;
     const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
@@ -149,22 +150,22 @@ static void tell_what_is_kept(const gf_pretrain *p, glofnd_status status) {
             device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
 }
 
-/* An error that all ranks have agreed on is told by the one it happened on, which then ends the others: they give it time to. */
-static void leave_it_to_others(const gf_comm *comm, const gf_error *err) {
+/* An error that all ranks agree on is reported by the rank where it happened, which then ends the others: they give it time. */
+static void wait_for_other_rank(const gf_comm *comm, const gf_error *err) {
     int whose = comm->rank, text = 0;
     if (sscanf(err->text, "rank %d: %n", &whose, &text) != 1 || text == 0 || whose == comm->rank) return;
     for (unsigned left = 5; left > 0;) left = sleep(left); /* signals to end come meanwhile */
 }
 
-/* After training has begun the other ranks may be waiting for this one, and have to be ended; before, all of them know. */
+/* Once training has begun the other ranks may be waiting for this one, and must be ended; before, all of them know. */
 static int end_failed(const gf_pretrain *p, gf_comm *comm, int started, glofnd_status status, const gf_error *err) {
     const int several = comm && comm->ranks > 1;
     int code = CLI_FAILED;
-    if (several && started) leave_it_to_others(comm, err);
+    if (several && started) wait_for_other_rank(comm, err);
     if (several && started) fprintf(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
     if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
     else if (status == GLOFND_E_OPTION) code = CLI_USAGE; /* what the first one ends with */
-    if (started) tell_what_is_kept(p, status);
+    if (started) report_checkpoint(p, status);
     if (several && started) gf_dist_abort(comm, CLI_FAILED);
     return code;
 }
@@ -174,8 +175,7 @@ typedef struct watched {
     gf_comm *comm;
 } watched;
 
-/* gf_dist_watch. What is done here may wait for the lost machine, too (its disk, MPI itself): the clock ends this rank in any
- * case. */
+/* For gf_dist_watch. Reporting may wait for the lost machine, too (its disk, MPI itself): the alarm ends this rank. */
 static void end_lost(void *user, const char *text) {
     const watched *w = user;
     gf_error err;
@@ -184,12 +184,12 @@ static void end_lost(void *user, const char *text) {
     _exit(CLI_FAILED);
 }
 
-/* There is no configuration to go on with. */
+/* There is no configuration to continue with. */
 static glofnd_status fail_resume(gf_error *err, const char *run) {
     char path[PATH_MAX];
     gf_error unread;
     FAIL_IF(err, has_config(run, path), GLOFND_E_FORMAT,
-            "%s does not say what the data is: it is empty, or not the one of a run; put the right one back, or give --data and "
+            "%s does not name the data: it is empty, or not the one of a run; put the right one back, or give --data and "
             "the other keys of the run beside --resume",
             path);
     const int kept = gf_checkpoint_latest(&unread, run, path) == GLOFND_OK && *path;
@@ -201,7 +201,7 @@ static glofnd_status fail_resume(gf_error *err, const char *run) {
     GF_FAIL(err, GLOFND_E_IO, "%s holds no run to resume: there is no " GF_CONFIG_FILE " in it", run);
 }
 
-/* What there is to do, found out on every rank. */
+/* Checks the arguments, on every rank. */
 static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm *comm) {
     FAIL_IF(err, !p->run || !*p->run, GLOFND_E_OPTION, "--out is needed: the folder of the run; --help explains");
     FAIL_IF(err, p->remap && !p->resume, GLOFND_E_OPTION, "--remap goes with --resume");
@@ -215,8 +215,8 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_erro
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;
     int started = 0;
     p->comm = strcmp(comm->ops->name, "single") == 0 ? NULL : comm;
-    const glofnd_status alike = p->comm ? gf_comm_check_builds(err, comm) : GLOFND_OK;
-    if (alike != GLOFND_OK) return end_failed(p, comm, 0, alike, err);
+    const glofnd_status same_build = p->comm ? gf_comm_check_builds(err, comm) : GLOFND_OK;
+    if (same_build != GLOFND_OK) return end_failed(p, comm, 0, same_build, err);
     if (status == GLOFND_OK) status = prepare(err, p, comm);
     if (p->comm) status = gf_comm_agree(err, comm, status);
     others = (watched){p, comm};
@@ -229,7 +229,7 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_erro
     return CLI_OK;
 }
 
-/* Also if the arguments are wrong, so that one of the ranks says it and all of them end. */
+/* Also if the arguments are wrong, so that one of the ranks reports it and all of them end. */
 static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
     gf_error closed = {{0}};
     gf_comm *comm = NULL;

@@ -9,7 +9,7 @@
 #include "report/summary.h"
 #include "run/progress.h"
 
-enum { LOOKS = 6 }; /* configurations whose network is looked at, at most */
+enum { SNAPSHOTS_MAX = 6 }; /* configurations whose network is shown */
 
 typedef struct report_job {
     const char *out, *data;
@@ -20,12 +20,12 @@ typedef struct report_job {
     gf_snapshot *snapshots; /* [count]; NULL with quick */
     gf_comparison compare;
     gf_progress line;
-    const char *name; /* of the run that is looked at */
+    const char *name; /* of the run whose snapshot is made */
 } report_job;
 
-/* ----- looking at the networks ----- */
+/* ----- snapshots of the networks ----- */
 
-static void tell(void *user, const char *what, int64_t done, int64_t total) {
+static void show_progress(void *user, const char *what, int64_t done, int64_t total) {
     report_job *j = user;
     char text[300];
     snprintf(text, sizeof text, "%.100s: %s %lld/%lld", j->name, what, (long long)done, (long long)total);
@@ -39,14 +39,14 @@ static int is_first(const report_job *j, const gf_report *r, int run) {
     return 1;
 }
 
-static void look(report_job *j, const gf_report *r) {
+static void make_snapshots(report_job *j, const gf_report *r) {
     int made = 0;
     j->line = gf_progress_start(0, cli_terminal_is_dumb());
-    for (int i = 0; i < j->count && made < LOOKS; i++) {
+    for (int i = 0; i < j->count && made < SNAPSHOTS_MAX; i++) {
         if (!is_first(j, r, i)) continue;
         j->name = j->runs[i].name;
         gf_snapshot_make(
-            &(gf_snapshot_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = tell, .user = j},
+            &(gf_snapshot_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = show_progress, .user = j},
             &j->snapshots[i]);
         made += j->snapshots[i].made;
         if (!j->snapshots[i].made) fprintf(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->snapshots[i].why);
@@ -72,7 +72,7 @@ static void print_table(const gf_report *r) {
     gf_text_free(&table);
 }
 
-/* A comparison that is not to be had leaves the page without p-values, and says so. */
+/* Without a comparison the page has no p-values, and gives the reason. */
 static glofnd_status make(gf_error *err, report_job *j) {
     gf_error why = {{0}};
     gf_report r = {.runs = j->runs, .count = j->count};
@@ -82,7 +82,7 @@ static glofnd_status make(gf_error *err, report_job *j) {
         r.compare = &j->compare;
     }
     r.compare_why = why.text;
-    if (!j->quick) look(j, &r);
+    if (!j->quick) make_snapshots(j, &r);
     r.snapshots = j->snapshots;
     TRY(write_page(err, &r, j->out));
     print_table(&r);

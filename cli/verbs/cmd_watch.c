@@ -1,4 +1,4 @@
-/* cmd_watch.c - glofnd watch: the curves of a run in the terminal, while it goes on. */
+/* cmd_watch.c - glofnd watch: the curves of a run in the terminal, while it is trained. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -81,7 +81,7 @@ static int wait_for_key(const screen *s, int milliseconds) {
 
 /* ----- frames ----- */
 
-/* Is the lock that pretrain has on the folder free? 0 also where there are no locks, or not for us. */
+/* 1: the lock that pretrain holds on the folder is free. 0 also where locks are not available. */
 static int is_idle(const char *run) {
     const int fd = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const int free_now = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;

@@ -8,5 +8,5 @@
 glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *format, const char *path);
 /* The names of all its figures, "a, b, c", cut with "..." where they are too many. */
 void compare_names(const gf_comparison *c, char *out, size_t bytes);
-/* Says on stderr what there is not enough of to compare, and what was damaged; `verb` begins the line. */
+/* Warns on stderr of missing figures, lonely seeds and unreadable lines; `verb` begins the line. */
 void compare_warn(const char *verb, const gf_comparison *c);

@@ -158,7 +158,7 @@ glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, 
 }
 
 glofnd_status gf_sample_read_file(gf_error *err, const char *path, const gf_decode_hint *hint, gf_sample *s) {
-    TRY(gf_file_read(err, path, GF_FILE_MOST, &s->encoded, &s->encoded_capacity, &s->encoded_size));
+    TRY(gf_file_read(err, path, GF_FILE_BYTES_MAX, &s->encoded, &s->encoded_capacity, &s->encoded_size));
     return gf_image_decode(err, path, s->encoded, s->encoded_size, hint, &s->image);
 }
 
@@ -176,7 +176,7 @@ static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, 
 glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_string_list *out) {
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    glofnd_status status = gf_file_read(err, path, GF_LIST_MOST, &bytes, &capacity, &size);
+    glofnd_status status = gf_file_read(err, path, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
     if (status == GLOFND_OK) status = add_lines(err, (const char *)bytes, keep_empty, out);
     free(bytes);
     return status;

@@ -41,5 +41,5 @@ glofnd_status gf_log_flush(gf_log *f); /* to the operating system: survives the 
 glofnd_status gf_log_sync(gf_log *f);  /* and to the disk */
 /* Bytes of all whole records, flushed or not: what a checkpoint keeps, after a sync, to cut to. */
 uint64_t gf_log_offset(const gf_log *f);
-/* Flushes, and tells the first failure. NULL, a zeroed and a closed one are fine. */
+/* Flushes, and reports the first failure. NULL, a zeroed and a closed one are fine. */
 glofnd_status gf_log_close(gf_log *f);

@@ -330,7 +330,7 @@ glofnd_status gf_check_crc(gf_reader *r, const char *what, int64_t index) {
     if (gf_le32(p) != expected) {
         char number[32] = "";
         if (index >= 0) snprintf(number, sizeof number, " %lld", (long long)index);
-        r->status = gf_fail(r->err, GLOFND_E_FORMAT, "'%.300s' is damaged: wrong checksum of the %s%s", r->path, what, number);
+        r->status = gf_fail(r->err, GLOFND_E_FORMAT, "'%.300s' is corrupt: wrong checksum of the %s%s", r->path, what, number);
     }
     r->chain = gf_crc32c(r->chain, p, sizeof p);
     r->crc = 0;

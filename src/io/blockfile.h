@@ -5,8 +5,8 @@
  *
  * What is written goes to a temporary name beside the target. Only gf_writer_commit gives it the target's name, after the bytes
  * have reached the disk: a crash or a full disk leaves the old file. Failures stick to the writer or reader: later puts do
- * nothing, later gets give zeros, and `status` (or commit, check_crc, end) tells. So fields are handled one per line, and are
- * looked at only after their CRC has been checked.
+ * nothing, later gets give zeros, and `status` (or commit, check_crc, end) reports. So fields are handled one per line, and are
+ * used only after their CRC has been checked.
  */
 #pragma once
 

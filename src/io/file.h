@@ -4,10 +4,10 @@
 
 #include "util/status.h"
 
-#define GF_FILE_MOST ((uint64_t)1 << 30) /* bytes of one encoded image */
-#define GF_LIST_MOST ((uint64_t)1 << 34) /* bytes of a list of files */
+#define GF_FILE_BYTES_MAX ((uint64_t)1 << 30) /* bytes of one encoded image */
+#define GF_LIST_BYTES_MAX ((uint64_t)1 << 34) /* bytes of a list of files */
 
-typedef struct gf_file_stamp { /* tells a changed file from an unchanged one */
+typedef struct gf_file_stamp { /* differs if the file has changed */
     uint64_t size, mtime_ns;
 } gf_file_stamp;
 
@@ -17,6 +17,6 @@ glofnd_status gf_file_open(gf_error *err, const char *path, int *fd, gf_file_sta
 glofnd_status gf_file_read_at(gf_error *err, int fd, const char *name, uint64_t offset, void *out, size_t n);
 /* The whole file, at most `most` bytes, into *bytes (grown by realloc when *capacity is too small; a 0 byte follows the last). */
 glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size);
-/* Makes room for n bytes at *bytes; content undefined. */
+/* Makes *bytes hold n bytes; content undefined. */
 glofnd_status gf_file_reserve(gf_error *err, const char *name, size_t n, uint8_t **bytes, size_t *capacity);
 int gf_is_folder(const char *path);

@@ -21,7 +21,7 @@ static int cut_to_parent(char *path) {
     return n > 0;
 }
 
-/* 0, or -1 with errno. A file of that name is found out by whoever opens it as a folder. */
+/* 0, or -1 with errno. A file of that name is noticed when it is opened as a folder. */
 static int make(const char *path, int *made) {
     char parent[PATH_MAX];
     int done = mkdir(path, 0777);

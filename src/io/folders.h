@@ -3,9 +3,9 @@
 
 #include "util/status.h"
 
-/* *made (may be NULL): how many were made, `path` and those above it; 0 if it was there. E_IO says why it cannot be. */
+/* *made (may be NULL): how many were made, `path` and those above it; 0 if it was there. E_IO if it cannot be made. */
 glofnd_status gf_folder_make(gf_error *err, const char *path, int *made);
 /* Removes the last `made` folders of `path`, as long as they are empty. */
 void gf_folder_unmake(const char *path, int made);
-/* Do they lead to the same file or folder? Also if it is not there yet: the same name in the same folder. */
+/* 1: both lead to the same file or folder. Also if it does not exist yet: the same name in the same folder. */
 int gf_path_same(const char *a, const char *b);

@@ -125,18 +125,18 @@ static glofnd_status read_header(gf_error *err, FILE *f, const char *path, uint6
     return status;
 }
 
-static glofnd_status read_stream(gf_error *err, FILE *f, const char *path, int look, gf_npy *a) {
+static glofnd_status read_stream(gf_error *err, FILE *f, const char *path, int header_only, gf_npy *a) {
     struct stat st;
     uint64_t data_bytes = 0;
     FAIL_IF(err, fstat(fileno(f), &st) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
     FAIL_IF(err, !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", path);
     TRY(read_header(err, f, path, (uint64_t)st.st_size, a, &data_bytes));
-    if (look) return check_size(err, path, data_bytes, a);
+    if (header_only) return check_size(err, path, data_bytes, a);
     TRY(allocate_data(err, path, data_bytes, a));
     return read_exactly(err, f, path, a->data, (size_t)data_bytes);
 }
 
-static glofnd_status read_file(gf_error *err, const char *path, int look, gf_npy *out) {
+static glofnd_status read_file(gf_error *err, const char *path, int header_only, gf_npy *out) {
     gf_npy a = {0};
     FAIL_IF(err, !path || !out, GLOFND_E_ARGUMENT, "gf_npy_read: path and output must not be NULL");
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang before the type is known */
@@ -146,7 +146,7 @@ static glofnd_status read_file(gf_error *err, const char *path, int look, gf_npy
         if (fd >= 0) close(fd);
         GF_FAIL(err, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(why));
     }
-    const glofnd_status status = read_stream(err, f, path, look, &a);
+    const glofnd_status status = read_stream(err, f, path, header_only, &a);
     fclose(f);
     if (status == GLOFND_OK) *out = a;
     else gf_npy_free(&a);

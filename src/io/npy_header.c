@@ -72,7 +72,7 @@ static glofnd_status parse_descr(cursor *c, gf_npy *out) {
             return GLOFND_OK;
         }
     }
-    /* what the caller takes is not known here: types that serve everybody */
+    /* the types that the caller accepts are not known here: these serve all */
     const int numbers = n >= 2 && strchr("<>=|", s[0]) && strchr("fiub", s[1]);
     GF_FAIL(c->err, GLOFND_E_FORMAT, "%.300s: .npy element type '%.*s' is not supported%s%s", c->name, (int)(n < 40 ? n : 40), s,
             n >= 2 && s[0] == '>' ? " (big endian)" : "",
@@ -89,7 +89,7 @@ static glofnd_status parse_order(cursor *c) {
 /* A decimal number, optionally with the L of Python 2. */
 static glofnd_status parse_extent(cursor *c, int64_t *out) {
     skip_blanks(c);
-    FAIL_IF(c->err, peek(c) < '0' || peek(c) > '9', GLOFND_E_FORMAT, "%.300s: .npy header: shape must hold whole numbers >= 0",
+    FAIL_IF(c->err, peek(c) < '0' || peek(c) > '9', GLOFND_E_FORMAT, "%.300s: .npy header: shape must hold integers >= 0",
             c->name);
     int64_t x = 0;
     for (; peek(c) >= '0' && peek(c) <= '9'; c->at++) {

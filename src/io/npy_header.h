@@ -6,8 +6,8 @@
 #define GF_NPY_PREFIX 12        /* longest fixed part: magic 6, version 2, header length 2 (v1) or 4 (v2, v3) */
 #define GF_NPY_MAX_HEADER 65535 /* longest text header taken, in any version */
 
-/* Fixed part: `bytes` holds the first `size` bytes of the file (up to GF_NPY_PREFIX are looked at). Gives where the text header
- * starts and how long it is. */
+/* Fixed part: `bytes` holds the first `size` bytes of the file (up to GF_NPY_PREFIX are read). Gives start and length of the text
+ * header. */
 glofnd_status gf_npy_parse_prefix(gf_error *err, const char *name, const unsigned char *bytes, size_t size, size_t *start,
                                   size_t *length);
 /* Text header: fills type, rank, shape and count of *out, and leaves data alone. */

@@ -20,7 +20,7 @@
 enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 }; /* kinds */
 enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };                         /* around the data of a record */
 #define MAX_RECORD ((uint64_t)1 << 30)                            /* longer ones are damage */
-#define MOST_BINS 4096
+#define BINS_MAX 4096
 
 /* ----- protobuf into a growing array; a failed allocation is kept in the log's status ----- */
 
@@ -91,7 +91,7 @@ static size_t open_message(gf_events *t, int field) {
 static void close_message(gf_events *t, size_t start) {
     unsigned char p[10];
     const size_t length = t->used - start, n = varint_bytes(p, length);
-    add_bytes(t, p, n); /* makes the room */
+    add_bytes(t, p, n); /* for the space */
     if (t->log.status != GLOFND_OK) return;
     memmove(t->values + start + n, t->values + start, length);
     memcpy(t->values + start, p, n);
@@ -124,7 +124,7 @@ static glofnd_status put_version(gf_events *t, double time) {
 
 /* ----- opening: what is kept must be whole records ----- */
 
-/* Length of the record at `at`, all of it; 0 if it is torn or damaged. */
+/* Length of the record at `at`, all of it; 0 if it is torn or corrupt. */
 static glofnd_status check_record(gf_events *t, uint64_t at, uint64_t *bytes) {
     const uint64_t left = gf_log_size(&t->log) - at;
     unsigned char head[HEAD_BYTES], part[4096];
@@ -146,7 +146,7 @@ static glofnd_status check_record(gf_events *t, uint64_t at, uint64_t *bytes) {
     return GLOFND_OK;
 }
 
-/* Where to cut. `keep` GF_LOG_ALL: after the last whole record. */
+/* The offset to cut at. `keep` GF_LOG_ALL: after the last whole record. */
 static glofnd_status find_cut(gf_events *t, int64_t keep, uint64_t *cut) {
     const uint64_t size = gf_log_size(&t->log), want = keep < 0 ? size : (uint64_t)keep;
     *cut = 0;
@@ -196,7 +196,7 @@ void gf_events_scalar(gf_events *t, const char *tag, double value) {
 }
 
 typedef struct histogram {
-    double min, max, num, sum, squares, limit[MOST_BINS], count[MOST_BINS];
+    double min, max, num, sum, squares, limit[BINS_MAX], count[BINS_MAX];
     int bins;
 } histogram;
 
@@ -245,7 +245,7 @@ void gf_events_histogram(gf_events *t, const char *tag, const float *values, int
         return;
     }
     add_moments(h, values, n);
-    h->bins = h->min == h->max || bins < 1 ? 1 : bins < MOST_BINS ? bins : MOST_BINS;
+    h->bins = h->min == h->max || bins < 1 ? 1 : bins < BINS_MAX ? bins : BINS_MAX;
     fill_bins(h, values, n);
     add_histogram(t, tag, h);
     free(h);

@@ -6,7 +6,7 @@
  *     gf_events_histogram(&t, "lambda", lambda, n, 64);
  *     gf_events_end(&t);
  *
- * One event per begin/end, with any number of values. Failures stick and are told by end, flush, sync and close, as in
+ * One event per begin/end, with any number of values. Failures stick and are reported by end, flush, sync and close, as in
  * appendlog.h.
  * Format: records {u64 length, masked CRC-32C of it, data, masked CRC-32C of that}; data is a protobuf message `Event`.
  */
@@ -22,8 +22,8 @@ typedef struct gf_events {
     size_t used, capacity;
 } gf_events;
 
-/* keep: bytes of an earlier file to go on after (gf_events_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole
- * records. What is kept is checked, record by record: E_FORMAT if it is damaged or `keep` is not the end of a record; the file is
+/* keep: bytes of an earlier file to continue after (gf_events_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole
+ * records. Kept records are checked one by one: E_FORMAT if one is corrupt or `keep` is not the end of a record; the file is
  * then as it was. `time`: seconds since 1970, of the record that opens a new file. */
 glofnd_status gf_events_open(gf_error *err, gf_events *t, const char *path, int64_t keep, double time);
 

@@ -1,5 +1,5 @@
-/* half.h - 16-bit floating point, stored as uint16_t and always computed with as float: bfloat16, the upper half of a float32,
- * and IEEE half precision with 5 bits of exponent and 10 of mantissa.
+/* half.h - 16-bit floating point, stored as uint16_t, computed as float: bfloat16, the upper half of a float32, and
+ * IEEE half precision with 5 bits of exponent and 10 of mantissa.
  *
  * Rounds to nearest, ties to even, float16 with subnormal numbers; NaN stays NaN, what is too large becomes infinite. bfloat16 is
  * written so that loops over it vectorise.

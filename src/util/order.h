@@ -9,7 +9,7 @@ float gf_kth_largest(float *v, int64_t n, int64_t k);
 /* ceil(alpha n), at least 1: how many of n values are the top alpha. Products that are whole but for rounding count as such. */
 int64_t gf_top_count(int64_t n, double alpha);
 
-/* Where the (1-alpha) quantile of n values lies, interpolated as NumPy and PyTorch do: the best-th largest, moved by `fraction`
+/* Place of the (1-alpha) quantile of n values, interpolated as NumPy and PyTorch do: the best-th largest, moved by `fraction`
  * of the way to the next larger. */
 void gf_quantile_place(int64_t n, double alpha, int64_t *best, double *fraction);
 

@@ -1,4 +1,4 @@
-/* rng.c - see rng.h. How a stream and an order are made is fixed for ever: a resumed run, or a script in another language, must
+/* rng.c - see rng.h. Streams and orders are fixed for ever: a resumed run, or a script in another language, must
  * find the same numbers.
  *
  *   stream   key      mix(seed + purpose * GOLDEN) ^ (high half of sample) << 32        (mix: the finaliser of splitmix64)

@@ -1,6 +1,6 @@
 /* status.h - how library code reports failure: a status, and a text in the caller's gf_error.
  *
- * FAIL_IF at the origin, TRY on the way up; nobody in between needs to know. GF_FAIL is for the unconditional case.
+ * FAIL_IF at the origin, TRY on the way up. GF_FAIL is for the unconditional case.
  *     FAIL_IF(err, n < 1, GLOFND_E_ARGUMENT, "n is %lld; it must be at least 1", (long long)n);
  *     TRY(gf_store_check(err, spec));
  */

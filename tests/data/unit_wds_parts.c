@@ -142,10 +142,10 @@ static void what_is_too_large_is_counted(void **state) {
     free(text);
     add_png("a.png", 1);
     const uint64_t at = tar.size;
-    gf_tar_header(tar.bytes + at, "b.png", GF_FILE_MOST + 512);
+    gf_tar_header(tar.bytes + at, "b.png", GF_FILE_BYTES_MAX + 512);
     tar.size += 512;
     finish("huge.tar");
-    assert_int_equal(truncate(scratch_path(&box, "huge.tar"), (off_t)(at + 512 + GF_FILE_MOST + 512 + 1024)), 0);
+    assert_int_equal(truncate(scratch_path(&box, "huge.tar"), (off_t)(at + 512 + GF_FILE_BYTES_MAX + 512 + 1024)), 0);
     gf_dataset *d = reopen("huge.tar");
     gf_sample s = {0};
     gf_error err = {""};

@@ -215,7 +215,7 @@ static void refuses_bad_texts(void **state) {
     refused_text("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", "structured");
     refused_text("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", "Fortran");
     refused_text("{'descr': '<f4', 'fortran_order': 0, 'shape': (2, 3)}", "fortran_order");
-    refused_text("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3)}", "whole numbers");
+    refused_text("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3)}", "integers");
     refused_text("{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}", "','");
     refused_text("{'descr': '<f4', 'fortran_order': False, 'shape': (6)}", "tuple");
     refused_text("{'descr': '<f4', 'fortran_order': False, 'shape': 6}", "'('");

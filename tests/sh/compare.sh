@@ -165,7 +165,7 @@ expect 0 "nothing measured yet" "$glofnd" compare n1 n2
 
 expect 1 "nowhere is not a run folder" "$glofnd" compare n1 nowhere
 echo rubbish >> g1/eval.jsonl; echo '{}' >> g1/eval.jsonl
-expect 0 "1 damaged line is left out, the first in g1/eval.jsonl" "$glofnd" compare g1
+expect 0 "1 unreadable line is left out, the first in g1/eval.jsonl" "$glofnd" compare g1
 grep -q "51.00" out || fail "the other lines count"
 
 # Training went on after an evaluation: it is of other weights; a newer one counts.

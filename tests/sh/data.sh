@@ -119,7 +119,7 @@ for form in "" --folder; do
     for wait in 1 2 3 4 5 6 7 8 9 10; do [ -e part ] && sleep 0.2 && break || sleep 0.2; done
     kill -TERM $! && wait $!
     code=$?
-    wants "export stopped" 1 "stopped after " " of 2000000 samples; delete part before another try"
+    wants "export stopped" 1 "stopped after " " of 2000000 samples; delete part before the next attempt"
     find part -name '*.tmp-*' | grep -q . && fail "export stopped: a temporary file is left"
     expect 0 "samples    " "$glofnd" data info "$(sed -n 's/.*open them as \([^,]*\).*/\1/p' out)"
 done

@@ -103,7 +103,7 @@ while read -r name; do
 done < names
 expect 0 "60 x 64 features" "$glofnd" embed run --data folder:sound/hurt --out sound.npy --labels sound_y.npy
 cmp -s rows.npy sound.npy && cmp -s y.npy sound_y.npy || fail "rows of the readable images"
-expect 0 "--samples FILE.npy says which remain" "$glofnd" embed run --data folder:hurt --out rows.npy
+expect 0 "--samples FILE.npy lists those that remain" "$glofnd" embed run --data folder:hurt --out rows.npy
 expect 0 "top-1" "$glofnd" eval knn run --data folder:hurt --test folder:hurt --k 5
 [ "$(grep -c "is left out" err)" -eq 6 ] || fail "eval names other than three of each set"
 [ "$(grep -c "glofnd eval: 4 samples in all are left out" err)" -eq 2 ] || fail "eval counts"

@@ -32,7 +32,7 @@ grep -q '"untrained": true, "dataset": "named"' run/eval.jsonl || fail "record o
 expect 0 "512 captions of i.npy" "$glofnd" eval retrieval --image-emb i.npy --text-emb t.npy --owner o.npy
 grep "^[IT]R" out > of_files
 cmp -s of_run of_files || fail "files and run differ"
-expect 1 "--owner must say" "$glofnd" eval retrieval --image-emb i.npy --text-emb t.npy
+expect 1 "--owner must give" "$glofnd" eval retrieval --image-emb i.npy --text-emb t.npy
 expect 0 "100.00" "$glofnd" eval retrieval --image-emb i.npy --text-emb i.npy
 expect 1 "int64, int32 or uint8 [128]" "$glofnd" eval retrieval --image-emb i.npy --text-emb i.npy --owner o.npy
 expect 2 "belong together" "$glofnd" eval retrieval --image-emb i.npy

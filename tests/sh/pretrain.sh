@@ -246,7 +246,7 @@ run $data $tiny --out harmed --resume --epochs 4;       wants 'its keys beside -
 cmp broken/model.safetensors harmed/model.safetensors || fail 'its keys beside --resume: weights'
 forget harmed
 : >harmed/config.cfg
-run --out harmed --resume --epochs 4;           wants 'an empty configuration' 1 'config.cfg' 'does not say what the data is'
+run --out harmed --resume --epochs 4;           wants 'an empty configuration' 1 'config.cfg' 'does not name the data'
 
 # ----- evaluations of weights that are no more -----
 rm -rf more

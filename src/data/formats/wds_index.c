@@ -103,7 +103,7 @@ static int inside(uint64_t at, uint64_t bytes, uint64_t size) { return at <= siz
 
 static int entry_is_valid(const gf_wds_entry *e, uint64_t size) {
     return inside(e->image_at, e->image_size, size) && inside(e->text_at, e->text_size, size) && e->label >= -1 &&
-           e->label < GF_CLASSES_MAX && e->image_size <= GF_FILE_MOST && e->text_size <= GF_WDS_TEXT_MAX &&
+           e->label < GF_CLASSES_MAX && e->image_size <= GF_FILE_BYTES_MAX && e->text_size <= GF_WDS_TEXT_MAX &&
            (e->flags & ~(uint32_t)GF_WDS_TEXT_IS_JSON) == 0;
 }
 

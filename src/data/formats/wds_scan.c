@@ -171,7 +171,7 @@ static glofnd_status fill_entry(gf_error *err, const gf_tar *t, const group *g, 
     int32_t label = -1;
     int caption = 0;
     *e = (gf_wds_entry){.image_at = g->part[IMAGE].at, .label = -1};
-    glofnd_status status = check_size(&why, g, IMAGE, GF_FILE_MOST);
+    glofnd_status status = check_size(&why, g, IMAGE, GF_FILE_BYTES_MAX);
     if (status == GLOFND_OK) e->image_size = (uint32_t)g->part[IMAGE].size; /* else 0 bytes: reading it fails */
     TRY(tolerate(err, t, status, &why, s));
     status = check_size(&why, g, TEXT, GF_WDS_TEXT_MAX);

@@ -12,7 +12,7 @@
 
 /* ----- opening ----- */
 
-/* End of the last whole line, looked for from the end. */
+/* End of the last whole line, searched from the end. */
 static glofnd_status last_line_end(gf_jsonl *j, uint64_t *cut) {
     char part[4096];
     for (uint64_t end = gf_log_size(&j->log); end > 0;) {

@@ -1,7 +1,7 @@
 /* jsonl.h - JSON lines: one object per line, appended as a run goes, and read back for reports.
  *
  * Write:  gf_jsonl_open, then per line gf_jsonl_begin, gf_jsonl_number ..., gf_jsonl_end; flush or sync now and then; close.
- * Read:   gf_jsonl_read_open, while (gf_jsonl_next(&r)) gf_jsonl_get ...; then look at r.status; gf_jsonl_read_close.
+ * Read:   gf_jsonl_read_open, while (gf_jsonl_next(&r)) gf_jsonl_get ...; then check r.status; gf_jsonl_read_close.
  *
  * The writer promises what appendlog.h promises: whole lines, failures that stick. Keys come in the order they are given, so
  * equal
@@ -20,7 +20,7 @@ typedef struct gf_jsonl {
     int fields; /* of the line in the making */
 } gf_jsonl;
 
-/* keep: bytes of an earlier file to go on after (gf_jsonl_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole
+/* keep: bytes of an earlier file to continue after (gf_jsonl_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole
  * lines. E_FORMAT if the file is shorter or `keep` is not the end of a line; the file is then as it was. */
 glofnd_status gf_jsonl_open(gf_error *err, gf_jsonl *j, const char *path, int64_t keep);
 

@@ -100,8 +100,8 @@ static glofnd_status parse_shape(gf_error *err, const char *path, const json_t *
         const json_t *extent = json_array_get(shape, k);
         t->shape[k] = json_is_integer(extent) ? json_integer_value(extent) : -1;
     }
-    FAIL_IF(err, !set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of whole numbers",
-            path, show(t->name).text);
+    FAIL_IF(err, !set_count(t), GLOFND_E_FORMAT, "%.200s: tensor '%s' has a shape that is too large, or not of integers", path,
+            show(t->name).text);
     return GLOFND_OK;
 }
 
@@ -216,7 +216,7 @@ static glofnd_status open_regular(gf_error *err, gf_st_file *f, uint64_t *size) 
     return GLOFND_OK;
 }
 
-/* What people have instead: torch.save writes zip archives, and did write pickles. */
+/* Common other formats: torch.save writes zip archives, and formerly pickles. */
 static const char *known_as(const unsigned char prefix[8]) {
     if (memcmp(prefix, "PK\3\4", 4) == 0) return "a zip archive, as torch.save writes it";
     if (prefix[0] == 0x80 && prefix[1] >= 2 && prefix[1] <= 5) return "a pickle, as torch.save wrote it";

@@ -64,7 +64,7 @@ glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_ten
 
 /* Writes name, type, rank, shape and data of tensors [count], in this order, to a temporary file beside `path` that replaces it
  * only when complete. Equal arguments give equal bytes. The header is filled with blanks so that the data starts at a multiple
- * of 8; whoever maps the file and wants each tensor aligned gives the wide types first. texts may be NULL with text_count 0. */
+ * of 8; to have each tensor aligned in a mapped file, give the wide types first. texts may be NULL with text_count 0. */
 glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *tensors, int64_t count, const gf_st_text *texts,
                           int64_t text_count);
 

@@ -55,7 +55,8 @@ static int from_file(void *user, int64_t i, gf_image *out) {
     gf_error ignored;
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    const int found = is_image_name(name) && gf_file_read(&ignored, name, GF_FILE_MOST, &bytes, &capacity, &size) == GLOFND_OK &&
+    const int found = is_image_name(name) &&
+                      gf_file_read(&ignored, name, GF_FILE_BYTES_MAX, &bytes, &capacity, &size) == GLOFND_OK &&
                       gf_image_decode(&ignored, name, bytes, size, &hint, out) == GLOFND_OK;
     free(bytes);
     return found;
