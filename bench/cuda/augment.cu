@@ -76,8 +76,8 @@ static bench open_bench(const setting *s) {
     b.recipe = gf_augment_pretrain(s->size);
     b.picture = 3 * (size_t)s->width * (size_t)s->height;
     b.jobs = (gf_view_job *)calloc((size_t)EPOCHS * (size_t)s->views, sizeof *b.jobs);
-    b.pixels.used = b.pixels.room = b.picture * (size_t)(s->views / 2);
-    b.pixels.bytes = (uint8_t *)gf_cuda_pinned_alloc(b.pixels.room);
+    b.pixels.used = b.pixels.capacity = b.picture * (size_t)(s->views / 2);
+    b.pixels.bytes = (uint8_t *)gf_cuda_pinned_alloc(b.pixels.capacity);
     if (!b.jobs || !b.pixels.bytes) die("no memory");
     uint32_t noise = 1;
     for (size_t i = 0; i < b.pixels.used; i++) b.pixels.bytes[i] = (uint8_t)((noise = noise * 1664525u + 1013904223u) >> 24);
