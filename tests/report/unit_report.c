@@ -418,7 +418,7 @@ static void runs_have_a_baseline_of_their_seed(void **state) {
     gf_text table = {0};
     assert_non_null(compared);
     for (int i = 0; i < RUNS; i++) {
-        char config[100], line[200], name[8];
+        char config[100], line[200], name[16];
         snprintf(config, sizeof config, "data = d\ndetector = glofnd\nseed = %d\n", i < 2 ? i + 1 : i - 1);
         snprintf(name, sizeof name, "r%d", i);
         snprintf(line, sizeof line, "{\"event\": \"knn\", \"protocol\": \"knn\", \"data\": \"d\", \"top1\": %s}\n", score[i]);
