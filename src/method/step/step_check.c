@@ -34,11 +34,11 @@ glofnd_status gf_dtype_check(gf_error *err, const char *name, glofnd_dtype dtype
     return GLOFND_OK;
 }
 
-#define STRIDE_MAX (INT64_C(1) << 32) /* numbers; times 2^31 rows of 4 bytes still fits 64 bits */
+#define STRIDE_MAX (INT64_C(1) << 30) /* numbers; times 2^31 rows of 4 bytes fits 64 bits */
 
 glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, glofnd_dtype dtype, int64_t stride, int64_t dim) {
     FAIL_IF(err, stride < dim || stride > STRIDE_MAX, GLOFND_E_ARGUMENT,
-            "the stride of %s is %lld; it must be 0 (= dim) or in dim = %lld .. 2^32", name, (long long)stride, (long long)dim);
+            "the stride of %s is %lld; it must be 0 (= dim) or in dim = %lld .. 2^30", name, (long long)stride, (long long)dim);
     FAIL_IF(err, (uintptr_t)rows % gf_dtype_bytes(dtype) != 0, GLOFND_E_ARGUMENT, "%s is not aligned to its numbers of %zu bytes",
             name, gf_dtype_bytes(dtype));
     return GLOFND_OK;
