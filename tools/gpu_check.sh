@@ -4,10 +4,10 @@
 #
 # JOBS: checks at a time (1); several share the GPU. BUILD (or the variable BUILD; default: build) is a build folder with CUDA, or
 # a folder of its programs alone (glofnd, replay, unit_*, cuda_*, gpu_lost.so, old_driver/). PART: some of the parts below, or
-# names of single checks; none: all.
-# Each check works in its own folder under LOGS (default: BUILD/gpu_check), with its output (log) and exit status (status). LIMIT
-# and SANITIZER_LIMIT: seconds for one program (300), and for one under compute-sanitizer (300): a program that does not end is a
-# failure. Exit status: 0 if nothing failed. A missing program is a failure: name the parts to run.
+# names of single checks; none: all. Each check works in its own folder under LOGS (default: BUILD/gpu_check), with its output
+# (log) and exit status (status). LIMIT and SANITIZER_LIMIT: seconds for one program (300), and for one under compute-sanitizer
+# (300): a program that does not end is a failure. Exit status: 0 if nothing failed. A missing program is a failure: name the
+# parts to run.
 #
 # A new check is one line at the end:    check PART NAME COMMAND...    exit status 0: ok, 77: skipped, else FAIL
 # COMMAND is a program, or a function of this file before it: on_gpu, sanitized TOOL, own TOOL, refuses TEXT.
@@ -266,9 +266,9 @@ check loss_sanitizers passes_memcheck sanitized memcheck "$(at cuda_pass)" 'few_
 check loss_sanitizers hopper_memcheck sanitized memcheck "$(at cuda_pass)" 'few_processors_*'
 # In the kernels for Hopper racecheck (compute-sanitizer 2025.3 on an H200) sees accesses of threads to shared memory, but not
 # those of the copy engine and of warpgroup products: it missed a stage of wide_kernel that was released before it was read, but
-# found a missing barrier in stats_pairs and stats_wgmma. grad_wgmma is excluded because of two false reports: the numbers of
-# the columns, which workers read before one thread of each warp, synchronized with the others, arrives at a barrier, and which
-# the fetching warp overwrites after it has waited there (no report if all threads arrive); and partial gradients, although all
+# found a missing barrier in stats_pairs and stats_wgmma. grad_wgmma is excluded because of two false reports: the numbers of the
+# columns, which workers read before one thread of each warp, synchronized with the others, arrives at a barrier, and which the
+# fetching warp overwrites after it has waited there (no report if all threads arrive); and partial gradients, although all
 # workers meet at bar.sync between writing and reading (reason unknown).
 check loss_sanitizers hopper_racecheck sanitized racecheck --kernel-name-exclude kns=grad_wgmma "$(at cuda_pass)" \
     'few_processors_*'

@@ -1,11 +1,11 @@
-/* augment.cu - how long the views of a batch take on this GPU.
+/* augment.cu - time of the views of a batch on this GPU.
  *
  *     build/bench/cuda/augment
  *
  * Random pictures on the device, jobs drawn by the pretraining recipe: the fused kernel from pictures to 8-bit views, the kernel
- * that normalises them into a network's input (bf16, 8 channels), and a whole put + take with pictures copied from pinned
- * memory. Rows with one operation switched on show where the time goes. Last, how many views per second the loader's workers can
- * draw. Medians of 30; GB/s counts the bytes of boxes, views and input, each once.
+ * that normalises them into a network's input (bf16, 8 channels), and a complete put + take with pictures copied from pinned
+ * memory. Rows with a single operation show its share of the time. Last, the views per second that the loader's workers draw.
+ * Medians of 30; GB/s counts the bytes of boxes, views and input, each once.
  */
 #include <cuda_runtime.h>
 #include <stdio.h>

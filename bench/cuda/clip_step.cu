@@ -1,11 +1,11 @@
-/* clip_step.cu - how long one training step of image and text encoders takes on this GPU, and what it is spent on.
+/* clip_step.cu - time of one training step of image and text encoders on this GPU, in total and by part.
  *
  *     build/bench/cuda/clip_step [IMAGE SIZE BATCH [TEXT [PRECISION [PLANS]]]]         default: rn50 224 256 512x12 bf16
  *
  * IMAGE: rn50 (CLIP's), resnet50 (torchvision's with a projection), vitb32, or vit:WIDTHxLAYERS/PATCH; heads have 64 numbers.
  * TEXT: WIDTHxLAYERS, context 77, 49408 words. BATCH pairs are on the device already: both encoders forward, bimodal SogCLR
- * (without a detector, then with GloFND), both backward, AdamW. First the whole step as one recorded graph: median, least and
- * largest of 30; then each encoder and the rest by itself; then the layers of both encoders summed by kind. The same in PyTorch:
+ * (without a detector, then with GloFND), both backward, AdamW. First the complete step as one captured graph: median, minimum
+ * and maximum of 30; then each encoder and the rest alone; then the layers of both encoders summed by kind. The same in PyTorch:
  * tools/bench_torch_clip.py.
  */
 #include <cuda_runtime.h>
@@ -37,7 +37,7 @@ static void fine(const char *what, glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) die(what, err->text);
 }
 
-/* ----- the whole step ---------------------------------------------------------------------------------------------- */
+/* ----- the complete step ---------------------------------------------------------------------------------------------- */
 
 typedef struct step {
     gf_net *net[2]; /* image, text */
@@ -88,7 +88,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Median milliseconds; spread[2]: least, largest. A new key for each kind of work. */
+/* Median milliseconds; spread[2]: minimum, maximum. A new key for each kind of work. */
 static float time_work(step *s, glofnd_status (*what)(gf_error *, void *), float spread[2]) {
     static uint64_t key;
     gf_error err = {""};
@@ -188,7 +188,7 @@ static double time_layer(gf_net *n, gf_layer *l, int backward) {
     return ms / EACH;
 }
 
-/* Of one direction; a linear layer and a convolution do as much again for either gradient. */
+/* FLOP of one direction; a linear layer and a convolution need as many again for each gradient. */
 static double flop_of(const gf_net *n, const gf_layer *l) {
     const gf_nn_shape *p = &l->shape;
     const gf_value *out = &n->graph.value[l->out];

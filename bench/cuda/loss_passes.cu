@@ -2,7 +2,7 @@
  *
  *     build/bench/cuda/loss_passes [NAME ...] [B ...]      versions whose name has one of the NAMEs in it; default: all of them,
  *                                                          B = 128 512 1024 2048 4096 8192 16384
- *     build/bench/cuda/loss_passes rows wgmma pairs library 1024 1056 1088 1536 2048 3072     # from where on which one pays
+ *     build/bench/cuda/loss_passes rows wgmma pairs library 1024 1056 1088 1536 2048 3072     # which is fastest, by size
  *
  * Two views of B samples, d = 128, SogCLR with GloFND: S = Z Z' of 2B x 2B, no pair within a sample. Every version is first
  * compared with v1 (float32) at 2B = 1536 rows, then timed: medians of replays of a graph that holds several repetitions. TFLOP/s
@@ -28,13 +28,13 @@
  *                compiler puts them if there is no branch. What is no pair is blanked before; rows are written down half a block
  *                later, so that warps do not wait for each other. Stats and grad: addresses of operands made of values that the
  *                compiler knows to be the same for the whole warp, else it copies them anew before every product. Without any
- *                gain: verdicts as saturated products (fma.sat) instead of compares, polynomials for some of the exponentials,
+ *                gain: flags as saturated products (fma.sat) instead of compares, polynomials for some of the exponentials,
  *                three warpgroups; in grad, weights between the products P Z, clusters that share out columns.
  *   v8 labels    grad that counts quality: the kernel of v5 instead of the general one, for few rows, too. A pair costs four
- *                instructions, written as such: two compares, and additions under their verdicts. No pair is asked whether it is
- *                one: what is none is blanked and so never flagged, and columns of the row's own sample are taken off the sum at
- *                the end. Counted in a loop of its own before the weights, quality made the pass take 15 % longer at B = 512 and
- *                50 % at B = 16384 than among the weights, behind their exponentials. Without any gain: pairs of one label
+ *                instructions, written as such: two compares, and additions under their predicates. No entry is tested for being
+ *                a pair: others are blanked and so never flagged, and columns of the row's own sample are subtracted at the end.
+ *                Counted in a separate loop before the weights, quality made the pass take 15 % longer at B = 512 and 50 % at
+ *                B = 16384 than between the weights, behind their exponentials. Without any gain: pairs of one label
  *                counted by idle warps of the warpgroup that fetches.
  * The library picks by the number of rows (cuda_pass.cu, cuda_shapes.cuh): the last version.
  */
@@ -238,7 +238,7 @@ static void compare(const version *v, unsigned flags) {
     if (!good) exit(1);
 }
 
-/* Thresholds are similarities, as the product has them that selections work on: one bit more or less changes what is kept. */
+/* Thresholds are similarities, from the product that selections work on: a difference of one bit changes the kept pairs. */
 static void compare_bits(const version *v) {
     const int rows = 640;
     batch b = make(rows, 9);

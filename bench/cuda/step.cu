@@ -1,10 +1,10 @@
-/* step.cu - how long a whole step takes through the public API on this GPU: loss, gradients, thresholds, moving averages.
+/* step.cu - time of a complete step through the public API on this GPU: loss, gradients, thresholds, moving averages.
  *
  *     build/bench/cuda/step [batch=128,1024,...] [dim=128,...] [detector=none,glofnd] [labels] [any option=value ...]
  *
- * Two views, or image and text where the loss asks for it. Recorded as a graph and replayed; median, least and largest of the
- * replays, and the workspace beside the caller's arrays. "plain": the same step queued call by call. `none` against `glofnd` is
- * what the thresholds cost; labels: what is flagged is judged by them, too.
+ * Two views, or image and text where the loss asks for it. Captured as a graph and replayed; median, minimum and maximum of
+ * the replays, and the workspace beside the caller's arrays. "plain": the same step queued call by call. The difference between
+ * `none` and `glofnd` is the cost of the thresholds. labels: also measures precision and recall.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -36,7 +36,7 @@ struct bench {
     size_t bytes;
 };
 
-/* Classes with common directions, so that there is something to find. */
+/* Classes with common directions, so that there are false negatives. */
 static void fill(float *x, int64_t rows, int64_t dim, unsigned seed) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t d = 0; d < dim; d++) {
@@ -155,7 +155,7 @@ static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char 
     float graph[RUNS], plain[RUNS];
     glofnd_stats stats = {};
     stats.size = sizeof stats;
-    for (int i = 0; i < 2 * runs; i++) step(&x); /* thresholds settle */
+    for (int i = 0; i < 2 * runs; i++) step(&x); /* thresholds converge */
     LIBRARY(x.c, glofnd_ctx_stats(x.c, &stats));
     const cudaGraphExec_t exec = record(&x);
     measure(&x, exec, runs, each, graph);
@@ -169,7 +169,7 @@ static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char 
     drop(&x);
 }
 
-/* ----- what to run ----- */
+/* ----- choice of the runs ----- */
 
 enum { MOST = 16 };
 

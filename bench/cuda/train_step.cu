@@ -1,13 +1,13 @@
-/* train_step.cu - how long one training step of the encoder takes on this GPU, and what it is spent on.
+/* train_step.cu - time of one training step of the encoder on this GPU, in total and by layer.
  *
  *     build/bench/cuda/train_step [ARCH SIZE BATCH [PRECISION [DETERMINISTIC [PLANS [ranked]]]]]
  *                                                                                   default: resnet50 224 128 bf16 1, no plans
  *
  * BATCH images, so 2 BATCH views, already on the device: forward, SogCLR (without a detector, then with GloFND), backward, LARS.
- * First the whole step as one recorded graph: median, least and largest of 30, and the loss alone. Then every layer by itself,
- * summed by class of work, with what it reaches: TFLOP/s for products, GB/s of the bytes it must move for the rest.
- * TRAIN_STEP_LAYERS=1 in the environment prints every layer. ranked: as a rank over NCCL, alone, would do it: batch norm in
- * parts, gradients handed over behind backward; the whole step only.
+ * First the complete step as one captured graph: median, minimum and maximum of 30, and the loss alone. Then every layer alone,
+ * summed by class of work, with its rate: TFLOP/s for products, GB/s of the bytes it must move for the rest.
+ * TRAIN_STEP_LAYERS=1 in the environment prints every layer. ranked: as a single rank over NCCL: batch norm in parts,
+ * gradients handed over during backward; the complete step only.
  */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -38,7 +38,7 @@ static void must(cudaError_t e) {
     if (e != cudaSuccess) die("CUDA", cudaGetErrorString(e));
 }
 
-/* ----- the whole step ---------------------------------------------------------------------------------------------- */
+/* ----- the complete step ---------------------------------------------------------------------------------------------- */
 
 typedef struct step {
     gf_net *net;
@@ -78,7 +78,7 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Median milliseconds; spread[2]: least, largest. A new key for each kind of work. */
+/* Median milliseconds; spread[2]: minimum, maximum. A new key for each kind of work. */
 static float time_work(step *s, uint64_t key, glofnd_status (*what)(gf_error *, void *), float spread[2]) {
     gf_error err = {""};
     cudaStream_t stream = (cudaStream_t)gf_net_stream(s->net);
@@ -210,7 +210,7 @@ static void run_job(const job *j) {
         break;
     }
     case PACK:
-        status = b->pack_all(&err, n->engine, NULL, NULL, 0); /* the tables are made by now */
+        status = b->pack_all(&err, n->engine, NULL, NULL, 0); /* the tables exist now */
         if (!status) status = b->unpack_all(&err, n->engine, NULL, NULL, 0);
         break;
     case OPTIM: status = gf_optim_step(&err, j->s->optim); break;

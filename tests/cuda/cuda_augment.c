@@ -1,5 +1,5 @@
 /* cuda_augment.c - views made on CUDA against those of the CPU: every byte, for all sizes of pictures and views, every colour,
- * both layouts of memory; the normalised input; and whole batches through loader and feed, with damaged samples among them.
+ * both layouts of memory; the normalised input; and complete batches through loader and feed, with unreadable samples among them.
  * With the argument `quick` only a few views, of every kind, for compute-sanitizer.
  */
 #ifndef _GNU_SOURCE
@@ -28,7 +28,7 @@ static void ok(glofnd_status status, const gf_error *err) {
     if (status != GLOFND_OK) fail_msg("%s", err->text);
 }
 
-static void *room(size_t bytes) {
+static void *allocate(size_t bytes) {
     void *p = malloc(bytes ? bytes : 1);
     assert_non_null(p);
     return p;
@@ -48,10 +48,10 @@ static gf_cuda_feed *feed_of(const gf_augment *a, int64_t views, gf_type type, i
 /* ----- views of one picture after the other ----- */
 
 typedef struct album { /* views, each of a picture of its own, by the CPU */
-    int n, room;
+    int n, capacity;
     gf_view_job *job;
     gf_pixels pixels;
-    uint8_t *bytes; /* [room][size][size][3] */
+    uint8_t *bytes; /* [capacity][size][size][3] */
     float *floats;  /* likewise */
     gf_augment recipe;
     gf_augment_scratch *scratch;
@@ -61,11 +61,11 @@ static size_t numbers(const album *a) { return (size_t)a->recipe.size * (size_t)
 
 static album album_of(const gf_augment *recipe, int views, size_t bytes) {
     gf_error err = {""};
-    album a = {.room = views, .recipe = *recipe};
-    a.job = room((size_t)views * sizeof *a.job);
-    a.pixels = (gf_pixels){.bytes = room(bytes), .capacity = bytes};
-    a.bytes = room((size_t)views * numbers(&a));
-    a.floats = room((size_t)views * numbers(&a) * sizeof *a.floats);
+    album a = {.capacity = views, .recipe = *recipe};
+    a.job = allocate((size_t)views * sizeof *a.job);
+    a.pixels = (gf_pixels){.bytes = allocate(bytes), .capacity = bytes};
+    a.bytes = allocate((size_t)views * numbers(&a));
+    a.floats = allocate((size_t)views * numbers(&a) * sizeof *a.floats);
     ok(gf_augment_scratch_create(&err, recipe, &a.scratch), &err);
     return a;
 }
@@ -78,11 +78,11 @@ static void album_free(album *a) {
     free(a->floats);
 }
 
-/* Room for a picture. */
+/* Memory for a picture. */
 static gf_image place(album *a, int width, int height) {
     const size_t bytes = (size_t)width * (size_t)height * 3;
     gf_image m = {.width = width, .height = height, .rgb = a->pixels.bytes + a->pixels.used};
-    assert_true(a->n < a->room && a->pixels.used + bytes <= a->pixels.capacity);
+    assert_true(a->n < a->capacity && a->pixels.used + bytes <= a->pixels.capacity);
     a->pixels.used += bytes;
     return m;
 }
@@ -99,7 +99,7 @@ static void add(album *a, const gf_view *v, const gf_image *m) {
 static void compare_floats(const album *a, gf_cuda_feed *f, gf_type type, int channels) {
     gf_error err = {""};
     const size_t pixels = (size_t)a->n * numbers(a) / 3, bytes = pixels * (size_t)channels * gf_type_bytes(type);
-    void *device = NULL, *host = room(bytes);
+    void *device = NULL, *host = allocate(bytes);
     assert_int_equal(cudaMalloc(&device, bytes), cudaSuccess);
     ok(gf_cuda_feed_take(&err, f, device), &err);
     assert_int_equal(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost), cudaSuccess);
@@ -117,7 +117,7 @@ static void compare_floats(const album *a, gf_cuda_feed *f, gf_type type, int ch
 static void compare(const album *a, gf_type type, int channels) {
     gf_error err = {""};
     gf_cuda_feed *f = feed_of(&a->recipe, a->n, type, channels);
-    uint8_t *got = room((size_t)a->n * numbers(a));
+    uint8_t *got = allocate((size_t)a->n * numbers(a));
     ok(gf_cuda_feed_put(&err, f, a->job, &a->pixels, 1), &err);
     ok(gf_cuda_feed_bytes(&err, f, got), &err);
     size_t wrong = 0, first = 0;
@@ -138,7 +138,7 @@ static void compare(const album *a, gf_type type, int channels) {
 
 static int between(rng *g, int low, int high) { return low + (int)rng_below(g, high - low + 1); }
 
-/* Smooth, so that blur and resize have something to do, with noise, so that all levels come. */
+/* Smooth, so that blur and resize have an effect, with noise, so that all levels occur. */
 static void paint(rng *g, gf_image *m) {
     const int a = between(g, 1, 9), b = between(g, 1, 9), noise = between(g, 1, 255);
     for (int i = 0; i < m->width * m->height * 3; i++)
@@ -241,11 +241,11 @@ static void test_colours(void **state) {
 
 static struct {
     const gf_dataset_format *inner;
-    int odd; /* every so many samples one is damaged */
+    int odd; /* one sample in so many is unreadable */
 } flaky;
 
 static glofnd_status flaky_read(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
-    FAIL_IF(err, i % flaky.odd == 1, GLOFND_E_FORMAT, "sample %lld is damaged", (long long)i);
+    FAIL_IF(err, i % flaky.odd == 1, GLOFND_E_FORMAT, "sample %lld is corrupt", (long long)i);
     return flaky.inner->read(err, d, i, hint, out);
 }
 
@@ -253,9 +253,9 @@ enum { BATCH = 24, STEPS = 12 };
 
 static int reported;
 
-static void count_damaged(void *user, int64_t i, const char *message) {
+static void count_unreadable(void *user, int64_t i, const char *message) {
     (void)user;
-    assert_true(i % flaky.odd == 1 && strstr(message, "damaged"));
+    assert_true(i % flaky.odd == 1 && strstr(message, "corrupt"));
     reported++;
 }
 
@@ -270,7 +270,7 @@ static gf_loader *loader_of(const gf_loader_spec *spec) {
 static void compare_batches(gf_loader *cpu, gf_loader *raw, gf_cuda_feed *f, int size) {
     gf_error err = {""};
     const size_t view = (size_t)BATCH * (size_t)size * (size_t)size * 3;
-    float *device = NULL, *host = room(2 * view * sizeof *host);
+    float *device = NULL, *host = allocate(2 * view * sizeof *host);
     gf_batch a, b, next;
     assert_int_equal(cudaMalloc((void **)&device, 2 * view * sizeof *device), cudaSuccess);
     next.job = NULL;
@@ -312,7 +312,7 @@ static void check_batches(const char *text, int size, int resident, int odd) {
                            .seed = 3,
                            .workers = 3,
                            .depth = 2,
-                           .unreadable = count_damaged};
+                           .unreadable = count_unreadable};
     reported = 0;
     gf_loader *cpu = loader_of(&spec);
     gf_cuda_feed *f = feed_of(&spec.augment, 2 * BATCH, GF_TYPE_F32, 3);

@@ -1,4 +1,4 @@
-/* cuda_batch.c - what a batch and its workspace may be on a GPU: embeddings and gradients in float32, bfloat16 and float16 at any
+/* cuda_batch.c - forms of a batch and its workspace on a GPU: embeddings and gradients in float32, bfloat16 and float16 at any
  * stride, steps that leave the store as it is, a workspace in memory of the caller, and all of it in a captured graph.
  *
  * The measure is the same step on float32 rows without padding that hold the same numbers: equal bits. That step is compared with
@@ -285,9 +285,9 @@ static void expect_same_outputs(const scene *s, int step, const outputs *got, co
         fail_msg("%s, step %d: gradients differ", s->name, step);
 }
 
-/* `lonely` never sees a step without update: the other one's rows, shared lambda and ring must stay equal to its. */
+/* `undisturbed` never sees a step without update: the other one's rows, shared lambda and ring must stay equal to its. */
 static void check_no_update(scene *s) {
-    runner w = runner_make(s), lonely = runner_make(s);
+    runner w = runner_make(s), undisturbed = runner_make(s);
     outputs dry = outputs_make(s), out = outputs_make(s), reference = outputs_make(s);
     for (int step = 0; step < s->steps; step++) {
         scene_batch b;
@@ -296,23 +296,23 @@ static void check_no_update(scene *s) {
         q.want |= GLOFND_WANT_NO_UPDATE;
         run_two_calls(&w, &q, &dry);
         run_step(&w, &q, &dry);
-        expect_same_rows(s, &w, &lonely);
+        expect_same_rows(s, &w, &undisturbed);
         run_step(&w, &b.q, &out);
-        run_step(&lonely, &b.q, &reference);
+        run_step(&undisturbed, &b.q, &reference);
         expect_same_outputs(s, step, &dry, &reference);
         expect_same_outputs(s, step, &out, &reference);
-        expect_same_rows(s, &w, &lonely);
+        expect_same_rows(s, &w, &undisturbed);
         scene_batch_free(&b);
     }
     glofnd_store_info x = {.size = sizeof x}, y = {.size = sizeof y};
     expect_ok(w.ctx, glofnd_store_describe(w.store, &x));
-    expect_ok(w.ctx, glofnd_store_describe(lonely.store, &y));
+    expect_ok(w.ctx, glofnd_store_describe(undisturbed.store, &y));
     assert_int_equal(x.touched_rows, y.touched_rows);
     outputs_free(&dry);
     outputs_free(&out);
     outputs_free(&reference);
     runner_free(&w);
-    runner_free(&lonely);
+    runner_free(&undisturbed);
 }
 
 static void steps_without_update_leave_no_trace(void **state) {
@@ -414,7 +414,7 @@ static void too_small_a_workspace_is_refused(void **state) {
 /* ---- in a graph ---- */
 
 /* Replays of a captured step in bfloat16, in a given workspace, between plain steps of a smaller batch, against steps that are
- * not captured. Taking memory would end the capture. */
+ * not captured. An allocation would end the capture. */
 static void a_captured_step_takes_all_of_it(void **state) {
     (void)state;
     scene s = cuda_scene("graph", GLOFND_LOSS_SOGCLR, GLOFND_MATH_AUTO), small;

@@ -1,4 +1,5 @@
-/* cuda_clip_train.c - image-text training on CUDA: the first steps of every loss follow the CPU's, whole and in parts. */
+/* cuda_clip_train.c - image-text training on CUDA: the first steps of every loss follow the CPU's, with complete batches and in
+ * parts. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +51,7 @@ static void every_loss_follows_the_cpu(void **state) {
         gf_trainer *host = make(losses[l], "cpu", "0"), *whole = make(losses[l], "cuda", "0");
         gf_trainer *parts = make(losses[l], "cuda", "4");
         double worst = 0.0;
-        for (int step = 0; step < 12; step++) { /* two epochs: duplicates alone, then the detector; recorded steps */
+        for (int step = 0; step < 12; step++) { /* two epochs: duplicates alone, then the detector; captured steps */
             trial_steps(host, 1), trial_steps(whole, 1), trial_steps(parts, 1);
             worst = fmax(worst, fabs(whole->stats.loss - host->stats.loss) / (1.0 + fabs(host->stats.loss)));
             worst = fmax(worst, fabs(parts->stats.loss - host->stats.loss) / (1.0 + fabs(host->stats.loss)));

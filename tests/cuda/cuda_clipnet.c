@@ -1,6 +1,5 @@
-/* cuda_clipnet.c - whole encoders on CUDA against the CPU: embeddings and every gradient of text transformer, image
- * transformer and
- * CLIP's ResNet, in float32 and bf16; and steps of two encoders beside each other, recorded and not.
+/* cuda_clipnet.c - complete encoders on CUDA against the CPU: embeddings and every gradient of text transformer, image
+ * transformer and CLIP's ResNet, in float32 and bf16; and steps of two encoders on one engine, captured and not.
  *
  * All tensors are moved away from their initial values first, so that no gain is 1 and no bias 0. The error of a gradient is
  * relative to its tensor, or to a thousandth of all gradients where that is more: some are 0 but for rounding (a bias that all
@@ -81,7 +80,7 @@ static const gf_net_spec resnet_spec = {.arch = GF_ARCH_CLIP_RESNET50,
 
 /* ----- inputs ------------------------------------------------------------------------------------------------------- */
 
-/* Until all that was queued is done, so that the host's memory can go. */
+/* Waits for all queued work, so that the host's memory can be freed. */
 static void settle(gf_net *n) {
     gf_error err = {""};
     float sink, *p = gf_net_alloc(n, sizeof sink);
@@ -103,8 +102,8 @@ static void load_tokens(gf_net *n, const gf_net_spec *spec) {
     free(tokens);
 }
 
-/* Waves of their own direction, length and colour, and some noise: images of noise alone look alike to a deep net, whose batch
- * norms then magnify rounding. */
+/* Waves of their own direction, length and colour, and some noise: images of noise alone give a deep network almost equal
+ * activations, whose batch norms then magnify rounding. */
 static float *draw_images(const gf_net_spec *spec) {
     rng g = {11};
     const int64_t each = (int64_t)spec->size * spec->size * 3;
@@ -163,7 +162,7 @@ static float *gradient_of(const gf_net_spec *spec) {
 
 /* ----- one encoder against the CPU ------------------------------------------------------------------------------------ */
 
-typedef struct passed { /* what a pass gives */
+typedef struct passed { /* results of a pass */
     float *embedding;
     float **grad; /* per parameter */
     int64_t *numbers;

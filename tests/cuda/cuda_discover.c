@@ -141,8 +141,8 @@ static void every_way_equals_the_cpu(void **unused) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) check_size(kind, &sizes[k], ALL_WAYS);
 }
 
-/* Every kernel once, small enough for compute-sanitizer; then without the products of cuBLASLt, which racecheck does not survive:
- * even when it is told to look at no kernel at all, it ends with an internal error at the first of them. */
+/* Every kernel once, small enough for compute-sanitizer; then without the products of cuBLASLt, which racecheck cannot
+ * run: even if it checks no kernel at all, it ends with an internal error at the first of them. */
 static void a_small_set_equals_the_cpu(void **unused) {
     (void)unused;
     check_size(CLUSTERS, &(size){150, 40, 9, 5, 2}, ALL_WAYS);

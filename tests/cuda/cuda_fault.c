@@ -1,6 +1,6 @@
-/* cuda_fault.c - a training run whose CUDA calls fail: every allocation once (out of memory), and calls on which a lost device
- * shows. Each failure comes back as a status and a text that says what to do, everything can be freed after it, and a checkpoint
- * from before it goes on to the weights of a run that was left alone.
+/* cuda_fault.c - a training run whose CUDA calls fail: every allocation once (out of memory), and calls that detect a lost
+ * device. Each failure is reported as a status and a text with a remedy, everything can be freed after it, and an earlier
+ * checkpoint continues to the weights of an undisturbed run.
  *
  * The calls are wrapped at link time (tests/CMakeLists.txt); the device itself is fine.
  */
@@ -119,7 +119,7 @@ static glofnd_status run_once(gf_error *err, const char *run, float weights[WEIG
     return status;
 }
 
-static float whole[WEIGHTS]; /* of a run that was left alone */
+static float whole[WEIGHTS]; /* of an undisturbed run */
 static long calls[KINDS];    /* that it makes */
 
 static void without_failures(void **state) {
@@ -132,7 +132,7 @@ static void without_failures(void **state) {
     assert_true(calls[ALLOCATIONS] > 20 && calls[WORK] > 2 * STEPS);
 }
 
-/* The checkpoint of the run goes on to its end; 0: there is none. */
+/* Continues the run from its checkpoint to its end; 0: there is none. */
 static int goes_on(const char *run) {
     gf_error err = {""};
     char path[PATH_MAX];
@@ -150,7 +150,7 @@ static int goes_on(const char *run) {
     return 1;
 }
 
-static void says(const gf_error *err, long at, const char *what) {
+static void expect_text(const gf_error *err, long at, const char *what) {
     if (!strstr(err->text, what)) fail_msg("failure %ld: \"%s\" is not in \"%s\"", at, what, err->text);
 }
 
@@ -164,17 +164,17 @@ static void every_allocation_may_fail(void **state) {
         arm(ALLOCATIONS, at);
         const glofnd_status status = run_once(&err, run, NULL, NULL);
         arm(ALLOCATIONS, -1);
-        if (status == GLOFND_OK) continue; /* it can do without */
+        if (status == GLOFND_OK) continue; /* optional memory */
         failed++;
-        says(&err, at, "memory");
+        expect_text(&err, at, "memory");
         if (status != GLOFND_E_MEMORY) fail_msg("failure %ld: status %d: %s", at, (int)status, err.text);
     }
     assert_true(failed > calls[ALLOCATIONS] / 2);
     trial_fine(run_once(&err, "after", NULL, NULL), &err);
 }
 
-/* At calls some way apart until there is a checkpoint, closer after it. What is being made when the device is lost may
- * name another reason; a step never does. */
+/* At calls some way apart until there is a checkpoint, closer after it. Set-up that is under way when the device is
+ * lost may report a different reason; a step never does. */
 static void a_device_may_be_lost(void **state) {
     (void)state;
     gf_error err;
@@ -190,8 +190,8 @@ static void a_device_may_be_lost(void **state) {
         assert_true(status == GLOFND_OK || strlen(err.text) > 10);
         if (status != GLOFND_OK && steps > 0) {
             assert_int_equal(status, GLOFND_E_DEVICE);
-            says(&err, at, "the GPU failed");
-            says(&err, at, "device = cpu");
+            expect_text(&err, at, "the GPU failed");
+            expect_text(&err, at, "device = cpu");
         }
         went_on += goes_on(run);
     }

@@ -1,7 +1,7 @@
-/* cuda_large.c - whole steps of batches so large, or embeddings so wide, that a GPU has kernels of their own for them: against
- * exact products on the same GPU, which the tests of the CPU compare (cuda_step.c).
+/* cuda_large.c - complete steps of batches so large, or embeddings so wide, that they have separate kernels: against exact
+ * products on the same GPU, which the tests of the CPU check (cuda_step.c).
  *
- * Lambda's first step is the same whatever the similarities are, as none lies above 1, and flags nothing yet.
+ * Lambda's first step does not depend on the similarities, as none lies above 1, and flags nothing yet.
  */
 #include <math.h>
 #include <setjmp.h>

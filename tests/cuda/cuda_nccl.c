@@ -1,5 +1,5 @@
-/* cuda_nccl.c - NCCL with the GPU there is: one rank and its twin, by calls and recorded; what it says to two ranks on one GPU.
- * What ranks do with it is in cuda_ranks.c and, over MPI on the CPU, in mpi_train.c. */
+/* cuda_nccl.c - NCCL on one GPU: one rank and its duplicate, by calls and captured; the error for two ranks on one GPU. Training
+ * with several ranks is tested in cuda_ranks.c and, over MPI on the CPU, in mpi_train.c. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -26,10 +26,10 @@ static void good(cudaError_t e) {
     if (e != cudaSuccess) fail_msg("%s", cudaGetErrorString(e));
 }
 
-typedef struct line { /* a stream, numbers on the device, one rank and its twin */
+typedef struct line { /* a stream, numbers on the device, one rank and its duplicate */
     cudaStream_t stream;
     float *x, *host;
-    gf_comm *ranks, *wire, *twin;
+    gf_comm *ranks, *wire, *duplicate;
 } line;
 
 /* Skips where NCCL is missing. */
@@ -46,12 +46,12 @@ static line open_line(void) {
         skip();
     }
     trial_fine(status, &err);
-    trial_fine(l.wire->ops->duplicate(&err, l.wire, &l.twin), &err);
+    trial_fine(l.wire->ops->duplicate(&err, l.wire, &l.duplicate), &err);
     return l;
 }
 
 static void close_line(line *l) {
-    l->twin->ops->close(l->twin);
+    l->duplicate->ops->close(l->duplicate);
     l->wire->ops->close(l->wire);
     l->ranks->ops->close(l->ranks);
     good(cudaFree(l->x));
@@ -64,15 +64,15 @@ static void dawdle(void *none) {
     usleep(20000);
 }
 
-/* Slowly on the stream: x becomes host [0]; then the twin sums it, and the stream reads it to host [1]. */
+/* Slowly on the stream: x becomes host [0]; then the duplicate sums it, and the stream reads it to host [1]. */
 static void there_and_back(line *l) {
     gf_error err = {""};
-    const gf_comm_ops *k = l->twin->ops;
+    const gf_comm_ops *k = l->duplicate->ops;
     good(cudaLaunchHostFunc(l->stream, dawdle, NULL));
     good(cudaMemcpyAsync(l->x, l->host, COUNT * sizeof *l->x, cudaMemcpyHostToDevice, l->stream));
-    trial_fine(k->fork(&err, l->twin), &err);
-    trial_fine(k->sum_floats(&err, l->twin, l->x, COUNT), &err);
-    trial_fine(k->join(&err, l->twin), &err);
+    trial_fine(k->fork(&err, l->duplicate), &err);
+    trial_fine(k->sum_floats(&err, l->duplicate, l->x, COUNT), &err);
+    trial_fine(k->join(&err, l->duplicate), &err);
     good(cudaMemcpyAsync(l->host + COUNT, l->x, COUNT * sizeof *l->x, cudaMemcpyDeviceToHost, l->stream));
 }
 
@@ -81,7 +81,7 @@ static void expect_numbers(line *l, float first) {
     for (int i = 0; i < COUNT; i++) assert_true(l->host[COUNT + i] == first + (float)i);
 }
 
-static void a_twin_works_beside_its_origin(void **state) {
+static void a_duplicate_works_beside_its_original(void **state) {
     (void)state;
     line l = open_line();
     assert_true(l.wire->ops->fork && l.wire->ops->join);
@@ -114,7 +114,7 @@ static void both_can_be_recorded(void **state) {
 
 /* ----- training ------------------------------------------------------------------------------------------------------- */
 
-/* A rank alone has the bits of a run without ranks, recorded steps included. */
+/* A single rank gives the bits of a run without ranks, captured steps included. */
 static void one_rank_trains_as_none(void **state) {
     (void)state;
     static const trial_setting run[] = {{"data", "shapes:n=192,classes=3,size=32"},
@@ -159,7 +159,7 @@ static void *join_in(void *user) {
     return NULL;
 }
 
-/* If a later NCCL allows it, cuda_ranks.c can use it instead of a transport of its own: this test says so. */
+/* Fails once a later NCCL allows it: cuda_ranks.c can then use NCCL instead of its own transport. */
 static void two_ranks_cannot_share_a_gpu(void **state) {
     (void)state;
     gf_comm *host[2];
@@ -179,7 +179,7 @@ static void two_ranks_cannot_share_a_gpu(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_twin_works_beside_its_origin),
+        cmocka_unit_test(a_duplicate_works_beside_its_original),
         cmocka_unit_test(both_can_be_recorded),
         cmocka_unit_test(one_rank_trains_as_none),
         cmocka_unit_test(two_ranks_cannot_share_a_gpu),

@@ -1,5 +1,5 @@
-/* cuda_net.c - whole nets on CUDA: against PyTorch in float64 (support/golden_net.h), against the CPU's own runs in bf16,
- * recorded steps against steps that are not, same bits twice, moves of tensors between layouts.
+/* cuda_net.c - complete networks on CUDA: against PyTorch in float64 (support/golden_net.h), against runs of the CPU in bf16,
+ * captured steps against queued ones, same bits twice, moves of tensors between layouts.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -41,7 +41,7 @@ static const gf_net_spec small = {.arch = GF_ARCH_RESNET18,
                                   .device = GLOFND_DEVICE_CUDA,
                                   .deterministic = 1,
                                   .exact = 1,
-                                  .plans = "cuda_net.plans"}; /* else each net may choose other algorithms */
+                                  .plans = "cuda_net.plans"}; /* else each network may choose different algorithms */
 
 typedef struct scene {
     gf_net *net;
@@ -110,7 +110,7 @@ static glofnd_status one_step(gf_error *err, void *arg) {
     return gf_optim_step(err, s->optim);
 }
 
-/* All parameters and buffers after `steps` steps; key 0: not recorded. */
+/* All parameters and buffers after `steps` steps; key 0: not captured. */
 static float *after_steps(scene *s, int steps, uint64_t key, int64_t *numbers) {
     gf_error err = {""};
     gf_tensor *t;
@@ -195,7 +195,7 @@ static void too_large_a_net_is_refused(void **state) {
     spec.size = 512;
     assert_int_not_equal(gf_net_create(&err, &spec, &n), GLOFND_OK);
     assert_true(strlen(err.text) > 0);
-    ok(gf_net_create(&err, &small, &n), &err); /* and nothing is broken after that */
+    ok(gf_net_create(&err, &small, &n), &err); /* and later work succeeds */
     gf_net_free(n);
 }
 

@@ -1,6 +1,6 @@
-/* cuda_nn.c - every op of nets on CUDA against the CPU: convolutions, linear layers, pooling, batch norm in all its forms, casts,
- * optimizers. float32 without TF32 must agree to rounding; bf16 is compared with float32 on the same (bf16) inputs, so that only
- * the rounding of results is left. Each error is |a - b| / |b| over the whole array.
+/* cuda_nn.c - every op of networks on CUDA against the CPU: convolutions, linear layers, pooling, batch norm in all its forms,
+ * casts, optimizers. float32 without TF32 must agree to rounding; bf16 is compared with float32 on the same (bf16) inputs, so
+ * that only the rounding of results is left. Each error is |a - b| / |b| over the whole array.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -146,7 +146,7 @@ static void maxima_agree(void **state) {
                                   ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 2, 7, 5, 5, 3, 2, 1),
                                   ref_shape(GF_NN_MAXPOOL, GF_TYPE_F32, 4, 56, 64, 64, 3, 2, 1)};
     for (size_t i = 0; i < 3; i++) compare_op("max pooling", shapes[i], GF_TYPE_F32, 1);
-    /* bf16: equal values in a window may be told apart differently, so numbers with ties are left to the net's tests. */
+    /* bf16: the two may choose differently among equal values of a window; the tests of networks cover ties. */
 }
 
 /* ----- batch norm -------------------------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ static void bf16_norms_agree(void **state) {
     norms(GF_TYPE_BF16);
 }
 
-/* Same inputs, same bits: sums must not depend on which block comes last. */
+/* Same inputs, same bits: sums must not depend on the order of blocks. */
 static void norms_repeat_bit_for_bit(void **state) {
     (void)state;
     const norm_case k = {200000, 64, 1, 1, 1, 1};
@@ -376,7 +376,7 @@ static void optimizers_agree(void **state) {
         }
         nn_close(&host), nn_close(&gpu);
     }
-    g[3][17] = (float)NAN; /* nothing may move */
+    g[3][17] = (float)NAN; /* nothing may change */
     for (int k = 0; k < 2; k++) {
         float *after[TENSORS];
         double norm;

@@ -25,7 +25,7 @@ static void clear_cpu(problem *p, unsigned flags) {
     memset(p->row.grad, 0, sizeof(float) * (size_t)(p->s.rows * p->z[0].cpu.ld));
 }
 
-/* Runs it twice; the second time over other poison. The bits must be the same. */
+/* Runs it twice, over different poison. The bits must be the same. */
 static gf_rows twice(problem *p, const gf_cuda_pass *x, cudaError_t (*pass)(const gf_cuda_pass *, cudaStream_t)) {
     CUDA(pass(x, NULL));
     gf_rows first = fetch(p);
@@ -99,7 +99,7 @@ static void check_grad(problem *p, unsigned flags, int col_role) {
     clear_cpu(p, flags);
     set_thetas(p, flags);
     c.col_role = x.p.col_role = col_role;
-    if (flags & GF_TIE && col_role) { /* the CPU gives to both ends of a pair instead */
+    if (flags & GF_TIE && col_role) { /* the CPU adds to both ends of a pair instead */
         c.symmetric = 1, c.col_role = 0, c.col_grad = p->row.grad, c.col = c.row;
     }
     int32_t *same = p->cpu[1].same;
@@ -248,7 +248,7 @@ static void split_in_halves(void **state) {
     run_math(GF_CUDA_SPLIT);
 }
 
-/* For compute-sanitizer: racecheck takes minutes for the large ones. */
+/* For compute-sanitizer: racecheck takes minutes with the large ones. */
 static void few_small_shapes(void **state) {
     (void)state;
     all_passes(&shapes[0], GF_CUDA_BF16, 51);
@@ -298,7 +298,7 @@ static void row_sums_go_round(void **state) {
     drop(p);
 }
 
-/* Whole rows, as many as blocks of 256, 128, 64 and 32 of them are for. */
+/* Complete rows, in numbers that choose blocks of 256, 128, 64 and 32. */
 static void few_processors_by_rows(void **state) {
     static const shape SHAPES[] = {{1300, 1000, 300, 128, 0, 10.0f}, {700, 400, 300, 100, 1, 10.0f}};
     (void)state;

@@ -1,9 +1,8 @@
-/* cuda_ranks.c - several ranks on CUDA without a second GPU: gradients are handed over while backward goes on, each one once and
- * final; what is done to them meanwhile is there when the optimizer comes, recorded or not; and two ranks that share the GPU
- * train as one does.
+/* cuda_ranks.c - several ranks on CUDA without a second GPU: gradients are handed over during backward, each one once and final;
+ * the optimizer sees their sums, captured or not; and two ranks that share the GPU train as one does.
  *
- * NCCL stands aside: gf_device_comm_open below takes the place of the library's. Its ranks are threads; their streams wait for
- * each other's events, which NCCL's kernels would do by themselves.
+ * NCCL is not used: gf_device_comm_open below replaces the library's. Its ranks are threads; their streams wait for each other's
+ * events, as NCCL's kernels would.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -31,8 +30,8 @@
 enum { MOST_PIECES = 64, RANKS = 2, STEPS = 6 };
 
 typedef enum habit {
-    DOUBLE, /* one rank that counts for two: what is summed is twice what it was; the net is slow */
-    SPOIL,  /* one rank; what is summed is garbage for some milliseconds, then what it was */
+    DOUBLE, /* one rank that counts for two: sums are doubled; the transport is slow */
+    SPOIL,  /* one rank; sums are garbage for some milliseconds, then right */
     SHARE   /* ranks are threads, and sum */
 } habit;
 
@@ -49,7 +48,7 @@ typedef struct notes { /* of one rank */
     float *copy;
 } notes;
 
-static struct { /* what the transports to come are like */
+static struct { /* kind of the transports that are opened */
     habit habit;
     notes *notes; /* DOUBLE, SPOIL */
 } next;
@@ -59,11 +58,11 @@ typedef struct wire {
     gf_comm *host; /* borrowed */
     habit habit;
     notes *notes;
-    gf_nn_engine *engine; /* a twin's: its stream */
+    gf_nn_engine *engine; /* of a duplicate: its stream */
     cudaStream_t stream, origin;
     cudaEvent_t event, arrived, copied;
-    char *room; /* SHARE: what the others brought */
-    size_t room_bytes;
+    char *gathered; /* SHARE: numbers of all ranks */
+    size_t gathered_bytes;
 } wire;
 
 static void must(cudaError_t e) {
@@ -72,7 +71,7 @@ static void must(cudaError_t e) {
     abort();
 }
 
-/* A recording cannot hold what other threads do: this spoils it, and the step goes on without. */
+/* A capture cannot hold the work of other threads: this ends it, and the step continues without. */
 static int spoils_recording(wire *w) {
     enum cudaStreamCaptureStatus now;
     must(cudaStreamIsCapturing(w->stream, &now));
@@ -83,19 +82,19 @@ static int spoils_recording(wire *w) {
 }
 
 static void make_room(wire *w, size_t bytes) {
-    if (bytes <= w->room_bytes) return;
+    if (bytes <= w->gathered_bytes) return;
     must(cudaStreamSynchronize(w->stream));
-    must(cudaFree(w->room));
-    must(cudaMalloc((void **)&w->room, bytes));
-    w->room_bytes = bytes;
+    must(cudaFree(w->gathered));
+    must(cudaMalloc((void **)&w->gathered, bytes));
+    w->gathered_bytes = bytes;
 }
 
-typedef struct visit { /* what a rank shows the others */
+typedef struct visit { /* published by a rank */
     const void *x;
     cudaEvent_t arrived, copied;
 } visit;
 
-/* Everyone's `bytes` to `all`, on this stream, once they are there; x may change when this is done. */
+/* Gathers `bytes` of every rank into `all`, on this stream; x may change afterwards. */
 static void fetch(wire *w, const void *x, size_t bytes, char *all) {
     visit mine = {x, w->arrived, w->copied};
     must(cudaEventRecord(w->arrived, w->stream));
@@ -128,9 +127,9 @@ static void share_sum(wire *w, void *x, int64_t n, size_t size) {
     const size_t bytes = (size_t)n * size;
     if (spoils_recording(w)) return;
     make_room(w, bytes * (size_t)w->head.ranks);
-    fetch(w, x, bytes, w->room);
+    fetch(w, x, bytes, w->gathered);
     char *all = malloc(bytes * (size_t)w->head.ranks);
-    must(cudaMemcpyAsync(all, w->room, bytes * (size_t)w->head.ranks, cudaMemcpyDeviceToHost, w->stream));
+    must(cudaMemcpyAsync(all, w->gathered, bytes * (size_t)w->head.ranks, cudaMemcpyDeviceToHost, w->stream));
     must(cudaStreamSynchronize(w->stream));
     for (int r = 1; r < w->head.ranks; r++)
         for (int64_t i = 0; i < n; i++)
@@ -194,14 +193,14 @@ static glofnd_status join_again(gf_error *err, gf_comm *c) {
 
 static void close_wire(gf_comm *c) {
     wire *w = (wire *)c;
-    must(cudaFree(w->room));
+    must(cudaFree(w->gathered));
     must(cudaEventDestroy(w->event)), must(cudaEventDestroy(w->arrived)), must(cudaEventDestroy(w->copied));
     if (w->engine) gf_nn_backend_cuda.close(w->engine);
     free(w);
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out);
-static const gf_comm_ops kind = {"test", gather, NULL, sum, sum_floats, twin, close_wire, fork_off, join_again};
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out);
+static const gf_comm_ops kind = {"test", gather, NULL, sum, sum_floats, duplicate, close_wire, fork_off, join_again};
 
 static wire *new_wire(gf_comm *host, cudaStream_t stream) {
     wire *w = calloc(1, sizeof *w);
@@ -212,7 +211,7 @@ static wire *new_wire(gf_comm *host, cudaStream_t stream) {
     return w;
 }
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
     const wire *from = (wire *)c;
     gf_nn_engine *engine = NULL;
     TRY(gf_nn_backend_cuda.open(err, 1, &engine));
@@ -316,7 +315,7 @@ static void covers_the_block(const notes *k, const float *block, int64_t n) {
     assert_int_equal(k->joins, 1);
 }
 
-/* The sum is done before backward goes on: whatever touched the gradients afterwards would show. */
+/* The sum ends before backward continues: a later write to the gradients would show. */
 static void hand_over(const trial_setting *more) {
     pair p;
     int64_t n;
@@ -344,9 +343,9 @@ static void gradients_are_handed_over_once_and_final(void **state) {
     hand_over(deep);
 }
 
-/* ----- recorded ------------------------------------------------------------------------------------------------------- */
+/* ----- captured ------------------------------------------------------------------------------------------------------- */
 
-/* Garbage for milliseconds: an optimizer that did not wait for the sums, in a recorded step too, would find it. */
+/* Garbage for milliseconds: an optimizer that did not wait for the sums would read it, in a captured step too. */
 static void recorded_steps_wait_for_the_sums(void **state) {
     (void)state;
     static const trial_setting bf16[] = {{"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
@@ -355,21 +354,21 @@ static void recorded_steps_wait_for_the_sums(void **state) {
     trial_steps(p.alone, 2), trial_steps(p.ranked, 2);
     const int pieces = p.notes.pieces;
     trial_steps(p.alone, 6), trial_steps(p.ranked, 6);
-    assert_int_equal(p.notes.pieces, pieces); /* the others were played from the record */
+    assert_int_equal(p.notes.pieces, pieces); /* the others were replays */
     assert_int_equal(p.notes.joins, 2);
     assert_true(p.alone->stats.loss == p.ranked->stats.loss);
     gpu_same_weights(p.alone, p.ranked);
     drop_pair(&p);
 }
 
-/* Of one number: how many ranks have no record. */
+/* Sum of one number: ranks without a graph. */
 static glofnd_status sum_with_another(gf_error *err, gf_comm *c, double *x, int64_t n) {
     (void)err, (void)c;
     if (n == 1) x[0] += 1;
     return GLOFND_OK;
 }
 
-/* Another rank could not make its record: this one drops the one it has made, and works every step. */
+/* A different rank has no graph: this one drops its own, and queues every step. */
 static void no_rank_plays_a_record_alone(void **state) {
     (void)state;
     pair p;
@@ -378,7 +377,7 @@ static void no_rank_plays_a_record_alone(void **state) {
     kind_of_two.sum = sum_with_another;
     p.host->ops = &kind_of_two;
     trial_steps(p.alone, STEPS), trial_steps(p.ranked, STEPS);
-    assert_int_equal(p.notes.joins, STEPS + 1); /* and once for the record */
+    assert_int_equal(p.notes.joins, STEPS + 1); /* and once for the capture */
     gpu_same_weights(p.alone, p.ranked);
     drop_pair(&p);
 }

@@ -1,4 +1,4 @@
-/* cuda_select.c - order statistics on the GPU against the CPU's, and the same bits of S whatever kernel makes them. */
+/* cuda_select.c - order statistics on the GPU against the CPU's, and the same bits of S from every kernel. */
 #include "support/cuda_problem.h"
 
 /* ---- order statistics ---- */
@@ -67,7 +67,7 @@ static float *written_similarities(problem *p) { /* the product that select work
     return s;
 }
 
-/* Thresholds are similarities themselves: lo = theta = S_rc for some c, so one bit more or less changes a count. */
+/* Thresholds are similarities themselves: lo = theta = S_rc for some c, so a difference of one bit changes a count. */
 static void check_bits(problem *p) {
     const int64_t n = p->s.cols;
     float *s = written_similarities(p);
@@ -106,9 +106,9 @@ static void check_bits(problem *p) {
     free_rows(&got, 0), free_rows(&weighed, 0), free(s);
 }
 
-/* ---- many rows: the kernels for them, against those for few, which the cases above know ---- */
+/* ---- many rows: their kernels against those for few rows, which the cases above check ---- */
 
-#define MANY 4300 /* more than 32 per multiprocessor of the largest GPU there is now */
+#define MANY 4300 /* more than 32 per multiprocessor of the largest GPU today */
 
 static void fill(float *device, int64_t n, float value) {
     float *x = malloc(sizeof *x * (size_t)n);

@@ -1,5 +1,5 @@
-/* cuda_step.c - the step on a GPU: what the tests of the CPU do not see. Its values and gradients are checked by the same
- * programs as the CPU's, run with GLOFND_TEST_DEVICE=cuda (unit_step, unit_learner, unit_equal, grad_losses; see
+/* cuda_step.c - the step on a GPU: properties that the tests of the CPU do not cover. Its values and gradients are checked by the
+ * same programs as the CPU's, run with GLOFND_TEST_DEVICE=cuda (unit_step, unit_learner, unit_equal, grad_losses; see
  * tests/CMakeLists.txt).
  *
  * Here: failures that only the device sees, queued steps and graphs, stores that move between devices, rounded products, sizes.
@@ -206,7 +206,7 @@ static void expect_failure(const damage *d, rig *r, glofnd_status status) {
     if (!strstr(said, d->text)) fail_msg("%s: '%s' lacks '%s'", d->name, said, d->text);
 }
 
-/* A bad step, told at once or later, leaves the store as it was; so do good ones queued after it; then all is well again. */
+/* A bad step, reported at once or later, leaves the store as it was; so do good ones queued after it. Later steps work again. */
 static void bad_input_changes_nothing(void **state) {
     (void)state;
     for (size_t k = 0; k < sizeof DAMAGE / sizeof *DAMAGE; k++)
@@ -214,29 +214,29 @@ static void bad_input_changes_nothing(void **state) {
             scene s = cuda_scene("damage", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
             s.o.learner = (glofnd_learner)learner;
             s.o.ring_rows = 64;
-            rig r = rig_make(&s, 3), twin = rig_make(&s, 3);
+            rig r = rig_make(&s, 3), plain = rig_make(&s, 3);
             expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
-            expect_ok(twin.w.ctx, rig_step(&twin, NULL));
+            expect_ok(plain.w.ctx, rig_step(&plain, NULL));
             rig_load(&r, 4);
             apply(&DAMAGE[k], &r);
             expect_failure(&DAMAGE[k], &r, rig_step(&r, &r.out.stats));
-            expect_same_rows("told at once", &r, &twin);
-            expect_ok(r.w.ctx, rig_step(&r, NULL)); /* queued: nothing is said yet */
+            expect_same_rows("reported at once", &r, &plain);
+            expect_ok(r.w.ctx, rig_step(&r, NULL)); /* queued: not reported yet */
             rig_load(&r, 5);
             expect_ok(r.w.ctx, rig_step(&r, NULL)); /* a good one after it */
             expect_failure(&DAMAGE[k], &r, glofnd_ctx_stats(r.w.ctx, &r.out.stats));
-            expect_same_rows("told later", &r, &twin);
-            rig_load(&twin, 5);
+            expect_same_rows("reported later", &r, &plain);
+            rig_load(&plain, 5);
             expect_ok(r.w.ctx, rig_step(&r, &r.out.stats));
-            expect_ok(twin.w.ctx, rig_step(&twin, &twin.out.stats));
-            assert_memory_equal(&r.out.stats, &twin.out.stats, sizeof r.out.stats);
-            expect_same_rows("afterwards", &r, &twin);
+            expect_ok(plain.w.ctx, rig_step(&plain, &plain.out.stats));
+            assert_memory_equal(&r.out.stats, &plain.out.stats, sizeof r.out.stats);
+            expect_same_rows("afterwards", &r, &plain);
             rig_free(&r);
-            rig_free(&twin);
+            rig_free(&plain);
         }
 }
 
-/* ---- queued, captured, on another stream ---- */
+/* ---- queued, captured, on a different stream ---- */
 
 static void a_queued_step_gives_its_stats_later(void **state) {
     (void)state;
@@ -268,7 +268,7 @@ static cudaGraphExec_t capture(rig *r, cudaStream_t stream) {
     return exec;
 }
 
-/* Six replays of one batch against six plain steps: thresholds, u and the ring must move on inside the graph. */
+/* Six replays of one batch against six plain steps: thresholds, u and the ring must advance inside the graph. */
 static void check_graph(int detector, int learner, int init) {
     scene s = cuda_scene("graph", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
     s.batch = 40, s.anchors = 60;
@@ -304,7 +304,7 @@ static void a_captured_step_moves_on(void **state) {
             for (int init = 0; init < 2; init++) check_graph(detector, learner, init);
 }
 
-/* After glofnd_ctx_reserve no smaller step takes memory: taking some would end the capture. */
+/* After glofnd_ctx_reserve no smaller step allocates: an allocation would end the capture. */
 static void a_reserved_context_takes_nothing(void **state) {
     (void)state;
     static const int64_t BATCH[] = {1500, 1024, 700, 33, 3, 2};
@@ -356,8 +356,8 @@ static void a_large_store_lies_on_the_host(void **state) {
     rig_free(&large);
 }
 
-/* Out of memory is a status with the size in its text, and the context goes on. */
-static void too_little_memory_is_told(void **state) {
+/* Out of memory is a status with the size in its text, and the context stays usable. */
+static void too_little_memory_is_reported(void **state) {
     (void)state;
     scene s = cuda_scene("memory", GLOFND_LOSS_SOGCLR, GLOFND_MATH_EXACT);
     rig r = rig_make(&s, 3);
@@ -448,7 +448,7 @@ static void exact_thresholds_agree_with_the_cpu(void **state) {
     runner_free(&cpu);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void wrong_calls_are_refused(void **state) {
     (void)state;
@@ -485,7 +485,7 @@ int main(void) {
         cmocka_unit_test(a_step_gives_the_same_bits_twice), cmocka_unit_test(rounded_products_are_as_close_as_they_say),
         cmocka_unit_test(bad_input_changes_nothing),        cmocka_unit_test(a_queued_step_gives_its_stats_later),
         cmocka_unit_test(a_captured_step_moves_on),         cmocka_unit_test(a_reserved_context_takes_nothing),
-        cmocka_unit_test(a_large_store_lies_on_the_host),   cmocka_unit_test(too_little_memory_is_told),
+        cmocka_unit_test(a_large_store_lies_on_the_host),   cmocka_unit_test(too_little_memory_is_reported),
         cmocka_unit_test(a_store_moves_between_devices),    cmocka_unit_test(exact_thresholds_agree_with_the_cpu),
         cmocka_unit_test(wrong_calls_are_refused),
     };

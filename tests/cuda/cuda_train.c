@@ -1,5 +1,6 @@
-/* cuda_train.c - training runs on CUDA: the curve of 20 steps against the CPU's, checkpoints that go on bit for bit, runs that
- * choose the same algorithms, checkpoints that move between CPU and GPU, other data, numbers that are not finite, and memory. */
+/* cuda_train.c - training runs on CUDA: the curve of 20 steps against the CPU's, checkpoints that continue bit for bit, runs that
+ * choose the same algorithms, checkpoints that move between CPU and GPU, changed data, numbers that are not finite, and memory.
+ * */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -92,7 +93,7 @@ static double distance(gf_trainer *a, gf_trainer *b) {
 
 /* ----- the curve ---------------------------------------------------------------------------------------------------- */
 
-/* Every weight moves by a millionth of itself, up or down: as much as sums in another order differ. */
+/* Every weight moves by a millionth of itself, up or down: as much as sums in a different order differ. */
 static void nudge(gf_trainer *t) {
     gf_error err = {""};
     rng g = {3};
@@ -182,7 +183,7 @@ static void save_and_load(gf_trainer *from, const char *run, gf_trainer *to) {
 
 static void goes_on(const char *run, const trial_setting *more) {
     gf_trainer *a = make(more), *b = make(more);
-    trial_steps(a, 8); /* in the middle of the second epoch; recorded by now */
+    trial_steps(a, 8); /* in the middle of the second epoch; captured by now */
     save_and_load(a, run, b);
     assert_true(distance(a, b) == 0);
     trial_steps(a, 7), trial_steps(b, 7);
@@ -201,8 +202,8 @@ static void resumed_runs_have_the_same_bits(void **state) {
     goes_on("ring", ring);
 }
 
-/* What a recorded step does changes with the epoch: thresholds begin to move, are shared, are seen by the loss; the learner's
- * clock counts epochs. A run that has recorded long ago does what one does that begins in the epoch. */
+/* A captured step changes with the epoch: thresholds begin to move, are shared, enter the loss; the learner's clock counts
+ * epochs. A run that captured earlier does the same as one that begins in the epoch. */
 static void recorded_steps_change_with_the_epoch(void **state) {
     (void)state;
     static const trial_setting runs[][7] = {
@@ -227,7 +228,7 @@ static void recorded_steps_change_with_the_epoch(void **state) {
     }
 }
 
-/* Two runs that know nothing of each other choose alike without timing; with timing, if the second has the first's plans. */
+/* Two independent runs choose the same algorithms without timing; with timing, if the second has the first's plans. */
 static void equal_runs_have_equal_bits(void **state) {
     (void)state;
     static const trial_setting untimed[] = {{"deterministic", "2"}, {"precision", "bf16"}, {NULL, NULL}};
@@ -344,11 +345,11 @@ static balance balance_of(const trial_setting *more) {
     return b;
 }
 
-/* But for whole pages, streams, and a recorded step. */
+/* But for whole pages, streams, and a captured step. */
 static int adds_up(const balance *b) { return b->counted <= b->gone + (1 << 21) && b->gone <= 1.1 * b->counted + (96 << 20); }
 
-/* What is counted is what is gone from the GPU's memory, and about what was announced. The first run is not looked at: libraries
- * load their kernels then, and keep them. Others may take and give memory meanwhile: one quiet moment in a few is enough. */
+/* The counted bytes equal the GPU's missing memory, and about the estimate. The first run does not count: libraries load their
+ * kernels then, and keep them. Other programs may allocate meanwhile: one undisturbed attempt in a few is enough. */
 static void memory_adds_up(const trial_setting *more) {
     balance b = balance_of(more);
     for (int tries = 0; tries < 4; tries++) {
