@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "glofnd.h"
+#include "support/source_file.h"
 
 typedef struct entry { /* a constant has no type, and its value as offset */
     const char *type, *field;
@@ -92,9 +93,7 @@ static void structs_have_no_hidden_padding(void **state) {
 }
 
 static FILE *open_fixture(void) {
-    char path[1024];
-    const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../fixtures/abi-0.2.tsv", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".");
+    const char *path = source_file("tests/fixtures/abi-0.2.tsv");
     FILE *f = fopen(path, "r");
     if (!f) fail_msg("%s cannot be read", path);
     return f;

@@ -11,13 +11,13 @@
 
 #include <cmocka.h>
 
+#include "support/source_file.h"
 #include "text/bpe/bpe.h"
 
 const char *bpe_golden_path(const char *name) {
-    static char path[4096];
-    const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../fixtures/bpe/%s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", name);
-    return path;
+    char file[512];
+    snprintf(file, sizeof file, "tests/fixtures/bpe/%s", name);
+    return source_file(file);
 }
 
 size_t bpe_golden_from_hex(char *hex, size_t n) {

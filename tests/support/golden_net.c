@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "support/source_file.h"
 #include "util/rng.h"
 
 #define LINE_NUMBERS 6 /* norm, sum, four projections */
@@ -36,17 +37,11 @@ static gf_arch arch_of(const char *text) {
     return GF_ARCH_RESNET8;
 }
 
-/* Beside this file, or below the present folder: where the program runs need not be where it was compiled. */
 static FILE *open_case(const char *folder, const char *name) {
-    char path[1024];
-    const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../fixtures/%s/%s.txt", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".", folder,
-             name);
-    FILE *f = fopen(path, "r");
-    if (f) return f;
-    snprintf(path, sizeof path, "tests/fixtures/%s/%s.txt", folder, name);
-    f = fopen(path, "r");
-    if (!f) fail_msg("cannot open %s", path);
+    char file[512];
+    snprintf(file, sizeof file, "tests/fixtures/%s/%s.txt", folder, name);
+    FILE *f = fopen(source_file(file), "r");
+    if (!f) fail_msg("cannot open %s", source_file(file));
     return f;
 }
 

@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "support/source_file.h"
 #include "train/trainer.h"
 #include "util/rng.h"
 
@@ -167,12 +168,10 @@ static void set(gf_config *c, const char *key, const char *value) {
 }
 
 static void open_file(golden *g) {
-    char path[1024];
-    const char *slash = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../fixtures/curve/%s.txt", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".",
-             g->name);
-    g->file = fopen(path, "r");
-    if (!g->file) fail_msg("cannot open %s", path);
+    char name[256];
+    snprintf(name, sizeof name, "tests/fixtures/curve/%s.txt", g->name);
+    g->file = fopen(source_file(name), "r");
+    if (!g->file) fail_msg("cannot open %s", source_file(name));
     next_line(g);
 }
 

@@ -20,6 +20,7 @@
 
 #include "io/json/safetensors.h"
 #include "support/nn_reference.h"
+#include "support/source_file.h"
 #include "train/checkpoint/weights.h"
 
 #define LIMIT 1e-4 /* of the norm of an embedding */
@@ -41,11 +42,10 @@ static char *path_of(const char *name) {
 
 /* The exit status. */
 static int python(const char *what, const char *name) {
-    char command[2048], here[1024];
-    const char *program = getenv("GLOFND_TEST_PYTHON"), *slash = strrchr(__FILE__, '/');
-    snprintf(here, sizeof here, "%.*s", slash ? (int)(slash - __FILE__) : 1, slash ? __FILE__ : ".");
-    snprintf(command, sizeof command, "'%.256s' '%s/../../tools/check_open_clip.py' %s '%.64s' '%s' 2>&1",
-             program ? program : "python3", here, what, name, folder);
+    char command[6144];
+    const char *program = getenv("GLOFND_TEST_PYTHON");
+    snprintf(command, sizeof command, "'%.256s' '%s' %s '%.64s' '%s' 2>&1", program ? program : "python3",
+             source_file("tools/check_open_clip.py"), what, name, folder);
     const int status = system(command);
     return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 127;
 }
