@@ -8,6 +8,7 @@ JOBS          ?= $(shell nproc 2>/dev/null || echo 2)
 PREFIX        ?= /usr/local
 GLOFND_WERROR ?= OFF
 FUZZ_SECONDS  ?= 30
+HOSTILE_MINUTES ?= 60
 
 CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
             -DGLOFND_WERROR=$(GLOFND_WERROR) $(CMAKE_FLAGS)
@@ -15,7 +16,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo demo-clip test test-long bench san tsan tsan-loader tsan-loader-build fuzz debug wheel test-python install clean help
+.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-loader-build fuzz debug wheel test-python install clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -38,6 +39,9 @@ test: all ## build and run all tests but the long ones
 
 test-long: all ## run the long tests
 	$(CTEST) $(BUILD) -L '^long$$' --no-tests=ignore
+
+hostile: all ## kills, failing calls, damaged files, signals, several writers: tests/hostile, HOSTILE_MINUTES=60
+	@sh tests/hostile/run.sh --build $(BUILD) --minutes $(HOSTILE_MINUTES) $(HOSTILE_PARTS)
 
 bench: all ## time the step against a materialising implementation
 	$(BUILD)/bench/loss
