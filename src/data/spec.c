@@ -1,10 +1,11 @@
 /* spec.c - see spec.h. */
 #include "data/spec.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "util/strings/number_text.h"
 
 static int is_word(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
 
@@ -110,11 +111,8 @@ const char *gf_spec_value(const gf_spec *s, const char *key) {
 glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, int64_t lo, int64_t hi, int64_t *value) {
     const char *text = gf_spec_value(s, key);
     if (!text) return GLOFND_OK;
-    char *end;
-    errno = 0;
-    const long long x = strtoll(text, &end, 10);
-    const int is_number = end > text && *end == 0 && text[0] != ' ';
-    FAIL_IF(err, !is_number || errno || x < lo || x > hi, GLOFND_E_OPTION,
+    int64_t x;
+    FAIL_IF(err, gf_integer_read(text, &x) || x < lo || x > hi, GLOFND_E_OPTION,
             "data '%.60s': %s is '%.60s'; expected an integer in [%lld, %lld]", s->format, key, text, (long long)lo,
             (long long)hi);
     *value = x;

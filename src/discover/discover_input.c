@@ -9,6 +9,7 @@
 
 #include "io/json/safetensors.h"
 #include "io/npy.h"
+#include "util/grow.h"
 
 #define NAMES_MAX ((int64_t)1 << 32) /* bytes of a file of names */
 
@@ -155,14 +156,10 @@ static glofnd_status read_text(gf_error *err, const char *path, char **text, siz
     char *at = NULL;
     size_t used = 0, capacity = 0, got;
     do {
-        if (capacity - used < 65536) {
-            char *more = (int64_t)capacity < NAMES_MAX ? realloc(at, capacity = 2 * capacity + 131072) : NULL;
-            if (!more) {
-                free(at);
-                fclose(f);
-                GF_FAIL(err, GLOFND_E_MEMORY, "%.300s: too large for a file of names", path);
-            }
-            at = more;
+        if ((int64_t)used > NAMES_MAX || !gf_grow(&at, &capacity, used + 65536, 1)) {
+            free(at);
+            fclose(f);
+            GF_FAIL(err, GLOFND_E_MEMORY, "%.300s: too large for a file of names", path);
         }
         got = fread(at + used, 1, 65535, f);
         used += got;

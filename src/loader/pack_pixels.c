@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/grow.h"
 #include "util/minmax.h"
 
 enum { CHUNK = 16 << 20, PACKED_MAX = 4 << 20, ALIGN = 16 }; /* bytes: of a chunk; of a sample's pixels; of their alignment */
@@ -12,17 +13,17 @@ enum { CHUNK = 16 << 20, PACKED_MAX = 4 << 20, ALIGN = 16 }; /* bytes: of a chun
 struct gf_packed {
     gf_view_job *job;     /* [views][batch] */
     pthread_mutex_t lock; /* of the fields below, while workers fill */
-    gf_pixels *chunk;     /* [chunks] */
-    int chunks, filling;  /* chunks before `filling` are full */
+    gf_pixels *chunk;     /* [capacity] */
+    size_t capacity;
+    int chunks, filling; /* chunks before `filling` are full */
 };
 
 /* ----- memory of a batch ----- */
 
 static glofnd_status add_chunk(gf_error *err, const gf_loader_spec *spec, gf_packed *p, size_t bytes) {
-    gf_pixels *list = realloc(p->chunk, (size_t)(p->chunks + 1) * sizeof *list);
-    FAIL_IF(err, !list, GLOFND_E_MEMORY, "no memory for the loader");
-    p->chunk = list;
-    gf_pixels *c = &list[p->chunks];
+    FAIL_IF(err, !gf_grow(&p->chunk, &p->capacity, (size_t)p->chunks + 1, sizeof *p->chunk), GLOFND_E_MEMORY,
+            "no memory for the loader");
+    gf_pixels *c = &p->chunk[p->chunks];
     const gf_pixels *before = p->chunks ? c - 1 : NULL;
     *c = (gf_pixels){.first = before ? before->first + before->capacity : 0, .capacity = bytes > CHUNK ? bytes : CHUNK};
     c->bytes = spec->alloc ? spec->alloc(c->capacity) : malloc(c->capacity);

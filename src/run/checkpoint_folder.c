@@ -13,16 +13,16 @@
 #include "io/json/jsonl.h"
 #include "run/layout.h"
 #include "run/manifest.h"
+#include "util/strings/number_text.h"
 
 /* ----- which there are ----- */
 
 /* N of a folder "PREFIXN"; -1 for any other name. */
 static int64_t number_of(const char *name, const char *prefix) {
     const size_t skip = strlen(prefix);
-    char *end;
+    int64_t n;
     if (strncmp(name, prefix, skip) != 0 || name[skip] < '0' || name[skip] > '9') return -1;
-    const long long n = strtoll(name + skip, &end, 10);
-    return *end ? -1 : n;
+    return gf_integer_read(name + skip, &n) ? -1 : n;
 }
 
 static int is_complete(const char *path) {

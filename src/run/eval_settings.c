@@ -7,6 +7,7 @@
 
 #include "io/crc32c.h"
 #include "run/eval_schema.h"
+#include "util/strings/number_text.h"
 #include "util/strings/utf8.h"
 
 enum { VALUE_MAX = 400, SHOWN_MAX = 80, REST = 16 }; /* bytes: of a value, of a value as shown, of the checksum of the rest */
@@ -27,12 +28,12 @@ typedef struct collector {
 static int holds(const gf_jsonl_reader *r, const char *condition) {
     char key[GF_SETTINGS_KEY_MAX];
     const char *equals = strchr(condition, '=');
-    double x;
+    double x, wanted;
     snprintf(key, sizeof key, "%.*s", (int)strcspn(condition, "="), condition);
     const char *text = gf_jsonl_get_text(r, key);
     const int number = gf_jsonl_get(r, key, &x);
     if (!equals) return text || number;
-    return text ? strcmp(text, equals + 1) == 0 : number && x == strtod(equals + 1, NULL);
+    return text ? strcmp(text, equals + 1) == 0 : number && !gf_number_read(equals + 1, &wanted) && x == wanted;
 }
 
 /* The name of a field, without characters that separate fields. */

@@ -8,6 +8,7 @@
 
 #include "cuda/nn/cunn_plan.h"
 #include "io/blockfile.h"
+#include "util/strings/number_text.h"
 
 enum { LINE = 2048 };
 
@@ -36,19 +37,18 @@ void gf_cunn_choices_free(gf_nn_engine *s) {
 }
 
 static int parse_line(char *line, gf_cunn_choice *c) {
-    char *rest = NULL, *end;
+    char *rest = NULL;
     const char *key = strtok_r(line, " \n", &rest), *engine = strtok_r(NULL, " \n", &rest);
     if (!key || !engine || strlen(key) >= sizeof c->key) return 0;
     memset(c, 0, sizeof *c);
     memcpy(c->key, key, strlen(key) + 1);
-    c->engine = strtoll(engine, &end, 10);
-    if (*end || c->engine < 0) return 0;
+    if (gf_integer_read(engine, &c->engine) || c->engine < 0) return 0;
     for (char *pair; (pair = strtok_r(NULL, " \n", &rest)); c->knobs++) {
         if (c->knobs == GF_CUNN_KNOBS) return 0;
-        c->knob[c->knobs][0] = strtoll(pair, &end, 10);
-        if (*end != '=') return 0;
-        c->knob[c->knobs][1] = strtoll(end + 1, &end, 10);
-        if (*end) return 0;
+        char *value = strchr(pair, '=');
+        if (!value) return 0;
+        *value++ = 0;
+        if (gf_integer_read(pair, &c->knob[c->knobs][0]) || gf_integer_read(value, &c->knob[c->knobs][1])) return 0;
     }
     return 1;
 }

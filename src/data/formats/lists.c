@@ -6,7 +6,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "data/dataset_format.h"
 #include "io/file.h"
 #include "text/captions.h"
+#include "util/strings/number_text.h"
 
 #define FILES_PROBED 16 /* spread over the list; one must exist */
 
@@ -30,11 +30,9 @@ typedef struct listing {
 
 /* -1: not an integer in range. */
 static int32_t number_of(const char *text) {
-    char *end;
-    errno = 0;
-    if (text[0] < '0' || text[0] > '9') return -1;
-    const long x = strtol(text, &end, 10);
-    return *end || errno || x >= GF_CLASSES_MAX ? -1 : (int32_t)x;
+    int64_t x;
+    if (text[0] < '0' || text[0] > '9' || gf_integer_read(text, &x)) return -1;
+    return x >= GF_CLASSES_MAX ? -1 : (int32_t)x;
 }
 
 static int all_numbers(const gf_string_list *s) {

@@ -12,6 +12,7 @@
 #include "data/formats/wds.h"
 #include "data/tar.h"
 #include "util/grow.h"
+#include "util/strings/number_text.h"
 
 #define CLS_MAX 32 /* bytes of a .cls */
 #define NAME_BYTES 100
@@ -128,13 +129,13 @@ static glofnd_status check_size(gf_error *err, const group *g, enum part p, uint
 
 /* An integer; -1: no label. */
 static glofnd_status read_cls(gf_error *err, const gf_tar *t, const group *g, int32_t *label) {
-    char text[CLS_MAX + 1] = "", name[NAME_BYTES], *end;
+    char text[CLS_MAX + 1] = "", name[NAME_BYTES];
+    int64_t x;
     TRY(check_size(err, g, LABEL, CLS_MAX));
     name_part(g, LABEL, name);
     TRY(gf_file_read_at(err, t->fd, name, g->part[LABEL].at, text, (size_t)g->part[LABEL].size));
-    const long x = strtol(text, &end, 10);
-    while (*end && strchr(" \r\n\t", *end)) end++;
-    FAIL_IF(err, end == text || *end || x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT,
+    for (size_t n = strlen(text); n && strchr(" \r\n\t", text[n - 1]); n--) text[n - 1] = 0;
+    FAIL_IF(err, gf_integer_read(text + strspn(text, " \r\n\t"), &x) || x < -1 || x >= GF_CLASSES_MAX, GLOFND_E_FORMAT,
             "'%s' holds '%.40s'; expected an integer 0..%d, or -1", name, text, GF_CLASSES_MAX - 1);
     *label = (int32_t)x;
     return GLOFND_OK;
