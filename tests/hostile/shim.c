@@ -2,7 +2,8 @@
  *
  *     HOSTILE_UNDER=/abs/folder   only calls on files below this folder count (default: every file); several with ':'
  *     HOSTILE_DO=WHAT             kill: SIGKILL before the call; kill-after: after it
- *                                 EIO, EACCES, ENOSPC, EMFILE, EINTR: the call fails with this errno and does nothing (close does close)
+ *                                 EIO, EACCES, ENOSPC, EMFILE, EINTR: the call fails with this errno and does nothing
+ *                                 (close does close)
  *                                 short: a read or write takes only a part of its bytes
  *                                 WHAT+ : from that call on all, as on a full disk
  *     HOSTILE_AT=N                at the N-th call that WHAT can happen to, from 1; 0 or none: only count
