@@ -11,6 +11,9 @@
 #include "optim/schedule.h"
 #include "util/status.h"
 
+/* Options of the context: those of the run, or others until the detector begins. */
+typedef enum stand_in { AS_SET, NO_DETECTOR, GROUPS_ALONE } stand_in;
+
 struct gf_loss_stage {
     gf_loss_stage_spec spec;
     glofnd_ctx *ctx;
@@ -21,7 +24,7 @@ struct gf_loss_stage {
     int64_t step;
     double tau;
     glofnd_stats stats;
-    int groups_alone; /* the detector has not begun: only samples of equal content are masked */
+    stand_in options; /* the options of the context */
     /* arrays of a batch */
     int32_t *same;  /* [batch] groups of samples with the same content; NULL: they are not masked */
     int64_t *order; /* [batch] scratch for it */
@@ -139,16 +142,26 @@ void gf_loss_stage_free(gf_loss_stage *l) {
 
 /* ----- begin ----- */
 
-/* Samples with the same content are no negatives from the first epoch on, while the detector begins later: until then only these
- * groups are masked. */
+/* Until the detector begins, the step is that of `detector = none`, bit for bit: runs of one seed are paired from the first step.
+ * Samples with the same content are no negatives from the first epoch on: until then only these groups are masked. */
+static stand_in options_now(const gf_loss_stage *l) {
+    const glofnd_options *o = &config_of(l)->method;
+    if (l->batch->epoch >= (uint32_t)o->update_epoch) return AS_SET;
+    if (has_groups(l)) return GROUPS_ALONE;
+    return o->detector == GLOFND_DETECT_NONE ? AS_SET : NO_DETECTOR;
+}
+
 static glofnd_status choose_options(gf_error *err, gf_loss_stage *l) {
     glofnd_options o = config_of(l)->method;
-    const int alone = has_groups(l) && l->batch->epoch < (uint32_t)o.update_epoch;
-    if (alone == l->groups_alone) return GLOFND_OK;
+    const stand_in now = options_now(l);
+    if (now == l->options) return GLOFND_OK;
     if (l->host) o.device = GLOFND_DEVICE_CPU;
-    if (alone) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
+    if (now == GROUPS_ALONE) o.detector = GLOFND_DETECT_GROUPS, o.update_epoch = o.mask_epoch = 0;
+    /* alpha = 0 is "no detector" for all that learn or rank; a ring is filled nevertheless. */
+    if (now == NO_DETECTOR) o.alpha = 0.0;
+    if (now == NO_DETECTOR && o.detector == GLOFND_DETECT_ORACLE) o.detector = GLOFND_DETECT_NONE;
     TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_configure(l->ctx, &o)));
-    l->groups_alone = alone;
+    l->options = now;
     return GLOFND_OK;
 }
 
@@ -210,7 +223,7 @@ uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
     const glofnd_batch q = batch_of(l, 1);
     const gf_plan plan = gf_plan_of(&c->method, &q);
     if (l->spec.comm && plan.shared) return 0; /* ranks sum the shared lambda over the host */
-    return (gf_plan_phase(&plan) ^ (uint64_t)l->groups_alone << 63) | 1;
+    return (gf_plan_phase(&plan) ^ (uint64_t)l->options << 62) | 1;
 }
 
 /* Own embeddings go to their places among those of all ranks. */

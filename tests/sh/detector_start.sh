@@ -1,0 +1,31 @@
+# A detector that has not begun yet changes no bit: runs of one seed are paired from the first step.
+. "$2/tests/sh/common.inc"
+needs_runs
+data=shapes:n=384,classes=4,size=16,seed=3
+
+# losses RUN EPOCHS: loss and gradient of every step before the detector begins
+losses() { grep '"event": "step"' "$1/log.jsonl" | head -n "$2" | sed 's/.*"loss": \([^,]*\).*"grad_norm": \([^,]*\),.*/\1 \2/'; }
+train none --epochs 3 --start-epoch 2 --batch 64 --log-steps 1 --detector none
+losses none 12 > none.txt
+[ "$(wc -l < none.txt)" -eq 12 ] || fail "12 steps before the start"
+for flags in "--detector glofnd" "--detector glofnd --learner ring --ring-rows 64" "--detector single" "--detector fnc" \
+    "--detector fnc --fnc-rule topk" "--detector oracle" "--detector glofnd --lambda-warmup 1" \
+    "--detector glofnd --compat official --lambda-init one"; do
+    run=$(echo "$flags" | tr -cd 'a-z0-9')
+    case $flags in *official*) compat="--compat official" ;; *) compat= ;; esac
+    [ -z "$compat" ] || {
+        train paired --epochs 3 --start-epoch 2 --batch 64 --log-steps 1 --detector none $compat
+        losses paired 12 > none.txt
+    }
+    train "$run" --epochs 3 --start-epoch 2 --batch 64 --log-steps 1 $flags
+    losses "$run" 12 > with.txt
+    cmp none.txt with.txt || fail "$flags: other bits than without a detector before it begins"
+    losses "$run" 18 | tail -n 6 > after.txt
+    losses none 18 | tail -n 6 | cmp -s - after.txt && fail "$flags: it begins"
+done
+
+# A resumed run: the options of its epoch.
+train half --epochs 1 --start-epoch 1 --batch 64 --log-steps 1 --detector glofnd
+call "$glofnd" pretrain --out half --resume --epochs 3 --start-epoch 2 --quiet
+wants "resume" 0
+echo ok
