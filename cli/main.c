@@ -1,9 +1,11 @@
 /* main.c - glofnd: finds the verb and runs it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/omp_wait.h"
@@ -25,9 +27,20 @@ static void fill_streams(void) {
         if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
-/* The output is the result: if it cannot be written (a full disk, a closed stream), the command has failed. */
+/* 1: stdout is a pipe whose reader has ended. */
+static int reader_is_gone(void) {
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & POLLERR);
+}
+
+/* The output is the result: if it cannot be written (a full disk, a closed stream), the command has failed. A reader that has
+ * seen enough (`| head`) is no error to report: the program ends like every filter. */
 static int finished(int code) {
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    if (reader_is_gone()) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     fprintf(stderr, "glofnd: the output cannot be written: %s\n", strerror(errno));
     return code == CLI_OK ? CLI_FAILED : code;
 }
@@ -45,6 +58,8 @@ static int run(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     fill_streams();
+    signal(SIGPIPE,
+           SIG_IGN); /* messages are not the work: it continues, or stops with a checkpoint, when their reader has ended */
     signal(SIGXFSZ, SIG_IGN); /* a file above the limit: an error like a full disk, not the end */
     cli_wait_passively(argv);
     return finished(run(argc, argv));
