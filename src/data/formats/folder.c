@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "data/dataset_format.h"
+#include "data/visited.h"
 #include "io/file.h"
 #include "util/grow.h"
 
@@ -42,13 +43,6 @@ typedef struct class_folders {
     gf_string_list kept;       /* those of `all` that are classes here */
     int unlabelled;            /* beside them there is a folder of that name */
 } class_folders;
-
-/* The folders above the one being read, to detect links that lead back. */
-typedef struct trail {
-    dev_t device;
-    ino_t number;
-    const struct trail *up;
-} trail;
 
 static int is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
@@ -89,8 +83,10 @@ static void count_foreign(folder *f, const char *where, const char *name) {
     if (f->foreign++ == 0 || strcmp(path, f->first_foreign) < 0) memcpy(f->first_foreign, path, sizeof path);
 }
 
-/* Images and folders in `where` (from the root), unsorted; names that begin with a dot are left out. */
-static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf_string_list *files, gf_string_list *folders) {
+/* The names in `where` (from the root), unsorted: images, folders, and links to folders, which may go into the same list; names
+ * that begin with a dot are left out. */
+static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf_string_list *files, gf_string_list *folders,
+                                 gf_string_list *links) {
     char path[PATH_MAX], entry_path[PATH_MAX];
     TRY(join(err, path, f->root, where));
     DIR *dir = opendir(path);
@@ -99,12 +95,15 @@ static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf
     const struct dirent *e;
     while (status == GLOFND_OK && (errno = 0, e = readdir(dir)) != NULL) {
         if (e->d_name[0] == '.') continue;
-        int is_folder = e->d_type == DT_DIR;
-        if (e->d_type == DT_LNK || e->d_type == DT_UNKNOWN) {
+        int is_folder = e->d_type == DT_DIR, is_link = e->d_type == DT_LNK;
+        if (is_link || e->d_type == DT_UNKNOWN) {
+            struct stat st;
             status = join(err, entry_path, path, e->d_name);
             is_folder = status == GLOFND_OK && gf_is_folder(entry_path);
+            is_link = is_folder && lstat(entry_path, &st) == 0 && S_ISLNK(st.st_mode);
         }
-        if (status == GLOFND_OK && is_folder) status = gf_string_list_add(err, folders, e->d_name, strlen(e->d_name));
+        if (status == GLOFND_OK && is_folder)
+            status = gf_string_list_add(err, is_link ? links : folders, e->d_name, strlen(e->d_name));
         else if (status == GLOFND_OK && is_image_name(e->d_name))
             status = gf_string_list_add(err, files, e->d_name, strlen(e->d_name));
         else if (status == GLOFND_OK && is_foreign_image(e->d_name)) count_foreign(f, where, e->d_name);
@@ -115,34 +114,59 @@ static glofnd_status list_folder(gf_error *err, folder *f, const char *where, gf
     return status;
 }
 
-static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label, const trail *up);
+typedef struct walk { /* folders still to read, from the root: an explicit list, as their depth is that of the data */
+    gf_string_list folders, links;
+    int64_t folder, link; /* the next of each */
+    gf_visited visited;
+} walk;
 
-static glofnd_status scan_entries(gf_error *err, folder *f, const char *where, int32_t label, const trail *here,
-                                  gf_string_list *files, gf_string_list *folders) {
-    TRY(list_folder(err, f, where, files, folders));
-    for (int64_t i = 0; i < files->n; i++) TRY(add_item(err, f, where, gf_string_list_get(files, i), label));
-    for (int64_t i = 0; i < folders->n; i++) {
-        char below[PATH_MAX];
-        TRY(join(err, below, where, gf_string_list_get(folders, i)));
-        TRY(scan(err, f, below, label, here));
+static glofnd_status add_paths(gf_error *err, const char *where, gf_string_list *names, gf_string_list *to) {
+    char below[PATH_MAX];
+    TRY(gf_string_list_sort(err, names));
+    for (int64_t i = 0; i < names->n; i++) {
+        TRY(join(err, below, where, gf_string_list_get(names, i)));
+        TRY(gf_string_list_add(err, to, below, strlen(below)));
     }
     return GLOFND_OK;
 }
 
-/* Everything in and below `where`. A folder that is its own ancestor, by a link, is not entered again. */
-static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label, const trail *up) {
-    char path[PATH_MAX];
-    struct stat st;
-    TRY(join(err, path, f->root, where));
-    FAIL_IF(err, stat(path, &st) != 0, GLOFND_E_IO, "the folder '%.400s' cannot be read: %s", path, strerror(errno));
-    for (const trail *t = up; t; t = t->up) {
-        if (t->device == st.st_dev && t->number == st.st_ino) return GLOFND_OK;
-    }
-    const trail here = {st.st_dev, st.st_ino, up};
-    gf_string_list files = {0}, folders = {0};
-    const glofnd_status status = scan_entries(err, f, where, label, &here, &files, &folders);
+/* The images in `where`; its folders are added to the walk. */
+static glofnd_status scan_one(gf_error *err, folder *f, walk *w, const char *where, int32_t label) {
+    gf_string_list files = {0}, folders = {0}, links = {0};
+    glofnd_status status = list_folder(err, f, where, &files, &folders, &links);
+    for (int64_t i = 0; i < files.n && status == GLOFND_OK; i++)
+        status = add_item(err, f, where, gf_string_list_get(&files, i), label);
+    if (status == GLOFND_OK) status = add_paths(err, where, &folders, &w->folders);
+    if (status == GLOFND_OK) status = add_paths(err, where, &links, &w->links);
     gf_string_list_free(&files);
     gf_string_list_free(&folders);
+    gf_string_list_free(&links);
+    return status;
+}
+
+/* Real folders first, so that a link never takes the place of the folder it leads to. */
+static glofnd_status scan_all(gf_error *err, folder *f, walk *w, int32_t label) {
+    char where[PATH_MAX], path[PATH_MAX];
+    while (w->folder < w->folders.n || w->link < w->links.n) {
+        const int real = w->folder < w->folders.n;
+        const char *next = real ? gf_string_list_get(&w->folders, w->folder++) : gf_string_list_get(&w->links, w->link++);
+        int is_new = 0;
+        TRY(join(err, where, next, "")); /* the lists move as they grow */
+        TRY(join(err, path, f->root, where));
+        TRY(gf_visited_add(err, &w->visited, path, &is_new));
+        if (is_new) TRY(scan_one(err, f, w, where, label));
+    }
+    return GLOFND_OK;
+}
+
+/* Everything in and below `where`; each folder once, by whichever links it can be reached. */
+static glofnd_status scan(gf_error *err, folder *f, const char *where, int32_t label) {
+    walk w = {0};
+    glofnd_status status = gf_string_list_add(err, &w.folders, where, strlen(where));
+    if (status == GLOFND_OK) status = scan_all(err, f, &w, label);
+    gf_string_list_free(&w.folders);
+    gf_string_list_free(&w.links);
+    gf_visited_free(&w.visited);
     return status;
 }
 
@@ -240,8 +264,8 @@ static glofnd_status scan_classes(gf_error *err, gf_dataset *d, folder *f, const
     TRY(find_classes(err, d, f, c));
     if (list) TRY(keep_listed(err, f, list, &c->kept));
     FAIL_IF(err, c->kept.n > GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.400s' has more than %d folders", f->root, GF_CLASSES_MAX);
-    for (int64_t k = 0; k < c->kept.n; k++) TRY(scan(err, f, gf_string_list_get(&c->kept, k), (int32_t)k, NULL));
-    if (c->unlabelled && !list) TRY(scan(err, f, GF_UNLABELLED, -1, NULL));
+    for (int64_t k = 0; k < c->kept.n; k++) TRY(scan(err, f, gf_string_list_get(&c->kept, k), (int32_t)k));
+    if (c->unlabelled && !list) TRY(scan(err, f, GF_UNLABELLED, -1));
     return name_classes(err, d, c);
 }
 
@@ -253,7 +277,7 @@ static void class_folders_free(class_folders *c) {
 
 static glofnd_status scan_root(gf_error *err, gf_dataset *d, folder *f, gf_string_list *files) {
     const char *list = gf_spec_value(&d->spec, "classes");
-    TRY(list_folder(err, f, "", files, &d->classes));
+    TRY(list_folder(err, f, "", files, &d->classes, &d->classes));
     if (d->classes.n > 0 || list) {
         class_folders c = {0};
         const glofnd_status status = scan_classes(err, d, f, list, &c);
@@ -297,7 +321,7 @@ static int train_is_split(const char *place) {
     folder f = {0};
     gf_string_list files = {0}, folders = {0};
     const int fits = join(NULL, f.root, place, "") == GLOFND_OK;
-    const int alone = fits && list_folder(NULL, &f, "", &files, &folders) == GLOFND_OK && folders.n == 1;
+    const int alone = fits && list_folder(NULL, &f, "", &files, &folders, &folders) == GLOFND_OK && folders.n == 1;
     gf_string_list_free(&files);
     gf_string_list_free(&folders);
     return alone;

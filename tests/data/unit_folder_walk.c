@@ -1,0 +1,93 @@
+/* unit_folder_walk.c - folders whose depth or links would exhaust the stack or the time of a recursive walk. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/specs.h"
+
+/* `depth` folders d/d/d/... inside the folder `name`, made (or removed) from within: the path may be longer than a call accepts. */
+static void nest(const char *name, int depth, int make) {
+    char *home = getcwd(NULL, 0);
+    assert_non_null(home);
+    assert_int_equal(chdir(scratch_path(&box, name)), 0);
+    for (int i = 0; i < depth; i++) {
+        if (make) assert_int_equal(mkdir("d", 0777), 0);
+        assert_int_equal(chdir("d"), 0);
+    }
+    for (int i = 0; i < depth && !make; i++) {
+        assert_int_equal(chdir(".."), 0);
+        assert_int_equal(rmdir("d"), 0);
+    }
+    assert_int_equal(chdir(home), 0);
+    free(home);
+}
+
+static void depth_takes_no_stack(void **state) {
+    (void)state;
+    scratch_png(&box, "deep/c/1.png", 8, 1);
+    nest("deep/c", 1500, 1);
+    gf_dataset *d = open_spec("folder:%/deep");
+    assert_int_equal(gf_dataset_describe(d).n, 1);
+    gf_dataset_free(d);
+    nest("deep/c", 1500, 0);
+}
+
+static void paths_beyond_the_limit_are_refused(void **state) {
+    (void)state;
+    scratch_png(&box, "deeper/c/1.png", 8, 1);
+    nest("deeper/c", 2500, 1);
+    refused("folder:%/deeper", GLOFND_E_IO, "too long");
+    nest("deeper/c", 2500, 0);
+}
+
+/* All simple paths along these links would be 10^8. */
+static void folders_linked_to_each_other_are_read_once(void **state) {
+    (void)state;
+    enum { FOLDERS = 12 };
+    char name[64], target[64];
+    for (int i = 0; i < FOLDERS; i++) {
+        snprintf(name, sizeof name, "net/c%02d/1.png", i);
+        scratch_png(&box, name, 8, 1);
+    }
+    for (int i = 0; i < FOLDERS * FOLDERS; i++) {
+        snprintf(target, sizeof target, "../c%02d", i % FOLDERS);
+        snprintf(name, sizeof name, "net/c%02d/to%02d", i / FOLDERS, i % FOLDERS);
+        assert_int_equal(symlink(target, scratch_path(&box, name)), 0);
+    }
+    gf_dataset *d = open_spec("folder:%/net");
+    assert_int_equal(gf_dataset_describe(d).n, FOLDERS * FOLDERS); /* every class reaches all of them */
+    gf_dataset_free(d);
+}
+
+static void a_link_does_not_rename_images(void **state) {
+    (void)state;
+    char path[600];
+    scratch_png(&box, "twice/c/real/1.png", 8, 1);
+    assert_int_equal(symlink("real", scratch_path(&box, "twice/c/alias")), 0);
+    gf_dataset *d = open_spec("folder:%/twice");
+    assert_int_equal(gf_dataset_describe(d).n, 1);
+    gf_dataset_name(d, 0, path, sizeof path);
+    assert_non_null(strstr(path, "twice/c/real/1.png"));
+    gf_dataset_free(d);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(depth_takes_no_stack),
+        cmocka_unit_test(paths_beyond_the_limit_are_refused),
+        cmocka_unit_test(folders_linked_to_each_other_are_read_once),
+        cmocka_unit_test(a_link_does_not_rename_images),
+    };
+    return cmocka_run_group_tests(tests, make_box, remove_box);
+}
