@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/interrupt.h"
 #include "dist/dist.h"
+#include "dist/join.h"
 #include "ifc/comm_device.h"
 #include "run/checkpoint_folder.h"
 #include "run/resume.h"
@@ -184,6 +185,15 @@ static void end_lost(void *user, const char *text) {
     _exit(CLI_FAILED);
 }
 
+/* For gf_join_begin: this rank waits for ranks that never came. */
+static void end_waiting(void *user, const char *text) {
+    gf_error err;
+    (void)user;
+    alarm(10);
+    cli_failed("pretrain", gf_fail(&err, GLOFND_E_IO, "%s", text), &err);
+    _exit(CLI_FAILED);
+}
+
 /* There is no configuration to continue with. */
 static glofnd_status fail_resume(gf_error *err, const char *run) {
     char path[PATH_MAX];
@@ -210,17 +220,20 @@ static glofnd_status prepare(gf_error *err, const gf_pretrain *p, const gf_comm 
 }
 
 /* status, err: of reading the arguments. */
-static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_error *err) {
+static int run_rank(gf_pretrain *p, gf_comm *comm, gf_join *join, glofnd_status status, gf_error *err) {
     static watched others; /* for the thread that watches */
     gf_pretrain_end end = GF_PRETRAIN_FINISHED;
     int started = 0;
     p->comm = strcmp(comm->ops->name, "single") == 0 ? NULL : comm;
     const glofnd_status same_build = p->comm ? gf_comm_check_builds(err, comm) : GLOFND_OK;
-    if (same_build != GLOFND_OK) return end_failed(p, comm, 0, same_build, err);
-    if (status == GLOFND_OK) status = prepare(err, p, comm);
-    if (p->comm) status = gf_comm_agree(err, comm, status);
+    if (same_build == GLOFND_OK && status == GLOFND_OK) status = prepare(err, p, comm);
+    gf_join_reach(join, GF_JOIN_CHECKED);
+    if (same_build == GLOFND_OK && p->comm) status = gf_comm_agree(err, comm, status);
     others = (watched){p, comm};
-    if (status == GLOFND_OK) status = gf_dist_watch(err, comm, p->config.rank_timeout, end_lost, &others);
+    if (same_build == GLOFND_OK && status == GLOFND_OK)
+        status = gf_dist_watch(err, comm, p->config.rank_timeout, end_lost, &others);
+    gf_join_end(join);
+    if (same_build != GLOFND_OK) return end_failed(p, comm, 0, same_build, err);
     if (status == GLOFND_OK) status = gf_pretrain_run(err, p, &end, &started);
     if (status != GLOFND_OK) return end_failed(p, comm, started, status, err);
     if (comm->rank > 0) return CLI_OK;
@@ -233,11 +246,17 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, glofnd_status status, gf_erro
 static int run_ranks(gf_pretrain *p, glofnd_status status, gf_error *err) {
     gf_error closed = {{0}};
     gf_comm *comm = NULL;
-    const glofnd_status opened = gf_dist_open(&closed, (gf_ranks)p->config.ranks, gf_dist_launched(getenv), &comm);
+    gf_join *join = NULL;
+    const int launched = gf_dist_launched(getenv), several = p->config.ranks != GF_RANKS_SINGLE && launched;
+    glofnd_status opened = gf_join_begin(&closed, several ? p->config.rank_timeout : 0.0, getenv, end_waiting, NULL, &join);
+    if (opened == GLOFND_OK) opened = gf_dist_open(&closed, (gf_ranks)p->config.ranks, launched, &comm);
     if (opened != GLOFND_OK && status == GLOFND_OK) *err = closed, status = opened;
-    if (!comm) return cli_failed("pretrain", status, err);
+    if (!comm) {
+        gf_join_end(join);
+        return cli_failed("pretrain", status, err);
+    }
     cli_catch_batch_signals(comm->rank == 0 ? "\nstopping after this step; once more to stop at once\n" : NULL);
-    const int code = run_rank(p, comm, status, err);
+    const int code = run_rank(p, comm, join, status, err);
     gf_dist_close(comm);
     return code;
 }

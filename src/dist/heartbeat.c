@@ -3,10 +3,10 @@
 
 #include "dist/heartbeat.h"
 #include "util/clock.h"
+#include "util/threads.h"
 
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -32,13 +32,8 @@ struct gf_heartbeat {
 
 /* Sleeps until the pause is over or gf_heartbeat_stop; 1: the latter. */
 static int pause_or_stop(gf_heartbeat *h, double seconds) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    const int64_t at = (int64_t)until.tv_nsec + (int64_t)(1e9 * seconds);
-    until.tv_sec += (time_t)(at / 1000000000);
-    until.tv_nsec = (long)(at % 1000000000);
     pthread_mutex_lock(&h->lock);
-    if (!h->stop) pthread_cond_timedwait(&h->woken, &h->lock, &until);
+    if (!h->stop) gf_timed_cond_wait(&h->woken, &h->lock, seconds);
     const int stop = h->stop;
     pthread_mutex_unlock(&h->lock);
     return stop;
@@ -105,16 +100,6 @@ static glofnd_status join_ring(gf_error *err, gf_heartbeat *h, MPI_Comm comm) {
     return GLOFND_OK;
 }
 
-/* Signals are for the program's own threads. */
-static int start_thread(gf_heartbeat *h) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int failed = pthread_create(&h->thread, NULL, run, h);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return !failed;
-}
-
 glofnd_status gf_heartbeat_start(gf_error *err, MPI_Comm comm, double seconds, void (*lost)(void *user, const char *text),
                                  void *user, gf_heartbeat **out) {
     gf_heartbeat *h = calloc(1, sizeof *h);
@@ -125,9 +110,10 @@ glofnd_status gf_heartbeat_start(gf_error *err, MPI_Comm comm, double seconds, v
     h->lost = lost, h->user = user;
     h->sending = MPI_REQUEST_NULL;
     pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->woken, NULL);
     glofnd_status status = join_ring(err, h, comm);
-    if (status == GLOFND_OK && !start_thread(h)) status = gf_fail(err, GLOFND_E_MEMORY, "no thread for a heartbeat");
+    if (status == GLOFND_OK && !gf_timed_cond_init(&h->woken)) status = gf_fail(err, GLOFND_E_MEMORY, "no clock for a heartbeat");
+    if (status == GLOFND_OK && !gf_thread_start(&h->thread, run, h))
+        status = gf_fail(err, GLOFND_E_MEMORY, "no thread for a heartbeat");
     if (status == GLOFND_OK) *out = h;
     else free(h);
     return status;
