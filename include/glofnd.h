@@ -466,6 +466,17 @@ GLOFND_API glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, 
  * text: [side]. 1 = kept. `links` as for glofnd_step_grad. Since 0.2. */
 GLOFND_API glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void *links, uint8_t *keep);
 
+/* ----- Steps that never wait for the host ----- */
+
+/* Writes the loss and d loss / d tau of the last step on c, as glofnd_stats has them, to memory of the device of c, one float32
+ * each (either may be NULL). CUDA: queues the work, waits for nothing, and can be captured with the step; NaN if the step failed.
+ * If the device has noticed by now that a step failed, this returns its status and text, once: a failure is reported by one of
+ * the next such calls, or by glofnd_ctx_stats(). Since 0.2. */
+GLOFND_API glofnd_status glofnd_ctx_loss(glofnd_ctx *c, float *loss, float *grad_tau);
+/* Steps from now on read their temperature at `tau`, in memory of the device of c, when they run; NULL: from batch and options. It
+ * must be in [0.001, 100]. ISOGCLR: E_UNSUPPORTED. CUDA: math AUTO is then SPLIT, since the host does not know tau. Since 0.2. */
+GLOFND_API glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau);
+
 /* ----- All state as arrays ----- */
 
 /* The rows calls reach the state of all anchors and the shared lambda; these two reach the ring. The oldest embedding comes

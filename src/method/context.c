@@ -122,6 +122,13 @@ glofnd_status glofnd_ctx_reduce(glofnd_ctx *c, int (*sum)(void *user, double *x,
     return GLOFND_OK;
 }
 
+glofnd_status glofnd_ctx_tau(glofnd_ctx *c, const float *tau) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, (uintptr_t)tau % sizeof *tau != 0, GLOFND_E_ARGUMENT, "tau is not aligned to %zu bytes", sizeof *tau);
+    c->tau_at = tau;
+    return GLOFND_OK;
+}
+
 glofnd_status glofnd_ctx_stream(glofnd_ctx *c, void *cuda_stream) {
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !c->device, GLOFND_E_UNSUPPORTED, "this context is for the CPU, which has no streams");

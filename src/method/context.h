@@ -10,6 +10,7 @@ struct glofnd_ctx {
     int threads;                                 /* resolved: >= 1 */
     int (*reduce)(void *user, double *x, int n); /* sums over ranks; NULL on one rank */
     void *reduce_user;
+    const float *tau_at;     /* the temperature of the next steps, on the device; NULL: of batch or options */
     struct gf_workspace *ws; /* see workspace.h; grows in glofnd_ctx_reserve */
     glofnd_stats stats;      /* CPU: of the last step */
     const gf_device *device; /* NULL: the CPU */

@@ -4,7 +4,7 @@
  * Gradient, the scratch of selections and partial sums of pass B are never needed at the same time, so they share one region:
  * pass C comes last.
  */
-#include "cuda/step/cuda_ctx.h"
+#include "cuda/step/cuda_step.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -17,11 +17,13 @@
 
 /* ----- life ----- */
 
-static void reset_failure(gf_cuda_control *c) { c->bad_embed = c->bad_support = c->bad_id = GF_CUDA_FINE; }
+static void reset_failure(gf_cuda_control *c) { c->bad_embed = c->bad_support = c->bad_id = c->bad_tau = GF_CUDA_FINE; }
 
 static glofnd_status open_parts(gf_error *err, gf_device_ctx *d) {
     CUDA_TRY(err, cudaGetDevice(&d->device));
     CUDA_TRY(err, cudaMallocHost((void **)&d->host, sizeof *d->host));
+    CUDA_TRY(err, cudaMallocHost((void **)&d->noticed, sizeof *d->noticed));
+    *d->noticed = 0;
     CUDA_TRY(err, cudaMalloc((void **)&d->control, sizeof *d->control));
     memset(d->host, 0, sizeof *d->host);
     reset_failure(d->host);
@@ -45,6 +47,7 @@ void gf_cuda_close(gf_device_ctx *d) {
     if (!d->borrowed) cudaFree(d->block);
     cudaFree(d->control);
     cudaFreeHost(d->host);
+    cudaFreeHost(d->noticed);
     free(d);
 }
 
@@ -169,7 +172,18 @@ static glofnd_status drop_block(gf_error *err, gf_device_ctx *d) {
     return GLOFND_OK;
 }
 
+/* 1: work queued on the stream becomes part of a graph, so that nothing can be waited for or allocated. */
+static int is_capturing(const gf_device_ctx *d) {
+    enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(d->stream, &status) == cudaSuccess && status != cudaStreamCaptureStatusNone;
+}
+
 static glofnd_status grow(gf_error *err, gf_device_ctx *d, const gf_shape *s, size_t bytes) {
+    FAIL_IF(
+        err, is_capturing(d), GLOFND_E_UNSUPPORTED,
+        "the stream is being captured, and the workspace is too small: run a step of %lld rows against %lld of dimension %lld "
+        "before, or reserve it",
+        (long long)s->rows, (long long)s->cols, (long long)s->dim);
     FAIL_IF(err, d->borrowed, GLOFND_E_MEMORY,
             "%lld rows against %lld of dimension %lld need a workspace of %zu bytes; glofnd_ctx_workspace was given %zu",
             (long long)s->rows, (long long)s->cols, (long long)s->dim, bytes, d->bytes);
@@ -236,6 +250,8 @@ glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, s
 
 static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
     const int64_t e = c->bad_embed, s = c->bad_support, i = c->bad_id;
+    FAIL_IF(err, c->bad_tau != GF_CUDA_FINE, GLOFND_E_OPTION,
+            "the temperature in device memory (glofnd_ctx_tau) is not in [0.001, 100]");
     FAIL_IF(err, e != GF_CUDA_FINE, GLOFND_E_NUMERIC,
             "batch.%s: row %lld holds numbers that are not finite, or is not a unit row "
             "without normalize",
@@ -248,13 +264,23 @@ static glofnd_status report_failure(gf_error *err, const gf_cuda_control *c) {
 }
 
 glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum) {
+    FAIL_IF(err, is_capturing(d), GLOFND_E_UNSUPPORTED,
+            "the stream is being captured: statistics, and the failure of an earlier step, can be read afterwards only");
     CUDA_TRY(err, cudaMemcpyAsync(d->host, d->control, sizeof *d->host, cudaMemcpyDeviceToHost, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     *sum = d->host->sum;
+    *d->noticed = 0;
     const glofnd_status status = report_failure(err, d->host);
     if (status == GLOFND_OK) return GLOFND_OK;
     reset_failure(d->host);
     CUDA_TRY(err, cudaMemcpyAsync(d->control, d->host, offsetof(gf_cuda_control, starts), cudaMemcpyHostToDevice, d->stream));
     CUDA_TRY(err, cudaStreamSynchronize(d->stream));
     return status;
+}
+
+glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau) {
+    gf_totals sum;
+    TRY(gf_cuda_check_current(err, d));
+    CUDA_TRY(err, gf_cuda_put_loss(d, plan, graded, loss, grad_tau));
+    return *(volatile int32_t *)d->noticed ? gf_cuda_totals(err, d, &sum) : GLOFND_OK;
 }

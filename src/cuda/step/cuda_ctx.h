@@ -18,6 +18,7 @@ extern "C" {
 typedef struct gf_cuda_control {
     int64_t bad_embed, bad_support; /* 2 sample + (1 for b) of the first bad row */
     int64_t bad_id;                 /* 2 position + (1: repeated, 0: out of range) of the first bad id or slot */
+    int64_t bad_tau;                /* 0: the temperature in device memory is out of range */
     int32_t starts[2];              /* per side: some anchor takes the batch quantile as its lambda */
     unsigned done;                  /* finished blocks of the running kernel */
     int64_t seen;                   /* official: anchors that have a u */
@@ -53,6 +54,7 @@ struct gf_device_ctx {
     gf_cuda_control *control;         /* [1] */
     int64_t *seen_ids;                /* [2][2 cols] tables of ids, of slots: 0 free, else id + 1; all free between steps */
     gf_cuda_control *host;            /* pinned copy */
+    int32_t *noticed;                 /* [1] pinned; 1: a kernel saw that a step failed */
     gf_cuda_side side[2];
     gf_link *links; /* [cols][2] for a step of one rank */
     void *scratch;  /* of selections, or partial sums; shares memory with grad, which is used later */
@@ -79,6 +81,7 @@ glofnd_status gf_cuda_workspace(gf_error *err, gf_device_ctx *d, void *memory, s
 glofnd_status gf_cuda_prepare(gf_error *err, gf_device_ctx *d, const gf_shape *shape, gf_cuda_math math);
 glofnd_status gf_cuda_copy(gf_error *err, gf_device_ctx *d, void *to, const void *from, size_t bytes);
 glofnd_status gf_cuda_totals(gf_error *err, gf_device_ctx *d, gf_totals *sum);
+glofnd_status gf_cuda_loss(gf_error *err, gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
 /* E_ARGUMENT if the current device is not the one the context was made on. */
 glofnd_status gf_cuda_check_current(gf_error *err, const gf_device_ctx *d);
 

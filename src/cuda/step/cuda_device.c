@@ -68,6 +68,7 @@ static const gf_device device = {
     .grad = gf_cuda_run_grad,
     .mask = gf_cuda_run_mask,
     .totals = gf_cuda_totals,
+    .loss = gf_cuda_loss,
     .thresholds = gf_cuda_thresholds,
     .store_open = gf_cuda_store_open,
     .store_close = gf_cuda_store_close,

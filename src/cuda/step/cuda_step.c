@@ -12,7 +12,7 @@
 /* ----- the beginning of every call ----- */
 
 /* All passes of a step use one math. FNC TOPK ranks by scores, which need all bits. */
-static gf_cuda_math math_of(const gf_plan *p) {
+static gf_cuda_math math_of(const gf_plan *p, int tau_known) {
     const double tau = p->o.loss == GLOFND_LOSS_ISOGCLR && p->o.tau_min < p->tau ? p->o.tau_min : p->tau;
     if (p->topk) return GF_CUDA_EXACT;
     switch (p->o.math) {
@@ -22,7 +22,7 @@ static gf_cuda_math math_of(const gf_plan *p) {
     case GLOFND_MATH_SPLIT: return GF_CUDA_SPLIT;
     case GLOFND_MATH_AUTO: break;
     }
-    return tau >= 0.05 ? GF_CUDA_BF16 : GF_CUDA_SPLIT;
+    return tau_known && tau >= 0.05 ? GF_CUDA_BF16 : GF_CUDA_SPLIT;
 }
 
 /* Unit rows x, y rounded: |x' y' - x y| <= this. */
@@ -64,7 +64,7 @@ static glofnd_status embed_support(gf_error *err, gf_device_ctx *d, const gf_dev
 
 /* `what`: GF_CUDA_SPREAD ... of cuda_step.h. */
 static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int what, gf_cuda_step *t) {
-    const gf_cuda_math math = math_of(x->plan);
+    const gf_cuda_math math = math_of(x->plan, !x->tau);
     TRY(gf_cuda_prepare(err, d, x->shape, math));
     *t = (gf_cuda_step){.plan = *x->plan,
                         .row0 = x->q->row0,
@@ -82,6 +82,7 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
                         .grad_b = x->grad_b,
                         .grad_stride = {x->q->grad_a_stride, x->q->grad_b_stride},
                         .grad_dtype = x->q->grad_dtype,
+                        .tau = x->tau,
                         .margin = margin_of(math)};
     memcpy(t->side, d->side, sizeof t->side);
     if (x->s) x->s->stream = d->stream, t->store = *x->s;

@@ -6,7 +6,8 @@
 
 /* This step failed, or an earlier one whose failure the host has not read yet: the store stays as it is. */
 __device__ __forceinline__ bool gf_failed(const gf_cuda_control *c) {
-    return c->bad_embed != GF_CUDA_FINE || c->bad_support != GF_CUDA_FINE || c->bad_id != GF_CUDA_FINE;
+    return c->bad_embed != GF_CUDA_FINE || c->bad_support != GF_CUDA_FINE || c->bad_id != GF_CUDA_FINE ||
+           c->bad_tau != GF_CUDA_FINE;
 }
 
 __device__ __forceinline__ glofnd_row gf_moved_shared(const gf_cuda_step &x, int side) {
@@ -15,6 +16,9 @@ __device__ __forceinline__ glofnd_row gf_moved_shared(const gf_cuda_step &x, int
     if (c->shared_open[side]) gf_lambda_update(&x.plan.learner, &row, c->above[side][0] / c->above[side][1]);
     return row;
 }
+
+/* The temperature of the step; individual ones are in the rows. */
+__device__ __forceinline__ double gf_step_tau(const gf_cuda_step &x) { return x.tau ? double(*x.tau) : x.plan.tau; }
 
 /* Row r of side i is link 2 * sample + (view or side). */
 __device__ __forceinline__ int64_t gf_link_place(const gf_cuda_step &x, int i, int64_t r) {
@@ -68,6 +72,7 @@ __device__ __forceinline__ void gf_sum_rows(const gf_cuda_step &x, unsigned bloc
     if (threadIdx.x) return;
     c->starts[0] = c->starts[1] = 0;
     c->seen = 0;
+    c->sum.tau_used = gf_step_tau(x);
 }
 
 static inline unsigned gf_sum_rows_blocks(const gf_cuda_step *x) {

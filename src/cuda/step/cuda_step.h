@@ -34,7 +34,8 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     int64_t grad_stride[2];
     glofnd_dtype grad_dtype;
     struct gf_device_store store;
-    float margin; /* largest difference between two computations of one similarity: 0 with EXACT */
+    const float *tau; /* the temperature; NULL: that of the plan */
+    float margin;     /* largest difference between two computations of one similarity: 0 with EXACT */
 } gf_cuda_step;
 
 /* Row of the store that holds the state of own sample a. */
@@ -64,6 +65,8 @@ cudaError_t gf_cuda_unpack(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t stream);
 /* Precision, recall, and the part of the official per-rank loss that pass C computes. */
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream);
+/* Loss and grad_tau of the last step, in the order of the stream; NaN if it failed, which the host can then notice. */
+cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
 /* Appends the embeddings of the batch to the ring. */
 cudaError_t gf_cuda_ring_push(const gf_cuda_step *x, cudaStream_t stream);
 /* out [n] = 0, 1, 2 ... */

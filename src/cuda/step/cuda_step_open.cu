@@ -73,12 +73,13 @@ static __device__ bool starts(const gf_cuda_step &x, int i, const glofnd_row &ow
 static __device__ void gather(const gf_cuda_step &x, int i, int64_t a, int64_t id, const glofnd_row &row) {
     const gf_cuda_side &side = x.side[i];
     side.fresh[a] = row;
+    if (x.tau && a == 0 && !(*x.tau >= 1e-3f && *x.tau <= 100.0f)) x.control->bad_tau = 0;
     if (x.plan.learned && x.plan.updating && starts(x, i, row)) x.control->starts[i] = 1;
     if (x.plan.official && x.plan.sides == 1 && row.log_u > -INFINITY)
         atomicAdd(reinterpret_cast<unsigned long long *>(&x.control->seen), 1ull);
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
-        side.own.inv_tau[r] = gf_row_inv_tau(&x.plan, row.tau);
+        side.own.inv_tau[r] = x.tau ? static_cast<float>(1.0 / double(*x.tau)) : gf_row_inv_tau(&x.plan, row.tau);
         side.row_id[r] = id;
     }
 }

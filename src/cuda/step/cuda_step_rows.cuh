@@ -85,7 +85,8 @@ __device__ __forceinline__ gf_row_end gf_finish_row(const gf_cuda_step &x, int i
                                                     gf_totals &t) {
     const gf_plan &p = x.plan;
     const int batch_u = !(p.official && p.sides == 1) || x.control->seen > 0;
-    const gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
+    gf_loss_in in = gf_row_loss_in(&p, &s, log_u, batch_u);
+    if (x.tau) in.tau = double(*x.tau);
     const gf_loss_out y = gf_loss_gradient(&p.o, &in);
     const gf_link link = gf_row_link(&p, &s, &y);
     x.links[gf_link_place(x, i, r)] = link;

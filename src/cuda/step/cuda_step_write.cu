@@ -1,5 +1,7 @@
 /* cuda_step_write.cu - the end of the second half: from dZ through the normalisation to the caller's gradients, one warp per
  * sample; and the statistics of the second half. */
+#include <math_constants.h>
+
 #include "cuda/step/cuda_dtype.cuh"
 #include "cuda/step/cuda_step.cuh"
 
@@ -99,6 +101,20 @@ static __global__ void __launch_bounds__(THREADS) sum_grad(const gf_cuda_step x)
 
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream) {
     sum_grad<<<dim3(static_cast<unsigned>((x->plan.rows + THREADS - 1) / THREADS), x->plan.sides), THREADS, 0, stream>>>(*x);
+    return cudaGetLastError();
+}
+
+static __global__ void put_loss(const gf_cuda_control *c, const gf_plan plan, const int graded, float *loss, float *grad_tau,
+                                int32_t *noticed) {
+    const gf_loss_totals y = gf_totals_loss(&plan, &c->sum, c->sum.tau_used, graded);
+    const bool failed = gf_failed(c);
+    if (loss) *loss = failed ? CUDART_NAN_F : float(y.loss);
+    if (grad_tau) *grad_tau = failed ? CUDART_NAN_F : float(y.grad_tau);
+    if (failed) *noticed = 1;
+}
+
+cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau) {
+    put_loss<<<1, 1, 0, d->stream>>>(d->control, *plan, graded, loss, grad_tau, d->noticed);
     return cudaGetLastError();
 }
 

@@ -3,30 +3,16 @@
 
 #include <math.h>
 
-/* The authors compute the gradient of SOGCLR2's temperature, then freeze it. */
-static int learns_tau(const gf_plan *p) {
-    const glofnd_loss loss = p->o.loss;
-    return loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP || (p->official && loss == GLOFND_LOSS_SOGCLR2);
-}
-
-static double rank_count(const gf_plan *p) { return (double)p->cols / (double)p->rows; }
-
 void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
     const double anchors = (double)(p->sides * p->rows), rows = (double)(p->sides * p->rows * p->per_sample);
     const double pairs = rows * (double)p->negatives;
     const int quantiles = p->want & GLOFND_WANT_QUANTILE && p->updating && p->o.alpha > 0.0;
-    double loss = sum->loss, grad_scale = sum->grad_scale;
-    if (p->authors_ranks) {
-        /* The authors' ranks report K times their share, the part of the ratio by half; pass C adds the other half. */
-        const double k = rank_count(p);
-        loss = k * (loss - 0.5 * sum->rank_part);
-        grad_scale = k * (grad_scale - 0.5 * sum->rank_part_scale);
-    }
+    const gf_loss_totals y = gf_totals_loss(p, sum, p->tau, 0);
     *stats = (glofnd_stats){
         .size = sizeof *stats,
-        .loss = loss,
-        .grad_scale = learns_tau(p) ? grad_scale : 0.0,
-        .grad_tau = learns_tau(p) ? -grad_scale / (p->tau * p->tau) : 0.0,
+        .loss = y.loss,
+        .grad_scale = y.grad_scale,
+        .grad_tau = y.grad_tau,
         .kept_share = sum->kept / pairs,
         .detector_share = sum->detector_kept / pairs,
         .lambda_mean = sum->lambda / anchors,
@@ -44,7 +30,7 @@ void gf_totals_rows(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats)
 
 /* The authors' ranks: the other half of loss and temperature gradient comes from the own columns in the rows of all ranks. */
 static void add_rank_half(const gf_plan *p, const gf_totals *sum, glofnd_stats *stats) {
-    const double k = rank_count(p);
+    const double k = (double)p->cols / (double)p->rows;
     stats->loss += 0.5 * k * p->tau * sum->rank_sum;
     stats->grad_scale += 0.5 * k * p->tau * sum->rank_moment;
     stats->grad_tau = -stats->grad_scale / (p->tau * p->tau);

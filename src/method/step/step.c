@@ -13,6 +13,19 @@
 
 #include "method/step/step_device.h"
 
+/* The batch as this version knows it. On the CPU the temperature of glofnd_ctx_tau() is read now. */
+static glofnd_status take(glofnd_ctx *c, const glofnd_batch *q, glofnd_batch *out) {
+    TRY(gf_batch_take(&c->err, q, out));
+    if (!c->tau_at) return GLOFND_OK;
+    FAIL_IF(&c->err, c->o.loss == GLOFND_LOSS_ISOGCLR, GLOFND_E_UNSUPPORTED,
+            "isogclr has a temperature per anchor; glofnd_ctx_tau is for the other losses");
+    out->tau = 0.0;
+    if (c->device) return GLOFND_OK;
+    out->tau = (double)*c->tau_at;
+    FAIL_IF(&c->err, out->tau == 0.0, GLOFND_E_OPTION, "the temperature of glofnd_ctx_tau is 0; it must be in [0.001, 100]");
+    return GLOFND_OK;
+}
+
 static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q) {
     TRY(gf_step_check_store(c, s, q));
     TRY(gf_step_begin(t, c, s, q));
@@ -32,7 +45,7 @@ glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batc
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(gf_links_check(&c->err, links));
     TRY(gf_stats_check(&c->err, stats));
-    TRY(gf_batch_take(&c->err, q, &b));
+    TRY(take(c, q, &b));
     TRY(gf_step_check(c, &b));
     if (c->device) return gf_device_run_rows(c, s, &b, links, stats);
     TRY(begin_with_store(&t, c, s, &b));
@@ -50,7 +63,7 @@ glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void 
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(gf_links_check(&c->err, links));
     TRY(gf_stats_check(&c->err, stats));
-    TRY(gf_batch_take(&c->err, q, &b));
+    TRY(take(c, q, &b));
     TRY(gf_step_check(c, &b));
     TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
     if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
@@ -67,7 +80,7 @@ glofnd_status glofnd_step(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q,
     glofnd_batch b;
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(gf_stats_check(&c->err, stats));
-    TRY(gf_batch_take(&c->err, q, &b));
+    TRY(take(c, q, &b));
     FAIL_IF(&c->err, b.rows != b.cols, GLOFND_E_ARGUMENT,
             "glofnd_step is for one rank: rows %lld must equal cols %lld; else call "
             "glofnd_step_rows and glofnd_step_grad",
@@ -91,7 +104,7 @@ glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void 
     if (!c) return GLOFND_E_ARGUMENT;
     TRY(gf_links_check(&c->err, links));
     FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
-    TRY(gf_batch_take(&c->err, q, &b));
+    TRY(take(c, q, &b));
     TRY(gf_step_check(c, &b));
     if (c->device) return gf_device_run_mask(c, &b, links, keep);
     TRY(gf_step_begin(&t, c, NULL, &b));
@@ -106,5 +119,16 @@ glofnd_status glofnd_ctx_stats(glofnd_ctx *c, glofnd_stats *stats) {
     FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
     if (c->device) return gf_device_stats(c, stats);
     gf_stats_give(&c->stats, stats);
+    return GLOFND_OK;
+}
+
+glofnd_status glofnd_ctx_loss(glofnd_ctx *c, float *loss, float *grad_tau) {
+    if (!c) return GLOFND_E_ARGUMENT;
+    FAIL_IF(&c->err, !c->has_rows, GLOFND_E_ARGUMENT, "there was no step on this context yet");
+    FAIL_IF(&c->err, (uintptr_t)loss % sizeof *loss != 0 || (uintptr_t)grad_tau % sizeof *loss != 0, GLOFND_E_ARGUMENT,
+            "%s is not aligned to %zu bytes", (uintptr_t)loss % sizeof *loss ? "loss" : "grad_tau", sizeof *loss);
+    if (c->device) return c->device->loss(&c->err, c->on, &c->plan, c->has_grad, loss, grad_tau);
+    if (loss) *loss = (float)c->stats.loss;
+    if (grad_tau) *grad_tau = (float)c->stats.grad_tau;
     return GLOFND_OK;
 }

@@ -7,14 +7,23 @@
 
 static gf_device_step begin(glofnd_ctx *c, const glofnd_batch *q, const gf_shape *shape) {
     c->plan = gf_plan_of(&c->o, q);
+    if (c->tau_at) c->plan.flags |= GF_SHIFT; /* right for every temperature */
     c->has_rows = c->has_grad = 0;
-    return (gf_device_step){.plan = &c->plan, .shape = shape, .q = q, .reduce = c->reduce, .reduce_user = c->reduce_user};
+    return (gf_device_step){
+        .plan = &c->plan, .shape = shape, .q = q, .tau = c->tau_at, .reduce = c->reduce, .reduce_user = c->reduce_user};
+}
+
+/* Waits. The temperature of a step that read it from the device is known now. */
+static glofnd_status fetch_totals(glofnd_ctx *c, gf_totals *sum) {
+    TRY(c->device->totals(&c->err, c->on, sum));
+    if (sum->tau_used > 0.0) c->plan.tau = sum->tau_used;
+    return GLOFND_OK;
 }
 
 glofnd_status gf_device_stats(glofnd_ctx *c, glofnd_stats *stats) {
     gf_totals sum = {0};
     glofnd_stats full;
-    TRY(c->device->totals(&c->err, c->on, &sum));
+    TRY(fetch_totals(c, &sum));
     gf_totals_rows(&c->plan, &sum, &full);
     if (c->has_grad) gf_totals_grad(&c->plan, &sum, (c->plan.want & GLOFND_WANT_QUALITY) != 0, &full);
     gf_stats_give(&full, stats);
@@ -58,7 +67,7 @@ glofnd_status gf_device_run_grad(glofnd_ctx *c, const glofnd_batch *q, const gf_
     if (!stats) return GLOFND_OK;
     gf_totals sum = {0};
     glofnd_stats full = {0};
-    TRY(c->device->totals(&c->err, c->on, &sum));
+    TRY(fetch_totals(c, &sum));
     memcpy(&full, stats, stats->size);
     gf_totals_grad(&c->plan, &sum, (q->want & GLOFND_WANT_QUALITY) != 0, &full);
     gf_stats_give(&full, stats);
