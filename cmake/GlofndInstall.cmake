@@ -6,7 +6,7 @@
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/glofnd)
 
-install(FILES include/glofnd.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/glofnd.h include/glofnd_experimental.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(TARGETS glofnd_shared glofnd_static EXPORT glofndTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET glofnd_cli)

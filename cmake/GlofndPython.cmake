@@ -2,4 +2,5 @@
 set_property(TARGET glofnd_shared PROPERTY VERSION)
 set_property(TARGET glofnd_shared PROPERTY SOVERSION)
 install(TARGETS glofnd_shared LIBRARY DESTINATION lib COMPONENT python)
-install(FILES include/glofnd.h DESTINATION include COMPONENT python)     # glofnd.jax compiles one file on first use
+# glofnd.jax compiles one file on first use.
+install(FILES include/glofnd.h include/glofnd_experimental.h DESTINATION include COMPONENT python)

@@ -1,5 +1,5 @@
-# The shared library exports the functions of glofnd.h and nothing else: the stable ones as version GLOFND_0.2, those behind
-# GLOFND_EXPERIMENTAL as version GLOFND_EXPERIMENTAL. Its soname carries the version.
+# The shared library exports the functions of glofnd.h and nothing else: the stable ones as version GLOFND_0.2, those of
+# glofnd_experimental.h as version GLOFND_EXPERIMENTAL. Its soname carries the version.
 . "$2/tests/sh/common.inc"
 header=$source/include/glofnd.h
 library=$build/libglofnd.so
@@ -9,8 +9,8 @@ needs_tools nm
 
 # Prototypes: the name before the first parenthesis of what follows GLOFND_API.
 declared() { sed -n 's/^GLOFND_API .*[ *]\(glofnd_[a-z0-9_]*\)(.*/\1/p' | LC_ALL=C sort; }
-sed '/^#ifdef GLOFND_EXPERIMENTAL/,$d' "$header" | declared >stable
-sed -n '/^#ifdef GLOFND_EXPERIMENTAL/,$p' "$header" | declared >experimental
+declared <"$header" >stable
+declared <"$source/include/glofnd_experimental.h" >experimental
 [ -s stable ] && [ -s experimental ] || fail "no prototypes found in $header"
 
 nm -D --defined-only "$library" | awk '$2 != "A" {print $NF}' | LC_ALL=C sort -u >exported
