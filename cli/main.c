@@ -9,9 +9,11 @@
 
 #include "cli/cli.h"
 #include "cli/omp_wait.h"
+#include "cli/shell/shell.h"
 
-static const cli_verb *const verbs[] = {&cmd_data,    &cmd_pretrain, &cmd_embed, &cmd_discover, &cmd_eval, &cmd_sweep,
-                                        &cmd_compare, &cmd_report,   &cmd_watch, &cmd_info,     NULL};
+static const cli_verb *const verbs[] = {&cmd_data,       &cmd_pretrain, &cmd_embed,  &cmd_discover, &cmd_eval,
+                                        &cmd_sweep,      &cmd_compare,  &cmd_report, &cmd_watch,    &cmd_info,
+                                        &cmd_completion, &cmd_man,      NULL};
 const cli_verb cli_root = {.name = "glofnd", .usage = "glofnd VERB ...", .verbs = verbs};
 
 static void help(void) {
@@ -45,14 +47,20 @@ static int finished(int code) {
     return code == CLI_OK ? CLI_FAILED : code;
 }
 
-/* "help VERB" is "VERB --help". */
+static int is_one_of(const char *text, const char *const *names) {
+    while (*names && strcmp(text, *names) != 0) names++;
+    return *names != NULL;
+}
+
+/* "help VERB" is "VERB --help", "help VERB WHAT" is "VERB WHAT --help". */
 static int run(int argc, char **argv) {
+    static const char *const ask[] = {"--help", "-h", "help", NULL}, *const version[] = {"--version", "-V", "version", NULL};
     char flag[] = "--help";
-    const int asks = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0);
-    char *words[] = {argv[0], argc > 2 ? argv[2] : NULL, flag, NULL};
-    if (asks && argc > 2) return cli_run(&cli_root, 3, words);
-    if (argc < 2 || asks) return help(), asks ? CLI_OK : CLI_USAGE;
-    if (strcmp(argv[1], "--version") == 0) return puts(glofnd_build_info()), CLI_OK;
+    const int asks = argc > 1 && is_one_of(argv[1], ask);
+    if (argc < 2 || (asks && argc == 2)) return help(), asks ? CLI_OK : CLI_USAGE;
+    char *words[] = {argv[0], argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : flag, flag, NULL};
+    if (asks) return cli_run(&cli_root, argc > 3 ? 4 : 3, words);
+    if (argc == 2 && is_one_of(argv[1], version)) return puts(glofnd_build_info()), CLI_OK;
     return cli_run(&cli_root, argc, argv);
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/interrupt.h"
+#include "cli/preset_file.h"
 #include "cli/sweep/sweep_command.h"
 #include "cli/verbs/comparing.h"
 #include "io/folders.h"
@@ -19,7 +20,7 @@
 #define SETTING(k, v, p, h) \
     { .key = k, .type = GF_OPTION_STRINGS, .value = v, .preset = p, .help = h }
 static const gf_option rows[] = {
-    SETTING("config", "FILE.cfg", NULL, "what all runs share, as of `glofnd pretrain`"),
+    SETTING("config", "FILE.cfg", NULL, "what all runs share, a file or a preset, as of `glofnd pretrain`"),
     SETTING("vary", "KEY=a,b,c", NULL,
             "a key of the configuration and its values, \\, for a comma in one; repeated for other keys"),
     SETTING("seeds", "1,2,3", "1", "a run of each"),
@@ -31,8 +32,7 @@ static const gf_option rows[] = {
             "the best value has the best mean of the figure whose name has this text; of several figures\n"
             "                           the one that most values have, then the first;\n"
             "                           default: the mean of the label fractions, else kNN"),
-    SETTING("file", "FILE.sweep", NULL,
-            "lines `key = value` with the flags above; configs/sweep-start-epoch.sweep is the paper's"),
+    SETTING("file", "FILE.sweep", NULL, "lines `key = value` with the flags above; sweep-start-epoch is the paper's"),
     SETTING("out", "DIR", NULL, "folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex"),
     SETTING("jobs", "N", "1", "runs at a time, sharing the processors"),
     {.key = "dry-run", .type = GF_OPTION_BOOL, .help = "only list the runs"},
@@ -291,6 +291,12 @@ static int conclude(const sweeping *s, glofnd_status status) {
     return stopped() || missing ? CLI_FAILED : CLI_OK;
 }
 
+static glofnd_status read_file(gf_error *err, sweep_plan *p, const char *name) {
+    char path[PATH_MAX];
+    TRY(cli_preset_file(err, name, ".sweep", path));
+    return sweep_read(err, p, path);
+}
+
 /* Flags in their order, so that flags after a file override it; *dry is set by --dry-run. */
 static glofnd_status read_flags(gf_error *err, sweep_plan *p, int argc, char **argv, int *dry) {
     for (int i = 1; i < argc; i++) {
@@ -306,7 +312,7 @@ static glofnd_status read_flags(gf_error *err, sweep_plan *p, int argc, char **a
         snprintf(key, sizeof key, "%.*s", (int)length, argv[i] + 2);
         FAIL_IF(err, !equals && i + 1 >= argc, GLOFND_E_OPTION, "--%s needs a value", key);
         const char *value = equals ? equals + 1 : argv[++i];
-        TRY(strcmp(key, "file") == 0 ? sweep_read(err, p, value) : sweep_set(err, p, key, value, NULL));
+        TRY(strcmp(key, "file") == 0 ? read_file(err, p, value) : sweep_set(err, p, key, value, NULL));
     }
     FAIL_IF(err, !p->out, GLOFND_E_OPTION, "--out is needed: the folder of the runs");
     FAIL_IF(err, !p->vary_count && !p->seeds.count, GLOFND_E_OPTION, "--vary or --seeds is needed: what the runs differ in");

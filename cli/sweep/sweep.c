@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/preset_file.h"
 #include "io/crc32c.h"
 #include "io/json/jsonl.h"
 #include "run/layout.h"
@@ -95,10 +96,9 @@ static glofnd_status take_jobs(gf_error *err, sweep_plan *p, const char *text) {
 /* A configuration named in a sweep file is relative to it. */
 static glofnd_status take_config(gf_error *err, sweep_plan *p, const char *path, const char *folder) {
     char joined[PATH_MAX];
-    if (folder && path[0] != '/') {
-        TRY(gf_path_join(err, joined, folder, path));
-        path = joined;
-    }
+    if (folder && path[0] != '/') TRY(gf_path_join(err, joined, folder, path));
+    else TRY(cli_preset_file(err, path, ".cfg", joined));
+    path = joined;
     p->config = keep(p, path, strlen(path));
     return p->config ? GLOFND_OK : too_long(err);
 }

@@ -7,6 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/interrupt.h"
+#include "cli/preset_file.h"
 #include "dist/dist.h"
 #include "dist/join.h"
 #include "ifc/comm_device.h"
@@ -36,8 +37,8 @@ static const gf_option rows[] = {
     {.key = "config",
      .type = GF_OPTION_STRINGS,
      .value = "FILE.cfg",
-     .help = "lines \"key = value\", and comments behind # on lines of their own; files and flags are\n"
-             "                       applied in order, the last one wins"},
+     .help = "a preset by its name, or a file: lines \"key = value\", and comments behind # on lines of\n"
+             "                       their own; files and flags are applied in order, the last one wins"},
     {.key = "set", .type = GF_OPTION_STRINGS, .value = "KEY=VALUE", .help = "the same as --KEY VALUE"},
     CLI_SWITCH(gf_pretrain, resume, "resume",
                "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
@@ -53,9 +54,9 @@ static const char usage[] =
     "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions;\n"
     "false negatives are found and taken out of the loss.\n\n"
     "  glofnd pretrain --data shapes:n=4096 --out run1 --arch resnet8 --epochs 20    drawn images: needs no data\n"
-    "  glofnd pretrain --data cifar100:DIR --out run2 --config configs/cifar100-sogclr-glofnd.cfg\n"
+    "  glofnd pretrain --data cifar100:DIR --out run2 --config cifar100-sogclr-glofnd\n"
     "  glofnd pretrain --data folder:IMAGES --out run3 --arch resnet50 --size 224 --batch 64 --epochs 100\n"
-    "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config configs/flickr8k-sogclr-glofnd.cfg\n"
+    "  glofnd pretrain --data 'wds:SHARDS-*.tar' --task clip --out run4 --config flickr8k-sogclr-glofnd\n"
     "  glofnd pretrain --out run3 --resume                after Ctrl-C, a kill, a full disk: continues where it stopped\n"
     "  glofnd eval knn run2 --data cifar100:DIR           how good the features are\n\n"
     "RUN gets config.cfg (all keys, resolved), log.jsonl, a TensorBoard event file, checkpoints, with --task clip\n"
@@ -110,6 +111,12 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char 
     return resume && run ? gf_resume_read(err, run, &p->config, &p->config_was) : GLOFND_OK;
 }
 
+static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) {
+    char path[PATH_MAX];
+    TRY(cli_preset_file(err, name, ".cfg", path));
+    return gf_config_read(err, c, path);
+}
+
 /* One "--name value" or "--name=value"; *i moves past a value taken from the next word. */
 static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, int *i) {
     char name[64];
@@ -125,7 +132,7 @@ static glofnd_status take(gf_error *err, gf_pretrain *p, int argc, char **argv, 
         return gf_config_set(err, &p->config, name, "1");
     FAIL_IF(err, !equals && last, GLOFND_E_OPTION, "--%s needs a value", name);
     const char *value = equals ? equals + 1 : argv[++*i];
-    if (strcmp(name, "config") == 0) return gf_config_read(err, &p->config, value);
+    if (strcmp(name, "config") == 0) return read_config(err, &p->config, value);
     if (strcmp(name, "set") == 0) return set_pair(err, &p->config, value);
     if (o) return gf_option_set(err, &own, p, sizeof *p, name, value);
     return gf_config_set(err, &p->config, name, value);

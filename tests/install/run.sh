@@ -13,6 +13,18 @@ headers=$(cd "$work/prefix/include" && echo *)
 [ "$headers" = "glofnd.h glofnd_experimental.h" ] || { say "include holds: $headers"; exit 1; }
 libdir=$(dirname "$(find "$work/prefix" -name libglofnd.a)")
 
+# The program: presets by their name, manual pages, completion.
+if [ -x "$work/prefix/bin/glofnd" ]; then
+    for file in man/man1/glofnd.1 man/man1/glofnd-pretrain.1 man/man3/libglofnd.3 glofnd/configs/demo.cfg \
+        bash-completion/completions/glofnd zsh/vendor-completions/_glofnd fish/vendor_completions.d/glofnd.fish \
+        doc/glofnd/LICENSE doc/glofnd/docs/commands.md doc/glofnd/examples/min_step.c; do
+        [ -s "$work/prefix/share/$file" ] || { say "share/$file is missing"; exit 1; }
+    done
+    (cd "$work" && prefix/bin/glofnd sweep --config demo --seeds 1,2 --out runs --dry-run >/dev/null) ||
+        { say "no preset 'demo'"; exit 1; }
+    say "program: presets, manual pages, completion"
+fi
+
 # C, pkg-config
 PKG_CONFIG_PATH=$libdir/pkgconfig
 export PKG_CONFIG_PATH

@@ -71,7 +71,7 @@ expect 0 "2 runs, 0 finished" "$glofnd" sweep --config tiny.cfg --vary 'data=sha
 grep -q "^typo/data-shapes_n_90_classes_4_seed-1 " out || fail "a SPEC with a comma"
 expect 2 "given by seeds" "$glofnd" sweep --config tiny.cfg --vary seed=1,2 --out typo
 expect 2 "--out is needed" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1
-expect 1 "cannot be read" "$glofnd" sweep --file nowhere.sweep --out typo
+expect 1 "no such file" "$glofnd" sweep --file nowhere.sweep --out typo
 # So is an evaluation, and a choice by something that no figure is called.
 typo() { "$glofnd" sweep --config tiny.cfg --vary alpha=0.1 --out typo "$@"; }
 expect 2 'unknown verb "knnn"' typo --eval knnn
