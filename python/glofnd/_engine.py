@@ -14,6 +14,10 @@ from typing import Any, Callable, Optional
 from . import _lib
 from ._lib import library
 
+# The two calls of every step, with addresses as plain integers: no struct is converted on the way.
+_step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(("glofnd_step", library))
+_loss = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)(("glofnd_ctx_loss", library))
+
 LEARNED_TAU = ("clip", "fastclip")  # losses whose stats hold d loss / d tau
 
 
@@ -61,6 +65,7 @@ class Engine:
         self.n, self.dim, self.epoch = int(n), int(dim), 0
         self.want = 0
         self._reduce: Any = None
+        self._stream, self._tau = 0, 0
         self._context, self._store = ctypes.c_void_p(), ctypes.c_void_p()
         _lib.checked(library.glofnd_ctx_create, ctypes.byref(self.options), ctypes.byref(self._context))
         try:
@@ -100,6 +105,15 @@ class Engine:
         """glofnd_step(). `stats` may be None: on CUDA the call then waits for nothing."""
         self._call_store(library.glofnd_step, ctypes.byref(batch), grad_a, grad_b, _reference(stats))
 
+    def queue_step(self, batch: int, grad_a: int, grad_b: int, loss: int, grad_tau: int) -> None:
+        """A step without stats; `batch` is the address of its struct. Loss and grad_tau go to memory of the device: on CUDA
+        nothing waits, and the failure of an earlier step may be raised."""
+        with self.lock:
+            context = self._context
+            status = _step(context, self._store, batch, grad_a, grad_b, 0) or _loss(context, loss, grad_tau)
+            if status:
+                self._check(status)
+
     def step_rows(self, batch: Any, links: int, stats: Any = None) -> None:
         self._call_store(library.glofnd_step_rows, ctypes.byref(batch), links, _reference(stats))
 
@@ -109,11 +123,11 @@ class Engine:
     def step_mask(self, batch: Any, links: int, keep: int) -> None:
         self._call(library.glofnd_step_mask, ctypes.byref(batch), links, keep)
 
-    def stats(self) -> dict[str, Any]:
-        """The stats of the last step, by name."""
+    def fetch_stats(self) -> Any:
+        """The stats of the last step, or the failure of one since the last call. CUDA: waits."""
         stats = _lib.Stats()
         self._call(library.glofnd_ctx_stats, ctypes.byref(stats))
-        return stats_dict(stats)
+        return stats
 
     # ----- detection from similarities, exact thresholds -----
 
@@ -141,7 +155,24 @@ class Engine:
         return size.value
 
     def stream(self, stream: int) -> None:
-        self._call(library.glofnd_ctx_stream, stream)
+        if stream != self._stream:
+            self._call(library.glofnd_ctx_stream, stream)
+            self._stream = stream
+
+    def tau(self, pointer: int) -> None:
+        """Where the next steps read their temperature, a float32 on the device; 0: from batch and options."""
+        if pointer != self._tau:
+            self._call(library.glofnd_ctx_tau, pointer)
+            self._tau = pointer
+
+    def workspace_bytes(self, rows: int, cols: int, dim: int) -> int:
+        size = ctypes.c_size_t()
+        self._call(library.glofnd_ctx_workspace_bytes, rows, cols, dim, ctypes.byref(size))
+        return size.value
+
+    def workspace(self, memory: int, size: int) -> None:
+        """Memory of the caller for the workspace; it must live until the next call or the end of the engine."""
+        self._call(library.glofnd_ctx_workspace, memory, size)
 
     def reduce(self, add: Optional[Callable[[list[float]], list[float]]]) -> None:
         """Sets the sum over ranks: `add` takes this rank's numbers and returns those of all ranks."""

@@ -10,6 +10,7 @@ With several ranks the operator gathers embeddings, ids and links by itself: a c
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import itertools
 import threading
 import weakref
@@ -24,6 +25,7 @@ from ._engine import Engine
 
 DTYPES = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
 UPDATE, REMEMBER = 1, 2  # bits of the operator's `flags`
+INPUTS = ("a", "b", "index", "labels", "groups")
 ROW_BYTES = 36
 REMEMBERED_STEPS = 4
 
@@ -39,23 +41,33 @@ class Core:
         self.epoch, self.want = 0, 0
         self.lock = threading.RLock()
         self.remembered: deque = deque(maxlen=REMEMBERED_STEPS)
-        self.last: Any = None  # glofnd_stats of the last step
         self.open(device)
         self.handle = next(_handles)
         _cores[self.handle] = self
 
     def open(self, device: torch.device) -> None:
         self.device = device
+        self.is_cuda = device.type == "cuda"
         with _current(device):
             self.engine = Engine(self.n, self.dim, {**self.values, "device": device.type})
+        self.last: Any = None  # None: no step yet; True: the engine knows; else glofnd_stats of the last step
+        self.batch = _lib.Batch()
+        self.batch_at = ctypes.addressof(self.batch)
+        self.workspace: Optional[torch.Tensor] = None
+        self.retired: list[torch.Tensor] = []  # workspaces that captured graphs still use
+        self.captured = False
+        self._fits: set[tuple[int, int, int]] = set()
+        self._most = (0, 0)  # bytes, columns
 
     def configure(self, **options: Any) -> None:
-        self.engine.configure(**options)
-        self.values.update(options)
+        with self.lock:
+            self.engine.configure(**options)
+            self.values.update(options)
+            self._fits.clear()
 
     def ranks(self) -> tuple[int, int]:
         """(this rank, number of ranks)."""
-        if self.group is False or not dist.is_available() or not dist.is_initialized():
+        if self.group is False or not _is_distributed():
             return 0, 1
         return dist.get_rank(self.group), dist.get_world_size(self.group)
 
@@ -64,8 +76,52 @@ class Core:
 
     def synchronize(self) -> None:
         """Lets the engine work on the caller's current stream."""
-        if self.device.type == "cuda":
-            self.engine.stream(torch.cuda.current_stream(self.device).cuda_stream)
+        if self.is_cuda:
+            self.engine.stream(torch._C._cuda_getCurrentRawStream(self.device.index))
+
+    def settle(self) -> None:
+        """Before state is read or written: replays of a graph run on streams that the library does not know."""
+        if self.captured:
+            torch.cuda.synchronize(self.device)
+
+    def stats(self) -> Any:
+        """The glofnd_stats of the last step. On CUDA this waits for it, and raises the failure of a step."""
+        with self.lock, _current(self.device):
+            if self.last is None:
+                raise _lib.ArgumentError("there was no step yet")
+            if self.last is not True:
+                return self.last
+            self.synchronize()
+            return self.engine.fetch_stats()
+
+    def keep_stats(self) -> None:
+        """Before a call that is no step but changes what the engine knows of the last one."""
+        if self.last is True:
+            self.last = self.stats()
+
+    def reserve(self, rows: int, cols: int, dim: int) -> None:
+        """CUDA: the workspace comes from PyTorch's allocator, so that its memory is counted and reused there. Checked once per
+        shape."""
+        if not self.is_cuda or (rows, cols, dim) in self._fits:
+            return
+        # The tables of ids of the largest batch and the arrays of the largest shape must fit at once.
+        size = max(self._most[0], self.engine.workspace_bytes(rows, cols, dim))
+        columns = max(self._most[1], cols)
+        needed = size + 32 * columns + 1024
+        if self.workspace is None or self.workspace.numel() < needed:
+            if torch.cuda.is_current_stream_capturing():
+                raise _lib.UnsupportedError(
+                    f"a step of this size (batch {cols}, dim {dim}) was not run before the capture of a CUDA graph: run one first")
+            memory = torch.empty(needed, dtype=torch.uint8, device=self.device)
+            self.engine.workspace(memory.data_ptr(), needed)  # waits for the steps that use the old one
+            if self.captured and self.workspace is not None:
+                self.retired.append(self.workspace)
+            self.workspace = memory
+        self._most = (size, columns)
+        self._fits.add((rows, cols, dim))
+
+
+_is_distributed = dist.is_initialized if dist.is_available() else lambda: False
 
 
 def core_of(handle: int) -> Core:
@@ -79,8 +135,19 @@ _nothing: Any = contextlib.nullcontext()
 
 
 def _current(device: torch.device) -> Any:
-    """Makes a CUDA device the current one; nothing on the CPU."""
-    return torch.cuda.device(device) if device.type == "cuda" else _nothing
+    """Makes a CUDA device the current one; nothing on the CPU, or where it is that already."""
+    if device.type != "cuda" or torch._C._cuda_getDevice() == device.index:
+        return _nothing
+    return torch.cuda.device(device)
+
+
+def run_step(a, b, index, labels, groups, tau, clock, handle, flags):  # type: ignore[no-untyped-def]
+    """The operator. Where nobody looks on (no tracing, no fake tensors) it is called without the dispatcher, which takes longer
+    than all the rest of a small step."""
+    if (type(a) is torch.Tensor or type(a) is torch.nn.Parameter) and not torch.compiler.is_compiling() and (
+            torch._C._len_torch_dispatch_stack() == 0):
+        return _step(a, b, index, labels, groups, tau, clock, handle, flags)
+    return torch.ops.glofnd.step(a, b, index, labels, groups, tau, clock, handle, flags)
 
 
 # ----- the batch --------------------------------------------------------------------------------------------------------------
@@ -91,18 +158,19 @@ def readable(x: torch.Tensor) -> torch.Tensor:
     return x if x.stride(1) == 1 and x.stride(0) >= x.shape[1] else x.contiguous()
 
 
-def pointer(x: Optional[torch.Tensor]) -> int:
-    return 0 if x is None else x.data_ptr()
-
-
-def make_batch(core: Core, tensors: dict[str, Optional[torch.Tensor]], rows: int, row0: int, want: int, tau: float,
-               grad_dtype: int) -> Any:
-    a, b = tensors["a"], tensors["b"]
-    assert a is not None and b is not None
-    return _lib.Batch(
-        rows=rows, cols=a.shape[0], row0=row0, dim=a.shape[1], a=a.data_ptr(), b=b.data_ptr(), id=pointer(tensors["index"]),
-        label=pointer(tensors["labels"]), group=pointer(tensors["groups"]), a_stride=a.stride(0), b_stride=b.stride(0),
-        dtype=DTYPES[a.dtype], grad_dtype=grad_dtype, epoch=core.epoch, want=want, tau=tau)
+def fill_batch(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
+               groups: Optional[torch.Tensor], rows: int, row0: int, want: int, tau: float, grad_dtype: int) -> Any:
+    """The batch struct of the core, filled. Fields that no step of this package uses stay 0."""
+    batch = core.batch
+    batch.rows, batch.row0 = rows, row0
+    batch.cols, batch.dim = a.shape
+    batch.a, batch.b, batch.id = a.data_ptr(), b.data_ptr(), index.data_ptr()
+    batch.label = 0 if labels is None else labels.data_ptr()
+    batch.group = 0 if groups is None else groups.data_ptr()
+    batch.a_stride, batch.b_stride = a.stride(0), b.stride(0)
+    batch.dtype, batch.grad_dtype = DTYPES[a.dtype], grad_dtype
+    batch.epoch, batch.want, batch.tau = core.epoch, want, tau
+    return batch
 
 
 def grad_type(dtype: torch.dtype) -> torch.dtype:
@@ -162,24 +230,28 @@ def exchange_state(core: Core, index: torch.Tensor, rows: int, row0: int, world:
         core.engine.rows_put(side, other_ids.data_ptr(), other_ids.shape[0], others.data_ptr())
 
 
-def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float,
-                  stats: Any) -> None:
+def step_of_ranks(core: Core, own: dict[str, Optional[torch.Tensor]], grads: list[torch.Tensor], want: int, tau: float) -> Any:
+    """The stats of the step, with loss and grad_tau of all ranks. The host waits: ranks exchange state through it."""
     rank, world = core.ranks()
+    stats = _lib.Stats()
     check_ranks(core, own, world)
     core.engine.reduce(lambda values: rank_sum(core, values))
     every = {name: gather(core, x, world) for name, x in own.items()}
     assert own["a"] is not None and every["index"] is not None
     rows = own["a"].shape[0]
-    batch = make_batch(core, every, rows, rank * rows, want, tau, DTYPES[grads[0].dtype])
+    batch = fill_batch(core, *(every[name] for name in INPUTS), rows, rank * rows, want, tau,  # type: ignore[arg-type]
+                       DTYPES[grads[0].dtype])
     links = torch.empty(rows, _lib.LINK_BYTES, dtype=torch.uint8, device=core.device)
     core.engine.step_rows(batch, links.data_ptr(), stats)
     all_links = gather(core, links, world)
-    core.engine.step_grad(batch, pointer(all_links), grads[0].data_ptr(), grads[1].data_ptr(), stats)
+    assert all_links is not None
+    core.engine.step_grad(batch, all_links.data_ptr(), grads[0].data_ptr(), grads[1].data_ptr(), stats)
     if not want & _lib.WANT_NO_UPDATE:
         exchange_state(core, every["index"], rows, rank * rows, world)
     stats.loss, stats.grad_tau = rank_sum(core, [stats.loss, stats.grad_tau])
     for gradient in grads:
         gradient.mul_(world)  # DistributedDataParallel takes the mean of gradients over ranks; the loss is a sum over them
+    return stats
 
 
 # ----- activation checkpointing -----------------------------------------------------------------------------------------------
@@ -211,28 +283,68 @@ library.define("step(Tensor a, Tensor b, Tensor index, Tensor? labels, Tensor? g
                "int handle, int flags) -> (Tensor, Tensor, Tensor, Tensor)")
 
 
+def temperature_of(core: Core, tau: torch.Tensor, on_device: bool) -> tuple[float, Optional[torch.Tensor]]:
+    """(the number for the batch, the float32 on the device that the step reads instead). Only the first waits for a GPU."""
+    if on_device and tau.is_cuda and core.values["loss"] != "isogclr":
+        return 0.0, tau.detach().reshape(()).to(torch.float32)
+    value = float(tau)
+    if not value > 0.0:
+        raise _lib.OptionError(f"tau is {value:g}; it must be in [0.001, 100]")
+    return value, None
+
+
+def step_of_one(core: Core, a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor],
+                groups: Optional[torch.Tensor], tau: Optional[torch.Tensor], want: int) -> tuple[torch.Tensor, ...]:
+    """One rank: all results stay on the device, and nothing waits for it."""
+    dtype, device = grad_type(a.dtype), a.device
+    grad_a = torch.empty(a.shape, dtype=dtype, device=device)
+    grad_b = torch.empty(a.shape, dtype=dtype, device=device)
+    loss = torch.empty((), dtype=torch.float32, device=device)
+    grad_tau = torch.empty((), dtype=torch.float32, device=device)
+    value, on_device = (0.0, None) if tau is None else temperature_of(core, tau, True)
+    rows = a.shape[0]
+    if core.is_cuda:
+        core.synchronize()
+        core.engine.tau(0 if on_device is None else on_device.data_ptr())
+        core.reserve(rows, rows, a.shape[1])
+        if torch.cuda.is_current_stream_capturing():
+            core.captured = True
+    fill_batch(core, a, b, index, labels, groups, rows, 0, want, value, DTYPES[dtype])
+    core.last = True
+    core.engine.queue_step(core.batch_at, grad_a.data_ptr(), grad_b.data_ptr(), loss.data_ptr(), grad_tau.data_ptr())
+    return loss, grad_a, grad_b, grad_tau
+
+
+def step_of_several(core: Core, own: dict[str, Optional[torch.Tensor]], tau: Optional[torch.Tensor],
+                    want: int) -> tuple[torch.Tensor, ...]:
+    a = own["a"]
+    assert a is not None
+    grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]
+    if core.is_cuda and torch.cuda.is_current_stream_capturing():
+        raise _lib.UnsupportedError("with several ranks a step waits for the host: it cannot be captured in a CUDA graph")
+    core.synchronize()
+    if core.is_cuda:
+        core.engine.tau(0)
+        core.reserve(a.shape[0], core.ranks()[1] * a.shape[0], a.shape[1])
+    core.last = step_of_ranks(core, own, grads, want, 0.0 if tau is None else temperature_of(core, tau, False)[0])
+    loss, grad_tau = (torch.full((), x, dtype=torch.float32, device=a.device) for x in (core.last.loss, core.last.grad_tau))
+    return loss, *grads, grad_tau
+
+
 def _step(a: torch.Tensor, b: torch.Tensor, index: torch.Tensor, labels: Optional[torch.Tensor], groups: Optional[torch.Tensor],
           tau: Optional[torch.Tensor], clock: torch.Tensor, handle: int, flags: int) -> tuple[torch.Tensor, ...]:
     core = core_of(handle)
     with core.lock, _current(core.device):
         if flags & UPDATE and in_backward():
             return recall(core, index)
-        own = {"a": readable(a), "b": readable(b), "index": index.contiguous(),
-               "labels": None if labels is None else labels.contiguous(),
-               "groups": None if groups is None else groups.contiguous()}
+        a, b, index = readable(a), readable(b), index.contiguous()
+        labels = None if labels is None else labels.contiguous()
+        groups = None if groups is None else groups.contiguous()
         want = core.want | (0 if flags & UPDATE else _lib.WANT_NO_UPDATE) | (0 if labels is None else _lib.WANT_QUALITY)
-        temperature = 0.0 if tau is None else float(tau)
-        grads = [torch.empty(a.shape, dtype=grad_type(a.dtype), device=a.device) for _ in range(2)]
-        stats = _lib.Stats()
-        core.synchronize()
         if core.ranks()[1] > 1:
-            step_of_ranks(core, own, grads, want, temperature, stats)
+            results = step_of_several(core, dict(zip(INPUTS, (a, b, index, labels, groups))), tau, want)
         else:
-            batch = make_batch(core, own, a.shape[0], 0, want, temperature, DTYPES[grads[0].dtype])
-            core.engine.step(batch, grads[0].data_ptr(), grads[1].data_ptr(), stats)
-        core.last = stats
-        results = (torch.full((), stats.loss, dtype=torch.float32, device=a.device), *grads,
-                   torch.full((), stats.grad_tau, dtype=torch.float32, device=a.device))
+            results = step_of_one(core, a, b, index, labels, groups, tau, want)
         if flags & UPDATE and (flags & REMEMBER or saved_by_hooks()):
             core.remembered.append((index.clone(), tuple(x.clone() for x in results)))
         return results
@@ -254,7 +366,7 @@ class StepFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, a, b, tau, index, labels, groups, clock, handle, flags):  # type: ignore[no-untyped-def]
-        loss, grad_a, grad_b, grad_tau = torch.ops.glofnd.step(a, b, index, labels, groups, tau, clock, handle, flags)
+        loss, grad_a, grad_b, grad_tau = run_step(a, b, index, labels, groups, tau, clock, handle, flags)
         ctx.save_for_backward(grad_a, grad_b, grad_tau)
         ctx.dtype = a.dtype
         ctx.tau_like = None if tau is None else (tau.dtype, tau.device, tau.shape)

@@ -19,7 +19,7 @@ from torch import nn
 from . import _lib
 from ._engine import LEARNED_TAU, stats_dict
 from ._lib import ArgumentError, OptionError
-from ._torch_op import DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, make_batch, readable
+from ._torch_op import DTYPES, REMEMBER, ROW_BYTES, UPDATE, Core, StepFunction, _current, fill_batch, readable
 
 __all__ = ["GloFNDLoss"]
 
@@ -139,16 +139,18 @@ class GloFNDLoss(nn.Module):
         return math.exp(-min(max(self.log_scale.item(), 0.0), _LOG_SCALE_MAX))
 
     def stats(self) -> dict[str, Any]:
-        """Numbers of the last step: loss, kept_share, lambda_mean, flagged, precision, recall ... (glofnd_stats in glofnd.h)."""
-        if self._core.last is None:
-            raise ArgumentError("there was no step yet")
-        return stats_dict(self._core.last)
+        """Numbers of the last step: loss, kept_share, lambda_mean, flagged, precision, recall ... (glofnd_stats in glofnd.h).
+
+        On CUDA this waits for the step; a step whose index or embeddings were wrong raises here, if no later step has done so.
+        """
+        return stats_dict(self._core.stats())
 
     # ----- state -----
 
     def _rows(self, side: int, index: torch.Tensor) -> torch.Tensor:
         """uint8 [n][36] rows of anchors, on the CPU; `index` int64 on the CPU."""
         rows = torch.empty(index.numel(), ROW_BYTES, dtype=torch.uint8)
+        self._core.settle()
         self._core.engine.rows_get(side, index.data_ptr(), index.numel(), rows.data_ptr())
         return rows
 
@@ -174,20 +176,25 @@ class GloFNDLoss(nn.Module):
         """
         z1, z2 = self._check(z1, z2, index, labels, groups)
         n, core = z1.shape[0], self._core
-        tensors = {"a": readable(z1), "b": readable(z2), "index": _int(index, torch.int64), "labels": _int(labels, torch.int32),
-                   "groups": _int(groups, torch.int32)}
+        tensors = [readable(z1), readable(z2), _int(index, torch.int64).contiguous(),
+                   *(None if x is None else _int(x, torch.int32).contiguous() for x in (labels, groups))]
         keep = torch.empty((n, 2, 2, n) if core.engine.sides == 1 else (n, 2, n), dtype=torch.uint8, device=z1.device)
         links = torch.empty(n, _lib.LINK_BYTES, dtype=torch.uint8, device=z1.device)
         tau = 0.0 if self.log_scale is None else self.tau
         with core.lock, _current(core.device):
+            core.keep_stats()
             core.synchronize()
-            batch = make_batch(core, tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)
+            if core.is_cuda:
+                core.engine.tau(0)
+                core.reserve(n, n, z1.shape[1])
+            batch = fill_batch(core, *tensors, n, 0, _lib.WANT_NO_UPDATE, tau, _lib.F32)
             core.engine.step_rows(batch, links.data_ptr())
             core.engine.step_mask(batch, links.data_ptr(), keep.data_ptr())
         return keep.bool()
 
     def save_store(self, path: str) -> None:
         """Writes the state to a store file of the C library and the program."""
+        self._core.settle()
         self._core.engine.save(str(path))
 
     def _state(self) -> dict[str, torch.Tensor]:
@@ -267,6 +274,8 @@ class GloFNDLoss(nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> "GloFNDLoss":
         super()._apply(fn, recurse)
         device = self._clock.device
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
         if device != self._core.device:
             state = self._state()
             self._core.open(device)
