@@ -1,5 +1,5 @@
-/* glofnd_experimental.h - section 7 of glofnd.h, which includes this file where GLOFND_EXPERIMENTAL is defined. Its calls have the
- * symbol version GLOFND_EXPERIMENTAL and may change in every minor version of the library.
+/* glofnd_experimental.h - section 7 of glofnd.h, which includes this file where GLOFND_EXPERIMENTAL is defined. Its calls have
+ * the symbol version GLOFND_EXPERIMENTAL and may change in every minor version of the library.
  */
 #ifndef GLOFND_EXPERIMENTAL_H
 #define GLOFND_EXPERIMENTAL_H
