@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
@@ -15,20 +14,21 @@
 #define VALIDATION 0.2 /* of the training samples, to choose a strength by */
 
 typedef struct transfer_set {
-    char name[64]; /* short: its NAME, or what the SPEC begins with */
-    const char *title, *spec;
-    int mean_per_class, held_out;
-    char images[PATH_MAX], train_list[PATH_MAX], test_list[PATH_MAX]; /* a published archive with lists; "" if it is none */
+    eval_dataset data;
+    const char *title;
+    gf_scoring scoring;
     eval_samples samples;
     gf_transfer result;
     int64_t train_n, test_n;
     double seconds;
+    char doubt[400]; /* why the result does not enter the mean; "": it does */
 } transfer_set;
 
 typedef struct transfer_job {
     const char *run, *test;
     const gf_transfer_protocol *protocol;
     int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
+    char trained_on[sizeof((gf_config *)0)->data];
     int64_t seed;
     gf_encoder_device where;
     int threads;       /* of the encoder, and so of the fits */
@@ -40,30 +40,14 @@ typedef struct transfer_job {
 
 /* ----- arguments ----- */
 
-/* A dataset as published: the folder holds images and lists of those for training and testing. */
-static void find_lists(transfer_set *s, const gf_transfer_dataset *known) {
-    const char *root = s->spec + strlen("folder:");
-    const int most = (int)sizeof s->images / 2;
-    if (!known || !known->images || strncmp(s->spec, "folder:", strlen("folder:")) != 0) return;
-    snprintf(s->train_list, sizeof s->train_list, "%.*s/%s", most, root, known->train_list);
-    snprintf(s->test_list, sizeof s->test_list, "%.*s/%s", most, root, known->test_list);
-    if (access(s->train_list, R_OK) != 0 || access(s->test_list, R_OK) != 0) {
-        s->train_list[0] = s->test_list[0] = 0;
-        return;
-    }
-    snprintf(s->images, sizeof s->images, "folder:%.*s/%s?split=all", most, root, known->images);
-    s->spec = s->images;
-}
-
-/* "NAME=SPEC" or "SPEC"; a SPEC alone is named by its format. The name decides how the dataset is scored. */
-static void read_set(const transfer_job *j, transfer_set *s, const char *text) {
-    s->spec = eval_name(text, s->name, sizeof s->name);
-    const gf_transfer_dataset *known = gf_transfer_dataset_find(s->name);
-    s->title = known ? known->title : s->name;
-    s->mean_per_class = j->metric ? j->metric == 2 : known && known->mean_per_class;
-    s->held_out = known && known->held_out;
-    if (!j->test) find_lists(s, known);
-    s->samples = (eval_samples){.run = j->run, .data = s->spec, .test = j->test, .untrained = j->untrained};
+/* The name decides how the dataset is scored. */
+static glofnd_status read_set(gf_error *err, const transfer_job *j, transfer_set *s, const char *text) {
+    TRY(eval_dataset_read(err, text, &s->data));
+    const gf_known_dataset *known = s->data.known;
+    s->title = known ? known->title : s->data.name;
+    s->scoring = j->metric == 2 || (!j->metric && known && known->scoring == GF_SCORE_MEAN) ? GF_SCORE_MEAN : GF_SCORE_TOP1;
+    s->samples = (eval_samples){.run = j->run, .data = s->data.spec, .test = j->test, .untrained = j->untrained};
+    return GLOFND_OK;
 }
 
 static int read_protocol(const cli_call *call, transfer_job *j, const char *text) {
@@ -85,11 +69,32 @@ static void show_fit(void *user, int64_t fit, int64_t fits, int64_t iteration) {
     gf_progress_draw(&j->line, fit, fits, text, 0);
 }
 
-static glofnd_status fit(gf_error *err, transfer_job *j, transfer_set *s, gf_features *train, gf_features *test) {
+/* Marks of the images whose positions are the labels; [n][classes], malloc'ed. */
+static glofnd_status marks_of(gf_error *err, const gf_dataset *d, const gf_features *f, int64_t classes, uint8_t **out) {
+    *out = malloc((size_t)f->n * (size_t)classes + 1);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for the labels of %lld images", (long long)f->n);
+    for (int64_t i = 0; i < f->n; i++) memcpy(*out + i * classes, gf_dataset_several(d, f->label[i]), (size_t)classes);
+    return GLOFND_OK;
+}
+
+static glofnd_status fit_several(gf_error *err, const gf_split *split, transfer_set *s, gf_features *train, gf_features *test) {
+    uint8_t *train_mark = NULL, *test_mark = NULL;
+    s->scoring = GF_SCORE_MAP11;
+    glofnd_status status = marks_of(err, split->data, train, split->classes, &train_mark);
+    if (status == GLOFND_OK) status = marks_of(err, split->test_data, test, split->classes, &test_mark);
+    if (status == GLOFND_OK)
+        status = gf_transfer_fit_several(err, &s->result, split->classes, train, train_mark, test, test_mark);
+    free(train_mark);
+    free(test_mark);
+    return status;
+}
+
+static glofnd_status fit(gf_error *err, transfer_job *j, const gf_split *split, transfer_set *s, gf_features *train,
+                         gf_features *test) {
     s->train_n = train->n, s->test_n = test->n;
     s->result = (gf_transfer){
         .protocol = j->protocol,
-        .mean_per_class = s->mean_per_class,
+        .scoring = s->scoring,
         .validation = VALIDATION,
         .seed = (uint64_t)j->seed,
         .threads = j->threads,
@@ -98,24 +103,62 @@ static glofnd_status fit(gf_error *err, transfer_job *j, transfer_set *s, gf_fea
     };
     j->at = s->title;
     j->line = gf_progress_start(0, cli_terminal_is_dumb());
-    const glofnd_status status = gf_transfer_fit(err, &s->result, train, test);
+    const glofnd_status status =
+        split->several ? fit_several(err, split, s, train, test) : gf_transfer_fit(err, &s->result, train, test);
     gf_progress_end(&j->line);
     return status;
 }
 
+/* A known name must mean that dataset: images of other classes under its name would pass for it. */
+static glofnd_status check_classes(gf_error *err, const transfer_set *s, const gf_split *split) {
+    const gf_known_dataset *known = s->data.known;
+    if (!known || gf_dataset_known(split->data) == known || split->classes == known->classes) return GLOFND_OK;
+    GF_FAIL(err, GLOFND_E_ARGUMENT,
+            "%.200s has %d classes, %s has %d; the unpacked download is read by %s=DIR, and other images need another NAME",
+            s->data.spec, (int)split->classes, known->full, (int)known->classes, known->name);
+}
+
 static glofnd_status open_set(gf_error *err, const transfer_job *j, const transfer_set *s, gf_split *out) {
     const gf_split_spec spec = {
-        .data = s->spec,
+        .data = s->data.spec,
         .test = j->test,
         .share = EVAL_HELD_OUT,
         .seed = (uint64_t)j->seed,
-        .held_out = s->held_out,
-        .train_list = *s->train_list ? s->train_list : NULL,
-        .test_list = *s->test_list ? s->test_list : NULL,
+        .held_out = s->data.known && !s->data.known->test,
+        .several = 1,
     };
     gf_error inner = {{0}};
-    const glofnd_status status = gf_split_init(&inner, &spec, out);
+    glofnd_status status = gf_split_init(&inner, &spec, out);
+    if (status == GLOFND_OK) status = check_classes(&inner, s, out);
     return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->title, inner.text);
+}
+
+/* Training and test images that a known dataset has. */
+static int has_known_counts(const gf_known_dataset *k, const gf_split *split) {
+    const gf_known_split *test = k->test ? gf_known_split_find(k, k->test) : NULL;
+    const int64_t train_n = split->train.n + (test ? 0 : split->test.n);
+    for (const gf_known_split *s = k->split; s->name; s++)
+        if (s->images == train_n && (!test || test->images == split->test.n)) return 1;
+    return 0;
+}
+
+/* Writes why this split gives no number to be averaged; "": it is as it should be. */
+static void doubt_split(const transfer_job *j, const gf_split *split, transfer_set *s) {
+    const gf_known_dataset *k = s->data.known;
+    const int held = !split->test_name[0];
+    s->doubt[0] = 0;
+    if (split->classes < 2) snprintf(s->doubt, sizeof s->doubt, "it has %d class", (int)split->classes);
+    else if (held && strcmp(s->data.spec, j->trained_on) == 0)
+        snprintf(s->doubt, sizeof s->doubt, "its test images are a held-out part of the images that the encoder was trained on");
+    else if (k && k->test && held)
+        snprintf(s->doubt, sizeof s->doubt, "its test images are held out of the training images, though %s has a test split",
+                 k->full);
+    else if (k && !has_known_counts(k, split))
+        snprintf(s->doubt, sizeof s->doubt, "it has %lld training and %lld test images of %d classes; %s has other counts",
+                 (long long)split->train.n, (long long)split->test.n, (int)split->classes, k->full);
+    if (*s->doubt)
+        fprintf(stderr, "glofnd eval transfer: WARNING: %s: %s; the result is marked by * and does not enter the average\n",
+                s->title, s->doubt);
 }
 
 /* An error in the last dataset is reported before hours are spent on the first. */
@@ -137,9 +180,10 @@ static glofnd_status run_set(gf_error *err, transfer_job *j, gf_run_encoder *e, 
     if (status == GLOFND_OK) memcpy(s->samples.test_name, split.test_name, sizeof s->samples.test_name);
     eval_note(split.data);
     eval_note(split.test_data);
+    if (status == GLOFND_OK) doubt_split(j, &split, s);
     if (status == GLOFND_OK) status = eval_encode_split(err, e, &split, &train, &test);
+    if (status == GLOFND_OK) status = fit(err, j, &split, s, &train, &test);
     gf_split_free(&split);
-    if (status == GLOFND_OK) status = fit(err, j, s, &train, &test);
     gf_features_free(&train);
     gf_features_free(&test);
     s->seconds = gf_clock() - start;
@@ -152,14 +196,21 @@ static glofnd_status run_set(gf_error *err, transfer_job *j, gf_run_encoder *e, 
 static double validated(const transfer_set *s) { return s->result.chosen < 0 ? NAN : s->result.score[s->result.chosen]; }
 static double best(const transfer_set *s) { return s->result.score[s->result.best]; }
 
-static const char *metric_of(const transfer_set *s) { return s->mean_per_class ? "mean_per_class" : "top1"; }
+static const char *metric_of(const transfer_set *s) { return gf_scoring_key(s->scoring); }
+
+/* Sets whose results enter the mean. */
+static int sound_sets(const transfer_job *j) {
+    int n = 0;
+    for (int i = 0; i < j->sets; i++) n += !*j->set[i].doubt;
+    return n;
+}
 
 static glofnd_status record(gf_error *err, const transfer_job *j, const transfer_set *s) {
     const gf_transfer *r = &s->result;
     gf_eval_writer log = {0};
     TRY(gf_eval_writer_open(err, &log, j->run));
     eval_log_begin(&log, "transfer", j->protocol->name, &s->samples);
-    gf_eval_put_text(&log, "dataset", s->name);
+    gf_eval_put_text(&log, "dataset", s->data.name);
     gf_eval_put_text(&log, "metric", metric_of(s));
     gf_eval_put_integer(&log, "seed", j->seed);
     gf_eval_put_integer(&log, "train_samples", s->train_n);
@@ -178,44 +229,53 @@ static glofnd_status record(gf_error *err, const transfer_job *j, const transfer
 }
 
 static void means(const transfer_job *j, double *score, double *by_validation) {
+    const int n = sound_sets(j);
     *score = *by_validation = 0.0;
     for (int i = 0; i < j->sets; i++) {
-        *score += best(&j->set[i]) / j->sets;
-        *by_validation += validated(&j->set[i]) / j->sets;
+        if (*j->set[i].doubt) continue;
+        *score += best(&j->set[i]) / n;
+        *by_validation += validated(&j->set[i]) / n;
     }
 }
 
 /* The metric of all datasets, or "several". */
 static const char *common_metric(const transfer_job *j) {
-    for (int i = 1; i < j->sets; i++)
-        if (j->set[i].mean_per_class != j->set[0].mean_per_class) return "several";
-    return metric_of(&j->set[0]);
+    const char *found = NULL;
+    for (int i = 0; i < j->sets; i++) {
+        if (*j->set[i].doubt) continue;
+        if (found && strcmp(found, metric_of(&j->set[i])) != 0) return "several";
+        found = metric_of(&j->set[i]);
+    }
+    return found;
 }
 
 /* Which datasets the mean is over, and how each is scored; their test samples follow from the names. */
 static void put_sets(gf_eval_writer *log, const transfer_job *j) {
-    static char what[EVAL_DATASETS_MAX][PATH_MAX + 100];
+    static char what[EVAL_DATASETS_MAX][PATH_MAX + 500];
     const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];
+    int n = 0;
     for (int i = 0; i < j->sets; i++) {
         const transfer_set *s = &j->set[i];
-        snprintf(what[i], sizeof what[i], "%s=%s %s", s->name, s->spec, metric_of(s));
-        name[i] = s->name, set[i] = what[i];
+        if (*s->doubt) continue;
+        snprintf(what[n], sizeof what[n], "%s=%s %s", s->data.name, s->data.spec, metric_of(s));
+        name[n] = s->data.name, set[n] = what[n];
+        n++;
     }
-    gf_eval_put_texts(log, "names", name, j->sets);
-    gf_eval_put_texts(log, "sets", set, j->sets);
+    gf_eval_put_texts(log, "names", name, n);
+    gf_eval_put_texts(log, "sets", set, n);
 }
 
 static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
     const eval_samples samples = {.run = j->run, .data = "several", .test_name = "several", .untrained = j->untrained};
     double score, by_validation;
     gf_eval_writer log = {0};
-    if (j->sets < 2) return GLOFND_OK;
+    if (sound_sets(j) < 2) return GLOFND_OK;
     means(j, &score, &by_validation);
     TRY(gf_eval_writer_open(err, &log, j->run));
     eval_log_begin(&log, "transfer_mean", j->protocol->name, &samples);
     gf_eval_put_text(&log, "metric", common_metric(j));
     gf_eval_put_integer(&log, "seed", j->seed);
-    gf_eval_put_integer(&log, "datasets", j->sets);
+    gf_eval_put_integer(&log, "datasets", sound_sets(j));
     put_sets(&log, j);
     gf_eval_put_number(&log, "score", score);
     gf_eval_put_number(&log, "validation_score", by_validation);
@@ -224,16 +284,25 @@ static glofnd_status record_mean(gf_error *err, const transfer_job *j) {
 }
 
 static void print_set(const transfer_job *j, const transfer_set *s) {
-    char chosen[32] = "";
+    char chosen[32] = "", title[80];
     if (s->result.chosen >= 0)
         snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s), s->result.l2[s->result.chosen]);
-    printf("%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", s->title, (long long)s->train_n, (long long)s->test_n,
-           (long long)s->result.classes, s->mean_per_class ? "mean per class" : "top-1", 100.0 * best(s),
-           s->result.l2[s->result.best], chosen, j->protocol->name);
+    snprintf(title, sizeof title, "%s%s", s->title, *s->doubt ? " *" : "");
+    printf("%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", title, (long long)s->train_n, (long long)s->test_n,
+           (long long)s->result.classes, gf_scoring_title(s->scoring), 100.0 * best(s), s->result.l2[s->result.best], chosen,
+           j->protocol->name);
+    printf("  test on    %s\n", *s->samples.test_name ? s->samples.test_name : "a held-out part of the training samples");
     if (s->result.unfinished)
         fprintf(stderr, "glofnd eval transfer: %s: %lld of %d fits were stopped after %lld iterations, not yet converged\n",
                 s->title, (long long)s->result.unfinished, (s->result.chosen < 0 ? 1 : 2) * GF_TRANSFER_STRENGTHS,
                 (long long)j->protocol->iterations);
+}
+
+static void print_scores(const transfer_job *j, const char *name, double (*score)(const transfer_set *), double mean) {
+    printf("%-14s", name);
+    for (int i = 0; i < j->sets; i++) printf(" %9.2f%s", 100.0 * score(&j->set[i]), *j->set[i].doubt ? "*" : " ");
+    if (sound_sets(j) > 1) printf(" %9.2f\n", 100.0 * mean);
+    else printf(" %9s\n", "-");
 }
 
 /* One row of the paper's table. */
@@ -242,12 +311,12 @@ static void print_table(const transfer_job *j) {
     if (j->sets < 2) return;
     means(j, &score, &by_validation);
     printf("\n%-14s", "protocol");
-    for (int i = 0; i < j->sets; i++) printf(" %10s", j->set[i].title);
-    printf(" %10s\n%-14s", "Average", j->protocol->name);
-    for (int i = 0; i < j->sets; i++) printf(" %10.2f", 100.0 * best(&j->set[i]));
-    printf(" %10.2f\n%-14s", 100.0 * score, "  validated");
-    for (int i = 0; i < j->sets; i++) printf(" %10.2f", 100.0 * validated(&j->set[i]));
-    printf(" %10.2f\n", 100.0 * by_validation);
+    for (int i = 0; i < j->sets; i++) printf(" %9s ", j->set[i].title);
+    printf(" %9s\n", "Average");
+    print_scores(j, j->protocol->name, best, score);
+    print_scores(j, "  validated", validated, by_validation);
+    if (sound_sets(j) < j->sets)
+        printf("* not in the average, which is over %d of %d datasets: see the warnings\n", sound_sets(j), j->sets);
 }
 
 static glofnd_status evaluate(gf_error *err, transfer_job *j) {
@@ -256,6 +325,7 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
     TRY(device_flags_open(err, "eval", &(gf_run_encoder_spec){.run = j->run, .untrained = j->untrained, .placement = j->where},
                           &e));
     j->threads = gf_run_encoder_threads(e);
+    memcpy(j->trained_on, gf_run_encoder_config(e)->data, sizeof j->trained_on);
     printf("protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
     printf("scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
            "choose\n",
@@ -279,9 +349,9 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
 static int check_sets_differ(const transfer_job *j) {
     for (int i = 0; i < j->sets; i++)
         for (int k = 0; k < i; k++) {
-            if (strcmp(j->set[k].name, j->set[i].name) != 0 || strcmp(j->set[k].spec, j->set[i].spec) != 0) continue;
-            fprintf(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", j->set[i].name,
-                    j->set[i].spec);
+            const eval_dataset *a = &j->set[k].data, *b = &j->set[i].data;
+            if (strcmp(a->name, b->name) != 0 || strcmp(a->spec, b->spec) != 0) continue;
+            fprintf(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", b->name, b->spec);
             return CLI_USAGE;
         }
     return CLI_OK;
@@ -327,8 +397,9 @@ static int run(const cli_call *call, const void *flags) {
         return code;
     j.set = calloc((size_t)j.sets, sizeof *j.set);
     glofnd_status status = j.set ? GLOFND_OK : gf_fail(&err, GLOFND_E_MEMORY, "no memory for %d datasets", j.sets);
-    for (int i = 0; i < j.sets && j.set; i++) read_set(&j, &j.set[i], i < first ? f->data : call->word[1 + i - first]);
-    code = j.set ? check_sets_differ(&j) : CLI_OK;
+    for (int i = 0; i < j.sets && status == GLOFND_OK; i++)
+        status = read_set(&err, &j, &j.set[i], i < first ? f->data : call->word[1 + i - first]);
+    code = status == GLOFND_OK ? check_sets_differ(&j) : CLI_OK;
     if (status == GLOFND_OK && code == CLI_OK) status = evaluate(&err, &j);
     free(j.set);
     return status == GLOFND_OK ? code : cli_failed(call->title, status, &err);
@@ -337,8 +408,9 @@ static int run(const cli_call *call, const void *flags) {
 const cli_verb eval_transfer = {
     .name = "transfer",
     .summary = "logistic regression on other datasets: the transfer table",
-    .usage = "glofnd eval transfer RUN [NAME=]SPEC... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
-             "           [--seed N] [--untrained] " DEVICE_USAGE,
+    .usage =
+        "glofnd eval transfer RUN [NAME=]SPEC|NAME=DIR... [--test SPEC] [--protocol paper|official|raw] [--metric top1|mean]\n"
+        "           [--seed N] [--untrained] " DEVICE_USAGE,
     CLI_FLAGS(rows, transfer_flags),
     .word = "RUN",
     .word_help = "the folder of a run",

@@ -71,9 +71,9 @@ static const char *choose_file(const zeroshot_job *j, const gf_option_strings *w
 
 static void read_set(const zeroshot_job *j, zeroshot_set *s, const char *text, int retrieval) {
     const char *spec = eval_name(text, s->name, sizeof s->name);
-    const gf_transfer_dataset *known = gf_transfer_dataset_find(s->name);
+    const gf_known_dataset *known = gf_known_find(s->name);
     s->retrieval = retrieval;
-    s->mean_per_class = j->metric ? j->metric == 2 : known && known->mean_per_class;
+    s->mean_per_class = j->metric ? j->metric == 2 : known && known->scoring == GF_SCORE_MEAN;
     s->samples = (eval_samples){.run = j->run, .data = spec, .untrained = j->untrained};
     snprintf(s->samples.test_name, sizeof s->samples.test_name, "%s", spec);
 }

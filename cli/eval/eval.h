@@ -25,6 +25,7 @@ typedef struct eval_samples {
     gf_encoder_device where;
     char run_data[sizeof((gf_config *)0)->data]; /* found: SPEC of the data if none was given */
     char test_name[GF_SPLIT_NAME];               /* found: SPEC of the test samples; "" if they are held out of the data */
+    int trained_on;                              /* found: the data is that of the run */
     int threads;                                 /* found: those of the encoder, for what comes after it */
     int embeddings; /* found: a run of task clip, of which embeddings are taken, not features of the backbone */
 } eval_samples;
@@ -38,7 +39,14 @@ glofnd_status eval_encode_split(gf_error *err, gf_run_encoder *encoder, const gf
 glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf_features *test);
 /* The SPEC in "NAME=SPEC" or "SPEC", and a short name to call it by: NAME, or what the SPEC begins with. */
 const char *eval_name(const char *text, char *name, size_t bytes);
-/* "test  N samples of SPEC" */
+typedef struct
+    eval_dataset { /* an argument: "SPEC", "NAME=SPEC"; "NAME=DIR" or "NAME=folder:DIR" of a known dataset is NAME:DIR */
+    char name[64], spec[GF_SPLIT_NAME];
+    const gf_known_dataset *known; /* of that name; NULL: none */
+} eval_dataset;
+/* E_ARGUMENT: too long. */
+glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out);
+/* "test  N samples of SPEC"; a warning on stderr if they are a part of the images that the encoder was trained on. */
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 
 /* Begins a record of RUN/eval.jsonl with the keys that all events have; gf_eval_writer_end ends it. */

@@ -15,6 +15,22 @@ const char *eval_name(const char *text, char *name, size_t bytes) {
     return text[kind] == '=' ? text + kind + 1 : text;
 }
 
+/* "folder:DIR" without options: DIR, else NULL. */
+static const char *plain_folder(const char *spec) {
+    return strncmp(spec, "folder:", 7) == 0 && !strchr(spec, '?') ? spec + 7 : NULL;
+}
+
+glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out) {
+    const char *spec = eval_name(text, out->name, sizeof out->name), *colon = strchr(spec, ':'), *dir = plain_folder(spec);
+    out->known = gf_known_find(out->name);
+    if (out->known && spec != text && (!colon || !gf_dataset_is_format(spec, (size_t)(colon - spec)))) dir = spec;
+    else if (!out->known || !dir || !gf_known_recognise(out->known, dir)) dir = NULL;
+    const int n =
+        dir ? snprintf(out->spec, sizeof out->spec, "%s:%s", out->name, dir) : snprintf(out->spec, sizeof out->spec, "%s", spec);
+    FAIL_IF(err, n < 0 || (size_t)n >= sizeof out->spec, GLOFND_E_ARGUMENT, "the SPEC of %s is too long", out->name);
+    return GLOFND_OK;
+}
+
 /* ----- samples ----- */
 
 glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder, gf_split *split) {
@@ -24,6 +40,7 @@ glofnd_status eval_open(gf_error *err, eval_samples *s, gf_run_encoder **encoder
     s->embeddings = gf_run_encoder_config(*encoder)->task == GF_TASK_CLIP;
     const int given = s->data != NULL;
     if (!given) s->data = memcpy(s->run_data, gf_run_encoder_config(*encoder)->data, sizeof s->run_data);
+    s->trained_on = strcmp(s->data, gf_run_encoder_config(*encoder)->data) == 0;
     const gf_split_spec spec = {
         .data = s->data,
         .test = s->test,
@@ -74,6 +91,12 @@ void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) 
     printf("train     %lld sample%s of %s\n", (long long)train_n, train_n == 1 ? "" : "s", s->data);
     if (*s->test_name) printf("test      %lld sample%s of %s\n", (long long)test_n, test_s, s->test_name);
     else printf("test      %lld sample%s held out of it, %.0f %% of a class\n", (long long)test_n, test_s, 100.0 * EVAL_HELD_OUT);
+    if (!*s->test_name && s->trained_on)
+        fprintf(
+            stderr,
+            "glofnd eval: WARNING: the encoder was trained on the test images: %.200s has no test split, so %.0f %% of its own "
+            "images are used; --test SPEC names others\n",
+            s->data, 100.0 * EVAL_HELD_OUT);
 }
 
 /* ----- records ----- */

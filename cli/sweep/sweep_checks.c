@@ -74,17 +74,11 @@ static const struct evaluation *find_evaluation(const char *verb) {
     return NULL;
 }
 
-/* A published archive, which `eval transfer` reads by the lists it holds. */
-static int is_archive(const char *name, const char *spec) {
-    const gf_transfer_dataset *known = gf_transfer_dataset_find(name);
-    return known && known->images && strncmp(spec, "folder:", 7) == 0 && access(spec + 7, R_OK) == 0;
-}
-
 static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const char *text, need n) {
-    char name[64] = "";
+    eval_dataset named = {0};
     gf_dataset *data = NULL;
-    const char *spec = x->named ? eval_name(text, name, sizeof name) : text;
-    if (is_archive(name, spec)) return GLOFND_OK;
+    if (x->named) TRY(eval_dataset_read(err, text, &named));
+    const char *spec = x->named ? named.spec : text;
     TRY(gf_dataset_open(err, spec, &data));
     glofnd_status status = n == CAPTIONS ? gf_captions_require(err, data) : GLOFND_OK;
     if (n == LABELS && gf_dataset_describe(data).classes == 0)

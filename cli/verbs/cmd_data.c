@@ -14,9 +14,11 @@
 #include "text/bpe/bpe_symbols.h"
 #include "text/captions.h"
 
-#define SPECS                                                                         \
-    "SPEC: shapes:n=4096,classes=20,size=32  cifar10:DIR  cifar100:DIR  folder:DIR\n" \
-    "      wds:PATTERN  list:FILE  csv:FILE"
+#define SPECS                                                                               \
+    "SPEC: shapes:n=4096,classes=20,size=32  cifar10:DIR  cifar100:DIR  folder:DIR\n"       \
+    "      wds:PATTERN  list:FILE  csv:FILE; published datasets as they are unpacked:\n"    \
+    "      pets:DIR flowers:DIR cars:DIR aircraft:DIR food101:DIR dtd:DIR caltech101:DIR\n" \
+    "      sun397:DIR voc2007:DIR; docs/data.md lists them"
 #define TAKES_SPEC .word = "SPEC", .word_help = "what data", .min_words = 1, .max_words = 1
 
 static int open_data(const char *spec, gf_dataset **d) {
@@ -83,6 +85,24 @@ static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample_free(&s);
 }
 
+/* What the SPEC names, and the images that each of its splits has here. */
+static void print_known(const gf_dataset *d) {
+    const gf_known_dataset *k = gf_dataset_known(d);
+    char spec[4300];
+    if (!k) return;
+    printf("dataset    %s, scored by %s\n", k->full, gf_scoring_title(k->scoring));
+    for (const gf_known_split *s = k->split; s->name; s++) {
+        gf_dataset *split = NULL;
+        gf_error err = {{0}};
+        if (!gf_dataset_split_spec(d, s->name, spec, sizeof spec)) continue;
+        if (gf_dataset_open(&err, spec, &split) == GLOFND_OK)
+            printf("split      %-9s %lld images of %d classes%s\n", s->name, (long long)gf_dataset_describe(split).n,
+                   (int)gf_dataset_describe(split).classes, gf_dataset_as_known(split) ? "" : ", NOT as published");
+        else printf("split      %-9s not there: %s\n", s->name, err.text);
+        gf_dataset_free(split);
+    }
+}
+
 static int info(const cli_call *call, const void *flags) {
     gf_dataset *d = NULL;
     (void)flags;
@@ -91,6 +111,7 @@ static int info(const cli_call *call, const void *flags) {
     const gf_dataset_info x = gf_dataset_describe(d);
     char test[4300], name[512];
     printf("kind       %s\nsamples    %lld\n", x.format, (long long)x.n);
+    print_known(d);
     print_sizes(d, x.n);
     if (x.classes > 0) print_labels(d, &x);
     else printf("classes    none\n");

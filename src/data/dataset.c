@@ -11,20 +11,25 @@
 #include <unistd.h>
 
 #include "data/dataset_format.h"
+#include "data/official/official.h"
 #include "io/file.h"
 
 static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
                                                    &gf_format_wds,    &gf_format_list,    &gf_format_csv};
 
 static glofnd_status find_format(gf_error *err, const char *name, const gf_dataset_format **out) {
-    char known[200] = "";
+    char known[400] = "";
     for (size_t k = 0; k < sizeof formats / sizeof formats[0]; k++) {
         if (strcmp(formats[k]->name, name) == 0) {
             *out = formats[k];
             return GLOFND_OK;
         }
-        strcat(strcat(known, k ? ", " : ""), formats[k]->name);
+        snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", k ? ", " : "", formats[k]->name);
     }
+    *out = &gf_format_official;
+    if (gf_known_find(name)) return GLOFND_OK;
+    for (int k = 0; gf_known_at(k); k++)
+        if (gf_known_at(k)->read) snprintf(known + strlen(known), sizeof known - strlen(known), ", %s", gf_known_at(k)->name);
     GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; known are %s", name, known);
 }
 
@@ -32,11 +37,21 @@ static glofnd_status open_format(gf_error *err, const char *spec, gf_dataset *d)
     TRY(gf_spec_parse(err, spec, &d->spec));
     TRY(find_format(err, d->spec.format, &d->format));
     if (d->format->place_is_options) TRY(gf_spec_open_place(err, &d->spec));
-    TRY(gf_spec_check(err, &d->spec, d->format->options));
+    d->known = gf_known_find(d->spec.format);
+    TRY(gf_spec_check(err, &d->spec, d->format->options ? d->format->options : d->known->options));
     FAIL_IF(err, !d->format->place_is_options && !d->spec.place[0], GLOFND_E_OPTION, "data '%s' needs a place: %s:PATH",
             d->spec.format, d->spec.format);
     d->info.format = d->format->name;
     return d->format->open(err, d);
+}
+
+int gf_dataset_is_format(const char *word, size_t length) {
+    char name[32];
+    const gf_dataset_format *f;
+    if (length >= sizeof name) return 0;
+    memcpy(name, word, length);
+    name[length] = 0;
+    return find_format(NULL, name, &f) == GLOFND_OK;
 }
 
 glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out) {
@@ -58,6 +73,26 @@ void gf_dataset_free(gf_dataset *d) {
 }
 
 gf_dataset_info gf_dataset_describe(const gf_dataset *d) { return d->info; }
+
+const gf_known_dataset *gf_dataset_known(const gf_dataset *d) { return d->known; }
+
+int gf_dataset_as_known(const gf_dataset *d) {
+    if (!d->known) return 0;
+    if (d->format == &gf_format_official) return ((const gf_official *)d->self)->known_counts;
+    int found = 0;
+    for (const gf_known_split *s = d->known->split; s->name; s++) found |= s->images == d->info.n;
+    return found && d->info.classes == d->known->classes;
+}
+
+const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i) {
+    if (d->format != &gf_format_official) return NULL;
+    const uint8_t *several = ((const gf_official *)d->self)->several;
+    return several ? several + (size_t)i * (size_t)d->info.classes : NULL;
+}
+
+int gf_dataset_split_spec(const gf_dataset *d, const char *split, char *out, size_t bytes) {
+    return gf_spec_with(&d->spec, "split", split, out, bytes);
+}
 
 const char *gf_dataset_note(const gf_dataset *d) { return d->note; }
 

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "data/official/known_datasets.h"
 #include "image/image.h"
 #include "util/status.h"
 
@@ -25,7 +26,7 @@ typedef struct gf_sample { /* result of one read; memory belongs to the sample a
 } gf_sample;
 
 typedef struct gf_dataset_info {
-    const char *format; /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list" */
+    const char *format; /* "shapes", "cifar10", "cifar100", "folder", "wds", "csv", "list"; or a name of known_datasets.c */
     int64_t n;
     int32_t classes; /* 0: no labels */
     int has_text;
@@ -50,10 +51,21 @@ typedef struct gf_sizes {          /* image sizes by the headers */
  * wds:GLOB_OR_BRACES    WebDataset tars (key.jpg|.jpeg|.png, .txt, .cls, .json); an index is kept beside them
  * list:FILE             path<TAB>label lines
  * csv:FILE              filepath<TAB>title, with a header; ?image=COLUMN, ?caption=COLUMN, ?label=COLUMN
+ * pets:DIR  flowers:DIR ...  a dataset of official/known_datasets.c as it is published; ?split=, ?counts=any
  * Errors name what is wrong with the SPEC or the files. */
 glofnd_status gf_dataset_open(gf_error *err, const char *spec, gf_dataset **out);
+/* 1: SPECs may begin with this word. */
+int gf_dataset_is_format(const char *word, size_t length);
 void gf_dataset_free(gf_dataset *d);
 gf_dataset_info gf_dataset_describe(const gf_dataset *d);
+/* The dataset that the SPEC names, if it is one of known_datasets.h; else NULL. */
+const gf_known_dataset *gf_dataset_known(const gf_dataset *d);
+/* 1: it has the classes and images that the known dataset has; 0: others (?counts=any), or it is none. */
+int gf_dataset_as_known(const gf_dataset *d);
+/* Labels of an image that may have several, [info.classes] of GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT (not counted);
+ * NULL: a dataset of single labels. */
+enum { GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT };
+const uint8_t *gf_dataset_several(const gf_dataset *d, int64_t i);
 /* Remarks of opening it that are no errors: images of other formats that were left out, labels and captions that cannot be read,
  * shards that may be cut short. "": none. */
 const char *gf_dataset_note(const gf_dataset *d);
@@ -66,6 +78,8 @@ gf_sizes gf_dataset_sizes(const gf_dataset *d);
 int gf_sizes_default_view(const gf_sizes *s);
 /* The SPEC of this dataset's own test split, written to `out`; 0 if it has none (or `bytes` are too few). */
 int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes);
+/* The same SPEC with ?split=SPLIT; 0 if `bytes` are too few. */
+int gf_dataset_split_spec(const gf_dataset *d, const char *split, char *out, size_t bytes);
 int32_t gf_dataset_label(const gf_dataset *d, int64_t i);         /* without decoding; -1: none */
 const char *gf_dataset_class(const gf_dataset *d, int32_t label); /* NULL: unnamed */
 /* File name, tar member or "#i": names a sample in messages; and a 64-bit hash that stays the same when shards are re-cut. */

@@ -11,7 +11,7 @@ typedef struct gf_span { /* bytes of a file */
 
 typedef struct gf_dataset_format {
     const char *name;
-    const char *const *options; /* keys its SPEC may have, ended by NULL */
+    const char *const *options; /* keys its SPEC may have, ended by NULL; NULL: those of d->known */
     int place_is_options;       /* shapes: the place is a list of options too */
     /* d->spec is parsed and checked. Sets d->self, d->info and perhaps d->classes; after a failure, too, close is called. */
     glofnd_status (*open)(gf_error *err, gf_dataset *d);
@@ -33,6 +33,7 @@ typedef struct gf_dataset_format {
 
 struct gf_dataset {
     const gf_dataset_format *format;
+    const gf_known_dataset *known; /* NULL: none of known_datasets.h */
     gf_spec spec;
     gf_dataset_info info;
     gf_string_list classes;   /* names by label, "": none; may be empty */

@@ -119,6 +119,15 @@ glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, 
     return GLOFND_OK;
 }
 
+int gf_spec_with(const gf_spec *s, const char *key, const char *value, char *out, size_t bytes) {
+    int n = snprintf(out, bytes, "%s:%s?%s=%s", s->format, s->place, key, value);
+    for (int i = 0; i < s->options && n > 0 && (size_t)n < bytes; i++) {
+        if (strcmp(s->option[i].key, key) == 0) continue;
+        n += snprintf(out + n, bytes - (size_t)n, "&%s=%s", s->option[i].key, s->option[i].value);
+    }
+    return n > 0 && (size_t)n < bytes;
+}
+
 void gf_spec_free(gf_spec *s) {
     free(s->text);
     *s = (gf_spec){0};

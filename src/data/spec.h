@@ -26,4 +26,6 @@ glofnd_status gf_spec_check(gf_error *err, const gf_spec *s, const char *const *
 const char *gf_spec_value(const gf_spec *s, const char *key); /* NULL: not given */
 /* *value is unchanged if the option is not given. */
 glofnd_status gf_spec_integer(gf_error *err, const gf_spec *s, const char *key, int64_t lo, int64_t hi, int64_t *value);
+/* The SPEC as text, with this option set to `value`; 0 if `bytes` are too few. */
+int gf_spec_with(const gf_spec *s, const char *key, const char *value, char *out, size_t bytes);
 void gf_spec_free(gf_spec *s);

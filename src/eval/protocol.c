@@ -37,18 +37,6 @@ static const gf_transfer_protocol transfers[] = {
     {.name = "raw", .text = "l2 in 1e-6 .. 1e5, features as they are", .lowest = 1e-6, .highest = 1e5, .iterations = 500},
 };
 
-/* In the order of the paper's table. */
-static const gf_transfer_dataset datasets[] = {
-    {.name = "cifar10", .title = "CIFAR10"},
-    {.name = "cifar100", .title = "CIFAR100"},
-    {.name = "food101", .title = "Food101", .images = "images", .train_list = "meta/train.txt", .test_list = "meta/test.txt"},
-    {.name = "caltech101", .title = "Caltech101", .mean_per_class = 1, .held_out = 1},
-    {.name = "cars", .title = "Cars"},
-    {.name = "dtd", .title = "DTD", .images = "images", .train_list = "labels/train1.txt", .test_list = "labels/test1.txt"},
-    {.name = "pets", .title = "Pets", .mean_per_class = 1},
-    {.name = "flowers", .title = "Flowers", .mean_per_class = 1},
-};
-
 const gf_probe_protocol *gf_probe_protocol_at(int i) { return i >= 0 && i < COUNT(probes) ? &probes[i] : NULL; }
 const gf_transfer_protocol *gf_transfer_protocol_at(int i) { return i >= 0 && i < COUNT(transfers) ? &transfers[i] : NULL; }
 
@@ -61,12 +49,6 @@ const gf_probe_protocol *gf_probe_protocol_find(const char *name) {
 const gf_transfer_protocol *gf_transfer_protocol_find(const char *name) {
     for (int i = 0; i < COUNT(transfers); i++)
         if (strcmp(transfers[i].name, name) == 0) return &transfers[i];
-    return NULL;
-}
-
-const gf_transfer_dataset *gf_transfer_dataset_find(const char *name) {
-    for (int i = 0; i < COUNT(datasets); i++)
-        if (strcmp(datasets[i].name, name) == 0) return &datasets[i];
     return NULL;
 }
 

@@ -33,12 +33,3 @@ const gf_transfer_protocol *gf_transfer_protocol_find(const char *name);
 const gf_transfer_protocol *gf_transfer_protocol_at(int i);
 /* l2 [GF_TRANSFER_STRENGTHS], strongest first: each solution is a good initial value for the next. */
 void gf_transfer_strengths(const gf_transfer_protocol *p, double *l2);
-
-typedef struct gf_transfer_dataset { /* scoring of a dataset of the transfer table */
-    const char *name, *title;
-    int mean_per_class;                          /* else top-1 */
-    int held_out;                                /* no test split: 20 % of each class are held out */
-    const char *images, *train_list, *test_list; /* paths in its archive; NULL: the archive has no readable lists */
-} gf_transfer_dataset;
-
-const gf_transfer_dataset *gf_transfer_dataset_find(const char *name);

@@ -25,12 +25,12 @@ void gf_samples_free(gf_samples *p) {
     *p = (gf_samples){0};
 }
 
-/* All samples of the dataset that have a label. */
-static glofnd_status labelled(gf_error *err, const gf_dataset *data, gf_samples *out) {
+/* All samples of the dataset that have a label. several: all samples, and their positions for labels. */
+static glofnd_status labelled(gf_error *err, const gf_dataset *data, int several, gf_samples *out) {
     const int64_t n = gf_dataset_describe(data).n;
     TRY(samples_alloc(err, out, data, n));
     for (int64_t i = 0; i < n; i++) {
-        const int32_t label = gf_dataset_label(data, i);
+        const int32_t label = several ? (int32_t)i : gf_dataset_label(data, i);
         if (label < 0) continue;
         out->id[out->n] = i;
         out->label[out->n++] = label;
@@ -154,18 +154,7 @@ static glofnd_status check(gf_error *err, gf_split *s, const char *data) {
 
 /* ----- init ----- */
 
-static glofnd_status take_lists(gf_error *err, const gf_split_spec *spec, gf_split *s) {
-    gf_samples all = s->train;
-    s->train = (gf_samples){0};
-    glofnd_status status = gf_samples_listed(err, &all, spec->train_list, &s->train);
-    if (status == GLOFND_OK) status = gf_samples_listed(err, &all, spec->test_list, &s->test);
-    gf_samples_free(&all);
-    snprintf(s->test_name, sizeof s->test_name, "%s", spec->test_list);
-    return status;
-}
-
 static glofnd_status open_test(gf_error *err, const gf_split_spec *spec, gf_split *s) {
-    if (spec->train_list && spec->test_list) return take_lists(err, spec, s);
     if (spec->test) {
         const int n = snprintf(s->test_name, sizeof s->test_name, "%s", spec->test);
         FAIL_IF(err, n < 0 || (size_t)n >= sizeof s->test_name, GLOFND_E_ARGUMENT, "the SPEC of the test samples is too long");
@@ -174,15 +163,19 @@ static glofnd_status open_test(gf_error *err, const gf_split_spec *spec, gf_spli
     }
     if (!*s->test_name) return gf_samples_hold_out(err, &s->train, spec->share, spec->seed, GF_STRATIFIED_TEST, &s->test);
     TRY(gf_dataset_open(err, s->test_name, &s->test_data));
-    return labelled(err, s->test_data, &s->test);
+    FAIL_IF(err, s->several && !gf_dataset_several(s->test_data, 0), GLOFND_E_ARGUMENT,
+            "images of %.200s have several classes, those of %.200s one", spec->data, s->test_name);
+    return labelled(err, s->test_data, s->several, &s->test);
 }
 
 static glofnd_status open_all(gf_error *err, const gf_split_spec *spec, gf_split *s) {
     TRY(gf_dataset_open(err, spec->data, &s->data));
-    TRY(labelled(err, s->data, &s->train));
+    s->several = spec->several && gf_dataset_several(s->data, 0) != NULL;
+    TRY(labelled(err, s->data, s->several, &s->train));
     FAIL_IF(err, s->train.n == 0, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec->data);
     TRY(open_test(err, spec, s));
-    return check(err, s, spec->data);
+    s->classes = s->several ? gf_dataset_describe(s->data).classes : 0;
+    return s->several ? GLOFND_OK : check(err, s, spec->data);
 }
 
 glofnd_status gf_split_init(gf_error *err, const gf_split_spec *spec, gf_split *out) {

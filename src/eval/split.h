@@ -9,9 +9,9 @@
 typedef struct gf_split_spec {
     const char *data, *test; /* SPECs; test NULL: the data's own test split, else `share` of each class of the data */
     double share;
-    uint64_t seed;                      /* of the held-out share */
-    int held_out;                       /* 1: hold out even if the data has a test split */
-    const char *train_list, *test_list; /* files that list the training and the test samples of data; both, or both NULL */
+    uint64_t seed; /* of the held-out share */
+    int held_out;  /* 1: hold out even if the data has a test split */
+    int several;   /* 1: images may have several classes (gf_dataset_several); then labels are positions in the dataset */
 } gf_split_spec;
 
 typedef struct gf_samples { /* labelled samples of a dataset */
@@ -24,8 +24,9 @@ typedef struct gf_samples { /* labelled samples of a dataset */
 typedef struct gf_split {
     gf_dataset *data, *test_data; /* test_data NULL: test samples are held out of data */
     gf_samples train, test;
-    int32_t classes;               /* largest label of the training samples + 1 */
-    char test_name[GF_SPLIT_NAME]; /* SPEC of the test samples, or the file that lists them; "": held out */
+    int32_t classes;               /* largest label of the training samples + 1; with `several`, all */
+    int several;                   /* labels are positions: gf_dataset_several() has the classes */
+    char test_name[GF_SPLIT_NAME]; /* SPEC of the test samples; "": held out */
 } gf_split;
 
 /* Where the classes of both have names, test labels follow the training set's numbering: a test set may lack classes, or have
@@ -37,7 +38,4 @@ void gf_split_free(gf_split *s); /* accepts NULL and a zeroed struct */
 glofnd_status gf_samples_hold_out(gf_error *err, gf_samples *from, double share, uint64_t seed, uint32_t stream, gf_samples *to);
 /* Copies the samples of `from` with chosen[i] == want. */
 glofnd_status gf_samples_choose(gf_error *err, const gf_samples *from, const uint8_t *chosen, int want, gf_samples *to);
-/* Copies the samples of `from` that a file lists, one per line: the name, or the end of it after a slash ("class/file.jpg"),
- * with or without extension. E_FORMAT: a line that matches no sample. */
-glofnd_status gf_samples_listed(gf_error *err, const gf_samples *from, const char *path, gf_samples *to);
 void gf_samples_free(gf_samples *p);

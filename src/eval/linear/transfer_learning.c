@@ -57,7 +57,7 @@ static glofnd_status prepare(gf_error *err, gf_transfer *t, gf_features *train, 
 static glofnd_status score_of(gf_error *err, const gf_transfer *t, gf_linear *m, const gf_features *f, int32_t *rank,
                               double *out) {
     gf_linear_rank(m, f, rank);
-    if (t->mean_per_class) return gf_rank_mean_per_class(err, f, rank, out);
+    if (t->scoring == GF_SCORE_MEAN) return gf_rank_mean_per_class(err, f, rank, out);
     *out = gf_rank_top(rank, f->n, 1);
     return GLOFND_OK;
 }

@@ -1,0 +1,76 @@
+# glofnd eval transfer on published datasets as they are unpacked: tiny mock-ups of their layouts. The right classes or none: a
+# folder that is not what its name says is refused, and a doubtful result stays out of the average.
+. "$2/tests/sh/common.inc"
+needs_runs
+needs 'png yes'
+data=shapes:n=60,classes=3,size=16,seed=3
+train run --epochs 1 --start-epoch 0
+"$glofnd" eval transfer run shapes:n=40,classes=2,size=16,seed=4 > out 2> err
+grep -q "no L-BFGS" err && skip "no liblbfgs"
+
+"$glofnd" data export shapes:n=120,classes=3,size=16,seed=5 --folder --out all > out 2> err || fail "export"
+list() { (cd all && find . -name '*.png' | sort | sed 's:^\./::'); }
+
+# Oxford-IIIT Pet: images and lists. As a folder of folders it has one class and would score 100 %.
+mkdir -p pets/images pets/annotations
+list | while read -r name; do
+    class=${name%%/*} file=${name##*/}
+    label=$((${class%%[!0-9]*} + 1))
+    cp "all/$name" "pets/images/breed_${label}_${file%.png}.jpg"
+    echo "breed_${label}_${file%.png} $label 1 1"
+done > every
+awk 'NR % 3' every > pets/annotations/trainval.txt
+awk 'NR % 3 == 0' every > pets/annotations/test.txt
+expect 1 "has 3 classes and 80 images in split trainval; Oxford-IIIT Pet has 37 and 3680" "$glofnd" eval transfer run pets=pets
+for spec in pets=pets pets=folder:pets pets:pets; do expect 1 "?counts=any" "$glofnd" eval transfer run $spec; done
+expect 0 "Pets *             80       40       3  mean per class" "$glofnd" eval transfer run "pets=pets?counts=any"
+wants "a subset" 0 "test on    pets:pets?split=test&counts=any" "WARNING: Pets: it has 80 training and 40 test images"
+expect 1 "all has 3 classes, Oxford-IIIT Pet has 37; the unpacked download is read by pets=DIR" \
+    "$glofnd" eval transfer run pets=folder:all
+
+# The average is over sound results alone.
+expect 0 "* not in the average, which is over 2 of 3 datasets" "$glofnd" eval transfer run "pets:pets?counts=any" \
+    a=shapes:n=80,classes=3,size=16,seed=2 b=shapes:n=90,classes=3,size=16,seed=9
+tail -n 1 run/eval.jsonl | grep -q '"names": \["a", "b"\]' || fail "a doubtful result in the mean"
+mkdir -p one/only && cp all/*/*.png one/only/
+expect 0 "WARNING: one: it has 1 class" "$glofnd" eval transfer run one=folder:one a=shapes:n=80,classes=3,size=16,seed=2
+[ "$(grep -c transfer_mean run/eval.jsonl)" -eq 1 ] || fail "a mean over one sound result"
+data=folder:all train own --epochs 1 --start-epoch 0
+expect 0 "held-out part of the images that the encoder was trained on" "$glofnd" eval transfer own x=folder:all
+
+# Pascal VOC 2007: several classes per image, 11-point mAP.
+voc=voc/VOCdevkit/VOC2007
+mkdir -p $voc/JPEGImages $voc/ImageSets/Main
+i=0
+list | while read -r name; do
+    i=$((i + 1))
+    cp "all/$name" "$voc/JPEGImages/$(printf %06d $i).jpg"
+    class=${name%%/*}
+    echo "$(printf %06d $i) $((${class%%[!0-9]*} + 0))"
+done > every
+awk 'NR % 3' every > trainval
+awk 'NR % 3 == 0' every > test
+k=0
+for class in aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant sheep \
+    sofa train tvmonitor; do
+    for split in trainval test; do
+        awk -v k=$k '{ print $1, ($2 == k % 3 || NR == k + 1 ? 1 : NR == 30 ? 0 : -1) }' $split \
+            > $voc/ImageSets/Main/${class}_$split.txt
+    done
+    k=$((k + 1))
+done
+for split in trainval test; do awk '{ print $1 }' $split > $voc/ImageSets/Main/$split.txt; done
+expect 0 "VOC2007 *          80       40      20  11-point mAP" \
+    "$glofnd" eval transfer run "voc2007=voc?counts=any" --protocol raw
+grep -q '"metric": "map11"' run/eval.jsonl || fail "the metric in the record"
+
+# data info says what was recognised.
+expect 0 "dataset    Oxford-IIIT Pet, scored by mean per class" "$glofnd" data info "pets:pets?counts=any"
+wants "data info" 0 "split      trainval  80 images of 3 classes, NOT as published" "split      test      40 images"
+
+# Held-out images of training are no test set, and every evaluation says which one it used.
+expect 0 "WARNING: the encoder was trained on the test images" "$glofnd" eval knn own
+wants "knn" 0 "held out of it"
+expect 0 "of folder:all" "$glofnd" eval knn run --data folder:all
+grep -q WARNING err && fail "a warning about other data"
+echo "eval transfer: ok"
