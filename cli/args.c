@@ -26,26 +26,34 @@ static void describe_flag(const gf_option *o, char *out, size_t bytes) {
 static void help_flag(const char *prefix, const gf_option *o) {
     char left[96];
     describe_flag(o, left, sizeof left);
-    printf("  %-24s%s%s%s%s", left, strlen(left) > 24 ? "\n                           " : " ", prefix, *prefix ? ": " : "",
-           o->help);
-    if (o->preset) printf("; default: %s", o->preset);
-    printf("\n");
+    gf_print(stdout, "  %-24s", left);
+    gf_print_lines(stdout, strlen(left) > 24 ? "\n                           " : " ");
+    gf_print(stdout, "%s%s", prefix, *prefix ? ": " : "");
+    gf_print_lines(stdout, o->help);
+    if (o->preset) gf_print(stdout, "; default: %s", o->preset);
+    gf_print(stdout, "\n");
+}
+
+static void print_usage(FILE *out, const char *usage) {
+    gf_print(out, "usage: ");
+    gf_print_lines(out, usage);
+    gf_print(out, "\n");
 }
 
 static void list_verbs(FILE *out, const cli_verb *v) {
     if (v->verbs_usage) {
-        fprintf(out, "usage: %s\n", v->verbs_usage);
+        print_usage(out, v->verbs_usage);
         return;
     }
-    fprintf(out, "usage: %s\n", v->usage);
-    for (int i = 0; v->verbs[i]; i++) fprintf(out, "  %-10s %s\n", v->verbs[i]->name, v->verbs[i]->summary);
-    fprintf(out, "\n`glofnd%s%s %s --help` explains one of them.\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name,
-            v == &cli_root ? "VERB" : "WHAT");
+    print_usage(out, v->usage);
+    for (int i = 0; v->verbs[i]; i++) gf_print(out, "  %-10s %s\n", v->verbs[i]->name, v->verbs[i]->summary);
+    gf_print(out, "\n`glofnd%s%s %s --help` explains one of them.\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name,
+             v == &cli_root ? "VERB" : "WHAT");
 }
 
 void cli_help(const cli_verb *v) {
     if (v->verbs) list_verbs(stdout, v);
-    else printf("usage: %s\n", v->usage);
+    else print_usage(stdout, v->usage);
     for (int i = 0; i < v->flag_count; i++) help_flag("", &v->flags[i]);
     for (int k = 0; v->verbs_usage && v->verbs[k]; k++)
         for (int i = 0; i < v->verbs[k]->flag_count; i++) help_flag(v->verbs[k]->name, &v->verbs[k]->flags[i]);
@@ -55,16 +63,17 @@ void cli_help(const cli_verb *v) {
 
 int cli_misused(const cli_call *call, const char *fmt, ...) {
     va_list args;
-    fprintf(stderr, "glofnd %s: ", call->title);
+    gf_print(stderr, "glofnd %s: ", call->title);
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    gf_vprint(stderr, fmt, args);
     va_end(args);
-    fprintf(stderr, "\nusage: %s\n", call->verb->usage);
+    gf_print(stderr, "\n");
+    print_usage(stderr, call->verb->usage);
     return CLI_USAGE;
 }
 
 int cli_failed(const char *verb, glofnd_status status, const gf_error *err) {
-    fprintf(stderr, "glofnd %s: %s\n", verb, err->text[0] ? err->text : glofnd_status_text(status));
+    gf_print(stderr, "glofnd %s: %s\n", verb, err->text[0] ? err->text : glofnd_status_text(status));
     return status == GLOFND_E_OPTION ? CLI_USAGE : CLI_FAILED;
 }
 
@@ -90,8 +99,8 @@ static int refuse_flag(const cli_call *call, const char *name) {
     const gf_option_table table = {call->verb->flags, call->verb->flag_count};
     const gf_option *best = gf_option_nearest(&table, call->verb->flags_bytes, name);
     const int near = best && gf_is_near(name, best->key);
-    fprintf(stderr, "glofnd %s: unknown flag --%s; %s%s%s--help lists the flags\n", call->title, name,
-            near ? "did you mean --" : "", near ? best->key : "", near ? "? " : "");
+    gf_print(stderr, "glofnd %s: unknown flag --%s; %s%s%s--help lists the flags\n", call->title, name,
+             near ? "did you mean --" : "", near ? best->key : "", near ? "? " : "");
     return CLI_USAGE;
 }
 
@@ -99,7 +108,7 @@ static int set_flag(const cli_call *call, const gf_option *o, void *flags, const
     const gf_option_table one = {o, 1};
     gf_error err = {{0}};
     if (gf_option_set(&err, &one, flags, call->verb->flags_bytes, o->key, value) == GLOFND_OK) return CLI_OK;
-    fprintf(stderr, "glofnd %s: --%s\n", call->title, err.text);
+    gf_print(stderr, "glofnd %s: --%s\n", call->title, err.text);
     return CLI_USAGE;
 }
 
@@ -112,11 +121,11 @@ static int take_flag(cli_call *call, void *flags, int argc, char **argv, int *i)
     if (at < 0) return refuse_flag(call, name);
     const gf_option *o = &call->verb->flags[at];
     const int is_switch = o->type == GF_OPTION_BOOL;
-    if (is_switch && equals) return fprintf(stderr, "glofnd %s: --%s takes no value\n", call->title, name), CLI_USAGE;
+    if (is_switch && equals) return gf_print(stderr, "glofnd %s: --%s takes no value\n", call->title, name), CLI_USAGE;
     if (!is_switch && !equals && *i + 1 >= argc)
-        return fprintf(stderr, "glofnd %s: --%s needs a value\n", call->title, name), CLI_USAGE;
+        return gf_print(stderr, "glofnd %s: --%s needs a value\n", call->title, name), CLI_USAGE;
     if (call->verb->once && strcmp(name, "data") == 0 && (call->given >> at & 1))
-        return fprintf(stderr, "glofnd %s: --data is given twice; %s\n", call->title, call->verb->once), CLI_USAGE;
+        return gf_print(stderr, "glofnd %s: --data is given twice; %s\n", call->title, call->verb->once), CLI_USAGE;
     call->given |= (uint64_t)1 << at;
     return set_flag(call, o, flags, is_switch ? "1" : equals ? equals + 1 : argv[++*i]);
 }
@@ -163,15 +172,15 @@ static int refuse_verb(const cli_verb *v, const char *name) {
     for (int i = 1; v->verbs[i]; i++)
         if (gf_edit_distance(name, v->verbs[i]->name) < gf_edit_distance(name, best->name)) best = v->verbs[i];
     const int near = gf_is_near(name, best->name);
-    fprintf(stderr, "glofnd%s%s: unknown verb \"%s\"; %s%s%s\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name, name,
-            near ? "did you mean " : "", near ? best->name : "", near ? "?" : "--help lists them");
+    gf_print(stderr, "glofnd%s%s: unknown verb \"%s\"; %s%s%s\n", v == &cli_root ? "" : " ", v == &cli_root ? "" : v->name, name,
+             near ? "did you mean " : "", near ? best->name : "", near ? "?" : "--help lists them");
     if (v != &cli_root) list_verbs(stderr, v);
     return CLI_USAGE;
 }
 
 static int run_group(const cli_verb *v, int argc, char **argv) {
     char title[64];
-    if (argc < 2) return fprintf(stderr, "glofnd %s: what to do is missing\n", v->name), list_verbs(stderr, v), CLI_USAGE;
+    if (argc < 2) return gf_print(stderr, "glofnd %s: what to do is missing\n", v->name), list_verbs(stderr, v), CLI_USAGE;
     if (is_help(argv[1])) return cli_help(v), CLI_OK;
     const cli_verb *found = find_verb(v, argv[1]);
     if (!found) return refuse_verb(v, argv[1]);

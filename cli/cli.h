@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "util/strings/option_table.h"
+#include "util/strings/print.h"
 
 enum {
     CLI_OK = 0,

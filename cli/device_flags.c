@@ -17,7 +17,7 @@ int device_flags_read(const cli_call *call, const device_flags *f, gf_encoder_de
 
 void device_flags_report(const char *verb, const gf_run_encoder *e) {
     const char *why = gf_run_encoder_cpu_fallback(e);
-    if (*why) fprintf(stderr, "glofnd %s: the run was trained on cuda, which cannot be used here (%s): on the CPU\n", verb, why);
+    if (*why) gf_print(stderr, "glofnd %s: the run was trained on cuda, which cannot be used here (%s): on the CPU\n", verb, why);
 }
 
 glofnd_status device_flags_open(gf_error *err, const char *verb, const gf_run_encoder_spec *spec, gf_run_encoder **out) {

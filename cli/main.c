@@ -17,8 +17,8 @@ static const cli_verb *const verbs[] = {&cmd_data,       &cmd_pretrain, &cmd_emb
 const cli_verb cli_root = {.name = "glofnd", .usage = "glofnd VERB ...", .verbs = verbs};
 
 static void help(void) {
-    printf("GloFND %d.%d.%d: global false-negative discovery for contrastive learning\n\n", GLOFND_VERSION_MAJOR,
-           GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH);
+    gf_print(stdout, "GloFND %d.%d.%d: global false-negative discovery for contrastive learning\n\n", GLOFND_VERSION_MAJOR,
+             GLOFND_VERSION_MINOR, GLOFND_VERSION_PATCH);
     cli_help(&cli_root);
 }
 
@@ -43,7 +43,7 @@ static int finished(int code) {
         signal(SIGPIPE, SIG_DFL);
         raise(SIGPIPE);
     }
-    fprintf(stderr, "glofnd: the output cannot be written: %s\n", strerror(errno));
+    gf_print(stderr, "glofnd: the output cannot be written: %s\n", strerror(errno));
     return code == CLI_OK ? CLI_FAILED : code;
 }
 
@@ -60,7 +60,7 @@ static int run(int argc, char **argv) {
     if (argc < 2 || (asks && argc == 2)) return help(), asks ? CLI_OK : CLI_USAGE;
     char *words[] = {argv[0], argc > 2 ? argv[2] : NULL, argc > 3 ? argv[3] : flag, flag, NULL};
     if (asks) return cli_run(&cli_root, argc > 3 ? 4 : 3, words);
-    if (argc == 2 && is_one_of(argv[1], version)) return puts(glofnd_build_info()), CLI_OK;
+    if (argc == 2 && is_one_of(argv[1], version)) return gf_print(stdout, "%s\n", glofnd_build_info()), CLI_OK;
     return cli_run(&cli_root, argc, argv);
 }
 

@@ -48,8 +48,8 @@ static int is_new(int64_t i) {
 void eval_progress_end(eval_progress *p) {
     gf_progress_end(&p->line);
     if (left.count > EVAL_NAMED)
-        fprintf(stderr, "glofnd eval: %lld samples in all are left out%s\n", (long long)left.count,
-                left.captions ? " or lack a caption" : "");
+        gf_print(stderr, "glofnd eval: %lld samples in all are left out%s\n", (long long)left.count,
+                 left.captions ? " or lack a caption" : "");
     free(left.seen);
     left.seen = NULL;
     left.capacity = 0, left.count = 0, left.captions = 0;
@@ -57,7 +57,7 @@ void eval_progress_end(eval_progress *p) {
 
 static void warn(int64_t i, const char *what, const char *message) {
     if (i < 0 || !is_new(i)) return;
-    if (left.count++ < EVAL_NAMED) fprintf(stderr, "glofnd eval: sample %lld %s: %s\n", (long long)i, what, message);
+    if (left.count++ < EVAL_NAMED) gf_print(stderr, "glofnd eval: sample %lld %s: %s\n", (long long)i, what, message);
 }
 
 void eval_warn(void *user, int64_t i, const char *message) {
@@ -72,5 +72,5 @@ void eval_warn_caption(void *user, int64_t i, const char *message) {
 }
 
 void eval_note(const gf_dataset *d) {
-    if (d && *gf_dataset_note(d)) fprintf(stderr, "glofnd eval: %s\n", gf_dataset_note(d));
+    if (d && *gf_dataset_note(d)) gf_print(stderr, "glofnd eval: %s\n", gf_dataset_note(d));
 }

@@ -70,7 +70,7 @@ static void print_log(const fn_job *j, const gf_run_log *r) {
     int64_t first = 0;
     while (first < r->epochs && !isfinite(r->field[GF_RUN_PRECISION][first])) first++;
     if (first == r->epochs) {
-        printf("training  no epoch of the log flagged anything against labels\n\n");
+        gf_print(stdout, "training  no epoch of the log flagged anything against labels\n\n");
         return;
     }
     const int64_t count = r->epochs - first, step = j->every_epoch ? 1 : (count + EPOCHS_SHOWN - 1) / EPOCHS_SHOWN;
@@ -80,9 +80,10 @@ static void print_log(const fn_job *j, const gf_run_log *r) {
     for (int64_t e = first; e < r->epochs; e++)
         if ((r->epochs - 1 - e) % step == 0) add_epoch(&t, r, e);
     gf_table_text(&text, &t, 1);
-    printf("training  pairs flagged in each epoch, judged by labels, from log.jsonl%s\n",
-           step > 1 ? " (not all epochs: --every-epoch)" : "");
-    if (text.at) printf("%s\n", text.at);
+    gf_print(stdout, "training  pairs flagged in each epoch, judged by labels, from log.jsonl%s\n",
+             step > 1 ? " (not all epochs: --every-epoch)" : "");
+    if (text.at) gf_print_lines(stdout, text.at);
+    if (text.at) gf_print(stdout, "\n");
     gf_text_free(&text);
     gf_table_free(&t);
 }
@@ -185,14 +186,17 @@ static void print_measured(const fn_job *j) {
             const double x[] = {q->flagged, q->precision, q->recall, q->f1, q->pooled_precision, q->pooled_recall, q->pooled_f1};
             for (int i = 0; i < 7; i++) gf_table_number(&t, 100.0 * x[i], 2);
         }
-    printf("frozen    %lld samples of %s, batches of %lld, alpha %g\n", (long long)j->anchors, j->samples.data,
-           (long long)j->batch, j->alpha);
+    gf_print(stdout, "frozen    %lld samples of %s, batches of %lld, alpha %g\n", (long long)j->anchors, j->samples.data,
+             (long long)j->batch, j->alpha);
     if (j->by_captions)
-        printf("truth     captions: %lld samples have one in common with an earlier sample\n", (long long)j->sharing);
+        gf_print(stdout, "truth     captions: %lld samples have one in common with an earlier sample\n", (long long)j->sharing);
     gf_table_text(&text, &t, 2);
-    if (text.at) printf("%s\n", text.at);
-    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++) printf("%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
-    printf("precision, recall: means over anchors, 0/0 = 1; pooled: over all pairs; F1: of the two columns before it\n");
+    if (text.at) gf_print_lines(stdout, text.at);
+    if (text.at) gf_print(stdout, "\n");
+    for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
+        gf_print(stdout, "%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
+    gf_print(stdout,
+             "precision, recall: means over anchors, 0/0 = 1; pooled: over all pairs; F1: of the two columns before it\n");
     gf_text_free(&text);
     gf_table_free(&t);
 }
@@ -275,8 +279,8 @@ static glofnd_status evaluate(gf_error *err, fn_job *j) {
     FAIL_IF(err, asked && !j->learned, GLOFND_E_ARGUMENT, EVAL_NOT_LEARNED, j->samples.run);
     print_measured(j);
     if (!j->learned) {
-        fprintf(stderr, "glofnd eval fn: glofnd is skipped: ");
-        fprintf(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
+        gf_print(stderr, "glofnd eval fn: glofnd is skipped: ");
+        gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
     }
     return record(err, j);
 }

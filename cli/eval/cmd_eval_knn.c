@@ -76,13 +76,14 @@ static glofnd_status record(gf_error *err, const knn_job *j) {
 }
 
 static void print_result(const knn_job *j) {
-    printf("protocol  %s: cosine, k %lld, ", name_of(j), (long long)j->knn.k);
-    if (j->knn.temperature > 0.0) printf("votes exp(s / %g)", j->knn.temperature);
-    else printf("equal votes");
-    printf(", %lld %s%s\n", (long long)j->dim, j->samples.embeddings ? "numbers of the image embedding" : "backbone features",
-           j->samples.untrained ? ", UNTRAINED weights" : "");
+    gf_print(stdout, "protocol  %s: cosine, k %lld, ", name_of(j), (long long)j->knn.k);
+    if (j->knn.temperature > 0.0) gf_print(stdout, "votes exp(s / %g)", j->knn.temperature);
+    else gf_print(stdout, "equal votes");
+    gf_print(stdout, ", %lld %s%s\n", (long long)j->dim,
+             j->samples.embeddings ? "numbers of the image embedding" : "backbone features",
+             j->samples.untrained ? ", UNTRAINED weights" : "");
     eval_print_samples(&j->samples, j->train_n, j->test_n);
-    printf("top-1     %.2f %%\n", 100.0 * j->top1);
+    gf_print(stdout, "top-1     %.2f %%\n", 100.0 * j->top1);
 }
 
 typedef struct knn_flags {

@@ -106,8 +106,8 @@ static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *
     FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT,
             "%g %% of the labels of %.200s hold no sample of class %d: a class of n gives floor(share n) samples; take more",
             100.0 * j->fraction[i], j->samples.data, (int)j->result[i].empty);
-    fprintf(stderr, "glofnd eval linear: skipping %g %% of the labels: they hold no sample of class %d\n", 100.0 * j->fraction[i],
-            (int)j->result[i].empty);
+    gf_print(stderr, "glofnd eval linear: skipping %g %% of the labels: they hold no sample of class %d\n",
+             100.0 * j->fraction[i], (int)j->result[i].empty);
     return GLOFND_OK;
 }
 
@@ -156,23 +156,26 @@ static int means(const linear_job *j, double *top1, double *top5) {
 
 static void print_results(const linear_job *j) {
     double top1, top5;
-    printf("protocol  linear %s: %s, batch %lld, %s%s\n", j->protocol, j->spec.protocol->text, (long long)j->spec.protocol->batch,
-           j->spec.augment == 0 ? "centre views" : "random crops and flips", j->samples.untrained ? ", UNTRAINED weights" : "");
+    gf_print(stdout, "protocol  linear %s: %s, batch %lld, %s%s\n", j->protocol, j->spec.protocol->text,
+             (long long)j->spec.protocol->batch, j->spec.augment == 0 ? "centre views" : "random crops and flips",
+             j->samples.untrained ? ", UNTRAINED weights" : "");
     eval_print_samples(&j->samples, j->train_n, j->test_n);
-    if (j->spec.validation > 0.0) printf("stopping  by %g %% of the training samples\n", 100.0 * j->spec.validation);
-    else printf("stopping  by the test samples, as the paper does; --validation 0.1 takes training samples instead\n");
-    printf("%9s %9s %10s %11s %8s %8s %8s  protocol\n", "labels", "samples", "epochs", "best epoch", "top-1", "top-5", "last");
+    if (j->spec.validation > 0.0) gf_print(stdout, "stopping  by %g %% of the training samples\n", 100.0 * j->spec.validation);
+    else gf_print(stdout, "stopping  by the test samples, as the paper does; --validation 0.1 takes training samples instead\n");
+    gf_print(stdout, "%9s %9s %10s %11s %8s %8s %8s  protocol\n", "labels", "samples", "epochs", "best epoch", "top-1", "top-5",
+             "last");
     for (int i = 0; i < j->fractions; i++) {
         const gf_linear_result *r = &j->result[i];
         if (r->empty >= 0) continue;
-        printf("%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i], (long long)r->samples,
-               (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch, 100.0 * r->probe.top1,
-               100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
+        gf_print(stdout, "%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i],
+                 (long long)r->samples, (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch,
+                 100.0 * r->probe.top1, 100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
     }
     const int count = means(j, &top1, &top5);
     if (count > 1)
-        printf("%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "", j->protocol);
-    if (count == 0) printf("no share of the labels has samples of every class\n");
+        gf_print(stdout, "%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
+                 j->protocol);
+    if (count == 0) gf_print(stdout, "no share of the labels has samples of every class\n");
 }
 
 static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {

@@ -84,15 +84,17 @@ static void add_row(gf_table *t, const char *what, const gf_recalls *r) {
 
 static void print_samples(const retrieval_job *j) {
     const gf_retrieval *r = &j->result.found;
-    printf("protocol  retrieval: cosine, %lld numbers%s\n", (long long)j->result.dim,
-           j->samples.untrained ? ", UNTRAINED weights" : "");
-    printf("data      %lld images, %lld captions of %s\n", (long long)r->images, (long long)r->texts,
-           j->samples.run ? j->samples.data : j->image);
-    if (j->result.repeated) printf("          %lld samples name an image of an earlier one\n", (long long)j->result.repeated);
-    if (j->result.lost) printf("          %lld captions of unreadable images are left out\n", (long long)j->result.lost);
+    gf_print(stdout, "protocol  retrieval: cosine, %lld numbers%s\n", (long long)j->result.dim,
+             j->samples.untrained ? ", UNTRAINED weights" : "");
+    gf_print(stdout, "data      %lld images, %lld captions of %s\n", (long long)r->images, (long long)r->texts,
+             j->samples.run ? j->samples.data : j->image);
+    if (j->result.repeated)
+        gf_print(stdout, "          %lld samples name an image of an earlier one\n", (long long)j->result.repeated);
+    if (j->result.lost)
+        gf_print(stdout, "          %lld captions of unreadable images are left out\n", (long long)j->result.lost);
     if (r->queries < r->images)
-        printf("          %lld images have no caption: they may be found, but are not asked for theirs\n",
-               (long long)(r->images - r->queries));
+        gf_print(stdout, "          %lld images have no caption: they may be found, but are not asked for theirs\n",
+                 (long long)(r->images - r->queries));
 }
 
 static void print_table(const gf_retrieval *r) {
@@ -109,7 +111,7 @@ static void print_table(const gf_retrieval *r) {
     add_row(&t, "chance, text to image", &r->ir_chance);
     add_row(&t, "chance, image to text", &r->tr_chance);
     gf_table_text(&text, &t, 1);
-    if (text.at) fputs(text.at, stdout);
+    if (text.at) gf_print_lines(stdout, text.at);
     gf_text_free(&text);
     gf_table_free(&t);
 }

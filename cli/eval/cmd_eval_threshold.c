@@ -56,8 +56,8 @@ static glofnd_status draw_samples(gf_error *err, threshold_job *j) {
     const int64_t drawn = anchors > half ? anchors : half;
     glofnd_status status;
     if (!j->plain) /* it may take a while, and without a terminal there is no line of progress */
-        fprintf(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
-                2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
+        gf_print(stderr, "glofnd eval threshold: %lld augmented views of %lld images to encode (--samples, --anchors)\n",
+                 2 * (long long)((drawn + batch - 1) / batch * batch), (long long)n);
     eval_progress_begin(&j->progress, j->plain ? "images" : "augmented views");
     if (j->plain) {
         status =
@@ -229,14 +229,14 @@ static void print_result(const threshold_job *j) {
     if (j->learned) add_row(&t, "learned", gf_spread_of(j->lambda, j->anchors), &j->error);
     add_row(&t, fnc, gf_spread_of(j->fnc, j->anchors * j->fnc_draws * j->views), &j->fnc_error);
     gf_table_text(&text, &t, 1);
-    printf("optimum   (1-alpha) quantile, alpha %g, of each anchor's similarities to %lld %s of %s\n", j->alpha,
-           (long long)j->pool, j->plain ? "images as they are" : "augmented views", j->samples.data);
-    if (text.at) printf("%s", text.at);
+    gf_print(stdout, "optimum   (1-alpha) quantile, alpha %g, of each anchor's similarities to %lld %s of %s\n", j->alpha,
+             (long long)j->pool, j->plain ? "images as they are" : "augmented views", j->samples.data);
+    if (text.at) gf_print_lines(stdout, text.at);
     gf_text_free(&text);
     gf_table_free(&t);
     if (j->learned) return;
-    fprintf(stderr, "glofnd eval threshold: the learned ones are skipped: ");
-    fprintf(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
+    gf_print(stderr, "glofnd eval threshold: the learned ones are skipped: ");
+    gf_print(stderr, EVAL_NOT_LEARNED "\n", j->samples.run);
 }
 
 static glofnd_status record(gf_error *err, const threshold_job *j) {
@@ -289,7 +289,7 @@ static glofnd_status evaluate(gf_error *err, threshold_job *j) {
     print_result(j); /* first: what was found is not lost if it cannot be written */
     fflush(stdout);
     TRY(write_files(err, j));
-    printf("files     %s/thresholds.tsv, .npy, .svg\n", j->out ? j->out : j->samples.run);
+    gf_print(stdout, "files     %s/thresholds.tsv, .npy, .svg\n", j->out ? j->out : j->samples.run);
     return record(err, j);
 }
 

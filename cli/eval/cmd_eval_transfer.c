@@ -157,7 +157,7 @@ static void doubt_split(const transfer_job *j, const gf_split *split, transfer_s
         snprintf(s->doubt, sizeof s->doubt, "it has %lld training and %lld test images of %d classes; %s has other counts",
                  (long long)split->train.n, (long long)split->test.n, (int)split->classes, k->full);
     if (*s->doubt)
-        fprintf(stderr, "glofnd eval transfer: WARNING: %s: %s; the result is marked by * and does not enter the average\n",
+        gf_print(stderr, "glofnd eval transfer: WARNING: %s: %s; the result is marked by * and does not enter the average\n",
                 s->title, s->doubt);
 }
 
@@ -288,21 +288,21 @@ static void print_set(const transfer_job *j, const transfer_set *s) {
     if (s->result.chosen >= 0)
         snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s), s->result.l2[s->result.chosen]);
     snprintf(title, sizeof title, "%s%s", s->title, *s->doubt ? " *" : "");
-    printf("%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", title, (long long)s->train_n, (long long)s->test_n,
+    gf_print(stdout, "%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", title, (long long)s->train_n, (long long)s->test_n,
            (long long)s->result.classes, gf_scoring_title(s->scoring), 100.0 * best(s), s->result.l2[s->result.best], chosen,
            j->protocol->name);
-    printf("  test on    %s\n", *s->samples.test_name ? s->samples.test_name : "a held-out part of the training samples");
+    gf_print(stdout, "  test on    %s\n", *s->samples.test_name ? s->samples.test_name : "a held-out part of the training samples");
     if (s->result.unfinished)
-        fprintf(stderr, "glofnd eval transfer: %s: %lld of %d fits were stopped after %lld iterations, not yet converged\n",
+        gf_print(stderr, "glofnd eval transfer: %s: %lld of %d fits were stopped after %lld iterations, not yet converged\n",
                 s->title, (long long)s->result.unfinished, (s->result.chosen < 0 ? 1 : 2) * GF_TRANSFER_STRENGTHS,
                 (long long)j->protocol->iterations);
 }
 
 static void print_scores(const transfer_job *j, const char *name, double (*score)(const transfer_set *), double mean) {
-    printf("%-14s", name);
-    for (int i = 0; i < j->sets; i++) printf(" %9.2f%s", 100.0 * score(&j->set[i]), *j->set[i].doubt ? "*" : " ");
-    if (sound_sets(j) > 1) printf(" %9.2f\n", 100.0 * mean);
-    else printf(" %9s\n", "-");
+    gf_print(stdout, "%-14s", name);
+    for (int i = 0; i < j->sets; i++) gf_print(stdout, " %9.2f%s", 100.0 * score(&j->set[i]), *j->set[i].doubt ? "*" : " ");
+    if (sound_sets(j) > 1) gf_print(stdout, " %9.2f\n", 100.0 * mean);
+    else gf_print(stdout, " %9s\n", "-");
 }
 
 /* One row of the paper's table. */
@@ -310,13 +310,13 @@ static void print_table(const transfer_job *j) {
     double score, by_validation;
     if (j->sets < 2) return;
     means(j, &score, &by_validation);
-    printf("\n%-14s", "protocol");
-    for (int i = 0; i < j->sets; i++) printf(" %9s ", j->set[i].title);
-    printf(" %9s\n", "Average");
+    gf_print(stdout, "\n%-14s", "protocol");
+    for (int i = 0; i < j->sets; i++) gf_print(stdout, " %9s ", j->set[i].title);
+    gf_print(stdout, " %9s\n", "Average");
     print_scores(j, j->protocol->name, best, score);
     print_scores(j, "  validated", validated, by_validation);
     if (sound_sets(j) < j->sets)
-        printf("* not in the average, which is over %d of %d datasets: see the warnings\n", sound_sets(j), j->sets);
+        gf_print(stdout, "* not in the average, which is over %d of %d datasets: see the warnings\n", sound_sets(j), j->sets);
 }
 
 static glofnd_status evaluate(gf_error *err, transfer_job *j) {
@@ -326,11 +326,11 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
                           &e));
     j->threads = gf_run_encoder_threads(e);
     memcpy(j->trained_on, gf_run_encoder_config(e)->data, sizeof j->trained_on);
-    printf("protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
-    printf("scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
+    gf_print(stdout, "protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
+    gf_print(stdout, "scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
            "choose\n",
            100.0 * VALIDATION);
-    printf("%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric", "best (l2)",
+    gf_print(stdout, "%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric", "best (l2)",
            "validated (l2)");
     glofnd_status status = GLOFND_OK;
     for (int i = 0; i < j->sets && status == GLOFND_OK; i++) {
@@ -351,7 +351,7 @@ static int check_sets_differ(const transfer_job *j) {
         for (int k = 0; k < i; k++) {
             const eval_dataset *a = &j->set[k].data, *b = &j->set[i].data;
             if (strcmp(a->name, b->name) != 0 || strcmp(a->spec, b->spec) != 0) continue;
-            fprintf(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", b->name, b->spec);
+            gf_print(stderr, "glofnd eval transfer: %s=%s is named twice; it would count twice in the mean\n", b->name, b->spec);
             return CLI_USAGE;
         }
     return CLI_OK;

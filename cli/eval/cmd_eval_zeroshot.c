@@ -238,7 +238,8 @@ static int mean_score(const zeroshot_job *j, int group, double *mean) {
 static void print_means(const zeroshot_job *j) {
     double mean;
     for (int g = 0; g < GROUPS; g++)
-        if (mean_score(j, g, &mean)) printf("%-16s %8s %8s %8s  %-14s %7.2f\n", group_titles[g], "", "", "", "", 100.0 * mean);
+        if (mean_score(j, g, &mean))
+            gf_print(stdout, "%-16s %8s %8s %8s  %-14s %7.2f\n", group_titles[g], "", "", "", "", 100.0 * mean);
 }
 
 /* The protocol of all that are classified, or "several". */
@@ -286,24 +287,26 @@ static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
 static void print_set(const zeroshot_set *s) {
     const gf_retrieval *r = &s->retrieved.found;
     if (s->retrieval)
-        printf("%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->name, (long long)r->images, "-",
-               (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
+        gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->name, (long long)r->images, "-",
+                 (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
     else
-        printf("%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->name, (long long)s->found.n,
-               (long long)s->found.classes, "-", metric_of(s), 100.0 * score_of(s), 100.0 * s->found.top1, 100.0 * s->found.top5,
-               100.0 * s->found.per_class, "-", "-");
+        gf_print(stdout, "%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->name, (long long)s->found.n,
+                 (long long)s->found.classes, "-", metric_of(s), 100.0 * score_of(s), 100.0 * s->found.top1,
+                 100.0 * s->found.top5, 100.0 * s->found.per_class, "-", "-");
     if (!s->retrieval && s->found.seen < s->found.classes)
-        fprintf(stderr, "glofnd eval zeroshot: %s: %lld of %lld classes have no image; the mean per class is over the others\n",
-                s->name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
+        gf_print(stderr, "glofnd eval zeroshot: %s: %lld of %lld classes have no image; the mean per class is over the others\n",
+                 s->name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
     fflush(stdout);
 }
 
 static void print_heading(const zeroshot_job *j) {
-    printf("protocol  zeroshot: the class whose mean sentence is nearest%s\n", j->untrained ? ", UNTRAINED weights" : "");
+    gf_print(stdout, "protocol  zeroshot: the class whose mean sentence is nearest%s\n",
+             j->untrained ? ", UNTRAINED weights" : "");
     for (int i = 0; i < j->sets; i++)
-        if (j->set[i].templates && !j->set[i].retrieval) printf("templates %s of %s\n", j->set[i].templates, j->set[i].name);
-    printf("%-16s %8s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "captions", "metric", "score %",
-           "top-1", "top-5", "per class", "IR", "TR");
+        if (j->set[i].templates && !j->set[i].retrieval)
+            gf_print(stdout, "templates %s of %s\n", j->set[i].templates, j->set[i].name);
+    gf_print(stdout, "%-16s %8s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "captions", "metric",
+             "score %", "top-1", "top-5", "per class", "IR", "TR");
 }
 
 static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {

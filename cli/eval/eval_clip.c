@@ -117,7 +117,7 @@ int eval_gather(int *argc, char **argv, const char *name, const char **value, in
         if (!text) argv[kept++] = argv[first];
         else if (found < max) value[found++] = text;
         else {
-            fprintf(stderr, "glofnd %s: --%s is given more than %d times\n", argv[0], name, max);
+            gf_print(stderr, "glofnd %s: --%s is given more than %d times\n", argv[0], name, max);
             return -1;
         }
     }

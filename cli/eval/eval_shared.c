@@ -88,11 +88,11 @@ glofnd_status eval_encode(gf_error *err, eval_samples *s, gf_features *train, gf
 
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) {
     const char *test_s = test_n == 1 ? "" : "s";
-    printf("train     %lld sample%s of %s\n", (long long)train_n, train_n == 1 ? "" : "s", s->data);
-    if (*s->test_name) printf("test      %lld sample%s of %s\n", (long long)test_n, test_s, s->test_name);
-    else printf("test      %lld sample%s held out of it, %.0f %% of a class\n", (long long)test_n, test_s, 100.0 * EVAL_HELD_OUT);
+    gf_print(stdout, "train     %lld sample%s of %s\n", (long long)train_n, train_n == 1 ? "" : "s", s->data);
+    if (*s->test_name) gf_print(stdout, "test      %lld sample%s of %s\n", (long long)test_n, test_s, s->test_name);
+    else gf_print(stdout, "test      %lld sample%s held out of it, %.0f %% of a class\n", (long long)test_n, test_s, 100.0 * EVAL_HELD_OUT);
     if (!*s->test_name && s->trained_on)
-        fprintf(
+        gf_print(
             stderr,
             "glofnd eval: WARNING: the encoder was trained on the test images: %.200s has no test split, so %.0f %% of its own "
             "images are used; --test SPEC names others\n",

@@ -78,12 +78,12 @@ static void record(sweeping *s, const sweep_run *r, const char *event, const cha
 }
 
 static void clear_line(const sweeping *s) {
-    if (s->progress.terminal) fprintf(stderr, "\r\033[K");
+    if (s->progress.terminal) gf_print(stderr, "\r\033[K");
 }
 
 static int report_failed(sweeping *s, const job *j) {
     clear_line(s);
-    fprintf(stderr, "glofnd sweep: %s failed; see %s\n", run_of(j)->name, j->log);
+    gf_print(stderr, "glofnd sweep: %s failed; see %s\n", run_of(j)->name, j->log);
     return 0;
 }
 
@@ -97,7 +97,7 @@ static int pretrain_ended(void *user, job *j, int code) {
     r->finished = 1;
     record(s, r, "finished", NULL);
     clear_line(s);
-    fprintf(stderr, "%s finished\n", r->name);
+    gf_print(stderr, "%s finished\n", r->name);
     return 1;
 }
 
@@ -224,12 +224,13 @@ static glofnd_status choose(gf_error *err, const sweep_plan *p, const gf_compari
     if (m < 0) m = find_figure(c, "linear", "");
     if (m < 0) m = find_figure(c, "knn", "");
     const int best = m < 0 ? -1 : gf_compare_best(c, m);
-    if (best >= 0) printf("\nbest      %s: %s %.2f\n", c->label[best], c->metric[m].name, gf_compare_cell(c, best, m).mean);
-    else fprintf(stderr, "glofnd sweep: no evaluation to choose the best by: --eval linear or --eval knn gives one\n");
+    if (best >= 0)
+        gf_print(stdout, "\nbest      %s: %s %.2f\n", c->label[best], c->metric[m].name, gf_compare_cell(c, best, m).mean);
+    else gf_print(stderr, "glofnd sweep: no evaluation to choose the best by: --eval linear or --eval knn gives one\n");
     if (best >= 0 && groups_with(c, m) < c->groups)
-        fprintf(stderr,
-                "glofnd sweep: %d of %d configurations were not measured with these settings: the best is among the others\n",
-                c->groups - groups_with(c, m), c->groups);
+        gf_print(stderr,
+                 "glofnd sweep: %d of %d configurations were not measured with these settings: the best is among the others\n",
+                 c->groups - groups_with(c, m), c->groups);
     return GLOFND_OK;
 }
 
@@ -275,9 +276,9 @@ static glofnd_status sweep(sweeping *s) {
 static void list(const sweeping *s) {
     for (int i = 0; i < s->count; i++) {
         const int begun = access(s->run[i].path, F_OK) == 0;
-        printf("%-60s %s\n", s->run[i].path, s->run[i].finished ? "finished" : begun ? "begun" : "to do");
+        gf_print(stdout, "%-60s %s\n", s->run[i].path, s->run[i].finished ? "finished" : begun ? "begun" : "to do");
     }
-    printf("%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished_runs(s));
+    gf_print(stdout, "%d run%s, %d finished\n", s->count, s->count == 1 ? "" : "s", finished_runs(s));
 }
 
 /* 0 only if all runs and evaluations are complete. */
@@ -285,9 +286,9 @@ static int conclude(const sweeping *s, glofnd_status status) {
     int missing = 0;
     if (status != GLOFND_OK) return cli_failed("sweep", status, &s->err);
     for (int i = 0; i < s->count; i++) missing += !s->run[i].finished || s->run[i].evaluated != (1u << s->plan->eval_count) - 1u;
-    if (stopped()) fprintf(stderr, "glofnd sweep: stopped; the same command continues\n");
+    if (stopped()) gf_print(stderr, "glofnd sweep: stopped; the same command continues\n");
     else if (missing)
-        fprintf(stderr, "glofnd sweep: %d of %d runs are incomplete; the same command tries them again\n", missing, s->count);
+        gf_print(stderr, "glofnd sweep: %d of %d runs are incomplete; the same command tries them again\n", missing, s->count);
     return stopped() || missing ? CLI_FAILED : CLI_OK;
 }
 

@@ -45,7 +45,7 @@ glofnd_status sweep_check_calls(gf_error *err, const sweep_plan *p, const sweep_
         FAIL_IF(err, !messages, GLOFND_E_IO, "no temporary file can be made: %s", strerror(errno));
         const int code = try_call(first, p->eval[e], messages);
         rewind(messages);
-        while (code == CLI_USAGE && fgets(line, sizeof line, messages)) fputs(line, stderr);
+        while (code == CLI_USAGE && fgets(line, sizeof line, messages)) gf_print_lines(stderr, line);
         fclose(messages);
         FAIL_IF(err, code == CLI_USAGE, GLOFND_E_OPTION, CANNOT_WORK, p->eval[e], "");
     }

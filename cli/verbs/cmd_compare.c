@@ -25,7 +25,7 @@ glofnd_status compare_write(gf_error *err, const gf_comparison *c, const char *f
     writers[format_of(format)](&text, c);
     if (text.failed) status = gf_fail(err, GLOFND_E_MEMORY, "no memory for the comparison");
     else if (path) status = gf_file_write(err, path, text.at, text.used);
-    else if (text.at) fputs(text.at, stdout);
+    else if (text.at) gf_print_lines(stdout, text.at);
     gf_text_free(&text);
     return status;
 }
@@ -39,24 +39,24 @@ static void warn_seeds(const char *verb, const gf_comparison *c) {
             const gf_compared *other = &c->run[k];
             partners += other->group == 0 && other->seed == r->seed;
             if (k < i && other->group == r->group && other->seed == r->seed)
-                fprintf(stderr, "glofnd %s: %s and %s have one configuration and seed: both count in the mean, the first in p\n",
-                        verb, other->path, r->path);
+                gf_print(stderr, "glofnd %s: %s and %s have one configuration and seed: both count in the mean, the first in p\n",
+                         verb, other->path, r->path);
         }
         if (!partners)
-            fprintf(stderr, "glofnd %s: %s has no partner of seed %lld in group 1: it is not in p\n", verb, r->path,
-                    (long long)r->seed);
+            gf_print(stderr, "glofnd %s: %s has no partner of seed %lld in group 1: it is not in p\n", verb, r->path,
+                     (long long)r->seed);
     }
 }
 
 void compare_warn(const char *verb, const gf_comparison *c) {
     if (c->skipped)
-        fprintf(stderr, "glofnd %s: %lld unreadable line%s left out, the first in %s\n", verb, (long long)c->skipped,
-                c->skipped == 1 ? " is" : "s are", c->skipped_in);
+        gf_print(stderr, "glofnd %s: %lld unreadable line%s left out, the first in %s\n", verb, (long long)c->skipped,
+                 c->skipped == 1 ? " is" : "s are", c->skipped_in);
     if (*c->unknown)
-        fprintf(stderr, "glofnd %s: %s/" GF_EVAL_FILE " has the key \"%s\" of a newer version, which counts as a setting here\n",
-                verb, c->unknown_in, c->unknown);
-    if (c->metrics == 0) fprintf(stderr, "glofnd %s: nothing measured yet: glofnd eval knn, linear ... RUN measures\n", verb);
-    if (c->groups < 2) fprintf(stderr, "glofnd %s: one configuration only: nothing to compare it with\n", verb);
+        gf_print(stderr, "glofnd %s: %s/" GF_EVAL_FILE " has the key \"%s\" of a newer version, which counts as a setting here\n",
+                 verb, c->unknown_in, c->unknown);
+    if (c->metrics == 0) gf_print(stderr, "glofnd %s: nothing measured yet: glofnd eval knn, linear ... RUN measures\n", verb);
+    if (c->groups < 2) gf_print(stderr, "glofnd %s: one configuration only: nothing to compare it with\n", verb);
     warn_seeds(verb, c);
 }
 
@@ -75,13 +75,13 @@ static int choose_runs(char **run, int n) {
     for (int i = 0; i < n; i++) {
         struct stat st;
         if (stat(run[i], &st) == 0 && S_ISREG(st.st_mode)) {
-            fprintf(stderr, "glofnd compare: %s is a file: it is passed over\n", run[i]);
+            gf_print(stderr, "glofnd compare: %s is a file: it is passed over\n", run[i]);
             continue;
         }
         int k = 0;
         while (k < kept && !gf_path_same(run[k], run[i])) k++;
         if (k == kept) run[kept++] = run[i];
-        else fprintf(stderr, "glofnd compare: %s is named twice: it counts once\n", run[i]);
+        else gf_print(stderr, "glofnd compare: %s is named twice: it counts once\n", run[i]);
     }
     return kept;
 }
@@ -117,7 +117,7 @@ static int compare(const cli_call *call, const void *flags) {
             gf_fail(&err, GLOFND_E_ARGUMENT, "no run has a figure whose name has \"%.60s\"; there are: %s", f->metric, names);
     if (status == GLOFND_OK) compare_warn("compare", &c);
     if (status == GLOFND_OK) status = compare_write(&err, &c, format_names[f->format], out);
-    if (status == GLOFND_OK && out) printf("%d runs in %d groups written to %s\n", c.runs, c.groups, out);
+    if (status == GLOFND_OK && out) gf_print(stdout, "%d runs in %d groups written to %s\n", c.runs, c.groups, out);
     gf_compare_free(&c);
     return status == GLOFND_OK ? CLI_OK : cli_failed("compare", status, &err);
 }

@@ -29,19 +29,19 @@ static int open_data(const char *spec, gf_dataset **d) {
 
 /* A note is no result: it goes to stderr. */
 static void report_note(const gf_dataset *d) {
-    if (*gf_dataset_note(d)) fprintf(stderr, "glofnd data: %s\n", gf_dataset_note(d));
+    if (*gf_dataset_note(d)) gf_print(stderr, "glofnd data: %s\n", gf_dataset_note(d));
 }
 
 /* ---- info ---- */
 
 static void print_sizes(const gf_dataset *d, int64_t n) {
     const gf_sizes s = gf_dataset_sizes(d);
-    if (s.other_width) printf("size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
+    if (s.other_width) gf_print(stdout, "size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
     else if (s.read == 0)
-        printf("size       unknown: none of the %lld images that were tried can be read\n", (long long)s.probed);
-    else if (s.read == n) printf("size       %d x %d\n", s.width, s.height);
-    else printf("size       %d x %d, by %lld of the images\n", s.width, s.height, (long long)s.read);
-    printf("view       %d pixels, unless --size says otherwise\n", gf_sizes_default_view(&s));
+        gf_print(stdout, "size       unknown: none of the %lld images that were tried can be read\n", (long long)s.probed);
+    else if (s.read == n) gf_print(stdout, "size       %d x %d\n", s.width, s.height);
+    else gf_print(stdout, "size       %d x %d, by %lld of the images\n", s.width, s.height, (long long)s.read);
+    gf_print(stdout, "view       %d pixels, unless --size says otherwise\n", gf_sizes_default_view(&s));
 }
 
 static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
@@ -58,29 +58,23 @@ static void print_labels(const gf_dataset *d, const gf_dataset_info *info) {
         least = count[c] < least ? count[c] : least;
         most = count[c] > most ? count[c] : most;
     }
-    printf("classes    %d, with %lld to %lld samples", (int)info->classes, (long long)least, (long long)most);
-    if (none) printf("; %lld without label", (long long)none);
-    printf("\n");
+    gf_print(stdout, "classes    %d, with %lld to %lld samples", (int)info->classes, (long long)least, (long long)most);
+    if (none) gf_print(stdout, "; %lld without label", (long long)none);
+    gf_print(stdout, "\n");
     free(count);
-}
-
-/* Somebody else's text: what a terminal would obey is shown as '?'. */
-static void print_harmless(const char *text, size_t n) {
-    for (size_t i = 0; i < n; i++) putchar((unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i]);
 }
 
 /* The number of captions of the first sample, and the first of them. */
 static void print_captions(const gf_dataset *d, const gf_dataset_info *x) {
     gf_sample s = {0};
     if (!x->has_text || gf_dataset_text(NULL, d, 0, &s) != GLOFND_OK) {
-        printf("captions   %s\n", x->has_text ? "yes" : "no");
+        gf_print(stdout, "captions   %s\n", x->has_text ? "yes" : "no");
     } else if (!gf_captions_count(s.text)) {
-        printf("captions   yes; the first sample has none\n");
+        gf_print(stdout, "captions   yes; the first sample has none\n");
     } else {
         const gf_caption c = gf_caption_at(s.text, 0);
-        printf("captions   yes; the first sample has %lld: ", (long long)gf_captions_count(s.text));
-        print_harmless(c.text, c.n < 200 ? c.n : 200);
-        printf("\n");
+        gf_print(stdout, "captions   yes; the first sample has %lld: %.*s\n", (long long)gf_captions_count(s.text),
+                 (int)(c.n < 200 ? c.n : 200), c.text);
     }
     gf_sample_free(&s);
 }
@@ -90,15 +84,15 @@ static void print_known(const gf_dataset *d) {
     const gf_known_dataset *k = gf_dataset_known(d);
     char spec[4300];
     if (!k) return;
-    printf("dataset    %s, scored by %s\n", k->full, gf_scoring_title(k->scoring));
+    gf_print(stdout, "dataset    %s, scored by %s\n", k->full, gf_scoring_title(k->scoring));
     for (const gf_known_split *s = k->split; s->name; s++) {
         gf_dataset *split = NULL;
         gf_error err = {{0}};
         if (!gf_dataset_split_spec(d, s->name, spec, sizeof spec)) continue;
         if (gf_dataset_open(&err, spec, &split) == GLOFND_OK)
-            printf("split      %-9s %lld images of %d classes%s\n", s->name, (long long)gf_dataset_describe(split).n,
+            gf_print(stdout, "split      %-9s %lld images of %d classes%s\n", s->name, (long long)gf_dataset_describe(split).n,
                    (int)gf_dataset_describe(split).classes, gf_dataset_as_known(split) ? "" : ", NOT as published");
-        else printf("split      %-9s not there: %s\n", s->name, err.text);
+        else gf_print(stdout, "split      %-9s not there: %s\n", s->name, err.text);
         gf_dataset_free(split);
     }
 }
@@ -110,18 +104,18 @@ static int info(const cli_call *call, const void *flags) {
     if (code != CLI_OK) return code;
     const gf_dataset_info x = gf_dataset_describe(d);
     char test[4300], name[512];
-    printf("kind       %s\nsamples    %lld\n", x.format, (long long)x.n);
+    gf_print(stdout, "kind       %s\nsamples    %lld\n", x.format, (long long)x.n);
     print_known(d);
     print_sizes(d, x.n);
     if (x.classes > 0) print_labels(d, &x);
-    else printf("classes    none\n");
+    else gf_print(stdout, "classes    none\n");
     print_captions(d, &x);
-    printf("test split %s\n", gf_dataset_test_spec(d, test, sizeof test) ? test : "none of its own");
+    gf_print(stdout, "test split %s\n", gf_dataset_test_spec(d, test, sizeof test) ? test : "none of its own");
     if (x.n > 0) {
         gf_dataset_name(d, 0, name, sizeof name);
-        printf("first      %s\n", name);
+        gf_print(stdout, "first      %s\n", name);
     }
-    if (*gf_dataset_note(d)) printf("note       %s\n", gf_dataset_note(d));
+    if (*gf_dataset_note(d)) gf_print(stdout, "note       %s\n", gf_dataset_note(d));
     gf_dataset_free(d);
     return CLI_OK;
 }
@@ -134,12 +128,12 @@ static int index_shards(const cli_call *call, const void *flags) {
     (void)flags;
     int64_t shards = 0, samples = 0;
     if (strncmp(spec, "wds:", 4) != 0) {
-        fprintf(stderr, "glofnd data: index is for wds: datasets; \"%s\" is something else\n", spec);
+        gf_print(stderr, "glofnd data: index is for wds: datasets; \"%s\" is something else\n", spec);
         return CLI_USAGE;
     }
     const glofnd_status status = gf_wds_index_all(&err, spec + 4, &shards, &samples);
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    printf("%lld samples in %lld shards indexed\n", (long long)samples, (long long)shards);
+    gf_print(stdout, "%lld samples in %lld shards indexed\n", (long long)samples, (long long)shards);
     gf_dataset *d = NULL; /* from the indexes */
     if (gf_dataset_open(NULL, spec, &d) == GLOFND_OK) report_note(d);
     gf_dataset_free(d);
@@ -182,7 +176,7 @@ static int synth(const cli_call *call, const void *flags) {
     const glofnd_status status = write_sheet(&err, d, (int)f->rows, (int)f->columns, (int)f->cell, f->out);
     gf_dataset_free(d);
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
-    printf("%d x %d samples drawn to %s\n", (int)f->rows, (int)f->columns, f->out);
+    gf_print(stdout, "%d x %d samples drawn to %s\n", (int)f->rows, (int)f->columns, f->out);
     return CLI_OK;
 }
 
@@ -190,19 +184,19 @@ static int synth(const cli_call *call, const void *flags) {
 
 static int show_progress(void *user, int64_t done, int64_t total) {
     (void)user;
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r%lld of %lld samples", (long long)done, (long long)total);
+    if (isatty(STDERR_FILENO)) gf_print(stderr, "\r%lld of %lld samples", (long long)done, (long long)total);
     return atomic_load(&cli_interrupted) && done < total;
 }
 
 static int report_export(const gf_export *e, const gf_export_result *r, int64_t n, int captions) {
     const int whole = r->written + r->unreadable == n;
     if (!whole)
-        fprintf(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before the next attempt\n",
+        gf_print(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before the next attempt\n",
                 (long long)(r->written + r->unreadable), (long long)n, e->folder);
-    printf("%lld samples written, %lld unreadable ones left out; open them as %s", (long long)r->written,
+    gf_print(stdout, "%lld samples written, %lld unreadable ones left out; open them as %s", (long long)r->written,
            (long long)r->unreadable, r->spec);
-    if (captions) printf(", with captions as csv:%s/captions.csv", e->folder);
-    printf("\n");
+    if (captions) gf_print(stdout, ", with captions as csv:%s/captions.csv", e->folder);
+    gf_print(stdout, "\n");
     return whole ? CLI_OK : CLI_FAILED;
 }
 
@@ -239,7 +233,7 @@ static int export(const cli_call *call, const void *flags) {
     const glofnd_status status = gf_dataset_export(&err, d, &e, &result);
     const gf_dataset_info x = gf_dataset_describe(d);
     gf_dataset_free(d);
-    if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K");
+    if (isatty(STDERR_FILENO)) gf_print(stderr, "\r\033[K");
     if (status != GLOFND_OK) return cli_failed("data", status, &err);
     return report_export(&e, &result, x.n, f->folder && x.has_text);
 }

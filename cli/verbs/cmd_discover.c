@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/parallel.h"
 #include "util/strings/number_text.h"
+#include "util/strings/utf8.h"
 
 enum { PROGRESS_STEPS = 1000000 };
 
@@ -63,13 +64,13 @@ static glofnd_status report_memory(gf_error *err, const discover_job *j, int64_t
     const double most = (double)p.rows + (j->s.learned ? raw + work : fmax(raw, work));
     amount a, b, c;
     if (!j->quiet && p.device)
-        fprintf(stderr, "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs\n",
-                (long long)n, (long long)dim, amount_of(a, (double)p.device), amount_of(b, most),
-                0.5 * (double)n * (double)(n - 1));
+        gf_print(stderr, "%lld x %lld: at most %s on the GPU (CUDA itself takes some 0.5 GB more) and %s of memory, %.3g pairs\n",
+                 (long long)n, (long long)dim, amount_of(a, (double)p.device), amount_of(b, most),
+                 0.5 * (double)n * (double)(n - 1));
     else if (!j->quiet)
-        fprintf(stderr, "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs\n", (long long)n,
-                (long long)dim, amount_of(a, most), amount_of(b, (double)p.rows), amount_of(c, (double)p.lists), p.passes,
-                p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
+        gf_print(stderr, "%lld x %lld: at most %s of memory (%s embeddings, %s lists), %d pass%s over %.3g pairs\n", (long long)n,
+                 (long long)dim, amount_of(a, most), amount_of(b, (double)p.rows), amount_of(c, (double)p.lists), p.passes,
+                 p.passes > 1 ? "es" : "", 0.5 * (double)n * (double)(n - 1));
     FAIL_IF(err, p.lists > j->s.memory, GLOFND_E_MEMORY,
             "the lists of the %lld most similar of %lld anchors take %s; --memory allows %s: raise it, or lower --top",
             (long long)j->s.top, (long long)n, amount_of(a, (double)p.lists), amount_of(b, (double)j->s.memory));
@@ -80,7 +81,7 @@ static glofnd_status report_memory(gf_error *err, const discover_job *j, int64_t
 
 static void report_unreadable(void *user, int64_t i, const char *message) {
     (void)user;
-    fprintf(stderr, "glofnd discover: sample %lld is left out: %s\n", (long long)i, message);
+    gf_print(stderr, "glofnd discover: sample %lld is left out: %s\n", (long long)i, message);
 }
 
 static void encoded(void *user, int64_t done, int64_t total) {
@@ -96,8 +97,8 @@ static glofnd_status take_names(gf_error *err, const gf_dataset *data, gf_discov
     for (int64_t i = 0; i < d->n; i++) {
         char *name = d->name_text + i * NAME;
         gf_dataset_name(data, i, name, NAME);
-        for (char *c = name; *c; c++)
-            if ((unsigned char)*c < ' ') *c = ' ';
+        gf_utf8_trim(name); /* it may have been cut */
+        gf_utf8_clean(name, ' ');
         d->name[i] = name;
     }
     return GLOFND_OK;
@@ -216,11 +217,12 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     j->page.images = j->images;
     TRY(gf_discover_write(err, j->out, j->force, &report));
     if (!j->quiet)
-        fprintf(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run ? "encoding" : "reading", loaded - begun,
-                found - loaded, gf_clock() - found);
+        gf_print(stderr, "%s %.1f s, search %.1f s, writing %.1f s\n", j->run ? "encoding" : "reading", loaded - begun,
+                 found - loaded, gf_clock() - found);
     gf_text text = {0};
     gf_discover_summary(&text, &report);
-    if (text.at) printf("%swritten to  %s%s\n", text.at, j->out, j->html ? ": open index.html in a browser" : "");
+    if (text.at) gf_print_lines(stdout, text.at);
+    if (text.at) gf_print(stdout, "written to  %s%s\n", j->out, j->html ? ": open index.html in a browser" : "");
     gf_text_free(&text);
     return GLOFND_OK;
 }
@@ -289,7 +291,7 @@ static int check_flags(const cli_call *call, const discover_flags *f) {
     else if (f->query && f->html) wrong = "--html does not go with --query: the page is of EMB alone";
     else if (cli_given(call, "html-mb") && !f->html) wrong = "--html-mb goes with --html";
     else if (learner && !f->learned) wrong = "--batch, --epochs and --sample go with --learned";
-    if (wrong) fprintf(stderr, "glofnd discover: %s; --help explains\n", wrong);
+    if (wrong) gf_print(stderr, "glofnd discover: %s; --help explains\n", wrong);
     return wrong ? CLI_USAGE : CLI_OK;
 }
 
@@ -354,7 +356,7 @@ static int run(const cli_call *call, const void *flags) {
     free(j.lambda);
     if (status == GLOFND_OK) return CLI_OK;
     if (!atomic_load(&cli_interrupted)) return cli_failed("discover", status, &err);
-    fprintf(stderr, "glofnd discover: stopped; nothing is written\n");
+    gf_print(stderr, "glofnd discover: stopped; nothing is written\n");
     return CLI_FAILED;
 }
 

@@ -29,7 +29,7 @@ static void note_unreadable(void *user, int64_t i, const char *message) {
         if (r->bad[i]) return;
         r->bad[i] = 1;
     }
-    if (r->left_out++ < EVAL_NAMED) fprintf(stderr, "glofnd embed: sample %lld is left out: %s\n", (long long)i, message);
+    if (r->left_out++ < EVAL_NAMED) gf_print(stderr, "glofnd embed: sample %lld is left out: %s\n", (long long)i, message);
 }
 
 /* Closes the gaps of samples that are left out. */
@@ -63,7 +63,7 @@ static glofnd_status encode(gf_error *err, const gf_run_encoder_spec *spec, cons
     glofnd_status status = gf_dataset_open(err, data, &d);
     if (status == GLOFND_OK) status = device_flags_open(err, "embed", spec, &e);
     if (status == GLOFND_OK) {
-        if (*gf_dataset_note(d)) fprintf(stderr, "glofnd embed: %s\n", gf_dataset_note(d));
+        if (*gf_dataset_note(d)) gf_print(stderr, "glofnd embed: %s\n", gf_dataset_note(d));
         r->n = gf_dataset_describe(d).n;
         status = spec->text ? gf_encode_captions(err, e, d, &spec_of_captions, &r->f, &r->sample) : encode_images(err, e, d, r);
     }
@@ -100,12 +100,12 @@ static glofnd_status write_files(gf_error *err, const result *r, const targets *
 }
 
 static int report(const result *r, const char *what, const targets *t, int text) {
-    printf("%lld x %lld %s written to %s\n", (long long)r->f.n, (long long)r->f.dim, what, t->out);
-    if (r->left_out && text) fprintf(stderr, "glofnd embed: %lld samples or captions are left out\n", (long long)r->left_out);
+    gf_print(stdout, "%lld x %lld %s written to %s\n", (long long)r->f.n, (long long)r->f.dim, what, t->out);
+    if (r->left_out && text) gf_print(stderr, "glofnd embed: %lld samples or captions are left out\n", (long long)r->left_out);
     else if (r->left_out)
-        fprintf(stderr, "glofnd embed: %lld of %lld samples are left out, and rows move up: %s\n", (long long)r->left_out,
-                (long long)r->n,
-                t->samples ? "--samples has the sample of each row" : "--samples FILE.npy lists those that remain");
+        gf_print(stderr, "glofnd embed: %lld of %lld samples are left out, and rows move up: %s\n", (long long)r->left_out,
+                 (long long)r->n,
+                 t->samples ? "--samples has the sample of each row" : "--samples FILE.npy lists those that remain");
     return CLI_OK;
 }
 

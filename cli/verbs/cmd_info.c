@@ -13,9 +13,9 @@ static const char *yes(int have) { return have ? "yes" : "no"; }
 
 static int info(const cli_call *call, const void *flags) {
     (void)call, (void)flags;
-    printf("build      %s\n", glofnd_build_info());
-    printf("cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
-           gf_cpu_kernels_get()->isa);
+    gf_print(stdout, "build      %s\n", glofnd_build_info());
+    gf_print(stdout, "cpu        %ld online, %d threads, kernels for %s\n", sysconf(_SC_NPROCESSORS_ONLN), gf_parallel_default(),
+             gf_cpu_kernels_get()->isa);
     int jpeg = 0, png = 0, dnnl = 0;
 #ifdef GF_HAVE_JPEG
     jpeg = 1;
@@ -26,17 +26,17 @@ static int info(const cli_call *call, const void *flags) {
 #ifdef GF_HAVE_DNNL
     dnnl = 1;
 #endif
-    printf("formats    jpeg %s, png %s, safetensors and JSON lines yes\n", yes(jpeg), yes(png));
+    gf_print(stdout, "formats    jpeg %s, png %s, safetensors and JSON lines yes\n", yes(jpeg), yes(png));
     char nets[256];
     gf_net_describe(nets, sizeof nets);
-    printf("networks   oneDNN %s\n", yes(dnnl));
-    printf("nets use   %s\n", nets);
+    gf_print(stdout, "networks   oneDNN %s\n", yes(dnnl));
+    gf_print(stdout, "nets use   %s\n", nets);
     gf_net_describe_device(GLOFND_DEVICE_CUDA, nets, sizeof nets);
-    printf("on a GPU   %s\n", nets);
+    gf_print(stdout, "on a GPU   %s\n", nets);
     gf_dist_describe(nets, sizeof nets);
-    printf("ranks by   %s\n", nets);
+    gf_print(stdout, "ranks by   %s\n", nets);
     gf_device_comm_describe(nets, sizeof nets);
-    printf("and GPUs   %s\n", nets);
+    gf_print(stdout, "and GPUs   %s\n", nets);
     return CLI_OK;
 }
 

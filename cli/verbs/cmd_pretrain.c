@@ -17,18 +17,21 @@
 
 /* Replaces a progress line on a terminal. */
 static void report(const char *line) {
-    fprintf(stderr, "%s%s\n", isatty(STDERR_FILENO) && !cli_terminal_is_dumb() ? "\r\033[K" : "", line);
+    if (isatty(STDERR_FILENO) && !cli_terminal_is_dumb()) gf_print(stderr, "\r\033[K%s\n", line);
+    else gf_print(stderr, "%s\n", line);
 }
 
 static void help_option(const gf_option *o) {
     const char *clip = gf_config_preset(o, GF_TASK_CLIP);
     char range[256];
-    printf("  --%-18s %s\n", o->key, o->help);
+    gf_print(stdout, "  --%-18s ", o->key);
+    gf_print_lines(stdout, o->help);
+    gf_print(stdout, "\n");
     if (o->type == GF_OPTION_TEXT) return;
     gf_option_range(o, range, sizeof range);
-    printf("%23s%s; default %s", "", range, o->preset);
-    if (strcmp(clip, o->preset) != 0) printf(", with task clip %s", clip);
-    printf("\n");
+    gf_print(stdout, "%23s%s; default %s", "", range, o->preset);
+    if (strcmp(clip, o->preset) != 0) gf_print(stdout, ", with task clip %s", clip);
+    gf_print(stdout, "\n");
 }
 
 /* Flags that are no keys of the configuration. --config and --set are applied in their order, by take. */
@@ -68,16 +71,20 @@ static void help(void) {
     const char *group = "";
     const gf_option *o;
     int in_method;
-    printf("usage: %s\n", usage);
+    gf_print(stdout, "usage: ");
+    gf_print_lines(stdout, usage);
+    gf_print(stdout, "\n");
     for (int i = 0; i < own.count; i++) {
         char left[32];
         snprintf(left, sizeof left, "%s %s", rows[i].key, rows[i].value ? rows[i].value : "");
-        printf("  --%-18s %s\n", left, rows[i].help);
+        gf_print(stdout, "  --%-18s ", left);
+        gf_print_lines(stdout, rows[i].help);
+        gf_print(stdout, "\n");
     }
-    printf("\nExit codes: 0: done or stopped; 1: run-time failure (files, memory, numerics); 2: usage error.\n"
-           "Keys of files and flags (- and _ are the same); data is the only one without a usable default:\n");
+    gf_print(stdout, "\nExit codes: 0: done or stopped; 1: run-time failure (files, memory, numerics); 2: usage error.\n"
+                     "Keys of files and flags (- and _ are the same); data is the only one without a usable default:\n");
     for (int i = 0; (o = gf_config_option(i, &in_method)); i++) {
-        if (strcmp(group, o->group) != 0) printf("\n%s\n", group = o->group);
+        if (strcmp(group, o->group) != 0) gf_print(stdout, "\n%s\n", group = o->group);
         help_option(o);
     }
 }
@@ -151,11 +158,11 @@ static void report_checkpoint(const gf_pretrain *p, glofnd_status status) {
     const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
     if (status == GLOFND_E_NUMERIC) return; /* would happen again */
     if (gf_checkpoint_latest(&unread, p->run, last) == GLOFND_OK && *last)
-        fprintf(stderr, "progress up to checkpoint %s is safe; continue", last);
-    else if (has_config(p->run, path)) fprintf(stderr, "there was no checkpoint yet; correct the error and begin again");
+        gf_print(stderr, "progress up to checkpoint %s is safe; continue", last);
+    else if (has_config(p->run, path)) gf_print(stderr, "there was no checkpoint yet; correct the error and begin again");
     else return;
-    fprintf(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,
-            device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
+    gf_print(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,
+             device && p->config.method.device == GLOFND_DEVICE_CUDA ? ", where the GPU cannot be used with --device cpu" : "");
 }
 
 /* An error that all ranks agree on is reported by the rank where it happened, which then ends the others: they give it time. */
@@ -170,7 +177,7 @@ static int end_failed(const gf_pretrain *p, gf_comm *comm, int started, glofnd_s
     const int several = comm && comm->ranks > 1;
     int code = CLI_FAILED;
     if (several && started) wait_for_other_rank(comm, err);
-    if (several && started) fprintf(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
+    if (several && started) gf_print(stderr, "rank %d of %d, which ends all of them:\n", comm->rank, comm->ranks);
     if (!several || started || comm->rank == 0) code = cli_failed("pretrain", status, err);
     else if (status == GLOFND_E_OPTION) code = CLI_USAGE; /* what the first one ends with */
     if (started) report_checkpoint(p, status);
@@ -244,8 +251,8 @@ static int run_rank(gf_pretrain *p, gf_comm *comm, gf_join *join, glofnd_status 
     if (status == GLOFND_OK) status = gf_pretrain_run(err, p, &end, &started);
     if (status != GLOFND_OK) return end_failed(p, comm, started, status, err);
     if (comm->rank > 0) return CLI_OK;
-    if (end == GF_PRETRAIN_STOPPED) fprintf(stderr, "stopped; a checkpoint is written, --resume continues\n");
-    else fprintf(stderr, "%s: %s/" GF_MODEL_FILE "\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
+    if (end == GF_PRETRAIN_STOPPED) gf_print(stderr, "stopped; a checkpoint is written, --resume continues\n");
+    else gf_print(stderr, "%s: %s/" GF_MODEL_FILE "\n", end == GF_PRETRAIN_ALREADY ? "finished already" : "finished", p->run);
     return CLI_OK;
 }
 

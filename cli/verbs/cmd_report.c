@@ -49,7 +49,7 @@ static void make_snapshots(report_job *j, const gf_report *r) {
             &(gf_snapshot_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = show_progress, .user = j},
             &j->snapshots[i]);
         made += j->snapshots[i].made;
-        if (!j->snapshots[i].made) fprintf(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->snapshots[i].why);
+        if (!j->snapshots[i].made) gf_print(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->snapshots[i].why);
     }
     gf_progress_end(&j->line);
 }
@@ -68,7 +68,7 @@ static glofnd_status write_page(gf_error *err, const gf_report *r, const char *p
 static void print_table(const gf_report *r) {
     gf_text table = {0};
     gf_summary_text(&table, r);
-    if (table.at) fputs(table.at, stdout);
+    if (table.at) gf_print_lines(stdout, table.at);
     gf_text_free(&table);
 }
 
@@ -86,7 +86,7 @@ static glofnd_status make(gf_error *err, report_job *j) {
     r.snapshots = j->snapshots;
     TRY(write_page(err, &r, j->out));
     print_table(&r);
-    printf("\npage %s\n", j->out);
+    gf_print(stdout, "\npage %s\n", j->out);
     return GLOFND_OK;
 }
 

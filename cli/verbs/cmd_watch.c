@@ -48,11 +48,11 @@ static void screen_open(screen *s) {
         raw.c_cc[VMIN] = 0, raw.c_cc[VTIME] = 0;
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
-    fputs("\033[?1049h\033[?25l", stdout);
+    gf_print(stdout, "\033[?1049h\033[?25l");
 }
 
 static void screen_close(const screen *s) {
-    fputs("\033[0m\033[?25h\033[?1049l", stdout);
+    gf_print(stdout, "\033[0m\033[?25h\033[?1049l");
     fflush(stdout);
     if (s->keys) tcsetattr(STDIN_FILENO, TCSANOW, &s->before);
 }
@@ -96,12 +96,13 @@ static glofnd_status draw(gf_error *err, const gf_run_log *r, int live) {
     if (live) size.rows--, size.colour = !cli_terminal_is_dumb();
     gf_watch_frame(&text, r, &size);
     const glofnd_status status = text.failed ? gf_fail(err, GLOFND_E_MEMORY, "no memory for a frame") : GLOFND_OK;
-    if (live) fputs("\033[H", stdout);
+    if (live) gf_print(stdout, "\033[H");
     for (char *line = text.at, *next; status == GLOFND_OK && line && *line; line = next) {
         next = strchr(line, '\n') + 1;
-        printf("%.*s%s\n", (int)(next - line - 1), line, live ? "\033[K" : "");
+        fwrite(line, 1, (size_t)(next - line - 1), stdout); /* has own colours; text from outside in it is shown, not raw */
+        gf_print(stdout, live ? "\033[K\n" : "\n");
     }
-    if (live) fputs("\033[Jq quits", stdout);
+    if (live) gf_print(stdout, "\033[Jq quits");
     fflush(stdout);
     gf_text_free(&text);
     return status;

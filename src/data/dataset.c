@@ -13,6 +13,7 @@
 #include "data/dataset_format.h"
 #include "data/official/official.h"
 #include "io/file.h"
+#include "util/strings/utf8.h"
 
 static const gf_dataset_format *const formats[] = {&gf_format_shapes, &gf_format_cifar10, &gf_format_cifar100, &gf_format_folder,
                                                    &gf_format_wds,    &gf_format_list,    &gf_format_csv};
@@ -158,12 +159,6 @@ uint64_t gf_key_hash(const void *bytes, size_t n) {
     return h ^ (h >> 32);
 }
 
-void gf_make_printable(char *text) {
-    for (char *p = text; *p; p++) {
-        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
-    }
-}
-
 void gf_dataset_add_note(gf_dataset *d, const char *format, ...) {
     const size_t used = strlen(d->note);
     va_list args;
@@ -171,7 +166,7 @@ void gf_dataset_add_note(gf_dataset *d, const char *format, ...) {
     if (used) snprintf(d->note + used, sizeof d->note - used, "; ");
     vsnprintf(d->note + strlen(d->note), sizeof d->note - strlen(d->note), format, args);
     va_end(args);
-    gf_make_printable(d->note + used);
+    gf_utf8_clean(d->note + used, '?');
 }
 
 glofnd_status gf_sample_set_text(gf_error *err, gf_sample *s, const char *text, size_t n) {

@@ -47,8 +47,6 @@ extern const gf_dataset_format gf_format_shapes, gf_format_cifar10, gf_format_ci
 /* ----- shared by formats ----- */
 
 uint64_t gf_key_hash(const void *bytes, size_t n);
-/* Replaces control characters, which a terminal would obey, by '?'. */
-void gf_make_printable(char *text);
 /* Adds a sentence to gf_dataset_note. */
 void gf_dataset_add_note(gf_dataset *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Copies the text of a sample. A line break at the end, zero bytes and carriage returns are dropped; "" becomes NULL. */

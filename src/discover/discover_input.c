@@ -10,6 +10,7 @@
 #include "io/json/safetensors.h"
 #include "io/npy.h"
 #include "util/grow.h"
+#include "util/strings/utf8.h"
 
 #define NAMES_MAX ((int64_t)1 << 32) /* bytes of a file of names */
 
@@ -172,7 +173,7 @@ static glofnd_status read_text(gf_error *err, const char *path, char **text, siz
     return GLOFND_OK;
 }
 
-/* Terminates every line with 0; control characters become blanks, so that a name is one cell of a table. */
+/* Terminates every line with 0; control characters and broken UTF-8 become blanks, so that a name is one cell of a table. */
 static glofnd_status split_names(gf_error *err, const char *path, char *text, size_t bytes, gf_discover_data *d) {
     int64_t lines = 0;
     FAIL_IF(err, bytes == 0, GLOFND_E_ARGUMENT, "%.300s: the file is empty; expected one name per line for %lld embeddings", path,
@@ -186,8 +187,7 @@ static glofnd_status split_names(gf_error *err, const char *path, char *text, si
         if (!stop) stop = text + bytes;
         *stop = 0;
         if (stop > at && stop[-1] == '\r') stop[-1] = 0;
-        for (char *c = at; *c; c++)
-            if ((unsigned char)*c < ' ' || *c == 0x7f) *c = ' ';
+        gf_utf8_clean(at, ' ');
         if (lines < d->n) d->name[lines] = at;
         at = stop + 1;
     }

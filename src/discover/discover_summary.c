@@ -90,8 +90,11 @@ glofnd_status gf_discover_write_json(gf_error *err, const char *path, const gf_d
 static void add_rows(gf_text *t, const gf_discover_report *x) {
     const gf_discover_data *q = x->q;
     const gf_discover_spec *s = x->s;
-    gf_text_add(t, "embeddings  %lld x %lld from %s\n", (long long)q->n, (long long)q->dim, x->query ? x->query : x->source);
-    if (x->query) gf_text_add(t, "against     %lld of %s\n", (long long)x->d->good_n, x->source);
+    gf_text_add(t, "embeddings  %lld x %lld from ", (long long)q->n, (long long)q->dim);
+    gf_text_show(t, x->query ? x->query : x->source);
+    if (x->query) gf_text_add(t, "\nagainst     %lld of ", (long long)x->d->good_n);
+    if (x->query) gf_text_show(t, x->source);
+    gf_text_add(t, "\n");
     if (q->good_n < q->n)
         gf_text_add(t, "bad rows    %lld left out (not finite, or all zero): bad_rows.tsv\n", (long long)(q->n - q->good_n));
     if (s->k > 0) gf_text_add(t, "threshold   the %lld most similar samples of an anchor are above it", (long long)s->k);

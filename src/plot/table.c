@@ -9,6 +9,7 @@
 
 #include "util/grow.h"
 #include "util/minmax.h"
+#include "util/strings/utf8.h"
 
 /* ----- cells ----- */
 
@@ -24,6 +25,8 @@ void gf_table_add(gf_table *t, const char *fmt, ...) {
     va_start(args, fmt);
     vsnprintf(cell, GF_TABLE_CELL, fmt, args);
     va_end(args);
+    gf_utf8_trim(cell); /* it may have been cut */
+    gf_utf8_clean(cell, '?');
 }
 
 void gf_table_number(gf_table *t, double x, int digits) {
@@ -78,8 +81,12 @@ void gf_table_csv(gf_text *out, const gf_table *t) {
 }
 
 void gf_text_latex(gf_text *out, const char *raw) {
-    for (; *raw; raw++) {
-        if (strchr("#$%&_{}", *raw)) gf_text_add(out, "\\%c", *raw);
+    for (size_t n; *raw; raw += n) {
+        n = gf_utf8_bytes((const unsigned char *)raw);
+        if (n > 1) gf_text_add(out, "%.*s", (int)n, raw);
+        if (n > 1) continue;
+        if (n == 0 || (unsigned char)*raw < 0x20 || *raw == 0x7f) gf_text_add(out, "?"), n = 1;
+        else if (strchr("#$%&_{}", *raw)) gf_text_add(out, "\\%c", *raw);
         else if (*raw == '\\') gf_text_add(out, "\\textbackslash{}");
         else if (*raw == '~' || *raw == '^') gf_text_add(out, "\\%c{}", *raw);
         else if (*raw == '<' || *raw == '>') gf_text_add(out, "$%c$", *raw);

@@ -9,6 +9,7 @@
 #include "plot/braille.h"
 #include "run/progress.h"
 #include "util/minmax.h"
+#include "util/strings/print.h"
 
 enum { AXIS = 9, RECENT = 50 }; /* characters of the y axis; logged steps for the speed */
 
@@ -102,11 +103,13 @@ double gf_watch_remaining(const gf_run_log *r) {
     return fmax(0.0, total - r->step[GF_STEP_STEP][r->steps - 1]) * (double)r->config.batch / speed;
 }
 
-/* At most `columns` characters of a text, control characters as '?'. */
+/* At most `columns` characters of a text, as they can be shown. */
 static void add_clipped(gf_text *out, const char *text, int columns) {
-    for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-        if ((*s & 0xC0) != 0x80 && columns-- == 0) return;
-        gf_text_add(out, "%c", *s < 0x20 || *s == 0x7F ? '?' : *s);
+    char shown[GF_SHOWN_BYTES];
+    for (size_t taken; *text; text += taken) {
+        columns -= gf_show(text, &taken, shown);
+        if (columns < 0) return;
+        gf_text_add(out, "%s", shown);
     }
 }
 

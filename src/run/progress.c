@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/strings/print.h"
 
 gf_progress gf_progress_start(int64_t done, int quiet) {
     return (gf_progress){.terminal = !quiet && isatty(STDERR_FILENO), .started = gf_clock(), .first = done};
@@ -59,11 +60,11 @@ void gf_progress_draw(gf_progress *p, int64_t done, int64_t total, const char *t
     p->open = 1;
     if (done > p->first) gf_progress_time((t - p->started) / (double)(done - p->first) * (double)(total - done), eta, sizeof eta);
     gf_progress_line(text, eta, columns(), line, sizeof line);
-    fprintf(stderr, "\r%s\033[K", line);
+    gf_print(stderr, "\r%s\033[K", line);
     fflush(stderr);
 }
 
 void gf_progress_end(gf_progress *p) {
-    if (p->open) fputc('\n', stderr);
+    if (p->open) gf_print(stderr, "\n");
     p->open = 0;
 }

@@ -15,6 +15,7 @@
 #include "data/dataset_format.h"
 #include "data/formats/wds.h"
 #include "io/blockfile.h"
+#include "util/strings/utf8.h"
 
 #define MAGIC "GFWDSIX1"
 #define VERSION 3u
@@ -134,7 +135,7 @@ static glofnd_status get_entries(gf_error *err, gf_reader *r, uint64_t count, gf
 static glofnd_status copy_text(gf_error *err, const char *text, char **out) {
     *out = strdup(text);
     FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for an index");
-    gf_make_printable(*out);
+    gf_utf8_clean(*out, '?');
     return GLOFND_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "data/tar.h"
 #include "util/grow.h"
 #include "util/strings/number_text.h"
+#include "util/strings/utf8.h"
 
 #define CLS_MAX 32 /* bytes of a .cls */
 #define NAME_BYTES 100
@@ -163,7 +164,7 @@ static glofnd_status tolerate(gf_error *err, const gf_tar *t, glofnd_status stat
     if (s->unused++ > 0) return GLOFND_OK;
     s->unused_first = strdup(why->text);
     FAIL_IF(err, !s->unused_first, GLOFND_E_MEMORY, "no memory to scan '%.350s'", t->path);
-    gf_make_printable(s->unused_first);
+    gf_utf8_clean(s->unused_first, '?');
     return GLOFND_OK;
 }
 

@@ -13,6 +13,7 @@
 
 #include "io/file.h"
 #include "util/grow.h"
+#include "util/strings/utf8.h"
 
 #define FILES_PROBED 16 /* spread over the list; all must exist */
 
@@ -49,7 +50,7 @@ glofnd_status gf_official_name_class(gf_error *err, gf_official *o, int64_t labe
     while (o->classes <= k) o->class_name[o->classes++] = NULL;
     free(o->class_name[k]);
     o->class_name[k] = copy;
-    gf_make_printable(copy);
+    gf_utf8_clean(copy, '?');
     return GLOFND_OK;
 }
 

@@ -66,9 +66,10 @@ size_t gf_jsonl_character(const char **text, char *out) {
         memcpy(out, "\\ufffd", 6);
         return 6;
     }
-    if (*p < 0x20 || *p == 0x7f) {
+    const unsigned char control = n == 2 && p[0] == 0xc2 && p[1] < 0xa0 ? p[1] : p[0]; /* U+0080 to U+009F */
+    if (control < 0x20 || (control >= 0x7f && control < 0xa0)) {
         memcpy(out, "\\u00", 4);
-        out[4] = hex[*p >> 4], out[5] = hex[*p & 15];
+        out[4] = hex[control >> 4], out[5] = hex[control & 15];
         return 6;
     }
     const size_t escape = *p == '"' || *p == '\\';

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/json/jsonl.h"
 #include "plot/table.h"
 #include "report/compare/compare.h"
 
@@ -108,10 +109,9 @@ void gf_compare_csv(gf_text *out, const gf_comparison *c) {
 
 static void json_text(gf_text *out, const char *s) {
     gf_text_add(out, "\"");
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\') gf_text_add(out, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20) gf_text_add(out, "\\u%04x", (unsigned)(unsigned char)*s);
-        else gf_text_add(out, "%c", *s);
+    while (*s) {
+        char character[GF_JSONL_CHARACTER];
+        gf_text_add(out, "%.*s", (int)gf_jsonl_character(&s, character), character);
     }
     gf_text_add(out, "\"");
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/grow.h"
+#include "util/strings/print.h"
 #include "util/strings/utf8.h"
 
 /* Space for n more bytes and the final 0. */
@@ -34,6 +35,14 @@ void gf_text_add(gf_text *t, const char *fmt, ...) {
     }
     va_end(again);
     va_end(args);
+}
+
+void gf_text_show(gf_text *t, const char *raw) {
+    char shown[GF_SHOWN_BYTES];
+    for (size_t taken; *raw; raw += taken) {
+        gf_show(raw, &taken, shown);
+        add_bytes(t, shown, strlen(shown));
+    }
 }
 
 /* Bytes of the character at s that may stand in a page; 0: none. */

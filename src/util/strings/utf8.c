@@ -20,6 +20,15 @@ size_t gf_utf8_bytes(const unsigned char *p) {
     return 0;
 }
 
+void gf_utf8_clean(char *text, char instead) {
+    for (unsigned char *p = (unsigned char *)text; *p;) {
+        const size_t n = gf_utf8_bytes(p);
+        const int bad = n == 0 || *p < 0x20 || *p == 0x7f || (n == 2 && *p == 0xc2 && p[1] < 0xa0);
+        if (bad) memset(p, instead, n ? n : 1);
+        p += n ? n : 1;
+    }
+}
+
 void gf_utf8_trim(char *text) {
     const size_t n = strlen(text);
     size_t lead = n;
