@@ -128,7 +128,7 @@ static int write_page(const char *folder, const cli_verb *v) {
     else if (f) print_overview(f, &cli_root);
     const int written = f && !ferror(f);
     if ((f && fclose(f) != 0) || !written) {
-        fprintf(stderr, "glofnd man: '%s' cannot be written: %s\n", path, strerror(errno));
+        gf_print(stderr, "glofnd man: '%s' cannot be written: %s\n", path, strerror(errno));
         return CLI_FAILED;
     }
     return CLI_OK;
@@ -137,7 +137,7 @@ static int write_page(const char *folder, const cli_verb *v) {
 static int man(const cli_call *call, const void *flags) {
     (void)flags;
     if (mkdir(call->word[0], 0777) != 0 && errno != EEXIST) {
-        fprintf(stderr, "glofnd man: the folder '%s' cannot be made: %s\n", call->word[0], strerror(errno));
+        gf_print(stderr, "glofnd man: the folder '%s' cannot be made: %s\n", call->word[0], strerror(errno));
         return CLI_FAILED;
     }
     int code = write_page(call->word[0], NULL);
