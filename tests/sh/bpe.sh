@@ -26,7 +26,7 @@ printf 'x.png\t1\n' > list.txt && touch x.png
 expect 1 "no captions" "$glofnd" data bpe list:list.txt --out d.txt
 printf 'filepath\ttitle\nx.jpg\t\n' > empty.csv
 printf 'filepath\ttitle\nx.png\tred \033[31m text\n' > escape.csv
-expect 0 'has 1: red ?[31m text' "$glofnd" data info csv:escape.csv
+expect 0 'has 1: red \x1b[31m text' "$glofnd" data info csv:escape.csv
 expect 1 "no captions; shapes:, wds: with .txt files, csv: with texts in its column" "$glofnd" data bpe csv:empty.csv --out d.txt
 printf 'filepath\ttitle\nx.jpg\t\302\240\n' > blank.csv
 expect 1 "no word to learn from: " "$glofnd" data bpe csv:blank.csv --out d.txt

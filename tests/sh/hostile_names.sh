@@ -65,8 +65,8 @@ says 'pretrain, a value in a configuration' "$glofnd" pretrain --config "evil$ev
 says 'embed' "$glofnd" embed "run$evil" --data folder:data --out "e$evil.npy"
 says 'eval knn' "$glofnd" eval knn "run$evil" --data folder:data
 says 'compare' "$glofnd" compare "run$evil" "run$evil/"
-for form in csv json tex; do
-    says "compare $form" "$glofnd" compare "run$evil" --out table.$form
+for form in csv json latex; do
+    says "compare $form" "$glofnd" compare "run$evil" --format $form --out table.$form
     [ -e table.$form ] && clean table.$form "compare $form"
 done
 says 'watch' "$glofnd" watch "run$evil" --once

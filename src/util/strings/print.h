@@ -12,7 +12,7 @@
 
 void gf_print(FILE *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gf_vprint(FILE *out, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
-/* Text that has its own lines: help, or a table made of parts that were shown one by one. Line breaks stay, all else is as above. */
+/* Text that has its own lines: help, or a table whose parts were shown one by one. Line breaks stay, all else is as above. */
 void gf_print_lines(FILE *out, const char *text);
 /* One unit of a text that ends with 0: its bytes in *taken, as it is shown in out. Returns the number of characters shown. */
 enum { GF_SHOWN_BYTES = 12 };
