@@ -158,7 +158,7 @@ static void doubt_split(const transfer_job *j, const gf_split *split, transfer_s
                  (long long)split->train.n, (long long)split->test.n, (int)split->classes, k->full);
     if (*s->doubt)
         gf_print(stderr, "glofnd eval transfer: WARNING: %s: %s; the result is marked by * and does not enter the average\n",
-                s->title, s->doubt);
+                 s->title, s->doubt);
 }
 
 /* An error in the last dataset is reported before hours are spent on the first. */
@@ -289,13 +289,14 @@ static void print_set(const transfer_job *j, const transfer_set *s) {
         snprintf(chosen, sizeof chosen, "%.2f (%.1e)", 100.0 * validated(s), s->result.l2[s->result.chosen]);
     snprintf(title, sizeof title, "%s%s", s->title, *s->doubt ? " *" : "");
     gf_print(stdout, "%-12s %8lld %8lld %7lld  %-14s %8.2f (%.1e) %18s  %s\n", title, (long long)s->train_n, (long long)s->test_n,
-           (long long)s->result.classes, gf_scoring_title(s->scoring), 100.0 * best(s), s->result.l2[s->result.best], chosen,
-           j->protocol->name);
-    gf_print(stdout, "  test on    %s\n", *s->samples.test_name ? s->samples.test_name : "a held-out part of the training samples");
+             (long long)s->result.classes, gf_scoring_title(s->scoring), 100.0 * best(s), s->result.l2[s->result.best], chosen,
+             j->protocol->name);
+    gf_print(stdout, "  test on    %s\n",
+             *s->samples.test_name ? s->samples.test_name : "a held-out part of the training samples");
     if (s->result.unfinished)
         gf_print(stderr, "glofnd eval transfer: %s: %lld of %d fits were stopped after %lld iterations, not yet converged\n",
-                s->title, (long long)s->result.unfinished, (s->result.chosen < 0 ? 1 : 2) * GF_TRANSFER_STRENGTHS,
-                (long long)j->protocol->iterations);
+                 s->title, (long long)s->result.unfinished, (s->result.chosen < 0 ? 1 : 2) * GF_TRANSFER_STRENGTHS,
+                 (long long)j->protocol->iterations);
 }
 
 static void print_scores(const transfer_job *j, const char *name, double (*score)(const transfer_set *), double mean) {
@@ -326,12 +327,15 @@ static glofnd_status evaluate(gf_error *err, transfer_job *j) {
                           &e));
     j->threads = gf_run_encoder_threads(e);
     memcpy(j->trained_on, gf_run_encoder_config(e)->data, sizeof j->trained_on);
-    gf_print(stdout, "protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text, j->untrained ? ", UNTRAINED weights" : "");
-    gf_print(stdout, "scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
-           "choose\n",
-           100.0 * VALIDATION);
-    gf_print(stdout, "%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric", "best (l2)",
-           "validated (l2)");
+    gf_print(stdout, "protocol  transfer %s: %s%s\n", j->protocol->name, j->protocol->text,
+             j->untrained ? ", UNTRAINED weights" : "");
+    gf_print(
+        stdout,
+        "scores    best over l2 on the test samples, as the paper reports; and at the l2 that %.0f %% of the training samples "
+        "choose\n",
+        100.0 * VALIDATION);
+    gf_print(stdout, "%-12s %8s %8s %7s  %-14s %18s %18s  protocol\n", "dataset", "train", "test", "classes", "metric",
+             "best (l2)", "validated (l2)");
     glofnd_status status = GLOFND_OK;
     for (int i = 0; i < j->sets && status == GLOFND_OK; i++) {
         status = run_set(err, j, e, &j->set[i]);

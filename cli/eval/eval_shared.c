@@ -90,7 +90,9 @@ void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n) 
     const char *test_s = test_n == 1 ? "" : "s";
     gf_print(stdout, "train     %lld sample%s of %s\n", (long long)train_n, train_n == 1 ? "" : "s", s->data);
     if (*s->test_name) gf_print(stdout, "test      %lld sample%s of %s\n", (long long)test_n, test_s, s->test_name);
-    else gf_print(stdout, "test      %lld sample%s held out of it, %.0f %% of a class\n", (long long)test_n, test_s, 100.0 * EVAL_HELD_OUT);
+    else
+        gf_print(stdout, "test      %lld sample%s held out of it, %.0f %% of a class\n", (long long)test_n, test_s,
+                 100.0 * EVAL_HELD_OUT);
     if (!*s->test_name && s->trained_on)
         gf_print(
             stderr,

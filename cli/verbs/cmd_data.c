@@ -36,7 +36,8 @@ static void report_note(const gf_dataset *d) {
 
 static void print_sizes(const gf_dataset *d, int64_t n) {
     const gf_sizes s = gf_dataset_sizes(d);
-    if (s.other_width) gf_print(stdout, "size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
+    if (s.other_width)
+        gf_print(stdout, "size       differs: %d x %d, %d x %d ...\n", s.width, s.height, s.other_width, s.other_height);
     else if (s.read == 0)
         gf_print(stdout, "size       unknown: none of the %lld images that were tried can be read\n", (long long)s.probed);
     else if (s.read == n) gf_print(stdout, "size       %d x %d\n", s.width, s.height);
@@ -91,7 +92,7 @@ static void print_known(const gf_dataset *d) {
         if (!gf_dataset_split_spec(d, s->name, spec, sizeof spec)) continue;
         if (gf_dataset_open(&err, spec, &split) == GLOFND_OK)
             gf_print(stdout, "split      %-9s %lld images of %d classes%s\n", s->name, (long long)gf_dataset_describe(split).n,
-                   (int)gf_dataset_describe(split).classes, gf_dataset_as_known(split) ? "" : ", NOT as published");
+                     (int)gf_dataset_describe(split).classes, gf_dataset_as_known(split) ? "" : ", NOT as published");
         else gf_print(stdout, "split      %-9s not there: %s\n", s->name, err.text);
         gf_dataset_free(split);
     }
@@ -192,9 +193,9 @@ static int report_export(const gf_export *e, const gf_export_result *r, int64_t 
     const int whole = r->written + r->unreadable == n;
     if (!whole)
         gf_print(stderr, "glofnd data: stopped after %lld of %lld samples; delete %s before the next attempt\n",
-                (long long)(r->written + r->unreadable), (long long)n, e->folder);
+                 (long long)(r->written + r->unreadable), (long long)n, e->folder);
     gf_print(stdout, "%lld samples written, %lld unreadable ones left out; open them as %s", (long long)r->written,
-           (long long)r->unreadable, r->spec);
+             (long long)r->unreadable, r->spec);
     if (captions) gf_print(stdout, ", with captions as csv:%s/captions.csv", e->folder);
     gf_print(stdout, "\n");
     return whole ? CLI_OK : CLI_FAILED;
