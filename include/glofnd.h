@@ -228,6 +228,11 @@ typedef struct glofnd_options {
     int32_t tile;                                          /* rows of a tile, a multiple of 32; 0: chosen by shape */
     glofnd_device device;                                  /* fixed when the context is made */
     glofnd_math math;
+    /* Experimental: controls for experiments; meaning and names may change in every minor version. Of GLOFND, SINGLE and FNC
+     * QUANTILE. */
+    double flag_probability; /* a pair above its threshold is flagged with this probability, in (0,1]; 1: always */
+    int32_t flag_seed;       /* of these draws, which also depend on the epoch and on the ids and views of the pair */
+    int32_t require_label;   /* 1: only pairs of one label are flagged; needs batch.label */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */

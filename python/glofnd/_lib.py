@@ -26,6 +26,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
             "tau_lr", "tau_min", "tau_max", "tau_beta1", "tau_beta2")],
         ("ring_rows", c_int64), ("ring_rate", c_double),
         ("threads", c_int32), ("tile", c_int32), ("device", c_int32), ("math", c_int32),
+        ("flag_probability", c_double), ("flag_seed", c_int32), ("require_label", c_int32),
     ],
     "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
     "glofnd_store_info": [

@@ -7,11 +7,14 @@
  *   grad     pass C: weights P of every pair from theta and log_w of its row (and its column), then dQ += P K, dK += P'Q
  *   select   pass A: per row an exact order statistic: FNC, initial thresholds, the ring
  *   mask     the pairs that are kept, for inspection
+ *   count    pairs above mid, where lambda is updated before pass B
+ *   mark     bits of the flagged pairs, where more than a threshold decides (GF_MARKS)
  * "Row role": a pair as seen from its row's anchor. "Column role": the same pair as seen from its column's anchor. Where both
  * are wanted each similarity is computed once.
  */
 #pragma once
 
+#include "method/formulas/mark_rule.h"
 #include "method/formulas/pass_flags.h"
 #include "util/dtype.h"
 #include "util/status.h"
@@ -54,10 +57,13 @@ typedef struct gf_rows {
     float *window;      /* [rows][window_cap] */
     int32_t *window_n;  /* may exceed window_cap: then the list is incomplete */
     int32_t *window_le; /* entries <= mid, counted also beyond the cap */
-    int32_t *above;     /* GF_GROUP: pairs with S > mid, whatever their group */
+    int32_t *above;     /* GF_GROUP, count: pairs with S > mid, whatever their group */
     /* grad: in */
     float *theta, *floor; /* keep iff (S <= theta and not of one group) or S <= floor */
     int32_t *tie;         /* GF_TIE: keep iff score < theta, or score == theta and column > tie */
+    uint32_t *marks;      /* GF_MARKS: [rows][marks_ld] bit per column: keep iff it is 0, or S <= floor. stats, too */
+    uint32_t *marks_col;  /* the same, flagged by the column's anchor. grad with col_role */
+    int64_t marks_ld;     /* words per row */
     float *log_w, *w;     /* weight of a kept pair: exp(inv_tau S + log_w); w = exp(log_w) without GF_SHIFT */
     float *attract;       /* subtracted from the weight of a flagged pair */
     float *align;         /* GF_COLSUM: similarity to the positive */
@@ -83,6 +89,14 @@ typedef struct gf_pass {
     void *scratch; /* scratch_bytes(...) bytes */
     int threads;
 } gf_pass;
+
+typedef struct gf_marking { /* beside the gf_pass that makes S: lo of its rows, or theta, is the threshold */
+    gf_mark_rule rule;
+    const int64_t *id;                                            /* [samples of the batch] */
+    const float *row_theta;                                       /* [rows] */
+    const float *col_theta;                                       /* [columns]; NULL: row->marks_col is not wanted */
+    const int32_t *row_group, *row_label, *col_group, *col_label; /* per row and column */
+} gf_marking;
 
 typedef struct gf_select { /* order statistics of row r among its columns, by descending value */
     const gf_embed *q, *k;

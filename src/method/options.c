@@ -70,6 +70,10 @@ static const gf_option rows[] = {
      .group = "machine", .help = "rows of a tile; 0: chosen by shape"},
     NAME(device, devices, "cpu", "machine", "device that runs the steps"),
     NAME(math, maths, "auto", "machine", "cuda: how embeddings are multiplied; auto: bf16 for tau >= 0.05, else split"),
+
+    REAL(flag_probability, "1", 0, 1, NOT_MIN, "experiment", "share of the pairs above lambda that are flagged, drawn at random"),
+    INTEGER(GF_OPTION_INT, flag_seed, "0", 0, 2147483647, "experiment", "seed of these draws"),
+    SWITCH(require_label, "0", "experiment", "1: only pairs of one label are flagged; a control, labels are needed"),
 };
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
@@ -86,6 +90,8 @@ static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
             sizeof *o);
     return GLOFND_OK;
 }
+
+int gf_options_mark(const glofnd_options *o) { return o->flag_probability < 1.0 || o->require_label; }
 
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
@@ -104,6 +110,8 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK,
             GLOFND_E_OPTION, "fnc_rule: the authors' code has no topk; set quantile, or compat paper");
+    FAIL_IF(err, gf_options_mark(o) && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK, GLOFND_E_OPTION,
+            "fnc_rule: topk does not go with flag_probability or require_label; set quantile");
     return GLOFND_OK;
 }
 

@@ -7,6 +7,9 @@
  * of modalities the store must have. */
 int gf_loss_sides(glofnd_loss loss);
 
+/* 1: flags depend on more than a threshold, see method/formulas/mark_rule.h. */
+int gf_options_mark(const glofnd_options *o);
+
 /* Hands the text of a failure (or "" for none) to a caller without context. */
 glofnd_status gf_explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes);
 

@@ -46,6 +46,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.tile = o->tile ? o->tile : s.all <= 1024 ? 64 : 128;
     s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
+    s.marks = gf_options_mark(o) && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
     s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
     double fraction;
@@ -67,6 +68,8 @@ static void lay_own(cursor *at, gf_rows *x, const gf_shape *s) {
     TAKE(at, x->kept, n), TAKE(at, x->tie, n), TAKE(at, x->window_n, n), TAKE(at, x->window_le, n), TAKE(at, x->above, n);
     TAKE(at, x->same, n), TAKE(at, x->hits, n), TAKE(at, x->floor, n);
     TAKE(at, x->window, s->window_cap * n);
+    x->marks_ld = gf_pad(s->all) / 32;
+    TAKE(at, x->marks, s->marks ? x->marks_ld * n : 0), TAKE(at, x->marks_col, s->marks ? x->marks_ld * n : 0);
 }
 
 static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {

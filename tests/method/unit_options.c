@@ -42,18 +42,20 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_int_equal(o.threads, 0);
     assert_int_equal(o.tile, 0);
     assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
+    assert_true(o.flag_probability == 1 && o.flag_seed == 0 && o.require_label == 0);
     char why[64] = "before";
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 33 fields after `size`. A new field without a row fails here. */
+/* The table has a row for each of the 36 fields after `size`. A new field without a row fails here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 33);
-    const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t);
+    assert_int_equal(n, 36);
+    const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
+                          sizeof(double) + 2 * sizeof(int32_t);
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
@@ -99,6 +101,9 @@ static void every_range_has_the_right_ends(void **state) {
                                           {"tau_beta2", "0", "0.5", "1", "-1"},
                                           {"ring_rows", "1", "16777216", "0", "16777217"},
                                           {"ring_rate", "1", "1e-3", "0", "1.5"},
+                                          {"flag_probability", "1", "1e-3", "0", "1.5"},
+                                          {"flag_seed", "0", "2147483647", "-1", "2147483648"},
+                                          {"require_label", "0", "1", "2", "-1"},
                                           {"threads", "0", "1024", "-1", "1025"},
                                           {"tile", "0", "512", "544", "31"},
                                           {"tile", "32", "96", "48", "-32"},
@@ -154,14 +159,15 @@ static void check_refuses_values_outside_the_table(void **state) {
 /* Every double of the struct as NaN and as infinity, whichever field it is. */
 static void check_refuses_every_non_finite_number(void **state) {
     (void)state;
-    static const size_t at[] = {offsetof(glofnd_options, alpha),        offsetof(glofnd_options, omega),
-                                offsetof(glofnd_options, lambda_lr),    offsetof(glofnd_options, lambda_beta1),
-                                offsetof(glofnd_options, lambda_beta2), offsetof(glofnd_options, lambda_eps),
-                                offsetof(glofnd_options, lambda_clip),  offsetof(glofnd_options, tau),
-                                offsetof(glofnd_options, gamma),        offsetof(glofnd_options, rho),
-                                offsetof(glofnd_options, tau_lr),       offsetof(glofnd_options, tau_min),
-                                offsetof(glofnd_options, tau_max),      offsetof(glofnd_options, tau_beta1),
-                                offsetof(glofnd_options, tau_beta2),    offsetof(glofnd_options, ring_rate)};
+    static const size_t at[] = {offsetof(glofnd_options, alpha),           offsetof(glofnd_options, omega),
+                                offsetof(glofnd_options, lambda_lr),       offsetof(glofnd_options, lambda_beta1),
+                                offsetof(glofnd_options, lambda_beta2),    offsetof(glofnd_options, lambda_eps),
+                                offsetof(glofnd_options, lambda_clip),     offsetof(glofnd_options, tau),
+                                offsetof(glofnd_options, gamma),           offsetof(glofnd_options, rho),
+                                offsetof(glofnd_options, tau_lr),          offsetof(glofnd_options, tau_min),
+                                offsetof(glofnd_options, tau_max),         offsetof(glofnd_options, tau_beta1),
+                                offsetof(glofnd_options, tau_beta2),       offsetof(glofnd_options, ring_rate),
+                                offsetof(glofnd_options, flag_probability)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};

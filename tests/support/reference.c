@@ -174,10 +174,32 @@ static void flag_top(const glofnd_options *o, const glofnd_batch *q, ref_step *r
     free(score);
 }
 
-static void flag_above(ref_step *r, int64_t row, double theta) {
+/* The last steps of splitmix64. */
+static uint64_t scramble(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* flag_probability: a draw in [0, 1) from seed and epoch, then the row, then the column, as 2 id + (view or side). */
+static double draw(const glofnd_options *o, const glofnd_batch *q, int64_t row, int64_t col) {
+    const uint64_t golden = 0x9e3779b97f4a7c15u;
+    uint64_t x = scramble((uint64_t)o->flag_seed * golden + (uint64_t)q->epoch + 1);
+    x = scramble(x + (uint64_t)(2 * q->id[row / 2] + row % 2) * golden);
+    x = scramble(x + (uint64_t)(2 * q->id[col / 2] + col % 2) * golden);
+    return (double)(x >> 32) / 4294967296.0;
+}
+
+/* A pair above its threshold is flagged, unless its labels or a draw forbid it. */
+static int passes(const glofnd_options *o, const glofnd_batch *q, int64_t row, int64_t col) {
+    if (o->require_label && !same_label(q, row, col)) return 0;
+    return o->flag_probability >= 1 || draw(o, q, row, col) < floor(o->flag_probability * 4294967296.0) / 4294967296.0;
+}
+
+static void flag_above(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row, double theta) {
     for (int64_t col = 0; col < r->rows; col++) {
         if (!ref_is_negative(r, row, col)) continue;
-        r->would[row * r->rows + col] = r->sim[row * r->rows + col] > theta;
+        r->would[row * r->rows + col] = r->sim[row * r->rows + col] > theta && passes(o, q, row, col);
         note_margin(r, r->sim[row * r->rows + col], theta);
     }
 }
@@ -188,12 +210,12 @@ static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref
     switch (o->detector) {
     case GLOFND_DETECT_GLOFND:
     case GLOFND_DETECT_SINGLE:
-        if (!off) flag_above(r, row, r->theta[row]);
+        if (!off) flag_above(o, q, r, row, r->theta[row]);
         break;
     case GLOFND_DETECT_FNC:
         if (off) break;
         if (o->fnc_rule == GLOFND_FNC_TOPK) flag_top(o, q, r, row);
-        else flag_above(r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
+        else flag_above(o, q, r, row, r->theta[row] = ref_quantile(r, row, o->alpha));
         break;
     case GLOFND_DETECT_ORACLE:
         for (int64_t col = 0; col < r->rows; col++)

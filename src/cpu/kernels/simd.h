@@ -45,6 +45,7 @@ GF_INLINE vm vm_and(vm a, vm b) { return a & b; }
 GF_INLINE vm vm_or(vm a, vm b) { return a | b; }
 GF_INLINE vm vm_andnot(vm a, vm b) { return (vm)(a & ~b); } /* a and not b */
 GF_INLINE unsigned vm_bits(vm m) { return m; }
+GF_INLINE vm vm_of_bits(unsigned bits) { return (vm)bits; }            /* lane i: bit i; higher bits do not count */
 GF_INLINE vf vf_keep(vm m, vf a) { return _mm512_maskz_mov_ps(m, a); } /* a where m, else 0 */
 GF_INLINE vf vf_pick(vm m, vf a, vf b) { return _mm512_mask_mov_ps(b, m, a); }
 GF_INLINE vf vf_addm(vf a, vm m, vf b) { return _mm512_mask_add_ps(a, m, a, b); } /* a + (b where m) */
@@ -86,6 +87,10 @@ GF_INLINE vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
 GF_INLINE vm vm_or(vm a, vm b) { return _mm256_or_ps(a, b); }
 GF_INLINE vm vm_andnot(vm a, vm b) { return _mm256_andnot_ps(b, a); }
 GF_INLINE unsigned vm_bits(vm m) { return (unsigned)_mm256_movemask_ps(m); }
+GF_INLINE vm vm_of_bits(unsigned bits) {
+    const __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int)bits), lane), lane));
+}
 GF_INLINE vf vf_keep(vm m, vf a) { return _mm256_and_ps(m, a); }
 GF_INLINE vf vf_pick(vm m, vf a, vf b) { return _mm256_blendv_ps(b, a, m); }
 GF_INLINE vf vf_addm(vf a, vm m, vf b) { return _mm256_add_ps(a, _mm256_and_ps(m, b)); }
@@ -142,6 +147,10 @@ GF_INLINE vm vm_and(vm a, vm b) { return a & b; }
 GF_INLINE vm vm_or(vm a, vm b) { return a | b; }
 GF_INLINE vm vm_andnot(vm a, vm b) { return a & ~b; }
 GF_INLINE unsigned vm_bits(vm m) { return (unsigned)((m[0] & 1) | (m[1] & 2) | (m[2] & 4) | (m[3] & 8)); }
+GF_INLINE vm vm_of_bits(unsigned bits) {
+    const int32_t b = (int32_t)bits;
+    return (vm){-(b & 1), -(b >> 1 & 1), -(b >> 2 & 1), -(b >> 3 & 1)};
+}
 GF_INLINE vf vf_keep(vm m, vf a) { return (vf)((vi)a & m); }
 GF_INLINE vf vf_addm(vf a, vm m, vf b) { return a + vf_keep(m, b); }
 GF_INLINE vi vi_load(const int32_t *p) {

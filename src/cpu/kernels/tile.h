@@ -20,6 +20,11 @@ typedef struct gf_tile {
     int dirty; /* holds NaN */
 } gf_tile;
 
+/* Bits of `marks` for row i and the columns from c on: c is a multiple of the lanes of a kernel, which divide 32. */
+static inline unsigned gf_tile_marks(const uint32_t *marks, int64_t ld, int64_t i, int64_t c) {
+    return marks[i * ld + c / 32] >> (c % 32);
+}
+
 typedef struct gf_tile_scratch {   /* per thread */
     float *s, *score, *transposed; /* [tile][tile] */
     float sum[GF_TILE_MAX];        /* column accumulators of one tile */

@@ -86,6 +86,11 @@ GF_INLINE pair_masks classify(const gf_tile *t, int r, int c, vf v, const gf_row
     const vm pair = vm_eq(v, v);
     pair_masks d = {pair, vm_none(), vm_none()};
     if (!(flags & GF_COUNT)) return d;
+    if (flags & GF_MARKS) {
+        d.flag = vm_and(pair, vm_of_bits(gf_tile_marks(row->marks, row->marks_ld, i, t->c0 + c)));
+        d.keep = vm_andnot(pair, d.flag);
+        return d;
+    }
     if (flags & GF_TIE) {
         const vf score = t->score ? vf_load(t->score + r * t->ld + c) : v, theta = vf_set(row->lo[i]);
         int32_t index[GF_LANES];

@@ -37,7 +37,9 @@ GF_INLINE vm row_keep(const gf_tile *t, int r, int c, vf v, const gf_rows *row, 
     const int64_t i = t->r0 + r;
     const vm pair = vm_eq(v, v);
     vm keep;
-    if (flags & GF_TIE) {
+    if (flags & GF_MARKS) {
+        keep = vm_andnot(pair, vm_of_bits(gf_tile_marks(row->marks, row->marks_ld, i, t->c0 + c)));
+    } else if (flags & GF_TIE) {
         const vf score = t->score ? vf_load(t->score + r * t->ld + c) : v, theta = vf_set(row->theta[i]);
         int32_t index[GF_LANES];
         for (int l = 0; l < GF_LANES; l++) index[l] = (int32_t)(t->c0 + c + l);
@@ -53,6 +55,8 @@ GF_INLINE vm row_keep(const gf_tile *t, int r, int c, vf v, const gf_rows *row, 
 
 GF_INLINE vm col_keep(const gf_tile *t, int r, int c, vf v, const gf_rows *row, const gf_rows *col, unsigned flags) {
     vm keep = vm_le(v, vf_load(col->theta + t->c0 + c));
+    if (flags & GF_MARKS)
+        keep = vm_andnot(vm_eq(v, v), vm_of_bits(gf_tile_marks(row->marks_col, row->marks_ld, t->r0 + r, t->c0 + c)));
     if (flags & GF_GROUP && row->group[t->r0 + r] >= 0)
         keep = vm_andnot(keep, vi_eq(vi_load(col->group + t->c0 + c), vi_set(row->group[t->r0 + r])));
     return vm_or(keep, vm_le(v, vf_load(col->floor + t->c0 + c)));
@@ -114,7 +118,7 @@ GF_INLINE void general_row(const gf_tile *t, int r, const gf_rows *row, const gf
 }
 
 /* Flags that the two fast kernels do not support. */
-#define GENERAL (GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM)
+#define GENERAL (GF_SHIFT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_QUALITY | GF_TIE | GF_COLSUM | GF_MARKS)
 
 void GF_NAME(gf_tile_weights)(const gf_tile *t, const gf_rows *row, const gf_rows *col, int col_role, unsigned flags,
                               float omega) {

@@ -21,7 +21,7 @@ static gf_tile flipped(const gf_sweep *w, const gf_tile *t, gf_tile_scratch *x) 
 /* 1: flags that the kernel for both roles does not support; it also either counts and masks, or does neither. */
 static int needs_general_stats(unsigned flags) {
     const unsigned mask_count = flags & (GF_MASK | GF_COUNT);
-    return (flags & (GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE)) != 0 ||
+    return (flags & (GF_SHIFT | GF_MOMENT | GF_ATTRACT | GF_WEIGHT | GF_GROUP | GF_TIE | GF_MARKS)) != 0 ||
            (mask_count != 0 && mask_count != (GF_MASK | GF_COUNT));
 }
 

@@ -16,6 +16,10 @@ void gf_cpu_stats(gf_pass *p);
 void gf_cpu_close_windows(gf_pass *p);
 void gf_cpu_grad(gf_pass *p);
 void gf_cpu_select(const gf_select *p);
+/* row->above = pairs with S > row->mid. */
+void gf_cpu_count(gf_pass *p);
+/* row->marks, and row->marks_col where col_theta is given. */
+void gf_cpu_mark(gf_pass *p, const gf_marking *m);
 /* keep [q->rows][keep_ld] bytes, one per column, by theta, floor, tie, group of p->row. */
 void gf_cpu_mask(const gf_pass *p, uint8_t *keep, int64_t keep_ld);
 

@@ -24,7 +24,7 @@ cudaError_t gf_stats_pairs(const gf_tile_args &a, cudaStream_t stream);
 bool gf_grad_can_wgmma(const gf_tile_args &a);
 cudaError_t gf_grad_wgmma(const gf_tile_args &a, cudaStream_t stream);
 
-/* On Hopper, 256 dimensions and more, bf16, all flags but GF_TIE; grad: nor GF_COLSUM. For batches that are not
+/* On Hopper, 256 dimensions and more, bf16, all flags but GF_TIE and GF_MARKS; grad: nor GF_COLSUM. For batches that are not
  * small, where the buffer holds partial sums, or the weights of some rows. */
 bool gf_stats_can_wide(const gf_tile_args &a);
 bool gf_grad_can_wide(const gf_tile_args &a);

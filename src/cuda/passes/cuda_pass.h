@@ -74,6 +74,8 @@ cudaError_t gf_cuda_stats(const gf_cuda_pass *p, cudaStream_t stream);
 cudaError_t gf_cuda_count(const gf_cuda_pass *p, cudaStream_t stream);
 cudaError_t gf_cuda_grad(const gf_cuda_pass *p, cudaStream_t stream);
 cudaError_t gf_cuda_select_rows(const gf_cuda_select *p, cudaStream_t stream);
+/* As gf_cpu_mark; the pass has scratch of gf_cuda_select_scratch bytes. */
+cudaError_t gf_cuda_mark(const gf_cuda_pass *p, const gf_marking *m, cudaStream_t stream);
 cudaError_t gf_cuda_mask(const gf_cuda_pass *p, uint8_t *keep, int64_t keep_ld, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -29,6 +29,7 @@ struct gf_exp_fast { /* one instruction, 2 ulp more */
 struct gf_row_view { /* numbers of a row for stats */
     float k, lo;     /* k: scaled 1/tau */
     int group, tie;
+    int row; /* GF_MARKS; -1 past the end */
 };
 
 template <class T> struct gf_row_sums { /* of a row, over the columns of one thread */
@@ -41,7 +42,7 @@ template <class T> __device__ __forceinline__ gf_row_sums<T> gf_no_sums() { retu
 
 /* Rows past the end keep everything. */
 template <class Exp> __device__ __forceinline__ gf_row_view gf_view_row(const gf_tile_args &a, unsigned flags, int r) {
-    gf_row_view x = {0.0f, CUDART_INF_F, -1, -1};
+    gf_row_view x = {0.0f, CUDART_INF_F, -1, -1, -1};
     if (r >= a.q.rows) return x;
     if (flags & GF_ABOVE) {
         x.lo = a.row.mid[r];
@@ -52,7 +53,13 @@ template <class Exp> __device__ __forceinline__ gf_row_view gf_view_row(const gf
     if (a.row.lo) x.lo = a.row.lo[r];
     if (flags & GF_GROUP && a.row.group) x.group = a.row.group[r];
     if (flags & GF_TIE) x.tie = a.row.tie[r];
+    if (flags & GF_MARKS) x.row = r;
     return x;
+}
+
+/* The bit of row r and column c; r is a row of the pass, c a column. */
+__device__ __forceinline__ bool gf_marked(const uint32_t *marks, int64_t ld, int r, int c) {
+    return marks[r * ld + (c >> 5)] >> (c & 31) & 1;
 }
 
 /* True if the row's anchor keeps the pair. v is NaN where there is no pair, so that every comparison is false, here and in all of
@@ -61,6 +68,7 @@ __device__ __forceinline__ bool gf_row_keeps(const gf_tile_args &a, unsigned fla
                                              int c) {
     const bool pair = v == v;
     if (!(flags & GF_COUNT)) return pair;
+    if (flags & GF_MARKS) return pair && !(x.row >= 0 && gf_marked(a.row.marks, a.row.marks_ld, x.row, c));
     const bool keep = flags & GF_TIE ? pair && (score < x.lo || (score == x.lo && c > x.tie)) : v <= x.lo;
     return keep && !(flags & GF_GROUP && x.group >= 0 && a.col.group[c] == x.group);
 }
@@ -196,10 +204,12 @@ template <class Exp> __device__ __forceinline__ gf_weight_view gf_view_column(co
     return y;
 }
 
-/* True if the anchor with view x keeps the pair. `at`: position of the other end of the pair, which breaks ties. v NaN: no pair.
- * */
-__device__ __forceinline__ bool gf_keeps(unsigned flags, const gf_weight_view &x, float v, float score, int at, int other_group) {
+/* True if the anchor with view x keeps the pair. `at`: position of the other end of the pair, which breaks ties; marked: with
+ * GF_MARKS, its bit. v NaN: no pair. */
+__device__ __forceinline__ bool gf_keeps(unsigned flags, const gf_weight_view &x, float v, float score, int at, int other_group,
+                                         bool marked) {
     bool keep = flags & GF_TIE ? score < x.theta || (score == x.theta && at > x.tie) : v <= x.theta;
+    if (flags & GF_MARKS) keep = !marked;
     if (flags & GF_GROUP && x.group >= 0 && x.group == other_group) keep = false;
     return v == v && (keep || v <= x.floor);
 }
@@ -224,11 +234,12 @@ template <class Exp>
 __device__ __forceinline__ float gf_pair_weight(const gf_tile_args &a, unsigned flags, const gf_weight_view &x,
                                                 const gf_weight_view &y, int r, int c, float v, float score, float col_score,
                                                 gf_colsum &t) {
-    const bool pair = v == v;
-    const bool keep = gf_keeps(flags, x, v, score, c, y.group);
+    const bool pair = v == v, has_marks = flags & GF_MARKS && pair && r < a.q.rows; /* rows past the end need not be NaN */
+    const bool keep = gf_keeps(flags, x, v, score, c, y.group, has_marks && gf_marked(a.row.marks, a.row.marks_ld, r, c));
     float p = gf_weigh<Exp>(flags, a.omega, x, keep, v);
     if (a.col_role) {
-        const bool col_keep = gf_keeps(flags, y, v, col_score, a.q0 + r, x.group);
+        const bool col_keep =
+            gf_keeps(flags, y, v, col_score, a.q0 + r, x.group, has_marks && gf_marked(a.row.marks_col, a.row.marks_ld, r, c));
         const float q = gf_weigh<Exp>(flags, a.omega, y, col_keep, v);
         p += q;
         if (flags & GF_COLSUM) {

@@ -18,7 +18,8 @@ static __global__ void __launch_bounds__(THREADS) mask(const mask_args m) {
     const int64_t at = static_cast<int64_t>(blockIdx.y) * m.a.k.rows + c;
     const gf_weight_view x = gf_view_weights<gf_exp_exact>(m.a.row, m.a.flags, r, m.a.q.rows);
     const int group = m.a.flags & GF_GROUP ? m.a.col.group[c] : -1;
-    m.keep[r * m.keep_ld + c] = gf_keeps(m.a.flags, x, m.s[at], m.score[at], c, group);
+    const bool marked = m.a.flags & GF_MARKS && gf_marked(m.a.row.marks, m.a.row.marks_ld, r, c);
+    m.keep[r * m.keep_ld + c] = gf_keeps(m.a.flags, x, m.s[at], m.score[at], c, group, marked);
 }
 
 static gf_product_args product_of(const gf_tile_args &a, const gf_operand &q, int r0, int rows, float *s) {

@@ -202,6 +202,31 @@ static glofnd_status ring_quantiles(gf_error *err, const gf_device_ctx *d, const
     return GLOFND_OK;
 }
 
+/* ----- marks ----- */
+
+/* The passes that make marks: of the own rows' anchors by lo, or of all anchors by theta. */
+static glofnd_status mark(gf_error *err, const gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t, int all) {
+    const int64_t first = t->row0 * t->plan.per_sample;
+    for (int i = 0; i < t->plan.sides; i++) {
+        const int other = other_side(t, i);
+        const gf_rows *own = &t->side[i].every, *col = &t->side[other].every;
+        own_pass y;
+        make_pass(x, t, i, t->side[i].own, (gf_cuda_math)d->math, &y);
+        y.pass.p.scratch = d->scratch;
+        gf_marking m = {.rule = t->plan.marks,
+                        .id = t->id,
+                        .row_theta = all ? own->theta + first : t->side[i].own.lo,
+                        .col_theta = all ? col->theta : NULL,
+                        .row_group = own->group + first,
+                        .row_label = own->label + first,
+                        .col_group = col->group,
+                        .col_label = col->label};
+        m.rule.row_side = i, m.rule.col_side = other;
+        CUDA_TRY(err, gf_cuda_mark(&y.pass, &m, d->stream));
+    }
+    return GLOFND_OK;
+}
+
 /* ----- over ranks ----- */
 
 static glofnd_status reduce(gf_error *err, const gf_device_step *x, double *sum, int n) {
@@ -301,6 +326,7 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
         return GLOFND_OK;
     }
     if (moves_lambda(&t->plan)) TRY(move(err, d, x, t));
+    if (t->plan.marked) TRY(mark(err, d, x, t, 0));
     TRY(each_side(err, d, x, t, gf_cuda_stats));
     CUDA_TRY(err, gf_cuda_finish(t, d->stream));
     return GLOFND_OK;
@@ -330,12 +356,13 @@ static gf_rows rows_for_grad(const gf_cuda_step *t, int i) {
     x.theta += first, x.floor += first, x.log_w += first, x.w += first, x.inv_tau += first, x.attract += first, x.tie += first;
     x.group += first, x.label += first, x.align += first;
     x.same = side->own.same, x.hits = side->own.hits, x.sum = side->own.sum, x.moment = side->own.moment;
+    x.marks = side->own.marks, x.marks_col = side->own.marks_col, x.marks_ld = side->own.marks_ld;
     return x;
 }
 
 static unsigned grad_flags(const gf_plan *p) {
     unsigned flags = p->flags;
-    if (!p->masking) flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT);
+    if (!p->masking) flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS);
     if (p->want & GLOFND_WANT_QUALITY) flags |= GF_QUALITY;
     if (p->authors_ranks) flags |= GF_COLSUM;
     return flags;
@@ -343,6 +370,7 @@ static unsigned grad_flags(const gf_plan *p) {
 
 static glofnd_status second_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, int sums_rows, gf_cuda_step *t) {
     t->plan.flags = grad_flags(&t->plan);
+    if (t->plan.flags & GF_MARKS) TRY(mark(err, d, x, t, 1));
     for (int i = 0; i < t->plan.sides; i++) {
         own_pass y;
         make_pass(x, t, i, rows_for_grad(t, i), (gf_cuda_math)d->math, &y);
@@ -412,6 +440,7 @@ static glofnd_status masks(gf_error *err, gf_device_ctx *d, const gf_device_step
     TRY(begin_with_links(err, d, x, &t));
     CUDA_TRY(err, cudaMalloc(&m->scratch, 2 * gf_cuda_select_scratch(own, cols * x->plan->per_sample)));
     if (views) CUDA_TRY(err, cudaMalloc((void **)&m->by_sample, (size_t)own * 2 * (size_t)cols));
+    if (t.plan.flags & GF_MARKS) TRY(mark(err, d, x, &t, 1));
     for (int i = 0; i < t.plan.sides; i++) {
         own_pass y;
         make_pass(x, &t, i, rows_for_grad(&t, i), (gf_cuda_math)d->math, &y);

@@ -125,7 +125,7 @@ static __device__ __forceinline__ void sum_row(const gf_tile_args &a, unsigned f
                                                block_rows &sm) {
     constexpr int N = 4;
     const int lane = threadIdx.x % 32;
-    gf_row_view w = {sm.sums[r].inv_tau * How::Exp::scale, sm.lo[r], -1, -1};
+    gf_row_view w = {sm.sums[r].inv_tau * How::Exp::scale, sm.lo[r], -1, -1, -1};
     gf_row_sums<typename How::Sum> t = gf_no_sums<typename How::Sum>();
     if (flags & GF_GROUP && a.row.group) w.group = a.row.group[r0 + r];
     for (int c = lane; c < cols; c += 32 * N) {
@@ -193,7 +193,9 @@ static size_t work_bytes(gf_cuda_math math, int ld) {
 int gf_cuda_is_small(const gf_cuda_step *x, const gf_cuda_pass *pass) {
     const int64_t rows = pass->q->f32.rows, cols = pass->k->f32.rows, ld = pass->k->f32.ld;
     const size_t max = static_cast<size_t>(gf_device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-    if (x->plan.shared || x->plan.topk || cols > 4096 || ld > 1024 || gf_block_rows(static_cast<int>(rows)) != 16) return 0;
+    if (x->plan.shared || x->plan.topk || x->plan.marked || cols > 4096 || ld > 1024 ||
+        gf_block_rows(static_cast<int>(rows)) != 16)
+        return 0;
     return shared_bytes(work_bytes(pass->math, static_cast<int>(ld)), static_cast<int>(cols)) + 4096 <= max;
 }
 

@@ -9,6 +9,7 @@
 
 #include "glofnd.h"
 #include "method/formulas/lambda_update.h"
+#include "method/formulas/mark_rule.h"
 #include "method/formulas/pass_flags.h"
 
 typedef struct gf_shape {
@@ -19,6 +20,7 @@ typedef struct gf_shape {
     int64_t tile, window_cap;
     int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
     int64_t topk, learns; /* options that need buffers */
+    int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
 
@@ -38,8 +40,10 @@ typedef struct gf_plan {
     int updating;      /* the learner moves in this epoch */
     int masking;       /* the loss sees the flags */
     int shared;        /* one lambda for all anchors in this epoch */
+    int marked;        /* flags are marks, made before pass B; lambda is updated before them */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */
     unsigned flags;    /* pass_flags.h: of passes B and C */
     gf_learner learner;
+    gf_mark_rule marks;
 } gf_plan;

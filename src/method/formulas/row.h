@@ -153,5 +153,5 @@ GF_HD int gf_row_keeps_u(const gf_plan *p) { return p->o.loss != GLOFND_LOSS_SIM
 
 /* Threshold of a row in pass C. Without groups and ties the floor is a lower bound of it. */
 GF_HD float gf_row_theta(const gf_plan *p, const gf_link *l) {
-    return p->flags & GF_GROUP || p->topk ? l->theta : fmaxf(l->theta, l->floor);
+    return p->flags & (GF_GROUP | GF_MARKS) || p->topk ? l->theta : fmaxf(l->theta, l->floor);
 }

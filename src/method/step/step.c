@@ -3,6 +3,7 @@
  *     step_check      arguments; nothing has changed if it fails
  *     step_begin      unit embeddings, options of this epoch
  *     step_lambda     passes A and B: lambda is updated (formulas/lambda_update.h), rows are summed below it
+ *     step_marks      flags that more than a threshold decides (formulas/mark_rule.h)
  *     step_loss       loss, u, weights and links of every row (formulas/loss_gradient.h); state goes back to the store
  *     step_gradient   pass C: weights of all pairs, gradient of the own rows
  * On an accelerator step_device.c follows the checks. The formulas are the same.

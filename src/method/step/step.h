@@ -61,6 +61,13 @@ glofnd_status gf_step_sum(gf_step *t, double *x, int n);
 /* step_lambda.c: passes A and B. */
 glofnd_status gf_step_detect(gf_step *t);
 
+/* step_marks.c: flags that more than a threshold decides. */
+/* Pairs above mid of the own rows, all sides: gf_rows.above. */
+void gf_step_count(const gf_step *t);
+/* Marks of the own rows' anchors, by lo; and of all anchors on pairs with the own rows, by theta. */
+void gf_step_mark_own(const gf_step *t);
+void gf_step_mark_all(const gf_step *t);
+
 /* step_loss.c: losses, links, state. */
 gf_summed_row gf_step_summed_row(const gf_step *t, int i, int64_t r);
 glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats);

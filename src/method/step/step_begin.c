@@ -57,7 +57,8 @@ static unsigned pass_flags(const gf_plan *p) {
     unsigned f = 0;
     if (p->thresholds || p->groups) f |= GF_COUNT;
     if (p->masking) f |= GF_MASK;
-    if (p->groups) f |= GF_GROUP;
+    if (p->marked) f |= GF_MARKS; /* groups are among the marks */
+    else if (p->groups) f |= GF_GROUP;
     if (p->topk) f |= GF_TIE;
     if (p->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
     if (p->masking && o->action == GLOFND_ACTION_WEIGHT && o->omega > 0.0) f |= GF_WEIGHT;
@@ -85,6 +86,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
     p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
                              ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
+    p.marked = p.thresholds && gf_options_mark(o);
+    p.marks = gf_mark_rule_of(o, q->epoch, p.per_sample);
     p.one_rank = q->rows == q->cols;
     p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);
     p.learner = gf_learner_of(o, p.sides == 2, q->epoch);
@@ -93,9 +96,10 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
 }
 
 uint64_t gf_plan_phase(const gf_plan *p) {
-    const glofnd_row seen = {.clock = 1}; /* if it starts nevertheless, the epoch is the reason */
+    const glofnd_row seen = {.clock = 1};                       /* if it starts nevertheless, the epoch is the reason */
+    const int draws = p->marked && p->o.flag_probability < 1.0; /* in every epoch anew */
     const double numbers[] = {p->tau,      p->gamma,  (double)p->learner.epoch_clock, p->shared, p->masking,
-                              p->updating, p->groups, gf_row_starts(p, &seen),        p->want};
+                              p->updating, p->groups, gf_row_starts(p, &seen),        p->want,   draws ? p->epoch : -1};
     uint64_t hash = 0xcbf29ce484222325u, bits;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         memcpy(&bits, &numbers[i], sizeof bits);

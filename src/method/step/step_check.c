@@ -95,6 +95,8 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
     FAIL_IF(err, !q->id, GLOFND_E_ARGUMENT, "batch.id is NULL; every sample needs its anchor id");
     FAIL_IF(err, o->detector == GLOFND_DETECT_ORACLE && !q->label, GLOFND_E_ARGUMENT,
             "batch.label is NULL; the detector oracle needs labels");
+    FAIL_IF(err, o->require_label && gf_plan_of(o, q).marked && !q->label, GLOFND_E_ARGUMENT,
+            "batch.label is NULL; the option require_label needs labels");
     FAIL_IF(err, o->detector == GLOFND_DETECT_GROUPS && !q->group, GLOFND_E_ARGUMENT,
             "batch.group is NULL; the detector groups needs it");
     FAIL_IF(err, q->want & GLOFND_WANT_QUALITY && !q->label, GLOFND_E_ARGUMENT,

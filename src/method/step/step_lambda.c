@@ -3,7 +3,8 @@
  * The order of the paper is: count above the old lambda, update lambda, mask with the new one. Counting and summing need the same
  * similarities, so they share one pass. gf_lambda_range gives the window in which the new lambda will lie; the pass sums what is
  * below the window and lists what is inside; after the update the list joins the sums. If a list overflows or a bound was too
- * tight, the pass is repeated with the new lambda known ("repeats").
+ * tight, the pass is repeated with the new lambda known ("repeats"). Where flags are marks (step_marks.c), pairs are counted in
+ * a pass of their own, and lambda is updated before pass B.
  */
 #include <math.h>
 #include <string.h>
@@ -171,7 +172,7 @@ static void sum_rows(gf_step *t) {
 /* ---- after the pass: lambda is updated, windows are closed ---- */
 
 static double count_above_old(const gf_step *t, const gf_rows *x, int64_t r) {
-    if (t->plan.flags & GF_GROUP) return (double)x->above[r];
+    if (t->plan.flags & GF_GROUP || t->plan.marked) return (double)x->above[r];
     return (double)(t->shape->negatives - x->kept[r] - x->window_le[r]);
 }
 
@@ -208,12 +209,28 @@ static int close_windows(const gf_step *t, int i) {
     return complete;
 }
 
-static glofnd_status update_lambdas(gf_step *t) {
-    int complete = 1;
+static glofnd_status update_sides(gf_step *t) {
     for (int i = 0; i < t->shape->sides; i++) {
         if (t->plan.shared && t->moves[i]) TRY(update_shared(t, i));
         else if (!t->plan.shared) update_anchors(t, i);
     }
+    return GLOFND_OK;
+}
+
+/* Marks need the new lambda, so it is updated first. */
+static glofnd_status update_and_mark(gf_step *t) {
+    if (t->plan.learned && t->plan.updating) {
+        gf_step_count(t);
+        TRY(update_sides(t));
+        for (int i = 0; i < t->shape->sides; i++) close_windows(t, i);
+    }
+    gf_step_mark_own(t);
+    return GLOFND_OK;
+}
+
+static glofnd_status update_lambdas(gf_step *t) {
+    int complete = 1;
+    TRY(update_sides(t));
     for (int i = 0; i < t->shape->sides; i++) complete &= close_windows(t, i);
     if (!complete) {
         t->repeats++;
@@ -273,8 +290,9 @@ glofnd_status gf_step_detect(gf_step *t) {
         load_state(t, i);
         TRY(open_windows(t, i));
     }
+    if (t->plan.marked) TRY(update_and_mark(t));
     sum_rows(t);
-    if (t->plan.learned && t->plan.updating) TRY(update_lambdas(t));
+    if (t->plan.learned && t->plan.updating && !t->plan.marked) TRY(update_lambdas(t));
     for (int i = 0; i < t->shape->sides; i++) {
         memcpy(t->ws->side[i].detector_kept, t->ws->side[i].own.kept, sizeof(int32_t) * (size_t)t->shape->own);
         rescue(t, i);

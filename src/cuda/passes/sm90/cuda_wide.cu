@@ -243,7 +243,7 @@ static kernel grad_kernel(const gf_tile_args &a) {
 static int64_t least_tiles() { return int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount)) * 16 / 33; }
 
 static bool is_wide(const gf_tile_args &a) {
-    return a.ld > 128 && !(a.flags & GF_TIE) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= least_tiles();
+    return a.ld > 128 && !(a.flags & (GF_TIE | GF_MARKS)) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= least_tiles();
 }
 
 bool gf_stats_can_wide(const gf_tile_args &a) {

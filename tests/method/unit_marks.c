@@ -1,0 +1,231 @@
+/* unit_marks.c - flags that more than a threshold decides, against the dense reference: random ones (flag_probability), those of
+ * one label (require_label); with threads, ranks, and what is refused. Runs on a GPU, too (GLOFND_TEST_DEVICE=cuda).
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "method/formulas/mark_rule.h"
+#include "support/compare.h"
+#include "support/ranks.h"
+
+static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
+static const char *const DETECTOR[] = {"none", "glofnd", "single", "fnc"};
+static const char *const MARKS[] = {"random", "label", "random+label"};
+enum { RANDOM, LABEL, BOTH, KINDS };
+
+static scene make(int loss, int detector, int kind) {
+    char name[128];
+    snprintf(name, sizeof name, "%s/%s/%s", LOSS[loss], DETECTOR[detector], MARKS[kind]);
+    scene s = scene_make(name, (glofnd_loss)loss);
+    s.o.detector = (glofnd_detector)detector;
+    s.o.alpha = 0.3;
+    s.o.flag_seed = 7 + kind;
+    if (kind != LABEL) s.o.flag_probability = 0.4;
+    if (kind != RANDOM) s.o.require_label = 1;
+    return s;
+}
+
+/* ---- against the reference: values, gradients, flags, state, statistics ---- */
+
+static void agrees(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+        for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++)
+            for (int kind = RANDOM; kind < KINDS; kind++)
+                for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
+                    scene s = make(loss, detector, kind);
+                    s.o.action = (glofnd_action)action;
+                    s.with_groups = (loss + action) % 2;
+                    check_scene_against_reference(&s);
+                }
+}
+
+static void learners_agree(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++)
+        for (int learner = GLOFND_LEARN_ADAM; learner <= GLOFND_LEARN_RING; learner++)
+            for (int start = GLOFND_INIT_ONE; start <= GLOFND_INIT_QUANTILE; start++) {
+                scene s = make(loss, GLOFND_DETECT_GLOFND, RANDOM);
+                s.o.learner = learner;
+                s.o.lambda_init = start;
+                s.o.ring_rows = 64;
+                check_scene_against_reference(&s);
+            }
+}
+
+static void shapes_agree(void **state) {
+    (void)state;
+    for (int64_t batch = 2; batch <= 70; batch += batch < 6 ? 1 : 9)
+        for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
+            scene s = make(loss, GLOFND_DETECT_GLOFND, (int)(batch % KINDS));
+            s.batch = batch;
+            s.anchors = batch + 3;
+            s.dim = 5 + batch;
+            s.steps = 3;
+            s.lambda0 = 0.4;
+            s.o.update_epoch = 0;
+            s.o.mask_epoch = 1;
+            check_scene_against_reference(&s);
+        }
+}
+
+static void official_agrees(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_FASTCLIP; loss++)
+        for (int kind = RANDOM; kind < KINDS; kind++) {
+            scene s = make(loss, GLOFND_DETECT_GLOFND, kind);
+            s.o.compat = GLOFND_COMPAT_OFFICIAL;
+            check_scene_against_reference(&s);
+        }
+}
+
+/* ---- threads and ranks ---- */
+
+static void threads_give_the_same_bits(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
+        scene s = make(loss, GLOFND_DETECT_GLOFND, RANDOM);
+        s.batch = 75, s.anchors = 100, s.o.tile = 32;
+        const size_t flat = sizeof(float) * (size_t)(s.batch * s.dim);
+        runner one = runner_make(&s);
+        s.o.threads = 3;
+        runner many = runner_make(&s);
+        outputs x = outputs_make(&s), y = outputs_make(&s);
+        for (int step = 0; step < s.steps; step++) {
+            scene_batch b;
+            scene_draw(&s, step, &b);
+            run_step(&one, &b.q, &x);
+            run_step(&many, &b.q, &y);
+            assert_memory_equal(x.grad_a, y.grad_a, flat);
+            assert_memory_equal(x.grad_b, y.grad_b, flat);
+            assert_memory_equal(&x.stats, &y.stats, sizeof x.stats);
+            scene_batch_free(&b);
+        }
+        outputs_free(&x);
+        outputs_free(&y);
+        runner_free(&one);
+        runner_free(&many);
+    }
+}
+
+static void check_ranks(scene *s, int ranks) {
+    scene_avoid_ties(s);
+    ref_store ref;
+    scene_ref_store(s, &ref);
+    runner one = runner_make(s);
+    rank_set set = rank_set_make(s, ranks);
+    outputs single = outputs_make(s), many = outputs_make(s);
+    for (int step = 0; step < s->steps; step++) {
+        scene_batch b;
+        ref_step r;
+        scene_draw(s, step, &b);
+        ref_step_run(&s->o, &ref, &b.q, NULL, &r);
+        run_two_calls(&one, &b.q, &single);
+        rank_set_step(&set, &b.q, &many);
+        expect_ranks(s, step, &set, &many, &single, &r);
+        for (int k = 0; k < ranks; k++) expect_store(s, step, &set.rank[k].w, &ref, &r);
+        ref_step_free(&r);
+        scene_batch_free(&b);
+    }
+    outputs_free(&single);
+    outputs_free(&many);
+    rank_set_free(&set);
+    runner_free(&one);
+    ref_store_free(&ref);
+}
+
+static void ranks_change_only_rounding(void **state) {
+    (void)state;
+    for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++)
+        for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++)
+            for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
+                scene s = make(loss, detector, (loss + ranks) % KINDS);
+                s.batch = 20, s.anchors = 27, s.dim = 11;
+                s.o.action = (glofnd_action)((loss + detector) % 3);
+                check_ranks(&s, ranks);
+            }
+}
+
+/* ---- the draw itself ---- */
+
+/* 40 % of ordered pairs are drawn, both ways round and every epoch anew. */
+static void draws_are_even_and_independent(void **state) {
+    enum { N = 400 };
+    glofnd_options o;
+    (void)state;
+    assert_int_equal(glofnd_options_init(&o, sizeof o), GLOFND_OK);
+    o.flag_probability = 0.4;
+    const gf_mark_rule now = gf_mark_rule_of(&o, 3, 2), next = gf_mark_rule_of(&o, 4, 2);
+    int hits = 0, both_ways = 0, both_epochs = 0;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t j = 0; j < N; j++) {
+            const int drawn = gf_mark_draw(&now, i, j) < now.below;
+            hits += drawn;
+            both_ways += drawn && gf_mark_draw(&now, j, i) < now.below;
+            both_epochs += drawn && gf_mark_draw(&next, i, j) < next.below;
+        }
+    assert_true(fabs((double)hits / (N * N) - 0.4) < 0.005); /* four standard deviations */
+    assert_true(fabs((double)both_ways / (N * N) - 0.16) < 0.01);
+    assert_true(fabs((double)both_epochs / (N * N) - 0.16) < 0.005);
+}
+
+/* ---- refused ---- */
+
+static void labels_are_needed(void **state) {
+    (void)state;
+    scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, LABEL);
+    s.with_labels = 0;
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    scene_batch b;
+    scene_draw(&s, 0, &b);
+    assert_int_equal(glofnd_step(w.ctx, w.store, &b.q, out.grad_a, out.grad_b, NULL), GLOFND_E_ARGUMENT);
+    assert_non_null(strstr(glofnd_ctx_error(w.ctx), "require_label"));
+    scene_batch_free(&b);
+    outputs_free(&out);
+    runner_free(&w);
+}
+
+static void similarities_alone_are_not_enough(void **state) {
+    float sim[4] = {0, 0.5f, 0.5f, 0};
+    const int64_t id[2] = {0, 1};
+    (void)state;
+    if (getenv("GLOFND_TEST_DEVICE")) return;
+    scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, RANDOM);
+    runner w = runner_make(&s);
+    const glofnd_sims q = {.size = sizeof q, .rows = 2, .cols = 2, .sim = sim, .id = id, .views = 1};
+    assert_int_equal(glofnd_update(w.ctx, w.store, &q), GLOFND_E_UNSUPPORTED);
+    runner_free(&w);
+}
+
+static void topk_is_refused(void **state) {
+    char why[256];
+    (void)state;
+    scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_FNC, RANDOM);
+    s.o.fnc_rule = GLOFND_FNC_TOPK;
+    assert_int_equal(glofnd_options_check(&s.o, why, sizeof why), GLOFND_E_OPTION);
+    assert_non_null(strstr(why, "fnc_rule"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees),
+        cmocka_unit_test(learners_agree),
+        cmocka_unit_test(shapes_agree),
+        cmocka_unit_test(official_agrees),
+        cmocka_unit_test(threads_give_the_same_bits),
+        cmocka_unit_test(ranks_change_only_rounding),
+        cmocka_unit_test(draws_are_even_and_independent),
+        cmocka_unit_test(labels_are_needed),
+        cmocka_unit_test(similarities_alone_are_not_enough),
+        cmocka_unit_test(topk_is_refused),
+    };
+    return cmocka_run_group_tests_name("unit_marks", tests, NULL, NULL);
+}
