@@ -117,7 +117,8 @@ GLOFND_API const char *glofnd_status_name(glofnd_status status);
 /* The types below are int32_t in every struct; their constants are pinned for ever. */
 
 /* The loss. `c` is the number of kept negatives of a row, B the global batch, S a cosine similarity.
- * Two views of one image (unimodal; a store of one modality):
+ * Two views of one image (unimodal; a store of one modality): summed over both views, divided by B. So SIMCLR and its gradient
+ * are twice those of NT-Xent as a mean over 2B rows.
  *   SOGCLR    -S_pos + tau log(c u), u the anchor's moving average of mean exp(S/tau)      global contrastive loss
  *   SIMCLR    log((n/c) sum_kept exp(S/tau) + exp(S_pos/tau)) - S_pos/tau                  NT-Xent, negatives rescaled
  * Image and text (bimodal; a store of two modalities):

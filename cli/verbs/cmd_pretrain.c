@@ -22,16 +22,17 @@ static void report(const char *line) {
 }
 
 static void help_option(const gf_option *o) {
-    const char *clip = gf_config_preset(o, GF_TASK_CLIP);
+    const char *views = gf_config_preset(o, GF_TASK_VIEWS), *clip = gf_config_preset(o, GF_TASK_CLIP);
     char range[256];
     gf_print(stdout, "  --%-18s ", o->key);
     gf_print_lines(stdout, o->help);
     gf_print(stdout, "\n");
     if (o->type == GF_OPTION_TEXT) return;
     gf_option_range(o, range, sizeof range);
-    gf_print(stdout, "%23s%s; default %s", "", range, o->preset);
-    if (strcmp(clip, o->preset) != 0) gf_print(stdout, ", with task clip %s", clip);
-    gf_print(stdout, "\n");
+    gf_print(stdout, "%23s%s; default %s", "", range, views);
+    if (strcmp(clip, views) != 0) gf_print(stdout, ", with task clip %s", clip);
+    gf_print(stdout, "
+");
 }
 
 /* Flags that are no keys of the configuration. --config and --set are applied in their order, by take. */
@@ -115,7 +116,10 @@ static glofnd_status read_resumed(gf_error *err, gf_pretrain *p, int argc, char 
         if (strcmp(argv[i], "--out") == 0 && i + 1 < argc) run = argv[i + 1];
         if (strncmp(argv[i], "--out=", 6) == 0) run = argv[i] + 6;
     }
-    return resume && run ? gf_resume_read(err, run, &p->config, &p->config_was) : GLOFND_OK;
+    if (!resume || !run) return GLOFND_OK;
+    TRY(gf_resume_read(err, run, &p->config, &p->config_was));
+    if (*p->config.data) gf_config_complete(&p->config);
+    return GLOFND_OK;
 }
 
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) {

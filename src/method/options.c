@@ -32,7 +32,8 @@ enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX 
     { FIELD(name), .type = GF_OPTION_DOUBLE, .preset = def, .min = lo, .max = hi, .flags = ends, .group = grp, .help = text }
 
 static const gf_option rows[] = {
-    NAME(loss, losses, "sogclr", "method", "two views: sogclr, simclr; image and text: clip, sogclr2, fastclip, isogclr"),
+    NAME(loss, losses, "sogclr", "method",
+         "two views: sogclr, simclr (twice NT-Xent's mean over 2 batch rows); image and text: clip, sogclr2, fastclip, isogclr"),
     NAME(detector, detectors, "glofnd", "method", "rule that flags false negatives"),
     NAME(action, actions, "drop", "method", "treatment of a false negative"),
     REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
@@ -47,7 +48,7 @@ static const gf_option rows[] = {
     EPOCH(mask_epoch, "threshold", "first epoch whose loss uses the flags; not before update_epoch"),
     EPOCH(lambda_warmup, "threshold", "epochs from update_epoch on in which all anchors share one lambda"),
     SWITCH(lambda_normalize, "0", "threshold", "1: gradient of lambda divided by alpha"),
-    REAL(lambda_lr, "0.05", 0, 2, NOT_MIN, "threshold", "step size of lambda"),
+    REAL(lambda_lr, "0.05", 0, 1000, NOT_MIN, "threshold", "step size of lambda"),
     REAL(lambda_beta1, "0.9", 0, 1, NOT_MAX, "threshold", "decay of the first moment of lambda's gradient"),
     REAL(lambda_beta2, "0.98", 0, 1, NOT_MAX, "threshold", "decay of the second moment of lambda's gradient"),
     REAL(lambda_eps, "0", 0, 1, NOT_MAX, "threshold", "eps of lambda's Adam; 0: chosen by compat"),

@@ -19,6 +19,18 @@ typedef enum gf_gamma_kind { GF_GAMMA_CONSTANT, GF_GAMMA_COSINE } gf_gamma_kind;
 typedef enum gf_lock { GF_LOCK_NONE, GF_LOCK_IMAGE, GF_LOCK_TEXT } gf_lock;
 typedef enum gf_store_kind { GF_STORE_MEMORY, GF_STORE_FILE } gf_store_kind;
 
+/* Keys that may be written as shares of the schedule, "35%". */
+typedef enum gf_share_key {
+    GF_SHARE_START,
+    GF_SHARE_WARMUP,
+    GF_SHARE_WARMUP_STEPS,
+    GF_SHARE_GAMMA,
+    GF_SHARE_UPDATE,
+    GF_SHARE_MASK,
+    GF_SHARE_SHARED,
+    GF_SHARES
+} gf_share_key;
+
 typedef struct gf_config {
     char data[1024];  /* SPEC */
     char init[1024];  /* weights to start from */
@@ -60,6 +72,7 @@ typedef struct gf_config {
     gf_store_kind store; /* of the anchors while training */
     glofnd_options method;
     int32_t update_set, mask_set; /* update_epoch, mask_epoch were given after start_epoch; else they follow from it */
+    double share[GF_SHARES];      /* percent; 0: the key holds a number. Resolving turns them to epochs */
     uint64_t given[3];            /* bit i: option i of gf_config_option was given; else resolving may take the task's default */
 } gf_config;
 
@@ -68,6 +81,10 @@ glofnd_status gf_config_init(gf_error *err, gf_config *c);
 glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value);
 /* A .cfg file; messages name file and line. */
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path);
+/* All keys count as given: the configuration of an existing run. Keys that it lacks keep the meaning they had when it began. */
+void gf_config_complete(gf_config *c);
+/* The share of warmup_steps, if it is one, of all steps of the run. */
+void gf_config_share_steps(gf_config *c, int64_t steps);
 /* 1: every key that was given to `other` was given to `c`. */
 int gf_config_covers(const gf_config *c, const gf_config *other);
 /* Fills open values (keys that were not given and have a different default in this task; start and warm-up epochs; size and stem
@@ -85,9 +102,11 @@ const char *gf_config_value(const gf_config *c, int i, char *out, size_t bytes);
 /* The row of a key ('-' and '_' are equal), NULL if unknown; its value as text, "" if unknown. */
 const gf_option *gf_config_find(const char *key, int *in_method);
 void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes);
-/* The default of a key in a task, as text. */
+/* The default of a key in a new run of a task, as text. */
 const char *gf_config_preset(const gf_option *o, gf_train_task task);
 /* The peak learning rate, scaled by the batch. */
 double gf_config_lr(const gf_config *c);
-int gf_config_dim(const gf_config *c);        /* numbers of an embedding the loss sees */
-int gf_config_learns_tau(const gf_config *c); /* one temperature for all, learned with the weights */
+int gf_config_dim(const gf_config *c);           /* numbers of an embedding the loss sees */
+int gf_config_learns_tau(const gf_config *c);    /* one temperature for all, learned with the weights */
+int gf_config_learns_lambda(const gf_config *c); /* thresholds: detector glofnd or single */
+int gf_config_flags(const gf_config *c); /* some pairs may be flagged: there is a detector, or equal contents are masked */

@@ -66,13 +66,15 @@ static double step_seconds(const gf_trainer *t) {
     return s->load + s->forward + s->loss + s->backward + s->optimizer;
 }
 
+/* A run without learned thresholds has no lambda, one that flags nothing no share of kept negatives to show. */
 static void draw(gf_monitor *m, const gf_trainer *t, int last) {
-    char text[200];
+    char text[200], lambda[32] = "", kept[32] = "";
     const double step = step_seconds(t);
-    snprintf(text, sizeof text,
-             "epoch %3lld/%d | step %6lld | loss %7.4f | lambda %6.3f | kept %6.2f%% | lr %.1e | %4.0f ms | %5.0f img/s",
-             (long long)(epoch_of(t) + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss, t->stats.lambda_mean,
-             100.0 * t->stats.kept_share, t->lr, 1e3 * step, (double)t->config.batch / step);
+    if (gf_config_learns_lambda(&t->config)) snprintf(lambda, sizeof lambda, "lambda %6.3f | ", t->stats.lambda_mean);
+    if (gf_config_flags(&t->config)) snprintf(kept, sizeof kept, "kept %6.2f%% | ", 100.0 * t->stats.kept_share);
+    snprintf(text, sizeof text, "epoch %3lld/%d | step %6lld | loss %7.4f | %s%slr %.1e | %4.0f ms | %5.0f img/s",
+             (long long)(epoch_of(t) + 1), (int)t->config.epochs, (long long)t->step, t->stats.loss, lambda, kept, t->lr,
+             1e3 * step, (double)t->config.batch / step);
     gf_progress_draw(&m->progress, t->step, gf_trainer_steps(t), text, last);
 }
 
@@ -131,7 +133,7 @@ static glofnd_status chart_step(gf_monitor *m, const gf_trainer *t) {
     curve(m, "train/loss", s->loss);
     curve(m, "train/lr", t->lr);
     curve(m, "train/grad_norm", t->grad_norm);
-    curve(m, "train/lambda", s->lambda_mean);
+    if (gf_config_learns_lambda(&t->config)) curve(m, "train/lambda", s->lambda_mean);
     curve(m, "train/log_u", s->log_u_mean);
     if (t->config.task == GF_TASK_CLIP) curve(m, "train/tau", tau_of(t));
     curve(m, "train/num_negatives_perc", 100.0 * s->kept_share);
@@ -203,6 +205,9 @@ static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_la
     curve(m, "epoch/lda_precision", x->precision);
     curve(m, "epoch/lda_recall", x->recall);
     curve(m, "epoch/lda_f1", x->f1);
+    curve(m, "epoch/pooled_precision", x->pooled_precision);
+    curve(m, "epoch/pooled_recall", x->pooled_recall);
+    if (!gf_config_learns_lambda(&t->config)) return end_event(m);
     gf_events_histogram(&m->events, "lambda", lambdas->side[0], lambdas->count, 64);
     if (t->encoders.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);
     return end_event(m);
@@ -214,20 +219,31 @@ glofnd_status gf_monitor_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
     return chart_epoch(m, t, lambdas, &x);
 }
 
+/* ", lambda 0.412, flagged 1.02%, precision 23.5%, recall 23.6% (per anchor 31.2%, 40.1%)": what this run has of it. */
+static void describe_flags(const gf_trainer *t, const epoch_means *x, char *out, size_t bytes) {
+    size_t used = 0;
+    *out = 0;
+    if (gf_config_learns_lambda(&t->config)) used += (size_t)snprintf(out, bytes, ", lambda %.3f", x->lambda);
+    if (!gf_config_flags(&t->config)) return;
+    used += (size_t)snprintf(out + used, bytes - used, ", flagged %.2f%%", 100.0 * x->flagged);
+    if (isfinite(x->pooled_precision) && isfinite(x->pooled_recall))
+        snprintf(out + used, bytes - used, ", precision %.1f%%, recall %.1f%% (means per anchor %.1f%%, %.1f%%)",
+                 100.0 * x->pooled_precision, 100.0 * x->pooled_recall, 100.0 * x->precision, 100.0 * x->recall);
+}
+
 int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t bytes) {
     const epoch_means x = means_of(&t->sums);
     const int64_t steps = gf_trainer_steps(t), done = t->step - m->progress.first;
     const double at = gf_wall_clock(), per_step = (at - m->started) / (double)(done > 0 ? done : 1);
-    char quality[64] = "", took[32], left[32];
+    char flags[160], took[32], left[32];
     if (m->quiet || (t->step < steps && at - (m->summarised > 0.0 ? m->summarised : m->started) < 10.0)) return 0;
     m->summarised = at;
     m->progress.open = 0; /* this line takes its place */
     gf_progress_time(at - m->started, took, sizeof took);
     gf_progress_time(per_step * (double)(steps - t->step), left, sizeof left);
-    if (isfinite(x.precision)) snprintf(quality, sizeof quality, ", precision %.3f, recall %.3f", x.precision, x.recall);
-    snprintf(out, bytes, "epoch %lld/%d: loss %.4f, lambda %.3f, flagged %.2f%%%s; %s so far, %s to go",
-             (long long)(t->step / t->epoch_steps), (int)t->config.epochs, x.loss, x.lambda, 100.0 * x.flagged, quality, took,
-             left);
+    describe_flags(t, &x, flags, sizeof flags);
+    snprintf(out, bytes, "epoch %lld/%d: loss %.4f%s; %s so far, %s to go", (long long)(t->step / t->epoch_steps),
+             (int)t->config.epochs, x.loss, flags, took, left);
     return 1;
 }
 

@@ -15,6 +15,7 @@
 #include "io/folders.h"
 #include "io/json/safetensors.h"
 #include "run/checkpoint_folder.h"
+#include "run/config/flag_forecast.h"
 #include "run/eval_schema.h"
 #include "run/eval_writer.h"
 #include "run/layout.h"
@@ -190,7 +191,7 @@ static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
     size_t bytes = 0;
-    char arch[32], name[32], detector[64] = "no detector", text[100] = "";
+    char arch[32], name[32], detector[64] = "no detector", text[100] = "", line[300], warning[500];
     gf_config_text(c, "arch", arch, sizeof arch);
     if (c->task == GF_TASK_CLIP)
         snprintf(text, sizeof text, ", captions of %d tokens through %d layers of %d", (int)c->context, (int)c->text_layers,
@@ -207,9 +208,11 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
            (long long)t->epoch_steps, plural(t->epoch_steps), gf_config_lr(c), detector, (double)bytes / 1e6,
            c->method.device == GLOFND_DEVICE_CUDA ? " on the GPU" : "");
     if (*gf_dataset_note(t->data)) report(p, "data: %s", gf_dataset_note(t->data));
-    if (c->method.detector != GLOFND_DETECT_NONE && c->method.mask_epoch >= c->epochs)
-        report(p, "the detector never starts: start_epoch (mask_epoch) is %d, and there %s %d epoch%s", (int)c->method.mask_epoch,
-               c->epochs == 1 ? "is" : "are", (int)c->epochs, plural(c->epochs));
+    if (c->method.loss == GLOFND_LOSS_SIMCLR)
+        report(p, "loss simclr is the sum over both views per image: twice the mean of NT-Xent over its 2 x batch rows");
+    gf_flag_forecast_text(c, t->epoch_steps, line, sizeof line, warning, sizeof warning);
+    if (*line) report(p, "%s", line);
+    if (*warning) report(p, "%s", warning);
     const double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     if (c->method.device == GLOFND_DEVICE_CPU && machine > 0.0 && (double)bytes > machine)
         report(p, "that is more than the %.0f MB of this machine; a smaller batch or size needs less", machine / 1e6);

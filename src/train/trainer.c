@@ -55,6 +55,7 @@ static glofnd_status open_data(gf_error *err, gf_trainer *t) {
     if (c->stem < 0) c->stem = c->size <= 64;
     TRY(check_size(err, c));
     t->epoch_steps = t->info.n / c->batch;
+    gf_config_share_steps(c, gf_trainer_steps(t));
     if (c->task == GF_TASK_CLIP && c->warmup_steps < 0) c->warmup_steps = c->warmup_epochs * t->epoch_steps;
     FAIL_IF(err, c->warmup_steps > 0 && c->warmup_steps >= gf_trainer_steps(t), GLOFND_E_OPTION,
             "warmup_steps: %lld is not below the %lld steps of the run; set it below", (long long)c->warmup_steps,

@@ -1,0 +1,177 @@
+/* unit_schedule.c - epochs as shares of the schedule, defaults of new runs, and the forecast of what will be flagged. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "run/config.h"
+#include "run/config/flag_forecast.h"
+
+static gf_config fresh(void) {
+    gf_error err = {""};
+    gf_config c;
+    assert_int_equal(gf_config_init(&err, &c), GLOFND_OK);
+    return c;
+}
+
+static void set(gf_config *c, const char *key, const char *value) {
+    gf_error err = {""};
+    if (gf_config_set(&err, c, key, value) != GLOFND_OK) fail_msg("%s = %s: %s", key, value, err.text);
+}
+
+static void refused(gf_config *c, const char *key, const char *value, const char *part) {
+    gf_error err = {""};
+    const gf_config before = *c;
+    assert_int_equal(gf_config_set(&err, c, key, value), GLOFND_E_OPTION);
+    if (!strstr(err.text, part)) fail_msg("\"%s\" is not in: %s", part, err.text);
+    assert_memory_equal(&before, c, sizeof before);
+}
+
+static void resolve(gf_config *c) {
+    gf_error err = {""};
+    if (gf_config_resolve(&err, c) != GLOFND_OK) fail_msg("%s", err.text);
+}
+
+/* ----- shares of the schedule, defaults of a new run ----- */
+
+static void test_shares(void **state) {
+    (void)state;
+    static const struct {
+        const char *share;
+        int epochs, start;
+    } cases[] = {{"35%", 200, 70}, {"35%", 3, 1}, {"35%", 1, 0}, {"41%", 37, 15},
+                 {"55%", 37, 20},  {"7%", 15, 1}, {"0%", 9, 0},  {"100%", 9, 9}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gf_config c = fresh();
+        char epochs[16], text[32];
+        snprintf(epochs, sizeof epochs, "%d", cases[i].epochs);
+        set(&c, "data", "shapes:n=64");
+        set(&c, "start_epoch", cases[i].share); /* before the epochs are known */
+        gf_config_text(&c, "start_epoch", text, sizeof text);
+        assert_string_equal(text, i == 6 ? "0" : cases[i].share);
+        set(&c, "epochs", epochs);
+        set(&c, "warmup_epochs", "0%");
+        set(&c, "gamma_decay", "50%");
+        resolve(&c);
+        assert_int_equal(c.start_epoch, cases[i].start);
+        assert_int_equal(c.method.update_epoch, cases[i].start);
+        assert_int_equal(c.method.mask_epoch, cases[i].start);
+        assert_int_equal(c.gamma_decay, cases[i].epochs / 2);
+        gf_config_text(&c, "start_epoch", text, sizeof text); /* what config.cfg gets */
+        assert_int_equal(atoi(text), cases[i].start);
+        assert_null(strchr(text, '%'));
+    }
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "update_epoch", "10%");
+    set(&c, "mask_epoch", "20%");
+    set(&c, "lambda_warmup", "5%");
+    set(&c, "warmup_steps", "10%");
+    resolve(&c);
+    assert_true(c.method.update_epoch == 20 && c.method.mask_epoch == 40 && c.method.lambda_warmup == 10);
+    assert_int_equal(c.warmup_steps, 0); /* not known yet */
+    gf_config_share_steps(&c, 98400);
+    assert_int_equal(c.warmup_steps, 9840);
+    c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "start_epoch", "35%");
+    set(&c, "start_epoch", "9"); /* the last one wins, in either form */
+    resolve(&c);
+    assert_int_equal(c.start_epoch, 9);
+    refused(&c, "start_epoch", "101%", "share");
+    refused(&c, "start_epoch", "-1%", "share");
+    refused(&c, "start_epoch", "%", "share");
+    refused(&c, "start_epoch", "3 5%", "share");
+    refused(&c, "batch", "35%", "integer"); /* no epochs */
+}
+
+/* A new run may begin with other defaults; the configuration of a run that lacks a key keeps its old meaning. */
+static void test_new_run(void **state) {
+    (void)state;
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    resolve(&c);
+    assert_int_equal(c.method.lambda_init, GLOFND_INIT_QUANTILE);
+    c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "lambda_init", "one");
+    resolve(&c);
+    assert_int_equal(c.method.lambda_init, GLOFND_INIT_ONE);
+    c = fresh(); /* the authors' code */
+    set(&c, "data", "shapes:n=64");
+    set(&c, "compat", "official");
+    resolve(&c);
+    assert_int_equal(c.method.lambda_init, GLOFND_INIT_ONE);
+    c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "task", "clip");
+    set(&c, "loss", "sogclr2");
+    gf_config_complete(&c);
+    resolve(&c);
+    assert_int_equal(c.method.lambda_init, GLOFND_INIT_ONE);
+    assert_int_equal(c.epochs, 200);
+}
+
+/* ----- forecast ----- */
+
+static gf_flag_forecast forecast(const char *init, const char *learner, const char *normalize, const char *start,
+                                 const char *epochs) {
+    gf_config c = fresh();
+    set(&c, "data", "shapes:n=64");
+    set(&c, "lambda_init", init);
+    set(&c, "learner", learner);
+    set(&c, "lambda_normalize", normalize);
+    set(&c, "start_epoch", start);
+    set(&c, "epochs", epochs);
+    resolve(&c);
+    return gf_flag_forecast_of(&c, 100);
+}
+
+static void test_forecast(void **state) {
+    (void)state;
+    gf_flag_forecast x = forecast("one", "adam", "0", "70", "200"); /* 1 - 10 * 0.05 = 0.5 */
+    assert_true(x.fall == 0.05 && x.from == 79 && !x.never);
+    x = forecast("quantile", "adam", "0", "35%", "3");
+    assert_true(x.fall == 0.0 && x.from == 1 && !x.never);
+    x = forecast("one", "adam", "0", "35%", "3");
+    assert_true(x.never && fabs(x.reached - 0.9) < 1e-9);
+    x = forecast("one", "sgd", "0", "20", "200"); /* alpha 0.01 times 0.05 a visit */
+    assert_true(x.never && fabs(x.fall - 0.0005) < 1e-12 && fabs(x.reached - 0.91) < 1e-9);
+    x = forecast("one", "sgd", "1", "20", "200");
+    assert_true(x.from == 29 && !x.never);
+    x = forecast("one", "ring", "0", "20", "200");
+    assert_true(x.from == 20 && !x.never);
+    gf_config c = fresh();
+    char line[300], warning[500];
+    set(&c, "data", "shapes:n=64");
+    set(&c, "detector", "single"); /* moves in every step */
+    set(&c, "lambda_init", "one");
+    set(&c, "epochs", "3");
+    resolve(&c);
+    x = gf_flag_forecast_of(&c, 100);
+    assert_true(x.from == 1 && !x.never);
+    gf_flag_forecast_text(&c, 100, line, sizeof line, warning, sizeof warning);
+    assert_non_null(strstr(line, "about 1% of the negatives are expected from epoch 2 of 3 on"));
+    assert_string_equal(warning, "");
+    set(&c, "detector", "none");
+    gf_flag_forecast_text(&c, 100, line, sizeof line, warning, sizeof warning);
+    assert_true(!*line && !*warning);
+    set(&c, "detector", "glofnd");
+    gf_flag_forecast_text(&c, 100, line, sizeof line, warning, sizeof warning);
+    assert_true(!*line && strstr(warning, "0.90 at best"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_new_run),
+        cmocka_unit_test(test_forecast),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
