@@ -284,6 +284,7 @@ glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view
         .out_width = a->size,
         .out_height = a->size,
         .flip = v->flip,
+        .filter = a->view_filter,
         .plane = {x->planes, x->planes + n, x->planes + 2 * n},
         .pitch = side,
     };
@@ -335,6 +336,7 @@ glofnd_status gf_augment_shrink(gf_error *err, const gf_augment *a, const gf_vie
         .full_height = a->size,
         .out_width = a->size,
         .out_height = a->size,
+        .filter = a->view_filter,
         .plane = {x->planes, x->planes + n, x->planes + 2 * n},
         .pitch = side,
     };

@@ -19,7 +19,8 @@ typedef struct gf_augment {                                 /* the recipe */
     double gray_p, blur_p, blur_min, blur_max;              /* 0.2; 0.5, sigma 0.1 .. 2 */
     double flip_p;                                          /* 0.5 */
     float mean[3], std[3];
-    gf_filter center_filter; /* of gf_augment_center; views are always resized linearly */
+    gf_filter view_filter;   /* of views */
+    gf_filter center_filter; /* of gf_augment_center */
 } gf_augment;
 
 typedef struct gf_view {          /* one drawn view */
@@ -51,8 +52,8 @@ gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, in
  * out [size][size][3] float, normalised, NHWC; bytes (may be NULL) the 8-bit view before normalisation. */
 glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view *v, const gf_image *in, gf_augment_scratch *x,
                                float *out, uint8_t *bytes);
-/* The work of gf_augment_apply as a job for a device; `at` counts from in->rgb. The box may be larger than GF_VIEW_SCALE
- * allows. */
+/* The work of gf_augment_apply as a job for a device, which resizes linearly; `at` counts from in->rgb. The box may be larger than
+ * GF_VIEW_SCALE allows. For a different filter, or a larger box: gf_augment_shrink first. */
 glofnd_status gf_augment_job(gf_error *err, const gf_view *v, const gf_image *in, gf_view_job *out);
 /* The job's box resized, and not mirrored: rgb [size][size][3]. Resizing that once more changes nothing. */
 glofnd_status gf_augment_shrink(gf_error *err, const gf_augment *a, const gf_view_job *job, const gf_image *in,

@@ -97,9 +97,10 @@ static cover cover_of(const gf_view_job *job, int views) {
     return c;
 }
 
-static int is_too_large(const gf_loader_spec *spec, const gf_view_job *job, cover c) {
+/* A device resizes linearly, and not by more than GF_VIEW_SCALE. */
+static int needs_resizing(const gf_loader_spec *spec, const gf_view_job *job, cover c) {
     const int64_t side = (int64_t)GF_VIEW_SCALE * spec->augment.size;
-    int large = (c.bottom - c.top) * (c.right - c.left) > PACKED_MAX;
+    int large = spec->augment.view_filter != GF_FILTER_LINEAR || (c.bottom - c.top) * (c.right - c.left) > PACKED_MAX;
     for (int v = 0; v < spec->views; v++) large |= job[v].width > side || job[v].height > side;
     return large;
 }
@@ -143,7 +144,7 @@ glofnd_status gf_pack_sample(gf_error *err, const gf_loader_spec *spec, gf_packe
     }
     if (!spec->preload) {
         const cover c = cover_of(job, spec->views);
-        if (is_too_large(spec, job, c)) TRY(pack_resized(err, spec, p, image, job, x));
+        if (needs_resizing(spec, job, c)) TRY(pack_resized(err, spec, p, image, job, x));
         else TRY(pack_cover(err, spec, p, image, c, job));
     }
     for (int v = 0; v < spec->views; v++) p->job[v * spec->batch + item] = job[v];

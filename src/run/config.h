@@ -14,6 +14,7 @@ typedef enum gf_lr_scaling { GF_LR_SQRT, GF_LR_LINEAR, GF_LR_NONE } gf_lr_scalin
 
 typedef enum gf_train_task { GF_TASK_VIEWS, GF_TASK_CLIP } gf_train_task;
 typedef enum gf_pixel_stats { GF_PIXELS_IMAGENET, GF_PIXELS_CLIP } gf_pixel_stats;
+typedef enum gf_crop_filter { GF_CROP_BILINEAR, GF_CROP_BICUBIC } gf_crop_filter;
 typedef enum gf_eval_view { GF_EVAL_AUTO, GF_EVAL_CENTER, GF_EVAL_CLIP } gf_eval_view;
 typedef enum gf_gamma_kind { GF_GAMMA_CONSTANT, GF_GAMMA_COSINE } gf_gamma_kind;
 typedef enum gf_lock { GF_LOCK_NONE, GF_LOCK_IMAGE, GF_LOCK_TEXT } gf_lock;
@@ -66,6 +67,7 @@ typedef struct gf_config {
     gf_pixel_stats pixels;  /* mean and deviation of colours */
     gf_eval_view eval_view; /* crop of an image that is evaluated */
     double crop_min;        /* min share of the image in a view */
+    gf_crop_filter crop_filter;
     double jitter_p, brightness, contrast, saturation, hue, gray_p, blur_p, flip_p;
     int64_t checkpoint_steps, log_steps;
     double checkpoint_minutes;

@@ -5,9 +5,10 @@
 
 #define PRELOAD_MAX ((int64_t)2 << 30) /* bytes of images on the device */
 
-int64_t gf_feed_preload_bytes(const gf_dataset *d, int size) {
+int64_t gf_feed_preload_bytes(const gf_dataset *d, const gf_augment *a) {
     const gf_dataset_info info = gf_dataset_describe(d);
-    const int64_t bytes = gf_preload_bytes(d), side = (int64_t)GF_VIEW_SCALE * size;
+    const int64_t bytes = gf_preload_bytes(d), side = (int64_t)GF_VIEW_SCALE * a->size;
+    if (a->view_filter != GF_FILTER_LINEAR) return 0; /* the CPU resizes */
     return bytes <= PRELOAD_MAX && info.width <= side && info.height <= side ? bytes : 0;
 }
 
@@ -32,7 +33,7 @@ static glofnd_status open_device(gf_error *err, gf_feed *f, gf_type type, gf_loa
     const glofnd_status status = gf_cuda_feed_create(err, &spec, &f->device);
     if (status == GLOFND_E_UNSUPPORTED) return GLOFND_OK; /* the loader makes the views */
     TRY(status);
-    if (gf_feed_preload_bytes(s->data, s->augment.size) > 0) TRY(preload_images(err, f, s));
+    if (gf_feed_preload_bytes(s->data, &s->augment) > 0) TRY(preload_images(err, f, s));
     s->pack = 1;
     s->preload = f->resident;
     s->alloc = gf_cuda_pinned_alloc;

@@ -24,9 +24,9 @@ typedef struct gf_feed { /* all zero: closed */
  * image network's input. */
 glofnd_status gf_feed_open(gf_error *err, gf_feed *f, gf_net *net, gf_net *text, gf_type type, int parts,
                            const gf_loader_spec *spec);
-int64_t gf_feed_preload_bytes(const gf_dataset *d,
-                              int size); /* bytes of images to preload to a GPU, for views of this size; 0: none */
-void gf_feed_close(gf_feed *f);          /* before the net is freed */
+/* Bytes of images to preload to a GPU, for these views; 0: none. */
+int64_t gf_feed_preload_bytes(const gf_dataset *d, const gf_augment *views);
+void gf_feed_close(gf_feed *f); /* before the net is freed */
 /* The next batch of the loader; its views and tokens become the inputs of the networks, unless that is done in parts. */
 glofnd_status gf_feed_next(gf_error *err, gf_feed *f, gf_batch *out);
 /* Samples first .. first + count - 1 of the present batch become the inputs. Images have one view then. */

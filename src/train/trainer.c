@@ -72,6 +72,7 @@ gf_augment gf_trainer_recipe(const gf_config *c) {
     a.gray_p = c->gray_p;
     a.blur_p = c->blur_p < 0.0 ? a.blur_p : c->blur_p;
     a.flip_p = c->flip_p;
+    a.view_filter = c->crop_filter == GF_CROP_BICUBIC ? GF_FILTER_CUBIC : GF_FILTER_LINEAR;
     return a;
 }
 
@@ -224,7 +225,8 @@ static size_t estimate_data(const gf_trainer *t) {
     const size_t pixels = (size_t)c->size * (size_t)c->size * 3;
     if (c->method.device != GLOFND_DEVICE_CUDA) return sizeof(float) * images * pixels * (1 + (size_t)c->prefetch);
     if (c->micro_batch > 0) return sizeof(float) * (size_t)c->micro_batch * pixels;
-    return 2 * images * pixels + (size_t)gf_feed_preload_bytes(t->data, c->size);
+    const gf_augment views = gf_trainer_recipe(c);
+    return 2 * images * pixels + (size_t)gf_feed_preload_bytes(t->data, &views);
 }
 
 glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *bytes) {

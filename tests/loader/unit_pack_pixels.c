@@ -65,9 +65,12 @@ static void name(void *user, int64_t i, const char *message) {
     named[names++] = i;
 }
 
+static gf_filter filter = GF_FILTER_LINEAR; /* of views */
+
 static gf_loader_spec spec_of(int size) {
     gf_augment a = gf_augment_pretrain(size);
     a.blur_p = 0.5;
+    a.view_filter = filter;
     return (gf_loader_spec){
         .data = &data, .augment = a, .views = 2, .batch = BATCH, .seed = 5, .workers = 3, .depth = 2, .unreadable = name};
 }
@@ -174,6 +177,28 @@ static void test_shrunk(void **state) {
     check_batches("shapes:n=20,classes=5,size=200,seed=3", 16, 0, 7);
 }
 
+/* A device resizes linearly: bicubic views come resized, and its own resizing changes nothing. */
+static void test_cubic(void **state) {
+    (void)state;
+    gf_error err = {""};
+    gf_batch linear, cubic;
+    filter = GF_FILTER_CUBIC;
+    check_batches("shapes:n=50,classes=5,size=40,seed=3", 32, 0, 7);
+    check_batches("shapes:n=50,classes=5,size=120,seed=3", 48, 0, 0);
+    open_data("shapes:n=50,classes=5,size=40,seed=3", 0);
+    gf_loader_spec spec = spec_of(32);
+    gf_loader *b = loader_of(&spec);
+    filter = GF_FILTER_LINEAR;
+    spec = spec_of(32);
+    gf_loader *a = loader_of(&spec);
+    ok(gf_loader_next(&err, a, &linear), &err);
+    ok(gf_loader_next(&err, b, &cubic), &err);
+    assert_memory_not_equal(linear.view[0], cubic.view[0], (size_t)32 * 32 * 3 * BATCH * sizeof(float));
+    gf_loader_free(a);
+    gf_loader_free(b);
+    gf_dataset_free(shapes);
+}
+
 /* Nothing is read twice, and what is read goes nowhere but to the device. */
 static void test_resident_reads_once(void **state) {
     (void)state;
@@ -269,9 +294,13 @@ static void test_refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_packed),          cmocka_unit_test(test_resident),
-        cmocka_unit_test(test_shrunk),          cmocka_unit_test(test_resident_reads_once),
-        cmocka_unit_test(test_resident_errors), cmocka_unit_test(test_peek),
+        cmocka_unit_test(test_packed),
+        cmocka_unit_test(test_resident),
+        cmocka_unit_test(test_shrunk),
+        cmocka_unit_test(test_cubic),
+        cmocka_unit_test(test_resident_reads_once),
+        cmocka_unit_test(test_resident_errors),
+        cmocka_unit_test(test_peek),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,7 +135,8 @@ static gf_eval_view eval_view_of(const char *task, const char *init, const char 
 static void test_eval_view(void **state) {
     (void)state;
     assert_int_equal(eval_view_of("clip", "RN50.safetensors", NULL), GF_EVAL_CLIP);
-    assert_int_equal(eval_view_of("clip", "", NULL), GF_EVAL_CENTER);
+    assert_int_equal(eval_view_of("clip", "", NULL), GF_EVAL_CLIP); /* as DataComp and open_clip evaluate */
+    assert_int_equal(eval_view_of("clip", "", "auto"), GF_EVAL_CENTER);
     assert_int_equal(eval_view_of("views", "resnet50.safetensors", NULL), GF_EVAL_CENTER);
     assert_int_equal(eval_view_of("clip", "RN50.safetensors", "center"), GF_EVAL_CENTER);
     assert_int_equal(eval_view_of("views", "", "clip"), GF_EVAL_CLIP);

@@ -8,7 +8,8 @@ begin() {
 }
 
 begin --data shapes:n=16,size=40 --size 16 --context 12 --out small
-grep -q '^eval_view = center$' small/config.cfg || fail "the view of a run from scratch"
+grep -q '^eval_view = clip$' small/config.cfg || fail "the view of a run from scratch"
+grep -q '^crop_filter = bicubic$' small/config.cfg || fail "the crops of a run from scratch"
 begin --data shapes:n=16,size=40 --size 24 --context 8 --vocab small/vocab.txt --init small/model.safetensors --out large
 grep -q '2 resized: visual.positional_embedding (2x2 to 3x3), positional_embedding (12 to 8)' out err ||
     fail "no word of the resize"

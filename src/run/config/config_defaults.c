@@ -23,6 +23,8 @@ static const struct {
     {"gray_p", NULL, "0"},
     {"blur_p", NULL, "0"},
     {"flip_p", NULL, "0"},
+    {"crop_filter", NULL, "bicubic"},
+    {"eval_view", NULL, "clip"},
 };
 
 static const char *default_of(size_t i, gf_train_task task) { return task == GF_TASK_CLIP ? new_run[i].clip : new_run[i].views; }

@@ -9,6 +9,7 @@ static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50
 static const char *const locks[] = {"none", "image", "text", NULL};
 static const char *const gammas[] = {"constant", "cosine", NULL};
 static const char *const pixel_stats[] = {"imagenet", "clip", NULL};
+static const char *const crop_filters[] = {"bilinear", "bicubic", NULL};
 static const char *const eval_views[] = {"auto", "center", "clip", NULL};
 static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
 static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
@@ -99,17 +100,18 @@ static const gf_option rows[] = {
 
     NAME(pixels, pixel_stats, "imagenet", "views", "mean and deviation of colours that views are normalised with"),
     REAL(crop_min, "0.08", 0.01, 1, "views", "min share of the image that a view shows"),
+    NAME(crop_filter, crop_filters, "bilinear", "views", "how a crop is resized to a view; bicubic: as open_clip, on the CPU"),
     REAL(jitter_p, "0.8", 0, 1, "views", "chance of colour jitter"),
     REAL(brightness, "0.4", 0, 1, "views", "strength of the jitter"),
     REAL(contrast, "0.4", 0, 1, "views", "strength of the jitter"),
     REAL(saturation, "0.2", 0, 1, "views", "strength of the jitter"),
     REAL(hue, "0.1", 0, 0.5, "views", "strength of the jitter; 0.5: any hue"),
     REAL(gray_p, "0.2", 0, 1, "views", "chance of a gray view"),
-    REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; -1: 0.5 above 64 pixels, else 0"),
+    REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; SogCLR's is 1; -1: 0.5 above 64 pixels, else 0"),
     REAL(flip_p, "0.5", 0, 1, "views", "chance of a mirrored view"),
     NAME(eval_view, eval_views, "auto", "views",
          "view for embed and eval: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
-         "for task clip with init"),
+         "for task clip with init, else center"),
 
     {.key = "decode",
      .offset = offsetof(gf_config, decode_fast),
