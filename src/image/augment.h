@@ -52,8 +52,8 @@ gf_region gf_augment_region(const gf_augment *a, const gf_view *views, int n, in
  * out [size][size][3] float, normalised, NHWC; bytes (may be NULL) the 8-bit view before normalisation. */
 glofnd_status gf_augment_apply(gf_error *err, const gf_augment *a, const gf_view *v, const gf_image *in, gf_augment_scratch *x,
                                float *out, uint8_t *bytes);
-/* The work of gf_augment_apply as a job for a device, which resizes linearly; `at` counts from in->rgb. The box may be larger than
- * GF_VIEW_SCALE allows. For a different filter, or a larger box: gf_augment_shrink first. */
+/* The work of gf_augment_apply as a job for a device, which resizes linearly; `at` counts from in->rgb. The box may be larger
+ * than GF_VIEW_SCALE allows. For a different filter, or a larger box: gf_augment_shrink first. */
 glofnd_status gf_augment_job(gf_error *err, const gf_view *v, const gf_image *in, gf_view_job *out);
 /* The job's box resized, and not mirrored: rgb [size][size][3]. Resizing that once more changes nothing. */
 glofnd_status gf_augment_shrink(gf_error *err, const gf_augment *a, const gf_view_job *job, const gf_image *in,

@@ -48,8 +48,11 @@ static const char *of_one(const gf_config *c) {
 
 static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, size_t bytes) {
     const glofnd_options *o = &c->method;
+    const double negatives = c->task == GF_TASK_CLIP ? (double)(c->batch - 1) : 2.0 * (double)(c->batch - 1);
     char lambda[100] = "";
     if (x->fall > 0.0) snprintf(lambda, sizeof lambda, "; lambda starts at 1 and falls by at most %.3g an epoch", x->fall);
+    else if (o->alpha * negatives < 1.0)
+        snprintf(lambda, sizeof lambda, "; at first more, one of the %.0f negatives of a row", negatives);
     if (o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_GROUPS)
         snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x->from + 1,
                  (int)c->epochs);
