@@ -31,8 +31,7 @@ static void help_option(const gf_option *o) {
     gf_option_range(o, range, sizeof range);
     gf_print(stdout, "%23s%s; default %s", "", range, views);
     if (strcmp(clip, views) != 0) gf_print(stdout, ", with task clip %s", clip);
-    gf_print(stdout, "
-");
+    gf_print(stdout, "\n");
 }
 
 /* Flags that are no keys of the configuration. --config and --set are applied in their order, by take. */
