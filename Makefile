@@ -40,7 +40,7 @@ test: all ## build and run all tests but the long ones
 test-long: all ## run the long tests
 	$(CTEST) $(BUILD) -L '^long$$' --no-tests=ignore
 
-hostile: all ## kills, failing calls, damaged files, signals, several writers: tests/hostile, HOSTILE_MINUTES=60
+hostile: all ## kills, failing calls, corrupt files, signals, several writers: tests/hostile, HOSTILE_MINUTES=60
 	@sh tests/hostile/run.sh --build $(BUILD) --minutes $(HOSTILE_MINUTES) $(HOSTILE_PARTS)
 
 bench: all ## time the step against a materialising implementation

@@ -13,12 +13,12 @@
 #include "util/parallel.h"
 
 #define DIM 128
-#define MOST_SIZES 16
+#define SIZES_MAX 16
 #define ANCHOR_BATCH 1024
 
 typedef struct arguments {
     int threads, quick, json, with_naive, with_torch;
-    int64_t sizes[MOST_SIZES];
+    int64_t sizes[SIZES_MAX];
     int count;
 } arguments;
 
@@ -52,7 +52,7 @@ static int64_t number(const char *text, char **end, int64_t low, int64_t high, c
 static void read_sizes(arguments *a, const char *text) {
     char *end;
     for (a->count = 0;; text = end + 1) {
-        if (a->count == MOST_SIZES) misused("--sizes", "too many");
+        if (a->count == SIZES_MAX) misused("--sizes", "too many");
         const int64_t size = number(text, &end, 32, 65536, "--sizes");
         if (size % 32 != 0) misused("--sizes", "not a multiple of 32");
         a->sizes[a->count++] = size;
@@ -139,8 +139,8 @@ static void run_anchors(const arguments *a, const report *r) {
 int main(int argc, char **argv) {
     const arguments a = read_arguments(argc, argv);
     static torch_times torch;
-    static row rows[MOST_SIZES * DETECTORS];
-    const report r = {a.json, machine_look(a.threads), torch.version, torch.blas};
+    static row rows[SIZES_MAX * DETECTORS];
+    const report r = {a.json, machine_probe(a.threads), torch.version, torch.blas};
     report_machine(&r);
     if (a.with_torch) torch_run(&torch, a.sizes, a.count, DIM, a.threads, a.quick);
     const int count = run_sizes(&a, &r, &torch, rows);

@@ -18,7 +18,7 @@ measure() { # KIND BATCH RANKS
     printf '%-7s %6s %7s %10s %12s %10s %10s\n' "$1" "$3" "$2" "$(echo "$line" | field step_ms)" "$images" \
         "$(echo "$line" | field talk_share)" "$(awk -v i="$images" -v b="$base" -v r="$3" 'BEGIN {printf "%.2f", i / b / r}')"
 }
-printf '%-7s %6s %7s %10s %12s %10s %10s\n' kind ranks batch 'step ms' images/s 'talk share' efficiency
+printf '%-7s %6s %7s %10s %12s %10s %10s\n' kind ranks batch 'step ms' images/s 'comm share' efficiency
 first=$1
 for ranks in "$@"; do measure strong "$batch" "$ranks"; done
 each=$((batch / 4 > 2 ? batch / 4 : 2))

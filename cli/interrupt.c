@@ -1,4 +1,4 @@
-/* interrupt.c - see interrupt.h. */
+/* interrupt.c - see interrupt.h. src/train/pretrain.c ends after the step, with a checkpoint. */
 #include "cli/interrupt.h"
 
 #include <signal.h>

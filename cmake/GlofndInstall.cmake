@@ -31,7 +31,8 @@ install(FILES ${generated}/glofnd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconf
 
 execute_process(COMMAND sh ${PROJECT_SOURCE_DIR}/tools/library_man.sh ${PROJECT_VERSION} ${PROJECT_SOURCE_DIR}/include/glofnd.h
     ${PROJECT_SOURCE_DIR}/include/glofnd_experimental.h OUTPUT_FILE ${generated}/libglofnd.3 COMMAND_ERROR_IS_FATAL ANY)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/glofnd.h include/glofnd_experimental.h tools/library_man.sh)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/glofnd.h include/glofnd_experimental.h
+    tools/library_man.sh)
 install(FILES ${generated}/libglofnd.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3 COMPONENT dev)
 install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT dev FILES_MATCHING PATTERN "*.c")
 
@@ -52,10 +53,12 @@ if(NOT CMAKE_CROSSCOMPILING)
         file(MAKE_DIRECTORY ${shell})
         execute_process(COMMAND $<TARGET_FILE:glofnd_cli> man ${shell}/man1 COMMAND_ERROR_IS_FATAL ANY)
         foreach(name bash zsh fish)
-            execute_process(COMMAND $<TARGET_FILE:glofnd_cli> completion \${name} OUTPUT_FILE ${shell}/\${name} COMMAND_ERROR_IS_FATAL ANY)
+            execute_process(COMMAND $<TARGET_FILE:glofnd_cli> completion \${name} OUTPUT_FILE ${shell}/\${name}
+                COMMAND_ERROR_IS_FATAL ANY)
         endforeach()" COMPONENT program)
     install(DIRECTORY ${shell}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
     install(FILES ${shell}/bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME glofnd COMPONENT program)
     install(FILES ${shell}/zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _glofnd COMPONENT program)
-    install(FILES ${shell}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME glofnd.fish COMPONENT program)
+    install(FILES ${shell}/fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d RENAME glofnd.fish
+        COMPONENT program)
 endif()

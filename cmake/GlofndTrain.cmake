@@ -67,7 +67,7 @@ if(NOT GLOFND_HAVE_CUDA)
 endif()
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/optim/optim.c PROPERTIES      # roots in vectors
     COMPILE_OPTIONS -fno-math-errno)
-# What pages are made of: style sheets and scripts, as strings.
+# Parts of pages: style sheets and scripts, as strings.
 glofnd_sources(page_files src/report/*.css src/report/*.js src/report/*/*.css src/report/*/*.js)
 set(page_strings ${PROJECT_BINARY_DIR}/generated/page_files.c)
 add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake

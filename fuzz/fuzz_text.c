@@ -14,7 +14,7 @@ static void check(const uint8_t *text, size_t n) {
     const int64_t count = gf_clean_text(text, n, code, scratch);
     if (count < 0 || count > (int64_t)n) abort();
     for (int64_t i = 0; i < count; i++) {
-        if (code[i] > GF_UNICODE_MOST || (code[i] >= 0xd800 && code[i] <= 0xdfff)) abort();
+        if (code[i] > GF_UNICODE_MAX || (code[i] >= 0xd800 && code[i] <= 0xdfff)) abort();
         if (code[i] == ' ' && (i == 0 || i == count - 1 || code[i - 1] == ' ')) abort();
     }
     free(code);

@@ -3,10 +3,10 @@
 
     python3 tools/bench_eval.py [--bench build/bench/eval] [--rounds 3] [--only logistic|knn] [--quick]
 
-Needs numpy, and scikit-learn or faiss-cpu for their parts; what is missing is left out and said. Ours uses every processor; the
-others run with one thread and with all, and the faster counts (more threads of their BLAS are not always faster). Features are
-drawn: 100 overlapping classes in 512 dimensions with a falling spectrum, rectified and standardised, as features of a network
-are. Results are compared before times are told: the objective in float64, and the classes that k neighbours elect.
+Needs numpy, and scikit-learn or faiss-cpu for their parts; what is missing is skipped with a message. Ours uses every processor;
+the others run with one thread and with all, and the faster counts (more threads of their BLAS are not always faster). Features
+are drawn: 100 overlapping classes in 512 dimensions with a falling spectrum, rectified and standardised, as features of a network
+are. Results are compared before times are printed: the objective in float64, and the classes that k neighbours elect.
 Contestants take turns; of the rounds the fastest counts.
 
 Logistic regression is timed to the same objective: scikit-learn runs to its default tolerance (1e-4), in float32 as we do, and

@@ -161,7 +161,7 @@ def main():
     try:
         sizes = [int(x) for x in args.sizes.split(",")]
     except ValueError:
-        parser.error("--sizes takes whole numbers, separated by commas")
+        parser.error("--sizes takes integers, separated by commas")
     if min(sizes) < 2 or args.dim < 1 or args.threads < 0:
         parser.error("sizes start at 2, dim at 1, threads at 0")
     if args.threads:

@@ -4,7 +4,7 @@
     bench_torch_train.py --arch resnet18 --size 32 --batch 128 --precision bf16 [--threads N] [--steps N]
 
 What PyTorch's own guides recommend is on: channels_last, autocast for bf16, fused SGD. Prints one JSON object per step. With
---steps it takes as many steps; without, one for every line of its input, so that somebody else can take turns with it.
+--steps it takes as many steps; without, one for every line of its input, so that another program can take turns with it.
 Needs torch >= 1.13 and torchvision. Exit status: 0, 1 failed, 2 usage, 3 this Python has no torch or no torchvision.
 """
 import argparse

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Whether weights and embeddings agree with open_clip; the other half of tests/train/unit_open_clip.c, which runs
+"""Checks that weights and embeddings agree with open_clip; the other half of tests/train/unit_open_clip.c, which runs
 
     python3 tools/check_open_clip.py make CASE FOLDER      writes model.safetensors and inputs.safetensors
     python3 tools/check_open_clip.py check CASE FOLDER     compares saved.safetensors, written by the test, with model.safetensors

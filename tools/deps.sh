@@ -1,6 +1,6 @@
 #!/bin/sh
 # deps.sh - looks for what the build needs and says what it found. On Debian-like systems it installs what is missing;
-# elsewhere it prints the list and goes on, for the build itself then names what it cannot do without. With everything present
+# elsewhere it prints the list and continues, for the build itself then names what it cannot do without. With everything present
 # it takes a few milliseconds and touches nothing.
 #
 #   tools/deps.sh            look, install what is missing

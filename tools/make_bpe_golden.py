@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokens of varied captions by open_clip's SimpleTokenizer, for tests/golden_bpe*.c.
+"""Tokens of varied captions by open_clip's SimpleTokenizer, for tests/text/golden_bpe*.c.
 
     python3 tools/make_bpe_golden.py TOKENIZER.PY MERGES OUT.tsv
     python3 tools/make_bpe_golden.py --time TOKENIZER.PY MERGES CAPTIONS.txt      tokens per second, to compare with bench/bpe

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/fixtures/logistic_golden.h: multinomial logistic regression by scikit-learn in float64, for
-tests/eval/unit_logistic.c.
+tests/eval/unit_logistic_regression.c.
 
     python3 tools/make_logistic_golden.py [OUTPUT FILE]
 

@@ -171,18 +171,18 @@ static void row(const glofnd_options *o, int64_t batch, int64_t dim, const char 
 
 /* ----- choice of the runs ----- */
 
-enum { MOST = 16 };
+enum { ITEMS_MAX = 16 };
 
 struct list { /* words with commas between them */
     char text[256];
-    char *word[MOST];
+    char *word[ITEMS_MAX];
     int count;
 };
 
 static void split(list *l, const char *text) {
     snprintf(l->text, sizeof l->text, "%s", text);
     l->count = 0;
-    for (char *w = strtok(l->text, ","); w && l->count < MOST; w = strtok(NULL, ",")) l->word[l->count++] = w;
+    for (char *w = strtok(l->text, ","); w && l->count < ITEMS_MAX; w = strtok(NULL, ",")) l->word[l->count++] = w;
 }
 
 static int take(list *l, const char *argument, const char *key) {

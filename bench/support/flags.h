@@ -1,4 +1,4 @@
-/* flags.h - numbers of a benchmark's command line, and what is said of wrong ones: exit status 2. */
+/* flags.h - numbers of a benchmark's command line, and errors for wrong ones: exit status 2. */
 #pragma once
 
 _Noreturn void flag_misused(const char *program, const char *flag, const char *text);

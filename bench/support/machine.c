@@ -105,7 +105,7 @@ static void cpu_name(char *out, size_t capacity) {
     if (f) fclose(f);
 }
 
-machine machine_look(int threads) {
+machine machine_probe(int threads) {
     machine m = {.cores = (int)sysconf(_SC_NPROCESSORS_ONLN), .threads = threads, .isa = gf_cpu_kernels_get()->isa};
     cpu_name(m.cpu, sizeof m.cpu);
     if (getloadavg(&m.load, 1) != 1) m.load = 0.0;

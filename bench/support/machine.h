@@ -14,7 +14,7 @@ typedef struct machine {
     double product_gflops; /* the whole product of the materialising implementation: Z Z', 4096 x 8192 x 128 */
 } machine;
 
-machine machine_look(int threads); /* takes about a second */
+machine machine_probe(int threads); /* takes about a second */
 
 /* Resident memory of the process: now, and the most since the last reset (where the system allows none: since the start). */
 size_t resident_now(void);

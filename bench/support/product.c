@@ -14,8 +14,8 @@
 
 #define DEPTH 128         /* k at a time: a panel of b is 16 KiB then, half of a first-level cache */
 #define CHUNK 1024        /* columns at a time */
-#define MOST_ROWS 128     /* of a task */
-#define A_LD (DEPTH + 16) /* either way round: MOST_ROWS is not larger than DEPTH */
+#define ROWS_MAX 128      /* of a task */
+#define A_LD (DEPTH + 16) /* either way round: ROWS_MAX is not larger than DEPTH */
 
 typedef struct job {
     float *c;
@@ -65,7 +65,7 @@ static void multiply_rows(void *arg, int64_t task, int thread) {
 
 /* Large blocks while there are some for every thread. */
 static int64_t task_rows(int64_t m, int threads) {
-    int64_t rows = MOST_ROWS;
+    int64_t rows = ROWS_MAX;
     while (rows > GF_PANEL && m / rows < 4 * (int64_t)threads) rows /= 2;
     return rows;
 }

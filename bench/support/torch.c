@@ -11,7 +11,7 @@
 static void read_row(void *user, const char *line) {
     torch_times *t = user;
     const char *batch = python_value(line, "B"), *ms = python_value(line, "ms");
-    if (!batch || !ms || t->count == TORCH_MOST) return;
+    if (!batch || !ms || t->count == TORCH_MAX) return;
     const int at = t->count;
     python_text(line, "torch", t->version, sizeof t->version);
     python_text(line, "blas", t->blas, sizeof t->blas);

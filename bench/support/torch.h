@@ -3,12 +3,12 @@
 
 #include <stdint.h>
 
-#define TORCH_MOST 64
+#define TORCH_MAX 64
 
 typedef struct torch_times {
-    char detector[TORCH_MOST][16];
-    int64_t batch[TORCH_MOST];
-    double ms[TORCH_MOST];
+    char detector[TORCH_MAX][16];
+    int64_t batch[TORCH_MAX];
+    double ms[TORCH_MAX];
     int count;
     char version[32], blas[64]; /* of PyTorch; the library it multiplies with */
 } torch_times;

@@ -137,7 +137,7 @@ static void heading(const turns_program *p, const machine *m, int threads) {
 int turns_main(const turns_program *p, int argc, char **argv) {
     static turns_result r;
     const arguments a = read_arguments(p, argc, argv);
-    const machine m = machine_look(a.threads);
+    const machine m = machine_probe(a.threads);
     if (!a.json) heading(p, &m, a.threads);
     for (int i = 0; i < TURNS_CASES; i++) {
         training_case c = p->cases[i];

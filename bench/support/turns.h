@@ -23,7 +23,7 @@ typedef struct turns_program {
     const char *name, *about; /* about: lines of --help before the options */
     const training_kind *kind;
     training_case cases[TURNS_CASES];
-    int steps;                      /* to time, unless it is told */
+    int steps;                      /* to time, unless --steps is given */
     int has_batch;                  /* --batch N for all cases */
     const char *script, *needs;     /* of tools/; what has to be installed for it */
     const char *net_flag, *more[2]; /* its argument for the net, and one more; NULL: none */

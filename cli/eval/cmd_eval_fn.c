@@ -80,7 +80,7 @@ static void print_log(const fn_job *j, const gf_run_log *r) {
     for (int64_t e = first; e < r->epochs; e++)
         if ((r->epochs - 1 - e) % step == 0) add_epoch(&t, r, e);
     gf_table_text(&text, &t, 1);
-    gf_print(stdout, "training  pairs flagged in each epoch, judged by labels, from log.jsonl%s\n",
+    gf_print(stdout, "training  pairs flagged in each epoch, compared with labels, from log.jsonl%s\n",
              step > 1 ? " (not all epochs: --every-epoch)" : "");
     if (text.at) gf_print_lines(stdout, text.at);
     if (text.at) gf_print(stdout, "\n");

@@ -66,7 +66,7 @@ static glofnd_status measure_files(gf_error *err, retrieval_job *j) {
 /* ----- a run ----- */
 
 static glofnd_status measure_run(gf_error *err, retrieval_job *j) {
-    eval_towers encoders;
+    eval_encoders encoders;
     const gf_run_encoder_spec spec = {.run = j->samples.run, .untrained = j->samples.untrained, .placement = j->samples.where};
     glofnd_status status = eval_encoders_open(err, &spec, &encoders);
     if (status == GLOFND_OK) status = eval_retrieve(err, &encoders, j->samples.data, &j->result);
@@ -93,7 +93,7 @@ static void print_samples(const retrieval_job *j) {
     if (j->result.lost)
         gf_print(stdout, "          %lld captions of unreadable images are left out\n", (long long)j->result.lost);
     if (r->queries < r->images)
-        gf_print(stdout, "          %lld images have no caption: they may be found, but are not asked for theirs\n",
+        gf_print(stdout, "          %lld images have no caption: they may be found, but are not used as queries\n",
                  (long long)(r->images - r->queries));
 }
 
@@ -170,6 +170,6 @@ const cli_verb eval_retrieval = {
     CLI_FLAGS(rows, retrieval_flags),
     .word = "RUN",
     .max_words = 1,
-    .once = "expected one; eval zeroshot takes several, each behind --retrieval",
+    .once = "expected one; eval zeroshot takes several, each after --retrieval",
     .run = run,
 };

@@ -158,7 +158,7 @@ static glofnd_status write_values(gf_error *err, const threshold_job *j) {
     return status;
 }
 
-/* Densities over each other, from the least to the largest threshold of all. */
+/* Densities over each other, from the smallest to the largest threshold of all. */
 static glofnd_status draw_densities(gf_error *err, const threshold_job *j) {
     const int64_t each = j->fnc_draws * j->views;
     const struct {

@@ -362,7 +362,7 @@ static int check_sets_differ(const transfer_job *j) {
 }
 
 static int check_counts(const cli_call *call, int sets, int test) {
-    if (sets < 1) return cli_misused(call, "no dataset is named: give its SPEC behind RUN");
+    if (sets < 1) return cli_misused(call, "no dataset is named: give its SPEC after RUN");
     if (sets > EVAL_DATASETS_MAX) return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
     return test && sets > 1 ? cli_misused(call, "--test is for a single dataset") : CLI_OK;
 }
@@ -420,6 +420,6 @@ const cli_verb eval_transfer = {
     .word_help = "the folder of a run",
     .min_words = 1,
     .max_words = -1,
-    .once = "several datasets stand behind the run: RUN SPEC SPEC...",
+    .once = "several datasets follow the run: RUN SPEC SPEC...",
     .run = run,
 };

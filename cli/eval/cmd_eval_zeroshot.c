@@ -31,7 +31,7 @@ typedef struct zeroshot_job {
     gf_option_strings data, retrieval, classes, templates;
     zeroshot_set *set; /* [sets] */
     int sets;
-    eval_towers encoders;
+    eval_encoders encoders;
 } zeroshot_job;
 
 /* The paper's benchmark counts a retrieval dataset by the mean of its two recalls at 1. */
@@ -102,7 +102,7 @@ static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const gf_
     return GLOFND_OK;
 }
 
-/* Datasets stand behind --data, --retrieval, or behind RUN. */
+/* Datasets follow --data, --retrieval, or behind RUN. */
 static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, int count) {
     j->set = calloc((size_t)(j->data.count + count + j->retrieval.count), sizeof *j->set);
     FAIL_IF(err, !j->set, GLOFND_E_MEMORY, "no memory for the datasets");

@@ -9,18 +9,18 @@
 
 /* ----- encoders ----- */
 
-glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec, eval_towers *out) {
+glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec, eval_encoders *out) {
     gf_run_encoder_spec text = *spec;
     text.text = 1;
-    *out = (eval_towers){0};
+    *out = (eval_encoders){0};
     TRY(gf_run_encoder_create(err, &text, &out->text));
     return device_flags_open(err, "eval", spec, &out->image);
 }
 
-void eval_encoders_free(eval_towers *t) {
+void eval_encoders_free(eval_encoders *t) {
     gf_run_encoder_free(t->image);
     gf_run_encoder_free(t->text);
-    *t = (eval_towers){0};
+    *t = (eval_encoders){0};
 }
 
 /* ----- retrieval ----- */
@@ -54,7 +54,7 @@ static void draw_captions(void *user, int64_t done, int64_t total) {
     eval_progress_draw(line, done, total);
 }
 
-glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spec, eval_retrieved *out) {
+glofnd_status eval_retrieve(gf_error *err, const eval_encoders *t, const char *spec, eval_retrieved *out) {
     gf_dataset *data = NULL;
     gf_text_pairs pairs = {0};
     eval_progress line;

@@ -4,13 +4,13 @@
 #include "cli/eval/eval.h"
 #include "eval/clip/retrieval.h"
 
-typedef struct eval_towers { /* all zero: none */
+typedef struct eval_encoders { /* all zero: none */
     gf_run_encoder *image, *text;
-} eval_towers;
+} eval_encoders;
 
 /* `spec`: of the images. In a failure, too, to be freed. E_ARGUMENT: a run without encoder of captions. */
-glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec, eval_towers *out);
-void eval_encoders_free(eval_towers *t);
+glofnd_status eval_encoders_open(gf_error *err, const gf_run_encoder_spec *spec, eval_encoders *out);
+void eval_encoders_free(eval_encoders *t);
 
 typedef struct eval_retrieved {
     gf_retrieval found;
@@ -18,7 +18,7 @@ typedef struct eval_retrieved {
 } eval_retrieved;
 
 /* Encodes images and captions, with a line about it, and ranks. */
-glofnd_status eval_retrieve(gf_error *err, const eval_towers *t, const char *spec, eval_retrieved *out);
+glofnd_status eval_retrieve(gf_error *err, const eval_encoders *t, const char *spec, eval_retrieved *out);
 /* Ranks what is there, on in->job.threads threads (0: all). */
 glofnd_status eval_rank(gf_error *err, gf_retrieval_input *in, gf_retrieval *out);
 /* `name`: of the dataset, short. */

@@ -31,7 +31,7 @@ static const gf_option rows[] = {
     SETTING("choose", "TEXT", NULL,
             "the best value has the best mean of the figure whose name has this text; of several figures\n"
             "                           the one that most values have, then the first;\n"
-            "                           default: the mean of the label fractions, else kNN"),
+            "                           default: the mean of the label fractions, else linear, else kNN"),
     SETTING("file", "FILE.sweep", NULL, "lines `key = value` with the flags above; sweep-start-epoch is the paper's"),
     SETTING("out", "DIR", NULL, "folder of the runs, their logs, sweep.jsonl, and compare.csv, .json, .tex"),
     SETTING("jobs", "N", "1", "runs at a time, sharing the processors"),

@@ -111,7 +111,7 @@ static glofnd_status take_labels(gf_error *err, const gf_dataset *data, gf_disco
     return GLOFND_OK;
 }
 
-/* Damaged samples keep their row, of zeros, so that rows are positions in the dataset. */
+/* Unreadable samples keep their row, of zeros, so that rows are positions in the dataset. */
 static glofnd_status encode(gf_error *err, discover_job *j) {
     gf_run_encoder *e = NULL;
     gf_features f = {0};

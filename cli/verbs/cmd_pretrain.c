@@ -40,7 +40,7 @@ static const gf_option rows[] = {
     {.key = "config",
      .type = GF_OPTION_STRINGS,
      .value = "FILE.cfg",
-     .help = "a preset by its name, or a file: lines \"key = value\", and comments behind # on lines of\n"
+     .help = "a preset by its name, or a file: lines \"key = value\", and comments after # on lines of\n"
              "                       their own; files and flags are applied in order, the last one wins"},
     {.key = "set", .type = GF_OPTION_STRINGS, .value = "KEY=VALUE", .help = "the same as --KEY VALUE"},
     CLI_SWITCH(gf_pretrain, resume, "resume",
@@ -52,7 +52,7 @@ static const gf_option rows[] = {
 static const gf_option_table own = {rows, (int)(sizeof rows / sizeof *rows)};
 
 static const char usage[] =
-    "glofnd pretrain --data SPEC --out RUN [--config FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
+    "glofnd pretrain --data SPEC --out RUN [--config PRESET|FILE.cfg] [--KEY VALUE ...] [--set KEY=VALUE ...] [--quiet]\n"
     "       glofnd pretrain --out RUN --resume [--remap] [--KEY VALUE ...]\n\n"
     "Pretrains an image encoder with a contrastive loss, or with --task clip an encoder of images and one of captions;\n"
     "false negatives are found and taken out of the loss.\n\n"

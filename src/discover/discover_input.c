@@ -70,7 +70,7 @@ static glofnd_status allocate_rows(gf_error *err, const char *path, const int64_
 
 static glofnd_status read_npy(gf_error *err, const char *path, gf_discover_data *d) {
     gf_npy a = {0};
-    TRY(gf_npy_look(err, path, &a));
+    TRY(gf_npy_read_header(err, path, &a));
     TRY(check_npy(err, path, &a));
     TRY(gf_npy_read(err, path, &a));
     glofnd_status status = check_npy(err, path, &a); /* the file may have changed in between */
@@ -108,7 +108,7 @@ glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *ten
     FAIL_IF(err, stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0, GLOFND_E_FORMAT, "%.300s: the file is empty",
             path);
     if (!is_safetensors(path)) {
-        TRY(gf_npy_look(err, path, &a));
+        TRY(gf_npy_read_header(err, path, &a));
         TRY(check_npy(err, path, &a));
         *n = a.shape[0], *dim = a.shape[1];
         return GLOFND_OK;

@@ -24,7 +24,7 @@ typedef struct gf_comm_ops {
     /* A second one between the same ranks, for a second thread; on a device for a second queue. Collective. */
     glofnd_status (*duplicate)(gf_error *err, gf_comm *c, gf_comm **out);
     void (*close)(gf_comm *c);
-    /* Of a duplicate on a device, where calls only queue. fork: work queued on the origin's stream so far is done before calls
+    /* For a duplicate on a device, where calls only queue. fork: work queued on the origin's stream so far is done before calls
      * of the duplicate from now on. join: the duplicate's calls so far are done before work queued there from now on. NULL: calls
      * return when they are done. */
     glofnd_status (*fork)(gf_error *err, gf_comm *c);

@@ -135,6 +135,7 @@ static void central_box(const gf_augment *a, int width, int height, gf_view *v) 
     v->left = (width - v->width) / 2;
 }
 
+/* The box of a random resized crop, as torchvision's RandomResizedCrop draws it. */
 static void draw_box(const gf_augment *a, gf_rng *r, int width, int height, gf_view *v) {
     const double area = (double)width * height, low = log(a->ratio_min), high = log(a->ratio_max);
     for (int i = 0; i < CROP_TRIES; i++) {

@@ -65,7 +65,7 @@ uint32_t gf_get_u32(gf_reader *r);
 uint64_t gf_get_u64(gf_reader *r);
 void gf_get_words4(gf_reader *r, void *words, size_t count);
 void gf_get_words8(gf_reader *r, void *words, size_t count);
-/* Bytes not read yet: what a size found in the file must be checked against before it is believed. */
+/* Bytes not read yet: what a size found in the file must be checked against before it is used. */
 uint64_t gf_reader_left(const gf_reader *r);
 /* E_FORMAT naming "what index" (index < 0: only "what") if the section's CRC is not the one in the file. */
 glofnd_status gf_check_crc(gf_reader *r, const char *what, int64_t index);

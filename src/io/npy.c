@@ -155,7 +155,7 @@ static glofnd_status read_file(gf_error *err, const char *path, int header_only,
 
 glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 0, out); }
 
-glofnd_status gf_npy_look(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 1, out); }
+glofnd_status gf_npy_read_header(gf_error *err, const char *path, gf_npy *out) { return read_file(err, path, 1, out); }
 
 /* ----- write ---------------------------------------------------------------------------------------------------- */
 

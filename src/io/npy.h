@@ -36,7 +36,7 @@ typedef struct gf_npy {
 /* Reads a regular file. On failure *out is unchanged. */
 glofnd_status gf_npy_read(gf_error *err, const char *path, gf_npy *out);
 /* Only type, shape and count, with the sizes checked; data is NULL. To know what a read will take. */
-glofnd_status gf_npy_look(gf_error *err, const char *path, gf_npy *out);
+glofnd_status gf_npy_read_header(gf_error *err, const char *path, gf_npy *out);
 /* The same as gf_npy_read from memory; `name` is what messages call it. */
 glofnd_status gf_npy_decode(gf_error *err, const char *name, const void *bytes, size_t size, gf_npy *out);
 /* Frees the data and zeroes *a; NULL and a zeroed array are fine. */

@@ -19,7 +19,7 @@
 
 enum { VARINT = 0, EIGHT_BYTES = 1, LENGTH = 2, FOUR_BYTES = 5 }; /* kinds */
 enum { HEAD_BYTES = 12, TAIL_BYTES = 4 };                         /* around the data of a record */
-#define MAX_RECORD ((uint64_t)1 << 30)                            /* longer ones are damage */
+#define MAX_RECORD ((uint64_t)1 << 30)                            /* longer ones are corrupt */
 #define BINS_MAX 4096
 
 /* ----- protobuf into a growing array; a failed allocation is kept in the log's status ----- */

@@ -30,7 +30,7 @@ glofnd_status gf_events_open(gf_error *err, gf_events *t, const char *path, int6
 void gf_events_begin(gf_events *t, int64_t step, double time);
 /* Tags are UTF-8; "a/b" is shown in the group "a". Non-finite values are written as they are. */
 void gf_events_scalar(gf_events *t, const char *tag, double value);
-/* `bins` (>= 1) equal bins between the least and the greatest of values [n]; non-finite ones are left out. */
+/* `bins` (>= 1) equal bins between the smallest and the greatest of values [n]; non-finite ones are left out. */
 void gf_events_histogram(gf_events *t, const char *tag, const float *values, int64_t n, int bins);
 /* An event without values is not written. */
 glofnd_status gf_events_end(gf_events *t);

@@ -10,7 +10,7 @@
 
 static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* The next line that is not blank, from *at on, which moves behind it. 0: none is left. */
+/* The next line that is not blank, from *at on, which moves after it. 0: none is left. */
 static int next_caption(const char **at, gf_caption *out) {
     while (**at) {
         const char *start = *at, *end = strchrnul(start, '\n');

@@ -187,7 +187,7 @@ static glofnd_status start(gf_error *err, job *j, gf_log_marks *marks) {
 
 static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
-/* Before memory is allocated, so that a run that does not fit has said how much it needs. */
+/* Before memory is allocated, so that a run that does not fit has reported how much it needs. */
 static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trainer *t) {
     const gf_config *c = &t->config;
     size_t bytes = 0;

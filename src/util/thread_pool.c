@@ -1,7 +1,7 @@
 /* thread_pool.c - see thread_pool.h.
  *
- * A team has one gate, a 64-bit word: the number of the call, whether it is open, and how many workers have joined. The caller
- * opens the gate, works on tasks itself, and closes the gate when no task is left; then it waits for the workers that joined. A
+ * A group of workers has one gate, a 64-bit word: the number of the call, whether it is open, and how many workers have joined.
+ * The caller opens the gate, works on tasks itself, and closes the gate when no task is left; then it waits for the workers that joined. A
  * worker that wakes late finds the gate closed and goes back to sleep: no call waits for a worker that has nothing to do.
  * Waiting spins for some microseconds, the gap between two passes of a step, before it sleeps.
  */
@@ -20,12 +20,12 @@
 #define THREADS_MAX 256
 #define SPINS 2000 /* of about 10 ns */
 
-typedef struct team {
+typedef struct worker_group {
     _Atomic uint64_t gate; /* call << 16 | joined << 1 | open */
     _Atomic int64_t next;  /* task */
     _Atomic int finished;  /* of the workers that joined */
     int64_t count;
-    _Atomic int seats; /* workers that may join this call */
+    _Atomic int max_workers; /* workers that may join this call */
     gf_task run;
     void *arg;
     pthread_mutex_t lock; /* of sleeping and stop */
@@ -34,11 +34,11 @@ typedef struct team {
     int stop;
     int workers;
     pthread_t id[THREADS_MAX];
-    struct team *link;
-} team;
+    struct worker_group *link;
+} worker_group;
 
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
-static team *idle; /* teams that no call uses */
+static worker_group *idle; /* groups that no call uses */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int cpus = 1;
 static _Thread_local int inside; /* a task runs on this thread */
@@ -55,23 +55,23 @@ static void relax(void) {
 }
 
 /* Spinning pays only where every thread has a CPU of its own. */
-static int spins(const team *t) { return atomic_load(&t->seats) < cpus ? SPINS : 0; }
+static int spins(const worker_group *t) { return atomic_load(&t->max_workers) < cpus ? SPINS : 0; }
 
-static void work(team *t, int thread) {
+static void work(worker_group *t, int thread) {
     inside = 1;
     for (int64_t i; (i = atomic_fetch_add(&t->next, 1)) < t->count;) t->run(t->arg, i, thread);
     inside = 0;
 }
 
-/* The place of this worker in the open call, from 1 on; 0: the gate is closed or all seats are taken. */
-static int join(team *t, uint64_t gate) {
-    while (is_open(gate) && joined(gate) < atomic_load(&t->seats))
+/* The place of this worker in the open call, from 1 on; 0: the gate is closed or all max_workers are taken. */
+static int join(worker_group *t, uint64_t gate) {
+    while (is_open(gate) && joined(gate) < atomic_load(&t->max_workers))
         if (atomic_compare_exchange_weak(&t->gate, &gate, gate + 2)) return joined(gate) + 1;
     return 0;
 }
 
-/* Waits for a gate other than `seen`; 0: the team is dismissed. */
-static int await_call(team *t, uint64_t seen) {
+/* Waits for a gate other than `seen`; 0: the worker_group is to end. */
+static int await_call(worker_group *t, uint64_t seen) {
     int stop;
     for (int i = 0; i < spins(t); i++, relax())
         if (atomic_load(&t->gate) >> 16 != seen >> 16) return 1;
@@ -85,7 +85,7 @@ static int await_call(team *t, uint64_t seen) {
 }
 
 static void *worker(void *arg) {
-    team *t = arg;
+    worker_group *t = arg;
     uint64_t seen = 0;
     while (await_call(t, seen)) {
         seen = atomic_load(&t->gate);
@@ -101,12 +101,12 @@ static void *worker(void *arg) {
     return NULL;
 }
 
-/* ----- teams ----- */
+/* ----- groups ----- */
 
 static void before_fork(void) { pthread_mutex_lock(&idle_lock); }
 static void after_fork(void) { pthread_mutex_unlock(&idle_lock); }
 
-/* The child has none of the parent's threads: it forgets their teams. */
+/* The child has none of the parent's threads: it drops their groups. */
 static void in_child(void) {
     idle = NULL;
     pthread_mutex_init(&idle_lock, NULL);
@@ -121,9 +121,9 @@ static void begin(void) {
     if (cpus < 1) cpus = 1;
 }
 
-static team *take_team(void) {
+static worker_group *take_group(void) {
     pthread_mutex_lock(&idle_lock);
-    team *t = idle;
+    worker_group *t = idle;
     if (t) idle = t->link;
     pthread_mutex_unlock(&idle_lock);
     if (t || !(t = calloc(1, sizeof *t))) return t;
@@ -133,7 +133,7 @@ static team *take_team(void) {
     return t;
 }
 
-static void put_back(team *t) {
+static void put_back(worker_group *t) {
     pthread_mutex_lock(&idle_lock);
     t->link = idle;
     idle = t;
@@ -141,7 +141,7 @@ static void put_back(team *t) {
 }
 
 /* Signals are the caller's: workers block them all. */
-static void hire(team *t, int workers) {
+static void start_workers(worker_group *t, int workers) {
     sigset_t all, before;
     if (t->workers >= workers) return;
     sigfillset(&all);
@@ -151,9 +151,9 @@ static void hire(team *t, int workers) {
 }
 
 /* When the library is unloaded, or the program ends, its idle threads must not outlive its code. */
-__attribute__((destructor)) static void dismiss(void) {
+__attribute__((destructor)) static void stop_workers(void) {
     pthread_mutex_lock(&idle_lock);
-    for (team *t = idle, *next; t; t = next) {
+    for (worker_group *t = idle, *next; t; t = next) {
         next = t->link;
         pthread_mutex_lock(&t->lock);
         t->stop = 1;
@@ -168,7 +168,7 @@ __attribute__((destructor)) static void dismiss(void) {
 
 /* ----- a call ----- */
 
-static void open_gate(team *t, uint64_t call) {
+static void open_gate(worker_group *t, uint64_t call) {
     atomic_store(&t->gate, call << 16 | 1);
     if (!atomic_load(&t->sleepers)) return;
     pthread_mutex_lock(&t->lock);
@@ -176,7 +176,7 @@ static void open_gate(team *t, uint64_t call) {
     pthread_mutex_unlock(&t->lock);
 }
 
-static void await_workers(team *t, int count) {
+static void await_workers(worker_group *t, int count) {
     for (int i = 0; i < spins(t); i++, relax())
         if (atomic_load(&t->finished) == count) return;
     pthread_mutex_lock(&t->lock);
@@ -187,19 +187,19 @@ static void await_workers(team *t, int count) {
 }
 
 void gf_pool_run(int threads, int64_t count, gf_task run, void *arg) {
-    team *t = NULL;
+    worker_group *t = NULL;
     if (threads > count) threads = (int)count;
     if (threads > THREADS_MAX) threads = THREADS_MAX;
-    if (threads > 1 && !inside) pthread_once(&once, begin), t = take_team();
+    if (threads > 1 && !inside) pthread_once(&once, begin), t = take_group();
     if (!t) {
         for (int64_t i = 0; i < count; i++) run(arg, i, 0);
         return;
     }
-    hire(t, threads - 1);
+    start_workers(t, threads - 1);
     atomic_store(&t->next, 0);
     atomic_store(&t->finished, 0);
     t->count = count, t->run = run, t->arg = arg;
-    atomic_store(&t->seats, threads - 1);
+    atomic_store(&t->max_workers, threads - 1);
     const uint64_t call = (atomic_load(&t->gate) >> 16) + 1;
     open_gate(t, call);
     work(t, 0);

@@ -81,7 +81,7 @@ static const gf_net_spec resnet_spec = {.arch = GF_ARCH_CLIP_RESNET50,
 /* ----- inputs ------------------------------------------------------------------------------------------------------- */
 
 /* Waits for all queued work, so that the host's memory can be freed. */
-static void settle(gf_net *n) {
+static void wait_for_net(gf_net *n) {
     gf_error err = {""};
     float sink, *p = gf_net_alloc(n, sizeof sink);
     nn_ok(gf_net_read(&err, n, &sink, p, sizeof sink), &err);
@@ -98,7 +98,7 @@ static void load_tokens(gf_net *n, const gf_net_spec *spec) {
         tokens[i * spec->context + words - 1] = spec->vocab - 1;
     }
     nn_ok(gf_net_load_tokens(&err, n, tokens, 0, spec->batch), &err);
-    settle(n);
+    wait_for_net(n);
     free(tokens);
 }
 
@@ -128,7 +128,7 @@ static void load_input(gf_net *n, const gf_net_spec *spec) {
     }
     float *x = draw_images(spec);
     nn_ok(gf_net_load(&err, n, x, 0, spec->batch), &err);
-    settle(n);
+    wait_for_net(n);
     free(x);
 }
 
@@ -336,7 +336,7 @@ static pair make_pair(gf_precision precision) {
         const size_t bytes = sizeof *d * (size_t)(spec[k].batch * spec[k].embed_dim);
         p.d[k] = gf_net_alloc(p.net[k], bytes);
         nn_ok(gf_net_write(&err, p.net[k], p.d[k], d, bytes), &err);
-        settle(p.net[k]);
+        wait_for_net(p.net[k]);
         free(d);
     }
     make_optimizer(&p);

@@ -133,7 +133,7 @@ static void without_failures(void **state) {
 }
 
 /* Continues the run from its checkpoint to its end; 0: there is none. */
-static int goes_on(const char *run) {
+static int resumes(const char *run) {
     gf_error err = {""};
     char path[PATH_MAX];
     float weights[WEIGHTS];
@@ -193,7 +193,7 @@ static void a_device_may_be_lost(void **state) {
             expect_text(&err, at, "the GPU failed");
             expect_text(&err, at, "device = cpu");
         }
-        went_on += goes_on(run);
+        went_on += resumes(run);
     }
     print_message("%d checkpoints from before a failure\n", went_on);
     assert_true(went_on > 2);

@@ -27,7 +27,7 @@
 
 /* ----- a transport ---------------------------------------------------------------------------------------------------- */
 
-enum { MOST_PIECES = 64, RANKS = 2, STEPS = 6 };
+enum { PIECES_MAX = 64, RANKS = 2, STEPS = 6 };
 
 typedef enum habit {
     DOUBLE, /* one rank that counts for two: sums are doubled; the transport is slow */
@@ -42,7 +42,7 @@ typedef struct piece {
 } piece;
 
 typedef struct notes { /* of one rank */
-    piece piece[MOST_PIECES];
+    piece piece[PIECES_MAX];
     int pieces, norms, forks, joins;
     float *first; /* gradients as they were handed over, at the place of the first number of a block */
     float *copy;
@@ -162,7 +162,7 @@ static glofnd_status sum_floats(gf_error *err, gf_comm *c, float *x, int64_t n) 
     }
     float *copy = w->notes->copy + (x - w->notes->first);
     const size_t bytes = (size_t)n * sizeof *x;
-    if (w->notes->pieces < MOST_PIECES) w->notes->piece[w->notes->pieces] = (piece){x, n, w->notes->norms};
+    if (w->notes->pieces < PIECES_MAX) w->notes->piece[w->notes->pieces] = (piece){x, n, w->notes->norms};
     w->notes->pieces++;
     must(cudaMemcpyAsync(copy, x, bytes, cudaMemcpyDeviceToDevice, w->stream));
     if (w->habit == SPOIL) must(cudaMemsetAsync(x, 0xff, bytes, w->stream)); /* NaN */
@@ -304,7 +304,7 @@ static float *read_floats(gf_trainer *t, const float *from, int64_t n) {
 /* From the end of the block to its start, without holes and without overlaps, and not all of them after backward. */
 static void covers_the_block(const notes *k, const float *block, int64_t n) {
     const float *end = block + n;
-    assert_in_range(k->pieces, 2, MOST_PIECES);
+    assert_in_range(k->pieces, 2, PIECES_MAX);
     for (int i = 0; i < k->pieces; i++) {
         assert_true(k->piece[i].n > 0 && k->piece[i].x + k->piece[i].n == end);
         end = k->piece[i].x;

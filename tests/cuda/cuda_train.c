@@ -181,7 +181,7 @@ static void save_and_load(gf_trainer *from, const char *run, gf_trainer *to) {
     trial_load(to, run);
 }
 
-static void goes_on(const char *run, const trial_setting *more) {
+static void resumes(const char *run, const trial_setting *more) {
     gf_trainer *a = make(more), *b = make(more);
     trial_steps(a, 8); /* in the middle of the second epoch; captured by now */
     save_and_load(a, run, b);
@@ -196,10 +196,10 @@ static void resumed_runs_have_the_same_bits(void **state) {
     static const trial_setting lars[] = {{"optimizer", "lars"}, {"precision", "bf16"}, {"math", "auto"}, {NULL, NULL}};
     static const trial_setting adamw[] = {{"optimizer", "adamw"}, {"lr", "0.001"}, {NULL, NULL}};
     static const trial_setting ring[] = {{"learner", "ring"}, {"ring_rows", "64"}, {"precision", "bf16"}, {NULL, NULL}};
-    goes_on("sgd", NULL);
-    goes_on("lars", lars);
-    goes_on("adamw", adamw);
-    goes_on("ring", ring);
+    resumes("sgd", NULL);
+    resumes("lars", lars);
+    resumes("adamw", adamw);
+    resumes("ring", ring);
 }
 
 /* A captured step changes with the epoch: thresholds begin to move, are shared, enter the loss; the learner's clock counts

@@ -358,7 +358,7 @@ static void lists_are_read(void **state) {
     d = open_spec("csv:%/l/d.csv");
     assert_non_null(strstr(gf_dataset_note(d), "none of 1 images probed exists, such as 'l/2.png': relative paths start"));
     gf_dataset_free(d);
-    scratch_text(&box, "l/d.txt", "gone.png\t0\n2.png\t1\n"); /* a damaged sample */
+    scratch_text(&box, "l/d.txt", "gone.png\t0\n2.png\t1\n"); /* a unreadable sample */
     gf_dataset_free(open_spec("list:%/l/d.txt"));
     scratch_text(&box, "l/d.txt", "\n\n");
     refused("list:%/l/d.txt", GLOFND_E_FORMAT, "names no image");

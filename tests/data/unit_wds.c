@@ -78,7 +78,7 @@ static void wrong_samples_are_named(void **state) {
     refused("absent-*.tar", GLOFND_E_IO, "no file matches");
 }
 
-/* A damaged image is its own affair: the others are read. */
+/* A unreadable image does not affect the others. */
 static void damaged_samples_are_named(void **state) {
     (void)state;
     add_png("a.png", 1);

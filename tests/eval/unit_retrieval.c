@@ -119,7 +119,7 @@ static void ties_go_to_the_smaller_index(void **state) {
     compare(64, 64, 1, 1);
 }
 
-static void all_alike(void **state) {
+static void all_equal(void **state) {
     (void)state;
     gf_retrieval found;
     pairs p = make(20, 40, 3, 0, 5);
@@ -194,7 +194,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equals_plain_loops),
         cmocka_unit_test(ties_go_to_the_smaller_index),
-        cmocka_unit_test(all_alike),
+        cmocka_unit_test(all_equal),
         cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(nearest_are_in_order),
         cmocka_unit_test(says_what_is_wrong),

@@ -63,7 +63,7 @@ installed=$(cd "$work/its" && find . -type f)
 [ "$installed" = ./bin/host ] || { say "the host's install step installed: $installed"; exit 1; }
 configure_host -B "$work/both" -DGLOFND_INSTALL=ON >"$work/host.log" 2>&1 || { cat "$work/host.log"; exit 1; }
 grep -q 'glofnd\.h' "$work/both/glofnd/cmake_install.cmake" || { say "GLOFND_INSTALL=ON installs no header"; exit 1; }
-say "inside another project: installed by that one's wish only"
+say "inside another project: installed only if that one asks for it"
 
 # The library needs no jansson; the program does, and configuring says which package has it.
 if cmake --build "$work/host" --target help | grep -q glofnd_train; then say "GLOFND_PROGRAM is not off by default"; exit 1; fi

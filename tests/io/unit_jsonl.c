@@ -1,4 +1,4 @@
-/* unit_jsonl.c - JSON lines: the bytes of a line, numbers that come back, hostile lines, cutting and going on, a full disk. */
+/* unit_jsonl.c - JSON lines: the bytes of a line, numbers that come back, hostile lines, cutting and continuing, a full disk. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -196,7 +196,7 @@ static void locale_does_not_matter(void **state) {
     unlink(path_of("a"));
 }
 
-static void reader_tells_what_is_there(void **state) {
+static void reader_reports_types(void **state) {
     (void)state;
     static const char line[] = "{\"n\": 1.5, \"i\": 7, \"t\": true, \"f\": false, \"z\": null, \"s\": \"a\\u00e9\", "
                                "\"a\": [1, null, \"x\", 2.5], \"o\": {}}\n";
@@ -351,9 +351,9 @@ static void unfinished_last_line_is_left_out(void **state) {
     gf_jsonl_read_close(&r);
 }
 
-/* ----- going on -------------------------------------------------------------------------------------------------- */
+/* ----- continuing -------------------------------------------------------------------------------------------------- */
 
-static void goes_on_where_told(void **state) {
+static void continues_at_given_offset(void **state) {
     (void)state;
     gf_jsonl j;
     open_log(&j, 0);
@@ -467,11 +467,11 @@ int main(void) {
         cmocka_unit_test(unfinished_line_is_never_written),
         cmocka_unit_test(numbers_come_back_as_they_were),
         cmocka_unit_test(locale_does_not_matter),
-        cmocka_unit_test(reader_tells_what_is_there),
+        cmocka_unit_test(reader_reports_types),
         cmocka_unit_test(fields_can_be_walked_through),
         cmocka_unit_test(hostile_lines_are_refused),
         cmocka_unit_test(unfinished_last_line_is_left_out),
-        cmocka_unit_test(goes_on_where_told),
+        cmocka_unit_test(continues_at_given_offset),
         cmocka_unit_test(torn_line_is_cut),
         cmocka_unit_test(places_that_are_no_line_end_are_refused),
         cmocka_unit_test(full_disk_leaves_whole_lines),

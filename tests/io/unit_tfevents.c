@@ -1,4 +1,4 @@
-/* unit_tfevents.c - event files: the bytes TensorBoard's own writer makes, cutting and going on, damage, a full disk.
+/* unit_tfevents.c - event files: the bytes TensorBoard's own writer makes, cutting and continuing, damage, a full disk.
  *     unit_tfevents write FILE    writes the file that tests/sh/tensorboard.sh gives to the real reader */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -190,7 +190,7 @@ static void event_without_values_is_not_written(void **state) {
     unlink(path_of("a"));
 }
 
-/* ----- going on -------------------------------------------------------------------------------------------------- */
+/* ----- continuing -------------------------------------------------------------------------------------------------- */
 
 static void resumed_file_equals_the_uninterrupted_one(void **state) {
     (void)state;
@@ -215,7 +215,7 @@ static void resumed_file_equals_the_uninterrupted_one(void **state) {
     unlink(path_of("a"));
 }
 
-/* A file cut at any byte goes on after its last whole record. */
+/* A file cut at any byte continues after its last whole record. */
 static void torn_end_is_cut(void **state) {
     (void)state;
     for (size_t size = 0; size <= GOLDEN; size++) {

@@ -1,6 +1,6 @@
 /* unit_tokens.c - captions in batches: drawn by seed, epoch and sample alone, as tokens that end where CLIP's do; samples without
- * a usable one are left out and told; samples with the same image or caption are found. Data are drawn shapes; a kind around them
- * changes the text of chosen samples.
+ * a usable one are left out and reported; samples with the same image or caption are found. Data are drawn shapes; a kind around
+ * them changes the text of chosen samples.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

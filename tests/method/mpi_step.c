@@ -20,7 +20,7 @@ typedef struct world {
     gf_comm *comm;
     glofnd_ctx *ctx, *whole_ctx;
     glofnd_store *work, *whole;
-    gf_step_ranks team;
+    gf_step_ranks ranks;
     glofnd_options o;
 } world;
 
@@ -38,11 +38,11 @@ static void open_world(world *w) {
     spec.n = shard.rows;
     LIB(w->ctx, glofnd_store_create(w->ctx, &spec, &w->work));
     LIB(w->ctx, glofnd_ctx_reduce(w->ctx, sum_over_ranks, w->comm));
-    MUST(gf_step_ranks_open(&here.error, w->comm, w->comm, &shard, &w->team));
+    MUST(gf_step_ranks_open(&here.error, w->comm, w->comm, &shard, &w->ranks));
 }
 
 static void close_world(world *w) {
-    gf_step_ranks_close(&w->team);
+    gf_step_ranks_close(&w->ranks);
     glofnd_store_free(w->work);
     glofnd_store_free(w->whole);
     glofnd_ctx_free(w->ctx);
@@ -66,8 +66,8 @@ static void compare_state(world *w, const char *name, int step) {
         for (int64_t id = me; id < N; id += ranks) {
             glofnd_row x, y;
             const int64_t place = id / ranks;
-            glofnd_ctx *c = gf_shard_ctx(w->team.shard);
-            LIB(c, glofnd_rows_get(c, gf_shard_store(w->team.shard), side, &place, 1, &x));
+            glofnd_ctx *c = gf_shard_ctx(w->ranks.shard);
+            LIB(c, glofnd_rows_get(c, gf_shard_store(w->ranks.shard), side, &place, 1, &x));
             LIB(w->whole_ctx, glofnd_rows_get(w->whole_ctx, w->whole, side, &id, 1, &y));
             const int same_u = x.log_u == y.log_u || fabsf(x.log_u - y.log_u) < 1e-5f;
             CHECK(x.clock == y.clock && fabsf(x.lambda - y.lambda) < 1e-5f && same_u && fabsf(x.tau - y.tau) < 1e-5f,
@@ -114,16 +114,16 @@ static void one_step(world *w, const char *name, rng *g, int step) {
                       .epoch = step / 3,
                       .want = GLOFND_WANT_QUALITY};
     LIB(w->whole_ctx, glofnd_step(w->whole_ctx, w->whole, &q, want_a, want_b, &all));
-    const int64_t own_rows = w->team.rows, row0 = w->team.row0, first = row0 * DIM, n = own_rows * DIM;
+    const int64_t own_rows = w->ranks.rows, row0 = w->ranks.row0, first = row0 * DIM, n = own_rows * DIM;
     static float a[B * DIM], b[B * DIM]; /* own rows alone */
     memcpy(a + first, d.a + first, sizeof *a * (size_t)n);
     memcpy(b + first, d.b + first, sizeof *b * (size_t)n);
-    q.a = a, q.b = b, q.id = w->team.id, q.label = w->team.label, q.slot = gf_shard_slots(w->team.shard);
-    q.group = grouped ? w->team.group : NULL;
-    MUST(
-        gf_step_ranks_draw(&here.error, &w->team, d.id + row0, d.label + row0, grouped ? d.group + row0 : NULL, w->ctx, w->work));
-    MUST(gf_step_ranks_step(&here.error, &w->team, w->ctx, w->work, &q, links, ga, gb, &own));
-    MUST(gf_step_ranks_finish(&here.error, &w->team, w->ctx, w->work, &own));
+    q.a = a, q.b = b, q.id = w->ranks.id, q.label = w->ranks.label, q.slot = gf_shard_slots(w->ranks.shard);
+    q.group = grouped ? w->ranks.group : NULL;
+    MUST(gf_step_ranks_draw(&here.error, &w->ranks, d.id + row0, d.label + row0, grouped ? d.group + row0 : NULL, w->ctx,
+                            w->work));
+    MUST(gf_step_ranks_step(&here.error, &w->ranks, w->ctx, w->work, &q, links, ga, gb, &own));
+    MUST(gf_step_ranks_finish(&here.error, &w->ranks, w->ctx, w->work, &own));
     const float worst = fmaxf(farthest(ga, want_a + first, n, &largest), farthest(gb, want_b + first, n, &largest));
     CHECK(worst <= 1e-5f * largest, "%s, step %d: a gradient is off by %g of %g", name, step, worst, largest);
     CHECK(fabs(own.loss - all.loss) <= 1e-6 * fmax(1.0, fabs(all.loss)), "%s, step %d: loss %g, one rank %g", name, step,

@@ -323,12 +323,12 @@ static void test_check_ids(void **state) {
 /* Against a list that remembers everything. */
 static void test_ring(void **state) {
     fixture *f = *state;
-    enum { CAPACITY = 7, DIM = 3, LD = 5, MOST = 400 };
+    enum { CAPACITY = 7, DIM = 3, LD = 5, PUSHED_MAX = 400 };
     glofnd_store *s = new_store(f, 1000, 2, 0, CAPACITY, DIM, NULL);
-    float all[2][MOST][LD];
-    int64_t ids[MOST], pushed = 0;
+    float all[2][PUSHED_MAX][LD];
+    int64_t ids[PUSHED_MAX], pushed = 0;
     uint64_t seed = 11;
-    while (pushed < MOST - 20) {
+    while (pushed < PUSHED_MAX - 20) {
         const int64_t n = (int64_t)(next_random(&seed) % 18);
         for (int64_t i = pushed; i < pushed + n; i++) {
             ids[i] = (int64_t)(next_random(&seed) % 1000);

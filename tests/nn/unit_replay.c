@@ -129,7 +129,7 @@ static glofnd_status sum_never(gf_error *err, gf_comm *c, double *x, int64_t n) 
     return GLOFND_OK;
 }
 
-static void a_failure_is_told_at_once(void **state) {
+static void a_failure_is_reported_at_once(void **state) {
     (void)state;
     const gf_comm_ops kind = {.name = "test", .sum = sum_never};
     gf_comm host = {.ops = &kind, .ranks = 2};
@@ -162,7 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_second_step_is_recorded),
         cmocka_unit_test(all_ranks_play_or_none),
-        cmocka_unit_test(a_failure_is_told_at_once),
+        cmocka_unit_test(a_failure_is_reported_at_once),
         cmocka_unit_test(nets_beside_each_other_share_the_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,7 +198,7 @@ static int exchange_rows(run *x, message *m) {
 static int same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0; }
 
 /* glofnd_step is the two calls in one: same loss, gradients and state, to the last bit. */
-static int run_twin(run *x, int64_t t, message *m) {
+static int run_second(run *x, int64_t t, message *m) {
     const rank *w = &x->ranks[0];
     const size_t bytes = (size_t)(x->s.batch * x->s.dim) * sizeof(float);
     const glofnd_stats *a = &w->stats, *b = &x->single_stats;
@@ -287,7 +287,7 @@ static int run_all(run *x, message *m) {
         PASS(load_step(x, t, m));
         PASS(prepare_shared(x, m));
         PASS(run_ranks(x, m));
-        PASS(run_twin(x, t, m));
+        PASS(run_second(x, t, m));
         PASS(exchange_rows(x, m));
         PASS(offer_step(x, t, m));
     }

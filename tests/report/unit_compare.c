@@ -117,7 +117,7 @@ static void groups_are_configurations_without_seed(void **state) {
     gf_comparison c = read_runs(0, RUNS);
     assert_int_equal(c.groups, 2);
     for (int i = 0; i < RUNS; i++) assert_int_equal(c.run[i].group, i / 3);
-    assert_string_equal(c.label[0], "start_epoch=4 detector=none"); /* what start_epoch implies is not told again */
+    assert_string_equal(c.label[0], "start_epoch=4 detector=none"); /* what start_epoch implies is not repeated */
     assert_string_equal(c.label[1], "start_epoch=7 detector=fnc");
     gf_compare_free(&c);
     c = read_runs(0, 2);

@@ -60,7 +60,7 @@ if "$glofnd" info | grep -q 'oneDNN yes'; then
 fi
 rm -rf again
 
-# A label or caption that cannot be read is that sample's affair: said once, and an error only for who is strict.
+# A label or caption that cannot be read is affects that sample only: one message, an error with --strict.
 rm -rf parts && mkdir parts
 for k in 0 1 2 3 4 5 6 7; do
     cp images/0000001*/"$(printf %010d.png $((k * 3 + 1)))" parts/$k.png

@@ -90,7 +90,7 @@ mkdir flat && expect 1 "" "$glofnd" eval knn run --data folder:flat
 find hurt -name '*.png' | LC_ALL=C sort > names
 for k in 1 2 30 31; do sed -n ${k}p names | while read -r name; do echo broken > "$name"; done; done
 expect 0 "60 x 64 features" "$glofnd" embed run --data folder:hurt --out rows.npy --labels y.npy --samples which.npy
-wants "damaged images" 0 "sample 0 is left out: " "4 of 64 samples are left out" \
+wants "unreadable images" 0 "sample 0 is left out: " "4 of 64 samples are left out" \
     "has the sample of each row"
 [ "$(grep -c "is left out" err)" -eq 3 ] || fail "embed names other than three"
 head -c 128 which.npy | grep -aq "'<i8'.*(60,)" || fail "header of which.npy"

@@ -13,7 +13,7 @@ expect 0 "augmented views, in batches" "$glofnd" eval fn run
 grep -q "^images as they are, all pairs *glofnd " out || fail "glofnd over all pairs"
 grep -q "^images as they are, all pairs *fnc " out && fail "fnc has no batch there"
 [ "$(grep -oE '^[0-9]+ ' out | tr -d '\n')" = "2 3 " ] || fail "epochs 2 and 3 of 3 have flags"
-grep -q "^training .* judged by labels, from log.jsonl" out || fail "what the epochs are judged by"
+grep -q "^training .* compared with labels, from log.jsonl" out || fail "what the epochs are judged by"
 cp -r run cut && sed -i '/"event": "epoch".*"epoch": 1,/d' cut/log.jsonl
 expect 0 "training" "$glofnd" eval fn cut
 [ "$(grep -oE '^[0-9]+ ' out | tr -d '\n')" = "3 " ] || fail "an epoch is lost, the other keeps its number"

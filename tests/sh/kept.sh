@@ -1,4 +1,4 @@
-# A run that fails after it has begun says what is kept of it and how to go on, and goes on once the reason is gone.
+# A run that fails after it has begun says what is kept of it and how to go on, and continues once the reason is gone.
 . "$2/tests/sh/common.inc"
 needs_runs
 needs 'png yes'

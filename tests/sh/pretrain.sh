@@ -288,21 +288,21 @@ wants 'a run that blows up' 1 'step' 'not finite' 'sample'
 ls hot/checkpoints/step-*/DONE >/dev/null 2>&1 || fail 'blown up: no checkpoint is left'
 [ -e hot/model.safetensors ] && fail 'blown up: weights'
 
-# ----- a damaged image -----
+# ----- a unreadable image -----
 if "$glofnd" info | grep -q 'png yes'; then
     "$glofnd" data export shapes:n=20,classes=2,size=16 --out images --folder >/dev/null || fail 'data export'
     victim=$(find images -name '*.png' | sort | head -n 1)
     printf 'not an image' >"$victim"
-    run --data folder:images $tiny --out spoiled;       wants 'a damaged image' 0 'unreadable' "$(basename "$victim")"
-    grep -q "\"event\": \"damaged\".*$(basename "$victim")" spoiled/log.jsonl || fail "a damaged image: not named in the log"
-    grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail 'a damaged image: not counted'
-    run --data folder:images $tiny --out strict --strict;       wants 'a damaged image, strict' 1 "$(basename "$victim")"
+    run --data folder:images $tiny --out spoiled;       wants 'a unreadable image' 0 'unreadable' "$(basename "$victim")"
+    grep -q "\"event\": \"damaged\".*$(basename "$victim")" spoiled/log.jsonl || fail "a unreadable image: not named in the log"
+    grep -q '"event": "epoch".*"damaged": 1' spoiled/log.jsonl || fail 'a unreadable image: not counted'
+    run --data folder:images $tiny --out strict --strict;       wants 'a unreadable image, strict' 1 "$(basename "$victim")"
     find images -name '*.png' -exec cp "$victim" {} \; 2>/dev/null
-    run --data folder:images $tiny --out nothing;       wants 'only damaged images' 1 'unreadable'
-    [ -e nothing ] && fail "only damaged images: it left $(ls nothing)"
+    run --data folder:images $tiny --out nothing;       wants 'only unreadable images' 1 'unreadable'
+    [ -e nothing ] && fail "only unreadable images: it left $(ls nothing)"
     run $data $tiny --out nothing;                      wants 'the corrected command' 0 'finished'
     mkdir prepared && echo mine >prepared/notes
-    run --data folder:images $tiny --out prepared --strict;     wants 'a damaged image in the first step' 1 'png'
+    run --data folder:images $tiny --out prepared --strict;     wants 'a unreadable image in the first step' 1 'png'
     [ "$(cat prepared/notes)" = mine ] || fail 'a folder that was there: what was in it'
     run $data $tiny --out prepared;                     wants 'the corrected command' 0 'finished'
 fi

@@ -29,18 +29,18 @@ for side in image text; do
 done
 [ ! -e x ] || fail 'a run folder was left behind'
 
-# ----- bad captions, missing images: counted, and the run goes on -----
+# ----- bad captions, missing images: counted, and the run continues -----
 mkdir csv && "$glofnd" data export shapes:n=24,classes=2,size=16 --out csv/pictures --folder > /dev/null
 { printf 'filepath\ttitle\n'; sed -n '2,60p' csv/pictures/captions.csv | sed 's/^/pictures\//'
   printf 'pictures/none.png\tan image that is missing\n'
   first=$(sed -n 2p csv/pictures/captions.csv | cut -f1); printf 'pictures/%s\t\n' "$first"; printf 'pictures/%s\t  \n' "$first"
   printf 'pictures/%s\t"bytes \377\376 that are no text"\n' "$first"; } > csv/list.csv
 run pretrain --data csv:csv/list.csv $small --out flawed;       wants 'flawed captions' 0 'left out' 'finished'
-[ "$(grep -c '"event": "damaged"' flawed/log.jsonl)" -ge 3 ] || fail 'damaged samples are not all in the log'
+[ "$(grep -c '"event": "damaged"' flawed/log.jsonl)" -ge 3 ] || fail 'unreadable samples are not all in the log'
 grep -q 'has no caption' flawed/log.jsonl || fail 'the log does not say what is wrong with a caption'
 run pretrain --data csv:csv/list.csv $small --strict --out strict;      wants 'strict' 1 'csv'
 run pretrain --data csv:csv/list.csv $small --detector oracle --out oracle;     wants 'no labels' 2 'detector: oracle' 'csv:csv'
-grep -q vocabulary err || [ -e oracle ] && fail 'an oracle without labels was told late'
+grep -q vocabulary err || [ -e oracle ] && fail 'an oracle without labels was reported late'
 letters() { head -c $1 /dev/zero | tr '\0' 'w'; }
 { printf 'filepath\ttitle\n'; sed -n '2,40p' csv/list.csv; printf 'pictures/%s\t' "$first"; letters 11000000; echo
   printf 'pictures/%s\t' "$first"; letters 17000000; echo; } > csv/long.csv

@@ -1,5 +1,5 @@
 # Several ranks as users start them: mpirun glofnd pretrain. A run of 2 ranks that is killed, stopped, held up and loses a rank,
-# one after the other, ends as the one that was left alone, byte for byte; a checkpoint of R ranks goes on with R' ranks and the
+# one after the other, ends as the one that was left alone, byte for byte; a checkpoint of R ranks continues with R' ranks and the
 # losses of one. The numbers of a step on R ranks are compared by mpi_step and mpi_train; what ranks refuse to do by
 # ranks_refused.sh.
 . "$2/tests/sh/ranks.inc"
@@ -9,9 +9,9 @@
 long='--epochs 40 --checkpoint-steps 16'     # enough steps for all that follows on a fast machine; checkpoints take the time
 call ranks 2 $images $long --out two
 wants 'two ranks' 0
-[ "$(grep -c '^finished' err)" = 1 ] || fail 'two ranks: the end is not said once'
+[ "$(grep -c '^finished' err)" = 1 ] || fail 'two ranks: the end is not reported once'
 
-# again FLAGS...: the run goes on, from a checkpoint
+# again FLAGS...: the run continues, from a checkpoint
 again() {
     : >tried.err
     start tried 2 --resume "$@"
@@ -34,7 +34,7 @@ grep -q '^stopped' tried.err || fail "SIGUSR1: $(cat tried.err)"
 [ "$(grep -c '^stopping' tried.err)" = 1 ] || fail "SIGUSR1: $(cat tried.err)"
 [ -e tried/model.safetensors ] && fail 'SIGUSR1: weights of an unfinished run'
 
-# One process on a signal of its own: all stop together, and mpirun is content.
+# One process on a signal of its own: all stop together, and mpirun exits 0.
 again
 kill -INT "$(cat pid.1)"
 wait $mpirun || fail "SIGINT of a rank: exit $?: $(cat tried.err)"
@@ -46,7 +46,7 @@ kill -STOP "$(cat pid.1)"
 ended 30 "$(cat pid.0)" "$(cat pid.1)" $mpirun || fail "a silent rank: the others wait: $(cat tried.err)"
 wait $mpirun 2>/dev/null && fail 'a silent rank: exit 0'
 [ "$(grep -c '^glofnd pretrain: rank 1 on .* has not been heard of for .* seconds' tried.err)" = 1 ] ||
-    fail "a silent rank: not said once: $(cat tried.err)"
+    fail "a silent rank: not reported once: $(cat tried.err)"
 grep -q -- '--resume' tried.err || fail "a silent rank: it does not say how to go on: $(cat tried.err)"
 
 # One that is slower than that but comes back changes nothing but time.
@@ -64,7 +64,7 @@ for seconds in 2 6 20; do
     export OMPI_MCA_odls_base_sigkill_timeout=$seconds
     start ordered 2 $images --epochs 20000
     kill -TERM $mpirun
-    ended 70 $mpirun "$(cat pid.0)" "$(cat pid.1)" || fail 'SIGTERM: it goes on'
+    ended 70 $mpirun "$(cat pid.0)" "$(cat pid.1)" || fail 'SIGTERM: it continues'
     wait $mpirun 2>/dev/null
     grep -q '^stopped' ordered.err && break
     [ $seconds = 20 ] && fail "SIGTERM: $(cat ordered.err)"

@@ -15,7 +15,7 @@ damaged() { grep '"event": "damaged"' "$1/log.jsonl"; }
 
 call "$glofnd" pretrain $flags --out one
 wants 'one rank' 0
-[ "$(grep -c 'unreadable sample' err)" = 1 ] || fail 'one rank: the first damaged image is not said once'
+[ "$(grep -c 'unreadable sample' err)" = 1 ] || fail 'one rank: the first unreadable image is not reported once'
 [ "$(damaged one | wc -l)" -gt 12 ] || fail "one rank: $(damaged one)"
 [ "$(grep '"event": "epoch"' one/log.jsonl | sed 's/.*"damaged": \([0-9]*\).*/\1/' | awk '{n += $1} END {print n}')" = \
     "$(damaged one | wc -l)" ] || fail 'one rank: the epochs do not count what is named'
@@ -23,19 +23,19 @@ wants 'one rank' 0
 for ranks in 2 4; do
     call mpirun -np $ranks "$glofnd" pretrain $flags --out "of-$ranks"
     wants "$ranks ranks" 0
-    [ "$(grep -c 'unreadable sample' err)" = 1 ] || fail "$ranks ranks: the first damaged image is not said once"
+    [ "$(grep -c 'unreadable sample' err)" = 1 ] || fail "$ranks ranks: the first unreadable image is not reported once"
     damaged one >a.named
     damaged "of-$ranks" >b.named
-    cmp a.named b.named || fail "$ranks ranks: damaged images are named otherwise than on one"
+    cmp a.named b.named || fail "$ranks ranks: unreadable images are named otherwise than on one"
     close one "of-$ranks" "$ranks ranks" || fail "$ranks ranks: losses differ"
     [ "$(grep -o '"damaged": [0-9]*' one/log.jsonl)" = "$(grep -o '"damaged": [0-9]*' "of-$ranks/log.jsonl")" ] ||
-        fail "$ranks ranks: damaged images are counted otherwise than on one"
+        fail "$ranks ranks: unreadable images are counted otherwise than on one"
 done
 
 # strict: the rank that meets one ends all.
 call mpirun -np 2 "$glofnd" pretrain $flags --out strict --strict
 [ $code != 0 ] || fail 'strict: exit code 0'
-[ "$(grep -c '^glofnd pretrain: .*jpg' err)" = 1 ] || fail 'strict: not said once'
+[ "$(grep -c '^glofnd pretrain: .*jpg' err)" = 1 ] || fail 'strict: not reported once'
 
 # In the first step: it leaves nothing, and the corrected command can be given as it is. On all ranks, and on the second alone,
 # which finds other bytes under the same names, while the first waits for it.

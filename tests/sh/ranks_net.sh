@@ -67,7 +67,7 @@ begin() {
 }
 begin lost $small
 kill -9 "$(cat pid.1)"
-ended 20 "$(cat pid.0)" $process || fail 'the far rank was killed, and the near one goes on'
+ended 20 "$(cat pid.0)" $process || fail 'the far rank was killed, and the near one continues'
 wait $process 2>/dev/null && fail 'the far rank was killed: exit 0'
 
 # mpirun that looks after its connections ends all by itself, also what is on the other side.
@@ -85,7 +85,7 @@ begin lost --resume --rank-timeout 3
 ip -n $there link set cable down
 ended 40 "$(cat pid.0)" "$(cat pid.1)" || fail "the cable is cut, and ranks wait: $(cat lost.err)"
 [ "$(grep -c "^glofnd pretrain: rank 1 on 'gf-there' has not been heard of" lost.err)" = 1 ] ||
-    fail "the cable is cut: not said once: $(cat lost.err)"
+    fail "the cable is cut: not reported once: $(cat lost.err)"
 for left in $(ip netns pids $here) $(ip netns pids $there); do kill -9 "$left"; done
 wait $process 2>/dev/null
 ip -n $there link set cable up

@@ -4,7 +4,7 @@
 
 # ----- what cannot be -----
 
-# refused WHAT PATTERN COUNT FLAGS...: in the background, in a folder of its own; `settle` waits for all
+# refused WHAT PATTERN COUNT FLAGS...: in the background, in a folder of its own; `wait_all` waits for all
 waiting=''
 refused() {
     (
@@ -12,15 +12,15 @@ refused() {
         shift 3
         folder=$(mktemp -d "$scratch/refused-XXXXXX") && cd "$folder" && cp "$scratch/rank.sh" . && mkdir other || exit 1
         timeout 100 mpirun -np "$count" sh rank.sh --out run "$@" >err 2>&1 && fail "$what: exit 0"
-        [ "$(grep -c '^glofnd pretrain: ' err)" = 1 ] || fail "$what: not said once"
+        [ "$(grep -c '^glofnd pretrain: ' err)" = 1 ] || fail "$what: not reported once"
         grep '^glofnd pretrain: ' err | grep -q "$pattern" || fail "$what: something else is said"
         [ -e run ] && fail "$what: it left $(ls -d run run/*)"
         exit 0
     ) &
     waiting="$waiting $!"
-    [ "$(echo $waiting | wc -w)" -lt 4 ] || settle
+    [ "$(echo $waiting | wc -w)" -lt 4 ] || wait_all
 }
-settle() {
+wait_all() {
     for process in $waiting; do wait "$process" || exit 1; done
     waiting=''
 }
@@ -36,7 +36,7 @@ ODD='--lr 0.1' refused 'another configuration' "rank 1 has a different value of 
 ODD='--epochs none' refused 'a wrong value on a rank' 'rank 1: .*epochs' 2 $images
 ODD='--out elsewhere' refused 'another folder on a rank' 'rank 1: elsewhere is missing' 2 $images
 ODD='--out other' refused 'another folder on a rank' 'rank 1: other is a different folder' 2 $images
-settle
+wait_all
 
 # Data under the same name that are not the same: a folder in which rank 1 finds another image.
 if "$glofnd" info | grep -q 'png yes'; then
@@ -76,7 +76,7 @@ if [ "$(id -u)" != 0 ]; then
     mkdir locked && chmod 555 locked
     call ranks 2 $images --out locked
     [ $code != 0 ] || fail 'a read-only folder: exit 0'
-    [ "$(grep -c 'rank 0: locked cannot be written to' err)" = 1 ] || fail 'a read-only folder: not said once'
+    [ "$(grep -c 'rank 0: locked cannot be written to' err)" = 1 ] || fail 'a read-only folder: not reported once'
 fi
 
 # ----- one rank that fails while all train: the others need not say it, too -----
@@ -87,7 +87,7 @@ exec "$glofnd" pretrain "$@"
 END
 OMPI_MCA_btl=self,tcp call mpirun -np 2 sh full.sh $images --epochs 4 --out full
 [ $code != 0 ] || fail 'a full disk: exit 0'
-[ "$(grep -c '^glofnd pretrain: rank 1: .*anchors.* cannot be written' err)" = 1 ] || fail 'a full disk: not said once'
+[ "$(grep -c '^glofnd pretrain: rank 1: .*anchors.* cannot be written' err)" = 1 ] || fail 'a full disk: not reported once'
 [ "$(grep -c '^glofnd pretrain: ' err)" = 1 ] || fail 'a full disk: more is said'
 call ranks 2 --out full --resume
 wants 'after a full disk' 0 'finished'
@@ -110,7 +110,7 @@ call ranks 2 $images --epochs 2 --out two
 wants 'two ranks' 0
 call ranks 2 --out two --resume
 wants 'finished already' 0 'finished already'
-[ "$(grep -c '^finished already' err)" = 1 ] || fail 'finished already: not said once'
+[ "$(grep -c '^finished already' err)" = 1 ] || fail 'finished already: not reported once'
 cp -r two swapped
 (cd swapped/checkpoints/step-16 && mv anchors.glofnd.00000-of-00002 aside && mv anchors.glofnd.00001-of-00002 \
     anchors.glofnd.00000-of-00002 && mv aside anchors.glofnd.00001-of-00002 &&
@@ -121,5 +121,5 @@ call ranks 2 --out swapped --resume --epochs 3
     fail 'parts of each other: not said'
 echo more >>two/checkpoints/step-16/anchors.glofnd.00001-of-00002
 call ranks 2 --out two --resume
-[ $code != 0 ] || fail 'a damaged part: exit 0'
-[ "$(grep -c 'rank 0: .*00001-of-00002 is corrupt' err)" = 1 ] || fail 'a damaged part: not said once'
+[ $code != 0 ] || fail 'a corrupt part: exit 0'
+[ "$(grep -c 'rank 0: .*00001-of-00002 is corrupt' err)" = 1 ] || fail 'a corrupt part: not reported once'

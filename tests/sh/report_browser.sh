@@ -1,5 +1,5 @@
 # The pages of glofnd report and discover in a browser: the report loads, its script runs, the console stays empty, no
-# request leaves it; both are as wide as the window, also a phone's, where figures are in sight and letters can be read. Skipped
+# request leaves it; both are as wide as the window, also a phone's, where figures are visible and letters can be read. Skipped
 # without Chromium.
 . "$2/tests/sh/common.inc"
 needs_runs
@@ -47,7 +47,7 @@ grep -qE '<button id="theme"[^>]*>.{1,8}(dark|light)</button>' out || fail "the 
 [ "$(grep -o '<section id=' out | wc -l)" -eq 9 ] || fail "sections"
 
 # In a frame of some width: what leaves it, letters that are too small, texts of a drawing that lie on each other, tables whose
-# first figure is not in sight or whose first column goes away. The frame itself is asked: windows cannot be as narrow as a phone.
+# first figure is not visible or whose first column goes away. The frame itself is asked: windows cannot be as narrow as a phone.
 cat > inspect.js <<'JS'
 const problems = [], frame = document.querySelector("iframe"), page = frame.contentDocument, view = frame.contentWindow;
 const seen = (e) => e.getClientRects().length > 0, box = (e) => e.getBoundingClientRect();

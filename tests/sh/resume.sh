@@ -11,7 +11,7 @@ small='--data shapes:n=192,classes=6,size=16,seed=1 --arch resnet8 --head-hidden
 small="$small --start-epoch 1 --checkpoint-steps 5 --log-steps 3"
 
 events=events.out.tfevents.glofnd
-alike() { # A B WHAT
+expect_same() { # A B WHAT
     equal "$@"
     grep -v '^store =' "$1/config.cfg" >a.cfg
     grep -v '^store =' "$2/config.cfg" >b.cfg
@@ -61,7 +61,7 @@ compare() { # NAME STORE FLAGS...: the run that is killed has its anchors there
     steps=$(grep -o 'resumed at step [0-9]*' "$name-killed.err" | sort -u | wc -l)
     echo "$name: ten kills, $steps different steps resumed at"
     [ "$steps" -ge 3 ] || fail "$name: resumed at $steps different steps only: $(cat "$name-killed.err")"
-    alike "$name" "$name-killed" "$name"
+    expect_same "$name" "$name-killed" "$name"
 }
 
 compare glofnd memory $small
@@ -80,6 +80,6 @@ grep -q '^stopped' interrupted.err || fail "SIGINT: $(cat interrupted.err)"
 ls interrupted/checkpoints/step-*/DONE >/dev/null || fail 'SIGINT: no checkpoint'
 "$glofnd" pretrain --out interrupted --resume 2>>interrupted.err || fail "SIGINT: exit $? at resume"
 grep -q 'resumed at step' interrupted.err || fail "SIGINT: not resumed: $(cat interrupted.err)"
-alike glofnd interrupted SIGINT
+expect_same glofnd interrupted SIGINT
 
 echo "killed and interrupted runs end as the others do"

@@ -1,4 +1,4 @@
-# glofnd sweep on tiny runs: the grid, going on after an interruption, failures, evaluation, choice of the best.
+# glofnd sweep on tiny runs: the grid, continuing after an interruption, failures, evaluation, choice of the best.
 . "$2/tests/sh/common.inc"
 needs_runs
 printf '%s\n' 'data = shapes:n=64,classes=4,size=16,seed=3' 'arch = resnet8' 'batch = 16' 'epochs = 3' 'warmup_epochs = 0' \
@@ -47,12 +47,12 @@ grep -v 'finished.*start_epoch-1_seed-2' grid/sweep.jsonl > lines && mv lines gr
 rm -r grid/start_epoch-1_seed-2/model.safetensors grid/start_epoch-2_seed-1
 expect 0 "start_epoch-1_seed-2 finished" sweep --eval "knn --k 5"
 grep -q "start_epoch-2_seed-1 finished" err || fail "a removed run"
-cmp -s kept grid/start_epoch-1_seed-2/model.safetensors || fail "other weights after going on"
+cmp -s kept grid/start_epoch-1_seed-2/model.safetensors || fail "other weights after continuing"
 grep -q "resumed at step 12" grid/start_epoch-1_seed-2.log || fail "it was not resumed"
 
 # Another configuration does not mix with it.
 expect 1 "made under a different configuration" sweep --set lr=0.5
-# A run that fails is named, the others go on; a key that cannot work is told before anything starts.
+# A run that fails is named, the others go on; a key that cannot work is reported before anything starts.
 expect 1 "batch-100_seed-1 failed; see broken/batch-100_seed-1.log" \
     "$glofnd" sweep --config tiny.cfg --vary batch=100,16 --set epochs=1 --set start_epoch=0 --out broken
 grep -q "batch-16_seed-1 finished" err || fail "the others"
@@ -63,7 +63,7 @@ expect 2 "in [" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,2 --out typo
 expect 2 "KEY=a,b,c" "$glofnd" sweep --config tiny.cfg --vary alpha --out typo
 expect 2 "alpha is varied twice" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1 --vary alpha=0.2 --out typo
 expect 2 "a value is repeated" "$glofnd" sweep --config tiny.cfg --vary alpha=0.1,0.1 --out typo
-# Data that cannot be opened is told at once, also without an evaluation. A comma in a SPEC is not one between two.
+# Data that cannot be opened is reported at once, also without an evaluation. A comma in a SPEC is not one between two.
 expect 2 "data-folder_nowhere_seed-1 cannot be trained: " "$glofnd" sweep --config tiny.cfg \
     --vary 'data=shapes:n=90\,classes=4,folder:nowhere' --out typo --dry-run
 expect 0 "2 runs, 0 finished" "$glofnd" sweep --config tiny.cfg --vary 'data=shapes:n=90\,classes=4,shapes:n=80' --out typo \
@@ -105,7 +105,7 @@ done
 expect 2 "nowhere" "$glofnd" sweep --config tiny.cfg --vary data=shapes:n=9,folder:nowhere --eval knn --out typo
 [ ! -e typo ] || fail "a plan that cannot work makes nothing"
 
-# Stopped in the middle: the run keeps a checkpoint, and the same command goes on from it.
+# Stopped in the middle: the run keeps a checkpoint, and the same command continues from it.
 "$glofnd" sweep --config tiny.cfg --set epochs=40 --seeds 1 --out long > out 2> err &
 pid=$!
 tries=0

@@ -24,8 +24,8 @@
 #include "support/random.h"
 
 #define SLACK 64
-#define CAP 64    /* of the CPU's window lists, which stay empty */
-#define MOST 2500 /* columns of the largest case */
+#define CAP 64        /* of the CPU's window lists, which stay empty */
+#define COLS_MAX 2500 /* columns of the largest case */
 
 static inline void cuda_ok(cudaError_t e, const char *what) {
     if (e != cudaSuccess) fail_msg("%s: %s", what, cudaGetErrorString(e));
@@ -253,7 +253,7 @@ static inline problem *make(const shape *s, gf_cuda_math math, unsigned seed) {
     problem *p = calloc(1, sizeof *p);
     rng g = {seed};
     float near[1024];
-    assert_true(s->dim <= 1024 && s->cols <= MOST);
+    assert_true(s->dim <= 1024 && s->cols <= COLS_MAX);
     p->s = *s, p->math = math;
     for (int64_t d = 0; d < s->dim; d++) near[d] = 0.5f * (float)rng_normal(&g);
     for (int i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* faults.h - allocations that fail, for tests/fault_*.c, which are linked with --wrap for the five functions in faults.c: every
+/* faults.h - allocations that fail, for fault_x.c, which are linked with --wrap for the five functions in faults.c: every
  * allocation of the library and of the test itself comes through there, from any thread, is counted, and can be made to fail.
  *
  *     for (long k = 0;; k++) { faults_at(k);  what is tested;  if (!faults_end()) break;  what holds after a failure; }

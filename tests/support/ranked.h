@@ -13,7 +13,7 @@ extern struct ranked_here {
 
 /* 0, or the code to exit with: 77 without MPI. */
 int ranked_open(void);
-/* Failures of all ranks, told by the first, and the end of MPI; the code to exit with. `failures`: of this rank. */
+/* Failures of all ranks, reported by the first, and the end of MPI; the code to exit with. `failures`: of this rank. */
 int ranked_close(int failures, size_t cases);
 int ranked_sum(int failures); /* over all ranks */
 

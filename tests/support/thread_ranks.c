@@ -10,7 +10,7 @@
 
 typedef struct room { /* what the threads share */
     pthread_barrier_t barrier;
-    void *at[THREAD_RANKS_MOST];
+    void *at[THREAD_RANKS_MAX];
     int open; /* ranks that have not closed */
     pthread_mutex_t lock;
 } room;
@@ -24,7 +24,7 @@ void thread_ranks_meet(gf_comm *c) { pthread_barrier_wait(&((rank *)c)->room->ba
 
 void *const *thread_ranks_show(gf_comm *c, void *mine) {
     room *r = ((rank *)c)->room;
-    thread_ranks_meet(c); /* nobody looks at the last ones any more */
+    thread_ranks_meet(c); /* no rank reads the last ones */
     r->at[c->rank] = mine;
     thread_ranks_meet(c);
     return r->at;
@@ -82,8 +82,8 @@ SUM(sum, double)
 SUM(sum_floats, float)
 #undef SUM
 
-static glofnd_status twin(gf_error *err, gf_comm *c, gf_comm **out) {
-    gf_comm *fresh[THREAD_RANKS_MOST];
+static glofnd_status duplicate(gf_error *err, gf_comm *c, gf_comm **out) {
+    gf_comm *fresh[THREAD_RANKS_MAX];
     (void)err;
     if (c->rank == 0) thread_ranks_open(c->ranks, fresh);
     void *const *at = thread_ranks_show(c, fresh);
@@ -105,11 +105,11 @@ static void close_rank(gf_comm *c) {
     free(c);
 }
 
-static const gf_comm_ops kind = {"threads", gather, exchange, sum, sum_floats, twin, close_rank, NULL, NULL};
+static const gf_comm_ops kind = {"threads", gather, exchange, sum, sum_floats, duplicate, close_rank, NULL, NULL};
 
 void thread_ranks_open(int ranks, gf_comm *out[]) {
     room *r = calloc(1, sizeof *r);
-    if (!r || ranks > THREAD_RANKS_MOST) abort();
+    if (!r || ranks > THREAD_RANKS_MAX) abort();
     pthread_barrier_init(&r->barrier, NULL, (unsigned)ranks);
     pthread_mutex_init(&r->lock, NULL);
     r->open = ranks;
@@ -122,7 +122,7 @@ void thread_ranks_open(int ranks, gf_comm *out[]) {
 }
 
 void thread_ranks_run(int ranks, void *(*work)(void *user), void *user[]) {
-    pthread_t thread[THREAD_RANKS_MOST];
+    pthread_t thread[THREAD_RANKS_MAX];
     for (int i = 0; i < ranks; i++)
         if (pthread_create(&thread[i], NULL, work, user[i]) != 0) abort();
     for (int i = 0; i < ranks; i++) pthread_join(thread[i], NULL);

@@ -3,7 +3,7 @@
 
 #include "ifc/comm.h"
 
-#define THREAD_RANKS_MOST 4
+#define THREAD_RANKS_MAX 4
 
 /* out [ranks]: one for each thread; each is closed once. */
 void thread_ranks_open(int ranks, gf_comm *out[]);

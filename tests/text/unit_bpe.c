@@ -1,4 +1,4 @@
-/* unit_bpe.c - byte-pair vocabularies: learning against a plain count, files and damaged files, long words, decoding; captions
+/* unit_bpe.c - byte-pair vocabularies: learning against a plain count, files and corrupt files, long words, decoding; captions
  * drawn. */
 #include <setjmp.h>
 #include <stdarg.h>

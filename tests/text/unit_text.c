@@ -66,8 +66,8 @@ static void check_marks(int n) {
 static void many_marks_are_ordered(void **state) {
     (void)state;
     check_marks(2);
-    check_marks(GF_NFC_MOST - 2);
-    const int n = 3 * GF_NFC_MOST;
+    check_marks(GF_NFC_MAX - 2);
+    const int n = 3 * GF_NFC_MAX;
     uint32_t *code = malloc((size_t)n * sizeof *code);
     int changed = 0;
     assert_non_null(code);

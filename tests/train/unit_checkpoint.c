@@ -1,4 +1,4 @@
-/* unit_checkpoint.c - checkpoints: what is loaded goes on as what was saved, torn ones do not count, damaged ones are named,
+/* unit_checkpoint.c - checkpoints: what is loaded continues as what was saved, torn ones do not count, damaged ones are named,
  * and a failed save leaves the one before; with other data anchors follow their samples. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -202,7 +202,7 @@ static void write_old_done(const char *folder, uint32_t wrong) {
     fclose(f);
 }
 
-/* The configuration comes back as it was; what is damaged is told; a checkpoint of an earlier version has none. */
+/* The configuration comes back as it was; corrupt files are reported; a checkpoint of an earlier version has none. */
 static void test_configuration(void **state) {
     (void)state;
     static const char path[] = "settings/checkpoints/step-0";
@@ -391,7 +391,7 @@ static void test_equal_data(void **state) {
     gf_trainer_free(b);
 }
 
-/* A store that is mapped from a file saves the bytes of one in memory, and goes on from them. */
+/* A store that is mapped from a file saves the bytes of one in memory, and continues from them. */
 static void test_mapped_store(void **state) {
     (void)state;
     gf_error err = {""};

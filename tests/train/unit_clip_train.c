@@ -1,4 +1,4 @@
-/* unit_clip_train.c - image-text training: parts of a batch equal the whole, a checkpoint goes on bit for bit under every loss,
+/* unit_clip_train.c - image-text training: parts of a batch equal the whole, a checkpoint continues bit for bit under every loss,
  * locked encoders stay, duplicates are masked from the first epoch, the temperature stays in its bounds, a small model learns;
  * and what goes wrong says so. Data are drawn shapes.
  */

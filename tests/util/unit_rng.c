@@ -164,11 +164,11 @@ static void normal_is_normal(void **state) {
 
 static void order_has_everyone_once(void **state) {
     (void)state;
-    enum { MOST = 5000 };
-    unsigned char *seen = calloc(MOST, 1);
+    enum { N_MAX = 5000 };
+    unsigned char *seen = calloc(N_MAX, 1);
     assert_non_null(seen);
-    for (int64_t n = 1; n <= MOST; n++) {
-        memset(seen, 0, MOST);
+    for (int64_t n = 1; n <= N_MAX; n++) {
+        memset(seen, 0, N_MAX);
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = gf_permute(5, 2, n, i);
             assert_true(at >= 0 && at < n);

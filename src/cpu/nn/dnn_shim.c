@@ -57,7 +57,7 @@ static int set_threads(int threads) {
 }
 
 /* OMP_THREAD_LIMIT: more than that there never are. */
-static int most_threads(int threads) {
+static int limit_threads(int threads) {
     const int limit = omp_get_thread_limit ? omp_get_thread_limit() : threads;
     return limit > 0 && limit < threads ? limit : threads;
 }
@@ -134,7 +134,7 @@ static glofnd_status open_into(gf_error *err, gf_dnn *d) {
 glofnd_status gf_dnn_open(gf_error *err, int threads, gf_dnn **out) {
     gf_dnn *d = calloc(1, sizeof *d);
     FAIL_IF(err, !d, GLOFND_E_MEMORY, "out of memory");
-    d->threads = most_threads(threads > 0 ? threads : gf_parallel_default());
+    d->threads = limit_threads(threads > 0 ? threads : gf_parallel_default());
     const glofnd_status status = open_into(err, d);
     if (status != GLOFND_OK) {
         gf_dnn_close(d);

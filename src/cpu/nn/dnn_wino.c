@@ -3,7 +3,7 @@
  * forward, back_data: the weights are transformed once; then every task takes a block of tiles through input transform, 36
  * products and output transform, all in scratch of its own that stays in the second-level cache.
  * back_weights: the planes of a span of tiles are made by all threads, then each product is one thread's; sums over tiles are
- * added span after span, so that nothing depends on who did what.
+ * added span after span, so that nothing depends on which thread did what.
  */
 #include "cpu/nn/dnn_wino.h"
 
@@ -19,7 +19,7 @@
 #define DEPTH 256               /* of one product: 32 columns of it fill a first-level cache */
 #define WEIGHT_ROWS 32          /* rows of weights per task */
 #define BLOCK_BYTES (768 << 10) /* planes of a block: most of a second-level cache */
-#define MOST_BLOCK_BYTES (6 << 20)
+#define BLOCK_BYTES_MAX (6 << 20)
 #define SPAN_BYTES (4 << 20) /* planes of a span, at least: some of a third-level cache */
 
 static int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
@@ -59,7 +59,7 @@ size_t gf_wino_plan(gf_wino *w, const gf_nn_shape *s, int threads) {
     const int64_t weight_bytes = weight_floats(s) * (int64_t)sizeof(float);
     *w = (gf_wino){.down = down, .across = across, .tiles = tiles, .threads = threads};
     /* Wide layers read many weights for every block: blocks grow until that is as little as their own planes. */
-    const int64_t block = GF_MAX(BLOCK_BYTES, GF_MIN(weight_bytes / 4, MOST_BLOCK_BYTES)) / tile_bytes;
+    const int64_t block = GF_MAX(BLOCK_BYTES, GF_MIN(weight_bytes / 4, BLOCK_BYTES_MAX)) / tile_bytes;
     w->block = up(GF_MAX(STEP, GF_MIN(block, parts(tiles, threads))), STEP);
     w->span = up(GF_MIN(GF_MAX(SPAN_BYTES, weight_bytes) / tile_bytes + 1, tiles), STEP);
     const int64_t pass = threads * block_floats(w, s), back = s->training ? span_floats(w, s) : 0;

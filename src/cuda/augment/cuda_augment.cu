@@ -188,7 +188,7 @@ int gf_cuda_augment_scratch(int size, size_t *bytes) {
     worst.widest = worst.tallest = GF_VIEW_SCALE * size;
     worst.blurred = 1;
     const size_t limit = shared_limit();
-    if (size < 1 || size > GF_CUDA_VIEW_MOST || plan_of(&worst, 0, limit).rows == 0) return 0;
+    if (size < 1 || size > GF_CUDA_VIEW_MAX || plan_of(&worst, 0, limit).rows == 0) return 0;
     *bytes = plan_of(&worst, 1, limit).rows > 0 ? 0 : (size_t)scratch_blocks() * gf_cuda_view_bytes(size) / 3 * 4;
     return 1;
 }

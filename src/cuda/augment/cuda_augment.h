@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define GF_CUDA_VIEW_MOST 512 /* pixels on a side */
+#define GF_CUDA_VIEW_MAX 512 /* pixels on a side */
 
 static inline int gf_cuda_view_pitch(int size) { return (size + 3) & ~3; }
 static inline size_t gf_cuda_view_bytes(int size) { return 3 * (size_t)size * (size_t)gf_cuda_view_pitch(size); }

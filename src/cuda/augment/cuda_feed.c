@@ -110,7 +110,7 @@ static size_t end_of(const gf_view_job *j) {
     return (size_t)(j->at + (int64_t)(j->height - 1) * j->stride + 3 * (int64_t)j->width);
 }
 
-static glofnd_status look_over(gf_error *err, const gf_cuda_feed *f, const gf_view_job *jobs, summary *s) {
+static glofnd_status check_jobs(gf_error *err, const gf_cuda_feed *f, const gf_view_job *jobs, summary *s) {
     const int max = GF_VIEW_SCALE * f->spec.size;
     for (int64_t v = 0; v < f->spec.views; v++) {
         const gf_view_job *j = &jobs[v];
@@ -154,7 +154,7 @@ static glofnd_status copy_pictures(gf_error *err, gf_cuda_feed *f, const gf_pixe
 glofnd_status gf_cuda_feed_put(gf_error *err, gf_cuda_feed *f, const gf_view_job *jobs, const gf_pixels *runs, int count) {
     const size_t bytes = (size_t)f->spec.views * sizeof *jobs;
     summary s = {0};
-    TRY(look_over(err, f, jobs, &s));
+    TRY(check_jobs(err, f, jobs, &s));
     TRY(gf_cuda_feed_wait_copied(err, f));
     memcpy(f->staged, jobs, bytes);
     if (count > 0) TRY(copy_pictures(err, f, runs, count));

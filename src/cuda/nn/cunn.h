@@ -61,8 +61,8 @@ struct gf_nn_engine {
     struct gf_cunn_moves *moves; /* tables of gf_cunn_pack_all and gf_cunn_unpack_all, a list */
     size_t tables;               /* bytes allocated outside of alloc: tickets, moves, tables of optimizers */
     size_t peak;                 /* largest number of bytes in use on the device */
-    unsigned *tickets;           /* [GF_CUNN_TICKETS] on the device, 0 between kernels: they tell the last block of a kernel */
-    cudaError_t failed;          /* first failure not yet reported */
+    unsigned *tickets;  /* [GF_CUNN_TICKETS] on the device, 0 between kernels: they identify the last block of a kernel */
+    cudaError_t failed; /* first failure not yet reported */
     const char *failed_at;
     cudaGraphExec_t record; /* of a step; NULL: none */
 };

@@ -32,7 +32,7 @@ void gf_cunn_note(gf_nn_engine *s, cudaError_t e, const char *at) {
     s->failed_at = at;
 }
 
-static glofnd_status told(gf_error *err, gf_nn_engine *s) {
+static glofnd_status take_error(gf_error *err, gf_nn_engine *s) {
     const cudaError_t e = s->failed;
     s->failed = cudaSuccess;
     return e == cudaSuccess ? GLOFND_OK : gf_cuda_fail(err, e, s->failed_at);
@@ -111,13 +111,13 @@ static glofnd_status configure(gf_error *err, gf_nn_engine *s, const gf_nn_mode 
 
 /* ----- memory ------------------------------------------------------------------------------------------------------ */
 
-static void look_at_memory(gf_nn_engine *s) {
+static void update_peak(gf_nn_engine *s) {
     size_t left = 0, all = 0;
     if (cudaMemGetInfo(&left, &all) == cudaSuccess && all - left > s->peak) s->peak = all - left;
 }
 
 static void memory(gf_nn_engine *s, size_t *held, size_t *peak) {
-    look_at_memory(s);
+    update_peak(s);
     *held = s->tables;
     *peak = s->peak;
 }
@@ -134,7 +134,7 @@ void *gf_cunn_trial(gf_nn_engine *s, size_t bytes) {
         return NULL;
     }
     s->trial_bytes = bytes;
-    look_at_memory(s);
+    update_peak(s);
     gf_cunn_noise(s, s->trial, bytes);
     return s->trial;
 }
@@ -159,7 +159,7 @@ static void *engine_alloc(gf_nn_engine *s, size_t bytes) {
         if (e != cudaErrorMemoryAllocation) gf_cunn_note(s, e, "memory");
         return NULL;
     }
-    look_at_memory(s);
+    update_peak(s);
     gf_cunn_note(s, cudaMemsetAsync(p, 0, bytes, s->stream), "memory");
     return p;
 }
@@ -176,7 +176,7 @@ static glofnd_status put(gf_error *err, gf_nn_engine *s, void *dst, const void *
 
 static glofnd_status wait(gf_error *err, gf_nn_engine *s) {
     gf_cunn_note(s, cudaStreamSynchronize(s->stream), "work on the device");
-    return told(err, s);
+    return take_error(err, s);
 }
 
 static glofnd_status get(gf_error *err, gf_nn_engine *s, void *dst, const void *src, size_t bytes) {
@@ -222,7 +222,7 @@ static glofnd_status record(gf_error *err, gf_nn_engine *s, glofnd_status (*work
 static glofnd_status run(gf_error *err, gf_nn_engine *s, glofnd_status (*work)(gf_error *, void *), void *arg) {
     if (s->record) CUDA_TRY(err, cudaGraphLaunch(s->record, s->stream), "a recorded step");
     else TRY(work(err, arg));
-    return told(err, s);
+    return take_error(err, s);
 }
 
 /* ----- ops: one row per kind --------------------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ static glofnd_status layout(gf_error *err, const gf_cunn_libs *l, cublasLtMatrix
     return GLOFND_OK;
 }
 
-static cublasStatus_t wishes(const gf_cunn_libs *l, cublasLtMatmulPreference_t preference) {
+static cublasStatus_t set_preference(const gf_cunn_libs *l, cublasLtMatmulPreference_t preference) {
     const size_t max = WORKSPACE;
     const uint32_t align = GF_NN_ALIGN;
     const cublasLtMatmulPreferenceAttributes_t aligned[] = {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
@@ -55,7 +55,7 @@ static glofnd_status choose(gf_error *err, gf_nn_engine *s, gf_cunn_gemm *g) {
     cublasLtMatmulHeuristicResult_t found;
     int count = 0;
     BLAS_TRY(err, l->cublasLtMatmulPreferenceCreate(&preference), "preference");
-    cublasStatus_t status = wishes(l, preference);
+    cublasStatus_t status = set_preference(l, preference);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = l->cublasLtMatmulAlgoGetHeuristic(s->blas, g->desc, g->a, g->b, g->c, g->c, preference, 1, &found, &count);
     l->cublasLtMatmulPreferenceDestroy(preference);
@@ -158,12 +158,12 @@ static const void *weights(const gf_nn_op *op, const gf_nn_args *a) {
     return op->shape.type == GF_TYPE_BF16 ? a->packed : (const void *)a->weight;
 }
 
-/* Scratch behind the workspace: z or g, where there is an activation, then sums. */
-static char *behind(const gf_nn_args *a) { return (char *)a->scratch + WORKSPACE; }
+/* Scratch after the workspace: z or g, where there is an activation, then sums. */
+static char *after_workspace(const gf_nn_args *a) { return (char *)a->scratch + WORKSPACE; }
 
 glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
-    void *z = s->act == GF_ACT_NONE ? a->y : s->training ? a->saved : behind(a);
+    void *z = s->act == GF_ACT_NONE ? a->y : s->training ? a->saved : after_workspace(a);
     if (s->bias) {
         const void *bias = s->type == GF_TYPE_BF16 ? (const char *)a->packed + gf_cunn_linear_packed(s) : (const char *)a->bias;
         BLAS_TRY(err, set(&op->engine->libs, &op->gemm[GF_CUNN_FORWARD], CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
@@ -177,11 +177,11 @@ glofnd_status gf_cunn_linear_forward(gf_error *err, gf_nn_op *op, const gf_nn_ar
 glofnd_status gf_cunn_linear_backward(gf_error *err, gf_nn_op *op, const gf_nn_args *a) {
     const gf_nn_shape *s = &op->shape;
     const int act = s->act != GF_ACT_NONE;
-    char *sums = behind(a) + (act ? array_bytes(s) : 0);
-    const void *g = act ? behind(a) : a->dy;
+    char *sums = after_workspace(a) + (act ? array_bytes(s) : 0);
+    const void *g = act ? after_workspace(a) : a->dy;
     if (act || s->bias)
-        gf_cunn_act_back(op->engine, s->type, s->act, behind(a), s->bias ? a->bias_grad : NULL, a->dy, a->saved, rows_of(s),
-                         s->out, sums);
+        gf_cunn_act_back(op->engine, s->type, s->act, after_workspace(a), s->bias ? a->bias_grad : NULL, a->dy, a->saved,
+                         rows_of(s), s->out, sums);
     TRY(s->transposed ? multiply(err, op, GF_CUNN_BACK_WEIGHTS, g, a->x, NULL, a->weight_grad, a->scratch)
                       : multiply(err, op, GF_CUNN_BACK_WEIGHTS, a->x, g, NULL, a->weight_grad, a->scratch));
     return s->input_grad ? multiply(err, op, GF_CUNN_BACK_DATA, weights(op, a), g, NULL, a->dx, a->scratch) : GLOFND_OK;

@@ -14,7 +14,7 @@ enum {
     TIMED = 8,      /* of these timed: those that work in this mode */
     RUNS = 3
 };
-#define MOST_WORKSPACE ((size_t)512 << 20)
+#define WORKSPACE_MAX ((size_t)512 << 20)
 
 /* ----- keys -------------------------------------------------------------------------------------------------------- */
 
@@ -65,7 +65,7 @@ static float plan_time(gf_nn_engine *s, const gf_cunn_task *t, cudnnBackendDescr
     cudaEvent_t from = NULL, to = NULL;
     stage m;
     float ms = -1.0f;
-    if (workspace > MOST_WORKSPACE || !set_stage(s, t, workspace, &m)) return ms;
+    if (workspace > WORKSPACE_MAX || !set_stage(s, t, workspace, &m)) return ms;
     if (cudaEventCreate(&from) == cudaSuccess && cudaEventCreate(&to) == cudaSuccess) ms = run_time(s, plan, &m, from, to);
     if (from) cudaEventDestroy(from);
     if (to) cudaEventDestroy(to);

@@ -22,13 +22,14 @@ template <int THREADS> __device__ __forceinline__ float gf_block_min(float v) {
     return v;
 }
 
-struct gf_least {
+struct gf_least_similar {
     float value;
     int equals; /* negatives that are as small, within the margin */
 };
 
 /* The least similar negative of own row r. All threads of the block call this. */
-template <int THREADS> __device__ __forceinline__ gf_least gf_find_least(const gf_cuda_step &x, int i, int64_t r) {
+template <int THREADS>
+__device__ __forceinline__ gf_least_similar gf_find_least_similar(const gf_cuda_step &x, int i, int64_t r) {
     const gf_cuda_embed &q = x.side[i].z, &k = x.side[x.plan.sides == 2 ? 1 - i : 0].z;
     const int shift = x.plan.per_sample - 1;
     const int64_t at = x.row0 * x.plan.per_sample + r, ld = q.f32.ld;
@@ -43,7 +44,7 @@ template <int THREADS> __device__ __forceinline__ gf_least gf_find_least(const g
         const bool pair = c < k.f32.rows && at >> shift != c >> shift;
         equals += __syncthreads_count(pair && gf_exact_dot(row, k.f32.row + c * ld, x.dim) <= low + x.margin);
     }
-    const gf_least found = {low, equals};
+    const gf_least_similar found = {low, equals};
     return found;
 }
 
@@ -57,7 +58,7 @@ __device__ __forceinline__ bool gf_rescue(const gf_cuda_step &x, int i, int64_t 
     __syncthreads();
     for (int slot = 0; slot < slots; slot++) {
         if (!todo[slot]) continue;
-        const gf_least found = gf_find_least<THREADS>(x, i, r0 + slot);
+        const gf_least_similar found = gf_find_least_similar<THREADS>(x, i, r0 + slot);
         if (slot != int(threadIdx.x)) continue;
         gf_row_rescue(&x.plan, &own, found.value, found.equals);
         own.floor += x.margin;

@@ -38,7 +38,7 @@ typedef struct gf_zeroshot {
     double per_class; /* mean top-1 over seen classes */
 } gf_zeroshot;
 
-/* Of equally similar classes the smaller label comes first. Images without label are not counted. E_ARGUMENT: no image has a
+/* Among equally similar classes, the smaller label comes first. Images without label are not counted. E_ARGUMENT: no image has a
  * label, or a label is not below `classes`. */
 glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
                                 const gf_sweep_job *job, gf_zeroshot *out);

@@ -79,7 +79,7 @@ GF_HD gf_loss_out gf_sogclr_loss_gradient(const glofnd_options *o, const gf_loss
     return y;
 }
 
-/* SimCLR (NT-Xent) and CLIP: a softmax over the positive and the kept negatives of the batch.
+/* SimCLR (NT-Xent, InfoNCE) and CLIP: a softmax over the positive and the kept negatives of the batch.
  *     l_r = log D - align/tau,   D = (n/c) sum_kept exp(S/tau) + exp(S_pos/tau)
  * The kept negatives are scaled up to the full count. SimCLR sums its two views, CLIP averages its two sides. */
 GF_HD gf_loss_out gf_softmax_loss_gradient(const glofnd_options *o, const gf_loss_in *x) {

@@ -142,7 +142,7 @@ static glofnd_status open_file(gf_error *err, glofnd_store *s, const char *path,
     return GLOFND_OK;
 }
 
-/* Two stores on one file would spoil each other's bit maps, so the second one is refused (where the file system has locks). */
+/* Two stores on one file would corrupt each other's bit maps, so the second one is refused (where the file system has locks). */
 static glofnd_status lock_file(gf_error *err, const glofnd_store *s, const char *path) {
     FAIL_IF(err, flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, GLOFND_E_IO,
             "working file '%.300s' is in use by a different store", path);

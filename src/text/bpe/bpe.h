@@ -27,7 +27,7 @@ typedef struct gf_bpe_scratch { /* all zero: new; memory is kept from call to ca
  * names file and line: corrupt, a part that no earlier line defines, or a symbol defined twice. E_UNSUPPORTED: gzip in a build
  * without zlib.
  *
- * As in open_clip, a line break behind the last of fewer than 48894 lines makes a token of its own that nothing uses. */
+ * As in open_clip, a line break after the last of fewer than 48894 lines makes a token of its own that nothing uses. */
 glofnd_status gf_bpe_load(gf_error *err, const char *path, gf_bpe **out);
 /* The same from the text of such a file; `name` is for messages. */
 glofnd_status gf_bpe_parse(gf_error *err, const char *name, const char *text, size_t n, gf_bpe **out);

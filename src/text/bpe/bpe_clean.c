@@ -12,8 +12,8 @@
 #include "text/unicode/unicode.h"
 #include "text/unicode/unicode_nfc.h"
 
-#define ROUNDS 16         /* of all repairs; what takes more, takes it to be hostile */
-#define LINE_MOST 1000000 /* characters that are repaired as one */
+#define ROUNDS 16              /* of all repairs; what takes more, takes it to be hostile */
+#define LINE_CHARS_MAX 1000000 /* characters that are repaired as one */
 #define SIGMA 0x3a3u
 #define FINAL_SIGMA 0x3c2u
 #define CAPITAL_DOTTED_I 0x130u
@@ -85,8 +85,8 @@ static int64_t repair_once(uint32_t *code, int64_t n, size_t capacity, uint8_t *
 
 static int64_t line_length(const uint32_t *s, int64_t n) {
     int64_t size = 0;
-    while (size < n && size < LINE_MOST && s[size] != '\n') size++;
-    return size < n && size < LINE_MOST ? size + 1 : size;
+    while (size < n && size < LINE_CHARS_MAX && s[size] != '\n') size++;
+    return size < n && size < LINE_CHARS_MAX ? size + 1 : size;
 }
 
 /* A line with a < is taken for HTML, in which entities are meant; then also those that follow. */

@@ -91,7 +91,7 @@ glofnd_status gf_bpe_counts_add(gf_error *err, gf_bpe_counts *c, const char *tex
     gf_word_kind kind;
     TRY(gf_words_begin(err, &c->split, text, n));
     while ((kind = gf_words_next(&c->split, &bytes, &size)) != GF_WORD_END) {
-        if (kind == GF_WORD && size <= GF_BPE_WORD_MOST) TRY(count_word(err, c, bytes, size));
+        if (kind == GF_WORD && size <= GF_BPE_WORD_MAX) TRY(count_word(err, c, bytes, size));
     }
     return GLOFND_OK;
 }

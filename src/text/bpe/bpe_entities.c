@@ -17,7 +17,7 @@ typedef struct reference { /* what an entity stands for */
 static int number_means(uint32_t x, uint32_t *to) {
     const int blank = x == '\t' || x == '\n' || x == '\f' || x == '\r';
     *to = gf_unicode_windows(x);
-    if (x == 0 || x > GF_UNICODE_MOST || (x >= 0xd800 && x <= 0xdfff)) *to = GF_UNICODE_BAD;
+    if (x == 0 || x > GF_UNICODE_MAX || (x >= 0xd800 && x <= 0xdfff)) *to = GF_UNICODE_BAD;
     else if ((x < 0x20 && !blank) || x == 0x7f || (x >= 0xfdd0 && x <= 0xfdef) || (x & 0xfffe) == 0xfffe) return 0;
     return 1;
 }
@@ -36,7 +36,7 @@ static reference read_number(const uint32_t *s, int64_t n) {
     const int64_t start = at;
     uint32_t x = 0;
     for (int digit; at < n && (digit = digit_of(s[at], base)) >= 0; at++) {
-        x = x > GF_UNICODE_MOST ? x : x * (uint32_t)base + (uint32_t)digit;
+        x = x > GF_UNICODE_MAX ? x : x * (uint32_t)base + (uint32_t)digit;
     }
     reference r = {0};
     if (at == start) return r;

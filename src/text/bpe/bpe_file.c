@@ -16,7 +16,7 @@
 #define GZIP_WINDOW (15 + 16) /* the largest window, with gzip's frame */
 #define FIRST_CAPACITY ((size_t)1 << 20)
 
-/* Makes sure that something fits behind `used`. */
+/* Makes sure that something fits after `used`. */
 static glofnd_status grow(gf_error *err, const char *name, char **text, size_t used, size_t *capacity) {
     if (used < *capacity) return GLOFND_OK;
     FAIL_IF(err, *capacity >= GF_BPE_FILE_MAX, GLOFND_E_FORMAT, "'%.400s' unpacks to more than %llu bytes", name,

@@ -15,7 +15,7 @@
 #include "text/unicode/unicode.h"
 #include "util/grow.h"
 
-#define LEAST_TIMES 2 /* a pair that comes once is no pattern */
+#define PAIR_COUNT_MIN 2 /* a pair that comes once is no pattern */
 #define FILE_HEAD "#version: 0.2 - byte-pair merges learned by glofnd"
 
 typedef struct pair {
@@ -157,7 +157,7 @@ static glofnd_status push_around(learner *l, int64_t word, uint32_t made) {
 static glofnd_status join_in_word(learner *l, int64_t word, uint32_t left, uint32_t right, uint32_t made) {
     uint16_t *s = l->text + l->counts->word[word].at;
     const uint32_t n = l->length[word];
-    uint8_t joined[GF_BPE_WORD_MOST] = {0}; /* this symbol will be part of the new one */
+    uint8_t joined[GF_BPE_WORD_MAX] = {0}; /* this symbol will be part of the new one */
     for (uint32_t i = 0; i + 1 < n; i++) {
         if (!joined[i] && s[i] == left && s[i + 1] == right) joined[i] = joined[i + 1] = 1;
     }
@@ -205,9 +205,9 @@ static glofnd_status choose(learner *l, uint32_t *key, uint8_t *joined, size_t *
     while (l->heap_n > 0) {
         const candidate top = pop(l);
         const int64_t now = l->pairs[slot_of(l->pairs, l->slots, top.key)].times;
-        if (top.times < LEAST_TIMES) return GLOFND_OK;
+        if (top.times < PAIR_COUNT_MIN) return GLOFND_OK;
         if (now != top.times) {
-            if (now >= LEAST_TIMES && now < top.times) TRY(push(l, (candidate){now, top.key}));
+            if (now >= PAIR_COUNT_MIN && now < top.times) TRY(push(l, (candidate){now, top.key}));
             continue;
         }
         *size = gf_symbols_join(&l->symbols, (int32_t)(top.key >> 16), (int32_t)(top.key & 0xffff), joined);

@@ -21,8 +21,8 @@ typedef struct gf_bpe_learned {
 
 glofnd_status gf_bpe_counts_create(gf_error *err, gf_bpe_counts **out);
 void gf_bpe_counts_free(gf_bpe_counts *c);
-/* Words of more than GF_BPE_WORD_MOST bytes are left out: no language has them. */
-#define GF_BPE_WORD_MOST 256
+/* Words of more than GF_BPE_WORD_MAX bytes are left out: no language has them. */
+#define GF_BPE_WORD_MAX 256
 glofnd_status gf_bpe_counts_add(gf_error *err, gf_bpe_counts *c, const char *text, size_t n);
 int64_t gf_bpe_counts_words(const gf_bpe_counts *c, int64_t *different);
 /* Learns and writes the merges file: gzip if the name ends in .gz. E_ARGUMENT: no words. */

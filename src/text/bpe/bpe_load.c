@@ -10,7 +10,7 @@
 #include "text/bpe/bpe_table.h"
 #include "text/unicode/unicode.h"
 
-#define LINE_MOST 4096
+#define LINE_BYTES_MAX 4096
 
 typedef struct parser {
     gf_error *err;
@@ -23,9 +23,9 @@ typedef struct parser {
 
 static int is_blank(uint8_t c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-/* The symbol that is written from *at up to a blank or the end of the line; *at moves behind it. */
+/* The symbol that is written from *at up to a blank or the end of the line; *at moves after it. */
 static glofnd_status read_part(parser *p, const uint8_t **at, const uint8_t *end, int32_t *symbol) {
-    uint8_t bytes[LINE_MOST];
+    uint8_t bytes[LINE_BYTES_MAX];
     size_t n = 0;
     while (*at < end && is_blank(**at)) (*at)++;
     while (*at < end && !is_blank(**at)) {
@@ -56,7 +56,7 @@ static glofnd_status add_merge(parser *p, int32_t left, int32_t right) {
 
 static glofnd_status read_line(parser *p, const uint8_t *line, const uint8_t *end) {
     int32_t left, right;
-    if (end - line > LINE_MOST) BAD_LINE(p, "'%.300s', line %lld: longer than %d bytes", p->name, p->line, LINE_MOST);
+    if (end - line > LINE_BYTES_MAX) BAD_LINE(p, "'%.300s', line %lld: longer than %d bytes", p->name, p->line, LINE_BYTES_MAX);
     TRY(read_part(p, &line, end, &left));
     TRY(read_part(p, &line, end, &right));
     while (line < end && is_blank(*line)) line++;

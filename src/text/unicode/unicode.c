@@ -57,7 +57,7 @@ int gf_unicode_class(uint32_t code) {
 uint32_t gf_unicode_lower(uint32_t code) {
     if (code < 0x80) return code - 'A' < 26 ? code + 32 : code;
     int lo = 0, hi = gf_unicode_lower_runs_n - 1;
-    while (lo < hi) { /* the first run that ends at or behind the code */
+    while (lo < hi) { /* the first run that ends at or after the code */
         const int mid = lo + (hi - lo) / 2;
         if (gf_unicode_lower_runs[mid].last >= code) hi = mid;
         else lo = mid + 1;

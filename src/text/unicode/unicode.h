@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GF_UNICODE_MOST 0x10ffffu
+#define GF_UNICODE_MAX 0x10ffffu
 #define GF_UNICODE_BAD 0xfffdu /* the replacement character */
 
 enum { GF_LETTER = 1, GF_NUMBER = 2, GF_SPACE = 4, GF_CASED = 8, GF_CASE_IGNORABLE = 16 };
 
-/* The character at *at (< end), which moves behind it. Ill-formed bytes give U+FFFD, one for each longest beginning of a
+/* The character at *at (< end), which moves after it. Ill-formed bytes give U+FFFD, one for each longest beginning of a
  * character that goes wrong, as Python's errors="replace". */
 uint32_t gf_utf8_next(const uint8_t **at, const uint8_t *end);
 /* Writes 1 to 4 bytes. */

@@ -11,7 +11,7 @@ enum { SYLLABLE = 0xac00, LEAD = 0x1100, VOWEL = 0x1161, TRAIL = 0x11a7, LEADS =
 #define SYLLABLES (LEADS * VOWELS * TRAILS)
 
 typedef struct piece {
-    uint32_t code[GF_NFC_MOST];
+    uint32_t code[GF_NFC_MAX];
     int n;
 } piece;
 
@@ -42,7 +42,7 @@ static const gf_decomposition *parts_of(uint32_t code) {
 }
 
 static int put(piece *p, uint32_t code) {
-    if (p->n >= GF_NFC_MOST) return 0;
+    if (p->n >= GF_NFC_MAX) return 0;
     p->code[p->n++] = code;
     return 1;
 }
@@ -61,7 +61,7 @@ static int put_apart(piece *p, uint32_t code) {
 
 /* Marks of a letter by class, those of one class as they come: counted, for a hostile text may have thousands. */
 static void order_marks(uint32_t *code, int n) {
-    uint32_t sorted[GF_NFC_MOST];
+    uint32_t sorted[GF_NFC_MAX];
     int at[257] = {0};
     for (int i = 0; i < n; i++) at[class_of(code[i]) + 1]++;
     for (int c = 0; c < 256; c++) at[c + 1] += at[c];

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Longer sequences of a letter and its marks, taken apart, stay unchanged. Unicode's stream-safe text has at most 30 marks. */
-#define GF_NFC_MOST 4096
+#define GF_NFC_MAX 4096
 
 /* In place: code [capacity]; sequences that need more stay unchanged. Characters become at most as many as their UTF-8
  * has bytes. Returns how many there are now; *changed is set where they are others. */

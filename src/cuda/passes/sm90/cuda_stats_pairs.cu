@@ -18,9 +18,9 @@
 #define PER_BLOCK (COLS / ROWS)    /* tiles */
 #define STAGES 8
 #define WORKERS (128 * GROUPS)
-#define HIGH 4096.0f    /* a float counts two columns, one in units of this */
-#define MOST_TILES 2000 /* of a block: each may add 2 to a count */
-#define RING 4          /* blocks whose sums of rows are kept: they are written half a block later, so that no thread waits */
+#define HIGH 4096.0f   /* a float counts two columns, one in units of this */
+#define TILES_MAX 2000 /* of a block: each may add 2 to a count */
+#define RING 4         /* blocks whose sums of rows are kept: they are written half a block later, so that no thread waits */
 
 struct job {
     gf_tile_args a; /* row: numbers and results; k is q */
@@ -387,7 +387,7 @@ static cudaError_t launch_any(const job &x, const CUtensorMap &rows, const CUten
 /* Parts that fit the buffer. */
 static int parts_that_fit(const gf_tile_args &a) {
     const size_t part = (sizeof(float) + sizeof(int32_t)) * static_cast<size_t>(a.q.rows), fit = a.buffer_bytes / part;
-    return fit < MOST_TILES / PER_BLOCK ? static_cast<int>(fit) : MOST_TILES / PER_BLOCK;
+    return fit < TILES_MAX / PER_BLOCK ? static_cast<int>(fit) : TILES_MAX / PER_BLOCK;
 }
 
 bool gf_stats_can_pairs(const gf_tile_args &a) {

@@ -240,10 +240,10 @@ static kernel grad_kernel(const gf_tile_args &a) {
 
 /* With fewer tiles than about half of the multiprocessors (64 of 132) most of those would be idle: the general kernels have
  * smaller tiles. */
-static int64_t least_tiles() { return int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount)) * 16 / 33; }
+static int64_t min_tiles() { return int64_t(gf_device_attribute(cudaDevAttrMultiProcessorCount)) * 16 / 33; }
 
 static bool is_wide(const gf_tile_args &a) {
-    return a.ld > 128 && !(a.flags & (GF_TIE | GF_MARKS)) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= least_tiles();
+    return a.ld > 128 && !(a.flags & (GF_TIE | GF_MARKS)) && int64_t(tiles_of(a.q.rows)) * tiles_of(a.k.rows) >= min_tiles();
 }
 
 bool gf_stats_can_wide(const gf_tile_args &a) {
