@@ -1,9 +1,9 @@
 /* thread_pool.c - see thread_pool.h.
  *
  * A group of workers has one gate, a 64-bit word: the number of the call, whether it is open, and how many workers have joined.
- * The caller opens the gate, works on tasks itself, and closes the gate when no task is left; then it waits for the workers that joined. A
- * worker that wakes late finds the gate closed and goes back to sleep: no call waits for a worker that has nothing to do.
- * Waiting spins for some microseconds, the gap between two passes of a step, before it sleeps.
+ * The caller opens the gate, works on tasks itself, and closes the gate when no task is left; then it waits for the workers
+ * that joined. A worker that wakes late finds the gate closed and goes back to sleep: no call waits for a worker that has
+ * nothing to do. Waiting spins for some microseconds, the gap between two passes of a step, before it sleeps.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getaffinity */

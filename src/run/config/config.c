@@ -1,4 +1,4 @@
-/* config.c - see run/config.h: keys, files. The keys of the method (loss, detector, alpha, tau ...) are rows of method/options.c. */
+/* config.c - see run/config.h: keys, files. The keys of the method (loss, detector, alpha ...) are rows of method/options.c. */
 #include "run/config.h"
 
 #include <ctype.h>
