@@ -1,7 +1,7 @@
 # The CUDA backend, where a CUDA compiler is found (GLOFND_CUDA=AUTO), must be there (ON), or is not wanted (OFF).
 #
-#   src/cuda/step/ src/cuda/passes/   the method on the device: part of libglofnd
-#   src/cuda/nn/ src/cuda/augment/ src/cuda/pairs/ src/cuda/nccl/   networks, views, all pairs, NCCL: part of glofnd_train
+#   src/cuda/step/ src/cuda/passes/ src/cuda/pairs/   the method and all pairs on the device: part of libglofnd
+#   src/cuda/nn/ src/cuda/augment/ src/cuda/nccl/   networks, views, NCCL: part of glofnd_train
 #   src/cuda/absent/   stubs of both, for builds without CUDA
 # The runtime is linked statically; cuDNN and cuBLASLt are opened at run time, so a build with CUDA runs where they are missing.
 

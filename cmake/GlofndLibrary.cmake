@@ -48,8 +48,11 @@ function(glofnd_object_library name)
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON C_VISIBILITY_PRESET hidden)
 endfunction()
 
-glofnd_sources(core_sources src/util/*.c src/util/*/*.c src/io/*.c src/method/*.c src/method/*/*.c src/cpu/passes/*.c)
+glofnd_sources(core_sources src/util/*.c src/util/*/*.c src/io/*.c src/io/json/jsonl.c src/method/*.c src/method/*/*.c
+    src/cpu/passes/*.c src/pairs/*.c src/discover/*.c)
 glofnd_sources(cpu_sources src/cpu/passes/*.c)
+glofnd_sources(discover_sources src/io/json/jsonl.c src/pairs/*.c src/discover/*.c)
+set_source_files_properties(${discover_sources} PROPERTIES COMPILE_DEFINITIONS _GNU_SOURCE=)
 glofnd_sources(tile_sources src/cpu/kernels/*.c)
 if(NOT GLOFND_HAVE_CUDA)
     list(APPEND core_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_step.c)
@@ -69,7 +72,8 @@ endif()
 
 set(glofnd_objects $<TARGET_OBJECTS:glofnd_core>)
 if(GLOFND_HAVE_CUDA)
-    glofnd_sources(cuda_step_sources src/cuda/step/*.c src/cuda/step/*.cu src/cuda/passes/*.cu)
+    glofnd_sources(cuda_step_sources src/cuda/step/*.c src/cuda/step/*.cu src/cuda/passes/*.cu
+        src/cuda/pairs/*.c src/cuda/pairs/*.cu)
     glofnd_cuda_library(glofnd_cuda_step ${cuda_step_sources})
     list(APPEND glofnd_objects $<TARGET_OBJECTS:glofnd_cuda_step>)
     # Kernels with instructions that only this architecture has; other GPUs use the portable ones.

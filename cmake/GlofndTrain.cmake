@@ -58,10 +58,11 @@ glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)
 glofnd_part(mpi ompi-c mpi.h mpi libopenmpi-dev)
 
 set(train_sources "")
-foreach(room io/json image text pairs data loader nn optim dist run train eval discover plot report)
+foreach(room io/json image text data loader nn optim dist run train eval plot report)
     glofnd_sources(sources src/${room}/*.c src/${room}/*/*.c)
     list(APPEND train_sources ${sources})
 endforeach()
+list(REMOVE_ITEM train_sources ${PROJECT_SOURCE_DIR}/src/io/json/jsonl.c)       # in libglofnd
 if(NOT GLOFND_HAVE_CUDA)
     list(APPEND train_sources ${PROJECT_SOURCE_DIR}/src/cuda/absent/no_train.c)
 endif()
@@ -77,7 +78,7 @@ add_custom_command(OUTPUT ${page_strings} DEPENDS ${page_files} ${PROJECT_SOURCE
 set(cuda_objects "")
 if(GLOFND_HAVE_CUDA)
     glofnd_sources(cuda_train_sources src/cuda/nn/*.c src/cuda/nn/kernels/*.cu src/cuda/augment/*.c src/cuda/augment/*.cu
-        src/cuda/pairs/*.c src/cuda/pairs/*.cu src/cuda/nccl/*.c)
+        src/cuda/nccl/*.c)
     glofnd_cuda_library(glofnd_cuda_train ${cuda_train_sources})
     list(APPEND cuda_objects $<TARGET_OBJECTS:glofnd_cuda_train>)
 endif()

@@ -62,4 +62,78 @@ GLOFND_API glofnd_status glofnd_ctx_workspace_bytes(glofnd_ctx *c, int64_t rows,
  * stream first. Since 0.2. */
 GLOFND_API glofnd_status glofnd_ctx_workspace(glofnd_ctx *c, void *memory, size_t bytes);
 
+/* ----- Discovery: false negatives and duplicates among finished embeddings ----- */
+
+#define GLOFND_DUP_EXACT 3.0 /* as dup: only rows of equal bytes are duplicates */
+
+/* What to search. With m = usable rows - 1 others, the threshold of an anchor is the rank-th largest of its similarities: rank is
+ * ceil(alpha m), or k + 1. Pairs with a larger similarity are above it. Rows that are not finite, or all zero, are left out. */
+typedef struct glofnd_discover_spec {
+    size_t size; /* sizeof(glofnd_discover_spec) */
+    int64_t n, dim;
+    const void *x;        /* [n] rows of dim numbers, `stride` apart; host memory. Their length does not matter */
+    const int32_t *label; /* [n] or NULL; negative: unknown. Precision and recall of the pairs above */
+    int64_t stride;       /* numbers from row to row; 0: dim */
+    glofnd_dtype dtype;
+    glofnd_device device;
+    double alpha;      /* in (0, 1); 0: by k */
+    int64_t k;         /* > 0: the k most similar others are above the threshold */
+    int64_t top;       /* most similar others to list per anchor; 0: 20; negative: none */
+    int64_t max_pairs; /* pairs to list in all, the most similar ones; 0: 10^7 */
+    double dup;        /* similarity of duplicates, in [-1, 1]; 0: 0.98; or GLOFND_DUP_EXACT */
+    size_t memory;     /* bytes of lists of candidates; 0: half of the machine's memory. Less takes a second pass */
+    int32_t threads;   /* 0: all */
+    int32_t reserved;  /* 0 */
+    /* NULL, or called in this thread with the finished share of the work; a value other than 0 stops it: E_ARGUMENT "stopped". */
+    int (*progress)(void *user, double share);
+    void *user;
+} glofnd_discover_spec;
+
+typedef struct glofnd_discovery glofnd_discovery; /* a result */
+
+/* All pairs of the rows: thresholds, pairs above them, duplicates, components. The same result on every device and with any
+ * number of threads, that of `glofnd discover`. *out is NULL on failure, and `why` (may be NULL) gets the reason. Since 0.2. */
+GLOFND_API glofnd_status glofnd_discover(const glofnd_discover_spec *spec, glofnd_discovery **out, char *why, size_t why_bytes);
+GLOFND_API void glofnd_discovery_free(glofnd_discovery *r); /* NULL is fine. Since 0.2 */
+
+/* The result as arrays. They belong to it and live as long. Rows that were left out have NaN, -1 and 0. */
+typedef struct glofnd_discovery_arrays {
+    size_t size;                      /* set by the caller: sizeof(glofnd_discovery_arrays) */
+    int64_t n, top;                   /* rows; columns of neighbour and similarity */
+    int64_t usable, rank;             /* rows that were not left out */
+    const uint8_t *kind;              /* [n] 0: usable; 1: not finite; 2: all zero */
+    const float *threshold;           /* [n] */
+    const int64_t *above;             /* [n] others above the threshold; all of them, not only the listed ones */
+    const int64_t *mutual;            /* [n] of these, those whose own threshold is below the pair, too */
+    const int64_t *hits;              /* [n] of `above`, those with the same label */
+    const int64_t *copies;            /* [n] duplicates of the row */
+    const int32_t *neighbour;         /* [n][top] most similar rows, best first, also below the threshold; -1: no more */
+    const float *similarity;          /* [n][top] NaN: no more */
+    const int32_t *component, *group; /* [n] number of its component (mutual pairs), of its group of duplicates; -1: none */
+    /* Listed pairs above the threshold, by anchor: those of row i are first[i] .. first[i+1]-1. */
+    int64_t pairs;
+    const int64_t *first;         /* [n + 1] */
+    const int32_t *other;         /* [pairs] */
+    const float *pair_similarity; /* [pairs] */
+    const uint8_t *pair_mutual;   /* [pairs] 1: above both thresholds */
+    /* Listed pairs of duplicates. */
+    int64_t duplicates;
+    const int32_t *dup_a, *dup_b; /* [duplicates] */
+    const float *dup_similarity;  /* [duplicates] */
+    const uint8_t *dup_exact;     /* [duplicates] 1: equal bytes */
+    /* Components and groups of duplicates, largest first: rows, pairs, smallest row of each. */
+    int64_t components, groups;
+    const int64_t *component_rows, *component_pairs, *component_first; /* [components] */
+    const int64_t *group_rows, *group_pairs, *group_first;             /* [groups] */
+    int64_t pairs_above, mutual_pairs, duplicate_pairs; /* in all, listed or not; the first by anchor, the others undirected */
+    double precision, recall, f1;                       /* with labels: means over anchors; else NaN */
+} glofnd_discovery_arrays;
+
+/* Since 0.2. */
+GLOFND_API glofnd_status glofnd_discovery_view(const glofnd_discovery *r, glofnd_discovery_arrays *out);
+/* Writes the folder of tables that `glofnd discover` writes, whole or not at all. `source` is named in its summary; names [n] or
+ * NULL; replace: 1: an earlier result at this place may go. Since 0.2. */
+GLOFND_API glofnd_status glofnd_discovery_save(glofnd_discovery *r, const char *folder, const char *source,
+                                               const char *const *names, int replace, char *why, size_t why_bytes);
+
 #endif /* GLOFND_EXPERIMENTAL_H */

@@ -25,12 +25,12 @@ optim           : util ifc
 dist            : util ifc
 pairs           : util ifc cpu
 cuda            : util io ifc method/formulas pairs
-data            : util io image text
+discover        : util io ifc pairs
+data            : util io image text discover
 loader          : util ifc image text data
 run             : util io ifc method nn optim
 train           : util io ifc method cuda image text nn optim dist data loader run
 eval            : util io ifc cpu image text nn optim pairs data loader run train
-discover        : util io ifc pairs data run eval
 plot            : util
 report          : util io image text pairs data run train eval discover plot
 cli             : util io ifc method cpu cuda image text nn dist pairs data loader run train eval discover plot report

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "cli/eval/eval_clip.h"
-#include "discover/discover_input.h"
+#include "data/embedding_files.h"
 #include "io/npy.h"
 #include "plot/table.h"
 

@@ -9,7 +9,8 @@
 
 #include "cli/device_flags.h"
 #include "cli/interrupt.h"
-#include "discover/discover_files.h"
+#include "data/embedding_files.h"
+#include "report/explorer/discover_page.h"
 #include "run/progress.h"
 #include "util/clock.h"
 #include "util/parallel.h"
@@ -213,7 +214,8 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
                                        .d = &j->d,
                                        .q = j->query ? &j->q : &j->d,
                                        .lambda = j->lambda,
-                                       .html = j->html ? &j->page : NULL};
+                                       .html = j->html ? &j->page : NULL,
+                                       .write_html = gf_discover_write_html};
     j->page.images = j->images;
     TRY(gf_discover_write(err, j->out, j->force, &report));
     if (!j->quiet)

@@ -10,9 +10,9 @@
 #pragma once
 
 #include "discover/discover_input.h"
-#include "eval/flags/fn_precision_recall.h"
-#include "eval/flags/threshold_error.h"
 #include "pairs/pairs_search.h"
+#include "pairs/precision_recall.h"
+#include "pairs/threshold_spread.h"
 #include "util/components.h"
 
 #define GF_DUP_EXACT 3.0 /* value of dup: only rows of equal bytes are duplicates */

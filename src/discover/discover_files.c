@@ -352,7 +352,7 @@ static glofnd_status write_summary(gf_error *err, const gf_output_folder *to, co
 static glofnd_status write_page(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     char path[PATH_MAX];
     TRY(gf_output_folder_path(err, to, "index.html", path));
-    return gf_discover_write_html(err, path, x);
+    return x->write_html(err, path, x);
 }
 
 static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {

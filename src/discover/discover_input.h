@@ -1,5 +1,5 @@
-/* discover_input.h - input of discovery: embeddings of any model from a file, with labels and names; usable rows, bad rows and
- * exact copies. */
+/* discover_input.h - input of discovery: embeddings of any model, with labels and names; usable rows, bad rows and exact copies.
+ * data/embedding_files.h reads them from files. */
 #pragma once
 
 #include "util/status.h"
@@ -21,14 +21,6 @@ typedef struct gf_discover_data {
     uint32_t crc;     /* of x: identifies the embeddings of a stored result */
 } gf_discover_data;
 
-/* Shape of the embeddings in a file, from its header: float32 or float16 [n][dim] in a .npy; in a .safetensors file a tensor
- * (by name, or NULL: the only one with two axes). */
-glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim);
-glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tensor, gf_discover_data *d);
-/* int32, int64 or uint8 [n] */
-glofnd_status gf_discover_read_labels(gf_error *err, const char *path, gf_discover_data *d);
-/* One name per line. */
-glofnd_status gf_discover_read_names(gf_error *err, const char *path, gf_discover_data *d);
 /* Sets kind, good, copy_of, distinct and crc. */
 glofnd_status gf_discover_classify(gf_error *err, gf_discover_data *d);
 /* same [q->good_n]: the smallest position of d with the same bytes; -1: none. Both are classified and have x and equal dim. */

@@ -166,3 +166,21 @@ glofnd_status gf_discover_match_rows(gf_error *err, const gf_discover_data *d, c
     FAIL_IF(err, failed, GLOFND_E_MEMORY, "no memory to find copies");
     return GLOFND_OK;
 }
+
+/* ----- memory ----- */
+
+void gf_discover_free_rows(gf_discover_data *d) {
+    free(d->x);
+    d->x = NULL;
+}
+
+void gf_discover_data_free(gf_discover_data *d) {
+    free(d->x);
+    free(d->label);
+    free(d->name);
+    free(d->name_text);
+    free(d->kind);
+    free(d->good);
+    free(d->copy_of);
+    *d = (gf_discover_data){0};
+}

@@ -15,7 +15,3 @@ double gf_std(const double *x, int64_t n) {
     for (int64_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean);
     return n > 1 ? sqrt(square / (double)(n - 1)) : NAN;
 }
-
-double gf_f1(double precision, double recall) {
-    return precision + recall == 0.0 ? 0.0 : 2.0 * precision * recall / (precision + recall);
-}

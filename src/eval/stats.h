@@ -6,11 +6,11 @@
 
 #include <stdint.h>
 
+#include "pairs/precision_recall.h"
+
 double gf_mean(const double *x, int64_t n); /* NaN for n < 1 */
 /* Sample standard deviation (divisor n - 1); NaN for n < 2. */
 double gf_std(const double *x, int64_t n);
-/* Harmonic mean; of mean precision and mean recall, the F1 score of the paper's tables. 0 if both are 0. */
-double gf_f1(double precision, double recall);
 
 typedef struct gf_ttest {
     int64_t pairs;

@@ -122,11 +122,6 @@ static glofnd_status check_all(gf_error *err, const glofnd_options *o) {
     return check_combinations(err, o);
 }
 
-glofnd_status gf_explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes) {
-    if (why && why_bytes) snprintf(why, why_bytes, "%s", status == GLOFND_OK ? "" : err->text);
-    return status;
-}
-
 const gf_option_table *gf_method_options(void) { return &table; }
 
 int gf_loss_sides(glofnd_loss loss) { return loss == GLOFND_LOSS_SOGCLR || loss == GLOFND_LOSS_SIMCLR ? 1 : 2; }

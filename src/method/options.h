@@ -10,9 +10,6 @@ int gf_loss_sides(glofnd_loss loss);
 /* 1: flags depend on more than a threshold, see method/formulas/mark_rule.h. */
 int gf_options_mark(const glofnd_options *o);
 
-/* Hands the text of a failure (or "" for none) to a caller without context. */
-glofnd_status gf_explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes);
-
 /* The table of glofnd_options, for programs whose configuration contains them. */
 const struct gf_option_table *gf_method_options(void);
 

@@ -41,3 +41,8 @@ glofnd_status gf_struct_check(gf_error *err, const char *name, const char *type,
             "%s.size is %zu, this library knows %zu to %zu: set it to sizeof(%s)", name, size, smallest, known, type);
     return GLOFND_OK;
 }
+
+glofnd_status gf_explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes) {
+    if (why && why_bytes) snprintf(why, why_bytes, "%s", status == GLOFND_OK ? "" : err->text);
+    return status;
+}

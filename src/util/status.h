@@ -38,3 +38,5 @@ static inline glofnd_status gf_ctx_status(gf_error *err, const glofnd_ctx *c, gl
     FAIL_IF(err, status != GLOFND_OK, status, "%s", glofnd_ctx_error(c));
     return GLOFND_OK;
 }
+/* Hands the text of a failure (or "" for none) to a caller without context. */
+glofnd_status gf_explain(glofnd_status status, const gf_error *err, char *why, size_t why_bytes);

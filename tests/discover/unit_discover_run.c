@@ -12,8 +12,9 @@
 
 #include <cmocka.h>
 
-#include "discover/discover.h"
+#include "data/embedding_files.h"
 #include "discover/output_folder.h"
+#include "eval/flags/fn_precision_recall.h"
 #include "io/npy.h"
 #include "support/random.h"
 #include "support/scratch.h"

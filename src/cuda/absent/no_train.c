@@ -3,7 +3,6 @@
 
 #include "cuda/augment/cuda_feed.h"
 #include "ifc/comm_device.h"
-#include "pairs/pairs_search.h"
 
 #define WITHOUT(err) GF_FAIL(err, GLOFND_E_UNSUPPORTED, "built without CUDA: use device = cpu, or build where nvcc is found")
 
@@ -32,10 +31,6 @@ glofnd_status gf_device_choose(gf_error *err, int local_rank) {
 }
 
 void gf_device_comm_describe(char *text, size_t bytes) { describe(text, bytes); }
-
-/* ----- pairs ----- */
-
-const gf_pairs_search *const gf_pairs_search_cuda = NULL;
 
 /* ----- views: never called, as there is no network on a device ----- */
 

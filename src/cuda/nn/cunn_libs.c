@@ -21,22 +21,20 @@ static int find(void *lib, const char *name, void *out) {
     return at != NULL;
 }
 
-glofnd_status gf_cunn_blas_open(gf_error *err, gf_cunn_libs *l) {
-    static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+static glofnd_status open_blas(gf_error *err, gf_cunn_libs *l) {
+    gf_blas_lib blas;
     memset(l, 0, sizeof *l);
-    l->blas = open_first(blas);
-    FAIL_IF(err, !l->blas, GLOFND_E_UNSUPPORTED,
-            "cuBLASLt was not found (libcublasLt.so): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");
-#define GF_X(name) \
-    FAIL_IF(err, !find(l->blas, #name, &l->name), GLOFND_E_UNSUPPORTED, "this cuBLASLt has no %s: it is too old", #name);
+    const glofnd_status status = gf_blas_lib_open(err, &blas);
+    l->blas = blas.lib;
+#define GF_X(name) l->name = blas.name;
     GF_CUBLASLT_FUNCTIONS(GF_X)
 #undef GF_X
-    return GLOFND_OK;
+    return status;
 }
 
 glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l) {
     static const char *const dnn[] = {"libcudnn.so.9", "libcudnn.so", NULL};
-    TRY(gf_cunn_blas_open(err, l));
+    TRY(open_blas(err, l));
     l->dnn = open_first(dnn);
     FAIL_IF(err, !l->dnn, GLOFND_E_UNSUPPORTED,
             "cuDNN 9 was not found (libcudnn.so.9): install it or put its folder into LD_LIBRARY_PATH, or use device = cpu");

@@ -2,25 +2,16 @@
  * are needed. Functions are called through the struct, by their own names. */
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#include "util/status.h"
+#include "cuda/pairs/blas_lib.h"
 
 /* clang-format off */
 #define GF_CUDNN_FUNCTIONS(X)                                                                                          \
     X(cudnnCreate) X(cudnnDestroy) X(cudnnSetStream) X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) \
     X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendSetAttribute)                       \
     X(cudnnBackendGetAttribute) X(cudnnBackendFinalize) X(cudnnBackendExecute)
-/* clang-format on */
-
-/* clang-format off */
-#define GF_CUBLASLT_FUNCTIONS(X)                                                                                       \
-    X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtGetVersion) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
-    X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy)                     \
-    X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)       \
-    X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul)
 /* clang-format on */
 
 typedef struct gf_cunn_libs {
@@ -36,6 +27,5 @@ typedef struct gf_cunn_libs {
 } gf_cunn_libs;
 
 /* E_UNSUPPORTED names the library that is missing, or too old, and what to do. */
-glofnd_status gf_cunn_blas_open(gf_error *err, gf_cunn_libs *l); /* cuBLASLt alone */
 glofnd_status gf_cunn_libs_open(gf_error *err, gf_cunn_libs *l);
 void gf_cunn_libs_close(gf_cunn_libs *l);

@@ -16,8 +16,8 @@ glofnd_status gf_pairs_product_open(gf_error *err, gf_pairs_product *p) {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const size_t max = WORKSPACE;
     memset(p, 0, sizeof *p);
-    TRY(gf_cunn_blas_open(err, &p->libs));
-    const gf_cunn_libs *l = &p->libs;
+    TRY(gf_blas_lib_open(err, &p->libs));
+    const gf_blas_lib *l = &p->libs;
     BLAS_TRY(err, l->cublasLtCreate(&p->blas), "opening it");
     BLAS_TRY(err, l->cublasLtMatmulDescCreate(&p->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "a product");
     BLAS_TRY(err, l->cublasLtMatmulDescSetAttribute(p->desc, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
@@ -35,7 +35,7 @@ static int64_t padded(int64_t n) { return (n + GF_PAIRS_GROUP - 1) / GF_PAIRS_GR
 
 static glofnd_status multiply(gf_error *err, gf_pairs_product *p, const gf_pairs_job *a, const cublasLtMatrixLayout_t *m,
                               cudaStream_t stream) {
-    const gf_cunn_libs *l = &p->libs;
+    const gf_blas_lib *l = &p->libs;
     const uint16_t *k = a->k.half, *q = a->q.half;
     const float one = 1.0f, zero = 0.0f;
     cublasLtMatmulHeuristicResult_t found;
@@ -52,7 +52,7 @@ static glofnd_status multiply(gf_error *err, gf_pairs_product *p, const gf_pairs
 }
 
 glofnd_status gf_pairs_product_run(gf_error *err, gf_pairs_product *p, const gf_pairs_job *a, cudaStream_t stream) {
-    const gf_cunn_libs *l = &p->libs;
+    const gf_blas_lib *l = &p->libs;
     const uint64_t cols = (uint64_t)(padded(a->k.n) - a->col0), rows = (uint64_t)a->rows, ld = (uint64_t)a->k.ld;
     cublasLtMatrixLayout_t m[3] = {NULL, NULL, NULL};
     cublasStatus_t made = l->cublasLtMatrixLayoutCreate(&m[0], CUDA_R_16F, ld, cols, a->k.ld);
@@ -67,11 +67,11 @@ glofnd_status gf_pairs_product_run(gf_error *err, gf_pairs_product *p, const gf_
 }
 
 void gf_pairs_product_close(gf_pairs_product *p) {
-    const gf_cunn_libs *l = &p->libs;
+    const gf_blas_lib *l = &p->libs;
     if (p->preference) l->cublasLtMatmulPreferenceDestroy(p->preference);
     if (p->desc) l->cublasLtMatmulDescDestroy(p->desc);
     if (p->blas) l->cublasLtDestroy(p->blas);
     cudaFree(p->workspace);
-    gf_cunn_libs_close(&p->libs);
+    gf_blas_lib_close(&p->libs);
     memset(p, 0, sizeof *p);
 }

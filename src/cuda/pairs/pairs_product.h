@@ -1,11 +1,11 @@
 /* pairs_product.h - similarities of a strip on tensor cores: a product of float16 matrices with float32 sums, by cuBLASLt. */
 #pragma once
 
-#include "cuda/nn/cunn_libs.h"
+#include "cuda/pairs/blas_lib.h"
 #include "cuda/pairs/pairs_kernels.h"
 
 typedef struct gf_pairs_product {
-    gf_cunn_libs libs;
+    gf_blas_lib libs;
     cublasLtHandle_t blas; /* NULL: not opened */
     cublasLtMatmulDesc_t desc;
     cublasLtMatmulPreference_t preference;

@@ -3,21 +3,8 @@
 
 #include "eval/flags/view_set.h"
 #include "pairs/pairs_sweep.h"
+#include "pairs/threshold_spread.h"
 
-typedef struct gf_threshold_error {
-    int64_t count;          /* number of thresholds compared */
-    double mae, rmse, bias; /* mean absolute, root mean square and mean difference to the optimum; NaN: none */
-} gf_threshold_error;
-
-/* x [n][each] against optimum [n]; pairs with a NaN are left out. */
-gf_threshold_error gf_threshold_error_of(const float *x, const float *optimum, int64_t n, int64_t each);
-
-typedef struct gf_spread {
-    int64_t count;
-    double mean, std, min, max;
-} gf_spread;
-
-gf_spread gf_spread_of(const float *x, int64_t n); /* NaN are left out */
 /* Histogram of x [n] over [low, high] as a density: its integral is the share of x in the range. NaN are left out. */
 void gf_density(const float *x, int64_t n, double low, double high, int bins, double *out);
 

@@ -1,11 +1,12 @@
-/* discover_page.c - the result of discovery as a page; see report/explorer/explorer.h. */
+/* discover_page.c - see discover_page.h. */
+#include "report/explorer/discover_page.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "discover/discover_files.h"
 #include "io/file.h"
 #include "report/explorer/explorer.h"
 #include "util/minmax.h"

@@ -1,5 +1,5 @@
-/* discover_input.c - reads embeddings, labels and names; see discover_input.h. */
-#include "discover/discover_input.h"
+/* embedding_files.c - see embedding_files.h. */
+#include "data/embedding_files.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -204,22 +204,4 @@ glofnd_status gf_discover_read_names(gf_error *err, const char *path, gf_discove
     free(d->name);
     d->name_text = text, d->name = NULL;
     return status == GLOFND_OK ? split_names(err, path, text, bytes, d) : status;
-}
-
-/* ----- memory ----- */
-
-void gf_discover_free_rows(gf_discover_data *d) {
-    free(d->x);
-    d->x = NULL;
-}
-
-void gf_discover_data_free(gf_discover_data *d) {
-    free(d->x);
-    free(d->label);
-    free(d->name);
-    free(d->name_text);
-    free(d->kind);
-    free(d->good);
-    free(d->copy_of);
-    *d = (gf_discover_data){0};
 }

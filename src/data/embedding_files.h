@@ -1,0 +1,18 @@
+/* embedding_files.h - what discovery reads from files: embeddings of any model, their labels and names, and stored results. */
+#pragma once
+
+#include "discover/discover_files.h"
+
+/* Shape of the embeddings in a file, from its header: float32 or float16 [n][dim] in a .npy; in a .safetensors file a tensor
+ * (by name, or NULL: the only one with two axes). */
+glofnd_status gf_discover_shape(gf_error *err, const char *path, const char *tensor, int64_t *n, int64_t *dim);
+glofnd_status gf_discover_read(gf_error *err, const char *path, const char *tensor, gf_discover_data *d);
+/* int32, int64 or uint8 [n] */
+glofnd_status gf_discover_read_labels(gf_error *err, const char *path, gf_discover_data *d);
+/* One name per line. */
+glofnd_status gf_discover_read_names(gf_error *err, const char *path, gf_discover_data *d);
+
+/* Thresholds [d->n] of a stored result of the embeddings d. Takes over its alpha and k where both are 0 in *s, and its dup
+ * where it is NaN. */
+glofnd_status gf_discover_read_stored(gf_error *err, const char *folder, const gf_discover_data *d, gf_discover_spec *s,
+                                      float **lambda);

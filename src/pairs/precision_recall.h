@@ -1,0 +1,21 @@
+/* precision_recall.h - precision and recall of flagged pairs, from counts per anchor; see eval/flags/fn_precision_recall.h. */
+#pragma once
+
+#include <stdint.h>
+
+typedef struct gf_fn_counts { /* of one anchor */
+    int64_t pairs, same;      /* negatives; those with the anchor's label */
+    int64_t flagged, hits;    /* negatives above the threshold; those with the anchor's label */
+} gf_fn_counts;
+
+typedef struct gf_precision_recall {
+    int64_t anchors;
+    double flagged;                                    /* share of all pairs */
+    double precision, recall, f1;                      /* means over anchors; F1 of these means */
+    double pooled_precision, pooled_recall, pooled_f1; /* over all pairs; NaN: no flagged pair, or no pair with equal labels */
+} gf_precision_recall;
+
+/* Summary of n anchors with `rows` consecutive rows each, whose counts are added: counts [n * rows]. */
+gf_precision_recall gf_fn_precision_recall(const gf_fn_counts *counts, int64_t n, int rows);
+/* Harmonic mean; of mean precision and mean recall, the F1 score of the paper's tables. 0 if both are 0. */
+double gf_f1(double precision, double recall);

@@ -1,0 +1,220 @@
+/* unit_discover_api.c - glofnd_discover(): its arrays against all pairs in plain loops, types and strides, cancelling, wrong use,
+ * and a folder whose tables say the same. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "glofnd.h"
+#include "util/dtype.h"
+#include "util/rng.h"
+
+enum { N = 90, DIM = 12, BAD = 7, ZERO = 31, COPY = 60, OF = 20 };
+
+static float x[N][DIM];
+static int32_t label[N];
+
+/* Clusters of ten rows; one row is not finite, one is zero, one a copy. */
+static int draw_rows(void **state) {
+    (void)state;
+    gf_rng r = gf_rng_at(5, GF_RNG_INIT, 0, 0, 0);
+    static float centre[9][DIM];
+    for (int c = 0; c < 9; c++)
+        for (int d = 0; d < DIM; d++) centre[c][d] = (float)gf_rng_normal(&r);
+    for (int i = 0; i < N; i++) {
+        label[i] = i / 10;
+        for (int d = 0; d < DIM; d++) x[i][d] = centre[i / 10][d] + 0.4f * (float)gf_rng_normal(&r);
+    }
+    x[BAD][3] = NAN;
+    memset(x[ZERO], 0, sizeof x[ZERO]);
+    memcpy(x[COPY], x[OF], sizeof x[COPY]);
+    return 0;
+}
+
+static glofnd_discover_spec spec_make(void) {
+    return (glofnd_discover_spec){
+        .size = sizeof(glofnd_discover_spec), .n = N, .dim = DIM, .x = x, .label = label, .alpha = 0.1, .top = 15, .threads = 2};
+}
+
+static glofnd_discovery *run(const glofnd_discover_spec *s, glofnd_discovery_arrays *view) {
+    char why[300];
+    glofnd_discovery *r = NULL;
+    const glofnd_status status = glofnd_discover(s, &r, why, sizeof why);
+    if (status != GLOFND_OK) fail_msg("glofnd_discover: %s", why);
+    view->size = sizeof *view;
+    assert_int_equal(glofnd_discovery_view(r, view), GLOFND_OK);
+    return r;
+}
+
+/* ---- plain loops ---- */
+
+static double similarity(int i, int j) {
+    double dot = 0, a = 0, b = 0;
+    for (int d = 0; d < DIM; d++) {
+        dot += (double)x[i][d] * (double)x[j][d];
+        a += (double)x[i][d] * (double)x[i][d], b += (double)x[j][d] * (double)x[j][d];
+    }
+    return dot / sqrt(a * b);
+}
+
+static int usable(int i) { return i != BAD && i != ZERO; }
+
+static int descending(const void *a, const void *b) {
+    const double u = *(const double *)a, v = *(const double *)b;
+    return (u < v) - (u > v);
+}
+
+static double threshold_of(int i, int64_t rank) {
+    double s[N];
+    int n = 0;
+    for (int j = 0; j < N; j++)
+        if (j != i && usable(j)) s[n++] = similarity(i, j);
+    qsort(s, (size_t)n, sizeof *s, descending);
+    return s[rank - 1];
+}
+
+static void arrays_are_those_of_plain_loops(void **state) {
+    (void)state;
+    const glofnd_discover_spec s = spec_make();
+    glofnd_discovery_arrays v;
+    glofnd_discovery *r = run(&s, &v);
+    int64_t above = 0;
+    assert_int_equal(v.usable, N - 2);
+    assert_int_equal(v.rank, (int64_t)ceil(0.1 * (N - 3)));
+    assert_true(v.kind[BAD] == 1 && v.kind[ZERO] == 2 && isnan(v.threshold[BAD]) && v.neighbour[ZERO * v.top] == -1);
+    for (int i = 0; i < N; i++) {
+        if (!usable(i)) continue;
+        assert_true(fabs((double)v.threshold[i] - threshold_of(i, v.rank)) < 1e-5);
+        assert_int_equal(v.above[i], v.first[i + 1] - v.first[i]); /* rank - 1 <= top: all are listed */
+        above += v.above[i];
+        for (int64_t p = v.first[i]; p < v.first[i + 1]; p++) {
+            const int j = v.other[p];
+            assert_true(fabs((double)v.pair_similarity[p] - similarity(i, j)) < 1e-5 && v.pair_similarity[p] > v.threshold[i]);
+            assert_int_equal(v.pair_mutual[p], v.pair_similarity[p] > v.threshold[j]);
+            assert_int_equal(v.neighbour[i * v.top + (p - v.first[i])], j);
+        }
+    }
+    assert_true(above == v.pairs_above && above == v.pairs && above > 0 && v.components > 0 && v.precision > 0.5);
+    assert_true(v.component_first[0] >= 0 && v.component[v.component_first[0]] == 0);
+    assert_true(v.group[OF] >= 0 && v.group[OF] == v.group[COPY] && v.copies[OF] > 0);
+    int found = 0;
+    for (int64_t p = 0; p < v.duplicates; p++) found += v.dup_a[p] == OF && v.dup_b[p] == COPY && v.dup_exact[p];
+    assert_int_equal(found, 1);
+    glofnd_discovery_free(r);
+}
+
+static void types_and_strides_do_not_matter(void **state) {
+    (void)state;
+    enum { STRIDE = DIM + 3 };
+    static uint16_t half[N][STRIDE];
+    static float same[N][STRIDE];
+    for (glofnd_dtype dtype = GLOFND_BF16; dtype <= GLOFND_F16; dtype++) {
+        glofnd_discover_spec s = spec_make(), t = spec_make();
+        glofnd_discovery_arrays v, w;
+        for (int i = 0; i < N; i++)
+            for (int d = 0; d < DIM; d++) {
+                gf_dtype_from_float(dtype, &half[i][d], &x[i][d], 1);
+                same[i][d] = gf_dtype_at(dtype, half[i], d);
+            }
+        s.x = half, s.stride = STRIDE, s.dtype = dtype, s.threads = 1;
+        t.x = same, t.stride = STRIDE;
+        glofnd_discovery *a = run(&s, &v), *b = run(&t, &w);
+        assert_memory_equal(v.threshold, w.threshold, sizeof(float) * N);
+        assert_memory_equal(v.neighbour, w.neighbour, sizeof(int32_t) * (size_t)(N * v.top));
+        glofnd_discovery_free(a);
+        glofnd_discovery_free(b);
+    }
+}
+
+static int count_calls(void *user, double share) {
+    int *calls = user;
+    assert_true(share >= 0.0 && share <= 1.0);
+    return ++*calls >= 1000000;
+}
+
+static int stop_now(void *user, double share) { return (void)user, (void)share, 1; }
+
+static void it_reports_and_can_be_cancelled(void **state) {
+    (void)state;
+    glofnd_discover_spec s = spec_make();
+    glofnd_discovery_arrays v;
+    glofnd_discovery *r = NULL;
+    char why[100];
+    int calls = 0;
+    s.progress = count_calls, s.user = &calls;
+    glofnd_discovery_free(run(&s, &v));
+    assert_true(calls > 0);
+    s.progress = stop_now;
+    assert_int_equal(glofnd_discover(&s, &r, why, sizeof why), GLOFND_E_ARGUMENT);
+    assert_true(!r && strstr(why, "stopped"));
+}
+
+static void wrong_use_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        double alpha, dup;
+        int64_t k, n, stride, size, top;
+        int status;
+    } CASE[] = {
+        {0.1, 0, 1, N, 0, 0, 0, GLOFND_E_OPTION},           {0, 0, 0, N, 0, 0, 0, GLOFND_E_OPTION},
+        {1.5, 0, 0, N, 0, 0, 0, GLOFND_E_OPTION},           {0, 0, N, N, 0, 0, 0, GLOFND_E_OPTION},
+        {0.1, 1.5, 0, N, 0, 0, 0, GLOFND_E_OPTION},         {0.1, 0, 0, 0, 0, 0, 0, GLOFND_E_ARGUMENT},
+        {0.1, 0, 0, 1, 0, 0, 0, GLOFND_E_ARGUMENT},         {0.1, 0, 0, N, DIM - 1, 0, 0, GLOFND_E_ARGUMENT},
+        {0.1, 0, 0, N, 0, 8, 0, GLOFND_E_ARGUMENT},         {0.1, 0, 0, N, 0, 0, 2000000, GLOFND_E_OPTION},
+        {0.1, 0, 0, INT32_MAX, 0, 0, 0, GLOFND_E_ARGUMENT},
+    };
+    for (size_t i = 0; i < sizeof CASE / sizeof *CASE; i++) {
+        glofnd_discover_spec s = spec_make();
+        glofnd_discovery *r = NULL;
+        char why[300] = "";
+        s.alpha = CASE[i].alpha, s.k = CASE[i].k, s.dup = CASE[i].dup, s.n = CASE[i].n, s.stride = CASE[i].stride;
+        s.size += (size_t)CASE[i].size, s.top = CASE[i].top;
+        const glofnd_status status = glofnd_discover(&s, &r, why, sizeof why);
+        if ((int)status != CASE[i].status || r || !why[0]) fail_msg("case %zu: status %d, \"%s\"", i, (int)status, why);
+    }
+    assert_int_equal(glofnd_discover(NULL, NULL, NULL, 0), GLOFND_E_ARGUMENT);
+    assert_int_equal(glofnd_discovery_view(NULL, NULL), GLOFND_E_ARGUMENT);
+    glofnd_discovery_free(NULL);
+}
+
+static void the_folder_is_written_whole(void **state) {
+    (void)state;
+    char folder[] = "discover_api_XXXXXX", path[64], out[32], line[200] = "", command[64];
+    const char *names[N];
+    glofnd_discover_spec s = spec_make();
+    glofnd_discovery_arrays v;
+    glofnd_discovery *r = run(&s, &v);
+    assert_non_null(mkdtemp(folder));
+    for (int i = 0; i < N; i++) names[i] = i == 1 ? "tab\there" : "name";
+    snprintf(out, sizeof out, "%s/out", folder);
+    assert_int_equal(glofnd_discovery_save(r, out, "memory", names, 0, NULL, 0), GLOFND_OK);
+    assert_int_not_equal(glofnd_discovery_save(r, out, "memory", names, 0, line, sizeof line), GLOFND_OK); /* is there */
+    assert_int_equal(glofnd_discovery_save(r, out, "memory", NULL, 1, NULL, 0), GLOFND_OK);
+    snprintf(path, sizeof path, "%s/pairs.tsv", out);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    int64_t lines = 0;
+    while (fgets(line, sizeof line, f)) lines++;
+    fclose(f);
+    assert_int_equal(lines, v.pairs + 1);
+    assert_int_equal(glofnd_discovery_save(NULL, out, "x", NULL, 0, NULL, 0), GLOFND_E_ARGUMENT);
+    glofnd_discovery_free(r);
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arrays_are_those_of_plain_loops), cmocka_unit_test(types_and_strides_do_not_matter),
+        cmocka_unit_test(it_reports_and_can_be_cancelled), cmocka_unit_test(wrong_use_is_refused),
+        cmocka_unit_test(the_folder_is_written_whole),
+    };
+    return cmocka_run_group_tests(tests, draw_rows, NULL);
+}
