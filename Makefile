@@ -10,13 +10,14 @@ GLOFND_WERROR ?= OFF
 FUZZ_SECONDS  ?= 30
 HOSTILE_MINUTES ?= 60
 
+VERSION   = $(shell sed -n 's/^.define GLOFND_VERSION_[A-Z]* \([0-9]*\)$$/\1/p' include/glofnd.h | paste -sd.)
 CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PREFIX=$(PREFIX) \
             -DGLOFND_WERROR=$(GLOFND_WERROR) $(CMAKE_FLAGS)
 # The inner make must not inherit our variables and job server.
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-loader-build fuzz debug wheel test-python install clean help
+.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-loader-build fuzz debug wheel test-python install package clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -83,6 +84,13 @@ test-python: ## all tests of the Python package, in a virtual environment with P
 
 install: all ## install header, libraries, pkg-config and CMake package to PREFIX
 	DESTDIR=$(DESTDIR) cmake --install $(BUILD)
+
+package: ## Debian packages and a source archive, into BUILD/package
+	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/package PREFIX=/usr \
+	    CMAKE_FLAGS="$(CMAKE_FLAGS) -DGLOFND_PACKAGE=ON -DGLOFND_TESTS=OFF -DGLOFND_BENCH=OFF -DGLOFND_EXAMPLES=OFF"
+	@cd $(BUILD)/package && cpack > cpack.log 2>&1 || { cat cpack.log; exit 1; }
+	@git archive --format=tar.gz --prefix=glofnd-$(VERSION)/ -o $(BUILD)/package/glofnd-$(VERSION).tar.gz HEAD
+	@ls -l $(BUILD)/package/*.deb $(BUILD)/package/*.tar.gz
 
 clean: ## remove BUILD
 	rm -rf $(BUILD)

@@ -43,7 +43,10 @@ if(NOT TARGET glofnd_cli)
 endif()
 install(TARGETS glofnd_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY configs DESTINATION ${CMAKE_INSTALL_DATADIR}/glofnd COMPONENT program)
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+if(NOT GLOFND_PACKAGE)      # Debian has its own names for these two
+    install(FILES CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+endif()
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 
 # Manual pages and completion come out of the program's tables of flags: the program writes them when it is installed.
