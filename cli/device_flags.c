@@ -16,7 +16,11 @@ int device_flags_read(const cli_call *call, const device_flags *f, gf_encoder_de
 }
 
 void device_flags_report(const char *verb, const gf_run_encoder *e) {
+    const gf_run_state *s = gf_run_encoder_state(e);
     const char *why = gf_run_encoder_cpu_fallback(e);
+    if (*s->weights && s->step >= 0)
+        gf_print(stderr, "glofnd %s: weights of step %lld, %s\n", verb, (long long)s->step, s->weights);
+    if (*s->weights && *s->note) gf_print(stderr, "glofnd %s: note: %s\n", verb, s->note);
     if (*why) gf_print(stderr, "glofnd %s: the run was trained on cuda, which cannot be used here (%s): on the CPU\n", verb, why);
 }
 

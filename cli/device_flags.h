@@ -19,7 +19,8 @@ typedef struct device_flags {
 /* CLI_USAGE with a message if there is no such device. */
 int device_flags_check(const char *title, const char *device);
 int device_flags_read(const cli_call *call, const device_flags *f, gf_encoder_device *out);
-/* Reports on stderr that the run's own device cannot be used, where that is so. `verb` begins the line. */
+/* Reports on stderr the step of the weights, and that the run's own device cannot be used, where that is so. `verb` begins the
+ * line. */
 void device_flags_report(const char *verb, const gf_run_encoder *e);
 /* Opens the encoder and reports. */
 glofnd_status device_flags_open(gf_error *err, const char *verb, const gf_run_encoder_spec *spec, gf_run_encoder **out);

@@ -335,11 +335,23 @@ static int make_plan(sweeping *s) {
     return status == GLOFND_OK ? CLI_OK : cli_failed("sweep", status, &s->err);
 }
 
+/* One sweep at a time in a folder; what another one has finished meanwhile counts. */
+static glofnd_status lock(sweeping *s, int *folder) {
+    TRY(gf_folder_make(&s->err, s->plan->out, NULL));
+    const glofnd_status status = gf_folder_lock(&s->err, s->plan->out, folder);
+    const gf_error why = s->err;
+    FAIL_IF(&s->err, status != GLOFND_OK, status, "%.400s; two sweeps need two folders", why.text);
+    return sweep_read_log(&s->err, s->plan, s->run, s->count);
+}
+
 static int execute(sweeping *s) {
-    glofnd_status status = gf_folder_make(&s->err, s->plan->out, NULL);
+    int folder = -1;
     cli_catch_interrupts(NULL);
+    glofnd_status status = lock(s, &folder);
     if (status == GLOFND_OK) status = sweep(s);
-    return conclude(s, status);
+    const int code = conclude(s, status);
+    if (folder >= 0) close(folder);
+    return code;
 }
 
 static int run_plan(const sweep_plan *p, int dry) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/preset_file.h"
+#include "io/calls.h"
 #include "io/crc32c.h"
 #include "io/json/jsonl.h"
 #include "run/layout.h"
@@ -153,7 +154,7 @@ static glofnd_status read_line(gf_error *err, sweep_plan *p, char *line, const c
 }
 
 glofnd_status sweep_read(gf_error *err, sweep_plan *p, const char *path) {
-    FILE *f = fopen(path, "r");
+    FILE *f = gf_stream_open(path, "r");
     char line[2200];
     glofnd_status status = GLOFND_OK;
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
@@ -274,7 +275,9 @@ glofnd_status sweep_read_log(gf_error *err, const sweep_plan *p, sweep_run *runs
     gf_jsonl_reader line = {0};
     glofnd_status status = GLOFND_OK;
     TRY(gf_path_join(err, path, p->out, GF_SWEEP_FILE));
-    if (access(path, F_OK) != 0) return GLOFND_OK;
+    int there;
+    TRY(gf_exists(err, path, &there));
+    if (!there) return GLOFND_OK;
     TRY(gf_jsonl_read_open(err, &line, path));
     while (status == GLOFND_OK && gf_jsonl_next(&line)) {
         const char *name = gf_jsonl_get_text(&line, "run");
@@ -292,7 +295,7 @@ glofnd_status sweep_record(gf_error *err, const sweep_plan *p, const sweep_run *
     char path[PATH_MAX];
     gf_jsonl log = {0};
     TRY(gf_path_join(err, path, p->out, GF_SWEEP_FILE));
-    TRY(gf_jsonl_open(err, &log, path, GF_LOG_ALL));
+    TRY(gf_jsonl_open_shared(err, &log, path));
     gf_jsonl_begin(&log);
     gf_jsonl_text(&log, "event", event);
     gf_jsonl_text(&log, "run", r->name);

@@ -6,6 +6,7 @@
 #include "cli/verbs/comparing.h"
 #include "io/blockfile.h"
 #include "io/folders.h"
+#include "run/state/own_files.h"
 
 #define FORMATS(X) X(text) X(csv) X(json) X(latex)
 #define NAME(format) #format,
@@ -107,8 +108,8 @@ static int compare(const cli_call *call, const void *flags) {
     gf_error err = {{0}};
     gf_comparison c = {0};
     const int n = choose_runs(call->word, call->words);
-    glofnd_status status = GLOFND_OK;
-    if (n == 0) status = gf_fail(&err, GLOFND_E_ARGUMENT, "none of these is the folder of a run");
+    glofnd_status status = gf_own_files_check(&err, "--out", out);
+    if (status == GLOFND_OK && n == 0) status = gf_fail(&err, GLOFND_E_ARGUMENT, "none of these is the folder of a run");
     if (status == GLOFND_OK) status = gf_compare_read(&err, (const char *const *)call->word, n, &c);
     char names[360];
     compare_names(&c, names, sizeof names);

@@ -200,7 +200,7 @@ static glofnd_status discover(gf_error *err, discover_job *j) {
     j->s.pass = gf_pairs_search_find(err, j->where.device ? j->where.device : "cpu");
     if (!j->s.pass) return GLOFND_E_UNSUPPORTED;
     TRY(check_apart(err, j));
-    TRY(gf_output_folder_check(err, j->out, j->force, GF_DISCOVER_MARK));
+    TRY(gf_output_folder_check(err, j->out, j->force, &gf_discover_kind));
     const double begun = gf_clock();
     TRY(load(err, j));
     if (j->query) TRY(load_query(err, j));

@@ -8,6 +8,7 @@
 #include "io/blockfile.h"
 #include "io/folders.h"
 #include "io/npy.h"
+#include "run/state/own_files.h"
 
 typedef struct targets { /* files to write; NULL: not wanted */
     const char *out, *labels, *samples;
@@ -84,6 +85,9 @@ static glofnd_status try_target(gf_error *err, const char *path) {
 }
 
 static glofnd_status try_targets(gf_error *err, const targets *t) {
+    TRY(gf_own_files_check(err, "--out", t->out));
+    TRY(gf_own_files_check(err, "--labels", t->labels));
+    TRY(gf_own_files_check(err, "--samples", t->samples));
     TRY(try_target(err, t->out));
     TRY(try_target(err, t->labels));
     return try_target(err, t->samples);

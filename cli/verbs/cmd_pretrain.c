@@ -12,7 +12,7 @@
 #include "dist/join.h"
 #include "ifc/comm_device.h"
 #include "run/checkpoint_folder.h"
-#include "run/resume.h"
+#include "run/state/resume.h"
 #include "train/pretrain.h"
 
 /* Replaces a progress line on a terminal. */

@@ -8,6 +8,7 @@
 #include "report/page.h"
 #include "report/summary.h"
 #include "run/progress.h"
+#include "run/state/own_files.h"
 
 enum { SNAPSHOTS_MAX = 6 }; /* configurations whose network is shown */
 
@@ -49,6 +50,9 @@ static void make_snapshots(report_job *j, const gf_report *r) {
             &(gf_snapshot_spec){.run = j->paths[i], .data = j->data, .samples = j->samples, .progress = show_progress, .user = j},
             &j->snapshots[i]);
         made += j->snapshots[i].made;
+        if (j->snapshots[i].step >= 0)
+            gf_print(stderr, "glofnd report: %s: weights of step %lld\n", j->paths[i], (long long)j->snapshots[i].step);
+        if (*j->snapshots[i].note) gf_print(stderr, "glofnd report: note: %s\n", j->snapshots[i].note);
         if (!j->snapshots[i].made) gf_print(stderr, "glofnd report: no pictures of %s: %s\n", j->paths[i], j->snapshots[i].why);
     }
     gf_progress_end(&j->line);
@@ -76,6 +80,7 @@ static void print_table(const gf_report *r) {
 static glofnd_status make(gf_error *err, report_job *j) {
     gf_error why = {{0}};
     gf_report r = {.runs = j->runs, .count = j->count};
+    TRY(gf_own_files_check(err, "--out", j->out));
     for (int i = 0; i < j->count; i++) TRY(gf_run_log_read(err, j->paths[i], &j->runs[i]));
     if (gf_compare_read(&why, (const char *const *)j->paths, j->count, &j->compare) == GLOFND_OK) {
         gf_compare_select(&j->compare, NULL, 0);

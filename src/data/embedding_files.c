@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "io/calls.h"
 #include "io/json/safetensors.h"
 #include "io/npy.h"
 #include "util/grow.h"
@@ -152,7 +153,7 @@ glofnd_status gf_discover_read_labels(gf_error *err, const char *path, gf_discov
 /* ----- names ----- */
 
 static glofnd_status read_text(gf_error *err, const char *path, char **text, size_t *bytes) {
-    FILE *f = fopen(path, "rb");
+    FILE *f = gf_stream_open(path, "r");
     FAIL_IF(err, !f, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(errno));
     char *at = NULL;
     size_t used = 0, capacity = 0, got;

@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "discover/table_files.h"
+#include "io/calls.h"
+#include "io/json/jsonl.h"
 #include "io/npy.h"
+#include "util/path.h"
 
 /* ----- TSV file ----- */
 
@@ -21,7 +24,7 @@ typedef struct tsv_file {
 static glofnd_status tsv_open(gf_error *err, tsv_file *t, const gf_output_folder *to, const char *name, const char *heading) {
     *t = (tsv_file){0};
     TRY(gf_output_folder_path(err, to, name, t->path));
-    t->f = fopen(t->path, "wb");
+    t->f = gf_stream_open(t->path, "w");
     FAIL_IF(err, !t->f, GLOFND_E_IO, "'%.300s' cannot be written: %s", t->path, strerror(errno));
     fprintf(t->f, "%s\n", heading);
     return GLOFND_OK;
@@ -341,7 +344,7 @@ static glofnd_status write_summary(gf_error *err, const gf_output_folder *to, co
     TRY(gf_discover_write_json(err, path, x));
     TRY(gf_output_folder_path(err, to, "summary.txt", path));
     gf_discover_summary(&text, x);
-    FILE *f = text.failed ? NULL : fopen(path, "wb");
+    FILE *f = text.failed ? NULL : gf_stream_open(path, "w");
     const int failed = !f || fputs(text.at ? text.at : "", f) < 0;
     const int closed = f ? fclose(f) : -1;
     gf_text_free(&text);
@@ -354,6 +357,30 @@ static glofnd_status write_page(gf_error *err, const gf_output_folder *to, const
     TRY(gf_output_folder_path(err, to, "index.html", path));
     return x->write_html(err, path, x);
 }
+
+/* Every file that write_all() may write, and the ones of earlier versions. */
+static const char *const own_files[] = {
+    GF_DISCOVER_MARK, "summary.txt",    "index.html",           "pairs.tsv",    "pairs.jsonl",
+    "mutual.tsv",     "duplicates.tsv", "duplicate_groups.tsv", "bad_rows.tsv", "anchors.npy",
+    "neighbours.npy", "components.tsv", "similarities.npy",     NULL,
+};
+
+/* Other programs write a summary.json, too: this one's has these keys. */
+static int is_result(const char *folder) {
+    char path[PATH_MAX];
+    gf_error ignored;
+    gf_jsonl_reader r = {0};
+    int64_t version;
+    double rows;
+    if (gf_path_join(&ignored, path, folder, GF_DISCOVER_MARK) != GLOFND_OK) return 0;
+    if (gf_jsonl_read_open(&ignored, &r, path) != GLOFND_OK) return 0;
+    const int yes = gf_jsonl_next(&r) && gf_jsonl_get_integer(&r, "version", &version) && gf_jsonl_get_text(&r, "embeddings") &&
+                    gf_jsonl_get(&r, "rows", &rows) && gf_jsonl_get_text(&r, "columns");
+    gf_jsonl_read_close(&r);
+    return yes;
+}
+
+const gf_output_kind gf_discover_kind = {own_files, is_result, GF_DISCOVER_MARK " of glofnd discover"};
 
 static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const gf_discover_report *x) {
     TRY(write_pairs(err, to, x));
@@ -371,7 +398,7 @@ static glofnd_status write_all(gf_error *err, const gf_output_folder *to, const 
 
 glofnd_status gf_discover_write(gf_error *err, const char *folder, int force, const gf_discover_report *x) {
     gf_output_folder to = {0};
-    glofnd_status status = gf_output_folder_open(err, &to, folder, force, GF_DISCOVER_MARK);
+    glofnd_status status = gf_output_folder_open(err, &to, folder, force, &gf_discover_kind);
     if (status == GLOFND_OK) status = write_all(err, &to, x);
     if (status == GLOFND_OK) status = gf_output_folder_commit(err, &to);
     gf_output_folder_close(&to);

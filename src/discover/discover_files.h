@@ -5,7 +5,8 @@
 #include "discover/output_folder.h"
 #include "util/strings/text_buffer.h"
 
-#define GF_DISCOVER_MARK "summary.json" /* identifies a folder of results */
+#define GF_DISCOVER_MARK "summary.json" /* identifies a folder of results, by what is in it */
+extern const gf_output_kind gf_discover_kind;
 
 typedef struct gf_discover_report gf_discover_report;
 struct gf_discover_html; /* what a page shows beside the result: report/explorer/discover_page.h */

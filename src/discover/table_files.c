@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/calls.h"
 #include "io/json/jsonl.h"
 #include "util/grow.h"
 #include "util/minmax.h"
@@ -81,7 +82,7 @@ static glofnd_status check(gf_error *err, const output *s) {
 static glofnd_status open_output(gf_error *err, const gf_output_folder *to, const char *name, const char *heading, output *s) {
     if (!name) return GLOFND_OK;
     TRY(gf_output_folder_path(err, to, name, s->path));
-    s->fd = open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    s->fd = gf_open(s->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (s->fd < 0) s->error = errno;
     if (heading) {
         put(s, heading, strlen(heading));
@@ -91,7 +92,7 @@ static glofnd_status open_output(gf_error *err, const gf_output_folder *to, cons
 }
 
 static void close_output(output *s) {
-    if (s->fd >= 0 && close(s->fd) != 0 && !s->error) s->error = errno;
+    if (s->fd >= 0 && gf_close(s->fd) != 0 && !s->error) s->error = errno;
     s->fd = -1;
 }
 

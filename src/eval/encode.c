@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "io/calls.h"
 #include "loader/loader.h"
 #include "run/checkpoint_folder.h"
 #include "run/layout.h"
+#include "run/state/resume.h"
 #include "train/checkpoint/weights.h"
 #include "train/vocabulary.h"
 #include "util/parallel.h"
@@ -22,29 +23,51 @@ struct gf_run_encoder {
     int64_t batch, dim;
     int head, threads;
     float *rows; /* [batch][dim] of the last forward, on the host */
-    char weights[PATH_MAX];
+    uint32_t vocab_crc;
+    gf_run_state state; /* untrained: its weights are "" */
     char cpu_fallback[sizeof((gf_error *)0)->text];
 };
 
 /* ----- opening ----- */
 
-static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
-    char path[PATH_MAX];
-    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
-    FAIL_IF(err, access(path, R_OK) != 0, GLOFND_E_IO, "%s cannot be read: %.100s is not a run folder", path, run);
-    TRY(gf_config_init(err, c));
-    if (gf_config_read(err, c, path) != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
-    FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s lacks size or stem of the network", path);
-    return GLOFND_OK;
+/* The run's own file must agree with the copy in its checkpoint in all that makes the network. */
+static glofnd_status check_config(gf_error *err, const gf_config *c, const char *run) {
+    char from[PATH_MAX];
+    TRY(gf_checkpoint_latest(err, run, from));
+    if (!*from) return GLOFND_OK;
+    const glofnd_status status = gf_resume_check(err, run, from, c);
+    if (status != GLOFND_E_OPTION) return status;
+    const gf_error why = *err;
+    return gf_fail(err, GLOFND_E_FORMAT, "%.200s/" GF_CONFIG_FILE " is not the one its checkpoint was made under: %.250s", run,
+                   why.text);
 }
 
-static glofnd_status find_weights(gf_error *err, char *out, const char *run) {
-    char checkpoint[PATH_MAX];
-    TRY(gf_path_join(err, out, run, GF_MODEL_FILE));
-    if (access(out, F_OK) == 0) return GLOFND_OK;
-    TRY(gf_checkpoint_latest(err, run, checkpoint));
-    FAIL_IF(err, !*checkpoint, GLOFND_E_IO, "%s has neither " GF_MODEL_FILE " nor a complete checkpoint", run);
-    return gf_path_join(err, out, checkpoint, GF_MODEL_FILE);
+/* Where it is lost or cut, the copy in the checkpoint is taken. */
+static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
+    char path[PATH_MAX];
+    const char *was;
+    int there;
+    TRY(gf_path_join(err, path, run, GF_CONFIG_FILE));
+    TRY(gf_exists(err, path, &there));
+    TRY(gf_config_init(err, c));
+    const glofnd_status status = gf_resume_read(err, run, c, &was);
+    if (status == GLOFND_E_IO) return status;
+    if (status != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
+    FAIL_IF(err, !there && !was, GLOFND_E_IO, "%s is missing: %.100s is not a run folder", path, run);
+    FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s lacks size or stem of the network", path);
+    return check_config(err, c, run);
+}
+
+/* Training may replace the checkpoint while it is read: then the newer one is. */
+static glofnd_status load_trained(gf_error *err, gf_run_encoder *e, const char *run) {
+    enum { TRIES = 5 };
+    glofnd_status status = GLOFND_OK;
+    for (int i = 0; i < TRIES; i++) {
+        TRY(gf_run_state_find(err, run, &e->state));
+        status = gf_weights_load(err, e->net, e->state.weights, 0);
+        if (status == GLOFND_OK || !gf_run_state_changed(run, &e->state)) break;
+    }
+    return status;
 }
 
 static gf_net_spec spec_of(const gf_run_encoder *e, glofnd_device device) {
@@ -112,6 +135,7 @@ static glofnd_status open_vocabulary(gf_error *err, gf_run_encoder *e, const gf_
             "%s is a run on images alone (task = views); a text encoder needs a run with task = clip", spec->run);
     TRY(gf_path_join(err, path, spec->run, GF_VOCABULARY_FILE));
     TRY(gf_vocabulary_load(err, path, &e->bpe, &crc));
+    e->vocab_crc = crc;
     TRY(gf_checkpoint_vocabulary(err, spec->run, &trained, &known));
     FAIL_IF(err, known && crc != trained, GLOFND_E_FORMAT,
             "%.300s is not the vocabulary the run was trained with; restore the original file", path);
@@ -135,8 +159,10 @@ static glofnd_status open_encoder(gf_error *err, gf_run_encoder *e, const gf_run
     e->batch = spec->batch > 0 ? spec->batch : e->config.size <= 64 ? 128 : 32;
     TRY(make_net(err, e, spec->placement.device));
     if (spec->untrained) return load_initial(err, e);
-    TRY(find_weights(err, e->weights, spec->run));
-    return gf_weights_load(err, e->net, e->weights, 0);
+    TRY(load_trained(err, e, spec->run));
+    FAIL_IF(err, e->bpe && e->state.vocabulary >= 0 && e->state.vocabulary != (int64_t)e->vocab_crc, GLOFND_E_FORMAT,
+            "%.300s/" GF_VOCABULARY_FILE " is not the vocabulary the run was trained with; restore the original file", spec->run);
+    return GLOFND_OK;
 }
 
 glofnd_status gf_run_encoder_create(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out) {
@@ -159,6 +185,7 @@ void gf_run_encoder_free(gf_run_encoder *e) {
 
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e) { return &e->config; }
 int gf_run_encoder_threads(const gf_run_encoder *e) { return e->threads; }
+const gf_run_state *gf_run_encoder_state(const gf_run_encoder *e) { return &e->state; }
 const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e) { return e->cpu_fallback; }
 
 glofnd_status gf_run_encoder_data_hint(gf_error *err, glofnd_status status) {
@@ -180,7 +207,7 @@ static glofnd_status encode_batch(gf_error *err, gf_run_encoder *e, const float 
     for (int64_t i = 0; i < count * e->dim; i++) sum += (double)e->rows[i] * (double)e->rows[i];
     FAIL_IF(err, !isfinite(sum), GLOFND_E_NUMERIC,
             "%.300s: the output of the network is not finite: training diverged (try a smaller --lr), or the file is corrupt",
-            *e->weights ? e->weights : "untrained weights");
+            *e->state.weights ? e->state.weights : "untrained weights");
     return GLOFND_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "eval/features.h"
 #include "loader/loader.h"
 #include "run/config.h"
+#include "run/state/run_state.h"
 #include "text/bpe/bpe.h"
 
 typedef struct gf_run_encoder gf_run_encoder;
@@ -31,11 +32,12 @@ typedef struct gf_run_encoder_spec {
 
 /* E_OPTION: unknown name. */
 glofnd_status gf_run_encoder_device(gf_error *err, const char *name, glofnd_device *out);
-/* Weights: RUN/model.safetensors, or the newest checkpoint of a run that has not ended. */
+/* Weights: those of the newest complete state (run/state/run_state.h), their checksum compared. */
 glofnd_status gf_run_encoder_create(gf_error *err, const gf_run_encoder_spec *spec, gf_run_encoder **out);
 void gf_run_encoder_free(gf_run_encoder *e);
 const gf_config *gf_run_encoder_config(const gf_run_encoder *e); /* the run's, whatever the placement */
 int gf_run_encoder_threads(const gf_run_encoder *e);
+const gf_run_state *gf_run_encoder_state(const gf_run_encoder *e); /* untrained: weights "" */
 /* Reason for running on the CPU although the run used a different device and none was requested; "" otherwise. */
 const char *gf_run_encoder_cpu_fallback(const gf_run_encoder *e);
 /* `status` of opening the dataset that a run names; where it is missing, the message gets advice about --data. */

@@ -11,12 +11,14 @@
 
 #include "util/status.h"
 
-#define GF_LOG_ALL (-1) /* as `keep`: everything up to the last whole record */
+#define GF_LOG_ALL (-1)   /* as `keep`: everything up to the last whole record */
+#define GF_LOG_CUT ".cut" /* behind the name of a log: what was cut from it, until that is surely not needed any more */
 
 typedef struct gf_log {
     gf_error *err;        /* borrowed until close */
     glofnd_status status; /* of the first failure; GLOFND_OK so far */
     int fd;
+    int shared; /* a file of lines that other processes append to, too */
     char *path;
     unsigned char *buffer;        /* whole records not written yet, then the record in the making */
     size_t capacity, used, ended; /* of the buffer: bytes taken; of these, in whole records */
@@ -26,11 +28,20 @@ typedef struct gf_log {
 /* Opens for reading and writing, made if missing and `create`; E_IO if that fails or it is not a regular file. After a failed
  * open, close is not needed, but allowed. */
 glofnd_status gf_log_open(gf_error *err, gf_log *f, const char *path, int create);
+/* A file of lines that several processes append to: the records of a flush are written together, behind all others and under a
+ * lock; an unfinished line at the end, of a killed process, is removed then. It is not cut otherwise. */
+glofnd_status gf_log_open_shared(gf_error *err, gf_log *f, const char *path);
 /* Size of the file as opened, and its bytes from `at` on, before anything is put: to find where to cut. */
 uint64_t gf_log_size(const gf_log *f);
 glofnd_status gf_log_read(gf_log *f, uint64_t at, void *to, size_t n);
 /* Keeps the first `size` bytes; the next record follows them. Must come once, before the first put. */
 glofnd_status gf_log_cut(gf_log *f, uint64_t size);
+
+/* Copies what a cut of PATH to `keep` bytes would remove to PATH.cut, synced; a longer PATH.cut of an earlier cut stays. */
+glofnd_status gf_log_save_tail(gf_error *err, const char *path, uint64_t keep);
+void gf_log_forget_tail(const char *path); /* removes PATH.cut */
+/* *restored: the file was removed or replaced while it was open; all of it is written again under its name. */
+glofnd_status gf_log_restore(gf_log *f, int *restored);
 
 void gf_log_put(gf_log *f, const void *data, size_t n);
 /* The record is complete. It is written at the latest when 64 KB have gathered. */

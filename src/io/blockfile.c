@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/calls.h"
 #include "io/crc32c.h"
 
 #define BUFFER_BYTES ((size_t)1 << 16)
@@ -65,7 +66,7 @@ int gf_open_temp(const char *path, int flags, char **name) {
     int fd = -1;
     for (int k = 0; k < 1000; k++) {
         snprintf(*name, bytes, "%s" GF_TEMP_MARK "%ld-%d", path, (long)getpid(), k);
-        fd = open(*name, flags | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        fd = gf_open(*name, flags | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) break;
     }
     if (fd < 0) {
@@ -81,10 +82,10 @@ int gf_open_temp(const char *path, int flags, char **name) {
 static int open_directory(char *name) {
     const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
     char *slash = strrchr(name, '/');
-    if (!slash) return open(".", flags);
-    if (slash == name) return open("/", flags);
+    if (!slash) return gf_open(".", flags, 0);
+    if (slash == name) return gf_open("/", flags, 0);
     *slash = 0;
-    const int fd = open(name, flags);
+    const int fd = gf_open(name, flags, 0);
     *slash = '/';
     return fd;
 }
@@ -188,14 +189,14 @@ void gf_put_crc(gf_writer *w) {
 
 glofnd_status gf_writer_commit(gf_writer *w) {
     flush(w);
-    if (w->status == GLOFND_OK && fsync(w->fd) != 0) writer_fail(w, "synced");
-    if (w->fd >= 0 && close(w->fd) != 0) writer_fail(w, "closed");
+    if (w->status == GLOFND_OK && gf_sync(w->fd) != 0) writer_fail(w, "synced");
+    if (w->fd >= 0 && gf_close(w->fd) != 0) writer_fail(w, "closed");
     w->fd = -1;
     if (w->status == GLOFND_OK && rename(w->temp, w->path) != 0) writer_fail(w, "replaced");
     if (w->status != GLOFND_OK) return w->status;
     free(w->temp);
     w->temp = NULL;
-    if (w->dir_fd >= 0 && fsync(w->dir_fd) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    if (w->dir_fd >= 0 && gf_sync(w->dir_fd) != 0 && errno != EINVAL && errno != ENOTSUP) {
         w->status = gf_fail(w->err, GLOFND_E_IO, "'%.300s' is complete, but its directory cannot be synced: %s", w->path,
                             strerror(errno));
     }
@@ -230,7 +231,7 @@ glofnd_status gf_file_write(gf_error *err, const char *path, const void *bytes, 
 
 glofnd_status gf_reader_open(gf_error *err, gf_reader *r, const char *path) {
     *r = (gf_reader){.err = err, .fd = -1, .path = path};
-    r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe without writer must not hang */
+    r->fd = gf_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* nonblocking: a pipe without writer must not hang */
     FAIL_IF(err, r->fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));
     struct stat st;
     if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode)) {

@@ -11,8 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/calls.h"
+
 glofnd_status gf_file_open(gf_error *err, const char *path, int *fd, gf_file_stamp *stamp) {
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *fd = gf_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     FAIL_IF(err, *fd < 0, GLOFND_E_IO, "'%.400s' cannot be read: %s", path, strerror(errno));
     struct stat st;
     if (fstat(*fd, &st) != 0 || !S_ISREG(st.st_mode)) {

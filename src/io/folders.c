@@ -5,11 +5,16 @@
 #include "io/folders.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "io/calls.h"
 
 /* Cuts a path to the folder it lies in; 0 if it names none. */
 static int cut_to_parent(char *path) {
@@ -48,6 +53,22 @@ void gf_folder_unmake(const char *path, int made) {
     char at[PATH_MAX];
     snprintf(at, sizeof at, "%s", path);
     for (; made > 0 && rmdir(at) == 0 && cut_to_parent(at);) made--;
+}
+
+/* ----- one process at a time ----- */
+
+glofnd_status gf_folder_lock(gf_error *err, const char *path, int *fd) {
+    int busy = 1;
+    *fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    FAIL_IF(err, *fd < 0, GLOFND_E_IO, "%s cannot be opened as a folder: %s", path, strerror(errno));
+    for (int tries = 0; busy && tries < 10; tries++) { /* a process that only tests the lock holds it for a moment */
+        if (tries > 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+        busy = gf_flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
+    }
+    if (!busy) return GLOFND_OK;
+    gf_close(*fd);
+    *fd = -1;
+    GF_FAIL(err, GLOFND_E_IO, "%s is in use by another process", path);
 }
 
 /* ----- where paths lead ----- */

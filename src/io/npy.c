@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
+#include "io/calls.h"
 #include "io/npy_header.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
@@ -125,10 +126,10 @@ static glofnd_status read_header(gf_error *err, FILE *f, const char *path, uint6
     return status;
 }
 
-static glofnd_status read_stream(gf_error *err, FILE *f, const char *path, int header_only, gf_npy *a) {
+static glofnd_status read_stream(gf_error *err, FILE *f, int fd, const char *path, int header_only, gf_npy *a) {
     struct stat st;
     uint64_t data_bytes = 0;
-    FAIL_IF(err, fstat(fileno(f), &st) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
+    FAIL_IF(err, fstat(fd, &st) != 0, GLOFND_E_IO, "%.300s: cannot be read: %s", path, strerror(errno));
     FAIL_IF(err, !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", path);
     TRY(read_header(err, f, path, (uint64_t)st.st_size, a, &data_bytes));
     if (header_only) return check_size(err, path, data_bytes, a);
@@ -139,14 +140,14 @@ static glofnd_status read_stream(gf_error *err, FILE *f, const char *path, int h
 static glofnd_status read_file(gf_error *err, const char *path, int header_only, gf_npy *out) {
     gf_npy a = {0};
     FAIL_IF(err, !path || !out, GLOFND_E_ARGUMENT, "gf_npy_read: path and output must not be NULL");
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang before the type is known */
-    FILE *f = fd >= 0 ? fdopen(fd, "rb") : NULL;
+    const int fd = gf_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* a FIFO must not hang before the type is known */
+    FILE *f = fd >= 0 ? gf_stream_of(fd, "r") : NULL;
     if (!f) {
         const int why = errno;
         if (fd >= 0) close(fd);
         GF_FAIL(err, GLOFND_E_IO, "%.300s: cannot be opened: %s", path, strerror(why));
     }
-    const glofnd_status status = read_stream(err, f, path, header_only, &a);
+    const glofnd_status status = read_stream(err, f, fd, path, header_only, &a);
     fclose(f);
     if (status == GLOFND_OK) *out = a;
     else gf_npy_free(&a);

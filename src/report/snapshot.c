@@ -42,7 +42,11 @@ static glofnd_status encode(gf_error *err, job *j, int head, const int64_t *ids,
     gf_run_encoder *e = NULL;
     const gf_encode_spec spec = {.ids = ids, .id_count = n, .aligned = 1, .progress = report_progress, .user = j};
     TRY(gf_run_encoder_create(err, &(gf_run_encoder_spec){.run = j->spec->run, .head = head}, &e));
-    const glofnd_status status = gf_encode_samples(err, e, j->out->data, &spec, f);
+    const int64_t step = gf_run_encoder_state(e)->step, first = gf_run_encoder_state(gf_trained_run_encoder(j->run))->step;
+    const glofnd_status status =
+        step == first ? gf_encode_samples(err, e, j->out->data, &spec, f)
+                      : gf_fail(err, GLOFND_E_IO, "%s went on training while it was read, from step %lld to %lld; call again",
+                                j->spec->run, (long long)first, (long long)step);
     gf_run_encoder_free(e);
     return status;
 }
@@ -213,6 +217,9 @@ static glofnd_status make(gf_error *err, job *j) {
     const gf_trained_run_spec spec = {.run = j->spec->run, .data = j->spec->data, .progress = report_progress, .user = j};
     TRY(gf_trained_run_create(err, &spec, &j->run));
     j->config = gf_trained_run_config(j->run);
+    const gf_run_state *state = gf_run_encoder_state(gf_trained_run_encoder(j->run));
+    l->step = state->step;
+    snprintf(l->note, sizeof l->note, "%s", state->note);
     l->total = gf_trained_run_info(j->run).n;
     l->alpha = (double)j->config->method.alpha;
     l->clip = j->config->task == GF_TASK_CLIP, l->seed = (uint64_t)j->config->seed, l->epochs = j->config->epochs;
@@ -226,7 +233,7 @@ static glofnd_status make(gf_error *err, job *j) {
 void gf_snapshot_make(const gf_snapshot_spec *spec, gf_snapshot *out) {
     gf_error err = {{0}};
     job j = {.spec = spec, .out = out, .stage = ""};
-    *out = (gf_snapshot){.neighbours = NAN};
+    *out = (gf_snapshot){.step = -1, .neighbours = NAN};
     for (int s = 0; s < 2; s++) out->side[s].lambda_mae = out->side[s].fnc_mae = NAN;
     const glofnd_status status = make(&err, &j);
     out->made = status == GLOFND_OK;

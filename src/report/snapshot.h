@@ -30,8 +30,10 @@ typedef struct gf_snapshot_side {
 } gf_snapshot_side;
 
 typedef struct gf_snapshot {
-    int made;      /* 0: failed, see `why` */
-    char why[512]; /* error message */
+    int made;       /* 0: failed, see `why` */
+    char why[512];  /* error message */
+    int64_t step;   /* of weights and thresholds; -1: unknown */
+    char note[600]; /* about the weights; "": nothing */
     gf_dataset *data;
     int64_t total; /* samples of the data */
     double alpha;

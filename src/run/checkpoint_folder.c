@@ -10,9 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/calls.h"
 #include "io/json/jsonl.h"
 #include "run/layout.h"
-#include "run/manifest.h"
+#include "run/state/manifest.h"
 #include "util/strings/number_text.h"
 
 /* ----- which there are ----- */
@@ -25,31 +26,61 @@ static int64_t number_of(const char *name, const char *prefix) {
     return gf_integer_read(name + skip, &n) ? -1 : n;
 }
 
-static int is_complete(const char *path) {
+/* *yes: the folder holds DONE. A failure to look is no answer. */
+static glofnd_status check_complete(gf_error *err, const char *path, int *yes) {
     char done[PATH_MAX];
-    return gf_path_join(NULL, done, path, GF_DONE_FILE) == GLOFND_OK && access(done, F_OK) == 0;
+    TRY(gf_path_join(err, done, path, GF_DONE_FILE));
+    return gf_exists(err, done, yes);
 }
 
-static void find_latest(const char *folder, const char *prefix, char path[PATH_MAX]) {
+/* *d NULL: there is no such folder. A link to nothing, as to a disk that is not mounted, is a failure. */
+static glofnd_status open_folder(gf_error *err, const char *folder, DIR **d) {
+    int there = 0;
+    *d = gf_open_folder(folder);
+    const int why = errno;
+    if (!*d && why == ENOENT) TRY(gf_exists(err, folder, &there));
+    FAIL_IF(err, !*d && (there || why != ENOENT), GLOFND_E_IO,
+            "%s cannot be read: %s; whether it holds a checkpoint is unknown, so nothing is begun or changed", folder,
+            strerror(why));
+    return GLOFND_OK;
+}
+
+static glofnd_status find_latest(gf_error *err, const char *folder, DIR *d, const char *prefix, char path[PATH_MAX]) {
     int64_t latest = -1;
     char candidate[PATH_MAX];
-    DIR *d = opendir(folder);
+    int error = 0, complete;
     *path = 0;
-    for (struct dirent *e; d && (e = readdir(d));) {
+    for (struct dirent *e; (e = gf_next_entry(d, &error));) {
         const int64_t n = number_of(e->d_name, prefix);
-        if (n <= latest || gf_path_join(NULL, candidate, folder, e->d_name) != GLOFND_OK || !is_complete(candidate)) continue;
+        if (n <= latest) continue;
+        TRY(gf_path_join(err, candidate, folder, e->d_name));
+        TRY(check_complete(err, candidate, &complete));
+        if (!complete) continue;
         latest = n;
         memcpy(path, candidate, sizeof candidate);
     }
-    if (d) closedir(d);
+    FAIL_IF(err, error, GLOFND_E_IO, "%s cannot be read: %s; whether it holds a checkpoint is unknown", folder, strerror(error));
+    return GLOFND_OK;
 }
 
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PATH_MAX]) {
     char folder[PATH_MAX];
+    DIR *d;
+    *path = 0;
     TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
-    find_latest(folder, GF_CHECKPOINT, path);
-    if (!*path) find_latest(folder, GF_CHECKPOINT_RETIRED, path);
-    return GLOFND_OK;
+    TRY(open_folder(err, folder, &d));
+    if (!d) return GLOFND_OK;
+    glofnd_status status = find_latest(err, folder, d, GF_CHECKPOINT, path);
+    rewinddir(d);
+    if (status == GLOFND_OK && !*path) status = find_latest(err, folder, d, GF_CHECKPOINT_RETIRED, path);
+    closedir(d);
+    return status;
+}
+
+int64_t gf_checkpoint_step(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const int64_t n = number_of(name, GF_CHECKPOINT);
+    return n >= 0 ? n : number_of(name, GF_CHECKPOINT_RETIRED);
 }
 
 /* ----- one that is complete ----- */
@@ -79,20 +110,11 @@ glofnd_status gf_checkpoint_vocabulary(gf_error *err, const char *run, uint32_t 
     TRY(gf_checkpoint_latest(err, run, path));
     *has = *path != 0;
     if (!*has) return GLOFND_OK;
+    int listed;
+    TRY(gf_manifest_check_one(err, path, GF_STATE_FILE, &listed));
     TRY(gf_path_join(err, state, path, GF_STATE_FILE));
     TRY(read_vocabulary(err, state, &found));
     *crc = (uint32_t)found;
-    return GLOFND_OK;
-}
-
-glofnd_status gf_checkpoint_retire(gf_error *err, const char *path) {
-    char retired[PATH_MAX], name[64];
-    const char *slash = strrchr(path, '/');
-    const int64_t n = slash ? number_of(slash + 1, GF_CHECKPOINT) : -1;
-    if (n < 0) return GLOFND_OK; /* it is already */
-    snprintf(name, sizeof name, "../" GF_CHECKPOINT_RETIRED "%lld", (long long)n);
-    TRY(gf_path_join(err, retired, path, name));
-    FAIL_IF(err, rename(path, retired) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", path, retired, strerror(errno));
     return GLOFND_OK;
 }
 
@@ -104,32 +126,67 @@ static glofnd_status make_folder(gf_error *err, const char *path) {
 }
 
 static void sync_folder(const char *path) {
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd = gf_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0) return;
-    fsync(fd);
-    close(fd);
+    gf_sync(fd);
+    gf_close(fd);
 }
 
-/* Files of a checkpoint, then the folder; no deeper. */
+static int has_prefix(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
+
+/* Files of a checkpoint, then the folder; no deeper. DONE goes first, so that a folder that is half removed is never taken for a
+ * checkpoint; if it does not go, nothing else does. */
 static void remove_folder(const char *path) {
-    DIR *d = opendir(path);
     char file[PATH_MAX];
-    for (struct dirent *e; d && (e = readdir(d));)
+    int error = 0;
+    if (gf_path_join(NULL, file, path, GF_DONE_FILE) != GLOFND_OK) return;
+    const int had = unlink(file) == 0;
+    if (!had && errno != ENOENT) return;
+    if (had) sync_folder(path);
+    DIR *d = gf_open_folder(path);
+    for (struct dirent *e; d && (e = gf_next_entry(d, &error));)
         if (e->d_name[0] != '.' && gf_path_join(NULL, file, path, e->d_name) == GLOFND_OK) unlink(file);
     if (d) closedir(d);
     rmdir(path);
 }
 
-static void remove_others(const char *folder, int64_t keep) {
-    DIR *d = opendir(folder);
+/* All but the one of step `keep`, whose name begins with `kind`. One that does not go is passed over: the next checkpoint tries
+ * again. */
+static void remove_others(const char *folder, int64_t keep, const char *kind) {
     char path[PATH_MAX];
-    for (struct dirent *e; d && (e = readdir(d));) {
-        const int64_t n = number_of(e->d_name, GF_CHECKPOINT);
-        const int stale = (n >= 0 && n != keep) || number_of(e->d_name, GF_CHECKPOINT_RETIRED) >= 0 ||
-                          strncmp(e->d_name, GF_CHECKPOINT_UNFINISHED, strlen(GF_CHECKPOINT_UNFINISHED)) == 0;
-        if (stale && gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK) remove_folder(path);
+    int error = 0;
+    DIR *d = gf_open_folder(folder);
+    for (struct dirent *e; d && (e = gf_next_entry(d, &error));) {
+        const int64_t step = number_of(e->d_name, GF_CHECKPOINT), retired = number_of(e->d_name, GF_CHECKPOINT_RETIRED);
+        const int kept = (step == keep || retired == keep) && has_prefix(e->d_name, kind);
+        const int own = step >= 0 || retired >= 0 || has_prefix(e->d_name, GF_CHECKPOINT_UNFINISHED);
+        if (own && !kept && gf_path_join(NULL, path, folder, e->d_name) == GLOFND_OK) remove_folder(path);
     }
     if (d) closedir(d);
+}
+
+glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *latest) {
+    char folder[PATH_MAX];
+    const char *slash = strrchr(latest, '/');
+    TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
+    const int retired = slash && number_of(slash + 1, GF_CHECKPOINT_RETIRED) >= 0;
+    if (slash) remove_others(folder, gf_checkpoint_step(latest), retired ? GF_CHECKPOINT_RETIRED : GF_CHECKPOINT);
+    return GLOFND_OK;
+}
+
+/* Older checkpoints go first: a step-N counts more than any before-N. */
+glofnd_status gf_checkpoint_retire(gf_error *err, const char *run, const char *path) {
+    char retired[PATH_MAX], name[64], folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const int64_t n = slash ? number_of(slash + 1, GF_CHECKPOINT) : -1;
+    TRY(gf_checkpoint_clean(err, run, path));
+    if (n < 0) return GLOFND_OK; /* it is already */
+    TRY(gf_path_join(err, folder, run, GF_CHECKPOINTS));
+    snprintf(name, sizeof name, GF_CHECKPOINT_RETIRED "%lld", (long long)n);
+    TRY(gf_path_join(err, retired, folder, name));
+    FAIL_IF(err, rename(path, retired) != 0, GLOFND_E_IO, "%s cannot be renamed to %s: %s", path, retired, strerror(errno));
+    sync_folder(folder);
+    return GLOFND_OK;
 }
 
 glofnd_status gf_checkpoint_draft_init(gf_error *err, gf_checkpoint_draft *d, const char *run, int64_t step) {
@@ -142,7 +199,9 @@ glofnd_status gf_checkpoint_draft_init(gf_error *err, gf_checkpoint_draft *d, co
     return gf_path_join(err, d->final, d->folder, name);
 }
 
-int gf_checkpoint_draft_exists(const gf_checkpoint_draft *d) { return is_complete(d->final); }
+glofnd_status gf_checkpoint_draft_exists(gf_error *err, const gf_checkpoint_draft *d, int *yes) {
+    return check_complete(err, d->final, yes);
+}
 
 glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draft *d) {
     TRY(make_folder(err, d->folder));
@@ -159,6 +218,6 @@ glofnd_status gf_checkpoint_draft_publish(gf_error *err, const gf_checkpoint_dra
             strerror(errno));
     sync_folder(d->folder);
     TRY(gf_manifest_write(err, d->final, name, count));
-    remove_others(d->folder, d->step);
+    remove_others(d->folder, d->step, GF_CHECKPOINT);
     return GLOFND_OK;
 }

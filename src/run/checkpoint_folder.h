@@ -2,23 +2,27 @@
  * replaces it. train/checkpoint/checkpoint.h fills and reads the files.
  *
  * A checkpoint is complete if it holds DONE. It is written as tmp-N, renamed, marked DONE, and only then is the previous one
- * removed. before-N is a checkpoint of other data: its anchors were re-mapped, and its steps do not compare with those of a
- * step-N.
+ * removed, beginning with its DONE. before-N is a checkpoint of other data: its anchors were re-mapped, and its steps do not
+ * compare with those of a step-N.
  */
 #pragma once
 
 #include "run/config.h"
 #include "util/path.h"
 
-/* The newest complete checkpoint of RUN; "" if there is none. A before-N counts only where there is no step-N. */
+/* The newest complete checkpoint of RUN; "" if there is none. A before-N counts only where there is no step-N. E_IO: that cannot
+ * be known, because the folder cannot be read; only one that does not exist has none. */
 glofnd_status gf_checkpoint_latest(gf_error *err, const char *run, char path[PATH_MAX]);
+int64_t gf_checkpoint_step(const char *path); /* N of its name; -1: not the name of a checkpoint */
 /* The configuration that a checkpoint was made under. *has: it has one; those of earlier versions have none. E_FORMAT: it is
  * corrupt. */
 glofnd_status gf_checkpoint_config(gf_error *err, const char *path, gf_config *config, int *has);
 /* The vocabulary of the image-text run RUN, by its checksum in the newest checkpoint. *has: there is one. */
 glofnd_status gf_checkpoint_vocabulary(gf_error *err, const char *run, uint32_t *crc, int *has);
-/* Renames step-N to before-N. */
-glofnd_status gf_checkpoint_retire(gf_error *err, const char *path);
+/* Removes all checkpoints but `latest`, whole ones and leftovers of a kill. Failures to remove are ignored. */
+glofnd_status gf_checkpoint_clean(gf_error *err, const char *run, const char *latest);
+/* Removes all other checkpoints, then renames step-N to before-N. */
+glofnd_status gf_checkpoint_retire(gf_error *err, const char *run, const char *path);
 
 /* ----- a new checkpoint ----- */
 
@@ -30,8 +34,8 @@ typedef struct gf_checkpoint_draft {
 } gf_checkpoint_draft;
 
 glofnd_status gf_checkpoint_draft_init(gf_error *err, gf_checkpoint_draft *d, const char *run, int64_t step);
-/* 1: the checkpoint of this step is complete already, as after a resume. */
-int gf_checkpoint_draft_exists(const gf_checkpoint_draft *d);
+/* *yes: the checkpoint of this step is complete already, as after a resume. */
+glofnd_status gf_checkpoint_draft_exists(gf_error *err, const gf_checkpoint_draft *d, int *yes);
 /* Makes d->temp, empty. */
 glofnd_status gf_checkpoint_draft_create(gf_error *err, const gf_checkpoint_draft *d);
 /* Renames it, lists the files `name` [count] in DONE, and removes all other checkpoints. */

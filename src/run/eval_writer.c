@@ -8,7 +8,7 @@
 glofnd_status gf_eval_writer_open(gf_error *err, gf_eval_writer *w, const char *run) {
     char path[PATH_MAX];
     TRY(gf_path_join(err, path, run, GF_EVAL_FILE));
-    return gf_jsonl_open(err, &w->log, path, GF_LOG_ALL);
+    return gf_jsonl_open_shared(err, &w->log, path);
 }
 
 /* A key that is not in the table is a mistake of this program: the record must not be written, or readers would take the key for

@@ -5,9 +5,11 @@
 
 #include "io/blockfile.h"
 
-#define GF_CONFIG_FILE "config.cfg"       /* the configuration, resolved; checkpoints have a copy */
-#define GF_MODEL_FILE "model.safetensors" /* the weights: of a finished run, and in every checkpoint */
-#define GF_LOG_FILE "log.jsonl"           /* log_schema.h */
+#define GF_CONFIG_FILE "config.cfg"             /* the configuration, resolved; checkpoints have a copy */
+#define GF_MODEL_FILE "model.safetensors"       /* the weights: of a finished run, and in every checkpoint */
+#define GF_MODEL_STEP "glofnd_step"             /* key in its metadata: steps of training behind it */
+#define GF_MODEL_VOCABULARY "glofnd_vocabulary" /* CRC of vocab.txt, 8 digits */
+#define GF_LOG_FILE "log.jsonl"                 /* log_schema.h */
 #define GF_EVENTS_FILE "events.out.tfevents.glofnd"
 #define GF_EVAL_FILE "eval.jsonl" /* eval_schema.h */
 #define GF_MEMORY_FILE "memory.json"

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "io/calls.h"
 #include "run/layout.h"
 #include "util/grow.h"
 #include "util/path.h"
@@ -144,7 +144,9 @@ glofnd_status gf_run_eval_read(gf_error *err, const char *run, gf_run_eval *out)
     glofnd_status status = GLOFND_OK;
     *out = (gf_run_eval){0};
     TRY(gf_path_join(err, path, run, GF_EVAL_FILE));
-    if (access(path, F_OK) != 0) return GLOFND_OK;
+    int there;
+    TRY(gf_exists(err, path, &there));
+    if (!there) return GLOFND_OK;
     TRY(count_stale(err, path, &stale));
     TRY(gf_jsonl_read_open(err, &r, path));
     while (status == GLOFND_OK && gf_run_line(&r, &out->skipped)) {

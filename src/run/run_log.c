@@ -2,6 +2,7 @@
 #include "run/run_log.h"
 #include "run/layout.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +83,9 @@ glofnd_status gf_run_tail_more(gf_run_tail *t) {
     gf_run_log *r = &t->log;
     struct stat st;
     int ok;
-    if (stat(t->file, &st) != 0) return GLOFND_OK; /* not yet begun */
+    const int found = stat(t->file, &st) == 0;
+    if (!found && errno == ENOENT) return GLOFND_OK; /* not yet begun */
+    FAIL_IF(t->err, !found, GLOFND_E_IO, "%.300s cannot be read: %s", t->file, strerror(errno));
     if (t->lines.file && st.st_size < t->end) {
         gf_jsonl_read_close(&t->lines);
         r->epochs = r->steps = r->damaged = t->end = t->end_skipped = 0;

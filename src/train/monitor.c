@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "io/calls.h"
 #include "run/layout.h"
 #include "run/log_schema.h"
 #include "util/clock.h"
@@ -18,23 +19,30 @@ static glofnd_status line_offset(gf_error *err, const char *path, int64_t *lines
     int64_t found = 0, at = 0;
     *bytes = 0;
     if (*lines == 0) return GLOFND_OK;
-    FILE *f = fopen(path, "r");
+    FILE *f = gf_stream_open(path, "r");
     FAIL_IF(err, !f && errno != ENOENT, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
     for (int c; f && found < *lines && (c = getc_unlocked(f)) != EOF;) {
         at++;
         if (c == '\n') found++, *bytes = at;
     }
+    const int failed = f && ferror(f), why = errno;
     if (f) fclose(f);
+    FAIL_IF(err, failed, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
     *lines = found;
     return GLOFND_OK;
 }
 
 /* Keeps `keep` bytes; if that is no end of an event, all whole events; and if there are none, a new file begins. */
 static glofnd_status open_events(gf_error *err, gf_monitor *m, const char *path, int64_t keep) {
-    if (gf_events_open(err, &m->events, path, keep, m->started) == GLOFND_OK) return GLOFND_OK;
-    m->events_cut = 1;
-    if (gf_events_open(err, &m->events, path, GF_LOG_ALL, m->started) == GLOFND_OK) return GLOFND_OK;
-    return gf_events_open(err, &m->events, path, 0, m->started);
+    int there;
+    TRY(gf_exists(err, path, &there));
+    TRY(gf_log_save_tail(err, path, (uint64_t)keep));
+    glofnd_status status = there ? gf_events_open(err, &m->events, path, keep, m->started) : GLOFND_E_FORMAT;
+    if (status != GLOFND_E_FORMAT) return status;
+    m->events_cut = keep > 0;
+    TRY(gf_log_save_tail(err, path, 0));
+    status = gf_events_open(err, &m->events, path, GF_LOG_ALL, m->started);
+    return status == GLOFND_E_FORMAT ? gf_events_open(err, &m->events, path, 0, m->started) : status;
 }
 
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
@@ -47,6 +55,7 @@ glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t,
                       .quiet = quiet};
     TRY(gf_path_join(err, path, run, GF_LOG_FILE));
     TRY(line_offset(err, path, &m->lines, &keep));
+    TRY(gf_log_save_tail(err, path, (uint64_t)keep));
     TRY(gf_jsonl_open(err, &m->log, path, keep));
     TRY(gf_path_join(err, path, run, GF_EVENTS_FILE));
     return open_events(err, m, path, marks.event_bytes);
@@ -271,8 +280,19 @@ void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int
 }
 
 glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks) {
+    int log, events;
+    TRY(gf_log_restore(&m->log.log, &log));
+    TRY(gf_log_restore(&m->events.log, &events));
+    m->restored += log + events;
     TRY(gf_jsonl_sync(&m->log));
     TRY(gf_events_sync(&m->events));
     *marks = (gf_log_marks){m->lines, (int64_t)gf_events_offset(&m->events)};
     return GLOFND_OK;
+}
+
+void gf_monitor_forget_tails(gf_error *err, const char *run) {
+    static const char *const files[] = {GF_LOG_FILE, GF_EVENTS_FILE};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (gf_path_join(err, path, run, files[i]) == GLOFND_OK) gf_log_forget_tail(path);
 }

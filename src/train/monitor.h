@@ -16,10 +16,12 @@ typedef struct gf_monitor {
     int quiet;
     int64_t lines;  /* in log.jsonl */
     int events_cut; /* the event file did not match the marks */
+    int restored;   /* files that were removed or replaced during training and are written again; to be cleared by the reader */
 } gf_monitor;
 
-/* Opens both files, and keeps the part that belongs to `marks` (all zero: new files). Files that are missing or shorter are no
- * failure: their whole records are kept; `lines` and `events_cut` show it. */
+/* Opens both files, and keeps the part that belongs to `marks` (all zero: new files); what is cut stays in files .cut until
+ * gf_monitor_forget_tails. Files that are missing or shorter are no failure: their whole records are kept; `lines` and
+ * `events_cut` show it. E_IO: a file cannot be read; it is as it was. */
 glofnd_status gf_monitor_open(gf_error *err, gf_monitor *m, const gf_trainer *t, const char *run, gf_log_marks marks, int quiet,
                               int plain);
 void gf_monitor_close(gf_monitor *m);
@@ -33,5 +35,7 @@ int gf_monitor_summary(gf_monitor *m, const gf_trainer *t, char *out, size_t byt
 glofnd_status gf_monitor_remapped(gf_monitor *m, const gf_trainer *t, const gf_remap *found);
 /* An unreadable sample, by number and name. */
 void gf_monitor_unreadable(gf_monitor *m, const gf_trainer *t, int64_t step, int64_t i, const char *message);
-/* To disk; *marks: how much there is. */
+/* To disk; *marks: how much there is. A file that was removed or replaced meanwhile is written again. */
 glofnd_status gf_monitor_sync(gf_monitor *m, gf_log_marks *marks);
+/* Removes the files .cut of a run. */
+void gf_monitor_forget_tails(gf_error *err, const char *run);

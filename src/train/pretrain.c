@@ -8,10 +8,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/calls.h"
 #include "io/folders.h"
 #include "io/json/safetensors.h"
 #include "run/checkpoint_folder.h"
@@ -19,7 +19,7 @@
 #include "run/eval_schema.h"
 #include "run/eval_writer.h"
 #include "run/layout.h"
-#include "run/resume.h"
+#include "run/state/resume.h"
 #include "train/check_ranks.h"
 #include "train/checkpoint/weights.h"
 #include "train/memory.h"
@@ -36,6 +36,7 @@ typedef struct job {
     int made;             /* folders that were made: the run's, and those above it */
     int warned;           /* of unreadable samples */
     glofnd_status noted;  /* several ranks: result of noting unreadable samples */
+    int64_t marked;       /* bytes of eval.jsonl after its last record of training; -1: none yet */
     double saved;         /* clock at the last checkpoint; 0: none yet */
     gf_lambdas lambdas;   /* at the end of the last epoch */
     gf_remap found;       /* the anchors of the checkpoint that was resumed */
@@ -71,6 +72,10 @@ static int is_leftover(const char *name) {
                                            GF_MODEL_FILE GF_TEMP_MARK,
                                            GF_VOCABULARY_FILE GF_TEMP_MARK,
                                            GF_MEMORY_FILE GF_TEMP_MARK,
+                                           GF_LOG_FILE GF_TEMP_MARK,
+                                           GF_LOG_FILE GF_LOG_CUT GF_TEMP_MARK,
+                                           GF_EVENTS_FILE GF_TEMP_MARK,
+                                           GF_EVENTS_FILE GF_LOG_CUT GF_TEMP_MARK,
                                            GF_ANCHORS_WORK,
                                            GF_ANCHORS_REMAPPED,
                                            GF_RANKS_PROBE};
@@ -91,19 +96,13 @@ static void remove_leftovers(const job *j) {
 
 static glofnd_status lock_folder(gf_error *err, job *j) {
     const char *run = j->p->run;
-    j->folder = open(run, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    FAIL_IF(err, j->folder < 0, GLOFND_E_IO, "%s cannot be used as a run folder: %s", run, strerror(errno));
+    TRY(gf_folder_lock(err, run, &j->folder));
     FAIL_IF(err, access(run, W_OK | X_OK) != 0, GLOFND_E_IO, "%s cannot be written to: %s", run, strerror(errno));
-    int busy = 1;
-    for (int tries = 0; busy && tries < 10; tries++) { /* a process that only tests the lock holds it for a moment */
-        if (tries > 0) nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-        busy = flock(j->folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; /* else: no locks on that file system */
-    }
-    FAIL_IF(err, busy, GLOFND_E_IO, "%s is in use by another process", run);
     return GLOFND_OK;
 }
 
-static int exists(const job *j, const char *name) { return faccessat(j->folder, name, F_OK, 0) == 0; }
+/* A file that cannot be inspected is taken to exist: it may be the user's. */
+static int exists(const job *j, const char *name) { return faccessat(j->folder, name, F_OK, 0) == 0 || errno != ENOENT; }
 
 /* A run does not begin among files of the user that it would overwrite, or remove after a failure. */
 static glofnd_status refuse_existing(gf_error *err, const job *j) {
@@ -119,10 +118,9 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
     const gf_pretrain *p = j->p;
     char path[PATH_MAX];
     FAIL_IF(err, strlen(p->run) > PATH_MAX - 128, GLOFND_E_ARGUMENT, "the path of the run folder is too long");
-    TRY(gf_path_join(err, path, p->run, GF_LOG_FILE));
     TRY(gf_folder_make(err, p->run, &j->made));
     TRY(lock_folder(err, j));
-    const int logged = access(path, F_OK) == 0;
+    const int logged = exists(j, GF_LOG_FILE);
     TRY(gf_checkpoint_latest(err, p->run, path));
     FAIL_IF(err, !p->resume && *path, GLOFND_E_ARGUMENT,
             "%s holds a run already; continue it by --resume, or choose a different --out", p->run);
@@ -221,11 +219,34 @@ static glofnd_status announce(gf_error *err, const gf_pretrain *p, const gf_trai
 
 /* ----- the loop ----- */
 
+/* Evaluations so far measured other weights: a record in their file marks them as stale. */
+static glofnd_status mark_evals_stale(gf_error *err, job *j) {
+    gf_eval_writer log = {0};
+    struct stat st;
+    if (j->trainer->step == j->monitor.progress.first) return GLOFND_OK; /* resumed here, and no step since */
+    if (fstatat(j->folder, GF_EVAL_FILE, &st, 0) != 0 && errno == ENOENT) return GLOFND_OK;
+    if (st.st_size == j->marked) return GLOFND_OK;
+    TRY(gf_eval_writer_open(err, &log, j->p->run));
+    gf_eval_writer_begin(&log, GF_EVAL_TRAINED);
+    gf_eval_put_integer(&log, "step", j->trainer->step);
+    gf_eval_writer_end(&log);
+    TRY(gf_eval_writer_close(&log));
+    j->marked = fstatat(j->folder, GF_EVAL_FILE, &st, 0) == 0 ? st.st_size : -1;
+    return GLOFND_OK;
+}
+
+/* Before the checkpoint: a kill between them must not leave evaluations that seem to be of the new weights. */
 static glofnd_status checkpoint(gf_error *err, job *j) {
     gf_log_marks marks = {0, 0};
+    if (is_first(j->p)) TRY(mark_evals_stale(err, j));
     if (is_first(j->p)) TRY(gf_monitor_sync(&j->monitor, &marks));
+    if (j->monitor.restored)
+        report(j->p, "a log file of %s was removed or replaced during training: it is written again", j->p->run);
+    j->monitor.restored = 0;
     j->saved = j->trainer->marks[0];
-    return gf_checkpoint_save(err, j->trainer, j->p->run, marks);
+    TRY(gf_checkpoint_save(err, j->trainer, j->p->run, marks));
+    if (is_first(j->p)) gf_monitor_forget_tails(err, j->p->run);
+    return GLOFND_OK;
 }
 
 /* The end of the first epoch always has one: a failure to write should show early. */
@@ -236,21 +257,10 @@ static int checkpoint_due(const job *j) {
     return t->step % t->epoch_steps == 0 && (j->saved <= 0.0 || t->marks[0] - j->saved >= 60.0 * c->checkpoint_minutes);
 }
 
-/* Evaluations so far measured other weights: a record in their file marks them as stale. */
-static glofnd_status mark_evals_stale(gf_error *err, const job *j) {
-    gf_eval_writer log = {0};
-    if (!exists(j, GF_EVAL_FILE)) return GLOFND_OK;
-    TRY(gf_eval_writer_open(err, &log, j->p->run));
-    gf_eval_writer_begin(&log, GF_EVAL_TRAINED);
-    gf_eval_put_integer(&log, "step", j->trainer->step);
-    gf_eval_writer_end(&log);
-    return gf_eval_writer_close(&log);
-}
-
 /* The weights are written before the last checkpoint: a finished run has them. */
 static glofnd_status finish(gf_error *err, job *j) {
     if (is_first(j->p)) TRY(write_model(err, j));
-    if (is_first(j->p)) TRY(mark_evals_stale(err, j));
+    j->marked = -1; /* the last record has the last step */
     return checkpoint(err, j);
 }
 
@@ -364,13 +374,20 @@ static glofnd_status follow(gf_error *err, job *j, gf_pretrain_end *end) {
     return loop(err, j, end);
 }
 
+/* A kill after the last checkpoint may have left files, or no model. */
+static glofnd_status clean_finished(gf_error *err, const job *j) {
+    if (!exists(j, GF_MODEL_FILE)) TRY(write_model(err, j));
+    gf_monitor_forget_tails(err, j->p->run);
+    return gf_checkpoint_clean(err, j->p->run, j->from);
+}
+
 static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     gf_log_marks marks;
     gf_trainer *t = j->trainer;
     TRY(agreed(err, j->p, start(err, j, &marks)));
     if (t->step == gf_trainer_steps(t)) {
         *end = GF_PRETRAIN_ALREADY;
-        return !is_first(j->p) || exists(j, GF_MODEL_FILE) ? GLOFND_OK : write_model(err, j);
+        return is_first(j->p) ? clean_finished(err, j) : GLOFND_OK;
     }
     if (!is_first(j->p)) return follow(err, j, end);
     /* The configuration comes first, so that there is always something to resume. */
@@ -379,7 +396,7 @@ static glofnd_status run(gf_error *err, job *j, gf_pretrain_end *end) {
     if (status == GLOFND_OK) report_lost_logs(j, marks);
     if (status == GLOFND_OK && t->step > 0) status = write_config(err, j); /* flags may have changed it */
     if (status == GLOFND_OK && j->found.changed) status = gf_monitor_remapped(&j->monitor, t, &j->found);
-    if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->from);
+    if (status == GLOFND_OK && j->found.changed) status = gf_checkpoint_retire(err, j->p->run, j->from);
     status = begin(err, j, status);
     if (status == GLOFND_OK) status = loop(err, j, end);
     gf_monitor_close(&j->monitor);
@@ -452,7 +469,7 @@ static int remove_failed_start(const job *j) {
 
 glofnd_status gf_pretrain_run(gf_error *err, const gf_pretrain *p, gf_pretrain_end *end, int *started) {
     gf_config config = p->config;
-    job j = {.p = p, .folder = -1};
+    job j = {.p = p, .folder = -1, .marked = -1};
     if (started) *started = 0;
     glofnd_status status = gf_config_resolve(err, &config);
     TRY(agreed(err, p, status));

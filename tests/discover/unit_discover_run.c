@@ -305,31 +305,101 @@ static void put_file(const gf_output_folder *f, const char *name) {
     fclose(file);
 }
 
+static int has_mark(const char *folder) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/mark", folder);
+    return exists(path);
+}
+
+static int never(const char *folder) { return (void)folder, 0; }
+
+static const char *const result_files[] = {"mark", "first", "new", NULL};
+static const gf_output_kind results = {result_files, has_mark, "mark"}, others = {result_files, never, "mark"};
+
 static void folders_are_whole_or_not_there(void **unused) {
     const char *target = scratch_path(&box, "result");
     char temp[256];
     gf_output_folder f;
     (void)unused;
-    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, "mark"), GLOFND_OK);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, &results), GLOFND_OK);
     put_file(&f, "first");
     snprintf(temp, sizeof temp, "%s", f.temp);
     gf_output_folder_close(&f); /* given up */
     assert_false(exists(temp) || exists(target));
-    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, "mark"), GLOFND_OK);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, &results), GLOFND_OK);
     put_file(&f, "mark");
     assert_false(exists(target));
     assert_int_equal(gf_output_folder_commit(&err, &f), GLOFND_OK);
     gf_output_folder_close(&f);
     assert_true(exists(target));
-    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, "mark"), GLOFND_E_IO);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 0, &results), GLOFND_E_IO);
     gf_output_folder_close(&f);
-    assert_int_equal(gf_output_folder_check(&err, target, 1, "another"), GLOFND_E_IO);
-    assert_int_equal(gf_output_folder_open(&err, &f, target, 1, "mark"), GLOFND_OK);
+    assert_int_equal(gf_output_folder_check(&err, target, 1, &others), GLOFND_E_IO);
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 1, &results), GLOFND_OK);
     put_file(&f, "new");
     assert_int_equal(gf_output_folder_commit(&err, &f), GLOFND_OK);
     gf_output_folder_close(&f);
     assert_true(exists(scratch_path(&box, "result/new")));
     assert_false(exists(scratch_path(&box, "result/mark")));
+}
+
+static void write_to(const char *path) {
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static void make_result(const char *target) {
+    gf_output_folder f;
+    assert_int_equal(gf_output_folder_open(&err, &f, target, 1, &results), GLOFND_OK);
+    put_file(&f, "mark");
+    assert_int_equal(gf_output_folder_commit(&err, &f), GLOFND_OK);
+    gf_output_folder_close(&f);
+}
+
+static void files_of_the_user_stay_in_a_replaced_result(void **unused) {
+    char target[300];
+    (void)unused;
+    snprintf(target, sizeof target, "%s", scratch_path(&box, "shared"));
+    make_result(target);
+    write_to(scratch_path(&box, "shared/thesis.tex"));
+    assert_int_equal(mkdir(scratch_path(&box, "shared/plots"), 0777), 0);
+    write_to(scratch_path(&box, "shared/plots/a"));
+    make_result(target);
+    assert_true(exists(scratch_path(&box, "shared/thesis.tex")) && exists(scratch_path(&box, "shared/plots/a")));
+    assert_true(exists(scratch_path(&box, "shared/mark")));
+}
+
+static void leftovers_of_killed_calls_go_and_others_stay(void **unused) {
+    char target[300];
+    gf_output_folder busy;
+    (void)unused;
+    snprintf(target, sizeof target, "%s", scratch_path(&box, "left"));
+    assert_int_equal(mkdir(scratch_path(&box, "left.tmp-77-0"), 0777), 0);
+    write_to(scratch_path(&box, "left.tmp-77-0/first"));
+    assert_int_equal(mkdir(scratch_path(&box, "left.tmp-a1B2c3"), 0777), 0); /* of an earlier version */
+    assert_int_equal(mkdir(scratch_path(&box, "left.tmp-notes-1"), 0777), 0);
+    assert_int_equal(mkdir(scratch_path(&box, "left.tmp-8-8"), 0777), 0);
+    write_to(scratch_path(&box, "left.tmp-8-8/letter"));
+    assert_int_equal(gf_output_folder_open(&err, &busy, target, 1, &results), GLOFND_OK);
+    put_file(&busy, "mark");
+    make_result(target);
+    assert_false(exists(scratch_path(&box, "left.tmp-77-0")) || exists(scratch_path(&box, "left.tmp-a1B2c3")));
+    assert_true(exists(scratch_path(&box, "left.tmp-notes-1")) && exists(scratch_path(&box, "left.tmp-8-8/letter")));
+    assert_int_equal(gf_output_folder_commit(&err, &busy), GLOFND_OK); /* it was locked */
+    gf_output_folder_close(&busy);
+}
+
+static void result_folders_follow_the_umask(void **unused) {
+    struct stat st;
+    char target[300];
+    (void)unused;
+    snprintf(target, sizeof target, "%s", scratch_path(&box, "private"));
+    const mode_t before = umask(077);
+    make_result(target);
+    umask(before);
+    assert_int_equal(stat(target, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
 }
 
 int main(void) {
@@ -345,6 +415,9 @@ int main(void) {
         cmocka_unit_test(new_rows_are_found_among_stored_ones_by_their_bytes),
         cmocka_unit_test(learned_thresholds_come_near),
         cmocka_unit_test(folders_are_whole_or_not_there),
+        cmocka_unit_test(files_of_the_user_stay_in_a_replaced_result),
+        cmocka_unit_test(leftovers_of_killed_calls_go_and_others_stay),
+        cmocka_unit_test(result_folders_follow_the_umask),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

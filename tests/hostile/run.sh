@@ -93,7 +93,8 @@ begin_try() {
     : > "$tmp/err"
 }
 end_try() {
-    grep -q -e 'ERROR: .*Sanitizer' -e 'runtime error:' -e 'Assertion .* failed' "$tmp/err" "$tmp/out" && differs "a sanitizer or an assertion reports"
+    grep -q -e 'ERROR: .*Sanitizer' -e 'runtime error:' -e 'Assertion .* failed' "$tmp/err" "$tmp/out" &&
+        differs "a sanitizer or an assertion reports"
     case $code in 124) differs "no end within $limit s"; return ;; esac
     case $1 in
         refused)
@@ -150,7 +151,8 @@ calls() {
     env LD_PRELOAD="$shim" HOSTILE_DO="$what" HOSTILE_UNDER="$under" HOSTILE_COUNT="$tmp/count" "$@" > "$tmp/out" 2> "$tmp/err"
     count=$(cat "$tmp/count" 2> /dev/null || echo 0)
 }
-tiny="--quiet --data shapes:n=32,classes=4,size=8,seed=1 --arch resnet8 --head-hidden 8 --head-out 8 --batch 8 --warmup-epochs 0 --threads 1"
+tiny="--quiet --data shapes:n=32,classes=4,size=8,seed=1 --arch resnet8 --head-hidden 8 --head-out 8 --batch 8"
+tiny="$tiny --warmup-epochs 0 --threads 1"
 # The log without times, which differ between equal runs
 timeless() { sed -e 's/"time_[a-z]*": [^,}]*//g' -e 's/"[a-z_]*_per_s": [^,}]*//g' "$1/log.jsonl"; }
 newest() { ls "$1/checkpoints" 2> /dev/null | grep '^step-[0-9]*$' | sort -t- -k2n | tail -n 1; }

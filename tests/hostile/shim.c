@@ -2,12 +2,13 @@
  *
  *     HOSTILE_UNDER=/abs/folder   only calls on files below this folder count (default: every file); several with ':'
  *     HOSTILE_DO=WHAT             kill: SIGKILL before the call; kill-after: after it
- *                                 EIO, EACCES, ENOSPC, EMFILE, EINTR: the call fails with this errno and does nothing
- *                                 (close does close)
+ *                                 EIO, EACCES, ENOSPC, EMFILE, EINTR: the call fails with this errno and does nothing (but
+ *                                 close does close)
  *                                 short: a read or write takes only a part of its bytes
  *                                 WHAT+ : from that call on all, as on a full disk
  *     HOSTILE_AT=N                at the N-th call that WHAT can happen to, from 1; 0 or none: only count
  *     HOSTILE_COUNT=FILE          at the end the number of such calls is written there
+ *     HOSTILE_ONLY=rename         only calls whose name begins so count
  *     HOSTILE_TRACE=FILE          every counted call is appended there: its number, its name, its path
  *
  * WHAT decides which calls count: ENOSPC only those that may need space, EMFILE only those that open, EINTR only those that a
@@ -41,7 +42,7 @@ static struct {
     long at;
     char under[4][PATH_MAX];
     int under_count;
-    const char *count, *trace;
+    const char *count, *trace, *only;
 } plan;
 
 static atomic_long calls;
@@ -63,7 +64,7 @@ static void read_plan(void) {
     char name[32] = "", list[4 * PATH_MAX] = "", *rest;
     if (plan.ready) return;
     plan.ready = 1;
-    plan.count = getenv("HOSTILE_COUNT"), plan.trace = getenv("HOSTILE_TRACE");
+    plan.count = getenv("HOSTILE_COUNT"), plan.trace = getenv("HOSTILE_TRACE"), plan.only = getenv("HOSTILE_ONLY");
     plan.at = at ? strtol(at, NULL, 10) : 0;
     if (what) snprintf(name, sizeof name, "%s", what);
     plan.onward = *name && name[strlen(name) - 1] == '+';
@@ -133,6 +134,7 @@ static void note(long n, const char *name, const char *path) {
 
 static verdict judge(int counts, unsigned kind, const char *name, const char *path) {
     if (!counts || (plan.counted && !(plan.counted & kind))) return GO;
+    if (plan.only && strncmp(name, plan.only, strlen(plan.only)) != 0) return GO;
     const long n = atomic_fetch_add(&calls, 1) + 1;
     note(n, name, path);
     if (plan.at <= 0 || n < plan.at || (n > plan.at && !plan.onward)) return GO;

@@ -147,7 +147,33 @@ expect 1 "exists; use --force to replace it" discover x.npy --out a
 expect 0 "written" discover x.npy --k 2 --out a --force
 has a/summary.json '"k": 2,'
 mkdir other && touch other/file
-expect 1 "is not a folder of results (no summary.json)" discover x.npy --out other --force
+echo kept > a/notes.txt
+mkdir a/plots
+echo kept > a/plots/plot
+expect 0 "written" discover x.npy --k 2 --out a --force
+[ "$(cat a/notes.txt a/plots/plot)" = "kept
+kept" ] || fail "--force has removed files of the user"
+mkdir foreign
+echo '{}' > foreign/summary.json
+echo precious > foreign/thesis.tex
+expect 1 "is not a folder of results" discover x.npy --out foreign --force
+[ -s foreign/thesis.tex ] && [ -s foreign/summary.json ] || fail "files of another program are removed"
+(umask 077 && discover x.npy --out private > out 2> err) || fail "discover under umask 077"
+[ "$(ls -ld private | cut -c1-10)" = drwx------ ] || fail "the folder does not follow the umask: $(ls -ld private)"
+# Killed at any renaming there is a result, and the next call removes what the killed one left.
+shim=$build/tests/hostile_shim.so
+if [ -e "$shim" ]; then
+    cp -r a replaced
+    for n in 1 2 3 4 5; do
+        LD_PRELOAD=$shim HOSTILE_DO=kill HOSTILE_AT=$n HOSTILE_UNDER=$PWD/replaced HOSTILE_ONLY=rename \
+            "$glofnd" discover x.npy --k 2 --out replaced --force > out 2>&1
+        [ -s replaced/summary.json ] && [ "$(cat replaced/notes.txt replaced.tmp-*/notes.txt 2> /dev/null)" = kept ] ||
+            fail "killed at renaming $n: $(ls -d replaced*) $(ls replaced)"
+    done
+    expect 0 "written" discover x.npy --k 2 --out replaced --force
+    [ "$(ls -d replaced*)" = replaced ] && [ "$(cat replaced/notes.txt)" = kept ] || fail "leftovers: $(ls -d replaced*)"
+fi
+expect 1 "is not a folder of results (no summary.json of glofnd discover)" discover x.npy --out other --force
 expect 1 "a pair needs two" discover one.npy --out z
 expect 1 "an anchor has 1 other; k = 1 needs 2" discover two.npy --k 1 --out z
 expect 1 "an empty array, 0 x 8" discover empty.npy --out z

@@ -151,6 +151,8 @@ expect 1 "is not the vocabulary" "$glofnd" eval fn swapped
 expect 0 "no pictures of swapped: swapped/vocab.txt is not" "$glofnd" report swapped --out page.html
 expect 0 "features" "$glofnd" embed swapped --data $test --out e.npy
 rm -r swapped/checkpoints
+expect 1 "is not the vocabulary" "$glofnd" eval retrieval swapped --data $test
+cp run/vocab.txt swapped
 expect 0 "IR" "$glofnd" eval retrieval swapped --data $test
 
 # What evaluates images alone takes the image encoder.

@@ -109,11 +109,14 @@ expect 1 "95 of them are in this data and 1 are missing, and 1 here have none" \
 mv fo/same.tsv fo/away.tsv && mv fo/odd.tsv fo/same.tsv
 expect 1 "95 of them are in this data" "$glofnd" eval fn files
 
-# Weights that are not numbers: what it may be, and what helps.
+# Weights that are not numbers, in a model without a checksum: what it may be, and what helps.
 cp -r run broken
+rm -r broken/checkpoints
+LC_ALL=C sed 's/glofnd_checksum/another_texture/' run/model.safetensors > broken/model.safetensors
 bytes=$(wc -c < broken/model.safetensors)
 printf '\000\000\300\177' | dd of=broken/model.safetensors bs=1 seek=$((bytes - 4)) conv=notrunc 2> /dev/null
-expect 1 "training diverged (try a smaller --lr), or the file is corrupt" "$glofnd" eval threshold broken --plain
+expect 1 "training diverged (try a smaller --lr), or the file is corrupt" "$glofnd" eval fn broken
+expect 0 "it has no checksum, so its weights cannot be checked" "$glofnd" eval knn broken
 
 expect 0 "fn views glofnd F1 %" "$glofnd" compare run late --all
 expect 0 "threshold views MAE" "$glofnd" compare run late

@@ -105,8 +105,10 @@ static void fill(const void *arg, int64_t from, int64_t to, gf_lines *out) {
 static char *written(int threads, const char *name, int f) {
     const char *files[] = {"numbers.tsv", "names.jsonl"};
     char path[600];
+    static const char *const names[] = {"numbers.tsv", "names.jsonl", NULL};
+    static const gf_output_kind kind = {.names = names};
     gf_output_folder to = {0};
-    assert_int_equal(gf_output_folder_open(&err, &to, scratch_path(&box, name), 0, "mark"), GLOFND_OK);
+    assert_int_equal(gf_output_folder_open(&err, &to, scratch_path(&box, name), 0, &kind), GLOFND_OK);
     const gf_table_files t = {
         .name = {files[0], files[1]}, .heading = {"number"}, .items = ITEMS, .block = 10, .fill = fill, .threads = threads};
     assert_int_equal(gf_table_files_write(&err, &to, &t), GLOFND_OK);

@@ -20,6 +20,16 @@ struct gf_trained_run {
     gf_learned learned;
 };
 
+/* A run that trains may have replaced its checkpoint between two of the reads. */
+static glofnd_status check_one_step(gf_error *err, const gf_trained_run *f) {
+    const int64_t images = gf_run_encoder_state(f->encoder)->step;
+    const int64_t texts = f->captions ? gf_run_encoder_state(f->captions)->step : images, learned = f->learned.step;
+    FAIL_IF(err, images != texts || (learned >= 0 && images != learned), GLOFND_E_IO,
+            "%s went on training while it was read, from step %lld to %lld; call again", f->spec.run, (long long)images,
+            (long long)(images != texts ? texts : learned));
+    return GLOFND_OK;
+}
+
 static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
     const gf_run_encoder_spec images = {.run = f->spec.run, .head = 1, .placement = f->spec.placement};
     const gf_run_encoder_spec captions = {.run = f->spec.run, .text = 1, .placement = f->spec.placement};
@@ -31,7 +41,8 @@ static glofnd_status init_run(gf_error *err, gf_trained_run *f) {
     const glofnd_status status = gf_dataset_open(err, data, &f->data);
     TRY(given ? status : gf_run_encoder_data_hint(err, status));
     f->info = gf_dataset_describe(f->data);
-    return gf_learned_read(err, f->spec.run, c, f->data, data, &f->learned);
+    TRY(gf_learned_read(err, f->spec.run, c, f->data, data, &f->learned));
+    return check_one_step(err, f);
 }
 
 glofnd_status gf_trained_run_create(gf_error *err, const gf_trained_run_spec *spec, gf_trained_run **out) {

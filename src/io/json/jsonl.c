@@ -53,6 +53,11 @@ glofnd_status gf_jsonl_open(gf_error *err, gf_jsonl *j, const char *path, int64_
     return status;
 }
 
+glofnd_status gf_jsonl_open_shared(gf_error *err, gf_jsonl *j, const char *path) {
+    *j = (gf_jsonl){0};
+    return gf_log_open_shared(err, &j->log, path);
+}
+
 /* ----- writing ----- */
 
 static void put(gf_jsonl *j, const char *text) { gf_log_put(&j->log, text, strlen(text)); }

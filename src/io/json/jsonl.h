@@ -23,6 +23,8 @@ typedef struct gf_jsonl {
 /* keep: bytes of an earlier file to continue after (gf_jsonl_offset() at that time), 0 for a new one, GF_LOG_ALL for all whole
  * lines. E_FORMAT if the file is shorter or `keep` is not the end of a line; the file is then as it was. */
 glofnd_status gf_jsonl_open(gf_error *err, gf_jsonl *j, const char *path, int64_t keep);
+/* All lines are kept, and other processes may append at the same time (gf_log_open_shared). */
+glofnd_status gf_jsonl_open_shared(gf_error *err, gf_jsonl *j, const char *path);
 
 void gf_jsonl_begin(gf_jsonl *j); /* drops a line that was begun and not ended */
 /* Keys and texts should be UTF-8: bytes that are not are written as U+FFFD. Keys must differ within a line. */

@@ -13,15 +13,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "io/calls.h"
 #include "util/grow.h"
 
 glofnd_status gf_jsonl_read_open(gf_error *err, gf_jsonl_reader *r, const char *path) {
     *r = (gf_jsonl_reader){.err = err, .path = path};
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe must not hang */
+    const int fd = gf_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* nonblocking: a pipe must not hang */
     FAIL_IF(err, fd < 0, GLOFND_E_IO, "'%.300s' cannot be opened: %s", path, strerror(errno));
     struct stat st;
     const int regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    r->file = regular ? fdopen(fd, "r") : NULL;
+    r->file = regular ? gf_stream_of(fd, "r") : NULL;
     if (!r->file) close(fd);
     FAIL_IF(err, !regular, GLOFND_E_IO, "'%.300s' is not a regular file", path);
     FAIL_IF(err, !r->file, GLOFND_E_MEMORY, "no memory to read '%.300s'", path);

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
+#include "io/calls.h"
+#include "io/json/safetensors_checksum.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are copied as they lie in the file: little endian");
 
@@ -209,7 +211,7 @@ static glofnd_status read_at(gf_error *err, const gf_st_file *f, uint64_t at, vo
 
 static glofnd_status open_regular(gf_error *err, gf_st_file *f, uint64_t *size) {
     struct stat st;
-    f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* nonblocking: a pipe without writer must not hang */
+    f->fd = gf_open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0); /* nonblocking: a pipe without writer must not hang */
     FAIL_IF(err, f->fd < 0, GLOFND_E_IO, "%.300s: cannot be opened: %s", f->path, strerror(errno));
     FAIL_IF(err, fstat(f->fd, &st) != 0 || !S_ISREG(st.st_mode), GLOFND_E_IO, "%.300s: not a regular file", f->path);
     *size = (uint64_t)st.st_size;
@@ -353,7 +355,8 @@ static glofnd_status add_texts(gf_error *err, const char *path, json_t *header, 
     for (int64_t i = 0; i < count; i++) {
         FAIL_IF(err, json_object_get(metadata, texts[i].key), GLOFND_E_ARGUMENT, "%.200s: two texts '%s'", path,
                 show(texts[i].key).text);
-        FAIL_IF(err, json_object_set_new(metadata, texts[i].key, json_string(texts[i].text)) != 0, GLOFND_E_ARGUMENT,
+        const char *text = strcmp(texts[i].key, GF_ST_CHECKSUM) == 0 ? GF_ST_NO_CHECKSUM : texts[i].text;
+        FAIL_IF(err, json_object_set_new(metadata, texts[i].key, json_string(text)) != 0, GLOFND_E_ARGUMENT,
                 "%.200s: the text '%s' is not UTF-8, or there is no memory", path, show(texts[i].key).text);
     }
     return GLOFND_OK;
@@ -396,10 +399,11 @@ static glofnd_status make_header(gf_error *err, const char *path, json_t *header
     return GLOFND_OK;
 }
 
-static glofnd_status put_file(gf_error *err, const char *path, const char *header, const gf_st_tensor *tensors, int64_t count) {
+static glofnd_status put_file(gf_error *err, const char *path, char *header, const gf_st_tensor *tensors, int64_t count) {
     const size_t length = strlen(header), padding = (8 - length % 8) % 8;
     gf_writer w;
     FAIL_IF(err, length + padding > GF_ST_MAX_HEADER, GLOFND_E_ARGUMENT, "%.300s: too many tensors for one file", path);
+    gf_st_put_checksum(header, length + padding, tensors, count);
     TRY(gf_writer_open(err, &w, path));
     gf_put_u64(&w, length + padding);
     gf_put(&w, header, length);

@@ -62,9 +62,14 @@ glofnd_status gf_st_read(gf_error *err, const gf_st_file *f, const gf_st_tensor 
 /* Converted to float32, rounded to nearest where it must be; BOOL gives 0 and 1. `count` must be the tensor's. */
 glofnd_status gf_st_read_f32(gf_error *err, const gf_st_file *f, const gf_st_tensor *t, float *out, int64_t count);
 
+#define GF_ST_CHECKSUM "glofnd_checksum" /* key of a text */
+/* Compares every byte of the file with the checksum in its texts. *has: there is one. E_FORMAT: it differs. */
+glofnd_status gf_st_check(gf_error *err, const gf_st_file *f, int *has);
+
 /* Writes name, type, rank, shape and data of tensors [count], in this order, to a temporary file beside `path` that replaces it
  * only when complete. Equal arguments give equal bytes. The header is filled with blanks so that the data starts at a multiple
- * of 8; to have each tensor aligned in a mapped file, give the wide types first. texts may be NULL with text_count 0. */
+ * of 8; to have each tensor aligned in a mapped file, give the wide types first. texts may be NULL with text_count 0. A text
+ * GF_ST_CHECKSUM, whatever it says, becomes the checksum of the file, with zeros in its place. */
 glofnd_status gf_st_write(gf_error *err, const char *path, const gf_st_tensor *tensors, int64_t count, const gf_st_text *texts,
                           int64_t text_count);
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "io/calls.h"
 #include "io/json/jsonl.h"
 #include "plot/base64.h"
 #include "report/explorer/explorer_images.h"
@@ -268,7 +269,7 @@ glofnd_status gf_explorer_write(gf_error *err, const char *path, const gf_explor
             (long long)x->n, (long long)GF_EXPLORER_MAX);
     TRY(gf_explorer_draw(err, x, &images));
     *shown = images.shown;
-    p.f = fopen(path, "wb");
+    p.f = gf_stream_open(path, "w");
     if (!p.f) {
         gf_explorer_images_free(&images);
         GF_FAIL(err, GLOFND_E_IO, "'%.300s' cannot be written: %s", path, strerror(errno));

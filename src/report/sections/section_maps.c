@@ -93,7 +93,7 @@ static void draw(gf_text *out, const gf_snapshot *l, const class_styles *k, cons
 }
 
 static void row_of_maps(gf_text *out, const gf_report *r, const class_styles *k, int pca) {
-    char note[200];
+    char note[260];
     gf_text_add(out, "<div class=\"maps\">\n");
     for (int g = 0; g < gf_groups(r); g++) {
         const gf_snapshot *l = gf_group_snapshot(r, g);
@@ -104,6 +104,8 @@ static void row_of_maps(gf_text *out, const gf_report *r, const class_styles *k,
         else if (isfinite(l->neighbours))
             snprintf(note, sizeof note, "%.1f\u00a0%% of nearest neighbours have the same class.", 100.0 * l->neighbours);
         else snprintf(note, sizeof note, "%lld images.", (long long)l->n);
+        const size_t used = strlen(note);
+        if (l->step >= 0) snprintf(note + used, sizeof note - used, " Weights of step %lld.", (long long)l->step);
         draw(out, l, k, pca ? l->pca : l->tsne, gf_snapshot_name(r, l), note);
     }
     gf_text_add(out, "</div>\n");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "io/blockfile.h"
+#include "io/calls.h"
 #include "method/options.h"
 #include "run/config/config_parts.h"
 
@@ -196,11 +197,12 @@ static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const ch
 static int mark_of(const char *line) { return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
 
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
-    FILE *f = fopen(path, "r");
+    FILE *f = gf_stream_open(path, "r");
     char line[2200];
     glofnd_status status = GLOFND_OK;
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %m", path);
     for (int number = 1; status == GLOFND_OK && fgets(line, sizeof line, f); number++) {
+        if (ferror(f)) break;
         if (!strchr(line, '\n') && !feof(f)) status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
         else status = read_line(err, c, line + (number == 1 ? mark_of(line) : 0), path, number);
     }

@@ -9,7 +9,7 @@
 #include "io/json/safetensors.h"
 #include "run/checkpoint_folder.h"
 #include "run/layout.h"
-#include "run/manifest.h"
+#include "run/state/manifest.h"
 #include "train/checkpoint/anchors.h"
 #include "train/checkpoint/weights.h"
 
@@ -197,7 +197,11 @@ static glofnd_status save_together(gf_error *err, const gf_trainer *t, const gf_
 
 /* The first rank's answer counts. */
 static glofnd_status exists(gf_error *err, const gf_trainer *t, const gf_checkpoint_draft *d, int *yes) {
-    double x = !t->comm || t->comm->rank == 0 ? gf_checkpoint_draft_exists(d) : 0;
+    int here = 0;
+    glofnd_status status = !t->comm || t->comm->rank == 0 ? gf_checkpoint_draft_exists(err, d, &here) : GLOFND_OK;
+    if (t->comm) status = gf_comm_agree(err, t->comm, status);
+    TRY(status);
+    double x = here;
     if (t->comm) TRY(t->comm->ops->sum(err, t->comm, &x, 1));
     *yes = x > 0.0;
     return GLOFND_OK;

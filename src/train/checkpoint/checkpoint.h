@@ -7,7 +7,7 @@
  *   state.json           position, sums of the present epoch, how much of the log files belongs to it; of an image-text run also
  *                        the learned temperature, and its vocabulary
  *   config.cfg           the configuration it was made under
- *   DONE                 checksum, length and name of each of these (run/manifest.h)
+ *   DONE                 checksum, length and name of each of these (run/state/manifest.h)
  * Equal runs write equal bytes. run/checkpoint_folder.h makes, finds and replaces the folders.
  */
 #pragma once

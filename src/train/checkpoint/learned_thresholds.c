@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "dist/shard.h"
+#include "io/calls.h"
 #include "method/store/store.h"
 #include "run/checkpoint_folder.h"
 #include "run/layout.h"
+#include "run/state/manifest.h"
 #include "train/checkpoint/anchors.h"
 #include "util/status.h"
 
@@ -25,7 +26,7 @@ typedef struct source {
 
 void gf_learned_free(gf_learned *l) {
     for (int side = 0; side < 2; side++) free(l->at[side]);
-    *l = (gf_learned){0};
+    *l = (gf_learned){.step = l->step};
 }
 
 static glofnd_status alloc_values(gf_error *err, int64_t n, float **out) {
@@ -152,9 +153,13 @@ static glofnd_status count_rows(gf_error *err, const source *x, int64_t *n) {
 
 static glofnd_status read_checkpoint(gf_error *err, source *x, gf_learned *l) {
     char anchors[PATH_MAX];
+    int listed;
     TRY(gf_path_join(err, anchors, x->folder, GF_ANCHORS_FILE));
     TRY(gf_path_join(err, x->keys, x->folder, GF_KEYS_FILE));
-    if (access(x->keys, F_OK) != 0) *x->keys = 0;
+    TRY(gf_manifest_check_one(err, x->folder, GF_ANCHORS_FILE, &listed));
+    TRY(gf_manifest_check_one(err, x->folder, GF_KEYS_FILE, &listed)); /* lost or corrupt keys are not "no keys" */
+    TRY(gf_exists(err, x->keys, &listed));
+    if (!listed) *x->keys = 0;
     TRY(count_rows(err, x, &l->n));
     TRY(read_files(err, anchors, l));
     if (!is_any(l)) return gf_learned_free(l), GLOFND_OK;
@@ -165,9 +170,10 @@ static glofnd_status read_checkpoint(gf_error *err, source *x, gf_learned *l) {
 glofnd_status gf_learned_read(gf_error *err, const char *run, const gf_config *c, const gf_dataset *d, const char *spec,
                               gf_learned *out) {
     source x = {.run = run, .spec = spec, .config = c, .data = d};
-    *out = (gf_learned){0};
+    *out = (gf_learned){.step = -1};
     TRY(gf_checkpoint_latest(err, run, x.folder));
     if (!*x.folder) return GLOFND_OK;
+    out->step = gf_checkpoint_step(x.folder);
     const glofnd_status status = read_checkpoint(err, &x, out);
     if (status != GLOFND_OK) gf_learned_free(out);
     return status;

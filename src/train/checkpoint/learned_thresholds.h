@@ -9,6 +9,7 @@
 typedef struct gf_learned {
     int64_t n;    /* samples of the data; 0: nothing learned */
     int sides;    /* 1; image-text: 2, images and texts */
+    int64_t step; /* of the checkpoint; -1: there is none */
     float *at[2]; /* [n] in the order of the data; NaN: never visited */
 } gf_learned;
 

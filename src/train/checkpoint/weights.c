@@ -8,6 +8,7 @@
 
 #include "io/json/safetensors.h"
 #include "optim/schedule.h"
+#include "run/layout.h"
 #include "train/checkpoint/positions.h"
 
 static const char scale_name[] = "logit_scale";
@@ -35,7 +36,7 @@ static glofnd_status fetch_model(gf_error *err, const gf_model *m, float *block,
     return GLOFND_OK;
 }
 
-glofnd_status gf_weights_save_model(gf_error *err, const gf_model *m, const char *path) {
+static glofnd_status save_model(gf_error *err, const gf_model *m, const char *path, const gf_st_text *texts, int text_count) {
     int64_t numbers = 0;
     int count = m->logit_scale != NULL;
     for (int i = 0; i < m->count; i++) {
@@ -49,13 +50,19 @@ glofnd_status gf_weights_save_model(gf_error *err, const gf_model *m, const char
             numbers);
     gf_st_tensor *list = calloc((size_t)count, sizeof *list);
     float *block = malloc((size_t)numbers * sizeof *block);
-    const gf_st_text format = {"format", "pt"};
     glofnd_status status = list && block ? fetch_model(err, m, block, list)
                                          : gf_fail(err, GLOFND_E_MEMORY, "no memory for a copy of %d tensors", count);
-    if (status == GLOFND_OK) status = gf_st_write(err, path, list, count, &format, 1);
+    if (status == GLOFND_OK) status = gf_st_write(err, path, list, count, texts, text_count);
     free(list);
     free(block);
     return status;
+}
+
+static const gf_st_text format_text = {"format", "pt"}, checksum_text = {GF_ST_CHECKSUM, ""};
+
+glofnd_status gf_weights_save_model(gf_error *err, const gf_model *m, const char *path) {
+    const gf_st_text texts[] = {format_text, checksum_text};
+    return save_model(err, m, path, texts, 2);
 }
 
 glofnd_status gf_weights_save(gf_error *err, gf_net *net, const char *path) {
@@ -148,9 +155,11 @@ static glofnd_status load_net(gf_error *err, gf_net *net, const file_view *v, in
 
 glofnd_status gf_weights_load(gf_error *err, gf_net *net, const char *path, int backbone_only) {
     gf_st_file f = {0};
+    int checked;
     TRY(gf_st_open(err, path, &f));
     const file_view v = view_of(&f);
-    const glofnd_status status = load_net(err, net, &v, backbone_only);
+    glofnd_status status = gf_st_check(err, &f, &checked);
+    if (status == GLOFND_OK) status = load_net(err, net, &v, backbone_only);
     gf_st_close(&f);
     return status;
 }
@@ -286,8 +295,11 @@ glofnd_status gf_weights_load_model(gf_error *err, const gf_model *m, const char
     TRY(gf_st_open(err, path, &f));
     match *a = calloc(1, sizeof *a);
     char *used = calloc((size_t)(f.count ? f.count : 1), 1);
-    glofnd_status status = GLOFND_OK;
-    if (a && used) {
+    int checked;
+    glofnd_status status = gf_st_check(err, &f, &checked);
+    if (status != GLOFND_OK) {
+        /* corrupt */
+    } else if (a && used) {
         *a = (match){.m = m, .rule = rule, .v = view_of(&f), .used = used};
         status = load_model(err, a, r);
     } else {
@@ -316,9 +328,17 @@ static void collect(run_model *x, const gf_trainer *t) {
 
 glofnd_status gf_model_save(gf_error *err, const gf_trainer *t, const char *path) {
     run_model x;
-    if (t->encoders.count == 1) return gf_weights_save(err, t->encoders.at[0].net, path);
+    char step[32], vocabulary[32];
+    const int pairs = t->encoders.count == 2;
+    const gf_st_text texts[] = {format_text,
+                                {GF_MODEL_STEP, step},
+                                checksum_text,
+                                {GF_MODEL_VOCABULARY, vocabulary}}; /* the last one only of pairs */
+    snprintf(step, sizeof step, "%lld", (long long)t->step);
+    snprintf(vocabulary, sizeof vocabulary, "%08x", (unsigned)t->vocab_crc);
     collect(&x, t);
-    return gf_weights_save_model(err, &x.model, path);
+    if (!pairs) x.model.logit_scale = NULL;
+    return save_model(err, &x.model, path, texts, pairs ? 4 : 3);
 }
 
 /* The temperature of a checkpoint is in its state.json, with its moments. */

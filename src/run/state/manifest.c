@@ -1,5 +1,5 @@
 /* manifest.c - see manifest.h. */
-#include "run/manifest.h"
+#include "run/state/manifest.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "io/blockfile.h"
+#include "io/calls.h"
+#include "io/checksum.h"
 #include "run/layout.h"
 #include "util/path.h"
 
@@ -19,35 +21,16 @@ typedef struct sums { /* of one file */
     uint32_t crc;
 } sums;
 
-static uint64_t word_of(const unsigned char *p, size_t n) {
-    uint64_t word = 0;
-    for (size_t i = 0; i < n; i++) word |= (uint64_t)p[i] << 8 * i;
-    return word;
-}
-
-/* A bijection of h, so that different values stay different; and not linear, so that no field of a file can cancel the bytes
- * before it, as a CRC does. */
-static uint64_t stir(uint64_t h, uint64_t word) {
-    h = (h ^ word) * 0x9e3779b97f4a7c15u;
-    return h ^ h >> 32;
-}
-
-/* n is a multiple of 8 but for the end of a file, whose last word is filled up with zeros: the length is in the line as well. */
-static uint64_t mix(uint64_t h, const unsigned char *p, size_t n) {
-    for (; n >= 8; n -= 8, p += 8) h = stir(h, word_of(p, 8));
-    return n > 0 ? stir(h, word_of(p, n)) : h;
-}
-
 static glofnd_status add_up(gf_error *err, const char *path, sums *out) {
     unsigned char part[1 << 14];
     gf_reader r;
     TRY(gf_reader_open(err, &r, path));
-    *out = (sums){.bytes = r.size, .mixed = 0xcbf29ce484222325u};
+    *out = (sums){.bytes = r.size, .mixed = GF_CHECKSUM_START};
     while (r.status == GLOFND_OK && gf_reader_left(&r) > 0) {
         const uint64_t left = gf_reader_left(&r);
         const size_t n = left < sizeof part ? (size_t)left : sizeof part;
         gf_get(&r, part, n);
-        out->mixed = mix(out->mixed, part, n);
+        out->mixed = gf_checksum(out->mixed, part, n);
     }
     out->crc = r.crc;
     gf_reader_close(&r);
@@ -131,13 +114,16 @@ static glofnd_status check_text(gf_error *err, const char *folder, char *done, c
 static glofnd_status read_done(gf_error *err, const char *folder, char **done) {
     char path[PATH_MAX];
     TRY(gf_path_join(err, path, folder, GF_DONE_FILE));
-    FILE *f = fopen(path, "r");
+    FILE *f = gf_stream_open(path, "r");
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
     *done = malloc(BYTES_MAX + 1);
     if (*done) (*done)[fread(*done, 1, BYTES_MAX, f)] = 0;
+    const int failed = ferror(f), why = errno;
     fclose(f);
     FAIL_IF(err, !*done, GLOFND_E_MEMORY, "no memory to read %s", path);
-    return GLOFND_OK;
+    if (!failed) return GLOFND_OK;
+    free(*done);
+    GF_FAIL(err, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(why));
 }
 
 glofnd_status gf_manifest_check(gf_error *err, const char *folder, const char *const *needed, int count) {
@@ -148,16 +134,32 @@ glofnd_status gf_manifest_check(gf_error *err, const char *folder, const char *c
     return status;
 }
 
-glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const char *name, int *listed) {
+/* The line of DONE that lists `name`; "": none. */
+static glofnd_status find_line(gf_error *err, const char *folder, const char *name, char found[LINE]) {
     char *done, *rest;
-    glofnd_status status = GLOFND_OK;
+    *found = 0;
     TRY(read_done(err, folder, &done));
-    *listed = 0;
-    for (char *line = strtok_r(done, "\n", &rest); line && !*listed; line = strtok_r(NULL, "\n", &rest)) {
+    for (char *line = strtok_r(done, "\n", &rest); line && !*found; line = strtok_r(NULL, "\n", &rest)) {
         const char *space = strrchr(line, ' ');
-        *listed = space && strcmp(space + 1, name) == 0;
-        if (*listed) status = check_line(err, folder, line);
+        if (space && strcmp(space + 1, name) == 0 && strlen(line) < LINE) memcpy(found, line, strlen(line) + 1);
     }
     free(done);
-    return status;
+    return GLOFND_OK;
+}
+
+glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const char *name, int *listed) {
+    char line[LINE];
+    TRY(find_line(err, folder, name, line));
+    *listed = *line != 0;
+    return *listed ? check_line(err, folder, line) : GLOFND_OK;
+}
+
+glofnd_status gf_manifest_same(gf_error *err, const char *folder, const char *other, const char *name, int *same) {
+    char line[LINE], there[LINE];
+    *same = 0;
+    TRY(find_line(err, folder, name, line));
+    if (!*line) return GLOFND_OK;
+    TRY(describe(err, other, name, (int)strcspn(line, " "), there));
+    *same = strcmp(line, there) == 0;
+    return GLOFND_OK;
 }

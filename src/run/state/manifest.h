@@ -15,3 +15,5 @@ glofnd_status gf_manifest_write(gf_error *err, const char *folder, const char *c
 glofnd_status gf_manifest_check(gf_error *err, const char *folder, const char *const *needed, int count);
 /* Checks one file, if it is listed. */
 glofnd_status gf_manifest_check_one(gf_error *err, const char *folder, const char *name, int *listed);
+/* *same: OTHER/name has the length and checksum that FOLDER/DONE lists. */
+glofnd_status gf_manifest_same(gf_error *err, const char *folder, const char *other, const char *name, int *same);
