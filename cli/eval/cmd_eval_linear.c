@@ -17,8 +17,8 @@ typedef struct linear_job {
     eval_samples samples;
     gf_linear_eval_spec spec;
     double fraction[FRACTIONS_MAX];
-    int fractions, by_name; /* by_name: they were asked for, so that what cannot be done is an error */
-    char protocol[96];      /* name, with what differs from the protocol of that name */
+    int fractions;
+    char protocol[96]; /* name, with what differs from the protocol of that name */
     eval_progress line;
     int encoding; /* the line is about encoding */
     gf_linear_result result[FRACTIONS_MAX];
@@ -102,12 +102,12 @@ static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *
     if (j->result[i].probe.epochs_run) eval_progress_end(&j->line);
     j->seconds[i] = gf_clock() - start;
     TRY(status);
-    if (j->result[i].empty < 0) return GLOFND_OK;
-    FAIL_IF(err, j->by_name, GLOFND_E_ARGUMENT,
-            "%g %% of the labels of %.200s hold no sample of class %d: a class of n gives floor(share n) samples; take more",
-            100.0 * j->fraction[i], j->samples.data, (int)j->result[i].empty);
-    gf_print(stderr, "glofnd eval linear: skipping %g %% of the labels: they hold no sample of class %d\n",
-             100.0 * j->fraction[i], (int)j->result[i].empty);
+    if (j->result[i].raised)
+        gf_print(stderr,
+                "glofnd eval linear: %g %% of the labels: %d class%s %s too few samples for a whole one; one sample of each is "
+                "used (the authors' code takes none)\n",
+                100.0 * j->fraction[i], (int)j->result[i].raised, j->result[i].raised == 1 ? "" : "es",
+                j->result[i].raised == 1 ? "has" : "have");
     return GLOFND_OK;
 }
 
@@ -139,19 +139,14 @@ static glofnd_status evaluate(gf_error *err, linear_job *j) {
 
 /* ----- results ----- */
 
-/* Means over the shares that could be trained; how many. */
-static int means(const linear_job *j, double *top1, double *top5) {
-    int count = 0;
+static void means(const linear_job *j, double *top1, double *top5) {
     *top1 = *top5 = 0.0;
     for (int i = 0; i < j->fractions; i++) {
-        if (j->result[i].empty >= 0) continue;
         *top1 += j->result[i].probe.top1;
         *top5 += j->result[i].probe.top5;
-        count++;
     }
-    *top1 /= count;
-    *top5 /= count;
-    return count;
+    *top1 /= j->fractions;
+    *top5 /= j->fractions;
 }
 
 static void print_results(const linear_job *j) {
@@ -166,16 +161,13 @@ static void print_results(const linear_job *j) {
              "last");
     for (int i = 0; i < j->fractions; i++) {
         const gf_linear_result *r = &j->result[i];
-        if (r->empty >= 0) continue;
-        gf_print(stdout, "%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i],
-                 (long long)r->samples, (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch,
-                 100.0 * r->probe.top1, 100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
+        gf_print(stdout, "%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i], (long long)r->samples,
+               (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch, 100.0 * r->probe.top1,
+               100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
     }
-    const int count = means(j, &top1, &top5);
-    if (count > 1)
-        gf_print(stdout, "%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
-                 j->protocol);
-    if (count == 0) gf_print(stdout, "no share of the labels has samples of every class\n");
+    means(j, &top1, &top5);
+    if (j->fractions > 1)
+        gf_print(stdout, "%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "", j->protocol);
 }
 
 static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
@@ -198,16 +190,13 @@ static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
 }
 
 static void record_mean(gf_eval_writer *log, const linear_job *j) {
-    double top1, top5, used[FRACTIONS_MAX];
-    int count = 0;
-    if (means(j, &top1, &top5) == 0) return;
-    for (int i = 0; i < j->fractions; i++)
-        if (j->result[i].empty < 0) used[count++] = j->fraction[i];
+    double top1, top5;
+    means(j, &top1, &top5);
     eval_log_begin(log, "linear_mean", j->protocol, &j->samples);
     gf_eval_put_integer(log, "seed", (int64_t)j->spec.seed);
     gf_eval_put_integer(log, "augment", j->spec.augment);
     gf_eval_put_number(log, "validation", j->spec.validation);
-    gf_eval_put_numbers(log, "fractions", used, count);
+    gf_eval_put_numbers(log, "fractions", j->fraction, j->fractions);
     gf_eval_put_number(log, "top1", top1);
     gf_eval_put_number(log, "top5", top5);
     gf_eval_writer_end(log);
@@ -216,8 +205,7 @@ static void record_mean(gf_eval_writer *log, const linear_job *j) {
 static glofnd_status record(gf_error *err, const linear_job *j) {
     gf_eval_writer log = {0};
     TRY(gf_eval_writer_open(err, &log, j->samples.run));
-    for (int i = 0; i < j->fractions; i++)
-        if (j->result[i].empty < 0) record_fraction(&log, j, i);
+    for (int i = 0; i < j->fractions; i++) record_fraction(&log, j, i);
     record_mean(&log, j);
     return gf_eval_writer_close(&log);
 }
@@ -236,7 +224,7 @@ static const gf_option rows[] = {
     CLI_STRING_OR(linear_flags, protocol, "protocol", "NAME", "paper",
                   "paper: AdamW (the paper's text); official: SGD (the authors' script)"),
     CLI_STRING_OR(linear_flags, fractions, "fractions", "LIST", "100,10,1,0.1",
-                  "percentages of the labels; of the default those that hold no sample of some class are skipped"),
+                  "percentages of the labels; of each class at least one sample"),
     CLI_STRING_OR(
         linear_flags, augment, "augment", "N|epoch", "0",
         "train on N kept passes of random crops and flips, or on new ones every epoch as the paper does; 0: centre views"),
@@ -253,7 +241,6 @@ static int run(const cli_call *call, const void *flags) {
     gf_error err = {{0}};
     static linear_job j; /* too large for the stack */
     int code;
-    j.by_name = cli_given(call, "fractions");
     if ((code = read_protocol(call, &j, f->protocol)) || (code = read_fractions(call, &j, f->fractions)) ||
         (code = read_augment(call, &j, f->augment)))
         return code;

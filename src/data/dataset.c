@@ -69,6 +69,7 @@ void gf_dataset_free(gf_dataset *d) {
     if (!d) return;
     if (d->format) d->format->close(d->self);
     gf_string_list_free(&d->classes);
+    gf_string_list_free(&d->titles);
     gf_spec_free(&d->spec);
     free(d);
 }
@@ -112,6 +113,11 @@ int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ?
 const char *gf_dataset_class(const gf_dataset *d, int32_t label) {
     const char *name = gf_string_list_get(&d->classes, label);
     return name && name[0] ? name : NULL;
+}
+
+const char *gf_dataset_class_title(const gf_dataset *d, int32_t label) {
+    const char *title = gf_string_list_get(&d->titles, label);
+    return title && title[0] ? title : gf_dataset_class(d, label);
 }
 
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes) {

@@ -82,6 +82,8 @@ int gf_dataset_test_spec(const gf_dataset *d, char *out, size_t bytes);
 int gf_dataset_split_spec(const gf_dataset *d, const char *split, char *out, size_t bytes);
 int32_t gf_dataset_label(const gf_dataset *d, int64_t i);         /* without decoding; -1: none */
 const char *gf_dataset_class(const gf_dataset *d, int32_t label); /* NULL: unnamed */
+/* What a class is called in a sentence: its name, or a title where the name is an identifier (ImageNet's WordNet ids). */
+const char *gf_dataset_class_title(const gf_dataset *d, int32_t label);
 /* File name, tar member or "#i": names a sample in messages; and a 64-bit hash that stays the same when shards are re-cut. */
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes);
 uint64_t gf_dataset_key(const gf_dataset *d, int64_t i);

@@ -37,6 +37,7 @@ struct gf_dataset {
     gf_spec spec;
     gf_dataset_info info;
     gf_string_list classes;   /* names by label, "": none; may be empty */
+    gf_string_list titles;    /* of classes whose names are identifiers; the same */
     char note[GF_NOTE_BYTES]; /* gf_dataset_note */
     void *self;
 };

@@ -17,14 +17,16 @@ static int32_t count_classes(const int32_t *label, int64_t n) {
 /* quota [classes]: samples still to be drawn. */
 static void set_quotas(gf_stratified_sample *d, const int32_t *label, int64_t n, int64_t *quota, int32_t classes) {
     d->classes = 0;
-    d->empty = -1;
+    d->raised = 0;
     for (int64_t i = 0; i < n; i++)
         if (label[i] >= 0) quota[label[i]]++;
     for (int32_t c = 0; c < classes; c++) {
         if (quota[c] == 0) continue;
         d->classes++;
         quota[c] = (int64_t)(d->share * (double)quota[c] + ROUNDING);
-        if (quota[c] == 0 && d->empty < 0) d->empty = c;
+        if (quota[c] > 0 || !d->at_least_one) continue;
+        quota[c] = 1;
+        d->raised++;
     }
 }
 

@@ -54,7 +54,7 @@ static void wrong_specs_are_refused(void **state) {
     (void)state;
     refused("", GLOFND_E_OPTION, "no data");
     refused("/some/where", GLOFND_E_OPTION, "folder:/some/where");
-    refused("imagenet:/x", GLOFND_E_OPTION, "unknown data format 'imagenet'");
+    refused("imagenot:/x", GLOFND_E_OPTION, "unknown data format 'imagenot'");
     refused("folder:", GLOFND_E_OPTION, "needs a place");
     refused("folder", GLOFND_E_OPTION, "needs a place");
     refused("folder:%?spilt=test", GLOFND_E_OPTION, "classes, split");

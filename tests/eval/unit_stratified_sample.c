@@ -36,23 +36,29 @@ static void takes_the_floor_of_each_class(void **state) {
     static const struct {
         double share;
         int64_t count[4];
-        int32_t empty;
+        int64_t with_one[4]; /* at least one of each class */
+        int32_t raised;
     } cases[] = {
-        {1.0, {1000, 500, 0, 30}, -1}, {0.1, {100, 50, 0, 3}, -1}, {0.05, {50, 25, 0, 1}, -1},
-        {0.01, {10, 5, 0, 0}, 3},      {0.001, {1, 0, 0, 0}, 1},   {0.7, {700, 350, 0, 21}, -1},
+        {1.0, {1000, 500, 0, 30}, {1000, 500, 0, 30}, 0}, {0.1, {100, 50, 0, 3}, {100, 50, 0, 3}, 0},
+        {0.05, {50, 25, 0, 1}, {50, 25, 0, 1}, 0},        {0.01, {10, 5, 0, 0}, {10, 5, 0, 1}, 1},
+        {0.001, {1, 0, 0, 0}, {1, 1, 0, 1}, 2},           {0.7, {700, 350, 0, 21}, {700, 350, 0, 21}, 0},
     };
     int32_t label[N];
     uint8_t chosen[N];
     int64_t count[4];
     make_labels(label);
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        gf_stratified_sample d = {.share = cases[c].share, .seed = 5, .stream = GF_STRATIFIED_LABELS};
+    for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
+        const size_t c = k / 2;
+        gf_stratified_sample d = {.share = cases[c].share,
+                                  .seed = 5,
+                                  .stream = GF_STRATIFIED_LABELS,
+                                  .at_least_one = (int)(k % 2)};
         assert_int_equal(gf_stratified_draw(NULL, &d, label, N, chosen), GLOFND_OK);
         counts(label, chosen, count);
-        assert_memory_equal(count, cases[c].count, sizeof count);
+        assert_memory_equal(count, d.at_least_one ? cases[c].with_one : cases[c].count, sizeof count);
         assert_int_equal(d.count, count[0] + count[1] + count[3]);
         assert_int_equal(d.classes, 3);
-        assert_int_equal(d.empty, cases[c].empty);
+        assert_int_equal(d.raised, d.at_least_one ? cases[c].raised : 0);
     }
 }
 

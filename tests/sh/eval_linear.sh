@@ -26,15 +26,18 @@ expect 2 "glofnd eval fn: --alpha: " "$glofnd" eval fn run --alpha 1
 
 # ----- linear -----
 
-# Shares that hold no sample of some class are skipped: 1 % and 0.1 % of 50 per class.
+# Of a class with too few samples for a share one is used, and that is said: 1 % and 0.1 % of 50 per class.
 expect 0 "mean" "$glofnd" eval linear run --data $data --epochs 30
-grep -q "skipping 1 % of the labels: they hold no sample of class 0" err || fail "1 % must be skipped"
-grep -q "skipping 0.1 %" err || fail "0.1 % must be skipped"
-[ "$(grep -c 'paper-centre-epochs30$' out)" -eq 3 ] || fail "every number must come with the protocol's name"
-[ "$(records linear)" -eq 2 ] && [ "$(records linear_mean)" -eq 1 ] || fail "records of linear"
+for share in 1 0.1; do
+    grep -q "linear: $share % of the labels: 4 classes have too few samples for a whole one; one sample of each" err ||
+        fail "$share % takes one of each class, and says so"
+done
+[ "$(grep -c 'paper-centre-epochs30$' out)" -eq 5 ] || fail "every number must come with the protocol's name"
+[ "$(records linear)" -eq 4 ] && [ "$(records linear_mean)" -eq 1 ] || fail "records of linear"
+grep '"fraction": 0.001, ' run/eval.jsonl | grep -q '"train_samples": 4, ' || fail "0.1 % are one of each class"
 grep '"event": "linear", "protocol": "paper-centre-epochs30"' run/eval.jsonl |
     grep -q '"fraction": 0.1, .*"train_samples": 20, ' || fail "10 % are 5 of each class"
-expect 1 "1 % of the labels of $data hold no sample of class 0" "$glofnd" eval linear run --data $data --fractions 100,1
+expect 0 "   0.1 %         4" "$glofnd" eval linear run --data $data --fractions 0.1 --epochs 3
 
 expect 0 "official-cached2-epochs4-validated" "$glofnd" eval linear run --data $data --protocol official --augment 2 \
     --validation 0.2 --epochs 4 --fractions 50
@@ -47,7 +50,7 @@ expect 0 " 90/90 " "$glofnd" eval linear run --data $data --fractions 100
 
 # Means over other shares, and other draws of labels, are other figures.
 expect 0 "mean" "$glofnd" eval linear run --data $data --epochs 30 --fractions 100,50
-expect 0 "linear paper-centre-epochs30 mean top-1 % (fractions 0.1, 1)" "$glofnd" compare run
+expect 0 "linear paper-centre-epochs30 mean top-1 % (fractions 0.001, 0.01, 0.1, 1)" "$glofnd" compare run
 wants "another mean" 0 "linear paper-centre-epochs30 mean top-1 % (fractions 0.5, 1)"
 expect 0 "mean" "$glofnd" eval linear run --data $data --epochs 30 --fractions 50,100 --seed 2
 expect 0 "linear paper-centre-epochs30 50 % top-1 % (seed 2)" "$glofnd" compare run

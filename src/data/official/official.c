@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/official/mat5.h"
 #include "io/file.h"
 #include "util/grow.h"
 #include "util/strings/utf8.h"
@@ -36,22 +37,30 @@ glofnd_status gf_official_add(gf_error *err, gf_official *o, const char *path, i
     return gf_string_list_add(err, &o->paths, path, strlen(path));
 }
 
-glofnd_status gf_official_name_class(gf_error *err, gf_official *o, int64_t label, const char *name, size_t length) {
+static glofnd_status set_name(gf_error *err, const gf_official *o, gf_official_names *names, int64_t label, const char *name,
+                              size_t length) {
     const size_t k = (size_t)label;
     FAIL_IF(err, label < 0 || label >= GF_CLASSES_MAX, GLOFND_E_FORMAT, "'%.200s': class %lld is out of range", o->root,
             (long long)label);
-    if (k < o->classes && o->class_name[k] && strlen(o->class_name[k]) == length && !memcmp(o->class_name[k], name, length))
-        return GLOFND_OK;
+    if (k < names->n && names->at[k] && strlen(names->at[k]) == length && !memcmp(names->at[k], name, length)) return GLOFND_OK;
     char *copy = strndup(name, length);
-    if (!copy || !gf_grow(&o->class_name, &o->class_capacity, k + 1, sizeof *o->class_name)) {
+    if (!copy || !gf_grow(&names->at, &names->capacity, k + 1, sizeof *names->at)) {
         free(copy);
         GF_FAIL(err, GLOFND_E_MEMORY, "no memory for the names of classes");
     }
-    while (o->classes <= k) o->class_name[o->classes++] = NULL;
-    free(o->class_name[k]);
-    o->class_name[k] = copy;
+    while (names->n <= k) names->at[names->n++] = NULL;
+    free(names->at[k]);
+    names->at[k] = copy;
     gf_utf8_clean(copy, '?');
     return GLOFND_OK;
+}
+
+glofnd_status gf_official_name_class(gf_error *err, gf_official *o, int64_t label, const char *name, size_t length) {
+    return set_name(err, o, &o->names, label, name, length);
+}
+
+glofnd_status gf_official_title_class(gf_error *err, gf_official *o, int64_t label, const char *title, size_t length) {
+    return set_name(err, o, &o->titles, label, title, length);
 }
 
 glofnd_status gf_official_path(gf_error *err, const gf_official *o, char out[PATH_MAX], const char *format, ...) {
@@ -141,7 +150,7 @@ static glofnd_status open_root(gf_error *err, gf_official *o) {
 
 /* Classes that have a sample. */
 static glofnd_status count_classes(gf_error *err, gf_official *o) {
-    int32_t max = (int32_t)o->classes - 1;
+    int32_t max = (int32_t)o->names.n - 1;
     for (int64_t i = 0; i < o->paths.n; i++) max = o->label[i] > max ? o->label[i] : max;
     o->data->info.classes = max + 1;
     uint8_t *found = calloc((size_t)max + 2, 1);
@@ -157,18 +166,19 @@ static glofnd_status count_classes(gf_error *err, gf_official *o) {
 
 static glofnd_status check_counts(gf_error *err, gf_official *o) {
     const gf_known_dataset *k = o->known;
-    const int64_t images = gf_known_split_find(k, o->split)->images, n = o->paths.n;
+    const int64_t images = o->expected_images, n = o->paths.n;
+    char expected[32] = "any number";
+    if (images) snprintf(expected, sizeof expected, "%lld", (long long)images);
     FAIL_IF(err, n == 0, GLOFND_E_FORMAT, "'%.300s' has no image of split %s; %s:DIR needs %.150s", o->root, o->split, k->name,
             k->wants);
-    o->known_counts = o->classes_found == k->classes && (!images || n == images);
+    o->known_counts = o->classes_found == o->expected_classes && (!images || n == images);
     if (o->known_counts) return GLOFND_OK;
-    FAIL_IF(
-        err, !o->any_counts, GLOFND_E_FORMAT,
-        "'%.150s' has %lld classes and %lld images in split %s; %s has %d and %lld. Is it unpacked completely? To use it as it "
-        "is, add ?counts=any to the SPEC",
-        o->root, (long long)o->classes_found, (long long)n, o->split, k->full, (int)k->classes, (long long)images);
-    gf_dataset_add_note(o->data, "%lld classes and %lld images in split %s, where %s has %d and %lld: results are not comparable",
-                        (long long)o->classes_found, (long long)n, o->split, k->full, (int)k->classes, (long long)images);
+    FAIL_IF(err, !o->any_counts, GLOFND_E_FORMAT,
+            "'%.150s' has %lld classes and %lld images in split %s; %s has %d and %s. Is it unpacked completely? To use it as it "
+            "is, add ?counts=any to the SPEC",
+            o->root, (long long)o->classes_found, (long long)n, o->split, k->full, (int)o->expected_classes, expected);
+    gf_dataset_add_note(o->data, "%lld classes and %lld images in split %s, where %s has %d and %s: results are not comparable",
+                        (long long)o->classes_found, (long long)n, o->split, k->full, (int)o->expected_classes, expected);
     return GLOFND_OK;
 }
 
@@ -183,11 +193,9 @@ static glofnd_status check_files(gf_error *err, const gf_official *o) {
     return GLOFND_OK;
 }
 
-static glofnd_status name_classes(gf_error *err, gf_official *o) {
-    for (size_t k = 0; k < o->classes; k++) {
-        const char *name = o->class_name[k] ? o->class_name[k] : "";
-        TRY(gf_string_list_add(err, &o->data->classes, name, strlen(name)));
-    }
+static glofnd_status copy_names(gf_error *err, const gf_official_names *names, gf_string_list *out) {
+    for (size_t k = 0; k < names->n; k++)
+        TRY(gf_string_list_add(err, out, names->at[k] ? names->at[k] : "", names->at[k] ? strlen(names->at[k]) : 0));
     return GLOFND_OK;
 }
 
@@ -196,24 +204,37 @@ static glofnd_status open_official(gf_error *err, gf_dataset *d) {
     FAIL_IF(err, !o, GLOFND_E_MEMORY, "no memory to open data");
     d->self = o;
     o->data = d;
+    o->fd = -1;
     o->known = gf_known_find(d->spec.format);
     d->info.format = o->known->name;
     TRY(choose_split(err, o));
+    o->expected_classes = o->known->classes;
+    o->expected_images = gf_known_split_find(o->known, o->split)->images;
     TRY(open_root(err, o));
     TRY(o->known->read(err, o));
     TRY(count_classes(err, o));
     TRY(check_counts(err, o));
-    TRY(check_files(err, o));
+    if (!o->side) TRY(check_files(err, o));
     d->info.n = o->paths.n;
+    d->info.width = d->info.height = o->side;
     d->info.has_text = o->texts.n > 0;
-    return name_classes(err, o);
+    TRY(copy_names(err, &o->names, &d->classes));
+    return copy_names(err, &o->titles, &d->titles);
+}
+
+static void free_names(gf_official_names *names) {
+    for (size_t k = 0; k < names->n; k++) free(names->at[k]);
+    free(names->at);
 }
 
 static void close_official(void *self) {
     gf_official *o = self;
     if (!o) return;
-    for (size_t k = 0; k < o->classes; k++) free(o->class_name[k]);
-    free(o->class_name);
+    free_names(&o->names);
+    free_names(&o->titles);
+    if (o->mat) gf_mat_free(o->mat);
+    free(o->mat);
+    if (o->fd >= 0) close(o->fd);
     free(o->label);
     free(o->several);
     gf_string_list_free(&o->paths);
@@ -250,8 +271,10 @@ static glofnd_status read_text(gf_error *err, const gf_dataset *d, int64_t i, gf
 }
 
 static glofnd_status read_official(gf_error *err, const gf_dataset *d, int64_t i, const gf_decode_hint *hint, gf_sample *out) {
+    const gf_official *o = d->self;
     char path[PATH_MAX];
     gf_span whole;
+    if (o->side) return gf_official_pixels(err, o, i, out);
     TRY(find(err, d, i, path, sizeof path, &whole));
     TRY(read_text(err, d, i, out));
     return gf_sample_read_file(err, path, hint, out);

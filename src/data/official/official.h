@@ -9,6 +9,11 @@
 #include "data/official/known_datasets.h"
 #include "util/path.h"
 
+typedef struct gf_official_names { /* by label */
+    char **at;                     /* [n] NULL: none */
+    size_t n, capacity;
+} gf_official_names;
+
 typedef struct gf_official {
     const gf_known_dataset *known;
     gf_dataset *data;    /* for notes and the SPEC */
@@ -19,10 +24,15 @@ typedef struct gf_official {
     gf_string_list paths; /* [n] from the root; or names of samples, with pixels */
     int32_t *label;       /* [n] -1: none */
     size_t label_capacity;
-    char **class_name; /* [classes] NULL: none */
-    size_t classes, class_capacity;
-    gf_string_list texts;  /* [n] captions, one per line; or empty */
-    uint8_t *several;      /* [n][classes] GF_LABEL_...; NULL: one label per image */
+    gf_official_names names, titles; /* of classes; titles where names are identifiers */
+    gf_string_list texts;            /* [n] captions, one per line; or empty */
+    uint8_t *several;                /* [n][classes] GF_LABEL_...; NULL: one label per image */
+    int side;                        /* > 0: images of side x side pixels that are arrays, not files */
+    const uint8_t *pixels;           /* [n][3][side][side], columns first, in mat; NULL: in the file fd */
+    struct gf_mat *mat;
+    int fd;                   /* -1: none */
+    int32_t expected_classes; /* those of the table, unless the reader knows better; images 0: any number */
+    int64_t expected_images;
     int64_t classes_found; /* those with an image */
     int known_counts;      /* classes and images are as many as the dataset has */
 } gf_official;
@@ -33,6 +43,12 @@ extern const gf_dataset_format gf_format_official;
 glofnd_status gf_official_add(gf_error *err, gf_official *o, const char *path, int64_t label);
 /* Names a class; the name given last counts. */
 glofnd_status gf_official_name_class(gf_error *err, gf_official *o, int64_t label, const char *name, size_t length);
+/* A title for a class whose name is an identifier, as a WordNet id; prompts are made from it. */
+glofnd_status gf_official_title_class(gf_error *err, gf_official *o, int64_t label, const char *title, size_t length);
+/* Titles of these classes, which are WordNet ids, from ?names=FILE or a file of the download. */
+glofnd_status gf_official_titles(gf_error *err, gf_official *o, const gf_string_list *classes);
+/* Image i of arrays. */
+glofnd_status gf_official_pixels(gf_error *err, const gf_official *o, int64_t i, gf_sample *out);
 /* Root/NAME with printf's arguments. */
 glofnd_status gf_official_path(gf_error *err, const gf_official *o, char out[PATH_MAX], const char *format, ...)
     __attribute__((format(printf, 4, 5)));
@@ -58,3 +74,8 @@ glofnd_status gf_read_food101(gf_error *err, gf_official *o);
 glofnd_status gf_read_sun397(gf_error *err, gf_official *o);
 glofnd_status gf_read_voc2007(gf_error *err, gf_official *o);
 glofnd_status gf_read_caltech101(gf_error *err, gf_official *o);
+glofnd_status gf_read_stl10(gf_error *err, gf_official *o);
+glofnd_status gf_read_svhn(gf_error *err, gf_official *o);
+glofnd_status gf_read_imagenet(gf_error *err, gf_official *o);
+glofnd_status gf_read_imagenet_v2(gf_error *err, gf_official *o);
+glofnd_status gf_read_imagenet_variant(gf_error *err, gf_official *o);

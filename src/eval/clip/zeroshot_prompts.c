@@ -88,12 +88,61 @@ size_t gf_prompt_fill(const char *template, const char *name, char *out, size_t 
 
 /* ----- classes ----- */
 
+/* A WordNet id, as ImageNet's folders are called; it says nothing to a text encoder. */
+static int is_wordnet_id(const char *name, size_t n) {
+    if (n != 9 || name[0] != 'n') return 0;
+    for (size_t i = 1; i < 9; i++)
+        if (name[i] < '0' || name[i] > '9') return 0;
+    return 1;
+}
+
+static size_t first_word(const char *line) { return strcspn(line, " \t,"); }
+
+/* 1: every line is "n01440764 tench, Tinca tinca". */
+static int lines_have_ids(const gf_string_list *lines) {
+    int64_t i = 0;
+    while (i < lines->n && is_wordnet_id(gf_string_list_get(lines, i), first_word(gf_string_list_get(lines, i)))) i++;
+    return lines->n > 0 && i == lines->n;
+}
+
+/* The name that the lines give to an id, up to the first comma; NULL: none. */
+static const char *name_of_id(const gf_string_list *lines, const char *id, size_t *n) {
+    for (int64_t i = 0; i < lines->n; i++) {
+        const char *line = gf_string_list_get(lines, i), *name = line + first_word(line);
+        if (strncmp(line, id, first_word(line)) != 0 || strlen(id) != first_word(line)) continue;
+        name += strspn(name, " \t,");
+        *n = strcspn(name, ",");
+        return *n ? name : NULL;
+    }
+    return NULL;
+}
+
+/* Lines with ids serve every dataset whose classes are called by them, in any order, as ImageNet and parts of it. */
+static glofnd_status names_by_id(gf_error *err, const gf_dataset *data, int32_t classes, const char *path,
+                                 gf_string_list *lines) {
+    gf_string_list named = {0};
+    glofnd_status status = GLOFND_OK;
+    for (int32_t c = 0; c < classes && status == GLOFND_OK; c++) {
+        const char *id = gf_dataset_class(data, c), *name;
+        size_t n = 0;
+        if (id && (name = name_of_id(lines, id, &n))) status = gf_string_list_add(err, &named, name, n);
+        else status = gf_fail(err, GLOFND_E_FORMAT, "%.300s has no line for class %d, \"%.60s\"", path, (int)c, id ? id : "");
+    }
+    gf_string_list_free(lines);
+    *lines = named;
+    return status;
+}
+
 static glofnd_status own_names(gf_error *err, const gf_dataset *data, int32_t classes, gf_string_list *out) {
     char name[GF_PROMPT_MAX];
     for (int32_t c = 0; c < classes; c++) {
-        const char *given = gf_dataset_class(data, c);
+        const char *given = gf_dataset_class_title(data, c);
         FAIL_IF(err, !given, GLOFND_E_ARGUMENT, "class %d of this data has no name; give a file with one per line by --classes",
                 (int)c);
+        FAIL_IF(err, is_wordnet_id(given, strlen(given)), GLOFND_E_ARGUMENT,
+                "class %d of this data is called %s, a WordNet id; give a file with lines \"%s NAME\", or a name per line, by "
+                "--classes",
+                (int)c, given, given);
         const size_t n = (size_t)snprintf(name, sizeof name, "%s", given);
         FAIL_IF(err, n >= sizeof name, GLOFND_E_FORMAT, "the name of class %d has more than %d bytes", (int)c, GF_PROMPT_MAX - 1);
         for (char *at = name; *at; at++)
@@ -110,6 +159,7 @@ static glofnd_status read_classes(gf_error *err, const gf_dataset *data, const c
     FAIL_IF(err, classes == 0, GLOFND_E_ARGUMENT, "this data has no labels to score images with");
     if (!path) return own_names(err, data, classes, out);
     TRY(read_lines(err, path, out));
+    if (lines_have_ids(out)) return names_by_id(err, data, classes, path, out);
     FAIL_IF(err, out->n < classes || (named && out->n > classes), GLOFND_E_FORMAT,
             "%.300s has %lld class names, the data has %d classes; expected one name per line, in the order of the labels", path,
             (long long)out->n, (int)classes);

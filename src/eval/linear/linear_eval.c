@@ -23,13 +23,13 @@ struct gf_linear_eval {
 
 /* ----- drawing ----- */
 
-static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, int32_t *empty, gf_samples *out) {
-    gf_stratified_sample d = {.share = share, .seed = l->spec.seed, .stream = GF_STRATIFIED_LABELS};
+static glofnd_status draw(gf_error *err, const gf_linear_eval *l, double share, int32_t *raised, gf_samples *out) {
+    gf_stratified_sample d = {.share = share, .seed = l->spec.seed, .stream = GF_STRATIFIED_LABELS, .at_least_one = 1};
     uint8_t *chosen = malloc((size_t)l->labelled.n + 1);
     FAIL_IF(err, !chosen, GLOFND_E_MEMORY, "no memory to draw from %lld samples", (long long)l->labelled.n);
     glofnd_status status = gf_stratified_draw(err, &d, l->labelled.label, l->labelled.n, chosen);
     if (status == GLOFND_OK) status = gf_samples_choose(err, &l->labelled, chosen, 1, out);
-    *empty = d.empty;
+    *raised = d.raised;
     free(chosen);
     return status;
 }
@@ -55,9 +55,9 @@ static glofnd_status encode(gf_error *err, gf_linear_eval *l, const gf_samples *
 
 static glofnd_status encode_passes(gf_error *err, gf_linear_eval *l, double largest) {
     const int64_t passes = l->spec.augment > 0 ? l->spec.augment : 1;
-    int32_t empty;
+    int32_t raised;
     if (l->spec.augment == GF_AUGMENT_EVERY_EPOCH) return GLOFND_OK;
-    TRY(draw(err, l, largest, &empty, &l->pool));
+    TRY(draw(err, l, largest, &raised, &l->pool));
     if (l->pool.n == 0) return GLOFND_OK;
     l->pass = calloc((size_t)passes, sizeof *l->pass);
     FAIL_IF(err, !l->pass, GLOFND_E_MEMORY, "no memory for %lld passes", (long long)passes);
@@ -148,10 +148,9 @@ static void report_epoch(void *user, int64_t done, double score) {
 }
 
 static glofnd_status run(gf_error *err, gf_linear_eval *l, gf_linear_result *out) {
-    TRY(draw(err, l, l->share, &out->empty, &l->drawn));
+    TRY(draw(err, l, l->share, &out->raised, &l->drawn));
     out->samples = l->drawn.n;
     out->epochs = l->epochs = l->spec.epochs > 0 ? l->spec.epochs : gf_probe_epochs(l->share);
-    if (out->empty >= 0) return GLOFND_OK;
     if (l->spec.augment != GF_AUGMENT_EVERY_EPOCH) TRY(find_rows(err, l));
     out->probe = (gf_probe){
         .protocol = l->spec.protocol,
@@ -169,7 +168,7 @@ static glofnd_status run(gf_error *err, gf_linear_eval *l, gf_linear_result *out
 }
 
 glofnd_status gf_linear_eval_run(gf_error *err, gf_linear_eval *l, double share, gf_linear_result *out) {
-    *out = (gf_linear_result){.empty = -1};
+    *out = (gf_linear_result){0};
     l->share = share;
     const glofnd_status status = run(err, l, out);
     end_share(l);

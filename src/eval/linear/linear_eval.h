@@ -31,7 +31,7 @@ typedef struct gf_linear_eval_spec {
 } gf_linear_eval_spec;
 
 typedef struct gf_linear_result {
-    int32_t empty;           /* a class without a sample in the share: nothing was trained; -1: none */
+    int32_t raised;          /* classes with too few samples for the share, of which one was taken */
     int64_t samples, epochs; /* drawn; planned */
     gf_probe probe;          /* with its results */
 } gf_linear_result;
