@@ -104,10 +104,10 @@ static glofnd_status run_fraction(gf_error *err, linear_job *j, gf_linear_eval *
     TRY(status);
     if (j->result[i].raised)
         gf_print(stderr,
-                "glofnd eval linear: %g %% of the labels: %d class%s %s too few samples for a whole one; one sample of each is "
-                "used (the authors' code takes none)\n",
-                100.0 * j->fraction[i], (int)j->result[i].raised, j->result[i].raised == 1 ? "" : "es",
-                j->result[i].raised == 1 ? "has" : "have");
+                 "glofnd eval linear: %g %% of the labels: %d class%s %s too few samples for a whole one; one sample of each is "
+                 "used (the authors' code takes none)\n",
+                 100.0 * j->fraction[i], (int)j->result[i].raised, j->result[i].raised == 1 ? "" : "es",
+                 j->result[i].raised == 1 ? "has" : "have");
     return GLOFND_OK;
 }
 
@@ -161,13 +161,14 @@ static void print_results(const linear_job *j) {
              "last");
     for (int i = 0; i < j->fractions; i++) {
         const gf_linear_result *r = &j->result[i];
-        gf_print(stdout, "%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i], (long long)r->samples,
-               (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch, 100.0 * r->probe.top1,
-               100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
+        gf_print(stdout, "%7g %% %9lld %5lld/%-4lld %11lld %8.2f %8.2f %8.2f  %s\n", 100.0 * j->fraction[i],
+                 (long long)r->samples, (long long)r->probe.epochs_run, (long long)r->epochs, (long long)r->probe.best_epoch,
+                 100.0 * r->probe.top1, 100.0 * r->probe.top5, 100.0 * r->probe.last_top1, j->protocol);
     }
     means(j, &top1, &top5);
     if (j->fractions > 1)
-        gf_print(stdout, "%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "", j->protocol);
+        gf_print(stdout, "%9s %9s %10s %11s %8.2f %8.2f %8s  %s\n", "mean", "", "", "", 100.0 * top1, 100.0 * top5, "",
+                 j->protocol);
 }
 
 static void record_fraction(gf_eval_writer *log, const linear_job *j, int i) {
