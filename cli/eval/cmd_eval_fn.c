@@ -48,21 +48,21 @@ typedef struct fn_job {
 static void add_heading(gf_table *t, const char *first, const char *second) {
     gf_table_add(t, "%s", first);
     if (second) gf_table_add(t, "%s", second);
-    static const char *const names[] = {"flagged %", "precision %", "recall %", "F1 %", "pooled precision %", "recall %", "F1 %"};
+    static const char *const names[] = {"flagged %", "precision %", "recall %", "F1 %", "per anchor: precision %",
+                                        "recall %",  "F1 %"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) gf_table_add(t, "%s", names[i]);
 }
 
 static void add_epoch(gf_table *t, const gf_run_log *r, int64_t e) {
-    const double pooled[2] = {r->field[GF_RUN_POOLED_PRECISION][e], r->field[GF_RUN_POOLED_RECALL][e]};
     const double logged = r->field[GF_RUN_EPOCH][e];                        /* lines before may be lost */
     gf_table_add(t, "%.0f", (isfinite(logged) ? logged : (double)e) + 1.0); /* counted from 1, as in all output */
     gf_table_number(t, r->field[GF_RUN_FLAGGED][e], 2);
+    gf_table_number(t, r->field[GF_RUN_POOLED_PRECISION][e], 2);
+    gf_table_number(t, r->field[GF_RUN_POOLED_RECALL][e], 2);
+    gf_table_number(t, r->field[GF_RUN_POOLED_F1][e], 2);
     gf_table_number(t, r->field[GF_RUN_PRECISION][e], 2);
     gf_table_number(t, r->field[GF_RUN_RECALL][e], 2);
     gf_table_number(t, r->field[GF_RUN_F1][e], 2);
-    gf_table_number(t, pooled[0], 2);
-    gf_table_number(t, pooled[1], 2);
-    gf_table_number(t, gf_f1(pooled[0], pooled[1]), 2);
 }
 
 /* Which epochs to show: with flags, and not too many unless asked for; the last one always. */
@@ -183,7 +183,7 @@ static void print_measured(const fn_job *j) {
             if (!is_wanted(j, s, k)) continue;
             gf_table_add(&t, "%s", scopes[s].title);
             gf_table_add(&t, "%s", gf_fn_detector_names[k]);
-            const double x[] = {q->flagged, q->precision, q->recall, q->f1, q->pooled_precision, q->pooled_recall, q->pooled_f1};
+            const double x[] = {q->flagged, q->pooled_precision, q->pooled_recall, q->pooled_f1, q->precision, q->recall, q->f1};
             for (int i = 0; i < 7; i++) gf_table_number(&t, 100.0 * x[i], 2);
         }
     gf_print(stdout, "frozen    %lld samples of %s, batches of %lld, alpha %g\n", (long long)j->anchors, j->samples.data,
@@ -195,8 +195,8 @@ static void print_measured(const fn_job *j) {
     if (text.at) gf_print(stdout, "\n");
     for (int k = 0; k < GF_FN_DETECTOR_COUNT; k++)
         gf_print(stdout, "%-8s %s\n", gf_fn_detector_names[k], gf_fn_detector_meanings[k]);
-    gf_print(stdout,
-             "precision, recall: means over anchors, 0/0 = 1; pooled: over all pairs; F1: of the two columns before it\n");
+    gf_print(stdout, "precision, recall: over all pairs; per anchor: means over anchors, 0/0 = 1, as the paper counts; F1: of "
+                     "the two\ncolumns before it\n");
     gf_text_free(&text);
     gf_table_free(&t);
 }

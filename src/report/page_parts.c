@@ -96,7 +96,7 @@ gf_mean_std gf_mean_of(const double *x, int n) {
 /* Before its detector starts, a run flags nothing and lambda has its initial value: no number yet. */
 static int started(const gf_run_log *r, gf_run_field field, int64_t epoch) {
     const glofnd_options *o = &r->config.method;
-    if (field >= GF_RUN_FLAGGED && field <= GF_RUN_POOLED_RECALL) return epoch >= o->mask_epoch;
+    if (field >= GF_RUN_FLAGGED && field <= GF_RUN_POOLED_F1) return epoch >= o->mask_epoch;
     if (field == GF_RUN_LAMBDA || field == GF_RUN_LAMBDA_TEXT || field == GF_RUN_LAMBDA_IMAGE) return epoch >= o->update_epoch;
     return 1;
 }
@@ -129,6 +129,12 @@ gf_mean_std gf_group_last(const gf_report *r, int group, gf_run_field field) { r
 
 int gf_learns_lambda(const gf_run_log *r) {
     return r->config.method.detector == GLOFND_DETECT_GLOFND || r->config.method.detector == GLOFND_DETECT_SINGLE;
+}
+
+int gf_is_labelled(const gf_report *r) {
+    for (int i = 0; i < r->count; i++)
+        if (r->runs[i].labelled) return 1;
+    return 0;
 }
 
 int gf_has_detector(const gf_run_log *r) { return r->config.method.detector != GLOFND_DETECT_NONE; }

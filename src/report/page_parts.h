@@ -47,7 +47,8 @@ void gf_epoch_chart(gf_text *out, const gf_report *r, gf_run_field field, int (*
 
 int gf_learns_lambda(const gf_run_log *r); /* other detectors do not change lambda */
 int gf_has_detector(const gf_run_log *r);
-int gf_is_clip(const gf_report *r); /* first run: images and texts */
+int gf_is_labelled(const gf_report *r); /* flags of some run were measured against labels */
+int gf_is_clip(const gf_report *r);     /* first run: images and texts */
 /* Value of a configuration key as text. */
 void gf_page_value(const gf_run_log *r, const char *key, char *out, size_t bytes);
 /* Snapshot of a run of the group; NULL: none. */

@@ -165,7 +165,7 @@ static void frame(gf_text *out, const gf_run_log *r, const gf_watch_size *size, 
         {"loss", "", by_epoch ? epoch : place, by_epoch ? r->field[GF_RUN_LOSS] : r->step[GF_STEP_LOSS],
          by_epoch ? r->epochs : r->steps, 36, 4},
         {"flagged pairs", " %", place, flagged, r->steps, 33, 2},
-        {"precision", " %", epoch, r->field[GF_RUN_PRECISION], r->epochs, 32, 1},
+        {"precision", " %", epoch, r->field[GF_RUN_POOLED_PRECISION], r->epochs, 32, 1},
     };
     const int detects = r->config.method.detector != GLOFND_DETECT_NONE;
     int shown = 0, left = size->rows - 3;

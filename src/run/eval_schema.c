@@ -58,15 +58,18 @@ static const gf_eval_key zeroshot_mean[] = {
 };
 static const gf_eval_key epoch[] = { /* the last one of log.jsonl, scaled by log_schema.h; the settings are those of config.cfg */
     SETTING("batch"), SETTING("data"), SETTING("task"),
-    FIGURE("precision", "precision %", 1, 0), FIGURE("recall", "recall %", 1, 0), FIGURE("f1", "F1 %", 1, 0),
+    FIGURE("pooled_precision", "precision %", 1, 0), FIGURE("pooled_recall", "recall %", 1, 0), FIGURE("pooled_f1", "F1 %", 1, 0),
+    FIGURE("precision", "precision per anchor %", 1, 0), FIGURE("recall", "recall per anchor %", 1, 0),
+    FIGURE("f1", "F1 per anchor %", 1, 0), /* as the paper counts */
     FIGURE("flagged", "flagged %", 0, 1), FIGURE("loss", "loss", 0, 1),
 };
 static const gf_eval_key fn[] = {
     NAME("pairs"), NAME("detector"), SETTING_UNLESS("alpha", "detector=glofnd"), /* learned thresholds have no alpha */
     NAME("truth"), SETTING("batch"), SETTING("samples"), SETTING_UNLESS("anchors", "samples"), /* of these, the readable ones */
-    RECORDED("flagged"), PERCENT_DETAIL("precision", "precision %"), PERCENT_DETAIL("recall", "recall %"),
-    PERCENT_DETAIL("f1", "F1 %"), PERCENT_DETAIL("pooled_precision", "pooled precision %"),
-    PERCENT_DETAIL("pooled_recall", "pooled recall %"), PERCENT_DETAIL("pooled_f1", "pooled F1 %"),
+    RECORDED("flagged"), PERCENT_DETAIL("precision", "precision per anchor %"),
+    PERCENT_DETAIL("recall", "recall per anchor %"), PERCENT_DETAIL("f1", "F1 per anchor %"),
+    PERCENT_DETAIL("pooled_precision", "precision %"), PERCENT_DETAIL("pooled_recall", "recall %"),
+    PERCENT_DETAIL("pooled_f1", "F1 %"),
 };
 static const gf_eval_key threshold[] = {
     SETTING("alpha"), SETTING("anchors"), RECORDED("learned"), SETTING("samples"),

@@ -35,8 +35,8 @@ typedef enum gf_log_kind {
     X(KEPT, "kept", NUMBER, 100.0)                    X(FLAGGED, "flagged", NUMBER, 100.0)                                    \
     X(PRECISION, "precision", NUMBER, 100.0)          X(RECALL, "recall", NUMBER, 100.0)                                      \
     X(F1, "f1", NUMBER, 100.0)                        X(POOLED_PRECISION, "pooled_precision", NUMBER, 100.0)                  \
-    X(POOLED_RECALL, "pooled_recall", NUMBER, 100.0)  X(DAMAGED, "damaged", INTEGER, 1.0)                                     \
-    X(SECONDS, "time_elapsed", NUMBER, 1.0)
+    X(POOLED_RECALL, "pooled_recall", NUMBER, 100.0)  X(POOLED_F1, "pooled_f1", NUMBER, 100.0)                                \
+    X(DAMAGED, "damaged", INTEGER, 1.0)               X(SECONDS, "time_elapsed", NUMBER, 1.0)
 /* clang-format on */
 
 #define GF_LOG_X(name, key, kind, factor) GF_STEP_##name,

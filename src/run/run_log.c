@@ -39,12 +39,17 @@ static void read_values(const gf_jsonl_reader *line, const gf_log_event *event, 
     }
 }
 
-/* Without a detector only samples of equal content are flagged, which is correct by definition: there is no quality to show. */
-static void drop_quality(gf_run_log *r, int64_t epoch) {
-    static const gf_run_field fields[] = {GF_RUN_PRECISION, GF_RUN_RECALL, GF_RUN_F1, GF_RUN_POOLED_PRECISION,
-                                          GF_RUN_POOLED_RECALL};
-    if (r->config.method.detector != GLOFND_DETECT_NONE) return;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) r->field[fields[i]][epoch] = NAN;
+static double harmonic(double a, double b) { return a + b > 0.0 ? 2.0 * a * b / (a + b) : a + b; }
+
+/* There is no quality to show where nothing was flagged, nor without a detector: then only samples of equal content are flagged,
+ * which is correct by definition. Older logs lack the pooled F1. */
+static void settle_quality(gf_run_log *r, int64_t epoch) {
+    double *const *f = r->field;
+    if (!isfinite(f[GF_RUN_POOLED_F1][epoch]))
+        f[GF_RUN_POOLED_F1][epoch] = harmonic(f[GF_RUN_POOLED_PRECISION][epoch], f[GF_RUN_POOLED_RECALL][epoch]);
+    if (r->config.method.detector != GLOFND_DETECT_NONE) r->labelled |= isfinite(f[GF_RUN_PRECISION][epoch]);
+    if (r->config.method.detector != GLOFND_DETECT_NONE && f[GF_RUN_FLAGGED][epoch] != 0.0) return;
+    for (int i = GF_RUN_PRECISION; i <= GF_RUN_POOLED_F1; i++) f[i][epoch] = NAN;
 }
 
 int64_t gf_run_count(double x) { return x > 0.0 && x < 1e12 ? (int64_t)x : 0; }
@@ -64,7 +69,7 @@ static glofnd_status read_epoch(gf_error *err, gf_run_log *r, const gf_jsonl_rea
     const int64_t at = epoch >= 0.0 && epoch < (double)end ? (int64_t)epoch : r->epochs;
     while (r->epochs <= at) TRY(add_empty_epoch(err, r));
     read_values(line, &gf_log_epoch, r->field, at);
-    drop_quality(r, at);
+    settle_quality(r, at);
     const double step = r->field[GF_RUN_STEP][at];
     r->damaged += gf_run_count(r->field[GF_RUN_DAMAGED][at]);
     if (gf_run_count(step) && epoch >= 0.0 && epoch < 1e9) r->epoch_steps = (int64_t)(step / (epoch + 1.0) + 0.5);

@@ -27,6 +27,7 @@ typedef struct gf_run_log {
     int64_t skipped;                 /* lines of both files that are no JSON objects */
     int64_t damaged;                 /* unreadable samples */
     int finished;                    /* the final weights exist */
+    int labelled;                    /* some epoch was measured against labels */
     gf_memory_record memory;
     gf_run_eval eval;
 } gf_run_log;

@@ -165,8 +165,8 @@ static double ratio(double a, double b) { return b > 0.0 ? a / b : NAN; }
 
 typedef struct epoch_means { /* NaN: nothing to divide by */
     double loss, lambda, kept, flagged;
-    double precision, recall, f1; /* means over anchors; NaN: there are no labels, or nothing was flagged */
-    double pooled_precision, pooled_recall;
+    double precision, recall, f1;                      /* means over anchors; NaN: there are no labels, or nothing was flagged */
+    double pooled_precision, pooled_recall, pooled_f1; /* over all pairs of the epoch */
 } epoch_means;
 
 static epoch_means means_of(const gf_epoch_sums *e) {
@@ -182,6 +182,7 @@ static epoch_means means_of(const gf_epoch_sums *e) {
         .pooled_recall = labelled ? ratio(e->hits, e->same) : NAN,
     };
     x.f1 = ratio(2.0 * x.precision * x.recall, x.precision + x.recall);
+    x.pooled_f1 = labelled && e->flagged > 0.0 ? 2.0 * e->hits / (e->flagged + e->same) : NAN;
     return x;
 }
 
@@ -200,6 +201,7 @@ static glofnd_status log_epoch(gf_monitor *m, const gf_trainer *t, const gf_lamb
         [GF_RUN_F1] = x->f1,
         [GF_RUN_POOLED_PRECISION] = x->pooled_precision,
         [GF_RUN_POOLED_RECALL] = x->pooled_recall,
+        [GF_RUN_POOLED_F1] = x->pooled_f1,
         [GF_RUN_DAMAGED] = t->sums.damaged,
         [GF_RUN_SECONDS] = gf_wall_clock() - m->started,
     };
@@ -216,6 +218,7 @@ static glofnd_status chart_epoch(gf_monitor *m, const gf_trainer *t, const gf_la
     curve(m, "epoch/lda_f1", x->f1);
     curve(m, "epoch/pooled_precision", x->pooled_precision);
     curve(m, "epoch/pooled_recall", x->pooled_recall);
+    curve(m, "epoch/pooled_f1", x->pooled_f1);
     if (!gf_config_learns_lambda(&t->config)) return end_event(m);
     gf_events_histogram(&m->events, "lambda", lambdas->side[0], lambdas->count, 64);
     if (t->encoders.count == 2) gf_events_histogram(&m->events, "lambda_text", lambdas->side[1], lambdas->count, 64);

@@ -55,8 +55,8 @@ static int make_runs(void **state) {
                    "mask_epoch = %d\n%s",
                    seed, b ? "fnc" : "none", start, start, start, i == 4 ? "threads = 3\n" : "");
         write_text(paths[i], "log.jsonl",
-                   "{\"event\": \"epoch\", \"loss\": 9, \"precision\": 0.9}\n{\"event\": \"step\", \"loss\": 1}\n"
-                   "{\"event\": \"epoch\", \"loss\": 2, \"precision\": %s, \"flagged\": 0.1}\n",
+                   "{\"event\": \"epoch\", \"loss\": 9, \"pooled_precision\": 0.9}\n{\"event\": \"step\", \"loss\": 1}\n"
+                   "{\"event\": \"epoch\", \"loss\": 2, \"pooled_precision\": %s, \"flagged\": 0.1}\n",
                    b ? "0.25" : "1");
         const char *line = "{\"event\": \"%s\", \"protocol\": \"%s\", \"data\": \"d\", \"test\": \"t\", \"untrained\": %s%s, "
                            "\"top1\": %.4f, \"top5\": 0.9}\n";

@@ -37,8 +37,8 @@ static void escapes_what_html_would_take(void **state) {
 static const char log_lines[] =
     "{\"event\": \"step\", \"step\": 1, \"loss\": 9}\n"
     "{\"event\": \"epoch\", \"epoch\": 0, \"loss\": 2.5, \"flagged\": 0.0, \"precision\": null}\n"
-    "{\"event\": \"epoch\", \"epoch\": 1, \"loss\": 1.25, \"lambda\": 0.5, \"flagged\": 0.05, \"precision\": 0.5, "
-    "\"recall\": 0.25, \"f1\": 0.333}\n"
+    "{\"event\": \"epoch\", \"epoch\": 1, \"loss\": 1.25, \"lambda\": 0.5, \"flagged\": 0.05, \"precision\": 0.8, "
+    "\"recall\": 0.3, \"f1\": 0.436, \"pooled_precision\": 0.5, \"pooled_recall\": 0.25}\n"
     "{\"event\": \"epo";
 
 /* On the run's own data: untrained, an old one, the newest of its kind, and two newer ones of other kinds. The last one has equal
@@ -84,7 +84,7 @@ static void reads_a_run(void **state) {
     assert_int_equal(run.epochs, 2);
     assert_int_equal(run.skipped, 0);
     assert_true(run.field[GF_RUN_LOSS][0] == 2.5 && run.field[GF_RUN_LOSS][1] == 1.25);
-    assert_true(isnan(run.field[GF_RUN_PRECISION][0]) && run.field[GF_RUN_PRECISION][1] == 50.0);
+    assert_true(isnan(run.field[GF_RUN_PRECISION][0]) && run.field[GF_RUN_POOLED_PRECISION][1] == 50.0);
     assert_true(fabs(gf_run_last(&run, GF_RUN_FLAGGED) - 5.0) < 1e-9);
     assert_int_equal(run.eval.count, 5);
     s = gf_score_choose(&(gf_report){.runs = &run, .count = 1});
@@ -128,12 +128,15 @@ static void the_table_has_a_row_per_run(void **state) {
     gf_text table = {0};
     make_two_runs(runs);
     gf_summary_text(&table, &(gf_report){.runs = runs, .count = 2});
-    assert_string_equal(table.at,
-                        "run          detector   loss  flagged %  precision %  recall %  F1 %  knn k 20 top-1 %  vs first\n"
-                        "(untrained)  -             -          -            -         -     -              10.0     -30.0\n"
-                        "r0           glofnd    1.250       5.00         50.0      25.0  33.3              40.0         -\n"
-                        "r1           fnc       1.250       5.00         50.0      25.0  33.3              38.0      -2.0\n"
-                        "knn k 20 top-1 %: data shapes:<i>&n=10, test <t>\n");
+    assert_string_equal(table.at, "run          detector   loss  flagged %  precision %  recall %  F1 %          per anchor  "
+                                  "knn k 20 top-1 %  vs first\n"
+                                  "(untrained)  -             -          -            -         -     -                   -  "
+                                  "            10.0     -30.0\n"
+                                  "r0           glofnd    1.250       5.00         50.0      25.0  33.3  80.0 / 30.0 / 43.6  "
+                                  "            40.0         -\n"
+                                  "r1           fnc       1.250       5.00         50.0      25.0  33.3  80.0 / 30.0 / 43.6  "
+                                  "            38.0      -2.0\n"
+                                  "knn k 20 top-1 %: data shapes:<i>&n=10, test <t>\n");
     gf_text_free(&table);
     for (int i = 0; i < 2; i++) gf_run_log_free(&runs[i]);
 }
@@ -146,7 +149,8 @@ static void a_page_has_the_numbers_of_the_log(void **state) {
         {"detection", "Pairs flagged as false negatives", "data-x=\"1,2\" data-y=\"0,5\""},
         {"detection", "Precision", "data-x=\"1,2\" data-y=\",50\""},
         {"detection", "Recall", "data-x=\"1,2\" data-y=\",25\""},
-        {"detection", "F1", "data-x=\"1,2\" data-y=\",33.3\""},
+        {"detection", "F1", "data-x=\"1,2\" data-y=\",33.3333\""},
+        {"detection", "F1 per anchor", "data-x=\"1,2\" data-y=\",43.6\""},
         {"detection", "Mean threshold λ", "data-x=\"1,2\" data-y=\",0.5\""},
         {"training", "Loss", "data-x=\"1,2\" data-y=\"2.5,1.25\""},
     };
@@ -223,7 +227,8 @@ static void tiles_have_the_last_epoch(void **state) {
 #define FLAGGED TILE("25\u00a0%", "of all pairs were flagged in the last epoch; the target α is 20 %")
     static const char *const tiles[2] = {
         FLAGGED,
-        FLAGGED TILE("40\u00a0%", "of the flagged pairs have the same class (labels serve this measurement, not training)")
+        FLAGGED TILE("40\u00a0%", "of the flagged pairs have the same class; mean over anchors, as the paper counts: 70\u00a0% "
+                                  "(labels serve this measurement, not training)")
             TILE("2.0×", "the rate of random pairs, of which 20 % have the same class")};
     scratch_text(&box, "config.cfg", "data = x\nalpha = 0.2\ndetector = glofnd\nstart_epoch = 0\nepochs = 1\n");
     for (int labelled = 0; labelled < 2; labelled++) {
@@ -317,7 +322,7 @@ static void image_text_runs_have_retrieval(void **state) {
     assert_span_has(span_between(span_of(page.at), "<p class=\"intro\">", "</p>"), "captions that fit it");
     assert_span_has(span_section(page.at, "results"), "glofnd eval retrieval RUN");
     assert_span_has(span_figure(span_section(page.at, "labels"), "Retrieval"), "glofnd eval retrieval RUN");
-    assert_span_has(span_figure(span_section(page.at, "detection"), "Precision"), "No values");
+    assert_int_equal(span_count(span_section(page.at, "detection"), "Precision"), 0);
     assert_null(strstr(page.at, "glofnd eval knn"));
     gf_text_free(&page);
     gf_run_log_free(&run);
@@ -329,8 +334,8 @@ static void image_text_runs_have_retrieval(void **state) {
     assert_true(fabs(gf_score_of(&s, &run, 0) - 25.0) < 1e-9 && isnan(gf_score_of(&s, &run, 1)));
     snprintf(run.name, sizeof run.name, "r");
     gf_summary_text(&table, &(gf_report){.runs = &run, .count = 1});
-    assert_string_equal(table.at, "run  detector   loss  flagged %  precision %  recall %  F1 %  retrieval average %  vs first\n"
-                                  "r    none      2.000       0.01            -         -     -                 25.0         -\n"
+    assert_string_equal(table.at, "run  detector   loss  flagged %  retrieval average %  vs first\n"
+                                  "r    none      2.000       0.01                 25.0         -\n"
                                   "retrieval average %: data d, test e\n");
     gf_text_free(&table);
     static const char *const recalls[] = {"IR@1: 10.00<", "IR@5: 20.00<", "IR@10: 30.00<",
@@ -354,12 +359,11 @@ static gf_run_log evaluated(const char *config, const char *lines, const char *n
 static void assert_table(const char *table, const char *title, int runs, const char *const *score, const char *const *gain) {
     char line[200];
     const int width = (int)strlen(title);
-    int n = snprintf(line, sizeof line, "run  detector  loss  flagged %%  precision %%  recall %%  F1 %%  %s  vs first\n", title);
+    int n = snprintf(line, sizeof line, "run  detector  loss  flagged %%  %s  vs first\n", title);
     assert_memory_equal(table, line, (size_t)n);
     for (int i = 0; i < runs; i++) {
         table = strchr(table, '\n') + 1;
-        n = snprintf(line, sizeof line, "r%d   glofnd       -          -            -         -     -  %*s  %8s\n", i, width,
-                     score[i], gain[i]);
+        n = snprintf(line, sizeof line, "r%d   glofnd       -          -  %*s  %8s\n", i, width, score[i], gain[i]);
         assert_memory_equal(table, line, (size_t)n);
     }
 }
@@ -443,7 +447,7 @@ static void bars_are_comparable(void **state) {
     ", \"top1\": " top1 "}\n"
 #define FN(detector, truth, alpha, precision)                                                                   \
     "{\"event\": \"fn\", \"protocol\": \"views " detector truth "\", \"pairs\": \"views\", \"truth\": \"" truth \
-    "\", \"detector\": \"" detector "\", \"alpha\": " alpha ", \"precision\": " precision "}\n"
+    "\", \"detector\": \"" detector "\", \"alpha\": " alpha ", \"pooled_precision\": " precision "}\n"
     gf_run_log run = evaluated("data = d\ndetector = glofnd\n",
                                LINEAR("e", "0.5", "0.9301") LINEAR("d", "1", "0.5101") LINEAR("d", "0.1", "0.4101")
                                    LINEAR("e", "1", "0.9401") FN("glofnd", "labels", "0.1", "0.6101")

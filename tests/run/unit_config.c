@@ -1,8 +1,7 @@
-/* unit_config.c - configurations: keys of both tables, files with line numbers, resolving, writing and reading back, presets. */
+/* unit_config.c - configurations: keys of both tables, files with line numbers, resolving, writing and reading back. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -444,31 +443,6 @@ static void test_what_does_not_go_together(void **state) {
     resolve(&c);
 }
 
-/* ----- presets ----- */
-
-static void test_presets(void **state) {
-    (void)state;
-    glob_t found;
-    char pattern[4096];
-    snprintf(pattern, sizeof pattern, "%.*s/../../configs/*.cfg", (int)(strrchr(__FILE__, '/') - __FILE__), __FILE__);
-    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
-    assert_true(found.gl_pathc >= 11);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        const char *path = found.gl_pathv[i];
-        gf_error err = {""};
-        gf_config c = fresh();
-        if (gf_config_read(&err, &c, path) != GLOFND_OK) fail_msg("%s", err.text);
-        if (!*c.data) set(&c, "data", "shapes:");
-        if (gf_config_resolve(&err, &c) != GLOFND_OK) fail_msg("%s: %s", path, err.text);
-        if (!strstr(path, "imagenet100")) continue;
-        assert_int_equal(c.arch, GF_ARCH_RESNET50);
-        assert_int_equal(c.batch, strstr(path, "simclr") ? 512 : 128);
-        assert_int_equal(c.method.mask_epoch, strstr(path, "sgd") ? 20 : 70);
-        assert_true(c.weight_decay == 1e-6 && c.method.tau == 0.1 && c.method.gamma == 0.9 && c.method.alpha == 0.01);
-    }
-    globfree(&found);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_of_both_tables),
@@ -485,7 +459,6 @@ int main(void) {
         cmocka_unit_test(test_temperature_is_learned_by_the_losses_that_do),
         cmocka_unit_test(test_vit_is_vit_b_32_where_nothing_is_said),
         cmocka_unit_test(test_what_does_not_go_together),
-        cmocka_unit_test(test_presets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,7 @@ apart '"event": "zeroshot", "protocol": "t.txt", "dataset": "k", "classes": 4, "
     "zeroshot t.txt k top-1 % (classes_sum 1)" "zeroshot t.txt k top-1 % (classes_sum 2)"
 apart '"event": "zeroshot_mean", "protocol": "t.txt", "score": 0.7' '"datasets": 2' '"datasets": 3' \
     "zeroshot t.txt mean % (datasets 2)" "zeroshot t.txt mean % (datasets 3)"
-fn='"event": "fn", "protocol": "views exact", "pairs": "views", "detector": "exact", "recall": 0.7'
+fn='"event": "fn", "protocol": "views exact", "pairs": "views", "detector": "exact", "pooled_recall": 0.7'
 apart "$fn" '"alpha": 0.3, "samples": 96, "anchors": 96' '"alpha": 0.05, "samples": 96, "anchors": 96' \
     "fn views exact recall % (alpha 0.3)" "fn views exact recall % (alpha 0.05)"
 apart "$fn" '"alpha": 0.3, "samples": 96, "anchors": 95' '"alpha": 0.3, "samples": 50, "anchors": 50' \
@@ -127,7 +127,7 @@ for pair in alpha,0.3,0.05 fnc_batch,128,16 anchors,96,50; do
     expect 0 "threshold views MAE ($key ${one%,*}) 0.1000 - - -" side_by_side d1 e1
 done
 # Learned thresholds know no alpha; of samples asked for, damaged ones may be missing.
-fn='"event": "fn", "protocol": "views glofnd", "pairs": "views", "detector": "glofnd", "recall": 0.7, "samples": 96'
+fn='"event": "fn", "protocol": "views glofnd", "pairs": "views", "detector": "glofnd", "pooled_recall": 0.7, "samples": 96'
 of d1 "$fn, \"alpha\": 0.3, \"anchors\": 96"; of e1 "$fn, \"alpha\": 0.1, \"anchors\": 95"
 expect 0 "fn views glofnd recall % 70.00 70.00" side_by_side d1 e1 --all
 # Lines of an older version compare with each other, and not with newer ones, which know more.
@@ -147,7 +147,7 @@ expect 0 "knn top-1 % (data xxxxxxxx" side_by_side d1 e1 --format csv
 # The last epoch of a log is judged by the run's own samples, in its own batches.
 rm d1/eval.jsonl e1/eval.jsonl
 cp -r e1 f1
-for run in d1 e1 f1; do echo '{"event": "epoch", "precision": 0.7, "recall": 0.7, "f1": 0.7}' > $run/log.jsonl; done
+for run in d1 e1 f1; do echo '{"event": "epoch", "pooled_precision": 0.7, "pooled_recall": 0.7, "pooled_f1": 0.7}' > $run/log.jsonl; done
 sed -i 's/none/fnc/' d1/config.cfg
 expect 0 "last epoch F1 % 70.00 70.00" side_by_side d1 e1
 sed -i 's/^data = .*/data = shapes:n=20/' e1/config.cfg; echo 'batch = 32' >> f1/config.cfg

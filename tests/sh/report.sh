@@ -36,7 +36,7 @@ number() {
     x=$(grep -F "$1" run/log.jsonl | tail -1 | sed "s/.*\"$2\": \([-0-9.e]*\).*/\1/")
     awk -v x="$x" "BEGIN { printf \"%.$4g\", $3 * x }"
 }
-for key in flagged precision recall f1; do
+for key in flagged pooled_precision pooled_recall pooled_f1 f1; do
     shown=$(number '"event": "epoch"' $key 100 6)
     grep -q "data-x=\"1,2,3\" data-y=\",[^\"]*,$shown\"" one.html || fail "$key $shown of the last epoch"
 done

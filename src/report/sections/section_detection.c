@@ -77,7 +77,7 @@ static const gf_eval_line *choose_settings(const gf_run_log *run, const char *pa
 /* One network with four kinds of thresholds, from `glofnd eval fn`. */
 static void detector_bars(gf_text *out, const gf_report *r, int g, const char *pairs, const char *of, const char *x_name) {
     static const char *const names[] = {"GloFND, learned", "exact quantile", "one threshold for all", "FNC, per batch"};
-    static const char *const keys[] = {"precision", "recall", "f1"};
+    static const char *const keys[] = {"pooled_precision", "pooled_recall", "pooled_f1"};
     static const int colours[] = {GF_COLOUR_GLOFND, GF_COLOUR_EXACT, GF_COLOUR_SINGLE, GF_COLOUR_FNC};
     const gf_run_log *run = &r->runs[gf_group_first(r, g)];
     const gf_eval_line *like = choose_settings(run, pairs);
@@ -88,7 +88,7 @@ static void detector_bars(gf_text *out, const gf_report *r, int g, const char *p
                  .each = 4,
                  .x_name = x_name,
                  .group = {"precision", "recall", "F1"},
-                 .note = "Same embeddings, four kinds of thresholds (means over anchors).",
+                 .note = "Same embeddings, four kinds of thresholds (all pairs).",
                  .missing = "Compare detectors on this network: <code>glofnd eval fn RUN</code>"};
     snprintf(title, sizeof title, "Detectors%s with the trained network of %s", of, run->name);
     for (int d = 0; d < DETECTORS; d++) {
@@ -115,17 +115,18 @@ static int has_texts(const gf_report *r) {
 
 /* Charts over epochs; the first one has alpha and the start of detection. */
 static void epoch_charts(gf_text *out, const gf_report *r) {
-    static const char none[] = "No values: these need labels and a detector that has started (<code>start_epoch</code>).";
+    static const char none[] = "No values: these need a detector that has started (<code>start_epoch</code>) and flags pairs.";
     static const struct {
         gf_run_field field;
         const char *title, *y_name, *note;
     } charts[] = {
         {GF_RUN_FLAGGED, "Pairs flagged as false negatives", "flagged pairs, %", "Exact thresholds flag a share α of the pairs."},
-        {GF_RUN_PRECISION, "Precision", "precision, %", "Share of the flagged pairs with the same class."},
-        {GF_RUN_RECALL, "Recall", "recall, %", "Share of the pairs with the same class that are flagged."},
-        {GF_RUN_F1, "F1", "F1, %", "Harmonic mean of precision and recall."},
+        {GF_RUN_POOLED_PRECISION, "Precision", "precision, %", "Share of the flagged pairs with the same class."},
+        {GF_RUN_POOLED_RECALL, "Recall", "recall, %", "Share of the pairs with the same class that are flagged."},
+        {GF_RUN_POOLED_F1, "F1", "F1, %", "Harmonic mean of precision and recall."},
+        {GF_RUN_F1, "F1 per anchor", "F1, %", "Of means over anchors, as the paper counts (none flagged: 100 %)."},
     };
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < (gf_is_labelled(r) ? 5 : 1); k++)
         gf_epoch_chart(out, r, charts[k].field, gf_has_detector,
                        &(gf_chart){.title = charts[k].title,
                                    .y_name = charts[k].y_name,
@@ -155,21 +156,29 @@ static void threshold_charts(gf_text *out, const gf_report *r) {
                                    .note = "Mean similarity above which an image counts as matching a caption."});
 }
 
+/* Truth to count flags against: labels, or captions in common (`glofnd eval fn`). */
+static int has_truth(const gf_report *r) {
+    return gf_is_labelled(r) || gf_is_clip(r) || choose_settings(&r->runs[gf_group_first(r, chosen_group(r))], "views");
+}
+
+static void bars(gf_text *out, const gf_report *r) {
+    const int g = chosen_group(r);
+    if (!gf_is_clip(r)) detector_bars(out, r, g, "views", "", "pairs of augmented views, in batches");
+    if (!gf_is_clip(r)) return;
+    detector_bars(out, r, g, "image-text batches", " for captions of an image", "images with captions, in batches");
+    detector_bars(out, r, g, "text-image batches", " for images of a caption", "captions with images, in batches");
+}
+
 void gf_section_detection(gf_text *out, const gf_report *r) {
-    gf_section_begin(out, "detection", "Detection quality",
-                     "Measured with labels on training batches, while the network changes. A flagged pair is correct if both "
-                     "samples have the same class. Values are means over anchors, as in the authors' code: an anchor without "
-                     "flagged pairs has a precision of 100 %.");
+    gf_section_begin(
+        out, "detection", gf_is_labelled(r) ? "Detection quality" : "Detection",
+        gf_is_labelled(r)
+            ? "Measured with labels on training batches, while the network changes. A flagged pair is correct if both "
+              "samples have the same class. Precision, recall and F1 count all pairs of an epoch."
+            : "Measured on training batches, while the network changes.");
     gf_text_add(out, "<div class=\"charts\">\n");
     epoch_charts(out, r);
-    if (gf_is_clip(r)) {
-        detector_bars(out, r, chosen_group(r), "image-text batches", " for captions of an image",
-                      "images with captions, in batches");
-        detector_bars(out, r, chosen_group(r), "text-image batches", " for images of a caption",
-                      "captions with images, in batches");
-    } else {
-        detector_bars(out, r, chosen_group(r), "views", "", "pairs of augmented views, in batches");
-    }
+    if (has_truth(r)) bars(out, r);
     threshold_charts(out, r);
     gf_text_add(out, "</div>\n");
     gf_section_end(out);

@@ -124,18 +124,23 @@ static void empty_gallery(gf_text *out, const gf_report *r) {
 
 static const char of_images[] =
     "Random anchor images, and images that a detector flags as false negatives of the anchor, with the trained network. GloFND "
-    "flags images above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. Labels show which flags "
-    "are correct: ✓ same class, ✗ different class. Each row has a random selection of the flagged images.";
+    "flags images above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. Each row has a random "
+    "selection of the flagged images.";
 static const char of_pairs[] =
     "Random anchors, and captions or images of other samples that a detector flags as false negatives of the anchor, with the "
     "trained network. GloFND flags those above the learned threshold λ of the anchor; FNC flags a fixed share of every batch. "
-    "Where there are labels, they show which flags are correct: ✓ same class, ✗ different class. Each row has a random selection "
-    "of the flagged captions or images.";
+    "Each row has a random selection of the flagged captions or images.";
 
 void gf_section_gallery(gf_text *out, const gf_report *r) {
     size_t budget = GF_PAGE_IMAGES;
     int best = -1;
+    int labelled = 0;
     gf_section_begin(out, "found", "Flagged samples", gf_is_clip(r) ? of_pairs : of_images);
+    for (int g = 0; g < gf_groups(r); g++) {
+        const gf_snapshot *l = gf_group_snapshot(r, g);
+        labelled |= l && isfinite(l->neighbours);
+    }
+    if (labelled) gf_text_add(out, "<p>Labels show which flags are correct: ✓ same class, ✗ different class.</p>\n");
     for (int g = 0; g < gf_groups(r); g++)
         if (rank(gf_group_snapshot(r, g)) > (best < 0 ? 0 : rank(gf_group_snapshot(r, best)))) best = g;
     if (best < 0) empty_gallery(out, r);

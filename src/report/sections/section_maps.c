@@ -116,9 +116,12 @@ void gf_section_maps(gf_text *out, const gf_report *r) {
     const gf_snapshot *first = NULL;
     const char *names[GF_DOTS_CLASSES];
     for (int g = 0; g < gf_groups(r) && !(first && first->n); g++) first = gf_group_snapshot(r, g);
+    const int labelled = first && first->n && largest_label(first) >= 0;
     gf_section_begin(out, "maps", "Maps of the embeddings",
-                     "Each dot is an image. Images with similar features of the backbone are close together (t-SNE). A good "
-                     "encoder forms clusters of one class, although it never saw a label.");
+                     labelled
+                         ? "Each dot is an image. Images with similar features of the backbone are close together (t-SNE). A "
+                           "good encoder forms clusters of one class, although it never saw a label."
+                         : "Each dot is an image. Images with similar features of the backbone are close together (t-SNE).");
     if (!first || !first->n) {
         gf_page_missing(out, "Maps need the network and its data:", "glofnd report RUN --data SPEC, without --quick");
         gf_section_end(out);

@@ -81,8 +81,12 @@ static void protocol(gf_text *out, const gf_report *r) {
         gf_text_add(out, "</code>, test data <code>");
         gf_text_escape(out, s.like->test);
     }
-    gf_text_add(out, "</code>. \"-\": not measured with these settings. Precision, recall and F1 are means over anchors in the "
-                     "last epoch.</p>\n");
+    gf_text_add(out, "</code>. \"-\": not measured with these settings%s.%s</p>\n",
+                gf_is_labelled(r) ? ", or nothing was flagged" : "",
+                gf_is_labelled(r)
+                    ? " Precision, recall and F1 count all pairs of the last epoch; \"per anchor\" has their means over "
+                      "anchors, as the paper counts."
+                    : "");
 }
 
 void gf_section_results(gf_text *out, const gf_report *r) {
