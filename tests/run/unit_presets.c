@@ -1,4 +1,4 @@
-/* unit_presets.c - the files of configs/: all can be read, work with any number of epochs, and those of the paper have its values. */
+/* unit_presets.c - the files of configs/: all work with any number of epochs, and those of the paper have its values. */
 #include <glob.h>
 #include <math.h>
 #include <setjmp.h>

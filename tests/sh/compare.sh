@@ -147,7 +147,9 @@ expect 0 "knn top-1 % (data xxxxxxxx" side_by_side d1 e1 --format csv
 # The last epoch of a log is judged by the run's own samples, in its own batches.
 rm d1/eval.jsonl e1/eval.jsonl
 cp -r e1 f1
-for run in d1 e1 f1; do echo '{"event": "epoch", "pooled_precision": 0.7, "pooled_recall": 0.7, "pooled_f1": 0.7}' > $run/log.jsonl; done
+for run in d1 e1 f1; do
+    echo '{"event": "epoch", "pooled_precision": 0.7, "pooled_recall": 0.7, "pooled_f1": 0.7}' > $run/log.jsonl
+done
 sed -i 's/none/fnc/' d1/config.cfg
 expect 0 "last epoch F1 % 70.00 70.00" side_by_side d1 e1
 sed -i 's/^data = .*/data = shapes:n=20/' e1/config.cfg; echo 'batch = 32' >> f1/config.cfg

@@ -124,5 +124,6 @@ grep -q "resumed at step" long/seed-1.log || fail "it was not resumed"
 # The paper's sweep is a file.
 paper=$source/configs/sweep-start-epoch.sweep
 expect 0 "18 runs, 0 finished" "$glofnd" sweep --file "$paper" --data shapes:n=300 --out s --dry-run
-expect 0 "21 runs, 0 finished" "$glofnd" sweep --file "$source/configs/sweep-fnc-start-epoch.sweep" --data shapes:n=300 --out s --dry-run
+fnc=$source/configs/sweep-fnc-start-epoch.sweep
+expect 0 "21 runs, 0 finished" "$glofnd" sweep --file "$fnc" --data shapes:n=300 --out s --dry-run
 wants "starts as shares" 0 "start_epoch-65__seed-3"
