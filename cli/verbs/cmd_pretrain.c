@@ -47,6 +47,7 @@ static const gf_option rows[] = {
                "continues after the newest complete checkpoint, with RUN/config.cfg; flags may change it"),
     CLI_SWITCH(gf_pretrain, remap, "remap",
                "with --resume: also if images were added, removed or renumbered; anchors follow their images"),
+    CLI_SWITCH(gf_pretrain, force, "force", "start also if less memory is there than was announced"),
     CLI_SWITCH(gf_pretrain, quiet, "quiet", "no progress"),
 };
 static const gf_option_table own = {rows, (int)(sizeof rows / sizeof *rows)};

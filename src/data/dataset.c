@@ -212,7 +212,7 @@ static glofnd_status add_lines(gf_error *err, const char *text, int keep_empty, 
 glofnd_status gf_read_lines(gf_error *err, const char *path, int keep_empty, gf_string_list *out) {
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    glofnd_status status = gf_file_read(err, path, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
+    glofnd_status status = gf_file_read_text(err, path, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
     if (status == GLOFND_OK) status = add_lines(err, (const char *)bytes, keep_empty, out);
     free(bytes);
     return status;

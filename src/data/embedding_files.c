@@ -41,6 +41,7 @@ static glofnd_status check_npy(gf_error *err, const char *path, const gf_npy *a)
 
 static glofnd_status no_such_tensor(gf_error *err, const char *path, const gf_st_file *f, const char *name) {
     char list[256] = "";
+    FAIL_IF(err, f->count == 0, GLOFND_E_ARGUMENT, "%.300s: the file holds no tensor", path);
     for (int64_t i = 0; i < f->count && strlen(list) < 200; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%.60s", i ? ", " : "", f->tensors[i].name);
     if (name) GF_FAIL(err, GLOFND_E_ARGUMENT, "%.150s: no tensor '%.80s'; it has %s", path, name, list);

@@ -141,14 +141,25 @@ static void add_duplicates(gf_text *t, const gf_discover_report *x) {
                 (long long)x->q->good_n, (long long)copies, copies == 1 ? "y" : "ies", x->query ? " among themselves" : "");
 }
 
+/* Undefined where no pair is flagged or none has equal labels. */
+static void add_percent(gf_text *t, const char *before, double share) {
+    if (isfinite(share)) gf_text_add(t, "%s %.2f %%", before, 100.0 * share);
+    else gf_text_add(t, "%s undefined", before);
+}
+
+static void add_quality(gf_text *t, const char *head, double precision, double recall, double f1, const char *tail) {
+    add_percent(t, head, precision);
+    add_percent(t, ", recall", recall);
+    add_percent(t, ", F1", f1);
+    gf_text_add(t, " (%s)\n", tail);
+}
+
 void gf_discover_summary(gf_text *t, const gf_discover_report *x) {
     const gf_precision_recall *q = &x->r->quality;
     add_rows(t, x);
     add_pairs(t, x);
     add_duplicates(t, x);
     if (!q->anchors) return;
-    gf_text_add(t, "labels      precision %.2f %%, recall %.2f %%, F1 %.2f %% (means over anchors)\n", 100.0 * q->precision,
-                100.0 * q->recall, 100.0 * q->f1);
-    gf_text_add(t, "            precision %.2f %%, recall %.2f %%, F1 %.2f %% (all pairs)\n", 100.0 * q->pooled_precision,
-                100.0 * q->pooled_recall, 100.0 * q->pooled_f1);
+    add_quality(t, "labels      precision", q->precision, q->recall, q->f1, "means over anchors");
+    add_quality(t, "            precision", q->pooled_precision, q->pooled_recall, q->pooled_f1, "all pairs");
 }

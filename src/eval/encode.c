@@ -290,6 +290,7 @@ static glofnd_status make_loader(gf_error *err, const gf_run_encoder *e, const g
         .seed = spec->seed,
         .workers = e->threads,
         .depth = 2,
+        .max_pixels = e->config.max_pixels,
         .fast = e->config.decode_fast,
         .unreadable = spec->unreadable,
         .user = spec->user,

@@ -24,6 +24,14 @@ glofnd_status gf_image_resize(gf_error *err, gf_image *m, int width, int height)
     return GLOFND_OK;
 }
 
+glofnd_status gf_image_take(gf_error *err, const gf_decode_hint *hint, int width, int height, int64_t pixels) {
+    const int64_t max = gf_hint_max_pixels(hint);
+    FAIL_IF(err, pixels > max, GLOFND_E_FORMAT, "%d x %d pixels are more than the %lld that are decoded at a time (max_pixels)",
+            width, height, (long long)max);
+    if (hint) gf_pixel_share_take(hint->share, pixels);
+    return GLOFND_OK;
+}
+
 void gf_image_free(gf_image *m) {
     free(m->rgb);
     *m = (gf_image){0};
@@ -51,6 +59,6 @@ static const char *foreign(const uint8_t *bytes, size_t size) {
 glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                               gf_image *out) {
     if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
-    if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, out);
+    if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, hint, out);
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG nor PNG: %s", name, foreign(bytes, size));
 }

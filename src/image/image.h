@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "image/pixel_budget.h"
 #include "util/status.h"
 
 typedef struct gf_part {         /* the part of a larger image that an image holds; all zero: it is whole */
@@ -31,10 +32,13 @@ typedef struct gf_decode_hint {
      * shrink_to allows, to a larger power of two up to 8. The result is the region or more: see gf_image.part. */
     gf_region (*choose)(void *user, int width, int height, int *by);
     void *user;
+    int64_t max_pixels; /* a larger image is unreadable, unless it is a JPEG that can be decoded at reduced size and `choose` or
+                           shrink_to is given; 0: GF_MAX_PIXELS */
+    gf_pixel_share *share; /* may be NULL: of the budget that threads share; the caller gives it back */
 } gf_decode_hint;
 
 #define GF_IMAGE_SIDE_MAX 65500                /* pixels on a side */
-#define GF_IMAGE_PIXELS_MAX ((int64_t)1 << 28) /* pixels in all */
+#define GF_IMAGE_PIXELS_MAX ((int64_t)1 << 28) /* pixels in all, whatever the limit of a hint */
 
 /* Capacity for width x height; content undefined. E_FORMAT, before any allocation, if that exceeds the limits above. */
 glofnd_status gf_image_resize(gf_error *err, gf_image *m, int width, int height);
@@ -56,4 +60,11 @@ glofnd_status gf_image_encode_jpeg(gf_error *err, const gf_image *m, int quality
 /* The two formats, for gf_image_decode. */
 glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                              gf_image *out);
-glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, gf_image *out);
+glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
+                            gf_image *out);
+/* For decoders: the limit of a hint, which may be NULL. */
+static inline int64_t gf_hint_max_pixels(const gf_decode_hint *hint) {
+    return hint && hint->max_pixels > 0 ? hint->max_pixels : GF_MAX_PIXELS;
+}
+/* For decoders: takes the pixels that an image needs from the share. E_FORMAT: they are more than the limit. */
+glofnd_status gf_image_take(gf_error *err, const gf_decode_hint *hint, int width, int height, int64_t pixels);

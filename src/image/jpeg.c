@@ -111,6 +111,20 @@ static void choose_output(decode_job *j) {
     if (j->hint.fast) j->c.do_fancy_upsampling = FALSE;
 }
 
+static int64_t reduced_pixels(const decode_job *j, unsigned by) {
+    return ((int64_t)j->wanted.width + by - 1) / by * (((int64_t)j->wanted.height + by - 1) / by);
+}
+
+/* Pixels whose memory the decoder needs: all of the image if its coefficients come in several scans, else those of the output. An
+ * image that is too large is reduced, where its user can take that. */
+static glofnd_status take_pixels(gf_error *err, decode_job *j) {
+    const int several = jpeg_has_multiple_scans(&j->c), may_reduce = j->hint.choose || j->hint.shrink_to > 0;
+    const int64_t all = (int64_t)j->c.image_width * j->c.image_height, max = gf_hint_max_pixels(&j->hint);
+    while (!several && may_reduce && j->c.scale_denom < 8 && reduced_pixels(j, j->c.scale_denom) > max) j->c.scale_denom *= 2;
+    return gf_image_take(err, &j->hint, (int)j->c.image_width, (int)j->c.image_height,
+                         several ? all : reduced_pixels(j, j->c.scale_denom));
+}
+
 static unsigned product_255(unsigned a, unsigned b) { /* a b / 255, rounded */
     const unsigned t = a * b + 128;
     return (t + (t >> 8)) >> 8;
@@ -189,6 +203,13 @@ static void end_reading(decode_job *j) {
     jpeg_finish_decompress(&j->c);
 }
 
+/* The text of a failure, with the name of the image. */
+static glofnd_status with_name(const decode_job *j, glofnd_status status) {
+    if (status == GLOFND_OK || !j->err) return status;
+    const gf_error why = *j->err;
+    return gf_fail(j->err, status, "'%.300s': %.180s", j->name, why.text);
+}
+
 static glofnd_status decode_steps(decode_job *j) {
     jpeg_create_decompress(&j->c);
     j->progress.progress_monitor = watch_scans;
@@ -198,9 +219,10 @@ static glofnd_status decode_steps(decode_job *j) {
     FAIL_IF(j->err, (int64_t)j->c.image_width * j->c.image_height > GF_IMAGE_PIXELS_MAX, GLOFND_E_FORMAT,
             "'%.380s': %u x %u pixels are more than accepted", j->name, j->c.image_width, j->c.image_height);
     choose_output(j);
+    TRY(with_name(j, take_pixels(j->err, j)));
     jpeg_start_decompress(&j->c);
     const range rows = narrow(j);
-    TRY(gf_image_resize(j->err, j->out, (int)j->c.output_width, (int)(rows.end - rows.first)));
+    TRY(with_name(j, gf_image_resize(j->err, j->out, (int)j->c.output_width, (int)(rows.end - rows.first))));
     j->out->part = j->part;
     read_rows(j, rows);
     end_reading(j);

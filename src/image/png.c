@@ -21,6 +21,7 @@ typedef struct png_job {
     char text[160];
     int no_memory;
     const uint8_t *in; /* decoding: the bytes still to read */
+    const gf_decode_hint *hint;
     size_t left;
     gf_image *m; /* decoding: out */
     png_bytep *rows;
@@ -79,7 +80,9 @@ static glofnd_status decode_steps(gf_error *err, png_job *j) {
     png_set_read_fn(j->png, j, take_bytes);
     set_limits(j->png);
     png_read_info(j->png, j->info);
-    TRY(gf_image_resize(err, j->m, (int)png_get_image_width(j->png, j->info), (int)png_get_image_height(j->png, j->info)));
+    const int width = (int)png_get_image_width(j->png, j->info), height = (int)png_get_image_height(j->png, j->info);
+    TRY(gf_image_take(err, j->hint, width, height, (int64_t)width * height));
+    TRY(gf_image_resize(err, j->m, width, height));
     set_transforms(j->png, j->info);
     read_pixels(j);
     return GLOFND_OK;
@@ -90,15 +93,16 @@ static glofnd_status decode_guarded(gf_error *err, const char *name, png_job *j)
         return gf_fail(err, j->no_memory ? GLOFND_E_MEMORY : GLOFND_E_FORMAT, "'%.300s': PNG: %.150s", name, j->text);
     }
     const glofnd_status status = decode_steps(err, j);
-    if (status == GLOFND_E_FORMAT) {
+    if (status != GLOFND_OK) {
         gf_error why = err ? *err : (gf_error){""};
         return gf_fail(err, status, "'%.300s': %.180s", name, why.text);
     }
     return status;
 }
 
-glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, gf_image *out) {
-    png_job j = {.in = bytes, .left = size, .m = out};
+glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
+                            gf_image *out) {
+    png_job j = {.in = bytes, .left = size, .hint = hint, .m = out};
     j.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &j, leave, stay_silent);
     j.info = j.png ? png_create_info_struct(j.png) : NULL;
     glofnd_status status = GLOFND_E_MEMORY;
@@ -154,8 +158,9 @@ glofnd_status gf_image_encode_png(gf_error *err, const gf_image *m, uint8_t **by
 
 #else
 
-glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, gf_image *out) {
-    (void)bytes, (void)size, (void)out;
+glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
+                            gf_image *out) {
+    (void)bytes, (void)size, (void)hint, (void)out;
     GF_FAIL(err, GLOFND_E_UNSUPPORTED, "'%.300s' is a PNG, and this program was built without libpng", name);
 }
 

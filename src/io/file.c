@@ -73,6 +73,21 @@ glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8
     return status;
 }
 
+glofnd_status gf_check_text(gf_error *err, const char *path, const void *bytes, size_t size) {
+    const uint8_t *b = bytes, *zero = size ? memchr(b, 0, size) : NULL;
+    const int utf16 = size >= 2 && ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff));
+    FAIL_IF(err, utf16, GLOFND_E_FORMAT, "'%.400s' is UTF-16; save it as UTF-8", path);
+    if (!zero) return GLOFND_OK;
+    long long line = 1;
+    for (const uint8_t *p = b; p < zero; p++) line += *p == '\n';
+    GF_FAIL(err, GLOFND_E_FORMAT, "'%.400s', line %lld: a zero byte; it is not a text, or not UTF-8", path, line);
+}
+
+glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size) {
+    TRY(gf_file_read(err, path, most, bytes, capacity, size));
+    return gf_check_text(err, path, *bytes, *size);
+}
+
 int gf_is_folder(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);

@@ -17,6 +17,10 @@ glofnd_status gf_file_open(gf_error *err, const char *path, int *fd, gf_file_sta
 glofnd_status gf_file_read_at(gf_error *err, int fd, const char *name, uint64_t offset, void *out, size_t n);
 /* The whole file, at most `most` bytes, into *bytes (grown by realloc when *capacity is too small; a 0 byte follows the last). */
 glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size);
+/* The same, of a text: E_FORMAT if it is UTF-16 or has a zero byte, which would end it early. */
+glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size);
+/* That check, of bytes that were read otherwise. */
+glofnd_status gf_check_text(gf_error *err, const char *path, const void *bytes, size_t size);
 /* Makes *bytes hold n bytes; content undefined. */
 glofnd_status gf_file_reserve(gf_error *err, const char *name, size_t n, uint8_t **bytes, size_t *capacity);
 int gf_is_folder(const char *path);

@@ -191,7 +191,10 @@ static glofnd_status init(gf_error *err, gf_loader *l, const gf_loader_spec *spe
     l->threads = calloc((size_t)spec->workers, sizeof *l->threads);
     FAIL_IF(err, !l->threads, GLOFND_E_MEMORY, "no memory for the loader");
     l->workers = spec->workers;
-    for (int i = 0; i < l->workers; i++) TRY(gf_augment_scratch_create(err, &spec->augment, &l->threads[i].worker.scratch));
+    for (int i = 0; i < l->workers; i++) {
+        l->threads[i].worker.pixels.budget = &m->pixels;
+        TRY(gf_augment_scratch_create(err, &spec->augment, &l->threads[i].worker.scratch));
+    }
     FAIL_IF(err, batch_of(l) > SIZE_MAX / 2 / view_bytes(spec), GLOFND_E_ARGUMENT, "batch is %lld: too large",
             (long long)spec->batch);
     l->slot = calloc((size_t)spec->depth + 1, sizeof *l->slot);
@@ -208,6 +211,7 @@ glofnd_status gf_loader_create(gf_error *err, const gf_loader_spec *spec, gf_loa
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->done, NULL);
+    gf_pixel_budget_init(&l->maker.pixels, spec->max_pixels > 0 ? spec->max_pixels : GF_MAX_PIXELS);
     const glofnd_status status = init(err, l, spec);
     if (status == GLOFND_OK) *out = l;
     else gf_loader_free(l);
@@ -231,6 +235,7 @@ void gf_loader_free(gf_loader *l) {
     free(l->threads);
     free(l->slot);
     free(l->unreadable);
+    gf_pixel_budget_free(&l->maker.pixels);
     pthread_cond_destroy(&l->done);
     pthread_cond_destroy(&l->work);
     pthread_mutex_destroy(&l->lock);

@@ -35,6 +35,7 @@ typedef struct gf_loader_spec {
         offset; /* several ranks: `batch` samples from `offset` on of batches of `global_batch`; 0, 0: one rank */
     uint64_t seed;
     int workers, depth; /* threads; batches prepared ahead */
+    int64_t max_pixels; /* decoded at a time by all workers together; 0: GF_MAX_PIXELS */
     int fast, strict;   /* decode = fast (gf_decode_hint; the same crops as exact); an unreadable sample is an error */
     void (*unreadable)(void *user, int64_t i, const char *message); /* may be NULL; called in gf_loader_next, in the order of the
                                                                        batch: the same calls for any number of workers */

@@ -36,7 +36,12 @@ static gf_region choose(void *user, int width, int height, int *by) {
 static glofnd_status read_sample(gf_error *err, const gf_maker *m, gf_worker *w, const gf_slot *s, int64_t id) {
     const gf_loader_spec *spec = &m->spec;
     crop_query query = {spec, s->epoch, id};
-    const gf_decode_hint hint = {spec->fast, m->shrink_to, spec->views > 0 ? choose : NULL, &query};
+    const gf_decode_hint hint = {.fast = spec->fast,
+                                 .shrink_to = m->shrink_to > 0 ? m->shrink_to : spec->resize,
+                                 .choose = spec->views > 0 ? choose : NULL,
+                                 .user = &query,
+                                 .max_pixels = m->pixels.max,
+                                 .share = &w->pixels};
     if (!spec->preload) return gf_dataset_read(err, spec->data, id, &hint, &w->sample);
     TRY(gf_preload_status(err, spec->preload, id));
     w->sample.label = gf_dataset_label(spec->data, id);
@@ -67,7 +72,14 @@ static glofnd_status make_views(gf_error *err, const gf_loader_spec *spec, gf_wo
     return GLOFND_OK;
 }
 
-gf_made gf_probe_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
+/* The worker is done with the pixels of its sample. Large buffers do not stay: one per worker would exceed the limit. */
+static void drop_pixels(const gf_maker *m, gf_worker *w) {
+    gf_image *image = &w->sample.image;
+    if (image->capacity / 3 > (size_t)(m->pixels.max / m->spec.workers)) gf_image_free(image);
+    gf_pixel_share_give(&w->pixels);
+}
+
+static gf_made read_one(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
     gf_made made = {.id = id_at(m, s, position)};
     const double start = gf_clock();
     made.status = read_sample(&made.why, m, w, s, made.id);
@@ -77,13 +89,21 @@ gf_made gf_probe_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t pos
     return made;
 }
 
+gf_made gf_probe_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
+    const gf_made made = read_one(m, w, s, position, item);
+    drop_pixels(m, w);
+    return made;
+}
+
 gf_made gf_make_sample(const gf_maker *m, gf_worker *w, gf_slot *s, int64_t position, int64_t item) {
-    gf_made made = gf_probe_sample(m, w, s, position, item);
+    gf_made made = read_one(m, w, s, position, item);
     const double start = gf_clock();
-    if (made.status != GLOFND_OK) return made;
-    s->id[item] = made.id;
-    s->label[item] = w->sample.label;
-    made.status = make_views(&made.why, &m->spec, w, s, item, made.id);
-    made.augment_seconds = gf_clock() - start;
+    if (made.status == GLOFND_OK) {
+        s->id[item] = made.id;
+        s->label[item] = w->sample.label;
+        made.status = make_views(&made.why, &m->spec, w, s, item, made.id);
+    }
+    drop_pixels(m, w);
+    made.augment_seconds = made.status == GLOFND_OK ? gf_clock() - start : 0.0;
     return made;
 }

@@ -34,13 +34,15 @@ typedef struct gf_slot {
 
 typedef struct gf_maker { /* settings that all samples of a loader share */
     gf_loader_spec spec;
-    int64_t n;            /* samples to choose from */
-    int shrink_to;        /* gf_decode_hint.shrink_to */
+    int64_t n;     /* samples to choose from */
+    int shrink_to; /* gf_decode_hint.shrink_to */
+    gf_pixel_budget pixels;
     atomic_int cancelled; /* the batches in work are no longer wanted */
 } gf_maker;
 
 typedef struct gf_worker { /* buffers of one thread */
     gf_sample sample;
+    gf_pixel_share pixels; /* of the sample */
     gf_augment_scratch *scratch;
     gf_bpe_scratch words;
 } gf_worker;

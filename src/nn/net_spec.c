@@ -6,6 +6,10 @@ int gf_spec_has_embedding(const gf_net_spec *s) { return !gf_spec_is_resnet(s) |
 
 static glofnd_status check_images(gf_error *err, const gf_net_spec *s) {
     FAIL_IF(err, s->size < 8 || s->size > 4096, GLOFND_E_ARGUMENT, "image size %d: it must be 8 to 4096 pixels", s->size);
+    const int64_t pixels = s->batch * s->size * s->size; /* both are bounded */
+    FAIL_IF(err, pixels > (int64_t)1 << 33, GLOFND_E_ARGUMENT,
+            "%lld images of %d x %d pixels at a time; a network takes at most 2^33 pixels: lower batch or size",
+            (long long)s->batch, s->size, s->size);
     FAIL_IF(err, s->training && s->batch < 2 && s->arch != GF_ARCH_VIT, GLOFND_E_ARGUMENT,
             "batch 1 cannot be trained on: batch norm needs two images");
     return GLOFND_OK;
@@ -65,7 +69,8 @@ glofnd_status gf_net_check(gf_error *err, const gf_net_spec *s) {
     FAIL_IF(err, s->arch < GF_ARCH_RESNET8 || s->arch > GF_ARCH_TEXT, GLOFND_E_ARGUMENT, "arch %d is not known", (int)s->arch);
     FAIL_IF(err, s->precision != GF_FP32 && s->precision != GF_BF16, GLOFND_E_ARGUMENT, "precision %d is not known",
             (int)s->precision);
-    FAIL_IF(err, s->batch < 1 || s->batch > 1 << 20, GLOFND_E_ARGUMENT, "batch %lld: it must be 1 to 1048576 images",
+    FAIL_IF(err, s->batch < 1 || s->batch > 1 << 20, GLOFND_E_ARGUMENT,
+            "batch: %lld images at a time, the two views of one counted twice; a network takes 1 to 1048576",
             (long long)s->batch);
     FAIL_IF(err, s->threads < 0 || s->threads > 4096, GLOFND_E_ARGUMENT, "threads %d: it must be 0 to 4096", s->threads);
     FAIL_IF(err, s->embed_dim < 0 || s->embed_dim > 1 << 16 || (!gf_spec_is_resnet(s) && s->embed_dim < 1), GLOFND_E_ARGUMENT,

@@ -63,6 +63,7 @@ typedef struct gf_config {
     double rank_timeout; /* seconds of silence */
     gf_precision precision;
     int32_t deterministic, tf32; /* GPU only */
+    int64_t max_pixels;
     int32_t decode_fast, strict, workers, prefetch;
     gf_pixel_stats pixels;  /* mean and deviation of colours */
     gf_eval_view eval_view; /* crop of an image that is evaluated */

@@ -12,6 +12,7 @@ typedef struct gf_pretrain {
     int resume;             /* continue from the newest complete checkpoint, if there is one */
     const char *config_was; /* resume: "lost" or "cut", of RUN/config.cfg (gf_resume_read); NULL: it is complete */
     int remap;              /* when resuming, also with other data: anchors follow their samples */
+    int force;              /* start also where memory will not suffice */
     int quiet;
     int plain;                        /* stderr cannot redraw a line: no progress line */
     const atomic_int *stop;           /* set from outside, as by Ctrl-C: the run ends after a checkpoint */

@@ -89,6 +89,7 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable
         .seed = (uint64_t)c->seed,
         .workers = c->workers > 0 ? c->workers : threads_of(c),
         .depth = c->prefetch,
+        .max_pixels = c->max_pixels,
         .fast = c->decode_fast,
         .strict = c->strict,
         .unreadable = unreadable,

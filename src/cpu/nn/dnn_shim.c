@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "util/grow.h"
+#include "util/machine/memory_limit.h"
 #include "util/parallel.h"
 
 typedef enum object_kind { ENGINE, STREAM, ATTRIBUTES, MEMORY_DESC, PRIMITIVE_DESC, PRIMITIVE, MEMORY } object_kind;
@@ -100,6 +101,16 @@ void gf_dnn_close(gf_dnn *d) {
     free(d);
 }
 
+/* oneDNN compiles kernels into memory of its own, and ends the process where it gets none: better to refuse before. */
+static glofnd_status check_space(gf_error *err) {
+    enum { NEEDED = 48 };
+    const int64_t left = gf_address_space_left();
+    FAIL_IF(err, left < (int64_t)NEEDED << 20, GLOFND_E_MEMORY,
+            "%lld MB of address space are left for oneDNN, which may need %d; raise the limit (ulimit -v)",
+            (long long)(left >> 20), NEEDED);
+    return GLOFND_OK;
+}
+
 static glofnd_status new_attributes(gf_error *err, gf_dnn *d, dnnl_primitive_attr_t *out) {
     CHECK(err, dnnl_primitive_attr_create(out), "attributes");
     TRY(own(err, d, ATTRIBUTES, *out));
@@ -122,6 +133,7 @@ static glofnd_status add_to_result(gf_error *err, dnnl_primitive_attr_t attribut
 }
 
 static glofnd_status open_into(gf_error *err, gf_dnn *d) {
+    TRY(check_space(err));
     CHECK(err, dnnl_engine_create(&d->engine, dnnl_cpu, 0), "CPU engine");
     TRY(own(err, d, ENGINE, d->engine));
     CHECK(err, dnnl_stream_create(&d->stream, d->engine, dnnl_stream_default_flags), "stream");
@@ -205,6 +217,7 @@ gf_md gf_prim_md(const gf_prim *p, dnnl_query_t what) { return dnnl_primitive_de
 static glofnd_status finish(gf_error *err, gf_dnn *d, dnnl_primitive_desc_t desc, const char *what, gf_prim *out) {
     TRY(own(err, d, PRIMITIVE_DESC, desc));
     *out = (gf_prim){.desc = desc};
+    TRY(check_space(err));
     CHECK(err, dnnl_primitive_create(&out->primitive, desc), what);
     TRY(own(err, d, PRIMITIVE, out->primitive));
     const gf_md scratch = gf_prim_md(out, dnnl_query_scratchpad_md);

@@ -199,7 +199,7 @@ static glofnd_status open_listing(gf_error *err, gf_dataset *d) {
     d->self = l;
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    glofnd_status status = gf_file_read(err, d->spec.place, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
+    glofnd_status status = gf_file_read_text(err, d->spec.place, GF_LIST_BYTES_MAX, &bytes, &capacity, &size);
     char *text = (char *)bytes;
     const size_t mark = size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* UTF-8 byte order mark */
     if (status == GLOFND_OK && d->format == &gf_format_csv) status = parse_csv(err, d, l, text + mark, text + size);

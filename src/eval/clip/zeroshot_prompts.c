@@ -40,7 +40,7 @@ static glofnd_status add_lines(gf_error *err, const char *path, const char *text
 static glofnd_status read_lines(gf_error *err, const char *path, gf_string_list *out) {
     uint8_t *bytes = NULL;
     size_t capacity = 0, size = 0;
-    glofnd_status status = gf_file_read(err, path, FILE_MAX, &bytes, &capacity, &size);
+    glofnd_status status = gf_file_read_text(err, path, FILE_MAX, &bytes, &capacity, &size);
     const size_t mark = status == GLOFND_OK && size >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; /* byte order mark */
     if (status == GLOFND_OK) status = add_lines(err, path, (const char *)bytes + mark, size - mark, out);
     free(bytes);

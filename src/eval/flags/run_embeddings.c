@@ -88,6 +88,7 @@ static gf_loader_spec loader_spec(const gf_trained_run *f) {
         .seed = (uint64_t)c->seed,
         .workers = gf_trained_run_threads(f),
         .depth = 2,
+        .max_pixels = c->max_pixels,
         .fast = c->decode_fast,
         .unreadable = f->spec.unreadable,
         .user = f->spec.user,

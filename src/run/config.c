@@ -1,0 +1,477 @@
+/* config.c - see config.h. */
+#include "run/config.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "io/blockfile.h"
+#include "io/file.h"
+#include "method/options.h"
+#include "optim/schedule.h"
+
+static const char *const tasks[] = {"views", "clip", NULL};
+static const char *const archs[] = {"resnet8", "resnet18", "resnet34", "resnet50", "clip-resnet50", "vit", NULL};
+static const char *const locks[] = {"none", "image", "text", NULL};
+static const char *const gammas[] = {"constant", "cosine", NULL};
+static const char *const pixel_stats[] = {"imagenet", "clip", NULL};
+static const char *const eval_views[] = {"auto", "center", "clip", NULL};
+static const char *const optimizers[] = {"lars", "sgd", "adamw", NULL};
+static const char *const scalings[] = {"sqrt", "linear", "none", NULL};
+static const char *const decoders[] = {"exact", "fast", NULL};
+static const char *const ranks[] = {"auto", "single", "mpi", NULL};
+static const char *const stores[] = {"memory", "file", NULL};
+static const char *const precisions[] = {"fp32", "bf16", NULL};
+
+#define FIELD(name) .key = #name, .offset = offsetof(gf_config, name)
+#define NOTE(def, grp, text) .preset = def, .group = grp, .help = text
+#define TEXT(name, text) \
+    { FIELD(name), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->name, NOTE("", "run", text) }
+#define NAME(name, list, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_ENUM, .names = list, NOTE(def, grp, text) }
+#define SWITCH(name, def, grp, text) \
+    { FIELD(name), .type = GF_OPTION_BOOL, NOTE(def, grp, text) }
+#define INTEGER(name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = GF_OPTION_INT, .min = lo, .max = hi, NOTE(def, grp, text) }
+#define LONG(name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = GF_OPTION_INT64, .min = lo, .max = hi, NOTE(def, grp, text) }
+#define REAL(name, def, lo, hi, grp, text) \
+    { FIELD(name), .type = GF_OPTION_DOUBLE, .min = lo, .max = hi, NOTE(def, grp, text) }
+
+static const gf_option rows[] = {
+    TEXT(data, "SPEC of the images: shapes:..., cifar10:DIR, cifar100:DIR, folder:DIR, wds:GLOB, list:FILE, csv:FILE"),
+    TEXT(init, "safetensors file with weights to start from"),
+    NAME(task, tasks, "views", "run", "views: two views of an image; clip: an image and its caption, two encoders"),
+    LONG(seed, "1", 0, 9e15, "run", "all random numbers follow from it"),
+    NAME(ranks, ranks, "auto", "run", "processes that train as one, with the result of one; auto: those of mpirun or srun"),
+    REAL(rank_timeout, "120", 0, 1e6, "run", "seconds of silence from a rank after which the run ends; 0: never"),
+
+    NAME(arch, archs, "resnet18", "network", "image encoder; clip-resnet50 and vit are for task clip"),
+    INTEGER(size, "0", 0, 1024, "network",
+            "pixels of a view; 0: of the images if all are squares of one size up to 224, else 224"),
+    INTEGER(stem, "-1", -1, 1, "network", "first layers: 1 CIFAR's, 0 ImageNet's, -1 by size"),
+    INTEGER(head_hidden, "2048", 1, 65536, "network", "hidden width of the projection head; the paper's text says 128"),
+    INTEGER(head_out, "128", 1, 65536, "network", "width of the embeddings the loss sees"),
+    SWITCH(zero_init, "1", "network", "the last scale of every block starts at 0"),
+    NAME(precision, precisions, "fp32", "network", "of activations; weights and statistics are always fp32"),
+    INTEGER(deterministic, "1", 0, 2, "network",
+            "GPU: 1: only algorithms that repeat their bits, the fastest, kept in the run folder; 2: without timing; 0: any"),
+    SWITCH(tf32, "1", "network", "GPU: fp32 products may round their factors to 10 bits"),
+
+    INTEGER(image_width, "0", 0, 8192, "image and text", "vit: numbers per patch; 0: 768, as ViT-B/32"),
+    INTEGER(image_layers, "0", 0, 256, "image and text", "vit: blocks; 0: 12"),
+    INTEGER(image_heads, "0", 0, 256, "image and text", "vit: heads of attention; 0: 12"),
+    INTEGER(patch, "0", 0, 1024, "image and text", "vit: pixels on a side of a patch; 0: 32"),
+    INTEGER(embed_dim, "512", 1, 65536, "image and text", "clip: width of the embeddings the loss sees"),
+    INTEGER(text_width, "512", 1, 8192, "image and text", "text encoder: numbers per token"),
+    INTEGER(text_layers, "12", 1, 256, "image and text", "text encoder: blocks"),
+    INTEGER(text_heads, "8", 1, 256, "image and text", "text encoder: heads of attention"),
+    INTEGER(context, "77", 3, 4096, "image and text", "tokens of a caption, start and end among them; longer ones are cut"),
+    SWITCH(quick_gelu, "0", "image and text", "1: the GELU that OpenAI's weights were made with"),
+    {FIELD(vocab), .type = GF_OPTION_TEXT, .max = sizeof((gf_config *)0)->vocab,
+     NOTE("", "image and text", "file of merges (open_clip's form, .gz too); empty: that of init, or learned from the captions")},
+    INTEGER(vocab_merges, "8192", 0, 48894, "image and text", "max merges, where they are learned"),
+    NAME(lock, locks, "none", "image and text", "an encoder that keeps its weights from init"),
+    SWITCH(mask_duplicates, "1", "image and text", "pairs with the same image, or the same tokens, are no negatives"),
+
+    LONG(batch, "256", 2, 1048576, "training", "images per step; task views: at most 524288 on a rank, as each is seen twice"),
+    LONG(micro_batch, "0", 0, 1048576, "training",
+         "task clip: images at a time through the encoders, for a batch that does not fit in memory; 0: all at once"),
+    INTEGER(epochs, "200", 1, 1e6, "training", "passes over the data"),
+    INTEGER(start_epoch, "-1", -1, 1e6, "training", "first epoch with detector; -1: floor(0.35 epochs), the paper's 70 of 200"),
+    NAME(optimizer, optimizers, "lars", "training", "update rule of the weights"),
+    {FIELD(lr), .type = GF_OPTION_DOUBLE, .min = 0, .max = 1000, .flags = GF_OPTION_ABOVE_MIN,
+     NOTE("0.075", "training", "learning rate before scaling")},
+    NAME(lr_scaling, scalings, "sqrt", "training", "lr times sqrt(batch), times batch/256, or unscaled"),
+    INTEGER(warmup_epochs, "-1", -1, 1e6, "training",
+            "epochs of rising learning rate, then half a cosine; -1: floor(0.05 epochs), the paper's 10 of 200"),
+    LONG(warmup_steps, "-1", -1, 1e12, "training", "the same in steps; -1: by warmup_epochs"),
+    REAL(lr_min, "0", 0, 1000, "training", "end of that cosine, with warmup_steps"),
+    REAL(momentum, "0.9", 0, 0.9999, "training", "of lars and sgd"),
+    REAL(beta1, "0.9", 0, 0.99999, "training", "adamw: decay of the first moment"),
+    REAL(beta2, "0.999", 0, 0.9999999, "training", "adamw: decay of the second moment"),
+    REAL(adam_eps, "1e-8", 0, 1, "training", "adamw: added to the root"),
+    REAL(grad_clip, "0", 0, 1e9, "training", "a longer gradient is shortened to this norm; 0: off"),
+    REAL(weight_decay, "1e-6", 0, 10, "training", "of weights, not of scales and shifts"),
+
+    NAME(gamma_schedule, gammas, "constant", "temperature",
+         "gamma as it is, or 1 in the first epoch and half a cosine down to gamma_min"),
+    REAL(gamma_min, "0.2", 0.0001, 1, "temperature", "gamma_schedule cosine: its end"),
+    INTEGER(gamma_decay, "-1", -1, 1e6, "temperature", "gamma_schedule cosine: after so many epochs; -1: floor(epochs / 2)"),
+    REAL(scale_lr, "-1", -1, 1, "temperature",
+         "clip, fastclip: learning rate of log(1/tau); 0: tau stays; -1: as the weights (clip), 2e-4 (fastclip)"),
+    REAL(scale_lr_ratio, "0.33333333333333331", 0, 1, "temperature", "that rate times this, if scale_lr is above 0,"),
+    REAL(scale_lr_below, "0.03", 0, 1, "temperature", "while tau is at or below this"),
+    REAL(scale_max, "100", 1, 1000, "temperature", "1/tau stays between 1 and this"),
+
+    NAME(pixels, pixel_stats, "imagenet", "views", "mean and deviation of colours that views are normalised with"),
+    REAL(crop_min, "0.08", 0.01, 1, "views", "min share of the image that a view shows"),
+    REAL(jitter_p, "0.8", 0, 1, "views", "chance of colour jitter"),
+    REAL(brightness, "0.4", 0, 1, "views", "strength of the jitter"),
+    REAL(contrast, "0.4", 0, 1, "views", "strength of the jitter"),
+    REAL(saturation, "0.2", 0, 1, "views", "strength of the jitter"),
+    REAL(hue, "0.1", 0, 0.5, "views", "strength of the jitter; 0.5: any hue"),
+    REAL(gray_p, "0.2", 0, 1, "views", "chance of a gray view"),
+    REAL(blur_p, "-1", -1, 1, "views", "chance of a blurred view; -1: 0.5 above 64 pixels, else 0"),
+    REAL(flip_p, "0.5", 0, 1, "views", "chance of a mirrored view"),
+    NAME(eval_view, eval_views, "auto", "views",
+         "view for embed and eval: center: 7/8 of the shorter side, bilinear; clip: all of it, bicubic, as open_clip; auto: clip "
+         "for task clip with init"),
+
+    {.key = "decode",
+     .offset = offsetof(gf_config, decode_fast),
+     .type = GF_OPTION_ENUM,
+     .names = decoders,
+     NOTE("exact", "data", "JPEG: PIL's numbers, or at reduced size where that suffices")},
+    LONG(max_pixels, "200000000", 65536, 268435456, "data",
+         "decoded at a time by all workers; a larger image is unreadable, unless it is a JPEG that can be reduced"),
+    SWITCH(strict, "0", "data", "1: an unreadable image ends the run, or a shard that may be cut; 0: it is replaced and counted"),
+    INTEGER(workers, "0", 0, 256, "data", "threads that read and augment; 0: as many as `threads`"),
+    INTEGER(prefetch, "2", 1, 64, "data", "batches prepared ahead"),
+
+    NAME(store, stores, "memory", "output", "state of the anchors: in memory, or a mapped scratch file in the run folder"),
+    LONG(checkpoint_steps, "0", 0, 1e12, "output", "steps between checkpoints; 0: at the end of an epoch, by checkpoint_minutes"),
+    REAL(checkpoint_minutes, "1", 0, 1e6, "output", "no checkpoint at the end of an epoch sooner than that after the last one"),
+    LONG(log_steps, "10", 1, 1e9, "output", "steps between lines in log.jsonl"),
+};
+
+static const gf_option_table table = {rows, sizeof rows / sizeof *rows};
+
+/* Keys with a different default in task clip: the paper's image-text experiments, open_clip's views. */
+static const struct {
+    const char *key, *value;
+} clip_presets[] = {
+    {"epochs", "37"},       {"loss", "sogclr2"}, {"tau", "0.07"},        {"gamma_schedule", "cosine"},
+    {"optimizer", "adamw"}, {"lr", "1e-3"},      {"lr_scaling", "none"}, {"weight_decay", "0.1"},
+    {"pixels", "clip"},     {"crop_min", "0.9"}, {"jitter_p", "0"},      {"gray_p", "0"},
+    {"blur_p", "0"},        {"flip_p", "0"},
+};
+
+glofnd_status gf_config_init(gf_error *err, gf_config *c) {
+    memset(c, 0, sizeof *c);
+    TRY(gf_options_preset(err, &table, c, sizeof *c));
+    return glofnd_options_init(&c->method, sizeof c->method);
+}
+
+const gf_option *gf_config_option(int i, int *in_method) {
+    const gf_option_table *method = gf_method_options();
+    *in_method = i >= table.count;
+    if (i < 0 || i >= table.count + method->count) return NULL;
+    return *in_method ? &method->rows[i - table.count] : &rows[i];
+}
+
+/* '-' and '_' are equal in a key: flags are usually written with the first. */
+static void plain_key(const char *key, char *out, size_t bytes) {
+    size_t n = 0;
+    for (; key[n] && n + 1 < bytes; n++) out[n] = key[n] == '-' ? '_' : key[n];
+    out[n] = 0;
+}
+
+/* Index of a key in the list of both tables; -1: unknown. */
+static int index_of(const char *key) {
+    int in_method;
+    const gf_option *o;
+    for (int i = 0; (o = gf_config_option(i, &in_method)); i++)
+        if (strcmp(o->key, key) == 0) return i;
+    return -1;
+}
+
+const gf_option *gf_config_find(const char *key, int *in_method) {
+    char plain[64];
+    plain_key(key, plain, sizeof plain);
+    return gf_config_option(index_of(plain), in_method);
+}
+
+const char *gf_config_value(const gf_config *c, int i, char *out, size_t bytes) {
+    int in_method;
+    const gf_option *o = gf_config_option(i, &in_method);
+    if (o) gf_option_format(o, in_method ? (const void *)&c->method : c, out, bytes);
+    return o ? o->key : NULL;
+}
+
+void gf_config_text(const gf_config *c, const char *key, char *out, size_t bytes) {
+    char plain[64];
+    plain_key(key, plain, sizeof plain);
+    *out = 0;
+    if (index_of(plain) >= 0) gf_config_value(c, index_of(plain), out, bytes);
+}
+
+const char *gf_config_preset(const gf_option *o, gf_train_task task) {
+    for (size_t i = 0; task == GF_TASK_CLIP && i < sizeof clip_presets / sizeof *clip_presets; i++)
+        if (strcmp(clip_presets[i].key, o->key) == 0) return clip_presets[i].value;
+    return o->preset;
+}
+
+static int is_given(const gf_config *c, const char *key) {
+    const int i = index_of(key);
+    return i >= 0 && (c->given[i / 64] >> (i % 64) & 1);
+}
+
+static void note_given(gf_config *c, const char *key) {
+    const int i = index_of(key);
+    c->given[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+int gf_config_covers(const gf_config *c, const gf_config *other) {
+    for (size_t i = 0; i < sizeof c->given / sizeof *c->given; i++)
+        if (other->given[i] & ~c->given[i]) return 0;
+    return 1;
+}
+
+/* Names of keys in other programs, too far from ours to count as typing errors. */
+static const struct {
+    const char *here, *elsewhere; /* several with spaces between them */
+} other_names[] = {
+    {"lr", "learning_rate base_lr"},
+    {"tau", "temperature temp tau_temp"},
+    {"batch", "batch_size"},
+    {"epochs", "num_epochs max_epochs n_epochs"},
+    {"weight_decay", "wd"},
+    {"optimizer", "opt"},
+    {"warmup_epochs", "warmup"},
+    {"grad_clip", "grad_clip_norm"},
+    {"workers", "num_workers"},
+    {"threads", "num_threads cpus"},
+    {"device", "gpu"},
+    {"precision", "amp"},
+    {"size", "image_size img_size crop_size resolution"},
+    {"patch", "patch_size"},
+    {"arch", "model backbone encoder"},
+    {"head_out", "feature_dim out_dim proj_dim"},
+    {"head_hidden", "hidden_dim"},
+    {"data", "dataset data_dir data_path train_data"},
+    {"init", "pretrained weights"},
+    {"context", "context_length"},
+    {"vocab_merges", "vocab_size"},
+    {"checkpoint_steps", "save_steps"},
+    {"log_steps", "log_every"},
+    {"seed", "random_seed"},
+};
+
+/* 1: `word` is one of the words of `list`. */
+static int is_listed(const char *list, const char *word) {
+    const size_t n = strlen(word);
+    const char *at = n ? strstr(list, word) : NULL;
+    for (; at; at = strstr(at + 1, word))
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return 1;
+    return 0;
+}
+
+/* The message names the nearest key of both tables: it is found in a joined one. */
+static glofnd_status fail_unknown(gf_error *err, gf_config *c, const char *key) {
+    gf_option both[192];
+    char range[256];
+    int n = 0, in_method;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (is_listed(other_names[i].elsewhere, key)) {
+            gf_option_range(gf_config_find(other_names[i].here, &in_method), range, sizeof range);
+            GF_FAIL(err, GLOFND_E_OPTION, "unknown option \"%s\"; here its name is %s (%s)", key, other_names[i].here, range);
+        }
+    for (const gf_option *o; n < 192 && (o = gf_config_option(n, &in_method)); n++) {
+        both[n] = *o;
+        both[n].offset = 0; /* never written */
+    }
+    const gf_option_table all = {both, n};
+    return gf_option_set(err, &all, c, sizeof *c, key, "");
+}
+
+glofnd_status gf_config_set(gf_error *err, gf_config *c, const char *key, const char *value) {
+    char plain[64];
+    plain_key(key, plain, sizeof plain);
+    if (gf_option_find(&table, sizeof *c, plain)) {
+        TRY(gf_option_set(err, &table, c, sizeof *c, plain, value));
+        note_given(c, plain);
+        if (strcmp(plain, "start_epoch") == 0) c->update_set = c->mask_set = 0; /* it sets both; the last one given wins */
+        return GLOFND_OK;
+    }
+    if (!gf_option_find(gf_method_options(), sizeof c->method, plain)) return fail_unknown(err, c, plain);
+    TRY(gf_option_set(err, gf_method_options(), &c->method, sizeof c->method, plain, value));
+    note_given(c, plain);
+    c->update_set |= strcmp(plain, "update_epoch") == 0;
+    c->mask_set |= strcmp(plain, "mask_epoch") == 0;
+    return GLOFND_OK;
+}
+
+/* ----- files ----- */
+
+static char *trimmed(char *text) {
+    while (isspace((unsigned char)*text)) text++;
+    char *end = text + strlen(text);
+    while (end > text && isspace((unsigned char)end[-1])) *--end = 0;
+    return text;
+}
+
+static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const char *path, int number) {
+    char *text = trimmed(line);
+    if (!*text || *text == '#' || *text == ';') return GLOFND_OK;
+    char *equals = strchr(text, '=');
+    FAIL_IF(err, !equals, GLOFND_E_FORMAT, "%s:%d: \"%.40s\" is not key = value", path, number, text);
+    *equals = 0;
+    gf_error inner = {{0}};
+    const char *value = trimmed(equals + 1);
+    const glofnd_status status = gf_config_set(&inner, c, trimmed(text), value);
+    if (status != GLOFND_OK)
+        gf_fail(err, status, "%s:%d: %s%s", path, number, inner.text,
+                strpbrk(value, "#;") ? "; comments need a line of their own" : "");
+    return status;
+}
+
+/* Bytes of the byte order mark that some editors write. */
+static int mark_of(const char *line) { return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
+
+/* A line with its end, as far as it fits, closed by 0; its bytes, zero ones included. */
+static size_t get_line(FILE *f, char *line, size_t bytes) {
+    size_t n = 0;
+    for (int c; n + 1 < bytes && (c = getc(f)) != EOF;) {
+        line[n++] = (char)c;
+        if (c == '\n') break;
+    }
+    line[n] = 0;
+    return n;
+}
+
+glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
+    FILE *f = fopen(path, "r");
+    char line[2200];
+    glofnd_status status = GLOFND_OK;
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %m", path);
+    for (int number = 1; status == GLOFND_OK; number++) {
+        const size_t n = get_line(f, line, sizeof line);
+        if (n == 0) break;
+        if (number == 1) status = gf_check_text(err, path, line, n);
+        if (status != GLOFND_OK) break;
+        if (memchr(line, 0, n))
+            status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: a zero byte; it is not a text, or not UTF-8", path, number);
+        else if (line[n - 1] != '\n' && !feof(f))
+            status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
+        else status = read_line(err, c, line + (number == 1 ? mark_of(line) : 0), path, number);
+    }
+    if (status == GLOFND_OK && ferror(f)) status = gf_fail(err, GLOFND_E_IO, "%s cannot be read: %m", path);
+    fclose(f);
+    return status;
+}
+
+glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path) {
+    gf_writer w;
+    const char *group = "";
+    int in_method;
+    TRY(gf_writer_open(err, &w, path));
+    for (int i = 0;; i++) {
+        const gf_option *o = gf_config_option(i, &in_method);
+        char value[1100], line[1400];
+        if (!gf_config_value(c, i, value, sizeof value)) break;
+        if (strcmp(group, o->group) != 0) {
+            const int n = snprintf(line, sizeof line, "%s# %s\n", *group ? "\n" : "", o->group);
+            group = o->group;
+            gf_put(&w, line, (size_t)n);
+        }
+        const int n = snprintf(line, sizeof line, "%s = %s\n", o->key, value);
+        gf_put(&w, line, (size_t)n);
+    }
+    return gf_writer_finish(&w);
+}
+
+/* ----- meaning ----- */
+
+static int32_t larger(int32_t a, int32_t b) { return a > b ? a : b; }
+
+static glofnd_status take_presets(gf_error *err, gf_config *c) {
+    if (c->task != GF_TASK_CLIP) return GLOFND_OK;
+    for (size_t i = 0; i < sizeof clip_presets / sizeof *clip_presets; i++)
+        if (!is_given(c, clip_presets[i].key)) TRY(gf_config_set(err, c, clip_presets[i].key, clip_presets[i].value));
+    return GLOFND_OK;
+}
+
+static glofnd_status check_views(gf_error *err, const gf_config *c) {
+    FAIL_IF(err, gf_loss_sides(c->method.loss) != 1, GLOFND_E_OPTION,
+            "loss: two views of an image take sogclr or simclr; for images with captions set task = clip");
+    FAIL_IF(err, c->arch > GF_ARCH_RESNET50, GLOFND_E_OPTION, "arch: clip-resnet50 and vit are for task clip");
+    FAIL_IF(err, c->micro_batch > 0, GLOFND_E_OPTION, "micro_batch: it is for task clip; leave it 0");
+    FAIL_IF(err, c->lock != GF_LOCK_NONE, GLOFND_E_OPTION, "lock: it is for task clip; leave it none");
+    return GLOFND_OK;
+}
+
+static glofnd_status check_clip(gf_error *err, gf_config *c) {
+    FAIL_IF(err, gf_loss_sides(c->method.loss) != 2, GLOFND_E_OPTION, "loss: task clip takes clip, sogclr2, fastclip or isogclr");
+    FAIL_IF(err, c->micro_batch > 0 && c->batch % c->micro_batch != 0, GLOFND_E_OPTION,
+            "micro_batch: %lld does not divide the batch of %lld", (long long)c->micro_batch, (long long)c->batch);
+    FAIL_IF(err, c->text_width % c->text_heads != 0, GLOFND_E_OPTION, "text_heads: %d do not divide text_width %d",
+            (int)c->text_heads, (int)c->text_width);
+    if (c->arch != GF_ARCH_VIT) return GLOFND_OK;
+    if (c->image_width == 0) c->image_width = 768;
+    if (c->image_layers == 0) c->image_layers = 12;
+    if (c->image_heads == 0) c->image_heads = 12;
+    if (c->patch == 0) c->patch = 32;
+    FAIL_IF(err, c->image_width % c->image_heads != 0, GLOFND_E_OPTION, "image_heads: %d do not divide image_width %d",
+            (int)c->image_heads, (int)c->image_width);
+    return GLOFND_OK;
+}
+
+/* Fills the defaults of the temperature schedules. */
+static glofnd_status resolve_tau(gf_error *err, gf_config *c) {
+    const double tau = c->method.tau;
+    if (c->scale_lr < 0.0 && c->method.loss == GLOFND_LOSS_FASTCLIP) c->scale_lr = 2e-4;
+    if (c->gamma_decay < 0) c->gamma_decay = c->epochs / 2;
+    FAIL_IF(err, gf_config_learns_tau(c) && (tau > 1.0 || 1.0 / tau > c->scale_max * (1.0 + 1e-12)), GLOFND_E_OPTION,
+            "tau: %g is outside of the range that is learned, 1 to 1/scale_max = %g; change one of them", tau,
+            1.0 / c->scale_max);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
+    char why[sizeof err->text];
+    TRY(take_presets(err, c));
+    FAIL_IF(err, !*c->data, GLOFND_E_OPTION, "data: it is empty; give the SPEC of the images, for example --data shapes:n=4096");
+    FAIL_IF(err, c->grad_clip > 0.0 && c->optimizer == GF_OPTIMIZER_LARS, GLOFND_E_OPTION,
+            "grad_clip: lars scales the step of every tensor; take adamw or sgd, or leave it 0");
+    TRY(c->task == GF_TASK_CLIP ? check_clip(err, c) : check_views(err, c));
+    FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; expected at least 8, or 0", (int)c->size);
+    FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
+            "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
+    FAIL_IF(err, c->method.detector == GLOFND_DETECT_GROUPS && !(c->task == GF_TASK_CLIP && c->mask_duplicates), GLOFND_E_OPTION,
+            "detector: groups needs a group per sample, which a run has only with task = clip and mask_duplicates = 1");
+    if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
+    if (c->warmup_epochs < 0) c->warmup_epochs = c->epochs / 20;
+    FAIL_IF(err, c->warmup_epochs >= c->epochs, GLOFND_E_OPTION, "warmup_epochs: %d is not below epochs, which is %d",
+            (int)c->warmup_epochs, (int)c->epochs);
+    TRY(resolve_tau(err, c));
+    if (c->start_epoch < 0) c->start_epoch = (int32_t)((int64_t)c->epochs * 35 / 100);
+    if (!c->update_set) c->method.update_epoch = c->start_epoch;
+    if (!c->mask_set) c->method.mask_epoch = larger(c->start_epoch, c->method.update_epoch);
+    const glofnd_status status = glofnd_options_check(&c->method, why, sizeof why);
+    FAIL_IF(err, status != GLOFND_OK, status, "%s", why);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_config_same_run(gf_error *err, const gf_config *before, const gf_config *now) {
+    static const char *const fixed[] = {
+        "seed",         "task",       "arch",        "size",        "stem",         "head_hidden", "head_out",
+        "batch",        "optimizer",  "learner",     "image_width", "image_layers", "image_heads", "patch",
+        "embed_dim",    "text_width", "text_layers", "text_heads",  "context",      "quick_gelu",  "vocab",
+        "vocab_merges", "lock",       "loss",        "init",        "zero_init",
+    };
+    char old[1024], new[1024];
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        gf_config_text(before, fixed[i], old, sizeof old);
+        gf_config_text(now, fixed[i], new, sizeof new);
+        FAIL_IF(err, strcmp(old, new) != 0, GLOFND_E_OPTION, "%s: it is '%.200s' in the run to resume, and '%.200s' is given",
+                fixed[i], old, new);
+    }
+    return GLOFND_OK;
+}
+
+double gf_config_lr(const gf_config *c) {
+    switch (c->lr_scaling) {
+    case GF_LR_SQRT: return gf_lr_scaled_sqrt(c->lr, c->batch);
+    case GF_LR_LINEAR: return gf_lr_scaled_linear(c->lr, c->batch);
+    case GF_LR_NONE: break;
+    }
+    return c->lr;
+}
+
+int gf_config_dim(const gf_config *c) { return c->task == GF_TASK_CLIP ? c->embed_dim : c->head_out; }
+
+int gf_config_learns_tau(const gf_config *c) {
+    const glofnd_loss loss = c->method.loss;
+    return c->task == GF_TASK_CLIP && c->scale_lr != 0.0 && (loss == GLOFND_LOSS_CLIP || loss == GLOFND_LOSS_FASTCLIP);
+}
