@@ -82,7 +82,7 @@ static void test_refused_keys(void **state) {
     refused(&c, "bacth", "64", "batch");
     refused(&c, "alfa", "64", "alpha");
     refused(&c, "lamda_lr", "64", "lambda_lr");
-    refused(&c, "learning-rate", "1", "here its name is lr (a number in [0, 1000])"); /* what others call it */
+    refused(&c, "learning-rate", "1", "here its name is lr (a number in (0, 1000])"); /* what others call it */
     refused(&c, "temperature", "1", "here its name is tau (");
     refused(&c, "batch_size", "1", "here its name is batch (");
     refused(&c, "butterfly", "1", "no known one is like it");
@@ -184,9 +184,7 @@ static void test_combinations(void **state) {
     gf_config d = c;
     set(&d, "loss", "clip");
     unresolved(d, "loss");
-    d = c;
-    set(&d, "lr", "0");
-    unresolved(d, "lr");
+    refused(&c, "lr", "0", "expected a number in (0, 1000]");
     d = c;
     set(&d, "store", "file");
     resolve(&d);

@@ -7,6 +7,7 @@
 
 #include "io/blockfile.h"
 #include "io/calls.h"
+#include "io/file.h"
 #include "method/options.h"
 #include "run/config/config_parts.h"
 
@@ -196,14 +197,31 @@ static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const ch
 /* Bytes of the byte order mark that some editors write. */
 static int mark_of(const char *line) { return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
 
+/* A line with its end, as far as it fits, closed by 0; its bytes, zero ones included. */
+static size_t get_line(FILE *f, char *line, size_t bytes) {
+    size_t n = 0;
+    for (int c; n + 1 < bytes && (c = getc(f)) != EOF;) {
+        line[n++] = (char)c;
+        if (c == '\n') break;
+    }
+    line[n] = 0;
+    return n;
+}
+
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
     FILE *f = gf_stream_open(path, "r");
     char line[2200];
     glofnd_status status = GLOFND_OK;
     FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %m", path);
-    for (int number = 1; status == GLOFND_OK && fgets(line, sizeof line, f); number++) {
-        if (ferror(f)) break;
-        if (!strchr(line, '\n') && !feof(f)) status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
+    for (int number = 1; status == GLOFND_OK; number++) {
+        const size_t n = get_line(f, line, sizeof line);
+        if (n == 0 || ferror(f)) break;
+        if (number == 1) status = gf_check_text(err, path, line, n);
+        if (status != GLOFND_OK) break;
+        if (memchr(line, 0, n))
+            status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: a zero byte; it is not a text, or not UTF-8", path, number);
+        else if (line[n - 1] != '\n' && !feof(f))
+            status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
         else status = read_line(err, c, line + (number == 1 ? mark_of(line) : 0), path, number);
     }
     if (status == GLOFND_OK && ferror(f)) status = gf_fail(err, GLOFND_E_IO, "%s cannot be read: %m", path);

@@ -55,7 +55,6 @@ glofnd_status gf_config_resolve(gf_error *err, gf_config *c) {
     FAIL_IF(err, c->size > 0 && c->size < 8, GLOFND_E_OPTION, "size: %d is too small; expected at least 8, or 0", (int)c->size);
     FAIL_IF(err, c->store == GF_STORE_FILE && c->method.device == GLOFND_DEVICE_CUDA, GLOFND_E_OPTION,
             "store: a GPU keeps the state of the anchors in its own memory; use store = memory, or device = cpu");
-    FAIL_IF(err, c->lr <= 0.0, GLOFND_E_OPTION, "lr: %g is not above 0", c->lr);
     FAIL_IF(err, c->method.detector == GLOFND_DETECT_GROUPS && !(c->task == GF_TASK_CLIP && c->mask_duplicates), GLOFND_E_OPTION,
             "detector: groups needs a group per sample, which a run has only with task = clip and mask_duplicates = 1");
     if (c->eval_view == GF_EVAL_AUTO) c->eval_view = c->task == GF_TASK_CLIP && *c->init ? GF_EVAL_CLIP : GF_EVAL_CENTER;
