@@ -8,8 +8,8 @@
 #include "plot/table.h"
 
 typedef struct retrieval_job {
-    eval_samples samples;             /* run NULL: embeddings of files */
-    char name[64];                    /* of the data */
+    eval_samples samples; /* run NULL: embeddings of files */
+    eval_dataset data;
     const char *image, *text, *owner; /* files */
     eval_retrieved result;
 } retrieval_job;
@@ -148,17 +148,19 @@ static int run(const cli_call *call, const void *flags) {
     const retrieval_flags *f = flags;
     gf_error err = {{0}};
     retrieval_job j = {.image = f->image, .text = f->text, .owner = f->owner};
+    glofnd_status status = GLOFND_OK;
     int code;
     if ((code = device_flags_read(call, &f->device, &j.samples.where)) || (code = check_arguments(call, f))) return code;
     if (call->words > 0) {
         j.samples.run = call->word[0], j.samples.untrained = f->untrained;
-        j.samples.data = eval_name(f->data, j.name, sizeof j.name);
+        status = eval_dataset_read_test(&err, f->data, &j.data);
+        j.samples.data = j.data.spec;
         snprintf(j.samples.test_name, sizeof j.samples.test_name, "%s", j.samples.data);
     }
-    glofnd_status status = j.samples.run ? measure_run(&err, &j) : measure_files(&err, &j);
+    if (status == GLOFND_OK) status = j.samples.run ? measure_run(&err, &j) : measure_files(&err, &j);
     if (status == GLOFND_OK) print_samples(&j);
     if (status == GLOFND_OK) print_table(&j.result.found);
-    if (status == GLOFND_OK && j.samples.run) status = eval_record_retrieval(&err, &j.samples, j.name, &j.result.found);
+    if (status == GLOFND_OK && j.samples.run) status = eval_record_retrieval(&err, &j.samples, j.data.name, &j.result.found);
     return status == GLOFND_OK ? CLI_OK : cli_failed(call->title, status, &err);
 }
 

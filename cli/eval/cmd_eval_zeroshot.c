@@ -14,7 +14,7 @@
 #include "io/crc32c.h"
 
 typedef struct zeroshot_set { /* a row of the table */
-    char name[64];
+    eval_dataset data;
     int retrieval;                   /* by captions, not by classes */
     int mean_per_class;              /* what the score is; else top-1 */
     const char *classes, *templates; /* files; NULL: the data's names, our own sentences */
@@ -54,7 +54,7 @@ static const char *file_for(const char *word, const char *name) {
 
 static int names_a_set(const zeroshot_job *j, const char *word) {
     for (int i = 0; i < j->sets; i++)
-        if (file_for(word, j->set[i].name)) return 1;
+        if (file_for(word, j->set[i].data.name)) return 1;
     return 0;
 }
 
@@ -69,13 +69,14 @@ static const char *choose_file(const zeroshot_job *j, const gf_option_strings *w
     return own ? own : all;
 }
 
-static void read_set(const zeroshot_job *j, zeroshot_set *s, const char *text, int retrieval) {
-    const char *spec = eval_name(text, s->name, sizeof s->name);
-    const gf_known_dataset *known = gf_known_find(s->name);
+static glofnd_status read_set(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const char *text, int retrieval) {
+    TRY(eval_dataset_read_test(err, text, &s->data));
+    const gf_known_dataset *known = s->data.known;
     s->retrieval = retrieval;
     s->mean_per_class = j->metric ? j->metric == 2 : known && known->scoring == GF_SCORE_MEAN;
-    s->samples = (eval_samples){.run = j->run, .data = spec, .untrained = j->untrained};
-    snprintf(s->samples.test_name, sizeof s->samples.test_name, "%s", spec);
+    s->samples = (eval_samples){.run = j->run, .data = s->data.spec, .untrained = j->untrained};
+    memcpy(s->samples.test_name, s->data.spec, sizeof s->samples.test_name);
+    return GLOFND_OK;
 }
 
 /* E_OPTION: a dataset that is named twice, which would count twice in the mean. */
@@ -84,9 +85,10 @@ static glofnd_status check_differ(gf_error *err, const zeroshot_job *j) {
         for (int k = 0; k < i; k++) {
             const zeroshot_set *a = &j->set[k], *b = &j->set[i];
             FAIL_IF(err,
-                    a->retrieval == b->retrieval && strcmp(a->name, b->name) == 0 &&
+                    a->retrieval == b->retrieval && strcmp(a->data.name, b->data.name) == 0 &&
                         strcmp(a->samples.data, b->samples.data) == 0,
-                    GLOFND_E_OPTION, "%s=%.200s is given twice; it would count twice in the average", b->name, b->samples.data);
+                    GLOFND_E_OPTION, "%s=%.200s is given twice; it would count twice in the average", b->data.name,
+                    b->samples.data);
         }
     return GLOFND_OK;
 }
@@ -106,12 +108,12 @@ static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const gf_
 static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, int count) {
     j->set = calloc((size_t)(j->data.count + count + j->retrieval.count), sizeof *j->set);
     FAIL_IF(err, !j->set, GLOFND_E_MEMORY, "no memory for the datasets");
-    for (int i = 0; i < j->data.count; i++) read_set(j, &j->set[j->sets++], j->data.at[i], 0);
-    for (int i = 0; i < count; i++) read_set(j, &j->set[j->sets++], behind[i], 0);
-    for (int i = 0; i < j->retrieval.count; i++) read_set(j, &j->set[j->sets++], j->retrieval.at[i], 1);
+    for (int i = 0; i < j->data.count; i++) TRY(read_set(err, j, &j->set[j->sets++], j->data.at[i], 0));
+    for (int i = 0; i < count; i++) TRY(read_set(err, j, &j->set[j->sets++], behind[i], 0));
+    for (int i = 0; i < j->retrieval.count; i++) TRY(read_set(err, j, &j->set[j->sets++], j->retrieval.at[i], 1));
     for (int i = 0; i < j->sets; i++) {
-        j->set[i].classes = choose_file(j, &j->classes, j->set[i].name);
-        j->set[i].templates = choose_file(j, &j->templates, j->set[i].name);
+        j->set[i].classes = choose_file(j, &j->classes, j->set[i].data.name);
+        j->set[i].templates = choose_file(j, &j->templates, j->set[i].data.name);
     }
     TRY(check_differ(err, j));
     TRY(check_names(err, j, &j->classes, "classes"));
@@ -135,7 +137,7 @@ static glofnd_status check_set(gf_error *err, const zeroshot_set *s) {
     if (status == GLOFND_OK && s->retrieval) status = gf_captions_require(&why, data);
     gf_prompts_free(&prompts);
     gf_dataset_free(data);
-    return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->name, why.text);
+    return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->data.name, why.text);
 }
 
 /* Checksum of strings in their order. */
@@ -160,7 +162,7 @@ static glofnd_status classify(gf_error *err, const zeroshot_job *j, zeroshot_set
     float *classes = NULL;
     gf_features images = {0};
     glofnd_status status = gf_zeroshot_classifier(err, j->encoders.text, prompts, &classes);
-    if (status == GLOFND_OK) status = encode(err, j->encoders.image, data, s->name, &images);
+    if (status == GLOFND_OK) status = encode(err, j->encoders.image, data, s->data.name, &images);
     if (status == GLOFND_OK) status = gf_zeroshot_score(err, &images, classes, prompts->classes.n, &job, &s->found);
     gf_features_free(&images);
     free(classes);
@@ -197,10 +199,10 @@ static void put_sum(gf_eval_writer *log, const char *key, uint32_t sum) {
 
 static glofnd_status record(gf_error *err, const zeroshot_set *s) {
     gf_eval_writer log = {0};
-    if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->name, &s->retrieved.found);
+    if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->data.name, &s->retrieved.found);
     TRY(gf_eval_writer_open(err, &log, s->samples.run));
     eval_log_begin(&log, "zeroshot", protocol_of(s), &s->samples);
-    gf_eval_put_text(&log, "dataset", s->name);
+    gf_eval_put_text(&log, "dataset", s->data.name);
     gf_eval_put_text(&log, "metric", metric_of(s));
     gf_eval_put_integer(&log, "samples", s->found.n);
     gf_eval_put_integer(&log, "classes", s->found.classes);
@@ -222,7 +224,7 @@ static const char *const group_titles[GROUPS] = {"average", "of retrieval", "of 
 static int in_group(const zeroshot_set *s, int group) {
     if (group == ALL_SETS) return 1;
     if (group == RETRIEVAL_SETS || s->retrieval) return group == RETRIEVAL_SETS && s->retrieval;
-    return strncasecmp(s->name, "imagenet", 8) == 0 || strcasecmp(s->name, "objectnet") == 0;
+    return strncasecmp(s->data.name, "imagenet", 8) == 0 || strcasecmp(s->data.name, "objectnet") == 0;
 }
 
 /* Over a group of several that are not all there are; 0: there is no such mean. */
@@ -255,15 +257,15 @@ static const char *common_protocol(const zeroshot_job *j) {
 
 /* Which datasets the mean is over, how each is scored, and by which words. */
 static void put_sets(gf_eval_writer *log, const zeroshot_job *j) {
-    static char what[EVAL_DATASETS_MAX][PATH_MAX + 160];
+    static char what[EVAL_DATASETS_MAX][PATH_MAX + 700];
     const char *name[EVAL_DATASETS_MAX], *set[EVAL_DATASETS_MAX];
     for (int i = 0; i < j->sets; i++) {
         const zeroshot_set *s = &j->set[i];
         char sums[64] = "";
         if (!s->retrieval)
             snprintf(sums, sizeof sums, " classes %08x templates %08x", (unsigned)s->classes_sum, (unsigned)s->templates_sum);
-        snprintf(what[i], sizeof what[i], "%s=%s %s%s", s->name, s->samples.data, metric_of(s), sums);
-        name[i] = s->name, set[i] = what[i];
+        snprintf(what[i], sizeof what[i], "%s=%s %s%s", s->data.name, s->samples.data, metric_of(s), sums);
+        name[i] = s->data.name, set[i] = what[i];
     }
     gf_eval_put_texts(log, "names", name, j->sets);
     gf_eval_put_texts(log, "sets", set, j->sets);
@@ -287,24 +289,25 @@ static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
 static void print_set(const zeroshot_set *s) {
     const gf_retrieval *r = &s->retrieved.found;
     if (s->retrieval)
-        gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->name, (long long)r->images, "-",
+        gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->data.name, (long long)r->images, "-",
                  (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
     else
-        gf_print(stdout, "%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->name, (long long)s->found.n,
+        gf_print(stdout, "%-16s %8lld %8lld %8s  %-14s %7.2f %7.2f %7.2f %10.2f %7s %7s\n", s->data.name, (long long)s->found.n,
                  (long long)s->found.classes, "-", metric_of(s), 100.0 * score_of(s), 100.0 * s->found.top1,
                  100.0 * s->found.top5, 100.0 * s->found.per_class, "-", "-");
     if (!s->retrieval && s->found.seen < s->found.classes)
         gf_print(stderr, "glofnd eval zeroshot: %s: %lld of %lld classes have no image; the mean per class is over the others\n",
-                 s->name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
+                 s->data.name, (long long)(s->found.classes - s->found.seen), (long long)s->found.classes);
     fflush(stdout);
 }
 
 static void print_heading(const zeroshot_job *j) {
     gf_print(stdout, "protocol  zeroshot: the class whose mean sentence is nearest%s\n",
              j->untrained ? ", UNTRAINED weights" : "");
+    for (int i = 0; i < j->sets; i++) gf_print(stdout, "test on   %s: %s\n", j->set[i].data.name, j->set[i].data.spec);
     for (int i = 0; i < j->sets; i++)
         if (j->set[i].templates && !j->set[i].retrieval)
-            gf_print(stdout, "templates %s of %s\n", j->set[i].templates, j->set[i].name);
+            gf_print(stdout, "templates %s of %s\n", j->set[i].templates, j->set[i].data.name);
     gf_print(stdout, "%-16s %8s %8s %8s  %-14s %7s %7s %7s %10s %7s %7s\n", "dataset", "images", "classes", "captions", "metric",
              "score %", "top-1", "top-5", "per class", "IR", "TR");
 }

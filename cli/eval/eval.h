@@ -46,6 +46,8 @@ typedef struct
 } eval_dataset;
 /* E_ARGUMENT: too long. */
 glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *out);
+/* The same for data that is only tested on: a known dataset without ?split= is its test split. */
+glofnd_status eval_dataset_read_test(gf_error *err, const char *text, eval_dataset *out);
 /* "test  N samples of SPEC"; a warning on stderr if they are a part of the images that the encoder was trained on. */
 void eval_print_samples(const eval_samples *s, int64_t train_n, int64_t test_n);
 

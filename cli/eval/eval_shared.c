@@ -4,6 +4,7 @@
 
 #include "cli/eval/eval.h"
 #include "cli/trained_run.h"
+#include "data/spec.h"
 #include "run/layout.h"
 
 const char *const eval_metrics[] = {"top1", "mean", NULL};
@@ -28,6 +29,19 @@ glofnd_status eval_dataset_read(gf_error *err, const char *text, eval_dataset *o
     const int n =
         dir ? snprintf(out->spec, sizeof out->spec, "%s:%s", out->name, dir) : snprintf(out->spec, sizeof out->spec, "%s", spec);
     FAIL_IF(err, n < 0 || (size_t)n >= sizeof out->spec, GLOFND_E_ARGUMENT, "the SPEC of %s is too long", out->name);
+    return GLOFND_OK;
+}
+
+glofnd_status eval_dataset_read_test(gf_error *err, const char *text, eval_dataset *out) {
+    gf_spec spec = {0};
+    char with[GF_SPLIT_NAME];
+    TRY(eval_dataset_read(err, text, out));
+    if (gf_spec_parse(NULL, out->spec, &spec) != GLOFND_OK) return GLOFND_OK; /* opening it says why */
+    const gf_known_dataset *known = gf_known_find(spec.format);
+    if (known && known->test && !gf_spec_value(&spec, "split") && strcmp(known->test, known->split[0].name) != 0 &&
+        gf_spec_with(&spec, "split", known->test, with, sizeof with))
+        memcpy(out->spec, with, sizeof with);
+    gf_spec_free(&spec);
     return GLOFND_OK;
 }
 

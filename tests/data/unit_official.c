@@ -91,7 +91,8 @@ static void pets_are_read_by_their_lists(void **state) {
 
 static void other_counts_are_refused(void **state) {
     (void)state;
-    refused("pets:%/pets", GLOFND_E_FORMAT, "has 2 classes and 3 images in split trainval; Oxford-IIIT Pet has 37 and 3680");
+    refused("pets:%/pets", GLOFND_E_FORMAT,
+            "has 2 classes and 3 images in split trainval; Oxford-IIIT Pet has 37 classes and 3680 images");
     refused("pets:%/pets", GLOFND_E_FORMAT, "?counts=any");
     refused("pets:%/pets?counts=all", GLOFND_E_OPTION, "counts is 'all'");
     refused("pets:%/pets?split=train", GLOFND_E_OPTION, "expected one of trainval, test");
@@ -126,7 +127,8 @@ static void caltech_has_no_background(void **state) {
         expect_test(d, NULL);
         gf_dataset_free(d);
     }
-    refused("caltech101:%/caltech", GLOFND_E_FORMAT, "2 classes and 3 images in split all; Caltech-101 has 101 and 8677");
+    refused("caltech101:%/caltech", GLOFND_E_FORMAT,
+            "2 classes and 3 images in split all; Caltech-101 has 101 classes and 8677 images");
 }
 
 static void textures_have_ten_partitions(void **state) {
@@ -257,7 +259,7 @@ static void cars_are_read_from_struct_arrays(void **state) {
     expect_class(d, 1, "Acura RL");
     gf_dataset_free(d);
     gf_dataset_free(expect("cars:%/stanford_cars?counts=any&split=test", LABELS(0)));
-    refused("cars:%/stanford_cars", GLOFND_E_FORMAT, "Stanford Cars has 196 and 8144");
+    refused("cars:%/stanford_cars", GLOFND_E_FORMAT, "Stanford Cars has 196 classes and 8144 images");
 }
 
 static void cars_of_one_file_have_a_test_field(void **state) {

@@ -194,7 +194,7 @@ static void stl_images_are_columns_first(void **state) {
     assert_int_equal(gf_dataset_sizes(d).width, 96);
     gf_dataset_free(d);
     gf_dataset_free(expect("stl10:%?counts=any&split=unlabeled", LABELS(-1)));
-    refused("stl10:%", GLOFND_E_FORMAT, "STL-10 has 10 and 5000");
+    refused("stl10:%", GLOFND_E_FORMAT, "STL-10 has 10 classes and 5000 images");
     scratch_write(&box, "stl10_binary/train_y.bin", "\x0b\x01", 2);
     refused("stl10:%?counts=any", GLOFND_E_FORMAT, "label 11 of image 0");
     scratch_write(&box, "stl10_binary/train_y.bin", "\x01", 1);
@@ -255,14 +255,14 @@ static void imagenet_val_may_be_in_class_folders(void **state) {
     gf_dataset_free(expect("imagenet:%/in?counts=any", LABELS(0, 1, 2)));
     gf_dataset_free(expect("imagenet:%/in?counts=any&split=val", LABELS(0, 1, 2)));
     refused("imagenet:%/in?split=val", GLOFND_E_FORMAT,
-            "3 classes and 3 images in split val; ImageNet (ILSVRC 2012) has 1000 and 50000");
+            "3 classes and 3 images in split val; ImageNet (ILSVRC 2012) has 1000 classes and 50000 images");
     scratch_text(&box, "some.txt", "n01484850 great white shark\nn01440764\n");
     gf_dataset *d = open_spec("imagenet:%/in?classes=%/some.txt");
     assert_int_equal(gf_dataset_describe(d).n, 2);
     assert_string_equal(gf_dataset_class(d, 1), "n01484850");
     assert_true(gf_dataset_as_known(d));
     gf_dataset_free(d);
-    refused("imagenet:%/in?split=val&classes=%/some.txt", GLOFND_E_FORMAT, "has 2 and 100");
+    refused("imagenet:%/in?split=val&classes=%/some.txt", GLOFND_E_FORMAT, "has 2 classes and 100 images");
     d = open_spec("imagenet:%/in?counts=any&split=val&classes=%/some.txt&names=%/some.txt");
     assert_string_equal(gf_dataset_class_title(d, 1), "great white shark");
     gf_dataset_free(d);

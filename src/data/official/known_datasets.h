@@ -8,7 +8,7 @@
 
 #include "util/status.h"
 
-#define GF_KNOWN_SPLITS 6
+#define GF_KNOWN_SPLITS 8
 #define GF_KNOWN_FOLDERS 5
 #define GF_KNOWN_MARKS 3
 

@@ -164,21 +164,29 @@ static glofnd_status count_classes(gf_error *err, gf_official *o) {
     return GLOFND_OK;
 }
 
+/* "37 classes and 3680 images"; captions have no classes. */
+static void count_text(int64_t classes, int64_t images, int captions, char *out, size_t bytes) {
+    char any[40] = "any number of";
+    if (images) snprintf(any, sizeof any, "%lld", (long long)images);
+    if (captions) snprintf(out, bytes, "%s images", any);
+    else snprintf(out, bytes, "%lld classes and %s images", (long long)classes, any);
+}
+
 static glofnd_status check_counts(gf_error *err, gf_official *o) {
     const gf_known_dataset *k = o->known;
     const int64_t images = o->expected_images, n = o->paths.n;
-    char expected[32] = "any number";
-    if (images) snprintf(expected, sizeof expected, "%lld", (long long)images);
+    char found[120], expected[120];
     FAIL_IF(err, n == 0, GLOFND_E_FORMAT, "'%.300s' has no image of split %s; %s:DIR needs %.150s", o->root, o->split, k->name,
             k->wants);
     o->known_counts = o->classes_found == o->expected_classes && (!images || n == images);
     if (o->known_counts) return GLOFND_OK;
+    count_text(o->classes_found, n, !k->classes, found, sizeof found);
+    count_text(o->expected_classes, images, !k->classes, expected, sizeof expected);
     FAIL_IF(err, !o->any_counts, GLOFND_E_FORMAT,
-            "'%.150s' has %lld classes and %lld images in split %s; %s has %d and %s. Is it unpacked completely? To use it as it "
-            "is, add ?counts=any to the SPEC",
-            o->root, (long long)o->classes_found, (long long)n, o->split, k->full, (int)o->expected_classes, expected);
-    gf_dataset_add_note(o->data, "%lld classes and %lld images in split %s, where %s has %d and %s: results are not comparable",
-                        (long long)o->classes_found, (long long)n, o->split, k->full, (int)o->expected_classes, expected);
+            "'%.150s' has %s in split %s; %s has %s. Is it unpacked completely? To use it as it is, add ?counts=any to the SPEC",
+            o->root, found, o->split, k->full, expected);
+    gf_dataset_add_note(o->data, "%s in split %s, where %s has %s: results are not comparable", found, o->split, k->full,
+                        expected);
     return GLOFND_OK;
 }
 

@@ -1,0 +1,83 @@
+/* fuzz_official.c - libFuzzer target of the lists of published datasets: text, JSON and tables, each at its place in a folder of the
+ * dataset. The first byte chooses. What opens must be readable by position; what does not must say why. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "data/dataset.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef struct target {
+    const char *file, *spec; /* the file that is fuzzed; the SPEC behind FOLDER is in `options` */
+    const char *options;
+} target;
+
+static const target targets[] = {
+    {"pets/annotations/trainval.txt", "pets", ""},
+    {"aircraft/images_variant_trainval.txt", "aircraft", ""},
+    {"aircraft/variants.txt", "aircraft", "&split=test"},
+    {"dtd/labels/train1.txt", "dtd", ""},
+    {"sun397/ClassName.txt", "sun397", "&split=all"},
+    {"sun397/Training_01.txt", "sun397", ""},
+    {"voc2007/ImageSets/Main/trainval.txt", "voc2007", ""},
+    {"tinyimagenet/val/val_annotations.txt", "tinyimagenet", "&split=val"},
+    {"tinyimagenet/words.txt", "tinyimagenet", ""},
+    {"flickr30k/results_20130124.token", "flickr30k", "&split=all"},
+    {"coco/dataset_coco.json", "coco", ""},
+    {"coco/annotations/captions_val2014.json", "coco", "&split=val2014"},
+};
+
+static char root[64];
+
+/* Writes ROOT/name, with the folders above it. */
+static void put(const char *name, const void *bytes, size_t n) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    for (char *p = path + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+        *p = 0;
+        (void)mkdir(path, 0700);
+        *p = '/';
+    }
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(bytes, 1, n, f) != n || fclose(f) != 0) abort();
+}
+
+static void make_folders(void) {
+    snprintf(root, sizeof root, "/dev/shm/fuzz-official-%ld", (long)getpid());
+    if (mkdir(root, 0700) != 0) abort();
+    put("aircraft/variants.txt", "707\nDC-3\n", 9), put("aircraft/images_variant_test.txt", "1 707\n", 6);
+    put("aircraft/images/1.jpg", "", 0), put("dtd/images/a/a.jpg", "", 0), put("dtd/images/b/b.jpg", "", 0);
+    put("sun397/ClassName.txt", "/a/abbey\n", 9), put("sun397/a/abbey/1.jpg", "", 0), put("pets/images/a.jpg", "", 0);
+    put("tinyimagenet/train/n01/images/a.JPEG", "", 0), put("tinyimagenet/val/images/a.JPEG", "", 0);
+    put("flickr30k/images/a.jpg", "", 0), put("coco/val2014/a.jpg", "", 0), put("coco/train2014/a.jpg", "", 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char spec[256];
+    gf_error err = {""};
+    gf_dataset *d = NULL;
+    if (size < 1) return 0;
+    if (!root[0]) make_folders();
+    const target *t = &targets[data[0] % (sizeof targets / sizeof *targets)];
+    put(t->file, data + 1, size - 1);
+    snprintf(spec, sizeof spec, "%s:%s/%s?counts=any%s", t->spec, root, t->spec, t->options);
+    if (gf_dataset_open(&err, spec, &d) != GLOFND_OK) {
+        if (!err.text[0] || d) abort();
+        return 0;
+    }
+    const gf_dataset_info info = gf_dataset_describe(d);
+    gf_sample s = {0};
+    for (int64_t i = 0; i < info.n && i < 50; i++) {
+        if (gf_dataset_label(d, i) >= info.classes && info.classes > 0) abort();
+        (void)gf_dataset_text(NULL, d, i, &s);
+    }
+    gf_sample_free(&s);
+    gf_dataset_free(d);
+    return 0;
+}

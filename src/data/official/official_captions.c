@@ -1,0 +1,261 @@
+/* official_captions.c - images with captions: Flickr30k (token file, or Karpathy's JSON) and MSCOCO (captions_*.json, or
+ * Karpathy's JSON). Captions of an image are the lines of its text. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/official/official.h"
+#include "io/file.h"
+#include "util/grow.h"
+
+#define JSON_BYTES_MAX ((uint64_t)1 << 30)
+
+typedef struct caption_text { /* text of one image, as it grows */
+    char *at;
+    size_t n, capacity;
+} caption_text;
+
+/* A caption as a further line; line breaks inside become spaces. */
+static glofnd_status add_caption(gf_error *err, caption_text *t, const char *text, size_t n) {
+    while (n > 0 && strchr(" \t\r\n", *text)) text++, n--;
+    while (n > 0 && strchr(" \t\r\n", text[n - 1])) n--;
+    if (n == 0) return GLOFND_OK;
+    FAIL_IF(err, !gf_grow(&t->at, &t->capacity, t->n + n + 2, 1), GLOFND_E_MEMORY, "no memory for captions");
+    if (t->n) t->at[t->n++] = '\n';
+    for (size_t i = 0; i < n; i++) t->at[t->n++] = text[i] == '\n' || text[i] == '\r' || !text[i] ? ' ' : text[i];
+    return GLOFND_OK;
+}
+
+static glofnd_status add_image(gf_error *err, gf_official *o, const char *folder, const char *name, caption_text *t) {
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s%s%s", folder, folder[0] ? "/" : "", name);
+    FAIL_IF(err, n < 0 || n >= (int)sizeof path, GLOFND_E_FORMAT, "a path below '%.300s' is too long", o->root);
+    TRY(gf_official_add(err, o, path, -1));
+    const glofnd_status status = gf_string_list_add(err, &o->texts, t->n ? t->at : "", t->n);
+    t->n = 0;
+    return status;
+}
+
+/* The first of these folders that has an image of this name; "": the root. */
+static const char *image_folder(const gf_official *o, const char *const *folders, const char *image) {
+    char path[PATH_MAX];
+    for (; *folders; folders++)
+        if (snprintf(path, sizeof path, "%s/%s", *folders, image) < (int)sizeof path && gf_official_has(o, path)) return *folders;
+    return "";
+}
+
+/* ----- JSON ----- */
+
+static glofnd_status load_json(gf_error *err, const gf_official *o, const char *name, json_t **out) {
+    char path[PATH_MAX];
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0;
+    json_error_t why;
+    *out = NULL;
+    TRY(gf_path_join(err, path, o->root, name));
+    const glofnd_status status = gf_file_read(err, path, JSON_BYTES_MAX, &bytes, &capacity, &size);
+    if (status == GLOFND_OK) *out = json_loadb((const char *)bytes, size, JSON_ALLOW_NUL, &why);
+    free(bytes);
+    TRY(status);
+    FAIL_IF(err, !*out, GLOFND_E_FORMAT, "'%.300s' is not JSON: %.100s", path, why.text);
+    return GLOFND_OK;
+}
+
+static const char *text_of(const json_t *object, const char *key) { return json_string_value(json_object_get(object, key)); }
+
+/* ----- Karpathy: {"images": [{"filename", "filepath"?, "split", "sentences": [{"raw"}]}]} ----- */
+
+/* train of MSCOCO is train and restval, as it is used since. */
+static int in_split(const gf_official *o, const char *split) {
+    if (strcmp(o->split, "all") == 0) return 1;
+    return strcmp(split, o->split) == 0 || (strcmp(o->split, "train") == 0 && strcmp(split, "restval") == 0);
+}
+
+static glofnd_status karpathy_image(gf_error *err, gf_official *o, const json_t *image, const char *const *folders,
+                                    caption_text *t) {
+    const char *name = text_of(image, "filename"), *split = text_of(image, "split"), *folder = text_of(image, "filepath");
+    const json_t *sentences = json_object_get(image, "sentences"), *sentence;
+    size_t i;
+    FAIL_IF(err, !name || !split || !json_is_array(sentences), GLOFND_E_FORMAT,
+            "'%.200s': an image of the JSON lacks filename, split or sentences", o->root);
+    if (!in_split(o, split)) return GLOFND_OK;
+    json_array_foreach(sentences, i, sentence) {
+        const json_t *raw = json_object_get(sentence, "raw");
+        if (json_is_string(raw)) TRY(add_caption(err, t, json_string_value(raw), json_string_length(raw)));
+    }
+    return add_image(err, o, folder ? folder : image_folder(o, folders, name), name, t);
+}
+
+static glofnd_status read_karpathy(gf_error *err, gf_official *o, const char *file, const char *const *folders) {
+    json_t *root, *image;
+    caption_text t = {0};
+    size_t i;
+    TRY(load_json(err, o, file, &root));
+    const json_t *images = json_object_get(root, "images");
+    glofnd_status status =
+        json_is_array(images) ? GLOFND_OK : gf_fail(err, GLOFND_E_FORMAT, "'%.200s/%s' has no list 'images'", o->root, file);
+    json_array_foreach(images, i, image) {
+        if (status == GLOFND_OK) status = karpathy_image(err, o, image, folders, &t);
+    }
+    free(t.at);
+    json_decref(root);
+    return status;
+}
+
+static const char *first_there(const gf_official *o, const char *const *names) {
+    for (; *names; names++)
+        if (gf_official_has(o, *names)) return *names;
+    return NULL;
+}
+
+/* ----- Flickr30k: "1000092795.jpg#0<TAB>caption", or "1000092795.jpg| 0| caption" ----- */
+
+/* Name and caption of a line; 0: it is neither of the two. */
+static int cut_token_line(char *line, char **caption) {
+    char *hash = strchr(line, '#'), *bar = strchr(line, '|'), *tab = strchr(line, '\t');
+    if (hash && tab && hash < tab) {
+        *hash = 0;
+        *caption = tab + 1;
+        return 1;
+    }
+    char *second = bar ? strchr(bar + 1, '|') : NULL;
+    if (!second) return 0;
+    *bar = 0;
+    *caption = second + 1;
+    return 1;
+}
+
+static glofnd_status token_lines(gf_error *err, gf_official *o, const gf_string_list *lines, const char *const *folders,
+                                 caption_text *t) {
+    char line[8192], last[8192] = "";
+    const char *folder = NULL;
+    for (int64_t i = 0; i < lines->n; i++) {
+        char *caption;
+        const int n = snprintf(line, sizeof line, "%s", gf_string_list_get(lines, i));
+        if (i == 0 && strncmp(line, "image_name", 10) == 0) continue;
+        /* one line of Kaggle's table has its last separator missing */
+        FAIL_IF(err, n >= (int)sizeof line, GLOFND_E_FORMAT, "'%.200s': line %lld of the captions is too long", o->root,
+                (long long)i + 1);
+        if (!cut_token_line(line, &caption)) continue;
+        if (!folder) folder = image_folder(o, folders, line);
+        if (last[0] && strcmp(last, line) != 0) TRY(add_image(err, o, folder, last, t));
+        memcpy(last, line, strlen(line) + 1);
+        TRY(add_caption(err, t, caption, strlen(caption)));
+    }
+    return last[0] ? add_image(err, o, folder, last, t) : GLOFND_OK;
+}
+
+static glofnd_status read_tokens(gf_error *err, gf_official *o, const char *file, const char *const *folders) {
+    gf_string_list lines = {0};
+    caption_text t = {0};
+    glofnd_status status = gf_official_lines(err, o, file, &lines);
+    if (status == GLOFND_OK) status = token_lines(err, o, &lines, folders, &t);
+    gf_string_list_free(&lines);
+    free(t.at);
+    return status;
+}
+
+glofnd_status gf_read_flickr30k(gf_error *err, gf_official *o) {
+    static const char *const json[] = {"dataset_flickr30k.json", "karpathy/dataset_flickr30k.json", "dataset.json", NULL};
+    static const char *const tokens[] = {"results_20130124.token", "results.csv", "flickr30k_images/results.csv", NULL};
+    static const char *const folders[] = {"flickr30k-images", "flickr30k_images/flickr30k_images",
+                                          "flickr30k_images", "images",
+                                          "Images",           NULL};
+    const char *file = first_there(o, json);
+    if (file) return read_karpathy(err, o, file, folders);
+    file = first_there(o, tokens);
+    FAIL_IF(err, !file, GLOFND_E_IO, "'%.200s' has no captions; flickr30k:DIR needs %s", o->root, o->known->wants);
+    FAIL_IF(err, strcmp(o->split, "all") != 0, GLOFND_E_IO,
+            "'%.200s/%s' has no splits; put Karpathy's dataset_flickr30k.json beside it, or take all images with ?split=all",
+            o->root, file);
+    return read_tokens(err, o, file, folders);
+}
+
+/* ----- MSCOCO: {"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]} ----- */
+
+typedef struct coco_row { /* an image, or a caption of it */
+    int64_t id;
+    size_t order; /* in its list */
+} coco_row;
+
+static int by_id(const void *a, const void *b) {
+    const coco_row *x = a, *y = b;
+    if (x->id != y->id) return x->id < y->id ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Rows of a list, sorted by the number under `key`; malloc'ed. */
+static glofnd_status sort_rows(gf_error *err, const gf_official *o, const json_t *list, const char *key, coco_row **out) {
+    json_t *item;
+    size_t i;
+    *out = malloc((json_array_size(list) + 1) * sizeof **out);
+    FAIL_IF(err, !*out, GLOFND_E_MEMORY, "no memory for %llu captions", (unsigned long long)json_array_size(list));
+    json_array_foreach(list, i, item) {
+        const json_t *id = json_object_get(item, key);
+        FAIL_IF(err, !json_is_integer(id), GLOFND_E_FORMAT, "'%.200s': an entry of the annotations has no integer '%s'", o->root,
+                key);
+        (*out)[i] = (coco_row){json_integer_value(id), i};
+    }
+    qsort(*out, json_array_size(list), sizeof **out, by_id);
+    return GLOFND_OK;
+}
+
+/* Images in the order of their ids, each with its captions. */
+static glofnd_status merge_coco(gf_error *err, gf_official *o, const json_t *images, const coco_row *image,
+                                const json_t *captions, const coco_row *caption, caption_text *t) {
+    const size_t n = json_array_size(images), m = json_array_size(captions);
+    char folder[64];
+    snprintf(folder, sizeof folder, "%s%.20s", gf_official_has(o, "images") ? "images/" : "", o->split);
+    for (size_t i = 0, k = 0; i < n; i++) {
+        const char *name = text_of(json_array_get(images, image[i].order), "file_name");
+        FAIL_IF(err, !name, GLOFND_E_FORMAT, "'%.200s': an image of the annotations has no file_name", o->root);
+        while (k < m && caption[k].id < image[i].id) k++;
+        for (; k < m && caption[k].id == image[i].id; k++) {
+            const json_t *text = json_object_get(json_array_get(captions, caption[k].order), "caption");
+            if (json_is_string(text)) TRY(add_caption(err, t, json_string_value(text), json_string_length(text)));
+        }
+        TRY(add_image(err, o, folder, name, t));
+    }
+    return GLOFND_OK;
+}
+
+static glofnd_status read_annotations(gf_error *err, gf_official *o, const char *file) {
+    json_t *root;
+    coco_row *image = NULL, *caption = NULL;
+    caption_text t = {0};
+    TRY(load_json(err, o, file, &root));
+    const json_t *images = json_object_get(root, "images"), *captions = json_object_get(root, "annotations");
+    glofnd_status status = GLOFND_OK;
+    if (!json_is_array(images) || !json_is_array(captions))
+        status = gf_fail(err, GLOFND_E_FORMAT, "'%.200s/%s' has no lists 'images' and 'annotations'", o->root, file);
+    if (status == GLOFND_OK) status = sort_rows(err, o, images, "id", &image);
+    if (status == GLOFND_OK) status = sort_rows(err, o, captions, "image_id", &caption);
+    if (status == GLOFND_OK) status = merge_coco(err, o, images, image, captions, caption, &t);
+    free(image);
+    free(caption);
+    free(t.at);
+    json_decref(root);
+    return status;
+}
+
+glofnd_status gf_read_coco(gf_error *err, gf_official *o) {
+    static const char *const json[] = {"dataset_coco.json", "karpathy/dataset_coco.json", "annotations/dataset_coco.json",
+                                       "dataset.json", NULL};
+    static const char *const folders[] = {"val2014", "train2014", NULL};
+    char file[64];
+    const char *karpathy = first_there(o, json);
+    if (strncmp(o->split, "train2", 6) == 0 || strncmp(o->split, "val2", 4) == 0) {
+        snprintf(file, sizeof file, "annotations/captions_%.20s.json", o->split);
+        return read_annotations(err, o, file);
+    }
+    FAIL_IF(
+        err, !karpathy, GLOFND_E_IO,
+        "'%.150s' has no dataset_coco.json with Karpathy's splits train, val and test; ?split=train2014, val2014, train2017 and "
+        "val2017 are those of the official annotations",
+        o->root);
+    return read_karpathy(err, o, karpathy, folders);
+}
