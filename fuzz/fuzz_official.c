@@ -1,5 +1,5 @@
-/* fuzz_official.c - libFuzzer target of the lists of published datasets: text, JSON and tables, each at its place in a folder of the
- * dataset. The first byte chooses. What opens must be readable by position; what does not must say why. */
+/* fuzz_official.c - libFuzzer target of the lists of published datasets: text, JSON and tables, each at its place in a folder
+ * of the dataset. The first byte chooses. What opens must be readable by position; what does not must say why. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

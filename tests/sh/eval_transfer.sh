@@ -21,7 +21,8 @@ list | while read -r name; do
 done > every
 awk 'NR % 3' every > pets/annotations/trainval.txt
 awk 'NR % 3 == 0' every > pets/annotations/test.txt
-expect 1 "has 3 classes and 80 images in split trainval; Oxford-IIIT Pet has 37 classes and 3680 images" "$glofnd" eval transfer run pets=pets
+expect 1 "has 3 classes and 80 images in split trainval; Oxford-IIIT Pet has 37 classes and 3680 images" \
+    "$glofnd" eval transfer run pets=pets
 for spec in pets=pets pets=folder:pets pets:pets; do expect 1 "?counts=any" "$glofnd" eval transfer run $spec; done
 expect 0 "Pets *             80       40       3  mean per class" "$glofnd" eval transfer run "pets=pets?counts=any"
 wants "a subset" 0 "test on    pets:pets?split=test&counts=any" "WARNING: Pets: it has 80 training and 40 test images"
