@@ -71,7 +71,7 @@ struct cli_verb {
 
 extern const cli_verb cli_root; /* glofnd itself: cli_root.verbs are its verbs */
 extern const cli_verb cmd_info, cmd_data, cmd_pretrain, cmd_embed, cmd_discover, cmd_eval, cmd_report, cmd_watch, cmd_compare,
-    cmd_sweep;
+    cmd_sweep, cmd_reproduce;
 
 /* Finds the verb or sub-verb that argv[1..] names, parses its flags and runs it: an exit code. argv[0]: the title of v. */
 int cli_run(const cli_verb *v, int argc, char **argv);

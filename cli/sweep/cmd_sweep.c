@@ -22,7 +22,8 @@
 static const gf_option rows[] = {
     SETTING("config", "FILE.cfg", NULL, "what all runs share, a file or a preset, as of `glofnd pretrain`"),
     SETTING("vary", "KEY=a,b,c", NULL,
-            "a key of the configuration and its values, \\, for a comma in one; repeated for other keys"),
+            "a key of the configuration and its values, \\, for a comma in one; repeated for other keys;\n"
+            "                           config=a,b: files or presets"),
     SETTING("seeds", "1,2,3", "1", "a run of each"),
     SETTING("set", "KEY=VALUE", NULL, "a key of the configuration for all runs; may be repeated"),
     SETTING("data", "SPEC", NULL, "the same as --set data=SPEC"),
@@ -42,6 +43,8 @@ static int stopped(void) { return atomic_load(&cli_interrupted); }
 
 typedef struct sweeping {
     const sweep_plan *plan;
+    sweep_end end; /* instead of comparing; NULL: compare */
+    void *user;
     sweep_run *run;
     int count;
     int eval; /* index of the present evaluation; -1: pretraining */
@@ -270,7 +273,8 @@ static glofnd_status sweep(sweeping *s) {
         TRY(run_phase(s, e));
         TRY(sweep_read_log(&s->err, s->plan, s->run, s->count));
     }
-    return stopped() ? GLOFND_OK : compare(&s->err, s);
+    if (stopped()) return GLOFND_OK;
+    return s->end ? s->end(&s->err, s->plan, s->run, s->count, s->user) : compare(&s->err, s);
 }
 
 static void list(const sweeping *s) {
@@ -354,8 +358,8 @@ static int execute(sweeping *s) {
     return code;
 }
 
-static int run_plan(const sweep_plan *p, int dry) {
-    sweeping s = {.plan = p};
+int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user) {
+    sweeping s = {.plan = p, .end = end, .user = user};
     int code = make_plan(&s);
     if (code == CLI_OK && dry) list(&s);
     else if (code == CLI_OK) code = execute(&s);
@@ -375,7 +379,7 @@ static int run_sweep(int argc, char **argv) {
     const glofnd_status status = read_flags(&err, &p, argc, argv, &dry);
     int code;
     if (status == GLOFND_OK) {
-        code = run_plan(&p, dry);
+        code = sweep_run_plan(&p, dry, NULL, NULL);
     } else {
         cli_failed("sweep", status, &err);
         code = status == GLOFND_E_IO ? CLI_FAILED : CLI_USAGE;

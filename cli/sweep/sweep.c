@@ -176,13 +176,24 @@ static glofnd_status set_pair(gf_error *err, gf_config *c, const char *pair) {
     return gf_config_set(err, c, key, equals + 1);
 }
 
-/* In the order of the run's flags. */
+int sweep_is_config(const sweep_axis *a) { return strcmp(a->key, "config") == 0; }
+
+static glofnd_status read_config(gf_error *err, gf_config *c, const char *name) {
+    char path[PATH_MAX];
+    TRY(cli_preset_file(err, name, ".cfg", path));
+    return gf_config_read(err, c, path);
+}
+
+/* In the order of the run's flags: files, keys for all runs, varied keys. */
 static glofnd_status configure(gf_error *err, const sweep_plan *p, sweep_run *r) {
     gf_config resolved;
     TRY(gf_config_init(err, &r->config));
     if (p->config) TRY(gf_config_read(err, &r->config, p->config));
+    for (int a = 0; a < p->vary_count; a++)
+        if (sweep_is_config(&p->vary[a])) TRY(read_config(err, &r->config, r->value[a]));
     for (int i = 0; i < p->set_count; i++) TRY(set_pair(err, &r->config, p->set[i]));
-    for (int a = 0; a < p->vary_count; a++) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
+    for (int a = 0; a < p->vary_count; a++)
+        if (!sweep_is_config(&p->vary[a])) TRY(gf_config_set(err, &r->config, p->vary[a].key, r->value[a]));
     TRY(gf_config_set(err, &r->config, "seed", r->seed));
     resolved = r->config;
     return gf_config_resolve(err, &resolved); /* errors show before the first run starts */

@@ -35,6 +35,8 @@ typedef struct sweep_run {
 /* One setting by name, as on the command line or in a sweep file: config, vary, seeds, set, data, eval, jobs, choose, out.
  * `folder`: of a relative config, or NULL. Texts are copied. */
 glofnd_status sweep_set(gf_error *err, sweep_plan *p, const char *key, const char *value, const char *folder);
+/* 1: the values of this axis are configurations: presets or files, read before all other keys. */
+int sweep_is_config(const sweep_axis *a);
 /* A sweep file: lines `key = value` with these names, # comments. */
 glofnd_status sweep_read(gf_error *err, sweep_plan *p, const char *path);
 void sweep_free(sweep_plan *p);

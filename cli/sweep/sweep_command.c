@@ -26,8 +26,11 @@ void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_r
     char pair[1200];
     add_word(w, "glofnd", ""), add_word(w, "pretrain", ""), add_word(w, "--quiet", ""), add_word(w, "--resume", "");
     if (p->config) add_word(w, "--config=", p->config);
+    for (int a = 0; a < p->vary_count; a++)
+        if (sweep_is_config(&p->vary[a])) add_word(w, "--config=", r->value[a]);
     for (int i = 0; i < p->set_count; i++) add_word(w, "--set=", p->set[i]);
     for (int a = 0; a < p->vary_count; a++) {
+        if (sweep_is_config(&p->vary[a])) continue;
         snprintf(pair, sizeof pair, "--set=%s=%s", p->vary[a].key, r->value[a]);
         add_word(w, pair, "");
     }
@@ -36,7 +39,7 @@ void sweep_pretrain_command(sweep_command *w, const sweep_plan *p, const sweep_r
 }
 
 void sweep_eval_command(sweep_command *w, const sweep_run *r, const char *call) {
-    char text[1200];
+    char text[SWEEP_COMMAND_MAX / 2];
     const char *run = r->path;
     add_word(w, "glofnd", ""), add_word(w, "eval", "");
     snprintf(text, sizeof text, "%s", call);

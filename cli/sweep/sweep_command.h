@@ -22,3 +22,8 @@ glofnd_status sweep_check_calls(gf_error *err, const sweep_plan *p, const sweep_
 /* After sweep_read_log. E_OPTION: the data of a run that is still to be trained cannot be opened; or a missing evaluation is not
  * for runs of this task, or its data cannot be opened or lacks labels or captions. */
 glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count);
+
+/* Ends a sweep of which all that can be is finished. */
+typedef glofnd_status (*sweep_end)(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count, void *user);
+/* Pretrains and evaluates what is missing, then `end`, or compares if that is NULL; dry: only lists the runs. Returns an exit code. */
+int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user);

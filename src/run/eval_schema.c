@@ -54,7 +54,8 @@ static const gf_eval_key zeroshot[] = {
     PERCENT("top1", "top-1 %"), PERCENT_DETAIL("top5", "top-5 %"), PERCENT_DETAIL("mean_per_class", "mean per class %"),
 };
 static const gf_eval_key zeroshot_mean[] = {
-    SETTING("datasets"), SETTING("names"), SETTING("sets"), PERCENT("score", "%"), RECORDED("retrieval"), RECORDED("imagenet"),
+    SETTING("datasets"), SETTING("names"), SETTING("sets"), PERCENT("score", "%"),
+    PERCENT("retrieval", "of retrieval %"), PERCENT("imagenet", "of ImageNet and variants %"),
 };
 static const gf_eval_key epoch[] = { /* the last one of log.jsonl, scaled by log_schema.h; the settings are those of config.cfg */
     SETTING("batch"), SETTING("data"), SETTING("task"),

@@ -1,0 +1,65 @@
+# glofnd reproduce: every table of the paper on mock-up data, tiny networks, continued where it stopped.
+. "$2/tests/sh/common.inc"
+needs_runs
+needs 'png yes'
+root=$scratch/data
+
+# ImageNet-100: an image per class and split; drawn images stand for photographs.
+mkdir -p "$root/imagenet/train" "$root/imagenet/val" drawn
+expect 0 "samples written" "$glofnd" data export shapes:n=200,classes=4,size=16,seed=3 --folder --out drawn/a
+find drawn/a -name '*.png' | sort > files
+[ "$(wc -l < files)" -eq 200 ] || fail "200 drawn images"
+i=0
+while read -r wnid; do
+    mkdir "$root/imagenet/train/$wnid" "$root/imagenet/val/$wnid"
+    for split in train val; do
+        i=$((i + 1))
+        cp "$(sed -n ${i}p files)" "$root/imagenet/$split/$wnid/$i.png"
+        [ $split = val ] || cp "$(sed -n "$((i + 1))p" files)" "$root/imagenet/$split/$wnid/b$i.png"
+    done
+done < "$source/configs/imagenet100.txt"
+
+tiny="--set arch=resnet8 --set size=16 --set stem=1 --set batch=16 --set head_hidden=32 --set head_out=8 --set epochs=2 --set threads=1"
+reproduce() { "$glofnd" reproduce "$@"; }
+
+expect 2 "is no table; available: linear, transfer, bimodal, simclr, finetune, single" reproduce tabel --data-root "$root"
+expect 2 "--data-root is needed" reproduce linear
+# The table's own evaluations are checked before the first run; nothing is made.
+expect 0 "9 runs, 0 finished" reproduce linear --data-root "$root" $tiny --dry-run
+[ ! -e reproduce-linear ] || fail "--dry-run makes nothing"
+
+linear="linear --fractions 100 --epochs 2"
+for table in linear simclr single; do
+    expect 0 "  paper " reproduce $table --data-root "$root" $tiny --seeds 1,2 --eval "$linear"
+    grep -q '^+ GloFND  *[0-9.]* ([0-9.]*)' out || fail "$table: mean (std) of the last row"
+    grep -q '^  p  ' out || fail "$table: p-values"
+done
+cp out before
+expect 0 "77.59 (0.03)" reproduce single --data-root "$root" $tiny --seeds 1,2 --eval "$linear"
+cmp -s out before || fail "a finished table is only printed"
+[ "$(grep -c '"finished"' reproduce-single/sweep.jsonl)" -eq 8 ] || fail "four rows, two seeds"
+rm reproduce-single/*fnc_seed-2/model.safetensors
+expect 0 "fnc_seed-2 finished" reproduce single --data-root "$root" $tiny --seeds 1,2 --eval "$linear"
+grep -q "^blur_p = 1$" reproduce-linear/config-imagenet100-sogclr-glofnd_seed-1/config.cfg || fail "the preset's keys"
+grep -q 'imagenet?split=test' reproduce-linear/config-imagenet100-sogclr_seed-1/eval.jsonl || fail "tested on the validation split"
+
+# Transfer: other data here, so that the downloads are not needed.
+expect 0 "64.31" reproduce transfer --data-root "$root" $tiny --seeds 1 --eval "transfer own=folder:$scratch/drawn/a"
+
+# Images with captions.
+mkdir -p "$root/retrieval" "$root/zeroshot"
+expect 0 "samples written" "$glofnd" data export shapes:n=48,classes=4,size=16,seed=3 --out "$root/cc3m"
+cp -r "$root/cc3m" "$root/cc3m-val"
+cp -r "$root/cc3m" "$root/retrieval/flickr30k"
+cp -r drawn/a "$root/zeroshot/imagenet1k"
+expect 0 merges "$glofnd" data bpe "wds:$root/cc3m/*.tar" --merges 100 --out merges.txt
+gzip -c merges.txt > "$root/bpe_simple_vocab_16e6.txt.gz"
+clip="--set arch=resnet8 --set size=16 --set stem=1 --set batch=16 --set embed_dim=16 --set text_width=16 --set text_layers=1
+    --set text_heads=2 --set context=16 --set epochs=2 --set threads=1"
+expect 0 "24.87 (0.13)" reproduce bimodal --data-root "$root" $clip --seeds 1
+wants "its tasks" 0 "2 of DataComp's 38 tasks are there"
+grep -q '^FastCLIP  *[0-9]' out || fail "a row of the second block"
+cp reproduce-bimodal/config-cc3m-sogclr_seed-1/model.safetensors "$root/RN50.safetensors"
+expect 0 "36.52" reproduce finetune --data-root "$root" $clip --seeds 1
+grep -q '^+ GloFND  *[0-9]' out || fail "retrieval of the fine-tuned network"
+exit 0
