@@ -1,5 +1,5 @@
-/* cmd_reproduce.c - glofnd reproduce: a table of the paper. A sweep over the presets of its rows and seeds, then the table beside the
- * printed numbers. The same command continues after an interruption. */
+/* cmd_reproduce.c - glofnd reproduce: a table of the paper. A sweep over the presets of its rows and seeds, then the table beside
+ * the printed numbers. The same command continues after an interruption. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>

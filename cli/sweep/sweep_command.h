@@ -25,5 +25,6 @@ glofnd_status sweep_check_data(gf_error *err, const sweep_plan *p, const sweep_r
 
 /* Ends a sweep of which all that can be is finished. */
 typedef glofnd_status (*sweep_end)(gf_error *err, const sweep_plan *p, const sweep_run *runs, int count, void *user);
-/* Pretrains and evaluates what is missing, then `end`, or compares if that is NULL; dry: only lists the runs. Returns an exit code. */
+/* Pretrains and evaluates what is missing, then `end`, or compares if that is NULL; dry: only lists the runs. Returns an exit
+ * code. */
 int sweep_run_plan(const sweep_plan *p, int dry, sweep_end end, void *user);
