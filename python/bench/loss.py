@@ -1,15 +1,26 @@
 """Times contrastive losses inside PyTorch, forward and backward: this package beside others, in one run.
 
     python loss.py [--device cuda] [--batch 1024 4096] [--dim 128] [--dtype float32 bfloat16] [--task views clip] [--json FILE]
+    python loss.py --gpu-tour [--budget 200] [--peers FOLDER]     # every size on a GPU, in one process, within some minutes
 
 Columns: median time of a step, peak of memory above the embeddings, largest error of the gradient relative to its largest value,
-against float64 (not where thresholds leave pairs out, which is another loss). Packages that are not installed, and cases
+against float64 (not where thresholds leave pairs out, or the loss is another one). Packages that are not installed, and cases
 without memory, are named and skipped. Embeddings are unit vectors; the time includes their gradient, and no network.
+
+On the CPU every case has a process of its own, and a step is timed by itself. The tour queues steps one after the other and waits
+at the end, as training does; memory is the peak of PyTorch's allocator, which also holds the workspace of this package.
+`--peers FOLDER` is put in front of sys.path: wheels unpacked by `pip install --no-deps --target FOLDER`. What they import beyond
+PyTorch and NumPy, and do not need for the loss alone, is replaced by placeholders where it is missing.
+
+With bfloat16 embeddings this package multiplies in bfloat16 too (math="bf16"), as the others do; float32 embeddings: math="split"
+on a GPU (others: TF32 off).
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.abc
+import importlib.machinery
 import importlib.metadata
 import json
 import resource
@@ -17,6 +28,7 @@ import statistics
 import subprocess
 import sys
 import time
+import types
 
 import torch
 import torch.nn.functional as F
@@ -34,8 +46,15 @@ def glofnd_loss(task, detector):
         loss = "simclr" if task == "views" else "clip"
         # Means over 2 B rows, as everyone else: the library sums the two views.
         scale = 0.5 if task == "views" else 1.0
-        criterion = GloFNDLoss(SAMPLES, loss, detector=detector, tau=TAU[task], learn_tau=False, normalize=False).to(device)
-        return lambda z1, z2, index: scale * criterion(z1, z2, index)
+        made = {}
+
+        def run(z1, z2, index):
+            math = "bf16" if z1.dtype == torch.bfloat16 else "split"
+            if math not in made:
+                made[math] = GloFNDLoss(SAMPLES, loss, detector=detector, tau=TAU[task], learn_tau=False, normalize=False,
+                                        math=math).to(device)
+            return scale * made[math](z1, z2, index)
+        return run
     return make
 
 
@@ -82,9 +101,19 @@ def open_clip_clip(device):
 
 
 def inf_clip(device):
-    from inf_cl import cal_inf_loss
-    scale = torch.tensor(1 / TAU["clip"], device=device)
-    return lambda z1, z2, index: cal_inf_loss(z1, z2, scale=scale)
+    from inf_cl import cal_flash_loss
+
+    def run(z1, z2, index):  # one call is one direction
+        scale, head = torch.tensor(1 / TAU["clip"], device=device, dtype=z1.dtype), 256 if z1.shape[1] % 256 == 0 else 128
+        return (cal_flash_loss(z1, z2, None, scale, head).mean() + cal_flash_loss(z2, z1, None, scale, head).mean()) / 2
+    return run
+
+
+def siglip_clip(device):
+    from siglip_kernel import fused_siglip_loss
+    log_temperature = torch.tensor(2.3, device=device, requires_grad=True)
+    bias = torch.tensor(-10.0, device=device, requires_grad=True)
+    return lambda z1, z2, index: fused_siglip_loss(z1, z2, log_temperature, bias)
 
 
 LOSSES = {
@@ -104,8 +133,51 @@ LOSSES = {
         "PyTorch, compiled": ("torch", lambda device: torch.compile(plain_clip)),
         "open_clip ClipLoss": ("open_clip_torch", open_clip_clip),
         "inf-cl": ("inf-cl", inf_clip),
+        "siglip-kernel (another loss)": ("siglip-kernel", siglip_clip),
     },
 }
+
+
+# ----- packages that are carried without all they depend on -------------------------------------------------------------------
+
+
+class Placeholders(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands in for packages that are missing here and that a loss does not call. Their own subpackages' __init__ is skipped, too:
+    it imports all the rest of a package."""
+
+    NAMES = ("torchvision", "timm", "sklearn", "scipy", "PIL", "tqdm", "huggingface_hub", "ftfy", "regex", "requests", "pydantic",
+             "urllib3", "psutil", "aenum", "hydra", "omegaconf", "pytorch_lightning", "lightly_utils", "safetensors", "sentencepiece",
+             "transformers", "matplotlib", "cv2", "av", "dateutil", "six", "certifi", "faiss", "record_keeper")
+    BARE = ("lightly", "lightly.loss", "lightly.models", "lightly.models.modules", "lightly.utils", "open_clip",
+            "pytorch_metric_learning")
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.NAMES:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        module = types.ModuleType(spec.name)
+        module.__getattr__ = lambda key: type(key, (), {}) if not key.startswith("__") else None
+        return module
+
+    def exec_module(self, module):
+        pass
+
+    @classmethod
+    def install(cls, folder):
+        sys.path.insert(0, folder)
+        sys.meta_path.append(cls())  # the last one asked: only where the real package is missing
+        for name in cls.BARE:
+            bare = types.ModuleType(name)
+            bare.__path__ = [f"{folder}/{name.replace('.', '/')}"]
+            sys.modules[name] = bare
+        for name, place, kind in (("lightly.loss", "lightly.loss.ntx_ent_loss", "NTXentLoss"),
+                                  ("open_clip", "open_clip.loss", "ClipLoss")):
+            try:
+                setattr(sys.modules[name], kind, getattr(importlib.import_module(place), kind))
+            except ImportError as failure:
+                print(f"{name}: {failure}")
 
 
 def version(package):
@@ -206,9 +278,138 @@ def measure(options):
 
 def gradient_error(task, z1, z2):
     """Largest error of z1.grad, relative to its largest value; along the sphere, because some losses normalise once more."""
+    return distance_of(z1, exact_gradient(task, z1, z2))
+
+
+# ----- the tour of a GPU ------------------------------------------------------------------------------------------------------
+
+MATERIALISING = ("PyTorch, plain", "lightly NTXentLoss", "pytorch-metric-learning NTXentLoss", "open_clip ClipLoss")
+COMPILED_AT = {(1024, 128), (32768, 512)}
+OWN_KERNELS_AT = {(8192, 512), (32768, 768), (65536, 768)}  # of inf-cl: each shape is compiled first
+
+
+def tour_cases(batches, dims, dtypes):
+    """The largest first: they matter most, should time run out."""
+    for batch in sorted(batches, reverse=True):
+        for dim in sorted(dims, reverse=True):
+            for task in ("clip", "views"):
+                for dtype in dtypes:
+                    yield task, batch, dim, dtype
+
+
+def skips(name, task, batch, dim, dtype):
+    if name == "PyTorch, compiled":
+        return (batch, dim) not in COMPILED_AT or dtype != "bfloat16"
+    if name == "inf-cl" or name.startswith("siglip"):
+        return (batch, dim) not in OWN_KERNELS_AT or dtype != "bfloat16"
+    if "libauc" in name:
+        return True
+    rows = batch * (2 if task == "views" else 1)
+    return name in MATERIALISING and rows * rows * 4 > 60e9  # several matrices of this size do not fit
+
+
+def tour_measure(loss, z1, z2, index):
+    def step():
+        z1.grad = z2.grad = None
+        loss(z1, z2, index).backward()
+
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    begin = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() - before
+    if time.perf_counter() - begin < 3:
+        step()
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    once = time.perf_counter() - begin
+    repeats = max(1, min(100, int(0.08 / once)))
+    rounds = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        for _ in range(repeats):
+            step()
+        torch.cuda.synchronize()
+        rounds.append((time.perf_counter() - begin) / repeats)
+    return {"ms": 1e3 * statistics.median(rounds), "once_ms": 1e3 * once, "peak_mb": peak / 1e6}
+
+
+def tour_one(options, losses, task, batch, dim, dtype, exact):
+    (z1, z2), index = embeddings(batch, dim, getattr(torch, dtype), "cuda")
+    for name, (package, make) in LOSSES[task].items():
+        if not version(package) or skips(name, task, batch, dim, dtype) or time.perf_counter() > options.stop:
+            continue
+        try:
+            if (task, name) not in losses:
+                losses[task, name] = make("cuda")
+            result = tour_measure(losses[task, name], z1, z2, index)
+            if "thresholds" not in name and "another loss" not in name and time.perf_counter() < options.stop:
+                if "gradient" not in exact:
+                    exact["gradient"] = exact_gradient(task, z1, z2)
+                result["error"] = distance_of(z1, exact["gradient"])
+        except torch.cuda.OutOfMemoryError:
+            result = {"failed": "out of memory"}
+        except Exception as failure:  # noqa: BLE001  one package must not end the tour
+            result = {"failed": (str(failure).strip().splitlines() or [type(failure).__name__])[0][:100]}
+        z1.grad = z2.grad = None
+        show(options, {"task": task, "name": name, "device": "cuda", "batch": batch, "dim": dim, "dtype": dtype}, result, package)
+
+
+def distance_of(z1, exact):
     unit = F.normalize(z1.detach().double(), dim=1)
-    got, want = (g - unit * (g * unit).sum(1, keepdim=True) for g in (z1.grad.double(), exact_gradient(task, z1, z2)))
+    got, want = (g - unit * (g * unit).sum(1, keepdim=True) for g in (z1.grad.double(), exact))
     return ((got - want).abs().max() / want.abs().max()).item()
+
+
+def tour_graph(options, batch, dim, dtype):
+    """This package's step, captured and replayed as a CUDA graph: no host in between."""
+    (z1, z2), index = embeddings(batch, dim, getattr(torch, dtype), "cuda")
+    for task in ("views", "clip"):
+        loss = LOSSES[task][f"glofnd {'simclr' if task == 'views' else 'clip'} + thresholds"][1]("cuda")
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                loss(z1, z2, index).backward()
+        torch.cuda.current_stream().wait_stream(side)
+        z1.grad = z2.grad = None
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            loss(z1, z2, index).backward()
+        graph.replay()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(100):
+            graph.replay()
+        torch.cuda.synchronize()
+        result = {"ms": 10 * (time.perf_counter() - begin), "peak_mb": 0.0}
+        show(options, {"task": task, "name": "glofnd + thresholds, CUDA graph", "device": "cuda", "batch": batch, "dim": dim,
+                       "dtype": dtype}, result, "glofnd")
+        z1.grad = z2.grad = None
+
+
+def tour(options):
+    if options.peers:
+        Placeholders.install(options.peers)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    options.stop = time.perf_counter() + options.budget
+    print_versions(options, ("views", "clip"), torch.cuda.get_device_name())
+    losses = {}
+    for case in tour_cases(options.batch or [1024, 8192, 32768, 65536], options.dim or [128, 512, 768],
+                           options.dtype or ["bfloat16", "float32"]):
+        if time.perf_counter() > options.stop:
+            print(f"(the budget of {options.budget:g} s is spent)")
+            break
+        tour_one(options, losses, *case, {})
+    for dtype in options.dtype or ["bfloat16", "float32"]:
+        try:
+            tour_graph(options, 1024, 128, dtype)
+        except Exception as failure:  # noqa: BLE001
+            print(f"CUDA graph: {failure}")
 
 
 def run_one(options):
@@ -225,28 +426,38 @@ def run_one(options):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--batch", type=int, nargs="+", default=[1024, 4096])
-    parser.add_argument("--dim", type=int, nargs="+", default=[128])
-    parser.add_argument("--dtype", nargs="+", default=["float32"])
+    parser.add_argument("--batch", type=int, nargs="+")
+    parser.add_argument("--dim", type=int, nargs="+")
+    parser.add_argument("--dtype", nargs="+")
     parser.add_argument("--task", nargs="+", default=["views", "clip"])
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json")
+    parser.add_argument("--gpu-tour", action="store_true")
+    parser.add_argument("--budget", type=float, default=200.0)
+    parser.add_argument("--peers")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(measure(json.loads(options.one))))
         return
+    if options.gpu_tour:
+        tour(options)
+        return
     machine = torch.cuda.get_device_name() if options.device == "cuda" else f"{torch.get_num_threads()} CPU threads"
-    print(f"{machine}, PyTorch {torch.__version__}")
+    print_versions(options, options.task, machine)
     for task in options.task:
+        for batch in options.batch or [1024, 4096]:
+            for dim in options.dim or [128]:
+                for dtype in options.dtype or ["float32"]:
+                    table(options, task, batch, dim, dtype)
+
+
+def print_versions(options, tasks, machine):
+    print(f"{machine}, PyTorch {torch.__version__}")
+    for task in tasks:
         for name, (package, _) in LOSSES[task].items():
             print(f"  {task}: {name}: {package} {version(package) or 'is not installed: skipped'}")
-    print("\n| task | B | d | type | loss | ms | peak MB | error |\n|---|---|---|---|---|---|---|---|")
-    for task in options.task:
-        for batch in options.batch:
-            for dim in options.dim:
-                for dtype in options.dtype:
-                    table(options, task, batch, dim, dtype)
+    print("\n| task | B | d | type | loss | ms | peak MB | error |\n|---|---|---|---|---|---|---|---|", flush=True)
 
 
 def table(options, task, batch, dim, dtype):
@@ -256,12 +467,16 @@ def table(options, task, batch, dim, dtype):
         case = {"task": task, "name": name, "device": options.device, "batch": batch, "dim": dim, "dtype": dtype,
                 "seconds": options.seconds}
         result = run_one(case)
-        error = "" if result.get("error") is None else f"{result['error']:.1e}"
-        numbers = result.get("failed") or f"{result['ms']:.3f} | {result['peak_mb']:.0f} | {error}"
-        print(f"| {task} | {batch} | {dim} | {dtype} | {name} | {numbers} |", flush=True)
-        if options.json:
-            with open(options.json, "a", encoding="utf-8") as file:
-                file.write(json.dumps({**case, **result, "version": version(package), "torch": torch.__version__}) + "\n")
+        show(options, case, result, package)
+
+
+def show(options, case, result, package):
+    error = "" if result.get("error") is None else f"{result['error']:.1e}"
+    numbers = result.get("failed") or f"{result['ms']:.3f} | {result['peak_mb']:.0f} | {error}"
+    print(f"| {case['task']} | {case['batch']} | {case['dim']} | {case['dtype']} | {case['name']} | {numbers} |", flush=True)
+    if options.json:
+        with open(options.json, "a", encoding="utf-8") as file:
+            file.write(json.dumps({**case, **result, "version": version(package), "torch": torch.__version__}) + "\n")
 
 
 if __name__ == "__main__":

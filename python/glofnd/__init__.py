@@ -3,6 +3,7 @@
     glofnd.torch   GloFNDLoss, an nn.Module: one line changed in a PyTorch training loop
     glofnd.numpy   the same step, thresholds and masks on NumPy arrays
     glofnd.jax     the same loss for JAX, with functional state
+    glofnd.discover(embeddings)   false negatives and duplicates among finished embeddings
 
 All are thin layers over libglofnd (C), which is part of this package. They are imported on first use, so that a program that
 uses one of them does not need the others' frameworks.
@@ -21,13 +22,15 @@ from ._lib import version as __version__
 
 __all__ = [
     "AnchorIndexError", "ArgumentError", "DeviceError", "Error", "FileError", "FormatError", "NumericError", "OptionError",
-    "OutOfMemoryError", "UnsupportedError", "__version__", "build_info", "device_status", "option_table",
+    "OutOfMemoryError", "UnsupportedError", "__version__", "build_info", "device_status", "discover", "option_table",
 ]
 
 _LAYERS = ("numpy", "torch", "jax")
 
 
 def __getattr__(name: str) -> Any:
+    if name in ("discover", "Discovery"):
+        return getattr(importlib.import_module("._discover", __name__), name)
     if name in _LAYERS:
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'glofnd' has no attribute {name!r}")

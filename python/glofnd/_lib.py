@@ -63,6 +63,28 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
     ],
 }
 
+REDUCE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_double), c_int)
+PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double)
+
+STRUCTS["glofnd_discover_spec"] = [
+    ("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("x", c_void_p), ("label", c_void_p), ("stride", c_int64),
+    ("dtype", c_int32), ("device", c_int32), ("alpha", c_double), ("k", c_int64), ("top", c_int64), ("max_pairs", c_int64),
+    ("dup", c_double), ("memory", c_size_t), ("threads", c_int32), ("reserved", c_int32), ("progress", PROGRESS),
+    ("user", c_void_p),
+]
+STRUCTS["glofnd_discovery_arrays"] = [
+    ("size", c_size_t), ("n", c_int64), ("top", c_int64), ("usable", c_int64), ("rank", c_int64),
+    *[(name, c_void_p) for name in (
+        "kind", "threshold", "above", "mutual", "hits", "copies", "neighbour", "similarity", "component", "group")],
+    ("pairs", c_int64), *[(name, c_void_p) for name in ("first", "other", "pair_similarity", "pair_mutual")],
+    ("duplicates", c_int64), *[(name, c_void_p) for name in ("dup_a", "dup_b", "dup_similarity", "dup_exact")],
+    ("components", c_int64), ("groups", c_int64),
+    *[(name, c_void_p) for name in (
+        "component_rows", "component_pairs", "component_first", "group_rows", "group_pairs", "group_first")],
+    ("pairs_above", c_int64), ("mutual_pairs", c_int64), ("duplicate_pairs", c_int64),
+    ("precision", c_double), ("recall", c_double), ("f1", c_double),
+]
+
 CONSTANTS = {
     "GLOFND_DEVICE_CPU": 0, "GLOFND_DEVICE_CUDA": 1,
     "GLOFND_F32": 0, "GLOFND_BF16": 1, "GLOFND_F16": 2,
@@ -91,6 +113,9 @@ Sims = _struct("glofnd_sims")
 Query = _struct("glofnd_query")
 Batch = _struct("glofnd_batch")
 Stats = _struct("glofnd_stats")
+DiscoverSpec = _struct("glofnd_discover_spec")
+DiscoveryArrays = _struct("glofnd_discovery_arrays")
+DUP_EXACT = 3.0
 
 F32, BF16, F16 = CONSTANTS["GLOFND_F32"], CONSTANTS["GLOFND_BF16"], CONSTANTS["GLOFND_F16"]
 WANT_QUALITY, WANT_QUANTILE = CONSTANTS["GLOFND_WANT_QUALITY"], CONSTANTS["GLOFND_WANT_QUANTILE"]
@@ -160,8 +185,6 @@ def error_of(status: int, text: str) -> Error:
 
 # ----- functions --------------------------------------------------------------------------------------------------------------
 
-REDUCE = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_double), c_int)
-
 _text = [c_char_p, c_size_t]
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "version_number": (c_int, []),
@@ -198,6 +221,10 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "update": (c_int, [c_void_p, c_void_p, POINTER(Sims)]),
     "mask": (c_int, [c_void_p, c_void_p, POINTER(Sims), c_void_p, c_void_p]),
     "thresholds": (c_int, [c_void_p, POINTER(Query), c_void_p]),
+    "discover": (c_int, [POINTER(DiscoverSpec), POINTER(c_void_p), *_text]),
+    "discovery_free": (None, [c_void_p]),
+    "discovery_view": (c_int, [c_void_p, POINTER(DiscoveryArrays)]),
+    "discovery_save": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(c_char_p), c_int, *_text]),
     "step": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, c_void_p, POINTER(Stats)]),
     "step_rows": (c_int, [c_void_p, c_void_p, POINTER(Batch), c_void_p, POINTER(Stats)]),
     "step_grad": (c_int, [c_void_p, POINTER(Batch), c_void_p, c_void_p, c_void_p, POINTER(Stats)]),

@@ -26,6 +26,14 @@ def on_gpu(seed, dtype=torch.float32):
     return a.cuda().to(dtype).requires_grad_(), b.cuda().to(dtype).requires_grad_(), index.cuda()
 
 
+def stepped(criterion, a, b, index):
+    """What only the device sees is raised at the latest by stats(); the loss is NaN until then."""
+    loss = criterion(a, b, index)
+    if not torch.isnan(loss):
+        raise AssertionError("the loss of a wrong step is a number")
+    criterion.stats()
+
+
 @unittest.skipIf(OBSTACLE, OBSTACLE)
 class Cuda(unittest.TestCase):
     def test_numbers_of_the_cpu(self):
@@ -87,13 +95,96 @@ class Cuda(unittest.TestCase):
         for error, text, call in (
                 (glofnd.ArgumentError, "index on cpu", lambda: criterion(a, b, index.cpu())),
                 (glofnd.ArgumentError, "this loss on cpu", lambda: make()(a, b, index)),
-                (glofnd.AnchorIndexError, "outside the store", lambda: criterion(a, b, index + SAMPLES)),
-                (glofnd.AnchorIndexError, "differ", lambda: criterion(a, b, index * 0)),
-                (glofnd.NumericError, "", lambda: criterion(a * float("nan"), b, index))):
+                (glofnd.AnchorIndexError, "outside the store", lambda: stepped(criterion, a, b, index + SAMPLES)),
+                (glofnd.AnchorIndexError, "differ", lambda: stepped(criterion, a, b, index * 0)),
+                (glofnd.NumericError, "", lambda: stepped(criterion, a * float("nan"), b, index))):
             with self.subTest(text), self.assertRaisesRegex(error, text):
                 call()
         self.assertTrue(same_state(criterion, make().cuda()), "a refused call moved the state")
         criterion(a, b, index)
+
+    def test_a_failure_is_raised_by_a_later_step(self):
+        criterion = make().cuda()
+        a, b, index = on_gpu(0)
+        criterion(a, b, index + SAMPLES)
+        torch.cuda.synchronize()
+        with self.assertRaises(glofnd.AnchorIndexError):
+            criterion(a, b, index)
+        criterion(a, b, index)
+        criterion.stats()
+
+    def test_a_step_waits_for_nothing(self):
+        for loss, options in (("sogclr", {}), ("clip", {"learn_tau": True}), ("simclr", {"detector": "single"})):
+            criterion = make(loss, **options).cuda()
+            a, b, index = on_gpu(0)
+            criterion(a, b, index).backward()  # the workspace is allocated here
+            torch.cuda.synchronize()
+            done = torch.cuda.Event()
+            torch.cuda._sleep(2_000_000_000)  # about a second
+            done.record()
+            for _ in range(3):
+                criterion(a, b, index).backward()
+            self.assertFalse(done.query(), f"{loss}: a step waited for the work queued before it")
+            self.assertGreater(criterion.stats()["pairs"], 0)
+            self.assertTrue(done.query())
+
+    def test_learned_temperature_stays_on_the_device(self):
+        here, there = make("clip"), make("clip").cuda()
+        for seed in range(3):
+            a, b, index = batch(seed)
+            here(a, b, index).backward()
+            there(a.cuda(), b.cuda(), index.cuda()).backward()
+        torch.testing.assert_close(there.log_scale.grad.cpu(), here.log_scale.grad, rtol=1e-4, atol=1e-6)
+        self.assertAlmostEqual(there.stats()["grad_tau"], here.stats()["grad_tau"], delta=1e-4 * abs(here.stats()["grad_tau"]))
+        self.assertAlmostEqual(there.stats()["tau_mean"], here.stats()["tau_mean"], places=6)
+
+    def test_cuda_graph(self):
+        for loss, options in (("sogclr", {}), ("clip", {"learn_tau": True})):
+            captured, eager = make(loss, **options).cuda(), make(loss, **options).cuda()
+            x = on_gpu(0)
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                captured(*x).backward()
+            torch.cuda.current_stream().wait_stream(side)
+            eager(*on_gpu(0)).backward()
+            x[0].grad = x[1].grad = None
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                result = captured(*x)
+                result.backward()
+            for seed in range(1, 20):
+                y = on_gpu(seed)
+                with torch.no_grad():
+                    for to, source in zip(x, y):
+                        to.copy_(source)
+                graph.replay()
+                want = eager(*y)
+                want.backward()
+                torch.testing.assert_close(result, want, rtol=0, atol=0)
+                torch.testing.assert_close(x[0].grad, y[0].grad, rtol=0, atol=0)
+            self.assertTrue(same_state(captured, eager))
+            self.assertEqual(captured.stats()["loss"], eager.stats()["loss"])
+
+    def test_capture_without_a_step_before_is_refused(self):
+        criterion = make().cuda()
+        x = on_gpu(0)
+        with self.assertRaisesRegex(glofnd.UnsupportedError, "before the capture"):
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                criterion(*x)
+        torch.cuda.synchronize()
+        criterion(*x)
+        criterion.stats()
+
+    def test_workspace_is_memory_of_pytorch(self):
+        criterion = make().cuda()
+        before = torch.cuda.memory_allocated()
+        criterion(*on_gpu(0))
+        self.assertGreater(torch.cuda.memory_allocated(), before)
+        for size in (BATCH, 4, 12, BATCH):  # smaller batches fit
+            a, b, index = on_gpu(0)
+            criterion(a[:size], b[:size], index[:size])
+        criterion.stats()
 
     def test_mask(self):
         here, there = make(lambda_init="quantile"), make(lambda_init="quantile").cuda()

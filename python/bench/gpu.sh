@@ -1,0 +1,16 @@
+#!/bin/sh
+# gpu.sh [PEERS] - what needs a GPU of the Python package, in about five minutes: its CUDA tests, then the tour of bench/loss.py.
+#
+# Needs PyTorch with CUDA, a libglofnd.so with CUDA (GLOFND_LIBRARY, or the one inside of an installed package), and PEERS: a folder
+# of other packages, unpacked from their wheels without what they depend on:
+#     pip download --no-deps -d wheels lightly lightly-utils pytorch-metric-learning open_clip_torch inf-cl siglip-kernel
+#     pip install --no-deps --no-compile --target PEERS wheels/*.whl
+# Output: a table on stdout, and its lines as JSON in OUT (default: ./gpu.jsonl). BUDGET: seconds of the tour (default 200).
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+python=${PYTHON:-python3}
+PYTHONPATH=$here/..${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
+"$python" -m glofnd
+(cd "$here/.." && "$python" -m unittest -v tests.test_cuda 2>&1 | tail -n 40)
+"$python" "$here/loss.py" --gpu-tour --budget "${BUDGET:-200}" --json "${OUT:-gpu.jsonl}" ${1:+--peers "$1"}

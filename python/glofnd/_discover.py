@@ -1,0 +1,428 @@
+"""False negatives and duplicates among finished embeddings: glofnd.discover().
+
+    result = glofnd.discover(embeddings, alpha=0.01)
+    result.threshold, result.neighbours, result.similarities     # arrays, a row per embedding
+    result.pairs(), result.duplicates(), result.components()     # tables
+    result.to_pandas(), result.to_html("page.html"), result.save("folder")
+
+The result is that of the program `glofnd discover`, and save() writes its files.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import html
+import os
+import weakref
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
+
+import numpy as np
+
+from . import _lib
+from ._lib import ArgumentError, library
+
+__all__ = ["Discovery", "discover"]
+
+_DTYPES = {"float32": _lib.F32, "bfloat16": _lib.BF16, "float16": _lib.F16}
+_TABLES = ("pairs", "anchors", "duplicates", "components", "duplicate_groups")
+
+
+# ----- embeddings -------------------------------------------------------------------------------------------------------------
+
+
+class _Rows(NamedTuple):
+    """A matrix as the library reads it; `alive` holds its memory."""
+
+    pointer: int
+    n: int
+    dim: int
+    stride: int
+    dtype: int
+    alive: Any
+
+
+def _of_array(array: np.ndarray) -> _Rows:
+    if array.ndim != 2:
+        raise ArgumentError(f"embeddings have shape {array.shape}; expected [samples][dimensions]")
+    if array.dtype.name not in _DTYPES or not array.dtype.isnative:
+        if array.dtype.kind not in "fiu":
+            raise ArgumentError(f"embeddings are {array.dtype}; expected numbers")
+        array = array.astype(np.float32)
+    size = array.itemsize
+    if array.shape[1] > 1 and array.strides[1] != size or array.strides[0] % size or array.strides[0] < array.shape[1] * size:
+        array = np.ascontiguousarray(array)
+    return _Rows(array.ctypes.data, *array.shape, array.strides[0] // size, _DTYPES[array.dtype.name], array)
+
+
+def _of_torch(tensor: Any) -> _Rows:
+    """Without NumPy, which has no bfloat16."""
+    import torch
+    kinds = {torch.float32: _lib.F32, torch.bfloat16: _lib.BF16, torch.float16: _lib.F16}
+    if tensor.dim() != 2:
+        raise ArgumentError(f"embeddings have shape {list(tensor.shape)}; expected [samples, dimensions]")
+    tensor = tensor.detach().to("cpu")
+    if tensor.dtype not in kinds:
+        tensor = tensor.to(torch.float32)
+    if tensor.stride(1) != 1 or tensor.stride(0) < tensor.shape[1]:
+        tensor = tensor.contiguous()
+    return _Rows(tensor.data_ptr(), *tensor.shape, tensor.stride(0), kinds[tensor.dtype], tensor)
+
+
+def _is_of(x: Any, package: str) -> bool:
+    return type(x).__module__.split(".")[0] == package
+
+
+def _of_arrow(column: Any) -> np.ndarray:
+    """A column of lists of equal length: the numbers of all rows side by side."""
+    if hasattr(column, "columns"):  # a table: numbers, a column per dimension
+        return np.stack([np.asarray(x) for x in column.columns], 1)
+    if hasattr(column, "combine_chunks"):
+        column = column.combine_chunks()
+    if hasattr(column, "chunks"):
+        column = column.chunk(0)
+    if column.null_count:
+        raise ArgumentError(f"{column.null_count} embeddings of the column are null")
+    values = np.asarray(column.flatten())
+    if len(column) == 0 or len(values) % len(column):
+        raise ArgumentError(f"a column of {len(column)} lists with {len(values)} numbers; expected lists of equal length")
+    if hasattr(column, "offsets") and len({*np.diff(np.asarray(column.offsets)).tolist()}) > 1:
+        raise ArgumentError("the lists of the column have different lengths")
+    return values.reshape(len(column), -1)
+
+
+def _of_pandas(x: Any) -> np.ndarray:
+    if hasattr(x, "columns"):
+        return np.ascontiguousarray(x.to_numpy(dtype=np.float32))
+    arrow = getattr(x.array, "_pa_array", None)
+    return _of_arrow(arrow) if arrow is not None else np.stack([np.asarray(row) for row in x])
+
+
+def _of_shards(shards: Iterable[Any]) -> _Rows:
+    parts = []
+    for shard in shards:
+        rows = _rows_of(shard)
+        part = _as_float32(rows)
+        if parts and part.shape[1] != parts[0].shape[1]:
+            raise ArgumentError(f"shard {len(parts)} has {part.shape[1]} dimensions, the first {parts[0].shape[1]}")
+        parts.append(part)
+    if not parts:
+        raise ArgumentError("no embeddings: the iterable is empty")
+    return _of_array(np.concatenate(parts))
+
+
+def _as_float32(rows: _Rows) -> np.ndarray:
+    if isinstance(rows.alive, np.ndarray):
+        return np.asarray(rows.alive, np.float32)
+    return rows.alive.float().numpy()
+
+
+def _rows_of(x: Any) -> _Rows:
+    if isinstance(x, np.ndarray):
+        return _of_array(x)
+    if isinstance(x, (str, os.PathLike)):
+        return _of_array(np.load(x, mmap_mode="r"))
+    if _is_of(x, "torch"):
+        return _of_torch(x)
+    if _is_of(x, "pandas"):
+        return _of_array(_of_pandas(x))
+    if _is_of(x, "pyarrow"):
+        return _of_array(_of_arrow(x))
+    if hasattr(x, "__dlpack__"):
+        try:
+            return _of_array(np.from_dlpack(x))
+        except (BufferError, RuntimeError, TypeError, ValueError):
+            return _of_array(np.asarray(x))
+    if hasattr(x, "__array__"):
+        return _of_array(np.asarray(x))
+    if isinstance(x, (list, tuple)) and x and not hasattr(x[0], "shape") and not hasattr(x[0], "__dlpack__"):
+        return _of_array(np.asarray(x, np.float32))
+    if hasattr(x, "__iter__"):
+        return _of_shards(x)
+    raise ArgumentError(f"embeddings are a {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
+
+
+def _labels_of(labels: Any, n: int) -> Optional[np.ndarray]:
+    """int32; text and other classes are numbered in the order of their names."""
+    if labels is None:
+        return None
+    values = labels.detach().cpu().numpy() if _is_of(labels, "torch") else np.asarray(labels)
+    if values.shape != (n,):
+        raise ArgumentError(f"labels have shape {values.shape}; expected ({n},): one per embedding")
+    if values.dtype.kind not in "iu":
+        values = np.unique(values, return_inverse=True)[1]
+    if values.size and values.max() > np.iinfo(np.int32).max:
+        raise ArgumentError("labels do not fit into 31 bits")
+    return np.ascontiguousarray(np.maximum(values, -1), np.int32)
+
+
+# ----- progress ---------------------------------------------------------------------------------------------------------------
+
+
+class _Watch:
+    """The callback of the library. It also lets Python see Ctrl-C: the exception is kept, the search stopped, and raised again."""
+
+    def __init__(self, progress: Any):
+        self.failure: Optional[BaseException] = None
+        self.bar: Any = None
+        self.tell: Optional[Callable[[float], Any]] = progress if callable(progress) else None
+        if progress is True:
+            try:
+                from tqdm.auto import tqdm
+                self.bar = tqdm(total=100, unit="%", bar_format="{l_bar}{bar}| {elapsed}<{remaining}")
+            except ImportError:
+                pass
+        self.callback = _lib.PROGRESS(self._call)
+
+    def _call(self, _user: Any, share: float) -> int:
+        try:
+            if self.bar is not None:
+                self.bar.update(max(0.0, 100 * share - self.bar.n))
+            if self.tell is not None and self.tell(share) is False:
+                return 1
+            return 0
+        except BaseException as failure:  # noqa: BLE001  it cannot cross C
+            self.failure = failure
+            return 1
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+        if self.failure is not None:
+            raise self.failure
+
+
+# ----- result -----------------------------------------------------------------------------------------------------------------
+
+
+class Pairs(NamedTuple):
+    """Listed pairs above the threshold of their anchor, most similar first within an anchor; an element per pair."""
+
+    anchor: np.ndarray
+    other: np.ndarray
+    similarity: np.ndarray
+    threshold: np.ndarray
+    mutual: np.ndarray  # above both thresholds
+
+
+class Duplicates(NamedTuple):
+    """Listed pairs of duplicates; `exact`: of equal bytes."""
+
+    group: np.ndarray
+    a: np.ndarray
+    b: np.ndarray
+    similarity: np.ndarray
+    exact: np.ndarray
+
+
+class Components(NamedTuple):
+    """Sets of rows that pairs connect, largest first: number of rows, of pairs, smallest row."""
+
+    rows: np.ndarray
+    pairs: np.ndarray
+    first: np.ndarray
+
+
+class Discovery:
+    """What glofnd.discover() found. Arrays have a row per embedding; rows that were left out have NaN, -1 and 0.
+
+    threshold     float32 [n]   similarity above which a pair is a false negative
+    above, mutual int64 [n]     others above the threshold; of these, those above their own threshold, too
+    neighbours    int32 [n][top], similarities float32 [n][top]   most similar rows, best first, also below the threshold
+    component     int32 [n]     number in components(), -1: in none
+    duplicate_group  int32 [n]  number in components(duplicates=True), -1: in none
+    bad_rows      int64         rows that are not finite, or all zero
+    first, other, similarity    listed pairs as compressed rows: those of row i are first[i] .. first[i+1]-1
+    precision, recall, f1       with labels: means over anchors
+    """
+
+    def __init__(self, handle: Any, names: Optional[list[str]], dim: int, labels: bool):
+        self._handle: Any = handle
+        view = _lib.DiscoveryArrays()
+        library.glofnd_discovery_view(handle.value, ctypes.byref(view))
+        self.names, self.dim, self.has_labels = names, dim, labels
+        self.n, self.top, self.rank, self.usable = view.n, view.top, view.rank, view.usable
+        array = lambda name, kind, *shape: _array(handle, getattr(view, name), kind, shape)  # noqa: E731
+        n, top = self.n, self.top
+        self.kind = array("kind", np.uint8, n)
+        self.threshold = array("threshold", np.float32, n)
+        self.above, self.mutual = array("above", np.int64, n), array("mutual", np.int64, n)
+        self.same_label, self.copies = array("hits", np.int64, n), array("copies", np.int64, n)
+        self.neighbours, self.similarities = array("neighbour", np.int32, n, top), array("similarity", np.float32, n, top)
+        self.component, self.duplicate_group = array("component", np.int32, n), array("group", np.int32, n)
+        self.first = array("first", np.int64, n + 1)
+        self.other, self.similarity = array("other", np.int32, view.pairs), array("pair_similarity", np.float32, view.pairs)
+        self._mutual = array("pair_mutual", np.uint8, view.pairs).view(np.bool_)
+        self._dup = [array(name, kind, view.duplicates) for name, kind in (
+            ("dup_a", np.int32), ("dup_b", np.int32), ("dup_similarity", np.float32), ("dup_exact", np.uint8))]
+        self._parts = Components(*(array("component_" + x, np.int64, view.components) for x in Components._fields))
+        self._groups = Components(*(array("group_" + x, np.int64, view.groups) for x in Components._fields))
+        self.pairs_above, self.mutual_pairs, self.duplicate_pairs = view.pairs_above, view.mutual_pairs, view.duplicate_pairs
+        self.precision, self.recall, self.f1 = view.precision, view.recall, view.f1
+
+    @property
+    def bad_rows(self) -> np.ndarray:
+        return np.flatnonzero(self.kind)
+
+    def pairs(self) -> Pairs:
+        anchor = np.repeat(np.arange(self.n, dtype=np.int32), np.diff(self.first))
+        return Pairs(anchor, self.other, self.similarity, self.threshold[anchor], self._mutual)
+
+    def duplicates(self) -> Duplicates:
+        a, b, similarity, exact = self._dup
+        return Duplicates(self.duplicate_group[a], a, b, similarity, exact.view(np.bool_))
+
+    def components(self, duplicates: bool = False) -> Components:
+        """Rows connected by mutual pairs; or, with `duplicates`, groups of duplicates."""
+        return self._groups if duplicates else self._parts
+
+    def members(self, number: int, duplicates: bool = False) -> np.ndarray:
+        """The rows of a component, or of a group of duplicates."""
+        return np.flatnonzero((self.duplicate_group if duplicates else self.component) == number)
+
+    # ----- tables -----
+
+    def _columns(self, table: str) -> dict[str, np.ndarray]:
+        if table == "pairs":
+            return {**self.pairs()._asdict(), **self._names_of(anchor_name=self.pairs().anchor, other_name=self.other)}
+        if table == "anchors":
+            names = {} if self.names is None else {"name": np.asarray(self.names, object)}
+            nearest = self.neighbours[:, 0] if self.top else np.full(self.n, -1, np.int32)
+            return {"threshold": self.threshold, "nearest": nearest, "above": self.above, "mutual": self.mutual,
+                    "component": self.component, "duplicate_group": self.duplicate_group, **names}
+        if table == "duplicates":
+            found = self.duplicates()
+            return {**found._asdict(), **self._names_of(a_name=found.a, b_name=found.b)}
+        if table in _TABLES:
+            return dict(self.components(table == "duplicate_groups")._asdict())
+        raise ArgumentError(f"table is {table!r}; expected one of {', '.join(_TABLES)}")
+
+    def _names_of(self, **rows: np.ndarray) -> dict[str, np.ndarray]:
+        if self.names is None:
+            return {}
+        names = np.asarray(self.names, object)
+        return {key: names[value] for key, value in rows.items()}
+
+    def to_pandas(self, table: str = "pairs") -> Any:
+        """A DataFrame: "pairs", "anchors", "duplicates", "components" or "duplicate_groups"."""
+        import pandas
+        return pandas.DataFrame(self._columns(table))
+
+    def save(self, folder: Union[str, os.PathLike], *, source: str = "memory", replace: bool = False) -> None:
+        """Writes the files of `glofnd discover` (docs/discover.md), all or none. `source` is named in the summary."""
+        if self._handle is None:
+            raise ArgumentError("a result that was pickled holds arrays only: save it before")
+        names = None
+        if self.names is not None:
+            names = (ctypes.c_char_p * self.n)(*(name.encode(errors="surrogateescape") for name in self.names))
+        _lib.checked(library.glofnd_discovery_save, self._handle.value, os.fsencode(folder), source.encode(), names, int(replace))
+
+    # ----- pages -----
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [("embeddings", f"{self.n} x {self.dim}" + (f", {self.n - self.usable} left out" if self.usable < self.n else "")),
+                 ("threshold", f"similarity of rank {self.rank} of an anchor; mean {np.nanmean(self.threshold):.4f}"),
+                 ("above", f"{self.pairs_above} pairs (anchor, other), {len(self.other)} listed"),
+                 ("mutual", f"{self.mutual_pairs} pairs are above both thresholds"),
+                 ("components", f"{len(self._parts.rows)}" + (f"; the largest has {self._parts.rows[0]} rows"
+                                                              if len(self._parts.rows) else "")),
+                 ("duplicates", f"{self.duplicate_pairs} pairs in {len(self._groups.rows)} groups")]
+        if self.has_labels:
+            facts.append(("labels", f"precision {self.precision:.4f}, recall {self.recall:.4f}, F1 {self.f1:.4f}"))
+        return facts
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{key:12}{value}" for key, value in self._facts())
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th style='text-align:left'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
+                       for key, value in self._facts())
+        return f"<table>{rows}</table>"
+
+    def _html_table(self, table: str, rows: np.ndarray) -> str:
+        columns = {key: value[rows] for key, value in self._columns(table).items()}
+        head = "".join(f"<th>{html.escape(key)}</th>" for key in columns)
+        lines = []
+        for i in range(len(rows)):
+            cells = (f"{x[i]:.4f}" if x.dtype.kind == "f" else str(x[i]) for x in columns.values())
+            lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+        return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
+
+    def to_html(self, path: Union[str, os.PathLike], *, rows: int = 200) -> None:
+        """A page by itself: the numbers, and the first `rows` lines of each table, the most similar ones first. (The program's
+        --html has images, too.)"""
+        order = {"pairs": np.argsort(-self.similarity, kind="stable"), "duplicates": np.argsort(-self._dup[2], kind="stable"),
+                 "components": np.arange(len(self._parts.rows)), "duplicate_groups": np.arange(len(self._groups.rows))}
+        parts = [f"<h2>{table.replace('_', ' ')} ({len(at)})</h2>{self._html_table(table, at[:rows])}" for table, at in order.items()]
+        style = ("body{font:14px sans-serif;margin:2em}table{border-collapse:collapse}td,th{padding:2px 10px;border-bottom:1px solid "
+                 "#ddd;text-align:right}")
+        page = (f"<!doctype html><meta charset='utf-8'><title>glofnd.discover</title><style>{style}</style>"
+                f"<h1>False negatives and duplicates</h1>{self._repr_html_()}{''.join(parts)}\n")
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(page)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**{key: np.array(value) if isinstance(value, np.ndarray) else value for key, value in self.__dict__.items()},
+                "_handle": None, "_dup": [np.array(x) for x in self._dup],
+                "_parts": Components(*map(np.array, self._parts)), "_groups": Components(*map(np.array, self._groups))}
+
+
+class _Handle:
+    """A glofnd_discovery; freed with the last array that shows its memory."""
+
+    def __init__(self, value: int):
+        self.value = value
+        weakref.finalize(self, library.glofnd_discovery_free, value)
+
+
+class _Memory:
+    """Memory of a result for NumPy, which keeps this object as the base of the array."""
+
+    def __init__(self, handle: _Handle, address: int, dtype: Any, shape: tuple[int, ...]):
+        self.handle = handle
+        self.__array_interface__ = {"version": 3, "typestr": np.dtype(dtype).str, "shape": shape, "data": (address, True)}
+
+
+def _array(handle: _Handle, address: Optional[int], dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if not address or 0 in shape:
+        return np.empty(shape, dtype)
+    return np.asarray(_Memory(handle, address, dtype, shape))
+
+
+def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
+             device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
+             memory: Optional[int] = None, threads: int = 0,
+             progress: Union[None, bool, Callable[[float], Any]] = None) -> Discovery:
+    """False negatives, duplicates and components of embeddings, from all pairs.
+
+    embeddings  [samples][dimensions]: NumPy array or memory map, the path of a .npy, torch tensor, anything with DLPack, a column
+                of pandas or pyarrow, or an iterable of such shards. float32, float16 and bfloat16 are read as they are
+    alpha       share of the others above an anchor's threshold (0.01), or k: how many of them
+    labels      [samples] classes: adds precision and recall
+    names       [samples] texts for tables and files
+    device      "cpu" or "cuda": the same result
+    top         most similar others to list per anchor; max_pairs in all
+    duplicates  similarity of duplicates, or "exact": only equal rows
+    memory      bytes of lists of candidates; less takes a second pass. None: half of the machine
+    progress    True: a bar by tqdm, where installed; or a function that is given the finished share, and may return False to stop
+    """
+    if device not in ("cpu", "cuda"):
+        raise ArgumentError(f"device is {device!r}; expected 'cpu' or 'cuda'")
+    rows = _rows_of(embeddings)
+    label = _labels_of(labels, rows.n)
+    texts = None if names is None else [str(name) for name in names]
+    if texts is not None and len(texts) != rows.n:
+        raise ArgumentError(f"{len(texts)} names for {rows.n} embeddings; expected one per embedding")
+    if alpha is None and k is None:
+        alpha = 0.01
+    watch = _Watch(progress)
+    spec = _lib.DiscoverSpec(
+        n=rows.n, dim=rows.dim, x=rows.pointer, label=0 if label is None else label.ctypes.data, stride=rows.stride,
+        dtype=rows.dtype, device=_lib.CONSTANTS["GLOFND_DEVICE_" + device.upper()], alpha=alpha or 0.0, k=k or 0,
+        top=top or -1, max_pairs=max_pairs, dup=_lib.DUP_EXACT if duplicates == "exact" else float(duplicates),
+        memory=memory or 0, threads=threads, progress=watch.callback)
+    out = ctypes.c_void_p()
+    try:
+        _lib.checked(library.glofnd_discover, ctypes.byref(spec), ctypes.byref(out))
+    finally:
+        watch.close()
+    return Discovery(_Handle(out.value), texts, rows.dim, label is not None)
