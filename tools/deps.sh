@@ -38,6 +38,10 @@ have_library() {
     [ -e "/usr/include/$2" ]
 }
 
+have_numpy() {
+    [ -e /usr/lib/python3/dist-packages/numpy ] || { have python3 && python3 -c 'import numpy' 2>/dev/null; }
+}
+
 look() {
     found='' missing=''
     have_compiler; note build-essential compiler $?
@@ -51,6 +55,7 @@ look() {
     have_library dnnl dnnl.h; note libdnnl-dev oneDNN $?
     have_library lbfgs lbfgs.h; note liblbfgs-dev liblbfgs $?
     have_library ompi-c mpi.h && have mpirun; note "libopenmpi-dev openmpi-bin" "Open MPI" $?
+    have_numpy; note python3-numpy NumPy $?     # tests of the Python package
     if have git; then found="$found git"; fi    # only for the commit in the build info
 }
 

@@ -138,7 +138,7 @@ def _rows_of(x: Any) -> _Rows:
         return _of_array(np.asarray(x, np.float32))
     if hasattr(x, "__iter__"):
         return _of_shards(x)
-    raise ArgumentError(f"embeddings are a {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
+    raise ArgumentError(f"embeddings are of type {type(x).__name__}; expected an array, a tensor, a file, a column or shards of these")
 
 
 def _labels_of(labels: Any, n: int) -> Optional[np.ndarray]:

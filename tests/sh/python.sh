@@ -1,10 +1,13 @@
-# The Python package on this build, with NumPy alone: tables against the header, golden cases, wrong use, threads, state. Skipped
-# where python3 (PYTHON names another one) has no NumPy. The levels above need PyTorch: `make test-python`.
+# The Python package on this build: tables against the header, then NumPy alone (golden cases, wrong use, threads, state, discover),
+# then PyTorch where 2.4 or later can be imported. PYTHON names a python; else python3, or that of the system where only it has
+# NumPy. All other levels: `make test-python`.
 . "$2/tests/sh/common.inc"
-python=${PYTHON:-python3}
 library=$build/libglofnd.so
+has() { "$1" -c "import sys, $2; sys.exit(sys.version_info < (3, 9))" 2> /dev/null; }
+python=${PYTHON:-python3}
+[ -n "${PYTHON:-}" ] || has "$python" numpy || { has /usr/bin/python3 numpy && python=/usr/bin/python3; }
 needs_tools "$python"
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' || skip "$python is older than 3.9"
+has "$python" sys || skip "$python is older than 3.9"
 [ -e "$library" ] || skip "no shared library in this build"
 if nm -D "$library" 2> /dev/null | grep -q '__[at]san_init'; then skip "python3 cannot load a library with a sanitizer"; fi
 
@@ -12,5 +15,8 @@ export GLOFND_LIBRARY="$library" PYTHONPATH="$source/python" PYTHONDONTWRITEBYTE
 cd "$source/python" || exit 1
 "$python" -m glofnd > "$scratch/info" && grep -q '^build      glofnd [0-9]' "$scratch/info" || fail "python -m glofnd"
 "$python" -m unittest -q tests.test_layout || fail "tables of the package"
-"$python" -c 'import numpy' 2> /dev/null || skip "$python has no NumPy; only the tables were checked"
-"$python" -m unittest -q tests.test_numpy || fail "the NumPy layer"
+has "$python" numpy || skip "$python has no NumPy; only the tables were checked"
+"$python" -m unittest -q tests.test_numpy tests.test_discover || fail "the NumPy layer"
+"$python" -c 'import torch; assert tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 4)' 2> /dev/null ||
+    { echo "NumPy alone: $python has no PyTorch 2.4 or later"; exit 0; }
+"$python" -m unittest -q tests.test_torch || fail "the PyTorch layer"

@@ -1,0 +1,340 @@
+"""Level 1: glofnd.discover() against all pairs in plain NumPy, every kind of input, and the files of the program."""
+
+import gc
+import importlib.util
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import glofnd
+
+N, DIM, BAD, ZERO, COPY, OF = 300, 24, 11, 50, 200, 20
+ROOT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..")
+
+
+def draw(seed=0, n=N):
+    rng = np.random.default_rng(seed)
+    centers = rng.normal(size=(12, DIM))
+    labels = np.arange(n) % 12
+    x = (centers[labels] + 0.5 * rng.normal(size=(n, DIM))).astype(np.float32)
+    return x, labels
+
+
+def damaged():
+    x, labels = draw()
+    x[BAD, 3] = np.nan
+    x[ZERO] = 0
+    x[COPY] = x[OF]
+    return x, labels
+
+
+def program():
+    """The program beside the library that is tested, or None."""
+    places = [os.path.join(os.path.dirname(glofnd._lib.library_path()), "glofnd"), os.path.join(ROOT, "build", "glofnd"),
+              os.environ.get("GLOFND_PROGRAM", "")]
+    return next((place for place in places if place and os.access(place, os.X_OK) and not os.path.isdir(place)), None)
+
+
+def brute(x, rank, usable):
+    """Similarities in float64 (-inf: no pair), thresholds."""
+    unit = np.zeros(x.shape)
+    unit[usable] = x[usable] / np.linalg.norm(x[usable].astype(np.float64), axis=1, keepdims=True)
+    s = unit @ unit.T
+    s[:, ~usable] = s[~usable, :] = -np.inf
+    np.fill_diagonal(s, -np.inf)
+    return s, -np.sort(-s, axis=1)[:, rank - 1]
+
+
+def roots(edges, n):
+    """Smallest member of the component of every node."""
+    root = list(range(n))
+
+    def find(i):
+        while root[i] != i:
+            i = root[i]
+        return i
+    for a, b in edges:
+        a, b = find(a), find(b)
+        root[max(a, b)] = min(a, b)
+    return np.array([find(i) for i in range(n)])
+
+
+class Numbers(unittest.TestCase):
+    def test_all_pairs_in_numpy(self):
+        x, labels = damaged()
+        usable = np.ones(N, bool)
+        usable[[BAD, ZERO]] = False
+        for options, rank in (({"alpha": 0.05}, int(np.ceil(0.05 * (N - 3)))), ({"k": 7}, 8), ({"alpha": 0.05, "threads": 1}, 15)):
+            with self.subTest(**options):
+                found = glofnd.discover(x, labels=labels, top=20, **options)
+                s, threshold = brute(x, rank, usable)
+                self.assertEqual((found.rank, found.usable, found.n, found.top), (rank, N - 2, N, 20))
+                np.testing.assert_array_equal(found.bad_rows, [BAD, ZERO])
+                self.assertTrue(np.isnan(found.threshold[[BAD, ZERO]]).all())
+                np.testing.assert_allclose(found.threshold[usable], threshold[usable], atol=2e-6)
+                pairs = found.pairs()
+                above = s > found.threshold[:, None].astype(np.float64) + 1e-6
+                np.testing.assert_array_equal(np.stack([pairs.anchor, pairs.other], 1)[np.lexsort((pairs.other, pairs.anchor))],
+                                              np.argwhere(above))
+                np.testing.assert_allclose(pairs.similarity, s[pairs.anchor, pairs.other], atol=2e-6)
+                np.testing.assert_array_equal(pairs.mutual, pairs.similarity > found.threshold[pairs.other])
+                np.testing.assert_array_equal(found.above, above.sum(1))
+                np.testing.assert_array_equal(found.mutual, (above & above.T).sum(1))
+                np.testing.assert_array_equal(found.same_label, (above & (labels[:, None] == labels)).sum(1))
+                order = np.argsort(-s[usable], axis=1, kind="stable")[:, :20]
+                np.testing.assert_allclose(found.similarities[usable], np.take_along_axis(s[usable], order, 1), atol=2e-6)
+                self.check_components(found, above & above.T)
+                self.check_precision(found, above, labels, usable)
+
+    def check_components(self, found, mutual):
+        root = roots(np.argwhere(np.triu(mutual)), N)
+        connected = mutual.any(1)
+        np.testing.assert_array_equal(found.component >= 0, connected)
+        table = found.components()
+        np.testing.assert_array_equal(table.first[found.component[connected]], root[connected])
+        for number in range(len(table.rows)):
+            members = found.members(number)
+            self.assertEqual((len(members), mutual[np.ix_(members, members)].sum() // 2),
+                             (table.rows[number], table.pairs[number]))
+
+    def check_precision(self, found, above, labels, usable):
+        same = (labels[:, None] == labels) & usable & usable[:, None] & ~np.eye(N, dtype=bool)
+        hits = (above & same).sum(1)[usable]
+        precision = np.where(above.sum(1)[usable] > 0, hits / np.maximum(above.sum(1)[usable], 1), 1).mean()
+        recall = (hits / np.maximum(same.sum(1)[usable], 1)).mean()
+        self.assertAlmostEqual(found.precision, precision, places=12)
+        self.assertAlmostEqual(found.recall, recall, places=12)
+
+    def test_duplicates(self):
+        x, _ = damaged()
+        near = glofnd.discover(x, alpha=0.05, duplicates=0.999).duplicates()
+        self.assertIn((OF, COPY, True), list(zip(near.a, near.b, near.exact)))
+        exact = glofnd.discover(x, alpha=0.05, duplicates="exact")
+        self.assertEqual(exact.duplicates().a.tolist(), [OF])
+        self.assertEqual(exact.members(0, duplicates=True).tolist(), [OF, COPY])
+        self.assertEqual(exact.components(duplicates=True).rows.tolist(), [2])
+
+    def test_limits_of_lists(self):
+        x, _ = draw()
+        every, few = glofnd.discover(x, alpha=0.05), glofnd.discover(x, alpha=0.05, max_pairs=100)
+        self.assertEqual((len(few.other), few.pairs_above), (100, every.pairs_above))
+        self.assertGreaterEqual(few.similarity.min(), np.sort(every.similarity)[-100])
+        self.assertEqual(glofnd.discover(x, alpha=0.05, top=0).neighbours.shape, (N, 0))
+
+    def test_memory_of_a_result_outlives_it(self):
+        x, _ = draw()
+        threshold = glofnd.discover(x, alpha=0.05).threshold
+        gc.collect()
+        np.testing.assert_array_equal(threshold, glofnd.discover(x, alpha=0.05).threshold)
+
+    def test_pickle(self):
+        found = pickle.loads(pickle.dumps(glofnd.discover(draw()[0], k=3)))
+        np.testing.assert_array_equal(found.pairs().other, glofnd.discover(draw()[0], k=3).pairs().other)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "pickled"):
+            found.save("nowhere")
+
+
+class Inputs(unittest.TestCase):
+    def setUp(self):
+        self.x, _ = draw()
+        self.expected = glofnd.discover(self.x, alpha=0.05)
+
+    def same(self, embeddings, expected=None):
+        got = glofnd.discover(embeddings, alpha=0.05)
+        for name in ("threshold", "neighbours", "similarities", "other", "component"):
+            np.testing.assert_array_equal(getattr(got, name), getattr(expected or self.expected, name))
+
+    def test_numpy(self):
+        wide = np.zeros((N, DIM + 5), np.float32)
+        wide[:, :DIM] = self.x
+        for array in (self.x, np.asfortranarray(self.x), wide[:, :DIM], self.x.astype(np.float64), self.x.astype(">f4"),
+                      self.x[::-1][::-1], self.x.tolist()):
+            self.same(array)
+        half = self.x.astype(np.float16)
+        self.same(half, glofnd.discover(half.astype(np.float32), alpha=0.05))
+
+    def test_file_and_memory_map(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.npy")
+            np.save(path, self.x)
+            self.same(path)
+            self.same(np.load(path, mmap_mode="r"))
+
+    def test_shards(self):
+        self.same([self.x[:100], self.x[100:]])
+        self.same(self.x[i:i + 64] for i in range(0, N, 64))
+        with self.assertRaisesRegex(glofnd.ArgumentError, "shard 1 has 3 dimensions"):
+            glofnd.discover([self.x, self.x[:, :3]])
+        with self.assertRaisesRegex(glofnd.ArgumentError, "empty"):
+            glofnd.discover(iter([]))
+
+    def test_dlpack(self):
+        class Foreign:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **options):
+                return self.array.__dlpack__(**options)
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+        if not hasattr(np, "from_dlpack"):
+            self.skipTest("this NumPy has no from_dlpack")
+        self.same(Foreign(self.x))
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_torch(self):
+        import torch
+        tensor = torch.tensor(self.x)
+        for x in (tensor, tensor.double(), tensor.t().contiguous().t(), tensor.requires_grad_(), list(tensor.split(64))):
+            self.same(x)
+        for dtype in (torch.bfloat16, torch.float16):
+            rounded = torch.tensor(self.x).to(dtype)
+            self.same(rounded, glofnd.discover(rounded.float().numpy(), alpha=0.05))
+
+    @unittest.skipUnless(importlib.util.find_spec("pandas"), "pandas is not installed")
+    def test_pandas(self):
+        import pandas
+        self.same(pandas.DataFrame(self.x))
+        self.same(pandas.Series(list(self.x)))
+        table = self.expected.to_pandas()
+        self.assertEqual(list(table.columns), ["anchor", "other", "similarity", "threshold", "mutual"])
+        self.assertEqual(len(table), len(self.expected.other))
+        for name in ("anchors", "duplicates", "components", "duplicate_groups"):
+            self.expected.to_pandas(name)
+
+    @unittest.skipUnless(importlib.util.find_spec("pyarrow"), "pyarrow is not installed")
+    def test_pyarrow(self):
+        import pyarrow
+        flat = pyarrow.array(self.x.reshape(-1))
+        fixed = pyarrow.FixedSizeListArray.from_arrays(flat, DIM)
+        self.same(fixed)
+        self.same(pyarrow.array(list(self.x)))
+        self.same(pyarrow.chunked_array([fixed[:100], fixed[100:]]))
+        with self.assertRaisesRegex(glofnd.ArgumentError, "different lengths|equal length"):
+            glofnd.discover(pyarrow.array([[1.0, 2.0], [1.0]]))
+
+    def test_wrong_use(self):
+        for text, call in (
+                ("exclude each other", lambda: glofnd.discover(self.x, alpha=0.1, k=3)),
+                ("expected a number in \\(0, 1\\)", lambda: glofnd.discover(self.x, alpha=1.5)),
+                ("can be at most", lambda: glofnd.discover(self.x, k=N)),
+                ("expected \\[samples\\]", lambda: glofnd.discover(self.x[0])),
+                ("expected numbers", lambda: glofnd.discover(np.array([["a", "b"]]))),
+                ("one per embedding", lambda: glofnd.discover(self.x, labels=[1, 2])),
+                ("2 names for", lambda: glofnd.discover(self.x, names=["a", "b"])),
+                ("'cpu' or 'cuda'", lambda: glofnd.discover(self.x, device="tpu")),
+                ("a pair needs two", lambda: glofnd.discover(self.x[:1])),
+                ("are of type int", lambda: glofnd.discover(7))):
+            with self.subTest(text), self.assertRaisesRegex(ValueError, text):
+                call()
+
+    def test_text_labels(self):
+        one = glofnd.discover(self.x, alpha=0.05, labels=np.arange(N) % 12)
+        two = glofnd.discover(self.x, alpha=0.05, labels=[f"class {i % 12:02}" for i in range(N)])
+        self.assertEqual((one.precision, one.f1), (two.precision, two.f1))
+
+
+class Progress(unittest.TestCase):
+    def test_callback_and_stop(self):
+        x, _ = draw(n=3000)
+        shares = []
+        glofnd.discover(x, progress=shares.append)
+        self.assertTrue(shares and shares == sorted(shares) and shares[0] == 0.0 and shares[-1] <= 1.0)
+        with self.assertRaisesRegex(glofnd.ArgumentError, "stopped"):
+            glofnd.discover(x, progress=lambda share: False)
+
+        def fails(share):
+            raise RuntimeError("of the caller")
+        with self.assertRaisesRegex(RuntimeError, "of the caller"):
+            glofnd.discover(x, progress=fails)
+        glofnd.discover(x, progress=True)
+
+    def test_control_c(self):
+        """Ctrl-C, sent by the search itself: the process ends by KeyboardInterrupt, not at the end of the search."""
+        code = ("import os, signal, numpy, glofnd\n"
+                "x = numpy.random.default_rng(0).normal(size=(4000, 8)).astype('float32')\n"
+                "try:\n"
+                "    glofnd.discover(x, progress=lambda share: os.kill(os.getpid(), signal.SIGINT))\n"
+                "except KeyboardInterrupt:\n"
+                "    print('stopped')\n")
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout, "stopped\n")
+        self.assertIsNotNone(signal.SIGINT)
+
+
+class Files(unittest.TestCase):
+    def test_files_of_the_program(self):
+        glofnd_program = program()
+        if not glofnd_program:
+            self.skipTest("the program is not built beside the library")
+        x, labels = damaged()
+        names = [f"image {i}\tof {N}.jpg" for i in range(N)]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("x.npy", "y.npy", "names.txt", "by_program", "by_package")]
+            np.save(paths[0], x)
+            np.save(paths[1], labels)
+            with open(paths[2], "w", encoding="utf-8") as file:
+                file.write("".join(name + "\n" for name in names))
+            for flags, options in ((["--alpha", "0.05"], {"alpha": 0.05}), (["--k", "4", "--top", "3"], {"k": 4, "top": 3}),
+                                   (["--dup", "exact", "--max-pairs", "50"], {"duplicates": "exact", "max_pairs": 50})):
+                with self.subTest(flags=flags):
+                    subprocess.run([glofnd_program, "discover", paths[0], "--labels", paths[1], "--names", paths[2], "--out",
+                                    paths[3], "--quiet", *flags], check=True, stdout=subprocess.DEVNULL)
+                    glofnd.discover(x, labels=labels, names=names, **options).save(paths[4], source=paths[0])
+                    self.assertEqual(sorted(os.listdir(paths[3])), sorted(os.listdir(paths[4])))
+                    for name in os.listdir(paths[3]):
+                        self.assertEqual(*(content(os.path.join(path, name)) for path in paths[3:]), name)
+                    shutil.rmtree(paths[3])
+                    shutil.rmtree(paths[4])
+
+    def test_save_and_pages(self):
+        x, labels = damaged()
+        found = glofnd.discover(x, alpha=0.05, labels=labels, names=[f"<{i}>" for i in range(N)])
+        with tempfile.TemporaryDirectory() as folder:
+            place = os.path.join(folder, "out")
+            found.save(place)
+            with self.assertRaises(glofnd.Error):
+                found.save(place)
+            found.save(place, replace=True)
+            self.assertEqual(np.load(os.path.join(place, "anchors.npy")).shape[0], N)
+            page = os.path.join(folder, "page.html")
+            found.to_html(page)
+            with open(page, encoding="utf-8") as file:
+                text = file.read()
+        self.assertIn("&lt;20&gt;", text)
+        self.assertNotIn("<20>", text)
+        self.assertIn("precision", found._repr_html_())
+        self.assertIn("components", repr(found))
+
+    def test_no_growth(self):
+        x, _ = draw()
+        for _ in range(20):
+            glofnd.discover(x)
+        gc.collect()
+        before = resident()
+        for _ in range(300):
+            glofnd.discover(x)
+        gc.collect()
+        self.assertLess(resident() - before, 4 << 20)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+if __name__ == "__main__":
+    unittest.main()
