@@ -20,7 +20,7 @@ wrong() { fail "$1; calls: $(cat calls)"; }
 says() { cat out err | grep -qF "$1"; }
 called() { grep -qF -- "$1" calls; }
 
-all="cc c++ make cmake pkg-config mpirun"
+all="cc c++ make cmake pkg-config mpirun python3"
 
 machine $all git apt-get dpkg
 everything='compiler cmake pkg-config cmocka libjpeg libpng zlib jansson oneDNN liblbfgs Open MPI NumPy git'
