@@ -201,6 +201,13 @@ enum { GLOFND_MATH_AUTO = 0, GLOFND_MATH_EXACT = 1, GLOFND_MATH_TF32 = 2, GLOFND
 typedef int32_t glofnd_dtype;
 enum { GLOFND_F32 = 0, GLOFND_BF16 = 1, GLOFND_F16 = 2 };
 
+/* Experimental. The similarities that thresholds are learned from and compared with, for GLOFND, SINGLE and FNC QUANTILE.
+ *   EMBEDDING  of the two embeddings, as in the loss
+ *   BANK       of the samples' averages: each sample keeps an exponential average of its unit embeddings, over views and visits,
+ *              in 2 dim bytes of the store. Both views share it; the average used by a step has taken its two views in */
+typedef int32_t glofnd_similarity;
+enum { GLOFND_SIMILARITY_EMBEDDING = 0, GLOFND_SIMILARITY_BANK = 1 };
+
 typedef struct glofnd_options {
     size_t size; /* sizeof(glofnd_options) as the caller knows it */
     glofnd_loss loss;
@@ -234,6 +241,9 @@ typedef struct glofnd_options {
     double flag_probability; /* a pair above its threshold is flagged with this probability, in (0,1]; 1: always */
     int32_t flag_seed;       /* of these draws, which also depend on the epoch and on the ids and views of the pair */
     int32_t require_label;   /* 1: only pairs of one label are flagged; needs batch.label */
+    double bank_momentum;    /* BANK: weight of the old average, in [0,1) */
+    glofnd_similarity similarity;
+    int32_t reserved; /* 0 */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */
@@ -413,6 +423,9 @@ typedef struct glofnd_batch {
     int32_t epoch;                        /* from 0 */
     uint32_t want;                        /* GLOFND_WANT_* */
     double tau, gamma;                    /* of this step; 0: as in the options */
+    /* Experimental. BANK: [cols][dim] float16, the averages before this step as glofnd_bank_get() gives them, per side; NULL in
+     * glofnd_step(): those of the store. glofnd_step_rows(), _grad() and _mask() need them. */
+    const void *bank_a, *bank_b;
 } glofnd_batch;
 
 typedef struct glofnd_stats {

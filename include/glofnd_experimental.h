@@ -53,6 +53,13 @@ GLOFND_API glofnd_status glofnd_ring_get(glofnd_ctx *c, const glofnd_store *s, i
 GLOFND_API glofnd_status glofnd_ring_put(glofnd_ctx *c, glofnd_store *s, int64_t n, const int64_t *id, const float *a,
                                          const float *b);
 
+/* The averages of similarity BANK: rows [n][dim] of float16, in host memory on every device; zeros: never seen. side and id as in
+ * the rows calls, but no GLOFND_SHARED; dim is that of the store. put takes what get gives. Since 0.2. */
+GLOFND_API glofnd_status glofnd_bank_get(glofnd_ctx *c, const glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                         void *rows);
+GLOFND_API glofnd_status glofnd_bank_put(glofnd_ctx *c, glofnd_store *s, int side, const int64_t *id, int64_t n,
+                                         const void *rows);
+
 /* ----- Workspace in memory of the caller ----- */
 
 /* *bytes = the size of the workspace that glofnd_ctx_reserve() would allocate for these sizes. Allocates nothing. Since 0.2. */

@@ -27,6 +27,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("ring_rows", c_int64), ("ring_rate", c_double),
         ("threads", c_int32), ("tile", c_int32), ("device", c_int32), ("math", c_int32),
         ("flag_probability", c_double), ("flag_seed", c_int32), ("require_label", c_int32),
+        ("bank_momentum", c_double), ("similarity", c_int32), ("reserved", c_int32),
     ],
     "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
     "glofnd_store_info": [
@@ -52,7 +53,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("b", c_void_p), ("id", c_void_p), ("label", c_void_p), ("group", c_void_p), ("support_a", c_void_p),
         ("support_b", c_void_p), ("slot", c_void_p), ("a_stride", c_int64), ("b_stride", c_int64), ("grad_a_stride", c_int64),
         ("grad_b_stride", c_int64), ("dtype", c_int32), ("grad_dtype", c_int32), ("epoch", c_int32), ("want", c_uint32),
-        ("tau", c_double), ("gamma", c_double),
+        ("tau", c_double), ("gamma", c_double), ("bank_a", c_void_p), ("bank_b", c_void_p),
     ],
     "glofnd_stats": [
         ("size", c_size_t),

@@ -15,6 +15,7 @@ static const char *const lambda_inits[] = {"one", "quantile", NULL};
 static const char *const fnc_rules[] = {"quantile", "topk", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const maths[] = {"auto", "exact", "tf32", "bf16", "split", NULL};
+static const char *const similarities[] = {"embedding", "bank", NULL};
 static const char *const compats[] = {"paper", "official", NULL};
 
 enum { CLOSED = 0, NOT_MIN = GF_OPTION_ABOVE_MIN, NOT_MAX = GF_OPTION_BELOW_MAX };
@@ -75,6 +76,9 @@ static const gf_option rows[] = {
     REAL(flag_probability, "1", 0, 1, NOT_MIN, "experiment", "share of the pairs above lambda that are flagged, drawn at random"),
     INTEGER(GF_OPTION_INT, flag_seed, "0", 0, 2147483647, "experiment", "seed of these draws"),
     SWITCH(require_label, "0", "experiment", "1: only pairs of one label are flagged; a control, labels are needed"),
+    NAME(similarity, similarities, "embedding", "experiment",
+         "what thresholds are compared with: similarities of embeddings, or of averages over views and visits"),
+    REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experiment", "similarity bank: weight of a sample's old average"),
 };
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
@@ -92,7 +96,9 @@ static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
     return GLOFND_OK;
 }
 
-int gf_options_mark(const glofnd_options *o) { return o->flag_probability < 1.0 || o->require_label; }
+int gf_options_mark(const glofnd_options *o) {
+    return o->flag_probability < 1.0 || o->require_label || o->similarity == GLOFND_SIMILARITY_BANK;
+}
 
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
     FAIL_IF(err, o->mask_epoch < o->update_epoch, GLOFND_E_OPTION,
@@ -112,7 +118,8 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK,
             GLOFND_E_OPTION, "fnc_rule: the authors' code has no topk; set quantile, or compat paper");
     FAIL_IF(err, gf_options_mark(o) && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK, GLOFND_E_OPTION,
-            "fnc_rule: topk does not go with flag_probability or require_label; set quantile");
+            "fnc_rule: topk does not go with flag_probability, require_label or similarity bank; set quantile");
+    FAIL_IF(err, o->reserved != 0, GLOFND_E_OPTION, "reserved: %d; expected 0", (int)o->reserved);
     return GLOFND_OK;
 }
 

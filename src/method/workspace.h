@@ -7,6 +7,8 @@
 
 typedef struct gf_side {
     gf_embed z;              /* all rows, unit */
+    gf_embed bank;           /* BANK: averages, for every row that of its sample */
+    uint16_t *bank_rows;     /* [cols][dim] averages as the store has them: before the step; then of the own rows, after it */
     gf_embed support;        /* FNC TOPK: scores instead of z */
     gf_embed ring;           /* RING: remembered embeddings that this side's anchors are compared with */
     float *norm;             /* [all] lengths before normalisation */

@@ -115,6 +115,8 @@ glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wi
     const gf_shard_spec spec = {.n = l->spec.samples, .loss = config_of(l)->method.loss, .rows = e->batch};
     const size_t batch = (size_t)config_of(l)->batch, bytes = (size_t)e->batch * sizeof *l->slots;
     gf_net *net = first_net(l);
+    FAIL_IF(err, config_of(l)->method.similarity == GLOFND_SIMILARITY_BANK, GLOFND_E_UNSUPPORTED,
+            "similarity: bank works on one rank only; set similarity to embedding");
     TRY(gf_ctx_status(err, l->ctx, glofnd_ctx_reduce(l->ctx, sum_shared, l->spec.comm)));
     TRY(gf_step_ranks_open(err, l->spec.comm, wire, &spec, &l->ranks));
     for (int i = 0; i < 2; i++) l->all[i] = gf_net_alloc(net, batch * (size_t)e->dim * sizeof *l->all[i]);

@@ -239,7 +239,8 @@ glofnd_status gf_trainer_estimate(gf_error *err, const gf_trainer *t, size_t *by
     TRY(gf_encoders_estimate(err, c, share_of(t, c->batch), vocab_of(t), &nets, &params));
     const size_t states = (c->optimizer == GF_OPTIMIZER_ADAMW ? 2 : 1) + (c->micro_batch > 0);
     *bytes = nets + estimate_data(t) + sizeof(float) * (params * states + 4 * sides * dim) + ring;
-    if (c->store == GF_STORE_MEMORY) *bytes += (clip ? 40 : 20) * (size_t)share_of(t, t->info.n);
+    const size_t bank = c->method.similarity == GLOFND_SIMILARITY_BANK ? 2 * dim : 0;
+    if (c->store == GF_STORE_MEMORY) *bytes += (clip ? 2 : 1) * (20 + bank) * (size_t)share_of(t, t->info.n);
     return GLOFND_OK;
 }
 

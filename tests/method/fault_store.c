@@ -36,12 +36,12 @@ static void fail_each(fixture *f, glofnd_store *s, call what, int at_least) {
 
 static glofnd_status create_in_memory(fixture *f, glofnd_store *s, glofnd_store **out) {
     (void)s;
-    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8}, NULL, out);
+    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8, 0}, NULL, out);
 }
 
 static glofnd_status create_mapped(fixture *f, glofnd_store *s, glofnd_store **out) {
     (void)s;
-    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8}, in_dir(f, "new"), out);
+    return gf_store_make(f->c, &(gf_store_spec){10000, 2, 1, 50, 8, 0}, in_dir(f, "new"), out);
 }
 
 static glofnd_status save(fixture *f, glofnd_store *s, glofnd_store **out) {
@@ -114,7 +114,7 @@ static void test_address_space(void **state) {
     for (int mapped = 0; mapped < 2; mapped++) {
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
             const char *path = mapped ? in_dir(f, "new") : NULL;
-            const gf_store_spec spec = {sizes[i][0], 1, 0, sizes[i][1], sizes[i][2]};
+            const gf_store_spec spec = {sizes[i][0], 1, 0, sizes[i][1], sizes[i][2], 0};
             glofnd_store *s = NULL;
             assert_int_equal(setrlimit(RLIMIT_AS, &small), 0);
             const glofnd_status status = gf_store_make(f->c, &spec, path, &s);

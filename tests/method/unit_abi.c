@@ -34,7 +34,7 @@ static const entry TABLE[] = {
     F(mask_epoch), F(lambda_warmup), F(lambda_normalize), F(alpha), F(omega), F(lambda_lr), F(lambda_beta1), F(lambda_beta2),
     F(lambda_eps), F(lambda_clip), F(tau), F(gamma), F(rho), F(tau_lr), F(tau_min), F(tau_max), F(tau_beta1), F(tau_beta2),
     F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
-    F(flag_probability), F(flag_seed), F(require_label),
+    F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved),
 #undef F
 #define F(name) FIELD(glofnd_store_spec, name)
     F(size), F(n), F(dim), F(path),
@@ -55,6 +55,7 @@ static const entry TABLE[] = {
 #define F(name) FIELD(glofnd_batch, name)
     F(size), F(rows), F(cols), F(row0), F(dim), F(a), F(b), F(id), F(label), F(group), F(support_a), F(support_b), F(slot),
     F(a_stride), F(b_stride), F(grad_a_stride), F(grad_b_stride), F(dtype), F(grad_dtype), F(epoch), F(want), F(tau), F(gamma),
+    F(bank_a), F(bank_b),
 #undef F
 #define F(name) FIELD(glofnd_stats, name)
     F(size), F(loss), F(grad_tau), F(grad_scale), F(kept_share), F(detector_share), F(lambda_mean), F(quantile_mean),
@@ -65,7 +66,7 @@ static const entry TABLE[] = {
     CONSTANT(DETECT_ORACLE), CONSTANT(DETECT_GROUPS), CONSTANT(ACTION_DROP), CONSTANT(ACTION_ATTRACT), CONSTANT(ACTION_WEIGHT),
     CONSTANT(LEARN_ADAM), CONSTANT(LEARN_SGD), CONSTANT(LEARN_ADAM_OFFICIAL), CONSTANT(LEARN_RING), CONSTANT(INIT_ONE),
     CONSTANT(INIT_QUANTILE), CONSTANT(FNC_QUANTILE), CONSTANT(FNC_TOPK), CONSTANT(COMPAT_PAPER), CONSTANT(COMPAT_OFFICIAL),
-    CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(MATH_AUTO), CONSTANT(MATH_EXACT), CONSTANT(MATH_TF32),
+    CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(SIMILARITY_EMBEDDING), CONSTANT(SIMILARITY_BANK), CONSTANT(MATH_AUTO), CONSTANT(MATH_EXACT), CONSTANT(MATH_TF32),
     CONSTANT(MATH_BF16), CONSTANT(MATH_SPLIT), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
     CONSTANT(WANT_QUALITY), CONSTANT(WANT_QUANTILE), CONSTANT(WANT_NO_UPDATE),
     GLOFND_STATUS_LIST(STATUS)};
@@ -83,13 +84,13 @@ static void structs_have_no_hidden_padding(void **state) {
         end = TABLE[i].offset + (long)TABLE[i].size;
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
-    ENDS_WITH(glofnd_options, require_label);
+    ENDS_WITH(glofnd_options, reserved);
     ENDS_WITH(glofnd_store_spec, path);
     ENDS_WITH(glofnd_store_info, bytes);
     ENDS_WITH(glofnd_row, tau_clock);
     ENDS_WITH(glofnd_sims, reserved);
     ENDS_WITH(glofnd_query, reserved);
-    ENDS_WITH(glofnd_batch, gamma);
+    ENDS_WITH(glofnd_batch, bank_b);
     ENDS_WITH(glofnd_stats, repeats);
 }
 

@@ -1,5 +1,5 @@
 /* unit_marks.c - flags that more than a threshold decides, against the dense reference: random ones (flag_probability), those of
- * one label (require_label); with threads, ranks, and what is refused. Runs on a GPU, too (GLOFND_TEST_DEVICE=cuda).
+ * one label (require_label), those by averaged embeddings (similarity bank); with threads, ranks, and what is refused. Runs on a GPU, too (GLOFND_TEST_DEVICE=cuda).
  */
 #include <math.h>
 #include <setjmp.h>
@@ -17,8 +17,8 @@
 
 static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
 static const char *const DETECTOR[] = {"none", "glofnd", "single", "fnc"};
-static const char *const MARKS[] = {"random", "label", "random+label"};
-enum { RANDOM, LABEL, BOTH, KINDS };
+static const char *const MARKS[] = {"random", "label", "random+label", "bank", "bank+random"};
+enum { RANDOM, LABEL, BOTH, BANK, BANK_RANDOM, KINDS };
 
 static scene make(int loss, int detector, int kind) {
     char name[128];
@@ -27,8 +27,9 @@ static scene make(int loss, int detector, int kind) {
     s.o.detector = (glofnd_detector)detector;
     s.o.alpha = 0.3;
     s.o.flag_seed = 7 + kind;
-    if (kind != LABEL) s.o.flag_probability = 0.4;
-    if (kind != RANDOM) s.o.require_label = 1;
+    if (kind == RANDOM || kind == BOTH || kind == BANK_RANDOM) s.o.flag_probability = 0.4;
+    if (kind == LABEL || kind == BOTH) s.o.require_label = 1;
+    if (kind >= BANK) s.o.similarity = GLOFND_SIMILARITY_BANK, s.o.bank_momentum = 0.6;
     return s;
 }
 
@@ -52,11 +53,14 @@ static void learners_agree(void **state) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++)
         for (int learner = GLOFND_LEARN_ADAM; learner <= GLOFND_LEARN_RING; learner++)
             for (int start = GLOFND_INIT_ONE; start <= GLOFND_INIT_QUANTILE; start++) {
-                scene s = make(loss, GLOFND_DETECT_GLOFND, RANDOM);
-                s.o.learner = learner;
-                s.o.lambda_init = start;
-                s.o.ring_rows = 64;
-                check_scene_against_reference(&s);
+                for (int kind = RANDOM; kind < KINDS; kind += BANK) {
+                    scene s = make(loss, GLOFND_DETECT_GLOFND, kind);
+                    s.o.learner = learner;
+                    s.o.lambda_init = start;
+                    s.o.ring_rows = 64;
+                    s.o.alpha = 0.22; /* averages of two views come twice: the quantile must not fall between equal ones */
+                    check_scene_against_reference(&s);
+                }
             }
 }
 
@@ -91,7 +95,7 @@ static void official_agrees(void **state) {
 static void threads_give_the_same_bits(void **state) {
     (void)state;
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_CLIP; loss++) {
-        scene s = make(loss, GLOFND_DETECT_GLOFND, RANDOM);
+        scene s = make(loss, GLOFND_DETECT_GLOFND, BANK_RANDOM);
         s.batch = 75, s.anchors = 100, s.o.tile = 32;
         const size_t flat = sizeof(float) * (size_t)(s.batch * s.dim);
         runner one = runner_make(&s);

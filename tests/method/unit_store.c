@@ -25,18 +25,20 @@ static void test_create_refuses(void **state) {
 /* The checks behind creation and loading: a file may claim anything. */
 static void test_contents_are_checked(void **state) {
     fixture *f = *state;
-    const gf_store_spec bad[] = {{10, 0, 0, 0, 0},
-                                 {10, 3, 0, 0, 0},
-                                 {10, -1, 0, 0, 0},
-                                 {10, 1, 2, 0, 0},
-                                 {10, 1, -1, 0, 0},
-                                 {10, 1, 0, 4, 0},
-                                 {10, 1, 0, 0, 4},
-                                 {10, 1, 0, -4, 4},
-                                 {10, 1, 0, -4, -4},
-                                 {10, 1, 0, INT64_MAX, INT64_MAX},
-                                 {10, 1, 0, (int64_t)1 << 32, (int64_t)1 << 32},
-                                 {10, 1, 0, (int64_t)1 << 45, 1}};
+    const gf_store_spec bad[] = {{10, 0, 0, 0, 0, 0},
+                                 {10, 3, 0, 0, 0, 0},
+                                 {10, -1, 0, 0, 0, 0},
+                                 {10, 1, 2, 0, 0, 0},
+                                 {10, 1, -1, 0, 0, 0},
+                                 {10, 1, 0, 4, 0, 0},
+                                 {10, 1, 0, 0, 4, 0},
+                                 {10, 1, 0, -4, 4, 0},
+                                 {10, 1, 0, -4, -4, 0},
+                                 {10, 1, 0, INT64_MAX, INT64_MAX, 0},
+                                 {10, 1, 0, (int64_t)1 << 32, (int64_t)1 << 32, 0},
+                                 {10, 1, 0, (int64_t)1 << 45, 1, 0},
+                                 {10, 1, 0, 0, 0, -1},
+                                 {10, 1, 0, 0, 0, GF_BANK_MAX_DIM + 1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         glofnd_store *s = NULL;
         const glofnd_status status = gf_store_make(f->c, &bad[i], NULL, &s);

@@ -122,7 +122,7 @@ static void test_in_memory(void **state) {
 /* The largest n there is, which no memory or disk could hold: a few anchors at its ends. */
 static void test_largest(void **state) {
     fixture *f = *state;
-    const gf_store_spec spec = {GF_STORE_MAX_N, 2, 1, 0, 0};
+    const gf_store_spec spec = {GF_STORE_MAX_N, 2, 1, 0, 0, 0};
     glofnd_store *s = NULL, *t = NULL;
     if (gf_store_make(f->c, &spec, NULL, &s) == GLOFND_E_MEMORY) skip();
     put_row(f, s, 1, GF_STORE_MAX_N - 1, row_of(1));

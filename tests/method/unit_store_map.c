@@ -20,7 +20,7 @@ int flock(int fd, int operation) {
 }
 
 static glofnd_status try_open(fixture *f, int64_t n, int modalities, int temperatures, const char *path) {
-    const gf_store_spec spec = {n, modalities, temperatures, 0, 0};
+    const gf_store_spec spec = {n, modalities, temperatures, 0, 0, 0};
     glofnd_store *s = (glofnd_store *)f;
     const glofnd_status status = gf_store_make(f->c, &spec, path, &s);
     if (status != GLOFND_OK) assert_null(s);

@@ -9,7 +9,9 @@
 
 #include <cmocka.h>
 
+#include "method/store/store.h"
 #include "on_device.h"
+#include "util/half.h"
 
 void expect_near(const char *scene_name, int step, const char *what, double got, double want, double tolerance) {
     if (isnan(got) && isnan(want)) return;
@@ -77,10 +79,26 @@ void run_step(runner *w, const glofnd_batch *q, outputs *out) {
     expect_ok(w->ctx, on_device_step(w->ctx, w->store, q, out->grad_a, out->grad_b, &out->stats));
 }
 
-void run_two_calls(runner *w, const glofnd_batch *q, outputs *out) {
+glofnd_batch batch_with_bank(const runner *w, const glofnd_batch *q, uint16_t *rows[2]) {
+    glofnd_batch full = *q;
+    rows[0] = rows[1] = NULL;
+    for (int side = 0; side < w->store->spec.modalities && w->store->spec.bank_dim; side++) {
+        rows[side] = calloc((size_t)(q->cols * q->dim), sizeof(uint16_t));
+        if (!rows[side]) abort();
+        expect_ok(w->ctx, glofnd_bank_get(w->ctx, w->store, side, q->id, q->cols, rows[side]));
+    }
+    full.bank_a = rows[0], full.bank_b = rows[1];
+    return full;
+}
+
+void run_two_calls(runner *w, const glofnd_batch *batch, outputs *out) {
+    uint16_t *bank[2];
+    const glofnd_batch full = batch_with_bank(w, batch, bank), *q = &full;
     expect_ok(w->ctx, on_device_step_rows(w->ctx, w->store, q, out->links, &out->stats));
     expect_ok(w->ctx, on_device_step_mask(w->ctx, q, out->links, out->keep));
     expect_ok(w->ctx, on_device_step_grad(w->ctx, q, out->links, out->grad_a, out->grad_b, &out->stats));
+    free(bank[0]);
+    free(bank[1]);
 }
 
 /* ---- how close ---- */
@@ -180,11 +198,30 @@ void read_rows(const runner *w, int side, int64_t n, glofnd_row *rows) {
     free(id);
 }
 
+/* Averages are as far apart as one rounding to float16. Then the store gets those of the reference: such a rounding may fall
+ * either way, and would move later similarities by more than the margin. */
+static void expect_bank(const scene *s, int step, runner *w, const ref_store *ref, int side) {
+    const int64_t dim = ref->bank_dim, count = ref->n * dim;
+    uint16_t *rows = malloc(sizeof *rows * (size_t)count);
+    int64_t *id = malloc(sizeof *id * (size_t)ref->n);
+    if (!rows || !id) abort();
+    for (int64_t i = 0; i < ref->n; i++) id[i] = i;
+    expect_ok(w->ctx, glofnd_bank_get(w->ctx, w->store, side, id, ref->n, rows));
+    for (int64_t i = 0; i < count; i++) {
+        const double want = (double)gf_f16_to_float(ref->bank[side][i]);
+        expect_near(s->name, step, "bank", (double)gf_f16_to_float(rows[i]), want, fmax(fabs(want) * 0x1p-10, 0x1p-24));
+    }
+    expect_ok(w->ctx, glofnd_bank_put(w->ctx, w->store, side, id, ref->n, ref->bank[side]));
+    free(rows);
+    free(id);
+}
+
 void expect_store(const scene *s, int step, runner *w, const ref_store *ref, const ref_step *r) {
     glofnd_row row, *rows = malloc(sizeof *rows * (size_t)ref->n);
     if (!rows) abort();
     for (int side = 0; side < ref->modalities; side++) {
         read_rows(w, side, ref->n, rows);
+        if (ref->bank_dim) expect_bank(s, step, w, ref, side);
         for (int64_t i = 0; i < ref->n; i++) expect_row(s, step, &rows[i], &ref->row[side][i], sharpest(r));
         if (ref->shared[side].clock == 0) continue;
         expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, &(int64_t){GLOFND_SHARED}, 1, &row));

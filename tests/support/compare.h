@@ -41,6 +41,9 @@ void outputs_free(outputs *out);
 void run_step(runner *w, const glofnd_batch *q, outputs *out);      /* glofnd_step; links and keep are not touched */
 void run_two_calls(runner *w, const glofnd_batch *q, outputs *out); /* rows, mask, grad */
 
+/* Similarity BANK: the batch with the averages of its samples, in `rows`, to be freed; else the batch as it is. */
+glofnd_batch batch_with_bank(const runner *w, const glofnd_batch *q, uint16_t *rows[2]);
+
 double weight_error(const ref_step *r);   /* relative error allowed for a weight, see above */
 double gradient_scale(const ref_step *r); /* largest gradient before the projection */
 void expect_outputs(const scene *s, int step, const glofnd_batch *q, const outputs *out, const ref_step *r);

@@ -58,6 +58,8 @@ static inline glofnd_batch on_device_batch(on_device_copies *x, const glofnd_bat
     ON_DEVICE_COPY(x, &d, b, rows);
     ON_DEVICE_COPY(x, &d, support_a, rows);
     ON_DEVICE_COPY(x, &d, support_b, rows);
+    ON_DEVICE_COPY(x, &d, bank_a, rows / 2);
+    ON_DEVICE_COPY(x, &d, bank_b, rows / 2);
     ON_DEVICE_COPY(x, &d, id, q->cols * (int64_t)sizeof *q->id);
     ON_DEVICE_COPY(x, &d, label, q->cols * (int64_t)sizeof *q->label);
     ON_DEVICE_COPY(x, &d, group, q->cols * (int64_t)sizeof *q->group);

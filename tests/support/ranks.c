@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "method/store/store.h"
 #include "on_device.h"
 
 enum { ROWS_MAX = 256 }; /* of a batch, on one rank */
@@ -58,11 +59,25 @@ void rank_set_free(rank_set *t) {
     for (int k = 0; k < t->ranks; k++) runner_free(&t->rank[k].w);
 }
 
+static void exchange_bank(const rank_set *t, const rank_worker *owner, int side) {
+    const int64_t *id = owner->q.id + owner->q.row0, n = owner->q.rows, dim = owner->w.store->spec.bank_dim;
+    if (dim == 0) return;
+    uint16_t *rows = calloc((size_t)(n * dim), sizeof *rows);
+    if (!rows) abort();
+    expect_ok(owner->w.ctx, glofnd_bank_get(owner->w.ctx, owner->w.store, side, id, n, rows));
+    for (int other = 0; other < t->ranks; other++) {
+        const runner *w = &t->rank[other].w;
+        expect_ok(w->ctx, glofnd_bank_put(w->ctx, w->store, side, id, n, rows));
+    }
+    free(rows);
+}
+
 /* Rows of the batch go from the rank that drew them to all others. */
 static void exchange_rows(rank_set *t) {
     for (int k = 0; k < t->ranks; k++) {
         const rank_worker *owner = &t->rank[k];
         for (int side = 0; side < t->sides; side++) {
+            exchange_bank(t, owner, side);
             glofnd_row rows[ROWS_MAX];
             const int64_t *id = owner->q.id + owner->q.row0, n = owner->q.rows;
             if (n > ROWS_MAX) abort();
@@ -75,8 +90,10 @@ static void exchange_rows(rank_set *t) {
     }
 }
 
-void rank_set_step(rank_set *t, const glofnd_batch *q, outputs *out) {
+void rank_set_step(rank_set *t, const glofnd_batch *batch, outputs *out) {
     pthread_t thread[MAX_RANKS];
+    uint16_t *bank[2]; /* every store holds all anchors */
+    const glofnd_batch full = batch_with_bank(&t->rank[0].w, batch, bank), *q = &full;
     t->out = out;
     pthread_barrier_init(&t->barrier, NULL, (unsigned)t->ranks);
     for (int k = 0; k < t->ranks; k++) {
@@ -92,6 +109,8 @@ void rank_set_step(rank_set *t, const glofnd_batch *q, outputs *out) {
     pthread_barrier_destroy(&t->barrier);
     for (int k = 0; k < t->ranks; k++) expect_status_ok(t->rank[k].status, t->rank[k].w.ctx, "a rank's step");
     exchange_rows(t);
+    free(bank[0]);
+    free(bank[1]);
 }
 
 /* ---- comparing ---- */

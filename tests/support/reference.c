@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/half.h"
+
 static void *zeros(int64_t count, size_t size) {
     void *p = calloc(count > 0 ? (size_t)count : 1, size);
     if (!p) abort();
@@ -21,6 +23,8 @@ void ref_store_init(ref_store *s, const gf_store_spec *spec) {
         s->row[side] = zeros(spec->n, sizeof(glofnd_row));
         for (int64_t i = 0; i < spec->n; i++) s->row[side][i] = fresh;
         s->shared[side] = fresh;
+        s->bank[side] = zeros(spec->n * spec->bank_dim, sizeof(uint16_t));
+        s->bank_dim = spec->bank_dim;
         s->ring[side] = (ref_ring){.capacity = spec->ring_rows, .dim = spec->ring_dim};
         s->ring[side].z = zeros(spec->ring_rows * spec->ring_dim, sizeof(double));
         s->ring[side].id = zeros(spec->ring_rows, sizeof(int64_t));
@@ -33,6 +37,8 @@ void ref_store_copy(ref_store *to, const ref_store *from) {
         const ref_ring *g = &from->ring[side];
         to->row[side] = zeros(from->n, sizeof(glofnd_row));
         memcpy(to->row[side], from->row[side], (size_t)from->n * sizeof(glofnd_row));
+        to->bank[side] = zeros(from->n * from->bank_dim, sizeof(uint16_t));
+        memcpy(to->bank[side], from->bank[side], (size_t)(from->n * from->bank_dim) * sizeof(uint16_t));
         to->ring[side].z = zeros(g->capacity * g->dim, sizeof(double));
         memcpy(to->ring[side].z, g->z, (size_t)(g->capacity * g->dim) * sizeof(double));
         to->ring[side].id = zeros(g->capacity, sizeof(int64_t));
@@ -43,6 +49,7 @@ void ref_store_copy(ref_store *to, const ref_store *from) {
 void ref_store_free(ref_store *s) {
     for (int side = 0; side < 2; side++) {
         free(s->row[side]);
+        free(s->bank[side]);
         free(s->ring[side].z);
         free(s->ring[side].id);
     }
@@ -57,8 +64,8 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
                     .two_views = two_views,
                     .negatives = two_views ? 2 * (q->cols - 1) : q->cols - 1,
                     .margin = INFINITY};
-    double **const square_arrays[] = {&r->sim, &r->dsim};
-    double **const flat_arrays[] = {&r->h, &r->z, &r->dz, &r->grad};
+    double **const square_arrays[] = {&r->sim, &r->judged, &r->dsim};
+    double **const flat_arrays[] = {&r->h, &r->z, &r->b, &r->dz, &r->grad};
     double **const row_arrays[] = {&r->norm, &r->theta, &r->tau,      &r->count,    &r->align,
                                    &r->ghat, &r->u,     &r->row_loss, &r->row_dtau, &r->row_ratio};
     for (size_t i = 0; i < sizeof square_arrays / sizeof *square_arrays; i++) *square_arrays[i] = zeros(square, sizeof(double));
@@ -69,8 +76,9 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
 }
 
 void ref_step_free(ref_step *r) {
-    void *const all[] = {r->h,     r->norm, r->z, r->sim,  r->theta, r->would, r->flag,     r->tau,      r->count,
-                         r->align, r->ghat, r->u, r->dsim, r->dz,    r->grad,  r->row_loss, r->row_dtau, r->row_ratio};
+    void *const all[] = {r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,      r->theta,
+                         r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,     r->u,
+                         r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -98,6 +106,34 @@ static void similarities(const glofnd_options *o, const glofnd_batch *q, const d
         for (int64_t col = 0; col < r->rows; col++) r->sim[row * r->rows + col] = dot(r->z + row * d, r->z + col * d, d);
 }
 
+/* BANK: b <- normalise(m b + (1 - m) z), z the normalised sum of the sample's rows; at the first visit b <- z. */
+static void average(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r, int64_t i, int side) {
+    const int64_t d = r->dim, first = r->two_views ? 2 * i : 2 * i + side, last = r->two_views ? first + 1 : first;
+    uint16_t *bank = s->bank[side] + q->id[i] * d;
+    double *b = r->b + first * d;
+    int seen = 0;
+    for (int64_t j = 0; j < d; j++) b[j] = r->z[first * d + j] + (last > first ? r->z[last * d + j] : 0);
+    const double length = fmax(sqrt(dot(b, b, d)), 1e-12);
+    for (int64_t j = 0; j < d; j++) seen |= gf_f16_to_float(bank[j]) != 0;
+    const double m = seen ? o->bank_momentum : 0;
+    for (int64_t j = 0; j < d; j++) b[j] = m * gf_f16_to_float(bank[j]) + (1 - m) * b[j] / length;
+    const double again = fmax(sqrt(dot(b, b, d)), 1e-12);
+    for (int64_t j = 0; j < d; j++) {
+        b[j] /= again;
+        bank[j] = gf_f16_from_float((float)b[j]);
+        r->b[last * d + j] = b[j];
+    }
+}
+
+static void judged_similarities(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
+    const int64_t d = r->dim;
+    memcpy(r->b, r->z, (size_t)(r->rows * d) * sizeof(double));
+    for (int side = 0; side < s->modalities && s->bank_dim; side++)
+        for (int64_t i = 0; i < r->batch; i++) average(o, s, q, r, i, side);
+    for (int64_t row = 0; row < r->rows; row++)
+        for (int64_t col = 0; col < r->rows; col++) r->judged[row * r->rows + col] = dot(r->b + row * d, r->b + col * d, d);
+}
+
 static int ascending(const void *x, const void *y) {
     const double a = *(const double *)x, b = *(const double *)y;
     return (a > b) - (a < b);
@@ -112,7 +148,7 @@ static double *sorted_negatives(const ref_step *r, int64_t row) {
     double *x = zeros(r->negatives, sizeof(double));
     int64_t n = 0;
     for (int64_t col = 0; col < r->rows; col++)
-        if (ref_is_negative(r, row, col)) x[n++] = r->sim[row * r->rows + col];
+        if (ref_is_negative(r, row, col)) x[n++] = r->judged[row * r->rows + col];
     qsort(x, (size_t)n, sizeof *x, ascending);
     return x;
 }
@@ -199,8 +235,8 @@ static int passes(const glofnd_options *o, const glofnd_batch *q, int64_t row, i
 static void flag_above(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row, double theta) {
     for (int64_t col = 0; col < r->rows; col++) {
         if (!ref_is_negative(r, row, col)) continue;
-        r->would[row * r->rows + col] = r->sim[row * r->rows + col] > theta && passes(o, q, row, col);
-        note_margin(r, r->sim[row * r->rows + col], theta);
+        r->would[row * r->rows + col] = r->judged[row * r->rows + col] > theta && passes(o, q, row, col);
+        note_margin(r, r->judged[row * r->rows + col], theta);
     }
 }
 
@@ -320,6 +356,7 @@ static void state_statistics(const glofnd_options *o, const ref_store *s, const 
 void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, const double *h, ref_step *r) {
     step_alloc(r, o, q);
     similarities(o, q, h, r);
+    judged_similarities(o, s, q, r);
     ref_learn(o, s, q, r); /* lambda first: */
     flags(o, q, r);        /* flags see the new one */
     ref_loss(o, s, q, r);  /* loss, u, temperatures, dL/dS */

@@ -24,7 +24,9 @@ typedef struct ref_ring { /* the last `capacity` embeddings, oldest overwritten 
 typedef struct ref_store {
     int64_t n;
     int modalities;
-    glofnd_row *row[2];   /* [side][n] */
+    glofnd_row *row[2]; /* [side][n] */
+    uint16_t *bank[2];  /* [side][n][bank_dim] similarity BANK: averages, in float16; zeros: never seen */
+    int64_t bank_dim;
     glofnd_row shared[2]; /* the one lambda of SINGLE and of the warm-up, per side */
     ref_ring ring[2];     /* that the anchors of a side are compared with: both views; or texts for images, images for texts */
 } ref_store;
@@ -34,6 +36,8 @@ typedef struct ref_step {
     int two_views;
     double *h, *norm, *z;  /* [2B][d], [2B], [2B][d] */
     double *sim;           /* [2B][2B] */
+    double *b;             /* [2B][d] vectors whose similarities are compared with thresholds: z, or averages (BANK) */
+    double *judged;        /* [2B][2B] these similarities */
     double *theta;         /* [2B] threshold (of the score, for FNC TOPK) */
     uint8_t *would, *flag; /* [2B][2B] flagged by the detector; flagged in the loss */
     double *tau;           /* [2B] temperature of the row in this step */

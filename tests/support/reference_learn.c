@@ -24,7 +24,7 @@ static double share_above(ref_step *r, row_set rows, double lambda) {
         const int64_t row = rows.first + k * rows.step;
         for (int64_t col = 0; col < r->rows; col++) {
             if (!ref_is_negative(r, row, col)) continue;
-            const double s = r->sim[row * r->rows + col];
+            const double s = r->judged[row * r->rows + col];
             above += s > lambda;
             if (fabs(s - lambda) < r->margin) r->margin = fabs(s - lambda);
         }
@@ -79,7 +79,7 @@ static double ring_quantile(const glofnd_options *o, const ref_ring *ring, const
     int64_t n = 0;
     for (int64_t e = 0; e < ring->count; e++) {
         if (ring->id[e] == id) continue;
-        for (int64_t j = 0; j < r->dim; j++) x[n] += r->z[row * r->dim + j] * ring->z[e * r->dim + j];
+        for (int64_t j = 0; j < r->dim; j++) x[n] += r->b[row * r->dim + j] * ring->z[e * r->dim + j];
         n++;
     }
     const int64_t k = (int64_t)fmax(1, round(o->alpha * (double)n));
@@ -103,7 +103,7 @@ void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r) {
     for (int64_t row = 0; row < r->rows; row++) {
         ref_ring *ring = &s->ring[r->two_views ? 0 : 1 - row % 2];
         if (!ring->capacity) return;
-        memcpy(ring->z + ring->next * r->dim, r->z + row * r->dim, (size_t)r->dim * sizeof(double));
+        memcpy(ring->z + ring->next * r->dim, r->b + row * r->dim, (size_t)r->dim * sizeof(double));
         ring->id[ring->next] = q->id[row / 2];
         ring->next = (ring->next + 1) % ring->capacity;
         if (ring->count < ring->capacity) ring->count++;

@@ -51,7 +51,8 @@ gf_store_spec scene_spec(const scene *s) {
                            .modalities = scene_two_views(s) ? 1 : 2,
                            .temperatures = s->o.loss == GLOFND_LOSS_ISOGCLR,
                            .ring_rows = ring ? s->o.ring_rows : 0,
-                           .ring_dim = ring ? s->dim : 0};
+                           .ring_dim = ring ? s->dim : 0,
+                           .bank_dim = s->o.similarity == GLOFND_SIMILARITY_BANK ? s->dim : 0};
 }
 
 static rng stream(const scene *s, uint64_t what, uint64_t index) {

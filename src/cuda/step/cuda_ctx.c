@@ -109,6 +109,7 @@ static void lay_every(cursor *at, gf_rows *x, int64_t n) {
 static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t ld, gf_cuda_math math) {
     lay_embed(at, &side->z, s->all, s->dim, ld, math);
     lay_embed(at, &side->support, s->topk ? s->all : 0, s->dim, ld, math);
+    lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, math);
     lay_own(at, &side->own, s->own);
     side->own.marks_ld = gf_pad(s->all) / 32;
     TAKE(at, side->own.marks, s->marks ? s->own * side->own.marks_ld : 0);

@@ -32,6 +32,7 @@ typedef struct gf_cuda_control {
 typedef struct gf_cuda_side { /* as gf_side of the CPU; device memory */
     gf_cuda_embed z;          /* all rows, unit */
     gf_cuda_embed support;    /* FNC TOPK */
+    gf_cuda_embed bank;       /* BANK */
     float *norm;              /* [all] */
     double *positive;         /* [all] S of the positive pair */
     gf_rows own, every;

@@ -73,6 +73,7 @@ static glofnd_status begin(gf_error *err, gf_device_ctx *d, const gf_device_step
                         .slot = x->q->slot,
                         .label = x->q->label,
                         .group = x->q->group,
+                        .bank = {x->q->bank_a, x->q->bank_b},
                         .control = d->control,
                         .seen_ids = d->seen_ids,
                         .partial = d->partial,
@@ -133,6 +134,16 @@ static void make_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_
                              .math = math};
 }
 
+/* The embeddings of a side that thresholds are compared with the similarities of. */
+static const gf_cuda_embed *judged(const gf_cuda_step *t, int i) { return t->plan.bank ? &t->side[i].bank : &t->side[i].z; }
+
+/* The same for the similarities that thresholds are compared with. */
+static void make_judged_pass(const gf_device_step *x, const gf_cuda_step *t, int i, gf_rows row, gf_cuda_math math, own_pass *y) {
+    make_pass(x, t, i, row, math, y);
+    y->q = own_rows(t, judged(t, i));
+    y->pass.k = judged(t, other_side(t, i));
+}
+
 /* Numbers of the own rows in pass B. */
 static gf_rows rows_for_stats(const gf_cuda_step *t, int i) {
     const int64_t first = t->row0 * t->plan.per_sample;
@@ -147,7 +158,8 @@ static glofnd_status each_side(gf_error *err, const gf_device_ctx *d, const gf_d
                                cudaError_t (*pass)(const gf_cuda_pass *p, cudaStream_t stream)) {
     for (int i = 0; i < t->plan.sides; i++) {
         own_pass y;
-        make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
+        if (pass == gf_cuda_count) make_judged_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
+        else make_pass(x, t, i, rows_for_stats(t, i), (gf_cuda_math)d->math, &y);
         y.pass.buffer = d->scratch, y.pass.buffer_bytes = d->scratch_bytes;
         CUDA_TRY(err, pass(&y.pass, d->stream));
     }
@@ -162,14 +174,14 @@ static gf_cuda_select selection(const gf_device_ctx *d, const gf_cuda_step *t, i
                                   .value = t->side[i].quantile,
                                   .scratch = d->scratch},
                             .q = own,
-                            .k = &t->side[other_side(t, i)].z,
+                            .k = judged(t, other_side(t, i)),
                             .math = (gf_cuda_math)d->math};
 }
 
 /* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
 static glofnd_status batch_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i,
                                      const int32_t *enabled) {
-    const gf_cuda_embed own = own_rows(t, &t->side[i].z);
+    const gf_cuda_embed own = own_rows(t, judged(t, i));
     gf_cuda_select p = selection(d, t, i, &own);
     p.enabled = enabled;
     gf_quantile_place(t->plan.negatives, t->plan.o.alpha, &p.s.best, &p.s.fraction);
@@ -189,7 +201,7 @@ static glofnd_status batch_topk(gf_error *err, const gf_device_ctx *d, const gf_
 
 /* quantile[] of side i against the ring of recent embeddings. */
 static glofnd_status ring_quantiles(gf_error *err, const gf_device_ctx *d, const gf_cuda_step *t, int i) {
-    const gf_cuda_embed own = own_rows(t, &t->side[i].z);
+    const gf_cuda_embed own = own_rows(t, judged(t, i));
     gf_cuda_select p = selection(d, t, i, &own);
     p.k = &t->store.ring[other_side(t, i)];
     p.live = &t->store.state->ring_count;
@@ -211,7 +223,7 @@ static glofnd_status mark(gf_error *err, const gf_device_ctx *d, const gf_device
         const int other = other_side(t, i);
         const gf_rows *own = &t->side[i].every, *col = &t->side[other].every;
         own_pass y;
-        make_pass(x, t, i, t->side[i].own, (gf_cuda_math)d->math, &y);
+        make_judged_pass(x, t, i, t->side[i].own, (gf_cuda_math)d->math, &y);
         y.pass.p.scratch = d->scratch;
         gf_marking m = {.rule = t->plan.marks,
                         .id = t->id,
@@ -334,6 +346,7 @@ static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_de
 
 static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     const gf_plan *p = &t->plan;
+    if (p->bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
     if (selects_first(p)) {
         TRY(select_first(err, d, x, t));
         CUDA_TRY(err, gf_cuda_open_rows(t, GF_CUDA_OPEN, d->stream));
@@ -342,6 +355,7 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
         TRY(batch_quantiles(err, d, t, i, NULL));
     TRY(sum_seen(err, d, x));
     TRY(sum_and_finish(err, d, x, t));
+    if (p->bank && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_bank_save(t, d->stream));
     if (x->shape->ring > 0 && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
     return GLOFND_OK;
 }
@@ -419,6 +433,7 @@ static glofnd_status begin_with_links(gf_error *err, gf_device_ctx *d, const gf_
     TRY(begin(err, d, x, GF_CUDA_SPREAD, t));
     t->plan.flags = grad_flags(&t->plan);
     CUDA_TRY(err, gf_cuda_unpack(t, d->stream));
+    if (t->plan.bank) CUDA_TRY(err, gf_cuda_bank(t, d->stream));
     return GLOFND_OK;
 }
 

@@ -25,6 +25,7 @@ typedef struct gf_cuda_step { /* arguments of all kernels, by value; pointers ar
     const int64_t *id;   /* [cols] */
     const int64_t *slot; /* [rows] rows of the store; NULL: those of the ids */
     const int32_t *label, *group;
+    const void *bank[2]; /* [cols][dim] float16, averages before the step; NULL: those of the store */
     gf_cuda_side side[2];
     gf_cuda_control *control;
     int64_t *seen_ids; /* [2][2 cols] */
@@ -67,6 +68,9 @@ cudaError_t gf_cuda_write(const gf_cuda_step *x, int sums_rows, cudaStream_t str
 cudaError_t gf_cuda_sum_grad(const gf_cuda_step *x, cudaStream_t stream);
 /* Loss and grad_tau of the last step, in the order of the stream; NaN if it failed, which the host can then notice. */
 cudaError_t gf_cuda_put_loss(const gf_device_ctx *d, const gf_plan *plan, int graded, float *loss, float *grad_tau);
+/* BANK: averages of all rows; those of the own rows to the store. */
+cudaError_t gf_cuda_bank(const gf_cuda_step *x, cudaStream_t stream);
+cudaError_t gf_cuda_bank_save(const gf_cuda_step *x, cudaStream_t stream);
 /* Appends the embeddings of the batch to the ring. */
 cudaError_t gf_cuda_ring_push(const gf_cuda_step *x, cudaStream_t stream);
 /* out [n] = 0, 1, 2 ... */

@@ -21,6 +21,7 @@ typedef struct gf_shape {
     int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
     int64_t topk, learns; /* options that need buffers */
     int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
+    int64_t bank;         /* the same: averages of all rows */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
 
@@ -40,6 +41,7 @@ typedef struct gf_plan {
     int updating;      /* the learner moves in this epoch */
     int masking;       /* the loss sees the flags */
     int shared;        /* one lambda for all anchors in this epoch */
+    int bank;          /* thresholds are compared with similarities of averages */
     int marked;        /* flags are marks, made before pass B; lambda is updated before them */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */

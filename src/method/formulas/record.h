@@ -21,7 +21,24 @@ typedef struct gf_store_spec { /* the contents of a store: from its options and 
     int64_t n;
     int32_t modalities, temperatures;
     int64_t ring_rows, ring_dim; /* 0: no ring */
+    int64_t bank_dim;            /* 0: no bank */
 } gf_store_spec;
+
+#define GF_BANK_MAX_DIM 4096
+
+/* A record: gf_record of every modality; with temperatures, gf_temperature of every modality; with a bank, a row of float16
+ * numbers of every modality, each filled up to a multiple of 4 bytes. */
+GF_HD size_t gf_bank_row_bytes(int64_t dim) { return 2 * (size_t)((dim + 1) / 2 * 2); }
+
+GF_HD size_t gf_bank_offset(int modalities, int temperatures, int64_t dim, int side) {
+    return (size_t)modalities * (sizeof(gf_record) + (temperatures ? sizeof(gf_temperature) : 0)) +
+           (size_t)side * gf_bank_row_bytes(dim);
+}
+
+/* Bytes of a whole record. */
+GF_HD size_t gf_record_bytes(const gf_store_spec *spec) {
+    return gf_bank_offset(spec->modalities, spec->temperatures, spec->bank_dim, spec->modalities);
+}
 
 #define GF_STORE_BLOCK 4096 /* records per block: unit of the touched map and of checksums in a file */
 

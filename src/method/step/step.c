@@ -37,7 +37,9 @@ static glofnd_status begin_with_store(gf_step *t, glofnd_ctx *c, glofnd_store *s
         TRY(gf_store_check_names(&c->err, "batch.id", q->id, q->cols, scratch));
         TRY(gf_store_check_ids(&c->err, s, "batch.slot", q->slot, q->rows, 1, scratch));
     }
-    return q->want & GLOFND_WANT_NO_UPDATE ? GLOFND_OK : gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows);
+    if (!(q->want & GLOFND_WANT_NO_UPDATE)) TRY(gf_store_prepare(&c->err, s, gf_step_slots(q), q->rows));
+    gf_step_bank(t);
+    return GLOFND_OK;
 }
 
 glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batch *q, void *links, glofnd_stats *stats) {
@@ -48,6 +50,7 @@ glofnd_status glofnd_step_rows(glofnd_ctx *c, glofnd_store *s, const glofnd_batc
     TRY(gf_stats_check(&c->err, stats));
     TRY(take(c, q, &b));
     TRY(gf_step_check(c, &b));
+    TRY(gf_bank_check(&c->err, &c->o, &b));
     if (c->device) return gf_device_run_rows(c, s, &b, links, stats);
     TRY(begin_with_store(&t, c, s, &b));
     TRY(gf_step_detect(&t));
@@ -66,9 +69,11 @@ glofnd_status glofnd_step_grad(glofnd_ctx *c, const glofnd_batch *q, const void 
     TRY(gf_stats_check(&c->err, stats));
     TRY(take(c, q, &b));
     TRY(gf_step_check(c, &b));
+    TRY(gf_bank_check(&c->err, &c->o, &b));
     TRY(gf_grads_check(&c->err, &b, grad_a, grad_b));
     if (c->device) return gf_device_run_grad(c, &b, links, grad_a, grad_b, stats);
     TRY(gf_step_begin(&t, c, NULL, &b));
+    gf_step_bank(&t);
     if (stats) memcpy(&c->stats, stats, stats->size);
     gf_step_gradient(&t, links, grad_a, grad_b, &c->stats);
     gf_stats_give(&c->stats, stats);
@@ -107,8 +112,10 @@ glofnd_status glofnd_step_mask(glofnd_ctx *c, const glofnd_batch *q, const void 
     FAIL_IF(&c->err, !keep, GLOFND_E_ARGUMENT, "keep is NULL");
     TRY(take(c, q, &b));
     TRY(gf_step_check(c, &b));
+    TRY(gf_bank_check(&c->err, &c->o, &b));
     if (c->device) return gf_device_run_mask(c, &b, links, keep);
     TRY(gf_step_begin(&t, c, NULL, &b));
+    gf_step_bank(&t);
     gf_step_show_mask(&t, links, keep);
     return GLOFND_OK;
 }

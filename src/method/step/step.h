@@ -33,6 +33,8 @@ glofnd_status gf_rows_check(gf_error *err, const char *name, const void *rows, g
 /* Stats of the caller, NULL or as long as the program knows them. */
 glofnd_status gf_stats_check(gf_error *err, const glofnd_stats *stats);
 void gf_stats_give(const glofnd_stats *from, glofnd_stats *to);
+/* BANK: the batch brings the averages. */
+glofnd_status gf_bank_check(gf_error *err, const glofnd_options *o, const glofnd_batch *q);
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q);
 
 /* step_begin.c: workspace, meaning of the options, unit embeddings. */
@@ -60,6 +62,16 @@ glofnd_status gf_step_sum(gf_step *t, double *x, int n);
 
 /* step_lambda.c: passes A and B. */
 glofnd_status gf_step_detect(gf_step *t);
+
+/* step_bank.c: averages of the samples' embeddings. */
+/* Computes them for all rows, from the batch or, one rank, from the store. No-op without a bank. */
+void gf_step_bank(gf_step *t);
+/* Those of the own rows go to the store. */
+void gf_step_bank_save(gf_step *t);
+/* The embeddings of a side that thresholds are compared with the similarities of. */
+static inline const gf_embed *gf_step_judged(const gf_step *t, int i) {
+    return t->plan.bank ? &t->ws->side[i].bank : &t->ws->side[i].z;
+}
 
 /* step_marks.c: flags that more than a threshold decides. */
 /* Pairs above mid of the own rows, all sides: gf_rows.above. */

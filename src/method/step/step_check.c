@@ -1,5 +1,6 @@
 /* step_check.c - checks of a step's arguments, before anything changes. */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "method/options.h"
@@ -7,7 +8,7 @@
 
 glofnd_status gf_batch_take(gf_error *err, const glofnd_batch *q, glofnd_batch *out) {
     FAIL_IF(err, !q, GLOFND_E_ARGUMENT, "batch is NULL");
-    TRY(gf_struct_check(err, "batch", "glofnd_batch", q->size, sizeof *q, sizeof *q));
+    TRY(gf_struct_check(err, "batch", "glofnd_batch", q->size, offsetof(glofnd_batch, bank_a), sizeof *q));
     *out = (glofnd_batch){0};
     memcpy(out, q, q->size);
     if (out->a_stride == 0) out->a_stride = q->dim;
@@ -109,6 +110,14 @@ glofnd_status gf_step_check(glofnd_ctx *c, const glofnd_batch *q) {
     return GLOFND_OK;
 }
 
+glofnd_status gf_bank_check(gf_error *err, const glofnd_options *o, const glofnd_batch *q) {
+    if (!gf_plan_of(o, q).bank) return GLOFND_OK;
+    FAIL_IF(err, !q->bank_a || (!q->bank_b && gf_loss_sides(o->loss) == 2), GLOFND_E_ARGUMENT,
+            "batch.bank_%s is NULL; similarity bank needs the averages of all samples: glofnd_bank_get, gathered over ranks",
+            q->bank_a ? "b" : "a");
+    return GLOFND_OK;
+}
+
 glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const glofnd_batch *q) {
     gf_error *err = &c->err;
     const glofnd_options *o = &c->o;
@@ -120,6 +129,9 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
             sides, sides == 1 ? "y" : "ies", s->spec.modalities);
     FAIL_IF(err, o->loss == GLOFND_LOSS_ISOGCLR && !s->spec.temperatures, GLOFND_E_ARGUMENT,
             "isogclr needs a store with individual temperatures: create it with loss = isogclr");
+    FAIL_IF(err, gf_plan_of(o, q).bank && s->spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
+            "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
+            (long long)q->dim, (long long)s->spec.bank_dim);
     const int shares =
         o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;

@@ -30,8 +30,8 @@ static gf_select selection(const gf_step *t, int i, const gf_embed *q, const gf_
 
 /* quantile[] of side i: the (1-alpha) quantile of each own row's similarities in this batch. */
 static void batch_quantiles(const gf_step *t, int i) {
-    const gf_embed own = gf_step_own(t, &t->ws->side[i].z);
-    gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
+    const gf_embed own = gf_step_own(t, gf_step_judged(t, i));
+    gf_select p = selection(t, i, &own, gf_step_judged(t, gf_step_other(t, i)));
     gf_quantile_place(t->shape->negatives, t->o->alpha, &p.best, &p.fraction);
     gf_cpu_select(&p);
 }
@@ -58,7 +58,7 @@ static void ring_quantiles(const gf_step *t, int i) {
     }
     gf_cpu_pack(k, (int)t->shape->threads);
     for (int64_t r = 0; r < t->shape->own; r++) side->row_id[r] = t->q->id[t->q->row0 + r / t->shape->per_sample];
-    const gf_embed own = gf_step_own(t, &side->z);
+    const gf_embed own = gf_step_own(t, gf_step_judged(t, i));
     gf_select p = selection(t, i, &own, k);
     p.shift = -1;
     p.row_id = side->row_id;

@@ -98,7 +98,7 @@ static void remember(const gf_step *t) {
     if (t->shape->ring == 0) return;
     int64_t *id = t->ws->id_scratch;
     for (int64_t r = 0; r < all; r++) id[r] = t->q->id[r / t->shape->per_sample];
-    const float *rows[2] = {side[0].z.row, t->shape->sides == 2 ? side[1].z.row : NULL};
+    const float *rows[2] = {gf_step_judged(t, 0)->row, t->shape->sides == 2 ? gf_step_judged(t, 1)->row : NULL};
     gf_store_ring_push(t->s, rows, side[0].z.ld, id, all);
 }
 
@@ -112,6 +112,7 @@ glofnd_status gf_step_finish(gf_step *t, gf_link *links, glofnd_stats *stats) {
     gf_totals_rows(&t->plan, &sum, stats);
     if (t->q->want & GLOFND_WANT_NO_UPDATE) return GLOFND_OK;
     save_state(t);
+    gf_step_bank_save(t);
     remember(t);
     return GLOFND_OK;
 }

@@ -7,6 +7,8 @@
 /* Own rows of side i against all columns. */
 static void make_pass(const gf_step *t, int i, gf_own_pass *x) {
     gf_step_own_pass(t, i, t->ws->side[i].own, x);
+    x->own = gf_step_own(t, gf_step_judged(t, i));
+    x->p.k = gf_step_judged(t, gf_step_other(t, i));
     x->p.flags = 0; /* tiles are not kept */
 }
 

@@ -39,10 +39,6 @@ static void lazy_free(void *p, uint64_t bytes) {
 
 /* ----- sizes ----- */
 
-static size_t record_bytes(const gf_store_spec *spec) {
-    return (size_t)spec->modalities * (sizeof(gf_record) + (spec->temperatures ? sizeof(gf_temperature) : 0));
-}
-
 static uint64_t state_bytes(const glofnd_store *s) { return (uint64_t)s->spec.n * s->record_bytes; }
 
 int64_t gf_store_blocks(const glofnd_store *s) { return (s->spec.n + GF_STORE_BLOCK - 1) / GF_STORE_BLOCK; }
@@ -74,6 +70,8 @@ glofnd_status gf_store_check_spec(gf_error *err, const gf_store_spec *spec) {
             "ring_rows is %lld and ring_dim %lld; both must be 0 (no ring), or both at least 1", (long long)rows, (long long)dim);
     FAIL_IF(err, rows > floats_max || (rows > 0 && dim > floats_max / rows), GLOFND_E_ARGUMENT,
             "a ring of %lld rows of %lld floats is too large; allowed: 2^44 floats", (long long)rows, (long long)dim);
+    FAIL_IF(err, spec->bank_dim < 0 || spec->bank_dim > GF_BANK_MAX_DIM, GLOFND_E_ARGUMENT, "bank_dim is %lld; allowed: 0 .. %d",
+            (long long)spec->bank_dim, GF_BANK_MAX_DIM);
     return GLOFND_OK;
 }
 
@@ -103,7 +101,7 @@ glofnd_status gf_store_new(gf_error *err, const gf_store_spec *spec, const char 
     glofnd_store *s = calloc(1, sizeof *s);
     FAIL_IF(err, !s, GLOFND_E_MEMORY, "no memory for a store");
     s->spec = *spec;
-    s->record_bytes = record_bytes(spec);
+    s->record_bytes = gf_record_bytes(spec);
     s->fd = -1;
     pthread_mutex_init(&s->lock, NULL);
     glofnd_status status = alloc_tables(err, s);
@@ -133,14 +131,17 @@ glofnd_status glofnd_store_create(glofnd_ctx *c, const glofnd_store_spec *spec, 
     if (!c) return GLOFND_E_ARGUMENT;
     FAIL_IF(&c->err, !spec || !out, GLOFND_E_ARGUMENT, "%s is NULL", spec ? "out" : "spec");
     TRY(gf_struct_check(&c->err, "spec", "glofnd_store_spec", spec->size, sizeof *spec, sizeof *spec));
-    const int ring = c->o.learner == GLOFND_LEARN_RING;
+    const int ring = c->o.learner == GLOFND_LEARN_RING, bank = c->o.similarity == GLOFND_SIMILARITY_BANK;
     FAIL_IF(&c->err, spec->dim < 0 || (ring && spec->dim == 0), GLOFND_E_ARGUMENT, "spec.dim is %lld; %s", (long long)spec->dim,
             ring ? "the learner ring needs the length of an embedding" : "it must not be negative");
+    FAIL_IF(&c->err, bank && (spec->dim < 1 || spec->dim > GF_BANK_MAX_DIM), GLOFND_E_ARGUMENT,
+            "spec.dim is %lld; similarity bank needs the length of an embedding, 1 to %d", (long long)spec->dim, GF_BANK_MAX_DIM);
     const gf_store_spec derived = {.n = spec->n,
                                    .modalities = gf_loss_sides(c->o.loss),
                                    .temperatures = c->o.loss == GLOFND_LOSS_ISOGCLR,
                                    .ring_rows = ring ? c->o.ring_rows : 0,
-                                   .ring_dim = ring ? spec->dim : 0};
+                                   .ring_dim = ring ? spec->dim : 0,
+                                   .bank_dim = bank ? spec->dim : 0};
     return gf_store_make(c, &derived, spec->path, out);
 }
 

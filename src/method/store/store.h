@@ -1,6 +1,7 @@
 /* store.h - state per anchor, internal interface.
  *
- * One record per anchor: `modalities` gf_record, then (with temperatures) `modalities` gf_temperature. All-zero bytes mean
+ * One record per anchor: `modalities` gf_record, then (with temperatures) `modalities` gf_temperature, then (with a bank) as many
+ * rows of float16; formulas/record.h. All-zero bytes mean
  * "never seen", so a fresh mapping or a hole in a sparse file is a valid state and creating n = 1e9 anchors costs nothing.
  * The step reads records with gf_store_gather and writes them with gf_store_scatter: O(batch), never O(n).
  *
@@ -22,7 +23,7 @@ typedef struct gf_ring { /* recent unit embeddings of one modality's columns */
 
 #define GF_STORE_PAGE 4096 /* bytes: unit in which a working file takes disk space */
 #define GF_STORE_MAX_N ((int64_t)1 << 40)
-#define GF_STORE_MAX_RECORD 72 /* bytes of the largest record: two modalities with temperatures */
+#define GF_STORE_MAX_RECORD (72 + 4 * GF_BANK_MAX_DIM) /* bytes of the largest record: two modalities with everything */
 
 struct glofnd_store {
     gf_store_spec spec;
@@ -50,6 +51,9 @@ void gf_store_gather(const glofnd_store *s, int side, const int64_t *id, int64_t
 void gf_store_gather_own(const glofnd_store *s, int side, const int64_t *id, int64_t n, glofnd_row *rows);
 /* Writes rows back and marks blocks as touched. Never fails: ids were checked before. With clock 0, lambda is not stored. */
 void gf_store_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const glofnd_row *rows);
+/* Averages of the bank, rows [n][bank_dim] float16; put marks blocks as touched. */
+void gf_store_bank_gather(const glofnd_store *s, int side, const int64_t *id, int64_t n, uint16_t *rows);
+void gf_store_bank_scatter(glofnd_store *s, int side, const int64_t *id, int64_t n, const uint16_t *rows);
 /* The shared row; clock 0 = never learned. */
 glofnd_row gf_store_shared_get(const glofnd_store *s, int side);
 void gf_store_shared_put(glofnd_store *s, int side, const glofnd_row *row);

@@ -21,9 +21,10 @@
 #include "method/context.h"
 #include "method/store/store.h"
 
-#define VERSION 1
-#define HEADER_BYTES 140 /* with its CRC */
-#define BLOCK_BYTES 20   /* of a block of records without runs and rows, with its CRC */
+#define VERSION 2           /* that this program reads; stores without a bank are written as version 1, which has no bank_dim */
+#define HEADER_BYTES 140    /* with its CRC */
+#define HEADER_BANK_BYTES 8 /* more, with a bank */
+#define BLOCK_BYTES 20      /* of a block of records without runs and rows, with its CRC */
 #define RUN_BYTES 4
 #define RING_BLOCK 1024     /* ring rows per block */
 #define RING_BLOCK_BYTES 20 /* of a block of ring rows without ids and rows, with its CRC */
@@ -117,6 +118,8 @@ static uint64_t ring_bytes(const gf_store_spec *spec, int64_t count) {
     return ring_blocks(spec, count) * RING_BLOCK_BYTES + (uint64_t)spec->modalities * (uint64_t)count * row;
 }
 
+static uint32_t header_bytes(const gf_store_spec *spec) { return HEADER_BYTES + (spec->bank_dim ? HEADER_BANK_BYTES : 0); }
+
 static file_head describe(const glofnd_store *s) {
     file_head h = {.spec = s->spec,
                    .record_bytes = (uint32_t)s->record_bytes,
@@ -125,7 +128,7 @@ static file_head describe(const glofnd_store *s) {
                    .ring_count = s->ring_count};
     memcpy(h.shared, s->shared, sizeof h.shared);
     h.ring_blocks = ring_blocks(&s->spec, s->ring_count);
-    h.file_bytes = HEADER_BYTES + ring_bytes(&s->spec, s->ring_count) + END_BYTES;
+    h.file_bytes = header_bytes(&s->spec) + ring_bytes(&s->spec, s->ring_count) + END_BYTES;
     const int64_t blocks = gf_store_blocks(s);
     block_runs found;
     for (int64_t b = next_touched(s, 0); b < blocks; b = next_touched(s, b + 1)) {
@@ -141,8 +144,8 @@ static file_head describe(const glofnd_store *s) {
 
 static void put_head(gf_writer *w, const file_head *h) {
     gf_put(w, magic, 8);
-    gf_put_u32(w, VERSION);
-    gf_put_u32(w, HEADER_BYTES);
+    gf_put_u32(w, h->spec.bank_dim ? 2 : 1);
+    gf_put_u32(w, header_bytes(&h->spec));
     gf_put_u64(w, (uint64_t)h->spec.n);
     gf_put_u32(w, (uint32_t)h->spec.modalities);
     gf_put_u32(w, (uint32_t)h->spec.temperatures);
@@ -162,6 +165,7 @@ static void put_head(gf_writer *w, const file_head *h) {
         gf_put_words4(w, &h->shared[side].log_u, 1);
         gf_put_u32(w, h->shared[side].clock);
     }
+    if (h->spec.bank_dim) gf_put_u64(w, (uint64_t)h->spec.bank_dim);
     gf_put_crc(w);
 }
 
@@ -263,11 +267,11 @@ glofnd_status glofnd_store_save(glofnd_ctx *c, const glofnd_store *s, const char
 
 #define BAD(r, ...) ((r)->status = gf_fail((r)->err, GLOFND_E_FORMAT, __VA_ARGS__))
 
-static glofnd_status get_start(gf_reader *r) {
+static glofnd_status get_start(gf_reader *r, uint32_t *version_out) {
     char found[8] = {0};
     if (gf_reader_left(r) >= sizeof found) gf_get(r, found, sizeof found);
     if (memcmp(found, magic, sizeof found) != 0) return BAD(r, "'%.300s' is not an anchor store of GloFND", r->path);
-    const uint32_t version = gf_get_u32(r);
+    const uint32_t version = *version_out = gf_get_u32(r);
     TRY(r->status);
     if (version > VERSION) {
         return BAD(r, "'%.300s' was made by a newer version: format %u, this one reads up to %d", r->path, (unsigned)version,
@@ -283,9 +287,10 @@ static int64_t get_size(gf_reader *r) {
 }
 
 static glofnd_status get_head(gf_reader *r, file_head *h) {
+    uint32_t version = 0;
     *h = (file_head){0};
-    TRY(get_start(r));
-    const uint32_t header_bytes = gf_get_u32(r);
+    TRY(get_start(r, &version));
+    const uint32_t bytes = gf_get_u32(r);
     h->spec.n = get_size(r);
     h->spec.modalities = (int32_t)gf_get_u32(r);
     h->spec.temperatures = (int32_t)gf_get_u32(r);
@@ -305,8 +310,10 @@ static glofnd_status get_head(gf_reader *r, file_head *h) {
         gf_get_words4(r, &h->shared[side].log_u, 1);
         h->shared[side].clock = gf_get_u32(r);
     }
+    if (version > 1) h->spec.bank_dim = get_size(r);
     TRY(gf_check_crc(r, "header", -1));
-    if (header_bytes != HEADER_BYTES) return BAD(r, "'%.300s' has a header of %u bytes", r->path, (unsigned)header_bytes);
+    if (bytes != header_bytes(&h->spec) || (version > 1 && h->spec.bank_dim == 0))
+        return BAD(r, "'%.300s' has a header of %u bytes", r->path, (unsigned)bytes);
     return GLOFND_OK;
 }
 
@@ -323,8 +330,7 @@ static glofnd_status check_head(gf_reader *r, const file_head *h) {
     const uint64_t left = gf_reader_left(r);
     gf_error why = {""};
     if (gf_store_check_spec(&why, &h->spec) != GLOFND_OK) return BAD(r, "'%.200s' is corrupt: %.250s", r->path, why.text);
-    const size_t side_bytes = sizeof(gf_record) + (h->spec.temperatures ? sizeof(gf_temperature) : 0);
-    if (h->record_bytes != (size_t)h->spec.modalities * side_bytes || h->block_records != GF_STORE_BLOCK) {
+    if (h->record_bytes != gf_record_bytes(&h->spec) || h->block_records != GF_STORE_BLOCK) {
         return BAD(r, "'%.300s' is corrupt: records of %u bytes in blocks of %u", r->path, (unsigned)h->record_bytes,
                    (unsigned)h->block_records);
     }
