@@ -292,6 +292,7 @@ check ranks nccl "$(at cuda_nccl)"
 
 check runs killed_and_resumed resumes
 check runs killed_and_resumed_bf16 resumes --precision bf16
+check runs killed_and_resumed_bank resumes --similarity bank --start_epoch 0
 check runs from_gpu_to_cpu moves cuda cpu
 check runs from_cpu_to_gpu moves cpu cuda
 check runs equal_without_timing repeats

@@ -64,6 +64,16 @@ static void learners_agree(void **state) {
             }
 }
 
+/* alpha = 0, as before a detector begins: nothing is flagged, but averages are kept. */
+static void averages_are_kept_without_detector(void **state) {
+    (void)state;
+    for (int detector = GLOFND_DETECT_GLOFND; detector <= GLOFND_DETECT_FNC; detector++) {
+        scene s = make(GLOFND_LOSS_SOGCLR, detector, BANK);
+        s.o.alpha = 0;
+        check_scene_against_reference(&s);
+    }
+}
+
 static void shapes_agree(void **state) {
     (void)state;
     for (int64_t batch = 2; batch <= 70; batch += batch < 6 ? 1 : 9)
@@ -222,6 +232,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees),
         cmocka_unit_test(learners_agree),
+        cmocka_unit_test(averages_are_kept_without_detector),
         cmocka_unit_test(shapes_agree),
         cmocka_unit_test(official_agrees),
         cmocka_unit_test(threads_give_the_same_bits),

@@ -161,15 +161,24 @@ static void check_refuses_values_outside_the_table(void **state) {
 /* Every double of the struct as NaN and as infinity, whichever field it is. */
 static void check_refuses_every_non_finite_number(void **state) {
     (void)state;
-    static const size_t at[] = {offsetof(glofnd_options, alpha),           offsetof(glofnd_options, omega),
-                                offsetof(glofnd_options, lambda_lr),       offsetof(glofnd_options, lambda_beta1),
-                                offsetof(glofnd_options, lambda_beta2),    offsetof(glofnd_options, lambda_eps),
-                                offsetof(glofnd_options, lambda_clip),     offsetof(glofnd_options, tau),
-                                offsetof(glofnd_options, gamma),           offsetof(glofnd_options, rho),
-                                offsetof(glofnd_options, tau_lr),          offsetof(glofnd_options, tau_min),
-                                offsetof(glofnd_options, tau_max),         offsetof(glofnd_options, tau_beta1),
-                                offsetof(glofnd_options, tau_beta2),       offsetof(glofnd_options, ring_rate),
-                                offsetof(glofnd_options, flag_probability), offsetof(glofnd_options, bank_momentum)};
+    static const size_t at[] = {offsetof(glofnd_options, alpha),
+                                offsetof(glofnd_options, omega),
+                                offsetof(glofnd_options, lambda_lr),
+                                offsetof(glofnd_options, lambda_beta1),
+                                offsetof(glofnd_options, lambda_beta2),
+                                offsetof(glofnd_options, lambda_eps),
+                                offsetof(glofnd_options, lambda_clip),
+                                offsetof(glofnd_options, tau),
+                                offsetof(glofnd_options, gamma),
+                                offsetof(glofnd_options, rho),
+                                offsetof(glofnd_options, tau_lr),
+                                offsetof(glofnd_options, tau_min),
+                                offsetof(glofnd_options, tau_max),
+                                offsetof(glofnd_options, tau_beta1),
+                                offsetof(glofnd_options, tau_beta2),
+                                offsetof(glofnd_options, ring_rate),
+                                offsetof(glofnd_options, flag_probability),
+                                offsetof(glofnd_options, bank_momentum)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};

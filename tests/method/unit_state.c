@@ -22,12 +22,20 @@ static scene learner_scene(int loss, glofnd_detector detector, glofnd_learner le
     return s;
 }
 
+static scene with_bank(scene s) {
+    s.o.similarity = GLOFND_SIMILARITY_BANK;
+    s.dim = 13; /* odd: a record is filled up */
+    return s;
+}
+
 /* Calls check(f, s) for every loss with a learned threshold, one for all, the ring, and none. */
 static void for_each_learner(fixture *f, void (*check)(fixture *f, scene *s)) {
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_ISOGCLR; loss++) {
         scene s[] = {learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM, 2),
                      learner_scene(loss, GLOFND_DETECT_SINGLE, GLOFND_LEARN_SGD, 0),
                      learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING, 0),
+                     with_bank(learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_ADAM, 0)),
+                     with_bank(learner_scene(loss, GLOFND_DETECT_GLOFND, GLOFND_LEARN_RING, 0)),
                      learner_scene(loss, GLOFND_DETECT_NONE, GLOFND_LEARN_ADAM, 0)};
         for (size_t k = 0; k < sizeof s / sizeof *s; k++) check(f, &s[k]);
     }
@@ -110,6 +118,7 @@ typedef struct arrays {
     int64_t *ring_id;
     float *ring[2];
     int64_t ring_count;
+    uint16_t *bank[2]; /* [anchors][dim] */
 } arrays;
 
 static void *take(int64_t count, size_t size) {
@@ -128,6 +137,10 @@ static arrays copy_out(const scene *s, const runner *w) {
         x.rows[side] = take(s->anchors + 1, sizeof(glofnd_row));
         expect_ok(w->ctx, glofnd_rows_get(w->ctx, w->store, side, x.id, s->anchors + 1, x.rows[side]));
     }
+    for (int side = 0; side < info.modalities && s->o.similarity == GLOFND_SIMILARITY_BANK; side++) {
+        x.bank[side] = take(s->anchors * s->dim, sizeof(uint16_t));
+        expect_ok(w->ctx, glofnd_bank_get(w->ctx, w->store, side, x.id, s->anchors, x.bank[side]));
+    }
     if (info.ring_rows == 0) return x;
     x.ring_count = info.ring_count;
     x.ring_id = take(x.ring_count, sizeof *x.ring_id);
@@ -139,11 +152,13 @@ static arrays copy_out(const scene *s, const runner *w) {
 static void copy_in(const scene *s, const runner *w, const arrays *x) {
     for (int side = 0; side < 2 && x->rows[side]; side++)
         expect_ok(w->ctx, glofnd_rows_put(w->ctx, w->store, side, x->id, s->anchors + 1, x->rows[side]));
+    for (int side = 0; side < 2 && x->bank[side]; side++)
+        expect_ok(w->ctx, glofnd_bank_put(w->ctx, w->store, side, x->id, s->anchors, x->bank[side]));
     if (x->ring_id) expect_ok(w->ctx, glofnd_ring_put(w->ctx, w->store, x->ring_count, x->ring_id, x->ring[0], x->ring[1]));
 }
 
 static void arrays_free(arrays *x) {
-    for (int side = 0; side < 2; side++) free(x->rows[side]), free(x->ring[side]);
+    for (int side = 0; side < 2; side++) free(x->rows[side]), free(x->ring[side]), free(x->bank[side]);
     free(x->id);
     free(x->ring_id);
 }

@@ -41,7 +41,7 @@ typedef struct gf_plan {
     int updating;      /* the learner moves in this epoch */
     int masking;       /* the loss sees the flags */
     int shared;        /* one lambda for all anchors in this epoch */
-    int bank;          /* thresholds are compared with similarities of averages */
+    int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
     int marked;        /* flags are marks, made before pass B; lambda is updated before them */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */

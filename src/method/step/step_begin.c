@@ -86,7 +86,8 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
     p.shared = p.learned && (o->detector == GLOFND_DETECT_SINGLE ||
                              ((p.official || p.updating) && q->epoch < o->update_epoch + o->lambda_warmup));
-    p.bank = p.thresholds && o->similarity == GLOFND_SIMILARITY_BANK;
+    p.bank = o->similarity == GLOFND_SIMILARITY_BANK &&
+             (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
     p.marked = p.thresholds && gf_options_mark(o);
     p.marks = gf_mark_rule_of(o, q->epoch, p.per_sample);
     p.one_rank = q->rows == q->cols;
