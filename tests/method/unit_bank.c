@@ -33,7 +33,7 @@ static void assert_banks_equal(fixture *f, const glofnd_store *a, const glofnd_s
         }
 }
 
-/* Rows and averages do not touch each other; a saved store is the loaded one, also on a working file, and saves the same bytes. */
+/* Rows and averages do not touch each other; a loaded store is the saved one, also on a working file, and saves the same. */
 static void files_hold_the_bank(void **state) {
     fixture *f = *state;
     for (int kind = 0; kind < 4; kind++) {
