@@ -97,6 +97,10 @@ def one_rank_cases():
     return [name for name in names if name[0] in "ABC" and not name.endswith("2rank") and name != "C_gamma_schedule"]
 
 
+def two_rank_cases():
+    return sorted({row[0] for row in _table("hyper.tsv") if row[0].endswith("2rank")})
+
+
 def error(got, want):
     """Largest difference, relative to the largest finite value of `want`; NaN must meet NaN."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)

@@ -12,6 +12,7 @@ import unittest
 import numpy as np
 
 import glofnd
+from glofnd import _lib
 from glofnd.numpy import ROW, GloFND, thresholds
 
 from . import golden
@@ -34,14 +35,59 @@ class Golden(unittest.TestCase):
             with self.subTest(name):
                 self.replay(golden.Case(name))
 
-    def replay(self, case):
-        options = case.options()
+    def test_cases_of_two_ranks(self):
+        """Both ranks in this process: rows, links side by side, gradients, then the new state of each to the other."""
+        self.assertGreaterEqual(len(golden.two_rank_cases()), 2)
+        for name in golden.two_rank_cases():
+            with self.subTest(name):
+                case = golden.Case(name)
+                ranks = [self.start(case, case.options()) for _ in range(2)]
+                for t, step in enumerate(case.steps()):
+                    self.step_of_ranks(case, t, ranks, *step)
+
+    def step_of_ranks(self, case, t, ranks, a, b, index, labels, epoch, tau, gamma):
+        cols, rows = a.shape[0], a.shape[0] // 2
+        links = np.empty((cols, _lib.LINK_BYTES), np.uint8)
+        jobs = []
+        for r, criterion in enumerate(ranks):
+            q, alive = criterion._batch(*map(np.ascontiguousarray, (a, b)), index, labels, None, (None, None), epoch, tau, gamma, 0)
+            q.rows, q.row0 = rows, r * rows
+            jobs.append((criterion._engine, q, _lib.Stats(), alive))
+        for r, (engine, q, stats, _) in enumerate(jobs):
+            engine.step_rows(q, links[r * rows:].ctypes.data, stats)
+        for r, (engine, q, stats, _) in enumerate(jobs):
+            grads = [np.empty((rows, a.shape[1]), np.float32) for _ in range(2)]
+            keep = np.empty((rows, 2, cols), np.uint8)
+            engine.step_mask(q, links.ctypes.data, keep.ctypes.data)
+            engine.step_grad(q, links.ctypes.data, grads[0].ctypes.data, grads[1].ctypes.data, stats)
+            self.close_of_rank(case, t, r, "loss", stats.loss)
+            self.close_of_rank(case, t, r, "grad_logit_scale", stats.grad_scale)
+            for name, value in zip(("grad_im", "grad_tt"), grads):
+                self.close_of_rank(case, t, r, name, value)
+            for name, value in zip(("mask_im_bits", "mask_tt_bits"), golden.mask_bits(keep)):
+                np.testing.assert_array_equal(value, case.arrays[name][t, r], f"{case.name}: {name} of step {t}")
+        for r, criterion in enumerate(ranks):
+            own = index[r * rows:(r + 1) * rows]
+            for side in range(2):
+                ranks[1 - r].put_rows(own, criterion.rows(own, side), side)
+
+    def close_of_rank(self, case, t, r, name, got):
+        want = case.arrays[name]
+        difference = np.abs(np.asarray(got, np.float64) - want[t, r]).max()
+        self.assertLessEqual(difference / np.abs(want).max(), golden.TOLERANCE, f"{case.name}: {name} of step {t}, rank {r}")
+
+    def start(self, case, options):
         criterion = GloFND(int(case.hyper["N"]), **options)
         for side in range(case.sides):
             rows, shared = case.start_rows(criterion.rows(side=side), side)
             criterion.put_rows(np.arange(len(rows)), rows, side)
             if shared is not None:
                 criterion.put_shared(shared, side)
+        return criterion
+
+    def replay(self, case):
+        options = case.options()
+        criterion = self.start(case, options)
         self.following = case.hyper.get("resume") != "1" and case.number("lambda_init", 1.0) == 1.0
         for t, (a, b, index, labels, epoch, tau, gamma) in enumerate(case.steps()):
             self.share_first(criterion, case, options, epoch)

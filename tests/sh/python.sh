@@ -1,6 +1,6 @@
-# The Python package on this build: tables against the header, then NumPy alone (golden cases, wrong use, threads, state, discover),
-# then PyTorch where 2.4 or later can be imported. PYTHON names a python; else python3, or that of the system where only it has
-# NumPy. All other levels: `make test-python`.
+# The Python package on this build: tables against the header, then NumPy alone (golden cases, wrong use, threads, state,
+# discover), then PyTorch where 2.4 or later can be imported. PYTHON names a python; else python3, or that of the system where
+# only that has NumPy. All other levels: `make test-python`.
 . "$2/tests/sh/common.inc"
 library=$build/libglofnd.so
 has() { "$1" -c "import sys, $2; sys.exit(sys.version_info < (3, 9))" 2> /dev/null; }
