@@ -17,7 +17,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-loader-build fuzz debug wheel test-python install package clean help
+.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-loader-build fuzz fuzz-build debug wheel test-python install package clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -65,13 +65,15 @@ tsan-loader-build:
 	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
 	@$(COMPILE) --target unit_loader unit_substitute unit_export glofnd_cli
 
-fuzz: ## fuzz every parser for FUZZ_SECONDS each, in BUILD/fuzzing (needs clang)
-	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/fuzzing TYPE=Fuzz CMAKE_FLAGS="-DCMAKE_C_COMPILER=clang -DGLOFND_TESTS=OFF"
+fuzz: deps ## fuzz every parser for FUZZ_SECONDS each, from fuzz/seeds, in BUILD/fuzzing (needs clang); FUZZ=name: one of them
 	@mkdir -p $(BUILD)/fuzzing/corpus
-	@cd $(BUILD)/fuzzing/corpus && for program in ../fuzz/*; do \
-	    echo "$$program"; mkdir -p $${program##*/} && \
-	    $$program -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $${program##*/} 2> $${program##*/}.log || \
-	    { tail -n 40 $${program##*/}.log; exit 1; }; grep -h average_exec $${program##*/}.log; done
+	@$(MAKE) --no-print-directory fuzz-build BUILD=$(BUILD)/fuzzing TYPE=Fuzz \
+	    CMAKE_FLAGS="-DCMAKE_C_COMPILER=clang -DGLOFND_TESTS=OFF -DGLOFND_CUDA=OFF -DGLOFND_BENCH=OFF $(CMAKE_FLAGS)"
+	@sh tools/fuzz.sh $(BUILD)/fuzzing $(FUZZ_SECONDS) $(FUZZ)
+
+fuzz-build:
+	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
+	@$(COMPILE) --target fuzzers
 
 debug: ## build without optimisation in BUILD/debug
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/debug TYPE=Debug

@@ -1,7 +1,8 @@
 /* fuzz_safetensors.c - hostile safetensors files: libFuzzer target for gf_st_open and the reads.
  *
  * The first byte chooses: unchanged, or with the length of the header corrected, so that the code behind it is reached. A file
- * that opens must hold what it promises: every tensor reads, and what was read, written again, opens with the same tensors.
+ * that opens must hold what it promises: every tensor reads, and what was read, written again, opens with the same tensors. The
+ * mutator writes headers of tensors whose shapes and offsets fit or nearly fit.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fuzz/mutate.h"
 #include "io/blockfile.h"
 #include "io/json/safetensors.h"
 
@@ -84,4 +86,45 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gf_st_close(&g);
     unlink(again);
     return 0;
+}
+
+/* ----- mutation ----- */
+
+static int64_t put_tensor(dice *d, char *out, size_t bytes, uint32_t i, int64_t at) {
+    static const char *const types[] = {"F32", "F16", "BF16", "F64", "I64", "I32", "U8", "BOOL", "I8", "F8_E4M3", "X", ""};
+    static const int widths[] = {4, 2, 2, 8, 8, 4, 1, 1, 1, 1, 1, 1};
+    const uint32_t type = roll(d, sizeof types / sizeof *types), rank = roll(d, 8) ? roll(d, 3) : roll(d, 12);
+    int64_t count = 1;
+    size_t n = (size_t)snprintf(out, bytes, "%s\"t%u\": {\"dtype\": \"%s\", \"shape\": [", i ? ", " : "", roll(d, 9) ? i : 0,
+                                types[type]);
+    for (uint32_t k = 0; k < rank; k++) {
+        const int64_t side = odd_number(d);
+        count = side >= 0 && side < 20 && count < 1000 ? count * side : 1;
+        n += (size_t)snprintf(out + n, bytes - n, "%s%lld", k ? ", " : "", (long long)side);
+    }
+    int64_t end = at + count * widths[type], begin = at;
+    if (roll(d, 8) == 0) begin = odd_number(d);
+    if (roll(d, 8) == 0) end = odd_number(d);
+    snprintf(out + n, bytes - n, "], \"data_offsets\": [%lld, %lld]}", (long long)begin, (long long)end);
+    return end >= at && end < 4000 ? end : at;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
+    dice d = {seed};
+    char head[4096] = "{", one[600];
+    int64_t at = 0;
+    if (roll(&d, 3) == 0 || max_size < 9000) return LLVMFuzzerMutate(data, size, max_size);
+    const uint32_t tensors = roll(&d, 5);
+    for (uint32_t i = 0; i < tensors; i++) {
+        at = put_tensor(&d, one, sizeof one, i, at);
+        strcat(head, one);
+    }
+    if (roll(&d, 2)) strcat(head, tensors ? ", \"__metadata__\": {\"a\": \"b\"}" : "\"__metadata__\": {}");
+    strcat(head, "}");
+    const size_t n = strlen(head), body = (size_t)at + (roll(&d, 8) == 0);
+    memset(data, 0, 9);
+    data[0] = 1; /* the length is set by the target */
+    memcpy(data + 9, head, n);
+    memset(data + 9 + n, (int)roll(&d, 64), body);
+    return roll(&d, 4) == 0 ? LLVMFuzzerMutate(data, 9 + n + body, max_size) : 9 + n + body;
 }

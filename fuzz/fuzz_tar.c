@@ -2,7 +2,7 @@
  *
  * The first byte chooses: an unchanged tar; a tar whose header checksums are corrected, so that the code behind them is reached;
  * an index file; or a .json or .cls, put into a shard with an image, which must open whatever its content. Every accepted
- * sample must lie inside the shard, and its index must load back.
+ * sample must lie inside the shard, and its index must load back. The mutator changes fields of headers, and whole blocks.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -15,6 +15,7 @@
 
 #include "data/formats/wds.h"
 #include "data/tar.h"
+#include "fuzz/mutate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -124,4 +125,51 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     else try_tar(fd, size - 1);
     free(bytes);
     return 0;
+}
+
+/* ----- mutation ----- */
+
+static void change_field(dice *d, uint8_t *block) {
+    static const char *const names[] = {"a.jpg",    "a.png",     "a.txt", "a.cls", "a.json", "b/c.png",
+                                        "../x.png", "@LongLink", "",      "a",     ".png"};
+    static const char kinds[] = "0012345xgLKSV\0";
+    switch (roll(d, 6)) {
+    case 0: block[156] = (uint8_t)kinds[roll(d, sizeof kinds)]; break;
+    case 1: snprintf((char *)block, 100, "%s", names[roll(d, sizeof names / sizeof *names)]); break;
+    case 2: snprintf((char *)block + 124, 12, "%011llo", (unsigned long long)odd_number(d) & 077777777777ull); break;
+    case 3: /* the size in base 256 */
+        block[124] = 0x80;
+        for (int k = 0; k < 11; k++) block[125 + k] = (uint8_t)(k < 3 ? 0 : odd_number(d) >> 8 * (10 - k));
+        break;
+    case 4: memcpy(block + 257, roll(d, 2) ? "ustar\00000" : "ustar  ", 8); break;
+    default: memcpy(block, "30 size=", 8), snprintf((char *)block + 8, 40, "%lld\n", (long long)odd_number(d));
+    }
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {
+    dice d = {seed};
+    const size_t blocks = size > 1 ? (size - 1) / GF_TAR_BLOCK : 0;
+    if (roll(&d, 3) == 0 || max_size < 1 + 8 * GF_TAR_BLOCK) return LLVMFuzzerMutate(data, size, max_size);
+    if (blocks == 0 || roll(&d, 20) == 0) { /* a small shard to begin with */
+        memset(data, 0, 1 + 6 * GF_TAR_BLOCK);
+        data[0] = 1;
+        gf_tar_header(data + 1, "a.png", 5);
+        gf_tar_header(data + 1 + 2 * GF_TAR_BLOCK, roll(&d, 2) ? "a.txt" : "a.json", 3);
+        memcpy(data + 1 + 3 * GF_TAR_BLOCK, "{} ", 3);
+        return 1 + 6 * GF_TAR_BLOCK;
+    }
+    uint8_t *block = data + 1 + roll(&d, (uint32_t)blocks) * GF_TAR_BLOCK;
+    const size_t rest = size - (size_t)(block - data) - GF_TAR_BLOCK;
+    const uint32_t kind = roll(&d, 8);
+    if (roll(&d, 8)) data[0] = 1; /* sums are corrected by the target */
+    if (kind == 0 && size + GF_TAR_BLOCK <= max_size) {
+        memmove(block + GF_TAR_BLOCK, block, rest + GF_TAR_BLOCK);
+        return size + GF_TAR_BLOCK;
+    }
+    if (kind == 1 && blocks > 1) {
+        memmove(block, block + GF_TAR_BLOCK, rest);
+        return size - GF_TAR_BLOCK;
+    }
+    change_field(&d, block);
+    return size;
 }

@@ -26,15 +26,23 @@ static int cut_to_parent(char *path) {
     return n > 0;
 }
 
-/* 0, or -1 with errno. A file of that name is noticed when it is opened as a folder. */
+/* 0, or -1 with errno. A file of that name is noticed when it is opened as a folder. Missing parents are made from the top down, in
+ * a loop: a path may have two thousand. */
 static int make(const char *path, int *made) {
-    char parent[PATH_MAX];
+    char upto[PATH_MAX];
     int done = mkdir(path, 0777);
-    if (done != 0 && errno == ENOENT) {
-        snprintf(parent, sizeof parent, "%s", path);
-        if (!cut_to_parent(parent)) return errno = ENOENT, -1;
-        if (make(parent, made) != 0) return -1;
-        done = mkdir(path, 0777);
+    if (done != 0 && errno == ENOENT && *path) {
+        snprintf(upto, sizeof upto, "%s", path);
+        for (char *p = upto; *p; *made += done == 0) {
+            p += strspn(p, "/");
+            p += strcspn(p, "/");
+            const char end = *p;
+            *p = 0;
+            done = mkdir(upto, 0777);
+            if (done != 0 && errno != EEXIST) return -1;
+            *p = end;
+        }
+        return 0;
     }
     *made += done == 0;
     return done == 0 || errno == EEXIST ? 0 : -1;
