@@ -17,7 +17,7 @@ CONFIGURE = cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=$(TYPE) -DCMAKE_INSTALL_PR
 COMPILE   = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build $(BUILD) --parallel $(JOBS) $(if $(filter 1,$(V)),--verbose)
 CTEST     = ctest --output-on-failure --no-tests=error --parallel $(JOBS) $(CTEST_FLAGS) --test-dir
 
-.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-loader-build fuzz fuzz-build debug wheel test-python install package clean help
+.PHONY: all deps demo demo-clip test test-long bench hostile san tsan tsan-loader tsan-ranks tsan-build fuzz fuzz-build debug wheel test-python install package clean help
 .DEFAULT_GOAL := all
 
 all: deps ## build everything: libraries, tests, benchmarks, examples
@@ -54,16 +54,26 @@ san: ## address and undefined-behaviour sanitizers, in BUILD/san: unit, gradient
 tsan: ## thread sanitizer, in BUILD/tsan: unit tests and a short run
 	@$(MAKE) --no-print-directory all BUILD=$(BUILD)/tsan TYPE=Tsan
 	$(CTEST) $(BUILD)/tsan -L '^unit$$'
-	$(CTEST) $(BUILD)/tsan -R '^sh_threads$$'
+	$(CTEST) $(BUILD)/tsan -R '^sh_threads(_ranks)?$$'
+
+TSAN_LOADER = unit_loader unit_substitute unit_export
+# Threads beside the loader's: the pool, timed waits, the reducer, the wait for ranks, the limit of pixels.
+TSAN_RANKS  = unit_thread_pool unit_timed_wait unit_pixel_limit unit_reducer unit_join
+one_of      = ^($(subst $() ,|,$(strip $(1))))$$
 
 tsan-loader: ## of that only the loader, whose threads are its own, and the short run
 	@mkdir -p $(BUILD)/tsan
-	@$(MAKE) --no-print-directory tsan-loader-build BUILD=$(BUILD)/tsan TYPE=Tsan
-	$(CTEST) $(BUILD)/tsan -R '^(unit_loader|unit_substitute|unit_export|sh_threads)$$'
+	@$(MAKE) --no-print-directory tsan-build BUILD=$(BUILD)/tsan TYPE=Tsan TSAN_TARGETS="$(TSAN_LOADER) glofnd_cli"
+	$(CTEST) $(BUILD)/tsan -R '$(call one_of,$(TSAN_LOADER) sh_threads)'
 
-tsan-loader-build:
+tsan-ranks: ## of that only the threads of ranks and the pool, and a run of two ranks with its heartbeat (MPI itself is not looked into)
+	@mkdir -p $(BUILD)/tsan
+	@$(MAKE) --no-print-directory tsan-build BUILD=$(BUILD)/tsan TYPE=Tsan TSAN_TARGETS="$(TSAN_RANKS) glofnd_cli"
+	$(CTEST) $(BUILD)/tsan -R '$(call one_of,$(TSAN_RANKS) sh_threads_ranks)'
+
+tsan-build:
 	@$(CONFIGURE) > $(BUILD)/configure.log 2>&1 || { cat $(BUILD)/configure.log; exit 1; }
-	@$(COMPILE) --target unit_loader unit_substitute unit_export glofnd_cli
+	@$(COMPILE) --target $(TSAN_TARGETS)
 
 fuzz: deps ## fuzz every parser for FUZZ_SECONDS each, from fuzz/seeds, in BUILD/fuzzing (needs clang); FUZZ=name: one of them
 	@mkdir -p $(BUILD)/fuzzing/corpus
