@@ -11,7 +11,9 @@ The result is that of the program `glofnd discover`, and save() writes its files
 from __future__ import annotations
 
 import ctypes
+import glob
 import html
+import importlib.util
 import os
 import weakref
 from typing import Any, Callable, Iterable, NamedTuple, Optional, Union
@@ -388,6 +390,19 @@ def _array(handle: _Handle, address: Optional[int], dtype: Any, shape: tuple[int
     return np.asarray(_Memory(handle, address, dtype, shape))
 
 
+def _load_blas() -> None:
+    """cuBLASLt of pip's nvidia packages, where there is one: the library finds it by name once it is loaded. Without it the search on
+    a GPU works, slower."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in spec.submodule_search_locations if spec and spec.submodule_search_locations else ():
+        for path in sorted(glob.glob(os.path.join(place, "*", "lib", "libcublasLt.so.*"))):
+            try:
+                ctypes.CDLL(path)
+                return
+            except OSError:
+                continue
+
+
 def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = None, *, labels: Any = None, names: Any = None,
              device: str = "cpu", top: int = 20, max_pairs: int = 10_000_000, duplicates: Union[float, str] = 0.98,
              memory: Optional[int] = None, threads: int = 0,
@@ -414,6 +429,8 @@ def discover(embeddings: Any, alpha: Optional[float] = None, k: Optional[int] = 
         raise ArgumentError(f"{len(texts)} names for {rows.n} embeddings; expected one per embedding")
     if alpha is None and k is None:
         alpha = 0.01
+    if device == "cuda":
+        _load_blas()
     watch = _Watch(progress)
     spec = _lib.DiscoverSpec(
         n=rows.n, dim=rows.dim, x=rows.pointer, label=0 if label is None else label.ctypes.data, stride=rows.stride,
