@@ -6,7 +6,7 @@
 # the functions that need it fail at run time with a message (GLOFND_E_UNSUPPORTED), and the summary lists it. Else GF_HAVE_<NAME>
 # is defined.
 set(GLOFND_WITHOUT "" CACHE STRING
-    "Libraries to build without, as if they were not there: any of jpeg;png;zlib;dnnl;lbfgs;mpi")
+    "Libraries to build without, as if they were not there: any of jpeg;png;webp;zlib;dnnl;lbfgs;mpi")
 find_package(PkgConfig QUIET)
 set(GLOFND_LEFT_OUT "")
 add_library(glofnd_parts INTERFACE)
@@ -52,6 +52,7 @@ if(GLOFND_LEFT_OUT MATCHES jansson)
 endif()
 glofnd_part(jpeg libjpeg jpeglib.h jpeg libjpeg62-turbo-dev)
 glofnd_part(png libpng png.h png libpng-dev)
+glofnd_part(webp libwebp webp/decode.h webp libwebp-dev)
 glofnd_part(zlib zlib zlib.h z zlib1g-dev)
 glofnd_part(dnnl "" dnnl.h dnnl libdnnl-dev src/cpu/nn/*.c)
 glofnd_part(lbfgs "" lbfgs.h lbfgs liblbfgs-dev)

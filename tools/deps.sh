@@ -50,6 +50,7 @@ look() {
     have_cmocka; note libcmocka-dev cmocka $?
     have_library libjpeg jpeglib.h; note libjpeg62-turbo-dev libjpeg $?
     have_library libpng png.h; note libpng-dev libpng $?
+    have_library libwebp webp/decode.h; note libwebp-dev libwebp $?
     have_library zlib zlib.h; note zlib1g-dev zlib $?
     have_library jansson jansson.h; note libjansson-dev jansson $?
     have_library dnnl dnnl.h; note libdnnl-dev oneDNN $?

@@ -9,15 +9,19 @@
 #include "cli/eval/eval_clip.h"
 #include "cli/trained_run.h"
 #include "data/captions_learn.h"
+#include "eval/clip/datacomp.h"
 #include "eval/clip/zeroshot.h"
 #include "eval/protocol.h"
 #include "io/crc32c.h"
 
 typedef struct zeroshot_set { /* a row of the table */
     eval_dataset data;
-    int retrieval;                   /* by captions, not by classes */
-    int mean_per_class;              /* what the score is; else top-1 */
+    int retrieval; /* by captions, not by classes */
+    gf_scoring scoring;
+    const gf_datacomp_task *task;    /* of the benchmark that has this name; NULL: none */
+    int of_benchmark;                /* found in the folder of the benchmark */
     const char *classes, *templates; /* files; NULL: the data's names, our own sentences */
+    char own_templates[PATH_MAX];    /* the file that came with the data */
     eval_samples samples;
     uint32_t classes_sum, templates_sum; /* found: checksums of the names and sentences */
     gf_zeroshot found;
@@ -29,20 +33,25 @@ typedef struct zeroshot_job {
     gf_encoder_device where;
     int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
     gf_option_strings data, retrieval, classes, templates;
-    zeroshot_set *set; /* [sets] */
+    const char *datacomp; /* the folder with the benchmark's evaluation sets; NULL: none */
+    zeroshot_set *set;    /* [sets] */
     int sets;
     eval_encoders encoders;
 } zeroshot_job;
 
-/* The paper's benchmark counts a retrieval dataset by the mean of its two recalls at 1. */
+/* The benchmark counts a retrieval dataset by the mean of its two recalls at 1. */
 static double score_of(const zeroshot_set *s) {
-    if (s->retrieval) return 0.5 * (s->retrieved.found.ir.at[0] + s->retrieved.found.tr.at[0]);
-    return s->mean_per_class ? s->found.per_class : s->found.top1;
+    switch (s->scoring) {
+    case GF_SCORE_RECALL: return 0.5 * (s->retrieved.found.ir.at[0] + s->retrieved.found.tr.at[0]);
+    case GF_SCORE_MEAN: return s->found.per_class;
+    case GF_SCORE_MACRO_F1: return s->found.macro_f1;
+    case GF_SCORE_WORST_GROUP: return s->found.worst_group;
+    case GF_SCORE_WORST_GROUP5: return s->found.worst_group5;
+    default: return s->found.top1;
+    }
 }
 
-static const char *metric_of(const zeroshot_set *s) {
-    return s->retrieval ? "recall1" : s->mean_per_class ? "mean_per_class" : "top1";
-}
+static const char *metric_of(const zeroshot_set *s) { return gf_scoring_key(s->scoring); }
 
 /* ----- arguments ----- */
 
@@ -72,8 +81,15 @@ static const char *choose_file(const zeroshot_job *j, const gf_option_strings *w
 static glofnd_status read_set(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const char *text, int retrieval) {
     TRY(eval_dataset_read_test(err, text, &s->data));
     const gf_known_dataset *known = s->data.known;
+    s->task = gf_datacomp_find(s->data.name);
     s->retrieval = retrieval;
-    s->mean_per_class = j->metric ? j->metric == 2 : known && known->scoring == GF_SCORE_MEAN;
+    s->scoring = retrieval                 ? GF_SCORE_RECALL
+                 : j->metric               ? (j->metric == 2 ? GF_SCORE_MEAN : GF_SCORE_TOP1)
+                 : s->task                 ? s->task->scoring
+                 : known && known->classes ? known->scoring
+                                           : GF_SCORE_TOP1;
+    if (!retrieval && (s->scoring == GF_SCORE_RECALL || s->scoring == GF_SCORE_JACCARD || s->scoring == GF_SCORE_MAP11))
+        s->scoring = GF_SCORE_TOP1;
     s->samples = (eval_samples){.run = j->run, .data = s->data.spec, .untrained = j->untrained};
     memcpy(s->samples.test_name, s->data.spec, sizeof s->samples.test_name);
     return GLOFND_OK;
@@ -104,13 +120,34 @@ static glofnd_status check_names(gf_error *err, const zeroshot_job *j, const gf_
     return GLOFND_OK;
 }
 
+/* The tasks of the benchmark that are on this disk; each that is missing is named. */
+static glofnd_status read_benchmark(gf_error *err, zeroshot_job *j) {
+    char folder[PATH_MAX], text[PATH_MAX + 80];
+    const int before = j->sets;
+    for (int i = 0; gf_datacomp_at(i); i++) {
+        const gf_datacomp_task *t = gf_datacomp_at(i);
+        const int there = gf_datacomp_folder(t, j->datacomp, folder, sizeof folder);
+        if (!there) {
+            gf_print(stderr, "glofnd eval zeroshot: DataComp task %s is missing: no folder %s in %s\n", t->title, folder,
+                     j->datacomp);
+            continue;
+        }
+        snprintf(text, sizeof text, "%s=wds:%s", t->name, folder);
+        TRY(read_set(err, j, &j->set[j->sets], text, t->scoring == GF_SCORE_RECALL));
+        j->set[j->sets++].of_benchmark = 1;
+    }
+    FAIL_IF(err, j->sets == before, GLOFND_E_IO, "'%.300s' has no evaluation set of DataComp", j->datacomp);
+    return GLOFND_OK;
+}
+
 /* Datasets follow --data, --retrieval, or behind RUN. */
 static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, int count) {
-    j->set = calloc((size_t)(j->data.count + count + j->retrieval.count), sizeof *j->set);
+    j->set = calloc((size_t)(j->data.count + count + j->retrieval.count) + GF_DATACOMP_TASKS, sizeof *j->set);
     FAIL_IF(err, !j->set, GLOFND_E_MEMORY, "no memory for the datasets");
     for (int i = 0; i < j->data.count; i++) TRY(read_set(err, j, &j->set[j->sets++], j->data.at[i], 0));
     for (int i = 0; i < count; i++) TRY(read_set(err, j, &j->set[j->sets++], behind[i], 0));
     for (int i = 0; i < j->retrieval.count; i++) TRY(read_set(err, j, &j->set[j->sets++], j->retrieval.at[i], 1));
+    if (j->datacomp) TRY(read_benchmark(err, j));
     for (int i = 0; i < j->sets; i++) {
         j->set[i].classes = choose_file(j, &j->classes, j->set[i].data.name);
         j->set[i].templates = choose_file(j, &j->templates, j->set[i].data.name);
@@ -122,13 +159,15 @@ static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, in
 
 /* ----- running ----- */
 
-static glofnd_status read_prompts(gf_error *err, const zeroshot_set *s, const gf_dataset *data, gf_prompts *out) {
+/* Sentences: those of a file, of the data, or our own. */
+static glofnd_status read_prompts(gf_error *err, zeroshot_set *s, const gf_dataset *data, gf_prompts *out) {
+    if (!s->templates && gf_dataset_templates(data, s->own_templates, sizeof s->own_templates)) s->templates = s->own_templates;
     TRY(gf_prompts_templates(err, s->templates, &out->templates));
     return gf_prompts_classes(err, data, s->classes, &out->classes);
 }
 
 /* An error in the last dataset is reported before hours are spent on the first. */
-static glofnd_status check_set(gf_error *err, const zeroshot_set *s) {
+static glofnd_status check_set(gf_error *err, zeroshot_set *s) {
     gf_error why = {{0}};
     gf_dataset *data = NULL;
     gf_prompts prompts = {0};
@@ -147,23 +186,55 @@ static uint32_t sum_of(const gf_string_list *s) {
     return sum;
 }
 
+/* Embeddings with the positions of their images for labels: those that cannot be read are left out. */
 static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const char *name, gf_features *out) {
+    const int64_t n = gf_dataset_describe(data).n;
+    int64_t *id = malloc((size_t)n * sizeof *id);
+    int32_t *position = malloc((size_t)n * sizeof *position);
     eval_progress line;
-    const gf_encode_spec spec = {.unreadable = eval_warn, .progress = eval_progress_draw, .user = &line};
+    const gf_encode_spec spec = {
+        .ids = id, .id_count = n, .labels = position, .unreadable = eval_warn, .progress = eval_progress_draw, .user = &line};
+    glofnd_status status = id && position ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld images", (long long)n);
+    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) id[i] = i, position[i] = (int32_t)i;
     eval_progress_begin(&line, name);
-    const glofnd_status status = gf_encode_samples(err, e, data, &spec, out);
+    if (status == GLOFND_OK) status = gf_encode_samples(err, e, data, &spec, out);
     eval_progress_end(&line);
+    free(id);
+    free(position);
+    return status;
+}
+
+/* Gives the rows their labels; group [rows]. */
+static void label_rows(const gf_dataset *data, gf_features *f, int32_t *group) {
+    for (int64_t i = 0; i < f->n; i++) {
+        group[i] = gf_dataset_group(data, f->label[i]);
+        f->label[i] = gf_dataset_label(data, f->label[i]);
+    }
+}
+
+static glofnd_status score_rows(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
+                                gf_features *images, const float *classes, int64_t count) {
+    const gf_sweep_job job = {.threads = gf_run_encoder_threads(j->encoders.image)};
+    int32_t *group = malloc((size_t)images->n * sizeof *group);
+    FAIL_IF(err, !group, GLOFND_E_MEMORY, "no memory for %lld images", (long long)images->n);
+    label_rows(data, images, group);
+    const gf_zeroshot_groups groups = {.group = group, .left_out = s->task ? s->task->left_out : -1};
+    const glofnd_status status = gf_zeroshot_score_groups(err, images, &groups, classes, count, &job, &s->found);
+    free(group);
+    const int by_group = s->scoring == GF_SCORE_WORST_GROUP || s->scoring == GF_SCORE_WORST_GROUP5;
+    FAIL_IF(err, status == GLOFND_OK && by_group && s->found.groups == 0, GLOFND_E_ARGUMENT,
+            "%s is scored by its worst group, and its samples have no .npy that says their group; --metric top1 scores all",
+            s->data.name);
     return status;
 }
 
 static glofnd_status classify(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
                               const gf_prompts *prompts) {
-    const gf_sweep_job job = {.threads = gf_run_encoder_threads(j->encoders.image)};
     float *classes = NULL;
     gf_features images = {0};
     glofnd_status status = gf_zeroshot_classifier(err, j->encoders.text, prompts, &classes);
     if (status == GLOFND_OK) status = encode(err, j->encoders.image, data, s->data.name, &images);
-    if (status == GLOFND_OK) status = gf_zeroshot_score(err, &images, classes, prompts->classes.n, &job, &s->found);
+    if (status == GLOFND_OK) status = score_rows(err, j, s, data, &images, classes, prompts->classes.n);
     gf_features_free(&images);
     free(classes);
     return status;
@@ -212,6 +283,9 @@ static glofnd_status record(gf_error *err, const zeroshot_set *s) {
     gf_eval_put_number(&log, "top1", s->found.top1);
     gf_eval_put_number(&log, "top5", s->found.top5);
     gf_eval_put_number(&log, "mean_per_class", s->found.per_class);
+    if (s->scoring == GF_SCORE_MACRO_F1) gf_eval_put_number(&log, "macro_f1", s->found.macro_f1);
+    if (s->scoring == GF_SCORE_WORST_GROUP) gf_eval_put_number(&log, "worst_group", s->found.worst_group);
+    if (s->scoring == GF_SCORE_WORST_GROUP5) gf_eval_put_number(&log, "worst_group5", s->found.worst_group5);
     gf_eval_writer_end(&log);
     return gf_eval_writer_close(&log);
 }
@@ -235,6 +309,18 @@ static int mean_score(const zeroshot_job *j, int group, double *mean) {
         if (in_group(&j->set[i], group)) sum += score_of(&j->set[i]), n++;
     *mean = sum / n;
     return n > 1 && (group == ALL_SETS || n < j->sets);
+}
+
+/* The benchmark's own average is that of all its tasks. */
+static void print_benchmark(const zeroshot_job *j) {
+    double sum = 0.0;
+    int n = 0;
+    for (int i = 0; i < j->sets; i++)
+        if (j->set[i].of_benchmark) sum += score_of(&j->set[i]), n++;
+    if (n == GF_DATACOMP_TASKS) gf_print(stdout, "DataComp average over its %d tasks: %.2f\n", n, 100.0 * sum / n);
+    else
+        gf_print(stdout, "no DataComp average: %d of its %d tasks are here; the average above is over what was given\n", n,
+                 GF_DATACOMP_TASKS);
 }
 
 static void print_means(const zeroshot_job *j) {
@@ -288,6 +374,9 @@ static glofnd_status record_mean(gf_error *err, const zeroshot_job *j) {
 
 static void print_set(const zeroshot_set *s) {
     const gf_retrieval *r = &s->retrieved.found;
+    if (s->of_benchmark && s->task->size && s->task->size != (s->retrieval ? r->images : s->found.n))
+        gf_print(stderr, "glofnd eval zeroshot: WARNING: %s has %lld images here, %lld in DataComp\n", s->data.name,
+                 (long long)(s->retrieval ? r->images : s->found.n), (long long)s->task->size);
     if (s->retrieval)
         gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->data.name, (long long)r->images, "-",
                  (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
@@ -323,6 +412,7 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
         print_set(&j->set[i]);
     }
     print_means(j);
+    if (j->datacomp) print_benchmark(j);
     return record_mean(err, j);
 }
 
@@ -330,6 +420,7 @@ static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
 
 typedef struct zeroshot_flags {
     gf_option_strings data, retrieval, classes, templates;
+    const char *datacomp;
     int metric; /* of eval_metrics, if given */
     int32_t untrained;
     device_flags device;
@@ -339,10 +430,12 @@ static const gf_option rows[] = {
     CLI_STRINGS(zeroshot_flags, data, "data", "[NAME=]SPEC", "images with labels, all of which are used; may be repeated"),
     CLI_STRINGS(zeroshot_flags, retrieval, "retrieval", "[NAME=]SPEC",
                 "images with captions, scored by the mean of IR@1 and TR@1; may be repeated"),
+    CLI_STRING(zeroshot_flags, datacomp, "datacomp", "DIR",
+               "the 38 tasks of DataComp, as its download puts them into DIR: wds_imagenet1k_test ..."),
     CLI_STRINGS(zeroshot_flags, classes, "classes", "[NAME=]FILE",
                 "class names, one per line in the order of the labels; default: the data's own"),
     CLI_STRINGS(zeroshot_flags, templates, "templates", "[NAME=]FILE",
-                "sentences with {} for the class name, one per line; default: seven of our own"),
+                "sentences with {} or {c} for the class name, one per line; default: those of the data, else seven of our own"),
     EVAL_METRIC(zeroshot_flags, metric, "score: accuracy, or its mean over classes; default: what is usual for NAME, else top1"),
     EVAL_UNTRAINED(zeroshot_flags, untrained),
     DEVICE_FLAGS(zeroshot_flags, device),
@@ -357,10 +450,13 @@ static int run(const cli_call *call, const void *flags) {
                       .metric = cli_given(call, "metric") ? 1 + f->metric : 0,
                       .data = f->data,
                       .retrieval = f->retrieval,
+                      .datacomp = f->datacomp,
                       .classes = f->classes,
                       .templates = f->templates};
-    if (sets < 1) return cli_misused(call, "--data is missing: the SPEC of images with labels (or --retrieval: with captions)");
-    if (sets > EVAL_DATASETS_MAX) return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
+    if (sets < 1 && !f->datacomp)
+        return cli_misused(call, "--data is missing: the SPEC of images with labels (or --retrieval: with captions)");
+    if (sets + (f->datacomp ? GF_DATACOMP_TASKS : 0) > EVAL_DATASETS_MAX)
+        return cli_misused(call, "%d datasets are given; expected at most %d", sets, EVAL_DATASETS_MAX);
     const int code = device_flags_read(call, &f->device, &j.where);
     if (code != CLI_OK) return code;
     glofnd_status status = read_sets(&err, &j, call->word + 1, behind);
@@ -373,8 +469,9 @@ static int run(const cli_call *call, const void *flags) {
 const cli_verb eval_zeroshot = {
     .name = "zeroshot",
     .summary = "task clip: images classified by sentences about the classes",
-    .usage = "glofnd eval zeroshot RUN [--data [NAME=]SPEC ...] [--retrieval [NAME=]SPEC ...] [--classes [NAME=]FILE ...]\n"
-             "           [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " DEVICE_USAGE,
+    .usage =
+        "glofnd eval zeroshot RUN [--data [NAME=]SPEC ...] [--retrieval [NAME=]SPEC ...] [--datacomp DIR]\n"
+        "           [--classes [NAME=]FILE ...] [--templates [NAME=]FILE ...] [--metric top1|mean] [--untrained] " DEVICE_USAGE,
     CLI_FLAGS(rows, zeroshot_flags),
     .word = "RUN",
     .word_help = "the folder of a run of task clip",

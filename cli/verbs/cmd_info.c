@@ -6,6 +6,7 @@
 #include "cpu/kernels/cpu_kernels.h"
 #include "dist/dist.h"
 #include "ifc/comm_device.h"
+#include "image/image.h"
 #include "nn/net.h"
 #include "util/parallel.h"
 
@@ -26,7 +27,8 @@ static int info(const cli_call *call, const void *flags) {
 #ifdef GF_HAVE_DNNL
     dnnl = 1;
 #endif
-    gf_print(stdout, "formats    jpeg %s, png %s, safetensors and JSON lines yes\n", yes(jpeg), yes(png));
+    gf_print(stdout, "formats    jpeg %s, png %s, webp %s, safetensors and JSON lines yes\n", yes(jpeg), yes(png),
+             yes(gf_image_reads_webp()));
     char nets[256];
     gf_net_describe(nets, sizeof nets);
     gf_print(stdout, "networks   oneDNN %s\n", yes(dnnl));

@@ -110,6 +110,14 @@ static int within(const gf_dataset *d, int64_t i) { return i >= 0 && i < d->info
 
 int32_t gf_dataset_label(const gf_dataset *d, int64_t i) { return within(d, i) ? d->format->label(d, i) : -1; }
 
+int32_t gf_dataset_group(const gf_dataset *d, int64_t i) {
+    return within(d, i) && d->format->group ? d->format->group(d, i) : -1;
+}
+
+int gf_dataset_templates(const gf_dataset *d, char *out, size_t bytes) {
+    return d->format->templates && d->format->templates(d, out, bytes);
+}
+
 const char *gf_dataset_class(const gf_dataset *d, int32_t label) {
     const char *name = gf_string_list_get(&d->classes, label);
     return name && name[0] ? name : NULL;

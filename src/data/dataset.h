@@ -84,6 +84,9 @@ int32_t gf_dataset_label(const gf_dataset *d, int64_t i);         /* without dec
 const char *gf_dataset_class(const gf_dataset *d, int32_t label); /* NULL: unnamed */
 /* What a class is called in a sentence: its name, or a title where the name is an identifier (ImageNet's WordNet ids). */
 const char *gf_dataset_class_title(const gf_dataset *d, int32_t label);
+int32_t gf_dataset_group(const gf_dataset *d, int64_t i); /* of groups by which samples are scored, as regions; -1: none */
+/* The file of sentences that came with the data; 0: there is none. */
+int gf_dataset_templates(const gf_dataset *d, char *out, size_t bytes);
 /* File name, tar member or "#i": names a sample in messages; and a 64-bit hash that stays the same when shards are re-cut. */
 void gf_dataset_name(const gf_dataset *d, int64_t i, char *out, size_t bytes);
 uint64_t gf_dataset_key(const gf_dataset *d, int64_t i);

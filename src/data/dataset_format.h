@@ -15,8 +15,10 @@ typedef struct gf_dataset_format {
     int place_is_options;       /* shapes: the place is a list of options too */
     /* d->spec is parsed and checked. Sets d->self, d->info and perhaps d->classes; after a failure, too, close is called. */
     glofnd_status (*open)(gf_error *err, gf_dataset *d);
-    void (*close)(void *self); /* self may be NULL */
+    void (*close)(void *self);                                      /* self may be NULL */
+    int (*templates)(const gf_dataset *d, char *out, size_t bytes); /* gf_dataset_templates; NULL: has none */
     /* All below: 0 <= i < info.n, any thread. */
+    int32_t (*group)(const gf_dataset *d, int64_t i); /* gf_dataset_group; NULL: has none */
     int32_t (*label)(const gf_dataset *d, int64_t i);
     void (*name_of)(const gf_dataset *d, int64_t i, char *out, size_t bytes);
     uint64_t (*key)(const gf_dataset *d, int64_t i);

@@ -57,11 +57,32 @@ static int jpeg_size(const source *s, int *width, int *height) {
     return 0;
 }
 
+static int little24(const uint8_t *p) { return p[0] | p[1] << 8 | p[2] << 16; }
+
+/* The first chunk says which of the three forms it is. */
+static int webp_size(const source *s, int *width, int *height) {
+    uint8_t b[30];
+    if (!get(s, 0, b, sizeof b) || memcmp(b + 8, "WEBP", 4) != 0) return 0;
+    if (memcmp(b + 12, "VP8X", 4) == 0) {
+        *width = little24(b + 24) + 1;
+        *height = little24(b + 27) + 1;
+    } else if (memcmp(b + 12, "VP8L", 4) == 0 && b[20] == 0x2f) {
+        const uint32_t x = b[21] | (uint32_t)b[22] << 8 | (uint32_t)b[23] << 16 | (uint32_t)b[24] << 24;
+        *width = (int)(x & 0x3fff) + 1;
+        *height = (int)(x >> 14 & 0x3fff) + 1;
+    } else if (memcmp(b + 12, "VP8 ", 4) == 0 && memcmp(b + 23, "\x9d\x01\x2a", 3) == 0) {
+        *width = (b[26] | b[27] << 8) & 0x3fff;
+        *height = (b[28] | b[29] << 8) & 0x3fff;
+    } else return 0;
+    return 1;
+}
+
 static int size_in(const source *s, int *width, int *height) {
     uint8_t b[8];
     if (!get(s, 0, b, sizeof b)) return 0;
     const int found = memcmp(b, "\x89PNG\r\n\x1a\n", 8) == 0 ? png_size(s, width, height)
                       : memcmp(b, "\xff\xd8\xff", 3) == 0    ? jpeg_size(s, width, height)
+                      : memcmp(b, "RIFF", 4) == 0            ? webp_size(s, width, height)
                                                              : 0;
     return found && *width > 0 && *height > 0 && *width <= GF_IMAGE_SIDE_MAX && *height <= GF_IMAGE_SIDE_MAX;
 }

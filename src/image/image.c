@@ -49,7 +49,6 @@ static const char *foreign(const uint8_t *bytes, size_t size) {
     if (size == 0) return "it is empty";
     if (begins(bytes, size, 0, "GIF8", 4)) return "it is a GIF";
     if (begins(bytes, size, 0, "BM", 2)) return "it looks like a BMP";
-    if (begins(bytes, size, 8, "WEBP", 4)) return "it is a WebP";
     if (begins(bytes, size, 0, "II*", 3) || begins(bytes, size, 0, "MM\0*", 4)) return "it is a TIFF";
     if (begins(bytes, size, 4, "ftyp", 4)) return "it looks like HEIF or AVIF";
     if (begins(bytes, size, 0, "<", 1)) return "it looks like HTML";
@@ -60,5 +59,7 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
                               gf_image *out) {
     if (begins(bytes, size, 0, "\xff\xd8\xff", 3)) return gf_jpeg_decode(err, name, bytes, size, hint, out);
     if (begins(bytes, size, 0, "\x89PNG\r\n\x1a\n", 8)) return gf_png_decode(err, name, bytes, size, hint, out);
+    if (begins(bytes, size, 0, "RIFF", 4) && begins(bytes, size, 8, "WEBP", 4))
+        return gf_webp_decode(err, name, bytes, size, hint, out);
     GF_FAIL(err, GLOFND_E_FORMAT, "'%.380s' is neither JPEG nor PNG: %s", name, foreign(bytes, size));
 }

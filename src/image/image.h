@@ -45,8 +45,8 @@ glofnd_status gf_image_resize(gf_error *err, gf_image *m, int width, int height)
 void gf_image_free(gf_image *m);
 int gf_image_full_width(const gf_image *m); /* of the image, or of the one it is a part of */
 int gf_image_full_height(const gf_image *m);
-/* JPEG or PNG by its first bytes, any colour space and depth, to RGB as PIL's convert("RGB") does; but 16-bit gray keeps its high
- * byte, where PIL clips at 255. EXIF rotation and colour profiles are ignored.
+/* JPEG, PNG or WebP by its first bytes, any colour space and depth, to RGB as PIL's convert("RGB") does; but 16-bit gray keeps
+ * its high byte, where PIL clips at 255. EXIF rotation and colour profiles are ignored.
  * Exact: PIL's numbers, in a part as in the whole; a JPEG that ends too early, or whose data does, is corrupt, whichever part is
  * wanted. Fast: a JPEG is corrupt if it ends before the wanted part does.
  * E_FORMAT: corrupt or of a different format; E_UNSUPPORTED: a build without the library. `name` is for messages. `out` is
@@ -57,11 +57,15 @@ glofnd_status gf_image_decode(gf_error *err, const char *name, const uint8_t *by
 glofnd_status gf_image_encode_png(gf_error *err, const gf_image *m, uint8_t **bytes, size_t *size);
 glofnd_status gf_image_encode_jpeg(gf_error *err, const gf_image *m, int quality, uint8_t **bytes, size_t *size);
 
-/* The two formats, for gf_image_decode. */
+int gf_image_reads_webp(void); /* 1: this build has libwebp */
+
+/* The formats, for gf_image_decode. */
 glofnd_status gf_jpeg_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                              gf_image *out);
 glofnd_status gf_png_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
                             gf_image *out);
+glofnd_status gf_webp_decode(gf_error *err, const char *name, const uint8_t *bytes, size_t size, const gf_decode_hint *hint,
+                             gf_image *out);
 /* For decoders: the limit of a hint, which may be NULL. */
 static inline int64_t gf_hint_max_pixels(const gf_decode_hint *hint) {
     return hint && hint->max_pixels > 0 ? hint->max_pixels : GF_MAX_PIXELS;

@@ -52,6 +52,8 @@ static const gf_eval_key zeroshot[] = {
     NAME("dataset"), NAME("metric"), /* there is a figure for each metric */
     SETTING("samples"), SETTING("classes"), SETTING("classes_sum"), SETTING("templates_sum"), RECORDED("score"),
     PERCENT("top1", "top-1 %"), PERCENT_DETAIL("top5", "top-5 %"), PERCENT_DETAIL("mean_per_class", "mean per class %"),
+    PERCENT_DETAIL("macro_f1", "macro F1 %"), PERCENT_DETAIL("worst_group", "worst group %"),
+    PERCENT_DETAIL("worst_group5", "worst group top-5 %"),
 };
 static const gf_eval_key zeroshot_mean[] = {
     SETTING("datasets"), SETTING("names"), SETTING("sets"), PERCENT("score", "%"),

@@ -36,7 +36,7 @@ static void samples_are_grouped_by_key(void **state) {
     add_png("d.png", 4);
     add_text("d.cls", "0");
     add_png("0.v1.png", 5); /* WebDataset's key is 0, its ending v1.png: no image of ours */
-    add_text("e.webp", "another format");
+    add_text("e.bmp", "another format");
     add_text("e.cls", "0");
     finish("g.tar");
     gf_dataset *d = open_wds("g.tar");

@@ -120,6 +120,26 @@ static void ties_go_to_the_smaller_label(void **state) {
     assert_float_equal(found.per_class, 1.0 / 7, 1e-12);
 }
 
+/* Truth 0 0 0 1 1 2, chosen 0 0 1 1 0 0: F1 of class 0 is 4/7, of class 1 2/4, of class 2 0. Groups: 0 0 1 1 1, one left out. */
+static void groups_and_f1_are_those_worked_out_by_hand(void **state) {
+    (void)state;
+    float centre[7 * 7] = {0}, x[6 * 7] = {0};
+    int32_t label[] = {0, 0, 0, 1, 1, 2}, group[] = {0, 0, 1, 1, 1, 5};
+    static const int chosen[] = {0, 0, 1, 1, 0, 0};
+    gf_zeroshot found;
+    for (int c = 0; c < 7; c++) centre[c * 7 + c] = 1.0f;
+    for (int i = 0; i < 6; i++) x[i * 7 + chosen[i]] = 1.0f;
+    const gf_features f = {.n = 6, .dim = 7, .x = x, .label = label};
+    const gf_zeroshot_groups groups = {.group = group, .left_out = 5};
+    assert_int_equal(gf_zeroshot_score_groups(NULL, &f, &groups, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
+    assert_float_equal(found.macro_f1, (4.0 / 7.0 + 0.5 + 0.0) / 3.0, 1e-12);
+    assert_int_equal(found.groups, 2);
+    assert_float_equal(found.worst_group, 1.0 / 3.0, 1e-12);
+    assert_float_equal(found.worst_group5, 1.0, 1e-12);
+    assert_int_equal(gf_zeroshot_score(NULL, &f, centre, 7, &(gf_sweep_job){0}, &found), GLOFND_OK);
+    assert_true(found.groups == 0 && found.worst_group != found.worst_group);
+}
+
 static void one_image_one_class(void **state) {
     (void)state;
     float x[] = {1, 2}, centre[] = {-1, 0};
@@ -230,6 +250,7 @@ int main(void) {
         cmocka_unit_test(zeros_stay_zeros),
         cmocka_unit_test(equals_plain_loops),
         cmocka_unit_test(ties_go_to_the_smaller_label),
+        cmocka_unit_test(groups_and_f1_are_those_worked_out_by_hand),
         cmocka_unit_test(one_image_one_class),
         cmocka_unit_test(fills_every_gap),
         cmocka_unit_test(reads_templates),

@@ -99,8 +99,8 @@ printf 'filepath,title\nparts/0.png,\nparts/1.png,a disc\n' > late.csv
 expect 0 "captions   yes; the first sample has none" "$glofnd" data info csv:late.csv
 
 # What is left out is said.
-for class in two/0000001*; do touch "$class/x.webp"; done
-expect 0 "note       1 image with a different ending than .jpg, .jpeg or .png left out, the first: $class/x.webp" \
+for class in two/0000001*; do touch "$class/x.bmp"; done
+expect 0 "note       1 image with a different ending than .jpg, .jpeg or .png left out, the first: $class/x.bmp" \
     "$glofnd" data info folder:two
 expect 0 "glofnd data: 1 image with a different ending" "$glofnd" data export folder:two --out again
 

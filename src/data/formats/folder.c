@@ -46,7 +46,9 @@ typedef struct class_folders {
 
 static int is_image_name(const char *name) {
     const char *dot = strrchr(name, '.');
-    return dot && (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0);
+    if (!dot) return 0;
+    if (strcasecmp(dot, ".webp") == 0) return gf_image_reads_webp();
+    return strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0;
 }
 
 /* Formats that ImageFolder accepts, or cameras write, but this program does not. */

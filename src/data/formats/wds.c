@@ -91,11 +91,23 @@ static void close_wds(void *self) {
     free(w);
 }
 
-/* Beside the first shard. It may name more classes than these shards have samples of. */
+/* NAME beside the first shard, or in the folder above. 0: neither is there. */
+static int find_beside(const wds *w, const char *name, char *path, size_t bytes) {
+    char above[64];
+    const char *shard = gf_string_list_get(&w->paths, 0);
+    snprintf(above, sizeof above, "../%.50s", name);
+    if (gf_path_beside(NULL, shard, name, path, bytes) == GLOFND_OK && access(path, R_OK) == 0) return 1;
+    return gf_path_beside(NULL, shard, above, path, bytes) == GLOFND_OK && access(path, R_OK) == 0;
+}
+
+static int templates(const gf_dataset *d, char *out, size_t bytes) {
+    return find_beside(d->self, "zeroshot_classification_templates.txt", out, bytes);
+}
+
+/* It may name more classes than these shards have samples of. */
 static glofnd_status read_class_names(gf_error *err, const wds *w, gf_dataset *d) {
     char path[PATH_MAX];
-    if (d->info.classes == 0) return GLOFND_OK;
-    TRY(gf_path_beside(err, gf_string_list_get(&w->paths, 0), "classnames.txt", path, sizeof path));
+    if (d->info.classes == 0 || !find_beside(w, "classnames.txt", path, sizeof path)) return GLOFND_OK;
     TRY(gf_read_class_names(err, d, path, d->info.classes, GF_CLASSES_MAX, &d->classes));
     if (d->classes.n > 0) d->info.classes = (int32_t)d->classes.n;
     return GLOFND_OK;
@@ -215,6 +227,8 @@ static place place_of(const gf_dataset *d, int64_t i) {
 
 static int32_t label_of(const gf_dataset *d, int64_t i) { return place_of(d, i).e->label; }
 
+static int32_t group_of(const gf_dataset *d, int64_t i) { return place_of(d, i).e->group; }
+
 static void name_of(const gf_dataset *d, int64_t i, char *out, size_t bytes) {
     const place p = place_of(d, i);
     snprintf(out, bytes, "%s:%s", p.path, p.key);
@@ -289,6 +303,8 @@ const gf_dataset_format gf_format_wds = {
     .open = open_wds,
     .close = close_wds,
     .label = label_of,
+    .group = group_of,
+    .templates = templates,
     .name_of = name_of,
     .key = key_of,
     .read = read_wds,

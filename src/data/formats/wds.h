@@ -1,7 +1,10 @@
 /* wds.h - WebDataset shards: the positions of samples in them, so that samples can be read in any order.
  *
+ * Evaluation sets of DataComp and clip_benchmark are such shards in a folder test/, with classnames.txt and
+ * zeroshot_classification_templates.txt in the folder above, and sometimes a .npy per sample, whose first number is a group.
+ *
  * A sample is a run of members that share a key (the name up to the first dot of its last part): one image, and perhaps .txt,
- * .cls, .json. Such a run without image, as key.webp or key.v1.png, is left out and counted. A .txt, .cls or .json that cannot be
+ * .cls, .json. Such a run without image, as key.bmp or key.v1.png, is left out and counted. A .txt, .cls or .json that cannot be
  * used is counted, too: its sample is taken without that label or caption. A key that occurs again, in the same shard or a
  * different one, is a different sample. Scanning a shard gives a list of its samples, which is kept in a file beside the shard
  * (SHARD.gfidx) with the shard's size and time, and made anew when these differ. If that cannot be written, the list is kept in
@@ -13,6 +16,7 @@
 #include "util/strings/string_list.h"
 
 #define GF_WDS_TEXT_MAX (1u << 20) /* bytes of a .txt or .json */
+#define GF_WDS_GROUPS_MAX 65536    /* groups of samples by their .npy */
 #define GF_BRACES_MAX 1000000      /* names one pattern may expand to */
 
 enum { GF_WDS_TEXT_IS_JSON = 1 }; /* gf_wds_entry.flags */
@@ -21,6 +25,7 @@ typedef struct gf_wds_entry {
     uint64_t image_at, text_at;
     uint32_t image_size, text_size; /* text_size 0: none */
     int32_t label;                  /* -1: none */
+    int32_t group;                  /* first number of a .npy of metadata; -1: none */
     uint32_t flags;
 } gf_wds_entry;
 

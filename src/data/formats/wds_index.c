@@ -2,8 +2,8 @@
  *
  * Little endian: magic, version, shard size, shard time, count, bytes of keys, keys left out, parts not used, flags | CRC | entries |
  * CRC | keys, the name of the first key left out, the message about the first part not used ("": none), each closed by a zero
- * byte | CRC. Version 1 came from scans that accepted some shards that were cut short, version 2 lacks the parts not used: both
- * are made anew.
+ * byte | CRC. Version 1 came from scans that accepted some shards that were cut short, version 2 lacks the parts not used,
+ * version 3 groups and WebP: all are made anew, and those of a build with or without libwebp by the other.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -18,9 +18,10 @@
 #include "util/strings/utf8.h"
 
 #define MAGIC "GFWDSIX1"
-#define VERSION 3u
-#define ENTRY_BYTES 32u
+#define VERSION 4u
+#define ENTRY_BYTES 36u
 #define FLAG_NO_END_MARK 1u
+#define FLAG_WEBP 2u /* by a build that reads WebP */
 
 void gf_wds_shard_free(gf_wds_shard *s) {
     free(s->entries);
@@ -29,6 +30,9 @@ void gf_wds_shard_free(gf_wds_shard *s) {
     gf_string_list_free(&s->keys);
     *s = (gf_wds_shard){0};
 }
+
+/* Of an index that this build would make. */
+static uint32_t own_flags(void) { return gf_image_reads_webp() ? FLAG_WEBP : 0; }
 
 /* ----- writing ----- */
 
@@ -47,6 +51,7 @@ static void put_entry(gf_writer *w, const gf_wds_entry *e) {
     gf_put_u32(w, e->image_size);
     gf_put_u32(w, e->text_size);
     gf_put_u32(w, (uint32_t)e->label);
+    gf_put_u32(w, (uint32_t)e->group);
     gf_put_u32(w, e->flags);
 }
 
@@ -61,7 +66,7 @@ glofnd_status gf_wds_index_save(gf_error *err, const char *path, const gf_wds_sh
     gf_put_u64(&w, s->keys.used + strlen(text_or_none(s->left_first)) + 1 + strlen(text_or_none(s->unused_first)) + 1);
     gf_put_u64(&w, (uint64_t)s->left_out);
     gf_put_u64(&w, (uint64_t)s->unused);
-    gf_put_u32(&w, s->no_end_mark ? FLAG_NO_END_MARK : 0);
+    gf_put_u32(&w, (s->no_end_mark ? FLAG_NO_END_MARK : 0) | own_flags());
     gf_put_crc(&w);
     for (int64_t i = 0; i < s->keys.n; i++) put_entry(&w, &s->entries[i]);
     gf_put_crc(&w);
@@ -95,8 +100,8 @@ static glofnd_status get_head(gf_error *err, gf_reader *r, gf_file_stamp stamp, 
             r->path);
     const uint64_t left = gf_reader_left(r);
     FAIL_IF(err, h->key_bytes > left || h->count > left / ENTRY_BYTES, GLOFND_E_FORMAT, "'%.350s' is cut short", r->path);
-    FAIL_IF(err, h->left_out > INT64_MAX || h->unused > INT64_MAX || (h->flags & ~FLAG_NO_END_MARK), GLOFND_E_FORMAT,
-            "'%.350s' has a wrong header", r->path);
+    FAIL_IF(err, h->left_out > INT64_MAX || h->unused > INT64_MAX || (h->flags & ~FLAG_NO_END_MARK) != own_flags(),
+            GLOFND_E_FORMAT, "'%.350s' has a wrong header", r->path);
     return GLOFND_OK;
 }
 
@@ -104,8 +109,8 @@ static int inside(uint64_t at, uint64_t bytes, uint64_t size) { return at <= siz
 
 static int entry_is_valid(const gf_wds_entry *e, uint64_t size) {
     return inside(e->image_at, e->image_size, size) && inside(e->text_at, e->text_size, size) && e->label >= -1 &&
-           e->label < GF_CLASSES_MAX && e->image_size <= GF_FILE_BYTES_MAX && e->text_size <= GF_WDS_TEXT_MAX &&
-           (e->flags & ~(uint32_t)GF_WDS_TEXT_IS_JSON) == 0;
+           e->label < GF_CLASSES_MAX && e->group >= -1 && e->group < GF_WDS_GROUPS_MAX && e->image_size <= GF_FILE_BYTES_MAX &&
+           e->text_size <= GF_WDS_TEXT_MAX && (e->flags & ~(uint32_t)GF_WDS_TEXT_IS_JSON) == 0;
 }
 
 static gf_wds_entry get_entry(gf_reader *r) {
@@ -115,6 +120,7 @@ static gf_wds_entry get_entry(gf_reader *r) {
     e.image_size = gf_get_u32(r);
     e.text_size = gf_get_u32(r);
     e.label = (int32_t)gf_get_u32(r);
+    e.group = (int32_t)gf_get_u32(r);
     e.flags = gf_get_u32(r);
     return e;
 }

@@ -129,8 +129,11 @@ static glofnd_status add_shards(gf_error *err, const char *name, gf_string_list 
     if (strpbrk(name, "*?[")) return add_matches(err, name, out);
     if (!gf_is_folder(name)) return gf_string_list_add(err, out, name, strlen(name));
     const int n = snprintf(pattern, sizeof pattern, "%s/*.tar", name);
-    FAIL_IF(err, n < 0 || n >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.400s' is too long", name);
-    return add_matches(err, pattern, out);
+    FAIL_IF(err, n < 0 || n + 5 >= PATH_MAX, GLOFND_E_ARGUMENT, "the path '%.400s' is too long", name);
+    const glofnd_status status = add_matches(err, pattern, out);
+    if (status != GLOFND_E_IO) return status;
+    snprintf(pattern, sizeof pattern, "%.*s/test/*.tar", n - 6, name); /* an evaluation set of DataComp */
+    return add_matches(NULL, pattern, out) == GLOFND_OK ? GLOFND_OK : status;
 }
 
 glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_string_list *out) {

@@ -11,14 +11,16 @@
 #include "data/dataset_format.h"
 #include "data/formats/wds.h"
 #include "data/tar.h"
+#include "io/npy.h"
 #include "util/grow.h"
 #include "util/strings/number_text.h"
 #include "util/strings/utf8.h"
 
-#define CLS_MAX 32 /* bytes of a .cls */
+#define CLS_MAX 32   /* bytes of a .cls */
+#define NPY_MAX 4096 /* bytes of a .npy of metadata */
 #define NAME_BYTES 100
 
-enum part { IMAGE, TEXT, LABEL, JSON, PARTS, OTHER = PARTS };
+enum part { IMAGE, TEXT, LABEL, JSON, METADATA, PARTS, OTHER = PARTS };
 
 typedef struct group { /* the members seen so far of the current sample */
     char *key, *first; /* first: the name of its first member */
@@ -38,6 +40,8 @@ static size_t key_bytes(const char *name) {
 static enum part part_of(const char *extension) {
     if (strcasecmp(extension, "jpg") == 0 || strcasecmp(extension, "jpeg") == 0 || strcasecmp(extension, "png") == 0)
         return IMAGE;
+    if (strcasecmp(extension, "webp") == 0) return gf_image_reads_webp() ? IMAGE : OTHER;
+    if (strcasecmp(extension, "npy") == 0) return METADATA;
     if (strcasecmp(extension, "txt") == 0) return TEXT;
     if (strcasecmp(extension, "cls") == 0) return LABEL;
     if (strcasecmp(extension, "json") == 0) return JSON;
@@ -116,7 +120,7 @@ glofnd_status gf_wds_json(gf_error *err, const char *name, char *text, size_t n,
 /* ----- label and text of a sample ----- */
 
 static void name_part(const group *g, enum part p, char out[NAME_BYTES]) {
-    static const char *const endings[PARTS] = {" (its image)", ".txt", ".cls", ".json"};
+    static const char *const endings[PARTS] = {" (its image)", ".txt", ".cls", ".json", ".npy"};
     snprintf(out, NAME_BYTES, "%.80s%s", g->key, endings[p]);
 }
 
@@ -157,6 +161,23 @@ static glofnd_status read_json(gf_error *err, const gf_tar *t, const group *g, i
     return status;
 }
 
+/* The first number of an array of metadata, which says the group of a sample; -1: none, or no array of that kind. */
+static glofnd_status read_group(gf_error *err, const gf_tar *t, const group *g, int32_t *out) {
+    char name[NAME_BYTES];
+    uint8_t bytes[NPY_MAX];
+    gf_npy a = {0};
+    const size_t size = (size_t)g->part[METADATA].size;
+    *out = -1;
+    if (!g->part[METADATA].here || g->part[METADATA].size > NPY_MAX) return GLOFND_OK;
+    name_part(g, METADATA, name);
+    TRY(gf_file_read_at(err, t->fd, name, g->part[METADATA].at, bytes, size));
+    if (gf_npy_decode(NULL, name, bytes, size, &a) != GLOFND_OK) return GLOFND_OK;
+    const double x = a.count > 0 ? gf_npy_f64(&a, 0) : -1.0;
+    if (x >= 0.0 && x < GF_WDS_GROUPS_MAX && x == (double)(int32_t)x) *out = (int32_t)x;
+    gf_npy_free(&a);
+    return GLOFND_OK;
+}
+
 /* A bad member among millions is counted, and the first one described. Other failures, such as of the disk, are errors. */
 static glofnd_status tolerate(gf_error *err, const gf_tar *t, glofnd_status status, const gf_error *why, gf_wds_shard *s) {
     if (status == GLOFND_OK) return GLOFND_OK;
@@ -172,7 +193,7 @@ static glofnd_status fill_entry(gf_error *err, const gf_tar *t, const group *g, 
     gf_error why = {""};
     int32_t label = -1;
     int caption = 0;
-    *e = (gf_wds_entry){.image_at = g->part[IMAGE].at, .label = -1};
+    *e = (gf_wds_entry){.image_at = g->part[IMAGE].at, .label = -1, .group = -1};
     glofnd_status status = check_size(&why, g, IMAGE, GF_FILE_BYTES_MAX);
     if (status == GLOFND_OK) e->image_size = (uint32_t)g->part[IMAGE].size; /* else 0 bytes: reading it fails */
     TRY(tolerate(err, t, status, &why, s));
@@ -184,6 +205,7 @@ static glofnd_status fill_entry(gf_error *err, const gf_tar *t, const group *g, 
     TRY(tolerate(err, t, status, &why, s));
     status = g->part[JSON].here && !(has_text && has_label) ? read_json(&why, t, g, &label, &caption) : GLOFND_OK;
     TRY(tolerate(err, t, status, &why, s));
+    TRY(tolerate(err, t, read_group(&why, t, g, &e->group), &why, s));
     if (!has_label) e->label = label;
     if (has_text || caption) {
         const enum part p = has_text ? TEXT : JSON;

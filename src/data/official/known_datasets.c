@@ -272,7 +272,11 @@ static const struct {
     [GF_SCORE_TOP1] = {"top1", "top-1"},
     [GF_SCORE_MEAN] = {"mean_per_class", "mean per class"},
     [GF_SCORE_MAP11] = {"map11", "11-point mAP"},
-    [GF_SCORE_RECALL] = {"mean_recall1", "mean R@1"},
+    [GF_SCORE_RECALL] = {"recall1", "mean R@1"},
+    [GF_SCORE_MACRO_F1] = {"macro_f1", "macro F1"},
+    [GF_SCORE_WORST_GROUP] = {"worst_group", "worst group"},
+    [GF_SCORE_WORST_GROUP5] = {"worst_group5", "worst group @5"},
+    [GF_SCORE_JACCARD] = {"jaccard", "Jaccard"},
 };
 
 const char *gf_scoring_key(gf_scoring m) { return metrics[m].key; }

@@ -106,15 +106,23 @@ static glofnd_status check(gf_error *err, const gf_features *images, int64_t cla
     return GLOFND_OK;
 }
 
-/* best [n][k]; right, all: zeroed scratch [classes]. */
-static void score(const gf_features *images, const int64_t *best, int k, int64_t *right, int64_t *all, gf_zeroshot *out) {
+/* Place of the label among the k best; k: not there. */
+static int place_of(const int64_t *best, int k, int32_t label) {
+    int place = 0;
+    while (place < k && best[place] != label) place++;
+    return place;
+}
+
+/* best [n][k]; right, all, chosen: zeroed scratch [classes]. */
+static void score(const gf_features *images, const int64_t *best, int k, int64_t *right, int64_t *all, int64_t *chosen,
+                  gf_zeroshot *out) {
     for (int64_t i = 0; i < images->n; i++) {
         const int32_t label = images->label[i];
-        int place = 0;
         if (label < 0) continue;
-        while (place < k && best[i * k + place] != label) place++;
+        const int place = place_of(best + i * k, k, label);
         all[label]++;
         right[label] += place == 0;
+        if (best[i * k] >= 0) chosen[best[i * k]]++;
         out->n++;
         out->top1 += place == 0;
         out->top5 += place < k;
@@ -122,25 +130,62 @@ static void score(const gf_features *images, const int64_t *best, int k, int64_t
     for (int64_t c = 0; c < out->classes; c++) {
         out->seen += all[c] > 0;
         if (all[c]) out->per_class += (double)right[c] / (double)all[c];
+        if (all[c]) out->macro_f1 += 2.0 * (double)right[c] / (double)(all[c] + chosen[c]);
     }
     out->top1 /= (double)out->n;
     out->top5 /= (double)out->n;
     out->per_class /= (double)out->seen;
+    out->macro_f1 /= (double)out->seen;
 }
 
-glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
-                                const gf_sweep_job *job, gf_zeroshot *out) {
+typedef struct group_count {
+    int64_t n, top1, top5;
+} group_count;
+
+static glofnd_status score_groups(gf_error *err, const gf_features *images, const int64_t *best, int k,
+                                  const gf_zeroshot_groups *groups, gf_zeroshot *out) {
+    int32_t max = -1;
+    out->worst_group = out->worst_group5 = NAN;
+    for (int64_t i = 0; groups && i < images->n; i++) max = groups->group[i] > max ? groups->group[i] : max;
+    group_count *count = calloc((size_t)max + 2, sizeof *count);
+    FAIL_IF(err, !count, GLOFND_E_MEMORY, "no memory for %d groups", (int)max + 1);
+    for (int64_t i = 0; groups && i < images->n; i++) {
+        const int32_t g = groups->group[i];
+        if (g < 0 || g == groups->left_out || images->label[i] < 0) continue;
+        const int place = place_of(best + i * k, k, images->label[i]);
+        count[g].n++;
+        count[g].top1 += place == 0;
+        count[g].top5 += place < k;
+    }
+    for (int32_t g = 0; g <= max; g++) {
+        if (count[g].n == 0) continue;
+        out->groups++;
+        out->worst_group = fmin(out->worst_group, (double)count[g].top1 / (double)count[g].n); /* fmin skips NaN */
+        out->worst_group5 = fmin(out->worst_group5, (double)count[g].top5 / (double)count[g].n);
+    }
+    free(count);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_zeroshot_score_groups(gf_error *err, const gf_features *images, const gf_zeroshot_groups *groups,
+                                       const float *classifier, int64_t classes, const gf_sweep_job *job, gf_zeroshot *out) {
     enum { K = 5 };
     const gf_vectors rows = {.x = images->x, .n = images->n, .dim = images->dim, .name = "embedding of image"},
                      cols = {.x = classifier, .n = classes, .dim = images->dim, .name = "embedding of class"};
     const gf_sweep_job stage = gf_sweep_stage(job, "classes");
     *out = (gf_zeroshot){.classes = classes};
     TRY(check(err, images, classes));
-    int64_t *best = malloc((size_t)images->n * K * sizeof *best), *counts = calloc(2 * (size_t)classes, sizeof *counts);
-    const glofnd_status status = best && counts ? gf_nearest(err, &rows, &cols, K, &stage, best)
-                                                : gf_fail(err, GLOFND_E_MEMORY, "no memory to classify images");
-    if (status == GLOFND_OK) score(images, best, K, counts, counts + classes, out);
+    int64_t *best = malloc((size_t)images->n * K * sizeof *best), *counts = calloc(3 * (size_t)classes, sizeof *counts);
+    glofnd_status status = best && counts ? gf_nearest(err, &rows, &cols, K, &stage, best)
+                                          : gf_fail(err, GLOFND_E_MEMORY, "no memory to classify images");
+    if (status == GLOFND_OK) score(images, best, K, counts, counts + classes, counts + 2 * classes, out);
+    if (status == GLOFND_OK) status = score_groups(err, images, best, K, groups, out);
     free(best);
     free(counts);
     return status;
+}
+
+glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
+                                const gf_sweep_job *job, gf_zeroshot *out) {
+    return gf_zeroshot_score_groups(err, images, NULL, classifier, classes, job, out);
 }

@@ -35,10 +35,21 @@ typedef struct gf_zeroshot {
     int64_t n, classes; /* images with a label; classes to choose from */
     int64_t seen;       /* classes with an image */
     double top1, top5;
-    double per_class; /* mean top-1 over seen classes */
+    double per_class;                 /* mean top-1 over seen classes */
+    double macro_f1;                  /* mean over seen classes of F1 */
+    int64_t groups;                   /* groups with an image; 0: none are given */
+    double worst_group, worst_group5; /* smallest top-1 and top-5 of a group; NaN: no groups */
 } gf_zeroshot;
+
+typedef struct gf_zeroshot_groups {
+    const int32_t *group; /* [images] -1: in none */
+    int32_t left_out;     /* a group that does not count; -1: none */
+} gf_zeroshot_groups;
 
 /* Among equally similar classes, the smaller label comes first. Images without label are not counted. E_ARGUMENT: no image has a
  * label, or a label is not below `classes`. */
 glofnd_status gf_zeroshot_score(gf_error *err, const gf_features *images, const float *classifier, int64_t classes,
                                 const gf_sweep_job *job, gf_zeroshot *out);
+/* The same, and scores of groups of images, as regions. */
+glofnd_status gf_zeroshot_score_groups(gf_error *err, const gf_features *images, const gf_zeroshot_groups *groups,
+                                       const float *classifier, int64_t classes, const gf_sweep_job *job, gf_zeroshot *out);

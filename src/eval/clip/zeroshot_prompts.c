@@ -54,13 +54,22 @@ static const char *const own_templates[] = {
     "a small {}.",      "a large {}.",        "a close view of a {}.",
 };
 
+/* Bytes of a gap for the class name that the text begins with, {} or {c} as clip_benchmark writes it; 0: none. */
+static size_t gap_at(const char *text) { return strncmp(text, "{}", 2) == 0 ? 2 : strncmp(text, "{c}", 3) == 0 ? 3 : 0; }
+
+static const char *gap_of(const char *text) {
+    while (*text && !gap_at(text)) text++;
+    return *text ? text : NULL;
+}
+
 static glofnd_status read_templates(gf_error *err, const char *path, gf_string_list *out) {
     if (path) TRY(read_lines(err, path, out));
     for (size_t i = 0; !path && i < sizeof own_templates / sizeof *own_templates; i++)
         TRY(gf_string_list_add(err, out, own_templates[i], strlen(own_templates[i])));
     for (int64_t i = 0; i < out->n; i++)
-        FAIL_IF(err, !strstr(gf_string_list_get(out, i), "{}"), GLOFND_E_FORMAT,
-                "%.300s, line %lld has no {} for the class name: \"%.60s\"", path, (long long)i + 1, gf_string_list_get(out, i));
+        FAIL_IF(err, !gap_of(gf_string_list_get(out, i)), GLOFND_E_FORMAT,
+                "%.300s, line %lld has no {} or {c} for the class name: \"%.60s\"", path, (long long)i + 1,
+                gf_string_list_get(out, i));
     return GLOFND_OK;
 }
 
@@ -75,12 +84,12 @@ size_t gf_prompt_fill(const char *template, const char *name, char *out, size_t 
     const size_t name_length = strlen(name);
     size_t n = 0;
     while (*template) {
-        const int gap = template[0] == '{' && template[1] == '}';
+        const size_t gap = gap_at(template);
         const char *from = gap ? name : template;
         const size_t length = gap ? name_length : 1;
         for (size_t i = 0; i < length; i++, n++)
             if (n + 1 < bytes) out[n] = from[i];
-        template += gap ? 2 : 1;
+        template += gap ? gap : 1;
     }
     if (bytes) out[n < bytes ? n : bytes - 1] = 0;
     return n;
