@@ -5,8 +5,8 @@ needs_runs
 needs 'png yes'
 needs_tools tar
 call "$glofnd" pretrain --quiet --task clip --data shapes:n=128,classes=4,size=16,seed=3 \
-    --arch resnet8 --embed-dim 16 \
-    --text-width 16 --text-layers 1 --text-heads 2 --context 24 --vocab-merges 100 --batch 32 --epochs 1 --start-epoch 0 --alpha 0.1 --out run
+    --arch resnet8 --embed-dim 16 --text-width 16 --text-layers 1 --text-heads 2 --context 24 --vocab-merges 100 --batch 32 \
+    --epochs 1 --start-epoch 0 --alpha 0.1 --out run
 wants "pretrain" 0
 score() { grep "\"dataset\": \"$1\"" run/eval.jsonl | tail -n 1 | sed 's/.*"score": \([^,}]*\).*/\1/'; }
 value() { grep "\"dataset\": \"$1\"" run/eval.jsonl | tail -n 1 | sed "s/.*\"$2\": \([^,}]*\).*/\1/"; }
@@ -31,7 +31,9 @@ task() {
     echo "a photo of {c}, indeed." > "root/$1/zeroshot_classification_templates.txt"
     rm -rf made unpacked
 }
-for name in wds_vtab-pets_test wds_wilds-iwildcam_test wds_wilds-fmow_test wds_dollar_street_test wds_geode_test; do task $name; done
+for name in wds_vtab-pets_test wds_wilds-iwildcam_test wds_wilds-fmow_test wds_dollar_street_test wds_geode_test; do
+    task $name
+done
 
 expect 0 "DataComp task ImageNet 1k is missing: no folder wds_imagenet1k_test in root" \
     "$glofnd" eval zeroshot run --datacomp root
