@@ -175,9 +175,13 @@ typedef int32_t glofnd_lambda_init;
 enum { GLOFND_INIT_ONE = 0, GLOFND_INIT_QUANTILE = 1 };
 
 /* QUANTILE: above the row's interpolated (1-alpha) quantile (the authors' code; flags ceil(alpha (n-1))). TOPK: exactly the
- * ceil(alpha n) best, ties to the smaller column, scored by batch.support_a/b where given. */
+ * ceil(alpha n) best, ties to the smaller column. THRESHOLD: all above fnc_threshold. Both scored by batch.support_a/b where
+ * given: the mean or the maximum of the similarities of a sample's support vectors to the other embedding. CUDA: TOPK with one
+ * support vector, else E_UNSUPPORTED. */
 typedef int32_t glofnd_fnc_rule;
-enum { GLOFND_FNC_QUANTILE = 0, GLOFND_FNC_TOPK = 1 };
+enum { GLOFND_FNC_QUANTILE = 0, GLOFND_FNC_TOPK = 1, GLOFND_FNC_THRESHOLD = 2 };
+typedef int32_t glofnd_fnc_aggregate;
+enum { GLOFND_FNC_MEAN = 0, GLOFND_FNC_MAX = 1 };
 
 /* PAPER: the equations of the paper. OFFICIAL: what the authors' code computes; docs/method.md lists the differences. */
 typedef int32_t glofnd_compat;
@@ -243,7 +247,10 @@ typedef struct glofnd_options {
     int32_t require_label;   /* 1: only pairs of one label are flagged; needs batch.label */
     double bank_momentum;    /* BANK: weight of the old average, in [0,1) */
     glofnd_similarity similarity;
-    int32_t reserved; /* 0 */
+    int32_t reserved;                   /* 0 */
+    double fnc_threshold;               /* FNC THRESHOLD: pairs of a larger score are flagged */
+    int32_t fnc_support;                /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
+    glofnd_fnc_aggregate fnc_aggregate; /* of their scores */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */
@@ -411,7 +418,7 @@ typedef struct glofnd_batch {
     const int64_t *id;     /* [cols] anchor ids, all different */
     const int32_t *label;  /* [cols] or NULL: ORACLE, WANT_QUALITY; negative: unknown, equal to no other */
     const int32_t *group;  /* [cols] or NULL: GROUPS, or pairs to flag in addition; may repeat; negative: in no group */
-    const void *support_a; /* [cols][dim] or NULL: FNC TOPK, mean of extra views; the score of a pair is support . other */
+    const void *support_a; /* [fnc_support][cols][dim] or NULL: FNC TOPK, THRESHOLD: embeddings of extra views of the samples */
     const void *support_b; /* image-text: of the text. Two views: unused */
     const int64_t *slot;   /* [rows] or NULL: the row of the store that holds the state of each own sample, all different; ids
                                    are then free to exceed the store. NULL: the row of its id. For a store that holds only the

@@ -75,6 +75,8 @@ typedef struct gf_rows {
 typedef struct gf_pass {
     const gf_embed *q, *k;
     const gf_embed *score; /* GF_TIE: left side of the score product; NULL: q */
+    int scores;            /* ... the largest of so many, their rows ... */
+    int64_t score_stride;  /* ... this many rows apart */
     int64_t q0;            /* position of q's first row in the global batch; k holds all of it */
     int shift;             /* rows r, c are of one sample iff (q0 + r) >> shift == c >> shift: never a pair */
     int symmetric;         /* q is k and row is col: every unordered pair once */
@@ -100,6 +102,8 @@ typedef struct gf_marking { /* beside the gf_pass that makes S: lo of its rows, 
 
 typedef struct gf_select { /* order statistics of row r among its columns, by descending value */
     const gf_embed *q, *k;
+    int copies;          /* > 1: a value is the largest of so many products, the rows of q ... */
+    int64_t copy_stride; /* ... this many rows apart */
     int64_t q0;
     int shift;                      /* as gf_pass; -1: no pair is left out */
     int64_t best;                   /* value[] gets the best-th largest, 1 <= best <= columns of a row ... */

@@ -14,7 +14,7 @@ static int64_t id_at(const gf_maker *m, const gf_slot *s, int64_t position) {
 /* out [views] */
 static void draw_views(const gf_loader_spec *spec, uint32_t epoch, int64_t id, int width, int height, gf_view *out) {
     for (int v = 0; v < spec->views; v++) {
-        gf_rng r = gf_rng_at(spec->seed, GF_RNG_AUGMENT, epoch, (uint64_t)id, (uint32_t)v);
+        gf_rng r = gf_rng_at(spec->seed, GF_RNG_AUGMENT, epoch, (uint64_t)id, (uint32_t)(spec->first_view + v));
         out[v] = gf_augment_draw(&spec->augment, &r, width, height);
     }
 }

@@ -214,6 +214,7 @@ static float threshold(const glofnd_store *s, const buffers *x, int v, int64_t r
     const double alpha = x->plan.o.alpha;
     glofnd_row row;
     if (!x->plan.thresholds) return INFINITY;
+    if (x->plan.topk && x->plan.o.fnc_rule == GLOFND_FNC_THRESHOLD) return (float)x->plan.o.fnc_threshold;
     if (!x->plan.learned) {
         const int64_t n = negatives_of(q, v, r, x->values);
         return x->plan.topk ? gf_kth_largest(x->values, n, gf_top_count(n, alpha)) : gf_quantile(x->values, n, alpha);
@@ -229,7 +230,7 @@ static int same_group(const glofnd_sims *q, int64_t r, int64_t c) {
 
 /* FNC TOPK: of the entries equal to the threshold, the smaller columns are flagged too. */
 static int64_t ties_to_flag(const gf_plan *p, const glofnd_sims *q, const float *sim, int64_t r, float theta) {
-    if (!p->topk) return 0;
+    if (!p->topk || p->o.fnc_rule == GLOFND_FNC_THRESHOLD) return 0;
     int64_t n = 0, larger = 0;
     for (int64_t col = 0; col < q->cols; col++) {
         if (!is_negative(q, r, col)) continue;

@@ -12,7 +12,8 @@ static const char *const detectors[] = {"none", "glofnd", "single", "fnc", "orac
 static const char *const actions[] = {"drop", "attract", "weight", NULL};
 static const char *const learners[] = {"adam", "sgd", "adam-official", "ring", NULL};
 static const char *const lambda_inits[] = {"one", "quantile", NULL};
-static const char *const fnc_rules[] = {"quantile", "topk", NULL};
+static const char *const fnc_rules[] = {"quantile", "topk", "threshold", NULL};
+static const char *const fnc_aggregates[] = {"mean", "max", NULL};
 static const char *const devices[] = {"cpu", "cuda", NULL};
 static const char *const maths[] = {"auto", "exact", "tf32", "bf16", "split", NULL};
 static const char *const similarities[] = {"embedding", "bank", NULL};
@@ -39,7 +40,8 @@ static const gf_option rows[] = {
     NAME(action, actions, "drop", "method", "treatment of a false negative"),
     REAL(alpha, "0.01", 0, 1, NOT_MAX, "method", "share of negatives to flag; 0: glofnd, single and fnc flag nothing"),
     REAL(omega, "0.5", 0, 1, CLOSED, "method", "weight of a flagged pair under action weight"),
-    NAME(fnc_rule, fnc_rules, "quantile", "method", "detector fnc: interpolated quantile of the row, or exactly the top k"),
+    NAME(fnc_rule, fnc_rules, "quantile", "method",
+         "detector fnc: interpolated quantile of the row, exactly the top k, or all above fnc_threshold"),
     NAME(compat, compats, "paper", "method", "the paper's equations, or what the authors' code computes"),
     SWITCH(normalize, "1", "method", "1: embeddings come raw; 0: they are unit vectors already"),
 
@@ -79,6 +81,10 @@ static const gf_option rows[] = {
     NAME(similarity, similarities, "embedding", "experiment",
          "what thresholds are compared with: similarities of embeddings, or of averages over views and visits"),
     REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experiment", "similarity bank: weight of a sample's old average"),
+    REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
+    INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
+            "fnc_rule topk, threshold: extra views per image that score its pairs"),
+    NAME(fnc_aggregate, fnc_aggregates, "mean", "method", "fnc_support: mean or maximum of the similarities of these views"),
 };
 
 static const gf_option_table table = {rows, sizeof rows / sizeof rows[0]};
@@ -115,10 +121,13 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
     FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->lambda_init == GLOFND_INIT_QUANTILE && o->lambda_warmup > 0,
             GLOFND_E_OPTION,
             "lambda_init: compat official starts from the quantile or warms up, not both; set lambda_warmup to 0");
-    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK,
-            GLOFND_E_OPTION, "fnc_rule: the authors' code has no topk; set quantile, or compat paper");
-    FAIL_IF(err, gf_options_mark(o) && o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK, GLOFND_E_OPTION,
-            "fnc_rule: topk does not go with flag_probability, require_label or similarity bank; set quantile");
+    const int scored = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    FAIL_IF(err, o->compat == GLOFND_COMPAT_OFFICIAL && scored, GLOFND_E_OPTION,
+            "fnc_rule: the authors' code has no %s; set quantile, or compat paper", fnc_rules[o->fnc_rule]);
+    FAIL_IF(err, o->detector == GLOFND_DETECT_FNC && !scored && o->fnc_support > 0, GLOFND_E_OPTION,
+            "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold");
+    FAIL_IF(err, gf_options_mark(o) && scored, GLOFND_E_OPTION,
+            "fnc_rule: topk and threshold do not go with flag_probability, require_label or similarity bank; set quantile");
     FAIL_IF(err, o->reserved != 0, GLOFND_E_OPTION, "reserved: %d; expected 0", (int)o->reserved);
     return GLOFND_OK;
 }

@@ -45,7 +45,8 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.negatives = (cols - 1) * per_sample;
     s.tile = o->tile ? o->tile : s.all <= 1024 ? 64 : 128;
     s.learns = o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE;
-    s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_TOPK;
+    s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
+    s.support = GF_MAX(1, o->fnc_support);
     s.marks = gf_options_mark(o) && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
     s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
@@ -81,7 +82,7 @@ static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {
 
 static void lay_side(cursor *at, gf_side *side, const gf_shape *s, int64_t ld) {
     lay_embed(at, &side->z, s->all, s->dim, ld, 1);
-    lay_embed(at, &side->support, s->topk ? s->all : 0, s->dim, ld, 0);
+    lay_embed(at, &side->support, s->topk ? s->all * s->support : 0, s->dim, ld, 0);
     lay_embed(at, &side->bank, s->bank ? s->all : 0, s->dim, ld, 1);
     TAKE(at, side->bank_rows, s->bank ? s->cols * s->dim : 0);
     lay_embed(at, &side->ring, s->ring, s->dim, ld, 1);

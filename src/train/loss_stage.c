@@ -23,6 +23,8 @@ struct gf_loss_stage {
     const gf_batch *batch;
     int64_t step;
     double tau;
+    const float *support; /* [fnc_support][batch][dim] on the host; NULL: none */
+    float *support_there; /* GPU: the same on the device; else NULL */
     glofnd_stats stats;
     stand_in options; /* the options of the context */
     /* arrays of a batch */
@@ -73,6 +75,11 @@ static glofnd_status make_store(gf_error *err, gf_loss_stage *l) {
     return gf_ctx_status(err, l->ctx, glofnd_ctx_reserve(l->ctx, e->batch, config_of(l)->batch, e->dim, &l->ctx_bytes));
 }
 
+static size_t support_bytes(const gf_loss_stage *l) {
+    const gf_config *c = config_of(l);
+    return (size_t)c->method.fnc_support * (size_t)(c->batch * l->spec.encoders->dim) * sizeof(float);
+}
+
 static glofnd_status make_arrays(gf_error *err, gf_loss_stage *l) {
     const size_t batch = (size_t)config_of(l)->batch;
     const int device = on_device(l), groups = has_groups(l);
@@ -82,6 +89,9 @@ static glofnd_status make_arrays(gf_error *err, gf_loss_stage *l) {
     l->id = device ? gf_net_alloc(net, batch * sizeof *l->id) : NULL;
     l->label = device ? gf_net_alloc(net, batch * sizeof *l->label) : NULL;
     l->group = device && groups ? gf_net_alloc(net, batch * sizeof *l->group) : NULL;
+    l->support_there = device && gf_config_supports(config_of(l)) ? gf_net_alloc(net, support_bytes(l)) : NULL;
+    FAIL_IF(err, device && gf_config_supports(config_of(l)) && !l->support_there, GLOFND_E_MEMORY,
+            "no memory for the support views of %zu samples", batch);
     FAIL_IF(err, (groups && (!l->same || !l->order)) || (device && (!l->id || !l->label)) || (device && groups && !l->group),
             GLOFND_E_MEMORY, "no memory for a batch of %zu samples", batch);
     return GLOFND_OK;
@@ -130,7 +140,7 @@ glofnd_status gf_loss_stage_connect(gf_error *err, gf_loss_stage *l, gf_comm *wi
 
 void gf_loss_stage_free(gf_loss_stage *l) {
     if (!l) return;
-    void *const there[] = {l->id, l->label, l->group, l->all[0], l->all[1], l->links, l->slots};
+    void *const there[] = {l->id, l->label, l->group, l->support_there, l->all[0], l->all[1], l->links, l->slots};
     glofnd_store_free(l->store);
     glofnd_ctx_free(l->ctx);
     for (size_t i = 0; i < sizeof there / sizeof *there; i++) gf_net_release(first_net(l), there[i]);
@@ -180,15 +190,17 @@ static glofnd_status gather_batch(gf_error *err, gf_loss_stage *l) {
     return gf_step_ranks_draw(err, &l->ranks, b->id, b->label, NULL, l->ctx, l->store);
 }
 
-glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau) {
+glofnd_status gf_loss_stage_begin(gf_error *err, gf_loss_stage *l, const gf_batch *b, int64_t step, double tau,
+                                  const float *support) {
     const size_t n = (size_t)config_of(l)->batch;
     gf_net *net = first_net(l);
-    l->batch = b, l->step = step, l->tau = tau;
+    l->batch = b, l->step = step, l->tau = tau, l->support = support;
     TRY(choose_options(err, l));
     if (l->spec.comm) TRY(gather_batch(err, l));
     if (l->same) gf_content_groups(contents(l), (int64_t)n, l->order, l->same);
     if (!on_device(l)) return GLOFND_OK;
     if (l->group) TRY(gf_net_write(err, net, l->group, l->same, n * sizeof *l->group));
+    if (l->support_there && support) TRY(gf_net_write(err, net, l->support_there, support, support_bytes(l)));
     TRY(gf_net_write(err, net, l->id, ids(l), n * sizeof *l->id));
     return gf_net_write(err, net, l->label, labels(l), n * sizeof *l->label);
 }
@@ -212,6 +224,7 @@ static glofnd_batch batch_of(const gf_loss_stage *l, int there) {
         .id = there ? l->id : ids(l),
         .label = l->spec.labelled ? label : NULL,
         .group = there ? l->group : l->same,
+        .support_a = there ? l->support_there : l->support,
         .epoch = (int32_t)l->batch->epoch,
         .want = l->spec.labelled ? GLOFND_WANT_QUALITY : 0,
         .tau = l->tau,

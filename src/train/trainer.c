@@ -97,6 +97,7 @@ static glofnd_status make_loader(gf_error *err, gf_trainer *t, void (*unreadable
         .bpe = t->bpe,
         .context = clip ? c->context : 0,
     };
+    if (gf_config_supports(c)) TRY(gf_support_open(err, &t->support, &spec, c->method.fnc_support, t->encoders.dim));
     const gf_type type = c->precision == GF_BF16 ? GF_TYPE_BF16 : GF_TYPE_F32;
     gf_net *text = clip ? t->encoders.at[1].net : NULL;
     const int parts = t->encoders.part < t->encoders.batch;
@@ -204,6 +205,7 @@ glofnd_status gf_trainer_open(gf_error *err, const gf_config *config, gf_trainer
 void gf_trainer_free(gf_trainer *t) {
     if (!t) return;
     gf_feed_close(&t->feed);
+    gf_support_close(&t->support);
     gf_loss_stage_free(t->loss);
     gf_distributed_free(&t->distributed, &t->encoders);
     gf_optim_free(t->optim);
@@ -263,11 +265,19 @@ static void begin_step(gf_trainer *t) {
     mark(t, START);
 }
 
+/* Before the batch: the net's input is used for it. Until the detector begins nothing needs it. */
+static glofnd_status embed_support(gf_error *err, gf_trainer *t) {
+    const int64_t epoch = t->step / t->epoch_steps;
+    if (!t->support.views || epoch < t->config.method.update_epoch) return GLOFND_OK;
+    return gf_support_embed(err, &t->support, t->encoders.at[0].net, (uint32_t)epoch, t->step % t->epoch_steps);
+}
+
 /* The views or tokens become the inputs of the encoders, the ids those of the loss. */
 static glofnd_status load_batch(gf_error *err, gf_trainer *t) {
     const double tau = gf_config_learns_tau(&t->config) ? gf_learned_tau_value(&t->scale) : 0.0;
+    TRY(embed_support(err, t));
     TRY(gf_feed_next(err, &t->feed, &t->batch));
-    TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, tau));
+    TRY(gf_loss_stage_begin(err, t->loss, &t->batch, t->step, tau, t->support.rows));
     mark(t, LOADED);
     return gf_optim_set(err, t->optim, t->lr, t->step + 1);
 }

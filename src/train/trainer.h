@@ -5,6 +5,7 @@
 #include "train/distributed.h"
 #include "train/encoders.h"
 #include "train/loss_stage.h"
+#include "train/support/support_views.h"
 #include "train/temperature.h"
 #include "train/vocabulary.h"
 
@@ -33,6 +34,7 @@ typedef struct gf_trainer {
     uint32_t vocab_crc;     /* identifies its vocabulary */
     gf_loss_stage *loss;    /* the method, with the state of the anchors */
     const char *store_path; /* working file of that state, borrowed; NULL: in memory. To be set before build */
+    gf_support support;     /* FNC: extra views */
     gf_learned_tau scale;   /* the learned temperature */
     gf_param *params;       /* [param_count] of all encoders */
     int param_count;

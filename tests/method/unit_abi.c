@@ -34,7 +34,7 @@ static const entry TABLE[] = {
     F(mask_epoch), F(lambda_warmup), F(lambda_normalize), F(alpha), F(omega), F(lambda_lr), F(lambda_beta1), F(lambda_beta2),
     F(lambda_eps), F(lambda_clip), F(tau), F(gamma), F(rho), F(tau_lr), F(tau_min), F(tau_max), F(tau_beta1), F(tau_beta2),
     F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
-    F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved),
+    F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved), F(fnc_threshold), F(fnc_support), F(fnc_aggregate),
 #undef F
 #define F(name) FIELD(glofnd_store_spec, name)
     F(size), F(n), F(dim), F(path),
@@ -65,7 +65,7 @@ static const entry TABLE[] = {
     CONSTANT(LOSS_ISOGCLR), CONSTANT(DETECT_NONE), CONSTANT(DETECT_GLOFND), CONSTANT(DETECT_SINGLE), CONSTANT(DETECT_FNC),
     CONSTANT(DETECT_ORACLE), CONSTANT(DETECT_GROUPS), CONSTANT(ACTION_DROP), CONSTANT(ACTION_ATTRACT), CONSTANT(ACTION_WEIGHT),
     CONSTANT(LEARN_ADAM), CONSTANT(LEARN_SGD), CONSTANT(LEARN_ADAM_OFFICIAL), CONSTANT(LEARN_RING), CONSTANT(INIT_ONE),
-    CONSTANT(INIT_QUANTILE), CONSTANT(FNC_QUANTILE), CONSTANT(FNC_TOPK), CONSTANT(COMPAT_PAPER), CONSTANT(COMPAT_OFFICIAL),
+    CONSTANT(INIT_QUANTILE), CONSTANT(FNC_QUANTILE), CONSTANT(FNC_TOPK), CONSTANT(FNC_THRESHOLD), CONSTANT(FNC_MEAN), CONSTANT(FNC_MAX), CONSTANT(COMPAT_PAPER), CONSTANT(COMPAT_OFFICIAL),
     CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(SIMILARITY_EMBEDDING), CONSTANT(SIMILARITY_BANK),
     CONSTANT(MATH_AUTO), CONSTANT(MATH_EXACT), CONSTANT(MATH_TF32),
     CONSTANT(MATH_BF16), CONSTANT(MATH_SPLIT), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
@@ -85,7 +85,7 @@ static void structs_have_no_hidden_padding(void **state) {
         end = TABLE[i].offset + (long)TABLE[i].size;
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
-    ENDS_WITH(glofnd_options, reserved);
+    ENDS_WITH(glofnd_options, fnc_aggregate);
     ENDS_WITH(glofnd_store_spec, path);
     ENDS_WITH(glofnd_store_info, bytes);
     ENDS_WITH(glofnd_row, tau_clock);

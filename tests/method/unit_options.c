@@ -49,14 +49,14 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 38 fields after `size` but `reserved`. A new field without a row fails here. */
+/* The table has a row for each of the 41 fields after `size` but `reserved`. A new field without a row fails here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 38);
+    assert_int_equal(n, 41);
     const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
-                          2 * (sizeof(double) + 2 * sizeof(int32_t));
+                          3 * (sizeof(double) + 2 * sizeof(int32_t));
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
@@ -67,7 +67,7 @@ static void every_name_is_read(void **state) {
                                            {"action", "drop", "attract", "weight"},
                                            {"learner", "adam", "sgd", "adam-official", "ring"},
                                            {"lambda_init", "one", "quantile"},
-                                           {"fnc_rule", "quantile", "topk"},
+                                           {"fnc_rule", "quantile", "topk", "threshold"},
                                            {"compat", "paper", "official"},
                                            {"device", "cpu", "cuda"},
                                            {"math", "auto", "exact", "tf32", "bf16", "split"}};
@@ -106,6 +106,8 @@ static void every_range_has_the_right_ends(void **state) {
                                           {"flag_seed", "0", "2147483647", "-1", "2147483648"},
                                           {"require_label", "0", "1", "2", "-1"},
                                           {"bank_momentum", "0", "0.999", "1", "-0.1"},
+                                          {"fnc_threshold", "-1", "1", "1.1", "-2"},
+                                          {"fnc_support", "0", "16", "17", "-1"},
                                           {"threads", "0", "1024", "-1", "1025"},
                                           {"tile", "0", "512", "544", "31"},
                                           {"tile", "32", "96", "48", "-32"},
@@ -178,7 +180,8 @@ static void check_refuses_every_non_finite_number(void **state) {
                                 offsetof(glofnd_options, tau_beta2),
                                 offsetof(glofnd_options, ring_rate),
                                 offsetof(glofnd_options, flag_probability),
-                                offsetof(glofnd_options, bank_momentum)};
+                                offsetof(glofnd_options, bank_momentum),
+                                offsetof(glofnd_options, fnc_threshold)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};

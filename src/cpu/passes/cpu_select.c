@@ -24,7 +24,7 @@ typedef struct candidates {
 
 static int64_t capacity(int64_t best) { return best + (best > CHUNK ? best : CHUNK) + CHUNK; }
 
-static size_t scratch_of_thread(int64_t best) { return sizeof(float) * (size_t)(ROWS * (CHUNK + capacity(best))); }
+static size_t scratch_of_thread(int64_t best) { return sizeof(float) * (size_t)(ROWS * (2 * CHUNK + capacity(best))); }
 
 size_t gf_cpu_select_bytes(int64_t best, int threads) { return scratch_of_thread(best) * (size_t)threads; }
 
@@ -33,8 +33,14 @@ static int chunk(const gf_select *p, int64_t r0, int64_t c0, float *s) {
     const gf_embed *q = p->q, *k = p->k;
     const size_t panel = (size_t)k->dim * GF_PANEL;
     const int cols = (int)GF_MIN(CHUNK, k->rows - c0), pcols = (int)GF_MIN(CHUNK, gf_pad(k->rows) - c0);
-    gf_cpu_kernels_get()->tile->product(s, CHUNK, q->row + r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(c0 / GF_PANEL) * panel,
-                                        GF_PANEL, panel, ROWS, pcols, (int)k->dim, 0);
+    float *other = s + ROWS * CHUNK;
+    for (int n = 0; n < GF_MAX(1, p->copies); n++) {
+        gf_cpu_kernels_get()->tile->product(n ? other : s, CHUNK, q->row + (n * p->copy_stride + r0) * q->ld, (size_t)q->ld, 1,
+                                            k->col + (size_t)(c0 / GF_PANEL) * panel, GF_PANEL, panel, ROWS, pcols, (int)k->dim,
+                                            0);
+        for (int i = 0; n && i < ROWS * CHUNK; i++)
+            if (i % CHUNK < pcols && other[i] > s[i]) s[i] = other[i];
+    }
     for (int64_t r = 0; r < GF_MIN(ROWS, q->rows - r0); r++) {
         float *row = s + r * CHUNK;
         for (int c = cols; c < pcols; c++) row[c] = NAN;
@@ -86,7 +92,7 @@ static void select_rows(void *arg, int64_t task, int thread) {
     const int64_t r0 = task * ROWS, rows = GF_MIN(ROWS, p->q->rows - r0), stride = capacity(p->best);
     float *s = (float *)(void *)((char *)p->scratch + scratch_of_thread(p->best) * (size_t)thread);
     candidates x[ROWS];
-    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + ROWS * CHUNK + r * stride, 0, -INFINITY};
+    for (int64_t r = 0; r < rows; r++) x[r] = (candidates){s + 2 * ROWS * CHUNK + r * stride, 0, -INFINITY};
     for (int64_t c0 = 0; c0 < p->k->rows; c0 += CHUNK) {
         const int pcols = chunk(p, r0, c0, s);
         for (int64_t r = 0; r < rows; r++) collect(&x[r], s + r * CHUNK, pcols, p->best);

@@ -65,11 +65,19 @@ static gf_tile tile_at(const gf_sweep *w, int64_t i, int64_t j, float *s) {
     return t;
 }
 
-static void multiply(const gf_sweep *w, const gf_tile *t, const gf_embed *q, float *s) {
+static void multiply(const gf_sweep *w, const gf_tile *t, const gf_embed *q, int64_t first, float *s) {
     const gf_embed *k = w->p->k;
     const size_t panel = (size_t)k->dim * GF_PANEL;
-    w->ops->product(s, t->ld, q->row + t->r0 * q->ld, (size_t)q->ld, 1, k->col + (size_t)(t->c0 / GF_PANEL) * panel, GF_PANEL,
-                    panel, t->prows, t->pcols, (int)k->dim, 0);
+    w->ops->product(s, t->ld, q->row + (first + t->r0) * q->ld, (size_t)q->ld, 1, k->col + (size_t)(t->c0 / GF_PANEL) * panel,
+                    GF_PANEL, panel, t->prows, t->pcols, (int)k->dim, 0);
+}
+
+static void keep_larger(const gf_tile *t, float *s, const float *other) {
+    for (int r = 0; r < t->prows; r++)
+        for (int c = 0; c < t->pcols; c++) {
+            const size_t at = (size_t)r * t->ld + (size_t)c;
+            s[at] = other[at] > s[at] ? other[at] : s[at];
+        }
 }
 
 static float *slot(const gf_sweep *w, int64_t i, int64_t j) {
@@ -79,9 +87,13 @@ static float *slot(const gf_sweep *w, int64_t i, int64_t j) {
 
 gf_tile gf_tile_make(const gf_sweep *w, int64_t i, int64_t j, gf_tile_scratch *x) {
     gf_tile t = tile_at(w, i, j, w->p->flags & GF_KEEP_TILES ? slot(w, i, j) : x->s);
-    multiply(w, &t, w->p->q, t.s);
+    multiply(w, &t, w->p->q, 0, t.s);
     if (w->p->flags & GF_TIE && w->p->score) {
-        multiply(w, &t, w->p->score, x->score);
+        multiply(w, &t, w->p->score, 0, x->score);
+        for (int n = 1; n < w->p->scores; n++) {
+            multiply(w, &t, w->p->score, n * w->p->score_stride, x->transposed); /* free so far */
+            keep_larger(&t, x->score, x->transposed);
+        }
         t.score = x->score;
     }
     blank_non_pairs(w->p, &t);

@@ -20,6 +20,7 @@ typedef struct gf_shape {
     int64_t tile, window_cap;
     int64_t ring, best;   /* rows of the ring; largest rank a selection asks for */
     int64_t topk, learns; /* options that need buffers */
+    int64_t support;      /* FNC TOPK, THRESHOLD: support vectors per sample */
     int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
     int64_t bank;         /* the same: averages of all rows */
     int64_t threads;
@@ -36,7 +37,7 @@ typedef struct gf_plan {
     int official;
     int learned;       /* thresholds come from the learner */
     int thresholds;    /* the detector compares with a threshold at all (learned, or FNC) */
-    int topk;          /* FNC TOPK */
+    int topk;          /* FNC TOPK, or THRESHOLD in its form: scores of the anchor's support decide */
     int groups;        /* pairs of one group are flagged */
     int updating;      /* the learner moves in this epoch */
     int masking;       /* the loss sees the flags */

@@ -47,6 +47,8 @@ static inline const int64_t *gf_step_slots(const glofnd_batch *q) { return q->sl
 /* The columns' side of side `i`, and the slice of own rows of its embeddings. */
 int gf_step_other(const gf_step *t, int i);
 gf_embed gf_step_own(const gf_step *t, const gf_embed *e);
+/* Support vectors whose largest score counts; 1: there is one, or their mean. */
+int gf_step_copies(const gf_step *t);
 /* Fields that every pass shares: rows of side i against their columns. */
 gf_pass gf_step_pass(const gf_step *t, int i);
 /* A pass of the own rows of side i, with the numbers in `row`, against all columns; it lives as long as *x. */

@@ -15,6 +15,10 @@ gf_embed gf_step_own(const gf_step *t, const gf_embed *e) {
     return own;
 }
 
+int gf_step_copies(const gf_step *t) {
+    return t->q->support_a && t->o->fnc_aggregate == GLOFND_FNC_MAX ? (int)t->shape->support : 1;
+}
+
 gf_pass gf_step_pass(const gf_step *t, int i) {
     const gf_shape *s = t->shape;
     const gf_side *other = &t->ws->side[gf_step_other(t, i)];
@@ -41,6 +45,8 @@ void gf_step_own_pass(const gf_step *t, int i, gf_rows row, gf_own_pass *x) {
     x->p.q = &x->own;
     x->p.q0 = t->q->row0 * t->shape->per_sample;
     x->p.score = t->plan.topk && t->q->support_a ? &x->score : NULL;
+    x->p.scores = gf_step_copies(t);
+    x->p.score_stride = t->shape->all;
     x->p.row = &x->row;
     x->p.col = &x->col;
 }
@@ -80,7 +86,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.official = o->compat == GLOFND_COMPAT_OFFICIAL;
     p.learned = on && (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE);
     p.thresholds = p.learned || (on && o->detector == GLOFND_DETECT_FNC);
-    p.topk = p.thresholds && !p.learned && o->fnc_rule == GLOFND_FNC_TOPK;
+    p.topk = p.thresholds && !p.learned && o->fnc_rule != GLOFND_FNC_QUANTILE;
     p.groups = oracle || q->group != NULL;
     p.updating = q->epoch >= o->update_epoch;
     p.masking = (p.thresholds || p.groups) && q->epoch >= o->mask_epoch;
@@ -140,16 +146,39 @@ static glofnd_status embed(gf_step *t) {
     return GLOFND_OK;
 }
 
-/* Support vectors only rank pairs, so their length does not matter: always normalised. The lengths go to `pos`, unused so far. */
+/* The rows of all samples in copy n of side i. */
+static gf_embed copy_of(const gf_step *t, int i, int64_t n) {
+    gf_embed e = t->ws->side[i].support;
+    e.rows = t->shape->all;
+    e.row += n * t->shape->all * e.ld;
+    return e;
+}
+
+/* The mean of unit vectors gives the mean of their similarities. */
+static void average_copies(const gf_step *t, int i) {
+    const gf_embed *e = &t->ws->side[i].support;
+    const int64_t numbers = t->shape->all * e->ld;
+    for (int64_t x = 0; x < numbers; x++) {
+        double sum = 0.0;
+        for (int64_t n = 0; n < t->shape->support; n++) sum += (double)e->row[n * numbers + x];
+        e->row[x] = (float)(sum / (double)t->shape->support);
+    }
+}
+
+/* Support vectors are always normalised. The lengths go to `pos`, unused so far. */
 static glofnd_status embed_support(gf_step *t) {
     const glofnd_batch *q = t->q;
     const int last = t->shape->sides - 1;
+    const size_t bytes = (size_t)(q->cols * q->dim) * gf_dtype_bytes(q->dtype);
+    const char *rows[2] = {q->support_a, last ? q->support_b : q->support_a};
     gf_side *side = t->ws->side;
     if (!t->plan.topk || !q->support_a) return GLOFND_OK;
-    TRY(put(t, "support_a", q->support_a, q->dim, &side[0].support, 0, 1, side[0].pos));
-    TRY(put(t, last ? "support_b" : "support_a", last ? q->support_b : q->support_a, q->dim, &side[last].support, 1 - last, 1,
-            side[last].pos));
-    for (int i = 0; i <= last; i++) gf_cpu_pack(&side[i].support, (int)t->shape->threads);
+    for (int64_t n = 0; n < t->shape->support; n++) {
+        const gf_embed a = copy_of(t, 0, n), b = copy_of(t, last, n);
+        TRY(put(t, "support_a", rows[0] + (size_t)n * bytes, q->dim, &a, 0, 1, side[0].pos));
+        TRY(put(t, last ? "support_b" : "support_a", rows[1] + (size_t)n * bytes, q->dim, &b, 1 - last, 1, side[last].pos));
+    }
+    for (int i = 0; i <= last && gf_step_copies(t) == 1 && t->shape->support > 1; i++) average_copies(t, i);
     return GLOFND_OK;
 }
 

@@ -102,6 +102,8 @@ static void anchors_only(gf_step *t) {
         gf_pass p = gf_step_pass(t, i);
         p.q = &side->z;
         p.score = t->q->support_a ? &side->support : NULL;
+        p.scores = gf_step_copies(t);
+        p.score_stride = t->shape->all;
         p.flags &= ~(unsigned)GF_QUALITY;
         p.row = &row;
         p.col = &col;

@@ -41,9 +41,20 @@ static void batch_topk(const gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     const gf_embed own = gf_step_own(t, t->q->support_a ? &side->support : &side->z);
     gf_select p = selection(t, i, &own, &t->ws->side[gf_step_other(t, i)].z);
+    p.copies = gf_step_copies(t);
+    p.copy_stride = t->shape->all;
     p.best = gf_top_count(t->shape->negatives, t->o->alpha);
     p.tie = side->own.tie;
     gf_cpu_select(&p);
+}
+
+/* FNC THRESHOLD as a top k whose last score is the next number above the threshold: all equal to it are flagged. */
+static void fixed_threshold(const gf_step *t, int i) {
+    gf_side *side = &t->ws->side[i];
+    for (int64_t r = 0; r < t->shape->own; r++) {
+        side->quantile[r] = nextafterf((float)t->o->fnc_threshold, INFINITY);
+        side->own.tie[r] = INT32_MAX;
+    }
 }
 
 /* quantile[] of side i against the ring of remembered embeddings. */
@@ -126,7 +137,8 @@ static glofnd_status open_windows(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     t->moves[i] = 0;
     if (t->plan.learned) return open_learned(t, i);
-    if (t->plan.topk) batch_topk(t, i);
+    if (t->plan.topk && t->o->fnc_rule == GLOFND_FNC_THRESHOLD) fixed_threshold(t, i);
+    else if (t->plan.topk) batch_topk(t, i);
     else if (t->plan.thresholds) batch_quantiles(t, i);
     for (int64_t r = 0; r < t->shape->own; r++)
         side->own.lo[r] = side->own.mid[r] = side->own.hi[r] = t->plan.thresholds ? side->quantile[r] : INFINITY;

@@ -18,6 +18,7 @@ static glofnd_status check_views(gf_error *err, const gf_config *c) {
 }
 
 static glofnd_status check_clip(gf_error *err, gf_config *c) {
+    FAIL_IF(err, gf_config_supports(c), GLOFND_E_OPTION, "fnc_support: support views are for task views; leave it 0");
     FAIL_IF(err, gf_loss_sides(c->method.loss) != 2, GLOFND_E_OPTION, "loss: task clip takes clip, sogclr2, fastclip or isogclr");
     FAIL_IF(err, c->micro_batch > 0 && c->batch % c->micro_batch != 0, GLOFND_E_OPTION,
             "micro_batch: %lld does not divide the batch of %lld", (long long)c->micro_batch, (long long)c->batch);
@@ -110,3 +111,5 @@ int gf_config_learns_lambda(const gf_config *c) {
 int gf_config_flags(const gf_config *c) {
     return c->method.detector != GLOFND_DETECT_NONE || (c->task == GF_TASK_CLIP && c->mask_duplicates);
 }
+
+int gf_config_supports(const gf_config *c) { return c->method.detector == GLOFND_DETECT_FNC && c->method.fnc_support > 0; }

@@ -56,6 +56,9 @@ static void describe(const gf_config *c, const gf_flag_forecast *x, char *line, 
     if (o->detector == GLOFND_DETECT_ORACLE || o->detector == GLOFND_DETECT_GROUPS)
         snprintf(line, bytes, "flags: all negatives of one %s, from epoch %d of %d on", of_one(c), (int)x->from + 1,
                  (int)c->epochs);
+    else if (o->detector == GLOFND_DETECT_FNC && o->fnc_rule == GLOFND_FNC_THRESHOLD)
+        snprintf(line, bytes, "flags: all negatives whose similarity is above %g, from epoch %d of %d on", o->fnc_threshold,
+                 (int)x->from + 1, (int)c->epochs);
     else
         snprintf(line, bytes, "flags: about %.3g%% of the negatives are expected from epoch %d of %d on%s", 100.0 * o->alpha,
                  (int)x->from + 1, (int)c->epochs, lambda);
