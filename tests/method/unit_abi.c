@@ -34,7 +34,8 @@ static const entry TABLE[] = {
     F(mask_epoch), F(lambda_warmup), F(lambda_normalize), F(alpha), F(omega), F(lambda_lr), F(lambda_beta1), F(lambda_beta2),
     F(lambda_eps), F(lambda_clip), F(tau), F(gamma), F(rho), F(tau_lr), F(tau_min), F(tau_max), F(tau_beta1), F(tau_beta2),
     F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
-    F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved), F(fnc_threshold), F(fnc_support), F(fnc_aggregate),
+    F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved),
+    F(fnc_threshold), F(fnc_support), F(fnc_aggregate),
 #undef F
 #define F(name) FIELD(glofnd_store_spec, name)
     F(size), F(n), F(dim), F(path),
@@ -65,7 +66,8 @@ static const entry TABLE[] = {
     CONSTANT(LOSS_ISOGCLR), CONSTANT(DETECT_NONE), CONSTANT(DETECT_GLOFND), CONSTANT(DETECT_SINGLE), CONSTANT(DETECT_FNC),
     CONSTANT(DETECT_ORACLE), CONSTANT(DETECT_GROUPS), CONSTANT(ACTION_DROP), CONSTANT(ACTION_ATTRACT), CONSTANT(ACTION_WEIGHT),
     CONSTANT(LEARN_ADAM), CONSTANT(LEARN_SGD), CONSTANT(LEARN_ADAM_OFFICIAL), CONSTANT(LEARN_RING), CONSTANT(INIT_ONE),
-    CONSTANT(INIT_QUANTILE), CONSTANT(FNC_QUANTILE), CONSTANT(FNC_TOPK), CONSTANT(FNC_THRESHOLD), CONSTANT(FNC_MEAN), CONSTANT(FNC_MAX), CONSTANT(COMPAT_PAPER), CONSTANT(COMPAT_OFFICIAL),
+    CONSTANT(INIT_QUANTILE), CONSTANT(FNC_QUANTILE), CONSTANT(FNC_TOPK), CONSTANT(FNC_THRESHOLD),
+    CONSTANT(FNC_MEAN), CONSTANT(FNC_MAX), CONSTANT(COMPAT_PAPER), CONSTANT(COMPAT_OFFICIAL),
     CONSTANT(DEVICE_CPU), CONSTANT(DEVICE_CUDA), CONSTANT(SIMILARITY_EMBEDDING), CONSTANT(SIMILARITY_BANK),
     CONSTANT(MATH_AUTO), CONSTANT(MATH_EXACT), CONSTANT(MATH_TF32),
     CONSTANT(MATH_BF16), CONSTANT(MATH_SPLIT), CONSTANT(F32), CONSTANT(BF16), CONSTANT(F16), CONSTANT(SHARED),
