@@ -23,6 +23,9 @@ LEARNED_TAU = ("clip", "fastclip")  # losses whose stats hold d loss / d tau
 
 def make_options(values: dict[str, Any]) -> Any:
     """An options struct: the library's defaults, then `values` by name, all checked by the library."""
+    if values.get("similarity", "embedding") != "embedding":
+        raise _lib.UnsupportedError("similarity: averages of embeddings (bank) are an experiment of the C library and the program; their "
+                                    "state cannot be saved from Python yet")
     options = _lib.Options()
     status = library.glofnd_options_init(ctypes.byref(options), ctypes.sizeof(options))
     if status:

@@ -209,6 +209,7 @@ class Step(unittest.TestCase):
                 (glofnd.NumericError, "row 3", lambda: criterion.step(nan, b, index)),
                 (glofnd.OptionError, "alpha", lambda: GloFND(64, alpah=0.1)),
                 (glofnd.OptionError, "alpha", lambda: GloFND(64, alpha=2.0)),
+                (glofnd.UnsupportedError, "similarity", lambda: GloFND(64, similarity="bank", dim=8)),
                 (glofnd.ArgumentError, "label", lambda: GloFND(64, detector="oracle").step(a, b, index)),
                 (glofnd.FileError, "missing", lambda: GloFND.load("missing"))):
             with self.subTest(text), self.assertRaisesRegex(error, text) as caught:
