@@ -1,6 +1,7 @@
 """Times contrastive losses inside PyTorch, forward and backward: this package beside others, in one run.
 
     python loss.py [--device cuda] [--batch 1024 4096] [--dim 128] [--dtype float32 bfloat16] [--task views clip] [--json FILE]
+    python loss.py --cpu-time ...                                 # one thread, CPU time: for a machine that is busy with other work
     python loss.py --gpu-tour [--budget 200] [--peers FOLDER]     # every size on a GPU, in one process, within some minutes
 
 Columns: median and smallest time of a step, peak of memory above the embeddings, largest error of the gradient relative to its largest value,
@@ -35,6 +36,7 @@ import torch.nn.functional as F
 
 TAU = {"views": 0.1, "clip": 0.07}
 SAMPLES = 1 << 20
+THREADS = 0  # of this package; 0: all
 
 
 # ----- losses: name -> (package, maker of loss(z1, z2, index)) ----------------------------------------------------------------
@@ -52,7 +54,7 @@ def glofnd_loss(task, detector):
             math = "bf16" if z1.dtype == torch.bfloat16 else "split"
             if math not in made:
                 made[math] = GloFNDLoss(SAMPLES, loss, detector=detector, tau=TAU[task], learn_tau=False, normalize=False,
-                                        math=math).to(device)
+                                        math=math, threads=THREADS).to(device)
             return scale * made[math](z1, z2, index)
         return run
     return make
@@ -247,6 +249,11 @@ def embeddings(batch, dim, dtype, device):
 
 def measure(options):
     """One line of the table; runs in a process of its own."""
+    global THREADS
+    clock = time.perf_counter
+    if options["cpu_time"]:
+        torch.set_num_threads(1)
+        THREADS, clock = 1, time.process_time
     task, name, device = options["task"], options["name"], options["device"]
     (z1, z2), index = embeddings(options["batch"], options["dim"], getattr(torch, options["dtype"]), device)
     loss = LOSSES[task][name][1](device)
@@ -260,18 +267,18 @@ def measure(options):
         z1.grad = z2.grad = None
         loss(z1, z2, index).backward()
 
-    started = time.perf_counter()
+    started = clock()
     step()
     wait(device)
     step()
     wait(device)
     peak = memory(device) - before
     times = []
-    while len(times) < 5 or (time.perf_counter() - started < options["seconds"] and len(times) < 200):
-        begin = time.perf_counter()
+    while len(times) < 3 or (clock() - started < options["seconds"] and len(times) < 200):
+        begin = clock()
         step()
         wait(device)
-        times.append(time.perf_counter() - begin)
+        times.append(clock() - begin)
     error = None if "thresholds" in name or "another loss" in name else gradient_error(task, z1, z2)
     return {"ms": 1e3 * statistics.median(times), "best_ms": 1e3 * min(times), "peak_mb": peak / 1e6, "error": error}
 
@@ -433,6 +440,8 @@ def main():
     parser.add_argument("--task", nargs="+", default=["views", "clip"])
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json")
+    parser.add_argument("--cpu-time", action="store_true")
+    parser.add_argument("--without", nargs="*", default=[], help="names of losses to leave out")
     parser.add_argument("--gpu-tour", action="store_true")
     parser.add_argument("--budget", type=float, default=200.0)
     parser.add_argument("--peers")
@@ -463,10 +472,10 @@ def print_versions(options, tasks, machine):
 
 def table(options, task, batch, dim, dtype):
     for name, (package, _) in LOSSES[task].items():
-        if not version(package):
+        if not version(package) or name in options.without:
             continue
         case = {"task": task, "name": name, "device": options.device, "batch": batch, "dim": dim, "dtype": dtype,
-                "seconds": options.seconds}
+                "seconds": options.seconds, "cpu_time": options.cpu_time}
         result = run_one(case)
         show(options, case, result, package)
 
