@@ -24,6 +24,7 @@ shift $((OPTIND - 1))
 wanted=" $* "
 case $jobs in '' | *[!0-9]* | 0*) echo "gpu_check: -j $jobs: expected a number of checks at a time" >&2; exit 2 ;; esac
 source=$(cd "$(dirname "$0")/.." && pwd)
+export GLOFND_SOURCE="${GLOFND_SOURCE:-$source}"       # fixtures of tests: the build may have been made elsewhere
 [ -d "$build" ] || { echo "gpu_check: $build: no such folder; build first, or name the build folder with -b" >&2; exit 2; }
 build=$(cd "$build" && pwd)
 if "$build/glofnd" info 2>/dev/null | grep 'no CUDA device'; then

@@ -147,7 +147,8 @@ static curve follow(const trial_setting *more) {
 static void twenty_steps_follow_the_cpu(void **state) {
     (void)state;
     static const trial_setting calm[] = {{"arch", "resnet8"}, {"batch", "64"},   {"head_hidden", "256"},
-                                         {"head_out", "64"},  {"momentum", "0"}, {NULL, NULL}};
+                                         {"head_out", "64"},  {"momentum", "0"}, {"lambda_init", "one"},
+                                         {NULL, NULL}};
     static const trial_setting runs[][3] = {
         {{"lr", "0.002"}, {NULL, NULL}},
         {{"lr", "0.0001"}, {"optimizer", "adamw"}, {NULL, NULL}},
