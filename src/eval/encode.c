@@ -42,7 +42,20 @@ static glofnd_status check_config(gf_error *err, const gf_config *c, const char 
                    why.text);
 }
 
-/* Where it is lost or cut, the copy in the checkpoint is taken. */
+/* The copy in the checkpoint, whose checksum is known, but for the data: they may have moved since. */
+static glofnd_status take_copy(gf_error *err, gf_config *c, const char *run) {
+    char from[PATH_MAX], data[sizeof c->data];
+    gf_config copy;
+    int has = 0;
+    TRY(gf_checkpoint_latest(err, run, from));
+    if (*from) TRY(gf_checkpoint_config(err, from, &copy, &has));
+    if (!has) return GLOFND_OK;
+    memcpy(data, c->data, sizeof data);
+    *c = copy;
+    return *data ? gf_config_set(err, c, "data", data) : GLOFND_OK;
+}
+
+/* Where the run's own file is lost or cut, the copy in the checkpoint is enough. */
 static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     char path[PATH_MAX];
     const char *was;
@@ -55,7 +68,8 @@ static glofnd_status read_config(gf_error *err, gf_config *c, const char *run) {
     if (status != GLOFND_OK) return GLOFND_E_FORMAT; /* the file's fault, not the command line's */
     FAIL_IF(err, !there && !was, GLOFND_E_IO, "%s is missing: %.100s is not a run folder", path, run);
     FAIL_IF(err, c->size < 1 || c->stem < 0, GLOFND_E_FORMAT, "%s lacks size or stem of the network", path);
-    return check_config(err, c, run);
+    TRY(check_config(err, c, run));
+    return take_copy(err, c, run);
 }
 
 /* Training may replace the checkpoint while it is read: then the newer one is. */

@@ -19,6 +19,7 @@
 #include "run/eval_schema.h"
 #include "run/eval_writer.h"
 #include "run/layout.h"
+#include "run/state/manifest.h"
 #include "run/state/resume.h"
 #include "train/check_ranks.h"
 #include "train/checkpoint/weights.h"
@@ -270,11 +271,11 @@ static int checkpoint_due(const job *j) {
     return t->step % t->epoch_steps == 0 && (j->saved <= 0.0 || t->marks[0] - j->saved >= 60.0 * c->checkpoint_minutes);
 }
 
-/* The weights are written before the last checkpoint: a finished run has them. */
+/* The model comes last: a kill before it leaves a checkpoint that --resume makes it from (clean_finished). */
 static glofnd_status finish(gf_error *err, job *j) {
-    if (is_first(j->p)) TRY(write_model(err, j));
     j->marked = -1; /* the last record has the last step */
-    return checkpoint(err, j);
+    TRY(checkpoint(err, j));
+    return agreed(err, j->p, is_first(j->p) ? write_model(err, j) : GLOFND_OK);
 }
 
 /* After some steps, for reports during the first epoch, and at the end of every epoch. */
@@ -387,9 +388,11 @@ static glofnd_status follow(gf_error *err, job *j, gf_pretrain_end *end) {
     return loop(err, j, end);
 }
 
-/* A kill after the last checkpoint may have left files, or no model. */
+/* A kill after the last checkpoint may have left files, and no model or that of a shorter run. */
 static glofnd_status clean_finished(gf_error *err, const job *j) {
-    if (!exists(j, GF_MODEL_FILE)) TRY(write_model(err, j));
+    int same = 0;
+    if (exists(j, GF_MODEL_FILE)) TRY(gf_manifest_same(err, j->from, j->p->run, GF_MODEL_FILE, &same));
+    if (!same) TRY(write_model(err, j));
     gf_monitor_forget_tails(err, j->p->run);
     return gf_checkpoint_clean(err, j->p->run, j->from);
 }

@@ -49,7 +49,7 @@ glofnd=$build/glofnd
 root=$(mktemp -d "${TMPDIR:-/tmp}/glofnd-hostile.XXXXXX")
 trap 'status=$?; cd /; [ "$keep" = 1 ] && [ -s "$root/differed" ] || rm -rf "$root"; exit $status' EXIT
 trap 'exit 130' INT TERM HUP
-shim=$root/shim.so
+shim=$root/shim.so      # compiled here: a build with sanitizers would have them in it
 ${CC:-cc} -O1 -shared -fPIC -o "$shim" "$source/tests/hostile/shim.c" -ldl || { echo "run.sh: no C compiler" >&2; exit 77; }
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TERM=dumb LC_ALL=C
 : > "$root/table"
@@ -107,25 +107,25 @@ end_try() {
 }
 try() {
     begin_try "$1"
-    codes=$2
+    try_codes=$2
     shift 2
     timeout -k 5 "$limit" env $injected "$@" > "$tmp/out" 2> "$tmp/err"
     code=$?
     injected=
-    end_try "$codes"
+    end_try "$try_codes"
 }
 # timeout(1) reports a killed command as 137
 killed() {
-    name=$1
+    try_name=$1
     shift
-    try "$name" '0|137' "$@"
+    try "$try_name" '0|137' "$@"
 }
 check() {
-    what=$1
+    check_what=$1
     shift
     "$@" > "$tmp/check" 2>&1 && return 0
     cat "$tmp/check" >> "$tmp/err"
-    differs "$what"
+    differs "$check_what"
     return 1
 }
 skip() {
@@ -146,9 +146,9 @@ fault() {
 }
 calls() {
     rm -f "$tmp/count"
-    what=$1 under=$2
+    call_what=$1 call_under=$2
     shift 2
-    env LD_PRELOAD="$shim" HOSTILE_DO="$what" HOSTILE_UNDER="$under" HOSTILE_COUNT="$tmp/count" "$@" > "$tmp/out" 2> "$tmp/err"
+    env LD_PRELOAD="$shim" HOSTILE_DO="$call_what" HOSTILE_UNDER="$call_under" HOSTILE_COUNT="$tmp/count" "$@" > "$tmp/out" 2> "$tmp/err"
     count=$(cat "$tmp/count" 2> /dev/null || echo 0)
 }
 tiny="--quiet --data shapes:n=32,classes=4,size=8,seed=1 --arch resnet8 --head-hidden 8 --head-out 8 --batch 8"

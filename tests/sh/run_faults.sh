@@ -105,3 +105,18 @@ for n in $(calls_on kill "$PWD/m" '(rename|unlink|mkdir)' "$glofnd" pretrain --q
         [ ! -e m/checkpoints/step-10/DONE ] || fail "killed at call $n: step-10 would be preferred to before-20"
     fi
 done
+
+# ----- killed at any call of a run whose only checkpoint is the last one: it can be continued -----
+only_flags() {
+    echo "--quiet --data $data --arch resnet8 --batch 16 --warmup-epochs 0 --head-hidden 8 --head-out 8 --epochs 1"
+}
+call "$glofnd" pretrain $(only_flags) --out only
+wants "pretrain only" 0
+for n in $(calls_on kill "$PWD/q" '(rename|mkdir)' "$glofnd" pretrain $(only_flags) --out q); do
+    rm -rf q
+    with kill "$n" "$PWD/q" "$glofnd" pretrain $(only_flags) --out q > out 2>&1 && continue
+    [ -e q ] || continue
+    call "$glofnd" pretrain $(only_flags) --out q --resume
+    wants "killed at call $n" 0
+    cmp q/model.safetensors only/model.safetensors || fail "killed at call $n: other weights"
+done

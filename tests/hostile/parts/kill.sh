@@ -1,24 +1,25 @@
-# kill.sh - SIGKILL at each file-system call of a command. Afterwards the same command, or its --resume, must come to the same
-# end as a run that nothing has disturbed, and the newest complete checkpoint must still be there or be replaced by a newer one.
+# kill.sh - SIGKILL at each file-system call of a command (scenarios.inc). Afterwards the same command, or its --resume, must come
+# to the same end as one that nothing has disturbed, and the newest complete checkpoint must still be there.
+. "$source/tests/hostile/scenarios.inc"
 
-# Steps of the newest complete checkpoint; 0: none.
-complete_steps() {
-    for folder in "$1"/checkpoints/step-* "$1"/checkpoints/before-*; do
-        [ -e "$folder/DONE" ] && echo "${folder##*-}"
-    done | sort -n | tail -n 1 | grep . || echo 0
-}
+if ! prepare > "$tmp/log" 2>&1; then
+    tail -n 5 "$tmp/log" >&2
+    begin_try "the commands work" && differs "they do not, undisturbed"
+    return 0
+fi
+prepare_ranks > "$tmp/log" 2>&1 || rm -rf ranks_end
 
-"$glofnd" pretrain $tiny --out whole --epochs 2 > /dev/null 2>&1 || skip "pretrain does not work here"
-
-share 30
-row "pretrain, new: killed at each call, resumed"
-calls kill "$tmp/r" "$glofnd" pretrain $tiny --out r --epochs 2
-possible "$count"
-for n in $(spread "$count"); do
-    more || break
-    rm -rf r
-    fault kill "$n" "$tmp/r"
-    killed "call $n" "$glofnd" pretrain $tiny --out r --epochs 2
-    check "resume fails" "$glofnd" pretrain $tiny --out r --resume --epochs 2
-    check "another end" same_end whole r
+share 10
+for line in $(echo "$scenarios" | awk 'NF { print $1 ":" $2 }'); do
+    name=${line%:*} folder=${line#*:}
+    usable "$name" || { skip "$name: no mpirun"; continue; }
+    row "$name: killed at each call, then repeated or resumed"
+    clean
+    "$name"_start > "$tmp/log" 2>&1
+    calls kill "$tmp/$folder" $("$name"_words)
+    possible "$count"
+    for n in $(spread "$count"); do
+        more || break
+        disturbed "$name" "$folder" kill "$n" '0|1|137' # 1: of a sweep whose run was killed
+    done
 done
