@@ -42,17 +42,21 @@ static glofnd_status check_config(gf_error *err, const gf_config *c, const char 
                    why.text);
 }
 
-/* The copy in the checkpoint, whose checksum is known, but for the data: they may have moved since. */
+/* The copy in the checkpoint, whose checksum is known; but where the data are and where to work may have changed since. */
 static glofnd_status take_copy(gf_error *err, gf_config *c, const char *run) {
-    char from[PATH_MAX], data[sizeof c->data];
+    static const char *const own[] = {"data", "device", "threads", "workers", "prefetch"};
+    char from[PATH_MAX], value[1100];
     gf_config copy;
     int has = 0;
     TRY(gf_checkpoint_latest(err, run, from));
     if (*from) TRY(gf_checkpoint_config(err, from, &copy, &has));
     if (!has) return GLOFND_OK;
-    memcpy(data, c->data, sizeof data);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        gf_config_text(c, own[i], value, sizeof value);
+        if (*value) TRY(gf_config_set(err, &copy, own[i], value));
+    }
     *c = copy;
-    return *data ? gf_config_set(err, c, "data", data) : GLOFND_OK;
+    return GLOFND_OK;
 }
 
 /* Where the run's own file is lost or cut, the copy in the checkpoint is enough. */

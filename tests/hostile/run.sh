@@ -148,7 +148,8 @@ calls() {
     rm -f "$tmp/count"
     call_what=$1 call_under=$2
     shift 2
-    env LD_PRELOAD="$shim" HOSTILE_DO="$call_what" HOSTILE_UNDER="$call_under" HOSTILE_COUNT="$tmp/count" "$@" > "$tmp/out" 2> "$tmp/err"
+    env LD_PRELOAD="$shim" HOSTILE_DO="$call_what" HOSTILE_UNDER="$call_under" HOSTILE_COUNT="$tmp/count" \
+        "$@" > "$tmp/out" 2> "$tmp/err"
     count=$(cat "$tmp/count" 2> /dev/null || echo 0)
 }
 tiny="--quiet --data shapes:n=32,classes=4,size=8,seed=1 --arch resnet8 --head-hidden 8 --head-out 8 --batch 8"

@@ -20,6 +20,17 @@ static glofnd_status check_end(gf_error *err, const char *path, int *cut) {
     return GLOFND_OK;
 }
 
+/* 1: the value of the last key that a configuration is written with is not the same. */
+static int last_differs(const gf_config *a, const gf_config *b) {
+    char x[1100] = "", y[1100] = "";
+    const char *key = NULL, *next;
+    for (int i = 0; (next = gf_config_value(a, i, x, sizeof x)); i++) key = next;
+    if (!key) return 0;
+    gf_config_text(a, key, x, sizeof x);
+    gf_config_text(b, key, y, sizeof y);
+    return strcmp(x, y) != 0;
+}
+
 /* A file without its end has right lines, a last one that may be unreadable, and lacks later keys. A wrong line elsewhere is a
  * mistake of the user, and an error. */
 static glofnd_status read_own(gf_error *err, const char *path, const gf_config *copy, gf_config *own, const char **was) {
@@ -27,8 +38,8 @@ static glofnd_status read_own(gf_error *err, const char *path, const gf_config *
     TRY(gf_exists(err, path, &there));
     const glofnd_status status = there ? gf_config_read(err, own, path) : GLOFND_OK;
     if (status == GLOFND_E_IO) return status;
-    if (status == GLOFND_OK) cut = !gf_config_covers(own, copy);
-    else TRY(check_end(err, path, &cut));
+    if (there) TRY(check_end(err, path, &cut));
+    if (status == GLOFND_OK) cut = !gf_config_covers(own, copy) || (cut && last_differs(own, copy));
     *was = !there ? "lost" : cut ? "cut" : NULL;
     return *was ? GLOFND_OK : status;
 }

@@ -1,5 +1,5 @@
 # damage.sh - each file of a run is damaged, and every command reads it: it must refuse, or give what the undamaged run gives.
-# Logs (log.jsonl, eval.jsonl, events, memory.json) have no checksums: there commands may leave lines out, but must not fail badly.
+# Logs (log.jsonl, eval.jsonl, events, memory.json) have no checksums: there commands may leave lines out, but not fail badly.
 
 # NAME: how to damage; $1 the file
 damages='

@@ -3,9 +3,11 @@
 . "$source/tests/hostile/scenarios.inc"
 
 data=shapes:n=32,classes=4,size=8,seed=1
-"$glofnd" pretrain $tiny --out one --epochs 1 > "$tmp/log" 2>&1 && "$glofnd" pretrain $tiny --out end --epochs 6 > "$tmp/log" 2>&1 &&
+"$glofnd" pretrain $tiny --out one --epochs 1 > "$tmp/log" 2>&1 &&
+    "$glofnd" pretrain $tiny --out end --epochs 6 > "$tmp/log" 2>&1 &&
     cp -r one longer && "$glofnd" pretrain --quiet --out longer --resume --epochs 6 > "$tmp/log" 2>&1 &&
-    "$glofnd" embed one --data $data --out x.npy > "$tmp/log" 2>&1 && "$glofnd" discover x.npy --k 3 --out found > "$tmp/log" 2>&1 ||
+    "$glofnd" embed one --data $data --out x.npy > "$tmp/log" 2>&1 &&
+    "$glofnd" discover x.npy --k 3 --out found > "$tmp/log" 2>&1 ||
     { skip "the commands do not work here"; return 0; }
 
 # both A CODES B CODES: runs the two word lists at the same time; the file `codes` has their exit codes
@@ -67,7 +69,8 @@ row "a report during training"
 while more; do
     rm -rf r
     cp -r one r
-    both "$glofnd pretrain --quiet --out r --resume --epochs 6 --checkpoint-steps 1" 0 "$glofnd report r --samples 20 --out p.html" 0
+    both "$glofnd pretrain --quiet --out r --resume --epochs 6 --checkpoint-steps 1" 0 \
+        "$glofnd report r --samples 20 --out p.html" 0
     check "another end" cmp r/model.safetensors longer/model.safetensors
 done
 
