@@ -1,7 +1,6 @@
 /* pretrain.c - see pretrain.h. */
 #include "train/pretrain.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,6 +18,7 @@
 #include "run/eval_schema.h"
 #include "run/eval_writer.h"
 #include "run/layout.h"
+#include "run/state/leftovers.h"
 #include "run/state/manifest.h"
 #include "run/state/resume.h"
 #include "train/check_ranks.h"
@@ -69,33 +69,6 @@ static void report(const gf_pretrain *p, const char *fmt, ...) {
 
 /* ----- run folder ----- */
 
-static int is_leftover(const char *name) {
-    static const char *const prefixes[] = {GF_CONFIG_FILE GF_TEMP_MARK,
-                                           GF_MODEL_FILE GF_TEMP_MARK,
-                                           GF_VOCABULARY_FILE GF_TEMP_MARK,
-                                           GF_MEMORY_FILE GF_TEMP_MARK,
-                                           GF_LOG_FILE GF_TEMP_MARK,
-                                           GF_LOG_FILE GF_LOG_CUT GF_TEMP_MARK,
-                                           GF_EVENTS_FILE GF_TEMP_MARK,
-                                           GF_EVENTS_FILE GF_LOG_CUT GF_TEMP_MARK,
-                                           GF_ANCHORS_WORK,
-                                           GF_ANCHORS_REMAPPED,
-                                           GF_RANKS_PROBE};
-    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
-        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return 1;
-    return 0;
-}
-
-/* Files that a killed process left: scratch files, and temporary names of files that were being written. */
-static void remove_leftovers(const job *j) {
-    const int fd = dup(j->folder);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d && fd >= 0) close(fd);
-    for (struct dirent *e; d && (e = readdir(d));)
-        if (is_leftover(e->d_name)) unlinkat(j->folder, e->d_name, 0);
-    if (d) closedir(d);
-}
-
 static glofnd_status lock_folder(gf_error *err, job *j) {
     const char *run = j->p->run;
     TRY(gf_folder_lock(err, run, &j->folder));
@@ -136,7 +109,7 @@ static glofnd_status prepare_folder(gf_error *err, job *j) {
             "%s has a model, but no checkpoint to resume; to begin with its weights choose a different --out and --init "
             "%s/" GF_MODEL_FILE,
             p->run, p->run);
-    remove_leftovers(j);
+    gf_leftovers_remove(j->folder);
     return GLOFND_OK;
 }
 

@@ -1,6 +1,6 @@
 # errors.sh - each file-system call of a command fails once, or all do from one call on (scenarios.inc). The command must say so
-# or come to the right end; nothing that was complete may be lost; and repeated or resumed without the error it must come to the same
-# end as one that nothing has disturbed. Interrupted calls and short reads and writes must not be noticed at all.
+# or come to the right end; nothing that was complete may be lost; and repeated or resumed without the error it must come to the
+# same end as one that nothing has disturbed. Interrupted calls and short reads and writes must not be noticed at all.
 . "$source/tests/hostile/scenarios.inc"
 
 # WHAT and the exit codes that are right
