@@ -6,6 +6,8 @@
 #include "text/bpe/bpe.h"
 #include "text/bpe/bpe_file.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 static void use(const gf_bpe *b, const char *text, size_t n) {
     int32_t ids[GF_BPE_CONTEXT];
     int count = 0;

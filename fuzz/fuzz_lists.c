@@ -36,7 +36,7 @@ static void leave(void) {
 }
 
 static void begin(void) {
-    strcpy(folder, "fuzz_lists-XXXXXX");
+    strcpy(folder, "/dev/shm/fuzz_lists-XXXXXX");
     if (!mkdtemp(folder) || atexit(leave) != 0) abort();
     static const char *const folders[] = {"images", "images/a", "images/b"};
     for (int i = 0; i < 3; i++) {

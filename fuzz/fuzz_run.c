@@ -82,7 +82,7 @@ static void compare(void) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) return 0;
     if (!folder[0]) {
-        strcpy(folder, "fuzz_run-XXXXXX");
+        strcpy(folder, "/dev/shm/fuzz_run-XXXXXX");
         if (!mkdtemp(folder) || atexit(leave) != 0) abort();
     }
     for (int i = 0; i < FILES; i++) {

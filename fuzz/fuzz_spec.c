@@ -29,7 +29,10 @@ static void try_spec(const char *text) {
 static void try_braces(const char *text) {
     gf_error err = {""};
     gf_string_list s = {0};
+    const int64_t count = gf_braces_count(text);
+    if (count > 10000 && count < INT64_MAX) return; /* right, but slow */
     const glofnd_status status = gf_braces_expand(&err, text, &s);
+    if (status == GLOFND_OK && s.n != count) abort();
     if (status == GLOFND_OK ? s.n < 1 || s.n > GF_BRACES_MAX : !err.text[0]) abort();
     gf_string_list_free(&s);
 }

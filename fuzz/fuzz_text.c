@@ -7,6 +7,8 @@
 #include "text/bpe/bpe_clean.h"
 #include "text/unicode/unicode.h"
 
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 static void check(const uint8_t *text, size_t n) {
     uint32_t *code = malloc(n * sizeof *code + 1);
     uint8_t *scratch = malloc(n + n / 2 + 1);

@@ -57,5 +57,7 @@ glofnd_status gf_wds_index_all(gf_error *err, const char *pattern, int64_t *shar
 
 /* Braces of a pattern, as in a shell; names in the order they are written. E_ARGUMENT: unbalanced, or more than GF_BRACES_MAX. */
 glofnd_status gf_braces_expand(gf_error *err, const char *pattern, gf_string_list *out);
+/* The number of names, without expanding it; INT64_MAX: more than GF_BRACES_MAX. */
+int64_t gf_braces_count(const char *pattern);
 /* Braces, then files: a name with * ? [ stands for its matches in bytewise order, a folder for its *.tar. E_IO: no match. */
 glofnd_status gf_shards_find(gf_error *err, const char *pattern, gf_string_list *out);

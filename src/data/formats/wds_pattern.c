@@ -98,8 +98,30 @@ static glofnd_status expand(expansion *x, const char *text) {
     return expand_list(x, text, open, close);
 }
 
+/* Choices of the brace between these two; at least 1. */
+static int64_t choices(const char *open, const char *close) {
+    long long first, last;
+    int width;
+    int64_t commas = 0;
+    if (parse_range(open + 1, close, &first, &last, &width)) return (first <= last ? last - first : first - last) + 1;
+    for (const char *p = open; p < close; p++) commas += *p == ',';
+    return commas + 1;
+}
+
+int64_t gf_braces_count(const char *pattern) {
+    int64_t count = 1;
+    for (const char *open = pattern, *close; (open = strchr(open, '{')) && (close = strchr(open, '}')); open = close) {
+        const int64_t n = choices(open, close);
+        if (n > GF_BRACES_MAX || count > GF_BRACES_MAX / n) return INT64_MAX;
+        count *= n;
+    }
+    return count;
+}
+
 glofnd_status gf_braces_expand(gf_error *err, const char *pattern, gf_string_list *out) {
     expansion x = {err, pattern, out, 0};
+    FAIL_IF(err, gf_braces_count(pattern) > GF_BRACES_MAX, GLOFND_E_ARGUMENT, "'%.400s' expands to more than %d names", pattern,
+            GF_BRACES_MAX);
     return expand(&x, pattern);
 }
 
