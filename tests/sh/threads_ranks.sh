@@ -5,16 +5,6 @@
 
 cat > silent << 'END'
 called_from_lib:libmpi.so
-called_from_lib:libopen-pal.so
-called_from_lib:libopen-rte.so
-called_from_lib:libpmix.so
-called_from_lib:libevent_core
-called_from_lib:libevent_pthreads
-called_from_lib:libhwloc.so
-called_from_lib:libdnnl.so
-called_from_lib:libucp.so
-called_from_lib:libucs.so
-called_from_lib:libuct.so
 race:libmpi.so
 race:libopen-pal.so
 race:libpmix.so
