@@ -6,44 +6,16 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "cli/eval/eval_clip.h"
+#include "cli/eval/eval_zeroshot.h"
 #include "cli/trained_run.h"
-#include "data/captions_learn.h"
-#include "eval/clip/datacomp.h"
-#include "eval/clip/zeroshot.h"
 #include "eval/protocol.h"
-#include "io/crc32c.h"
-
-typedef struct zeroshot_set { /* a row of the table */
-    eval_dataset data;
-    int retrieval; /* by captions, not by classes */
-    gf_scoring scoring;
-    const gf_datacomp_task *task;    /* of the benchmark that has this name; NULL: none */
-    int of_benchmark;                /* found in the folder of the benchmark */
-    const char *classes, *templates; /* files; NULL: the data's names, our own sentences */
-    char own_templates[PATH_MAX];    /* the file that came with the data */
-    eval_samples samples;
-    uint32_t classes_sum, templates_sum; /* found: checksums of the names and sentences */
-    gf_zeroshot found;
-    eval_retrieved retrieved;
-} zeroshot_set;
-
-typedef struct zeroshot_job {
-    const char *run;
-    gf_encoder_device where;
-    int untrained, metric; /* metric: 0 the dataset's own, 1 top-1, 2 mean per class */
-    gf_option_strings data, retrieval, classes, templates;
-    const char *datacomp; /* the folder with the benchmark's evaluation sets; NULL: none */
-    zeroshot_set *set;    /* [sets] */
-    int sets;
-    eval_encoders encoders;
-} zeroshot_job;
 
 /* The benchmark counts a retrieval dataset by the mean of its two recalls at 1. */
 static double score_of(const zeroshot_set *s) {
     switch (s->scoring) {
     case GF_SCORE_RECALL: return 0.5 * (s->retrieved.found.ir.at[0] + s->retrieved.found.tr.at[0]);
     case GF_SCORE_MEAN: return s->found.per_class;
+    case GF_SCORE_JACCARD: return s->associated.many_n ? s->associated.many : s->associated.all;
     case GF_SCORE_MACRO_F1: return s->found.macro_f1;
     case GF_SCORE_WORST_GROUP: return s->found.worst_group;
     case GF_SCORE_WORST_GROUP5: return s->found.worst_group5;
@@ -88,7 +60,8 @@ static glofnd_status read_set(gf_error *err, const zeroshot_job *j, zeroshot_set
                  : s->task                 ? s->task->scoring
                  : known && known->classes ? known->scoring
                                            : GF_SCORE_TOP1;
-    if (!retrieval && (s->scoring == GF_SCORE_RECALL || s->scoring == GF_SCORE_JACCARD || s->scoring == GF_SCORE_MAP11))
+    if (strncmp(s->data.spec, "winogavil:", 10) == 0) s->scoring = GF_SCORE_JACCARD;
+    else if (!retrieval && (s->scoring == GF_SCORE_RECALL || s->scoring == GF_SCORE_JACCARD || s->scoring == GF_SCORE_MAP11))
         s->scoring = GF_SCORE_TOP1;
     s->samples = (eval_samples){.run = j->run, .data = s->data.spec, .untrained = j->untrained};
     memcpy(s->samples.test_name, s->data.spec, sizeof s->samples.test_name);
@@ -132,7 +105,7 @@ static glofnd_status read_benchmark(gf_error *err, zeroshot_job *j) {
                      j->datacomp);
             continue;
         }
-        snprintf(text, sizeof text, "%s=wds:%s", t->name, folder);
+        snprintf(text, sizeof text, "%s=%s:%s", t->name, t->scoring == GF_SCORE_JACCARD ? "winogavil" : "wds", folder);
         TRY(read_set(err, j, &j->set[j->sets], text, t->scoring == GF_SCORE_RECALL));
         j->set[j->sets++].of_benchmark = 1;
     }
@@ -157,103 +130,6 @@ static glofnd_status read_sets(gf_error *err, zeroshot_job *j, char **behind, in
     return check_names(err, j, &j->templates, "templates");
 }
 
-/* ----- running ----- */
-
-/* Sentences: those of a file, of the data, or our own. */
-static glofnd_status read_prompts(gf_error *err, zeroshot_set *s, const gf_dataset *data, gf_prompts *out) {
-    if (!s->templates && gf_dataset_templates(data, s->own_templates, sizeof s->own_templates)) s->templates = s->own_templates;
-    TRY(gf_prompts_templates(err, s->templates, &out->templates));
-    return gf_prompts_classes(err, data, s->classes, &out->classes);
-}
-
-/* An error in the last dataset is reported before hours are spent on the first. */
-static glofnd_status check_set(gf_error *err, zeroshot_set *s) {
-    gf_error why = {{0}};
-    gf_dataset *data = NULL;
-    gf_prompts prompts = {0};
-    glofnd_status status = gf_dataset_open(&why, s->samples.data, &data);
-    if (status == GLOFND_OK && !s->retrieval) status = read_prompts(&why, s, data, &prompts);
-    if (status == GLOFND_OK && s->retrieval) status = gf_captions_require(&why, data);
-    gf_prompts_free(&prompts);
-    gf_dataset_free(data);
-    return status == GLOFND_OK ? status : gf_fail(err, status, "%s: %s", s->data.name, why.text);
-}
-
-/* Checksum of strings in their order. */
-static uint32_t sum_of(const gf_string_list *s) {
-    uint32_t sum = 0;
-    for (int64_t i = 0; i < s->n; i++) sum = gf_crc32c(sum, gf_string_list_get(s, i), strlen(gf_string_list_get(s, i)) + 1);
-    return sum;
-}
-
-/* Embeddings with the positions of their images for labels: those that cannot be read are left out. */
-static glofnd_status encode(gf_error *err, gf_run_encoder *e, const gf_dataset *data, const char *name, gf_features *out) {
-    const int64_t n = gf_dataset_describe(data).n;
-    int64_t *id = malloc((size_t)n * sizeof *id);
-    int32_t *position = malloc((size_t)n * sizeof *position);
-    eval_progress line;
-    const gf_encode_spec spec = {
-        .ids = id, .id_count = n, .labels = position, .unreadable = eval_warn, .progress = eval_progress_draw, .user = &line};
-    glofnd_status status = id && position ? GLOFND_OK : gf_fail(err, GLOFND_E_MEMORY, "no memory for %lld images", (long long)n);
-    for (int64_t i = 0; i < n && status == GLOFND_OK; i++) id[i] = i, position[i] = (int32_t)i;
-    eval_progress_begin(&line, name);
-    if (status == GLOFND_OK) status = gf_encode_samples(err, e, data, &spec, out);
-    eval_progress_end(&line);
-    free(id);
-    free(position);
-    return status;
-}
-
-/* Gives the rows their labels; group [rows]. */
-static void label_rows(const gf_dataset *data, gf_features *f, int32_t *group) {
-    for (int64_t i = 0; i < f->n; i++) {
-        group[i] = gf_dataset_group(data, f->label[i]);
-        f->label[i] = gf_dataset_label(data, f->label[i]);
-    }
-}
-
-static glofnd_status score_rows(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
-                                gf_features *images, const float *classes, int64_t count) {
-    const gf_sweep_job job = {.threads = gf_run_encoder_threads(j->encoders.image)};
-    int32_t *group = malloc((size_t)images->n * sizeof *group);
-    FAIL_IF(err, !group, GLOFND_E_MEMORY, "no memory for %lld images", (long long)images->n);
-    label_rows(data, images, group);
-    const gf_zeroshot_groups groups = {.group = group, .left_out = s->task ? s->task->left_out : -1};
-    const glofnd_status status = gf_zeroshot_score_groups(err, images, &groups, classes, count, &job, &s->found);
-    free(group);
-    const int by_group = s->scoring == GF_SCORE_WORST_GROUP || s->scoring == GF_SCORE_WORST_GROUP5;
-    FAIL_IF(err, status == GLOFND_OK && by_group && s->found.groups == 0, GLOFND_E_ARGUMENT,
-            "%s is scored by its worst group, and its samples have no .npy that says their group; --metric top1 scores all",
-            s->data.name);
-    return status;
-}
-
-static glofnd_status classify(gf_error *err, const zeroshot_job *j, zeroshot_set *s, const gf_dataset *data,
-                              const gf_prompts *prompts) {
-    float *classes = NULL;
-    gf_features images = {0};
-    glofnd_status status = gf_zeroshot_classifier(err, j->encoders.text, prompts, &classes);
-    if (status == GLOFND_OK) status = encode(err, j->encoders.image, data, s->data.name, &images);
-    if (status == GLOFND_OK) status = score_rows(err, j, s, data, &images, classes, prompts->classes.n);
-    gf_features_free(&images);
-    free(classes);
-    return status;
-}
-
-static glofnd_status run_set(gf_error *err, const zeroshot_job *j, zeroshot_set *s) {
-    gf_dataset *data = NULL;
-    gf_prompts prompts = {0};
-    if (s->retrieval) return eval_retrieve(err, &j->encoders, s->samples.data, &s->retrieved);
-    glofnd_status status = gf_dataset_open(err, s->samples.data, &data);
-    eval_note(data);
-    if (status == GLOFND_OK) status = read_prompts(err, s, data, &prompts);
-    s->classes_sum = sum_of(&prompts.classes), s->templates_sum = sum_of(&prompts.templates);
-    if (status == GLOFND_OK) status = classify(err, j, s, data, &prompts);
-    gf_prompts_free(&prompts);
-    gf_dataset_free(data);
-    return status;
-}
-
 /* ----- results ----- */
 
 /* Which sentences: the name of the file, without folder. */
@@ -268,8 +144,23 @@ static void put_sum(gf_eval_writer *log, const char *key, uint32_t sum) {
     gf_eval_put_text(log, key, text);
 }
 
+static glofnd_status record_associations(gf_error *err, const zeroshot_set *s) {
+    gf_eval_writer log = {0};
+    TRY(gf_eval_writer_open(err, &log, s->samples.run));
+    eval_log_begin(&log, "associations", "jaccard", &s->samples);
+    gf_eval_put_text(&log, "dataset", s->data.name);
+    gf_eval_put_integer(&log, "instances", s->associated.instances);
+    gf_eval_put_integer(&log, "images", s->associated.images);
+    gf_eval_put_number(&log, "jaccard", s->associated.many);
+    gf_eval_put_number(&log, "jaccard_few", s->associated.few);
+    gf_eval_put_number(&log, "jaccard_all", s->associated.all);
+    gf_eval_writer_end(&log);
+    return gf_eval_writer_close(&log);
+}
+
 static glofnd_status record(gf_error *err, const zeroshot_set *s) {
     gf_eval_writer log = {0};
+    if (s->scoring == GF_SCORE_JACCARD) return record_associations(err, s);
     if (s->retrieval) return eval_record_retrieval(err, &s->samples, s->data.name, &s->retrieved.found);
     TRY(gf_eval_writer_open(err, &log, s->samples.run));
     eval_log_begin(&log, "zeroshot", protocol_of(s), &s->samples);
@@ -377,6 +268,12 @@ static void print_set(const zeroshot_set *s) {
     if (s->of_benchmark && s->task->size && s->task->size != (s->retrieval ? r->images : s->found.n))
         gf_print(stderr, "glofnd eval zeroshot: WARNING: %s has %lld images here, %lld in DataComp\n", s->data.name,
                  (long long)(s->retrieval ? r->images : s->found.n), (long long)s->task->size);
+    if (s->scoring == GF_SCORE_JACCARD) {
+        gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7s %7s\n", s->data.name,
+                 (long long)s->associated.images, "-", (long long)s->associated.instances, metric_of(s), 100.0 * score_of(s), "-",
+                 "-", "-", "-", "-");
+        return;
+    }
     if (s->retrieval)
         gf_print(stdout, "%-16s %8lld %8s %8lld  %-14s %7.2f %7s %7s %10s %7.2f %7.2f\n", s->data.name, (long long)r->images, "-",
                  (long long)r->texts, metric_of(s), 100.0 * score_of(s), "-", "-", "-", 100.0 * r->ir.mean, 100.0 * r->tr.mean);
@@ -402,12 +299,12 @@ static void print_heading(const zeroshot_job *j) {
 }
 
 static glofnd_status evaluate(gf_error *err, zeroshot_job *j) {
-    for (int i = 0; i < j->sets; i++) TRY(check_set(err, &j->set[i]));
+    for (int i = 0; i < j->sets; i++) TRY(zeroshot_check(err, &j->set[i]));
     const gf_run_encoder_spec spec = {.run = j->run, .untrained = j->untrained, .placement = j->where};
     TRY(eval_encoders_open(err, &spec, &j->encoders));
     print_heading(j);
     for (int i = 0; i < j->sets; i++) {
-        TRY(run_set(err, j, &j->set[i]));
+        TRY(zeroshot_run(err, j, &j->set[i]));
         TRY(record(err, &j->set[i]));
         print_set(&j->set[i]);
     }

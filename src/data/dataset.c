@@ -78,6 +78,10 @@ gf_dataset_info gf_dataset_describe(const gf_dataset *d) { return d->info; }
 
 const gf_known_dataset *gf_dataset_known(const gf_dataset *d) { return d->known; }
 
+const char *gf_dataset_root(const gf_dataset *d) {
+    return d->format == &gf_format_official ? ((const gf_official *)d->self)->root : "";
+}
+
 int gf_dataset_as_known(const gf_dataset *d) {
     if (!d->known) return 0;
     if (d->format == &gf_format_official) return ((const gf_official *)d->self)->known_counts;

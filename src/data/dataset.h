@@ -60,6 +60,8 @@ void gf_dataset_free(gf_dataset *d);
 gf_dataset_info gf_dataset_describe(const gf_dataset *d);
 /* The dataset that the SPEC names, if it is one of known_datasets.h; else NULL. */
 const gf_known_dataset *gf_dataset_known(const gf_dataset *d);
+/* The folder that holds a known dataset; "" of others. */
+const char *gf_dataset_root(const gf_dataset *d);
 /* 1: it has the classes and images that the known dataset has; 0: others (?counts=any), or it is none. */
 int gf_dataset_as_known(const gf_dataset *d);
 /* Labels of an image that may have several, [info.classes] of GF_LABEL_ABSENT, GF_LABEL_PRESENT, GF_LABEL_DIFFICULT (not counted);

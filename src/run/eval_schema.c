@@ -55,6 +55,11 @@ static const gf_eval_key zeroshot[] = {
     PERCENT_DETAIL("macro_f1", "macro F1 %"), PERCENT_DETAIL("worst_group", "worst group %"),
     PERCENT_DETAIL("worst_group5", "worst group top-5 %"),
 };
+static const gf_eval_key associations[] = {
+    NAME("dataset"), SETTING("instances"), SETTING("images"),
+    PERCENT("jaccard", "Jaccard %"), PERCENT_DETAIL("jaccard_few", "Jaccard of few %"),
+    PERCENT_DETAIL("jaccard_all", "Jaccard of all %"),
+};
 static const gf_eval_key zeroshot_mean[] = {
     SETTING("datasets"), SETTING("names"), SETTING("sets"), PERCENT("score", "%"),
     PERCENT("retrieval", "of retrieval %"), PERCENT("imagenet", "of ImageNet and variants %"),
@@ -88,7 +93,8 @@ static const struct {
     const gf_eval_key *key;
     int count;
 } events[] = { /* in the order of tables */
-    EVENT(linear), EVENT(linear_mean), EVENT(knn), EVENT(transfer), EVENT(transfer_mean), EVENT(retrieval), EVENT(zeroshot),
+    EVENT(linear), EVENT(linear_mean), EVENT(knn), EVENT(transfer), EVENT(transfer_mean), EVENT(retrieval),
+    EVENT(zeroshot), EVENT(associations),
     EVENT(zeroshot_mean), EVENT(epoch), EVENT(fn), EVENT(threshold), EVENT(trained), EVENT(every),
 };
 /* clang-format on */

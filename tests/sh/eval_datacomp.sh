@@ -55,6 +55,27 @@ expect 1 "scored by its worst group, and its samples have no .npy" "$glofnd" eva
     --data fmow=shapes:n=20,classes=4,size=16,split=test
 expect 0 "top1" "$glofnd" eval zeroshot run --metric top1 --data fmow=shapes:n=20,classes=4,size=16,split=test
 
+# WinoGAViL: images associated with a cue, Jaccard index of the instances with ten candidates or more.
+mkdir -p root/winogavil/images
+"$glofnd" data export shapes:n=12,classes=4,size=16,seed=8 --folder --out png12 > out 2> err || fail "export"
+list=
+i=0
+find png12 -name '*.png' | sort > files
+while read -r file; do
+    cp "$file" "root/winogavil/images/w$i.jpg"
+    list="$list${list:+, }\"\"w$i\"\""
+    i=$((i + 1))
+done < files
+{
+    echo "cue,candidates,associations"
+    echo "circle,\"[$list]\",\"[\"\"w1\"\", \"\"w5\"\"]\""
+    echo "star,\"[\"\"w1\"\", \"\"w2\"\", \"\"w3\"\", \"\"w4\"\", \"\"w5\"\"]\",\"[\"\"w2\"\"]\""
+} > root/winogavil/winogavil_dataset.csv
+expect 0 "no DataComp average: 6 of its 38 tasks are here" "$glofnd" eval zeroshot run --datacomp root
+grep -q "^winogavil  *12 .* 2  jaccard " out || fail "the row of WinoGAViL"
+grep -q '"event": "associations".*"instances": 2, "images": 12, "jaccard": ' run/eval.jsonl || fail "its record"
+expect 0 "jaccard" "$glofnd" eval zeroshot run --data winogavil:root/winogavil
+
 # WordNet ids are no names.
 mkdir -p ids/n01440764 ids/n01443537
 "$glofnd" data export shapes:n=4,classes=2,size=16 --folder --out png > out 2> err || fail "export"

@@ -248,6 +248,15 @@ static const gf_known_dataset datasets[] = {
      .wants = "train2014/, val2014/, annotations/ and dataset_coco.json (Karpathy's splits)",
      .options = plain,
      .read = gf_read_coco},
+    {.name = "winogavil",
+     .title = "WinoGAViL",
+     .full = "WinoGAViL",
+     .scoring = GF_SCORE_JACCARD,
+     .split = {{"test", 0}},
+     .test = "test",
+     .wants = "winogavil_dataset.csv with columns cue, candidates, associations, and winogavil_images/NAME.jpg",
+     .options = plain,
+     .read = gf_read_winogavil},
 };
 
 #define COUNT ((int)(sizeof datasets / sizeof *datasets))
