@@ -3,6 +3,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static const target targets[] = {
     {"flickr30k/results_20130124.token", "flickr30k", "&split=all"},
     {"coco/dataset_coco.json", "coco", ""},
     {"coco/annotations/captions_val2014.json", "coco", "&split=val2014"},
+    {"winogavil/test.csv", "winogavil", ""},
 };
 
 static char root[64];
@@ -48,9 +50,17 @@ static void put(const char *name, const void *bytes, size_t n) {
     if (!f || fwrite(bytes, 1, n, f) != n || fclose(f) != 0) abort();
 }
 
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
+    (void)st, (void)type, (void)at;
+    return remove(path);
+}
+
+static void leave(void) { (void)nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS); }
+
 static void make_folders(void) {
-    snprintf(root, sizeof root, "/dev/shm/fuzz-official-%ld", (long)getpid());
-    if (mkdir(root, 0700) != 0) abort();
+    strcpy(root, "/dev/shm/fuzz_official-XXXXXX");
+    if (!mkdtemp(root) || atexit(leave) != 0) abort();
+    put("winogavil/images/a.jpg", "", 0);
     put("aircraft/variants.txt", "707\nDC-3\n", 9), put("aircraft/images_variant_test.txt", "1 707\n", 6);
     put("aircraft/images/1.jpg", "", 0), put("dtd/images/a/a.jpg", "", 0), put("dtd/images/b/b.jpg", "", 0);
     put("sun397/ClassName.txt", "/a/abbey\n", 9), put("sun397/a/abbey/1.jpg", "", 0), put("pets/images/a.jpg", "", 0);

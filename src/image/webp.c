@@ -13,8 +13,10 @@ glofnd_status gf_webp_decode(gf_error *err, const char *name, const uint8_t *byt
     WebPBitstreamFeatures f;
     FAIL_IF(err, WebPGetFeatures(bytes, size, &f) != VP8_STATUS_OK, GLOFND_E_FORMAT, "'%.380s' is a corrupt WebP", name);
     FAIL_IF(err, f.has_animation, GLOFND_E_FORMAT, "'%.380s' is an animated WebP; expected one image", name);
-    TRY(gf_image_take(err, hint, f.width, f.height, (int64_t)f.width * f.height));
-    TRY(gf_image_resize(err, out, f.width, f.height));
+    gf_error why = {""};
+    glofnd_status status = gf_image_take(&why, hint, f.width, f.height, (int64_t)f.width * f.height);
+    if (status == GLOFND_OK) status = gf_image_resize(&why, out, f.width, f.height);
+    FAIL_IF(err, status != GLOFND_OK, status, "'%.300s': %.200s", name, why.text);
     const size_t room = (size_t)f.width * (size_t)f.height * 3;
     FAIL_IF(err, !WebPDecodeRGBInto(bytes, size, out->rgb, room, f.width * 3), GLOFND_E_FORMAT,
             "'%.380s' is a corrupt WebP, or ends too early", name);
