@@ -109,11 +109,26 @@ static void coco_is_read_both_ways(void **state) {
     refused("coco:%?counts=any&split=val2014", GLOFND_E_FORMAT, "no integer 'id'");
 }
 
+static void files_of_img2dataset_have_sidecars(void **state) {
+    (void)state;
+    image("i2d/00000/000000000.jpg"), image("i2d/00000/000000002.jpg"), image("i2d/00001/000010000.jpg");
+    scratch_text(&box, "i2d/00000/000000000.txt", "a dog");
+    scratch_text(&box, "i2d/00001/000010000.txt", "two\ncats");
+    scratch_text(&box, "i2d/00000_stats.json", "{}");
+    gf_dataset *d = open_n("img2dataset:%/i2d", 3);
+    expect_text(d, 0, "00000/000000000.jpg", "a dog");
+    expect_text(d, 2, "00001/000010000.jpg", "two cats");
+    gf_dataset_free(d);
+    scratch_text(&box, "tars/00000.tar", "x");
+    refused("img2dataset:%/tars", GLOFND_E_FORMAT, "write wds:");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flickr_tokens_are_grouped_by_image),
         cmocka_unit_test(karpathy_has_the_splits),
         cmocka_unit_test(coco_is_read_both_ways),
+        cmocka_unit_test(files_of_img2dataset_have_sidecars),
     };
     return cmocka_run_group_tests(tests, make_box, remove_box);
 }

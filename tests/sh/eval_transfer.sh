@@ -65,6 +65,12 @@ expect 0 "VOC2007 *          80       40      20  11-point mAP" \
     "$glofnd" eval transfer run "voc2007=voc?counts=any" --protocol raw
 grep -q '"metric": "map11"' run/eval.jsonl || fail "the metric in the record"
 
+# Such a SPEC serves everywhere, and brings its test split.
+data="pets:pets?counts=any" train bred --epochs 1 --start-epoch 0
+expect 0 "test      40 samples of pets:pets?split=test&counts=any" "$glofnd" eval knn bred
+expect 0 "80 samples written" "$glofnd" data export "pets:pets?counts=any" --out exported
+expect 0 "80 x " "$glofnd" embed bred --data "pets:pets?counts=any" --out e.npy
+
 # data info says what was recognised.
 expect 0 "dataset    Oxford-IIIT Pet, scored by mean per class" "$glofnd" data info "pets:pets?counts=any"
 wants "data info" 0 "split      trainval  80 images of 3 classes, NOT as published" "split      test      40 images"

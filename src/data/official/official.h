@@ -81,4 +81,5 @@ glofnd_status gf_read_imagenet_v2(gf_error *err, gf_official *o);
 glofnd_status gf_read_imagenet_variant(gf_error *err, gf_official *o);
 glofnd_status gf_read_flickr30k(gf_error *err, gf_official *o);
 glofnd_status gf_read_coco(gf_error *err, gf_official *o);
+glofnd_status gf_read_img2dataset(gf_error *err, gf_official *o);
 glofnd_status gf_read_winogavil(gf_error *err, gf_official *o);

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "data/official/official.h"
 #include "io/file.h"
 #include "util/grow.h"
 
+#define SIDECAR_BYTES_MAX ((uint64_t)1 << 20)
 #define JSON_BYTES_MAX ((uint64_t)1 << 30)
 
 typedef struct caption_text { /* text of one image, as it grows */
@@ -173,6 +175,46 @@ glofnd_status gf_read_flickr30k(gf_error *err, gf_official *o) {
             "'%.200s/%s' has no splits; put Karpathy's dataset_flickr30k.json beside it, or take all images with ?split=all",
             o->root, file);
     return read_tokens(err, o, file, folders);
+}
+
+/* ----- img2dataset, output_format "files": folders 00000, 00001 ... of KEY.jpg with KEY.txt ----- */
+
+/* The caption beside an image, if there is one. */
+static glofnd_status read_sidecar(gf_error *err, const gf_official *o, const char *folder, const char *image, caption_text *t) {
+    char path[PATH_MAX];
+    uint8_t *bytes = NULL;
+    size_t capacity = 0, size = 0;
+    const char *dot = strrchr(image, '.');
+    TRY(gf_official_path(err, o, path, "%s/%.*s.txt", folder, (int)(dot ? dot - image : (ptrdiff_t)strlen(image)), image));
+    if (access(path, F_OK) != 0) return GLOFND_OK;
+    glofnd_status status = gf_file_read(err, path, SIDECAR_BYTES_MAX, &bytes, &capacity, &size);
+    if (status == GLOFND_OK) status = add_caption(err, t, (const char *)bytes, size);
+    free(bytes);
+    return status;
+}
+
+static glofnd_status add_folder(gf_error *err, gf_official *o, const char *folder, gf_string_list *images, caption_text *t) {
+    gf_string_list_free(images);
+    TRY(gf_official_images(err, o, folder, images));
+    for (int64_t i = 0; i < images->n; i++) {
+        TRY(read_sidecar(err, o, folder, gf_string_list_get(images, i), t));
+        TRY(add_image(err, o, folder, gf_string_list_get(images, i), t));
+    }
+    return GLOFND_OK;
+}
+
+glofnd_status gf_read_img2dataset(gf_error *err, gf_official *o) {
+    gf_string_list folders = {0}, images = {0};
+    caption_text t = {0};
+    glofnd_status status = gf_official_folders(err, o, ".", &folders);
+    for (int64_t k = 0; k < folders.n && status == GLOFND_OK; k++)
+        status = add_folder(err, o, gf_string_list_get(&folders, k), &images, &t);
+    gf_string_list_free(&folders);
+    gf_string_list_free(&images);
+    free(t.at);
+    FAIL_IF(err, status == GLOFND_OK && o->paths.n == 0 && gf_official_has(o, "00000.tar"), GLOFND_E_FORMAT,
+            "'%.200s' holds shards of img2dataset; write wds:%.200s", o->root, o->root);
+    return status;
 }
 
 /* ----- MSCOCO: {"images": [{"id", "file_name"}], "annotations": [{"image_id", "caption"}]} ----- */
