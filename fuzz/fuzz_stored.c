@@ -1,6 +1,6 @@
 /* fuzz_stored.c - libFuzzer target of files that vouch for others: the first byte chooses DONE of a checkpoint, or summary.json,
- * anchors.npy or a file of names of a stored discovery. They are accepted or refused with a text; DONE never vouches for a file that
- * is not there, and names are one line of UTF-8 each. */
+ * anchors.npy or a file of names of a stored discovery. They are accepted or refused with a text; DONE never vouches for a file
+ * that is not there, and names are one line of UTF-8 each. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,10 +8,12 @@ mkdir -p "$build/corpus" && cd "$build/corpus" || exit 1
 for name in "$@"; do
     seeds=$source/fuzz/seeds/$name
     mkdir -p "$name"
-    "../fuzz/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$name-" "$name" \
-        $([ -d "$seeds" ] && echo "$seeds") > "$name.log" 2>&1
+    "../fuzz/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$name-" \
+        "$name" $([ -d "$seeds" ] && echo "$seeds") > "$name.log" 2>&1
     code=$?
-    awk -v name="$name" -v code=$code '/number_of_executed_units/ { runs = $2 } /cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") edges = $(i + 1) }
+    awk -v name="$name" -v code=$code '
+        /number_of_executed_units/ { runs = $2 }
+        /cov: / { for (i = 1; i < NF; i++) if ($i == "cov:") edges = $(i + 1) }
         END { printf "%-18s %12d runs  %6d edges  %s\n", name, runs, edges, code ? "FINDING" : "no finding" }' "$name.log"
     if [ $code != 0 ]; then
         failed=1

@@ -11,6 +11,7 @@
 #include "cli/preset_file.h"
 #include "io/calls.h"
 #include "io/crc32c.h"
+#include "io/file.h"
 #include "io/json/jsonl.h"
 #include "run/layout.h"
 #include "util/path.h"
@@ -153,17 +154,19 @@ static glofnd_status read_line(gf_error *err, sweep_plan *p, char *line, const c
     return status;
 }
 
+typedef struct reading {
+    sweep_plan *plan;
+    const char *path;
+} reading;
+
+static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
+    const reading *r = user;
+    return read_line(err, r->plan, line, r->path, number);
+}
+
 glofnd_status sweep_read(gf_error *err, sweep_plan *p, const char *path) {
-    FILE *f = gf_stream_open(path, "r");
-    char line[2200];
-    glofnd_status status = GLOFND_OK;
-    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
-    for (int number = 1; status == GLOFND_OK && fgets(line, sizeof line, f); number++) {
-        if (!strchr(line, '\n') && !feof(f)) status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
-        else status = read_line(err, p, line, path, number);
-    }
-    fclose(f);
-    return status;
+    reading r = {p, path};
+    return gf_each_line(err, path, take_line, &r);
 }
 
 /* ----- runs ----- */

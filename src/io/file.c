@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,6 +87,42 @@ glofnd_status gf_check_text(gf_error *err, const char *path, const void *bytes, 
 glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size) {
     TRY(gf_file_read(err, path, most, bytes, capacity, size));
     return gf_check_text(err, path, *bytes, *size);
+}
+
+/* A line with its end, as far as it fits, closed by 0; its bytes, zero ones included. */
+static size_t get_line(FILE *f, char *line, size_t bytes) {
+    size_t n = 0;
+    for (int c; n + 1 < bytes && (c = getc(f)) != EOF;) {
+        line[n++] = (char)c;
+        if (c == '\n') break;
+    }
+    line[n] = 0;
+    return n;
+}
+
+static glofnd_status check_line(gf_error *err, const char *path, const FILE *f, const char *line, size_t n, int number) {
+    if (number == 1) TRY(gf_check_text(err, path, line, n));
+    FAIL_IF(err, memchr(line, 0, n), GLOFND_E_FORMAT, "%s:%d: a zero byte; it is not a text, or not UTF-8", path, number);
+    FAIL_IF(err, line[n - 1] != '\n' && !feof((FILE *)f), GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
+    return GLOFND_OK;
+}
+
+glofnd_status gf_each_line(gf_error *err, const char *path,
+                           glofnd_status (*take)(gf_error *err, void *user, char *line, int number), void *user) {
+    FILE *f = gf_stream_open(path, "r");
+    char line[GF_LINE_MAX + 2];
+    glofnd_status status = GLOFND_OK;
+    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    for (int number = 1; status == GLOFND_OK; number++) {
+        const size_t n = get_line(f, line, sizeof line);
+        if (n == 0 || ferror(f)) break;
+        const int mark = number == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+        status = check_line(err, path, f, line, n, number);
+        if (status == GLOFND_OK) status = take(err, user, line + mark, number);
+    }
+    if (status == GLOFND_OK && ferror(f)) status = gf_fail(err, GLOFND_E_IO, "%s cannot be read: %s", path, strerror(errno));
+    fclose(f);
+    return status;
 }
 
 int gf_is_folder(const char *path) {

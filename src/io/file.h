@@ -21,6 +21,11 @@ glofnd_status gf_file_read(gf_error *err, const char *path, uint64_t most, uint8
 glofnd_status gf_file_read_text(gf_error *err, const char *path, uint64_t most, uint8_t **bytes, size_t *capacity, size_t *size);
 /* That check, of bytes that were read otherwise. */
 glofnd_status gf_check_text(gf_error *err, const char *path, const void *bytes, size_t size);
+/* Calls take(err, user, line, number) for each line of a text, without a byte order mark; the line may be changed. A pipe is
+ * fine. E_FORMAT: UTF-16, a zero byte, a line of more than GF_LINE_MAX bytes; E_IO: it cannot be read, which is never its end. */
+#define GF_LINE_MAX 2198
+glofnd_status gf_each_line(gf_error *err, const char *path,
+                           glofnd_status (*take)(gf_error *err, void *user, char *line, int number), void *user);
 /* Makes *bytes hold n bytes; content undefined. */
 glofnd_status gf_file_reserve(gf_error *err, const char *name, size_t n, uint8_t **bytes, size_t *capacity);
 int gf_is_folder(const char *path);

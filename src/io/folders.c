@@ -26,8 +26,8 @@ static int cut_to_parent(char *path) {
     return n > 0;
 }
 
-/* 0, or -1 with errno. A file of that name is noticed when it is opened as a folder. Missing parents are made from the top down, in
- * a loop: a path may have two thousand. */
+/* 0, or -1 with errno. A file of that name is noticed when it is opened as a folder. Missing parents are made from the top down,
+ * in a loop: a path may have two thousand. */
 static int make(const char *path, int *made) {
     char upto[PATH_MAX];
     int done = mkdir(path, 0777);

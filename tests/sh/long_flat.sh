@@ -9,7 +9,8 @@ epochs=$((steps / per_epoch))
 [ $epochs -ge 20 ] || fail "too few steps: $steps"
 
 "$glofnd" pretrain --quiet --data shapes:n=$((2 * per_epoch)),classes=4,size=8,seed=1 --arch resnet8 --size 8 --head-hidden 8 \
-    --head-out 8 --batch 2 --warmup-epochs 0 --threads 1 --workers 2 --epochs $epochs --checkpoint-steps 1000 --log-steps 1000 --out run 2> err &
+    --head-out 8 --batch 2 --warmup-epochs 0 --threads 1 --workers 2 --epochs $epochs --checkpoint-steps 1000 --log-steps 1000 \
+    --out run 2> err &
 process=$!
 
 # One line per look: step, resident kB, descriptors, threads, kB of files that are no logs
@@ -27,8 +28,8 @@ while kill -0 $process 2> /dev/null; do
 done
 wait $process || fail "training failed: $(tail -n 3 err)"
 
-# The largest of each number in [10 %, 50 %) of the steps, and in the rest. While a checkpoint is written there are two; a look may
-# see them in one half only, and the final weights in the second.
+# The largest of each number in [10 %, 50 %) of the steps, and in the rest. While a checkpoint is written there are two; a look
+# may see them in one half only, and the final weights in the second.
 checkpoint=$(du -sk "run/checkpoints/$(newest run)" | cut -f 1)
 awk -v steps="$steps" -v disk=$((2 * checkpoint + 64)) '
     $1 >= steps / 10 { half = $1 >= steps / 2; n[half]++; for (k = 2; k <= 5; k++) if ($k > most[half, k]) most[half, k] = $k }

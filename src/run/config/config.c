@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "io/blockfile.h"
-#include "io/calls.h"
 #include "io/file.h"
 #include "method/options.h"
 #include "run/config/config_parts.h"
@@ -194,39 +193,19 @@ static glofnd_status read_line(gf_error *err, gf_config *c, char *line, const ch
     return status;
 }
 
-/* Bytes of the byte order mark that some editors write. */
-static int mark_of(const char *line) { return strncmp(line, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; }
+typedef struct reading {
+    gf_config *config;
+    const char *path;
+} reading;
 
-/* A line with its end, as far as it fits, closed by 0; its bytes, zero ones included. */
-static size_t get_line(FILE *f, char *line, size_t bytes) {
-    size_t n = 0;
-    for (int c; n + 1 < bytes && (c = getc(f)) != EOF;) {
-        line[n++] = (char)c;
-        if (c == '\n') break;
-    }
-    line[n] = 0;
-    return n;
+static glofnd_status take_line(gf_error *err, void *user, char *line, int number) {
+    const reading *r = user;
+    return read_line(err, r->config, line, r->path, number);
 }
 
 glofnd_status gf_config_read(gf_error *err, gf_config *c, const char *path) {
-    FILE *f = gf_stream_open(path, "r");
-    char line[2200];
-    glofnd_status status = GLOFND_OK;
-    FAIL_IF(err, !f, GLOFND_E_IO, "%s cannot be read: %m", path);
-    for (int number = 1; status == GLOFND_OK; number++) {
-        const size_t n = get_line(f, line, sizeof line);
-        if (n == 0 || ferror(f)) break;
-        if (number == 1) status = gf_check_text(err, path, line, n);
-        if (status != GLOFND_OK) break;
-        if (memchr(line, 0, n))
-            status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: a zero byte; it is not a text, or not UTF-8", path, number);
-        else if (line[n - 1] != '\n' && !feof(f))
-            status = gf_fail(err, GLOFND_E_FORMAT, "%s:%d: the line is too long", path, number);
-        else status = read_line(err, c, line + (number == 1 ? mark_of(line) : 0), path, number);
-    }
-    if (status == GLOFND_OK && ferror(f)) status = gf_fail(err, GLOFND_E_IO, "%s cannot be read: %m", path);
-    fclose(f);
-    return status;
+    reading r = {c, path};
+    return gf_each_line(err, path, take_line, &r);
 }
 
 glofnd_status gf_config_write(gf_error *err, const gf_config *c, const char *path) {

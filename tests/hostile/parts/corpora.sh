@@ -7,9 +7,11 @@ program=$glofnd
 [ -x "$build/san/glofnd" ] && program=$build/san/glofnd
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 make_corpus() { python3 "$source/tests/hostile/tools/corpora.py" "$1" "$tmp/files" "$2" "${HOSTILE_SEED:-1}"; }
-quick='--quiet --arch resnet8 --head-hidden 8 --head-out 8 --batch 8 --epochs 1 --warmup-epochs 0 --threads 1 --workers 2 --size 8'
+quick='--quiet --arch resnet8 --head-hidden 8 --head-out 8 --batch 8 --epochs 1 --warmup-epochs 0 --threads 1'
+quick="$quick --workers 2 --size 8"
 
-"$glofnd" data export shapes:n=16,classes=2,size=8,seed=1 --folder --out "$tmp/plain" > out 2> err || { skip "no images: $(cat err)"; return 0; }
+"$glofnd" data export shapes:n=16,classes=2,size=8,seed=1 --folder --out "$tmp/plain" > out 2> err ||
+    { skip "no images: $(cat err)"; return 0; }
 (cd "$tmp/plain" && cp "$(ls -- */*.png | head -n 1)" "$tmp/a.png" && cp "$(ls -- */*.png | tail -n 1)" "$tmp/b.png")
 "$glofnd" pretrain $tiny --out "$tmp/sound" --epochs 2 > out 2> err || { skip "pretrain does not work here"; return 0; }
 
@@ -52,8 +54,8 @@ try_config() {
 }
 try_vocabulary() {
     rm -rf r
-    try "$name" '0|1|2' "$program" pretrain --data shapes:n=16,size=8 --task clip $quick --embed-dim 8 --text-width 8 --text-layers 1 \
-        --text-heads 1 --context 8 --vocab "$file" --out r
+    try "$name" '0|1|2' "$program" pretrain --data shapes:n=16,size=8 --task clip $quick --embed-dim 8 --text-width 8 \
+        --text-layers 1 --text-heads 1 --context 8 --vocab "$file" --out r
 }
 try_log() {
     rm -rf r && cp -r sound r && cp "$file" r/log.jsonl

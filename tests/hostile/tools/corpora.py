@@ -107,14 +107,17 @@ def tar():
     put("no-end.tar", sound[0][:-1024])
     put("empty.tar", b"")
     put("zeros.tar", bytes(20480))
-    for i, size in enumerate((b"77777777777\0", b"-0000000001\0", b"zzzzzzzzzzz\0", b"\x80" + b"\xff" * 11, b"\xff" * 12, b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7, b" " * 12)):
+    for i, size in enumerate((b"77777777777\0", b"-0000000001\0", b"zzzzzzzzzzz\0", b"\x80" + b"\xff" * 11, b"\xff" * 12,
+            b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7, b" " * 12)):
         put("size%d.tar" % i, member(b"a.png", pixel, size=size) + end)
-    for i, name in enumerate((b"../../etc/passwd.png", b"/etc/passwd.png", b"", b".", b"..png", b"a" * 100, b"a\nb.png", b"\xff\xfe.png", b"a.png\0hidden", b"/" * 99)):
+    for i, name in enumerate((b"../../etc/passwd.png", b"/etc/passwd.png", b"", b".", b"..png", b"a" * 100, b"a\nb.png",
+            b"\xff\xfe.png", b"a.png\0hidden", b"/" * 99)):
         put("name%d.tar" % i, member(name, pixel) + end)
     for kind in b"1234567LKSVxgDMN\xff":
         put("kind%d.tar" % kind, member(b"a.png", pixel, kind=bytes([kind])) + member(b"b.png", pixel) + end)
     put("long-link.tar", member(b"././@LongLink", b"x" * 5000, b"L") * 50 + member(b"a.png", pixel) + end)
-    for i, record in enumerate((b"6 a=b\n", b"99999999999999999999 path=x\n", b"0 path=x\n", b"-5 path=x\n", b"20 size=-1\n", b"30 size=99999999999999999999\n",
+    for i, record in enumerate((b"6 a=b\n", b"99999999999999999999 path=x\n", b"0 path=x\n", b"-5 path=x\n", b"20 size=-1\n",
+            b"30 size=99999999999999999999\n",
                                 b"12 path=a\nb\n", b"path=x\n", b"9 path=\n", b"\0" * 100, b"11 GNU.sparse.major=1\n")):
         put("pax%d.tar" % i, member(b"PaxHeader", record, b"x") + member(b"a.png", pixel) + end)
     put("double.tar", member(b"a.png", pixel) * 3 + end)
@@ -144,11 +147,13 @@ def npy():
     sound = [npy_file(npy_head("'<f4'", "False", "(6, 4)"), data), npy_file(npy_head("'<f2'", "False", "(6, 8)"), data)]
     put("sound0.npy", sound[0])
     put("sound1.npy", sound[1])
-    shapes = ("(0, 4)", "(6, 0)", "(-6, 4)", "(6, 4, 1)", "(24,)", "()", "(6,4", "(99999999999999999999, 1)", "(4611686018427387904, 4)", "(6.0, 4)", "(6, 4,)",
+    shapes = ("(0, 4)", "(6, 0)", "(-6, 4)", "(6, 4, 1)", "(24,)", "()", "(6,4", "(99999999999999999999, 1)",
+            "(4611686018427387904, 4)", "(6.0, 4)", "(6, 4,)",
               "(True, 4)", "6", "[6, 4]", "(" * 5000 + "6" + ")" * 5000, "(6, 4) + (1,)", "(0x6, 4)", "(2147483648, 2147483648)")
     for i, shape in enumerate(shapes):
         put("shape%d.npy" % i, npy_file(npy_head("'<f4'", "False", shape), data))
-    for i, descr in enumerate(("'>f4'", "'=f4'", "'<f8'", "'<f3'", "'|O'", "'<U99999'", "''", "[('a', '<f4')]", "'<f4", "'<V4'", "'<c8'", "None", "b'<f4'")):
+    for i, descr in enumerate(("'>f4'", "'=f4'", "'<f8'", "'<f3'", "'|O'", "'<U99999'", "''", "[('a', '<f4')]", "'<f4",
+            "'<V4'", "'<c8'", "None", "b'<f4'")):
         put("descr%d.npy" % i, npy_file(npy_head(descr, "False", "(6, 4)"), data))
     put("order.npy", npy_file(npy_head("'<f4'", "True", "(6, 4)"), data))
     put("order2.npy", npy_file(npy_head("'<f4'", "maybe", "(6, 4)"), data))
@@ -156,7 +161,8 @@ def npy():
         put("version%d.npy" % i, npy_file(npy_head("'<f4'", "False", "(6, 4)"), data, version))
     for i, length in enumerate((0, 1, 63, 65535, 2 ** 31, 2 ** 32 - 1)):
         put("length%d.npy" % i, npy_file(npy_head("'<f4'", "False", "(6, 4)"), data, 2, length))
-    put("nan.npy", npy_file(npy_head("'<f4'", "False", "(6, 4)"), struct.pack("<24f", *([float("nan"), float("inf"), -0.0, 1e-45] * 6))))
+    put("nan.npy", npy_file(npy_head("'<f4'", "False", "(6, 4)"), struct.pack("<24f", *([float("nan"), float("inf"), -0.0,
+            1e-45] * 6))))
     put("short.npy", npy_file(npy_head("'<f4'", "False", "(6, 4)"), data[:-1]))
     put("long.npy", npy_file(npy_head("'<f4'", "False", "(6, 4)"), data + b"x"))
     put("empty.npy", b"")
@@ -177,14 +183,18 @@ def safetensors():
     put("sound1.safetensors", sound[1])
     for i, length in enumerate((0, 1, 7, 2 ** 31, 2 ** 32, 2 ** 63 - 1, 2 ** 63, 2 ** 64 - 1, 100 << 20)):
         put("length%d.safetensors" % i, tensors(good, data, length))
-    changes = ({"dtype": "F99"}, {"dtype": 3}, {"dtype": None}, {"shape": [6, 4, 0]}, {"shape": [-6, 4]}, {"shape": [2 ** 62, 4]}, {"shape": "6"}, {"shape": [6.0, 4]},
-               {"shape": [1] * 3000}, {"shape": []}, {"data_offsets": [0]}, {"data_offsets": [96, 0]}, {"data_offsets": [-1, 95]}, {"data_offsets": [1, 97]},
-               {"data_offsets": [0, 2 ** 63]}, {"data_offsets": [2 ** 64, 2 ** 64 + 96]}, {"data_offsets": [0, 95]}, {"data_offsets": None}, {"more": 1})
+    changes = ({"dtype": "F99"}, {"dtype": 3}, {"dtype": None}, {"shape": [6, 4, 0]}, {"shape": [-6, 4]}, {"shape": [2 ** 62,
+            4]}, {"shape": "6"}, {"shape": [6.0, 4]},
+               {"shape": [1] * 3000}, {"shape": []}, {"data_offsets": [0]}, {"data_offsets": [96, 0]}, {"data_offsets": [-1,
+                       95]}, {"data_offsets": [1, 97]},
+               {"data_offsets": [0, 2 ** 63]}, {"data_offsets": [2 ** 64, 2 ** 64 + 96]}, {"data_offsets": [0,
+                       95]}, {"data_offsets": None}, {"more": 1})
     for i, change in enumerate(changes):
         put("field%d.safetensors" % i, tensors({"emb": dict(good["emb"], **change)}, data))
     put("overlap.safetensors", tensors({"a": good["emb"], "b": good["emb"]}, data))
     put("gap.safetensors", tensors({"a": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}}, data))
-    put("twice.safetensors", tensors(b'{"emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}, "emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}}', data))
+    put("twice.safetensors",
+            tensors(b'{"emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}, "emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}}', data))
     put("deep.safetensors", tensors(b'{"a": ' + b"[" * 100000 + b"]" * 100000 + b"}", data))
     put("names.safetensors", tensors({"\u202e\x1b[2J\n": good["emb"]}, data))
     put("bytes.safetensors", tensors(b'{"\xff\xfe": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}}', data))
@@ -193,7 +203,8 @@ def safetensors():
     put("metadata2.safetensors", tensors(dict(good, __metadata__=[]), data))
     put("none.safetensors", tensors(b"{}", b""))
     put("list.safetensors", tensors(b"[]", b""))
-    put("many.safetensors", tensors({"t%d" % i: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for i in range(5000)}, b""))
+    put("many.safetensors", tensors({"t%d" % i: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]} for i in range(5000)},
+            b""))
     put("empty.safetensors", b"")
     return sound, ["safetensors"] * 2
 
@@ -201,7 +212,8 @@ def safetensors():
 # ----- texts -----
 
 def csv():
-    sound = [b"filepath\ttitle\na.png\ta cat\nb.png\ta dog\n", b'filepath,title,label\n"a.png","a ""cat""",1\nb.png,"two\nlines",0\n']
+    sound = [b"filepath\ttitle\na.png\ta cat\nb.png\ta dog\n",
+            b'filepath,title,label\n"a.png","a ""cat""",1\nb.png,"two\nlines",0\n']
     put("sound0.csv", sound[0])
     put("sound1.csv", sound[1])
     put("utf16.csv", "filepath,title\na.png,x\n".encode("utf-16"))
@@ -222,7 +234,8 @@ def csv():
 def list_():
     sound = [b"a.png\t1\nb.png\t0\n"]
     put("sound0.txt", sound[0])
-    for i, label in enumerate((b"-2", b"1048576", b"99999999999999999999", b"1e3", b"x", b"", b"1\t2", b" 1 ", b"0x1", b"+1", b"nan")):
+    for i, label in enumerate((b"-2", b"1048576", b"99999999999999999999", b"1e3", b"x", b"", b"1\t2", b" 1 ", b"0x1", b"+1",
+            b"nan")):
         put("label%d.txt" % i, b"a.png\t" + label + b"\nb.png\t0\n")
     put("zero.txt", b"a.png\t1\0\nb.png\t0\n")
     put("utf16.txt", "a.png\t1\n".encode("utf-16"))
@@ -233,7 +246,8 @@ def list_():
 
 
 def config():
-    sound = [b"data = shapes:n=16\narch = resnet8\nbatch = 8\nepochs = 1\nsize = 8\n", b"# note\ndata = shapes:n=16\ntask = clip\nloss = clip\nbatch = 8\n"]
+    sound = [b"data = shapes:n=16\narch = resnet8\nbatch = 8\nepochs = 1\nsize = 8\n",
+            b"# note\ndata = shapes:n=16\ntask = clip\nloss = clip\nbatch = 8\n"]
     put("sound0.cfg", sound[0])
     put("sound1.cfg", sound[1])
     put("utf16.cfg", sound[0].decode().encode("utf-16"))
@@ -243,7 +257,8 @@ def config():
     put("long.cfg", b"data = " + b"x" * 100000 + b"\n")
     put("lines.cfg", b"\n" * 200000)
     put("keys.cfg", b"\x1b[2J = 1\n")
-    for i, value in enumerate((b"nan", b"inf", b"-1", b"1e999", b"99999999999999999999", b"0x10", b"", b"=", b"1.5", b"8 # comment", b"\xff", b"%s%n", b"1e-400")):
+    for i, value in enumerate((b"nan", b"inf", b"-1", b"1e999", b"99999999999999999999", b"0x10", b"", b"=", b"1.5",
+            b"8 # comment", b"\xff", b"%s%n", b"1e-400")):
         put("batch%d.cfg" % i, b"data = shapes:n=16\nbatch = " + value + b"\n")
         put("lr%d.cfg" % i, b"data = shapes:n=16\nlr = " + value + b"\n")
         put("data%d.cfg" % i, b"data = " + value + b"\n")
@@ -254,7 +269,8 @@ def config():
 def vocabulary():
     sound = [b"#version: 0.2\nt h\nth e</w>\na n\nan d</w>\n"]
     put("sound0.txt", sound[0])
-    put("packed.txt.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\3" + zlib.compress(sound[0])[2:-4] + struct.pack("<II", zlib.crc32(sound[0]), len(sound[0])))
+    put("packed.txt.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\3" + zlib.compress(sound[0])[2:-4] + struct.pack("<II",
+            zlib.crc32(sound[0]), len(sound[0])))
     put("bomb.txt.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\3" + zlib.compress(b"a b\n" * (100 << 18), 9)[2:-4] + bytes(8))
     put("cut.txt.gz", b"\x1f\x8b\x08\0\0\0\0\0\0\3abc")
     put("zero.txt", b"#version: 0.2\na\0b c\n")
@@ -272,7 +288,8 @@ def vocabulary():
 def log():
     sound = [b'{"event": "step", "step": 1, "epoch": 0, "loss": 1.5, "lr": 0.1}\n{"event": "epoch", "step": 2, "epoch": 0, "loss": 1}\n']
     put("sound0.jsonl", sound[0])
-    for i, value in enumerate((b"1e999", b"-1e999", b"NaN", b"99999999999999999999", b'"x"', b"null", b"[]", b"{}", b"true", b"-1", b"1e-400")):
+    for i, value in enumerate((b"1e999", b"-1e999", b"NaN", b"99999999999999999999", b'"x"', b"null", b"[]", b"{}", b"true",
+            b"-1", b"1e-400")):
         put("step%d.jsonl" % i, b'{"event": "step", "step": ' + value + b', "epoch": ' + value + b', "loss": ' + value + b"}\n")
         put("epoch%d.jsonl" % i, b'{"event": "epoch", "step": 2, "epoch": ' + value + b', "loss": ' + value + b"}\n" * 3)
     put("deep.jsonl", b'{"a": ' + b"[" * 100000 + b"]" * 100000 + b"}\n")
@@ -290,7 +307,8 @@ def eval_():
     put("sound0.jsonl", sound[0])
     for i, value in enumerate((b"1e999", b"NaN", b'"x"', b"null", b"[[[]]]", b"{}", b"true", b"-1e308", b"1e308")):
         put("value%d.jsonl" % i, line % value + line % b"1e308")
-    put("keys.jsonl", b'{"event": "\\u001b[2J<script>alert(1)</script>", "data": "\\u202e\\n", "top1": 0.5, "new": [1, [2, {"a": []}]]}\n')
+    put("keys.jsonl",
+            b'{"event": "\\u001b[2J<script>alert(1)</script>", "data": "\\u202e\\n", "top1": 0.5, "new": [1, [2, {"a": []}]]}\n')
     put("many.jsonl", b"".join(b'{"event": "e%d", "data": "d", "top1": 0.5}\n' % i for i in range(3000)))
     put("deep.jsonl", b'{"event": "knn", "data": ' + b"[" * 2000 + b"]" * 2000 + b"}\n")
     return sound, ["jsonl"]
@@ -320,7 +338,8 @@ def mutate(rng, data, others):
             cut = rng.randrange(len(other) + 1)
             data[at:at] = other[cut:cut + rng.randrange(1, 300)]
         elif kind == 5:
-            data[at:at + 4] = rng.choice((b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"9999", b"-1  ", b"\0\0\0\0"))
+            data[at:at + 4] = rng.choice((b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"9999", b"-1  ",
+                    b"\0\0\0\0"))
         else:
             del data[at:at + rng.randrange(1, 100)]
     return bytes(data[:4 << 20])
