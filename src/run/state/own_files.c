@@ -2,7 +2,6 @@
 #include "run/state/own_files.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,11 +25,12 @@ static int is_own(const char *name) {
 static glofnd_status split(gf_error *err, const char *path, char folder[PATH_MAX], char name[NAME_MAX + 1]) {
     char target[PATH_MAX];
     const char *at = realpath(path, target) ? target : path;
-    const char *slash = strrchr(at, '/');
-    FAIL_IF(err, strlen(at) >= PATH_MAX || strlen(slash ? slash + 1 : at) > NAME_MAX, GLOFND_E_ARGUMENT,
-            "the path %.100s... is too long", path);
-    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - at) + (slash == at) : 1, slash ? at : ".");
-    snprintf(name, NAME_MAX + 1, "%s", slash ? slash + 1 : at);
+    const char *slash = strrchr(at, '/'), *base = slash ? slash + 1 : at;
+    const size_t n = strlen(base), in = slash ? (size_t)(slash - at) + (slash == at) : 1;
+    FAIL_IF(err, in >= PATH_MAX || n > NAME_MAX, GLOFND_E_ARGUMENT, "the path %.100s... is too long", path);
+    memcpy(folder, slash ? at : ".", in);
+    folder[in] = 0;
+    memcpy(name, base, n + 1);
     return GLOFND_OK;
 }
 
