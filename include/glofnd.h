@@ -251,6 +251,8 @@ typedef struct glofnd_options {
     double fnc_threshold;               /* FNC THRESHOLD: pairs of a larger score are flagged */
     int32_t fnc_support;                /* FNC TOPK, THRESHOLD: support vectors per sample of batch.support_a/b; 0: as 1 */
     glofnd_fnc_aggregate fnc_aggregate; /* of their scores */
+    double attract_alpha; /* ACTION_ATTRACT, GLOFND: of the flagged pairs only the most similar are attracted, this share of all
+                             pairs, by one threshold for all anchors; the others are dropped. 0: all flagged are attracted */
 } glofnd_options;
 
 /* Defaults. `size` = sizeof(glofnd_options). Since 0.1. */

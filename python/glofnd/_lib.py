@@ -28,7 +28,7 @@ STRUCTS: dict[str, list[tuple[str, Any]]] = {
         ("threads", c_int32), ("tile", c_int32), ("device", c_int32), ("math", c_int32),
         ("flag_probability", c_double), ("flag_seed", c_int32), ("require_label", c_int32),
         ("bank_momentum", c_double), ("similarity", c_int32), ("reserved", c_int32),
-        ("fnc_threshold", c_double), ("fnc_support", c_int32), ("fnc_aggregate", c_int32),
+        ("fnc_threshold", c_double), ("fnc_support", c_int32), ("fnc_aggregate", c_int32), ("attract_alpha", c_double),
     ],
     "glofnd_store_spec": [("size", c_size_t), ("n", c_int64), ("dim", c_int64), ("path", c_char_p)],
     "glofnd_store_info": [

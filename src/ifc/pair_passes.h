@@ -64,6 +64,8 @@ typedef struct gf_rows {
     uint32_t *marks;      /* GF_MARKS: [rows][marks_ld] bit per column: keep iff it is 0, or S <= floor. stats, too */
     uint32_t *marks_col;  /* the same, flagged by the column's anchor. grad with col_role */
     int64_t marks_ld;     /* words per row */
+    uint32_t *pulls;      /* GF_PULLS: [rows][marks_ld] bit per column: attracted, from both ends. stats, too */
+    int32_t *pulled;      /* mark: their number */
     float *log_w, *w;     /* weight of a kept pair: exp(inv_tau S + log_w); w = exp(log_w) without GF_SHIFT */
     float *attract;       /* subtracted from the weight of a flagged pair */
     float *align;         /* GF_COLSUM: similarity to the positive */
@@ -97,6 +99,7 @@ typedef struct gf_marking { /* beside the gf_pass that makes S: lo of its rows, 
     const int64_t *id;                                            /* [samples of the batch] */
     const float *row_theta;                                       /* [rows] */
     const float *col_theta;                                       /* [columns]; NULL: row->marks_col is not wanted */
+    const int32_t *row_pull;                                      /* [rows] bits of the threshold of attraction; NULL: no pulls */
     const int32_t *row_group, *row_label, *col_group, *col_label; /* per row and column */
 } gf_marking;
 

@@ -80,6 +80,8 @@ static const gf_option rows[] = {
     SWITCH(require_label, "0", "experiment", "1: only pairs of one label are flagged; a control, labels are needed"),
     NAME(similarity, similarities, "embedding", "experiment",
          "what thresholds are compared with: similarities of embeddings, or of averages over views and visits"),
+    REAL(attract_alpha, "0", 0, 1, NOT_MAX, "experiment",
+         "action attract: share of pairs to attract, the other flagged ones are dropped; 0: all flagged"),
     REAL(bank_momentum, "0.5", 0, 1, NOT_MAX, "experiment", "similarity bank: weight of a sample's old average"),
     REAL(fnc_threshold, "0.7", -1, 1, CLOSED, "method", "fnc_rule threshold: pairs of a larger score are flagged"),
     INTEGER(GF_OPTION_INT, fnc_support, "0", 0, 16, "method",
@@ -102,8 +104,12 @@ static glofnd_status check_size(gf_error *err, const glofnd_options *o) {
     return GLOFND_OK;
 }
 
+int gf_options_two_levels(const glofnd_options *o) {
+    return o->action == GLOFND_ACTION_ATTRACT && o->attract_alpha > 0.0 && o->detector == GLOFND_DETECT_GLOFND;
+}
+
 int gf_options_mark(const glofnd_options *o) {
-    return o->flag_probability < 1.0 || o->require_label || o->similarity == GLOFND_SIMILARITY_BANK;
+    return o->flag_probability < 1.0 || o->require_label || o->similarity == GLOFND_SIMILARITY_BANK || gf_options_two_levels(o);
 }
 
 static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) {
@@ -128,6 +134,10 @@ static glofnd_status check_combinations(gf_error *err, const glofnd_options *o) 
             "fnc_support: fnc_rule quantile takes the embeddings themselves; set fnc_rule to topk or threshold");
     FAIL_IF(err, gf_options_mark(o) && scored, GLOFND_E_OPTION,
             "fnc_rule: topk and threshold do not go with flag_probability, require_label or similarity bank; set quantile");
+    FAIL_IF(err, gf_options_two_levels(o) && o->lambda_warmup > 0, GLOFND_E_OPTION,
+            "attract_alpha: its threshold takes the place of the one that lambda_warmup shares; set lambda_warmup to 0");
+    FAIL_IF(err, gf_options_two_levels(o) && o->alpha > 0.0 && o->attract_alpha > o->alpha, GLOFND_E_OPTION,
+            "attract_alpha: %g is above alpha %g, the share that is flagged", o->attract_alpha, o->alpha);
     FAIL_IF(err, o->reserved != 0, GLOFND_E_OPTION, "reserved: %d; expected 0", (int)o->reserved);
     return GLOFND_OK;
 }

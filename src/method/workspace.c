@@ -48,6 +48,7 @@ gf_shape gf_shape_of(const glofnd_ctx *c, int64_t rows, int64_t cols, int64_t di
     s.topk = o->detector == GLOFND_DETECT_FNC && o->fnc_rule != GLOFND_FNC_QUANTILE;
     s.support = GF_MAX(1, o->fnc_support);
     s.marks = gf_options_mark(o) && (s.learns || (o->detector == GLOFND_DETECT_FNC && !s.topk));
+    s.pulls = s.marks && gf_options_two_levels(o);
     s.bank = s.marks && o->similarity == GLOFND_SIMILARITY_BANK;
     s.ring = s.learns && o->learner == GLOFND_LEARN_RING ? o->ring_rows : 0;
     s.window_cap = s.learns ? GF_MAX(64, s.negatives / 8 < 1024 ? gf_pad(s.negatives / 8) : 1024) : 0; /* whole panels */
@@ -72,6 +73,7 @@ static void lay_own(cursor *at, gf_rows *x, const gf_shape *s) {
     TAKE(at, x->window, s->window_cap * n);
     x->marks_ld = gf_pad(s->all) / 32;
     TAKE(at, x->marks, s->marks ? x->marks_ld * n : 0), TAKE(at, x->marks_col, s->marks ? x->marks_ld * n : 0);
+    TAKE(at, x->pulls, s->pulls ? x->marks_ld * n : 0), TAKE(at, x->pulled, s->pulls ? n : 0);
 }
 
 static void lay_every(cursor *at, gf_rows *x, const gf_shape *s) {

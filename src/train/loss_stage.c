@@ -237,7 +237,7 @@ uint64_t gf_loss_stage_key(const gf_loss_stage *l) {
     if (!on_device(l) || l->host || gf_config_learns_tau(c) || l->spec.encoders->part < l->spec.encoders->batch) return 0;
     const glofnd_batch q = batch_of(l, 1);
     const gf_plan plan = gf_plan_of(&c->method, &q);
-    if (l->spec.comm && plan.shared) return 0; /* ranks sum the shared lambda over the host */
+    if (l->spec.comm && (plan.shared || plan.pulls)) return 0; /* ranks sum for a shared threshold over the host */
     return (gf_plan_phase(&plan) ^ (uint64_t)l->options << 62) | 1;
 }
 

@@ -35,7 +35,7 @@ static const entry TABLE[] = {
     F(lambda_eps), F(lambda_clip), F(tau), F(gamma), F(rho), F(tau_lr), F(tau_min), F(tau_max), F(tau_beta1), F(tau_beta2),
     F(ring_rows), F(ring_rate), F(threads), F(tile), F(device), F(math),
     F(flag_probability), F(flag_seed), F(require_label), F(bank_momentum), F(similarity), F(reserved),
-    F(fnc_threshold), F(fnc_support), F(fnc_aggregate),
+    F(fnc_threshold), F(fnc_support), F(fnc_aggregate), F(attract_alpha),
 #undef F
 #define F(name) FIELD(glofnd_store_spec, name)
     F(size), F(n), F(dim), F(path),
@@ -87,7 +87,7 @@ static void structs_have_no_hidden_padding(void **state) {
         end = TABLE[i].offset + (long)TABLE[i].size;
     }
 #define ENDS_WITH(type, last) assert_int_equal(offsetof(type, last) + sizeof(((type *)NULL)->last), sizeof(type))
-    ENDS_WITH(glofnd_options, fnc_aggregate);
+    ENDS_WITH(glofnd_options, attract_alpha);
     ENDS_WITH(glofnd_store_spec, path);
     ENDS_WITH(glofnd_store_info, bytes);
     ENDS_WITH(glofnd_row, tau_clock);

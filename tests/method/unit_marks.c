@@ -18,8 +18,8 @@
 
 static const char *const LOSS[] = {"sogclr", "simclr", "clip", "sogclr2", "fastclip", "isogclr"};
 static const char *const DETECTOR[] = {"none", "glofnd", "single", "fnc"};
-static const char *const MARKS[] = {"random", "label", "random+label", "bank", "bank+random"};
-enum { RANDOM, LABEL, BOTH, BANK, BANK_RANDOM, KINDS };
+static const char *const MARKS[] = {"random", "label", "random+label", "bank", "bank+random", "two levels", "two levels, bank"};
+enum { RANDOM, LABEL, BOTH, BANK, BANK_RANDOM, TWO_LEVELS, TWO_LEVELS_BANK, KINDS };
 
 static scene make(int loss, int detector, int kind) {
     char name[128];
@@ -30,7 +30,9 @@ static scene make(int loss, int detector, int kind) {
     s.o.flag_seed = 7 + kind;
     if (kind == RANDOM || kind == BOTH || kind == BANK_RANDOM) s.o.flag_probability = 0.4;
     if (kind == LABEL || kind == BOTH) s.o.require_label = 1;
-    if (kind >= BANK) s.o.similarity = GLOFND_SIMILARITY_BANK, s.o.bank_momentum = 0.6;
+    if (kind == BANK || kind == BANK_RANDOM || kind == TWO_LEVELS_BANK)
+        s.o.similarity = GLOFND_SIMILARITY_BANK, s.o.bank_momentum = 0.6;
+    if (kind >= TWO_LEVELS) s.o.action = GLOFND_ACTION_ATTRACT, s.o.attract_alpha = 0.1, s.pull0 = 0.75;
     return s;
 }
 
@@ -43,7 +45,7 @@ static void agrees(void **state) {
             for (int kind = RANDOM; kind < KINDS; kind++)
                 for (int action = GLOFND_ACTION_DROP; action <= GLOFND_ACTION_WEIGHT; action++) {
                     scene s = make(loss, detector, kind);
-                    s.o.action = (glofnd_action)action;
+                    if (kind < TWO_LEVELS) s.o.action = (glofnd_action)action;
                     s.with_groups = (loss + action) % 2;
                     check_scene_against_reference(&s);
                 }
@@ -96,6 +98,7 @@ static void official_agrees(void **state) {
     (void)state;
     for (int loss = GLOFND_LOSS_SOGCLR; loss <= GLOFND_LOSS_FASTCLIP; loss++)
         for (int kind = RANDOM; kind < KINDS; kind++) {
+            if (kind >= TWO_LEVELS) continue; /* the authors do not attract */
             scene s = make(loss, GLOFND_DETECT_GLOFND, kind);
             s.o.compat = GLOFND_COMPAT_OFFICIAL;
             check_scene_against_reference(&s);
@@ -164,7 +167,7 @@ static void ranks_change_only_rounding(void **state) {
             for (int ranks = 1; ranks <= MAX_RANKS; ranks++) {
                 scene s = make(loss, detector, (loss + ranks) % KINDS);
                 s.batch = 20, s.anchors = 27, s.dim = 11;
-                s.o.action = (glofnd_action)((loss + detector) % 3);
+                if (s.o.attract_alpha == 0) s.o.action = (glofnd_action)((loss + detector) % 3);
                 check_ranks(&s, ranks);
             }
 }
@@ -230,6 +233,49 @@ static void topk_is_refused(void **state) {
     assert_non_null(strstr(why, "fnc_rule"));
 }
 
+static void two_levels_exclude_other_shared_thresholds(void **state) {
+    char why[256];
+    (void)state;
+    scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, TWO_LEVELS);
+    assert_int_equal(glofnd_options_check(&s.o, why, sizeof why), GLOFND_OK);
+    s.o.lambda_warmup = 1;
+    assert_int_equal(glofnd_options_check(&s.o, why, sizeof why), GLOFND_E_OPTION);
+    s.o.lambda_warmup = 0;
+    s.o.attract_alpha = 0.5;
+    assert_int_equal(glofnd_options_check(&s.o, why, sizeof why), GLOFND_E_OPTION);
+    assert_non_null(strstr(why, "attract_alpha"));
+}
+
+/* The threshold of attraction finds its share from above. */
+static void attraction_finds_its_share(void **state) {
+    (void)state;
+    scene s = make(GLOFND_LOSS_SOGCLR, GLOFND_DETECT_GLOFND, TWO_LEVELS_BANK);
+    s.batch = 40, s.anchors = 60, s.pull0 = 0, s.o.attract_alpha = 0.05, s.o.update_epoch = s.o.mask_epoch = 0;
+    runner w = runner_make(&s);
+    outputs out = outputs_make(&s);
+    glofnd_row shared;
+    for (int step = 0; step < 300; step++) {
+        scene_batch b;
+        scene_draw(&s, step, &b);
+        run_step(&w, &b.q, &out);
+        scene_batch_free(&b);
+    }
+    expect_ok(w.ctx, glofnd_rows_get(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &shared));
+    assert_int_equal(shared.clock, 300);
+    assert_true(shared.lambda > 0.5f && shared.lambda < 0.99f);
+    const double before = (double)shared.lambda;
+    for (int step = 300; step < 330; step++) {
+        scene_batch b;
+        scene_draw(&s, step, &b);
+        run_step(&w, &b.q, &out);
+        scene_batch_free(&b);
+    }
+    expect_ok(w.ctx, glofnd_rows_get(w.ctx, w.store, 0, &(int64_t){GLOFND_SHARED}, 1, &shared));
+    assert_true(fabs((double)shared.lambda - before) < 0.02); /* at rest; on the way it moves by 0.06 */
+    outputs_free(&out);
+    runner_free(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees),
@@ -243,6 +289,8 @@ int main(void) {
         cmocka_unit_test(labels_are_needed),
         cmocka_unit_test(similarities_alone_are_not_enough),
         cmocka_unit_test(topk_is_refused),
+        cmocka_unit_test(two_levels_exclude_other_shared_thresholds),
+        cmocka_unit_test(attraction_finds_its_share),
     };
     return cmocka_run_group_tests_name("unit_marks", tests, NULL, NULL);
 }

@@ -43,20 +43,20 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_int_equal(o.tile, 0);
     assert_true(o.device == GLOFND_DEVICE_CPU && o.math == GLOFND_MATH_AUTO);
     assert_true(o.flag_probability == 1 && o.flag_seed == 0 && o.require_label == 0);
-    assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0);
+    assert_true(o.similarity == GLOFND_SIMILARITY_EMBEDDING && o.bank_momentum == 0.5 && o.reserved == 0 && o.attract_alpha == 0);
     char why[64] = "before";
     assert_int_equal(glofnd_options_check(&o, why, sizeof why), GLOFND_OK);
     assert_string_equal(why, "");
 }
 
-/* The table has a row for each of the 41 fields after `size` but `reserved`. A new field without a row fails here. */
+/* The table has a row for each of the 42 fields after `size` but `reserved`. A new field without a row fails here. */
 static void the_table_covers_the_whole_struct(void **state) {
     (void)state;
     int n = 0;
     while (glofnd_options_describe(n, NULL, NULL, NULL, 0)) n++;
-    assert_int_equal(n, 41);
+    assert_int_equal(n, 42);
     const size_t fields = 12 * sizeof(int32_t) + 15 * sizeof(double) + sizeof(int64_t) + sizeof(double) + 4 * sizeof(int32_t) +
-                          3 * (sizeof(double) + 2 * sizeof(int32_t));
+                          3 * (sizeof(double) + 2 * sizeof(int32_t)) + sizeof(double);
     assert_int_equal(sizeof(glofnd_options), sizeof(size_t) + fields);
 }
 
@@ -108,6 +108,7 @@ static void every_range_has_the_right_ends(void **state) {
                                           {"bank_momentum", "0", "0.999", "1", "-0.1"},
                                           {"fnc_threshold", "-1", "1", "1.1", "-2"},
                                           {"fnc_support", "0", "16", "17", "-1"},
+                                          {"attract_alpha", "0", "0.999", "1", "-0.1"},
                                           {"threads", "0", "1024", "-1", "1025"},
                                           {"tile", "0", "512", "544", "31"},
                                           {"tile", "32", "96", "48", "-32"},
@@ -181,7 +182,9 @@ static void check_refuses_every_non_finite_number(void **state) {
                                 offsetof(glofnd_options, ring_rate),
                                 offsetof(glofnd_options, flag_probability),
                                 offsetof(glofnd_options, bank_momentum),
-                                offsetof(glofnd_options, fnc_threshold)};
+                                offsetof(glofnd_options, fnc_threshold),
+
+                                offsetof(glofnd_options, attract_alpha)};
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         for (int k = 0; k < 3; k++) {
             const double value[] = {NAN, INFINITY, -INFINITY};

@@ -42,6 +42,9 @@ runner runner_make(const scene *s) {
     const glofnd_store_spec spec = {.size = sizeof spec, .n = s->anchors, .dim = s->dim};
     expect_ok(w.ctx, glofnd_ctx_create(&s->o, &w.ctx, NULL, 0));
     expect_ok(w.ctx, glofnd_store_create(w.ctx, &spec, &w.store));
+    const glofnd_row pull = scene_start_pull(s);
+    for (int side = 0; side < holds.modalities && s->pull0 != 0; side++)
+        expect_ok(w.ctx, glofnd_rows_put(w.ctx, w.store, side, &(int64_t){GLOFND_SHARED}, 1, &pull));
     if (s->lambda0 == 0) return w;
     for (int side = 0; side < holds.modalities; side++) {
         for (int64_t i = 0; i < s->anchors; i++) {

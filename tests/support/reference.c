@@ -73,12 +73,13 @@ static void step_alloc(ref_step *r, const glofnd_options *o, const glofnd_batch 
     for (size_t i = 0; i < sizeof row_arrays / sizeof *row_arrays; i++) *row_arrays[i] = zeros(rows, sizeof(double));
     r->would = zeros(square, 1);
     r->flag = zeros(square, 1);
+    r->pull = zeros(square, 1);
 }
 
 void ref_step_free(ref_step *r) {
-    void *const all[] = {r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,      r->theta,
-                         r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,     r->u,
-                         r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
+    void *const all[] = {r->pull,  r->b,     r->judged, r->h,    r->norm,     r->z,        r->sim,
+                         r->theta, r->would, r->flag,   r->tau,  r->count,    r->align,    r->ghat,
+                         r->u,     r->dsim,  r->dz,     r->grad, r->row_loss, r->row_dtau, r->row_ratio};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -240,6 +241,36 @@ static void flag_above(const glofnd_options *o, const glofnd_batch *q, ref_step 
     }
 }
 
+int ref_two_levels(const glofnd_options *o) {
+    return o->action == GLOFND_ACTION_ATTRACT && o->attract_alpha > 0 && o->detector == GLOFND_DETECT_GLOFND && o->alpha > 0;
+}
+
+/* Two levels: what lies above one threshold for all anchors of a side is flagged and attracted. 1 flags nothing. */
+static void flag_pulls(const glofnd_options *o, const ref_store *s, const glofnd_batch *q, ref_step *r, int64_t row) {
+    const double theta = s->shared[r->two_views ? 0 : row % 2].lambda;
+    for (int64_t col = 0; col < r->rows && theta < 1; col++) {
+        if (!ref_is_negative(r, row, col)) continue;
+        note_margin(r, r->judged[row * r->rows + col], theta);
+        if (r->judged[row * r->rows + col] <= theta || (o->require_label && !same_label(q, row, col))) continue;
+        r->pull[row * r->rows + col] = r->would[row * r->rows + col] = 1;
+    }
+}
+
+/* That threshold moves by at most 0.002 towards its share. */
+static void move_pulls(const glofnd_options *o, ref_store *s, const ref_step *r) {
+    for (int side = 0; side < s->modalities; side++) {
+        double pulled = 0, pairs = 0;
+        for (int64_t row = side; row < r->rows; row += s->modalities)
+            for (int64_t col = 0; col < r->rows; col++) {
+                pairs += ref_is_negative(r, row, col);
+                pulled += r->pull[row * r->rows + col];
+            }
+        const double step = fmin(1, pulled / pairs / o->attract_alpha - 1);
+        s->shared[side].lambda = (float)fmin(1, fmax(-1, s->shared[side].lambda + 0.002 * step));
+        s->shared[side].clock++;
+    }
+}
+
 /* r->theta holds the learned thresholds when it comes here. */
 static void flag_by_detector(const glofnd_options *o, const glofnd_batch *q, ref_step *r, int64_t row) {
     const int off = o->alpha == 0;
@@ -275,14 +306,19 @@ static void rescue(ref_step *r, int64_t row) {
     }
     for (int64_t col = 0; col < r->rows; col++)
         if (s[col] == least) flag[col] = 0;
+    memset(r->pull + row * r->rows, 0, (size_t)r->rows); /* two levels: such a row attracts nothing */
     r->rescued++;
 }
 
-static void flags(const glofnd_options *o, const glofnd_batch *q, ref_step *r) {
+static void flags(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r) {
+    const int two_levels = ref_two_levels(o) && q->epoch >= o->mask_epoch;
     for (int64_t row = 0; row < r->rows; row++) flag_by_detector(o, q, r, row);
+    for (int64_t row = 0; row < r->rows && two_levels; row++) flag_pulls(o, s, q, r, row);
+    if (two_levels) move_pulls(o, s, r);
     if (q->epoch < o->mask_epoch) return;
     memcpy(r->flag, r->would, (size_t)(r->rows * r->rows));
     for (int64_t row = 0; row < r->rows && o->compat == GLOFND_COMPAT_PAPER; row++) rescue(r, row);
+    if (!two_levels) memcpy(r->pull, r->flag, (size_t)(r->rows * r->rows));
 }
 
 /* ---- gradient of the embeddings: both arguments of every similarity, then the normalisation ---- */
@@ -358,7 +394,7 @@ void ref_step_run(const glofnd_options *o, ref_store *s, const glofnd_batch *q, 
     similarities(o, q, h, r);
     judged_similarities(o, s, q, r);
     ref_learn(o, s, q, r); /* lambda first: */
-    flags(o, q, r);        /* flags see the new one */
+    flags(o, s, q, r);     /* flags see the new one */
     ref_loss(o, s, q, r);  /* loss, u, temperatures, dL/dS */
     feature_gradient(o, r);
     ref_ring_push(s, q, r);

@@ -40,6 +40,7 @@ typedef struct ref_step {
     double *judged;        /* [2B][2B] these similarities */
     double *theta;         /* [2B] threshold (of the score, for FNC TOPK) */
     uint8_t *would, *flag; /* [2B][2B] flagged by the detector; flagged in the loss */
+    uint8_t *pull;         /* [2B][2B] attracted: the flagged ones, or with attract_alpha those above a threshold of its own */
     double *tau;           /* [2B] temperature of the row in this step */
     double *count, *align; /* [2B] c_r, A_r */
     double *ghat, *u;      /* [2B] */
@@ -82,4 +83,5 @@ double ref_kth_negative(const ref_step *r, int64_t row, int64_t k);
 void ref_learn(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
 void ref_ring_push(ref_store *s, const glofnd_batch *q, const ref_step *r);
 void ref_loss(const glofnd_options *o, ref_store *s, const glofnd_batch *q, ref_step *r);
+int ref_two_levels(const glofnd_options *o);
 int ref_official_pairs(const glofnd_options *o); /* compat OFFICIAL with the loss form that has exp(-S_ii/tau) inside g */

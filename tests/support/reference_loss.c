@@ -20,9 +20,9 @@ static double weight(const glofnd_options *o, const ref_step *r, int64_t row, in
     return o->action == GLOFND_ACTION_WEIGHT ? o->omega : 0;
 }
 
-static int64_t flagged_in(const ref_step *r, int64_t row) {
+static int64_t pulled_in(const ref_step *r, int64_t row) {
     int64_t n = 0;
-    for (int64_t col = 0; col < r->rows; col++) n += r->flag[row * r->rows + col];
+    for (int64_t col = 0; col < r->rows; col++) n += r->pull[row * r->rows + col];
     return n;
 }
 
@@ -32,10 +32,10 @@ static void count_and_align(const glofnd_options *o, ref_step *r, int64_t row) {
     double attracted = 0;
     for (int64_t col = 0; col < r->rows; col++) {
         r->count[row] += weight(o, r, row, col);
-        if (r->flag[row * r->rows + col]) attracted += s[col];
+        if (r->pull[row * r->rows + col]) attracted += s[col];
     }
     r->align[row] = s[row ^ 1];
-    if (o->action == GLOFND_ACTION_ATTRACT) r->align[row] = (s[row ^ 1] + attracted) / (1 + (double)flagged_in(r, row));
+    if (o->action == GLOFND_ACTION_ATTRACT) r->align[row] = (s[row ^ 1] + attracted) / (1 + (double)pulled_in(r, row));
 }
 
 /* Adds coefficient * dA_r/dS. */
@@ -45,10 +45,10 @@ static void add_alignment(const glofnd_options *o, ref_step *r, int64_t row, dou
         ds[row ^ 1] += coefficient;
         return;
     }
-    const double each = coefficient / (1 + (double)flagged_in(r, row));
+    const double each = coefficient / (1 + (double)pulled_in(r, row));
     ds[row ^ 1] += each;
     for (int64_t col = 0; col < r->rows; col++)
-        if (r->flag[row * r->rows + col]) ds[col] += each;
+        if (r->pull[row * r->rows + col]) ds[col] += each;
 }
 
 /* ---- moving average ---- */

@@ -27,7 +27,7 @@ static row_value evaluate(const glofnd_options *o, const ref_step *r, const doub
     if (!s) abort();
     for (int64_t col = 0; col < r->rows; col++) {
         s[col] = similarity(h + row * d, h + col * d, d, o->normalize);
-        if (!r->flag[row * r->rows + col]) continue;
+        if (!r->pull[row * r->rows + col]) continue;
         attracted += s[col];
         flagged++;
     }

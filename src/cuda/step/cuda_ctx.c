@@ -114,6 +114,7 @@ static void lay_side(cursor *at, gf_cuda_side *side, const gf_shape *s, int64_t 
     side->own.marks_ld = gf_pad(s->all) / 32;
     TAKE(at, side->own.marks, s->marks ? s->own * side->own.marks_ld : 0);
     TAKE(at, side->own.marks_col, s->marks ? s->own * side->own.marks_ld : 0);
+    TAKE(at, side->own.pulls, s->pulls ? s->own * side->own.marks_ld : 0), TAKE(at, side->own.pulled, s->pulls ? s->own : 0);
     lay_every(at, &side->every, s->all);
     TAKE(at, side->norm, s->all), TAKE(at, side->positive, s->all), TAKE(at, side->pos, s->all);
     TAKE(at, side->quantile, s->own), TAKE(at, side->row_id, s->own);

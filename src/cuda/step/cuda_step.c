@@ -229,6 +229,9 @@ static glofnd_status mark(gf_error *err, const gf_device_ctx *d, const gf_device
                         .id = t->id,
                         .row_theta = all ? own->theta + first : t->side[i].own.lo,
                         .col_theta = all ? col->theta : NULL,
+                        .row_pull = !t->plan.pulls ? NULL
+                                    : all          ? own->tie + first
+                                                   : t->side[i].own.tie,
                         .row_group = own->group + first,
                         .row_label = own->label + first,
                         .col_group = col->group,
@@ -325,6 +328,16 @@ static glofnd_status move(gf_error *err, gf_device_ctx *d, const gf_device_step 
     return GLOFND_OK;
 }
 
+/* Two levels: after the step has used the threshold of attraction. */
+static glofnd_status move_pulls(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
+    for (int i = 0; i < t->plan.sides; i++) {
+        CUDA_TRY(err, gf_cuda_count_pulled(t, i, d->stream));
+        if (x->reduce) TRY(sum_ranks(err, d, x, d->control->above[i], 2));
+        if (!(t->plan.want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_move_pull(t, i, d->stream));
+    }
+    return GLOFND_OK;
+}
+
 /* Everything from counting to finishing: in one kernel, if the batch is small. */
 static glofnd_status sum_and_finish(gf_error *err, gf_device_ctx *d, const gf_device_step *x, const gf_cuda_step *t) {
     own_pass y[2];
@@ -355,6 +368,7 @@ static glofnd_status first_half(gf_error *err, gf_device_ctx *d, const gf_device
         TRY(batch_quantiles(err, d, t, i, NULL));
     TRY(sum_seen(err, d, x));
     TRY(sum_and_finish(err, d, x, t));
+    if (p->pulls) TRY(move_pulls(err, d, x, t));
     if (p->bank && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_bank_save(t, d->stream));
     if (x->shape->ring > 0 && !(p->want & GLOFND_WANT_NO_UPDATE)) CUDA_TRY(err, gf_cuda_ring_push(t, d->stream));
     return GLOFND_OK;
@@ -371,6 +385,7 @@ static gf_rows rows_for_grad(const gf_cuda_step *t, int i) {
     x.group += first, x.label += first, x.align += first;
     x.same = side->own.same, x.hits = side->own.hits, x.sum = side->own.sum, x.moment = side->own.moment;
     x.marks = side->own.marks, x.marks_col = side->own.marks_col, x.marks_ld = side->own.marks_ld;
+    x.pulls = side->own.pulls, x.pulled = side->own.pulled;
     return x;
 }
 

@@ -55,6 +55,9 @@ cudaError_t gf_cuda_open_rows(const gf_cuda_step *x, int what, cudaStream_t stre
 cudaError_t gf_cuda_sum_quantiles(const gf_cuda_step *x, int side, cudaStream_t stream);
 /* Shared lambda: negatives above it: control->above. */
 cudaError_t gf_cuda_count_above(const gf_cuda_step *x, int side, cudaStream_t stream);
+/* Two levels: attracted pairs, to control->above; and the threshold of attraction moves by their share. */
+cudaError_t gf_cuda_count_pulled(const gf_cuda_step *x, int side, cudaStream_t stream);
+cudaError_t gf_cuda_move_pull(const gf_cuda_step *x, int side, cudaStream_t stream);
 cudaError_t gf_cuda_decide(const gf_cuda_step *x, cudaStream_t stream);
 cudaError_t gf_cuda_finish(const gf_cuda_step *x, cudaStream_t stream);
 /* From count to finish at once, where gf_cuda_is_small; pass[i]: pass B of side i. */

@@ -54,7 +54,9 @@ static __device__ glofnd_row read_state(const gf_cuda_step &x, int side, int64_t
         r = reinterpret_cast<const gf_record *>(at)[side];
         if (s.temperatures) t = reinterpret_cast<const gf_temperature *>(at + static_cast<size_t>(s.modalities) * sizeof r)[side];
     }
-    if (x.plan.learned && !x.plan.shared) shared = s.state->shared[side]; /* else no lambda is made from the shared one yet */
+    const bool two_levels = x.plan.o.action == GLOFND_ACTION_ATTRACT && x.plan.o.attract_alpha > 0.0; /* shared: of attraction */
+    if (x.plan.learned && !x.plan.shared && !two_levels)
+        shared = s.state->shared[side]; /* else no lambda is made from the shared one yet */
     glofnd_row row = gf_record_decode(&r, &shared);
     row.tau = t.tau, row.tau_m = t.m, row.tau_v = t.v, row.tau_clock = t.clock;
     return row;
@@ -114,6 +116,7 @@ static __device__ void open_rows(const gf_cuda_step &x, int i, int64_t a, const 
     if (x.plan.learned) lambda = gf_lambda_threshold(x.plan.shared ? open_shared(x, i, a) : open_anchor(x, i, a, row));
     for (int v = 0; v < x.plan.per_sample; v++) {
         const int64_t r = a * x.plan.per_sample + v;
+        if (x.plan.pulls) side.own.tie[r] = gf_mark_float_bits(gf_lambda_threshold(shared_row(x, i).lambda));
         side.own.lo[r] = side.own.mid[r] = !x.plan.learned && x.plan.thresholds ? side.quantile[r] : lambda;
     }
 }

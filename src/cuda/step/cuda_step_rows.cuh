@@ -74,7 +74,8 @@ __device__ __forceinline__ gf_summed_row gf_row_before_sums(const gf_cuda_step &
     gf_summed_row s = {};
     s.positive = x.side[i].positive[x.row0 * x.plan.per_sample + r];
     s.inv_tau = y.inv_tau[r], s.lo = y.lo[r], s.floor = -INFINITY;
-    s.tie = x.plan.topk ? y.tie[r] : 0;
+    s.tie = x.plan.topk || x.plan.pulls ? y.tie[r] : 0;
+    s.pulled = x.plan.pulls ? y.pulled[r] : 0;
     return s;
 }
 

@@ -22,6 +22,7 @@ typedef struct gf_shape {
     int64_t topk, learns; /* options that need buffers */
     int64_t support;      /* FNC TOPK, THRESHOLD: support vectors per sample */
     int64_t marks;        /* the same: bits of flagged pairs, gf_pad(all) per own row */
+    int64_t pulls;        /* the same: bits of attracted pairs */
     int64_t bank;         /* the same: averages of all rows */
     int64_t threads;
 } gf_shape; /* no padding: shapes are compared as bytes */
@@ -43,6 +44,7 @@ typedef struct gf_plan {
     int masking;       /* the loss sees the flags */
     int shared;        /* one lambda for all anchors in this epoch */
     int bank;          /* thresholds are compared with similarities of averages; alpha 0: these are kept nevertheless */
+    int pulls;         /* two levels: some marked pairs are attracted */
     int marked;        /* flags are marks, made before pass B; lambda is updated before them */
     int one_rank;      /* rows == cols */
     int authors_ranks; /* several ranks, and loss and gradient as the authors' code has them then */

@@ -3,6 +3,9 @@
  * A pair is marked iff it lies above the threshold of its row's anchor, and, with require_label, its labels are equal, and, with
  * flag_probability below 1, a draw selects it. The draw is a function of seed, epoch, and the ids and views of both ends: the
  * same on every device, for any number of threads and ranks. Pairs of one group are marked in any case.
+ *
+ * Two levels (attract_alpha): a pair above one threshold for all anchors is marked and, beyond that, attracted. It is the same
+ * pair from both ends, so attraction is mutual.
  */
 #pragma once
 
@@ -47,6 +50,37 @@ GF_HD uint64_t gf_mark_draw(const gf_mark_rule *rule, int64_t row, int64_t col) 
 /* Place of row r of the batch, from the ids of its samples. */
 GF_HD int64_t gf_mark_place(const gf_mark_rule *rule, int side, const int64_t *id, int64_t r) {
     return rule->shift ? 2 * id[r >> 1] + (r & 1) : 2 * id[r] + side;
+}
+
+/* 1: a pair of similarity s is attracted, above the threshold of attraction. */
+GF_HD int gf_mark_pulls(const gf_mark_rule *rule, float s, float theta, const gf_mark_end *row, const gf_mark_end *col) {
+    return s > theta && !(rule->needs_label && (row->label < 0 || row->label != col->label));
+}
+
+/* The threshold of attraction after a step in which `share` of the pairs was above it: a small step towards alpha, whatever the
+ * distance, since every batch has thousands of pairs to count. */
+GF_HD float gf_mark_move_pull(double alpha, float theta, double share) {
+    const double step = share / alpha - 1.0, next = (double)theta + 0.002 * (step > 1.0 ? 1.0 : step);
+    return (float)(next > 1.0 ? 1.0 : next < -1.0 ? -1.0 : next);
+}
+
+/* That threshold travels with the links, as bits. */
+GF_HD int32_t gf_mark_float_bits(float x) {
+    union {
+        float f;
+        int32_t i;
+    } u;
+    u.f = x;
+    return u.i;
+}
+
+GF_HD float gf_mark_bits_float(int32_t x) {
+    union {
+        float f;
+        int32_t i;
+    } u;
+    u.i = x;
+    return u.f;
 }
 
 /* 1: the anchor of `row`, with threshold theta, marks the pair of similarity s. */

@@ -78,7 +78,14 @@ typedef struct gf_summed_row { /* of one row; names as in gf_rows */
     double positive; /* S of the positive pair */
     float peak, inv_tau, lo, floor;
     int32_t kept, tie;
+    int32_t pulled; /* GF_PULLS: attracted pairs */
 } gf_summed_row;
+
+/* Pairs that are attracted beside the positive one. A rescued row attracts none, where not all flagged pairs are attracted. */
+GF_HD double gf_row_attracted(const gf_plan *p, const gf_summed_row *x) {
+    const int rescued = x->floor > -INFINITY;
+    return !p->pulls ? (double)(p->negatives - x->kept) : rescued ? 0.0 : (double)x->pulled;
+}
 
 /* A row whose negatives are all flagged keeps the least similar one, s, and those equal to it. */
 GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t equals) {
@@ -90,7 +97,7 @@ GF_HD void gf_row_rescue(const gf_plan *p, gf_summed_row *x, float s, int32_t eq
     x->kept = equals;
     x->sum += e;
     x->moment += e * (double)s;
-    x->flagged_s -= count * (double)s;
+    x->flagged_s = p->pulls ? 0.0 : x->flagged_s - count * (double)s;
 }
 
 /* batch_u: official, two views: some anchor of the batch has a u, so that no u starts afresh. */
@@ -104,7 +111,7 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
     in.log_sum = log(x->sum) + (double)x->peak;
     in.mean_s = p->flags & GF_MOMENT ? x->moment / x->sum : 0.0;
     in.positive = x->positive;
-    in.align = p->flags & GF_ATTRACT ? (x->positive + x->flagged_s) / (1.0 + flagged) : x->positive;
+    in.align = p->flags & GF_ATTRACT ? (x->positive + x->flagged_s) / (1.0 + gf_row_attracted(p, x)) : x->positive;
     in.tau = p->o.loss == GLOFND_LOSS_ISOGCLR ? 1.0 / (double)x->inv_tau : p->tau;
     in.log_u = (double)log_u;
     in.gamma = p->gamma;
@@ -114,17 +121,17 @@ GF_HD gf_loss_in gf_row_loss_in(const gf_plan *p, const gf_summed_row *x, float 
 }
 
 GF_HD gf_link gf_row_link(const gf_plan *p, const gf_summed_row *x, const gf_loss_out *y) {
-    const double flagged = (double)(p->negatives - x->kept);
-    const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + flagged) : y->pull;
+    const int rescued = p->pulls && x->floor > -INFINITY; /* its flagged pairs are not attracted */
+    const double spread = p->flags & GF_ATTRACT ? y->pull / (1.0 + gf_row_attracted(p, x)) : y->pull;
     gf_link l;
     l.theta = p->masking ? x->lo : INFINITY;
     l.floor = p->masking ? x->floor : -INFINITY;
     l.log_w = (float)y->log_w;
     l.inv_tau = x->inv_tau;
     l.pos = (float)(y->push - spread);
-    l.attract = p->flags & GF_ATTRACT ? (float)spread : 0.0f;
+    l.attract = p->flags & GF_ATTRACT && !rescued ? (float)spread : 0.0f;
     l.kept = x->kept;
-    l.tie = p->topk && p->masking ? x->tie : 0;
+    l.tie = (p->topk && p->masking) || p->pulls ? x->tie : 0;
     return l;
 }
 

@@ -67,6 +67,7 @@ static unsigned pass_flags(const gf_plan *p) {
     else if (p->groups) f |= GF_GROUP;
     if (p->topk) f |= GF_TIE;
     if (p->masking && o->action == GLOFND_ACTION_ATTRACT) f |= GF_ATTRACT;
+    if (p->pulls) f |= GF_PULLS;
     if (p->masking && o->action == GLOFND_ACTION_WEIGHT && o->omega > 0.0) f |= GF_WEIGHT;
     if (gf_loss_needs_mean(o)) f |= GF_MOMENT;
     /* exp(1/tau) and its inverse must fit a float, squared. */
@@ -95,6 +96,7 @@ gf_plan gf_plan_of(const glofnd_options *o, const glofnd_batch *q) {
     p.bank = o->similarity == GLOFND_SIMILARITY_BANK &&
              (o->detector == GLOFND_DETECT_GLOFND || o->detector == GLOFND_DETECT_SINGLE || o->detector == GLOFND_DETECT_FNC);
     p.marked = p.thresholds && gf_options_mark(o);
+    p.pulls = p.marked && p.masking && gf_options_two_levels(o);
     p.marks = gf_mark_rule_of(o, q->epoch, p.per_sample);
     p.one_rank = q->rows == q->cols;
     p.authors_ranks = p.official && !p.one_rank && (o->loss == GLOFND_LOSS_SOGCLR2 || o->loss == GLOFND_LOSS_FASTCLIP);

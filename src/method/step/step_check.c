@@ -132,8 +132,8 @@ glofnd_status gf_step_check_store(glofnd_ctx *c, const glofnd_store *s, const gl
     FAIL_IF(err, gf_plan_of(o, q).bank && s->spec.bank_dim != q->dim, GLOFND_E_ARGUMENT,
             "similarity bank needs a store with averages of %lld numbers: create it with that option; this one has %lld",
             (long long)q->dim, (long long)s->spec.bank_dim);
-    const int shares =
-        o->alpha > 0.0 && (o->detector == GLOFND_DETECT_SINGLE || (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
+    const int shares = o->alpha > 0.0 && (gf_options_two_levels(o) || o->detector == GLOFND_DETECT_SINGLE ||
+                                          (o->detector == GLOFND_DETECT_GLOFND && o->lambda_warmup > 0));
     const int first_u = o->compat == GLOFND_COMPAT_OFFICIAL && o->loss == GLOFND_LOSS_SOGCLR;
     FAIL_IF(err, (shares || first_u) && q->rows < q->cols && !c->reduce, GLOFND_E_ARGUMENT,
             "several ranks share %s: give glofnd_ctx_reduce a sum over ranks", shares ? "one lambda" : "the start of u");

@@ -24,7 +24,7 @@ static void unpack_side(const gf_step *t, const gf_link *links, int i) {
 }
 
 static void unpack_links(gf_step *t, const gf_link *links) {
-    if (!t->plan.masking) t->plan.flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS);
+    if (!t->plan.masking) t->plan.flags &= ~(unsigned)(GF_GROUP | GF_TIE | GF_COUNT | GF_MARKS | GF_PULLS);
     for (int i = 0; i < t->shape->sides; i++) unpack_side(t, links, i);
     if (t->plan.flags & GF_MARKS) gf_step_mark_all(t);
 }
@@ -51,6 +51,7 @@ static gf_rows own_rows(const gf_step *t, int i) {
     if (t->shape->topk) x.grad += off * side->z.ld;
     x.same = side->own.same, x.hits = side->own.hits, x.sum = side->own.sum, x.moment = side->own.moment;
     x.marks = side->own.marks, x.marks_col = side->own.marks_col, x.marks_ld = side->own.marks_ld;
+    x.pulls = side->own.pulls, x.pulled = side->own.pulled;
     return x;
 }
 

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "method/options.h"
 #include "method/step/step.h"
 #include "util/order.h"
 
@@ -289,10 +290,12 @@ static void rescue(gf_step *t, int i) {
 static void load_state(gf_step *t, int i) {
     gf_side *side = &t->ws->side[i];
     const int64_t *id = gf_step_slots(t->q);
-    if (t->plan.learned && !t->plan.shared) gf_store_gather(t->s, i, id, t->q->rows, side->state);
+    if (t->plan.learned && !t->plan.shared && !gf_options_two_levels(t->o)) gf_store_gather(t->s, i, id, t->q->rows, side->state);
     else gf_store_gather_own(t->s, i, id, t->q->rows, side->state); /* the shared lambda is not copied to anchors yet */
     memcpy(side->fresh_state, side->state, sizeof *side->state * (size_t)t->q->rows);
     t->shared_row[i] = gf_store_shared_get(t->s, i);
+    const int32_t pull = gf_mark_float_bits(gf_lambda_threshold(t->shared_row[i].lambda));
+    for (int64_t r = 0; t->plan.pulls && r < t->shape->own; r++) side->own.tie[r] = pull;
     for (int64_t r = 0; r < t->shape->own; r++)
         side->own.inv_tau[r] = gf_row_inv_tau(&t->plan, side->state[r / t->shape->per_sample].tau);
 }

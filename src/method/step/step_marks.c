@@ -18,6 +18,7 @@ static gf_marking marking(const gf_step *t, int i) {
     gf_marking m = {.rule = t->plan.marks,
                     .id = t->q->id,
                     .row_theta = row->lo,
+                    .row_pull = t->plan.pulls ? row->tie : NULL,
                     .row_group = row->group,
                     .row_label = row->label,
                     .col_group = col->group,
@@ -50,6 +51,7 @@ void gf_step_mark_all(const gf_step *t) {
         make_pass(t, i, &x);
         gf_marking m = marking(t, i);
         m.row_theta = t->ws->side[i].every.theta + first;
+        if (t->plan.pulls) m.row_pull = t->ws->side[i].every.tie + first;
         m.col_theta = t->ws->side[gf_step_other(t, i)].every.theta;
         gf_cpu_mark(&x.p, &m);
     }
