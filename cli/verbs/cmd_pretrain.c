@@ -161,8 +161,11 @@ static void report_checkpoint(const gf_pretrain *p, glofnd_status status) {
     gf_error unread;
     const int device = status == GLOFND_E_DEVICE || status == GLOFND_E_MEMORY;
     if (status == GLOFND_E_NUMERIC) return; /* would happen again */
-    if (gf_checkpoint_latest(&unread, p->run, last) == GLOFND_OK && *last)
-        gf_print(stderr, "progress up to checkpoint %s is safe; continue", last);
+    if (gf_checkpoint_latest(&unread, p->run, last) != GLOFND_OK) {
+        gf_print(stderr, "its checkpoints are left as they are: %s\n", unread.text);
+        return;
+    }
+    if (*last) gf_print(stderr, "progress up to checkpoint %s is safe; continue", last);
     else if (has_config(p->run, path)) gf_print(stderr, "there was no checkpoint yet; correct the error and begin again");
     else return;
     gf_print(stderr, " with: glofnd pretrain --out %s --resume%s\n", p->run,

@@ -42,9 +42,9 @@ static glofnd_status check_config(gf_error *err, const gf_config *c, const char 
                    why.text);
 }
 
-/* The copy in the checkpoint, whose checksum is known; but where the data are and where to work may have changed since. */
+/* The copy in the checkpoint, whose checksum is known; but where the data are, where to work and what to crop may be changed. */
 static glofnd_status take_copy(gf_error *err, gf_config *c, const char *run) {
-    static const char *const own[] = {"data", "device", "threads", "workers", "prefetch"};
+    static const char *const own[] = {"data", "device", "threads", "workers", "prefetch", "eval_view"};
     char from[PATH_MAX], value[1100];
     gf_config copy;
     int has = 0;

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "io/calls.h"
+
 static uint64_t hash_of(const char *text, uint64_t h) {
     for (; *text; text++) h = (h ^ (unsigned char)*text) * 0x100000001b3u;
     return h;
@@ -78,7 +80,7 @@ static glofnd_status name_probe(gf_error *err, gf_comm *c, const char *run, char
 }
 
 static glofnd_status make_probe(gf_error *err, const char *path) {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const int fd = gf_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     FAIL_IF(err, fd < 0, GLOFND_E_IO, "%s cannot be written: %s", path, strerror(errno));
     close(fd);
     return GLOFND_OK;

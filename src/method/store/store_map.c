@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "io/blockfile.h"
+#include "io/calls.h"
 #include "io/crc32c.h"
 #include "method/store/store.h"
 
@@ -84,7 +85,7 @@ static int write_at(int fd, const void *data, size_t n, off_t at) {
 static glofnd_status fill_new(gf_error *err, const glofnd_store *s, const char *path) {
     unsigned char header[HEADER_BYTES] = {0};
     make_fields(s, header);
-    if (write_at(s->fd, header, sizeof header, 0) != 0 || ftruncate(s->fd, (off_t)file_bytes(s)) != 0) {
+    if (write_at(s->fd, header, sizeof header, 0) != 0 || gf_truncate(s->fd, (off_t)file_bytes(s)) != 0) {
         GF_FAIL(err, GLOFND_E_IO, "working file '%.200s' of %llu bytes (sparse) cannot be made: %s", path,
                 (unsigned long long)file_bytes(s), strerror(errno));
     }
@@ -135,24 +136,24 @@ static glofnd_status reopen(gf_error *err, glofnd_store *s, const char *path, ui
 /* ----- opening ----- */
 
 static glofnd_status open_file(gf_error *err, glofnd_store *s, const char *path, int *made) {
-    s->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    s->fd = gf_open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     *made = s->fd >= 0;
-    if (!*made && errno == EEXIST) s->fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (!*made && errno == EEXIST) s->fd = gf_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);
     FAIL_IF(err, s->fd < 0, GLOFND_E_IO, "working file '%.300s' cannot be opened: %s", path, strerror(errno));
     return GLOFND_OK;
 }
 
 /* Two stores on one file would corrupt each other's bit maps, so the second one is refused (where the file system has locks). */
 static glofnd_status lock_file(gf_error *err, const glofnd_store *s, const char *path) {
-    FAIL_IF(err, flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, GLOFND_E_IO,
+    FAIL_IF(err, gf_flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK, GLOFND_E_IO,
             "working file '%.300s' is in use by a different store", path);
     return GLOFND_OK;
 }
 
 int gf_store_map_in_use(const char *path) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = gf_open(path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0) return 0;
-    const int busy = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    const int busy = gf_flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     close(fd);
     return busy;
 }
@@ -181,7 +182,7 @@ static glofnd_status open_and_map(gf_error *err, glofnd_store *s, const char *pa
     }
     glofnd_status status = fill_new(err, s, path);
     if (status == GLOFND_OK) status = map_file(err, s, path);
-    if (status != GLOFND_OK && ftruncate(s->fd, 0) != 0) return status; /* nothing more can be done for an empty file */
+    if (status != GLOFND_OK && gf_truncate(s->fd, 0) != 0) return status; /* nothing more can be done for an empty file */
     return status;
 }
 

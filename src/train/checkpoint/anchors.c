@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/calls.h"
 #include "method/store/store.h"
 #include "run/layout.h"
 #include "util/path.h"
@@ -33,14 +34,16 @@ glofnd_status gf_anchors_part_count(gf_error *err, const char *anchors, int *ran
     int different = 0;
     *ranks = 0;
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash + 1 - anchors) : 1, slash ? anchors : ".");
-    DIR *d = opendir(folder);
+    int error = 0;
+    DIR *d = gf_open_folder(folder);
     FAIL_IF(err, !d, GLOFND_E_IO, "%.300s cannot be searched for the anchors of ranks: %s", folder, strerror(errno));
-    for (struct dirent *e; (e = readdir(d));) {
+    for (struct dirent *e; (e = gf_next_entry(d, &error));) {
         const int found = ranks_of(e->d_name, slash ? slash + 1 : anchors);
         different |= found > 0 && *ranks > 0 && found != *ranks;
         if (found > 0) *ranks = found;
     }
     closedir(d);
+    FAIL_IF(err, error, GLOFND_E_IO, "%.300s cannot be searched for the anchors of ranks: %s", folder, strerror(error));
     FAIL_IF(err, different, GLOFND_E_FORMAT, "%.300s: it has parts of different numbers of ranks", anchors);
     return GLOFND_OK;
 }
@@ -202,10 +205,11 @@ static glofnd_status refuse(gf_error *err, const gf_remap *x) {
 
 glofnd_status gf_anchors_load(gf_error *err, gf_trainer *t, const char *anchors, const char *keys, const char *scratch, int remap,
                               gf_remap *out) {
-    int same = 1, parts;
+    int same = 1, there, parts;
     int64_t *to = NULL;
     *out = (gf_remap){.rows = t->info.n, .kept = t->info.n};
-    if (access(keys, F_OK) == 0) TRY(gf_keys_same(err, t->data, keys, &same));
+    TRY(gf_exists(err, keys, &there));
+    if (there) TRY(gf_keys_same(err, t->data, keys, &same));
     if (same && t->comm) return load_shard(err, t, anchors);
     if (same) TRY(gf_loss_stage_load(err, t->loss, anchors));
     if (same) return load_parts(err, t, anchors);
