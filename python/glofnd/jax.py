@@ -52,7 +52,8 @@ def _calls() -> ctypes.CDLL:
     """The compiled xla_step.c, from the cache or made now; registers the call with JAX."""
     source, headers = os.path.join(_here, "xla_step.c"), _header_folder()
     key = hashlib.sha256()
-    for path in (source, os.path.join(headers, "glofnd.h"), os.path.join(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")):
+    for path in (source, os.path.join(headers, "glofnd.h"), os.path.join(headers, "glofnd_experimental.h"),
+                 os.path.join(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")):
         with open(path, "rb") as file:
             key.update(file.read())
     cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "glofnd")
