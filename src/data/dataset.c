@@ -34,6 +34,17 @@ static glofnd_status find_format(gf_error *err, const char *name, const gf_datas
     GF_FAIL(err, GLOFND_E_OPTION, "unknown data format '%.60s'; known are %s", name, known);
 }
 
+/* The unpacked download of a known dataset, read as class folders, has one or two "classes": images and lists. */
+static void hint_known(gf_dataset *d) {
+    if (d->format != &gf_format_folder || d->info.classes > 2) return;
+    for (int k = 0; gf_known_at(k); k++) {
+        const gf_known_dataset *known = gf_known_at(k);
+        if (known->read && known->mark[0] && strchr(known->mark[0], '.') && gf_known_recognise(known, d->spec.place))
+            gf_dataset_add_note(d, "this looks like the download of %s, which %s:%.300s reads", known->full, known->name,
+                                d->spec.place);
+    }
+}
+
 static glofnd_status open_format(gf_error *err, const char *spec, gf_dataset *d) {
     TRY(gf_spec_parse(err, spec, &d->spec));
     TRY(find_format(err, d->spec.format, &d->format));
@@ -43,7 +54,9 @@ static glofnd_status open_format(gf_error *err, const char *spec, gf_dataset *d)
     FAIL_IF(err, !d->format->place_is_options && !d->spec.place[0], GLOFND_E_OPTION, "data '%s' needs a place: %s:PATH",
             d->spec.format, d->spec.format);
     d->info.format = d->format->name;
-    return d->format->open(err, d);
+    TRY(d->format->open(err, d));
+    hint_known(d);
+    return GLOFND_OK;
 }
 
 int gf_dataset_is_format(const char *word, size_t length) {

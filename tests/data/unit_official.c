@@ -111,6 +111,14 @@ static void other_counts_are_refused(void **state) {
     refused("pets:%/bad5?counts=any", GLOFND_E_FORMAT, "no image of split trainval");
 }
 
+/* Read as class folders it has two classes, images and annotations: that is said. */
+static void a_folder_that_is_a_known_dataset_is_noted(void **state) {
+    (void)state;
+    gf_dataset *d = open_spec("folder:%/pets");
+    assert_non_null(strstr(gf_dataset_note(d), "this looks like the download of Oxford-IIIT Pet, which pets:"));
+    gf_dataset_free(d);
+}
+
 /* ----- Caltech-101, DTD, Food-101, Aircraft, SUN397 ----- */
 
 static void caltech_has_no_background(void **state) {
@@ -314,6 +322,7 @@ int main(void) {
         cmocka_unit_test(the_table_is_complete),
         cmocka_unit_test(pets_are_read_by_their_lists),
         cmocka_unit_test(other_counts_are_refused),
+        cmocka_unit_test(a_folder_that_is_a_known_dataset_is_noted),
         cmocka_unit_test(caltech_has_no_background),
         cmocka_unit_test(textures_have_ten_partitions),
         cmocka_unit_test(food_lists_have_no_extensions),
