@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""make_marks_golden.py > tests/fixtures/marks_golden.h - steps of SogCLR with the experimental flags: float64, standard library only.
+
+Written from docs/method.md alone: dense loops, no code of the library. State is rounded as a store keeps it: thresholds, moments and
+log u to float32, averages to float16. Every similarity that is compared lies 1e-4 or more from its threshold."""
+import math
+import struct
+
+BATCH, ANCHORS, DIM, STEPS = 6, 8, 5, 5
+BASE = dict(alpha=0.25, tau=0.2, gamma=0.6, lambda_lr=0.1, beta1=0.9, beta2=0.98, eps=1e-8, probability=1.0, seed=0, label=0, bank=0,
+            momentum=0.0, attract=0.0, pull=1.0)
+CASES = {"placebo": dict(probability=0.5, seed=3), "label": dict(label=1), "bank": dict(bank=1, momentum=0.75),
+         "mean of views": dict(bank=1), "two levels": dict(bank=1, momentum=0.5, attract=0.125, pull=0.85)}
+MASK = (1 << 64) - 1
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def f16(x):
+    return struct.unpack("<e", struct.pack("<e", x))[0]
+
+
+def dot(x, y):
+    return sum(a * b for a, b in zip(x, y))
+
+
+def unit(x):
+    length = math.sqrt(dot(x, x))
+    return [a / length for a in x]
+
+
+def mix(x):
+    x = ((x ^ x >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ x >> 27) * 0x94D049BB133111EB) & MASK
+    return x ^ x >> 31
+
+
+class Draws:
+    """Multiples of 1/16 in [-2, 2): exact in every format."""
+
+    def __init__(self, seed):
+        self.state = seed
+
+    def integer(self, n):
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        return mix(self.state) % n
+
+    def number(self):
+        return self.integer(64) / 16 - 2
+
+
+def batches(seed):
+    draws, out = Draws(seed), []
+    centres = [[draws.number() for _ in range(DIM)] for _ in range(3)]
+    for _ in range(STEPS):
+        ids = list(range(ANCHORS))
+        for i in range(BATCH):
+            k = i + draws.integer(ANCHORS - i)
+            ids[i], ids[k] = ids[k], ids[i]
+        rows = [[centres[i % 3][j] + draws.number() / 4 for j in range(DIM)] for i in ids[:BATCH] for _ in range(2)]
+        out.append((ids[:BATCH], rows))
+    return out
+
+
+def drawn(o, epoch, ids, r, c):
+    golden, x = 0x9E3779B97F4A7C15, (o["seed"] * 0x9E3779B97F4A7C15 + epoch + 1) & MASK
+    x = mix(x)
+    for row in (r, c):
+        x = mix((x + (2 * ids[row // 2] + row % 2) * golden) & MASK)
+    return (x >> 32) / 2.0**32 < o["probability"]
+
+
+def step(o, state, epoch, ids, h):
+    rows, per_row, margin = 2 * BATCH, 2 * (BATCH - 1), [1.0]
+    z = [unit(x) for x in h]
+    b = z
+    if o["bank"]:
+        b = []
+        for i, anchor in enumerate(ids):
+            mean, old = unit([p + q for p, q in zip(z[2 * i], z[2 * i + 1])]), state["bank"][anchor]
+            m = o["momentum"] if any(old) else 0.0
+            new = unit([m * p + (1 - m) * q for p, q in zip(old, mean)])
+            state["bank"][anchor] = [f16(x) for x in new]
+            b += [new, new]
+    pairs = [[c for c in range(rows) if c // 2 != r // 2] for r in range(rows)]
+    judged = [[dot(b[r], b[c]) for c in range(rows)] for r in range(rows)]
+    sim = [[dot(z[r], z[c]) for c in range(rows)] for r in range(rows)]
+
+    def above(r, c, theta):
+        if theta >= 1:
+            return False
+        margin[0] = min(margin[0], abs(judged[r][c] - theta))
+        return judged[r][c] > theta
+
+    for i, anchor in enumerate(ids):  # lambda
+        a = state["row"][anchor]
+        share = sum(above(r, c, a["lambda"]) for r in (2 * i, 2 * i + 1) for c in pairs[r]) / (2 * per_row)
+        g = o["alpha"] - share
+        a["clock"] += 1
+        m, v = o["beta1"] * a["m"] + (1 - o["beta1"]) * g, o["beta2"] * a["v"] + (1 - o["beta2"]) * g * g
+        change = m / (1 - o["beta1"] ** a["clock"]) / (math.sqrt(v / (1 - o["beta2"] ** a["clock"])) + o["eps"])
+        a["m"], a["v"], a["lambda"] = f32(m), f32(v), f32(min(1, max(-1, a["lambda"] - o["lambda_lr"] * change)))
+    same = [[ids[r // 2] % 3 == ids[c // 2] % 3 or not o["label"] for c in range(rows)] for r in range(rows)]
+    flag = [set(c for c in pairs[r] if above(r, c, state["row"][ids[r // 2]]["lambda"]) and same[r][c] and drawn(o, epoch, ids, r, c))
+            for r in range(rows)]
+    pull = [set() for _ in range(rows)]
+    if o["attract"]:
+        pull = [set(c for c in pairs[r] if above(r, c, state["pull"]) and same[r][c]) for r in range(rows)]
+        flag = [x | y for x, y in zip(flag, pull)]
+        share = sum(map(len, pull)) / (rows * per_row)
+        state["pull"] = f32(min(1, max(-1, state["pull"] + 0.002 * min(1, share / o["attract"] - 1))))
+    loss, d, u = 0.0, [[0.0] * rows for _ in range(rows)], [0.0] * rows
+    for r in range(rows):
+        kept = [c for c in pairs[r] if c not in flag[r]]
+        assert kept, "a row without negatives"
+        ghat = sum(math.exp(sim[r][c] / o["tau"]) for c in kept) / len(kept)
+        old = state["row"][ids[r // 2]]["log_u"]
+        u[r] = ghat if old is None else (1 - o["gamma"]) * math.exp(old) + o["gamma"] * ghat
+        friends = [r ^ 1] + sorted(pull[r])
+        loss += (-sum(sim[r][c] for c in friends) / len(friends) + o["tau"] * math.log(len(kept) * u[r])) / BATCH
+        for c in friends:
+            d[r][c] -= 1 / (BATCH * len(friends))
+        for c in kept:
+            d[r][c] += math.exp(sim[r][c] / o["tau"]) / (BATCH * len(kept) * u[r])
+    for i, anchor in enumerate(ids):
+        state["row"][anchor]["log_u"] = f32(math.log((u[2 * i] + u[2 * i + 1]) / 2))
+    grad = []
+    for r in range(rows):
+        dz = [sum((d[r][c] + d[c][r]) * z[c][j] for c in range(rows)) for j in range(DIM)]
+        along, length = dot(z[r], dz), math.sqrt(dot(h[r], h[r]))
+        grad.append([(x - along * y) / length for x, y in zip(dz, z[r])])
+    return loss, grad, sum(map(len, flag)), margin[0]
+
+
+def run(o, seed):
+    state = {"row": [dict({"lambda": 1.0, "m": 0.0, "v": 0.0, "clock": 0, "log_u": None}) for _ in range(ANCHORS)],
+             "bank": [[0.0] * DIM for _ in range(ANCHORS)], "pull": f32(o["pull"])}
+    data, steps, margin = batches(seed), [], 1.0
+    for epoch, (ids, rows) in enumerate(data):
+        loss, grad, flagged, distance = step(o, state, epoch, ids, rows)
+        steps.append((loss, grad, flagged))
+        margin = min(margin, distance)
+    return data, steps, state, margin
+
+
+def safe_run(o):
+    for seed in range(1, 10000):
+        try:
+            out = run(o, seed)
+        except AssertionError:
+            continue
+        if out[3] > 1e-4 and out[1][-1][2] > 4:
+            return out
+    raise SystemExit("no seed keeps similarities away from thresholds")
+
+
+def numbers(values):
+    return "{" + ", ".join(repr(float(v)) for v in values) + "}"
+
+
+print("/* marks_golden.h - made by tools/make_marks_golden.py; do not edit. */")
+print("/* clang-format off */")
+print("#pragma once\n\n#include <stdint.h>\n")
+print("enum { MARKS_BATCH = %d, MARKS_ANCHORS = %d, MARKS_DIM = %d, MARKS_STEPS = %d };\n" % (BATCH, ANCHORS, DIM, STEPS))
+print("static const struct marks_case {\n    const char *name;\n    double alpha, tau, gamma, lambda_lr, probability, momentum, attract, pull;")
+print("    int seed, label, bank;\n    int64_t id[MARKS_STEPS][MARKS_BATCH];\n    float h[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];")
+print("    double loss[MARKS_STEPS];\n    int flagged[MARKS_STEPS];\n    double grad[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];")
+print("    double lambda[MARKS_ANCHORS], log_u[MARKS_ANCHORS], bank_rows[MARKS_ANCHORS * MARKS_DIM], pull_end;")
+print("} marks_cases[] = {")
+for name, changes in CASES.items():
+    o = dict(BASE, **changes)
+    data, steps, state, _ = safe_run(o)
+    print('    {"%s", %s,' % (name, ", ".join(repr(o[k]) for k in
+                                            ("alpha", "tau", "gamma", "lambda_lr", "probability", "momentum", "attract", "pull"))))
+    print("     %d, %d, %d," % (o["seed"], o["label"], o["bank"]))
+    print("     {%s}," % ", ".join("{%s}" % ", ".join(map(str, ids)) for ids, _ in data))
+    print("     {%s}," % ",\n      ".join("{%s}" % ", ".join("%rf" % x for row in rows for x in row) for _, rows in data))
+    print("     %s, {%s}," % (numbers(s[0] for s in steps), ", ".join(str(s[2]) for s in steps)))
+    print("     {%s}," % ",\n      ".join(numbers(x for row in s[1] for x in row) for s in steps))
+    print("     %s," % numbers(a["lambda"] for a in state["row"]))
+    print("     %s," % numbers(0 if a["log_u"] is None else a["log_u"] for a in state["row"]))
+    print("     %s, %r}," % (numbers(x for row in state["bank"] for x in row), state["pull"]))
+print("};")
