@@ -32,7 +32,7 @@ static int preset_folder(int i, char out[PATH_MAX]) {
 /* ----- a name that is not there ----- */
 
 typedef struct presets {
-    char list[1024], nearest[128]; /* names without suffix, as many as fit */
+    char list[360], nearest[128]; /* names without suffix, as many as fit, then "..." */
     int distance;
 } presets;
 
@@ -43,8 +43,9 @@ static void note_preset(presets *p, const char *name, const char *file, const ch
     snprintf(stem, sizeof stem, "%.*s", (int)(n - m), file);
     const int distance = gf_edit_distance(name, stem);
     if (!*p->nearest || distance < p->distance) p->distance = distance, memcpy(p->nearest, stem, sizeof stem);
-    if (used + n + 2 < sizeof p->list)
+    if (used + n + 8 < sizeof p->list)
         snprintf(p->list + used, sizeof p->list - used, "%s%.*s", used ? ", " : "", (int)(n - m), file);
+    else if (used >= 3 && strcmp(p->list + used - 3, "...") != 0) snprintf(p->list + used, sizeof p->list - used, ", ...");
 }
 
 static void collect(presets *p, const char *name, const char *suffix) {
