@@ -90,10 +90,17 @@ static int add_tasks(const char *root, const char *kind, const char *flag, char 
 }
 
 static glofnd_status find_tasks(gf_error *err, const paper_table *t, const char *root, char *tasks, size_t bytes) {
+    char benchmark[PATH_MAX];
     *tasks = 0;
     if (!t->eval[0] || !strstr(t->eval[0], "TASKS")) return GLOFND_OK;
+    TRY(gf_path_join(err, benchmark, root, "datacomp"));
+    if (access(benchmark, F_OK) == 0) { /* as its download puts it */
+        const int n = snprintf(tasks, bytes, "--datacomp %s", benchmark);
+        FAIL_IF(err, n < 0 || (size_t)n >= bytes, GLOFND_E_ARGUMENT, "--data-root: the path is too long");
+        return GLOFND_OK;
+    }
     const int n = add_tasks(root, "zeroshot", "data", tasks, bytes) + add_tasks(root, "retrieval", "retrieval", tasks, bytes);
-    FAIL_IF(err, n == 0, GLOFND_E_OPTION, "%s: neither %.200s/zeroshot nor %.200s/retrieval has a task", t->name, root, root);
+    FAIL_IF(err, n == 0, GLOFND_E_OPTION, "%s: %.200s has neither datacomp nor tasks in zeroshot or retrieval", t->name, root);
     gf_print(stderr, "glofnd reproduce: %d of DataComp's 38 tasks are there; the average is of these\n", n);
     return GLOFND_OK;
 }
@@ -264,7 +271,7 @@ const cli_verb cmd_reproduce = {
         "  linear     table 1: linear evaluation on ImageNet-100       needs DIR/imagenet/train and val\n"
         "  transfer   table 2: eight datasets                          needs also cifar10 cifar100 food-101 caltech-101\n"
         "                                                              cars dtd pets flowers, as they are unpacked\n"
-        "  bimodal    table 3: zero-shot tasks after CC3M              needs cc3m/*.tar, CLIP's merges, zeroshot/, retrieval/\n"
+        "  bimodal    table 3: zero-shot tasks after CC3M              needs cc3m/*.tar, CLIP's merges, datacomp/\n"
         "  simclr     appendix: SimCLR, batch 512                      needs imagenet\n"
         "  finetune   appendix: OpenAI's ResNet-50 on CC3M             needs cc3m, cc3m-val, RN50.safetensors\n"
         "  single     figure: a single threshold for all anchors       needs imagenet\n"

@@ -40,7 +40,7 @@ static const paper_table tables[] = {
               {0.23, 0.24, 0.16, 0.52, 0.44, 0.96, 0.22, 0.09}, {0.143, 0.005, 0.021, 0.024, 0.006, 0.123, 0.002, 0.005}}}},
     {.name = "bimodal", .summary = "table 3: zero-shot tasks after training on CC3M",
      .data = "wds:ROOT/cc3m/*.tar", .set = {CC3M}, .eval = {"zeroshot TASKS"},
-     .needs = "cc3m/*.tar, bpe_simple_vocab_16e6.txt.gz; each folder of zeroshot/ a task with labels, each of retrieval/ one with captions",
+     .needs = "cc3m/*.tar, bpe_simple_vocab_16e6.txt.gz, and datacomp/, or a folder per task in zeroshot/ and retrieval/",
      .column = {{"Datacomp", "zeroshot", " mean %"}, {"Retrieval", "zeroshot", " mean of retrieval %"},
                 {"IN & Variants", "zeroshot", " mean of ImageNet"}},
      .row = {{"SogCLR", "cc3m-sogclr", {24.87, 29.28, 18.86}, {0.13, 0.30, 0.09}, {0}},

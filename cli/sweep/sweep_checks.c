@@ -97,7 +97,7 @@ static glofnd_status check_flag(gf_error *err, const struct evaluation *x, int *
 
 /* SPECs that follow the run: the arguments without flags and their values. */
 static glofnd_status check_positional(gf_error *err, const struct evaluation *x, int argc, char **argv) {
-    static const char *const flags[] = {"classes", "templates", "metric", "protocol", "seed", "device", "threads"};
+    static const char *const flags[] = {"classes", "templates", "metric", "protocol", "seed", "device", "threads", "datacomp"};
     const char *value[SPECS_MAX];
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) eval_gather(&argc, argv, flags[i], value, SPECS_MAX);
     for (int i = 2; i < argc && x->named; i++)

@@ -60,6 +60,10 @@ clip="--set arch=resnet8 --set size=16 --set stem=1 --set batch=16 --set embed_d
 expect 0 "24.87 (0.13)" reproduce bimodal --data-root "$root" $clip --seeds 1
 wants "its tasks" 0 "2 of DataComp's 38 tasks are there"
 grep -q '^FastCLIP  *[0-9]' out || fail "a row of the second block"
+mkdir -p "$root/datacomp"
+cp -r "$root/cc3m" "$root/datacomp/wds_vtab-caltech101_test"
+expect 0 "6 runs, 0 finished" reproduce bimodal --data-root "$root" $clip --seeds 1 --out by-benchmark --dry-run
+rm -r "$root/datacomp"
 cp reproduce-bimodal/config-cc3m-sogclr_seed-1/model.safetensors "$root/RN50.safetensors"
 expect 0 "36.52" reproduce finetune --data-root "$root" $clip --seeds 1
 grep -q '^+ GloFND  *[0-9]' out || fail "retrieval of the fine-tuned network"
