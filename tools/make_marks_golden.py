@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""make_marks_golden.py > tests/fixtures/marks_golden.h - steps of SogCLR with the experimental flags: float64, standard library only.
+"""make_marks_golden.py > tests/fixtures/marks_golden.h - steps of SogCLR with the experimental flags.
 
-Written from docs/method.md alone: dense loops, no code of the library. State is rounded as a store keeps it: thresholds, moments and
-log u to float32, averages to float16. Every similarity that is compared lies 1e-4 or more from its threshold."""
+Float64, standard library only, written from docs/method.md alone: dense loops, no code of the library. State is rounded as a store
+keeps it: thresholds, moments and log u to float32, averages to float16. Every similarity that is compared lies 1e-4 or more from its
+threshold."""
 import math
 import struct
+import textwrap
 
 BATCH, ANCHORS, DIM, STEPS = 6, 8, 5, 5
-BASE = dict(alpha=0.25, tau=0.2, gamma=0.6, lambda_lr=0.1, beta1=0.9, beta2=0.98, eps=1e-8, probability=1.0, seed=0, label=0, bank=0,
-            momentum=0.0, attract=0.0, pull=1.0)
+BASE = dict(alpha=0.25, tau=0.2, gamma=0.6, lambda_lr=0.1, beta1=0.9, beta2=0.98, eps=1e-8, probability=1.0, seed=0, label=0,
+            bank=0, momentum=0.0, attract=0.0, pull=1.0)
 CASES = {"placebo": dict(probability=0.5, seed=3), "label": dict(label=1), "bank": dict(bank=1, momentum=0.75),
          "mean of views": dict(bank=1), "two levels": dict(bank=1, momentum=0.5, attract=0.125, pull=0.85)}
 MASK = (1 << 64) - 1
@@ -103,8 +105,8 @@ def step(o, state, epoch, ids, h):
         change = m / (1 - o["beta1"] ** a["clock"]) / (math.sqrt(v / (1 - o["beta2"] ** a["clock"])) + o["eps"])
         a["m"], a["v"], a["lambda"] = f32(m), f32(v), f32(min(1, max(-1, a["lambda"] - o["lambda_lr"] * change)))
     same = [[ids[r // 2] % 3 == ids[c // 2] % 3 or not o["label"] for c in range(rows)] for r in range(rows)]
-    flag = [set(c for c in pairs[r] if above(r, c, state["row"][ids[r // 2]]["lambda"]) and same[r][c] and drawn(o, epoch, ids, r, c))
-            for r in range(rows)]
+    theta = [state["row"][ids[r // 2]]["lambda"] for r in range(rows)]
+    flag = [set(c for c in pairs[r] if above(r, c, theta[r]) and same[r][c] and drawn(o, epoch, ids, r, c)) for r in range(rows)]
     pull = [set() for _ in range(rows)]
     if o["attract"]:
         pull = [set(c for c in pairs[r] if above(r, c, state["pull"]) and same[r][c]) for r in range(rows)]
@@ -160,26 +162,39 @@ def numbers(values):
     return "{" + ", ".join(repr(float(v)) for v in values) + "}"
 
 
-print("/* marks_golden.h - made by tools/make_marks_golden.py; do not edit. */")
-print("/* clang-format off */")
-print("#pragma once\n\n#include <stdint.h>\n")
-print("enum { MARKS_BATCH = %d, MARKS_ANCHORS = %d, MARKS_DIM = %d, MARKS_STEPS = %d };\n" % (BATCH, ANCHORS, DIM, STEPS))
-print("static const struct marks_case {\n    const char *name;\n    double alpha, tau, gamma, lambda_lr, probability, momentum, attract, pull;")
-print("    int seed, label, bank;\n    int64_t id[MARKS_STEPS][MARKS_BATCH];\n    float h[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];")
-print("    double loss[MARKS_STEPS];\n    int flagged[MARKS_STEPS];\n    double grad[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];")
-print("    double lambda[MARKS_ANCHORS], log_u[MARKS_ANCHORS], bank_rows[MARKS_ANCHORS * MARKS_DIM], pull_end;")
-print("} marks_cases[] = {")
+def put(text):
+    print(textwrap.fill(text, 126, initial_indent="     ", subsequent_indent="      ", break_long_words=False, break_on_hyphens=False))
+
+
+print("""/* marks_golden.h - made by tools/make_marks_golden.py; do not edit. */
+/* clang-format off */
+#pragma once
+
+#include <stdint.h>
+
+enum { MARKS_BATCH = %d, MARKS_ANCHORS = %d, MARKS_DIM = %d, MARKS_STEPS = %d };
+
+static const struct marks_case {
+    const char *name;
+    double alpha, tau, gamma, lambda_lr, probability, momentum, attract, pull;
+    int seed, label, bank;
+    int64_t id[MARKS_STEPS][MARKS_BATCH];
+    float h[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];
+    double loss[MARKS_STEPS];
+    int flagged[MARKS_STEPS];
+    double grad[MARKS_STEPS][2 * MARKS_BATCH * MARKS_DIM];
+    double lambda[MARKS_ANCHORS], log_u[MARKS_ANCHORS], bank_rows[MARKS_ANCHORS * MARKS_DIM], pull_end;
+} marks_cases[] = {""" % (BATCH, ANCHORS, DIM, STEPS))
+KEYS = ("alpha", "tau", "gamma", "lambda_lr", "probability", "momentum", "attract", "pull", "seed", "label", "bank")
 for name, changes in CASES.items():
     o = dict(BASE, **changes)
     data, steps, state, _ = safe_run(o)
-    print('    {"%s", %s,' % (name, ", ".join(repr(o[k]) for k in
-                                            ("alpha", "tau", "gamma", "lambda_lr", "probability", "momentum", "attract", "pull"))))
-    print("     %d, %d, %d," % (o["seed"], o["label"], o["bank"]))
-    print("     {%s}," % ", ".join("{%s}" % ", ".join(map(str, ids)) for ids, _ in data))
-    print("     {%s}," % ",\n      ".join("{%s}" % ", ".join("%rf" % x for row in rows for x in row) for _, rows in data))
-    print("     %s, {%s}," % (numbers(s[0] for s in steps), ", ".join(str(s[2]) for s in steps)))
-    print("     {%s}," % ",\n      ".join(numbers(x for row in s[1] for x in row) for s in steps))
-    print("     %s," % numbers(a["lambda"] for a in state["row"]))
-    print("     %s," % numbers(0 if a["log_u"] is None else a["log_u"] for a in state["row"]))
-    print("     %s, %r}," % (numbers(x for row in state["bank"] for x in row), state["pull"]))
+    print('    {"%s", %s,' % (name, ", ".join(repr(o[k]) for k in KEYS)))
+    put("{%s}," % ", ".join("{%s}" % ", ".join(map(str, ids)) for ids, _ in data))
+    put("{%s}," % ", ".join("{%s}" % ", ".join("%rf" % x for row in rows for x in row) for _, rows in data))
+    put("%s, {%s}," % (numbers(s[0] for s in steps), ", ".join(str(s[2]) for s in steps)))
+    put("{%s}," % ", ".join(numbers(x for row in s[1] for x in row) for s in steps))
+    put("%s," % numbers(a["lambda"] for a in state["row"]))
+    put("%s," % numbers(0 if a["log_u"] is None else a["log_u"] for a in state["row"]))
+    put("%s, %r}," % (numbers(x for row in state["bank"] for x in row), state["pull"]))
 print("};")
