@@ -81,7 +81,8 @@ static glofnd_status check_spec(gf_error *err, const struct evaluation *x, const
     const char *spec = x->named ? named.spec : text;
     TRY(gf_dataset_open(err, spec, &data));
     glofnd_status status = n == CAPTIONS ? gf_captions_require(err, data) : GLOFND_OK;
-    if (n == LABELS && gf_dataset_describe(data).classes == 0)
+    const gf_known_dataset *known = gf_dataset_known(data);
+    if (n == LABELS && gf_dataset_describe(data).classes == 0 && !(known && known->scoring == GF_SCORE_JACCARD))
         status = gf_fail(err, GLOFND_E_ARGUMENT, "%.200s has no labels; this evaluation needs them", spec);
     gf_dataset_free(data);
     return status;
