@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """make_marks_golden.py > tests/fixtures/marks_golden.h - steps of SogCLR with the experimental flags.
 
-Float64, standard library only, written from docs/method.md alone: dense loops, no code of the library. State is rounded as a store
-keeps it: thresholds, moments and log u to float32, averages to float16. Every similarity that is compared lies 1e-4 or more from its
-threshold."""
+Float64, standard library only, written from docs/method.md alone: dense loops, no code of the library. State is rounded as a
+store keeps it: thresholds, moments and log u to float32, averages to float16. Every similarity that is compared lies 1e-4 or more
+from its threshold."""
 import math
 import struct
 import textwrap
 
-BATCH, ANCHORS, DIM, STEPS = 6, 8, 5, 5
+BATCH, ANCHORS, DIM, STEPS = 6, 8, 5, 4
 BASE = dict(alpha=0.25, tau=0.2, gamma=0.6, lambda_lr=0.1, beta1=0.9, beta2=0.98, eps=1e-8, probability=1.0, seed=0, label=0,
             bank=0, momentum=0.0, attract=0.0, pull=1.0)
 CASES = {"placebo": dict(probability=0.5, seed=3), "label": dict(label=1), "bank": dict(bank=1, momentum=0.75),
@@ -163,7 +163,8 @@ def numbers(values):
 
 
 def put(text):
-    print(textwrap.fill(text, 126, initial_indent="     ", subsequent_indent="      ", break_long_words=False, break_on_hyphens=False))
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    print(textwrap.fill(text, 126, initial_indent="     ", subsequent_indent="      ", **whole))
 
 
 print("""/* marks_golden.h - made by tools/make_marks_golden.py; do not edit. */
