@@ -130,7 +130,7 @@ static void class_names_come_from_the_meta_file(void **state) {
     op_string(&p, "label_names");
     OP(&p, "]q\x02(");
     for (int k = 0; k < 10; k++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "class %d", k);
         op_string(&p, name);
     }
