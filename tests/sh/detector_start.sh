@@ -28,4 +28,18 @@ done
 train half --epochs 1 --start-epoch 1 --batch 64 --log-steps 1 --detector glofnd
 call "$glofnd" pretrain --out half --resume --epochs 3 --start-epoch 2 --quiet
 wants "resume" 0
-echo ok
+
+small() { call "$glofnd" pretrain --data "$data" --arch resnet8 --batch 64 --head-hidden 32 --head-out 8 "$@"; }
+
+# The default of a new run flags on time, however few epochs there are, and says what it expects; the paper's lambda = 1 is
+# warned of.
+small --epochs 3 --out default
+wants "a run of three epochs" 0 "flags: about 1% of the negatives are expected from epoch 2 of 3 on" ", flagged "
+flagged=$(grep '"event": "epoch"' default/log.jsonl | tail -n 2 | grep -c '"flagged": 0\.0[0-9]*[1-9]')
+[ "$flagged" = 2 ] || fail "both epochs with the detector flag pairs"
+small --epochs 3 --lambda-init one --out paper
+wants "lambda from 1" 0 "warning: this run will flag next to nothing" "it is 0.90 at best"
+small --epochs 1 --detector none --out bare
+wants "no detector" 0 "no detector"
+grep -qi "lambda\|flag" err && fail "a run without a detector speaks of lambda"
+exit 0
