@@ -17,7 +17,7 @@ for flags in "--flag-probability 0.2" "--require-label 1" "--similarity bank" "-
     losses plain > a
     losses "$run" | cmp -s a - && fail "$flags: no effect"
 done
-epochs requirelabel1 precision | tail -n 1 | awk '{ exit !($1 > 0.999999) }' || fail "require_label: labels of flagged pairs differ"
+epochs requirelabel1 precision | tail -n 1 | awk '{ exit !($1 > 0.999999) }' || fail "require_label: labels of a flag differ"
 awk -v all="$(epochs plain flagged | tail -n 1)" -v some="$(epochs flagprobability02 flagged | tail -n 1)" \
     'BEGIN { exit !(some > 0.1 * all && some < 0.4 * all) }' || fail "flag_probability 0.2: not a fifth of the pairs"
 
@@ -31,6 +31,6 @@ for store in memory file; do
     wait $process
     expect 0 finished "$glofnd" pretrain --out half-$store --resume --quiet
     cmp half-$store/model.safetensors whole/model.safetensors || fail "store $store: other weights after a kill"
-    cmp half-$store/checkpoints/*/anchors.glofnd whole/checkpoints/*/anchors.glofnd || fail "store $store: other anchors after a kill"
+    cmp half-$store/checkpoints/*/anchors.glofnd whole/checkpoints/*/anchors.glofnd || fail "store $store: other anchors"
 done
 exit 0
