@@ -263,8 +263,12 @@ def in_backward() -> bool:
 
 
 def saved_by_hooks() -> bool:
-    """True where the caller replaces saved tensors, as torch.utils.checkpoint does to compute them a second time."""
-    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    """True where the caller replaces saved tensors, as torch.utils.checkpoint does to compute them a second time. PyTorch 2.4 cannot
+    tell, so it may be so."""
+    return _top_hooks is None or _top_hooks(True) is not None
+
+
+_top_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
 
 def recall(core: Core, index: torch.Tensor) -> tuple[torch.Tensor, ...]:
