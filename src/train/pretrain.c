@@ -211,7 +211,9 @@ static glofnd_status mark_evals_stale(gf_error *err, job *j) {
     gf_eval_writer log = {0};
     struct stat st;
     if (j->trainer->step == j->monitor.progress.first) return GLOFND_OK; /* resumed here, and no step since */
-    if (fstatat(j->folder, GF_EVAL_FILE, &st, 0) != 0 && errno == ENOENT) return GLOFND_OK;
+    const int found = fstatat(j->folder, GF_EVAL_FILE, &st, 0) == 0;
+    if (!found && errno == ENOENT) return GLOFND_OK;
+    FAIL_IF(err, !found, GLOFND_E_IO, "%s/" GF_EVAL_FILE " cannot be inspected: %s", j->p->run, strerror(errno));
     if (st.st_size == j->marked) return GLOFND_OK;
     TRY(gf_eval_writer_open(err, &log, j->p->run));
     gf_eval_writer_begin(&log, GF_EVAL_TRAINED);

@@ -120,3 +120,10 @@ for n in $(calls_on kill "$PWD/q" '(rename|mkdir)' "$glofnd" pretrain $(only_fla
     wants "killed at call $n" 0
     cmp q/model.safetensors only/model.safetensors || fail "killed at call $n: other weights"
 done
+
+# ----- an evaluation file that cannot be inspected is not made -----
+for n in $(calls_on EIO "$PWD/g/eval.jsonl" stat "$glofnd" pretrain $(only_flags) --out g); do
+    rm -rf g
+    with EIO "$n" "$PWD/g/eval.jsonl" "$glofnd" pretrain $(only_flags) --out g > out 2> err
+    [ ! -e g/eval.jsonl ] || fail "EIO at call $n: eval.jsonl appears"
+done
