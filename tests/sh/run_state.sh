@@ -16,7 +16,8 @@ cp -r finished run
 "$glofnd" pretrain --quiet --out run --resume --epochs 4000 --checkpoint-steps 8 > train.out 2>&1 &
 training=$!
 for i in $(seq 300); do
-    [ -e run/checkpoints/step-16/DONE ] && break
+    later=$(newest run)
+    [ "$later" != step-2 ] && [ -e "run/checkpoints/$later/DONE" ] && break
     sleep 0.1
 done
 kill -INT "$training"
