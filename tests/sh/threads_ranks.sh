@@ -1,5 +1,6 @@
-# Two ranks, each with its heartbeat, the thread that sums gradients, and the loader's: two runs end with the same weights. In a build with the thread sanitizer this is also the test that these threads have no race of their own: what
-# happens inside of MPI, which was built without it, is not reported.
+# Two ranks, each with its heartbeat, the thread that sums gradients, and the loader's: two runs end with the same weights. In a
+# build with the thread sanitizer this is also the test that these threads have no race of their own: what happens inside of MPI,
+# which was built without it, is not reported.
 . "$2/tests/sh/ranks.inc"
 
 cat > silent << 'END'

@@ -194,7 +194,8 @@ def safetensors():
     put("overlap.safetensors", tensors({"a": good["emb"], "b": good["emb"]}, data))
     put("gap.safetensors", tensors({"a": {"dtype": "F32", "shape": [1], "data_offsets": [8, 12]}}, data))
     put("twice.safetensors",
-            tensors(b'{"emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}, "emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}}', data))
+            tensors(b'{"emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}, '
+                    b'"emb": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}}', data))
     put("deep.safetensors", tensors(b'{"a": ' + b"[" * 100000 + b"]" * 100000 + b"}", data))
     put("names.safetensors", tensors({"\u202e\x1b[2J\n": good["emb"]}, data))
     put("bytes.safetensors", tensors(b'{"\xff\xfe": {"dtype":"F32","shape":[6,4],"data_offsets":[0,96]}}', data))
