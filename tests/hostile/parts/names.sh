@@ -86,10 +86,9 @@ one() {
 "$glofnd" data export shapes:n=8,classes=2,size=8,seed=1 --folder --out plain > /dev/null || { skip "no images"; return 0; }
 row 'names, captions, values × verbs and files'
 possible $(($(wc -l < payloads) * 26))
-number=0
-while IFS= read -r payload <&3; do
+for number in $(spread "$(wc -l < payloads)"); do
     more || break
-    number=$((number + 1))
+    payload=$(sed -n "${number}p" payloads)
     payload_name="payload $number"
     word=$(printf "$payload.") && word=${word%.}
     rm -rf data again shards run r2 found found2 found3 table.* page.html list.csv names.txt bad.cfg e.npy vocab.txt
@@ -112,4 +111,4 @@ while IFS= read -r payload <&3; do
     check 'files' python3 "$source/tests/hostile/tools/clean.py" --files found found2 table.csv table.json table.tex page.html
     check 'no command was run' test ! -e owned
     end_try 0
-done 3< payloads
+done

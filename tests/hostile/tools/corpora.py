@@ -287,7 +287,8 @@ def vocabulary():
 
 
 def log():
-    sound = [b'{"event": "step", "step": 1, "epoch": 0, "loss": 1.5, "lr": 0.1}\n{"event": "epoch", "step": 2, "epoch": 0, "loss": 1}\n']
+    sound = [b'{"event": "step", "step": 1, "epoch": 0, "loss": 1.5, "lr": 0.1}\n'
+             b'{"event": "epoch", "step": 2, "epoch": 0, "loss": 1}\n']
     put("sound0.jsonl", sound[0])
     for i, value in enumerate((b"1e999", b"-1e999", b"NaN", b"99999999999999999999", b'"x"', b"null", b"[]", b"{}", b"true",
             b"-1", b"1e-400")):
