@@ -70,6 +70,9 @@ def image():
     put("segments.jpg", b"\xff\xd8" + b"\xff\xe0\x00\x02" * 50000)
     put("gif.jpg", b"GIF89a" + bytes(20))
     put("html.jpg", b"<html><body>404</body></html>")
+    for w, h in ((16384, 16384), (1, 1), (16384, 1)):
+        data = b"WEBPVP8L" + struct.pack("<I", 5) + b"\x2f" + struct.pack("<I", (w - 1) | (h - 1) << 14) + b"\0"
+        put("webp-%d-%d.jpg" % (w, h), b"RIFF" + struct.pack("<I", 18) + data)
     put("webp.jpg", b"RIFF\0\0\0\0WEBPVP8 " + bytes(20))
     return sound, ["png", "png", "png", "png", "jpg"]
 
